@@ -55,8 +55,8 @@ settings.load_profile(PROFILE)
 def _state():
     """Everything global that a test could leave changed."""
     return {
-        "listeners": len(observers.listeners),
-        "stage": observers.current_stage(),
+        "listeners": len(observers.observers),
+        "stage": observers.current_tracer(),
         "np.errstate": (np.geterr(), np.geterrcall()),
         "np.printoptions": np.get_printoptions(),
         "ops": dict(op.OPS),
@@ -91,7 +91,7 @@ def compiled_quickly(request, monkeypatch):
 
     def quickly(text, *, level=engine.OPTIMISED, symbols=None):
         if zlib.crc32(text.encode()) % one_of:
-            level = engine.QUICK
+            level = engine.FAST_CODEGEN
         return compile_module(text, level=level, symbols=symbols)
 
     monkeypatch.setattr(engine, "compile_module", quickly)
@@ -111,6 +111,8 @@ def folder(tmp_path, monkeypatch):
     """Where compiled code is kept, for this test."""
     monkeypatch.setenv("TRACKER_CACHE", "1")
     monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(object_cache, "_RECENT", 0)  # as if every call were in a process of its own
+    monkeypatch.setattr(
+        object_cache, "_MAX_RECENT", 0
+    )  # as if every call were in a process of its own
     monkeypatch.setattr(object_cache, "_recent", {})
-    return tmp_path / "cache" / f"tracker-{object_cache._FORMAT}"
+    return tmp_path / "cache" / f"tracker-{object_cache._FORMAT_VERSION}"

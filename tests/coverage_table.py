@@ -3,9 +3,10 @@ becomes of it when it is given tracked values.
 
     python tests/coverage_table.py
 
-What a function does is read from the registry of the package (`NUMPY`, `UFUNCS`, `CONSTANT`,
-`REFUSED`); names that NumPy does not let anybody intercept are sorted by what they are. `rows`
-is what the page is made of; a name that fits nowhere is `UNACCOUNTED`, which a test forbids.
+What a function does is read from the registry of the package (`NUMPY`, `UFUNCS`,
+`NONDIFFERENTIABLE`, `UNSUPPORTED`); names that NumPy does not let anybody intercept are sorted by
+what they are. `rows` is what the page is made of; a name that fits nowhere is `UNACCOUNTED`, which
+a test forbids.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ import numpy as np
 import scipy.special
 
 import tracker.scipy.special
-from tracker.ir.op import CONSTANT, NUMPY, REFUSED, UFUNCS
+from tracker.ir.op import NONDIFFERENTIABLE, NUMPY, UFUNCS, UNSUPPORTED
 from tracker.ops import special  # noqa: F401  (enters SciPy's ufuncs in the registry)
-from tracker.scipy import OURS
-from tracker.scipy._bridge.callback import UNTRACKED
+from tracker.scipy import SUBMODULES
+from tracker.scipy._bridge.callback import NONDIFFERENTIABLE as SCIPY_CONSTANTS
 
 PAGE = Path(__file__).parent.parent / "docs" / "coverage.md"
 UNACCOUNTED = "unaccounted for"
@@ -58,7 +59,7 @@ OWN_SCIPY = {
         importlib.import_module(f"tracker.scipy.{name}"),
         importlib.import_module(f"scipy.{name}"),
     )
-    for name in OURS
+    for name in SUBMODULES
     if name != "special"
 }
 
@@ -70,10 +71,10 @@ def public(space: Any) -> list[str]:
 
 
 def _handled(thing: Any) -> tuple[str, str] | None:
-    if thing in REFUSED:
-        return "refused", REFUSED[thing]
+    if thing in UNSUPPORTED:
+        return "refused", UNSUPPORTED[thing]
     op = UFUNCS.get(thing) if isinstance(thing, np.ufunc) else None
-    if thing in CONSTANT or (op is not None and op.constant):
+    if thing in NONDIFFERENTIABLE or (op is not None and op.constant):
         return "constant", "passes through untracked"
     if thing in LIKE:
         return "differentiable", "with `like=t`, or from `tracker.numpy`"
@@ -105,7 +106,7 @@ def classify_special(name: str, thing: Any) -> tuple[str, str]:
     known = _handled(thing)
     if known is not None:
         return known
-    if name in tracker.scipy.special.WORKS:
+    if name in tracker.scipy.special.ACCEPT_TRACKED:
         return "differentiable", "in its array argument; it ends in ufuncs"
     if name in vars(tracker.scipy.special):
         return "differentiable", "from `tracker.scipy.special`"
@@ -117,7 +118,7 @@ def classify_scipys(module: types.ModuleType, name: str, thing: Any) -> tuple[st
     here = getattr(module, name)
     if name in vars(module) and here is not thing:
         return "differentiable", f"from `{module.__name__}`"
-    if callable(here) and here in UNTRACKED:
+    if callable(here) and here in SCIPY_CONSTANTS:
         return "constant", "passes through untracked"
     if here is not thing:
         return "refused", NO_RULE

@@ -65,10 +65,10 @@ def __getattr__(name: str) -> object:
 
         return getattr(testing, name)
     if name == "export":
-        from tracker.jit.runtime.availability import no_export, why_not
+        from tracker.jit.runtime.availability import refuse_export, why_unavailable
 
-        if why_not():
-            return no_export
+        if why_unavailable():
+            return refuse_export
         from tracker.jit.export import export
 
         return export

@@ -15,23 +15,23 @@ import numpy as np
 
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import METHODS
-from tracker.tape.observers import current_stage
+from tracker.tape.observers import current_tracer
 from tracker.tape.original_arrays import (
     OWNDATA,
     WRITEABLE,
     WRITEBACKIFCOPY,
     base_of,
+    caller_array,
     flags_of,
-    in_memory,
 )
-from tracker.tape.placeholders import settled
-from tracker.tape.record import form_of
+from tracker.tape.placeholders import resolve_placeholder
+from tracker.tape.record import aval_of
 from tracker.tape.tracked import Tracked, install
 
-_LOCK = "Set those of what the function is given, or returns, outside of it"
+_SET_OUTSIDE = "Set those of what the function is given, or returns, outside of it"
 
 
-class _Flags:
+class _TrackedFlags:
     """Those of the array that the plain function has. Setting them changes nothing, and ends a
     trace: the plain function sets the caller's, or those of what it returns."""
 
@@ -47,65 +47,69 @@ class _Flags:
         return flags_of(self._handle, _mask(name))[name]
 
     def __setattr__(self, name: str, x: Any) -> None:
-        _not_while_tracing()
-        setattr(_settable(self._handle), name, x)
+        _refuse_while_tracing()
+        setattr(_settable_flags(self._handle), name, x)
 
     def __setitem__(self, name: str, x: Any) -> None:
-        _not_while_tracing()
-        _settable(self._handle)[name] = x
+        _refuse_while_tracing()
+        _settable_flags(self._handle)[name] = x
 
     def __eq__(self, other: object) -> bool:
-        theirs = flags_of(other._handle, _ANY) if isinstance(other, _Flags) else other
-        return bool(flags_of(self._handle, _ANY) == theirs)
+        theirs = flags_of(other._handle, _ALL_FLAGS) if isinstance(other, _TrackedFlags) else other
+        return bool(flags_of(self._handle, _ALL_FLAGS) == theirs)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return repr(flags_of(self._handle, _ANY))
+        return repr(flags_of(self._handle, _ALL_FLAGS))
 
 
 # What a trace knows of an array by its layout, or must look at.
-_BY_LAYOUT = {
+_LAYOUT_FLAGS = {
     *("c_contiguous", "f_contiguous", "contiguous", "fortran", "forc", "fnc", "aligned"),
     *("C_CONTIGUOUS", "F_CONTIGUOUS", "CONTIGUOUS", "FORTRAN", "FORC", "FNC", "ALIGNED"),
     *("C", "F", "A"),
 }
-_ANY = WRITEABLE | OWNDATA | WRITEBACKIFCOPY
-_MASKS = {"writeable": WRITEABLE, "owndata": OWNDATA, "W": WRITEABLE, "O": OWNDATA}
+_ALL_FLAGS = WRITEABLE | OWNDATA | WRITEBACKIFCOPY
+_FLAG_MASKS = {"writeable": WRITEABLE, "owndata": OWNDATA, "W": WRITEABLE, "O": OWNDATA}
 
 
 def _mask(name: str) -> int:
-    return 0 if name in _BY_LAYOUT else _MASKS.get(name, _MASKS.get(name.lower(), _ANY))
+    return (
+        0
+        if name in _LAYOUT_FLAGS
+        else _FLAG_MASKS.get(name, _FLAG_MASKS.get(name.lower(), _ALL_FLAGS))
+    )
 
 
-def _settable(handle: Any) -> Any:
+def _settable_flags(handle: Any) -> Any:
     """Flags that can be set, of an array that is nobody's."""
-    form = form_of(handle)
+    form = aval_of(handle)
     return form[...].flags if isinstance(form, np.ndarray) else form.flags
 
 
-def _not_while_tracing() -> None:
-    if current_stage() is not None:
-        raise UnsupportedError(message("the flags of a traced array are set", _LOCK))
+def _refuse_while_tracing() -> None:
+    if current_tracer() is not None:
+        raise UnsupportedError(message("the flags of a traced array are set", _SET_OUTSIDE))
 
 
 def _flags(self: Any) -> Any:
-    mine = settled(self)
+    mine = resolve_placeholder(self)
     if mine is not self:
         return mine.flags
-    form = form_of(mine)
-    return _Flags(mine) if isinstance(form, np.ndarray) else form.flags
+    form = aval_of(mine)
+    return _TrackedFlags(mine) if isinstance(form, np.ndarray) else form.flags
 
 
 def _setflags(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    raise UnsupportedError(message(".setflags of a tracked value", _LOCK))
+    raise UnsupportedError(message(".setflags of a tracked value", _SET_OUTSIDE))
 
 
 METHODS["setflags"] = _setflags
 
 
 def _strides(self: Any) -> Any:
-    return np.asarray(in_memory(settled(self))).strides
+    return np.asarray(caller_array(resolve_placeholder(self))).strides
 
 
 def _device(self: Any) -> str:
@@ -157,7 +161,7 @@ def _dlpack(
 
 @install("__delitem__")
 def _delete(self: Any, key: Any) -> NoReturn:
-    form = form_of(settled(self))
+    form = aval_of(resolve_placeholder(self))
     if isinstance(form, np.ndarray):
         raise ValueError("cannot delete array elements")
     raise TypeError(f"{type(form).__name__!r} object does not support item deletion")

@@ -22,12 +22,12 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from tracker.support.structs import names, record, replace
+from tracker.support.structs import field_names, record, replace
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-STAGES = ("trace", "ir", "llvm", "asm")
+DUMP_STAGES = ("trace", "ir", "llvm", "asm")
 
 
 @record(frozen=True)
@@ -61,11 +61,11 @@ class config:
     """
 
     def __init__(self, **changes: Any) -> None:
-        known = names(Settings)
+        known = field_names(Settings)
         for name in changes:
             if name not in known:
                 raise ValueError(f"no setting {name!r}; there are {', '.join(known)}")
-        self._changes = {name: _READ[name](name, value) for name, value in changes.items()}
+        self._changes = {name: _PARSERS[name](name, value) for name, value in changes.items()}
         self._change()
 
     def _change(self) -> None:
@@ -106,7 +106,7 @@ def dump(stage: str, text: Callable[[], str]) -> None:
         print(f"--- {stage}\n{text()}", file=sys.stderr)
 
 
-def _flag(name: str, value: Any) -> bool:
+def _parse_flag(name: str, value: Any) -> bool:
     if isinstance(value, bool):
         return value
     if str(value) in ("0", "1"):
@@ -114,18 +114,18 @@ def _flag(name: str, value: Any) -> bool:
     raise ValueError(f"{name}={value!r}; valid are 0 and 1")
 
 
-def _stages(name: str, value: Any) -> frozenset[str]:
+def _parse_stages(name: str, value: Any) -> frozenset[str]:
     given = value.split(",") if isinstance(value, str) else list(value)
     chosen = frozenset(stage.strip() for stage in given if stage.strip())
-    unknown = sorted(chosen - set(STAGES))
+    unknown = sorted(chosen - set(DUMP_STAGES))
     if unknown:
         raise ValueError(
-            f"{name}={value!r}: no stage {unknown[0]!r}; there are {', '.join(STAGES)}"
+            f"{name}={value!r}: no stage {unknown[0]!r}; there are {', '.join(DUMP_STAGES)}"
         )
     return chosen
 
 
-def _count(name: str, value: Any) -> int:
+def _parse_count(name: str, value: Any) -> int:
     try:
         count = int(value)
     except (TypeError, ValueError):
@@ -135,14 +135,19 @@ def _count(name: str, value: Any) -> int:
     return count
 
 
-_READ: dict[str, Any] = {"threads": _count, "jit": _flag, "check": _flag, "dump": _stages}
+_PARSERS: dict[str, Any] = {
+    "threads": _parse_count,
+    "jit": _parse_flag,
+    "check": _parse_flag,
+    "dump": _parse_stages,
+}
 
 
 def from_environment(environment: Mapping[str, str]) -> Settings:
     """Settings as the TRACKER_* variables say."""
     found: dict[str, Any] = {
         name: read(f"TRACKER_{name.upper()}", environment[f"TRACKER_{name.upper()}"])
-        for name, read in _READ.items()
+        for name, read in _PARSERS.items()
         if f"TRACKER_{name.upper()}" in environment
     }
     return Settings(**found)

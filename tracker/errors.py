@@ -19,7 +19,7 @@ import numpy as np
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
-_INSIDE = (_HERE, _NUMPY, "<__array_function__")
+_INTERNAL_PREFIXES = (_HERE, _NUMPY, "<__array_function__")
 
 
 class TrackerError(Exception):
@@ -76,7 +76,7 @@ class DegenerateWarning(RuntimeWarning):
 
 # What NumPy and our rules raise where they cannot do what they are asked. Anything else says
 # nothing of that: a signal handler has raised it, or there was no memory or no stack left.
-REFUSALS = (
+EVALUATION_ERRORS = (
     TypeError,
     ValueError,
     ArithmeticError,
@@ -94,7 +94,7 @@ def user_frame(depth: int = 1) -> FrameType | None:
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code
-        internal = _INTERNAL.get(code.co_filename)
+        internal = _IS_INTERNAL.get(code.co_filename)
         if internal is None:
             internal = is_internal(code)
         if not internal:
@@ -119,22 +119,22 @@ def warn(text: str, category: type[Warning]) -> None:
     )
 
 
-_INTERNAL: dict[str, bool] = {}  # by file
+_IS_INTERNAL: dict[str, bool] = {}  # by file
 
 
 def is_internal(code: CodeType) -> bool:
     """Whether code belongs to this package, NumPy or SciPy. Tracing asks for every frame of every
     op: the file's name is asked for, since the hash of a code object is computed each time."""
     file = code.co_filename
-    known = _INTERNAL.get(file)
+    known = _IS_INTERNAL.get(file)
     if known is None:
-        if len(_INTERNAL) > 10_000:
-            _INTERNAL.clear()
-        known = _INTERNAL[file] = file.startswith(_INSIDE) or _is_scipys(file)
+        if len(_IS_INTERNAL) > 10_000:
+            _IS_INTERNAL.clear()
+        known = _IS_INTERNAL[file] = file.startswith(_INTERNAL_PREFIXES) or _is_scipy_file(file)
     return known
 
 
-def _is_scipys(file: str) -> bool:
+def _is_scipy_file(file: str) -> bool:
     """Whether a file belongs to SciPy, which may not be there, or not yet."""
     scipy = getattr(sys.modules.get("scipy"), "__file__", None)
     return scipy is not None and file.startswith(os.path.dirname(os.path.abspath(scipy)) + os.sep)

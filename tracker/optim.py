@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracker import tree
-from tracker.autodiff.boundary import trained
+from tracker.autodiff.boundary import trainable_mask
 from tracker.errors import message
 from tracker.ops.declare.arguments import as_array
 from tracker.ops.shape.create import item
-from tracker.tape.record import apply, form_of
+from tracker.tape.record import apply, aval_of
 
 Rate = float | Callable[[Any], Any]
 
@@ -112,22 +112,22 @@ def _square(g: Any) -> Any:
 
 
 # move(rate, t, p, g, *means) -> (p, means), for one array; t counts steps from 1
-Move = Callable[..., tuple[Any, tuple[Any, ...]]]
+StepFunction = Callable[..., tuple[Any, tuple[Any, ...]]]
 
 
-def _optimiser(rate: Rate, means: int, move: Move) -> Optimiser:
+def _optimiser(rate: Rate, n_means: int, move: StepFunction) -> Optimiser:
     def init(params: Any) -> State:
-        leaves, flags, _ = _leaves(params)
+        leaves, flags, _ = _parameter_leaves(params)
         return State(
             0,
             tuple(
-                tuple(_like(np.zeros_like(p)[()], p) for _ in range(means)) if yes else None
+                tuple(_like(np.zeros_like(p)[()], p) for _ in range(n_means)) if yes else None
                 for p, yes in zip(leaves, flags, strict=True)
             ),
         )
 
     def update(params: Any, gradient: Any, state: State) -> tuple[Any, State]:
-        leaves, flags, structure = _leaves(params)
+        leaves, flags, structure = _parameter_leaves(params)
         if len(state.means) != len(leaves):
             raise ValueError(
                 message(
@@ -140,7 +140,7 @@ def _optimiser(rate: Rate, means: int, move: Move) -> Optimiser:
         now = rate(step) if callable(rate) else rate
         moved, kept = [], []
         for p, g, yes, old in zip(
-            leaves, _aligned(structure, params, gradient), flags, state.means, strict=True
+            leaves, _leaf_gradients(structure, params, gradient), flags, state.means, strict=True
         ):
             if yes and g is not None:
                 if np.shape(g) != np.shape(p):
@@ -158,27 +158,27 @@ def _optimiser(rate: Rate, means: int, move: Move) -> Optimiser:
 
 def _like(new: Any, p: Any) -> Any:
     """A Python number stays one: compiled code knows calls by their arguments' classes."""
-    return apply(item, (new,)) if type(form_of(p)) in (float, complex) else new
+    return apply(item, (new,)) if type(aval_of(p)) in (float, complex) else new
 
 
-def _leaves(params: Any) -> tuple[list[Any], list[bool], tree.Structure]:
+def _parameter_leaves(params: Any) -> tuple[list[Any], list[bool], tree.Structure]:
     """The leaves of parameters, which of them are trained, and their structure."""
     leaves, structure = tree.flatten(params, tree.is_number_list, objects=True)
     leaves = [np.array(p) if type(p) is list else p for p in leaves]
     flags = [
-        yes and tree.is_numeric(p) and np.result_type(form_of(p)).kind in "fc"
-        for p, yes in zip(leaves, trained(params, structure), strict=True)
+        yes and tree.is_numeric(p) and np.result_type(aval_of(p)).kind in "fc"
+        for p, yes in zip(leaves, trainable_mask(params, structure), strict=True)
     ]
     return leaves, flags, structure
 
 
-def _aligned(structure: tree.Structure, params: Any, gradient: Any) -> list[Any]:
+def _leaf_gradients(structure: tree.Structure, params: Any, gradient: Any) -> list[Any]:
     """The gradient of each leaf; None stands for any structure of None."""
     if structure.cls is None:
         return [as_array(gradient) if type(gradient) is list else gradient]
     if gradient is None:
         return [None] * structure.count
-    parts, below = tree.opened(params), tree.opened(gradient)
+    parts, below = tree.children_or_attributes(params), tree.children_or_attributes(gradient)
     if parts is None or below is None or len(below[1]) != len(parts[1]) or below[0] != parts[0]:
         raise ValueError(
             message(
@@ -188,4 +188,4 @@ def _aligned(structure: tree.Structure, params: Any, gradient: Any) -> list[Any]
             )
         )
     each = zip(structure.children, parts[1], below[1], strict=True)
-    return [g for row in each for g in _aligned(*row)]
+    return [g for row in each for g in _leaf_gradients(*row)]

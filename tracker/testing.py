@@ -22,33 +22,33 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.autodiff.boundary import with_all_arrays
-from tracker.autodiff.custom_rules import rules_of, track
+from tracker.autodiff.boundary import convert_all_array_likes
+from tracker.autodiff.custom_rules import registered_rule, track
 from tracker.autodiff.finite_differences import (
-    NEARER,
     ONE_STEP,
+    SMALLER_STEPS,
     STEPS,
     as_gradient,
     assert_close,
+    at_least_double,
     copied,
-    difference,
-    inner,
+    derivative_at_zero,
+    difference_along,
+    directions,
     is_float,
-    moved_by,
     random_like,
-    slope,
+    real_inner,
+    step_along,
     tolerances_of,
-    unit,
-    ways,
-    widen,
-    zero,
+    unit_vector,
+    zero_tangent,
 )
-from tracker.autodiff.leaves import data
+from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.pullbacks import jvp, pullback, pushforward
 from tracker.errors import NotScalarError, message
 from tracker.ir.op import Op
 from tracker.ir.types import type_of
-from tracker.ops.declare.bundle import parts_of
+from tracker.ops.declare.bundle import unbundle
 from tracker.tape.record import apply
 
 # Functions ----------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def gradcheck(
     >>> gradcheck(lambda x: np.sum(np.sin(x) * x[0]), np.array([0.3, -2.0]))
     True
     """
-    args = with_all_arrays(args)
+    args = convert_all_array_likes(args)
     found, structure = tree.flatten(args, tree.is_number_list, objects=True)
     leaves = [np.array(x) if type(x) is list else x for x in found]
     moving = [i for i, x in enumerate(leaves) if is_float(x)]
@@ -85,10 +85,10 @@ def gradcheck(
         for i, x in zip(moving, moved, strict=True):
             now[i] = copied(x)
         y = f(*tree.unflatten(structure, now, args))
-        return [out for out in tree.leaves(y) if tree.is_numeric(data(out))]
+        return [out for out in tree.leaves(y) if tree.is_numeric(plain_data(out))]
 
     xs = [leaves[i] for i in moving]
-    names = _names(args, structure)
+    names = _leaf_names(args, structure)
     tolerances = tolerances_of(xs, rtol, atol)
     _check_entries(g, xs, [names[i] for i in moving], *tolerances)
     if order > 1:
@@ -109,7 +109,7 @@ def check_rule(f: Callable[..., Any], *args: Any, order: int = 2) -> bool:
     >>> check_rule(cube, np.array([1.0, 2.0]))
     True
     """
-    rule = rules_of(f)
+    rule = registered_rule(f)
     if rule is not None and rule.primal is f and rule.reverse is not None:
         values = zip(tree.leaves(f(*args)), tree.leaves(rule.reverse(*args)[0]), strict=True)
         for a, b in values:
@@ -119,7 +119,7 @@ def check_rule(f: Callable[..., Any], *args: Any, order: int = 2) -> bool:
 
 def ngradient(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     """The gradient of a scalar function by central differences: as `tracker.gradient`, but slow."""
-    args = with_all_arrays(args)
+    args = convert_all_array_likes(args)
     found, structure = tree.flatten(args, tree.is_number_list, objects=True)
     leaves = [
         np.array(x, dtype=np.result_type(np.array(x), 1.0)) if type(x) is list else x for x in found
@@ -128,7 +128,7 @@ def ngradient(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     def at(i: int, x: Any) -> list[Any]:
         now = [copied(leaf) for leaf in leaves]
         now[i] = x
-        y = data(f(*tree.unflatten(structure, now, args)))
+        y = plain_data(f(*tree.unflatten(structure, now, args)))
         if np.shape(y) != ():
             raise NotScalarError(
                 message(
@@ -142,7 +142,7 @@ def ngradient(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
         if not tree.is_numeric(x):
             out.append(None)
             continue
-        entries = [difference(partial(at, i), x, way)[0] for way in ways(x)]
+        entries = [difference_along(partial(at, i), x, way)[0] for way in directions(x)]
         out.append(as_gradient(entries, x))
     gradient: tuple[Any, ...] = tree.unflatten(structure, out, args)
     return gradient
@@ -157,9 +157,9 @@ def numerical_jvp(
     """The derivative of `f` (which returns a list) in a direction, by central differences."""
 
     def along(step: float) -> list[Any]:
-        return list(f(*[moved_by(x, t, step) for x, t in zip(args, tangents, strict=True)]))
+        return list(f(*[step_along(x, t, step) for x, t in zip(args, tangents, strict=True)]))
 
-    return slope(along, steps)
+    return derivative_at_zero(along, steps)
 
 
 def check_derivatives(
@@ -186,18 +186,18 @@ def check_derivatives(
         t = random_like(x, rng)
         tangents = [t if i == at else None for i in range(len(args))]
         ours = push(*tangents)
-        wide = [widen(a) for a in args]
-        moves = [zero(a) if t is None else t for a, t in zip(args, tangents, strict=True)]
+        wide = [at_least_double(a) for a in args]
+        moves = [zero_tangent(a) if t is None else t for a, t in zip(args, tangents, strict=True)]
 
         def check(theirs: list[Any], ours: Any = ours, at: int = at) -> None:
             for a, b in zip(ours, theirs, strict=True):
                 assert_close(a, b, rtol, atol, f"jvp of operand {at} against differences")
 
-        _check_near(check, partial(numerical_jvp, f, wide, moves))
-        left = sum(inner(a, b) for a, b in zip(g, ours, strict=True))
-        scale = sum(inner(np.abs(a), np.abs(b)) for a, b in zip(g, ours, strict=True))
+        _check_with_steps(check, partial(numerical_jvp, f, wide, moves))
+        left = sum(real_inner(a, b) for a, b in zip(g, ours, strict=True))
+        scale = sum(real_inner(np.abs(a), np.abs(b)) for a, b in zip(g, ours, strict=True))
         assert_close(
-            inner(cotangents[at], t),
+            real_inner(cotangents[at], t),
             left,
             rtol,
             atol + rtol * scale,
@@ -225,31 +225,35 @@ def _check_entries(
     g = [random_like(out, rng) for out in y]
     cotangents = pull(g)
     for at, x in enumerate(xs):
-        for way in ways(x):
+        for way in directions(x):
             position, direction = way
             where = names[at] + (f"[{', '.join(map(str, position))}]" if position else "")
             where += " (imaginary part)" if direction == 1j else ""
             have = np.asarray(cotangents[at])[position]
             have = np.imag(have) if direction == 1j else np.real(have)
-            t = unit(x, way)
+            t = unit_vector(x, way)
             ours = push(*[t if i == at else None for i in range(len(xs))])
 
             def check(
                 theirs: list[Any], where: str = where, have: Any = have, ours: Any = ours
             ) -> None:
-                want = sum(inner(a, b) for a, b in zip(g, theirs, strict=True))
+                want = sum(real_inner(a, b) for a, b in zip(g, theirs, strict=True))
                 assert_close(have, want, rtol, atol, f"gradient (vjp) of {where}")
                 for a, b in zip(ours, theirs, strict=True):
                     assert_close(a, b, rtol, atol, f"derivative (jvp) along {where}")
 
-            _check_near(check, partial(difference, partial(_with_moved, f, xs, at), x, way))
+            _check_with_steps(
+                check, partial(difference_along, partial(_with_argument, f, xs, at), x, way)
+            )
 
 
-def _check_near(check: Callable[[list[Any]], None], differences: Callable[..., list[Any]]) -> None:
+def _check_with_steps(
+    check: Callable[[list[Any]], None], differences: Callable[..., list[Any]]
+) -> None:
     """Check derivatives against differences of one step; if they disagree, against the best of
     several, and then of nearer ones."""
     errors = []
-    for steps in (ONE_STEP, STEPS, NEARER):
+    for steps in (ONE_STEP, STEPS, SMALLER_STEPS):
         try:
             return check(differences(steps))
         except AssertionError as error:
@@ -257,11 +261,11 @@ def _check_near(check: Callable[[list[Any]], None], differences: Callable[..., l
     raise errors[1]
 
 
-def _with_moved(f: Callable[..., Any], xs: list[Any], at: int, moved: Any) -> list[Any]:
-    return list(f(*[moved if i == at else widen(x) for i, x in enumerate(xs)]))
+def _with_argument(f: Callable[..., Any], xs: list[Any], at: int, moved: Any) -> list[Any]:
+    return list(f(*[moved if i == at else at_least_double(x) for i, x in enumerate(xs)]))
 
 
-def _names(args: Any, structure: tree.Structure) -> list[str]:
+def _leaf_names(args: Any, structure: tree.Structure) -> list[str]:
     """How to call each leaf of the arguments in a message."""
     out: list[str] = []
 
@@ -302,7 +306,7 @@ def check_rules(
 def check_precision(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> None:
     """A cotangent has its operand's dtype and shape, a tangent the result's; also in float32."""
     for narrow in (False, True):
-        given = [_narrow(x) if narrow else x for x in operands]
+        given = [_single_precision(x) if narrow else x for x in operands]
         f, xs = _differentiable(op, given, params)
         if not xs:
             return
@@ -361,12 +365,12 @@ def _differentiable(
         for i, x in zip(moving, moved, strict=True):
             now[i] = x
         y = apply(op, tuple(now), params)
-        return parts_of(y) if type(data(y)) is tuple else [y]
+        return unbundle(y) if type(plain_data(y)) is tuple else [y]
 
     return f, [operands[i] for i in moving]
 
 
-def _narrow(x: Any) -> Any:
+def _single_precision(x: Any) -> Any:
     """The same numbers in single precision."""
     if isinstance(x, (float, complex)) and not isinstance(x, np.generic):
         return x

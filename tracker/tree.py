@@ -9,7 +9,7 @@ Owns: `Structure` (what a nested value looks like with its leaves taken out), `f
 
 Invariants: `unflatten(*flatten(x)[::-1])` rebuilds `x` without running a constructor (but that of
 SciPy's results); structures are hashable and compare by value; anything that is not a container is
-a leaf; a structure is at most `DEEPEST` containers deep.
+a leaf; a structure is at most `MAX_DEPTH` containers deep.
 """
 
 from __future__ import annotations
@@ -56,13 +56,24 @@ class Structure:
         return self.names if len(self.names) == len(self.children) else (None,) * len(self.children)
 
 
-class TooDeep(UnsupportedError):
-    """A structure contains itself, or has more levels than `DEEPEST`."""
+class TooDeepError(UnsupportedError):
+    """A structure contains itself, or has more levels than `MAX_DEPTH`."""
 
 
 LEAF = Structure(None, (), (), 1)
-_PLAIN = {float, int, bool, complex, np.float64, np.ndarray, str, type(None)}  # of common leaves
-DEEPEST = 100  # containers within each other; what recurses over structures stays within the stack
+_COMMON_LEAVES = {
+    float,
+    int,
+    bool,
+    complex,
+    np.float64,
+    np.ndarray,
+    str,
+    type(None),
+}  # of common leaves
+MAX_DEPTH = (
+    100  # containers within each other; what recurses over structures stays within the stack
+)
 
 Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
@@ -82,11 +93,13 @@ def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
 def register_object(cls: type) -> None:
     """Make a class a container of its objects' attributes."""
     register(
-        cls, lambda x: (tuple(vars(x).values()), tuple(vars(x))), functools.partial(_object, cls)
+        cls,
+        lambda x: (tuple(vars(x).values()), tuple(vars(x))),
+        functools.partial(_new_object, cls),
     )
 
 
-def _object(cls: type, names: Sequence[str], children: Sequence[Any]) -> Any:
+def _new_object(cls: type, names: Sequence[str], children: Sequence[Any]) -> Any:
     made: Any = object.__new__(cls)
     vars(made).update(zip(names, children, strict=True))
     return made
@@ -96,7 +109,7 @@ def is_namedtuple(cls: type) -> bool:
     return issubclass(cls, tuple) and hasattr(cls, "_fields")
 
 
-def _beside(cls: type) -> tuple[str, ...]:
+def _extra_fields(cls: type) -> tuple[str, ...]:
     """The attributes that SciPy's named tuples have beside their elements."""
     return tuple(getattr(cls, "_extra_fields", ()))
 
@@ -110,7 +123,7 @@ def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     if cls is dict or isinstance(x, dict):
         return tuple(x), tuple(x.values())
     if isinstance(x, tuple):
-        beside = _beside(cls)
+        beside = _extra_fields(cls)
         names = (*getattr(x, "_fields", ()), *beside)
         return names, (*x, *(getattr(x, name) for name in beside))
     if isinstance(x, list):
@@ -123,27 +136,27 @@ def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     return None
 
 
-def opened(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+def children_or_attributes(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     """(names, children) of a container or of an object of the user's own class."""
     parts = children_of(x)
-    if parts is not None or type(x) in _PLAIN:
+    if parts is not None or type(x) in _COMMON_LEAVES:
         return parts
-    if instances.is_own_class(type(x)) and not offers_array(x):
+    if instances.is_user_class(type(x)) and not offers_array(x):
         found = instances.attributes(x)
         return tuple(found), tuple(found.values())
     return parts
 
 
-def objects_in(structure: Structure, x: Any) -> Iterator[Any]:
+def user_objects(structure: Structure, x: Any) -> Iterator[Any]:
     """The objects of the user's own classes that are containers in `x`, of this structure, but for
     containers in whose place there is None, as in gradients."""
-    parts = opened(x) if structure.children else None
+    parts = children_or_attributes(x) if structure.children else None
     if parts is None:
         return
     if children_of(x) is None:
         yield x
     for below, child in zip(structure.children, parts[1], strict=True):
-        yield from objects_in(below, child)
+        yield from user_objects(below, child)
 
 
 def rebuild(
@@ -157,7 +170,7 @@ def rebuild(
     if issubclass(cls, dict):
         if cls is dict:
             return dict(zip(names, children, strict=True))
-        made = copy.copy(template) if template is not None else _empty(cls)
+        made = copy.copy(template) if template is not None else _new_dict(cls)
         items = zip(names, children, strict=True)
         if cls.update in (dict.update, OrderedDict.update):
             made.update(items)
@@ -166,7 +179,7 @@ def rebuild(
                 dict.__setitem__(made, name, child)
         return made
     if is_namedtuple(cls):
-        beside = _beside(cls)
+        beside = _extra_fields(cls)
         if not beside and hasattr(cls, "_make"):
             return cls._make(children)
         count = len(children) - len(beside)
@@ -174,15 +187,15 @@ def rebuild(
     if issubclass(cls, (tuple, list)):
         return cls(children)
     if not dataclasses.is_dataclass(cls):
-        return instances.with_attributes(cls, names, children)
+        return instances.new_with_attributes(cls, names, children)
     made = copy.copy(template) if template is not None else object.__new__(cls)
-    instances.drop_cached(made)
+    instances.drop_cached_properties(made)
     for name, child in zip(names, children, strict=True):
         object.__setattr__(made, name, child)
     return made
 
 
-def _empty(cls: Any) -> Any:
+def _new_dict(cls: Any) -> Any:
     """A dict of a class, some of which (SciPy's `RootResults`) cannot be made without entries."""
     try:
         return cls()
@@ -197,24 +210,24 @@ def is_method(x: Any) -> bool:
     return isinstance(x.__self__, np.ndarray) or type(x.__self__).__module__ in _RANDOM
 
 
-def is_number_list(x: Any, shown: Callable[[Any], Any] | None = None) -> bool:
+def is_number_list(x: Any, plain_of: Callable[[Any], Any] | None = None) -> bool:
     """Whether a list is an array in disguise: numbers, or equally long lists of them; not empty.
-    `shown` gives the plain number of what stands for one."""
-    return type(x) is list and _extents(x, shown, _RANKS) is not None
+    `plain_of` gives the plain number of what stands for one."""
+    return type(x) is list and _extents(x, plain_of, _MAX_RANK) is not None
 
 
-_RANKS = 64  # NumPy's arrays have no more axes
+_MAX_RANK = 64  # NumPy's arrays have no more axes
 
 
-def _extents(x: Any, shown: Callable[[Any], Any] | None, ranks: int) -> tuple[int, ...] | None:
+def _extents(x: Any, plain_of: Callable[[Any], Any] | None, ranks: int) -> tuple[int, ...] | None:
     """The shape of a number or of nested lists of numbers; None if there is none."""
     if type(x) is not list:
-        cls = type(x) if shown is None else type(shown(x))
+        cls = type(x) if plain_of is None else type(plain_of(x))
         return () if issubclass(cls, (int, float, complex, np.number)) else None
     if not x or not ranks:
         return None
-    first = _extents(x[0], shown, ranks - 1)
-    if first is None or any(_extents(e, shown, ranks - 1) != first for e in x[1:]):
+    first = _extents(x[0], plain_of, ranks - 1)
+    if first is None or any(_extents(e, plain_of, ranks - 1) != first for e in x[1:]):
         return None
     return (len(x), *first)
 
@@ -229,7 +242,9 @@ def flatten(
     ([1.0, 2.0, None], dict(w=list(*, *), f=*))
     """
     found: list[Any] = []
-    return found, _flatten_into(found, x, is_leaf, opened if objects else children_of, DEEPEST)
+    return found, _flatten_into(
+        found, x, is_leaf, children_or_attributes if objects else children_of, MAX_DEPTH
+    )
 
 
 _Open = Callable[[Any], tuple[tuple[Any, ...], tuple[Any, ...]] | None]
@@ -243,19 +258,23 @@ def _flatten_into(
         found.append(x)
         return LEAF
     if not depth:
-        raise TooDeep(_too_deep(x))
+        raise TooDeepError(_too_deep_text(x))
     before = len(found)
     kids = tuple([_flatten_into(found, child, is_leaf, open, depth - 1) for child in parts[1]])
-    if open is opened and children_of(x) is None and not any(map(is_number, found[before:])):
+    if (
+        open is children_or_attributes
+        and children_of(x) is None
+        and not any(map(is_differentiable, found[before:]))
+    ):
         found[before:] = [x]
         return LEAF
     return Structure(type(x), parts[0], kids, len(found) - before)
 
 
-def _too_deep(x: Any) -> str:
+def _too_deep_text(x: Any) -> str:
     """The message for containers that nest too deeply, of which `x` is the innermost."""
     return message(
-        f"a structure contains itself, or is more than {DEEPEST} containers deep; the innermost "
+        f"a structure contains itself, or is more than {MAX_DEPTH} containers deep; the innermost "
         f"one that was looked at is a {type(x).__name__}",
         "Give arrays, and structures without references back to what holds them; what is not "
         "differentiated can be passed by keyword",
@@ -270,7 +289,7 @@ def unflatten(structure: Structure, leaves: Iterable[Any], template: Any = None)
 def _unflatten_from(structure: Structure, leaves: Iterator[Any], template: Any) -> Any:
     if structure.cls is None:
         return next(leaves)
-    parts = None if template is None else opened(template)
+    parts = None if template is None else children_or_attributes(template)
     templates = parts[1] if parts else (None,) * len(structure.children)
     kids = [
         _unflatten_from(child, leaves, t)
@@ -288,7 +307,7 @@ def map(f: Callable[..., Any], x: Any, *rest: Any, objects: bool = True) -> Any:
     """
     parts = children_of(x)
     if parts is None:
-        if type(x) in _PLAIN:
+        if type(x) in _COMMON_LEAVES:
             return f(x, *rest)
         return map_as(flatten(x, objects=objects)[1], f, x, *rest)
     columns = [_children_like(x, parts, other) for other in rest]
@@ -300,7 +319,7 @@ def map_as(structure: Structure, f: Callable[..., Any], x: Any, *rest: Any) -> A
     """As `map`, of an `x` with this structure."""
     if structure.cls is None:
         return f(x, *rest)
-    parts = opened(x)
+    parts = children_or_attributes(x)
     assert parts is not None
     columns = [_children_like(x, parts, other) for other in rest]
     kids = [
@@ -316,7 +335,7 @@ def _children_like(
     """The children of `other`, which must match `x`; None stands for a container of None."""
     if other is None:
         return (None,) * len(parts[1])
-    found = opened(other)
+    found = children_or_attributes(other)
     both = isinstance(x, dict) and isinstance(other, dict)
     if found is None or len(found[1]) != len(parts[1]) or (both and set(x) != set(other)):
         raise ValueError(
@@ -384,6 +403,6 @@ def is_numeric(x: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "biufc" and hasattr(x, "shape")
 
 
-def is_number(x: Any) -> bool:
+def is_differentiable(x: Any) -> bool:
     """Whether a leaf may be what a derivative is taken with respect to: a flag may not."""
     return type(x) is not bool and (is_numeric(x) or is_number_list(x) or offers_array(x))

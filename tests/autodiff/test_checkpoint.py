@@ -20,7 +20,7 @@ from tracker import (
     param,
     showgrad,
 )
-from tracker.autodiff.leaves import history
+from tracker.autodiff.leaves import ancestors
 from tracker.tape.record import value_of
 
 V = np.array([0.5, -1.0, 2.0])
@@ -30,7 +30,7 @@ HERE = r"test_checkpoint\.py:\d+"
 def tape_bytes(y):
     """What a result keeps alive."""
     arrays = {}
-    for value in history(value_of(y)):
+    for value in ancestors(value_of(y)):
         for x in (value.data, *value.operands):
             if isinstance(x, np.ndarray):
                 arrays[id(x)] = x.nbytes

@@ -508,9 +508,9 @@ def nested_loops(x):
 @pytest.fixture
 def impatient(monkeypatch):
     """Bodies are compiled by themselves after a few steps."""
-    monkeypatch.setattr(step_runner, "_HASTE", 10)
-    monkeypatch.setattr(step_runner, "_PATIENCE", 50)
-    monkeypatch.setattr(step_runner, "_shared", OrderedDict())
+    monkeypatch.setattr(step_runner, "_PROFILE_AFTER", 10)
+    monkeypatch.setattr(step_runner, "_COMPILE_AFTER", 50)
+    monkeypatch.setattr(step_runner, "_profiles", OrderedDict())
 
 
 @pytest.mark.usefixtures("impatient")
@@ -518,7 +518,7 @@ def test_long_loops_run_natively_while_they_are_traced():
     x = np.linspace(0.5, 1.5, 12)
     fast = jit(lambda x: gradient(nested_loops, x)[0])
     first = fast(x)
-    assert sum(body.native is not None for body in step_runner._shared.values()) >= 2
+    assert sum(body.native is not None for body in step_runner._profiles.values()) >= 2
     np.testing.assert_allclose(first, gradient(nested_loops, x)[0], rtol=1e-12)
     np.testing.assert_allclose(fast(x), first, rtol=1e-14)
 
@@ -529,7 +529,7 @@ def test_a_native_step_leaves_a_path_as_a_replayed_one_does():
         return fori_loop(0, 90, lambda i, t: t + x if t < 80.0 else t - x, 0.0)
 
     assert jit(f)(1.0) == f(1.0) == 80.0
-    assert any(body.native is not None for body in step_runner._shared.values())
+    assert any(body.native is not None for body in step_runner._profiles.values())
 
 
 @pytest.mark.usefixtures("impatient")
@@ -544,7 +544,7 @@ def test_a_native_step_raises_what_a_replayed_one_raises():
 def test_bodies_of_equal_text_are_known_by_it():
     bodies = [next(iter(trace(nested_loops, np.ones(n)).functions.values())) for n in (5, 5, 7)]
     assert len({id(b) for b in bodies}) == 3
-    assert len({step_runner._text(b) for b in bodies}) == 1
+    assert len({step_runner._cache_key(b) for b in bodies}) == 1
 
 
 def test_more_than_a_hundred_loops_in_one_function():

@@ -9,7 +9,7 @@ from tracker.ir.passes.loops import recurrences, repeat_detection
 @pytest.fixture
 def eager_to_roll(monkeypatch):
     """Short programs are rolled, too."""
-    monkeypatch.setattr(loop_limits, "SHORT", 10)
-    monkeypatch.setattr(repeat_detection, "PAYS", 10)
-    monkeypatch.setattr(recurrences, "PAYS", 10)
-    monkeypatch.setattr(recurrences, "_IN_REGISTERS", 1)
+    monkeypatch.setattr(loop_limits, "MIN_BODY", 10)
+    monkeypatch.setattr(repeat_detection, "MIN_STEPS", 10)
+    monkeypatch.setattr(recurrences, "MIN_STEPS", 10)
+    monkeypatch.setattr(recurrences, "_MAX_IN_REGISTERS", 1)

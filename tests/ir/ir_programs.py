@@ -17,7 +17,7 @@ import tracker.ops  # noqa: F401  (declares the ops)
 from tracker.ir.graph import Const, Eqn, Function, Guard, Var
 from tracker.ir.op import OPS
 from tracker.ir.structural_keys import const_key, params_key
-from tracker.ir.types import DTYPES, PYTHON, Type, type_of
+from tracker.ir.types import DTYPES, PYTHON_DTYPES, Type, type_of
 
 # Anything that has a text -------------------------------------------------------------------------
 
@@ -74,7 +74,7 @@ TYPES = st.one_of(
         st.lists(st.integers(0, 12), max_size=3),
         st.sampled_from([*DTYPES.values(), np.dtype("M8[s]")]),
     ),
-    st.sampled_from([Type((), dtype, True) for dtype in PYTHON.values()]),
+    st.sampled_from([Type((), dtype, True) for dtype in PYTHON_DTYPES.values()]),
 )
 
 

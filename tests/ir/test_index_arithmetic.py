@@ -6,17 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from tracker.ir.index_arithmetic import part_of_part
-from tracker.ops.indexing.canonical import canonical
+from tracker.ir.index_arithmetic import compose_indices
+from tracker.ops.indexing.canonical import canonical_index
 
 
 @st.composite
 def parts(draw):
     """A shape, an index into it, and an index into that part."""
     shape = draw(npst.array_shapes(min_dims=1, max_dims=4, max_side=6))
-    outer = canonical(_tuple(draw(_indices(shape))), shape)
+    outer = canonical_index(_tuple(draw(_indices(shape))), shape)
     rest = np.empty(shape)[outer].shape
-    return shape, outer, canonical(_tuple(draw(_indices(rest))), rest)
+    return shape, outer, canonical_index(_tuple(draw(_indices(rest))), rest)
 
 
 def _indices(shape):
@@ -31,12 +31,12 @@ def _tuple(index):
 def test_a_part_of_a_part_is_a_part(drawn):
     shape, outer, inner = drawn
     x = np.arange(np.prod(shape)).reshape(shape)
-    index = part_of_part(outer, inner, shape)
+    index = compose_indices(outer, inner, shape)
     if index is None:
         assert 0 in x[outer].shape or 0 in x[outer][inner].shape
         return
     assert np.array_equal(x[index], x[outer][inner])
-    assert index == canonical(index, shape)
+    assert index == canonical_index(index, shape)
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_a_part_of_a_part_is_a_part(drawn):
     ],
 )
 def test_examples(outer, inner, found):
-    assert part_of_part(outer, inner, (10,)) == found
+    assert compose_indices(outer, inner, (10,)) == found

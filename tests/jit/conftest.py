@@ -13,7 +13,7 @@ def nothing_put_off():
     """When a trace is over, nothing that it has put off is left."""
     yield
     gc.collect()
-    assert not values.is_anything_due()
+    assert not values.has_lazy_values()
     assert values.leaf(2.0).data == 2.0  # who asks next finds that none is left
     assert values.Value.__dict__["data"] is values._slot
 
@@ -30,6 +30,6 @@ def computed(monkeypatch):
 @pytest.fixture
 def machine_code(monkeypatch):
     """What is put off is left to machine code, however little it is."""
-    monkeypatch.setattr(first_call, "SOON", 0)
-    monkeypatch.setattr(first_call, "APIECE", 0)
-    monkeypatch.setattr(first_call, "EACH", 0)
+    monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", 0)
+    monkeypatch.setattr(first_call, "BYTES_PER_OP_KIND", 0)
+    monkeypatch.setattr(first_call, "BYTES_PER_EQUATION", 0)

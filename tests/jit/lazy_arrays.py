@@ -24,7 +24,7 @@ LATER = 1 << 60  # bytes: NumPy computes it all
 def everything(soon=0):
     """`soon`: how much NumPy computes on the first call, not machine code."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(first_call, "SOON", soon)
+        patch.setattr(first_call, "BYTES_WHILE_COMPILING", soon)
         patch.setattr(lazy_schedule, "_WORTH", 0)
         patch.setattr(lazy, "_room", lambda size: bytearray(b"\xff" * size))
         patch.setattr(lazy, "_blank", lazy._room(1 << 16))

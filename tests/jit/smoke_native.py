@@ -16,13 +16,13 @@ from concurrently import at_once
 
 from tracker import tree
 from tracker.jit.abi import loader, native_callable
-from tracker.jit.abi.entry import Running
+from tracker.jit.abi.entry import PlanTraits
 from tracker.jit.guards.signature import (
+    AliasOut,
     ArrayOut,
-    ConstOut,
+    ConstantOut,
     InputOut,
     Outputs,
-    SameOut,
     ScalarOut,
     signature_of,
 )
@@ -105,7 +105,7 @@ def entry(text, args, leaves, structure=tree.LEAF, kwargs=None, **options):
 
 
 def jitted(*entries, cls=JITTED, fallback=slow):
-    made = native_callable.new(cls, fallback)
+    made = native_callable.new_callable(cls, fallback)
     for one in entries:
         native_callable.push_entry(made, one)
     return made
@@ -196,7 +196,7 @@ def check_dtype_objects():
     for dtype in (copy.deepcopy(F8), np.dtype("f8", metadata={"unit": "m"}), F8.newbyteorder("<")):
         np.testing.assert_array_equal(f(x.astype(dtype)), 2 * x)
     longs = np.arange(3, dtype=np.longlong)
-    g = compiled(NOTHING, (np.arange(3),), [ConstOut("hit")])
+    g = compiled(NOTHING, (np.arange(3),), [ConstantOut("hit")])
     assert g(longs) == "hit" and took_slow_path(g(longs.view(np.ulonglong)))
 
 
@@ -225,7 +225,7 @@ def check_keywords():
     assert f(1.0, 2.0, b=3.0) == ("slow", (1.0, 2.0), {"b": 3.0})
     assert f(1.0, a=2.0) == ("slow", (1.0,), {"a": 2.0})
     assert f() == ("slow", (), {})
-    g = compiled(NOTHING, (1.0,), [ConstOut("hit")])
+    g = compiled(NOTHING, (1.0,), [ConstantOut("hit")])
     no_names = {}
     assert g(1.0) == "hit" and g(1.0, **no_names) == "hit"
     assert took_slow_path(g(1.0, a=1)) and took_slow_path(g(x=1.0))
@@ -280,14 +280,14 @@ def check_statics():
         (slow, slow, [lambda: 0]),
         (np.float64, np.float64, [np.float32]),
     ):
-        f = compiled(NOTHING, (value, 1.0), [ConstOut("hit")])
+        f = compiled(NOTHING, (value, 1.0), [ConstantOut("hit")])
         assert f(value, 1.0) == f(equal, 1.0) == "hit"
         for other in others:
             assert took_slow_path(f(other, 1.0)), other
     static = frozenset({0})
     for value, others in ((10**30, [10**30 + 1, 1.0]), (0.0, [-0.0, 1.0, 0]), (1, [True, 1.0, 2])):
         signature, _ = signature_of((value,), {}, static)
-        hit = Outputs(tree.LEAF, (ConstOut("hit"),))
+        hit = Outputs(tree.LEAF, (ConstantOut("hit"),))
         f = jitted(loader.compile_entry(NOTHING, signature, hit))
         assert f(type(value)(str(value))) == "hit"
         for other in others:
@@ -299,7 +299,7 @@ def check_static_objects_are_not_kept():
         pass
 
     thing = Thing()
-    f = compiled(NOTHING, (thing,), [ConstOut("hit")])
+    f = compiled(NOTHING, (thing,), [ConstantOut("hit")])
     assert f(thing) == "hit"
     seen = weakref.ref(thing)
     address = id(thing)
@@ -312,7 +312,7 @@ def check_static_objects_are_not_kept():
 
 def check_outputs():
     x, token = np.arange(3.0), object()
-    leaves = [ConstOut(token), InputOut(0), ArrayOut(F8, (3,)), SameOut(2), ConstOut(None)]
+    leaves = [ConstantOut(token), InputOut(0), ArrayOut(F8, (3,)), AliasOut(2), ConstantOut(None)]
     f = compiled(scaling(0, 1, 3, 2.0), (x,), leaves, shape_of((0, [0, 0], {"k": 0, 2: 0})))
     a, (b, c), d = f(x)
     assert a is token and b is x and c is d["k"] and d[2] is None
@@ -335,7 +335,7 @@ def check_captures():
     captured[:] = [1, 2, 3]
     np.testing.assert_array_equal(f(0.0), [2, 4, 6])
     strided = np.arange(6.0)[::2]
-    g = compiled(NOTHING, (1.0,), [ConstOut("hit")], captures=[strided])
+    g = compiled(NOTHING, (1.0,), [ConstantOut("hit")], captures=[strided])
     assert g(0.0) == "hit"
 
 
@@ -343,15 +343,15 @@ def check_chain():
     """Three candidates: guards fail one after the other, then the slow path."""
     keeps = "  %x = load double, ptr %s\n  %no = fcmp {} double %x, 0.0\n  br i1 %no, "
     keeps += "label %bad, label %good\nbad:\n  ret i64 1\ngood:\n  ret i64 0\n"
-    a = entry(plan(keeps.format("ole")), (1.0,), [ConstOut("positive")])
-    b = entry(plan(keeps.format("oge")), (1.0,), [ConstOut("negative")])
-    c = entry(NOTHING, (1,), [ConstOut("integer")])
+    a = entry(plan(keeps.format("ole")), (1.0,), [ConstantOut("positive")])
+    b = entry(plan(keeps.format("oge")), (1.0,), [ConstantOut("negative")])
+    c = entry(NOTHING, (1,), [ConstantOut("integer")])
     f = jitted(a, b, c)
     assert native_callable.entries(f) == (c, b, a)
     assert [f(2.0), f(-2.0), f(2)] == ["positive", "negative", "integer"]
     assert f(float("nan")) == "negative"
     assert took_slow_path(f(0.0)) and took_slow_path(f("x"))
-    native_callable.reset(f)
+    native_callable.remove_all_entries(f)
     assert took_slow_path(f(2.0)) and native_callable.entries(f) == ()
 
 
@@ -359,7 +359,7 @@ def check_exceptions():
     def fails(*_):
         raise KeyError("slow")
 
-    f = native_callable.new(JITTED, fails)
+    f = native_callable.new_callable(JITTED, fails)
     assert_raises(KeyError, f, 1.0)
     unpaid = plan("  call void @PyErr_SetNone(ptr @boom)\n  ret i64 -1\n")
     unpaid = "declare void @PyErr_SetNone(ptr)\n@boom = external global i8\n" + unpaid
@@ -393,20 +393,20 @@ def assert_raises(error, f, *args):
 
 def check_methods():
     class Model:
-        scale = compiled(NOTHING, ("self", 2.0), [ConstOut("never")])
+        scale = compiled(NOTHING, ("self", 2.0), [ConstantOut("never")])
 
     model = Model()
     assert model.scale(2.0) == ("slow", (model, 2.0), {})
     bound = model.scale
     assert bound.__self__ is model and bound.__func__ is Model.__dict__["scale"]
     assert Model.scale is Model.__dict__["scale"]
-    native_callable.push_entry(Model.scale, entry(NOTHING, (model, 2.0), [ConstOut("native")]))
+    native_callable.push_entry(Model.scale, entry(NOTHING, (model, 2.0), [ConstantOut("native")]))
     assert model.scale(2.0) == bound(2.0) == Model.scale(model, 2.0) == "native"
     assert took_slow_path(Model().scale(2.0))
 
 
 def check_type():
-    f = compiled(NOTHING, (1.0,), [ConstOut("hit")])
+    f = compiled(NOTHING, (1.0,), [ConstantOut("hit")])
     assert callable(f) and repr(f) == "<jitted>" and f.answer == 42
     f.note = "kept"
     assert vars(f) == {"note": "kept"} and type(f).__module__ == "tracker.smoke_native"
@@ -419,7 +419,7 @@ def check_type():
 
 
 def check_builtin():
-    f = native_callable.builtin(
+    f = native_callable.make_builtin(
         entry(scaling(0, 1, 3, 2.0), (np.ones(3),), [ArrayOut(F8, (3,))]), "kernel", slow
     )
     assert type(f) is type(len) and f.__name__ == "kernel"
@@ -444,14 +444,14 @@ def tie_by_slow():
 
 
 def tie_by_dict():
-    f = compiled(NOTHING, (1.0,), [ConstOut("hit")])
+    f = compiled(NOTHING, (1.0,), [ConstantOut("hit")])
     f.itself = f
     return f
 
 
 def tie_by_constant():
-    f = native_callable.new(JITTED, slow)
-    native_callable.push_entry(f, entry(NOTHING, (1.0,), [ConstOut(f)]))
+    f = native_callable.new_callable(JITTED, slow)
+    native_callable.push_entry(f, entry(NOTHING, (1.0,), [ConstantOut(f)]))
     assert f(1.0) is f
     return f
 
@@ -464,14 +464,14 @@ def check_code_outlives_calls():
             self.data = data
 
     def children(meddler):
-        native_callable.reset(f)
+        native_callable.remove_all_entries(f)
         gc.collect()
         return (meddler.data,), None
 
     tree.register(Meddler, children, lambda _, kids: Meddler(*kids))
-    f = native_callable.new(JITTED, slow)
+    f = native_callable.new_callable(JITTED, slow)
     for _ in range(6):
-        one = entry(NOTHING, (Meddler(1.0),), [ConstOut("hit")])
+        one = entry(NOTHING, (Meddler(1.0),), [ConstantOut("hit")])
         native_callable.push_entry(f, one)
         del one
         assert f(Meddler(2.0)) == "hit"
@@ -483,14 +483,14 @@ def check_references():
     """Many calls of every kind leave the counts of all objects as they were."""
     x, token = np.arange(3.0), object()
     args = ({"a": x, "b": [x, 2.5]}, Point(x, "k"), Body(1.0, x))
-    leaves = [ConstOut(token), ArrayOut(F8, (3,)), SameOut(1), ScalarOut(float)]
+    leaves = [ConstantOut(token), ArrayOut(F8, (3,)), AliasOut(1), ScalarOut(float)]
     leaves += [ScalarOut(np.float64), ScalarOut(bool), InputOut(0)]
     structure = shape_of((0, {"k": 0, "l": 0}, [0, Point(0, 0)], Bag([0])))
     count = len(tree.leaves(args))
     hit = compiled(zeroing(count, 4), args, leaves, structure)
     refused = compiled(REFUSE, args, leaves, structure)
     watched = [x, token, F8, Point, Bag, slow, np.float64, args[0], args[0]["b"], args[1]]
-    for f in (hit, refused, compiled(NOTHING, (1.0,), [ConstOut(1)])):
+    for f in (hit, refused, compiled(NOTHING, (1.0,), [ConstantOut(1)])):
         call_often(f, args, 100)
         before = [sys.getrefcount(one) for one in watched]
         call_often(f, args, 25_000)
@@ -513,7 +513,9 @@ def check_threads():
     x = np.arange(1000.0)
     for release in (False, True):
         leaves = [ArrayOut(F8, (1000,))]
-        f = compiled(scaling(0, 1, 1000, 2.0), (x,), leaves, running=Running(unlocked=release))
+        f = compiled(
+            scaling(0, 1, 1000, 2.0), (x,), leaves, running=PlanTraits(releases_gil=release)
+        )
         wrong = []
 
         def work(f=f, wrong=wrong):

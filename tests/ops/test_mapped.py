@@ -5,7 +5,7 @@ import pytest
 from test_rows import ROWS
 
 from tracker import vmap
-from tracker.ops.declare.bundle import parts_of
+from tracker.ops.declare.bundle import unbundle
 from tracker.tape.record import apply, data_of
 
 
@@ -25,7 +25,7 @@ def test_every_op_maps(row):
 
             def one(*xs, sample=sample):
                 y = apply(row.op, xs, sample.params)
-                return parts_of(y) if type(data_of(y)) is tuple else [y]
+                return unbundle(y) if type(data_of(y)) is tuple else [y]
 
             with np.errstate(all="ignore"):
                 want = one(*operands)

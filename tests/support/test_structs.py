@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from tracker.support.structs import field, names, record, replace
+from tracker.support.structs import field, field_names, record, replace
 
 
 @record(frozen=True)
@@ -54,7 +54,7 @@ def test_fields_come_by_position_and_by_name():
     point = Point(1.0, y=2.0, label="a")
     assert (point.x, point.y, point.label, point.size) == (1.0, 2.0, "a", 3.0)
     assert Point.origin == "here"
-    assert names(Point) == ("x", "label", "y")
+    assert field_names(Point) == ("x", "label", "y")
 
 
 def test_a_missing_or_unknown_field_is_an_error():
@@ -86,7 +86,7 @@ def test_a_default_is_made_for_each_record():
 
 
 def test_a_base_lends_its_fields():
-    assert names(Solid) == ("x", "label", "y", "z")
+    assert field_names(Solid) == ("x", "label", "y", "z")
     assert replace(Solid(1.0, "a", 2.0), z=3.0) == Solid(1.0, "a", 2.0, 3.0)
     assert not hasattr(Solid(1.0, label=""), "__dict__")
 

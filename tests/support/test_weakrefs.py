@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from tracker import jit, param
-from tracker.jit.abi.loader import _watch
+from tracker.jit.abi.loader import _weak_cell
 from tracker.jit.api import _LIVE
-from tracker.jit.guards.constants import Static
+from tracker.jit.guards.constants import ConstantKey
 from tracker.support.array_copies import _copies, snapshot
-from tracker.support.weakrefs import WeakTable
-from tracker.tape.placeholders import HANDLES, stand
-from tracker.tape.value import Postponed, _due, _met, leaf, postpone, put_off_again
+from tracker.support.weakrefs import WeakIdentityDict
+from tracker.tape.placeholders import PLACEHOLDERS, add_placeholder
+from tracker.tape.value import LazyCallbacks, _evictable, _thunks, evict, leaf, make_lazy
 
 
 class Thing:
@@ -21,7 +21,7 @@ class Thing:
 
 
 def test_a_table_knows_what_lives():
-    table: WeakTable[str] = WeakTable()
+    table: WeakIdentityDict[str] = WeakIdentityDict()
     a, b = Thing(), Thing()
     table[a], table[b] = "a", "b"
     table[a] = "c"
@@ -36,7 +36,7 @@ def test_a_table_knows_what_lives():
 
 
 def test_equal_objects_are_two():
-    table: WeakTable[int] = WeakTable()
+    table: WeakIdentityDict[int] = WeakIdentityDict()
     a, b = np.float64, type("Float", (), {"__eq__": lambda *_: True, "__hash__": lambda _: 0})
     first, second = b(), b()
     table[first], table[a] = 1, 2
@@ -45,7 +45,7 @@ def test_equal_objects_are_two():
 
 def test_a_cell_is_zeroed_once():
     thing = Thing()
-    cell, alive = _watch(Static(thing))
+    cell, alive = _weak_cell(ConstantKey(thing))
     assert cell.value == id(thing) and alive() is thing
     del thing
     assert cell.value is None and alive() is None
@@ -53,7 +53,7 @@ def test_a_cell_is_zeroed_once():
 
 def _due_value():
     value = leaf(np.ones(3))
-    postpone(value, np.sin, (np.ones(3),), (np.ones(3),), {}, TRACE)
+    make_lazy(value, np.sin, (np.ones(3),), (np.ones(3),), {}, TRACE)
     return value
 
 
@@ -65,13 +65,13 @@ def _met_value():
 
 def _due_again():
     value = _met_value()
-    put_off_again(value)
+    evict(value)
     return value
 
 
 def _handle():
     handle = param(np.ones(3))
-    stand(handle, np.ones(3))
+    add_placeholder(handle, np.ones(3))
     return handle
 
 
@@ -81,7 +81,7 @@ def _copied():
     return array
 
 
-TRACE = Postponed()
+TRACE = LazyCallbacks()
 MAKE = [_due_value, _met_value, _due_again, _handle, _copied, lambda: jit(np.sin)]
 
 
@@ -89,14 +89,14 @@ MAKE = [_due_value, _met_value, _due_again, _handle, _copied, lambda: jit(np.sin
 def test_no_python_function_runs_where_an_object_dies(make):
     ran = []
     gc.collect()
-    sizes = [len(each) for each in (_due, _met, HANDLES, _copies, _LIVE)]
+    sizes = [len(each) for each in (_thunks, _evictable, PLACEHOLDERS, _copies, _LIVE)]
     x = make()
     sys.setprofile(lambda frame, event, _: event == "call" and ran.append(frame.f_code))
     del x
     sys.setprofile(None)
     gc.collect()
     assert ran == []
-    assert [len(each) for each in (_due, _met, HANDLES, _copies, _LIVE)] == sizes
+    assert [len(each) for each in (_thunks, _evictable, PLACEHOLDERS, _copies, _LIVE)] == sizes
 
 
 def test_a_jitted_function_that_is_compared_by_identity_forgets_an_object():

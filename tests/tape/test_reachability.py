@@ -13,9 +13,9 @@ from counting import lines_run
 
 import tracker as tr
 from tracker import gradient
-from tracker.tape.reachability import depends_elsewhere, open_leaf
+from tracker.tape.reachability import depends_on_live_leaf, live_leaf
 from tracker.tape.record import value_of, wrap
-from tracker.tape.tracer import Stage, close
+from tracker.tape.tracer import Tracer, close_leaf
 from tracker.tape.value import leaf
 
 SHORT, LONG = 50, 200
@@ -32,7 +32,7 @@ def _with_pullback(x):
 
 
 def _traced(f):
-    with Stage():
+    with Tracer():
         gradient(f, wrap(leaf(1.0)))
 
 
@@ -80,9 +80,9 @@ def test_questions_along_a_path_with_branches_and_joins():
     def ask(x):
         for _ in range(LONG):
             x = np.sin(x) + np.cos(x)
-            assert depends_elsewhere(value_of(x))
-        close(first)
-        assert not depends_elsewhere(value_of(x))
+            assert depends_on_live_leaf(value_of(x))
+        close_leaf(first)
+        assert not depends_on_live_leaf(value_of(x))
 
     assert lines_run(lambda: ask(x)) < 500 * LONG
 
@@ -92,20 +92,20 @@ def test_leaves_that_close():
     both = value_of(wrap(outer) * wrap(inner))
     all_three = value_of(wrap(both) * param)
     of_param = value_of(param * 2.0)
-    assert open_leaf(all_three) in (outer, inner)
-    close(inner)
-    assert open_leaf(all_three) is open_leaf(both) is outer
-    close(outer)
-    assert open_leaf(both) is None
-    assert open_leaf(all_three) is open_leaf(of_param) is value_of(param)
-    assert depends_elsewhere(all_three) and not depends_elsewhere(all_three, params=False)
+    assert live_leaf(all_three) in (outer, inner)
+    close_leaf(inner)
+    assert live_leaf(all_three) is live_leaf(both) is outer
+    close_leaf(outer)
+    assert live_leaf(both) is None
+    assert live_leaf(all_three) is live_leaf(of_param) is value_of(param)
+    assert depends_on_live_leaf(all_three) and not depends_on_live_leaf(all_three, params=False)
 
 
 def test_an_answer_keeps_nothing_alive():
     param = tr.param(np.ones(3))
     y = np.sum(param * param)
     held = weakref.ref(value_of(param))
-    assert depends_elsewhere(value_of(y))
+    assert depends_on_live_leaf(value_of(y))
     tr.back(y)
     del param
     gc.collect()

@@ -1,8 +1,9 @@
 """Ops that are made while a program runs: calls of Python code, and results with a refusal.
 
-Owns: `call_op`, the op of a call that brings its own rule, and `results`, handles on what it gave;
-`host_call`, a call back into Python that a trace can hold; `detached`, `refuse_second` and
-`refuse_captured`, which say on what a call's results may depend. Start at `call_op`.
+Owns: `call_op`, the op of a call that brings its own rule, and `record_outputs`, handles on what it
+gave; `host_call`, a call back into Python that a trace can hold; `detach`,
+`refuse_second_derivative` and `refuse_captured`, which say on what a call's results may depend.
+Start at `call_op`.
 
 Invariants: such an op is in no table; a host call gives the types it gave when it was traced.
 """
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.autodiff.leaves import data
+from tracker.autodiff.leaves import plain_data
 from tracker.errors import RuleError, TrackerError, UnsupportedError, message
 from tracker.ir.lowering import Host
 from tracker.ir.op import Joint, Op
@@ -22,10 +23,10 @@ from tracker.ir.types import Bundle, Type, type_of
 from tracker.ops.declare import bundle
 from tracker.ops.declare.bundle import pick
 from tracker.support.structs import replace
-from tracker.tape.observers import Unheard, is_recording, running_leaves
-from tracker.tape.record import apply, data_of, stand_for, value_of
-from tracker.tape.tracer import note_error
-from tracker.tape.tracked import Leaf, Tracked
+from tracker.tape.observers import CallbackMismatch, is_tracing, running_leaves
+from tracker.tape.record import alias_to_primal, apply, data_of, value_of
+from tracker.tape.tracer import record_error
+from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 
@@ -45,7 +46,7 @@ def call_op(
         partials=None,
         lower=Host("its rule is Python"),
         constant=False,
-        saves=True,
+        needs_operand_values=True,
     )
 
 
@@ -53,27 +54,27 @@ def _no_type(*_: Any, **__: Any) -> Any:
     raise UnsupportedError(message("a call with a rule of its own is not an equation of the IR"))
 
 
-def parts_of(y: Any) -> list[Any]:
+def outputs_of(y: Any) -> list[Any]:
     """The results of a call, of which a derivative holds the data or a handle."""
     plain = data_of(y)
     return list(plain) if isinstance(plain, tuple) else [y]
 
 
-def results(
+def record_outputs(
     op: Op, params: dict[str, Any], operands: Sequence[Value], outs: list[Any]
 ) -> list[Any]:
     """Handles on the results `outs` (handles or plain) of one call."""
-    found = [data(out) for out in outs]
+    found = [plain_data(out) for out in outs]
     if len(outs) == 1:
-        return [stand_for(Value(found[0], op, tuple(operands), params), outs[0])]
+        return [alias_to_primal(Value(found[0], op, tuple(operands), params), outs[0])]
     whole = Value(tuple(found), op, tuple(operands), params)
     return [
-        stand_for(Value(x, pick, (whole,), {"at": k}), out)
+        alias_to_primal(Value(x, pick, (whole,), {"at": k}), out)
         for k, (x, out) in enumerate(zip(found, outs, strict=True))
     ]
 
 
-def read_only(x: Any) -> Any:
+def as_read_only(x: Any) -> Any:
     """Data of the tape, for code that is not ours."""
     if type(x) is not np.ndarray:
         return x
@@ -83,11 +84,11 @@ def read_only(x: Any) -> Any:
 
 
 def zero_like(x: Any) -> Any:
-    plain = data(x)
+    plain = plain_data(x)
     return type(plain)(0) if type(plain) in (float, complex) else np.zeros_like(plain)[()]
 
 
-def same_results(found: list[Any], want: list[Any]) -> bool:
+def results_agree(found: list[Any], want: list[Any]) -> bool:
     """Whether a second run gave what the first gave, up to rounding."""
     if len(found) != len(want):
         return False
@@ -113,7 +114,7 @@ def refuse_captured(name: str, outs: list[Any], operands: Sequence[Value], trace
         value = stack.pop()
         if value in operands:
             continue
-        open_leaf = value.op is None and (not traced or isinstance(value.params, Leaf))
+        open_leaf = value.op is None and (not traced or isinstance(value.params, ParamState))
         if open_leaf or value in running:
             raise RuleError(
                 message(
@@ -128,7 +129,7 @@ def refuse_captured(name: str, outs: list[Any], operands: Sequence[Value], trace
                 stack.append(operand)
 
 
-def _refusal(*_: Any, name: str, **__: Any) -> Any:
+def _raise_nested(*_: Any, name: str, **__: Any) -> Any:
     raise RuleError(
         message(
             f"nested derivatives are not defined for {name}",
@@ -137,46 +138,46 @@ def _refusal(*_: Any, name: str, **__: Any) -> Any:
     )
 
 
-_refuse = call_op("nobacksies", _refusal, _refusal, lambda *xs, name: xs[0])
+_refuse_op = call_op("nobacksies", _raise_nested, _raise_nested, lambda *xs, name: xs[0])
 
 
-def refuse_second(name: str, x: Any, of: Sequence[Any]) -> Any:
-    """x, computed from the tracked values among `of`, with a derivative that is an error."""
-    operands = tuple(value_of(o) for o in of if type(o) is Tracked)
+def refuse_second_derivative(name: str, x: Any, inputs: Sequence[Any]) -> Any:
+    """x, computed from the tracked values among `inputs`, with a derivative that is an error."""
+    operands = tuple(value_of(o) for o in inputs if type(o) is Tracked)
     if x is None or not operands:
         return x
-    return stand_for(Value(data(x), _refuse, operands, {"name": name}), x)
+    return alias_to_primal(Value(plain_data(x), _refuse_op, operands, {"name": name}), x)
 
 
-def detached(x: Any) -> Any:
+def detach(x: Any) -> Any:
     """A handle on the same data, without a derivative; a trace still sees where it comes from."""
     if type(x) is not Tracked:
         return x
-    if not is_recording():
-        return data(x)
-    return stand_for(Value(value_of(x).data, CLOSED, (), NO_PARAMS), x)
+    if not is_tracing():
+        return plain_data(x)
+    return alias_to_primal(Value(value_of(x).data, CLOSED, (), NO_PARAMS), x)
 
 
 # Calls back into Python ---------------------------------------------------------------------------
 
-_made = 0
+_host_call_count = 0
 
 
 def host_call(name: str, run: Callable[..., list[Any]], operands: Sequence[Any]) -> list[Any]:
     """run(*plain operands) -> numbers and arrays, as an op that a trace holds. Where it raises, the
     function may catch that and go on: the trace does not hold."""
-    global _made
-    _made += 1
+    global _host_call_count
+    _host_call_count += 1
     types: list[Type] = []
 
     def evaluate(*xs: Any) -> Any:
         try:
-            outs = run(*map(read_only, xs))
+            outs = run(*map(as_read_only, xs))
         except Exception as error:
             if types:
-                raise Unheard from error
+                raise CallbackMismatch from error
             if not isinstance(error, TrackerError):
-                note_error(error)
+                record_error(error)
             raise
         found = list(map(type_of, outs))
         if not types:
@@ -192,12 +193,12 @@ def host_call(name: str, run: Callable[..., list[Any]], operands: Sequence[Any])
         return outs[0] if len(outs) == 1 else tuple(outs)
 
     def refuse(*_: Any, **__: Any) -> Any:
-        return _refusal(name=name)
+        return _raise_nested(name=name)
 
     op = replace(
-        call_op(f"{name}_{_made}", refuse, refuse, evaluate),
+        call_op(f"{name}_{_host_call_count}", refuse, refuse, evaluate),
         infer=lambda *_: types[0] if len(types) == 1 else Bundle.of(types),
         lower=Host("a rule with host=True runs in Python"),
     )
     made = apply(op, tuple(operands))
-    return [made] if len(types) == 1 else bundle.parts_of(made)
+    return [made] if len(types) == 1 else bundle.unbundle(made)

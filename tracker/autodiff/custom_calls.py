@@ -1,7 +1,7 @@
 """Calls of functions that bring their own derivative rules.
 
-Owns: `Rule`, what is known of such a function; `apply_rule`, which runs one on tracked arguments.
-Start at `apply_rule`; the ops that calls are on the tape are made in `call_ops.py`.
+Owns: `CustomRule`, what is known of such a function; `apply_rule`, which runs one on tracked
+arguments. Start at `apply_rule`; the ops that calls are on the tape are made in `call_ops.py`.
 
 How a call lies on the tape: one value whose operands are the tracked leaves of the arguments, and
 whose op brings a joint rule. Several results are parts of a bundle.
@@ -29,36 +29,36 @@ import numpy as np
 
 from tracker import tree
 from tracker.autodiff.call_ops import (
+    as_read_only,
     call_op,
     host_call,
-    parts_of,
-    read_only,
+    outputs_of,
+    record_outputs,
     refuse_captured,
-    refuse_second,
-    results,
-    same_results,
+    refuse_second_derivative,
+    results_agree,
     zero_like,
 )
-from tracker.autodiff.leaves import data
+from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.pullbacks import pullback
 from tracker.errors import ConversionError, RuleError, TrackerError, message
-from tracker.ops.declare.bundle import Parts
+from tracker.ops.declare.bundle import BundleParts
 from tracker.ops.declare.rule_helpers import project
 from tracker.support.array_copies import snapshot
-from tracker.tape.observers import is_recording
-from tracker.tape.reachability import depends_elsewhere
+from tracker.tape.observers import is_tracing
+from tracker.tape.reachability import depends_on_live_leaf
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracked import Tracked
 
-_NOT_NUMPY = "a body that is no NumPy code needs host=True"
+_HOST_HINT = "a body that is no NumPy code needs host=True"
 
 
-class Rule:
+class CustomRule:
     """A function and its rules.
 
     primal(*args) -> y, for arguments none of which is tracked; reverse(*args) -> (y, back);
     forward(tangents, *args) -> (y, dy). One of the two may be None. `host`: the bodies need plain
-    arrays. `place`: the user's file and line.
+    arrays. `location`: the user's file and line.
     """
 
     def __init__(
@@ -77,22 +77,24 @@ class Rule:
         self.op = call_op(name, _pull, _push, _evaluate)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         code = getattr(self.reverse or self.forward, "__code__", None)
         return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
-    def wrong(self, what: str, instead: str) -> RuleError:
+    def error(self, what: str, instead: str) -> RuleError:
         """The error for a rule that broke its contract."""
-        return RuleError(message(f"the rule of {self.name} {what}", instead, self.place))
+        return RuleError(message(f"the rule of {self.name} {what}", instead, self.location))
 
 
-_PLAIN = frozenset({float, int, complex, bool, str, type(None), np.ndarray, np.float64, np.float32})
+_PLAIN_CLASSES = frozenset(
+    {float, int, complex, bool, str, type(None), np.ndarray, np.float64, np.float32}
+)
 
 
-def apply_rule(rule: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def apply_rule(rule: CustomRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a function with a rule."""
     for x in args:
-        if type(x) not in _PLAIN:
+        if type(x) not in _PLAIN_CLASSES:
             break
     else:
         if not kwargs:
@@ -110,82 +112,85 @@ def apply_rule(rule: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             )
     if not at:
         return rule.primal(*args, **kwargs)
-    return _Call(rule, args, kwargs, leaves, structure, at).run()
+    return _RuleCall(rule, args, kwargs, leaves, structure, at).run()
 
 
-class _Call:
+class _RuleCall:
     """One call: its arguments, and `back` for what they were.
 
-    leaves: of all arguments, the tracked ones among them (numbers `at`) to be filled in; moving:
-    which leaves of the result have a derivative; traced: whether `back` holds tracked values.
+    leaves: of all arguments, the tracked ones among them (numbers `tracked_positions`) to be filled
+    in; moving: which leaves of the result have a derivative; traced: whether `back` holds tracked
+    values.
     """
 
     def __init__(
         self,
-        rule: Rule,
+        rule: CustomRule,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         leaves: list[Any],
         structure: tree.Structure,
-        at: tuple[int, ...],
+        tracked_positions: tuple[int, ...],
     ) -> None:
         self.rule = rule
         self.args = args
         self.kwargs = kwargs
         self.structure = structure
-        self.at = at
-        self.operands = [value_of(leaves[i]) for i in at]
-        self.traced = is_recording()
+        self.tracked_positions = tracked_positions
+        self.operands = [value_of(leaves[i]) for i in tracked_positions]
+        self.traced = is_tracing()
         self.leaves = [
             snapshot(x) if type(x) is np.ndarray and not self.traced else x for x in leaves
         ]
         self.back: Callable[..., Any] | None = None
         self.out_structure = tree.LEAF
-        self.moving: list[int] = []
-        self.count = 0
+        self.active_outputs: list[int] = []
+        self.output_count = 0
 
     def run(self) -> Any:
         handles = [wrap(value) for value in self.operands]
         if self.traced and self.rule.host:
             y = self._host_results(handles)
         else:
-            given = handles if self.traced else [read_only(value.data) for value in self.operands]
-            y, self.back = self.body(given)
+            given = (
+                handles if self.traced else [as_read_only(value.data) for value in self.operands]
+            )
+            y, self.back = self.run_rule(given)
         outs, self.out_structure = tree.flatten(y)
         if any(value_of(h) is not v for h, v in zip(handles, self.operands, strict=True)):
-            raise self.rule.wrong("writes into an argument", "Copy it first, or write outside")
+            raise self.rule.error("writes into an argument", "Copy it first, or write outside")
         refuse_captured(self.rule.name, outs, self.operands, self.traced)
-        self.count = len(outs)
-        self.moving = [k for k, out in enumerate(outs) if _moves(out)]
-        shown = list(outs) if self.traced else [data(out) for out in outs]
-        moving = [shown[k] for k in self.moving]
+        self.output_count = len(outs)
+        self.active_outputs = [k for k, out in enumerate(outs) if _is_differentiable(out)]
+        shown = list(outs) if self.traced else [plain_data(out) for out in outs]
+        moving = [shown[k] for k in self.active_outputs]
         if moving:
-            made = results(self.rule.op, {"call": self}, self.operands, moving)
-            for k, out in zip(self.moving, made, strict=True):
+            made = record_outputs(self.rule.op, {"call": self}, self.operands, moving)
+            for k, out in zip(self.active_outputs, made, strict=True):
                 shown[k] = out
         return tree.unflatten(self.out_structure, shown, y)
 
-    def rebuilt(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+    def rebuild_args(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments, with these operands."""
         leaves = list(self.leaves)
-        for i, x in zip(self.at, operands, strict=True):
+        for i, x in zip(self.tracked_positions, operands, strict=True):
             leaves[i] = x
         args: tuple[Any, ...] = tree.unflatten(self.structure, leaves, self.args)
         return args
 
-    def body(self, operands: Sequence[Any]) -> tuple[Any, Callable[..., Any] | None]:
+    def run_rule(self, operands: Sequence[Any]) -> tuple[Any, Callable[..., Any] | None]:
         """The function's value and its `back`, by its reverse rule."""
         rule = self.rule
-        args = self.rebuilt(operands)
+        args = self.rebuild_args(operands)
         if rule.reverse is None:
             return rule.primal(*args, **self.kwargs), None
         try:
             made = rule.reverse(*args, **self.kwargs)
         except ConversionError as error:
-            error.add_note(f"in the rule of {rule.name}: {_NOT_NUMPY}")
+            error.add_note(f"in the rule of {rule.name}: {_HOST_HINT}")
             raise
         if not (isinstance(made, tuple) and len(made) == 2 and callable(made[1])):
-            raise rule.wrong(
+            raise rule.error(
                 f"returned {_described(made)}", "Return the pair (y, back), back a function"
             )
         return made
@@ -196,65 +201,72 @@ class _Call:
         """Cotangents of the operands."""
         if self.traced and self.rule.host:
             return self._host_pull(gs, xs)
-        dependent = [type(x) is Tracked and depends_elsewhere(value_of(x)) for x in xs]
+        dependent = [type(x) is Tracked and depends_on_live_leaf(value_of(x)) for x in xs]
         if self.traced or not any(dependent):
-            xs = [data(x) for x in xs] if not self.traced else xs
+            xs = [plain_data(x) for x in xs] if not self.traced else xs
             if not self.traced:
-                gs = [g if _depends(g) else data(g) for g in gs]
+                gs = [g if _has_outer_dependence(g) else plain_data(g) for g in gs]
             if self.rule.host:
                 return self._plain_host_pull(gs, xs)
-            return self.ask(self.back, gs, xs)
+            return self.run_back(self.back, gs, xs)
         if self.rule.host:
             return self._plain_host_pull(gs, xs)
-        xs = [x if yes else data(x) for x, yes in zip(xs, dependent, strict=True)]
-        again, back = self.body(xs)
-        self._check_again(y, again)
-        return self.ask(back, gs, xs)
+        xs = [x if yes else plain_data(x) for x, yes in zip(xs, dependent, strict=True)]
+        again, back = self.run_rule(xs)
+        self._check_rerun(y, again)
+        return self.run_back(back, gs, xs)
 
-    def _check_again(self, y: Any, again: Any) -> None:
+    def _check_rerun(self, y: Any, again: Any) -> None:
         outs = tree.leaves(again)
-        found = [data(outs[k]) for k in self.moving] if len(outs) == self.count else []
-        if not same_results(found, [data(x) for x in parts_of(y)]):
-            raise self.rule.wrong(
+        found = (
+            [plain_data(outs[k]) for k in self.active_outputs]
+            if len(outs) == self.output_count
+            else []
+        )
+        if not results_agree(found, [plain_data(x) for x in outputs_of(y)]):
+            raise self.rule.error(
                 "gave another value when it was run again for a second derivative",
                 "Draw random numbers outside, and pass them as an argument",
             )
 
-    def ask(self, back: Callable[..., Any] | None, gs: list[Any], xs: list[Any]) -> list[Any]:
+    def run_back(self, back: Callable[..., Any] | None, gs: list[Any], xs: list[Any]) -> list[Any]:
         """What `back` says of each operand, checked."""
         if back is None:
-            return self._transposed_forward(gs, xs)
-        whole: list[Any] = [None] * self.count
-        for k, g in zip(self.moving, gs, strict=True):
+            return self._transpose_forward(gs, xs)
+        whole: list[Any] = [None] * self.output_count
+        for k, g in zip(self.active_outputs, gs, strict=True):
             whole[k] = g
         dy = tree.unflatten(self.out_structure, whole)
         try:
             found = back(dy)
         except TrackerError as error:
-            hint = f": {_NOT_NUMPY}" if isinstance(error, ConversionError) else ""
+            hint = f": {_HOST_HINT}" if isinstance(error, ConversionError) else ""
             error.add_note(f"in back of the rule of {self.rule.name}{hint}")
             raise
         except Exception as error:
-            raise self.rule.wrong(
+            raise self.rule.error(
                 f"failed in back: {type(error).__name__}: {error}", "Mend back"
             ) from error
-        return self._checked(found, xs)
+        return self._check_cotangents(found, xs)
 
-    def _checked(self, found: Any, xs: list[Any]) -> list[Any]:
+    def _check_cotangents(self, found: Any, xs: list[Any]) -> list[Any]:
         count = len(self.args)
         if type(found) is tuple and len(found) > count:
-            found = self._without_defaults(found)
+            found = self._drop_default_entries(found)
         if type(found) is not tuple or len(found) != count:
-            raise self.rule.wrong(
+            raise self.rule.error(
                 f"gave {_described(found)} from back, for {count} positional argument(s)",
                 f"Return a tuple of {count}, None where there is no gradient",
             )
         entries: list[Any] = []
         for number, (c, below) in enumerate(zip(found, self.structure.children, strict=True)):
-            entries.extend(self._leaves_of(c, below, number))
-        return [self._cotangent(entries[i], x, i) for i, x in zip(self.at, xs, strict=True)]
+            entries.extend(self._flatten_cotangent(c, below, number))
+        return [
+            self._check_cotangent(entries[i], x, i)
+            for i, x in zip(self.tracked_positions, xs, strict=True)
+        ]
 
-    def _without_defaults(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _drop_default_entries(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
         """What is said of the arguments that were given, where the rule names others, which had
         their defaults or were given by keyword."""
         assert self.rule.reverse is not None
@@ -263,7 +275,7 @@ class _Call:
         named = sum(parameter.kind in kinds for parameter in parameters)
         return found[: len(self.args)] if len(found) == named else found
 
-    def _leaves_of(self, c: Any, below: tree.Structure, number: int) -> list[Any]:
+    def _flatten_cotangent(self, c: Any, below: tree.Structure, number: int) -> list[Any]:
         """The cotangents of one argument's leaves."""
         if below.cls is None:
             return [c]
@@ -273,37 +285,37 @@ class _Call:
         try:
             tree.map_as(below, lambda _, part: found.append(part), self.args[number], c)
         except (ValueError, KeyError) as error:
-            raise self.rule.wrong(
+            raise self.rule.error(
                 f"gave argument {number} a cotangent of another structure than {below!r}",
                 "Return what has the argument's structure, or None",
             ) from error
         return found
 
-    def _cotangent(self, c: Any, x: Any, leaf: int) -> Any:
+    def _check_cotangent(self, c: Any, x: Any, leaf: int) -> Any:
         if c is None:
             return None
-        plain = data(c)
+        plain = plain_data(c)
         what = f"gave leaf {leaf} of the arguments a cotangent"
         if not tree.is_numeric(plain):
-            raise self.rule.wrong(
+            raise self.rule.error(
                 f"{what} that is a {type(plain).__name__}", "Return an array, a number or None"
             )
         if np.shape(plain) != np.shape(x):
-            raise self.rule.wrong(
+            raise self.rule.error(
                 f"{what} of shape {np.shape(plain)}; its shape is {np.shape(x)}",
                 "Sum over the axes along which the argument was repeated",
             )
-        kind = np.result_type(data(x))
+        kind = np.result_type(plain_data(x))
         if np.iscomplexobj(plain) and kind.kind != "c":
-            raise self.rule.wrong(
+            raise self.rule.error(
                 f"{what} of dtype {np.result_type(plain)}; its dtype is {kind}",
                 "Return np.real of it",
             )
         return project(c, x)
 
-    def _transposed_forward(self, gs: list[Any], xs: list[Any]) -> list[Any]:
+    def _transpose_forward(self, gs: list[Any], xs: list[Any]) -> list[Any]:
         zeros = [zero_like(x) for x in xs]
-        _, pull = pullback(lambda *ts: self._by_forward(list(ts), xs), *zeros)
+        _, pull = pullback(lambda *ts: self._run_forward_rule(list(ts), xs), *zeros)
         return list(pull(gs))
 
     # Forwards
@@ -312,67 +324,67 @@ class _Call:
         """Tangents of the moving results."""
         foreign = any(type(x) is Tracked for x in (*ts, *xs))
         if not self.traced:
-            xs = [x if _depends(x) else data(x) for x in xs]
+            xs = [x if _has_outer_dependence(x) else plain_data(x) for x in xs]
         if self.rule.host and (foreign or self.traced):
             return self._host_push(ts, xs, y)
         if self.rule.forward is not None:
-            return self._by_forward(ts, xs)
+            return self._run_forward_rule(ts, xs)
         if self.rule.host:
-            return self._rows(ts, xs, parts_of(y))
+            return self._push_by_rows(ts, xs, outputs_of(y))
         back = self.back
         if not self.traced and any(type(x) is Tracked for x in xs):
-            again, back = self.body(xs)
-            self._check_again(y, again)
-        return self._transposed_back(back, ts, xs, parts_of(y))
+            again, back = self.run_rule(xs)
+            self._check_rerun(y, again)
+        return self._transpose_back(back, ts, xs, outputs_of(y))
 
-    def _by_forward(self, ts: list[Any], xs: list[Any]) -> list[Any]:
+    def _run_forward_rule(self, ts: list[Any], xs: list[Any]) -> list[Any]:
         """By the forward rule."""
         rule = self.rule
         assert rule.forward is not None
         leaves: list[Any] = [
             np.zeros_like(x)[()] if tree.is_numeric(x) and type(x) is not bool else None
-            for x in (self._placed(xs))
+            for x in (self._all_leaves(xs))
         ]
-        for i, t in zip(self.at, ts, strict=True):
+        for i, t in zip(self.tracked_positions, ts, strict=True):
             if t is not None:
                 leaves[i] = t
         tangents = tree.unflatten(self.structure, leaves, self.args)
-        made = rule.forward(tangents, *self.rebuilt(xs), **self.kwargs)
+        made = rule.forward(tangents, *self.rebuild_args(xs), **self.kwargs)
         if not (isinstance(made, tuple) and len(made) == 2):
-            raise rule.wrong(f"returned {_described(made)}", "Return the pair (y, dy)")
+            raise rule.error(f"returned {_described(made)}", "Return the pair (y, dy)")
         outs, dys = tree.leaves(made[0]), tree.leaves(made[1])
-        if len(outs) != len(dys) or len(outs) != self.count:
-            raise rule.wrong(
-                f"gave {len(dys)} tangent(s) for {self.count} result(s)",
+        if len(outs) != len(dys) or len(outs) != self.output_count:
+            raise rule.error(
+                f"gave {len(dys)} tangent(s) for {self.output_count} result(s)",
                 "Return dy in the structure of y",
             )
-        for k in self.moving:
+        for k in self.active_outputs:
             if np.shape(dys[k]) != np.shape(outs[k]):
-                raise rule.wrong(
+                raise rule.error(
                     f"gave a tangent of shape {np.shape(dys[k])} for a result of shape "
                     f"{np.shape(outs[k])}",
                     "Return dy in the shape of y",
                 )
-        return [dys[k] for k in self.moving]
+        return [dys[k] for k in self.active_outputs]
 
-    def _placed(self, xs: list[Any]) -> list[Any]:
+    def _all_leaves(self, xs: list[Any]) -> list[Any]:
         leaves = list(self.leaves)
-        for i, x in zip(self.at, xs, strict=True):
+        for i, x in zip(self.tracked_positions, xs, strict=True):
             leaves[i] = x
         return leaves
 
-    def _transposed_back(
+    def _transpose_back(
         self, back: Callable[..., Any] | None, ts: list[Any], xs: list[Any], outs: list[Any]
     ) -> list[Any]:
         def pull(*gs: Any) -> list[Any]:
-            found = self.ask(back, list(gs), xs)
+            found = self.run_back(back, list(gs), xs)
             return [zero_like(x) if c is None else c for c, x in zip(found, xs, strict=True)]
 
         try:
             _, push = pullback(pull, *[zero_like(out) for out in outs])
             return list(push(ts))
         except ConversionError as error:
-            raise self.rule.wrong(
+            raise self.rule.error(
                 "is needed in forward mode, and its back is no NumPy code",
                 "Pass host=True, or register a forward rule with tracker.frule",
             ) from error
@@ -381,16 +393,16 @@ class _Call:
 
     def _plain_host_pull(self, gs: list[Any], xs: list[Any]) -> list[Any]:
         """Cotangents from plain data; whoever differentiates them is refused."""
-        plain = [data(g) for g in gs]
-        found = self.ask(self.back, plain, [data(x) for x in xs])
-        return [refuse_second(self.rule.name, c, (*gs, *xs)) for c in found]
+        plain = [plain_data(g) for g in gs]
+        found = self.run_back(self.back, plain, [plain_data(x) for x in xs])
+        return [refuse_second_derivative(self.rule.name, c, (*gs, *xs)) for c in found]
 
     def _host_results(self, handles: list[Any]) -> Any:
         shown: Any = None
 
         def run(*xs: Any) -> list[Any]:
             nonlocal shown
-            shown, _ = self.body(xs)
+            shown, _ = self.run_rule(xs)
             return [x for x in tree.leaves(shown) if tree.is_numeric(x)]
 
         outs = iter(host_call(self.rule.name, run, handles))
@@ -400,8 +412,8 @@ class _Call:
         count = len(gs)
 
         def run(*both: Any) -> list[Any]:
-            _, back = self.body(both[count:])
-            found = self.ask(back, list(both[:count]), list(both[count:]))
+            _, back = self.run_rule(both[count:])
+            found = self.run_back(back, list(both[:count]), list(both[count:]))
             pairs = zip(found, both[count:], strict=True)
             return [zero_like(x) if c is None else c for c, x in pairs]
 
@@ -409,30 +421,30 @@ class _Call:
 
     def _host_push(self, ts: list[Any], xs: list[Any], y: Any) -> list[Any]:
         count = len(ts)
-        filled = [zero_like(data(x)) if t is None else t for t, x in zip(ts, xs, strict=True)]
+        filled = [zero_like(plain_data(x)) if t is None else t for t, x in zip(ts, xs, strict=True)]
 
         def run(*both: Any) -> list[Any]:
             moved, given = list(both[:count]), list(both[count:])
             if self.rule.forward is not None:
-                return self._by_forward(moved, given)
-            again, self.back = self.body(given)
+                return self._run_forward_rule(moved, given)
+            again, self.back = self.run_rule(given)
             outs = tree.leaves(again)
-            return self._rows(moved, given, [outs[k] for k in self.moving])
+            return self._push_by_rows(moved, given, [outs[k] for k in self.active_outputs])
 
-        if is_recording():
+        if is_tracing():
             return host_call(f"{self.rule.name}_push", run, [*filled, *xs])
-        found = run(*[data(x) for x in (*filled, *xs)])
-        return [refuse_second(self.rule.name, t, (*ts, *xs)) for t in found]
+        found = run(*[plain_data(x) for x in (*filled, *xs)])
+        return [refuse_second_derivative(self.rule.name, t, (*ts, *xs)) for t in found]
 
-    def _rows(self, ts: list[Any], xs: list[Any], outs: list[Any]) -> list[Any]:
+    def _push_by_rows(self, ts: list[Any], xs: list[Any], outs: list[Any]) -> list[Any]:
         """Tangents of the results, one call of `back` for each of their entries."""
         found = []
-        plain = [data(out) for out in outs]
+        plain = [plain_data(out) for out in outs]
         for k, out in enumerate(plain):
             t = np.zeros_like(out, subok=False) if np.ndim(out) else np.zeros((), type(out))
-            for position, unit in _units(out):
+            for position, unit in _basis(out):
                 gs = [unit if j == k else zero_like(other) for j, other in enumerate(plain)]
-                cs = self.ask(self.back, gs, xs)
+                cs = self.run_back(self.back, gs, xs)
                 slope = sum(
                     np.sum(np.real(np.conjugate(c) * moved))
                     for c, moved in zip(cs, ts, strict=True)
@@ -443,7 +455,7 @@ class _Call:
         return found
 
 
-def _units(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+def _basis(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
     for position in np.ndindex(np.shape(x)):
         for part in (1, 1j) if np.iscomplexobj(x) else (1,):
             unit = np.zeros(np.shape(x), np.result_type(x))
@@ -451,38 +463,38 @@ def _units(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
             yield position, unit[()]
 
 
-def _pull(g: Any, y: Any, xs: list[Any], wanted: Any, times: Any, *, call: _Call) -> list[Any]:
-    outs = parts_of(y)
+def _pull(g: Any, y: Any, xs: list[Any], wanted: Any, times: Any, *, call: _RuleCall) -> list[Any]:
+    outs = outputs_of(y)
     gs = [
-        zero_like(data(out)) if part is None else part
-        for part, out in zip(g if type(g) is Parts else (g,), outs, strict=True)
+        zero_like(plain_data(out)) if part is None else part
+        for part, out in zip(g if type(g) is BundleParts else (g,), outs, strict=True)
     ]
-    return [_kept(c) for c in call.pull(y, gs, xs)]
+    return [_with_needed_history(c) for c in call.pull(y, gs, xs)]
 
 
-def _push(ts: list[Any], y: Any, xs: list[Any], times: Any, *, call: _Call) -> Any:
-    found = [_kept(t) for t in call.push(y, ts, xs)]
-    return found[0] if len(found) == 1 else Parts(found)
+def _push(ts: list[Any], y: Any, xs: list[Any], times: Any, *, call: _RuleCall) -> Any:
+    found = [_with_needed_history(t) for t in call.push(y, ts, xs)]
+    return found[0] if len(found) == 1 else BundleParts(found)
 
 
-def _evaluate(*xs: Any, call: _Call) -> Any:
-    outs = tree.leaves(call.rule.primal(*call.rebuilt(xs), **call.kwargs))
-    found = [outs[k] for k in call.moving]
+def _evaluate(*xs: Any, call: _RuleCall) -> Any:
+    outs = tree.leaves(call.rule.primal(*call.rebuild_args(xs), **call.kwargs))
+    found = [outs[k] for k in call.active_outputs]
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _moves(x: Any) -> bool:
-    plain = data(x)
+def _is_differentiable(x: Any) -> bool:
+    plain = plain_data(x)
     return tree.is_numeric(plain) and np.result_type(plain).kind in "iufc"
 
 
-def _depends(x: Any) -> bool:
-    return type(x) is Tracked and depends_elsewhere(value_of(x))
+def _has_outer_dependence(x: Any) -> bool:
+    return type(x) is Tracked and depends_on_live_leaf(value_of(x))
 
 
-def _kept(c: Any) -> Any:
+def _with_needed_history(c: Any) -> Any:
     """What a rule gave: its history counts where somebody else listens to what the rule read."""
-    return c if is_recording() or _depends(c) else data(c)
+    return c if is_tracing() or _has_outer_dependence(c) else plain_data(c)
 
 
 def _described(x: Any) -> str:

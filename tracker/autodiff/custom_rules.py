@@ -17,21 +17,21 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.autodiff.call_ops import refuse_captured, refuse_second
-from tracker.autodiff.custom_calls import Rule, apply_rule
-from tracker.autodiff.leaves import data
+from tracker.autodiff.call_ops import refuse_captured, refuse_second_derivative
+from tracker.autodiff.custom_calls import CustomRule, apply_rule
+from tracker.autodiff.leaves import plain_data
 from tracker.errors import RuleError, message
 from tracker.ir.lowering import Host
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops.declare.dtypes import infer_by_example
 from tracker.support.array_copies import snapshot
-from tracker.tape.observers import is_recording
-from tracker.tape.record import stand_for, value_of
+from tracker.tape.observers import is_tracing
+from tracker.tape.record import alias_to_primal, value_of
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
-_RULES: dict[Any, Rule] = {}
-_SCALAR: dict[Any, Op] = {}
+_RULES: dict[Any, CustomRule] = {}
+_SCALAR_OPS: dict[Any, Op] = {}
 
 
 def track(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -49,14 +49,14 @@ def track(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     rule = _RULES.get(f)
     if rule is not None:
         return apply_rule(rule, args, kwargs)
-    op = _SCALAR.get(f)
+    op = _SCALAR_OPS.get(f)
     if op is not None:
         return _apply_scalar(op, f, args)
     if f in NUMPY or f in UFUNCS:
         return f(*args, **kwargs)
     raise RuleError(
         message(
-            f"{_name(f)} has no rule",
+            f"{_function_name(f)} has no rule",
             "Register one with @tracker.rrule(f), @tracker.frule(f) or tracker.scalar_rule, or "
             "call the function itself, if it is NumPy code",
         )
@@ -78,7 +78,7 @@ def rrule(f: Callable[..., Any], *, host: bool = False) -> Callable[..., Any]:
     (12.0,)
     """
 
-    known = _entry(f)
+    known = _rule_for(f)
 
     def register(rule: Callable[..., Any]) -> Callable[..., Any]:
         known.reverse, known.host = rule, known.host or host
@@ -101,7 +101,7 @@ def frule(f: Callable[..., Any]) -> Callable[..., Any]:
     (8.0, np.float64(12.0))
     """
 
-    known = _entry(f)
+    known = _rule_for(f)
 
     def register(rule: Callable[..., Any]) -> Callable[..., Any]:
         known.forward = rule
@@ -110,26 +110,26 @@ def frule(f: Callable[..., Any]) -> Callable[..., Any]:
     return register
 
 
-def _entry(f: Callable[..., Any]) -> Rule:
+def _rule_for(f: Callable[..., Any]) -> CustomRule:
     if not callable(f):
         raise RuleError(
             message(f"a rule was to be registered for a {type(f).__name__}", "Name a function")
         )
-    _SCALAR.pop(f, None)
+    _SCALAR_OPS.pop(f, None)
     known = _RULES.get(f)
     if known is None:
-        known = _RULES[f] = Rule(_name(f), f)
-        _reach(f, lambda *args, **kwargs: apply_rule(_RULES[f], args, kwargs))
+        known = _RULES[f] = CustomRule(_function_name(f), f)
+        _register_with_numpy(f, lambda *args, **kwargs: apply_rule(_RULES[f], args, kwargs))
     return known
 
 
-def _reach(f: Any, call: Callable[..., Any]) -> None:
+def _register_with_numpy(f: Any, call: Callable[..., Any]) -> None:
     """Let NumPy's own function lead here, unless it has a derivative already."""
-    if f not in NUMPY and f not in UFUNCS and _is_dispatched(f):
+    if f not in NUMPY and f not in UFUNCS and _is_numpy_function(f):
         NUMPY[f] = call
 
 
-def _is_dispatched(f: Any) -> bool:
+def _is_numpy_function(f: Any) -> bool:
     """Whether NumPy asks tracked arguments what this function shall do."""
     return isinstance(f, np.ufunc) or hasattr(f, "_implementation")
 
@@ -149,14 +149,14 @@ def scalar_rule(f: Callable[..., Any], *partials: Any) -> Callable[..., Any]:
     if not partials or not all(callable(p) or isinstance(p, (int, float)) for p in partials):
         raise RuleError(
             message(
-                f"scalar_rule of {_name(f)} got no derivatives, or something that is none",
+                f"scalar_rule of {_function_name(f)} got no derivatives, or something that is none",
                 "Give one function of f's arguments per argument, or a number",
             )
         )
     _RULES.pop(f, None)
-    rules = [_without_result(p) if callable(p) else p for p in partials]
-    _SCALAR[f] = Op(
-        _name(f),
+    rules = [_drop_result(p) if callable(p) else p for p in partials]
+    _SCALAR_OPS[f] = Op(
+        _function_name(f),
         numpy=(),
         method=None,
         entry=None,
@@ -167,13 +167,13 @@ def scalar_rule(f: Callable[..., Any], *partials: Any) -> Callable[..., Any]:
         partials=tuple(rules),
         lower=Host("its rule is Python"),
         constant=False,
-        saves=True,
+        needs_operand_values=True,
     )
-    _reach(f, lambda *args: _apply_scalar(_SCALAR[f], f, args))
+    _register_with_numpy(f, lambda *args: _apply_scalar(_SCALAR_OPS[f], f, args))
     return f
 
 
-def _without_result(partial: Callable[..., Any]) -> Callable[..., Any]:
+def _drop_result(partial: Callable[..., Any]) -> Callable[..., Any]:
     return lambda y, *xs: partial(*xs)
 
 
@@ -188,7 +188,7 @@ def _apply_scalar(op: Op, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
             )
         )
     for x in args:
-        if not tree.is_numeric(data(x)):
+        if not tree.is_numeric(plain_data(x)):
             raise RuleError(
                 message(f"{op.name} is elementwise, and got a {type(x).__name__}", "Give arrays")
             )
@@ -198,9 +198,9 @@ def _apply_scalar(op: Op, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     )
     if not any(type(x) is Tracked for x in args):
         return f(*args)
-    y = f(*args) if is_recording() else f(*[data(x) for x in args])
-    refuse_captured(op.name, [y], [o for o in operands if type(o) is Value], is_recording())
-    return stand_for(Value(data(y), op, operands, {}), y)
+    y = f(*args) if is_tracing() else f(*[plain_data(x) for x in args])
+    refuse_captured(op.name, [y], [o for o in operands if type(o) is Value], is_tracing())
+    return alias_to_primal(Value(plain_data(y), op, operands, {}), y)
 
 
 def custom_gradient(
@@ -225,12 +225,12 @@ def custom_gradient(
     def primal(*args: Any, **kwargs: Any) -> Any:
         made = function(*args, **kwargs)
         if not (isinstance(made, tuple) and len(made) == 2 and callable(made[1])):
-            raise rule.wrong(
+            raise rule.error(
                 f"returned a {type(made).__name__}", "Return the pair (y, back), back a function"
             )
         return made[0]
 
-    rule = Rule(_name(function), primal, function, host=host)
+    rule = CustomRule(_function_name(function), primal, function, host=host)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -248,7 +248,7 @@ def nobacksies(name: str, x: Any) -> Any:
     >>> nobacksies("f", 2.0)
     2.0
     """
-    return refuse_second(name, x, (x,))
+    return refuse_second_derivative(name, x, (x,))
 
 
 def collect(xs: Any) -> Any:
@@ -276,10 +276,10 @@ def stack(xs: Any, axis: int = 0) -> Any:
     return np.stack(list(xs), axis=axis)
 
 
-def rules_of(f: Any) -> Rule | None:
+def registered_rule(f: Any) -> CustomRule | None:
     """The rule that is registered for a function."""
     return _RULES.get(f)
 
 
-def _name(f: Any) -> str:
+def _function_name(f: Any) -> str:
     return getattr(f, "__name__", type(f).__name__)

@@ -1,8 +1,8 @@
 """Central differences, and the numbers that they are taken of.
 
-Owns: `slope` (of a function of a step) and `difference` (of a function as one entry of its argument
-moves); how numbers are moved, multiplied and compared by those who check derivatives
-(`testing.py`).
+Owns: `derivative_at_zero` (of a function of a step) and `difference_along` (of a function as one
+entry of its argument moves); how numbers are moved, multiplied and compared by those who check
+derivatives (`testing.py`).
 
 A five-point stencil is taken at one step, which is all that a smooth function needs, or at several;
 of these the estimate that agrees best with the one before it, element by element. Complex numbers
@@ -22,7 +22,7 @@ from tracker import tree
 
 ONE_STEP = (4e-4,)
 STEPS = (1e-2, 2e-3, 4e-4, 8e-5)
-NEARER = (1.6e-5, 3.2e-6, 6.4e-7)
+SMALLER_STEPS = (1.6e-5, 3.2e-6, 6.4e-7)
 _TOLERANCES = {4: (2e-3, 1e-4), 2: (5e-2, 5e-2)}  # bytes of a real: rtol, atol
 
 
@@ -34,7 +34,7 @@ def copied(x: Any) -> Any:
     return x.copy() if isinstance(x, np.ndarray) else x
 
 
-def widen(x: Any) -> Any:
+def at_least_double(x: Any) -> Any:
     """A float32 or float16 as float64, so that differences have digits."""
     kind = np.result_type(x)
     if kind.kind in "fc" and kind.itemsize < np.result_type(kind, np.float64).itemsize:
@@ -42,8 +42,8 @@ def widen(x: Any) -> Any:
     return copied(x)
 
 
-def zero(x: Any) -> Any:
-    return np.zeros_like(widen(x))[()]
+def zero_tangent(x: Any) -> Any:
+    return np.zeros_like(at_least_double(x))[()]
 
 
 def _real_bytes(x: Any) -> int:
@@ -68,66 +68,66 @@ def random_like(x: Any, rng: np.random.Generator) -> Any:
     return np.asarray(values).astype(kind)[()]
 
 
-def inner(a: Any, b: Any) -> Any:
+def real_inner(a: Any, b: Any) -> Any:
     """The real inner product."""
     if a is None or b is None:
         return 0.0
-    return np.sum(np.real(np.conjugate(widen(a)) * b))
+    return np.sum(np.real(np.conjugate(at_least_double(a)) * b))
 
 
-def moved_by(x: Any, t: Any, step: float) -> Any:
-    x = widen(x)
-    return x + step * widen(t) if np.result_type(x).kind in "fc" else x
+def step_along(x: Any, direction: Any, step: float) -> Any:
+    x = at_least_double(x)
+    return x + step * at_least_double(direction) if np.result_type(x).kind in "fc" else x
 
 
-Way = tuple[tuple[int, ...], complex]
+Direction = tuple[tuple[int, ...], complex]
 
 
-def ways(x: Any) -> list[Way]:
+def directions(x: Any) -> list[Direction]:
     """The directions in which one entry can move: (position, 1 or 1j)."""
     parts = (1.0, 1j) if np.result_type(x).kind == "c" else (1.0,)
     return [(position, part) for position in np.ndindex(np.shape(x)) for part in parts]
 
 
-def unit(x: Any, way: Way) -> Any:
+def unit_vector(x: Any, direction: Direction) -> Any:
     kind = np.result_type(x)
     t = np.zeros(np.shape(x), kind if kind.kind in "fc" else float)
-    t[way[0]] = way[1]
+    t[direction[0]] = direction[1]
     return t[()]
 
 
-def difference(
-    f: Callable[[Any], list[Any]], x: Any, way: Way, steps: Sequence[float] = STEPS
+def difference_along(
+    f: Callable[[Any], list[Any]], x: Any, direction: Direction, steps: Sequence[float] = STEPS
 ) -> list[Any]:
     """The slope of `f` as one entry of x moves."""
-    base = x + 0.0 if np.result_type(x).kind in "biu" else widen(x)
-    scale = max(abs(complex(np.asarray(x)[way[0]])), 0.1)
-    t = unit(base, way)
+    base = x + 0.0 if np.result_type(x).kind in "biu" else at_least_double(x)
+    scale = max(abs(complex(np.asarray(x)[direction[0]])), 0.1)
+    t = unit_vector(base, direction)
     t = t.item() if isinstance(x, (int, float, complex)) else t
-    return [d / scale for d in slope(lambda step: f(base + (step * scale) * t), steps)]
+    return [d / scale for d in derivative_at_zero(lambda step: f(base + (step * scale) * t), steps)]
 
 
-def slope(f: Callable[[float], list[Any]], steps: Sequence[float]) -> list[Any]:
+def derivative_at_zero(f: Callable[[float], list[Any]], steps: Sequence[float]) -> list[Any]:
     """The derivative at 0 of a function of the step."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimates = [_stencil(f, h) for h in steps]
-    return [_best(list(column)) for column in zip(*estimates, strict=True)]
+    return [_most_stable(list(column)) for column in zip(*estimates, strict=True)]
 
 
 def _stencil(f: Callable[[float], list[Any]], h: float) -> list[Any]:
     near, far = (
-        [np.subtract(a, b, dtype=_wide(a)) for a, b in zip(f(s), f(-s), strict=True)]
+        [np.subtract(a, b, dtype=_double_dtype(a)) for a, b in zip(f(s), f(-s), strict=True)]
         for s in (h, 2 * h)
     )
     return [(8 * a - b) / (12 * h) for a, b in zip(near, far, strict=True)]
 
 
-def _wide(x: Any) -> Any:
+def _double_dtype(x: Any) -> Any:
     return np.result_type(x, np.float64)
 
 
-def _best(estimates: list[Any]) -> Any:
+def _most_stable(estimates: list[Any]) -> Any:
     """Element by element, the estimate that agrees best with the one before it, if there is one."""
     if len(estimates) == 1:
         return estimates[0]

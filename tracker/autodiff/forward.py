@@ -1,7 +1,8 @@
 """The forward reader: walk the tape from its leaves and collect tangents.
 
-Owns: `push`. The function has been run and recorded; the tangents of its results are read off the
-tape, in order of recording. Zeros, nesting and leaves that are not ours: as in `reverse.py`.
+Owns: `forward_sweep`. The function has been run and recorded; the tangents of its results are read
+off the tape, in order of recording. Zeros, nesting and leaves that are not ours: as in
+`reverse.py`.
 """
 
 from __future__ import annotations
@@ -11,36 +12,36 @@ from typing import Any
 
 import numpy as np
 
-from tracker.autodiff.reverse import _consumers, _strong, is_doubtful
+from tracker.autodiff.reverse import count_uses, needs_strong_zeros, strong_product
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import LINEAR, Joint, Op
-from tracker.ops.declare.bundle import Parts
+from tracker.ops.declare.bundle import BundleParts
 from tracker.ops.declare.rule_helpers import (
     TwoTerms,
-    adds_terms,
-    as_numpy,
-    evaluated,
-    match,
+    as_numpy_scalar,
+    as_one_term,
+    is_additive,
+    match_tangent,
     tangent_product,
 )
 from tracker.tape.record import apply, wrap
-from tracker.tape.tracer import as_recorded, forgive
+from tracker.tape.tracer import dismiss_error, operand_when_recorded
 from tracker.tape.value import CLOSED, Value
 
 
-def push(
-    leaves: Sequence[tuple[Value, Any]], roots: Sequence[Value], since: int = 0, times: Any = None
+def forward_sweep(
+    leaves: Sequence[tuple[Value, Any]], roots: Sequence[Value], epoch: int = 0, times: Any = None
 ) -> list[Any]:
     """Tangents of `roots`, given those of the leaves; None where none arrived.
 
     times: the product to multiply with, when the caller looks after NaNs himself.
     """
     own = [value for value, _ in leaves]
-    uses, foreign = _consumers([(root, None) for root in roots], own, since)
+    uses, foreign = count_uses([(root, None) for root in roots], own, epoch)
     order = _recording_order(roots, uses, set(own))
     found = _pass(leaves, roots, order, foreign, times or np.multiply)
-    if times is None and is_doubtful(found, roots):
-        return _pass(leaves, roots, order, foreign, _strong)
+    if times is None and needs_strong_zeros(found, roots):
+        return _pass(leaves, roots, order, foreign, strong_product)
     return found
 
 
@@ -73,7 +74,7 @@ def _pass(
     leaves: Sequence[tuple[Value, Any]],
     roots: Sequence[Value],
     order: list[Value],
-    foreign: bool,
+    record_rules: bool,
     times: Callable[[Any, Any], Any],
 ) -> list[Any]:
     tangents: dict[Value, Any] = {value: t for value, t in leaves if t is not None}
@@ -84,41 +85,51 @@ def _pass(
             ts = [tangents.get(o) if type(o) is Value else None for o in value.operands]
             if all(t is None for t in ts):
                 continue
-            t = _by_terms(value, ts, foreign, times)
+            t = _tangent_by_term(value, ts, record_rules, times)
             if type(t) is TwoTerms:
-                tangents[value] = TwoTerms(*(match(term, value.form) for term in t))
+                tangents[value] = TwoTerms(*(match_tangent(term, value.aval) for term in t))
             elif t is not None:
-                tangents[value] = t if type(t) is Parts else match(t, value.form)
-    return [evaluated(tangents.get(root)) for root in roots]
+                tangents[value] = t if type(t) is BundleParts else match_tangent(t, value.aval)
+    return [as_one_term(tangents.get(root)) for root in roots]
 
 
-def _by_terms(value: Value, ts: list[Any], foreign: bool, times: Callable[[Any, Any], Any]) -> Any:
+def _tangent_by_term(
+    value: Value, ts: list[Any], record_rules: bool, times: Callable[[Any, Any], Any]
+) -> Any:
     """The tangent of a value, term by term where operands have sums and the op is linear."""
     if not any(type(t) is TwoTerms for t in ts):
-        return _tangent(value, ts, foreign, times)
-    if not adds_terms(value.op):
-        return _tangent(value, [evaluated(t) for t in ts], foreign, times)
+        return _tangent(value, ts, record_rules, times)
+    if not is_additive(value.op):
+        return _tangent(value, [as_one_term(t) for t in ts], record_rules, times)
     heads = [t.head if type(t) is TwoTerms else t for t in ts]
     tails = [t.tail if type(t) is TwoTerms else None for t in ts]
-    return TwoTerms(*(_tangent(value, terms, foreign, times) for terms in (heads, tails)))
+    return TwoTerms(*(_tangent(value, terms, record_rules, times) for terms in (heads, tails)))
 
 
-def _tangent(value: Value, ts: list[Any], foreign: bool, times: Callable[[Any, Any], Any]) -> Any:
+def _tangent(
+    value: Value, ts: list[Any], record_rules: bool, times: Callable[[Any, Any], Any]
+) -> Any:
     op: Op = value.op
-    if foreign:
-        xs = [wrap(o) if type(o) is Value else as_recorded(o, value) for o in value.operands]
+    if record_rules:
+        xs = [
+            wrap(o) if type(o) is Value else operand_when_recorded(o, value) for o in value.operands
+        ]
         y = wrap(value)
     else:
-        xs = [o.data if type(o) is Value else as_recorded(o, value) for o in value.operands]
+        xs = [
+            o.data if type(o) is Value else operand_when_recorded(o, value) for o in value.operands
+        ]
         y = value.data
     try:
-        return _ruled(value, op, ts, y, xs, times)
+        return _apply_rules(value, op, ts, y, xs, times)
     except ZeroDivisionError as error:  # a derivative at a pole, in Python's arithmetic
-        forgive(error)
-        return _ruled(value, op, ts, as_numpy(y), [as_numpy(x) for x in xs], times)
+        dismiss_error(error)
+        return _apply_rules(
+            value, op, ts, as_numpy_scalar(y), [as_numpy_scalar(x) for x in xs], times
+        )
 
 
-def _ruled(
+def _apply_rules(
     value: Value, op: Op, ts: list[Any], y: Any, xs: list[Any], times: Callable[[Any, Any], Any]
 ) -> Any:
     """What the op's rules say of the tangent."""
@@ -128,22 +139,22 @@ def _ruled(
             for t, partial in zip(ts, op.partials, strict=True)
             if t is not None and not (isinstance(partial, (int, float)) and partial == 0)
         ]
-        return _total(parts)
+        return _sum_terms(parts)
     if isinstance(op.jvp, Joint):
         return op.jvp.rule(ts, y, xs, times, **value.params)
     if op.jvp == LINEAR:
         filled = [np.zeros_like(x) if t is None else t for t, x in zip(ts, xs, strict=True)]
         return apply(op, tuple(filled), value.params)
-    return _total(
+    return _sum_terms(
         [
             part
             for at, t in enumerate(ts)
-            if t is not None and (part := _by_rule(op, at, t, y, xs, value.params)) is not None
+            if t is not None and (part := _apply_jvp(op, at, t, y, xs, value.params)) is not None
         ]
     )
 
 
-def _by_rule(op: Op, at: int, t: Any, y: Any, xs: list[Any], params: dict[str, Any]) -> Any:
+def _apply_jvp(op: Op, at: int, t: Any, y: Any, xs: list[Any], params: dict[str, Any]) -> Any:
     assert isinstance(op.jvp, tuple)
     rule = op.jvp[min(at, len(op.jvp) - 1)]
     if rule is None:
@@ -153,7 +164,7 @@ def _by_rule(op: Op, at: int, t: Any, y: Any, xs: list[Any], params: dict[str, A
     return rule(t, y, *xs, **params)
 
 
-def _total(parts: list[Any]) -> Any:
+def _sum_terms(parts: list[Any]) -> Any:
     total = None
     for part in parts:
         total = part if total is None else total + part

@@ -14,10 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracker import tree
-from tracker.autodiff.boundary import Wrapped, compiled_derivative, entry, release, run
-from tracker.autodiff.leaves import check_loss, data, history
+from tracker.autodiff.boundary import (
+    LiftedArguments,
+    compiled_derivative,
+    gradient_entry,
+    lower_output,
+    run_lifted,
+)
+from tracker.autodiff.leaves import ancestors, check_loss, plain_data
 from tracker.autodiff.params import Grads, Params
-from tracker.autodiff.reverse import sweep
+from tracker.autodiff.reverse import reverse_sweep
 from tracker.errors import (
     ComplexLossError,
     NotScalarError,
@@ -25,13 +31,13 @@ from tracker.errors import (
     UnsupportedError,
     message,
 )
-from tracker.tape.observers import Deriving, is_recording
-from tracker.tape.record import most_likely, value_of, wrap
-from tracker.tape.tracked import Leaf, Tracked
+from tracker.tape.observers import RunningDerivative, is_tracing
+from tracker.tape.record import speculate_bool, value_of, wrap
+from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import Value
 
 
-def _shown(x: Any) -> Any:
+def _printable(x: Any) -> Any:
     """A NumPy scalar prints as the number it is."""
     return x.item() if isinstance(x, np.generic) else x
 
@@ -43,7 +49,7 @@ class ValueAndGradient(NamedTuple):
     grad: Any
 
     def __repr__(self) -> str:
-        val, grad = tree.map(_shown, (self.val, self.grad))
+        val, grad = tree.map(_printable, (self.val, self.grad))
         return f"(val={val!r}, grad={grad!r})"
 
 
@@ -63,13 +69,13 @@ def gradient(f: Callable[..., Any], *args: Any, check_finite: bool = True, **kwa
     (array([2., 7., 8.]),)
     """
     if len(args) == 1 and isinstance(args[0], Params):
-        return _implicit(f, args[0], "gradient", check_finite)[1]
-    compiled = compiled_derivative(f, ("gradient", check_finite), _gradient_of, check_finite)
+        return _params_gradient(f, args[0], "gradient", check_finite)[1]
+    compiled = compiled_derivative(f, ("gradient", check_finite), _build_gradient, check_finite)
     if compiled is not None:
         return compiled(*args, **kwargs)
-    wrapped, y = run(f, args, kwargs)
+    wrapped, y = run_lifted(f, args, kwargs)
     root = _scalar_root(y, "gradient", check_finite)
-    return wrapped.restore(_gradient_entries(wrapped, root))
+    return wrapped.unflatten(_gradient_entries(wrapped, root))
 
 
 def withgradient(
@@ -84,72 +90,72 @@ def withgradient(
     (val=5.0, grad=(array([2., 4.]),))
     """
     if len(args) == 1 and isinstance(args[0], Params):
-        return ValueAndGradient(*_implicit(f, args[0], "withgradient", check_finite))
+        return ValueAndGradient(*_params_gradient(f, args[0], "withgradient", check_finite))
     compiled = compiled_derivative(
-        f, ("withgradient", check_finite), _withgradient_of, check_finite
+        f, ("withgradient", check_finite), _build_withgradient, check_finite
     )
     if compiled is not None:
         return compiled(*args, **kwargs)  # type: ignore[no-any-return]
-    wrapped, y = run(f, args, kwargs)
-    root = _scalar_root(_first(y), "withgradient", check_finite)
+    wrapped, y = run_lifted(f, args, kwargs)
+    root = _scalar_root(_loss_of(y), "withgradient", check_finite)
     entries = _gradient_entries(wrapped, root)
     at = 0
     for structure in wrapped.structures:
         if structure.cls is not None:
             for i in range(at, at + structure.count):
                 value = wrapped.leaves[i]
-                if value is not None and np.result_type(value.form).kind in "biu":
+                if value is not None and np.result_type(value.aval).kind in "biu":
                     entries[i] = None
         at += structure.count
-    return ValueAndGradient(tree.map(release, y), wrapped.restore(entries))
+    return ValueAndGradient(tree.map(lower_output, y), wrapped.unflatten(entries))
 
 
-def _first(y: Any) -> Any:
+def _loss_of(y: Any) -> Any:
     """The loss among the results of a function."""
     items = list(y.values()) if isinstance(y, dict) else y if isinstance(y, tuple) else (y,)
     return items[0] if items else y
 
 
-def _implicit(
-    f: Callable[[], Any], params: Params, who: str, check_finite: bool
+def _params_gradient(
+    f: Callable[[], Any], params: Params, caller: str, check_finite: bool
 ) -> tuple[Any, Grads]:
     """The value, and the gradients for params that `f` uses without being given them."""
     leaves = params.leaves()
-    y = run_implicitly(f, who)
-    root = _scalar_root(_first(y) if who == "withgradient" else y, who, check_finite)
-    seeds = [] if root is None else [(root, _one(wrap(root), root))]
-    found = sweep(seeds, leaves)
+    y = run_for_params(f, caller)
+    root = _scalar_root(_loss_of(y) if caller == "withgradient" else y, caller, check_finite)
+    seeds = [] if root is None else [(root, _unit_seed(wrap(root), root))]
+    found = reverse_sweep(seeds, leaves)
     entries = []
     for value, c in zip(leaves, found, strict=True):
-        found_here = entry(c, value)
-        entries.append(found_here if _in_outer_derivative(found_here) else data(found_here))
-    return tree.map(data, y), Grads(params, entries)
+        found_here = gradient_entry(c, value)
+        entries.append(found_here if _has_outer_argument(found_here) else plain_data(found_here))
+    return tree.map(plain_data, y), Grads(params, entries)
 
 
-_implicitly = threading.local()
+_params_state = threading.local()
 
 
-def run_implicitly(f: Callable[[], Any], who: str) -> Any:
+def run_for_params(f: Callable[[], Any], caller: str) -> Any:
     """The result of a function whose params are to be differentiated."""
-    if getattr(_implicitly, "running", False):
+    if getattr(_params_state, "running", False):
         raise UnsupportedError(
             message(
-                f"{who} with Params inside another {who} with Params",
+                f"{caller} with Params inside another {caller} with Params",
                 "Write the inner one with arguments: gradient(lambda w: ..., w)",
             )
         )
-    _implicitly.running = True
+    _params_state.running = True
     try:
-        with Deriving():
+        with RunningDerivative():
             return f()
     finally:
-        _implicitly.running = False
+        _params_state.running = False
 
 
-def _in_outer_derivative(x: Any) -> bool:
+def _has_outer_argument(x: Any) -> bool:
     """Whether a gradient depends on the argument of a derivative that is being taken."""
     return isinstance(x, Tracked) and any(
-        v.op is None and not isinstance(v.params, Leaf) for v in history(value_of(x))
+        v.op is None and not isinstance(v.params, ParamState) for v in ancestors(value_of(x))
     )
 
 
@@ -167,7 +173,7 @@ def value_and_grad(
         f,
         key,
         lambda g: value_and_grad(g, argnums, check_finite=check_finite),
-        taken=lambda count: [n % count for n in numbers if -count <= n < count],
+        argnums_of=lambda count: [n % count for n in numbers if -count <= n < count],
     )
     if compiled is not None:
         return compiled
@@ -183,30 +189,30 @@ def value_and_grad(
                         "Pass what is differentiated by position, or give other argnums",
                     )
                 )
-        wrapped, y = run(f, args, kwargs, only)
+        wrapped, y = run_lifted(f, args, kwargs, only)
         root = _scalar_root(y, "value_and_grad", check_finite)
         entries = dict(
-            zip(sorted(only), wrapped.restore(_gradient_entries(wrapped, root)), strict=True)
+            zip(sorted(only), wrapped.unflatten(_gradient_entries(wrapped, root)), strict=True)
         )
         grads = tuple(entries[n] for n in only)
-        return release(y), grads[0] if isinstance(argnums, int) else grads
+        return lower_output(y), grads[0] if isinstance(argnums, int) else grads
 
     return both
 
 
-def _gradient_of(f: Callable[..., Any], check_finite: bool) -> Callable[..., Any]:
+def _build_gradient(f: Callable[..., Any], check_finite: bool) -> Callable[..., Any]:
     return lambda *args, **kwargs: gradient(f, *args, check_finite=check_finite, **kwargs)
 
 
-def _withgradient_of(f: Callable[..., Any], check_finite: bool) -> Callable[..., Any]:
+def _build_withgradient(f: Callable[..., Any], check_finite: bool) -> Callable[..., Any]:
     return lambda *args, **kwargs: withgradient(f, *args, check_finite=check_finite, **kwargs)
 
 
-def _scalar_root(y: Any, who: str, check_finite: bool) -> Value | None:
+def _scalar_root(y: Any, caller: str, check_finite: bool) -> Value | None:
     """The value to differentiate; None if the result is a plain number."""
     root = value_of(y) if isinstance(y, Tracked) else None
-    if is_recording():
-        plain = y if root is None else root.form
+    if is_tracing():
+        plain = y if root is None else root.aval
     else:
         plain = y if root is None else root.data
         if (type(plain) is float or type(plain) is np.float64) and math.isfinite(plain):
@@ -214,46 +220,50 @@ def _scalar_root(y: Any, who: str, check_finite: bool) -> Value | None:
     if not tree.is_numeric(plain):
         raise NotScalarError(
             message(
-                f"{who} needs a scalar; the output is a {type(plain).__name__}",
+                f"{caller} needs a scalar; the output is a {type(plain).__name__}",
                 "Return one number, or use tracker.pullback",
             )
         )
     if np.shape(plain) != ():
         raise NotScalarError(
             message(
-                f"{who} needs a scalar; the output has shape {np.shape(plain)}",
+                f"{caller} needs a scalar; the output has shape {np.shape(plain)}",
                 "Use np.sum, or tracker.jacobian",
             )
         )
     if np.iscomplexobj(plain):
         raise ComplexLossError(
             message(
-                f"{who} needs a real number; the output is complex ({np.result_type(plain)})",
+                f"{caller} needs a real number; the output is complex ({np.result_type(plain)})",
                 "Use np.real or np.abs, or tracker.jacobian",
             )
         )
     if check_finite:  # under a trace this comparison becomes a guard
-        finite = most_likely(np.isfinite(y), True) if is_recording() else np.isfinite(plain)
+        finite = speculate_bool(np.isfinite(y), True) if is_tracing() else np.isfinite(plain)
         if not finite:
-            check_loss(data(y), who)
+            check_loss(plain_data(y), caller)
     return root
 
 
-def _gradient_entries(wrapped: Wrapped, root: Value | None) -> list[Any]:
-    own = wrapped.own
+def _gradient_entries(wrapped: LiftedArguments, root: Value | None) -> list[Any]:
+    own = wrapped.own_leaves
     found: list[Any] = [None] * len(own)
     if root is not None:
         y = wrap(root)
-        found = sweep([(root, _one(y, root))], own, wrapped.since, spent=wrapped.spent)
+        found = reverse_sweep(
+            [(root, _unit_seed(y, root))], own, wrapped.epoch, freed_op=wrapped.freed_op
+        )
     arrived = dict(zip(own, found, strict=True))
-    return [None if value is None else entry(arrived[value], value) for value in wrapped.leaves]
+    return [
+        None if value is None else gradient_entry(arrived[value], value) for value in wrapped.leaves
+    ]
 
 
-def _one(y: Any, root: Value) -> Any:
+def _unit_seed(y: Any, root: Value) -> Any:
     """The seed of a scalar: traced, so that a compiled pullback sees where it comes from."""
-    if (type(root.form) is float or type(root.form) is np.float64) and not is_recording():
-        return type(root.form)(1.0)
-    kind = np.result_type(root.form)
+    if (type(root.aval) is float or type(root.aval) is np.float64) and not is_tracing():
+        return type(root.aval)(1.0)
+    kind = np.result_type(root.aval)
     return np.ones_like(
-        y if is_recording() else root.form, dtype=kind if kind.kind in "fc" else float
+        y if is_tracing() else root.aval, dtype=kind if kind.kind in "fc" else float
     )[()]

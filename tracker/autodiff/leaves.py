@@ -1,7 +1,8 @@
 """Tracked leaves and the older style: `param`, `back`, `grad`.
 
-Owns: `param`, `data`, `grad`, `istracked`, `isleaf`, `zero_grad`, `update`, `back`. A `param`'s
-`Leaf` holds its accumulated gradient and survives `update`; older values keep the old numbers.
+Owns: `param`, `plain_data`, `grad`, `istracked`, `isleaf`, `zero_grad`, `update`, `back`. A
+`param`'s `ParamState` holds its accumulated gradient and survives `update`; older values keep the
+old numbers.
 
 Invariant: `back` changes gradients only after the whole pass has succeeded.
 """
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.autodiff.reverse import USED, sweep
+from tracker.autodiff.reverse import FREED, reverse_sweep
 from tracker.errors import (
     ComplexLossError,
     GraphUsedError,
@@ -24,13 +25,13 @@ from tracker.errors import (
     UnsupportedError,
     message,
 )
-from tracker.ops.indexing.inplace import invalidate
+from tracker.ops.indexing.inplace import invalidate_views
 from tracker.ops.shape.create import identity
-from tracker.tape.observers import current_stage, is_deriving
-from tracker.tape.placeholders import settled
+from tracker.tape.observers import current_tracer, is_deriving
+from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import apply, value_of
-from tracker.tape.tracer import note_write
-from tracker.tape.tracked import Leaf, Tracked, new_param
+from tracker.tape.tracer import check_write
+from tracker.tape.tracked import ParamState, Tracked, new_param
 from tracker.tape.value import Value, leaf
 
 
@@ -44,7 +45,7 @@ def param(x: Any) -> Any:
     tracked(array([1., 2., 3.]))
     """
     if isinstance(x, Tracked):
-        if current_stage() is not None and not is_deriving():
+        if current_tracer() is not None and not is_deriving():
             raise UnsupportedError(
                 message(
                     "a param is made of a value that a trace computes with",
@@ -74,7 +75,7 @@ def param(x: Any) -> Any:
     return new_param(array if isinstance(x, np.ndarray) else array[()])
 
 
-def data(x: Any) -> Any:
+def plain_data(x: Any) -> Any:
     """The plain array or number inside `x`, whoever traces; an untracked `x` itself.
 
     For the library's own use: what a user asks for is `cuts.data`, which a trace follows.
@@ -93,7 +94,7 @@ def grad(x: Any) -> Any:
 
 def istracked(x: Any) -> bool:
     """Whether `x` records what is done with it."""
-    return isinstance(settled(x), Tracked)
+    return isinstance(resolve_placeholder(x), Tracked)
 
 
 def isleaf(x: Any) -> bool:
@@ -101,7 +102,7 @@ def isleaf(x: Any) -> bool:
     if not isinstance(x, Tracked):
         return True
     value = value_of(x)
-    return not value.operands and value.op is not USED
+    return not value.operands and value.op is not FREED
 
 
 def zero_grad(x: Any) -> Any:
@@ -117,7 +118,7 @@ def update(x: Any, delta: Any) -> Any:
 
     Callers of gradient descent pass `-rate * grad(x)`. Returns `x`.
     """
-    delta = data(delta)
+    delta = plain_data(delta)
     if not isinstance(x, Tracked):
         if not isinstance(x, np.ndarray):
             raise NotTrackedError(
@@ -129,7 +130,7 @@ def update(x: Any, delta: Any) -> Any:
         x += delta
         return x
     value = value_of(x)
-    if not isinstance(value.params, Leaf):
+    if not isinstance(value.params, ParamState):
         raise NotTrackedError(
             message(
                 "update of a tracked value that is not a leaf (any more: `x[i] = v`, `x += v` give "
@@ -137,26 +138,26 @@ def update(x: Any, delta: Any) -> Any:
                 "Update the param it came from, and change params by update only",
             )
         )
-    note_write(value)
-    if isinstance(value.form, np.ndarray):
+    check_write(value)
+    if isinstance(value.aval, np.ndarray):
         moved = value.data.copy()
         moved += delta
     else:
-        moved = type(value.form)(value.data + delta)
+        moved = type(value.aval)(value.data + delta)
     return replace_data(x, moved)
 
 
-def replace_data(x: Any, moved: Any) -> Any:
+def replace_data(x: Any, new_data: Any) -> Any:
     """Give a param other data, of the same class, shape and dtype; zero its gradient.
 
     Values that saw the old data keep it; only the handle moves on.
     """
     owner = value_of(x).params
-    made = leaf(moved)
+    made = leaf(new_data)
     made.params = owner
-    owner.data = moved
+    owner.data = new_data
     x._value = made
-    invalidate(x)
+    invalidate_views(x)
     return zero_grad(x)
 
 
@@ -174,7 +175,7 @@ def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
                 "Wrap what it is computed from in tracker.param",
             )
         )
-    if current_stage() is not None:
+    if current_tracer() is not None:
         raise UnsupportedError(
             message(
                 "back gives up the history of a value that a trace follows",
@@ -183,42 +184,42 @@ def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
         )
     root = value_of(y)
     if seed is None:
-        if np.shape(root.form) != ():
+        if np.shape(root.aval) != ():
             raise NotScalarError(
                 message(
-                    f"value has shape {np.shape(root.form)}",
+                    f"value has shape {np.shape(root.aval)}",
                     "Use back(np.sum(y)) or back(y, seed)",
                 )
             )
-        if np.iscomplexobj(root.form):
+        if np.iscomplexobj(root.aval):
             raise ComplexLossError(
                 message(
-                    f"back needs a real number; the value is complex ({np.result_type(root.form)})",
+                    f"back needs a real number; the value is complex ({np.result_type(root.aval)})",
                     "Use np.real or np.abs, or back(y, seed)",
                 )
             )
         check_loss(root.data, "back")
         seed = np.ones_like(root.data)[()]
     else:
-        seed = np.asarray(data(seed))
-        if seed.shape != np.shape(root.form):
+        seed = np.asarray(plain_data(seed))
+        if seed.shape != np.shape(root.aval):
             raise NotScalarError(
-                message(f"seed has shape {seed.shape}, the value has shape {np.shape(root.form)}")
+                message(f"seed has shape {seed.shape}, the value has shape {np.shape(root.aval)}")
             )
         seed = np.array(seed, dtype=np.result_type(seed, np.float16))[()]
-    _back(root, seed, once)
+    _accumulate_gradients(root, seed, once)
 
 
-def _back(root: Value, seed: Any, once: bool) -> None:
-    past = history(root)
-    if any(value.op is USED for value in past):
+def _accumulate_gradients(root: Value, seed: Any, once: bool) -> None:
+    past = ancestors(root)
+    if any(value.op is FREED for value in past):
         raise GraphUsedError(
             message(
                 "back was already used on this value",
                 "Pass once=False to keep it; change params with tracker.update(w, delta)",
             )
         )
-    leaves = [value for value in past if isinstance(value.params, Leaf)]
+    leaves = [value for value in past if isinstance(value.params, ParamState)]
     if not leaves:
         raise NotTrackedError(
             message(
@@ -228,7 +229,9 @@ def _back(root: Value, seed: Any, once: bool) -> None:
         )
     del past  # it would hold what the pass frees
     interior: dict[Value, Any] = {}
-    found = sweep([(root, seed)], leaves, keep=interior, spent=USED if once else None)
+    found = reverse_sweep(
+        [(root, seed)], leaves, interior=interior, freed_op=FREED if once else None
+    )
     for value, c in zip(leaves, found, strict=True):  # nothing can fail from here on
         if c is not None:
             owner = value.params
@@ -238,7 +241,7 @@ def _back(root: Value, seed: Any, once: bool) -> None:
         value.grad = c
 
 
-def history(root: Value) -> list[Value]:
+def ancestors(root: Value) -> list[Value]:
     seen = {root}
     stack = [root]
     while stack:
@@ -253,7 +256,7 @@ def history(root: Value) -> list[Value]:
 def plain_cotangent(c: Any, x: Any) -> Any:
     """A cotangent as a plain array of its own, in the leaf's dtype (in the machine's byte order)
     and shape. What repeats itself lies in memory as the leaf does."""
-    c = data(c)
+    c = plain_data(c)
     if isinstance(x, np.ndarray):
         kind = x.dtype.type if x.dtype.kind in "fc" else np.float64
         whole = np.broadcast_to(c, x.shape)
@@ -267,12 +270,12 @@ def plain_cotangent(c: Any, x: Any) -> Any:
     return complex(c) if isinstance(x, complex) else float(c)
 
 
-_NOT_FINITE = "np.errstate(all='raise') around the function stops at the line that made it"
+_NONFINITE_HINT = "np.errstate(all='raise') around the function stops at the line that made it"
 
 
-def check_loss(loss: Any, who: str) -> None:
+def check_loss(loss: Any, caller: str) -> None:
     value = complex(loss)
     if cmath.isnan(value):
-        raise NonFiniteError(message(f"{who}: the loss is NaN", _NOT_FINITE))
+        raise NonFiniteError(message(f"{caller}: the loss is NaN", _NONFINITE_HINT))
     if cmath.isinf(value):
-        raise NonFiniteError(message(f"{who}: the loss is infinite", _NOT_FINITE))
+        raise NonFiniteError(message(f"{caller}: the loss is infinite", _NONFINITE_HINT))

@@ -1,8 +1,8 @@
 """The implicit style: a collection of params, and the gradients of all of them.
 
-Owns: `Params`, what `gradient(f, Params([...]))` is taken for; `Grads`, what it gives. Both go by
-the identity of their members, never by their values, and both can be one flat vector, which is what
-optimisers want. (The older style: functions with arguments say more of what they do.)
+Owns: `Params`, what `gradient(operation, Params([...]))` is taken for; `Grads`, what it gives. Both
+go by the identity of their members, never by their values, and both can be one flat vector, which
+is what optimisers want. (The older style: functions with arguments say more of what they do.)
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tracker.autodiff.leaves import data, replace_data
+from tracker.autodiff.leaves import plain_data, replace_data
 from tracker.errors import NotTrackedError, message
 from tracker.tape.record import value_of
-from tracker.tape.tracked import Leaf, Tracked
+from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import Value
 
 
@@ -40,7 +40,7 @@ class Params:
                         "Make it a param, x = tracker.param(x), and use that x in the function",
                     )
                 )
-            if not isinstance(value_of(member).params, Leaf):
+            if not isinstance(value_of(member).params, ParamState):
                 raise NotTrackedError(
                     message(
                         f"Params got a value of shape {member.shape} that was computed from others",
@@ -56,8 +56,8 @@ class Params:
     def __len__(self) -> int:
         return len(self._members)
 
-    def __getitem__(self, position: int) -> Any:
-        return self._members[position]
+    def __getitem__(self, index: int) -> Any:
+        return self._members[index]
 
     def __contains__(self, x: Any) -> bool:
         return any(x is member for member in self._members)
@@ -77,7 +77,7 @@ class Params:
 
     def flat(self) -> Any:
         """All members' numbers in one vector, in order."""
-        return _joined([data(member) for member in self._members])
+        return _concatenated([plain_data(member) for member in self._members])
 
     def copyfrom(self, vector: Any) -> Params:
         """Give the members the numbers of a vector that `flat` could have made; returns self.
@@ -88,7 +88,9 @@ class Params:
         >>> Params([w, b]).copyfrom([4.0, 5.0, 6.0]).flat()
         array([4., 5., 6.])
         """
-        for member, part in zip(self, _cut(vector, map(data, self), "Params"), strict=True):
+        for member, part in zip(
+            self, _split_like(vector, map(plain_data, self), "Params"), strict=True
+        ):
             replace_data(member, part)
         return self
 
@@ -139,7 +141,7 @@ class Grads:
         return list(zip(self.params, self.values(), strict=True))
 
     def map(self, f: Callable[..., Any], *others: Grads) -> Grads:
-        """`f` of each entry, and of the entries of `others` for the same param."""
+        """`operation` of each entry, and of the entries of `others` for the same param."""
         for other in others:
             if not isinstance(other, Grads) or other.params != self.params:
                 raise NotTrackedError(
@@ -153,30 +155,30 @@ class Grads:
 
     def flat(self) -> Any:
         """All entries in one vector, in order."""
-        return _joined(self.values())
+        return _concatenated(self.values())
 
     def copyfrom(self, vector: Any) -> Grads:
         """Give the entries the numbers of a vector that `flat` could have made; returns self."""
-        parts = _cut(vector, self.values(), "Grads")
+        parts = _split_like(vector, self.values(), "Grads")
         self._entries = {id(x): part for x, part in zip(self.params, parts, strict=True)}
         return self
 
-    def _with(self, f: Callable[[Any, Any], Any], other: Any) -> Any:
+    def _apply_binary(self, operation: Callable[[Any, Any], Any], other: Any) -> Any:
         if isinstance(other, Grads):
-            return self.map(f, other)
-        return self.map(lambda g: f(g, other)) if np.ndim(other) == 0 else NotImplemented
+            return self.map(operation, other)
+        return self.map(lambda g: operation(g, other)) if np.ndim(other) == 0 else NotImplemented
 
     def __add__(self, other: Any) -> Any:
-        return self._with(operator.add, other)
+        return self._apply_binary(operator.add, other)
 
     def __sub__(self, other: Any) -> Any:
-        return self._with(operator.sub, other)
+        return self._apply_binary(operator.sub, other)
 
     def __mul__(self, other: Any) -> Any:
-        return self._with(operator.mul, other)
+        return self._apply_binary(operator.mul, other)
 
     def __truediv__(self, other: Any) -> Any:
-        return self._with(operator.truediv, other)
+        return self._apply_binary(operator.truediv, other)
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -185,15 +187,15 @@ class Grads:
         return self.map(operator.neg)
 
 
-def _joined(entries: list[Any]) -> Any:
+def _concatenated(entries: list[Any]) -> Any:
     return np.concatenate([np.ravel(e) for e in entries]) if entries else np.empty(0)
 
 
-def _cut(vector: Any, likes: Iterable[Any], what: str) -> list[Any]:
+def _split_like(vector: Any, templates: Iterable[Any], what: str) -> list[Any]:
     """A flat vector in pieces like these numbers and arrays."""
-    likes = list(likes)
-    vector = np.asarray(data(vector))
-    size = sum(int(np.size(like)) for like in likes)
+    templates = list(templates)
+    vector = np.asarray(plain_data(vector))
+    size = sum(int(np.size(like)) for like in templates)
     if vector.shape != (size,):
         raise NotTrackedError(
             message(
@@ -202,7 +204,7 @@ def _cut(vector: Any, likes: Iterable[Any], what: str) -> list[Any]:
             )
         )
     parts, at = [], 0
-    for like in likes:
+    for like in templates:
         n = int(np.size(like))
         piece = np.array(vector[at : at + n], dtype=np.result_type(like)).reshape(np.shape(like))
         parts.append(piece if isinstance(like, np.ndarray) else type(like)(piece[()]))

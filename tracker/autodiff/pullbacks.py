@@ -1,6 +1,6 @@
 """Pullbacks and pushforwards: derivatives of functions with any results.
 
-Owns: `pullback`, `pushforward`, `jvp`, and `linearized`, which gives both from one run. Start at
+Owns: `pullback`, `pushforward`, `jvp`, and `linearize`, which gives both from one run. Start at
 it.
 """
 
@@ -13,24 +13,24 @@ import numpy as np
 
 from tracker import tree
 from tracker.autodiff.boundary import (
-    Wrapped,
-    apart,
+    LiftedArguments,
+    array_like_data,
     compiled_derivative,
-    entry,
+    convert_all_array_likes,
+    gradient_entry,
     is_number_or_array,
-    note_objects,
-    offered_array,
-    release,
-    run,
-    unbound,
-    with_all_arrays,
+    lower_output,
+    register_created_objects,
+    run_lifted,
+    separate_outputs,
+    split_method,
 )
-from tracker.autodiff.forward import push
-from tracker.autodiff.leaves import data
-from tracker.autodiff.reverse import sweep
+from tracker.autodiff.forward import forward_sweep
+from tracker.autodiff.leaves import plain_data
+from tracker.autodiff.reverse import reverse_sweep
 from tracker.errors import NotScalarError, UnsupportedError, message
-from tracker.tape.reachability import is_followed
-from tracker.tape.record import form_of, value_of
+from tracker.tape.reachability import is_history_needed
+from tracker.tape.record import aval_of, value_of
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
@@ -45,28 +45,28 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     >>> back([1.0, 1.0])
     (32.0,)
     """
-    compiled = _compiled(f, "pullback", _pullback_of, args, kwargs)
+    compiled = _compiled_linear_map(f, "pullback", _build_pullback, args, kwargs)
     if compiled is not None:
         return compiled
-    shown, pull, _ = linearized(f, args, kwargs)
+    shown, pull, _ = linearize(f, args, kwargs)
     return shown, pull
 
 
-def _pullback_of(f: Callable[..., Any]) -> Callable[..., Any]:
+def _build_pullback(f: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *given, **named: pullback(f, *given[:-1], **named)[1](given[-1])
 
 
-def _pushforward_of(f: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *given: jvp(f, *_halves(given))[1]
+def _build_pushforward(f: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *given: jvp(f, *_split_halves(given))[1]
 
 
-def _halves(given: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _split_halves(given: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Arguments and their tangents."""
     count = len(given) // 2
     return given[:count], given[count:]
 
 
-def _compiled(
+def _compiled_linear_map(
     f: Callable[..., Any],
     key: str,
     build: Callable[..., Any],
@@ -83,74 +83,77 @@ def _compiled(
         return None
     if kwargs or not all(map(is_number_or_array, args)):
         leaves, structure = tree.flatten((args, kwargs), objects=True)
-        objects = tree.objects_in(structure, (args, kwargs))
+        objects = tree.user_objects(structure, (args, kwargs))
         if any(isinstance(x, Tracked) for x in leaves) or next(objects, None) is not None:
             return None
-    args = with_all_arrays(args)
-    kept, (given, named) = _copies(args, kwargs), _copies(args, kwargs)
-    function, bound = unbound(f)
+    args = convert_all_array_likes(args)
+    kept, (given, named) = _copy_arrays(args, kwargs), _copy_arrays(args, kwargs)
+    function, bound = split_method(f)
     with function._tracker_attempt((*bound, *given), named) as attempt:
         y = f(*given, **named)
     reading = function._tracker_reading((*bound, *given), named)
-    if reading is None or attempt.has_moved():  # what is computed again would draw other numbers
-        attempt.undo()
+    if reading is None or attempt.has_draws():  # what is computed again would draw other numbers
+        attempt.roll_back()
         return None
     results, structure = tree.flatten(y)
-    shown = tree.unflatten(structure, apart(results), y)
-    return shown, lambda *seeds: reading.within(compiled, *kept[0], *seeds, **kept[1])
+    shown = tree.unflatten(structure, separate_outputs(results), y)
+    return shown, lambda *seeds: reading.call_with(compiled, *kept[0], *seeds, **kept[1])
 
 
-def _copies(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _copy_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return tree.map(lambda x: np.array(x) if isinstance(x, np.ndarray) else x, (args, kwargs))
 
 
-def linearized(
+def linearize(
     f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
     """The value of `f`, its pullback and its pushforward, from one run."""
-    Wrapped.pullbacks += 1
-    wrapped, y = run(f, args, kwargs)
+    LiftedArguments.pullback_count += 1
+    wrapped, y = run_lifted(f, args, kwargs)
     outputs, structure = tree.flatten(y, objects=True)
     values = [value_of(out) if isinstance(out, Tracked) else None for out in outputs]
-    shown = tree.unflatten(structure, [release(out) for out in outputs], y)
+    shown = tree.unflatten(structure, [lower_output(out) for out in outputs], y)
 
     def pull(seed: Any) -> tuple[Any, ...]:
-        seeds = _like_structure(y, structure, seed, "seed")
+        seeds = _flatten_as(y, structure, seed, "seed")
         roots = [
-            (value, _seed_for(value, s))
+            (value, _checked_seed(value, s))
             for value, s in zip(values, seeds, strict=True)
             if value is not None and s is not None
         ]
-        found = sweep(roots, wrapped.own, wrapped.since)
-        arrived = dict(zip(wrapped.own, found, strict=True))
-        return wrapped.restore(
-            [None if value is None else entry(arrived[value], value) for value in wrapped.leaves]
+        found = reverse_sweep(roots, wrapped.own_leaves, wrapped.epoch)
+        arrived = dict(zip(wrapped.own_leaves, found, strict=True))
+        return wrapped.unflatten(
+            [
+                None if value is None else gradient_entry(arrived[value], value)
+                for value in wrapped.leaves
+            ]
         )
 
     def push_tangents(*tangents: Any) -> Any:
         seeds: list[Any] = []
-        given = _one_each(args, tangents)
+        given = _one_per_argument(args, tangents)
         for arg, below, tangent in zip(args, wrapped.structures, given, strict=True):
-            seeds.extend(_like_structure(arg, below, tangent, "tangent"))
+            seeds.extend(_flatten_as(arg, below, tangent, "tangent"))
         pairs = [
-            (value, None if s is None else _tangent_for(value, s))
+            (value, None if s is None else _checked_tangent(value, s))
             for value, s in zip(wrapped.leaves, seeds, strict=True)
             if value is not None
         ]
-        arrived = iter(push(pairs, [v for v in values if v is not None], wrapped.since))
+        arrived = iter(forward_sweep(pairs, [v for v in values if v is not None], wrapped.epoch))
         tangents_of = [
-            _no_tangent(out) if value is None else _tangent_entry(next(arrived), value)
+            _zero_tangent(out) if value is None else _tangent_entry(next(arrived), value)
             for value, out in zip(values, outputs, strict=True)
         ]
         dy = tree.unflatten(structure, tangents_of, y)
-        note_objects(structure, dy)
+        register_created_objects(structure, dy)
         return dy
 
-    note_objects(structure, shown)
+    register_created_objects(structure, shown)
     return shown, pull, push_tangents
 
 
-def _like_structure(y: Any, structure: tree.Structure, seed: Any, what: str) -> list[Any]:
+def _flatten_as(y: Any, structure: tree.Structure, seed: Any, what: str) -> list[Any]:
     """The leaves of a seed, which must have the structure of `y`."""
     if structure.cls is None:
         return [seed]
@@ -168,18 +171,18 @@ def _like_structure(y: Any, structure: tree.Structure, seed: Any, what: str) -> 
     return found
 
 
-def _seed_for(value: Value, seed: Any, what: str = "seed", of: str = "output") -> Any:
-    shape = np.shape(value.form)
+def _checked_seed(value: Value, seed: Any, what: str = "seed", target: str = "output") -> Any:
+    shape = np.shape(value.aval)
     if not isinstance(seed, Tracked):
-        seed = np.asarray(seed) if (offered := offered_array(seed)) is None else offered
+        seed = np.asarray(seed) if (offered := array_like_data(seed)) is None else offered
         if seed.dtype.kind in "biu":
             seed = seed.astype(np.float64)
         seed = seed.copy()[()]
-    elif np.result_type(form_of(seed)).kind in "biu":
+    elif np.result_type(aval_of(seed)).kind in "biu":
         seed = np.astype(seed, np.float64)
     if np.shape(seed) != shape:
         raise NotScalarError(
-            message(f"{what} has shape {np.shape(seed)}, the {of} has shape {shape}")
+            message(f"{what} has shape {np.shape(seed)}, the {target} has shape {shape}")
         )
     return seed
 
@@ -187,22 +190,22 @@ def _seed_for(value: Value, seed: Any, what: str = "seed", of: str = "output") -
 def pushforward(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., Any]]:
     """The value of `f`, and a function that pushes tangents of the arguments forward to it.
 
-    `y, push = pushforward(f, *args)`; `push(*tangents)` takes one tangent per argument, of its
-    structure (None stands for zero), and gives the tangent of `y`.
+    `y, forward_sweep = pushforward(f, *args)`; `forward_sweep(*tangents)` takes one tangent per
+    argument, of its structure (None stands for zero), and gives the tangent of `y`.
 
     >>> y, push = pushforward(lambda x: x**2, 3.0)
     >>> push(1.0)
     np.float64(6.0)
     """
-    compiled = _compiled(f, "pushforward", _pushforward_of, args, {})
+    compiled = _compiled_linear_map(f, "pushforward", _build_pushforward, args, {})
     if compiled is not None:
         y, pushed = compiled
-        return y, lambda *tangents: pushed(*_one_each(args, tangents))
-    shown, _, push_tangents = linearized(f, args, {})
+        return y, lambda *tangents: pushed(*_one_per_argument(args, tangents))
+    shown, _, push_tangents = linearize(f, args, {})
     return shown, push_tangents
 
 
-def _one_each(args: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
+def _one_per_argument(args: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
     """The tangents, one of which each argument needs."""
     if len(tangents) != len(args):
         raise UnsupportedError(
@@ -211,23 +214,23 @@ def _one_each(args: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
     return tangents
 
 
-def _tangent_for(value: Value, seed: Any) -> Any:
-    t = _seed_for(value, seed, "tangent", "argument")
-    if isinstance(t, np.ndarray) and isinstance(value.form, np.ndarray):
-        kind = value.form.dtype
+def _checked_tangent(value: Value, seed: Any) -> Any:
+    t = _checked_seed(value, seed, "tangent", "argument")
+    if isinstance(t, np.ndarray) and isinstance(value.aval, np.ndarray):
+        kind = value.aval.dtype
         return t.astype(kind) if kind.kind in "fc" and kind != t.dtype else t
     return t
 
 
 def _tangent_entry(t: Any, value: Value) -> Any:
     if t is None:
-        return np.zeros_like(value.form)[()]
-    if isinstance(t, Tracked) and not is_followed(t):
-        t = data(t)
-    return np.copy(t) if type(form_of(t)) is np.ndarray else t  # a rule may give what it was given
+        return np.zeros_like(value.aval)[()]
+    if isinstance(t, Tracked) and not is_history_needed(t):
+        t = plain_data(t)
+    return np.copy(t) if type(aval_of(t)) is np.ndarray else t  # a rule may give what it was given
 
 
-def _no_tangent(out: Any) -> Any:
+def _zero_tangent(out: Any) -> Any:
     return np.zeros_like(out)[()] if tree.is_numeric(out) else None
 
 
@@ -244,10 +247,10 @@ def jvp(f: Callable[..., Any], args: Sequence[Any], tangents: Sequence[Any]) -> 
                 "Give tuples of arguments and of tangents: jvp(f, (x,), (t,))",
             )
         )
-    compiled = compiled_derivative(f, "jvp", lambda g: lambda *both: jvp(g, *_halves(both)))
+    compiled = compiled_derivative(f, "jvp", lambda g: lambda *both: jvp(g, *_split_halves(both)))
     if compiled is not None:
-        return compiled(*args, *_one_each(args, tangents))  # type: ignore[no-any-return]
-    y, _, push_tangents = linearized(f, tuple(args), {})
+        return compiled(*args, *_one_per_argument(args, tangents))  # type: ignore[no-any-return]
+    y, _, push_tangents = linearize(f, tuple(args), {})
     return y, push_tangents(*tangents)
 
 

@@ -1,6 +1,6 @@
 """The reverse reader: walk the tape backwards from a value and collect cotangents.
 
-Owns: `sweep`. Data structures: `uses`, how many consumers of a value have yet to report;
+Owns: `reverse_sweep`. Data structures: `uses`, how many consumers of a value have yet to report;
 `cotangents`, what they reported so far. Both belong to one pass, so passes nest and an exception
 leaves nothing behind.
 
@@ -15,7 +15,7 @@ each rule that gives such a number is asked again.
 
 Invariants
 1. A value is visited after all of its consumers, once.
-2. Values of an epoch before `since` are not entered: they cannot depend on the leaves.
+2. Values of an epoch before `epoch` are not entered: they cannot depend on the leaves.
 3. A cotangent in `cotangents` is never written into unless this pass made it (`owned`).
 """
 
@@ -27,47 +27,54 @@ from typing import Any
 
 import numpy as np
 
-from tracker.autodiff.accumulate import can_hand_back, dense, handed_back, merged
+from tracker.autodiff.accumulate import (
+    add_sparse,
+    can_split_overwritten,
+    densify,
+    split_overwritten,
+)
 from tracker.errors import GraphUsedError, RuleError, TrackerError, message
 from tracker.ir.op import Joint, Op, has_effect
 from tracker.ir.types import Type
-from tracker.ops.declare.bundle import Parts
+from tracker.ops.declare.bundle import BundleParts
 from tracker.ops.declare.rule_helpers import (
-    FACTORED,
+    FACTORED_PARTIALS,
     TwoTerms,
-    adds_terms,
-    as_numpy,
+    as_numpy_scalar,
+    as_one_term,
     contribution,
-    evaluated,
+    is_additive,
     project,
 )
 from tracker.ops.elementwise.binary import strong_multiply
-from tracker.ops.indexing.gather_scatter import Piece
+from tracker.ops.indexing.gather_scatter import SparseCotangent
 from tracker.ops.indexing.getitem import embed
 from tracker.ops.linalg.triangles import embed_diagonal
 from tracker.ops.shape.shape import broadcast_to, reshape, transpose
-from tracker.support.weakrefs import WeakTable
-from tracker.tape.observers import Watch, current_watch, is_recording
-from tracker.tape.record import apply, form_of, most_likely, shape_of, value_of, wrap
-from tracker.tape.tracer import as_recorded, forgive
+from tracker.support.weakrefs import WeakIdentityDict
+from tracker.tape.observers import RecordingObserver, current_observer, is_tracing
+from tracker.tape.record import apply, aval_of, shape_of, speculate_bool, value_of, wrap
+from tracker.tape.tracer import dismiss_error, operand_when_recorded
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 _ndarray = np.ndarray
 _np_float64 = np.float64
 _float64 = np.dtype(np.float64)
-LARGE = 1 << 16  # bytes of one array; below, looking for NaNs at each step costs more than it saves
-USED: Any = "used"  # the op of a value whose history `back` has given up
+FREE_EARLY_BYTES = (
+    1 << 16
+)  # bytes of one array; below, looking for NaNs at each step costs more than it saves
+FREED: Any = "used"  # the op of a value whose history `back` has given up
 
 
-def sweep(
+def reverse_sweep(
     roots: Sequence[tuple[Value, Any]],
     leaves: Sequence[Value],
-    since: int = 0,
-    keep: dict[Value, Any] | None = None,
+    epoch: int = 0,
+    interior: dict[Value, Any] | None = None,
     times: Any = None,
     *,
-    spent: Any = None,
+    freed_op: Any = None,
 ) -> list[Any]:
     """Cotangents of `leaves`, given those of the roots; None where nothing arrived.
 
@@ -76,128 +83,128 @@ def sweep(
     the values on the way from then on, where the caller gives their history up: USED, as the pass
     goes where one is large; or CLOSED, unless another derivative or a trace may go through them.
     """
-    uses, foreign = _consumers(roots, leaves, since)
-    watch, recording = current_watch(), is_recording()
+    uses, foreign = count_uses(roots, leaves, epoch)
+    watch, recording = current_observer(), is_tracing()
     if watch is not None:
-        found = _watched(watch, roots, leaves, uses, foreign, times, keep)
-    elif spent is USED and any(map(_is_large, uses)):
-        alive: WeakTable[Any] = WeakTable()
-        found = _pass(roots, leaves, uses, foreign, np.multiply, alive, free=True)
-        if keep is not None:
-            keep.update(alive)
+        found = _observed_sweep(watch, roots, leaves, uses, foreign, times, interior)
+    elif freed_op is FREED and any(map(_is_large, uses)):
+        alive: WeakIdentityDict[Any] = WeakIdentityDict()
+        found = _pass(roots, leaves, uses, foreign, np.multiply, alive, free_early=True)
+        if interior is not None:
+            interior.update(alive)
         return found
     else:
-        if keep is None and recording:
-            uses = _made_of(leaves, uses, {root for root, _ in roots})
-        found = _sweep(roots, leaves, uses, foreign, times, keep)
-    if spent is USED or (spent is CLOSED and not foreign and not recording):
-        _give_up(uses, spent)
+        if interior is None and recording:
+            uses = _reached_from_leaves(leaves, uses, {root for root, _ in roots})
+        found = _sweep_with_strong_zeros(roots, leaves, uses, foreign, times, interior)
+    if freed_op is FREED or (freed_op is CLOSED and not foreign and not recording):
+        _free_history(uses, freed_op)
     return found
 
 
 def _is_large(value: Value) -> bool:
-    return type(value.form) is _ndarray and value.form.nbytes >= LARGE
+    return type(value.aval) is _ndarray and value.aval.nbytes >= FREE_EARLY_BYTES
 
 
-def _give_up(values: Iterable[Value], spent: Any) -> None:
+def _free_history(values: Iterable[Value], freed_op: Any) -> None:
     """The history of values is not needed any more."""
     for value in values:
         if value.operands:
-            value.op, value.operands, value.params = spent, (), NO_PARAMS
+            value.op, value.operands, value.params = freed_op, (), NO_PARAMS
 
 
-def _sweep(
+def _sweep_with_strong_zeros(
     roots: Sequence[tuple[Value, Any]],
     leaves: Sequence[Value],
     uses: dict[Value, int],
-    foreign: bool,
+    record_rules: bool,
     times: Any,
-    keep: Any,
+    interior: Any,
 ) -> list[Any]:
-    found = _pass(roots, leaves, uses, foreign, times or np.multiply, keep)
-    if times is None and is_doubtful(found, [root for root, _ in roots]):
-        if keep is not None:
-            keep.clear()
-        return _pass(roots, leaves, uses, foreign, _strong, keep)
+    found = _pass(roots, leaves, uses, record_rules, times or np.multiply, interior)
+    if times is None and needs_strong_zeros(found, [root for root, _ in roots]):
+        if interior is not None:
+            interior.clear()
+        return _pass(roots, leaves, uses, record_rules, strong_product, interior)
     return found
 
 
-def _watched(
-    watch: Watch,
+def _observed_sweep(
+    observer: RecordingObserver,
     roots: Sequence[tuple[Value, Any]],
     leaves: Sequence[Value],
     uses: dict[Value, int],
-    foreign: bool,
+    record_rules: bool,
     times: Any,
-    keep: Any,
+    interior: Any,
 ) -> list[Any]:
     """A pass that somebody looks at: he is told of it as a whole."""
-    keep = {} if keep is None else keep
-    watch.passing += 1
+    interior = {} if interior is None else interior
+    observer.backward_depth += 1
     try:
-        found = _sweep(roots, leaves, uses, foreign, times, keep)
+        found = _sweep_with_strong_zeros(roots, leaves, uses, record_rules, times, interior)
     finally:
-        watch.passing -= 1
-    watch.swept(keep, zip(leaves, found, strict=True))
+        observer.backward_depth -= 1
+    observer.on_backward(interior, zip(leaves, found, strict=True))
     return found
 
 
-def _strong(a: Any, b: Any) -> Any:
+def strong_product(a: Any, b: Any) -> Any:
     return apply(strong_multiply, (a, b))
 
 
-def is_doubtful(found: Sequence[Any], roots: Sequence[Value]) -> bool:
+def needs_strong_zeros(found: Sequence[Any], roots: Sequence[Value]) -> bool:
     """Whether derivatives are to be had again with strong zeros: a NaN is among them, or an
     infinity though the roots are finite."""
-    totals = [_total(c) for c in found if _is_not_finite(c)]
+    totals = [_element_sum(c) for c in found if _has_nonfinite(c)]
     if not totals or any(bool(total != total) for total in totals):
         return bool(totals)
     return all(bool(np.all(np.isfinite(wrap(root)))) for root in roots)
 
 
-def _is_not_finite(c: Any) -> bool:
+def _has_nonfinite(c: Any) -> bool:
     if c is None:
         return False
     if type(c) is float or type(c) is _np_float64:
         return not math.isfinite(c)
-    if type(c) is Parts or type(c) is TwoTerms:
-        return any(map(_is_not_finite, c))
-    if type(c) is Piece:
+    if type(c) is BundleParts or type(c) is TwoTerms:
+        return any(map(_has_nonfinite, c))
+    if type(c) is SparseCotangent:
         c = c.g
-    return most_likely(np.logical_not(np.isfinite(_total(c))), False)
+    return speculate_bool(np.logical_not(np.isfinite(_element_sum(c))), False)
 
 
-def _total(c: Any) -> Any:
-    return c if type(c) is float else np.sum(_elements(c) if type(c) is Tracked else c)
+def _element_sum(c: Any) -> Any:
+    return c if type(c) is float else np.sum(_distinct_elements(c) if type(c) is Tracked else c)
 
 
-_REPEATING = (broadcast_to, reshape, transpose, embed, embed_diagonal)  # adding zeros at most
+_REPEATING_OPS = (broadcast_to, reshape, transpose, embed, embed_diagonal)  # adding zeros at most
 
 
-def _elements(c: Tracked) -> Any:
+def _distinct_elements(c: Tracked) -> Any:
     """What a recorded cotangent repeats: its elements, once, without the zeros around them. Where
     they are as many, the cotangent itself: who writes it adds it up on the way."""
     found = value = value_of(c)
-    while value.op in _REPEATING:
+    while value.op in _REPEATING_OPS:
         x = value.operands[0]
         if type(x) is not Value:
             return x
-        if type(x.form) is Type:  # its numbers were let go
+        if type(x.aval) is Type:  # its numbers were let go
             break
         value = x
-        if np.size(value.form) < np.size(found.form):
+        if np.size(value.aval) < np.size(found.aval):
             found = value
     return wrap(found)
 
 
-def _consumers(
-    roots: Sequence[tuple[Value, Any]], leaves: Sequence[Value], since: int
+def count_uses(
+    roots: Sequence[tuple[Value, Any]], leaves: Sequence[Value], epoch: int
 ) -> tuple[dict[Value, int], bool]:
     """How many times each value between roots and leaves is used, and whether others' leaves are
     among them, or, where somebody records, what is another at each call: random numbers."""
     uses: dict[Value, int] = dict.fromkeys(leaves, 0)
     own = set(leaves)
-    foreign, recording = False, is_recording()
+    foreign, recording = False, is_tracing()
     stack: list[Value] = []
     for root, _ in roots:
         if root not in uses:
@@ -209,7 +216,7 @@ def _consumers(
         op = value.op
         if op is None:
             foreign = True
-        elif op is USED:
+        elif op is FREED:
             raise GraphUsedError(
                 message(
                     "back was already used on this value",
@@ -222,7 +229,7 @@ def _consumers(
             if type(operand) is Value:
                 if operand in uses:
                     uses[operand] += 1
-                elif operand.epoch < since:
+                elif operand.epoch < epoch:
                     foreign = True
                 else:
                     uses[operand] = 1
@@ -233,7 +240,7 @@ def _consumers(
     return uses, foreign
 
 
-def _made_of(
+def _reached_from_leaves(
     leaves: Sequence[Value], uses: dict[Value, int], roots: Collection[Value]
 ) -> dict[Value, int]:
     """Of the values in a pass the roots, and what a leaf went into. What is made of buffers only
@@ -257,23 +264,23 @@ def _pass(
     roots: Sequence[tuple[Value, Any]],
     leaves: Sequence[Value],
     uses: dict[Value, int],
-    foreign: bool,
+    record_rules: bool,
     times: Callable[[Any, Any], Any],
-    keep: MutableMapping[Value, Any] | None,
+    interior: MutableMapping[Value, Any] | None,
     *,
-    free: bool = False,
+    free_early: bool = False,
 ) -> list[Any]:
     """free: a value that has been visited loses its operands, and `uses` what it says of it."""
-    waiting = uses if free else uses.copy()
+    waiting = uses if free_early else uses.copy()
     cotangents: dict[Value, Any] = {}
     owned: set[Value] = set()
     ready: list[Value] = []
-    plain = not free and not foreign and times is np.multiply and not is_recording()
+    plain = not free_early and not record_rules and times is np.multiply and not is_tracing()
     for leaf in leaves:
         waiting[leaf] = -1  # a leaf is never visited, however many consumers it has
     with np.errstate(all="ignore"):
         for root, seed in roots:
-            _add(cotangents, owned, root, seed)
+            _accumulate(cotangents, owned, root, seed)
             waiting[root] -= 1
             if not waiting[root]:
                 ready.append(root)
@@ -284,32 +291,36 @@ def _pass(
             g = cotangents.pop(value, None)
             mine = value in owned
             op: Any = value.op
-            if type(g) is Piece:
-                g, mine = dense(g), True
-            elif type(g) is TwoTerms and not (isinstance(op, Op) and adds_terms(op)):
+            if type(g) is SparseCotangent:
+                g, mine = densify(g), True
+            elif type(g) is TwoTerms and not (isinstance(op, Op) and is_additive(op)):
                 g, mine = g.total(), True
-            if keep is not None and g is not None:
-                keep[value] = evaluated(g)
+            if interior is not None and g is not None:
+                interior[value] = as_one_term(g)
             partials = None
             if g is not None and op is not None and op is not CLOSED:
                 if type(g) is TwoTerms:
-                    contributions = _by_terms(value, op, g, waiting, foreign, times)
+                    contributions = _contributions_by_term(
+                        value, op, g, waiting, record_rules, times
+                    )
                 elif plain and op.partials is not None:  # where small programs spend their time
                     partials = op.partials
                     xs = [o.data if type(o) is Value else o for o in operands]
-                elif mine and keep is None and can_hand_back(op, g):
+                elif mine and interior is None and can_split_overwritten(op, g):
                     x, v = operands
-                    contributions = handed_back(
-                        g, _as_rules_see(v, foreign, value), value.params["index"]
+                    contributions = split_overwritten(
+                        g, _rule_operand(v, record_rules, value), value.params["index"]
                     )
                     if type(x) is Value and x not in cotangents:
                         owned.add(x)
                 else:
-                    contributions = _contributions(value, op, g, waiting, foreign, times)
-                    if free and any(map(_is_not_finite, contributions)):
-                        contributions = _contributions(value, op, g, waiting, foreign, _strong)
-            if free:
-                _give_up((value,), USED)
+                    contributions = _contributions(value, op, g, waiting, record_rules, times)
+                    if free_early and any(map(_has_nonfinite, contributions)):
+                        contributions = _contributions(
+                            value, op, g, waiting, record_rules, strong_product
+                        )
+            if free_early:
+                _free_history((value,), FREED)
                 owned.discard(value)
                 del waiting[value], value, g
             for at, operand in enumerate(operands):
@@ -319,58 +330,58 @@ def _pass(
                 if left is None:
                     continue
                 if partials is not None:
-                    c = _plain_partial(value, at, g, partials[at], xs)
+                    c = _plain_contribution(value, at, g, partials[at], xs)
                 elif contributions is not None:
                     c = contributions[at]
                 else:
                     c = None
                 if c is not None:
                     if operand in cotangents:
-                        _add(cotangents, owned, operand, c)
+                        _accumulate(cotangents, owned, operand, c)
                     else:
                         cotangents[operand] = c
                 waiting[operand] = left - 1
                 if left == 1:
                     ready.append(operand)
-    return [evaluated(dense(cotangents.get(leaf))) for leaf in leaves]
+    return [as_one_term(densify(cotangents.get(leaf))) for leaf in leaves]
 
 
-def _by_terms(
+def _contributions_by_term(
     value: Value,
     op: Any,
     g: TwoTerms,
     waiting: dict[Value, int],
-    foreign: bool,
+    record_rules: bool,
     times: Callable[[Any, Any], Any],
 ) -> list[Any]:
     """What a linear op contributes to its operands, for each term of a cotangent."""
-    heads, tails = (_contributions(value, op, term, waiting, foreign, times) for term in g)
+    heads, tails = (_contributions(value, op, term, waiting, record_rules, times) for term in g)
     return [
-        None if head is None else TwoTerms(dense(head), dense(tail))
+        None if head is None else TwoTerms(densify(head), densify(tail))
         for head, tail in zip(heads, tails, strict=True)
     ]
 
 
-def _as_rules_see(operand: Any, foreign: bool, by: Value) -> Any:
-    """An operand of the value `by` as a rule is handed it."""
+def _rule_operand(operand: Any, record_rules: bool, user: Value) -> Any:
+    """An operand of the value `user` as a rule is handed it."""
     if type(operand) is not Value:
-        return as_recorded(operand, by)
-    return wrap(operand) if foreign else operand.data
+        return operand_when_recorded(operand, user)
+    return wrap(operand) if record_rules else operand.data
 
 
-def _add(cotangents: dict[Value, Any], owned: set[Value], value: Value, c: Any) -> None:
+def _accumulate(cotangents: dict[Value, Any], owned: set[Value], value: Value, c: Any) -> None:
     """Add to a cotangent; in place where the array is this pass's own."""
     old = cotangents.get(value)
     if old is None:
         cotangents[value] = c
-    elif type(c) is Parts:
+    elif type(c) is BundleParts:
         cotangents[value] = old.joined(c)
     elif type(c) is TwoTerms:
-        cotangents[value] = c.plus(dense(old))
+        cotangents[value] = c.plus(densify(old))
     elif type(old) is TwoTerms:
-        cotangents[value] = old.plus(dense(c))
-    elif type(c) is Piece or type(old) is Piece:
-        cotangents[value], mine = merged(old, value in owned, c)
+        cotangents[value] = old.plus(densify(c))
+    elif type(c) is SparseCotangent or type(old) is SparseCotangent:
+        cotangents[value], mine = add_sparse(old, value in owned, c)
         if mine:
             owned.add(value)
     elif (
@@ -386,7 +397,7 @@ def _add(cotangents: dict[Value, Any], owned: set[Value], value: Value, c: Any) 
         owned.add(value)
 
 
-def _plain_partial(value: Value, at: int, g: Any, partial: Any, xs: list[Any]) -> Any:
+def _plain_contribution(value: Value, at: int, g: Any, partial: Any, xs: list[Any]) -> Any:
     """`contribution` on plain data, with the common cases (float64) first."""
     x = xs[at]
     if type(partial) is int:
@@ -397,15 +408,15 @@ def _plain_partial(value: Value, at: int, g: Any, partial: Any, xs: list[Any]) -
         c = g * partial
     else:
         try:
-            if type(g) is _ndarray and partial in FACTORED and g.shape != np.shape(x):
+            if type(g) is _ndarray and partial in FACTORED_PARTIALS and g.shape != np.shape(x):
                 return contribution(np.multiply, g, partial, value.data, xs, at)
             c = g * partial(value.data, *xs)
         except ZeroDivisionError as error:  # a derivative at a pole, in Python's arithmetic
-            forgive(error)
-            xs = [as_numpy(x) for x in xs]
-            return contribution(np.multiply, g, partial, as_numpy(value.data), xs, at)
+            dismiss_error(error)
+            xs = [as_numpy_scalar(x) for x in xs]
+            return contribution(np.multiply, g, partial, as_numpy_scalar(value.data), xs, at)
         except Exception as error:
-            raise _noted(error, value.op, at) from None
+            raise _with_rule_note(error, value.op, at) from None
     kind = type(c)
     if kind is _np_float64 or kind is float:
         if type(x) is kind or type(x) is float:
@@ -423,7 +434,7 @@ def _plain_partial(value: Value, at: int, g: Any, partial: Any, xs: list[Any]) -
     return project(c, x)
 
 
-def _noted(error: Exception, op: Any, at: int) -> Exception:
+def _with_rule_note(error: Exception, op: Any, at: int) -> Exception:
     error.add_note(f"in the derivative rule of {op.name}, operand {at}")
     return error
 
@@ -433,29 +444,29 @@ def _contributions(
     op: Any,
     g: Any,
     waiting: dict[Value, int],
-    foreign: bool,
+    record_rules: bool,
     times: Callable[[Any, Any], Any],
 ) -> list[Any]:
     """What the cotangent of a value contributes to each of its operands; None: nothing."""
     operands = value.operands
-    xs = [_as_rules_see(o, foreign, value) for o in operands]
-    y = _as_rules_see(value, foreign, value)
+    xs = [_rule_operand(o, record_rules, value) for o in operands]
+    y = _rule_operand(value, record_rules, value)
     try:
-        return _ruled(value, op, g, y, xs, waiting, foreign, times)
+        return _apply_rules(value, op, g, y, xs, waiting, record_rules, times)
     except ZeroDivisionError as error:  # a derivative at a pole, in Python's arithmetic
-        forgive(error)
-        y, xs = as_numpy(y), [as_numpy(x) for x in xs]
-        return _ruled(value, op, g, y, xs, waiting, foreign, times)
+        dismiss_error(error)
+        y, xs = as_numpy_scalar(y), [as_numpy_scalar(x) for x in xs]
+        return _apply_rules(value, op, g, y, xs, waiting, record_rules, times)
 
 
-def _ruled(
+def _apply_rules(
     value: Value,
     op: Any,
     g: Any,
     y: Any,
     xs: list[Any],
     waiting: dict[Value, int],
-    foreign: bool,
+    record_rules: bool,
     times: Callable[[Any, Any], Any],
 ) -> list[Any]:
     """What the op's rules say of each operand."""
@@ -469,7 +480,7 @@ def _ruled(
             if type(operand) is not Value or operand not in waiting:
                 out.append(None)
             elif partials is None:
-                by = _by_rule if times is not _strong else _strongly_by_rule
+                by = _apply_vjp if times is not strong_product else _apply_vjp_strongly
                 out.append(by(op, at, g, y, xs, value.params))
             else:
                 partial = partials[at]
@@ -481,23 +492,28 @@ def _ruled(
     except (TrackerError, ZeroDivisionError):
         raise
     except Exception as error:
-        raise _noted(error, op, len(out)) from None
+        raise _with_rule_note(error, op, len(out)) from None
     return out
 
 
-def _strongly_by_rule(
+def _apply_vjp_strongly(
     op: Any, at: int, g: Any, y: Any, xs: list[Any], params: dict[str, Any]
 ) -> Any:
     """A rule is linear in the cotangent: of a real number, as the root of `x @ x` has it, zeros are
     strong if what it gives for 1 is multiplied with it."""
-    c, form = _by_rule(op, at, g, y, xs, params), form_of(g)
-    if c is None or isinstance(c, (Piece, Parts)) or np.ndim(form) or np.iscomplexobj(form):
+    c, form = _apply_vjp(op, at, g, y, xs, params), aval_of(g)
+    if (
+        c is None
+        or isinstance(c, (SparseCotangent, BundleParts))
+        or np.ndim(form)
+        or np.iscomplexobj(form)
+    ):
         return c
-    unit = _by_rule(op, at, np.ones_like(g), y, xs, params)
-    return np.where(np.isfinite(c), c, _strong(g, unit))[()]
+    unit = _apply_vjp(op, at, np.ones_like(g), y, xs, params)
+    return np.where(np.isfinite(c), c, strong_product(g, unit))[()]
 
 
-def _by_rule(op: Any, at: int, g: Any, y: Any, xs: list[Any], params: dict[str, Any]) -> Any:
+def _apply_vjp(op: Any, at: int, g: Any, y: Any, xs: list[Any], params: dict[str, Any]) -> Any:
     rule = op.vjp[min(at, len(op.vjp) - 1)]  # the last is for all that follow
     if rule is None:
         return None

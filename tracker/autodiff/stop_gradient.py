@@ -1,8 +1,9 @@
 """Where derivatives stop, and where they can be looked at.
 
 Owns: `data`, `ignore_derivatives`, `non_differentiable`, `hook`, `showgrad`, `isderiving`. The
-tape's `Cut` makes constant what is computed inside a `with` block; a hook is an identity whose rule
-is the user's function. What `data` gives to traced code is no constant of the compiled code.
+tape's `StopGradient` makes constant what is computed inside a `with` block; a hook is an identity
+whose rule is the user's function. What `data` gives to traced code is no constant of the compiled
+code.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Any
 
 from tracker import tree
 from tracker.autodiff import leaves
-from tracker.autodiff.call_ops import call_op, detached, host_call, read_only
-from tracker.tape.observers import is_deriving, is_recording
-from tracker.tape.record import stand_for, value_of
-from tracker.tape.tracer import Cut
+from tracker.autodiff.call_ops import as_read_only, call_op, detach, host_call
+from tracker.tape.observers import is_deriving, is_tracing
+from tracker.tape.record import alias_to_primal, value_of
+from tracker.tape.tracer import StopGradient
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
@@ -38,21 +39,21 @@ def data(x: Any) -> Any:
     >>> data(tracker.param([1.0, 2.0]))
     array([1., 2.])
     """
-    return detached(x)
+    return detach(x)
 
 
 Tracked.data = property(data)  # type: ignore[attr-defined]
 
 
-class _Ignoring:
+class _IgnoreDerivatives:
     """The context that `ignore_derivatives()` gives."""
 
     def __enter__(self) -> None:
-        self.cut = Cut()
-        self.cut.__enter__()
+        self.scope = StopGradient()
+        self.scope.__enter__()
 
     def __exit__(self, *_: object) -> None:
-        self.cut.__exit__()
+        self.scope.__exit__()
 
 
 def ignore_derivatives(x: Any = ...) -> Any:
@@ -67,10 +68,10 @@ def ignore_derivatives(x: Any = ...) -> Any:
     (3.0,)
     """
     if x is ...:
-        return _Ignoring()
+        return _IgnoreDerivatives()
     if callable(x) and tree.children_of(x) is None and type(x) is not Tracked:
         return non_differentiable(x)
-    return tree.map(detached, x)
+    return tree.map(detach, x)
 
 
 def non_differentiable(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,17 +88,17 @@ def non_differentiable(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not is_recording():
-            args, kwargs = tree.map(_plain, (args, kwargs))
-        with Cut():
+        if not is_tracing():
+            args, kwargs = tree.map(_plain_read_only, (args, kwargs))
+        with StopGradient():
             y = f(*args, **kwargs)
-            return tree.map(detached, y)
+            return tree.map(detach, y)
 
     return call
 
 
-def _plain(x: Any) -> Any:
-    return read_only(leaves.data(x)) if type(x) is Tracked else x
+def _plain_read_only(x: Any) -> Any:
+    return as_read_only(leaves.plain_data(x)) if type(x) is Tracked else x
 
 
 def hook(f: Callable[..., Any], x: Any) -> Any:
@@ -110,7 +111,7 @@ def hook(f: Callable[..., Any], x: Any) -> Any:
     """
     if type(x) is not Tracked:
         return x if tree.children_of(x) is None else tree.map(lambda part: hook(f, part), x)
-    return stand_for(Value(value_of(x).data, _hook, (value_of(x),), {"function": f}), x)
+    return alias_to_primal(Value(value_of(x).data, _hook_op, (value_of(x),), {"function": f}), x)
 
 
 def _hook_pull(
@@ -119,7 +120,7 @@ def _hook_pull(
     return [function(g)]
 
 
-_hook = call_op(
+_hook_op = call_op(
     "hook", _hook_pull, lambda ts, y, xs, times, *, function: ts[0], lambda x, *, function: x
 )
 
@@ -139,9 +140,9 @@ def showgrad(x: Any, name: str = "x") -> Any:
         return [g]
 
     def look(g: Any) -> Any:
-        if is_recording() and type(g) is Tracked:
+        if is_tracing() and type(g) is Tracked:
             return host_call("showgrad", show, [g])[0]
-        show(leaves.data(g))
+        show(leaves.plain_data(g))
         return g
 
     return hook(look, x)

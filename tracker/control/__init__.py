@@ -21,23 +21,29 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.control.body import cut, nest, unchanged
-from tracker.control.branch import run_branch
-from tracker.control.carry_types import Flat, carried, only_read, put_back, settle
-from tracker.control.loop import run_loop
-from tracker.control.loop_pullback import looked_at
-from tracker.control.while_loop import run_while
+from tracker.control.body import forbid_side_effects, split_list, trace_body
+from tracker.control.branch import record_branch
+from tracker.control.carry_types import (
+    FlatStructure,
+    flatten_carry,
+    refuse_writes,
+    trace_until_types_agree,
+    write_back,
+)
+from tracker.control.loop import record_loop_outputs
+from tracker.control.loop_pullback import carries_read_by_pullback
+from tracker.control.while_loop import record_while
 from tracker.errors import UnsupportedError, message
 from tracker.ir.types import type_of
-from tracker.tape.observers import current_stage
-from tracker.tape.record import data_of, form_of, value_of
-from tracker.tape.replay import PathLeft
-from tracker.tape.tracer import Unstructured
+from tracker.tape.observers import current_tracer
+from tracker.tape.record import aval_of, data_of, value_of
+from tracker.tape.replay import ReplayDiverged
+from tracker.tape.tracer import UnsupportedInBody
 from tracker.tape.tracked import Tracked
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
 
-_FEW = 3  # steps; fewer are traced as they come
+_UNROLL_LIMIT = 3  # steps; fewer are traced as they come
 
 
 def scan(
@@ -66,12 +72,12 @@ def scan(
     >>> scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
     (np.float64(6.0), array([0., 1., 3.]))
     """
-    steps = _steps(xs, length)
-    if steps > _FEW and current_stage() is not None:
+    steps = _step_count(xs, length)
+    if steps > _UNROLL_LIMIT and current_tracer() is not None:
         try:
-            with unchanged(f) as (watched,):
+            with forbid_side_effects(f) as (watched,):
                 return _traced_scan(watched, init, xs, steps, reverse)
-        except (Unstructured, PathLeft):
+        except (UnsupportedInBody, ReplayDiverged):
             pass
     order = range(steps - 1, -1, -1) if reverse else range(steps)
     carry, ys = init, []
@@ -79,17 +85,17 @@ def scan(
         carry, y = f(carry, _row(xs, i))
         ys.append(y)
     if not steps:
-        return init, _no_rows(f, init, xs)
+        return init, _empty_outputs(f, init, xs)
     if reverse:
         ys.reverse()
-    return carry, tree.map(_stacked, *ys)
+    return carry, tree.map(_stack_rows, *ys)
 
 
-def _stacked(*rows: Any) -> Any:
+def _stack_rows(*rows: Any) -> Any:
     """The rows as one array; Python numbers take the dtype that they have beside the others."""
     if rows[0] is None:
         return None
-    types = [type_of(form_of(row)) for row in rows]
+    types = [type_of(aval_of(row)) for row in rows]
     strong = {t.dtype for t in types if not t.weak}
     weak = {t.dtype for t in types if t.weak}
     if not strong or not weak:
@@ -102,14 +108,14 @@ def _stacked(*rows: Any) -> Any:
     return np.stack(alike)
 
 
-def _steps(xs: Any, length: int | None) -> int:
+def _step_count(xs: Any, length: int | None) -> int:
     """How many rows there are."""
     found = [x for x in tree.leaves(xs) if x is not None]
     for x in found:
-        if not tree.is_numeric(form_of(x)) or not np.shape(x):
+        if not tree.is_numeric(aval_of(x)) or not np.shape(x):
             raise UnsupportedError(
                 message(
-                    f"scan goes through the rows of arrays; xs holds a {type(form_of(x)).__name__}"
+                    f"scan goes through the rows of arrays; xs holds a {type(aval_of(x)).__name__}"
                     f" of shape {np.shape(x)}",
                     "Give arrays, or xs=None and length=n",
                 )
@@ -132,7 +138,7 @@ def _row(xs: Any, i: int) -> Any:
     return tree.map(lambda x: None if x is None else x[i], xs)
 
 
-def _no_rows(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any) -> Any:
+def _empty_outputs(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any) -> Any:
     """What no steps give: empty stacks of what one would give."""
     row = tree.map(
         lambda x: None if x is None else np.zeros_like(data_of(x), shape=np.shape(x)[1:])[()], xs
@@ -141,26 +147,26 @@ def _no_rows(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any) -> An
         _, y = f(tree.map(data_of, init), row)
     return tree.map(
         lambda leaf: (
-            None if leaf is None else np.zeros((0, *np.shape(leaf)), np.result_type(form_of(leaf)))
+            None if leaf is None else np.zeros((0, *np.shape(leaf)), np.result_type(aval_of(leaf)))
         ),
         y,
     )
 
 
 def _traced_scan(f: Any, init: Any, xs: Any, steps: int, reverse: bool) -> tuple[Any, Any]:
-    start = Flat.of(init)
-    rows = Flat.of(xs)
-    given: list[Flat] = []
+    start = FlatStructure.of(init)
+    rows = FlatStructure.of(xs)
+    given: list[FlatStructure] = []
 
     def body(*flat: Any) -> list[Any]:
-        values, elements = cut(flat, len(start.numbers))
-        new, y = f(start.rebuilt(values), rows.rebuilt(elements))
-        given[:] = [Flat.of(y)]
-        return [*carried(start, new), *given[0].numbers]
+        values, elements = split_list(flat, len(start.numbers))
+        new, y = f(start.rebuild(values), rows.rebuild(elements))
+        given[:] = [FlatStructure.of(y)]
+        return [*flatten_carry(start, new), *given[0].numbers]
 
     first = [data_of(x)[-1 if reverse else 0] for x in rows.numbers]
-    nested, carries, written = settle("scan", body, start.numbers, first)
-    made = run_loop(
+    nested, carries, written = trace_until_types_agree("scan", body, start.numbers, first)
+    made = record_loop_outputs(
         nested.function,
         steps,
         nested.hoisted,
@@ -168,11 +174,11 @@ def _traced_scan(f: Any, init: Any, xs: Any, steps: int, reverse: bool) -> tuple
         rows.numbers,
         steps,
         reverse,
-        looked_at(nested.function, len(nested.hoisted), len(carries)),
+        carries_read_by_pullback(nested.function, len(nested.hoisted), len(carries)),
     )
-    ends, ys = cut(made, len(carries))
-    ends = put_back(start.numbers, ends, written)
-    return start.rebuilt(ends), given[0].rebuilt(ys)
+    ends, ys = split_list(made, len(carries))
+    ends = write_back(start.numbers, ends, written)
+    return start.rebuild(ends), given[0].rebuild(ys)
 
 
 def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
@@ -190,9 +196,9 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
             (lower, init),
         )[1]
     low, high = int(lower), int(upper)
-    if high - low > _FEW and current_stage() is not None:
+    if high - low > _UNROLL_LIMIT and current_tracer() is not None:
         try:
-            with unchanged(body) as (watched,):
+            with forbid_side_effects(body) as (watched,):
                 return _traced_scan(
                     lambda state, _: ((state[0] + 1, watched(*state)), None),
                     (low, init),
@@ -200,7 +206,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
                     high - low,
                     False,
                 )[0][1]
-        except (Unstructured, PathLeft):
+        except (UnsupportedInBody, ReplayDiverged):
             pass
     value = init
     for i in range(low, high):
@@ -216,35 +222,37 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     >>> while_loop(lambda x: x < 100.0, lambda x: 2.0 * x, 3.0)
     192.0
     """
-    if current_stage() is not None:
+    if current_tracer() is not None:
         try:
-            with unchanged(cond, body) as (holds, step):
+            with forbid_side_effects(cond, body) as (holds, step):
                 return _traced_while(holds, step, init)
-        except (Unstructured, PathLeft):
+        except (UnsupportedInBody, ReplayDiverged):
             pass
     value = init
-    while _one(cond(value)):
+    while _check_condition(cond(value)):
         value = body(value)
     return value
 
 
 def _traced_while(cond: Any, body: Any, init: Any) -> Any:
-    start = Flat.of(init)
+    start = FlatStructure.of(init)
 
     def step(*flat: Any) -> list[Any]:
-        return carried(start, body(start.rebuilt(flat)))
+        return flatten_carry(start, body(start.rebuild(flat)))
 
     try:
         with np.errstate(all="ignore"):  # the loop itself warns, at the steps that it takes
-            nested, carries, written = settle("while", step, start.numbers, [])
-            asked = nest("holds", lambda *flat: [_truth(cond(start.rebuilt(flat)))], carries)
+            nested, carries, written = trace_until_types_agree("while", step, start.numbers, [])
+            asked = trace_body(
+                "holds", lambda *flat: [_scalar_condition(cond(start.rebuild(flat)))], carries
+            )
     except Exception as error:  # a body that no step runs need not work
-        raise Unstructured(str(error)) from error
-    ends = run_while(asked, nested, carries)
-    return start.rebuilt(put_back(start.numbers, ends, written))
+        raise UnsupportedInBody(str(error)) from error
+    ends = record_while(asked, nested, carries)
+    return start.rebuild(write_back(start.numbers, ends, written))
 
 
-def _one(holds: Any) -> Any:
+def _check_condition(holds: Any) -> Any:
     """What a condition gave, which must not be a container: that is true whatever is in it."""
     if isinstance(holds, (tuple, list, dict)):
         raise UnsupportedError(
@@ -256,8 +264,8 @@ def _one(holds: Any) -> Any:
     return holds
 
 
-def _truth(holds: Any) -> Any:
-    if np.shape(_one(holds)) != ():
+def _scalar_condition(holds: Any) -> Any:
+    if np.shape(_check_condition(holds)) != ():
         raise UnsupportedError(
             message(f"a condition gave an array of shape {np.shape(holds)}", "Use np.all or np.any")
         )
@@ -272,11 +280,11 @@ def cond(
     >>> cond(2.0 > 1.0, np.sin, np.cos, 0.0)
     np.float64(0.0)
     """
-    if isinstance(_truth(pred), Tracked) and current_stage() is not None:
+    if isinstance(_scalar_condition(pred), Tracked) and current_tracer() is not None:
         try:
-            with unchanged(false_fun, true_fun) as watched:
+            with forbid_side_effects(false_fun, true_fun) as watched:
                 return _traced_branch(pred, watched, operands)
-        except (Unstructured, PathLeft):
+        except (UnsupportedInBody, ReplayDiverged):
             pass
     return true_fun(*operands) if pred else false_fun(*operands)
 
@@ -292,35 +300,35 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     if not branches:
         raise UnsupportedError(message("switch got no branches", "Give at least one function"))
     last = len(branches) - 1
-    if isinstance(index, Tracked) and current_stage() is not None:
+    if isinstance(index, Tracked) and current_tracer() is not None:
         try:
             clipped = np.clip(index, 0, last)
-            with unchanged(*branches) as watched:
+            with forbid_side_effects(*branches) as watched:
                 return _traced_branch(clipped, watched, operands)
-        except (Unstructured, PathLeft):
+        except (UnsupportedInBody, ReplayDiverged):
             pass
     return branches[min(max(int(index), 0), last)](*operands)
 
 
-def _kind(x: Any) -> Any:
+def _branch_type(x: Any) -> Any:
     """What must not depend on the branch taken, or the trace is of that branch: of a result, the
     precision, and whether it is an array. (A float is as good as NumPy's.)"""
-    form = form_of(x)
+    form = aval_of(x)
     return np.result_type(form), type(form) is np.ndarray
 
 
 def _traced_branch(index: Any, branches: Sequence[Callable[..., Any]], operands: Any) -> Any:
-    start = Flat.of(operands)
+    start = FlatStructure.of(operands)
     taken = int(data_of(index))
-    given: dict[int, Flat] = {}
+    given: dict[int, FlatStructure] = {}
     kinds: dict[int, list[Any]] = {}
 
     def body(at: int) -> Callable[..., list[Any]]:
         def run(*flat: Any) -> list[Any]:
             before = [value_of(x) for x in flat]
-            given[at] = Flat.of(branches[at](*start.rebuilt(flat)))
-            only_read(flat, before)
-            kinds[at] = [_kind(x) for x in given[at].numbers]
+            given[at] = FlatStructure.of(branches[at](*start.rebuild(flat)))
+            refuse_writes(flat, before)
+            kinds[at] = [_branch_type(x) for x in given[at].numbers]
             return given[at].numbers
 
         return run
@@ -329,17 +337,17 @@ def _traced_branch(index: Any, branches: Sequence[Callable[..., Any]], operands:
     for at in range(len(branches)):
         try:
             with np.errstate(all="ignore"):
-                found.append(nest("branch", body(at), start.numbers))
+                found.append(trace_body("branch", body(at), start.numbers))
         except Exception as error:  # a branch that is not taken need not work
-            raise Unstructured(str(error)) from error
+            raise UnsupportedInBody(str(error)) from error
     shown = given[taken]
     if any(flat.structure != shown.structure for flat in given.values()):
-        raise Unstructured("the branches give different structures")
-    stage = current_stage()
+        raise UnsupportedInBody("the branches give different structures")
+    stage = current_tracer()
     if (
         stage is not None
-        and not stage.structured
+        and not stage.is_body_trace
         and any(k != kinds[taken] for k in kinds.values())
     ):
-        raise Unstructured("the branches give numbers of different types")
-    return shown.rebuilt(run_branch(index, found, start.numbers))
+        raise UnsupportedInBody("the branches give numbers of different types")
+    return shown.rebuild(record_branch(index, found, start.numbers))

@@ -1,10 +1,11 @@
 """Structures as flat lists of numbers, and the types that a loop carries.
 
-Owns: `Flat`, `carried`, `settle`; `only_read` and `put_back`, for bodies that write.
+Owns: `FlatStructure`, `flatten_carry`, `trace_until_types_agree`; `refuse_writes` and `write_back`,
+for bodies that write.
 
 Python's loop lets a carry change its type from step to step (0, then a float); a traced loop has
-one type for it. `settle` finds it: what the first step is given and what it gives, promoted as
-NumPy promotes, until that no longer changes.
+one type for it. `trace_until_types_agree` finds it: what the first step is given and what it gives,
+promoted as NumPy promotes, until that no longer changes.
 """
 
 from __future__ import annotations
@@ -15,78 +16,80 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.control.body import Nested, nest
-from tracker.ir.types import PYTHON, Type, type_of
+from tracker.control.body import TracedBody, trace_body
+from tracker.ir.types import PYTHON_DTYPES, Type, type_of
 from tracker.ops.shape.create import item
 from tracker.support.structs import record
-from tracker.tape.record import apply, form_of, value_of
-from tracker.tape.tracer import Unstructured
+from tracker.tape.record import apply, aval_of, value_of
+from tracker.tape.tracer import UnsupportedInBody
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
 _ATTEMPTS = 4
-_CLASS = {dtype: cls for cls, dtype in PYTHON.items()}
+_PYTHON_CLASS = {dtype: cls for cls, dtype in PYTHON_DTYPES.items()}
 
 
 @record()
-class Flat:
+class FlatStructure:
     """A structure's numbers, and how to put others in their place; None stays None."""
 
     template: Any
     structure: tree.Structure
-    places: list[int]
+    positions: list[int]
     numbers: list[Any]
 
     @staticmethod
-    def of(x: Any) -> Flat:
+    def of(x: Any) -> FlatStructure:
         found, structure = tree.flatten(x)
         places = [i for i, leaf in enumerate(found) if leaf is not None]
         numbers = [found[i] for i in places]
         for leaf in numbers:
-            if not tree.is_numeric(form_of(leaf)):
-                raise Unstructured(f"a {type(leaf).__name__} is no number")
-        return Flat(x, structure, places, numbers)
+            if not tree.is_numeric(aval_of(leaf)):
+                raise UnsupportedInBody(f"a {type(leaf).__name__} is no number")
+        return FlatStructure(x, structure, places, numbers)
 
-    def rebuilt(self, numbers: Sequence[Any]) -> Any:
+    def rebuild(self, numbers: Sequence[Any]) -> Any:
         found: list[Any] = [None] * self.structure.count
-        for at, x in zip(self.places, numbers, strict=True):
+        for at, x in zip(self.positions, numbers, strict=True):
             found[at] = x
         return tree.unflatten(self.structure, found, self.template)
 
 
-def carried(start: Flat, new: Any) -> list[Any]:
+def flatten_carry(start: FlatStructure, new: Any) -> list[Any]:
     """The numbers of what a step gives, which must be built as what it was given."""
-    flat = Flat.of(new)
-    if flat.structure != start.structure or flat.places != start.places:
-        raise Unstructured("a step gives another structure than it was given")
+    flat = FlatStructure.of(new)
+    if flat.structure != start.structure or flat.positions != start.positions:
+        raise UnsupportedInBody("a step gives another structure than it was given")
     return flat.numbers
 
 
-def only_read(given: Sequence[Any], before: Sequence[Value]) -> None:
+def refuse_writes(given: Sequence[Any], before: Sequence[Value]) -> None:
     """Refuse a body that has written into what it was given: what it is a part of would change."""
     if any(value_of(x) is not value for x, value in zip(given, before, strict=True)):
-        raise Unstructured("the body writes into what it is given")
+        raise UnsupportedInBody("the body writes into what it is given")
 
 
-def _written(given: Sequence[Any], before: Sequence[Value], made: Sequence[Any]) -> list[bool]:
+def _written_carries(
+    given: Sequence[Any], before: Sequence[Value], made: Sequence[Any]
+) -> list[bool]:
     """Which of its carries a step has written into, and handed on: all steps write into one array
     then. Where a step keeps it elsewhere, too, or hands on another, one trace does not say so."""
     wrote = [value_of(x) is not value for x, value in zip(given, before, strict=True)]
     for at, x in enumerate(given):
         others = [y for place, y in enumerate(made) if place != at]
-        if wrote[at] and (made[at] is not x or any(_base_of(y) is x for y in others)):
-            raise Unstructured("the body writes into an array that it does not only carry")
+        if wrote[at] and (made[at] is not x or any(_view_base(y) is x for y in others)):
+            raise UnsupportedInBody("the body writes into an array that it does not only carry")
     return wrote
 
 
-def _base_of(x: Any) -> Any:
+def _view_base(x: Any) -> Any:
     """What a view is of, be it through other views."""
     while (view := getattr(x, "_view", None) if isinstance(x, Tracked) else None) is not None:
         x = view.base
     return x
 
 
-def put_back(start: Sequence[Any], ends: Sequence[Any], written: Sequence[bool]) -> list[Any]:
+def write_back(start: Sequence[Any], ends: Sequence[Any], written: Sequence[bool]) -> list[Any]:
     """What is carried at the end: where the steps have written into the first carry, that array."""
     out = []
     for x, end, wrote in zip(start, ends, written, strict=True):
@@ -97,71 +100,73 @@ def put_back(start: Sequence[Any], ends: Sequence[Any], written: Sequence[bool])
     return out
 
 
-def settle(
+def trace_until_types_agree(
     name: str, body: Callable[..., list[Any]], start: Sequence[Any], others: Sequence[Any]
-) -> tuple[Nested, list[Any], list[bool]]:
+) -> tuple[TracedBody, list[Any], list[bool]]:
     """Trace a body whose first results are its next first arguments; the trace, these in the
     types that the loop carries, and whether the steps write into them."""
     written: list[bool] = []
-    types = [type_of(form_of(x)) for x in start]
+    types = [type_of(aval_of(x)) for x in start]
     for _ in range(_ATTEMPTS):
-        carries = [as_type(x, type) for x, type in zip(start, types, strict=True)]
+        carries = [cast_to(x, type) for x, type in zip(start, types, strict=True)]
         fixed = tuple(types)
 
         def step(*flat: Any, fixed: tuple[Type, ...] = fixed) -> list[Any]:
             before = [value_of(x) for x in flat]
             made = body(*flat)
             n = len(fixed)
-            only_read(flat[n:], before[n:])
-            written[:] = _written(flat[:n], before[:n], made)
-            ends = [_fitted(x, type) for x, type in zip(made, fixed, strict=False)]
+            refuse_writes(flat[n:], before[n:])
+            written[:] = _written_carries(flat[:n], before[:n], made)
+            ends = [_cast_if_it_fits(x, type) for x, type in zip(made, fixed, strict=False)]
             return [*ends, *made[len(fixed) :]]
 
-        nested = nest(name, step, [*carries, *others])
-        types = [joined(a, b) for a, b in zip(types, nested.types, strict=False)]
+        nested = trace_body(name, step, [*carries, *others])
+        types = [promote_types(a, b) for a, b in zip(types, nested.types, strict=False)]
         if types == list(fixed):
-            _only_carried([x for x, w in zip(start, written, strict=True) if w], start, nested)
+            _refuse_other_aliases(
+                [x for x, w in zip(start, written, strict=True) if w], start, nested
+            )
             return nested, carries, written
-    raise Unstructured("what is carried does not settle on a type")
+    raise UnsupportedInBody("what is carried does not settle on a type")
 
 
-def _only_carried(written: Sequence[Any], start: Sequence[Any], nested: Nested) -> None:
+def _refuse_other_aliases(written: Sequence[Any], start: Sequence[Any], nested: TracedBody) -> None:
     """Refuse a loop that writes into an array which it also carries, or reaches, otherwise."""
     reached = {value_of(x) for x in nested.hoisted if isinstance(x, Tracked)}
-    bases = [_base_of(x) for x in start]
-    for base in map(_base_of, written):
-        if sum(b is base for b in bases) > 1 or any(v in reached for v in _values_of(base)):
-            raise Unstructured("the body writes into an array that it does not only carry")
+    bases = [_view_base(x) for x in start]
+    for base in map(_view_base, written):
+        if sum(b is base for b in bases) > 1 or any(v in reached for v in _values_with_views(base)):
+            raise UnsupportedInBody("the body writes into an array that it does not only carry")
 
 
-def _values_of(x: Any) -> Iterator[Value]:
+def _values_with_views(x: Any) -> Iterator[Value]:
     """Of a handle and of its views."""
     if isinstance(x, Tracked):
         yield value_of(x)
         for ref in list(getattr(x, "_views", None) or ()):
-            yield from _values_of(ref())
+            yield from _values_with_views(ref())
 
 
-def joined(a: Type, b: Type) -> Type:
+def promote_types(a: Type, b: Type) -> Type:
     if a == b:
         return a
     if a.shape != b.shape:
-        raise Unstructured(f"what is carried changes its shape from {a.shape} to {b.shape}")
+        raise UnsupportedInBody(f"what is carried changes its shape from {a.shape} to {b.shape}")
     if a.weak and b.weak:
         return Type((), np.result_type(a.dtype, b.dtype), True)
-    parts: list[Any] = [_CLASS[t.dtype](0) if t.weak else t.dtype for t in (a, b)]
+    parts: list[Any] = [_PYTHON_CLASS[t.dtype](0) if t.weak else t.dtype for t in (a, b)]
     return Type(a.shape, np.result_type(*parts))
 
 
-def _fitted(x: Any, type: Type) -> Any:
+def _cast_if_it_fits(x: Any, type: Type) -> Any:
     """A result in the carried type, where that can hold it; otherwise as it is."""
-    have = type_of(form_of(x))
-    return as_type(x, type) if have != type and joined(have, type) == type else x
+    have = type_of(aval_of(x))
+    return cast_to(x, type) if have != type and promote_types(have, type) == type else x
 
 
-def as_type(x: Any, type: Type) -> Any:
+def cast_to(x: Any, type: Type) -> Any:
     """A number or array in another type of its shape."""
-    if type_of(form_of(x)) == type:
+    if type_of(aval_of(x)) == type:
         return x
     if type.weak:
         y = apply(item, (x,)) if isinstance(x, Tracked) else x

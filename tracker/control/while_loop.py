@@ -1,6 +1,6 @@
 """The op `while_`: a loop of which nobody knows how long it is until it has run.
 
-Owns: the op (see `ir.op.While`), its rules, and `run_while`. The pullback is a counted loop back
+Owns: the op (see `ir.op.While`), its rules, and `record_while`. The pullback is a counted loop back
 over the kept carries; the pushforward is a while of pairs, whose condition looks at the values.
 
 How long the kept stacks are is part of the op (`capacity`): generous, so that what the trace saw
@@ -15,20 +15,27 @@ from typing import Any
 
 import numpy as np
 
-from tracker.control.body import Nested, asks_of_integers, cut, like, moves, nest
-from tracker.control.loop import pushed, reverse_loop
-from tracker.control.loop_pullback import Steps, spread
-from tracker.control.step_runner import stepper
+from tracker.control.body import (
+    TracedBody,
+    as_tangent_of,
+    is_active,
+    needs_integer_derivatives,
+    split_list,
+    trace_body,
+)
+from tracker.control.loop import dual_body, record_reverse_loop
+from tracker.control.loop_pullback import LoopRun, fill_by_mask
+from tracker.control.step_runner import make_stepper
 from tracker.ir.graph import Function
 from tracker.ir.lowering import While
 from tracker.ir.op import Joint, define
 from tracker.ir.types import Bundle, Type
-from tracker.ops.declare.bundle import Parts, parts_of
+from tracker.ops.declare.bundle import BundleParts, unbundle
 from tracker.tape.record import apply, data_of
-from tracker.tape.replay import PathLeft, replay
+from tracker.tape.replay import ReplayDiverged, replay
 
-_ROOMY = 1 << 20  # bytes of kept carries that are set aside in any case
-_STEPS = 1 << 16  # but no more steps than this, unless they were seen
+_INITIAL_STACK_BYTES = 1 << 20  # bytes of kept carries that are set aside in any case
+_INITIAL_STACK_STEPS = 1 << 16  # but no more steps than this, unless they were seen
 
 
 def infer(
@@ -40,7 +47,7 @@ def infer(
     capacity: int,
     keep: tuple[int, ...],
 ) -> Type:
-    of_cond, of_body, carried = cut(operands, cond_consts, body_consts)
+    of_cond, of_body, carried = split_list(operands, cond_consts, body_consts)
     if [*of_cond, *carried] != [v.type for v in cond.inputs]:
         raise TypeError(f"the condition takes {[str(v.type) for v in cond.inputs]}")
     if [*of_body, *carried] != [v.type for v in body.inputs]:
@@ -60,14 +67,14 @@ def evaluate(
     capacity: int,
     keep: tuple[int, ...],
 ) -> tuple[Any, ...]:
-    of_cond, of_body, carried = cut(operands, cond_consts, body_consts)
+    of_cond, of_body, carried = split_list(operands, cond_consts, body_consts)
     types = [body.outputs[i].type for i in keep]
     stacks = [np.zeros((capacity, *t.shape), t.dtype) for t in types]
     count = 0
-    holds, step = stepper(cond), stepper(body)
+    holds, step = make_stepper(cond), make_stepper(body)
     while holds([*of_cond, *carried])[0]:
         if keep and count == capacity:
-            raise PathLeft
+            raise ReplayDiverged
         for stack, at in zip(stacks, keep, strict=True):
             stack[count] = carried[at]
         carried = list(step([*of_body, *carried]))
@@ -75,7 +82,7 @@ def evaluate(
     return (*carried, np.int64(count), *stacks)
 
 
-def run_while(cond: Nested, body: Nested, carries: Sequence[Any]) -> list[Any]:
+def record_while(cond: TracedBody, body: TracedBody, carries: Sequence[Any]) -> list[Any]:
     """Record a while loop; the carries at its end."""
     operands = (*cond.hoisted, *body.hoisted, *carries)
     params: dict[str, Any] = {
@@ -87,14 +94,14 @@ def run_while(cond: Nested, body: Nested, carries: Sequence[Any]) -> list[Any]:
     plain = [data_of(x) for x in operands]
     steps = int(evaluate(*plain, **params, capacity=0, keep=())[len(carries)])
     size = sum(atom.type.nbytes for atom in body.function.outputs)
-    roomy = min(_ROOMY // max(size, 1), _STEPS)
+    roomy = min(_INITIAL_STACK_BYTES // max(size, 1), _INITIAL_STACK_STEPS)
     params["capacity"] = 1 << (max(2 * steps, roomy, 15)).bit_length()
     params["keep"] = tuple(range(len(carries)))
-    return parts_of(apply(while_, operands, params))[: len(carries)]
+    return unbundle(apply(while_, operands, params))[: len(carries)]
 
 
 def _vjp(
-    g: Parts,
+    g: BundleParts,
     y: Any,
     xs: Sequence[Any],
     wanted: Sequence[bool],
@@ -107,11 +114,11 @@ def _vjp(
     capacity: int,
     keep: tuple[int, ...],
 ) -> list[Any]:
-    of_cond, of_body, carried = cut(xs, cond_consts, body_consts)
-    last, (count,), saved = cut(parts_of(y), len(carried), 1)
-    seeds, _, found = cut(g, len(carried), 1)
-    steps = Steps(body, count, capacity, of_body, saved, [], False)
-    cs = reverse_loop(steps, last, seeds, [], found, wanted[len(of_cond) :], times)
+    of_cond, of_body, carried = split_list(xs, cond_consts, body_consts)
+    last, (count,), saved = split_list(unbundle(y), len(carried), 1)
+    seeds, _, found = split_list(g, len(carried), 1)
+    steps = LoopRun(body, count, capacity, of_body, saved, [], False)
+    cs = record_reverse_loop(steps, last, seeds, [], found, wanted[len(of_cond) :], times)
     return [*(None for _ in of_cond), *cs]
 
 
@@ -127,24 +134,24 @@ def _jvp(
     body_consts: int,
     capacity: int,
     keep: tuple[int, ...],
-) -> Parts:
-    of_cond, of_body, carried = cut(xs, cond_consts, body_consts)
-    _, t_body, t_carried = cut(ts, cond_consts, body_consts)
-    integers = asks_of_integers([*of_body, *carried], [*t_body, *t_carried])
+) -> BundleParts:
+    of_cond, of_body, carried = split_list(xs, cond_consts, body_consts)
+    _, t_body, t_carried = split_list(ts, cond_consts, body_consts)
+    integers = needs_integer_derivatives([*of_body, *carried], [*t_body, *t_carried])
     duals = [
-        [like(t, x) for x, t in zip(group, gs, strict=True) if moves(x, integers)]
+        [as_tangent_of(t, x) for x, t in zip(group, gs, strict=True) if is_active(x, integers)]
         for group, gs in ((of_body, t_body), (carried, t_carried))
     ]
-    step = pushed(body, (of_body, carried), len(carried), times, integers)
+    step = dual_body(body, (of_body, carried), len(carried), times, integers)
     n = len(carried)
 
     def holds(*flat: Any) -> list[Any]:
-        fixed, values, _ = cut(flat, len(of_cond), n)
+        fixed, values, _ = split_list(flat, len(of_cond), n)
         return replay(cond, [*fixed, *values])
 
     carries = [*carried, *duals[1]]
-    asked = nest("holds", holds, [*of_cond, *carries])
-    moved = nest("push", step, [*of_body, *duals[0], *carries])
+    asked = trace_body("holds", holds, [*of_cond, *carries])
+    moved = trace_body("push", step, [*of_body, *duals[0], *carries])
     made = apply(
         while_,
         (
@@ -164,10 +171,10 @@ def _jvp(
             "keep": tuple(range(len(carries))),
         },
     )
-    marks = [moves(x, integers) for x in carried]
-    _, ends, _, _, stacks = cut(parts_of(made), n, sum(marks), 1, n)
-    kept = spread(stacks, marks)
-    return Parts([*spread(ends, marks), None, *(kept[at] for at in keep)])
+    marks = [is_active(x, integers) for x in carried]
+    _, ends, _, _, stacks = split_list(unbundle(made), n, sum(marks), 1, n)
+    kept = fill_by_mask(stacks, marks)
+    return BundleParts([*fill_by_mask(ends, marks), None, *(kept[at] for at in keep)])
 
 
 while_ = define(

@@ -14,9 +14,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from tracker.autodiff.boundary import unbound
+from tracker.autodiff.boundary import split_method
 from tracker.debug.graph_layout import Edge, Node, Picture, arrange
-from tracker.debug.tape import equation, steps, type_name
+from tracker.debug.tape import format_equation, recorded_values, type_name
 from tracker.errors import UnsupportedError, message
 from tracker.ir.graph import Eqn, Function, Guard, Var, operands_of
 from tracker.ir.literals import print_type, print_value
@@ -25,10 +25,10 @@ from tracker.jit.kernels.python_callbacks import Callback
 from tracker.jit.pipeline.loop_carried import planned
 from tracker.jit.pipeline.partition import HostCall, partition
 from tracker.jit.schedule.plan_data import Plan
-from tracker.tape.tracked import Leaf, Tracked
+from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import CLOSED, Value
 
-LIMIT = 400  # boxes in one picture
+MAX_BOXES = 400  # boxes in one picture
 _COLOURS = {  # fill, border
     "input": ("#dbeafe", "#3b82f6"),
     "capture": ("#e0e7ff", "#6366f1"),
@@ -43,7 +43,7 @@ _COLOURS = {  # fill, border
     "guard": ("#ffedd5", "#f97316"),
     "result": ("#1e293b", "#1e293b"),
 }
-_NAMES = {
+_LEGEND = {
     "input": "argument",
     "capture": "captured",
     "param": "param",
@@ -72,7 +72,7 @@ def draw(what: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> 
     if isinstance(what, Tracked):
         title, nodes, edges = _tape_graph(what)
     elif hasattr(what, "_jitted"):
-        function, bound = unbound(what)
+        function, bound = split_method(what)
         found = newest_trace(function, (*bound, *args) if args else (), kwargs)
         title, nodes, edges = _plan_graph(found, function.__name__)
     elif callable(what):
@@ -84,9 +84,9 @@ def draw(what: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> 
                 "Give a tracked value, a function with its arguments, or a jitted function",
             )
         )
-    if len(nodes) > LIMIT:
-        title += f" (the last {LIMIT} of {len(nodes)})"
-        nodes = nodes[-LIMIT:]
+    if len(nodes) > MAX_BOXES:
+        title += f" (the last {MAX_BOXES} of {len(nodes)})"
+        nodes = nodes[-MAX_BOXES:]
         shown = set(nodes)
         edges = [e for e in edges if e.start in shown and e.end in shown]
     target = Path(path)
@@ -98,19 +98,19 @@ def draw(what: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> 
 
 
 def _tape_graph(y: Tracked) -> Graph:
-    values = steps(y)
+    values = recorded_values(y)
     boxes: dict[Value, Node] = {}
     edges = []
     for value in values:
-        words = equation(value, dict.fromkeys(values, "·"))
+        words = format_equation(value, dict.fromkeys(values, "·"))
         kind = "op"
         if value.op is None:
-            kind = "param" if isinstance(value.params, Leaf) else "input"
+            kind = "param" if isinstance(value.params, ParamState) else "input"
         elif value.op is CLOSED or isinstance(value.op, str):
             kind = "constant"
         name = words.split(" ")[0]
         more = [part for part in (words[len(name) :].replace("·", "").strip(),) if part]
-        boxes[value] = Node([name, *map(_short, more), type_name(value.data)], kind)
+        boxes[value] = Node([name, *map(_shorten, more), type_name(value.data)], kind)
         edges += [
             Edge(boxes[o], boxes[value])
             for o in dict.fromkeys(o for o in value.operands if type(o) is Value)
@@ -141,7 +141,7 @@ def _step_node(step: Eqn | Guard) -> Node:
     head = " ".join([step.op.name, *literals])
     params = ", ".join(f"{k}={print_value(v)}" for k, v in step.params.items())
     lines = [head, *([params] if params else []), print_type(step.out.type)]
-    return Node(list(map(_short, lines)), "op", step.where)
+    return Node(list(map(_shorten, lines)), "op", step.where)
 
 
 def _add_result(
@@ -159,7 +159,7 @@ def _plan_graph(function: Function, name: str) -> Graph:
     """What runs: a box for each loop, product, run of unrolled equations, and host call."""
     owner: dict[Var, Node] = {}
     checks: dict[Any, Node] = {}
-    runs = [_run_boxes(stage, owner, checks) for stage in partition(function)]
+    runs = [_segment_boxes(stage, owner, checks) for stage in partition(function)]
     arrows: dict[tuple[Node, Node], int] = {}
     sources: dict[Var, tuple[Node, ...]] = {}
     nodes = []
@@ -185,13 +185,13 @@ def _plan_graph(function: Function, name: str) -> Graph:
     for operand, node in checks.items():
         arrows.update(((source, node), 0) for source in sources.get(operand, ()))
     nodes += [node for run in runs for node in run]
-    edges = [Edge(a, b, _bytes(size)) for (a, b), size in arrows.items()]
-    nodes, edges = _in_order(nodes, edges)
+    edges = [Edge(a, b, _format_bytes(size)) for (a, b), size in arrows.items()]
+    nodes, edges = _topological_order(nodes, edges)
     _add_result(function, lambda v: sources[v], nodes, edges)
     return f"{name}: what runs", nodes, edges
 
 
-def _run_boxes(stage: Any, owner: dict[Var, Node], checks: dict[Any, Node]) -> list[Node]:
+def _segment_boxes(stage: Any, owner: dict[Var, Node], checks: dict[Any, Node]) -> list[Node]:
     if isinstance(stage, HostCall):
         return [_host_box(stage.eqn, stage.why, owner)]
     if isinstance(stage, Guard):
@@ -201,7 +201,7 @@ def _run_boxes(stage: Any, owner: dict[Var, Node], checks: dict[Any, Node]) -> l
 
 
 def _host_box(eqn: Eqn, why: str, owner: dict[Var, Node]) -> Node:
-    lines = [eqn.op.name, _short(why), print_type(eqn.out.type)]
+    lines = [eqn.op.name, _shorten(why), print_type(eqn.out.type)]
     node = owner[eqn.out] = Node(lines, "host", eqn.where)
     return node
 
@@ -209,11 +209,11 @@ def _host_box(eqn: Eqn, why: str, owner: dict[Var, Node]) -> Node:
 def _plan_boxes(plan: Plan, owner: dict[Var, Node], checks: dict[Any, Node]) -> Iterable[Node]:
     """The boxes of one segment; `owner` learns which box computes what, `checks` what guards
     look at."""
-    for level, scalars in sorted(plan.scalars.items()):
+    for level, scalars in sorted(plan.unrolled.items()):
         eqns = [s for s in scalars if isinstance(s, Eqn)]
         guards = [s for s in scalars if isinstance(s, Guard)]
         if eqns:
-            yield _box(f"{len(eqns)} unrolled", eqns, "unrolled", owner, f"level {level}")
+            yield _group_box(f"{len(eqns)} unrolled", eqns, "unrolled", owner, f"level {level}")
         for guard in guards:
             node = checks[guard.operand] = _step_node(guard)
             yield node
@@ -235,13 +235,13 @@ def _plan_boxes(plan: Plan, owner: dict[Var, Node], checks: dict[Any, Node]) -> 
         if isinstance(step, Callback):
             yield _host_box(step.eqn, step.why, owner)
     for kernel in sorted(plan.kernels, key=lambda k: k.level):
-        eqns = [eqn for piece in kernel.pieces for eqn in (*piece.members, *piece.folds)]
+        eqns = [eqn for piece in kernel.with_fused for eqn in (*piece.members, *piece.folds)]
         if eqns:
             space = " x ".join(map(str, kernel.space)) or "1"
-            yield _box(f"loop over {space}", eqns, "kernel", owner, f"level {kernel.level}")
+            yield _group_box(f"loop over {space}", eqns, "kernel", owner, f"level {kernel.level}")
 
 
-def _box(title: str, eqns: list[Eqn], kind: str, owner: dict[Var, Node], note: str) -> Node:
+def _group_box(title: str, eqns: list[Eqn], kind: str, owner: dict[Var, Node], note: str) -> Node:
     names = list(dict.fromkeys(eqn.op.name for eqn in eqns))
     shown = [" ".join(names[k : k + 4]) for k in range(0, min(len(names), 12), 4)]
     if len(names) > 12:
@@ -254,7 +254,7 @@ def _box(title: str, eqns: list[Eqn], kind: str, owner: dict[Var, Node], note: s
     return node
 
 
-def _in_order(nodes: list[Node], edges: list[Edge]) -> tuple[list[Node], list[Edge]]:
+def _topological_order(nodes: list[Node], edges: list[Edge]) -> tuple[list[Node], list[Edge]]:
     """Nodes in an order in which edges point forwards; an edge that closes a circle (two boxes that
     run in turns) is left out."""
     place = {node: k for k, node in enumerate(nodes)}
@@ -283,11 +283,11 @@ def _in_order(nodes: list[Node], edges: list[Edge]) -> tuple[list[Node], list[Ed
     return order, [e for e in edges if place[e.start] < place[e.end]]
 
 
-def _short(text: str, most: int = 34) -> str:
+def _shorten(text: str, most: int = 34) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _bytes(size: int) -> str:
+def _format_bytes(size: int) -> str:
     if size < 1024:
         return ""
     return f"{size / 1024:.0f} kB" if size < 1 << 20 else f"{size / (1 << 20):.1f} MB"
@@ -304,8 +304,8 @@ _STYLE = (
 
 
 def _svg(title: str, picture: Picture) -> str:
-    kinds = [k for k in _NAMES if any(n.kind == k for n in picture.nodes)]
-    legend = sum(len(_NAMES[k]) * 7.3 + 34 for k in kinds)
+    kinds = [k for k in _LEGEND if any(n.kind == k for n in picture.nodes)]
+    legend = sum(len(_LEGEND[k]) * 7.3 + 34 for k in kinds)
     width = max(picture.width, legend, len(title) * 9.8) + 2 * _MARGIN
     height = picture.height + _TOP + _MARGIN
     left = (width - picture.width) / 2
@@ -320,8 +320,8 @@ def _svg(title: str, picture: Picture) -> str:
         f'<text class="title" x="{_MARGIN}" y="32">{escape(title)}</text>',
         *_legend(kinds),
         f'<g transform="translate({left:.1f},{_TOP})">',
-        *(_arrow(edge) for edge in picture.edges),
-        *(_boxed(node) for node in picture.nodes),
+        *(_svg_arrow(edge) for edge in picture.edges),
+        *(_svg_box(node) for node in picture.nodes),
         "</g></svg>",
     ]
     return "\n".join(parts)
@@ -333,12 +333,12 @@ def _legend(kinds: list[str]) -> Iterable[str]:
         fill, border = _COLOURS[kind]
         yield (
             f'<rect x="{x:.0f}" y="46" width="12" height="12" rx="3" fill="{fill}" '
-            f'stroke="{border}"/><text class="small" x="{x + 18:.0f}" y="56">{_NAMES[kind]}</text>'
+            f'stroke="{border}"/><text class="small" x="{x + 18:.0f}" y="56">{_LEGEND[kind]}</text>'
         )
-        x += len(_NAMES[kind]) * 7.3 + 34
+        x += len(_LEGEND[kind]) * 7.3 + 34
 
 
-def _arrow(edge: Edge) -> str:
+def _svg_arrow(edge: Edge) -> str:
     first, last = edge.path[0], edge.path[-1]
     points = [(first.x, first.y + first.height / 2)]
     for node in edge.path[1:-1]:  # straight down past the boxes beside it
@@ -357,15 +357,15 @@ def _arrow(edge: Edge) -> str:
     return drawn
 
 
-def _boxed(node: Node) -> str:
+def _svg_box(node: Node) -> str:
     fill, border = _COLOURS[node.kind]
     x, y = node.x - node.width / 2, node.y - node.height / 2
     parts = [
         f'<g><rect x="{x:.1f}" y="{y:.1f}" width="{node.width:.1f}" height="{node.height:.1f}" '
         f'rx="7" fill="{fill}" stroke="{border}"/>'
     ]
-    if node.tip:
-        parts.append(f"<title>{escape(node.tip)}</title>")
+    if node.tooltip:
+        parts.append(f"<title>{escape(node.tooltip)}</title>")
     dark = ' style="fill:#ffffff"' if node.kind == "result" else ""
     for k, line in enumerate(node.lines):
         small = ' class="small"' if k else ""

@@ -28,7 +28,7 @@ class Node:
 
     lines: list[str]
     kind: str
-    tip: str = ""
+    tooltip: str = ""
     layer: int = 0
     x: float = 0.0
     y: float = 0.0
@@ -78,8 +78,8 @@ class Picture:
 
 def arrange(nodes: Sequence[Node], edges: Sequence[Edge]) -> Picture:
     """Give every node a place. `nodes` come in an order in which edges point forwards."""
-    layers = _layers(nodes, edges)
-    _bends(layers, edges)
+    layers = _assign_layers(nodes, edges)
+    _insert_bends(layers, edges)
     below: dict[Node, list[Node]] = {}
     above: dict[Node, list[Node]] = {}
     for edge in edges:
@@ -87,16 +87,18 @@ def arrange(nodes: Sequence[Node], edges: Sequence[Edge]) -> Picture:
             below.setdefault(a, []).append(b)
             above.setdefault(b, []).append(a)
     for layer in layers:
-        _place(layer, [float(k) * 100 for k in range(len(layer))])
+        _place_layer(layer, [float(k) * 100 for k in range(len(layer))])
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
         for layer in layers if down else reversed(layers):
-            _order(layer, above if down else below)
+            _order_layer(layer, above if down else below)
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
         for layer in layers if down else reversed(layers):
             neighbours = [(above if down else below).get(n, []) for n in layer]
-            _place(layer, [_mean(near, n.x) for n, near in zip(layer, neighbours, strict=True)])
+            _place_layer(
+                layer, [_mean(near, n.x) for n, near in zip(layer, neighbours, strict=True)]
+            )
     y = 0.0
     for layer in layers:
         tall = max(node.height for node in layer)
@@ -113,7 +115,7 @@ def arrange(nodes: Sequence[Node], edges: Sequence[Edge]) -> Picture:
     return Picture(list(nodes), list(edges), width, max(y - _LAYER_GAP, 0.0))
 
 
-def _layers(nodes: Sequence[Node], edges: Sequence[Edge]) -> list[list[Node]]:
+def _assign_layers(nodes: Sequence[Node], edges: Sequence[Edge]) -> list[list[Node]]:
     into: dict[Node, list[Node]] = {}
     out: dict[Node, list[Node]] = {}
     for edge in edges:
@@ -130,7 +132,7 @@ def _layers(nodes: Sequence[Node], edges: Sequence[Edge]) -> list[list[Node]]:
     return layers
 
 
-def _bends(layers: list[list[Node]], edges: Sequence[Edge]) -> None:
+def _insert_bends(layers: list[list[Node]], edges: Sequence[Edge]) -> None:
     for edge in edges:
         edge.path = [edge.start]
         for layer in range(edge.start.layer + 1, edge.end.layer):
@@ -140,16 +142,16 @@ def _bends(layers: list[list[Node]], edges: Sequence[Edge]) -> None:
         edge.path.append(edge.end)
 
 
-def _order(layer: list[Node], neighbours: dict[Node, list[Node]]) -> None:
+def _order_layer(layer: list[Node], neighbours: dict[Node, list[Node]]) -> None:
     layer.sort(key=lambda node: _mean(neighbours.get(node, []), node.x))
-    _place(layer, [_mean(neighbours.get(node, []), node.x) for node in layer])
+    _place_layer(layer, [_mean(neighbours.get(node, []), node.x) for node in layer])
 
 
 def _mean(nodes: list[Node], default: float) -> float:
     return sum(n.x for n in nodes) / len(nodes) if nodes else default
 
 
-def _place(layer: list[Node], wanted: list[float]) -> None:
+def _place_layer(layer: list[Node], targets: list[float]) -> None:
     """Places as near to the wanted ones as order and distance allow (isotonic regression)."""
     offsets, at = [], 0.0
     for k, node in enumerate(layer):
@@ -157,7 +159,7 @@ def _place(layer: list[Node], wanted: list[float]) -> None:
             at += layer[k - 1].width / 2 + node.width / 2 + _GAP
         offsets.append(at)
     blocks: list[tuple[float, int]] = []  # mean, count
-    for want, offset in zip(wanted, offsets, strict=True):
+    for want, offset in zip(targets, offsets, strict=True):
         mean, count = want - offset, 1
         while blocks and blocks[-1][0] >= mean:
             other, n = blocks.pop()

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from tracker.autodiff.leaves import data
+from tracker.autodiff.leaves import plain_data
 from tracker.errors import NonFiniteError, message, user_line
 from tracker.jit.api import in_python
-from tracker.support.weakrefs import WeakTable
-from tracker.tape.observers import Watch
+from tracker.support.weakrefs import WeakIdentityDict
+from tracker.tape.observers import RecordingObserver
 from tracker.tape.value import Value
 
 
@@ -36,46 +36,54 @@ def nan_check(*, inf: bool = True) -> Iterator[None]:
     Traceback (most recent call last):
     tracker.errors.NonFiniteError: the derivative of sqrt gave inf at [1] ...
     """
-    with in_python(), _Checker(inf):
+    with in_python(), _NanObserver(inf):
         yield
 
 
-class _Checker(Watch):
+class _NanObserver(RecordingObserver):
     def __init__(self, inf: bool) -> None:
         self.inf = inf
-        self.lines: WeakTable[str] = WeakTable()
+        self.lines: WeakIdentityDict[str] = WeakIdentityDict()
 
-    def made(self, value: Value) -> None:
+    def on_recorded(self, value: Value) -> None:
         line = self.lines[value] = user_line()
-        found = None if self.passing else self.bad(value.data)
-        if found is None or any(self.bad(_plain(o)) is not None for o in value.operands):
+        found = None if self.backward_depth else self.first_nonfinite(value.data)
+        if found is None or any(
+            self.first_nonfinite(_operand_data(o)) is not None for o in value.operands
+        ):
             return
-        given = ", ".join(_shown(_plain(o), found[0]) for o in value.operands)
+        given = ", ".join(_format_operand(_operand_data(o), found[0]) for o in value.operands)
         raise NonFiniteError(
             message(
                 f"{value.op.name} gave {found[1]} at {list(found[0])} of its result, shape "
-                f"{np.shape(value.form)}; it was given {given}",
+                f"{np.shape(value.aval)}; it was given {given}",
                 "np.where with a safe value inside, or np.clip, keeps the argument in range",
                 line,
             )
         )
 
-    def swept(self, visited: dict[Value, Any], leaves: Iterable[tuple[Value, Any]]) -> None:
+    def on_backward(self, visited: dict[Value, Any], leaves: Iterable[tuple[Value, Any]]) -> None:
         order = dict(visited)
         order.update((leaf, g) for leaf, g in leaves if g is not None)
-        bad = {value: found for value, g in order.items() if (found := self.bad(data(g)))}
+        bad = {
+            value: found
+            for value, g in order.items()
+            if (found := self.first_nonfinite(plain_data(g)))
+        }
         for value, (position, number) in bad.items():
             guilty = [
                 consumer
                 for consumer in visited
                 if any(o is value for o in consumer.operands)
                 and consumer not in bad
-                and all(self.bad(_plain(o)) is None for o in consumer.operands)
+                and all(self.first_nonfinite(_operand_data(o)) is None for o in consumer.operands)
             ]
             if not guilty:
                 continue  # it was handed on, or is in the data, or is the seed
             consumer = guilty[0]
-            given = ", ".join(_shown(_plain(o), position) for o in consumer.operands)
+            given = ", ".join(
+                _format_operand(_operand_data(o), position) for o in consumer.operands
+            )
             raise NonFiniteError(
                 message(
                     f"the derivative of {consumer.op.name} gave {number} at {list(position)}: the "
@@ -86,10 +94,10 @@ class _Checker(Watch):
                 )
             )
 
-    def bad(self, x: Any) -> tuple[tuple[int, ...], Any] | None:
+    def first_nonfinite(self, x: Any) -> tuple[tuple[int, ...], Any] | None:
         """The first place that is not finite, and what is there."""
         if isinstance(x, tuple):
-            return next((found for part in x if (found := self.bad(part))), None)
+            return next((found for part in x if (found := self.first_nonfinite(part))), None)
         if not hasattr(x, "dtype") and not isinstance(x, (float, complex)):
             return None
         if np.result_type(x).kind not in "fc":
@@ -101,11 +109,11 @@ class _Checker(Watch):
         return position, np.asarray(x)[position].item()
 
 
-def _plain(operand: Any) -> Any:
+def _operand_data(operand: Any) -> Any:
     return operand.data if type(operand) is Value else operand
 
 
-def _shown(x: Any, position: tuple[int, ...]) -> str:
+def _format_operand(x: Any, position: tuple[int, ...]) -> str:
     """An operand at the place in question, where it has that place."""
     if np.ndim(x) == 0:
         return f"{x!s}"

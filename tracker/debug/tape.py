@@ -1,6 +1,6 @@
 """Looking at a tape: what a value was made from, and what that keeps in memory.
 
-Owns: `tape`, which prints it, and `steps`, the values in order of recording.
+Owns: `tape`, which prints it, and `recorded_values`, the values in order of recording.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tracker.autodiff.leaves import history
-from tracker.autodiff.reverse import USED
+from tracker.autodiff.leaves import ancestors
+from tracker.autodiff.reverse import FREED
 from tracker.errors import NotTrackedError, message
 from tracker.ir.literals import print_value
 from tracker.ir.types import type_of
 from tracker.support.structs import record
 from tracker.tape.record import value_of
-from tracker.tape.tracked import Leaf, Tracked
+from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import CLOSED, Value
 
 
@@ -44,15 +44,15 @@ def tape(y: Any) -> TapeText:
     c: f64[] = sum b  axis=(0,), keepdims=False
     3 values, 40 bytes alive
     """
-    values = steps(y)
-    names = dict(zip(values, _names(len(values)), strict=True))
-    lines = [f"{names[v]}: {type_name(v.data)} = {equation(v, names)}" for v in values]
+    values = recorded_values(y)
+    names = dict(zip(values, _letters(len(values)), strict=True))
+    lines = [f"{names[v]}: {type_name(v.data)} = {format_equation(v, names)}" for v in values]
     alive = live_bytes(values)
     lines.append(f"{len(values)} value{'s' * (len(values) != 1)}, {alive:,} bytes alive")
     return TapeText("\n".join(lines), alive, len(values))
 
 
-def steps(y: Any) -> list[Value]:
+def recorded_values(y: Any) -> list[Value]:
     """The values between a tracked value and its leaves, operands first."""
     if not isinstance(y, Tracked):
         raise NotTrackedError(
@@ -63,7 +63,7 @@ def steps(y: Any) -> list[Value]:
             )
         )
     root = value_of(y)
-    waiting = dict.fromkeys(history(root), 0)
+    waiting = dict.fromkeys(ancestors(root), 0)
     for value in waiting:
         for operand in value.operands:
             if type(operand) is Value:
@@ -87,12 +87,12 @@ def live_bytes(values: list[Value]) -> int:
         for x in (value.data, *value.operands):
             for part in x if type(x) is tuple else (x,):
                 if isinstance(part, (np.ndarray, np.generic)):
-                    whole = _owner(part)
+                    whole = _memory_base(part)
                     arrays[id(whole)] = whole.nbytes
     return sum(arrays.values())
 
 
-def _owner(x: Any) -> Any:
+def _memory_base(x: Any) -> Any:
     while isinstance(getattr(x, "base", None), np.ndarray):
         x = x.base
     return x
@@ -102,13 +102,13 @@ def type_name(x: Any) -> str:
     return str(type_of(x)) if not isinstance(x, str) else "str"
 
 
-def equation(value: Value, names: dict[Value, str]) -> str:
+def format_equation(value: Value, names: dict[Value, str]) -> str:
     """The right-hand side of one line."""
     if value.op is None:
-        return "param" if isinstance(value.params, Leaf) else "argument"
+        return "param" if isinstance(value.params, ParamState) else "argument"
     if value.op is CLOSED:
         return "constant"
-    if value.op is USED:
+    if value.op is FREED:
         return "given up by back"
     shown = " ".join(operand_name(o, names) for o in value.operands)
     texts = {k: print_value(v) for k, v in value.params.items()}
@@ -124,6 +124,6 @@ def operand_name(operand: Any, names: dict[Value, str]) -> str:
     return f"<{type_of(operand)}>"
 
 
-def _names(count: int) -> list[str]:
+def _letters(count: int) -> list[str]:
     letters = "abcdefghijklmnopqrstuvwxyz"
     return [letters[k % 26] + (str(k // 26) if k >= 26 else "") for k in range(count)]

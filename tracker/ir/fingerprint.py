@@ -19,25 +19,25 @@ import numpy as np
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.op import OPS
-from tracker.ir.types import Bundle, Type, is_machine
+from tracker.ir.types import Bundle, Type, is_compilable_dtype
 
 _NO_REFERENCES = 2  # marshal's last format in which equal values are equal bytes
 
 
-class _Nameless(Exception):
+class _NotEncodable(Exception):
     """A value that has no name in another process."""
 
 
 def fingerprint(function: Function) -> str | None:
     """See the file's header; None for a function that has none."""
     try:
-        spelled = _Speller({}).function(function)
-    except _Nameless:
+        spelled = _Encoder({}).function(function)
+    except _NotEncodable:
         return None
     return hashlib.sha256(marshal.dumps(spelled, _NO_REFERENCES)).hexdigest()
 
 
-class _Speller:
+class _Encoder:
     """Spells functions in values that marshal writes; types are numbered in order of appearance,
     and spelled where they first appear."""
 
@@ -48,7 +48,7 @@ class _Speller:
     def function(self, function: Function) -> Any:
         functions = []
         for nested in function.functions.values():
-            functions.append(_Speller(self.types).function(nested))
+            functions.append(_Encoder(self.types).function(nested))
             self.nested[nested] = len(self.nested)
         arriving = (*function.inputs, *function.captures)
         numbers: dict[Any, int] = {var: at for at, var in enumerate(arriving)}
@@ -67,7 +67,7 @@ class _Speller:
     def eqn(self, eqn: Eqn, numbers: dict[Any, int]) -> Any:
         op = eqn.op
         if OPS.get(op.name) is not op:
-            raise _Nameless
+            raise _NotEncodable
         operands = [numbers[o] if o.__class__ is Var else self.literal(o) for o in eqn.operands]
         params = [(name, self.value(x)) for name, x in eqn.params.items()]
         return op.name, operands, params, self.type(eqn.out.type)
@@ -89,7 +89,7 @@ class _Speller:
 
     def value(self, x: Any) -> Any:
         cls = x.__class__
-        if cls in _PLAIN:
+        if cls in _PLAIN_TYPES:
             return x
         if cls is Function:
             return "function", self.nested[x]
@@ -97,17 +97,17 @@ class _Speller:
             return cls.__name__, [self.value(part) for part in x]
         if cls is slice:
             return "slice", self.value(x.start), self.value(x.stop), self.value(x.step)
-        if isinstance(x, np.generic) and is_machine(x.dtype):
+        if isinstance(x, np.generic) and is_compilable_dtype(x.dtype):
             return "numpy", _dtype(x.dtype), x.tobytes()
         if isinstance(x, np.dtype):
             return "dtype", _dtype(x)
-        raise _Nameless
+        raise _NotEncodable
 
 
-_PLAIN = frozenset({bool, int, float, complex, str, NoneType, EllipsisType})
+_PLAIN_TYPES = frozenset({bool, int, float, complex, str, NoneType, EllipsisType})
 
 
 def _dtype(dtype: np.dtype[Any]) -> tuple[str, str]:
     if dtype.hasobject or dtype.fields is not None:
-        raise _Nameless
+        raise _NotEncodable
     return dtype.str, dtype.char

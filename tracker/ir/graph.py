@@ -102,18 +102,18 @@ class Function:
         return frozenset([step.op for step in self.body if isinstance(step, Eqn)])
 
     @cached_property
-    def calls_back(self) -> bool:
+    def calls_python(self) -> bool:
         """Whether Python runs some of it, or of its nested functions."""
-        nested = any(function.calls_back for function in self.functions.values())
+        nested = any(function.calls_python for function in self.functions.values())
         return nested or any(isinstance(op.lower, Host) for op in self.ops)
 
     @cached_property
-    def acts(self) -> bool:
+    def has_side_effects(self) -> bool:
         """Whether running it, or one of its nested functions, does more than giving results."""
-        nested = any(function.acts for function in self.functions.values())
+        nested = any(function.has_side_effects for function in self.functions.values())
         return nested or any(map(has_effect, self.ops))
 
-    def has(self, *names: str) -> bool:
+    def has_op(self, *names: str) -> bool:
         """Whether there is an equation of an op with one of these names."""
         return any(op.name in names for op in self.ops)
 
@@ -143,22 +143,22 @@ def operands_of(step: Eqn | Guard) -> tuple[Atom, ...]:
     return step.operands if isinstance(step, Eqn) else (step.operand,)
 
 
-def may_abandon(eqn: Eqn) -> bool:
+def may_bail_out(eqn: Eqn) -> bool:
     """Whether machine code checks something here: Python's arithmetic can raise."""
     return eqn.out.type.weak or isinstance(eqn.op.lower, (Loop, While, Branch, Routine))
 
 
-def calls_back(eqn: Eqn) -> bool:
+def calls_python(eqn: Eqn) -> bool:
     """Whether Python runs an equation, or one in a body of it."""
-    return isinstance(eqn.op.lower, Host) or any(body.calls_back for body in _bodies(eqn))
+    return isinstance(eqn.op.lower, Host) or any(body.calls_python for body in _control_bodies(eqn))
 
 
-def acts(eqn: Eqn) -> bool:
+def has_side_effects(eqn: Eqn) -> bool:
     """Whether running an equation, or one in a body of it, does more than giving its result."""
-    return has_effect(eqn.op) or any(body.acts for body in _bodies(eqn))
+    return has_effect(eqn.op) or any(body.has_side_effects for body in _control_bodies(eqn))
 
 
-def _bodies(eqn: Eqn) -> Iterable[Function]:
+def _control_bodies(eqn: Eqn) -> Iterable[Function]:
     """Those of a loop or a branch."""
     control = isinstance(eqn.op.lower, (Loop, While, Branch))
     return nested_functions((eqn,)).values() if control else ()
@@ -168,7 +168,7 @@ def name_variables(function: Function) -> None:
     """Give every unnamed variable a short name: a, b, ..., z, a1, b1, ..."""
     every = [*variables(function)]
     taken = {v.name for v in every}
-    fresh = (n for n in _names() if n not in taken)
+    fresh = (n for n in _fresh_names() if n not in taken)
     for v in every:
         if not v.name:
             v.name = next(fresh)
@@ -181,7 +181,7 @@ def variables(function: Function) -> Iterator[Var]:
     yield from [step.out for step in function.body if isinstance(step, Eqn)]
 
 
-def _names() -> Iterator[str]:
+def _fresh_names() -> Iterator[str]:
     k = 0
     while True:
         for letter in "abcdefghijklmnopqrstuvwxyz":

@@ -1,7 +1,7 @@
 """Arithmetic of canonical basic indices: an entry per axis, and None; see
 `ops/indexing/canonical.py`.
 
-Owns: `part_of_part`.
+Owns: `compose_indices`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def part_of_part(
+def compose_indices(
     outer: tuple[Any, ...], inner: tuple[Any, ...], shape: tuple[int, ...]
 ) -> tuple[Any, ...] | None:
     """The index k for which x[k] is x[outer][inner], of an x of this shape; None if there is none:

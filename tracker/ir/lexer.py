@@ -35,7 +35,7 @@ class Lines:
         self._last = numbered[-1] if numbered else (1, "")
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         return not self._lines
 
     def next(self) -> Line:
@@ -62,17 +62,17 @@ class Line:
         self._after = match.end()
         return token
 
-    def take(self, token: str) -> bool:
+    def accept(self, token: str) -> bool:
         found = self.token == token and self.kind != "string"
         if found:
             self.advance()
         return found
 
     def expect(self, token: str) -> None:
-        if not self.take(token):
+        if not self.accept(token):
             raise self.error(f"expected {token!r}, found {self.token or 'the end of the line'!r}")
 
-    def want(self, kind: str) -> str:
+    def expect_kind(self, kind: str) -> str:
         if self.kind != kind:
             raise self.error(f"expected a {kind}, found {self.token or 'the end of the line'!r}")
         return self.advance()
@@ -81,19 +81,19 @@ class Line:
         """The comment that ends the line, if any."""
         if self.kind == "mark" and self.token == "#":
             return self.text[self._after :].removeprefix(" ")
-        self.at_end()
+        self.expect_end()
         return ""
 
-    def at_end(self) -> None:
+    def expect_end(self) -> None:
         if self.kind != "end":
             raise self.error(f"expected the end of the line, found {self.token!r}")
 
     def items(self, close: str, item: Callable[[], Any]) -> list[Any]:
         """What stands between brackets, separated by commas, the last one optional."""
         found = []
-        while not self.take(close):
+        while not self.accept(close):
             found.append(item())
-            if not self.take(","):
+            if not self.accept(","):
                 self.expect(close)
                 break
         return found

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Function
-from tracker.ir.types import NAMES, Bundle, Type
+from tracker.ir.types import DTYPE_NAMES, Bundle, Type
 
 # How many bytes matter in the widest number: the rest of an x86 long double is padding.
-_LONG_DOUBLE = 10 if np.finfo(np.longdouble).nmant == 63 else 16
+_LONG_DOUBLE_BYTES = 10 if np.finfo(np.longdouble).nmant == 63 else 16
 
 
 def print_type(type: Type) -> str:
     """Like `str(type)`, with a dtype that has no short name in the grammar's form."""
     if isinstance(type, Bundle):
         return f"({', '.join(map(print_type, type.parts))})"
-    if type.weak or type.dtype in NAMES:
+    if type.weak or type.dtype in DTYPE_NAMES:
         return str(type)
     return f"{_print_dtype(type.dtype)}[{','.join(map(str, type.shape))}]"
 
@@ -77,11 +77,11 @@ def _print_float(value: Any) -> str:
 
 
 def _bits(value: Any) -> bytes:
-    return np.asarray(value).tobytes()[:_LONG_DOUBLE]
+    return np.asarray(value).tobytes()[:_LONG_DOUBLE_BYTES]
 
 
 def _print_dtype(dtype: np.dtype[Any]) -> str:
-    return NAMES.get(dtype) or f"dtype{dtype.str!r}"
+    return DTYPE_NAMES.get(dtype) or f"dtype{dtype.str!r}"
 
 
 _PRINTERS: dict[type, Callable[[Any], str]] = {

@@ -1,10 +1,10 @@
 """What an operation is: one declaration with every slot filled.
 
 Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Scan`, `Sort`, `Select`,
-`Locate`, `Search`, `Borrow`, `Iota`, `Table`, `Reduce`, `Contract`, `Routine`, `Loop`, `While`,
-`Branch`, `Pick`, `Expand`, `Host`), `Joint` rules, `define`, and the tables in which NumPy
-callables and array methods find their op. Declarations live in `tracker/ops/`, one file per family;
-see `define` for the slots.
+`LocateSelected`, `Search`, `UfuncCall`, `Iota`, `LiteralTable`, `Reduce`, `Contract`, `Routine`,
+`Loop`, `While`, `Branch`, `Pick`, `Expand`, `Host`), `Joint` rules, `define`, and the tables in
+which NumPy callables and array methods find their op. Declarations live in `tracker/ops/`, one file
+per family; see `define` for the slots.
 
 Invariants: an `Op` is inert data: it cannot apply itself (the gate in `tape/record.py` does). A
 slot left out is a `TypeError` at import. A kind, never a name, tells the compiler what loop an op
@@ -45,7 +45,7 @@ class Map:
 
 
 @record(frozen=True)
-class Writes:
+class SliceWrites:
     """A copy of operand `base` (None: zeros), into which parts (operand number, basic index) are
     written in order. `covers`: the parts do not overlap and leave nothing of the base."""
 
@@ -62,7 +62,8 @@ class View:
     condition. A list of such triples is a list of alternatives: the element comes from the first
     one whose condition holds, and is zero if none does.
 
-    writes(*types, **params) -> `Writes` says the same of a view that is put together of pieces.
+    writes(*types, **params) -> `SliceWrites` says the same of a view that is put together of
+    pieces.
 
     `order` is that of `Map`; 'V' says that `evaluate` gives a view, wherever there can be one.
 
@@ -72,7 +73,7 @@ class View:
     """
 
     source: Callable[..., Any]
-    writes: Callable[..., Writes] | None = None
+    writes: Callable[..., SliceWrites] | None = None
     order: str = ""
 
 
@@ -86,7 +87,7 @@ class Scatter:
     `View`). `adds`: they are added to what is there, in the same order.
     """
 
-    space: Callable[..., tuple[int, ...]]
+    update_shape: Callable[..., tuple[int, ...]]
     target: Callable[..., tuple[Any, ...]]
     base: int | None
     value: int
@@ -102,7 +103,7 @@ class Iota:
     """No operands; each element is its own index along the axis `axis`."""
 
 
-class Table:
+class LiteralTable:
     """No operands; the elements are the numbers in the param `values`, and lie in the code."""
 
 
@@ -119,7 +120,7 @@ class Select:
     and the places in each row, or those in all of them; the result is as many keys of each row."""
 
 
-class Locate:
+class LocateSelected:
     """Where in a row the keys that `Select` gives came from: equal ones as they come. The operands
     are its operands and its result."""
 
@@ -129,7 +130,7 @@ class Search:
     `right`, not greater. The operands are unsigned integers of one dtype: the row, the keys."""
 
 
-class Borrow:
+class UfuncCall:
     """A ufunc of another package, of whole arrays: its own inner loop is called once. The params
     are `ufunc`, `at`, which of its results is meant, and `core`. The operands have the loop's
     dtypes, and each has the shape of the result or one element; or, with a `core` (n, m), the
@@ -213,8 +214,8 @@ class Expand:
 
     build: Callable[..., Any]
     order: str = ""
-    positions: Callable[..., Sequence[tuple[int, int]] | None] | None = None
-    below: Callable[..., int] | None = None
+    checked_positions: Callable[..., Sequence[tuple[int, int]] | None] | None = None
+    position_bound: Callable[..., int] | None = None
 
 
 @record(frozen=True)
@@ -232,10 +233,10 @@ class Routine:
 
     name: str
     sizes: Callable[..., tuple[int, ...]]
-    factor: bool = False
-    turns: bool = False
-    numbers: tuple[int, ...] = ()
-    raises: bool = False
+    takes_factored: bool = False
+    takes_transposed: bool = False
+    scalar_operands: tuple[int, ...] = ()
+    may_raise: bool = False
 
 
 @record(frozen=True)
@@ -258,10 +259,10 @@ Lowering = (
     | Sort
     | Search
     | Select
-    | Locate
-    | Borrow
+    | LocateSelected
+    | UfuncCall
     | Iota
-    | Table
+    | LiteralTable
     | Reduce
     | Contract
     | Routine

@@ -43,8 +43,8 @@ class Joint:
 class Op:
     """One operation; see `define` for the slots.
 
-    Two facts follow from them: `constant`, no operand has a derivative; `saves`, some rule looks
-    at an operand's numbers (and not only at its shape).
+    Two facts follow from them: `constant`, no operand has a derivative; `needs_operand_values`,
+    some rule looks at an operand's numbers (and not only at its shape).
     """
 
     name: str
@@ -58,7 +58,7 @@ class Op:
     partials: tuple[Rule | float, ...] | None
     lower: Lowering
     constant: bool
-    saves: bool
+    needs_operand_values: bool
 
     @property
     def arity(self) -> int | None:
@@ -78,8 +78,10 @@ OPS: dict[str, Op] = {}
 NUMPY: dict[Any, Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
 UFUNCS: dict[np.ufunc, Op] = {}  # plain calls of these go straight to the gate
-CONSTANT: set[Any] = set()  # those in NUMPY whose results carry no derivative: they are plain
-REFUSED: dict[Any, str] = {}  # those in NUMPY that raise, and why
+NONDIFFERENTIABLE: set[Any] = (
+    set()
+)  # those in NUMPY whose results carry no derivative: they are plain
+UNSUPPORTED: dict[Any, str] = {}  # those in NUMPY that raise, and why
 
 
 def define(
@@ -122,7 +124,7 @@ def define(
         None if partials is None else tuple(partials),
         lower,
         constant=not isinstance(vjp, Joint) and all(rule is None for rule in vjp),
-        saves=partials is None or any(callable(p) for p in partials),
+        needs_operand_values=partials is None or any(callable(p) for p in partials),
     )
     if name in OPS:
         raise ValueError(f"op {name!r} is declared twice")

@@ -1,11 +1,11 @@
 """When two constants, or two sets of params, are the same: equal type and equal bits.
 
-Owns: `const_key`, `params_key` and `objects_key`, hashable stand-ins for values that Python's own
+Owns: `const_key`, `params_key` and `identity_key`, hashable stand-ins for values that Python's own
 `==` would confuse (`0.0 == -0.0`, `1 == True`, `nan != nan`) or cannot hash (lists).
 
 Invariants: 1. equal keys mean that no op can tell the values apart; 2. an opaque value (a callable,
 a generator, an array: it may hold state) has no key, and the equation that holds it is left alone;
-but where two equations stay two, it is enough that both hold the very same one (`objects_key`).
+but where two equations stay two, it is enough that both hold the very same one (`identity_key`).
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def params_key(params: dict[str, Any]) -> Hashable | None:
         return None
 
 
-def objects_key(params: dict[str, Any]) -> Hashable:
+def identity_key(params: dict[str, Any]) -> Hashable:
     """Equal for two sets of params that are the same, what is opaque being the same object."""
-    return tuple([(name, _object_key(value)) for name, value in params.items()])
+    return tuple([(name, _identity_key_of_value(value)) for name, value in params.items()])
 
 
-def _object_key(value: Any) -> Hashable:
+def _identity_key_of_value(value: Any) -> Hashable:
     if value.__class__ is dict:
-        return (dict, objects_key(value))
+        return (dict, identity_key(value))
     try:
         return _key(value)
     except _Opaque:
@@ -58,7 +58,7 @@ def _object_key(value: Any) -> Hashable:
 
 def _key(value: Any) -> Hashable:
     cls = value.__class__
-    if cls in _PLAIN:
+    if cls in _PLAIN_TYPES:
         return value  # type: ignore[no-any-return]
     make = _KEYS.get(cls)
     if make is not None:
@@ -72,7 +72,7 @@ def _key(value: Any) -> Hashable:
     raise _Opaque
 
 
-_PLAIN = frozenset({int, str, NoneType, EllipsisType, Function})
+_PLAIN_TYPES = frozenset({int, str, NoneType, EllipsisType, Function})
 _KEYS: dict[type, Callable[[Any], Hashable]] = {
     bool: lambda v: (bool, v),
     float: _double,

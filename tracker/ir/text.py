@@ -39,13 +39,13 @@ from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, name_variab
 from tracker.ir.lexer import NAME, Line, Lines
 from tracker.ir.literals import print_type, print_value, read_number, read_scalar
 from tracker.ir.op import OPS, Op
-from tracker.ir.types import DTYPES, PYTHON, Bundle, Type
+from tracker.ir.types import DTYPES, PYTHON_DTYPES, Bundle, Type
 
 RESERVED = frozenset(
     {"True", "False", "inf", "nan", "guard", "return", "function", "dtype", "complex", *DTYPES}
 )
 _is_name = re.compile(NAME).fullmatch
-_WEAK = {cls.__name__: Type((), dtype, True) for cls, dtype in PYTHON.items()}
+_WEAK = {cls.__name__: Type((), dtype, True) for cls, dtype in PYTHON_DTYPES.items()}
 _COMMENT_COLUMN = 44
 
 
@@ -77,12 +77,12 @@ class Printer:
         name_variables(function)
         self.function = function
         self.names = _unique_names(variables(function))
-        self.functions = {nested: _legal(key) for key, nested in function.functions.items()}
+        self.functions = {nested: _legal_name(key) for key, nested in function.functions.items()}
         self.types: dict[Type, str] = {}
 
     def header(self) -> str:
         function = self.function
-        text = f"function {_legal(function.name)}({self._binders(function.inputs)})"
+        text = f"function {_legal_name(function.name)}({self._binders(function.inputs)})"
         if function.captures:
             text += f" captures ({self._binders(function.captures)})"
         return text
@@ -96,7 +96,7 @@ class Printer:
 
     def atom(self, atom: Atom) -> str:
         if isinstance(atom, Var):
-            return self.names.get(atom) or _legal(atom.name)
+            return self.names.get(atom) or _legal_name(atom.name)
         return print_value(atom.value)
 
     def _eqn(self, eqn: Eqn) -> str:
@@ -128,7 +128,7 @@ def _unique_names(variables: Iterable[Var]) -> dict[Var, str]:
     names: dict[Var, str] = {}
     taken: set[str] = set()
     for var in dict.fromkeys(variables):
-        name = _legal(var.name)
+        name = _legal_name(var.name)
         stem, k = name, 0
         while name in taken:
             k += 1
@@ -138,7 +138,7 @@ def _unique_names(variables: Iterable[Var]) -> dict[Var, str]:
     return names
 
 
-def _legal(name: str) -> str:
+def _legal_name(name: str) -> str:
     if name.isidentifier() and name not in RESERVED:
         return name
     if name in RESERVED or not name:
@@ -158,13 +158,13 @@ Function.printer = print_function
 def parse(text: str) -> Function:
     """The function that a text describes; an IRError names the line that does not parse."""
     lines = Lines(text)
-    function = _Reader(lines, lines.next()).function()
-    while not lines.exhausted:
-        lines.next().at_end()
+    function = _Parser(lines, lines.next()).function()
+    while not lines.is_exhausted:
+        lines.next().expect_end()
     return function
 
 
-class _Reader:
+class _Parser:
     """Reads one function; nested ones get readers of their own."""
 
     def __init__(self, lines: Lines, line: Line) -> None:
@@ -175,15 +175,15 @@ class _Reader:
     def function(self) -> Function:
         line = self.line
         line.expect("function")
-        name = line.want("name")
+        name = line.expect_kind("name")
         line.expect("(")
         inputs = tuple(line.items(")", self.binder))
         captures: tuple[Var, ...] = ()
-        if line.take("captures"):
+        if line.accept("captures"):
             line.expect("(")
             captures = tuple(line.items(")", self.binder))
         line.expect("{")
-        line.at_end()
+        line.expect_end()
         body, outputs = self.body()
         return Function(name, inputs, captures, body, outputs, self.functions)
 
@@ -192,36 +192,36 @@ class _Reader:
         while True:
             line = self.line = self.lines.next()
             if line.token == "function":
-                nested = _Reader(self.lines, line).function()
+                nested = _Parser(self.lines, line).function()
                 if nested.name in self.functions:
                     raise line.error(f"there already is a function {nested.name!r}")
                 self.functions[nested.name] = nested
-            elif line.take("return"):
+            elif line.accept("return"):
                 line.expect("(")
                 outputs = tuple(line.items(")", self.atom))
-                line.at_end()
+                line.expect_end()
                 line = self.lines.next()
                 line.expect("}")
-                line.at_end()
+                line.expect_end()
                 return tuple(steps), outputs
             else:
-                steps.append(self.guard() if line.take("guard") else self.equation())
+                steps.append(self.guard() if line.accept("guard") else self.equation())
 
     def equation(self) -> Eqn:
         line = self.line
         at = line.token
-        name, type = line.want("name"), self.type_after_colon()
+        name, type = line.expect_kind("name"), self.type_after_colon()
         line.expect("=")
         op = self.op()
         operands = []
         while line.kind in ("name", "number") or line.token == "dtype":
             operands.append(self.atom())
-        params = dict(line.items("}", self.param)) if line.take("{") else {}
+        params = dict(line.items("}", self.param)) if line.accept("{") else {}
         return Eqn(op, tuple(operands), params, self.declare(name, type, at), line.where())
 
     def guard(self) -> Guard:
         line = self.line
-        kind = line.want("name")
+        kind = line.expect_kind("name")
         operand = self.atom()
         line.expect("==")
         return Guard(operand, kind, self.value(), line.where())
@@ -230,12 +230,12 @@ class _Reader:
         name = self.line.token
         found = OPS.get(name)
         if found is None:
-            raise self.line.error(f"there is no op {name!r}{_near(name, OPS)}")
+            raise self.line.error(f"there is no op {name!r}{_suggestion(name, OPS)}")
         self.line.advance()
         return found
 
     def binder(self) -> Var:
-        name = self.line.want("name")
+        name = self.line.expect_kind("name")
         return self.declare(name, self.type_after_colon(), name)
 
     def declare(self, name: str, type: Type, at: str) -> Var:
@@ -250,7 +250,7 @@ class _Reader:
 
     def type(self) -> Type:
         line = self.line
-        if line.take("("):
+        if line.accept("("):
             return Bundle.of(line.items(")", self.type))
         weak = _WEAK.get(line.token)
         if weak is not None:
@@ -258,17 +258,17 @@ class _Reader:
             return weak
         dtype = self.dtype()
         line.expect("[")
-        return Type(tuple(line.items("]", lambda: int(line.want("number")))), dtype)
+        return Type(tuple(line.items("]", lambda: int(line.expect_kind("number")))), dtype)
 
     def dtype(self) -> np.dtype[Any]:
         line = self.line
-        if line.take("dtype"):
-            dtype: np.dtype[Any] = np.dtype(ast.literal_eval(line.want("string")))
+        if line.accept("dtype"):
+            dtype: np.dtype[Any] = np.dtype(ast.literal_eval(line.expect_kind("string")))
             return dtype
         known = DTYPES.get(line.token)
         if known is None:
             raise line.error(
-                f"there is no type {line.token!r}{_near(line.token, [*DTYPES, *_WEAK])}"
+                f"there is no type {line.token!r}{_suggestion(line.token, [*DTYPES, *_WEAK])}"
             )
         line.advance()
         return known
@@ -283,10 +283,10 @@ class _Reader:
             return var
         if line.token in DTYPES or line.token in _WEAK:
             return Const.of(self.value())
-        raise line.error(f"{line.token!r} is not defined{_near(line.token, self.vars)}")
+        raise line.error(f"{line.token!r} is not defined{_suggestion(line.token, self.vars)}")
 
     def param(self) -> tuple[str, Any]:
-        name = self.line.want("name")
+        name = self.line.expect_kind("name")
         self.line.expect("=")
         return name, self.value()
 
@@ -296,19 +296,19 @@ class _Reader:
             return read_number(line.advance())
         if line.kind == "string":
             return ast.literal_eval(line.advance())
-        for word, value in _WORDS.items():
-            if line.take(word):
+        for word, value in _KEYWORDS.items():
+            if line.accept(word):
                 return value
-        if line.take("("):
+        if line.accept("("):
             return tuple(line.items(")", self.value))
-        if line.take("["):
+        if line.accept("["):
             return line.items("]", self.value)
-        if line.take("@"):
+        if line.accept("@"):
             return self.nested()
-        if line.take("slice"):
+        if line.accept("slice"):
             line.expect("(")
             return slice(*line.items(")", self.value))
-        if line.take("complex"):
+        if line.accept("complex"):
             line.expect("(")
             return complex(*line.items(")", self.value))
         if line.token == "<":
@@ -318,7 +318,7 @@ class _Reader:
     def scalar_or_dtype(self) -> Any:
         line = self.line
         dtype = self.dtype()
-        if not line.take("("):
+        if not line.accept("("):
             return dtype
         return read_scalar(dtype, line.items(")", line.advance))
 
@@ -326,14 +326,14 @@ class _Reader:
         name = self.line.token
         if name not in self.functions:
             raise self.line.error(
-                f"there is no nested function {name!r}{_near(name, self.functions)}"
+                f"there is no nested function {name!r}{_suggestion(name, self.functions)}"
             )
         return self.functions[self.line.advance()]
 
 
-_WORDS = {"True": True, "False": False, "None": None, "...": ...}
+_KEYWORDS = {"True": True, "False": False, "None": None, "...": ...}
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def _suggestion(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, list(known), 3)
     return f"; did you mean {' or '.join(close)}?" if close else ""

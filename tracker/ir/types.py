@@ -18,7 +18,7 @@ import numpy as np
 from tracker.errors import IRError
 from tracker.support.structs import record
 
-NAMES = {
+DTYPE_NAMES = {
     np.dtype(np.bool_): "bool",
     np.dtype(np.int8): "i8",
     np.dtype(np.int16): "i16",
@@ -36,19 +36,23 @@ NAMES = {
     np.dtype(np.complex128): "c128",
     np.dtype(np.clongdouble): "clong",
 }
-DTYPES = {name: dtype for dtype, name in NAMES.items()}
-PYTHON = {float: np.dtype(np.float64), int: np.dtype(np.int64), complex: np.dtype(np.complex128)}
-_WEAK = {
+DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
+PYTHON_DTYPES = {
+    float: np.dtype(np.float64),
+    int: np.dtype(np.int64),
+    complex: np.dtype(np.complex128),
+}
+_WEAK_NAMES = {
     np.dtype(np.float64): "float",
     np.dtype(np.int64): "int",
     np.dtype(np.complex128): "complex",
 }
 
 
-_OBJECT = np.dtype(object)
+_OBJECT_DTYPE = np.dtype(object)
 
 
-def is_machine(dtype: np.dtype[Any]) -> bool:
+def is_compilable_dtype(dtype: np.dtype[Any]) -> bool:
     """Whether a dtype's numbers are of the machine: no text, dates, or long doubles."""
     return dtype.kind in "biufc" and dtype.char not in "gG"
 
@@ -81,7 +85,7 @@ class Type:
 
     def __str__(self) -> str:
         if self.weak:
-            return _WEAK[self.dtype]
+            return _WEAK_NAMES[self.dtype]
         return f"{dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]"
 
 
@@ -93,7 +97,7 @@ class Bundle(Type):
 
     @staticmethod
     def of(parts: Iterable[Type]) -> Bundle:
-        return Bundle((), _OBJECT, False, tuple(parts))
+        return Bundle((), _OBJECT_DTYPE, False, tuple(parts))
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.parts))})"
@@ -101,16 +105,16 @@ class Bundle(Type):
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """Short name of a dtype; other dtypes print as NumPy's own string in quotes."""
-    name = NAMES.get(dtype)
+    name = DTYPE_NAMES.get(dtype)
     return name if name is not None else f"'{dtype.str}'"
 
 
 _PYTHON_TYPES: dict[type, Type] = {
     bool: Type((), np.dtype(np.bool_)),
-    **{cls: Type((), dtype, True) for cls, dtype in PYTHON.items()},
+    **{cls: Type((), dtype, True) for cls, dtype in PYTHON_DTYPES.items()},
 }
-_known: dict[tuple[tuple[int, ...], np.dtype[Any]], Type] = {}
-_MANY = 10_000
+_type_cache: dict[tuple[tuple[int, ...], np.dtype[Any]], Type] = {}
+_MAX_CACHED_TYPES = 10_000
 
 
 def type_of(x: Any) -> Type:
@@ -122,11 +126,11 @@ def type_of(x: Any) -> Type:
         return of_python
     if isinstance(x, (np.ndarray, np.generic)):
         key = x.shape, x.dtype
-        found = _known.get(key)
+        found = _type_cache.get(key)
         if found is None:
-            if len(_known) > _MANY:
-                _known.clear()
-            found = _known[key] = Type(*key)
+            if len(_type_cache) > _MAX_CACHED_TYPES:
+                _type_cache.clear()
+            found = _type_cache[key] = Type(*key)
         return found
     if cls is tuple:
         return Bundle.of(map(type_of, x))

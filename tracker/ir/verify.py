@@ -17,15 +17,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tracker.errors import REFUSALS, IRError
+from tracker.errors import EVALUATION_ERRORS, IRError
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.literals import print_value
 from tracker.ir.structural_keys import params_key
 from tracker.ir.text import Printer
 from tracker.ir.types import Type, type_of
 
-_NEIGHBOURS = 5
-_EXPECTED = {  # by kind of guard: what Python's conversion gives
+_CONTEXT_LINES = 5
+_GUARD_RESULTS = {  # by kind of guard: what Python's conversion gives
     "bool": (bool,),
     **dict.fromkeys(["int", "floor", "ceil", "round"], (int,)),
     "hash": (bool, int, float, complex),
@@ -43,51 +43,51 @@ def _verify(function: Function, memo: Memo) -> None:
         if key != nested.name:
             raise IRError(f"the nested function {nested.name!r} is entered as {key!r}")
         _verify(nested, memo)
-    _Checker(function, memo).check()
+    _Verifier(function, memo).check()
 
 
-class _Checker:
-    """One sweep over one function; `at` is the step being looked at."""
+class _Verifier:
+    """One sweep over one function; `position` is the step being looked at."""
 
     def __init__(self, function: Function, memo: Memo) -> None:
         self.function = function
         self.memo = memo
         self.defined: set[Var] = set()
-        self.at = -1
+        self.position = -1
 
     def check(self) -> None:
         function, defined = self.function, self.defined
         for var in (*function.inputs, *function.captures):
             if var in defined:
-                self.fail(f"{self.show(var)} is an input or capture twice")
+                self.fail(f"{self.name_of(var)} is an input or capture twice")
             defined.add(var)
-        for self.at, step in enumerate(function.body):
+        for self.position, step in enumerate(function.body):
             if step.__class__ is Eqn:
-                self.eqn(step)
+                self.check_eqn(step)
             elif isinstance(step, Guard):
-                self.guard(step)
+                self.check_guard(step)
             else:
                 self.fail(f"a step is an equation or a guard, not a {type(step).__name__}")
-        self.at = len(function.body)
+        self.position = len(function.body)
         for output in function.outputs:
-            self.atom(output)
+            self.check_atom(output)
 
-    def eqn(self, eqn: Eqn) -> None:
+    def check_eqn(self, eqn: Eqn) -> None:
         defined, types = self.defined, []
         for operand in eqn.operands:
             if operand not in defined:
-                self.atom(operand)
+                self.check_atom(operand)
             types.append(operand.type)
         if eqn.params:
-            self.nested(eqn.params)
+            self.check_nested(eqn.params)
         out = eqn.out
         expected = self.infer(eqn, tuple(types))
         if expected is not out.type and expected != out.type:
             self.fail(
-                f"{eqn.op.name} gives {expected}, and {self.show(out)} is said to be {out.type}"
+                f"{eqn.op.name} gives {expected}, and {self.name_of(out)} is said to be {out.type}"
             )
         if out in defined:
-            self.fail(f"{self.show(out)} is defined a second time")
+            self.fail(f"{self.name_of(out)} is defined a second time")
         defined.add(out)
 
     def infer(self, eqn: Eqn, types: tuple[Type, ...]) -> Type:
@@ -96,39 +96,39 @@ class _Checker:
         key = (eqn.op, frozen, *map(id, types))  # of types that live as long as the function
         found = self.memo.get(key)
         if found is None:
-            found = self.ask(eqn, types)
+            found = self.infer_uncached(eqn, types)
             if found == eqn.out.type:
                 found = eqn.out.type  # which is mostly the same object for equal types
             if frozen is not None:
                 self.memo[key] = found
         return found
 
-    def ask(self, eqn: Eqn, types: tuple[Type, ...]) -> Type:
-        self.count(eqn)
+    def infer_uncached(self, eqn: Eqn, types: tuple[Type, ...]) -> Type:
+        self.check_arity(eqn)
         try:
             return eqn.op.infer(*types, **eqn.params)
-        except REFUSALS as error:
+        except EVALUATION_ERRORS as error:
             shown = " ".join(map(str, types))
             self.fail(f"{eqn.op.name} does not take ({shown}) with these params: {error}", error)
 
-    def count(self, eqn: Eqn) -> None:
+    def check_arity(self, eqn: Eqn) -> None:
         rules, given = eqn.op.arity or 0, len(eqn.operands)
         if given < rules:  # of too many, `infer` complains
             self.fail(f"{eqn.op.name} takes {rules} operands, and is given {given}")
 
-    def nested(self, params: dict[str, Any]) -> None:
+    def check_nested(self, params: dict[str, Any]) -> None:
         known = self.function.functions
         for value in params.values():
             if isinstance(value, Function) and known.get(value.name) is not value:
                 self.fail(f"@{value.name} is not among the nested functions")
 
-    def atom(self, atom: Atom) -> None:
+    def check_atom(self, atom: Atom) -> None:
         if isinstance(atom, Const):
-            self.const(atom)
+            self.check_const(atom)
         elif atom not in self.defined:
-            self.fail(f"{self.show(atom)} is used, and not defined before")
+            self.fail(f"{self.name_of(atom)} is used, and not defined before")
 
-    def const(self, const: Const) -> None:
+    def check_const(self, const: Const) -> None:
         value = const.value
         if isinstance(value, np.ndarray):
             self.fail("an array cannot be a literal; make it a capture")
@@ -136,32 +136,32 @@ class _Checker:
         if const.type != expected:
             self.fail(f"the literal {print_value(value)} is {expected}, and not {const.type}")
 
-    def guard(self, guard: Guard) -> None:
-        self.atom(guard.operand)
-        expected = _EXPECTED.get(guard.kind)
+    def check_guard(self, guard: Guard) -> None:
+        self.check_atom(guard.operand)
+        expected = _GUARD_RESULTS.get(guard.kind)
         if expected is None:
-            self.fail(f"a guard is of kind {', '.join(_EXPECTED)}, not {guard.kind!r}")
+            self.fail(f"a guard is of kind {', '.join(_GUARD_RESULTS)}, not {guard.kind!r}")
         type = guard.operand.type
         if type.size != 1 or type.dtype.kind not in "biufc":
             self.fail(f"a guard looks at one number, not at {type}")
         if guard.expected.__class__ not in expected:
             self.fail(f"a {guard.kind} guard cannot expect {print_value(guard.expected)}")
 
-    def show(self, atom: Atom) -> str:
+    def name_of(self, atom: Atom) -> str:
         return Printer(self.function).atom(atom)
 
     def fail(self, why: str, cause: Exception | None = None) -> NoReturn:
         printer, body = Printer(self.function), self.function.body
-        low, high = max(0, self.at - _NEIGHBOURS), self.at + _NEIGHBOURS + 1
+        low, high = max(0, self.position - _CONTEXT_LINES), self.position + _CONTEXT_LINES + 1
         lines = [f"{why}, in", f"  {printer.header()}"]
         if low > 0:
             lines.append("    ...")
         for k, step in enumerate(body[low:high], low):
             shown = printer.step(step) if isinstance(step, (Eqn, Guard)) else repr(step)
-            lines.append(f"{'->' if k == self.at else '  '}  {shown}")
+            lines.append(f"{'->' if k == self.position else '  '}  {shown}")
         if high < len(body):
             lines.append("    ...")
         else:
             outputs = ", ".join(map(printer.atom, self.function.outputs))
-            lines.append(f"{'->' if self.at == len(body) else '  '}  return ({outputs})")
+            lines.append(f"{'->' if self.position == len(body) else '  '}  return ({outputs})")
         raise IRError("\n".join(lines)) from cause

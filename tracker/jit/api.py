@@ -17,23 +17,23 @@ from types import FrameType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from tracker.autodiff import gradients
-from tracker.autodiff.boundary import Taken
+from tracker.autodiff.boundary import ArgnumsOf
 from tracker.errors import CompileError, UnsupportedError, message, warn
 from tracker.ir.graph import Function
 from tracker.jit.discovery import identity_checks as _held  # noqa: F401  (derivatives ask it)
-from tracker.jit.discovery.impure_calls import TAKEN
-from tracker.jit.discovery.purity_table import NOTHING, Pure
-from tracker.jit.dispatch.jitted import Jitted, plain_of
-from tracker.jit.dispatch.saved_reads import Reading
-from tracker.jit.dispatch.specialization import Special
-from tracker.jit.dispatch.trace_cache import Options, name_of
-from tracker.jit.llvm.signals import UNDISTURBED
-from tracker.jit.runtime.availability import require, why_not
-from tracker.jit.tracing.gc_pause import collecting_seldom
-from tracker.jit.tracing.placeholder_swap import TURN
-from tracker.jit.tracing.trace import stage
-from tracker.random.draw_ops import Journal
-from tracker.support.weakrefs import WeakTable
+from tracker.jit.discovery.impure_calls import PROFILER_IN_USE
+from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
+from tracker.jit.dispatch.jitted import Jitted, plain_function
+from tracker.jit.dispatch.saved_state import SavedState
+from tracker.jit.dispatch.specialization import Specialization
+from tracker.jit.dispatch.trace_cache import JitOptions, function_name
+from tracker.jit.llvm.signals import SIGNALS_DEFERRED
+from tracker.jit.runtime.availability import require_native, why_unavailable
+from tracker.jit.tracing.gc_pause import infrequent_gc
+from tracker.jit.tracing.placeholder_swap import TRACING_LOCK
+from tracker.jit.tracing.trace import trace_call
+from tracker.random.draw_ops import RollbackLog
+from tracker.support.weakrefs import WeakIdentityDict
 
 
 class CacheInfo(NamedTuple):
@@ -78,7 +78,7 @@ def jit(
     What a trace has called, it does not call again: so a function that calls what is not known to
     answer by its arguments alone (the clock, a file, a database, a library in C) runs in plain
     Python, with a warning. Ask before the call, and pass the answer as an argument. Where the
-    answer does depend on the arguments alone, `jit(pure=[lookup])` says so: what happens inside
+    answer does depend on the arguments alone, `jit(vouched=[lookup])` says so: what happens inside
     `lookup` is not looked at.
 
     >>> @jit
@@ -93,12 +93,17 @@ def jit(
         )
     if not callable(f):
         raise UnsupportedError(message(f"jit got a {type(f).__name__}", "Give it a function"))
-    return _make(f, Options(_static(f, static), cache, strict, max_traces, _pure(pure)))
+    return _make(
+        f,
+        JitOptions(
+            _static_arguments(f, static), cache, strict, max_traces, _vouched_callables(pure)
+        ),
+    )
 
 
-def _pure(pure: Iterable[Any]) -> Pure:
+def _vouched_callables(vouched: Iterable[Any]) -> VouchedCallables:
     """What the user vouches for."""
-    given = [pure] if callable(pure) or isinstance(pure, ModuleType) else list(pure)
+    given = [vouched] if callable(vouched) or isinstance(vouched, ModuleType) else list(vouched)
     for x in given:
         if not callable(x) and not isinstance(x, ModuleType):
             raise UnsupportedError(
@@ -107,10 +112,10 @@ def _pure(pure: Iterable[Any]) -> Pure:
                     "Give it functions, classes or modules",
                 )
             )
-    return Pure(given) if given else NOTHING
+    return VouchedCallables(given) if given else NONE_VOUCHED
 
 
-def _static(f: Callable[..., Any], static: Iterable[int | str]) -> frozenset[int | str]:
+def _static_arguments(f: Callable[..., Any], static: Iterable[int | str]) -> frozenset[int | str]:
     """Static arguments by position and by name: those that `*args` takes have a position alone,
     those that only a keyword gives, a name."""
     given = [static] if isinstance(static, (int, str)) else list(static)
@@ -131,7 +136,7 @@ def _static(f: Callable[..., Any], static: Iterable[int | str]) -> frozenset[int
         if not known:
             raise UnsupportedError(
                 message(
-                    f"{name_of(f)} has no argument {which!r} to be static",
+                    f"{function_name(f)} has no argument {which!r} to be static",
                     f"Give names among {names}, or positions, counted from 0",
                 )
             )
@@ -143,17 +148,17 @@ def _static(f: Callable[..., Any], static: Iterable[int | str]) -> frozenset[int
     return frozenset(out)
 
 
-def _make(f: Callable[..., Any], options: Options) -> Any:
+def _make(f: Callable[..., Any], options: JitOptions) -> Any:
     state = Jitted(f, options)
     state.make = _make
-    why = why_not()
+    why = why_unavailable()
     if why:
         made = _Unsupported(state, why)
     else:
         cls = _jit_type()
         from tracker.jit.abi import native_callable as native
 
-        made = native.new(cls, state.slow)
+        made = native.new_callable(cls, state.call_slow)
         state.native = weakref.ref(made)
         made._jitted = state
         _LIVE[made] = True
@@ -161,7 +166,7 @@ def _make(f: Callable[..., Any], options: Options) -> Any:
     return made
 
 
-_LIVE: WeakTable[bool] = WeakTable()
+_LIVE: WeakIdentityDict[bool] = WeakIdentityDict()
 
 
 @contextmanager
@@ -185,21 +190,21 @@ def in_python() -> Iterator[None]:
 
 @functools.cache
 def _jit_type() -> type:  # threads that ask at the same time may get two, which are alike
-    with collecting_seldom(), UNDISTURBED:
+    with infrequent_gc(), SIGNALS_DEFERRED:
         from tracker.jit.abi import native_callable as native
 
         return native.make_type("tracker.Jitted", _METHODS)
 
 
-def _specials(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Special:
-    require("there is no machine code")
+def _specialization_for(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Specialization:
+    require_native("there is no machine code")
     state: Jitted = self._jitted
     call, leaves = state.signature_of(args, kwargs)
     special = state.lookup(call, leaves, args, kwargs)
     if special is None:
         raise CompileError(
-            f"{name_of(state.function)} runs in plain Python for these arguments: "
-            f"{state.families[call].eager or TAKEN}"
+            f"{function_name(state.function)} runs in plain Python for these arguments: "
+            f"{state.groups[call].fallback_reason or PROFILER_IN_USE}"
         )
     return special
 
@@ -208,64 +213,64 @@ def _ir(self: Any, *args: Any, pullback: bool = False, **kwargs: Any) -> Functio
     """The function's IR after all passes, for arguments like these; with `pullback`, the joint IR
     of
     value and gradient."""
-    require("there is no machine code")
+    require_native("there is no machine code")
     if pullback:
         return _ir(gradients.value_and_grad(self, tuple(range(len(args)))), *args, **kwargs)
-    return _specials(self, args, kwargs).compiled.function
+    return _specialization_for(self, args, kwargs).compiled.function
 
 
 def _llvm(self: Any, *args: Any, **kwargs: Any) -> str:
     """The optimised LLVM IR of the native code for arguments like these."""
-    return _joined(_specials(self, args, kwargs), "llvm")
+    return _joined(_specialization_for(self, args, kwargs), "llvm")
 
 
 def _asm(self: Any, *args: Any, **kwargs: Any) -> str:
     """The assembly of the native code for arguments like these."""
-    return _joined(_specials(self, args, kwargs), "asm")
+    return _joined(_specialization_for(self, args, kwargs), "asm")
 
 
-def _joined(special: Special, what: str) -> str:
-    modules = [module for piece in special.compiled.pieces for module in piece.modules]
+def _joined(specialization: Specialization, what: str) -> str:
+    modules = [module for piece in specialization.compiled.pieces for module in piece.modules]
     return "\n".join(getattr(module, what) for module in modules)
 
 
 def _explain(self: Any, *args: Any, **kwargs: Any) -> str:
     """What arguments like these run: kernels, host calls, guards, times of compilation."""
-    special = _specials(self, args, kwargs)
+    special = _specialization_for(self, args, kwargs)
     from tracker.jit.explain import explain
 
     state: Jitted = self._jitted
     call, _ = state.signature_of(args, kwargs)
-    return explain(state.name, special, state.families[call].specials)
+    return explain(state.name, special, state.groups[call].specializations)
 
 
 def _cache_info(self: Any) -> CacheInfo:
     """How many traces, signatures, slow calls and eager signatures there are."""
     state: Jitted = self._jitted
-    families = state.families.values()
+    families = state.groups.values()
     return CacheInfo(
-        sum(len(family.specials) for family in families),
+        sum(len(family.specializations) for family in families),
         len(families),
         state.slow_calls,
-        sum(bool(family.eager) for family in families),
+        sum(bool(family.fallback_reason) for family in families),
     )
 
 
 def _clear_cache(self: Any) -> None:
     """Forget all traces."""
     state: Jitted = self._jitted
-    with TURN.lock:
-        state.families.clear()
-        state.derived.clear()
+    with TRACING_LOCK.lock:
+        state.groups.clear()
+        state.derivatives.clear()
         state.slow_calls = 0
         if state.native is not None:
             from tracker.jit.abi import native_callable as native
 
-            native.reset(self)
+            native.remove_all_entries(self)
 
 
 def _repr(self: Any) -> str:
-    return f"<jitted {name_of(self._jitted.function)}>"
+    return f"<jitted {function_name(self._jitted.function)}>"
 
 
 def _reduce(self: Any) -> Any:
@@ -286,17 +291,17 @@ def _is_by_value(frame: FrameType | None) -> bool:
     return frame is not None and "cloudpickle" in frame.f_globals.get("__name__", "")
 
 
-def _derive(self: Any, key: Any, build: Callable[..., Any], taken: Taken) -> Any:
-    return self._jitted.derive(key, build, taken)
+def _derive(self: Any, key: Any, build: Callable[..., Any], differentiated: ArgnumsOf) -> Any:
+    return self._jitted.derive(key, build, differentiated)
 
 
-def _reading(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Reading | None:
-    return Reading.of(self._jitted, args, kwargs)
+def _saved_state(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> SavedState | None:
+    return SavedState.of(self._jitted, args, kwargs)
 
 
-def _attempt(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Journal:
+def _rollback_log(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> RollbackLog:
     state: Jitted = self._jitted
-    return state.attempt(args, kwargs)
+    return state.rollback_log(args, kwargs)
 
 
 _METHODS: dict[str, Any] = {
@@ -309,9 +314,9 @@ _METHODS: dict[str, Any] = {
     "explain": _explain,
     "cache_info": _cache_info,
     "clear_cache": _clear_cache,
-    "_tracker_attempt": _attempt,
+    "_tracker_attempt": _rollback_log,
     "_tracker_derive": _derive,
-    "_tracker_reading": _reading,
+    "_tracker_reading": _saved_state,
 }
 
 
@@ -319,17 +324,17 @@ class _Unsupported:
     """A jitted function where no machine code can be made: to derivatives and to other jitted
     functions it is a plain one. Says why, once."""
 
-    has_told = False
+    has_warned = False
 
-    def __init__(self, state: Jitted, why: str) -> None:
+    def __init__(self, state: Jitted, reason: str) -> None:
         self._jitted = state
-        if not (state.options.strict or _Unsupported.has_told):
-            _Unsupported.has_told = True
-            text = f"{state.name} and all other jitted functions run in plain Python: {why}"
+        if not (state.options.strict or _Unsupported.has_warned):
+            _Unsupported.has_warned = True
+            text = f"{state.name} and all other jitted functions run in plain Python: {reason}"
             warn(text, RuntimeWarning)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return self._jitted.unsupported(*args, **kwargs)
+        return self._jitted.call_unsupported(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
@@ -342,10 +347,10 @@ for _name, _method in _METHODS.items():
 
 def newest_trace(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Function:
     """The optimised IR that a jitted function runs for these arguments; without any, the newest."""
-    specials = [s for family in f._jitted.families.values() for s in family.specials]
+    specials = [s for family in f._jitted.groups.values() for s in family.specializations]
     if args or kwargs or not specials:
         return _ir(f, *args, **kwargs)
-    newest: Special = specials[-1]
+    newest: Specialization = specials[-1]
     return newest.compiled.function
 
 
@@ -358,5 +363,5 @@ def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Function:
       return (b)
     }
     """
-    with TURN.lock:
-        return stage(plain_of(f), args, kwargs).whole.function
+    with TRACING_LOCK.lock:
+        return trace_call(plain_function(f), args, kwargs).required_trace.function

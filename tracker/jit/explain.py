@@ -11,36 +11,40 @@ from typing import TYPE_CHECKING
 from tracker.ir.graph import Const, Eqn, Guard
 from tracker.ir.lowering import Loop
 from tracker.ir.types import Bundle
-from tracker.jit.guards.matching import names_of
+from tracker.jit.guards.matching import leaf_labels
 from tracker.jit.pipeline.partition import Segment, partition
 from tracker.jit.runtime import blas
-from tracker.jit.schedule.loop_fusion import Account, accounts, space_text
-from tracker.jit.schedule.plan_data import Control, Kernel, Plan
+from tracker.jit.schedule.loop_fusion import KernelTraffic, format_space, memory_traffic
+from tracker.jit.schedule.plan_data import ControlFlow, Kernel, Plan
 
 if TYPE_CHECKING:
-    from tracker.jit.dispatch.specialization import Special
-    from tracker.jit.pipeline.link import Compiled, Piece
+    from tracker.jit.dispatch.specialization import Specialization
+    from tracker.jit.pipeline.link import CompiledTrace, LinkedProgram
 
 
-def explain(name: str, special: Special, specials: Sequence[Special]) -> str:
+def explain(
+    name: str, specialization: Specialization, specializations: Sequence[Specialization]
+) -> str:
     """Text: why there are these traces; of one of them how the call is made, host calls, the
     kernels of each piece with what they read, write and compute, what is stored between them and
     why, memory, guards, times."""
-    trace, compiled = special.trace, special.compiled
-    lines = [f"{name}: {len(specials)} trace(s) for these arguments"]
-    lines += [f"  trace {at}: {each.cause()}" for at, each in enumerate(specials, 1)]
+    trace, compiled = specialization.trace, specialization.compiled
+    lines = [f"{name}: {len(specializations)} trace(s) for these arguments"]
+    lines += [
+        f"  trace {at}: {each.describe_cause()}" for at, each in enumerate(specializations, 1)
+    ]
     if compiled.entry is not None:
         lines.append("  one native call")
     else:
-        lines.append(_stages(compiled))
+        lines.append(_segment_line(compiled))
     lines += [
-        f"  host: {host.eqn.op.name} -> {host.eqn.out.type}: {host.why}{_at(host.eqn)}"
-        for host in compiled.hosts
+        f"  host: {host.eqn.op.name} -> {host.eqn.out.type}: {host.why}{_location_text(host.eqn)}"
+        for host in compiled.host_calls
     ]
     for piece in compiled.pieces:
-        lines.extend(_piece(piece))
-    lines.append(_buffers(compiled))
-    names = names_of(trace.call)
+        lines.extend(_native_segment_lines(piece))
+    lines.append(_memory_line(compiled))
+    names = leaf_labels(trace.signature)
     lines += [
         f"  captures: {names[source] if isinstance(source, int) else 'an array'}: {var.type}"
         for source, var in zip(trace.captures, trace.function.captures, strict=True)
@@ -48,7 +52,7 @@ def explain(name: str, special: Special, specials: Sequence[Special]) -> str:
     if trace.writes:
         lines.append(f"  writes into {len(trace.writes)} argument(s)")
     lines += [
-        f"  guard: {guard.kind} of {guard.operand!r} is {guard.expected}{_at(guard)}"
+        f"  guard: {guard.kind} of {guard.operand!r} is {guard.expected}{_location_text(guard)}"
         for guard in compiled.function.body
         if isinstance(guard, Guard)
     ]
@@ -64,14 +68,14 @@ def explain(name: str, special: Special, specials: Sequence[Special]) -> str:
     return "\n".join(lines)
 
 
-def _stages(compiled: Compiled) -> str:
+def _segment_line(compiled: CompiledTrace) -> str:
     segments = sum(isinstance(stage, Segment) for stage in partition(compiled.function))
     waiting = segments - len(compiled.pieces)
     later = f", {waiting} of them compiled when they first run" if waiting > 0 else ""
-    return f"  {segments} native segment(s) between {len(compiled.hosts)} host call(s){later}"
+    return f"  {segments} native segment(s) between {len(compiled.host_calls)} host call(s){later}"
 
 
-def _buffers(compiled: Compiled) -> str:
+def _memory_line(compiled: CompiledTrace) -> str:
     """What a call has in memory at most: scratch, and the results, which are the caller's."""
     arguments = sum(v.type.nbytes for v in compiled.function.inputs)
     results = sum(a.type.nbytes for a in compiled.function.outputs)
@@ -82,44 +86,44 @@ def _buffers(compiled: Compiled) -> str:
     )
 
 
-def _piece(piece: Piece) -> Iterable[str]:
-    yield f"  segment: {_counts(piece.plan)}, {piece.scratch} bytes of scratch"
-    yield from _steps(piece.plan)
+def _native_segment_lines(piece: LinkedProgram) -> Iterable[str]:
+    yield f"  segment: {_count_text(piece.plan)}, {piece.scratch} bytes of scratch"
+    yield from _plan_lines(piece.plan)
 
 
-def _counts(plan: Plan) -> str:
-    unrolled = sum(isinstance(s, Eqn) for steps in plan.scalars.values() for s in steps)
+def _count_text(plan: Plan) -> str:
+    unrolled = sum(isinstance(s, Eqn) for steps in plan.unrolled.values() for s in steps)
     products = sum(map(len, plan.products.values()))
     return f"{unrolled} unrolled equation(s), {len(plan.kernels)} kernel(s), {products} product(s)"
 
 
-def _steps(plan: Plan) -> Iterable[str]:
+def _plan_lines(plan: Plan) -> Iterable[str]:
     """What a plan does, that of loop bodies indented."""
     for eqn in (eqn for eqns in plan.products.values() for eqn in eqns):
         shapes = " @ ".join(str(o.type) for o in eqn.operands)
         inner = eqn.operands[0].type.shape[-1] if eqn.operands[0].type.shape else 1
         count = 2 * eqn.out.type.size * inner
         how = "in loops over rows" if eqn.out in plan.rows else "by BLAS"
-        yield f"    product: {shapes}: {count:,} operations, {how}{_at(eqn)}"
+        yield f"    product: {shapes}: {count:,} operations, {how}{_location_text(eqn)}"
     for call in (call for calls in plan.calls.values() for call in calls):
         shapes = ", ".join(str(o.type) for o in call.eqn.operands)
-        yield f"    routine: {call.name} of {shapes}{_at(call.eqn)}"
+        yield f"    routine: {call.name} of {shapes}{_location_text(call.eqn)}"
     if plan.writes:
         yield f"    written piece by piece: {sum(map(len, plan.writes.values()))} pieces"
     for controls in plan.controls.values():
         for control in controls:
-            yield f"    {_control(control)}{_at(control.eqn)}"
+            yield f"    {_control_text(control)}{_location_text(control.eqn)}"
             for name, body in control.bodies.items():
-                yield f"      {name}: {_counts(body)}"
-                yield from (f"    {line}" for line in _steps(body))
-    found, kept = accounts(plan)
+                yield f"      {name}: {_count_text(body)}"
+                yield from (f"    {line}" for line in _plan_lines(body))
+    found, kept = memory_traffic(plan)
     for account in found:
-        yield from _kernel(account)
+        yield from _kernel_lines(account)
     for value in kept:
-        yield f"    kept: {value.value!r} ({value.value.type.nbytes:,} bytes): {value.why}"
+        yield f"    kept: {value.value!r} ({value.value.type.nbytes:,} bytes): {value.reason}"
 
 
-def _control(control: Control) -> str:
+def _control_text(control: ControlFlow) -> str:
     """A loop with its steps and what it keeps of each, a while, a branch."""
     eqn = control.eqn
     assert isinstance(eqn.out.type, Bundle)
@@ -127,7 +131,7 @@ def _control(control: Control) -> str:
     size = sum(type.nbytes for type in parts[len(parts) - len(eqn.params.get("keep", ())) :])
     keeps = f", keeps {size:,} bytes for the pullback" if size else ""
     if moving := sum(spare is not None for spare in control.spares):
-        keeps += f", {len(control.stay)} of {moving} arrays stay where they are"
+        keeps += f", {len(control.in_place)} of {moving} arrays stay where they are"
     if not isinstance(eqn.op.lower, Loop):
         return f"{eqn.op.name}, native{keeps}"
     count = eqn.operands[0]
@@ -135,35 +139,35 @@ def _control(control: Control) -> str:
     return f"{eqn.op.name} of {steps}{', backwards' if eqn.params['reverse'] else ''}{keeps}"
 
 
-def _kernel(account: Account) -> Iterable[str]:
+def _kernel_lines(account: KernelTraffic) -> Iterable[str]:
     kernel = account.kernel
-    members = [eqn for piece in kernel.pieces for eqn in piece.members]
+    members = [eqn for piece in kernel.with_fused for eqn in piece.members]
     ops = " ".join(eqn.op.name for eqn in members[:12])
     more = "" if len(members) <= 12 else f" and {len(members) - 12} more"
-    folds = "".join(_folds(piece, kernel) for piece in kernel.pieces)
+    folds = "".join(_reduction_text(piece, kernel) for piece in kernel.with_fused)
     yield (
-        f"    kernel over {space_text(kernel)}, level {kernel.level}: "
+        f"    kernel over {format_space(kernel)}, level {kernel.level}: "
         f"{len(members)} fused ({ops}{more}){folds}"
     )
     yield (
         f"      reads {account.read_bytes:,} bytes, writes {account.written_bytes:,} bytes, "
         f"{account.flops:,} operations"
     )
-    if account.again:
-        names = " ".join(dict.fromkeys(eqn.op.name for eqn in account.again))
+    if account.recomputed:
+        names = " ".join(dict.fromkeys(eqn.op.name for eqn in account.recomputed))
         yield f"      computes again, for it is cheaper than reading: {names}"
-    eqns = [eqn for piece in kernel.pieces for eqn in (*piece.members, *piece.folds)]
+    eqns = [eqn for piece in kernel.with_fused for eqn in (*piece.members, *piece.folds)]
     places = sorted({eqn.where for eqn in eqns if eqn.where})
     if places:
         yield f"      lines: {', '.join(places[:6])}{', ...' if len(places) > 6 else ''}"
 
 
-def _folds(piece: Kernel, kernel: Kernel) -> str:
+def _reduction_text(piece: Kernel, kernel: Kernel) -> str:
     """What a loop, or a guest of it, adds up."""
     names = " ".join(eqn.op.name for eqn in piece.folds)
-    over = "" if piece is kernel else f" over {space_text(piece)}"
+    over = "" if piece is kernel else f" over {format_space(piece)}"
     return f", folds {names}{over}" if names else ""
 
 
-def _at(step: Eqn | Guard) -> str:
+def _location_text(step: Eqn | Guard) -> str:
     return f" at {step.where}" if step.where else ""

@@ -1,8 +1,8 @@
 """Compiled functions for programs without Python: an object file and its C header.
 
 Owns: `export`. A function becomes two C functions, its value and its value with gradient, which
-take and fill plain C arrays. Start at `_entry`, which traces one, and `_wrapper`, which turns C's
-arguments into the frame that a plan reads.
+take and fill plain C arrays. Start at `_value_function`, which traces one, and `_wrapper`, which
+turns C's arguments into the frame that a plan reads.
 
 Invariants: the object file needs the C library's math and memory only; arrays that the function
 captured are in it, as they were; a C function returns 0, or 1 where the Python function would have
@@ -27,8 +27,8 @@ from tracker.errors import CompileError, message
 from tracker.ir.graph import Function, Var
 from tracker.ir.types import Type
 from tracker.jit.codegen.lower import lower
-from tracker.jit.dispatch.jitted import plain_of
-from tracker.jit.guards.conditions import Flags
+from tracker.jit.dispatch.jitted import plain_function
+from tracker.jit.guards.conditions import ArrayFlags
 from tracker.jit.kernels import portable_blas
 from tracker.jit.llvm import engine
 from tracker.jit.pipeline.loop_carried import planned
@@ -36,13 +36,13 @@ from tracker.jit.pipeline.partition import host_reasons
 from tracker.jit.pipeline.passes import optimise
 from tracker.jit.runtime import blas
 from tracker.jit.scalar.values import memory_type
-from tracker.jit.schedule.plan_data import Slots
-from tracker.jit.tracing.trace import Staged, stage
+from tracker.jit.schedule.plan_data import FrameSlots
+from tracker.jit.tracing.trace import TracedRun, trace_call
 from tracker.ops.shape.memory_order import c_strides
 from tracker.support.structs import record
 from tracker.tape.record import data_of
 
-_C = {
+_C_TYPES = {
     "float64": "double",
     "float32": "float",
     "int64": "int64_t",
@@ -58,7 +58,7 @@ _C = {
 
 
 @record()
-class _Entry:
+class _CFunction:
     """A C function: its parameters as (name, type), results likewise, and LLVM IR."""
 
     name: str
@@ -67,13 +67,13 @@ class _Entry:
     texts: list[str]
 
 
-_KEYWORDS = {
+_C_KEYWORDS = {
     *("auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else"),
     *("enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register"),
     *("restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef"),
     *("union", "unsigned", "void", "volatile", "while"),
 }
-_VALUE = re.compile(r"value\d*")
+_RESULT_NAME = re.compile(r"value\d*")
 
 
 def export(
@@ -103,19 +103,19 @@ def export(
     ['int f(const double *x, double *value);',
      'int f_gradient(const double *x, double *value, double *d_x);']
     """
-    function = plain_of(f)
+    function = plain_function(f)
     known = name or _identifier(getattr(function, "__name__", "_").strip("_<>") or "function")
     known = "function" if known == "lambda" else known
     if known != _identifier(known):
         raise CompileError(
             message(f"{known!r} is no name that a C function can have", "Give export another name=")
         )
-    names = _names(function, args, kwargs)
+    names = _argument_names(function, args, kwargs)
     with config(threads=1):
-        value = _entry(known, function, args, kwargs, names)
+        value = _value_function(known, function, args, kwargs, names)
         entries = [value]
-        if _is_loss(value):
-            entries.append(_gradient_entry(f"{known}_gradient", function, args, kwargs, names))
+        if _has_gradient(value):
+            entries.append(_gradient_function(f"{known}_gradient", function, args, kwargs, names))
     object_code = engine.export_object({e.name: e.texts for e in entries}, native)
     target = Path(path)
     made = target.with_name(target.name + ".o"), target.with_name(target.name + ".h")
@@ -124,7 +124,7 @@ def export(
     return made
 
 
-def _names(
+def _argument_names(
     f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[tuple[str, Any]]:
     """A C name for every leaf of the arguments, and the leaf."""
@@ -141,36 +141,36 @@ def _names(
         whole = len(leaves) == 1 and leaves[0] is arg
         wanted += [_identifier(name if whole else f"{name}_{i}") for i in range(len(leaves))]
         found += leaves
-    return list(zip(_apart(wanted), found, strict=True))
+    return list(zip(_unique_names(wanted), found, strict=True))
 
 
-def _apart(names: list[str]) -> list[str]:
+def _unique_names(names: list[str]) -> list[str]:
     """Names that differ from one another, and from those of results: value, d_name."""
     for at, name in enumerate(names):
         others = {*names[:at], *names[at + 1 :]}
-        if name in others or _VALUE.fullmatch(name) or any(name == f"d_{n}" for n in others):
-            return _apart([*names[:at], f"{name}_", *names[at + 1 :]])
+        if name in others or _RESULT_NAME.fullmatch(name) or any(name == f"d_{n}" for n in others):
+            return _unique_names([*names[:at], f"{name}_", *names[at + 1 :]])
     return names
 
 
 def _identifier(name: str) -> str:
     """A name as C can have it."""
     ascii = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return f"{ascii}_" if ascii in _KEYWORDS or ascii[:1].isdigit() else ascii
+    return f"{ascii}_" if ascii in _C_KEYWORDS or ascii[:1].isdigit() else ascii
 
 
-def _is_loss(entry: _Entry) -> bool:
+def _has_gradient(entry: _CFunction) -> bool:
     types = [type for _, type in entry.outputs]
     return len(types) == 1 and not types[0].shape and types[0].dtype.kind == "f"
 
 
-def _gradient_entry(
+def _gradient_function(
     name: str,
     f: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     names: list[tuple[str, Any]],
-) -> _Entry:
+) -> _CFunction:
     """The value, and the gradient of every positional argument's floats."""
     moving: list[str] = []
 
@@ -180,27 +180,27 @@ def _gradient_entry(
         moving[:] = [n for (n, _), g in zip(names, found, strict=False) if g is not None]
         return value, [g for g in found if g is not None]
 
-    entry = _entry(name, both, args, kwargs, names)
+    entry = _value_function(name, both, args, kwargs, names)
     shown = ["value", *(f"d_{n}" for n in moving)]
     entry.outputs = [(n, type) for n, (_, type) in zip(shown, entry.outputs, strict=True)]
     return entry
 
 
-def _entry(
+def _value_function(
     name: str,
     f: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     names: list[tuple[str, Any]],
-) -> _Entry:
+) -> _CFunction:
     """Trace a function and write its C function."""
-    staged = stage(f, args, kwargs, name=name)
-    function = optimise(staged.whole.function)
-    if staged.whole.writes:
+    staged = trace_call(f, args, kwargs, name=name)
+    function = optimise(staged.required_trace.function)
+    if staged.required_trace.writes:
         raise CompileError(
             message(f"{name} writes into its arguments", "Return the new arrays instead")
         )
-    if any(isinstance(each, Flags) for each in staged.whole.conditions):
+    if any(isinstance(each, ArrayFlags) for each in staged.required_trace.conditions):
         raise CompileError(
             message(
                 f"{name} asks for flags of its arguments, and C's arrays have none",
@@ -216,36 +216,36 @@ def _entry(
                     eqn.where,
                 )
             )
-    atoms = [out.atom for out in staged.whole.outputs if out.atom is not None]
-    if len(atoms) != len(staged.whole.outputs):
+    atoms = [out.atom for out in staged.required_trace.outputs if out.atom is not None]
+    if len(atoms) != len(staged.required_trace.outputs):
         raise CompileError(
             message(f"{name} returns something that is no number or array it computed")
         )
-    inputs = [(names[n][0], function.inputs[i].type) for i, n in _given(staged, len(names))]
+    inputs = [(names[n][0], function.inputs[i].type) for i, n in _passed_inputs(staged, len(names))]
     many = len(atoms) > 1
     outputs = [(f"value{i}" if many else "value", a.type) for i, a in enumerate(function.outputs)]
     for own, type in (*inputs, *outputs):
-        if type.dtype.name not in _C:
+        if type.dtype.name not in _C_TYPES:
             raise CompileError(
                 message(
                     f"{own} of {name} is {type}, which has no type in C's header",
                     "Pass, and return, the real and the imaginary part",
                 )
             )
-    return _Entry(name, inputs, outputs, _texts(name, staged, function, len(names)))
+    return _CFunction(name, inputs, outputs, _module_texts(name, staged, function, len(names)))
 
 
-def _given(staged: Staged, own: int) -> list[tuple[int, int]]:
+def _passed_inputs(run: TracedRun, argument_count: int) -> list[tuple[int, int]]:
     """(input of the function, argument's leaf) of what the caller passes."""
-    return [(i, n) for i, n in enumerate(staged.whole.inputs) if n < own]
+    return [(i, n) for i, n in enumerate(run.required_trace.inputs) if n < argument_count]
 
 
-def _texts(name: str, staged: Staged, function: Function, own: int) -> list[str]:
+def _module_texts(name: str, run: TracedRun, function: Function, argument_count: int) -> list[str]:
     """The modules of one C function."""
     variables = [*function.inputs, *function.captures]
     results = [atom.type for atom in function.outputs]
     n, m = len(function.inputs), len(variables)
-    slots = Slots(
+    slots = FrameSlots(
         tuple(range(n)),
         tuple(bool(v.type.shape) for v in function.inputs),
         tuple(range(n, m)),
@@ -255,7 +255,7 @@ def _texts(name: str, staged: Staged, function: Function, own: int) -> list[str]
     )
     plan = planned(function, [c_strides(v.type.shape) for v in variables])
     lowered = lower(plan, slots)
-    lost = portable_blas.missing({*lowered.symbols, *(loop.symbol for loop in lowered.borrowed)})
+    lost = portable_blas.missing({*lowered.symbols, *(loop.symbol for loop in lowered.ufunc_loops)})
     if lost:
         raise CompileError(
             message(
@@ -265,42 +265,49 @@ def _texts(name: str, staged: Staged, function: Function, own: int) -> list[str]
         )
     library = blas.find()
     bits = 64 if library is None else library.int_bits
-    texts = [lowered.text + _wrapper(name, staged, variables, results, n, own)]
-    texts += [loops.text for loops in lowered.loops]
+    texts = [lowered.text + _wrapper(name, run, variables, results, n, argument_count)]
+    texts += [loops.text for loops in lowered.kernel_modules]
     return [
-        portable_blas.with_definitions(text, _called(text, lowered.symbols), bits) for text in texts
+        portable_blas.with_definitions(text, _called_symbols(text, lowered.symbols), bits)
+        for text in texts
     ]
 
 
-def _called(text: str, symbols: frozenset[str]) -> set[str]:
+def _called_symbols(text: str, symbols: frozenset[str]) -> set[str]:
     return {symbol for symbol in symbols if f"@{symbol}(" in text}
 
 
 def _wrapper(
-    name: str, staged: Staged, variables: list[Var], results: list[Type], n: int, own: int
+    name: str,
+    run: TracedRun,
+    variables: list[Var],
+    results: list[Type],
+    n: int,
+    argument_count: int,
 ) -> str:
     """The C function: it lays its arguments and what was captured into a frame."""
     parameters, lines, constants = [], [], []
     for at, var in enumerate(variables):
-        source = staged.whole.inputs[at] if at < n else staged.whole.captures[at - n]
+        source = run.required_trace.inputs[at] if at < n else run.required_trace.captures[at - n]
         cell = f"%cell{at}"
         lines.append(f"  {cell} = getelementptr i64, ptr %slots, i64 {at}")
-        if at < n and isinstance(source, int) and source < own:
+        if at < n and isinstance(source, int) and source < argument_count:
             kind = "ptr" if var.type.shape else memory_type(var.type.dtype)
             parameters.append(f"{kind} %in{at}")
-            lines += _stored(f"%in{at}", var.type, cell)
+            lines += _store_lines(f"%in{at}", var.type, cell)
             continue
-        held = staged.leaves[source] if isinstance(source, int) else source
+        held = run.leaves[source] if isinstance(source, int) else source
         held = np.asarray(data_of(held), dtype=var.type.dtype, order="C")
         constants.append(
-            f"@{name}.held{at} = private constant [{held.nbytes} x i8] {_bytes(held)}, align 64"
+            f"@{name}.held{at} = private constant [{held.nbytes} x i8] "
+            f"{_byte_literal(held)}, align 64"
         )
         if var.type.shape or at >= n:
             lines.append(f"  store ptr @{name}.held{at}, ptr {cell}")
         else:
             kind = memory_type(var.type.dtype)
             lines.append(f"  %held{at} = load {kind}, ptr @{name}.held{at}")
-            lines += _stored(f"%held{at}", var.type, cell)
+            lines += _store_lines(f"%held{at}", var.type, cell)
     for at, _ in enumerate(results):
         cell = f"%result{at}"
         parameters.append(f"ptr %out{at}")
@@ -323,7 +330,7 @@ def _wrapper(
     )
 
 
-def _stored(value: str, type: Type, cell: str) -> list[str]:
+def _store_lines(value: str, type: Type, cell: str) -> list[str]:
     """A parameter in its cell: addresses and floats as they are, other numbers in 64 bits."""
     if type.shape:
         return [f"  store ptr {value}, ptr {cell}"]
@@ -335,14 +342,14 @@ def _stored(value: str, type: Type, cell: str) -> list[str]:
     return [f"  {wide} = {word} {kind} {value} to i64", f"  store i64 {wide}, ptr {cell}"]
 
 
-def _bytes(array: Any) -> str:
+def _byte_literal(array: Any) -> str:
     return 'c"' + "".join(f"\\{byte:02X}" for byte in array.tobytes()) + '"'
 
 
 # The header ---------------------------------------------------------------------------------------
 
 
-def _header(f: Callable[..., Any], entries: Sequence[_Entry]) -> str:
+def _header(f: Callable[..., Any], entries: Sequence[_CFunction]) -> str:
     code = getattr(f, "__code__", None)
     where = "" if code is None else f" ({Path(code.co_filename).name}:{code.co_firstlineno})"
     guard = f"{entries[0].name.upper()}_H"
@@ -362,15 +369,15 @@ def _header(f: Callable[..., Any], entries: Sequence[_Entry]) -> str:
     return "\n".join([*lines, "", "#ifdef __cplusplus", "}", "#endif", "#endif", ""])
 
 
-def _declaration(entry: _Entry) -> list[str]:
+def _declaration(entry: _CFunction) -> list[str]:
     parameters, notes = [], []
     for name, type in entry.inputs:
-        kind = _C[type.dtype.name]
+        kind = _C_TYPES[type.dtype.name]
         parameters.append(f"const {kind} *{name}" if type.shape else f"{kind} {name}")
         if type.shape:
             notes.append(f"{name}{''.join(f'[{n}]' for n in type.shape)}")
     for name, type in entry.outputs:
-        parameters.append(f"{_C[type.dtype.name]} *{name}")
+        parameters.append(f"{_C_TYPES[type.dtype.name]} *{name}")
         if type.shape:
             notes.append(f"{name}{''.join(f'[{n}]' for n in type.shape)}")
     shapes = [f"/* {', '.join(notes)} */"] if notes else []

@@ -12,9 +12,9 @@ import numpy as np
 
 from tracker.ops.declare.arguments import as_array
 from tracker.ops.elementwise.activation import sigmoid as sigmoid_op
+from tracker.ops.reduce.softmax import apply_to_real
 from tracker.ops.reduce.softmax import logsoftmax as logsoftmax_op
 from tracker.ops.reduce.softmax import logsumexp as logsumexp_op
-from tracker.ops.reduce.softmax import of_real
 from tracker.ops.reduce.softmax import softmax as softmax_op
 from tracker.tape.record import apply
 
@@ -104,7 +104,7 @@ def softmax(x: Any, axis: Axis = -1) -> Any:
     >>> softmax(np.array([1000.0, 1000.0]))
     array([0.5, 0.5])
     """
-    return of_real(softmax_op, as_array(x), axis, shared=False)
+    return apply_to_real(softmax_op, as_array(x), axis, shared=False)
 
 
 def logsoftmax(x: Any, axis: Axis = -1) -> Any:
@@ -113,7 +113,7 @@ def logsoftmax(x: Any, axis: Axis = -1) -> Any:
     >>> logsoftmax(np.array([-1000.0, 0.0]))
     array([-1000.,     0.])
     """
-    return of_real(logsoftmax_op, as_array(x), axis)
+    return apply_to_real(logsoftmax_op, as_array(x), axis)
 
 
 def logsumexp(x: Any, axis: Axis = -1, keepdims: bool = False) -> Any:
@@ -122,7 +122,7 @@ def logsumexp(x: Any, axis: Axis = -1, keepdims: bool = False) -> Any:
     >>> logsumexp(np.array([1000.0, -np.inf]))
     np.float64(1000.0)
     """
-    y = of_real(logsumexp_op, as_array(x), axis)
+    y = apply_to_real(logsumexp_op, as_array(x), axis)
     if keepdims:
         return y
     return (np.reshape(y, ()) if axis is None else np.squeeze(y, axis))[()]

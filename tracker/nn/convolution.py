@@ -16,8 +16,8 @@ import numpy as np
 from tracker.errors import message
 from tracker.ops.declare.arguments import as_array
 from tracker.ops.reduce.reduce import max_
-from tracker.ops.shape.windows import places_of, windows
-from tracker.tape.record import apply, form_of
+from tracker.ops.shape.windows import window_counts, windows
+from tracker.tape.record import apply, aval_of
 
 Size = int | Sequence[int]
 Padding = int | str | Sequence[int] | Sequence[tuple[int, int]]
@@ -45,7 +45,7 @@ def conv(
     array([[[3., 3., 3.]]])
     """
     x, w = as_array(x), as_array(w)
-    rank = _rank("conv", x)
+    rank = _spatial_rank("conv", x)
     if np.ndim(w) != rank + 2 or np.shape(x)[1] != groups * np.shape(w)[1]:
         raise ValueError(
             message(
@@ -112,7 +112,7 @@ def maxpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0
     array([[[3., 2.]]])
     """
     x = as_array(x)
-    kind = np.result_type(form_of(x))
+    kind = np.result_type(aval_of(x))
     least = -np.inf if kind.kind == "f" else np.iinfo(kind).min
     cut, axes = _pooled("maxpool", x, k, stride, padding, least)
     return apply(max_, (cut,), {"axis": axes, "keepdims": False})
@@ -133,7 +133,7 @@ def _pooled(
     who: str, x: Any, k: Size, stride: Size | None, padding: Padding, fill: Any
 ) -> tuple[Any, tuple[int, ...]]:
     """The windows, and the axes to be taken together."""
-    rank = _rank(who, x)
+    rank = _spatial_rank(who, x)
     kernel = _sizes("k", k, rank)
     steps = kernel if stride is None else _sizes("stride", stride, rank)
     extents = np.shape(x)[2:]
@@ -146,7 +146,7 @@ def _pooled(
     return cut, tuple(range(2, 2 + rank))
 
 
-def _rank(who: str, x: Any) -> int:
+def _spatial_rank(who: str, x: Any) -> int:
     rank = np.ndim(x) - 2
     if not 1 <= rank <= 3:
         raise ValueError(
@@ -180,7 +180,7 @@ def _windows(
     edges = _edges(padding, kernel, dilation)
     if any(map(any, edges)):
         x = np.pad(x, ((0, 0), (0, 0), *edges), constant_values=fill)
-    if min(places_of(np.shape(x)[2:], kernel, stride, dilation)) < 1:
+    if min(window_counts(np.shape(x)[2:], kernel, stride, dilation)) < 1:
         raise ValueError(
             message(f"{who}: a window of extents {kernel} does not fit into {np.shape(x)[2:]}")
         )

@@ -12,7 +12,7 @@ import numpy as np
 from tracker.errors import message
 from tracker.nn.activations import logsoftmax
 from tracker.ops.declare.arguments import as_array
-from tracker.tape.record import data_of, form_of
+from tracker.tape.record import aval_of, data_of
 
 
 def dropout(x: Any, p: float, *, rng: Any) -> Any:
@@ -93,7 +93,7 @@ def crossentropy(
     shape = list(np.shape(logits))
     classes = shape.pop(axis) if shape else 0
     chances = logsoftmax(logits, axis) if classes else logits
-    is_number = np.result_type(form_of(labels)).kind in "iu"
+    is_number = np.result_type(aval_of(labels)).kind in "iu"
     if is_number and np.shape(labels) == tuple(shape):
         _check_classes(labels, classes)
         where = np.expand_dims(labels, axis)
@@ -104,7 +104,7 @@ def crossentropy(
         raise ValueError(
             message(
                 f"crossentropy of logits of shape {np.shape(logits)} with labels of shape "
-                f"{np.shape(labels)}, dtype {np.result_type(form_of(labels))}",
+                f"{np.shape(labels)}, dtype {np.result_type(aval_of(labels))}",
                 f"Give probabilities of the logits' shape, or integers of shape {tuple(shape)}",
             )
         )

@@ -32,11 +32,11 @@ from typing import Any
 
 import numpy as _numpy
 
-from tracker.numpy import _calling, _iterating, _making, fft, lib, linalg, random  # noqa: F401
-from tracker.numpy._tracking import lenient as _lenient
-from tracker.numpy._tracking import making as _making_of
+from tracker.numpy import _callables, _constructors, _iterators, fft, lib, linalg, random  # noqa: F401
+from tracker.numpy._trackable import accepting_lists as _lenient
+from tracker.numpy._trackable import giving_trackable as _making_of
 from tracker.numpy._ufuncs import Ufunc as _Ufunc
-from tracker.tape.observers import is_following as _is_following
+from tracker.tape.observers import has_active_transform as _is_following
 
 _FRESH = (
     *("append", "block", "bmat", "choose", "column_stack", "concat"),
@@ -73,7 +73,7 @@ def _names() -> dict[str, Any]:
 
 
 globals().update(_names())
-for _module in (_making, _calling, _iterating):
+for _module in (_constructors, _callables, _iterators):
     for _name in _module.NAMES:
         globals()[_name] = _value = getattr(_module, _name)
         if isinstance(_value, _FunctionType):  # whoever inspects it sees NumPy's signature
@@ -90,11 +90,13 @@ def __getattr__(name: str) -> Any:
     if (name != "ndarray" and name not in _SCALARS) or not _is_following():
         return value
     asking = _sys._getframe(1)
-    if _calling.goes_on_with_is(asking.f_code, asking.f_lasti):  # values are of NumPy's own classes
+    if _callables.is_identity_comparison(
+        asking.f_code, asking.f_lasti
+    ):  # values are of NumPy's own classes
         return value
     if name == "ndarray":
-        return _making.ndarray
-    return value if getattr(value, "__abstractmethods__", None) else _calling.scalar_type(value)
+        return _constructors.ndarray
+    return value if getattr(value, "__abstractmethods__", None) else _callables.scalar_type(value)
 
 
 def __dir__() -> list[str]:

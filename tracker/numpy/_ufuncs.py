@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ops.shape.create import joined
-from tracker.ops.ufunc_protocol import protocol
+from tracker.ops.shape.create import join_tracked_list
+from tracker.ops.ufunc_protocol import array_ufunc
 from tracker.tape.tracked import Tracked
 
-_NONE: Any = object()  # stands for an argument that is not given
+_MISSING: Any = object()  # stands for an argument that is not given
 
 
 class Ufunc:
@@ -27,17 +27,17 @@ class Ufunc:
     def __init__(self, own: np.ufunc) -> None:
         self._own = own
 
-    def __call__(self, x: Any = _NONE, /, *rest: Any, **kwargs: Any) -> Any:
+    def __call__(self, x: Any = _MISSING, /, *rest: Any, **kwargs: Any) -> Any:
         kind = type(x)  # each ufunc of a program comes by here: the usual arguments first
-        if not (kind is list or kind is tuple or kwargs or x is _NONE):
+        if not (kind is list or kind is tuple or kwargs or x is _MISSING):
             if not rest:
                 return self._own(x)
             y = rest[0]
             kind = type(y)
             if not (kind is list or kind is tuple) and len(rest) == 1:
                 return self._own(x, y)
-        given = () if x is _NONE else (x, *rest)
-        return self._own(*map(joined, given), **kwargs)
+        given = () if x is _MISSING else (x, *rest)
+        return self._own(*map(join_tracked_list, given), **kwargs)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -65,16 +65,16 @@ class Ufunc:
 
 def _method(name: str) -> Callable[..., Any]:
     def call(self: Ufunc, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self._own, name)(*map(joined, args), **kwargs)
+        return getattr(self._own, name)(*map(join_tracked_list, args), **kwargs)
 
     call.__name__, call.__doc__ = name, getattr(np.ufunc, name).__doc__
     return call
 
 
 def _reduce(self: Ufunc, *args: Any, **kwargs: Any) -> Any:
-    args = tuple(map(joined, args))
+    args = tuple(map(join_tracked_list, args))
     if isinstance(kwargs.get("initial"), Tracked):  # NumPy asks the arrays only
-        return protocol(self._own, "reduce", args, kwargs)
+        return array_ufunc(self._own, "reduce", args, kwargs)
     return self._own.reduce(*args, **kwargs)
 
 
@@ -87,8 +87,8 @@ Ufunc.reduce = _reduce  # type: ignore[attr-defined]
 def _at(self: Ufunc, a: Any, indices: Any, *b: Any) -> None:
     """Perform operation in place on the elements at indices, which may be a tuple of arrays."""
     several = isinstance(indices, tuple)
-    key = tuple(map(joined, indices)) if several else joined(indices)
-    self._own.at(a, key, *map(joined, b))
+    key = tuple(map(join_tracked_list, indices)) if several else join_tracked_list(indices)
+    self._own.at(a, key, *map(join_tracked_list, b))
 
 
 _at.__name__, _at.__doc__ = "at", np.ufunc.at.__doc__

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy.fft as _own
 
-from tracker.numpy._tracking import lenient as _lenient
-from tracker.numpy._tracking import making as _making
+from tracker.numpy._trackable import accepting_lists as _lenient
+from tracker.numpy._trackable import giving_trackable as _making
 
 _FRESH = ("fftfreq", "rfftfreq")
 globals().update(

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy.linalg as _own
 
-from tracker.numpy._tracking import lenient as _lenient
+from tracker.numpy._trackable import accepting_lists as _lenient
 
 globals().update(
     (_name, _lenient(_value) if hasattr(_value, "_implementation") else _value)

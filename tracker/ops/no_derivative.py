@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import CONSTANT
-from tracker.ops.declare.arguments import as_array, as_strong
-from tracker.ops.declare.declare import constant, piecewise, refused
-from tracker.tape.conversions import pinned
-from tracker.tape.escape import shown
-from tracker.tape.record import data_of, form_of
+from tracker.ir.op import NONDIFFERENTIABLE
+from tracker.ops.declare.arguments import as_array, as_strong_array
+from tracker.ops.declare.declare import elementwise_nondiff, implements_nondiff, refuse_functions
+from tracker.tape.conversions import guarded_data
+from tracker.tape.escape import escape_as_text
+from tracker.tape.record import aval_of, data_of
 from tracker.tape.tracked import Tracked
 
 # Text ---------------------------------------------------------------------------------------------
@@ -24,7 +24,7 @@ from tracker.tape.tracked import Tracked
 def _as_text(function: Any) -> Any:
     def call(a: Any, *args: Any, **kwargs: Any) -> str:
         if type(a) is Tracked:
-            shown(a)
+            escape_as_text(a)
         text: str = function(np.asarray(data_of(a)), *args, **kwargs)
         return text
 
@@ -32,41 +32,47 @@ def _as_text(function: Any) -> Any:
 
 
 for _function in (np.array2string, np.array_repr, np.array_str):
-    constant(_function)(_as_text(_function))
+    implements_nondiff(_function)(_as_text(_function))
 
 # Shape and type, answered without recording -------------------------------------------------------
 
-constant(np.common_type)(lambda *arrays: np.common_type(*(np.asarray(data_of(a)) for a in arrays)))
-constant(np.min_scalar_type)(
-    lambda a: np.result_type(form_of(a)) if np.ndim(form_of(a)) else np.min_scalar_type(pinned(a))
+implements_nondiff(np.common_type)(
+    lambda *arrays: np.common_type(*(np.asarray(data_of(a)) for a in arrays))
 )
-CONSTANT.update((np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type))
-CONSTANT.update((np.can_cast, np.may_share_memory, np.shares_memory))
+implements_nondiff(np.min_scalar_type)(
+    lambda a: (
+        np.result_type(aval_of(a)) if np.ndim(aval_of(a)) else np.min_scalar_type(guarded_data(a))
+    )
+)
+NONDIFFERENTIABLE.update(
+    (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type)
+)
+NONDIFFERENTIABLE.update((np.can_cast, np.may_share_memory, np.shares_memory))
 
 # Tests of elements --------------------------------------------------------------------------------
 
 
-@constant(np.isreal)
+@implements_nondiff(np.isreal)
 def isreal(x: Any) -> Any:
     return np.imag(as_array(x)) == 0
 
 
-@constant(np.iscomplex)
+@implements_nondiff(np.iscomplex)
 def iscomplex(x: Any) -> Any:
-    return np.not_equal(np.imag(as_strong(x)), 0)
+    return np.not_equal(np.imag(as_strong_array(x)), 0)
 
 
-@constant(np.isposinf)
+@implements_nondiff(np.isposinf)
 def isposinf(x: Any, out: Any = None) -> Any:
     return np.logical_and(np.isinf(x), ~np.signbit(x), **({} if out is None else {"out": out}))
 
 
-@constant(np.isneginf)
+@implements_nondiff(np.isneginf)
 def isneginf(x: Any, out: Any = None) -> Any:
     return np.logical_and(np.isinf(x), np.signbit(x), **({} if out is None else {"out": out}))
 
 
-@constant(np.array_equiv)
+@implements_nondiff(np.array_equiv)
 def array_equiv(a1: Any, a2: Any) -> bool:
     try:
         return bool(np.all(as_array(a1) == as_array(a2)))
@@ -74,17 +80,19 @@ def array_equiv(a1: Any, a2: Any) -> bool:
         return False
 
 
-CONSTANT.update((np.isclose, np.allclose, np.array_equal, np.nonzero, np.flatnonzero, np.argwhere))
-CONSTANT.update((np.argmax, np.argmin, np.argsort, np.any, np.all, np.count_nonzero))
+NONDIFFERENTIABLE.update(
+    (np.isclose, np.allclose, np.array_equal, np.nonzero, np.flatnonzero, np.argwhere)
+)
+NONDIFFERENTIABLE.update((np.argmax, np.argmin, np.argsort, np.any, np.all, np.count_nonzero))
 
 # Integers -----------------------------------------------------------------------------------------
 
-gcd = piecewise(np.gcd, lower=lambda e, a, b: e.common_divisor(a, b), kinds="iu")
-lcm = piecewise(np.lcm, lower=lambda e, a, b: e.common_multiple(a, b), kinds="iu")
-bitwise_count = piecewise(np.bitwise_count, lower=lambda e, x: e.bit_count(x), kinds="iu")
+gcd = elementwise_nondiff(np.gcd, lower=lambda e, a, b: e.common_divisor(a, b), kinds="iu")
+lcm = elementwise_nondiff(np.lcm, lower=lambda e, a, b: e.common_multiple(a, b), kinds="iu")
+bitwise_count = elementwise_nondiff(np.bitwise_count, lower=lambda e, x: e.bit_count(x), kinds="iu")
 
 
-def _of_integers(function: Any) -> None:
+def _implement_guarded(function: Any) -> None:
     """A function of integers, which a trace guards."""
 
     def call(x: Any, *rest: Any, **kwargs: Any) -> Any:
@@ -92,21 +100,21 @@ def _of_integers(function: Any) -> None:
         given = tuple(np.asarray(e) for e in x) if many else np.asarray(x)
         return function(given, *rest, **kwargs)
 
-    constant(function)(call)
+    implements_nondiff(function)(call)
 
 
-_integers: tuple[Any, ...] = (
+_INTEGER_FUNCTIONS: tuple[Any, ...] = (
     np.ravel_multi_index,
     np.unravel_index,
     np.packbits,
     np.unpackbits,
 )
-for _each in _integers:
-    _of_integers(_each)
+for _each in _INTEGER_FUNCTIONS:
+    _implement_guarded(_each)
 
 # Refusals -----------------------------------------------------------------------------------------
 
-refused(
+refuse_functions(
     "would write plain numbers, and a tracked value's history with them is lost",
     "Give tracker.data(x)",
     np.save,
@@ -114,7 +122,7 @@ refused(
     np.savez,
     np.savez_compressed,
 )
-refused(
+refuse_functions(
     "works on dates, which have no derivative",
     "Give plain arrays of datetime64",
     np.busday_count,

@@ -3,7 +3,7 @@
 Of the methods, `reduce` leads to the reductions, `accumulate` to the cumulative functions, `outer`
 to broadcasting, `at` to writing, where NumPy has functions of that meaning; other ufuncs are folded
 element after element.
-Owns: the handler behind `Tracked.__array_ufunc__`. Start at `protocol`.
+Owns: the handler behind `Tracked.__array_ufunc__`. Start at `array_ufunc`.
 """
 
 from __future__ import annotations
@@ -21,37 +21,39 @@ from numpy.lib.array_utils import normalize_axis_index
 from tracker.errors import UnsupportedError, message, user_frame
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops.along_axis.cumulative import running_maximum, running_minimum
-from tracker.ops.declare.arguments import NO_VALUE, as_array, as_strong, refuse
-from tracker.ops.declare.casting import as_large, fitted, into, is_plain
-from tracker.ops.declare.dtypes import computed_in
+from tracker.ops.declare.arguments import NO_VALUE, as_array, as_strong_array, refuse_keywords
+from tracker.ops.declare.casting import broadcast_to_out, cast_to_out, is_plain_target, store_out
+from tracker.ops.declare.dtypes import cast_to_loop
 from tracker.ops.indexing import subscripts
-from tracker.ops.reduce.reduce import folded_axes, kept
-from tracker.ops.shape.shape import laid_out
-from tracker.tape.conversions import whole
-from tracker.tape.record import apply, form_of
+from tracker.ops.reduce.reduce import keepdims_shape, normalize_reduced_axes
+from tracker.ops.shape.shape import in_memory_order
+from tracker.tape.conversions import plain_integers
+from tracker.tape.record import apply, aval_of
 from tracker.tape.tracked import Tracked, set_ufunc_protocol
 
 _MADE_BY_FROMPYFUNC = " (vectorized)"
 _PYTHON_NUMBERS = (float, int, complex, bool)
 
 
-def call(op: Op, operands: tuple[Any, ...]) -> Any:
+def apply_ufunc(op: Op, operands: tuple[Any, ...]) -> Any:
     """A ufunc applied by name: Python numbers become NumPy's first, as NumPy itself does."""
     operands = tuple(as_array(x) if type(x) in (list, tuple) else x for x in operands)
-    if all(isinstance(form_of(x), _PYTHON_NUMBERS) for x in operands):
-        operands = tuple(np.astype(x, np.result_type(form_of(x))) for x in map(as_array, operands))
+    if all(isinstance(aval_of(x), _PYTHON_NUMBERS) for x in operands):
+        operands = tuple(np.astype(x, np.result_type(aval_of(x))) for x in map(as_array, operands))
     return apply(op, operands)
 
 
-def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def array_ufunc(
+    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """What `Tracked.__array_ufunc__` does with everything but the plain call of a common ufunc."""
     if method == "__call__":
         if ufunc.signature is not None:  # on vectors or matrices: with keywords of its own
-            return _generalised(ufunc)(*inputs, **kwargs)
-        return _call(ufunc, inputs, dict(kwargs))
+            return _gufunc_rule(ufunc)(*inputs, **kwargs)
+        return _ufunc_call(ufunc, inputs, dict(kwargs))
     if method in ("accumulate", "reduceat") and np.ndim(inputs[0]) == 0:
         raise TypeError(f"cannot {method} on a scalar")
-    folded = _FOLDS.get((ufunc, method))
+    folded = _REDUCTIONS.get((ufunc, method))
     if folded in NUMPY:
         names = ("axis", "dtype", "out", "keepdims", "initial", "where")
         given = {"axis": 0, **dict(zip(names, inputs[1:], strict=False)), **kwargs}
@@ -61,7 +63,7 @@ def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
             inputs[0], **{k: v for k, v in given.items() if v is not None or k == "axis"}
         )
     if method == "outer" and ufunc.nin == 2:
-        a, b = map(as_strong, inputs)
+        a, b = map(as_strong_array, inputs)
         return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
     if method == "at":
         return _at(ufunc, *inputs)
@@ -69,19 +71,19 @@ def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
         return _METHODS[method](ufunc, *inputs, **kwargs)
     raise UnsupportedError(
         message(
-            f"{_named(ufunc)}.{method} has no derivative rule here",
+            f"{_display_name(ufunc)}.{method} has no derivative rule here",
             "Write it with the plain functions, or use tracker.data(x) where no gradient is wanted",
         )
     )
 
 
-def _generalised(ufunc: np.ufunc) -> Any:
+def _gufunc_rule(ufunc: np.ufunc) -> Any:
     if ufunc not in NUMPY:
         raise UnsupportedError(message(f"np.{ufunc.__name__} has no derivative rule here"))
     return NUMPY[ufunc]
 
 
-_FOLDS: dict[tuple[Any, str], Any] = {
+_REDUCTIONS: dict[tuple[Any, str], Any] = {
     (np.add, "reduce"): np.sum,
     (np.multiply, "reduce"): np.prod,
     (np.maximum, "reduce"): np.max,
@@ -106,8 +108,8 @@ def _reduce(
     initial: Any = NO_VALUE,
     where: Any = True,
 ) -> Any:
-    array = _folding(ufunc.reduce, array, dtype)
-    axes = folded_axes(array, axis)
+    array = _in_fold_dtype(ufunc.reduce, array, dtype)
+    axes = normalize_reduced_axes(array, axis)
     if len(axes) > 1 and ufunc.identity is None:
         ufunc.reduce(np.ones((1, 1), array.dtype), axis=(0, 1))  # raises where the order matters
 
@@ -142,7 +144,9 @@ def _reduce(
         y = start[0]
         for line, mask in zip(lines, masks, strict=True):
             y = np.where(mask, ufunc(y, line), y)[()]
-    return into(out, np.reshape(y, kept(np.shape(array), axes)) if keepdims else y, "unsafe")
+    return store_out(
+        out, np.reshape(y, keepdims_shape(np.shape(array), axes)) if keepdims else y, "unsafe"
+    )
 
 
 def _identity(ufunc: np.ufunc, dtype: np.dtype[Any]) -> Any:
@@ -153,21 +157,21 @@ def _identity(ufunc: np.ufunc, dtype: np.dtype[Any]) -> Any:
 def _accumulate(
     ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
-    array = _folding(ufunc.accumulate, array, dtype)
+    array = _in_fold_dtype(ufunc.accumulate, array, dtype)
     if ufunc in (np.maximum, np.minimum):
         running = running_maximum if ufunc is np.maximum else running_minimum
         axis = normalize_axis_index(axis, np.ndim(array))
-        return into(out, apply(running, (array,), {"axis": axis}), "unsafe")
+        return store_out(out, apply(running, (array,), {"axis": axis}), "unsafe")
     lines = list(accumulate(np.moveaxis(array, axis, 0), ufunc))
-    made = laid_out(np.stack(lines, axis=axis), "K", array) if lines else array
-    return into(out, made, "unsafe")
+    made = in_memory_order(np.stack(lines, axis=axis), "K", array) if lines else array
+    return store_out(out, made, "unsafe")
 
 
 def _reduceat(
     ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
     """Of each pair of neighbouring indices: the fold from one to the other, or the one element."""
-    array, starts = _folding(ufunc.reduceat, array, dtype, [0]), np.asarray(indices, np.intp)
+    array, starts = _in_fold_dtype(ufunc.reduceat, array, dtype, [0]), np.asarray(indices, np.intp)
     axis = normalize_axis_index(axis, np.ndim(array))
     n = np.shape(array)[axis]
     if np.any((starts < 0) | (starts >= n)):
@@ -177,31 +181,31 @@ def _reduceat(
     folds, places = [rows[:0]], [starts[:0]]
     for count in np.unique(counts):  # pieces of one length are folded together
         places.append(np.flatnonzero(counts == count))
-        folds.append(ufunc.reduce(_pieces(rows, starts[places[-1]], int(count)), axis=1))
+        folds.append(ufunc.reduce(_row_windows(rows, starts[places[-1]], int(count)), axis=1))
     order = np.argsort(np.concatenate(places))
     found = np.concatenate(folds[1:] or folds)
     ordered = found if len(folds) <= 2 else found[order]
     made = np.moveaxis(ordered, 0, axis)
     if np.size(made):
-        made = laid_out(made, "K", _small_reduceat(ufunc, form_of(array), axis))
-    return into(out, made, "unsafe")
+        made = in_memory_order(made, "K", _reduceat_example(ufunc, aval_of(array), axis))
+    return store_out(out, made, "unsafe")
 
 
-def _small_reduceat(ufunc: np.ufunc, form: Any, axis: int) -> Any:
+def _reduceat_example(ufunc: np.ufunc, form: Any, axis: int) -> Any:
     """NumPy's own result for a corner of an array, from which to see how a whole one lies."""
     corner = form[(slice(2),) * form.ndim]
     with np.errstate(all="ignore"):
         return ufunc.reduceat(corner, [0, corner.shape[axis] - 1], axis)
 
 
-def _pieces(rows: Any, starts: Any, count: int) -> Any:
+def _row_windows(rows: Any, starts: Any, count: int) -> Any:
     """So many rows from each of the starts on."""
     if len(starts) == 1:
         return rows[int(starts[0]) : int(starts[0]) + count][None]
     return rows[starts[:, None] + np.arange(count)]
 
 
-def _folding(method: Any, array: Any, dtype: Any, *starts: Any) -> Any:
+def _in_fold_dtype(method: Any, array: Any, dtype: Any, *starts: Any) -> Any:
     """An array in the dtype in which a ufunc's method folds it, be it of one element or of none."""
     array = as_array(array)
     if dtype is None:  # raises where it folds none of these
@@ -214,28 +218,30 @@ _METHODS: dict[str, Any] = {"reduce": _reduce, "accumulate": _accumulate, "reduc
 
 def _at(ufunc: np.ufunc, target: Any, key: Any, *values: Any) -> None:
     """target[key] = ufunc(target[key], values), where every repetition of a place counts."""
-    if is_plain("ufunc.at", target, values):
-        ufunc.at(target, whole(key), *values)
+    if is_plain_target("ufunc.at", target, values):
+        ufunc.at(target, plain_integers(key), *values)
         return
-    if type(form_of(target)) is not np.ndarray:
+    if type(aval_of(target)) is not np.ndarray:
         raise TypeError("first operand must be array")
-    summed = np.result_type(*(as_array(form_of(x)) for x in (target, *values)))  # no weak numbers
-    if ufunc in (np.add, np.subtract) and not _cut_short(summed.kind, form_of(target).dtype.kind):
+    summed = np.result_type(*(as_array(aval_of(x)) for x in (target, *values)))  # no weak numbers
+    if ufunc in (np.add, np.subtract) and not _loses_on_store(
+        summed.kind, aval_of(target).dtype.kind
+    ):
         value = np.astype(as_array(values[0]), summed)  # in the dtype of the sums, not in its own
-        added = subscripts.added(np.shape(target), key, value)
+        added = subscripts.add_into_zeros(np.shape(target), key, value)
         target += np.astype(-added if ufunc is np.subtract else added, target.dtype)
         return
     places = np.arange(np.size(target)).reshape(np.shape(target))[_plain_key(key)]
     flat = np.reshape(target, (-1,))
     given = [np.ravel(np.broadcast_to(as_array(v), np.shape(places))) for v in values]
     places = np.ravel(places)
-    for turn in _turns(places):
+    for turn in _occurrence_groups(places):
         at = places[turn]
-        flat = _replaced(flat, at, ufunc(flat[at], *(v[turn] for v in given)))
+        flat = _with_elements(flat, at, ufunc(flat[at], *(v[turn] for v in given)))
     target[...] = np.reshape(flat, np.shape(target))
 
 
-def _cut_short(summed: str, kept: str) -> bool:
+def _loses_on_store(summed: str, kept: str) -> bool:
     """Whether a sum (its kind) loses something where an array (its kind) takes it in: 1 + 0.7
     among integers is 1, however often."""
     return summed in "fc" if kept in "iu" else kept == "b" != summed
@@ -247,7 +253,7 @@ def _plain_key(key: Any) -> Any:
     return key if key is None or key is ... or isinstance(key, slice) else np.asarray(key)
 
 
-def _turns(places: Any) -> list[Any]:
+def _occurrence_groups(places: Any) -> list[Any]:
     """The positions of every place's first mention, of its second, and so on."""
     order = np.argsort(places, kind="stable")
     ordered = places[order]
@@ -257,11 +263,11 @@ def _turns(places: Any) -> list[Any]:
     return [np.flatnonzero(nth == k) for k in range(int(nth.max(initial=-1)) + 1)]
 
 
-def _replaced(flat: Any, at: Any, values: Any) -> Any:
-    return subscripts.written(flat, at, np.astype(as_array(values), flat.dtype))
+def _with_elements(flat: Any, at: Any, values: Any) -> Any:
+    return subscripts.with_subscript_set(flat, at, np.astype(as_array(values), flat.dtype))
 
 
-def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _ufunc_call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     out = kwargs.pop("out", None)
     where = kwargs.pop("where", True)
     where = True if where is NO_VALUE else where
@@ -271,8 +277,8 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     casting = kwargs.pop("casting", "same_kind")
     np.can_cast(np.float64, np.float64, casting)  # raises where there is no such rule
     kwargs.pop("subok", None)  # subclasses: nobody's business here
-    order = _order(kwargs.pop("order", "K"), inputs)
-    refuse(_named(ufunc), **kwargs)
+    order = _result_order(kwargs.pop("order", "K"), inputs)
+    refuse_keywords(_display_name(ufunc), **kwargs)
     if ufunc not in UFUNCS and ufunc not in NUMPY:
         _declare_foreign()
     op = UFUNCS.get(ufunc)
@@ -282,44 +288,47 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
             instead = f"{instead}; tracker.numpy.vectorize(f) follows f, np.frompyfunc cannot"
         raise UnsupportedError(
             message(
-                f"{_named(ufunc)} has no derivative rule here",
+                f"{_display_name(ufunc)} has no derivative rule here",
                 f"Use tracker.data(x) where no gradient is wanted, {instead}",
             )
         )
     if dtype is not None or signature is not None or casting != "same_kind":
-        inputs = computed_in(ufunc, inputs, dtype, signature, casting)
+        inputs = cast_to_loop(ufunc, inputs, dtype, signature, casting)
     with np.errstate(all=None if where is True else "ignore"):
-        result = NUMPY[ufunc](*inputs) if op is None else call(op, inputs)
+        result = NUMPY[ufunc](*inputs) if op is None else apply_ufunc(op, inputs)
     if ufunc.nout > 1:
-        result = tuple(laid_out(y, order) for y in result)
+        result = tuple(in_memory_order(y, order) for y in result)
         targets = out if isinstance(out, tuple) else (None,) * ufunc.nout
         return tuple(
-            into(t, _selected(y, where, t), casting) for t, y in zip(targets, result, strict=True)
+            store_out(t, _masked_by_where(y, where, t), casting)
+            for t, y in zip(targets, result, strict=True)
         )
     if type(target) is np.ndarray and isinstance(result, Tracked):
-        alone = references <= _references_of_one_name and target.base is None
-        if alone and inputs[0] is target and _is_augmented():
-            return fitted(result, target, ufunc=ufunc.__name__)
-    chosen = _selected(result if target is not None else laid_out(result, order), where, target)
-    return into(target, as_large(chosen, target), casting, ufunc.__name__)
+        alone = references <= _SOLE_REFERENCE_COUNT and target.base is None
+        if alone and inputs[0] is target and _is_inplace_operator():
+            return cast_to_out(result, target, ufunc=ufunc.__name__)
+    chosen = _masked_by_where(
+        result if target is not None else in_memory_order(result, order), where, target
+    )
+    return store_out(target, broadcast_to_out(chosen, target), casting, ufunc.__name__)
 
 
-def _order(order: Any, inputs: tuple[Any, ...]) -> Any:
+def _result_order(order: Any, inputs: tuple[Any, ...]) -> Any:
     """The memory order of a ufunc's result: "A" is Fortran's where that of all arrays is."""
     if order not in ("A", "a"):
         return order
-    forms = [form for form in map(form_of, inputs) if type(form) is np.ndarray]
+    forms = [form for form in map(aval_of, inputs) if type(form) is np.ndarray]
     fortran = all(form.flags.f_contiguous for form in forms)
     return "F" if fortran and not all(form.flags.c_contiguous for form in forms) else "C"
 
 
-def _selected(y: Any, where: Any, target: Any) -> Any:
+def _masked_by_where(y: Any, where: Any, target: Any) -> Any:
     """A result where `where` asks for it; elsewhere the target as it is or, without one, zeros:
     NumPy leaves what is there undefined."""
     if where is True:
         return y
     if target is None:
-        return np.where(where, y, np.zeros((), np.result_type(form_of(y))))[()]
+        return np.where(where, y, np.zeros((), np.result_type(aval_of(y))))[()]
     return np.where(where, y, target)
 
 
@@ -336,7 +345,7 @@ def _declare_foreign() -> None:
         from tracker.ops import special  # noqa: F401
 
 
-def _named(ufunc: np.ufunc) -> str:
+def _display_name(ufunc: np.ufunc) -> str:
     return f"np.{ufunc.__name__}" if hasattr(np, ufunc.__name__) else ufunc.__name__
 
 
@@ -346,7 +355,7 @@ def _named(ufunc: np.ufunc) -> str:
 # That is right when nobody else can see the array: it owns its numbers and has no other reference.
 
 
-def _is_augmented() -> bool:
+def _is_inplace_operator() -> bool:
     """Whether the user's code is at an in-place operator (and not at np.add(a, t, out=a))."""
     frame = user_frame()
     if frame is None:
@@ -361,7 +370,7 @@ _FIRST_IN_PLACE = _PLUS_EQUALS[_PLUS_EQUALS.index(_BINARY_OP) + 1]  # of the ope
 
 
 def _count_references() -> int:
-    """How many references a local name's array has in `_call`, when it is the only name."""
+    """How many references a local name's array has in `_ufunc_call`, when it is the only name."""
     found = []
 
     class Probe:
@@ -383,5 +392,5 @@ def _count_references() -> int:
     return found[0]
 
 
-_references_of_one_name = _count_references()
-set_ufunc_protocol(protocol)
+_SOLE_REFERENCE_COUNT = _count_references()
+set_ufunc_protocol(array_ufunc)

@@ -3,11 +3,12 @@
 A draw from a generator is a constant for derivatives, and an effect for the compiler: compiled code
 draws anew on each call, the numbers that the plain function would draw, in its order.
 
-Owns: the op `draw` and `record_draw`, which records it; `Journal`, which can take draws back (a
-guard that fails sends the call to another trace, which must draw the same numbers again); `Watch`,
-which notices draws that a trace has not heard of; `draws_privately`, for ops whose own they are;
-`stand_in`, what a generator is while a function is traced. Start at `record_draw`. `numpy.random`
-is imported only when somebody has, or when a function is traced that may draw from it.
+Owns: the op `draw` and `record_draw`, which records it; `RollbackLog`, which can take draws back (a
+guard that fails sends the call to another trace, which must draw the same numbers again);
+`DrawMonitor`, which notices draws that a trace has not heard of; `draws_privately`, for ops whose
+own they are; `recording_generator`, what a generator is while a function is traced. Start at
+`record_draw`. `numpy.random` is imported only when somebody has, or when a function is traced that
+may draw from it.
 
 Invariants: equations of draws are never dropped, merged or put in another order; a trace that drew
 numbers unheard is never compiled.
@@ -29,10 +30,10 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.lowering import Host
 from tracker.ir.op import Joint, define
 from tracker.ir.types import type_of
-from tracker.ops.declare.rule_helpers import match, project
-from tracker.tape.observers import current_stage
-from tracker.tape.record import data_of, form_of, record
-from tracker.tape.tracer import Unstructured
+from tracker.ops.declare.rule_helpers import match_tangent, project
+from tracker.tape.observers import current_tracer
+from tracker.tape.record import aval_of, data_of, record_result
+from tracker.tape.tracer import UnsupportedInBody
 from tracker.tape.tracked import Tracked
 
 _WORDS = 624  # that a Mersenne twister makes at a time
@@ -52,12 +53,12 @@ def state_of(source: Any) -> Any:
     return source.get_state(legacy=False)
 
 
-def _bits(source: Any) -> Any:
+def _bit_generator_of(source: Any) -> Any:
     """What a generator of NumPy's draws from."""
     return getattr(source, "bit_generator", getattr(source, "_bit_generator", None))
 
 
-def put_back(source: Any, state: Any) -> None:
+def restore_state(source: Any, state: Any) -> None:
     if hasattr(source, "setstate"):
         source.setstate(state)
     elif hasattr(source, "set_state"):
@@ -66,114 +67,116 @@ def put_back(source: Any, state: Any) -> None:
         source.bit_generator.state = state
 
 
-def _same(a: Any, b: Any) -> bool:
+def _is_same_state(a: Any, b: Any) -> bool:
     if isinstance(a, dict):
-        return all(_same(a[key], b[key]) for key in a)
+        return all(_is_same_state(a[key], b[key]) for key in a)
     return bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else bool(a == b)
 
 
-class _Thread(threading.local):
-    journals: tuple[Journal, ...] = ()
-    watch: Watch | None = None
-    private = False
+class _ThreadState(threading.local):
+    logs: tuple[RollbackLog, ...] = ()
+    monitor: DrawMonitor | None = None
+    is_private = False
 
 
-_thread = _Thread()
+_thread = _ThreadState()
 
 
-class Journal:
+class RollbackLog:
     """Within it, remembers each generator's state before its first draw in this thread."""
 
     def __init__(self) -> None:
         self.states: dict[int, tuple[Any, Any]] = {}
 
-    def __enter__(self) -> Journal:
-        self.outer, _thread.journals = _thread.journals, (*_thread.journals, self)
+    def __enter__(self) -> RollbackLog:
+        self.outer, _thread.logs = _thread.logs, (*_thread.logs, self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _thread.journals = self.outer
+        _thread.logs = self.outer
 
-    def has_moved(self) -> bool:
+    def has_draws(self) -> bool:
         """Whether numbers were drawn."""
-        return any(not _same(state, state_of(source)) for source, state in self.states.values())
+        return any(
+            not _is_same_state(state, state_of(source)) for source, state in self.states.values()
+        )
 
-    def undo(self) -> None:
+    def roll_back(self) -> None:
         """Take back what was drawn."""
         for source, state in reversed(self.states.values()):
-            put_back(source, state)
+            restore_state(source, state)
 
 
-def touch(source: Any) -> None:
+def before_draw(source: Any) -> None:
     """Numbers are about to be drawn from a generator."""
-    for journal in _thread.journals:
+    for journal in _thread.logs:
         if id(source) not in journal.states:
-            _enter(source, state_of(source))
+            _log_state(source, state_of(source))
             break
 
 
-def _enter(source: Any, state: Any) -> None:
-    for journal in _thread.journals:
+def _log_state(source: Any, state: Any) -> None:
+    for journal in _thread.logs:
         journal.states.setdefault(id(source), (source, state))
 
 
-class UnheardDraws(UnsupportedError):
+class UnrecordedDraws(UnsupportedError):
     """Random numbers were drawn where a trace could not see it."""
 
 
-class Watch:
+class DrawMonitor:
     """While a function is traced: tells whether these generators, or the global ones, gave numbers
     that no equation stands for."""
 
     def __init__(self, sources: Sequence[Any]) -> None:
         self.sources = [*sources, *_global_sources()]
-        self.note()
+        self.accept_all()
         for source, state in zip(self.sources, self.states, strict=True):
-            _enter(source, state)
+            _log_state(source, state)
 
-    def __enter__(self) -> Watch:
-        self.outer, _thread.watch = _thread.watch, self
+    def __enter__(self) -> DrawMonitor:
+        self.outer, _thread.monitor = _thread.monitor, self
         return self
 
     def __exit__(self, *_: object) -> None:
-        _thread.watch = self.outer
+        _thread.monitor = self.outer
 
-    def note(self) -> None:
+    def accept_all(self) -> None:
         """All draws so far have been recorded."""
         self.states = [state_of(source) for source in self.sources]
 
-    def note_one(self, source: Any) -> None:
+    def accept(self, source: Any) -> None:
         """What was drawn from this generator has been recorded."""
-        for at in self._known(source):
+        for at in self._indices_of(source):
             self.states[at] = state_of(self.sources[at])
 
-    def check_one(self, source: Any) -> None:
+    def check_source(self, source: Any) -> None:
         """Whether all that was drawn from this generator has been recorded, before more is: what
         other generators gave is asked at the end."""
-        for at in self._known(source):
-            if not _same(self.states[at], state_of(self.sources[at])):
-                raise self._unheard(source)
+        for at in self._indices_of(source):
+            if not _is_same_state(self.states[at], state_of(self.sources[at])):
+                raise self._unrecorded(source)
 
-    def _known(self, source: Any) -> list[int]:
+    def _indices_of(self, source: Any) -> list[int]:
         """Where a generator stands among the sources, and others that draw from the same bits."""
-        bits = _bits(source)
+        bits = _bit_generator_of(source)
         return [
             at
             for at, known in enumerate(self.sources)
-            if known is source or (bits is not None and _bits(known) is bits)
+            if known is source or (bits is not None and _bit_generator_of(known) is bits)
         ]
 
     def check(self) -> None:
         for source in _global_sources():
-            if not any(source is known for known in self.sources) and not _is_fresh(source):
-                raise self._unheard(source)
+            if not any(source is known for known in self.sources) and not _is_unused(source):
+                raise self._unrecorded(source)
         for source, state in zip(self.sources, self.states, strict=True):
-            if not _same(state, state_of(source)):
-                raise self._unheard(source)
+            if not _is_same_state(state, state_of(source)):
+                raise self._unrecorded(source)
 
     @staticmethod
-    def _unheard(source: Any) -> UnheardDraws:
-        return UnheardDraws(
+    def _unrecorded(source: Any) -> UnrecordedDraws:
+        return UnrecordedDraws(
             message(
                 f"random numbers were drawn from {source!r} where a trace cannot see it",
                 "Pass the generator as an argument, or draw from tracker.numpy.random",
@@ -187,23 +190,23 @@ def draws_privately(function: Callable[..., _Result]) -> Callable[..., _Result]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> _Result:
-        watch, before = _thread.watch, _thread.private
+        watch, before = _thread.monitor, _thread.is_private
         if watch is not None:
             watch.check()
-        _thread.private = True
+        _thread.is_private = True
         try:
             return function(*args, **kwargs)
         finally:
-            _thread.private = before
+            _thread.is_private = before
             if watch is not None:
-                watch.note()
+                watch.accept_all()
 
     return call
 
 
 def is_private() -> bool:
     """Whether an op is being evaluated that draws numbers for its own use."""
-    return _thread.private
+    return _thread.is_private
 
 
 def import_generators() -> None:
@@ -213,7 +216,7 @@ def import_generators() -> None:
     importlib.import_module("numpy.random")  # which imports Python's
 
 
-def _is_fresh(source: Any) -> bool:
+def _is_unused(source: Any) -> bool:
     """Whether a global generator that was imported a moment ago has given no numbers yet: of what
     it was seeded with none are used."""
     state = state_of(source)
@@ -234,7 +237,7 @@ def _global_sources() -> list[Any]:
 # Stand-ins --------------------------------------------------------------------------------------
 
 
-def is_random(x: Any) -> bool:
+def is_python_random(x: Any) -> bool:
     """Whether `x` is a generator of Python's, one with a state."""
     module = sys.modules.get("random")
     if module is None or isinstance(x, module.SystemRandom):
@@ -242,49 +245,49 @@ def is_random(x: Any) -> bool:
     return isinstance(x, module.Random)
 
 
-def is_generator(x: Any) -> bool:
+def is_numpy_generator(x: Any) -> bool:
     """Whether `x` is a generator of NumPy's (not one of ours)."""
     module = sys.modules.get("numpy.random")
     return module is not None and type(x) in (module.Generator, module.mtrand.RandomState)
 
 
-def is_entropy(x: Any) -> bool:
+def is_bit_source(x: Any) -> bool:
     """Whether `x` is what generators of NumPy's draw from: its state is told by what it has
     given. (Nothing stands in for it while a function is traced.)"""
     module = sys.modules.get("numpy.random")
     return module is not None and isinstance(x, (module.BitGenerator, module.SeedSequence))
 
 
-def stand_in(x: Any) -> Any:
+def recording_generator(x: Any) -> Any:
     """What records the draws of a generator of NumPy's."""
     from tracker.random import generators
 
-    return generators.of(x)
+    return generators.wrap_generator(x)
 
 
-def recording(x: Any) -> Any:
+def recording_argument(x: Any) -> Any:
     """An argument of a function that is differentiated: a generator's draws take tracked values,
     also those by a method that is given alone."""
-    if tree.is_method(x) and is_generator(x.__self__):
-        return getattr(stand_in(x.__self__), x.__name__)
-    return stand_in(x) if is_generator(x) else x
+    if tree.is_method(x) and is_numpy_generator(x.__self__):
+        return getattr(recording_generator(x.__self__), x.__name__)
+    return recording_generator(x) if is_numpy_generator(x) else x
 
 
-class Patched:
+class PatchedGlobals:
     """While a function is traced, NumPy's global functions record their draws in this thread."""
 
     def __enter__(self) -> None:
-        self.on = "numpy.random" in sys.modules
-        if self.on:
+        self.is_patched = "numpy.random" in sys.modules
+        if self.is_patched:
             from tracker.random import generators
 
-            generators.put_globals()
+            generators.patch_globals()
 
     def __exit__(self, *_: object) -> None:
-        if self.on:
+        if self.is_patched:
             from tracker.random import generators
 
-            generators.take_back_globals()
+            generators.restore_globals()
 
 
 # The op -----------------------------------------------------------------------------------------
@@ -293,20 +296,20 @@ class Patched:
 def _evaluate(
     *operands: Any, source: Any, method: str, names: Sequence[str], given: Any, type: Any
 ) -> Any:
-    touch(source)
+    before_draw(source)
     made = getattr(source, method)(**given, **dict(zip(names, operands, strict=True)))
-    return _SEEDED if method in ("seed", "begin") else made
+    return _SEED_RESULT if method in ("seed", "begin") else made
 
 
 def _prepare(**params: Any) -> Callable[..., Any]:
     """The draw of a generator of NumPy's as a function of its operands."""
     source, given, names = params["source"], params["given"], params["names"]
-    if not is_generator(source) or params["method"] == "seed":
+    if not is_numpy_generator(source) or params["method"] == "seed":
         return functools.partial(_evaluate, **params)
     drawn = getattr(source, params["method"])
 
     def draw(*operands: Any) -> Any:
-        touch(source)
+        before_draw(source)
         if not names:
             return drawn(**given)
         return drawn(**given, **dict(zip(names, operands, strict=True)))
@@ -314,7 +317,7 @@ def _prepare(**params: Any) -> Callable[..., Any]:
     return draw
 
 
-def _standard(y: Any, p: Any) -> Any:
+def _standardized(y: Any, p: Any) -> Any:
     return (y - p["loc"]) / p["scale"]
 
 
@@ -322,7 +325,7 @@ def _standard(y: Any, p: Any) -> Any:
 # (Kingma and Welling, Auto-encoding variational Bayes, 2014).
 _LOCATION: dict[str, Callable[[Any, Any], Any]] = {
     "loc": lambda y, p: np.ones_like(y),
-    "scale": _standard,
+    "scale": _standardized,
 }
 _SCALE: dict[str, Callable[[Any, Any], Any]] = {"scale": lambda y, p: y / p["scale"]}
 
@@ -332,7 +335,7 @@ def _exponent(y: Any, p: Any) -> Any:
     return -y * np.log(np.where(y > 0, y, 1.0)) / p["a"]
 
 
-_PATHS: dict[str, dict[str, Callable[[Any, Any], Any]]] = {
+_DERIVATIVES: dict[str, dict[str, Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(("normal", "laplace", "logistic", "gumbel"), _LOCATION),
     **dict.fromkeys(("exponential", "rayleigh", "gamma"), _SCALE),
     "weibull": {"a": _exponent},
@@ -348,13 +351,13 @@ _PATHS: dict[str, dict[str, Callable[[Any, Any], Any]]] = {
         "sigma": lambda y, p: y * (np.log(y) - p["mean"]) / p["sigma"],
     },
 }
-_DEFAULTS = {"loc": 0.0, "scale": 1.0, "low": 0.0, "high": 1.0, "mean": 0.0, "sigma": 1.0}
+_DEFAULT_PARAMETERS = {"loc": 0.0, "scale": 1.0, "low": 0.0, "high": 1.0, "mean": 0.0, "sigma": 1.0}
 
 
-def _path(name: str, y: Any, xs: Sequence[Any], params: Any) -> Any:
+def _draw_derivative(name: str, y: Any, xs: Sequence[Any], params: Any) -> Any:
     """The derivative of a draw in the parameter `name`."""
     method = params["method"]
-    rule = _PATHS.get(method, {}).get(name)
+    rule = _DERIVATIVES.get(method, {}).get(name)
     if rule is None:
         raise UnsupportedError(
             message(
@@ -363,17 +366,21 @@ def _path(name: str, y: Any, xs: Sequence[Any], params: Any) -> Any:
                 "standard_normal or random",
             )
         )
-    known = {**_DEFAULTS, **params["given"], **dict(zip(params["names"], xs, strict=True))}
+    known = {
+        **_DEFAULT_PARAMETERS,
+        **params["given"],
+        **dict(zip(params["names"], xs, strict=True)),
+    }
     return rule(y, known)
 
 
 def _is_float(x: Any) -> bool:
-    return np.result_type(form_of(x)).kind in "fc"
+    return np.result_type(aval_of(x)).kind in "fc"
 
 
 def _vjp(g: Any, y: Any, xs: Any, wanted: Any, times: Any, **params: Any) -> list[Any]:
     return [
-        project(times(g, _path(name, y, xs, params)), x)
+        project(times(g, _draw_derivative(name, y, xs, params)), x)
         if want and _is_float(x) and _is_float(y)  # what is counted has no derivative
         else None
         for name, x, want in zip(params["names"], xs, wanted, strict=True)
@@ -384,7 +391,7 @@ def _jvp(ts: Any, y: Any, xs: Any, times: Any, **params: Any) -> Any:
     if not _is_float(y):
         return None
     parts = [
-        match(times(t, _path(name, y, xs, params)), y)
+        match_tangent(times(t, _draw_derivative(name, y, xs, params)), y)
         for name, t in zip(params["names"], ts, strict=True)
         if t is not None
     ]
@@ -402,10 +409,19 @@ draw = define(
     vjp=Joint(_vjp),
     lower=Host("NumPy's generators draw, in the function's order", effect=True, prepare=_prepare),
 )
-_CONSTANT = ("size", "axis", "dtype", "method", "replace", "shuffle", "endpoint", "check_valid")
+_CONSTANT_ARGUMENTS = (
+    "size",
+    "axis",
+    "dtype",
+    "method",
+    "replace",
+    "shuffle",
+    "endpoint",
+    "check_valid",
+)
 
 
-_SEEDED = np.zeros((), bool)  # what seeding gives, so that there is an equation for it
+_SEED_RESULT = np.zeros((), bool)  # what seeding gives, so that there is an equation for it
 
 
 def record_seed(source: Any, seed: Any) -> None:
@@ -416,10 +432,12 @@ def record_seed(source: Any, seed: Any) -> None:
 
 def record_draw(source: Any, method: str, arguments: dict[str, Any]) -> Any:
     """Draw numbers and record that; `arguments` by name, some of them tracked."""
-    stage = current_stage()
-    if stage is not None and stage.structured:
-        raise Unstructured("the body draws random numbers")
-    given = {name: _constant(x) for name, x in arguments.items() if name in _CONSTANT}
+    stage = current_tracer()
+    if stage is not None and stage.is_body_trace:
+        raise UnsupportedInBody("the body draws random numbers")
+    given = {
+        name: _plain_argument(x) for name, x in arguments.items() if name in _CONSTANT_ARGUMENTS
+    }
     operands = {}
     for name, x in arguments.items():
         if isinstance(x, Tracked) or (isinstance(x, np.ndarray) and x.dtype.kind in "biuf"):
@@ -428,19 +446,19 @@ def record_draw(source: Any, method: str, arguments: dict[str, Any]) -> Any:
         elif name not in given:
             given[name] = x
     params = {"source": source, "method": method, "names": tuple(operands), "given": given}
-    watch = _thread.watch
+    watch = _thread.monitor
     if watch is not None:
-        watch.check_one(source)
-    touch(source)
+        watch.check_source(source)
+    before_draw(source)
     data = _evaluate(*map(data_of, operands.values()), **params, type=None)
     if not tree.is_numeric(data):
         raise UnsupportedError(message(f"{method} drew a {type(data).__name__}", "Draw numbers"))
     if watch is not None:
-        watch.note_one(source)
-    return record(draw, tuple(operands.values()), {**params, "type": type_of(data)}, data)
+        watch.accept(source)
+    return record_result(draw, tuple(operands.values()), {**params, "type": type_of(data)}, data)
 
 
-def _constant(x: Any) -> Any:
+def _plain_argument(x: Any) -> Any:
     """A size or a flag as plain Python, which a trace then depends on."""
     if isinstance(x, Tracked):
         plain = data_of(x)
@@ -448,5 +466,5 @@ def _constant(x: Any) -> Any:
             return tuple(int(e) for e in x)
         return bool(x) if np.result_type(plain).kind == "b" else int(x)
     if isinstance(x, (tuple, list)):
-        return tuple(map(_constant, x))
+        return tuple(map(_plain_argument, x))
     return x

@@ -1,11 +1,11 @@
 """Generators of random numbers that record what they draw.
 
 Owns: `Generator` and `RandomState`, NumPy's own whose draws under a trace are equations (see
-`draw_ops.py`); `of`, one that shares the stream of a generator of NumPy's; `default_rng`;
-`put_globals`, which has NumPy's global functions record while a function is traced. Elsewhere they
-are NumPy's own in all they do. What a generator that the traced function makes draws is constant,
-until it is asked for what depends on traced numbers: from there on it is drawn at each call
-(`_Begun`).
+`draw_ops.py`); `wrap_generator`, one that shares the stream of a generator of NumPy's;
+`default_rng`; `patch_globals`, which has NumPy's global functions record while a function is
+traced. Elsewhere they are NumPy's own in all they do. What a generator that the traced function
+makes draws is constant, until it is asked for what depends on traced numbers: from there on it is
+drawn at each call (`_RestartedGenerator`).
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ import numpy as np
 import numpy.random as own
 
 from tracker.errors import UnsupportedError, message
-from tracker.ops.shape.create import buffer, joined
-from tracker.random.draw_ops import is_private, put_back, record_draw, record_seed, state_of
-from tracker.tape.observers import current_stage, is_following, stages
-from tracker.tape.record import data_of, form_of, holds_tracked
-from tracker.tape.tracer import Stage
+from tracker.ops.shape.create import buffer, join_tracked_list
+from tracker.random.draw_ops import is_private, record_draw, record_seed, restore_state, state_of
+from tracker.tape.observers import active_tracers, current_tracer, has_active_transform
+from tracker.tape.record import aval_of, data_of, holds_tracked
+from tracker.tape.tracer import Tracer
 from tracker.tape.tracked import Tracked
 
 _default_rng = own.default_rng  # while a function is traced, ours stands there
-_SAMPLES = {"rand": "random_sample", "randn": "standard_normal"}  # take a size as *args
-_NO_DRAW = {"bytes", "get_state", "spawn", "set_state"}
+_SIZE_AS_ARGS = {"rand": "random_sample", "randn": "standard_normal"}  # take a size as *args
+_UNRECORDED_METHODS = {"bytes", "get_state", "spawn", "set_state"}
 _REORDERS = {"shuffle", "permutation", "permuted"}
 
 
-class _Source:
+class _RecordingGenerator:
     """What `Generator` and `RandomState` share: the generator that draws, and the traces that were
     running when it was made, for which its draws are nothing but constants."""
 
-    _own: Any
-    _within: tuple[Stage, ...]
-    _fills = True  # whether what it draws in a derivative can be written into
+    _wrapped: Any
+    _creating_tracers: tuple[Tracer, ...]
+    _gives_buffers = True  # whether what it draws in a derivative can be written into
     _is_seeded = False  # whether nobody else draws bits where it does
 
-    def _begin(self, stage: Stage, method: str) -> None:
+    def _start_recording(self, stage: Tracer, method: str) -> None:
         """Have a trace that made this generator record what it draws from here on."""
         if not self._is_seeded:
             raise UnsupportedError(
@@ -52,98 +52,98 @@ class _Source:
                     "Make the generator outside and pass it, or use default_rng with a seed",
                 )
             )
-        self._own = _Begun(self._own)
-        self._within = tuple(each for each in self._within if each is not stage)
-        record_draw(self._own, "begin", {})
+        self._wrapped = _RestartedGenerator(self._wrapped)
+        self._creating_tracers = tuple(each for each in self._creating_tracers if each is not stage)
+        record_draw(self._wrapped, "begin", {})
 
     def __reduce__(self) -> Any:
         _refuse(self, "copy")
-        return self._own.__reduce__()
+        return self._wrapped.__reduce__()
 
 
-class _Begun(threading.local):
+class _RestartedGenerator(threading.local):
     """What a generator that a traced function makes is, from where it first draws what depends on
     traced numbers: each call begins there anew. Each thread has its own."""
 
     def __init__(self, source: Any) -> None:
         is_state = isinstance(source, own.mtrand.RandomState)
         bits = source._bit_generator if is_state else source.bit_generator
-        self._own = (own.mtrand.RandomState if is_state else own.Generator)(type(bits)(0))
+        self._wrapped = (own.mtrand.RandomState if is_state else own.Generator)(type(bits)(0))
         self._start = state_of(source)
 
     def begin(self) -> None:
-        put_back(self._own, self._start)
+        restore_state(self._wrapped, self._start)
 
     def get_state(self, legacy: bool = True) -> Any:
-        return state_of(self._own)
+        return state_of(self._wrapped)
 
     def set_state(self, state: Any) -> None:
-        put_back(self._own, state)
+        restore_state(self._wrapped, state)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
+        return getattr(self._wrapped, name)
 
 
-class Generator(_Source, own.Generator):
+class Generator(_RecordingGenerator, own.Generator):
     """`numpy.random.Generator`; under a trace its draws are recorded."""
 
     def __init__(self, bit_generator: Any) -> None:
         super().__init__(bit_generator)
-        self._own = own.Generator(bit_generator)
-        self._within = stages()
+        self._wrapped = own.Generator(bit_generator)
+        self._creating_tracers = active_tracers()
 
     @property
     def bit_generator(self) -> Any:
         _refuse(self, "bit_generator")
         self._is_seeded = False
-        return self._own.bit_generator
+        return self._wrapped.bit_generator
 
 
-class _Kind(type):
+class _RandomStateMeta(type):
     """NumPy's own states are instances of what stands there for their class."""
 
     def __instancecheck__(cls, x: Any) -> bool:
         return isinstance(x, own.mtrand.RandomState)
 
 
-class RandomState(_Source, own.mtrand.RandomState, metaclass=_Kind):
+class RandomState(_RecordingGenerator, own.mtrand.RandomState, metaclass=_RandomStateMeta):
     """`numpy.random.RandomState`; under a trace its draws are recorded."""
 
     def __init__(self, seed: Any = None, *, like: Any = None) -> None:
         if like is None:
             _check_seed(seed, "RandomState")
-            super().__init__(_bits(_plain_seed(seed)))
-            self._own = own.mtrand.RandomState(self._bit_generator)
-            self._is_seeded = not _is_bits(seed)
+            super().__init__(_bit_generator_of_seed(_plain_seed(seed)))
+            self._wrapped = own.mtrand.RandomState(self._bit_generator)
+            self._is_seeded = not _is_bit_generator(seed)
         else:
             super().__init__(like._bit_generator)
-            self._own = like
-        self._within = stages() if like is None else ()
+            self._wrapped = like
+        self._creating_tracers = active_tracers() if like is None else ()
 
 
-def _bits(seed: Any) -> Any:
+def _bit_generator_of_seed(seed: Any) -> Any:
     """What a state draws bits from. NumPy's constructor asks the system for a seed before it takes
     the given one."""
-    if seed is None or _is_bits(seed):
+    if seed is None or _is_bit_generator(seed):
         return seed
     bits = own.MT19937(0)
     bits._legacy_seeding(seed)
     return bits
 
 
-def _is_bits(seed: Any) -> bool:
+def _is_bit_generator(seed: Any) -> bool:
     """Whether bits are drawn from it, by others, too."""
     return hasattr(seed, "capsule")
 
 
-def of(x: Any) -> Any:
+def wrap_generator(x: Any) -> Any:
     """What records the draws of a generator of NumPy's."""
     if isinstance(x, own.Generator):
         made = Generator(x.bit_generator)
-        made._own, made._within, made._fills = x, (), False
+        made._wrapped, made._creating_tracers, made._gives_buffers = x, (), False
         return made
     state = RandomState(like=x)
-    state._fills = False
+    state._gives_buffers = False
     return state
 
 
@@ -152,15 +152,15 @@ def default_rng(seed: Any = None) -> Any:
     if isinstance(seed, Generator):
         return seed
     if isinstance(seed, own.Generator):
-        return of(seed)
+        return wrap_generator(seed)
     _check_seed(seed, "default_rng")
     made = Generator(_default_rng(_plain_seed(seed)).bit_generator)
-    made._is_seeded = not _is_bits(seed)
+    made._is_seeded = not _is_bit_generator(seed)
     return made
 
 
 def _check_seed(seed: Any, who: str) -> None:
-    if seed is None and current_stage() is not None:
+    if seed is None and current_tracer() is not None:
         raise UnsupportedError(
             message(
                 f"{who}() without a seed in a traced function: each call would start it anew",
@@ -177,7 +177,7 @@ def _plain_seed(seed: Any) -> Any:
 
 
 @functools.cache
-def _names(cls: type, method: str) -> tuple[str, ...]:
+def _parameter_names(cls: type, method: str) -> tuple[str, ...]:
     """The names of a method's arguments, which its documentation begins with."""
     doc = getattr(cls, method).__doc__ or ""
     inside = doc[doc.index("(") + 1 : doc.index(")")]
@@ -186,55 +186,58 @@ def _names(cls: type, method: str) -> tuple[str, ...]:
 
 def _method(base: type, name: str) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        method, names = name, _names(base, name)
-        if not is_following() or is_private():
-            return getattr(self._own, name)(*args, **kwargs)
-        if name in _SAMPLES:
-            method, args, names = _SAMPLES[name], (args,) if args else (), ("size",)
-        given = {key: joined(x) for key, x in {**dict(zip(names, args)), **kwargs}.items()}  # noqa: B905
-        stage = current_stage()
-        if stage in self._within and _follows(method, given):
-            self._begin(stage, method)
-        if stage is None or stage in self._within:
-            return _constant_draw(self._own, method, given, self._fills)
+        method, names = name, _parameter_names(base, name)
+        if not has_active_transform() or is_private():
+            return getattr(self._wrapped, name)(*args, **kwargs)
+        if name in _SIZE_AS_ARGS:
+            method, args, names = _SIZE_AS_ARGS[name], (args,) if args else (), ("size",)
+        given = {
+            key: join_tracked_list(x)
+            for key, x in {**dict(zip(names, args, strict=False)), **kwargs}.items()
+        }
+        stage = current_tracer()
+        if stage in self._creating_tracers and _depends_on_tracked(method, given):
+            self._start_recording(stage, method)
+        if stage is None or stage in self._creating_tracers:
+            return _unrecorded_draw(self._wrapped, method, given, self._gives_buffers)
         if method in _REORDERS:
-            return _reordered(self._own, method, given)
-        if method == "choice" and np.ndim(form_of(given["a"])):
-            return _chosen(self._own, given)
+            return _reorder(self._wrapped, method, given)
+        if method == "choice" and np.ndim(aval_of(given["a"])):
+            return _choice(self._wrapped, given)
         out = given.pop("out", None)
-        made = record_draw(self._own, method, given)
-        return made if out is None else _into(out, made)
+        made = record_draw(self._wrapped, method, given)
+        return made if out is None else _into_out(out, made)
 
     call.__name__ = name
     call.__doc__ = getattr(base, name).__doc__
     return call
 
 
-def _constant_draw(source: Any, method: str, given: dict[str, Any], fills: bool) -> Any:
+def _unrecorded_draw(source: Any, method: str, given: dict[str, Any], fills: bool) -> Any:
     """A draw while nothing is recorded, or from a generator that the traced function has made."""
     if not any(map(holds_tracked, given.values())):
         made = getattr(source, method)(**given)
         fills = fills and type(made) is np.ndarray and made.dtype.kind == "f"
         return buffer(made) if fills and "out" not in given else made
     if method in _REORDERS:
-        return _reordered(source, method, given, plain=True)
-    if method == "choice" and np.ndim(form_of(given["a"])):
-        return _chosen(source, given, plain=not _follows(method, given))
+        return _reorder(source, method, given, plain=True)
+    if method == "choice" and np.ndim(aval_of(given["a"])):
+        return _choice(source, given, plain=not _depends_on_tracked(method, given))
     return record_draw(source, method, given)
 
 
-def _follows(method: str, given: dict[str, Any]) -> bool:
+def _depends_on_tracked(method: str, given: dict[str, Any]) -> bool:
     """Whether the numbers that are drawn depend on what is tracked, and not only what is taken by
     their order."""
-    taken = {"x"} if method in _REORDERS else {"a"} if np.ndim(form_of(given.get("a"))) else set()
+    taken = {"x"} if method in _REORDERS else {"a"} if np.ndim(aval_of(given.get("a"))) else set()
     return any(holds_tracked(x) for name, x in given.items() if name not in taken)
 
 
-def _draw(source: Any, method: str, given: dict[str, Any], plain: bool) -> Any:
+def _draw_or_record(source: Any, method: str, given: dict[str, Any], plain: bool) -> Any:
     return getattr(source, method)(**given) if plain else record_draw(source, method, given)
 
 
-def _reordered(source: Any, method: str, given: dict[str, Any], plain: bool = False) -> Any:
+def _reorder(source: Any, method: str, given: dict[str, Any], plain: bool = False) -> Any:
     """`shuffle`, `permutation` and `permuted`: the order is drawn, and the array taken in it."""
     x, axis = given["x"], given.get("axis", None if method == "permuted" else 0)
     if not isinstance(x, Tracked):
@@ -249,35 +252,35 @@ def _reordered(source: Any, method: str, given: dict[str, Any], plain: bool = Fa
             return record_draw(source, method, {**given, "x": data_of(x)})
         x = np.asarray(x)
     if not np.ndim(x):
-        return _draw(source, method, {**given, "x": int(x)}, plain)
+        return _draw_or_record(source, method, {**given, "x": int(x)}, plain)
     if method == "permuted":
         places = np.arange(np.size(x)).reshape(np.shape(x))
-        order = _draw(source, method, {"x": places, "axis": axis}, plain)
-        return _into(given.get("out"), np.take(x, order))
-    order = _draw(source, "permutation", {"x": np.shape(x)[axis]}, plain)
-    made = _taken(x, order, axis)
+        order = _draw_or_record(source, method, {"x": places, "axis": axis}, plain)
+        return _into_out(given.get("out"), np.take(x, order))
+    order = _draw_or_record(source, "permutation", {"x": np.shape(x)[axis]}, plain)
+    made = _take(x, order, axis)
     if method == "permutation":
         return made
     x[...] = made
     return None
 
 
-def _chosen(source: Any, given: dict[str, Any], plain: bool = False) -> Any:
+def _choice(source: Any, given: dict[str, Any], plain: bool = False) -> Any:
     """`choice` among the items of an array: their numbers are drawn."""
     a, axis = given["a"], given.get("axis", 0)
     a = a if isinstance(a, Tracked) else np.asarray(a)
     drawn = {key: x for key, x in given.items() if key != "axis"} | {"a": np.shape(a)[axis]}
-    return _taken(a, _draw(source, "choice", drawn, plain), axis)
+    return _take(a, _draw_or_record(source, "choice", drawn, plain), axis)
 
 
-def _taken(x: Any, order: Any, axis: int | None) -> Any:
+def _take(x: Any, order: Any, axis: int | None) -> Any:
     """`np.take`, where the order is recorded, too: NumPy asks the array alone who is to take."""
     if isinstance(order, Tracked) and type(x) is np.ndarray and x.dtype.kind in "biufc":
         x = buffer(np.array(x))
     return np.take(x, order, axis=axis)
 
 
-def _into(out: Any, made: Any) -> Any:
+def _into_out(out: Any, made: Any) -> Any:
     if out is None:
         return made
     if not isinstance(out, Tracked):
@@ -286,10 +289,10 @@ def _into(out: Any, made: Any) -> Any:
     return out
 
 
-def _unrecorded(base: type, name: str) -> Callable[..., Any]:
+def _refusing_method(base: type, name: str) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         _refuse(self, name)
-        return getattr(self._own, name)(*args, **kwargs)
+        return getattr(self._wrapped, name)(*args, **kwargs)
 
     call.__name__ = name
     call.__doc__ = getattr(base, name).__doc__
@@ -298,18 +301,18 @@ def _unrecorded(base: type, name: str) -> Callable[..., Any]:
 
 def _seed(self: Any, seed: Any = None) -> None:
     """`seed`; one that the system chooses is another at each call, and not for a trace."""
-    stage = current_stage()
-    if seed is None or stage is None or stage in self._within:
+    stage = current_tracer()
+    if seed is None or stage is None or stage in self._creating_tracers:
         _refuse(self, "seed")
-        self._own.seed(seed)
+        self._wrapped.seed(seed)
     else:
-        record_seed(self._own, joined(seed))
+        record_seed(self._wrapped, join_tracked_list(seed))
 
 
-def _refuse(source: _Source, what: str) -> None:
+def _refuse(source: _RecordingGenerator, what: str) -> None:
     """What tells or changes the state of a generator is not for a trace of one it was given."""
-    stage = current_stage()
-    if stage is not None and stage not in source._within:
+    stage = current_tracer()
+    if stage is not None and stage not in source._creating_tracers:
         raise UnsupportedError(
             message(f"{what} of a generator under a trace", "Call it outside of the function")
         )
@@ -320,12 +323,12 @@ def _install() -> None:
         for name in dir(base):
             if name.startswith("_") or not callable(getattr(base, name)):
                 continue
-            make = _unrecorded if name in _NO_DRAW else _method
+            make = _refusing_method if name in _UNRECORDED_METHODS else _method
             setattr(cls, name, _seed if name == "seed" else make(base, name))
 
 
 _install()
-GLOBAL = of(own.mtrand._rand)
+GLOBAL = wrap_generator(own.mtrand._rand)
 GLOBALS: dict[str, Any] = {
     name: getattr(GLOBAL, name)
     for name in own.__all__
@@ -340,24 +343,24 @@ _lock = threading.Lock()
 os.register_at_fork(
     before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
 )
-_users = 0
-_theirs: dict[str, Any] = {}
+_patch_count = 0
+_saved_globals: dict[str, Any] = {}
 
 
-def put_globals() -> None:
+def patch_globals() -> None:
     """Have NumPy's global functions record, in threads that trace."""
-    global _users
+    global _patch_count
     with _lock:
-        _users += 1
-        if _users == 1:
-            _theirs.update((name, vars(own)[name]) for name in GLOBALS)
+        _patch_count += 1
+        if _patch_count == 1:
+            _saved_globals.update((name, vars(own)[name]) for name in GLOBALS)
             vars(own).update(GLOBALS)
 
 
-def take_back_globals() -> None:
+def restore_globals() -> None:
     """Have NumPy's own there again, once nobody traces."""
-    global _users
+    global _patch_count
     with _lock:
-        _users -= 1
-        if _users == 0:
-            vars(own).update(_theirs)
+        _patch_count -= 1
+        if _patch_count == 0:
+            vars(own).update(_saved_globals)

@@ -19,7 +19,7 @@ except ImportError as error:  # pragma: no cover (a test runs it in a process of
         "tracker.scipy needs SciPy, which is not installed. Type: pip install 'tracker[scipy]'"
     ) from error
 
-OURS = (
+SUBMODULES = (
     "cluster",
     "cluster.hierarchy",
     "cluster.vq",
@@ -42,6 +42,6 @@ OURS = (
 
 
 def __getattr__(name: str) -> Any:
-    if name in OURS:
+    if name in SUBMODULES:
         return importlib.import_module(f"tracker.scipy.{name}")
     return getattr(_scipy, name)

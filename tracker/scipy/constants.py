@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import scipy.constants
 
-from tracker.scipy._bridge.fallback import passing
+from tracker.scipy._bridge.fallback import scipy_fallback
 
-__getattr__ = passing(scipy.constants)
+__getattr__ = scipy_fallback(scipy.constants)

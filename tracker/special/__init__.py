@@ -29,4 +29,4 @@ def __getattr__(name: str) -> Any:
     if name not in _BEYOND:
         raise AttributeError(f"module 'tracker.special' has no attribute {name!r}")
     importlib.import_module("tracker.scipy")  # says what to install, if SciPy is not here
-    return getattr(importlib.import_module("tracker.special._beyond"), name)
+    return getattr(importlib.import_module("tracker.special._scipy_based"), name)

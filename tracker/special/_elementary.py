@@ -1,7 +1,7 @@
 """Elementary functions in NumPy: half turns, degrees, reciprocals, exact logarithms.
 
 Angles in degrees and half turns are reduced before they are multiplied by pi, so that sinpi(1) is
-0. A function whose plain formula has a poor derivative brings its own (`_with`).
+0. A function whose plain formula has a poor derivative brings its own (`_with_partials`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ __all__ = [
 ]
 
 
-def _with(*partials: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _with_partials(
+    *partials: Callable[..., Any],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: an elementwise function and its derivatives, functions of its arguments."""
 
     def enter(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -96,10 +98,10 @@ def log_base(b: Any, x: Any) -> Any:
 # Angles -------------------------------------------------------------------------------------------
 
 
-def _turned(x: Any, quarter: float, unit: float) -> tuple[Any, Any]:
+def _sin_cos(x: Any, quarter: float, unit: float) -> tuple[Any, Any]:
     """Sine and cosine of x, where `quarter` is a quarter turn and `unit` an angle of one."""
     if np.iscomplexobj(x):
-        sine, cosine = _turned(np.real(x), quarter, unit)
+        sine, cosine = _sin_cos(np.real(x), quarter, unit)
         along, across = np.cosh(np.imag(x) * unit), 1j * np.sinh(np.imag(x) * unit)
         return sine * along + cosine * across, cosine * along - sine * across
     n = np.rint(x / quarter)
@@ -112,7 +114,7 @@ def _turned(x: Any, quarter: float, unit: float) -> tuple[Any, Any]:
 
 def sincospi(x: Any) -> tuple[Any, Any]:
     """sin(pi x) and cos(pi x)."""
-    return _turned(x, 0.5, math.pi)
+    return _sin_cos(x, 0.5, math.pi)
 
 
 def sinpi(x: Any) -> Any:
@@ -136,17 +138,17 @@ _DEGREE = math.pi / 180
 
 def sind(x: Any) -> Any:
     """The sine of x degrees."""
-    return _turned(x, 90.0, _DEGREE)[0]
+    return _sin_cos(x, 90.0, _DEGREE)[0]
 
 
 def cosd(x: Any) -> Any:
     """The cosine of x degrees."""
-    return _turned(x, 90.0, _DEGREE)[1]
+    return _sin_cos(x, 90.0, _DEGREE)[1]
 
 
 def tand(x: Any) -> Any:
     """The tangent of x degrees."""
-    sine, cosine = _turned(x, 90.0, _DEGREE)
+    sine, cosine = _sin_cos(x, 90.0, _DEGREE)
     return sine / cosine
 
 
@@ -159,7 +161,7 @@ def cscd(x: Any) -> Any:
 
 
 def cotd(x: Any) -> Any:
-    sine, cosine = _turned(x, 90.0, _DEGREE)
+    sine, cosine = _sin_cos(x, 90.0, _DEGREE)
     return cosine / sine
 
 
@@ -183,7 +185,7 @@ def acsc(x: Any) -> Any:
     return np.arcsin(1 / x)
 
 
-@_with(lambda x: -1 / (1 + np.square(x)))
+@_with_partials(lambda x: -1 / (1 + np.square(x)))
 def acot(x: Any) -> Any:
     """arctan(1 / x)."""
     zero = x == 0
@@ -227,21 +229,21 @@ def rem2pi(x: Any) -> Any:
 # Hyperbolic ---------------------------------------------------------------------------------------
 
 
-@_with(lambda x: -sech(x) * np.tanh(x))
+@_with_partials(lambda x: -sech(x) * np.tanh(x))
 def sech(x: Any) -> Any:
     """1 / cosh(x), which does not overflow."""
     e = np.exp(-np.abs(x))
     return 2 * e / (1 + e * e)
 
 
-@_with(lambda x: -csch(x) * coth(x))
+@_with_partials(lambda x: -csch(x) * coth(x))
 def csch(x: Any) -> Any:
     """1 / sinh(x), which does not overflow."""
     size = np.abs(x)
     return np.sign(x) * -2 * np.exp(-size) / np.expm1(-2 * size)
 
 
-@_with(lambda x: -np.square(csch(x)))
+@_with_partials(lambda x: -np.square(csch(x)))
 def coth(x: Any) -> Any:
     """1 / tanh(x)."""
     return 1 / np.tanh(x)
@@ -262,13 +264,13 @@ def acoth(x: Any) -> Any:
 # Logarithms and exponentials ----------------------------------------------------------------------
 
 
-@_with(lambda x: 1 + np.log(x))
+@_with_partials(lambda x: 1 + np.log(x))
 def xlogx(x: Any) -> Any:
     """x log(x), 0 at 0."""
     return np.where(x == 0, 0.0, x * np.log(np.where(x == 0, 1.0, x)))
 
 
-@_with(lambda x: 2 * (x / np.hypot(1, x)) / np.hypot(1, x))
+@_with_partials(lambda x: 2 * (x / np.hypot(1, x)) / np.hypot(1, x))
 def log1psq(x: Any) -> Any:
     """log(1 + x**2), which does not overflow."""
     far = np.abs(x) > 1e10
@@ -281,7 +283,7 @@ def log1pexp(x: Any) -> Any:
     return np.logaddexp(0.0, x)
 
 
-@_with(lambda x: -1 / np.expm1(-x))
+@_with_partials(lambda x: -1 / np.expm1(-x))
 def log1mexp(x: Any) -> Any:
     """log(1 - exp(x)), for x < 0."""
     near = x > -math.log(2)
@@ -289,19 +291,19 @@ def log1mexp(x: Any) -> Any:
     return np.where(near, np.log(-np.expm1(high)), np.log1p(-np.exp(low)))
 
 
-@_with(lambda x: -np.exp(x) / (1 - np.expm1(x)))
+@_with_partials(lambda x: -np.exp(x) / (1 - np.expm1(x)))
 def log2mexp(x: Any) -> Any:
     """log(2 - exp(x)), for x < log(2)."""
     return np.log1p(-np.expm1(x))
 
 
-@_with(lambda x: -1 / np.expm1(-x))
+@_with_partials(lambda x: -1 / np.expm1(-x))
 def logexpm1(x: Any) -> Any:
     """log(exp(x) - 1), for x > 0: the inverse of log1pexp."""
     return x + np.log(-np.expm1(-x))
 
 
-@_with(lambda x: -x / (1 + x))
+@_with_partials(lambda x: -x / (1 + x))
 def log1pmx(x: Any) -> Any:
     """log(1 + x) - x, near 0 by the series in x / (2 + x)."""
     near = np.abs(x) < 0.5
@@ -315,13 +317,13 @@ def log1pmx(x: Any) -> Any:
     return np.where(near, 2 * w * (u * series - 1 / (1 - u)), np.log1p(far) - far)
 
 
-@_with(lambda x: (1 - x) / x)
+@_with_partials(lambda x: (1 - x) / x)
 def logmxp1(x: Any) -> Any:
     """log(x) - x + 1."""
     return log1pmx(x - 1)
 
 
-@_with(lambda x, y: -1 / np.expm1(y - x), lambda x, y: -1 / np.expm1(x - y))
+@_with_partials(lambda x, y: -1 / np.expm1(y - x), lambda x, y: -1 / np.expm1(x - y))
 def logsubexp(x: Any, y: Any) -> Any:
     """log(abs(exp(x) - exp(y)))."""
     return np.maximum(x, y) + log1mexp(-np.abs(x - y))

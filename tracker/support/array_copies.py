@@ -1,7 +1,7 @@
 """Private copies of plain arrays, so that nobody can change them behind the tape's back.
 
-Owns: `snapshot`, which copies an array once as long as it does not change; `own_copy`, a copy that
-lies in memory as the array does; `overlaps_itself`; `same_bytes`.
+Owns: `snapshot`, which copies an array once as long as it does not change; `copy_with_layout`, a
+copy that lies in memory as the array does; `overlaps_itself`; `same_bytes`.
 
 Invariant: what `snapshot` gave is never written into.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.support.weakrefs import weak
+from tracker.support.weakrefs import removing_ref
 
 _SMALL = 1 << 12  # bytes; below this, copying is cheaper than remembering
 _copies: dict[int, tuple[weakref.ref[Any], Any]] = {}
@@ -25,16 +25,16 @@ def snapshot(x: Any) -> Any:
     A large array that has not changed since it was last copied is not copied again.
     """
     if x.nbytes <= _SMALL:
-        return own_copy(x)
+        return copy_with_layout(x)
     known = _copies.get(id(x))
     if known is not None and known[0]() is x and same_bytes(known[1], x):
         return known[1]
-    copy = own_copy(x)
-    _copies[id(x)] = (weak(x, _copies), copy)
+    copy = copy_with_layout(x)
+    _copies[id(x)] = (removing_ref(x, _copies), copy)
     return copy
 
 
-def own_copy(x: Any) -> Any:
+def copy_with_layout(x: Any) -> Any:
     """A copy that takes the place of an array in whatever NumPy does with it: what is computed of
     it lies in memory as what is computed of the array, and its reshapes are views where the array's
     are. So axes keep their order and direction, and there are gaps where the array has any."""

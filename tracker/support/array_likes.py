@@ -1,8 +1,8 @@
 """What is no number and no NumPy array, and may hold numbers all the same.
 
-Owns: `offers_array`, `array_of` and `hidden_numbers`. A derivative asks them of each part of an
-argument that it does not know, so that nothing which holds numbers is passed over in silence: it
-counts as the array that it offers, or is refused with what to type instead, or holds no number.
+Owns: `offers_array`, `array_from_object` and `hidden_numbers`. A derivative asks them of each part
+of an argument that it does not know, so that nothing which holds numbers is passed over in silence:
+it counts as the array that it offers, or is refused with what to type instead, or holds no number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracker.support.instances import attributes, is_library_class, is_own_class, own_dict
+from tracker.support.instances import attributes, instance_dict, is_library_class, is_user_class
 
 _PROTOCOLS = ("__array__", "__array_struct__", "__array_interface__", "__dlpack__")
 _UNITS = ("magnitude", "units")
@@ -45,7 +45,7 @@ def offers_array(x: Any) -> bool:
     """Whether an object of another class than NumPy's says that it can be had as an array."""
     if isinstance(x, (np.ndarray, np.generic, *_TEXT, type)):
         return False
-    return _has(x, _PROTOCOLS) or _has_buffer(x)
+    return _has_attribute(x, _PROTOCOLS) or _has_buffer(x)
 
 
 def _has_buffer(x: Any) -> bool:
@@ -56,7 +56,7 @@ def _has_buffer(x: Any) -> bool:
     return True
 
 
-def array_of(x: Any) -> Any:
+def array_from_object(x: Any) -> Any:
     """A copy of the array of numbers that an object offers, a `Refusal` if something would be lost
     on the way, None if it offers no numbers.
 
@@ -65,7 +65,7 @@ def array_of(x: Any) -> Any:
     """
     if not offers_array(x):
         return None
-    if _has(x, _UNITS):
+    if _has_attribute(x, _UNITS):
         return Refusal("has units, which its array would lose", _instead(x))
     try:
         found = _converted(x)
@@ -74,7 +74,7 @@ def array_of(x: Any) -> Any:
     has_dtype = isinstance(x, array.array) or hasattr(x, "dtype") or hasattr(x, "dtypes")
     if found.dtype.kind in "fc" or (found.dtype.kind in "biu" and has_dtype):
         return found
-    return _of_objects(found, x) if found.shape or not is_library_class(type(x)) else None
+    return _object_array_refusal(found, x) if found.shape or not is_library_class(type(x)) else None
 
 
 def _converted(x: Any) -> Any:
@@ -83,9 +83,9 @@ def _converted(x: Any) -> Any:
     return np.array(x, subok=False)
 
 
-def _has(x: Any, names: Iterable[str]) -> bool:
+def _has_attribute(x: Any, names: Iterable[str]) -> bool:
     """Whether an object or its class has one of some attributes; no `__getattr__` is asked."""
-    own = own_dict(x)
+    own = instance_dict(x)
     return any(name in own or hasattr(type(x), name) for name in names)
 
 
@@ -100,19 +100,19 @@ def hidden_numbers(x: Any) -> Refusal | None:
             "Give np.asarray(x), if plain numbers are what is meant",
         )
     if isinstance(x, np.ndarray):
-        return _of_objects(x, x)
+        return _object_array_refusal(x, x)
     if isinstance(x, numbers.Number) or hasattr(type(x), "__float__"):
         return Refusal("is a number of another library's arithmetic", "Give float(x)")
     if isinstance(x, _COLLECTIONS):
         kids: Any = x.values() if isinstance(x, Mapping) else x
         container = "dict(x)" if isinstance(x, Mapping) else "list(x)"
-        return Refusal("holds numbers", f"Give {container}") if _any_float(kids) else None
-    if is_own_class(type(x)) or not _any_float(attributes(x).values()):
+        return Refusal("holds numbers", f"Give {container}") if _contains_float(kids) else None
+    if is_user_class(type(x)) or not _contains_float(attributes(x).values()):
         return None
     return Refusal("holds numbers, and its class is not yours", _instead(x))
 
 
-def _of_objects(found: Any, x: Any) -> Refusal | None:
+def _object_array_refusal(found: Any, x: Any) -> Refusal | None:
     """The refusal of an array of Python objects, or of records, some of which are numbers."""
     if found.dtype.kind == "V" and found.dtype.names:
         kinds = [found.dtype[name].base.kind for name in found.dtype.names]
@@ -138,7 +138,7 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, numbers.Number) or hasattr(type(x), "dtype")
 
 
-def _any_float(xs: Iterable[Any], depth: int = 3) -> bool:
+def _contains_float(xs: Iterable[Any], depth: int = 3) -> bool:
     """Whether there is a number that is not whole, or an array of such, also some levels down in
     Python's own containers."""
     for x in xs if depth else ():
@@ -146,9 +146,9 @@ def _any_float(xs: Iterable[Any], depth: int = 3) -> bool:
             return True
         if isinstance(x, np.ndarray) and x.dtype.kind in "fc":
             return True
-        if isinstance(x, (list, tuple)) and _any_float(x, depth - 1):
+        if isinstance(x, (list, tuple)) and _contains_float(x, depth - 1):
             return True
-        if type(x) is dict and _any_float(x.values(), depth - 1):
+        if type(x) is dict and _contains_float(x.values(), depth - 1):
             return True
     return False
 
@@ -163,7 +163,7 @@ _INSTEAD = {  # attributes of classes, and what to type where they are there
 
 def _instead(x: Any) -> str:
     for name, text in _INSTEAD.items():
-        if _has(x, (name,)):
+        if _has_attribute(x, (name,)):
             return text
     return (
         "Give its numbers (np.asarray(x), x.to_numpy()), put them into a @dataclass, or say what "

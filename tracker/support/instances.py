@@ -1,7 +1,7 @@
 """Objects of the user's own classes: their attributes, and copies with other attributes.
 
-Owns: `is_own_class`, `attributes`, `with_attributes`, `drop_cached`, and `is_library_file`, which
-says whose code a file is.
+Owns: `is_user_class`, `attributes`, `new_with_attributes`, `drop_cached_properties`, and
+`is_library_file`, which says whose code a file is.
 
 Invariant: no code of the class runs, neither `__init__` nor `__setattr__` nor `__reduce__`.
 """
@@ -17,11 +17,11 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from tracker.support.weakrefs import WeakTable
+from tracker.support.weakrefs import WeakIdentityDict
 
 INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")  # of the user, or of the system
 _NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace")}
-_OWN: WeakTable[bool] = WeakTable()
+_USER_CLASSES: WeakIdentityDict[bool] = WeakIdentityDict()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -39,21 +39,21 @@ def _libraries() -> tuple[str, ...]:
     return tuple({paths[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
-def is_own_class(cls: type) -> bool:
+def is_user_class(cls: type) -> bool:
     """Whether a class is the user's, and its objects are no more than their attributes."""
-    known = _OWN.get(cls)
+    known = _USER_CLASSES.get(cls)
     if known is None:
-        known = _OWN[cls] = _is_own_class(cls)
+        known = _USER_CLASSES[cls] = _is_user_class(cls)
     return known
 
 
-def _is_own_class(cls: type) -> bool:
+def _is_user_class(cls: type) -> bool:
     if (cls.__module__, cls.__name__) in _NAMESPACES:
         return True
     if is_library_class(cls) or issubclass(cls, enum.Enum):
         return False
     try:
-        _empty(cls)
+        _new_empty(cls)
     except TypeError:  # it has more than attributes: what its objects hold is in C
         return False
     return True
@@ -68,7 +68,7 @@ def is_library_class(cls: type) -> bool:
     return file is not None and is_library_file(file)
 
 
-def _empty(cls: type) -> Any:
+def _new_empty(cls: type) -> Any:
     is_namespace = issubclass(cls, types.SimpleNamespace)
     return types.SimpleNamespace.__new__(cls) if is_namespace else object.__new__(cls)
 
@@ -86,7 +86,9 @@ def _slots(cls: type) -> dict[str, Any]:
 def attributes(x: Any) -> dict[str, Any]:
     """What an object has itself, by name; without what `functools.cached_property` keeps, which is
     computed from the rest."""
-    found = {name: value for name, value in own_dict(x).items() if not _is_cached(type(x), name)}
+    found = {
+        name: value for name, value in instance_dict(x).items() if not _is_cached(type(x), name)
+    }
     for name, slot in _slots(type(x)).items():
         try:
             found[name] = slot.__get__(x)
@@ -95,7 +97,7 @@ def attributes(x: Any) -> dict[str, Any]:
     return found
 
 
-def own_dict(x: Any) -> dict[str, Any]:
+def instance_dict(x: Any) -> dict[str, Any]:
     """The attributes in an object's own dict, if it has one; no code of the user's runs."""
     try:
         found: dict[str, Any] = object.__getattribute__(x, "__dict__")
@@ -108,20 +110,20 @@ def _is_cached(cls: type, name: str) -> bool:
     return any(isinstance(vars(base).get(name), functools.cached_property) for base in cls.__mro__)
 
 
-def with_attributes(cls: type, names: Sequence[str], values: Sequence[Any]) -> Any:
+def new_with_attributes(cls: type, names: Sequence[str], values: Sequence[Any]) -> Any:
     """An object of a class that has these attributes, and no others."""
-    made = _empty(cls)
+    made = _new_empty(cls)
     slots = _slots(cls)
     for name, value in zip(names, values, strict=True):
         if name in slots:
             slots[name].__set__(made, value)
         else:
-            own_dict(made)[name] = value
+            instance_dict(made)[name] = value
     return made
 
 
-def drop_cached(copy: Any) -> None:
+def drop_cached_properties(copy: Any) -> None:
     """Have a copy compute its cached properties again, from what it holds now."""
-    own = own_dict(copy)
+    own = instance_dict(copy)
     for name in [name for name in own if _is_cached(type(copy), name)]:
         del own[name]

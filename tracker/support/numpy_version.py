@@ -16,7 +16,7 @@ def version_of(package: ModuleType) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def unknown_interpreter() -> str:
+def unsupported_interpreter() -> str:
     """What this interpreter is, if it is none whose objects' layout in memory is known."""
     version = f"{sys.implementation.name} {sys.version.split()[0]}"
     if sys.implementation.name != "cpython":

@@ -1,9 +1,10 @@
 """NumPy's RuntimeWarnings (a division by zero, an overflow) belong to the user's line.
 
 NumPy warns in the frame that called the ufunc, which is the gate of the tape. A filter turns such a
-warning into an exception there; the gate then has the op computed again by `attributed`, which
-warns in the user's name, where the user's own filters and registry decide. Ops that do not warn do
-not pay. Filters that are put in front of ours (`simplefilter("always")`) see the gate's line.
+warning into an exception there; the gate then has the op computed again by `warn_at_user_line`,
+which warns in the user's name, where the user's own filters and registry decide. Ops that do not
+warn do not pay. Filters that are put in front of ours (`simplefilter("always")`) see the gate's
+line.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tracker.errors import warn
 _KINDS = ("divide by zero", "overflow", "underflow", "invalid value")  # in NumPy's order
 
 
-def attributed(
+def warn_at_user_line(
     warning: RuntimeWarning, evaluate: Callable[..., Any], data: Any, params: Any
 ) -> Any:
     """What `evaluate` gives, whose warning `warning` was the first; all of them are the user's."""

@@ -57,7 +57,7 @@ def record(
         }
         defaults = {**getattr(cls, "_defaults", {}), **own}
         space = {name: thing for name, thing in vars(cls).items() if name not in own}
-        init = _first_init(defaults)
+        init = _lazy_init(defaults)
         equal, hashed = _comparison(defaults)
         space.update(_defaults=defaults)
         space.setdefault("__init__", init)
@@ -85,12 +85,12 @@ def replace(record: _Record, **changes: Any) -> _Record:
     return cast(_Record, cls(**kept, **changes))
 
 
-def names(cls: type) -> tuple[str, ...]:
+def field_names(cls: type) -> tuple[str, ...]:
     """The names of a record's fields."""
     return tuple(cls._defaults)  # type: ignore[attr-defined]
 
 
-def _first_init(defaults: dict[str, Any]) -> Any:
+def _lazy_init(defaults: dict[str, Any]) -> Any:
     """An `__init__` that makes the record's own when it is first called, and puts it in its place:
     most records of a program that only imports this package are never made."""
 
@@ -116,7 +116,9 @@ def _initialiser(defaults: dict[str, Any]) -> FunctionType:
         co_names=tuple(own.get(name, name) for name in code.co_names),
     )
     scope = {f"make{at}": given.factory for at, given in enumerate(defaults.values()) if made[at]}
-    given = [_UNSET if isinstance(x, _Field) else x for x in defaults.values() if not _required(x)]
+    given = [
+        _UNSET if isinstance(x, _Field) else x for x in defaults.values() if not _is_required(x)
+    ]
     return FunctionType(code, {**scope, "unset": _UNSET}, "__init__", tuple(given))
 
 
@@ -156,7 +158,7 @@ def _nothing(_: Any) -> tuple[()]:
     return ()
 
 
-def _required(given: Any) -> bool:
+def _is_required(given: Any) -> bool:
     return given is _UNSET or (isinstance(given, _Field) and given.factory is None)
 
 

@@ -1,7 +1,7 @@
 """What is known of objects while they live, and what happens when they die.
 
-Owns: `WeakTable`, what is known of objects, by identity, and `weak`, a weak reference that takes an
-entry out of a dict when the object is gone.
+Owns: `WeakIdentityDict`, what is known of objects, by identity, and `removing_ref`, a weak
+reference that takes an entry out of a dict when the object is gone.
 
 Invariant: no Python function runs where an object dies. An interrupt (Ctrl-C) that comes while one
 does is lost, as is what the function was to do: Python prints both and goes on. The weak
@@ -18,12 +18,12 @@ from typing import Any, TypeVar
 _Known = TypeVar("_Known")
 
 
-def weak(x: Any, table: dict[int, Any]) -> weakref.ref[Any]:
+def removing_ref(x: Any, table: dict[int, Any]) -> weakref.ref[Any]:
     """A weak reference to an object. When that is gone, its id is taken out of the table."""
     return weakref.ref(x, partial(table.pop, id(x)))  # `pop(id, reference)`: no KeyError
 
 
-class WeakTable(MutableMapping[Any, _Known]):
+class WeakIdentityDict(MutableMapping[Any, _Known]):
     """What is known of objects, by identity, for as long as each of them lives."""
 
     __slots__ = ("_found",)
@@ -32,7 +32,7 @@ class WeakTable(MutableMapping[Any, _Known]):
         self._found: dict[int, tuple[weakref.ref[Any], _Known]] = {}
 
     def __setitem__(self, x: Any, known: _Known) -> None:
-        self._found[id(x)] = (weak(x, self._found), known)
+        self._found[id(x)] = (removing_ref(x, self._found), known)
 
     def __getitem__(self, x: Any) -> _Known:
         return self._found[id(x)][1]

@@ -1,8 +1,8 @@
 """What Python and plain NumPy make of a tracked value: truth, numbers, keys, plain arrays.
 
 Owns: the conversions of `Tracked` (`bool`, `int`, `float`, `round`, `hash`, `np.asarray`, ...), and
-`pinned` and `whole`, which functions use for what bears no derivative. Each answer is one that a
-trace has to know of (`leaving.note_guard`) or that it ends with (`leaving.let_go`).
+`guarded_data` and `plain_integers`, which functions use for what bears no derivative. Each answer
+is one that a trace has to know of (`leaving.note_guard`) or that it ends with (`leaving.let_go`).
 
 Invariant: what would lose a gradient raises, and says what to write instead.
 """
@@ -21,22 +21,29 @@ import numpy as np
 
 from tracker.errors import ConversionError, message, user_line
 from tracker.ir.op import NUMPY
-from tracker.tape.escape import NOTHING, is_count, is_looked_at, lent, let_go, note_guard
-from tracker.tape.observers import current_stage, is_deriving
-from tracker.tape.placeholders import settled
+from tracker.tape.escape import (
+    NO_ESCAPE,
+    escape_as_plain,
+    export_array,
+    guard_value,
+    is_arange_length,
+    is_inspected,
+)
+from tracker.tape.observers import current_tracer, is_deriving
+from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import data_of, value_of
-from tracker.tape.tracer import note_error
-from tracker.tape.tracked import Tracked, install, said
+from tracker.tape.tracer import record_error
+from tracker.tape.tracked import Tracked, install, numpy_class_name
 from tracker.tape.value import is_constant
 
-_Answer = TypeVar("_Answer")
-_CONVERSION = (
+_Converted = TypeVar("_Converted")
+_CONVERSION_TEXTS = (
     "np.array([t]), np.asarray(t), a ufunc of a list, or storing t into a plain array",
     "Use np.stack([...]) to join tracked values; allocate what you fill with np.zeros_like(t), "
     "np.zeros(n, like=t) or `import tracker.numpy as np`, which takes lists, too; functions of "
     "SciPy that convert their arguments are in tracker.scipy",
 )
-_CONVERTING = {  # parts of NumPy that convert their arguments, by their files
+_CONVERTING_MODULES = {  # parts of NumPy that convert their arguments, by their files
     os.sep + os.path.join("numpy", "ma", ""): (
         "np.ma, whose masked arrays hold plain numbers,",
         "Keep the mask beside the array: np.where(mask, 0.0, t), np.sum(t, where=~mask), t[~mask]",
@@ -46,9 +53,9 @@ _CONVERTING = {  # parts of NumPy that convert their arguments, by their files
         "Keep one array for each field, in a dict, a named tuple or a dataclass",
     ),
 }
-_TESTING = os.sep + os.path.join("numpy", "testing", "")
-_OF_MEMORY = {inspect.unwrap(f).__code__ for f in (np.lib.stride_tricks.as_strided, np.require)}
-_AS_KEY = (
+_NUMPY_TESTING = os.sep + os.path.join("numpy", "testing", "")
+_NEEDS_MEMORY = {inspect.unwrap(f).__code__ for f in (np.lib.stride_tricks.as_strided, np.require)}
+_AS_KEY_TEXTS = (
     "unhashable: a tracked number as a key (of a dict, a set, functools.lru_cache) would be taken "
     "for an equal one that depends on something else",
     "Use tracker.data(t) as the key, or call the function without its cache (f.__wrapped__)",
@@ -58,34 +65,34 @@ _AS_KEY = (
 @install("__hash__")
 def _hash(handle: Any) -> int:
     value = value_of(handle)
-    if isinstance(value.form, np.ndarray):
+    if isinstance(value.aval, np.ndarray):
         raise TypeError("unhashable type: a tracked array; use id(x) or tracker.Params")
-    has_history = handle.dtype.kind in "fc" and (is_deriving() or current_stage() is None)
-    if has_history and not (is_constant(value) or is_count(value) or is_looked_at(handle)):
-        raise ConversionError(message(*_AS_KEY, user_line()))
-    note_guard(handle, "hash")
+    has_history = handle.dtype.kind in "fc" and (is_deriving() or current_tracer() is None)
+    if has_history and not (is_constant(value) or is_arange_length(value) or is_inspected(handle)):
+        raise ConversionError(message(*_AS_KEY_TEXTS, user_line()))
+    guard_value(handle, "hash")
     return hash(value.data)
 
 
 @install("__bool__")
 def _bool(handle: Any) -> bool:
-    return _asked(handle, "bool", bool)
+    return _guarded_conversion(handle, "bool", bool)
 
 
 @install("__int__")
 def _int(handle: Any) -> int:
-    return _asked(handle, "int", int)
+    return _guarded_conversion(handle, "int", int)
 
 
 @install("__index__")
 def _index(handle: Any) -> int:
-    return _asked(handle, "int", operator.index)
+    return _guarded_conversion(handle, "int", operator.index)
 
 
 @install("__bytes__")
 def _bytes(handle: Any) -> bytes:
     """What lies in memory, or, as Python has it, as many zeros as an integer says."""
-    form = value_of(handle).form
+    form = value_of(handle).aval
     if np.ndim(form) == 0 and np.asarray(form).dtype.kind in "iu":
         return bytes(int(handle))
     found: bytes = handle.tobytes()
@@ -94,12 +101,12 @@ def _bytes(handle: Any) -> bytes:
 
 @install("__float__")
 def _float(handle: Any) -> float:
-    if is_constant(value_of(handle)) or is_count(value_of(handle)):
-        note_guard(handle, "hash")
+    if is_constant(value_of(handle)) or is_arange_length(value_of(handle)):
+        guard_value(handle, "hash")
         return float(value_of(handle).data)
-    if is_looked_at(handle):
+    if is_inspected(handle):
         return float(value_of(handle).data)
-    plain = _leave(
+    plain = _escape_or_raise(
         handle,
         "float(t), a function of `math`, or storing t into a plain array",
         "Use np.sin, np.exp, ... on it; f'{t:.3f}' prints it; allocate what you fill with "
@@ -111,18 +118,20 @@ def _float(handle: Any) -> float:
 @install("__complex__")
 def _complex(handle: Any) -> complex:
     if is_constant(value_of(handle)):
-        note_guard(handle, "hash")
+        guard_value(handle, "hash")
         return complex(value_of(handle).data)
-    plain = _leave(handle, "complex(t) or a function of `cmath`", "Use np.exp, np.sqrt, ... on it")
+    plain = _escape_or_raise(
+        handle, "complex(t) or a function of `cmath`", "Use np.exp, np.sqrt, ... on it"
+    )
     return complex(plain)
 
 
 @install("__array__")
 def _array(handle: Any, dtype: Any = None, copy: bool | None = None) -> Any:
-    if settled(handle) is not handle:
-        return np.asarray(settled(handle), dtype=dtype, copy=copy)
+    if resolve_placeholder(handle) is not handle:
+        return np.asarray(resolve_placeholder(handle), dtype=dtype, copy=copy)
     asking = sys._getframe(1).f_code
-    if asking in _OF_MEMORY:
+    if asking in _NEEDS_MEMORY:
         raise ConversionError(
             message(
                 f"{asking.co_name} needs the memory of a tracked value of shape {handle.shape}",
@@ -132,19 +141,20 @@ def _array(handle: Any, dtype: Any = None, copy: bool | None = None) -> Any:
         )
     discrete = handle.dtype.kind in "biu" or _is_discrete(dtype)
     if discrete or is_constant(value_of(handle)):
-        pin(handle)
-        return lent(handle, dtype, copy)
-    if current_stage() is None and _TESTING in sys._getframe(1).f_code.co_filename:
+        guard_elements(handle)
+        return export_array(handle, dtype, copy)
+    if current_tracer() is None and _NUMPY_TESTING in sys._getframe(1).f_code.co_filename:
         # np.testing compares, and gives nothing back
         return np.array(value_of(handle).data, dtype=dtype)
     what, instead = next(
-        (words for part, words in _CONVERTING.items() if part in asking.co_filename), _CONVERSION
+        (words for part, words in _CONVERTING_MODULES.items() if part in asking.co_filename),
+        _CONVERSION_TEXTS,
     )
-    _leave(handle, what, instead)
-    return lent(handle, dtype, copy)
+    _escape_or_raise(handle, what, instead)
+    return export_array(handle, dtype, copy)
 
 
-def _leave(handle: Any, what: str, instead: str) -> Any:
+def _escape_or_raise(handle: Any, what: str, instead: str) -> Any:
     """Its data, where that may leave NumPy."""
     text = message(
         f"{what} would turn a tracked value of shape {handle.shape}, dtype {handle.dtype} "
@@ -152,37 +162,37 @@ def _leave(handle: Any, what: str, instead: str) -> Any:
         f"{instead}; or tracker.data(t) where no gradient is wanted",
         user_line(),
     )
-    plain = let_go(handle, lambda: text)
-    if plain is NOTHING:
+    plain = escape_as_plain(handle, lambda: text)
+    if plain is NO_ESCAPE:
         raise ConversionError(text)
     return plain
 
 
 @install("__floor__")
 def _floor(handle: Any) -> int:
-    return int(_asked(handle, "floor", math.floor))
+    return int(_guarded_conversion(handle, "floor", math.floor))
 
 
 @install("__ceil__")
 def _ceil(handle: Any) -> int:
-    return int(_asked(handle, "ceil", math.ceil))
+    return int(_guarded_conversion(handle, "ceil", math.ceil))
 
 
 @install("__trunc__")
 def _trunc(handle: Any) -> int:
-    return int(_asked(handle, "int", math.trunc))
+    return int(_guarded_conversion(handle, "int", math.trunc))
 
 
 @install("__round__")
 def _round(handle: Any, digits: int | None = None) -> Any:
-    kind = type(value_of(handle).form)
+    kind = type(value_of(handle).aval)
     if not hasattr(kind, "__round__"):
-        raise TypeError(f"type {said(kind)} doesn't define __round__ method")
+        raise TypeError(f"type {numpy_class_name(kind)} doesn't define __round__ method")
     if digits is None:
-        return _asked(handle, "round", round)
+        return _guarded_conversion(handle, "round", round)
     data = value_of(handle).data
     if type(data) is float or type(data) is int:  # Python rounds decimals, NumPy does not
-        note_guard(handle, "hash")
+        guard_value(handle, "hash")
         return round(data, digits)
     return NUMPY[np.round](handle, digits)
 
@@ -191,43 +201,47 @@ def _is_discrete(dtype: Any) -> bool:
     return dtype is not None and np.dtype(dtype).kind in "biu"
 
 
-_FEW = 16  # elements that have a guard each; more are compared with what they were, all at once
+_MAX_ELEMENT_GUARDS = (
+    16  # elements that have a guard each; more are compared with what they were, all at once
+)
 
 
-def pin(handle: Tracked) -> None:
+def guard_elements(handle: Tracked) -> None:
     """Python is about to depend on every element."""
-    if current_stage() is not None:
+    if current_tracer() is not None:
         kind = {"b": "bool", "i": "int", "u": "int"}.get(handle.dtype.kind, "hash")
-        if handle.size > _FEW and kind != "hash":
-            note_guard(NUMPY[np.all](handle == np.array(data_of(handle))), "bool")
+        if handle.size > _MAX_ELEMENT_GUARDS and kind != "hash":
+            guard_value(NUMPY[np.all](handle == np.array(data_of(handle))), "bool")
             return
         for element in NUMPY[np.ravel](handle) if handle.ndim else (handle,):
-            note_guard(element, kind)
+            guard_value(element, kind)
 
 
-def pinned(x: Any) -> Any:
+def guarded_data(x: Any) -> Any:
     """The plain data of what bears no derivative (a tolerance): a trace holds for this one."""
     if type(x) is not Tracked:
         return x
-    pin(x)
+    guard_elements(x)
     return data_of(x)
 
 
-def whole(x: Any) -> Any:
+def plain_integers(x: Any) -> Any:
     """Tracked integers and bools as the plain ones that they are, also those in a list."""
     if type(x) is Tracked and x.dtype.kind in "biu":
         return np.asarray(x) if x.ndim or x.dtype.kind == "b" else int(x)
-    return type(x)(map(whole, x)) if type(x) in (list, tuple) else x
+    return type(x)(map(plain_integers, x)) if type(x) in (list, tuple) else x
 
 
-def _asked(handle: Tracked, kind: str, convert: Callable[[Any], _Answer]) -> _Answer:
+def _guarded_conversion(
+    handle: Tracked, kind: str, convert: Callable[[Any], _Converted]
+) -> _Converted:
     """What Python makes of a value: a trace must know that it did, and that it could not."""
     data = data_of(handle)
     try:
         answer = convert(data)
     except (ValueError, OverflowError) as error:
         if np.size(data) == 1:  # else it is the shape that does not allow it
-            note_error(error)
+            record_error(error)
         raise
-    note_guard(handle, kind)
+    guard_value(handle, kind)
     return answer

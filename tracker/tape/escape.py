@@ -1,11 +1,11 @@
 """Leaving NumPy while a function is traced: where that loses no gradient, the value may go.
 
-Owns: `note_guard`, which tells a trace that Python depends on a value, `let_go`, `lent`, `shown`,
-which is told of values that become text, `is_looked_at`, and `is_count`, what `np.arange` asks of
-an integer. A value made of captured arrays alone may leave as plain data, under the guard that it
-is the same on each call. One made of the traced function's arguments may leave, too, where no
-derivative is being taken: the trace is spoilt then, and what goes on is the plain run of that
-call.
+Owns: `guard_value`, which tells a trace that Python depends on a value, `escape_as_plain`,
+`export_array`, `escape_as_text`, which is told of values that become text, `is_inspected`, and
+`is_arange_length`, what `np.arange` asks of an integer. A value made of captured arrays alone may
+leave as plain data, under the guard that it is the same on each call. One made of the traced
+function's arguments may leave, too, where no derivative is being taken: the trace is spoilt then,
+and what goes on is the plain run of that call.
 
 Invariant: nothing that a derivative follows is let go.
 """
@@ -24,145 +24,147 @@ import numpy as np
 
 from tracker.errors import message, user_frame, user_line
 from tracker.ir.op import NUMPY
-from tracker.tape.observers import current_stage, is_deriving
-from tracker.tape.placeholders import settled
+from tracker.tape.observers import current_tracer, is_deriving
+from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import value_of
-from tracker.tape.tracer import Stage, Unstructured
-from tracker.tape.value import CLOSED, Value, made_of
+from tracker.tape.tracer import Tracer, UnsupportedInBody
+from tracker.tape.value import CLOSED, Value, history_of
 
-NOTHING: Any = object()
+NO_ESCAPE: Any = object()
 
 
-def let_go(handle: Any, why: Callable[[], str]) -> Any:
-    """The plain data of a tracked value, if it may leave; else NOTHING. `why` says what for."""
-    stage = current_stage()
-    if settled(handle) is not handle:
-        return settled(handle)
-    if stage is None or stage.structured:
-        return NOTHING
+def escape_as_plain(handle: Any, reason: Callable[[], str]) -> Any:
+    """The plain data of a tracked value, if it may leave; else NOTHING. `reason` says what for."""
+    stage = current_tracer()
+    if resolve_placeholder(handle) is not handle:
+        return resolve_placeholder(handle)
+    if stage is None or stage.is_body_trace:
+        return NO_ESCAPE
     value = value_of(handle)
-    source = _source(value, stage)
+    source = _origin_of(value, stage)
     if source == "argument" and not is_deriving():
-        stage.spoil(why())
+        stage.abort(reason())
     elif source == "place":
-        _pin(handle, value, stage)
+        _guard_by_value(handle, value, stage)
     else:
-        return NOTHING
+        return NO_ESCAPE
     return value.data
 
 
-def note_guard(handle: Any, kind: str) -> None:
+def guard_value(handle: Any, kind: str) -> None:
     """Python is about to depend on a value: a trace must know."""
-    stage = current_stage()
-    if stage is not None and settled(handle) is handle:
+    stage = current_tracer()
+    if stage is not None and resolve_placeholder(handle) is handle:
         value = value_of(handle)
-        stage.guard(value, kind)
+        stage.add_guard(value, kind)
         if kind == "hash" and handle.dtype.kind == "f" and value.data == 0:
             bool(np.signbit(handle))  # 0.0 and -0.0 are equal, but Python does not take them alike
 
 
-def lent(handle: Any, dtype: Any, copy: bool | None) -> Any:
+def export_array(handle: Any, dtype: Any, copy: bool | None) -> Any:
     """The data of a tracked array that goes to plain NumPy, as an array of the receiver's own.
 
     Where that would share memory with the array in the plain function, and somebody traces, it can
     only be read, and the array is not to be written into any more: neither would see the other's
-    writes. Who tries raises an error, and the plain function runs instead (`refused`).
+    writes. Who tries raises an error, and the plain function runs instead (`is_escape_failure`).
     """
-    data, stage = value_of(handle).data, current_stage()
+    data, stage = value_of(handle).data, current_tracer()
     array = np.array(data, dtype=dtype)
-    if stage is None or stage.structured or copy or not isinstance(data, np.ndarray):
+    if stage is None or stage.is_body_trace or copy or not isinstance(data, np.ndarray):
         return array
     if array.dtype == data.dtype:
         owner = handle
         while getattr(owner, "_view", None) is not None:
             owner = owner._view.base
-        stage.shared.add(value_of(owner))
-        stage.lenders[id(array)] = owner
-        _lock(array, stage)
+        stage.exported_values.add(value_of(owner))
+        stage.export_owners[id(array)] = owner
+        _make_read_only(array, stage)
     return array
 
 
-def _lock(array: Any, stage: Stage) -> None:
+def _make_read_only(array: Any, stage: Tracer) -> None:
     array.flags.writeable = False
-    stage.lent.append(array)
+    stage.exported_arrays.append(array)
 
 
-def memory_of(result: Any, stage: Stage) -> Any:
+def export_owner(result: Any, stage: Tracer) -> Any:
     """The handle whose memory a result has in the plain function, as a lent array; or None."""
     if type(result) is not np.ndarray:
         return None
-    return stage.lenders.get(id(result), stage.lenders.get(id(result.base)))
+    return stage.export_owners.get(id(result), stage.export_owners.get(id(result.base)))
 
 
-def unlock(stage: Stage, results: Sequence[Any]) -> None:
+def end_exports(stage: Tracer, results: Sequence[Any]) -> None:
     """The trace is over: what it lent, and what it returns of that, may be written into."""
-    for array in stage.lent:
+    for array in stage.exported_arrays:
         array.flags.writeable = True
-    owners = {id(array) for array in stage.lent}
+    owners = {id(array) for array in stage.exported_arrays}
     for x in results:
         if type(x) is np.ndarray and id(x.base) in owners:
             x.flags.writeable = True
 
 
-_NO_ARRAY = "object __array__ method not producing an array"  # it gave what stands for its array
-_LOCKED = re.compile("read-?only|writeable")
+_NO_ARRAY_TEXT = (
+    "object __array__ method not producing an array"  # it gave what stands for its array
+)
+_READ_ONLY_TEXT = re.compile("read-?only|writeable")
 
 
-def refused(error: Exception, stage: Stage) -> bool:
+def is_escape_failure(error: Exception, stage: Tracer) -> bool:
     """Whether an error is somebody's who was handed a tracked value, or a lent array, and cannot
     do with it what can be done with the plain one: C code that names the type, or a write."""
     if isinstance(error, (TypeError, AttributeError, BufferError)) and "Tracked" in str(error):
         return True
-    if isinstance(error, ValueError) and str(error) == _NO_ARRAY:
+    if isinstance(error, ValueError) and str(error) == _NO_ARRAY_TEXT:
         return True
     locked = isinstance(error, (ValueError, TypeError, BufferError))
-    return bool(locked and stage.lent and _LOCKED.search(str(error)))
+    return bool(locked and stage.exported_arrays and _READ_ONLY_TEXT.search(str(error)))
 
 
-def shown(handle: Any) -> bool:
+def escape_as_text(handle: Any) -> bool:
     """A value is about to become text. The answer: whether that is the plain function's text.
 
     Text bears no gradient. It is the same on each call where it is made of captured arrays, and of
     integers, which are guarded; that of other numbers is another on each call. What is only printed
     comes to nobody: it is printed while tracing.
     """
-    stage = current_stage()
-    if stage is None or settled(handle) is not handle:
+    stage = current_tracer()
+    if stage is None or resolve_placeholder(handle) is not handle:
         return False
     value = value_of(handle)
-    source = _source(value, stage)
+    source = _origin_of(value, stage)
     is_plain = not is_deriving() or source != "else"  # no derivative follows it
     if _is_printed(user_frame()):
         return is_plain
-    if stage.structured:
-        raise Unstructured("the body makes text of a value")
+    if stage.is_body_trace:
+        raise UnsupportedInBody("the body makes text of a value")
     if np.asarray(value.data).dtype.kind in "biu" or source == "place":
-        _pin(handle, value, stage)
+        _guard_by_value(handle, value, stage)
     else:
-        stage.spoilt = stage.spoilt or message(
-            f"text is made of a value of shape {np.shape(value.form)}",
+        stage.abort_reason = stage.abort_reason or message(
+            f"text is made of a value of shape {np.shape(value.aval)}",
             "Print or format what the function returns",
             user_line(),
         )
     return is_plain
 
 
-def _source(root: Value, stage: Stage) -> str:
+def _origin_of(root: Value, stage: Tracer) -> str:
     """What a value is made of: what stands at 'place's, an 'argument', or something 'else'."""
     found = "place"
-    for value in made_of(root, stage.placed):
-        if value in stage.given:
+    for value in history_of(root, stage.captures):
+        if value in stage.arguments:
             found = "argument"
         elif value.op is None or (value.op is not CLOSED and value.op.name == "identity"):
             return "else"  # a derivative follows it, or may
     return found
 
 
-def _pin(handle: Any, value: Value, stage: Stage) -> None:
+def _guard_by_value(handle: Any, value: Value, stage: Tracer) -> None:
     """Guard that a value is what it is now."""
-    if value in stage.pinned or stage.spoilt:
+    if value in stage.guarded_by_value or stage.abort_reason:
         return
-    stage.pinned.add(value)
+    stage.guarded_by_value.add(value)
     known = np.array(value.data)
     same = handle == known[()]
     if known.dtype.kind in "fc":
@@ -173,10 +175,12 @@ def _pin(handle: Any, value: Value, stage: Stage) -> None:
             if zero.any():  # 0.0 and -0.0 are equal, but not the same
                 signs = np.signbit(part(handle)) == np.signbit(part(known))[()]
                 same = same & (signs | ~zero[()])
-    stage.guard(value_of(NUMPY[np.all](same)), "bool")
+    stage.add_guard(value_of(NUMPY[np.all](same)), "bool")
 
 
-def by_numpy(call: Callable[..., Any], args: Any, kwargs: Any, why: Callable[[], str]) -> Any:
+def call_on_plain(
+    call: Callable[..., Any], args: Any, kwargs: Any, reason: Callable[[], str]
+) -> Any:
     """What NumPy makes of plain data, if all tracked arguments may leave; else NOTHING."""
     given: list[tuple[Any, Any]] = []
 
@@ -185,20 +189,20 @@ def by_numpy(call: Callable[..., Any], args: Any, kwargs: Any, why: Callable[[],
             return type(x)(plain(each) for each in x)
         if not hasattr(type(x), "_refresh"):
             return x
-        data = let_go(x, why)
-        if data is not NOTHING and isinstance(data, np.ndarray):
+        data = escape_as_plain(x, reason)
+        if data is not NO_ESCAPE and isinstance(data, np.ndarray):
             data = data.copy()
-            stage = current_stage()
+            stage = current_tracer()
             if stage is not None:  # a function that writes into it must not be lost
-                _lock(data, stage)
+                _make_read_only(data, stage)
         given.append((x, data))
         return data
 
     if kwargs.get("out") is not None:
-        return NOTHING
+        return NO_ESCAPE
     plain_args, plain_kwargs = plain(tuple(args)), {k: plain(v) for k, v in kwargs.items()}
-    if any(data is NOTHING for _, data in given):
-        return NOTHING
+    if any(data is NO_ESCAPE for _, data in given):
+        return NO_ESCAPE
     return call(*plain_args, **plain_kwargs)
 
 
@@ -208,16 +212,16 @@ def _is_printed(frame: FrameType | None) -> bool:
         return False
     if frame.f_globals.get("__name__", "").partition(".")[0] == "logging":
         return True
-    return _is_printing(frame.f_code, frame.f_lasti)
+    return _only_prints(frame.f_code, frame.f_lasti)
 
 
-_PRINTING = frozenset(
+_PRINTING_FUNCTIONS = frozenset(
     ["print", "write", "log", "debug", "info", "warning", "warn", "error", "exception", "critical"]
 )
 
 
 @functools.lru_cache(1024)
-def _is_printing(code: CodeType, at: int) -> bool:
+def _only_prints(code: CodeType, at: int) -> bool:
     """Whether the statement at an offset only calls one of these, and drops what that gives."""
     names: set[Any] = set()  # of what is loaded, the function that is called among it
     reached = False
@@ -225,7 +229,7 @@ def _is_printing(code: CodeType, at: int) -> bool:
         reached |= step.offset == at
         if step.opname.startswith(("STORE_", "RETURN_", "POP_", "RESUME")) or "JUMP" in step.opname:
             if reached:
-                return step.opname == "POP_TOP" and not names.isdisjoint(_PRINTING)
+                return step.opname == "POP_TOP" and not names.isdisjoint(_PRINTING_FUNCTIONS)
             names.clear()
         elif step.opname.startswith("LOAD_") and step.opname != "LOAD_CONST":
             names.add(step.argval)
@@ -235,18 +239,18 @@ def _is_printing(code: CodeType, at: int) -> bool:
 # Counts -------------------------------------------------------------------------------------------
 
 
-def is_count(value: Value) -> bool:
+def is_arange_length(value: Value) -> bool:
     """Whether `float` of a value is `np.arange`'s, which computes its length in floats, and the
     value is made of integers: those are there to count with. Functions of NumPy call it, too."""
     frame = sys._getframe(2)  # of who called what asks for the float
-    if not _calls(frame.f_code, frame.f_lasti, "arange"):
+    if not _is_call_of(frame.f_code, frame.f_lasti, "arange"):
         return False
-    origins = (at for at in made_of(value) if not any(type(o) is Value for o in at.operands))
-    return all(np.result_type(at.form).kind in "biu" for at in origins)
+    origins = (at for at in history_of(value) if not any(type(o) is Value for o in at.operands))
+    return all(np.result_type(at.aval).kind in "biu" for at in origins)
 
 
 @functools.lru_cache(1024)
-def _calls(code: CodeType, at: int, name: str) -> bool:
+def _is_call_of(code: CodeType, at: int, name: str) -> bool:
     """Whether the instruction of a code at an offset is a call of something with this name."""
     instructions = list(dis.get_instructions(code))
     here = next((i.positions for i in instructions if i.offset == at), None)
@@ -264,17 +268,17 @@ def _calls(code: CodeType, at: int, name: str) -> bool:
 # Text and questions -------------------------------------------------------------------------------
 
 
-def is_looked_at(handle: Any) -> bool:
+def is_inspected(handle: Any) -> bool:
     """Whether `float` of a value is for text (`"%g" % t`) or a question (`math.isnan(t)`): neither
     bears a gradient. A trace is told."""
     frame = user_frame()
     if frame is None:
         return False
     code, at = frame.f_code, frame.f_lasti
-    if _formats(code, at):
-        shown(handle)
+    if _is_percent_format(code, at):
+        escape_as_text(handle)
         return True
-    if any(_calls(code, at, name) for name in ("isfinite", "isinf", "isnan")):
+    if any(_is_call_of(code, at, name) for name in ("isfinite", "isinf", "isnan")):
         for question in (np.isnan, np.isinf):
             bool(question(handle))
         return True
@@ -282,7 +286,7 @@ def is_looked_at(handle: Any) -> bool:
 
 
 @functools.lru_cache(1024)
-def _formats(code: CodeType, at: int) -> bool:
+def _is_percent_format(code: CodeType, at: int) -> bool:
     """Whether the instruction of a code at an offset is `%`: with numbers, it asks for no float."""
     step = next((i for i in dis.get_instructions(code) if i.offset == at), None)
     return step is not None and step.opname == "BINARY_OP" and step.argrepr in ("%", "%=")

@@ -1,7 +1,8 @@
 """Writing in place: a write that copies nothing, where nobody else can see the array.
 
-Owns: `overwrite`, and `InPlace`, which the write's equation has for its params. Whether somebody
-else can see an array is told by references: `_alone` says how many there are when nobody can.
+Owns: `write_in_place`, and `InPlaceParams`, which the write's equation has for its params. Whether
+somebody else can see an array is told by references: `_unshared_counts` says how many there are
+when nobody can.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.op import LINEAR, Op
-from tracker.tape.observers import listeners
-from tracker.tape.record import kept
+from tracker.tape.observers import observers
+from tracker.tape.record import recorded_operand
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 _ndarray = np.ndarray
 
 
-class InPlace(dict[str, Any]):
+class InPlaceParams(dict[str, Any]):
     """Params of a write that was made in its first operand's own array, which it overwrote in part.
 
     `holders`: how many values of history share the array. Each of them is an operand of the next
@@ -34,29 +35,29 @@ class InPlace(dict[str, Any]):
         self.holders = holders
 
 
-def overwrite(op: Op, handle: Any, part: Any, index: Any) -> bool:
+def write_in_place(op: Op, handle: Any, part: Any, index: Any) -> bool:
     """As `handle._value = op(handle, part)` for the op that is x[index] = part on a copy of x, but
     without the copy, where nobody else can see the array. False: somebody can; nothing was done."""
-    if listeners or not handle._value or part is handle:  # x[::-1] = x reads what it writes over
+    if observers or not handle._value or part is handle:  # x[::-1] = x reads what it writes over
         return False
     params = handle._value.params
-    holders = params.holders if type(params) is InPlace else 1
-    if _references(handle) != (_alone[0], _alone[1] + holders - 1):
+    holders = params.holders if type(params) is InPlaceParams else 1
+    if _reference_counts(handle) != (_unshared_counts[0], _unshared_counts[1] + holders - 1):
         return False
     value = handle._value
-    if value.op is not op and not _is_read_in_place(value.op):
+    if value.op is not op and not _rules_allow_overwrite(value.op):
         return False
     array = value.data
     if type(array) is not _ndarray or array.base is not None or not array.flags.writeable:
         return False
-    operand = kept(part, op)
+    operand = recorded_operand(part, op)
     array[index] = operand.data if type(operand) is Value else operand
-    made = Value(array, op, (value, operand), InPlace({"index": index}, holders + 1))
+    made = Value(array, op, (value, operand), InPlaceParams({"index": index}, holders + 1))
     handle._value = made
     return True
 
 
-def _is_read_in_place(op: Any) -> bool:
+def _rules_allow_overwrite(op: Any) -> bool:
     """Whether the rules of what made a value look at the value's elements at most where they lie:
     no cotangent reaches one that was overwritten, and no tangent leaves it. The rule of an inverse,
     or of a maximum, needs all of them."""
@@ -65,16 +66,18 @@ def _is_read_in_place(op: Any) -> bool:
     return op.partials is not None or op.jvp == LINEAR
 
 
-def _references(handle: Any) -> tuple[int, int]:
+def _reference_counts(handle: Any) -> tuple[int, int]:
     """How many references the value of a handle has, and the value's array."""
     value = handle._value
     array = value.data
     return sys.getrefcount(value), sys.getrefcount(array)
 
 
-class _Probe:
+class _RefcountProbe:
     def __init__(self) -> None:
         self._value = Value(np.zeros(1), None, (), NO_PARAMS)
 
 
-_alone = _references(_Probe())  # when the handle and its value are the only ones
+_unshared_counts = _reference_counts(
+    _RefcountProbe()
+)  # when the handle and its value are the only ones

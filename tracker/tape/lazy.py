@@ -1,9 +1,9 @@
 """Which equations of a trace are put off, and the forms of their results.
 
-Owns: `Deferral`, what one trace has put off and taken for granted; `result_form`, the form that an
-equation's result has, found without computing it; `Misjudged`. A form is an array in the layout of
-the result, of memory that is never written; see `value.py`, which computes numbers when they are
-asked for. Start at `Deferral.take`.
+Owns: `LazyScheduler`, what one trace has put off and taken for granted; `result_aval`, the form
+that an equation's result has, found without computing it; `SpeculationFailed`. A form is an array
+in the layout of the result, of memory that is never written; see `value.py`, which computes numbers
+when they are asked for. Start at `LazyScheduler.defer`.
 
 An equation is put off if it takes in or gives an array of `LARGE` bytes (of fewer, once the trace
 has computed much), or a value that was put off, if it is known how its result lies in memory
@@ -18,7 +18,7 @@ Invariants
 1. A form has the class, shape, dtype and strides of what `evaluate` gives, and is a view where that
    is one.
 2. What was taken for granted is looked at before anybody gets numbers: where it was wrong, all that
-   came after it was wrong, and `Misjudged` ends the trace.
+   came after it was wrong, and `SpeculationFailed` ends the trace.
 """
 
 from __future__ import annotations
@@ -34,220 +34,238 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import REFUSALS
+from tracker.errors import EVALUATION_ERRORS
 from tracker.ir.graph import Const, Var
-from tracker.ir.integer_literals import narrow_integers
 from tracker.ir.lowering import Contract, Expand, Loop, Map, Pick, Reduce, Scan, View
 from tracker.ir.op import Op
 from tracker.ir.types import type_of
-from tracker.support.array_copies import own_copy
-from tracker.tape.lazy_schedule import LastUses, due_for, let_go
+from tracker.ir.weak_integers import narrowed_integers
+from tracker.support.array_copies import copy_with_layout
+from tracker.tape.lazy_schedule import LastUseSchedule, evict_if_possible, lazy_history
 from tracker.tape.value import (
     NO_PARAMS,
-    Postponed,
+    LazyCallbacks,
     Value,
-    awaited_by,
-    forget,
-    is_anything_due,
-    is_due,
-    is_given,
-    lent,
-    postpone,
-    put_off_by,
+    has_lazy_values,
+    is_lazy,
+    is_lazy_copy,
+    keep_computed,
+    lazy_values_of,
+    make_lazy,
+    pending_operands,
+    readonly_data,
 )
 
 LARGE = 1 << 21  # bytes
-_MUCH = 1 << 26  # bytes: a trace that has computed these in smaller arrays puts those off, too,
-_LESS = 1 << 17  # bytes: of smaller ones NumPy adds up more while one is put off
+_LONG_TRACE_BYTES = (
+    1 << 26
+)  # bytes: a trace that has computed these in smaller arrays puts those off, too,
+_LONG_TRACE_LARGE = 1 << 17  # bytes: of smaller ones NumPy adds up more while one is put off
 _ndarray = np.ndarray
 
 
-class Misjudged(BaseException):
+class SpeculationFailed(BaseException):
     """A trace has taken something for granted that is not so: it must be made again."""
 
 
-class Deferral(Postponed):
-    """`granted`: bools that were taken to be what they most likely are. `wrong`: whether one of
-    them was found to be otherwise. `grow` is told of bytes that were computed after all; `wanted`
-    is whose numbers are being asked for then. `leaves`: those that `leaf` has made, and `given`
-    what they are copies of. `spent`: how many bytes the trace has computed."""
+class LazyScheduler(LazyCallbacks):
+    """`speculated`: bools that were taken to be what they most likely are. `has_failed`: whether
+    one of them was found to be otherwise. `on_allocated` is told of bytes that were computed after
+    all; `requested` is whose numbers are being asked for then. `argument_leaves`: those that
+    `lazy_leaf` has made, and `argument_arrays` what they are copies of. `computed_bytes`: how many
+    bytes the
+    trace has
+    computed."""
 
     def __init__(self) -> None:
-        self.granted: list[tuple[Value, bool]] = []
-        self.wrong = False
-        self.grow: Callable[[int], None] | None = None
-        self.leaves: list[weakref.ref[Value]] = []
-        self.given: list[Any] = []
-        self.wanted: Value | None = None
-        self.spent = 0
+        self.speculated: list[tuple[Value, bool]] = []
+        self.has_failed = False
+        self.on_allocated: Callable[[int], None] | None = None
+        self.argument_leaves: list[weakref.ref[Value]] = []
+        self.argument_arrays: list[Any] = []
+        self.requested: Value | None = None
+        self.computed_bytes = 0
 
-    def leaf(self, array: Any, copy: Callable[[Any], Any]) -> Value | None:
+    def lazy_leaf(self, array: Any, copy: Callable[[Any], Any]) -> Value | None:
         """A leaf whose data is a copy of an array, made when it is asked for; None if the array is
         small, or lies in an unusual way."""
         if not (_is_large(array) and array.size and array.flags.c_contiguous):
             return None
-        value = Value(blank(array.shape, array.dtype), None, (), NO_PARAMS)
-        postpone(value, copy, (array,), (array,), NO_PARAMS, self, array)
-        self.leaves.append(weakref.ref(value))
-        self.given.append(array)
+        value = Value(blank_array(array.shape, array.dtype), None, (), NO_PARAMS)
+        make_lazy(value, copy, (array,), (array,), NO_PARAMS, self, array)
+        self.argument_leaves.append(weakref.ref(value))
+        self.argument_arrays.append(array)
         return value
 
-    def take(
-        self, op: Op, operands: tuple[Any, ...], params: dict[str, Any], see: Callable[[Any], Any]
+    def defer(
+        self,
+        op: Op,
+        operands: tuple[Any, ...],
+        params: dict[str, Any],
+        snapshot_operand: Callable[[Any], Any],
     ) -> Value | None:
         """The value of an equation that is put off; None of one that is to be computed now.
-        `see` gives a copy of an array, which nobody changes."""
-        due = is_anything_due()
+        `snapshot_operand` gives a copy of an array, which nobody changes."""
+        due = has_lazy_values()
         if due and isinstance(op.lower, Pick):
-            return self._part(op, operands, params)
-        large = self._large()
+            return self._defer_pick(op, operands, params)
+        large = self._threshold()
         for o in operands:
-            form = o.form if type(o) is Value else o
-            if (type(form) is _ndarray and form.nbytes >= large) or (due and is_due(o)):
+            form = o.aval if type(o) is Value else o
+            if (type(form) is _ndarray and form.nbytes >= large) or (due and is_lazy(o)):
                 break
         else:
-            if not _gives_large(op, operands, large):
+            if not _may_give_large(op, operands, large):
                 return None
-        forms = [o.form if type(o) is Value else o for o in operands]
-        form = result_form(op, forms, params)
-        if form is None or not self._is_safe(op, operands, forms, params):
+        forms = [o.aval if type(o) is Value else o for o in operands]
+        form = result_aval(op, forms, params)
+        if form is None or not self._cannot_raise(op, operands, forms, params):
             return None
         value = Value(form, op, operands, params)
-        arrays = [see(o) for o in operands if type(o) is _ndarray]
-        postpone(value, op.evaluate, operands, arrays, params, self, _lent(op, operands, params))
+        arrays = [snapshot_operand(o) for o in operands if type(o) is _ndarray]
+        make_lazy(
+            value, op.evaluate, operands, arrays, params, self, _argument_view(op, operands, params)
+        )
         return value
 
-    def _large(self) -> int:
+    def _threshold(self) -> int:
         """From how many bytes on an array is put off: a long loop over middling arrays costs NumPy
         as much as a short one over large arrays."""
-        return LARGE if self.spent < _MUCH else min(LARGE, _LESS)
+        return LARGE if self.computed_bytes < _LONG_TRACE_BYTES else min(LARGE, _LONG_TRACE_LARGE)
 
-    def unread(self, op: Op, params: dict[str, Any]) -> dict[str, Any]:
+    def without_saved(self, op: Op, params: dict[str, Any]) -> dict[str, Any]:
         """The params with which an equation is computed now, if no derivative is running that will
         want what it keeps: a loop keeps nothing that is large."""
         if not (isinstance(op.lower, Loop) and params["keep"]):
             return params
-        return params if sum(x.nbytes for x in _stacks(params)) < LARGE else params | {"keep": ()}
+        return (
+            params if sum(x.nbytes for x in _saved_avals(params)) < LARGE else params | {"keep": ()}
+        )
 
-    def put_off_kept(self, value: Value, see: Callable[[Any], Any]) -> None:
+    def defer_saved(self, value: Value, snapshot_operand: Callable[[Any], Any]) -> None:
         """Let the loop run again if anybody asks for what it keeps."""
-        value.form = (*value.form, *_stacks(value.params))
-        arrays = [see(o) for o in value.operands if type(o) is _ndarray]
-        postpone(value, value.op.evaluate, value.operands, arrays, value.params, self)
+        value.aval = (*value.aval, *_saved_avals(value.params))
+        arrays = [snapshot_operand(o) for o in value.operands if type(o) is _ndarray]
+        make_lazy(value, value.op.evaluate, value.operands, arrays, value.params, self)
 
-    def _part(self, op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Value | None:
+    def _defer_pick(
+        self, op: Op, operands: tuple[Any, ...], params: dict[str, Any]
+    ) -> Value | None:
         """A part of what such a loop gives."""
         (bundle,) = operands
-        if not is_due(bundle):
+        if not is_lazy(bundle):
             return None
-        value = Value(bundle.form[params["at"]], op, operands, params)
+        value = Value(bundle.aval[params["at"]], op, operands, params)
         if params["at"] >= len(bundle.params["body"].outputs):
-            postpone(value, op.evaluate, operands, (), params, self)
+            make_lazy(value, op.evaluate, operands, (), params, self)
         return value
 
-    def lend(self, operand: Any) -> Any:
+    def readonly_operand(self, operand: Any) -> Any:
         """The numbers of an operand for an op to read at once."""
-        return lent(operand) if type(operand) is Value else operand
+        return readonly_data(operand) if type(operand) is Value else operand
 
-    def kept(self, result: Any) -> Any:
+    def own_result(self, result: Any) -> Any:
         """What an op gave that has read what was lent: nothing of it stays in an argument."""
         if type(result) is tuple:
-            return tuple(map(self.kept, result))
-        arrays = self.given if type(result) is _ndarray else ()
+            return tuple(map(self.own_result, result))
+        arrays = self.argument_arrays if type(result) is _ndarray else ()
         if any(np.may_share_memory(result, array) for array in arrays):
-            return own_copy(result)
+            return copy_with_layout(result)
         return result
 
-    def _is_safe(
+    def _cannot_raise(
         self, op: Op, operands: Sequence[Any], forms: Sequence[Any], params: dict[str, Any]
     ) -> bool:
         """Whether NumPy computes the op, whatever the numbers are of what is put off."""
         how = op.lower
         if isinstance(how, Map):
-            return _never_raises(how, operands, forms)
+            return _map_never_raises(how, operands, forms)
         return not isinstance(how, Expand) or all(
-            self._is_within(operands[at], extent)
-            for at, extent in _positions(how, forms, params) or ()
+            self._are_in_bounds(operands[at], extent)
+            for at, extent in _index_bounds(how, forms, params) or ()
         )
 
-    def _is_within(self, positions: Any, extent: int) -> bool:
+    def _are_in_bounds(self, positions: Any, extent: int) -> bool:
         """Whether positions are inside of this extent."""
-        while is_due(positions) and positions.op is not None:
+        while is_lazy(positions) and positions.op is not None:
             op, operands = positions.op, positions.operands
-            if isinstance(op.lower, Expand) and op.lower.below is not None:
-                forms = [o.form if type(o) is Value else o for o in operands]
-                return bool(op.lower.below(*map(type_of, forms), **positions.params) <= extent)
+            if isinstance(op.lower, Expand) and op.lower.position_bound is not None:
+                forms = [o.aval if type(o) is Value else o for o in operands]
+                return bool(
+                    op.lower.position_bound(*map(type_of, forms), **positions.params) <= extent
+                )
             if not isinstance(op.lower, View) or op.lower.order != "V":
                 return False
             (positions,) = operands
-        found = np.asarray(self.lend(positions))
+        found = np.asarray(self.readonly_operand(positions))
         return bool(found.size) and bool(-extent <= found.min() and found.max() < extent)
 
-    def is_ahead(
+    def is_numpy_soon_done(
         self,
         values: Iterable[Value],
         weight: Callable[[Value], int],
-        soon: Callable[[int, int], int],
+        byte_budget: Callable[[int, int], int],
     ) -> bool:
-        """Whether what these values are still to be computed of is no more than `soon` bytes (given
-        the number of equations, and of kinds of them), or than the trace has computed already: then
-        NumPy has soon computed the rest, too. `weight`: how many times as long as a sum an equation
-        takes."""
-        due, left, kinds = list(due_for(values)), 0, set()
+        """Whether what these values are still to be computed of is no more than `byte_budget` bytes
+        (given the number of equations, and of kinds of them), or than the trace has computed
+        already: then NumPy has soon computed the rest, too. `weight`: how many times as long as a
+        sum an equation takes.
+        """
+        due, left, kinds = list(lazy_history(values)), 0, set()
         for value in due:
             if value.op is not None and not isinstance(value.op.lower, View):
                 left += weight(value) * max(map(_nbytes, (value, *value.operands)))
-                kinds.add((value.op, getattr(value.form, "shape", None)))
-        return left <= max(self.spent, soon(len(due), len(kinds)))
+                kinds.add((value.op, getattr(value.aval, "shape", None)))
+        return left <= max(self.computed_bytes, byte_budget(len(due), len(kinds)))
 
     def compute(self, values: Iterable[Value]) -> None:
         """Give values their numbers; nobody will ask for others. What was taken for granted is
         looked at, too."""
-        LastUses([*values, *(value for value, _ in self.granted)]).compute()
-        self.asked()
+        LastUseSchedule([*values, *(value for value, _ in self.speculated)]).compute()
+        self.before_read()
 
-    def grant(self, value: Value, answer: bool) -> None:
+    def speculate(self, value: Value, answer: bool) -> None:
         """Take it for granted that a value that was put off is this."""
-        self.granted.append((value, answer))
+        self.speculated.append((value, answer))
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """The trace is over: what somebody still holds is computed."""
-        self.granted.clear()
-        forget(self)
-        if put_off_by(self):
+        self.speculated.clear()
+        keep_computed(self)
+        if lazy_values_of(self):
             gc.collect()
-        for value in put_off_by(self):
+        for value in lazy_values_of(self):
             value.data  # noqa: B018 (the door computes it)
 
-    def asked(self) -> None:
-        granted, self.granted = self.granted, []
+    def before_read(self) -> None:
+        granted, self.speculated = self.speculated, []
         for value, answer in granted:
-            self.wrong |= bool(value.data) is not answer
-        if granted and self.wrong:
-            raise Misjudged
+            self.has_failed |= bool(value.data) is not answer
+        if granted and self.has_failed:
+            raise SpeculationFailed
 
-    def computed(self, nbytes: int, wanted: Value) -> None:
-        if self.grow is not None:
-            self.wanted = wanted
-            self.grow(nbytes)
-            self.wanted = None
+    def on_computed(self, nbytes: int, requested: Value) -> None:
+        if self.on_allocated is not None:
+            self.requested = requested
+            self.on_allocated(nbytes)
+            self.requested = None
 
-    def free(self, noted: Iterable[Value]) -> None:
+    def evict_unneeded(self, recorded: Iterable[Value]) -> None:
         """Put numbers off again that can be had again: of the values that a trace has noted, and
         copies of arguments. Not what is wanted now, nor what others are made of that are still to
         be computed."""
-        awaited = awaited_by(self)
-        for value in (*filter(None, [known() for known in self.leaves]), *noted):
-            if id(value) not in awaited and value is not self.wanted:
-                let_go(value)
+        awaited = pending_operands(self)
+        for value in (*filter(None, [known() for known in self.argument_leaves]), *recorded):
+            if id(value) not in awaited and value is not self.requested:
+                evict_if_possible(value)
 
 
-def _gives_large(op: Op, operands: Sequence[Any], large: int) -> bool:
+def _may_give_large(op: Op, operands: Sequence[Any], threshold: int) -> bool:
     """Whether a result may be large where no operand is: of two arrays that are spread over each
     other, or of the product of two."""
     if not isinstance(op.lower, Map | Contract) or len(operands) != 2:
         return False
-    a, b = (o.form if type(o) is Value else o for o in operands)
+    a, b = (o.aval if type(o) is Value else o for o in operands)
     if type(a) is not _ndarray or type(b) is not _ndarray:
         return False
     if isinstance(op.lower, Contract):
@@ -256,35 +274,35 @@ def _gives_large(op: Op, operands: Sequence[Any], large: int) -> bool:
         extent = max(a.shape[-1], 1)  # which the two have in common, and the result has not
         rows, columns = math.prod(a.shape[-2:-1]), b.shape[-1] if b.ndim > 1 else 1
         size = max(a.size // extent * columns, b.size // extent * rows)  # of a stack, too
-        return bool(size * a.itemsize >= large)
+        return bool(size * a.itemsize >= threshold)
     if a.shape == b.shape:
         return False
     pairs = itertools.zip_longest(reversed(a.shape), reversed(b.shape), fillvalue=1)
-    return bool(math.prod(itertools.starmap(max, pairs)) * max(a.itemsize, b.itemsize) >= large)
+    return bool(math.prod(itertools.starmap(max, pairs)) * max(a.itemsize, b.itemsize) >= threshold)
 
 
-def _lent(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+def _argument_view(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
     """What a view reads, if that is given: a view of what the trace was given."""
-    if not (isinstance(op.lower, View) and op.lower.order == "V" and is_given(operands[0])):
+    if not (isinstance(op.lower, View) and op.lower.order == "V" and is_lazy_copy(operands[0])):
         return None
-    return op.evaluate(lent(operands[0]), *operands[1:], **params)
+    return op.evaluate(readonly_data(operands[0]), *operands[1:], **params)
 
 
-def _stacks(params: dict[str, Any]) -> list[Any]:
+def _saved_avals(params: dict[str, Any]) -> list[Any]:
     """The forms of what a loop keeps."""
     found = [params["body"].inputs[params["consts"] + at].type for at in params["keep"]]
-    return [blank((params["length"], *type.shape), type.dtype) for type in found]
+    return [blank_array((params["length"], *type.shape), type.dtype) for type in found]
 
 
 def _nbytes(x: Any) -> int:
-    return getattr(x.form if type(x) is Value else x, "nbytes", 0)
+    return getattr(x.aval if type(x) is Value else x, "nbytes", 0)
 
 
 def _is_large(form: Any) -> bool:
     return type(form) is _ndarray and form.nbytes >= LARGE
 
 
-def _never_raises(how: Map, operands: Sequence[Any], forms: Sequence[Any]) -> bool:
+def _map_never_raises(how: Map, operands: Sequence[Any], forms: Sequence[Any]) -> bool:
     """Whether NumPy computes the op whatever the numbers of values are."""
     if how.requires is None and how.refuses is None and int not in map(type, forms):
         return True
@@ -292,34 +310,38 @@ def _never_raises(how: Map, operands: Sequence[Any], forms: Sequence[Any]) -> bo
         Var(type_of(form)) if type(o) is Value or type(o) is _ndarray else Const.of(o)
         for o, form in zip(operands, forms, strict=True)
     ]
-    if narrow_integers(how, atoms):
+    if narrowed_integers(how, atoms):
         return False
     if how.refuses is not None and how.refuses(*atoms):
         return False
-    asked = _Asked()
+    asked = _RequirementProbe()
     if how.requires is not None:
         how.requires(asked, *atoms)
-    return not asked.anything
+    return not asked.has_requirements
 
 
-class _Asked:
+class _RequirementProbe:
     """Who writes down what must hold (see `Map.requires`): whether there is anything."""
 
-    anything = False
+    has_requirements = False
 
     def __call__(self, *_: Any, **__: Any) -> None:
         """An equation: it alone asks for nothing."""
 
     def require(self, _: Any) -> None:
-        self.anything = True
+        self.has_requirements = True
 
 
-def _positions(
+def _index_bounds(
     how: Expand, forms: Sequence[Any], params: dict[str, Any]
 ) -> Sequence[tuple[int, int]] | None:
     """Which operands must be positions within which extents, where NumPy raises for nothing else;
     None where it may."""
-    return None if how.positions is None else how.positions(*map(type_of, forms), **params)
+    return (
+        None
+        if how.checked_positions is None
+        else how.checked_positions(*map(type_of, forms), **params)
+    )
 
 
 # Forms --------------------------------------------------------------------------------------------
@@ -328,54 +350,54 @@ def _positions(
 def lies_in(value: Value, whole: Value) -> bool:
     """Whether a value's array lies in that of another. Forms of what is put off all lie in the same
     addresses: what they were made by tells."""
-    while value is not whole and is_due(value) and not is_given(value):
-        how, form = value.op.lower, value.form
+    while value is not whole and is_lazy(value) and not is_lazy_copy(value):
+        how, form = value.op.lower, value.aval
         if not isinstance(how, View) or how.order != "V" or type(value.operands[0]) is not Value:
             return False
         (value, *_) = value.operands
-        if not may_share(form, value.form):
+        if not may_overlap(form, value.aval):
             return False
-    if value is not whole and is_due(whole) and not is_given(whole):
+    if value is not whole and is_lazy(whole) and not is_lazy_copy(whole):
         return False
-    return may_share(value.form, whole.form)
+    return may_overlap(value.aval, whole.aval)
 
 
-def may_share(a: Any, b: Any) -> bool:
+def may_overlap(a: Any, b: Any) -> bool:
     """Whether both are arrays, one of which may lie in the other."""
     return type(a) is type(b) is _ndarray and np.may_share_memory(a, b)
 
 
-def result_form(op: Op, forms: Sequence[Any], params: dict[str, Any]) -> Any:
+def result_aval(op: Op, avals: Sequence[Any], params: dict[str, Any]) -> Any:
     """The form of `op(*operands, **params)`, given those of the operands; None if that is not
     known."""
     how = op.lower
-    order = "K" if isinstance(how, _IN_ORDER) else getattr(how, "order", "")
-    if not order or any(type(form) is _ndarray and not form.size for form in forms):
+    order = "K" if isinstance(how, _C_ORDERED) else getattr(how, "order", "")
+    if not order or any(type(form) is _ndarray and not form.size for form in avals):
         return None
-    if not any(hasattr(form, "dtype") for form in forms):
+    if not any(hasattr(form, "dtype") for form in avals):
         return None  # Python's arithmetic
     try:
-        made = op.infer(*map(type_of, forms), **params)
-        if isinstance(how, Expand) and _positions(how, forms, params) is None:
+        made = op.infer(*map(type_of, avals), **params)
+        if isinstance(how, Expand) and _index_bounds(how, avals, params) is None:
             return None
         if made.weak or made.dtype.kind not in "biufc" or not made.size:
             return None
         if order == "V":
-            return op.evaluate(*forms, **params)
-        _check_numbers(forms)
+            return op.evaluate(*avals, **params)
+        _check_python_ints(avals)
         if not made.shape:
-            number = not isinstance(how, Map | View) or _gives_number(op, forms, params)
-            return blank((), made.dtype)[() if number else ...]
-        base = _base(how, forms, params)
+            number = not isinstance(how, Map | View) or _gives_scalar(op, avals, params)
+            return blank_array((), made.dtype)[() if number else ...]
+        base = _base_operand(how, avals, params)
         if base is not None:
             simple = base.flags.c_contiguous or not any(base.strides)
-            return blank(made.shape, made.dtype) if simple else None
-        return _laid_out(made.shape, made.dtype, order, how, forms)
-    except REFUSALS:  # which NumPy will raise, too
+            return blank_array(made.shape, made.dtype) if simple else None
+        return _layout_of_result(made.shape, made.dtype, order, how, avals)
+    except EVALUATION_ERRORS:  # which NumPy will raise, too
         return None
 
 
-def _check_numbers(forms: Sequence[Any]) -> None:
+def _check_python_ints(forms: Sequence[Any]) -> None:
     """Raise as NumPy does for a Python int that the other operand's dtype has no room for."""
     for number in forms:
         if type(number) is int:
@@ -384,13 +406,13 @@ def _check_numbers(forms: Sequence[Any]) -> None:
                     other.dtype.type(number)
 
 
-def _gives_number(op: Op, forms: Sequence[Any], params: dict[str, Any]) -> bool:
+def _gives_scalar(op: Op, forms: Sequence[Any], params: dict[str, Any]) -> bool:
     """Whether NumPy makes a number of operands without dimensions, and not an array."""
     with np.errstate(all="ignore"):
         return type(op.evaluate(*forms, **params)) is not _ndarray
 
 
-def _base(how: Any, forms: Sequence[Any], params: dict[str, Any]) -> Any:
+def _base_operand(how: Any, forms: Sequence[Any], params: dict[str, Any]) -> Any:
     """The operand that a result is a copy of, with parts written into it; None if there is none."""
     if not isinstance(how, View) or how.writes is None:
         return None
@@ -398,7 +420,7 @@ def _base(how: Any, forms: Sequence[Any], params: dict[str, Any]) -> Any:
     return None if base is None else forms[base]
 
 
-def _laid_out(
+def _layout_of_result(
     shape: tuple[int, ...], dtype: np.dtype[Any], order: str, how: Any, forms: Sequence[Any]
 ) -> Any:
     arrays = [form for form in forms if type(form) is _ndarray]
@@ -406,23 +428,23 @@ def _laid_out(
         x.flags.c_contiguous and (x.shape == shape or not isinstance(how, Map)) for x in arrays
     )
     if order == "C" or simple or (isinstance(how, Contract) and len(shape) <= 2):
-        return blank(shape, dtype)
+        return blank_array(shape, dtype)
     if not isinstance(how, Map):
-        return blank(shape, dtype) if all(map(_is_in_order, arrays)) else None
+        return blank_array(shape, dtype) if all(map(_is_c_ordered, arrays)) else None
     roles = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
     kinds = [*(x.dtype for x in arrays), dtype]
     walk: Any = np.nditer  # as ufuncs do
     laid = walk([*arrays, None], [], roles, kinds, "K").operands[-1]
-    return None if laid.shape != shape else blank(shape, dtype, laid.strides)
+    return None if laid.shape != shape else blank_array(shape, dtype, laid.strides)
 
 
-def _is_in_order(array: Any) -> bool:
+def _is_c_ordered(array: Any) -> bool:
     """Whether the strides of the axes say that they are in C order."""
     steps = [abs(s) for n, s in zip(array.shape, array.strides, strict=True) if n != 1]
     return all(map(operator.gt, steps, steps[1:])) and 0 not in steps
 
 
-_IN_ORDER = (Contract, Reduce, Scan)  # results are in C order if all that they read is
+_C_ORDERED = (Contract, Reduce, Scan)  # results are in C order if all that they read is
 _FLAGS = ("MAP_PRIVATE", "MAP_ANONYMOUS", "MAP_NORESERVE")  # those that the system has
 
 
@@ -435,7 +457,7 @@ def _room(size: int) -> Any:
 _blank = _room(1 << 20)
 
 
-def blank(
+def blank_array(
     shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...] | None = None
 ) -> Any:
     """An array that is there for its form. All of them lie in the same addresses."""

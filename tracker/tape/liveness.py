@@ -1,7 +1,7 @@
 """Which arrays of a trace nobody can ask for any more.
 
 A trace notes every equation until the function has run; plain Python would have freed most of what
-they computed long before. Owns: `dead`; `unheld`, of plain arrays.
+they computed long before. Owns: `dead_values`; `unreferenced_operands`, of plain arrays.
 
 An array is alive while something besides the notes and the operands of noted values refers to its
 value (a handle, a view, a running pass), or while a derivative may pull through what was made of
@@ -25,8 +25,11 @@ _Holders = Sequence[tuple[Any, ...]]  # each holds a value, first
 _NEVER, _ALWAYS = -1, sys.maxsize
 
 
-def dead(
-    notes: _Holders, inputs: Collection[Any], running: Collection[Any], closed: Mapping[int, int]
+def dead_values(
+    recorded: _Holders,
+    inputs: Collection[Any],
+    running: Collection[Any],
+    closed_at: Mapping[int, int],
 ) -> Iterator[Any]:
     """The noted values whose arrays are not alive.
 
@@ -34,77 +37,77 @@ def dead(
     running  the leaves of derivatives that are running their functions
     closed   the id of each leaf that was closed -> how many equations had been noted by then
     """
-    used, others = _operands(notes)
+    used, others = _operand_uses(recorded)
     free = {id(value) for value in inputs}
     openly = {id(value) for value in running}
     until: dict[int, int] = {}  # what depends on a value may be pulled through, if made before
-    for other, references in zip(others, _references(others, used), strict=True):
+    for other, references in zip(others, _extra_references(others, used), strict=True):
         value = other[0]
         if id(value) in free:
             until[id(value)] = _NEVER
         elif value.op is None or value.operands:
             until[id(value)] = _ALWAYS
         else:
-            until[id(value)] = closed.get(id(value), _NEVER) if references else _NEVER
-    held = _references(notes, used)
-    for at, (note, references) in enumerate(zip(notes, held, strict=True)):
+            until[id(value)] = closed_at.get(id(value), _NEVER) if references else _NEVER
+    held = _extra_references(recorded, used)
+    for at, (note, references) in enumerate(zip(recorded, held, strict=True)):
         value = note[0]
         above = [until.get(id(operand), _NEVER) for operand in value.operands]
         if id(value) in openly:
             above.append(_ALWAYS)
         latest = max([when for when in above if when > at], default=_NEVER)
         if references:
-            latest = max(latest, closed.get(id(value), _NEVER))
+            latest = max(latest, closed_at.get(id(value), _NEVER))
         until[id(value)] = latest
     asked = {key for key, when in until.items() if when != _NEVER}
-    for note, references in zip(reversed(notes), reversed(held), strict=True):
+    for note, references in zip(reversed(recorded), reversed(held), strict=True):
         value = note[0]
         if id(value) in asked:  # who pulls through it looks at all that it was made of
             asked.update(map(id, value.operands))
-        elif not references and type(value.form) is np.ndarray:
+        elif not references and type(value.aval) is np.ndarray:
             yield value
 
 
-def unheld(notes: _Holders) -> frozenset[int]:
+def unreferenced_operands(recorded: _Holders) -> frozenset[int]:
     """The ids of plain operands that nothing but the noted equations refers to: the function made
     them while it ran (`np.eye(3)`), and nobody can change them any more."""
-    plain, used = _plain_operands(notes)
-    counts = _references(plain, used)
+    plain, used = _plain_operands(recorded)
+    counts = _extra_references(plain, used)
     return frozenset(
         id(holder[0])
         for holder, count in zip(plain, counts, strict=True)
-        if not count and _is_alone(holder[0])
+        if not count and _is_unshared(holder[0])
     )
 
 
-def _plain_operands(notes: _Holders) -> tuple[_Holders, dict[int, int]]:
+def _plain_operands(recorded: _Holders) -> tuple[_Holders, dict[int, int]]:
     """Plain arrays among the operands, and how often, by id, they are."""
     used: dict[int, int] = {}
     found: dict[int, tuple[Any, ...]] = {}
-    for operand in _each_operand(notes):
+    for operand in _each_operand(recorded):
         if type(operand) is np.ndarray:
             used[id(operand)] = used.get(id(operand), 0) + 1
             found[id(operand)] = (operand,)
     return list(found.values()), used
 
 
-def _is_alone(array: Any) -> bool:
+def _is_unshared(array: Any) -> bool:
     """Whether no memory or weak reference leads to an array that nobody refers to."""
     if weakref.getweakrefcount(array):
         return False
     base = array.base
     return base is None or (
-        type(base) is np.ndarray and not _references([(base,)], {id(base): 2})[0]
+        type(base) is np.ndarray and not _extra_references([(base,)], {id(base): 2})[0]
     )
 
 
-def _operands(notes: _Holders) -> tuple[dict[int, int], _Holders]:
+def _operand_uses(recorded: _Holders) -> tuple[dict[int, int], _Holders]:
     """How often each value, by id, is an operand of noted ones; and those that are not noted."""
-    kind = type(notes[0][0])
-    noted = {id(note[0]) for note in notes}
+    kind = type(recorded[0][0])
+    noted = {id(note[0]) for note in recorded}
     used: dict[int, int] = {}
     others: dict[int, tuple[Any, ...]] = {}
-    for operand in _each_operand(notes):
+    for operand in _each_operand(recorded):
         if type(operand) is kind:
             key = id(operand)
             used[key] = used.get(key, 0) + 1
@@ -113,16 +116,19 @@ def _operands(notes: _Holders) -> tuple[dict[int, int], _Holders]:
     return used, list(others.values())
 
 
-def _each_operand(notes: _Holders) -> Iterator[Any]:
+def _each_operand(recorded: _Holders) -> Iterator[Any]:
     """The operands of noted values, as often as they are referred to: values may share a tuple."""
-    tuples = {id(note[0].operands): note[0].operands for note in notes}
+    tuples = {id(note[0].operands): note[0].operands for note in recorded}
     return itertools.chain.from_iterable(tuples.values())
 
 
-def _references(holders: _Holders, used: Mapping[int, int]) -> list[int]:
+def _extra_references(holders: _Holders, used: Mapping[int, int]) -> list[int]:
     """How many references each value has besides its holder and the operands counted."""
-    return [sys.getrefcount(holder[0]) - _HELD - used.get(id(holder[0]), 0) for holder in holders]
+    return [
+        sys.getrefcount(holder[0]) - _OWN_REFERENCES - used.get(id(holder[0]), 0)
+        for holder in holders
+    ]
 
 
-_HELD = 0
-_HELD = _references([(object(),)], {})[0]
+_OWN_REFERENCES = 0
+_OWN_REFERENCES = _extra_references([(object(),)], {})[0]

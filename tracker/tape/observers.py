@@ -1,12 +1,13 @@
 """Who listens to the gate in a thread: stages, cuts, watches; and which derivatives are running.
 
-Owns: `listeners`, and the state of each thread (`thread`): its stages (`tracer.py`), the innermost
-`Cut` and `Watch`, and the leaves of each derivative that is running its function (`Deriving`).
+Owns: `observers`, and the state of each thread (`thread_state`): its stages (`tracer.py`), the
+innermost `StopGradient` and `RecordingObserver`, and the leaves of each derivative that is running
+its function (`RunningDerivative`).
 
-`Aside` sets all that aside for code that a trace calls back; such a call which cannot give what it
-gave while it was traced says so (`Unheard`).
+`ObserversSuspended` sets all that aside for code that a trace calls back; such a call which cannot
+give what it gave while it was traced says so (`CallbackMismatch`).
 
-Invariant: `listeners` holds whatever listens, in all threads together; while it is empty the gate
+Invariant: `observers` holds whatever listens, in all threads together; while it is empty the gate
 asks nothing else.
 """
 
@@ -19,91 +20,92 @@ from typing import TYPE_CHECKING, Any
 from tracker.tape.value import Value
 
 if TYPE_CHECKING:
-    from tracker.tape.tracer import Cut, Stage
+    from tracker.tape.tracer import StopGradient, Tracer
 
-listeners: list[object] = []
+observers: list[object] = []
 
 
-class Watch:
-    """Within it, in this thread, `made` is told of every value that is recorded, and `swept` of
-    every backward pass; `passing`: how many such passes are under way."""
+class RecordingObserver:
+    """Within it, in this thread, `on_recorded` is told of every value that is recorded, and
+    `on_backward` of every backward pass; `backward_depth`: how many such passes are under way.
+    """
 
-    passing = 0
+    backward_depth = 0
 
-    def __enter__(self) -> Watch:
-        self.outer, thread.watch = thread.watch, self
-        listeners.append(self)
+    def __enter__(self) -> RecordingObserver:
+        self.outer, thread_state.watch = thread_state.watch, self
+        observers.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        thread.watch = self.outer
-        listeners.remove(self)
+        thread_state.watch = self.outer
+        observers.remove(self)
 
-    def made(self, value: Value) -> None: ...
+    def on_recorded(self, value: Value) -> None: ...
 
-    def swept(self, visited: dict[Value, Any], leaves: Iterable[tuple[Value, Any]]) -> None:
+    def on_backward(self, visited: dict[Value, Any], leaves: Iterable[tuple[Value, Any]]) -> None:
         """`visited`: the cotangents of the values on the way, consumers first."""
 
 
-class Thread(threading.local):
+class ThreadState(threading.local):
     """What goes on in this thread: stages, the innermost cut and watch, and the leaves of each
     derivative that is running its function; what of these it is `given`, as (handle, leaf, the
     caller's array)."""
 
-    stages: list[Stage]
-    cut: Cut | None = None
-    watch: Watch | None = None
+    stages: list[Tracer]
+    cut: StopGradient | None = None
+    watch: RecordingObserver | None = None
 
     def __init__(self) -> None:
         self.deriving: list[Sequence[Value]] = []
         self.given: list[Sequence[tuple[Any, Value, Any]]] = []
 
 
-thread = Thread()
+thread_state = ThreadState()
 
 
-def current_stage() -> Stage | None:
+def current_tracer() -> Tracer | None:
     """The innermost stage of this thread."""
-    if not listeners:
+    if not observers:
         return None
-    stack: list[Stage] = getattr(thread, "stages", [])
+    stack: list[Tracer] = getattr(thread_state, "stages", [])
     return stack[-1] if stack else None
 
 
-def stages() -> tuple[Stage, ...]:
+def active_tracers() -> tuple[Tracer, ...]:
     """The stages of this thread, innermost last."""
-    return tuple(getattr(thread, "stages", ())) if listeners else ()
+    return tuple(getattr(thread_state, "stages", ())) if observers else ()
 
 
-def current_cut() -> Cut | None:
+def current_stop_gradient() -> StopGradient | None:
     """The innermost cut of this thread."""
-    return thread.cut if listeners else None
+    return thread_state.cut if observers else None
 
 
-def current_watch() -> Watch | None:
+def current_observer() -> RecordingObserver | None:
     """The innermost watch of this thread."""
-    return thread.watch if listeners else None
+    return thread_state.watch if observers else None
 
 
-class Aside:
+class ObserversSuspended:
     """Within it, in this thread, nobody listens, and no derivative is running: as in a call back
     out of machine code."""
 
     def __enter__(self) -> None:
-        self.kept = dict(thread.__dict__)
-        thread.__dict__.update(stages=[], cut=None, watch=None, deriving=[], given=[])
+        self.saved = dict(thread_state.__dict__)
+        thread_state.__dict__.update(stages=[], cut=None, watch=None, deriving=[], given=[])
 
     def __exit__(self, *_: object) -> None:
-        thread.__dict__.clear()
-        thread.__dict__.update(self.kept)
+        thread_state.__dict__.clear()
+        thread_state.__dict__.update(self.saved)
 
 
-class Unheard(Exception):
+class CallbackMismatch(Exception):
     """A call back gives something of another kind than while it was traced, or raises: the trace
     does not hold, like one with a condition that fails, and the next one hears of it."""
 
 
-class Deriving:
+class RunningDerivative:
     """While a derivative runs its function: a cut around it does not reach inside."""
 
     __slots__ = ("cut", "given", "leaves")
@@ -114,34 +116,34 @@ class Deriving:
         self.leaves, self.given = leaves, given
 
     def __enter__(self) -> None:
-        thread.deriving.append(self.leaves)
-        thread.given.append(self.given)
-        self.cut: Cut | None = None
-        if listeners:
-            self.cut, thread.cut = thread.cut, None
+        thread_state.deriving.append(self.leaves)
+        thread_state.given.append(self.given)
+        self.cut: StopGradient | None = None
+        if observers:
+            self.cut, thread_state.cut = thread_state.cut, None
 
     def __exit__(self, *_: object) -> None:
-        thread.deriving.pop()
-        thread.given.pop()
+        thread_state.deriving.pop()
+        thread_state.given.pop()
         if self.cut is not None:
-            thread.cut = self.cut
+            thread_state.cut = self.cut
 
 
 def is_deriving() -> bool:
     """Whether a derivative is running its function in this thread."""
-    return bool(thread.deriving)
+    return bool(thread_state.deriving)
 
 
 def running_leaves() -> set[Value]:
     """The leaves of all derivatives that are running their functions in this thread."""
-    return {leaf for leaves in thread.deriving for leaf in leaves}
+    return {leaf for leaves in thread_state.deriving for leaf in leaves}
 
 
-def is_following() -> bool:
+def has_active_transform() -> bool:
     """Whether a function is being differentiated or traced in this thread."""
-    return bool(thread.deriving) or current_stage() is not None
+    return bool(thread_state.deriving) or current_tracer() is not None
 
 
-def is_recording() -> bool:
+def is_tracing() -> bool:
     """Whether ops without a derivative are recorded, too, because somebody is tracing."""
-    return current_stage() is not None
+    return current_tracer() is not None

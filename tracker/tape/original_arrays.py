@@ -1,8 +1,8 @@
 """The caller's arrays that tracked arguments are copies of, and how those lie in memory.
 
-Owns: `original_of`, `in_memory`, `base_of`, `flags_of`, `share_memory`. A derivative, or a trace,
-hands its function tracked copies. Who asks whether such an array shares memory with another, of
-which array it is a view, or which flags it has, is told so of the caller's array, as the plain
+Owns: `original_of`, `caller_array`, `base_of`, `flags_of`, `share_memory`. A derivative, or a
+trace, hands its function tracked copies. Who asks whether such an array shares memory with another,
+of which array it is a view, or which flags it has, is told so of the caller's array, as the plain
 function is.
 
 Invariant: a trace that was asked holds only where the answers are the same.
@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import UnsupportedError, message
-from tracker.tape.observers import current_stage, stages, thread
-from tracker.tape.placeholders import settled
-from tracker.tape.record import form_of
-from tracker.tape.tracer import Stage
+from tracker.tape.observers import active_tracers, current_tracer, thread_state
+from tracker.tape.placeholders import resolve_placeholder
+from tracker.tape.record import aval_of
+from tracker.tape.tracer import Tracer
 from tracker.tape.tracked import Tracked
 
 WRITEABLE, OWNDATA, WRITEBACKIFCOPY = 0x400, 0x4, 0x2000  # in `x.flags.num`
@@ -27,14 +27,21 @@ WRITEABLE, OWNDATA, WRITEBACKIFCOPY = 0x400, 0x4, 0x2000  # in `x.flags.num`
 
 def original_of(handle: Any) -> Any:
     """The caller's array that a handle is a copy of, while the function runs; or None."""
-    for handles in reversed(thread.given):
+    for handles in reversed(thread_state.given):
         for each, _, array in handles:
             if each is handle:
                 return array
-    return next((s.originals[id(handle)] for s in stages() if id(handle) in s.originals), None)
+    return next(
+        (
+            s.original_arrays[id(handle)]
+            for s in active_tracers()
+            if id(handle) in s.original_arrays
+        ),
+        None,
+    )
 
 
-def _ways(x: Any) -> Iterator[Any]:
+def _owner_chain(x: Any) -> Iterator[Any]:
     """A tracked array, what it is a view or a copy of, and so on."""
     while x is not None:
         yield x
@@ -44,45 +51,45 @@ def _ways(x: Any) -> Iterator[Any]:
         x = original_of(x) if view is None else view.base
 
 
-def in_memory(x: Any) -> Any:
+def caller_array(x: Any) -> Any:
     """An array that lies in memory as a tracked one does in the plain function."""
     if type(x) is not Tracked:
         return x
     view = getattr(x, "_view", None)
     if view is not None:
-        return view.cut(in_memory(view.base))
+        return view.cut(caller_array(view.base))
     original = original_of(x)
-    return form_of(x) if original is None else in_memory(original)
+    return aval_of(x) if original is None else caller_array(original)
 
 
-def _handles_of_traces(x: Any) -> Iterator[tuple[Stage, Any]]:
+def _traced_originals(x: Any) -> Iterator[tuple[Tracer, Any]]:
     """The traces for which an array is, or is a part of, one that their function reads."""
-    for each in _ways(x):
-        for stage in stages():
-            if id(each) in stage.originals:
+    for each in _owner_chain(x):
+        for stage in active_tracers():
+            if id(each) in stage.original_arrays:
                 yield stage, each
 
 
-def share_memory(ask: Callable[..., bool], a: Any, b: Any, *rest: Any) -> bool:
+def share_memory(query: Callable[..., bool], a: Any, b: Any, *rest: Any) -> bool:
     """What `np.shares_memory` or `np.may_share_memory` says of the caller's arrays."""
-    a, b = settled(a), settled(b)
-    (*_, one), (*_, other) = _ways(a), _ways(b)
+    a, b = resolve_placeholder(a), resolve_placeholder(b)
+    (*_, one), (*_, other) = _owner_chain(a), _owner_chain(b)
     if one is not other:
         if type(one) is Tracked or type(other) is Tracked:
             return False
         for x in (a, b):
-            _note_apart(x)
-    return ask(in_memory(a), in_memory(b), *rest)
+            _record_alias_query(x)
+    return query(caller_array(a), caller_array(b), *rest)
 
 
-def _note_apart(x: Any) -> None:
+def _record_alias_query(x: Any) -> None:
     """Each trace holds only where this array shares memory with no other that it reads."""
-    stage, found = current_stage(), False
-    for each, handle in _handles_of_traces(x):
-        each.apart_asked.add(id(handle))
+    stage, found = current_tracer(), False
+    for each, handle in _traced_originals(x):
+        each.alias_queries.add(id(handle))
         found = True
     if stage is not None and not found:
-        stage.spoil(
+        stage.abort(
             message(
                 "it asks whether arrays share memory, one of which is none that it is given",
                 "Pass both as arguments, or ask before the call",
@@ -92,7 +99,7 @@ def _note_apart(x: Any) -> None:
 
 def base_of(x: Any) -> Any:
     """The tracked array of which `x` is a view; None where it is its own."""
-    x = settled(x)
+    x = resolve_placeholder(x)
     if type(x) is not Tracked:
         return x.base
     base = None
@@ -107,17 +114,17 @@ def base_of(x: Any) -> Any:
                 "Ask x.flags.owndata, or pass np.array(x)",
             )
         )
-    _note_flags(x, OWNDATA | WRITEBACKIFCOPY)
+    _record_flag_query(x, OWNDATA | WRITEBACKIFCOPY)
     return base
 
 
 def flags_of(x: Any, mask: int) -> Any:
     """The flags of the array; a trace depends on those in `mask`."""
-    _note_flags(x, mask)
-    found = in_memory(x)
+    _record_flag_query(x, mask)
+    found = caller_array(x)
     return np.asarray(found).flags
 
 
-def _note_flags(x: Any, mask: int) -> None:
-    for stage, handle in _handles_of_traces(x):
-        stage.flags_asked[id(handle)] = stage.flags_asked.get(id(handle), 0) | mask
+def _record_flag_query(x: Any, mask: int) -> None:
+    for stage, handle in _traced_originals(x):
+        stage.flag_queries[id(handle)] = stage.flag_queries.get(id(handle), 0) | mask

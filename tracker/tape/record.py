@@ -1,8 +1,8 @@
 """Recording: the one gate through which every op passes.
 
-Owns: the gates `apply`, `apply1`, `apply2`, and the way from handles to values and back. Start at
-`apply`. What passes the gate is a `Value` (`value.py`); those who listen to it (`observers.py`)
-are told of it; in a trace (`tracer.py`), its numbers may be put off (`lazy.py`).
+Owns: the gates `apply`, `apply_unary`, `apply_binary`, and the way from handles to values and back.
+Start at `apply`. What passes the gate is a `Value` (`value.py`); those who listen to it
+(`observers.py`) are told of it; in a trace (`tracer.py`), its numbers may be put off (`lazy.py`).
 
 There is no global tape. A value holds the values it was made from, so history lives exactly as
 long as somebody can reach it. A leaf is a value whose `op` is None; when the derivative that made
@@ -31,27 +31,27 @@ import numpy as np
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import Op
 from tracker.support.array_copies import snapshot
-from tracker.support.source_lines import attributed
-from tracker.tape.lazy import Deferral, lies_in, may_share
-from tracker.tape.observers import current_cut, current_stage, listeners, thread
-from tracker.tape.placeholders import HANDLES, may_differ, settled
-from tracker.tape.tracer import Unstructured, note, note_failure
-from tracker.tape.value import CLOSED, NO_PARAMS, Value, is_anything_due, is_due
+from tracker.support.source_lines import warn_at_user_line
+from tracker.tape.lazy import LazyScheduler, lies_in, may_overlap
+from tracker.tape.observers import current_stop_gradient, current_tracer, observers, thread_state
+from tracker.tape.placeholders import PLACEHOLDERS, may_need_resolving, resolve_placeholder
+from tracker.tape.tracer import UnsupportedInBody, notify_observers, record_op_failure
+from tracker.tape.value import CLOSED, NO_PARAMS, Value, has_lazy_values, is_lazy
 
 _ndarray = np.ndarray
 _new = object.__new__
-_handle: Any = object
+_tracked_class: Any = object
 
 
-def set_handle(cls: type) -> None:
+def set_tracked_class(cls: type) -> None:
     """Tell the tape which class its values wear towards users (`Tracked`; said once, at import)."""
-    global _handle
-    _handle = cls
+    global _tracked_class
+    _tracked_class = cls
 
 
 def wrap(value: Value) -> Any:
     """A handle on a value."""
-    handle: Any = _new(_handle)
+    handle: Any = _new(_tracked_class)
     handle._value = value
     return handle
 
@@ -64,78 +64,78 @@ def value_of(handle: Any) -> Value:
 
 def data_of(x: Any) -> Any:
     """The plain data of a handle; anything else as it is."""
-    if HANDLES and may_differ():
-        x = settled(x)
-    return value_of(x).data if type(x) is _handle else x
+    if PLACEHOLDERS and may_need_resolving():
+        x = resolve_placeholder(x)
+    return value_of(x).data if type(x) is _tracked_class else x
 
 
-def is_put_off(x: Any) -> bool:
+def has_lazy_data(x: Any) -> bool:
     """Whether a handle's numbers have yet to be computed."""
-    return type(x) is _handle and is_due(value_of(x))
+    return type(x) is _tracked_class and is_lazy(value_of(x))
 
 
-def form_of(x: Any) -> Any:
+def aval_of(x: Any) -> Any:
     """As `data_of`, for those who do not look at the numbers."""
-    if HANDLES and may_differ():
-        x = settled(x)
-    return value_of(x).form if type(x) is _handle else x
+    if PLACEHOLDERS and may_need_resolving():
+        x = resolve_placeholder(x)
+    return value_of(x).aval if type(x) is _tracked_class else x
 
 
 def shares_memory(part: Any, whole: Any) -> bool:
     """Whether an array lies in the memory of another, as far as its bounds tell."""
-    if type(part) is _handle and type(whole) is _handle:
+    if type(part) is _tracked_class and type(whole) is _tracked_class:
         return lies_in(value_of(part), value_of(whole))
-    return may_share(form_of(part), form_of(whole))
+    return may_overlap(aval_of(part), aval_of(whole))
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
     """`np.shape(x)`, for rules, which ask for it at every step."""
-    form = form_of(x)
+    form = aval_of(x)
     return form.shape if type(form) is _ndarray else np.shape(form)
 
 
-def apply1(op: Op, a: Any) -> Any:
+def apply_unary(op: Op, a: Any) -> Any:
     """Record `op(a)` for a tracked `a`: the fast way for an elementwise op without params."""
-    if HANDLES and may_differ() and settled(a) is not a:
-        return op.evaluate(settled(a))
+    if PLACEHOLDERS and may_need_resolving() and resolve_placeholder(a) is not a:
+        return op.evaluate(resolve_placeholder(a))
     value = a._value or a._refresh()
-    if listeners:
-        return _heard(op, (value,), NO_PARAMS)
+    if observers:
+        return _apply_observed(op, (value,), NO_PARAMS)
     try:
         data = op.evaluate(value.data)
     except RuntimeWarning as warning:
-        data = attributed(warning, op.evaluate, (value.data,), NO_PARAMS)
+        data = warn_at_user_line(warning, op.evaluate, (value.data,), NO_PARAMS)
     made = Value(data, op, (value,), NO_PARAMS)
-    handle: Any = _new(_handle)
+    handle: Any = _new(_tracked_class)
     handle._value = made
     return handle
 
 
-def apply2(op: Op, a: Any, b: Any) -> Any:
-    """Record `op(a, b)`, at least one of them tracked: as `apply1`, for two operands."""
-    if HANDLES and may_differ():
-        a, b = settled(a), settled(b)
-        if type(a) is not _handle and type(b) is not _handle:
+def apply_binary(op: Op, a: Any, b: Any) -> Any:
+    """Record `op(a, b)`, at least one of them tracked: as `apply_unary`, for two operands."""
+    if PLACEHOLDERS and may_need_resolving():
+        a, b = resolve_placeholder(a), resolve_placeholder(b)
+        if type(a) is not _tracked_class and type(b) is not _tracked_class:
             return op.evaluate(a, b)
-    if listeners:
-        taken = (kept(a, op, (b,)), kept(b, op, (a,)))
-        return _heard(op, taken, NO_PARAMS)
-    if type(a) is _handle:
+    if observers:
+        taken = (recorded_operand(a, op, (b,)), recorded_operand(b, op, (a,)))
+        return _apply_observed(op, taken, NO_PARAMS)
+    if type(a) is _tracked_class:
         left = a._value or a._refresh()
         x = left.data
     else:
-        left = x = _plain(a, op, (b,))
-    if type(b) is _handle:
+        left = x = _plain_operand(a, op, (b,))
+    if type(b) is _tracked_class:
         right = b._value or b._refresh()
         y = right.data
     else:
-        right = y = b if type(b) is float else _plain(b, op, (a,))
+        right = y = b if type(b) is float else _plain_operand(b, op, (a,))
     try:
         data = op.evaluate(x, y)
     except RuntimeWarning as warning:
-        data = attributed(warning, op.evaluate, (x, y), NO_PARAMS)
+        data = warn_at_user_line(warning, op.evaluate, (x, y), NO_PARAMS)
     made = Value(data, op, (left, right), NO_PARAMS)
-    handle: Any = _new(_handle)
+    handle: Any = _new(_tracked_class)
     handle._value = made
     return handle
 
@@ -146,19 +146,21 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
     Nothing is recorded, and the result is plain, when no operand is tracked, or when the op has no
     derivative and nobody is tracing.
     """
-    if HANDLES and may_differ():
-        operands = tuple(map(settled, operands))
+    if PLACEHOLDERS and may_need_resolving():
+        operands = tuple(map(resolve_placeholder, operands))
     taken: list[Any] = []
     data: list[Any] = []
     tracked = False
     if (
-        listeners
-        and (not op.constant or current_stage() is not None)
-        and _handle in map(type, operands)
+        observers
+        and (not op.constant or current_tracer() is not None)
+        and _tracked_class in map(type, operands)
     ):
-        return _heard(op, tuple([kept(operand, op, operands) for operand in operands]), params)
+        return _apply_observed(
+            op, tuple([recorded_operand(operand, op, operands) for operand in operands]), params
+        )
     for operand in operands:
-        if type(operand) is _handle:
+        if type(operand) is _tracked_class:
             value = operand._value or operand._refresh()
             taken.append(value)
             data.append(value.data)
@@ -170,66 +172,74 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
     if not plain:
         for i, operand in enumerate(taken):
             if type(operand) is not Value:
-                taken[i] = data[i] = _plain(operand, op, operands)
+                taken[i] = data[i] = _plain_operand(operand, op, operands)
     try:
         result = op.evaluate(*data, **params)
     except RuntimeWarning as warning:
-        result = attributed(warning, op.evaluate, data, params)
+        result = warn_at_user_line(warning, op.evaluate, data, params)
     return result if plain else wrap(Value(result, op, tuple(taken), params))
 
 
-def kept(operand: Any, op: Op, beside: Sequence[Any] = ()) -> Any:
+def recorded_operand(operand: Any, op: Op, others: Sequence[Any] = ()) -> Any:
     """What an equation keeps of an operand, beside others: its value, or plain data."""
-    return value_of(operand) if type(operand) is _handle else _plain(operand, op, beside)
+    return (
+        value_of(operand)
+        if type(operand) is _tracked_class
+        else _plain_operand(operand, op, others)
+    )
 
 
-def _heard(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def _apply_observed(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Record `op(*operands)` while somebody listens; a trace may put the numbers off."""
-    stage = current_stage()
-    deferral = None if stage is None else stage.deferral
-    postponing = stage.postponing() if stage is not None and deferral is not None else None
+    stage = current_tracer()
+    deferral = None if stage is None else stage.scheduler
+    postponing = stage.active_scheduler() if stage is not None and deferral is not None else None
     made = None
     now = params
     if stage is not None and postponing is not None:
-        made = postponing.take(op, operands, params, stage.see)
-        now = params if made is not None or thread.deriving else postponing.unread(op, params)
+        made = postponing.defer(op, operands, params, stage.snapshot_operand)
+        now = (
+            params
+            if made is not None or thread_state.deriving
+            else postponing.without_saved(op, params)
+        )
     if made is None:
-        made = Value(_computed(op, operands, now, deferral), op, operands, params)
+        made = Value(_evaluate(op, operands, now, deferral), op, operands, params)
         if now is not params and stage is not None and postponing is not None:
-            postponing.put_off_kept(made, stage.see)
-    note(made)
-    if stage is not None and stage.flags and type(made.form) is bool:
+            postponing.defer_saved(made, stage.snapshot_operand)
+    notify_observers(made)
+    if stage is not None and stage.tests_identity_with_bool and type(made.aval) is bool:
         return bool(wrap(made))
     return wrap(made)
 
 
-def _computed(
-    op: Op, operands: tuple[Any, ...], params: dict[str, Any], deferral: Deferral | None
+def _evaluate(
+    op: Op, operands: tuple[Any, ...], params: dict[str, Any], scheduler: LazyScheduler | None
 ) -> Any:
     """What `op` gives now; a trace lends what it was given."""
-    if not is_anything_due():
-        deferral = None  # there is nothing to lend
-    if deferral is None:
+    if not has_lazy_values():
+        scheduler = None  # there is nothing to lend
+    if scheduler is None:
         data = [o.data if type(o) is Value else o for o in operands]
     else:
-        data = [deferral.lend(o) for o in operands]
+        data = [scheduler.readonly_operand(o) for o in operands]
     try:
         result = op.evaluate(*data, **params)
     except RuntimeWarning as warning:
-        result = attributed(warning, op.evaluate, data, params)
+        result = warn_at_user_line(warning, op.evaluate, data, params)
     except Exception as error:
-        note_failure(error, op, data, params)
+        record_op_failure(error, op, data, params)
         raise
-    return result if deferral is None else deferral.kept(result)
+    return result if scheduler is None else scheduler.own_result(result)
 
 
-def record(op: Op, operands: tuple[Any, ...], params: dict[str, Any], data: Any) -> Any:
+def record_result(op: Op, operands: tuple[Any, ...], params: dict[str, Any], data: Any) -> Any:
     """Record that `op(*operands)` gave `data`, whether an operand is tracked or not."""
-    if HANDLES and may_differ():
-        operands = tuple(map(settled, operands))
-    made = Value(data, op, tuple([kept(o, op) for o in operands]), params)
-    if listeners:
-        note(made)
+    if PLACEHOLDERS and may_need_resolving():
+        operands = tuple(map(resolve_placeholder, operands))
+    made = Value(data, op, tuple([recorded_operand(o, op) for o in operands]), params)
+    if observers:
+        notify_observers(made)
     return wrap(made)
 
 
@@ -239,19 +249,19 @@ _NUMBERS: tuple[Any, ...] = (int, float, complex)
 _ARITHMETIC = ("__add__", "__radd__", "__mul__", "__rmul__")
 
 
-def _plain(x: Any, op: Op, beside: Sequence[Any] = ()) -> Any:
+def _plain_operand(x: Any, op: Op, others: Sequence[Any] = ()) -> Any:
     """What the tape keeps of a plain operand, beside others."""
     cls = type(x)
     if cls is _ndarray:
-        tracing = listeners and current_stage() is not None
-        return snapshot(x) if op.saves and not tracing else x
+        tracing = observers and current_tracer() is not None
+        return snapshot(x) if op.needs_operand_values and not tracing else x
     if cls is int or cls is float or isinstance(x, np.generic) or cls is complex or cls is bool:
         return x
     for number in _NUMBERS:  # of a class of its own, as a member of an IntEnum is
         if isinstance(x, number) and all(
             getattr(cls, name) is getattr(number, name) for name in _ARITHMETIC
         ):  # NumPy takes its dtype to be as good as an array's
-            arrays = any(isinstance(form_of(other), (_ndarray, np.generic)) for other in beside)
+            arrays = any(isinstance(aval_of(other), (_ndarray, np.generic)) for other in others)
             return np.asarray(number(x))[()] if arrays else number(x)
     if isinstance(x, (list, tuple)):
         # mul repeats a list, where the other operand is a count; a conversion would end a trace
@@ -270,14 +280,14 @@ def _plain(x: Any, op: Op, beside: Sequence[Any] = ()) -> Any:
     )
 
 
-def as_numbers(x: Any) -> Any:
+def as_numeric(x: Any) -> Any:
     """The numbers, tracked or not, of an object that NumPy takes for an array; None of what is one,
     or a number or list, of mere objects, and of those that have their own say in NumPy."""
-    if isinstance(x, _KNOWN) or type(x) is _handle or hasattr(type(x), "__array_ufunc__"):
+    if isinstance(x, _KNOWN) or type(x) is _tracked_class or hasattr(type(x), "__array_ufunc__"):
         return None
     convert = getattr(type(x), "__array__", None)
     made = np.asarray(x) if convert is None else convert(x)
-    return made if type(made) is _handle or made.dtype.kind in "biufc" else None
+    return made if type(made) is _tracked_class or made.dtype.kind in "biufc" else None
 
 
 _KNOWN = (np.ndarray, np.generic, *_NUMBERS, list, tuple, str, bytes)
@@ -286,34 +296,37 @@ _KNOWN = (np.ndarray, np.generic, *_NUMBERS, list, tuple, str, bytes)
 def holds_tracked(x: Any) -> bool:
     """Whether `x` is tracked, or a list (of lists) with a tracked value in it."""
     if type(x) in (list, tuple):
-        return any(type(e) is _handle or (type(e) in (list, tuple) and holds_tracked(e)) for e in x)
-    return type(x) is _handle
+        return any(
+            type(e) is _tracked_class or (type(e) in (list, tuple) and holds_tracked(e)) for e in x
+        )
+    return type(x) is _tracked_class
 
 
-def most_likely(x: Any, answer: bool) -> bool:
-    """What `bool(x)` is. A trace that has put the numbers off takes it to be `answer`, and sees to
-    it that this is looked at before anybody gets numbers."""
-    stage = current_stage()
-    if stage is None or stage.deferral is None or not is_put_off(x):
+def speculate_bool(x: Any, expected: bool) -> bool:
+    """What `bool(x)` is. A trace that has put the numbers off takes it to be `expected`, and sees
+    to it that this is looked at before anybody gets numbers.
+    """
+    stage = current_tracer()
+    if stage is None or stage.scheduler is None or not has_lazy_data(x):
         return bool(x)
     value = value_of(x)
-    stage.guard(value, "bool", answer)
-    stage.deferral.grant(value, answer)
-    return answer
+    stage.add_guard(value, "bool", expected)
+    stage.scheduler.speculate(value, expected)
+    return expected
 
 
-def stand_for(value: Value, original: Any) -> Any:
+def alias_to_primal(value: Value, original: Any) -> Any:
     """A handle on a value that was put on the tape beside the gate, and has the data of `original`
     (a handle or plain): traces see the original, derivatives the value."""
-    stage = current_stage()
+    stage = current_tracer()
     if stage is not None:
-        if stage.structured:  # what goes through the body's trace later would not see the rule
-            raise Unstructured("the body has a derivative rule of its own")
-        known = type(original) is _handle
+        if stage.is_body_trace:  # what goes through the body's trace later would not see the rule
+            raise UnsupportedInBody("the body has a derivative rule of its own")
+        known = type(original) is _tracked_class
         stage.aliases[value] = (
             value_of(original) if known else Value(original, CLOSED, (), NO_PARAMS)
         )
-    cut = current_cut()
+    cut = current_stop_gradient()
     if cut is not None:
         cut.make_constant(value)
     return wrap(value)

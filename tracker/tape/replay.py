@@ -1,9 +1,9 @@
 """Running an `ir.Function` step by step: on plain data, or recorded anew where values are tracked.
 
-Owns: `replay`, `PathLeft`, and `CONVERSIONS`, what each kind of guard asks.
+Owns: `replay`, `ReplayDiverged`, and `GUARD_CONVERSIONS`, what each kind of guard asks.
 
 Invariant: a replay is what the traced code did. Where the code would do something else with these
-values, `PathLeft` says so.
+values, `ReplayDiverged` says so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
 from tracker.tape.record import apply
 
-CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+GUARD_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "bool": bool,
     "int": int,
     "hash": lambda x: x.item() if hasattr(x, "item") else x,
@@ -26,7 +26,7 @@ CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class PathLeft(Exception):
+class ReplayDiverged(Exception):
     """A guard of a function does not hold for these values."""
 
     def __init__(self, guard: Guard | None = None) -> None:
@@ -43,8 +43,8 @@ def replay(function: Function, values: Sequence[Any]) -> list[Any]:
 
     for step in function.body:
         if isinstance(step, Guard):
-            if CONVERSIONS[step.kind](read(step.operand)) != step.expected:
-                raise PathLeft(step)
+            if GUARD_CONVERSIONS[step.kind](read(step.operand)) != step.expected:
+                raise ReplayDiverged(step)
         else:
             table[step.out] = apply(step.op, tuple(map(read, step.operands)), step.params)
     return [read(atom) for atom in function.outputs]

@@ -1,11 +1,11 @@
 """Traces: what a stage hears, and what those tell it who are about to depend on values.
 
-Owns: `Stage`, which listens to the gate (`record.py`) while a function is traced; `Cut`, within
-which what is computed is constant for every derivative; what the library tells a stage (`note_*`,
-`close`). Start at `Stage`, then `note`, which the gate calls.
+Owns: `Tracer`, which listens to the gate (`record.py`) while a function is traced; `StopGradient`,
+within which what is computed is constant for every derivative; what the library tells a stage
+(`note_*`, `close_leaf`). Start at `Tracer`, then `notify_observers`, which the gate calls.
 
 Invariant: a plain array that a trace meets is kept by reference, for the compiler to read afresh
-on every call; what it held is kept beside it (`Stage.see`).
+on every call; what it held is kept beside it (`Tracer.snapshot_operand`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import (
-    REFUSALS,
+    EVALUATION_ERRORS,
     ConversionError,
     TrackerError,
     UnsupportedError,
@@ -27,11 +27,17 @@ from tracker.errors import (
 from tracker.ir.op import Op
 from tracker.ir.types import type_of
 from tracker.support import errstate
-from tracker.support.array_copies import own_copy, same_bytes
-from tracker.tape.lazy import LARGE, Deferral
-from tracker.tape.liveness import dead
-from tracker.tape.observers import current_cut, current_stage, listeners, stages, thread
-from tracker.tape.value import CLOSED, NO_PARAMS, Value, is_due, new_epoch
+from tracker.support.array_copies import copy_with_layout, same_bytes
+from tracker.tape.lazy import LARGE, LazyScheduler
+from tracker.tape.liveness import dead_values
+from tracker.tape.observers import (
+    active_tracers,
+    current_stop_gradient,
+    current_tracer,
+    observers,
+    thread_state,
+)
+from tracker.tape.value import CLOSED, NO_PARAMS, Value, is_lazy, new_epoch
 
 _ndarray = np.ndarray
 
@@ -39,256 +45,267 @@ _ALLOWANCE = 1 << 24  # bytes of arrays that a trace may hold for nobody
 _SCAN = 1 << 13  # bytes that are written in the time it takes to look at one note, and more
 
 
-class Stage:
+class Tracer:
     """Listens to the gate in this thread, between `with` and its end.
 
-    `notes`: the equations in order, each (value, code, line). `guards`: each (how many equations
-    came before, value, kind, (code, line), what it is taken to be: None if that is known).
-    `images`: what each plain operand held, and how many equations came before, when it was first
-    seen and whenever it was seen changed. `aliases`: values that were not computed, but stand for
-    others under another derivative.
-    `since`, if it is not 0: the body of a loop or branch is being traced, and what is older than
-    this epoch is outside of it. `inner`: what the traces of such bodies within this one made, which
-    is nobody else's business. `apart`: arguments that a derivative found to be written into.
-    `given` and `placed`: the leaves that stand for a traced function's arguments, and for the
-    arrays it captured; `pinned`: values made of the latter that are guarded to be what they were.
-    `closed`: by id, when leaves were closed, in equations. `fresh`: the bytes of arrays noted since
-    those that were dead by then were let go (they leave their type), `allowance` how many may come.
-    `spoilt`: why the trace cannot be used, if it cannot: what goes on is a plain run; `forgetful`:
-    whether it has let go of the histories of its values since. `errors`:
-    those raised because of values: who goes on after one has branched on values unheard.
-    `lent`: arrays with a value's data that plain NumPy was given to read; `lenders`, by their ids:
-    the handles whose memory they are in the plain function; `shared`: the values of these.
-    `originals`: the caller's arrays, by the ids of the handles that stand for them;
-    `apart_asked`: those handles of which the code asks whether they share memory with others,
-    `flags_asked`: and of which it asks for flags, with a mask of these.
-    `instances`: by id, the objects of the user's own classes that the trace has made: arguments
-    with tracked values in them, and gradients.
-    `deferral`: what is put off, if anything may be. `flags`: whether the code asks if something is
-    True itself: then what Python makes of a comparison of its numbers is that, under a guard;
-    `compares`: whether it asks if two things are one object.
+    `equations`: the equations in order, each (value, code, line). `guards`: each (how many
+    equations came before, value, kind, (code, line), what it is taken to be: None if that is
+    known). `snapshots`: what each plain operand held, and how many equations came before, when it
+    was first seen and whenever it was seen changed. `aliases`: values that were not computed, but
+    stand for others under another derivative. `since`, if it is not 0: the body of a loop or branch
+    is being traced, and what is older than this epoch is outside of it. `inner_values`: what the
+    traces of such bodies within this one made, which is nobody else's business. `no_alias`:
+    arguments that a derivative found to be written into. `arguments` and `captures`: the leaves
+    that stand for a traced function's arguments, and for the arrays it captured;
+    `guarded_by_value`: values made of the latter that are guarded to be what they were.
+    `closed_at`: by id, when leaves were closed, in equations. `new_bytes`: the bytes of arrays
+    noted since those that were dead by then were let go (they leave their type), `byte_limit` how
+    many may come. `abort_reason`: why the trace cannot be used, if it cannot: what goes on is a
+    plain run; `drops_history`: whether it has let go of the histories of its values since.
+    `errors`: those raised because of values: who goes on after one has branched on values unheard.
+    `exported_arrays`: arrays with a value's data that plain NumPy was given to read;
+    `export_owners`, by their ids: the handles whose memory they are in the plain function;
+    `exported_values`: the values of these. `original_arrays`: the caller's arrays, by the ids of
+    the handles that stand for them; `alias_queries`: those handles of which the code asks whether
+    they share memory with others, `flag_queries`: and of which it asks for flags, with a mask of
+    these. `instances`: by id, the objects of the user's own classes that the trace has made:
+    arguments with tracked values in them, and gradients. `scheduler`: what is put off, if anything
+    may be. `tests_identity_with_bool`: whether the code asks if something is True itself: then what
+    Python makes of a comparison of its numbers is that, under a guard; `tests_identity`: whether it
+    asks if two things are one object.
     """
 
     def __init__(
         self,
         since: int = 0,
-        deferral: Deferral | None = None,
+        scheduler: LazyScheduler | None = None,
         *,
-        flags: bool = False,
-        compares: bool = False,
+        tests_identity_with_bool: bool = False,
+        tests_identity: bool = False,
     ) -> None:
         self.since = since
-        self.flags = flags
-        self.compares = compares
-        self.deferral = deferral
-        self.apart: set[Value] = set()
-        self.inner: set[Value] = set()
-        self.notes: list[tuple[Value, Any, int]] = []
+        self.tests_identity_with_bool = tests_identity_with_bool
+        self.tests_identity = tests_identity
+        self.scheduler = scheduler
+        self.no_alias: set[Value] = set()
+        self.inner_values: set[Value] = set()
+        self.equations: list[tuple[Value, Any, int]] = []
         self.guards: list[tuple[int, Value, str, tuple[Any, int], Any]] = []
-        self.images: dict[int, list[tuple[int, Any]]] = {}
+        self.snapshots: dict[int, list[tuple[int, Any]]] = {}
         self.aliases: dict[Value, Value] = {}
-        self.given: frozenset[Value] = frozenset()
-        self.placed: frozenset[Value] = frozenset()
-        self.pinned: set[Value] = set()
-        self.closed: dict[int, int] = {}
-        self.fresh = 0
-        self.allowance = _ALLOWANCE
-        self.spoilt = ""
-        self.forgetful = False
+        self.arguments: frozenset[Value] = frozenset()
+        self.captures: frozenset[Value] = frozenset()
+        self.guarded_by_value: set[Value] = set()
+        self.closed_at: dict[int, int] = {}
+        self.new_bytes = 0
+        self.byte_limit = _ALLOWANCE
+        self.abort_reason = ""
+        self.drops_history = False
         self.errors: list[Exception] = []
-        self.lent: list[np.ndarray[Any, Any]] = []
-        self.lenders: dict[int, Any] = {}
-        self.shared: set[Value] = set()
-        self.originals: Mapping[int, Any] = {}
-        self.apart_asked: set[int] = set()
-        self.flags_asked: dict[int, int] = {}
+        self.exported_arrays: list[np.ndarray[Any, Any]] = []
+        self.export_owners: dict[int, Any] = {}
+        self.exported_values: set[Value] = set()
+        self.original_arrays: Mapping[int, Any] = {}
+        self.alias_queries: set[int] = set()
+        self.flag_queries: dict[int, int] = {}
         self.instances: dict[int, Any] = {}
         self.errstate: Any = None  # NumPy's settings when the last equation was noted
-        self.where: tuple[Any, int, int] = (None, 0, 0)  # code, instruction, line of the last one
+        self.location: tuple[Any, int, int] = (
+            None,
+            0,
+            0,
+        )  # code, instruction, line of the last one
 
     @property
-    def structured(self) -> bool:
+    def is_body_trace(self) -> bool:
         """Whether this is the trace of a body, which other values will go through."""
         return self.since > 0
 
-    def __enter__(self) -> Stage:
-        thread.__dict__.setdefault("stages", []).append(self)
-        listeners.append(self)
-        if self.deferral is not None:
-            self.deferral.grow = self.grow
+    def __enter__(self) -> Tracer:
+        thread_state.__dict__.setdefault("stages", []).append(self)
+        observers.append(self)
+        if self.scheduler is not None:
+            self.scheduler.on_allocated = self.add_bytes
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.deferral is not None:
-            self.deferral.grow = None
-        thread.stages.remove(self)
-        listeners.remove(self)
+        if self.scheduler is not None:
+            self.scheduler.on_allocated = None
+        thread_state.stages.remove(self)
+        observers.remove(self)
 
-    def spoil(self, why: str) -> None:
+    def abort(self, reason: str) -> None:
         """Say why the trace cannot be used; the first reason is the one."""
-        self.spoilt = self.spoilt or why
+        self.abort_reason = self.abort_reason or reason
 
-    def postponing(self) -> Deferral | None:
+    def active_scheduler(self) -> LazyScheduler | None:
         """What may put numbers off now, if anything may."""
-        if self.deferral is None or thread.watch is not None or thread.cut is not None:
+        if self.scheduler is None or thread_state.watch is not None or thread_state.cut is not None:
             return None
-        self._look_at_errstate()
-        return None if self.spoilt else self.deferral
+        self._check_errstate()
+        return None if self.abort_reason else self.scheduler
 
-    def hear(self, value: Value, depth: int) -> None:
+    def observe(self, value: Value, depth: int) -> None:
         """Note an equation. A spoilt trace forgets it: it goes on as a plain run, and holds as
         little."""
-        if self.spoilt and self._forgets(value):
+        if self.abort_reason and self._drops_history_of(value):
             return
-        self._look_at_errstate()
+        self._check_errstate()
         for operand in value.operands:
             if type(operand) is _ndarray:
-                self.see(operand)
+                self.snapshot_operand(operand)
         frame = user_frame(depth - 1)
         if frame is None:
-            self.notes.append((value, None, 0))
+            self.equations.append((value, None, 0))
         else:  # who pulls back through a function stays at one instruction: its line is looked up
             code, at = frame.f_code, frame.f_lasti
-            if code is not self.where[0] or at != self.where[1]:
-                self.where = code, at, frame.f_lineno
-            self.notes.append((value, code, self.where[2]))
-        form = value.form
-        if type(form) is _ndarray and not is_due(value):
-            self.grow(form.nbytes)
+            if code is not self.location[0] or at != self.location[1]:
+                self.location = code, at, frame.f_lineno
+            self.equations.append((value, code, self.location[2]))
+        form = value.aval
+        if type(form) is _ndarray and not is_lazy(value):
+            self.add_bytes(form.nbytes)
 
-    def _forgets(self, value: Value) -> bool:
+    def _drops_history_of(self, value: Value) -> bool:
         """Whether nobody will pull back through a value, and so its history is gone. All that has
         been noted goes before, once: what is asked of a long chain would go through all of it."""
-        if thread.deriving or self.structured or len(thread.stages) > 1:
+        if thread_state.deriving or self.is_body_trace or len(thread_state.stages) > 1:
             return False
-        if not self.forgetful:
-            self.forgetful = True
-            self.notes = [note for note in self.notes if not self._forget(note[0])]
+        if not self.drops_history:
+            self.drops_history = True
+            self.equations = [note for note in self.equations if not self._make_constant(note[0])]
             self.guards.clear()
-        return self._forget(value)
+        return self._make_constant(value)
 
-    def _forget(self, value: Value) -> bool:
+    def _make_constant(self, value: Value) -> bool:
         """Make a constant of a value, if it is made of constants and arguments; whether it is one
         now. One whose numbers are yet to be computed does not become one, nor what is made of a
         leaf of a derivative: that may have its backward pass still to come."""
-        if value.op is None or is_due(value):
+        if value.op is None or is_lazy(value):
             return False
         for o in value.operands:
-            if type(o) is Value and not self._is_past(o):
+            if type(o) is Value and not self._needs_no_pullback(o):
                 return False
         value.op, value.operands, value.params = CLOSED, (), NO_PARAMS
         return True
 
-    def _is_past(self, operand: Value) -> bool:
+    def _needs_no_pullback(self, operand: Value) -> bool:
         """Whether nobody pulls back through an operand: a constant that is no leaf of a derivative,
         or what the function was given."""
         if operand.op is CLOSED:
-            return id(operand) not in self.closed
-        return operand in self.given or operand in self.placed
+            return id(operand) not in self.closed_at
+        return operand in self.arguments or operand in self.captures
 
-    def grow(self, nbytes: int) -> None:
+    def add_bytes(self, nbytes: int) -> None:
         """The trace has computed so many bytes more."""
-        self.fresh += nbytes
-        if self.deferral is not None:
-            self.deferral.spent += nbytes
-        if self.fresh > self.allowance:
-            self.let_go()
+        self.new_bytes += nbytes
+        if self.scheduler is not None:
+            self.scheduler.computed_bytes += nbytes
+        if self.new_bytes > self.byte_limit:
+            self.release_dead()
 
-    def look_back(self) -> None:
+    def release_after_run(self) -> None:
         """The function has run: what is left to compute has the memory of what served it."""
-        if self.deferral is not None and self.fresh > max(LARGE, _SCAN * len(self.notes)):
-            self.let_go()
+        if self.scheduler is not None and self.new_bytes > max(LARGE, _SCAN * len(self.equations)):
+            self.release_dead()
 
-    def let_go(self) -> None:
+    def release_dead(self) -> None:
         """Free the arrays that nobody can ask for any more."""
-        deriving = thread.deriving
-        if self.notes and not self.structured and len(thread.stages) == 1 and all(deriving):
+        deriving = thread_state.deriving
+        if (
+            self.equations
+            and not self.is_body_trace
+            and len(thread_state.stages) == 1
+            and all(deriving)
+        ):
             running = [leaf for leaves in deriving for leaf in leaves]
-            found = set(dead(self.notes, self.given | self.placed, running, self.closed))
+            found = set(
+                dead_values(self.equations, self.arguments | self.captures, running, self.closed_at)
+            )
             for value in found - self._needed(found):
-                value.data = type_of(value.form)  # nobody can ask for its numbers any more
-            if self.deferral is not None:
-                self.deferral.free([note[0] for note in self.notes])
-        self.fresh = 0
-        self.allowance = max(_ALLOWANCE, _SCAN * len(self.notes))
+                value.data = type_of(value.aval)  # nobody can ask for its numbers any more
+            if self.scheduler is not None:
+                self.scheduler.evict_unneeded([note[0] for note in self.equations])
+        self.new_bytes = 0
+        self.byte_limit = max(_ALLOWANCE, _SCAN * len(self.equations))
 
     def _needed(self, dead: Container[Value]) -> set[Value]:
         """What the numbers that may still be asked for are to be computed of."""
         needed: set[Value] = set()
-        if self.deferral is not None:
-            for value, _, _ in reversed(self.notes):
-                if is_due(value) and (value not in dead or value in needed):
+        if self.scheduler is not None:
+            for value, _, _ in reversed(self.equations):
+                if is_lazy(value) and (value not in dead or value in needed):
                     needed.update(o for o in value.operands if type(o) is Value)
         return needed
 
-    def _look_at_errstate(self) -> None:
+    def _check_errstate(self) -> None:
         settings = errstate.VARIABLE.get()
         if settings is self.errstate:
             return
         self.errstate = settings
-        if not self.spoilt and "raise" in np.geterr().values():
-            self.spoilt = message(
+        if not self.abort_reason and "raise" in np.geterr().values():
+            self.abort_reason = message(
                 "np.errstate has floating-point errors raised, which compiled code does not do",
                 "Ask for what matters (if np.any(x == 0)), or use errstate outside of jit",
                 user_line(),
             )
 
-    def see(self, array: Any) -> Any:
+    def snapshot_operand(self, array: Any) -> Any:
         """Remember what a plain operand holds now: a copy that nobody changes."""
-        images = self.images.setdefault(id(array), [])
+        images = self.snapshots.setdefault(id(array), [])
         if not images or not same_bytes(images[-1][1], array):
-            images.append((len(self.notes), own_copy(array)))
+            images.append((len(self.equations), copy_with_layout(array)))
         return images[-1][1]
 
-    def as_seen(self, array: Any, value: Value) -> Any:
+    def operand_at(self, array: Any, value: Value) -> Any:
         """A plain operand as it was when the value was made: itself, if it has not changed."""
-        images = self.images.get(id(array), [])
+        images = self.snapshots.get(id(array), [])
         if not images or (len(images) == 1 and same_bytes(images[0][1], array)):
             return array
-        at = next((i for i, note in enumerate(self.notes) if note[0] is value), None)
+        at = next((i for i, note in enumerate(self.equations) if note[0] is value), None)
         if at is None:
             return array  # another stage heard of the value
         return next(image for since, image in reversed(images) if since <= at)
 
-    def guard(self, value: Value, kind: str, expected: Any = None) -> None:
+    def add_guard(self, value: Value, kind: str, expected: Any = None) -> None:
         """Python is about to depend on `kind(value)`: what it is, or is taken to be."""
-        if not self.forgetful:
-            self.guards.append((len(self.notes), value, kind, _where(4), expected))
+        if not self.drops_history:
+            self.guards.append((len(self.equations), value, kind, _user_location(4), expected))
 
 
-class Unstructured(Exception):
+class UnsupportedInBody(Exception):
     """A body that is traced once, for all steps of a loop, does what one trace cannot say."""
 
 
-class Cut:
+class StopGradient:
     """Within it, in this thread, what is computed is a constant for every derivative.
 
-    `since`: the epoch in which it began. `taken`: the values from before it that could have a
-    derivative and were used, in order.
+    `since`: the epoch in which it began. `outer_values`: the values from before it that could have
+    a derivative and were used, in order.
     """
 
     def __init__(self) -> None:
         self.since = new_epoch()
-        self.taken: dict[Value, None] = {}
-        self.outer: Cut | None = None
+        self.outer_values: dict[Value, None] = {}
+        self.outer: StopGradient | None = None
 
-    def __enter__(self) -> Cut:
-        self.outer, thread.cut = thread.cut, self
-        listeners.append(self)
+    def __enter__(self) -> StopGradient:
+        self.outer, thread_state.cut = thread_state.cut, self
+        observers.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        thread.cut = self.outer
-        listeners.remove(self)
+        thread_state.cut = self.outer
+        observers.remove(self)
 
     def make_constant(self, value: Value) -> None:
         """Take the history of a value made within; a trace that is listening keeps it."""
-        stage = current_stage()
+        stage = current_tracer()
         if stage is not None and value not in stage.aliases:
-            if stage.structured:
-                raise Unstructured("the body ignores derivatives")
+            if stage.is_body_trace:
+                raise UnsupportedInBody("the body ignores derivatives")
             heard = Value(value.data, value.op, value.operands, value.params)
-            stage.hear(heard, 5)
+            stage.observe(heard, 5)
             stage.aliases[value] = heard
         stack = [o for o in value.operands if type(o) is Value]
         while stack:
@@ -296,84 +313,84 @@ class Cut:
             if operand.epoch >= self.since:  # made within, by a derivative that was taken there
                 stack.extend(o for o in operand.operands if type(o) is Value)
             elif operand.op is not CLOSED:
-                self.taken[operand] = None
+                self.outer_values[operand] = None
         value.op, value.operands, value.params = CLOSED, (), NO_PARAMS
 
 
-def close(value: Value) -> None:
+def close_leaf(value: Value) -> None:
     """Make a leaf a constant for everyone but the pass that owns it."""
     if value.op is None:
         value.op = CLOSED
-    stage = current_stage()
+    stage = current_tracer()
     if stage is not None:
-        stage.closed[id(value)] = len(stage.notes)
+        stage.closed_at[id(value)] = len(stage.equations)
 
 
-def as_recorded(operand: Any, value: Value) -> Any:
+def operand_when_recorded(operand: Any, value: Value) -> Any:
     """A plain operand of a value, for rules: while staging it is kept by reference, and the code
     may have changed it since."""
-    if listeners and type(operand) is _ndarray:
-        for stage in stages():
-            seen = stage.as_seen(operand, value)
+    if observers and type(operand) is _ndarray:
+        for stage in active_tracers():
+            seen = stage.operand_at(operand, value)
             if seen is not operand:
                 return seen
     return operand
 
 
-def note(value: Value) -> None:
-    watch = thread.watch
+def notify_observers(value: Value) -> None:
+    watch = thread_state.watch
     if watch is not None:
-        watch.made(value)
-    cut = thread.cut
+        watch.on_recorded(value)
+    cut = thread_state.cut
     if cut is not None:
         cut.make_constant(value)
         return
-    stage = current_stage()
+    stage = current_tracer()
     if stage is not None:
-        stage.hear(value, 4)
+        stage.observe(value, 4)
 
 
-def note_apart(value: Value) -> None:
+def require_no_alias(value: Value) -> None:
     """A derivative found that an argument is written into: what the trace has found holds only
     while that argument shares memory with no other."""
-    stage = current_stage()
+    stage = current_tracer()
     if stage is not None:
-        stage.apart.add(value)
+        stage.no_alias.add(value)
 
 
-def note_error(error: Exception) -> None:
+def record_error(error: Exception) -> None:
     """Something has raised because of a value: if the function goes on, it has branched on it."""
-    stage = current_stage()
+    stage = current_tracer()
     if stage is not None:
         stage.errors.append(error)
 
 
-def note_failure(
+def record_op_failure(
     error: Exception, op: Op, data: Sequence[Any], params: dict[str, Any] = NO_PARAMS
 ) -> None:
     """An op has raised: because of the values that it met, if not because of their types."""
     caused = isinstance(error, (ArithmeticError, ValueError, LookupError))
-    if caused and not isinstance(error, TrackerError) and current_stage() is not None:
+    if caused and not isinstance(error, TrackerError) and current_tracer() is not None:
         try:
             op.infer(*map(type_of, data), **params)
-        except REFUSALS:
+        except EVALUATION_ERRORS:
             return
-        note_error(error)
+        record_error(error)
 
 
-def forgive(error: Exception) -> None:
+def dismiss_error(error: Exception) -> None:
     """What an op raised was for another way to compute the same, which goes on now."""
-    stage = current_stage()
+    stage = current_tracer()
     if stage is not None and error in stage.errors:
         stage.errors.remove(error)
 
 
-def note_write(old: Value) -> None:
+def check_write(old: Value) -> None:
     """A handle is about to move on from a value: not out of the body of a loop, nor of a cut."""
-    stage = current_stage()
+    stage = current_tracer()
     if stage is not None and old.epoch < stage.since:
-        raise Unstructured("the body writes into an array outside of it")
-    if stage is not None and old in stage.shared:
+        raise UnsupportedInBody("the body writes into an array outside of it")
+    if stage is not None and old in stage.exported_values:
         raise ConversionError(
             message(
                 "a write into an array that np.asarray(x) or the like has made plain",
@@ -381,7 +398,7 @@ def note_write(old: Value) -> None:
                 user_line(),
             )
         )
-    if current_cut() is not None and old.op is not CLOSED:
+    if current_stop_gradient() is not None and old.op is not CLOSED:
         raise UnsupportedError(
             message(
                 "a write inside ignore_derivatives or checkpoint, into a tracked value from "
@@ -391,6 +408,6 @@ def note_write(old: Value) -> None:
         )
 
 
-def _where(depth: int) -> tuple[Any, int]:
+def _user_location(depth: int) -> tuple[Any, int]:
     frame = user_frame(depth)
     return (None, 0) if frame is None else (frame.f_code, frame.f_lineno)

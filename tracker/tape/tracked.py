@@ -6,7 +6,7 @@ are not written here: each op brings its own (`install`, and the table `METHODS`
 makes of a value is in `conversions.py`.
 
 A handle has slots: `_value`, the current Value (None: a view that must be read again from its
-base); `_view` and `_views`, owned by `ops/indexing/inplace.py`, and `_owner`, the `Leaf` of a
+base); `_view` and `_views`, owned by `ops/indexing/inplace.py`, and `_owner`, the `ParamState` of a
 param's own handle: unset on most handles.
 
 Invariant: nothing leaves NumPy's world with a gradient on it; what NumPy is asked of a value for
@@ -25,17 +25,30 @@ import numpy as np
 from tracker.errors import AddressError, ConversionError, UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.support.numpy_version import version_of
-from tracker.tape.escape import NOTHING, by_numpy, note_guard, shown
-from tracker.tape.observers import current_stage
-from tracker.tape.placeholders import HANDLES, is_settled, may_differ, settled, settled_within
-from tracker.tape.record import apply1, apply2, as_numbers, set_handle, value_of, wrap
-from tracker.tape.tracer import forgive
+from tracker.tape.escape import NO_ESCAPE, call_on_plain, escape_as_text, guard_value
+from tracker.tape.observers import current_tracer
+from tracker.tape.placeholders import (
+    PLACEHOLDERS,
+    are_resolved,
+    may_need_resolving,
+    resolve_placeholder,
+    resolve_within,
+)
+from tracker.tape.record import (
+    apply_binary,
+    apply_unary,
+    as_numeric,
+    set_tracked_class,
+    value_of,
+    wrap,
+)
+from tracker.tape.tracer import dismiss_error
 from tracker.tape.value import Value, leaf
 
-_PARTS_ARE_CAST = version_of(np) < (2, 5)  # complex numbers of Python's, as arrays are
+_CASTS_PYTHON_COMPLEX = version_of(np) < (2, 5)  # complex numbers of Python's, as arrays are
 
 
-class Leaf:
+class ParamState:
     """What a `param` owns: the gradient that `back` adds to, and its newest data, whose form an
     untouched gradient has.
 
@@ -50,7 +63,7 @@ class Leaf:
         self.data = data
 
 
-class _Structureless(type):
+class _TransparentMeta(type):
     """The class of `Tracked`, of which abstract classes find no methods: whether a value is
     `Iterable`, `Sized`, `Hashable` is then up to the class that it says it has, its data's."""
 
@@ -59,7 +72,7 @@ class _Structureless(type):
         return ()
 
 
-class _Absent(AttributeError, TypeError):
+class _MissingMethodError(AttributeError, TypeError):
     """What code gets that asks a number for its items: it has no such method, as `hasattr` is to
     say, nor does what needs the method work."""
 
@@ -71,7 +84,7 @@ _NO_ADDRESS = message(
 )
 
 
-class _of_arrays:
+class _array_method:
     """A method that arrays have, and numbers have not. (`__iter__` is none: Python would go on to
     `__getitem__` where it is absent.)"""
 
@@ -81,24 +94,26 @@ class _of_arrays:
     def __get__(self, handle: Any, _: type | None = None) -> Any:
         if handle is None:
             return self.method
-        kind = type(value_of(handle).form)
+        kind = type(value_of(handle).aval)
         if hasattr(kind, self.method.__name__):
             return MethodType(self.method, handle)
-        raise _Absent(_ITEMLESS[self.method.__name__].format(said(kind)))
+        raise _MissingMethodError(
+            _MISSING_METHOD_TEXTS[self.method.__name__].format(numpy_class_name(kind))
+        )
 
 
-def said(kind: type) -> str:
+def numpy_class_name(kind: type) -> str:
     """A class of numbers or arrays, as Python's errors name it."""
     return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
 
 
-_ITEMLESS = {  # in Python's words
+_MISSING_METHOD_TEXTS = {  # in Python's words
     "__len__": "object of type {!r} has no len()",
     "__contains__": "argument of type {!r} is not iterable",
 }
 
 
-class Tracked(metaclass=_Structureless):
+class Tracked(metaclass=_TransparentMeta):
     """A number or array whose history is recorded. Made by `tracker.param` and by derivatives.
 
     It behaves as the ndarray (or Python number) inside: operators, NumPy functions, indexing,
@@ -131,7 +146,7 @@ class Tracked(metaclass=_Structureless):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:  # isinstance(t, np.ndarray), isinstance(t, float), as code asks
-        return type(value_of(self).form)
+        return type(value_of(self).aval)
 
     @property
     def _plain(self) -> Any:
@@ -146,23 +161,23 @@ class Tracked(metaclass=_Structureless):
     def grad(self) -> Any:
         """The accumulated gradient, as a plain array; None where no `back` has reached."""
         owner = getattr(self, "_owner", None)  # a param keeps its gradient after being written into
-        return grad_of(value_of(self)) if owner is None else _accumulated(owner)
+        return grad_of(value_of(self)) if owner is None else _accumulated_grad(owner)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return np.shape(value_of(self).form)
+        return np.shape(value_of(self).aval)
 
     @property
     def ndim(self) -> int:
-        return np.ndim(value_of(self).form)
+        return np.ndim(value_of(self).aval)
 
     @property
     def size(self) -> int:
-        return int(np.size(value_of(self).form))
+        return int(np.size(value_of(self).aval))
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        form = value_of(self).form
+        form = value_of(self).aval
         dtype = getattr(form, "dtype", None)
         return np.asarray(form).dtype if dtype is None else dtype
 
@@ -175,41 +190,46 @@ class Tracked(metaclass=_Structureless):
         return self.size * self.itemsize
 
     def __repr__(self) -> str:
-        if settled(self) is not self:
-            return repr(settled(self))
+        if resolve_placeholder(self) is not self:
+            return repr(resolve_placeholder(self))
         data = value_of(self).data
-        if shown(self):
+        if escape_as_text(self):
             return repr(data)
         return f"tracked({data.item() if isinstance(data, np.generic) else data!r})"
 
     def __format__(self, spec: str) -> str:
-        if settled(self) is not self:
-            return format(settled(self), spec)
-        if shown(self) or spec:
+        if resolve_placeholder(self) is not self:
+            return format(resolve_placeholder(self), spec)
+        if escape_as_text(self) or spec:
             return format(value_of(self).data, spec)
         return repr(self)
 
     def __str__(self) -> str:
-        if settled(self) is not self:
-            return str(settled(self))
-        return str(value_of(self).data) if shown(self) else repr(self)
+        if resolve_placeholder(self) is not self:
+            return str(resolve_placeholder(self))
+        return str(value_of(self).data) if escape_as_text(self) else repr(self)
 
-    @_of_arrays
+    @_array_method
     def __len__(self) -> int:
-        return len(value_of(self).form)
+        return len(value_of(self).aval)
 
     def __iter__(self) -> Iterator[Any]:
         if self.ndim == 0:
             raise TypeError(message("iteration over a 0-d tracked value"))
         return (self[i] for i in range(len(self)))
 
-    @_of_arrays
+    @_array_method
     def __contains__(self, x: Any) -> bool:
         return bool(np.any(self == x))
 
     def __getattr__(self, name: str) -> Any:
-        if HANDLES and may_differ() and not name.startswith("_") and settled(self) is not self:
-            return getattr(settled(self), name)
+        if (
+            PLACEHOLDERS
+            and may_need_resolving()
+            and not name.startswith("_")
+            and resolve_placeholder(self) is not self
+        ):
+            return getattr(resolve_placeholder(self), name)
         method = METHODS.get(name)
         if method is not None:
             return MethodType(method, self)
@@ -217,18 +237,18 @@ class Tracked(metaclass=_Structureless):
             raise AddressError(_NO_ADDRESS)
         if name.startswith("_"):
             raise AttributeError(name)
-        if name in _OF_NUMBERS and hasattr(type(value_of(self).form), name):
+        if name in _NUMBER_ATTRIBUTES and hasattr(type(value_of(self).aval), name):
             if name == "is_integer":
                 return lambda: bool(self % 1 == 0)  # type: ignore[operator]
-            note_guard(self, "hash")
+            guard_value(self, "hash")
             return getattr(value_of(self).data, name)
         if hasattr(np.ndarray, name):
             text = message(
                 f".{name} is not supported on a tracked value", "Use x.data for plain NumPy"
             )
             if name != "ctypes":  # an address, through which it could be written into
-                plain = by_numpy(lambda x: getattr(x, name), (self,), {}, lambda: text)
-                if plain is not NOTHING:
+                plain = call_on_plain(lambda x: getattr(x, name), (self,), {}, lambda: text)
+                if plain is not NO_ESCAPE:
                     return plain
             raise UnsupportedError(text)
         raise AttributeError(f"a tracked value has no attribute {name!r}", name=name, obj=self)
@@ -236,33 +256,41 @@ class Tracked(metaclass=_Structureless):
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if HANDLES and may_differ() and not is_settled(inputs, kwargs):
-            return getattr(ufunc, method)(*settled_within(inputs), **settled_within(kwargs))
+        if PLACEHOLDERS and may_need_resolving() and not are_resolved(inputs, kwargs):
+            return getattr(ufunc, method)(*resolve_within(inputs), **resolve_within(kwargs))
         try:
             if method == "__call__" and not kwargs:
                 op = UFUNCS.get(ufunc)
                 if op is not None and not op.constant:
                     if op.evaluate is ufunc:
-                        return apply1(op, inputs[0]) if len(inputs) == 1 else apply2(op, *inputs)
+                        return (
+                            apply_unary(op, inputs[0])
+                            if len(inputs) == 1
+                            else apply_binary(op, *inputs)
+                        )
                     # Python numbers have gone through Python's operator: np.add means NumPy's.
                     try:
-                        made = apply1(op, inputs[0]) if len(inputs) == 1 else apply2(op, *inputs)
+                        made = (
+                            apply_unary(op, inputs[0])
+                            if len(inputs) == 1
+                            else apply_binary(op, *inputs)
+                        )
                     except ArithmeticError as error:
-                        forgive(error)
+                        dismiss_error(error)
                     else:
-                        if type(made._value.form) not in _PYTHON_NUMBERS:
+                        if type(made._value.aval) not in _PYTHON_NUMBERS:
                             return made
             return _ufunc_protocol(ufunc, method, inputs, kwargs)
         except UnsupportedError as error:
             text = str(error)
             if method == "at":  # it writes into what it is given
                 raise
-            numbers = tuple(map(as_numbers, inputs))
+            numbers = tuple(map(as_numeric, inputs))
             if any(x is not None for x in numbers):
                 pairs = zip(inputs, numbers, strict=True)
                 return getattr(ufunc, method)(*(x if n is None else n for x, n in pairs), **kwargs)
-            plain = by_numpy(getattr(ufunc, method), inputs, kwargs, lambda: text)
-            if plain is NOTHING:
+            plain = call_on_plain(getattr(ufunc, method), inputs, kwargs, lambda: text)
+            if plain is NO_ESCAPE:
                 raise
             return plain
         except ConversionError:  # lists with tracked values in them
@@ -272,8 +300,8 @@ class Tracked(metaclass=_Structureless):
             return getattr(ufunc, method)(*again, **kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if HANDLES and may_differ() and not is_settled(args, kwargs):
-            return func(*settled_within(args), **settled_within(kwargs))
+        if PLACEHOLDERS and may_need_resolving() and not are_resolved(args, kwargs):
+            return func(*resolve_within(args), **resolve_within(kwargs))
         handler = NUMPY.get(func)
         if handler is not None:
             return handler(*args, **kwargs)
@@ -281,8 +309,8 @@ class Tracked(metaclass=_Structureless):
             f"{public_name(func)} has no derivative rule here",
             "Use tracker.data(x) where no gradient is wanted, or write a rule with tracker.rrule",
         )
-        plain = by_numpy(func, args, kwargs, lambda: text)
-        if plain is NOTHING:
+        plain = call_on_plain(func, args, kwargs, lambda: text)
+        if plain is NO_ESCAPE:
             raise UnsupportedError(text)
         return plain
 
@@ -290,52 +318,52 @@ class Tracked(metaclass=_Structureless):
 
     def __copy__(self) -> Any:
         value = value_of(self)
-        if type(value.form) is np.ndarray or isinstance(value.params, Leaf):
+        if type(value.aval) is np.ndarray or isinstance(value.params, ParamState):
             return NUMPY[np.copy](self)
         return wrap(value)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         value = value_of(self)
-        if not isinstance(value.params, Leaf):
+        if not isinstance(value.params, ParamState):
             return copy.copy(self)
         return _restore(copy.deepcopy(value.data), copy.deepcopy(value.params.grad))
 
     def __reduce__(self) -> Any:
-        if settled(self) is not self:
-            return np.array, (settled(self),)
-        if current_stage() is not None:  # what is read again would be a constant of the trace
+        if resolve_placeholder(self) is not self:
+            return np.array, (resolve_placeholder(self),)
+        if current_tracer() is not None:  # what is read again would be a constant of the trace
             text = message(
                 "pickling a tracked value gives one that does not follow it",
                 "Copy it with copy.deepcopy",
             )
-            plain = by_numpy(_itself, (self,), {}, lambda: text)
-            if plain is NOTHING:
+            plain = call_on_plain(_identity, (self,), {}, lambda: text)
+            if plain is NO_ESCAPE:
                 raise UnsupportedError(text)
-            return _itself, (plain,)
+            return _identity, (plain,)
         return _restore, (value_of(self).data, self.grad)
 
 
 _PYTHON_NUMBERS = (float, int, complex)
 # What Python's and NumPy's numbers tell of themselves that bears no derivative.
-_OF_NUMBERS = frozenset(
+_NUMBER_ATTRIBUTES = frozenset(
     (
         *("is_integer", "as_integer_ratio", "hex", "bit_length", "bit_count", "to_bytes"),
         *("numerator", "denominator"),
     )
 )
-set_handle(Tracked)
+set_tracked_class(Tracked)
 
 
 def new_param(data: Any) -> Any:
     """A tracked leaf around plain data, which must be the caller's to give away."""
     made = leaf(data)
-    made.params = Leaf(data)
+    made.params = ParamState(data)
     handle = wrap(made)
     handle._owner = made.params
     return handle
 
 
-def _itself(x: Any) -> Any:
+def _identity(x: Any) -> Any:
     return x
 
 
@@ -347,13 +375,13 @@ def _restore(data: Any, grad: Any) -> Any:
 
 def grad_of(value: Value) -> Any:
     """See `Tracked.grad`."""
-    if isinstance(value.params, Leaf):
-        return _accumulated(value.params)
+    if isinstance(value.params, ParamState):
+        return _accumulated_grad(value.params)
     found = getattr(value, "grad", None)  # of several values it may be one array, or parts of it
     return found.copy("K") if type(found) is np.ndarray else found
 
 
-def _accumulated(owner: Leaf) -> Any:
+def _accumulated_grad(owner: ParamState) -> Any:
     return np.zeros_like(owner.data)[()] if owner.grad is None else owner.grad
 
 
@@ -371,40 +399,40 @@ def install(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def install_property(
     name: str,
     get: Callable[[Any], Any],
-    paste: Callable[[Any, Any], Any] | None = None,
+    with_part: Callable[[Any, Any], Any] | None = None,
     *,
     writable: bool = True,
 ) -> None:
     """Make a view an attribute of `Tracked`; assigning to the attribute writes through it.
 
-    `paste(x, value)` is x with another value of the attribute: that of a 0-d array is no view.
+    `with_part(x, value)` is x with another value of the attribute: that of a 0-d array is no view.
     """
 
     def read(self: Any) -> Any:
-        mine = settled(self)
+        mine = resolve_placeholder(self)
         return get(self) if mine is self else getattr(mine, name)
 
     def put(self: Any, value: Any) -> None:
-        part, form = read(self), value_of(self).form
+        part, form = read(self), value_of(self).aval
         if value is part:
             return
-        of_an_array(name, form)
+        check_is_array(name, form)
         if name == "imag" and form.dtype.kind != "c":
             raise TypeError("array does not have imaginary part to set")
-        if type(value) is complex and _PARTS_ARE_CAST:
+        if type(value) is complex and _CASTS_PYTHON_COMPLEX:
             value = np.asarray(value)
-        if paste is not None and part is not self and np.ndim(part) == 0:
-            self[...] = paste(self, value)
+        if with_part is not None and part is not self and np.ndim(part) == 0:
+            self[...] = with_part(self, value)
         else:
             part[...] = value
 
     setattr(Tracked, name, property(read, put if writable else None))
 
 
-def of_an_array(name: str, form: Any) -> None:
+def check_is_array(name: str, aval: Any) -> None:
     """Raises, as Python does, where an attribute of a number is set."""
-    if type(form) is not np.ndarray:
-        kind = "numpy.generic" if isinstance(form, np.generic) else type(form).__name__
+    if type(aval) is not np.ndarray:
+        kind = "numpy.generic" if isinstance(aval, np.generic) else type(aval).__name__
         raise AttributeError(f"attribute {name!r} of {kind!r} objects is not writable")
 
 

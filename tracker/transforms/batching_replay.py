@@ -11,72 +11,77 @@ from typing import Any
 
 import numpy as np
 
-from tracker.control.body import cut, nest
+from tracker.control.body import split_list, trace_body
 from tracker.control.branch import branch
 from tracker.control.loop import loop, record_loop
 from tracker.control.while_loop import while_
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ops.declare.bundle import pick
-from tracker.tape.record import apply, data_of, form_of
-from tracker.tape.replay import CONVERSIONS, PathLeft
-from tracker.transforms.batching_rules import Answer, batched, front, row_by_row
+from tracker.tape.record import apply, aval_of, data_of
+from tracker.tape.replay import GUARD_CONVERSIONS, ReplayDiverged
+from tracker.transforms.batching_rules import (
+    BatchedValue,
+    apply_row_by_row,
+    batch_op,
+    broadcast_rows,
+)
 
 _ROUNDING = {"int": np.trunc, "floor": np.floor, "ceil": np.ceil, "round": np.rint}
 
 
 def replay_rows(
     function: Function, values: Sequence[Any], marks: Sequence[bool], n: int
-) -> tuple[list[Answer], Any]:
+) -> tuple[list[BatchedValue], Any]:
     """The results, and which of the n rows keep to the function's path (True: all of them)."""
-    table: dict[Var, Answer] = dict(
+    table: dict[Var, BatchedValue] = dict(
         zip(function.inputs, zip(values, marks, strict=True), strict=True)
     )
     alive: Any = True
 
-    def read(atom: Atom) -> Answer:
+    def read(atom: Atom) -> BatchedValue:
         return (atom.value, False) if isinstance(atom, Const) else table[atom]
 
     for step in function.body:
         if isinstance(step, Guard):
-            alive = np.logical_and(alive, _holds(step, *read(step.operand)))
+            alive = np.logical_and(alive, _guard_holds(step, *read(step.operand)))
         else:
-            table[step.out] = _result(step, [read(o) for o in step.operands], n)
+            table[step.out] = _batched_equation(step, [read(o) for o in step.operands], n)
     return [read(atom) for atom in function.outputs], alive
 
 
-def _holds(guard: Guard, x: Any, mark: bool) -> Any:
+def _guard_holds(guard: Guard, x: Any, mark: bool) -> Any:
     """For which rows a guard holds."""
     if not mark:
-        if CONVERSIONS[guard.kind](x) != guard.expected:
-            raise PathLeft(guard)
+        if GUARD_CONVERSIONS[guard.kind](x) != guard.expected:
+            raise ReplayDiverged(guard)
         return True
     if guard.kind == "bool":
         x = np.not_equal(x, 0)
-    elif guard.kind in _ROUNDING and np.result_type(form_of(x)).kind == "f":
+    elif guard.kind in _ROUNDING and np.result_type(aval_of(x)).kind == "f":
         x = _ROUNDING[guard.kind](x)
     return np.equal(x, guard.expected)
 
 
-def _result(eqn: Eqn, given: list[Answer], n: int) -> Answer:
+def _batched_equation(eqn: Eqn, given: list[BatchedValue], n: int) -> BatchedValue:
     if eqn.op is pick and isinstance(given[0][0], list):
-        part: Answer = given[0][0][eqn.params["at"]]
+        part: BatchedValue = given[0][0][eqn.params["at"]]
         return part
     xs, marks = [x for x, _ in given], [mark for _, mark in given]
     if not any(marks):
         return apply(eqn.op, tuple(xs), eqn.params), False
     if eqn.op is loop and not marks[0] and not _has_guards(eqn.params["body"]):
-        return _loop(xs, marks, n, **eqn.params), True
+        return _batched_loop(xs, marks, n, **eqn.params), True
     if eqn.op is loop:
-        made, mark = row_by_row(eqn.op, xs, marks, eqn.params, n)
+        made, mark = apply_row_by_row(eqn.op, xs, marks, eqn.params, n)
     else:
-        made, mark = batched(eqn.op, xs, marks, eqn.params, n)
-    for k, at in _passed_on(eqn).items():
+        made, mark = batch_op(eqn.op, xs, marks, eqn.params, n)
+    for k, at in _unchanged_results(eqn).items():
         if not marks[at]:
             made[k] = given[at]
     return made, mark
 
 
-def _passed_on(eqn: Eqn) -> dict[int, int]:
+def _unchanged_results(eqn: Eqn) -> dict[int, int]:
     """Results that are an operand, whatever happens: what all branches give back, and the carries
     that no step changes. By the operand's number."""
     if eqn.op is branch:
@@ -102,7 +107,7 @@ def _has_guards(function: Function) -> bool:
     return any(isinstance(step, Guard) for step in function.body)
 
 
-def _loop(
+def _batched_loop(
     xs: list[Any],
     marks: list[bool],
     n: int,
@@ -113,16 +118,16 @@ def _loop(
     length: int,
     reverse: bool,
     keep: tuple[int, ...],
-) -> list[Answer]:
+) -> list[BatchedValue]:
     """All rows go through a loop together: one loop, whose carries that differ have a row axis."""
     count, *operands = xs
-    fixed, carried, rows = cut(operands, consts, carries)
-    of_fixed, of_carried, of_rows = cut(marks[1:], consts, carries)
+    fixed, carried, rows = split_list(operands, consts, carries)
+    of_fixed, of_carried, of_rows = split_list(marks[1:], consts, carries)
     rows = [np.moveaxis(x, 1, 0) if m else x for x, m in zip(rows, of_rows, strict=True)]
     first = max(int(data_of(count)) - 1, 0) if reverse else 0
     while True:
         start = [
-            front(x, had, n) if wide else x
+            broadcast_rows(x, had, n) if wide else x
             for x, had, wide in zip(carried, marks[1 + consts :], of_carried, strict=False)
         ]
         out_marks: list[bool] = []
@@ -132,9 +137,11 @@ def _loop(
             made, _ = replay_rows(body, flat, inner, n)
             wide = [*inner[consts : consts + carries], *(m for _, m in made[carries:])]
             out[:] = [m for _, m in made]
-            return [front(x, m, n) if w else x for (x, m), w in zip(made, wide, strict=True)]
+            return [
+                broadcast_rows(x, m, n) if w else x for (x, m), w in zip(made, wide, strict=True)
+            ]
 
-        nested = nest("rows", step, [*fixed, *start, *(data_of(x)[first] for x in rows)])
+        nested = trace_body("rows", step, [*fixed, *start, *(data_of(x)[first] for x in rows)])
         grown = [a or b for a, b in zip(of_carried, out_marks, strict=False)]
         if grown == of_carried:
             break
@@ -142,7 +149,7 @@ def _loop(
     made = record_loop(
         nested.function, count, [*nested.hoisted, *fixed], start, rows, length, reverse, keep
     )
-    ends, stacks = cut(made, carries)
+    ends, stacks = split_list(made, carries)
     of_stacks = [*out_marks[carries:], *(of_carried[at] for at in keep)]
     return [
         *zip(ends, of_carried, strict=True),

@@ -2,7 +2,7 @@
 
 Owns: `jacobian`, `withjacobian`, `hessian`, `hessian_reverse`, `diaghessian`, `hvp`. The function
 runs once; its pullback or pushforward is mapped over a basis, all vectors of it in one pass
-(`_on_basis`).
+(`_apply_to_basis`).
 
 Convention for complex numbers: of a complex result, the entries are holomorphic derivatives dy/dx;
 of a real result, the rows are gradients, dy/dx.real + i dy/dx.imag.
@@ -17,19 +17,24 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.autodiff.boundary import compiled_derivative, entry, is_number_or_array, with_arrays
-from tracker.autodiff.gradients import ValueAndGradient, gradient, run_implicitly
-from tracker.autodiff.leaves import data
+from tracker.autodiff.boundary import (
+    compiled_derivative,
+    convert_array_likes,
+    gradient_entry,
+    is_number_or_array,
+)
+from tracker.autodiff.gradients import ValueAndGradient, gradient, run_for_params
+from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.params import Grads, Params
-from tracker.autodiff.pullbacks import jvp, linearized, pullback, pushforward
-from tracker.autodiff.reverse import sweep
+from tracker.autodiff.pullbacks import jvp, linearize, pullback, pushforward
+from tracker.autodiff.reverse import reverse_sweep
 from tracker.errors import NotScalarError, NotTrackedError, message
-from tracker.tape.record import form_of, value_of
+from tracker.tape.record import aval_of, value_of
 from tracker.tape.tracked import Tracked
-from tracker.transforms.vmap import over_rows
+from tracker.transforms.vmap import vmap_pure
 
-_FEW = 3  # unit vectors; fewer are passed one by one
-_BIG = 200  # unit vectors; to compute so many is quicker than to read them
+_VMAP_THRESHOLD = 3  # unit vectors; fewer are passed one by one
+_COMPUTED_BASIS_SIZE = 200  # unit vectors; to compute so many is quicker than to read them
 
 
 def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:
@@ -51,39 +56,40 @@ def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Val
     """The value and the jacobian of `f`, as a named tuple (val, grad)."""
     if len(args) == 1 and isinstance(args[0], Params):
         params = args[0]
-        y, found = _implicit(f, params, shaped)
+        y, found = _params_jacobian(f, params, shaped)
         return ValueAndGradient(y, Grads(params, found))
-    args = _arrays(args, "jacobian")
+    args = _array_arguments(args, "jacobian")
     compiled = compiled_derivative(
         f, ("withjacobian", shaped), lambda g: lambda *xs: withjacobian(g, *xs, shaped=shaped)
     )
     if compiled is not None:
         return compiled(*args)  # type: ignore[no-any-return]
-    moving = [i for i, a in enumerate(args) if tree.is_numeric(form_of(a))]
-    y, pull, push = linearized(lambda *xs: _collected(f(*xs)), args, {})
+    moving = [i for i, a in enumerate(args) if tree.is_numeric(aval_of(a))]
+    y, pull, push = linearize(lambda *xs: _stack_nested(f(*xs)), args, {})
     _check_output(y)
     size = sum(np.size(args[i]) for i in moving)
     if np.iscomplexobj(y) or (size < np.size(y) and not any(map(np.iscomplexobj, args))):
         matrices = {i: _by_columns(push, args, i) for i in moving}
     else:
         matrices = _by_rows(pull, y, moving)
-    entries = [_formed(matrices.get(i), y, a, shaped) for i, a in enumerate(args)]
+    entries = [_shape_result(matrices.get(i), y, a, shaped) for i, a in enumerate(args)]
     return ValueAndGradient(y, tuple(entries))
 
 
-def _arrays(args: tuple[Any, ...], who: str) -> tuple[Any, ...]:
+def _array_arguments(args: tuple[Any, ...], caller: str) -> tuple[Any, ...]:
     """Arguments of a derivative that is a matrix: lists of numbers, and what else offers an array,
     as arrays. One at least must be a number or an array."""
     if all(map(is_number_or_array, args)):
         return args
     made = tuple(
-        np.array(a) if tree.is_number_list(a) else with_arrays(a, at) for at, a in enumerate(args)
+        np.array(a) if tree.is_number_list(a) else convert_array_likes(a, at)
+        for at, a in enumerate(args)
     )
-    if made and not any(tree.is_numeric(form_of(a)) for a in made):
+    if made and not any(tree.is_numeric(aval_of(a)) for a in made):
         shown = ", ".join(f"argument {at} is a {type(a).__name__}" for at, a in enumerate(made))
         raise NotTrackedError(
             message(
-                f"{who} needs a number or an array; {shown}",
+                f"{caller} needs a number or an array; {shown}",
                 "Give arrays: those of a structure are joined by tracker.tree.ravel; or use "
                 "tracker.gradient, pullback and jvp, which follow structures",
             )
@@ -91,13 +97,13 @@ def _arrays(args: tuple[Any, ...], who: str) -> tuple[Any, ...]:
     return made
 
 
-def _collected(y: Any) -> Any:
+def _stack_nested(y: Any) -> Any:
     """A list of numbers, some of them tracked, as the array that it is."""
-    return np.stack([_collected(e) for e in y]) if type(y) is list and y else y
+    return np.stack([_stack_nested(e) for e in y]) if type(y) is list and y else y
 
 
 def _check_output(y: Any) -> None:
-    if not tree.is_numeric(form_of(y)):
+    if not tree.is_numeric(aval_of(y)):
         raise NotScalarError(
             message(
                 f"jacobian needs a number or an array; the output is a {type(y).__name__}",
@@ -106,29 +112,29 @@ def _check_output(y: Any) -> None:
         )
 
 
-def _on_basis(linear: Callable[[Any], Any], x: Any) -> Any:
+def _apply_to_basis(linear: Callable[[Any], Any], x: Any) -> Any:
     """A linear function of x's space at each of its unit vectors, in C order: what it gives,
     stacked; None if there are none."""
     size = np.size(x)
     if not size:
         return None
-    units = np.reshape(_identity(x), (size, *np.shape(x)))
-    if size > _FEW:
-        return over_rows(linear, units)
+    units = np.reshape(_basis(x), (size, *np.shape(x)))
+    if size > _VMAP_THRESHOLD:
+        return vmap_pure(linear, units)
     return tree.map(lambda *rows: np.stack(rows), *(linear(unit) for unit in units))
 
 
-def _identity(x: Any) -> Any:
+def _basis(x: Any) -> Any:
     """The identity matrix of x's space; a big one is recorded while x is, and never in memory."""
-    kind = np.result_type(form_of(x))
+    kind = np.result_type(aval_of(x))
     dtype = kind if kind.kind in "fc" else np.dtype(float)
-    if isinstance(x, Tracked) and np.size(x) > _BIG:
+    if isinstance(x, Tracked) and np.size(x) > _COMPUTED_BASIS_SIZE:
         return np.diag(np.ones_like(np.reshape(x, (-1,)), dtype=dtype))
     return np.eye(np.size(x), dtype=dtype)
 
 
 def _by_columns(push: Callable[..., Any], args: tuple[Any, ...], at: int) -> Any:
-    rows = _on_basis(
+    rows = _apply_to_basis(
         lambda unit: np.ravel(push(*(unit if i == at else None for i in range(len(args))))),
         args[at],
     )
@@ -140,12 +146,12 @@ def _by_rows(pull: Callable[..., Any], y: Any, moving: list[int]) -> dict[int, A
         found = pull(unit)
         return {i: np.ravel(found[i]) for i in moving if found[i] is not None}
 
-    return _on_basis(reached, y) or {}
+    return _apply_to_basis(reached, y) or {}
 
 
-def _formed(matrix: Any, y: Any, x: Any, shaped: bool) -> Any:
+def _shape_result(matrix: Any, y: Any, x: Any, shaped: bool) -> Any:
     """A matrix (y.size, x.size) in the form the user gets."""
-    if not tree.is_numeric(form_of(x)):
+    if not tree.is_numeric(aval_of(x)):
         return None
     if matrix is None:
         matrix = np.zeros((np.size(y), np.size(x)))
@@ -154,27 +160,31 @@ def _formed(matrix: Any, y: Any, x: Any, shaped: bool) -> Any:
     return matrix if np.ndim(x) else np.reshape(matrix, (-1,))
 
 
-def _implicit(f: Callable[..., Any], params: Params, shaped: bool) -> tuple[Any, list[Any]]:
+def _params_jacobian(f: Callable[..., Any], params: Params, shaped: bool) -> tuple[Any, list[Any]]:
     """The jacobian for params, from one run."""
     leaves = params.leaves()
-    y = _collected(run_implicitly(f, "jacobian"))
+    y = _stack_nested(run_for_params(f, "jacobian"))
     _check_output(y)
     matrices: dict[int, Any] = {}
     if isinstance(y, Tracked):
         root = value_of(y)
 
         def reached(unit: Any) -> dict[int, Any]:
-            found = zip(sweep([(root, unit)], leaves), leaves, strict=True)
-            return {k: np.ravel(entry(c, x)) for k, (c, x) in enumerate(found) if c is not None}
+            found = zip(reverse_sweep([(root, unit)], leaves), leaves, strict=True)
+            return {
+                k: np.ravel(gradient_entry(c, x)) for k, (c, x) in enumerate(found) if c is not None
+            }
 
-        matrices = _on_basis(reached, y) or {}
-    return data(y), [_formed(matrices.get(k), y, p, shaped) for k, p in enumerate(params)]
+        matrices = _apply_to_basis(reached, y) or {}
+    return plain_data(y), [
+        _shape_result(matrices.get(k), y, p, shaped) for k, p in enumerate(params)
+    ]
 
 
 # Second derivatives -------------------------------------------------------------------------------
 
 
-def _slope(f: Callable[..., Any]) -> Callable[[Any], Any]:
+def _gradient_function(f: Callable[..., Any]) -> Callable[[Any], Any]:
     def slope(x: Any) -> Any:
         (g,) = gradient(f, x)
         return g
@@ -182,19 +192,21 @@ def _slope(f: Callable[..., Any]) -> Callable[[Any], Any]:
     return slope
 
 
-def _compiled(f: Callable[..., Any], derivative: Callable[..., Any]) -> Callable[..., Any] | None:
+def _compiled_derivative(
+    f: Callable[..., Any], derivative: Callable[..., Any]
+) -> Callable[..., Any] | None:
     """The compiled derivative of a jitted function; None of a plain one."""
     return compiled_derivative(f, derivative.__name__, lambda g: lambda *args: derivative(g, *args))
 
 
 def _as_array(x: Any) -> Any:
     """A list of numbers as an array of floats, what offers an array as that array."""
-    return np.array(x, dtype=float) if tree.is_number_list(x) else with_arrays(x, 0)
+    return np.array(x, dtype=float) if tree.is_number_list(x) else convert_array_likes(x, 0)
 
 
-def _one_array(x: Any, who: str) -> Any:
+def _one_array(x: Any, caller: str) -> Any:
     """The argument of a function whose hessian is a matrix."""
-    return _arrays((_as_array(x),), who)[0]
+    return _array_arguments((_as_array(x),), caller)[0]
 
 
 def hessian(f: Callable[..., Any], x: Any) -> Any:
@@ -205,28 +217,28 @@ def hessian(f: Callable[..., Any], x: Any) -> Any:
            [1., 0.]])
     """
     x = x if type(x) is np.ndarray else _one_array(x, "hessian")
-    compiled = _compiled(f, hessian)
+    compiled = _compiled_derivative(f, hessian)
     if compiled is not None:
         return compiled(x)
-    _, push = pushforward(_slope(f), x)
-    return _square(_on_basis(functools.partial(_raveled, push), x), x)
+    _, push = pushforward(_gradient_function(f), x)
+    return _hessian_result(_apply_to_basis(functools.partial(_raveled, push), x), x)
 
 
 def hessian_reverse(f: Callable[..., Any], x: Any) -> Any:
     """As `hessian`, by reverse over reverse mode."""
     x = x if type(x) is np.ndarray else _one_array(x, "hessian_reverse")
-    compiled = _compiled(f, hessian_reverse)
+    compiled = _compiled_derivative(f, hessian_reverse)
     if compiled is not None:
         return compiled(x)
-    _, pull = pullback(_slope(f), x)
-    return _square(_on_basis(lambda unit: np.ravel(pull(unit)[0]), x), x)
+    _, pull = pullback(_gradient_function(f), x)
+    return _hessian_result(_apply_to_basis(lambda unit: np.ravel(pull(unit)[0]), x), x)
 
 
 def _raveled(push: Callable[..., Any], unit: Any) -> Any:
     return np.ravel(push(unit))
 
 
-def _square(rows: Any, x: Any) -> Any:
+def _hessian_result(rows: Any, x: Any) -> Any:
     """Rows of second derivatives as the user gets them; a hessian is its own transpose."""
     if rows is None:
         return np.zeros((0, 0))
@@ -244,22 +256,22 @@ def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     args = (
         args
         if all(map(is_number_or_array, args))
-        else _arrays(tuple(map(_as_array, args)), "diaghessian")
+        else _array_arguments(tuple(map(_as_array, args)), "diaghessian")
     )
-    compiled = _compiled(f, diaghessian)
+    compiled = _compiled_derivative(f, diaghessian)
     if compiled is not None:
         return compiled(*args)  # type: ignore[no-any-return]
     out: list[Any] = []
     for at, x in enumerate(args):
-        if not tree.is_numeric(form_of(x)):
+        if not tree.is_numeric(aval_of(x)):
             out.append(None)
             continue
 
         def alone(moved: Any, at: int = at) -> Any:
             return f(*(moved if i == at else a for i, a in enumerate(args)))
 
-        _, push = pushforward(_slope(alone), x)
-        rows = _on_basis(functools.partial(_raveled, push), x)
+        _, push = pushforward(_gradient_function(alone), x)
+        rows = _apply_to_basis(functools.partial(_raveled, push), x)
         if rows is None:
             out.append(np.zeros(np.shape(x)))
         else:
@@ -278,7 +290,7 @@ def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
         x = _as_array(x)
     if type(v) is not np.ndarray:
         v = _as_array(v)
-    compiled = _compiled(f, hvp)
+    compiled = _compiled_derivative(f, hvp)
     if compiled is not None:
         return compiled(x, v)
-    return jvp(_slope(f), (x,), (v,))[1]
+    return jvp(_gradient_function(f), (x,), (v,))[1]

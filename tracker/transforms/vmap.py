@@ -5,7 +5,7 @@ The function is traced at one row, and what was recorded is run on all rows (`ba
 each row's results are those of its own path. Where one row cannot tell of all (the function changes
 what it reads, draws random numbers, or leaves NumPy), it is called row by row.
 
-Owns: `vmap`, `over_rows`. Start at `_mapped`.
+Owns: `vmap`, `vmap_pure`. Start at `_apply_mapped`.
 
 Invariant: the results are those of calling the function on each row and stacking what it gives:
 arrays of their own, which can be written into.
@@ -21,19 +21,19 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.autodiff.boundary import apart, compiled_derivative, offered_array
-from tracker.control.body import Nested, nest
+from tracker.autodiff.boundary import array_like_data, compiled_derivative, separate_outputs
+from tracker.control.body import TracedBody, trace_body
 from tracker.errors import UnsupportedError, message
-from tracker.tape.observers import is_recording
-from tracker.tape.record import data_of, form_of, value_of
-from tracker.tape.tracer import Unstructured
+from tracker.tape.observers import is_tracing
+from tracker.tape.record import aval_of, data_of, value_of
+from tracker.tape.tracer import UnsupportedInBody
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import is_constant
-from tracker.transforms.batching_per_row import for_all_rows
+from tracker.transforms.batching_purity import require_pure_rows
 from tracker.transforms.batching_replay import replay_rows
-from tracker.transforms.batching_rules import Answer, front
+from tracker.transforms.batching_rules import BatchedValue, broadcast_rows
 
-_PATHS = 64  # rows that go more different ways than this are called one by one
+_MAX_PATHS = 64  # rows that go more different ways than this are called one by one
 
 
 def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
@@ -53,37 +53,42 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         f,
         ("vmap", axes[1], tuple(axes[0])),
         lambda g: vmap(g, in_axes, out_axes),
-        taken=lambda _: (),
+        argnums_of=lambda _: (),
     )
     if compiled is not None:
         return compiled
 
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        return _mapped(f, args, kwargs, in_axes, out_axes)
+        return _apply_mapped(f, args, kwargs, in_axes, out_axes)
 
     return mapped
 
 
-def over_rows(f: Callable[[Any], Any], x: Any) -> Any:
+def vmap_pure(f: Callable[[Any], Any], x: Any) -> Any:
     """`vmap(f)(x)` of a function that surely does no more than compute."""
-    return _mapped(f, (x,), {}, 0, 0, _as_it_is)
+    return _apply_mapped(f, (x,), {}, 0, 0, _unchecked)
 
 
 @contextmanager
-def _as_it_is(f: Any, given: Any, one: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+def _unchecked(f: Any, given: Any, one: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
     yield one
 
 
-def _mapped(
-    f: Any, args: Any, kwargs: Any, in_axes: Any, out_axes: Any, watched: Any = for_all_rows
+def _apply_mapped(
+    f: Any,
+    args: Any,
+    kwargs: Any,
+    in_axes: Any,
+    out_axes: Any,
+    purity_check: Any = require_pure_rows,
 ) -> Any:
     leaves, structure = tree.flatten((args, kwargs))
-    leaves = [x if (offered := offered_array(x)) is None else offered for x in leaves]
+    leaves = [x if (offered := array_like_data(x)) is None else offered for x in leaves]
     axes = [*_axes_of(args, in_axes), *(0 for _ in tree.leaves(kwargs))]
-    n = _extent(leaves, axes)
+    n = _row_count(leaves, axes)
     moving = [axis is not None for axis in axes]
-    rows = [_first(x, axis) for x, axis in zip(leaves, axes, strict=True) if axis is not None]
+    rows = [_rows_first(x, axis) for x, axis in zip(leaves, axes, strict=True) if axis is not None]
     shown: list[Any] = []
 
     def one(*flat: Any) -> list[Any]:
@@ -96,12 +101,14 @@ def _mapped(
         return found
 
     try:
-        with watched(f, leaves, one) as row:
-            results = _on_paths(row, rows, n)
+        with purity_check(f, leaves, one) as row:
+            results = _run_all_paths(row, rows, n)
     except Exception:  # what is wrong with the function itself, the plain calls raise again
-        results = _row_by_row(one, rows, n)
-    axes = _spread(out_axes, shown[1], objects=True)
-    wide = apart([_wide(*y, axis, n) for y, axis in zip(results, axes, strict=True)], leaves)
+        results = _call_row_by_row(one, rows, n)
+    axes = _broadcast_axes(out_axes, shown[1], objects=True)
+    wide = separate_outputs(
+        [_with_rows(*y, axis, n) for y, axis in zip(results, axes, strict=True)], leaves
+    )
     placed = [
         np.moveaxis(y, 0, axis) if mark is not None and axis else y
         for y, (_, mark), axis in zip(wide, results, axes, strict=True)
@@ -120,10 +127,12 @@ def _axes_of(args: tuple[Any, ...], in_axes: Any) -> list[int | None]:
                 "Give an int, None, or a tuple with an entry per argument",
             )
         )
-    return [axis for arg, axes in zip(args, in_axes, strict=True) for axis in _spread(axes, arg)]
+    return [
+        axis for arg, axes in zip(args, in_axes, strict=True) for axis in _broadcast_axes(axes, arg)
+    ]
 
 
-def _spread(axes: Any, x: Any, *, objects: bool = False) -> list[Any]:
+def _broadcast_axes(axes: Any, x: Any, *, objects: bool = False) -> list[Any]:
     """A structure of axes over the leaves below each of its entries."""
     if axes is None or isinstance(axes, int):
         return [axes for _ in tree.leaves(x, objects=objects)]
@@ -137,21 +146,21 @@ def _spread(axes: Any, x: Any, *, objects: bool = False) -> list[Any]:
         if isinstance(axes, dict)
         else zip(parts[1], kids[1], strict=True)
     )
-    return [axis for below, kid in pairs for axis in _spread(below, kid, objects=objects)]
+    return [axis for below, kid in pairs for axis in _broadcast_axes(below, kid, objects=objects)]
 
 
-def _extent(leaves: Sequence[Any], axes: Sequence[int | None]) -> int:
+def _row_count(leaves: Sequence[Any], axes: Sequence[int | None]) -> int:
     """How many rows there are."""
     extents = set()
     for x, axis in zip(leaves, axes, strict=True):
         if axis is None:
             continue
-        rank = np.ndim(form_of(x)) if tree.is_numeric(form_of(x)) else 0
+        rank = np.ndim(aval_of(x)) if tree.is_numeric(aval_of(x)) else 0
         if not -rank <= axis < rank:
             raise UnsupportedError(
                 message(
-                    f"vmap cannot go along axis {axis} of a {type(form_of(x)).__name__} of shape "
-                    f"{np.shape(form_of(x))}",
+                    f"vmap cannot go along axis {axis} of a {type(aval_of(x)).__name__} of shape "
+                    f"{np.shape(aval_of(x))}",
                     "Give None in in_axes for what all rows share",
                 )
             )
@@ -168,65 +177,71 @@ def _extent(leaves: Sequence[Any], axes: Sequence[int | None]) -> int:
     return int(extents.pop())
 
 
-def _first(x: Any, axis: int) -> Any:
+def _rows_first(x: Any, axis: int) -> Any:
     return np.moveaxis(x, axis, 0) if axis else x
 
 
-def _on_paths(one: Callable[..., list[Any]], rows: Sequence[Any], n: int) -> list[Answer]:
+def _run_all_paths(
+    one: Callable[..., list[Any]], rows: Sequence[Any], n: int
+) -> list[BatchedValue]:
     """Trace at one row, run on all rows; again for rows that take another path."""
-    results, done = _on_path(one, rows, n, 0)
-    for _ in range(_PATHS):
+    results, done = _run_path(one, rows, n, 0)
+    for _ in range(_MAX_PATHS):
         if done is True or bool(np.all(done)):
             return results
         at = int(np.argmin(np.asarray(data_of(done))))
-        more, alive = _on_path(one, rows, n, at)
+        more, alive = _run_path(one, rows, n, at)
         if len(more) != len(results):
-            raise Unstructured("rows give different structures")
-        results = [_either(done, a, b, n) for a, b in zip(results, more, strict=True)]
+            raise UnsupportedInBody("rows give different structures")
+        results = [_merge_rows(done, a, b, n) for a, b in zip(results, more, strict=True)]
         done = np.logical_or(done, alive)
-    raise Unstructured("rows go too many ways")
+    raise UnsupportedInBody("rows go too many ways")
 
 
-def _on_path(
+def _run_path(
     one: Callable[..., list[Any]], rows: Sequence[Any], n: int, at: int
-) -> tuple[list[Answer], Any]:
+) -> tuple[list[BatchedValue], Any]:
     constants: dict[int, Any] = {}
 
     def numeric(*flat: Any) -> list[Any]:
         found = one(*flat)
-        constants.update((i, x) for i, x in enumerate(found) if not tree.is_numeric(form_of(x)))
+        constants.update((i, x) for i, x in enumerate(found) if not tree.is_numeric(aval_of(x)))
         return [x for i, x in enumerate(found) if i not in constants]
 
-    nested: Nested = nest("row", numeric, [data_of(x)[at] for x in rows])
+    nested: TracedBody = trace_body("row", numeric, [data_of(x)[at] for x in rows])
     marks = [*(False for _ in nested.hoisted), *(True for _ in rows)]
     with np.errstate(all="ignore"):  # what a row would do off its path is thrown away
-        made, alive = replay_rows(nested.function, [*map(_bare, nested.hoisted), *rows], marks, n)
+        made, alive = replay_rows(
+            nested.function, [*map(_without_history, nested.hoisted), *rows], marks, n
+        )
     answers = iter(made)
     total = len(made) + len(constants)
     return [(constants[i], None) if i in constants else next(answers) for i in range(total)], alive
 
 
-def _bare(x: Any) -> Any:
+def _without_history(x: Any) -> Any:
     """What was captured, plain if it is an array that the function made: no more is recorded."""
-    plain = type(x) is Tracked and not is_recording() and is_constant(value_of(x))
+    plain = type(x) is Tracked and not is_tracing() and is_constant(value_of(x))
     return data_of(x) if plain else x
 
 
-def _either(done: Any, a: Answer, b: Answer, n: int) -> Answer:
+def _merge_rows(done: Any, a: BatchedValue, b: BatchedValue, n: int) -> BatchedValue:
     """Rows that are done from `a`, the others from `b`."""
     if a[1] is None or b[1] is None:
         if a[0] is not b[0] and a[0] != b[0]:
-            raise Unstructured("rows give different constants")
+            raise UnsupportedInBody("rows give different constants")
         return a
-    x, y = front(*a, n), front(*b, n)
+    x, y = broadcast_rows(*a, n), broadcast_rows(*b, n)
     if np.shape(x) != np.shape(y):
-        raise Unstructured("rows give different shapes")
+        raise UnsupportedInBody("rows give different shapes")
     return np.where(np.reshape(done, (n, *(1,) * (np.ndim(x) - 1))), x, y), True
 
 
-def _row_by_row(one: Callable[..., list[Any]], rows: Sequence[Any], n: int) -> list[Answer]:
+def _call_row_by_row(
+    one: Callable[..., list[Any]], rows: Sequence[Any], n: int
+) -> list[BatchedValue]:
     found = [one(*(x[i] for x in rows)) for i in range(n)]
-    shapes = {tuple(np.shape(form_of(y)) for y in results): None for results in found}
+    shapes = {tuple(np.shape(aval_of(y)) for y in results): None for results in found}
     if len(shapes) > 1:
         one_row, another = list(shapes)[:2]
         raise UnsupportedError(
@@ -241,14 +256,14 @@ def _row_by_row(one: Callable[..., list[Any]], rows: Sequence[Any], n: int) -> l
     ]
 
 
-def _wide(y: Any, mark: bool | None, axis: int | None, n: int) -> Any:
+def _with_rows(y: Any, mark: bool | None, axis: int | None, n: int) -> Any:
     """A result with its rows in front; what is no number, or is asked for once, as it is."""
     if mark is None:
         return y
     if axis is not None:
-        return front(y, mark, n)
+        return broadcast_rows(y, mark, n)
     if mark:
         raise UnsupportedError(
             message("vmap: out_axes is None for a result that differs from row to row")
         )
-    return np.copy(y) if type(form_of(y)) is np.ndarray else y
+    return np.copy(y) if type(aval_of(y)) is np.ndarray else y

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 import tracker
 from tracker.ir.passes.cleanup import common_subexpressions, dead_code
-from tracker.ir.passes.dead_stores import unseen_writes
+from tracker.ir.passes.dead_stores import eliminate_dead_stores
 from tracker.ir.passes.manager import run
 from tracker.ir.passes.simplify import simplify
 
-PASSES = [common_subexpressions, simplify, common_subexpressions, dead_code, unseen_writes]
+PASSES = [common_subexpressions, simplify, common_subexpressions, dead_code, eliminate_dead_stores]
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((2, 6, 7))
 

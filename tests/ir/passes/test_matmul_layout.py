@@ -4,7 +4,7 @@ import numpy as np
 
 import tracker
 from tracker.ir.passes.manager import run
-from tracker.ir.passes.matmul_layout import common_layouts
+from tracker.ir.passes.matmul_layout import share_transposes
 from tracker.ir.text import parse
 
 BOTH = """
@@ -20,14 +20,14 @@ function f(a: f64[9,4,5], l: f64[4,5,5]) {
 
 
 def test_the_second_is_the_first_seen_from_the_other_side():
-    text = str(run(parse(BOTH), [common_layouts], check=True))
+    text = str(run(parse(BOTH), [share_transposes], check=True))
     assert "u: f64[4,5,9] = transpose x {axes=(1, 2, 0)}" in text
     assert "v: f64[4,9,5] = transpose u {axes=(0, 2, 1)}" in text
 
 
 def test_what_lies_in_memory_stays_as_it_is():
     function = parse(BOTH.replace("transpose x", "transpose a"))
-    assert str(run(function, [common_layouts], check=True)) == str(function)
+    assert str(run(function, [share_transposes], check=True)) == str(function)
 
 
 def test_values():

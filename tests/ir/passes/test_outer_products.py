@@ -5,13 +5,20 @@ import pytest
 
 import tracker
 from tracker.ir.passes.cleanup import common_subexpressions, dead_code
-from tracker.ir.passes.linalg_dtypes import widen
+from tracker.ir.passes.linalg_dtypes import legalize_linalg_dtypes
 from tracker.ir.passes.manager import run
 from tracker.ir.passes.matmul_batching import batch_products, join_products, outer_products
 from tracker.ir.passes.simplify import simplify
 
 PASSES = [
-    *(widen, common_subexpressions, simplify, batch_products, join_products, outer_products),
+    *(
+        legalize_linalg_dtypes,
+        common_subexpressions,
+        simplify,
+        batch_products,
+        join_products,
+        outer_products,
+    ),
     *(common_subexpressions, dead_code),
 ]
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ K, J = RNG.integers(-50, 50, (2, 40))
 
 
 def count(fast, name):
-    (special,) = next(iter(fast._jitted.families.values())).specials
+    (special,) = next(iter(fast._jitted.groups.values())).specializations
     return sum(eqn.op.name == name for eqn in special.compiled.function.eqns)
 
 

@@ -14,7 +14,7 @@ TWICE = np.concatenate([ROWS[:20], ROWS[:20]])
 
 def scattered(fast):
     """Op and number of axes of what the compiled code scatters."""
-    (special,) = next(iter(fast._jitted.families.values())).specials
+    (special,) = next(iter(fast._jitted.groups.values())).specializations
     eqns = special.compiled.function.eqns
     return sorted(
         (eqn.op.name, eqn.out.type.ndim) for eqn in eqns if eqn.op.name.startswith("scattered_")

@@ -10,11 +10,11 @@ from tracker.ir.op import OPS
 from tracker.ir.passes import rewriter
 from tracker.ir.passes.cleanup import dead_code
 from tracker.ir.passes.manager import run
-from tracker.ir.passes.memory_ssa import History, Write
+from tracker.ir.passes.memory_ssa import ArrayWrite, WriteHistory
 from tracker.ir.passes.simplify import simplify
 from tracker.ir.text import parse
 from tracker.ir.types import Type
-from tracker.ops.indexing.canonical import canonical
+from tracker.ops.indexing.canonical import canonical_index
 from tracker.support.structs import replace
 
 INPUTS = (
@@ -459,21 +459,21 @@ def test_rewriting_ends(function):
 def test_what_is_read_past_writes_is_what_was_written(shape):
     """A reading of the newest version finds the write that it is from, or an older one's place."""
     rng = np.random.default_rng(0)
-    history, base = History(), Var(Type(shape, np.dtype(float)))
+    history, base = WriteHistory(), Var(Type(shape, np.dtype(float)))
     newest, truth, versions = base, rng.random(shape), {}
     versions[base] = truth.copy()
     for _ in range(200):
-        index = canonical(tuple(_random_part(rng, n) for n in shape), shape)
+        index = canonical_index(tuple(_random_part(rng, n) for n in shape), shape)
         value = Const.of(rng.random())
         out = Var(base.type)
-        history.put(Eqn(OPS["put"], (newest, value), {"index": index}, out))
+        history.record_put(Eqn(OPS["put"], (newest, value), {"index": index}, out))
         truth[index] = value.value
         versions[out], newest = truth.copy(), out
-        index = canonical(tuple(_random_part(rng, n) for n in shape), shape)
-        found = history.source(newest, index)
-        source = found.out if isinstance(found, Write) else found.root
+        index = canonical_index(tuple(_random_part(rng, n) for n in shape), shape)
+        found = history.last_write(newest, index)
+        source = found.out if isinstance(found, ArrayWrite) else found.root
         np.testing.assert_array_equal(versions[source][index], truth[index])
-        if isinstance(found, Write) and found.index == index:
+        if isinstance(found, ArrayWrite) and found.index == index:
             np.testing.assert_array_equal(found.value.value, truth[index])
 
 
@@ -482,26 +482,26 @@ def test_what_is_read_of_any_version_is_what_was_written(shape):
     """Of an older version, or of one of two that were made of the same; or it is not known. A write
     may be taken back."""
     rng = np.random.default_rng(0)
-    history, base = History(), Var(Type(shape, np.dtype(float)))
+    history, base = WriteHistory(), Var(Type(shape, np.dtype(float)))
     versions, answers = {base: rng.random(shape)}, 0
     newest = base
     for _ in range(400):
         near = list(versions)[-3:]
         newest = near[rng.integers(len(near))]
-        index = canonical(tuple(_random_part(rng, n) for n in shape), shape)
+        index = canonical_index(tuple(_random_part(rng, n) for n in shape), shape)
         value, out = Const.of(rng.random()), Var(base.type)
-        history.put(Eqn(OPS["put"], (newest, value), {"index": index}, out))
+        history.record_put(Eqn(OPS["put"], (newest, value), {"index": index}, out))
         versions[out] = versions[newest].copy()
         versions[out][index] = value.value
         if rng.random() < 0.3:
-            history.forget(out)
-        index = canonical(tuple(_random_part(rng, n) for n in shape), shape)
+            history.forget_last(out)
+        index = canonical_index(tuple(_random_part(rng, n) for n in shape), shape)
         for version in near:
-            found = history.source(version, index)
+            found = history.last_write(version, index)
             if found is None:
                 continue
             answers += 1
-            source = found.out if isinstance(found, Write) else found.root
+            source = found.out if isinstance(found, ArrayWrite) else found.root
             np.testing.assert_array_equal(versions[source][index], versions[version][index])
     assert answers > 100
 
@@ -509,21 +509,21 @@ def test_what_is_read_of_any_version_is_what_was_written(shape):
 def test_rows_of_a_large_table_are_told_apart():
     """Though its cells are blocks of several rows and columns, once columns were written, too."""
     base = Var(Type((400, 200), np.dtype(float)))
-    history, versions = History(), [base]
+    history, versions = WriteHistory(), [base]
 
     def put(index):
         versions.append(Var(base.type))
         value = Var(Type((200,), base.type.dtype))
-        index = canonical(index, base.type.shape)
-        history.put(Eqn(OPS["put"], (versions[-2], value), {"index": index}, versions[-1]))
+        index = canonical_index(index, base.type.shape)
+        history.record_put(Eqn(OPS["put"], (versions[-2], value), {"index": index}, versions[-1]))
 
     for column in range(3):
         put((slice(None), column))
     for row in range(12):
         put((row, slice(None)))
         for back in range(min(row, 6)):
-            index = canonical((row - back, slice(None)), base.type.shape)
-            assert history.source(versions[-1], index).out is versions[-1 - back]
+            index = canonical_index((row - back, slice(None)), base.type.shape)
+            assert history.last_write(versions[-1], index).out is versions[-1 - back]
 
 
 def _random_part(rng, n):

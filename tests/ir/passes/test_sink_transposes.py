@@ -33,7 +33,7 @@ def compiled(f, *args):
             tracker.tree.leaves(fast(*args)), tracker.tree.leaves(f(*args)), strict=True
         ):
             np.testing.assert_allclose(have, want, rtol=1e-11, atol=1e-12)
-    (special,) = next(iter(fast._jitted.families.values())).specials
+    (special,) = next(iter(fast._jitted.groups.values())).specializations
     return special.compiled.function
 
 
@@ -51,7 +51,7 @@ def test_a_large_matrix_is_transposed_in_the_loop():
 def test_a_small_matrix_is_laid_out_once():
     function = compiled(backwards, *given(60))
     assert inside(function, "transpose") == [0, 0]
-    assert function.has("transpose")
+    assert function.has_op("transpose")
 
 
 def test_what_is_not_for_products_alone_is_laid_out_once():

@@ -9,7 +9,7 @@ from concurrently import at_once
 
 import tracker
 from tracker.jit.abi import native_callable as native
-from tracker.jit.abi.dispatch_table import Table, mark
+from tracker.jit.abi.dispatch_table import DispatchTable, signature_hash
 from tracker.jit.dispatch import specialization as families
 from tracker.jit.guards.signature import signature_of
 from tracker.jit.runtime.compile_queue import drain
@@ -93,18 +93,18 @@ def test_what_is_given_up_is_found_no_more():
     calls = [((RNG.standard_normal(n),), {}) for n in range(40, 60)]
     check(fast, f, calls)
     made = native.entries(fast)
-    native.drop(fast, made[::2])
+    native.remove_entries(fast, made[::2])
     assert native.entries(fast) == made[1::2]
     for (x,), _ in calls:
         np.testing.assert_array_equal(fast(x), f(x))
-    native.drop(fast, made[:-1])
+    native.remove_entries(fast, made[:-1])
     fast.clear_cache()
     assert native.entries(fast) == ()
     check(fast, f, calls[:2])
 
 
 def test_not_all_traces_of_very_many_shapes_are_kept(monkeypatch, recwarn):
-    monkeypatch.setattr(families, "_MOST", 24)
+    monkeypatch.setattr(families, "_MAX_SIGNATURES", 24)
     fast = tracker.jit(lambda x: x * 2.0)
     arrays = [RNG.standard_normal(n) for n in range(40, 76)]
     slow = []
@@ -112,7 +112,7 @@ def test_not_all_traces_of_very_many_shapes_are_kept(monkeypatch, recwarn):
         for x in arrays:
             for _ in range(2):
                 np.testing.assert_array_equal(fast(x), x * 2.0)
-            assert len(fast._jitted.families) <= 24
+            assert len(fast._jitted.groups) <= 24
             assert len(native.entries(fast)) <= 24
         slow.append(fast.cache_info().slow)
     assert np.all(np.diff(slow) < 2 * len(arrays))  # some are found again
@@ -121,14 +121,14 @@ def test_not_all_traces_of_very_many_shapes_are_kept(monkeypatch, recwarn):
 
 def test_marks_and_tables():
     def of(*args, **kwargs):
-        return mark(signature_of(args, kwargs)[0])
+        return signature_hash(signature_of(args, kwargs)[0])
 
     x, y = np.ones((3, 4)), np.ones((4, 3))
     assert len({of(x), of(y), of(x, y), of(y, x), of(x[0], y), of(x.ravel()), of()}) == 7
     assert of(x, 1.0) == of(x, [y]) == of(x, key=y) == of(x.astype(np.float32))
     assert of(x, x) == of(x, x.copy())
-    assert mark(signature_of((x,), {}, frozenset([0]))[0]) is None
-    table = Table(9, 77)
+    assert signature_hash(signature_of((x,), {}, frozenset([0]))[0]) is None
+    table = DispatchTable(9, 77)
     places = table.left
     assert table.put(0, 5) == 77 and table.put(0, 6) == 5
     assert table.put(2**64 - 1, 7) == 77 and table.left == places - 3
@@ -157,10 +157,10 @@ def test_objects_of_one_class():
             np.testing.assert_array_equal(a.x, b.x)
         assert again < 2 or step.cache_info().slow == before
     assert step.cache_info().traces == 20
-    families = list(step._jitted.families.values())
-    texts = {str(family.specials[0].trace.function) for family in families[6:]}
+    families = list(step._jitted.groups.values())
+    texts = {str(family.specializations[0].trace.function) for family in families[6:]}
     assert len(texts) == 1
-    table = native._kept(step).table
+    table = native._entry_state(step).table
     assert table is not None and table.left > 0
 
 

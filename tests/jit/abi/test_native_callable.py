@@ -14,7 +14,7 @@ from tracker.errors import CompileError
 from tracker.jit.abi import loader, native_callable
 from tracker.jit.guards.signature import (
     ArrayOut,
-    ConstOut,
+    ConstantOut,
     InputOut,
     Outputs,
     ScalarOut,
@@ -61,7 +61,7 @@ def failing_maker(monkeypatch):
     name, original = "PyArray_Empty", c_symbols.address_of
     text = failing(name).replace("define internal", "define")
     symbols = {each: original(each) for each in ("PyErr_NoMemory", "Py_DecRef")}
-    module = engine.compile_module(text, level=engine.QUICK, symbols=symbols)
+    module = engine.compile_module(text, level=engine.FAST_CODEGEN, symbols=symbols)
     address = module.address(name)
     monkeypatch.setattr(loader, "address_of", lambda x: address if x == name else original(x))
     return module
@@ -79,7 +79,7 @@ def test_failing_c_calls_raise_and_free_everything(name):
 def check_that_a_failure_leaves_nothing(text):
     x, token = np.arange(3.0), object()
     args = ([x], 1.5)
-    leaves = [ArrayOut(F8, (3,)), ScalarOut(float), ScalarOut(int), ConstOut(token), InputOut(0)]
+    leaves = [ArrayOut(F8, (3,)), ScalarOut(float), ScalarOut(int), ConstantOut(token), InputOut(0)]
     structure = shape_of(([0, 0], {"a": 0, "b": Point(0, Bag([0]))}))
     f = compiled(text + smoke.plan("  ret i64 0\n"), args, leaves, structure)
     gc.collect()  # what other tests left may hold the dtype
@@ -120,13 +120,13 @@ def test_an_entry_can_come_from_an_object_file():
     signature, _ = signature_of((np.ones(3),), {})
     outputs = Outputs(shape_of(0), (ArrayOut(F8, (3,)),))
     plan = smoke.scaling(0, 1, 3, 2.0)
-    first = loader.prepare(plan, signature, outputs)
+    first = loader.prepare_entry(plan, signature, outputs)
     module = engine.compile_module(first.text, symbols=first.symbols)
-    second = loader.prepare(plan, signature, outputs)
+    second = loader.prepare_entry(plan, signature, outputs)
     assert second.text == first.text
     assert not any(str(address) in second.text for address in second.symbols.values())
     loaded = engine.load(module.object_code, module.exports, symbols=second.symbols)
-    f = smoke.jitted(loader.finish(second, loaded))
+    f = smoke.jitted(loader.make_entry(second, loaded))
     np.testing.assert_array_equal(f(np.ones(3)), [2, 2, 2])
 
 
@@ -146,7 +146,7 @@ def test_refused_leaves():
     signature, _ = signature_of((np.ones(2, ">f8"),), {})
     assert not signature.native
     with pytest.raises(ValueError, match="f8"):
-        loader.compile_entry(NOTHING, signature, Outputs(shape_of(0), (ConstOut(1),)))
+        loader.compile_entry(NOTHING, signature, Outputs(shape_of(0), (ConstantOut(1),)))
 
 
 def test_a_layout_that_is_not_known_is_refused(monkeypatch):
@@ -161,7 +161,9 @@ def test_the_entry_for_an_object_that_is_gone_takes_no_call():
 
     signature, values = signature_of((Thing(),), {})
     values.clear()
-    f = smoke.jitted(loader.compile_entry(NOTHING, signature, Outputs(shape_of(0), (ConstOut(1),))))
+    f = smoke.jitted(
+        loader.compile_entry(NOTHING, signature, Outputs(shape_of(0), (ConstantOut(1),)))
+    )
     assert smoke.took_slow_path(f(Thing())) and smoke.took_slow_path(f(None))
 
 
@@ -176,11 +178,11 @@ def test_nested_calls_of_one_entry():
 
 def test_reset_while_running_keeps_code_until_a_later_reset():
     def build(structure, children):
-        native_callable.reset(f)
+        native_callable.remove_all_entries(f)
         return len(native_callable.entries(f))
 
     outputs = Outputs(shape_of(Bag([0])), (InputOut(0),), build)
     f = smoke.jitted(loader.compile_entry(NOTHING, signature_of((1.0,), {})[0], outputs))
     assert f(1.0) == 0
     assert took_slow_path(f(1.0))
-    native_callable.reset(f)
+    native_callable.remove_all_entries(f)

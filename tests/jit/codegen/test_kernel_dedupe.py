@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tracker import gradient, jit
-from tracker.jit.codegen.kernel_dedupe import KernelText, redirected, share
+from tracker.jit.codegen.kernel_dedupe import KernelText, deduplicate, redirect_calls
 
 HALF, TWO, PI = "0x3FE0000000000000", "0x4000000000000000", "0x400921FB54442D18"
 LOOP = """void {name}(ptr %p) {{
@@ -27,11 +27,11 @@ def kernel(k, **numbers):
 
 def test_few_stay_as_they_are():
     few = [kernel(k, end=k) for k in range(3)]
-    assert share(few) == (few, {})
+    assert deduplicate(few) == (few, {})
 
 
 def test_numbers_that_vary_become_parameters():
-    left, moved = share([kernel(k, start=k % 2, end=10 + k) for k in range(6)])
+    left, moved = deduplicate([kernel(k, start=k % 2, end=10 + k) for k in range(6)])
     (one,) = left
     assert one.text.startswith("void @k0(ptr %p, i64 %number0, i64 %number1) {\n")
     assert "phi i64 [ %number0, %pre ]" in one.text and "ult i64 %n, %number1" in one.text
@@ -39,14 +39,16 @@ def test_numbers_that_vary_become_parameters():
     assert one.declaration == "declare void @k0(ptr, i64, i64)"
     assert moved["@k3"] == ("@k0", ("i64 1", "i64 13"))
     calls = "  call void @k3(ptr %x)\n  call void @k33(ptr %y)\n"
-    assert redirected(calls, moved) == (
+    assert redirect_calls(calls, moved) == (
         "  call void @k0(ptr %x, i64 1, i64 13)\n  call void @k33(ptr %y)\n"
     )
 
 
 def test_floats_that_vary_become_parameters_of_their_types():
     floats = [TWO, PI, HALF]
-    left, moved = share([kernel(k, times=floats[k % 3], less=floats[k // 2]) for k in range(6)])
+    left, moved = deduplicate(
+        [kernel(k, times=floats[k % 3], less=floats[k // 2]) for k in range(6)]
+    )
     (one,) = left
     assert one.text.startswith("void @k0(ptr %p, double %number0, float %number1) {\n")
     assert "double %y, %number0\n" in one.text and "float %number1, %x\n" in one.text
@@ -55,7 +57,7 @@ def test_floats_that_vary_become_parameters_of_their_types():
 
 
 def test_divisors_stay_numbers():
-    left, moved = share([kernel(k, by=3 + k) for k in range(6)])
+    left, moved = deduplicate([kernel(k, by=3 + k) for k in range(6)])
     assert len(left) == 6 and not moved
 
 

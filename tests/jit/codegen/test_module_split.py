@@ -6,7 +6,7 @@ from pairwise import crossed
 
 import tracker
 from tracker.jit.codegen import module_split
-from tracker.jit.codegen.module_split import Work, busy
+from tracker.jit.codegen.module_split import KernelWork, kernels_to_optimise
 from tracker.jit.llvm import engine, object_cache
 
 pytestmark = pytest.mark.optimised
@@ -15,26 +15,26 @@ RNG = np.random.default_rng(0)
 
 
 def work(**loops):
-    return {name: Work(*each) for name, each in loops.items()}
+    return {name: KernelWork(*each) for name, each in loops.items()}
 
 
 def test_what_is_over_soon_is_optimised_whole():
-    assert busy(work(a=(1000, 5000), b=(10, 10)), 1000) is None
+    assert kernels_to_optimise(work(a=(1000, 5000), b=(10, 10)), 1000) is None
 
 
 def test_loops_that_hardly_show_are_not_optimised():
     loops = work(long=(10**6, 10**7), short=(300, 9000), small=(400, 400), more=(20_000, 20_000))
-    assert busy(loops, 0) == {"long", "more"}
+    assert kernels_to_optimise(loops, 0) == {"long", "more"}
 
 
 def test_many_loops_that_hardly_show_do_show():
     loops = work(long=(10**6, 10**7), **{f"k{i}": (1000, 1000) for i in range(50)})
-    found = busy(loops, 0)
+    found = kernels_to_optimise(loops, 0)
     assert "long" in found and 35 < len(found) < 45
 
 
 def test_what_is_not_a_loop_counts():
-    assert busy(work(a=(300, 9000)), 10**7) == set()
+    assert kernels_to_optimise(work(a=(300, 9000)), 10**7) == set()
 
 
 def softmax_regression(w, b, x, y):
@@ -83,7 +83,7 @@ def levels(monkeypatch):
     dtype=[np.float64, np.float32],
 )
 def test_results(f, dtype, limits, monkeypatch):
-    for name, limit in zip(("_RUNS_LONG", "_HARDLY"), limits, strict=True):
+    for name, limit in zip(("_LONG_PLAN", "_NEGLIGIBLE_SHARE"), limits, strict=True):
         monkeypatch.setattr(module_split, name, limit)
     args = arguments(dtype)
     fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
@@ -111,7 +111,7 @@ def test_a_short_one_is_one(levels, monkeypatch):
 
 
 def test_they_can_be_read(monkeypatch):
-    monkeypatch.setattr(module_split, "_RUNS_LONG", 1)
+    monkeypatch.setattr(module_split, "_LONG_PLAN", 1)
     args = arguments(np.float64, rows=2000)
     fast = tracker.jit(lambda *a: tracker.withgradient(softmax_regression, *a))
     fast(*args)

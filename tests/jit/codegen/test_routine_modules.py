@@ -6,7 +6,7 @@ import pytest
 import tracker
 from tracker.jit.codegen import routine_modules
 from tracker.jit.llvm import engine
-from tracker.jit.scalar.values import Needs
+from tracker.jit.scalar.values import ModuleNeeds
 
 X = np.random.default_rng(0).normal(size=50)
 
@@ -15,7 +15,7 @@ def modules(f, *args):
     fast = tracker.jit(f)
     for _ in range(2):
         np.testing.assert_allclose(fast(*args), f(*args), rtol=1e-14)
-    (special,) = next(iter(fast._jitted.families.values())).specials
+    (special,) = next(iter(fast._jitted.groups.values())).specializations
     return special.compiled.pieces[0].modules
 
 
@@ -40,7 +40,7 @@ def test_a_driver_that_calls_routines_has_no_loops(n):
 
 
 def test_what_cannot_be_apart_stays():
-    needs = Needs()
+    needs = ModuleNeeds()
     inner = "define internal void @tk.inner(ptr noalias %p) {\n  ret void\n}\n"
     outer = (
         "define internal i64 @tk.outer(\n  ptr noalias %p, i1 %q\n) noinline {\n"
@@ -52,7 +52,7 @@ def test_what_cannot_be_apart_stays():
     absolute, other = "declare i64 @llvm.abs.i64(i64, i1)", "declare void @other()"
     needs.intrinsics = {inner, outer, foreign, unused, absolute, other}
     driver = "call i64 @tk.outer(ptr %x, i1 true)\ncall void @tk.foreign()"
-    (module,) = routine_modules.apart(needs, [driver])
+    (module,) = routine_modules.extract_routines(needs, [driver])
     assert module.exports == ("tk.outer",) and module.level == engine.OPTIMISED
     assert "\ndefine i64 @tk.outer(" in f"\n{module.text}" and inner in module.text
     assert absolute in module.text and other not in module.text
@@ -63,5 +63,5 @@ def test_what_cannot_be_apart_stays():
         "declare i64 @tk.outer(ptr noalias, i1)",
     }
     engine.compile_module(module.text)
-    (again,) = routine_modules.apart(needs, [driver]) or (None,)
+    (again,) = routine_modules.extract_routines(needs, [driver]) or (None,)
     assert again is None

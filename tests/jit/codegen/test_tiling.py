@@ -7,7 +7,7 @@ import pytest
 from pairwise import crossed
 
 import tracker
-from tracker.jit.codegen.loop_order import TILE, is_crossed, may_be_cut
+from tracker.jit.codegen.loop_order import TILE, can_tile, should_tile
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from tracker.jit.codegen.loop_order import TILE, is_crossed, may_be_cut
 )
 def test_what_is_written_across_or_lies_in_pages_is_crossed(space, reads, writes, crossed):
     order = tuple(range(len(space)))
-    assert is_crossed(space, [*reads, *writes], writes, order) is crossed
+    assert should_tile(space, [*reads, *writes], writes, order) is crossed
 
 
 loops = importlib.import_module("tracker.jit.codegen.loop_nest")  # `tracker.jit` is the function
@@ -36,10 +36,10 @@ def cut(monkeypatch):
     found = []
 
     def asked(*args):
-        found.append(may_be_cut(*args))
+        found.append(can_tile(*args))
         return found[-1]
 
-    monkeypatch.setattr(loops, "may_be_cut", asked)
+    monkeypatch.setattr(loops, "can_tile", asked)
     return found
 
 

@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 from tracker import gradient, jit
-from tracker.jit.discovery.bytecode import names_in
-from tracker.jit.discovery.discovery import places_of
+from tracker.jit.discovery.bytecode import referenced_names
+from tracker.jit.discovery.discovery import find_sources
 
 X = np.arange(1.0, 4.0)
 factor, which = 2.0, "factor"
@@ -407,7 +407,7 @@ def test_what_only_looks_like_reflection_costs_nothing():
     """A name in the code says which attribute: the others are not looked at."""
     s = _Held(v=2.0, seen=0)
     fast = jit(lambda x: x * getattr(s, "v"))  # noqa: B009
-    labels = {place.label for place in places_of(fast)}
+    labels = {place.label for place in find_sources(fast)}
     labels = {name for name in labels if " lends" not in name and "names in" not in name}
     assert labels == {
         *("code of <lambda>", "closure variable s", "code of __init__", "_Held.v"),
@@ -437,17 +437,17 @@ NAMES = {
 @pytest.mark.parametrize("name", NAMES)
 def test_names_in_text(name):
     f, attributes, every = NAMES[name]
-    names = names_in(f.__code__)
+    names = referenced_names(f.__code__)
     assert names.attributes >= attributes and names.every == every
 
 
 def test_keys_in_text():
-    assert names_in((lambda: os.environ["A"]).__code__).variables == {"A"}
-    assert names_in((lambda: os.getenv("A", "2")).__code__).variables == {"A"}
-    assert names_in((lambda: "A" in os.environ).__code__).environment
-    assert names_in((lambda n: os.getenv(n)).__code__).environment
-    assert not names_in((lambda: globals()["A"]).__code__).everywhere
-    assert names_in((lambda n: globals()[n]).__code__).everywhere
+    assert referenced_names((lambda: os.environ["A"]).__code__).environment_keys == {"A"}
+    assert referenced_names((lambda: os.getenv("A", "2")).__code__).environment_keys == {"A"}
+    assert referenced_names((lambda: "A" in os.environ).__code__).environment
+    assert referenced_names((lambda n: os.getenv(n)).__code__).environment
+    assert not referenced_names((lambda: globals()["A"]).__code__).reads_any_global
+    assert referenced_names((lambda n: globals()[n]).__code__).reads_any_global
 
 
 def test_objects_of_the_library_that_hold_others():

@@ -14,7 +14,7 @@ from jit_programs import assert_same
 import tracker as tr
 from tracker import gradient, jit
 from tracker.jit.discovery import discovery
-from tracker.jit.discovery.discovery import places_of
+from tracker.jit.discovery.discovery import find_sources
 
 
 def _changes(m):
@@ -202,8 +202,8 @@ def test_large_lists_of_lists():
 
 
 def _pieces(g):
-    (family,) = g._jitted.families.values()
-    return [piece for special in family.specials for piece in special.compiled.pieces]
+    (family,) = g._jitted.groups.values()
+    return [piece for special in family.specializations for piece in special.compiled.pieces]
 
 
 def test_lists_of_lists_with_arrays_are_taken_apart():
@@ -233,9 +233,9 @@ def test_a_long_chain_of_objects_is_looked_at_once(monkeypatch):
         return f
 
     looks = []
-    look = discovery._Walk._object
+    look = discovery._Walker._visit_object
     monkeypatch.setattr(
-        discovery._Walk, "_object", lambda self, x: looks.append(x) or look(self, x)
+        discovery._Walker, "_object", lambda self, x: looks.append(x) or look(self, x)
     )
     counts = []
     for length in (40, 80):
@@ -243,7 +243,7 @@ def test_a_long_chain_of_objects_is_looked_at_once(monkeypatch):
         for k in range(length):
             link = Link(float(k + 1), link)
         looks.clear()
-        places = places_of(total(link))
+        places = find_sources(total(link))
         assert len(places) >= 2 * length
         counts.append(len(looks))
     assert counts[1] <= 2 * counts[0] + 4

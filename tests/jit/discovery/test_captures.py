@@ -15,7 +15,7 @@ from test_parity import agree
 
 import tracker as tr
 from tracker import gradient, jit
-from tracker.jit.discovery.discovery import places_of
+from tracker.jit.discovery.discovery import find_sources
 from tracker.tape.tracked import Tracked
 
 A = np.linspace(-1.0, 2.0, 40)
@@ -436,8 +436,8 @@ def test_threads_see_no_stand_in():
 def test_functions_without_captures_look_at_their_code_only():
     f = jit(lambda x: np.sin(x) * 2.0 + abs(x))
     f(1.0)
-    (family,) = f._jitted.families.values()
-    assert [place.kind for place in family.specials[0].trace.call.places] == [
+    (family,) = f._jitted.groups.values()
+    assert [place.kind for place in family.specializations[0].trace.call.places] == [
         "slot",
         "names",
         "names",
@@ -458,7 +458,7 @@ def test_a_derivative_reads_what_its_function_reads():
     f = jit(lambda x: np.sum(x * w))
     tr.value_and_grad(f)(w)
     (derived,) = f._jitted.derived.values()
-    labels = [place.label for place in places_of(derived)]
+    labels = [place.label for place in find_sources(derived)]
     own = "names in test_captures"  # which module `np` is
     assert labels == ["code of <lambda>", "closure variable w", own, "names in numpy"]
 
@@ -496,7 +496,7 @@ def test_what_is_installed_anywhere_is_not_followed(tmp_path, monkeypatch, direc
     def f(x):
         return library.scaled(x) + weights[0]
 
-    labels = {place.label for place in places_of(f)}
+    labels = {place.label for place in find_sources(f)}
     assert "global weights" in labels
     assert "global scale" not in labels
 

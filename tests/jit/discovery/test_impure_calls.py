@@ -41,8 +41,8 @@ import scipy.stats
 
 import tracker.numpy as tnp
 from tracker import CompileError, UnsupportedError, gradient, jit, trace
-from tracker.jit.discovery.discovery import reads_of
-from tracker.jit.discovery.impure_calls import Asking
+from tracker.jit.discovery.discovery import find_captured_state
+from tracker.jit.discovery.impure_calls import ImpureCallMonitor
 
 clock = time.perf_counter
 library = ctypes.CDLL(None)
@@ -387,8 +387,8 @@ def test_only_what_is_not_known_is_watched():
         part = slice(0, 2)
         return x[part.start : part.stop] * len(list(map(str, [1]))) * math.pi
 
-    assert not reads_of(parts, []).asks
-    assert reads_of(_by_a_thread_of_its_own, []).asks
+    assert not find_captured_state(parts, []).may_be_impure
+    assert find_captured_state(_by_a_thread_of_its_own, []).may_be_impure
 
 
 def test_what_a_thread_computes_that_has_long_been_there():
@@ -439,7 +439,7 @@ def test_derivatives_of_who_asks():
 
 
 def test_what_does_not_ask_is_not_watched(monkeypatch):
-    monkeypatch.setattr(Asking, "__enter__", lambda self: pytest.fail("it is watched"))
+    monkeypatch.setattr(ImpureCallMonitor, "__enter__", lambda self: pytest.fail("it is watched"))
     assert jit(lambda x: np.sum(x * 2.0))(X) == 6.0
 
 

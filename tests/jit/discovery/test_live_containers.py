@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from tracker import CompileError, gradient, jit
-from tracker.jit.guards.constants import Compared
+from tracker.jit.guards.constants import StructuralKey
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")
 X = np.array([0.5, -1.0, 2.0])
@@ -245,13 +245,13 @@ def test_methods_as_arguments():
 
 def test_a_method_is_known_by_what_it_is_of():
     one, other = _Model(1.0), _Model(1.0)
-    known = Compared(one.energy)
+    known = StructuralKey(one.energy)
     assert known.holds(one.energy)
     assert not known.holds(other.energy)
-    assert known == Compared(one.energy) != Compared(other.energy)
-    assert not known.is_gone
+    assert known == StructuralKey(one.energy) != StructuralKey(other.energy)
+    assert not known.is_dead
     del one
-    assert known.is_gone
+    assert known.is_dead
 
 
 def test_what_is_put_where_nothing_stood_is_plain():

@@ -9,7 +9,7 @@ import pytest
 from jit_programs import assert_same
 
 from tracker import jit
-from tracker.jit.discovery.bytecode import names_in
+from tracker.jit.discovery.bytecode import referenced_names
 
 
 class Held:
@@ -68,4 +68,4 @@ NAMED = {
 @pytest.mark.parametrize("name", NAMED)
 def test_such_a_name_in_code(name):
     f, whole = NAMED[name]
-    assert names_in(f.__code__).whole is whole
+    assert referenced_names(f.__code__).whole is whole

@@ -176,7 +176,7 @@ def a_module_that_computes_its_names():
     def poke(i):
         scale[0] = float(i)
 
-    return lambda x: module.anything * x, poke, nothing
+    return lambda x: module.has_requirements * x, poke, nothing
 
 
 # What hides its contents ------------------------------------------------------------------------

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from tracker import CompileError, gradient, jit
-from tracker.jit.discovery.site_packages import Installed
-from tracker.jit.guards.constants import Static
-from tracker.jit.guards.source import Place
-from tracker.jit.tracing.side_effects import Before
+from tracker.jit.discovery.site_packages import LibraryObjects
+from tracker.jit.guards.constants import ConstantKey
+from tracker.jit.guards.source import Source
+from tracker.jit.tracing.side_effects import StateSnapshot
 
 PACKAGE = """
 class Filter:
@@ -231,16 +231,16 @@ def test_numbers_and_arrays_of_its_modules(package):
 
 
 def test_members_that_c_has_for_itself(monkeypatch):
-    monkeypatch.setattr(Installed, "owns", lambda self, cls: True)
+    monkeypatch.setattr(LibraryObjects, "owns", lambda self, cls: True)
     getter = operator.itemgetter(0)
     assert "__vectorcalloffset__" in vars(type(getter))
-    assert not list(Installed("").slots(getter))
+    assert not list(LibraryObjects("").slots(getter))
 
 
 def test_numbers_that_c_makes_for_each_reader():
     """They are not other numbers than before, and nobody can put the old ones back."""
     code = compile("\n" * 1000 + "pass", "file", "exec").replace(co_firstlineno=1000)
-    before = Before([Place("attribute", Static(code), "co_firstlineno", "")])
+    before = StateSnapshot([Source("attribute", ConstantKey(code), "co_firstlineno", "")])
     assert code.co_firstlineno is not code.co_firstlineno
-    assert not before.is_past
+    assert not before.has_changed
     before.restore()

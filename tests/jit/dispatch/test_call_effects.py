@@ -184,7 +184,7 @@ def test_exceptions_leave_no_state():
             g(2.0)
         with pytest.raises(KeyError):
             gradient(g, 2.0)
-        assert not observers.listeners and observers.current_stage() is None
+        assert not observers.observers and observers.current_tracer() is None
     assert g(0.5) == 0.5
 
 
@@ -230,7 +230,7 @@ def test_threads_call_one_function_at_once():
 
     at_once(*[work] * 4)
     assert not wrong
-    assert not observers.listeners
+    assert not observers.observers
 
 
 def test_functions_and_arguments_are_collectable():

@@ -6,7 +6,7 @@ import pytest
 from tracker import data, jit
 from tracker.jit.dispatch import jitted
 from tracker.jit.runtime.compile_queue import drain
-from tracker.jit.tracing.trace import stage
+from tracker.jit.tracing.trace import trace_call
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def traced(monkeypatch):
 
     def counting(*args, **kwargs):
         made.append(args[0])
-        return stage(*args, **kwargs)
+        return trace_call(*args, **kwargs)
 
     monkeypatch.setattr(jitted, "stage", counting)
     return made

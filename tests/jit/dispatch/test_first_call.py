@@ -10,7 +10,7 @@ from test_lazy_values import ARRAY, LATER, N, arrays, everything, same
 import tracker
 from tracker import jit
 from tracker.jit.dispatch import first_call
-from tracker.jit.runtime.c_symbols import in_our_blocks
+from tracker.jit.runtime.c_symbols import use_block_allocator
 
 RNG = np.random.default_rng(0)
 PLACES = RNG.integers(-12, 12, 12)
@@ -74,7 +74,7 @@ def test_an_index_outside_raises_where_it_stands():
 
 
 def test_a_result_that_nobody_else_can_see_is_not_copied(monkeypatch):
-    monkeypatch.setattr(first_call, "SOON", LATER)
+    monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", LATER)
     seen = []
 
     def f(x):
@@ -94,7 +94,7 @@ def test_a_result_that_nobody_else_can_see_is_not_copied(monkeypatch):
 def test_numpy_finds_room_after_it_has_sorted():
     """It frees blocks that it has never had."""
     x = RNG.normal(size=N)
-    with in_our_blocks():
+    with use_block_allocator():
         for _ in range(3):
             order = np.argsort(x, kind="stable")
             assert not np.any(np.zeros(N))
@@ -146,7 +146,7 @@ def masked_by_hand(x):
     ids=["cumsum", "sort", "take", "masked"],
 )
 def test_numpy_needs_no_more_memory_than_by_hand(f, by_hand, monkeypatch):
-    monkeypatch.setattr(first_call, "SOON", LATER)
+    monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", LATER)
     (x,) = arrays(1, 4 * N)
 
     def gradient_of():
@@ -174,7 +174,7 @@ def middle(x):
 
 @pytest.mark.parametrize(("f", "size", "most"), [(process, 600, 8.5), (middle, 240_000, 3.5)])
 def test_what_has_served_for_the_last_time_makes_room(f, size, most, monkeypatch):
-    monkeypatch.setattr(first_call, "SOON", LATER)
+    monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", LATER)
     x = RNG.normal(size=size)
 
     def gradient_of():
@@ -192,7 +192,7 @@ def test_what_has_served_for_the_last_time_makes_room(f, size, most, monkeypatch
 
 def test_what_somebody_holds_has_its_numbers(monkeypatch):
     """Though it was computed for a branch, again for the result, and served for the last time."""
-    monkeypatch.setattr(first_call, "SOON", LATER)
+    monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", LATER)
     held = []
 
     def f(x):

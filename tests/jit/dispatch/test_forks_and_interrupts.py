@@ -170,7 +170,7 @@ def test_an_interrupt_while_tracing_leaves_no_stand_in():
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             g(2.0)
-        assert observers.current_stage() is None and type(c) is np.ndarray
+        assert observers.current_tracer() is None and type(c) is np.ndarray
     stop[0] = False
     for _ in range(3):
         assert_same(g(2.0), np.full(3, 4.0))
@@ -197,10 +197,10 @@ def test_an_interrupt_while_stand_ins_come_back(during, monkeypatch):
     monkeypatch.setattr(placeholder_swap, during, interrupted)
     with pytest.raises(KeyboardInterrupt):
         g(2.0)
-    assert not due and type(c) is np.ndarray and not placeholder_swap.OUT
+    assert not due and type(c) is np.ndarray and not placeholder_swap.ACTIVE_SWAPS
     assert type(held[0]) is float
-    assert observers.current_stage() is None
-    assert all(each.thread == 0 for each in placeholders.HANDLES.values())
+    assert observers.current_tracer() is None
+    assert all(each.thread == 0 for each in placeholders.PLACEHOLDERS.values())
     for _ in range(3):
         assert_same(g(2.0), np.full(3, 4.0))
 

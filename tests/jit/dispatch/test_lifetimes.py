@@ -16,13 +16,13 @@ BOUND = 12
 
 @pytest.fixture
 def bounded(monkeypatch):
-    monkeypatch.setattr(specialization, "_MOST", BOUND)
-    monkeypatch.setattr(specialization, "_CROWD", BOUND)
+    monkeypatch.setattr(specialization, "_MAX_SIGNATURES", BOUND)
+    monkeypatch.setattr(specialization, "_INITIAL_CAPACITY", BOUND)
 
 
 def probes(fast):
     """References to what a jitted function has made."""
-    specials = [s for family in fast._jitted.families.values() for s in family.specials]
+    specials = [s for family in fast._jitted.groups.values() for s in family.specializations]
     made = [x for special in specials for x in (special.compiled.entry, special.job)]
     modules = [entry.module for entry in native.entries(fast)]
     return [weakref.ref(x) for x in (*made, *modules)]
@@ -82,7 +82,7 @@ def test_of_very_many_signatures_those_used_last_are_kept(name, bounded, uncolle
     del seldom
     for k in range(2, 3 * BOUND):
         call(k)
-        assert len(fast._jitted.families) <= BOUND
+        assert len(fast._jitted.groups) <= BOUND
         assert len(native.entries(fast)) <= BOUND
         fast(*first)  # by machine code: nobody else sees that it is used
     assert set(often) <= set(native.entries(fast))

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from tracker import tree
 from tracker.jit.guards import signature as sig
-from tracker.jit.guards.signature import Array, Foreign, Scalar, Static, signature_of
+from tracker.jit.guards.constants import ConstantKey
+from tracker.jit.guards.signature import (
+    ArrayLeaf,
+    ScalarLeaf,
+    UnsupportedLeaf,
+    signature_of,
+)
 
 
 def of(*args, **kwargs):
@@ -29,11 +35,11 @@ def test_leaves_and_slots():
     signature, leaves = signature_of((x, 1.0, [2j, "k"]), {"n": np.int32(4)})
     assert leaves[0] is x and leaves[1:] == [1.0, 2j, "k", np.int32(4)]
     assert signature.leaves == (
-        Array(np.dtype("f4"), (2, 3)),
-        Scalar(float),
-        Scalar(complex),
-        Static("k"),
-        Scalar(np.int32),
+        ArrayLeaf(np.dtype("f4"), (2, 3)),
+        ScalarLeaf(float),
+        ScalarLeaf(complex),
+        ConstantKey("k"),
+        ScalarLeaf(np.int32),
     )
     assert signature.offsets == (0, 1, 2, 4, 4, 5)
     assert signature.names == ("n",) and signature.positional == 3
@@ -87,7 +93,7 @@ def test_names_and_their_order_count():
 )
 def test_what_no_entry_takes(x, why):
     signature = of(x)
-    assert not signature.native and isinstance(signature.leaves[0], Foreign)
+    assert not signature.native and isinstance(signature.leaves[0], UnsupportedLeaf)
     assert why in signature.leaves[0].why
 
 
@@ -99,7 +105,7 @@ def test_static_arguments():
     assert static(1) != static(True) and static(1) != static(1.0)
     assert static(0.0) != static(-0.0) and static(float("nan")) == static(float("nan"))
     named, _ = signature_of((), {"n": [1]}, frozenset({"n"}))
-    assert named.leaves == (Static(named.leaves[0].value),) or named.leaves[0].value == [1]
+    assert named.leaves == (ConstantKey(named.leaves[0].value),) or named.leaves[0].value == [1]
 
 
 def test_statics_by_identity():
@@ -160,10 +166,10 @@ def test_output_slots():
         (
             sig.ArrayOut(f8, (3,)),
             sig.ScalarOut(complex),
-            sig.ConstOut(None),
+            sig.ConstantOut(None),
             sig.ScalarOut(np.float32),
             sig.InputOut(0),
-            sig.SameOut(0),
+            sig.AliasOut(0),
         ),
     )
     assert outputs.offsets == (0, 1, 3, 3, 4, 4, 4)

@@ -152,7 +152,7 @@ def test_places_of_long_rows_lie_in_the_result_on_their_way(n, kind):
 
 
 def test_numpy_sorts_rows_that_are_too_long_for_our_places(monkeypatch):
-    monkeypatch.setattr(partition, "_LONGEST", 100)
+    monkeypatch.setattr(partition, "_MAX_SORT_ROW", 100)
     x = np.random.default_rng(0).normal(size=101)
     fast = jit(lambda x: np.argsort(x) + 1)
     np.testing.assert_array_equal(fast(x[1:]), np.argsort(x[1:]) + 1)

@@ -25,7 +25,7 @@ ARRAYS = [X, np.array([0.3, 0.2, -0.9]), X[::-1].copy()]
 def by(request, monkeypatch):
     """Who makes host calls."""
     if request.param == "executor":
-        monkeypatch.setattr(python_callbacks, "_SMALL", -1)
+        monkeypatch.setattr(python_callbacks, "_MAX_BYTES", -1)
     return request.param
 
 
@@ -228,7 +228,7 @@ def _odd(effect, results):
         partials=None,
         lower=Host("a test", effect=effect),
         constant=False,
-        saves=True,
+        needs_operand_values=True,
     )
 
 

@@ -76,7 +76,10 @@ def test_any_row(kind, n):
 def test_many_rows(shape, dtype):
     """With networks and without; the same places in all rows, and others in each."""
     rows, n = shape
-    fits = [sorting_networks.fits(b, rows, n, True) and n <= selection._NETWORK for b in (32, 64)]
+    fits = [
+        sorting_networks.is_quick(b, rows, n, True) and n <= selection._MAX_NETWORK_ROW
+        for b in (32, 64)
+    ]
     assert fits == [rows > 3 and n < 300] * 2
     x = np.round(np.random.default_rng(0).normal(size=shape), 1).astype(dtype)
     for places in (np.array([[n // 2], [1]]), np.arange(2 * rows).reshape(2, rows) * 7 % n):

@@ -14,7 +14,7 @@ def test_eights_are_put_in_order():
     """A network that sorts all zeros and ones sorts everything."""
     for bits in itertools.product((0, 1), repeat=8):
         v = list(bits)
-        for i, j in sorting_networks._SORTED:
+        for i, j in sorting_networks._SORT_EIGHT:
             v[i], v[j] = min(v[i], v[j]), max(v[i], v[j])
         assert v == sorted(bits)
 
@@ -22,7 +22,7 @@ def test_eights_are_put_in_order():
 @pytest.mark.parametrize("n", [2, 7, 8, 9, 16, 33, 100, 129])
 @pytest.mark.parametrize("kind", ["f8", "f4", "i2", "u1"])
 def test_rows(n, kind):
-    assert sorting_networks.fits(8 * np.dtype(kind).itemsize, 19, n, True)
+    assert sorting_networks.is_quick(8 * np.dtype(kind).itemsize, 19, n, True)
     x = numbers((19, n), kind)
     for f in (lambda x: np.sort(x, axis=1), lambda x: np.argsort(x, axis=1, kind="stable")):
         compiled = jit(f)
@@ -34,7 +34,7 @@ def test_rows(n, kind):
 @pytest.mark.parametrize("kind", ["f8", "f4", "u1"])
 def test_any_number_of_rows(rows, kind):
     """Four at a time, eight or sixteen; eight keys of each at a time, and what is left."""
-    assert sorting_networks.fits(8 * np.dtype(kind).itemsize, rows, 90, True) == (rows > 3)
+    assert sorting_networks.is_quick(8 * np.dtype(kind).itemsize, rows, 90, True) == (rows > 3)
     for n in (77, 80):
         x = numbers((rows, n), kind)
         for f in (lambda x: np.sort(x, axis=1), lambda x: np.argsort(x, axis=1, kind="stable")):
@@ -47,10 +47,10 @@ def test_any_number_of_rows(rows, kind):
     "bits, values, most", [(64, True, 2048), (32, False, 2048), (64, False, 512)]
 )
 def test_longer_rows_and_few_rows_go_digit_by_digit(bits, values, most):
-    assert sorting_networks.fits(bits, 16, most, values)
-    assert not sorting_networks.fits(bits, 16, most + 1, values)
-    assert not sorting_networks.fits(bits, 7, most, values)
-    assert not sorting_networks.fits(bits, 3, 8, values)
+    assert sorting_networks.is_quick(bits, 16, most, values)
+    assert not sorting_networks.is_quick(bits, 16, most + 1, values)
+    assert not sorting_networks.is_quick(bits, 7, most, values)
+    assert not sorting_networks.is_quick(bits, 3, 8, values)
 
 
 def test_zeros_keep_their_signs():

@@ -80,10 +80,10 @@ def test_load_an_object_file():
 def test_a_linker_goes_with_its_last_library(monkeypatch):
     """LLVM keeps something of every library that has gone until its linker goes; machine code
     stays where it is when others are linked elsewhere."""
-    monkeypatch.setattr(engine, "_SHARE", 2)
-    monkeypatch.setattr(engine, "_LINKERS", engine._Linkers())
+    monkeypatch.setattr(engine, "_LIBRARIES_PER_LINKER", 2)
+    monkeypatch.setattr(engine, "_LINKER_POOL", engine._LinkerPool())
     made = engine.compile_module(SQUARE)
-    linker = weakref.ref(engine._LINKERS._linker)
+    linker = weakref.ref(engine._LINKER_POOL._linker)
     more = [engine.load(made.object_code, made.exports) for _ in range(5)]
     assert linker() is None
     for module in (made, *more):
@@ -117,17 +117,17 @@ def test_an_unbound_symbol_is_named():
 def test_pipelines():
     assert engine.longest_block(straight(100)) in range(100, 104)
     note = "; a loop\n%i = phi i64 [0, %a]"
-    assert engine.pipeline(straight(50) + note, 3) == engine.Pipeline(3, True, False, 3)
-    assert engine.pipeline(straight(200) + note, 3) == engine.Pipeline(
+    assert engine.choose_pipeline(straight(50) + note, 3) == engine.Pipeline(3, True, False, 3)
+    assert engine.choose_pipeline(straight(200) + note, 3) == engine.Pipeline(
         3, False, False, 3, True, False
     )
-    assert engine.pipeline(straight(50), 3) == engine.Pipeline(3, False, True, 3)
-    assert engine.pipeline(straight(1000), 3) == engine.Pipeline(3, False, True, 1)
-    assert engine.pipeline(straight(30_000), 3) == engine.Pipeline(3, False, True, 0)
-    assert not engine.pipeline(straight(1000) + note, 3).straight
-    assert engine.pipeline(straight(30_000) + note, 3) == engine.Pipeline(3, False, True, 0)
+    assert engine.choose_pipeline(straight(50), 3) == engine.Pipeline(3, False, True, 3)
+    assert engine.choose_pipeline(straight(1000), 3) == engine.Pipeline(3, False, True, 1)
+    assert engine.choose_pipeline(straight(30_000), 3) == engine.Pipeline(3, False, True, 0)
+    assert not engine.choose_pipeline(straight(1000) + note, 3).straight
+    assert engine.choose_pipeline(straight(30_000) + note, 3) == engine.Pipeline(3, False, True, 0)
     many = "".join(straight(100).replace("@f", f"@f{k}") for k in range(20))
-    assert engine.pipeline(many + note, 3).slp
+    assert engine.choose_pipeline(many + note, 3).slp
 
 
 @pytest.mark.parametrize("count", [1000, 25_000])
@@ -158,7 +158,7 @@ def test_choices_in_long_straight_line_code_do_not_branch(kind, number):
     """The fast code generator would branch, and move the rest of the block each time."""
     text = chosen(1000, kind)
     module = engine.compile_module(text)
-    assert engine.pipeline(text, 3).codegen == 0
+    assert engine.choose_pipeline(text, 3).codegen == 0
     assert not [line for line in module.asm.splitlines() if line.startswith("\tj")]
     f = function(module, "f", number, number, number)
     ten = engine.compile_module(chosen(10, kind))
@@ -173,9 +173,9 @@ def test_values_of_very_many_writes_are_not_numbered():
     write = "  store double 1.0, ptr %x\n"
     few, many = (
         f"define void @f(ptr %x) {{\n{write * count}  ret void\n}}\n"
-        for count in (engine.NUMBERED_WRITES, engine.NUMBERED_WRITES + 1)
+        for count in (engine.MAX_GVN_WRITES, engine.MAX_GVN_WRITES + 1)
     )
-    assert engine.pipeline(few, 3).numbered and not engine.pipeline(many, 3).numbered
+    assert engine.choose_pipeline(few, 3).gvn and not engine.choose_pipeline(many, 3).gvn
     assert engine.compile_module(many).exports == ("f",)
 
 
@@ -241,7 +241,7 @@ def test_a_forked_child_can_compile():
 
 
 def test_host_names_processor_and_llvm():
-    assert "llvm-" in engine.host()
+    assert "llvm-" in engine.host_description()
 
 
 def counting(loops):
@@ -286,15 +286,17 @@ fail:
 """
 
 
-@pytest.mark.parametrize("level", [engine.OPTIMISED, engine.HURRIED, engine.ONCE])
+@pytest.mark.parametrize(
+    "level", [engine.OPTIMISED, engine.FEW_PASSES, engine.FEW_PASSES_FAST_CODEGEN]
+)
 def test_values_of_very_many_loops_are_not_numbered(level):
     """LLVM takes a pass over all values for each loop, and ends the process at the hundredth."""
-    few, many = (counting(engine.NUMBERED_LOOPS + more) for more in (0, 100))
-    assert engine.pipeline(few, level).numbered and not engine.pipeline(many, level).numbered
+    few, many = (counting(engine.MAX_GVN_LOOPS + more) for more in (0, 100))
+    assert engine.choose_pipeline(few, level).gvn and not engine.choose_pipeline(many, level).gvn
     module = engine.compile_module(many, level=level)
     x = ctypes.c_double(0.0)
     assert function(module, "f", ctypes.c_int64, ctypes.c_void_p)(ctypes.addressof(x)) == 0
-    assert x.value == 6.0 * (engine.NUMBERED_LOOPS + 100)
+    assert x.value == 6.0 * (engine.MAX_GVN_LOOPS + 100)
 
 
 def many_arrays(count):
@@ -329,7 +331,7 @@ end:
 def test_addresses_of_many_arrays_are_not_counted_up_and_those_of_few_are_as_before():
     few, many = many_arrays(3), many_arrays(40)
     before = engine.compile_module(few).object_code
-    assert engine.pipeline(few, 3).reduced and not engine.pipeline(many, 3).reduced
+    assert engine.choose_pipeline(few, 3).lsr and not engine.choose_pipeline(many, 3).lsr
     a, x = np.random.default_rng(0).normal(size=(40, 100)), np.zeros(50)
     module = engine.compile_module(many)
     assert module.asm
@@ -347,7 +349,7 @@ def test_a_stack_that_is_used_up_is_no_word_of_llvms(monkeypatch, name):
     text = "define double @f(double %x) {\n  ret double %x\n}\n"
     with monkeypatch.context() as patch:
         patch.setattr(engine.llvm, name, too_deep)
-        patch.setattr(engine, "_LINKERS", engine._Linkers())
+        patch.setattr(engine, "_LINKER_POOL", engine._LinkerPool())
         with pytest.raises(RecursionError):
             engine.compile_module(text)
     assert engine.compile_module(text).address("f")

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from tracker.jit.llvm import engine
-from tracker.jit.llvm.fast_isel import known_to_it
+from tracker.jit.llvm.fast_isel import rewrite_for_fast_isel
 
 pytestmark = pytest.mark.optimised
 
@@ -35,7 +35,7 @@ def test_the_same_numbers(name, kind):
     found = []
     for count in (1, 1500):
         text = steps(name, kind, count)
-        assert engine.pipeline(text, 3).codegen == (3 if count == 1 else 0)
+        assert engine.choose_pipeline(text, 3).codegen == (3 if count == 1 else 0)
         module = engine.compile_module(text)
         f = ctypes.CFUNCTYPE(None, number, number, number, ctypes.c_void_p)(module.address("f"))
         to, results = number(), []
@@ -49,14 +49,14 @@ def test_the_same_numbers(name, kind):
 
 @pytest.mark.parametrize("name", OPERANDS)
 def test_long_blocks_have_nothing_that_it_does_not_know(name):
-    text = known_to_it(steps(name, "double", 3), long=True)
+    text = rewrite_for_fast_isel(steps(name, "double", 3), has_long_blocks=True)
     body = text[text.index("define void @f") :].split("\n}")[0]
     assert "@llvm." not in body and body.count(" = ") >= 3
 
 
 def test_short_blocks_call_nothing():
     text = steps("maximum", "double", 3)
-    assert known_to_it(text, long=False) == text
+    assert rewrite_for_fast_isel(text, has_long_blocks=False) == text
 
 
 def test_flags_and_literals():
@@ -68,7 +68,7 @@ def test_flags_and_literals():
         "  %b = call double @llvm.fabs.f64(double -3.0)\n"
         "  %c = fadd double %a, %b\n  ret double %c\n}\n"
     )
-    changed = known_to_it(text, long=True)
+    changed = rewrite_for_fast_isel(text, has_long_blocks=True)
     assert "call double @fast.maximum.f64(double %x, double 2.0)" in changed
     module = engine.compile_module(changed, level=0)
     f = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(module.address("f"))

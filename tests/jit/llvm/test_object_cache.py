@@ -14,7 +14,7 @@ import pytest
 
 import tracker
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.pipeline.program_cache import _known
+from tracker.jit.pipeline.program_cache import _read_program
 
 TEXT = "define double @f(double %x) {\n  %y = fadd double %x, 1.5\n  ret double %y\n}\n"
 
@@ -55,7 +55,7 @@ def test_default_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("TRACKER_CACHE", "1")
     monkeypatch.delenv("TRACKER_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    own = f"tracker-{object_cache._FORMAT}"
+    own = f"tracker-{object_cache._FORMAT_VERSION}"
     assert object_cache.directory() == tmp_path / "tracker" / own
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -130,9 +130,9 @@ def test_object_that_does_not_link_is_compiled_anew(folder):
 
 def test_another_processor_or_version_has_files_of_its_own(folder, monkeypatch):
     object_cache.compile_or_load(TEXT)
-    monkeypatch.setattr(engine, "host", lambda: "another machine")
+    monkeypatch.setattr(engine, "host_description", lambda: "another machine")
     assert not was_loaded(object_cache.compile_or_load(TEXT))
-    monkeypatch.setattr(object_cache, "_FORMAT", 99)
+    monkeypatch.setattr(object_cache, "_FORMAT_VERSION", 99)
     assert not was_loaded(object_cache.compile_or_load(TEXT))
     assert not was_loaded(object_cache.compile_or_load(TEXT, level=1))
     assert len(files(folder.parent)) == 4
@@ -153,7 +153,7 @@ def test_oldest_files_go_first(folder, monkeypatch):
         newest = max(files(folder), key=lambda path: path.stat().st_mtime)
         os.utime(newest, (1000 + age, 1000 + age))
     size = files(folder)[0].stat().st_size
-    monkeypatch.setattr(object_cache, "_LIMIT", 3 * size)
+    monkeypatch.setattr(object_cache, "_MAX_TOTAL_BYTES", 3 * size)
     object_cache._prune(folder)
     assert [was_loaded(object_cache.compile_or_load(text)) for text in texts[2:5]] == [True] * 3
     assert not was_loaded(object_cache.compile_or_load(texts[0]))
@@ -163,7 +163,7 @@ def test_only_files_of_the_cache_are_removed(tmp_path, monkeypatch):
     """The folder that is named may hold anything, and so may the one below it."""
     monkeypatch.setenv("TRACKER_CACHE", "1")
     monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(object_cache, "_LIMIT", 1000)
+    monkeypatch.setattr(object_cache, "_MAX_TOTAL_BYTES", 1000)
     object_cache.put("0.o", {}, bytes(900))
     folder = object_cache.directory()
     users = [tmp_path / "thesis.o", tmp_path / "thesis.dat", folder / "thesis.dat"]
@@ -196,9 +196,9 @@ def test_what_dead_processes_left_half_written_is_removed(folder, monkeypatch):
     old, new = folder / "b.o.x.part", folder / "c.o.y.part"
     for path in (old, new):
         path.write_bytes(b"{")
-    hours_ago = time.time() - 2 * object_cache._ABANDONED
+    hours_ago = time.time() - 2 * object_cache._STALE_SECONDS
     os.utime(old, (hours_ago, hours_ago))
-    monkeypatch.setattr(object_cache, "_LIMIT", 0)
+    monkeypatch.setattr(object_cache, "_MAX_TOTAL_BYTES", 0)
     object_cache.put("d.o", {}, b"")
     assert not old.exists() and new.exists()
 
@@ -248,7 +248,7 @@ def test_whatever_is_in_the_place_of_a_file_is_no_file(folder, put_there):
     object_cache.put("x.program", {}, b"")
     for name in ("a.program", "b.o"):
         put_there(folder / name)
-    assert _known("a.program") is None
+    assert _read_program("a.program") is None
     assert object_cache.read("b.o", lambda facts, data: tuple(facts["exports"])) is None
 
 
@@ -285,7 +285,7 @@ def of_another_user(folder):
 @pytest.mark.parametrize("make", [open_to_others, a_link_elsewhere, of_another_user])
 def test_nothing_is_kept_where_others_may_write(folder, make):
     make(folder)
-    (folder / f"{object_cache._key(TEXT, engine.OPTIMISED)}.o").write_bytes(b"planted")
+    (folder / f"{object_cache._file_key(TEXT, engine.OPTIMISED)}.o").write_bytes(b"planted")
     before = files(folder)
     with pytest.warns(RuntimeWarning, match="Set TRACKER_CACHE_DIR to a folder that is") as told:
         assert not was_loaded(object_cache.compile_or_load(TEXT))

@@ -7,7 +7,7 @@ import pytest
 
 import tracker
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.llvm.relocatable_sizes import lift
+from tracker.jit.llvm.relocatable_sizes import lift_sizes
 
 RNG = np.random.default_rng(0)
 
@@ -238,8 +238,8 @@ def test_what_a_shape_keeps():
         assert len(fast(x)) == len(x)
     one, other = (
         special.compiled.pieces[0]
-        for family in fast._jitted.families.values()
-        for special in family.specials
+        for family in fast._jitted.groups.values()
+        for special in family.specializations
     )
     assert one.modules[0].text is other.modules[0].text
     assert one.modules[0].object_code is other.modules[0].object_code
@@ -266,7 +266,7 @@ loop:
 
 
 def test_what_is_taken_out_and_what_stays():
-    text, tables = lift(KERNEL)
+    text, tables = lift_sizes(KERNEL)
     for line in (
         "%acc0 = alloca [500 x i64]",
         "%size.0 = load i64, ptr getelementptr (i64, ptr @sizes.k0, i64 0)",
@@ -283,12 +283,12 @@ def test_what_is_taken_out_and_what_stays():
         assert line in text
     want = struct.pack("<qqqqdfxxxxq", 200, 991, 1000, 1000, 0.1, np.float32(0.1), 300)
     assert tables == {"sizes.k0": want}
-    other, _ = lift(KERNEL.replace("300", "301").replace("999A", "999B"))
+    other, _ = lift_sizes(KERNEL.replace("300", "301").replace("999A", "999B"))
     assert other == text
 
 
 def test_whether_a_loop_is_short_stays():
-    texts = {n: lift(KERNEL.replace("300", str(n)))[0] for n in (9, 10, 100, 128, 129, 1000)}
+    texts = {n: lift_sizes(KERNEL.replace("300", str(n)))[0] for n in (9, 10, 100, 128, 129, 1000)}
     assert texts[10] == texts[100] == texts[128] != texts[129] == texts[1000]
     assert "label %done, !llvm.loop !4" in texts[10]
     assert "label %done, !llvm.loop" not in texts[129]
@@ -296,9 +296,9 @@ def test_whether_a_loop_is_short_stays():
 
 
 def test_functions_of_others_and_long_ones_stay():
-    assert lift(KERNEL.replace("@k0", "@vm.exp")) == (KERNEL.replace("@k0", "@vm.exp"), {})
+    assert lift_sizes(KERNEL.replace("@k0", "@vm.exp")) == (KERNEL.replace("@k0", "@vm.exp"), {})
     many = KERNEL.replace("  br label %loop\n", "  store i64 1000, ptr %p0\n" * 3000, 1)
-    assert lift(many) == (many, {})
+    assert lift_sizes(many) == (many, {})
 
 
 def softmax_squares(x, w):

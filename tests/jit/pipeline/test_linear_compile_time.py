@@ -207,8 +207,8 @@ def test_checks_do_not_cut_arithmetic_into_blocks(monkeypatch):
     monkeypatch.setattr(passes, "PASSES", straight)
     fast = tracker.jit(lambda x: tracker.value_and_grad(lambda y: scalars(100, y))(x))
     fast(0.3)
-    (family,) = fast._jitted.families.values()
-    text = family.specials[0].compiled.pieces[0].modules[0].text
+    (family,) = fast._jitted.groups.values()
+    text = family.specializations[0].compiled.pieces[0].modules[0].text
     assert engine.longest_block(text) > 1000
     assert fast(0.3) == pytest.approx(tracker.value_and_grad(lambda y: scalars(100, y))(0.3))
 
@@ -266,10 +266,10 @@ def test_loops_over_large_arrays_are_cut_before_they_are_too_long_for_vectors():
     fields = RNG.standard_normal((14, 140, 130))
     fast = tracker.jit(lambda *a: tracker.withgradient(limited, *a))
     fast(*fields)
-    (family,) = fast._jitted.families.values()
-    texts = [module.text for module in family.specials[0].compiled.pieces[0].modules]
+    (family,) = fast._jitted.groups.values()
+    texts = [module.text for module in family.specializations[0].compiled.pieces[0].modules]
     loops = max(texts, key=len)
-    assert engine.longest_block(loops) < engine.FAST_CODEGEN_LINES
+    assert engine.longest_block(loops) < engine.MAX_OPTIMISED_CODEGEN_BLOCK
     (value, grads), want = fast(*fields), tracker.withgradient(limited, *fields)
     np.testing.assert_allclose(value, want.val, rtol=1e-12)
     np.testing.assert_allclose(grads, want.grad, rtol=1e-10, atol=1e-10)

@@ -24,9 +24,9 @@ def compiled(monkeypatch):
 
     monkeypatch.setattr(engine, "compile_module", noted)
     monkeypatch.setattr(object_cache, "_recent", {})
-    monkeypatch.setattr(link, "_places", {})
-    monkeypatch.setattr(module_split, "_chosen", {})
-    monkeypatch.setattr(module_split, "_RUNS_LONG", 1)
+    monkeypatch.setattr(link, "_compiled_in", {})
+    monkeypatch.setattr(module_split, "_choices", {})
+    monkeypatch.setattr(module_split, "_LONG_PLAN", 1)
     monkeypatch.setenv("TRACKER_CACHE", "0")
     return seen
 
@@ -60,7 +60,7 @@ def test_a_loop_moves_from_a_module_to_another(compiled, monkeypatch):
         assert_same(fast(*args), derivative(*args))
     count = len(compiled)
     assert count == 2
-    of_one, of_all = module_split.busy, lower.urgent
+    of_one, of_all = module_split.kernels_to_optimise, lower.urgent
     monkeypatch.setattr(lower, "busy", lambda work, more: set(sorted(of_one(work, more))[:1]))
     monkeypatch.setattr(lower, "urgent", lambda work, more: set(sorted(of_all(work, more))[:1]))
     for sizes in ((128, 300, 100), (90, 280, 60)):
@@ -71,18 +71,18 @@ def test_a_loop_moves_from_a_module_to_another(compiled, monkeypatch):
 
 
 def test_what_has_become_urgent_is_compiled_better(compiled, monkeypatch):
-    monkeypatch.setattr(module_split, "_HARDLY", 1)
+    monkeypatch.setattr(module_split, "_NEGLIGIBLE_SHARE", 1)
     fast = tracker.jit(derivative)
     args = arguments(60, 30, 20)
     for _ in range(2):
         assert_same(fast(*args), derivative(*args))
-    assert {level for _, level in compiled} == {engine.HURRIED}
-    monkeypatch.setattr(module_split, "_HARDLY", 10**9)
-    monkeypatch.setattr(module_split, "_STILL", 10**9)
+    assert {level for _, level in compiled} == {engine.FEW_PASSES}
+    monkeypatch.setattr(module_split, "_NEGLIGIBLE_SHARE", 10**9)
+    monkeypatch.setattr(module_split, "_TOLERABLE_SHARE", 10**9)
     args = arguments(70, 40, 25)
     for _ in range(2):
         assert_same(fast(*args), derivative(*args))
-    assert {level for _, level in compiled} == {engine.HURRIED, engine.OPTIMISED}
+    assert {level for _, level in compiled} == {engine.FEW_PASSES, engine.OPTIMISED}
 
 
 def test_equal_loops_have_their_own_sizes(compiled):

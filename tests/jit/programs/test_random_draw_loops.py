@@ -17,7 +17,7 @@ X = np.array([0.3, -0.2, 0.9])
 def by(request, monkeypatch):
     """Who makes host calls: only machine code has loops of them."""
     if request.param == "executor":
-        monkeypatch.setattr(python_callbacks, "_SMALL", -1)
+        monkeypatch.setattr(python_callbacks, "_MAX_BYTES", -1)
     return request.param
 
 

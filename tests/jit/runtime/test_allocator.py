@@ -13,7 +13,13 @@ import tracker
 from tracker.jit.runtime import allocator
 
 
-@pytest.fixture(params=[allocator.LEAST, allocator.HUGE - allocator.UNIT + 8, allocator.HUGE])
+@pytest.fixture(
+    params=[
+        allocator.MIN_BLOCK,
+        allocator.HUGE_PAGE - allocator.BLOCK_UNIT + 8,
+        allocator.HUGE_PAGE,
+    ]
+)
 def N(request):
     return request.param // 8 + 1000
 
@@ -52,7 +58,7 @@ def test_a_freed_result_makes_room_for_the_next(double, N):
 
 def test_results_that_live_are_left_alone(double, N):
     x = np.arange(float(N))
-    kept = [double(x + k) for k in range(2 * allocator.SLOTS)]
+    kept = [double(x + k) for k in range(2 * allocator.MAX_BLOCKS)]
     assert len({address(y) for y in kept}) == len(kept)
     for k, y in enumerate(kept):
         assert np.array_equal(y, (x + k) * 2.0)
@@ -96,7 +102,7 @@ def test_scratch_that_is_big_comes_from_the_same_blocks():
     fast(x)
     for k in range(3):
         np.testing.assert_allclose(fast(x + k), f(x + k), rtol=1e-12)
-    plans = next(iter(fast._jitted.families.values())).specials[0].compiled.pieces
+    plans = next(iter(fast._jitted.groups.values())).specializations[0].compiled.pieces
     assert any("@tk.take" in module.text for p in plans for module in p.modules)
 
 
@@ -109,10 +115,10 @@ def test_many_threads(double, N):
         assert all(pool.map(work, range(8)))
 
 
-@pytest.mark.parametrize("unit", [allocator.LEAST, allocator.HUGE])
+@pytest.mark.parametrize("unit", [allocator.MIN_BLOCK, allocator.HUGE_PAGE])
 def test_blocks_of_many_sizes_go_round(blocks, unit):
     take, give = blocks
-    for k in range(1, 3 * allocator.SLOTS):
+    for k in range(1, 3 * allocator.MAX_BLOCKS):
         size = k * unit
         block = take(size)
         assert block
@@ -125,8 +131,8 @@ def test_blocks_of_many_sizes_go_round(blocks, unit):
 
 def test_a_block_that_is_a_little_longer_serves_too(blocks):
     take, give = blocks
-    unit = allocator.HUGE
-    others = [take(16 * unit) for _ in range(allocator.SLOTS)]  # that earlier tests have left
+    unit = allocator.HUGE_PAGE
+    others = [take(16 * unit) for _ in range(allocator.MAX_BLOCKS)]  # that earlier tests have left
     long, longer = take(17 * unit), take(20 * unit)
     give(longer, 20 * unit)
     short = take(16 * unit)
@@ -142,7 +148,7 @@ def test_a_block_that_is_a_little_longer_serves_too(blocks):
 
 def test_no_more_is_kept_than_the_limit(blocks):
     take, give = blocks
-    limit = allocator._limit()
+    limit = allocator._kept_bytes_limit()
     assert limit > 0 or sys.platform != "linux"
     size = limit // 4
     held = [take(size) for _ in range(6)]

@@ -77,37 +77,38 @@ def test_all_runs_in_plain_python(place):
 
 
 def offsets():
-    names = "TYPE SIZE VALUE ITEMS CONTENTS TYPE_FLAGS DATA NDIM DIMS STRIDES DESCR FLAGS KIND"
-    versions = ["VERSION"] if loader.structs.HAS_VERSIONS else []
+    names = "TYPE SIZE VALUE ITEMS CELL_CONTENTS TYPE_FLAGS DATA NDIM DIMS STRIDES DESCR FLAGS KIND"
+    versions = ["DICT_VERSION"] if loader.cpython_layout.HAS_DICT_VERSIONS else []
     return [*names.split(), "BYTEORDER", "TYPE_NUMBER", "ITEMSIZE", *versions]
 
 
 @pytest.mark.parametrize("by", [-8, 4, 8, 16, 1 << 40])
 @pytest.mark.parametrize("name", offsets())
 def test_each_wrong_offset_is_found(monkeypatch, name, by):
-    monkeypatch.setattr(loader.structs, name, getattr(loader.structs, name) + by)
+    monkeypatch.setattr(loader.cpython_layout, name, getattr(loader.cpython_layout, name) + by)
     with pytest.raises(CompileError, match=r"lays out .*\. Upgrade tracker"):
         loader.verify_layout()
 
 
-@pytest.mark.parametrize("name", loader.structs.FUNCTION)
+@pytest.mark.parametrize("name", loader.cpython_layout.FUNCTION_FIELDS)
 def test_each_wrong_offset_of_a_function_is_found(monkeypatch, name):
-    monkeypatch.setitem(loader.structs.FUNCTION, name, loader.structs.FUNCTION[name] + 8)
+    fields = loader.cpython_layout.FUNCTION_FIELDS
+    monkeypatch.setitem(fields, name, fields[name] + 8)
     with pytest.raises(CompileError, match=f"lays out function {name} "):
         loader.verify_layout()
 
 
 def test_a_wrong_offset_of_the_version_of_classes_is_found(monkeypatch):
-    monkeypatch.setattr(class_guard, "VERSION_TAG", class_guard.VERSION_TAG + 16)
-    monkeypatch.setattr(loader, "tags_tell", class_guard.tags_tell.__wrapped__)
+    monkeypatch.setattr(class_guard, "VERSION_TAG_OFFSET", class_guard.VERSION_TAG_OFFSET + 16)
+    monkeypatch.setattr(loader, "tags_tell", class_guard.has_reliable_version_tags.__wrapped__)
     with pytest.raises(CompileError, match="lays out class version "):
         loader.verify_layout()
 
 
 def test_a_pointer_to_nowhere_is_not_followed():
-    assert loader._at(8, 16) == loader._at(2**63, 16) == b""
+    assert loader._read_memory(8, 16) == loader._read_memory(2**63, 16) == b""
     array = np.arange(3)
-    assert loader._at(array.ctypes.data, 24) == array.tobytes()
+    assert loader._read_memory(array.ctypes.data, 24) == array.tobytes()
 
 
 def test_an_error_that_is_not_llvmlites_is_not_hidden(monkeypatch):
@@ -116,4 +117,4 @@ def test_an_error_that_is_not_llvmlites_is_not_hidden(monkeypatch):
 
     monkeypatch.setattr(availability.importlib, "import_module", import_module)
     with pytest.raises(ImportError, match="no"):
-        availability._why_not_here.__wrapped__()
+        availability._why_llvm_unavailable.__wrapped__()

@@ -72,7 +72,7 @@ def test_corrupt_files(setting, found, tmp_path):
 
 
 def test_a_library_without_blas(setting):
-    [path] = [p for p in blas._loaded() if os.path.basename(p).startswith("libm.so")][:1]
+    [path] = [p for p in blas._mapped_files() if os.path.basename(p).startswith("libm.so")][:1]
     setting(path)
     assert blas.find() is None and "no cblas_dgemm" in blas.why_missing()
 
@@ -102,13 +102,13 @@ def test_small_products_without_blas(setting):
 
 
 def test_a_wrong_product_is_not_trusted(found, monkeypatch):
-    monkeypatch.setattr(blas, "_multiplies", lambda address, bits: False)
+    monkeypatch.setattr(blas, "_is_dgemm_right", lambda address, bits: False)
     library, reason = blas.examine(found.path)
     assert library is None and "wrong product" in reason
 
 
 def test_nothing_loaded(monkeypatch):
-    monkeypatch.setattr(blas, "_candidates", lambda: iter(()))
+    monkeypatch.setattr(blas, "_candidate_paths", lambda: iter(()))
     monkeypatch.setenv("TRACKER_BLAS", "")
     blas._search.cache_clear()
     try:

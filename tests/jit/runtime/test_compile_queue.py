@@ -92,13 +92,13 @@ def test_branches_are_compiled_one_after_the_other():
 
 def test_many_functions_at_once_do_some_of_the_work_themselves(held):
     go, _ = held
-    fs = [tracker.jit(lambda x, k=k: np.sum(x) * k) for k in range(compile_queue._MOST)]
-    assert [f(np.ones(2)) for f in fs] == [2.0 * k for k in range(compile_queue._MOST)]
+    fs = [tracker.jit(lambda x, k=k: np.sum(x) * k) for k in range(compile_queue._MAX_THREADS)]
+    assert [f(np.ones(2)) for f in fs] == [2.0 * k for k in range(compile_queue._MAX_THREADS)]
     more = tracker.jit(lambda x: np.sum(x) - 1.0)
     threading.Timer(0.05, go.set).start()
     assert more(np.ones(2)) == 1.0
     assert native.entries(more)
-    assert [f(np.ones(2)) for f in fs] == [2.0 * k for k in range(compile_queue._MOST)]
+    assert [f(np.ones(2)) for f in fs] == [2.0 * k for k in range(compile_queue._MAX_THREADS)]
 
 
 @pytest.mark.parametrize("settings", [{"threads": 1}, {"check": True}])
@@ -211,9 +211,9 @@ def test_a_fork_while_other_threads_compile_and_forget():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
 def test_a_job_that_had_not_begun_is_done_by_the_child_itself(monkeypatch):
-    with compile_queue._COMPILING:  # another thread would have it, until the fork
-        job = compile_queue.later(os.getpid)
-        compile_queue.begin(job)
+    with compile_queue._COMPILE_LOCK:  # another thread would have it, until the fork
+        job = compile_queue.enqueue(os.getpid)
+        compile_queue.start(job)
         threads = list(compile_queue._threads)
         monkeypatch.setattr(compile_queue, "_threads", [])  # it began after those were waited for
         with warnings.catch_warnings():
@@ -247,9 +247,9 @@ def test_a_call_does_not_wait_for_the_interpreters_lock_while_a_job_begins(monke
     def seen():
         order.append("job")
 
-    monkeypatch.setattr(compile_queue, "_GRACE", 0.2)
-    job = compile_queue.later(seen)
-    compile_queue.begin(job)
+    monkeypatch.setattr(compile_queue, "_START_DELAY", 0.2)
+    job = compile_queue.enqueue(seen)
+    compile_queue.start(job)
     order.append("caller")
     job.wait()
     assert order == ["caller", "job"]
@@ -265,7 +265,7 @@ def test_a_job_that_was_interrupted_is_done_by_the_next_who_asks():
             raise outcome
         return outcome
 
-    job = compile_queue.later(work)
+    job = compile_queue.enqueue(work)
     with pytest.raises(KeyboardInterrupt):
         job.wait()
     assert not job.has_result
@@ -305,7 +305,7 @@ def test_what_is_raised_while_a_call_compiles_is_that_calls(monkeypatch, error, 
         return real(*args, **kwargs)
 
     monkeypatch.setattr(compile, "compile_call", compile_call)
-    monkeypatch.setattr(compile_queue, "_has_thread", lambda job: False)
+    monkeypatch.setattr(compile_queue, "_start_thread", lambda job: False)
     f = tracker.jit(loss)
     with tracker.config(**settings):
         with pytest.raises(error):
@@ -384,10 +384,14 @@ def interrupted(f, at, *args):
 def state():
     """What a thread's traces change while they run."""
     return (
-        *(observers.current_stage(), list(observers.listeners), list(observers.thread.deriving)),
         *(
-            list(placeholder_swap.OUT),
-            signals.UNDISTURBED._depth,
+            observers.current_tracer(),
+            list(observers.observers),
+            list(observers.thread_state.deriving),
+        ),
+        *(
+            list(placeholder_swap.ACTIVE_SWAPS),
+            signals.SIGNALS_DEFERRED._depth,
             sys.getprofile(),
             gc.get_threshold(),
         ),
@@ -434,7 +438,7 @@ def test_a_signal_handler_may_raise_anywhere(monkeypatch):
     others = []
 
     def ask():
-        with placeholder_swap.TURN.within(9) as is_ours:
+        with placeholder_swap.TRACING_LOCK.acquire_within(9) as is_ours:
             others.append(is_ours)
 
     thread = threading.Thread(target=ask)

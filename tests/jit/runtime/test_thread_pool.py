@@ -42,8 +42,8 @@ ARGUMENTS = {
 
 
 def text_of(fast):
-    (family,) = fast._jitted.families.values()
-    return "".join(m.text for p in family.specials[0].compiled.pieces for m in p.modules)
+    (family,) = fast._jitted.groups.values()
+    return "".join(m.text for p in family.specializations[0].compiled.pieces for m in p.modules)
 
 
 @crossed(f=ARGUMENTS, threads=[1, 2, 3, 7], dtype=[np.float64, np.float32])
@@ -134,11 +134,11 @@ def test_short_loops_stay_with_the_caller():
 
 def test_how_many_threads():
     with tracker.config(threads=3):
-        assert thread_pool.threads() == 3
+        assert thread_pool.thread_count() == 3
     with tracker.config(threads=1000):
-        assert thread_pool.threads() == thread_pool.MOST
+        assert thread_pool.thread_count() == thread_pool.MAX_THREADS
     with tracker.config(threads=0):
-        assert 1 <= thread_pool.threads() <= thread_pool.MOST
+        assert 1 <= thread_pool.thread_count() <= thread_pool.MAX_THREADS
 
 
 FORKING = """

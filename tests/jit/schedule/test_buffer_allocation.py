@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tracker
-from tracker.jit.schedule.buffer_allocation import ALIGNMENT, lay_out
+from tracker.jit.schedule.buffer_allocation import ALIGNMENT, allocate_scratch
 
 LIVES = st.lists(
     st.tuples(st.integers(0, 30), st.integers(0, 10), st.integers(0, 500)), max_size=60
@@ -18,10 +18,10 @@ LIVES = st.lists(
 
 
 def spans(lives, rooms=None):
-    total, spots = lay_out(lives, rooms)
+    total, spots = allocate_scratch(lives, rooms)
     for key, (_, last, size) in lives.items():
         spot = spots[key]
-        written, most = (last + 1, total) if spot.room is None else rooms[spot.room]
+        written, most = (last + 1, total) if spot.output is None else rooms[spot.output]
         assert spot.offset % ALIGNMENT == 0
         assert spot.offset + size <= most
         assert last < written
@@ -35,7 +35,7 @@ def test_buffers_of_one_time_do_not_overlap(rows, results):
     for a, (first, last, size) in lives.items():
         for b, (start, end, bytes_) in lives.items():
             at_once = first <= end and start <= last
-            if a < b and at_once and spots[a].room == spots[b].room:
+            if a < b and at_once and spots[a].output == spots[b].output:
                 low, high = sorted([(spots[a].offset, size), (spots[b].offset, bytes_)])
                 assert low[0] + max(low[1], 1) <= high[0]
 
@@ -44,7 +44,7 @@ def test_a_result_has_room_until_it_is_written():
     size = 1 << 20
     rooms = {3: (2, size), 5: (7, size)}
     total, spots = spans({k: (k, k + 1, size) for k in range(6)}, rooms)
-    assert [spots[k].room for k in range(6)] == [3, 5, None, 5, None, 5]
+    assert [spots[k].output for k in range(6)] == [3, 5, None, 5, None, 5]
     assert total == size
     assert spans({0: (0, 1, size + 1)}, rooms)[0] > size  # too large for it
     assert spans({0: (0, 7, size)}, rooms)[0] == size  # it is written while that lives
@@ -66,7 +66,7 @@ def test_the_work_is_linear(length):
     def steps(count):
         rng = random.Random(0)
         lives = {k: (k, k + rng.randint(0, length), rng.randint(1, 9) * 64) for k in range(count)}
-        return lines_run(lambda: lay_out(lives))
+        return lines_run(lambda: allocate_scratch(lives))
 
     assert steps(2000) < 2.5 * steps(1000)
 

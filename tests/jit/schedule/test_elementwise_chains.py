@@ -7,8 +7,8 @@ import pytest
 
 from tracker import gradient, jit
 from tracker.ir.text import parse
-from tracker.jit.codegen.loop_nest import work_of
-from tracker.jit.codegen.module_split import Work, busy
+from tracker.jit.codegen.loop_nest import kernel_work
+from tracker.jit.codegen.module_split import KernelWork, kernels_to_optimise
 from tracker.jit.schedule.plan import make_plan
 
 FUNCTIONS = {"exp": lambda u: np.exp(-u * u), "tanh": np.tanh, "log": lambda u: np.log(u * u + 1)}
@@ -72,16 +72,16 @@ def test_what_is_read_twice_is_counted_once():
         )
         plan = make_plan(parse(f"function f(x0: f64[1000]) {{\n{body}  return (x{count})\n}}"))
         (kernel,) = plan.kernels
-        return work_of(plan, kernel)
+        return kernel_work(plan, kernel)
 
     assert work(40) == 2 * work(20) == 80 * 1000
 
 
 def test_a_loop_of_much_for_each_element_is_optimised():
-    much = {"much": Work(3000, 3000 * 2000)}
-    assert busy(much, 0) == {"much"}
-    little = {"much": Work(3000, 3000 * 2000), "little": Work(100, 300)}
-    assert busy(little, 0) == {"much"}
+    much = {"much": KernelWork(3000, 3000 * 2000)}
+    assert kernels_to_optimise(much, 0) == {"much"}
+    little = {"much": KernelWork(3000, 3000 * 2000), "little": KernelWork(100, 300)}
+    assert kernels_to_optimise(little, 0) == {"much"}
 
 
 def test_steps_of_a_stencil_keep_what_neighbours_read_and_no_more():

@@ -15,7 +15,7 @@ from jit_programs import assert_same
 
 from tracker import gradient, jit
 from tracker.jit.schedule import plan
-from tracker.jit.schedule.plan_data import TINY, Kernel
+from tracker.jit.schedule.plan_data import UNROLL_LIMIT, Kernel
 
 # Programs -----------------------------------------------------------------------------------------
 
@@ -164,14 +164,14 @@ def _copies(arrays: Any) -> list[Any]:
     return [np.copy(a) for a in arrays]
 
 
-@given(program=programs(), unrolled=st.sampled_from([TINY, 4]))
+@given(program=programs(), unrolled=st.sampled_from([UNROLL_LIMIT, 4]))
 def test_programs(program, unrolled):
     compiled = jit(program)
     for scale in (1.0, 1.0, 0.5):
         arrays = [a * scale for a in program.arrays]
         want = program(*_copies(arrays))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(plan, "TINY", unrolled)  # long programs unroll less
+            patch.setattr(plan, "UNROLL_LIMIT", unrolled)  # long programs unroll less
             assert_same(compiled(*_copies(arrays)), want, "result", 1e-12)
 
 
@@ -206,8 +206,8 @@ def _triangular(x: Any) -> Any:
 
 def _wholes(compiled: Any, size: int) -> list[Any]:
     """The loops over a whole array that a compiled function's writes need."""
-    (family,) = compiled._jitted.families.values()
-    plans = [piece.plan for piece in family.specials[0].compiled.pieces]
+    (family,) = compiled._jitted.groups.values()
+    plans = [piece.plan for piece in family.specializations[0].compiled.pieces]
     steps = [step for plan in plans for level in plan.writes.values() for step in level]
     return [s for s in steps if isinstance(s, Kernel) and math.prod(s.space) == size]
 
@@ -274,7 +274,7 @@ def test_a_product_of_a_view_that_is_copied_for_somebody_else_reads_the_view():
 @pytest.mark.parametrize("n", [9, 12, 20])
 def test_edges_are_copied_from_the_rows_beside_them(n, monkeypatch):
     """What is read and what is written begin within one pointer's reach of each other."""
-    monkeypatch.setattr(plan, "TINY", 8)  # as in a long program
+    monkeypatch.setattr(plan, "UNROLL_LIMIT", 8)  # as in a long program
 
     def halo(x, y):
         x = x.copy()

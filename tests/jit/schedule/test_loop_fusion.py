@@ -54,7 +54,7 @@ def test_one_loop_has_the_numbers_of_two(f, shape, folds, dtype):
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_threads_share_the_loop(threads, monkeypatch):
-    monkeypatch.setattr(loop_nest, "_LONG", 100)
+    monkeypatch.setattr(loop_nest, "_MIN_THREADED_WORK", 100)
     x = RNG.normal(size=2000)
     with tracker.config(threads=threads):
         fast = tracker.jit(value_and_grad(rosenbrock), strict=True)

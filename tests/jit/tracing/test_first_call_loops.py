@@ -9,7 +9,7 @@ from test_lazy_values import LATER, everything, same
 
 import tracker
 from tracker.control import loop
-from tracker.control.body import nest
+from tracker.control.body import trace_body
 
 X = np.linspace(-1.0, 2.0, 12)
 
@@ -122,7 +122,7 @@ def test_a_loop_runs_again_for_who_asks_for_what_it_keeps(runs):
     powers = 0.5 ** np.arange(5)[:, None] * X
 
     def f(x):
-        body = nest("step", lambda y: [y * 0.5], [x])
+        body = trace_body("step", lambda y: [y * 0.5], [x])
         last, kept = loop.record_loop(body.function, 5, body.hoisted, [x], [], 5, False, (0,))
         return last, np.cos(kept)
 

@@ -8,7 +8,7 @@ import pytest
 
 import tracker
 from tracker.jit.runtime import compile_queue
-from tracker.jit.tracing.gc_pause import USERS, collecting_seldom
+from tracker.jit.tracing.gc_pause import USER_CODE_THRESHOLD, infrequent_gc
 
 
 @pytest.fixture(autouse=True)
@@ -21,10 +21,10 @@ def as_it_was():
 
 def test_the_threshold_is_as_it_was_afterwards():
     before = gc.get_threshold()
-    with collecting_seldom():
+    with infrequent_gc():
         raised = gc.get_threshold()
         assert raised[0] > before[0] and raised[1:] == before[1:] and gc.isenabled()
-        with collecting_seldom():
+        with infrequent_gc():
             assert gc.get_threshold() == raised
         assert gc.get_threshold() == raised
     assert gc.get_threshold() == before
@@ -34,12 +34,12 @@ def test_threads_that_overlap_leave_it_as_it_was():
     before, inside, leave = gc.get_threshold(), threading.Event(), threading.Event()
 
     def other():
-        with collecting_seldom():
+        with infrequent_gc():
             inside.set()
             assert leave.wait(60)
 
     thread = threading.Thread(target=other)
-    with collecting_seldom():
+    with infrequent_gc():
         thread.start()
         assert inside.wait(60)
     assert gc.get_threshold() != before
@@ -49,7 +49,7 @@ def test_threads_that_overlap_leave_it_as_it_was():
 
 
 def test_who_switches_the_collector_off_meanwhile_finds_it_off():
-    with collecting_seldom():
+    with infrequent_gc():
         gc.disable()
     try:
         assert not gc.isenabled()
@@ -59,10 +59,10 @@ def test_who_switches_the_collector_off_meanwhile_finds_it_off():
 
 def test_the_highest_counts():
     before = gc.get_threshold()
-    with collecting_seldom(USERS):
+    with infrequent_gc(USER_CODE_THRESHOLD):
         low = gc.get_threshold()
-        with collecting_seldom(), collecting_seldom(USERS):
-            assert gc.get_threshold()[0] > low[0] == USERS
+        with infrequent_gc(), infrequent_gc(USER_CODE_THRESHOLD):
+            assert gc.get_threshold()[0] > low[0] == USER_CODE_THRESHOLD
         assert gc.get_threshold() == low
     assert gc.get_threshold() == before
 
@@ -70,9 +70,9 @@ def test_the_highest_counts():
 def test_a_threshold_that_is_higher_stays():
     before = gc.get_threshold()
     try:
-        gc.set_threshold(USERS + 1)
-        with collecting_seldom(USERS):
-            assert gc.get_threshold()[0] == USERS + 1
+        gc.set_threshold(USER_CODE_THRESHOLD + 1)
+        with infrequent_gc(USER_CODE_THRESHOLD):
+            assert gc.get_threshold()[0] == USER_CODE_THRESHOLD + 1
     finally:
         gc.set_threshold(*before)
 
@@ -81,7 +81,7 @@ def test_a_threshold_that_is_higher_stays():
 def test_a_threshold_that_was_set_meanwhile_stays(chosen):
     before = gc.get_threshold()
     try:
-        with collecting_seldom():
+        with infrequent_gc():
             gc.set_threshold(chosen)
         assert gc.get_threshold()[0] == chosen
     finally:
@@ -89,7 +89,7 @@ def test_a_threshold_that_was_set_meanwhile_stays(chosen):
 
 
 def test_an_error_leaves_it_as_it_was():
-    with pytest.raises(ValueError), collecting_seldom():
+    with pytest.raises(ValueError), infrequent_gc():
         raise ValueError
 
 
@@ -104,4 +104,4 @@ def test_cycles_of_the_users_are_collected_while_it_is_traced():
     before = gc.get_threshold()
     f(0.5)
     compile_queue.drain()
-    assert seen == [(USERS, *before[1:])] and gc.get_threshold() == before
+    assert seen == [(USER_CODE_THRESHOLD, *before[1:])] and gc.get_threshold() == before

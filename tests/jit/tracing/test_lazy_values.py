@@ -160,7 +160,7 @@ def test_nothing_is_computed_by_numpy(f, count, computed, machine_code):
 
 @pytest.mark.parametrize(("f", "count"), CASES)
 def test_what_numpy_computes(f, count, monkeypatch):
-    monkeypatch.setattr(first_call, "SOON", LATER)
+    monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", LATER)
     same(f, *arrays(count))
 
 
@@ -182,7 +182,7 @@ def test_numpy_needs_no_more_memory_than_by_hand():
 
 def test_results_are_the_callers_own(monkeypatch):
     """Arguments are read where they lie; nothing that is given, or kept, lies there."""
-    monkeypatch.setattr(first_call, "SOON", LATER)
+    monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", LATER)
     kept = []
 
     def f(x, y):
@@ -217,7 +217,7 @@ def test_a_view_of_an_argument_is_read_where_that_lies(computed):
 
 
 def test_what_is_used_again_is_not_overwritten(monkeypatch):
-    monkeypatch.setattr(first_call, "SOON", LATER)
+    monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", LATER)
 
     def f(x):
         a = x + 1.0
@@ -230,7 +230,7 @@ def test_what_is_used_again_is_not_overwritten(monkeypatch):
 
 
 def test_a_choice_takes_the_place_of_either_side(monkeypatch):
-    monkeypatch.setattr(first_call, "SOON", LATER)
+    monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", LATER)
 
     def f(x):
         a, b = x * 2.0, x * 3.0
@@ -282,13 +282,13 @@ def test_small_arrays_are_computed_at_once(computed):
 
 def test_a_long_loop_puts_off_smaller_arrays(machine_code):
     x = np.linspace(0.1, 1, 1 << 14)
-    steps = 2 * lazy._MUCH // x.nbytes
+    steps = 2 * lazy._LONG_TRACE_BYTES // x.nbytes
     seen = []
 
     def f(x):
         for _ in range(steps):
             x = np.sqrt(x)
-            seen.append(record.is_put_off(x))
+            seen.append(record.has_lazy_data(x))
         return x
 
     same(f, x)
@@ -300,7 +300,7 @@ def test_many_small_products_are_computed_at_once():
 
     def f(x):
         y = x @ x[::-1]
-        seen.append(record.is_put_off(y))
+        seen.append(record.has_lazy_data(y))
         return np.sin(y)
 
     x = np.random.default_rng(0).normal(size=(800, 3, 3))
@@ -317,11 +317,11 @@ def test_the_door_stands_only_while_something_is_put_off():
     def f(x):
         before = values.Value.__dict__["data"]
         y = x + 1.0
-        seen.append((before, values.Value.__dict__["data"], record.is_put_off(y)))
+        seen.append((before, values.Value.__dict__["data"], record.has_lazy_data(y)))
         return y
 
     jit(f)(np.ones(N))
-    assert seen == [(values._door, values._door, True)]
+    assert seen == [(values._lazy_descriptor, values._lazy_descriptor, True)]
     assert values.Value.__dict__["data"] is values._slot
 
 
@@ -381,8 +381,8 @@ def test_numbers_are_computed_at_most_twice(monkeypatch):
 def test_little_that_is_left_is_computed_and_machine_code_not_waited_for(monkeypatch, machine_code):
     (x,) = arrays(1)
     compiled = []
-    later = compile_queue.later
-    monkeypatch.setattr(compile_queue, "later", lambda work: compiled.append(work) or later(work))
+    later = compile_queue.enqueue
+    monkeypatch.setattr(compile_queue, "enqueue", lambda work: compiled.append(work) or later(work))
     jit(lambda x: np.linalg.inv(np.reshape(x, (512, 512))) * 2.0)(x)
     assert len(compiled) == 1
     jit(lambda x: np.tanh(x) * np.exp(x) * 2.0)(x)
@@ -401,9 +401,9 @@ def ragged(x):
 def test_numpy_is_sooner_where_there_is_much_to_compile(name, size, monkeypatch, machine_code):
     monkeypatch.setattr(first_call, name, size)
     compiled = []
-    at_once = compile_queue.at_once
+    at_once = compile_queue.run_now
     monkeypatch.setattr(
-        compile_queue, "at_once", lambda work: compiled.append(work) or at_once(work)
+        compile_queue, "run_now", lambda work: compiled.append(work) or at_once(work)
     )
     (x,) = arrays(1)
     same(lambda x: gradient(ragged, x.reshape(-1, 64)), x)
@@ -412,11 +412,11 @@ def test_numpy_is_sooner_where_there_is_much_to_compile(name, size, monkeypatch,
 
 def test_the_pieces_of_a_long_sum_do_not_lie_about(monkeypatch):
     """Each is computed when it is added, as in the plain function."""
-    monkeypatch.setattr(first_call, "SOON", LATER)
+    monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", LATER)
     (x,) = arrays(1)
     fast = jit(lambda x: gradient(ragged, x.reshape(-1, 64)))
     assert peak(fast, x) < 12  # of 40 pieces
 
 
 def test_forms_take_no_memory():
-    assert peak(lambda: [lazy.blank((N,), np.dtype(float)) for _ in range(100)]) < 0.1
+    assert peak(lambda: [lazy.blank_array((N,), np.dtype(float)) for _ in range(100)]) < 0.1

@@ -7,7 +7,7 @@ import pytest
 from tracker import fori_loop, gradient, jit
 from tracker.jit.dispatch import jitted
 from tracker.jit.runtime.compile_queue import drain
-from tracker.jit.tracing.trace import stage
+from tracker.jit.tracing.trace import trace_call
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -175,7 +175,7 @@ def test_whether_a_matrix_is_positive_definite():
 
 def test_a_function_that_raises_each_time_is_not_traced_each_time(monkeypatch):
     traced = []
-    monkeypatch.setattr(jitted, "stage", lambda *a, **k: traced.append(1) or stage(*a, **k))
+    monkeypatch.setattr(jitted, "stage", lambda *a, **k: traced.append(1) or trace_call(*a, **k))
     calls = []
 
     def f(x):

@@ -15,7 +15,7 @@ from stateful_objects import MACHINES, Adam, Lent, Nested, Record, Slots, shown
 import tracker as tr
 from tracker import jit
 from tracker.jit.abi import native_callable as native
-from tracker.tape.placeholders import HANDLES
+from tracker.tape.placeholders import PLACEHOLDERS
 
 table = {"x": 1.0, "v": np.ones(2)}
 calls = 0
@@ -45,7 +45,7 @@ def test_a_method_that_changes_its_object(cls):
     info = step.cache_info()
     assert info.eager == 0 and info.slow <= 7
     assert native.entries(step)
-    assert not HANDLES and type(Lent.w) is np.ndarray
+    assert not PLACEHOLDERS and type(Lent.w) is np.ndarray
 
 
 def _globals(x):

@@ -20,8 +20,8 @@ import tracker as tr
 from tracker import gradient, jit
 from tracker.jit.llvm import engine, signals
 from tracker.jit.llvm.lock import LOCK
-from tracker.jit.tracing.placeholder_swap import OUT
-from tracker.tape.placeholders import HANDLES, stand, withdraw
+from tracker.jit.tracing.placeholder_swap import ACTIVE_SWAPS
+from tracker.tape.placeholders import PLACEHOLDERS, add_placeholder, release_placeholder
 
 # here functions have other threads work while they are traced, which keeps them plain
 pytestmark = pytest.mark.filterwarnings("ignore:.*may be another at each call")
@@ -64,7 +64,7 @@ def _within_a_trace(work):
 
     g = jit(f)
     assert_same(g(2.0), np.sum(shared * 2.0))
-    assert type(shared) is np.ndarray and not OUT and not HANDLES
+    assert type(shared) is np.ndarray and not ACTIVE_SWAPS and not PLACEHOLDERS
     return found[0]
 
 
@@ -134,19 +134,19 @@ def test_what_another_thread_keeps_is_the_array():
     assert_same(handle * 2.0, shared * 2.0)
     assert_same(np.sum(handle), np.sum(shared))
     del handle, found[:]
-    assert not HANDLES
+    assert not PLACEHOLDERS
 
 
 def test_a_handle_of_an_earlier_trace_is_the_array_in_later_ones():
     old, new = (tr.param(np.zeros(3)) for _ in range(2))
-    stand(old, shared)
+    add_placeholder(old, shared)
     assert tr.istracked(old * 2.0)
-    withdraw(old)
-    stand(new, shared)
+    release_placeholder(old)
+    add_placeholder(new, shared)
     assert_same(np.sum(old * 2.0, axis=0), np.sum(shared * 2.0, axis=0))
     assert tr.istracked(new * 2.0)
     _elsewhere(lambda: assert_same(np.add(new, new), shared + shared))
-    withdraw(new)
+    release_placeholder(new)
     assert_same(new[0], shared[0])
 
 
@@ -240,7 +240,7 @@ def test_readers_while_others_trace(switching_often):
     stop.set()
     for thread in threads:
         thread.join(60)
-    assert not wrong and type(shared) is np.ndarray and not HANDLES
+    assert not wrong and type(shared) is np.ndarray and not PLACEHOLDERS
 
 
 def test_many_threads_with_new_signatures():
@@ -331,7 +331,7 @@ def test_interrupts_at_any_time(collector_off):
         except KeyboardInterrupt:
             hits += 1
         timer.join()
-        assert type(shared) is np.ndarray and type(table["w"][0]) is np.ndarray and not OUT
+        assert type(shared) is np.ndarray and type(table["w"][0]) is np.ndarray and not ACTIVE_SWAPS
         assert np.isclose(f(2.0), np.sum(np.sin(shared * 2.0) + 1.0))
     assert hits == 12
 
@@ -394,7 +394,7 @@ def test_what_a_handler_raises_before_it_is_put_off_comes_afterwards(monkeypatch
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
-        with pytest.raises(TimeoutError), signals.UNDISTURBED:
+        with pytest.raises(TimeoutError), signals.SIGNALS_DEFERRED:
             for each, handler in zip((signal.SIGINT, signal.SIGTERM), handlers, strict=True):
                 assert signal.getsignal(each) is not handler
             done.append(True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tracker
-from tracker.tape.liveness import unheld
+from tracker.tape.liveness import unreferenced_operands
 
 
 def eye():
@@ -30,10 +30,10 @@ def notes_of(*operands):
 def test_what_was_made_on_the_way_is_held_by_nobody(make):
     notes = notes_of(make())
     array = id(notes[0][0].operands[0])
-    assert unheld(notes) == {array}
+    assert unreferenced_operands(notes) == {array}
     notes.append((SimpleNamespace(operands=notes[0][0].operands), None, 0))  # the same tuple
     notes.append((SimpleNamespace(operands=notes[0][0].operands[:1]), None, 0))  # another
-    assert unheld(notes) == {array}
+    assert unreferenced_operands(notes) == {array}
 
 
 @pytest.mark.parametrize(
@@ -50,17 +50,17 @@ def test_what_somebody_can_reach_is_not(hold, make):
     array = make()
     held, notes = hold(array), notes_of(array)
     del array
-    assert not unheld(notes)
+    assert not unreferenced_operands(notes)
     del held
-    assert len(unheld(notes)) == 1
+    assert len(unreferenced_operands(notes)) == 1
 
 
 def test_pieces_of_one_array_and_of_foreign_memory_are_not():
     base = np.eye(4)
     notes = notes_of(base[:3], base[:2])
     del base
-    assert not unheld(notes)
-    assert not unheld(notes_of(np.frombuffer(bytearray(16))))
+    assert not unreferenced_operands(notes)
+    assert not unreferenced_operands(notes_of(np.frombuffer(bytearray(16))))
 
 
 def test_arrays_that_hold_the_same_are_one_capture():

@@ -48,7 +48,7 @@ def test_sums_start_afresh_when_a_loop_runs_again():
 def test_general_version_is_inlined_where_it_may_matter(dtype, f, inlined):
     fast = tracker.jit(f)
     fast(np.linspace(0.0, 1.0, 100).astype(dtype))
-    text = fast._jitted.families.popitem()[1].specials[0].compiled.pieces[0].modules[0].text
+    text = fast._jitted.groups.popitem()[1].specializations[0].compiled.pieces[0].modules[0].text
     kind = f"f{np.dtype(dtype).itemsize * 8}"
     assert f"call {'double' if kind == 'f64' else 'float'} @vm.sin_near.{kind}(" in text
     assert (f"@vm.sin.{kind}.far(" in text) is not inlined

@@ -68,7 +68,7 @@ def loop_text(name: str, type: str, straight: bool = False) -> str:
         ),
         arguments=", ".join(f"{type} %x{k}" for k in operands),
         type=type,
-        symbol=vmath.called(name, type) if straight else vmath.symbol(name, type),
+        symbol=vmath.straight_symbol(name, type) if straight else vmath.symbol(name, type),
     )
 
 
@@ -139,7 +139,7 @@ def check(name: str, type: str, *xs: object) -> None:
             got = float(results[at])
             if got == nearest and got != 0:
                 continue  # half a unit at most
-            ulps = error(got, want, type, floor=1.0 if name in vmath.ABSOLUTE else 0.0)
+            ulps = error(got, want, type, floor=1.0 if name in vmath.ABSOLUTE_ERROR else 0.0)
             assert ulps <= vmath.ULP[name], f"{name}({operands}) = {got!r}: {ulps:.3f} ulp, {form}"
 
 
@@ -287,7 +287,7 @@ def test_many_floats_beside_doubles(name: str) -> None:
     got = loop(name, "float")(*xs).astype(np.float64)
     want = loop(name, "double")(*xs)
     with np.errstate(all="ignore"):
-        size = np.maximum(np.abs(want), 1.0 if name in vmath.ABSOLUTE else 0.0)
+        size = np.maximum(np.abs(want), 1.0 if name in vmath.ABSOLUTE_ERROR else 0.0)
         unit = np.ldexp(1.0, np.clip(np.frexp(size)[1], -125, 128) - 24)
         ulps = np.abs(np.clip(got, -(2.0**128), 2.0**128) - np.clip(want, -(2.0**128), 2.0**128))
         ulps = np.where(np.isnan(got) & np.isnan(want), 0.0, ulps / unit)
@@ -401,7 +401,7 @@ def test_definitions_are_complete_and_deterministic() -> None:
     everything = vmath.definitions(CASES, calls)
     assert everything == vmath.definitions(CASES[::-1], dict(reversed(calls.items())))
     assert everything.count("alwaysinline") == len(CASES) + 9  # few calls of a copy: up to eight
-    assert set(vmath.ULP) == set(vmath.NAMES) >= vmath.ABSOLUTE | set(vmath.RANGE_LIMIT)
+    assert set(vmath.ULP) == set(vmath.NAMES) >= vmath.ABSOLUTE_ERROR | set(vmath.RANGE_LIMIT)
     for wanted, copies, whole in ((CASES, {}, text), (CASES, calls, everything)):
         declared = sorted(vmath.intrinsics(wanted, copies))
         llvm.parse_assembly("\n".join([*declared, whole])).verify()

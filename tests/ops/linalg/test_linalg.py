@@ -108,8 +108,8 @@ ROWS = [
         sample(np.stack([SINGULAR, square(3)])),
     ),
     row(determinant.bases, *(sample(a) for a in (square(2), square(3, 2), csquare(3)))),
-    row(degenerate.slope, sample(x(3), np.zeros((3, 3), bool), what="eigenvalues")),
-    row(degenerate.null_slope, sample(x(3), np.zeros(3, bool))),
+    row(degenerate.coinciding_marker, sample(x(3), np.zeros((3, 3), bool), what="eigenvalues")),
+    row(degenerate.null_marker, sample(x(3), np.zeros(3, bool))),
     row(determinant.nullity, *(sample(a) for a in (square(2), SINGULAR, csquare(3)))),
     row(
         solve.slogdet,
@@ -141,7 +141,7 @@ ROWS = [
         sample(z(3, 2), 1e-15),
     ),
     row(
-        pinv_lstsq.coupled,
+        pinv_lstsq.stein,
         sample(x(3, 2), square(3) / 9, square(2) / 9),
         sample(x(2, 2, 3), square(2, 2) / 5, square(3, 2) / 9),
         sample(z(2, 2), csquare(2) / 9, csquare(2) / 9),
@@ -649,6 +649,6 @@ def test_the_pullback_of_cholesky_works_in_few_arrays():
 @pytest.mark.parametrize("make", [positive, cpositive])
 def test_the_pullback_of_cholesky_goes_some_rows_at_a_time(make, monkeypatch):
     y, g = np.linalg.cholesky(make(7, 2)), z(2, 7, 7) if make is cpositive else x(2, 7, 7)
-    whole = decompositions._pull(y, g)
+    whole = decompositions._cholesky_pull(y, g)
     monkeypatch.setattr(decompositions, "_ROWS", 3)
-    np.testing.assert_allclose(decompositions._pull(y, g), whole, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(decompositions._cholesky_pull(y, g), whole, rtol=1e-12, atol=1e-12)

@@ -58,7 +58,7 @@ def test_short_axes_of_large_arrays(shape, axis, kind):
         x[x > 8] = np.nan
     for ufunc in (np.maximum, np.minimum, *([np.add] if x.dtype.kind in "biu" else [])):
         for keepdims in (True, False):
-            found = short_axes.fold(ufunc, x, axis, keepdims)
+            found = short_axes.reduce_short_axes(ufunc, x, axis, keepdims)
             want = ufunc.reduce(x, axis, keepdims=keepdims)
             np.testing.assert_array_equal(found, want)
             assert found.dtype == want.dtype

@@ -8,10 +8,10 @@ from op_rows import row, sample, x
 from tracker.scipy import signal
 from tracker.scipy._bridge import linear_map
 from tracker.scipy.ndimage import interpolation
-from tracker.scipy.sparse._products import times
+from tracker.scipy.sparse._products import sparse_map
 from tracker.scipy.special import harmonics
 
-SPARSE = times(scipy.sparse.csr_array(np.array([[0.0, 1.5, 0.0], [2.0, 0.0, -0.5]])))
+SPARSE = sparse_map(scipy.sparse.csr_array(np.array([[0.0, 1.5, 0.0], [2.0, 0.0, -0.5]])))
 ROWS = [
     row(linear_map.linear_map, sample(x(3), map=SPARSE), sample(x(3, 2), map=SPARSE)),
     row(

@@ -18,7 +18,7 @@ from tracker.ir.graph import Var
 from tracker.ir.lowering import Map
 from tracker.ir.op import NUMPY, OPS, UFUNCS
 from tracker.ir.types import Type
-from tracker.ops.declare.foreign_ufuncs import lent
+from tracker.ops.declare.foreign_ufuncs import ufunc_call
 from tracker.ops.special import table
 from tracker.testing import gradcheck
 
@@ -29,7 +29,7 @@ ROWS = [
     ),
     *(row(OPS[name], *(sample(*xs) for xs in all_)) for name, all_ in SAMPLES.items()),
     row(
-        lent,
+        ufunc_call,
         sample(np.linspace(0.1, 0.9, 5), ufunc=sc.spence, at=0, core=None),
         sample(np.array([0.5]), np.linspace(0.1, 0.9, 5), ufunc=sc.gammainc, at=0, core=None),
         sample(np.linspace(0.1, 0.9, 5), ufunc=sc.airy, at=2, core=None),

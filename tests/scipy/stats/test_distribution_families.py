@@ -148,7 +148,7 @@ SHAPES = {
 @pytest.mark.parametrize("name", SHAPES)
 def test_moments(name):
     ours, theirs, shapes = getattr(stats, name), getattr(own, name), SHAPES[name]
-    place = (0.2,) if ours.discrete else (0.2, 1.3)
+    place = (0.2,) if ours.is_discrete else (0.2, 1.3)
     known = [
         m
         for m, formula in zip(("mean", "var", "entropy"), ours.moments, strict=True)

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import REFUSALS
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, acts
+from tracker.errors import EVALUATION_ERRORS
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, has_side_effects
 from tracker.ir.lowering import Map, Routine
-from tracker.ir.passes.manager import _CONVERSIONS, _is_nested, as_pass, substitute, with_body
+from tracker.ir.passes.manager import _CONVERSIONS, as_pass, is_function, substitute, with_body
 from tracker.ir.structural_keys import const_key, params_key
 from tracker.ir.types import Type, type_of
 from tracker.support.structs import replace
@@ -33,7 +33,7 @@ def dead_code(function: Function) -> Function:
     kept: list[Eqn | Guard] = []
     for step in reversed(function.body):
         if isinstance(step, Eqn):
-            if step.out not in live and not acts(step) and not _may_raise(step):
+            if step.out not in live and not has_side_effects(step) and not _may_raise(step):
                 continue
             live.update(step.operands)
         else:
@@ -53,15 +53,15 @@ def _may_raise(eqn: Eqn) -> bool:
         known = isinstance(eqn.operands[-1], Const)  # by what is divided, most often
         return lower.defined is not None and eqn.out.type.weak and not known
     if isinstance(lower, Routine):
-        return lower.raises
-    nested = [v for v in eqn.params.values() if _is_nested(v)]
+        return lower.may_raise
+    nested = [v for v in eqn.params.values() if is_function(v)]
     return any(isinstance(s, Guard) or _may_raise(s) for v in nested for s in v.body)
 
 
 def _without_unused_functions(function: Function) -> Function:
     if not function.functions:
         return function
-    used = {v for eqn in function.eqns for v in eqn.params.values() if _is_nested(v)}
+    used = {v for eqn in function.eqns for v in eqn.params.values() if is_function(v)}
     functions = {name: nested for name, nested in function.functions.items() if nested in used}
     if len(functions) == len(function.functions):
         return function
@@ -114,17 +114,17 @@ def constant_folding(function: Function) -> Function:
     for old in function.body:
         step = substitute(old, by) if by else old
         if isinstance(step, Eqn):
-            folded = fold(step)
+            folded = evaluate_literals(step)
             if folded is None:
                 body.append(step)
             else:
                 by[step.out] = folded
-        elif not _holds(step):
+        elif not _guard_holds(step):
             body.append(step)
     return function if len(body) == len(function.body) else with_body(function, body, by)
 
 
-def _holds(guard: Guard) -> bool:
+def _guard_holds(guard: Guard) -> bool:
     operand, convert = guard.operand, _CONVERSIONS.get(guard.kind)
     if not isinstance(operand, Const) or convert is None:
         return False
@@ -134,7 +134,7 @@ def _holds(guard: Guard) -> bool:
         return False
 
 
-def fold(eqn: Eqn) -> Const | None:
+def evaluate_literals(eqn: Eqn) -> Const | None:
     """The value of an equation of literals, as NumPy computes it; None if there is none."""
     if not eqn.operands or eqn.out.type.shape:
         return None
@@ -143,12 +143,12 @@ def fold(eqn: Eqn) -> Const | None:
         if not isinstance(operand, Const):
             return None
         values.append(operand.value)
-    if params_key(eqn.params) is None or any(map(_is_nested, eqn.params.values())):
+    if params_key(eqn.params) is None or any(map(is_function, eqn.params.values())):
         return None
     with np.errstate(all="ignore"):
         try:
             return _literal(eqn.op.evaluate(*values, **eqn.params), eqn.out.type)
-        except REFUSALS:  # the user's code raises it, too, if it gets there
+        except EVALUATION_ERRORS:  # the user's code raises it, too, if it gets there
             return None
 
 

@@ -1,6 +1,6 @@
 """Writes that nobody sees: overwritten before anybody looks, or taken back.
 
-Owns: the pass `unseen_writes`.
+Owns: the pass `eliminate_dead_stores`.
 
     put(put(x, v, i), w, i), put(x + embed(v, i), w, i)    ->  put(x, w, i)
     (put(g, 0.0, i) + a) + embed(v, i)                     ->  put(g, v, i) + a
@@ -12,8 +12,8 @@ hand. The others are pullbacks, of `x[i] = f(x[i])` and of `x[i] -= v`: the writ
 away from the cotangent of x, the read of what was there adds what came of it, or brings it back,
 and between the two other readers may have reported; one of these may have put what it had to say.
 
-Data: a `_Hole` is a part that was taken away, and has not come back; a sum has the holes of the
-terms that nobody else reads. Invariants: types stay; linear in the equations, as a sum has few
+Data: a `_ClearedPart` is a part that was taken away, and has not come back; a sum has the holes of
+the terms that nobody else reads. Invariants: types stay; linear in the equations, as a sum has few
 holes; results of the last three differ by the order of sums.
 """
 
@@ -24,66 +24,66 @@ from typing import Any, NamedTuple
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.op import OPS
-from tracker.ir.passes.manager import Writer, as_pass, resolve, substitute, with_body
+from tracker.ir.passes.manager import BodyWriter, as_pass, resolve, substitute, with_body
 
-_HOLES = 4  # of a sum; more are not followed
+_MAX_CLEARED = 4  # of a sum; more are not followed
 
 
-class _Hole(NamedTuple):
-    """`cleared` is `whole` but for the part at an index, where there is `value` (None: zero);
+class _ClearedPart(NamedTuple):
+    """`cleared` is `original` but for the part at an index, where there is `value` (None: zero);
     `user` is the sum that it is a term of."""
 
     cleared: Var
-    whole: Atom
-    place: tuple[Any, ...]
+    original: Atom
+    basic_index: tuple[Any, ...]
     value: Atom | None
     user: Var | None = None
 
 
 @as_pass
-def unseen_writes(function: Function) -> Function:
+def eliminate_dead_stores(function: Function) -> Function:
     """Leave out writes whose numbers nobody reads."""
-    if not function.has("put"):
+    if not function.has_op("put"):
         return function
-    sweep = _Sweep(function)
+    sweep = _DeadStoreSweep(function)
     for each in function.body:
         sweep.visit(each)
-    if not sweep.by and not sweep.shorter:
+    if not sweep.replaced and not sweep.rewired:
         return function
-    put_off = {write.out for writes in sweep.late.values() for write in writes}
-    new = Writer()
+    put_off = {write.out for writes in sweep.delayed.values() for write in writes}
+    new = BodyWriter()
     by: dict[Var, Atom] = {}
     for old in function.body:
         step = old
         if isinstance(old, Eqn):
             if old.out in put_off:
                 continue
-            new.body += [substitute(write, by) for write in sweep.late.get(old.out, ())]
-            step = sweep.shorter.get(old.out, old)
-        stands = sweep.by.get(step.out) if isinstance(step, Eqn) else None
+            new.body += [substitute(write, by) for write in sweep.delayed.get(old.out, ())]
+            step = sweep.rewired.get(old.out, old)
+        stands = sweep.replaced.get(step.out) if isinstance(step, Eqn) else None
         if stands is None:
             new.body.append(substitute(step, by))
             continue
         assert isinstance(step, Eqn)
-        if isinstance(stands, _Hole):
+        if isinstance(stands, _ClearedPart):
             new.where = step.where
-            by[step.out] = _filled(new, stands, by)
+            by[step.out] = _emit_restored(new, stands, by)
         else:
             by[step.out] = resolve(stands, by)
     return with_body(function, new.body, by)
 
 
-def _filled(new: Writer, hole: _Hole, by: Mapping[Var, Atom]) -> Atom:
+def _emit_restored(new: BodyWriter, hole: _ClearedPart, by: Mapping[Var, Atom]) -> Atom:
     """What a cleared array is from the start, if the part comes back."""
-    whole = resolve(hole.whole, by)
+    whole = resolve(hole.original, by)
     if hole.value is None:
         return whole
     value = resolve(hole.value, by)
-    part = new.make("embed", value, index=hole.place, shape=hole.cleared.type.shape)
-    return new.make("add", whole, part)
+    part = new.emit("embed", value, index=hole.basic_index, shape=hole.cleared.type.shape)
+    return new.emit("add", whole, part)
 
 
-class _Sweep:
+class _DeadStoreSweep:
     """shorter: writes of another value, or to an earlier version of their array; late: writes of a
     value that is made after the part was taken away, by the sum in front of which they are made;
     by: what stands for the sums to which a part came back, and the holes of the arrays that were
@@ -92,11 +92,11 @@ class _Sweep:
     def __init__(self, function: Function) -> None:
         self.uses = function.uses
         self.eqns: dict[Atom, Eqn] = {}
-        self.made: dict[Atom, int] = {}  # the number of the step
-        self.shorter: dict[Var, Eqn] = {}
-        self.late: dict[Var, list[Eqn]] = {}
-        self.by: dict[Var, Atom | _Hole] = {}
-        self.holes: dict[Atom, tuple[_Hole, ...]] = {}
+        self.position: dict[Atom, int] = {}  # the number of the step
+        self.rewired: dict[Var, Eqn] = {}
+        self.delayed: dict[Var, list[Eqn]] = {}
+        self.replaced: dict[Var, Atom | _ClearedPart] = {}
+        self.cleared_parts: dict[Atom, tuple[_ClearedPart, ...]] = {}
 
     def visit(self, step: Eqn | Guard) -> None:
         if not isinstance(step, Eqn):
@@ -106,24 +106,26 @@ class _Sweep:
         elif step.op.name == "add":
             self.add(step)
         self.eqns[step.out] = step
-        self.made[step.out] = len(self.made)
+        self.position[step.out] = len(self.position)
 
     def put(self, eqn: Eqn) -> Eqn:
         base, value = eqn.operands
         index = eqn.params["index"]
-        under = self._under(base, index)
+        under = self._live_base(base, index)
         if under is not base:
             eqn = Eqn(eqn.op, (under, value), eqn.params, eqn.out, eqn.where)
-            self.shorter[eqn.out] = eqn
+            self.rewired[eqn.out] = eqn
         zero = self.is_zero(value)
         if under.type == eqn.out.type and (zero or _is_part(value, eqn)):
-            self.holes[eqn.out] = (_Hole(eqn.out, under, index, None if zero else value),)
+            self.cleared_parts[eqn.out] = (
+                _ClearedPart(eqn.out, under, index, None if zero else value),
+            )
         return eqn
 
-    def _under(self, base: Atom, index: tuple[Any, ...]) -> Atom:
+    def _live_base(self, base: Atom, index: tuple[Any, ...]) -> Atom:
         """An array as it was before parts of it were written, or added to, that are overwritten."""
         while self.uses[base] == 1 and (before := self.eqns.get(base)) is not None:
-            stands = self.by.get(before.out)
+            stands = self.replaced.get(before.out)
             if isinstance(stands, Var):
                 base = stands
                 continue
@@ -153,26 +155,26 @@ class _Sweep:
         return isinstance(atom, Const) and bool(atom.value == 0)
 
     def add(self, eqn: Eqn) -> None:
-        holes: tuple[_Hole, ...] = ()
+        holes: tuple[_ClearedPart, ...] = ()
         for total, part in (eqn.operands, eqn.operands[::-1]):
-            found = self.holes.get(total, ()) if self.uses[total] == 1 else ()
+            found = self.cleared_parts.get(total, ()) if self.uses[total] == 1 else ()
             if not found or total.type != eqn.out.type:
                 continue
             if found[0].user is None:
                 found = (found[0]._replace(user=eqn.out),)
             for hole in found:
-                if self.fills(part, hole):
-                    self.by[hole.cleared] = hole
-                elif not self.replaces(part, hole, eqn):
+                if self.is_restored_by(part, hole):
+                    self.replaced[hole.cleared] = hole
+                elif not self.is_overwritten_by(part, hole, eqn):
                     continue
-                self.by[eqn.out] = total
+                self.replaced[eqn.out] = total
                 found = tuple([other for other in found if other is not hole])
                 break
             holes += found
         if holes:
-            self.holes[eqn.out] = holes[:_HOLES]
+            self.cleared_parts[eqn.out] = holes[:_MAX_CLEARED]
 
-    def fills(self, part: Atom, hole: _Hole) -> bool:
+    def is_restored_by(self, part: Atom, hole: _ClearedPart) -> bool:
         """Whether a term is what was taken away, and zero elsewhere."""
         embedded = self._embedded(part)
         if embedded is None:
@@ -181,32 +183,32 @@ class _Sweep:
         return (
             read is not None
             and read.op.name == "getitem"
-            and read.operands[0] is hole.whole
-            and read.params["index"] == embedded.params["index"] == hole.place
+            and read.operands[0] is hole.original
+            and read.params["index"] == embedded.params["index"] == hole.basic_index
             and part.type == hole.cleared.type
         )
 
-    def replaces(self, part: Atom, hole: _Hole, total: Eqn) -> bool:
+    def is_overwritten_by(self, part: Atom, hole: _ClearedPart, total: Eqn) -> bool:
         """Whether a term of a sum is zero but for what was taken away, and there when that was, or
         when the rest was first looked at."""
         embedded = self._embedded(part)
         if (
             embedded is None
             or hole.value is not None
-            or embedded.params["index"] != hole.place
+            or embedded.params["index"] != hole.basic_index
             or part.type != hole.cleared.type
         ):
             return False
         value, cleared = embedded.operands[0], self.eqns[hole.cleared]
-        write = Eqn(cleared.op, (hole.whole, value), cleared.params, cleared.out, cleared.where)
-        made = self.made.get(value, 0)
-        if made <= self.made[hole.cleared]:
-            self.shorter[hole.cleared] = write
+        write = Eqn(cleared.op, (hole.original, value), cleared.params, cleared.out, cleared.where)
+        made = self.position.get(value, 0)
+        if made <= self.position[hole.cleared]:
+            self.rewired[hole.cleared] = write
             return True
         user = hole.user or total.out
-        if user is not total.out and made > self.made[user]:
+        if user is not total.out and made > self.position[user]:
             return False
-        self.late.setdefault(user, []).append(write)
+        self.delayed.setdefault(user, []).append(write)
         return True
 
 

@@ -1,8 +1,8 @@
 """Expansion: equations whose op says how it is lowered as other ops are written out as these.
 
-Owns: the pass `expand`, and `Builder`, which the declarations (`Expand`, and `Map` for what it
-requires) are handed. It runs once,
-before the other passes: nothing that it writes out is user-visible but in `f.ir`.
+Owns: the pass `expand`, and `ExpansionBuilder`, which the declarations (`Expand`, and `Map` for
+what it requires) are handed. It runs once, before the other passes: nothing that it writes out is
+user-visible but in `f.ir`.
 
 Invariants: an expanded equation has the type that it had; the guards it needs stand before it; an
 op that cannot be expanded for these operands stays, and NumPy runs it.
@@ -16,14 +16,14 @@ import numpy as np
 
 from tracker.errors import IRError
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
-from tracker.ir.integer_literals import narrow_integers
 from tracker.ir.lowering import Expand, Map
 from tracker.ir.op import OPS, Op
 from tracker.ir.passes.manager import as_pass, substitute, with_body
-from tracker.ir.types import is_machine
+from tracker.ir.types import is_compilable_dtype
+from tracker.ir.weak_integers import narrowed_integers
 
 
-class Builder:
+class ExpansionBuilder:
     """Writes the equations that stand for one; `where` is the line it came from."""
 
     def __init__(self, where: str) -> None:
@@ -47,24 +47,24 @@ class Builder:
         self.steps.append(Guard(condition, "bool", True, self.where))
 
 
-def expanded(eqn: Eqn) -> tuple[list[Eqn | Guard], Atom] | str:
+def expand_equation(eqn: Eqn) -> tuple[list[Eqn | Guard], Atom] | str:
     """The equations that stand for one, and which of them gives its result; or why there are
     none."""
     assert isinstance(eqn.op.lower, Expand)
-    foreign = next((o.type for o in eqn.operands if not is_machine(o.type.dtype)), None)
+    foreign = next((o.type for o in eqn.operands if not is_compilable_dtype(o.type.dtype)), None)
     if foreign is not None:
         return f"an array of {foreign.dtype}"
-    builder = Builder(eqn.where)
+    builder = ExpansionBuilder(eqn.where)
     built = eqn.op.lower.build(builder, *eqn.operands, **eqn.params)
     return built if isinstance(built, str) else (builder.steps, built)
 
 
-def required(eqn: Eqn, lower: Map) -> tuple[list[Eqn | Guard], Atom | None]:
+def expand_requirements(eqn: Eqn, lower: Map) -> tuple[list[Eqn | Guard], Atom | None]:
     """What must hold where an elementwise equation is compiled; what stands for it, if anything."""
-    narrowed = narrow_integers(lower, eqn.operands)
+    narrowed = narrowed_integers(lower, eqn.operands)
     if lower.requires is None and not narrowed:
         return [], None
-    builder = Builder(eqn.where)
+    builder = ExpansionBuilder(eqn.where)
     for number, dtype in narrowed:
         limits = np.iinfo(dtype)
         builder.require(builder(OPS["greater_equal"], number, int(limits.min)))
@@ -81,16 +81,16 @@ def expand(function: Function) -> Function:
     for old in function.body:
         step = substitute(old, by) if by else old
         if isinstance(step, Eqn) and isinstance(step.op.lower, Expand):
-            found = expanded(step)
+            found = expand_equation(step)
             if not isinstance(found, str):
                 steps, result = found
-                _check(step, result)
+                _check_result_type(step, result)
                 body += steps
                 by[step.out] = result
                 changed = True
                 continue
         if isinstance(step, Eqn) and isinstance(step.op.lower, Map):
-            needed, instead = required(step, step.op.lower)
+            needed, instead = expand_requirements(step, step.op.lower)
             body += needed
             changed = changed or bool(needed)
             if instead is not None:
@@ -100,7 +100,7 @@ def expand(function: Function) -> Function:
     return with_body(function, body, by) if changed else function
 
 
-def _check(eqn: Eqn, result: Atom) -> None:
+def _check_result_type(eqn: Eqn, result: Atom) -> None:
     """What reads the result takes its numbers for what the equation's type says."""
     made, said = result.type, eqn.out.type
     if (made.shape, made.dtype) != (said.shape, said.dtype):

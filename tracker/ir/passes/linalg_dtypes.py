@@ -1,8 +1,8 @@
 """Linear algebra in the dtypes that the library computes in.
 
-Owns: the pass `widen`. NumPy computes decompositions in float64 or complex128, whatever the dtype,
-and gives them in that of their operands; so what a routine reads is cast before, its result after.
-The operands of a product are cast to the dtype of its result.
+Owns: the pass `legalize_linalg_dtypes`. NumPy computes decompositions in float64 or complex128,
+whatever the dtype, and gives them in that of their operands; so what a routine reads is cast
+before, its result after. The operands of a product are cast to the dtype of its result.
 
     cholesky(a: f32)     ->  w = astype(a, f64); y = cholesky(w): f64; astype(y, f32)
     matmul(a: f32, b)    ->  matmul(astype(a, f64), b)
@@ -20,44 +20,46 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Eqn, Function
 from tracker.ir.lowering import Contract, Routine
 from tracker.ir.op import OPS
-from tracker.ir.passes.manager import Writer, as_pass, with_body
+from tracker.ir.passes.manager import BodyWriter, as_pass, with_body
 
 _REAL, _COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
 _KINDS = "biufc"
 
 
 @as_pass
-def widen(function: Function) -> Function:
+def legalize_linalg_dtypes(function: Function) -> Function:
     """Write out the conversions around products and routines on matrices of other dtypes."""
     if not any(isinstance(op.lower, (Contract, Routine)) for op in function.ops):
         return function
-    new = Writer()
+    new = BodyWriter()
     turned: dict[Atom, Eqn] = {}
     for step in function.body:
         if isinstance(step, Eqn) and step.op is OPS.get("transpose"):
             turned[step.out] = step
         if isinstance(step, Eqn) and isinstance(step.op.lower, (Contract, Routine)):
-            wanted = _wanted(step, step.op.lower)
+            wanted = _operand_dtypes(step, step.op.lower)
             if any(o.type.dtype != d for o, d in zip(step.operands, wanted, strict=True)):
-                _write(new, step, wanted, turned)
+                _emit_casts(new, step, wanted, turned)
                 continue
         new.body.append(step)
     return with_body(function, new.body) if len(new.body) > len(function.body) else function
 
 
-def _wanted(eqn: Eqn, lower: Contract | Routine) -> list[np.dtype[Any]]:
+def _operand_dtypes(eqn: Eqn, lower: Contract | Routine) -> list[np.dtype[Any]]:
     """The dtypes in which operands are handed over."""
     given = [o.type.dtype for o in eqn.operands]
     if isinstance(lower, Contract):
         return [eqn.out.type.dtype] * len(given)
-    matrices = [dtype for at, dtype in enumerate(given) if at not in lower.numbers]
+    matrices = [dtype for at, dtype in enumerate(given) if at not in lower.scalar_operands]
     if not all(dtype.kind in _KINDS for dtype in matrices):
         return given
     dtype = _COMPLEX if any(d.kind == "c" for d in matrices) else _REAL
-    return [_REAL if at in lower.numbers else dtype for at in range(len(given))]
+    return [_REAL if at in lower.scalar_operands else dtype for at in range(len(given))]
 
 
-def _write(new: Writer, eqn: Eqn, wanted: list[np.dtype[Any]], turned: dict[Atom, Eqn]) -> None:
+def _emit_casts(
+    new: BodyWriter, eqn: Eqn, wanted: list[np.dtype[Any]], turned: dict[Atom, Eqn]
+) -> None:
     """The equation, its operands cast before and its result after it."""
     new.where = eqn.where
 
@@ -68,13 +70,13 @@ def _write(new: Writer, eqn: Eqn, wanted: list[np.dtype[Any]], turned: dict[Atom
             return Const.of(dtype.type(atom.value))
         if atom in turned:
             view = turned[atom]
-            return new.make("transpose", cast(view.operands[0], dtype), **view.params)
-        return new.make("astype", atom, dtype=dtype)
+            return new.emit("transpose", cast(view.operands[0], dtype), **view.params)
+        return new.emit("astype", atom, dtype=dtype)
 
     operands = tuple(map(cast, eqn.operands, wanted))
     result = eqn.op.infer(*(o.type for o in operands), **eqn.params)
     if result == eqn.out.type:
-        new.make(eqn.op.name, *operands, out=eqn.out, **eqn.params)
+        new.emit(eqn.op.name, *operands, out=eqn.out, **eqn.params)
         return
-    found = new.make(eqn.op.name, *operands, **eqn.params)
-    new.make("astype", found, out=eqn.out, dtype=eqn.out.type.dtype)
+    found = new.emit(eqn.op.name, *operands, **eqn.params)
+    new.emit("astype", found, out=eqn.out, dtype=eqn.out.type.dtype)

@@ -11,10 +11,10 @@ before; comparing on from there is paid for by what it finds, or out of an allow
 
 from __future__ import annotations
 
-SHORT = 400  # steps of a body; shorter ones stay as they are
+MIN_BODY = 400  # steps of a body; shorter ones stay as they are
 
 
-LEAST = 8  # repetitions; fewer are no run
+MIN_REPETITIONS = 8  # repetitions; fewer are no run
 
 
-UNROLLED = 12_000  # elements of all small values together that a body has in registers
+MAX_REGISTER_ELEMENTS = 12_000  # elements of all small values together that a body has in registers

@@ -1,8 +1,8 @@
 """Passes: named functions from Function to Function, and the driver that runs them.
 
 Owns: `Pass`, `run`, the passes `dead_code`, `common_subexpressions`, `constant_folding`, and the
-helpers `resolve`, `substitute` and `Writer` that passes share. A pass builds new steps and shares
-all that did not change; `@as_pass` takes it into nested functions, innermost first.
+helpers `resolve`, `substitute` and `BodyWriter` that passes share. A pass builds new steps and
+shares all that did not change; `@as_pass` takes it into nested functions, innermost first.
 
 Invariants: 1. a pass is linear in the number of steps; 2. inputs, captures, their order and the
 types of the outputs stay; 3. no pass changes a value, not even the sign of a zero; 4. an equation
@@ -84,14 +84,14 @@ def substitute(step: Eqn | Guard, by: Substitution) -> Eqn | Guard:
     return Guard(operand, step.kind, step.expected, step.where)
 
 
-class Writer:
+class BodyWriter:
     """A body that is being written; `where` is the line that new equations come from."""
 
     def __init__(self) -> None:
         self.body: list[Eqn | Guard] = []
         self.where = ""
 
-    def make(self, name: str, /, *operands: Atom, out: Var | None = None, **params: Any) -> Var:
+    def emit(self, name: str, /, *operands: Atom, out: Var | None = None, **params: Any) -> Var:
         """Add an equation of the op with this name; its result, which is `out` if that is given."""
         op = OPS[name]
         if out is None:
@@ -99,13 +99,13 @@ class Writer:
         self.body.append(Eqn(op, operands, params, out, self.where))
         return out
 
-    def rows_of(self, array: Var, low: int, high: int) -> Var:
+    def slice_rows(self, array: Var, low: int, high: int) -> Var:
         """array[low:high]."""
         count, *others = array.type.shape
         if (low, high) == (0, count):
             return array
         index = (slice(low, high, 1), *(slice(0, n, 1) for n in others))
-        return self.make("getitem", array, index=index)
+        return self.emit("getitem", array, index=index)
 
 
 def with_body(
@@ -124,19 +124,19 @@ def map_nested(function: Function, change: Callable[[Function], Function]) -> Fu
     if all(old is new for old, new in changed.items()):
         return function
     functions = {name: changed[nested] for name, nested in function.functions.items()}
-    return map_params(function, changed, functions)
+    return replace_nested(function, changed, functions)
 
 
-def map_params(
+def replace_nested(
     function: Function, changed: Mapping[Function, Function], functions: dict[str, Function]
 ) -> Function:
     """The function with these nested ones, in the params of equations, too."""
 
     def renew(step: Eqn | Guard) -> Eqn | Guard:
-        if isinstance(step, Guard) or not any(_is_nested(v) for v in step.params.values()):
+        if isinstance(step, Guard) or not any(is_function(v) for v in step.params.values()):
             return step
         params = {
-            name: changed.get(value, value) if _is_nested(value) else value
+            name: changed.get(value, value) if is_function(value) else value
             for name, value in step.params.items()
         }
         return replace(step, params=params)
@@ -145,7 +145,7 @@ def map_params(
     return replace(function, body=body, functions=functions)
 
 
-def _is_nested(value: Any) -> bool:
+def is_function(value: Any) -> bool:
     return isinstance(value, Function)
 
 

@@ -56,7 +56,7 @@ from typing import Any, NamedTuple
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.lowering import Contract, Map
-from tracker.ir.passes.manager import Writer, as_pass, with_body
+from tracker.ir.passes.manager import BodyWriter, as_pass, with_body
 from tracker.support.structs import field, record
 
 _WIDE = 4  # columns (or rows) of the result, from which adding factors costs less than a product
@@ -79,7 +79,7 @@ class _Factor(NamedTuple):
         return _Factor(self.matrix, not self.flipped)
 
 
-class _Product(NamedTuple):
+class _FactoredProduct(NamedTuple):
     left: _Factor
     right: _Factor
 
@@ -91,10 +91,10 @@ class _Product(NamedTuple):
 @as_pass
 def factor_products(function: Function) -> Function:
     """a @ x + b @ x -> (a + b) @ x, and x @ a + x @ b -> x @ (a + b)."""
-    if not (function.has("matmul") and function.has("add")):
+    if not (function.has_op("matmul") and function.has_op("add")):
         return function
     products = _Products(function)
-    new = Writer()
+    new = BodyWriter()
     found = False
     for step in function.body:
         pair = products.visit(step) if isinstance(step, Eqn) else None
@@ -105,9 +105,9 @@ def factor_products(function: Function) -> Function:
         new.where = step.where
         factors, shape = _factored(new, *pair), step.out.type.shape
         if shape == pair[0].shape:
-            new.make("matmul", *factors, out=step.out)
+            new.emit("matmul", *factors, out=step.out)
         else:
-            new.make("reshape", new.make("matmul", *factors), shape=shape, out=step.out)
+            new.emit("reshape", new.emit("matmul", *factors), shape=shape, out=step.out)
         found = True
     return with_body(function, new.body) if found else function
 
@@ -118,20 +118,20 @@ class _Products:
     def __init__(self, function: Function) -> None:
         self._uses = function.uses
         self._flipped: dict[Atom, _Factor] = {}
-        self._known: dict[Atom, _Product] = {}
+        self._known: dict[Atom, _FactoredProduct] = {}
 
-    def visit(self, eqn: Eqn) -> tuple[_Product, _Product] | None:
+    def visit(self, eqn: Eqn) -> tuple[_FactoredProduct, _FactoredProduct] | None:
         """Note what an equation says of products; the two that it adds, if one can be made of
         them."""
         name, operands = eqn.op.name, eqn.operands
         if name == "matmul" and all(o.type.ndim == 2 for o in operands):
-            self._known[eqn.out] = _Product(*map(self._factor, operands))
+            self._known[eqn.out] = _FactoredProduct(*map(self._factor, operands))
         elif name == "transpose" and eqn.params["axes"] == (1, 0):
             self._flipped[eqn.out] = self._factor(operands[0]).transposed()
             product = self._only_here(operands[0])
             if product is not None and product.shape == operands[0].type.shape:
                 left, right = product
-                self._known[eqn.out] = _Product(right.transposed(), left.transposed())
+                self._known[eqn.out] = _FactoredProduct(right.transposed(), left.transposed())
         elif name == "reshape":
             product = self._only_here(operands[0])
             if product is not None:
@@ -146,12 +146,12 @@ class _Products:
     def _factor(self, matrix: Atom) -> _Factor:
         return self._flipped.get(matrix, _Factor(matrix, False))
 
-    def _only_here(self, atom: Atom) -> _Product | None:
+    def _only_here(self, atom: Atom) -> _FactoredProduct | None:
         """The product that an atom is, if nobody else reads it."""
         return self._known.get(atom) if self._uses[atom] == 1 else None
 
 
-def _pays(a: _Product, b: _Product) -> bool:
+def _pays(a: _FactoredProduct, b: _FactoredProduct) -> bool:
     """Whether there is a factor in common, and adding the others is less than another product."""
     if a.shape != b.shape:
         return False
@@ -160,35 +160,35 @@ def _pays(a: _Product, b: _Product) -> bool:
     return a.right == b.right and a.left.dtype == b.left.dtype and a.shape[1] >= _WIDE
 
 
-def _factored(new: Writer, a: _Product, b: _Product) -> tuple[Atom, Atom]:
+def _factored(new: BodyWriter, a: _FactoredProduct, b: _FactoredProduct) -> tuple[Atom, Atom]:
     if a.left == b.left:
         return _written(new, a.left), _sum(new, a.right, b.right)
     return _sum(new, a.left, b.left), _written(new, a.right)
 
 
-def _sum(new: Writer, a: _Factor, b: _Factor) -> Atom:
+def _sum(new: BodyWriter, a: _Factor, b: _Factor) -> Atom:
     if a.flipped and b.flipped:
-        return _written(new, _Factor(new.make("add", a.matrix, b.matrix), True))
-    return new.make("add", _written(new, a), _written(new, b))
+        return _written(new, _Factor(new.emit("add", a.matrix, b.matrix), True))
+    return new.emit("add", _written(new, a), _written(new, b))
 
 
-def _written(new: Writer, factor: _Factor) -> Atom:
-    return new.make("transpose", factor.matrix, axes=(1, 0)) if factor.flipped else factor.matrix
+def _written(new: BodyWriter, factor: _Factor) -> Atom:
+    return new.emit("transpose", factor.matrix, axes=(1, 0)) if factor.flipped else factor.matrix
 
 
 _MANY = 5  # products; fewer are left alone
 _MOST = 1 << 21  # elements of a result in which the rows of many products are kept
 
 
-class _Builder(Writer):
+class _ProductWriter(BodyWriter):
     """The new body."""
 
     def transposed(self, matrix: Var) -> Var:
-        return self.make("transpose", matrix, axes=(1, 0))
+        return self.emit("transpose", matrix, axes=(1, 0))
 
 
 @record(frozen=True)
-class _Row:
+class _MatrixRow:
     """Row number `at` of a matrix."""
 
     matrix: Var
@@ -199,7 +199,7 @@ class _Rows:
     """Which values are rows of a matrix, as vectors or as matrices of one row or column."""
 
     def __init__(self) -> None:
-        self._rows: dict[Atom, _Row] = {}
+        self._rows: dict[Atom, _MatrixRow] = {}
         self._sources: dict[Atom, Var] = {}
 
     def visit(self, eqn: Eqn) -> None:
@@ -216,9 +216,9 @@ class _Rows:
         elif eqn.op.name == "getitem" and source.type.ndim == 2:
             row = _row_index(eqn.params["index"], source.type.shape)
             if row is not None:
-                self._rows[eqn.out] = _Row(source, row)
+                self._rows[eqn.out] = _MatrixRow(source, row)
 
-    def of(self, atom: Atom) -> _Row | None:
+    def of(self, atom: Atom) -> _MatrixRow | None:
         return self._rows.get(atom)
 
     def vector(self, var: Var) -> Var:
@@ -253,7 +253,7 @@ class _Batch:
 @as_pass
 def batch_products(function: Function) -> Function:
     """x[0] @ w, x[1] @ w, ... -> the rows of x @ w; and likewise w @ x[i]."""
-    if not function.has("matmul"):
+    if not function.has_op("matmul"):
         return function
     rows = _Rows()
     batches: dict[tuple[Var, Var, bool], _Batch] = {}
@@ -276,7 +276,7 @@ def batch_products(function: Function) -> Function:
     wanted = {key for key, batch in batches.items() if _is_worth_joining(batch, key[1])}
     if not wanted:
         return function
-    new = _Builder()
+    new = _ProductWriter()
     for step in function.body:
         member = members.get(step) if isinstance(step, Eqn) else None
         if member is None or member[0] not in wanted:
@@ -288,7 +288,9 @@ def batch_products(function: Function) -> Function:
         batch = batches[key]
         if batch.made is None:
             factor = new.transposed(key[1]) if batch.flipped else key[1]
-            batch.made = new.make("matmul", new.rows_of(key[0], batch.low, batch.high + 1), factor)
+            batch.made = new.emit(
+                "matmul", new.slice_rows(key[0], batch.low, batch.high + 1), factor
+            )
         _take_row(new, batch.made, at - batch.low, step.out)
     return with_body(function, new.body)
 
@@ -307,12 +309,12 @@ def _is_worth_joining(batch: _Batch, factor: Var) -> bool:
     return batch.count >= _MANY and batch.count * 2 >= span and span * width <= _MOST
 
 
-def _take_row(new: _Builder, matrix: Var, at: int, out: Var) -> None:
+def _take_row(new: _ProductWriter, matrix: Var, at: int, out: Var) -> None:
     index = (at, slice(0, matrix.type.shape[1], 1))
     if out.type.ndim == 1:
-        new.make("getitem", matrix, out=out, index=index)
+        new.emit("getitem", matrix, out=out, index=index)
     else:
-        new.make("reshape", new.make("getitem", matrix, index=index), out=out, shape=out.type.shape)
+        new.emit("reshape", new.emit("getitem", matrix, index=index), out=out, shape=out.type.shape)
 
 
 # -------------------------------------------------------------------------- sums of products
@@ -329,14 +331,14 @@ class _Sum:
 @as_pass
 def join_products(function: Function) -> Function:
     """a0 @ b0 + a1 @ b1 + ... -> one product of the a's side by side and the b's stacked."""
-    if not (function.has("matmul") and function.has("add")):
+    if not (function.has_op("matmul") and function.has_op("add")):
         return function
     rows = _Rows()
     sums = _sums(function, rows)
     found = {out: s for out, s in sums.items() if len(s.products) >= _MANY and _is_worth(s)}
     if not found:
         return function
-    new = _Builder()
+    new = _ProductWriter()
     for step in function.body:
         total = found.get(step.out) if isinstance(step, Eqn) else None
         if total is None:
@@ -387,7 +389,7 @@ def _is_worth(total: _Sum) -> bool:
     return inner * (m + n) < 2 * m * n * len(total.products)
 
 
-def _write_sum(new: _Builder, total: _Sum, rows: _Rows, out: Var) -> None:
+def _write_sum(new: _ProductWriter, total: _Sum, rows: _Rows, out: Var) -> None:
     products = [eqn for _, eqn in sorted(total.products, key=lambda p: -p[0])]
     left, right = ([eqn.operands[side] for eqn in products] for side in (0, 1))
     for side in (left, right):
@@ -398,20 +400,20 @@ def _write_sum(new: _Builder, total: _Sum, rows: _Rows, out: Var) -> None:
             break
     a = new.transposed(_stacked(new, left, rows, flipped=True))
     b = _stacked(new, right, rows, flipped=False)
-    product = new.make("matmul", a, b, out=None if total.others else out)
+    product = new.emit("matmul", a, b, out=None if total.others else out)
     for number, other in enumerate(total.others):
         last = number == len(total.others) - 1
-        product = new.make("add", other, product, out=out if last else None)
+        product = new.emit("add", other, product, out=out if last else None)
 
 
-def _is_run(rows: Sequence[_Row | None]) -> bool:
+def _is_run(rows: Sequence[_MatrixRow | None]) -> bool:
     """Whether these are different rows of one matrix, without a gap."""
     places = {row.at for row in rows if row is not None}
     matrices = {row.matrix for row in rows if row is not None}
     return len(matrices) == 1 and len(places) == len(rows) == max(places) - min(places) + 1
 
 
-def _stacked(new: _Builder, factors: Sequence[Atom], rows: _Rows, *, flipped: bool) -> Var:
+def _stacked(new: _ProductWriter, factors: Sequence[Atom], rows: _Rows, *, flipped: bool) -> Var:
     """The factors (flipped: their transposes) below each other; a piece of a matrix, where they
     are its rows, in order."""
     known = [rows.of(factor) for factor in factors]
@@ -420,7 +422,7 @@ def _stacked(new: _Builder, factors: Sequence[Atom], rows: _Rows, *, flipped: bo
         first, last = known[0], known[-1]
         assert first is not None and last is not None
         if last.at - first.at == len(factors) - 1:
-            return new.rows_of(first.matrix, first.at, last.at + 1)
+            return new.slice_rows(first.matrix, first.at, last.at + 1)
     parts = []
     for factor in factors:
         assert isinstance(factor, Var)
@@ -428,14 +430,14 @@ def _stacked(new: _Builder, factors: Sequence[Atom], rows: _Rows, *, flipped: bo
         if lines:
             part = rows.vector(factor)
             size = part.type.size
-            part = part if part.type.ndim == 1 else new.make("reshape", part, shape=(size,))
+            part = part if part.type.ndim == 1 else new.emit("reshape", part, shape=(size,))
         elif flipped:
             part = new.transposed(factor)
         parts.append(part)
-    joined = new.make("concatenate", *parts, axis=0)
+    joined = new.emit("concatenate", *parts, axis=0)
     if not lines:
         return joined
-    return new.make("reshape", joined, shape=(len(parts), joined.type.size // len(parts)))
+    return new.emit("reshape", joined, shape=(len(parts), joined.type.size // len(parts)))
 
 
 @as_pass
@@ -443,14 +445,14 @@ def outer_products(function: Function) -> Function:
     """Write products over one term as products of elements."""
     if not any(isinstance(op.lower, Contract) for op in function.ops):
         return function
-    new = Writer()
+    new = BodyWriter()
     for step in function.body:
         if not isinstance(step, Eqn) or not _is_outer(step):
             new.body.append(step)
             continue
         new.where = step.where
         nothing = Const.of(step.out.type.dtype.type(0))
-        new.make("add", new.make("multiply", *step.operands), nothing, out=step.out)
+        new.emit("add", new.emit("multiply", *step.operands), nothing, out=step.out)
     return with_body(function, new.body) if len(new.body) > len(function.body) else function
 
 
@@ -466,7 +468,7 @@ def uniform_products(function: Function) -> Function:
     """Multiply one of the rows, or columns, that are alike."""
     if not any(isinstance(op.lower, Contract) for op in function.ops):
         return function
-    new = Writer()
+    new = BodyWriter()
     alike: dict[Atom, frozenset[int]] = {}  # the axes along which a value is the same everywhere
     for step in function.body:
         if not isinstance(step, Eqn):
@@ -483,21 +485,21 @@ def uniform_products(function: Function) -> Function:
     return with_body(function, new.body) if len(new.body) > len(function.body) else function
 
 
-def _write(new: Writer, eqn: Eqn, alike: dict[Atom, frozenset[int]]) -> None:
+def _write(new: BodyWriter, eqn: Eqn, alike: dict[Atom, frozenset[int]]) -> None:
     a, b = eqn.operands
     if a.type.ndim - 2 in alike.get(a, ()):
         a = _first(new, a, a.type.ndim - 2)
     if b.type.ndim > 1 and b.type.ndim - 1 in alike.get(b, ()):
         b = _first(new, b, b.type.ndim - 1)
-    product = new.make(eqn.op.name, a, b, **eqn.params)
-    new.make("broadcast_to", product, shape=eqn.out.type.shape, out=eqn.out)
+    product = new.emit(eqn.op.name, a, b, **eqn.params)
+    new.emit("broadcast_to", product, shape=eqn.out.type.shape, out=eqn.out)
 
 
-def _first(new: Writer, array: Atom, axis: int) -> Atom:
+def _first(new: BodyWriter, array: Atom, axis: int) -> Atom:
     """What stands first along an axis, which stays."""
     index = [slice(0, extent, 1) for extent in array.type.shape]
     index[axis] = slice(0, 1, 1)
-    return new.make("getitem", array, index=tuple(index))
+    return new.emit("getitem", array, index=tuple(index))
 
 
 def _along(eqn: Eqn, alike: dict[Atom, frozenset[int]]) -> frozenset[int]:

@@ -1,7 +1,7 @@
 """One layout for an array that products take both as it is and with its last two axes exchanged.
 
-Owns: the pass `common_layouts`. A product's operand that is computed is laid out in memory for it,
-once per order of its axes; but BLAS reads a matrix from either side. The pullback of an einsum
+Owns: the pass `share_transposes`. A product's operand that is computed is laid out in memory for
+it, once per order of its axes; but BLAS reads a matrix from either side. The pullback of an einsum
 takes the same array from both:
 
     u = transpose x {axes=(1, 2, 0)}        u = transpose x {axes=(1, 2, 0)}
@@ -33,8 +33,10 @@ from tracker.support.structs import replace
 
 
 @as_pass
-def common_layouts(function: Function) -> Function:
-    if not (function.has("transpose") and any(isinstance(o.lower, Contract) for o in function.ops)):
+def share_transposes(function: Function) -> Function:
+    if not (
+        function.has_op("transpose") and any(isinstance(o.lower, Contract) for o in function.ops)
+    ):
         return function
     taken = {
         operand
@@ -46,7 +48,7 @@ def common_layouts(function: Function) -> Function:
     first: dict[tuple[Atom, tuple[int, ...]], Var] = {}
     body: list[Eqn | Guard] = []
     for step in function.body:
-        axes = _axes(step) if isinstance(step, Eqn) else None
+        axes = _transpose_axes(step) if isinstance(step, Eqn) else None
         if isinstance(step, Eqn) and axes and step.out in taken and step.operands[0] in computed:
             source = step.operands[0]
             other = first.get((source, (*axes[:-2], axes[-1], axes[-2])))
@@ -60,7 +62,7 @@ def common_layouts(function: Function) -> Function:
     return with_body(function, body) if body != list(function.body) else function
 
 
-def _axes(eqn: Eqn) -> tuple[int, ...] | None:
+def _transpose_axes(eqn: Eqn) -> tuple[int, ...] | None:
     """The order of a transpose of three axes or more; of two, there is nothing to share."""
     if eqn.op.name != "transpose" or (ndim := eqn.out.type.ndim) < 3:
         return None
@@ -68,7 +70,7 @@ def _axes(eqn: Eqn) -> tuple[int, ...] | None:
     return tuple(range(ndim))[::-1] if axes is None else tuple(axis % ndim for axis in axes)
 
 
-_LARGE = 1 << 16  # bytes of a matrix that is not copied
+_MIN_BYTES = 1 << 16  # bytes of a matrix that is not copied
 
 
 @as_pass
@@ -80,30 +82,30 @@ def sink_transposes(function: Function) -> Function:
     body: list[Eqn | Guard] = []
     for step in function.body:
         if isinstance(step, Eqn):
-            if _is_turned(step):
+            if _is_large_transpose(step):
                 transposes[step.out] = step
             elif isinstance(step.op.lower, Loop):
-                step = _sunk(step, transposes)
+                step = _sink(step, transposes)
         body.append(step)
     if body == list(function.body):
         return function
     return replace(function, body=tuple(body), functions=nested_functions(body))
 
 
-def _is_turned(eqn: Eqn) -> bool:
+def _is_large_transpose(eqn: Eqn) -> bool:
     return (
         eqn.op.name == "transpose"
         and eqn.out.type.ndim == 2
-        and eqn.out.type.nbytes >= _LARGE
+        and eqn.out.type.nbytes >= _MIN_BYTES
         and eqn.out.type.dtype.char in "fdFD"  # BLAS's
         and tuple(axis % 2 for axis in eqn.params.get("axes") or (1, 0)) == (1, 0)
     )
 
 
-def _sunk(loop: Eqn, transposes: Mapping[Atom, Eqn]) -> Eqn:
+def _sink(loop: Eqn, transposes: Mapping[Atom, Eqn]) -> Eqn:
     """A loop that takes in what is transposed, of what only products read."""
     old: Function = loop.params["body"]
-    read = _read_by_others(old)
+    read = _read_outside_products(old)
     operands, inputs, first = list(loop.operands), list(old.inputs), []
     for at, var in enumerate(old.inputs[: loop.params["consts"]]):
         made = transposes.get(operands[at + 1])  # the count of steps comes first
@@ -118,7 +120,7 @@ def _sunk(loop: Eqn, transposes: Mapping[Atom, Eqn]) -> Eqn:
     return replace(loop, operands=tuple(operands), params=loop.params | {"body": new})
 
 
-def _read_by_others(body: Function) -> set[Atom]:
+def _read_outside_products(body: Function) -> set[Atom]:
     """What anything but a product reads."""
     read: set[Atom] = set(body.outputs)
     for step in body.body:

@@ -1,11 +1,13 @@
 """Which write gave a part of an array its newest numbers, asked of a chain of writes.
 
-Owns: `History`, `steady_parts`, `cut_axes`. A chain is an array and its versions: each `put` (or
-sum with an `embed`) makes the next one. For each cell of a chain's array it is known which write
-was the last, so that a reading is answered at once, however many writes lie between.
+Owns: `WriteHistory`, `recurring_parts`, `partial_axes`. A chain is an array and its versions: each
+`record_put` (or sum with an `record_embed`) makes the next one. For each cell of a chain's array it
+is known which write was the last, so that a reading is answered at once, however many writes lie
+between.
 
-- A `Write` is one version. `value` is what stands at its index; None: something was added there.
-- `Chain.cells` holds the number of the last write of each cell, and is brought up to date by
+- A `ArrayWrite` is one version. `value` is what stands at its index; None: something was added
+there.
+- `VersionChain.cells` holds the number of the last write of each cell, and is brought up to date by
   readings only. A cell is an element, or all of an axis that is never cut; in a large array, a
   block of them.
 
@@ -26,14 +28,14 @@ from tracker.ir.graph import Atom, Eqn, Function, Var
 from tracker.ir.passes import loop_limits
 from tracker.support.structs import field, record
 
-_CELLS = 1 << 14  # of a chain, at most
-_BACK = 8  # writes that are looked at one by one, where cells are blocks
-_LEAST = 64  # elements of an array; parts of smaller ones may as well be carried
+_MAX_CELLS = 1 << 14  # of a chain, at most
+_MAX_BACKTRACK = 8  # writes that are looked at one by one, where cells are blocks
+_MIN_SIZE = 64  # elements of an array; parts of smaller ones may as well be carried
 
 
 @record(frozen=True)
-class Write:
-    """The version `out`, which differs from the one before at a basic index; `below`: how many
+class ArrayWrite:
+    """The version `out`, which differs from the one before at a basic index; `previous`: how many
     writes there were when the part at the index got its numbers before (None: not asked).
     `added`: what was added to the part, where nothing is known to stand there."""
 
@@ -41,61 +43,63 @@ class Write:
     index: tuple[Any, ...]
     value: Atom | None
     added: Atom | None = None
-    below: int | None = None
+    previous: int | None = None
 
 
 @record()
-class Chain:
+class VersionChain:
     """The versions of one array. `root`: what the first write was made to; None: zeros."""
 
     root: Atom | None
     shape: tuple[int, ...]
-    writes: list[Write] = field(default_factory=list)
+    writes: list[ArrayWrite] = field(default_factory=list)
     cells: Any = None
     blocks: tuple[int, ...] = ()
-    marked: int = 0
-    cut: set[int] = field(default_factory=set)  # axes of which not everything is read and written
+    applied: int = 0
+    partial_axes: set[int] = field(
+        default_factory=set
+    )  # axes of which not everything is read and written
 
-    def newest(self, index: tuple[Any, ...], number: int) -> int:
+    def last_write(self, index: tuple[Any, ...], number: int) -> int:
         """How many writes there were when the part at an index got the numbers that it has after
         so many writes, no fewer than were asked about before."""
-        indices = [index, *(write.index for write in self.writes[self.marked : number])]
-        cut = {axis for each in indices for axis in cut_axes(each, self.shape)}
-        if self.cells is None or not cut <= self.cut:
-            self.cut |= cut
-            self.blocks = _blocks(self.shape, self.cut)
+        indices = [index, *(write.index for write in self.writes[self.applied : number])]
+        cut = {axis for each in indices for axis in partial_axes(each, self.shape)}
+        if self.cells is None or not cut <= self.partial_axes:
+            self.partial_axes |= cut
+            self.blocks = _block_sizes(self.shape, self.partial_axes)
             extents = [-(-n // b) for n, b in zip(self.shape, self.blocks, strict=True)]
             self.cells = np.zeros(extents, np.int32)
-            self.marked = 0
-        for at in range(self.marked, number):
-            self.cells[self._covered(self.writes[at].index)] = at + 1
-        self.marked = number
-        newest = int(np.max(self.cells[self._covered(index)], initial=0))
+            self.applied = 0
+        for at in range(self.applied, number):
+            self.cells[self._cells_of(self.writes[at].index)] = at + 1
+        self.applied = number
+        newest = int(np.max(self.cells[self._cells_of(index)], initial=0))
         if max(self.blocks, default=1) > 1:
-            return self._not_beside(index, newest)
+            return self._skip_disjoint(index, newest)
         return newest
 
-    def _not_beside(self, index: tuple[Any, ...], newest: int) -> int:
+    def _skip_disjoint(self, index: tuple[Any, ...], newest: int) -> int:
         """The same, where a block may be said to be written for what lies beside the part: as the
         rows of a table are that are written one after another."""
-        for _ in range(_BACK):
-            if not newest or not are_apart(index, self.writes[newest - 1].index, self.shape):
+        for _ in range(_MAX_BACKTRACK):
+            if not newest or not are_disjoint(index, self.writes[newest - 1].index, self.shape):
                 break
             newest -= 1
         return newest
 
-    def _covered(self, index: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _cells_of(self, index: tuple[Any, ...]) -> tuple[Any, ...]:
         """The cells that a basic index touches."""
         parts = [part for part in index if part is not None]
         return tuple(
             [
-                part if b == 1 else _of_blocks(part, n, b)
+                part if b == 1 else _block_range(part, n, b)
                 for part, n, b in zip(parts, self.shape, self.blocks, strict=True)
             ]
         )
 
 
-def extents_of(index: tuple[Any, ...], shape: tuple[int, ...]) -> list[int]:
+def index_extents(index: tuple[Any, ...], shape: tuple[int, ...]) -> list[int]:
     """How many elements of each axis a canonical basic index names."""
     parts = [part for part in index if part is not None]
     return [
@@ -104,125 +108,127 @@ def extents_of(index: tuple[Any, ...], shape: tuple[int, ...]) -> list[int]:
     ]
 
 
-def cut_axes(index: tuple[Any, ...], shape: tuple[int, ...]) -> list[int]:
+def partial_axes(index: tuple[Any, ...], shape: tuple[int, ...]) -> list[int]:
     """The axes of which it leaves something out."""
-    extents = extents_of(index, shape)
+    extents = index_extents(index, shape)
     return [axis for axis, (k, n) in enumerate(zip(extents, shape, strict=False)) if k < n]
 
 
-def steady_parts(function: Function) -> frozenset[tuple[Any, str]]:
+def recurring_parts(function: Function) -> frozenset[tuple[Any, str]]:
     """The parts of arrays, by shape and index, that a long body writes time and again, if they are
     most of their arrays. What the steps of a loop hand on is then the array: were the part that the
     next step reads taken from where it was computed, it would be handed on besides."""
-    if len(function.body) < loop_limits.SHORT:
+    if len(function.body) < loop_limits.MIN_BODY:
         return frozenset()
     found = Counter(
-        part_of(eqn)
+        part_key(eqn)
         for eqn in function.eqns
-        if eqn.op.name == "put" and _LEAST < eqn.out.type.size <= 2 * eqn.operands[1].type.size
+        if eqn.op.name == "put" and _MIN_SIZE < eqn.out.type.size <= 2 * eqn.operands[1].type.size
     )
-    return frozenset([part for part, count in found.items() if count >= loop_limits.LEAST])
+    return frozenset(
+        [part for part, count in found.items() if count >= loop_limits.MIN_REPETITIONS]
+    )
 
 
-def part_of(eqn: Eqn) -> tuple[Any, str]:
+def part_key(eqn: Eqn) -> tuple[Any, str]:
     """Which part of what array a read or write is of."""
     return eqn.operands[0].type.shape, str(eqn.params["index"])
 
 
-class History:
+class WriteHistory:
     """The chains of a body, and the place of each version in its own."""
 
     def __init__(self) -> None:
-        self._places: dict[Atom, tuple[Chain, int]] = {}
+        self._versions: dict[Atom, tuple[VersionChain, int]] = {}
 
-    def put(self, eqn: Eqn) -> None:
+    def record_put(self, eqn: Eqn) -> None:
         """Enter an equation that writes operand 1 into operand 0."""
-        self._append(eqn.operands[0], Write(eqn.out, eqn.params["index"], eqn.operands[1]))
+        self._append(eqn.operands[0], ArrayWrite(eqn.out, eqn.params["index"], eqn.operands[1]))
 
-    def embed(self, eqn: Eqn) -> None:
+    def record_embed(self, eqn: Eqn) -> None:
         """Enter an equation that writes operand 0 into zeros."""
-        chain = Chain(None, eqn.out.type.shape)
-        chain.writes.append(Write(eqn.out, eqn.params["index"], eqn.operands[0]))
-        self._places[eqn.out] = (chain, 1)
+        chain = VersionChain(None, eqn.out.type.shape)
+        chain.writes.append(ArrayWrite(eqn.out, eqn.params["index"], eqn.operands[0]))
+        self._versions[eqn.out] = (chain, 1)
 
-    def add(self, eqn: Eqn, total: Atom, part: Eqn) -> None:
+    def record_add(self, eqn: Eqn, total: Atom, part: Eqn) -> None:
         """Enter the sum of an array and an embedded part, unless one of them is broadcast."""
         if total.type == eqn.out.type and part.out.type.shape == eqn.out.type.shape:
             index, below = part.params["index"], None
-            if part.operands[0].type.size == 1 and (found := self._known(total)) is not None:
-                below = found[0].newest(index, found[1])
-            self._append(total, Write(eqn.out, index, None, part.operands[0], below))
+            if part.operands[0].type.size == 1 and (found := self._find(total)) is not None:
+                below = found[0].last_write(index, found[1])
+            self._append(total, ArrayWrite(eqn.out, index, None, part.operands[0], below))
 
-    def _append(self, base: Atom, write: Write) -> None:
-        found = self._places.get(base)
+    def _append(self, base: Atom, write: ArrayWrite) -> None:
+        found = self._versions.get(base)
         if found is not None and found[1] == len(found[0].writes) - 1:
             last = found[0].writes[-1]
             if last.index == write.index and last.value is not None and write.value is not None:
-                del self._places[last.out], found[0].writes[-1]  # a write in its place
+                del self._versions[last.out], found[0].writes[-1]  # a write in its place
         if found is None or found[1] < len(found[0].writes):  # the first of its writes, or not
-            found = (Chain(base, write.out.type.shape), 0)
+            found = (VersionChain(base, write.out.type.shape), 0)
         chain = found[0]
         chain.writes.append(write)
-        self._places[write.out] = (chain, len(chain.writes))
+        self._versions[write.out] = (chain, len(chain.writes))
 
-    def forget(self, x: Atom) -> None:
+    def forget_last(self, x: Atom) -> None:
         """Take back the newest write, which nobody will look at, if nothing was read since."""
-        found = self._places.get(x)
-        if found is not None and found[1] == len(found[0].writes) > found[0].marked:
-            del self._places[x], found[0].writes[-1]
+        found = self._versions.get(x)
+        if found is not None and found[1] == len(found[0].writes) > found[0].applied:
+            del self._versions[x], found[0].writes[-1]
 
-    def is_written(self, x: Atom) -> bool:
+    def is_version(self, x: Atom) -> bool:
         """Whether an array is a version of a chain."""
-        return x in self._places
+        return x in self._versions
 
-    def source(self, x: Atom, index: tuple[Any, ...]) -> Write | Chain | None:
+    def last_write(self, x: Atom, index: tuple[Any, ...]) -> ArrayWrite | VersionChain | None:
         """Of x[index], where nobody has asked about a newer version of x: the write that its
         numbers come from, or the chain if they are its root's. None: x is no such version."""
-        found = self._known(x)
+        found = self._find(x)
         if found is None:
             return None
         chain, number = found
-        newest = chain.newest(index, number)
+        newest = chain.last_write(index, number)
         return chain.writes[newest - 1] if newest else chain
 
-    def under(self, x: Atom) -> Write | Chain | None:
+    def previous_write(self, x: Atom) -> ArrayWrite | VersionChain | None:
         """The same of what stood at the index of the write that gave x, before it."""
-        found = self._places.get(x)
+        found = self._versions.get(x)
         if found is None or not found[1]:
             return None
         chain, number = found
-        below = chain.writes[number - 1].below
+        below = chain.writes[number - 1].previous
         if below is None:
             return None
         return chain.writes[below - 1] if below else chain
 
-    def _known(self, x: Atom) -> tuple[Chain, int] | None:
+    def _find(self, x: Atom) -> tuple[VersionChain, int] | None:
         """The chain that x is a version of, and its number, if the cells can tell of it."""
-        found = self._places.get(x)
-        return found if found is not None and found[0].marked <= found[1] else None
+        found = self._versions.get(x)
+        return found if found is not None and found[0].applied <= found[1] else None
 
 
-def _blocks(shape: tuple[int, ...], cut: Collection[int]) -> tuple[int, ...]:
+def _block_sizes(shape: tuple[int, ...], cut: Collection[int]) -> tuple[int, ...]:
     """How many elements of each axis share a cell: all of those that are not cut."""
     blocks = [1 if axis in cut else max(n, 1) for axis, n in enumerate(shape)]
     while (cells := [-(-n // b) for n, b in zip(shape, blocks, strict=True)]) and math.prod(
         cells
-    ) > _CELLS:
+    ) > _MAX_CELLS:
         blocks[cells.index(max(cells))] *= 2
     return tuple(blocks)
 
 
-def are_apart(a: tuple[Any, ...], b: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
+def are_disjoint(a: tuple[Any, ...], b: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
     """Whether two basic indices have no element in common, as far as their bounds tell."""
     pairs = zip([p for p in a if p is not None], [p for p in b if p is not None], strict=True)
     for (one, other), extent in zip(pairs, shape, strict=True):
-        low, high = _of_blocks(one, extent, 1), _of_blocks(other, extent, 1)
+        low, high = _block_range(one, extent, 1), _block_range(other, extent, 1)
         if low.stop <= high.start or high.stop <= low.start:
             return True
     return False
 
 
-def _of_blocks(part: Any, extent: int, block: int) -> slice:
+def _block_range(part: Any, extent: int, block: int) -> slice:
     """The blocks of an axis that an entry of an index touches."""
     if not isinstance(part, slice):
         return slice(part // block, part // block + 1)

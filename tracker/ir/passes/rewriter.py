@@ -1,12 +1,12 @@
 """The machinery of rewriting: rules, and one forward sweep that applies them.
 
-Owns: `rule` and `RULES`, `Definitions` (the simplified body so far, as rules see it), `become`, and
-what rules ask of atoms. The rules themselves are in `simplify.py` and `slice_rules.py`.
+Owns: `rule` and `RULES`, `Definitions` (the simplified body so far, as rules see it), `rewrite_as`,
+and what rules ask of atoms. The rules themselves are in `simplify.py` and `slice_rules.py`.
 
 A rule looks at one equation, whose operands are simple already, and returns what replaces it: an
-atom, an equation made by `become`, or None.
+atom, an equation made by `rewrite_as`, or None.
 
-Invariants: 1. types stay: `become` refuses an equation whose inferred type is another, and the
+Invariants: 1. types stay: `rewrite_as` refuses an equation whose inferred type is another, and the
 sweep refuses such atoms; 2. rules see equations in order, each once and again after a rewrite.
 """
 
@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import REFUSALS
+from tracker.errors import EVALUATION_ERRORS
 from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
 from tracker.ir.lowering import Map
 from tracker.ir.op import OPS, Op
 from tracker.ir.passes.manager import substitute
-from tracker.ir.passes.memory_ssa import History
+from tracker.ir.passes.memory_ssa import WriteHistory
 from tracker.ir.types import Type
 from tracker.support.structs import record
 
@@ -31,7 +31,7 @@ Rewrite = Callable[[Eqn, "Definitions"], Atom | Eqn | None]
 
 
 @record(frozen=True)
-class Rule:
+class RewriteRule:
     """A named rewrite of the equations of some ops; no ops means every elementwise op."""
 
     name: str
@@ -39,14 +39,14 @@ class Rule:
     rewrite: Rewrite
 
 
-RULES: list[Rule] = []
+RULES: list[RewriteRule] = []
 
 
 def rule(*ops: str) -> Callable[[Rewrite], Rewrite]:
     """Decorator: the function rewrites equations of these ops."""
 
     def enter(rewrite: Rewrite) -> Rewrite:
-        RULES.append(Rule(rewrite.__name__, ops, rewrite))
+        RULES.append(RewriteRule(rewrite.__name__, ops, rewrite))
         return rewrite
 
     return enter
@@ -56,16 +56,16 @@ class Definitions:
     """The simplified body so far, and which equation defines which variable."""
 
     def __init__(self, steady: Collection[Any] = ()) -> None:
-        self.steady = steady  # parts of arrays that are read where they were written
+        self.recurring_parts = steady  # parts of arrays that are read where they were written
         self.body: list[Eqn | Guard] = []
-        self.by: dict[Var, Atom] = {}
+        self.replaced: dict[Var, Atom] = {}
         self.changed = False
-        self.history = History()
+        self.history = WriteHistory()
         self._eqns: dict[Atom, Eqn] = {}
         self._rules: dict[Op, list[Rewrite]] = {}
 
     def visit(self, step: Eqn | Guard) -> None:
-        old, step = step, substitute(step, self.by) if self.by else step
+        old, step = step, substitute(step, self.replaced) if self.replaced else step
         if isinstance(step, Guard):
             self.body.append(step)
             return
@@ -75,22 +75,22 @@ class Definitions:
         if isinstance(simple, Eqn):
             self.body.append(simple)
             self._eqns[simple.out] = simple
-            self._enter(simple)
+            self._record_write(simple)
         else:
-            self.by[step.out] = simple
+            self.replaced[step.out] = simple
 
-    def _enter(self, eqn: Eqn) -> None:
+    def _record_write(self, eqn: Eqn) -> None:
         """Tell the history of writes."""
         if not eqn.out.type.shape:
             return
         if eqn.op.name == "put":
-            self.history.put(eqn)
+            self.history.record_put(eqn)
         elif eqn.op.name == "embed":
-            self.history.embed(eqn)
+            self.history.record_embed(eqn)
         elif eqn.op.name == "add":
-            total, embedded = self.addend(eqn)
+            total, embedded = self.split_embed(eqn)
             if embedded is not None:
-                self.history.add(eqn, total, embedded)
+                self.history.record_add(eqn, total, embedded)
 
     def rewrite(self, eqn: Eqn) -> Atom | Eqn:
         """What is left of an equation when no rule applies to it any more."""
@@ -115,15 +115,15 @@ class Definitions:
             ]
         return found
 
-    def of(self, atom: Atom, *names: str) -> Eqn | None:
+    def definition(self, atom: Atom, *names: str) -> Eqn | None:
         """The equation that defines an atom, if it is of one of these ops."""
         eqn = self._eqns.get(atom)
         return eqn if eqn is not None and eqn.op.name in names else None
 
-    def addend(self, total: Eqn) -> tuple[Atom, Eqn | None]:
+    def split_embed(self, total: Eqn) -> tuple[Atom, Eqn | None]:
         """A sum as an array, and the embed that is added to it, if one is."""
         for rest, added in (total.operands, total.operands[::-1]):
-            embedded = self.of(added, "embed")
+            embedded = self.definition(added, "embed")
             if embedded is not None:
                 return rest, embedded
         return total.out, None
@@ -132,14 +132,14 @@ class Definitions:
         self, like: Eqn, type: Type, name: str, operands: tuple[Atom, ...], **params: Any
     ) -> Atom | None:
         """Add an equation in front of the one being rewritten; None if its type is another."""
-        eqn = become(Eqn(like.op, (), {}, Var(type), like.where), name, operands, **params)
+        eqn = rewrite_as(Eqn(like.op, (), {}, Var(type), like.where), name, operands, **params)
         if eqn is None:
             return None
         self.visit(eqn)
-        return self.by.get(eqn.out, eqn.out)
+        return self.replaced.get(eqn.out, eqn.out)
 
 
-def become(eqn: Eqn, name: str, operands: tuple[Atom, ...], **params: Any) -> Eqn | None:
+def rewrite_as(eqn: Eqn, name: str, operands: tuple[Atom, ...], **params: Any) -> Eqn | None:
     """The equation with another right-hand side; None if its result would be of another type."""
     op = OPS.get(name)
     if op is None or _infer(op, operands, params) != eqn.out.type:
@@ -150,14 +150,14 @@ def become(eqn: Eqn, name: str, operands: tuple[Atom, ...], **params: Any) -> Eq
 def _infer(op: Op, operands: tuple[Atom, ...], params: dict[str, Any]) -> Type | None:
     try:
         return op.infer(*[operand.type for operand in operands], **params)
-    except REFUSALS:  # a combination of types that the op does not take
+    except EVALUATION_ERRORS:  # a combination of types that the op does not take
         return None
 
 
 # What rules share
 
 
-def spread(eqn: Eqn, atom: Atom) -> Atom | Eqn | None:
+def broadcast_like(eqn: Eqn, atom: Atom) -> Atom | Eqn | None:
     """The atom in the shape of the equation's result, if it has its dtype."""
     want = eqn.out.type
     if atom.type == want:
@@ -166,7 +166,7 @@ def spread(eqn: Eqn, atom: Atom) -> Atom | Eqn | None:
         atom = scalar(atom.value, want.dtype)
     if atom.type.dtype != want.dtype or atom.type.weak:
         return None
-    return atom if atom.type == want else become(eqn, "broadcast_to", (atom,), shape=want.shape)
+    return atom if atom.type == want else rewrite_as(eqn, "broadcast_to", (atom,), shape=want.shape)
 
 
 def scalar(value: Any, dtype: np.dtype[Any]) -> Const:
@@ -174,20 +174,20 @@ def scalar(value: Any, dtype: np.dtype[Any]) -> Const:
     return Const.of(np.asarray(value, dtype)[()])
 
 
-def number_of(atom: Atom) -> Any:
+def literal_value(atom: Atom) -> Any:
     """The value of a literal, else NaN, which equals nothing."""
     return atom.value if isinstance(atom, Const) else math.nan
 
 
-def is_zero(atom: Atom, sign: float) -> bool:
+def is_signed_zero(atom: Atom, sign: float) -> bool:
     """Whether an atom is the literal zero of this sign; integers have only the positive one."""
-    value = number_of(atom)
+    value = literal_value(atom)
     return bool(value == 0) and not np.iscomplexobj(value) and math.copysign(1.0, value) == sign
 
 
 def broadcast_source(atom: Atom, defs: Definitions) -> Atom | None:
     """What an atom is a broadcast of, of the same dtype: a weak source would promote otherwise."""
-    inner = defs.of(atom, "broadcast_to")
+    inner = defs.definition(atom, "broadcast_to")
     if inner is None:
         return None
     source = inner.operands[0]

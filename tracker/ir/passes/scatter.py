@@ -1,7 +1,7 @@
 """Sums with what is scattered: the elements are added to the other term, in its memory.
 
-Owns: the pass `add_in_place`. The pullback of several reads by arrays of places adds up arrays that
-are zero but for these places:
+Owns: the pass `accumulate_scattered`. The pullback of several reads by arrays of places adds up
+arrays that are zero but for these places:
 
     v = scattered_sum x at i;  z = a + v    ->    z = scattered_added (a + 0.0) x at i
 
@@ -13,7 +13,7 @@ or of zeros, has no -0.0 any more. Linear in the equations.
 
 Sums over what is scattered, and its place in a chain of sums: an array of zeros is not made.
 
-Owns: the pass `scattered_last`. The pullback of a read by arrays of places is zero but for these
+Owns: the pass `sink_scatters`. The pullback of a read by arrays of places is zero but for these
 places. That of a cross entropy (`z[rows, labels]`) adds to it, and sums over it, step by step:
 
     v = scattered_sum x at i, j;  s = sum v over j;  k = v + a;  t = sum k over j;  z = k + b
@@ -31,14 +31,14 @@ from __future__ import annotations
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, operands_of
-from tracker.ir.passes.manager import Writer, as_pass, substitute, with_body
+from tracker.ir.passes.manager import BodyWriter, as_pass, substitute, with_body
 from tracker.support.structs import field, record
 
 
 @as_pass
-def add_in_place(function: Function) -> Function:
+def accumulate_scattered(function: Function) -> Function:
     """a + scattered_sum(x, i) -> scattered_added(a, x, i)."""
-    if not (function.has("scattered_sum") and function.has("add")):
+    if not (function.has_op("scattered_sum") and function.has_op("add")):
         return function
     sums: dict[Atom, Eqn] = {
         eqn.out: eqn for eqn in function.eqns if eqn.op.name == "scattered_sum"
@@ -46,7 +46,7 @@ def add_in_place(function: Function) -> Function:
     uses = function.uses
     positive: set[Atom] = set(sums)  # arrays without -0.0
     changed = False
-    new = Writer()
+    new = BodyWriter()
     for step in function.body:
         part = _part(step, sums) if isinstance(step, Eqn) else None
         if part is None or uses[part] > 1:
@@ -58,11 +58,11 @@ def add_in_place(function: Function) -> Function:
         new.where = step.where
         total = step.operands[step.operands[0] is part]
         if total not in positive and step.out.type.dtype.kind in "fc":
-            total = new.make("add", total, Const.of(step.out.type.dtype.type(0)))
+            total = new.emit("add", total, Const.of(step.out.type.dtype.type(0)))
         x, *places = sums[part].operands
         index = sums[part].params["index"]
         changed = True
-        new.make("scattered_added", total, x, *places, index=index, out=step.out)
+        new.emit("scattered_added", total, x, *places, index=index, out=step.out)
         positive.add(step.out)
     return with_body(function, new.body) if changed else function
 
@@ -100,7 +100,7 @@ _Readers = dict[Atom, list[Eqn | None]]
 
 
 @record(eq=False)
-class _Chain:
+class _SumChain:
     """`scattered` is added to by `adds`, one after the other; `sums`: of each equation that sums
     over it, or over the result of one of these but the last: whether over its negative, and how
     many were added by then. `negatives` are what only such sums read."""
@@ -112,18 +112,18 @@ class _Chain:
 
 
 @as_pass
-def scattered_last(function: Function) -> Function:
+def sink_scatters(function: Function) -> Function:
     """Add what is scattered after all other terms, and sum over it by scattering."""
-    if not (function.has("scattered_sum") and function.has("sum")):
+    if not (function.has_op("scattered_sum") and function.has_op("sum")):
         return function
     chains = _chains(function)
-    return _Rewriter(chains).run(function) if chains else function
+    return _ScatterSinker(chains).run(function) if chains else function
 
 
 # Chains -------------------------------------------------------------------------------------------
 
 
-def _chains(function: Function) -> list[_Chain]:
+def _chains(function: Function) -> list[_SumChain]:
     readers = _readers(function)
     taken: set[Var] = set()
     found = []
@@ -147,9 +147,9 @@ def _readers(function: Function) -> _Readers:
     return readers
 
 
-def _chain(eqn: Eqn, readers: _Readers, taken: set[Var]) -> _Chain:
+def _chain(eqn: Eqn, readers: _Readers, taken: set[Var]) -> _SumChain:
     """The chain from here. Its last value is read as it is, or by nobody."""
-    chain, now = _Chain(eqn), eqn.out
+    chain, now = _SumChain(eqn), eqn.out
     while len(chain.adds) < _LONGEST:
         adds, sums, negatives = [], {}, []
         for reader in readers.get(now, ()):
@@ -207,64 +207,66 @@ def _left(eqn: Eqn, axes: tuple[int, ...]) -> list[Atom]:
 # The new body -------------------------------------------------------------------------------------
 
 
-class _Rewriter(Writer):
-    """`cores`: what was added up in the place of each value of a chain, without what is scattered;
-    `by`: what stands for sums; `along`: sums of what is scattered, by the axes."""
+class _ScatterSinker(BodyWriter):
+    """`partial_sums`: what was added up in the place of each value of a chain, without what is
+    scattered; `replaced`: what stands for sums; `axis_sums`: sums of what is scattered, by the
+    axes.
+    """
 
-    def __init__(self, chains: list[_Chain]) -> None:
+    def __init__(self, chains: list[_SumChain]) -> None:
         super().__init__()
         self.adds = {out: (chain, at) for chain in chains for at, out in enumerate(chain.adds)}
         self.sums = {out: chain for chain in chains for out in chain.sums}
-        self.gone = {out for chain in chains for out in chain.negatives}
-        self.cores: dict[Var, Atom] = {}
-        self.by: dict[Var, Atom] = {}
-        self.along: dict[tuple[Var, tuple[int, ...]], Var] = {}
+        self.removed = {out for chain in chains for out in chain.negatives}
+        self.partial_sums: dict[Var, Atom] = {}
+        self.replaced: dict[Var, Atom] = {}
+        self.axis_sums: dict[tuple[Var, tuple[int, ...]], Var] = {}
 
     def run(self, function: Function) -> Function:
         for given in function.body:
-            step = substitute(given, self.by)
+            step = substitute(given, self.replaced)
             self.where = step.where
             if isinstance(step, Guard):
                 self.body.append(step)
             elif step.out in self.adds:
                 self._add(step, *self.adds[step.out])
             elif step.out in self.sums:
-                self.by[step.out] = self._sum(step, self.sums[step.out])
-            elif step.out not in self.gone:
+                self.replaced[step.out] = self._sum(step, self.sums[step.out])
+            elif step.out not in self.removed:
                 self.body.append(step)
-        return with_body(function, self.body, self.by)
+        return with_body(function, self.body, self.replaced)
 
-    def _add(self, step: Eqn, chain: _Chain, at: int) -> None:
+    def _add(self, step: Eqn, chain: _SumChain, at: int) -> None:
         """One more term; what is scattered comes after the last."""
         scattered = chain.scattered.out
         before = chain.adds[at - 1] if at else scattered
         core = step.operands[step.operands[0] is before]
         if at:
-            core = self.make("add", self.cores[before], core)
-        self.cores[step.out] = core
+            core = self.emit("add", self.partial_sums[before], core)
+        self.partial_sums[step.out] = core
         if step.out is chain.adds[-1]:
-            self.make("add", core, scattered, out=step.out)
+            self.emit("add", core, scattered, out=step.out)
 
-    def _sum(self, step: Eqn, chain: _Chain) -> Atom:
+    def _sum(self, step: Eqn, chain: _SumChain) -> Atom:
         negative, count = chain.sums[step.out]
         axes = step.params["axis"]
         key = chain.scattered.out, axes
-        if key not in self.along:
-            self.along[key] = self._scattered(chain.scattered, axes)
-        total = self.along[key]
+        if key not in self.axis_sums:
+            self.axis_sums[key] = self._scattered(chain.scattered, axes)
+        total = self.axis_sums[key]
         if total.type.shape != step.out.type.shape:
-            total = self.make("reshape", total, shape=step.out.type.shape)
+            total = self.emit("reshape", total, shape=step.out.type.shape)
         if count:
-            core = self.make("sum", self.cores[chain.adds[count - 1]], **step.params)
-            total = self.make("add", core, total)
+            core = self.emit("sum", self.partial_sums[chain.adds[count - 1]], **step.params)
+            total = self.emit("add", core, total)
         if negative:  # of a sum, which is never -0.0
-            total = self.make("subtract", Const.of(total.type.dtype.type(0)), total)
+            total = self.emit("subtract", Const.of(total.type.dtype.type(0)), total)
         return total
 
     def _scattered(self, eqn: Eqn, axes: tuple[int, ...]) -> Var:
         """The sum of what is scattered, along some axes."""
         x, left = eqn.operands[0], _left(eqn, axes)
         if not left:
-            return self.make("sum", x, axis=tuple(range(x.type.ndim)), keepdims=False)
+            return self.emit("sum", x, axis=tuple(range(x.type.ndim)), keepdims=False)
         shape = tuple(n for at, n in enumerate(eqn.out.type.shape) if at not in axes)
-        return self.make("scattered_sum", x, *left, index=(_HOLE,) * len(left), shape=shape)
+        return self.emit("scattered_sum", x, *left, index=(_HOLE,) * len(left), shape=shape)

@@ -24,30 +24,30 @@ import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function
 from tracker.ir.passes import slice_rules as _parts  # noqa: F401  (enters its rules)
-from tracker.ir.passes.cleanup import fold
+from tracker.ir.passes.cleanup import evaluate_literals
 from tracker.ir.passes.manager import as_pass, with_body
-from tracker.ir.passes.memory_ssa import steady_parts
+from tracker.ir.passes.memory_ssa import recurring_parts
 from tracker.ir.passes.rewriter import (
     Definitions,
-    become,
+    broadcast_like,
     broadcast_source,
-    is_zero,
-    number_of,
+    is_signed_zero,
+    literal_value,
+    rewrite_as,
     rule,
     scalar,
-    spread,
 )
 
 
 @as_pass
 def simplify(function: Function) -> Function:
     """Apply the rules until none applies; equations that become unused are left to `dead_code`."""
-    sweep = Definitions(steady_parts(function))
+    sweep = Definitions(recurring_parts(function))
     for step in function.body:
         sweep.visit(step)
     if not sweep.changed:
         return function
-    return with_body(function, sweep.body, sweep.by)
+    return with_body(function, sweep.body, sweep.replaced)
 
 
 def _kind(eqn: Eqn) -> str:
@@ -60,17 +60,17 @@ def _kind(eqn: Eqn) -> str:
 @rule()
 def of_literals(eqn: Eqn, defs: Definitions) -> Atom | None:
     """exp 1.0 -> its value, here too, because other rules look at literals."""
-    return fold(eqn)
+    return evaluate_literals(eqn)
 
 
-_FOLDS = ("sum", "prod", "max", "min", "any", "all")
-_OF_MATRICES = (
+_REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
+_MATRIX_OPS = (
     *("solve", "solve_triangular", "inv", "det", "slogdet", "cholesky", "cholesky_pull", "qr"),
     *("pinv", "lstsq", "eigh", "eigvalsh", "eig", "svd", "svdvals", "lu", "permutation", "expm"),
 )
 
 
-@rule(*_FOLDS, *_OF_MATRICES)
+@rule(*_REDUCTIONS, *_MATRIX_OPS)
 def of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """A fold of no elements, or the determinant of an empty matrix -> the numbers that NumPy says
     they are; where it raises, it is left."""
@@ -84,8 +84,8 @@ def of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
         except ValueError:
             return None
     if len(set(found.tolist())) > 1:
-        return become(eqn, "table", (), values=tuple(found.tolist()), dtype=found.dtype)
-    return spread(eqn, scalar(found[0] if found.size else 0, eqn.out.type.dtype))
+        return rewrite_as(eqn, "table", (), values=tuple(found.tolist()), dtype=found.dtype)
+    return broadcast_like(eqn, scalar(found[0] if found.size else 0, eqn.out.type.dtype))
 
 
 @rule("mean")
@@ -95,7 +95,7 @@ def mean_of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     if not x.shape or x.size:
         return None
     nan = complex(np.nan, np.nan) if eqn.out.type.dtype.kind == "c" else np.nan
-    return spread(eqn, scalar(nan, eqn.out.type.dtype))
+    return broadcast_like(eqn, scalar(nan, eqn.out.type.dtype))
 
 
 @rule("multiply", "strong_multiply")
@@ -104,9 +104,9 @@ def multiply_by_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     a, b = eqn.operands
     if _kind(eqn) == "c":
         return None
-    if number_of(b) == 1:
-        return spread(eqn, a)
-    return spread(eqn, b) if number_of(a) == 1 else None
+    if literal_value(b) == 1:
+        return broadcast_like(eqn, a)
+    return broadcast_like(eqn, b) if literal_value(a) == 1 else None
 
 
 @rule("strong_multiply")
@@ -114,7 +114,7 @@ def strong_multiply_by_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """A finite literal other than zero -> multiply: no infinity or NaN of its own to silence."""
     for operand in eqn.operands:
         if isinstance(operand, Const) and operand.value != 0 and np.isfinite(operand.value):
-            return become(eqn, "multiply", eqn.operands)
+            return rewrite_as(eqn, "multiply", eqn.operands)
     return None
 
 
@@ -125,22 +125,22 @@ def add_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
         return None
     sign = -1.0 if _kind(eqn) == "f" else 1.0
     a, b = eqn.operands
-    if is_zero(b, sign):
-        return spread(eqn, a)
-    return spread(eqn, b) if is_zero(a, sign) else None
+    if is_signed_zero(b, sign):
+        return broadcast_like(eqn, a)
+    return broadcast_like(eqn, b) if is_signed_zero(a, sign) else None
 
 
 @rule("subtract")
 def subtract_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """x - 0 -> x: also -0.0 - 0.0 is -0.0."""
     a, b = eqn.operands
-    return spread(eqn, a) if is_zero(b, 1.0) and _kind(eqn) != "c" else None
+    return broadcast_like(eqn, a) if is_signed_zero(b, 1.0) and _kind(eqn) != "c" else None
 
 
 @rule("negative", "conjugate", "logical_not")
 def undone(eqn: Eqn, defs: Definitions) -> Atom | None:
     """-(-x) -> x, and likewise conjugate and (of booleans) not: each undoes itself."""
-    inner = defs.of(eqn.operands[0], eqn.op.name)
+    inner = defs.definition(eqn.operands[0], eqn.op.name)
     return None if inner is None else inner.operands[0]
 
 
@@ -151,10 +151,10 @@ def same_value(eqn: Eqn, defs: Definitions) -> Atom | None:
     return None if _kind(eqn) == "c" and eqn.op.name in ("conjugate", "real") else x
 
 
-def _minus(atom: Atom, eqn: Eqn, defs: Definitions) -> Atom | None:
+def _negated_operand(atom: Atom, eqn: Eqn, defs: Definitions) -> Atom | None:
     """What an operand of an equation is the negative of. Not of an integer that becomes another
     number there: it may have wrapped around before."""
-    inner = defs.of(atom, "negative")
+    inner = defs.definition(atom, "negative")
     dtype = atom.type.dtype
     exact = dtype.kind in "fc" or dtype == eqn.out.type.dtype
     return inner.operands[0] if inner is not None and exact else None
@@ -165,25 +165,25 @@ def add_negative(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """a + -b -> a - b, which IEEE 754 defines to be the same."""
     a, b = eqn.operands
     for x, y in ((a, b), (b, a)):
-        if (minus := _minus(y, eqn, defs)) is not None:
-            return become(eqn, "subtract", (x, minus))
+        if (minus := _negated_operand(y, eqn, defs)) is not None:
+            return rewrite_as(eqn, "subtract", (x, minus))
     return None
 
 
 @rule("subtract")
 def subtract_negative(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """a - -b -> a + b, likewise."""
-    minus = _minus(eqn.operands[1], eqn, defs)
-    return None if minus is None else become(eqn, "add", (eqn.operands[0], minus))
+    minus = _negated_operand(eqn.operands[1], eqn, defs)
+    return None if minus is None else rewrite_as(eqn, "add", (eqn.operands[0], minus))
 
 
 @rule("multiply", "divide")
 def signs_cancel(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """-a * -b -> a * b, and the same for quotients: a sign never affects rounding."""
-    a, b = [_minus(operand, eqn, defs) for operand in eqn.operands]
+    a, b = [_negated_operand(operand, eqn, defs) for operand in eqn.operands]
     if _kind(eqn) != "f" or a is None or b is None:
         return None
-    return become(eqn, eqn.op.name, (a, b))
+    return rewrite_as(eqn, eqn.op.name, (a, b))
 
 
 @rule("multiply", "divide")
@@ -193,10 +193,10 @@ def sign_into_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
         return None
     a, b = eqn.operands
     for x, c in ((a, b), (b, a)):
-        minus = _minus(x, eqn, defs)
+        minus = _negated_operand(x, eqn, defs)
         if minus is not None and isinstance(c, Const) and isinstance(c.value, (float, np.floating)):
             opposite = Const.of(-c.value)
-            return become(eqn, eqn.op.name, (minus, opposite) if x is a else (opposite, minus))
+            return rewrite_as(eqn, eqn.op.name, (minus, opposite) if x is a else (opposite, minus))
     return None
 
 
@@ -206,25 +206,25 @@ def multiply_by_minus_one(eqn: Eqn, defs: Definitions) -> Eqn | None:
     a, b = eqn.operands
     if _kind(eqn) not in "fi":
         return None
-    if number_of(b) == -1:
-        return become(eqn, "negative", (a,))
-    return become(eqn, "negative", (b,)) if number_of(a) == -1 else None
+    if literal_value(b) == -1:
+        return rewrite_as(eqn, "negative", (a,))
+    return rewrite_as(eqn, "negative", (b,)) if literal_value(a) == -1 else None
 
 
 @rule("square", "absolute")
 def even_function(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """square(-x) -> square(x), and the same for the absolute value, but of unsigned integers, of
     which the negative is another."""
-    minus = _minus(eqn.operands[0], eqn, defs)
+    minus = _negated_operand(eqn.operands[0], eqn, defs)
     if minus is None or _kind(eqn) == "u":
         return None
-    return become(eqn, eqn.op.name, (minus,))
+    return rewrite_as(eqn, eqn.op.name, (minus,))
 
 
 @rule("absolute")
 def absolute_twice(eqn: Eqn, defs: Definitions) -> Atom | None:
     """| |x| | -> |x|."""
-    return eqn.operands[0] if defs.of(eqn.operands[0], "absolute") is not None else None
+    return eqn.operands[0] if defs.definition(eqn.operands[0], "absolute") is not None else None
 
 
 @rule("divide")
@@ -239,7 +239,7 @@ def divide_by_power_of_two(eqn: Eqn, defs: Definitions) -> Eqn | None:
         exact = abs(np.frexp(divisor)[0]) == 0.5 and 1 / inverse == divisor == b.value
     if not exact or not math.isfinite(inverse):
         return None
-    return become(eqn, "multiply", (a, Const.of(float(inverse) if b.type.weak else inverse)))
+    return rewrite_as(eqn, "multiply", (a, Const.of(float(inverse) if b.type.weak else inverse)))
 
 
 # NumPy's loops take these exponents apart since 2.3; before, they call pow, which is an ulp off.
@@ -262,17 +262,17 @@ def power_by_literal(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
         return None
     if eqn.out.type.dtype.kind == "c":
         name = _COMPLEX_POWERS.get((type(n.value), n.value)) if eqn.out.type.shape else None
-        return None if name is None else become(eqn, name, (x,))
+        return None if name is None else rewrite_as(eqn, name, (x,))
     if eqn.out.type.dtype not in (np.float32, np.float64):
         return None
     if n.value == 1:
-        return spread(eqn, x)
+        return broadcast_like(eqn, x)
     if n.value == 0:
-        return spread(eqn, scalar(1, eqn.out.type.dtype))
+        return broadcast_like(eqn, scalar(1, eqn.out.type.dtype))
     name = _POWERS.get(n.value)
     if name is None or (name == "sqrt" and not eqn.out.type.shape):
         return None
-    return become(eqn, name, (x,))
+    return rewrite_as(eqn, name, (x,))
 
 
 @rule("where")
@@ -280,8 +280,8 @@ def where_decided(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """where(True, a, b) -> a, where(c, a, a) -> a."""
     condition, a, b = eqn.operands
     if isinstance(condition, Const):
-        return spread(eqn, a if condition.value else b)
-    return spread(eqn, a) if a is b and a.type == eqn.out.type else None
+        return broadcast_like(eqn, a if condition.value else b)
+    return broadcast_like(eqn, a) if a is b and a.type == eqn.out.type else None
 
 
 # ------------------------------------------------------------------------- shapes and splats
@@ -296,25 +296,25 @@ def already_so(eqn: Eqn, defs: Definitions) -> Atom | None:
 @rule("reshape", "broadcast_to")
 def through_itself(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """reshape(reshape x) -> reshape x, broadcast_to(broadcast_to x) -> broadcast_to x."""
-    inner = defs.of(eqn.operands[0], eqn.op.name)
+    inner = defs.definition(eqn.operands[0], eqn.op.name)
     if inner is None or set(eqn.params) != {"shape"} or set(inner.params) != {"shape"}:
         return None
-    return become(eqn, eqn.op.name, inner.operands, **eqn.params)
+    return rewrite_as(eqn, eqn.op.name, inner.operands, **eqn.params)
 
 
 @rule("transpose")
 def transpose_of_transpose(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """transpose(transpose x) -> one transpose of x; transposing nothing -> x."""
     (x,) = eqn.operands
-    if (axes := _axes(eqn)) == tuple(range(x.type.ndim)):
+    if (axes := _transpose_axes(eqn)) == tuple(range(x.type.ndim)):
         return x
-    if (inner := defs.of(x, "transpose")) is None:
+    if (inner := defs.definition(x, "transpose")) is None:
         return None
-    first = _axes(inner)
-    return become(eqn, "transpose", inner.operands, axes=tuple([first[axis] for axis in axes]))
+    first = _transpose_axes(inner)
+    return rewrite_as(eqn, "transpose", inner.operands, axes=tuple([first[axis] for axis in axes]))
 
 
-def _axes(eqn: Eqn) -> tuple[int, ...]:
+def _transpose_axes(eqn: Eqn) -> tuple[int, ...]:
     axes, ndim = eqn.params.get("axes"), eqn.operands[0].type.ndim
     if axes is None:
         return tuple(range(ndim))[::-1]
@@ -324,7 +324,7 @@ def _axes(eqn: Eqn) -> tuple[int, ...]:
 @rule("astype")
 def there_and_back(eqn: Eqn, defs: Definitions) -> Atom | None:
     """astype(astype(x, wider), x's own dtype) -> x, among floats or among integers of one kind."""
-    inner = defs.of(eqn.operands[0], "astype")
+    inner = defs.definition(eqn.operands[0], "astype")
     if inner is None:
         return None
     (x,), wide = inner.operands, inner.out.type.dtype
@@ -336,7 +336,7 @@ def there_and_back(eqn: Eqn, defs: Definitions) -> Atom | None:
 @rule("zeros_like", "ones_like")
 def filled(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """ones_like(x) -> a broadcast literal, which does not need x."""
-    return spread(eqn, scalar(int(eqn.op.name == "ones_like"), eqn.out.type.dtype))
+    return broadcast_like(eqn, scalar(int(eqn.op.name == "ones_like"), eqn.out.type.dtype))
 
 
 @rule("matmul")
@@ -344,7 +344,7 @@ def product_of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """a[:, :0] @ b[:0] -> zeros."""
     if all(operand.type.size for operand in eqn.operands):
         return None
-    return spread(eqn, scalar(0, eqn.out.type.dtype))
+    return broadcast_like(eqn, scalar(0, eqn.out.type.dtype))
 
 
 @rule()
@@ -359,7 +359,7 @@ def broadcast_operand(eqn: Eqn, defs: Definitions) -> Eqn | None:
         source = broadcast_source(operand, defs)
         if source is not None:
             operands = (*eqn.operands[:k], source, *eqn.operands[k + 1 :])
-            new = become(eqn, eqn.op.name, operands, **eqn.params)
+            new = rewrite_as(eqn, eqn.op.name, operands, **eqn.params)
             if new is not None:
                 return new
     return None
@@ -375,7 +375,7 @@ def map_of_splats(eqn: Eqn, defs: Definitions) -> Eqn | None:
     if any(source.type.shape for source in sources):
         return None
     one = defs.emit(eqn, eqn.out.type.with_shape(()), eqn.op.name, tuple(sources), **eqn.params)
-    return None if one is None else become(eqn, "broadcast_to", (one,), shape=shape)
+    return None if one is None else rewrite_as(eqn, "broadcast_to", (one,), shape=shape)
 
 
 @rule("reshape", "transpose", "getitem")
@@ -383,7 +383,7 @@ def view_of_splat(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """A view of a scalar, or of broadcast_to(scalar) -> broadcast_to(scalar), or the scalar."""
     (x,) = eqn.operands
     source = broadcast_source(x, defs) or x
-    return None if source.type.shape else spread(eqn, source)
+    return None if source.type.shape else broadcast_like(eqn, source)
 
 
 @rule("sum", "prod", "max", "min")
@@ -401,8 +401,8 @@ def reduction_of_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
         return None
     if eqn.op.name == "sum" and _kind(eqn) in "fc":
         reshaped = defs.emit(eqn, want, "reshape", (x,), shape=want.shape)
-        return None if reshaped is None else become(eqn, "add", (reshaped, Const.of(0.0)))
-    return x if x.type == want else become(eqn, "reshape", (x,), shape=want.shape)
+        return None if reshaped is None else rewrite_as(eqn, "add", (reshaped, Const.of(0.0)))
+    return x if x.type == want else rewrite_as(eqn, "reshape", (x,), shape=want.shape)
 
 
 @rule("sum")
@@ -420,4 +420,4 @@ def sum_of_splat(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     total = float(source.value) * math.prod(x.type.shape[k] for k in axis)
     if not float(source.value).is_integer() or abs(total) > 1 / np.finfo(dtype).eps:
         return None
-    return spread(eqn, scalar(total + 0.0, dtype))
+    return broadcast_like(eqn, scalar(total + 0.0, dtype))

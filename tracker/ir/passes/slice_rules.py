@@ -13,20 +13,22 @@ from __future__ import annotations
 from typing import Any
 
 from tracker.ir.graph import Atom, Eqn
-from tracker.ir.index_arithmetic import part_of_part
-from tracker.ir.passes.memory_ssa import Write, part_of
+from tracker.ir.index_arithmetic import compose_indices
+from tracker.ir.passes.memory_ssa import ArrayWrite, part_key
 from tracker.ir.passes.rewriter import (
     Definitions,
-    become,
+    broadcast_like,
     broadcast_source,
-    is_zero,
+    is_signed_zero,
+    rewrite_as,
     rule,
     scalar,
-    spread,
 )
 
-_CARRIED = 64  # elements; a view of so few is handed on whole, in registers, while it is written
-_FEW = 4  # changes of a view that are made in what it is a view of
+_MAX_IN_REGISTERS = (
+    64  # elements; a view of so few is handed on whole, in registers, while it is written
+)
+_MAX_UPDATES = 4  # changes of a view that are made in what it is a view of
 
 
 @rule("getitem")
@@ -49,32 +51,32 @@ def read_past_writes(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     adding one changes what is at its index only, as in the pass that adds pieces up
     (`autodiff/accumulate.py`)."""
     x, index = eqn.operands[0], eqn.params["index"]
-    found = defs.history.source(x, index)
+    found = defs.history.last_write(x, index)
     if found is None:
         return None
-    if isinstance(found, Write):
+    if isinstance(found, ArrayWrite):
         if found.value is not None and found.index == index:
-            steady = bool(defs.steady) and part_of(eqn) in defs.steady
-            return None if steady else spread(eqn, found.value)
+            steady = bool(defs.recurring_parts) and part_key(eqn) in defs.recurring_parts
+            return None if steady else broadcast_like(eqn, found.value)
         if found.value is None and found.index == index and eqn.out.type.size == 1:
-            return _read_sum(eqn, found, defs)
+            return _read_of_sum(eqn, found, defs)
         source: Atom | None = found.out
     else:
         source = found.root
     if source is None:
-        return spread(eqn, scalar(0, eqn.out.type.dtype))
-    return None if source is x else become(eqn, "getitem", (source,), index=index)
+        return broadcast_like(eqn, scalar(0, eqn.out.type.dtype))
+    return None if source is x else rewrite_as(eqn, "getitem", (source,), index=index)
 
 
-def _read_sum(eqn: Eqn, write: Write, defs: Definitions) -> Eqn | None:
+def _read_of_sum(eqn: Eqn, write: ArrayWrite, defs: Definitions) -> Eqn | None:
     """(x + embed(v, i))[i] -> x[i] + v, with what stood there in x, if that is known. Which of the
     two terms is x the history says: both may be embeds at this index."""
-    under = defs.history.under(write.out)
+    under = defs.history.previous_write(write.out)
     if under is None or write.added is None:
         return None
-    source = under.out if isinstance(under, Write) else under.root
+    source = under.out if isinstance(under, ArrayWrite) else under.root
     read: Atom | None
-    if isinstance(under, Write) and under.index == write.index and under.value is not None:
+    if isinstance(under, ArrayWrite) and under.index == write.index and under.value is not None:
         read = under.value
     elif source is None:
         return None
@@ -82,7 +84,7 @@ def _read_sum(eqn: Eqn, write: Write, defs: Definitions) -> Eqn | None:
         read = defs.emit(eqn, eqn.out.type, "getitem", (source,), index=write.index)
     if read is None or read.type != eqn.out.type:
         return None
-    return become(eqn, "add", (read, write.added))
+    return rewrite_as(eqn, "add", (read, write.added))
 
 
 @rule("put")
@@ -91,11 +93,11 @@ def written_already(eqn: Eqn, defs: Definitions) -> Atom | None:
     through the view x[i], and then of the view."""
     x, value = eqn.operands
     index = eqn.params["index"]
-    read = defs.of(value, "getitem")
+    read = defs.definition(value, "getitem")
     if read is not None and read.operands[0] is x and read.params["index"] == index:
         return x
-    found = defs.history.source(x, index)
-    written = isinstance(found, Write) and found.value is value and found.index == index
+    found = defs.history.last_write(x, index)
+    written = isinstance(found, ArrayWrite) and found.value is value and found.index == index
     return x if written else None
 
 
@@ -104,14 +106,16 @@ def part_replaced(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """put(x, 0.0, i) + embed(v, i) -> put(x, v, i): the pullback of x[i] = f(x[i]) takes away what
     arrives at the part, and adds what came of it."""
     for total, part in (eqn.operands, eqn.operands[::-1]):
-        cleared, embedded = defs.of(total, "put"), defs.of(part, "embed")
+        cleared, embedded = defs.definition(total, "put"), defs.definition(part, "embed")
         if cleared is None or embedded is None or cleared.out.type != embedded.out.type:
             continue
         (x, value), index = cleared.operands, cleared.params["index"]
-        if index == embedded.params["index"] and is_zero(broadcast_source(value, defs) or value, 1):
-            put = become(eqn, "put", (x, *embedded.operands), index=index)
+        if index == embedded.params["index"] and is_signed_zero(
+            broadcast_source(value, defs) or value, 1
+        ):
+            put = rewrite_as(eqn, "put", (x, *embedded.operands), index=index)
             if put is not None:
-                defs.history.forget(cleared.out)
+                defs.history.forget_last(cleared.out)
             return put
     return None
 
@@ -123,9 +127,9 @@ def written_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
     to x[i], as the pullback does, and where several of these were done to it."""
     x, value = eqn.operands
     outer, shape = eqn.params["index"], x.type.shape
-    changes = _changes(x, outer, value, defs) if value.type.size > _CARRIED else []
+    changes = _view_updates(x, outer, value, defs) if value.type.size > _MAX_IN_REGISTERS else []
     for number, change in enumerate(changes, 1):
-        index = part_of_part(outer, change.params["index"], shape)
+        index = compose_indices(outer, change.params["index"], shape)
         if index is None:
             return None
         name, operands, params = "put", (x, change.operands[-1]), {"index": index}
@@ -135,7 +139,7 @@ def written_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
                 return None
             name, operands, params = "add", (x, piece), {}
         if number == len(changes):
-            return become(eqn, name, operands, **params)
+            return rewrite_as(eqn, name, operands, **params)
         done = defs.emit(eqn, x.type, name, operands, **params)
         if done is None:
             return None
@@ -143,21 +147,21 @@ def written_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
     return None
 
 
-def _changes(x: Atom, index: tuple[Any, ...], value: Atom, defs: Definitions) -> list[Eqn]:
+def _view_updates(x: Atom, index: tuple[Any, ...], value: Atom, defs: Definitions) -> list[Eqn]:
     """What x[index] was changed by until it was a value, the first change first: puts, and embeds
     that were added. Nothing if the value is not made of it, or of many changes."""
     found: list[Eqn] = []
-    while len(found) <= _FEW:
-        read = defs.of(value, "getitem")
+    while len(found) <= _MAX_UPDATES:
+        read = defs.definition(value, "getitem")
         if read is not None:
             whole = read.operands[0] is x and read.params["index"] == index
             return found[::-1] if whole else []
-        change = defs.of(value, "put")
+        change = defs.definition(value, "put")
         if change is not None:
             value = change.operands[0]
         else:
-            total = defs.of(value, "add")
-            value, change = (value, None) if total is None else defs.addend(total)
+            total = defs.definition(value, "add")
+            value, change = (value, None) if total is None else defs.split_embed(total)
         if change is None or change.out.type != value.type:  # or it is broadcast
             break
         found.append(change)
@@ -168,22 +172,26 @@ def _changes(x: Atom, index: tuple[Any, ...], value: Atom, defs: Definitions) ->
 def read_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """x[i][j] -> x[k] where x has been written into: then the writes to x are known."""
     (view,) = eqn.operands
-    outer = defs.of(view, "getitem")
-    if outer is None or view.type.size <= _CARRIED:
+    outer = defs.definition(view, "getitem")
+    if outer is None or view.type.size <= _MAX_IN_REGISTERS:
         return None
     x = outer.operands[0]
-    if not defs.history.is_written(x):
+    if not defs.history.is_version(x):
         return None
-    index = part_of_part(outer.params["index"], eqn.params["index"], x.type.shape)
-    return None if index is None else become(eqn, "getitem", (x,), index=index)
+    index = compose_indices(outer.params["index"], eqn.params["index"], x.type.shape)
+    return None if index is None else rewrite_as(eqn, "getitem", (x,), index=index)
 
 
 @rule("embed")
 def embedded_twice(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """embed(embed(v, j), i) -> embed(v, k)."""
-    inner = defs.of(eqn.operands[0], "embed")
+    inner = defs.definition(eqn.operands[0], "embed")
     if inner is None:
         return None
     shape = eqn.params["shape"]
-    index = part_of_part(eqn.params["index"], inner.params["index"], shape)
-    return None if index is None else become(eqn, "embed", inner.operands, index=index, shape=shape)
+    index = compose_indices(eqn.params["index"], inner.params["index"], shape)
+    return (
+        None
+        if index is None
+        else rewrite_as(eqn, "embed", inner.operands, index=index, shape=shape)
+    )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracker.ir.graph import Eqn, Function
-from tracker.ir.passes.manager import Writer, as_pass, with_body
+from tracker.ir.passes.manager import BodyWriter, as_pass, with_body
 
 _HOLE = "_"  # in an index: the next operand (`ops/indexing/gather_scatter.py`)
 
@@ -23,7 +23,7 @@ _HOLE = "_"  # in an index: the next operand (`ops/indexing/gather_scatter.py`)
 @as_pass
 def sort_once(function: Function) -> Function:
     """Read what is sorted by the order that is there anyway."""
-    if not function.has("sort"):
+    if not function.has_op("sort"):
         return function
     orders = {_sorted(eqn) for eqn in function.eqns if eqn.op.name == "argsort"}
 
@@ -32,7 +32,7 @@ def sort_once(function: Function) -> Function:
 
     if not any(map(is_known, function.eqns)):
         return function
-    new = Writer()
+    new = BodyWriter()
     for step in function.body:
         if isinstance(step, Eqn) and is_known(step):
             _read(new, step)
@@ -45,12 +45,12 @@ def _sorted(eqn: Eqn) -> tuple[Any, int]:
     return eqn.operands[0], eqn.params["axis"]
 
 
-def _read(new: Writer, eqn: Eqn) -> None:
+def _read(new: BodyWriter, eqn: Eqn) -> None:
     """The rows of an array in their order."""
     array, axis = _sorted(eqn)
     shape, new.where = eqn.out.type.shape, eqn.where
-    order = new.make("argsort", array, axis=axis)
+    order = new.emit("argsort", array, axis=axis)
     places = [
-        order if at == axis else new.make("iota", shape=shape, axis=at) for at in range(len(shape))
+        order if at == axis else new.emit("iota", shape=shape, axis=at) for at in range(len(shape))
     ]
-    new.make("taken", array, *places, index=(_HOLE,) * len(shape), out=eqn.out)
+    new.emit("taken", array, *places, index=(_HOLE,) * len(shape), out=eqn.out)

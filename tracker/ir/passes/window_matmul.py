@@ -22,7 +22,7 @@ from typing import Any
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Var
 from tracker.ir.lowering import Contract, View
-from tracker.ir.passes.manager import Writer, as_pass, with_body
+from tracker.ir.passes.manager import BodyWriter, as_pass, with_body
 from tracker.support.structs import record
 
 _LONG = 2048  # rows; from here on a matrix is long
@@ -32,11 +32,11 @@ _MOST = 32  # columns
 @as_pass
 def sum_columns(function: Function) -> Function:
     """Write products of windows with vectors as products of slices."""
-    if not (function.has("windows") and function.has("matmul")):
+    if not (function.has_op("windows") and function.has_op("matmul")):
         return function
     made: dict[Atom, Eqn] = {eqn.out: eqn for eqn in function.eqns}
     windows = _of_windows(function)
-    new = Writer()
+    new = BodyWriter()
     for step in function.body:
         product = _product(step, made, windows) if isinstance(step, Eqn) else None
         if product is None:
@@ -49,7 +49,7 @@ def sum_columns(function: Function) -> Function:
 
 
 @record(frozen=True)
-class _Product:
+class _WindowProduct:
     """Windows times a vector. `rows` are the axes of the windows that make up the rows of a long
     matrix, the others its columns. `sums`: the rows are added up, not the columns."""
 
@@ -58,37 +58,37 @@ class _Product:
     vector: Atom
     sums: bool
 
-    def write(self, new: Writer, out: Var) -> None:
+    def write(self, new: BodyWriter, out: Var) -> None:
         """Write it to a body."""
         write = self._sums if self.sums else self._sum
         write(new, list(self._columns(new)), out)
 
-    def _sum(self, new: Writer, columns: list[Var], out: Var) -> None:
+    def _sum(self, new: BodyWriter, columns: list[Var], out: Var) -> None:
         total: Atom = Const.of(out.type.dtype.type(0))
-        vector = new.make("reshape", self.vector, shape=(len(columns),))
+        vector = new.emit("reshape", self.vector, shape=(len(columns),))
         for at, column in enumerate(columns):
-            number = new.make("getitem", vector, index=(at,))
-            total = new.make("add", total, new.make("multiply", column, number))
-        new.make("reshape", total, shape=out.type.shape, out=out)
+            number = new.emit("getitem", vector, index=(at,))
+            total = new.emit("add", total, new.emit("multiply", column, number))
+        new.emit("reshape", total, shape=out.type.shape, out=out)
 
-    def _sums(self, new: Writer, columns: list[Var], out: Var) -> None:
+    def _sums(self, new: BodyWriter, columns: list[Var], out: Var) -> None:
         room = tuple(self.windows.type.shape[i] for i in self.rows)
-        vector = new.make("reshape", self.vector, shape=room)
+        vector = new.emit("reshape", self.vector, shape=room)
         axes = tuple(range(len(room)))
-        terms = [new.make("multiply", column, vector) for column in columns]
-        sums = [new.make("sum", term, axis=axes, keepdims=False) for term in terms]
-        new.make("reshape", new.make("stack", *sums, axis=0), shape=out.type.shape, out=out)
+        terms = [new.emit("multiply", column, vector) for column in columns]
+        sums = [new.emit("sum", term, axis=axes, keepdims=False) for term in terms]
+        new.emit("reshape", new.emit("stack", *sums, axis=0), shape=out.type.shape, out=out)
 
-    def _columns(self, new: Writer) -> Iterator[Var]:
+    def _columns(self, new: BodyWriter) -> Iterator[Var]:
         index: list[Any] = [
             (slice(0, n, 1),) if i in self.rows else range(n)
             for i, n in enumerate(self.windows.type.shape)
         ]
         for at in itertools.product(*index):
-            yield new.make("getitem", self.windows, index=at)
+            yield new.emit("getitem", self.windows, index=at)
 
 
-def _product(eqn: Eqn, made: Mapping[Atom, Eqn], windows: set[Atom]) -> _Product | None:
+def _product(eqn: Eqn, made: Mapping[Atom, Eqn], windows: set[Atom]) -> _WindowProduct | None:
     """What a product of windows with a vector is; None for others."""
     if not isinstance(eqn.op.lower, Contract) or eqn.out.type.dtype.kind not in "fc":
         return None
@@ -107,7 +107,7 @@ def _product(eqn: Eqn, made: Mapping[Atom, Eqn], windows: set[Atom]) -> _Product
     if not (1 < short <= _MOST and long >= _LONG and matrix in windows):
         return None
     axis = matrix.type.shape.index(long)
-    return _Product(*_unfolded(matrix, axis, made), vector, summed == axis)
+    return _WindowProduct(*_unfolded(matrix, axis, made), vector, summed == axis)
 
 
 def _of_windows(function: Function) -> set[Atom]:

@@ -1,6 +1,7 @@
 """How an entry checks its arguments and fills the plan's input slots.
 
-Owns: `Inputs`, which writes the checks of one signature. Start at `Inputs.arguments`.
+Owns: `ArgumentChecks`, which writes the checks of one signature. Start at
+`ArgumentChecks.check_arguments`.
 
 Invariants: every check that fails goes to `miss`, where what the call owns by then is released. A
 value held by a list or dict is owned before Python code can run, for that code may drop it.
@@ -16,20 +17,27 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.jit.guards.class_guard import VERSION_TAG, Lent
-from tracker.jit.guards.constants import BY_BITS, Compared, Static, bits_of
-from tracker.jit.guards.matching import holders_apart
-from tracker.jit.guards.signature import Array, Log, Node, Scalar, Signature, Twin
-from tracker.jit.guards.source import MISSING, Place, below, children_of
+from tracker.jit.guards.class_guard import VERSION_TAG_OFFSET, ClassGuard
+from tracker.jit.guards.constants import BIT_COMPARED_CLASSES, ConstantKey, StructuralKey, bits_of
+from tracker.jit.guards.matching import possible_holder_aliases
+from tracker.jit.guards.signature import (
+    AliasLeaf,
+    AppendOnlyLeaf,
+    ArrayLeaf,
+    ScalarLeaf,
+    Signature,
+    SignaturePath,
+)
+from tracker.jit.guards.source import MISSING, Source, child_path, source_children
 from tracker.jit.runtime.cpython_layout import (
     ALIGNED,
-    CONTENTS,
+    CELL_CONTENTS,
     CONTIGUOUS,
     DATA,
     DESCR,
     DIMS,
     FLAGS,
-    FUNCTION,
+    FUNCTION_FIELDS,
     ITEMS,
     NDIM,
     SIZE,
@@ -37,70 +45,72 @@ from tracker.jit.runtime.cpython_layout import (
     TYPE,
     VALUE,
 )
-from tracker.jit.runtime.ir_text_writer import Writer, is_plain_namedtuple, llvm_type
+from tracker.jit.runtime.ir_text_writer import EntryWriter, is_plain_namedtuple, part_memory_type
 from tracker.tree import Structure
 
 
-class Inputs:
+class ArgumentChecks:
     """Writes the checks of the arguments and fills the input slots."""
 
     def __init__(
         self,
-        w: Writer,
+        w: EntryWriter,
         signature: Signature,
         returned: frozenset[int],
-        targets: frozenset[Place | Node] = frozenset(),
-        apart: Sequence[tuple[Node, Node]] = (),
-        compared: Collection[Node] = (),
+        targets: frozenset[Source | SignaturePath] = frozenset(),
+        distinct: Sequence[tuple[SignaturePath, SignaturePath]] = (),
+        compared: Collection[SignaturePath] = (),
     ) -> None:
         self.w = w
         self.signature = signature
-        self.objects: list[str] = []
-        self.targets: dict[Place | Node, str] = {}  # holders of places, and containers, to update
-        self._is_target = targets
-        self._apart = apart
-        self._looked_at = {node for pair in (*apart, *signature.same) for node in pair}
-        self._looked_at.update(compared)
-        self._holders = holders_apart(signature) if targets else []
-        self._looked_at |= {node for node, _ in self._holders}
+        self.leaf_values: list[str] = []
+        self.targets: dict[
+            Source | SignaturePath, str
+        ] = {}  # holders of places, and containers, to update
+        self._target_keys = targets
+        self._distinct_pairs = distinct
+        self._recorded_nodes = {node for pair in (*distinct, *signature.aliases) for node in pair}
+        self._recorded_nodes.update(compared)
+        self._holders = possible_holder_aliases(signature) if targets else []
+        self._recorded_nodes |= {node for node, _ in self._holders}
         self._returned = returned
-        self._opens = any(map(_needs_python, signature.structures)) or any(
-            isinstance(leaf, Compared) for leaf in signature.leaves
+        self._may_run_python = any(map(_runs_python, signature.structures)) or any(
+            isinstance(leaf, StructuralKey) for leaf in signature.leaves
         )
 
-    def arguments(self) -> None:
+    def check_arguments(self) -> None:
         w, signature = self.w, self.signature
         count = w.let(f"and i64 %nargsf, {2**63 - 1}")
-        w.check(w.equal("i64", count, signature.positional))
-        self._names(signature.names)
-        self._classes()
-        given = len(signature.structures) - len(signature.places)
+        w.check(w.equal("i64", count, signature.positional_count))
+        self._check_keyword_names(signature.names)
+        self._check_classes()
+        given = len(signature.structures) - len(signature.sources)
         for at, structure in enumerate(signature.structures[:given]):
-            self._value(w.load("ptr", "%args", 8 * at), True, structure, (at, ()))
-        here = zip(signature.places, signature.structures[given:], strict=True)
+            self._check_value(w.load("ptr", "%args", 8 * at), True, structure, (at, ()))
+        here = zip(signature.sources, signature.structures[given:], strict=True)
         for at, (place, structure) in enumerate(here, given):
-            self._place(place, structure, (at, ()))
-        for one, other in signature.same:
+            self._check_source(place, structure, (at, ()))
+        for one, other in signature.aliases:
             w.check(w.equal("ptr", self.targets[one], self.targets[other]))
-        for one, other in self._apart:
+        for one, other in self._distinct_pairs:
             w.check(w.let(f"icmp ne ptr {self.targets[one]}, {self.targets[other]}"))
         for node, holder in self._holders:
-            w.check(w.let(f"icmp ne ptr {self.targets[node]}, {self._holder(holder)}"))
+            w.check(w.let(f"icmp ne ptr {self.targets[node]}, {self._load_holder(holder)}"))
 
-    def _classes(self) -> None:
+    def _check_classes(self) -> None:
         """What classes lend is what it was. This comes first, for Python may run: nothing that it
         may drop has been looked at."""
         w = self.w
         for leaf in self.signature.leaves:
-            if type(leaf) is not Lent:
+            if type(leaf) is not ClassGuard:
                 continue
-            cls = self._holder(leaf.cls)
-            cell, check = w.objects.tag(leaf)
-            tag = w.equal("i32", w.load("i32", cls, VERSION_TAG), w.load("i32", cell, 0))
+            cls = self._load_holder(leaf.cls)
+            cell, check = w.objects.version_tag(leaf)
+            tag = w.equal("i32", w.load("i32", cls, VERSION_TAG_OFFSET), w.load("i32", cell, 0))
             with w.unless(tag):
-                self._ask(check, cls)
+                self._require_true(check, cls)
 
-    def _ask(self, test: str, x: str) -> None:
+    def _require_true(self, test: str, x: str) -> None:
         """Go on when a function of Python's says True of an object."""
         w = self.w
         given = w.alloca("ptr")
@@ -110,52 +120,54 @@ class Inputs:
         w.emit(f"call void @Py_DecRef(ptr {answer})")  # True and False are not freed
         w.check(w.equal("ptr", answer, w.objects.name(True)))
 
-    def _place(self, place: Place, structure: Structure, node: Node) -> None:
+    def _check_source(self, place: Source, structure: Structure, node: SignaturePath) -> None:
         w = self.w
         if place.kind == "names":
-            self._held(place)
+            self._check_dict_items(place)
             return
-        x, is_owned = self._read(place)
+        x, is_owned = self._read_source(place)
         if is_owned:
-            w.hold(x)
-        leaf = self.signature.leaves[len(self.objects)] if structure.cls is None else None
-        if type(leaf) is Static and leaf.value is MISSING:
-            self.objects.append(x)
+            w.hold_reference(x)
+        leaf = self.signature.leaves[len(self.leaf_values)] if structure.cls is None else None
+        if type(leaf) is ConstantKey and leaf.value is MISSING:
+            self.leaf_values.append(x)
             w.check(w.equal("ptr", x, "null"))
             return
         w.check(w.let(f"icmp ne ptr {x}, null"))
-        self._value(x, is_owned, structure, node)
+        self._check_value(x, is_owned, structure, node)
 
-    def _held(self, place: Place) -> None:
+    def _check_dict_items(self, place: Source) -> None:
         """What a dict has under some names is what it had."""
         w = self.w
-        leaf = self.signature.leaves[len(self.objects)]
-        assert type(leaf) is Compared
+        leaf = self.signature.leaves[len(self.leaf_values)]
+        assert type(leaf) is StructuralKey
         pairs = w.objects.name(
-            (MISSING, *itertools.chain(*zip(place.name, leaf.items, strict=True)))
+            (MISSING, *itertools.chain(*zip(place.name, leaf.parts, strict=True)))
         )
-        given = f"ptr {self._holder(place.holder)}, ptr {pairs}, ptr {w.objects.version()}"
+        given = (
+            f"ptr {self._load_holder(place.holder)}, ptr {pairs}, ptr {w.objects.dict_version()}"
+        )
         w.check(w.let(f"call i1 @native.held({given})"))
-        self.objects.append("null")
+        self.leaf_values.append("null")
 
-    def _read(self, place: Place) -> tuple[str, bool]:
+    def _read_source(self, place: Source) -> tuple[str, bool]:
         """What stands at a place, null if nothing does, and whether the call owns it."""
         w = self.w
-        holder = self._holder(place.holder)
-        if place in self._is_target:
-            self._keep(holder)
+        holder = self._load_holder(place.holder)
+        if place in self._target_keys:
+            self._own(holder)
             self.targets[place] = holder
         if place.kind == "cell":
-            return w.load("ptr", holder, CONTENTS), False
+            return w.load("ptr", holder, CELL_CONTENTS), False
         if place.kind == "item":
             name = w.objects.name(place.name)
             return w.let(f"call ptr @PyDict_GetItem(ptr {holder}, ptr {name})"), False
         if place.kind == "slot":
-            return w.load("ptr", holder, FUNCTION[place.name]), False
+            return w.load("ptr", holder, FUNCTION_FIELDS[place.name]), False
         if place.kind == "class":
             return w.load("ptr", holder, TYPE), False
         if place.kind == "own":
-            names, cell = w.objects.name(place.name), w.objects.version()
+            names, cell = w.objects.name(place.name), w.objects.dict_version()
             return w.let(f"call ptr @native.own(ptr {holder}, ptr {names}, ptr {cell})"), False
         if place.kind == "lent":
             return holder, False
@@ -170,15 +182,15 @@ class Inputs:
         w.emit(f"call i32 @PyContextVar_Get(ptr {holder}, ptr null, ptr {cell})")
         return w.load("ptr", cell, 0), True
 
-    def _holder(self, holder: Static) -> str:
+    def _load_holder(self, holder: ConstantKey) -> str:
         w = self.w
-        if not holder.weak:
+        if not holder.is_weak:
             return w.objects.name(holder.value)
-        known = w.load("ptr", w.objects.watch(holder), 0)
+        known = w.load("ptr", w.objects.weak_cell(holder), 0)
         w.check(w.let(f"icmp ne ptr {known}, null"))
         return known
 
-    def _names(self, names: tuple[str, ...]) -> None:
+    def _check_keyword_names(self, names: tuple[str, ...]) -> None:
         w = self.w
         if not names:
             with w.unless(w.let("icmp eq ptr %kwnames, null")):
@@ -187,50 +199,58 @@ class Inputs:
         w.check(w.let("icmp ne ptr %kwnames, null"))
         w.check(w.equal("i64", w.load("i64", "%kwnames", SIZE), len(names)))
         for at, name in enumerate(names):
-            self._same(w.load("ptr", "%kwnames", ITEMS + 8 * at), name)
+            self._check_equal(w.load("ptr", "%kwnames", ITEMS + 8 * at), name)
 
-    def _same(self, x: str, expected: Any) -> None:
+    def _check_equal(self, x: str, expected: Any) -> None:
         """`x` is this object, or equal to it and of its type (text, bytes, integers)."""
         w, name = self.w, self.w.objects.name(expected)
         with w.unless(w.equal("ptr", x, name)):
             w.check(w.let(f"call i1 @native.equal(ptr {x}, ptr {name})"))
 
-    def _is(self, x: str, cls: type) -> None:
+    def _check_type(self, x: str, cls: type) -> None:
         w = self.w
         w.check(w.equal("ptr", w.load("ptr", x, TYPE), w.objects.name(cls)))
 
-    def _value(self, x: str, safe: bool, structure: Structure, node: Node) -> None:
-        """Check a value; `safe` if whoever holds it keeps it alive during the call."""
+    def _check_value(
+        self, x: str, is_kept_alive: bool, structure: Structure, node: SignaturePath
+    ) -> None:
+        """Check a value; `is_kept_alive` if whoever holds it keeps it alive during the call."""
         cls = structure.cls
-        if node in self._is_target or node in self._looked_at:
+        if node in self._target_keys or node in self._recorded_nodes:
             self.targets[node] = x
-        if not safe and (node in self._is_target or (self._opens and cls is not None)):
-            self._keep(x)
+        if not is_kept_alive and (
+            node in self._target_keys or (self._may_run_python and cls is not None)
+        ):
+            self._own(x)
         if cls is None:
-            self._leaf(x, safe)
+            self._check_leaf(x, is_kept_alive)
             return
-        self._is(x, cls)
+        self._check_type(x, cls)
         if cls is tuple or is_plain_namedtuple(structure):
-            self._sequence(x, structure, self.w.at(x, ITEMS), safe, node)
+            self._check_sequence(x, structure, self.w.field_address(x, ITEMS), is_kept_alive, node)
         elif cls is list:
-            self._sequence(x, structure, "", False, node)
+            self._check_sequence(x, structure, "", False, node)
         elif _is_plain_dict(structure):
-            self._dict(x, structure, node)
+            self._check_dict(x, structure, node)
         else:
-            self._opened(x, structure, node)
+            self._check_custom_container(x, structure, node)
 
-    def _keep(self, x: str) -> None:
+    def _own(self, x: str) -> None:
         self.w.emit(f"call void @Py_IncRef(ptr {x})")
-        self.w.hold(x)
+        self.w.hold_reference(x)
 
-    def _sequence(self, x: str, structure: Structure, items: str, safe: bool, node: Node) -> None:
+    def _check_sequence(
+        self, x: str, structure: Structure, items: str, is_kept_alive: bool, node: SignaturePath
+    ) -> None:
         w = self.w
         w.check(w.equal("i64", w.load("i64", x, SIZE), len(structure.children)))
         for at, child in enumerate(structure.children):
             base = items or w.load("ptr", x, ITEMS)
-            self._value(w.load("ptr", base, 8 * at), safe, child, below(node, at))
+            self._check_value(
+                w.load("ptr", base, 8 * at), is_kept_alive, child, child_path(node, at)
+            )
 
-    def _dict(self, x: str, structure: Structure, node: Node) -> None:
+    def _check_dict(self, x: str, structure: Structure, node: SignaturePath) -> None:
         w = self.w
         w.check(w.equal("i64", w.load("i64", x, SIZE), len(structure.names)))
         place, key, value = (w.alloca("ptr") for _ in range(3))
@@ -239,117 +259,121 @@ class Inputs:
         for at, (name, child) in enumerate(named):
             more = w.let(f"call i32 @PyDict_Next(ptr {x}, ptr {place}, ptr {key}, ptr {value})")
             w.check(w.let(f"icmp ne i32 {more}, 0"))
-            self._same(w.load("ptr", key, 0), name)
-            self._value(w.load("ptr", value, 0), False, child, below(node, at))
+            self._check_equal(w.load("ptr", key, 0), name)
+            self._check_value(w.load("ptr", value, 0), False, child, child_path(node, at))
 
-    def _opened(self, x: str, structure: Structure, node: Node) -> None:
+    def _check_custom_container(self, x: str, structure: Structure, node: SignaturePath) -> None:
         """A container whose children only Python can tell: a function gives them in a tuple."""
         w = self.w
         cell = w.alloca("ptr")
         w.emit(f"store ptr {x}, ptr {cell}")
         count = len(structure.children)
-        opener = w.objects.name(functools.partial(_children, structure.names, count))
+        opener = w.objects.name(functools.partial(_children_or_mismatch, structure.names, count))
         kids = w.let(f"call ptr @PyObject_Vectorcall(ptr {opener}, ptr {cell}, i64 1, ptr null)")
         w.check(w.let(f"icmp ne ptr {kids}, null"), "fail")
-        w.hold(kids)
-        self._sequence(kids, structure, w.at(kids, ITEMS), True, node)
+        w.hold_reference(kids)
+        self._check_sequence(kids, structure, w.field_address(kids, ITEMS), True, node)
 
-    def _leaf(self, x: str, safe: bool) -> None:
-        number = len(self.objects)
+    def _check_leaf(self, x: str, is_kept_alive: bool) -> None:
+        number = len(self.leaf_values)
         leaf, slot = self.signature.leaves[number], self.signature.offsets[number]
-        self.objects.append(x)
-        if not safe and (type(leaf) is Array or number in self._returned):
-            self._keep(x)
-        if type(leaf) is Array:
-            self._is(x, np.ndarray)
-            self._array(x, leaf, slot)
-        elif type(leaf) is Scalar:
-            self._scalar(x, leaf, slot)
-        elif type(leaf) is Static:
-            self._static(x, leaf)
-        elif type(leaf) is Twin:
-            self.w.check(self.w.equal("ptr", x, self.objects[leaf.leaf]))
-        elif type(leaf) is Compared:
-            self._compared(x, leaf)
-        elif type(leaf) is Log:
-            self._is(x, list)
-        elif type(leaf) is Lent:
-            pass  # see `_classes`
+        self.leaf_values.append(x)
+        if not is_kept_alive and (type(leaf) is ArrayLeaf or number in self._returned):
+            self._own(x)
+        if type(leaf) is ArrayLeaf:
+            self._check_type(x, np.ndarray)
+            self._check_array(x, leaf, slot)
+        elif type(leaf) is ScalarLeaf:
+            self._read_scalar(x, leaf, slot)
+        elif type(leaf) is ConstantKey:
+            self._check_constant(x, leaf)
+        elif type(leaf) is AliasLeaf:
+            self.w.check(self.w.equal("ptr", x, self.leaf_values[leaf.leaf]))
+        elif type(leaf) is StructuralKey:
+            self._check_by_python(x, leaf)
+        elif type(leaf) is AppendOnlyLeaf:
+            self._check_type(x, list)
+        elif type(leaf) is ClassGuard:
+            pass  # see `_check_classes`
         else:
             raise ValueError(f"a native entry cannot take {leaf}")
 
-    def capture(self, array: np.ndarray[Any, Any], slot: int) -> None:
+    def check_capture(self, array: np.ndarray[Any, Any], slot: int) -> None:
         """A known array: it must still look as it did."""
         strides = None if array.flags.c_contiguous else array.strides
-        self._array(self.w.objects.name(array), Array(array.dtype, array.shape, strides), slot)
+        self._check_array(
+            self.w.objects.name(array), ArrayLeaf(array.dtype, array.shape, strides), slot
+        )
 
-    def _array(self, x: str, leaf: Array, slot: int) -> None:
+    def _check_array(self, x: str, leaf: ArrayLeaf, slot: int) -> None:
         w = self.w
         wanted = CONTIGUOUS | ALIGNED if leaf.strides is None else ALIGNED
         flags = w.let(f"and i32 {w.load('i32', x, FLAGS)}, {wanted}")
         rank = w.equal("i32", w.load("i32", x, NDIM), len(leaf.shape))
-        w.check(w.all([rank, w.equal("i32", flags, wanted)]))
-        self._dtype(w.load("ptr", x, DESCR), leaf.dtype)
-        self._extents(x, DIMS, leaf.shape)
+        w.check(w.all_of([rank, w.equal("i32", flags, wanted)]))
+        self._check_dtype(w.load("ptr", x, DESCR), leaf.dtype)
+        self._check_extents(x, DIMS, leaf.shape)
         if leaf.strides is not None:
-            self._extents(x, STRIDES, leaf.strides)
+            self._check_extents(x, STRIDES, leaf.strides)
         w.store("ptr", w.load("ptr", x, DATA), "%slots", 8 * slot)
 
-    def _dtype(self, descr: str, dtype: np.dtype[Any]) -> None:
+    def _check_dtype(self, descr: str, dtype: np.dtype[Any]) -> None:
         w = self.w
         with w.unless(w.equal("ptr", descr, w.objects.name(np.dtype(dtype.type)))):
             call = f"@native.dtype(ptr {descr}, i8 {ord(dtype.kind)}, i64 {dtype.itemsize})"
             w.check(w.let(f"call i1 {call}"))
 
-    def _extents(self, x: str, offset: int, expected: tuple[int, ...]) -> None:
+    def _check_extents(self, x: str, offset: int, expected: tuple[int, ...]) -> None:
         if not expected:
             return
         w = self.w
         base = w.load("ptr", x, offset)
         w.check(
-            w.all([w.equal("i64", w.load("i64", base, 8 * k), n) for k, n in enumerate(expected)])
+            w.all_of(
+                [w.equal("i64", w.load("i64", base, 8 * k), n) for k, n in enumerate(expected)]
+            )
         )
 
-    def _scalar(self, x: str, leaf: Scalar, slot: int) -> None:
+    def _read_scalar(self, x: str, leaf: ScalarLeaf, slot: int) -> None:
         w = self.w
-        self._is(x, leaf.cls)
+        self._check_type(x, leaf.cls)
         if leaf.cls is int:
-            self._int(x, slot)
+            self._read_int(x, slot)
             return
-        type_ = llvm_type(leaf.dtype)
+        type_ = part_memory_type(leaf.dtype)
         size = leaf.dtype.itemsize // leaf.slots
         for part in range(leaf.slots):
             value = w.load(type_, x, VALUE + part * size)
-            self._widen(value, type_, leaf.dtype, slot + part)
+            self._store_widened(value, type_, leaf.dtype, slot + part)
 
-    def _widen(self, value: str, type_: str, dtype: np.dtype[Any], slot: int) -> None:
+    def _store_widened(self, value: str, type_: str, dtype: np.dtype[Any], slot: int) -> None:
         w = self.w
         if dtype.kind in "biu" and type_ != "i64":
             value = w.let(f"{'sext' if dtype.kind == 'i' else 'zext'} {type_} {value} to i64")
             type_ = "i64"
         w.store(type_, value, "%slots", 8 * slot)
 
-    def _int(self, x: str, slot: int) -> None:
+    def _read_int(self, x: str, slot: int) -> None:
         w = self.w
         cell = w.alloca("i32")
         value = w.let(f"call i64 @PyLong_AsLongLongAndOverflow(ptr {x}, ptr {cell})")
         w.check(w.equal("i32", w.load("i32", cell, 0), 0))
         w.store("i64", value, "%slots", 8 * slot)
 
-    def _static(self, x: str, leaf: Static) -> None:
+    def _check_constant(self, x: str, leaf: ConstantKey) -> None:
         w = self.w
         value = leaf.value
-        if type(value) in BY_BITS:
-            self._is(x, type(value))
-            self._bits(x, bits_of(value))
-        elif leaf.by_value:
-            self._same(x, value)
-        elif leaf.weak:
-            w.check(w.equal("ptr", x, w.load("ptr", w.objects.watch(leaf), 0)))
+        if type(value) in BIT_COMPARED_CLASSES:
+            self._check_type(x, type(value))
+            self._check_bits(x, bits_of(value))
+        elif leaf.is_by_value:
+            self._check_equal(x, value)
+        elif leaf.is_weak:
+            w.check(w.equal("ptr", x, w.load("ptr", w.objects.weak_cell(leaf), 0)))
         else:
             w.check(w.equal("ptr", x, w.objects.name(value)))
 
-    def _bits(self, x: str, bits: bytes) -> None:
+    def _check_bits(self, x: str, bits: bytes) -> None:
         """The number in `x` has these bits."""
         w = self.w
         step = min(8, len(bits))
@@ -358,14 +382,14 @@ class Inputs:
             type_ = f"i{8 * step}"
             w.check(w.equal(type_, w.load(type_, x, VALUE + at), part))
 
-    def _compared(self, x: str, leaf: Compared) -> None:
+    def _check_by_python(self, x: str, leaf: StructuralKey) -> None:
         """A large container, or a value: Python compares it, unless it is the very one."""
         w, test = self.w, self.w.objects.name(functools.partial(leaf.holds))
-        if leaf.whole is None:
-            self._ask(test, x)
+        if leaf.immutable_object is None:
+            self._require_true(test, x)
             return
-        with w.unless(w.equal("ptr", x, w.objects.name(leaf.whole))):
-            self._ask(test, x)
+        with w.unless(w.equal("ptr", x, w.objects.name(leaf.immutable_object))):
+            self._require_true(test, x)
 
 
 def _is_plain_dict(structure: Structure) -> bool:
@@ -373,15 +397,15 @@ def _is_plain_dict(structure: Structure) -> bool:
     return structure.cls is dict and all(type(name) is str for name in structure.names)
 
 
-def _needs_python(structure: Structure) -> bool:
+def _runs_python(structure: Structure) -> bool:
     cls = structure.cls
     if cls is None:
         return False
     native = cls in (tuple, list) or is_plain_namedtuple(structure) or _is_plain_dict(structure)
-    return not native or any(map(_needs_python, structure.children))
+    return not native or any(map(_runs_python, structure.children))
 
 
-def _children(names: tuple[Any, ...], count: int, x: Any) -> tuple[Any, ...]:
+def _children_or_mismatch(names: tuple[Any, ...], count: int, x: Any) -> tuple[Any, ...]:
     """The children of a container with these names; if it has others, not so many."""
-    found = tree.opened(x) or children_of(x)
+    found = tree.children_or_attributes(x) or source_children(x)
     return found[1] if found is not None and found[0] == names else (None,) * (count + 1)

@@ -1,7 +1,8 @@
 """How an entry writes into its caller's arrays: all at the end, when nothing can fail any more.
 
-Owns: `Writes`. The plan puts what an array is to hold into one of our own, and the entry copies it
-when the plan has run: a failing guard has written nothing. Start at `Writes.check`.
+Owns: `ArrayWriteEmitter`. The plan puts what an array is to hold into one of our own, and the entry
+copies it when the plan has run: a failing guard has written nothing. Start at
+`ArrayWriteEmitter.check`.
 
 Invariant: an array that is written into shares no memory with another that the code reads; where
 it would, the call is a miss (the trace took them for apart).
@@ -15,28 +16,28 @@ from typing import Any
 
 import numpy as np
 
-from tracker.jit.abi.results import Results
-from tracker.jit.guards.signature import Array, Outputs, Signature
+from tracker.jit.abi.results import ResultBuilder
+from tracker.jit.guards.signature import ArrayLeaf, Outputs, Signature
 from tracker.jit.runtime.cpython_layout import DATA, FLAGS, WRITEABLE
-from tracker.jit.runtime.ir_text_writer import Writer
+from tracker.jit.runtime.ir_text_writer import EntryWriter
 
 
-class Writes:
+class ArrayWriteEmitter:
     """Writes the checks before the plan runs, and the copies after it has."""
 
     def __init__(
         self,
-        w: Writer,
+        w: EntryWriter,
         signature: Signature,
         outputs: Outputs,
-        objects: Sequence[str],
+        leaf_values: Sequence[str],
         first: int,
     ) -> None:
         self.w = w
         self.signature = signature
         self.writes = outputs.writes
-        self.apart = outputs.apart
-        self.objects = objects
+        self.disjoint = outputs.no_alias
+        self.leaf_values = leaf_values
         self.first = first
         self._made: list[tuple[str, int]] = []
 
@@ -44,26 +45,28 @@ class Writes:
         """Written arrays must be writeable, and apart from all others."""
         w = self.w
         fixed = [
-            (self.signature.offsets[-1] + at, _span(Array(x.dtype, x.shape, x.strides)))
+            (self.signature.offsets[-1] + at, _byte_span(ArrayLeaf(x.dtype, x.shape, x.strides)))
             for at, x in enumerate(captures)
         ]
         arrays = [
-            (self.signature.offsets[number], _span(leaf))
+            (self.signature.offsets[number], _byte_span(leaf))
             for number, leaf in enumerate(self.signature.leaves)
-            if isinstance(leaf, Array)
+            if isinstance(leaf, ArrayLeaf)
         ]
         for number, _ in self.writes:
-            flags = w.let(f"and i32 {w.load('i32', self.objects[number], FLAGS)}, {WRITEABLE}")
+            flags = w.let(f"and i32 {w.load('i32', self.leaf_values[number], FLAGS)}, {WRITEABLE}")
             w.check(w.let(f"icmp ne i32 {flags}, 0"))
-        for number in (*(number for number, _ in self.writes), *self.apart):
+        for number in (*(number for number, _ in self.writes), *self.disjoint):
             leaf = self.signature.leaves[number]
-            assert isinstance(leaf, Array)
-            own = self.signature.offsets[number], _span(leaf)
+            assert isinstance(leaf, ArrayLeaf)
+            own = self.signature.offsets[number], _byte_span(leaf)
             for other in (*arrays, *fixed):
                 if other[0] != own[0]:
-                    self._apart(own, other)
+                    self._check_disjoint(own, other)
 
-    def _apart(self, one: tuple[int, tuple[int, int]], two: tuple[int, tuple[int, int]]) -> None:
+    def _check_disjoint(
+        self, one: tuple[int, tuple[int, int]], two: tuple[int, tuple[int, int]]
+    ) -> None:
         w = self.w
         (a, a_end), (b, b_end) = (
             [w.let(f"add i64 {w.load('i64', '%slots', 8 * slot)}, {edge}") for edge in span]
@@ -72,17 +75,17 @@ class Writes:
         before, after = w.let(f"icmp ule i64 {a_end}, {b}"), w.let(f"icmp ule i64 {b_end}, {a}")
         w.check(w.let(f"or i1 {before}, {after}"))
 
-    def allocate(self, results: Results) -> None:
+    def allocate(self, results: ResultBuilder) -> None:
         """Arrays of our own for what is written."""
         for at, (_, out) in enumerate(self.writes):
-            self._made.append(results.empty(out, self.first + at))
+            self._made.append(results.allocate_array(out, self.first + at))
 
-    def carry_out(self) -> None:
+    def copy_back(self) -> None:
         """Copy what was computed into the caller's arrays."""
         w = self.w
         for (number, out), (made, place) in zip(self.writes, self._made, strict=True):
-            target, leaf = self.objects[number], self.signature.leaves[number]
-            assert isinstance(leaf, Array)
+            target, leaf = self.leaf_values[number], self.signature.leaves[number]
+            assert isinstance(leaf, ArrayLeaf)
             if leaf.strides == out.strides:
                 size = out.dtype.itemsize * math.prod(out.shape)
                 to, source = w.load("ptr", target, DATA), w.load("ptr", made, DATA)
@@ -90,11 +93,11 @@ class Writes:
             else:
                 status = w.let(f"call i32 @PyArray_CopyInto(ptr {target}, ptr {made})")
                 w.check(w.equal("i32", status, 0), "fail")
-            w.disown(place)
+            w.transfer(place)
             w.emit(f"call void @Py_DecRef(ptr {made})")
 
 
-def _span(leaf: Array) -> tuple[int, int]:
+def _byte_span(leaf: ArrayLeaf) -> tuple[int, int]:
     """Where an array's first and last bytes are, from its data address."""
     size = leaf.dtype.itemsize
     if leaf.strides is None or 0 in leaf.shape:

@@ -1,10 +1,10 @@
 """Which of many entries takes a call: they are found by the shapes of the arrays that it is given,
 and by its objects.
 
-Owns: `mark`, a hash of the shapes and objects that a signature is for; `Table`, entries by their
-marks; and `address`, the function that looks one up. A callable tries its entries in turn
-(`native_callable.py`); a function that is called with arrays of hundreds of lengths would try
-hundreds, 20 ns each, and so would a method that hundreds of objects have.
+Owns: `signature_hash`, a hash of the shapes and objects that a signature is for; `DispatchTable`,
+entries by their marks; and `dispatch_address`, the function that looks one up. A callable tries its
+entries in turn (`native_callable.py`); a function that is called with arrays of hundreds of lengths
+would try hundreds, 20 ns each, and so would a method that hundreds of objects have.
 
 Data: a table is an array of 64-bit words: by how many bits a hash is shifted to the right, then an
 address for each place. What hashes to one place is a chain, which ends in the slow path.
@@ -21,14 +21,16 @@ from collections.abc import Iterable
 import numpy as np
 
 from tracker import tree
-from tracker.jit.guards.constants import Compared, Static
-from tracker.jit.guards.signature import Array, Leaf, Signature, Twin
+from tracker.jit.guards.constants import ConstantKey, StructuralKey
+from tracker.jit.guards.signature import AliasLeaf, ArrayLeaf, Leaf, Signature
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.llvm.lock import once
+from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime.cpython_layout import DIMS, HEAP_TYPE, NDIM, TABLE, TYPE, TYPE_FLAGS
 
-_WORD = 64
-_MIX = 0x9E3779B97F4A7C15  # odd: a product's upper bits depend on all bits of what is multiplied
+_WORD_BITS = 64
+_MULTIPLIER = (
+    0x9E3779B97F4A7C15  # odd: a product's upper bits depend on all bits of what is multiplied
+)
 
 _TEXT = f"""
 @ndarray = external global ptr
@@ -59,7 +61,7 @@ other:
 object:
   %where = ptrtoint ptr %x to i64
   %and = add i64 %hash, %where
-  %hash2 = mul i64 %and, {_MIX - 2**64}
+  %hash2 = mul i64 %and, {_MULTIPLIER - 2**64}
   br label %next
 shape:
   %rankp = getelementptr i8, ptr %x, i64 {NDIM}
@@ -68,7 +70,7 @@ shape:
   %dimsp = getelementptr i8, ptr %x, i64 {DIMS}
   %dims = load ptr, ptr %dimsp
   %ranked = add i64 %hash, %rank
-  %first = mul i64 %ranked, {_MIX - 2**64}
+  %first = mul i64 %ranked, {_MULTIPLIER - 2**64}
   br label %extents
 extents:
   %d = phi i64 [ 0, %shape ], [ %d1, %extent ]
@@ -79,7 +81,7 @@ extent:
   %dim = getelementptr i64, ptr %dims, i64 %d
   %n = load i64, ptr %dim
   %sum = add i64 %mixed, %n
-  %mixed1 = mul i64 %sum, {_MIX - 2**64}
+  %mixed1 = mul i64 %sum, {_MULTIPLIER - 2**64}
   %d1 = add i64 %d, 1
   br label %extents
 next:
@@ -106,63 +108,63 @@ look:
 """
 
 
-def mark(signature: Signature) -> int | None:
+def signature_hash(signature: Signature) -> int | None:
     """The hash of the calls that an entry for this signature takes; None if they may differ."""
     found, at = 0, 0
-    for structure in signature.structures[: signature.positional]:
+    for structure in signature.structures[: signature.positional_count]:
         if structure == tree.LEAF:
             leaf: Leaf = signature.leaves[at]
-            if isinstance(leaf, Twin):
+            if isinstance(leaf, AliasLeaf):
                 leaf = signature.leaves[leaf.leaf]
-            if isinstance(leaf, Array):
-                found = _mixed(found, (len(leaf.shape), *leaf.shape))
-            elif isinstance(leaf, Static) and type(leaf.value) is np.ndarray:
+            if isinstance(leaf, ArrayLeaf):
+                found = _mix(found, (len(leaf.shape), *leaf.shape))
+            elif isinstance(leaf, ConstantKey) and type(leaf.value) is np.ndarray:
                 return None
-            elif isinstance(leaf, Static) and _is_users(type(leaf.value)):
-                found = _mixed(found, (id(leaf.value),))
-            elif isinstance(leaf, Compared) and _is_users(leaf.cls):
+            elif isinstance(leaf, ConstantKey) and _is_heap_type(type(leaf.value)):
+                found = _mix(found, (id(leaf.value),))
+            elif isinstance(leaf, StructuralKey) and _is_heap_type(leaf.cls):
                 return None
-        elif structure.cls is not None and _is_users(structure.cls):
+        elif structure.cls is not None and _is_heap_type(structure.cls):
             return None
         at += structure.count
     return found
 
 
-def _is_users(cls: type) -> bool:
+def _is_heap_type(cls: type) -> bool:
     return bool(cls.__flags__ & HEAP_TYPE)
 
 
-def _mixed(found: int, numbers: Iterable[int]) -> int:
+def _mix(found: int, numbers: Iterable[int]) -> int:
     for n in numbers:
-        found = (found + n) * _MIX % 2**_WORD
+        found = (found + n) * _MULTIPLIER % 2**_WORD_BITS
     return found
 
 
-class Table:
+class DispatchTable:
     """Addresses by marks; where there is none, `otherwise`."""
 
     def __init__(self, entries: int, otherwise: int) -> None:
         bits = max(entries.bit_length(), 1)  # at most one entry for each place, as a rule
-        self.shift = _WORD - bits
-        self.left = 1 << bits
-        self._words = np.full(1 + self.left, otherwise, np.uint64)
+        self.shift = _WORD_BITS - bits
+        self.free = 1 << bits
+        self._words = np.full(1 + self.free, otherwise, np.uint64)
         self._words[0] = self.shift
         self.address = int(self._words.__array_interface__["data"][0])
 
-    def put(self, mark: int, address: int) -> int:
+    def insert(self, key: int, address: int) -> int:
         """Enter an address; what was tried first until now."""
-        self.left -= 1
-        place = 1 + (mark >> self.shift)
+        self.free -= 1
+        place = 1 + (key >> self.shift)
         before, self._words[place] = int(self._words[place]), address
         return before
 
 
-@once
-def _module(slow: int) -> engine.Module:
+@locked_cache
+def _dispatch_module(slow: int) -> engine.Module:
     symbols = {"ndarray": id(np.ndarray), "slow": slow}
-    return object_cache.compile_or_load(_TEXT, level=engine.QUICK, symbols=symbols)
+    return object_cache.compile_or_load(_TEXT, level=engine.FAST_CODEGEN, symbols=symbols)
 
 
-def address(slow: int) -> int:
+def dispatch_address(slow: int) -> int:
     """The function that calls the entry in the table of a callable. `slow`: the slow path."""
-    return _module(slow).address("dispatch")
+    return _dispatch_module(slow).address("dispatch")

@@ -23,35 +23,45 @@ from typing import Any
 
 import numpy as np
 
-from tracker.jit.abi.arguments import Inputs
-from tracker.jit.abi.array_writes import Writes
-from tracker.jit.abi.results import Results
-from tracker.jit.abi.state_writes import Updates
-from tracker.jit.guards.conditions import check, nodes_in
-from tracker.jit.guards.signature import InputOut, NodeOut, Outputs, Signature, ViewOut, apart_of
-from tracker.jit.runtime.cpython_layout import ACTIVE, CACHED
-from tracker.jit.runtime.ir_text_writer import Objects, Writer
+from tracker.jit.abi.arguments import ArgumentChecks
+from tracker.jit.abi.array_writes import ArrayWriteEmitter
+from tracker.jit.abi.results import ResultBuilder
+from tracker.jit.abi.state_writes import StateWriteEmitter
+from tracker.jit.guards.conditions import condition_paths, emit_condition_checks
+from tracker.jit.guards.signature import (
+    ContainerOut,
+    InputOut,
+    Outputs,
+    Signature,
+    ViewOut,
+    no_alias_pairs,
+)
+from tracker.jit.runtime.cpython_layout import ACTIVE, CONTEXTVAR_CACHED
+from tracker.jit.runtime.ir_text_writer import EntryWriter, ObjectSymbols
 from tracker.support.structs import record
 
-_LONG = 50_000  # elements and numbers of scratch; beyond, a call lets other threads run
+_MIN_WORK_WITHOUT_GIL = (
+    50_000  # elements and numbers of scratch; beyond, a call lets other threads run
+)
 
 
 @record(frozen=True)
-class Running:
-    """What the entry does about the plan's run. `unlocked`: other threads run meanwhile; otherwise
-    that depends on its `work`, in elements (0: it is over at once). `raises`: what the plan calls
-    may set an exception. `guarded`: the plan may find that its trace does not hold."""
+class PlanTraits:
+    """What the entry does about the plan's run. `releases_gil`: other threads run meanwhile;
+    otherwise that depends on its `work`, in elements (0: it is over at once). `may_raise`: what the
+    plan calls may set an exception. `has_guards`: the plan may find that its trace does not hold.
+    """
 
-    unlocked: bool = False
+    releases_gil: bool = False
     work: int = 0
-    raises: bool = False
-    guarded: bool = False
+    may_raise: bool = False
+    has_guards: bool = False
 
 
-AT_ONCE = Running()
+DEFAULT_TRAITS = PlanTraits()
 
 
-class _Behind:
+class _DemoteEntry:
     """Called with a callable and the address of an entry whose guards have failed many times in a
     row: the other candidates are to be tried before it. `move` is set by `native_callable.py`."""
 
@@ -61,56 +71,62 @@ class _Behind:
         self.move(callable_, address)
 
 
-BEHIND = _Behind()
-_IN_A_ROW = 32  # failures, after which a trace is tried last: its branch is seldom taken
+DEMOTE_ENTRY = _DemoteEntry()
+_MAX_CONSECUTIVE_FAILURES = (
+    32  # failures, after which a trace is tried last: its branch is seldom taken
+)
 
 
 def entry_text(
     signature: Signature,
     outputs: Outputs,
     captures: Sequence[np.ndarray[Any, Any]],
-    objects: Objects,
-    running: Running,
+    objects: ObjectSymbols,
+    traits: PlanTraits,
 ) -> str:
     """The text of `@entry` and its globals, without the declarations of C functions."""
-    w = Writer(objects)
+    w = EntryWriter(objects)
     returned = frozenset(o.leaf for o in outputs.leaves if isinstance(o, (InputOut, ViewOut)))
-    nodes = [o.node for o in outputs.leaves if isinstance(o, NodeOut)]
-    targets = frozenset([*(u.target for u in outputs.updates), *nodes])
-    apart = apart_of(signature, outputs.updates)
-    inputs = Inputs(w, signature, returned, targets, apart, nodes_in(outputs.conditions))
+    nodes = [o.path for o in outputs.leaves if isinstance(o, ContainerOut)]
+    targets = frozenset([*(u.target for u in outputs.state_writes), *nodes])
+    apart = no_alias_pairs(signature, outputs.state_writes)
+    inputs = ArgumentChecks(
+        w, signature, returned, targets, apart, condition_paths(outputs.conditions)
+    )
     _check_errstate(w)
-    inputs.arguments()
-    check(w, outputs.conditions, inputs.objects, inputs.targets)
+    inputs.check_arguments()
+    emit_condition_checks(w, outputs.conditions, inputs.leaf_values, inputs.targets)
     first = signature.offsets[-1]
     for at, array in enumerate(captures):
-        inputs.capture(array, first + at)
+        inputs.check_capture(array, first + at)
     given = first + len(captures)
-    results = Results(w, outputs, inputs.objects, inputs.targets, given)
-    writes = Writes(w, signature, outputs, inputs.objects, given + outputs.offsets[-1])
+    results = ResultBuilder(w, outputs, inputs.leaf_values, inputs.targets, given)
+    writes = ArrayWriteEmitter(
+        w, signature, outputs, inputs.leaf_values, given + outputs.offsets[-1]
+    )
     writes.check(captures)
     results.allocate()
     writes.allocate(results)
-    _run(w, running)
-    writes.carry_out()
+    _call_plan(w, traits)
+    writes.copy_back()
     root = results.build()
-    Updates(w, outputs.updates, inputs, results).carry_out()
-    _finish(w, root, running)
+    StateWriteEmitter(w, outputs.state_writes, inputs, results).emit()
+    _write_exits(w, root, traits)
     slots = max(1, given + outputs.offsets[-1] + len(outputs.writes))
     body = "\n".join([*_prologue(w, slots), *w.lines])
     cells = ["@entry.link = global ptr null", "@entry.used = global i64 0"]
     cells += ["@errstate = external global i8", "@clock = external global i64"]
     parts = [objects.declarations(), *cells]
-    parts += [*(["@entry.failures = internal global i64 0"] if running.guarded else []), body]
+    parts += [*(["@entry.failures = internal global i64 0"] if traits.has_guards else []), body]
     return "\n".join(parts) + "\n}\n"
 
 
-def _prologue(w: Writer, slots: int) -> list[str]:
+def _prologue(w: EntryWriter, slots: int) -> list[str]:
     lines = [
         "define ptr @entry(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames) nounwind {",
         f"  %slots = alloca [{slots} x i64], align 16",
     ]
-    for name, count in (("held", w.held), ("made", w.made)):
+    for name, count in (("held", w.held_count), ("made", w.made_count)):
         if count:
             lines.append(f"  %{name} = alloca [{count} x ptr], align 16")
             lines.append(f"  store [{count} x ptr] zeroinitializer, ptr %{name}")
@@ -124,27 +140,27 @@ def _prologue(w: Writer, slots: int) -> list[str]:
     ]
 
 
-def _check_errstate(w: Writer) -> None:
+def _check_errstate(w: EntryWriter) -> None:
     """Machine code reports no floating-point errors: where NumPy is told to, a call is the plain
     function's. No setting is cached while all threads have NumPy's default, which costs one load to
     see; looking at the processor's flags instead takes 6 ns, and `vmath` does not set them all."""
-    cached = w.let(f"load ptr, ptr getelementptr (i8, ptr @errstate, i64 {CACHED})")
+    cached = w.let(f"load ptr, ptr getelementptr (i8, ptr @errstate, i64 {CONTEXTVAR_CACHED})")
     with w.unless(w.equal("ptr", cached, "null")):
         w.check(w.let("call i1 @native.unreported(ptr @errstate)"))
 
 
-def _run(w: Writer, running: Running) -> None:
+def _call_plan(w: EntryWriter, traits: PlanTraits) -> None:
     """The plan's status. Whether there is work enough for other threads to run meanwhile is a
     matter of sizes, which another shape finds in its table."""
-    call = f"%{'plan' if running.raises else 'status'} = call i64 @plan(ptr %slots) alwaysinline"
-    if running.unlocked:
+    call = f"%{'plan' if traits.may_raise else 'status'} = call i64 @plan(ptr %slots) alwaysinline"
+    if traits.releases_gil:
         thread = w.let("call ptr @PyEval_SaveThread()")
         w.emit(call)
         w.emit(f"call void @PyEval_RestoreThread(ptr {thread})")
-    elif running.work:
+    elif traits.work:
         cell = w.alloca("ptr")
         w.store("ptr", "null", cell, 0)
-        with w.unless(w.let(f"icmp ule i64 {running.work}, {_LONG}")):
+        with w.unless(w.let(f"icmp ule i64 {traits.work}, {_MIN_WORK_WITHOUT_GIL}")):
             w.store("ptr", w.let("call ptr @PyEval_SaveThread()"), cell, 0)
         w.emit(call)
         # a load that LLVM cannot see through: it writes no plan twice for the two cases
@@ -153,66 +169,66 @@ def _run(w: Writer, running: Running) -> None:
             w.emit(f"call void @PyEval_RestoreThread(ptr {thread})")
     else:
         w.emit(call)
-    if running.raises:
+    if traits.may_raise:
         w.emit("%error = call ptr @PyErr_Occurred()")
         w.emit("%fine = icmp eq ptr %error, null")
         w.emit("%status = select i1 %fine, i64 %plan, i64 -1")
     w.check(w.equal("i64", "%status", 0), "guard")
 
 
-def _finish(w: Writer, root: str, running: Running) -> None:
+def _write_exits(w: EntryWriter, root: str, traits: PlanTraits) -> None:
     """The four ways out: a result, a failed guard, a miss, an exception."""
-    for at in range(w.held):
+    for at in range(w.held_count):
         w.emit(f"call void @Py_DecRef(ptr {w.load('ptr', '%held', 8 * at)})")
-    _leave(w)
+    _decrement_active(w)
     w.emit(f"store i64 {w.let('load i64, ptr @clock')}, ptr @entry.used")
-    if running.guarded:
+    if traits.has_guards:
         w.emit("store i64 0, ptr @entry.failures")
     w.emit(f"ret ptr {root}")
     w.label("guard")
     w.branch(w.let("icmp slt i64 %status, 0"), "fail", "refuse")
     w.label("refuse")
-    _release(w, "made", w.made)
-    if running.guarded:
+    _release_references(w, "made", w.made_count)
+    if traits.has_guards:
         _count_failure(w)
     else:
         w.emit("br label %miss")
     w.label("miss")
-    _go_on(w)
+    _call_next_entry(w)
     w.label("fail")
-    _release(w, "made", w.made)
-    _release(w, "held", w.held)
-    _leave(w)
+    _release_references(w, "made", w.made_count)
+    _release_references(w, "held", w.held_count)
+    _decrement_active(w)
     w.emit("ret ptr null")
 
 
-def _count_failure(w: Writer) -> None:
+def _count_failure(w: EntryWriter) -> None:
     """One more in a row; after many, the candidates are put in another order, in which this call
     goes on as in the old one."""
     count = w.let("load i64, ptr @entry.failures")
     more = w.let(f"add i64 {count}, 1")
     w.emit(f"store i64 {more}, ptr @entry.failures")
-    w.branch(w.equal("i64", more, _IN_A_ROW), "often", "miss")
+    w.branch(w.equal("i64", more, _MAX_CONSECUTIVE_FAILURES), "often", "miss")
     w.label("often")
     follower = w.let("load ptr, ptr @entry.link")
-    w.emit(f"call void @native.behind(ptr {w.objects.name(BEHIND)}, ptr %self, ptr @entry)")
-    _go_on(w, follower)
+    w.emit(f"call void @native.behind(ptr {w.objects.name(DEMOTE_ENTRY)}, ptr %self, ptr @entry)")
+    _call_next_entry(w, follower)
 
 
-def _go_on(w: Writer, follower: str = "") -> None:
+def _call_next_entry(w: EntryWriter, follower: str = "") -> None:
     """Let the next candidate have the call."""
-    _release(w, "held", w.held)
-    _leave(w)
+    _release_references(w, "held", w.held_count)
+    _decrement_active(w)
     follower = follower or w.let("load ptr, ptr @entry.link")
     given = "ptr %self, ptr %args, i64 %nargsf, ptr %kwnames"
     w.emit(f"ret ptr {w.let(f'musttail call ptr {follower}({given})')}")
 
 
-def _release(w: Writer, name: str, count: int) -> None:
+def _release_references(w: EntryWriter, name: str, count: int) -> None:
     if count:
         w.emit(f"call void @native.release(ptr %{name}, i64 {count})")
 
 
-def _leave(w: Writer) -> None:
+def _decrement_active(w: EntryWriter) -> None:
     count = w.let("load i64, ptr %active")
     w.emit(f"store i64 {w.let(f'sub i64 {count}, 1')}, ptr %active")

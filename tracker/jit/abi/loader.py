@@ -1,7 +1,7 @@
 """Call entries in memory: struct layouts verified, names bound to addresses, text compiled.
 
-Owns: `Entry` (a loaded entry and all that it needs), `prepare`, `finish` and `compile_entry`, which
-does both. Start there; the text itself is made in `entry.py`.
+Owns: `NativeEntry` (a loaded entry and all that it needs), `prepare_entry`, `make_entry` and
+`compile_entry`, which does both. Start there; the text itself is made in `entry.py`.
 
 Invariants: the layouts that texts rely on are checked against live objects when this file is
 imported; an entry keeps alive every object that its code names, except those it knows by identity
@@ -25,37 +25,47 @@ import numpy as np
 
 from tracker.errors import CompileError, message
 from tracker.jit.abi import dispatch_table
-from tracker.jit.abi.entry import AT_ONCE, Running, entry_text
-from tracker.jit.guards.class_guard import Check, tag_given, tags_tell
-from tracker.jit.guards.constants import NUMPY_SCALARS, Static
+from tracker.jit.abi.entry import DEFAULT_TRAITS, PlanTraits, entry_text
+from tracker.jit.guards.class_guard import (
+    ClassGuardCheck,
+    ensure_version_tag,
+    has_reliable_version_tags,
+)
+from tracker.jit.guards.constants import NUMPY_SCALARS, ConstantKey
 from tracker.jit.guards.signature import Outputs, Signature
 from tracker.jit.llvm import engine, object_cache, relocatable_sizes
 from tracker.jit.runtime import cpython_layout, ir_text_writer, ufunc_loops
-from tracker.jit.runtime.c_symbols import _NUMPY, C_NAME, _allocator, _numpy_api, address_of
+from tracker.jit.runtime.c_symbols import (
+    C_FUNCTION,
+    NUMPY_API_INDEX,
+    address_of,
+    numpy_api,
+    scalar_allocator,
+)
 from tracker.jit.runtime.lru_clock import CLOCK
 from tracker.support import errstate
 from tracker.support.structs import record
 
-_DECLARED = re.compile(r"\n(?:declare|define) [^@\n]*@(Py\w+)\(")
-_FAR = 1024  # bytes; no field that is read is so far behind the head of an object
+_DECLARED_NAME = re.compile(r"\n(?:declare|define) [^@\n]*@(Py\w+)\(")
+_MAX_FIELD_OFFSET = 1024  # bytes; no field that is read is so far behind the head of an object
 
 
-class Entry:
+class NativeEntry:
     """A compiled call entry. It can be pushed on one callable (see `callable.push_entry`), which
     finds it by its mark (see `dispatch_table.py`)."""
 
-    def __init__(self, module: engine.Module, keep: Sequence[Any], mark: int | None) -> None:
+    def __init__(self, module: engine.Module, kept_alive: Sequence[Any], key: int | None) -> None:
         self.module = module
-        self.keep = tuple(keep)
-        self.mark = mark
+        self.kept_alive = tuple(kept_alive)
+        self.key = key
         self.address = module.address("entry")
         self._link = ctypes.c_void_p.from_address(module.address("entry.link"))
-        self._used = ctypes.c_int64.from_address(module.address("entry.used"))
+        self._last_used = ctypes.c_int64.from_address(module.address("entry.used"))
 
     @property
-    def used(self) -> int:
+    def last_used(self) -> int:
         """When the entry last took a call (see `jit/runtime/lru_clock.py`); 0 if it took none."""
-        return self._used.value
+        return self._last_used.value
 
     @property
     def next(self) -> int:
@@ -68,14 +78,14 @@ class Entry:
 
 
 @record(frozen=True)
-class Prepared:
+class PreparedEntry:
     """A module's text, the addresses for its external names, the objects behind them; the mark of
     the entry."""
 
     text: str
     symbols: dict[str, int]
-    keep: tuple[Any, ...]
-    mark: int | None
+    kept_alive: tuple[Any, ...]
+    key: int | None
 
 
 def compile_entry(
@@ -85,87 +95,87 @@ def compile_entry(
     captures: Sequence[np.ndarray[Any, Any]] = (),
     *,
     symbols: Mapping[str, int] | None = None,
-    keep: Sequence[Any] = (),
-    running: Running = AT_ONCE,
+    kept_alive: Sequence[Any] = (),
+    traits: PlanTraits = DEFAULT_TRAITS,
     level: int = engine.OPTIMISED,
-) -> Entry:
+) -> NativeEntry:
     """A native entry around `plan`, IR text that defines `internal i64 @plan(ptr)`.
 
-    `keep` is what the addresses in `symbols` need to stay alive.
+    `kept_alive` is what the addresses in `symbols` need to stay alive.
     """
-    prepared = prepare(plan, signature, outputs, captures, symbols=symbols, running=running)
+    prepared = prepare_entry(plan, signature, outputs, captures, symbols=symbols, traits=traits)
     module = object_cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
-    entry = finish(prepared, module)
-    entry.keep += tuple(keep)
+    entry = make_entry(prepared, module)
+    entry.kept_alive += tuple(kept_alive)
     return entry
 
 
-def prepare(
+def prepare_entry(
     plan: str,
     signature: Signature,
     outputs: Outputs,
     captures: Sequence[np.ndarray[Any, Any]] = (),
     *,
     symbols: Mapping[str, int] | None = None,
-    running: Running = AT_ONCE,
-) -> Prepared:
+    traits: PlanTraits = DEFAULT_TRAITS,
+) -> PreparedEntry:
     """The whole text (equal for equal calls in any process: a key for a cache) and its bindings."""
-    objects = ir_text_writer.Objects()
-    body = entry_text(signature, outputs, captures, objects, running)
-    text, tables = without_sizes(f"{_declarations(plan, body)}\n{body}\n{plan}")
-    bound = {**(symbols or {}), **addresses(tables)}
-    bound.update((name, address_of(name)) for name in set(C_NAME.findall(text)))
+    objects = ir_text_writer.ObjectSymbols()
+    body = entry_text(signature, outputs, captures, objects, traits)
+    text, tables = lift_to_buffers(f"{_declarations(plan, body)}\n{body}\n{plan}")
+    bound = {**(symbols or {}), **buffer_addresses(tables)}
+    bound.update((name, address_of(name)) for name in set(C_FUNCTION.findall(text)))
     bound["errstate"] = id(errstate.VARIABLE)
-    cells = [_watch(static) for static in objects.watched]
-    bound.update((f"obj.{n}", id(thing)) for n, thing in enumerate(objects.held))
+    cells = [_weak_cell(static) for static in objects.weakly_held]
+    bound.update((f"obj.{n}", id(thing)) for n, thing in enumerate(objects.kept_alive))
     bound.update((f"cell.{n}", ctypes.addressof(cell)) for n, (cell, _) in enumerate(cells))
-    tags = [_tag(check) for check in objects.checks]
+    tags = [_version_tag_cell(check) for check in objects.class_checks]
     bound.update((f"tag.{n}", ctypes.addressof(tag)) for n, tag in enumerate(tags))
-    versions = buffer_of(bytes(8 * objects.versions))
-    first = _start(versions)
-    bound.update((f"version.{n}", first + 8 * n) for n in range(objects.versions))
-    bound.update((f"alloc.{n}", _allocator(cls)) for n, cls in enumerate(objects.allocators))
-    makers = [address_of(ir_text_writer.MAKERS[kind]) for kind in objects.makers]
+    versions = make_buffer(bytes(8 * objects.dict_versions))
+    first = _buffer_address(versions)
+    bound.update((f"version.{n}", first + 8 * n) for n in range(objects.dict_versions))
+    bound.update((f"alloc.{n}", scalar_allocator(cls)) for n, cls in enumerate(objects.allocators))
+    makers = [address_of(ir_text_writer.ARRAY_CONSTRUCTORS[kind]) for kind in objects.constructors]
     bound.update((f"maker.{n}", address) for n, address in enumerate(makers))
     bound["clock"] = CLOCK.address
-    keep = (*objects.held, *cells, *tags, versions, *tables.values())
-    return Prepared(text, bound, keep, dispatch_table.mark(signature))
+    keep = (*objects.kept_alive, *cells, *tags, versions, *tables.values())
+    return PreparedEntry(text, bound, keep, dispatch_table.signature_hash(signature))
 
 
-def without_sizes(text: str) -> tuple[str, dict[str, Any]]:
+def lift_to_buffers(text: str) -> tuple[str, dict[str, Any]]:
     """The text that is the same for other shapes (see `jit/llvm/relocatable_sizes.py`), and what it
     refers to then.
     """
-    text, tables = relocatable_sizes.lift(text)
-    return text, {name: buffer_of(table) for name, table in tables.items()}
+    text, tables = relocatable_sizes.lift_sizes(text)
+    return text, {name: make_buffer(table) for name, table in tables.items()}
 
 
-def buffer_of(data: bytes) -> Any:
+def make_buffer(data: bytes) -> Any:
     """Memory that holds these bytes, of which texts can be told the address. (An array of ctypes
     would have a class for its length, which is a cycle.)"""
     return np.frombuffer(bytearray(data), np.uint8)
 
 
-def addresses(buffers: Mapping[str, Any]) -> dict[str, int]:
+def buffer_addresses(buffers: Mapping[str, Any]) -> dict[str, int]:
     """Where the tables of a text are."""
-    return {name: _start(buffer) for name, buffer in buffers.items()}
+    return {name: _buffer_address(buffer) for name, buffer in buffers.items()}
 
 
-def _start(buffer: Any) -> int:
+def _buffer_address(buffer: Any) -> int:
     return int(buffer.__array_interface__["data"][0])
 
 
-def finish(prepared: Prepared, module: engine.Module) -> Entry:
+def make_entry(prepared: PreparedEntry, module: engine.Module) -> NativeEntry:
     """The entry in a module that was compiled or loaded with the prepared symbols."""
-    return Entry(module, prepared.keep, prepared.mark)
+    return NativeEntry(module, prepared.kept_alive, prepared.key)
 
 
 def _declarations(plan: str, body: str) -> str:
-    used = set(C_NAME.findall(body)) - set(_DECLARED.findall(f"\n{plan}"))
+    used = set(C_FUNCTION.findall(body)) - set(_DECLARED_NAME.findall(f"\n{plan}"))
     return "\n".join(f"declare {cpython_layout.DECLARATIONS[name]}" for name in sorted(used))
 
 
-def _watch(static: Static) -> tuple[ctypes.c_void_p, Any]:
+def _weak_cell(static: ConstantKey) -> tuple[ctypes.c_void_p, Any]:
     """A cell with the object's address, and the weak reference that clears it. Of an object that
     has gone while its entry was compiled, the cell is clear: no call is the entry's."""
     thing = static.value
@@ -177,14 +187,14 @@ def _watch(static: Static) -> tuple[ctypes.c_void_p, Any]:
     return cell, weakref.ref(thing, functools.partial(next, zero))
 
 
-def _tag(check: Check) -> ctypes.c_uint32:
+def _version_tag_cell(check: ClassGuardCheck) -> ctypes.c_uint32:
     """A cell with the version tag that a class had at the last look."""
     cell = ctypes.c_uint32(_NO_TAG)
 
     def remember(cls: type) -> None:
-        cell.value = tag_given(cls) or _NO_TAG
+        cell.value = ensure_version_tag(cls) or _NO_TAG
 
-    check.remember = remember
+    check.store_version_tag = remember
     return cell
 
 
@@ -208,10 +218,10 @@ class _Ufunc(ctypes.Structure):
     )
 
 
-_NOTHING = ctypes.c_void_p()  # what the loops of a ufunc without data are handed
+_NULL_DATA = ctypes.c_void_p()  # what the loops of a ufunc without data are handed
 
 
-def loop_symbols(loops: Iterable[ufunc_loops.Loop]) -> dict[str, int]:
+def loop_symbols(loops: Iterable[ufunc_loops.UfuncLoop]) -> dict[str, int]:
     """The addresses of ufuncs' inner loops, and of the cells that hold what these are handed."""
     found: dict[str, int] = {}
     for loop in loops:
@@ -219,20 +229,20 @@ def loop_symbols(loops: Iterable[ufunc_loops.Loop]) -> dict[str, int]:
         facts = (fields.nin, fields.nout, fields.nargs, fields.ntypes)
         claimed = (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes)
         is_known = facts == claimed and fields.name == ufunc.__name__.encode()
-        function = fields.functions[loop.at] if is_known else None
+        function = fields.functions[loop.index] if is_known else None
         if not function:
             raise CompileError(f"NumPy {np.__version__} lays out {ufunc} in an unknown way")
         found[loop.symbol] = function
-        own = fields.data + loop.at * ctypes.sizeof(ctypes.c_void_p) if fields.data else 0
-        found[f"{loop.symbol}.data"] = own or ctypes.addressof(_NOTHING)
+        own = fields.data + loop.index * ctypes.sizeof(ctypes.c_void_p) if fields.data else 0
+        found[f"{loop.symbol}.data"] = own or ctypes.addressof(_NULL_DATA)
     return found
 
 
 def verify_layout() -> None:
     """Compare every offset that texts use with live objects."""
-    table = _numpy_api()
+    table = numpy_api()
     wrong = [what for what, right in _layout_checks() if not right]
-    wrong += [name for name, number in _NUMPY.items() if table[number] == 0]
+    wrong += [name for name, number in NUMPY_API_INDEX.items() if table[number] == 0]
     if wrong:
         what = (
             f"Python {sys.version.split()[0]} with NumPy {np.__version__} lays out "
@@ -247,27 +257,27 @@ def _layout_checks() -> list[tuple[str, bool]]:
     array = np.zeros((2, 3), np.float32)
     checks = [
         ("object", object.__basicsize__ == w.SIZE),
-        ("type", _read(ctypes.c_size_t, one, w.TYPE) == id(float)),
-        ("class", _read(ctypes.c_ulong, Entry, w.TYPE_FLAGS) == Entry.__flags__),
-        ("float", _read(ctypes.c_double, one, w.VALUE) == one),
-        ("complex", _read(ctypes.c_double, 1 + 2j, w.VALUE + 8) == 2.0),
-        ("tuple size", _read(ctypes.c_ssize_t, pair, w.SIZE) == 2),
-        ("tuple items", _read(ctypes.c_size_t, pair, w.ITEMS + 8) == id(pair[1])),
-        ("list size", _read(ctypes.c_ssize_t, listed, w.SIZE) == 3),
-        ("list items", _pointed(listed, w.ITEMS, 3)[2:] == [id(listed[2])]),
-        ("dict", _read(ctypes.c_ssize_t, keyed, w.SIZE) == 2),
-        ("dict version", _has_versions() or not w.HAS_VERSIONS),
-        ("cell", _read(ctypes.c_size_t, types.CellType(pair), w.CONTENTS) == id(pair)),
+        ("type", _read_field(ctypes.c_size_t, one, w.TYPE) == id(float)),
+        ("class", _read_field(ctypes.c_ulong, NativeEntry, w.TYPE_FLAGS) == NativeEntry.__flags__),
+        ("float", _read_field(ctypes.c_double, one, w.VALUE) == one),
+        ("complex", _read_field(ctypes.c_double, 1 + 2j, w.VALUE + 8) == 2.0),
+        ("tuple size", _read_field(ctypes.c_ssize_t, pair, w.SIZE) == 2),
+        ("tuple items", _read_field(ctypes.c_size_t, pair, w.ITEMS + 8) == id(pair[1])),
+        ("list size", _read_field(ctypes.c_ssize_t, listed, w.SIZE) == 3),
+        ("list items", _read_array_field(listed, w.ITEMS, 3)[2:] == [id(listed[2])]),
+        ("dict", _read_field(ctypes.c_ssize_t, keyed, w.SIZE) == 2),
+        ("dict version", _are_dict_versions_right() or not w.HAS_DICT_VERSIONS),
+        ("cell", _read_field(ctypes.c_size_t, types.CellType(pair), w.CELL_CONTENTS) == id(pair)),
         *_function_checks(),
-        ("class version", tags_tell()),
-        ("array data", _read(ctypes.c_size_t, array, w.DATA) == array.ctypes.data),
-        ("array rank", _read(ctypes.c_int, array, w.NDIM) == 2),
-        ("array shape", _pointed(array, w.DIMS, 2) == [2, 3]),
-        ("array strides", _pointed(array, w.STRIDES, 2) == [12, 4]),
-        ("array dtype", _read(ctypes.c_size_t, array, w.DESCR) == id(array.dtype)),
-        ("array flags", _read(ctypes.c_int, array, w.FLAGS) == array.flags.num),
-        ("context variable", _is_cached()),
-        ("floating-point settings", _are_modes_read()),
+        ("class version", has_reliable_version_tags()),
+        ("array data", _read_field(ctypes.c_size_t, array, w.DATA) == array.ctypes.data),
+        ("array rank", _read_field(ctypes.c_int, array, w.NDIM) == 2),
+        ("array shape", _read_array_field(array, w.DIMS, 2) == [2, 3]),
+        ("array strides", _read_array_field(array, w.STRIDES, 2) == [12, 4]),
+        ("array dtype", _read_field(ctypes.c_size_t, array, w.DESCR) == id(array.dtype)),
+        ("array flags", _read_field(ctypes.c_int, array, w.FLAGS) == array.flags.num),
+        ("context variable", _is_contextvar_cached()),
+        ("floating-point settings", _is_errstate_layout_right()),
         *_dtype_checks(np.dtype(np.float32)),
         *_dtype_checks(np.dtype(">i8")),
         *_dtype_checks(np.dtype(np.complex128)),  # of another size than its alignment
@@ -280,32 +290,32 @@ def _function_checks() -> list[tuple[str, bool]]:
         pass
 
     return [
-        (f"function {name}", _read(ctypes.c_size_t, probe, at) == id(getattr(probe, name)))
-        for name, at in cpython_layout.FUNCTION.items()
+        (f"function {name}", _read_field(ctypes.c_size_t, probe, at) == id(getattr(probe, name)))
+        for name, at in cpython_layout.FUNCTION_FIELDS.items()
     ]
 
 
-def _has_versions() -> bool:
+def _are_dict_versions_right() -> bool:
     """Whether each change of a dict gives it a version of its own."""
     probe, seen = {"a": 1}, set()
     for change in ({"a": 2}, {"b": 3}, {"a": 4}):
-        seen.add(_read(ctypes.c_uint64, probe, cpython_layout.VERSION))
+        seen.add(_read_field(ctypes.c_uint64, probe, cpython_layout.DICT_VERSION))
         probe.update(change)
     return len(seen) == 3 and 0 not in seen
 
 
-def _is_cached() -> bool:
+def _is_contextvar_cached() -> bool:
     """Whether a context variable holds the value that was set, and none when it was reset."""
     probe: ContextVar[float] = ContextVar("probe", default=0.5)
-    at, value = cpython_layout.CACHED, 1.5
-    cells = [_read(ctypes.c_size_t, probe, at)]
+    at, value = cpython_layout.CONTEXTVAR_CACHED, 1.5
+    cells = [_read_field(ctypes.c_size_t, probe, at)]
     token = probe.set(value)
-    cells.append(_read(ctypes.c_size_t, probe, at))
+    cells.append(_read_field(ctypes.c_size_t, probe, at))
     probe.reset(token)
-    return [*cells, _read(ctypes.c_size_t, probe, at)] == [0, id(value), 0]
+    return [*cells, _read_field(ctypes.c_size_t, probe, at)] == [0, id(value), 0]
 
 
-def _are_modes_read() -> bool:
+def _is_errstate_layout_right() -> bool:
     """Whether NumPy's settings are where `native.unreported` reads them."""
     modes = ("ignore", "warn", "raise", "call")
     seen = []
@@ -314,7 +324,7 @@ def _are_modes_read() -> bool:
             zip(("divide", "over", "under", "invalid"), modes[at:] + modes[:at], strict=True)
         )
         with np.errstate(**kinds):  # type: ignore[arg-type]
-            words = _pointed(errstate.VARIABLE.get(), cpython_layout.POINTER, 1)
+            words = _read_array_field(errstate.VARIABLE.get(), cpython_layout.CAPSULE_POINTER, 1)
             seen.append([word & 0xFFFFFFFF for word in words])
     return seen == [[sum((at + k) % 4 << 3 * k for k in range(4))] for at in range(4)]
 
@@ -322,10 +332,13 @@ def _are_modes_read() -> bool:
 def _dtype_checks(dtype: np.dtype[Any]) -> list[tuple[str, bool]]:
     w = cpython_layout
     return [
-        ("dtype kind", _read(ctypes.c_char, dtype, w.KIND) == dtype.kind.encode()),
-        ("dtype byte order", _read(ctypes.c_char, dtype, w.BYTEORDER) == dtype.byteorder.encode()),
-        ("dtype number", _read(ctypes.c_int, dtype, w.TYPE_NUMBER) == dtype.num),
-        ("dtype size", _read(ctypes.c_ssize_t, dtype, w.ITEMSIZE) == dtype.itemsize),
+        ("dtype kind", _read_field(ctypes.c_char, dtype, w.KIND) == dtype.kind.encode()),
+        (
+            "dtype byte order",
+            _read_field(ctypes.c_char, dtype, w.BYTEORDER) == dtype.byteorder.encode(),
+        ),
+        ("dtype number", _read_field(ctypes.c_int, dtype, w.TYPE_NUMBER) == dtype.num),
+        ("dtype size", _read_field(ctypes.c_ssize_t, dtype, w.ITEMSIZE) == dtype.itemsize),
     ]
 
 
@@ -333,29 +346,29 @@ def _scalar_check(cls: type, dtype: np.dtype[Any]) -> tuple[str, bool]:
     """A NumPy scalar's bytes are where the text reads them."""
     value = np.array([3 + 5j if dtype.kind == "c" else 1], dtype)
     scalar = value[0]
-    raw = _behind(scalar, cpython_layout.VALUE, dtype.itemsize)
+    raw = _bytes_after_head(scalar, cpython_layout.VALUE, dtype.itemsize)
     return cls.__name__, type(scalar) is cls and raw == value.tobytes()
 
 
-def _read(kind: Any, thing: Any, offset: int) -> Any:
-    data = _behind(thing, offset, ctypes.sizeof(kind))
+def _read_field(kind: Any, thing: Any, offset: int) -> Any:
+    data = _bytes_after_head(thing, offset, ctypes.sizeof(kind))
     return kind.from_buffer_copy(data).value if data else None
 
 
-def _behind(thing: Any, offset: int, size: int) -> bytes:
+def _bytes_after_head(thing: Any, offset: int, size: int) -> bytes:
     """What is so far behind the head of an object; nothing if that is nowhere near it."""
-    return ctypes.string_at(id(thing) + offset, size) if 0 <= offset < _FAR else b""
+    return ctypes.string_at(id(thing) + offset, size) if 0 <= offset < _MAX_FIELD_OFFSET else b""
 
 
-def _pointed(thing: Any, offset: int, count: int) -> list[int]:
+def _read_array_field(thing: Any, offset: int, count: int) -> list[int]:
     """Some words that a pointer in an object points to; none if it is no pointer."""
     words = (ctypes.c_size_t * count)()
-    address = _read(ctypes.c_size_t, thing, offset)
-    data = _at(address, ctypes.sizeof(words)) if address else b""
+    address = _read_field(ctypes.c_size_t, thing, offset)
+    data = _read_memory(address, ctypes.sizeof(words)) if address else b""
     return [*type(words).from_buffer_copy(data)] if len(data) == ctypes.sizeof(words) else []
 
 
-def _at(address: int, size: int) -> bytes:
+def _read_memory(address: int, size: int) -> bytes:
     """What is at an address, which may be none: the system then refuses to copy it to a pipe."""
     if os.name == "nt":
         return ctypes.string_at(address, size)

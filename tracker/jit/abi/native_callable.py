@@ -1,12 +1,13 @@
 """The types whose instances are called in machine code, without a Python frame.
 
-Owns: `make_type`, `new`, `push_entry`, `drop`, `reset`, `builtin`, and the small runtime in IR that
-such types need: garbage collection, method binding, and the slow path, which calls a Python object.
+Owns: `make_type`, `new_callable`, `push_entry`, `remove_entries`, `remove_all_entries`,
+`make_builtin`, and the small runtime in IR that such types need: garbage collection, method
+binding, and the slow path, which calls a Python object.
 
 An instance has a vectorcall pointer (the first candidate), a `__dict__`, weak references, the slow
 callable, what it keeps (entries in use, entries given up, a table), the count of calls inside
 native code, and the address of the table, if it has so many entries that these are looked up
-(`dispatch_table.py`). Start at `new`.
+(`dispatch_table.py`). Start at `new_callable`.
 
 Invariants: the last candidate of every chain is the slow path; an entry that was given up is freed
 only when no call is inside native code; types are final; all of this happens under the GIL.
@@ -19,8 +20,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 from tracker.jit.abi import dispatch_table
-from tracker.jit.abi.entry import BEHIND
-from tracker.jit.abi.loader import Entry
+from tracker.jit.abi.entry import DEMOTE_ENTRY
+from tracker.jit.abi.loader import NativeEntry
 from tracker.jit.llvm import lock
 from tracker.jit.runtime import c_symbols
 from tracker.jit.runtime.cpython_layout import (
@@ -35,7 +36,7 @@ from tracker.jit.runtime.cpython_layout import (
 )
 
 _FLAGS = (
-    1 << 7  # DISALLOW_INSTANTIATION: instances come from `new`
+    1 << 7  # DISALLOW_INSTANTIATION: instances come from `new_callable`
     | 1 << 11  # HAVE_VECTORCALL
     | 1 << 14  # HAVE_GC
     | 1 << 17  # METHOD_DESCRIPTOR: a method call makes no bound method
@@ -44,15 +45,15 @@ _SLOT_CALL, _SLOT_CLEAR, _SLOT_DEALLOC, _SLOT_DESCR_GET = 50, 51, 52, 54
 _SLOT_TRAVERSE, _SLOT_MEMBERS, _SLOT_GETSET = 71, 72, 73
 _T_PYSSIZET, _READONLY = 19, 1
 _METH_FASTCALL_KEYWORDS = 0x80 | 0x02
-_FEW = 4  # entries that are tried in turn
+_MAX_LINEAR_ENTRIES = 4  # entries that are tried in turn
 _NATIVE_NAMES = {"__call__", "__get__", "__dict__", "__new__", "__init__", "__del__", "__slots__"}
 
 
-class _Slot(ctypes.Structure):
+class _TypeSlot(ctypes.Structure):
     _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
 
 
-class _Spec(ctypes.Structure):
+class _TypeSpec(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_char_p),
         ("basicsize", ctypes.c_int),
@@ -62,7 +63,7 @@ class _Spec(ctypes.Structure):
     )
 
 
-class _Member(ctypes.Structure):
+class _MemberDef(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_char_p),
         ("type", ctypes.c_int),
@@ -72,7 +73,7 @@ class _Member(ctypes.Structure):
     )
 
 
-class _GetSet(ctypes.Structure):
+class _GetSetDef(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_char_p),
         ("get", ctypes.c_void_p),
@@ -108,28 +109,28 @@ _IMMORTAL: list[Any] = []
 def make_type(name: str, namespace: Mapping[str, Any]) -> type:
     """A final class of native callables; `namespace` has its Python methods and properties.
 
-    `name` is dotted, its first part the module. Instances come from `new` only.
+    `name` is dotted, its first part the module. Instances come from `new_callable` only.
     """
     refused = _NATIVE_NAMES & set(namespace)
     if refused:
         raise ValueError(f"{', '.join(sorted(refused))} cannot be given: native code has this part")
-    made: type = _from_spec(ctypes.addressof(_spec(name)))
+    made: type = _from_spec(ctypes.addressof(_type_spec(name)))
     for key, value in namespace.items():
         setattr(made, key, value)
     return made
 
 
-def _spec(name: str) -> _Spec:
+def _type_spec(name: str) -> _TypeSpec:
     offsets = {"vectorcall": CALL, "dict": DICT, "weaklist": WEAKREFS}
-    members = (_Member * 4)(
+    members = (_MemberDef * 4)(
         *(
-            _Member(f"__{key}offset__".encode(), _T_PYSSIZET, offset, _READONLY, None)
+            _MemberDef(f"__{key}offset__".encode(), _T_PYSSIZET, offset, _READONLY, None)
             for key, offset in offsets.items()
         )
     )
     get, set_ = (c_symbols.address_of(f"PyObject_Generic{verb}Dict") for verb in ("Get", "Set"))
-    getset = (_GetSet * 2)(_GetSet(b"__dict__", get, set_, None, None))
-    runtime = c_symbols.helpers()
+    getset = (_GetSetDef * 2)(_GetSetDef(b"__dict__", get, set_, None, None))
+    runtime = c_symbols.helper_module()
     functions = {
         _SLOT_CALL: c_symbols.address_of("PyVectorcall_Call"),
         _SLOT_CLEAR: runtime.address("clear"),
@@ -139,52 +140,56 @@ def _spec(name: str) -> _Spec:
         _SLOT_MEMBERS: ctypes.addressof(members),
         _SLOT_GETSET: ctypes.addressof(getset),
     }
-    slots = (_Slot * (len(functions) + 1))(*(_Slot(*item) for item in functions.items()))
-    spec = _Spec(name.encode(), OBJECT_SIZE, 0, _FLAGS, ctypes.addressof(slots))
+    slots = (_TypeSlot * (len(functions) + 1))(*(_TypeSlot(*item) for item in functions.items()))
+    spec = _TypeSpec(name.encode(), OBJECT_SIZE, 0, _FLAGS, ctypes.addressof(slots))
     _IMMORTAL.append((spec, slots, members, getset))
     return spec
 
 
-def new(cls: type, slow: Callable[..., Any]) -> Any:
+def new_callable(cls: type, slow: Callable[..., Any]) -> Any:
     """An instance with no entries: every call goes to `slow`."""
     made = _alloc(cls, 0)
-    for offset, thing in ((SLOW, slow), (KEEP, _Kept())):
+    for offset, thing in ((SLOW, slow), (KEEP, _EntryState())):
         _incref(thing)
-        _cell(made, offset).value = id(thing)
-    _cell(made, CALL).value = c_symbols.helpers().address("slow")
+        _field(made, offset).value = id(thing)
+    _field(made, CALL).value = c_symbols.helper_module().address("slow")
     return made
 
 
-def push_entry(callable_: Any, entry: Entry) -> None:
+def push_entry(callable_: Any, entry: NativeEntry) -> None:
     """Put an entry in front of the others; all are linked anew where this was left half done."""
-    kept = _kept(callable_)
+    kept = _entry_state(callable_)
     is_there = any(each is entry for each in kept.live)
     if entry.next and not is_there:
         raise ValueError("this entry is in use: its code has room for one next candidate")
-    _sweep(callable_)
+    _free_retired(callable_)
     if not is_there:
         kept.live.append(entry)
-    if is_there or (len(kept.live) > _FEW and (kept.table is None or not kept.table.left)):
-        _chain(callable_)
+    if is_there or (
+        len(kept.live) > _MAX_LINEAR_ENTRIES and (kept.table is None or not kept.table.free)
+    ):
+        _relink(callable_)
     else:
-        _enter(callable_, entry, kept.table)
+        _link_entry(callable_, entry, kept.table)
 
 
-def _enter(callable_: Any, entry: Entry, table: dispatch_table.Table | None) -> None:
+def _link_entry(
+    callable_: Any, entry: NativeEntry, table: dispatch_table.DispatchTable | None
+) -> None:
     """Put an entry where its calls look first."""
-    if table is not None and entry.mark is not None:
-        entry.next = table.put(entry.mark, entry.address)
+    if table is not None and entry.key is not None:
+        entry.next = table.insert(entry.key, entry.address)
         return
-    call = _cell(callable_, CALL)
+    call = _field(callable_, CALL)
     entry.next = call.value or 0
     call.value = entry.address
 
 
-def once(
-    entry: Entry, slow: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+def call_once(
+    entry: NativeEntry, slow: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """A call of an entry that is not in use yet; what it does not take goes to `slow`."""
-    alone = new(_function_self(), slow)
+    alone = new_callable(_function_self_type(), slow)
     try:
         push_entry(alone, entry)
         return alone(*args, **kwargs)
@@ -192,42 +197,42 @@ def once(
         entry.next = 0
 
 
-def reset(callable_: Any) -> None:
+def remove_all_entries(callable_: Any) -> None:
     """Forget all entries: calls go to the slow path again."""
-    kept = _kept(callable_)
-    kept.given_up += kept.live
+    kept = _entry_state(callable_)
+    kept.retired += kept.live
     kept.live.clear()
-    _chain(callable_)
-    _sweep(callable_)
+    _relink(callable_)
+    _free_retired(callable_)
 
 
-def drop(callable_: Any, gone: Collection[Entry]) -> None:
+def remove_entries(callable_: Any, removed: Collection[NativeEntry]) -> None:
     """Take some entries out of the chain. A call inside one of them still finds the next."""
-    kept = _kept(callable_)
-    ids = set(map(id, gone))
-    kept.given_up += [entry for entry in kept.live if id(entry) in ids]
+    kept = _entry_state(callable_)
+    ids = set(map(id, removed))
+    kept.retired += [entry for entry in kept.live if id(entry) in ids]
     kept.live[:] = [entry for entry in kept.live if id(entry) not in ids]
-    _chain(callable_)
-    _sweep(callable_)
+    _relink(callable_)
+    _free_retired(callable_)
 
 
-def _move_behind(callable_: Any, address: int) -> None:
+def _move_to_end(callable_: Any, address: int) -> None:
     """Have an entry be the last candidate."""
-    kept = _kept(callable_)
+    kept = _entry_state(callable_)
     found = [entry for entry in kept.live if entry.address == address]
-    is_suspended = _cell(callable_, CALL).value == c_symbols.helpers().address("slow")
+    is_suspended = _field(callable_, CALL).value == c_symbols.helper_module().address("slow")
     if found and len(kept.live) > 1 and not is_suspended:
         kept.live.remove(found[0])
         kept.live.insert(0, found[0])
-        _chain(callable_)
+        _relink(callable_)
 
 
-BEHIND.move = _move_behind
+DEMOTE_ENTRY.move = _move_to_end
 
 
 def suspend(callable_: Any) -> bool:
     """Let every call go to the slow path, until `resume`; whether machine code took any before."""
-    call, slow = _cell(callable_, CALL), c_symbols.helpers().address("slow")
+    call, slow = _field(callable_, CALL), c_symbols.helper_module().address("slow")
     taken = call.value != slow
     call.value = slow
     return taken
@@ -235,25 +240,25 @@ def suspend(callable_: Any) -> bool:
 
 def resume(callable_: Any) -> None:
     """Let calls go to machine code again: also to what another thread has entered meanwhile."""
-    _chain(callable_)
+    _relink(callable_)
 
 
-def _chain(callable_: Any) -> None:
+def _relink(callable_: Any) -> None:
     """Have the newest entry be the first candidate, each older one the next, and then the slow
     path; of many entries, those that have marks are looked up. (One that was passed over often is
     taken for an old one.)"""
-    kept, slow = _kept(callable_), c_symbols.helpers().address("slow")
-    many = len(kept.live) > _FEW
-    table = kept.table = dispatch_table.Table(len(kept.live), slow) if many else None
-    _cell(callable_, TABLE).value = table.address if table else None
-    _cell(callable_, CALL).value = dispatch_table.address(slow) if table else slow
+    kept, slow = _entry_state(callable_), c_symbols.helper_module().address("slow")
+    many = len(kept.live) > _MAX_LINEAR_ENTRIES
+    table = kept.table = dispatch_table.DispatchTable(len(kept.live), slow) if many else None
+    _field(callable_, TABLE).value = table.address if table else None
+    _field(callable_, CALL).value = dispatch_table.dispatch_address(slow) if table else slow
     for entry in kept.live:
-        _enter(callable_, entry, table)
+        _link_entry(callable_, entry, table)
 
 
-def entries(callable_: Any) -> tuple[Entry, ...]:
+def entries(callable_: Any) -> tuple[NativeEntry, ...]:
     """The entries in use, in the order in which they are tried."""
-    return tuple(reversed(_kept(callable_).live))
+    return tuple(reversed(_entry_state(callable_).live))
 
 
 def slow_callable(callable_: Any) -> Any:
@@ -261,41 +266,41 @@ def slow_callable(callable_: Any) -> Any:
     return ctypes.py_object.from_address(id(callable_) + SLOW).value
 
 
-@lock.once
-def _function_self() -> type:
+@lock.locked_cache
+def _function_self_type() -> type:
     return make_type("tracker.jit.native_function", {})
 
 
-def builtin(entry: Entry, name: str, slow: Callable[..., Any]) -> Any:
+def make_builtin(entry: NativeEntry, name: str, slow: Callable[..., Any]) -> Any:
     """A built-in function over one entry; what the entry does not take goes to `slow`."""
-    state = new(_function_self(), slow)
+    state = new_callable(_function_self_type(), slow)
     push_entry(state, entry)
     definition = _MethodDef(name.encode(), entry.address, _METH_FASTCALL_KEYWORDS, None)
     state.definition = definition
     return _new_function(ctypes.addressof(definition), state, None)
 
 
-class _Kept:
+class _EntryState:
     """What an instance keeps: entries in use and given up, and the table of the former."""
 
-    __slots__ = ("given_up", "live", "table")
+    __slots__ = ("live", "retired", "table")
 
     def __init__(self) -> None:
-        self.live: list[Entry] = []
-        self.given_up: list[Entry] = []
-        self.table: dispatch_table.Table | None = None
+        self.live: list[NativeEntry] = []
+        self.retired: list[NativeEntry] = []
+        self.table: dispatch_table.DispatchTable | None = None
 
 
-def _kept(callable_: Any) -> _Kept:
+def _entry_state(callable_: Any) -> _EntryState:
     kept: Any = ctypes.py_object.from_address(id(callable_) + KEEP).value
-    return cast(_Kept, kept)
+    return cast(_EntryState, kept)
 
 
-def _sweep(callable_: Any) -> None:
+def _free_retired(callable_: Any) -> None:
     """Free what was given up, unless a call may still be inside it."""
     if ctypes.c_ssize_t.from_address(id(callable_) + ACTIVE).value == 0:
-        _kept(callable_).given_up.clear()
+        _entry_state(callable_).retired.clear()
 
 
-def _cell(callable_: Any, offset: int) -> ctypes.c_void_p:
+def _field(callable_: Any, offset: int) -> ctypes.c_void_p:
     return ctypes.c_void_p.from_address(id(callable_) + offset)

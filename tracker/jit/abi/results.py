@@ -1,6 +1,6 @@
 """How an entry allocates its results, and builds the value to return from them.
 
-Owns: `Results`, which writes the output side of an entry. Start at `Results.allocate`.
+Owns: `ResultBuilder`, which writes the output side of an entry. Start at `ResultBuilder.allocate`.
 
 Invariants: every reference made is listed in `%made` until it has moved into its container, so
 that a failure anywhere frees everything; containers are made before their children.
@@ -17,66 +17,66 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.guards.signature import (
+    AliasOut,
     ArrayOut,
-    ConstOut,
+    ConstantOut,
+    ContainerOut,
     InputOut,
-    NodeOut,
     OutLeaf,
     Outputs,
-    SameOut,
     ScalarOut,
     ViewOut,
 )
 from tracker.jit.runtime.cpython_layout import BIG_BYTES, DATA, FLAGS, ITEMS, VALUE, WRITEABLE
-from tracker.jit.runtime.ir_text_writer import Writer, is_plain_namedtuple, llvm_type
+from tracker.jit.runtime.ir_text_writer import EntryWriter, is_plain_namedtuple, part_memory_type
 from tracker.tree import Structure
 
 
-class Results:
+class ResultBuilder:
     """Writes the allocation of results before the plan runs and the building of the value after."""
 
     def __init__(
         self,
-        w: Writer,
+        w: EntryWriter,
         outputs: Outputs,
-        inputs: list[str],
+        leaf_values: list[str],
         targets: Mapping[Any, str],
         first: int,
     ) -> None:
         self.w = w
         self.outputs = outputs
-        self._inputs = inputs
+        self._leaf_values = leaf_values
         self._targets = targets  # the containers that are returned or updated, by their nodes
         self._slots = [first + offset for offset in outputs.offsets]
         self._arrays: dict[int, tuple[str, int]] = {}
         self._objects: list[str] = []
-        self._shared = {leaf.leaf for leaf in outputs.leaves if isinstance(leaf, SameOut)}
+        self._shared = {leaf.leaf for leaf in outputs.leaves if isinstance(leaf, AliasOut)}
 
     def allocate(self) -> None:
         for number, leaf in enumerate(self.outputs.leaves):
             if type(leaf) is ArrayOut:
-                self._arrays[number] = self.empty(leaf, self._slots[number])
+                self._arrays[number] = self.allocate_array(leaf, self._slots[number])
 
-    def empty(self, leaf: ArrayOut, slot: int) -> tuple[str, int]:
+    def allocate_array(self, leaf: ArrayOut, slot: int) -> tuple[str, int]:
         """A fresh array, its data address in a slot; (name, its place among what was made)."""
         w = self.w
-        dims, strides = self._extents(leaf.shape), self._extents(leaf.strides or ())
+        dims, strides = self._store_extents(leaf.shape), self._store_extents(leaf.strides or ())
         descr = w.objects.name(np.dtype(leaf.dtype.type))
         w.emit(f"call void @Py_IncRef(ptr {descr})")
         rank = f"i32 {len(leaf.shape)}"
         is_big = math.prod(leaf.shape) * leaf.dtype.itemsize >= BIG_BYTES
-        maker = w.objects.maker(leaf.strides is not None, is_big)
+        maker = w.objects.array_constructor(leaf.strides is not None, is_big)
         if leaf.strides is None:
-            made = w.make(f"call ptr {maker}({rank}, ptr {dims}, ptr {descr}, i32 0)")
+            made = w.new_reference(f"call ptr {maker}({rank}, ptr {dims}, ptr {descr}, i32 0)")
         else:
-            made = w.make(
+            made = w.new_reference(
                 f"call ptr {maker}(ptr {w.objects.name(np.ndarray)}, ptr {descr}, {rank}, "
                 f"ptr {dims}, ptr {strides}, ptr null, i32 0, ptr null)"
             )
         w.store("ptr", w.load("ptr", made[0], DATA), "%slots", 8 * slot)
         return made
 
-    def _extents(self, extents: Sequence[int]) -> str:
+    def _store_extents(self, extents: Sequence[int]) -> str:
         """The address of these numbers; null if there are none."""
         if not extents:
             return "null"
@@ -87,106 +87,108 @@ class Results:
 
     def build(self) -> str:
         """The reference to return."""
-        value = self._value(self.outputs.structure)
-        return (self._owned(value) if self.outputs.updates else value)[0]
+        value = self._build_value(self.outputs.structure)
+        return (self._register_owned(value) if self.outputs.state_writes else value)[0]
 
-    def another(self, structure: Structure) -> tuple[str, int]:
+    def build_owned(self, structure: Structure) -> tuple[str, int]:
         """What else is made of the leaves that come next, owned until it is disowned."""
-        return self._owned(self._value(structure))
+        return self._register_owned(self._build_value(structure))
 
-    def _value(self, structure: Structure) -> tuple[str, int | None]:
+    def _build_value(self, structure: Structure) -> tuple[str, int | None]:
         cls = structure.cls
         if cls is None:
-            return self._leaf()
+            return self._build_leaf()
         w, count = self.w, len(structure.children)
         if cls is tuple:
-            made = w.make(f"call ptr @PyTuple_New(i64 {count})")
-            self._fill(structure, w.at(made[0], ITEMS))
+            made = w.new_reference(f"call ptr @PyTuple_New(i64 {count})")
+            self._fill(structure, w.field_address(made[0], ITEMS))
         elif is_plain_namedtuple(structure):
-            made = w.make(f"call ptr @PyType_GenericAlloc(ptr {w.objects.name(cls)}, i64 {count})")
-            self._fill(structure, w.at(made[0], ITEMS))
+            made = w.new_reference(
+                f"call ptr @PyType_GenericAlloc(ptr {w.objects.name(cls)}, i64 {count})"
+            )
+            self._fill(structure, w.field_address(made[0], ITEMS))
         elif cls is list:
-            made = w.make(f"call ptr @PyList_New(i64 {count})")
+            made = w.new_reference(f"call ptr @PyList_New(i64 {count})")
             self._fill(structure, w.load("ptr", made[0], ITEMS) if count else "")
         elif cls is dict:
-            made = w.make("call ptr @PyDict_New()")
+            made = w.new_reference("call ptr @PyDict_New()")
             self._fill_dict(structure, made[0])
         else:
-            made = self._built(structure)
+            made = self._build_by_python(structure)
         return made
 
     def _fill(self, structure: Structure, items: str) -> None:
         """Move children into a container's cells, each as soon as it is made."""
         for at, child in enumerate(structure.children):
-            ref, place = self._value(child)
+            ref, place = self._build_value(child)
             self.w.store("ptr", ref, items, 8 * at)
             if place is not None:
-                self.w.disown(place)
+                self.w.transfer(place)
 
     def _fill_dict(self, structure: Structure, made: str) -> None:
         w = self.w
         for name, child in zip(structure.names, structure.children, strict=True):
-            ref, place = self._owned(self._value(child))
+            ref, place = self._register_owned(self._build_value(child))
             key = w.objects.name(name)
             status = w.let(f"call i32 @PyDict_SetItem(ptr {made}, ptr {key}, ptr {ref})")
             w.check(w.equal("i32", status, 0), "fail")
-            w.disown(place)
+            w.transfer(place)
             w.emit(f"call void @Py_DecRef(ptr {ref})")
 
-    def _owned(self, value: tuple[str, int | None]) -> tuple[str, int]:
+    def _register_owned(self, value: tuple[str, int | None]) -> tuple[str, int]:
         """Register a reference that could not fail, before something that can."""
         ref, place = value
         if place is not None:
             return ref, place
         w = self.w
-        w.store("ptr", ref, "%made", 8 * w.made)
-        w.made += 1
-        return ref, w.made - 1
+        w.store("ptr", ref, "%made", 8 * w.made_count)
+        w.made_count += 1
+        return ref, w.made_count - 1
 
-    def _built(self, structure: Structure) -> tuple[str, int]:
+    def _build_by_python(self, structure: Structure) -> tuple[str, int]:
         """A container that Python makes from its children."""
         w, count = self.w, len(structure.children)
         cells = w.alloca(f"[{max(1, count)} x ptr]")
-        kids = [self._owned(self._value(child)) for child in structure.children]
+        kids = [self._register_owned(self._build_value(child)) for child in structure.children]
         for at, (ref, _) in enumerate(kids):
             w.store("ptr", ref, cells, 8 * at)
         builder = w.objects.name(functools.partial(_rebuild, self.outputs.build, structure))
-        made = w.make(
+        made = w.new_reference(
             f"call ptr @PyObject_Vectorcall(ptr {builder}, ptr {cells}, i64 {count}, ptr null)"
         )
         for ref, place in kids:
-            w.disown(place)
+            w.transfer(place)
             w.emit(f"call void @Py_DecRef(ptr {ref})")
         return made
 
-    def _leaf(self) -> tuple[str, int | None]:
+    def _build_leaf(self) -> tuple[str, int | None]:
         number = len(self._objects)
         leaf = self.outputs.leaves[number]
         made: tuple[str, int | None]
         if type(leaf) is ArrayOut:
             made = self._arrays[number]
         elif type(leaf) is ScalarOut:
-            made = self._scalar(leaf, self._slots[number])
+            made = self._build_scalar(leaf, self._slots[number])
         elif type(leaf) is ViewOut:
-            made = self._view(leaf)
+            made = self._build_view(leaf)
         else:
-            made = self._known(leaf), None
+            made = self._existing_object(leaf), None
         self._objects.append(made[0])
         if number in self._shared:
             self.w.emit(f"call void @Py_IncRef(ptr {made[0]})")
-            self.w.hold(made[0])
+            self.w.hold_reference(made[0])
         return made
 
-    def _view(self, leaf: ViewOut) -> tuple[str, int]:
+    def _build_view(self, leaf: ViewOut) -> tuple[str, int]:
         """An array over the memory of an input."""
-        w, base = self.w, self._inputs[leaf.leaf]
-        dims, strides = self._extents(leaf.shape), self._extents(leaf.strides)
+        w, base = self.w, self._leaf_values[leaf.leaf]
+        dims, strides = self._store_extents(leaf.shape), self._store_extents(leaf.strides)
         descr = w.objects.name(np.dtype(leaf.dtype.type))
         w.emit(f"call void @Py_IncRef(ptr {descr})")
-        data = w.at(w.load("ptr", base, DATA), leaf.offset)
+        data = w.field_address(w.load("ptr", base, DATA), leaf.offset)
         kept = WRITEABLE if leaf.writeable else 0
         flags = w.let(f"and i32 {w.load('i32', base, FLAGS)}, {kept}")
-        made = w.make(
+        made = w.new_reference(
             f"call ptr @PyArray_NewFromDescr(ptr {w.objects.name(np.ndarray)}, ptr {descr}, "
             f"i32 {len(leaf.shape)}, ptr {dims}, ptr {strides}, ptr {data}, i32 {flags}, "
             "ptr null)"
@@ -196,40 +198,42 @@ class Results:
         w.check(w.equal("i32", status, 0), "fail")
         return made
 
-    def _known(self, leaf: OutLeaf) -> str:
+    def _existing_object(self, leaf: OutLeaf) -> str:
         """One more reference to an object that exists."""
-        if isinstance(leaf, ConstOut):
+        if isinstance(leaf, ConstantOut):
             ref = self.w.objects.name(leaf.value)
         elif isinstance(leaf, InputOut):
-            ref = self._inputs[leaf.leaf]
-        elif isinstance(leaf, NodeOut):
-            ref = self._targets[leaf.node]
+            ref = self._leaf_values[leaf.leaf]
+        elif isinstance(leaf, ContainerOut):
+            ref = self._targets[leaf.path]
         else:
-            assert isinstance(leaf, SameOut)
+            assert isinstance(leaf, AliasOut)
             ref = self._objects[leaf.leaf]
         self.w.emit(f"call void @Py_IncRef(ptr {ref})")
         return ref
 
-    def _scalar(self, leaf: ScalarOut, slot: int) -> tuple[str, int | None]:
+    def _build_scalar(self, leaf: ScalarOut, slot: int) -> tuple[str, int | None]:
         w, cls = self.w, leaf.cls
-        type_ = llvm_type(leaf.dtype)
+        type_ = part_memory_type(leaf.dtype)
         if cls in (bool, np.bool_):
-            return self._bool(cls, slot), None
+            return self._build_bool(cls, slot), None
         parts = [w.load(type_, "%slots", 8 * (slot + part)) for part in range(leaf.slots)]
         if cls is float:
-            return w.make(f"call ptr @PyFloat_FromDouble(double {parts[0]})")
+            return w.new_reference(f"call ptr @PyFloat_FromDouble(double {parts[0]})")
         if cls is int:
-            return w.make(f"call ptr @PyLong_FromLongLong(i64 {parts[0]})")
+            return w.new_reference(f"call ptr @PyLong_FromLongLong(i64 {parts[0]})")
         if cls is complex:
             values = ", ".join(f"double {part}" for part in parts)
-            return w.make(f"call ptr @PyComplex_FromDoubles({values})")
-        made = w.make(f"call ptr {w.objects.allocator(cls)}(ptr {w.objects.name(cls)}, i64 0)")
+            return w.new_reference(f"call ptr @PyComplex_FromDoubles({values})")
+        made = w.new_reference(
+            f"call ptr {w.objects.allocator(cls)}(ptr {w.objects.name(cls)}, i64 0)"
+        )
         size = leaf.dtype.itemsize // leaf.slots
         for part, value in enumerate(parts):
             w.store(type_, value, made[0], VALUE + part * size)
         return made
 
-    def _bool(self, cls: type, slot: int) -> str:
+    def _build_bool(self, cls: type, slot: int) -> str:
         w = self.w
         on = w.let(f"icmp ne i64 {w.load('i64', '%slots', 8 * slot)}, 0")
         true, false = (w.objects.name(cls(value)) for value in (1, 0))

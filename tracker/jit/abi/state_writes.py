@@ -1,7 +1,7 @@
 """How an entry puts what it made at places and into containers, where the plain function does.
 
-Owns: `Updates`. Everything is made first, and put when nothing can fail any more but for want of
-memory: a failing guard has put nothing. Start at `Updates.carry_out`.
+Owns: `StateWriteEmitter`. Everything is made first, and put when nothing can fail any more but for
+want of memory: a failing guard has put nothing. Start at `StateWriteEmitter.emit`.
 
 Invariant: what is put, and what it is put into, is owned meanwhile: what it takes the place of may
 run code of the user's when it goes.
@@ -12,54 +12,59 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Sequence
 
-from tracker.jit.abi.arguments import Inputs
-from tracker.jit.abi.results import Results
-from tracker.jit.guards.signature import Update
-from tracker.jit.runtime.ir_text_writer import Writer
+from tracker.jit.abi.arguments import ArgumentChecks
+from tracker.jit.abi.results import ResultBuilder
+from tracker.jit.guards.signature import StateWrite
+from tracker.jit.runtime.ir_text_writer import EntryWriter
 
 
-class Updates:
+class StateWriteEmitter:
     """Writes the updates, after the result is built."""
 
     def __init__(
-        self, w: Writer, updates: Sequence[Update], inputs: Inputs, results: Results
+        self,
+        w: EntryWriter,
+        updates: Sequence[StateWrite],
+        inputs: ArgumentChecks,
+        results: ResultBuilder,
     ) -> None:
         self.w = w
         self.updates = updates
         self.inputs = inputs
         self.results = results
 
-    def carry_out(self) -> None:
+    def emit(self) -> None:
         made = [
-            None if update.structure is None else self.results.another(update.structure)
+            None if update.structure is None else self.results.build_owned(update.structure)
             for update in self.updates
         ]
         for update, value in zip(self.updates, made, strict=True):
             target = self.inputs.targets[update.target]
             if value is None:
-                self._take_out(update, target)
+                self._delete(update, target)
             else:
-                self._put(update, target, *value)
+                self._write(update, target, *value)
 
-    def _put(self, update: Update, target: str, x: str, place: int) -> None:
+    def _write(self, update: StateWrite, target: str, x: str, place: int) -> None:
         w = self.w
-        if update.kind == "append" and self._cls(update) is deque:
-            self._append(target, x)
+        if update.kind == "append" and self._container_class(update) is deque:
+            self._append_to_deque(target, x)
             return
-        if update.kind == "item" and self._cls(update) is list:
-            w.disown(place)  # the list takes the reference
-            self._done(f"@PyList_SetItem(ptr {target}, i64 {update.key}, ptr {x})")
+        if update.kind == "item" and self._container_class(update) is list:
+            w.transfer(place)  # the list takes the reference
+            self._call_checked(f"@PyList_SetItem(ptr {target}, i64 {update.key}, ptr {x})")
             return
-        self._done(self._call(update, target, x))
-        w.disown(place)
+        self._call_checked(self._store_call(update, target, x))
+        w.transfer(place)
         w.emit(f"call void @Py_DecRef(ptr {x})")
 
-    def _call(self, update: Update, target: str, x: str) -> str:
+    def _store_call(self, update: StateWrite, target: str, x: str) -> str:
         name = self.w.objects.name
         if update.kind == "append":
             return f"@PyList_Append(ptr {target}, ptr {x})"
         if update.kind == "item":
-            return f"@{self._api(update)}_SetItem(ptr {target}, ptr {name(update.key)}, ptr {x})"
+            setter = f"@{self._c_api_prefix(update)}_SetItem"
+            return f"{setter}(ptr {target}, ptr {name(update.key)}, ptr {x})"
         if update.kind == "attribute":
             return f"@PyObject_GenericSetAttr(ptr {target}, ptr {name(update.key)}, ptr {x})"
         place = update.target
@@ -70,15 +75,17 @@ class Updates:
             return f"@PyDict_SetItem(ptr {target}, ptr {name(place.name)}, ptr {x})"
         return f"@PyObject_GenericSetAttr(ptr {target}, ptr {name(place.name)}, ptr {x})"
 
-    def _take_out(self, update: Update, target: str) -> None:
-        if self._cls(update) is list:
+    def _delete(self, update: StateWrite, target: str) -> None:
+        if self._container_class(update) is list:
             end = update.key + 1
-            self._done(f"@PyList_SetSlice(ptr {target}, i64 {update.key}, i64 {end}, ptr null)")
+            self._call_checked(
+                f"@PyList_SetSlice(ptr {target}, i64 {update.key}, i64 {end}, ptr null)"
+            )
         else:
             key = self.w.objects.name(update.key)
-            self._done(f"@{self._api(update)}_DelItem(ptr {target}, ptr {key})")
+            self._call_checked(f"@{self._c_api_prefix(update)}_DelItem(ptr {target}, ptr {key})")
 
-    def _append(self, target: str, x: str) -> None:
+    def _append_to_deque(self, target: str, x: str) -> None:
         """Append to a deque, by its method; `x` is released when the call ends."""
         w = self.w
         given = w.alloca("[2 x ptr]")
@@ -90,11 +97,11 @@ class Updates:
         w.check(w.let(f"icmp ne ptr {answer}, null"), "fail")
         w.emit(f"call void @Py_DecRef(ptr {answer})")
 
-    def _api(self, update: Update) -> str:
+    def _c_api_prefix(self, update: StateWrite) -> str:
         """Whose functions change a container: an OrderedDict keeps its order beside the dict's."""
-        return "PyDict" if self._cls(update) in (dict, defaultdict) else "PyObject"
+        return "PyDict" if self._container_class(update) in (dict, defaultdict) else "PyObject"
 
-    def _cls(self, update: Update) -> type | None:
+    def _container_class(self, update: StateWrite) -> type | None:
         """The class of the container that is changed."""
         node = update.target
         assert isinstance(node, tuple)
@@ -103,6 +110,6 @@ class Updates:
             structure = structure.children[at]
         return structure.cls
 
-    def _done(self, call: str) -> None:
+    def _call_checked(self, call: str) -> None:
         w = self.w
         w.check(w.equal("i32", w.let(f"call i32 {call}"), 0), "fail")

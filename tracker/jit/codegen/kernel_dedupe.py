@@ -1,6 +1,6 @@
 """Kernels that differ in numbers only become one, which is handed the numbers.
 
-Owns: `KernelText`, `share` and `redirected`. A Python loop over rows of different lengths
+Owns: `KernelText`, `deduplicate` and `redirect_calls`. A Python loop over rows of different lengths
 (`L[i, :i] @ x[:i]`), or with numbers of their own (`y[i] = i * x[i:i+9]`), makes as many loop nests
 as steps, alike but for extents, offsets and factors; compiled one by one they would take seconds.
 
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from tracker.support.structs import record
 
-_MANY = 4  # kernels; so many may differ in their numbers
+_MAX_ALIKE = 4  # kernels; so many may differ in their numbers
 _NUMBER = (
     r"(= (?:icmp \w+|(?:add|sub|mul|shl)(?: nuw| nsw)*) i64 [^\n,]+, "
     r"|= getelementptr [^\n]*, i64 |= phi i64 \[ "
@@ -36,42 +36,44 @@ class KernelText:
     declaration: str
 
 
-Moved = Mapping[str, tuple[str, tuple[str, ...]]]  # kernel -> (what to call instead, numbers)
+MergedKernels = Mapping[
+    str, tuple[str, tuple[str, ...]]
+]  # kernel -> (what to call instead, numbers)
 
 
-def share(kernels: Sequence[KernelText]) -> tuple[list[KernelText], Moved]:
+def deduplicate(kernels: Sequence[KernelText]) -> tuple[list[KernelText], MergedKernels]:
     """The kernels that are left, and whom to call instead of the others."""
     lengths = Counter(kernel.text.count("\n") for kernel in kernels)
-    if max(lengths.values(), default=0) <= _MANY:
+    if max(lengths.values(), default=0) <= _MAX_ALIKE:
         return list(kernels), {}
     number = re.compile(_NUMBER, re.MULTILINE)
     alike: dict[str, list[tuple[KernelText, list[str]]]] = {}
     for kernel in kernels:
         pattern = number.sub(r"\1#", kernel.text.replace(f"{kernel.name}(", "@KERNEL("))
-        numbers = [f"{_kind(found)} {found[2]}" for found in number.finditer(kernel.text)]
+        numbers = [f"{_literal_type(found)} {found[2]}" for found in number.finditer(kernel.text)]
         alike.setdefault(pattern, []).append((kernel, numbers))
     left: list[KernelText] = []
     moved: dict[str, tuple[str, tuple[str, ...]]] = {}
     for group in alike.values():
         first = group[0][0]
-        if len(group) <= _MANY or first.name.endswith(".task"):
+        if len(group) <= _MAX_ALIKE or first.name.endswith(".task"):
             left += [kernel for kernel, _ in group]
             continue
         columns = list(zip(*(numbers for _, numbers in group), strict=True))
         varying = [at for at, column in enumerate(columns) if len(set(column)) > 1]
-        left.append(_general(first, {at: columns[at][0].split()[0] for at in varying}))
+        left.append(_parametrise(first, {at: columns[at][0].split()[0] for at in varying}))
         for kernel, numbers in group:
             moved[kernel.name] = first.name, tuple(numbers[at] for at in varying)
     return left, moved
 
 
-def _kind(found: re.Match[str]) -> str:
+def _literal_type(found: re.Match[str]) -> str:
     """The type of a number, where one was found."""
     kind = _FLOAT.search(found[1]) if found[2].startswith("0x") else None
     return "i64" if kind is None else kind[0]
 
 
-def _general(kernel: KernelText, varying: Mapping[int, str]) -> KernelText:
+def _parametrise(kernel: KernelText, varying: Mapping[int, str]) -> KernelText:
     """The kernel with some of its numbers, whose types these are, as further parameters."""
     parameter = {at: f"%number{i}" for i, at in enumerate(varying)}
     seen = iter(range(kernel.text.count("\n") + 1))
@@ -87,7 +89,7 @@ def _general(kernel: KernelText, varying: Mapping[int, str]) -> KernelText:
     return KernelText(kernel.name, f"{head}{more}) {{\n{rest}", declaration)
 
 
-def redirected(text: str, moved: Moved) -> str:
+def redirect_calls(text: str, moved: MergedKernels) -> str:
     """A text with the calls of kernels that were moved."""
 
     def call(found: re.Match[str]) -> str:

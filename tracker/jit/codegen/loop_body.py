@@ -1,8 +1,9 @@
 """The innermost code of a kernel: the elements of its values at one index.
 
-Owns: `Body`, which writes every store and fold at an index; `chosen` and `position`, which
-straight-line code uses, too. Values are written on demand: `Body.value(var, index)` writes the code
-for one element and remembers it for the rest of the body. Start at `Body.write`.
+Owns: `LoopBody`, which writes every store and fold at an index; `select_alternative` and
+`index_value`, which straight-line code uses, too. Values are written on demand:
+`LoopBody.value(var, index)` writes the code for one element and remembers it for the rest of the
+body. Start at `LoopBody.write`.
 """
 
 from __future__ import annotations
@@ -16,51 +17,51 @@ from tracker.ir.graph import Atom, Const, Eqn, Var
 from tracker.ir.lowering import Iota, Map, View
 from tracker.jit.codegen import scatter_stores
 from tracker.jit.scalar.emitter import Emitter
-from tracker.jit.scalar.values import Scalar, literal
-from tracker.jit.schedule.affine import Tools
-from tracker.jit.schedule.buffer_reuse import Access
+from tracker.jit.scalar.values import ScalarValue, literal
+from tracker.jit.schedule.affine import IndexEmitter
+from tracker.jit.schedule.buffer_reuse import BufferAccess
 from tracker.jit.schedule.plan_data import Kernel, Store
 from tracker.ops.shape.memory_order import c_strides
 
-Index = tuple[Any, ...]  # per axis: a formula or a number; None where no loop has begun yet
+LoopIndex = tuple[Any, ...]  # per axis: a formula or a number; None where no loop has begun yet
 _BOOL = np.dtype(bool)
 _INT64 = np.dtype(np.int64)
 
 
-class Body:
+class LoopBody:
     """The innermost code: every store and fold at one index."""
 
-    def __init__(self, writer: Any, ranges: dict[int, tuple[int, int]], index: Index) -> None:
+    def __init__(self, writer: Any, ranges: dict[int, tuple[int, int]], index: LoopIndex) -> None:
         self.w = writer
         self.e: Emitter = writer.e
         self.index = index
-        self.tools: Tools = writer.tools(ranges)
-        self.done: dict[Any, Scalar] = {}
-        self.casts: dict[tuple[str, Any], Scalar] = {}
-        self.access = Access()
+        self.tools: IndexEmitter = writer.tools(ranges)
+        self.done: dict[Any, ScalarValue] = {}
+        self.casts: dict[tuple[str, Any], ScalarValue] = {}
+        self.access = BufferAccess()
         writer.bodies.append(self.access)
 
     def write(self) -> None:
         for eqn in self.w.kernel.members:  # in order, so that recursion stays shallow
             self.value(eqn.out, self.index)
         if self.w.overwritten:
-            self._read_all()
+            self._load_all()
         for store in self.w.kernel.stores:
             self._store(store)
         for fold in self.w.own:
             operand = fold.eqn.operands[0]
             fold.add(self.cast(self.value(operand, self.index), fold.dtype), self)
         for guest, folds in self.w.guests:
-            self._guest(guest, folds)
+            self._fused_reductions(guest, folds)
 
-    def _read_all(self) -> None:
+    def _load_all(self) -> None:
         """Have all that is read before anything is written."""
         folded = [fold.eqn.operands[0] for fold in self.w.own]
         for atom in (*(store.value for store in self.w.kernel.stores), *folded):
             if atom is not None:
                 self.value(atom, self._index_of(atom, self.index))
 
-    def _guest(self, guest: Kernel, folds: list[Any]) -> None:
+    def _fused_reductions(self, guest: Kernel, folds: list[Any]) -> None:
         """Folds over a space that ends before the loops do."""
         found = [
             self.tools.within(i, 0, 1, n) for i, n in zip(self.index, guest.space, strict=True)
@@ -74,7 +75,7 @@ class Body:
         for fold in folds:
             x = self.cast(self.value(fold.eqn.operands[0], index), fold.dtype)
             if inside is not True:
-                x = self.e.select(Scalar(inside, _BOOL), x, fold.identity())
+                x = self.e.select(ScalarValue(inside, _BOOL), x, fold.identity())
             fold.add(x, self)
 
     def _store(self, store: Store) -> None:
@@ -83,7 +84,7 @@ class Body:
         if store.value is not None:
             x = self.cast(self.value(store.value, self._index_of(store.value, self.index)), dtype)
         if store.by is not None:
-            scatter_stores.write(self, store, x)
+            scatter_stores.emit_store(self, store, x)
             return
         at = self._position(store.place, self.index)
         self.access.writes(self.w.home(store.place.buffer), at + store.place.start)
@@ -101,7 +102,7 @@ class Body:
             flat = i * stride + flat
         return flat
 
-    def cast(self, x: Scalar, dtype: Any) -> Scalar:
+    def cast(self, x: ScalarValue, dtype: Any) -> ScalarValue:
         if x.dtype == dtype:
             return x
         key = (x.name, dtype)
@@ -109,7 +110,7 @@ class Body:
             self.casts[key] = self.e.cast(x, dtype)
         return self.casts[key]
 
-    def value(self, atom: Atom, index: Sequence[Any]) -> Scalar:
+    def value(self, atom: Atom, index: Sequence[Any]) -> ScalarValue:
         """The element of a value at an index."""
         if isinstance(atom, Const):
             return literal(atom.value, atom.type.dtype)
@@ -119,10 +120,10 @@ class Body:
             found = self.done[key] = self._value(atom, tuple(index))
         return found
 
-    def _value(self, var: Var, index: tuple[Any, ...]) -> Scalar:
+    def _value(self, var: Var, index: tuple[Any, ...]) -> ScalarValue:
         place = self.w.plan.places[var]
         if place.kind == "tiny":
-            return self._tiny(var, index)
+            return self._unrolled_element(var, index)
         own = var in self.w.members and index == self.index
         if not own and place.stored and place.ready <= self.w.kernel.level:
             return self._load(var, place, index)
@@ -131,7 +132,7 @@ class Body:
         if isinstance(lower, View):
             return self._view(eqn, lower, index)
         if isinstance(lower, Iota):
-            return position(self.tools, index[eqn.params["axis"]], eqn.out.type.dtype)
+            return index_value(self.tools, index[eqn.params["axis"]], eqn.out.type.dtype)
         assert isinstance(lower, Map)
         dtypes = lower.dtypes(*(o.type for o in eqn.operands))
         xs = [
@@ -146,32 +147,32 @@ class Body:
         lead = len(index) - operand.type.ndim
         return tuple(0 if n == 1 else index[lead + i] for i, n in enumerate(operand.type.shape))
 
-    def _tiny(self, var: Var, index: tuple[Any, ...]) -> Scalar:
+    def _unrolled_element(self, var: Var, index: tuple[Any, ...]) -> ScalarValue:
         flat: Any = 0
         if var.type.size != 1:
             for i, stride in zip(index, c_strides(var.type.shape), strict=True):
                 flat = i * stride + flat
         if isinstance(flat, int):
-            number: Scalar = self.w.number(var, flat)
+            number: ScalarValue = self.w.number(var, flat)
             return number
         pointer = self.w.spilled(var)
         where = self.e.address(pointer, var.type.dtype, self.tools.name(flat))
         return self.e.load(where, var.type.dtype)
 
-    def _load(self, var: Var, place: Any, index: tuple[Any, ...]) -> Scalar:
+    def _load(self, var: Var, place: Any, index: tuple[Any, ...]) -> ScalarValue:
         at = self._position(place, index)
         self.access.reads(self.w.home(place.buffer), at + place.start)
         where = self.w.source(place, at, self.tools)
         return self.e.load(where, var.type.dtype, place.buffer.is_ours)
 
-    def _view(self, eqn: Eqn, lower: View, index: tuple[Any, ...]) -> Scalar:
+    def _view(self, eqn: Eqn, lower: View, index: tuple[Any, ...]) -> ScalarValue:
         if self.w.flat:  # one element, spread
             return self.value(eqn.operands[0], (0,) * eqn.operands[0].type.ndim)
         types = [o.type for o in eqn.operands]
         found = self.tools.reading(
             self.reader(eqn), lambda: lower.source(self.tools, index, *types, **eqn.params)
         )
-        return chosen(self.e, found, eqn, lambda o, at: self.value(o, at), self.cast)
+        return select_alternative(self.e, found, eqn, lambda o, at: self.value(o, at), self.cast)
 
     def reader(self, eqn: Eqn) -> Callable[[int, Sequence[Any]], str]:
         """How an equation's formulas read integers of its operands."""
@@ -182,21 +183,21 @@ class Body:
         return read
 
 
-def position(tools: Tools, i: Any, dtype: Any) -> Scalar:
+def index_value(tools: IndexEmitter, i: Any, dtype: Any) -> ScalarValue:
     """An index as a number."""
-    return literal(i, dtype) if isinstance(i, int) else Scalar(tools.name(i), dtype)
+    return literal(i, dtype) if isinstance(i, int) else ScalarValue(tools.name(i), dtype)
 
 
-def chosen(
+def select_alternative(
     e: Emitter,
     found: Any,
     eqn: Eqn,
-    value: Callable[[Atom, Sequence[Any]], Scalar],
-    cast: Callable[[Scalar, Any], Scalar],
-) -> Scalar:
+    value: Callable[[Atom, Sequence[Any]], ScalarValue],
+    cast: Callable[[ScalarValue, Any], ScalarValue],
+) -> ScalarValue:
     """The first of a view's alternatives that is inside; zero, if none is."""
     dtype = eqn.out.type.dtype
-    kept: list[tuple[Any, Scalar]] = []
+    kept: list[tuple[Any, ScalarValue]] = []
     for which, source, inside in found if isinstance(found, list) else [found]:
         if inside is False:
             continue
@@ -207,5 +208,5 @@ def chosen(
         kept.append((True, literal(0, dtype)))
     y = kept[-1][1]
     for inside, x in reversed(kept[:-1]):
-        y = e.select(Scalar(inside, _BOOL), x, y)
+        y = e.select(ScalarValue(inside, _BOOL), x, y)
     return y

@@ -4,7 +4,7 @@ Owns: `write_kernel`. A kernel's function takes the addresses of the buffers it 
 numbers it uses; its reductions are in `reductions.py`, what is within all loops in `loop_body.py`.
 
 A view such as a padded slice asks which part of a loop's range it is in; then the loop is cut there
-(`Split`), and each part is written with the answer known: no branches in loops.
+(`SplitLoop`), and each part is written with the answer known: no branches in loops.
 """
 
 from __future__ import annotations
@@ -17,87 +17,109 @@ from typing import Any
 
 from tracker.ir.graph import Var
 from tracker.jit.codegen import scatter_stores
-from tracker.jit.codegen.loop_body import Body, Index
+from tracker.jit.codegen.loop_body import LoopBody, LoopIndex
 from tracker.jit.codegen.loop_order import (
     TILE,
     Strides,
+    access_strides,
     best_order,
-    is_crossed,
-    is_flat,
-    may_be_cut,
-    strides_of,
+    can_collapse,
+    can_tile,
+    should_tile,
 )
-from tracker.jit.codegen.reductions import Fold
+from tracker.jit.codegen.reductions import Accumulator
 from tracker.jit.runtime import thread_pool
 from tracker.jit.scalar.emitter import Emitter
-from tracker.jit.scalar.real import OUTER_LOOP, ROW_LOOP, TWO_AT_A_TIME, VECTOR_LOOP
-from tracker.jit.scalar.values import Complex, Names, Scalar, literal, llvm_type, memory_type
-from tracker.jit.schedule.affine import Affine, Split, Tools
-from tracker.jit.schedule.buffer_reuse import Access, is_made_where_read, pairs_of
+from tracker.jit.scalar.real import INTERLEAVE_TWO, NO_UNROLL, NO_UNROLL_NO_VECTORS, ONE_VECTOR_LOOP
+from tracker.jit.scalar.values import (
+    ComplexValue,
+    ScalarValue,
+    SsaNames,
+    literal,
+    llvm_type,
+    memory_type,
+)
+from tracker.jit.schedule.affine import AffineIndex, IndexEmitter, SplitLoop
+from tracker.jit.schedule.buffer_reuse import (
+    BufferAccess,
+    can_write_in_place,
+    coalescing_candidates,
+)
 from tracker.jit.schedule.plan_data import Kernel, Plan
 from tracker.support.structs import record
 
-_NEAR = 32  # elements; so far from where a pointer points, another one is used
-_LONG = 2_000_000  # weighted operations; from here on threads share a loop
-_FAR = 2.0**30  # an argument that hardly ever is
-_FEW_FAR = 2  # general functions that a loop over far arguments inlines
-_SHORT_ROW, _LONG_ROW = 5, 9  # elements; of fewer, gathers are cheap; more are not unrolled
-_LANES = 8  # steps of a loop that is a vector
-_EDGE = 32  # of so many parts of a space, one is an edge
-_MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
-_FEW_PARTS, _COPIES = 3, 12_000  # parts that any loop may have; lines of the parts of a long one
+_POINTER_REACH = 32  # elements; so far from where a pointer points, another one is used
+_MIN_THREADED_WORK = 2_000_000  # weighted operations; from here on threads share a loop
+_RARELY_FAR = 2.0**30  # an argument that hardly ever is
+_MAX_INLINED_FAR = 2  # general functions that a loop over far arguments inlines
+_MIN_ROW, _MAX_ROW = 5, 9  # elements; of fewer, gathers are cheap; more are not unrolled
+_VECTOR_STEPS = 8  # steps of a loop that is a vector
+_EDGE_FRACTION = 32  # of so many parts of a space, one is an edge
+_MAX_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
+_MIN_PARTS, _MAX_COPIED_LINES = (
+    3,
+    12_000,
+)  # parts that any loop may have; lines of the parts of a long one
 
 
 @record(frozen=True)
-class Shared:
+class ThreadedKernel:
     """A loop that threads share: how many, and the folds whose parts the caller joins."""
 
     threads: int
-    folds: list[Fold]
+    folds: list[Accumulator]
 
 
-def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str], Shared | None]:
+def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str], ThreadedKernel | None]:
     """A kernel's function (named @KERNEL; what follows `define`), and the arguments of its call.
 
     A kernel with functions that have a quick version for near arguments is written with these
     first; where an argument turns out to be far, it runs again, as @KERNEL.far, with the others.
     A long loop is shared by threads: then the function is @KERNEL.task, which runs one's part.
     """
-    threads = thread_pool.threads() if work_of(driver.plan, kernel) >= _LONG else 1
+    threads = (
+        thread_pool.thread_count() if kernel_work(driver.plan, kernel) >= _MIN_THREADED_WORK else 1
+    )
     text, writer = _written(driver, kernel, threads)
     if writer.threads == 1:
         return text, writer.arguments, None
-    task = f"{writer.task()}\ndefine internal {text}"
-    return task, writer.arguments, Shared(writer.threads, [f for f in writer.folds if f.joined])
+    task = f"{writer.task_text()}\ndefine internal {text}"
+    return (
+        task,
+        writer.arguments,
+        ThreadedKernel(writer.threads, [f for f in writer.folds if f.joined]),
+    )
 
 
-def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _Writer]:
-    cuts = scatter_stores.cuts(kernel)
+def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _KernelWriter]:
+    cuts = scatter_stores.initial_cuts(kernel)
     order, tiled = tuple(range(len(kernel.space))), False
     asked = len(order) < 2 or any(store.by is not None for store in kernel.stores)
     while True:
         try:
-            writer = _Writer(driver, kernel, cuts, order, tiled, near=True, threads=threads)
+            writer = _KernelWriter(driver, kernel, cuts, order, tiled, near=True, threads=threads)
             text = writer.text()
             if not asked:
                 asked = True
-                better = writer.better_order(threads > 1)
+                better = writer.preferred_order(threads > 1)
                 if better != (order, tiled):
                     order, tiled = better
                     continue
-            if writer.threads > 1 and not writer.is_divisible():
+            if writer.threads > 1 and not writer.is_parallel():
                 threads = 1  # parts would see each other's writes
                 continue
-            if not writer.e.limits:
-                driver.pairs += pairs_of(kernel, driver.step, writer.bodies, driver.carried)
+            if not writer.e.near_limits:
+                driver.pairs += coalescing_candidates(
+                    kernel, driver.step, writer.bodies, driver.carried
+                )
                 return text, writer
             again = writer.is_repeatable()
-            seldom = again and writer.is_seldom()
-            general = _Writer(
+            seldom = again and writer.is_far_rare()
+            general = _KernelWriter(
                 driver, kernel, cuts, order, tiled, near=False, seldom=seldom, threads=threads
             )
             text_far = general.text()
-        except Split as split:
+        except SplitLoop as split:
             cuts.setdefault(split.variable, set()).update(split.points)
             continue
         if again:
@@ -106,7 +128,7 @@ def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _Writer]:
         return text_far, general  # it changes what it reads: it cannot run twice
 
 
-class _Writer:
+class _KernelWriter:
     """One attempt to write a kernel, with loops nested in `order` and cut at `cuts`. `tiled`: the
     innermost two go over strips of columns (`loop_order.py`)."""
 
@@ -129,48 +151,50 @@ class _Writer:
         self.lines: list[str] = []
         self.head: list[str] = []
         self.e = Emitter(
-            self.lines, Names(), driver.needs, near="%far" if near else "", seldom=seldom
+            self.lines, SsaNames(), driver.needs, far_flag="%far" if near else "", is_rare=seldom
         )
-        self.bodies: list[Access] = []
+        self.bodies: list[BufferAccess] = []
         self.written = {self.home(store.place.buffer) for store in kernel.stores}
         self.overwritten = self.written.intersection(driver.homes.values())
         self.parameters: list[str] = []
         self.arguments: list[str] = []
-        self.names: dict[Any, str] = {}
-        self.numbers: dict[tuple[Var, int], Scalar] = {}
+        self.spill_names: dict[Any, str] = {}
+        self.numbers: dict[tuple[Var, int], ScalarValue] = {}
         self.pointers: dict[Any, list[tuple[int, str]]] = {}
-        self.flat = is_flat(driver, kernel)
+        self.flat = can_collapse(driver, kernel)
         self.space = (math.prod(kernel.space),) if self.flat else kernel.space
         self.order = (0,) if self.flat else order
         self.accesses: list[Strides] = []
         self.writes: list[Strides] = []
-        self.parts = [_parts(n, cuts.get(v, set())) for v, n in enumerate(self.space)]
-        most = min(_MANY_PARTS, max(_FEW_PARTS, _COPIES // max(kernel.lines, 1)))
+        self.parts = [_split_range(n, cuts.get(v, set())) for v, n in enumerate(self.space)]
+        most = min(_MAX_PARTS, max(_MIN_PARTS, _MAX_COPIED_LINES // max(kernel.lines, 1)))
         self.may_split = math.prod(map(len, self.parts)) <= most
         self.counters: dict[int, str] = {}
         self.loops = 0
-        self.guests: list[tuple[Kernel, list[Fold]]] = []
-        self.folds = [Fold(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
+        self.guests: list[tuple[Kernel, list[Accumulator]]] = []
+        self.folds = [Accumulator(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
         self.own = tuple(self.folds)
-        self.tiled = tiled and not kernel.guests and may_be_cut(order, self.parts, self.folds)
+        self.tiled = tiled and not kernel.guests and can_tile(order, self.parts, self.folds)
         self.strip: tuple[str, str] | None = None  # the columns that are gone over
         for guest in kernel.guests:
-            folds = [Fold(self, eqn, at) for at, eqn in enumerate(guest.folds, len(self.folds))]
+            folds = [
+                Accumulator(self, eqn, at) for at, eqn in enumerate(guest.folds, len(self.folds))
+            ]
             self.guests.append((guest, folds))
             self.folds += folds
-        self.around = ROW_LOOP if self._adds_rows() else OUTER_LOOP
-        self.within = VECTOR_LOOP if self._has_vectors() else ""
+        self.outer_metadata = NO_UNROLL_NO_VECTORS if self._accumulates_short_rows() else NO_UNROLL
+        self.vector_metadata = ONE_VECTOR_LOOP if self._has_vectors() else ""
         whole = all(f.in_register and not (f.joined and f.dtype.kind == "c") for f in self.folds)
         alone = any(store.by is not None for store in kernel.stores)  # in order, on one thread
         self.threads = threads if self.space and whole and not alone else 1
 
-    def _adds_rows(self) -> bool:
+    def _accumulates_short_rows(self) -> bool:
         """Whether short rows are added up in one: LLVM unrolls the loop over a row, and would then
         vectorise the one around it, with gathers; the sums of the row belong into a vector."""
         inner = self.order[-1] if self.order else 0
         return (
             len(self.space) > 1
-            and _SHORT_ROW <= self.space[inner] <= _LONG_ROW
+            and _MIN_ROW <= self.space[inner] <= _MAX_ROW
             and any(not fold.in_register and inner in fold.kept for fold in self.folds)
         )
 
@@ -187,23 +211,23 @@ class _Writer:
     def is_repeatable(self) -> bool:
         """Whether the kernel only writes what it does not read."""
         read = {buffer for access in self.bodies for buffer in access.read}
-        return not self._adds() and read.isdisjoint(self.written)
+        return not self._accumulates() and read.isdisjoint(self.written)
 
-    def is_divisible(self) -> bool:
+    def is_parallel(self) -> bool:
         """Whether no part of the loop reads what another writes."""
-        return not self._adds() and all(
-            is_made_where_read(self.bodies, buffer, buffer) for buffer in self.written
+        return not self._accumulates() and all(
+            can_write_in_place(self.bodies, buffer, buffer) for buffer in self.written
         )
 
-    def _adds(self) -> bool:
-        return any(store.adds or scatter_stores.adds(store) for store in self.kernel.stores)
+    def _accumulates(self) -> bool:
+        return any(store.adds or scatter_stores.accumulates(store) for store in self.kernel.stores)
 
-    def is_seldom(self) -> bool:
+    def is_far_rare(self) -> bool:
         """Whether the kernel hardly ever runs again with general functions, or these are many:
         then they are called, not inlined, or they would take most of the time to compile."""
-        return min(self.e.limits) > _FAR or len(self.e.limits) > _FEW_FAR
+        return min(self.e.near_limits) > _RARELY_FAR or len(self.e.near_limits) > _MAX_INLINED_FAR
 
-    def task(self) -> str:
+    def task_text(self) -> str:
         """What a thread runs: the arguments come from a frame, then the range of the part."""
         n = self.space[self.order[0]]
         part = -(-n // self.threads)
@@ -218,21 +242,21 @@ class _Writer:
         self.lines.append("start:")
         for fold in self.folds:
             fold.start_memory()
-        self.loop(0, {}, (None,) * len(self.space))
+        self.emit_loops(0, {}, (None,) * len(self.space))
         for fold in self.folds:
             fold.end_memory()
         parameters = list(self.parameters)
         if self.threads > 1:
             parameters += ["ptr %partials", "i64 %lo", "i64 %hi", "i64 %tid"]
         signature = ", ".join(parameters)
-        if self.e.limits:
+        if self.e.near_limits:
             self.head += ["  %far = alloca i8", "  store i8 0, ptr %far"]
             self.lines += [
                 "  %was.far = load i8, ptr %far",
                 "  %again = trunc i8 %was.far to i1",
                 "  br i1 %again, label %repeat, label %done",
                 "repeat:",
-                f"  call void @KERNEL.far({', '.join(map(_bare, parameters))})",
+                f"  call void @KERNEL.far({', '.join(map(_without_attributes, parameters))})",
                 "  br label %done",
                 "done:",
             ]
@@ -250,20 +274,20 @@ class _Writer:
         (Not to the first element: so loops over equal pieces of an array are equal text.)"""
         known = self.pointers.setdefault(self.home(buffer), [])
         for start, name in known:
-            if abs(at - start) < _NEAR:
+            if abs(at - start) < _POINTER_REACH:
                 return name, at - start
         name = self._parameter("ptr noalias", f"ptr {self.driver.address(buffer, at)}")
         known.append((at, name))
         return name, 0
 
     def spilled(self, var: Var) -> str:
-        name = self.names.get((var, "spilled"))
+        name = self.spill_names.get((var, "spilled"))
         if name is None:
             name = self._parameter("ptr", f"ptr {self.driver.spill(var)}")
-            self.names[var, "spilled"] = name
+            self.spill_names[var, "spilled"] = name
         return name
 
-    def number(self, var: Var, position: int) -> Scalar:
+    def number(self, var: Var, position: int) -> ScalarValue:
         """A tiny value's element, as a parameter."""
         dtype = var.type.dtype
         known = self.numbers.get((var, position))
@@ -271,15 +295,15 @@ class _Writer:
             x = self.driver.element(var, position)
             if x.value is not None:
                 return literal(x.value, dtype)
-            if isinstance(x, Complex):
-                known = Complex(self._passed(x.re), self._passed(x.im))
+            if isinstance(x, ComplexValue):
+                known = ComplexValue(self._passed(x.re), self._passed(x.im))
             else:
                 known = self._passed(x)
             self.numbers[var, position] = known
         return known
 
-    def _passed(self, x: Scalar) -> Scalar:
-        return Scalar(self._parameter(llvm_type(x.dtype), str(x)), x.dtype)
+    def _passed(self, x: ScalarValue) -> ScalarValue:
+        return ScalarValue(self._parameter(llvm_type(x.dtype), str(x)), x.dtype)
 
     def _parameter(self, text: str, argument: str) -> str:
         name = f"%p{len(self.parameters)}"
@@ -289,25 +313,25 @@ class _Writer:
 
     # Loops
 
-    def loop(self, depth: int, ranges: dict[int, tuple[int, int]], index: Index) -> None:
+    def emit_loops(self, depth: int, ranges: dict[int, tuple[int, int]], index: LoopIndex) -> None:
         """Write the loops from this depth on; `index` has the variables of the outer ones."""
         if depth == len(self.space):
-            Body(self, ranges, index).write()
+            LoopBody(self, ranges, index).write()
             return
         v = self.order[depth]
         for fold in self.folds:
             fold.start(depth)
         for first, last in self.parts[v]:
             if self.threads > 1 and depth == 0:
-                self._own_part(first, last)
+                self._thread_part(first, last)
             elif last - first == 1:
-                self.loop(depth + 1, ranges, _with(index, v, first))
+                self.emit_loops(depth + 1, ranges, _replace_axis(index, v, first))
             elif last > first:
-                self._counted(depth, first, last, ranges, index, (str(first), str(last)))
+                self._counted_loop(depth, first, last, ranges, index, (str(first), str(last)))
         for fold in self.folds:
             fold.end(depth, index)
 
-    def _own_part(self, first: int, last: int) -> None:
+    def _thread_part(self, first: int, last: int) -> None:
         """The part of a loop's range that falls to this thread."""
         e, tag = self.e, self.e.names.fresh()[1:]
         after = e.write(f"icmp ugt i64 %lo, {first}")
@@ -317,21 +341,21 @@ class _Writer:
         some = e.write(f"icmp ult i64 {low}, {high}")
         self.lines.append(f"  br i1 {some}, label %mine{tag}, label %past{tag}")
         self.lines.append(f"mine{tag}:")
-        index: Index = (None,) * len(self.space)
+        index: LoopIndex = (None,) * len(self.space)
         if last - first == 1:
-            self.loop(1, {}, _with(index, self.order[0], first))
+            self.emit_loops(1, {}, _replace_axis(index, self.order[0], first))
         else:
-            self._counted(0, first, last, {}, index, (low, high))
+            self._counted_loop(0, first, last, {}, index, (low, high))
         self.lines.append(f"  br label %past{tag}")
         self.lines.append(f"past{tag}:")
 
-    def _counted(
+    def _counted_loop(
         self,
         depth: int,
         first: int,
         last: int,
         ranges: dict[int, tuple[int, int]],
-        index: Index,
+        index: LoopIndex,
         bounds: tuple[str, str],
     ) -> None:
         """A loop within first .. last; `bounds` name where it really begins and ends."""
@@ -339,8 +363,8 @@ class _Writer:
 
         def body(counter: str) -> None:
             self.counters[v] = counter
-            inner = _with(index, v, Affine(((v, 1),)))
-            self.loop(depth + 1, {**ranges, v: (first, last)}, inner)
+            inner = _replace_axis(index, v, AffineIndex(((v, 1),)))
+            self.emit_loops(depth + 1, {**ranges, v: (first, last)}, inner)
 
         is_inner = depth == len(self.space) - 1
         bounds = self.strip if is_inner and self.strip else bounds
@@ -349,7 +373,7 @@ class _Writer:
             edge = self._is_edge({**ranges, v: (first, last)}, depth)
             loop = functools.partial(self.loop_over, *bounds, 1, body, edge=edge)
             if self.tiled and depth == len(self.space) - 2:
-                self._in_strips(loop)
+                self._tiled_loop(loop)
             else:
                 loop()
             return
@@ -366,7 +390,7 @@ class _Writer:
 
         self.loop_over(*bounds, size, block)
 
-    def _in_strips(self, loop: Callable[[], None]) -> None:
+    def _tiled_loop(self, loop: Callable[[], None]) -> None:
         """The loop over rows, for one strip of columns after the other."""
         n = str(self.space[self.order[-1]])
 
@@ -385,7 +409,7 @@ class _Writer:
         around = [ranges.get(v, (0, 1)) for v in self.order[: depth + 1]]
         within = [self.space[v] for v in self.order[depth + 1 :]]
         covered = math.prod([last - first for first, last in around]) * math.prod(within)
-        return covered * _EDGE <= math.prod(self.space)
+        return covered * _EDGE_FRACTION <= math.prod(self.space)
 
     def loop_over(
         self,
@@ -412,15 +436,21 @@ class _Writer:
         self.lines.append(f"latch{tag}:")
         self.lines.append(f"  %n{tag} = add nuw nsw i64 {counter}, {step}")
         self.lines.append(f"  %c{tag} = icmp ult i64 %n{tag}, {last}")
-        note = self.around if self.loops > before else self.within if last == str(_LANES) else ""
-        note = ROW_LOOP if edge else note
+        note = (
+            self.outer_metadata
+            if self.loops > before
+            else self.vector_metadata
+            if last == str(_VECTOR_STEPS)
+            else ""
+        )
+        note = NO_UNROLL_NO_VECTORS if edge else note
         if not note and self.loops == before and self.kernel.chain > 1:
-            note = TWO_AT_A_TIME
+            note = INTERLEAVE_TWO
         keep = f", !llvm.loop {note}" if note else ""
         self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{keep}")
         self.lines.append(f"done{tag}:")
 
-    def source(self, place: Any, flat: Any, tools: Tools) -> str:
+    def source(self, place: Any, flat: Any, tools: IndexEmitter) -> str:
         """Where an element is that is read; its position in the place is a formula."""
         if self.home(place.buffer) in self.overwritten:
             return self.target(place, flat, tools)  # one pointer for all: see `noalias`
@@ -432,7 +462,7 @@ class _Writer:
             return self.e.write(f"getelementptr {memory_type(dtype)}, ptr {base}, i64 {index}")
         return self.e.address(base, dtype, index)
 
-    def target(self, place: Any, flat: Any, tools: Tools) -> str:
+    def target(self, place: Any, flat: Any, tools: IndexEmitter) -> str:
         """Where an element is that is written: always by way of one pointer, and the same element
         by the same name, or LLVM asks whether rows overlap, and makes no vectors if they do."""
         self._accessed(self.accesses, flat)
@@ -444,36 +474,36 @@ class _Writer:
         )
 
     def _accessed(self, accesses: list[Strides], flat: Any) -> None:
-        strides = strides_of(flat)
+        strides = access_strides(flat)
         if strides:
             accesses.append(strides)
 
-    def better_order(self, shared: bool) -> tuple[tuple[int, ...], bool]:
+    def preferred_order(self, shared: bool) -> tuple[tuple[int, ...], bool]:
         """The order in which what this attempt has read and written lies best, and whether it is
         gone over in strips."""
         if self.flat:
             return tuple(range(len(self.kernel.space))), False
         kept = [fold.kept for fold in self.folds]
         order = best_order(self.space, self.accesses, kept, shared)
-        return order, is_crossed(self.space, self.accesses, self.writes, order)
+        return order, should_tile(self.space, self.accesses, self.writes, order)
 
-    def tools(self, ranges: dict[int, tuple[int, int]]) -> Tools:
-        return Tools(ranges, self.e.write, self.counters.__getitem__, self.may_split)
+    def tools(self, ranges: dict[int, tuple[int, int]]) -> IndexEmitter:
+        return IndexEmitter(ranges, self.e.write, self.counters.__getitem__, self.may_split)
 
 
-def _with(index: Index, v: int, i: Any) -> Index:
+def _replace_axis(index: LoopIndex, v: int, i: Any) -> LoopIndex:
     return (*index[:v], i, *index[v + 1 :])
 
 
-def _bare(parameter: str) -> str:
+def _without_attributes(parameter: str) -> str:
     """A parameter as an argument: without its attributes."""
     return parameter.replace(" noalias", "")
 
 
-def work_of(plan: Plan, kernel: Kernel) -> int:
+def kernel_work(plan: Plan, kernel: Kernel) -> int:
     """About how many operations a loop takes: what its members do, and what it computes of others
     for itself alone."""
-    folds = [eqn for piece in kernel.pieces for eqn in piece.folds]
+    folds = [eqn for piece in kernel.with_fused for eqn in piece.folds]
     made = [s.value for s in kernel.stores] + [eqn.operands[0] for eqn in folds]
     places = [plan.places[atom] for atom in made if isinstance(atom, Var)]
     costs = [place.cost for place in places if place.home is not kernel]
@@ -481,7 +511,7 @@ def work_of(plan: Plan, kernel: Kernel) -> int:
     return math.prod(kernel.space) * max(each, 1)
 
 
-def _parts(extent: int, cuts: set[int]) -> list[tuple[int, int]]:
+def _split_range(extent: int, cuts: set[int]) -> list[tuple[int, int]]:
     """The range 0 .. extent, cut at the points."""
     edges = sorted({0, extent, *(c for c in cuts if 0 < c < extent)})
     return list(itertools.pairwise(edges))

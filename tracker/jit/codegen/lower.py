@@ -21,32 +21,43 @@ import numpy as np
 
 from tracker.ir.graph import Guard
 from tracker.jit.codegen import routine_modules
-from tracker.jit.codegen.artifact import CALLS, Loops, Lowered
-from tracker.jit.codegen.control_flow import Nested
-from tracker.jit.codegen.kernel_dedupe import KernelText, redirected, share
-from tracker.jit.codegen.loop_nest import Shared, work_of, write_kernel
-from tracker.jit.codegen.module_split import Work, apart, as_before, busy, merge, urgent
-from tracker.jit.codegen.scratch_code import Taking
+from tracker.jit.codegen.artifact import CALL_PATTERN, KernelModule, LoweredProgram
+from tracker.jit.codegen.control_flow import BodyFunction
+from tracker.jit.codegen.kernel_dedupe import KernelText, deduplicate, redirect_calls
+from tracker.jit.codegen.loop_nest import ThreadedKernel, kernel_work, write_kernel
+from tracker.jit.codegen.module_split import (
+    KernelWork,
+    kernels_to_optimise,
+    merge_work,
+    reuse_choice,
+    split_modules,
+    urgent,
+)
+from tracker.jit.codegen.scratch_code import ScratchCode
 from tracker.jit.codegen.unrolled import Unrolled
-from tracker.jit.llvm.engine import ONCE, OPTIMISED
+from tracker.jit.llvm.engine import FEW_PASSES_FAST_CODEGEN, OPTIMISED
 from tracker.jit.runtime import allocator, lazy_imports, thread_pool
 from tracker.jit.scalar.real import module_text
-from tracker.jit.scalar.values import Complex, Needs, Scalar
-from tracker.jit.schedule.buffer_allocation import Spot, lay_out
-from tracker.jit.schedule.buffer_reuse import Homes, homes_of
-from tracker.jit.schedule.plan_data import Buffer, Control, Kernel, Plan, Slots, Store
+from tracker.jit.scalar.values import ComplexValue, ModuleNeeds, ScalarValue
+from tracker.jit.schedule.buffer_allocation import ScratchAddress, allocate_scratch
+from tracker.jit.schedule.buffer_reuse import Coalescing, coalesce_buffers
+from tracker.jit.schedule.plan_data import Buffer, ControlFlow, FrameSlots, Kernel, Plan, Store
 
-_LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
+_LONG_DRIVER = (
+    400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
+)
 _FLOAT64 = np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)
-_SPOT = re.compile(r"<(\d+)>")  # stands for where a scratch buffer lies until it is known
+_SCRATCH_REFERENCE = re.compile(
+    r"<(\d+)>"
+)  # stands for where a scratch buffer lies until it is known
 
 
-def lower(plan: Plan, slots: Slots) -> Lowered:
+def lower(plan: Plan, slots: FrameSlots) -> LoweredProgram:
     """The module that computes a plan."""
     driver = _Driver(plan, slots)
     driver.write()
-    homes = homes_of(driver.pairs, driver.life)
+    homes = coalesce_buffers(driver.pairs, driver.lifetimes)
     if homes:
         driver = _Driver(plan, slots)
         driver.homes = homes
@@ -54,49 +65,53 @@ def lower(plan: Plan, slots: Slots) -> Lowered:
     return driver.lowered()
 
 
-def homes_in(plan: Plan, slots: Slots, carried: Homes) -> Homes:
+def coalesced_in_body(plan: Plan, slots: FrameSlots, carried: Coalescing) -> Coalescing:
     """Which buffers of a loop's body can lie in which others, if it may leave what it carries where
     it finds it: what its text says."""
     driver = _Driver(plan, slots)
     driver.carried = carried
     driver.write()
-    return homes_of(driver.pairs, driver.life)
+    return coalesce_buffers(driver.pairs, driver.lifetimes)
 
 
 class _Driver(Unrolled):
     """Writes one function; `parent` writes the function that calls it, in the same module."""
 
-    def __init__(self, plan: Plan, slots: Slots, parent: _Driver | None = None) -> None:
-        super().__init__(plan, slots, parent.needs if parent else Needs())
+    def __init__(self, plan: Plan, slots: FrameSlots, parent: _Driver | None = None) -> None:
+        super().__init__(plan, slots, parent.needs if parent else ModuleNeeds())
         self.symbols: set[str] = parent.symbols if parent else set()
         self.kernels: dict[str, KernelText] = parent.kernels if parent else {}
         self.bodies: list[str] = parent.bodies if parent else []
-        self.shared: dict[Any, Nested] = parent.shared if parent else {}
-        self.work: dict[str, Work] = parent.work if parent else defaultdict(Work)  # of each kernel
+        self.body_functions: dict[Any, BodyFunction] = parent.body_functions if parent else {}
+        self.work: dict[str, KernelWork] = (
+            parent.work if parent else defaultdict(KernelWork)
+        )  # of each kernel
         self.elsewhere = 0  # operations of what is not a kernel
 
-    def lowered(self) -> Lowered:
+    def lowered(self) -> LoweredProgram:
         """The module, once it is written."""
-        driver, scratch = self._function("@plan(ptr noalias %slots)")
-        return self._modules(driver, scratch)
+        driver, scratch = self._function_text("@plan(ptr noalias %slots)")
+        return self._split_modules(driver, scratch)
 
-    def nested(self, control: Control, name: str, slots: Slots) -> Nested:
+    def nested(self, control: ControlFlow, name: str, slots: FrameSlots) -> BodyFunction:
         """Write a body as a function of its own, once for all loops and branches that share its
         plan and what stays in it. The caller hands it the scratch."""
         plan = control.bodies[name]
-        stay = control.stay if name == "body" else frozenset()
-        found = self.shared.get((id(plan), stay))
+        stay = control.in_place if name == "body" else frozenset()
+        found = self.body_functions.get((id(plan), stay))
         if found is not None:
             return found
         child = _Driver(plan, slots, self)
         if stay:
-            child.homes = control.homes
+            child.homes = control.coalesced
         child.write()
         symbol = f"@body{len(self.bodies)}"
-        text, scratch = child._function(f"{symbol}(ptr noalias %slots, ptr %scratch)", owns=False)
+        text, scratch = child._function_text(
+            f"{symbol}(ptr noalias %slots, ptr %scratch)", owns=False
+        )
         self.bodies.append(text)
-        found = Nested(symbol, scratch, child.has_guards, child.raises)
-        self.shared[id(plan), stay] = found
+        found = BodyFunction(symbol, scratch, child.has_guards, child.raises)
+        self.body_functions[id(plan), stay] = found
         return found
 
     def write(self) -> None:
@@ -104,30 +119,32 @@ class _Driver(Unrolled):
         kernels: dict[int, list[Any]] = {}
         for kernel in self.plan.kernels:
             kernels.setdefault(kernel.level, []).append(kernel)
-        for level in range(self.plan.levels):
+        for level in range(self.plan.level_count):
             self.level = level
-            for step in self.plan.scalars.get(level, ()):
+            for step in self.plan.unrolled.get(level, ()):
                 if isinstance(step, Guard):
                     self.guard(step)
                 else:
                     self.unrolled(step)
             self.settle()
-            self._each(lazy_imports.write_product, self.plan.products.get(level, ()))
-            self._each(lazy_imports.write_call, self.plan.calls.get(level, ()))
-            self._each(lazy_imports.write_control, self.plan.controls.get(level, ()))
-            self._each(_Driver.kernel, sorted(kernels.get(level, ()), key=self._made))
-            self._each(_Driver._write, self.plan.writes.get(level, ()))
+            self._emit_steps(lazy_imports.write_product, self.plan.products.get(level, ()))
+            self._emit_steps(lazy_imports.write_call, self.plan.calls.get(level, ()))
+            self._emit_steps(lazy_imports.write_control, self.plan.controls.get(level, ()))
+            self._emit_steps(
+                _Driver.kernel, sorted(kernels.get(level, ()), key=self._bytes_written)
+            )
+            self._emit_steps(_Driver._write, self.plan.writes.get(level, ()))
             self.step += 1
         self.outputs()
 
-    def _each(self, write: Callable[[_Driver, Any], None], steps: Iterable[Any]) -> None:
+    def _emit_steps(self, write: Callable[[_Driver, Any], None], steps: Iterable[Any]) -> None:
         """Write steps one after another: what one has read for the last time is free for the
         next."""
         for step in steps:
             self.step += 1
             write(self, step)
 
-    def _made(self, kernel: Kernel) -> int:
+    def _bytes_written(self, kernel: Kernel) -> int:
         """Bytes that a kernel writes. Of those of a level, which none of the others waits for, the
         ones that only fold come first: what they have read for the last time is free."""
         places = [store.place for store in kernel.stores]
@@ -143,16 +160,16 @@ class _Driver(Unrolled):
         else:
             write.write(self)
 
-    def _function(self, header: str, owns: bool = True) -> tuple[str, int]:
+    def _function_text(self, header: str, owns: bool = True) -> tuple[str, int]:
         """The text of the function, and how many bytes of scratch it needs."""
-        size, places = self._layout(owns)
-        varies = any(map(CALLS.search, self.lines))
-        taking = Taking(size, varies, self.needs, self.symbols)
-        give = taking.give if owns else lambda _: []  # a body has its caller's
-        rooms = sorted({spot.room for spot in places.values() if spot.room is not None})
+        size, places = self._allocate_scratch(owns)
+        varies = any(map(CALL_PATTERN.search, self.lines))
+        taking = ScratchCode(size, varies, self.needs, self.symbols)
+        give = taking.epilogue if owns else lambda _: []  # a body has its caller's
+        rooms = sorted({spot.output for spot in places.values() if spot.output is not None})
         journal = lazy_imports.journal(self) if owns and self.acted is not None else lambda _: []
-        head = [f"define internal i64 {header} {{", *self.spills, *map(self._room, rooms)]
-        body = [*(taking.take() if owns else ()), *self.lines]
+        head = [f"define internal i64 {header} {{", *self.spills, *map(self._output_pointer, rooms)]
+        body = [*(taking.prologue() if owns else ()), *self.lines]
         tail = [*journal(False), *give("done"), "  ret i64 0"]
         if self.has_guards:
             tail += ["fail:", *journal(True), *give("failed"), "  ret i64 1"]
@@ -161,58 +178,58 @@ class _Driver(Unrolled):
         driver = "\n".join([*head, *body, *tail, "}"])
         where = {
             str(buffer.number): f"ptr %scratch, i64 {spot.offset + taking.margin}"
-            if spot.room is None
-            else f"ptr %room{spot.room}, i64 {spot.offset}"
+            if spot.output is None
+            else f"ptr %room{spot.output}, i64 {spot.offset}"
             for buffer, spot in places.items()
         }
-        return _SPOT.sub(lambda m: where[m[1]], driver), taking.size
+        return _SCRATCH_REFERENCE.sub(lambda m: where[m[1]], driver), taking.size
 
-    def _modules(self, driver: str, scratch: int) -> Lowered:
+    def _split_modules(self, driver: str, scratch: int) -> LoweredProgram:
         """One module; several, where the driver is long, or not all is worth optimising."""
-        symbols, borrowed = frozenset(self.symbols), frozenset(self.needs.borrowed)
-        written, moved = share(list(self.kernels.values()))
-        merge(self.work, {name: to for name, (to, _) in moved.items()})
+        symbols, borrowed = frozenset(self.symbols), frozenset(self.needs.ufunc_loops)
+        written, moved = deduplicate(list(self.kernels.values()))
+        merge_work(self.work, {name: to for name, (to, _) in moved.items()})
         chosen = None
         if not self.bodies:
             all_of_it = (driver, *(kernel.text for kernel in written))
-            chosen = busy(self.work, self.elsewhere)
-            chosen = as_before(all_of_it, chosen, self.work, self.elsewhere)
-        loops: tuple[Loops, ...] = ()
-        if chosen is not None or len(self.lines) > _LONG:
-            loops = apart(written, chosen, urgent(self.work, self.elsewhere), self.needs)
+            chosen = kernels_to_optimise(self.work, self.elsewhere)
+            chosen = reuse_choice(all_of_it, chosen, self.work, self.elsewhere)
+        loops: tuple[KernelModule, ...] = ()
+        if chosen is not None or len(self.lines) > _LONG_DRIVER:
+            loops = split_modules(written, chosen, urgent(self.work, self.elsewhere), self.needs)
             written = []
         texts = [f"define internal {kernel.text}" for kernel in written]
-        texts += [redirected(text, moved) for text in (*self.bodies, driver)]
-        loops += routine_modules.apart(self.needs, texts)
-        level = OPTIMISED if chosen is None else ONCE
+        texts += [redirect_calls(text, moved) for text in (*self.bodies, driver)]
+        loops += routine_modules.extract_routines(self.needs, texts)
+        level = OPTIMISED if chosen is None else FEW_PASSES_FAST_CODEGEN
         text, called = module_text(texts, self.needs), tuple(self.needs.callbacks)
-        return Lowered(text, level, loops, symbols, borrowed, scratch, called)
+        return LoweredProgram(text, level, loops, symbols, borrowed, scratch, called)
 
     def kernel(self, kernel: Any) -> None:
         """Call a loop nest."""
         text, arguments, shared = write_kernel(self, kernel)
-        name = self._function_of(text, arguments, shared is not None)
-        self.work[name].add(math.prod(kernel.space), work_of(self.plan, kernel))
+        name = self._kernel_name(text, arguments, shared is not None)
+        self.work[name].add(math.prod(kernel.space), kernel_work(self.plan, kernel))
         if shared is None:
             self.lines.append(f"  call void {name}({', '.join(arguments)})")
         else:
-            self._share(name, arguments, shared)
+            self._call_threaded(name, arguments, shared)
 
     def run_rows(self, loops: Any) -> None:
         """Call the loops of a product."""
-        name = self._function_of(loops.text, loops.arguments, loops.threads > 1)
+        name = self._kernel_name(loops.text, loops.arguments, loops.threads > 1)
         self.work[name].add(0, loops.work)  # vectors as they are: there is nothing to optimise
         if loops.threads == 1:
             self.lines.append(f"  call void {name}({', '.join(loops.arguments)})")
             return
-        self._share(name, loops.arguments, Shared(loops.threads, []))
+        self._call_threaded(name, loops.arguments, ThreadedKernel(loops.threads, []))
         if loops.join is not None:
             text, arguments = loops.join
-            name = self._function_of(text, arguments, shared=False)
+            name = self._kernel_name(text, arguments, shared=False)
             self.work[name].add(len(arguments), 0)
             self.lines.append(f"  call void {name}({', '.join(arguments)})")
 
-    def _function_of(self, text: str, arguments: list[str], shared: bool) -> str:
+    def _kernel_name(self, text: str, arguments: list[str], shared: bool) -> str:
         """The name by which a function is called: equal texts are one."""
         known = self.kernels.get(text)
         if known is None:
@@ -224,15 +241,15 @@ class _Driver(Unrolled):
             )
         return known.name
 
-    def _share(self, task: str, arguments: list[str], shared: Shared) -> None:
+    def _call_threaded(self, task: str, arguments: list[str], shared: ThreadedKernel) -> None:
         """Let threads run the parts of a loop, and join what they folded."""
         frame, partials = f"%frame{len(self.spills)}", f"%partials{len(self.spills)}"
         self.spills.append(f"  {frame} = alloca [{len(arguments) + 1} x i64], align 16")
         count = max([(fold.at + 1) * shared.threads for fold in shared.folds], default=1)
         self.spills.append(f"  {partials} = alloca [{count} x i64], align 16")
-        self.lines += thread_pool.stored([*arguments, f"ptr {partials}"], frame)
+        self.lines += thread_pool.store_frame([*arguments, f"ptr {partials}"], frame)
         self.symbols.add(thread_pool.NAME)
-        self.needs.intrinsics.add(thread_pool.DECLARED)
+        self.needs.intrinsics.add(thread_pool.DECLARATION)
         self.lines.append(
             f"  call void @tk.parallel(ptr {task}, ptr {frame}, i64 {shared.threads})"
         )
@@ -275,8 +292,8 @@ class _Driver(Unrolled):
                 to = sum(map(operator.mul, index, strides))
                 self.e.store(self.atom(atom, i), self.e.address(pointer, dtype, str(to)))
 
-    def store_number(self, x: Scalar, cell: str) -> None:
-        if isinstance(x, Complex):
+    def store_number(self, x: ScalarValue, cell: str) -> None:
+        if isinstance(x, ComplexValue):
             self.e.store(x.re, cell)
             self.e.store(x.im, self.e.write(f"getelementptr i64, ptr {cell}, i64 1"))
             return
@@ -287,22 +304,22 @@ class _Driver(Unrolled):
 
     # Scratch
 
-    def _layout(self, owns: bool) -> tuple[int, dict[Buffer, Spot]]:
+    def _allocate_scratch(self, owns: bool) -> tuple[int, dict[Buffer, ScratchAddress]]:
         """Bytes of scratch, and where each buffer lies. Who is called in a loop has results that
         may lie where what it reads does: there is no room in them."""
         lives = {
             buffer: (first, last, buffer.type.nbytes)
-            for buffer, (first, last) in self.life.items()
+            for buffer, (first, last) in self.lifetimes.items()
             if buffer.role == "scratch"
         }
         rooms = {
             self.slots.outputs[buffer.slot]: (first, buffer.type.nbytes)
-            for buffer, (first, _) in self.life.items()
-            if owns and buffer.role == "output" and buffer.type.nbytes >= allocator.LEAST
+            for buffer, (first, _) in self.lifetimes.items()
+            if owns and buffer.role == "output" and buffer.type.nbytes >= allocator.MIN_BLOCK
         }
-        return lay_out(lives, rooms)
+        return allocate_scratch(lives, rooms)
 
-    def _room(self, slot: int) -> str:
+    def _output_pointer(self, slot: int) -> str:
         """The memory of a result, for what is done before it is written."""
         cell = f"getelementptr i64, ptr %slots, i64 {slot}"
         return f"  %room{slot}.cell = {cell}\n  %room{slot} = load ptr, ptr %room{slot}.cell"

@@ -1,9 +1,10 @@
 """Which loops of a plan are worth optimising: these become a module of their own.
 
-Owns: `Work`, `busy`, `urgent`, `as_before` and `apart`. LLVM's pipeline takes 10 to 40 ms for the
-least of loops, a few passes and a code generator in a hurry a quarter of that, for loops that take
-two or three times as long; the quick code generator, for the driver, a tenth. In a plan that runs
-long, what hardly shows is compiled so: the driver, and loops over few elements.
+Owns: `KernelWork`, `kernels_to_optimise`, `urgent`, `reuse_choice` and `split_modules`. LLVM's
+pipeline takes 10 to 40 ms for the least of loops, a few passes and a code generator in a hurry a
+quarter of that, for loops that take two or three times as long; the quick code generator, for the
+driver, a tenth. In a plan that runs long, what hardly shows is compiled so: the driver, and loops
+over few elements.
 
 Invariants: which loops these are follows from the plan, and from what was chosen for another shape
 of it, whose code is there already; a plan that is over soon is compiled as one module, well.
@@ -14,25 +15,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
 from tracker.jit import vmath
-from tracker.jit.codegen.artifact import Loops
+from tracker.jit.codegen.artifact import KernelModule
 from tracker.jit.codegen.kernel_dedupe import KernelText
-from tracker.jit.llvm.engine import HURRIED, OPTIMISED
+from tracker.jit.llvm.engine import FEW_PASSES, OPTIMISED
 from tracker.jit.scalar.real import module_text
-from tracker.jit.scalar.values import Needs
+from tracker.jit.scalar.values import ModuleNeeds
 from tracker.support.structs import record
 
-_RUNS_LONG = 1_000_000  # operations of a plan, about as many as take 100 us
-_HARDLY = 1000  # operations for each element that is not optimised: all of these take 2% then
-_STILL = 250  # and 8%: no reason to compile loops again that another shape has compiled in a hurry
-_SOON = 100_000  # operations; a plan of fewer has a driver that is compiled well
-_MANY = 10  # operations of an element that takes longer than others in a hurry
-_MOST = 1000  # choices that are remembered
+_LONG_PLAN = 1_000_000  # operations of a plan, about as many as take 100 us
+_NEGLIGIBLE_SHARE = (
+    1000  # operations for each element that is not optimised: all of these take 2% then
+)
+_TOLERABLE_SHARE = (
+    250  # and 8%: no reason to compile loops again that another shape has compiled in a hurry
+)
+_SHORT_PLAN = 100_000  # operations; a plan of fewer has a driver that is compiled well
+_OPERATIONS_PER_ELEMENT = 10  # operations of an element that takes longer than others in a hurry
+_MAX_CHOICES = 1000  # choices that are remembered
 _DIGITS = b"0123456789ABCDEF"
-_chosen: dict[int, set[str] | None] = {}  # by a text without its numbers
+_choices: dict[int, set[str] | None] = {}  # by a text without its numbers
 
 
 @record()
-class Work:
+class KernelWork:
     """What a loop does: for how many elements, and about how many operations in all."""
 
     elements: int = 0
@@ -41,15 +46,17 @@ class Work:
     @property
     def count(self) -> int:
         """As how many elements of few operations its elements count."""
-        return max(self.elements, self.operations // _MANY) if self.elements else 0
+        return (
+            max(self.elements, self.operations // _OPERATIONS_PER_ELEMENT) if self.elements else 0
+        )
 
     def add(self, elements: int, operations: int) -> None:
         self.elements += elements
         self.operations += operations
 
 
-def busy(
-    loops: Mapping[str, Work], elsewhere: int, allowance: int | None = None
+def kernels_to_optimise(
+    loops: Mapping[str, KernelWork], elsewhere: int, allowance: int | None = None
 ) -> set[str] | None:
     """The loops, by name, that are to be optimised; None: everything is.
 
@@ -57,12 +64,12 @@ def busy(
     as long as some twenty operations that are vectorised, or three times as long as it would.
     """
     total = sum(work.operations for work in loops.values()) + elsewhere
-    if total < _RUNS_LONG:
+    if total < _LONG_PLAN:
         return None
-    return loops.keys() - _hardly(loops, total // (allowance or _HARDLY))
+    return loops.keys() - _negligible(loops, total // (allowance or _NEGLIGIBLE_SHARE))
 
 
-def _hardly(loops: Mapping[str, Work], left: int) -> set[str]:
+def _negligible(loops: Mapping[str, KernelWork], left: int) -> set[str]:
     """The loops over the fewest elements, up to so many of these in all; what takes long for each
     counts as many."""
     found = set()
@@ -75,7 +82,7 @@ def _hardly(loops: Mapping[str, Work], left: int) -> set[str]:
     return found
 
 
-def merge(loops: MutableMapping[str, Work], same: Mapping[str, str]) -> None:
+def merge_work(loops: MutableMapping[str, KernelWork], same: Mapping[str, str]) -> None:
     """Count loops that are done by others with these."""
     for name, other in same.items():
         if name != other:
@@ -83,40 +90,43 @@ def merge(loops: MutableMapping[str, Work], same: Mapping[str, str]) -> None:
             loops[other].add(work.elements, work.operations)
 
 
-def urgent(loops: Mapping[str, Work], elsewhere: int) -> set[str] | None:
+def urgent(loops: Mapping[str, KernelWork], elsewhere: int) -> set[str] | None:
     """The loops that are optimised even where there is code of them that was not; None: all."""
-    return busy(loops, elsewhere, _STILL)
+    return kernels_to_optimise(loops, elsewhere, _TOLERABLE_SHARE)
 
 
-def as_before(
-    texts: Iterable[str], chosen: set[str] | None, loops: Mapping[str, Work], elsewhere: int
+def reuse_choice(
+    texts: Iterable[str], chosen: set[str] | None, loops: Mapping[str, KernelWork], elsewhere: int
 ) -> set[str] | None:
     """What was chosen for another shape of these texts, if it will do for this one, too: nothing
     needs to be compiled again then. That is, all was optimised, or what was not hardly shows."""
     key = hash(tuple(text.encode().translate(None, _DIGITS) for text in texts))
-    before = _chosen.get(key, chosen)
+    before = _choices.get(key, chosen)
     if before != chosen and before is not None:
         total = sum(work.operations for work in loops.values()) + elsewhere
-        few = _hardly(loops, total // _STILL)
-        if total < _SOON or not loops.keys() - few <= before:
+        few = _negligible(loops, total // _TOLERABLE_SHARE)
+        if total < _SHORT_PLAN or not loops.keys() - few <= before:
             before = chosen
-    _chosen[key] = before
-    while len(_chosen) > _MOST:
-        _chosen.pop(next(iter(_chosen), 0), None)
+    _choices[key] = before
+    while len(_choices) > _MAX_CHOICES:
+        _choices.pop(next(iter(_choices), 0), None)
     return before
 
 
-def apart(
-    kernels: Sequence[KernelText], chosen: set[str] | None, urgent: set[str] | None, needs: Needs
-) -> tuple[Loops, ...]:
+def split_modules(
+    kernels: Sequence[KernelText],
+    chosen: set[str] | None,
+    urgent: set[str] | None,
+    needs: ModuleNeeds,
+) -> tuple[KernelModule, ...]:
     """Modules of the kernels that are to be optimised (None: all), and of the others. What is left
     in `needs` is what a driver needs that calls them."""
     math, needs.math = needs.math, set()
-    fars, needs.fars = needs.fars, set()
+    fars, needs.general_calls = needs.general_calls, set()
     intrinsics = needs.intrinsics
     needs.intrinsics = intrinsics | {kernel.declaration for kernel in kernels}
     modules = []
-    for level in (OPTIMISED, HURRIED):
+    for level in (OPTIMISED, FEW_PASSES):
         group = [
             kernel
             for kernel in kernels
@@ -125,11 +135,13 @@ def apart(
         if not group:
             continue
         texts = [f"define {kernel.text}" for kernel in group]
-        own = Needs()
-        own.borrowed, own.intrinsics = needs.borrowed, intrinsics
+        own = ModuleNeeds()
+        own.ufunc_loops, own.intrinsics = needs.ufunc_loops, intrinsics
         own.math = {f for f in math if any(f"{vmath.symbol(*f)}(" in text for text in texts)}
-        own.fars = {f for f in fars if any(f"{vmath.far(*f)}(" in text for text in texts)}
+        own.general_calls = {
+            f for f in fars if any(f"{vmath.general_symbol(*f)}(" in text for text in texts)
+        }
         exports = tuple(kernel.name[1:] for kernel in group)
         well = tuple(kernel.name[1:] for kernel in group if urgent is None or kernel.name in urgent)
-        modules.append(Loops(module_text(texts, own), exports, level, well))
+        modules.append(KernelModule(module_text(texts, own), exports, level, well))
     return tuple(modules)

@@ -1,6 +1,7 @@
 """Reductions inside kernels: where they accumulate, and how parts are joined.
 
-Owns: `Fold`. `loop_nest.py` tells a fold when a loop begins and ends, and hands it each element.
+Owns: `Accumulator`. `loop_nest.py` tells a fold when a loop begins and ends, and hands it each
+element.
 
 Invariant: a fold's result is stored once, by `end` or `end_memory`; parts that threads have folded
 are left in `%partials`, and the caller joins them (`join`), always in the same order.
@@ -15,10 +16,10 @@ import numpy as np
 
 from tracker.ir.graph import Eqn
 from tracker.ir.lowering import Reduce
-from tracker.jit.codegen.loop_order import are_outer
+from tracker.jit.codegen.loop_order import are_outermost
 from tracker.jit.scalar.emitter import Emitter
-from tracker.jit.scalar.values import Scalar, literal, memory_type
-from tracker.jit.schedule.affine import Tools
+from tracker.jit.scalar.values import ScalarValue, literal, memory_type
+from tracker.jit.schedule.affine import IndexEmitter
 
 _WIDE = {
     np.dtype(np.float32): np.dtype(np.float64),
@@ -30,10 +31,10 @@ _BLOCK = 8192  # those of a float64 sum: few enough for its digits, many enough 
 # A float64 sum over shorter rows is added up as it comes: to end a block takes as long as to add up
 # some fifty elements. The first is for sums that have one row, few enough for most to be written
 # alike, however long they are.
-_LONG, _SHORT = 2048, 32
+_MIN_BLOCKED_ROW, _MIN_BLOCKED_SINGLE_ROW = 2048, 32
 
 
-class Fold:
+class Accumulator:
     """A reduction of a kernel: an accumulator in a register, or in the result's memory.
 
     Where the kept axes are the outer loops, the accumulator is a register, started before the first
@@ -60,7 +61,7 @@ class Fold:
         for i in self.axis:
             self.count *= shape[i]
         self.depth = 0 if writer.flat else len(self.kept)
-        self.in_register = writer.flat or are_outer(self.kept, writer.order)
+        self.in_register = writer.flat or are_outermost(self.kept, writer.order)
         if self.in_register and self.depth == len(writer.space):
             self.in_register = False  # nothing is reduced: plain stores
         innermost = writer.order[-1] if writer.order else -1
@@ -83,7 +84,16 @@ class Fold:
         if self.dtype.kind not in "fc":
             return 0
         row: int = self.w.space[self.w.order[-1]]
-        return _BLOCK if row >= (_SHORT if row == self.count and not self.depth else _LONG) else 0
+        return (
+            _BLOCK
+            if row
+            >= (
+                _MIN_BLOCKED_SINGLE_ROW
+                if row == self.count and not self.depth
+                else _MIN_BLOCKED_ROW
+            )
+            else 0
+        )
 
     @property
     def compensated(self) -> bool:
@@ -96,7 +106,7 @@ class Fold:
         for cell, dtype in cells:
             self.w.head.append(f"  {cell} = alloca {memory_type(dtype)}")
 
-    def identity(self) -> Scalar:
+    def identity(self) -> ScalarValue:
         return literal(self.lower.identity(self.dtype), self.dtype)
 
     def start(self, depth: int) -> None:
@@ -121,7 +131,7 @@ class Fold:
         e.store(total, self.total)
         e.store(self.identity(), self.cell)
 
-    def _summed(self) -> Scalar:
+    def _summed(self) -> ScalarValue:
         """What has been folded."""
         e: Emitter = self.w.e
         if not self.block:
@@ -153,7 +163,7 @@ class Fold:
         """Whether the caller joins what threads have folded; else each result is one thread's."""
         return self.depth == 0
 
-    def join(self, e: Emitter, parts: Sequence[Scalar]) -> Scalar:
+    def join(self, e: Emitter, parts: Sequence[ScalarValue]) -> ScalarValue:
         """The result of the parts that threads have folded."""
         total = parts[0]
         for part in parts[1:]:
@@ -161,10 +171,10 @@ class Fold:
         finish = self.lower.finish
         return e.cast(total if finish is None else finish(e, total, self.count), self.dtype)
 
-    def _finished(self, acc: Scalar) -> Scalar:
+    def _finished(self, acc: ScalarValue) -> ScalarValue:
         return acc if self.lower.finish is None else self.lower.finish(self.w.e, acc, self.count)
 
-    def _address(self, index: Sequence[Any], tools: Tools) -> str:
+    def _address(self, index: Sequence[Any], tools: IndexEmitter) -> str:
         flat: Any = 0
         if not self.w.flat:
             for i, stride in zip(self.kept, self.strides, strict=True):
@@ -172,7 +182,7 @@ class Fold:
         address: str = self.w.target(self.place, flat, tools)
         return address
 
-    def add(self, x: Scalar, body: Any) -> None:
+    def add(self, x: ScalarValue, body: Any) -> None:
         if self.has_cell:
             # Not in memory: each result has its order there, and told that zeros are alike, LLVM
             # makes the choice of a NaN a store under a mask, for which the next row's load waits.
@@ -182,7 +192,7 @@ class Fold:
         else:
             self._add(x, self._address(body.index, body.tools))
 
-    def _add(self, x: Scalar, where: str) -> None:
+    def _add(self, x: ScalarValue, where: str) -> None:
         e = self.w.e
         e.store(self.lower.combine(e, e.load(where, self.dtype), x), where)
 

@@ -1,8 +1,8 @@
 """Values in registers: what a driver knows of tiny values, and how it reads and addresses others.
 
 Owns: `Registers`, the state of a function that is written in straight-line code: its lines, the
-elements that are in registers (`known`), pointers to buffers, values that were spilled into memory
-for a loop to read, and what must hold before it goes on (`require`). Start at `element`.
+elements that are in registers (`elements`), pointers to buffers, values that were spilled into
+memory for a loop to read, and what must hold before it goes on (`require`). Start at `element`.
 
 Invariant: a value, once computed, dominates everything after it: conditions only branch away.
 """
@@ -16,10 +16,18 @@ import numpy as np
 
 from tracker.ir.graph import Atom, Const, Var
 from tracker.jit.scalar.emitter import Emitter
-from tracker.jit.scalar.values import Complex, Names, Needs, Scalar, literal, memory_type, part_of
-from tracker.jit.schedule.affine import Tools
-from tracker.jit.schedule.buffer_reuse import Homes, Pair
-from tracker.jit.schedule.plan_data import Buffer, Place, Plan, Slots
+from tracker.jit.scalar.values import (
+    ComplexValue,
+    ModuleNeeds,
+    ScalarValue,
+    SsaNames,
+    literal,
+    memory_type,
+    part_dtype,
+)
+from tracker.jit.schedule.affine import IndexEmitter
+from tracker.jit.schedule.buffer_reuse import Coalescing, CoalescingCandidate
+from tracker.jit.schedule.plan_data import Buffer, FrameSlots, Location, Plan
 from tracker.ops.shape.memory_order import c_strides
 
 _INT64 = np.dtype(np.int64)
@@ -28,49 +36,51 @@ _INT64 = np.dtype(np.int64)
 class Registers:
     """One function: where its values are."""
 
-    def __init__(self, plan: Plan, slots: Slots, needs: Needs) -> None:
+    def __init__(self, plan: Plan, slots: FrameSlots, needs: ModuleNeeds) -> None:
         self.plan = plan
         self.slots = slots
         self.needs = needs
         self.lines: list[str] = []
-        self.e = Emitter(self.lines, Names(), self.needs, straight=True)
-        self.tools = Tools(write=self.e.write)
-        self.known: dict[Var, list[Scalar | None]] = {}
+        self.e = Emitter(self.lines, SsaNames(), self.needs, straight=True)
+        self.tools = IndexEmitter(write=self.e.write)
+        self.elements: dict[Var, list[ScalarValue | None]] = {}
         self.pointers: dict[Buffer, str] = {}
         self.spilled: dict[Var, str] = {}
         self.spills: list[str] = []
-        self.life: dict[Buffer, tuple[int, int]] = {}  # steps
-        self.homes: Homes = {}  # of buffers that lie where others do
-        self.carried: Homes = {}  # what comes from a step of a loop, and what goes to the next
-        self.pairs: list[Pair] = []
+        self.lifetimes: dict[Buffer, tuple[int, int]] = {}  # steps
+        self.homes: Coalescing = {}  # of buffers that lie where others do
+        self.carried: Coalescing = {}  # what comes from a step of a loop, and what goes to the next
+        self.pairs: list[CoalescingCandidate] = []
         self.step = 0  # what is written now: nothing that it reads is read any later for it
         self.level = 0
         self.has_guards = False
         self.raises = False  # whether what is called may leave an exception
         self.acted: int | None = None  # the line in front of the first step with an effect
-        self.pending: Scalar | None = None  # what must hold, and is still to be checked
+        self.pending_condition: ScalarValue | None = (
+            None  # what must hold, and is still to be checked
+        )
 
-    def place(self, var: Var) -> Place:
+    def place(self, var: Var) -> Location:
         """Where a value can be read at this level: in its copy, once that is made."""
         copy = self.plan.copies.get(var)
         return copy if copy is not None and copy.ready <= self.level else self.plan.places[var]
 
-    def atom(self, atom: Atom, position: int) -> Scalar:
+    def atom(self, atom: Atom, position: int) -> ScalarValue:
         if isinstance(atom, Const):
             return literal(atom.value, atom.type.dtype)
         return self.element(atom, position)
 
-    def element(self, var: Var, position: int) -> Scalar:
+    def element(self, var: Var, position: int) -> ScalarValue:
         """One element of a tiny value, by its position in C order."""
-        cells = self.known.get(var)
+        cells = self.elements.get(var)
         if cells is None:
-            cells = self.known[var] = [None] * max(var.type.size, 1)
+            cells = self.elements[var] = [None] * max(var.type.size, 1)
         cell = cells[position]
         if cell is None:
             cell = cells[position] = self._fetch(var, position)
         return cell
 
-    def _fetch(self, var: Var, position: int) -> Scalar:
+    def _fetch(self, var: Var, position: int) -> ScalarValue:
         """Load an element of a tiny input, or of a small result of a kernel."""
         place = self.plan.places[var]
         buffer = place.buffer
@@ -86,7 +96,7 @@ class Registers:
         where = self.e.address(pointer, var.type.dtype, str(index))
         return self.e.load(where, var.type.dtype, buffer.is_ours)
 
-    def _fetch_at(self, var: Var, index: Sequence[Any]) -> Scalar:
+    def _fetch_at(self, var: Var, index: Sequence[Any]) -> ScalarValue:
         """Load an element whose index is known when the code runs."""
         place, dtype = self.plan.places[var], var.type.dtype
         if place.kind == "tiny":
@@ -111,15 +121,15 @@ class Registers:
             return self.slots.input_is_array[buffer.slot]
         return self.slots.capture_is_array[buffer.slot]
 
-    def _slot_number(self, buffer: Buffer) -> Scalar:
+    def _slot_number(self, buffer: Buffer) -> ScalarValue:
         """A number that is in the frame itself."""
         group = self.slots.inputs if buffer.role == "input" else self.slots.captures
         dtype = buffer.type.dtype
         pointer = self._slot_pointer(group[buffer.slot])
         if dtype.kind == "c":  # each part has a slot
             second = self.e.write(f"getelementptr i64, ptr {pointer}, i64 1")
-            part = part_of(dtype)
-            return Complex(self.e.load(pointer, part), self.e.load(second, part))
+            part = part_dtype(dtype)
+            return ComplexValue(self.e.load(pointer, part), self.e.load(second, part))
         if dtype.kind == "f":
             return self.e.load(pointer, dtype)
         wide = self.e.load(pointer, _INT64)
@@ -131,8 +141,8 @@ class Registers:
     def pointer(self, buffer: Buffer) -> str:
         """The address of a buffer."""
         buffer = self.homes.get(buffer, buffer)
-        first, _ = self.life.get(buffer, (self.step, self.step))
-        self.life[buffer] = (first, self.step)
+        first, _ = self.lifetimes.get(buffer, (self.step, self.step))
+        self.lifetimes[buffer] = (first, self.step)
         if buffer.role == "scratch":  # taken afresh at each use: a register held long is dear
             return self.e.write(f"getelementptr i8, <{buffer.number}>")
         if buffer.role == "table":
@@ -192,18 +202,18 @@ class Registers:
 
     # Conditions
 
-    def require(self, holds: Scalar) -> None:
+    def require(self, holds: ScalarValue) -> None:
         """Abandon the call unless the condition holds."""
         self.require_later(holds)
         self.settle()
 
-    def require_later(self, holds: Scalar) -> None:
+    def require_later(self, holds: ScalarValue) -> None:
         """The same, but not at once: long arithmetic stays one block. (A select, for what a
         condition looks at may be undefined where one before it does not hold.)"""
-        if self.pending is not None:
-            both = f"select i1 {self.pending.name}, i1 {holds.name}, i1 false"
-            holds = Scalar(self.e.write(both), holds.dtype)
-        self.pending = holds
+        if self.pending_condition is not None:
+            both = f"select i1 {self.pending_condition.name}, i1 {holds.name}, i1 false"
+            holds = ScalarValue(self.e.write(both), holds.dtype)
+        self.pending_condition = holds
 
     def act(self) -> None:
         """Something with an effect comes next."""
@@ -222,7 +232,7 @@ class Registers:
 
     def settle(self) -> None:
         """Check what is to hold by now: before anything that takes long, or writes."""
-        holds, self.pending = self.pending, None
+        holds, self.pending_condition = self.pending_condition, None
         if holds is None:
             return
         self.has_guards = True

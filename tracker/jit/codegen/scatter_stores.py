@@ -1,7 +1,7 @@
 """Stores whose place depends on values (`Scatter`, `Compact`), or on those before them (`Scan`).
 
-Owns: `write`, which `loop_nest.py` calls for each element. The loops run in C order on one thread,
-so that places named twice get what NumPy gives them, and sums come out the same every time.
+Owns: `emit_store`, which `loop_nest.py` calls for each element. The loops run in C order on one
+thread, so that places named twice get what NumPy gives them, and sums come out the same every time.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.lowering import Compact, Scan, Scatter
-from tracker.jit.scalar.values import Scalar, memory_type
+from tracker.jit.scalar.values import ScalarValue, memory_type
 
 _INT64 = np.dtype(np.int64)
 
 
-def adds(store: Any) -> bool:
+def accumulates(store: Any) -> bool:
     """Whether a store adds to what is there, so that it cannot be made twice."""
     return (
         store.by is not None and isinstance(store.by.op.lower, Scatter) and store.by.op.lower.adds
     )
 
 
-def cuts(kernel: Any) -> dict[int, set[int]]:
+def initial_cuts(kernel: Any) -> dict[int, set[int]]:
     """Where loops are cut from the start: after the first element of a scan, which has none
     before it."""
     scans = [s.by for s in kernel.stores if s.by is not None and isinstance(s.by.op.lower, Scan)]
     return {eqn.params["axis"]: {1} for eqn in scans}
 
 
-def write(body: Any, store: Any, x: Scalar) -> None:
+def emit_store(body: Any, store: Any, x: ScalarValue) -> None:
     """Store an element of a loop body (`elements.Body`) where its equation says."""
     lower = store.by.op.lower
     if isinstance(lower, Compact):
@@ -42,7 +42,7 @@ def write(body: Any, store: Any, x: Scalar) -> None:
         _scatter(body, store, x, lower)
 
 
-def _scatter(body: Any, store: Any, x: Scalar, lower: Scatter) -> None:
+def _scatter(body: Any, store: Any, x: ScalarValue, lower: Scatter) -> None:
     eqn, e = store.by, body.e
     types = [o.type for o in eqn.operands]
     index = body.tools.reading(
@@ -59,7 +59,7 @@ def _flat(index: Sequence[Any], strides: Sequence[int]) -> Any:
     return flat
 
 
-def _scan(body: Any, store: Any, x: Scalar, lower: Scan) -> None:
+def _scan(body: Any, store: Any, x: ScalarValue, lower: Scan) -> None:
     """Make an element of the one before it: in a register, where that was made just now."""
     axis, e, dtype = store.by.params["axis"], body.e, x.dtype
     flat = _flat(body.index, store.place.strides)
@@ -84,7 +84,7 @@ def _accumulator(body: Any, dtype: np.dtype[Any]) -> str:
     return cell
 
 
-def _compact(body: Any, store: Any, x: Scalar) -> None:
+def _compact(body: Any, store: Any, x: ScalarValue) -> None:
     """Store the position in any case, where the next one will overwrite it unless it counts; what
     would come after the last one goes aside."""
     e, count = body.e, store.place.buffer.type.size
@@ -101,5 +101,5 @@ def _compact(body: Any, store: Any, x: Scalar) -> None:
     base, _ = body.w.pointer(store.place.buffer, store.place.start)
     place = e.address(base, _INT64, at.name)
     to = e.write(f"select i1 {full}, ptr {aside}, ptr {place}")
-    e.store(Scalar(position, store.place.buffer.type.dtype), to)
+    e.store(ScalarValue(position, store.place.buffer.type.dtype), to)
     e.store(e.add(at, e.cast(e.truth(x), _INT64)), cell)

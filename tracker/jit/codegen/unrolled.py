@@ -1,7 +1,7 @@
 """Equations over tiny values, unrolled: an instruction for each element.
 
 Owns: `Unrolled`, which computes them one element at a time, and single elements of cheap
-expressions over big arrays (`expression`). Start at `unrolled`.
+expressions over big arrays (`expression_element`). Start at `unrolled`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
 from tracker.ir.lowering import Contract, Iota, Map, Reduce, Scan, View
 from tracker.ir.types import Type
-from tracker.jit.codegen.loop_body import chosen, position
+from tracker.jit.codegen.loop_body import index_value, select_alternative
 from tracker.jit.codegen.registers import Registers
 from tracker.jit.scalar.emitter import Emitter
-from tracker.jit.scalar.values import Scalar, literal
+from tracker.jit.scalar.values import ScalarValue, literal
 from tracker.ops.shape.memory_order import c_strides
 
 _FLOAT64 = np.dtype(np.float64)
@@ -30,34 +30,34 @@ class Unrolled(Registers):
     """One function: the steps that run in registers."""
 
     def guard(self, guard: Guard) -> None:
-        self.require(holding(self.e, self.atom(guard.operand, 0), guard))
+        self.require(guard_condition(self.e, self.atom(guard.operand, 0), guard))
 
     def unrolled(self, eqn: Eqn) -> None:
         lower_ = eqn.op.lower
         if isinstance(lower_, Map):
-            self.known[eqn.out] = self._map(eqn, lower_)
+            self.elements[eqn.out] = self._map(eqn, lower_)
         elif isinstance(lower_, View):
-            self.known[eqn.out] = [
-                self.view(eqn, lower_, index) for index in np.ndindex(*eqn.out.type.shape)
+            self.elements[eqn.out] = [
+                self.view_element(eqn, lower_, index) for index in np.ndindex(*eqn.out.type.shape)
             ]
         elif isinstance(lower_, Reduce):
-            self.known[eqn.out] = self._reduce(eqn, lower_)
+            self.elements[eqn.out] = self._reduce(eqn, lower_)
         elif isinstance(lower_, Scan):
-            self.known[eqn.out] = self._scan(eqn, lower_)
+            self.elements[eqn.out] = self._scan(eqn, lower_)
         elif isinstance(lower_, Iota):
             axis, dtype = eqn.params["axis"], eqn.out.type.dtype
-            self.known[eqn.out] = [
+            self.elements[eqn.out] = [
                 literal(index[axis], dtype) for index in np.ndindex(*eqn.out.type.shape)
             ]
         else:
             assert isinstance(lower_, Contract)
-            self.known[eqn.out] = self._contract(eqn)
+            self.elements[eqn.out] = self._contract(eqn)
 
-    def _map(self, eqn: Eqn, lower_: Map) -> list[Scalar | None]:
+    def _map(self, eqn: Eqn, lower_: Map) -> list[ScalarValue | None]:
         shape = eqn.out.type.shape
         dtypes = lower_.dtypes(*(o.type for o in eqn.operands))
-        maps = [_positions(o.type.shape, shape) for o in eqn.operands]
-        out: list[Scalar | None] = []
+        maps = [_broadcast_positions(o.type.shape, shape) for o in eqn.operands]
+        out: list[ScalarValue | None] = []
         for i in range(eqn.out.type.size):
             xs = [
                 self.e.cast(self.atom(o, m[i]), dtype)
@@ -65,11 +65,13 @@ class Unrolled(Registers):
             ]
             y = lower_.body(self.e, *xs, **eqn.params)
             if eqn.out.type.weak:
-                self._python(eqn, lower_, xs, y)
+                self._check_python_number(eqn, lower_, xs, y)
             out.append(self.e.cast(y, eqn.out.type.dtype))
         return out
 
-    def _python(self, eqn: Eqn, lower_: Map, xs: list[Scalar], y: Scalar) -> None:
+    def _check_python_number(
+        self, eqn: Eqn, lower_: Map, xs: list[ScalarValue], y: ScalarValue
+    ) -> None:
         """Python's numbers: fall back where Python raises, or an int outgrows 64 bits."""
         if lower_.defined is not None:
             self.require_later(lower_.defined(self.e, y, *xs))
@@ -78,19 +80,19 @@ class Unrolled(Registers):
             size = self.e.abs(lower_.body(self.e, *wide, **eqn.params))
             self.require_later(self.e.compare("<", size, literal(2.0**62, _FLOAT64)))
 
-    def view(self, eqn: Eqn, lower_: View, index: tuple[Any, ...]) -> Scalar:
+    def view_element(self, eqn: Eqn, lower_: View, index: tuple[Any, ...]) -> ScalarValue:
         """One element of a view."""
 
         def read(which: int, at: Sequence[Any]) -> str:
-            return self.e.cast(self.at(eqn.operands[which], at), _INT64).name
+            return self.e.cast(self.element_at(eqn.operands[which], at), _INT64).name
 
         types = [o.type for o in eqn.operands]
         found = self.tools.reading(
             read, lambda: lower_.source(self.tools, index, *types, **eqn.params)
         )
-        return chosen(self.e, found, eqn, self.at, self.e.cast)
+        return select_alternative(self.e, found, eqn, self.element_at, self.e.cast)
 
-    def at(self, atom: Atom, index: Sequence[Any]) -> Scalar:
+    def element_at(self, atom: Atom, index: Sequence[Any]) -> ScalarValue:
         """One element of any value."""
         if isinstance(atom, Const):
             return literal(atom.value, atom.type.dtype)
@@ -98,34 +100,34 @@ class Unrolled(Registers):
         if place.kind == "tiny" or (place.stored and place.ready <= self.level):
             if not all(isinstance(i, int) for i in index):
                 return self._fetch_at(atom, index)
-            flat = _flat(index, atom.type.shape)
+            flat = _flat_position(index, atom.type.shape)
             return self.element(atom, flat) if place.kind == "tiny" else self._fetch(atom, flat)
-        return self.expression(atom, tuple(index))
+        return self.expression_element(atom, tuple(index))
 
-    def expression(self, var: Var, index: tuple[Any, ...]) -> Scalar:
+    def expression_element(self, var: Var, index: tuple[Any, ...]) -> ScalarValue:
         """One element of a cheap expression over big arrays."""
         eqn = self.plan.definitions[var]
         if isinstance(eqn.op.lower, View):
-            return self.view(eqn, eqn.op.lower, index)
+            return self.view_element(eqn, eqn.op.lower, index)
         lower_ = eqn.op.lower
         if isinstance(lower_, Iota):
-            return position(self.tools, index[eqn.params["axis"]], eqn.out.type.dtype)
+            return index_value(self.tools, index[eqn.params["axis"]], eqn.out.type.dtype)
         assert isinstance(lower_, Map)
         dtypes = lower_.dtypes(*(o.type for o in eqn.operands))
         xs = [
-            self.e.cast(self.at(o, broadcast_index(index, o.type)), dtype)
+            self.e.cast(self.element_at(o, broadcast_index(index, o.type)), dtype)
             for o, dtype in zip(eqn.operands, dtypes, strict=True)
         ]
         return self.e.cast(lower_.body(self.e, *xs, **eqn.params), eqn.out.type.dtype)
 
-    def _reduce(self, eqn: Eqn, lower_: Reduce) -> list[Scalar | None]:
+    def _reduce(self, eqn: Eqn, lower_: Reduce) -> list[ScalarValue | None]:
         x = eqn.operands[0]
         dtype = eqn.out.type.dtype
         axis = eqn.params["axis"]
-        groups = _groups(x.type.shape, axis)
-        out: list[Scalar | None] = []
+        groups = _reduction_groups(x.type.shape, axis)
+        out: list[ScalarValue | None] = []
         for group in groups:
-            acc: Scalar | None = None
+            acc: ScalarValue | None = None
             for at in group:
                 item = self.e.cast(self.atom(x, at), dtype)
                 acc = item if acc is None else lower_.combine(self.e, acc, item)
@@ -134,7 +136,7 @@ class Unrolled(Registers):
             out.append(acc if lower_.finish is None else lower_.finish(self.e, acc, len(group)))
         return out
 
-    def _scan(self, eqn: Eqn, lower_: Scan) -> list[Scalar | None]:
+    def _scan(self, eqn: Eqn, lower_: Scan) -> list[ScalarValue | None]:
         dtype, axis = eqn.out.type.dtype, eqn.params["axis"]
         step = c_strides(eqn.out.type.shape)[axis]
         out: list[Any] = []
@@ -144,12 +146,12 @@ class Unrolled(Registers):
             out.append(lower_.combine(self.e, before, *items) if before else items[0])
         return out
 
-    def _contract(self, eqn: Eqn) -> list[Scalar | None]:
+    def _contract(self, eqn: Eqn) -> list[ScalarValue | None]:
         a, b = eqn.operands
         dtype = eqn.out.type.dtype
-        out: list[Scalar | None] = []
+        out: list[ScalarValue | None] = []
         for pairs in _product_positions(a.type, b.type):
-            acc: Scalar | None = None
+            acc: ScalarValue | None = None
             for i, j in pairs:
                 term = self.e.mul(
                     self.e.cast(self.atom(a, i), dtype), self.e.cast(self.atom(b, j), dtype)
@@ -159,7 +161,7 @@ class Unrolled(Registers):
         return out
 
 
-def holding(e: Emitter, x: Scalar, guard: Guard) -> Scalar:
+def guard_condition(e: Emitter, x: ScalarValue, guard: Guard) -> ScalarValue:
     """Whether a guard holds, as an i1."""
     if guard.kind == "bool":
         truth = e.truth(x)
@@ -176,7 +178,7 @@ def broadcast_index(index: Sequence[Any], type: Type) -> tuple[Any, ...]:
     return tuple(0 if n == 1 else index[lead + i] for i, n in enumerate(type.shape))
 
 
-def _flat(index: Sequence[int], shape: tuple[int, ...]) -> int:
+def _flat_position(index: Sequence[int], shape: tuple[int, ...]) -> int:
     flat = 0
     for i, extent in zip(index, shape, strict=True):
         flat = flat * extent + i
@@ -184,7 +186,7 @@ def _flat(index: Sequence[int], shape: tuple[int, ...]) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _positions(shape: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
+def _broadcast_positions(shape: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
     """For each element of the target shape, the position of its element in an operand."""
     if not shape:
         return [0] * math.prod(target)
@@ -195,7 +197,7 @@ def _positions(shape: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _groups(shape: tuple[int, ...], axis: tuple[int, ...]) -> list[list[int]]:
+def _reduction_groups(shape: tuple[int, ...], axis: tuple[int, ...]) -> list[list[int]]:
     """The positions that each result of a reduction folds."""
     kept = [i for i in range(len(shape)) if i not in axis]
     count = math.prod([shape[i] for i in kept])

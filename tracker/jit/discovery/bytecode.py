@@ -1,11 +1,13 @@
 """Names that code reads things by, also as text: `getattr(o, "k")`, `globals()["n"]`.
 
-Owns: `Names`, `names_in`, `names_given`. Code says most names outright; what it says as text it
-hands to a few functions (`_NAMED`), or looks up in the dict of a namespace (`_KEYED`). Where such
-text is known only when the code runs, all that an object or a namespace holds may be read.
+Owns: `ReferencedNames`, `referenced_names`, `operator_names`. Code says most names outright; what
+it says as text it hands to a few functions (`_NAME_ARGUMENT`), or looks up in the dict of a
+namespace (`_NAMESPACE_CALLS`). Where such text is known only when the code runs, all that an object
+or a namespace holds may be read.
 
 Invariant: a name that is missed would be a constant of the trace for ever; one too many is only
-looked at. Where the bytecode is not as expected, the text counts as unknown. Start at `names_in`.
+looked at. Where the bytecode is not as expected, the text counts as unknown. Start at
+`referenced_names`.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from typing import Any
 
 from tracker.support.structs import record
 
-_GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
-_ATTRIBUTES = {
+_GLOBAL_OPS = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
+_ATTRIBUTE_OPS = {
     *("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_ATTR", "DELETE_ATTR"),
     "IMPORT_FROM",
 }
 # Which argument is a name, or text with names in it.
-_NAMED = {
+_NAME_ARGUMENT = {
     "getattr": 1,
     "hasattr": 1,
     "setattr": 1,
@@ -37,205 +39,223 @@ _NAMED = {
     "import_module": 0,
     "__import__": 0,
 }
-_RUN = {"eval": 0, "exec": 0}  # the same, of code: it reads globals
-_WHOLE = {"vars", "dir", "__dict__", "asdict", "astuple", "fields", "getmembers"}
-_OWN = {"LOAD_FAST", "LOAD_FAST_LOAD_FAST"}  # a variable of the function's own
-_KEYED = {"globals"}  # what is called and gives the namespace
-_ENVIRONMENT = {"environ", "environb"}
-_ASKED = {"getenv": 0, "getenvb": 0}
-_FIND = {"get", "pop", "setdefault"}
-_CALLS = {"PRECALL"} if sys.version_info < (3, 12) else {"CALL"}  # which take the arguments
+_CODE_ARGUMENT = {"eval": 0, "exec": 0}  # the same, of code: it reads globals
+_ATTRIBUTE_LISTERS = {"vars", "dir", "__dict__", "asdict", "astuple", "fields", "getmembers"}
+_LOCAL_LOADS = {"LOAD_FAST", "LOAD_FAST_LOAD_FAST"}  # a variable of the function's own
+_NAMESPACE_CALLS = {"globals"}  # what is called and gives the namespace
+_ENVIRON_NAMES = {"environ", "environb"}
+_GETENV_ARGUMENT = {"getenv": 0, "getenvb": 0}
+_DICT_LOOKUPS = {"get", "pop", "setdefault"}
+_CALL_OPS = {"PRECALL"} if sys.version_info < (3, 12) else {"CALL"}  # which take the arguments
 # What puts something where no name in the code says it.
-_FILL = {
+_INDIRECT_WRITERS = {
     *("setattr", "delattr", "__setattr__", "__delattr__", "__setitem__", "__delitem__", "__dict__"),
     *("append", "extend", "insert", "pop", "popitem", "remove", "clear", "sort", "reverse"),
     *("appendleft", "extendleft", "popleft", "rotate", "move_to_end"),
     *("update", "setdefault", "vars", "exec", "eval", "globals", "__ior__", "__iadd__"),
 }
-_FILLING = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}
-_STORES = {"STORE_ATTR", "STORE_GLOBAL", "STORE_NAME", "STORE_DEREF"}
-_CELLS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
-_MADE = {"BUILD_LIST", "BUILD_TUPLE"}
-_ARE = {"is_", "is_not"}
-_SAME = _ARE | {"id"}  # what else asks whether two things are one
-_TOOLS = ("builtins", "operator", "_operator", "inspect", "dataclasses", "os")
-_BY_TEXT = {*_NAMED, *_WHOLE, *_ASKED, *_SAME}
-_NULL_AFTER = sys.version_info >= (3, 13)  # what is called comes before its NULL
-_NAME = re.compile(r"[^\W\d]\w*")
+_SUBSCRIPT_STORES = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}
+_STORE_OPS = {"STORE_ATTR", "STORE_GLOBAL", "STORE_NAME", "STORE_DEREF"}
+_CELL_LOADS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
+_BUILD_OPS = {"BUILD_LIST", "BUILD_TUPLE"}
+_IDENTITY_OPERATORS = {"is_", "is_not"}
+_IDENTITY_FUNCTIONS = _IDENTITY_OPERATORS | {"id"}  # what else asks whether two things are one
+_REFLECTION_MODULES = ("builtins", "operator", "_operator", "inspect", "dataclasses", "os")
+_REFLECTION_FUNCTIONS = {
+    *_NAME_ARGUMENT,
+    *_ATTRIBUTE_LISTERS,
+    *_GETENV_ARGUMENT,
+    *_IDENTITY_FUNCTIONS,
+}
+_NULL_FOLLOWS_CALLABLE = sys.version_info >= (3, 13)  # what is called comes before its NULL
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
 @record(frozen=True)
-class Names:
+class ReferencedNames:
     """The names that code mentions, its inner functions' included.
 
-    `tested`: attributes that may be missing; `imports`: modules, as (level, name); `variables`:
-    keys of the environment; `stored`: what is put somewhere, `fills`: other things may be;
-    `appended`: what something is appended to, `looked_at`: what is read in any other way.
-    `every`: any attribute of an object may be read, `whole`: and which
-    there are, `everywhere`: any global, `environment`: any key of it. `classifies`: it asks of what
-    class things are; `compares`: whether two are one object; `compared`: what it compares others
-    with, as a name and the attributes that are looked up from there; `flags`: whether something is
-    True or False itself."""
+    `maybe_missing`: attributes that may be missing; `imports`: modules, as (level, name);
+    `environment_keys`: keys of the environment; `stored`: what is put somewhere, `writes_unknown`:
+    other things may be; `append_targets`: what something is appended to, `loaded`: what is read in
+    any other way. `reads_any_attribute`: any attribute of an object may be read,
+    `lists_attributes`: and which there are, `reads_any_global`: any global,
+    `reads_any_environment_key`: any key of it. `tests_classes`: it asks of what class things are;
+    `tests_identity`: whether two are one object; `identity_operands`: what it compares others with,
+    as a name and the attributes that are looked up from there; `tests_identity_with_bool`: whether
+    something is True or False itself."""
 
     globals: frozenset[str] = frozenset()
     attributes: frozenset[str] = frozenset()
-    tested: frozenset[str] = frozenset()
+    maybe_missing: frozenset[str] = frozenset()
     imports: frozenset[tuple[int, str]] = frozenset()
-    variables: frozenset[str] = frozenset()
+    environment_keys: frozenset[str] = frozenset()
     stored: frozenset[str] = frozenset()
-    appended: frozenset[str] = frozenset()
-    looked_at: frozenset[str] = frozenset()
-    every: bool = False
-    whole: bool = False
-    everywhere: bool = False
-    environment: bool = False
-    fills: bool = False
-    classifies: bool = False
-    compares: bool = False
-    flags: bool = False
-    compared: frozenset[tuple[str, ...]] = frozenset()
+    append_targets: frozenset[str] = frozenset()
+    loaded: frozenset[str] = frozenset()
+    reads_any_attribute: bool = False
+    lists_attributes: bool = False
+    reads_any_global: bool = False
+    reads_any_environment_key: bool = False
+    writes_unknown: bool = False
+    tests_classes: bool = False
+    tests_identity: bool = False
+    tests_identity_with_bool: bool = False
+    identity_operands: frozenset[tuple[str, ...]] = frozenset()
 
 
 @functools.lru_cache(maxsize=4096)
-def names_in(code: types.CodeType) -> Names:
-    """See `Names`."""
-    reader = _Reader(code)
-    inner = [names_in(c) for c in code.co_consts if isinstance(c, types.CodeType)]
-    return Names(
+def referenced_names(code: types.CodeType) -> ReferencedNames:
+    """See `ReferencedNames`."""
+    reader = _NameCollector(code)
+    inner = [referenced_names(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    return ReferencedNames(
         frozenset(reader.globals).union(*(n.globals for n in inner)),
         frozenset(reader.attributes).union(*(n.attributes for n in inner)),
-        frozenset(reader.tested).union(*(n.tested for n in inner)),
+        frozenset(reader.maybe_missing).union(*(n.maybe_missing for n in inner)),
         frozenset(reader.imports).union(*(n.imports for n in inner)),
-        frozenset(reader.variables).union(*(n.variables for n in inner)),
+        frozenset(reader.environment_keys).union(*(n.environment_keys for n in inner)),
         frozenset(reader.stored).union(*(n.stored for n in inner)),
-        frozenset(reader.appended).union(*(n.appended for n in inner)),
-        frozenset(reader.looked_at).union(*(n.looked_at for n in inner)),
-        reader.every or any(n.every for n in inner),
-        reader.whole or any(n.whole for n in inner),
-        reader.everywhere or any(n.everywhere for n in inner),
-        reader.environment or any(n.environment for n in inner),
-        reader.fills or any(n.fills for n in inner),
-        reader.classifies or any(n.classifies for n in inner),
-        reader.compares or any(n.compares for n in inner),
-        reader.flags or any(n.flags for n in inner),
-        frozenset(reader.compared).union(*(n.compared for n in inner)),
+        frozenset(reader.append_targets).union(*(n.append_targets for n in inner)),
+        frozenset(reader.loaded).union(*(n.loaded for n in inner)),
+        reader.reads_any_attribute or any(n.reads_any_attribute for n in inner),
+        reader.lists_attributes or any(n.lists_attributes for n in inner),
+        reader.reads_any_global or any(n.reads_any_global for n in inner),
+        reader.reads_any_environment_key or any(n.reads_any_environment_key for n in inner),
+        reader.writes_unknown or any(n.writes_unknown for n in inner),
+        reader.tests_classes or any(n.tests_classes for n in inner),
+        reader.tests_identity or any(n.tests_identity for n in inner),
+        reader.tests_identity_with_bool or any(n.tests_identity_with_bool for n in inner),
+        frozenset(reader.identity_operands).union(*(n.identity_operands for n in inner)),
     )
 
 
-class _Reader:
+class _NameCollector:
     """Reads one code object, without its inner functions."""
 
     def __init__(self, code: types.CodeType) -> None:
-        self.steps = list(dis.get_instructions(code))
-        self.text = [n for c in code.co_consts for n in _names_of(c)]
+        self.instructions = list(dis.get_instructions(code))
+        self.string_names = [n for c in code.co_consts for n in _identifiers_in(c)]
         self.globals: set[str] = set()
         self.attributes: set[str] = set()
-        self.tested: set[str] = set()
+        self.maybe_missing: set[str] = set()
         self.imports: set[tuple[int, str]] = set()
-        self.variables: set[str] = set()
-        self.appended: set[str] = set()
-        self.looked_at: set[str] = set()
-        self.every = self.whole = self.everywhere = self.environment = False
-        self.stored = {step.argval for step in self.steps if step.opname in _STORES}
-        self.fills = any(step.opname in _FILLING for step in self.steps)
-        self.classifies = any(step.opname == "MATCH_CLASS" for step in self.steps)
-        for at, step in enumerate(self.steps):
-            if step.opname in _GLOBALS or step.opname in _ATTRIBUTES:
+        self.environment_keys: set[str] = set()
+        self.append_targets: set[str] = set()
+        self.loaded: set[str] = set()
+        self.reads_any_attribute = self.lists_attributes = self.reads_any_global = (
+            self.reads_any_environment_key
+        ) = False
+        self.stored = {step.argval for step in self.instructions if step.opname in _STORE_OPS}
+        self.writes_unknown = any(step.opname in _SUBSCRIPT_STORES for step in self.instructions)
+        self.tests_classes = any(step.opname == "MATCH_CLASS" for step in self.instructions)
+        for at, step in enumerate(self.instructions):
+            if step.opname in _GLOBAL_OPS or step.opname in _ATTRIBUTE_OPS:
                 name = step.argval[-1] if isinstance(step.argval, tuple) else step.argval
-                (self.globals if step.opname in _GLOBALS else self.attributes).add(name)
-                self._named(at, name)
-                self._loaded(at, name)
-            elif step.opname in _CELLS:
-                self._loaded(at, step.argval)
+                (self.globals if step.opname in _GLOBAL_OPS else self.attributes).add(name)
+                self._add_reflection(at, name)
+                self._add_load(at, name)
+            elif step.opname in _CELL_LOADS:
+                self._add_load(at, step.argval)
             elif step.opname == "IMPORT_NAME":
-                level = self.steps[at - 2].argval
+                level = self.instructions[at - 2].argval
                 self.imports.add((level if isinstance(level, int) else 0, step.argval))
             elif step.opname == "MATCH_CLASS":
-                self._matched(step.arg or 0, self.steps[at - 1].argval)
-        self.compared = set(_compared(self.steps))
-        self.compares = () in self.compared or not _SAME.isdisjoint(self.globals | self.attributes)
-        self.flags = _flags(self.steps) or not _ARE.isdisjoint(self.globals | self.attributes)
-        self.classifies |= not {"isinstance", "issubclass"}.isdisjoint(self.globals)
+                self._add_class_pattern(step.arg or 0, self.instructions[at - 1].argval)
+        self.identity_operands = set(_identity_operands(self.instructions))
+        self.tests_identity = () in self.identity_operands or not _IDENTITY_FUNCTIONS.isdisjoint(
+            self.globals | self.attributes
+        )
+        self.tests_identity_with_bool = _has_bool_identity_test(
+            self.instructions
+        ) or not _IDENTITY_OPERATORS.isdisjoint(self.globals | self.attributes)
+        self.tests_classes |= not {"isinstance", "issubclass"}.isdisjoint(self.globals)
         if "AttributeError" in self.globals:  # it can tell that there is none
-            self.tested |= self.attributes
+            self.maybe_missing |= self.attributes
 
-    def _matched(self, positions: int, names: Any) -> None:
+    def _add_class_pattern(self, positions: int, names: Any) -> None:
         """A pattern of a class reads attributes by name, and by positions that the class names."""
-        self.every |= positions > 0 or not isinstance(names, tuple)
+        self.reads_any_attribute |= positions > 0 or not isinstance(names, tuple)
         if isinstance(names, tuple):
             self.attributes.update(names)
-            self.tested.update(names)
-            self.looked_at.update(names)
+            self.maybe_missing.update(names)
+            self.loaded.update(names)
 
-    def _loaded(self, at: int, name: str) -> None:
+    def _add_load(self, at: int, name: str) -> None:
         """A name is loaded: to append to what it stands for, or to what that has under a key; or to
         look at it."""
-        if self.steps[at].opname in _STORES:
+        if self.instructions[at].opname in _STORE_OPS:
             return
-        is_method = self._appends(at + 1) or (self._asks_key(at + 1) and self._appends(at + 3))
-        (self.appended if is_method else self.looked_at).add(name)
+        is_method = self._is_append(at + 1) or (
+            self._is_key_lookup(at + 1) and self._is_append(at + 3)
+        )
+        (self.append_targets if is_method else self.loaded).add(name)
 
-    def _appends(self, at: int) -> bool:
+    def _is_append(self, at: int) -> bool:
         """Whether a step asks what lies on the stack for its `append`."""
-        return at < len(self.steps) and (
-            self.steps[at].opname in ("LOAD_METHOD", "LOAD_ATTR")
-            and self.steps[at].argval == "append"
+        return at < len(self.instructions) and (
+            self.instructions[at].opname in ("LOAD_METHOD", "LOAD_ATTR")
+            and self.instructions[at].argval == "append"
         )
 
-    def _asks_key(self, at: int) -> bool:
+    def _is_key_lookup(self, at: int) -> bool:
         """Whether two steps ask what lies on the stack for a key, of which they do no more."""
-        names = [step.opname for step in self.steps[at : at + 2]]
+        names = [step.opname for step in self.instructions[at : at + 2]]
         return (
             len(names) == 2
             and names[0] in ("LOAD_CONST", "LOAD_FAST", "LOAD_FAST_BORROW")
             and names[1] == "BINARY_SUBSCR"
         )
 
-    def _named(self, at: int, name: str) -> None:
+    def _add_reflection(self, at: int, name: str) -> None:
         """A name may be one of those that read by text."""
-        self.fills |= name in _FILL
-        if name in _NAMED:
-            found = _argument(self.steps, at, _NAMED[name])
-            self.every |= found is None
-            names = set(self.text if found is None else _NAME.findall(found))
+        self.writes_unknown |= name in _INDIRECT_WRITERS
+        if name in _NAME_ARGUMENT:
+            found = _string_argument(self.instructions, at, _NAME_ARGUMENT[name])
+            self.reads_any_attribute |= found is None
+            names = set(self.string_names if found is None else _IDENTIFIER.findall(found))
             self.attributes |= names
-            self.looked_at |= names
-            self.tested |= names if found is not None else set()
-        elif name in _RUN:
-            found = _argument(self.steps, at, _RUN[name])
-            self.everywhere |= found is None
-            names = set(self.text if found is None else _NAME.findall(found))
+            self.loaded |= names
+            self.maybe_missing |= names if found is not None else set()
+        elif name in _CODE_ARGUMENT:
+            found = _string_argument(self.instructions, at, _CODE_ARGUMENT[name])
+            self.reads_any_global |= found is None
+            names = set(self.string_names if found is None else _IDENTIFIER.findall(found))
             self.globals |= names
             self.attributes |= names
-            self.looked_at |= names
-        elif name in _WHOLE:
-            if _is_held(self.steps, at):
+            self.loaded |= names
+        elif name in _ATTRIBUTE_LISTERS:
+            if _is_plain_attribute(self.instructions, at):
                 return
-            self.every = self.whole = True
-            self.attributes.update(self.text)
-            self.looked_at.update(self.text)
-        elif name in _KEYED:
-            key = _key(self.steps, _after_call(self.steps, at))
-            self.everywhere |= key is None
+            self.reads_any_attribute = self.lists_attributes = True
+            self.attributes.update(self.string_names)
+            self.loaded.update(self.string_names)
+        elif name in _NAMESPACE_CALLS:
+            key = _constant_key(self.instructions, _index_after_call(self.instructions, at))
+            self.reads_any_global |= key is None
             self.globals |= {key} if key is not None else set()
-            self.looked_at |= {key} if key is not None else set()
+            self.loaded |= {key} if key is not None else set()
         elif name == "modules":
-            self.imports |= {(0, c) for c in _texts(self.steps)}
-        elif name in _ENVIRONMENT or name in _ASKED:
-            environ = name in _ENVIRONMENT
-            key = _key(self.steps, at + 1) if environ else _argument(self.steps, at, _ASKED[name])
-            self.environment |= key is None
-            self.variables |= {key} if key is not None else set()
+            self.imports |= {(0, c) for c in _string_constants(self.instructions)}
+        elif name in _ENVIRON_NAMES or name in _GETENV_ARGUMENT:
+            environ = name in _ENVIRON_NAMES
+            key = (
+                _constant_key(self.instructions, at + 1)
+                if environ
+                else _string_argument(self.instructions, at, _GETENV_ARGUMENT[name])
+            )
+            self.reads_any_environment_key |= key is None
+            self.environment_keys |= {key} if key is not None else set()
         if name in ("import_module", "__import__"):
-            self.imports |= {(0, c) for c in _texts(self.steps)}
+            self.imports |= {(0, c) for c in _string_constants(self.instructions)}
 
 
-def _is_held(steps: Sequence[dis.Instruction], at: int) -> bool:
+def _is_plain_attribute(steps: Sequence[dis.Instruction], at: int) -> bool:
     """Whether a name that a function of Python's has, `fields` or `dir`, is plainly that of what
     an object holds: it is put there; or one looks up a key in it, or asks it for a method; or it
     is an attribute of a variable, and not called."""
     step, after = steps[at], steps[at + 1 : at + 3]
-    if step.argval == "__dict__" or step.opname not in _ATTRIBUTES:
+    if step.argval == "__dict__" or step.opname not in _ATTRIBUTE_OPS:
         return False
     if step.opname in ("STORE_ATTR", "DELETE_ATTR"):
         return True
@@ -244,7 +264,7 @@ def _is_held(steps: Sequence[dis.Instruction], at: int) -> bool:
         return not after[0].argval.startswith("__")
     if names[-1] in ("BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR"):
         return names[0] in ("LOAD_CONST", "LOAD_FAST")
-    return not _is_called(steps, at) and _is_of_variable(steps, at)
+    return not _is_called(steps, at) and _is_local_attribute(steps, at)
 
 
 def _is_called(steps: Sequence[dis.Instruction], at: int) -> bool:
@@ -252,18 +272,18 @@ def _is_called(steps: Sequence[dis.Instruction], at: int) -> bool:
     is_method = steps[at].opname != "LOAD_ATTR" or (
         sys.version_info >= (3, 12) and bool((steps[at].arg or 0) & 1)
     )
-    beside = steps[at + 1 : at + 2] if _NULL_AFTER else steps[:at][-2:]
+    beside = steps[at + 1 : at + 2] if _NULL_FOLLOWS_CALLABLE else steps[:at][-2:]
     return is_method or "PUSH_NULL" in [s.opname for s in beside]
 
 
-def _is_of_variable(steps: Sequence[dis.Instruction], at: int) -> bool:
+def _is_local_attribute(steps: Sequence[dis.Instruction], at: int) -> bool:
     """Whether it is an attribute, or one of an attribute, of a variable that no import has set."""
     while steps[at].opname == "LOAD_ATTR":
         at -= 1
-    return steps[at].opname in _OWN and all(s.opname != "IMPORT_NAME" for s in steps)
+    return steps[at].opname in _LOCAL_LOADS and all(s.opname != "IMPORT_NAME" for s in steps)
 
 
-def _compared(steps: Sequence[dis.Instruction]) -> Iterator[tuple[str, ...]]:
+def _identity_operands(steps: Sequence[dis.Instruction]) -> Iterator[tuple[str, ...]]:
     """What each `is` compares with: a name that is not the function's own (empty, if it is), and
     attributes; nothing where it is anything else. A constant of the code is no argument, and does
     not count. `in` and `==` compare what is in a list like that before they look at numbers: a NaN
@@ -271,24 +291,24 @@ def _compared(steps: Sequence[dis.Instruction]) -> Iterator[tuple[str, ...]]:
     for before, step in enumerate(steps[1:]):
         loaded = steps[before].opname
         if step.opname == "IS_OP" and loaded != "LOAD_CONST":
-            yield _path(steps, before)
-        elif step.opname in ("CONTAINS_OP", "COMPARE_OP") and loaded in _MADE:
+            yield _loaded_path(steps, before)
+        elif step.opname in ("CONTAINS_OP", "COMPARE_OP") and loaded in _BUILD_OPS:
             yield ()
 
 
-def _path(steps: Sequence[dis.Instruction], at: int) -> tuple[str, ...]:
+def _loaded_path(steps: Sequence[dis.Instruction], at: int) -> tuple[str, ...]:
     """The name and the attributes of what a step loads. The name is empty where that is a local
     variable, or computed; then, without attributes, there is nothing."""
     attributes: list[str] = []
     while steps[at].opname == "LOAD_ATTR":
         attributes.insert(0, steps[at].argval)
         at -= 1
-    if steps[at].opname in {"LOAD_GLOBAL", *_CELLS}:
+    if steps[at].opname in {"LOAD_GLOBAL", *_CELL_LOADS}:
         return steps[at].argval, *attributes
     return ("", *attributes) if attributes else ()
 
 
-def _flags(steps: Sequence[dis.Instruction]) -> bool:
+def _has_bool_identity_test(steps: Sequence[dis.Instruction]) -> bool:
     """Whether it asks if something is True or False itself, as the pattern `case True` does, or if
     a comparison comes out as something else did."""
     return any(
@@ -301,27 +321,31 @@ def _flags(steps: Sequence[dis.Instruction]) -> bool:
     )
 
 
-def _names_of(constant: object) -> list[str]:
+def _identifiers_in(constant: object) -> list[str]:
     """The names in a constant of code."""
     if isinstance(constant, str):
-        return _NAME.findall(constant)
+        return _IDENTIFIER.findall(constant)
     if isinstance(constant, (tuple, frozenset)):
-        return [name for c in constant for name in _names_of(c)]
+        return [name for c in constant for name in _identifiers_in(c)]
     return []
 
 
-def _texts(steps: Sequence[dis.Instruction]) -> list[str]:
+def _string_constants(steps: Sequence[dis.Instruction]) -> list[str]:
     return [s.argval for s in steps if s.opname == "LOAD_CONST" and isinstance(s.argval, str)]
 
 
-def _argument(steps: Sequence[dis.Instruction], at: int, which: int) -> str | None:
+def _string_argument(steps: Sequence[dis.Instruction], at: int, which: int) -> str | None:
     """Argument number `which` of the call of what has just been loaded, if it is text in the code:
     what was pushed when so many arguments lay on the stack, and stayed until the call."""
     depth, found = 0, None
-    if steps[at + 1].opname == "PUSH_NULL" and _NULL_AFTER and steps[at].opname != "LOAD_GLOBAL":
+    if (
+        steps[at + 1].opname == "PUSH_NULL"
+        and _NULL_FOLLOWS_CALLABLE
+        and steps[at].opname != "LOAD_GLOBAL"
+    ):
         at += 1
     for step in steps[at + 1 :]:
-        if step.opname in _CALLS and depth == step.arg:
+        if step.opname in _CALL_OPS and depth == step.arg:
             return found
         if depth < 0 or "JUMP" in step.opname or "RETURN" in step.opname:
             return None
@@ -332,7 +356,7 @@ def _argument(steps: Sequence[dis.Instruction], at: int, which: int) -> str | No
     return None
 
 
-def _after_call(steps: Sequence[dis.Instruction], at: int) -> int:
+def _index_after_call(steps: Sequence[dis.Instruction], at: int) -> int:
     """What comes after a call without arguments of what has just been loaded."""
     at += 1
     while (
@@ -344,7 +368,7 @@ def _after_call(steps: Sequence[dis.Instruction], at: int) -> int:
     return at
 
 
-def _key(steps: Sequence[dis.Instruction], at: int) -> str | None:
+def _constant_key(steps: Sequence[dis.Instruction], at: int) -> str | None:
     """The key, if it is text in the code, by which what was loaded before `at` is asked."""
     here = [(s.opname, s.argval) for s in steps[at : at + 2]]
     if len(here) < 2:
@@ -352,29 +376,32 @@ def _key(steps: Sequence[dis.Instruction], at: int) -> str | None:
     (first, name), (second, key) = here
     if first == "LOAD_CONST" and second in ("BINARY_SUBSCR", "BINARY_OP"):
         return name if isinstance(name, str) else None
-    if first in ("LOAD_ATTR", "LOAD_METHOD") and name in _FIND and second == "LOAD_CONST":
+    if first in ("LOAD_ATTR", "LOAD_METHOD") and name in _DICT_LOOKUPS and second == "LOAD_CONST":
         return key if isinstance(key, str) else None
     return None
 
 
-def names_of(tool: Any) -> Names | None:
+def reflection_names(tool: Any) -> ReferencedNames | None:
     """What a tool of Python's may read by text, wherever it was kept and whatever it goes by there;
     None of anything else."""
     name = getattr(tool, "__name__", "")
-    if getattr(tool, "__module__", "") not in _TOOLS or name not in _BY_TEXT:
+    if (
+        getattr(tool, "__module__", "") not in _REFLECTION_MODULES
+        or name not in _REFLECTION_FUNCTIONS
+    ):
         return None
-    reads = name in _NAMED or name in _WHOLE
-    return Names(
-        every=reads,
-        whole=reads,
-        environment=name in _ASKED,
-        fills=name in _FILL,
-        compares=name in _SAME,
-        flags=name in _ARE,
+    reads = name in _NAME_ARGUMENT or name in _ATTRIBUTE_LISTERS
+    return ReferencedNames(
+        reads_any_attribute=reads,
+        lists_attributes=reads,
+        reads_any_environment_key=name in _GETENV_ARGUMENT,
+        writes_unknown=name in _INDIRECT_WRITERS,
+        tests_identity=name in _IDENTITY_FUNCTIONS,
+        tests_identity_with_bool=name in _IDENTITY_OPERATORS,
     )
 
 
-def names_given(x: Any) -> set[str]:
+def operator_names(x: Any) -> set[str]:
     """The names that an `operator.attrgetter` or `methodcaller` was given."""
     given: Any = x.__reduce__()[1]
     return {name for text in given if isinstance(text, str) for name in text.split(".")}

@@ -19,14 +19,14 @@ from typing import Any
 from tracker import tree
 from tracker.autodiff import boundary
 from tracker.errors import UnsupportedError, message
-from tracker.jit.discovery.discovery import Reads, reads_of
-from tracker.jit.guards.source import lent
-from tracker.tape.observers import current_stage
-from tracker.tape.placeholders import settled
+from tracker.jit.discovery.discovery import CapturedState, find_captured_state
+from tracker.jit.guards.source import class_attribute
+from tracker.tape.observers import current_tracer
+from tracker.tape.placeholders import resolve_placeholder
 
-_MOST = 4096
-_comparing_nothing: dict[tuple[int, ...], tuple[Any, ...]] = {}  # by ids: code, of what it calls
-_NONE = (None,)
+_MAX_CACHED = 4096
+_without_comparison: dict[tuple[int, ...], tuple[Any, ...]] = {}  # by ids: code, of what it calls
+_NOT_CACHED = (None,)
 _FIX = "Decide outside of the derivative, and pass what was decided as an argument"
 
 
@@ -35,40 +35,40 @@ def check_identity(f: Callable[..., Any], given: Sequence[tuple[Any, Any, Any]])
     each (handle, leaf, array), is another, or is held."""
     if type(f) is FunctionType and f.__closure__ is None:  # small calls: spare them the look
         code = f.__code__
-        if _comparing_nothing.get((id(code),), _NONE)[0] is code:
+        if _without_comparison.get((id(code),), _NOT_CACHED)[0] is code:
             return
-    known = _known_by(f)
+    known = _code_key(f)
     key = tuple(map(id, known))
-    if key in _comparing_nothing:
+    if key in _without_comparison:
         return
-    stage = current_stage()
-    if stage is not None and not stage.compares:
+    stage = current_tracer()
+    if stage is not None and not stage.tests_identity:
         return
-    reads = reads_of(f)
-    if reads.compares:
-        _compare([array for _, _, array in given], reads)
+    reads = find_captured_state(f)
+    if reads.tests_identity:
+        _check_arrays([array for _, _, array in given], reads)
     elif known:
-        if len(_comparing_nothing) >= _MOST:
-            _comparing_nothing.clear()
-        _comparing_nothing[key] = known
+        if len(_without_comparison) >= _MAX_CACHED:
+            _without_comparison.clear()
+        _without_comparison[key] = known
 
 
-def _compare(arrays: Sequence[Any], reads: Reads) -> None:
+def _check_arrays(arrays: Sequence[Any], captured: CapturedState) -> None:
     if any(one is other for one, other in combinations(arrays, 2)):
         raise _refusal("two arguments are one array")
-    for place in reads.places:
-        if place.name not in reads.remembered:
-            for x in tree.leaves(settled(place.read())):
+    for place in captured.sources:
+        if place.name not in captured.stored_after_init:
+            for x in tree.leaves(resolve_placeholder(place.read())):
                 if any(x is array for array in arrays):
                     raise _refusal(f"an argument is the array that {place.label} is")
 
 
-def _refusal(why: str) -> UnsupportedError:
-    what = f"the function asks whether things are one object, and {why}: it is given a copy"
+def _refusal(reason: str) -> UnsupportedError:
+    what = f"the function asks whether things are one object, and {reason}: it is given a copy"
     return UnsupportedError(message(what, _FIX))
 
 
-def _known_by(f: Any) -> tuple[Any, ...]:
+def _code_key(f: Any) -> tuple[Any, ...]:
     """The code of a function, and that, or the class, of what is bound to it; empty if it is none
     of Python's."""
     bound: list[Any] = []
@@ -79,7 +79,7 @@ def _known_by(f: Any) -> tuple[Any, ...]:
         f = f.__func__
     elif type(f) is not FunctionType:
         bound.append(type(f))
-        f = lent(type(f), "__call__")
+        f = class_attribute(type(f), "__call__")
     if type(f) is not FunctionType:
         return ()
     for cell in f.__closure__ or ():

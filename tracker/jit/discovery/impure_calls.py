@@ -3,13 +3,14 @@
 What such a call answers would be a constant of the trace, so there is no trace of a function that
 makes one. Which calls are pure is known (`purity_table.py`); every other counts.
 
-Owns: `Asking`, which watches a traced run for such calls in C, by the user's code and by libraries;
-`Unproven`, which `discovery.py` tells what code can reach, and which says whether a run must be
-watched at all: most of what people write is proven pure beforehand, and a trace that is watched
-takes three times as long. What Python's profiling hook does not show (a call of an object that is
-written in C, or of a class) is refused by `Unproven`, by name.
+Owns: `ImpureCallMonitor`, which watches a traced run for such calls in C, by the user's code and by
+libraries; `PurityCheck`, which `discovery.py` tells what code can reach, and which says whether a
+run must be watched at all: most of what people write is proven pure beforehand, and a trace that is
+watched takes three times as long. What Python's profiling hook does not show (a call of an object
+that is written in C, or of a class) is refused by `PurityCheck`, by name.
 
-Where somebody else profiles this thread, nobody can watch: see `is_taken`. Start at `Asking`.
+Where somebody else profiles this thread, nobody can watch: see `is_profiler_in_use`. Start at
+`ImpureCallMonitor`.
 """
 
 from __future__ import annotations
@@ -23,104 +24,114 @@ from types import CodeType, FrameType
 from typing import Any
 
 from tracker.errors import is_internal, message
-from tracker.jit.discovery.bytecode import Names
+from tracker.jit.discovery.bytecode import ReferencedNames
 from tracker.jit.discovery.purity_table import (
-    METHODS,
-    REFLECTIVE,
-    SEEDED,
-    Pure,
-    asks_for_itself,
+    IMPURE_METHOD_NAMES,
+    REFLECTIVE_NAMES,
+    SEEDABLE_CLASSES,
+    VouchedCallables,
+    builtin_name,
+    class_name,
+    frame_name,
+    is_exempt,
     is_pure,
-    is_pure_code,
-    name_of_builtin,
-    name_of_class,
-    name_of_frame,
+    is_pure_frame,
 )
-from tracker.jit.discovery.user_code import OURS, is_library, is_library_code
-from tracker.jit.guards.class_guard import is_in_c
+from tracker.jit.discovery.user_code import INTERNAL_PACKAGES, is_library, is_library_code
+from tracker.jit.guards.class_guard import is_c_class
 from tracker.support.instances import is_library_file
 
-TAKEN = "another profile function is set (sys.setprofile), and its calls must be watched"
-_PUBLIC = ("builtins", "os", "os.path", "threading", "numpy")  # modules by which people call C's
-_FUNCTION = types.FunctionType
+PROFILER_IN_USE = "another profile function is set (sys.setprofile), and its calls must be watched"
+_PUBLIC_MODULES = (
+    "builtins",
+    "os",
+    "os.path",
+    "threading",
+    "numpy",
+)  # modules by which people call C's
+_FunctionType = types.FunctionType
 _C_FUNCTIONS = (
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
     types.ClassMethodDescriptorType,
 )
-_WATCHED = METHODS | REFLECTIVE | SEEDED
-_DYNAMIC = frozenset({"getattr", "attrgetter", "methodcaller", "import_module", "__import__"})
+_SUSPECT_NAMES = IMPURE_METHOD_NAMES | REFLECTIVE_NAMES | SEEDABLE_CLASSES
+_DYNAMIC_LOOKUPS = frozenset(
+    {"getattr", "attrgetter", "methodcaller", "import_module", "__import__"}
+)
 
 
-def is_taken() -> bool:
+def is_profiler_in_use() -> bool:
     """Whether somebody else profiles this thread."""
-    return sys.getprofile() is not None and not isinstance(_watcher(), Asking)
+    return sys.getprofile() is not None and not isinstance(_profiler_owner(), ImpureCallMonitor)
 
 
-def _watcher() -> Any:
+def _profiler_owner() -> Any:
     return getattr(sys.getprofile(), "__self__", None)
 
 
-class Asking:
-    """While a function that `caller` calls runs: `tell` is told, once, what it calls that is not
+class ImpureCallMonitor:
+    """While a function that `caller` calls runs: `report` is told, once, what it calls that is not
     known to be pure."""
 
-    def __init__(self, tell: Callable[[str], None], pure: Pure, caller: FrameType) -> None:
-        self._tell = tell
-        self._pure = pure
+    def __init__(
+        self, report: Callable[[str], None], vouched: VouchedCallables, caller: FrameType
+    ) -> None:
+        self._report = report
+        self._pure = vouched
         self._root: FrameType | None = caller
-        self._builtins: dict[tuple[Any, str], bool] = {}
+        self._purity_by_name: dict[tuple[Any, str], bool] = {}
 
-    def __enter__(self) -> Asking:
-        self._outer = sys.getprofile()
-        if is_taken():
-            self._tell(message(TAKEN, "Call it once while nobody profiles", ""))
+    def __enter__(self) -> ImpureCallMonitor:
+        self._outer_profiler = sys.getprofile()
+        if is_profiler_in_use():
+            self._report(message(PROFILER_IN_USE, "Call it once while nobody profiles", ""))
         else:
-            sys.setprofile(self._look)
+            sys.setprofile(self._on_event)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not is_taken():
-            sys.setprofile(self._outer)
+        if not is_profiler_in_use():
+            sys.setprofile(self._outer_profiler)
         self._root = None  # which holds what the run made
 
-    def _look(self, frame: FrameType, event: str, called: Any) -> None:
+    def _on_event(self, frame: FrameType, event: str, called: Any) -> None:
         if event == "c_call":
             owner = called.__self__
             kind = owner if isinstance(owner, (type, types.ModuleType)) else type(owner)
-            known = self._builtins.get((kind, called.__name__))
+            known = self._purity_by_name.get((kind, called.__name__))
             if known is None:
-                known = is_pure(name_of_builtin(called)) is True or self._pure.vouches(called)
-                self._builtins[kind, called.__name__] = known
-            if not known and not self._is_excused(frame):
-                self._found(name_of_builtin(called), frame)
-        elif event == "call" and is_pure_code(frame) is False:
+                known = is_pure(builtin_name(called)) is True or self._pure.covers(called)
+                self._purity_by_name[kind, called.__name__] = known
+            if not known and not self._is_exempt(frame):
+                self._report_call(builtin_name(called), frame)
+        elif event == "call" and is_pure_frame(frame) is False:
             caller = frame.f_back
-            if caller is not None and not self._is_excused(caller) and not self._is_excused(frame):
-                self._found(name_of_frame(frame), caller)
+            if caller is not None and not self._is_exempt(caller) and not self._is_exempt(frame):
+                self._report_call(frame_name(frame), caller)
 
-    def _is_excused(self, frame: FrameType) -> bool:
+    def _is_exempt(self, frame: FrameType) -> bool:
         """Whether what is called from here is no business of the function's: the innermost code is
         known, or somebody further out asks for its own purposes, or is vouched for."""
-        if is_pure_code(frame):
+        if is_pure_frame(frame):
             return True
         at: FrameType | None = frame
         while at is not None and at is not self._root:
-            if asks_for_itself(at) or self._pure.vouches_code(at):
+            if is_exempt(at) or self._pure.covers_frame(at):
                 return True
             at = at.f_back
         return False
 
-    def _found(self, name: str, frame: FrameType) -> None:
+    def _report_call(self, name: str, frame: FrameType) -> None:
         sys.setprofile(None)
         callee, user = name, frame
-        while user.f_back is not None and not _is_users(user):
-            name_of_user = name_of_frame(user)
-            callee = callee if name_of_user.startswith(OURS[0] + ".") else name_of_user
+        while user.f_back is not None and not _is_user_frame(user):
+            name_of_user = frame_name(user)
+            callee = callee if name_of_user.startswith(INTERNAL_PACKAGES[0] + ".") else name_of_user
             user = user.f_back
-        callee, name = _public(callee), _public(name)
-        self._tell(
-            unknown(
+        callee, name = _public_name(callee), _public_name(name)
+        self._report(
+            impure_call_message(
                 f"it calls {callee}" + (f" (which calls {name})" if callee != name else ""),
                 callee,
                 f"{user.f_code.co_filename}:{user.f_lineno}",
@@ -128,7 +139,7 @@ class Asking:
         )
 
 
-def unknown(what: str, callee: str, where: str) -> str:
+def impure_call_message(what: str, callee: str, where: str) -> str:
     """That a call is not known to be pure, and what to do about it."""
     return message(
         f"{what}, whose answer may be another at each call",
@@ -138,21 +149,23 @@ def unknown(what: str, callee: str, where: str) -> str:
     )
 
 
-def _public(name: str) -> str:
+def _public_name(name: str) -> str:
     """The name by which people call what has this one (`posix.stat`: `os.stat`)."""
     name = name.partition(".<locals>")[0].removesuffix(".__init__").removesuffix(".__new__")
     module, _, function = name.rpartition(".")
     own = getattr(sys.modules.get(module), function, None)
     shown = function.lstrip("_")
-    if shown != function and isinstance(getattr(sys.modules.get(module), shown, None), _FUNCTION):
+    if shown != function and isinstance(
+        getattr(sys.modules.get(module), shown, None), _FunctionType
+    ):
         return f"{module}.{shown}"
-    for public in (*_PUBLIC, module.lstrip("_")):
+    for public in (*_PUBLIC_MODULES, module.lstrip("_")):
         if own is not None and getattr(sys.modules.get(public), function, None) is own:
             return f"{public}.{function}".removeprefix("builtins.")
     return name
 
 
-def _is_users(frame: FrameType) -> bool:
+def _is_user_frame(frame: FrameType) -> bool:
     """Whether the user's code runs there. (What `python -c` runs has the name of no file.)"""
     code = frame.f_code
     if is_internal(code):
@@ -163,129 +176,132 @@ def _is_users(frame: FrameType) -> bool:
 # Before a run ------------------------------------------------------------------------------------
 
 
-class Unproven:
-    """What code can reach that is not known to be pure. `watch`: whether a run must be watched.
+class PurityCheck:
+    """What code can reach that is not known to be pure. `needs_monitor`: whether a run must be
+    watched.
 
-    `codes` are those that were read; what is met after `end` is what the user vouches for."""
+    `codes` are those that were read; what is met after `close` is what the user vouches for."""
 
-    def __init__(self, package: str, pure: Pure) -> None:
-        self.watch = False
+    def __init__(self, package: str, vouched: VouchedCallables) -> None:
+        self.needs_monitor = False
         self.codes: list[CodeType] = []
         self._package = package
-        self._pure = pure
-        self._ended = False
-        self._unseen: dict[str, str] = {}  # objects: the name by which they are called -> what
-        self._classes: dict[str, str] = {}
-        self._kinds: dict[type, tuple[bool, bool]] = {}
+        self._pure = vouched
+        self._is_closed = False
+        self._unobservable: dict[
+            str, str
+        ] = {}  # objects: the name by which they are called -> what
+        self._instantiated: dict[str, str] = {}
+        self._class_purity: dict[type, tuple[bool, bool]] = {}
 
     def vouches(self, x: Any) -> bool:
-        return not self._ended and self._pure.vouches(x)
+        return not self._is_closed and self._pure.covers(x)
 
-    def end(self) -> None:
-        self._ended = True
+    def close(self) -> None:
+        self._is_closed = True
 
-    def note_code(self, code: CodeType, names: Names) -> None:
+    def add_code(self, code: CodeType, names: ReferencedNames) -> None:
         """Code that may run, and what it mentions."""
-        if self._ended:
+        if self._is_closed:
             return
         self.codes.append(code)
         said = names.globals | names.attributes
-        self.watch |= not said.isdisjoint(_WATCHED) or (
-            names.every and not said.isdisjoint(_DYNAMIC)
+        self.needs_monitor |= not said.isdisjoint(_SUSPECT_NAMES) or (
+            names.reads_any_attribute and not said.isdisjoint(_DYNAMIC_LOOKUPS)
         )
 
-    def note(self, x: Any, name: str = "") -> None:
+    def add(self, x: Any, name: str = "") -> None:
         """Something that code gets hold of, under this name if it says one."""
-        if self._ended or self._pure.vouches(x):
+        if self._is_closed or self._pure.covers(x):
             return
-        pure, seen = self._judged(x)
-        self.watch |= not pure
+        pure, seen = self._purity(x)
+        self.needs_monitor |= not pure
         if not seen and isinstance(x, type):
-            self._classes.setdefault(name or x.__name__, name_of_class(x))
+            self._instantiated.setdefault(name or x.__name__, class_name(x))
         elif not seen:
-            called = _named(x)
-            what = f"reads {called}" if called else f"reads a {name_of_class(type(x))}"
-            self._unseen.setdefault(name, f"{what} ({name})" if name else what)
+            called = _dotted_name(x)
+            what = f"reads {called}" if called else f"reads a {class_name(type(x))}"
+            self._unobservable.setdefault(name, f"{what} ({name})" if name else what)
 
     @property
-    def refused(self) -> str:
+    def refusal(self) -> str:
         """Why there can be no trace, if so: it calls what nobody sees being called."""
         made = (
             (name, f"makes a {what}", what)
-            for name, what in self._classes.items()
-            if any(_makes(code, name) for code in self.codes)
+            for name, what in self._instantiated.items()
+            if any(_may_instantiate(code, name) for code in self.codes)
         )
-        read = ((name, what, name or "f") for name, what in self._unseen.items())
+        read = ((name, what, name or "f") for name, what in self._unobservable.items())
         found = next(itertools.chain(read, made), None)
         if found is None:
             return ""
         lines = (line for code in self.codes if (line := _line_of(code, found[0])))
-        return unknown(f"it {found[1]}", found[2], next(lines, ""))
+        return impure_call_message(f"it {found[1]}", found[2], next(lines, ""))
 
-    def _judged(self, x: Any) -> tuple[bool, bool]:
+    def _purity(self, x: Any) -> tuple[bool, bool]:
         """Whether it is known to be pure; whether its calls are seen by a profile function."""
         cls = type(x)
         if issubclass(cls, types.ModuleType):
-            is_users = not is_library(x, self._package) and _is_python(x)
+            is_users = not is_library(x, self._package) and _is_python_module(x)
             return is_users or is_pure(x.__name__) is True, True
         if issubclass(cls, type):
-            pure, _ = self._class(x)
-            return pure, pure or not _is_hidden(x)
+            pure, _ = self._purity_of_class(x)
+            return pure, pure or not _hides_calls(x)
         if cls is types.FunctionType:
             name = f"{x.__globals__.get('__name__')}.{x.__qualname__}"
             generated = x.__code__.co_filename == "<string>"  # by `dataclasses`, `namedtuple`
             users = generated or not is_library_code(x, self._package)
             return users or is_pure(name) is True, True
         if cls in _C_FUNCTIONS:
-            return is_pure(name_of_builtin(x)) is True, True
-        pure, seen = self._class(cls)
-        if not seen and (name := _named(x)) and is_pure(name):
+            return is_pure(builtin_name(x)) is True, True
+        pure, seen = self._purity_of_class(cls)
+        if not seen and (name := _dotted_name(x)) and is_pure(name):
             return True, True  # a function that Cython compiled
         return pure, seen
 
-    def _class(self, cls: type) -> tuple[bool, bool]:
-        known = self._kinds.get(cls)
+    def _purity_of_class(self, cls: type) -> tuple[bool, bool]:
+        known = self._class_purity.get(cls)
         if known is None:
-            bases = [base for base in cls.__mro__ if is_pure(name_of_class(base)) is not True]
-            hidden = list(filter(_is_hidden, bases))
-            pure = all(self._is_users(base) for base in bases) and not hidden
-            known = self._kinds[cls] = pure, not hidden
+            bases = [base for base in cls.__mro__ if is_pure(class_name(base)) is not True]
+            hidden = list(filter(_hides_calls, bases))
+            pure = all(self._is_user_class(base) for base in bases) and not hidden
+            known = self._class_purity[cls] = pure, not hidden
         return known
 
-    def _is_users(self, cls: type) -> bool:
+    def _is_user_class(self, cls: type) -> bool:
         return not is_library(sys.modules.get(cls.__module__), self._package)
 
 
-def _is_python(module: types.ModuleType) -> bool:
+def _is_python_module(module: types.ModuleType) -> bool:
     return (vars(module).get("__file__") or ".py").endswith((".py", ".pyc"))
 
 
-def _named(x: Any) -> str:
+def _dotted_name(x: Any) -> str:
     """The dotted name of a function that is an object of a class in C; "" of anything else."""
     module, name = getattr(x, "__module__", None), getattr(x, "__qualname__", None)
     return f"{module}.{name}" if isinstance(module, str) and isinstance(name, str) else ""
 
 
-def _is_hidden(cls: type) -> bool:
+def _hides_calls(cls: type) -> bool:
     """Whether nobody sees all calls of what a class in C has: of files all are of methods."""
-    return cls.__module__ != "_io" and is_in_c(cls)
+    return cls.__module__ != "_io" and is_c_class(cls)
 
 
-def _makes(code: CodeType, name: str) -> bool:
+def _may_instantiate(code: CodeType, name: str) -> bool:
     """Whether code may call what it has under a name: not if it only asks what is of this class."""
     steps = list(dis.get_instructions(code))
     named = [step for step in steps if step.argval == name and step.opname.startswith("LOAD")]
-    direct = any(step.opname == "LOAD_METHOD" or _before_call(step) for step in named)
+    direct = any(step.opname == "LOAD_METHOD" or _is_call_target(step) for step in named)
     asks = {"isinstance", "issubclass"} & set(code.co_names)
     catches = any(step.opname == "CHECK_EXC_MATCH" for step in steps)
     return (
         direct
         or bool(named and not asks and not catches)
-        or any(_makes(c, name) for c in code.co_consts if isinstance(c, CodeType))
+        or any(_may_instantiate(c, name) for c in code.co_consts if isinstance(c, CodeType))
     )
 
 
-def _before_call(step: dis.Instruction) -> bool:
+def _is_call_target(step: dis.Instruction) -> bool:
     methods = {"LOAD_GLOBAL", "LOAD_ATTR"} if sys.version_info >= (3, 12) else {"LOAD_GLOBAL"}
     return step.opname in methods and bool((step.arg or 0) & 1)
 

@@ -16,8 +16,14 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.jit.discovery.user_code import OURS
-from tracker.jit.guards.source import MISSING, attributes_of, children_of, has_dict, lent
+from tracker.jit.discovery.user_code import INTERNAL_PACKAGES
+from tracker.jit.guards.source import (
+    MISSING,
+    class_attribute,
+    has_instance_dict,
+    instance_attributes,
+    source_children,
+)
 
 _NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace"), ("_thread", "_local")}
 
@@ -34,31 +40,31 @@ def package_of(function: Any) -> str:
         else:
             name: str = getattr(function, "__module__", None) or ""
             first = name.partition(".")[0]
-            return "" if first in OURS else first
+            return "" if first in INTERNAL_PACKAGES else first
 
 
 def is_jitted(x: Any) -> bool:
     return hasattr(type(x), "_tracker_derive")
 
 
-def has_attributes(x: Any) -> bool:
+def may_hold_user_attributes(x: Any) -> bool:
     """Whether an object of a library's holds what the user's code may have put there: a namespace,
     a model. Only what the code names is looked at."""
-    if isinstance(x, (type, types.ModuleType)) or not has_dict(x):
+    if isinstance(x, (type, types.ModuleType)) or not has_instance_dict(x):
         return False
-    return type(x).__module__.partition(".")[0] != OURS[0]
+    return type(x).__module__.partition(".")[0] != INTERNAL_PACKAGES[0]
 
 
-def lists_in(x: Any, above: tuple[int, ...]) -> Iterator[Any]:
+def iter_lists(x: Any, above: tuple[int, ...]) -> Iterator[Any]:
     """All lists in what stands at a place."""
     if type(x) is list:
         yield x
-    parts = children_of(x) if id(x) not in above else None
+    parts = source_children(x) if id(x) not in above else None
     for child in () if parts is None else parts[1]:
-        yield from lists_in(child, (*above, id(x)))
+        yield from iter_lists(child, (*above, id(x)))
 
 
-def contents(cell: types.CellType) -> list[Any]:
+def cell_contents(cell: types.CellType) -> list[Any]:
     try:
         return [cell.cell_contents]
     except ValueError:
@@ -69,12 +75,12 @@ def is_data_descriptor(raw: Any) -> bool:
     return hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__")
 
 
-def and_inside(xs: list[Any]) -> list[Any]:
+def with_dict_values(xs: list[Any]) -> list[Any]:
     """Some objects, and what the dicts among them hold."""
     return xs + [value for x in xs if isinstance(x, dict) for value in x.values()]
 
 
-def is_data(name: str, x: Any) -> bool:
+def is_data_global(name: str, x: Any) -> bool:
     """Whether a global is what code may read by a name that is not in it, and not a tool."""
     return (
         not name.startswith("_") and not isinstance(x, (types.ModuleType, type)) and not callable(x)
@@ -87,7 +93,7 @@ def is_namespace(x: Any) -> bool:
     )
 
 
-def is_function_of(x: Any, module: types.ModuleType) -> bool:
+def is_function_of_package(x: Any, module: types.ModuleType) -> bool:
     """Whether it is a function of a module's package."""
     first = module.__name__.partition(".")[0]
     return isinstance(x, types.FunctionType) and (x.__module__ or "").partition(".")[0] == first
@@ -95,12 +101,14 @@ def is_function_of(x: Any, module: types.ModuleType) -> bool:
 
 def is_absent(x: Any, name: str) -> bool:
     """Whether there is no such attribute, without running code of the user's."""
-    if isinstance(lent(type(x), name), types.MemberDescriptorType):  # a slot, maybe empty
+    if isinstance(
+        class_attribute(type(x), name), types.MemberDescriptorType
+    ):  # a slot, maybe empty
         return not hasattr(x, name)
-    return name not in attributes_of(x) and not hasattr(type(x), name)
+    return name not in instance_attributes(x) and not hasattr(type(x), name)
 
 
-def named_in(f: types.FunctionType, path: Sequence[str]) -> Any:
+def lookup_path(f: types.FunctionType, path: Sequence[str]) -> Any:
     """What the code of a function finds by a name that is not its own, and attributes of classes
     and modules; MISSING if that cannot be said."""
     if not path:
@@ -108,7 +116,7 @@ def named_in(f: types.FunctionType, path: Sequence[str]) -> Any:
     code = f.__code__
     cells = dict(zip(code.co_freevars, f.__closure__ or (), strict=True))
     if path[0] in cells:
-        found = next(iter(contents(cells[path[0]])), MISSING)
+        found = next(iter(cell_contents(cells[path[0]])), MISSING)
     else:
         found = f.__globals__.get(path[0], vars(builtins).get(path[0], MISSING))
     for name in path[1:]:
@@ -121,7 +129,7 @@ def named_in(f: types.FunctionType, path: Sequence[str]) -> Any:
     return found
 
 
-def may_be_given(x: Any) -> bool:
+def may_be_argument(x: Any) -> bool:
     """Whether something may be an argument that a trace knows by what it holds, not by itself: an
     array, a float, a container."""
     held = (np.ndarray, np.generic, float, complex)

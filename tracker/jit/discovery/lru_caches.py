@@ -6,7 +6,7 @@ does so to begin with: one that finds what it needs in the cache is like all oth
 trace found in a cache is a constant, until the cache is emptied, or somebody writes into an array
 that it keeps.
 
-Owns: `Caches`, `emptied`.
+Owns: `WatchedCaches`, `clear_counter`.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from tracker import tree
 from tracker.tape.tracked import Tracked
 
 _ATTRIBUTE = "_tracker_emptied"
-_LINK = "_lru_list_elem"  # the class of what holds a key and what is kept for it
+_LINK_CLASS = "_lru_list_elem"  # the class of what holds a key and what is kept for it
 
 
-class Caches:
+class WatchedCaches:
     """Caches, and how often they have not had what was asked for."""
 
     def __init__(self, caches: Iterable[Any]) -> None:
         self.misses = [(cache, cache.cache_info().misses) for cache in caches]
 
-    def let_go(self) -> bool:
+    def clear_tracked(self) -> bool:
         """Empty those that have got tracked values since; whether there are any."""
         new = [cache for cache, misses in self.misses if cache.cache_info().misses != misses]
-        filled = [cache for cache in new if any(type(x) is Tracked for x in _kept(cache))]
+        filled = [cache for cache in new if any(type(x) is Tracked for x in _cached_values(cache))]
         for cache in filled:
             cache.cache_clear()
         return bool(filled)
 
 
-def _kept(cache: Any) -> Iterator[Any]:
+def _cached_values(cache: Any) -> Iterator[Any]:
     """The numbers and arrays that a cache has, and what else: it leads to them itself, or by links,
     or, without bounds, by a dict alone."""
     for found in gc.get_referents(cache):
         if type(found) is not dict:
             yield from tree.leaves(found)
         for x in found.values() if type(found) is dict else ():
-            link = type(x).__name__ == _LINK
+            link = type(x).__name__ == _LINK_CLASS
             for each in gc.get_referents(x) if link else (x,):
                 yield from tree.leaves(each)
 
 
-class Emptied:
+class ClearCounter:
     """How often a cache was emptied, or an array in it written into, when called, so far as looks
     from time to time can tell: its counts are smaller than at the last look, or the oldest thing in
     it is another, and it has not had to make room for new ones. (Arrays are looked at if they are
@@ -60,53 +60,60 @@ class Emptied:
 
     def __init__(self, cache: Any) -> None:
         self.cache = cache
-        self._kept = _dict_of(cache)
-        self._times, self._seen, self._oldest = 0, cache.cache_info(), self._look()
-        self._arrays = self._kept_arrays()
+        self._entries = _cache_dict(cache)
+        self._count, self._info, self._oldest_entry = (
+            0,
+            cache.cache_info(),
+            self._find_oldest_entry(),
+        )
+        self._arrays = self._cached_arrays()
 
-    def _look(self) -> tuple[Any, Any]:
-        return next(iter(self._kept.items()), _NOTHING)
+    def _find_oldest_entry(self) -> tuple[Any, Any]:
+        return next(iter(self._entries.items()), _NO_ENTRY)
 
     def __call__(self) -> int:
-        seen, self._seen = self._seen, self.cache.cache_info()
-        known, self._oldest = self._oldest, self._look()
-        hits, misses, room, size = self._seen
-        is_other = known is not _NOTHING and any(map(operator.is_not, known, self._oldest))
+        seen, self._info = self._info, self.cache.cache_info()
+        known, self._oldest_entry = self._oldest_entry, self._find_oldest_entry()
+        hits, misses, room, size = self._info
+        is_other = known is not _NO_ENTRY and any(map(operator.is_not, known, self._oldest_entry))
         makes_room = size == room and misses > seen.misses
         is_emptied = misses < seen.misses or hits < seen.hits or (is_other and not makes_room)
-        if self._is_written(misses != seen.misses or size != seen.currsize) or is_emptied:
-            self._times += 1
-        return self._times
+        if self._has_array_write(misses != seen.misses or size != seen.currsize) or is_emptied:
+            self._count += 1
+        return self._count
 
-    def _is_written(self, holds_others: bool) -> bool:
+    def _has_array_write(self, contents_changed: bool) -> bool:
         """Whether somebody has written into an array since the last look."""
         found = any(x.tobytes() != held for x, held in self._arrays)
-        if found or holds_others:
-            self._arrays = self._kept_arrays()
+        if found or contents_changed:
+            self._arrays = self._cached_arrays()
         return found
 
-    def _kept_arrays(self) -> list[tuple[Any, bytes]]:
+    def _cached_arrays(self) -> list[tuple[Any, bytes]]:
         """The arrays in the cache, and what is in them."""
-        arrays = {id(x): x for x in _kept(self.cache) if type(x) is np.ndarray}
-        if len(arrays) > _MANY or sum(x.nbytes for x in arrays.values()) > _LARGE:
+        arrays = {id(x): x for x in _cached_values(self.cache) if type(x) is np.ndarray}
+        if len(arrays) > _MAX_ARRAYS or sum(x.nbytes for x in arrays.values()) > _MAX_BYTES:
             return []
         return [(x, x.tobytes()) for x in arrays.values()]
 
 
-_NOTHING = (None, None)
-_MANY, _LARGE = 8, 1 << 14  # arrays, and bytes, in a cache: to compare them takes microseconds
+_NO_ENTRY = (None, None)
+_MAX_ARRAYS, _MAX_BYTES = (
+    8,
+    1 << 14,
+)  # arrays, and bytes, in a cache: to compare them takes microseconds
 
 
-def _dict_of(cache: Any) -> dict[Any, Any]:
+def _cache_dict(cache: Any) -> dict[Any, Any]:
     """What a cache has by key; it comes before the function, after all that is kept."""
     found = gc.get_referents(cache)[::-1]
     at = next(i for i, x in enumerate(found) if x is cache.__wrapped__) + 1
     return found[at] if at < len(found) and type(found[at]) is dict else {}
 
 
-def emptied(cache: Any) -> Emptied:
+def clear_counter(cache: Any) -> ClearCounter:
     """What says how often a cache was emptied: one for each cache."""
     known = vars(cache).get(_ATTRIBUTE)
     if known is None or known.cache is not cache:  # what wraps another cache has its attributes
-        known = vars(cache)[_ATTRIBUTE] = Emptied(cache)
+        known = vars(cache)[_ATTRIBUTE] = ClearCounter(cache)
     return known  # type: ignore[no-any-return]

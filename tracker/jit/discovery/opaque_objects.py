@@ -1,7 +1,8 @@
 """Objects of which nobody can tell what they give next: iterators, random bits, pointers, queues.
 
-Owns: `goes_on`. What they give is told by what they have given, or by memory and objects that they
-lead to and do not show. No trace can know them again, so calls that meet one run in plain Python.
+Owns: `is_opaque`. What they give is told by what they have given, or by memory and objects that
+they lead to and do not show. No trace can know them again, so calls that meet one run in plain
+Python.
 """
 
 from __future__ import annotations
@@ -12,35 +13,35 @@ from typing import Any
 
 import numpy as np
 
-from tracker.random.draw_ops import is_entropy
+from tracker.random.draw_ops import is_bit_source
 
-_HIDING = {  # what is in them shows to nobody, or to too many
+_OPAQUE_CLASSES = {  # what is in them shows to nobody, or to too many
     ("_queue", "SimpleQueue"),
     ("decimal", "Context"),
     ("_contextvars", "Context"),
 }
 
 
-def goes_on(x: Any) -> bool:
+def is_opaque(x: Any) -> bool:
     """Whether it is an iterator, of the library or a generator, or what random numbers are drawn
     from, or hides what it gives. (Of an iterator of the user's class, the code says what it
     reads.)"""
-    if is_entropy(x) or _hides(x):
+    if is_bit_source(x) or _hides_contents(x):
         return True
     step = getattr(type(x), "__next__", None)
     return step is not None and not isinstance(step, types.FunctionType)
 
 
-def _hides(x: Any) -> bool:
+def _hides_contents(x: Any) -> bool:
     cls = type(x)
-    if (cls.__module__, cls.__name__) in _HIDING:
+    if (cls.__module__, cls.__name__) in _OPAQUE_CLASSES:
         return True
     if cls is np.ufunc:  # which `numpy.frompyfunc` has made of a function
         return all(set(kind) <= set("O->") for kind in x.types)
-    return _leads_away(x)
+    return _holds_pointer(x)
 
 
-def _leads_away(x: Any) -> bool:
+def _holds_pointer(x: Any) -> bool:
     """Whether it is a pointer of `ctypes`, or has one in it, or a Python object."""
     module = sys.modules.get("_ctypes")
     if module is None:

@@ -1,6 +1,6 @@
 """Which calls are known to answer by their arguments alone: those that a trace may keep.
 
-Owns: the table of that, `is_pure`, and `Pure`, which adds what a user vouches for
+Owns: the table of that, `is_pure`, and `VouchedCallables`, which adds what a user vouches for
 (`jit(pure=[f])`).
 
 The table has dotted names, of modules, classes and functions; of the entries that a name begins
@@ -46,23 +46,23 @@ _IMPURE = (  # what is not, in these
     "numpy.lib.format numpy.lib._format_impl pandas.io random.SystemRandom scipy.datasets scipy.io "
     "threading.active_count threading.enumerate"
 )
-_METHODS = (  # the same, of classes in these
+_IMPURE_METHODS = (  # the same, of classes in these
     "datetime.datetime.now datetime.datetime.today datetime.datetime.utcnow datetime.date.today "
     "numpy.ndarray.tofile numpy.ndarray.dump"
 )
 _TABLE = {
     **dict.fromkeys(_PURE.split(), True),
-    **dict.fromkeys((*_IMPURE.split(), *_METHODS.split()), False),
+    **dict.fromkeys((*_IMPURE.split(), *_IMPURE_METHODS.split()), False),
 }
 # Whatever these ask is for their own purposes, and that of what they call.
-_OF_ITS_OWN = frozenset({"logging", "warnings", "importlib"})
+_EXEMPT_PACKAGES = frozenset({"logging", "warnings", "importlib"})
 # Classes that ask for entropy where they are given no seed.
-SEEDED = frozenset(
+SEEDABLE_CLASSES = frozenset(
     ("MT19937", "PCG64", "PCG64DXSM", "Philox", "RandomState", "SFC64", "SeedSequence")
 )
-METHODS = frozenset(name.rpartition(".")[2] for name in _METHODS.split())
+IMPURE_METHOD_NAMES = frozenset(name.rpartition(".")[2] for name in _IMPURE_METHODS.split())
 # What leads from what is known to what is not by no name that code says, and what runs other code.
-REFLECTIVE = frozenset(
+REFLECTIVE_NAMES = frozenset(
     {
         *("__subclasses__", "__globals__", "__builtins__", "__loader__", "f_back", "f_globals"),
         *("eval", "exec", "compile", "__import__"),
@@ -82,46 +82,46 @@ def is_pure(name: str) -> bool | None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_mixed(module: str) -> bool:
+def _is_partly_pure(module: str) -> bool:
     """Whether some of a module is pure, and some is not."""
     return any(name.startswith(module + ".") for name in _TABLE)
 
 
-def is_pure_code(frame: FrameType) -> bool | None:
+def is_pure_frame(frame: FrameType) -> bool | None:
     """The same of the Python function that runs in a frame."""
     module = frame.f_globals.get("__name__")
     if type(module) is not str:
         return None
-    return is_pure(name_of_frame(frame) if _is_mixed(module) else module)
+    return is_pure(frame_name(frame) if _is_partly_pure(module) else module)
 
 
-def asks_for_itself(frame: FrameType) -> bool:
+def is_exempt(frame: FrameType) -> bool:
     """Whether what runs there, and what that calls, is no part of what the function computes: a
     warning, a logger's work, a module that is being imported, signals that wait."""
     name = str(frame.f_globals.get("__name__"))
-    return name == "tracker.jit.llvm.signals" or name.partition(".")[0] in _OF_ITS_OWN
+    return name == "tracker.jit.llvm.signals" or name.partition(".")[0] in _EXEMPT_PACKAGES
 
 
-def name_of_frame(frame: FrameType) -> str:
+def frame_name(frame: FrameType) -> str:
     return f"{frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}"
 
 
-def name_of_class(cls: type) -> str:
+def class_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def name_of_builtin(called: Any) -> str:
+def builtin_name(called: Any) -> str:
     """The dotted name of a built-in function, or of a method in C by the class that has it."""
     owner = getattr(called, "__objclass__", None) or called.__self__
     if owner is None or isinstance(owner, types.ModuleType):
         return f"{called.__module__}.{called.__qualname__}"
     for cls in (owner if isinstance(owner, type) else type(owner)).__mro__:
         if called.__name__ in vars(cls):
-            return f"{name_of_class(cls)}.{called.__name__}"
-    return f"{name_of_class(type(owner))}.{called.__name__}"
+            return f"{class_name(cls)}.{called.__name__}"
+    return f"{class_name(type(owner))}.{called.__name__}"
 
 
-class Pure:
+class VouchedCallables:
     """What a user vouches for: functions, methods, classes, modules."""
 
     def __init__(self, vouched: Iterable[Any] = ()) -> None:
@@ -129,11 +129,11 @@ class Pure:
         self._codes = {id(code) for x in self._vouched for code in _codes_of(x)}
         self._modules = tuple(x.__name__ for x in self._vouched if isinstance(x, types.ModuleType))
 
-    def vouches(self, x: Any) -> bool:
+    def covers(self, x: Any) -> bool:
         """Whether it is one of these, or of their classes and modules."""
         if not self._vouched:
             return False
-        owner = getattr(x, "__self__", None) if isinstance(x, _METHODS_OF) else x
+        owner = getattr(x, "__self__", None) if isinstance(x, _BOUND_METHODS) else x
         classes = type(owner).__mro__ + (owner.__mro__ if isinstance(owner, type) else ())
         if any(v is x or v is owner or any(v is cls for cls in classes) for v in self._vouched):
             return True
@@ -142,7 +142,7 @@ class Pure:
         named = x.__name__ if isinstance(x, types.ModuleType) else _module_of(x, owner)
         return self._is_within(named)
 
-    def vouches_code(self, frame: FrameType) -> bool:
+    def covers_frame(self, frame: FrameType) -> bool:
         """The same of the Python function that runs in a frame."""
         if not self._vouched:
             return False
@@ -153,7 +153,7 @@ class Pure:
         return any(module == name or module.startswith(name + ".") for name in self._modules)
 
 
-_METHODS_OF = (types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType)
+_BOUND_METHODS = (types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType)
 
 
 def _module_of(x: Any, owner: Any) -> str:
@@ -169,12 +169,15 @@ def _codes_of(x: Any) -> list[CodeType]:
         if isinstance(x, type):
             return [code for raw in vars(x).values() for code in _codes_of(raw)]
         if isinstance(x, types.FunctionType):
-            found += [x.__code__, *_generators(x)]
-        x = next((vars_of for name in _WRAPS if (vars_of := _held(x, name)) is not None), None)
+            found += [x.__code__, *_called_generators(x)]
+        x = next(
+            (vars_of for name in _WRAPPER_ATTRIBUTES if (vars_of := _wrapped(x, name)) is not None),
+            None,
+        )
     return found
 
 
-def _generators(f: types.FunctionType) -> list[CodeType]:
+def _called_generators(f: types.FunctionType) -> list[CodeType]:
     """The code of the generators that a function may return, which run when it has returned."""
     named = [f.__globals__.get(name) for name in f.__code__.co_names]
     return [
@@ -186,12 +189,12 @@ def _generators(f: types.FunctionType) -> list[CodeType]:
     ]
 
 
-_WRAPS = ("_jitted", "function", "__wrapped__", "__func__", "func", "fget")
+_WRAPPER_ATTRIBUTES = ("_jitted", "function", "__wrapped__", "__func__", "func", "fget")
 
 
-def _held(x: Any, name: str) -> Any:
+def _wrapped(x: Any, name: str) -> Any:
     held = getattr(x, name, None)
     return held if callable(held) or name == "_jitted" else None
 
 
-NOTHING = Pure()
+NONE_VOUCHED = VouchedCallables()

@@ -1,11 +1,11 @@
 """What a function reads of libraries, whose code is not followed.
 
-Owns: `Installed`. Of their objects all attributes count, for methods that nobody follows may read
-and change them; of functions of packages that somebody has installed the numbers, text and arrays
-of their modules, so far as names lead (not lists and dicts: libraries keep there what they have
-seen).
+Owns: `LibraryObjects`. Of their objects all attributes count, for methods that nobody follows may
+read and change them; of functions of packages that somebody has installed the numbers, text and
+arrays of their modules, so far as names lead (not lists and dicts: libraries keep there what they
+have seen).
 
-Invariant: beyond MOST objects, or functions, nothing more is looked into; `beyond` says so.
+Invariant: beyond MOST objects, or functions, nothing more is looked into; `over_limit` says so.
 """
 
 from __future__ import annotations
@@ -17,98 +17,125 @@ from typing import Any
 
 import numpy as np
 
-from tracker.jit.discovery.bytecode import Names, names_in
-from tracker.jit.discovery.user_code import OURS, is_installed, is_library
-from tracker.jit.guards.constants import is_value
+from tracker.jit.discovery.bytecode import ReferencedNames, referenced_names
+from tracker.jit.discovery.user_code import INTERNAL_PACKAGES, is_installed, is_library
+from tracker.jit.guards.constants import is_value_class
 
-PLAIN = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, np.dtype)
-MOST = 256  # objects, and functions; frameworks have thousands
-HEAP = 1 << 9  # the flag of classes that are made while a program runs
+PLAIN_CLASSES = (
+    str,
+    bytes,
+    int,
+    float,
+    complex,
+    bool,
+    type(None),
+    np.ndarray,
+    np.generic,
+    np.dtype,
+)
+MAX_LIBRARY_OBJECTS = 256  # objects, and functions; frameworks have thousands
+HEAP_TYPE_FLAG = 1 << 9  # the flag of classes that are made while a program runs
 # Objects of these are left alone: ours; loggers, each of which leads to all others; sparse
 # matrices, which are constants of linear maps; and what threads wait for, or are given work by:
 # to put back who waits would lose them.
-_LEFT = (OURS[0], "logging", "scipy.sparse", "concurrent.futures.thread")
-_LEFT_CLASSES = {("threading", "Condition")}
+_SKIPPED_MODULES = (INTERNAL_PACKAGES[0], "logging", "scipy.sparse", "concurrent.futures.thread")
+_SKIPPED_CLASSES = {("threading", "Condition")}
 
 
-class Installed:
+class LibraryObjects:
     """The objects of libraries that a walk has met, and how many functions of installed ones."""
 
     def __init__(self, package: str) -> None:
         self._package = package
         self._objects: list[Any] = []
-        self._derived: dict[type, bool] = {}  # classes: whether their objects are among these
-        self._functions = 0
+        self._is_library_class: dict[
+            type, bool
+        ] = {}  # classes: whether their objects are among these
+        self._function_count = 0
 
-    def owns(self, cls: type) -> bool:
+    def is_installed_class(self, cls: type) -> bool:
         """Whether a class is of such a package."""
         return is_installed(cls.__module__, self._package)
 
-    def has(self, x: Any) -> bool:
+    def is_library_object(self, x: Any) -> bool:
         """Whether an object's class is a library's, or derived from one of an installed package."""
-        known = self._derived.get(type(x))
+        known = self._is_library_class.get(type(x))
         if known is None:
             cls = type(x)
-            owned = self._is_known(cls) or any(map(self.owns, cls.__mro__))
+            owned = self._is_python_library_class(cls) or any(
+                map(self.is_installed_class, cls.__mro__)
+            )
             known = not isinstance(x, type) and owned
-            self._derived[cls] = known
+            self._is_library_class[cls] = known
         return known
 
-    def _classes(self, x: Any) -> list[type]:
+    def _library_classes(self, x: Any) -> list[type]:
         """The classes of libraries that an object has."""
-        return [cls for cls in type(x).__mro__ if self.owns(cls) or self._is_known(cls)]
+        return [
+            cls
+            for cls in type(x).__mro__
+            if self.is_installed_class(cls) or self._is_python_library_class(cls)
+        ]
 
-    def _is_known(self, cls: type) -> bool:
+    def _is_python_library_class(self, cls: type) -> bool:
         """Whether it is a class of Python's, NumPy's or SciPy's that is written in Python: its
         objects may hold what the user can change."""
-        if not cls.__flags__ & HEAP or issubclass(cls, PLAIN) or is_value(cls) or _is_left(cls):
+        if (
+            not cls.__flags__ & HEAP_TYPE_FLAG
+            or issubclass(cls, PLAIN_CLASSES)
+            or is_value_class(cls)
+            or _is_skipped(cls)
+        ):
             return False
         return is_library(sys.modules.get(cls.__module__), self._package)
 
-    def note(self, x: Any) -> bool:
+    def add(self, x: Any) -> bool:
         """Whether it is one of these, which counts."""
-        found = self.has(x)
+        found = self.is_library_object(x)
         if found:
             self._objects.append(x)
         return found
 
     @property
-    def beyond(self) -> str:
+    def over_limit(self) -> str:
         """What holds more objects than are looked into; "" if nothing does."""
-        if len(self._objects) <= MOST:
+        if len(self._objects) <= MAX_LIBRARY_OBJECTS:
             return ""
-        name = type(self._objects[MOST]).__name__
+        name = type(self._objects[MAX_LIBRARY_OBJECTS]).__name__
         return f"a {name} that it reads holds too many other objects"
 
-    def functions(self, x: Any) -> Iterator[tuple[types.FunctionType, Names]]:
+    def methods(self, x: Any) -> Iterator[tuple[types.FunctionType, ReferencedNames]]:
         """The methods of an object, which may put something anywhere."""
-        for cls in self._classes(x):
+        for cls in self._library_classes(x):
             for raw in vars(cls).values():
                 for f in (raw.fget, raw.fset) if isinstance(raw, property) else (raw,):
                     if isinstance(f, types.FunctionType):
-                        yield f, names_in(f.__code__)
+                        yield f, referenced_names(f.__code__)
 
-    def slots(self, x: Any) -> Iterator[tuple[str, str]]:
+    def filled_slots(self, x: Any) -> Iterator[tuple[str, str]]:
         """The filled slots of an object, and what to call them (not those that C has for itself,
         such as `__vectorcalloffset__`)."""
-        for cls in self._classes(x):
+        for cls in self._library_classes(x):
             for name, raw in vars(cls).items():
                 is_slot = isinstance(raw, types.MemberDescriptorType)
                 if is_slot and not name.startswith("__") and hasattr(x, name):
                     yield name, f"{cls.__name__}.{name}"
 
-    def globals_of(self, f: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    def module_globals(self, f: types.FunctionType) -> Iterator[tuple[str, Any]]:
         """The functions, numbers, text and arrays that a function finds in its module."""
-        self._functions += 1
-        if self._functions > MOST:
+        self._function_count += 1
+        if self._function_count > MAX_LIBRARY_OBJECTS:
             return
-        for name in sorted(names_in(f.__code__).globals & f.__globals__.keys()):
+        for name in sorted(referenced_names(f.__code__).globals & f.__globals__.keys()):
             value = f.__globals__[name]
-            if isinstance(value, (types.FunctionType, *PLAIN)):
+            if isinstance(value, (types.FunctionType, *PLAIN_CLASSES)):
                 yield name, value
 
 
-def _is_left(cls: type) -> bool:
+def _is_skipped(cls: type) -> bool:
     names = cls.__module__.split(".")
     within = {".".join(names[:n]) for n in range(1, len(names) + 1)}
-    return not within.isdisjoint(_LEFT) or (cls.__module__, cls.__name__) in _LEFT_CLASSES
+    return (
+        not within.isdisjoint(_SKIPPED_MODULES)
+        or (cls.__module__, cls.__name__) in _SKIPPED_CLASSES
+    )

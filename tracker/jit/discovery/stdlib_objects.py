@@ -1,9 +1,9 @@
 """Where objects of Python's own keep what code reads of them by no attribute that it names.
 
-Owns: `hidden_in`, the places of these, as (kind, holder, name); `reached_by`, what else they lead
-to. A mapping's read-only view shows a dict, an exception its arguments, a member of an enumeration
-its value, a dict with defaults calls what makes them. What is in there can be changed, and is to be
-noticed, though no code says its name.
+Owns: `hidden_sources`, the places of these, as (kind, holder, name); `referenced_objects`, what
+else they lead to. A mapping's read-only view shows a dict, an exception its arguments, a member of
+an enumeration its value, a dict with defaults calls what makes them. What is in there can be
+changed, and is to be noticed, though no code says its name.
 
 Invariant: no code of the user's runs.
 """
@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from tracker.jit.discovery.site_packages import PLAIN
-from tracker.jit.guards.constants import PROXIES, items_of
-from tracker.jit.guards.source import Kind
+from tracker.jit.discovery.site_packages import PLAIN_CLASSES
+from tracker.jit.guards.constants import MAPPING_VIEWS, container_contents
+from tracker.jit.guards.source import SourceKind
 
-_DATA = {  # where objects of the standard library keep what is in them
+_DATA_ATTRIBUTES = {  # where objects of the standard library keep what is in them
     ("collections", "UserDict"): "data",
     ("collections", "UserList"): "data",
     ("weakref", "WeakValueDictionary"): "data",
@@ -36,7 +36,7 @@ _DATA = {  # where objects of the standard library keep what is in them
 }
 
 
-def hidden_in(x: Any) -> Iterator[tuple[Kind, Any, Any]]:
+def hidden_sources(x: Any) -> Iterator[tuple[SourceKind, Any, Any]]:
     """(kind, holder, name) of each place where an object keeps something."""
     if isinstance(x, defaultdict):
         yield "attribute", x, "default_factory"
@@ -46,25 +46,25 @@ def hidden_in(x: Any) -> Iterator[tuple[Kind, Any, Any]]:
         yield "cell", x, ""
     elif isinstance(x, enum.Enum):
         yield "attribute", x, "_value_"
-    elif isinstance(x, PROXIES):
-        shown = _shown_by(x)
+    elif isinstance(x, MAPPING_VIEWS):
+        shown = _viewed_dict(x)
         for name, value in shown.items():
-            if not isinstance(value, PLAIN) or isinstance(value, np.ndarray):
+            if not isinstance(value, PLAIN_CLASSES) or isinstance(value, np.ndarray):
                 yield "item", shown, name
     for cls in type(x).__mro__:
-        name = _DATA.get((cls.__module__, cls.__name__))
+        name = _DATA_ATTRIBUTES.get((cls.__module__, cls.__name__))
         if name is not None:
             yield "attribute", x, name
 
 
-def reached_by(x: Any) -> tuple[Any, ...]:
+def referenced_objects(x: Any) -> tuple[Any, ...]:
     """What else an object leads to."""
-    if isinstance(x, (set, frozenset, *PROXIES)):
-        return items_of(x)
+    if isinstance(x, (set, frozenset, *MAPPING_VIEWS)):
+        return container_contents(x)
     if isinstance(x, enum.EnumType):
         return tuple(x._member_map_.values())
     if isinstance(x, dict):
-        return tuple(key for key in x if not isinstance(key, PLAIN))
+        return tuple(key for key in x if not isinstance(key, PLAIN_CLASSES))
     if isinstance(x, super):
         return x.__self__, x.__thisclass__  # type: ignore[attr-defined]
     if isinstance(x, types.GenericAlias) or type(x).__module__ == "typing":
@@ -72,7 +72,7 @@ def reached_by(x: Any) -> tuple[Any, ...]:
     return ()
 
 
-def _shown_by(view: Any) -> dict[Any, Any]:
+def _viewed_dict(view: Any) -> dict[Any, Any]:
     """The dict of which it is a view; not that of a class, which others may not write into."""
     found = next((d for d in gc.get_referents(view) if isinstance(d, dict)), {})
     return {} if "__module__" in found and "__doc__" in found else found

@@ -13,8 +13,8 @@ from typing import Any
 from tracker.errors import is_internal
 from tracker.support.instances import INSTALLED, is_library_file
 
-OURS = ("tracker", "numpy")
-_KNOWN = (*OURS, "scipy")
+INTERNAL_PACKAGES = ("tracker", "numpy")
+_KNOWN_PACKAGES = (*INTERNAL_PACKAGES, "scipy")
 
 
 def is_library(module: types.ModuleType | None, package: str) -> bool:
@@ -22,9 +22,9 @@ def is_library(module: types.ModuleType | None, package: str) -> bool:
     first = "" if module is None else module.__name__.partition(".")[0]
     if module is None or first == package:
         return False
-    own = _own(module)
+    own = _module_dict(module)
     where = own.get("__file__")
-    if first in OURS:
+    if first in INTERNAL_PACKAGES:
         return True
     if where is None:
         return module.__name__ in sys.builtin_module_names or "__path__" in own
@@ -34,13 +34,13 @@ def is_library(module: types.ModuleType | None, package: str) -> bool:
 def is_installed(module: str, package: str) -> bool:
     """Whether a module is of a package that is not the user's, nor Python's, NumPy's, SciPy's."""
     found = sys.modules.get(module)
-    where = _own(found).get("__file__")
-    if where is None or module.partition(".")[0] in _KNOWN:
+    where = _module_dict(found).get("__file__")
+    if where is None or module.partition(".")[0] in _KNOWN_PACKAGES:
         return False
     return is_library(found, package) and INSTALLED.search(where) is not None
 
 
-def _own(module: types.ModuleType | None) -> dict[str, Any]:
+def _module_dict(module: types.ModuleType | None) -> dict[str, Any]:
     """What a module has itself: its `__getattr__` is code of the user's."""
     own: dict[str, Any] = getattr(module, "__dict__", {})
     return own

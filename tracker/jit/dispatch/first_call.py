@@ -1,7 +1,7 @@
 """What a call gives that has just been traced: numbers of the trace, of NumPy, or of machine code.
 
-Owns: `is_ahead`, whether NumPy computes what the trace has put off, while nobody has compiled yet;
-`by_numpy` and `by_machine_code`, which give the result.
+Owns: `is_numpy_soon_done`, whether NumPy computes what the trace has put off, while nobody has
+compiled yet; `finish_with_numpy` and `finish_with_machine_code`, which give the result.
 """
 
 from __future__ import annotations
@@ -12,61 +12,63 @@ from typing import Any
 
 from tracker.ir.lowering import Expand, Scan
 from tracker.jit.abi import native_callable as native
-from tracker.jit.dispatch.specialization import NONE, Special
-from tracker.jit.runtime.c_symbols import in_our_blocks
+from tracker.jit.dispatch.specialization import NO_RESULT, Specialization
+from tracker.jit.runtime.c_symbols import use_block_allocator
 from tracker.jit.schedule.cost import is_math
-from tracker.jit.tracing.trace import GuardFailed, Staged
+from tracker.jit.tracing.trace import GuardFailed, TracedRun
 from tracker.tape.value import Value
 
-SOON = 1 << 29  # bytes that NumPy adds up in less time than machine code takes to make
-APIECE = 1 << 22  # the same for each kind of equation of a long program
-EACH = 1 << 17  # the same for each equation
-_MATH = 8  # sums are made while one function is computed that is not arithmetic
-_SLOW = 16  # or numbers are put in order, or gathered
+BYTES_WHILE_COMPILING = (
+    1 << 29
+)  # bytes that NumPy adds up in less time than machine code takes to make
+BYTES_PER_OP_KIND = 1 << 22  # the same for each kind of equation of a long program
+BYTES_PER_EQUATION = 1 << 17  # the same for each equation
+_MATH_COST = 8  # sums are made while one function is computed that is not arithmetic
+_SLOW_COST = 16  # or numbers are put in order, or gathered
 
 
-def is_ahead(staged: Staged, waits: bool) -> bool:
+def is_numpy_soon_done(run: TracedRun, is_synchronous: bool) -> bool:
     """Whether all that the call gives and writes is there, or will be before machine code is.
-    `waits`: the call waits for machine code anyhow."""
-    return staged.is_ahead(_weight, _nothing if waits else _soon)
+    `is_synchronous`: the call waits for machine code anyhow."""
+    return run.is_numpy_soon_done(_cost, _no_bytes if is_synchronous else _bytes_while_compiling)
 
 
-def _nothing(count: int, kinds: int) -> int:
+def _no_bytes(count: int, kinds: int) -> int:
     return 0
 
 
-def _soon(count: int, kinds: int) -> int:
+def _bytes_while_compiling(count: int, kinds: int) -> int:
     """How many bytes NumPy adds up while so many equations are compiled, of so many kinds."""
-    return max(SOON, APIECE * kinds + EACH * count)
+    return max(BYTES_WHILE_COMPILING, BYTES_PER_OP_KIND * kinds + BYTES_PER_EQUATION * count)
 
 
-def _weight(value: Value) -> int:
+def _cost(value: Value) -> int:
     if isinstance(value.op.lower, Expand | Scan):
-        return _SLOW
-    return _MATH if is_math(value) else 1
+        return _SLOW_COST
+    return _MATH_COST if is_math(value) else 1
 
 
-def by_numpy(staged: Staged) -> Any:
+def finish_with_numpy(run: TracedRun) -> Any:
     """The result, as the plain function has it. Fresh memory takes longer than most of what is
     computed in it: so NumPy works in memory that is used again."""
-    if not staged.is_left:
-        return staged.finish()
-    with in_our_blocks():
-        return staged.finish()
+    if not run.has_pending:
+        return run.finish()
+    with use_block_allocator():
+        return run.finish()
 
 
-def by_machine_code(
-    special: Special, staged: Staged, args: Sequence[Any], kwargs: dict[str, Any]
+def finish_with_machine_code(
+    specialization: Specialization, run: TracedRun, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Any:
     """The result: machine code computes what the trace has put off, if it can without NumPy, and
     if the trace holds."""
-    compiled, result = special.compiled, NONE
-    if compiled.hosts:
-        return by_numpy(staged)
-    staged.effects.detach()
+    compiled, result = specialization.compiled, NO_RESULT
+    if compiled.host_calls:
+        return finish_with_numpy(run)
+    run.effects.detach_lazy_values()
     if compiled.entry is not None:
-        result = native.once(compiled.entry, lambda *_, **__: NONE, args, kwargs)
+        result = native.call_once(compiled.entry, lambda *_, **__: NO_RESULT, args, kwargs)
     else:
         with suppress(GuardFailed):
-            result = special.call(staged.leaves, (*args, *kwargs.values()))
-    return by_numpy(staged) if result is NONE else result
+            result = specialization.call(run.leaves, (*args, *kwargs.values()))
+    return finish_with_numpy(run) if result is NO_RESULT else result

@@ -1,7 +1,7 @@
 """The Python side of a jitted function: its traces, and the calls that no machine code took.
 
 Owns: `Jitted`, which runs what has a trace, and traces what has none; what becomes of traces is in
-`trace_cache.py`. Start at `Jitted.slow`.
+`trace_cache.py`. Start at `Jitted.call_slow`.
 
 A trace holds for one signature (of the arguments, and of what the function reads besides them) and
 one way through the guards. Invariant: a call runs the user's function once, whether it is traced,
@@ -13,9 +13,10 @@ into Python raised, and where it cannot be compiled and was given arrays of anot
 
 Calls with arguments that no entry takes as they lie: of another byte order, alignment or class.
 
-Owns: `call_with_copies` and `RunsPlain`. Arrays are laid out anew (`relayout.py`), machine code is
-called with the copies, and what it has written into these goes back. Where that could be told from
-the plain call, or no machine code takes the copies, the function runs plain, with what was given.
+Owns: `call_with_relayout` and `NeedsPlainCall`. Arrays are laid out anew (`relayout.py`), machine
+code is called with the copies, and what it has written into these goes back. Where that could be
+told from the plain call, or no machine code takes the copies, the function runs plain, with what
+was given.
 """
 
 from __future__ import annotations
@@ -31,40 +32,47 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracker import tree
-from tracker.autodiff.boundary import UNSEEN, Taken, unbound, with_arrays
+from tracker.autodiff.boundary import UNTRACED_OBJECT, ArgnumsOf, convert_array_likes, split_method
 from tracker.config import current
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError, warn
-from tracker.jit.discovery.discovery import Reads, reads_of, with_fixed
-from tracker.jit.discovery.impure_calls import TAKEN, is_taken
-from tracker.jit.discovery.opaque_objects import goes_on
+from tracker.jit.discovery.discovery import CapturedState, find_captured_state, with_constant_arrays
+from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_use
+from tracker.jit.discovery.opaque_objects import is_opaque
 from tracker.jit.dispatch.specialization import (
-    NONE,
-    Family,
-    Special,
-    holds,
-    is_entangled,
-    is_shared,
-    last_cause,
-    leaves_for,
-    meets,
-    overlap,
-    run_one,
+    NO_RESULT,
+    SignatureGroup,
+    Specialization,
+    aliases_holder,
+    conditions_hold,
+    has_overlap,
+    match_leaves,
+    needs_plain_call,
+    newest_cause,
+    run_has_overlap,
+    run_matching,
 )
-from tracker.jit.dispatch.trace_cache import ENDLESS, HISTORY, ITERATES, PATIENCE, Options, Traces
+from tracker.jit.dispatch.trace_cache import (
+    MAX_FAILED_TRACES,
+    READS_OPAQUE_OBJECT,
+    READS_RECORDED_PARAM,
+    UNFLATTENABLE,
+    JitOptions,
+    TraceCache,
+)
 from tracker.jit.guards import signature
-from tracker.jit.guards.conditions import distinct_in
-from tracker.jit.guards.matching import with_places
-from tracker.jit.llvm.signals import UNDISTURBED, entered
-from tracker.jit.runtime.availability import require
-from tracker.jit.tracing.inputs import Effects
-from tracker.jit.tracing.ir_builder import Entangled
-from tracker.jit.tracing.placeholder_swap import TURN, bare
-from tracker.jit.tracing.side_effects import Attempt
-from tracker.jit.tracing.trace import Staged, stage, static_leaves
-from tracker.random.draw_ops import Journal, UnheardDraws
+from tracker.jit.guards.conditions import distinct_objects
+from tracker.jit.guards.matching import with_captured_state
+from tracker.jit.llvm.signals import SIGNALS_DEFERRED, enter_all
+from tracker.jit.runtime.availability import require_native
+from tracker.jit.tracing.inputs import PendingEffects
+from tracker.jit.tracing.ir_builder import TraceAbandoned
+from tracker.jit.tracing.placeholder_swap import TRACING_LOCK, untrack_error
+from tracker.jit.tracing.side_effects import StateRollbackLog
+from tracker.jit.tracing.trace import TracedRun, static_leaves, trace_call
+from tracker.random.draw_ops import RollbackLog, UnrecordedDraws
 from tracker.support import errstate
-from tracker.tape.lazy import Misjudged
-from tracker.tape.observers import current_stage, current_watch
+from tracker.tape.lazy import SpeculationFailed
+from tracker.tape.observers import current_observer, current_tracer
 from tracker.tape.tracked import Tracked
 
 if TYPE_CHECKING:
@@ -81,96 +89,104 @@ if TYPE_CHECKING:
     pass
 
 
-class Jitted(Traces):
+class Jitted(TraceCache):
     """See the file's header."""
 
-    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+    def __init__(self, function: Callable[..., Any], options: JitOptions) -> None:
         super().__init__(function, options)
-        self.derived: dict[Any, Any] = {}
+        self.derivatives: dict[Any, Any] = {}
         self.slow_calls = 0
-        self.has_said_taken = False
-        self.fixed = False  # whether arrays in objects of libraries are constants of traces
-        self.copies: set[int] = set()  # the ids of arrays in `call_with_copies` just now
+        self.has_warned_of_profiler = False
+        self.has_constant_library_arrays = (
+            False  # whether arrays in objects of libraries are constants of traces
+        )
+        self.relayout_ids: set[int] = set()  # the ids of arrays in `call_with_relayout` just now
 
-    def slow(self, *args: Any, **kwargs: Any) -> Any:
+    def call_slow(self, *args: Any, **kwargs: Any) -> Any:
         """A call that no machine code took."""
-        if current_stage() is not None or not current().jit:
+        if current_tracer() is not None or not current().jit:
             return self.function(*args, **kwargs)
-        if self.is_derived and (arrays := self._arrays_of(args)) is not None:
+        if self.is_derived and (arrays := self._with_plain_arrays(args)) is not None:
             return self.native()(*arrays, **kwargs)
         try:
             call, leaves = self.signature_of(args, kwargs)
-        except tree.TooDeep:  # which the plain function may not mind
-            return self._once(args, kwargs, ENDLESS)
+        except tree.TooDeepError:  # which the plain function may not mind
+            return self._call_untraceable(args, kwargs, UNFLATTENABLE)
         if any(type(x) is Tracked for x in leaves):
             return self.function(*args, **kwargs)
-        if current_watch() is not None:
-            return self._watched(args, kwargs, call, leaves)
+        if current_observer() is not None:
+            return self._call_observed(args, kwargs, call, leaves)
         if errstate.are_errors_reported():
-            return self._plain(args, kwargs)
-        if any(map(goes_on, leaves)):
-            return self._once(args, kwargs, ITERATES)
-        family = self.families.get(call)
-        if family is not None and any(special.awaited for special in family.specials):
-            return self._arrived(family)(*args, **kwargs)
+            return self._call_plain(args, kwargs)
+        if any(map(is_opaque, leaves)):
+            return self._call_untraceable(args, kwargs, READS_OPAQUE_OBJECT)
+        family = self.groups.get(call)
+        if family is not None and any(special.is_pending for special in family.specializations):
+            return self._install_compiled(family)(*args, **kwargs)
         self.slow_calls += 1
-        if not call.native:
-            return call_with_copies(self, args, kwargs, call, leaves)
-        with TURN.within(_WAIT) as is_ours:  # who traces may be waiting for this very thread
-            if is_ours and not (family := self._family(call)).eager:
-                return self._special(family, call, leaves, args, kwargs)
-        return self._plain(args, kwargs)
+        if not call.is_native:
+            return call_with_relayout(self, args, kwargs, call, leaves)
+        with TRACING_LOCK.acquire_within(
+            _LOCK_TIMEOUT
+        ) as is_ours:  # who traces may be waiting for this very thread
+            if is_ours and not (family := self._group(call)).fallback_reason:
+                return self._run_or_trace(family, call, leaves, args, kwargs)
+        return self._call_plain(args, kwargs)
 
-    def unsupported(self, *args: Any, **kwargs: Any) -> Any:
+    def call_unsupported(self, *args: Any, **kwargs: Any) -> Any:
         """A call where no machine code can be made."""
         if self.options.strict:
-            require(f"{self.name} is strict")
+            require_native(f"{self.name} is strict")
         return self.function(*args, **kwargs)
 
-    def _arrays_of(self, args: Sequence[Any]) -> list[Any] | None:
+    def _with_plain_arrays(self, args: Sequence[Any]) -> list[Any] | None:
         """The arguments with plain arrays in the place of what offers them, if anything does."""
-        taken = self.taken(args)
-        given = [with_arrays(x, at) if at in taken else x for at, x in enumerate(args)]
+        taken = self.differentiated(args)
+        given = [convert_array_likes(x, at) if at in taken else x for at, x in enumerate(args)]
         return None if all(map(operator.is_, given, args)) else given
 
-    def _reads(self, call: signature.Signature, leaves: list[Any]) -> Reads:
+    def _captured_state(self, call: signature.Signature, leaves: list[Any]) -> CapturedState:
         """What a call reads."""
-        reads = reads_of(self.function, static_leaves(call, leaves), self.options.pure)
-        return with_fixed(reads, self.function) if self.fixed else reads
+        reads = find_captured_state(self.function, static_leaves(call, leaves), self.options.pure)
+        return (
+            with_constant_arrays(reads, self.function)
+            if self.has_constant_library_arrays
+            else reads
+        )
 
-    def _plain(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def _call_plain(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The plain function; what it is given is the caller's own."""
-        if self._has_copies(args, kwargs):
-            raise RunsPlain
+        if self._is_relayout_call(args, kwargs):
+            raise NeedsPlainCall
         return self.function(*args, **kwargs)
 
-    def _has_copies(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-        """Whether it is `call_with_copies` that calls."""
-        if not self.copies:
+    def _is_relayout_call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        """Whether it is `call_with_relayout` that calls."""
+        if not self.relayout_ids:
             return False
-        return not self.copies.isdisjoint(map(id, tree.leaves((tuple(args), kwargs))))
+        return not self.relayout_ids.isdisjoint(map(id, tree.leaves((tuple(args), kwargs))))
 
-    def _once(self, args: Sequence[Any], kwargs: dict[str, Any], why: str) -> Any:
+    def _call_untraceable(self, args: Sequence[Any], kwargs: dict[str, Any], reason: str) -> Any:
         """A call with an iterator, which goes on: there will be no other like it; or with what
         has no signature."""
         if self.options.strict:
-            raise CompileError(f"{self.name} is strict, and {why}")
-        return self._plain(args, kwargs)
+            raise CompileError(f"{self.name} is strict, and {reason}")
+        return self._call_plain(args, kwargs)
 
-    def _arrived(self, family: Family) -> Callable[..., Any]:
+    def _install_compiled(self, group: SignatureGroup) -> Callable[..., Any]:
         """Wait for what is being compiled, and have machine code take its calls; what to call."""
-        for special in family.specials:
+        for special in group.specializations:
             special.job.wait()
-        with TURN.within(_WAIT) as is_ours:
+        with TRACING_LOCK.acquire_within(_LOCK_TIMEOUT) as is_ours:
             if not is_ours:
                 return self.function
-            for special in family.specials:
-                if special.awaited:
-                    self._enter(special)
+            for special in group.specializations:
+                if special.is_pending:
+                    self._install_entry(special)
         callable_: Callable[..., Any] = self.native()
         return callable_
 
-    def _watched(
+    def _call_observed(
         self,
         args: Sequence[Any],
         kwargs: dict[str, Any],
@@ -179,17 +195,17 @@ class Jitted(Traces):
     ) -> Any:
         """A call while values are watched: the function is traced, so that the watch sees what it
         computes, and nothing is compiled."""
-        with TURN.lock:
-            reads = self._reads(call, leaves)
-            attempt = Attempt(reads)
+        with TRACING_LOCK.lock:
+            reads = self._captured_state(call, leaves)
+            attempt = StateRollbackLog(reads)
             try:
-                staged = self._stage(args, kwargs, reads, attempt, deferring=False)
+                staged = self._trace(args, kwargs, reads, attempt, is_lazy=False)
             except Exception as error:
-                if not (isinstance(error, Entangled) or _is_untraceable(error)):
+                if not (isinstance(error, TraceAbandoned) or _is_untraceable(error)):
                     raise
-                return self._plainly(args, kwargs, attempt, True)
-        if is_shared(staged):
-            return self._plainly(args, kwargs, attempt, True)
+                return self._roll_back_and_call_plain(args, kwargs, attempt, True)
+        if run_has_overlap(staged):
+            return self._roll_back_and_call_plain(args, kwargs, attempt, True)
         return staged.finish()
 
     def lookup(
@@ -198,29 +214,31 @@ class Jitted(Traces):
         leaves: list[Any],
         args: Sequence[Any],
         kwargs: dict[str, Any],
-    ) -> Special | None:
+    ) -> Specialization | None:
         """The first trace for a signature and what stands at places now (or the first of all), made
         if need be; None if it runs in plain Python."""
-        with TURN.lock:
-            family = self._family(call)
-            for _ in range(_TRACES_TO_LOOK):
-                if not family.specials and not family.eager:
-                    self._special(family, call, leaves, args, kwargs, run=False)
-            holding = (s for s in family.specials if leaves_for(s.trace, call, leaves) is not None)
-            return next(holding, family.specials[0] if family.specials else None)
+        with TRACING_LOCK.lock:
+            family = self._group(call)
+            for _ in range(_LOOKUP_TRACES):
+                if not family.specializations and not family.fallback_reason:
+                    self._run_or_trace(family, call, leaves, args, kwargs, run=False)
+            holding = (
+                s for s in family.specializations if match_leaves(s.trace, call, leaves) is not None
+            )
+            return next(holding, family.specializations[0] if family.specializations else None)
 
-    def attempt(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Journal:
+    def rollback_log(self, args: Sequence[Any], kwargs: dict[str, Any]) -> RollbackLog:
         """What takes back what a call does to generators, and to what the function reads."""
         call, leaves = self.signature_of(args, kwargs)
-        family = self.families.get(call)
-        if family is not None and not family.may_change:
-            return Journal()
-        with TURN.lock:
-            return Attempt(self._reads(call, leaves), arrays=True)
+        family = self.groups.get(call)
+        if family is not None and not family.may_write_state:
+            return RollbackLog()
+        with TRACING_LOCK.lock:
+            return StateRollbackLog(self._captured_state(call, leaves), arrays=True)
 
-    def _special(
+    def _run_or_trace(
         self,
-        family: Family,
+        group: SignatureGroup,
         call: signature.Signature,
         leaves: list[Any],
         args: Sequence[Any],
@@ -229,260 +247,286 @@ class Jitted(Traces):
     ) -> Any:
         """Run a trace that holds, or make one."""
         given = (*args, *kwargs.values())
-        done = run_one(family, call, leaves, given)
-        if done is not NONE:
+        done = run_matching(group, call, leaves, given)
+        if done is not NO_RESULT:
             return done
-        if meets(family, call, leaves, given):
-            return self._plain(args, kwargs) if run else None
-        if family.raised >= PATIENCE and run:
-            return self._again(family, args, kwargs)
-        if family.resting and run and not self.options.strict:
-            family.resting -= 1
-            return self._plain(args, kwargs)
-        dead = [special for special in family.specials if not special.trace.call.alive]
+        if needs_plain_call(group, call, leaves, given):
+            return self._call_plain(args, kwargs) if run else None
+        if group.failed_traces >= MAX_FAILED_TRACES and run:
+            return self._call_after_errors(group, args, kwargs)
+        if group.backoff_calls and run and not self.options.strict:
+            group.backoff_calls -= 1
+            return self._call_plain(args, kwargs)
+        dead = [
+            special for special in group.specializations if not special.trace.signature.is_alive
+        ]
         if dead:
-            family.specials = [s for s in family.specials if s.trace.call.alive]
-            self._free(dead)
-        if len(family.specials) >= self.options.max_traces:
+            group.specializations = [s for s in group.specializations if s.trace.signature.is_alive]
+            self._drop_entries(dead)
+        if len(group.specializations) >= self.options.max_traces:
             what = f"it has {self.options.max_traces} traces already"
-            self._give_up(family, f"{what} ({last_cause(family)})")
-        reads = self._reads(call, leaves)
-        family.may_change |= bool(reads.stored) or reads.fills
-        if not family.eager and (why := reads.unknown or reads.beyond):
-            self._refuse(family, why)
-        if reads.asks and is_taken() and not family.eager:
-            self._say_taken()
-            return self._plain(args, kwargs) if run else None
-        if family.eager or self._must_run(family, call, leaves, reads.places):
-            if self.options.strict and family.eager == ITERATES:
-                raise CompileError(f"{self.name} is strict, and {ITERATES}")
-            return self._plain(args, kwargs) if run else None
+            self._fall_back(group, f"{what} ({newest_cause(group)})")
+        reads = self._captured_state(call, leaves)
+        group.may_write_state |= bool(reads.stored) or reads.writes_unknown
+        if not group.fallback_reason and (why := reads.impure_reason or reads.over_limit):
+            self._refuse(group, why)
+        if reads.may_be_impure and is_profiler_in_use() and not group.fallback_reason:
+            self._warn_of_profiler()
+            return self._call_plain(args, kwargs) if run else None
+        if group.fallback_reason or self._must_run_plain(group, call, leaves, reads.sources):
+            if self.options.strict and group.fallback_reason == READS_OPAQUE_OBJECT:
+                raise CompileError(f"{self.name} is strict, and {READS_OPAQUE_OBJECT}")
+            return self._call_plain(args, kwargs) if run else None
 
-        if reads.caches and run and not family.fills:
-            family.fills = 1  # the first call does, as a rule
+        if reads.lru_caches and run and not group.cache_fills:
+            group.cache_fills = 1  # the first call does, as a rule
             return self.function(*args, **kwargs)
-        full, everything = with_places(call, leaves, reads.places)
-        if family.may_change and is_entangled(full, given):
-            return self._plain(args, kwargs) if run else None
-        distinct = distinct_in(full) if reads.compares else ()
-        if any(len(each.of) > _MANY for each in distinct):
-            self._refuse(family, "it compares objects, and is given many arrays")
-            return self._plain(args, kwargs) if run else None
-        if not holds(distinct, full, everything, given):
-            return self._plain(args, kwargs) if run else None
-        self.varying.look([special.trace.call for special in family.specials], full)
+        full, everything = with_captured_state(call, leaves, reads.sources)
+        if group.may_write_state and aliases_holder(full, given):
+            return self._call_plain(args, kwargs) if run else None
+        distinct = distinct_objects(full) if reads.tests_identity else ()
+        if any(len(each.members) > _MAX_COMPARED_ARRAYS for each in distinct):
+            self._refuse(group, "it compares objects, and is given many arrays")
+            return self._call_plain(args, kwargs) if run else None
+        if not conditions_hold(distinct, full, everything, given):
+            return self._call_plain(args, kwargs) if run else None
+        self.promotion.learn_from_miss(
+            [special.trace.signature for special in group.specializations], full
+        )
         try:
-            return self._traced(family, args, kwargs, reads, full, run, deferring=True)
-        except Misjudged:
-            return self._traced(family, args, kwargs, reads, full, run, deferring=False)
+            return self._trace_and_run(group, args, kwargs, reads, full, run, is_lazy=True)
+        except SpeculationFailed:
+            return self._trace_and_run(group, args, kwargs, reads, full, run, is_lazy=False)
 
-    def _say_taken(self) -> None:
+    def _warn_of_profiler(self) -> None:
         """Nothing is traced while somebody else profiles: it is traced when they no longer do."""
         if self.options.strict:
-            raise CompileError(f"{self.name} is strict, and {TAKEN}")
-        if not self.has_said_taken:
-            self.has_said_taken = True
-            warn(f"{self.name} runs in plain Python for now: {TAKEN}", RuntimeWarning)
+            raise CompileError(f"{self.name} is strict, and {PROFILER_IN_USE}")
+        if not self.has_warned_of_profiler:
+            self.has_warned_of_profiler = True
+            warn(f"{self.name} runs in plain Python for now: {PROFILER_IN_USE}", RuntimeWarning)
 
-    def _again(self, family: Family, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def _call_after_errors(
+        self, group: SignatureGroup, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
         """A call of a function that has raised each time lately: it is traced when it no longer
         does."""
-        result = self._plain(args, kwargs)
-        family.raised = 0
+        result = self._call_plain(args, kwargs)
+        group.failed_traces = 0
         return result
 
-    def _traced(
+    def _trace_and_run(
         self,
-        family: Family,
+        group: SignatureGroup,
         args: Sequence[Any],
         kwargs: dict[str, Any],
-        reads: Reads,
-        full: signature.Signature,
+        captured: CapturedState,
+        full_signature: signature.Signature,
         run: bool,
-        deferring: bool,
+        is_lazy: bool,
     ) -> Any:
         """Make a trace, and keep it; the result is machine code's where numbers were put off."""
-        attempt, modules = Attempt(reads), len(sys.modules)
+        attempt, modules = StateRollbackLog(captured), len(sys.modules)
         try:
-            staged = self._stage(args, kwargs, reads, attempt, deferring)
-        except Misjudged:
-            attempt.undo()
+            staged = self._trace(args, kwargs, captured, attempt, is_lazy)
+        except SpeculationFailed:
+            attempt.roll_back()
             raise
-        except Entangled:
-            return self._plainly(args, kwargs, attempt, run)
+        except TraceAbandoned:
+            return self._roll_back_and_call_plain(args, kwargs, attempt, run)
         except Exception as error:
             if not _is_untraceable(error):
-                family.raised += 1
+                group.failed_traces += 1
                 raise
-            if self._may_pass(family, error, has_imported=len(sys.modules) > modules):
-                return self._plainly(args, kwargs, attempt, run)
-            return self._untraced(family, error, args, kwargs, attempt, run)
-        family.raised = 0
-        with UNDISTURBED:
+            if self._may_be_transient(group, error, has_imported=len(sys.modules) > modules):
+                return self._roll_back_and_call_plain(args, kwargs, attempt, run)
+            return self._call_refused(group, error, args, kwargs, attempt, run)
+        group.failed_traces = 0
+        with SIGNALS_DEFERRED:
             from tracker.jit.dispatch import first_call
             from tracker.jit.runtime import compile_queue
 
-        if staged.effects.containers.tangled:
-            return self._plainly(args, kwargs, attempt, run)
-        if staged.filled and staged.trace is not None:
-            family.fills += 1
-            if family.fills == PATIENCE:
-                self._give_up(family, "each call fills a cache with what it reads")
-            return self._plainly(args, kwargs, attempt, run)
-        special, is_ahead = None, first_call.is_ahead(staged, self._at_once)
+        if staged.effects.containers.has_aliases:
+            return self._roll_back_and_call_plain(args, kwargs, attempt, run)
+        if staged.has_filled_caches and staged.trace is not None:
+            group.cache_fills += 1
+            if group.cache_fills == MAX_FAILED_TRACES:
+                self._fall_back(group, "each call fills a cache with what it reads")
+            return self._roll_back_and_call_plain(args, kwargs, attempt, run)
+        special, is_ahead = (
+            None,
+            first_call.is_numpy_soon_done(staged, self._compiles_synchronously),
+        )
         if staged.trace is None:
-            if staged.why == UNSEEN and not self.options.strict:
-                family.eager = UNSEEN
+            if staged.failure_reason == UNTRACED_OBJECT and not self.options.strict:
+                group.fallback_reason = UNTRACED_OBJECT
             else:
-                self._refuse(family, staged.why)
-            if is_shared(staged) or self._has_copies(args, kwargs):
-                return self._plainly(args, kwargs, attempt, run)
+                self._refuse(group, staged.failure_reason)
+            if run_has_overlap(staged) or self._is_relayout_call(args, kwargs):
+                return self._roll_back_and_call_plain(args, kwargs, attempt, run)
         elif any(staged.trace.owners) and not self.is_derived:
-            family.eager = HISTORY
-            return self._plainly(args, kwargs, attempt, run)
-        elif overlap(staged.trace, staged.leaves):
-            family.together = staged.trace
-            return self._plainly(args, kwargs, attempt, run)
+            group.fallback_reason = READS_RECORDED_PARAM
+            return self._roll_back_and_call_plain(args, kwargs, attempt, run)
+        elif has_overlap(staged.trace, staged.leaves):
+            group.aliasing_trace = staged.trace
+            return self._roll_back_and_call_plain(args, kwargs, attempt, run)
         else:
-            special = self._keep(family, staged.trace, full, is_ahead and run)
+            special = self._keep_trace(group, staged.trace, full_signature, is_ahead and run)
         try:
             if not run:
-                attempt.undo()
+                attempt.roll_back()
                 return None
-            if is_ahead or special is None or attempt.has_moved() or special.trace.updates:
-                result = first_call.by_numpy(staged)
+            if is_ahead or special is None or attempt.has_draws() or special.trace.state_writes:
+                result = first_call.finish_with_numpy(staged)
             else:
-                result = first_call.by_machine_code(special, staged, args, kwargs)
-        except Misjudged:
-            attempt.undo()
+                result = first_call.finish_with_machine_code(special, staged, args, kwargs)
+        except SpeculationFailed:
+            attempt.roll_back()
             raise
         finally:
             if special is not None:
-                compile_queue.begin(special.job)  # not before: who computes is not disturbed
+                compile_queue.start(special.job)  # not before: who computes is not disturbed
                 if special.job.has_result:
-                    self._enter(special)
-        deferral = staged.deferral
+                    self._install_entry(special)
+        deferral = staged.scheduler
         if deferral is not None:
             del staged
-            deferral.end()
+            deferral.finish()
         return result
 
-    def _may_pass(self, family: Family, error: Exception, has_imported: bool) -> bool:
+    def _may_be_transient(
+        self, group: SignatureGroup, error: Exception, has_imported: bool
+    ) -> bool:
         """Whether it may have been another thread that drew random numbers while this one traced,
         or a module that was imported: then another call is traced."""
         alone = threading.active_count() == 1 and not has_imported
-        if not isinstance(error, UnheardDraws) or alone:
+        if not isinstance(error, UnrecordedDraws) or alone:
             return False
-        family.unsteady += 1
-        return family.unsteady < PATIENCE
+        group.unstable_traces += 1
+        return group.unstable_traces < MAX_FAILED_TRACES
 
-    def _untraced(
+    def _call_refused(
         self,
-        family: Family,
+        group: SignatureGroup,
         error: Exception,
         args: Sequence[Any],
         kwargs: dict[str, Any],
-        attempt: Attempt,
+        rollback_log: StateRollbackLog,
         run: bool,
     ) -> Any:
         """The plain function's result, where it cannot be traced for this reason."""
         if isinstance(error.__cause__, TypeError) and not self.options.strict:
             try:
-                result = self._plainly(args, kwargs, attempt, run)  # it may raise that, too
-            except RunsPlain:
-                self._refuse(family, str(error), error)
+                result = self._roll_back_and_call_plain(
+                    args, kwargs, rollback_log, run
+                )  # it may raise that, too
+            except NeedsPlainCall:
+                self._refuse(group, str(error), error)
                 raise
-            self._refuse(family, str(error), error)
+            self._refuse(group, str(error), error)
             return result
-        self._refuse(family, str(error), error)
-        return self._plainly(args, kwargs, attempt, run)
+        self._refuse(group, str(error), error)
+        return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
 
-    def _stage(
+    def _trace(
         self,
         args: Sequence[Any],
         kwargs: dict[str, Any],
-        reads: Reads,
-        attempt: Attempt,
-        deferring: bool,
-    ) -> Staged:
+        captured: CapturedState,
+        rollback_log: StateRollbackLog,
+        is_lazy: bool,
+    ) -> TracedRun:
         """Trace a call. Where the function cannot do with numbers that vary, or a library with
         values of the trace in its own objects (C code takes none), it runs again."""
-        varying = self.varying.spots
-        fixed = None if self.fixed else with_fixed(reads, self.function)
+        varying = self.promotion.paths
+        fixed = (
+            None
+            if self.has_constant_library_arrays
+            else with_constant_arrays(captured, self.function)
+        )
 
         def cannot(error: Exception) -> bool:
             refused = isinstance(error, (TypeError, AttributeError)) or _is_untraceable(error)
-            return refused and any(place in reads.places for place, _ in varying)
+            return refused and any(place in captured.sources for place, _ in varying)
 
         def is_of_library(error: Exception) -> bool:
             may_be = isinstance(error, (TypeError, AttributeError, ValueError))
-            return (may_be or _is_untraceable(error)) and fixed is not None and _has_fixed(fixed)
+            return (
+                (may_be or _is_untraceable(error))
+                and fixed is not None
+                and _holds_constant_arrays(fixed)
+            )
 
-        def on_error(error: Exception, effects: Effects) -> None:
+        def on_error(error: Exception, effects: PendingEffects) -> None:
             if not (_is_untraceable(error) or cannot(error) or is_of_library(error)):
-                if effects.entangled:  # the error is the user's: so is what was written
-                    raise Entangled from error
-                effects.carry_out()
-                bare(error, effects.originals)
+                if effects.has_aliases:  # the error is the user's: so is what was written
+                    raise TraceAbandoned from error
+                effects.apply()
+                untrack_error(error, effects.originals)
 
         try:
-            with entered(attempt):
-                return stage(
+            with enter_all(rollback_log):
+                return trace_call(
                     self.function,
                     args,
                     kwargs,
                     self.options.static,
                     self.name,
-                    taken=self.taken(args),
+                    differentiated=self.differentiated(args),
                     on_error=on_error,
-                    reads=reads,
-                    pure=self.options.pure,
-                    varying=varying,
+                    captured=captured,
+                    vouched=self.options.pure,
+                    promoted=varying,
                     with_views=True,
-                    deferring=deferring,
+                    is_lazy=is_lazy,
                 )
         except Exception as error:
             if not cannot(error) and not is_of_library(error):
                 raise
-            again = reads
+            again = captured
             if cannot(error):
-                self.varying.give_up()
+                self.promotion.reject_all()
             elif fixed is not None:
-                again, self.fixed = fixed, True
-        attempt.undo()
-        return self._stage(args, kwargs, again, attempt, deferring)
+                again, self.has_constant_library_arrays = fixed, True
+        rollback_log.roll_back()
+        return self._trace(args, kwargs, again, rollback_log, is_lazy)
 
-    def _plainly(
-        self, args: Sequence[Any], kwargs: dict[str, Any], attempt: Attempt, run: bool
+    def _roll_back_and_call_plain(
+        self, args: Sequence[Any], kwargs: dict[str, Any], rollback_log: StateRollbackLog, run: bool
     ) -> Any:
         """The plain function, which draws the trace's numbers again."""
-        attempt.undo()
-        return self._plain(args, kwargs) if run else None
+        rollback_log.roll_back()
+        return self._call_plain(args, kwargs) if run else None
 
     def derive(
-        self, key: Any, build: Callable[[Callable[..., Any]], Callable[..., Any]], taken: Taken
+        self,
+        key: Any,
+        build: Callable[[Callable[..., Any]], Callable[..., Any]],
+        differentiated: ArgnumsOf,
     ) -> Any:
         """A jitted function of this one's derivative with respect to the arguments that are
-        `taken`, made once for each key."""
-        made = self.derived.get(key)
+        `differentiated`, made once for each key."""
+        made = self.derivatives.get(key)
         if made is None:
             derivative = functools.wraps(self.function)(build(self.function))
-            made = self.derived[key] = self.make(derivative, self.options)
-            made._jitted.is_derived, made._jitted.takes = True, taken
+            made = self.derivatives[key] = self.make(derivative, self.options)
+            made._jitted.is_derived, made._jitted.takes = True, differentiated
         return made
 
-    make: Callable[[Callable[..., Any], Options], Any]  # set by jit/api.py, which makes objects
+    make: Callable[[Callable[..., Any], JitOptions], Any]  # set by jit/api.py, which makes objects
 
 
-_WAIT = 0.3  # seconds; a call that has waited so long for another's trace runs in plain Python
-_TRACES_TO_LOOK = 3  # after which it is known what varies
-_MANY = 300  # arrays, any two of which may be one: to compare them takes 20 us
+_LOCK_TIMEOUT = (
+    0.3  # seconds; a call that has waited so long for another's trace runs in plain Python
+)
+_LOOKUP_TRACES = 3  # after which it is known what varies
+_MAX_COMPARED_ARRAYS = 300  # arrays, any two of which may be one: to compare them takes 20 us
 _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
 
 
-def _has_fixed(reads: Reads) -> bool:
+def _holds_constant_arrays(captured: CapturedState) -> bool:
     """Whether an array is a constant because a library's object holds it."""
-    held = (place.read() for place in reads.places if place.is_fixed)
+    held = (place.read() for place in captured.sources if place.is_constant)
     return any(isinstance(x, np.ndarray) for each in held for x in tree.leaves(each))
 
 
@@ -496,16 +540,16 @@ def _is_untraceable(error: BaseException | None) -> bool:
     return False
 
 
-def plain_of(f: Callable[..., Any]) -> Callable[..., Any]:
+def plain_function(f: Callable[..., Any]) -> Callable[..., Any]:
     """The plain function of a jitted one, bound to what that is bound to; another as it is."""
-    function, bound = unbound(f)
+    function, bound = split_method(f)
     state = getattr(function, "_jitted", None)
     if state is None:
         return f
     return MethodType(state.function, *bound) if bound else state.function
 
 
-def call_with_copies(
+def call_with_relayout(
     jitted: Jitted,
     args: Sequence[Any],
     kwargs: dict[str, Any],
@@ -514,10 +558,12 @@ def call_with_copies(
 ) -> Any:
     """The result of machine code for copies, or of the plain function for what was given."""
     function = jitted.function
-    usual = [relayout.laid_out(x) for x in leaves]
-    if any(s.cls is not None for s in call.structures) and _may_change(function, call, leaves):
+    usual = [relayout.to_native_layout(x) for x in leaves]
+    if any(s.cls is not None for s in call.structures) and _may_write_state(function, call, leaves):
         return function(*args, **kwargs)  # a container made anew is not the caller's
-    if any(x is relayout.NOT_TAKEN for x in usual) or _share_memory(function, call, leaves, usual):
+    if any(x is relayout.UNSUPPORTED for x in usual) or _share_memory(
+        function, call, leaves, usual
+    ):
         return function(*args, **kwargs)
     given = iter(usual)
     templates = (*args, *kwargs.values())
@@ -526,30 +572,30 @@ def call_with_copies(
         for structure, template in zip(call.structures, templates, strict=True)
     ]
     copies = {id(copy) for x, copy in zip(leaves, usual, strict=True) if x is not copy}
-    jitted.copies |= copies
+    jitted.relayout_ids |= copies
     try:
         named = dict(zip(kwargs, rebuilt[len(args) :], strict=True))
         result = jitted.native()(*rebuilt[: len(args)], **named)
-        return relayout.over_given(result, leaves, usual)
-    except RunsPlain:
+        return relayout.with_views_of_originals(result, leaves, usual)
+    except NeedsPlainCall:
         pass
     finally:  # what was written into a copy belongs into the caller's array
         for x, copy in zip(leaves, usual, strict=True):
             if x is not copy and not same_bytes(np.asarray(x, copy.dtype), copy):
                 x[...] = copy
-        jitted.copies -= copies
+        jitted.relayout_ids -= copies
     return function(*args, **kwargs)
 
 
-class RunsPlain(Exception):
+class NeedsPlainCall(Exception):
     """No machine code took the copies: the function is to run with what was given."""
 
 
-def _may_change(function: Callable[..., Any], call: Signature, leaves: list[Any]) -> bool:
+def _may_write_state(function: Callable[..., Any], call: Signature, leaves: list[Any]) -> bool:
     """Whether the code may put something somewhere."""
-    with TURN.lock:
-        reads = reads_of(function, static_leaves(call, leaves))
-    return bool(reads.stored) or reads.fills
+    with TRACING_LOCK.lock:
+        reads = find_captured_state(function, static_leaves(call, leaves))
+    return bool(reads.stored) or reads.writes_unknown
 
 
 def _share_memory(
@@ -557,10 +603,10 @@ def _share_memory(
 ) -> bool:
     """Whether an array to be laid out anew shares memory with another that the code sees, or the
     code sees how it lies."""
-    with TURN.lock:
-        reads = reads_of(function, static_leaves(call, leaves))
-        _, everything = with_places(call, leaves, reads.places)
-    if reads.layout:
+    with TRACING_LOCK.lock:
+        reads = find_captured_state(function, static_leaves(call, leaves))
+        _, everything = with_captured_state(call, leaves, reads.sources)
+    if reads.reads_layout:
         return True
     arrays = [(i, x) for i, x in enumerate(everything) if isinstance(x, np.ndarray)]
     return any(

@@ -1,7 +1,8 @@
 """Arrays that no entry takes as they lie: byte-swapped, misaligned, fields of records.
 
-Owns: `laid_out`, which copies one into a layout that machine code takes, and `over_given`, which
-puts what a result shares with such a copy back over the memory of the array that was given.
+Owns: `to_native_layout`, which copies one into a layout that machine code takes, and
+`with_views_of_originals`, which puts what a result shares with such a copy back over the memory of
+the array that was given.
 
 Invariant: a result that is an argument, or a view of one, in the plain function is that of a call.
 """
@@ -15,20 +16,20 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.guards import signature
-from tracker.support.array_copies import overlaps_itself, own_copy
+from tracker.support.array_copies import copy_with_layout, overlaps_itself
 
-NOT_TAKEN = object()
+UNSUPPORTED = object()
 
 
-def laid_out(x: Any) -> Any:
+def to_native_layout(x: Any) -> Any:
     """An array in the layout that native code takes, if its class and dtype allow that."""
-    if not isinstance(signature.leaf_of(x), signature.Foreign):
+    if not isinstance(signature.leaf_of(x), signature.UnsupportedLeaf):
         return x
-    if type(x) is not np.ndarray or x.dtype.newbyteorder("=") not in signature.DTYPES:
-        return NOT_TAKEN
+    if type(x) is not np.ndarray or x.dtype.newbyteorder("=") not in signature.NATIVE_DTYPES:
+        return UNSUPPORTED
     if x.flags.writeable and overlaps_itself(x):
-        return NOT_TAKEN  # a copy would not
-    copy = own_copy(x)
+        return UNSUPPORTED  # a copy would not
+    copy = copy_with_layout(x)
     if not x.dtype.isnative:
         copy = copy.byteswap(inplace=True).view(x.dtype.newbyteorder("="))
     if not x.flags.writeable:
@@ -36,17 +37,17 @@ def laid_out(x: Any) -> Any:
     return copy
 
 
-def over_given(result: Any, given: Sequence[Any], copies: Sequence[Any]) -> Any:
+def with_views_of_originals(result: Any, given: Sequence[Any], copies: Sequence[Any]) -> Any:
     """A result in which views of the copies are views of the arrays that were given."""
     pairs = [(x, copy) for x, copy in zip(given, copies, strict=True) if x is not copy]
     leaves, structure = tree.flatten(result)
-    placed = [_placed(leaf, pairs) for leaf in leaves]
+    placed = [_on_original(leaf, pairs) for leaf in leaves]
     if all(new is old for new, old in zip(placed, leaves, strict=True)):
         return result
     return tree.unflatten(structure, placed, result)
 
 
-def _placed(leaf: Any, pairs: list[tuple[Any, Any]]) -> Any:
+def _on_original(leaf: Any, pairs: list[tuple[Any, Any]]) -> Any:
     if type(leaf) is np.ndarray:
         for x, copy in pairs:
             if leaf is copy:

@@ -1,10 +1,11 @@
 """The traces of one signature: what each was made for, and how one is run without machine code.
 
-Owns: `Special`, a trace and the job that compiles it; `Family`, all traces of a signature;
-`Families`, those of a function; `run_one`, which the slow path asks first. Start at `Family`.
+Owns: `Specialization`, a trace and the job that compiles it; `SignatureGroup`, all traces of a
+signature; `SpecializationCache`, those of a function; `run_matching`, which the slow path asks
+first. Start at `SignatureGroup`.
 
-Invariant: a trace is run only for values that it was made for (`leaves_for`), and only if the
-arrays it writes into share no memory with others (`overlap`).
+Invariant: a trace is run only for values that it was made for (`match_leaves`), and only if the
+arrays it writes into share no memory with others (`has_overlap`).
 """
 
 from __future__ import annotations
@@ -18,49 +19,61 @@ import numpy as np
 
 from tracker import tree
 from tracker.ir.graph import Const, Eqn, Guard
-from tracker.jit.guards import signature
-from tracker.jit.guards.conditions import Condition, Distinct
-from tracker.jit.guards.matching import difference, holders_apart, same_objects, with_places
-from tracker.jit.guards.source import children_of
-from tracker.jit.tracing.side_effects import carry_out
-from tracker.jit.tracing.trace import GuardFailed, Staged, Trace
+from tracker.jit.guards.conditions import Condition, DistinctObjects
+from tracker.jit.guards.matching import (
+    possible_holder_aliases,
+    signature_difference,
+    unchanged_captures,
+    with_captured_state,
+)
+from tracker.jit.guards.signature import (
+    AliasLeaf,
+    ArrayLeaf,
+    Signature,
+    SignaturePath,
+    no_alias_pairs,
+)
+from tracker.jit.guards.source import source_children
+from tracker.jit.tracing.side_effects import apply_state_writes
+from tracker.jit.tracing.trace import GuardFailed, Trace, TracedRun
 from tracker.support.array_copies import overlaps_itself
 from tracker.support.structs import field, record
 
 if TYPE_CHECKING:
-    from tracker.jit.pipeline.link import Compiled
+    from tracker.jit.pipeline.link import CompiledTrace
     from tracker.jit.runtime.compile_queue import Job
 
-NONE = object()
-_CROWD = 16
-_MOST = 256  # signatures of a function whose traces are kept; each takes 70 kB and more
-_KNOWN = 16  # signatures that a new one is compared with
-_SHORT = 40  # elements; shorter arrays are unrolled, and their code is good for one length
+NO_RESULT = object()
+_INITIAL_CAPACITY = 16
+_MAX_SIGNATURES = 256  # signatures of a function whose traces are kept; each takes 70 kB and more
+_MAX_COMPARED_SIGNATURES = 16  # signatures that a new one is compared with
+_MAX_UNROLLED = 40  # elements; shorter arrays are unrolled, and their code is good for one length
 
 
 @record()
-class Special:
-    """One trace, the job that compiles it, and what says why it was made; `awaited` until machine
-    code takes its calls, if it is one native entry."""
+class Specialization:
+    """One trace, the job that compiles it, and what says why it was made; `is_pending` until
+    machine code takes its calls, if it is one native entry.
+    """
 
     trace: Trace
-    job: Job[Compiled]
-    cause: Callable[[], str]
-    awaited: bool = True
+    job: Job[CompiledTrace]
+    describe_cause: Callable[[], str]
+    is_pending: bool = True
 
     @property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> CompiledTrace:
         return self.job.result()
 
     def call(self, leaves: Sequence[Any], given: Sequence[Any]) -> Any:
         """A call in Python terms, of all leaves, and the arguments; machine code that is one native
         entry has been asked already."""
-        return _python_call(self.trace, self.compiled, leaves, given)
+        return _run_in_python(self.trace, self.compiled, leaves, given)
 
-    def matches(self, other: Trace) -> bool:
+    def covers(self, other: Trace) -> bool:
         """Whether another trace holds no more often than this one."""
         mine = self.trace
-        if mine.call != other.call or mine.conditions != other.conditions:
+        if mine.signature != other.signature or mine.conditions != other.conditions:
             return False
         if str(mine.function) != str(other.function):
             return False
@@ -78,62 +91,65 @@ def _same_capture(one: Any, other: Any) -> bool:
 
 
 @record()
-class Family:
-    """All traces of one signature, `call`; `known` are some that came before it, `eager` says why
-    it is run in plain Python, if it is."""
+class SignatureGroup:
+    """All traces of one signature, `signature`; `earlier_signatures` are some that came before it,
+    `fallback_reason` says why it is run in plain Python, if it is.
+    """
 
-    call: signature.Signature
-    known: Sequence[signature.Signature] = ()
-    specials: list[Special] = field(default_factory=list)
-    eager: str = ""
-    unsteady: int = 0  # calls that changed what they read
-    may_change: bool = False  # what the function reads, by what its code says
-    together: Trace | None = None  # not kept, for arrays of its call share memory
-    fills: int = 0  # traces in which the function filled a cache
-    raised: int = 0  # traces in a row in which the function raised
-    vain: int = 0  # traces in a row that were there already: machine code came to other numbers
-    resting: int = 0  # calls that machine code does not take, and that are not traced, either
-    used: int = 0  # when a call was last looked up here (see `jit/runtime/lru_clock.py`)
+    signature: Signature
+    earlier_signatures: Sequence[Signature] = ()
+    specializations: list[Specialization] = field(default_factory=list)
+    fallback_reason: str = ""
+    unstable_traces: int = 0  # calls that changed what they read
+    may_write_state: bool = False  # what the function reads, by what its code says
+    aliasing_trace: Trace | None = None  # not kept, for arrays of its call share memory
+    cache_fills: int = 0  # traces in which the function filled a cache
+    failed_traces: int = 0  # traces in a row in which the function raised
+    duplicate_traces: int = (
+        0  # traces in a row that were there already: machine code came to other numbers
+    )
+    backoff_calls: int = 0  # calls that machine code does not take, and that are not traced, either
+    last_lookup: int = 0  # when a call was last looked up here (see `jit/runtime/lru_clock.py`)
 
     @property
     def last_used(self) -> int:
         """When a call was last this signature's."""
-        entries = [s.compiled.entry for s in self.specials if s.job.has_result]
+        entries = [s.compiled.entry for s in self.specializations if s.job.has_result]
         times: list[int] = [entry.used for entry in entries if entry]
-        return max(self.used, *times, 0)
+        return max(self.last_lookup, *times, 0)
 
     @property
     def lengths_vary(self) -> bool:
         """Whether there were calls with short arrays of other lengths."""
-        return any(_have_other_lengths(self.call, other) for other in self.known)
+        return any(_have_other_lengths(self.signature, other) for other in self.earlier_signatures)
 
 
-class Families(dict[signature.Signature, Family]):
-    """The families of a function, by signature; `crowded` is how many there are before room is
+class SpecializationCache(dict[Signature, SignatureGroup]):
+    """The families of a function, by signature; `capacity` is how many there are before room is
     made for others."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.crowded = _CROWD
+        self.capacity = _INITIAL_CAPACITY
 
-    def enter(self, call: signature.Signature) -> Family:
+    def add(self, call: Signature) -> SignatureGroup:
         """A new family."""
-        known = tuple(itertools.islice(reversed(self), _KNOWN))
-        family = self[call] = Family(call, known)
+        known = tuple(itertools.islice(reversed(self), _MAX_COMPARED_SIGNATURES))
+        family = self[call] = SignatureGroup(call, known)
         return family
 
-    def make_room(self) -> list[Special]:
+    def evict(self) -> list[Specialization]:
         """Forget the traces for objects that are gone, of which no call can ask any more; where all
         are alive and there are very many, the one that was used least recently."""
-        gone = [call for call in self if not call.alive]
-        if not gone and len(self) >= _MOST:
+        gone = [call for call in self if not call.is_alive]
+        if not gone and len(self) >= _MAX_SIGNATURES:
             gone = [min(self, key=lambda call: self[call].last_used)]
-        forgotten = [special for call in gone for special in self.pop(call).specials]
-        self.crowded = min(_MOST, max(_CROWD, 2 * len(self)))
+        forgotten = [special for call in gone for special in self.pop(call).specializations]
+        self.capacity = min(_MAX_SIGNATURES, max(_INITIAL_CAPACITY, 2 * len(self)))
         return forgotten
 
 
-def _have_other_lengths(call: signature.Signature, other: signature.Signature) -> bool:
+def _have_other_lengths(call: Signature, other: Signature) -> bool:
     """Whether two signatures differ in the extents of arrays only, of which a short one does."""
     if len(call.leaves) != len(other.leaves) or call.names != other.names:
         return False
@@ -141,95 +157,101 @@ def _have_other_lengths(call: signature.Signature, other: signature.Signature) -
     for leaf, beside in zip(call.leaves, other.leaves, strict=True):
         if leaf == beside:
             continue
-        if not isinstance(leaf, signature.Array) or not isinstance(beside, signature.Array):
+        if not isinstance(leaf, ArrayLeaf) or not isinstance(beside, ArrayLeaf):
             return False
         if leaf.dtype != beside.dtype or len(leaf.shape) != len(beside.shape):
             return False
         lengths = zip(leaf.shape, beside.shape, strict=True)
-        short |= any(n != m and n <= _SHORT for n, m in lengths)
+        short |= any(n != m and n <= _MAX_UNROLLED for n, m in lengths)
     return short and call.structures == other.structures
 
 
-def run_one(
-    family: Family, call: signature.Signature, leaves: list[Any], given: Sequence[Any]
+def run_matching(
+    group: SignatureGroup, call: Signature, leaves: list[Any], given: Sequence[Any]
 ) -> Any:
     """The result of the first trace that holds; NONE if none does."""
-    for special in family.specials:
-        everything = leaves_for(special.trace, call, leaves)
+    for special in group.specializations:
+        everything = match_leaves(special.trace, call, leaves)
         if everything is not None:
             try:
                 return special.call(everything, given)
             except GuardFailed:
                 continue
-    return NONE
+    return NO_RESULT
 
 
-def meets(
-    family: Family, call: signature.Signature, leaves: list[Any], given: Sequence[Any]
+def needs_plain_call(
+    group: SignatureGroup, call: Signature, leaves: list[Any], given: Sequence[Any]
 ) -> bool:
     """Whether a trace is known to write into an array of this call that shares memory with another,
     or to compare two objects that are one here: then plain Python does what is right, and to trace
     it once more tells nothing new."""
-    traces = [special.trace for special in family.specials]
-    if family.together is not None:
-        traces.append(family.together)
+    traces = [special.trace for special in group.specializations]
+    if group.aliasing_trace is not None:
+        traces.append(group.aliasing_trace)
     for trace in traces:
-        distinct = [each for each in trace.conditions if isinstance(each, Distinct)]
-        looks = distinct or _may_meet(trace)
-        everything = leaves_for(trace, call, leaves) if looks else None
+        distinct = [each for each in trace.conditions if isinstance(each, DistinctObjects)]
+        looks = distinct or _requires_no_alias(trace)
+        everything = match_leaves(trace, call, leaves) if looks else None
         if everything is not None and (
-            overlap(trace, everything) or not holds(distinct, trace.call, everything, given)
+            has_overlap(trace, everything)
+            or not conditions_hold(distinct, trace.signature, everything, given)
         ):
             return True
     return False
 
 
-def holds(
+def conditions_hold(
     conditions: Iterable[Condition],
-    call: signature.Signature,
+    call: Signature,
     leaves: Sequence[Any],
     given: Sequence[Any],
 ) -> bool:
     """Whether conditions hold of a call with these leaves, and arguments."""
-    container = functools.partial(_container, call, given)
+    container = functools.partial(_container_at, call, given)
     return all(each.holds(leaves, container) for each in conditions)
 
 
-def leaves_for(trace: Trace, call: signature.Signature, leaves: list[Any]) -> list[Any] | None:
+def match_leaves(trace: Trace, call: Signature, leaves: list[Any]) -> list[Any] | None:
     """All leaves of a call, as a trace takes them; None if what it reads differs."""
-    standing = same_objects(trace.call, len(leaves))
+    standing = unchanged_captures(trace.signature, len(leaves))
     if standing is not None:  # the arguments are those of the family
         return [*leaves, *standing]
-    full, everything = with_places(call, leaves, trace.call.places, trace.varying)
-    return everything if full == trace.call else None
+    full, everything = with_captured_state(call, leaves, trace.signature.sources, trace.promoted)
+    return everything if full == trace.signature else None
 
 
-def cause_of(family: Family, trace: Trace, full: signature.Signature) -> Callable[[], str]:
+def miss_cause(group: SignatureGroup, trace: Trace, full_signature: Signature) -> Callable[[], str]:
     """What says why the traces that there are did not do: what differs from the one that is most
-    alike. `full`: the signature of the call, with all captured numbers."""
-    if not family.specials:
-        return functools.partial(_new_in, family.call, family.known)
-    found = _cause_beside(family.specials, trace, full)
+    alike. `full_signature`: the signature of the call, with all captured numbers."""
+    if not group.specializations:
+        return functools.partial(_signature_cause, group.signature, group.earlier_signatures)
+    found = _trace_cause(group.specializations, trace, full_signature)
     return lambda: found
 
 
-def _new_in(call: signature.Signature, known: Sequence[signature.Signature]) -> str:
+def _signature_cause(call: Signature, known: Sequence[Signature]) -> str:
     """What differs from the known signature that is most alike. (Put into words when somebody asks:
     that takes as long as all passes over a small function.)"""
-    causes = [difference(old, call) for old in known]
+    causes = [signature_difference(old, call) for old in known]
     return min(causes)[1] if causes else "the first call"
 
 
-def _cause_beside(specials: list[Special], trace: Trace, full: signature.Signature) -> str:
-    alike = [s for s in specials if s.trace.call == trace.call]
+def _trace_cause(
+    specializations: list[Specialization], trace: Trace, full_signature: Signature
+) -> str:
+    alike = [s for s in specializations if s.trace.signature == trace.signature]
     if not alike:
-        return difference(specials[-1].trace.call, full)[1]
-    new = _guards(trace)
-    found = max((_branch(_guards(special.trace), new) for special in alike), key=lambda b: b[0])
+        return signature_difference(specializations[-1].trace.signature, full_signature)[1]
+    new = _guards_with_constants(trace)
+    found = max(
+        (_first_difference(_guards_with_constants(special.trace), new) for special in alike),
+        key=lambda b: b[0],
+    )
     return found[1]
 
 
-def _guards(trace: Trace) -> list[tuple[Guard, str, bytes]]:
+def _guards_with_constants(trace: Trace) -> list[tuple[Guard, str, bytes]]:
     """All guards, each with the number that the trace has for a constant there, if any, and with
     those of an array."""
     made: dict[Any, Eqn] = {}
@@ -237,13 +259,13 @@ def _guards(trace: Trace) -> list[tuple[Guard, str, bytes]]:
     found = []
     for step in trace.function.body:
         if isinstance(step, Guard):
-            found.append((step, *_constants_in(step.operand, made, held)))
+            found.append((step, *_compared_constants(step.operand, made, held)))
         else:
             made[step.out] = step
     return found
 
 
-def _constants_in(atom: Any, made: dict[Any, Eqn], held: dict[Any, Any]) -> tuple[str, bytes]:
+def _compared_constants(atom: Any, made: dict[Any, Eqn], held: dict[Any, Any]) -> tuple[str, bytes]:
     """The number that a condition compares with, or the array: of `equal c 4`, or of `all` of that,
     4. (An array is compared with the signs of its zeros, too, which comes second.)"""
     eqn = made.get(atom)
@@ -259,7 +281,7 @@ def _constants_in(atom: Any, made: dict[Any, Eqn], held: dict[Any, Any]) -> tupl
     return "", b""
 
 
-def _branch(
+def _first_difference(
     old: list[tuple[Guard, str, bytes]], new: list[tuple[Guard, str, bytes]]
 ) -> tuple[int, str]:
     """After how many guards two traces part, and there."""
@@ -274,23 +296,27 @@ def _branch(
     return min(len(old), len(new)), "another way through"
 
 
-def last_cause(family: Family) -> str:
+def newest_cause(group: SignatureGroup) -> str:
     """What people should look at: what the newest trace was made for."""
-    return f"the last for: {family.specials[-1].cause()}" if family.specials else "none allowed"
+    return (
+        f"the last for: {group.specializations[-1].describe_cause()}"
+        if group.specializations
+        else "none allowed"
+    )
 
 
-def _python_call(
-    trace: Trace, compiled: Compiled, leaves: Sequence[Any], given: Sequence[Any]
+def _run_in_python(
+    trace: Trace, compiled: CompiledTrace, leaves: Sequence[Any], given: Sequence[Any]
 ) -> Any:
     """How the slow path runs a trace: an executor's values in, structured results out."""
-    if compiled.run is None or (_may_meet(trace) and overlap(trace, leaves)):
+    if compiled.run is None or (_requires_no_alias(trace) and has_overlap(trace, leaves)):
         raise GuardFailed  # machine code has been asked already
-    if not holds(trace.conditions, trace.call, leaves, given):
+    if not conditions_hold(trace.conditions, trace.signature, leaves, given):
         raise GuardFailed
     if any(
-        _container(trace.call, given, one) is _container(trace.call, given, other)
-        for one, other in signature.apart_of(trace.call, trace.updates)
-    ) or (trace.updates and is_entangled(trace.call, given)):
+        _container_at(trace.signature, given, one) is _container_at(trace.signature, given, other)
+        for one, other in no_alias_pairs(trace.signature, trace.state_writes)
+    ) or (trace.state_writes and aliases_holder(trace.signature, given)):
         raise GuardFailed  # containers that are one object, and were two
     captured = [
         owner.data if owner else leaves[source] if isinstance(source, int) else source
@@ -306,70 +332,74 @@ def _python_call(
         elif out.kind == "view":
             results.append(out.constant.cut(leaves[out.constant.out.leaf]))
         elif out.kind == "node":
-            results.append(_container(trace.call, given, out.constant))
+            results.append(_container_at(trace.signature, given, out.constant))
         elif out.kind == "same":
             results.append(results[out.constant])
         else:
-            results.append(_own(_in_class(out.kind, next(found)), [*leaves, *captured, *results]))
+            results.append(
+                _unshared(_as_result_class(out.kind, next(found)), [*leaves, *captured, *results])
+            )
     for number, value in zip(trace.writes, list(found), strict=True):
         leaves[number][...] = value
-    if trace.updates:
+    if trace.state_writes:
         values = results[trace.structure.count :]
-        carry_out(trace.updates, values, functools.partial(_container, trace.call, given))
+        apply_state_writes(
+            trace.state_writes, values, functools.partial(_container_at, trace.signature, given)
+        )
     return tree.unflatten(trace.structure, results)
 
 
-def is_entangled(call: signature.Signature, given: Sequence[Any]) -> bool:
+def aliases_holder(call: Signature, given: Sequence[Any]) -> bool:
     """Whether an object that the signature takes apart is read at places of its own, too."""
-    return any(_container(call, given, n) is h.value for n, h in holders_apart(call))
+    return any(_container_at(call, given, n) is h.value for n, h in possible_holder_aliases(call))
 
 
-def _container(call: signature.Signature, given: Sequence[Any], node: signature.Node) -> Any:
+def _container_at(call: Signature, given: Sequence[Any], path: SignaturePath) -> Any:
     """The container among the arguments, or at a place, that a node says."""
-    number, way = node
-    x = given[number] if number < len(given) else call.places[number - len(given)].read()
+    number, way = path
+    x = given[number] if number < len(given) else call.sources[number - len(given)].read()
     for at in way:
-        parts = children_of(x) or tree.opened(x)
+        parts = source_children(x) or tree.children_or_attributes(x)
         assert parts is not None
         x = parts[1][at]
     return x
 
 
-def _may_meet(trace: Trace) -> bool:
-    """Whether a trace is wrong for arrays that `overlap`."""
-    return bool(trace.writes or trace.apart)
+def _requires_no_alias(trace: Trace) -> bool:
+    """Whether a trace is wrong for arrays that `has_overlap`."""
+    return bool(trace.writes or trace.no_alias)
 
 
-def overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
+def has_overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
     """Whether an array that the function writes into shares memory with another that it reads, or
     its elements share it."""
     if any(overlaps_itself(leaves[number]) for number in trace.writes):
         return True
     fixed = [x for x in trace.captures if isinstance(x, np.ndarray)]
-    alone = (*trace.writes, *trace.apart)
+    alone = (*trace.writes, *trace.no_alias)
     beside = any(np.may_share_memory(leaves[number], x) for number in alone for x in fixed)
-    return beside or _share_memory(alone, trace.call, leaves)
+    return beside or _shares_memory(alone, trace.signature, leaves)
 
 
-def is_shared(staged: Staged) -> bool:
+def run_has_overlap(run: TracedRun) -> bool:
     """The same of a run that gave no trace."""
-    leaves, writes = staged.leaves, staged.effects.writes
-    return any(overlaps_itself(leaves[write.number]) for write in writes) or _share_memory(
-        staged.alone, staged.call, leaves
+    leaves, writes = run.leaves, run.effects.writes
+    return any(overlaps_itself(leaves[write.leaf_number]) for write in writes) or _shares_memory(
+        run.no_alias, run.signature, leaves
     )
 
 
-def _share_memory(alone: Iterable[int], call: signature.Signature, leaves: Sequence[Any]) -> bool:
+def _shares_memory(no_alias: Iterable[int], call: Signature, leaves: Sequence[Any]) -> bool:
     """Whether one of these arrays shares memory with another leaf."""
     return any(
         number != other and np.may_share_memory(leaves[number], leaves[other])
-        for number in alone
+        for number in no_alias
         for other, leaf in enumerate(call.leaves)
-        if isinstance(leaves[other], np.ndarray) and not isinstance(leaf, signature.Twin)
+        if isinstance(leaves[other], np.ndarray) and not isinstance(leaf, AliasLeaf)
     )
 
 
-def _in_class(kind: str, x: Any) -> Any:
+def _as_result_class(kind: str, x: Any) -> Any:
     """A value as the class of result that the plain function gives."""
     if kind == "array":
         return np.asarray(x)
@@ -378,12 +408,14 @@ def _in_class(kind: str, x: Any) -> Any:
     return np.asarray(x).item()
 
 
-def _own(x: Any, leaves: Sequence[Any]) -> Any:
+def _unshared(x: Any, leaves: Sequence[Any]) -> Any:
     """A result that shares no memory with an argument, the trace, or another result."""
     return (
-        x.copy() if isinstance(x, np.ndarray) and (x.base is not None or _is_one(x, leaves)) else x
+        x.copy()
+        if isinstance(x, np.ndarray) and (x.base is not None or _is_any_of(x, leaves))
+        else x
     )
 
 
-def _is_one(x: Any, leaves: Sequence[Any]) -> bool:
+def _is_any_of(x: Any, leaves: Sequence[Any]) -> bool:
     return any(x is leaf for leaf in leaves)

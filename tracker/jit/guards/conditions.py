@@ -1,8 +1,9 @@
 """What a trace takes for granted of the objects it is given, beside what the signature says.
 
-Owns: the conditions, `Distinct` (these are different objects) and `Flags` (an array has these
-flags), `distinct_in`, which says what must be distinct where the code compares objects, and
-`check`, which has machine code look. The signature says which leaves are one object (`Twin`).
+Owns: the conditions, `DistinctObjects` (these are different objects) and `ArrayFlags` (an array has
+these flags), `distinct_objects`, which says what must be distinct where the code compares objects,
+and `emit_condition_checks`, which has machine code look. The signature says which leaves are one
+object (`AliasLeaf`).
 
 Invariant: a condition is looked at on each call, before anything is computed or written.
 """
@@ -12,75 +13,82 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tracker.jit.guards.constants import BY_BITS, Static
-from tracker.jit.guards.signature import Array, Leaf, Node, Scalar, Signature, Twin
+from tracker.jit.guards.constants import BIT_COMPARED_CLASSES, ConstantKey
+from tracker.jit.guards.signature import (
+    AliasLeaf,
+    ArrayLeaf,
+    Leaf,
+    ScalarLeaf,
+    Signature,
+    SignaturePath,
+)
 from tracker.jit.runtime.cpython_layout import FLAGS
-from tracker.jit.runtime.ir_text_writer import Writer
+from tracker.jit.runtime.ir_text_writer import EntryWriter
 from tracker.support.structs import record
 from tracker.tree import Structure
 
 
 @record(frozen=True)
-class Distinct:
+class DistinctObjects:
     """These are different objects: leaves, by their numbers, or containers, by their nodes."""
 
-    of: tuple[int | Node, ...]
+    members: tuple[int | SignaturePath, ...]
 
-    def holds(self, leaves: Sequence[Any], container: Callable[[Node], Any]) -> bool:
-        found = [leaves[at] if isinstance(at, int) else container(at) for at in self.of]
+    def holds(self, leaves: Sequence[Any], container: Callable[[SignaturePath], Any]) -> bool:
+        found = [leaves[at] if isinstance(at, int) else container(at) for at in self.members]
         return len(set(map(id, found))) == len(found)
 
 
 @record(frozen=True)
-class Flags:
+class ArrayFlags:
     """Of the flags of the array that leaf number `leaf` is, those in `mask` are `flags`."""
 
     leaf: int
     mask: int
     flags: int
 
-    def holds(self, leaves: Sequence[Any], _: Callable[[Node], Any]) -> bool:
+    def holds(self, leaves: Sequence[Any], _: Callable[[SignaturePath], Any]) -> bool:
         return bool(leaves[self.leaf].flags.num & self.mask == self.flags)
 
 
-Condition: TypeAlias = Distinct | Flags
+Condition: TypeAlias = DistinctObjects | ArrayFlags
 
 
-def distinct_in(call: Signature) -> tuple[Distinct, ...]:
+def distinct_objects(call: Signature) -> tuple[DistinctObjects, ...]:
     """What code that compares objects must find distinct, as a trace of the call does: arrays that
     are alike, containers of one class, a number that is given and one that stands at a place."""
-    own = sum(s.count for s in call.structures[: len(call.structures) - len(call.places)])
-    alike: dict[Any, list[int | Node]] = {}
+    own = sum(s.count for s in call.structures[: len(call.structures) - len(call.sources)])
+    alike: dict[Any, list[int | SignaturePath]] = {}
     for number, leaf in enumerate(call.leaves):
-        if isinstance(leaf, Array):
+        if isinstance(leaf, ArrayLeaf):
             alike.setdefault(leaf, []).append(number)
-    again = {other for _, other in call.same}
-    for node, structure, leaves in _containers(call):
-        holds_array = any(isinstance(leaf, (Array, Twin)) for leaf in leaves)
+    again = {other for _, other in call.aliases}
+    for node, structure, leaves in _iter_containers(call):
+        holds_array = any(isinstance(leaf, (ArrayLeaf, AliasLeaf)) for leaf in leaves)
         if node not in again and (holds_array or not issubclass(structure.cls or tuple, tuple)):
             alike.setdefault(structure.cls, []).append(node)
     numbers = [
         (one, other)
         for one, leaf in enumerate(call.leaves[:own])
-        if isinstance(leaf, Scalar) and leaf.cls in BY_BITS
+        if isinstance(leaf, ScalarLeaf) and leaf.cls in BIT_COMPARED_CLASSES
         for other, beside in enumerate(call.leaves[own:], own)
-        if _class_of(beside) is leaf.cls
+        if _scalar_class(beside) is leaf.cls
     ]
     groups = [*map(tuple, alike.values()), *numbers]
-    return tuple([Distinct(group) for group in groups if len(group) > 1])
+    return tuple([DistinctObjects(group) for group in groups if len(group) > 1])
 
 
-def _class_of(leaf: Any) -> type | None:
+def _scalar_class(leaf: Any) -> type | None:
     """The class of a number at a place."""
-    if isinstance(leaf, Scalar):
+    if isinstance(leaf, ScalarLeaf):
         return leaf.cls
-    return type(leaf.value) if isinstance(leaf, Static) else None
+    return type(leaf.value) if isinstance(leaf, ConstantKey) else None
 
 
-def _containers(call: Signature) -> Iterator[tuple[Node, Structure, Sequence[Leaf]]]:
+def _iter_containers(call: Signature) -> Iterator[tuple[SignaturePath, Structure, Sequence[Leaf]]]:
     """The containers in a signature, and the leaves in each."""
     first = 0
-    todo: list[tuple[Structure, Node, int]] = []
+    todo: list[tuple[Structure, SignaturePath, int]] = []
     for at, structure in enumerate(call.structures):
         todo.append((structure, (at, ()), first))
         first += structure.count
@@ -93,34 +101,36 @@ def _containers(call: Signature) -> Iterator[tuple[Node, Structure, Sequence[Lea
             first += child.count
 
 
-def nodes_in(conditions: Iterable[Condition]) -> set[Node]:
+def condition_paths(conditions: Iterable[Condition]) -> set[SignaturePath]:
     """The containers that conditions are about."""
     return {
         at
         for each in conditions
-        if isinstance(each, Distinct)
-        for at in each.of
+        if isinstance(each, DistinctObjects)
+        for at in each.members
         if type(at) is tuple
     }
 
 
-def check(
-    w: Writer,
+def emit_condition_checks(
+    writer: EntryWriter,
     conditions: Iterable[Condition],
     leaves: Sequence[str],
     containers: Mapping[Any, str],
 ) -> None:
     """Have an entry look at the conditions; `leaves` and `containers` say where the objects are."""
     for each in conditions:
-        if isinstance(each, Flags):
-            flags = w.let(f"and i32 {w.load('i32', leaves[each.leaf], FLAGS)}, {each.mask}")
-            w.check(w.equal("i32", flags, each.flags))
+        if isinstance(each, ArrayFlags):
+            flags = writer.let(
+                f"and i32 {writer.load('i32', leaves[each.leaf], FLAGS)}, {each.mask}"
+            )
+            writer.check(writer.equal("i32", flags, each.flags))
             continue
-        found = [leaves[at] if isinstance(at, int) else containers[at] for at in each.of]
+        found = [leaves[at] if isinstance(at, int) else containers[at] for at in each.members]
         if len(found) == 2:
-            w.check(w.let(f"icmp ne ptr {found[0]}, {found[1]}"))
+            writer.check(writer.let(f"icmp ne ptr {found[0]}, {found[1]}"))
             continue
-        table = w.alloca(f"[{len(found)} x ptr]")
+        table = writer.alloca(f"[{len(found)} x ptr]")
         for at, x in enumerate(found):
-            w.store("ptr", x, table, 8 * at)
-        w.check(w.let(f"call i1 @native.distinct(ptr {table}, i64 {len(found)})"))
+            writer.store("ptr", x, table, 8 * at)
+        writer.check(writer.let(f"call i1 @native.distinct(ptr {table}, i64 {len(found)})"))

@@ -1,7 +1,7 @@
 """Objects that a trace knows by what they hold: large containers, sets, slices, dates, methods.
 
-Owns: `Static`, an object by value or by identity, and `Compared`, one by its parts. `comparable`
-says which objects are known by their parts wherever they come from.
+Owns: `ConstantKey`, an object by value or by identity, and `StructuralKey`, one by its parts.
+`has_structural_key` says which objects are known by their parts wherever they come from.
 
 Invariants: both are hashable; they never keep alive an object that they know by identity, if that
 object can be referred to weakly (but for what stands in containers of places); comparing runs no
@@ -26,53 +26,58 @@ PYTHON_SCALARS: dict[type, np.dtype[Any]] = {
     bool: np.dtype(np.bool_),
     complex: np.dtype(np.complex128),
 }
-NUMBERS = "? b B h H i I l L q Q e f d F D"
+NUMBER_TYPE_CODES = "? b B h H i I l L q Q e f d F D"
 NUMPY_SCALARS: dict[type, np.dtype[Any]] = {
-    np.dtype(code).type: np.dtype(code) for code in NUMBERS.split()
+    np.dtype(code).type: np.dtype(code) for code in NUMBER_TYPE_CODES.split()
 }
 SCALARS = PYTHON_SCALARS | NUMPY_SCALARS
-_BY_VALUE = (str, bytes, int)
-BY_BITS = {float, complex, *NUMPY_SCALARS} - {np.bool_}
-NESTED = (tuple, list, dict)
+_VALUE_COMPARED_CLASSES = (str, bytes, int)
+BIT_COMPARED_CLASSES = {float, complex, *NUMPY_SCALARS} - {np.bool_}
+BUILTIN_CONTAINERS = (tuple, list, dict)
 # Containers that are not taken apart, and may change.
-_PAIRS: Any = type({}.items())
-PROXIES: tuple[Any, ...] = (types.MappingProxyType, type({}.keys()), type({}.values()), _PAIRS)
-_BUFFERS = {
+_DICT_ITEMS: Any = type({}.items())
+MAPPING_VIEWS: tuple[Any, ...] = (
+    types.MappingProxyType,
+    type({}.keys()),
+    type({}.values()),
+    _DICT_ITEMS,
+)
+_BUFFER_CLASSES = {
     ("builtins", "memoryview"),
     ("builtins", "bytearray"),
     ("array", "array"),
     ("mmap", "mmap"),
 }
-_CHANGING = (set, deque, *PROXIES)
-_PATHS = ("PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath")
+_MUTABLE_CLASSES = (set, deque, *MAPPING_VIEWS)
+_PATH_CLASSES = ("PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath")
 # Values of the standard library, each made anew wherever it is written down.
-_VALUES = {
+_VALUE_CLASSES = {
     "builtins": ("slice", "range"),
     "fractions": ("Fraction",),
     "decimal": ("Decimal",),
     "datetime": ("date", "datetime", "time", "timedelta"),
-    **dict.fromkeys(("pathlib", "pathlib._local"), _PATHS),  # the second on Python 3.13
+    **dict.fromkeys(("pathlib", "pathlib._local"), _PATH_CLASSES),  # the second on Python 3.13
 }
 
 
-class Static:
+class ConstantKey:
     """An object that is part of the specialisation: text and integers by type and value, other
     numbers by their bits, everything else by identity (referred to weakly where possible)."""
 
-    __slots__ = ("_hash", "_ref", "key")
+    __slots__ = ("_hash", "_ref", "value_key")
 
     slots = 0
 
     def __init__(self, value: Any) -> None:
         cls = type(value)
         self._ref: Callable[[], Any]
-        self.key: Any = None
-        if cls in _BY_VALUE or cls in BY_BITS:
-            self.key = (cls, bits_of(value) if cls in BY_BITS else value)
+        self.value_key: Any = None
+        if cls in _VALUE_COMPARED_CLASSES or cls in BIT_COMPARED_CLASSES:
+            self.value_key = (cls, bits_of(value) if cls in BIT_COMPARED_CLASSES else value)
             self._ref = lambda: value
         else:
             self._ref = _reference(value)
-        self._hash = hash(self.key) if self.key is not None else id(value)
+        self._hash = hash(self.value_key) if self.value_key is not None else id(value)
 
     @property
     def value(self) -> Any:
@@ -80,33 +85,33 @@ class Static:
         return self._ref()
 
     @property
-    def by_value(self) -> bool:
-        return self.key is not None
+    def is_by_value(self) -> bool:
+        return self.value_key is not None
 
     @property
-    def weak(self) -> bool:
+    def is_weak(self) -> bool:
         """Whether the object may die, and its address mean another."""
         return isinstance(self._ref, weakref.ref)
 
     @property
-    def is_gone(self) -> bool:
-        return self.weak and self.value is None
+    def is_dead(self) -> bool:
+        return self.is_weak and self.value is None
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Static):
+        if not isinstance(other, ConstantKey):
             return NotImplemented
-        if self.key is not None or other.key is not None:
-            return bool(self.key == other.key)
+        if self.value_key is not None or other.value_key is not None:
+            return bool(self.value_key == other.value_key)
         return self is other or (
             self._hash == other._hash
-            and (self.value is other.value is not None or _both(self, other))
+            and (self.value is other.value is not None or _are_both_none(self, other))
         )
 
     def __repr__(self) -> str:
-        return f"Static({self.value!r})"
+        return f"ConstantKey({self.value!r})"
 
 
 def bits_of(x: Any) -> bytes:
@@ -114,7 +119,7 @@ def bits_of(x: Any) -> bytes:
     return np.asarray(x, SCALARS[type(x)]).tobytes()
 
 
-def _both(a: Static, b: Static) -> bool:
+def _are_both_none(a: ConstantKey, b: ConstantKey) -> bool:
     """Whether both stand for None itself, not for an object that is gone."""
     return a._hash == b._hash == id(None)
 
@@ -126,10 +131,10 @@ def _reference(value: Any) -> Callable[[], Any]:
         return lambda: value
 
 
-class Compared:
-    """An object by its class and its parts: plain values, objects by identity, or `Compared`.
+class StructuralKey:
+    """An object by its class and its parts: plain values, objects by identity, or `StructuralKey`.
 
-    `whole`: itself, if nobody can change it.
+    `immutable_object`: itself, if nobody can change it.
     """
 
     slots = 0
@@ -137,74 +142,81 @@ class Compared:
     def __init__(self, x: Any) -> None:
         self.cls: type = type(x)
         is_method = self.cls is types.MethodType
-        self.items: tuple[Any, ...] = tuple(
-            [Compared(i) if type(i) in NESTED else Static(i) if is_method else i for i in _items(x)]
+        self.parts: tuple[Any, ...] = tuple(
+            [
+                StructuralKey(i)
+                if type(i) in BUILTIN_CONTAINERS
+                else ConstantKey(i)
+                if is_method
+                else i
+                for i in _parts_of(x)
+            ]
         )
-        fixed = not any(type(i) is Compared and i.whole is None for i in self.items)
-        never_changes = self.cls is tuple or is_value(self.cls)
-        self.whole: Any = x if fixed and never_changes else None
-        self._hash = hash((self.cls, len(self.items), *map(_hash, self.items[:_FEW])))
+        fixed = not any(type(i) is StructuralKey and i.immutable_object is None for i in self.parts)
+        never_changes = self.cls is tuple or is_value_class(self.cls)
+        self.immutable_object: Any = x if fixed and never_changes else None
+        self._hash = hash((self.cls, len(self.parts), *map(_part_hash, self.parts[:_HASHED_PARTS])))
 
     @property
-    def is_gone(self) -> bool:
+    def is_dead(self) -> bool:
         """Whether an object of whose a method it is is gone."""
-        return any(type(i) in (Static, Compared) and i.is_gone for i in self.items)
+        return any(type(i) in (ConstantKey, StructuralKey) and i.is_dead for i in self.parts)
 
     def holds(self, x: Any) -> bool:
         """Whether an object has this class and these parts."""
         if type(x) is not self.cls:
             return False
-        items = _items(x)
-        return len(items) == len(self.items) and all(map(_is_same, self.items, items))
+        items = _parts_of(x)
+        return len(items) == len(self.parts) and all(map(_part_matches, self.parts, items))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Compared)
+            isinstance(other, StructuralKey)
             and self.cls is other.cls
-            and len(self.items) == len(other.items)
-            and all(map(_are_equal, self.items, other.items))
+            and len(self.parts) == len(other.parts)
+            and all(map(_parts_equal, self.parts, other.parts))
         )
 
 
-_FEW = 16  # parts that a hash looks at
+_HASHED_PARTS = 16  # parts that a hash looks at
 
 
-def _hash(item: Any) -> int:
-    return hash(item if type(item) in (Compared, Static) else Static(item))
+def _part_hash(item: Any) -> int:
+    return hash(item if type(item) in (StructuralKey, ConstantKey) else ConstantKey(item))
 
 
-def _is_same(known: Any, x: Any) -> bool:
-    if type(known) is Compared:
-        return known.whole is x is not None or known.holds(x)
-    if type(known) is Static:
-        return bool(known == Static(x))
-    return known is x or (type(known) is type(x) and Static(known) == Static(x))
+def _part_matches(known: Any, x: Any) -> bool:
+    if type(known) is StructuralKey:
+        return known.immutable_object is x is not None or known.holds(x)
+    if type(known) is ConstantKey:
+        return bool(known == ConstantKey(x))
+    return known is x or (type(known) is type(x) and ConstantKey(known) == ConstantKey(x))
 
 
-def _are_equal(a: Any, b: Any) -> bool:
-    if type(a) is Compared is type(b) or type(a) is Static is type(b):
+def _parts_equal(a: Any, b: Any) -> bool:
+    if type(a) is StructuralKey is type(b) or type(a) is ConstantKey is type(b):
         return bool(a == b)
-    return Static(a) == Static(b)
+    return ConstantKey(a) == ConstantKey(b)
 
 
-def items_of(x: Any) -> tuple[Any, ...]:
+def container_contents(x: Any) -> tuple[Any, ...]:
     """What a container holds."""
     if isinstance(x, (dict, types.MappingProxyType)):
         return (*x, *x.values())
-    if isinstance(x, _PAIRS):
+    if isinstance(x, _DICT_ITEMS):
         return tuple(itertools.chain.from_iterable(x))
-    if _is_no_input(x) or type(x) is np.ndarray:
-        return _items_of_array(x)
+    if _is_unsupported_array(x) or type(x) is np.ndarray:
+        return _array_contents(x)
     if _is_buffer(x):
         seen = memoryview(x)
         return seen.format, str(seen.shape), seen.tobytes()
     return tuple(x)
 
 
-def _items_of_array(x: Any) -> tuple[Any, ...]:
+def _array_contents(x: Any) -> tuple[Any, ...]:
     """What an array holds, or an item of one that no input can be."""
     plain, mask = np.asarray(x), getattr(x, "mask", None)
     held = plain.flat if plain.dtype.hasobject else (plain.tobytes(),)
@@ -212,30 +224,30 @@ def _items_of_array(x: Any) -> tuple[Any, ...]:
     return repr(plain.dtype), str(plain.shape), covered, *held
 
 
-def _items(x: Any) -> tuple[Any, ...]:
+def _parts_of(x: Any) -> tuple[Any, ...]:
     cls = type(x)
     if cls is types.MethodType:
         return x.__func__, x.__self__
-    if is_value(cls):
+    if is_value_class(cls):
         parts: tuple[Any, ...] = x.__reduce__()[1:]
         return parts
-    return items_of(x)
+    return container_contents(x)
 
 
-def is_value(cls: type) -> bool:
+def is_value_class(cls: type) -> bool:
     """Whether an object of a class is a value: immutable, and known by its parts."""
-    return cls.__name__ in _VALUES.get(cls.__module__, ()) or issubclass(cls, np.dtype)
+    return cls.__name__ in _VALUE_CLASSES.get(cls.__module__, ()) or issubclass(cls, np.dtype)
 
 
-def is_changing(x: Any) -> bool:
+def is_mutable_leaf(x: Any) -> bool:
     """Whether it is a container which is not taken apart, and which may change."""
-    return isinstance(x, _CHANGING) or _is_buffer(x) or _is_no_input(x)
+    return isinstance(x, _MUTABLE_CLASSES) or _is_buffer(x) or _is_unsupported_array(x)
 
 
 def _is_buffer(x: Any) -> bool:
     """Whether it is memory that others may write into: Python's, or that of `ctypes`."""
     cls = type(x)
-    if (cls.__module__, cls.__name__) in _BUFFERS:
+    if (cls.__module__, cls.__name__) in _BUFFER_CLASSES:
         return True
     module = sys.modules.get("_ctypes")
     if module is None:
@@ -243,7 +255,7 @@ def _is_buffer(x: Any) -> bool:
     return isinstance(x, (module._SimpleCData, module.Array, module.Structure, module.Union))
 
 
-def _is_no_input(x: Any) -> bool:
+def _is_unsupported_array(x: Any) -> bool:
     """Whether it is an array, or an item of one, that native code cannot take."""
     cls = type(x)  # a tracked value says that it is an array
     if issubclass(cls, np.ndarray):
@@ -251,15 +263,22 @@ def _is_no_input(x: Any) -> bool:
     return issubclass(cls, np.void)
 
 
-def comparable(x: Any) -> bool:
+def has_structural_key(x: Any) -> bool:
     """Whether an object is known by its parts, and not by itself."""
-    return type(x) is types.MethodType or is_changing(x) or is_value(type(x)) or _is_frozen(x)
+    return (
+        type(x) is types.MethodType
+        or is_mutable_leaf(x)
+        or is_value_class(type(x))
+        or _is_frozenset(x)
+    )
 
 
-def _is_frozen(x: Any) -> bool:
+def _is_frozenset(x: Any) -> bool:
     return type(x) is frozenset
 
 
-def of_plain_values(x: Any) -> bool:
+def holds_plain_values(x: Any) -> bool:
     """Whether what a container holds is known by value."""
-    return all(i is None or Static(i).by_value or type(i) is bool for i in items_of(x))
+    return all(
+        i is None or ConstantKey(i).is_by_value or type(i) is bool for i in container_contents(x)
+    )

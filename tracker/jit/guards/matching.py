@@ -1,9 +1,9 @@
 """Where Python code finds what it was not given: closure cells, entries of a namespace, attributes.
 
-Owns: `Place`, and what stands there now; `Spot`, one leaf of that. `jit/discovery/discovery.py`
-finds the places that a function reads; a call's signature has them after the arguments; native code
-looks at them on each call. Numbers at places are constants of a trace, but for those at spots that
-are known to vary.
+Owns: `Source`, and what stands there now; `SourcePath`, one leaf of that.
+`jit/discovery/discovery.py` finds the places that a function reads; a call's signature has them
+after the arguments; native code looks at them on each call. Numbers at places are constants of a
+trace, but for those at spots that are known to vary.
 
 Invariants: places are equal when they mean the same; a place never keeps alive an object that
 can be referred to weakly; reading a place runs no Python code of the user's.
@@ -21,33 +21,49 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.jit.guards.class_guard import Lent
-from tracker.jit.guards.constants import NESTED, Compared, Static, is_changing, items_of
-from tracker.jit.guards.signature import (
-    Array,
-    Leaf,
-    Log,
-    Node,
-    Scalar,
-    Signature,
-    Twin,
-    array_leaf,
-    containers_of,
-    leaf_of,
+from tracker.jit.guards.class_guard import ClassGuard
+from tracker.jit.guards.constants import (
+    BUILTIN_CONTAINERS,
+    ConstantKey,
+    StructuralKey,
+    container_contents,
+    is_mutable_leaf,
 )
-from tracker.jit.guards.source import MISSING, Place, Spot, below, children_of, is_frozen, is_record
+from tracker.jit.guards.signature import (
+    AliasLeaf,
+    AppendOnlyLeaf,
+    ArrayLeaf,
+    Leaf,
+    ScalarLeaf,
+    Signature,
+    SignaturePath,
+    array_leaf,
+    leaf_of,
+    mutable_containers,
+)
+from tracker.jit.guards.source import (
+    MISSING,
+    Source,
+    SourcePath,
+    child_path,
+    is_frozen_dataclass,
+    is_plain_dataclass,
+    source_children,
+)
 from tracker.tree import Structure
 
-MANY = 64  # a list of more plain values than this is compared as a whole
+MAX_CONSTANTS = 64  # a list of more plain values than this is compared as a whole
 
 
-_MANY_INSIDE = 256  # the same of a list of lists, whose every value would take some lines of code
+_MAX_NESTED_CONSTANTS = (
+    256  # the same of a list of lists, whose every value would take some lines of code
+)
 
 
-_DEEP = 8  # containers in containers; beyond, they are taken apart
+_MAX_DEPTH = 8  # containers in containers; beyond, they are taken apart
 
 
-_WHOLE = (
+_ATOMIC_KINDS = (
     "slot",
     "class",
     "own",
@@ -57,15 +73,17 @@ _WHOLE = (
 )  # kinds of which what stands there is never taken apart
 
 
-def holders_apart(call: Signature) -> list[tuple[Node, Static]]:
+def possible_holder_aliases(call: Signature) -> list[tuple[SignaturePath, ConstantKey]]:
     """The objects that a signature takes apart, and those of the same class with places of their
     own, none of which they may be: what is written by one way would not be read by the other."""
-    holders: dict[type, dict[int, Static]] = {}
-    for place in call.places:
+    holders: dict[type, dict[int, ConstantKey]] = {}
+    for place in call.sources:
         x = place.holder.value
-        if place.kind == "attribute" and not (is_frozen(x) or isinstance(x, (list, dict, deque))):
+        if place.kind == "attribute" and not (
+            is_frozen_dataclass(x) or isinstance(x, (list, dict, deque))
+        ):
             holders.setdefault(type(x), {})[id(x)] = place.holder
-    found = containers_of(call) if holders else []
+    found = mutable_containers(call) if holders else []
     return [
         (node, holder)
         for node in found
@@ -73,215 +91,226 @@ def holders_apart(call: Signature) -> list[tuple[Node, Static]]:
     ]
 
 
-def structure_at(call: Signature, node: Node) -> Structure:
+def structure_at(call: Signature, path: SignaturePath) -> Structure:
     """The structure at a node; a leaf, where the signature does not take apart what is there."""
-    structure = call.structures[node[0]]
-    for at in node[1]:
+    structure = call.structures[path[0]]
+    for at in path[1]:
         if not structure.children:
             return tree.LEAF
         structure = structure.children[at]
     return structure
 
 
-def with_places(
+def with_captured_state(
     call: Signature,
     leaves: Sequence[Any],
-    places: Sequence[Place],
-    varying: frozenset[Spot] = frozenset(),
+    sources: Sequence[Source],
+    promoted: frozenset[SourcePath] = frozenset(),
 ) -> tuple[Signature, list[Any]]:
     """The signature of a call and what stands at the places, and all leaves."""
-    taken = _Taken(call, leaves, varying, {id(place.holder.value) for place in places})
-    structures = tuple(map(taken.at, places, itertools.count(len(call.structures))))
-    same, shown = tuple(taken.same), tuple(taken.shown)
-    full = Signature(call.structures + structures, call.names, shown, tuple(places), same)
+    taken = _Flattener(call, leaves, promoted, {id(place.holder.value) for place in sources})
+    structures = tuple(map(taken.flatten_source, sources, itertools.count(len(call.structures))))
+    same, shown = tuple(taken.aliases), tuple(taken.specs)
+    full = Signature(call.structures + structures, call.names, shown, tuple(sources), same)
     return full, taken.leaves
 
 
-def same_objects(call: Signature, own: int) -> list[Any] | None:
-    """What stands at the places of a signature whose first `own` leaves are arguments, if each is
-    the very object that the signature knows there: then nothing needs to be taken apart."""
-    leaves = call.leaves[own:]
-    if len(leaves) != len(call.places):
+def unchanged_captures(call: Signature, argument_count: int) -> list[Any] | None:
+    """What stands at the places of a signature whose first `argument_count` leaves are arguments,
+    if each is the very object that the signature knows there: then nothing needs to be taken apart.
+    """
+    leaves = call.leaves[argument_count:]
+    if len(leaves) != len(call.sources):
         return None
-    found = [place.read() for place in call.places]
+    found = [place.read() for place in call.sources]
     for x, leaf in zip(found, leaves, strict=True):
-        is_same = isinstance(leaf, Static) and leaf.value is x
-        if isinstance(leaf, (Lent, Compared)):
+        is_same = isinstance(leaf, ConstantKey) and leaf.value is x
+        if isinstance(leaf, (ClassGuard, StructuralKey)):
             is_same = leaf.holds(x)
         if x is None or not is_same:
             return None
     return found
 
 
-class _Taken:
+class _Flattener:
     """Takes the values at places apart, after a call's leaves."""
 
     def __init__(
-        self, call: Signature, leaves: Sequence[Any], varying: frozenset[Spot], holders: set[int]
+        self,
+        call: Signature,
+        leaves: Sequence[Any],
+        promoted: frozenset[SourcePath],
+        holder_ids: set[int],
     ) -> None:
-        self.varying = varying
-        self._holders = holders
-        self.same: list[tuple[Node, Node]] = []
-        self._nodes: dict[int, Node] = {}
+        self.promoted = promoted
+        self._holder_ids = holder_ids
+        self.aliases: list[tuple[SignaturePath, SignaturePath]] = []
+        self._container_paths: dict[int, SignaturePath] = {}
         self.leaves = list(leaves)
-        self.shown: list[Leaf] = list(call.leaves)
-        self.arrays = {
+        self.specs: list[Leaf] = list(call.leaves)
+        self.array_numbers = {
             id(x): number
             for number, (x, leaf) in enumerate(zip(leaves, call.leaves, strict=True))
-            if isinstance(leaf, Array)
+            if isinstance(leaf, ArrayLeaf)
         }
 
-    def at(self, place: Place, number: int) -> Structure:
+    def flatten_source(self, source: Source, number: int) -> Structure:
         """What stands at a place."""
-        if place.kind not in _WHOLE:
-            return self.take(place.read(), (), (place, ()), number)
-        x = place.read()
+        if source.kind not in _ATOMIC_KINDS:
+            return self.flatten(source.read(), (), (source, ()), number)
+        x = source.read()
         self.leaves.append(x)
-        if place.kind == "names":
-            self.shown.append(Compared(x))
-        elif place.kind == "lent" and x is not MISSING:
-            self.shown.append(Lent(x, place.name))
+        if source.kind == "names":
+            self.specs.append(StructuralKey(x))
+        elif source.kind == "lent" and x is not MISSING:
+            self.specs.append(ClassGuard(x, source.name))
         else:
-            self.shown.append(Static(x))
+            self.specs.append(ConstantKey(x))
         return tree.LEAF
 
-    def take(self, x: Any, above: tuple[int, ...], spot: Spot, number: int) -> Structure:
-        is_log = spot[0].is_log and len(spot[1]) <= 1
+    def flatten(self, x: Any, above: tuple[int, ...], path: SourcePath, number: int) -> Structure:
+        is_log = path[0].is_append_only and len(path[1]) <= 1
         if is_log and type(x) is list:
             self.leaves.append(x)
-            self.shown.append(Log())
+            self.specs.append(AppendOnlyLeaf())
             return tree.LEAF
-        apart = spot[0].is_apart and id(x) not in self._holders
-        parts = children_of(x, apart) if id(x) not in above else None
-        if parts is None or (_is_many(parts[1]) and not (is_log and type(x) is dict)):
-            self._leaf(x, parts is not None, spot)
+        apart = path[0].is_flattened and id(x) not in self._holder_ids
+        parts = source_children(x, apart) if id(x) not in above else None
+        if parts is None or (_is_large_constant(parts[1]) and not (is_log and type(x) is dict)):
+            self._add_leaf(x, parts is not None, path)
             return tree.LEAF
         before = len(self.leaves)
-        if isinstance(x, (list, dict)) or (is_record(x) and not is_frozen(x)):
-            node = number, spot[1]
-            first = self._nodes.setdefault(id(x), node)
+        if isinstance(x, (list, dict)) or (is_plain_dataclass(x) and not is_frozen_dataclass(x)):
+            node = number, path[1]
+            first = self._container_paths.setdefault(id(x), node)
             if first != node:
-                self.same.append((first, node))
+                self.aliases.append((first, node))
         kids = tuple(
-            self.take(child, (*above, id(x)), below(spot, at), number)
+            self.flatten(child, (*above, id(x)), child_path(path, at), number)
             for at, child in enumerate(parts[1])
         )
         return Structure(type(x), parts[0], kids, len(self.leaves) - before)
 
-    def _leaf(self, x: Any, many: bool, spot: Spot) -> None:
+    def _add_leaf(self, x: Any, is_large: bool, path: SourcePath) -> None:
         number = len(self.leaves)
         self.leaves.append(x)
-        if many:
-            self.shown.append(Compared(x))
+        if is_large:
+            self.specs.append(StructuralKey(x))
             return
         leaf = array_leaf(x)
-        if leaf is not None and spot[0].is_fixed:
-            self.shown.append(Compared(x))
+        if leaf is not None and path[0].is_constant:
+            self.specs.append(StructuralKey(x))
             return
         if leaf is None:
-            varies = spot in self.varying and is_number(x)
-            self.shown.append(Scalar(type(x)) if varies else _known(x))
+            varies = path in self.promoted and can_be_promoted(x)
+            self.specs.append(ScalarLeaf(type(x)) if varies else _constant_leaf(x))
             return
-        first = self.arrays.setdefault(id(x), number)
-        self.shown.append(leaf if first == number else Twin(first))
+        first = self.array_numbers.setdefault(id(x), number)
+        self.specs.append(leaf if first == number else AliasLeaf(first))
 
 
-def _known(x: Any) -> Static | Compared:
-    return Compared(x) if is_changing(x) else Static(x)
+def _constant_leaf(x: Any) -> ConstantKey | StructuralKey:
+    return StructuralKey(x) if is_mutable_leaf(x) else ConstantKey(x)
 
 
-def _is_many(children: tuple[Any, ...]) -> bool:
-    flat = not any(type(x) in NESTED for x in children)
-    if flat and len(children) <= MANY:
+def _is_large_constant(children: tuple[Any, ...]) -> bool:
+    flat = not any(type(x) in BUILTIN_CONTAINERS for x in children)
+    if flat and len(children) <= MAX_CONSTANTS:
         return False
-    return _plain(children, _DEEP) > (MANY if flat else _MANY_INSIDE)
+    return _constant_count(children, _MAX_DEPTH) > (
+        MAX_CONSTANTS if flat else _MAX_NESTED_CONSTANTS
+    )
 
 
-def _plain(items: tuple[Any, ...], deep: int) -> float:
+def _constant_count(items: tuple[Any, ...], depth: int) -> float:
     """How many plain values there are; less than none if there is anything else."""
     total = 0.0
     for x in items:
-        if type(x) in NESTED and deep:
-            total += _plain(items_of(x), deep - 1)
-        elif x is not None and not Static(x).by_value:
+        if type(x) in BUILTIN_CONTAINERS and depth:
+            total += _constant_count(container_contents(x), depth - 1)
+        elif x is not None and not ConstantKey(x).is_by_value:
             return -math.inf
         if total < 0:
             break
-        total += type(x) not in NESTED
+        total += type(x) not in BUILTIN_CONTAINERS
     return total
 
 
-def is_number(x: Any) -> bool:
+def can_be_promoted(x: Any) -> bool:
     """Whether native code could take a value as an input. A bool is a flag: see `leaf_of`."""
-    return isinstance(leaf_of(x), Scalar) and type(x) is not np.bool_
+    return isinstance(leaf_of(x), ScalarLeaf) and type(x) is not np.bool_
 
 
-def spots_of(call: Signature) -> list[Spot]:
+def captured_paths(call: Signature) -> list[SourcePath]:
     """The spot of each leaf that stands at a place."""
-    own = len(call.structures) - len(call.places)
-    return [(call.places[at - own], way) for at, way in leaf_nodes(call)]
+    own = len(call.structures) - len(call.sources)
+    return [(call.sources[at - own], way) for at, way in captured_signature_paths(call)]
 
 
-def leaf_nodes(call: Signature) -> list[Node]:
+def captured_signature_paths(call: Signature) -> list[SignaturePath]:
     """The node of each leaf that stands at a place."""
-    own = len(call.structures) - len(call.places)
+    own = len(call.structures) - len(call.sources)
     return [
         node
         for at, whole in enumerate(call.structures[own:], own)
-        for node in _nodes(whole, (at, ()))
+        for node in _leaf_paths(whole, (at, ()))
     ]
 
 
-def _nodes(structure: Structure, node: Node) -> Iterator[Node]:
+def _leaf_paths(structure: Structure, path: SignaturePath) -> Iterator[SignaturePath]:
     if structure.cls is None:
-        yield node
+        yield path
     for at, child in enumerate(structure.children):
-        yield from _nodes(child, below(node, at))
+        yield from _leaf_paths(child, child_path(path, at))
 
 
-def names_of(call: Signature) -> list[str]:
+def leaf_labels(call: Signature) -> list[str]:
     """What people call each leaf."""
-    heads = [f"argument {at}" for at in range(call.positional)]
+    heads = [f"argument {at}" for at in range(call.positional_count)]
     heads += [f"argument {name}" for name in call.names]
-    heads += [place.label for place in call.places]
+    heads += [place.label for place in call.sources]
     return [
         head + path
         for head, structure in zip(heads, call.structures, strict=True)
-        for path in _paths(structure)
+        for path in _label_suffixes(structure)
     ]
 
 
-def difference(old: Signature, new: Signature) -> tuple[int, str]:
+def signature_difference(old: Signature, new: Signature) -> tuple[int, str]:
     """How much is new in a signature, and what comes first, in words."""
-    before = dict(zip(names_of(old), old.leaves, strict=True))
-    after = dict(zip(names_of(new), new.leaves, strict=True))
+    before = dict(zip(leaf_labels(old), old.leaves, strict=True))
+    after = dict(zip(leaf_labels(new), new.leaves, strict=True))
     found = [f"{name} is there" for name in after if name not in before]
     found += [f"{name} is not there" for name in before if name not in after]
     found += [
-        f"{name} is {_shown(leaf)}, not {_shown(before[name])}"
+        f"{name} is {_describe_leaf(leaf)}, not {_describe_leaf(before[name])}"
         for name, leaf in after.items()
-        if name in before and before[name] != leaf and not _takes(before[name], leaf)
+        if name in before and before[name] != leaf and not _accepts(before[name], leaf)
     ]
     return len(found), found[0] if found else "a structure of other classes"
 
 
-def _takes(leaf: Leaf, now: Leaf) -> bool:
+def _accepts(leaf: Leaf, now: Leaf) -> bool:
     """Whether an input takes what another trace had as a constant."""
-    return isinstance(leaf, Scalar) and isinstance(now, Static) and type(now.value) is leaf.cls
+    return (
+        isinstance(leaf, ScalarLeaf)
+        and isinstance(now, ConstantKey)
+        and type(now.value) is leaf.cls
+    )
 
 
-def _shown(leaf: Leaf) -> str:
-    if isinstance(leaf, Lent):
+def _describe_leaf(leaf: Leaf) -> str:
+    if isinstance(leaf, ClassGuard):
         return "what it is by now"
-    if isinstance(leaf, Static):
+    if isinstance(leaf, ConstantKey):
         return "another object" if leaf.value is None else reprlib.repr(leaf.value)
-    return str(leaf) if isinstance(leaf, (Array, Scalar)) else type(leaf).__name__.lower()
+    return str(leaf) if isinstance(leaf, (ArrayLeaf, ScalarLeaf)) else type(leaf).__name__.lower()
 
 
-def _paths(structure: Structure) -> Iterator[str]:
+def _label_suffixes(structure: Structure) -> Iterator[str]:
     if structure.cls is None:
         yield ""
         return
     for at, (label, child) in enumerate(zip(structure.labels(), structure.children, strict=True)):
-        for rest in _paths(child):
+        for rest in _label_suffixes(child):
             yield f"[{at if label is None else label!r}]{rest}"

@@ -1,10 +1,10 @@
 """Captured numbers that vary: constants of a trace at first, inputs once they have changed.
 
-Owns: `Varying`, which a jitted function has. A constant is the better code, and may stand where no
-traced number can; so a number is an input only where another has stood, an integer (they count,
-index and choose) where two others have; what the function itself puts there is one at once. Where
-a function cannot do with it, it stays a constant. Numbers that are others in each of many objects
-of a class are inputs, too, so that these objects have the same code.
+Owns: `Promotion`, which a jitted function has. A constant is the better code, and may stand where
+no traced number can; so a number is an input only where another has stood, an integer (they count,
+index and choose) where two others have; what the function itself puts there is one at once. Where a
+function cannot do with it, it stays a constant. Numbers that are others in each of many objects of
+a class are inputs, too, so that these objects have the same code.
 """
 
 from __future__ import annotations
@@ -14,90 +14,92 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tracker.jit.guards.constants import Static
-from tracker.jit.guards.matching import is_number, spots_of
+from tracker.jit.guards.constants import ConstantKey
+from tracker.jit.guards.matching import can_be_promoted, captured_paths
 from tracker.jit.guards.signature import Signature
-from tracker.jit.guards.source import Spot
+from tracker.jit.guards.source import SourcePath
 
-_MANY = 3  # values in objects of one class, from which on they are inputs
-_Kind: TypeAlias = tuple[type, str, tuple[int, ...]]
+_MAX_CLASS_CONSTANTS = 3  # values in objects of one class, from which on they are inputs
+_AttributeKind: TypeAlias = tuple[type, str, tuple[int, ...]]
 
 
-class Varying:
-    """Where the captured numbers of a function are inputs: `spots`."""
+class Promotion:
+    """Where the captured numbers of a function are inputs: `paths`."""
 
     def __init__(self) -> None:
-        self.spots: frozenset[Spot] = frozenset()
-        self._constant: set[Spot] = set()
-        self._kinds: dict[_Kind, set[Static]] = {}  # the constants that traces have had
-        self._moving: set[_Kind] = set()  # where it varies within an object
-        self._given_up: set[_Kind] = set()
+        self.paths: frozenset[SourcePath] = frozenset()
+        self._rejected: set[SourcePath] = set()
+        self._seen_constants: dict[
+            _AttributeKind, set[ConstantKey]
+        ] = {}  # the constants that traces have had
+        self._changing_kinds: set[_AttributeKind] = set()  # where it varies within an object
+        self._rejected_kinds: set[_AttributeKind] = set()
 
-    def look(self, traced: Iterable[Signature], now: Signature) -> None:
+    def learn_from_miss(self, traced: Iterable[Signature], now: Signature) -> None:
         """A call that no trace holds for is about to be traced."""
-        others: dict[Spot, set[Static]] = {}
-        standing = _numbers(now)
+        others: dict[SourcePath, set[ConstantKey]] = {}
+        standing = _captured_numbers(now)
         for call in traced:
-            for spot, was in _numbers(call).items():
-                if spot in standing and _is_another(was, standing[spot]):
+            for spot, was in _captured_numbers(call).items():
+                if spot in standing and _is_changed_number(was, standing[spot]):
                     others.setdefault(spot, set()).add(was)
         found = {
             spot
             for spot, values in others.items()
             if len(values) > isinstance(standing[spot].value, (int, np.integer))
         }
-        self.spots |= (found | self._alike(standing)) - self._constant
+        self.paths |= (found | self._promoted_by_class(standing)) - self._rejected
 
-    def _alike(self, standing: dict[Spot, Static]) -> set[Spot]:
+    def _promoted_by_class(self, numbers: dict[SourcePath, ConstantKey]) -> set[SourcePath]:
         """Those that vary in other objects, or from one to the other."""
-        found: set[Spot] = set()
-        for spot, number in standing.items():
-            kind = _kind(spot)
-            if kind is not None and kind not in self._given_up and spot not in self.spots:
-                seen = self._kinds.setdefault(kind, set())
-                if len(seen) > _MANY or kind in self._moving:
+        found: set[SourcePath] = set()
+        for spot, number in numbers.items():
+            kind = _attribute_kind(spot)
+            if kind is not None and kind not in self._rejected_kinds and spot not in self.paths:
+                seen = self._seen_constants.setdefault(kind, set())
+                if len(seen) > _MAX_CLASS_CONSTANTS or kind in self._changing_kinds:
                     found.add(spot)
-                elif not seen or _is_another(next(iter(seen)), number):
+                elif not seen or _is_changed_number(next(iter(seen)), number):
                     seen.add(number)
         return found
 
-    def add(self, spots: frozenset[Spot]) -> bool:
+    def promote(self, paths: frozenset[SourcePath]) -> bool:
         """The function itself puts other numbers there; whether that is news."""
-        news = spots - self.spots - self._constant
-        self.spots |= news
-        self._moving.update(filter(None, map(_kind, news)))
+        news = paths - self.paths - self._rejected
+        self.paths |= news
+        self._changing_kinds.update(filter(None, map(_attribute_kind, news)))
         return bool(news)
 
-    def has_given_up(self, spots: frozenset[Spot]) -> bool:
+    def has_rejected(self, paths: frozenset[SourcePath]) -> bool:
         """Whether some of these are constants, for the function cannot do with anything else."""
-        return not self._constant.isdisjoint(spots)
+        return not self._rejected.isdisjoint(paths)
 
-    def give_up(self) -> None:
+    def reject_all(self) -> None:
         """The function cannot do with what varies: constants, from now on."""
-        self._constant |= self.spots
-        self._given_up.update(filter(None, map(_kind, self.spots)))
-        self.spots = frozenset()
+        self._rejected |= self.paths
+        self._rejected_kinds.update(filter(None, map(_attribute_kind, self.paths)))
+        self.paths = frozenset()
 
 
-def _kind(spot: Spot) -> _Kind | None:
+def _attribute_kind(path: SourcePath) -> _AttributeKind | None:
     """What spots in objects of one class have in common, if it is in one."""
-    place, way = spot
+    place, way = path
     holder = place.holder.value
     if place.kind != "attribute" or holder is None or isinstance(holder, type):
         return None
     return type(holder), place.name, way
 
 
-def _is_another(was: Static, now: Static) -> bool:
+def _is_changed_number(was: ConstantKey, now: ConstantKey) -> bool:
     return was != now and type(was.value) is type(now.value)
 
 
-def _numbers(call: Signature) -> dict[Spot, Static]:
+def _captured_numbers(call: Signature) -> dict[SourcePath, ConstantKey]:
     """The numbers at places that are constants."""
-    spots = spots_of(call)
+    spots = captured_paths(call)
     leaves = call.leaves[len(call.leaves) - len(spots) :]
     return {
         spot: leaf
         for spot, leaf in zip(spots, leaves, strict=True)
-        if isinstance(leaf, Static) and leaf.by_value and is_number(leaf.value)
+        if isinstance(leaf, ConstantKey) and leaf.is_by_value and can_be_promoted(leaf.value)
     }

@@ -1,13 +1,13 @@
 """What a native call takes and gives: leaves, containers, names. Plain data, no machine code.
 
-Owns: the input leaves (`Array`, `Scalar`, `Twin`, `Foreign`, `Log`; see `constants.py`,
-`class_guard.py`), the output leaves (`ArrayOut`, `ScalarOut`, `ConstOut`, `InputOut`, `ViewOut`,
-`SameOut`, `NodeOut`), `Signature`, `Update`, `Outputs`, and the slots they take in the frame that
-native code computes on. Start at `signature_of`.
+Owns: the input leaves (`ArrayLeaf`, `ScalarLeaf`, `AliasLeaf`, `UnsupportedLeaf`, `AppendOnlyLeaf`;
+see `constants.py`, `class_guard.py`), the output leaves (`ArrayOut`, `ScalarOut`, `ConstantOut`,
+`InputOut`, `ViewOut`, `AliasOut`, `ContainerOut`), `Signature`, `StateWrite`, `Outputs`, and the
+slots they take in the frame that native code computes on. Start at `signature_of`.
 
 Invariants: two calls have equal signatures exactly when one compiled entry serves both (a
-signature with a `Foreign` leaf has none); signatures are hashable; they never keep alive an object
-that they know by identity, if that object can be referred to weakly.
+signature with a `UnsupportedLeaf` leaf has none); signatures are hashable; they never keep alive an
+object that they know by identity, if that object can be referred to weakly.
 """
 
 from __future__ import annotations
@@ -19,29 +19,31 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from tracker import tree
-from tracker.jit.guards.class_guard import Lent
+from tracker.jit.guards.class_guard import ClassGuard
 from tracker.jit.guards.constants import (
-    NESTED,
-    NUMBERS,
+    BUILTIN_CONTAINERS,
+    NUMBER_TYPE_CODES,
     SCALARS,
-    Compared,
-    Static,
-    comparable,
-    is_changing,
-    of_plain_values,
+    ConstantKey,
+    StructuralKey,
+    has_structural_key,
+    holds_plain_values,
+    is_mutable_leaf,
 )
 from tracker.support.structs import record
 from tracker.tree import Structure
 
 if TYPE_CHECKING:
     from tracker.jit.guards.conditions import Condition
-    from tracker.jit.guards.source import Place
+    from tracker.jit.guards.source import Source
 
-DTYPES: frozenset[np.dtype[Any]] = frozenset(np.dtype(code) for code in NUMBERS.split())
+NATIVE_DTYPES: frozenset[np.dtype[Any]] = frozenset(
+    np.dtype(code) for code in NUMBER_TYPE_CODES.split()
+)
 
 
 @record(frozen=True)
-class Array:
+class ArrayLeaf:
     """Exactly an ndarray: native byte order, aligned, this dtype and this shape; C-contiguous, or
     with these strides (in bytes)."""
 
@@ -57,7 +59,7 @@ class Array:
 
 
 @record(frozen=True)
-class Scalar:
+class ScalarLeaf:
     """Exactly this class: `float`, `int` (fitting int64), `complex`, a NumPy scalar."""
 
     cls: type
@@ -75,16 +77,16 @@ class Scalar:
 
 
 @record(frozen=True)
-class Foreign:
-    """A value that no native entry takes; `why` says what it is."""
+class UnsupportedLeaf:
+    """A value that no native entry takes; `reason` says what it is."""
 
-    why: str
+    reason: str
 
     slots = 0
 
 
 @record(frozen=True)
-class Twin:
+class AliasLeaf:
     """The very object that an earlier leaf is: the array numbered `leaf`."""
 
     leaf: int
@@ -93,50 +95,59 @@ class Twin:
 
 
 @record(frozen=True)
-class Log:
+class AppendOnlyLeaf:
     """A list that is appended to: what is in it does not matter."""
 
     slots = 0
 
 
-Node: TypeAlias = tuple[int, tuple[int, ...]]
-Leaf: TypeAlias = Array | Scalar | Static | Twin | Compared | Foreign | Log | Lent
+SignaturePath: TypeAlias = tuple[int, tuple[int, ...]]
+Leaf: TypeAlias = (
+    ArrayLeaf
+    | ScalarLeaf
+    | ConstantKey
+    | AliasLeaf
+    | StructuralKey
+    | UnsupportedLeaf
+    | AppendOnlyLeaf
+    | ClassGuard
+)
 
 
 @record(frozen=True, slots=False)
 class Signature:
     """The arguments of a call: one structure for each positional argument, one for each name in
-    `names`, one for each of the `places` that the function reads; all leaves in order. `same`: the
-    lists and dicts at places that are one object."""
+    `names`, one for each of the `sources` that the function reads; all leaves in order. `aliases`:
+    the lists and dicts at places that are one object."""
 
     structures: tuple[Structure, ...]
     names: tuple[str, ...]
     leaves: tuple[Leaf, ...]
-    places: tuple[Place, ...] = ()
-    same: tuple[tuple[Node, Node], ...] = ()
+    sources: tuple[Source, ...] = ()
+    aliases: tuple[tuple[SignaturePath, SignaturePath], ...] = ()
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.structures, self.names, self.leaves, self.places))
+        return hash((self.structures, self.names, self.leaves, self.sources))
 
     def __hash__(self) -> int:
         return self._hash
 
     @property
-    def positional(self) -> int:
-        return len(self.structures) - len(self.names) - len(self.places)
+    def positional_count(self) -> int:
+        return len(self.structures) - len(self.names) - len(self.sources)
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether all objects that it knows by identity are still there."""
-        holders = (place.holder for place in self.places)
-        known = (Static, Compared, Lent)
-        return not any(isinstance(x, known) and x.is_gone for x in (*self.leaves, *holders))
+        holders = (place.holder for place in self.sources)
+        known = (ConstantKey, StructuralKey, ClassGuard)
+        return not any(isinstance(x, known) and x.is_dead for x in (*self.leaves, *holders))
 
     @property
-    def native(self) -> bool:
+    def is_native(self) -> bool:
         """Whether a native entry can take these arguments."""
-        return not any(isinstance(leaf, Foreign) for leaf in self.leaves)
+        return not any(isinstance(leaf, UnsupportedLeaf) for leaf in self.leaves)
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
@@ -144,10 +155,10 @@ class Signature:
         return slot_offsets(self.leaves)
 
 
-def containers_of(call: Signature) -> list[Node]:
+def mutable_containers(call: Signature) -> list[SignaturePath]:
     """The nodes of all containers that can be changed."""
-    found: list[Node] = []
-    todo: list[tuple[Structure, Node]] = [
+    found: list[SignaturePath] = []
+    todo: list[tuple[Structure, SignaturePath]] = [
         (structure, (at, ())) for at, structure in enumerate(call.structures)
     ]
     while todo:
@@ -158,10 +169,12 @@ def containers_of(call: Signature) -> list[Node]:
     return found
 
 
-def apart_of(call: Signature, updates: Sequence[Update]) -> list[tuple[Node, Node]]:
+def no_alias_pairs(
+    call: Signature, state_writes: Sequence[StateWrite]
+) -> list[tuple[SignaturePath, SignaturePath]]:
     """The containers that must not be one object: those that are changed, and all others."""
-    changed = {u.target for u in updates if isinstance(u.target, tuple)}
-    others = containers_of(call) if changed else []
+    changed = {u.target for u in state_writes if isinstance(u.target, tuple)}
+    others = mutable_containers(call) if changed else []
     return [(node, other) for node in changed for other in others if node != other]
 
 
@@ -169,73 +182,76 @@ def signature_of(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     static: frozenset[int | str] = frozenset(),
-    taken: Container[int] = (),
+    differentiated: Container[int] = (),
 ) -> tuple[Signature, list[Any]]:
     """The signature of a call and its leaves. In arguments in `static` all but Python's
-    containers are constants; those in `taken` are differentiated: objects of the user's own classes
-    are containers in them."""
+    containers are constants; those in `differentiated` are differentiated: objects of the user's
+    own classes are containers in them."""
     values: list[Any] = []
     leaves: list[Leaf] = []
     structures = [
-        _take(arg, at in static, values, leaves, at in taken) for at, arg in enumerate(args)
+        _flatten_argument(arg, at in static, values, leaves, at in differentiated)
+        for at, arg in enumerate(args)
     ]
-    structures += [_take(arg, name in static, values, leaves) for name, arg in kwargs.items()]
+    structures += [
+        _flatten_argument(arg, name in static, values, leaves) for name, arg in kwargs.items()
+    ]
     return Signature(tuple(structures), tuple(kwargs), tuple(leaves)), values
 
 
-def _take(
-    arg: Any, static: bool, values: list[Any], leaves: list[Leaf], taken: bool = False
+def _flatten_argument(
+    arg: Any, static: bool, values: list[Any], leaves: list[Leaf], differentiated: bool = False
 ) -> Structure:
     if static:
-        found, structure = tree.flatten(arg, _is_whole)
+        found, structure = tree.flatten(arg, _is_static_leaf)
         values += found
-        leaves += [Compared(x) if comparable(x) else Static(x) for x in found]
+        leaves += [StructuralKey(x) if has_structural_key(x) else ConstantKey(x) for x in found]
         return structure
     cls = type(arg)
     if cls is np.ndarray or cls in SCALARS:
         values.append(arg)
         leaves.append(leaf_of(arg))
         return tree.LEAF
-    found, structure = tree.flatten(arg, objects=taken)
+    found, structure = tree.flatten(arg, objects=differentiated)
     values += found
     leaves += map(leaf_of, found)
     return structure
 
 
-def _is_whole(x: Any) -> bool:
+def _is_static_leaf(x: Any) -> bool:
     """Whether a part of a static argument is known by itself: it is none of Python's containers, in
     which others may be put."""
-    return type(x) not in NESTED and not tree.is_namedtuple(type(x))
+    return type(x) not in BUILTIN_CONTAINERS and not tree.is_namedtuple(type(x))
 
 
 def leaf_of(x: Any) -> Leaf:
     """How a native entry would take a value that is not a container."""
     cls = type(x)
     if cls is np.ndarray:
-        return array_leaf(x) or Foreign(f"an array of {x.dtype!r}")
+        return array_leaf(x) or UnsupportedLeaf(f"an array of {x.dtype!r}")
     if cls is bool:
-        return Static(x)  # a flag: code asks `is True`, and each value goes its own way
+        return ConstantKey(x)  # a flag: code asks `is True`, and each value goes its own way
     if cls is int and not -(2**63) <= x < 2**63:
-        return Foreign("an int beyond 64 bits")
+        return UnsupportedLeaf("an int beyond 64 bits")
     if cls in SCALARS:
-        return Scalar(cls)
+        return ScalarLeaf(cls)
     if isinstance(x, (np.ndarray, np.generic)):
-        return Foreign(f"a {cls.__name__}")
-    if is_changing(x) and not of_plain_values(x):
-        return Foreign(f"a {cls.__name__} of objects")
-    return Compared(x) if comparable(x) else Static(x)
+        return UnsupportedLeaf(f"a {cls.__name__}")
+    if is_mutable_leaf(x) and not holds_plain_values(x):
+        return UnsupportedLeaf(f"a {cls.__name__} of objects")
+    return StructuralKey(x) if has_structural_key(x) else ConstantKey(x)
 
 
-def array_leaf(x: Any) -> Array | Foreign | None:
+def array_leaf(x: Any) -> ArrayLeaf | UnsupportedLeaf | None:
     """How a native entry would take an array where it lies; None if `x` is no array of numbers."""
     if type(x) is not np.ndarray or x.dtype.kind not in "biufc":
         return None
     dtype, flags = x.dtype, x.flags
-    if dtype not in DTYPES or not dtype.isnative:
-        return Foreign(f"an array of {dtype!r}")
+    if dtype not in NATIVE_DTYPES or not dtype.isnative:
+        return UnsupportedLeaf(f"an array of {dtype!r}")
     if not flags.aligned or any(stride % dtype.itemsize for stride in x.strides):
-        return Foreign("an array that is not aligned")
-    return Array(dtype, x.shape, None if flags.c_contiguous else x.strides)
+        return UnsupportedLeaf("an array that is not aligned")
+    return ArrayLeaf(dtype, x.shape, None if flags.c_contiguous else x.strides)
 
 
 @record(frozen=True)
@@ -266,7 +282,7 @@ class ScalarOut:
 
 
 @record(frozen=True, eq=False)
-class ConstOut:
+class ConstantOut:
     """This very object, at each call."""
 
     value: Any
@@ -299,7 +315,7 @@ class ViewOut:
 
 
 @record(frozen=True)
-class SameOut:
+class AliasOut:
     """The object made for an earlier output leaf, number `leaf`."""
 
     leaf: int
@@ -307,48 +323,48 @@ class SameOut:
     slots = 0
 
 
-UpdateKind: TypeAlias = Literal["place", "item", "append", "delete", "attribute"]
+StateWriteKind: TypeAlias = Literal["place", "item", "append", "delete", "attribute"]
 
 
 @record(frozen=True)
-class Update:
+class StateWrite:
     """What a call puts at a place, or, under `key`, into a container: `target` is the place, or the
     number of a structure of the signature and the way down to the container in it. `structure` is
     that of what is put: its leaves come after the result's."""
 
-    kind: UpdateKind
-    target: Place | Node
+    kind: StateWriteKind
+    target: Source | SignaturePath
     key: Any
     structure: Structure | None
 
 
 @record(frozen=True)
-class NodeOut:
+class ContainerOut:
     """The container that is given at a node of the signature."""
 
-    node: Node
+    path: SignaturePath
 
     slots = 0
 
 
-OutLeaf = ArrayOut | ScalarOut | ConstOut | InputOut | ViewOut | SameOut | NodeOut
+OutLeaf = ArrayOut | ScalarOut | ConstantOut | InputOut | ViewOut | AliasOut | ContainerOut
 
 
 @record(frozen=True, slots=False)
 class Outputs:
     """The result of a call. Tuples, named tuples, lists and dicts are made by native code, other
     containers by `build(structure, children)`. `writes`: the input leaves that are written into,
-    and as what; their slots come after the results'. `apart`: input leaves that share memory with
-    no other in any case. `conditions`: what else must hold of what is given. `updates`: what is
-    put where, in order."""
+    and as what; their slots come after the results'. `no_alias`: input leaves that share memory
+    with no other in any case. `conditions`: what else must hold of what is given. `state_writes`:
+    what is put where, in order."""
 
     structure: Structure
     leaves: tuple[OutLeaf, ...]
     build: Callable[[Structure, Sequence[Any]], Any] | None = None
     writes: tuple[tuple[int, ArrayOut], ...] = ()
-    apart: tuple[int, ...] = ()
+    no_alias: tuple[int, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    updates: tuple[Update, ...] = ()
+    state_writes: tuple[StateWrite, ...] = ()
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:

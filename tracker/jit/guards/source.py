@@ -1,9 +1,9 @@
 """Where Python code finds what it was not given: closure cells, entries of a namespace, attributes.
 
-Owns: `Place`, and what stands there now; `Spot`, one leaf of that. `jit/discovery/discovery.py`
-finds the places that a function reads; a call's signature has them after the arguments; native code
-looks at them on each call. Numbers at places are constants of a trace, but for those at spots that
-are known to vary.
+Owns: `Source`, and what stands there now; `SourcePath`, one leaf of that.
+`jit/discovery/discovery.py` finds the places that a function reads; a call's signature has them
+after the arguments; native code looks at them on each call. Numbers at places are constants of a
+trace, but for those at spots that are known to vary.
 
 Invariants: places are equal when they mean the same; a place never keeps alive an object that
 can be referred to weakly; reading a place runs no Python code of the user's.
@@ -18,21 +18,24 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from tracker import tree
-from tracker.jit.guards.constants import Static
-from tracker.support.instances import own_dict
+from tracker.jit.guards.constants import ConstantKey
+from tracker.support.instances import instance_dict
 from tracker.support.structs import field, record
 
 MISSING: Any = object()
-OF_C = (types.MemberDescriptorType, types.GetSetDescriptorType)  # which keep it in the object
+C_DESCRIPTORS = (
+    types.MemberDescriptorType,
+    types.GetSetDescriptorType,
+)  # which keep it in the object
 
 
-Kind: TypeAlias = Literal[
+SourceKind: TypeAlias = Literal[
     "cell", "item", "attribute", "variable", "slot", "class", "own", "lent", "names", "token"
 ]
 
 
 @record(frozen=True)
-class Place:
+class Source:
     """The content of a cell, `holder[name]` of a dict, the attribute `name`, what a context
     variable is in this context, or a slot of a function, known by identity: its code, its defaults;
     the class of an object, which of the names in `name` its own dict has (none, as a rule), or what
@@ -40,18 +43,19 @@ class Place:
     or the globals where nothing stands, has under the names `name`; a token: that of abstract
     classes, or how often a cache was emptied (`jit/discovery/lru_caches.py`).
 
-    `label` says to people what it is. `is_log`: the function appends to the list there, or to
-    those in the dict there, and does not look at it. `is_apart`: the function puts dataclasses
-    there, which are known by their fields. `is_fixed`: an array there is a constant of the trace.
+    `label` says to people what it is. `is_append_only`: the function appends to the list there, or
+    to those in the dict there, and does not look at it. `is_flattened`: the function puts
+    dataclasses there, which are known by their fields. `is_constant`: an array there is a constant
+    of the trace.
     """
 
-    kind: Kind
-    holder: Static
+    kind: SourceKind
+    holder: ConstantKey
     name: Any
     label: str = field(compare=False)
-    is_log: bool = field(default_factory=bool, compare=False)
-    is_apart: bool = field(default_factory=bool, compare=False)
-    is_fixed: bool = field(default_factory=bool, compare=False)
+    is_append_only: bool = field(default_factory=bool, compare=False)
+    is_flattened: bool = field(default_factory=bool, compare=False)
+    is_constant: bool = field(default_factory=bool, compare=False)
 
     def read(self) -> Any:
         """What stands there; MISSING if nothing does."""
@@ -77,29 +81,32 @@ class Place:
         if self.kind == "class":
             return type(holder)
         if self.kind == "own":
-            own = own_dict(holder)
+            own = instance_dict(holder)
             return tuple(name for name in self.name if name in own) or MISSING
         return holder if self.kind == "lent" else getattr(holder, self.name, MISSING)
 
     @property
-    def is_own(self) -> bool:
+    def is_on_holder(self) -> bool:
         """Whether what stands there is the holder's own: an attribute may be lent by a class."""
         holder = self.holder.value
         if self.kind != "attribute" or isinstance(holder, type):
             return True
-        return self.name in attributes_of(holder) or isinstance(lent(type(holder), self.name), OF_C)
+        return self.name in instance_attributes(holder) or isinstance(
+            class_attribute(type(holder), self.name), C_DESCRIPTORS
+        )
 
     @property
-    def lender(self) -> Place | None:
+    def class_source(self) -> Source | None:
         """The place in a class that lends the holder what stands there; None if it is its own."""
-        if self.is_own:
+        if self.is_on_holder:
             return None
-        cls = _lender(type(self.holder.value), self.name)
-        return None if cls is None else Place(self.kind, Static(cls), self.name, self.label)
+        cls = _defining_class(type(self.holder.value), self.name)
+        return None if cls is None else Source(self.kind, ConstantKey(cls), self.name, self.label)
 
-    def put(self, x: Any, own: bool) -> None:
-        """Have something stand there, or nothing, if it is MISSING; as what is the holder's `own`,
-        or is lent to it."""
+    def write(self, x: Any, on_holder: bool) -> None:
+        """Have something stand there, or nothing, if it is MISSING; as what is the holder's
+        `on_holder`, or is lent to it.
+        """
         holder = self.holder.value
         if self.kind == "cell":
             if x is MISSING:
@@ -119,18 +126,18 @@ class Place:
                 object.__delattr__(holder, name)
         elif self.kind == "class":
             object.__setattr__(holder, "__class__", x)
-        elif x is MISSING or (not own and self.is_own and self._is_lent(x)):
-            written_in_c(holder, "__delattr__")(holder, self.name)
-        elif own and not isinstance(holder, (type, functools.partial)):
-            written_in_c(holder, "__setattr__")(holder, self.name, x)
+        elif x is MISSING or (not on_holder and self.is_on_holder and self._is_class_attribute(x)):
+            builtin_attribute_method(holder, "__delattr__")(holder, self.name)
+        elif on_holder and not isinstance(holder, (type, functools.partial)):
+            builtin_attribute_method(holder, "__setattr__")(holder, self.name, x)
         else:
             _set_attribute(holder, self.name, x)
 
-    def _is_lent(self, x: Any) -> bool:
+    def _is_class_attribute(self, x: Any) -> bool:
         """Whether its class lends the holder this attribute."""
-        return lent(type(self.holder.value), self.name) is x
+        return class_attribute(type(self.holder.value), self.name) is x
 
-    def replace(self, old: Any, new: Any) -> None:
+    def replace_if_unchanged(self, old: Any, new: Any) -> None:
         """Have something else stand there, unless another thread has put something there: between
         look and store nothing is called, so that Python lets no other thread in."""
         holder = self.holder.value
@@ -147,11 +154,11 @@ class Place:
             _set_attribute(holder, self.name, new)
 
 
-_At = TypeVar("_At")
-Spot: TypeAlias = tuple[Place, tuple[int, ...]]  # a place, and the way from there to a leaf
+_Root = TypeVar("_Root")
+SourcePath: TypeAlias = tuple[Source, tuple[int, ...]]  # a place, and the way from there to a leaf
 
 
-def has_dict(x: Any) -> bool:
+def has_instance_dict(x: Any) -> bool:
     """Whether an object has attributes of its own. Where a `__getattr__` may answer to every name,
     the classes are asked instead of it."""
     if not hasattr(type(x), "__getattr__"):
@@ -159,26 +166,26 @@ def has_dict(x: Any) -> bool:
     return any("__dict__" in vars(cls) for cls in type(x).__mro__)
 
 
-def attributes_of(x: Any) -> Mapping[str, Any]:
+def instance_attributes(x: Any) -> Mapping[str, Any]:
     """The attributes that an object has of its own."""
-    return vars(x) if has_dict(x) else {}
+    return vars(x) if has_instance_dict(x) else {}
 
 
-def written_in_c(x: Any, name: str) -> Callable[..., Any]:
+def builtin_attribute_method(x: Any, name: str) -> Callable[..., Any]:
     """What sets (`__setattr__`) or deletes an attribute of an object without code of the user's:
     `object`'s, but for classes that keep attributes elsewhere (`threading.local`: each thread)."""
     found = (vars(cls)[name] for cls in type(x).__mro__ if name in vars(cls))
     return next(f for f in found if isinstance(f, types.WrapperDescriptorType))
 
 
-def _lender(cls: type, name: str) -> type | None:
+def _defining_class(cls: type, name: str) -> type | None:
     """The class, of a class and its bases, that has the attribute; None if none has."""
     return next((c for c in cls.__mro__ if name in vars(c)), None)
 
 
-def lent(cls: type, name: str) -> Any:
+def class_attribute(cls: type, name: str) -> Any:
     """What a class lends its objects under a name, as it was put there; None if nothing."""
-    lender = _lender(cls, name)
+    lender = _defining_class(cls, name)
     return None if lender is None else vars(lender)[name]
 
 
@@ -191,32 +198,34 @@ def _set_attribute(holder: Any, name: str, x: Any) -> None:
         setattr(holder, name, x)
     else:
         cls = holder if isinstance(holder, type) else type(holder)
-        own = not isinstance(holder, type) and name in attributes_of(holder)
-        lender = _lender(cls, name)
+        own = not isinstance(holder, type) and name in instance_attributes(holder)
+        lender = _defining_class(cls, name)
         if own:
             vars(holder)[name] = x
-        elif lender is None or isinstance(vars(lender)[name], OF_C):
+        elif lender is None or isinstance(vars(lender)[name], C_DESCRIPTORS):
             object.__setattr__(holder, name, x)
         else:
             type.__setattr__(lender, name, x)
 
 
-def children_of(x: Any, apart: bool = False) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+def source_children(
+    x: Any, flatten_dataclasses: bool = False
+) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     """(names, children) of what a place's value is taken apart into; a dataclass is an object,
-    whose attributes are places, but at a place that is `apart`."""
-    if is_record(x):
-        return tree.children_of(x) if apart else None
+    whose attributes are places, but at a place that is `flatten_dataclasses`."""
+    if is_plain_dataclass(x):
+        return tree.children_of(x) if flatten_dataclasses else None
     if hasattr(type(x), "__dataclass_fields__") and not isinstance(x, (tuple, list, dict)):
         return None
     return ((), tuple(x)) if isinstance(x, deque) else tree.children_of(x)
 
 
-def is_frozen(x: Any) -> bool:
+def is_frozen_dataclass(x: Any) -> bool:
     """Whether it is a record that cannot be changed."""
-    return is_record(x) and bool(type(x).__dataclass_params__.frozen)
+    return is_plain_dataclass(x) and bool(type(x).__dataclass_params__.frozen)
 
 
-def is_record(x: Any) -> bool:
+def is_plain_dataclass(x: Any) -> bool:
     """Whether it is a dataclass that is no more than its fields."""
     cls: Any = type(x)
     params = getattr(cls, "__dataclass_params__", None)
@@ -224,13 +233,13 @@ def is_record(x: Any) -> bool:
         return False
     if not params.frozen and cls.__setattr__ is not object.__setattr__:
         return False
-    return own_dict(x).keys() <= cls.__dataclass_fields__.keys() and not any(
+    return instance_dict(x).keys() <= cls.__dataclass_fields__.keys() and not any(
         isinstance(raw, functools.cached_property)
         for each in cls.__mro__
         for raw in vars(each).values()
     )
 
 
-def below(spot: tuple[_At, tuple[int, ...]], at: int) -> tuple[_At, tuple[int, ...]]:
+def child_path(path: tuple[_Root, tuple[int, ...]], at: int) -> tuple[_Root, tuple[int, ...]]:
     """The spot of a child of what is at a spot, or the node below a node."""
-    return spot[0], (*spot[1], at)
+    return path[0], (*path[1], at)

@@ -1,6 +1,6 @@
 """Searching in machine code: where keys belong in a row of keys in order.
 
-Owns: `Lookup` (a step of the plan), `plan_lookup`, and the text of the routine. The
+Owns: `SearchStep` (a step of the plan), `plan_lookup`, and the text of the routine. The
 row is halved for eight keys at a time, by selects of vectors: a branch on a key is guessed wrong
 every other time. What is left of the keys goes one by one, as in NumPy.
 
@@ -17,7 +17,7 @@ from tracker.support.structs import record
 
 
 @record(eq=False)
-class Lookup:
+class SearchStep:
     """out = the places of the second operand's keys in the row that the first one is."""
 
     eqn: Eqn
@@ -32,10 +32,10 @@ def plan_lookup(planner: Any, eqn: Eqn) -> None:
     places = [planner.in_order(o) for o in eqn.operands if isinstance(o, Var)]
     level = max((place.ready for place in places), default=0)
     planner.made(eqn.out, level)
-    planner.plan.writes.setdefault(level, []).append(Lookup(eqn))
+    planner.plan.writes.setdefault(level, []).append(SearchStep(eqn))
 
 
-def _write(driver: Any, lookup: Lookup) -> None:
+def _write(driver: Any, lookup: SearchStep) -> None:
     """Call the routine for all keys."""
     row, wanted = lookup.eqn.operands
     target = driver.pointer(driver.plan.places[lookup.eqn.out].buffer)

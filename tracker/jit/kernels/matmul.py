@@ -17,31 +17,39 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Const, Eqn, Var
-from tracker.jit.kernels.small_matmul import LETTERS, Matrix, Product, in_loops, operations
-from tracker.jit.kernels.tall_matmul import write_rows
+from tracker.jit.kernels.small_matmul import (
+    LETTERS,
+    Matrix,
+    Product,
+    emit_product_loops,
+    product_work,
+)
+from tracker.jit.kernels.tall_matmul import emit_row_product
 from tracker.jit.lapack import routines
-from tracker.jit.lapack.blas_calls import PLAIN, ROWS, TURNED
-from tracker.jit.lapack.code import Code, Kind
+from tracker.jit.lapack.blas_calls import NOT_TRANSPOSED, ROW_MAJOR, TRANSPOSED
+from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
 from tracker.jit.runtime import blas, thread_pool
 from tracker.jit.scalar.values import memory_type
-from tracker.jit.schedule.plan_data import TINY
+from tracker.jit.schedule.plan_data import UNROLL_LIMIT
 from tracker.ops.shape.memory_order import c_strides
 from tracker.support.structs import record
 
-_TEXT = {"s": "float", "d": "double", "c": "float", "z": "double"}
-_ALONE = 9000  # elements of a matrix; OpenBLAS multiplies a vector with 9216 on several threads
+_LLVM_TYPE = {"s": "float", "d": "double", "c": "float", "z": "double"}
+_MAX_SINGLE_THREADED = (
+    9000  # elements of a matrix; OpenBLAS multiplies a vector with 9216 on several threads
+)
 _LEAST_ROWS = 4  # of such a part
-_WORTH_THREADS = 1 << 20  # elements; from here on BLAS's threads gain more than they may cost
-_SHARED = 1 << 18  # elements; from here on ours share the rows, each in the cache of its own
-_APART = 4096  # numbers of the sums that threads make for themselves
-_GRAM = 48  # rows of a product with its own transpose; from here on half of it is computed
+_MAX_OWN_THREADS = 1 << 20  # elements; from here on BLAS's threads gain more than they may cost
+_MIN_THREADED = 1 << 18  # elements; from here on ours share the rows, each in the cache of its own
+_MAX_PARTIAL_SUMS = 4096  # numbers of the sums that threads make for themselves
+_MIN_GRAM_ROWS = 48  # rows of a product with its own transpose; from here on half of it is computed
 
 
 def why_no_product(eqn: Eqn) -> str:
     """Why a product cannot be compiled; empty if it can."""
     if any(o.type.size == 0 for o in eqn.operands):
         return "an empty product"
-    if all(o.type.size <= TINY for o in eqn.operands) and eqn.out.type.size <= TINY:
+    if all(o.type.size <= UNROLL_LIMIT for o in eqn.operands) and eqn.out.type.size <= UNROLL_LIMIT:
         return ""
     return why_no_call(eqn)
 
@@ -59,9 +67,9 @@ def write_product(driver: Any, eqn: Eqn) -> None:
     """Write `out = a @ b`."""
     rows = driver.plan.rows.get(eqn.out)
     if rows is not None:
-        driver.run_rows(write_rows(driver, rows))
+        driver.run_rows(emit_row_product(driver, rows))
         return
-    driver.elsewhere += operations(eqn)
+    driver.elsewhere += product_work(eqn)
     a, b = eqn.operands
     assert isinstance(a, Var) and isinstance(b, Var)
     out = driver.place(eqn.out)
@@ -71,14 +79,14 @@ def write_product(driver: Any, eqn: Eqn) -> None:
     right = _matrix(driver, b, batch, row=False)
     m, k, n = left.rows, left.columns, right.columns
     product = Product(eqn.out.type.dtype, (m, n, k), left, right, driver.place(a), driver.place(b))
-    x, y = (_start(driver, matrix, eqn) for matrix in (left, right))
-    if _is_cut(product, batch):
-        _write_cut(driver, product, (x, y, target))
+    x, y = (_start_address(driver, matrix, eqn) for matrix in (left, right))
+    if _is_gemv(product, batch):
+        _emit_gemv(driver, product, (x, y, target))
     elif math.prod(batch) == 1 and product.letter:
         name, arguments = _blas_call(driver, product, (x, y, target))
-        _write_call(driver, name, arguments)
+        _emit_call(driver, name, arguments)
     else:
-        _write_stack(driver, product, batch, (x, y, target))
+        _emit_batch(driver, product, batch, (x, y, target))
 
 
 def _matrix(driver: Any, var: Var, batch: tuple[int, ...], *, row: bool) -> Matrix:
@@ -107,15 +115,15 @@ def _matrix(driver: Any, var: Var, batch: tuple[int, ...], *, row: bool) -> Matr
     return Matrix(pointer, start, flipped, lead, m, n, padded)
 
 
-def _start(driver: Any, matrix: Matrix, eqn: Eqn) -> str:
+def _start_address(driver: Any, matrix: Matrix, eqn: Eqn) -> str:
     address: str = driver.e.address(matrix.pointer, eqn.out.type.dtype, str(matrix.start))
     return address
 
 
-def _write_call(driver: Any, name: str, arguments: str) -> None:
+def _emit_call(driver: Any, name: str, arguments: str) -> None:
     driver.symbols.add(name)
     driver.needs.intrinsics.add(_declaration(name, arguments))
-    driver.lines.append(f"  {_called(name, arguments)}")
+    driver.lines.append(f"  {_call_text(name, arguments)}")
 
 
 def _declaration(name: str, arguments: str) -> str:
@@ -123,7 +131,7 @@ def _declaration(name: str, arguments: str) -> str:
     return f"declare {_result(name)} @{name}({kinds})"
 
 
-def _called(name: str, arguments: str) -> str:
+def _call_text(name: str, arguments: str) -> str:
     return f"call {_result(name)} @{name}({arguments})"
 
 
@@ -131,22 +139,25 @@ def _result(name: str) -> str:
     return "void" if name.startswith("cblas") else "i64"
 
 
-def _write_stack(
+def _emit_batch(
     driver: Any, product: Product, batch: tuple[int, ...], where: tuple[str, str, str]
 ) -> None:
     """A function that goes through a stack of products, and its call."""
     m, n, _ = product.extents
     text = memory_type(product.dtype)
     number = len(driver.bodies)
-    c = Code(
-        f"stack{number}", ["ptr %x", "ptr %y", "ptr noalias %z"], linkage="internal ", first=number
+    c = RoutineWriter(
+        f"stack{number}",
+        ["ptr %x", "ptr %y", "ptr noalias %z"],
+        linkage="internal ",
+        first_metadata=number,
     )
     steps = [m * n * s for s in c_strides(batch)]
     with ExitStack() as loops:
         index = [loops.enter_context(c.plain_loop(0, extent)) for extent in batch]
         moved = []
         for name, strides in zip(
-            "xyz", (product.left.batch, product.right.batch, steps), strict=True
+            "xyz", (product.left.batch_strides, product.right.batch_strides, steps), strict=True
         ):
             flat = "0"
             for i, stride in zip(index, strides, strict=True):
@@ -154,13 +165,13 @@ def _write_stack(
             moved.append(c.let(f"getelementptr {text}, ptr %{name}, i64 {flat}"))
         x, y, z = moved
         if product.is_small or not product.letter:
-            in_loops(c, product, (x, y, z))
+            emit_product_loops(c, product, (x, y, z))
         else:
             name, arguments = _blas_call(driver, product, (x, y, z))
             driver.symbols.add(name)
             driver.needs.intrinsics.add(_declaration(name, arguments))
-            c.lines.append(f"  {_called(name, arguments)}")
-    c.give()
+            c.lines.append(f"  {_call_text(name, arguments)}")
+    c.ret()
     driver.bodies.append(c.text())
     x, y, z = where
     driver.e.write(f"call i64 @{c.name}(ptr {x}, ptr {y}, ptr {z})")
@@ -175,8 +186,8 @@ class _Gemv:
     rows: int
     columns: int
     how: int
-    step: int
-    swapped: bool
+    increment: int
+    matrix_is_right: bool
 
 
 def _gemv(product: Product) -> _Gemv | None:
@@ -185,32 +196,35 @@ def _gemv(product: Product) -> _Gemv | None:
     if product.letter not in ("s", "d") or (m != 1 and n != 1):
         return None
     if n == 1:
-        step = 1 if right.flipped else right.lead
-        if left.flipped:
-            return _Gemv(left, k, m, TURNED, step, False)
-        return _Gemv(left, m, k, PLAIN, step, False)
-    step = left.lead if left.flipped else 1
-    if right.flipped:
-        return _Gemv(right, n, k, PLAIN, step, True)
-    return _Gemv(right, k, n, TURNED, step, True)
+        step = 1 if right.transposed else right.leading_dimension
+        if left.transposed:
+            return _Gemv(left, k, m, TRANSPOSED, step, False)
+        return _Gemv(left, m, k, NOT_TRANSPOSED, step, False)
+    step = left.leading_dimension if left.transposed else 1
+    if right.transposed:
+        return _Gemv(right, n, k, NOT_TRANSPOSED, step, True)
+    return _Gemv(right, k, n, TRANSPOSED, step, True)
 
 
-def _is_cut(product: Product, batch: tuple[int, ...]) -> bool:
+def _is_gemv(product: Product, batch: tuple[int, ...]) -> bool:
     """Whether it is a matrix times a vector. For those of middling size BLAS would wake threads
     that are not worth it: on a busy machine it waits for them a hundred times as long as the
     product takes. Which these are is asked when it runs: another shape has the same text."""
     return _gemv(product) is not None and math.prod(batch) == 1
 
 
-def _shares(gemv: _Gemv) -> int:
+def _thread_count(gemv: _Gemv) -> int:
     """How many threads share the rows."""
-    size, count = gemv.rows * gemv.columns, thread_pool.threads()
-    if not _SHARED <= size <= _WORTH_THREADS or (count - 1) * gemv.columns > _APART:
+    size, count = gemv.rows * gemv.columns, thread_pool.thread_count()
+    if (
+        not _MIN_THREADED <= size <= _MAX_OWN_THREADS
+        or (count - 1) * gemv.columns > _MAX_PARTIAL_SUMS
+    ):
         return 1
     return count
 
 
-def _write_cut(driver: Any, product: Product, where: tuple[str, str, str]) -> None:
+def _emit_gemv(driver: Any, product: Product, where: tuple[str, str, str]) -> None:
     """Multiply so many rows at a time that BLAS does them alone, where that is better."""
     gemv, library, letter = _gemv(product), blas.find(), product.letter
     assert gemv is not None and library is not None
@@ -221,45 +235,50 @@ def _write_cut(driver: Any, product: Product, where: tuple[str, str, str]) -> No
         f"  %int.{name} = {narrow.format(f'%{name}')}"
         for name in ("count", "columns", "lead", "step")
     ]
-    numbers = {"letter": letter, "t": _TEXT[letter], "int": integer, "lines": "\n".join(lines)}
-    bounds = {"ALONE": _ALONE, "WORTH": _WORTH_THREADS, "WIDE": _ALONE // _LEAST_ROWS}
-    text = _filled(_CUT, **numbers, **bounds, ROWS=ROWS, TURNED=TURNED)
-    t = _TEXT[letter]
+    numbers = {"letter": letter, "t": _LLVM_TYPE[letter], "int": integer, "lines": "\n".join(lines)}
+    bounds = {
+        "ALONE": _MAX_SINGLE_THREADED,
+        "WORTH": _MAX_OWN_THREADS,
+        "WIDE": _MAX_SINGLE_THREADED // _LEAST_ROWS,
+    }
+    text = _fill_template(_GEMV_BY_ROWS, **numbers, **bounds, ROWS=ROW_MAJOR, TURNED=TRANSPOSED)
+    t = _LLVM_TYPE[letter]
     name = f"tk.{letter}gemv"
-    if (shares := _shares(gemv)) > 1:
-        shared = _filled(
-            _SHARED_CUT,
+    if (shares := _thread_count(gemv)) > 1:
+        shared = _fill_template(
+            _THREADED_GEMV,
             letter=letter,
             t=t,
             THREADS=shares,
-            TURNED=TURNED,
+            TURNED=TRANSPOSED,
             COUNT=len(_FRAME),
-            STORED="\n".join(thread_pool.stored(_FRAME, "%frame")),
-            LOADED="\n".join(thread_pool.loaded(_FRAME)),
+            STORED="\n".join(thread_pool.store_frame(_FRAME, "%frame")),
+            LOADED="\n".join(thread_pool.load_frame(_FRAME)),
         )
         driver.symbols.add(thread_pool.NAME)
-        driver.needs.intrinsics |= {shared, thread_pool.DECLARED}
+        driver.needs.intrinsics |= {shared, thread_pool.DECLARATION}
         name += ".shared"
     given = (
         f"i32, i32, {integer}, {integer}, {t}, ptr, {integer}, ptr, {integer}, {t}, ptr, {integer}"
     )
     driver.needs.intrinsics |= {text, _declaration(f"cblas_{letter}gemv", given)}
     x, y, z = where
-    matrix, vector = (y, x) if gemv.swapped else (x, y)
+    matrix, vector = (y, x) if gemv.matrix_is_right else (x, y)
     driver.lines.append(
         f"  call void @{name}(i32 {gemv.how}, i64 {gemv.rows}, i64 {gemv.columns}, "
-        f"ptr {matrix}, i64 {gemv.matrix.lead}, ptr {vector}, i64 {gemv.step}, ptr {z})"
+        f"ptr {matrix}, i64 {gemv.matrix.leading_dimension}, "
+        f"ptr {vector}, i64 {gemv.increment}, ptr {z})"
     )
 
 
-def _filled(text: str, **values: Any) -> str:
+def _fill_template(text: str, **values: Any) -> str:
     """A text with values in the place of their names, which stand between dollar signs."""
     for name, value in values.items():
         text = text.replace(f"${name}$", str(value))
     return text
 
 
-_CUT = """
+_GEMV_BY_ROWS = """
 define internal void @tk.$letter$gemv(
   i32 %how, i64 %rows, i64 %columns, ptr %a, i64 %lead, ptr %x, i64 %step, ptr noalias %z
 ) noinline {
@@ -309,7 +328,7 @@ _FRAME = (
     *("i32 %how", "i64 %rows", "i64 %columns", "ptr %a", "i64 %lead", "ptr %x", "i64 %step"),
     *("ptr %z", "ptr %apart"),
 )
-_SHARED_CUT = """
+_THREADED_GEMV = """
 define internal void @tk.$letter$gemv.shared(
   i32 %how, i64 %rows, i64 %columns, ptr %a, i64 %lead, ptr %x, i64 %step, ptr noalias %z
 ) noinline {
@@ -376,14 +395,15 @@ def _is_gram(product: Product) -> bool:
     """Whether it is large, and a matrix times its own transpose: half of it is enough."""
     left, right = product.left, product.right
     return (
-        not routines.missing("gram", _kind(product.letter))
-        and product.extents[0] >= _GRAM
+        not routines.missing_symbol("gram", _routine_kind(product.letter))
+        and product.extents[0] >= _MIN_GRAM_ROWS
         and product.a.buffer is not None
         and product.a.buffer is product.b.buffer
         and left.start == right.start
-        and left.flipped != right.flipped
+        and left.transposed != right.transposed
         and (left.rows, left.columns) == (right.columns, right.rows)
-        and (left.lead, left.batch) == (right.lead, right.batch)
+        and (left.leading_dimension, left.batch_strides)
+        == (right.leading_dimension, right.batch_strides)
     )
 
 
@@ -397,40 +417,41 @@ def _blas_call(driver: Any, product: Product, where: tuple[str, str, str]) -> tu
     integer = f"i{found.int_bits}"
     letter = product.letter
     if _is_gram(product):
-        sizes = (n, k, left.lead, int(left.flipped))
-        return _kind(letter).symbol("gram"), f"ptr {x}, ptr {z}, " + ", ".join(
+        sizes = (n, k, left.leading_dimension, int(left.transposed))
+        return _routine_kind(letter).symbol("gram"), f"ptr {x}, ptr {z}, " + ", ".join(
             f"i64 {size}" for size in sizes
         )
-    one, zero = _factors(driver, letter)
+    one, zero = _one_and_zero(driver, letter)
     gemv = _gemv(product)
     if gemv is not None:
-        matrix, vector = (y, x) if gemv.swapped else (x, y)
+        matrix, vector = (y, x) if gemv.matrix_is_right else (x, y)
         name = f"cblas_{letter}gemv"
         arguments = (
-            f"i32 {ROWS}, i32 {gemv.how}, {integer} {gemv.rows}, {integer} {gemv.columns}, {one}, "
-            f"ptr {matrix}, {integer} {gemv.matrix.lead}, ptr {vector}, {integer} {gemv.step}, "
+            f"i32 {ROW_MAJOR}, i32 {gemv.how}, {integer} {gemv.rows}, {integer} {gemv.columns}, "
+            f"{one}, ptr {matrix}, {integer} {gemv.matrix.leading_dimension}, "
+            f"ptr {vector}, {integer} {gemv.increment}, "
             f"{zero}, ptr {z}, {integer} 1"
         )
     else:
         name = f"cblas_{letter}gemm"
-        flips = [TURNED if matrix.flipped else PLAIN for matrix in (left, right)]
+        flips = [TRANSPOSED if matrix.transposed else NOT_TRANSPOSED for matrix in (left, right)]
         arguments = (
-            f"i32 {ROWS}, i32 {flips[0]}, i32 {flips[1]}, {integer} {m}, {integer} {n}, "
-            f"{integer} {k}, {one}, ptr {x}, {integer} {left.lead}, ptr {y}, "
-            f"{integer} {right.lead}, {zero}, ptr {z}, {integer} {n}"
+            f"i32 {ROW_MAJOR}, i32 {flips[0]}, i32 {flips[1]}, {integer} {m}, {integer} {n}, "
+            f"{integer} {k}, {one}, ptr {x}, {integer} {left.leading_dimension}, ptr {y}, "
+            f"{integer} {right.leading_dimension}, {zero}, ptr {z}, {integer} {n}"
         )
     return name, arguments
 
 
-def _kind(letter: str) -> Kind:
+def _routine_kind(letter: str) -> MatrixKind:
     found = blas.find()
     assert found is not None
-    return Kind(letter, f"i{found.int_bits}")
+    return MatrixKind(letter, f"i{found.int_bits}")
 
 
-def _factors(driver: Any, letter: str) -> tuple[str, str]:
+def _one_and_zero(driver: Any, letter: str) -> tuple[str, str]:
     """One and zero, as BLAS takes them: complex ones by address."""
-    text = _TEXT[letter]
+    text = _LLVM_TYPE[letter]
     if letter in "sd":
         return f"{text} 1.0", f"{text} 0.0"
     for name, value in (("one", "1.0"), ("zero", "0.0")):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_MEMORY = """
+_SCRATCH_TEXT = """
 declare noalias ptr @malloc(i64)
 declare void @free(ptr)
 define internal noalias ptr @tk.take(i64 %size) {
@@ -153,13 +153,13 @@ _PRODUCTS = {
     for name, text in (("gemm", _GEMM), ("gemv", _GEMV))
 }
 _GRAMS = {f"tk.{letter}gram": {"letter": letter, "t": kind} for letter, kind in _REAL}
-_TAKES = {"tk.take", "tk.give"}
+_SCRATCH = {"tk.take", "tk.give"}
 _PAUSE = "tk.pause"  # of Python's, to look at its signals: there is none
 
 
 def missing(symbols: Iterable[str]) -> list[str]:
     """Names that have no definition here."""
-    return sorted(set(symbols) - set(_PRODUCTS) - _TAKES - set(_GRAMS) - {_PAUSE})
+    return sorted(set(symbols) - set(_PRODUCTS) - _SCRATCH - set(_GRAMS) - {_PAUSE})
 
 
 def with_definitions(text: str, symbols: Iterable[str], int_bits: int) -> str:
@@ -168,14 +168,14 @@ def with_definitions(text: str, symbols: Iterable[str], int_bits: int) -> str:
     found = []
     for name in sorted(wanted & set(_GRAMS)):
         wanted.add(f"cblas_{_GRAMS[name]['letter']}gemm")
-        found.append(_gram(f"i{int_bits}", **_GRAMS[name]))
+        found.append(_gram_text(f"i{int_bits}", **_GRAMS[name]))
     found += [
         _PRODUCTS[name][0].format(int=f"i{int_bits}", **_PRODUCTS[name][1])
         for name in sorted(wanted & set(_PRODUCTS))
     ]
-    if wanted & _TAKES:
-        found.append(_MEMORY)
-        wanted |= _TAKES | {"malloc", "free"}
+    if wanted & _SCRATCH:
+        found.append(_SCRATCH_TEXT)
+        wanted |= _SCRATCH | {"malloc", "free"}
     if _PAUSE in wanted:
         found.append(f"define internal i64 @{_PAUSE}(ptr %since) alwaysinline {{\n  ret i64 0\n}}")
     for name in wanted:
@@ -183,7 +183,7 @@ def with_definitions(text: str, symbols: Iterable[str], int_bits: int) -> str:
     return "\n".join([text, *found])
 
 
-def _gram(integer: str, **how: str) -> str:
+def _gram_text(integer: str, **how: str) -> str:
     narrow = "trunc i64 {} to i32" if integer == "i32" else "add i64 {}, 0"
     extents = {name: narrow.format(f"%{name}") for name in ("n", "k", "lead")}
     return _GRAM.format(int=integer, **how, **extents)

@@ -2,7 +2,7 @@
 
 Owns: `Callback` (a step of the plan), `why_no_callback` (which host calls can be one), the text of
 the call, the functions that all such calls go by, and the addresses that a text needs
-(`bound_callbacks`). Start at `plan_callback`; `table_of` says how a function is called. What a
+(`bound_callbacks`). Start at `plan_callback`; `call_table` says how a function is called. What a
 program does before and after its host calls stays one native call, whose arguments no Python looks
 at.
 
@@ -28,9 +28,9 @@ from tracker.ir.lowering import Host
 from tracker.ir.op import has_effect
 from tracker.ir.types import Bundle, Type
 from tracker.jit.abi import loader
-from tracker.jit.guards.signature import DTYPES
+from tracker.jit.guards.signature import NATIVE_DTYPES
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.llvm.lock import once
+from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import c_symbols
 from tracker.jit.runtime.cpython_layout import (
     ALIGNED,
@@ -41,19 +41,19 @@ from tracker.jit.runtime.cpython_layout import (
     NDIM,
     TYPE_NUMBER,
 )
-from tracker.random.draw_ops import Journal
+from tracker.random.draw_ops import RollbackLog
 from tracker.support.structs import record
-from tracker.tape.observers import Unheard
+from tracker.tape.observers import CallbackMismatch
 
-CALL, BEGIN, FINISH = "tk.callback", "tk.callback.begin", "tk.callback.finish"
+CALL, BEGIN_JOURNAL, CLOSE_JOURNAL = "tk.callback", "tk.callback.begin", "tk.callback.finish"
 _DECLARED = {
     f"declare i64 @{CALL}(ptr, ptr, ptr)",
-    f"declare ptr @{BEGIN}(ptr)",
-    f"declare void @{FINISH}(ptr, ptr, i64)",
+    f"declare ptr @{BEGIN_JOURNAL}(ptr)",
+    f"declare void @{CLOSE_JOURNAL}(ptr, ptr, i64)",
     "@callback.begin = external global i8",
     "@callback.finish = external global i8",
 }
-_SMALL = 1 << 16  # bytes of all values together: to copy more costs what the executor does
+_MAX_BYTES = 1 << 16  # bytes of all values together: to copy more costs what the executor does
 
 
 def why_no_callback(eqn: Eqn) -> str:
@@ -61,9 +61,9 @@ def why_no_callback(eqn: Eqn) -> str:
     if not isinstance(eqn.op.lower, Host) or isinstance(eqn.out.type, Bundle):
         return "it gives several results"
     types = [eqn.out.type, *(o.type for o in eqn.operands)]
-    if any(type.dtype not in DTYPES for type in types):
+    if any(type.dtype not in NATIVE_DTYPES for type in types):
         return "a dtype that machine code has no numbers for"
-    return "its values are large" if sum(type.nbytes for type in types) > _SMALL else ""
+    return "its values are large" if sum(type.nbytes for type in types) > _MAX_BYTES else ""
 
 
 # The plan ----------------------------------------------------------------------------------------
@@ -123,10 +123,10 @@ def journal(driver: Any) -> Callable[[bool], list[str]]:
         return lambda _: []
     driver.spills += ["  %journal = alloca ptr, align 8", "  store ptr null, ptr %journal, align 8"]
     driver.lines[at:at] = [
-        f"  %journal.new = call ptr @{BEGIN}(ptr @callback.begin)",
+        f"  %journal.new = call ptr @{BEGIN_JOURNAL}(ptr @callback.begin)",
         "  store ptr %journal.new, ptr %journal, align 8",
     ]
-    called = f"  call void @{FINISH}(ptr @callback.finish, ptr %journal, i64 "
+    called = f"  call void @{CLOSE_JOURNAL}(ptr @callback.finish, ptr %journal, i64 "
     return lambda fails: [f"{called}{fails:d})"]
 
 
@@ -134,32 +134,32 @@ def journal(driver: Any) -> Callable[[bool], list[str]]:
 
 _ARRAY, _FLOAT, _INT, _BOOL, _COMPLEX, _SCALAR = range(6)
 _WEAK = {"f": _FLOAT, "i": _INT, "b": _BOOL, "c": _COMPLEX}
-_LAID = CONTIGUOUS | ALIGNED  # how NumPy is to hand over a result
-_DIFFERS = "a host call with an effect gave another dtype or shape than before\\00"
-_HEAD, _RECORD = 3, 5  # words of a table's head, and of each value's record
+_RESULT_FLAGS = CONTIGUOUS | ALIGNED  # how NumPy is to hand over a result
+_MISMATCH = "a host call with an effect gave another dtype or shape than before\\00"
+_HEADER_WORDS, _RECORD_WORDS = 3, 5  # words of a table's head, and of each value's record
 
 
 def bound_callbacks(eqns: Sequence[Eqn]) -> tuple[dict[str, int], list[Any]]:
     """The addresses of what the texts of callbacks name, and what is to be kept alive."""
-    found = {name: _runtime().address(name) for name in (CALL, BEGIN, FINISH)}
-    found.update({"callback.begin": id(_begin), "callback.finish": id(_finish)})
+    found = {name: _runtime().address(name) for name in (CALL, BEGIN_JOURNAL, CLOSE_JOURNAL)}
+    found.update({"callback.begin": id(_open_journal), "callback.finish": id(_close_journal)})
     keep: list[Any] = []
     for number, eqn in enumerate(eqns):
-        table, things = table_of(eqn)
-        buffer = loader.buffer_of(table)
-        found.update(loader.addresses({f"callback.{number}": buffer}))
+        table, things = call_table(eqn)
+        buffer = loader.make_buffer(table)
+        found.update(loader.buffer_addresses({f"callback.{number}": buffer}))
         keep += [buffer, *things]
     return found, keep
 
 
-def table_of(eqn: Eqn) -> tuple[bytes, list[Any]]:
+def call_table(eqn: Eqn) -> tuple[bytes, list[Any]]:
     """What `tk.callback` reads of a host call, as words: the function, how many operands it has,
     whether its result must be what it was; of the result, and then of each operand, what it is for
     Python, its dtype, rank, where in the table its extents are, its bytes. And the objects."""
-    call = function_of(eqn)
-    call = call if has_effect(eqn.op) else _or_nothing(call)
+    call = host_function(eqn)
+    call = call if has_effect(eqn.op) else _none_if_unheard(call)
     types = [eqn.out.type, *(o.type for o in eqn.operands)]
-    at = 8 * (_HEAD + _RECORD * len(types))
+    at = 8 * (_HEADER_WORDS + _RECORD_WORDS * len(types))
     words, extents = [id(call), len(types) - 1, int(has_effect(eqn.op))], list[int]()
     things: list[Any] = [call]
     for type in types:
@@ -170,7 +170,7 @@ def table_of(eqn: Eqn) -> tuple[bytes, list[Any]]:
     return struct.pack(f"{len(words) + len(extents)}q", *words, *extents), things
 
 
-def function_of(eqn: Eqn) -> Callable[..., Any]:
+def host_function(eqn: Eqn) -> Callable[..., Any]:
     """What evaluates an equation, as a function of its operands."""
     lower = eqn.op.lower
     if isinstance(lower, Host) and lower.prepare is not None:
@@ -178,13 +178,13 @@ def function_of(eqn: Eqn) -> Callable[..., Any]:
     return functools.partial(eqn.op.evaluate, **eqn.params)
 
 
-def _or_nothing(call: Callable[..., Any]) -> Callable[..., Any]:
+def _none_if_unheard(call: Callable[..., Any]) -> Callable[..., Any]:
     """The function; where it has nothing that the trace holds for, it gives what has no type."""
 
     def answer(*operands: Any) -> Any:
         try:
             return call(*operands)
-        except Unheard:
+        except CallbackMismatch:
             return None
 
     return answer
@@ -196,25 +196,25 @@ def _kind(type: Type) -> int:
     return _WEAK[type.dtype.kind] if type.weak else _SCALAR
 
 
-def _begin() -> Journal:
-    journal = Journal()
+def _open_journal() -> RollbackLog:
+    journal = RollbackLog()
     journal.__enter__()
     return journal
 
 
-def _finish(journal: Journal, fails: bool) -> None:
+def _close_journal(journal: RollbackLog, fails: bool) -> None:
     journal.__exit__()
     if fails:
-        journal.undo()
+        journal.roll_back()
 
 
-@once
+@locked_cache
 def _runtime() -> engine.Module:
-    names = c_symbols.C_NAME.findall(_TEXT)
+    names = c_symbols.C_FUNCTION.findall(_TEXT)
     addresses = {name: c_symbols.address_of(name) for name in set(names)}
     addresses.update((str(x), id(x)) for x in (True, False))
     addresses["RuntimeError"] = id(RuntimeError)
-    return object_cache.compile_or_load(_TEXT, level=engine.QUICK, symbols=addresses)
+    return object_cache.compile_or_load(_TEXT, level=engine.FAST_CODEGEN, symbols=addresses)
 
 
 def _word(name: str, base: str, at: int | str) -> str:
@@ -230,7 +230,7 @@ _TEXT = f"""
 @RuntimeError = external global i8
 @True = external global i8
 @False = external global i8
-@differs.text = internal constant [{len(_DIFFERS) - 2} x i8] c"{_DIFFERS}"
+@differs.text = internal constant [{len(_MISMATCH) - 2} x i8] c"{_MISMATCH}"
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare void @native.release(ptr, i64)
@@ -344,7 +344,7 @@ define i64 @{CALL}(ptr %table, ptr %data, ptr %out) nounwind {{
 {_pointer("function", "%table", 0)}
 {_word("count", "%table", 1)}
 {_word("strict", "%table", 2)}
-  %result = getelementptr i64, ptr %table, i64 {_HEAD}
+  %result = getelementptr i64, ptr %table, i64 {_HEADER_WORDS}
   %state = call i32 @PyGILState_Ensure()
   %args = alloca ptr, i64 %count
   br label %loop
@@ -354,7 +354,7 @@ loop:
   br i1 %more, label %take, label %ask
 take:
   %next = add i64 %i, 1
-  %words = mul i64 %next, {_RECORD}
+  %words = mul i64 %next, {_RECORD_WORDS}
   %record = getelementptr i64, ptr %result, i64 %words
 {_pointer("from", "%data", "%i")}
   %x = call ptr @value(ptr %table, ptr %record, ptr %from)
@@ -374,7 +374,7 @@ ask:
   br i1 %none, label %raised, label %convert
 convert:
 {_word("size", "%result", 4)}
-  %z = call ptr @PyArray_FromAny(ptr %y, ptr null, i32 0, i32 0, i32 {_LAID}, ptr null)
+  %z = call ptr @PyArray_FromAny(ptr %y, ptr null, i32 0, i32 0, i32 {_RESULT_FLAGS}, ptr null)
   call void @Py_DecRef(ptr %y)
   %not.one = icmp eq ptr %z, null
   br i1 %not.one, label %raised, label %look
@@ -404,7 +404,7 @@ raised:
 }}
 
 ; Ask for a journal of what is drawn; null with an exception set.
-define ptr @{BEGIN}(ptr %function) nounwind {{
+define ptr @{BEGIN_JOURNAL}(ptr %function) nounwind {{
   %state = call i32 @PyGILState_Ensure()
   %journal = call ptr @PyObject_Vectorcall(ptr %function, ptr null, i64 0, ptr null)
   call void @PyGILState_Release(i32 %state)
@@ -412,7 +412,7 @@ define ptr @{BEGIN}(ptr %function) nounwind {{
 }}
 
 ; Close it, if there is one; an exception stays set.
-define void @{FINISH}(ptr %function, ptr %cell, i64 %fails) nounwind {{
+define void @{CLOSE_JOURNAL}(ptr %function, ptr %cell, i64 %fails) nounwind {{
   %journal = load ptr, ptr %cell
   %none = icmp eq ptr %journal, null
   br i1 %none, label %done, label %close

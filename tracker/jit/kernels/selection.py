@@ -1,12 +1,12 @@
 """What stands at some places of rows in order, in machine code, and where it came from.
 
-Owns: `Choice` (a step of the plan), `plan_choice` and `plan_source`, and the text of the routines.
-Many short rows are put in order by the networks of `sorting_networks.py`; of a long row only what
-is near the wanted place is kept, time and again: a sample says between which two keys it must be,
-and one pass without a branch on a key counts what is below them and copies what is between them. A
-sample that was wrong (many equal keys, an order made to mislead) is followed by halving the range
-of keys, so that a row takes linear time whatever is in it. Places that are near to each other are
-answered from what the first of them left.
+Owns: `SelectStep` (a step of the plan), `plan_choice` and `plan_source`, and the text of the
+routines. Many short rows are put in order by the networks of `sorting_networks.py`; of a long row
+only what is near the wanted place is kept, time and again: a sample says between which two keys it
+must be, and one pass without a branch on a key counts what is below them and copies what is between
+them. A sample that was wrong (many equal keys, an order made to mislead) is followed by halving the
+range of keys, so that a row takes linear time whatever is in it. Places that are near to each other
+are answered from what the first of them left.
 
 Invariants: places are kept within the row; the source of one of several equal keys is the one that
 a stable order would have put at the wanted place.
@@ -22,24 +22,25 @@ import numpy as np
 from tracker.ir.graph import Eqn, Var
 from tracker.ir.types import Type
 from tracker.jit.kernels import sorting_networks
-from tracker.jit.kernels.sort import inserted_values
+from tracker.jit.kernels.sort import insertion_sort_text
 from tracker.support.structs import record
 
-_FEW = 72  # keys; up to here all of them are put in order
+_MAX_SORTED = 72  # keys; up to here all of them are put in order
 _SAMPLE = 64  # keys
-_AROUND = 10  # keys of a sample, on each side of where the wanted one should be
-_NETWORK = 256  # keys; longer rows are not put in order by networks
+_SAMPLE_MARGIN = 10  # keys of a sample, on each side of where the wanted one should be
+_MAX_NETWORK_ROW = 256  # keys; longer rows are not put in order by networks
 _WORD = np.dtype(np.uint64)
 
 
 @record(eq=False)
-class Choice:
-    """out = what the routine `name` says of all rows of the first operand; `room`, if any, is for
-    keys on their way."""
+class SelectStep:
+    """out = what the routine `name` says of all rows of the first operand; `scratch`, if any, is
+    for keys on their way.
+    """
 
     eqn: Eqn
     name: str
-    room: Any = None
+    scratch: Any = None
 
     def write(self, driver: Any) -> None:
         _write(driver, self)
@@ -48,20 +49,20 @@ class Choice:
 def plan_choice(planner: Any, eqn: Eqn) -> None:
     """The keys at some places of rows in order."""
     bits, rows, n, _ = _shape(eqn)
-    if _by_networks(bits, rows, n):
-        words = sorting_networks.room(bits, rows, n, values=True)
+    if _uses_networks(bits, rows, n):
+        words = sorting_networks.scratch_words(bits, rows, n, values=True)
     else:
-        words = -(-(n + 2 * _FEW) * bits // 64)
+        words = -(-(n + 2 * _MAX_SORTED) * bits // 64)
     room = planner.buffer(Type((words,), _WORD), "scratch")
-    _plan(planner, eqn, Choice(eqn, "chosen", room))
+    _plan(planner, eqn, SelectStep(eqn, "chosen", room))
 
 
 def plan_source(planner: Any, eqn: Eqn) -> None:
     """Where in each row the keys came from that stand at some places of it in order."""
-    _plan(planner, eqn, Choice(eqn, "sources"))
+    _plan(planner, eqn, SelectStep(eqn, "sources"))
 
 
-def _plan(planner: Any, eqn: Eqn, step: Choice) -> None:
+def _plan(planner: Any, eqn: Eqn, step: SelectStep) -> None:
     places = [planner.in_order(o) for o in eqn.operands if isinstance(o, Var)]
     level = max((place.ready for place in places), default=0)
     planner.made(eqn.out, level)
@@ -75,22 +76,22 @@ def _shape(eqn: Eqn) -> tuple[int, int, int, int]:
     return 8 * keys.dtype.itemsize, math.prod(front), n, places.shape[-1]
 
 
-def _by_networks(bits: int, rows: int, n: int) -> bool:
-    return n <= _NETWORK and sorting_networks.fits(bits, rows, n, values=True)
+def _uses_networks(bits: int, rows: int, n: int) -> bool:
+    return n <= _MAX_NETWORK_ROW and sorting_networks.is_quick(bits, rows, n, values=True)
 
 
-def _write(driver: Any, step: Choice) -> None:
+def _write(driver: Any, step: SelectStep) -> None:
     """Call the routine for all rows."""
     bits, rows, n, count = _shape(step.eqn)
     pointers = [f"ptr {driver.readable(o)}" for o in step.eqn.operands]
     pointers.append(f"ptr {driver.pointer(driver.plan.places[step.eqn.out].buffer)}")
-    if step.room is not None:
-        pointers.append(f"ptr {driver.pointer(step.room)}")
+    if step.scratch is not None:
+        pointers.append(f"ptr {driver.pointer(step.scratch)}")
     # from the places of one row to those of the next: some are those of all rows
     apart = 0 if step.eqn.operands[1].type.shape[0] == 1 else count
     given = f"{', '.join(pointers)}, i64 {rows}, i64 {count}, i64 {apart}"
-    if step.room is not None and _by_networks(bits, rows, n):
-        name, texts = sorting_networks.choosing(bits, rows, n)
+    if step.scratch is not None and _uses_networks(bits, rows, n):
+        name, texts = sorting_networks.select_routine(bits, rows, n)
         driver.lines.append(f"  call void {name}({given})")
     else:
         name, texts = f"@tk.{step.name}.i{bits}", _texts(step.name, bits)
@@ -101,14 +102,14 @@ def _write(driver: Any, step: Choice) -> None:
 def _texts(name: str, bits: int) -> set[str]:
     """The text of a routine for keys of so many bits."""
     if name == "sources":
-        return {text.replace("$", f"i{bits}") for text in (_SOURCES, _SOURCE)}
-    texts = (_CHOSEN, _CHOICE, _BETWEEN)
-    return {inserted_values(bits), *(text.replace("$", f"i{bits}") for text in texts)}
+        return {text.replace("$", f"i{bits}") for text in (_LOCATE_ROWS, _LOCATE)}
+    texts = (_SELECT_ROWS, _QUICKSELECT, _PARTITION)
+    return {insertion_sort_text(bits), *(text.replace("$", f"i{bits}") for text in texts)}
 
 
 # A routine that answers something for each row and wanted place (`count` of each row, `apart` from
 # those of one row to those of the next).
-_AT_PLACES = """
+_PER_RANK = """
 define internal void @tk.{name}.$(
   ptr %keys, ptr %places, {given}, i64 %rows, i64 %count, i64 %apart, i64 %n
 ) noinline {{
@@ -143,7 +144,7 @@ end:
 """
 # For each row: its keys at the wanted places. What is known of a row is `many` keys in order from
 # number `base` on; one key alone (`apart` 0) stands for all of them. Room: for _CHOICE.
-_CHOSEN = _AT_PLACES.format(
+_SELECT_ROWS = _PER_RANK.format(
     name="chosen",
     given="ptr %out, ptr %room",
     start="""\
@@ -179,7 +180,7 @@ answer:
   store $ %key, ptr %to.cell
 """,
 )
-_CHOICE = """
+_QUICKSELECT = """
 ; The keys near a place of a row in order. Room: the sample, which is the answer in the end, the
 ; sample in order, and n keys.
 define internal void @tk.choice.$(
@@ -316,13 +317,13 @@ declare $ @llvm.umax.$($, $)
 declare $ @llvm.umin.$($, $)
 """
 for _name, _value in {
-    "FEW": _FEW,
+    "FEW": _MAX_SORTED,
     "LOG": _SAMPLE.bit_length() - 1,
     "SAMPLE": _SAMPLE,
-    "AROUND": _AROUND,
+    "AROUND": _SAMPLE_MARGIN,
 }.items():
-    _CHOICE = _CHOICE.replace(_name, str(_value))
-_BETWEEN = """
+    _QUICKSELECT = _QUICKSELECT.replace(_name, str(_value))
+_PARTITION = """
 ; Copies the keys from %p to %q; how many are below these, and how many are copied.
 define internal {i64, i64} @tk.between.$(
   ptr noalias %from, i64 %m, $ %p, $ %q, ptr noalias %to
@@ -355,7 +356,7 @@ end:
 }
 """
 # For each row and wanted place: where the key comes from that stands there in order.
-_SOURCES = _AT_PLACES.format(
+_LOCATE_ROWS = _PER_RANK.format(
     name="sources",
     given="ptr %chosen, ptr %out",
     start="",
@@ -373,7 +374,7 @@ answer:
   store i64 %source, ptr %to.cell
 """,
 )
-_SOURCE = """
+_LOCATE = """
 ; The key's only place, or of several the one with as many before it as the wanted place has.
 define internal i64 @tk.source.$(ptr %keys, i64 %n, i64 %place, $ %key) noinline {
 start:

@@ -1,8 +1,8 @@
 """Matrix products as loops: small ones, for which a call of BLAS costs more than they do, and those
 of integers and bools, which BLAS does not know.
 
-Owns: `Matrix` and `Product`, a product as BLAS would see it; `LETTERS`; `in_loops`; `operations`,
-how long any product takes.
+Owns: `Matrix` and `Product`, a product as BLAS would see it; `LETTERS`; `emit_product_loops`;
+`product_work`, how long any product takes.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Eqn
-from tracker.jit.lapack.code import Code
+from tracker.jit.lapack.routine_writer import RoutineWriter
 from tracker.jit.scalar.values import memory_type
-from tracker.jit.schedule.plan_data import Place
+from tracker.jit.schedule.plan_data import Location
 from tracker.support.structs import record
 
 LETTERS = {np.dtype(kind): letter for kind, letter in zip("fdFD", "sdcz", strict=True)}
-_INLINE = 512  # multiplications of real numbers; up to here they are done in loops
-_AT_ONCE = 4  # multiplications in the time of an operation
-_WIDE = 16  # columns of such a product
+_MAX_SMALL = 512  # multiplications of real numbers; up to here they are done in loops
+_PER_OPERATION = 4  # multiplications in the time of an operation
+_MAX_COLUMNS = 16  # columns of such a product
 
 
 @record()
@@ -29,17 +29,21 @@ class Matrix:
 
     pointer: str
     start: int
-    flipped: bool
-    lead: int
+    transposed: bool
+    leading_dimension: int
     rows: int
     columns: int
-    batch: tuple[int, ...]
+    batch_strides: tuple[int, ...]
 
-    def at(self, c: Code, text: str, pointer: str, i: object, j: object) -> str:
+    def element_address(
+        self, c: RoutineWriter, text: str, pointer: str, i: object, j: object
+    ) -> str:
         """The address of an element; `pointer` is that of the first."""
-        if self.flipped:
+        if self.transposed:
             i, j = j, i
-        return c.let(f"getelementptr {text}, ptr {pointer}, i64 {c.add(c.mul(i, self.lead), j)}")
+        return c.let(
+            f"getelementptr {text}, ptr {pointer}, i64 {c.add(c.mul(i, self.leading_dimension), j)}"
+        )
 
 
 @record(frozen=True)
@@ -50,8 +54,8 @@ class Product:
     extents: tuple[int, int, int]
     left: Matrix
     right: Matrix
-    a: Place
-    b: Place
+    a: Location
+    b: Location
 
     @property
     def letter(self) -> str:
@@ -61,22 +65,22 @@ class Product:
     @property
     def is_small(self) -> bool:
         m, n, k = self.extents
-        return m * n * k <= _INLINE and n <= _WIDE and self.letter in ("s", "d")
+        return m * n * k <= _MAX_SMALL and n <= _MAX_COLUMNS and self.letter in ("s", "d")
 
 
-def operations(eqn: Eqn) -> int:
+def product_work(eqn: Eqn) -> int:
     """About how long a product takes, in operations of loops: several multiplications each."""
     inner = eqn.operands[0].type.shape[-1]
-    return int(eqn.out.type.size * inner // _AT_ONCE)
+    return int(eqn.out.type.size * inner // _PER_OPERATION)
 
 
-def in_loops(c: Code, product: Product, where: tuple[str, str, str]) -> None:
+def emit_product_loops(c: RoutineWriter, product: Product, where: tuple[str, str, str]) -> None:
     """Write a product that BLAS does not do."""
-    write = _small if product.is_small else _discrete
+    write = _vector_rows if product.is_small else _integer_loops
     write(c, product, where)
 
 
-def _small(c: Code, product: Product, where: tuple[str, str, str]) -> None:
+def _vector_rows(c: RoutineWriter, product: Product, where: tuple[str, str, str]) -> None:
     """A small product: a row of the result at a time, as a vector."""
     m, n, k = product.extents
     text = memory_type(product.dtype)
@@ -86,18 +90,18 @@ def _small(c: Code, product: Product, where: tuple[str, str, str]) -> None:
     left, right = product.left, product.right
 
     def right_row(p: str) -> str:
-        if not right.flipped:
-            return c.let(f"load {row}, ptr {right.at(c, text, y, p, 0)}, {align}")
+        if not right.transposed:
+            return c.let(f"load {row}, ptr {right.element_address(c, text, y, p, 0)}, {align}")
         made = "poison"
         for j in range(n):
-            number = c.let(f"load {text}, ptr {right.at(c, text, y, p, j)}")
+            number = c.let(f"load {text}, ptr {right.element_address(c, text, y, p, j)}")
             made = c.let(f"insertelement {row} {made}, {text} {number}, i64 {j}")
         return made
 
     with c.plain_loop(0, m) as i:
-        total = c.cell("zeroinitializer", row)
+        total = c.variable("zeroinitializer", row)
         with c.plain_loop(0, k) as p:
-            number = c.let(f"load {text}, ptr {left.at(c, text, x, i, p)}")
+            number = c.let(f"load {text}, ptr {left.element_address(c, text, x, i, p)}")
             first = c.let(f"insertelement {row} poison, {text} {number}, i64 0")
             mask = f"<{n} x i32> zeroinitializer"
             spread = c.let(f"shufflevector {row} {first}, {row} poison, {mask}")
@@ -107,7 +111,7 @@ def _small(c: Code, product: Product, where: tuple[str, str, str]) -> None:
         c.lines.append(f"  store {row} {c.get(total, row)}, ptr {target}, {align}")
 
 
-def _discrete(c: Code, product: Product, where: tuple[str, str, str]) -> None:
+def _integer_loops(c: RoutineWriter, product: Product, where: tuple[str, str, str]) -> None:
     """A product of integers, which wrap around, or of bools: whether any pair is true."""
     m, n, k = product.extents
     text = memory_type(product.dtype)
@@ -122,21 +126,21 @@ def _discrete(c: Code, product: Product, where: tuple[str, str, str]) -> None:
         return c.let(f"getelementptr {text}, ptr {z}, i64 {c.add(c.mul(i, n), j)}")
 
     with c.plain_loop(0, m) as i:
-        if n == 1 or right.flipped:  # number by number
+        if n == 1 or right.transposed:  # number by number
             with c.plain_loop(0, n) as j:
-                total = c.cell(0, text)
+                total = c.variable(0, text)
                 with c.plain_loop(0, k) as p:
-                    a = c.let(f"load {text}, ptr {left.at(c, text, x, i, p)}")
-                    b = c.let(f"load {text}, ptr {right.at(c, text, y, p, j)}")
+                    a = c.let(f"load {text}, ptr {left.element_address(c, text, x, i, p)}")
+                    b = c.let(f"load {text}, ptr {right.element_address(c, text, y, p, j)}")
                     c.set(total, term(c.get(total, text), a, b), text)
                 c.lines.append(f"  store {text} {c.get(total, text)}, ptr {result(i, j)}")
         else:  # row by row
             with c.plain_loop(0, n) as j:
                 c.lines.append(f"  store {text} 0, ptr {result(i, j)}")
             with c.plain_loop(0, k) as p:
-                a = c.let(f"load {text}, ptr {left.at(c, text, x, i, p)}")
+                a = c.let(f"load {text}, ptr {left.element_address(c, text, x, i, p)}")
                 with c.plain_loop(0, n) as j:
-                    b = c.let(f"load {text}, ptr {right.at(c, text, y, p, j)}")
+                    b = c.let(f"load {text}, ptr {right.element_address(c, text, y, p, j)}")
                     target = result(i, j)
                     sum_ = term(c.let(f"load {text}, ptr {target}"), a, b)
                     c.lines.append(f"  store {text} {sum_}, ptr {target}")

@@ -1,6 +1,6 @@
 """Sorting in machine code: rows of keys in order, or the positions that put them in order.
 
-Owns: `Order` (a step of the plan), `plan_order`, and the text of the routine for few
+Owns: `SortStep` (a step of the plan), `plan_order`, and the text of the routine for few
 or long rows; many rows go through the networks of `sorting_networks.py`. Keys are unsigned integers
 (`Sort` in `ir/op.py` says how numbers become keys), so that there is one routine for all dtypes:
 rows of a few elements by insertion, longer ones digit by digit, least first, without a branch on a
@@ -22,17 +22,18 @@ from tracker.ir.types import Type
 from tracker.jit.kernels import sorting_networks
 from tracker.support.structs import record
 
-_FEW = 72  # elements; up to here rows are sorted by insertion
+_MAX_INSERTION = 72  # elements; up to here rows are sorted by insertion
 _WORD = np.dtype(np.uint64)
 
 
 @record(eq=False)
-class Order:
-    """out = the rows of the operand in order, or the positions that say it; `room` is for keys on
-    their way."""
+class SortStep:
+    """out = the rows of the operand in order, or the positions that say it; `scratch` is for keys
+    on their way.
+    """
 
     eqn: Eqn
-    room: Any
+    scratch: Any
 
     def write(self, driver: Any) -> None:
         """Call the routine for all rows."""
@@ -45,14 +46,14 @@ def plan_order(planner: Any, eqn: Eqn) -> None:
     assert isinstance(keys, Var)
     place = planner.in_order(keys)
     bits, rows, n, values = _shape(eqn)
-    if sorting_networks.fits(bits, rows, n, values):
-        words = sorting_networks.room(bits, rows, n, values)
+    if sorting_networks.is_quick(bits, rows, n, values):
+        words = sorting_networks.scratch_words(bits, rows, n, values)
     else:
         words = -(-n * bits * (1 if values else 2) // 64)
     room = planner.buffer(Type((words,), _WORD), "scratch")
     level = place.ready
     planner.made(eqn.out, level)
-    planner.plan.writes.setdefault(level, []).append(Order(eqn, room))
+    planner.plan.writes.setdefault(level, []).append(SortStep(eqn, room))
 
 
 def _shape(eqn: Eqn) -> tuple[int, int, int, bool]:
@@ -63,36 +64,36 @@ def _shape(eqn: Eqn) -> tuple[int, int, int, bool]:
     return 8 * keys.dtype.itemsize, math.prod(front), n, eqn.op.lower.values
 
 
-def _write(driver: Any, order: Order) -> None:
+def _write(driver: Any, order: SortStep) -> None:
     """Call the routine for all rows."""
     (keys,), out = order.eqn.operands, order.eqn.out
     source = driver.readable(keys)
     target = driver.pointer(driver.plan.places[out].buffer)
-    room = driver.pointer(order.room)
+    room = driver.pointer(order.scratch)
     bits, rows, n, values = _shape(order.eqn)
     given = f"ptr {source}, ptr {target}, ptr {room}, i64 {rows}"
-    if sorting_networks.fits(bits, rows, n, values):
-        name, texts = sorting_networks.routine(bits, rows, n, values)
+    if sorting_networks.is_quick(bits, rows, n, values):
+        name, texts = sorting_networks.sort_routine(bits, rows, n, values)
         driver.needs.intrinsics |= texts
         driver.lines.append(f"  call void {name}({given})")
         return
-    name = f"{'values' if values else 'places'}.{'few' if n <= _FEW else 'many'}"
+    name = f"{'values' if values else 'places'}.{'few' if n <= _MAX_INSERTION else 'many'}"
     driver.needs.intrinsics |= {*_INTRINSICS, *_texts(name, bits)}
     driver.lines.append(f"  call void @tk.order.{name}.i{bits}({given}, i64 {n})")
 
 
-def inserted_values(bits: int) -> str:
+def insertion_sort_text(bits: int) -> str:
     """The text of `void @tk.values.few.i<bits>(keys, out, n)`: a few keys in order."""
-    return _INSERTED_VALUES.replace("$", f"i{bits}")
+    return _INSERTION_KEYS.replace("$", f"i{bits}")
 
 
 def _texts(name: str, bits: int) -> set[str]:
     """The text of the routine for keys of so many bits, and of what puts one row in order."""
     one = {
-        "values.few": _INSERTED_VALUES,
-        "places.few": _INSERTED,
-        "values.many": _by_digits(_MANY_VALUES, bits),
-        "places.many": _by_digits(_MANY_PLACES, bits),
+        "values.few": _INSERTION_KEYS,
+        "places.few": _INSERTION_POSITIONS,
+        "values.many": _radix_sort_text(_RADIX_KEYS, bits),
+        "places.many": _radix_sort_text(_RADIX_POSITIONS, bits),
     }[name]
     rows = (
         _ROWS.replace("{name}", name)
@@ -127,7 +128,7 @@ end:
   ret void
 }
 """
-_INSERTED = """
+_INSERTION_POSITIONS = """
 define internal void @tk.places.few.$(ptr noalias %keys, ptr noalias %out, i64 %n) {
 start:
   br label %next
@@ -164,7 +165,7 @@ end:
   ret void
 }
 """
-_INSERTED_VALUES = """
+_INSERTION_KEYS = """
 define internal void @tk.values.few.$(ptr noalias %keys, ptr noalias %out, i64 %n) {
 start:
   br label %next
@@ -199,7 +200,7 @@ end:
   ret void
 }
 """
-_SUMMING = """\
+_PREFIX_SUMS = """\
 sum:
   %b = phi i64 [0, %digit], [%b.next, %sum]
   %total = phi i64 [0, %digit], [%total.next, %sum]
@@ -211,7 +212,7 @@ sum:
   %summed = icmp eq i64 %b.next, 256
   br i1 %summed, label %deal, label %sum
 """  # where the keys of each digit begin
-_MANY_VALUES = """
+_RADIX_KEYS = """
 ; A pass over each digit of 8 bits, to and fro between two arrays. Room: one of them.
 define internal void @tk.values.many.$(ptr %keys, ptr %out, ptr %room, i64 %n) {
 start:
@@ -279,7 +280,7 @@ copy:
 end:
   ret void
 }"""
-_MANY_PLACES = """
+_RADIX_POSITIONS = """
 ; A pass over each digit of 8 bits. Room: two arrays of keys. Positions have 32 bits on their way:
 ; two arrays of them are as long as the result, and lie there.
 define internal void @tk.places.many.$(ptr %keys, ptr %out, ptr %room, i64 %n) {
@@ -379,7 +380,7 @@ end:
 }"""
 
 
-def _counting(digits: int) -> str:
+def _digit_counts(digits: int) -> str:
     """What counts each digit of %key."""
     return "\n".join(
         f"  %c{d}.down = lshr i64 %key, {8 * d}\n"
@@ -393,7 +394,7 @@ def _counting(digits: int) -> str:
     )
 
 
-def _by_digits(text: str, bits: int) -> str:
+def _radix_sort_text(text: str, bits: int) -> str:
     """A routine that sorts by digits, for keys of so many bits."""
     digits = bits // 8
 
@@ -401,7 +402,7 @@ def _by_digits(text: str, bits: int) -> str:
         """A word of 64 bits from a key, or the other way; of 64 bits it is the same."""
         return f"or i64 {name}, 0" if bits == 64 else f"{to} {name} to {narrow}"
 
-    text = text.replace("{counting}", _counting(digits)).replace("{summing}", _SUMMING)
+    text = text.replace("{counting}", _digit_counts(digits)).replace("{summing}", _PREFIX_SUMS)
     for name, code in {
         "WIDEN": cast("zext $", "i64", "%narrow"),
         "FIRST": cast("zext $", "i64", "%first.low"),

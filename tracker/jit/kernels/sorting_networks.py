@@ -1,10 +1,10 @@
 """Rows of keys put in order by networks of comparisons, a vector of rows at a time.
 
-Owns: `fits`, which says for which rows that is quick, and `routine`, the text that does it for all
-rows of one length. A block of rows is turned so that a *line* holds one key of each row; lines are
-compared, and exchanged lane by lane, in an order that depends on no key: eights of lines first
-(Batcher's network, in registers), then each two runs become one (the second one backwards, then in
-halves).
+Owns: `is_quick`, which says for which rows that is quick, and `sort_routine`, the text that does it
+for all rows of one length. A block of rows is turned so that a *line* holds one key of each row;
+lines are compared, and exchanged lane by lane, in an order that depends on no key: eights of lines
+first (Batcher's network, in registers), then each two runs become one (the second one backwards,
+then in halves).
 
 Three kinds of lines:
 - `values`: the keys themselves; the rows of keys are the result.
@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-_FEWEST = 2  # keys of a row
-_MOST = {"values": 2048, "packed": 2048, "paired": 512}
-_MOST_OF_FEW = 256  # the same where there are fewer than eight rows
+_MIN_ROW = 2  # keys of a row
+_MAX_ROW = {"values": 2048, "packed": 2048, "paired": 512}
+_MAX_ROW_OF_FEW = 256  # the same where there are fewer than eight rows
 _EIGHT = 8  # lines that are put in order in registers
 
 
-def kind_of(bits: int, values: bool) -> str:
+def line_kind(bits: int, values: bool) -> str:
     """The kind of lines for keys of so many bits, where the keys or their order are asked for."""
     return "values" if values else "packed" if bits <= 32 else "paired"
 
@@ -35,44 +35,48 @@ def lanes(bits: int, kind: str, rows: int) -> int:
     return 16 if kind == "values" and bits <= 32 and rows >= 16 else 8 if rows >= 8 else 4
 
 
-def fits(bits: int, rows: int, n: int, values: bool) -> bool:
+def is_quick(bits: int, rows: int, n: int, values: bool) -> bool:
     """Whether networks are quick for these rows."""
-    kind = kind_of(bits, values)
-    most = _MOST[kind] if rows >= _EIGHT else _MOST_OF_FEW
-    return rows >= lanes(bits, kind, rows) and _FEWEST <= n <= most
+    kind = line_kind(bits, values)
+    most = _MAX_ROW[kind] if rows >= _EIGHT else _MAX_ROW_OF_FEW
+    return rows >= lanes(bits, kind, rows) and _MIN_ROW <= n <= most
 
 
-def room(bits: int, rows: int, n: int, values: bool) -> int:
+def scratch_words(bits: int, rows: int, n: int, values: bool) -> int:
     """The words of 64 bits that the lines of a block take."""
-    kind = kind_of(bits, values)
-    return _lines(n) * lanes(bits, kind, rows) * (2 if kind == "paired" else 1)
+    kind = line_kind(bits, values)
+    return _padded_length(n) * lanes(bits, kind, rows) * (2 if kind == "paired" else 1)
 
 
-def routine(bits: int, rows: int, n: int, values: bool) -> tuple[str, set[str]]:
+def sort_routine(bits: int, rows: int, n: int, values: bool) -> tuple[str, set[str]]:
     """The name of the function (ptr keys, ptr out, ptr room, i64 rows), and all that it needs."""
-    text = _Text(bits, kind_of(bits, values), rows)
+    text = _NetworkWriter(bits, line_kind(bits, values), rows)
     name = f"@tk.rows.{text.tag}.{n}"
-    return name, _with_parts(text, _rows(text, name, n, _ALL, _all_out))
+    return name, _with_passes(text, _rows(text, name, n, _SORT_PARAMETERS, _store_all))
 
 
-def choosing(bits: int, rows: int, n: int) -> tuple[str, set[str]]:
+def select_routine(bits: int, rows: int, n: int) -> tuple[str, set[str]]:
     """The same of the function that gives the keys at some places of each row in order (ptr keys,
     ptr places, ptr out, ptr room, i64 rows, i64 count of places, i64 from those of one row to those
     of the next)."""
-    text = _Text(bits, "values", rows)
+    text = _NetworkWriter(bits, "values", rows)
     name = f"@tk.chosen.rows.{text.tag}.{n}"
-    return name, _with_parts(text, _rows(text, name, n, _SOME, _some_out))
+    return name, _with_passes(text, _rows(text, name, n, _SELECT_PARAMETERS, _store_ranks))
 
 
-def _with_parts(text: _Text, rows: str) -> set[str]:
-    return {*(text.part(name, body) for name, body in _PARTS.items()), *text.declared, rows}
+def _with_passes(text: _NetworkWriter, rows: str) -> set[str]:
+    return {
+        *(text.pass_function(name, body) for name, body in _PASSES.items()),
+        *text.declared,
+        rows,
+    }
 
 
-def _lines(n: int) -> int:
+def _padded_length(n: int) -> int:
     return -(-n // _EIGHT) * _EIGHT
 
 
-class _Text:
+class _NetworkWriter:
     """The lines of a function that works on lines of keys."""
 
     def __init__(self, bits: int, kind: str, rows: int) -> None:
@@ -119,7 +123,7 @@ class _Text:
             f"done{tag}:",
         ]
 
-    def part(self, name: str, body: Callable[[_Text], None]) -> str:
+    def pass_function(self, name: str, body: Callable[[_NetworkWriter], None]) -> str:
         """A function on the lines of a block: (ptr lines, i64 how many, i64 distance)."""
         self.out, self.count = [], 0
         body(self)
@@ -143,7 +147,7 @@ class _Text:
         for x, cell in zip(line, cells, strict=True):
             self.out.append(f"  store {self.vector} {x}, ptr {cell}, align 8")
 
-    def exchanged(self, a: Sequence[str], b: Sequence[str]) -> tuple[list[str], list[str]]:
+    def min_max(self, a: Sequence[str], b: Sequence[str]) -> tuple[list[str], list[str]]:
         """The lesser of each lane, and the greater."""
         v = self.vector
         if self.kind != "paired":
@@ -165,21 +169,21 @@ class _Text:
         high = [self.write(f"select {bools} {turn}, {v} {x}, {v} {y}") for x, y in pairs]
         return low, high
 
-    def compare(self, i: str, j: str) -> None:
+    def compare_exchange(self, i: str, j: str) -> None:
         """Put two lines in order, lane by lane."""
         first, second = self.cells(i), self.cells(j)
-        low, high = self.exchanged(self.load(first), self.load(second))
+        low, high = self.min_max(self.load(first), self.load(second))
         self.store(low, first)
         self.store(high, second)
 
-    def eights(self, network: Iterable[tuple[int, int]]) -> None:
+    def network_pass(self, network: Iterable[tuple[int, int]]) -> None:
         """Put each eight lines through a network."""
 
         def body(start: str) -> None:
             cells = [self.cells(self.write(f"add i64 {start}, {k}")) for k in range(_EIGHT)]
             lines = [self.load(each) for each in cells]
             for i, j in network:
-                lines[i], lines[j] = self.exchanged(lines[i], lines[j])
+                lines[i], lines[j] = self.min_max(lines[i], lines[j])
             for line, each in zip(lines, cells, strict=True):
                 self.store(line, each)
 
@@ -188,14 +192,14 @@ class _Text:
 
 # The parts ----------------------------------------------------------------------------------------
 
-_SORTED = (
+_SORT_EIGHT = (
     *((0, 1), (2, 3), (4, 5), (6, 7), (0, 2), (1, 3), (4, 6), (5, 7), (1, 2), (5, 6)),
     *((0, 4), (1, 5), (2, 6), (3, 7), (2, 4), (3, 5), (1, 2), (3, 4), (5, 6)),
 )
-_HALVED = tuple((i, i + d) for d in (4, 2, 1) for i in range(_EIGHT) if not i & d)
+_MERGE_EIGHT = tuple((i, i + d) for d in (4, 2, 1) for i in range(_EIGHT) if not i & d)
 
 
-def _flip(t: _Text) -> None:
+def _merge_reversed(t: _NetworkWriter) -> None:
     """Each two runs of %d lines: the first of one with the last of the other, and so on."""
     both = t.write("mul i64 %d, 2")
 
@@ -209,13 +213,15 @@ def _flip(t: _Text) -> None:
             first,
             "%d",
             "1",
-            lambda i: t.compare(t.write(f"add i64 {start}, {i}"), t.write(f"sub i64 {last}, {i}")),
+            lambda i: t.compare_exchange(
+                t.write(f"add i64 {start}, {i}"), t.write(f"sub i64 {last}, {i}")
+            ),
         )
 
     t.loop("0", "%lines", both, run)
 
 
-def _halve(t: _Text) -> None:
+def _half_cleaner(t: _NetworkWriter) -> None:
     """Lines that are %d apart, of each run of twice as many."""
     both = t.write("mul i64 %d, 2")
     inside = t.write("sub i64 %lines, %d")
@@ -224,16 +230,16 @@ def _halve(t: _Text) -> None:
         end = t.write(f"add i64 {start}, %d")
         over = t.write(f"icmp sgt i64 {end}, {inside}")
         last = t.write(f"select i1 {over}, i64 {inside}, i64 {end}")
-        t.loop(start, last, "1", lambda i: t.compare(i, t.write(f"add i64 {i}, %d")))
+        t.loop(start, last, "1", lambda i: t.compare_exchange(i, t.write(f"add i64 {i}, %d")))
 
     t.loop("0", "%lines", both, run)
 
 
-_PARTS: dict[str, Callable[[_Text], None]] = {
-    "sorted": lambda t: t.eights(_SORTED),
-    "halved": lambda t: t.eights(_HALVED),
-    "flip": _flip,
-    "halve": _halve,
+_PASSES: dict[str, Callable[[_NetworkWriter], None]] = {
+    "sorted": lambda t: t.network_pass(_SORT_EIGHT),
+    "halved": lambda t: t.network_pass(_MERGE_EIGHT),
+    "flip": _merge_reversed,
+    "halve": _half_cleaner,
 }
 
 
@@ -252,23 +258,29 @@ def _steps(lines: int) -> list[tuple[str, int]]:
     return steps
 
 
-_ALL = "ptr %keys, ptr %out, ptr %room, i64 %rows"
-_SOME = "ptr %keys, ptr %places, ptr %out, ptr %room, i64 %rows, i64 %count, i64 %apart"
+_SORT_PARAMETERS = "ptr %keys, ptr %out, ptr %room, i64 %rows"
+_SELECT_PARAMETERS = (
+    "ptr %keys, ptr %places, ptr %out, ptr %room, i64 %rows, i64 %count, i64 %apart"
+)
 
 
 def _rows(
-    t: _Text, name: str, n: int, parameters: str, turned_out: Callable[[_Text, str, int, int], None]
+    t: _NetworkWriter,
+    name: str,
+    n: int,
+    parameters: str,
+    turned_out: Callable[[_NetworkWriter, str, int, int], None],
 ) -> str:
     """The function for all rows; the last block is as long as the others, and begins earlier.
     `turned_out` writes the results of a block whose first row has this number."""
     t.out, t.count = [], 0
-    lines = _lines(n)
+    lines = _padded_length(n)
 
     def block(start: str) -> None:
         past = t.write(f"icmp ugt i64 {start}, {last}")
         first = t.write(f"select i1 {past}, i64 {last}, i64 {start}")
         at = t.write(f"mul i64 {first}, {n}")
-        _by_eights(t, at, n, lines, _eight_in, _turned_in)
+        _each_key(t, at, n, lines, _load_eight, _load_one)
         for line in range(n, lines):
             t.out.append(f"  store {t.vector} splat ({t.word} -1), ptr {_line(t, line)}, align 8")
             if t.kind == "paired":
@@ -284,10 +296,12 @@ def _rows(
     return "\n".join([head, "start:", *t.out, "  ret void", "}"])
 
 
-_Turn = Callable[[_Text, str, str, int, int], None]
+_Transpose = Callable[[_NetworkWriter, str, str, int, int], None]
 
 
-def _by_eights(t: _Text, at: str, n: int, lines: int, eight: _Turn, one: _Turn) -> None:
+def _each_key(
+    t: _NetworkWriter, at: str, n: int, lines: int, eight: _Transpose, one: _Transpose
+) -> None:
     """Go through the keys of a block whose first one is at `at`, eight of each row at a time."""
     whole = n - n % _EIGHT if t.lanes % _EIGHT == 0 else 0
     if whole:
@@ -303,7 +317,7 @@ def _by_eights(t: _Text, at: str, n: int, lines: int, eight: _Turn, one: _Turn) 
         )
 
 
-def _eight_in(t: _Text, at: str, i: str, n: int, lines: int) -> None:
+def _load_eight(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
     """Eight keys of each row become eight lines, from number i on."""
     given = f"<8 x {t.given}>"
     numbers = [t.write(f"add i64 {i}, {k}") for k in range(_EIGHT)]
@@ -325,10 +339,10 @@ def _eight_in(t: _Text, at: str, i: str, n: int, lines: int) -> None:
             t.out.append(f"  store <8 x {t.word}> {line}, ptr {to}, align 8")
     if t.kind == "paired":
         for number in numbers:
-            _number_beside(t, number, lines)
+            _store_position(t, number, lines)
 
 
-def _eight_out(t: _Text, at: str, i: str, n: int, lines: int) -> None:
+def _store_eight(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
     """Eight lines, from number i on, become eight results of each row."""
     from_ = i if t.kind != "paired" else t.write(f"add i64 {i}, {lines}")
     for group in range(0, t.lanes, _EIGHT):
@@ -341,12 +355,12 @@ def _eight_out(t: _Text, at: str, i: str, n: int, lines: int) -> None:
             t.out.append(f"  store <8 x {t.word}> {x}, ptr {to}, align {t.word_bytes}")
 
 
-def _lane(t: _Text, line: str, lane: int) -> str:
+def _lane(t: _NetworkWriter, line: str, lane: int) -> str:
     first = t.write(f"getelementptr {t.vector}, ptr %room, i64 {line}")
     return _address(t, t.word, first, str(lane))
 
 
-def _transposed(t: _Text, rows: Sequence[str]) -> list[str]:
+def _transposed(t: _NetworkWriter, rows: Sequence[str]) -> list[str]:
     """Eight vectors of eight, turned: halves are exchanged, then quarters, then elements."""
     found, vector = list(rows), f"<8 x {t.word}>"
     for apart in (4, 2, 1):
@@ -362,11 +376,11 @@ def _transposed(t: _Text, rows: Sequence[str]) -> list[str]:
     return found
 
 
-def _line(t: _Text, line: int) -> str:
+def _line(t: _NetworkWriter, line: int) -> str:
     return t.write(f"getelementptr {t.vector}, ptr %room, i64 {line}")
 
 
-def _turned_in(t: _Text, at: str, i: str, n: int, lines: int) -> None:
+def _load_one(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
     """Key number i of each row of a block becomes line i; `at` is where the first row's is."""
     cell = t.write(f"getelementptr {t.vector}, ptr %room, i64 {i}")
     for lane in range(t.lanes):
@@ -378,10 +392,10 @@ def _turned_in(t: _Text, at: str, i: str, n: int, lines: int) -> None:
         to = _address(t, t.word, cell, str(lane))
         t.out.append(f"  store {t.word} {key}, ptr {to}")
     if t.kind == "paired":
-        _number_beside(t, i, lines)
+        _store_position(t, i, lines)
 
 
-def _number_beside(t: _Text, line: str, lines: int) -> None:
+def _store_position(t: _NetworkWriter, line: str, lines: int) -> None:
     """The position that the keys of a line begin with."""
     number = t.write(f"insertelement {t.vector} poison, i64 {line}, i64 0")
     zeros = f"<{t.lanes} x i32> zeroinitializer"
@@ -391,13 +405,13 @@ def _number_beside(t: _Text, line: str, lines: int) -> None:
     t.out.append(f"  store {t.vector} {numbers}, ptr {cell}, align 8")
 
 
-def _all_out(t: _Text, first: str, n: int, lines: int) -> None:
+def _store_all(t: _NetworkWriter, first: str, n: int, lines: int) -> None:
     """All that is in the lines."""
     at = t.write(f"mul i64 {first}, {n}")
-    _by_eights(t, at, n, lines, _eight_out, _turned_out)
+    _each_key(t, at, n, lines, _store_eight, _store_one)
 
 
-def _some_out(t: _Text, first: str, n: int, lines: int) -> None:
+def _store_ranks(t: _NetworkWriter, first: str, n: int, lines: int) -> None:
     """The keys at the wanted places of each row, which may be others in each."""
 
     def place(i: str) -> None:
@@ -415,7 +429,7 @@ def _some_out(t: _Text, first: str, n: int, lines: int) -> None:
     t.loop("0", "%count", "1", place)
 
 
-def _turned_out(t: _Text, at: str, i: str, n: int, lines: int) -> None:
+def _store_one(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
     """Line i becomes what is number i in each row of the result."""
     line = i if t.kind != "paired" else t.write(f"add i64 {i}, {lines}")
     cell = t.write(f"getelementptr {t.vector}, ptr %room, i64 {line}")
@@ -427,5 +441,5 @@ def _turned_out(t: _Text, at: str, i: str, n: int, lines: int) -> None:
         t.out.append(f"  store {t.word} {x}, ptr {_address(t, t.word, '%out', where)}")
 
 
-def _address(t: _Text, kind: str, base: str, index: str) -> str:
+def _address(t: _NetworkWriter, kind: str, base: str, index: str) -> str:
     return t.write(f"getelementptr {kind}, ptr {base}, i64 {index}")

@@ -10,16 +10,16 @@ shifted slices) is never made.
     a (k, m) @ b (m, n)      a sum over long columns: of each row of b, times each number of a's
                              column, into k vectors
 
-Owns: `RowProduct` (a step of the plan), `form_of`, `gathered` and `plan_rows`; the loops are
-written in `tall_matmul.py`. Start at `plan_rows`.
+Owns: `RowProduct` (a step of the plan), `row_product_form`, `gathered` and `plan_rows`; the loops
+are written in `tall_matmul.py`. Start at `plan_rows`.
 
 Invariants: which products are done so follows from types alone, so that a view which only they read
 need not be stored; sums of many rows are added up by blocks, as BLAS does.
 
 The loops of products over long rows (see `tall_matmul.py`) as text.
 
-Owns: `write_rows`, which gives a function, the arguments of its call, and whether threads share it,
-as `jit/codegen/loop_nest.py` does for kernels.
+Owns: `emit_row_product`, which gives a function, the arguments of its call, and whether threads
+share it, as `jit/codegen/loop_nest.py` does for kernels.
 
 A row of the short matrix is a vector; a number of the long one is spread over another. The distance
 of a number from its row's start stays in the text (an i32, which is never lifted out as a size), so
@@ -38,39 +38,43 @@ import numpy as np
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.lowering import Contract, View
 from tracker.ir.types import Type
-from tracker.jit.kernels.small_matmul import operations
-from tracker.jit.lapack.code import Code
+from tracker.jit.kernels.small_matmul import product_work
+from tracker.jit.lapack.routine_writer import RoutineWriter
 from tracker.jit.runtime import thread_pool
-from tracker.jit.scalar.real import OUTER_LOOP
+from tracker.jit.scalar.real import NO_UNROLL
 from tracker.jit.scalar.values import memory_type
-from tracker.jit.schedule.affine import Affine, Tools, formulas
-from tracker.jit.schedule.plan_data import Buffer, address
+from tracker.jit.schedule.affine import AffineIndex, IndexEmitter, view_formulas
+from tracker.jit.schedule.plan_data import Buffer, affine_location
 from tracker.ops.shape.memory_order import c_strides
 from tracker.support.structs import record
 
-_LONG = 2048  # rows; from here on a matrix is long
-_WIDE = 16  # numbers of a vector; more than fit into one register must be a power of two
+_MIN_LONG = 2048  # rows; from here on a matrix is long
+_MAX_WIDTH = 16  # numbers of a vector; more than fit into one register must be a power of two
 _REGISTER = 64  # bytes
-_TERMS = 64  # products of vectors of 32 bytes that one row takes; more would leave the registers
-_THIN = 8  # so many times as many numbers in a row as in a vector: BLAS's vectors go along rows
-_WORK = 1 << 17  # products of numbers; fewer are not worth a loop of their own
-_SHARED = 1 << 21  # products of numbers; from here on threads share them
+_MAX_TERMS = (
+    64  # products of vectors of 32 bytes that one row takes; more would leave the registers
+)
+_MAX_ASPECT = (
+    8  # so many times as many numbers in a row as in a vector: BLAS's vectors go along rows
+)
+_MIN_WORK = 1 << 17  # products of numbers; fewer are not worth a loop of their own
+_MIN_THREADED_WORK = 1 << 21  # products of numbers; from here on threads share them
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 @record(frozen=True)
-class Form:
+class RowProductForm:
     """Which operand is read number by number, and along which of its axes it is long; whether rows
     are summed; whether the result is turned (its rows are the numbers of a vector)."""
 
-    reads: int
-    axis: int
-    sums: bool
-    turned: bool = False
+    long_operand: int
+    long_axis: int
+    sums_rows: bool
+    transposed: bool = False
 
 
 @record(frozen=True)
-class Gather:
+class GatheredRows:
     """Where a long matrix is: the first row in a buffer, how far the next one is along each loop,
     and how far from its start each number of a row is."""
 
@@ -83,18 +87,18 @@ class Gather:
 
 @record(eq=False)
 class RowProduct:
-    """A product as loops over `rows`. `parts`: memory for what each thread sums."""
+    """A product as loops over `rows`. `partial_sums`: memory for what each thread sums."""
 
     eqn: Eqn
-    form: Form
+    form: RowProductForm
     rows: tuple[int, ...]
-    gather: Gather
+    gather: GatheredRows
     other: Var
     threads: int
-    parts: Buffer | None
+    partial_sums: Buffer | None
 
 
-def form_of(eqn: Eqn) -> Form | None:
+def row_product_form(eqn: Eqn) -> RowProductForm | None:
     """How a product is done in loops over rows; None if it is not."""
     if not isinstance(eqn.op.lower, Contract) or eqn.out.type.dtype not in _FLOATS:
         return None
@@ -102,14 +106,14 @@ def form_of(eqn: Eqn) -> Form | None:
         return None
     a, b = (o.type for o in eqn.operands)
     m, k, n = *a.shape, b.shape[1]
-    if m * k * n < _WORK:
+    if m * k * n < _MIN_WORK:
         return None
-    if m >= _LONG and _is_short(k, n, a):
-        return Form(0, 0, sums=False)
-    if k >= _LONG and _is_short(m, n, a):
-        return Form(0, 1, sums=True)
-    if k >= _LONG and _is_short(n, m, a):
-        return Form(1, 0, sums=True, turned=True)
+    if m >= _MIN_LONG and _is_short(k, n, a):
+        return RowProductForm(0, 0, sums_rows=False)
+    if k >= _MIN_LONG and _is_short(m, n, a):
+        return RowProductForm(0, 1, sums_rows=True)
+    if k >= _MIN_LONG and _is_short(n, m, a):
+        return RowProductForm(1, 0, sums_rows=True, transposed=True)
     return None
 
 
@@ -117,14 +121,14 @@ def _is_short(count: int, width: int, type: Type) -> bool:
     """Whether so many vectors of so many numbers are few enough, and vectors at all."""
     size = width * type.dtype.itemsize
     whole = size <= _REGISTER or width & (width - 1) == 0
-    few = 1 < count <= min(_THIN * width, _TERMS // -(-size // 32))
-    return 1 < width <= _WIDE and whole and few
+    few = 1 < count <= min(_MAX_ASPECT * width, _MAX_TERMS // -(-size // 32))
+    return 1 < width <= _MAX_WIDTH and whole and few
 
 
 def gathered(function: Function) -> set[Var]:
     """Values that only products of this kind read, directly or by way of views of one operand."""
     eqns = list(function.eqns)
-    if not any(form_of(eqn) for eqn in eqns):
+    if not any(row_product_form(eqn) for eqn in eqns):
         return set()
     uses: dict[Var, list[Eqn | None]] = {}
     for step in function.body:
@@ -136,38 +140,41 @@ def gathered(function: Function) -> set[Var]:
     kept = set(function.outputs)
     for eqn in reversed(eqns):
         readers = uses.get(eqn.out, ())
-        if eqn.out not in kept and all(_gathers(user, eqn.out, found) for user in readers):
+        if eqn.out not in kept and all(_is_row_operand(user, eqn.out, found) for user in readers):
             found.add(eqn.out)
     return found
 
 
-def _gathers(use: Eqn | None, var: Var, found: set[Var]) -> bool:
+def _is_row_operand(use: Eqn | None, var: Var, found: set[Var]) -> bool:
     if use is None:
         return False
     if isinstance(use.op.lower, View):
         return len(use.operands) == 1 and use.out in found
-    form = form_of(use)
-    return form is not None and use.operands[form.reads] is var is not use.operands[1 - form.reads]
+    form = row_product_form(use)
+    return (
+        form is not None
+        and use.operands[form.long_operand] is var is not use.operands[1 - form.long_operand]
+    )
 
 
 def plan_rows(planner: Any, eqn: Eqn) -> bool:
     """Have the operands where they can be read, and place the result; False if it is not done in
     loops over rows."""
-    form = form_of(eqn)
+    form = row_product_form(eqn)
     if form is None:
         return False
-    long, other = eqn.operands[form.reads], eqn.operands[1 - form.reads]
+    long, other = eqn.operands[form.long_operand], eqn.operands[1 - form.long_operand]
     assert isinstance(long, Var) and isinstance(other, Var)
-    rows = _rows(planner, long, form.axis)
-    gather = _gather(planner, long, form.axis, rows)
+    rows = _rows(planner, long, form.long_axis)
+    gather = _gather(planner, long, form.long_axis, rows)
     place = planner.stored(other)
     a, b = (o.type for o in eqn.operands)
     work = a.size * b.shape[1]
-    threads = thread_pool.threads() if work >= _SHARED else 1
+    threads = thread_pool.thread_count() if work >= _MIN_THREADED_WORK else 1
     if rows[0] < 2 * threads:
         threads = 1
     parts = None
-    if form.sums and threads > 1:
+    if form.sums_rows and threads > 1:
         parts = planner.buffer(Type((threads, eqn.out.type.size), eqn.out.type.dtype), "scratch")
     level = max(gather.ready, place.ready)
     planner.result(eqn.out, level + 1)
@@ -187,24 +194,24 @@ def _rows(planner: Any, var: Var, axis: int) -> tuple[int, ...]:
         if not isinstance(source, Var) or source.type.size != var.type.size:
             break
         if source.type.ndim != 2:
-            return _leading(source.type.shape, rows[0], axis) or rows
-        moved = _moved(eqn, source, axis)
+            return _row_axes(source.type.shape, rows[0], axis) or rows
+        moved = _source_axis(eqn, source, axis)
         if moved is None:
             break
         var, axis = source, moved
     return rows
 
 
-def _moved(eqn: Eqn, source: Var, axis: int) -> int | None:
+def _source_axis(eqn: Eqn, source: Var, axis: int) -> int | None:
     """Which axis of the operand of a view of a matrix is its long one."""
-    index = _formulas(eqn, (Affine(((0, 1),)), Affine(((1, 1),))), eqn.out.type.shape)
+    index = _formulas(eqn, (AffineIndex(((0, 1),)), AffineIndex(((1, 1),))), eqn.out.type.shape)
     for at, i in enumerate(index or ()):
-        if i == Affine(((axis, 1),)) and source.type.shape[at] == eqn.out.type.shape[axis]:
+        if i == AffineIndex(((axis, 1),)) and source.type.shape[at] == eqn.out.type.shape[axis]:
             return at
     return None
 
 
-def _leading(shape: tuple[int, ...], count: int, axis: int) -> tuple[int, ...] | None:
+def _row_axes(shape: tuple[int, ...], count: int, axis: int) -> tuple[int, ...] | None:
     """The axes, first or last ones, that make up so many rows."""
     for cut in range(1, len(shape)):
         part = shape[:cut] if axis == 0 else shape[cut:]
@@ -213,9 +220,9 @@ def _leading(shape: tuple[int, ...], count: int, axis: int) -> tuple[int, ...] |
     return None
 
 
-def _gather(planner: Any, var: Var, axis: int, rows: tuple[int, ...]) -> Gather:
+def _gather(planner: Any, var: Var, axis: int, rows: tuple[int, ...]) -> GatheredRows:
     """Where each number of a row is. What stands in the way is stored."""
-    flat = Tools().flatten([Affine(((i, 1),)) for i in range(len(rows))], rows)
+    flat = IndexEmitter().flatten([AffineIndex(((i, 1),)) for i in range(len(rows))], rows)
     while True:
         found = [
             _place(planner, var, (flat, p) if axis == 0 else (p, flat), rows)
@@ -229,7 +236,7 @@ def _gather(planner: Any, var: Var, axis: int, rows: tuple[int, ...]) -> Gather:
             first = places[0]
             offsets = tuple(f.start - first.start for f in places)
             ready = max(f.ready for f in places)
-            return Gather(first.buffer, first.start, first.strides, offsets, ready)
+            return GatheredRows(first.buffer, first.start, first.strides, offsets, ready)
         planner.store(stored)
 
 
@@ -238,7 +245,7 @@ def _place(planner: Any, var: Var, index: tuple[Any, ...], rows: tuple[int, ...]
     while True:
         place = planner.places[var]
         if place.stored:
-            return address(place, index, len(rows), place.ready) or var
+            return affine_location(place, index, len(rows), place.ready) or var
         eqn = planner.plan.definitions[var]
         found = _source(eqn, index, rows) if isinstance(eqn.op.lower, View) else None
         if found is None or not isinstance(found[0], Var):
@@ -254,7 +261,7 @@ def _formulas(eqn: Eqn, index: tuple[Any, ...], extents: Iterable[int]) -> Any:
 def _source(eqn: Eqn, index: tuple[Any, ...], extents: Iterable[int]) -> Any:
     """(operand, index) of which an element of a view is read; None where that takes more than
     formulas."""
-    found = formulas(eqn, index, extents)
+    found = view_formulas(eqn, index, extents)
     if found is None:
         return None
     for which, source, inside in found if isinstance(found, list) else [found]:
@@ -271,12 +278,12 @@ def row_strides(rows: tuple[int, ...], stride: int) -> tuple[int, ...]:
     return tuple(stride * step for step in c_strides(rows))
 
 
-_CHAINS = 4  # sums of one row that go on side by side
-_KEPT = 14  # vectors of 32 bytes of sums that are kept in registers
-_BLOCK = 4096  # rows that are summed before the sum is added to the total
-_NOTE = f", !llvm.loop {OUTER_LOOP}"
+_PARALLEL_SUMS = 4  # sums of one row that go on side by side
+_MAX_ACCUMULATORS = 14  # vectors of 32 bytes of sums that are kept in registers
+_ROWS_PER_BLOCK = 4096  # rows that are summed before the sum is added to the total
+_LOOP_METADATA = f", !llvm.loop {NO_UNROLL}"
 
-Moving = Mapping[str, tuple[int, ...]]
+PointerStrides = Mapping[str, tuple[int, ...]]
 
 
 @record(frozen=True)
@@ -291,26 +298,26 @@ class RowLoops:
     join: tuple[str, list[str]] | None
 
 
-def write_rows(driver: Any, product: RowProduct) -> RowLoops:
+def emit_row_product(driver: Any, product: RowProduct) -> RowLoops:
     """The loops of a product, and what they are called with."""
     out = driver.pointer(driver.plan.places[product.eqn.out].buffer)
-    target = out if product.parts is None else driver.pointer(product.parts)
-    pointer, strides = _short(driver, product)
+    target = out if product.partial_sums is None else driver.pointer(product.partial_sums)
+    pointer, strides = _short_operand(driver, product)
     gather = product.gather
     arguments = [f"ptr {driver.address(gather.buffer, gather.start)}", f"ptr {pointer}"]
-    writer = _Writer(product, strides)
+    writer = _RowProductWriter(product, strides)
     text = writer.text()
     arguments.append(f"ptr {target}")
     join = None
-    if product.parts is not None:
-        join = _joined(product), [f"ptr {target}", f"ptr {out}"]
-    return RowLoops(text, arguments, product.threads, operations(product.eqn), join)
+    if product.partial_sums is not None:
+        join = _join_text(product), [f"ptr {target}", f"ptr {out}"]
+    return RowLoops(text, arguments, product.threads, product_work(product.eqn), join)
 
 
-def _joined(product: RowProduct) -> str:
+def _join_text(product: RowProduct) -> str:
     """A function that adds up what threads have summed."""
     kind, size = memory_type(product.eqn.out.type.dtype), product.eqn.out.type.size
-    c = Code("KERNEL", [])
+    c = RoutineWriter("KERNEL", [])
     with c.plain_loop(0, size) as i:
         total = ""
         for thread in range(product.threads):
@@ -323,17 +330,17 @@ def _joined(product: RowProduct) -> str:
     return "\n".join([head, "  br label %start", "start:", *c.lines, "  ret void", "}"])
 
 
-def _short(driver: Any, product: RowProduct) -> tuple[str, tuple[int, ...]]:
+def _short_operand(driver: Any, product: RowProduct) -> tuple[str, tuple[int, ...]]:
     """Where the operand is of which rows are vectors, and its strides: (row, number)."""
     place, shape = driver.place(product.other), product.other.type.shape
     if place.kind == "tiny":
         pointer, strides = driver.spill(product.other), c_strides(shape)
     else:
         pointer, strides = driver.address(place.buffer, place.start), place.strides
-    return pointer, strides[::-1] if product.form.turned else strides
+    return pointer, strides[::-1] if product.form.transposed else strides
 
 
-class _Writer:
+class _RowProductWriter:
     """Writes the function of one product: x is the long operand, y the other, z the result."""
 
     def __init__(self, product: RowProduct, strides: tuple[int, ...]) -> None:
@@ -344,14 +351,14 @@ class _Writer:
         self.kind, self.align = memory_type(dtype), f"align {dtype.itemsize}"
         self.count = len(product.gather.offsets)
         self.width = product.eqn.out.type.size // (
-            self.count if self.form.sums else math.prod(product.rows)
+            self.count if self.form.sums_rows else math.prod(product.rows)
         )
         self.vector = f"<{self.width} x {self.kind}>"
         self.lanes = -(-self.width * dtype.itemsize // 32)
-        self.c = Code("KERNEL", [])
+        self.c = RoutineWriter("KERNEL", [])
 
     def text(self) -> str:
-        if self.form.sums:
+        if self.form.sums_rows:
             self._sums()
         else:
             self._products()
@@ -378,10 +385,10 @@ class _Writer:
             sums: list[str] = []
             for p, factor in enumerate(factors):
                 term = self.c.let(f"fmul contract {self.vector} {self._spread(x, p)}, {factor}")
-                if len(sums) < _CHAINS:
+                if len(sums) < _PARALLEL_SUMS:
                     sums.append(term)
                 else:
-                    sums[p % _CHAINS] = self._add(sums[p % _CHAINS], term)
+                    sums[p % _PARALLEL_SUMS] = self._add(sums[p % _PARALLEL_SUMS], term)
             while len(sums) > 1:
                 sums = [*sums[2:], self._add(sums[0], sums[1])]
             self._store(sums[0], z)
@@ -390,12 +397,12 @@ class _Writer:
         """z[p] = sum over r of x[r, p] y[r], by blocks of rows."""
         c, n = self.c, self.width
         c.cells.append(f"  %total = alloca [{self.count * n} x {self.kind}], align 64")
-        with c.plain_loop(0, self.count * n, _NOTE) as i:
+        with c.plain_loop(0, self.count * n, _LOOP_METADATA) as i:
             c.lines.append(f"  store {self.kind} 0.0, ptr {self._at('%total', i)}")
         first, last = ("%lo", "%hi") if self.threads > 1 else ("0", str(self.rows[0]))
-        step = max(1, _BLOCK * self.rows[0] // math.prod(self.rows))
+        step = max(1, _ROWS_PER_BLOCK * self.rows[0] // math.prod(self.rows))
         with self._blocks(first, last, step) as (low, high):
-            kept = max(2, _KEPT // self.lanes)
+            kept = max(2, _MAX_ACCUMULATORS // self.lanes)
             parts = -(-self.count // kept)
             for part in range(parts):
                 chosen = range(part * self.count // parts, (part + 1) * self.count // parts)
@@ -403,8 +410,11 @@ class _Writer:
         start = "%z"
         if self.threads > 1:
             start = self._at("%z", c.mul("%tid", str(self.count * n)))
-        down, across = (1, self.count) if self.form.turned else (n, 1)
-        with c.plain_loop(0, self.count, _NOTE) as p, c.plain_loop(0, n, _NOTE) as j:
+        down, across = (1, self.count) if self.form.transposed else (n, 1)
+        with (
+            c.plain_loop(0, self.count, _LOOP_METADATA) as p,
+            c.plain_loop(0, n, _LOOP_METADATA) as j,
+        ):
             number = self._load(self._at("%total", c.add(c.mul(p, str(n)), j)))
             to = c.add(c.mul(p, str(down)), c.mul(j, str(across)))
             c.lines.append(f"  store {self.kind} {number}, ptr {self._at(start, to)}")
@@ -412,7 +422,7 @@ class _Writer:
     def _summed(self, chosen: range, low: str, high: str) -> None:
         """Add the sums over a block of rows, for some of the numbers of each, to the totals."""
         c = self.c
-        cells = [c.cell("zeroinitializer", self.vector) for _ in chosen]
+        cells = [c.variable("zeroinitializer", self.vector) for _ in chosen]
         strides = row_strides(self.rows, self.down)
         with self._nest(low, high, {"%x": self.gather.strides, "%y": strides}) as (x, y):
             row = self._row(y)
@@ -430,7 +440,10 @@ class _Writer:
         """The rows of the short matrix, as vectors."""
         c, n = self.c, self.width
         c.cells.append(f"  %pack = alloca [{self.count * n} x {self.kind}], align 64")
-        with c.plain_loop(0, self.count, _NOTE) as p, c.plain_loop(0, n, _NOTE) as j:
+        with (
+            c.plain_loop(0, self.count, _LOOP_METADATA) as p,
+            c.plain_loop(0, n, _LOOP_METADATA) as j,
+        ):
             at = c.add(c.mul(p, str(self.down)), c.mul(j, str(self.across)))
             to = self._at("%pack", c.add(c.mul(p, str(n)), j))
             c.lines.append(f"  store {self.kind} {self._load(self._at('%y', at))}, ptr {to}")
@@ -459,7 +472,7 @@ class _Writer:
     # Loops
 
     @contextmanager
-    def _nest(self, first: str, last: str, moving: Moving) -> Iterator[tuple[str, ...]]:
+    def _nest(self, first: str, last: str, moving: PointerStrides) -> Iterator[tuple[str, ...]]:
         """The loops over all rows, the outermost from first to last; gives the addresses of a row.
         `moving`: pointers, and how far they go at each step of each loop."""
         c = self.c
@@ -467,7 +480,7 @@ class _Writer:
         with ExitStack() as loops:
             for depth, extent in enumerate(self.rows):
                 ends = (first, last) if depth == 0 else ("0", str(extent))
-                i = loops.enter_context(c.plain_loop(*ends, _NOTE))
+                i = loops.enter_context(c.plain_loop(*ends, _LOOP_METADATA))
                 for at, strides in enumerate(moving.values()):
                     names[at] = self._at(names[at], c.mul(i, str(strides[depth])))
             yield tuple(names)
@@ -478,10 +491,10 @@ class _Writer:
         c = self.c
         count = c.sub(last, first)
         blocks = c.let(f"sdiv i64 {c.add(count, str(step - 1))}, {step}")
-        with c.plain_loop(0, blocks, _NOTE) as block:
+        with c.plain_loop(0, blocks, _LOOP_METADATA) as block:
             low = c.add(first, c.mul(block, str(step)))
             high = c.add(low, str(step))
-            yield low, c.either(c.test("slt", high, last), high, last)
+            yield low, c.select(c.compare("slt", high, last), high, last)
 
     # Numbers
 

@@ -1,6 +1,6 @@
 """Ufuncs of other packages called for whole arrays in machine code.
 
-Owns: `Loan` (a step of the plan), `plan_loan`, and the text of the call. One call of a ufunc's
+Owns: `UfuncCall` (a step of the plan), `plan_loan`, and the text of the call. One call of a ufunc's
 inner loop (`jit/runtime/ufunc_loops.py`) for all elements costs what the package's own call does,
 and Python has no part in it: what comes before and after stays one native call.
 
@@ -20,7 +20,7 @@ from tracker.support.structs import record
 
 
 @record(eq=False)
-class Loan:
+class UfuncCall:
     """out = one result of a ufunc."""
 
     eqn: Eqn
@@ -35,12 +35,12 @@ def plan_loan(planner: Any, eqn: Eqn) -> None:
     places = [planner.in_order(o) for o in eqn.operands if isinstance(o, Var)]
     level = max((place.ready for place in places), default=0)
     planner.made(eqn.out, level)
-    planner.plan.writes.setdefault(level, []).append(Loan(eqn))
+    planner.plan.writes.setdefault(level, []).append(UfuncCall(eqn))
 
 
 def _write(driver: Any, eqn: Eqn) -> None:
     loop = ufunc_loops.find(eqn.params["ufunc"], [o.type.dtype for o in eqn.operands])
-    driver.needs.borrowed.add(loop)
+    driver.needs.ufunc_loops.add(loop)
     at, core = eqn.params["at"], eqn.params["core"]
     name, text = _routine(loop, at, core)
     driver.needs.intrinsics.add(text)
@@ -54,7 +54,7 @@ def _write(driver: Any, eqn: Eqn) -> None:
     driver.lines.append(f"  call void {name}({', '.join(given)})")
 
 
-def _routine(loop: ufunc_loops.Loop, at: int, core: tuple[int, int] | None) -> tuple[str, str]:
+def _routine(loop: ufunc_loops.UfuncLoop, at: int, core: tuple[int, int] | None) -> tuple[str, str]:
     """The function (ptr out, i64 count, and of each operand ptr from, i64 step), and its name."""
     many = len(loop.operands)
     count = many + len(loop.results)
@@ -78,9 +78,9 @@ def _routine(loop: ufunc_loops.Loop, at: int, core: tuple[int, int] | None) -> t
         f"  %steps = alloca [{len(steps)} x i64]",
         f"  %counts = alloca [{len(counts)} x i64]",
         "  %cell = alloca [2 x i64], align 16",
-        *_filled("args", "ptr", args),
-        *_filled("steps", "i64", steps),
-        *_filled("counts", "i64", counts),
+        *_array_stores("args", "ptr", args),
+        *_array_stores("steps", "i64", steps),
+        *_array_stores("counts", "i64", counts),
         f"  %data = load ptr, ptr @{loop.symbol}.data",
         f"  call void @{loop.symbol}(ptr %args, ptr %counts, ptr %steps, ptr %data)",
         "  ret void",
@@ -89,7 +89,7 @@ def _routine(loop: ufunc_loops.Loop, at: int, core: tuple[int, int] | None) -> t
     return name, "\n".join(lines)
 
 
-def _filled(array: str, kind: str, cells: Sequence[str]) -> Iterator[str]:
+def _array_stores(array: str, kind: str, cells: Sequence[str]) -> Iterator[str]:
     """What stores values in an array, one after the other."""
     for k, x in enumerate(cells):
         yield f"  %{array}.{k} = getelementptr {kind}, ptr %{array}, i64 {k}"

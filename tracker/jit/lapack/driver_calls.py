@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tracker.jit.lapack.code import Code
-from tracker.jit.scalar.values import Scalar
+from tracker.jit.lapack.routine_writer import RoutineWriter
+from tracker.jit.scalar.values import ScalarValue
 
 
 def write_call(driver: Any, call: Any) -> None:
@@ -29,9 +29,9 @@ def write_call(driver: Any, call: Any) -> None:
     if math.prod(call.batch) == 1:
         failed = driver.e.write(f"call i64 @{name}({', '.join([*arguments, *sizes])})")
     else:
-        stacked = _stacked(driver, call, name, len(pointers), sizes)
+        stacked = _batched_function(driver, call, name, len(pointers), sizes)
         failed = driver.e.write(f"call i64 @{stacked}({', '.join(arguments)})")
-    driver.require(Scalar(driver.e.write(f"icmp eq i64 {failed}, 0"), np.dtype(np.bool_)))
+    driver.require(ScalarValue(driver.e.write(f"icmp eq i64 {failed}, 0"), np.dtype(np.bool_)))
 
 
 def _pointer(driver: Any, operand: Any) -> str:
@@ -43,24 +43,24 @@ def _pointer(driver: Any, operand: Any) -> str:
     return put
 
 
-def _stacked(driver: Any, call: Any, name: str, count: int, sizes: list[str]) -> str:
+def _batched_function(driver: Any, call: Any, name: str, count: int, sizes: list[str]) -> str:
     """A function that calls the routine for each matrix of a stack."""
-    c = Code(
+    c = RoutineWriter(
         f"stack{len(driver.bodies)}",
         [f"ptr %p{i}" for i in range(count)],
         linkage="internal ",
-        first=1000 * (1 + len(driver.bodies)),
+        first_metadata=1000 * (1 + len(driver.bodies)),
     )
-    failed = c.cell(0)
+    failed = c.variable(0)
     with ExitStack() as loops:
         index = [loops.enter_context(c.loop(0, n)) for n in call.batch]
         moved = [f"ptr %p{at}" for at in range(count)]
         for at, strides in enumerate(call.strides):
             for i, stride in zip(index, strides, strict=True):
                 if stride:
-                    moved[at] = f"ptr {c.at(moved[at].split()[1], c.mul(i, stride))}"
+                    moved[at] = f"ptr {c.address(moved[at].split()[1], c.mul(i, stride))}"
         found = c.let(f"call i64 @{name}({', '.join([*moved, *sizes])})")
         c.set(failed, c.let(f"or i64 {c.get(failed)}, {found}"))
-    c.give(c.get(failed))
+    c.ret(c.get(failed))
     driver.bodies.append(c.text())
     return c.name

@@ -12,108 +12,112 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracker.jit.lapack.blas_calls import (
-    integer_cell,
-    lapack_integer,
-    letter,
-    multiply,
+    char_argument,
+    failure_flag,
+    gemm,
+    integer_argument,
+    load_integer,
     ptr,
-    status,
 )
-from tracker.jit.lapack.code import Code, Kind
+from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
 
-_OWN = ("lwork", "lrwork", "liwork")
+_WORKSPACE_PARAMETERS = ("lwork", "lrwork", "liwork")
 
 
-def routine(kind: Kind, name: str, operands: str, sizes: str, *, own: bool = True) -> Code:
-    """A routine without text yet; `own`: LAPACK has workspace of its own."""
+def new_routine(
+    kind: MatrixKind, name: str, operands: str, sizes: str, *, has_workspace: bool = True
+) -> RoutineWriter:
+    """A routine without text yet; `has_workspace`: LAPACK has workspace of its own."""
     pointers = [f"ptr noalias %{x}" for x in (*operands.split(), "out", "work")]
-    integers = [f"i64 %{x}" for x in (*sizes.split(), *(_OWN if own else ()))]
-    return Code(kind.symbol(name), [*pointers, *integers], kind)
+    integers = [
+        f"i64 %{x}" for x in (*sizes.split(), *(_WORKSPACE_PARAMETERS if has_workspace else ()))
+    ]
+    return RoutineWriter(kind.symbol(name), [*pointers, *integers], kind)
 
 
-def call_lapack(c: Code, name: str, arguments: Sequence[str], letters: int = 0) -> None:
+def call_lapack(c: RoutineWriter, name: str, arguments: Sequence[str], letters: int = 0) -> None:
     """A LAPACK routine (info last); leave with 1 where it fails."""
-    info = c.cell(0)
+    info = c.variable(0)
     c.call("void", c.kind.lapack(name), [*map(ptr, (*arguments, info)), *["i64 1"] * letters])
-    c.leave_if(c.test("ne", status(c, info), 0), 1)
+    c.return_if(c.compare("ne", failure_flag(c, info), 0), 1)
 
 
-def workspace_of(c: Code, own: str) -> tuple[str, str, list[str], str]:
+def lapack_workspace(c: RoutineWriter, own: str) -> tuple[str, str, list[str], str]:
     """LAPACK's own: numbers, how many, real numbers (of complex matrices), integers."""
-    numbers = integer_cell(c, "%lwork")
-    behind = c.at(own, "%lwork")
+    numbers = integer_argument(c, "%lwork")
+    behind = c.address(own, "%lwork")
     real = [behind] if c.kind.is_complex else []
-    return own, numbers, real, c.at(behind, "%lrwork", "double")
+    return own, numbers, real, c.address(behind, "%lrwork", "double")
 
 
-def _widened(c: Code, values: str, target: str, count: str) -> None:
+def _store_reals(c: RoutineWriter, values: str, target: str, count: str) -> None:
     """Real values as elements."""
     with c.loop(0, count) as i:
         c.store(c.element(c.load(values, i, "double")), target, i)
 
 
-def _eigen(kind: Kind, name: str, vectors: bool) -> Code:
-    c = routine(kind, name, "a", "n lower")
+def _eigen(kind: MatrixKind, name: str, vectors: bool) -> RoutineWriter:
+    c = new_routine(kind, name, "a", "n lower")
     c.transpose("%a", "%work", "%n", "%n")
-    behind = c.at("%work", c.mul("%n", "%n"))
-    values, behind = (behind, c.at(behind, "%n", "double")) if vectors else ("%out", behind)
-    half = c.cell(c.let(f"select i1 {c.test('ne', '%lower', 0)}, i8 76, i8 85"), "i8")
-    size = integer_cell(c, "%n")
-    own, lwork, real, integers = workspace_of(c, behind)
+    behind = c.address("%work", c.mul("%n", "%n"))
+    values, behind = (behind, c.address(behind, "%n", "double")) if vectors else ("%out", behind)
+    half = c.variable(c.let(f"select i1 {c.compare('ne', '%lower', 0)}, i8 76, i8 85"), "i8")
+    size = integer_argument(c, "%n")
+    own, lwork, real, integers = lapack_workspace(c, behind)
     if real:
-        real.append(integer_cell(c, "%lrwork"))
-    job = letter(c, "V" if vectors else "N")
-    tail = [own, lwork, *real, integers, integer_cell(c, "%liwork")]
+        real.append(integer_argument(c, "%lrwork"))
+    job = char_argument(c, "V" if vectors else "N")
+    tail = [own, lwork, *real, integers, integer_argument(c, "%liwork")]
     driver = "heevd" if kind.is_complex else "syevd"
     call_lapack(c, driver, [job, half, size, "%work", size, values, *tail], 2)
     if vectors:
-        _widened(c, values, "%out", "%n")
-        c.transpose("%work", c.at("%out", "%n"), "%n", "%n")
-    c.give()
+        _store_reals(c, values, "%out", "%n")
+        c.transpose("%work", c.address("%out", "%n"), "%n", "%n")
+    c.ret()
     return c
 
 
-def eigh(kind: Kind) -> Code:
+def eigh(kind: MatrixKind) -> RoutineWriter:
     """Eigenvalues, then vectors."""
     return _eigen(kind, "eigh", vectors=True)
 
 
-def eigvalsh(kind: Kind) -> Code:
+def eigvalsh(kind: MatrixKind) -> RoutineWriter:
     return _eigen(kind, "eigvalsh", vectors=False)
 
 
-def eig(kind: Kind) -> Code:
+def eig(kind: MatrixKind) -> RoutineWriter:
     """Eigenvalues of a general matrix, then its vectors; complex numbers whatever the matrix."""
-    c = routine(kind, "eig", "a", "n")
+    c = new_routine(kind, "eig", "a", "n")
     square = c.mul("%n", "%n")
-    _leave_if_not_finite(c, "%a", square)
-    vectors = c.at("%work", square)
-    values = c.at(vectors, square)
+    _return_if_not_finite(c, "%a", square)
+    vectors = c.address("%work", square)
+    values = c.address(vectors, square)
     c.transpose("%a", "%work", "%n", "%n")
-    size, one, none = integer_cell(c, "%n"), integer_cell(c, "1"), letter(c, "N")
-    parts = [values] if kind.is_complex else [values, c.at(values, "%n")]
-    numbers, lwork, real, _ = workspace_of(c, c.at(parts[-1], "%n"))
-    jobs = [none, letter(c, "V"), size, "%work", size, *parts]
+    size, one, none = integer_argument(c, "%n"), integer_argument(c, "1"), char_argument(c, "N")
+    parts = [values] if kind.is_complex else [values, c.address(values, "%n")]
+    numbers, lwork, real, _ = lapack_workspace(c, c.address(parts[-1], "%n"))
+    jobs = [none, char_argument(c, "V"), size, "%work", size, *parts]
     call_lapack(c, "geev", [*jobs, numbers, one, vectors, size, numbers, lwork, *real], 2)
     if kind.is_complex:
         c.copy(values, "%out", "%n")
-        c.transpose(vectors, c.at("%out", "%n"), "%n", "%n")
+        c.transpose(vectors, c.address("%out", "%n"), "%n", "%n")
     else:
-        _pairs_of_vectors(c, parts, vectors)
-    c.give()
+        _store_complex_vectors(c, parts, vectors)
+    c.ret()
     return c
 
 
-def _leave_if_not_finite(c: Code, a: str, count: str) -> None:
+def _return_if_not_finite(c: RoutineWriter, a: str, count: str) -> None:
     """NumPy raises then; LAPACK might not come back."""
-    total = c.cell("0.0", "double")
-    with c.loop(0, c.mul(count, c.kind.words)) as i:
-        nothing = c.f("fmul", c.load(a, i, "double"), "0.0")
-        c.set(total, c.f("fadd", c.get(total, "double"), nothing), "double")
-    c.leave_if(c.test("uno", c.get(total, "double"), "0.0"), 1)
+    total = c.variable("0.0", "double")
+    with c.loop(0, c.mul(count, c.kind.words_per_element)) as i:
+        nothing = c.real_op("fmul", c.load(a, i, "double"), "0.0")
+        c.set(total, c.real_op("fadd", c.get(total, "double"), nothing), "double")
+    c.return_if(c.compare("uno", c.get(total, "double"), "0.0"), 1)
 
 
-def _pairs_of_vectors(c: Code, parts: Sequence[str], vectors: str) -> None:
+def _store_complex_vectors(c: RoutineWriter, parts: Sequence[str], vectors: str) -> None:
     """What LAPACK says of a real matrix, as complex numbers: of two conjugate vectors it gives the
     real part, then the imaginary one."""
     re, im = parts
@@ -126,123 +130,129 @@ def _pairs_of_vectors(c: Code, parts: Sequence[str], vectors: str) -> None:
     with c.loop(0, "%n") as j:
         x, y = c.load(re, j), c.load(im, j)
         put(j, x, y)
-        second = c.let(f"zext i1 {c.test('olt', y, '0.0')} to i64")
-        paired = c.test("une", y, "0.0")
+        second = c.let(f"zext i1 {c.compare('olt', y, '0.0')} to i64")
+        paired = c.compare("une", y, "0.0")
         first = c.sub(j, second)
         with c.loop(0, "%n") as i:
-            along = c.load(c.entry(vectors, first, i, "%n"))
-            next_ = c.either(paired, c.add(first, 1), first)
-            across = c.load(c.entry(vectors, next_, i, "%n"))
+            along = c.load(c.entry_address(vectors, first, i, "%n"))
+            next_ = c.select(paired, c.add(first, 1), first)
+            across = c.load(c.entry_address(vectors, next_, i, "%n"))
             turned = c.let(f"fneg double {across}")
-            signed = c.let(f"select i1 {c.test('ne', second, 0)}, double {turned}, double {across}")
+            signed = c.let(
+                f"select i1 {c.compare('ne', second, 0)}, double {turned}, double {across}"
+            )
             across = c.let(f"select i1 {paired}, double {signed}, double 0.0")
             put(c.add("%n", c.add(c.mul(i, "%n"), j)), along, across)
 
 
-def least_of(c: Code) -> str:
-    return c.either(c.test("slt", "%m", "%n"), "%m", "%n")
+def min_extent(c: RoutineWriter) -> str:
+    return c.select(c.compare("slt", "%m", "%n"), "%m", "%n")
 
 
-def _singular(c: Code, job: str, values: str, u: str, vt: str, lead: str, own: str) -> None:
+def _call_gesdd(
+    c: RoutineWriter, job: str, values: str, u: str, vt: str, lead: str, own: str
+) -> None:
     """The decomposition of the matrix in `%work`, which is stored by columns."""
-    m, n, rows = (integer_cell(c, x) for x in ("%m", "%n", lead))
-    numbers, lwork, real, integers = workspace_of(c, own)
+    m, n, rows = (integer_argument(c, x) for x in ("%m", "%n", lead))
+    numbers, lwork, real, integers = lapack_workspace(c, own)
     arguments = [job, m, n, "%work", m, values, u, m, vt, rows, numbers, lwork, *real, integers]
     call_lapack(c, "gesdd", arguments, 1)
 
 
-def svd(kind: Kind) -> Code:
+def svd(kind: MatrixKind) -> RoutineWriter:
     """Singular values, U, V^H; `%full`: with all columns."""
-    c = routine(kind, "svd", "a", "m n full")
-    k, full = least_of(c), c.test("ne", "%full", 0)
-    columns, rows = c.either(full, "%m", k), c.either(full, "%n", k)
-    u = c.at("%work", c.mul("%m", "%n"))
-    vt = c.at(u, c.mul("%m", columns))
-    values = c.at(vt, c.mul(rows, "%n"))
+    c = new_routine(kind, "svd", "a", "m n full")
+    k, full = min_extent(c), c.compare("ne", "%full", 0)
+    columns, rows = c.select(full, "%m", k), c.select(full, "%n", k)
+    u = c.address("%work", c.mul("%m", "%n"))
+    vt = c.address(u, c.mul("%m", columns))
+    values = c.address(vt, c.mul(rows, "%n"))
     c.transpose("%a", "%work", "%m", "%n")
-    job = c.cell(c.let(f"select i1 {full}, i8 65, i8 83"), "i8")
-    _singular(c, job, values, u, vt, rows, c.at(values, k, "double"))
-    _widened(c, values, "%out", k)
-    target = c.at("%out", k)
+    job = c.variable(c.let(f"select i1 {full}, i8 65, i8 83"), "i8")
+    _call_gesdd(c, job, values, u, vt, rows, c.address(values, k, "double"))
+    _store_reals(c, values, "%out", k)
+    target = c.address("%out", k)
     c.transpose(u, target, columns, "%m")
-    c.transpose(vt, c.at(target, c.mul("%m", columns)), "%n", rows)
-    c.give()
+    c.transpose(vt, c.address(target, c.mul("%m", columns)), "%n", rows)
+    c.ret()
     return c
 
 
-def svdvals(kind: Kind) -> Code:
-    c = routine(kind, "svdvals", "a", "m n")
+def svdvals(kind: MatrixKind) -> RoutineWriter:
+    c = new_routine(kind, "svdvals", "a", "m n")
     c.transpose("%a", "%work", "%m", "%n")
-    own = c.at("%work", c.mul("%m", "%n"))
-    _singular(c, letter(c, "N"), "%out", own, own, "1", own)
-    c.give()
+    own = c.address("%work", c.mul("%m", "%n"))
+    _call_gesdd(c, char_argument(c, "N"), "%out", own, own, "1", own)
+    c.ret()
     return c
 
 
-def pinv(kind: Kind) -> Code:
+def pinv(kind: MatrixKind) -> RoutineWriter:
     """V diag(1 / s) U^H; singular values up to `%cutoff` times the largest count as zero."""
-    c = routine(kind, "pinv", "a cutoff", "m n")
-    k = least_of(c)
-    u = c.at("%work", c.mul("%m", "%n"))
-    vt = c.at(u, c.mul("%m", k))
-    s = c.at(vt, c.mul(k, "%n"))
+    c = new_routine(kind, "pinv", "a cutoff", "m n")
+    k = min_extent(c)
+    u = c.address("%work", c.mul("%m", "%n"))
+    vt = c.address(u, c.mul("%m", k))
+    s = c.address(vt, c.mul(k, "%n"))
     c.transpose("%a", "%work", "%m", "%n")
-    _singular(c, letter(c, "S"), s, u, vt, k, c.at(s, k, "double"))
-    limit = c.f("fmul", c.load("%cutoff", 0, "double"), c.load(s, 0, "double"))
+    _call_gesdd(c, char_argument(c, "S"), s, u, vt, k, c.address(s, k, "double"))
+    limit = c.real_op("fmul", c.load("%cutoff", 0, "double"), c.load(s, 0, "double"))
     with c.loop(0, k) as p:
         value = c.load(s, p, "double")
-        inverse = c.f("fdiv", "1.0", value)
-        kept = c.let(f"select i1 {c.test('ogt', value, limit)}, double {inverse}, double 0.0")
+        inverse = c.real_op("fdiv", "1.0", value)
+        kept = c.let(f"select i1 {c.compare('ogt', value, limit)}, double {inverse}, double 0.0")
         with c.loop(0, "%n") as j:
-            at = c.entry(vt, j, p, k)
-            c.store(c.scaled("fmul", c.load(at), kept), at)
+            at = c.entry_address(vt, j, p, k)
+            c.store(c.scale_by_real("fmul", c.load(at), kept), at)
     # By rows, what LAPACK leaves is conj(V) (n, k) and U^T (k, m).
-    multiply(c, ("%n", "%m", k), vt, u, "%out")
+    gemm(c, ("%n", "%m", k), vt, u, "%out")
     c.conjugate("%out", c.mul("%n", "%m"))
-    c.give()
+    c.ret()
     return c
 
 
-def qr(kind: Kind) -> Code:
+def qr(kind: MatrixKind) -> RoutineWriter:
     """Q (m rows, `%k` columns), then R (`%k` rows, n columns)."""
-    c = routine(kind, "qr", "a", "m n k")
-    least = least_of(c)
+    c = new_routine(kind, "qr", "a", "m n k")
+    least = min_extent(c)
     # Room for the columns of A and of Q, whichever are more.
-    width = c.either(c.test("slt", "%n", "%k"), "%k", "%n")
-    tau = c.at("%work", c.mul("%m", width))
-    own = c.at(tau, least)
+    width = c.select(c.compare("slt", "%n", "%k"), "%k", "%n")
+    tau = c.address("%work", c.mul("%m", width))
+    own = c.address(tau, least)
     c.transpose("%a", "%work", "%m", "%n")
-    m, n, k, inner = (integer_cell(c, x) for x in ("%m", "%n", "%k", least))
-    lwork = integer_cell(c, "%lwork")
+    m, n, k, inner = (integer_argument(c, x) for x in ("%m", "%n", "%k", least))
+    lwork = integer_argument(c, "%lwork")
     call_lapack(c, "geqrf", [m, n, "%work", m, tau, own, lwork])
-    r = c.at("%out", c.mul("%m", "%k"))
+    r = c.address("%out", c.mul("%m", "%k"))
     with c.loop(0, "%k") as i, c.loop(0, "%n") as j:
-        inside = c.load(c.entry("%work", j, i, "%m"))
-        c.store(c.pick(c.test("sle", i, j), inside, c.zero), c.entry(r, i, j, "%n"))
+        inside = c.load(c.entry_address("%work", j, i, "%m"))
+        c.store(
+            c.select_element(c.compare("sle", i, j), inside, c.zero), c.entry_address(r, i, j, "%n")
+        )
     driver = "ungqr" if kind.is_complex else "orgqr"
     call_lapack(c, driver, [m, k, inner, "%work", m, tau, own, lwork])
     c.transpose("%work", "%out", "%k", "%m")
-    c.give()
+    c.ret()
     return c
 
 
-def lstsq(kind: Kind) -> Code:
+def lstsq(kind: MatrixKind) -> RoutineWriter:
     """The solution (n rows, `%k` columns) for m rows of `%b`, then the rank."""
-    c = routine(kind, "lstsq", "a b cutoff", "m n k")
-    height = c.either(c.test("slt", "%m", "%n"), "%n", "%m")
-    right = c.at("%work", c.mul("%m", "%n"))
-    s = c.at(right, c.mul(height, "%k"))
+    c = new_routine(kind, "lstsq", "a b cutoff", "m n k")
+    height = c.select(c.compare("slt", "%m", "%n"), "%n", "%m")
+    right = c.address("%work", c.mul("%m", "%n"))
+    s = c.address(right, c.mul(height, "%k"))
     c.transpose("%a", "%work", "%m", "%n")
     with c.loop(0, "%m") as i, c.loop(0, "%k") as j:
-        c.store(c.load(c.entry("%b", i, j, "%k")), c.entry(right, j, i, height))
-    m, n, k, lead = (integer_cell(c, x) for x in ("%m", "%n", "%k", height))
-    own, lwork, real, integers = workspace_of(c, c.at(s, least_of(c), "double"))
-    rank = c.cell(0)
+        c.store(c.load(c.entry_address("%b", i, j, "%k")), c.entry_address(right, j, i, height))
+    m, n, k, lead = (integer_argument(c, x) for x in ("%m", "%n", "%k", height))
+    own, lwork, real, integers = lapack_workspace(c, c.address(s, min_extent(c), "double"))
+    rank = c.variable(0)
     tail = [own, lwork, *real, integers]
     call_lapack(c, "gelsd", [m, n, k, "%work", m, right, lead, s, "%cutoff", rank, *tail])
     with c.loop(0, "%n") as i, c.loop(0, "%k") as j:
-        c.store(c.load(c.entry(right, j, i, height)), c.entry("%out", i, j, "%k"))
-    found = c.let(f"sitofp i64 {lapack_integer(c, rank, 0)} to double")
+        c.store(c.load(c.entry_address(right, j, i, height)), c.entry_address("%out", i, j, "%k"))
+    found = c.let(f"sitofp i64 {load_integer(c, rank, 0)} to double")
     c.store(c.element(found), "%out", c.mul("%n", "%k"))
-    c.give()
+    c.ret()
     return c

@@ -10,18 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tracker.jit.lapack.blas_calls import multiply, ptr
-from tracker.jit.lapack.code import Code, Kind
+from tracker.jit.lapack.blas_calls import gemm, ptr
+from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
 
 # Up to which norm a degree serves.
-_DEGREES = {
+_MAX_NORM_BY_DEGREE = {
     3: 1.495585217958292e-2,
     5: 2.539398330063230e-1,
     7: 9.504178996162932e-1,
     9: 2.097847961257068,
     13: 5.371920351148152,
 }
-_ROOM = 8  # matrices of scratch
+_SCRATCH_MATRICES = 8  # matrices of scratch
 
 
 def _coefficients(degree: int) -> list[float]:
@@ -37,32 +37,32 @@ def _coefficients(degree: int) -> list[float]:
     ]
 
 
-def room(n: int) -> tuple[int, int]:
+def scratch_size(n: int) -> tuple[int, int]:
     """Scratch: elements of matrices, and words."""
-    return (_ROOM + 1) * n * n, 2 * n + 2
+    return (_SCRATCH_MATRICES + 1) * n * n, 2 * n + 2
 
 
-def expm(kind: Kind) -> Code:
+def expm(kind: MatrixKind) -> RoutineWriter:
     pointers = [f"ptr noalias %{x}" for x in ("a", "out", "work")]
-    c = Code(kind.symbol("expm"), [*pointers, "i64 %n"], kind)
+    c = RoutineWriter(kind.symbol("expm"), [*pointers, "i64 %n"], kind)
     square = c.mul("%n", "%n")
-    a, *powers, u, v, w = (c.at("%work", c.mul(square, i)) for i in range(_ROOM))
-    lu = c.at("%work", c.mul(square, _ROOM))
+    a, *powers, u, v, w = (c.address("%work", c.mul(square, i)) for i in range(_SCRATCH_MATRICES))
+    lu = c.address("%work", c.mul(square, _SCRATCH_MATRICES))
     norm = _norm(c)
-    c.leave_if(c.unless(c.test("olt", norm, "1.0e300")), 1)  # not finite: as SciPy has it
+    c.return_if(c.logical_not(c.compare("olt", norm, "1.0e300")), 1)  # not finite: as SciPy has it
     halvings = _halvings(c, norm)
-    scale = c.cell("1.0", "double")
+    scale = c.variable("1.0", "double")
     with c.loop(0, halvings):
-        c.set(scale, c.f("fmul", c.get(scale, "double"), "0.5"), "double")
+        c.set(scale, c.real_op("fmul", c.get(scale, "double"), "0.5"), "double")
     with c.loop(0, square) as i:
-        c.store(c.scaled("fmul", c.load("%a", i), c.get(scale, "double")), a, i)
+        c.store(c.scale_by_real("fmul", c.load("%a", i), c.get(scale, "double")), a, i)
     _product(c, a, a, powers[0])
     below = "-1.0"
-    for degree, limit in _DEGREES.items():
-        last = degree == max(_DEGREES)
-        here = c.test("ogt", norm, below)
+    for degree, limit in _MAX_NORM_BY_DEGREE.items():
+        last = degree == max(_MAX_NORM_BY_DEGREE)
+        here = c.compare("ogt", norm, below)
         if not last:
-            here = c.let(f"and i1 {here}, {c.test('ole', norm, repr(limit))}")
+            here = c.let(f"and i1 {here}, {c.compare('ole', norm, repr(limit))}")
         with c.when(here):
             _approximant(c, degree, powers, (u, v, w))
         below = repr(limit)
@@ -71,43 +71,45 @@ def expm(kind: Kind) -> Code:
         x, y = c.load(u, i), c.load(v, i)
         c.store(c.minus(y, x), a, i)
         c.store(c.plus(y, x), w, i)
-    pivots = c.at(lu, square)
+    pivots = c.address(lu, square)
     c.call("i64", kind.symbol("lu"), [*map(ptr, (a, pivots, lu, "null")), "i64 %n"])
     arguments = [*map(ptr, (lu, pivots, w, "%out", "null")), "i64 %n", "i64 %n", "i64 0"]
     singular = c.call("i64", kind.symbol("solve"), arguments)
-    c.leave_if(c.test("ne", singular, 0), 1)
+    c.return_if(c.compare("ne", singular, 0), 1)
     with c.loop(0, halvings):
         c.copy("%out", u, square)
         _product(c, u, u, "%out")
-    c.give()
+    c.ret()
     return c
 
 
-def _norm(c: Code) -> str:
+def _norm(c: RoutineWriter) -> str:
     """The largest sum of a column."""
-    largest = c.cell("0.0", "double")
+    largest = c.variable("0.0", "double")
     with c.loop(0, "%n") as j:
-        total = c.cell("0.0", "double")
+        total = c.variable("0.0", "double")
         with c.loop(0, "%n") as i:
-            size = c.size(c.load(c.entry("%a", i, j, "%n")))
-            c.set(total, c.f("fadd", c.get(total, "double"), size), "double")
+            size = c.pivot_size(c.load(c.entry_address("%a", i, j, "%n")))
+            c.set(total, c.real_op("fadd", c.get(total, "double"), size), "double")
         found, known = c.get(total, "double"), c.get(largest, "double")
-        less = c.test("ole", found, known)  # a NaN stays
+        less = c.compare("ole", found, known)  # a NaN stays
         c.set(largest, c.let(f"select i1 {less}, double {known}, double {found}"), "double")
     return c.get(largest, "double")
 
 
-def _halvings(c: Code, norm: str) -> str:
+def _halvings(c: RoutineWriter, norm: str) -> str:
     """How often the matrix is halved until the largest degree serves."""
-    ratio = c.f("fdiv", norm, repr(max(_DEGREES.values())))
-    over = c.test("ogt", ratio, "1.0")
+    ratio = c.real_op("fdiv", norm, repr(max(_MAX_NORM_BY_DEGREE.values())))
+    over = c.compare("ogt", ratio, "1.0")
     safe = c.let(f"select i1 {over}, double {ratio}, double 1.0")
     exponent = c.call("double", "llvm.log2.f64", [f"double {safe}"])
     whole = c.call("double", "llvm.ceil.f64", [f"double {exponent}"])
     return c.let(f"fptosi double {whole} to i64")
 
 
-def _approximant(c: Code, degree: int, powers: Sequence[str], parts: Sequence[str]) -> None:
+def _approximant(
+    c: RoutineWriter, degree: int, powers: Sequence[str], parts: Sequence[str]
+) -> None:
     """v: the even terms; w: the odd ones, over the matrix. `powers` has the square already."""
     u, v, w = parts
     b = _coefficients(degree)
@@ -116,29 +118,38 @@ def _approximant(c: Code, degree: int, powers: Sequence[str], parts: Sequence[st
         _product(c, powers[at - 1], powers[0], powers[at])
     if degree == 13:  # the upper half times the sixth power
         for target, odd in ((v, 0), (w, 1)):
-            _combined(c, u, [0.0, *(b[2 * i + odd] for i in (4, 5, 6))], powers)
+            _linear_combination(c, u, [0.0, *(b[2 * i + odd] for i in (4, 5, 6))], powers)
             _product(c, powers[2], u, target)
-            _combined(c, target, [b[2 * i + odd] for i in range(4)], powers, more=True)
+            _linear_combination(
+                c, target, [b[2 * i + odd] for i in range(4)], powers, accumulate=True
+            )
         return
     for target, odd in ((v, 0), (w, 1)):
-        _combined(c, target, [b[2 * i + odd] for i in range(highest + 1)], powers)
+        _linear_combination(c, target, [b[2 * i + odd] for i in range(highest + 1)], powers)
 
 
-def _combined(
-    c: Code, target: str, weights: Sequence[float], powers: Sequence[str], *, more: bool = False
+def _linear_combination(
+    c: RoutineWriter,
+    target: str,
+    weights: Sequence[float],
+    powers: Sequence[str],
+    *,
+    accumulate: bool = False,
 ) -> None:
-    """target = weights[0] + sum of weights[i] * powers[i - 1]; `more`: added to what is there."""
+    """target = weights[0] + sum of weights[i] * powers[i - 1]; `accumulate`: added to what is
+    there.
+    """
     with c.loop(0, "%n") as i:
         with c.loop(0, "%n") as j:
             at = c.add(c.mul(i, "%n"), j)
-            total = c.load(target, at) if more else c.zero
+            total = c.load(target, at) if accumulate else c.zero
             for weight, power in zip(weights[1:], powers, strict=False):
-                term = c.scaled("fmul", c.load(power, at), repr(weight))
+                term = c.scale_by_real("fmul", c.load(power, at), repr(weight))
                 total = c.plus(total, term)
             c.store(total, target, at)
         at = c.mul(i, c.add("%n", 1))
         c.store(c.plus(c.load(target, at), c.literal(repr(weights[0]))), target, at)
 
 
-def _product(c: Code, x: str, y: str, target: str) -> None:
-    multiply(c, ("%n", "%n", "%n"), x, y, target)
+def _product(c: RoutineWriter, x: str, y: str, target: str) -> None:
+    gemm(c, ("%n", "%n", "%n"), x, y, target)

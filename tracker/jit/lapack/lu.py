@@ -12,39 +12,39 @@ Small matrices are worked on in loops: a call of LAPACK costs more than they do.
 from __future__ import annotations
 
 from tracker.jit.lapack.blas_calls import (
-    ANY_DIAGONAL,
-    COLUMNS,
+    COLUMN_MAJOR,
     LEFT,
     LOWER,
-    PLAIN,
-    ROWS,
-    TURNED,
+    NON_UNIT_DIAGONAL,
+    NOT_TRANSPOSED,
+    ROW_MAJOR,
+    TRANSPOSED,
     UNIT_DIAGONAL,
     UPPER,
-    extents,
-    factor,
-    integer_cell,
-    lapack_integer,
+    blas_integers,
+    integer_argument,
+    load_integer,
     ptr,
+    scalar_argument,
 )
-from tracker.jit.lapack.code import SMALL, Code, Kind
+from tracker.jit.lapack.routine_writer import MAX_LOOP_ROWS, MatrixKind, RoutineWriter
 
 # LU -----------------------------------------------------------------------------------------------
 
 
-def _words(c: Code) -> tuple[str, str, str, str]:
+def _factor_words(c: RoutineWriter) -> tuple[str, str, str, str]:
     """Of a factored matrix: LAPACK's pivots, ours, "is lower", "is singular"."""
-    pivots = c.at("%p", "%n", "i64")
-    lower = c.at(pivots, "%n", "i64")
-    return "%p", pivots, lower, c.at(lower, 1, "i64")
+    pivots = c.address("%p", "%n", "i64")
+    lower = c.address(pivots, "%n", "i64")
+    return "%p", pivots, lower, c.address(lower, 1, "i64")
 
 
-def lu(kind: Kind) -> Code:
+def lu(kind: MatrixKind) -> RoutineWriter:
     """Factor a matrix. It never fails; it notes what is singular."""
     parameters = ["ptr noalias %a", "ptr noalias %p", "ptr noalias %f", "ptr %work"]
-    c = Code(kind.symbol("lu"), [*parameters, "i64 %n"], kind)
+    c = RoutineWriter(kind.symbol("lu"), [*parameters, "i64 %n"], kind)
     c.transpose("%a", "%f", "%n", "%n")
-    raw, pivots, lower, singular = _words(c)
+    raw, pivots, lower, singular = _factor_words(c)
     c.store(0, singular, kind="i64")
     with c.loop(0, "%n") as k:
         c.store(k, pivots, k, "i64")
@@ -52,60 +52,60 @@ def lu(kind: Kind) -> Code:
     is_lower, is_upper = (_is_triangular(c, lower_half) for lower_half in (True, False))
     c.store(c.let(f"zext i1 {is_lower} to i64"), lower, kind="i64")
     done = c.let(f"or i1 {is_lower}, {is_upper}")
-    with c.when(c.unless(done)):
-        with c.when(c.test("sgt", "%n", SMALL)):
-            size, info = integer_cell(c, "%n"), c.cell(0)
+    with c.when(c.logical_not(done)):
+        with c.when(c.compare("sgt", "%n", MAX_LOOP_ROWS)):
+            size, info = integer_argument(c, "%n"), c.variable(0)
             c.call("void", kind.lapack("getrf"), [*map(ptr, (size, size, "%f", size, raw, info))])
             with c.loop(0, "%n") as k:
-                c.store(c.sub(lapack_integer(c, raw, k), 1), pivots, k, "i64")
-        with c.when(c.test("sle", "%n", SMALL)):
+                c.store(c.sub(load_integer(c, raw, k), 1), pivots, k, "i64")
+        with c.when(c.compare("sle", "%n", MAX_LOOP_ROWS)):
             _eliminate(c, pivots)
     with c.loop(0, "%n") as k, c.when(c.is_zero(c.load("%f", c.mul(k, c.add("%n", 1))))):
         c.store(1, singular, kind="i64")
-    c.give()
+    c.ret()
     return c
 
 
-def _is_triangular(c: Code, lower: bool) -> str:
+def _is_triangular(c: RoutineWriter, lower: bool) -> str:
     """Whether the other half is zero; `%f` is stored by columns."""
     last = c.sub("%n", 1)
-    corner = c.entry("%f", last, 0, "%n") if lower else c.entry("%f", 0, last, "%n")
-    found = c.cell(c.let(f"zext i1 {c.is_zero(c.load(corner))} to i64"))
-    with c.when(c.test("eq", c.get(found), 1)), c.loop(0, "%n") as column:
+    corner = c.entry_address("%f", last, 0, "%n") if lower else c.entry_address("%f", 0, last, "%n")
+    found = c.variable(c.let(f"zext i1 {c.is_zero(c.load(corner))} to i64"))
+    with c.when(c.compare("eq", c.get(found), 1)), c.loop(0, "%n") as column:
         first, end = (0, column) if lower else (c.add(column, 1), "%n")
         with c.loop(first, end) as row:
-            zero = c.is_zero(c.load(c.entry("%f", column, row, "%n")))
-            c.set(found, c.either(zero, c.get(found), 0))
-    return c.test("eq", c.get(found), 1)
+            zero = c.is_zero(c.load(c.entry_address("%f", column, row, "%n")))
+            c.set(found, c.select(zero, c.get(found), 0))
+    return c.compare("eq", c.get(found), 1)
 
 
-def _eliminate(c: Code, pivots: str) -> None:
+def _eliminate(c: RoutineWriter, pivots: str) -> None:
     """Gauss's elimination with row exchanges, column by column."""
     with c.loop(0, "%n") as k:
-        column = c.at("%f", c.mul(k, "%n"))
-        best, at = c.cell("-1.0", "double"), c.cell(k)
+        column = c.address("%f", c.mul(k, "%n"))
+        best, at = c.variable("-1.0", "double"), c.variable(k)
         with c.loop(k, "%n") as r:
-            size = c.size(c.load(column, r))
-            more = c.test("ogt", size, c.get(best, "double"))
+            size = c.pivot_size(c.load(column, r))
+            more = c.compare("ogt", size, c.get(best, "double"))
             with c.when(more):
                 c.set(best, size, "double")
                 c.set(at, r)
         row = c.get(at)
         c.store(row, pivots, k, "i64")
-        with c.when(c.test("ne", row, k)), c.loop(0, "%n") as j:
-            _exchange(c, c.entry("%f", j, row, "%n"), c.entry("%f", j, k, "%n"))
+        with c.when(c.compare("ne", row, k)), c.loop(0, "%n") as j:
+            _swap(c, c.entry_address("%f", j, row, "%n"), c.entry_address("%f", j, k, "%n"))
         pivot = c.load(column, k)
         below = c.add(k, 1)
-        with c.when(c.unless(c.is_zero(pivot))), c.loop(below, "%n") as r:
-            c.store(c.over(c.load(column, r), pivot), column, r)
+        with c.when(c.logical_not(c.is_zero(pivot))), c.loop(below, "%n") as r:
+            c.store(c.divide(c.load(column, r), pivot), column, r)
         with c.loop(below, "%n") as j:
-            other = c.at("%f", c.mul(j, "%n"))
+            other = c.address("%f", c.mul(j, "%n"))
             head = c.load(other, k)
             with c.loop(below, "%n") as r:
-                c.store(c.less(c.load(other, r), c.load(column, r), head), other, r)
+                c.store(c.subtract_product(c.load(other, r), c.load(column, r), head), other, r)
 
 
-def _exchange(c: Code, a: str, b: str) -> None:
+def _swap(c: RoutineWriter, a: str, b: str) -> None:
     x, y = c.load(a), c.load(b)
     c.store(y, a)
     c.store(x, b)
@@ -114,144 +114,152 @@ def _exchange(c: Code, a: str, b: str) -> None:
 # Triangles ----------------------------------------------------------------------------------------
 
 
-def triangle(kind: Kind) -> Code:
+def triangle(kind: MatrixKind) -> RoutineWriter:
     """Solve T x = b in place for n rows x of k numbers; T is stored by columns.
 
     upper: which half T is; flip: its transpose is meant; unit: its diagonal is ones.
     """
     flags = ("upper", "flip", "unit")
-    c = Code(
+    c = RoutineWriter(
         kind.symbol("triangle"),
         ["ptr noalias %t", "ptr noalias %x", *(f"i64 %{x}" for x in ("n", "k", *flags))],
         kind,
     )
-    upper, flip, unit = (c.test("ne", f"%{flag}", 0) for flag in flags)
-    with c.when(c.test("sgt", "%n", SMALL)):
+    upper, flip, unit = (c.compare("ne", f"%{flag}", 0) for flag in flags)
+    with c.when(c.compare("sgt", "%n", MAX_LOOP_ROWS)):
         _call_blas(c, upper, flip, unit)
-        c.give()
-        c.lines.append(f"unused{c.tag()}:")
+        c.ret()
+        c.lines.append(f"unused{c.fresh_number()}:")
     for single in (True, False):
-        with c.when(c.test("eq" if single else "ne", "%k", 1)):
+        with c.when(c.compare("eq" if single else "ne", "%k", 1)):
             _substitute(c, single, upper, flip, unit)
-    c.give()
+    c.ret()
     return c
 
 
-def _call_blas(c: Code, upper: str, flip: str, unit: str) -> None:
+def _call_blas(c: RoutineWriter, upper: str, flip: str, unit: str) -> None:
     def pick(condition: str, yes: int, no: int) -> str:
         return c.let(f"select i1 {condition}, i32 {yes}, i32 {no}")
 
-    n, k, step = extents(c, ("%n", "%k", "1"))
-    diagonal = pick(unit, UNIT_DIAGONAL, ANY_DIAGONAL)
-    single = c.test("eq", "%k", 1)
+    n, k, step = blas_integers(c, ("%n", "%k", "1"))
+    diagonal = pick(unit, UNIT_DIAGONAL, NON_UNIT_DIAGONAL)
+    single = c.compare("eq", "%k", 1)
     with c.when(single):
-        half, turn = pick(upper, UPPER, LOWER), pick(flip, TURNED, PLAIN)
-        flags = [f"i32 {flag}" for flag in (COLUMNS, half, turn, diagonal)]
+        half, turn = pick(upper, UPPER, LOWER), pick(flip, TRANSPOSED, NOT_TRANSPOSED)
+        flags = [f"i32 {flag}" for flag in (COLUMN_MAJOR, half, turn, diagonal)]
         c.call("void", c.kind.blas("trsv"), [*flags, n, "ptr %t", n, "ptr %x", step])
-    with c.when(c.unless(single)):  # by rows, T is its transpose
-        half, turn = pick(upper, LOWER, UPPER), pick(flip, PLAIN, TURNED)
-        flags = [f"i32 {flag}" for flag in (ROWS, LEFT, half, turn, diagonal)]
-        sizes = [n, k, factor(c, "1.0"), "ptr %t", n, "ptr %x", k]
+    with c.when(c.logical_not(single)):  # by rows, T is its transpose
+        half, turn = pick(upper, LOWER, UPPER), pick(flip, NOT_TRANSPOSED, TRANSPOSED)
+        flags = [f"i32 {flag}" for flag in (ROW_MAJOR, LEFT, half, turn, diagonal)]
+        sizes = [n, k, scalar_argument(c, "1.0"), "ptr %t", n, "ptr %x", k]
         c.call("void", c.kind.blas("trsm"), [*flags, *sizes])
 
 
-def _substitute(c: Code, single: bool, upper: str, flip: str, unit: str) -> None:
+def _substitute(c: RoutineWriter, single: bool, upper: str, flip: str, unit: str) -> None:
     """Row by row: downwards where op(T) is lower, else upwards."""
     upwards = c.let(f"xor i1 {upper}, {flip}")
     last = c.sub("%n", 1)
     with c.loop(0, "%n") as step:
-        i = c.either(upwards, c.sub(last, step), step)
-        first = c.either(upwards, c.add(i, 1), 0)
-        end = c.either(upwards, "%n", i)
-        x = c.at("%x", i if single else c.mul(i, "%k"))
-        down, across = c.either(flip, 1, "%n"), c.either(flip, "%n", 1)
-        row = c.at("%t", c.mul(i, across))
-        pivot = c.pick(unit, c.one, c.load(row, c.mul(i, down)))
+        i = c.select(upwards, c.sub(last, step), step)
+        first = c.select(upwards, c.add(i, 1), 0)
+        end = c.select(upwards, "%n", i)
+        x = c.address("%x", i if single else c.mul(i, "%k"))
+        down, across = c.select(flip, 1, "%n"), c.select(flip, "%n", 1)
+        row = c.address("%t", c.mul(i, across))
+        pivot = c.select_element(unit, c.one, c.load(row, c.mul(i, down)))
         if single:
-            total = c.cell(c.load(x), c.number)
+            total = c.variable(c.load(x), c.element_type)
             with c.loop(first, end) as j:
                 known, t = c.load("%x", j), c.load(row, c.mul(j, down))
-                c.set(total, c.less(c.get(total, c.number), t, known), c.number)
-            c.store(c.over(c.get(total, c.number), pivot), x)
+                c.set(
+                    total,
+                    c.subtract_product(c.get(total, c.element_type), t, known),
+                    c.element_type,
+                )
+            c.store(c.divide(c.get(total, c.element_type), pivot), x)
         else:
             with c.loop(first, end) as j:
-                known, t = c.at("%x", c.mul(j, "%k")), c.load(row, c.mul(j, down))
+                known, t = c.address("%x", c.mul(j, "%k")), c.load(row, c.mul(j, down))
                 with c.loop(0, "%k") as column:
-                    c.store(c.less(c.load(x, column), t, c.load(known, column)), x, column)
+                    c.store(
+                        c.subtract_product(c.load(x, column), t, c.load(known, column)), x, column
+                    )
             with c.loop(0, "%k") as column:
-                c.store(c.over(c.load(x, column), pivot), x, column)
+                c.store(c.divide(c.load(x, column), pivot), x, column)
 
 
-def _solve_in_place(c: Code, flip: str, k: str) -> None:
+def _solve_in_place(c: RoutineWriter, flip: str, k: str) -> None:
     """x becomes op(A)^-1 x, with the factors `%f` and `%p`."""
-    _, pivots, lower, _ = _words(c)
+    _, pivots, lower, _ = _factor_words(c)
 
     def call(upper: object, unit: object) -> None:
         flags = [f"i64 {upper}", f"i64 {flip}", f"i64 {unit}"]
         c.call("i64", c.kind.symbol("triangle"), ["ptr %f", "ptr %x", "i64 %n", f"i64 {k}", *flags])
 
-    is_lower = c.test("ne", c.load(lower, kind="i64"), 0)
-    turned = c.test("ne", flip, 0)
+    is_lower = c.compare("ne", c.load(lower, kind="i64"), 0)
+    turned = c.compare("ne", flip, 0)
     with c.when(is_lower):
         call(0, 0)
-    with c.when(c.unless(is_lower)):
-        with c.when(c.unless(turned)):
+    with c.when(c.logical_not(is_lower)):
+        with c.when(c.logical_not(turned)):
             with c.loop(0, "%n") as i:
-                _exchange_rows(c, i, c.load(pivots, i, "i64"), k)
+                _swap_rows(c, i, c.load(pivots, i, "i64"), k)
             call(0, 1)
             call(1, 0)
         with c.when(turned):
             call(1, 0)
             call(0, 1)
-            with c.down(0, "%n") as i:
-                _exchange_rows(c, i, c.load(pivots, i, "i64"), k)
+            with c.loop_down(0, "%n") as i:
+                _swap_rows(c, i, c.load(pivots, i, "i64"), k)
 
 
-def _exchange_rows(c: Code, i: str, j: str, k: str) -> None:
-    with c.when(c.test("ne", i, j)), c.loop(0, k) as column:
-        _exchange(c, c.entry("%x", i, column, k), c.entry("%x", j, column, k))
+def _swap_rows(c: RoutineWriter, i: str, j: str, k: str) -> None:
+    with c.when(c.compare("ne", i, j)), c.loop(0, k) as column:
+        _swap(c, c.entry_address("%x", i, column, k), c.entry_address("%x", j, column, k))
 
 
-def _leave_if_singular(c: Code) -> None:
-    *_, singular = _words(c)
-    c.leave_if(c.test("ne", c.load(singular, kind="i64"), 0), 1)
+def _return_if_singular(c: RoutineWriter) -> None:
+    *_, singular = _factor_words(c)
+    c.return_if(c.compare("ne", c.load(singular, kind="i64"), 0), 1)
 
 
-def solve(kind: Kind) -> Code:
+def solve(kind: MatrixKind) -> RoutineWriter:
     """x = op(A)^-1 b for n rows of k numbers."""
     parameters = [f"ptr noalias %{x}" for x in ("f", "p", "b", "x")]
     sizes = [f"i64 %{size}" for size in ("n", "k", "flip")]
-    c = Code(kind.symbol("solve"), [*parameters, "ptr %work", *sizes], kind)
-    _leave_if_singular(c)
+    c = RoutineWriter(kind.symbol("solve"), [*parameters, "ptr %work", *sizes], kind)
+    _return_if_singular(c)
     c.copy("%b", "%x", c.mul("%n", "%k"))
     _solve_in_place(c, "%flip", "%k")
-    c.give()
+    c.ret()
     return c
 
 
-def inv(kind: Kind) -> Code:
+def inv(kind: MatrixKind) -> RoutineWriter:
     """The inverse of op(A)."""
     parameters = ["ptr noalias %f", "ptr noalias %p", "ptr noalias %x", "ptr %work"]
-    c = Code(kind.symbol("inv"), [*parameters, "i64 %n", "i64 %flip"], kind)
-    _leave_if_singular(c)
+    c = RoutineWriter(kind.symbol("inv"), [*parameters, "i64 %n", "i64 %flip"], kind)
+    _return_if_singular(c)
     with c.loop(0, "%n") as i:
         with c.loop(0, "%n") as j:
-            c.store(c.zero, c.entry("%x", i, j, "%n"))
-        c.store(c.one, c.entry("%x", i, i, "%n"))
+            c.store(c.zero, c.entry_address("%x", i, j, "%n"))
+        c.store(c.one, c.entry_address("%x", i, i, "%n"))
     _solve_in_place(c, "%flip", "%n")
-    c.give()
+    c.ret()
     return c
 
 
-def solve_triangular(kind: Kind) -> Code:
+def solve_triangular(kind: MatrixKind) -> RoutineWriter:
     """x = op(T)^-1 b; T is stored by rows. op may transpose, and conjugate: conj(T) x = b as
     T conj(x) = conj(b)."""
     parameters = ["ptr noalias %t", "ptr noalias %b", "ptr noalias %x", "ptr %work"]
     flags = ["i64 %lower", "i64 %trans", "i64 %conj", "i64 %unit", "i64 %flip"]
-    c = Code(kind.symbol("solve_triangular"), [*parameters, "i64 %n", "i64 %k", *flags], kind)
-    with c.when(c.test("eq", "%unit", 0)), c.loop(0, "%n") as i:
-        c.leave_if(c.is_zero(c.load("%t", c.mul(i, c.add("%n", 1)))), 1)
-    count, conjugated = c.mul("%n", "%k"), c.test("ne", "%conj", 0)
+    c = RoutineWriter(
+        kind.symbol("solve_triangular"), [*parameters, "i64 %n", "i64 %k", *flags], kind
+    )
+    with c.when(c.compare("eq", "%unit", 0)), c.loop(0, "%n") as i:
+        c.return_if(c.is_zero(c.load("%t", c.mul(i, c.add("%n", 1)))), 1)
+    count, conjugated = c.mul("%n", "%k"), c.compare("ne", "%conj", 0)
     c.copy("%b", "%x", count)
     with c.when(conjugated):
         c.conjugate("%x", count)
@@ -264,60 +272,62 @@ def solve_triangular(kind: Kind) -> Code:
     c.call("i64", kind.symbol("triangle"), [*arguments, *flags])
     with c.when(conjugated):
         c.conjugate("%x", count)
-    c.give()
+    c.ret()
     return c
 
 
 # Determinants -------------------------------------------------------------------------------------
 
 
-def slogdet(kind: Kind) -> Code:
+def slogdet(kind: MatrixKind) -> RoutineWriter:
     """Sign and logarithm of the size."""
     parameters = ["ptr noalias %f", "ptr noalias %p", "ptr noalias %out", "ptr %work"]
-    c = Code(kind.symbol("slogdet"), [*parameters, "i64 %n", "i64 %flip"], kind)
+    c = RoutineWriter(kind.symbol("slogdet"), [*parameters, "i64 %n", "i64 %flip"], kind)
     sign, total = _logarithm(c)
     c.store(sign, "%out")
     c.store(c.element(total), "%out", 1)
-    c.give()
+    c.ret()
     return c
 
 
-def det(kind: Kind) -> Code:
+def det(kind: MatrixKind) -> RoutineWriter:
     """As NumPy does it: the sign times exp of the logarithm; usual ones by multiplication."""
     parameters = ["ptr noalias %f", "ptr noalias %p", "ptr noalias %out", "ptr %work"]
-    c = Code(kind.symbol("det"), [*parameters, "i64 %n", "i64 %flip"], kind)
-    _, pivots, _, _ = _words(c)
-    product = c.cell(c.one, c.number)
+    c = RoutineWriter(kind.symbol("det"), [*parameters, "i64 %n", "i64 %flip"], kind)
+    _, pivots, _, _ = _factor_words(c)
+    product = c.variable(c.one, c.element_type)
     with c.loop(0, "%n") as i:
         pivot = c.load("%f", c.mul(i, c.add("%n", 1)))
-        moved = c.test("ne", c.load(pivots, i, "i64"), i)
-        turned = c.pick(moved, c.neg(pivot), pivot)
-        c.set(product, c.times(c.get(product, c.number), turned), c.number)
-    found = c.get(product, c.number)
+        moved = c.compare("ne", c.load(pivots, i, "i64"), i)
+        turned = c.select_element(moved, c.neg(pivot), pivot)
+        c.set(product, c.multiply(c.get(product, c.element_type), turned), c.element_type)
+    found = c.get(product, c.element_type)
     c.store(found, "%out")
-    size = c.size(found)
-    usual = c.let(f"and i1 {c.test('ogt', size, '1.0e-300')}, {c.test('olt', size, '1.0e300')}")
-    c.leave_if(usual, 0)
+    size = c.pivot_size(found)
+    usual = c.let(
+        f"and i1 {c.compare('ogt', size, '1.0e-300')}, {c.compare('olt', size, '1.0e300')}"
+    )
+    c.return_if(usual, 0)
     sign, total = _logarithm(c)
     length = c.call("double", "llvm.exp.f64", [f"double {total}"])
-    c.store(c.scaled("fmul", sign, length), "%out")
-    c.give()
+    c.store(c.scale_by_real("fmul", sign, length), "%out")
+    c.ret()
     return c
 
 
-def _logarithm(c: Code) -> tuple[str, str]:
-    _, pivots, _, singular = _words(c)
-    sign, total = c.cell(c.one, c.number), c.cell("0.0", "double")
+def _logarithm(c: RoutineWriter) -> tuple[str, str]:
+    _, pivots, _, singular = _factor_words(c)
+    sign, total = c.variable(c.one, c.element_type), c.variable("0.0", "double")
     with c.loop(0, "%n") as i:
         pivot = c.load("%f", c.mul(i, c.add("%n", 1)))
         size = c.absolute(pivot)
         logarithm = c.call("double", "llvm.log.f64", [f"double {size}"])
-        c.set(total, c.f("fadd", c.get(total, "double"), logarithm), "double")
-        moved = c.test("ne", c.load(pivots, i, "i64"), i)
-        now = c.get(sign, c.number)
-        turned = c.pick(moved, c.neg(now), now)
-        c.set(sign, c.times(turned, c.direction(pivot, size)), c.number)
-    lost = c.test("ne", c.load(singular, kind="i64"), 0)
-    at_zero = c.pick(lost, c.zero, c.get(sign, c.number))
+        c.set(total, c.real_op("fadd", c.get(total, "double"), logarithm), "double")
+        moved = c.compare("ne", c.load(pivots, i, "i64"), i)
+        now = c.get(sign, c.element_type)
+        turned = c.select_element(moved, c.neg(now), now)
+        c.set(sign, c.multiply(turned, c.direction(pivot, size)), c.element_type)
+    lost = c.compare("ne", c.load(singular, kind="i64"), 0)
+    at_zero = c.select_element(lost, c.zero, c.get(sign, c.element_type))
     infinite = "0xFFF0000000000000"
     return at_zero, c.let(f"select i1 {lost}, double {infinite}, double {c.get(total, 'double')}")

@@ -1,6 +1,7 @@
 """How a plan calls routines: where operands lie, which factors are shared, what scratch is needed.
 
-Owns: `Call`, `Operand`, `plan_call` (what the planner does with a `Routine` equation).
+Owns: `RoutineCall`, `RoutineOperand`, `plan_call` (what the planner does with a `Routine`
+equation).
 
 Invariants: a routine reads matrices without gaps (or, of an operand that it may be handed
 transposed, their transposes); what is not so is copied first. A matrix is factored once, however
@@ -17,15 +18,15 @@ import numpy as np
 from tracker.ir.graph import Atom, Eqn, Var
 from tracker.ir.lowering import Routine
 from tracker.ir.types import Type
-from tracker.jit.lapack.code import Kind
-from tracker.jit.lapack.routines import factored, kind_of, workspace
+from tracker.jit.lapack.routine_writer import MatrixKind
+from tracker.jit.lapack.routines import factored_words, kind_of, workspace_size
 from tracker.support.structs import record, replace
 
 _WORD = np.dtype(np.float64)
 
 
 @record(frozen=True)
-class Operand:
+class RoutineOperand:
     """What a routine reads: a place in memory, or (`place` None) a number. The matrices of a stack
     (the numbers, where it takes one for each) are `step` words apart."""
 
@@ -38,14 +39,14 @@ class Operand:
 
 
 @record(frozen=True)
-class Call:
+class RoutineCall:
     """A call of a routine, for each matrix of a stack of shape `batch`. `strides`: for operands
     and result, how many words of 8 bytes apart matrices are along each axis of the stack."""
 
     name: str
-    kind: Kind
+    kind: MatrixKind
     eqn: Eqn
-    operands: tuple[Operand, ...]
+    operands: tuple[RoutineOperand, ...]
     out: Any
     work: Any
     sizes: tuple[int, ...]
@@ -57,53 +58,60 @@ def plan_call(planner: Any, eqn: Eqn, lower: Routine) -> None:
     """Plan a routine's equation."""
     kind = kind_of(eqn)
     operands = [
-        _operand(planner, atom, 0 if at in lower.numbers else 2, lower.turns and at == 0)
+        _operand(
+            planner,
+            atom,
+            0 if at in lower.scalar_operands else 2,
+            lower.takes_transposed and at == 0,
+        )
         for at, atom in enumerate(eqn.operands)
     ]
     sizes = lower.sizes(*(atom.type for atom in eqn.operands), **eqn.params)
-    if lower.turns:
+    if lower.takes_transposed:
         sizes = (*sizes, int(operands[0].flipped))
-    if lower.factor:
-        operands[:1] = _factors(planner, eqn, kind, operands[0])
+    if lower.takes_factored:
+        operands[:1] = _plan_factors(planner, eqn, kind, operands[0])
     level = max(operand.ready for operand in operands)
-    own, words = workspace(lower.name, kind, sizes)
+    own, words = workspace_size(lower.name, kind, sizes)
     batch = np.broadcast_shapes(*(operand.stack for operand in operands))
     work = planner.buffer(Type((words,), _WORD), "scratch") if words else None
     out = planner.result(eqn.out, level + 1)
-    strides = [_strides(operand.stack, operand.step, batch) for operand in operands]
+    strides = [_batch_strides(operand.stack, operand.step, batch) for operand in operands]
     strides.append(
-        _strides(batch, _words_of(eqn.out.type) * eqn.out.type.size // math.prod(batch), batch)
+        _batch_strides(
+            batch, _words_per_element(eqn.out.type) * eqn.out.type.size // math.prod(batch), batch
+        )
     )
-    call = Call(
+    call = RoutineCall(
         lower.name, kind, eqn, tuple(operands), out, work, (*sizes, *own), batch, tuple(strides)
     )
     planner.plan.calls.setdefault(level, []).append(call)
 
 
-def _operand(planner: Any, atom: Atom, axes: int, may_turn: bool) -> Operand:
+def _operand(planner: Any, atom: Atom, axes: int, may_turn: bool) -> RoutineOperand:
     """An operand where a routine can read it; the last `axes` are those of a matrix."""
     type = atom.type
     stack = type.shape[: type.ndim - axes]
-    step = math.prod(type.shape[len(stack) :]) * _words_of(type)
+    step = math.prod(type.shape[len(stack) :]) * _words_per_element(type)
     if not isinstance(atom, Var):
-        return Operand(atom, None, stack, step, False, 0)
+        return RoutineOperand(atom, None, stack, step, False, 0)
     place = planner.stored(atom)
     if place.kind == "tiny":
-        return Operand(atom, None, stack, step, False, place.ready)
-    if place.strides == _dense(type.shape):
-        return Operand(atom, place, stack, step, False, place.ready)
-    if may_turn and place.strides == _turned(type.shape):
-        return Operand(atom, place, stack, step, True, place.ready)
-    copied, flipped = _without_gaps(planner, atom, place, may_turn)
-    return Operand(atom, copied, stack, step, flipped, copied.ready)
+        return RoutineOperand(atom, None, stack, step, False, place.ready)
+    if place.strides == _contiguous_strides(type.shape):
+        return RoutineOperand(atom, place, stack, step, False, place.ready)
+    if may_turn and place.strides == _transposed_strides(type.shape):
+        return RoutineOperand(atom, place, stack, step, True, place.ready)
+    copied, flipped = _contiguous_copy(planner, atom, place, may_turn)
+    return RoutineOperand(atom, copied, stack, step, flipped, copied.ready)
 
 
-def _without_gaps(planner: Any, atom: Var, place: Any, may_turn: bool) -> tuple[Any, bool]:
+def _contiguous_copy(planner: Any, atom: Var, place: Any, may_turn: bool) -> tuple[Any, bool]:
     """A copy of matrices that lie with gaps, and whether it is that of their transposes: these are
     asked for by the pullback, and the factors are those of the copy."""
     source = place.buffer, place.start, planner.in_place.version(atom)
     shape, strides = atom.type.shape, place.strides
-    known = planner.gapless.get((*source, _swapped(shape), _swapped(strides)))
+    known = planner.gapless.get((*source, _swap_last_two(shape), _swap_last_two(strides)))
     if may_turn and known is not None:
         return known, True
     key = (*source, shape, strides)
@@ -112,33 +120,37 @@ def _without_gaps(planner: Any, atom: Var, place: Any, may_turn: bool) -> tuple[
     return planner.gapless[key], False
 
 
-def _swapped(of: tuple[int, ...]) -> tuple[int, ...]:
+def _swap_last_two(of: tuple[int, ...]) -> tuple[int, ...]:
     """Shape or strides of transposed matrices."""
     return (*of[:-2], *of[:-3:-1])
 
 
-def _words_of(type: Type) -> int:
+def _words_per_element(type: Type) -> int:
     """How many words of 8 bytes a number takes."""
     return type.dtype.itemsize // _WORD.itemsize
 
 
-def _strides(stack: tuple[int, ...], step: int, batch: tuple[int, ...]) -> tuple[int, ...]:
+def _batch_strides(stack: tuple[int, ...], step: int, batch: tuple[int, ...]) -> tuple[int, ...]:
     """How far apart matrices are along each axis of the whole stack; 0 where they repeat."""
-    own = [0 if n == 1 else step * s for n, s in zip(stack, _dense(stack), strict=True)]
+    own = [
+        0 if n == 1 else step * s for n, s in zip(stack, _contiguous_strides(stack), strict=True)
+    ]
     return (*(0 for _ in range(len(batch) - len(stack))), *own)
 
 
-def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
-def _turned(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _transposed_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of transposed matrices without gaps."""
-    *rest, down, across = _dense((*shape[:-2], shape[-1], shape[-2]))
+    *rest, down, across = _contiguous_strides((*shape[:-2], shape[-1], shape[-2]))
     return (*rest, across, down)
 
 
-def _factors(planner: Any, eqn: Eqn, kind: Kind, a: Operand) -> list[Operand]:
+def _plan_factors(
+    planner: Any, eqn: Eqn, kind: MatrixKind, a: RoutineOperand
+) -> list[RoutineOperand]:
     """The factors of a matrix and what goes with them, made now unless they are there already."""
     key: Any = a.atom
     if a.place is not None:
@@ -146,15 +158,15 @@ def _factors(planner: Any, eqn: Eqn, kind: Kind, a: Operand) -> list[Operand]:
         key = (a.place.buffer, a.place.start, a.atom.type.shape, version)
     known = planner.factors.get(key)
     n, batch = a.atom.type.shape[-1], a.stack
-    sizes = factored(n, kind)
+    sizes = factored_words(n, kind)
     if known is None:
         factors, pivots = (
             planner.buffer(Type((math.prod(batch) * size,), _WORD), "scratch") for size in sizes
         )
         known = planner.factors[key] = (factors, pivots, a.ready + 1)
         noted = replace(a, place=planner.whole(pivots, a.ready), step=sizes[1])
-        strides = tuple(_strides(batch, step, batch) for step in (a.step, sizes[1], sizes[0]))
-        call = Call("lu", kind, eqn, (a, noted), factors, None, (n,), batch, strides)
+        strides = tuple(_batch_strides(batch, step, batch) for step in (a.step, sizes[1], sizes[0]))
+        call = RoutineCall("lu", kind, eqn, (a, noted), factors, None, (n,), batch, strides)
         planner.plan.calls.setdefault(a.ready, []).append(call)
     *buffers, ready = known
     return [

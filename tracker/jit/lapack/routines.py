@@ -1,9 +1,9 @@
 """The table of routines: their text, what they need of LAPACK, how much workspace they take.
 
-Owns: `ROUTINES`, `routine_address` (compiled when first needed, once for the process), `workspace`,
-`why_no_routine`. A routine is `i64 tk.<letter><name>(operands..., out, work, sizes...)`, for
-matrices of the numbers that BLAS has the letter for; it gives 0, or another number where NumPy
-would raise.
+Owns: `ROUTINES`, `routine_address` (compiled when first needed, once for the process),
+`workspace_size`, `why_no_routine`. A routine is `i64 tk.<letter><name>(operands..., out, work,
+sizes...)`, for matrices of the numbers that BLAS has the letter for; it gives 0, or another number
+where NumPy would raise.
 
 Invariant: LAPACK is asked for the workspace it wants, so that it blocks as it does for NumPy.
 """
@@ -18,10 +18,10 @@ import numpy as np
 from tracker.ir.graph import Eqn
 from tracker.ir.lowering import Routine
 from tracker.jit.lapack import cholesky, eigen_svd, expm, lu, packed
-from tracker.jit.lapack import workspace as queries
-from tracker.jit.lapack.code import Code, Kind
+from tracker.jit.lapack import workspace_queries as queries
+from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
 from tracker.jit.llvm import object_cache
-from tracker.jit.llvm.lock import once
+from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import blas
 from tracker.support.structs import record
 
@@ -30,135 +30,145 @@ Sizes = tuple[int, ...]
 
 
 @record(frozen=True)
-class Entry:
+class RoutineSpec:
     """A routine: the writer of its text; the functions of LAPACK, of BLAS and of our own that it
     calls (two names: of real and of complex matrices); how its own scratch follows from its sizes
     (elements of matrices, and real numbers); how to ask LAPACK for more."""
 
-    code: Callable[[Kind], Code]
+    write: Callable[[MatrixKind], RoutineWriter]
     lapack: tuple[str, ...] = ()
     blas: tuple[str, ...] = ()
-    ours: tuple[str, ...] = ()
+    own_routines: tuple[str, ...] = ()
     scratch: Callable[..., tuple[int, int]] | None = None
-    query: Callable[..., queries.Own] | None = None
+    query: Callable[..., queries.LapackWorkspace] | None = None
 
 
 _TRIANGLE = ("triangle",)
 
-ROUTINES: dict[str, Entry] = {
-    "triangle": Entry(lu.triangle, blas=("trsv", "trsm")),
-    "gram": Entry(cholesky.gram, blas=("syrk",)),
-    "cholesky": Entry(cholesky.cholesky, ("potrf",)),
-    "cholesky_pull": Entry(
-        cholesky.cholesky_pull, blas=("trsm", "gemm"), scratch=lambda n: (min(n, 32) ** 2, 0)
+ROUTINES: dict[str, RoutineSpec] = {
+    "triangle": RoutineSpec(lu.triangle, blas=("trsv", "trsm")),
+    "gram": RoutineSpec(cholesky.gram, blas=("syrk",)),
+    "cholesky": RoutineSpec(cholesky.cholesky, ("potrf",)),
+    "cholesky_pull": RoutineSpec(
+        cholesky.cholesky_pullback, blas=("trsm", "gemm"), scratch=lambda n: (min(n, 32) ** 2, 0)
     ),
-    "lu": Entry(lu.lu, ("getrf",)),
-    "solve": Entry(lu.solve, ours=_TRIANGLE),
-    "inv": Entry(lu.inv, ours=_TRIANGLE),
-    "solve_triangular": Entry(lu.solve_triangular, ours=_TRIANGLE),
-    "det": Entry(lu.det),
-    "slogdet": Entry(lu.slogdet),
-    "eigh": Entry(
+    "lu": RoutineSpec(lu.lu, ("getrf",)),
+    "solve": RoutineSpec(lu.solve, own_routines=_TRIANGLE),
+    "inv": RoutineSpec(lu.inv, own_routines=_TRIANGLE),
+    "solve_triangular": RoutineSpec(lu.solve_triangular, own_routines=_TRIANGLE),
+    "det": RoutineSpec(lu.det),
+    "slogdet": RoutineSpec(lu.slogdet),
+    "eigh": RoutineSpec(
         eigen_svd.eigh,
         ("syevd heevd",),
         scratch=lambda n, lower: (n * n, n),
         query=queries.eigenvectors,
     ),
-    "eigvalsh": Entry(
+    "eigvalsh": RoutineSpec(
         eigen_svd.eigvalsh,
         ("syevd heevd",),
         scratch=lambda n, lower: (n * n, 0),
         query=queries.eigenvalues,
     ),
-    "eig": Entry(
-        eigen_svd.eig, ("geev",), scratch=lambda n: (2 * n * n + 2 * n, 0), query=queries.general
+    "eig": RoutineSpec(
+        eigen_svd.eig,
+        ("geev",),
+        scratch=lambda n: (2 * n * n + 2 * n, 0),
+        query=queries.general_eigenvectors,
     ),
-    "svd": Entry(
+    "svd": RoutineSpec(
         eigen_svd.svd,
         ("gesdd",),
         scratch=lambda m, n, full: (
             m * n + (m * m + n * n if full else (m + n) * min(m, n)),
             min(m, n),
         ),
-        query=queries.singular,
+        query=queries.singular_values,
     ),
-    "svdvals": Entry(
-        eigen_svd.svdvals, ("gesdd",), scratch=lambda m, n: (m * n, 0), query=queries.singular
+    "svdvals": RoutineSpec(
+        eigen_svd.svdvals,
+        ("gesdd",),
+        scratch=lambda m, n: (m * n, 0),
+        query=queries.singular_values,
     ),
-    "pinv": Entry(
+    "pinv": RoutineSpec(
         eigen_svd.pinv,
         ("gesdd",),
         ("gemm",),
         scratch=lambda m, n: (m * n + (m + n) * min(m, n), min(m, n)),
-        query=functools.partial(queries.singular, full=0),
+        query=functools.partial(queries.singular_values, full=0),
     ),
-    "qr": Entry(
+    "qr": RoutineSpec(
         eigen_svd.qr,
         ("geqrf", "orgqr ungqr"),
         scratch=lambda m, n, k: (m * max(n, k) + min(m, n), 0),
-        query=queries.orthogonal,
+        query=queries.qr_factors,
     ),
-    "lstsq": Entry(
+    "lstsq": RoutineSpec(
         eigen_svd.lstsq,
         ("gelsd",),
         scratch=lambda m, n, k: (m * n + max(m, n) * k, min(m, n)),
         query=queries.least_squares,
     ),
-    "lu_factor": Entry(packed.lu_factor, ("getrf",), scratch=lambda m, n: (m * n, min(m, n))),
-    "permutation": Entry(packed.permutation),
-    "column_order": Entry(
+    "lu_factor": RoutineSpec(packed.lu_factor, ("getrf",), scratch=lambda m, n: (m * n, min(m, n))),
+    "permutation": RoutineSpec(packed.permutation),
+    "column_order": RoutineSpec(
         packed.column_order,
         ("geqp3",),
         scratch=lambda m, n: (m * n + min(m, n), n),
         query=queries.column_order,
     ),
-    "solve_banded": Entry(
+    "solve_banded": RoutineSpec(
         packed.solve_banded,
         ("gbsv",),
         scratch=lambda n, k, lower, upper: ((2 * lower + upper + 1 + k) * n, n),
     ),
-    "expm": Entry(expm.expm, blas=("gemm",), ours=("lu", "solve"), scratch=expm.room),
+    "expm": RoutineSpec(
+        expm.expm, blas=("gemm",), own_routines=("lu", "solve"), scratch=expm.scratch_size
+    ),
 }
 
 
-def kind_of(eqn: Eqn) -> Kind:
+def kind_of(eqn: Eqn) -> MatrixKind:
     """Of what numbers the matrices of an equation are."""
     found = blas.find()
     assert found is not None
     dtype = np.result_type(*(atom.type.dtype for atom in eqn.operands))
-    return Kind(_LETTERS[dtype], f"i{found.int_bits}")
+    return MatrixKind(_LETTERS[dtype], f"i{found.int_bits}")
 
 
-def workspace(name: str, kind: Kind, sizes: Sizes) -> tuple[Sizes, int]:
+def workspace_size(name: str, kind: MatrixKind, sizes: Sizes) -> tuple[Sizes, int]:
     """(sizes to be handed on to LAPACK, words of scratch)."""
     entry = ROUTINES[name]
     elements, reals = (0, 0) if entry.scratch is None else entry.scratch(*sizes)
     if entry.query is None:
-        return (), elements * kind.words + reals
+        return (), elements * kind.words_per_element + reals
     own = entry.query(kind, *sizes)
-    words = (elements + own.numbers) * kind.words + reals + own.reals + own.integers
+    words = (elements + own.numbers) * kind.words_per_element + reals + own.reals + own.integers
     return tuple(own), words
 
 
-def factored(n: int, kind: Kind) -> tuple[int, int]:
+def factored_words(n: int, kind: MatrixKind) -> tuple[int, int]:
     """How many words a factored matrix of n rows takes: its factors, and what goes with them (see
     `lu.py`)."""
-    return n * n * kind.words, 2 * n + 2
+    return n * n * kind.words_per_element, 2 * n + 2
 
 
 def routine_address(symbol: str) -> int | None:
     """The address of a routine by its symbol; None if there is no such routine."""
     letter, name = symbol.removeprefix("tk.")[:1], symbol.removeprefix("tk.")[1:]
-    return _compiled(name, letter) if letter in "sdcz" and name in ROUTINES else None
+    return _compiled_routine(name, letter) if letter in "sdcz" and name in ROUTINES else None
 
 
-@once
-def _compiled(name: str, letter: str) -> int:
+@locked_cache
+def _compiled_routine(name: str, letter: str) -> int:
     found = blas.find()
     assert found is not None
-    kind = Kind(letter, f"i{found.int_bits}")
-    code = ROUTINES[name].code(kind)
-    symbols = {call: routine_address(call) or found.symbols[call] for call in _calls(name, kind)}
+    kind = MatrixKind(letter, f"i{found.int_bits}")
+    code = ROUTINES[name].write(kind)
+    symbols = {
+        call: routine_address(call) or found.symbols[call] for call in _called_symbols(name, kind)
+    }
     text = "\n".join([*sorted(code.declared), code.text()])
     module = object_cache.compile_or_load(text, symbols=symbols)
     _MODULES.append(module)
@@ -168,14 +178,14 @@ def _compiled(name: str, letter: str) -> int:
 _MODULES: list[object] = []  # kept for as long as there is code that calls them
 
 
-def _calls(name: str, kind: Kind) -> list[str]:
+def _called_symbols(name: str, kind: MatrixKind) -> list[str]:
     """The symbols that a routine's text calls."""
     entry = ROUTINES[name]
     lapack = (names.split()[-1 if kind.is_complex else 0] for names in entry.lapack)
     return [
         *map(kind.lapack, lapack),
         *map(kind.blas, entry.blas),
-        *map(kind.symbol, entry.ours),
+        *map(kind.symbol, entry.own_routines),
     ]
 
 
@@ -189,19 +199,21 @@ def why_no_routine(eqn: Eqn, lower: Routine) -> str:
     if blas.find() is None:
         return f"no LAPACK: {blas.why_missing()}"
     kind = kind_of(eqn)
-    return (missing("lu", kind) if lower.factor else "") or missing(lower.name, kind)
+    return (missing_symbol("lu", kind) if lower.takes_factored else "") or missing_symbol(
+        lower.name, kind
+    )
 
 
-def missing(name: str, kind: Kind) -> str:
+def missing_symbol(name: str, kind: MatrixKind) -> str:
     """What the library lacks of what a routine needs."""
     found = blas.find()
     assert found is not None
-    lost = sorted(_needs(name, kind) - set(found.symbols))
+    lost = sorted(_library_symbols(name, kind) - set(found.symbols))
     return f"no {lost[0]} in {found.path}" if lost else ""
 
 
-def _needs(name: str, kind: Kind) -> set[str]:
+def _library_symbols(name: str, kind: MatrixKind) -> set[str]:
     """What a routine needs of the library, by itself or through others."""
-    ours = ROUTINES[name].ours
-    own = set(_calls(name, kind)) - set(map(kind.symbol, ours))
-    return own.union(*(_needs(other, kind) for other in ours))
+    ours = ROUTINES[name].own_routines
+    own = set(_called_symbols(name, kind)) - set(map(kind.symbol, ours))
+    return own.union(*(_library_symbols(other, kind) for other in ours))

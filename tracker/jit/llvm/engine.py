@@ -28,40 +28,42 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from tracker.errors import CompileError
-from tracker.jit.llvm.fast_isel import known_to_it
-from tracker.jit.llvm.lock import LOCK, once
+from tracker.jit.llvm.fast_isel import rewrite_for_fast_isel
+from tracker.jit.llvm.lock import LOCK, locked_cache
 from tracker.support.structs import record, replace
 
-_NAMES = itertools.count()
+_LIBRARY_NUMBERS = itertools.count()
 _libraries: dict[weakref.ref[Module], Any] = {}  # of modules, and of those that are _gone
-_gone: deque[weakref.ref[Module]] = deque()
-_SHARE = 64  # libraries of one linker, which takes a millisecond to make
+_dead_modules: deque[weakref.ref[Module]] = deque()
+_LIBRARIES_PER_LINKER = 64  # libraries of one linker, which takes a millisecond to make
 _Result = TypeVar("_Result")
 
 
 # How well a text is compiled (see `compile_module`).
-OPTIMISED, HURRIED, ONCE, QUICK = 3, 2, 1, 0
+OPTIMISED, FEW_PASSES, FEW_PASSES_FAST_CODEGEN, FAST_CODEGEN = 3, 2, 1, 0
 
 # Bounds on the longest basic block, in lines of IR. Measured on random straight-line arithmetic:
 # the SLP vectoriser needs 20 ms for 100 lines and 500 ms for 1,000; the standard pipeline 1.2 ms
 # for 100 lines without it (it runs InstCombine again and again); the optimising code generator
 # 250 ms for 4,000 lines and 5 s for 20,000, the fast one 20 and 340 ms, and its code is as fast
 # (arithmetic) or takes a fifth longer (calls of math functions).
-SLP_LINES = 128
-STRAIGHT_LINES = 500
-FAST_CODEGEN_LINES = 2000
-BRANCHING_LINES = 2000  # of a function of short blocks: the standard pipeline is worse than linear
-NUMBERED_WRITES = 8000  # writes and calls of straight code: value numbering is quadratic in these
-NUMBERED_LOOPS = 50  # of a function: it takes a pass for each, and LLVM ends the process at 100
-REDUCED_LINES = 128  # strength reduction takes half of all for loops over 20 arrays, and gains 2 %
-CALL_LINES = 4  # arithmetic lines to a call, below which code is "mostly calls"
+MAX_SLP_BLOCK = 128
+MAX_STANDARD_BLOCK = 500
+MAX_OPTIMISED_CODEGEN_BLOCK = 2000
+MAX_STANDARD_FUNCTION = (
+    2000  # of a function of short blocks: the standard pipeline is worse than linear
+)
+MAX_GVN_WRITES = 8000  # writes and calls of straight code: value numbering is quadratic in these
+MAX_GVN_LOOPS = 50  # of a function: it takes a pass for each, and LLVM ends the process at 100
+MAX_LSR_BLOCK = 128  # strength reduction takes half of all for loops over 20 arrays, and gains 2 %
+LINES_PER_CALL = 4  # arithmetic lines to a call, below which code is "mostly calls"
 
-_KNOWN_LLVM = 22  # the last version of which it is known what it is told by options
+_LAST_KNOWN_LLVM = 22  # the last version of which it is known what it is told by options
 
 _BLOCK_END = re.compile(r'\n(?:[-\w.$"]+:|\})')  # what begins with one character is soon found
 _FUNCTION_END, _PHI = "\n}", " = phi "
-_POSITION = re.compile(r":(\d+):(\d+):")
-_EXTERNAL = re.compile(r"^declare [^@\n]*@([-\w.$]+)|^@([-\w.$]+) = external", re.MULTILINE)
+_ERROR_POSITION = re.compile(r":(\d+):(\d+):")
+_EXTERNAL_NAME = re.compile(r"^declare [^@\n]*@([-\w.$]+)|^@([-\w.$]+) = external", re.MULTILINE)
 
 
 @record(frozen=True)
@@ -71,12 +73,12 @@ class Pipeline:
     level; in straight-line code, whether values are numbered; in loops, whether addresses are
     counted up instead of computed (LLVM's loop strength reduction)."""
 
-    level: int
+    speed_level: int
     slp: bool
-    straight: bool
-    codegen: int
-    numbered: bool = True
-    reduced: bool = True
+    own_passes: bool
+    codegen_level: int
+    gvn: bool = True
+    lsr: bool = True
 
 
 @record(frozen=True)
@@ -100,7 +102,7 @@ class Module:
         self, library: Any, object_code: bytes, exports: tuple[str, ...], text: str, level: int
     ) -> None:
         self._library = library
-        _libraries[weakref.ref(self, _gone.append)] = library
+        _libraries[weakref.ref(self, _dead_modules.append)] = library
         self._level = level
         self.object_code = object_code
         self.exports = exports
@@ -116,7 +118,7 @@ class Module:
     @functools.cached_property
     def llvm(self) -> str:
         """The optimised IR (made again when asked for: keeping it would cost every compile)."""
-        return _locked(lambda: str(_optimised(self.text, self._pipeline()).module))
+        return _locked(lambda: str(_parse_and_optimise(self.text, self._pipeline()).module))
 
     @functools.cached_property
     def asm(self) -> str:
@@ -126,7 +128,7 @@ class Module:
     def _pipeline(self) -> Pipeline:
         if not self.text:
             raise CompileError("this module was loaded from an object file without its text")
-        return pipeline(self.text, self._level)
+        return choose_pipeline(self.text, self._level)
 
     def __repr__(self) -> str:
         return f"<Module {', '.join(self.exports)}: {len(self.object_code)} bytes>"
@@ -142,7 +144,7 @@ def compile_module(
     HURRIED are for code that takes little of the time beside other modules: a few passes, once
     each; then the quick generator (what runs once in a call), or the other in a hurry (loops).
     """
-    plan = pipeline(text, level)
+    plan = choose_pipeline(text, level)
     with LOCK:
         object_code, exports, timings = _object_code(text, plan)
         module = load(object_code, exports, symbols=symbols, text=text, level=level)
@@ -151,25 +153,25 @@ def compile_module(
 
 
 def _object_code(text: str, plan: Pipeline) -> tuple[bytes, tuple[str, ...], Timings]:
-    done = _optimised(text, plan)
+    done = _parse_and_optimise(text, plan)
     started = time.perf_counter()
-    with _reducing(plan.reduced):
-        object_code = bytes(_machine(plan.codegen).emit_object(done.module))
-    exports = _exports(done.module)
+    with _loop_strength_reduction(plan.lsr):
+        object_code = bytes(_target_machine(plan.codegen_level).emit_object(done.module))
+    exports = _exported_names(done.module)
     return object_code, exports, Timings(done.parse, done.optimise, time.perf_counter() - started)
 
 
 def _assembly(text: str, plan: Pipeline) -> str:
-    done = _optimised(text, plan)
-    with _reducing(plan.reduced):
-        return str(_machine(plan.codegen).emit_assembly(done.module))
+    done = _parse_and_optimise(text, plan)
+    with _loop_strength_reduction(plan.lsr):
+        return str(_target_machine(plan.codegen_level).emit_assembly(done.module))
 
 
 @contextmanager
-def _reducing(reduced: bool) -> Iterator[None]:
+def _loop_strength_reduction(enabled: bool) -> Iterator[None]:
     """LLVM has one switch for all: it is as others expect it when nobody holds the lock. An option
     that it does not know would end the process."""
-    if reduced or llvm.llvm_version_info[0] > _KNOWN_LLVM:
+    if enabled or llvm.llvm_version_info[0] > _LAST_KNOWN_LLVM:
         yield
         return
     llvm.set_option("tracker", "-disable-lsr=true")
@@ -194,18 +196,18 @@ def export_object(functions: Mapping[str, Iterable[str]], native: bool) -> bytes
         )
         whole = None
         for name, texts in functions.items():
-            module = _linked(texts, name)
+            module = _link_modules(texts, name)
             if whole is None:
                 whole = module
             else:
                 whole.link_in(module)
         assert whole is not None
         whole.triple, whole.data_layout = machine.triple, str(machine.target_data)
-        _optimise(whole, machine, Pipeline(3, True, False, 3))
+        _run_passes(whole, machine, Pipeline(3, True, False, 3))
         return bytes(machine.emit_object(whole))
 
 
-def _linked(texts: Iterable[str], public: str) -> Any:
+def _link_modules(texts: Iterable[str], public: str) -> Any:
     """One module of several, of which one function is seen from outside."""
     first, *others = map(llvm.parse_assembly, texts)
     for other in others:
@@ -229,20 +231,20 @@ def load(
     names = tuple(exports)
     with LOCK:
         started = time.perf_counter()
-        _free()
-        library = _linked_library(object_code, names, symbols or {}, text)
+        _free_dead_modules()
+        library = _link_library(object_code, names, symbols or {}, text)
         module = Module(library, object_code, names, text, level)
         module.timings = Timings(link=time.perf_counter() - started)
     return module
 
 
-def _free() -> None:
+def _free_dead_modules() -> None:
     """Free the machine code of modules that are gone; the caller holds the lock."""
-    while _gone:
-        _libraries.pop(_gone.popleft()).close()
+    while _dead_modules:
+        _libraries.pop(_dead_modules.popleft()).close()
 
 
-def _linked_library(
+def _link_library(
     object_code: bytes, names: Iterable[str], symbols: Mapping[str, int], text: str
 ) -> Any:
     builder = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
@@ -251,65 +253,67 @@ def _linked_library(
     for name in names:
         builder.export_symbol(name)
     try:
-        return builder.link(_LINKERS.next(), f"tracker.{next(_NAMES)}")
+        return builder.link(_LINKER_POOL.next(), f"tracker.{next(_LIBRARY_NUMBERS)}")
     except RecursionError:  # which is a RuntimeError, and none of LLVM's
         raise
     except RuntimeError as error:
-        lost = _unbound(text, symbols)
+        lost = _undefined_symbols(text, symbols)
         reason = f"no address for {', '.join(lost)}" if lost else str(error).strip()
         raise CompileError(f"linking failed: {reason}") from None
 
 
-def pipeline(text: str, level: int) -> Pipeline:
+def choose_pipeline(text: str, level: int) -> Pipeline:
     """The pipeline for a text: LLVM's own where there are loops, which looks for vectors in
     straight-line code unless a block is too long for that; else ours."""
     numbered = (
-        text.count("  store ") + text.count("  call void @") <= NUMBERED_WRITES
-        and _most_loops(text) <= NUMBERED_LOOPS
+        text.count("  store ") + text.count("  call void @") <= MAX_GVN_WRITES
+        and _max_loops(text) <= MAX_GVN_LOOPS
     )
-    if level in (ONCE, HURRIED):
-        return Pipeline(1, slp=False, straight=True, codegen=level - 1, numbered=numbered)
+    if level in (FEW_PASSES_FAST_CODEGEN, FEW_PASSES):
+        return Pipeline(1, slp=False, own_passes=True, codegen_level=level - 1, gvn=numbered)
     longest = longest_block(text)
-    long = longest > STRAIGHT_LINES or longest_function(text) > BRANCHING_LINES
+    long = longest > MAX_STANDARD_BLOCK or longest_function(text) > MAX_STANDARD_FUNCTION
     straight = _PHI not in text
-    codegen = _codegen(text, level, longest, long and straight)
+    codegen = _codegen_level(text, level, longest, long and straight)
     return Pipeline(
-        level=level,
-        slp=level >= 2 and not straight and longest <= SLP_LINES,
-        straight=straight or not codegen,
-        codegen=codegen,
-        numbered=numbered,
-        reduced=straight or not codegen or longest <= REDUCED_LINES,
+        speed_level=level,
+        slp=level >= 2 and not straight and longest <= MAX_SLP_BLOCK,
+        own_passes=straight or not codegen,
+        codegen_level=codegen,
+        gvn=numbered,
+        lsr=straight or not codegen or longest <= MAX_LSR_BLOCK,
     )
 
 
-def _codegen(text: str, level: int, longest: int, long: bool) -> int:
+def _codegen_level(text: str, level: int, longest: int, long: bool) -> int:
     """`long`: straight-line code beyond the bounds."""
-    if longest > FAST_CODEGEN_LINES or (long and _mostly_calls(text)):
+    if longest > MAX_OPTIMISED_CODEGEN_BLOCK or (long and _is_mostly_calls(text)):
         return 0
     return min(level, 1) if long else level
 
 
-def _mostly_calls(text: str) -> bool:
+def _is_mostly_calls(text: str) -> bool:
     """Whether straight-line code mainly calls loops and BLAS: then its own quality hardly matters,
     and the optimising code generator is 20 times slower on it than the fast one."""
-    return text.count("  call void @") * CALL_LINES > text.count(" = f") + text.count(" = select")
+    return text.count("  call void @") * LINES_PER_CALL > text.count(" = f") + text.count(
+        " = select"
+    )
 
 
 def longest_function(text: str) -> int:
     """Lines in the longest function."""
-    return max((text.count("\n", *span) for span in _functions(text)), default=0)
+    return max((text.count("\n", *span) for span in _function_spans(text)), default=0)
 
 
-def _most_loops(text: str) -> int:
+def _max_loops(text: str) -> int:
     """Loops in the function that has most of them: kernels count in a phi, the loops of `control`
     in memory."""
     marks = (_PHI, "\nloop.", "\nwhile.")
-    counts = (sum(text.count(mark, *span) for mark in marks) for span in _functions(text))
+    counts = (sum(text.count(mark, *span) for mark in marks) for span in _function_spans(text))
     return max(counts, default=0)
 
 
-def _functions(text: str) -> Iterator[tuple[int, int]]:
+def _function_spans(text: str) -> Iterator[tuple[int, int]]:
     """Where the functions lie in a text."""
     at = 0
     while (end := text.find(_FUNCTION_END, at)) >= 0:
@@ -327,7 +331,7 @@ def longest_block(text: str) -> int:
 
 
 @functools.cache
-def host() -> str:
+def host_description() -> str:
     """Processor, its features and LLVM's version: what an object file is valid for."""
     features = llvm.get_host_cpu_features().flatten()
     version = ".".join(map(str, llvm.llvm_version_info))
@@ -335,38 +339,38 @@ def host() -> str:
 
 
 @record(frozen=True)
-class _Optimised:
+class _OptimisedModule:
     module: Any
     parse: float
     optimise: float
 
 
-def _optimised(text: str, plan: Pipeline) -> _Optimised:
+def _parse_and_optimise(text: str, plan: Pipeline) -> _OptimisedModule:
     started = time.perf_counter()
-    machine = _machine(plan.codegen)
-    if not plan.codegen:
-        text = known_to_it(text, longest_block(text) > STRAIGHT_LINES)
+    machine = _target_machine(plan.codegen_level)
+    if not plan.codegen_level:
+        text = rewrite_for_fast_isel(text, longest_block(text) > MAX_STANDARD_BLOCK)
     try:
         module = llvm.parse_assembly(text)
         module.verify()
     except RecursionError:
         raise
     except RuntimeError as error:
-        raise CompileError(_explain(str(error), text)) from None
+        raise CompileError(_format_parse_error(str(error), text)) from None
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     parsed = time.perf_counter()
-    _optimise(module, machine, plan)
-    return _Optimised(module, parsed - started, time.perf_counter() - parsed)
+    _run_passes(module, machine, plan)
+    return _OptimisedModule(module, parsed - started, time.perf_counter() - parsed)
 
 
-def _optimise(module: Any, machine: Any, plan: Pipeline) -> None:
-    options = llvm.create_pipeline_tuning_options(speed_level=plan.level)
-    options.loop_vectorization = plan.level >= 2
+def _run_passes(module: Any, machine: Any, plan: Pipeline) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=plan.speed_level)
+    options.loop_vectorization = plan.speed_level >= 2
     options.slp_vectorization = plan.slp
     builder = llvm.create_pass_builder(machine, options)
-    if plan.straight and plan.level > 0:
-        passes = _straight_passes(plan.numbered)
+    if plan.own_passes and plan.speed_level > 0:
+        passes = _own_passes(plan.gvn)
     else:
         passes = builder.getModulePassManager()
         passes.add_global_dead_code_eliminate_pass()  # level 0 keeps what nobody calls
@@ -377,7 +381,7 @@ def _optimise(module: Any, machine: Any, plan: Pipeline) -> None:
         passes.detach()
 
 
-def _straight_passes(numbered: bool) -> Any:
+def _own_passes(gvn: bool) -> Any:
     """What pays for straight-line code, each pass once: a third of the time of LLVM's own pipeline
     for the least of functions, and a ninth for 700 lines. Not InstCombine: it looks six levels up
     from every instruction, 7 us each, and finds little that our own passes have left. Nor dead
@@ -388,13 +392,13 @@ def _straight_passes(numbered: bool) -> Any:
     passes.add_global_dead_code_eliminate_pass()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
-    if numbered:
+    if gvn:
         passes.add_new_gvn_pass()
     passes.add_aggressive_dce_pass()
     return passes
 
 
-def _exports(module: Any) -> tuple[str, ...]:
+def _exported_names(module: Any) -> tuple[str, ...]:
     things = itertools.chain(module.functions, module.global_variables)
     return tuple(
         thing.name
@@ -403,15 +407,15 @@ def _exports(module: Any) -> tuple[str, ...]:
     )
 
 
-@once
+@locked_cache
 def _target() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple()
 
 
-@once
-def _machine(level: int) -> Any:
+@locked_cache
+def _target_machine(level: int) -> Any:
     return _target().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
@@ -422,7 +426,7 @@ def _machine(level: int) -> Any:
     )
 
 
-class _Linkers:
+class _LinkerPool:
     """Where new libraries go. JITLink reaches far symbols through stubs, and gives memory back when
     a library goes, but for 10 kB that go with the linker: each linker takes _SHARE libraries, and
     goes when the last of them does. At interpreter exit llvmlite disposes of nothing, so types and
@@ -430,19 +434,19 @@ class _Linkers:
 
     def __init__(self) -> None:
         self._linker: Any = None
-        self._taken = 0
+        self._library_count = 0
 
     def next(self) -> Any:
         """The linker of one more library; the caller holds the lock."""
-        if self._taken % _SHARE == 0:
+        if self._library_count % _LIBRARIES_PER_LINKER == 0:
             self._linker = llvm.create_lljit_compiler(
-                _machine(2), use_jit_link=True, suppress_errors=True
+                _target_machine(2), use_jit_link=True, suppress_errors=True
             )
-        self._taken += 1
+        self._library_count += 1
         return self._linker
 
 
-_LINKERS = _Linkers()
+_LINKER_POOL = _LinkerPool()
 
 
 def _locked(work: Callable[[], _Result]) -> _Result:
@@ -450,12 +454,12 @@ def _locked(work: Callable[[], _Result]) -> _Result:
         return work()
 
 
-def _explain(error: str, text: str) -> str:
+def _format_parse_error(error: str, text: str) -> str:
     """LLVM's message with the lines of IR around the place it points at."""
-    place = _POSITION.search(error)
+    place = _ERROR_POSITION.search(error)
     if place is None:
         return f"LLVM refused the IR: {error.strip()}"
-    first = next(line for line in error.splitlines() if _POSITION.search(line))
+    first = next(line for line in error.splitlines() if _ERROR_POSITION.search(line))
     number = int(place.group(1))
     lines = text.splitlines()
     near = range(max(1, number - 2), min(len(lines), number + 2) + 1)
@@ -463,9 +467,9 @@ def _explain(error: str, text: str) -> str:
     return f"LLVM refused the IR: {first}\n{window}"
 
 
-def _unbound(text: str, symbols: Mapping[str, int]) -> list[str]:
+def _undefined_symbols(text: str, symbols: Mapping[str, int]) -> list[str]:
     """External names of a text that nothing defines."""
-    names = {a or b for a, b in _EXTERNAL.findall(text)} - set(symbols)
+    names = {a or b for a, b in _EXTERNAL_NAME.findall(text)} - set(symbols)
     return sorted(
         name
         for name in names
@@ -475,16 +479,16 @@ def _unbound(text: str, symbols: Mapping[str, int]) -> list[str]:
 
 # A child of fork must find the locks free and LLVM between two calls. llvmlite has a lock of its
 # own, which finalisers take without ours.
-_LLVMLITE: Any = llvm.ffi.lib._lock
+_LLVMLITE_LOCK: Any = llvm.ffi.lib._lock
 
 
 def _before_fork() -> None:
     LOCK.acquire()
-    _LLVMLITE.__enter__()
+    _LLVMLITE_LOCK.__enter__()
 
 
 def _after_fork() -> None:
-    _LLVMLITE.__exit__(None, None, None)
+    _LLVMLITE_LOCK.__exit__(None, None, None)
     LOCK.release()
 
 

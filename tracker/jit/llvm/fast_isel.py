@@ -1,15 +1,16 @@
 """What LLVM's fast code generator gets in place of what it does not know.
 
-Owns: `known_to_it`. It goes through a block from its end, an instruction at a time. One that it
-does not know it leaves to the other generator, and whatever follows in the block is gone through
-once more: quadratic in long blocks. 4,000 `fabs` in a row took 1.6 s, by bits they take 60 ms.
+Owns: `rewrite_for_fast_isel`. It goes through a block from its end, an instruction at a time. One
+that it does not know it leaves to the other generator, and whatever follows in the block is gone
+through once more: quadratic in long blocks. 4,000 `fabs` in a row took 1.6 s, by bits they take 60
+ms.
 """
 
 from __future__ import annotations
 
 import re
 
-_BITS = {"double": ("i64", 63), "float": ("i32", 31)}
+_INTEGER_TYPES = {"double": ("i64", 63), "float": ("i32", 31)}
 _SELECT = re.compile(
     r"^  (%[-\w.$]+) = select i1 ([^,\n]+), (double|float) ([^,\n]+), \3 ([^,\n]+)$", re.MULTILINE
 )
@@ -25,20 +26,20 @@ _CALL = re.compile(
 )
 
 
-def known_to_it(text: str, long: bool) -> str:
-    """The same text for the fast code generator; `long`: it has long blocks."""
-    text = _SIGN.sub(_signs_by_bits, _SELECT.sub(_select_by_bits, text))
-    return _called(text) if long else text
+def rewrite_for_fast_isel(text: str, has_long_blocks: bool) -> str:
+    """The same text for the fast code generator; `has_long_blocks`: it has long blocks."""
+    text = _SIGN.sub(_integer_sign_operation, _SELECT.sub(_select_integers, text))
+    return _outline_intrinsics(text) if has_long_blocks else text
 
 
-def _select_by_bits(found: re.Match[str]) -> str:
+def _select_integers(found: re.Match[str]) -> str:
     """A choice of floats. The generator makes a branch of it, and moves what follows in the block
     to a new one: every value that is alive goes through memory. Or, where the condition is a
     comparison and the processor has AVX but not AVX-512, it blends with 16 bytes of memory where a
     double lies, which may be the last one of a page (LLVM 22). InstCombine would take the bits away
     again: whatever this generator gets has gone through our own passes, or none."""
     out, condition, kind, a, b = found.groups()
-    bits = _BITS[kind][0]
+    bits = _INTEGER_TYPES[kind][0]
     return (
         f"  {out}.bits0 = bitcast {kind} {a} to {bits}\n"
         f"  {out}.bits1 = bitcast {kind} {b} to {bits}\n"
@@ -47,10 +48,10 @@ def _select_by_bits(found: re.Match[str]) -> str:
     )
 
 
-def _signs_by_bits(found: re.Match[str]) -> str:
+def _integer_sign_operation(found: re.Match[str]) -> str:
     """The size of one number with no sign, or with another's."""
     out, kind, x, sign = found.groups()
-    bits, top = _BITS[kind]
+    bits, top = _INTEGER_TYPES[kind]
     lines = [
         f"  {out}.bits0 = bitcast {kind} {x} to {bits}",
         f"  {out}.bits1 = and {bits} {out}.bits0, {2**top - 1}",
@@ -66,7 +67,7 @@ def _signs_by_bits(found: re.Match[str]) -> str:
     return "\n".join([*lines, f"  {out} = bitcast {bits} {size} to {kind}"])
 
 
-def _called(text: str) -> str:
+def _outline_intrinsics(text: str) -> str:
     """Functions of a few instructions each, called: it knows calls."""
     functions: dict[str, str] = {}
 

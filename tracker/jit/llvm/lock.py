@@ -1,6 +1,6 @@
 """The lock that every call into LLVM holds, and what is made once under it.
 
-Owns: `LOCK` and `once`.
+Owns: `LOCK` and `locked_cache`.
 Invariant: signals wait while the main thread holds the lock (`signals.py`).
 """
 
@@ -11,12 +11,12 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tracker.jit.llvm.signals import UNDISTURBED
+from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 
 _Result = TypeVar("_Result")
 
 
-class _Lock:
+class _LlvmLock:
     """A lock under which signals wait: what a handler raises while llvmlite does its bookkeeping
     would leave that half done, and its lock taken."""
 
@@ -25,18 +25,18 @@ class _Lock:
         self.acquire, self.release = self._lock.acquire, self._lock.release
 
     def __enter__(self) -> None:
-        UNDISTURBED.__enter__()
+        SIGNALS_DEFERRED.__enter__()
         self._lock.acquire()
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
-        UNDISTURBED.__exit__()
+        SIGNALS_DEFERRED.__exit__()
 
 
-LOCK = _Lock()
+LOCK = _LlvmLock()
 
 
-def once(make: Callable[..., _Result]) -> Callable[..., _Result]:
+def locked_cache(make: Callable[..., _Result]) -> Callable[..., _Result]:
     """A function whose result for some arguments is made once in a process. Two threads that ask
     at the same time would otherwise make two, of which the one that is not kept is freed, though
     its asker may have handed the addresses of its code on."""

@@ -4,9 +4,9 @@ Owns: `get`, `read` and `put`, files of facts and bytes in `directory()`: a fold
 own below $TRACKER_CACHE_DIR, else below `tracker` in the user's cache folder; TRACKER_CACHE=0
 switches it off. Also `compile_or_load`, whose files hold object code, and are named by a hash of
 the text, the processor and LLVM's version. (The other files are those of
-`jit/pipeline/program_cache.py`.) The folder is named by `_FORMAT`, which changes when the functions
-that texts call by name change their meaning. A file holds a header line (JSON: facts, and a hash of
-name, facts and bytes), then the bytes.
+`jit/pipeline/program_cache.py`.) The folder is named by `_FORMAT_VERSION`, which changes when the
+functions that texts call by name change their meaning. A file holds a header line (JSON: facts, and
+a hash of name, facts and bytes), then the bytes.
 
 Invariants: no text and no object code holds an address of a process; a file is written under
 another name and then renamed, so readers see whole files only; a file is read only if it is a
@@ -31,50 +31,52 @@ from typing import Any, TypeVar
 
 from tracker.errors import message, warn
 from tracker.jit.llvm import engine
-from tracker.jit.llvm.signals import UNDISTURBED
+from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 
-_LIMIT = 256 << 20  # bytes of files to keep; after an eighth more, the oldest go
-_LARGEST = 64 << 20  # bytes of one file
-_FORMAT = 3
-_KINDS = (".o", ".program")
-_PART = ".part"  # a file that is being written
-_ABANDONED = 3600  # seconds after which nobody is writing it any more
-_TALLY = "written"  # the file whose length says how much was written since the last look
-_BLOCK = 4096  # bytes written for each byte of it
-_RECENT = 64  # texts whose object code is kept in this process
+_MAX_TOTAL_BYTES = 256 << 20  # bytes of files to keep; after an eighth more, the oldest go
+_MAX_FILE_BYTES = 64 << 20  # bytes of one file
+_FORMAT_VERSION = 3
+_SUFFIXES = (".o", ".program")
+_PARTIAL_SUFFIX = ".part"  # a file that is being written
+_STALE_SECONDS = 3600  # seconds after which nobody is writing it any more
+_TALLY_FILE = "written"  # the file whose length says how much was written since the last look
+_BYTES_PER_TALLY = 4096  # bytes written for each byte of it
+_MAX_RECENT = 64  # texts whose object code is kept in this process
 # A link is not followed, a pipe is not waited for, a terminal does not become this process's own.
-_SAFELY = sum(getattr(os, f"O_{name}", 0) for name in ("NOFOLLOW", "NONBLOCK", "NOCTTY", "BINARY"))
+_SAFE_OPEN_FLAGS = sum(
+    getattr(os, f"O_{name}", 0) for name in ("NOFOLLOW", "NONBLOCK", "NOCTTY", "BINARY")
+)
 _Result = TypeVar("_Result")
-_Known = tuple[str, tuple[str, ...], bytes]  # a text, what it exports, its object code
-_recent: dict[tuple[str, int], _Known] = {}
+_CachedObject = tuple[str, tuple[str, ...], bytes]  # a text, what it exports, its object code
+_recent: dict[tuple[str, int], _CachedObject] = {}
 
 
-_kept: ContextVar[bool | None] = ContextVar("tracker_cache", default=None)
+_disk_override: ContextVar[bool | None] = ContextVar("tracker_cache", default=None)
 
 
 @contextlib.contextmanager
-def kept(choice: bool | None) -> Iterator[None]:
+def override_disk_cache(enabled: bool | None) -> Iterator[None]:
     """Whether files are kept, within; None: as TRACKER_CACHE says."""
-    token = _kept.set(choice)
+    token = _disk_override.set(enabled)
     try:
         yield
     finally:
-        _kept.reset(token)
+        _disk_override.reset(token)
 
 
 def directory() -> Path | None:
     """The folder that files are kept in, if it is there yet; None: they are kept nowhere."""
-    choice = _kept.get()
+    choice = _disk_override.get()
     if choice is False or (choice is None and os.environ.get("TRACKER_CACHE", "1") == "0"):
         return None
-    named = _named_folder()
+    named = _configured_folder()
     if named is None:
         return None
-    folder = named / f"tracker-{_FORMAT}"
-    return folder if _is_private(folder) else None
+    folder = named / f"tracker-{_FORMAT_VERSION}"
+    return folder if _is_private_folder(folder) else None
 
 
-def _named_folder() -> Path | None:
+def _configured_folder() -> Path | None:
     chosen = os.environ.get("TRACKER_CACHE_DIR")
     if chosen:
         return Path(os.path.expanduser(chosen))
@@ -85,14 +87,14 @@ def _named_folder() -> Path | None:
 _warned_of: set[Path] = set()
 
 
-def _is_private(folder: Path) -> bool:
+def _is_private_folder(folder: Path) -> bool:
     """Whether nobody else can put a file into a folder, or the folder is not there; warns once."""
-    with UNDISTURBED:  # a signal handler may raise a TimeoutError, which is an OSError
+    with SIGNALS_DEFERRED:  # a signal handler may raise a TimeoutError, which is an OSError
         try:
             facts = os.lstat(folder)
         except OSError:
             return True
-    if stat.S_ISDIR(facts.st_mode) and _is_ours(facts):
+    if stat.S_ISDIR(facts.st_mode) and _is_owned_by_user(facts):
         return True
     if folder not in _warned_of:
         _warned_of.add(folder)
@@ -102,7 +104,7 @@ def _is_private(folder: Path) -> bool:
     return False
 
 
-def _is_ours(facts: os.stat_result) -> bool:
+def _is_owned_by_user(facts: os.stat_result) -> bool:
     """Whether this user owns a file or folder, and nobody else may write to it."""
     if not hasattr(os, "geteuid"):  # Windows: a user's folders are closed to others
         return True
@@ -113,32 +115,32 @@ def compile_or_load(
     text: str, *, level: int = engine.OPTIMISED, symbols: Mapping[str, int] | None = None
 ) -> engine.Module:
     """`engine.compile_module`, or the object code of an earlier time."""
-    known = recent(text, level)
+    known = find_recent(text, level)
     if known is not None:
         text, exports, code = known  # the text as it is kept: a shape need not keep its own
         return engine.load(code, exports, symbols=symbols, text=text, level=level)
-    module = _from_disk(text, level, symbols)
-    _remember(text, level, module)
+    module = _load_or_compile(text, level, symbols)
+    _keep_recent(text, level, module)
     return module
 
 
-def recent(text: str, level: int) -> _Known | None:
+def find_recent(text: str, level: int) -> _CachedObject | None:
     """A text, what it exports and its object code, if this process had it not long ago."""
     return _recent.get((text, level))
 
 
-def _remember(text: str, level: int, module: engine.Module) -> None:
+def _keep_recent(text: str, level: int, module: engine.Module) -> None:
     """Keep object code in this process: another shape of a function often has the same text."""
     _recent[text, level] = (text, module.exports, module.object_code)
-    while len(_recent) > _RECENT:
+    while len(_recent) > _MAX_RECENT:
         _recent.pop(next(iter(_recent), ("", 0)), None)
 
 
-def _from_disk(text: str, level: int, symbols: Mapping[str, int] | None) -> engine.Module:
+def _load_or_compile(text: str, level: int, symbols: Mapping[str, int] | None) -> engine.Module:
     folder = directory()
     if folder is None:
         return engine.compile_module(text, level=level, symbols=symbols)
-    name = f"{_key(text, level)}.o"
+    name = f"{_file_key(text, level)}.o"
 
     def load(facts: dict[str, Any], code: bytes) -> engine.Module:
         exports = tuple(facts["exports"])
@@ -152,8 +154,8 @@ def _from_disk(text: str, level: int, symbols: Mapping[str, int] | None) -> engi
     return module
 
 
-def _key(text: str, level: int) -> str:
-    parts = (engine.host(), str(level), text)
+def _file_key(text: str, level: int) -> str:
+    parts = (engine.host_description(), str(level), text)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -169,8 +171,8 @@ def read(name: str, parse: Callable[[dict[str, Any], bytes], _Result]) -> _Resul
     folder = directory()
     if folder is None:
         return None
-    with UNDISTURBED, contextlib.suppress(Exception):
-        header, _, data = _content(folder / name).partition(b"\n")
+    with SIGNALS_DEFERRED, contextlib.suppress(Exception):
+        header, _, data = _read_trusted(folder / name).partition(b"\n")
         facts = json.loads(header)
         digest = facts.pop("sha256")
         if digest == _digest(name, facts, data):
@@ -178,15 +180,18 @@ def read(name: str, parse: Callable[[dict[str, Any], bytes], _Result]) -> _Resul
     return None
 
 
-def _content(path: Path) -> bytes:
+def _read_trusted(path: Path) -> bytes:
     """The bytes of a regular file that nobody else can have written."""
-    handle = os.open(path, os.O_RDONLY | _SAFELY)
+    handle = os.open(path, os.O_RDONLY | _SAFE_OPEN_FLAGS)
     try:
         facts = os.fstat(handle)
-        if not (stat.S_ISREG(facts.st_mode) and _is_ours(facts)) or facts.st_size > _LARGEST:
+        if (
+            not (stat.S_ISREG(facts.st_mode) and _is_owned_by_user(facts))
+            or facts.st_size > _MAX_FILE_BYTES
+        ):
             raise ValueError(f"{path} is not a file of ours")
         with open(handle, "rb", closefd=False) as file:
-            return file.read(_LARGEST)
+            return file.read(_MAX_FILE_BYTES)
     finally:
         os.close(handle)
 
@@ -198,17 +203,17 @@ def put(name: str, facts: dict[str, Any], data: bytes) -> None:
         return
     header = json.dumps({**facts, "sha256": _digest(name, facts, data)})
     content = header.encode() + b"\n" + data
-    if len(content) > _LARGEST:
+    if len(content) > _MAX_FILE_BYTES:
         return
-    with UNDISTURBED, contextlib.suppress(OSError):
+    with SIGNALS_DEFERRED, contextlib.suppress(OSError):
         _write(folder, name, content)
-        if _is_much(folder, len(content)):
+        if _should_prune(folder, len(content)):
             _prune(folder)
 
 
 def _write(folder: Path, name: str, content: bytes) -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, part = tempfile.mkstemp(dir=folder, prefix=f"{name}.", suffix=_PART)
+    handle, part = tempfile.mkstemp(dir=folder, prefix=f"{name}.", suffix=_PARTIAL_SUFFIX)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -225,15 +230,15 @@ def _digest(name: str, facts: Mapping[str, Any], data: bytes) -> str:
     return found.hexdigest()
 
 
-def _is_much(folder: Path, size: int) -> bool:
+def _should_prune(folder: Path, size: int) -> bool:
     """Whether so much was written since somebody last looked, by all processes together, that it is
     time to look again. Each adds to one file; appending needs no lock."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFELY
-    handle = os.open(folder / _TALLY, flags, 0o600)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFE_OPEN_FLAGS
+    handle = os.open(folder / _TALLY_FILE, flags, 0o600)
     try:
         is_new = not os.fstat(handle).st_size
-        os.write(handle, bytes(1 + size // _BLOCK))
-        is_much = is_new or os.fstat(handle).st_size * _BLOCK > _LIMIT // 8
+        os.write(handle, bytes(1 + size // _BYTES_PER_TALLY))
+        is_much = is_new or os.fstat(handle).st_size * _BYTES_PER_TALLY > _MAX_TOTAL_BYTES // 8
         if is_much:
             os.ftruncate(handle, 1)
     finally:
@@ -251,13 +256,16 @@ def _prune(folder: Path) -> None:
                 facts = entry.stat(follow_symlinks=False)
                 if not stat.S_ISREG(facts.st_mode):
                     continue
-                if entry.name.endswith(_KINDS):
+                if entry.name.endswith(_SUFFIXES):
                     files.append((facts.st_mtime, facts.st_size, entry.path))
-                elif entry.name.endswith(_PART) and facts.st_mtime < time.time() - _ABANDONED:
+                elif (
+                    entry.name.endswith(_PARTIAL_SUFFIX)
+                    and facts.st_mtime < time.time() - _STALE_SECONDS
+                ):
                     os.unlink(entry.path)
     total = sum(size for _, size, _ in files)
     for _, size, path in sorted(files):
-        if total <= _LIMIT:
+        if total <= _MAX_TOTAL_BYTES:
             return
         with contextlib.suppress(OSError):
             os.unlink(path)

@@ -1,10 +1,10 @@
 """Sizes taken out of IR text: another shape gives the same text, and needs no compiling.
 
-Owns: `lift`, which turns numbers that depend on shapes into loads from tables. Bounds of loops,
-extents that are checked, offsets and the extents of products become loads (those of a loop nest at
-the start of its function), and so do odd floats (n, 1/n). Object code is then good for any tables.
-Each function has a table of its own, `@sizes.NAME`, so that its text does not depend on those
-beside it (see `jit/pipeline/link.py`).
+Owns: `lift_sizes`, which turns numbers that depend on shapes into loads from tables. Bounds of
+loops, extents that are checked, offsets and the extents of products become loads (those of a loop
+nest at the start of its function), and so do odd floats (n, 1/n). Object code is then good for any
+tables. Each function has a table of its own, `@sizes.NAME`, so that its text does not depend on
+those beside it (see `jit/pipeline/link.py`).
 
 What is in a table and what stays in the text is free: text and tables together are the program.
 Numbers of one digit stay (loops of few steps are unrolled), and so do divisors, which LLVM makes
@@ -24,62 +24,65 @@ import re
 import struct
 from collections.abc import Iterator
 
-_SYMBOL = "sizes"
-_SMALL = 9  # up to here integers stay in the text, and floats that are quarters
-_SHORT = 128  # steps of a loop; up to here it is short
-_LONG = 2400  # lines of a function; beyond, its numbers stay
+_TABLE_PREFIX = "sizes"
+_MAX_LITERAL = 9  # up to here integers stay in the text, and floats that are quarters
+_MAX_SHORT_TRIP_COUNT = 128  # steps of a loop; up to here it is short
+_MAX_FUNCTION_LINES = 2400  # lines of a function; beyond, its numbers stay
 
-_NAME = re.compile(r"[^@\n]*@([\w.]+)\(")
-_OURS = re.compile(r"(k\d+(\.far|\.task)?|plan|body\d+|entry)$")
+_FUNCTION_NAME = re.compile(r"[^@\n]*@([\w.]+)\(")
+_LIFTED_FUNCTION = re.compile(r"(k\d+(\.far|\.task)?|plan|body\d+|entry)$")
 _OPCODE = re.compile(r" *(?:%[\w.]+ = )?(\w+)(?: \w+)*? i64 |(?: *(?:%[\w.]+ = )?(\w+))")
-_KEPT = {"alloca", "switch", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr"}
-_PAIRS = {"add", "sub", "icmp"}
-_KEPT_PLACES = re.compile("%slots|%self|%args")
-_NUMBERS = tuple(re.compile(rf"{before} -?\d\d") for before in ("i64", ",", r"\["))
+_LITERAL_OPCODES = {"alloca", "switch", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr"}
+_BINARY_OPCODES = {"add", "sub", "icmp"}
+_LITERAL_LINE = re.compile("%slots|%self|%args")
+_CANDIDATES = tuple(re.compile(rf"{before} -?\d\d") for before in ("i64", ",", r"\["))
 _FACTOR = re.compile(r"(= mul(?: nuw| nsw)* i64 [^,]+, )(\d{2,})$")
-_TYPED = r"(?<=\bi64 )-?\d{2,}(?=[,)\s]|$)"
-_INTEGERS = re.compile(_TYPED)
-_OF_PAIR = re.compile(rf"{_TYPED}|(?<=, )-?\d{{2,}}$")
-_OF_PHI = re.compile(rf"{_TYPED}|(?<=\[ )-?\d{{2,}}(?=, %)")
+_TYPED_INTEGER = r"(?<=\bi64 )-?\d{2,}(?=[,)\s]|$)"
+_INTEGERS = re.compile(_TYPED_INTEGER)
+_BINARY_INTEGERS = re.compile(rf"{_TYPED_INTEGER}|(?<=, )-?\d{{2,}}$")
+_PHI_INTEGERS = re.compile(rf"{_TYPED_INTEGER}|(?<=\[ )-?\d{{2,}}(?=, %)")
 _LATCH = re.compile(r"  %cv\d+ = icmp ult i64 %nv\d+, (\d+)$")
 # In the entry:
-_CHECKED = re.compile(r"\n  (?:store i64 -?\d\d|%[\w.]+ = icmp (?:eq|ule) i64 )[^\n]*")
+_ENTRY_CHECK = re.compile(r"\n  (?:store i64 -?\d\d|%[\w.]+ = icmp (?:eq|ule) i64 )[^\n]*")
 _FLOAT = re.compile(r"0x[0-9A-F]{16}\b")
-_KIND = re.compile(r"(?:= [^@(\[]*?\b|store )(float|double)\b")
+_FLOAT_TYPE = re.compile(r"(?:= [^@(\[]*?\b|store )(float|double)\b")
 
 
-_ONE_AT_A_TIME = ", !llvm.loop !4"
-_NOTES = """!3 = !{}
+_NO_INTERLEAVING = ", !llvm.loop !4"
+_METADATA = """!3 = !{}
 !4 = distinct !{!4, !7}
 !7 = !{!"llvm.loop.interleave.count", i32 1}
 """
 
 
-def lift(text: str) -> tuple[str, dict[str, bytes]]:
+def lift_sizes(text: str) -> tuple[str, dict[str, bytes]]:
     """The text without its sizes, and the tables of 8-byte entries that its globals must be."""
     tables: dict[str, bytes] = {}
-    done = [part if name is None else _lifted(name, part, tables) for name, part in functions(text)]
+    done = [
+        part if name is None else _lift_function(name, part, tables)
+        for name, part in split_functions(text)
+    ]
     if not tables:
         return text, tables
     heads = [
         f"@{symbol} = external global [{len(table) // 8} x i64]\n"
         for symbol, table in tables.items()
     ]
-    return "".join([*heads, _NOTES, *done]), tables
+    return "".join([*heads, _METADATA, *done]), tables
 
 
-def table_of(name: str) -> str:
+def table_symbol(name: str) -> str:
     """The global that is a function's table."""
-    return f"{_SYMBOL}.{name}"
+    return f"{_TABLE_PREFIX}.{name}"
 
 
-def functions(text: str) -> Iterator[tuple[str | None, str]]:
+def split_functions(text: str) -> Iterator[tuple[str | None, str]]:
     """The text in pieces: functions of ours with their names, what is between with None."""
     at = start = 0
     while (start := _next_function(text, start)) >= 0:
-        name = _NAME.match(text, start)
+        name = _FUNCTION_NAME.match(text, start)
         end = text.index("\n}", start) + 2
-        if name and _OURS.match(name[1]):
+        if name and _LIFTED_FUNCTION.match(name[1]):
             yield None, text[at:start]
             yield name[1], text[start:end]
             at = end
@@ -95,18 +98,18 @@ def _next_function(text: str, at: int) -> int:
     return found + 1 if found >= 0 else -1
 
 
-class _Function:
+class _SizeTable:
     """The numbers taken out of one function. Each is an entry of its own: that two are equal is a
     fact of one shape."""
 
     def __init__(self, symbol: str) -> None:
         self.symbol = symbol
-        self.table: list[bytes] = []
+        self.entries: list[bytes] = []
         self.loads: list[str] = []
 
     def integer(self, number: str) -> str:
         value = int(number)
-        if abs(value) <= _SMALL or abs(value) >= 2**62:
+        if abs(value) <= _MAX_LITERAL or abs(value) >= 2**62:
             return number
         return self._load("i64", struct.pack("<q", value))
 
@@ -114,17 +117,19 @@ class _Function:
         """A factor of a loop's index. LLVM asks of one that it does not know whether it is 1, and
         writes the loop twice; so it is handed a sum, of which it does not."""
         value = int(number)
-        if value <= _SMALL:
+        if value <= _MAX_LITERAL:
             return number
-        rest = self._load("i64", struct.pack("<q", value - _SMALL))
-        self.loads.append(f"  {rest}.far = add nuw nsw i64 {rest}, {_SMALL}\n")
+        rest = self._load("i64", struct.pack("<q", value - _MAX_LITERAL))
+        self.loads.append(f"  {rest}.far = add nuw nsw i64 {rest}, {_MAX_LITERAL}\n")
         return f"{rest}.far"
 
     def real(self, kind: str, number: str) -> str:
         """A float literal, which is written as a double whatever its kind."""
-        if _is_plain(number):
+        if _stays_literal(number):
             return number
-        return self._load(kind, struct.pack("<d" if kind == "double" else "<fxxxx", _real(number)))
+        return self._load(
+            kind, struct.pack("<d" if kind == "double" else "<fxxxx", _literal_value(number))
+        )
 
     def take_loads(self) -> str:
         """The lines of the loads that are not written yet."""
@@ -132,8 +137,8 @@ class _Function:
         return "".join(lines)
 
     def _load(self, kind: str, bits: bytes) -> str:
-        at = len(self.table)
-        self.table.append(bits)
+        at = len(self.entries)
+        self.entries.append(bits)
         name = f"%size.{at}"
         self.loads.append(
             f"  {name} = load {kind}, ptr getelementptr (i64, ptr @{self.symbol}, i64 {at}), "
@@ -142,71 +147,71 @@ class _Function:
         return name
 
 
-def _real(number: str) -> float:
+def _literal_value(number: str) -> float:
     value: float = struct.unpack("<d", struct.pack("<Q", int(number, 16)))[0]
     return value
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_plain(number: str) -> bool:
+def _stays_literal(number: str) -> bool:
     """Whether a float literal stays in the text."""
-    value = abs(_real(number))
-    return (value * 4).is_integer() if value <= _SMALL else not value < math.inf
+    value = abs(_literal_value(number))
+    return (value * 4).is_integer() if value <= _MAX_LITERAL else not value < math.inf
 
 
-def _lifted(name: str, text: str, tables: dict[str, bytes]) -> str:
-    if text.count("\n") > _LONG:
+def _lift_function(name: str, text: str, tables: dict[str, bytes]) -> str:
+    if text.count("\n") > _MAX_FUNCTION_LINES:
         return text
-    function = _Function(table_of(name))
+    function = _SizeTable(table_symbol(name))
     if name == "entry":
-        done = _CHECKED.sub(lambda found: _checked(found[0][1:], function), text)
+        done = _ENTRY_CHECK.sub(lambda found: _lift_entry_line(found[0][1:], function), text)
     else:
-        done = _computed(name, text, function)
-    if function.table:
-        tables[function.symbol] = b"".join(function.table)
+        done = _lift_body(name, text, function)
+    if function.entries:
+        tables[function.symbol] = b"".join(function.entries)
     return done
 
 
-def _checked(line: str, function: _Function) -> str:
+def _lift_entry_line(line: str, function: _SizeTable) -> str:
     """A line of the entry that may hold an extent, after its loads."""
-    line = _OF_PAIR.sub(lambda found: function.integer(found[0]), line)
+    line = _BINARY_INTEGERS.sub(lambda found: function.integer(found[0]), line)
     return f"\n{function.take_loads()}{line}"
 
 
-def _computed(name: str, text: str, function: _Function) -> str:
+def _lift_body(name: str, text: str, function: _SizeTable) -> str:
     """The text of a function that computes."""
     nest = name.startswith("k")  # elsewhere a load is where it is used: registers are few
     start = text.index("\n") + 1
     body, at = [], start
-    for spot in _spots(text, start):
+    for spot in _number_positions(text, start):
         if spot < at:
             continue
         line_start, line_end = text.rindex("\n", 0, spot) + 1, text.index("\n", spot)
         line = text[line_start:line_end]
         body.append(text[at:line_start])
         at = line_end
-        done = _without_numbers(line, function)
+        done = _replace_numbers(line, function)
         if not nest and function.loads and " phi " not in line:
             body.append(function.take_loads())
         body.append(done)
         latch = _LATCH.match(line)
-        if latch is not None and _SMALL < int(latch[1]) <= _SHORT:
+        if latch is not None and _MAX_LITERAL < int(latch[1]) <= _MAX_SHORT_TRIP_COUNT:
             at = text.index("\n", line_end + 1)
             jump = text[line_end:at]
-            body.append(jump if "!llvm.loop" in jump else jump + _ONE_AT_A_TIME)
+            body.append(jump if "!llvm.loop" in jump else jump + _NO_INTERLEAVING)
     body.append(text[at:])
-    return text[:start] + _with_loads("".join(body), function.take_loads())
+    return text[:start] + _insert_loads("".join(body), function.take_loads())
 
 
-def _spots(text: str, start: int) -> list[int]:
+def _number_positions(text: str, start: int) -> list[int]:
     """Where in a text numbers are that may be taken out, in order. (One pattern for each kind: to
     look for a fixed beginning is ten times as fast as to look for one of several.)"""
-    found = [spot.start() for kind in _NUMBERS for spot in kind.finditer(text, start)]
-    found += [spot.start() for spot in _FLOAT.finditer(text, start) if not _is_plain(spot[0])]
+    found = [spot.start() for kind in _CANDIDATES for spot in kind.finditer(text, start)]
+    found += [spot.start() for spot in _FLOAT.finditer(text, start) if not _stays_literal(spot[0])]
     return sorted(found)
 
 
-def _with_loads(body: str, loads: str) -> str:
+def _insert_loads(body: str, loads: str) -> str:
     """Loads at the start of a function, after what it has on the stack."""
     first = 0
     while loads and " alloca " in body[first : (end := body.index("\n", first) + 1)]:
@@ -214,16 +219,22 @@ def _with_loads(body: str, loads: str) -> str:
     return "".join([body[:first], loads, body[first:]])
 
 
-def _without_numbers(line: str, function: _Function) -> str:
+def _replace_numbers(line: str, function: _SizeTable) -> str:
     opcode = _OPCODE.match(line)
     assert opcode is not None
     integers, other = opcode.groups()
     kind = integers or other
     if kind == "mul":
         return _FACTOR.sub(lambda found: found[1] + function.factor(found[2]), line)
-    if kind in _KEPT or _KEPT_PLACES.search(line):
+    if kind in _LITERAL_OPCODES or _LITERAL_LINE.search(line):
         return line
-    if "0x" in line and (real := _KIND.search(line)):
+    if "0x" in line and (real := _FLOAT_TYPE.search(line)):
         line = _FLOAT.sub(lambda found: function.real(real[1], found[0]), line)
-    places = _OF_PAIR if integers in _PAIRS else _OF_PHI if integers == "phi" else _INTEGERS
+    places = (
+        _BINARY_INTEGERS
+        if integers in _BINARY_OPCODES
+        else _PHI_INTEGERS
+        if integers == "phi"
+        else _INTEGERS
+    )
     return places.sub(lambda found: function.integer(found[0]), line)

@@ -1,7 +1,7 @@
 """Where signals wait: code that must not be left half done (LLVM's bookkeeping, what puts back what
 stood at the places, imports: CPython's own lock may stay taken).
 
-Owns: `UNDISTURBED`, and `entered`, contexts that are entered and left in it.
+Owns: `SIGNALS_DEFERRED`, and `enter_all`, contexts that are entered and left in it.
 Invariant: a signal that Python code handles (Ctrl-C, a timer's), and that comes while the main
 thread is within, is handled when it leaves, and is never lost. Other threads hear of no signals.
 """
@@ -20,39 +20,39 @@ _NAMES = ["SIGINT", "SIGTERM", "SIGHUP", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIG
 _SIGNALS = [int(getattr(signal, name)) for name in _NAMES if hasattr(signal, name)]
 
 
-class _Undisturbed:
+class _DeferredSignals:
     """A context, in itself as often as you like."""
 
     def __init__(self) -> None:
         self._depth = 0
         self._handlers: dict[int, Any] = {}  # which are put off
-        self._came: list[int] = []  # signals, meanwhile
+        self._pending: list[int] = []  # signals, meanwhile
         self._raised: list[BaseException] = []  # by handlers that were not put off yet
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
             if not self._depth:
-                self._put_off()
+                self._install()
             self._depth += 1
 
     def __exit__(self, *_: object) -> None:
         if threading.current_thread() is threading.main_thread():
             self._depth -= 1
             if not self._depth:
-                self._let_come()
+                self._restore_and_deliver()
 
-    def _put_off(self) -> None:
+    def _install(self) -> None:
         """Who comes in to tidy up comes in, whatever handlers raise."""
         for each in (*_SIGNALS, *_SIGNALS):  # again, where one raised
             try:
                 handler = _signal.getsignal(each)
-                if callable(handler) and handler != self._note:
+                if callable(handler) and handler != self._on_signal:
                     self._handlers[each] = handler
-                    _signal.signal(each, self._note)
+                    _signal.signal(each, self._on_signal)
             except BaseException as error:
                 self._raised.append(error)
 
-    def _let_come(self) -> None:
+    def _restore_and_deliver(self) -> None:
         """Signals are handled at once from here on, and those that have come. What one handler
         raises keeps no other from its turn."""
         try:
@@ -60,32 +60,32 @@ class _Undisturbed:
                 each = next(reversed(self._handlers))
                 _signal.signal(each, self._handlers[each])
                 del self._handlers[each]
-            while self._came:
-                signal.raise_signal(self._came.pop(0))
+            while self._pending:
+                signal.raise_signal(self._pending.pop(0))
             if self._raised:
                 raise self._raised.pop(0)
         finally:
-            if self._handlers or self._came or self._raised:
-                self._let_come()
+            if self._handlers or self._pending or self._raised:
+                self._restore_and_deliver()
 
-    def _note(self, number: int, _: object) -> None:
-        self._came.append(number)
+    def _on_signal(self, number: int, _: object) -> None:
+        self._pending.append(number)
 
 
-UNDISTURBED = _Undisturbed()
+SIGNALS_DEFERRED = _DeferredSignals()
 
 
 @contextmanager
-def entered(*contexts: AbstractContextManager[Any]) -> Iterator[None]:
+def enter_all(*contexts: AbstractContextManager[Any]) -> Iterator[None]:
     """Within all of them. None is left half entered, or half left, by a signal."""
     within: list[AbstractContextManager[Any]] = []
     try:
-        with UNDISTURBED:
+        with SIGNALS_DEFERRED:
             for each in contexts:
                 each.__enter__()
                 within.append(each)
         yield
     finally:
-        with UNDISTURBED:
+        with SIGNALS_DEFERRED:
             while within:
                 within.pop().__exit__(None, None, None)

@@ -14,70 +14,70 @@ from typing import Any
 from tracker.ir.graph import Atom
 from tracker.jit.guards import signature
 from tracker.jit.guards.signature import (
+    AliasOut,
     ArrayOut,
-    ConstOut,
+    ConstantOut,
+    ContainerOut,
     InputOut,
-    NodeOut,
     OutLeaf,
     Outputs,
-    SameOut,
 )
 from tracker.jit.pipeline import program_cache
-from tracker.jit.pipeline.link import Compiled, array_out, bind, out_leaf, strides_of
-from tracker.jit.pipeline.program import Form, Program
+from tracker.jit.pipeline.link import CompiledTrace, array_out, bind, leaf_strides, out_leaf
+from tracker.jit.pipeline.program import CallingLayout, Program
 from tracker.jit.runtime import lazy_imports
-from tracker.jit.schedule.plan_data import Slots
-from tracker.jit.tracing.ir_builder import Output
+from tracker.jit.schedule.plan_data import FrameSlots
+from tracker.jit.tracing.ir_builder import TraceOutput
 from tracker.jit.tracing.trace import Trace
-from tracker.ops.shape.memory_order import MemoryOrder, is_packed, wide_strides
+from tracker.ops.shape.memory_order import MemoryOrder, is_dense, nontrivial_strides
 
 
-def compile_call(trace: Trace, lengths_vary: bool = False) -> Compiled:
+def compile_call(trace: Trace, lengths_vary: bool = False) -> CompiledTrace:
     """Compile a trace for the calls that it holds for. `lengths_vary`: short arrays came in other
     lengths, too, and code for any length is found again."""
     started = time.perf_counter()
-    done = _native(trace, lengths_vary) if _is_direct(trace) else None
+    done = _compile_native(trace, lengths_vary) if _can_be_native(trace) else None
     if done is None:
-        done = lazy_imports.executor(Program(trace.function), _orders(trace), lengths_vary)
+        done = lazy_imports.executor(Program(trace.function), _output_orders(trace), lengths_vary)
     passes = done.program.seconds
     done.seconds = {"passes": passes, "code": time.perf_counter() - started - passes}
     return done
 
 
-def _native(trace: Trace, lengths_vary: bool) -> Compiled | None:
+def _compile_native(trace: Trace, lengths_vary: bool) -> CompiledTrace | None:
     """One native call; None where NumPy must do a part."""
-    form, outputs, arrays = _direct(trace, lengths_vary)
+    form, outputs, arrays = _calling_layout(trace, lengths_vary)
     program = Program(trace.function, form)
-    lowered = program_cache.lowered(program)
+    lowered = program_cache.load_or_lower(program)
     if lowered is None:
         return None
-    piece = bind(program, lowered, trace.call, outputs, arrays)
+    piece = bind(program, lowered, trace.signature, outputs, arrays)
     hosts = list(map(lazy_imports.host_call, lowered.callbacks))
-    return Compiled(program, [piece], hosts, entry=piece.entry)
+    return CompiledTrace(program, [piece], hosts, entry=piece.entry)
 
 
-def _is_direct(trace: Trace) -> bool:
+def _can_be_native(trace: Trace) -> bool:
     """Whether a native entry can serve: it reads no params, and arrays where they lie, and gives
     numbers that a frame has slots for."""
     return (
-        trace.call.native
+        trace.signature.is_native
         and not any(trace.owners)
         and all(map(_is_readable, trace.captures))
-        and all(atom.type.dtype in signature.DTYPES for atom in trace.function.outputs)
+        and all(atom.type.dtype in signature.NATIVE_DTYPES for atom in trace.function.outputs)
     )
 
 
 def _is_readable(array: Any) -> bool:
-    return isinstance(array, int) or isinstance(signature.array_leaf(array), signature.Array)
+    return isinstance(array, int) or isinstance(signature.array_leaf(array), signature.ArrayLeaf)
 
 
-def _direct(trace: Trace, lengths_vary: bool) -> tuple[Form, Outputs, list[Any]]:
+def _calling_layout(trace: Trace, lengths_vary: bool) -> tuple[CallingLayout, Outputs, list[Any]]:
     """How values come and go in a native call; what it returns; arrays that it brings along."""
-    call = trace.call
+    call = trace.signature
     leaves = [call.leaves[number] for number in trace.inputs]
     atoms = iter(trace.function.outputs)  # passes keep their types
     out_leaves = [_out_leaf_of(out, atoms) for out in trace.outputs]
-    orders = _orders(trace)
+    orders = _output_orders(trace)
     written = tuple(
         (number, array_out(atom, order))
         for number, atom, order in zip(
@@ -88,9 +88,9 @@ def _direct(trace: Trace, lengths_vary: bool) -> tuple[Form, Outputs, list[Any]]
         trace.structure,
         tuple(out_leaves),
         writes=written,
-        apart=trace.apart,
+        no_alias=trace.no_alias,
         conditions=trace.conditions,
-        updates=trace.updates,
+        state_writes=trace.state_writes,
     )
     inputs = call.offsets
     first = inputs[-1]
@@ -98,12 +98,12 @@ def _direct(trace: Trace, lengths_vary: bool) -> tuple[Form, Outputs, list[Any]]
     fresh = iter(range(first, first + len(arrays)))
     out_first = first + len(arrays)
     shown = [i for i, out in enumerate(trace.outputs) if out.atom is not None]
-    slots = Slots(
+    slots = FrameSlots(
         tuple(inputs[number] for number in trace.inputs),
-        tuple(isinstance(leaf, signature.Array) for leaf in leaves),
+        tuple(isinstance(leaf, signature.ArrayLeaf) for leaf in leaves),
         tuple(inputs[c] if isinstance(c, int) else next(fresh) for c in trace.captures),
         tuple(
-            not isinstance(c, int) or isinstance(call.leaves[c], signature.Array)
+            not isinstance(c, int) or isinstance(call.leaves[c], signature.ArrayLeaf)
             for c in trace.captures
         ),
         (
@@ -113,34 +113,34 @@ def _direct(trace: Trace, lengths_vary: bool) -> tuple[Form, Outputs, list[Any]]
         (*(isinstance(out_leaves[i], ArrayOut) for i in shown), *(True for _ in written)),
     )
     sources = (*trace.inputs, *trace.captures)
-    strides = tuple(strides_of(call.leaves[s] if isinstance(s, int) else s) for s in sources)
-    return Form(slots, strides, tuple(orders), lengths_vary), outputs, arrays
+    strides = tuple(leaf_strides(call.leaves[s] if isinstance(s, int) else s) for s in sources)
+    return CallingLayout(slots, strides, tuple(orders), lengths_vary), outputs, arrays
 
 
-def _orders(trace: Trace) -> list[MemoryOrder]:
+def _output_orders(trace: Trace) -> list[MemoryOrder]:
     """How the outputs of a trace's function are to lie: as in the plain function; of what is
     written, as the array that it is written into, if that has no gaps."""
     orders = [out.order for out in trace.outputs if out.atom is not None]
-    return orders + [_without_gaps(trace.call.leaves[number]) for number in trace.writes]
+    return orders + [_packed_strides(trace.signature.leaves[number]) for number in trace.writes]
 
 
-def _without_gaps(leaf: signature.Leaf) -> MemoryOrder:
-    if not isinstance(leaf, signature.Array) or leaf.strides is None:
+def _packed_strides(leaf: signature.Leaf) -> MemoryOrder:
+    if not isinstance(leaf, signature.ArrayLeaf) or leaf.strides is None:
         return None
-    strides = strides_of(leaf)
-    return strides if is_packed(wide_strides(strides, leaf.shape), leaf.shape) else None
+    strides = leaf_strides(leaf)
+    return strides if is_dense(nontrivial_strides(strides, leaf.shape), leaf.shape) else None
 
 
-def _out_leaf_of(out: Output, atoms: Iterator[Atom]) -> OutLeaf:
+def _out_leaf_of(out: TraceOutput, atoms: Iterator[Atom]) -> OutLeaf:
     if out.kind == "constant":
-        return ConstOut(out.constant)
+        return ConstantOut(out.constant)
     if out.kind == "input":
         return InputOut(out.constant)
     if out.kind == "view":
         layout: OutLeaf = out.constant.out
         return layout
     if out.kind == "node":
-        return NodeOut(out.constant)
+        return ContainerOut(out.constant)
     if out.kind == "same":
-        return SameOut(out.constant)
+        return AliasOut(out.constant)
     return out_leaf(out.kind, next(atoms), out.order)

@@ -16,16 +16,23 @@ from tracker.ir.graph import Const, Function, Guard, Var
 from tracker.jit.abi import native_callable
 from tracker.jit.guards import signature
 from tracker.jit.guards.signature import ArrayOut, Outputs, Signature
-from tracker.jit.kernels.python_callbacks import function_of
-from tracker.jit.pipeline.link import Compiled, Piece, array_out, bind, out_leaf, strides_of
+from tracker.jit.kernels.python_callbacks import host_function
+from tracker.jit.pipeline.link import (
+    CompiledTrace,
+    LinkedProgram,
+    array_out,
+    bind,
+    leaf_strides,
+    out_leaf,
+)
 from tracker.jit.pipeline.partition import HostCall, Segment
-from tracker.jit.pipeline.program import Form, Program
-from tracker.jit.schedule.plan_data import Slots
+from tracker.jit.pipeline.program import CallingLayout, Program
+from tracker.jit.schedule.plan_data import FrameSlots
 from tracker.jit.tracing.trace import GuardFailed
-from tracker.ops.shape.memory_order import MemoryOrder, kept_order
-from tracker.random.draw_ops import Journal
-from tracker.tape.observers import Unheard
-from tracker.tape.replay import CONVERSIONS
+from tracker.ops.shape.memory_order import MemoryOrder, k_order_strides
+from tracker.random.draw_ops import RollbackLog
+from tracker.tape.observers import CallbackMismatch
+from tracker.tape.replay import GUARD_CONVERSIONS
 from tracker.tree import LEAF, Structure
 
 
@@ -45,12 +52,12 @@ def compile_values(function: Function) -> Callable[[Sequence[Any]], tuple[Any, .
 
 def executor(
     program: Program, orders: Sequence[MemoryOrder] = (), lengths_vary: bool = False
-) -> Compiled:
+) -> CompiledTrace:
     """Run the stages in turn, over a table of values; results lie as `orders` says.
     `lengths_vary`: see `compile_call`."""
     function = program.function
     wanted = dict(zip(function.outputs, orders, strict=False))
-    pieces: list[Piece] = []
+    pieces: list[LinkedProgram] = []
     hosts: list[HostCall] = []
     steps: list[Callable[[dict[Var, Any]], None]] = []
     for stage in program.stages:
@@ -61,28 +68,28 @@ def executor(
             steps.append(_guard_step(stage))
         elif any(isinstance(step, Guard) for step in stage.function.body) or stage.outputs:
             laid = [wanted.get(v) for v in stage.outputs]
-            steps.append(_Lazy(stage, pieces, laid, lengths_vary))
+            steps.append(_SegmentCall(stage, pieces, laid, lengths_vary))
     parameters = (*function.inputs, *function.captures)
 
     def run(values: Sequence[Any]) -> tuple[Any, ...]:
         table = dict(zip(parameters, values, strict=True))
-        with Journal() as drawn:
+        with RollbackLog() as drawn:
             try:
                 for step in steps:
                     step(table)
             except GuardFailed:  # another trace draws these numbers
-                drawn.undo()
+                drawn.roll_back()
                 raise
         found = [a.value if isinstance(a, Const) else table[a] for a in function.outputs]
-        found[: len(orders)] = map(_laid, found, orders)
+        found[: len(orders)] = map(_with_order, found, orders)
         return tuple(found)
 
-    return Compiled(program, pieces, hosts, run=run)
+    return CompiledTrace(program, pieces, hosts, run=run)
 
 
-def _laid(x: Any, order: MemoryOrder) -> Any:
+def _with_order(x: Any, order: MemoryOrder) -> Any:
     """A result in the memory order that it is to have."""
-    if type(x) is not np.ndarray or kept_order(x) == order:
+    if type(x) is not np.ndarray or k_order_strides(x) == order:
         return x
     if order is None:
         return np.ascontiguousarray(x)
@@ -92,20 +99,20 @@ def _laid(x: Any, order: MemoryOrder) -> Any:
 
 
 def _host_step(stage: HostCall) -> Callable[[dict[Var, Any]], None]:
-    eqn, function = stage.eqn, function_of(stage.eqn)
+    eqn, function = stage.eqn, host_function(stage.eqn)
 
     def step(table: dict[Var, Any]) -> None:
         xs = [o.value if isinstance(o, Const) else table[o] for o in eqn.operands]
         try:
             table[eqn.out] = function(*xs)
-        except Unheard as error:
+        except CallbackMismatch as error:
             raise GuardFailed from error
 
     return step
 
 
 def _guard_step(guard: Guard) -> Callable[[dict[Var, Any]], None]:
-    convert, operand = CONVERSIONS[guard.kind], guard.operand
+    convert, operand = GUARD_CONVERSIONS[guard.kind], guard.operand
     assert isinstance(operand, Var)
 
     def step(table: dict[Var, Any]) -> None:
@@ -115,13 +122,13 @@ def _guard_step(guard: Guard) -> Callable[[dict[Var, Any]], None]:
     return step
 
 
-class _Lazy:
+class _SegmentCall:
     """A segment, compiled when it first runs: only then are its inputs' exact classes known."""
 
     def __init__(
         self,
         segment: Segment,
-        pieces: list[Piece],
+        pieces: list[LinkedProgram],
         orders: list[MemoryOrder],
         lengths_vary: bool,
     ) -> None:
@@ -143,7 +150,7 @@ class _Lazy:
         """The results by the call that is made for values of these classes and layouts."""
         plain = [_plain_layout(x) for x in values]
         call, leaves = signature.signature_of(plain, {})
-        if not call.native:  # an int that has outgrown 64 bits
+        if not call.is_native:  # an int that has outgrown 64 bits
             raise GuardFailed
         native_call = self.calls.get(call)
         if native_call is None:
@@ -167,9 +174,9 @@ class _Lazy:
         structure = Structure(tuple, (), (LEAF,) * len(leaves), len(leaves))
         outputs = Outputs(structure, leaves)
         first = call.offsets[-1]
-        slots = Slots(
+        slots = FrameSlots(
             call.offsets[:-1],
-            tuple(isinstance(leaf, signature.Array) for leaf in call.leaves),
+            tuple(isinstance(leaf, signature.ArrayLeaf) for leaf in call.leaves),
             (),
             (),
             tuple(first + at for at in outputs.offsets[:-1]),
@@ -178,12 +185,12 @@ class _Lazy:
         function = Function(
             segment.function.name, segment.inputs, (), segment.function.body, segment.outputs
         )
-        strides = tuple(strides_of(leaf) for leaf in call.leaves)
-        form = Form(slots, strides, tuple(self.orders), self.lengths_vary)
+        strides = tuple(leaf_strides(leaf) for leaf in call.leaves)
+        form = CallingLayout(slots, strides, tuple(self.orders), self.lengths_vary)
         program = Program.optimised(function, form)
         piece = bind(program, program.lowered, call, outputs)
         self.pieces.append(piece)
-        return native_callable.builtin(piece.entry, segment.function.name, _guard_failed)
+        return native_callable.make_builtin(piece.entry, segment.function.name, _guard_failed)
 
 
 def _guard_failed(*_: Any) -> type[GuardFailed]:
@@ -193,7 +200,7 @@ def _guard_failed(*_: Any) -> type[GuardFailed]:
 def _plain_layout(x: Any) -> Any:
     """A value as a native segment takes it."""
     if isinstance(x, np.ndarray):
-        if isinstance(signature.array_leaf(x), signature.Array):
+        if isinstance(signature.array_leaf(x), signature.ArrayLeaf):
             return x
         return np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
     return np.bool_(x) if type(x) is bool else x  # Python's own would be part of the signature

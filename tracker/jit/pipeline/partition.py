@@ -21,7 +21,7 @@ from tracker.ir.graph import (
     Function,
     Guard,
     Var,
-    may_abandon,
+    may_bail_out,
     operands_of,
 )
 from tracker.ir.lowering import (
@@ -39,13 +39,13 @@ from tracker.ir.lowering import (
     While,
 )
 from tracker.ir.op import has_effect
-from tracker.ir.passes.expand import expanded
+from tracker.ir.passes.expand import expand_equation
 from tracker.ir.types import Bundle, Type
 from tracker.jit.runtime import lazy_imports
 from tracker.jit.scalar.values import SUPPORTED
 from tracker.support.structs import record
 
-_LONGEST = 1 << 32  # elements of a row whose order machine code finds
+_MAX_SORT_ROW = 1 << 32  # elements of a row whose order machine code finds
 
 
 @record()
@@ -75,7 +75,7 @@ def why_host(eqn: Eqn, calls: bool = False) -> str:
     if isinstance(lower, Host):
         return "" if calls and not lazy_imports.why_no_callback(eqn) else lower.why
     if isinstance(lower, Expand):  # those that can be expanded are gone
-        why = expanded(eqn)
+        why = expand_equation(eqn)
         assert isinstance(why, str)
         return why
     if isinstance(lower, (Loop, While, Branch)):
@@ -87,7 +87,7 @@ def why_host(eqn: Eqn, calls: bool = False) -> str:
             return f"dtype {atom.type.dtype}"
     if isinstance(lower, Contract):
         return str(lazy_imports.why_no_product(eqn))
-    if isinstance(lower, Sort) and eqn.out.type.shape[-1] > _LONGEST:
+    if isinstance(lower, Sort) and eqn.out.type.shape[-1] > _MAX_SORT_ROW:
         return "a row with more places than words of 32 bits can tell apart"
     if isinstance(lower, Routine):
         return str(lazy_imports.why_no_routine(eqn, lower))
@@ -170,10 +170,10 @@ def partition(function: Function) -> list[Stage]:
     if is_one_call(function):
         outputs = tuple(a for a in function.outputs if isinstance(a, Var))
         return [Segment(function, (*function.inputs, *function.captures), outputs)]
-    return _cut(function, host_reasons(function))
+    return _split_stages(function, host_reasons(function))
 
 
-def _cut(function: Function, reasons: dict[Eqn, str]) -> list[Stage]:
+def _split_stages(function: Function, reasons: dict[Eqn, str]) -> list[Stage]:
     turn: dict[Var, int] = dict.fromkeys((*function.inputs, *function.captures), 0)
     native: dict[int, list[Eqn | Guard]] = {}
     hosts: dict[int, list[HostCall | Guard]] = {}
@@ -181,7 +181,7 @@ def _cut(function: Function, reasons: dict[Eqn, str]) -> list[Stage]:
     drawn = 0  # effects keep their order
     for step in function.body:
         at = max((turn[o] for o in _operands(step)), default=0)
-        if isinstance(step, Guard) or may_abandon(step):
+        if isinstance(step, Guard) or may_bail_out(step):
             checked = max(checked, at)
         if isinstance(step, Eqn) and reasons[step]:
             at = max(checked, at)

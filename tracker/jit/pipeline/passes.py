@@ -8,12 +8,12 @@ from __future__ import annotations
 from tracker.config import current, dump
 from tracker.ir.graph import Function
 from tracker.ir.passes import cleanup, loop_limits, manager
-from tracker.ir.passes.dead_stores import unseen_writes
+from tracker.ir.passes.dead_stores import eliminate_dead_stores
 from tracker.ir.passes.expand import expand
-from tracker.ir.passes.linalg_dtypes import widen
-from tracker.ir.passes.loops.dedupe_bodies import share_bodies
-from tracker.ir.passes.loops.prune_results import unused_results
-from tracker.ir.passes.loops.rematerialize import residuals
+from tracker.ir.passes.linalg_dtypes import legalize_linalg_dtypes
+from tracker.ir.passes.loops.dedupe_bodies import dedupe_bodies
+from tracker.ir.passes.loops.prune_results import prune_loop_results
+from tracker.ir.passes.loops.rematerialize import rematerialize
 from tracker.ir.passes.matmul_batching import (
     batch_products,
     factor_products,
@@ -21,8 +21,8 @@ from tracker.ir.passes.matmul_batching import (
     outer_products,
     uniform_products,
 )
-from tracker.ir.passes.matmul_layout import common_layouts, sink_transposes
-from tracker.ir.passes.scatter import add_in_place, scattered_last
+from tracker.ir.passes.matmul_layout import share_transposes, sink_transposes
+from tracker.ir.passes.scatter import accumulate_scattered, sink_scatters
 from tracker.ir.passes.simplify import simplify
 from tracker.ir.passes.sort_sharing import sort_once
 from tracker.ir.passes.window_matmul import sum_columns
@@ -32,18 +32,18 @@ from tracker.jit.runtime import lazy_imports
 
 def _roll(function: Function) -> Function:
     """Loops of what repeats itself, in a body that is long enough for it."""
-    if len(function.body) < loop_limits.SHORT:
+    if len(function.body) < loop_limits.MIN_BODY:
         return function
-    calls = function.calls_back and is_one_call(function)
+    calls = function.calls_python and is_one_call(function)
     rolled: Function = lazy_imports.roll(lambda eqn: not why_host(eqn, calls)).body(function)
     return rolled
 
 
 PASSES = (
-    share_bodies,
+    dedupe_bodies,
     sort_once,
     expand,
-    widen,
+    legalize_linalg_dtypes,
     cleanup.common_subexpressions,
     cleanup.constant_folding,
     simplify,
@@ -54,18 +54,18 @@ PASSES = (
     factor_products,
     outer_products,
     sum_columns,
-    scattered_last,
-    add_in_place,
+    sink_scatters,
+    accumulate_scattered,
     cleanup.common_subexpressions,
     cleanup.dead_code,
-    unused_results,
+    prune_loop_results,
     cleanup.dead_code,
-    unseen_writes,
+    eliminate_dead_stores,
     cleanup.dead_code,
-    common_layouts,
+    share_transposes,
     manager.Pass("roll", _roll),
     sink_transposes,
-    residuals,
+    rematerialize,
     cleanup.dead_code,
 )
 

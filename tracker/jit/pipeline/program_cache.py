@@ -1,8 +1,8 @@
 """What a program was lowered to, found again by the program itself: another process that runs the
 same function need neither plan it nor write its text.
 
-Owns: `lowered`, and the files of programs in the cache's folder (`jit/llvm/object_cache.py`). A
-file is named by a hash of the trace, of how its values come and go, and of all else that the text
+Owns: `load_or_lower`, and the files of programs in the cache's folder (`jit/llvm/object_cache.py`).
+A file is named by a hash of the trace, of how its values come and go, and of all else that the text
 depends on: this package's source files, the processor, NumPy, threads, BLAS where there may be
 products.
 
@@ -26,74 +26,74 @@ from tracker.config import current
 from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Function
 from tracker.ir.lowering import Contract, Expand, Routine
-from tracker.jit.codegen.artifact import Lowered, packed, unpacked
+from tracker.jit.codegen.artifact import LoweredProgram, deserialize, serialize
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.llvm.signals import UNDISTURBED
+from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 from tracker.jit.pipeline.program import Program
 from tracker.jit.runtime import allocator, blas, interrupt_checks, thread_pool
 
-_PRODUCTS = (Contract, Routine, Expand)  # what may call BLAS or LAPACK, itself or written out
+_MAY_CALL_BLAS = (Contract, Routine, Expand)  # what may call BLAS or LAPACK, itself or written out
 
 
-def lowered(program: Program) -> Lowered | None:
+def load_or_lower(program: Program) -> LoweredProgram | None:
     """The text of a program; None where machine code cannot do all of it."""
-    name = _name(program)
-    found = None if name is None else _known(name)
+    name = _file_name(program)
+    found = None if name is None else _read_program(name)
     if found is not None:
         return found
     if not program.is_whole:
         return None
     made = program.lowered
-    if name is not None and _is_nameable(program, made):
-        object_cache.put(name, *packed(made))
+    if name is not None and _is_cacheable(program, made):
+        object_cache.put(name, *serialize(made))
     return made
 
 
-def _is_nameable(program: Program, made: Lowered) -> bool:
+def _is_cacheable(program: Program, made: LoweredProgram) -> bool:
     """Whether a text refers to nothing but what its file's name covers."""
     ours = made.symbols <= {*allocator.NAMES, thread_pool.NAME, interrupt_checks.NAME}
-    return not (made.borrowed or made.callbacks) and (ours or _may_multiply(program.traced))
+    return not (made.ufunc_loops or made.callbacks) and (ours or _may_call_blas(program.traced))
 
 
-def _known(name: str) -> Lowered | None:
-    return object_cache.read(name, unpacked)
+def _read_program(name: str) -> LoweredProgram | None:
+    return object_cache.read(name, deserialize)
 
 
-def _name(program: Program) -> str | None:
+def _file_name(program: Program) -> str | None:
     """The name of a program's file; None if it has none."""
     settings = current()
     if object_cache.directory() is None or settings.check or settings.dump:
         return None
-    mark, source = fingerprint(program.traced), _source()
+    mark, source = fingerprint(program.traced), _source_fingerprint()
     if mark is None or source is None:
         return None
-    parts = (mark, repr(program.form), *_surroundings(), source, _library(program.traced))
+    parts = (mark, repr(program.layout), *_environment(), source, _blas_fingerprint(program.traced))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest() + ".program"
 
 
-def _surroundings() -> tuple[str, ...]:
-    return (engine.host(), sys.version, np.__version__, str(thread_pool.threads()))
+def _environment() -> tuple[str, ...]:
+    return (engine.host_description(), sys.version, np.__version__, str(thread_pool.thread_count()))
 
 
-def _library(function: Function) -> str:
+def _blas_fingerprint(function: Function) -> str:
     """What texts know of BLAS; nothing for a program that has no use for it."""
-    if not _may_multiply(function):
+    if not _may_call_blas(function):
         return ""
     found = blas.find()
     return "none" if found is None else f"{found.int_bits} {sorted(found.symbols)}"
 
 
-def _may_multiply(function: Function) -> bool:
-    return any(isinstance(eqn.op.lower, _PRODUCTS) for eqn in function.eqns) or any(
-        map(_may_multiply, function.functions.values())
+def _may_call_blas(function: Function) -> bool:
+    return any(isinstance(eqn.op.lower, _MAY_CALL_BLAS) for eqn in function.eqns) or any(
+        map(_may_call_blas, function.functions.values())
     )
 
 
 @functools.cache
-def _source() -> str | None:
+def _source_fingerprint() -> str | None:
     """What this package's files are, by their sizes and times; None if they are no files."""
     root = Path(errors.__file__).parent
-    with UNDISTURBED:
+    with SIGNALS_DEFERRED:
         try:
             facts = sorted(_files(str(root), ""))
         except OSError:

@@ -3,8 +3,8 @@
 The system clears every page of a fresh block when it is first touched, which takes longer than
 computing what goes into it. So big results and big scratch come from here: a freed block is kept
 and serves the next request of its size. The C library gives the end of its heap back to the system
-already when a few hundred kB are free there. What is kept of `HUGE` bytes or more is marked as the
-system's to take back when memory runs short.
+already when a few hundred kB are free there. What is kept of `HUGE_PAGE` bytes or more is marked as
+the system's to take back when memory runs short.
 
 Owns: `symbols`, the addresses of
 
@@ -13,9 +13,9 @@ Owns: `symbols`, the addresses of
     @tk.handler                    NumPy's struct PyDataMem_Handler over these two
 
 Invariants: a block of LEAST bytes or more is at least as long as the size asked for, rounded up to
-whole `UNIT` or, from `HUGE` on, to whole `HUGE`, and counts as no longer when it is back; at most
-`SLOTS` blocks and `_limit()` bytes are kept; whoever finds the list in use by another thread asks
-the C library instead, so that nobody waits, not even a child of fork.
+whole `BLOCK_UNIT` or, from `HUGE_PAGE` on, to whole `HUGE_PAGE`, and counts as no longer when it is
+back; at most `MAX_BLOCKS` blocks and `_kept_bytes_limit()` bytes are kept; whoever finds the list
+in use by another thread asks the C library instead, so that nobody waits, not even a child of fork.
 """
 
 from __future__ import annotations
@@ -24,18 +24,21 @@ import os
 import sys
 
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.llvm.lock import once
+from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime.cpython_layout import BIG_BYTES
 
 NAMES = ("tk.take", "tk.give")
-LEAST = BIG_BYTES
-UNIT = 1 << 16  # bytes
-HUGE = 1 << 21  # bytes: a huge page
-SLOTS = 32
-_SLACK = 3  # a block that is longer by 2**-_SLACK of what is asked for, or less, serves, too
-_MOST = 1 << 30  # bytes that are kept, however much memory there is
-_SHARE = 16  # the part of the machine's memory that may be kept
-_JOIN, _FREE = 14, 8  # Linux: make huge pages of this; take this when memory runs short
+MIN_BLOCK = BIG_BYTES
+BLOCK_UNIT = 1 << 16  # bytes
+HUGE_PAGE = 1 << 21  # bytes: a huge page
+MAX_BLOCKS = 32
+_SLACK_BITS = 3  # a block that is longer by 2**-_SLACK of what is asked for, or less, serves, too
+_MAX_KEPT_BYTES = 1 << 30  # bytes that are kept, however much memory there is
+_MEMORY_FRACTION = 16  # the part of the machine's memory that may be kept
+_MADV_HUGEPAGE, _MADV_FREE = (
+    14,
+    8,
+)  # Linux: make huge pages of this; take this when memory runs short
 
 _TEXT = """
 %block = type {{ ptr, i64 }}
@@ -268,32 +271,32 @@ out:
 """
 
 
-def _limit() -> int:
+def _kept_bytes_limit() -> int:
     """How many bytes may be kept: a part of the machine's memory; none where blocks cannot be
     marked as the system's to take back."""
     if sys.platform != "linux":
         return 0
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min(_MOST, memory // _SHARE)
+    return min(_MAX_KEPT_BYTES, memory // _MEMORY_FRACTION)
 
 
-@once
-def _module() -> engine.Module:
+@locked_cache
+def _allocator_module() -> engine.Module:
     text = _TEXT.format(
-        slots=SLOTS,
-        least=LEAST,
-        unit=UNIT,
-        huge=HUGE,
-        largest=HUGE - UNIT,
-        slack=_SLACK,
-        limit=_limit(),
-        join=_JOIN,
-        free=_FREE,
+        slots=MAX_BLOCKS,
+        least=MIN_BLOCK,
+        unit=BLOCK_UNIT,
+        huge=HUGE_PAGE,
+        largest=HUGE_PAGE - BLOCK_UNIT,
+        slack=_SLACK_BITS,
+        limit=_kept_bytes_limit(),
+        join=_MADV_HUGEPAGE,
+        free=_MADV_FREE,
         padding="\\00" * (127 - len("tracker")),
     )
-    return object_cache.compile_or_load(text, level=engine.QUICK)
+    return object_cache.compile_or_load(text, level=engine.FAST_CODEGEN)
 
 
 def symbols() -> dict[str, int]:
     """The functions, and the struct for NumPy."""
-    return {name: _module().address(name) for name in (*NAMES, "tk.handler")}
+    return {name: _allocator_module().address(name) for name in (*NAMES, "tk.handler")}

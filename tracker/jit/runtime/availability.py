@@ -1,8 +1,8 @@
 """Whether machine code can be made and called here at all.
 
-Owns: `why_not`, which is asked when a function is first jitted, and `require`. Only then is
-llvmlite imported, and are the offsets in CPython's and NumPy's structs compared with live objects
-(`jit/abi/loader.py`).
+Owns: `why_unavailable`, which is asked when a function is first jitted, and `require_native`. Only
+then is llvmlite imported, and are the offsets in CPython's and NumPy's structs compared with live
+objects (`jit/abi/loader.py`).
 
 Invariant: where the answer is no, nothing of ours reads or writes an object's memory.
 """
@@ -14,35 +14,35 @@ import importlib
 from typing import Any, NoReturn
 
 from tracker.errors import CompileError, message
-from tracker.jit.llvm.signals import UNDISTURBED
-from tracker.support.numpy_version import unknown_interpreter
+from tracker.jit.llvm.signals import SIGNALS_DEFERRED
+from tracker.support.numpy_version import unsupported_interpreter
 
 
-def why_not() -> str:
+def why_unavailable() -> str:
     """What keeps machine code from being made, and what to do about it; empty if nothing does."""
-    unknown = unknown_interpreter()
+    unknown = unsupported_interpreter()
     if unknown:
         what = f"machine code needs CPython with a global interpreter lock, and this is {unknown}"
         return message(what, "Run the program in CPython, with the lock on", "")
-    return _why_not_here()
+    return _why_llvm_unavailable()
 
 
-def require(what: str) -> None:
+def require_native(what: str) -> None:
     """CompileError, about `what`, where no machine code can be made."""
-    why = why_not()
+    why = why_unavailable()
     if why:
         raise CompileError(f"{what}: {why}")
 
 
-def no_export(*_: Any, **__: Any) -> NoReturn:
+def refuse_export(*_: Any, **__: Any) -> NoReturn:
     """What `tracker.export` is where no machine code can be made."""
-    raise CompileError(f"nothing can be exported: {why_not()}")
+    raise CompileError(f"nothing can be exported: {why_unavailable()}")
 
 
 @functools.cache
-def _why_not_here() -> str:
+def _why_llvm_unavailable() -> str:
     try:
-        with UNDISTURBED:
+        with SIGNALS_DEFERRED:
             importlib.import_module("tracker.jit.abi.loader")
     except CompileError as error:
         return str(error)

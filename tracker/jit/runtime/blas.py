@@ -23,19 +23,19 @@ from tracker.support.structs import record
 
 _REAL = ("gemm", "gemv", "dot", "axpy", "ger")
 _COMPLEX = ("gemm", "gemv", "dotu_sub", "dotc_sub", "axpy", "geru", "gerc")
-_SOLVES = ("trsm", "trsv")
+_TRIANGULAR = ("trsm", "trsv")
 _LAPACK = ("potrf", "getrf", "gesdd", "geqrf", "gelsd", "geqp3", "gbsv", "geev")
 _REAL_LAPACK, _COMPLEX_LAPACK = ("syevd", "orgqr"), ("heevd", "ungqr")
-_PRODUCTS = tuple(
+_PRODUCT_NAMES = tuple(
     f"cblas_{kind}{routine}"
     for kinds, routines in (("sd", _REAL), ("cz", _COMPLEX))
     for kind in kinds
     for routine in routines
 )
 NAMES = (
-    *_PRODUCTS,
+    *_PRODUCT_NAMES,
     *(f"cblas_{kind}syrk" for kind in "sdcz"),
-    *(f"cblas_{kind}{routine}" for kind in "dz" for routine in _SOLVES),
+    *(f"cblas_{kind}{routine}" for kind in "dz" for routine in _TRIANGULAR),
     *(f"d{routine}_" for routine in (*_LAPACK, *_REAL_LAPACK)),
     *(f"z{routine}_" for routine in (*_LAPACK, *_COMPLEX_LAPACK)),
 )
@@ -47,8 +47,8 @@ _SPELLINGS = (
     ("scipy_{}", 32),
     ("{}", 32),
 )
-_ROW_MAJOR, _AS_IS = 101, 111
-_TRIAL_SECONDS = 60
+_ROW_MAJOR, _NO_TRANSPOSE = 101, 111
+_SUBPROCESS_SECONDS = 60
 
 
 @record(frozen=True)
@@ -75,10 +75,10 @@ def _search(setting: str) -> tuple[Blas | None, str]:
     if setting.lower() == "off":
         return None, "TRACKER_BLAS=off"
     if setting:
-        reason = _trial(setting)
+        reason = _examine_in_subprocess(setting)
         return (None, f"TRACKER_BLAS={setting}: {reason}") if reason else examine(setting)
     reasons = []
-    for path in _candidates():
+    for path in _candidate_paths():
         found, reason = examine(path)
         if found is not None:
             return found, ""
@@ -97,13 +97,13 @@ def examine(path: str) -> tuple[Blas | None, str]:
         symbols = {name: found[key] for name, key in spelled.items() if key in found}
         if "cblas_dgemm" not in symbols:
             continue
-        if not _multiplies(symbols["cblas_dgemm"], bits):
+        if not _is_dgemm_right(symbols["cblas_dgemm"], bits):
             return None, "its dgemm gives a wrong product"
         return Blas(path, bits, symbols), ""
     return None, "it has no cblas_dgemm under any known name"
 
 
-def _multiplies(dgemm: int, bits: int) -> bool:
+def _is_dgemm_right(dgemm: int, bits: int) -> bool:
     """Whether dgemm computes [[1, 2], [3, 4]] @ [[5, 6], [7, 8]]."""
     a, b = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0, 6.0], [7.0, 8.0]])
     c = np.full((2, 2), np.nan)
@@ -111,13 +111,13 @@ def _multiplies(dgemm: int, bits: int) -> bool:
     c_symbols.call_c(
         dgemm,
         "iii" + 3 * width + "dp" + width + "p" + width + "dp" + width,
-        *(_ROW_MAJOR, _AS_IS, _AS_IS, 2, 2, 2),
+        *(_ROW_MAJOR, _NO_TRANSPOSE, _NO_TRANSPOSE, 2, 2, 2),
         *(1.0, a.ctypes.data, 2, b.ctypes.data, 2, 0.0, c.ctypes.data, 2),
     )
     return bool((c == [[19.0, 22.0], [43.0, 50.0]]).all())
 
 
-def _trial(path: str) -> str:
+def _examine_in_subprocess(path: str) -> str:
     """Examine a library in a process of its own; the reason why not, or nothing."""
     if not Path(path).is_file():
         return "there is no such file"
@@ -134,7 +134,7 @@ def _trial(path: str) -> str:
             env={**os.environ, "PYTHONPATH": places, "TRACKER_BLAS": "off"},
             capture_output=True,
             text=True,
-            timeout=_TRIAL_SECONDS,
+            timeout=_SUBPROCESS_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"trying it out failed ({error})"
@@ -144,18 +144,18 @@ def _trial(path: str) -> str:
     return lines[-1] if done.returncode else ""
 
 
-def _candidates() -> Iterator[str]:
+def _candidate_paths() -> Iterator[str]:
     """Libraries worth trying, NumPy's own first."""
     package = Path(np.__file__).parent
     own = [package.parent / "numpy.libs", package / ".libs", package / ".dylibs"]
     seen = dict.fromkeys(str(p) for where in own if where.is_dir() for p in sorted(where.iterdir()))
-    seen.update(dict.fromkeys(_loaded()))
+    seen.update(dict.fromkeys(_mapped_files()))
     for path in seen:
         if "blas" in os.path.basename(path).lower():
             yield path
 
 
-def _loaded() -> list[str]:
+def _mapped_files() -> list[str]:
     """The files mapped into this process, where the system tells."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:

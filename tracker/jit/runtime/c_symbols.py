@@ -22,19 +22,19 @@ import numpy as np
 
 from tracker.errors import CompileError
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.llvm.lock import once
+from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import allocator, cpython_layout, ir_text_writer
 
-C_NAME = re.compile(r"@(_?Py\w+|native\.\w+)\(")
+C_FUNCTION = re.compile(r"@(_?Py\w+|native\.\w+)\(")
 
 
-_TP_ALLOC = 47
+_TP_ALLOC_SLOT = 47
 
 
-_PYARRAY_TYPE = 2
+_PYARRAY_TYPE_INDEX = 2
 
 
-_NUMPY = {  # functions of NumPy's C API, by their numbers
+NUMPY_API_INDEX = {  # functions of NumPy's C API, by their numbers
     "PyArray_CopyInto": 50,
     "PyArray_Empty": 184,
     "PyArray_FromAny": 69,
@@ -46,47 +46,51 @@ _NUMPY = {  # functions of NumPy's C API, by their numbers
 }
 
 
-_DEFAULT_HANDLER = 306
+_DEFAULT_HANDLER_INDEX = 306
 
 
 _HANDLER_NAME = b"mem_handler"  # a capsule keeps the pointer: the bytes must live on
 
 
-@once
-def helpers() -> engine.Module:
+@locked_cache
+def helper_module() -> engine.Module:
     """The functions that entries share, and those of every callable."""
-    names = set(C_NAME.findall(cpython_layout.HELPERS))
+    names = set(C_FUNCTION.findall(cpython_layout.HELPERS))
     symbols = {name: address_of(name) for name in names if name.startswith(("Py", "_Py"))}
     symbols["_Py_NoneStruct"] = id(None)
-    return object_cache.compile_or_load(cpython_layout.HELPERS, level=engine.QUICK, symbols=symbols)
+    return object_cache.compile_or_load(
+        cpython_layout.HELPERS, level=engine.FAST_CODEGEN, symbols=symbols
+    )
 
 
-@once
-def _big() -> engine.Module:
+@locked_cache
+def _big_array_module() -> engine.Module:
     """The functions that make big arrays."""
-    names = ("Py_DecRef", *_NUMPY)
+    names = ("Py_DecRef", *NUMPY_API_INDEX)
     symbols = {name: address_of(name) for name in names}
     symbols["ndarray"] = id(np.ndarray)
-    symbols["handler"] = id(_handler())
-    symbols["handler.numpy"] = _pointer_at(_numpy_api()[_DEFAULT_HANDLER])
-    return object_cache.compile_or_load(cpython_layout.BIG, level=engine.QUICK, symbols=symbols)
+    symbols["handler"] = id(_handler_capsule())
+    symbols["handler.numpy"] = _read_pointer(numpy_api()[_DEFAULT_HANDLER_INDEX])
+    return object_cache.compile_or_load(
+        cpython_layout.BIG_ARRAY_HELPERS, level=engine.FAST_CODEGEN, symbols=symbols
+    )
 
 
-@once
-def _handler() -> Any:
+@locked_cache
+def _handler_capsule() -> Any:
     """The capsule that tells NumPy to keep an array in our blocks."""
     return _new_capsule(allocator.symbols()["tk.handler"], _HANDLER_NAME, None)
 
 
 @contextlib.contextmanager
-def in_our_blocks() -> Iterator[None]:
+def use_block_allocator() -> Iterator[None]:
     """Meanwhile this thread's NumPy keeps its arrays in our blocks, unless the user has chosen a
     memory handler."""
-    if id(_handler_functions()[0]()) != _pointer_at(_numpy_api()[_DEFAULT_HANDLER]):
+    if id(_handler_functions()[0]()) != _read_pointer(numpy_api()[_DEFAULT_HANDLER_INDEX]):
         yield
         return
     set_handler = _handler_functions()[1]
-    before = set_handler(_handler())
+    before = set_handler(_handler_capsule())
     try:
         yield
     finally:
@@ -103,30 +107,34 @@ def _handler_functions() -> tuple[Any, Any]:
     )
 
 
-def _pointer_at(address: int) -> int:
+def _read_pointer(address: int) -> int:
     return int(ctypes.c_size_t.from_address(address).value)
 
 
 def address_of(name: str) -> int:
     """The address of a function of CPython's or NumPy's C API, or of a helper of ours."""
     if name.startswith("native."):
-        return (_big() if name in ir_text_writer.MAKERS.values() else helpers()).address(name)
-    if name in _NUMPY:
-        return int(_numpy_api()[_NUMPY[name]])
+        return (
+            _big_array_module()
+            if name in ir_text_writer.ARRAY_CONSTRUCTORS.values()
+            else helper_module()
+        ).address(name)
+    if name in NUMPY_API_INDEX:
+        return int(numpy_api()[NUMPY_API_INDEX[name]])
     try:
         function = getattr(ctypes.pythonapi, name)
     except AttributeError:
         raise CompileError(f"this Python has no function {name} in its C API") from None
-    return _address(function)
+    return _function_address(function)
 
 
-def _address(function: Any) -> int:
+def _function_address(function: Any) -> int:
     return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
 
 
-def _allocator(cls: type) -> int:
+def scalar_allocator(cls: type) -> int:
     """NumPy allocates some scalar classes in its own way."""
-    return int(_get_slot(cls, _TP_ALLOC))
+    return int(_get_slot(cls, _TP_ALLOC_SLOT))
 
 
 _get_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(
@@ -147,7 +155,9 @@ _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c
 def library_symbols(path: str, names: Sequence[str]) -> dict[str, int]:
     """The addresses of those names that a shared library has; OSError if it cannot be loaded."""
     library = ctypes.CDLL(path)
-    return {name: _address(getattr(library, name)) for name in names if hasattr(library, name)}
+    return {
+        name: _function_address(getattr(library, name)) for name in names if hasattr(library, name)
+    }
 
 
 _C_TYPES: dict[str, Any] = {
@@ -164,11 +174,11 @@ def call_c(address: int, types: str, *args: int | float) -> None:
 
 
 @functools.cache
-def _numpy_api() -> Any:
+def numpy_api() -> Any:
     """NumPy's table of C functions; its numbering is fixed within an ABI version."""
     core = importlib.import_module("numpy._core._multiarray_umath")
     table = ctypes.cast(_capsule_pointer(core._ARRAY_API, None), ctypes.POINTER(ctypes.c_size_t))
     abi = ctypes.CFUNCTYPE(ctypes.c_uint)(table[0])() >> 24
-    if abi != 2 or table[_PYARRAY_TYPE] != id(np.ndarray):
+    if abi != 2 or table[_PYARRAY_TYPE_INDEX] != id(np.ndarray):
         raise CompileError(f"NumPy {np.__version__} has C ABI {abi}, and native calls know ABI 2")
     return table

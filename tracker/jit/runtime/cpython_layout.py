@@ -2,7 +2,7 @@
 
 Owns: the offsets in CPython's, NumPy's and our own structs (`jit/abi/loader.py` verifies them), the
 C functions that a text may call (`DECLARATIONS`), and the text of those that are compiled once for
-the process and bound like C functions (`HELPERS`, `BIG`).
+the process and bound like C functions (`HELPERS`, `BIG_ARRAY_HELPERS`).
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import sys
 
 # Offsets in CPython's and NumPy's structs; `native.verify_layout` checks each of them.
 TYPE, SIZE, VALUE, ITEMS = 8, 16, 16, 24
-CONTENTS = 16  # of a closure cell
+CELL_CONTENTS = 16  # of a closure cell
 TYPE_FLAGS, HEAP_TYPE = 168, 1 << 9  # of a class; the flag of those made while a program runs
 # Of a dict: another after each change; where there are none, every name is looked up.
-VERSION, HAS_VERSIONS = 24, sys.version_info < (3, 13)
-FUNCTION = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}  # slots of a function
+DICT_VERSION, HAS_DICT_VERSIONS = 24, sys.version_info < (3, 13)
+FUNCTION_FIELDS = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}  # slots of a function
 DATA, NDIM, DIMS, STRIDES, DESCR, FLAGS = 16, 24, 32, 40, 56, 64
 KIND, BYTEORDER, TYPE_NUMBER, ITEMSIZE = 24, 26, 28, 40
-CACHED = 32  # of a context variable: the value that was set or got last
-POINTER = 16  # of a capsule
+CONTEXTVAR_CACHED = 32  # of a context variable: the value that was set or got last
+CAPSULE_POINTER = 16  # of a capsule
 # NumPy's floating-point settings begin with three bits for each kind of error: 0 to ignore it, 1 to
 # warn, more to report it in another way.
-REPORTED = 0o6666
+REPORTED_ERRORS = 0o6666
 # Offsets in our own callable objects; `jit/abi/native_callable.py` makes them.
 CALL, DICT, WEAKREFS, SLOW, KEEP, ACTIVE, TABLE, OBJECT_SIZE = 16, 24, 32, 40, 48, 56, 64, 72
 
@@ -79,11 +79,11 @@ DECLARATIONS = {
 # Compiled once for the process (`native.helpers`) and bound like the C functions.
 
 # Whether a dict has the version that the cell `%version` holds.
-_QUICK = f"""  %v.cell = getelementptr i8, ptr %dict, i64 {VERSION}
+_DICT_UNCHANGED = f"""  %v.cell = getelementptr i8, ptr %dict, i64 {DICT_VERSION}
   %v = load i64, ptr %v.cell
   %known = load i64, ptr %version
   %same = icmp eq i64 %v, %known
-  %quick = and i1 %same, {str(HAS_VERSIONS).lower()}
+  %quick = and i1 %same, {str(HAS_DICT_VERSIONS).lower()}
 """
 
 HELPERS = f"""
@@ -114,11 +114,11 @@ unknown:
   call void @PyErr_Clear()
   ret i1 false
 known:
-  %pointer.cell = getelementptr i8, ptr %capsule, i64 {POINTER}
+  %pointer.cell = getelementptr i8, ptr %capsule, i64 {CAPSULE_POINTER}
   %settings = load ptr, ptr %pointer.cell
   %modes = load i32, ptr %settings
   call void @Py_DecRef(ptr %capsule)
-  %reported = and i32 %modes, {REPORTED}
+  %reported = and i32 %modes, {REPORTED_ERRORS}
   %fine = icmp eq i32 %reported, 0
   ret i1 %fine
 }}
@@ -146,7 +146,7 @@ some:
   %empty = icmp eq ptr %dict, null
   br i1 %empty, label %missing, label %ask
 ask:
-{_QUICK}  br i1 %quick, label %missing, label %look
+{_DICT_UNCHANGED}  br i1 %quick, label %missing, label %look
 look:
   %count.cell = getelementptr i8, ptr %names, i64 {SIZE}
   %count = load i64, ptr %count.cell
@@ -175,7 +175,7 @@ missing:
 ; Whether a dict has under some names what it had. %pairs: a tuple of what stands for nothing, then
 ; names and objects by turns. The cell holds the dict's version at the last look.
 define i1 @native.held(ptr %dict, ptr %pairs, ptr %version) nounwind {{
-{_QUICK}  br i1 %quick, label %yes, label %look
+{_DICT_UNCHANGED}  br i1 %quick, label %yes, label %look
 look:
   %count.cell = getelementptr i8, ptr %pairs, i64 {SIZE}
   %count = load i64, ptr %count.cell
@@ -398,7 +398,7 @@ method:
 # A big array, in C order or with these strides: in our own blocks, unless the user has chosen a
 # memory handler. They are called as NumPy's functions for others, and an entry's text does not say
 # which is which: how big an array is, is a matter of its shape.
-BIG = """
+BIG_ARRAY_HELPERS = """
 @ndarray = external global ptr
 @handler = external global ptr
 @handler.numpy = external global ptr

@@ -1,7 +1,7 @@
 """Interrupts in long loops of machine code: once a second, Python may look at its signals.
 
-Owns: `@tk.pause(ptr since)`, which loops call now and then; `every`, how often; `symbols`, its
-address. `since` is a cell of the loop's own, zero at first: the second in which it last asked.
+Owns: `@tk.pause(ptr since)`, which loops call now and then; `check_interval`, how often; `symbols`,
+its address. `since` is a cell of the loop's own, zero at first: the second in which it last asked.
 A handler that raises ends the loop: the plan fails, and its entry finds the exception.
 
 Invariant: a loop that takes less than some milliseconds never asks.
@@ -13,14 +13,14 @@ import math
 
 from tracker.ir.graph import Atom, Const
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.llvm.lock import once
+from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import c_symbols
 from tracker.jit.schedule.plan_data import Plan
 
 NAME = "tk.pause"
-DECLARED = f"declare i64 @{NAME}(ptr)"
-_SHORT = 10_000_000  # operations or so
-_LARGE = 100_000  # elements of a step that asks each time
+DECLARATION = f"declare i64 @{NAME}(ptr)"
+_MIN_OPERATIONS = 10_000_000  # operations or so
+_LARGE_STEP = 100_000  # elements of a step that asks each time
 
 _TEXT = f"""
 declare i64 @time(ptr)
@@ -49,27 +49,27 @@ go:
 """
 
 
-def every(body: Plan, count: Atom | None) -> int | None:
+def check_interval(body: Plan, count: Atom | None) -> int | None:
     """After how many steps (a power of two) a loop asks; None if it is never long. `count` says how
     many steps there are; None if nobody knows."""
     others = [body.products, body.calls, body.controls]
     elements = sum(math.prod(kernel.space) for kernel in body.kernels)
     if any(others):
         return 16
-    if isinstance(count, Const) and int(count.value) * max(elements, 1) < _SHORT:
+    if isinstance(count, Const) and int(count.value) * max(elements, 1) < _MIN_OPERATIONS:
         return None
     if not elements:
         return 1024
-    return 16 if elements < _LARGE else 1
+    return 16 if elements < _LARGE_STEP else 1
 
 
-@once
-def _module() -> engine.Module:
+@locked_cache
+def _pause_module() -> engine.Module:
     names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release")
     symbols = {name: c_symbols.address_of(name) for name in names}
-    return object_cache.compile_or_load(_TEXT, level=engine.QUICK, symbols=symbols)
+    return object_cache.compile_or_load(_TEXT, level=engine.FAST_CODEGEN, symbols=symbols)
 
 
 def symbols() -> dict[str, int]:
     """What a plan with long loops binds."""
-    return {NAME: _module().address(NAME)}
+    return {NAME: _pause_module().address(NAME)}

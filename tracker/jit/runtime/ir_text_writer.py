@@ -1,6 +1,7 @@
 """The pieces a call entry's text is made of: lines, and names of Python objects.
 
-Owns: `Objects` and `Writer`. What they know of C is in `cpython_layout.py`. Start at `Writer`.
+Owns: `ObjectSymbols` and `EntryWriter`. What they know of C is in `cpython_layout.py`. Start at
+`EntryWriter`.
 
 Invariant: the text names objects and functions, never addresses.
 """
@@ -14,58 +15,62 @@ from typing import Any
 
 import numpy as np
 
-from tracker.jit.guards.class_guard import Check, Lent
-from tracker.jit.guards.constants import Static
+from tracker.jit.guards.class_guard import ClassGuard, ClassGuardCheck
+from tracker.jit.guards.constants import ConstantKey
 from tracker.tree import Structure, is_namedtuple
 
-MAKERS = {  # by whether it has strides of its own, and is big
+ARRAY_CONSTRUCTORS = {  # by whether it has strides of its own, and is big
     (False, False): "PyArray_Empty",
     (True, False): "PyArray_NewFromDescr",
     (False, True): "native.empty",
     (True, True): "native.big",
 }
-_MADE_OF = {False: "i32, ptr, ptr, i32", True: "ptr, ptr, i32, ptr, ptr, ptr, i32, ptr"}
-_FLOATS = {2: "i16", 4: "float", 8: "double"}
+_CONSTRUCTOR_PARAMETERS = {
+    False: "i32, ptr, ptr, i32",
+    True: "ptr, ptr, i32, ptr, ptr, ptr, i32, ptr",
+}
+_FLOAT_TYPES = {2: "i16", 4: "float", 8: "double"}
 
 
-class Objects:
+class ObjectSymbols:
     """The Python objects that a text refers to by name, in order of first use.
 
-    `held` are named by their own address. `watched` are objects known by identity only: their name
-    is that of a cell with the address, cleared when the object dies. `checks` are of classes.
+    `held` are named by their own address. `weakly_held` are objects known by identity only: their
+    name is that of a cell with the address, cleared when the object dies. `class_checks` are of
+    classes.
     """
 
     def __init__(self) -> None:
-        self.held: list[Any] = []
-        self.watched: list[Static] = []
+        self.kept_alive: list[Any] = []
+        self.weakly_held: list[ConstantKey] = []
         self.allocators: list[type] = []
-        self.makers: list[tuple[bool, bool]] = []  # of arrays: see MAKERS
-        self.checks: list[Check] = []
-        self.versions = 0
+        self.constructors: list[tuple[bool, bool]] = []  # of arrays: see MAKERS
+        self.class_checks: list[ClassGuardCheck] = []
+        self.dict_versions = 0
         self._names: dict[int, str] = {}
 
     def name(self, thing: Any) -> str:
         """The symbol of an object, which is kept alive."""
         known = self._names.get(id(thing))
         if known is None:
-            known = self._names[id(thing)] = f"@obj.{len(self.held)}"
-            self.held.append(thing)
+            known = self._names[id(thing)] = f"@obj.{len(self.kept_alive)}"
+            self.kept_alive.append(thing)
         return known
 
-    def watch(self, static: Static) -> str:
+    def weak_cell(self, static: ConstantKey) -> str:
         """The symbol of a cell that holds the address of a static leaf's object."""
-        self.watched.append(static)
-        return f"@cell.{len(self.watched) - 1}"
+        self.weakly_held.append(static)
+        return f"@cell.{len(self.weakly_held) - 1}"
 
-    def tag(self, leaf: Lent) -> tuple[str, str]:
+    def version_tag(self, leaf: ClassGuard) -> tuple[str, str]:
         """The symbols of the cell with the version tag of a class, and of what looks again."""
-        self.checks.append(Check(leaf))
-        return f"@tag.{len(self.checks) - 1}", self.name(self.checks[-1])
+        self.class_checks.append(ClassGuardCheck(leaf))
+        return f"@tag.{len(self.class_checks) - 1}", self.name(self.class_checks[-1])
 
-    def version(self) -> str:
+    def dict_version(self) -> str:
         """The symbol of a cell with the version of a dict, which is none at first."""
-        self.versions += 1
-        return f"@version.{self.versions - 1}"
+        self.dict_versions += 1
+        return f"@version.{self.dict_versions - 1}"
 
     def allocator(self, cls: type) -> str:
         """The symbol of a NumPy scalar class's own allocation function."""
@@ -73,31 +78,34 @@ class Objects:
             self.allocators.append(cls)
         return f"@alloc.{self.allocators.index(cls)}"
 
-    def maker(self, has_strides: bool, is_big: bool) -> str:
+    def array_constructor(self, has_strides: bool, is_big: bool) -> str:
         """The symbol of the function that makes an array."""
-        self.makers.append((has_strides, is_big))
-        return f"@maker.{len(self.makers) - 1}"
+        self.constructors.append((has_strides, is_big))
+        return f"@maker.{len(self.constructors) - 1}"
 
     def declarations(self) -> str:
         lines = ["%PyObject = type opaque"]
-        lines += [f"@obj.{n} = external global %PyObject" for n in range(len(self.held))]
-        lines += [f"@cell.{n} = external global ptr" for n in range(len(self.watched))]
-        lines += [f"@version.{n} = external global i64" for n in range(self.versions)]
-        lines += [f"@tag.{n} = external global i32" for n in range(len(self.checks))]
+        lines += [f"@obj.{n} = external global %PyObject" for n in range(len(self.kept_alive))]
+        lines += [f"@cell.{n} = external global ptr" for n in range(len(self.weakly_held))]
+        lines += [f"@version.{n} = external global i64" for n in range(self.dict_versions)]
+        lines += [f"@tag.{n} = external global i32" for n in range(len(self.class_checks))]
         lines += [f"declare ptr @alloc.{n}(ptr, i64)" for n in range(len(self.allocators))]
-        lines += [f"declare ptr @maker.{n}({_MADE_OF[s]})" for n, (s, _) in enumerate(self.makers)]
+        lines += [
+            f"declare ptr @maker.{n}({_CONSTRUCTOR_PARAMETERS[s]})"
+            for n, (s, _) in enumerate(self.constructors)
+        ]
         return "\n".join(lines)
 
 
-class Writer:
+class EntryWriter:
     """Lines of one function; every check that fails goes to `miss`."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: ObjectSymbols) -> None:
         self.lines: list[str] = []
         self.allocas: list[str] = []
         self.objects = objects
-        self.held = 0
-        self.made = 0
+        self.held_count = 0
+        self.made_count = 0
         self._fresh = 0
 
     def emit(self, line: str) -> None:
@@ -119,7 +127,7 @@ class Writer:
     def label(self, name: str) -> None:
         self.lines.append(f"{name}:")
 
-    def block(self) -> str:
+    def new_label(self) -> str:
         self._fresh += 1
         return f"b{self._fresh}"
 
@@ -128,14 +136,14 @@ class Writer:
 
     def check(self, condition: str, otherwise: str = "miss") -> None:
         """Go on when the condition holds."""
-        then = self.block()
+        then = self.new_label()
         self.branch(condition, then, otherwise)
         self.label(then)
 
     @contextlib.contextmanager
     def unless(self, condition: str) -> Iterator[None]:
         """What is written meanwhile runs only if the condition does not hold."""
-        other, after = self.block(), self.block()
+        other, after = self.new_label(), self.new_label()
         self.branch(condition, after, other)
         self.label(other)
         yield
@@ -143,42 +151,42 @@ class Writer:
         self.label(after)
 
     def load(self, type_: str, base: str, offset: int) -> str:
-        return self.let(f"load {type_}, ptr {self.at(base, offset)}")
+        return self.let(f"load {type_}, ptr {self.field_address(base, offset)}")
 
-    def at(self, base: str, offset: int) -> str:
+    def field_address(self, base: str, offset: int) -> str:
         return self.let(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
 
     def store(self, type_: str, value: str, base: str, offset: int) -> None:
-        self.emit(f"store {type_} {value}, ptr {self.at(base, offset)}")
+        self.emit(f"store {type_} {value}, ptr {self.field_address(base, offset)}")
 
     def equal(self, type_: str, a: str, b: str | int) -> str:
         return self.let(f"icmp eq {type_} {a}, {b}")
 
-    def all(self, conditions: Sequence[str]) -> str:
+    def all_of(self, conditions: Sequence[str]) -> str:
         return functools.reduce(lambda a, b: self.let(f"and i1 {a}, {b}"), conditions)
 
-    def hold(self, ref: str) -> None:
+    def hold_reference(self, ref: str) -> None:
         """Own one reference until the call ends."""
-        self.store("ptr", ref, "%held", 8 * self.held)
-        self.held += 1
+        self.store("ptr", ref, "%held", 8 * self.held_count)
+        self.held_count += 1
 
-    def make(self, value: str) -> tuple[str, int]:
+    def new_reference(self, value: str) -> tuple[str, int]:
         """A new reference from a call that may fail; (name, its place among those made)."""
         ref = self.let(value)
         self.check(self.let(f"icmp ne ptr {ref}, null"), "fail")
-        self.store("ptr", ref, "%made", 8 * self.made)
-        self.made += 1
-        return ref, self.made - 1
+        self.store("ptr", ref, "%made", 8 * self.made_count)
+        self.made_count += 1
+        return ref, self.made_count - 1
 
-    def disown(self, place: int) -> None:
+    def transfer(self, slot: int) -> None:
         """A made reference has moved into a container."""
-        self.store("ptr", "null", "%made", 8 * place)
+        self.store("ptr", "null", "%made", 8 * slot)
 
 
-def llvm_type(dtype: np.dtype[Any]) -> str:
+def part_memory_type(dtype: np.dtype[Any]) -> str:
     """The LLVM type of a number in memory, of one part of a complex number."""
     if dtype.kind in "fc":
-        return _FLOATS[dtype.itemsize // (2 if dtype.kind == "c" else 1)]
+        return _FLOAT_TYPES[dtype.itemsize // (2 if dtype.kind == "c" else 1)]
     return f"i{8 * dtype.itemsize}"
 
 

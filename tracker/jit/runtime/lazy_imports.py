@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from tracker.jit.llvm.signals import UNDISTURBED
+from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 
 
 def later(module: str, name: str) -> Callable[..., Any]:
@@ -23,7 +23,7 @@ def later(module: str, name: str) -> Callable[..., Any]:
 
     @functools.cache
     def found() -> Callable[..., Any]:
-        with UNDISTURBED:
+        with SIGNALS_DEFERRED:
             function: Callable[..., Any] = getattr(import_module(module), name)
         return function
 

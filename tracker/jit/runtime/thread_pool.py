@@ -1,6 +1,6 @@
 """Threads for long loops: a small pool, written in LLVM IR, that machine code calls directly.
 
-Owns: `threads`, how many share a loop; `symbols`, the addresses that plans bind; and the pool.
+Owns: `thread_count`, how many share a loop; `symbols`, the addresses that plans bind; and the pool.
 `@tk.parallel(task, context, n)` runs task(context, 0), ..., task(context, n - 1), task 0 on the
 calling thread, and returns when all have ended. Workers never touch Python, so it does not matter
 who holds the interpreter's lock.
@@ -17,12 +17,12 @@ from collections.abc import Sequence
 
 from tracker.config import current
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.llvm.lock import once
+from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import c_symbols
 
 NAME = "tk.parallel"
-DECLARED = f"declare void @{NAME}(ptr, ptr, i64)"
-MOST = 16  # threads; more would be held back by memory
+DECLARATION = f"declare void @{NAME}(ptr, ptr, i64)"
+MAX_THREADS = 16  # threads; more would be held back by memory
 
 _POOL = r"""
 %pool = type { [64 x i8], [64 x i8], ptr, ptr, i64, i64, i64, i64 }
@@ -189,18 +189,18 @@ done:
 """
 
 
-def threads() -> int:
+def thread_count() -> int:
     """How many threads share a long loop: TRACKER_THREADS, else the processors we may use."""
     chosen = current().threads
     if chosen:
-        return min(chosen, MOST)
+        return min(chosen, MAX_THREADS)
     try:
-        return min(len(os.sched_getaffinity(0)), MOST)
+        return min(len(os.sched_getaffinity(0)), MAX_THREADS)
     except AttributeError:  # not on every system
-        return min(os.cpu_count() or 1, MOST)
+        return min(os.cpu_count() or 1, MAX_THREADS)
 
 
-def stored(arguments: Sequence[str], frame: str) -> list[str]:
+def store_frame(arguments: Sequence[str], frame: str) -> list[str]:
     """Lines that put arguments, each after its type, into a frame of 8-byte cells."""
     lines = []
     for at, argument in enumerate(arguments):
@@ -209,17 +209,17 @@ def stored(arguments: Sequence[str], frame: str) -> list[str]:
     return lines
 
 
-def loaded(parameters: Sequence[str]) -> list[str]:
+def load_frame(parameters: Sequence[str]) -> list[str]:
     """Lines that take them from %frame, by the names that parameters have."""
     lines = []
     for at, parameter in enumerate(parameters):
-        kind, name = _plain(parameter).split()
+        kind, name = _without_attributes(parameter).split()
         lines.append(f"  {name}.cell = getelementptr i64, ptr %frame, i64 {at}")
         lines.append(f"  {name} = load {kind}, ptr {name}.cell")
     return lines
 
 
-def _plain(parameter: str) -> str:
+def _without_attributes(parameter: str) -> str:
     """A parameter without its attributes."""
     words = parameter.split()
     return f"{words[0]} {words[-1]}"
@@ -230,11 +230,11 @@ def task_text(parameters: Sequence[str], extent: int, part: int) -> str:
     for the thread's own part of a range. `part` is how long one is; the frame's last entry is what
     @KERNEL calls %partials."""
     taken = [*parameters, "ptr %partials"]
-    given = [*map(_plain, taken), "i64 %lo", "i64 %hi", "i64 %tid"]
+    given = [*map(_without_attributes, taken), "i64 %lo", "i64 %hi", "i64 %tid"]
     return "\n".join(
         [
             "void @KERNEL.task(ptr %frame, i64 %tid) {",
-            *loaded(taken),
+            *load_frame(taken),
             f"  %lo = mul i64 %tid, {part}",
             f"  %end = add i64 %lo, {part}",
             f"  %over = icmp ugt i64 %end, {extent}",
@@ -246,13 +246,13 @@ def task_text(parameters: Sequence[str], extent: int, part: int) -> str:
     )
 
 
-@once
-def _pool() -> engine.Module:
-    module = object_cache.compile_or_load(_POOL, level=engine.QUICK)
-    c_symbols.call_c(module.address("tk.start"), "q", max(threads(), 2))
+@locked_cache
+def _pool_module() -> engine.Module:
+    module = object_cache.compile_or_load(_POOL, level=engine.FAST_CODEGEN)
+    c_symbols.call_c(module.address("tk.start"), "q", max(thread_count(), 2))
     return module
 
 
 def symbols() -> dict[str, int]:
     """What a plan with shared loops binds."""
-    return {NAME: _pool().address(NAME)}
+    return {NAME: _pool_module().address(NAME)}

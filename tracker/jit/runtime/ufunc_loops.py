@@ -6,8 +6,8 @@ calls them for one element at a time: its number is the package's own, and Pytho
 (That takes some 20 ns more than an element of an array: each call looks at the processor's flags.
 Of many elements `jit/kernels/ufunc_calls.py` has the function called once.)
 
-Owns: `Loop`, one such function; `find`, which looks it up. Start there. (`jit/abi/loader.py` knows
-where ufuncs keep their addresses.)
+Owns: `UfuncLoop`, one such function; `find`, which looks it up. Start there. (`jit/abi/loader.py`
+knows where ufuncs keep their addresses.)
 
 Invariants: texts name a loop by its ufunc and signature, never by its address; loops that handle
 Python objects are never called, for they need the global interpreter lock.
@@ -25,7 +25,7 @@ import numpy as np
 from tracker.errors import CompileError
 from tracker.support.structs import record
 
-_LLVM = {
+_LLVM_TYPES = {
     "d": ("double",),
     "f": ("float",),
     "D": ("double", "double"),
@@ -39,24 +39,24 @@ _namesakes: Counter[tuple[str, str]] = Counter()  # ufuncs of one name are told 
 
 
 @record(frozen=True, eq=False)
-class Loop:
-    """Inner loop number `at` of a ufunc: the letters of its operands' and results' dtypes."""
+class UfuncLoop:
+    """Inner loop number `index` of a ufunc: the letters of its operands' and results' dtypes."""
 
     symbol: str
     ufunc: np.ufunc
-    at: int
+    index: int
     operands: str
     results: str
 
-    def parts(self, at: int) -> range:
-        """Which of the registers that a call returns are result number `at`."""
-        before = sum(len(_LLVM[letter]) for letter in self.results[:at])
-        return range(before, before + len(_LLVM[self.results[at]]))
+    def result_registers(self, result: int) -> range:
+        """Which of the registers that a call returns are result number `index`."""
+        before = sum(len(_LLVM_TYPES[letter]) for letter in self.results[:result])
+        return range(before, before + len(_LLVM_TYPES[self.results[result]]))
 
     @property
-    def returned(self) -> str:
+    def return_type(self) -> str:
         """The LLVM type of a call: all parts of all results."""
-        return f"{{ {', '.join(part for r in self.results for part in _LLVM[r])} }}"
+        return f"{{ {', '.join(part for r in self.results for part in _LLVM_TYPES[r])} }}"
 
     def text(self) -> str:
         """The function of numbers: it depends on them alone, so that equal calls are one."""
@@ -65,7 +65,7 @@ class Loop:
             lines.append(f"  %c{at} = getelementptr {_CELL}, ptr %cells, i64 {at}")
             lines.append(f"  %a{at} = getelementptr ptr, ptr %args, i64 {at}")
             lines.append(f"  store ptr %c{at}, ptr %a{at}")
-            for part, kind in enumerate(_LLVM[letter]):
+            for part, kind in enumerate(_LLVM_TYPES[letter]):
                 place = f"%p{at}.{part}"
                 lines.append(f"  {place} = getelementptr {kind}, ptr %c{at}, i64 {part}")
                 if at < len(self.operands):
@@ -80,9 +80,9 @@ class Loop:
         found = "poison"
         for at, (kind, place) in enumerate(given):
             lines.append(f"  %r{at} = load {kind}, ptr {place}")
-            lines.append(f"  %y{at} = insertvalue {self.returned} {found}, {kind} %r{at}, {at}")
+            lines.append(f"  %y{at} = insertvalue {self.return_type} {found}, {kind} %r{at}, {at}")
             found = f"%y{at}"
-        head = f"define internal {self.returned} @{self.symbol}.one({', '.join(taken)})"
+        head = f"define internal {self.return_type} @{self.symbol}.one({', '.join(taken)})"
         return "\n".join(
             [
                 f"declare void @{self.symbol}(ptr, ptr, ptr, ptr)",
@@ -91,29 +91,29 @@ class Loop:
                 f"  %cells = alloca [{count} x {_CELL}], align 16",
                 f"  %args = alloca [{count} x ptr]",
                 *lines,
-                f"  ret {self.returned} {found}",
+                f"  ret {self.return_type} {found}",
                 "}",
             ]
         )
 
 
-def find(ufunc: np.ufunc, dtypes: Sequence[np.dtype[Any]]) -> Loop:
+def find(ufunc: np.ufunc, dtypes: Sequence[np.dtype[Any]]) -> UfuncLoop:
     """The loop of a ufunc for operands of these dtypes."""
-    return _find(ufunc, "".join(dtype.char for dtype in dtypes))
+    return _find_loop(ufunc, "".join(dtype.char for dtype in dtypes))
 
 
 @functools.cache
-def _find(ufunc: np.ufunc, letters: str) -> Loop:
+def _find_loop(ufunc: np.ufunc, letters: str) -> UfuncLoop:
     found = [types.partition("->") for types in ufunc.types]
     at = next((i for i, (operands, _, _) in enumerate(found) if operands == letters), None)
-    if at is None or not set("".join(found[at])) <= {*_LLVM, *"->"}:
+    if at is None or not set("".join(found[at])) <= {*_LLVM_TYPES, *"->"}:
         raise CompileError(f"{ufunc} has no loop for {letters} that machine code can call")
     _namesakes[ufunc.__name__, letters] += 1
     symbol = f"ufunc.{ufunc.__name__}.{letters}.{_namesakes[ufunc.__name__, letters]}"
-    return Loop(symbol, ufunc, at, letters, found[at][2])
+    return UfuncLoop(symbol, ufunc, at, letters, found[at][2])
 
 
-def definitions(loops: Iterable[Loop]) -> list[str]:
+def definitions(loops: Iterable[UfuncLoop]) -> list[str]:
     """The text of their functions, with what they share."""
     texts = sorted(loop.text() for loop in loops)
     if not texts:

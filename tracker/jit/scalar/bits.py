@@ -1,9 +1,10 @@
 """Scalar code that looks at the bits of numbers: neighbours, exponents, divisors, counts.
 
-Owns: `Bits`, the part of the emitter (`real.py`) that writes it. Results are NumPy's, also for
-subnormal numbers, infinities and NaN, and for the least integer, whose absolute value wraps around.
+Owns: `BitOperations`, the part of the emitter (`real.py`) that writes it. Results are NumPy's, also
+for subnormal numbers, infinities and NaN, and for the least integer, whose absolute value wraps
+around.
 
-A loop over the bits of an integer is a function of its own (`_routine`): it runs element by
+A loop over the bits of an integer is a function of its own (`_call_routine`): it runs element by
 element, as NumPy's does.
 """
 
@@ -18,7 +19,7 @@ _INT32 = np.dtype(np.int32)
 _FORMATS = {4: (23, 127), 8: (52, 1023)}
 
 
-class Bits:
+class BitOperations:
     """See the file's header. The other methods are the emitter's."""
 
     needs: Any
@@ -44,27 +45,27 @@ class Bits:
 
     # Floats
 
-    def _pattern(self, x: Any) -> Any:
+    def _to_bits(self, x: Any) -> Any:
         """The bits of a float, as an integer of its size."""
         size = x.dtype.itemsize
         return type(x)(self.write(f"bitcast {x} to i{8 * size}"), np.dtype(f"i{size}"))
 
-    def _number(self, bits: Any, dtype: Any) -> Any:
+    def _from_bits(self, bits: Any, dtype: Any) -> Any:
         """The float with these bits."""
         text = "float" if dtype.itemsize == 4 else "double"
         return type(bits)(self.write(f"bitcast {bits} to {text}"), dtype)
 
     def next_after(self, x: Any, y: Any) -> Any:
         """The float beside x on the way to y; y, where they are equal."""
-        zero, bits = self.constant(0, x), self._pattern(x)
+        zero, bits = self.constant(0, x), self._to_bits(x)
         one = self.constant(1, bits)
         outwards = self._op("xor", self.compare("<", x, y), self.compare("<", x, zero))
         moved = self.select(outwards, self.add(bits, one), self.sub(bits, one))
-        least = self._number(self.literal(1, bits.dtype), x.dtype)
+        least = self._from_bits(self.literal(1, bits.dtype), x.dtype)
         away = self.select(
             self.compare("==", x, zero),
             self.intrinsic("copysign", least, y),
-            self._number(moved, x.dtype),
+            self._from_bits(moved, x.dtype),
         )
         away = self.select(self.compare("==", x, y), y, away)
         lost = self.logical_or(self.isnan(x), self.isnan(y))
@@ -72,9 +73,9 @@ class Bits:
 
     def spacing(self, x: Any) -> Any:
         """How far the next float away from zero is."""
-        bits = self._pattern(x)
-        further = self._number(self.add(bits, self.constant(1, bits)), x.dtype)
-        least = self._number(self.literal(1, bits.dtype), x.dtype)
+        bits = self._to_bits(x)
+        further = self._from_bits(self.add(bits, self.constant(1, bits)), x.dtype)
+        least = self._from_bits(self.literal(1, bits.dtype), x.dtype)
         none = self.compare("==", x, self.constant(0, x))
         gap = self.select(none, least, self.sub(further, x))
         return self.select(self.isfinite(x), gap, self.constant(float("nan"), x))
@@ -84,7 +85,7 @@ class Bits:
         fraction, bias = _FORMATS[x.dtype.itemsize]
         small = self.compare("<", self.abs(x), self.constant(2.0 ** (1 - bias), x))
         up = self.constant(2.0 ** (fraction + 1), x)
-        bits = self._pattern(self.select(small, self.mul(x, up), x))
+        bits = self._to_bits(self.select(small, self.mul(x, up), x))
         field = self._op("and", bits, self.constant((2 * bias + 1) << fraction, bits))
         shifted = self._op("lshr", field, self.constant(fraction, bits))
         n = self.sub(self.cast(shifted, _INT32), self.literal(bias - 1, _INT32))
@@ -106,13 +107,13 @@ class Bits:
             n = self.select(high, lowered, self.select(low, raised, n))
         n = self.select(self.compare(">", n, self.constant(bias, n)), self.constant(bias, n), n)
         least = self.constant(1 - bias, n)
-        n = self.cast(self.select(self.compare("<", n, least), least, n), self._word(x))
+        n = self.cast(self.select(self.compare("<", n, least), least, n), self._word_dtype(x))
         biased = self.add(n, self.constant(bias, n))
         return self.mul(
-            x, self._number(self._op("shl", biased, self.constant(fraction, n)), x.dtype)
+            x, self._from_bits(self._op("shl", biased, self.constant(fraction, n)), x.dtype)
         )
 
-    def _word(self, x: Any) -> Any:
+    def _word_dtype(self, x: Any) -> Any:
         return np.dtype(f"i{x.dtype.itemsize}")
 
     # Integers
@@ -125,21 +126,21 @@ class Bits:
 
     def common_divisor(self, a: Any, b: Any) -> Any:
         """The greatest one; zero of two zeros."""
-        return self._routine("gcd", _GCD, self.abs(a), self.abs(b))
+        return self._call_routine("gcd", _GCD, self.abs(a), self.abs(b))
 
     def common_multiple(self, a: Any, b: Any) -> Any:
         """The least one; zero, where one is zero."""
         a, b = self.abs(a), self.abs(b)
-        divisor = self._routine("gcd", _GCD, a, b)
+        divisor = self._call_routine("gcd", _GCD, a, b)
         none = self.compare("==", divisor, self.constant(0, a))
         safe = self.select(none, self.constant(1, a), divisor)
         return self.mul(self._op("udiv", a, safe), b)
 
-    def counted_power(self, x: Any, n: Any) -> Any:
+    def integer_power(self, x: Any, n: Any) -> Any:
         """x**n for n >= 0 that is not known, which wraps around."""
-        return self._routine("power", _POWER, x, n)
+        return self._call_routine("power", _POWER, x, n)
 
-    def _routine(self, name: str, text: str, a: Any, b: Any) -> Any:
+    def _call_routine(self, name: str, text: str, a: Any, b: Any) -> Any:
         kind = f"i{8 * a.dtype.itemsize}"
         self.needs.intrinsics.add(text.replace("$", kind))
         return type(a)(self.write(f"call {kind} @tk.{name}.{kind}({a}, {b})"), a.dtype)

@@ -1,6 +1,6 @@
 """Scalar code of complex numbers: the emitter for every dtype.
 
-Owns: `Emitter`. What is given real numbers is written by `Reals`; complex ones are pairs of
+Owns: `Emitter`. What is given real numbers is written by `RealEmitter`; complex ones are pairs of
 registers, so that loops over them are vectorised like any other.
 
 Results are NumPy's: products as they are written in school, quotients scaled by the larger part of
@@ -14,43 +14,43 @@ from typing import Any
 
 import numpy as np
 
-from tracker.jit.scalar.complex_math import Arcs
-from tracker.jit.scalar.real import Reals
-from tracker.jit.scalar.values import Complex, Scalar, literal, part_of
+from tracker.jit.scalar.complex_math import ComplexFunctions
+from tracker.jit.scalar.real import RealEmitter
+from tracker.jit.scalar.values import ComplexValue, ScalarValue, literal, part_dtype
 
 _BOOL = np.dtype(bool)
 _INT64 = np.dtype(np.int64)
 _SMALL_POWER = 100  # below, NumPy multiplies
-_FAR = 650.0  # beyond, exp is scaled, so that a factor below one can bring it back
+_EXP_SCALED_FROM = 650.0  # beyond, exp is scaled, so that a factor below one can bring it back
 # So are sinh and cosh: beyond the first, the second is taken off, and what is left is large enough
 # for both to be half an exponential.
-_STEEP = {8: (709.0, 690.0), 4: (88.0, 75.0)}
+_SINH_SCALED_FROM = {8: (709.0, 690.0), 4: (88.0, 75.0)}
 
 
-class Emitter(Reals, Arcs):
-    """Writes scalar code of any dtype; see `Reals`."""
+class Emitter(RealEmitter, ComplexFunctions):
+    """Writes scalar code of any dtype; see `RealEmitter`."""
 
     # Arithmetic
 
-    def add(self, a: Scalar, b: Scalar) -> Scalar:
-        if isinstance(a, Complex) and isinstance(b, Complex):
-            return Complex(super().add(a.re, b.re), super().add(a.im, b.im))
+    def add(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
+        if isinstance(a, ComplexValue) and isinstance(b, ComplexValue):
+            return ComplexValue(super().add(a.re, b.re), super().add(a.im, b.im))
         return super().add(a, b)
 
-    def sub(self, a: Scalar, b: Scalar) -> Scalar:
-        if isinstance(a, Complex) and isinstance(b, Complex):
-            return Complex(super().sub(a.re, b.re), super().sub(a.im, b.im))
+    def sub(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
+        if isinstance(a, ComplexValue) and isinstance(b, ComplexValue):
+            return ComplexValue(super().sub(a.re, b.re), super().sub(a.im, b.im))
         return super().sub(a, b)
 
-    def mul(self, a: Scalar, b: Scalar) -> Scalar:
-        if not isinstance(a, Complex) or not isinstance(b, Complex):
+    def mul(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
+        if not isinstance(a, ComplexValue) or not isinstance(b, ComplexValue):
             return super().mul(a, b)
         times = super().mul
         re = super().sub(times(a.re, b.re), times(a.im, b.im))
-        return Complex(re, super().add(times(a.re, b.im), times(a.im, b.re)))
+        return ComplexValue(re, super().add(times(a.re, b.im), times(a.im, b.re)))
 
-    def div(self, a: Scalar, b: Scalar) -> Scalar:
-        if not isinstance(a, Complex) or not isinstance(b, Complex):
+    def div(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
+        if not isinstance(a, ComplexValue) or not isinstance(b, ComplexValue):
             return super().div(a, b)
         times, plus, minus, over = super().mul, super().add, super().sub, super().div
         wide, high = super().abs(b.re), super().abs(b.im)
@@ -61,64 +61,64 @@ class Emitter(Reals, Arcs):
         re = self.select(flat, plus(a.re, times(a.im, ratio)), plus(times(a.re, ratio), a.im))
         im = self.select(flat, minus(a.im, times(a.re, ratio)), minus(times(a.im, ratio), a.re))
         none = self.compare("==", super().add(wide, high), literal(0, ratio.dtype))
-        return Complex(
+        return ComplexValue(
             self.select(none, over(a.re, wide), times(re, scale)),
             self.select(none, over(a.im, wide), times(im, scale)),
         )
 
-    def neg(self, x: Scalar) -> Scalar:
-        if isinstance(x, Complex):
-            return Complex(super().neg(x.re), super().neg(x.im))
+    def neg(self, x: ScalarValue) -> ScalarValue:
+        if isinstance(x, ComplexValue):
+            return ComplexValue(super().neg(x.re), super().neg(x.im))
         return super().neg(x)
 
-    def abs(self, x: Scalar) -> Scalar:
+    def abs(self, x: ScalarValue) -> ScalarValue:
         """The absolute value, which is real."""
-        if isinstance(x, Complex):
+        if isinstance(x, ComplexValue):
             return super().math("hypot", x.re, x.im)
         return super().abs(x)
 
-    def real(self, x: Scalar) -> Scalar:
-        return x.re if isinstance(x, Complex) else x
+    def real(self, x: ScalarValue) -> ScalarValue:
+        return x.re if isinstance(x, ComplexValue) else x
 
-    def imag(self, x: Scalar) -> Scalar:
-        return x.im if isinstance(x, Complex) else super().imag(x)
+    def imag(self, x: ScalarValue) -> ScalarValue:
+        return x.im if isinstance(x, ComplexValue) else super().imag(x)
 
-    def complex(self, re: Scalar, im: Scalar) -> Scalar:
-        return Complex(re, im)
+    def complex(self, re: ScalarValue, im: ScalarValue) -> ScalarValue:
+        return ComplexValue(re, im)
 
-    def conjugate(self, x: Scalar) -> Scalar:
-        return Complex(x.re, super().neg(x.im)) if isinstance(x, Complex) else x
+    def conjugate(self, x: ScalarValue) -> ScalarValue:
+        return ComplexValue(x.re, super().neg(x.im)) if isinstance(x, ComplexValue) else x
 
-    def power(self, x: Scalar, n: Scalar) -> Scalar:
+    def power(self, x: ScalarValue, n: ScalarValue) -> ScalarValue:
         """Small whole powers are products, as in NumPy."""
-        if not isinstance(x, Complex) or not isinstance(n, Complex):
+        if not isinstance(x, ComplexValue) or not isinstance(n, ComplexValue):
             return super().power(x, n)
         if n.value is None:
             whole = self.compare("==", n.re, self.rounded("rint", n.re))
             whole = self.logical_and(whole, self.compare("==", n.im, literal(0, n.im.dtype)))
             small = self.compare("<", super().abs(n.re), literal(_SMALL_POWER, n.re.dtype))
             small = self.logical_and(whole, small)
-            return self.select(small, self._small_power(x, n.re, small), self._any_power(x, n))
+            return self.select(small, self._small_power(x, n.re, small), self._general_power(x, n))
         if abs(n.value) >= _SMALL_POWER or n.value != round(n.value.real):
-            return self._any_power(x, n)
+            return self._general_power(x, n)
         count = int(n.value.real)
-        y = self.whole_power(x, abs(count))
-        result: Scalar = self._inverse(y, x) if count < 0 else y
+        y = self.power_by_squaring(x, abs(count))
+        result: ScalarValue = self._reciprocal_power(y, x) if count < 0 else y
         return result
 
-    def _small_power(self, x: Complex, n: Scalar, small: Scalar) -> Scalar:
+    def _small_power(self, x: ComplexValue, n: ScalarValue, small: ScalarValue) -> ScalarValue:
         """Bit by bit of the count; it means nothing where it is not small and whole."""
         count = self.cast(self.select(small, super().abs(n), literal(0, n.dtype)), _INT64)
-        y: Scalar = literal(1, x.dtype)
-        factor: Scalar = x
+        y: ScalarValue = literal(1, x.dtype)
+        factor: ScalarValue = x
         for bit in range(_SMALL_POWER.bit_length()):
             factor = self.mul(factor, factor) if bit else factor
             mask = self.bitwise("and", count, literal(1 << bit, _INT64))
             y = self.select(self.truth(mask), self.mul(y, factor), y)
         negative = self.compare("<", n, literal(0, n.dtype))
-        return self.select(negative, self._inverse(y, x), y)
+        return self.select(negative, self._reciprocal_power(y, x), y)
 
-    def _any_power(self, x: Complex, n: Complex) -> Scalar:
+    def _general_power(self, x: ComplexValue, n: ComplexValue) -> ScalarValue:
         """exp(n log(x)); of zero, zero to a power on the right, one to none, and else NaN."""
         zero, one = literal(0, x.dtype), literal(1, x.dtype)
         nothing = self.compare("==", x, zero)
@@ -129,24 +129,24 @@ class Emitter(Reals, Arcs):
         y = self.select(nothing, self.select(right, zero, nan), y)
         return self.select(self.compare("==", n, zero), one, y)
 
-    def reciprocal(self, x: Scalar) -> Scalar:
-        if isinstance(x, Complex):
+    def reciprocal(self, x: ScalarValue) -> ScalarValue:
+        if isinstance(x, ComplexValue):
             return self._reciprocal(x)
         if x.dtype.kind != "f":
-            part: Scalar = self.unit_part(x)
+            part: ScalarValue = self.integer_reciprocal(x)
             return part
         return super().div(literal(1, x.dtype), x)
 
-    def _reciprocal(self, x: Complex) -> Scalar:
+    def _reciprocal(self, x: ComplexValue) -> ScalarValue:
         """As NumPy's own: other zeros than those of 1 / x have a sign. Of zero, NaN."""
         flat = self.compare(">=", super().abs(x.re), super().abs(x.im))
         large, small = self.select(flat, x.re, x.im), self.select(flat, x.im, x.re)
         ratio, one = super().div(small, large), literal(1, x.re.dtype)
         size = super().add(large, super().mul(small, ratio))
         re, im = self.select(flat, one, ratio), self.select(flat, ratio, one)
-        return Complex(super().div(re, size), super().div(super().neg(im), size))
+        return ComplexValue(super().div(re, size), super().div(super().neg(im), size))
 
-    def _inverse(self, y: Scalar, x: Scalar) -> Scalar:
+    def _reciprocal_power(self, y: ScalarValue, x: ScalarValue) -> ScalarValue:
         """One over y, a power of x; NaN, as NumPy has it, where x is zero."""
         nan = literal(complex(math.nan, math.nan), x.dtype)
         zero = self.compare("==", x, literal(0, x.dtype))
@@ -154,16 +154,16 @@ class Emitter(Reals, Arcs):
 
     # Functions
 
-    def math(self, name: str, *xs: Scalar) -> Scalar:
+    def math(self, name: str, *xs: ScalarValue) -> ScalarValue:
         (x, *_) = xs
-        if not isinstance(x, Complex):
+        if not isinstance(x, ComplexValue):
             return super().math(name, *xs)
-        made: Scalar = getattr(self, f"_{name}")(x)
+        made: ScalarValue = getattr(self, f"_{name}")(x)
         return made
 
-    def _exp(self, z: Complex) -> Scalar:
+    def _exp(self, z: ComplexValue) -> ScalarValue:
         zero, infinite = literal(0, z.re.dtype), literal(math.inf, z.re.dtype)
-        limit = _FAR if z.re.dtype.itemsize == 8 else 80.0
+        limit = _EXP_SCALED_FROM if z.re.dtype.itemsize == 8 else 80.0
         far = self.compare(">", z.re, literal(limit, z.re.dtype))
         near = self.select(far, super().sub(z.re, literal(limit, z.re.dtype)), z.re)
         size = super().math("exp", near)
@@ -176,9 +176,9 @@ class Emitter(Reals, Arcs):
         gone = self.logical_and(lost, self.compare("==", z.re, super().neg(infinite)))
         great = self.logical_and(lost, self.compare("==", z.re, infinite))
         re = self.select(gone, zero, self.select(great, infinite, re))
-        return Complex(re, self.select(gone, zero, im))
+        return ComplexValue(re, self.select(gone, zero, im))
 
-    def _log(self, z: Complex) -> Scalar:
+    def _log(self, z: ComplexValue) -> ScalarValue:
         one = literal(1, z.re.dtype)
         wide, high = super().abs(z.re), super().abs(z.im)
         first = self.compare(">", wide, high)
@@ -190,9 +190,9 @@ class Emitter(Reals, Arcs):
         close = super().mul(super().math("log1p", beyond), literal(0.5, one.dtype))
         around = self.compare("<", super().abs(super().sub(size, one)), literal(0.25, one.dtype))
         re = self.select(around, close, super().math("log", size))
-        return Complex(re, super().math("atan2", z.im, z.re))
+        return ComplexValue(re, super().math("atan2", z.im, z.re))
 
-    def _sqrt(self, z: Complex) -> Scalar:
+    def _sqrt(self, z: ComplexValue) -> ScalarValue:
         dtype = z.re.dtype
         zero, half, infinite = (literal(v, dtype) for v in (0, 0.5, math.inf))
         # Scaled, so that neither the sum nor the absolute value overflows or vanishes.
@@ -218,46 +218,46 @@ class Emitter(Reals, Arcs):
         none = self.compare("==", size, zero)
         endless = self.compare("==", super().abs(z.im), infinite)
         re = self.select(none, zero, self.select(endless, infinite, re))
-        return Complex(re, self.select(self.logical_or(none, endless), z.im, im))
+        return ComplexValue(re, self.select(self.logical_or(none, endless), z.im, im))
 
-    def _sin(self, z: Complex) -> Scalar:
+    def _sin(self, z: ComplexValue) -> ScalarValue:
         """sin(x) cosh(y) + i cos(x) sinh(y)."""
-        return Complex(self._even_wave(z.re, z.im), self._odd_wave(z.re, z.im))
+        return ComplexValue(self._sin_cosh(z.re, z.im), self._cos_sinh(z.re, z.im))
 
-    def _sinh(self, z: Complex) -> Scalar:
+    def _sinh(self, z: ComplexValue) -> ScalarValue:
         """sinh(x) cos(y) + i cosh(x) sin(y)."""
-        return Complex(self._odd_wave(z.im, z.re), self._even_wave(z.im, z.re))
+        return ComplexValue(self._cos_sinh(z.im, z.re), self._sin_cosh(z.im, z.re))
 
-    def _cos(self, z: Complex) -> Scalar:
+    def _cos(self, z: ComplexValue) -> ScalarValue:
         """cos(x) cosh(y) - i sin(x) sinh(y)."""
-        return self._cosh(Complex(super().neg(z.im), z.re))
+        return self._cosh(ComplexValue(super().neg(z.im), z.re))
 
-    def _cosh(self, z: Complex) -> Scalar:
+    def _cosh(self, z: ComplexValue) -> ScalarValue:
         """cosh(x) cos(y) + i sinh(x) sin(y)."""
         zero = literal(0, z.re.dtype)
-        re = self._steep("cosh", z.re, super().math("cos", z.im))
-        im = self._steep("sinh", z.re, super().math("sin", z.im))
+        re = self._scaled_hyperbolic("cosh", z.re, super().math("cos", z.im))
+        im = self._scaled_hyperbolic("sinh", z.re, super().math("sin", z.im))
         lost = self.invert(self.isfinite(z.im))
         im = self.select(self.logical_and(lost, self.compare("==", z.re, zero)), zero, im)
         level = super().mul(self.intrinsic("copysign", literal(1, zero.dtype), z.re), z.im)
         im = self.select(self.compare("==", z.im, zero), level, im)
-        return Complex(self._endless(re, z.im, z.re), im)
+        return ComplexValue(self._infinite_product(re, z.im, z.re), im)
 
-    def _even_wave(self, angle: Scalar, size: Scalar) -> Scalar:
+    def _sin_cosh(self, angle: ScalarValue, size: ScalarValue) -> ScalarValue:
         """sin(angle) cosh(size), and a zero angle as it is."""
-        product = self._steep("cosh", size, super().math("sin", angle))
+        product = self._scaled_hyperbolic("cosh", size, super().math("sin", angle))
         return self.select(self.compare("==", angle, literal(0, angle.dtype)), angle, product)
 
-    def _odd_wave(self, angle: Scalar, size: Scalar) -> Scalar:
+    def _cos_sinh(self, angle: ScalarValue, size: ScalarValue) -> ScalarValue:
         """cos(angle) sinh(size), and a zero size as it is."""
-        product = self._steep("sinh", size, super().math("cos", angle))
+        product = self._scaled_hyperbolic("sinh", size, super().math("cos", angle))
         none = self.compare("==", size, literal(0, size.dtype))
-        return self.select(none, size, self._endless(product, angle, size))
+        return self.select(none, size, self._infinite_product(product, angle, size))
 
-    def _steep(self, name: str, size: Scalar, factor: Scalar) -> Scalar:
+    def _scaled_hyperbolic(self, name: str, size: ScalarValue, factor: ScalarValue) -> ScalarValue:
         """sinh or cosh, times a factor that can bring it back where it alone is too large."""
         dtype = size.dtype
-        limit, shift = _STEEP[dtype.itemsize]
+        limit, shift = _SINH_SCALED_FROM[dtype.itemsize]
         length = super().abs(size)
         far = self.compare(">", length, literal(limit, dtype))
         less = self.intrinsic("copysign", super().sub(length, literal(shift, dtype)), size)
@@ -265,20 +265,22 @@ class Emitter(Reals, Arcs):
         rest = self.select(far, literal(math.exp(shift), dtype), literal(1, dtype))
         return super().mul(super().mul(factor, super().math(name, near)), rest)
 
-    def _endless(self, product: Scalar, angle: Scalar, size: Scalar) -> Scalar:
+    def _infinite_product(
+        self, product: ScalarValue, angle: ScalarValue, size: ScalarValue
+    ) -> ScalarValue:
         """The product of a function of an infinite size with one of an angle that is none."""
         infinite = literal(math.inf, size.dtype)
         lost = self.invert(self.isfinite(angle))
         great = self.logical_and(lost, self.compare("==", super().abs(size), infinite))
         return self.select(great, infinite, product)
 
-    def _sigmoid(self, z: Complex) -> Scalar:
+    def _sigmoid(self, z: ComplexValue) -> ScalarValue:
         one = literal(1, z.dtype)
         return self.div(one, self.add(one, self.math("exp", self.neg(z))))
 
-    def sign(self, x: Scalar) -> Scalar:
+    def sign(self, x: ScalarValue) -> ScalarValue:
         """The direction: of an infinite part, that of its axis; of two, none."""
-        if not isinstance(x, Complex):
+        if not isinstance(x, ComplexValue):
             return super().sign(x)
         zero, infinite = (literal(v, x.re.dtype) for v in (0, math.inf))
         size = self.abs(x)
@@ -291,18 +293,18 @@ class Emitter(Reals, Arcs):
             far = self.select(own, self.select(other, lost, unit), zero)
             near = self.select(none, zero, super().div(part, size))
             parts.append(self.select(endless, far, near))
-        return Complex(*parts)
+        return ComplexValue(*parts)
 
-    def rounded(self, name: str, x: Scalar) -> Scalar:
-        if isinstance(x, Complex):
-            return Complex(super().rounded(name, x.re), super().rounded(name, x.im))
+    def rounded(self, name: str, x: ScalarValue) -> ScalarValue:
+        if isinstance(x, ComplexValue):
+            return ComplexValue(super().rounded(name, x.re), super().rounded(name, x.im))
         return super().rounded(name, x)
 
     # Logic
 
-    def compare(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
+    def compare(self, relation: str, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         """By real parts, and where these are equal by imaginary ones; a NaN is not in order."""
-        if not isinstance(a, Complex) or not isinstance(b, Complex):
+        if not isinstance(a, ComplexValue) or not isinstance(b, ComplexValue):
             return super().compare(relation, a, b)
         if relation in ("==", "!="):
             both = super().compare(relation, a.re, b.re), super().compare(relation, a.im, b.im)
@@ -313,51 +315,53 @@ class Emitter(Reals, Arcs):
         second = self.logical_and(level, super().compare(relation, a.im, b.im))
         return self.logical_or(self.logical_and(first, known), second)
 
-    def extremum(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
-        if not isinstance(a, Complex) or not isinstance(b, Complex):
+    def extremum(self, relation: str, a: ScalarValue, b: ScalarValue) -> ScalarValue:
+        if not isinstance(a, ComplexValue) or not isinstance(b, ComplexValue):
             return super().extremum(relation, a, b)
         stays = self.logical_or(self.isnan(a), self.compare(f"{relation}=", a, b))
         return self.select(stays, a, b)
 
-    def isinf(self, x: Scalar) -> Scalar:
-        if not isinstance(x, Complex):
+    def isinf(self, x: ScalarValue) -> ScalarValue:
+        if not isinstance(x, ComplexValue):
             return super().isinf(x)
         return self.logical_or(super().isinf(x.re), super().isinf(x.im))
 
-    def isfinite(self, x: Scalar) -> Scalar:
-        if not isinstance(x, Complex):
+    def isfinite(self, x: ScalarValue) -> ScalarValue:
+        if not isinstance(x, ComplexValue):
             return super().isfinite(x)
         return self.logical_and(super().isfinite(x.re), super().isfinite(x.im))
 
-    def select(self, c: Scalar, a: Scalar, b: Scalar) -> Scalar:
-        if not isinstance(a, Complex) or not isinstance(b, Complex):
+    def select(self, c: ScalarValue, a: ScalarValue, b: ScalarValue) -> ScalarValue:
+        if not isinstance(a, ComplexValue) or not isinstance(b, ComplexValue):
             return super().select(c, a, b)
-        return Complex(super().select(c, a.re, b.re), super().select(c, a.im, b.im))
+        return ComplexValue(super().select(c, a.re, b.re), super().select(c, a.im, b.im))
 
     # Conversion and memory
 
-    def cast(self, x: Scalar, dtype: np.dtype[Any]) -> Scalar:
-        if isinstance(x, Complex):
+    def cast(self, x: ScalarValue, dtype: np.dtype[Any]) -> ScalarValue:
+        if isinstance(x, ComplexValue):
             if dtype == _BOOL:
                 return self.truth(x)
             if dtype.kind != "c":
                 return super().cast(x.re, dtype)
-            part = part_of(dtype)
-            return Complex(super().cast(x.re, part), super().cast(x.im, part))
+            part = part_dtype(dtype)
+            return ComplexValue(super().cast(x.re, part), super().cast(x.im, part))
         if dtype.kind == "c":
-            part = part_of(dtype)
-            return Complex(super().cast(x, part), literal(0, part))
+            part = part_dtype(dtype)
+            return ComplexValue(super().cast(x, part), literal(0, part))
         return super().cast(x, dtype)
 
-    def load(self, pointer: str, dtype: np.dtype[Any], ours: bool = True) -> Scalar:
+    def load(
+        self, pointer: str, dtype: np.dtype[Any], is_canonical_bool: bool = True
+    ) -> ScalarValue:
         if dtype.kind != "c":
-            return super().load(pointer, dtype, ours)
-        part = part_of(dtype)
+            return super().load(pointer, dtype, is_canonical_bool)
+        part = part_dtype(dtype)
         second = super().address(pointer, part, "1")
-        return Complex(super().load(pointer, part), super().load(second, part))
+        return ComplexValue(super().load(pointer, part), super().load(second, part))
 
-    def store(self, x: Scalar, pointer: str) -> None:
-        if not isinstance(x, Complex):
+    def store(self, x: ScalarValue, pointer: str) -> None:
+        if not isinstance(x, ComplexValue):
             super().store(x, pointer)
             return
         super().store(x.re, pointer)

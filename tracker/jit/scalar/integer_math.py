@@ -1,7 +1,8 @@
 """Scalar code of division with a remainder, shifts, and powers of integers.
 
-Owns: `Division`, the part of the emitter (`real.py`) that writes them. Results are NumPy's, also
-where C leaves them open: by zero, the least integer by -1, shifts by more bits than there are.
+Owns: `DivisionOperations`, the part of the emitter (`real.py`) that writes them. Results are
+NumPy's, also where C leaves them open: by zero, the least integer by -1, shifts by more bits than
+there are.
 
 A remainder of floats is exact. In loops it is computed from the quotient, while that is so small
 that its integers are floats, too; where one is not, the loop is run again with the C library's.
@@ -13,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-_REACH = {4: 2.0**22, 8: 2.0**51}  # of a quotient, by the size of the float
+_MAX_EXACT_QUOTIENT = {4: 2.0**22, 8: 2.0**51}  # of a quotient, by the size of the float
 
 
-class Division:
+class DivisionOperations:
     """See the file's header. The other methods are the emitter's."""
 
-    near: str
+    far_flag: str
     add: Any
     sub: Any
     mul: Any
@@ -33,16 +34,16 @@ class Division:
     literal: Any
     logical_and: Any
     logical_or: Any
-    note_far: Any
+    flag_far_arguments: Any
     _op: Any
 
     def floor_divide(self, a: Any, b: Any) -> Any:
         """The quotient rounded down; of integers, zero by zero."""
         if a.dtype.kind == "f":
             return self._floor_divide_floats(a, b)
-        quotient, rest = self._whole(a, b)
+        quotient, rest = self._quotient_and_remainder(a, b)
         if a.dtype.kind == "i":
-            down = self._is_against(rest, b)
+            down = self._has_opposite_sign(rest, b)
             one = self.literal(1, a.dtype)
             quotient = self.select(down, self.sub(quotient, one), quotient)
         return quotient
@@ -51,20 +52,20 @@ class Division:
         """What `floor_divide` leaves: it has the sign of the divisor."""
         if a.dtype.kind == "f":
             return self._modulo(a, b)
-        _, rest = self._whole(a, b)
+        _, rest = self._quotient_and_remainder(a, b)
         if a.dtype.kind == "i":
-            rest = self.select(self._is_against(rest, b), self.add(rest, b), rest)
+            rest = self.select(self._has_opposite_sign(rest, b), self.add(rest, b), rest)
         return rest
 
     def fmod(self, a: Any, b: Any) -> Any:
         """What C's division leaves: it has the sign of the dividend."""
         if a.dtype.kind != "f":
-            return self._whole(a, b)[1]
-        if not self.near:
+            return self._quotient_and_remainder(a, b)[1]
+        if not self.far_flag:
             return self._op("frem", a, b)
         x, y = self.abs(a), self.abs(b)
         quotient = self.div(x, y)
-        self.note_far(quotient, _REACH[a.dtype.itemsize])
+        self.flag_far_arguments(quotient, _MAX_EXACT_QUOTIENT[a.dtype.itemsize])
         whole = self.intrinsic("trunc", quotient)
         zero = self.literal(0, a.dtype)
         rest = self.intrinsic("fma", self.neg(whole), y, x)
@@ -77,7 +78,7 @@ class Division:
 
     # Integers
 
-    def _whole(self, a: Any, b: Any) -> tuple[Any, Any]:
+    def _quotient_and_remainder(self, a: Any, b: Any) -> tuple[Any, Any]:
         """Quotient and remainder as in C; both zero where the divisor is."""
         zero, one = self.literal(0, a.dtype), self.literal(1, a.dtype)
         none = self.compare("==", b, zero)
@@ -92,13 +93,13 @@ class Division:
             rest = self._op("srem", a, safe)
         return self.select(none, zero, quotient), self.select(none, zero, rest)
 
-    def _is_against(self, rest: Any, b: Any) -> Any:
+    def _has_opposite_sign(self, rest: Any, b: Any) -> Any:
         """Whether a remainder is not zero, and has not the sign of the divisor."""
         zero = self.literal(0, b.dtype)
         apart = self.compare("<", self._op("xor", rest, b), zero)
         return self.logical_and(apart, self.compare("!=", rest, zero))
 
-    def unit_part(self, x: Any) -> Any:
+    def integer_reciprocal(self, x: Any) -> Any:
         """One over an integer, rounded to zero; of zero, what x86 makes of an infinity."""
         one, zero = self.literal(1, x.dtype), self.literal(0, x.dtype)
         wide = x.dtype.kind == "i" and x.dtype.itemsize >= 4
@@ -111,7 +112,7 @@ class Division:
 
     # Floats, as NumPy's own C code goes
 
-    def _is_apart(self, rest: Any, b: Any) -> Any:
+    def _float_has_opposite_sign(self, rest: Any, b: Any) -> Any:
         """Whether a remainder is a number but zero, and has not the sign of the divisor."""
         zero = self.literal(0, b.dtype)
         low, high = self.compare("<", rest, zero), self.compare(">", rest, zero)
@@ -121,7 +122,7 @@ class Division:
     def _modulo(self, a: Any, b: Any) -> Any:
         zero = self.literal(0, a.dtype)
         rest = self.fmod(a, b)
-        turned = self.select(self._is_apart(rest, b), self.add(rest, b), rest)
+        turned = self.select(self._float_has_opposite_sign(rest, b), self.add(rest, b), rest)
         none = self.compare("==", rest, zero)
         return self.select(none, self.intrinsic("copysign", zero, b), turned)
 
@@ -129,7 +130,7 @@ class Division:
         zero, one = self.literal(0, a.dtype), self.literal(1, a.dtype)
         rest = self.fmod(a, b)
         exact = self.div(self.sub(a, rest), b)
-        turned = self._is_apart(rest, b)
+        turned = self._float_has_opposite_sign(rest, b)
         exact = self.select(turned, self.sub(exact, one), exact)
         floor = self.intrinsic("floor", exact)
         off = self.compare(">", self.sub(exact, floor), self.literal(0.5, a.dtype))
@@ -143,29 +144,35 @@ class Division:
     def left_shift(self, a: Any, by: Any) -> Any:
         """Zero, where it is by more bits than there are, or by less than none."""
         zero = self.literal(0, a.dtype)
-        return self.select(self._fits(by), self._op("shl", a, self._bits(by)), zero)
+        return self.select(
+            self._is_shift_in_range(by), self._op("shl", a, self._clamped_shift(by)), zero
+        )
 
     def right_shift(self, a: Any, by: Any) -> Any:
         """Zero, or -1 of a negative number, likewise."""
         zero = self.literal(0, a.dtype)
         if a.dtype.kind == "u":
-            return self.select(self._fits(by), self._op("lshr", a, self._bits(by)), zero)
+            return self.select(
+                self._is_shift_in_range(by), self._op("lshr", a, self._clamped_shift(by)), zero
+            )
         gone = self.select(self.compare("<", a, zero), self.literal(-1, a.dtype), zero)
-        return self.select(self._fits(by), self._op("ashr", a, self._bits(by)), gone)
+        return self.select(
+            self._is_shift_in_range(by), self._op("ashr", a, self._clamped_shift(by)), gone
+        )
 
-    def _fits(self, by: Any) -> Any:
+    def _is_shift_in_range(self, by: Any) -> Any:
         limit = self.literal(8 * by.dtype.itemsize, by.dtype)
         inside = self.compare("<", by, limit)
         if by.dtype.kind == "u":
             return inside
         return self.logical_and(inside, self.compare(">=", by, self.literal(0, by.dtype)))
 
-    def _bits(self, by: Any) -> Any:
-        return self.select(self._fits(by), by, self.literal(0, by.dtype))
+    def _clamped_shift(self, by: Any) -> Any:
+        return self.select(self._is_shift_in_range(by), by, self.literal(0, by.dtype))
 
     # Powers
 
-    def whole_power(self, x: Any, n: int) -> Any:
+    def power_by_squaring(self, x: Any, n: int) -> Any:
         """x**n of integers, n >= 0, which wraps around."""
         result = None
         while n:

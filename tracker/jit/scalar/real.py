@@ -1,6 +1,6 @@
 """Scalar code: the emitter that `Map` and `Reduce` bodies are written against.
 
-Owns: `Reals`, which writes LLVM IR text into a list of lines; `emitter.py` makes the whole
+Owns: `RealEmitter`, which writes LLVM IR text into a list of lines; `emitter.py` makes the whole
 `Emitter` of it. The numbers themselves are in `values.py`.
 
 Invariants: an operation's operands have one dtype, the caller casts first; floating-point code
@@ -17,17 +17,17 @@ import numpy as np
 
 from tracker.jit import vmath
 from tracker.jit.runtime import ufunc_loops
-from tracker.jit.scalar.bits import Bits
-from tracker.jit.scalar.integer_math import Division
+from tracker.jit.scalar.bits import BitOperations
+from tracker.jit.scalar.integer_math import DivisionOperations
 from tracker.jit.scalar.values import (
-    Complex,
-    Names,
-    Needs,
-    Scalar,
+    ComplexValue,
+    ModuleNeeds,
+    ScalarValue,
+    SsaNames,
     literal,
     llvm_type,
     memory_type,
-    part_of,
+    part_dtype,
 )
 
 _BOOL = np.dtype(bool)
@@ -35,27 +35,28 @@ _FLOAT_RELATIONS = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt
 _INT_RELATIONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
-class Reals(Division, Bits):
+class RealEmitter(DivisionOperations, BitOperations):
     """Writes code of real numbers into `lines`; `straight`: it runs once, it is not in a loop.
 
-    `near` names a byte in memory: functions that have a quick version for near arguments are called
-    in that version, and the byte is set where an argument is far (`limits` says beyond what, for
-    each that was called so). `seldom`: the loop hardly ever runs, and is to compile quickly.
+    `far_flag` names a byte in memory: functions that have a quick version for near arguments are
+    called in that version, and the byte is set where an argument is far (`near_limits` says beyond
+    what, for each that was called so). `is_rare`: the loop hardly ever runs, and is to compile
+    quickly.
     """
 
     def __init__(
         self,
         lines: list[str],
-        names: Names,
-        needs: Needs,
+        names: SsaNames,
+        needs: ModuleNeeds,
         *,
         straight: bool = False,
-        near: str = "",
-        seldom: bool = False,
+        far_flag: str = "",
+        is_rare: bool = False,
     ) -> None:
-        self.near = near
-        self.limits: list[float] = []
-        self.seldom = seldom
+        self.far_flag = far_flag
+        self.near_limits: list[float] = []
+        self.is_rare = is_rare
         self.lines = lines
         self.names = names
         self.needs = needs
@@ -68,16 +69,18 @@ class Reals(Division, Bits):
         self.lines.append(f"  {name} = {instruction}")
         return name
 
-    def _op(self, instruction: str, *xs: Scalar, dtype: np.dtype[Any] | None = None) -> Scalar:
+    def _op(
+        self, instruction: str, *xs: ScalarValue, dtype: np.dtype[Any] | None = None
+    ) -> ScalarValue:
         operands = ", ".join(x.name for x in xs)
         text = llvm_type(xs[0].dtype)
-        return Scalar(self.write(f"{instruction} {text} {operands}"), dtype or xs[0].dtype)
+        return ScalarValue(self.write(f"{instruction} {text} {operands}"), dtype or xs[0].dtype)
 
-    def constant(self, value: Any, like: Scalar) -> Scalar:
+    def constant(self, value: Any, like: ScalarValue) -> ScalarValue:
         """A constant of the dtype of `like`."""
         return literal(value, like.dtype)
 
-    def literal(self, value: Any, dtype: np.dtype[Any]) -> Scalar:
+    def literal(self, value: Any, dtype: np.dtype[Any]) -> ScalarValue:
         return literal(value, dtype)
 
     # Arithmetic
@@ -85,41 +88,41 @@ class Reals(Division, Bits):
     def _flags(self, sum_: bool = False) -> str:
         return "reassoc contract " if sum_ and self.reassociate else "contract "
 
-    def add(self, a: Scalar, b: Scalar) -> Scalar:
+    def add(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         if a.dtype.kind == "f":
             return self._op("fadd " + self._flags(True).rstrip(), a, b)
         if a.dtype == _BOOL:
             return self.logical_or(a, b)
         return self._op("add", a, b)
 
-    def sub(self, a: Scalar, b: Scalar) -> Scalar:
+    def sub(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         return self._op("fsub contract" if a.dtype.kind == "f" else "sub", a, b)
 
-    def mul(self, a: Scalar, b: Scalar) -> Scalar:
+    def mul(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         if a.dtype.kind == "f":
             return self._op("fmul " + self._flags(True).rstrip(), a, b)
         if a.dtype == _BOOL:
             return self.logical_and(a, b)
         return self._op("mul", a, b)
 
-    def div(self, a: Scalar, b: Scalar) -> Scalar:
+    def div(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         return self._op("fdiv contract", a, b)
 
-    def neg(self, x: Scalar) -> Scalar:
+    def neg(self, x: ScalarValue) -> ScalarValue:
         if x.value is not None:
             return literal(-x.value, x.dtype)
         if x.dtype.kind == "f":
             return self._op("fneg", x)
         return self._op("sub", literal(0, x.dtype), x)
 
-    def abs(self, x: Scalar) -> Scalar:
+    def abs(self, x: ScalarValue) -> ScalarValue:
         if x.dtype.kind == "f":
             return self.intrinsic("fabs", x)
         if x.dtype.kind in "bu":
             return x
         return self.select(self.compare("<", x, literal(0, x.dtype)), self.neg(x), x)
 
-    def sign(self, x: Scalar) -> Scalar:
+    def sign(self, x: ScalarValue) -> ScalarValue:
         """-1, 0 or 1; NaN of NaN."""
         one, zero = literal(1, x.dtype), literal(0, x.dtype)
         side = self.select(
@@ -127,10 +130,12 @@ class Reals(Division, Bits):
         )
         return self.select(self.compare(">", x, zero), one, side)
 
-    def power(self, x: Scalar, n: Scalar) -> Scalar:
+    def power(self, x: ScalarValue, n: ScalarValue) -> ScalarValue:
         if x.dtype.kind != "f":
             unknown = n.value is None
-            result: Scalar = self.counted_power(x, n) if unknown else self.whole_power(x, n.value)
+            result: ScalarValue = (
+                self.integer_power(x, n) if unknown else self.power_by_squaring(x, n.value)
+            )
             return result
         if n.value == 2:
             return self.mul(x, x)
@@ -144,13 +149,13 @@ class Reals(Division, Bits):
             return self._half_power(x)
         return self.math("pow", x, n)
 
-    def _half_power(self, x: Scalar) -> Scalar:
+    def _half_power(self, x: ScalarValue) -> ScalarValue:
         """The power of a half: unlike the root, 0.0 of -0.0 and infinite of -inf."""
         low = self.compare("==", x, literal(-math.inf, x.dtype))
         root = self.math("sqrt", self.add(x, literal(0.0, x.dtype)))
         return self.select(low, literal(math.inf, x.dtype), root)
 
-    def extremum(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
+    def extremum(self, relation: str, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         """The greater (">") or lesser ("<"); NaN if either is NaN. In a fold, any of the zeros that
         are equal: NumPy's differs from lane to lane, and telling them takes twice the time."""
         if a.dtype.kind == "f":
@@ -158,58 +163,62 @@ class Reals(Division, Bits):
             return self.intrinsic(name, a, b, flags="nsz " if self.reassociate else "")
         return self.select(self.compare(relation, a, b), a, b)
 
-    def math(self, name: str, *xs: Scalar) -> Scalar:
+    def math(self, name: str, *xs: ScalarValue) -> ScalarValue:
         """A function of `vmath`."""
         text = llvm_type(xs[0].dtype)
-        if self.near and vmath.has_quick(name):
+        if self.far_flag and vmath.has_near_version(name):
             quick = f"{name}_near"
-            self.note_far(xs[0], vmath.RANGE_LIMIT[quick][text])
+            self.flag_far_arguments(xs[0], vmath.RANGE_LIMIT[quick][text])
             name = quick
         if self.straight:
             self.needs.calls[name, text] += 1
-            symbol = vmath.called(name, text)
-        elif self.seldom and vmath.has_quick(name):
-            self.needs.fars.add((name, text))
-            symbol = vmath.far(name, text)
+            symbol = vmath.straight_symbol(name, text)
+        elif self.is_rare and vmath.has_near_version(name):
+            self.needs.general_calls.add((name, text))
+            symbol = vmath.general_symbol(name, text)
         else:
             self.needs.math.add((name, text))
             symbol = vmath.symbol(name, text)
         arguments = ", ".join(map(str, xs))
-        return Scalar(self.write(f"call {text} {symbol}({arguments})"), xs[0].dtype)
+        return ScalarValue(self.write(f"call {text} {symbol}({arguments})"), xs[0].dtype)
 
-    def borrow(self, ufunc: np.ufunc, at: int, *xs: Scalar) -> Scalar:
+    def borrow(self, ufunc: np.ufunc, at: int, *xs: ScalarValue) -> ScalarValue:
         """Result number `at` of a ufunc, by its own inner loop."""
         loop = ufunc_loops.find(ufunc, [x.dtype for x in xs])
-        self.needs.borrowed.add(loop)
-        parts = [part for x in xs for part in ((x.re, x.im) if isinstance(x, Complex) else (x,))]
+        self.needs.ufunc_loops.add(loop)
+        parts = [
+            part for x in xs for part in ((x.re, x.im) if isinstance(x, ComplexValue) else (x,))
+        ]
         arguments = ", ".join(map(str, parts))
-        results = self.write(f"call {loop.returned} @{loop.symbol}.one({arguments})")
+        results = self.write(f"call {loop.return_type} @{loop.symbol}.one({arguments})")
         dtype = np.dtype(loop.results[at])
         found = [
-            Scalar(self.write(f"extractvalue {loop.returned} {results}, {n}"), part_of(dtype))
-            for n in loop.parts(at)
+            ScalarValue(
+                self.write(f"extractvalue {loop.return_type} {results}, {n}"), part_dtype(dtype)
+            )
+            for n in loop.result_registers(at)
         ]
-        return Complex(*found) if dtype.kind == "c" else found[0]
+        return ComplexValue(*found) if dtype.kind == "c" else found[0]
 
-    def note_far(self, x: Scalar, limit: float) -> None:
+    def flag_far_arguments(self, x: ScalarValue, limit: float) -> None:
         """Have the loop run again, with general functions, where |x| is beyond the limit."""
-        self.limits.append(limit)
+        self.near_limits.append(limit)
         far = self.compare(">", self.abs(x), self.constant(limit, x))
         byte = self.write(f"zext i1 {far.name} to i8")
-        known = self.write(f"load i8, ptr {self.near}")
-        self.lines.append(f"  store i8 {self.write(f'or i8 {known}, {byte}')}, ptr {self.near}")
+        known = self.write(f"load i8, ptr {self.far_flag}")
+        self.lines.append(f"  store i8 {self.write(f'or i8 {known}, {byte}')}, ptr {self.far_flag}")
 
-    def intrinsic(self, name: str, *xs: Scalar, flags: str = "") -> Scalar:
+    def intrinsic(self, name: str, *xs: ScalarValue, flags: str = "") -> ScalarValue:
         """An intrinsic of LLVM on floating-point operands."""
         text = llvm_type(xs[0].dtype)
         symbol = f"@llvm.{name}.f{32 if text == 'float' else 64}"
         self.needs.intrinsics.add(f"declare {text} {symbol}({', '.join([text] * len(xs))})")
         arguments = ", ".join(map(str, xs))
-        return Scalar(self.write(f"call {flags}{text} {symbol}({arguments})"), xs[0].dtype)
+        return ScalarValue(self.write(f"call {flags}{text} {symbol}({arguments})"), xs[0].dtype)
 
     # Logic
 
-    def compare(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
+    def compare(self, relation: str, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         if a.dtype.kind == "f":
             return self._op(f"fcmp {_FLOAT_RELATIONS[relation]}", a, b, dtype=_BOOL)
         if a.dtype.kind != b.dtype.kind and "i" in a.dtype.kind + b.dtype.kind:
@@ -219,45 +228,45 @@ class Reals(Division, Bits):
             kind = ("s" if a.dtype.kind == "i" else "u") + kind
         return self._op(f"icmp {kind}", a, b, dtype=_BOOL)
 
-    def _compare_signs(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
+    def _compare_signs(self, relation: str, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         """A comparison of a signed with an unsigned integer of 64 bits."""
         signed, unsigned = (a, b) if a.dtype.kind == "i" else (b, a)
-        wide = Scalar(signed.name, unsigned.dtype, signed.value)
+        wide = ScalarValue(signed.name, unsigned.dtype, signed.value)
         usual = self.compare(relation, *((wide, b) if signed is a else (a, wide)))
         less = relation in (("<", "<=", "!=") if signed is a else (">", ">=", "!="))
         negative = self.compare("<", signed, literal(0, signed.dtype))
         return self.select(negative, literal(less, _BOOL), usual)
 
-    def isnan(self, x: Scalar) -> Scalar:
+    def isnan(self, x: ScalarValue) -> ScalarValue:
         return self.compare("!=", x, x)
 
-    def isinf(self, x: Scalar) -> Scalar:
+    def isinf(self, x: ScalarValue) -> ScalarValue:
         if x.dtype.kind != "f":
             return literal(False, _BOOL)
         return self.compare("==", self.abs(x), literal(float("inf"), x.dtype))
 
-    def isfinite(self, x: Scalar) -> Scalar:
+    def isfinite(self, x: ScalarValue) -> ScalarValue:
         if x.dtype.kind != "f":
             return literal(True, _BOOL)
         return self.compare("<", self.abs(x), literal(float("inf"), x.dtype))
 
-    def order_key(self, x: Scalar, zeros: bool = False) -> Scalar:
+    def order_key(self, x: ScalarValue, zeros: bool = False) -> ScalarValue:
         """An unsigned integer of its size that is less for lesser numbers; greatest for NaN. With
         `zeros`, a negative zero is less than the other one."""
         bits, word = 8 * x.dtype.itemsize, np.dtype(f"u{x.dtype.itemsize}")
         if x.dtype.kind in "bu":
             return self.cast(x, word)
         if x.dtype.kind == "i":
-            return Scalar(self.write(f"xor {x}, {-(2 ** (bits - 1))}"), word)
+            return ScalarValue(self.write(f"xor {x}, {-(2 ** (bits - 1))}"), word)
         zero = literal(0, x.dtype)
         x = x if zeros else self.select(self.compare("==", x, zero), zero, x)
         raw = self.write(f"bitcast {x} to i{bits}")
         sign = self.write(f"ashr i{bits} {raw}, {bits - 1}")
         turn = self.write(f"or i{bits} {sign}, {-(2 ** (bits - 1))}")
-        key = Scalar(self.write(f"xor i{bits} {raw}, {turn}"), word)
+        key = ScalarValue(self.write(f"xor i{bits} {raw}, {turn}"), word)
         return self.select(self.isnan(x), literal(2**bits - 1, word), key)
 
-    def of_order_key(self, key: Scalar, dtype: np.dtype[Any]) -> Scalar:
+    def of_order_key(self, key: ScalarValue, dtype: np.dtype[Any]) -> ScalarValue:
         """The number that has this key, which tells zeros apart."""
         if dtype.kind in "bu":
             return self.cast(key, dtype)
@@ -265,48 +274,48 @@ class Reals(Division, Bits):
         top = -(2 ** (8 * dtype.itemsize - 1))
         turned = self.write(f"xor {text} {key.name}, {top}")
         if dtype.kind == "i":
-            return Scalar(turned, dtype)
+            return ScalarValue(turned, dtype)
         positive = self.write(f"icmp slt {text} {key.name}, 0")
         inverse = self.write(f"xor {text} {key.name}, -1")
         bits = self.write(f"select i1 {positive}, {text} {turned}, {text} {inverse}")
-        return Scalar(self.write(f"bitcast {text} {bits} to {llvm_type(dtype)}"), dtype)
+        return ScalarValue(self.write(f"bitcast {text} {bits} to {llvm_type(dtype)}"), dtype)
 
-    def real(self, x: Scalar) -> Scalar:
+    def real(self, x: ScalarValue) -> ScalarValue:
         return x
 
-    def imag(self, x: Scalar) -> Scalar:
+    def imag(self, x: ScalarValue) -> ScalarValue:
         return literal(0, x.dtype)
 
-    def conjugate(self, x: Scalar) -> Scalar:
+    def conjugate(self, x: ScalarValue) -> ScalarValue:
         return x
 
-    def rounded(self, name: str, x: Scalar) -> Scalar:
+    def rounded(self, name: str, x: ScalarValue) -> ScalarValue:
         """An intrinsic that rounds; integers are round."""
         return self.intrinsic(name, x) if x.dtype.kind == "f" else x
 
-    def truth(self, x: Scalar) -> Scalar:
+    def truth(self, x: ScalarValue) -> ScalarValue:
         return x if x.dtype == _BOOL else self.compare("!=", x, literal(0, x.dtype))
 
-    def logical_and(self, a: Scalar, b: Scalar) -> Scalar:
+    def logical_and(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         return self._op("and", a, b)
 
-    def logical_or(self, a: Scalar, b: Scalar) -> Scalar:
+    def logical_or(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         return self._op("or", a, b)
 
-    def bitwise(self, name: str, a: Scalar, b: Scalar) -> Scalar:
+    def bitwise(self, name: str, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         return self._op(name, a, b)
 
-    def invert(self, x: Scalar) -> Scalar:
+    def invert(self, x: ScalarValue) -> ScalarValue:
         return self._op("xor", x, literal(1 if x.dtype == _BOOL else -1, x.dtype))
 
-    def select(self, c: Scalar, a: Scalar, b: Scalar) -> Scalar:
+    def select(self, c: ScalarValue, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         if c.value is not None:
             return a if c.value else b
         if not self.straight:
-            a, b = self._veiled(a), self._veiled(b)
-        return Scalar(self.write(f"select i1 {c.name}, {a}, {b}"), a.dtype)
+            a, b = self._hide_infinity(a), self._hide_infinity(b)
+        return ScalarValue(self.write(f"select i1 {c.name}, {a}, {b}"), a.dtype)
 
-    def _veiled(self, x: Scalar) -> Scalar:
+    def _hide_infinity(self, x: ScalarValue) -> ScalarValue:
         """An infinity that LLVM does not recognise. It would draw a selection of one out of a
         running extreme, max(acc, c ? -inf : x) = c ? acc : max(acc, x), and vectorise neither."""
         if x.value is None or x.dtype.kind != "f" or not math.isinf(x.value):
@@ -315,11 +324,11 @@ class Reals(Division, Bits):
         bits = self.write(
             f'call {word} asm "", "=r,0"({word} bitcast ({x} to {word})) nounwind memory(none)'
         )
-        return Scalar(self.write(f"bitcast {word} {bits} to {llvm_type(x.dtype)}"), x.dtype)
+        return ScalarValue(self.write(f"bitcast {word} {bits} to {llvm_type(x.dtype)}"), x.dtype)
 
     # Conversion
 
-    def cast(self, x: Scalar, dtype: np.dtype[Any]) -> Scalar:
+    def cast(self, x: ScalarValue, dtype: np.dtype[Any]) -> ScalarValue:
         """A dtype conversion with NumPy's meaning."""
         have = x.dtype
         if have == dtype:
@@ -341,39 +350,43 @@ class Reals(Division, Bits):
         elif dtype.itemsize < have.itemsize:
             word = "trunc"
         else:
-            return Scalar(x.name, dtype)
-        return Scalar(self.write(f"{word} {x} to {to}"), dtype)
+            return ScalarValue(x.name, dtype)
+        return ScalarValue(self.write(f"{word} {x} to {to}"), dtype)
 
-    def _truncated(self, x: Scalar, dtype: np.dtype[Any]) -> Scalar:
+    def _truncated(self, x: ScalarValue, dtype: np.dtype[Any]) -> ScalarValue:
         """A float as an integer. What an unsigned one cannot hold is what NumPy makes of it: short
         ones are 32 bits cut short, long ones the signed of their width, moved by half of the range
         where they are beyond its middle."""
         to = llvm_type(dtype)
         if dtype.kind == "i":
-            return Scalar(self.write(f"fptosi {x} to {to}"), dtype)
+            return ScalarValue(self.write(f"fptosi {x} to {to}"), dtype)
         if dtype.itemsize < 4:
             whole = self.write(f"fptosi {x} to i32")
-            return Scalar(self.write(f"trunc i32 {whole} to {to}"), dtype)
+            return ScalarValue(self.write(f"trunc i32 {whole} to {to}"), dtype)
         middle = 2 ** (8 * dtype.itemsize - 1)
         below = self.write(f"fptosi {x} to {to}")
         rest = self.sub(x, literal(float(middle), x.dtype))
         above = self.write(f"xor {to} {self.write(f'fptosi {rest} to {to}')}, {-middle}")
         is_above = self.compare(">=", x, literal(float(middle), x.dtype))
-        return Scalar(self.write(f"select i1 {is_above.name}, {to} {above}, {to} {below}"), dtype)
+        return ScalarValue(
+            self.write(f"select i1 {is_above.name}, {to} {above}, {to} {below}"), dtype
+        )
 
     # Memory
 
-    def load(self, pointer: str, dtype: np.dtype[Any], ours: bool = True) -> Scalar:
+    def load(
+        self, pointer: str, dtype: np.dtype[Any], is_canonical_bool: bool = True
+    ) -> ScalarValue:
         """ours: our code wrote what is there, so a bool's byte is 0 or 1 (users have others, such
         as those of `int8s.view(bool)`, which are true)."""
         text = memory_type(dtype)
         name = self.write(f"load {text}, ptr {pointer}, align {dtype.itemsize}")
         if dtype == _BOOL:
-            test = f"trunc i8 {name} to i1" if ours else f"icmp ne i8 {name}, 0"
-            return Scalar(self.write(test), dtype)
-        return Scalar(name, dtype)
+            test = f"trunc i8 {name} to i1" if is_canonical_bool else f"icmp ne i8 {name}, 0"
+            return ScalarValue(self.write(test), dtype)
+        return ScalarValue(name, dtype)
 
-    def store(self, x: Scalar, pointer: str) -> None:
+    def store(self, x: ScalarValue, pointer: str) -> None:
         if x.dtype == _BOOL:
             byte = self.write(f"zext i1 {x.name} to i8")
             self.lines.append(f"  store i8 {byte}, ptr {pointer}, align 1")
@@ -386,27 +399,29 @@ class Reals(Division, Bits):
         return self.write(f"getelementptr inbounds {memory_type(dtype)}, ptr {base}, i64 {index}")
 
 
-def module_text(functions: Iterable[str], needs: Needs) -> str:
+def module_text(functions: Iterable[str], needs: ModuleNeeds) -> str:
     """A module: declarations, the math functions needed, the functions."""
-    declared = sorted(needs.intrinsics | vmath.intrinsics(needs.math, needs.calls, needs.fars))
+    declared = sorted(
+        needs.intrinsics | vmath.intrinsics(needs.math, needs.calls, needs.general_calls)
+    )
     tables = [f"{name} = internal constant {text}, align 64" for text, name in needs.tables.items()]
     return "\n".join(
         [
             *declared,
             *tables,
-            vmath.definitions(needs.math, needs.calls, needs.fars),
-            *ufunc_loops.definitions(needs.borrowed),
+            vmath.definitions(needs.math, needs.calls, needs.general_calls),
+            *ufunc_loops.definitions(needs.ufunc_loops),
             *functions,
-            _LOOP_NOTES,
+            _LOOP_METADATA,
         ]
     )
 
 
-OUTER_LOOP = "!1"  # marks the latch of a loop that is not to be unrolled
-VECTOR_LOOP = "!8"  # of one of as many steps as a vector has lanes: it is to become one
-ROW_LOOP = "!5"  # of one that is not to be vectorised either: what it goes around is
-TWO_AT_A_TIME = "!9"  # of one whose steps wait for what they compute: two are done at once
-_LOOP_NOTES = """!1 = distinct !{!1, !2}
+NO_UNROLL = "!1"  # marks the latch of a loop that is not to be unrolled
+ONE_VECTOR_LOOP = "!8"  # of one of as many steps as a vector has lanes: it is to become one
+NO_UNROLL_NO_VECTORS = "!5"  # of one that is not to be vectorised either: what it goes around is
+INTERLEAVE_TWO = "!9"  # of one whose steps wait for what they compute: two are done at once
+_LOOP_METADATA = """!1 = distinct !{!1, !2}
 !2 = !{!"llvm.loop.unroll.disable"}
 !5 = distinct !{!5, !2, !6}
 !6 = !{!"llvm.loop.vectorize.enable", i1 false}

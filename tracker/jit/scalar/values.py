@@ -1,8 +1,8 @@
 """Numbers in LLVM's text: the types of dtypes, registers, literals, names, and what a module needs.
 
-Owns: `Scalar` (an SSA value and its dtype), `Complex` (two of them), `literal`, `Names`, `Needs`.
-The code that computes with them is written by `real.py`. A literal is a Scalar whose name is the
-literal itself.
+Owns: `ScalarValue` (an SSA value and its dtype), `ComplexValue` (two of them), `literal`,
+`SsaNames`, `ModuleNeeds`. The code that computes with them is written by `real.py`. A literal is a
+Scalar whose name is the literal itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from tracker.ir.graph import Eqn
 from tracker.jit.runtime import ufunc_loops
 
-_LLVM = {
+_TYPE_NAMES = {
     "bool": "i1",
     "int8": "i8",
     "int16": "i16",
@@ -31,28 +31,28 @@ _LLVM = {
     "float64": "double",
 }
 # A complex number is two registers; this is what it is in memory.
-_PAIRS: dict[np.dtype[Any], tuple[np.dtype[Any], str]] = {
+_COMPLEX_PARTS: dict[np.dtype[Any], tuple[np.dtype[Any], str]] = {
     np.dtype(np.complex64): (np.dtype(np.float32), "[2 x float]"),
     np.dtype(np.complex128): (np.dtype(np.float64), "[2 x double]"),
 }
-SUPPORTED = frozenset({*(np.dtype(name) for name in _LLVM), *_PAIRS})
-_TEXT = {np.dtype(name): text for name, text in _LLVM.items()}
+SUPPORTED = frozenset({*(np.dtype(name) for name in _TYPE_NAMES), *_COMPLEX_PARTS})
+_LLVM_TYPES = {np.dtype(name): text for name, text in _TYPE_NAMES.items()}
 _BOOL = np.dtype(bool)
 
 
 def llvm_type(dtype: np.dtype[Any]) -> str:
     """The register type of a dtype."""
-    return _TEXT[dtype]
+    return _LLVM_TYPES[dtype]
 
 
 def memory_type(dtype: np.dtype[Any]) -> str:
     """The type of an element in memory: a bool takes a byte."""
-    if dtype in _PAIRS:
-        return _PAIRS[dtype][1]
-    return "i8" if dtype == _BOOL else _TEXT[dtype]
+    if dtype in _COMPLEX_PARTS:
+        return _COMPLEX_PARTS[dtype][1]
+    return "i8" if dtype == _BOOL else _LLVM_TYPES[dtype]
 
 
-class Scalar:
+class ScalarValue:
     """A number in a register, or a literal."""
 
     __slots__ = ("dtype", "name", "value")
@@ -63,56 +63,58 @@ class Scalar:
         self.value = value  # of a literal
 
     def __str__(self) -> str:
-        return f"{_TEXT[self.dtype]} {self.name}"
+        return f"{_LLVM_TYPES[self.dtype]} {self.name}"
 
 
-class Complex(Scalar):
+class ComplexValue(ScalarValue):
     """A complex number: two real ones."""
 
     __slots__ = ("im", "re")
 
-    def __init__(self, re: Scalar, im: Scalar) -> None:
+    def __init__(self, re: ScalarValue, im: ScalarValue) -> None:
         self.re = re
         self.im = im
         known = re.value is not None and im.value is not None
         value = complex(re.value, im.value) if known else None
-        super().__init__(f"{re.name} {im.name}", complex_of(re.dtype), value)
+        super().__init__(f"{re.name} {im.name}", complex_dtype(re.dtype), value)
 
 
-def complex_of(part: np.dtype[Any]) -> np.dtype[Any]:
+def complex_dtype(part: np.dtype[Any]) -> np.dtype[Any]:
     """The complex dtype of two floats."""
-    return next(dtype for dtype, (real, _) in _PAIRS.items() if real == part)
+    return next(dtype for dtype, (real, _) in _COMPLEX_PARTS.items() if real == part)
 
 
-def part_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def part_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of a complex dtype's two parts; another dtype itself."""
-    return _PAIRS[dtype][0] if dtype in _PAIRS else dtype
+    return _COMPLEX_PARTS[dtype][0] if dtype in _COMPLEX_PARTS else dtype
 
 
-def literal(value: Any, dtype: np.dtype[Any]) -> Scalar:
+def literal(value: Any, dtype: np.dtype[Any]) -> ScalarValue:
     """A constant."""
     if dtype.kind == "c":
-        number, part = complex(value), part_of(dtype)
-        return Complex(literal(number.real, part), literal(number.imag, part))
+        number, part = complex(value), part_dtype(dtype)
+        return ComplexValue(literal(number.real, part), literal(number.imag, part))
     if isinstance(value, (complex, np.complexfloating)) and dtype != _BOOL:
         value = value.real
     if dtype.kind == "f":
         number = float(dtype.type(value))
-        return Scalar(f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}", dtype, number)
+        return ScalarValue(
+            f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}", dtype, number
+        )
     if dtype == _BOOL:
-        return Scalar("true" if value else "false", dtype, bool(value))
-    return Scalar(str(int(value)), dtype, int(value))
+        return ScalarValue("true" if value else "false", dtype, bool(value))
+    return ScalarValue(str(int(value)), dtype, int(value))
 
 
-def _cell(number: Scalar) -> str:
+def _memory_literal(number: ScalarValue) -> str:
     """A constant as it is written in memory."""
-    if isinstance(number, Complex):
+    if isinstance(number, ComplexValue):
         part = memory_type(number.re.dtype)
         return f"[{part} {number.re.name}, {part} {number.im.name}]"
     return str(int(number.value)) if number.dtype == _BOOL else number.name
 
 
-class Names:
+class SsaNames:
     """Fresh SSA names of one LLVM function."""
 
     def __init__(self) -> None:
@@ -123,27 +125,27 @@ class Names:
         return f"%v{self.count}"
 
 
-class Needs:
+class ModuleNeeds:
     """What the code of a module calls: math functions as (name, LLVM type), intrinsics, loops
     of other packages' ufuncs, and Python's functions, each as the equation that it is.
 
     In loops math functions are inlined, to be vectorised; `calls` counts those in straight-line
     code, where a function used often is called, so that long traces compile in linear time, and
-    `fars` are those that a loop calls in their general form.
+    `general_calls` are those that a loop calls in their general form.
     """
 
     def __init__(self) -> None:
         self.math: set[tuple[str, str]] = set()
         self.calls: Counter[tuple[str, str]] = Counter()
-        self.fars: set[tuple[str, str]] = set()
+        self.general_calls: set[tuple[str, str]] = set()
         self.intrinsics: set[str] = set()
         self.tables: dict[str, str] = {}  # contents -> name
-        self.borrowed: set[ufunc_loops.Loop] = set()
+        self.ufunc_loops: set[ufunc_loops.UfuncLoop] = set()
         self.callbacks: list[Eqn] = []
 
     def table(self, values: Sequence[Any], dtype: np.dtype[Any]) -> str:
         """The name of a global that holds numbers."""
         kind = memory_type(dtype)
-        cells = [f"{kind} {_cell(literal(value, dtype))}" for value in values]
+        cells = [f"{kind} {_memory_literal(literal(value, dtype))}" for value in values]
         text = f"[{len(cells)} x {kind}] [{', '.join(cells)}]"
         return self.tables.setdefault(text, f"@table{len(self.tables)}")

@@ -5,10 +5,10 @@ An index value is
     Affine   constant + sum of coefficient * loop variable
     Opaque   an SSA name of an i64 computed in the loop (division, remainder)
 
-Owns: `Affine`, `Opaque`, `Tools` (handed to the `View` declarations as their first argument).
-`Tools.within` answers True, False, or a condition computed in the loop; where the answer only
-depends on which part of a loop's range we are in, it raises `Split`, and the loop is cut at those
-points.
+Owns: `AffineIndex`, `ComputedIndex`, `IndexEmitter` (handed to the `View` declarations as their
+first argument). `IndexEmitter.within` answers True, False, or a condition computed in the loop;
+where the answer only depends on which part of a loop's range we are in, it raises `SplitLoop`, and
+the loop is cut at those points.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tracker.support.structs import record
 
 
 @record(frozen=True)
-class Affine:
+class AffineIndex:
     """constant + sum(coefficient * variable); `terms` sorted by variable, no zero coefficients."""
 
     terms: tuple[tuple[int, int], ...]
@@ -29,13 +29,13 @@ class Affine:
 
     def __add__(self, other: Any) -> Any:
         if isinstance(other, int):
-            return Affine(self.terms, self.constant + other)
-        if isinstance(other, Opaque):
+            return AffineIndex(self.terms, self.constant + other)
+        if isinstance(other, ComputedIndex):
             return other + self
         total = dict(self.terms)
         for variable, coefficient in other.terms:
             total[variable] = total.get(variable, 0) + coefficient
-        return affine(total, self.constant + other.constant)
+        return normal_form(total, self.constant + other.constant)
 
     __radd__ = __add__
 
@@ -43,23 +43,23 @@ class Affine:
         return self + other * -1
 
     def __mul__(self, factor: int) -> Any:
-        return affine({v: c * factor for v, c in self.terms}, self.constant * factor)
+        return normal_form({v: c * factor for v, c in self.terms}, self.constant * factor)
 
     __rmul__ = __mul__
 
 
-def affine(terms: dict[int, int], constant: int) -> Affine | int:
+def normal_form(terms: dict[int, int], constant: int) -> AffineIndex | int:
     """An Affine in normal form; an int when no variable is left."""
     kept = tuple(sorted((v, c) for v, c in terms.items() if c))
-    return Affine(kept, constant) if kept else constant
+    return AffineIndex(kept, constant) if kept else constant
 
 
 @record(frozen=True)
-class Opaque:
+class ComputedIndex:
     """An index computed in the loop."""
 
     name: str
-    tools: Tools
+    tools: IndexEmitter
 
     def __add__(self, other: Any) -> Any:
         if other == 0:
@@ -77,10 +77,10 @@ class Opaque:
     __rmul__ = __mul__
 
 
-Index = int | Affine | Opaque
+Index = int | AffineIndex | ComputedIndex
 
 
-class Split(Exception):
+class SplitLoop(Exception):
     """A loop variable's range must be cut at these points before its body can be written."""
 
     def __init__(self, variable: int, points: Sequence[int]) -> None:
@@ -104,7 +104,7 @@ class NeedsCode(Exception):
     """The answer must be computed in a loop body, and these tools have none."""
 
 
-class Tools:
+class IndexEmitter:
     """The index emitter of one loop body (or of none: then all indices are known).
 
     ranges[v] is the half-open range of loop variable v here. `write(instruction) -> name` puts an
@@ -163,7 +163,7 @@ class Tools:
         turned = self.write(f"add i64 {given}, {extent}")
         position = self.write(f"select i1 {negative}, i64 {turned}, i64 {given}")
         inside = self.write(f"icmp ult i64 {position}, {extent}")
-        return Opaque(self.write(f"select i1 {inside}, i64 {position}, i64 0"), self)
+        return ComputedIndex(self.write(f"select i1 {inside}, i64 {position}, i64 0"), self)
 
     def flatten(self, index: Sequence[Index], shape: tuple[int, ...]) -> Any:
         """Position in C order."""
@@ -193,12 +193,12 @@ class Tools:
         """flat = i * stride + rest, 0 <= rest < stride."""
         if isinstance(flat, int):
             return divmod(flat, stride) if stride else (0, 0)
-        if isinstance(flat, Affine):
-            rest = affine({v: c for v, c in flat.terms if c % stride}, flat.constant)
+        if isinstance(flat, AffineIndex):
+            rest = normal_form({v: c for v, c in flat.terms if c % stride}, flat.constant)
             low, high = self.interval(rest)
             q = low // stride
             if q == high // stride:
-                whole = affine({v: c // stride for v, c in flat.terms if c % stride == 0}, q)
+                whole = normal_form({v: c // stride for v, c in flat.terms if c % stride == 0}, q)
                 return whole, rest + -q * stride
         return self.compute("udiv", flat, stride), self.compute("urem", flat, stride)
 
@@ -207,7 +207,7 @@ class Tools:
         if isinstance(i, int):
             k, rest = divmod(i - start, step)
             return k, rest == 0 and 0 <= k < count
-        if isinstance(i, Affine) and step in (1, -1):
+        if isinstance(i, AffineIndex) and step in (1, -1):
             k = (i - start) * step
             low, high = self.interval(k)
             if low >= 0 and high < count:
@@ -219,7 +219,7 @@ class Tools:
                 edges = (-k.constant, count - k.constant)
                 if coefficient < 0:
                     edges = (k.constant + 1, k.constant - count + 1)
-                raise Split(variable, edges)
+                raise SplitLoop(variable, edges)
             return self._clamped(k, count)
         away: Any = i - start
         if step < 0:
@@ -236,7 +236,7 @@ class Tools:
         """k where 0 <= k < count, else 0 (which is safe to read), and whether it was inside."""
         inside = self._test("ult", k, count)
         safe = self.write(f"select i1 {inside}, i64 {self.name(k)}, i64 0")
-        return Opaque(safe, self), inside
+        return ComputedIndex(safe, self), inside
 
     def every(self, conditions: Sequence[Any]) -> Any:
         """All of the conditions."""
@@ -276,7 +276,7 @@ class Tools:
         """The SSA name (or literal) of an index."""
         if isinstance(i, int):
             return str(i)
-        if isinstance(i, Opaque):
+        if isinstance(i, ComputedIndex):
             return i.name
         total = ""
         for variable, c in i.terms:
@@ -286,23 +286,23 @@ class Tools:
             total = self.write(f"add nsw i64 {total}, {term}") if total else term
         return self.write(f"add nsw i64 {total}, {i.constant}") if i.constant else total
 
-    def compute(self, instruction: str, a: Any, b: Any) -> Opaque:
-        return Opaque(self.write(f"{instruction} i64 {self.name(a)}, {self.name(b)}"), self)
+    def compute(self, instruction: str, a: Any, b: Any) -> ComputedIndex:
+        return ComputedIndex(self.write(f"{instruction} i64 {self.name(a)}, {self.name(b)}"), self)
 
     def _test(self, relation: str, a: Any, b: Any) -> str:
         return self.write(f"icmp {relation} i64 {self.name(a)}, {self.name(b)}")
 
 
-def index_of(shape: Sequence[int]) -> tuple[Affine | int, ...]:
+def loop_index(shape: Sequence[int]) -> tuple[AffineIndex | int, ...]:
     """Any element of an array, by a loop variable for each axis that is longer than one."""
-    return tuple(Affine(((i, 1),)) if n != 1 else 0 for i, n in enumerate(shape))
+    return tuple(AffineIndex(((i, 1),)) if n != 1 else 0 for i, n in enumerate(shape))
 
 
-def formulas(eqn: Any, index: Sequence[Any], extents: Iterable[int]) -> Any:
+def view_formulas(eqn: Any, index: Sequence[Any], extents: Iterable[int]) -> Any:
     """What the `source` of an equation's view says of an index, for loop variables of these
     extents; None where that takes code, or differs from part to part of a range."""
-    tools = Tools({i: (0, n) for i, n in enumerate(extents)}, may_split=False)
+    tools = IndexEmitter({i: (0, n) for i, n in enumerate(extents)}, may_split=False)
     try:
         return eqn.op.lower.source(tools, index, *(o.type for o in eqn.operands), **eqn.params)
-    except (NeedsCode, Split):
+    except (NeedsCode, SplitLoop):
         return None

@@ -1,9 +1,9 @@
 """Where scratch buffers lie: those whose lives do not overlap share memory.
 
-Owns: `lay_out`. Buffers come in the order in which their lives begin; what has ended leaves a hole,
-and the first hole that is large enough serves. Small ones that lie in a hole for a large one are in
-its way: so the largest are laid out first, too, and the better layout is taken. A large result
-whose own memory is written later than a buffer's life ends has room for that buffer.
+Owns: `allocate_scratch`. Buffers come in the order in which their lives begin; what has ended
+leaves a hole, and the first hole that is large enough serves. Small ones that lie in a hole for a
+large one are in its way: so the largest are laid out first, too, and the better layout is taken. A
+large result whose own memory is written later than a buffer's life ends has room for that buffer.
 
 Invariant: linear, but for a few holes (or buffers) looked at for each buffer: memory for time,
 where a program has very many buffers.
@@ -21,69 +21,72 @@ from tracker.support.structs import record
 Key = TypeVar("Key")
 
 ALIGNMENT = 64  # bytes
-_LOOKS = 64  # holes that are looked at
-_ROOMS = 8  # results that are looked at
-_LARGEST = 64  # buffers that are laid out with all others before them in sight
-_WORTH = 1 << 16  # bytes of a buffer that is worth to be found room for in a result
+_MAX_HOLES = 64  # holes that are looked at
+_MAX_OUTPUTS = 8  # results that are looked at
+_LARGEST_FIRST = 64  # buffers that are laid out with all others before them in sight
+_MIN_OUTPUT_BYTES = 1 << 16  # bytes of a buffer that is worth to be found room for in a result
 
 
 @record(frozen=True)
-class Spot:
-    """An offset in scratch, or (`room`) in the memory of a result."""
+class ScratchAddress:
+    """An offset in scratch, or (`output`) in the memory of a result."""
 
     offset: int
-    room: int | None = None
+    output: int | None = None
 
 
-def lay_out(
-    lives: Mapping[Key, tuple[int, int, int]], rooms: Mapping[int, tuple[int, int]] | None = None
-) -> tuple[int, dict[Key, Spot]]:
+def allocate_scratch(
+    lives: Mapping[Key, tuple[int, int, int]], outputs: Mapping[int, tuple[int, int]] | None = None
+) -> tuple[int, dict[Key, ScratchAddress]]:
     """Bytes of scratch in all, and a spot for each buffer, of (first step, last step, bytes).
-    `rooms`: the results that are large, each (first step at which it is written, bytes). The better
-    of two ways: in the order in which lives begin, and the largest (and longest) first."""
-    rooms = rooms or {}
-    most, spots = _in_order(lives, rooms)
-    large = heapq.nlargest(_LARGEST, lives, key=lambda k: (lives[k][2], lives[k][1] - lives[k][0]))
-    if not most or lives[large[0]][2] < _WORTH:
+    `outputs`: the results that are large, each (first step at which it is written, bytes). The
+    better of two ways: in the order in which lives begin, and the largest (and longest) first."""
+    outputs = outputs or {}
+    most, spots = _allocate_by_start(lives, outputs)
+    large = heapq.nlargest(
+        _LARGEST_FIRST, lives, key=lambda k: (lives[k][2], lives[k][1] - lives[k][0])
+    )
+    if not most or lives[large[0]][2] < _MIN_OUTPUT_BYTES:
         return most, spots
-    high, found = _by_size({key: lives[key] for key in large}, rooms)
-    taken = {spot.room for spot in found.values()}
-    free = {name: room for name, room in rooms.items() if name not in taken}
-    low, others = _in_order({k: life for k, life in lives.items() if k not in found}, free)
+    high, found = _allocate_by_size({key: lives[key] for key in large}, outputs)
+    taken = {spot.output for spot in found.values()}
+    free = {name: room for name, room in outputs.items() if name not in taken}
+    low, others = _allocate_by_start({k: life for k, life in lives.items() if k not in found}, free)
     if high + low >= most:
         return most, spots
     for key, spot in others.items():
-        found[key] = spot if spot.room is not None else Spot(spot.offset + high)
+        found[key] = spot if spot.output is not None else ScratchAddress(spot.offset + high)
     return high + low, found
 
 
-def _by_size(
+def _allocate_by_size(
     lives: Mapping[Key, tuple[int, int, int]], rooms: Mapping[int, tuple[int, int]]
-) -> tuple[int, dict[Key, Spot]]:
+) -> tuple[int, dict[Key, ScratchAddress]]:
     """A layout of few buffers, each where it is in the way of none before it."""
     most = 0
-    spots: dict[Key, Spot] = {}
+    spots: dict[Key, ScratchAddress] = {}
     held: dict[int | None, list[tuple[int, int, int, int]]] = {}  # (start, end, first, last)
     free = [
-        (name, rooms[name]) for name in heapq.nlargest(_ROOMS, rooms, key=lambda k: rooms[k][1])
+        (name, rooms[name])
+        for name in heapq.nlargest(_MAX_OUTPUTS, rooms, key=lambda k: rooms[k][1])
     ]
     for key, (first, last, nbytes) in lives.items():
         room, start, size = None, -1, max(nbytes, 1)
-        for name, (written, bytes_) in free if size >= _WORTH else ():
-            start = _gap(held.get(name, ()), first, last, size) if last < written else bytes_
+        for name, (written, bytes_) in free if size >= _MIN_OUTPUT_BYTES else ():
+            start = _lowest_gap(held.get(name, ()), first, last, size) if last < written else bytes_
             if start + size <= bytes_:
                 room = name
                 break
         if room is None:
-            start = _gap(held.get(None, ()), first, last, size)
+            start = _lowest_gap(held.get(None, ()), first, last, size)
         end = start + -(-size // ALIGNMENT) * ALIGNMENT
         held.setdefault(room, []).append((start, end, first, last))
-        spots[key] = Spot(start, room)
+        spots[key] = ScratchAddress(start, room)
         most = max(most, end if room is None else 0)
     return most, spots
 
 
-def _gap(held: Iterable[tuple[int, int, int, int]], first: int, last: int, size: int) -> int:
+def _lowest_gap(held: Iterable[tuple[int, int, int, int]], first: int, last: int, size: int) -> int:
     """The lowest offset at which nothing lies from the first to the last step."""
     at = 0
     for start, end, begins, ends in sorted(held):
@@ -94,41 +97,41 @@ def _gap(held: Iterable[tuple[int, int, int, int]], first: int, last: int, size:
     return at
 
 
-def _in_order(
+def _allocate_by_start(
     lives: Mapping[Key, tuple[int, int, int]], rooms: Mapping[int, tuple[int, int]]
-) -> tuple[int, dict[Key, Spot]]:
+) -> tuple[int, dict[Key, ScratchAddress]]:
     """A layout in the order in which lives begin."""
-    memory = _Memory()
-    free = _largest(rooms)
-    spots: dict[Key, Spot] = {}
+    memory = _FreeList()
+    free = _largest_outputs(rooms)
+    spots: dict[Key, ScratchAddress] = {}
     ends: list[tuple[int, int, int, int]] = []  # a heap of (last step, start, end, whose)
     held = [memory, *(inside for _, _, inside in free)]
     for key in sorted(lives, key=lambda key: lives[key][0]):
         first, last, size = lives[key]
         while ends and ends[0][0] < first:
             _, start, end, whose = heapq.heappop(ends)
-            held[whose].give(start, end)
+            held[whose].free(start, end)
         size = max(size, 1)
         found, whose, room = None, 0, None
-        for at, (name, written, inside) in enumerate(free if size >= _WORTH else ()):
-            if last < written and (found := inside.find(size)) is not None:
+        for at, (name, written, inside) in enumerate(free if size >= _MIN_OUTPUT_BYTES else ()):
+            if last < written and (found := inside.find_hole(size)) is not None:
                 whose, room = at + 1, name
                 break
-        start, end = found or memory.take(size)
-        spots[key] = Spot(start, room)
+        start, end = found or memory.allocate(size)
+        spots[key] = ScratchAddress(start, room)
         heapq.heappush(ends, (last, start, end, whose))
     return memory.most, spots
 
 
-def _largest(rooms: Mapping[int, tuple[int, int]]) -> list[tuple[int, int, _Memory]]:
+def _largest_outputs(rooms: Mapping[int, tuple[int, int]]) -> list[tuple[int, int, _FreeList]]:
     """The largest results, the one that is written first in front: the name of each, when that is,
     and the memory in it."""
-    names = heapq.nlargest(_ROOMS, rooms, key=lambda name: rooms[name][1])
-    found = [(name, rooms[name][0], _Memory(rooms[name][1])) for name in names]
+    names = heapq.nlargest(_MAX_OUTPUTS, rooms, key=lambda name: rooms[name][1])
+    found = [(name, rooms[name][0], _FreeList(rooms[name][1])) for name in names]
     return sorted(found, key=lambda room: room[1])
 
 
-class _Memory:
+class _FreeList:
     """Holes below `top`, in order, never two that touch; none touches the top, which can be
     moved if nobody has said how much memory there is."""
 
@@ -138,12 +141,12 @@ class _Memory:
         self.top = 0
         self.most = 0
         if size:
-            self.take(size + 1)
-            self.give(0, size)
+            self.allocate(size + 1)
+            self.free(0, size)
 
-    def take(self, size: int) -> tuple[int, int]:
+    def allocate(self, size: int) -> tuple[int, int]:
         """Where a buffer of so many bytes lies, and up to where nothing else does."""
-        found = self.find(size)
+        found = self.find_hole(size)
         if found is not None:
             return found
         start = self.top
@@ -151,10 +154,10 @@ class _Memory:
         self.most = max(self.most, self.top)
         return start, self.top
 
-    def find(self, size: int) -> tuple[int, int] | None:
+    def find_hole(self, size: int) -> tuple[int, int] | None:
         """Take a hole; None if none is large enough. A result's memory may end anywhere: what is
         as large as the result has room in it."""
-        for i in range(min(len(self.starts), _LOOKS)):
+        for i in range(min(len(self.starts), _MAX_HOLES)):
             start, most = self.starts[i], self.ends[i]
             if most - start >= size:
                 end = min(start + -(-size // ALIGNMENT) * ALIGNMENT, most)
@@ -164,7 +167,7 @@ class _Memory:
                 return start, end
         return None
 
-    def give(self, start: int, end: int) -> None:
+    def free(self, start: int, end: int) -> None:
         at = bisect.bisect(self.starts, start)
         if at < len(self.starts) and self.starts[at] == end:
             end = self.ends[at]

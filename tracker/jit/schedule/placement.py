@@ -1,6 +1,6 @@
 """Where values are kept while a plan is made: in registers, in memory, in an expression.
 
-Owns: `Storing`, the planner's memory: the place of each value, the kernels by (space, level), and
+Owns: `Placement`, the planner's memory: the place of each value, the kernels by (space, level), and
 the ways to have a value stored, copied, or laid out as somebody needs it. Start at `store`.
 
 Invariant: a value's place says from which level on it can be read, and that never grows smaller.
@@ -19,76 +19,78 @@ from tracker.ir.types import Type
 from tracker.jit.schedule.plan_data import (
     Buffer,
     Kernel,
-    Place,
+    Location,
     Plan,
     Store,
-    Tiny,
-    is_matrix,
-    whole_place,
+    UnrollLimits,
+    buffer_location,
+    is_blas_matrix,
 )
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
 
-DEAR = 20  # operations, which a transcendental function takes
-CHEAP = 24  # operations; up to here an expression is computed again rather than stored
-_CHEAP_IN_LOOP = 34  # the same in a loop's body, whose stores would be made at every step
-_CHEAP_NEAR = 7  # the same for values that stay in the cache: these are soon stored and read
-_NEAR = 1 << 14  # elements that do
-_FEW = 4  # operations on what is in memory that are made again rather than stored
-_CROWD = 180  # operations of one kernel; beyond, a new one is begun
+MATH_COST = 20  # operations, which a transcendental function takes
+RECOMPUTE_LIMIT = 24  # operations; up to here an expression is computed again rather than stored
+_RECOMPUTE_LIMIT_IN_BODY = 34  # the same in a loop's body, whose stores would be made at every step
+_RECOMPUTE_LIMIT_IN_CACHE = (
+    7  # the same for values that stay in the cache: these are soon stored and read
+)
+_CACHED_SIZE = 1 << 14  # elements that do
+_MAX_SHARED_DISTANCE = 4  # operations on what is in memory that are made again rather than stored
+_MAX_WEIGHT = 180  # operations of one kernel; beyond, a new one is begun
 # lines of one kernel; what is much longer is not made of vectors (`jit/llvm/engine.py`)
-_LONG = 2000
-_BIG_CROWD = 600  # the same where what is kept for the next kernel would leave the cache
+_MAX_LINES = 2000
+_MAX_WEIGHT_UNCACHED = 600  # the same where what is kept for the next kernel would leave the cache
 
 
-class Storing:
+class Placement:
     """The places of a function's values."""
 
     def __init__(
-        self, function: Function, wanted: Sequence[MemoryOrder], tiny: Tiny, body: bool
+        self, function: Function, wanted: Sequence[MemoryOrder], tiny: UnrollLimits, body: bool
     ) -> None:
         self.tiny = tiny
-        self.budget = _CHEAP_IN_LOOP if body else CHEAP
+        self.recompute_limit = _RECOMPUTE_LIMIT_IN_BODY if body else RECOMPUTE_LIMIT
         self.outputs = list(itertools.zip_longest(function.outputs, wanted))
-        self.wanted: dict[Atom, tuple[int, ...]] = {}
+        self.output_strides: dict[Atom, tuple[int, ...]] = {}
         for atom, order in self.outputs:
-            self.wanted.setdefault(atom, order or c_strides(atom.type.shape))
+            self.output_strides.setdefault(atom, order or c_strides(atom.type.shape))
         self.plan = Plan(function, {}, {}, {}, {}, {}, {}, {}, [], {}, [], {}, [], 0)
         self.places = self.plan.places
-        self.wholes: dict[Var, Place] = {}
+        self.contiguous_copies: dict[Var, Location] = {}
         self.kernels: dict[tuple[tuple[int, ...], int], Kernel] = {}
-        self.beyond: dict[tuple[tuple[int, ...], int], int] = {}  # past full kernels
-        self.shared = _shared(function)
+        self.next_level: dict[tuple[tuple[int, ...], int], int] = {}  # past full kernels
+        self.shared_operands = _shared_operands(function)
 
     def buffer(self, type: Type, role: str) -> Buffer:
         buffer = Buffer(len(self.plan.buffers), type, role)
         self.plan.buffers.append(buffer)
         return buffer
 
-    def arrive(self, var: Var, role: str, number: int, strides: tuple[int, ...]) -> None:
+    def add_parameter(self, var: Var, role: str, number: int, strides: tuple[int, ...]) -> None:
         buffer = self.buffer(var.type, role)
         buffer.slot = number
-        kind = "tiny" if self.tiny.takes(var.type) else "memory"
-        self.places[var] = Place(kind, 0, 0, None, buffer, strides)
+        kind = "tiny" if self.tiny.admits(var.type) else "memory"
+        self.places[var] = Location(kind, 0, 0, None, buffer, strides)
 
-    def made(self, var: Var, level: int, strides: MemoryOrder = None) -> Place:
+    def made(self, var: Var, level: int, strides: MemoryOrder = None) -> Location:
         """Memory for a value that is written at a level, in C order or with these strides."""
-        kind = "tiny" if self.tiny.takes(var.type) else "memory"
+        kind = "tiny" if self.tiny.admits(var.type) else "memory"
         buffer = self.buffer(var.type, "scratch")
-        place = Place(kind, level + 1, 0, None, buffer, strides or c_strides(var.type.shape))
+        place = Location(kind, level + 1, 0, None, buffer, strides or c_strides(var.type.shape))
         self.places[var] = place
         return place
 
     def result(self, var: Var, ready: int) -> Buffer:
         """Memory for what a call computes."""
         buffer = self.buffer(var.type, "scratch")
-        kind = "tiny" if self.tiny.takes(var.type) else "memory"
-        self.places[var] = Place(kind, ready, 0, None, buffer, c_strides(var.type.shape))
+        kind = "tiny" if self.tiny.admits(var.type) else "memory"
+        self.places[var] = Location(kind, ready, 0, None, buffer, c_strides(var.type.shape))
         return buffer
 
-    def is_big(self, var: Var) -> bool:
+    def is_not_unrolled(self, var: Var) -> bool:
         return self.places[var].kind != "tiny"
 
-    def ready(self, atom: Atom) -> int:
+    def ready_level(self, atom: Atom) -> int:
         return 0 if isinstance(atom, Const) else self.places[atom].ready
 
     def reach(self, var: Var) -> int:
@@ -98,27 +100,31 @@ class Storing:
             return place.ready
         if place.stored:
             return place.ready
-        if place.cost > self.cheap(var):
-            self._store_shared(var)
-        return self.store(var) if place.cost > self.cheap(var) else place.ready
+        if place.cost > self.recompute_limit_of(var):
+            self._store_shared_operand(var)
+        return self.store(var) if place.cost > self.recompute_limit_of(var) else place.ready
 
-    def _store_shared(self, var: Var) -> None:
+    def _store_shared_operand(self, var: Var) -> None:
         """Keep, in place of an expression, the one that it is soon computed of, if others are, too:
         one array serves them all."""
         place = self.places[var]
         for o in self.plan.definitions[var].operands:
-            if not isinstance(o, Var) or o not in self.shared or o.type.shape != var.type.shape:
+            if (
+                not isinstance(o, Var)
+                or o not in self.shared_operands
+                or o.type.shape != var.type.shape
+            ):
                 continue
             whole = self.places[o]
-            near = whole.home is place.home and place.cost - whole.cost <= _FEW
+            near = whole.home is place.home and place.cost - whole.cost <= _MAX_SHARED_DISTANCE
             if near and o.type.dtype.itemsize <= var.type.dtype.itemsize:
                 place.ready = max(place.ready, self.store(o))
                 place.cost -= whole.cost
                 return
 
-    def cheap(self, var: Var) -> int:
+    def recompute_limit_of(self, var: Var) -> int:
         """Up to which cost a value is computed again rather than stored."""
-        return _CHEAP_NEAR if var.type.size <= _NEAR else self.budget
+        return _RECOMPUTE_LIMIT_IN_CACHE if var.type.size <= _CACHED_SIZE else self.recompute_limit
 
     def store(self, var: Var) -> int:
         """Keep an expression in memory; the level from which it can be read."""
@@ -128,14 +134,14 @@ class Storing:
             place.buffer = self.buffer(var.type, "scratch")
             place.strides = self.order(var)
             place.ready = place.home.level + 1
-            place.home.stores.append(Store(var, whole_place(place.buffer, 0, place.strides)))
+            place.home.stores.append(Store(var, buffer_location(place.buffer, 0, place.strides)))
         return place.ready
 
     def order(self, var: Var) -> tuple[int, ...]:
         """The strides of a value in memory of its own: those of the result that it is, if any."""
-        return self.wanted.get(var) or c_strides(var.type.shape)
+        return self.output_strides.get(var) or c_strides(var.type.shape)
 
-    def stored(self, var: Var) -> Place:
+    def stored(self, var: Var) -> Location:
         """A value where it can be read, in registers or in memory."""
         if self.places[var].kind == "expression":
             self.store(var)
@@ -146,10 +152,10 @@ class Storing:
         has each element once, what it is a view of."""
         if isinstance(atom, Var):
             place = self.places[atom]
-            if place.kind == "expression" and place.cost >= DEAR:
-                place.ready = max(place.ready, self.stored(self._turned_from(atom)).ready)
+            if place.kind == "expression" and place.cost >= MATH_COST:
+                place.ready = max(place.ready, self.stored(self._permuted_source(atom)).ready)
 
-    def _turned_from(self, var: Var) -> Var:
+    def _permuted_source(self, var: Var) -> Var:
         """The expression whose elements a view has, each once, in another order."""
         while True:
             eqn = self.plan.definitions.get(var)
@@ -162,35 +168,35 @@ class Storing:
                 return var
             var = source
 
-    def in_order(self, var: Var) -> Place:
+    def in_order(self, var: Var) -> Location:
         """A value in registers, or in memory in C order, where a routine can read it."""
         place = self.stored(var)
         start = place.start == 0 and place.strides == c_strides(var.type.shape)
         return place if place.kind == "tiny" or start else self.copied(var)
 
-    def copied(self, var: Var) -> Place:
+    def copied(self, var: Var) -> Location:
         """A value that is in memory, in C order."""
         if var not in self.plan.copies:
             self.plan.copies[var] = self.copy(var, self.buffer(var.type, "scratch"))
         return self.plan.copies[var]
 
-    def matrix(self, var: Var) -> Place:
+    def blas_operand(self, var: Var) -> Location:
         """The operand of a product, where BLAS can read it: a copy if its strides are unusual."""
         place = self.places[var]
-        if place.kind == "tiny" or is_matrix(place.strides, var.type.shape):
+        if place.kind == "tiny" or is_blas_matrix(place.strides, var.type.shape):
             return place
         return self.copied(var)
 
-    def carried(self, var: Var) -> Place:
+    def body_operand(self, var: Var) -> Location:
         """An operand of a body: in registers, or in memory in C order."""
         if self.places[var].kind == "expression":
             self.store(var)
         place = self.places[var]
         if place.kind == "tiny" or place.strides == c_strides(var.type.shape):
             return place
-        known = self.wholes.get(var)
+        known = self.contiguous_copies.get(var)
         if known is None:
-            known = self.wholes[var] = self.copy(var, self.buffer(var.type, "scratch"))
+            known = self.contiguous_copies[var] = self.copy(var, self.buffer(var.type, "scratch"))
         return known
 
     def kept(self, var: Var) -> Var:
@@ -199,7 +205,7 @@ class Storing:
         place = self.places[var]
         twin = Var(var.type, var.name)
         self.plan.definitions[twin] = self.plan.definitions[var]
-        self.places[twin] = Place("memory", ready, 0, None, place.buffer, place.strides)
+        self.places[twin] = Location("memory", ready, 0, None, place.buffer, place.strides)
         return twin
 
     def duplicate(self, var: Var) -> Var:
@@ -209,37 +215,39 @@ class Storing:
         self.places[twin] = self.copy(var, self.buffer(var.type, "scratch"))
         return twin
 
-    def whole(self, buffer: Buffer, ready: int) -> Place:
-        return whole_place(buffer, ready)
+    def whole(self, buffer: Buffer, ready: int) -> Location:
+        return buffer_location(buffer, ready)
 
-    def copy(self, var: Var, buffer: Buffer, strides: MemoryOrder = None) -> Place:
+    def copy(self, var: Var, buffer: Buffer, strides: MemoryOrder = None) -> Location:
         """Store a value that is in memory already once more, in C order or with these strides."""
-        kernel = self.kernel(var.type.shape, self.places[var].ready)
-        kernel.stores.append(Store(var, whole_place(buffer, 0, strides)))
-        return whole_place(buffer, kernel.level + 1, strides)
+        kernel = self.kernel_at(var.type.shape, self.places[var].ready)
+        kernel.stores.append(Store(var, buffer_location(buffer, 0, strides)))
+        return buffer_location(buffer, kernel.level + 1, strides)
 
-    def kernel(self, space: tuple[int, ...], level: int) -> Kernel:
+    def kernel_at(self, space: tuple[int, ...], level: int) -> Kernel:
         kernel = self.kernels.get((space, level))
         if kernel is None:
             kernel = self.kernels[space, level] = Kernel(space, level)
             self.plan.kernels.append(kernel)
         return kernel
 
-    def roomy(self, space: tuple[int, ...], level: int) -> Kernel:
+    def kernel_with_room(self, space: tuple[int, ...], level: int) -> Kernel:
         """The first kernel from a level on that is not full; full ones are passed once, for they
         stay full."""
-        most = _CROWD if math.prod(space) <= _NEAR else _BIG_CROWD
-        kernel = self.kernel(space, level)
+        most = _MAX_WEIGHT if math.prod(space) <= _CACHED_SIZE else _MAX_WEIGHT_UNCACHED
+        kernel = self.kernel_at(space, level)
         passed = []
-        while kernel.weight >= most or kernel.lines >= _LONG:
+        while kernel.weight >= most or kernel.lines >= _MAX_LINES:
             passed.append(kernel.level)
-            kernel = self.kernel(space, self.beyond.get((space, kernel.level), kernel.level + 1))
+            kernel = self.kernel_at(
+                space, self.next_level.get((space, kernel.level), kernel.level + 1)
+            )
         for level in passed:
-            self.beyond[space, level] = kernel.level
+            self.next_level[space, level] = kernel.level
         return kernel
 
 
-def _shared(function: Function) -> set[Atom]:
+def _shared_operands(function: Function) -> set[Atom]:
     """What several values are computed of that are read at other indices than their own."""
     moved: set[Atom] = set()
     for eqn in function.eqns:

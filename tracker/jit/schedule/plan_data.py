@@ -1,9 +1,10 @@
 """The data of a plan: buffers, places, kernels, and what else runs at each level.
 
 Owns: the classes that `plan.py` fills and the writers of code read, and the arithmetic of strided
-places (`whole_place`, `region`, `address`, `is_matrix`).
+places (`buffer_location`, `slice_location`, `affine_location`, `is_blas_matrix`).
 
-- `Place` says where a value lives: 'tiny' (unrolled into registers), 'memory' (a strided piece of a
+- `Location` says where a value lives: 'tiny' (unrolled into registers), 'memory' (a strided piece
+of a
   buffer), or 'expression' (computed inside of a kernel, and stored only where that is needed).
 - A `Kernel` is one loop nest: an iteration space, the values stored at each of its points
   (`stores`) and the reductions over it (`folds`).
@@ -19,27 +20,27 @@ from typing import TYPE_CHECKING, Any
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.types import Type
-from tracker.jit.schedule.affine import Affine, Opaque
+from tracker.jit.schedule.affine import AffineIndex, ComputedIndex
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
 from tracker.support.structs import field, record
 
 if TYPE_CHECKING:
-    from tracker.jit.kernels.binary_search import Lookup
+    from tracker.jit.kernels.binary_search import SearchStep
     from tracker.jit.kernels.python_callbacks import Callback
-    from tracker.jit.kernels.sort import Order
-    from tracker.jit.lapack.plan import Call
+    from tracker.jit.kernels.sort import SortStep
+    from tracker.jit.lapack.plan import RoutineCall
 
-TINY = 32  # elements; up to here a value is unrolled
+UNROLL_LIMIT = 32  # elements; up to here a value is unrolled
 
 
 @record(frozen=True)
-class Tiny:
+class UnrollLimits:
     """Up to how many elements values are unrolled: vectors, and arrays of more axes."""
 
     vector: int
     array: int
 
-    def takes(self, type: Type) -> bool:
+    def admits(self, type: Type) -> bool:
         return type.size <= (self.vector if type.ndim == 1 else self.array)
 
 
@@ -64,7 +65,7 @@ class Buffer:
 
 
 @record(eq=False)
-class Place:
+class Location:
     """Where a value lives (see the file's header). `ready`: the level from which it can be used;
     `cost` and `chain`: of an expression, the operations that it takes, and how many functions that
     take long it has within one another."""
@@ -91,7 +92,7 @@ class Store:
     """
 
     value: Atom | None
-    place: Place
+    place: Location
     adds: bool = False
     by: Eqn | None = None
 
@@ -115,13 +116,13 @@ class Kernel:
     chain: int = 0
 
     @property
-    def pieces(self) -> tuple[Kernel, ...]:
+    def with_fused(self) -> tuple[Kernel, ...]:
         """The kernel, then what runs within it."""
         return (self, *self.guests)
 
 
 @record(frozen=True)
-class Slots:
+class FrameSlots:
     """Where the frame holds things: first slot of each input, capture, output of the function.
 
     array[i]: output i is an array (its slot holds an address), not a number.
@@ -136,23 +137,23 @@ class Slots:
 
 
 @record(eq=False)
-class Control:
+class ControlFlow:
     """A loop, while or branch: where its operands that are arrays lie, its results, a second home
     for each carried array that is not kept, and the plans of its bodies by name.
 
-    `first`: which input of the body is the first carry; `stay`: the arrays that the body leaves
-    where it finds them, which need no second home; `homes`: which of the body's buffers lie in
-    which others then (see `jit/pipeline/loop_carried.py`).
+    `first_carry`: which input of the body is the first carry; `in_place`: the arrays that the body
+    leaves where it finds them, which need no second home; `coalesced`: which of the body's buffers
+    lie in which others then (see `jit/pipeline/loop_carried.py`).
     """
 
     eqn: Eqn
-    operands: dict[Var, Place]
-    results: list[Place]
+    operands: dict[Var, Location]
+    results: list[Location]
     spares: list[Buffer | None]
     bodies: dict[str, Plan]
-    first: int
-    stay: frozenset[int] = frozenset()
-    homes: Mapping[Buffer, Buffer] = field(default_factory=dict)
+    first_carry: int
+    in_place: frozenset[int] = frozenset()
+    coalesced: Mapping[Buffer, Buffer] = field(default_factory=dict)
 
 
 @record(eq=False)
@@ -163,29 +164,29 @@ class Plan:
     result; the strides of one whose numbers are in registers."""
 
     function: Function
-    places: dict[Var, Place]
+    places: dict[Var, Location]
     definitions: dict[Var, Eqn]
-    scalars: dict[int, list[Eqn | Guard]]
+    unrolled: dict[int, list[Eqn | Guard]]
     products: dict[int, list[Eqn]]
     rows: dict[Var, Any]
-    calls: dict[int, list[Call]]
-    controls: dict[int, list[Control]]
+    calls: dict[int, list[RoutineCall]]
+    controls: dict[int, list[ControlFlow]]
     kernels: list[Kernel]
-    writes: dict[int, list[Kernel | Store | Order | Lookup | Callback]]
+    writes: dict[int, list[Kernel | Store | SortStep | SearchStep | Callback]]
     buffers: list[Buffer]
-    copies: dict[Var, Place]
+    copies: dict[Var, Location]
     outputs: list[Buffer | tuple[int, ...]]
-    levels: int
+    level_count: int
 
 
-def whole_place(buffer: Buffer, ready: int = 0, strides: MemoryOrder = None) -> Place:
+def buffer_location(buffer: Buffer, ready: int = 0, strides: MemoryOrder = None) -> Location:
     """All of a buffer, in C order or with these strides."""
-    return Place("memory", ready, 0, None, buffer, strides or c_strides(buffer.type.shape))
+    return Location("memory", ready, 0, None, buffer, strides or c_strides(buffer.type.shape))
 
 
-def region(
-    place: Place, index: tuple[Any, ...], shape: tuple[int, ...]
-) -> tuple[tuple[int, ...], Place]:
+def slice_location(
+    place: Location, index: tuple[Any, ...], shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], Location]:
     """Shape and place of a canonical basic index (`ops/indexing/canonical.py`) into an array."""
     extents: list[int] = []
     strides: list[int] = []
@@ -201,10 +202,10 @@ def region(
             extents.append(len(range(*part.indices(shape[axis]))))
             strides.append(part.step * place.strides[axis])
         axis += 1
-    return tuple(extents), Place("memory", 0, 0, None, place.buffer, tuple(strides), start)
+    return tuple(extents), Location("memory", 0, 0, None, place.buffer, tuple(strides), start)
 
 
-def span(place: Place, shape: tuple[int, ...]) -> tuple[int, int]:
+def element_span(place: Location, shape: tuple[int, ...]) -> tuple[int, int]:
     """The first element of a strided place, and the end of the last."""
     if 0 in shape:
         return place.start, place.start
@@ -213,20 +214,22 @@ def span(place: Place, shape: tuple[int, ...]) -> tuple[int, int]:
     return low, place.start + sum(r for r in reach if r > 0) + 1
 
 
-def address(place: Place, index: Iterable[Any], ndim: int, ready: int) -> Place | None:
+def affine_location(
+    place: Location, index: Iterable[Any], ndim: int, ready: int
+) -> Location | None:
     """A strided place for index formulas in the loop variables 0 .. ndim-1."""
     flat: Any = place.start
     for i, stride in zip(index, place.strides, strict=True):
-        if isinstance(i, Opaque):
+        if isinstance(i, ComputedIndex):
             return None
         flat = i * stride + flat
-    terms = dict(flat.terms) if isinstance(flat, Affine) else {}
-    start = flat.constant if isinstance(flat, Affine) else flat
+    terms = dict(flat.terms) if isinstance(flat, AffineIndex) else {}
+    start = flat.constant if isinstance(flat, AffineIndex) else flat
     strides = tuple(terms.get(v, 0) for v in range(ndim))
-    return Place("memory", ready, 0, None, place.buffer, strides, start)
+    return Location("memory", ready, 0, None, place.buffer, strides, start)
 
 
-def is_matrix(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+def is_blas_matrix(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Whether BLAS can read the last two axes (or the one) as they lie."""
     if len(shape) == 1:
         return strides[0] > 0

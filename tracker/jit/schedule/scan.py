@@ -1,6 +1,6 @@
 """Running folds (`Scan`): loops in which each element is made from the one before it.
 
-Owns: `plan_scan`, which plans one, and `turned_scans`; how an element is written is in
+Owns: `plan_scan`, which plans one, and `reversed_scans`; how an element is written is in
 `jit/codegen/scatter_stores.py`. Start at `plan_scan`.
 
 No loop of vectors does that, so what is dear about the operands is made before, by one that is.
@@ -17,9 +17,9 @@ from typing import Any
 
 from tracker.ir.graph import Eqn, Function, Var, operands_of
 from tracker.ir.lowering import Scan, View
-from tracker.jit.schedule.affine import formulas, index_of
+from tracker.jit.schedule.affine import loop_index, view_formulas
 from tracker.jit.schedule.plan_data import Kernel, Store
-from tracker.ops.shape.memory_order import turned
+from tracker.ops.shape.memory_order import reversed_along
 
 
 def plan_scan(planner: Any, eqn: Eqn) -> None:
@@ -29,15 +29,15 @@ def plan_scan(planner: Any, eqn: Eqn) -> None:
     level = max((planner.reach(o) for o in eqn.operands if isinstance(o, Var)), default=0)
     place = planner.made(eqn.out, level, strides=planner.order(eqn.out))
     if planner.turned is None:
-        planner.turned = turned_scans(planner.plan.function)
+        planner.turned = reversed_scans(planner.plan.function)
     if place.kind == "memory" and eqn.out in planner.turned:
         axis = eqn.params["axis"]
-        place.start, place.strides = turned(place.strides, eqn.out.type.shape, axis)
+        place.start, place.strides = reversed_along(place.strides, eqn.out.type.shape, axis)
     kernel = Kernel(eqn.out.type.shape, level, stores=[Store(eqn.operands[0], place, by=eqn)])
     planner.plan.writes.setdefault(level, []).append(kernel)
 
 
-def turned_scans(function: Function) -> set[Var]:
+def reversed_scans(function: Function) -> set[Var]:
     """The results that nothing reads but views which turn their axis around."""
     scans = {eqn.out: eqn for eqn in function.eqns if isinstance(eqn.op.lower, Scan)}
     read: set[Var] = set()
@@ -48,19 +48,19 @@ def turned_scans(function: Function) -> set[Var]:
             if scan is None:
                 continue
             read.add(scan.out)
-            if not isinstance(step, Eqn) or not _turns(step, scan.params["axis"]):
+            if not isinstance(step, Eqn) or not _reverses_axis(step, scan.params["axis"]):
                 others.add(scan.out)
     return read - others
 
 
-def _turns(eqn: Eqn, axis: int) -> bool:
+def _reverses_axis(eqn: Eqn, axis: int) -> bool:
     """Whether an equation gives its operand with one axis turned around, and no other change."""
     shape = eqn.out.type.shape
     if not isinstance(eqn.op.lower, View) or [o.type.shape for o in eqn.operands] != [shape]:
         return False
-    found = formulas(eqn, index_of(shape), shape)
+    found = view_formulas(eqn, loop_index(shape), shape)
     if found is None or isinstance(found, list) or found[2] not in (None, True):
         return False
-    wanted = list(index_of(shape))
+    wanted = list(loop_index(shape))
     wanted[axis] = wanted[axis] * -1 + (shape[axis] - 1)
     return list(found[1]) == wanted

@@ -1,9 +1,9 @@
 """Chains of writes: which equations change an array, and which of them may do it in place.
 
-Owns: `find_changes`, which says before planning begins what the body changes. A loop such as
+Owns: `find_updates`, which says before planning begins what the body changes. A loop such as
 `for i in range(n): t[i] = f(t[i - 1])` is n equations, each a whole new array; so is the gradient
 of reading t piece by piece, a sum of n arrays that are zero but for a piece. Each of them is a
-`Change`: its base, but for the pieces. Where nobody needs the base afterwards the change is made in
+`Update`: its base, but for the pieces. Where nobody needs the base afterwards the change is made in
 the base's memory (`inplace.py`), and the work is linear in the pieces.
 
 A view of an array that is changed later on is taken before the change: then the planner sees
@@ -21,171 +21,184 @@ from typing import Any
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.lowering import Map, Scatter, View
-from tracker.ir.passes.memory_ssa import cut_axes, extents_of
+from tracker.ir.passes.memory_ssa import index_extents, partial_axes
 from tracker.jit.schedule.cost import is_sum
-from tracker.jit.schedule.plan_data import Tiny
+from tracker.jit.schedule.plan_data import UnrollLimits
 from tracker.support.structs import field, record
 
-_LONG = 5  # pieces; from here on a chain is written in place
-_LONG_OF_LARGE = 8  # the same of pieces that are most of one axis: one loop is cut into few parts
-_NEAR = 1 << 14  # elements; in a larger array, pieces of half of it are not written in place
-_SMALL = 1 << 12  # elements; in an array between, a chain that is mostly such pieces is not, if it
-_FEW = 60  # has at most so many: one loop over the array is cut into more parts than that
-_FEW_ROWS = 16  # of a stack; up to here one loop over all of it chooses among them
+_MIN_CHAIN = 5  # pieces; from here on a chain is written in place
+_MIN_CHAIN_OF_LARGE = (
+    8  # the same of pieces that are most of one axis: one loop is cut into few parts
+)
+_LARGE_ARRAY = 1 << 14  # elements; in a larger array, pieces of half of it are not written in place
+_MEDIUM_ARRAY = (
+    1 << 12
+)  # elements; in an array between, a chain that is mostly such pieces is not, if it
+_MAX_LOOP_PARTS = (
+    60  # has at most so many: one loop over the array is cut into more parts than that
+)
+_MAX_STACKED_ROWS = 16  # of a stack; up to here one loop over all of it chooses among them
 
 
 @record(frozen=True)
-class Piece:
-    """`result[index] = atom`, or `result[index] += atom`; the atom broadcasts."""
+class UpdateSlice:
+    """`result[index] = value`, or `result[index] += value`; the atom broadcasts."""
 
-    atom: Atom
+    value: Atom
     index: tuple[Any, ...]
     adds: bool = False
 
 
 @record(frozen=True)
-class Change:
-    """The result is `base` (None: zeros), but for pieces, or but for what the scatter `by` writes.
+class Update:
+    """The result is `base` (None: zeros), but for pieces, or but for what the scatter `updates`
+    writes.
 
-    `covered`: the pieces leave nothing of the base.
+    `covers_all`: the pieces leave nothing of the base.
     """
 
     base: Atom | None
-    pieces: tuple[Piece, ...] = ()
-    covered: bool = False
+    slices: tuple[UpdateSlice, ...] = ()
+    covers_all: bool = False
     by: Eqn | None = None
 
     @property
-    def atoms(self) -> list[Atom]:
+    def values(self) -> list[Atom]:
         """What is read, besides the base."""
         if self.by is None:
-            return [piece.atom for piece in self.pieces]
+            return [piece.value for piece in self.slices]
         assert isinstance(self.by.op.lower, Scatter)
         return [o for at, o in enumerate(self.by.operands) if at != self.by.op.lower.base]
 
 
 @record()
-class Changes:
+class UpdateChains:
     """What a body changes.
 
-    `body`: the steps, with readings before changes; `by`: the change that gives a result; `last`:
-    results of changes after which nobody needs the base; `parts`: arrays that are only ever added
-    to others, as pieces, and need not be made.
+    `body`: the steps, with readings before changes; `updates`: the change that gives a result;
+    `last`: results of changes after which nobody needs the base; `never_made`: arrays that are only
+    ever added to others, as pieces, and need not be made.
     """
 
     body: list[Eqn | Guard]
-    by: dict[Var, Change]
+    updates: dict[Var, Update]
     last: set[Var] = field(default_factory=set)
-    parts: set[Var] = field(default_factory=set)
+    never_made: set[Var] = field(default_factory=set)
 
     @property
     def bases(self) -> set[Var]:
-        return {c.base for c in self.by.values() if isinstance(c.base, Var)}
+        return {c.base for c in self.updates.values() if isinstance(c.base, Var)}
 
 
-def find_changes(function: Function, tiny: Tiny) -> Changes:
+def find_updates(function: Function, tiny: UnrollLimits) -> UpdateChains:
     """The changes of arrays that are not tiny."""
-    finder = _Finder(tiny)
+    finder = _UpdateFinder(tiny)
     for eqn in function.eqns:
         finder.visit(eqn)
-    changes = Changes(list(function.body), finder.long())
-    if changes.by:
-        _find_deaths(function, changes, finder.embedded)
+    changes = UpdateChains(list(function.body), finder.long_chains())
+    if changes.updates:
+        _find_dead_bases(function, changes, finder.embedded)
     return changes
 
 
-class _Finder:
+class _UpdateFinder:
     """The sweep forwards. A chain is known by its first result; `lengths` counts its pieces."""
 
-    def __init__(self, tiny: Tiny) -> None:
+    def __init__(self, tiny: UnrollLimits) -> None:
         self.tiny = tiny
-        self.found: dict[Var, Change] = {}
-        self.embedded: dict[Var, Piece] = {}  # arrays of zeros but for a piece
-        self.chain: dict[Atom, Var] = {}
+        self.found: dict[Var, Update] = {}
+        self.embedded: dict[Var, UpdateSlice] = {}  # arrays of zeros but for a piece
+        self.chain_of: dict[Atom, Var] = {}
         self.lengths: Counter[Var] = Counter()
-        self.large: Counter[Var] = Counter()  # pieces that are half of the array, or more
-        self.manifold: set[Var] = set()  # chains of small pieces, or of pieces of several axes
+        self.large_slices: Counter[Var] = Counter()  # pieces that are half of the array, or more
+        self.mixed_chains: set[Var] = set()  # chains of small pieces, or of pieces of several axes
         self.axis: dict[Var, int] = {}
 
-    def long(self) -> dict[Var, Change]:
+    def long_chains(self) -> dict[Var, Update]:
         return {
             var: change
             for var, change in self.found.items()
-            if change.by is not None or self._is_long(self.chain[var])
+            if change.by is not None or self._is_long(self.chain_of[var])
         }
 
     def _is_long(self, chain: Var) -> bool:
         length = self.lengths[chain]
-        if chain.type.size > _SMALL and length <= _FEW and 2 * self.large[chain] > length:
+        if (
+            chain.type.size > _MEDIUM_ARRAY
+            and length <= _MAX_LOOP_PARTS
+            and 2 * self.large_slices[chain] > length
+        ):
             return False
-        return length >= (_LONG if chain in self.manifold else _LONG_OF_LARGE)
+        return length >= (_MIN_CHAIN if chain in self.mixed_chains else _MIN_CHAIN_OF_LARGE)
 
     def visit(self, eqn: Eqn) -> None:
-        if self.tiny.takes(eqn.out.type):
+        if self.tiny.admits(eqn.out.type):
             return
         lower = eqn.op.lower
         change = None
         if isinstance(lower, View) and lower.writes is not None:
-            change = self.write(eqn, lower)
+            change = self.write_update(eqn, lower)
         elif isinstance(lower, Map) and is_sum(eqn.op):
-            change = self.add(eqn)
+            change = self.sum_update(eqn)
         elif isinstance(lower, Scatter) and lower.base is not None:
-            change = Change(eqn.operands[lower.base], by=eqn)
+            change = Update(eqn.operands[lower.base], by=eqn)
         if change is None:
             return
         self.found[eqn.out] = change
-        start = eqn.out if change.base is None else self.chain.get(change.base, eqn.out)
-        self.chain[eqn.out] = start
-        self.lengths[start] += max(len(change.pieces), 1)
-        for piece in change.pieces:
-            self._note(start, eqn.out.type.shape, piece.index)
+        start = eqn.out if change.base is None else self.chain_of.get(change.base, eqn.out)
+        self.chain_of[eqn.out] = start
+        self.lengths[start] += max(len(change.slices), 1)
+        for piece in change.slices:
+            self._record_slice(start, eqn.out.type.shape, piece.index)
 
-    def _note(self, chain: Var, shape: tuple[int, ...], index: tuple[Any, ...]) -> None:
+    def _record_slice(self, chain: Var, shape: tuple[int, ...], index: tuple[Any, ...]) -> None:
         """What kind of piece a chain has besides the others."""
-        cut = cut_axes(index, shape)
-        small = 2 * extent_of(index, shape) < math.prod(shape)
-        self.large[chain] += not small
+        cut = partial_axes(index, shape)
+        small = 2 * index_size(index, shape) < math.prod(shape)
+        self.large_slices[chain] += not small
         if small or len(cut) > 1 or any(self.axis.setdefault(chain, axis) != axis for axis in cut):
-            self.manifold.add(chain)
+            self.mixed_chains.add(chain)
 
-    def write(self, eqn: Eqn, lower: View) -> Change | None:
+    def write_update(self, eqn: Eqn, lower: View) -> Update | None:
         assert lower.writes is not None
         writes = lower.writes(*(o.type for o in eqn.operands), **eqn.params)
-        pieces = tuple([Piece(eqn.operands[at], index) for at, index in writes.parts])
+        pieces = tuple([UpdateSlice(eqn.operands[at], index) for at, index in writes.parts])
         if writes.base is None:
             rows = writes.covers and all(int in map(type, piece.index) for piece in pieces)
-            if rows and len(pieces) <= _FEW_ROWS:
+            if rows and len(pieces) <= _MAX_STACKED_ROWS:
                 return None
             if len(pieces) == 1 and not writes.covers:
-                self.embedded[eqn.out] = Piece(pieces[0].atom, pieces[0].index, adds=True)
-            return Change(None, pieces, writes.covers)
-        if _is_most(eqn.out.type.shape, writes.parts[0][1]):
+                self.embedded[eqn.out] = UpdateSlice(pieces[0].value, pieces[0].index, adds=True)
+            return Update(None, pieces, writes.covers)
+        if _is_mostly_rewritten(eqn.out.type.shape, writes.parts[0][1]):
             return None
-        return Change(eqn.operands[writes.base], pieces, writes.covers)
+        return Update(eqn.operands[writes.base], pieces, writes.covers)
 
-    def add(self, eqn: Eqn) -> Change | None:
+    def sum_update(self, eqn: Eqn) -> Update | None:
         for total, part in (eqn.operands, eqn.operands[::-1]):
             piece = self.embedded.get(part) if isinstance(part, Var) else None
             if piece is None or total is part:
                 continue
             if total.type == part.type == eqn.out.type:
-                most = _is_most(eqn.out.type.shape, piece.index)
-                return None if most else Change(total, (piece,))
+                most = _is_mostly_rewritten(eqn.out.type.shape, piece.index)
+                return None if most else Update(total, (piece,))
         return None
 
 
-def _is_most(shape: tuple[int, ...], index: tuple[Any, ...]) -> bool:
+def _is_mostly_rewritten(shape: tuple[int, ...], index: tuple[Any, ...]) -> bool:
     """Whether an index is half of a large array, or more: then all of it may be made anew."""
     size = math.prod(shape)
-    return size > _NEAR and 2 * extent_of(index, shape) >= size
+    return size > _LARGE_ARRAY and 2 * index_size(index, shape) >= size
 
 
-def extent_of(index: tuple[Any, ...], shape: tuple[int, ...]) -> int:
+def index_size(index: tuple[Any, ...], shape: tuple[int, ...]) -> int:
     """How many elements a canonical basic index names."""
-    return math.prod(extents_of(index, shape))
+    return math.prod(index_extents(index, shape))
 
 
-def _find_deaths(function: Function, changes: Changes, embedded: dict[Var, Piece]) -> None:
+def _find_dead_bases(
+    function: Function, changes: UpdateChains, embedded: dict[Var, UpdateSlice]
+) -> None:
     """The sweep backwards: `later` holds what is needed after the step; `views`, the readings of
     an array after the step that may be made before it."""
     bases = changes.bases
@@ -197,24 +210,24 @@ def _find_deaths(function: Function, changes: Changes, embedded: dict[Var, Piece
         if isinstance(step, Guard):
             later.update(_variables([step.operand]))
             continue
-        change = changes.by.get(step.out)
+        change = changes.updates.get(step.out)
         if step.out in embedded and step.out not in later and step.out not in views:
-            changes.parts.add(step.out)
+            changes.never_made.add(step.out)
         elif change is not None:
             if isinstance(change.base, Var) and change.base not in later:
                 changes.last.add(step.out)
                 if change.base in views:
                     before[at] = views.pop(change.base)[::-1]
-            later.update(_variables([*change.atoms, change.base]))
-        elif _is_reading(step, bases):
+            later.update(_variables([*change.values, change.base]))
+        elif _is_view_of_base(step, bases):
             views.setdefault(step.operands[0], []).append(at)  # type: ignore[arg-type]
         else:
             later.update(_variables(step.operands))
     if before:
-        changes.body = _reordered(function, before)
+        changes.body = _reordered_body(function, before)
 
 
-def _is_reading(eqn: Eqn, bases: set[Var]) -> bool:
+def _is_view_of_base(eqn: Eqn, bases: set[Var]) -> bool:
     """Whether an equation is a view of an array that is changed somewhere."""
     lower = eqn.op.lower
     return (
@@ -225,7 +238,7 @@ def _is_reading(eqn: Eqn, bases: set[Var]) -> bool:
     )
 
 
-def _reordered(function: Function, before: dict[int, list[int]]) -> list[Eqn | Guard]:
+def _reordered_body(function: Function, before: dict[int, list[int]]) -> list[Eqn | Guard]:
     """The body, with steps moved to before another."""
     moved = {at for group in before.values() for at in group}
     body: list[Eqn | Guard] = []

@@ -1,6 +1,6 @@
 """Python's cyclic collector comes seldom while the compiler works.
 
-Owns: `collecting_seldom`. Tracing and compiling make many objects, which stay, and hardly a cycle;
+Owns: `infrequent_gc`. Tracing and compiling make many objects, which stay, and hardly a cycle;
 the first compile of a process imports modules: the collector would go through everything in the
 process, again and again, to find nothing (of a trace of 20,000 equations that is half the time).
 
@@ -17,31 +17,32 @@ import os
 import threading
 from collections.abc import Iterator
 
-from tracker.jit.llvm.signals import UNDISTURBED
+from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 
-_SELDOM = 200_000  # objects made, less those freed, from one collection to the next
-USERS = 20_000  # where code of the user's runs, whose cycles may hold arrays
+_COMPILER_THRESHOLD = 200_000  # objects made, less those freed, from one collection to the next
+USER_CODE_THRESHOLD = 20_000  # where code of the user's runs, whose cycles may hold arrays
 
 
 class _Threshold:
-    """`within`: what those want who are within, each by a key. `own`: what the program has set;
-    `raised`: what was set here, if that is another."""
+    """`requests`: what those want who are within, each by a key. `program_value`: what the program
+    has set; `raised_value`: what was set here, if that is another.
+    """
 
     def __init__(self) -> None:
-        self.within: dict[object, int] = {}
-        self.own = 0
-        self.raised: int | None = None
+        self.requests: dict[object, int] = {}
+        self.program_value = 0
+        self.raised_value: int | None = None
 
-    def settle(self) -> None:
+    def apply(self) -> None:
         """Set what is wanted now."""
         threshold, *older = gc.get_threshold()
-        if threshold != self.raised:
-            self.own = threshold
-        highest = max(self.within.values(), default=0)
-        wanted = highest if 0 < self.own < highest else self.own
+        if threshold != self.raised_value:
+            self.program_value = threshold
+        highest = max(self.requests.values(), default=0)
+        wanted = highest if 0 < self.program_value < highest else self.program_value
         if wanted != threshold:
             gc.set_threshold(wanted, *older)
-        self.raised = wanted if wanted != self.own else None
+        self.raised_value = wanted if wanted != self.program_value else None
 
 
 _lock = threading.Lock()
@@ -52,15 +53,15 @@ os.register_at_fork(
 
 
 @contextlib.contextmanager
-def collecting_seldom(most: int = _SELDOM) -> Iterator[None]:
+def infrequent_gc(threshold: int = _COMPILER_THRESHOLD) -> Iterator[None]:
     """The collector comes only after so many objects within, if it would come at all."""
     key = object()
     try:
-        with UNDISTURBED, _lock:
-            _threshold.within[key] = most
-            _threshold.settle()
+        with SIGNALS_DEFERRED, _lock:
+            _threshold.requests[key] = threshold
+            _threshold.apply()
         yield
     finally:
-        with UNDISTURBED, _lock:
-            _threshold.within.pop(key, None)
-            _threshold.settle()
+        with SIGNALS_DEFERRED, _lock:
+            _threshold.requests.pop(key, None)
+            _threshold.apply()

@@ -1,7 +1,8 @@
 """What a traced function is given: the leaves of its call, and what it does to them.
 
-Owns: `Inputs`, the values and handles that stand for the arguments and for what stands at places;
-`Effects`, the writes that are still to be done to the caller's arrays and containers.
+Owns: `TracedInputs`, the values and handles that stand for the arguments and for what stands at
+places; `PendingEffects`, the writes that are still to be done to the caller's arrays and
+containers.
 
 Invariant: while the function is traced, nothing is done to the caller's own.
 """
@@ -14,57 +15,64 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import UnsupportedError, message
-from tracker.jit.guards.conditions import Flags
-from tracker.jit.guards.constants import Compared, Static
-from tracker.jit.guards.matching import spots_of
-from tracker.jit.guards.signature import Array, Foreign, Scalar, Signature, Twin
-from tracker.jit.guards.source import Spot
-from tracker.jit.tracing.placeholder_swap import Containers, Known
-from tracker.random.draw_ops import is_generator, is_random, stand_in
-from tracker.support.array_copies import overlaps_itself, own_copy
+from tracker.jit.guards.conditions import ArrayFlags
+from tracker.jit.guards.constants import ConstantKey, StructuralKey
+from tracker.jit.guards.matching import captured_paths
+from tracker.jit.guards.signature import (
+    AliasLeaf,
+    ArrayLeaf,
+    ScalarLeaf,
+    Signature,
+    UnsupportedLeaf,
+)
+from tracker.jit.guards.source import SourcePath
+from tracker.jit.tracing.placeholder_swap import ArgumentContainers, PlainValues
+from tracker.random.draw_ops import is_numpy_generator, is_python_random, recording_generator
+from tracker.support.array_copies import copy_with_layout, overlaps_itself
 from tracker.support.structs import record
-from tracker.tape.escape import memory_of
-from tracker.tape.lazy import Deferral
+from tracker.tape.escape import export_owner
+from tracker.tape.lazy import LazyScheduler
 from tracker.tape.record import value_of, wrap
-from tracker.tape.tracer import Stage, close
+from tracker.tape.tracer import Tracer, close_leaf
 from tracker.tape.tracked import Tracked
-from tracker.tape.value import Value, is_anything_due, leaf
+from tracker.tape.value import Value, has_lazy_values, leaf
 
 
 @record()
-class Write:
-    """An array, by leaf number, that the function wrote into, and its handle in the trace; `leaf`
-    is what that was at first."""
+class ArgumentWrite:
+    """An array, by leaf number, that the function wrote into, and its handle in the trace;
+    `initial_value` is what that was at first.
+    """
 
-    number: int
+    leaf_number: int
     array: Any
     handle: Tracked
-    leaf: Value
+    initial_value: Value
 
     def data(self) -> Any:
         return np.reshape(value_of(self.handle).data, self.array.shape)
 
 
 @record()
-class Effects:
+class PendingEffects:
     """What a traced function did to what it was given, still to be done to the caller's."""
 
-    writes: list[Write]
-    containers: Containers
+    writes: list[ArgumentWrite]
+    containers: ArgumentContainers
     originals: dict[int, Any]  # the id of a handle -> the leaf that it stands for
-    known: Known
+    plain_values: PlainValues
 
-    def detach(self) -> None:
+    def detach_lazy_values(self) -> None:
         """What is written into is about to change: values that are computed later find a copy."""
-        for write in self.writes if is_anything_due() else ():
-            if write.leaf.data is write.array:
-                write.leaf.form = own_copy(write.array)
+        for write in self.writes if has_lazy_values() else ():
+            if write.initial_value.data is write.array:
+                write.initial_value.aval = copy_with_layout(write.array)
 
     @property
-    def entangled(self) -> bool:
+    def has_aliases(self) -> bool:
         """Whether an array that was written into shares memory with another that was given, or its
         elements share it, or a list that was changed is another, too."""
-        if self.containers.tangled:
+        if self.containers.has_aliases:
             return True
         others = [(at, x) for at, x in self.originals.items() if isinstance(x, np.ndarray)]
         return any(
@@ -75,15 +83,15 @@ class Effects:
             for write in self.writes
         )
 
-    def carry_out(self) -> None:
+    def apply(self) -> None:
         written = [write.data() for write in self.writes]  # all, before anything is changed
-        self.detach()
-        self.containers.carry_out(self.known.plain)
+        self.detach_lazy_values()
+        self.containers.apply(self.plain_values.get)
         for write, data in zip(self.writes, written, strict=True):
             write.array[...] = data
 
 
-def is_input(x: Any) -> bool:
+def is_traced_input(x: Any) -> bool:
     """Whether an argument's leaf is traced (numbers and numeric arrays) or static."""
     if isinstance(x, np.ndarray):
         return x.dtype.kind in "biufc"
@@ -92,82 +100,89 @@ def is_input(x: Any) -> bool:
     return isinstance(x, (bool, float, complex, np.bool_, np.number))
 
 
-class Inputs:
+class TracedInputs:
     """The leaves of a call that are traced: their numbers, values, and handles.
 
-    `given` are the numbers of arguments; arrays at places come after them, one for each array.
+    `argument_numbers` are the numbers of arguments; arrays at places come after them, one for each
+    array.
     """
 
     def __init__(
-        self, call: Signature, leaves: Sequence[Any], own: int, deferral: Deferral | None
+        self,
+        call: Signature,
+        leaves: Sequence[Any],
+        argument_count: int,
+        scheduler: LazyScheduler | None,
     ) -> None:
-        self.given: list[int] = []
+        self.argument_numbers: list[int] = []
         self.values: list[Value] = []
         self.handles: list[Any] = []
-        self.arrays = leaves
-        self.whole = list(leaves)
-        self.generators = [x for x in leaves if is_generator(x)]
-        self.watched = [*self.generators, *(x for x in leaves if is_random(x))]
-        recorders = {id(x): stand_in(x) for x in self.generators}
-        for number, (x, shown) in enumerate(zip(leaves[:own], call.leaves, strict=False)):
-            if is_input(x) and not isinstance(shown, (Static, Compared)):
-                value = _private(x, deferral)
-                self.given.append(number)
+        self.leaves = leaves
+        self.traced_leaves = list(leaves)
+        self.generators = [x for x in leaves if is_numpy_generator(x)]
+        self.random_sources = [*self.generators, *(x for x in leaves if is_python_random(x))]
+        recorders = {id(x): recording_generator(x) for x in self.generators}
+        for number, (x, shown) in enumerate(
+            zip(leaves[:argument_count], call.leaves, strict=False)
+        ):
+            if is_traced_input(x) and not isinstance(shown, (ConstantKey, StructuralKey)):
+                value = _copied_leaf(x, scheduler)
+                self.argument_numbers.append(number)
                 self.values.append(value)
                 self.handles.append(wrap(value))
-                self.whole[number] = self.handles[-1]
+                self.traced_leaves[number] = self.handles[-1]
             elif id(x) in recorders:
-                self.whole[number] = recorders[id(x)]
-        self.placed: dict[Value, int] = {}
-        self.at_places: dict[int, Any] = recorders  # the id of an array -> its handle
-        self.at_spots: dict[Spot, Any] = {}
-        for number, spot in enumerate(spots_of(call), own):
-            self._place(number, leaves[number], call.leaves[number], spot)
+                self.traced_leaves[number] = recorders[id(x)]
+        self.captured_values: dict[Value, int] = {}
+        self.handles_by_id: dict[int, Any] = recorders  # the id of an array -> its handle
+        self.handles_by_path: dict[SourcePath, Any] = {}
+        for number, spot in enumerate(captured_paths(call), argument_count):
+            self._add_capture(number, leaves[number], call.leaves[number], spot)
 
-    def _place(self, number: int, x: Any, shown: Any, spot: Spot) -> None:
-        if isinstance(shown, Twin):
-            self.at_places.setdefault(id(x), self.whole[shown.leaf])
-        elif isinstance(shown, (Array, Foreign, Scalar)):
+    def _add_capture(self, number: int, x: Any, spec: Any, path: SourcePath) -> None:
+        if isinstance(spec, AliasLeaf):
+            self.handles_by_id.setdefault(id(x), self.traced_leaves[spec.leaf])
+        elif isinstance(spec, (ArrayLeaf, UnsupportedLeaf, ScalarLeaf)):
             value = leaf(x)
-            self.placed[value] = number
-            self.whole[number] = wrap(value)
-            if isinstance(shown, Scalar):
-                self.at_spots[spot] = self.whole[number]
+            self.captured_values[value] = number
+            self.traced_leaves[number] = wrap(value)
+            if isinstance(spec, ScalarLeaf):
+                self.handles_by_path[path] = self.traced_leaves[number]
             else:
-                self.at_places[id(x)] = self.whole[number]
+                self.handles_by_id[id(x)] = self.traced_leaves[number]
 
-    def apart(self, stage: Stage) -> tuple[int, ...]:
+    def no_alias_numbers(self, stage: Tracer) -> tuple[int, ...]:
         """The numbers of what must share memory with nothing else that is read."""
-        pairs = zip(self.given, self.values, strict=False)
-        asked = [n for key, n in self.numbers().items() if key in stage.apart_asked]
-        return tuple(dict.fromkeys([*(n for n, v in pairs if v in stage.apart), *asked]))
+        pairs = zip(self.argument_numbers, self.values, strict=False)
+        asked = [n for key, n in self.numbers_by_handle().items() if key in stage.alias_queries]
+        return tuple(dict.fromkeys([*(n for n, v in pairs if v in stage.no_alias), *asked]))
 
     def close(self) -> None:
-        for value in (*self.values, *self.placed):
-            close(value)
+        for value in (*self.values, *self.captured_values):
+            close_leaf(value)
 
-    def numbers(self) -> dict[int, int]:
+    def numbers_by_handle(self) -> dict[int, int]:
         """The id of each handle -> the number of its leaf."""
-        numbers = (*self.given, *self.placed.values())
-        return {id(self.whole[number]): number for number in numbers}
+        numbers = (*self.argument_numbers, *self.captured_values.values())
+        return {id(self.traced_leaves[number]): number for number in numbers}
 
     def originals(self) -> dict[int, Any]:
         """The id of each handle -> the leaf that it stands for."""
-        pairs = zip(self.whole, self.arrays, strict=True)
+        pairs = zip(self.traced_leaves, self.leaves, strict=True)
         return {id(handle): x for handle, x in pairs if handle is not x}
 
-    def flags(self, asked: Mapping[int, int]) -> tuple[Flags, ...]:
+    def flag_conditions(self, masks: Mapping[int, int]) -> tuple[ArrayFlags, ...]:
         """The conditions of a trace whose code asked for flags: by handle, for those in a mask."""
-        numbers = self.numbers()
+        numbers = self.numbers_by_handle()
         return tuple(
-            Flags(numbers[key], mask, self.arrays[numbers[key]].flags.num & mask)
-            for key, mask in asked.items()
+            ArrayFlags(numbers[key], mask, self.leaves[numbers[key]].flags.num & mask)
+            for key, mask in masks.items()
             if mask
         )
 
     def check_shapes(self) -> None:
         """Refuse a trace in which an array was given another shape: so is the caller's, then."""
-        for handle, x in zip(self.whole, self.arrays, strict=True):
+        for handle, x in zip(self.traced_leaves, self.leaves, strict=True):
             if type(handle) is Tracked and isinstance(x, np.ndarray) and handle.shape != x.shape:
                 raise UnsupportedError(
                     message(
@@ -177,10 +192,10 @@ class Inputs:
                     )
                 )
 
-    def check_memory(self, stage: Stage, outputs: Sequence[Any]) -> None:
+    def check_returned_memory(self, stage: Tracer, outputs: Sequence[Any]) -> None:
         """Refuse a trace that gives back, by way of plain NumPy, an array that it was given."""
-        numbers = self.numbers()
-        if any(id(memory_of(x, stage)) in numbers for x in outputs):
+        numbers = self.numbers_by_handle()
+        if any(id(export_owner(x, stage)) in numbers for x in outputs):
             raise UnsupportedError(
                 message(
                     "the function returns an array that it was given, by way of plain NumPy",
@@ -188,22 +203,22 @@ class Inputs:
                 )
             )
 
-    def effects(self, containers: Containers, known: Known) -> Effects:
-        return Effects(self.written(), containers, self.originals(), known)
+    def effects(self, containers: ArgumentContainers, known: PlainValues) -> PendingEffects:
+        return PendingEffects(self.argument_writes(), containers, self.originals(), known)
 
-    def written(self) -> list[Write]:
+    def argument_writes(self) -> list[ArgumentWrite]:
         """Which arrays hold something else than they did."""
-        known = dict(zip(self.values, self.given, strict=True)) | self.placed
+        known = dict(zip(self.values, self.argument_numbers, strict=True)) | self.captured_values
         return [
-            Write(number, self.arrays[number], self.whole[number], value)
+            ArgumentWrite(number, self.leaves[number], self.traced_leaves[number], value)
             for value, number in known.items()
-            if value_of(self.whole[number]) is not value
+            if value_of(self.traced_leaves[number]) is not value
         ]
 
 
-def _private(x: Any, deferral: Deferral | None) -> Value:
+def _copied_leaf(x: Any, scheduler: LazyScheduler | None) -> Value:
     """A leaf for a number, or with its own copy of an array."""
     if not isinstance(x, np.ndarray):
         return leaf(x)
-    put_off = None if deferral is None else deferral.leaf(x, own_copy)
-    return leaf(own_copy(x)) if put_off is None else put_off
+    put_off = None if scheduler is None else scheduler.lazy_leaf(x, copy_with_layout)
+    return leaf(copy_with_layout(x)) if put_off is None else put_off

@@ -1,8 +1,8 @@
 """What a stage heard, as an `ir.Function`.
 
-Owns: `build` and its result, `Built`; `Output` and `ViewOf`, which say how the leaves of a result
-are put together; `Builder`, which turns notes into equations (`control/body.py` has it build the
-bodies of loops, too). Start at `build`.
+Owns: `build_function` and its result, `BuiltFunction`; `TraceOutput` and `ArgumentView`, which say
+how the leaves of a result are put together; `IRBuilder`, which turns notes into equations
+(`control/body.py` has it build the bodies of loops, too). Start at `build_function`.
 
 Invariants
 1. The function is verified before anybody sees it.
@@ -33,23 +33,23 @@ from tracker.ir.graph import (
 )
 from tracker.ir.types import type_of
 from tracker.ir.verify import verify
-from tracker.jit.guards.signature import Array, Node, ViewOut, array_leaf
-from tracker.jit.tracing.inputs import Inputs
+from tracker.jit.guards.signature import ArrayLeaf, SignaturePath, ViewOut, array_leaf
+from tracker.jit.tracing.inputs import TracedInputs
 from tracker.ops.shape.create import item, to_discrete
-from tracker.ops.shape.memory_order import MemoryOrder, kept_order
+from tracker.ops.shape.memory_order import MemoryOrder, k_order_strides
 from tracker.support.array_copies import same_bytes
 from tracker.support.structs import record
-from tracker.tape.liveness import unheld
-from tracker.tape.reachability import depends_elsewhere
+from tracker.tape.liveness import unreferenced_operands
+from tracker.tape.reachability import depends_on_live_leaf
 from tracker.tape.record import value_of
-from tracker.tape.replay import CONVERSIONS
-from tracker.tape.tracer import Stage
-from tracker.tape.tracked import Leaf, Tracked
-from tracker.tape.value import Value, made_of
+from tracker.tape.replay import GUARD_CONVERSIONS
+from tracker.tape.tracer import Tracer
+from tracker.tape.tracked import ParamState, Tracked
+from tracker.tape.value import Value, history_of
 
 
 @record()
-class Output:
+class TraceOutput:
     """One leaf of the result: an atom of the function, or a constant object.
 
     kind: 'array', 'numpy' (a NumPy scalar), 'python' (a Python number): `atom` says what it holds;
@@ -66,46 +66,48 @@ class Output:
 
 
 @record()
-class ViewOf:
-    """A view of an array that is a leaf: where it lies, and `cut`, which makes it."""
+class ArgumentView:
+    """A view of an array that is a leaf: where it lies, and `make_view`, which makes it."""
 
     out: ViewOut
-    cut: Callable[[Any], Any]
+    make_view: Callable[[Any], Any]
 
 
 @record()
-class Built:
+class BuiltFunction:
     """A function; the arrays that it captured (the leaf number of one that stands at a place) and
     the params that own them; how each leaf of the result is given back."""
 
     function: Function
     arrays: list[Any]
-    owners: list[Leaf | None]
-    outputs: list[Output]
+    owners: list[ParamState | None]
+    outputs: list[TraceOutput]
 
 
-_SMALL = 1 << 16  # bytes; arrays up to here are compared: it takes less than an equation does
+_MAX_COMPARED_BYTES = (
+    1 << 16
+)  # bytes; arrays up to here are compared: it takes less than an equation does
 
 
-class Entangled(Exception):
+class TraceAbandoned(Exception):
     """The function reached a value that a derivative around the call is following."""
 
 
-def build(
+def build_function(
     name: str,
-    listener: Stage,
-    inputs: Inputs,
+    tracer: Tracer,
+    inputs: TracedInputs,
     outputs: list[Any],
-    views: dict[int, ViewOf],
-    nodes: Mapping[int, Node],
-) -> Built:
-    """What was heard, as a function that gives the outputs, then what is written. `nodes`: where
+    views: dict[int, ArgumentView],
+    paths: Mapping[int, SignaturePath],
+) -> BuiltFunction:
+    """What was heard, as a function that gives the outputs, then what is written. `paths`: where
     the containers that were given are, by their ids."""
-    builder = Builder(listener, inputs.values, inputs.placed)
-    builder.read_notes()
-    shown = _outputs(builder, outputs, inputs.numbers(), views, nodes)
+    builder = IRBuilder(tracer, inputs.values, inputs.captured_values)
+    builder.build_equations()
+    shown = _trace_outputs(builder, outputs, inputs.numbers_by_handle(), views, paths)
     atoms = [o.atom for o in shown if o.atom is not None]
-    atoms += [builder.atom(value_of(write.handle)) for write in inputs.written()]
+    atoms += [builder.atom(value_of(write.handle)) for write in inputs.argument_writes()]
     function = Function(
         name,
         tuple(builder.vars[value] for value in inputs.values),
@@ -116,13 +118,13 @@ def build(
     )
     name_variables(function)
     verify(function)
-    return Built(function, builder.arrays, builder.owners, shown)
+    return BuiltFunction(function, builder.arrays, builder.owners, shown)
 
 
-def views_of(outputs: list[Any], inputs: Inputs) -> dict[int, ViewOf]:
+def find_views(outputs: list[Any], inputs: TracedInputs) -> dict[int, ArgumentView]:
     """Which outputs, by the id of the handle, are views of what was given, as NumPy has it."""
-    numbers = inputs.numbers()
-    found: dict[int, ViewOf] = {}
+    numbers = inputs.numbers_by_handle()
+    found: dict[int, ArgumentView] = {}
     for x in outputs:
         base, cuts = x, []
         while type(base) is Tracked and (view := getattr(base, "_view", None)) is not None:
@@ -131,16 +133,16 @@ def views_of(outputs: list[Any], inputs: Inputs) -> dict[int, ViewOf]:
         if not cuts or id(base) not in numbers:
             continue
         number = numbers[id(base)]
-        array = inputs.arrays[number]
-        cut = functools.partial(_cut, tuple(reversed(cuts)))
-        if isinstance(array_leaf(array), Array):
-            made, value = cut(array), value_of(x).form
+        array = inputs.leaves[number]
+        cut = functools.partial(_apply_views, tuple(reversed(cuts)))
+        if isinstance(array_leaf(array), ArrayLeaf):
+            made, value = cut(array), value_of(x).aval
             if type(made) is np.ndarray and np.may_share_memory(made, array):
                 assert (made.shape, made.dtype) == (value.shape, value.dtype)
                 offset = _address(made) - _address(array)
                 may_write = made.flags.writeable or not array.flags.writeable
                 out = ViewOut(number, made.dtype, made.shape, made.strides, offset, may_write)
-                found[id(x)] = ViewOf(out, cut)
+                found[id(x)] = ArgumentView(out, cut)
     return found
 
 
@@ -149,106 +151,113 @@ def _address(array: Any) -> int:
     return address
 
 
-def _cut(cuts: tuple[Callable[[Any], Any], ...], array: Any) -> Any:
-    return functools.reduce(lambda x, cut: cut(x), cuts, array)
+def _apply_views(views: tuple[Callable[[Any], Any], ...], array: Any) -> Any:
+    return functools.reduce(lambda x, cut: cut(x), views, array)
 
 
-def _outputs(
-    builder: Builder,
+def _trace_outputs(
+    builder: IRBuilder,
     outputs: list[Any],
     arguments: dict[int, int],
-    views: dict[int, ViewOf],
-    nodes: Mapping[int, Node],
-) -> list[Output]:
+    views: dict[int, ArgumentView],
+    paths: Mapping[int, SignaturePath],
+) -> list[TraceOutput]:
     """How each leaf of the result is given back; an object that is there already stays itself."""
-    shown: list[Output] = []
+    shown: list[TraceOutput] = []
     seen: dict[int, int] = {}
     for number, x in enumerate(outputs):
-        if id(x) in nodes:
-            shown.append(Output("node", None, nodes[id(x)]))
+        if id(x) in paths:
+            shown.append(TraceOutput("node", None, paths[id(x)]))
         elif not isinstance(x, Tracked):
-            shown.append(Output("constant", None, x))
+            shown.append(TraceOutput("constant", None, x))
         elif id(x) in arguments:
-            shown.append(Output("input", None, arguments[id(x)]))
+            shown.append(TraceOutput("input", None, arguments[id(x)]))
         elif id(x) in seen:
-            shown.append(Output("same", None, seen[id(x)]))
+            shown.append(TraceOutput("same", None, seen[id(x)]))
         else:
             seen[id(x)] = number
             view = views.get(id(x))
-            shown.append(builder.output(x) if view is None else Output("view", None, view))
+            shown.append(builder.output(x) if view is None else TraceOutput("view", None, view))
     return shown
 
 
-class Builder:
+class IRBuilder:
     """Turns what a stage heard into equations."""
 
     def __init__(
-        self, listener: Stage, inputs: list[Value], placed: Mapping[Value, int] | None = None
+        self,
+        tracer: Tracer,
+        inputs: list[Value],
+        captured_values: Mapping[Value, int] | None = None,
     ) -> None:
-        self.listener = listener
-        self.placed = placed or {}  # what stands at places -> its leaf number
-        self.vars: dict[Value, Var] = {value: Var(type_of(value.form)) for value in inputs}
+        self.tracer = tracer
+        self.captured_values = captured_values or {}  # what stands at places -> its leaf number
+        self.vars: dict[Value, Var] = {value: Var(type_of(value.aval)) for value in inputs}
         self.body: list[Eqn | Guard] = []
         self.captured: list[Var] = []
         self.arrays: list[Any] = []
-        self.owners: list[Leaf | None] = []
-        self.known: dict[Hashable, Var] = {}
-        self.elsewhere: set[Value] = set()  # values that are known to be made without the trace
-        self.own = unheld(listener.notes)
-        self.numbers: dict[Var, Var] = {}  # a Python bool -> the int that it is
-        self.lines: dict[tuple[int, int], str] = {}  # by the id of the code: its hash takes long
-        self.now = 0  # which note is being read
+        self.owners: list[ParamState | None] = []
+        self.captures_by_key: dict[Hashable, Var] = {}
+        self.outer_values: set[Value] = set()  # values that are known to be made without the trace
+        self.unheld_arrays = unreferenced_operands(tracer.equations)
+        self.bool_ints: dict[Var, Var] = {}  # a Python bool -> the int that it is
+        self.source_lines: dict[
+            tuple[int, int], str
+        ] = {}  # by the id of the code: its hash takes long
+        self.position = 0  # which note is being read
 
-    def read_notes(self) -> None:
-        guards = iter(self.listener.guards)
+    def build_equations(self) -> None:
+        guards = iter(self.tracer.guards)
         due = next(guards, None)
         known, find = self.vars, self.atom
-        for now, (value, code, line) in enumerate(self.listener.notes):
-            self.now = now
-            while due is not None and due[0] <= self.now:
-                self._guard(*due[1:])
+        for now, (value, code, line) in enumerate(self.tracer.equations):
+            self.position = now
+            while due is not None and due[0] <= self.position:
+                self._add_guard(*due[1:])
                 due = next(guards, None)
             operands = tuple(
                 [(known.get(o) if type(o) is Value else None) or find(o) for o in value.operands]
             )
-            if type(value.form) in (int, float, complex):
-                operands = tuple(map(self._number, operands, value.operands))
-            out = Var(type_of(value.form))
+            if type(value.aval) in (int, float, complex):
+                operands = tuple(map(self._bool_as_int, operands, value.operands))
+            out = Var(type_of(value.aval))
             self.vars[value] = out
             assert value.op is not None
-            self.body.append(Eqn(value.op, operands, value.params, out, self._where(code, line)))
+            self.body.append(
+                Eqn(value.op, operands, value.params, out, self._source_line(code, line))
+            )
         while due is not None:
-            self._guard(*due[1:])
+            self._add_guard(*due[1:])
             due = next(guards, None)
 
-    def _number(self, atom: Atom, operand: Any) -> Atom:
+    def _bool_as_int(self, atom: Atom, operand: Any) -> Atom:
         """An operand of Python's arithmetic, in which a bool is an int."""
-        if type(operand.form if type(operand) is Value else operand) is not bool:
+        if type(operand.aval if type(operand) is Value else operand) is not bool:
             return atom
         if isinstance(atom, Const):
             return Const.of(int(atom.value))
-        known = self.numbers.get(atom)
+        known = self.bool_ints.get(atom)
         if known is None:
             wide = Var(type_of(np.int64(0)))
-            known = self.numbers[atom] = Var(type_of(0))
+            known = self.bool_ints[atom] = Var(type_of(0))
             where = self.body[-1].where if self.body else ""
             self.body.append(Eqn(to_discrete, (atom,), {"dtype": wide.type.dtype}, wide, where))
             self.body.append(Eqn(item, (wide,), {}, known, where))
         return known
 
-    def _where(self, code: Any, line: int) -> str:
+    def _source_line(self, code: Any, line: int) -> str:
         key = id(code), line
-        text = self.lines.get(key)
+        text = self.source_lines.get(key)
         if text is None:
-            text = self.lines[key] = "" if code is None else f"{code.co_filename}:{line}"
+            text = self.source_lines[key] = "" if code is None else f"{code.co_filename}:{line}"
         return text
 
-    def _guard(self, value: Value, kind: str, at: tuple[Any, int], expected: Any) -> None:
+    def _add_guard(self, value: Value, kind: str, at: tuple[Any, int], expected: Any) -> None:
         atom = self.atom(value)
         if isinstance(atom, Var):
             if expected is None:
-                expected = CONVERSIONS[kind](value.data)
-            self.body.append(Guard(atom, kind, expected, self._where(*at)))
+                expected = GUARD_CONVERSIONS[kind](value.data)
+            self.body.append(Guard(atom, kind, expected, self._source_line(*at)))
 
     def atom(self, operand: Any) -> Atom:
         """The atom of an operand: a variable, a literal, or a capture."""
@@ -256,35 +265,35 @@ class Builder:
             known = self.vars.get(operand)
             if known is not None:
                 return known
-            original = self.listener.aliases.get(operand)
-            return self._outside(operand) if original is None else self.atom(original)
+            original = self.tracer.aliases.get(operand)
+            return self._outer_value(operand) if original is None else self.atom(original)
         if isinstance(operand, np.ndarray):
-            return self._array(operand)
+            return self._array_atom(operand)
         return Const.of(operand)
 
-    def _outside(self, value: Value) -> Atom:
+    def _outer_value(self, value: Value) -> Atom:
         """A value that the traced code did not compute: a param, or what is a constant by now."""
-        if value in self.listener.inner:
+        if value in self.tracer.inner_values:
             raise UnsupportedError(
                 message(
                     "a value made inside the body of a loop or branch is used outside of it",
                     "Return it from the body: scan, while_loop, cond ... give back what it returns",
                 )
             )
-        if value in self.placed:
-            return self._capture(value.data, None, id(value), self.placed[value])
-        if isinstance(value.params, Leaf):
+        if value in self.captured_values:
+            return self._capture(value.data, None, id(value), self.captured_values[value])
+        if isinstance(value.params, ParamState):
             return self._capture(value.data, value.params, id(value.params))
-        if depends_elsewhere(value, params=False):
-            raise Entangled
-        self._check_others(value)
-        if isinstance(value.form, np.ndarray):
+        if depends_on_live_leaf(value, params=False):
+            raise TraceAbandoned
+        self._check_other_threads(value)
+        if isinstance(value.aval, np.ndarray):
             return self._capture(value.data, None, id(value.data))
         return Const.of(value.data)
 
-    def _check_others(self, value: Value) -> None:
+    def _check_other_threads(self, value: Value) -> None:
         """Refuse what another thread has made of the trace's own values: nobody heard of that."""
-        history = list(made_of(value, self.elsewhere))
+        history = list(history_of(value, self.outer_values))
         if not self.vars.keys().isdisjoint(history):
             raise UnsupportedError(
                 message(
@@ -292,40 +301,40 @@ class Builder:
                     "Compute it in this thread",
                 )
             )
-        self.elsewhere.update(history)
+        self.outer_values.update(history)
 
-    def _array(self, array: Any) -> Atom:
+    def _array_atom(self, array: Any) -> Atom:
         """A plain array: by reference; as it was, where the traced code changed it since."""
-        images = self.listener.images.get(id(array), [])
+        images = self.tracer.snapshots.get(id(array), [])
         if not images or (len(images) == 1 and same_bytes(images[0][1], array)):
-            own = id(array) in self.own
-            return self._capture(array, None, _contents(array) if own else id(array))
-        image = next(image for since, image in reversed(images) if since <= self.now)
-        return self._capture(image, None, _contents(image))
+            own = id(array) in self.unheld_arrays
+            return self._capture(array, None, _content_key(array) if own else id(array))
+        image = next(image for since, image in reversed(images) if since <= self.position)
+        return self._capture(image, None, _content_key(image))
 
     def _capture(
-        self, data: Any, owner: Leaf | None, key: Hashable, number: int | None = None
+        self, data: Any, owner: ParamState | None, key: Hashable, number: int | None = None
     ) -> Var:
-        var = self.known.get(key)
+        var = self.captures_by_key.get(key)
         if var is None:
-            var = self.known[key] = Var(type_of(data))
+            var = self.captures_by_key[key] = Var(type_of(data))
             self.captured.append(var)
             self.arrays.append(data if number is None else number)
             self.owners.append(owner)
         return var
 
-    def output(self, x: Any) -> Output:
+    def output(self, x: Any) -> TraceOutput:
         if not isinstance(x, Tracked):
-            return Output("constant", None, x)
+            return TraceOutput("constant", None, x)
         value = value_of(x)
         atom = self.atom(value)
-        if isinstance(value.form, np.ndarray):
-            return Output("array", atom, order=kept_order(value.form))
-        return Output("numpy" if isinstance(value.form, np.generic) else "python", atom)
+        if isinstance(value.aval, np.ndarray):
+            return TraceOutput("array", atom, order=k_order_strides(value.aval))
+        return TraceOutput("numpy" if isinstance(value.aval, np.generic) else "python", atom)
 
 
-def _contents(array: Any) -> Hashable:
+def _content_key(array: Any) -> Hashable:
     """What is the same for arrays that hold the same, lying in memory the same way."""
-    if array.nbytes > _SMALL or array.dtype.kind not in "biufc":
+    if array.nbytes > _MAX_COMPARED_BYTES or array.dtype.kind not in "biufc":
         return id(array)
     return array.dtype.str, array.shape, array.strides, array.tobytes()

@@ -1,14 +1,14 @@
 """Tracked stand-ins where a traced function will look: arrays, and numbers that vary, at places.
 
-Owns: `StandIns`, and `Containers`, which carries what a function does to the lists, dicts and
-objects of its arguments over to the caller's. Plain NumPy on a captured array would go by unheard
-(`2 * c`, `c.sum()`, `if c[0] > 2`, `c += x`), so a handle stands in its place while the function is
-traced.
+Owns: `PlaceholderSwap`, and `ArgumentContainers`, which carries what a function does to the lists,
+dicts and objects of its arguments over to the caller's. Plain NumPy on a captured array would go by
+unheard (`2 * c`, `c.sum()`, `if c[0] > 2`, `c += x`), so a handle stands in its place while the
+function is traced.
 
 Invariants: what stood there stands there again afterwards, whatever happened; what the function put
 there stays, as plain data; no handle of the trace stays behind. Another thread that reads such a
-place meanwhile finds what stood there (`tape/placeholders.py`); `TURN` keeps traces from each
-other.
+place meanwhile finds what stood there (`tape/placeholders.py`); `TRACING_LOCK` keeps traces from
+each other.
 """
 
 from __future__ import annotations
@@ -25,22 +25,30 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tracker import tree
-from tracker.jit.guards.signature import Node
-from tracker.jit.guards.source import MISSING, Place, Spot, below, children_of, is_frozen, is_record
-from tracker.jit.llvm.signals import UNDISTURBED
-from tracker.tape.placeholders import stand, withdraw
+from tracker.jit.guards.signature import SignaturePath
+from tracker.jit.guards.source import (
+    MISSING,
+    Source,
+    SourcePath,
+    child_path,
+    is_frozen_dataclass,
+    is_plain_dataclass,
+    source_children,
+)
+from tracker.jit.llvm.signals import SIGNALS_DEFERRED
+from tracker.tape.placeholders import add_placeholder, release_placeholder
 from tracker.tape.record import value_of
 from tracker.tape.tracked import Tracked
 
 
-class Turn:
+class TracingLock:
     """One thread at a time has stand-ins out. A forked child has the turn if its thread had it."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
 
     @contextmanager
-    def within(self, seconds: float) -> Iterator[bool]:
+    def acquire_within(self, seconds: float) -> Iterator[bool]:
         """Whether this thread gets the turn within so many seconds; it has it meanwhile."""
         taken: list[bool] = []
         try:  # one call of C takes it and notes that: between the two, a signal could raise
@@ -50,140 +58,155 @@ class Turn:
             if True in taken:
                 self.lock.release()
 
-    def after_fork(self) -> None:
+    def reset_after_fork(self) -> None:
         """Where the thread that had the turn is not there, what it has put out comes back."""
         if self.lock.acquire(blocking=False):
             self.lock.release()
             return
         self.lock = threading.RLock()
-        for stand_ins in tuple(OUT):
-            stand_ins.take_back()
+        for stand_ins in tuple(ACTIVE_SWAPS):
+            stand_ins.restore()
 
 
-TURN = Turn()
-OUT: list[StandIns] = []  # whose handles stand at places, outermost first
-os.register_at_fork(after_in_child=TURN.after_fork)
-_Change: TypeAlias = "Callable[[Any, Spot], Any]"
+TRACING_LOCK = TracingLock()
+ACTIVE_SWAPS: list[PlaceholderSwap] = []  # whose handles stand at places, outermost first
+os.register_at_fork(after_in_child=TRACING_LOCK.reset_after_fork)
+_LeafChange: TypeAlias = "Callable[[Any, SourcePath], Any]"
 
 
-class StandIns:
+class PlaceholderSwap:
     """Handles at the places in question: for arrays by the array's id, for numbers by their spot
     (one number may be an object that stands everywhere)."""
 
     def __init__(
-        self, places: Sequence[Place], handles: Mapping[int, Any], numbers: Mapping[Spot, Any]
+        self,
+        sources: Sequence[Source],
+        handles_by_id: Mapping[int, Any],
+        handles_by_path: Mapping[SourcePath, Any],
     ) -> None:
-        self.places = places
-        self.holders = {id(place.holder.value) for place in places}
-        self.handles = handles
-        self.numbers = numbers
-        self.out: dict[Spot, Tracked] = {}  # the handles that stand somewhere
-        self.stood: list[tuple[Place, Any]] = []  # what the function finds
-        self.lent: list[Place] = []  # where they do for objects that may get one of their own
-        self.known = Known({})  # what belongs in the place of each handle
-        self._is_over = False  # whether the function has run
-        self.shares = False  # whether a view is put beside what it is a view of
+        self.sources = sources
+        self.holder_ids = {id(place.holder.value) for place in sources}
+        self.handles_by_id = handles_by_id
+        self.handles_by_path = handles_by_path
+        self.installed: dict[SourcePath, Tracked] = {}  # the handles that stand somewhere
+        self.found: list[tuple[Source, Any]] = []  # what the function finds
+        self.class_sources: list[
+            Source
+        ] = []  # where they do for objects that may get one of their own
+        self.plain_values = PlainValues({})  # what belongs in the place of each handle
+        self._has_run = False  # whether the function has run
+        self.keeps_views = False  # whether a view is put beside what it is a view of
         self.rebuilt: dict[int, tuple[Any, Any]] = {}  # the id of a tuple made anew -> it, the old
 
-    def put(self, leaves: Sequence[Any], originals: Mapping[int, Any]) -> None:
+    def install(self, leaves: Sequence[Any], originals: Mapping[int, Any]) -> None:
         """Have the handles stand at the places instead of what `leaves` says is there now;
         `originals`: the id of each handle -> the leaf that it stands for."""
-        OUT.append(self)
-        self.known = Known({**originals, **{id(x): x for x in leaves if type(x) is Tracked}})
-        self.lent = [lender for place in self.places if (lender := place.lender)]
-        self._everywhere(self._handle, self.places)
-        self.stood = [(place, place.read()) for place in self.places]
+        ACTIVE_SWAPS.append(self)
+        self.plain_values = PlainValues(
+            {**originals, **{id(x): x for x in leaves if type(x) is Tracked}}
+        )
+        self.class_sources = [lender for place in self.sources if (lender := place.class_source)]
+        self._replace_everywhere(self._placeholder_for, self.sources)
+        self.found = [(place, place.read()) for place in self.sources]
 
-    def take_back(self) -> None:
-        """Have what it was stand there again, and plain data for handles that are new: `surely`."""
-        self._is_over = True
+    def restore(self) -> None:
+        """Have what it was stand there again, and plain data for handles that are new:
+        `run_idempotent`.
+        """
+        self._has_run = True
         try:
-            self._everywhere(self._plain, (*self.places, *self.lent))
-            for place, x in self.stood:
+            self._replace_everywhere(self._plain_for, (*self.sources, *self.class_sources))
+            for place, x in self.found:
                 if place.read() is not x:  # it has left, and somebody else may know it
-                    self._changed(x, self._plain, (), (place, ()))
+                    self._replaced(x, self._plain_for, (), (place, ()))
             for new, old in self.rebuilt.values():
-                self.known.keep(new, old)
+                self.plain_values.bind(new, old)
         finally:
-            for handle in self.out.values():
-                withdraw(handle)
-            if self in OUT:
-                OUT.remove(self)
+            for handle in self.installed.values():
+                release_placeholder(handle)
+            if self in ACTIVE_SWAPS:
+                ACTIVE_SWAPS.remove(self)
 
-    def tidy(self, places: Sequence[Place]) -> None:
+    def clean_new_sources(self, sources: Sequence[Source]) -> None:
         """Have plain data stand where the function has put handles and nothing of ours stood:
-        `places` are those that it can read now."""
-        known, self.shares = frozenset(self.places), True
-        self._everywhere(self._plain, [place for place in places if place not in known])
+        `sources` are those that it can read now."""
+        known, self.keeps_views = frozenset(self.sources), True
+        self._replace_everywhere(
+            self._plain_for, [place for place in sources if place not in known]
+        )
 
-    def _everywhere(self, change: _Change, places: Iterable[Place]) -> None:
-        for place in places:
+    def _replace_everywhere(self, change: _LeafChange, sources: Iterable[Source]) -> None:
+        for place in sources:
             x = place.read()
-            made = self._changed(x, change, (), (place, ()))
+            made = self._replaced(x, change, (), (place, ()))
             if made is not x:
-                place.replace(x, made)
+                place.replace_if_unchanged(x, made)
 
-    def _handle(self, x: Any, spot: Spot) -> Any:
-        if id(x) in self.known.of:  # its container stands at two places
+    def _placeholder_for(self, x: Any, path: SourcePath) -> Any:
+        if id(x) in self.plain_values.by_id:  # its container stands at two places
             return x
-        if spot[0].is_fixed and isinstance(x, np.ndarray):
+        if path[0].is_constant and isinstance(x, np.ndarray):
             return x
-        handle = self.numbers.get(spot)
+        handle = self.handles_by_path.get(path)
         if handle is None:
-            handle = self.handles.get(id(x))
+            handle = self.handles_by_id.get(id(x))
         if handle is None:
             return x
-        self.known.of[id(handle)] = x
+        self.plain_values.by_id[id(handle)] = x
         if type(handle) is Tracked:
-            stand(handle, x)
-            self.out[spot] = handle
+            add_placeholder(handle, x)
+            self.installed[path] = handle
         return handle
 
-    def _plain(self, x: Any, spot: Spot) -> Any:
+    def _plain_for(self, x: Any, path: SourcePath) -> Any:
         view = getattr(x, "_view", None) if type(x) is Tracked else None
-        shares = view is not None and (self.shares or id(root_of(x)) in self.known.of)
-        if view is not None and shares and id(x) not in self.known.of:
-            base = self._plain(view.base, spot)
+        shares = view is not None and (
+            self.keeps_views or id(view_root(x)) in self.plain_values.by_id
+        )
+        if view is not None and shares and id(x) not in self.plain_values.by_id:
+            base = self._plain_for(view.base, path)
             made = view.cut(base)
             if np.may_share_memory(made, base):
-                self.known.keep(x, made)
-        return self.known.plain(x)
+                self.plain_values.bind(x, made)
+        return self.plain_values.get(x)
 
-    def _changed(self, x: Any, change: _Change, above: tuple[int, ...], spot: Spot) -> Any:
+    def _replaced(
+        self, x: Any, change: _LeafChange, above: tuple[int, ...], path: SourcePath
+    ) -> Any:
         """`x` with its leaves changed: lists and dicts in place, others made anew. A container that
         the function was given is the caller's."""
-        if id(x) in self.known.of:
-            return change(x, spot)
-        with_plain_keys(x)
+        if id(x) in self.plain_values.by_id:
+            return change(x, path)
+        untrack_keys(x)
         is_in = x is MISSING or id(x) in above
-        apart = spot[0].is_apart or (self._is_over and id(x) not in self.holders)
-        if self._is_over and _holds_objects(x) and not is_in:
+        apart = path[0].is_flattened or (self._has_run and id(x) not in self.holder_ids)
+        if self._has_run and _is_object_array(x) and not is_in:
             for at, old in enumerate(x.flat):
-                new = self._changed(old, change, (*above, id(x)), below(spot, at))
+                new = self._replaced(old, change, (*above, id(x)), child_path(path, at))
                 if new is not old:
                     x.flat[at] = new
             return x
-        parts = None if is_in else children_of(x, apart)
+        parts = None if is_in else source_children(x, apart)
         if parts is None:
-            return change(x, spot)
+            return change(x, path)
         names, children = parts
         made = [
-            self._changed(child, change, (*above, id(x)), below(spot, at))
+            self._replaced(child, change, (*above, id(x)), child_path(path, at))
             for at, child in enumerate(children)
         ]
         if isinstance(x, (list, dict, deque)):
             where = names if isinstance(x, dict) else range(len(made))
             for key, old, new in zip(where, children, made, strict=True):
-                _replace(x, key, old, new)
-            if self._is_over:
-                self.known.keep(x, x)
+                _replace_item(x, key, old, new)
+            if self._has_run:
+                self.plain_values.bind(x, x)
             return x
-        if is_record(x) and not is_frozen(x):
+        if is_plain_dataclass(x) and not is_frozen_dataclass(x):
             for name, old, new in zip(names, children, made, strict=True):
                 if new is not old and getattr(x, name) is old:
                     object.__setattr__(x, name, new)
-            if self._is_over:
-                self.known.keep(x, x)
+            if self._has_run:
+                self.plain_values.bind(x, x)
             return x
         if all(a is b for a, b in zip(made, children, strict=True)):
             return x
@@ -191,21 +214,21 @@ class StandIns:
         if known is not None:
             return known[1]
         new = tree.rebuild(type(x), names, made, x)
-        if self._is_over and is_frozen(x):
+        if self._has_run and is_frozen_dataclass(x):
             self.rebuilt[id(x)] = x, new  # the function has made it, and may have put it twice
         else:
             self.rebuilt[id(new)] = new, x
         if tree.is_method(x):
-            self.known.keep(new, x)  # a method of a handle is no container
+            self.plain_values.bind(new, x)  # a method of a handle is no container
         return new
 
 
-def _holds_objects(x: Any) -> bool:
+def _is_object_array(x: Any) -> bool:
     """Whether it is an array of Python's objects, in which a function may have put handles."""
     return type(x) is np.ndarray and x.dtype.kind == "O" and x.flags.writeable
 
 
-def _replace(x: Any, key: Any, old: Any, new: Any) -> None:
+def _replace_item(x: Any, key: Any, old: Any, new: Any) -> None:
     """An item of a list or dict by another, unless it is a third by now. What the user's class does
     when it is asked or written is not run: it may count, or refuse."""
     base: Any = next(cls for cls in (list, dict, deque) if isinstance(x, cls))
@@ -216,18 +239,18 @@ def _replace(x: Any, key: Any, old: Any, new: Any) -> None:
         pass
 
 
-def surely(put_back: Callable[[], None]) -> None:
+def run_idempotent(action: Callable[[], None]) -> None:
     """Put back what can be put back twice: half of it done is as good as nothing. What signals
     raise waits; another thread can have this one raise something, too."""
-    with UNDISTURBED:
+    with SIGNALS_DEFERRED:
         try:
-            put_back()
+            action()
         except BaseException:
-            put_back()
+            action()
             raise
 
 
-def plain(x: Any) -> Any:
+def plain_data(x: Any) -> Any:
     """The data of a handle, as the caller's own; anything else as it is."""
     if type(x) is not Tracked:
         return x
@@ -235,62 +258,62 @@ def plain(x: Any) -> Any:
     return data.copy("K") if isinstance(data, np.ndarray) else data
 
 
-def root_of(x: Any) -> Any:
+def view_root(x: Any) -> Any:
     """The array that a handle is a view of; itself, if it is none."""
     while (view := getattr(x, "_view", None)) is not None:
         x = view.base
     return x
 
 
-class Known:
-    """What the caller gets for each handle, by the id of that: `of`. A handle that stands in two
+class PlainValues:
+    """What the caller gets for each handle, by the id of that: `by_id`. A handle that stands in two
     places is one object in both."""
 
-    def __init__(self, of: Mapping[int, Any]) -> None:
-        self.of = dict(of)
+    def __init__(self, by_id: Mapping[int, Any]) -> None:
+        self.by_id = dict(by_id)
         self._alive: list[Any] = []  # so that no other handle has the id of one of these
 
-    def plain(self, x: Any) -> Any:
-        if type(x) is Tracked and id(x) not in self.of:
-            self.keep(x, plain(x))
-        return self.of.get(id(x), x)
+    def get(self, x: Any) -> Any:
+        if type(x) is Tracked and id(x) not in self.by_id:
+            self.bind(x, plain_data(x))
+        return self.by_id.get(id(x), x)
 
-    def keep(self, x: Any, what: Any) -> None:
-        self.of[id(x)] = what
+    def bind(self, x: Any, plain: Any) -> None:
+        self.by_id[id(x)] = plain
         self._alive.append(x)
 
 
-def with_plain_keys(x: Any) -> Any:
+def untrack_keys(x: Any) -> Any:
     """`x`; if it is a dict, handles among its keys are plain from now on, and so are those in a
     set: their values are guarded, for they were hashed."""
     if isinstance(x, dict) and any(type(key) is Tracked for key in x):
-        items = [(plain(key), value) for key, value in x.items()]
+        items = [(plain_data(key), value) for key, value in x.items()]
         x.clear()
         for key, value in items:
             x[key] = value
     elif isinstance(x, set) and any(type(item) is Tracked for item in x):
-        members = [plain(item) for item in x]
+        members = [plain_data(item) for item in x]
         x.clear()
         x.update(members)
     return x
 
 
-def plain_keys_within(x: Any) -> None:
+def untrack_nested_keys(x: Any) -> None:
     """The same of all dicts in a structure."""
     todo, seen = [x], {id(x): x}
     while todo:
         at = todo.pop()
-        parts = tree.children_of(with_plain_keys(at) if isinstance(at, dict) else at)
+        parts = tree.children_of(untrack_keys(at) if isinstance(at, dict) else at)
         new = [child for child in (parts[1] if parts else ()) if id(child) not in seen]
         seen.update((id(child), child) for child in new)
         todo += new
 
 
-def bare(error: BaseException, originals: Mapping[int, Any]) -> None:
+def untrack_error(error: BaseException, originals: Mapping[int, Any]) -> None:
     """Have an error that leaves the traced function, and what it came of, hold plain data."""
 
     def change(x: Any) -> Any:
-        return originals[id(x)] if id(x) in originals else plain(x)
+        return originals[id(x)] if id(x) in originals else plain_data(x)
 
     todo: list[BaseException | None] = [error]
     seen: set[int] = set()
@@ -300,14 +323,14 @@ def bare(error: BaseException, originals: Mapping[int, Any]) -> None:
             continue
         seen.add(id(at))
         todo += [at.__cause__, at.__context__]
-        if any(map(holds_handle, at.args)):
+        if any(map(contains_handle, at.args)):
             at.args = tuple(tree.map(change, x, objects=False) for x in at.args)
         for name, x in vars(at).items():
-            if holds_handle(x):
+            if contains_handle(x):
                 vars(at)[name] = tree.map(change, x, objects=False)
 
 
-def holds_handle(x: Any) -> bool:
+def contains_handle(x: Any) -> bool:
     """Whether a value that a trace works with is in something that a function made: in a closure, a
     generator, an object. Looks at a thousand things at most."""
     seen: dict[int, Any] = {}
@@ -316,7 +339,7 @@ def holds_handle(x: Any) -> bool:
         at = todo.pop()
         if type(at) is Tracked and not hasattr(at, "_owner"):
             return True
-        if id(at) in seen or isinstance(at, _LEADS_NOWHERE):
+        if id(at) in seen or isinstance(at, _LEAF_CLASSES):
             continue
         seen[id(at)] = at
         if type(at) is types.FunctionType:
@@ -326,13 +349,13 @@ def holds_handle(x: Any) -> bool:
     return False
 
 
-_LEADS_NOWHERE = (
+_LEAF_CLASSES = (
     *(type(None), str, bytes, int, float, complex, np.ndarray, np.generic, np.dtype),
     *(type, types.ModuleType, types.CodeType),
 )
 
 
-class Containers:
+class ArgumentContainers:
     """The containers among the arguments that a traced function is given, and the caller's.
 
     The function's hold handles; what it takes out, puts in or puts elsewhere, it does to them.
@@ -340,46 +363,48 @@ class Containers:
 
     def __init__(self, originals: Sequence[Any], given: Sequence[Any]) -> None:
         self.pairs: list[tuple[Any, Any, Any]] = []  # the caller's, the function's, what was in it
-        self.nodes: list[Node] = []  # where each of these is among the arguments
+        self.paths: list[SignaturePath] = []  # where each of these is among the arguments
         self.originals: dict[int, Any] = {}
         self._seen: set[int] = set()  # the ids of the caller's
-        self._twice = False  # whether one of them stands at two places
-        self.is_kept = False  # whether the function has changed one of them by another name
+        self._has_duplicate = False  # whether one of them stands at two places
+        self.is_captured = False  # whether the function has changed one of them by another name
         for at, (original, copy) in enumerate(zip(originals, given, strict=True)):
             self._pair(original, copy, (at, ()))
 
-    def _pair(self, original: Any, copy: Any, node: Node) -> None:
-        parts = tree.opened(copy)
+    def _pair(self, original: Any, copy: Any, path: SignaturePath) -> None:
+        parts = tree.children_or_attributes(copy)
         if parts is None or original is copy:
             return
-        self._twice |= id(original) in self._seen
+        self._has_duplicate |= id(original) in self._seen
         self._seen.add(id(original))
         self.originals[id(copy)] = original
         self.pairs.append((original, copy, parts))
-        self.nodes.append(node)
-        for at, (one, other) in enumerate(zip(_children(original), parts[1], strict=True)):
-            self._pair(one, other, below(node, at))
+        self.paths.append(path)
+        for at, (one, other) in enumerate(zip(_opened_children(original), parts[1], strict=True)):
+            self._pair(one, other, child_path(path, at))
 
     @property
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Whether the function has changed one of them."""
-        return any(_differ(tree.opened(copy), was) for _, copy, was in self.pairs)
+        return any(
+            _contents_differ(tree.children_or_attributes(copy), was) for _, copy, was in self.pairs
+        )
 
     @property
-    def tangled(self) -> bool:
+    def has_aliases(self) -> bool:
         """Whether one was given twice and changed: the function was to see that in both places."""
-        return self.is_kept or (self._twice and self.changed)
+        return self.is_captured or (self._has_duplicate and self.has_changed)
 
-    def carry_out(self, plain: Callable[[Any], Any]) -> None:
-        """Do to the caller's containers what was done to the function's; `plain` of a leaf."""
+    def apply(self, plain: Callable[[Any], Any]) -> None:
+        """Do to the caller's containers what was done to the function's; `plain_data` of a leaf."""
         for original, copy, was in self.pairs:
-            if _differ(tree.opened(copy), was):
+            if _contents_differ(tree.children_or_attributes(copy), was):
                 self._assign(original, copy, plain)
 
     def _assign(self, original: Any, copy: Any, plain: Callable[[Any], Any]) -> None:
-        found = tree.opened(with_plain_keys(copy))
+        found = tree.children_or_attributes(untrack_keys(copy))
         assert found is not None
-        values = [self._plain(child, plain) for child in found[1]]
+        values = [self._original_for(child, plain) for child in found[1]]
         if isinstance(original, list):
             original[:] = values
         elif isinstance(original, dict):
@@ -390,21 +415,23 @@ class Containers:
             for name, value in zip(found[0], values, strict=True):
                 object.__setattr__(original, name, value)
 
-    def _plain(self, x: Any, plain: Callable[[Any], Any]) -> Any:
+    def _original_for(self, x: Any, plain: Callable[[Any], Any]) -> Any:
         if id(x) in self.originals:
             return self.originals[id(x)]
-        parts = tree.children_of(with_plain_keys(x))
+        parts = tree.children_of(untrack_keys(x))
         if parts is None:
             return plain(x)
-        return tree.rebuild(type(x), parts[0], [self._plain(child, plain) for child in parts[1]], x)
+        return tree.rebuild(
+            type(x), parts[0], [self._original_for(child, plain) for child in parts[1]], x
+        )
 
 
-def _children(x: Any) -> tuple[Any, ...]:
-    parts = tree.opened(x)
+def _opened_children(x: Any) -> tuple[Any, ...]:
+    parts = tree.children_or_attributes(x)
     return () if parts is None else parts[1]
 
 
-def _differ(now: Any, was: Any) -> bool:
+def _contents_differ(now: Any, was: Any) -> bool:
     """Whether (names, children) are others."""
     return (
         now[0] != was[0]

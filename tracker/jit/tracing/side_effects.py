@@ -1,10 +1,11 @@
 """State: what a function puts at the places it reads, and into the containers that it is given.
 
-Owns: `Before`, what stood at places at one time, to compare with and to go back to; `updates_of`,
-which says what a traced function has put where (`Update`), so that each call can do it again;
-`carry_out`, which does it in Python (`jit/abi/state_writes.py` has machine code do it). A function
-that counts, keeps a moving average or an optimiser's state is no other than one that returns these:
-what it puts is a result, and what it reads an input. Start at `updates_of`.
+Owns: `StateSnapshot`, what stood at places at one time, to compare with and to go back to;
+`find_state_writes`, which says what a traced function has put where (`StateWrite`), so that each
+call can do it again; `apply_state_writes`, which does it in Python (`jit/abi/state_writes.py` has
+machine code do it). A function that counts, keeps a moving average or an optimiser's state is no
+other than one that returns these: what it puts is a result, and what it reads an input. Start at
+`find_state_writes`.
 
 Invariants: an update is what the plain function leaves, an object that is there already as itself;
 where one trace cannot say what was put (an object made at each call, a container that stands in two
@@ -27,81 +28,104 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tracker import tree
-from tracker.jit.discovery.discovery import Reads
-from tracker.jit.guards.constants import Static
-from tracker.jit.guards.matching import leaf_nodes, structure_at
-from tracker.jit.guards.signature import Log, Node, Signature, Update, apart_of
+from tracker.jit.discovery.discovery import CapturedState
+from tracker.jit.guards.constants import ConstantKey
+from tracker.jit.guards.matching import captured_signature_paths, structure_at
+from tracker.jit.guards.signature import (
+    AppendOnlyLeaf,
+    Signature,
+    SignaturePath,
+    StateWrite,
+    no_alias_pairs,
+)
 from tracker.jit.guards.source import (
     MISSING,
-    Place,
-    below,
-    children_of,
-    has_dict,
-    is_frozen,
-    is_record,
-    lent,
-    written_in_c,
+    Source,
+    builtin_attribute_method,
+    child_path,
+    class_attribute,
+    has_instance_dict,
+    is_frozen_dataclass,
+    is_plain_dataclass,
+    source_children,
 )
-from tracker.jit.tracing.inputs import Inputs
-from tracker.jit.tracing.placeholder_swap import Containers, root_of, with_plain_keys
-from tracker.jit.tracing.stability import at_places
+from tracker.jit.tracing.inputs import TracedInputs
+from tracker.jit.tracing.placeholder_swap import ArgumentContainers, untrack_keys, view_root
+from tracker.jit.tracing.stability import captured_leaves
 from tracker.ops.shape.create import buffer
-from tracker.random.draw_ops import Journal
-from tracker.support.array_copies import own_copy, same_bytes
-from tracker.support.instances import own_dict
+from tracker.random.draw_ops import RollbackLog
+from tracker.support.array_copies import copy_with_layout, same_bytes
+from tracker.support.instances import instance_dict
 from tracker.support.structs import record
 from tracker.tape.tracked import Tracked
 from tracker.tree import Structure
 
 _Parts: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, type(...))
-_LASTING = (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc)
-_FIXED = ("slot", "lent", "names", "token")  # places where a function puts nothing
-_MANY = 2000  # comparisons of containers before each call
-_KEYS = {str, bytes, int, float, bool, type(None)}
-_MADE = {str, bytes, int, float, complex}
+_PLAIN_CLASSES = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    np.generic,
+    np.dtype,
+    type(...),
+)
+_PERMANENT_CLASSES = (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc)
+_READ_ONLY_KINDS = ("slot", "lent", "names", "token")  # places where a function puts nothing
+_MAX_ALIAS_CHECKS = 2000  # comparisons of containers before each call
+_KEY_CLASSES = {str, bytes, int, float, bool, type(None)}
+_UNSTABLE_CLASSES = {str, bytes, int, float, complex}
 
 
-class Before:
+class StateSnapshot:
     """What stands at places, and in the containers there, now; later, what stood there."""
 
-    def __init__(self, places: Iterable[Place], arrays: bool = False) -> None:
-        self.at = [(place, place.read(), place.is_own) for place in places]
-        self.inside: dict[int, tuple[Any, _Parts]] = {}
-        self.ways: dict[int, tuple[int, tuple[int, ...]]] = {}  # to the containers: which place
+    def __init__(self, sources: Iterable[Source], arrays: bool = False) -> None:
+        self.entries = [(place, place.read(), place.is_on_holder) for place in sources]
+        self.containers: dict[int, tuple[Any, _Parts]] = {}
+        self.container_paths: dict[
+            int, tuple[int, tuple[int, ...]]
+        ] = {}  # to the containers: which place
         self.arrays: list[tuple[Any, Any]] | None = [] if arrays else None
-        for at, (_, x, _) in enumerate(self.at):
-            self._look_into(x, (at, ()))
+        for at, (_, x, _) in enumerate(self.entries):
+            self._add_containers(x, (at, ()))
 
-    def _look_into(self, x: Any, way: tuple[int, tuple[int, ...]]) -> None:
-        if x is MISSING or id(x) in self.inside:
+    def _add_containers(self, x: Any, way: tuple[int, tuple[int, ...]]) -> None:
+        if x is MISSING or id(x) in self.containers:
             return
-        parts = children_of(x, self.at[way[0]][0].is_apart)
+        parts = source_children(x, self.entries[way[0]][0].is_flattened)
         if type(x) is np.ndarray and self.arrays is not None:
-            self.arrays.append((x, own_copy(x)))
+            self.arrays.append((x, copy_with_layout(x)))
         elif parts is not None:
-            self.inside[id(x)] = x, parts
-            self.ways[id(x)] = way
+            self.containers[id(x)] = x, parts
+            self.container_paths[id(x)] = way
             for at, child in enumerate(parts[1]):
-                self._look_into(child, below(way, at))
+                self._add_containers(child, child_path(way, at))
 
-    def is_known(self, x: Any) -> bool:
+    def contains_dataclass(self, x: Any) -> bool:
         """Whether it is a dataclass that can be changed and stood here: nothing like it will do."""
-        return is_record(x) and not is_frozen(x) and id(x) in self._ids
+        return is_plain_dataclass(x) and not is_frozen_dataclass(x) and id(x) in self._ids
 
     @functools.cached_property
     def _ids(self) -> set[int]:
-        inside = (child for _, (_, children) in self.inside.values() for child in children)
-        at = ((place.holder.value, was) for place, was, _ in self.at)
+        inside = (child for _, (_, children) in self.containers.values() for child in children)
+        at = ((place.holder.value, was) for place, was, _ in self.entries)
         return set(map(id, (*inside, *itertools.chain.from_iterable(at))))
 
     @property
-    def is_past(self) -> bool:
+    def has_changed(self) -> bool:
         """Whether something else stands there by now."""
-        inside = self.inside.values()
-        found = ((place.read(), was) for place, was, _ in self.at if place.kind not in _FIXED)
-        return not all(_stays(now, was) for now, was in found) or not all(
-            _is_same(children_of(x, True), parts) for x, parts in inside
+        inside = self.containers.values()
+        found = (
+            (place.read(), was)
+            for place, was, _ in self.entries
+            if place.kind not in _READ_ONLY_KINDS
+        )
+        return not all(_is_unchanged(now, was) for now, was in found) or not all(
+            _same_contents(source_children(x, True), parts) for x, parts in inside
         )
 
     def restore(self) -> None:
@@ -109,11 +133,11 @@ class Before:
         for array, held in self.arrays or ():
             if not same_bytes(array, held):
                 array[...] = held
-        for place, was, own in self.at:
-            if place.kind not in _FIXED and not _stays(place.read(), was):
-                place.put(was, own)
-        for x, (names, children) in self.inside.values():
-            if _is_same(children_of(x, True), (names, children)):
+        for place, was, own in self.entries:
+            if place.kind not in _READ_ONLY_KINDS and not _is_unchanged(place.read(), was):
+                place.write(was, own)
+        for x, (names, children) in self.containers.values():
+            if _same_contents(source_children(x, True), (names, children)):
                 continue
             if isinstance(x, (list, deque)):
                 x.clear()
@@ -121,234 +145,253 @@ class Before:
             elif isinstance(x, dict):
                 x.clear()
                 x.update(zip(names, children, strict=True))
-            elif is_record(x):
+            elif is_plain_dataclass(x):
                 for name, child in zip(names, children, strict=True):
                     object.__setattr__(x, name, child)
 
 
-class Attempt(Journal):
+class StateRollbackLog(RollbackLog):
     """A run of a function that may be abandoned: then what it drew and what it put where is taken
     back, and the function can run again. `arrays`: and what it wrote into arrays that it reads."""
 
-    def __init__(self, reads: Reads, arrays: bool = False) -> None:
+    def __init__(self, captured: CapturedState, arrays: bool = False) -> None:
         super().__init__()
-        self._before = Before(reads.places, arrays)
-        self._stored = reads.stored
-        self._names = [(x, frozenset(own_dict(x))) for x in reads.objects if _has_names(x)]
+        self._snapshot = StateSnapshot(captured.sources, arrays)
+        self._stored = captured.stored
+        self._attribute_names = [
+            (x, frozenset(instance_dict(x))) for x in captured.objects if _has_own_attributes(x)
+        ]
 
-    def undo(self) -> None:
-        super().undo()
-        self._before.restore()
-        for x, names in self._names:
-            for name in (own_dict(x).keys() - names) & self._stored:
-                written_in_c(x, "__delattr__")(x, name)
+    def roll_back(self) -> None:
+        super().roll_back()
+        self._snapshot.restore()
+        for x, names in self._attribute_names:
+            for name in (instance_dict(x).keys() - names) & self._stored:
+                builtin_attribute_method(x, "__delattr__")(x, name)
 
     @property
-    def has_put(self) -> bool:
+    def has_written(self) -> bool:
         """Whether something else stands there."""
-        return self._before.is_past or any(
-            not (own_dict(x).keys() - names).isdisjoint(self._stored) for x, names in self._names
+        return self._snapshot.has_changed or any(
+            not (instance_dict(x).keys() - names).isdisjoint(self._stored)
+            for x, names in self._attribute_names
         )
 
 
-def _has_names(x: Any) -> bool:
-    return has_dict(x) and not isinstance(x, (type, types.ModuleType))
+def _has_own_attributes(x: Any) -> bool:
+    return has_instance_dict(x) and not isinstance(x, (type, types.ModuleType))
 
 
-def nodes_of(call: Signature, before: Before, containers: Containers) -> dict[int, Node]:
+def container_paths(
+    call: Signature, snapshot: StateSnapshot, containers: ArgumentContainers
+) -> dict[int, SignaturePath]:
     """Where each container that a function was given, or found at a place, is in the signature, if
     that takes it apart. By the ids of those that the function has seen."""
-    first = len(call.structures) - len(call.places)
-    found = [(before.inside[key][0], (first + at, way)) for key, (at, way) in before.ways.items()]
-    given = zip(containers.pairs, containers.nodes, strict=True)
+    first = len(call.structures) - len(call.sources)
+    found = [
+        (snapshot.containers[key][0], (first + at, way))
+        for key, (at, way) in snapshot.container_paths.items()
+    ]
+    given = zip(containers.pairs, containers.paths, strict=True)
     found += [(copy, node) for (_, copy, _), node in given]
     return {id(x): node for x, node in found if structure_at(call, node).cls is type(x)}
 
 
 @record()
-class Updates:
-    """What a function has put where: `leaves` are those of all structures in `of`, in order.
-    `is_sure`: it was surely this thread that has put it there."""
+class ObservedWrites:
+    """What a function has put where: `leaves` are those of all structures in `writes`, in order.
+    `is_certain`: it was surely this thread that has put it there."""
 
-    of: list[Update]
+    writes: list[StateWrite]
     leaves: list[Any]
-    is_sure: bool
+    is_certain: bool
 
 
-class _Unsaid(Exception):
+class _Unrepresentable(Exception):
     """One trace cannot say what was put."""
 
 
-def updates_of(
+def find_state_writes(
     call: Signature,
-    inputs: Inputs,
-    reads: Reads,
-    before: Before,
-    containers: Containers,
-    nodes: Mapping[int, Node],
+    inputs: TracedInputs,
+    captured: CapturedState,
+    snapshot: StateSnapshot,
+    containers: ArgumentContainers,
+    paths: Mapping[int, SignaturePath],
     result: Any,
-) -> Updates | None:
+) -> ObservedWrites | None:
     """What a function has put at places, and into the containers among its arguments; None if
-    that cannot be said. `before`: what it found, handles of the trace in it."""
-    kept = [*containers.originals, *map(id, _containers(result))]
-    finder = _Finder(call, inputs, reads, before, nodes, kept)
+    that cannot be said. `snapshot`: what it found, handles of the trace in it."""
+    kept = [*containers.originals, *map(id, _containers_in(result))]
+    finder = _StateDiff(call, inputs, captured, snapshot, paths, kept)
     try:
-        first = len(call.structures) - len(call.places)
-        for number, (place, was, own) in enumerate(before.at, first):
-            finder.at(place, was, own, number)
-        for (_, copy, was), node in zip(containers.pairs, containers.nodes, strict=True):
-            finder.inside(copy, was, tree.opened(with_plain_keys(copy)), node)
+        first = len(call.structures) - len(call.sources)
+        for number, (place, was, own) in enumerate(snapshot.entries, first):
+            finder.compare_source(place, was, own, number)
+        for (_, copy, was), node in zip(containers.pairs, containers.paths, strict=True):
+            finder.compare_container(
+                copy, was, tree.children_or_attributes(untrack_keys(copy)), node
+            )
         finder.check_views(tree.leaves(result))
-        if len(apart_of(call, finder.updates)) > _MANY:
-            raise _Unsaid
-        if finder.updates and _are_arguments_kept(before, containers):
-            raise _Unsaid
-    except _Unsaid:
-        containers.is_kept = _are_arguments_kept(before, containers)
+        if len(no_alias_pairs(call, finder.writes)) > _MAX_ALIAS_CHECKS:
+            raise _Unrepresentable
+        if finder.writes and _are_arguments_captured(snapshot, containers):
+            raise _Unrepresentable
+    except _Unrepresentable:
+        containers.is_captured = _are_arguments_captured(snapshot, containers)
         return None
-    return Updates(finder.updates, finder.leaves, finder.is_sure)
+    return ObservedWrites(finder.writes, finder.leaves, finder.is_certain)
 
 
-def _are_arguments_kept(before: Before, containers: Containers) -> bool:
+def _are_arguments_captured(snapshot: StateSnapshot, containers: ArgumentContainers) -> bool:
     """Whether a container among the arguments stands at a place, too, where the function has seen
     another."""
-    return any(id(original) in before.inside for original, _, _ in containers.pairs)
+    return any(id(original) in snapshot.containers for original, _, _ in containers.pairs)
 
 
-class _Finder:
+class _StateDiff:
     """Compares what was with what is."""
 
     def __init__(
         self,
         call: Signature,
-        inputs: Inputs,
-        reads: Reads,
-        before: Before,
-        nodes: Mapping[int, Node],
+        inputs: TracedInputs,
+        captured: CapturedState,
+        snapshot: StateSnapshot,
+        paths: Mapping[int, SignaturePath],
         kept: Iterable[int],
     ) -> None:
         self.call = call
-        self.reads = reads
-        self.before = before
-        self.updates: list[Update] = []
+        self.reads = captured
+        self.snapshot = snapshot
+        self.writes: list[StateWrite] = []
         self.leaves: list[Any] = []
-        self.is_sure = True
-        self.alone = _is_alone()
-        self.given = inputs.numbers()
+        self.is_certain = True
+        self.is_only_thread = _is_only_thread()
+        self.input_numbers = inputs.numbers_by_handle()
         # the leaves that the call is known by, and the containers that are there or leave
-        self.objects = {
+        self.constant_ids = {
             id(x)
-            for x, leaf in zip(inputs.arrays, call.leaves, strict=True)
-            if isinstance(leaf, Static) and not leaf.by_value
+            for x, leaf in zip(inputs.leaves, call.leaves, strict=True)
+            if isinstance(leaf, ConstantKey) and not leaf.is_by_value
         }
-        self.known = nodes
-        self.kept = {*before.inside, *kept}
-        found = zip(leaf_nodes(call), at_places(call), strict=True)
-        self.logs = {node for node, leaf in found if leaf == Log()}
-        self.looked_at: set[int] = set()
-        self.nodes: set[int] = set()  # the containers that were changed
+        self.container_paths = paths
+        self.escaping_ids = {*snapshot.containers, *kept}
+        found = zip(captured_signature_paths(call), captured_leaves(call), strict=True)
+        self.append_only_paths = {node for node, leaf in found if leaf == AppendOnlyLeaf()}
+        self.visited_ids: set[int] = set()
+        self.changed_ids: set[int] = set()  # the containers that were changed
 
-    def at(self, place: Place, was: Any, own: bool, number: int) -> None:
+    def compare_source(self, source: Source, was: Any, on_holder: bool, number: int) -> None:
         """Look at a place, the structure of this number."""
-        references = sys.getrefcount(place.read())
-        now = place.read()
+        references = sys.getrefcount(source.read())
+        now = source.read()
         if was is not MISSING:
-            self._within(was, (number, ()))  # others may know what has left this place
-        if now is was or place.kind in _FIXED:
+            self._compare_below(was, (number, ()))  # others may know what has left this place
+        if now is was or source.kind in _READ_ONLY_KINDS:
             return
-        if not self.reads.fills and place.name not in self.reads.stored:
-            raise _Unsaid  # it was another thread
-        if now is MISSING or not _can_be_put(place, was, own):
-            raise _Unsaid
-        fresh = type(now) is np.ndarray and references == _ALONE
-        self._put("place", place, None, now, fresh)
+        if not self.reads.writes_unknown and source.name not in self.reads.stored:
+            raise _Unrepresentable  # it was another thread
+        if now is MISSING or not _is_writable(source, was, on_holder):
+            raise _Unrepresentable
+        fresh = type(now) is np.ndarray and references == _SINGLE_REFERENCE_COUNT
+        self._add_write("place", source, None, now, fresh)
 
-    def _within(self, x: Any, node: Node) -> None:
+    def _compare_below(self, x: Any, path: SignaturePath) -> None:
         """Look into what stands at a place as it did."""
-        known = self.before.inside.get(id(x))
+        known = self.snapshot.containers.get(id(x))
         if known is None:
             return
         was = known[1]
-        now = children_of(with_plain_keys(x), True)
+        now = source_children(untrack_keys(x), True)
         if now is None:
-            raise _Unsaid  # it has got more than its fields
-        if id(x) in self.looked_at:
-            if id(x) in self.nodes:
-                raise _Unsaid  # it stands at two places: by which of them is not in the trace
+            raise _Unrepresentable  # it has got more than its fields
+        if id(x) in self.visited_ids:
+            if id(x) in self.changed_ids:
+                # it stands at two places: by which of them is not in the trace
+                raise _Unrepresentable
             return
-        self.looked_at.add(id(x))
-        self.inside(x, was, now, node)
+        self.visited_ids.add(id(x))
+        self.compare_container(x, was, now, path)
         if was[0] == now[0] and len(was[1]) == len(now[1]):
             for at, (old, new) in enumerate(zip(was[1], now[1], strict=True)):
                 if old is new:
-                    self._within(new, below(node, at))
+                    self._compare_below(new, child_path(path, at))
 
-    def inside(self, x: Any, was: _Parts, now: _Parts | None, node: Node) -> None:
+    def compare_container(
+        self, x: Any, was: _Parts, now: _Parts | None, path: SignaturePath
+    ) -> None:
         """Compare what is in a container."""
         assert now is not None
-        if _is_same(was, now):
+        if _same_contents(was, now):
             return
-        if node in self.logs and _is_same((was[0], now[1][: len(was[1])]), was):
-            self._list(was[1], now[1], node)
+        if path in self.append_only_paths and _same_contents((was[0], now[1][: len(was[1])]), was):
+            self._compare_list(was[1], now[1], path)
             return
-        structure = structure_at(self.call, node)
-        if structure.cls is not type(x) or id(x) in self.nodes:
-            raise _Unsaid  # it is compared as a whole
-        self.nodes.add(id(x))
+        structure = structure_at(self.call, path)
+        if structure.cls is not type(x) or id(x) in self.changed_ids:
+            raise _Unrepresentable  # it is compared as a whole
+        self.changed_ids.add(id(x))
         if type(x) in (list, deque):
-            self._list(was[1], now[1], node)
+            self._compare_list(was[1], now[1], path)
         elif type(x) in (dict, defaultdict, OrderedDict):
-            self._dict(was, now, node)
+            self._compare_dict(was, now, path)
         elif was[0] == now[0] and hasattr(type(x), "__dataclass_fields__"):
             for name, old, new in zip(was[0], was[1], now[1], strict=True):
                 if old is not new:
-                    self._put("attribute", node, name, new)
+                    self._add_write("attribute", path, name, new)
         else:
-            raise _Unsaid
+            raise _Unrepresentable
 
-    def _list(self, was: Sequence[Any], now: Sequence[Any], node: Node) -> None:
+    def _compare_list(self, was: Sequence[Any], now: Sequence[Any], path: SignaturePath) -> None:
         for at, (old, new) in enumerate(zip(was, now, strict=False)):
             if old is not new:
-                self._put("item", node, at, new)
+                self._add_write("item", path, at, new)
         for new in now[len(was) :]:
-            self._put("append", node, None, new)
+            self._add_write("append", path, None, new)
         for at in reversed(range(len(now), len(was))):
-            self.updates.append(Update("delete", node, at, None))
+            self.writes.append(StateWrite("delete", path, at, None))
 
-    def _dict(self, was: _Parts, now: _Parts, node: Node) -> None:
+    def _compare_dict(self, was: _Parts, now: _Parts, path: SignaturePath) -> None:
         old = dict(zip(*was, strict=True))
         stay = [name for name in was[0] if name in now[0]]
         names = {*map(type, was[0]), *map(type, now[0])}
-        if list(now[0][: len(stay)]) != stay or not names <= _KEYS:
-            raise _Unsaid
+        if list(now[0][: len(stay)]) != stay or not names <= _KEY_CLASSES:
+            raise _Unrepresentable
         for name in was[0]:
             if name not in now[0]:
-                self.updates.append(Update("delete", node, name, None))
+                self.writes.append(StateWrite("delete", path, name, None))
         for name, new in zip(*now, strict=True):
             if old.get(name, MISSING) is not new:
-                self._put("item", node, name, new)
+                self._add_write("item", path, name, new)
 
-    def _put(self, kind: Any, target: Place | Node, key: Any, x: Any, fresh: bool = False) -> None:
-        self.updates.append(Update(kind, target, key, self._taken(x, fresh)))
+    def _add_write(
+        self, kind: Any, target: Source | SignaturePath, key: Any, x: Any, fresh: bool = False
+    ) -> None:
+        self.writes.append(StateWrite(kind, target, key, self._written_structure(x, fresh)))
 
-    def _taken(self, x: Any, fresh: bool = False) -> Structure:
+    def _written_structure(self, x: Any, fresh: bool = False) -> Structure:
         """The structure of what was put."""
-        if type(x) is Tracked or id(x) in self.known:
-            self.is_sure &= self.alone or not (id(x) in self.given or id(x) in self.known)
+        if type(x) is Tracked or id(x) in self.container_paths:
+            self.is_certain &= self.is_only_thread or not (
+                id(x) in self.input_numbers or id(x) in self.container_paths
+            )
             self.leaves.append(x)
             return tree.LEAF
-        is_made = _is_plain_container(x) and not self.before.is_known(x)
-        parts = tree.children_of(with_plain_keys(x)) if is_made else None
-        if parts is not None and (id(x) not in self.kept or _is_value(x)):
-            self.kept.add(id(x))
+        is_made = _is_plain_container(x) and not self.snapshot.contains_dataclass(x)
+        parts = tree.children_of(untrack_keys(x)) if is_made else None
+        if parts is not None and (id(x) not in self.escaping_ids or _is_immutable_container(x)):
+            self.escaping_ids.add(id(x))
             before = len(self.leaves)
-            kids = tuple(map(self._taken, parts[1]))
+            kids = tuple(map(self._written_structure, parts[1]))
             return Structure(type(x), parts[0], kids, len(self.leaves) - before)
         if fresh:
-            x = buffer(own_copy(x))
-        elif not (isinstance(x, (*_PLAIN, *_LASTING)) or id(x) in self.objects):
-            raise _Unsaid
-        self.is_sure &= self.alone
+            x = buffer(copy_with_layout(x))
+        elif not (
+            isinstance(x, (*_PLAIN_CLASSES, *_PERMANENT_CLASSES)) or id(x) in self.constant_ids
+        ):
+            raise _Unrepresentable
+        self.is_certain &= self.is_only_thread
         self.leaves.append(x)
         return tree.LEAF
 
@@ -357,18 +400,22 @@ class _Finder:
         roots: dict[int, int] = {}
         for x in (*self.leaves, *(results if self.leaves else ())):
             if type(x) is Tracked:
-                root = root_of(x)
-                if id(root) not in self.given and roots.setdefault(id(root), id(x)) != id(x):
-                    raise _Unsaid
+                root = view_root(x)
+                if id(root) not in self.input_numbers and roots.setdefault(id(root), id(x)) != id(
+                    x
+                ):
+                    raise _Unrepresentable
 
 
-def _stays(now: Any, was: Any) -> bool:
+def _is_unchanged(now: Any, was: Any) -> bool:
     """Whether it is the very same still. C's members make a number (or text) anew for each who
     reads it."""
-    return now is was or (type(now) is type(was) and type(now) in _MADE and repr(now) == repr(was))
+    return now is was or (
+        type(now) is type(was) and type(now) in _UNSTABLE_CLASSES and repr(now) == repr(was)
+    )
 
 
-def _is_same(a: _Parts | None, b: _Parts) -> bool:
+def _same_contents(a: _Parts | None, b: _Parts) -> bool:
     """Whether a container holds the very same under the same names."""
     return (
         a is not None
@@ -378,80 +425,82 @@ def _is_same(a: _Parts | None, b: _Parts) -> bool:
     )
 
 
-def _containers(x: Any) -> Iterator[Any]:
+def _containers_in(x: Any) -> Iterator[Any]:
     """All containers in a structure."""
     parts = tree.children_of(x)
     if parts is not None:
         yield x
         for child in parts[1]:
-            yield from _containers(child)
+            yield from _containers_in(child)
 
 
 def _is_plain_container(x: Any) -> bool:
-    return type(x) in (list, dict) or is_record(x) or _is_value(x)
+    return type(x) in (list, dict) or is_plain_dataclass(x) or _is_immutable_container(x)
 
 
-def _is_value(x: Any) -> bool:
+def _is_immutable_container(x: Any) -> bool:
     """Whether it is a container that cannot be changed: one like it is as good."""
-    return type(x) is tuple or tree.is_namedtuple(type(x)) or is_frozen(x)
+    return type(x) is tuple or tree.is_namedtuple(type(x)) or is_frozen_dataclass(x)
 
 
-def _can_be_put(place: Place, was: Any, own: bool) -> bool:
+def _is_writable(source: Source, was: Any, on_holder: bool) -> bool:
     """Whether a place takes what is put there by one call of the interpreter's."""
-    holder = place.holder.value
-    if place.kind == "cell":
+    holder = source.holder.value
+    if source.kind == "cell":
         return was is not MISSING
-    if place.kind == "item":
+    if source.kind == "item":
         return type(holder) is dict and holder is not os.environ._data  # type: ignore[attr-defined]
-    if place.kind != "attribute" or place.name.startswith("__"):
+    if source.kind != "attribute" or source.name.startswith("__"):
         return False
     if isinstance(holder, (type, functools.partial)):
         return False
-    if written_in_c(holder, "__setattr__") is not object.__setattr__:
+    if builtin_attribute_method(holder, "__setattr__") is not object.__setattr__:
         return False
-    raw = lent(type(holder), place.name)
+    raw = class_attribute(type(holder), source.name)
     if isinstance(raw, types.MemberDescriptorType):
         return True
-    if hasattr(type(raw), "__set__") or not place.is_own:
+    if hasattr(type(raw), "__set__") or not source.is_on_holder:
         return False
-    return own or was is MISSING or raw is was  # else the class's is another, too
+    return on_holder or was is MISSING or raw is was  # else the class's is another, too
 
 
-def _is_alone() -> bool:
+def _is_only_thread() -> bool:
     """Whether no other thread can have put something somewhere. (Those that compile do not.)"""
     me = threading.get_ident()
     return all(t.ident == me or t.name == "tracker-compile" for t in threading.enumerate())
 
 
-class _Probe:
+class _Holder:
     pass
 
 
-def _alone() -> int:
+def _single_reference_count() -> int:
     """The references that are seen of an object which only a place has."""
-    holder = _Probe()
+    holder = _Holder()
     holder.x = np.zeros(1)  # type: ignore[attr-defined]
-    place = Place("attribute", Static(holder), "x", "")
+    place = Source("attribute", ConstantKey(holder), "x", "")
     return sys.getrefcount(place.read())
 
 
-_ALONE = _alone()
+_SINGLE_REFERENCE_COUNT = _single_reference_count()
 
 
-def carry_out(
-    updates: Sequence[Update], values: Sequence[Any], container: Callable[[Node], Any]
+def apply_state_writes(
+    state_writes: Sequence[StateWrite],
+    values: Sequence[Any],
+    container: Callable[[SignaturePath], Any],
 ) -> None:
     """Put values, the leaves of the updates' structures, where they belong."""
     found = iter(values)
     made = [
         None if update.structure is None else tree.unflatten(update.structure, found)
-        for update in updates
+        for update in state_writes
     ]
     targets: list[Any] = [
-        update.target if isinstance(update.target, Place) else container(update.target)
-        for update in updates
+        update.target if isinstance(update.target, Source) else container(update.target)
+        for update in state_writes
     ]
-    for update, target, x in zip(updates, targets, made, strict=True):
+    for update, target, x in zip(state_writes, targets, made, strict=True):
         if update.kind == "place":
             target.put(x, True)
         elif update.kind == "append":

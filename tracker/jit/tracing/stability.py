@@ -1,7 +1,8 @@
 """Whether what a function reads is what it was before a call, but for what it has put there itself.
 
-Owns: `After`, what stands at the places of a call that is over. A trace whose own run changed what
-it read in any other way is not kept: it would hold for no call. Start at `After.is_as_before`.
+Owns: `PostTraceState`, what stands at the places of a call that is over. A trace whose own run
+changed what it read in any other way is not kept: it would hold for no call. Start at
+`PostTraceState.is_unchanged`.
 """
 
 from __future__ import annotations
@@ -9,79 +10,94 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tracker.jit.guards.constants import Compared, Static
-from tracker.jit.guards.matching import is_number, spots_of, with_places
-from tracker.jit.guards.signature import Leaf, Signature, Update
-from tracker.jit.guards.source import Place, Spot
+from tracker.jit.guards.constants import ConstantKey, StructuralKey
+from tracker.jit.guards.matching import can_be_promoted, captured_paths, with_captured_state
+from tracker.jit.guards.signature import Leaf, Signature, StateWrite
+from tracker.jit.guards.source import Source, SourcePath
 
 
-class After:
+class PostTraceState:
     """What stands at the places that a call has read, now that it is over."""
 
     def __init__(
         self,
-        places: Sequence[Place],
+        sources: Sequence[Source],
         given: Signature,
-        own: Sequence[Any],
+        argument_leaves: Sequence[Any],
         call: Signature,
         leaves: Sequence[Any],
-        varying: frozenset[Spot],
+        promoted: frozenset[SourcePath],
     ) -> None:
-        self.call, self.leaves = call, leaves
-        self.now, self.found = with_places(given, own, places, varying)
+        self.signature, self.leaves = call, leaves
+        self.signature_after, self.leaves_after = with_captured_state(
+            given, argument_leaves, sources, promoted
+        )
 
-    def is_as_before(self, updates: Sequence[Update]) -> bool:
+    def is_unchanged(self, state_writes: Sequence[StateWrite]) -> bool:
         """Whether the function reads the same places, and all but what it has put there itself
         is the very same."""
-        if not updates and self.now == self.call:
-            return all(map(_is_very, self.call.leaves, self.leaves, self.found))
-        if self.now.places != self.call.places:
+        if not state_writes and self.signature_after == self.signature:
+            return all(map(_is_same_object, self.signature.leaves, self.leaves, self.leaves_after))
+        if self.signature_after.sources != self.signature.sources:
             return False
-        first = len(self.call.structures) - len(self.call.places)
-        put = {u.target if isinstance(u.target, Place) else u.target[0] for u in updates}
-        before, after = (by_place(call) for call in (self.call, self.now))
-        for number, place in enumerate(self.call.places):
+        first = len(self.signature.structures) - len(self.signature.sources)
+        put = {u.target if isinstance(u.target, Source) else u.target[0] for u in state_writes}
+        before, after = (leaves_by_source(call) for call in (self.signature, self.signature_after))
+        for number, place in enumerate(self.signature.sources):
             if place in put or first + number in put:
                 continue
             (old, at), (new, then) = before[number], after[number]
-            if self.call.structures[first + number] != self.now.structures[first + number]:
+            if (
+                self.signature.structures[first + number]
+                != self.signature_after.structures[first + number]
+            ):
                 return False
-            if old != new or not all(map(_is_very, old, self.leaves[at], self.found[then])):
+            if old != new or not all(
+                map(_is_same_object, old, self.leaves[at], self.leaves_after[then])
+            ):
                 return False
         return True
 
     @property
-    def moving(self) -> tuple[frozenset[Spot], frozenset[Spot]]:
+    def changed_numbers(self) -> tuple[frozenset[SourcePath], frozenset[SourcePath]]:
         """Where there is another number than before; where there is one that was not there."""
-        if self.now == self.call:
+        if self.signature_after == self.signature:
             return frozenset(), frozenset()
-        before = dict(zip(spots_of(self.call), at_places(self.call), strict=True))
-        after = zip(spots_of(self.now), at_places(self.now), strict=True)
-        numbers = {s: x for s, x in after if isinstance(x, Static) and is_number(x.value)}
+        before = dict(
+            zip(captured_paths(self.signature), captured_leaves(self.signature), strict=True)
+        )
+        after = zip(
+            captured_paths(self.signature_after), captured_leaves(self.signature_after), strict=True
+        )
+        numbers = {
+            s: x for s, x in after if isinstance(x, ConstantKey) and can_be_promoted(x.value)
+        }
         known = numbers.keys() & before.keys()
-        moved = {s for s in known if before[s] != numbers[s] and _is_alike(before[s], numbers[s])}
+        moved = {
+            s for s in known if before[s] != numbers[s] and _is_same_class(before[s], numbers[s])
+        }
         return frozenset(moved), frozenset(numbers.keys() - before.keys())
 
 
-def _is_very(leaf: Leaf, was: Any, now: Any) -> bool:
+def _is_same_object(leaf: Leaf, was: Any, now: Any) -> bool:
     """Whether it is the very object; a tuple that was made to be compared never is."""
-    return was is now or (type(leaf) is Compared and leaf.cls is tuple)
+    return was is now or (type(leaf) is StructuralKey and leaf.cls is tuple)
 
 
-def _is_alike(a: Leaf, b: Static) -> bool:
-    return isinstance(a, Static) and type(a.value) is type(b.value)
+def _is_same_class(a: Leaf, b: ConstantKey) -> bool:
+    return isinstance(a, ConstantKey) and type(a.value) is type(b.value)
 
 
-def at_places(call: Signature) -> Sequence[Leaf]:
+def captured_leaves(call: Signature) -> Sequence[Leaf]:
     """The leaves of what stands at places."""
-    return call.leaves[len(call.leaves) - len(spots_of(call)) :]
+    return call.leaves[len(call.leaves) - len(captured_paths(call)) :]
 
 
-def by_place(call: Signature) -> list[tuple[Sequence[Leaf], slice]]:
+def leaves_by_source(call: Signature) -> list[tuple[Sequence[Leaf], slice]]:
     """The leaves of what stands at each place, and which these are."""
-    at = len(call.leaves) - len(at_places(call))
+    at = len(call.leaves) - len(captured_leaves(call))
     found: list[tuple[Sequence[Leaf], slice]] = []
-    for structure in call.structures[len(call.structures) - len(call.places) :]:
+    for structure in call.structures[len(call.structures) - len(call.sources) :]:
         which = slice(at, at + structure.count)
         found.append((call.leaves[which], which))
         at += structure.count

@@ -1,8 +1,8 @@
 """Staging: run a function on real values, listen to the gate, and get an `ir.Function`.
 
-Owns: `stage` and its result, `Trace`. A trace says what the function computed (`function`), which
-leaves of the arguments are its inputs, which arrays it captured, how results are put together, and
-which argument arrays it wrote into. How notes become equations is in `ir_builder.py`.
+Owns: `trace_call` and its result, `Trace`. A trace says what the function computed (`function`),
+which leaves of the arguments are its inputs, which arrays it captured, how results are put
+together, and which argument arrays it wrote into. How notes become equations is in `ir_builder.py`.
 
 Invariant: an exception in the traced function leaves no stage behind.
 """
@@ -24,44 +24,53 @@ import numpy as np
 from tracker import tree
 from tracker.errors import CompileError, UnsupportedError, message
 from tracker.ir.graph import Function
-from tracker.jit.discovery.builtin_shims import Answers
-from tracker.jit.discovery.discovery import Reads, places_of, reads_of
-from tracker.jit.discovery.impure_calls import Asking
-from tracker.jit.discovery.lru_caches import Caches
-from tracker.jit.discovery.opaque_objects import goes_on
-from tracker.jit.discovery.purity_table import NOTHING, Pure
-from tracker.jit.guards.conditions import Condition, distinct_in
-from tracker.jit.guards.constants import Compared, Static
-from tracker.jit.guards.matching import same_objects, with_places
-from tracker.jit.guards.signature import Node, Signature, Update, signature_of
-from tracker.jit.guards.source import Place, Spot, has_dict
-from tracker.jit.llvm.signals import entered
-from tracker.jit.tracing.errors import caught, is_librarys, is_of_c
-from tracker.jit.tracing.gc_pause import USERS, collecting_seldom
-from tracker.jit.tracing.inputs import Effects, Inputs
-from tracker.jit.tracing.ir_builder import Output, ViewOf, build, views_of
-from tracker.jit.tracing.placeholder_swap import (
-    Containers,
-    Known,
-    StandIns,
-    holds_handle,
-    plain_keys_within,
-    surely,
-    with_plain_keys,
+from tracker.jit.discovery.builtin_shims import BuiltinShims
+from tracker.jit.discovery.discovery import CapturedState, find_captured_state, find_sources
+from tracker.jit.discovery.impure_calls import ImpureCallMonitor
+from tracker.jit.discovery.lru_caches import WatchedCaches
+from tracker.jit.discovery.opaque_objects import is_opaque
+from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
+from tracker.jit.guards.conditions import Condition, distinct_objects
+from tracker.jit.guards.constants import ConstantKey, StructuralKey
+from tracker.jit.guards.matching import unchanged_captures, with_captured_state
+from tracker.jit.guards.signature import Signature, SignaturePath, StateWrite, signature_of
+from tracker.jit.guards.source import Source, SourcePath, has_instance_dict
+from tracker.jit.llvm.signals import enter_all
+from tracker.jit.tracing.errors import (
+    is_raised_by_c_function,
+    is_raised_by_library,
+    swallowed_error_reason,
 )
-from tracker.jit.tracing.side_effects import Before, Updates, nodes_of, updates_of
-from tracker.jit.tracing.stability import After
+from tracker.jit.tracing.gc_pause import USER_CODE_THRESHOLD, infrequent_gc
+from tracker.jit.tracing.inputs import PendingEffects, TracedInputs
+from tracker.jit.tracing.ir_builder import ArgumentView, TraceOutput, build_function, find_views
+from tracker.jit.tracing.placeholder_swap import (
+    ArgumentContainers,
+    PlaceholderSwap,
+    PlainValues,
+    contains_handle,
+    run_idempotent,
+    untrack_keys,
+    untrack_nested_keys,
+)
+from tracker.jit.tracing.side_effects import (
+    ObservedWrites,
+    StateSnapshot,
+    container_paths,
+    find_state_writes,
+)
+from tracker.jit.tracing.stability import PostTraceState
 from tracker.ops.shape.create import buffer
-from tracker.random.draw_ops import Patched, Watch, import_generators
-from tracker.support.array_copies import own_copy
-from tracker.support.instances import is_own_class
+from tracker.random.draw_ops import DrawMonitor, PatchedGlobals, import_generators
+from tracker.support.array_copies import copy_with_layout
+from tracker.support.instances import is_user_class
 from tracker.support.structs import record
-from tracker.tape.escape import refused, unlock
-from tracker.tape.lazy import Deferral, Misjudged
+from tracker.tape.escape import end_exports, is_escape_failure
+from tracker.tape.lazy import LazyScheduler, SpeculationFailed
 from tracker.tape.record import data_of, value_of, wrap
-from tracker.tape.tracer import Stage
-from tracker.tape.tracked import Leaf, Tracked
-from tracker.tape.value import NO_PARAMS, Value, is_due
+from tracker.tape.tracer import Tracer
+from tracker.tape.tracked import ParamState, Tracked
+from tracker.tape.value import NO_PARAMS, Value, is_lazy
 
 
 @record()
@@ -70,155 +79,164 @@ class Trace:
     number of an array that stands at a place, or an array that the code reached otherwise.
 
     `function` has the atoms of `outputs` that have one, then those of the leaves in `writes`.
-    `call` is the signature of calls that the trace holds for; `lasting` whether a call leaves what
-    the code reads as it was: else what it does to it happens only while plain Python runs. It holds
-    only while the leaves in `writes` and `apart` share memory with no other, and its `conditions`
-    hold. `varying`: where numbers at places are inputs. `updates`: what is put at places and into
-    containers; `outputs` has the leaves of that after those of the result. `moving`: where the
-    function itself puts another number than the one that this trace has for a constant, or one that
-    was not there.
+    `signature` is the signature of calls that the trace holds for; `is_stable` whether a call
+    leaves what the code reads as it was: else what it does to it happens only while plain Python
+    runs. It holds only while the leaves in `writes` and `no_alias` share memory with no other, and
+    its `conditions` hold. `promoted`: where numbers at places are inputs. `state_writes`: what is
+    put at places and into containers; `outputs` has the leaves of that after those of the result.
+    `changed_numbers`: where the function itself puts another number than the one that this trace
+    has for a constant, or one that was not there.
     """
 
     function: Function
-    call: Signature
+    signature: Signature
     inputs: list[int]
     captures: list[Any]
-    owners: list[Leaf | None]
-    outputs: list[Output]
+    owners: list[ParamState | None]
+    outputs: list[TraceOutput]
     structure: tree.Structure
     writes: list[int]
-    lasting: bool = True
-    apart: tuple[int, ...] = ()
+    is_stable: bool = True
+    no_alias: tuple[int, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    varying: frozenset[Spot] = frozenset()
-    updates: tuple[Update, ...] = ()
-    is_sure: bool = True
-    moving: tuple[frozenset[Spot], frozenset[Spot]] = frozenset(), frozenset()
+    promoted: frozenset[SourcePath] = frozenset()
+    state_writes: tuple[StateWrite, ...] = ()
+    is_certain: bool = True
+    changed_numbers: tuple[frozenset[SourcePath], frozenset[SourcePath]] = frozenset(), frozenset()
 
 
 @record()
-class Staged:
-    """A trace (None, and `why` it is), what the function returned, and what is still to be done.
-    `leaves` are those of the call, and of what stands at places, `alone`: which of them must share
-    memory with no other, `call`: what they are; `filled`: caches of the user's with tracked values,
-    which were let go."""
+class TracedRun:
+    """A trace (None, and `failure_reason` it is), what the function returned, and what is still to
+    be done. `leaves` are those of the call, and of what stands at places, `no_alias`: which of them
+    must share memory with no other, `signature`: what they are; `has_filled_caches`: caches of the
+    user's with tracked values, which were let go.
+    """
 
     trace: Trace | None
-    returned: _Returned
-    effects: Effects
-    call: Signature
+    returned: _ReturnedResult
+    effects: PendingEffects
+    signature: Signature
     leaves: list[Any]
-    alone: list[int]
-    deferral: Deferral | None
-    why: str = ""
-    filled: bool = False
+    no_alias: list[int]
+    scheduler: LazyScheduler | None
+    failure_reason: str = ""
+    has_filled_caches: bool = False
 
-    def is_ahead(self, weight: Callable[[Value], int], soon: Callable[[int, int], int]) -> bool:
+    def is_numpy_soon_done(
+        self, cost: Callable[[Value], int], budget: Callable[[int, int], int]
+    ) -> bool:
         """Whether the numbers of all that the call gives and writes are there, or soon are: see
-        `Deferral.is_ahead`."""
-        return self.deferral is None or self.deferral.is_ahead(self._values, weight, soon)
+        `LazyScheduler.is_numpy_soon_done`."""
+        return self.scheduler is None or self.scheduler.is_numpy_soon_done(
+            self._result_values, cost, budget
+        )
 
     @property
-    def is_left(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether there are numbers to be computed."""
-        return any(map(is_due, self._values))
+        return any(map(is_lazy, self._result_values))
 
     @property
-    def _values(self) -> list[Value]:
+    def _result_values(self) -> list[Value]:
         handles = (*self.returned.outputs, *(write.handle for write in self.effects.writes))
         return [value_of(x) for x in handles if type(x) is Tracked]
 
     def finish(self) -> Any:
         """The plain function's result, after what it wrote was carried out."""
-        if self.deferral is not None:
-            self.deferral.compute(self._values)
-        result = self.returned.plain()
-        self.effects.carry_out()
+        if self.scheduler is not None:
+            self.scheduler.compute(self._result_values)
+        result = self.returned.to_plain()
+        self.effects.apply()
         return result
 
     @property
-    def whole(self) -> Trace:
+    def required_trace(self) -> Trace:
         """The trace; CompileError if there is none."""
         if self.trace is None:
-            raise CompileError(f"it cannot be traced: {self.why}")
+            raise CompileError(f"it cannot be traced: {self.failure_reason}")
         return self.trace
 
 
 @record()
-class _Returned:
+class _ReturnedResult:
     """What a function returned: the leaves, as handles where they are values, and the structure.
-    `known`: the very objects that the caller gets."""
+    `plain_values`: the very objects that the caller gets."""
 
     outputs: list[Any]
     structure: tree.Structure
     template: Any
-    known: Known
+    plain_values: PlainValues
 
-    def plain(self) -> Any:
+    def to_plain(self) -> Any:
         for at in range(len(self.outputs)):
-            if id(self.outputs[at]) not in self.known.of and _is_alone(self.outputs, at):
-                self.known.keep(self.outputs[at], data_of(self.outputs[at]))
-        return self._made(self.structure, map(self.known.plain, self.outputs), self.template)
+            if id(self.outputs[at]) not in self.plain_values.by_id and _is_unreferenced(
+                self.outputs, at
+            ):
+                self.plain_values.bind(self.outputs[at], data_of(self.outputs[at]))
+        return self._rebuild(
+            self.structure, map(self.plain_values.get, self.outputs), self.template
+        )
 
-    def _made(self, structure: tree.Structure, leaves: Iterator[Any], template: Any) -> Any:
+    def _rebuild(self, structure: tree.Structure, leaves: Iterator[Any], template: Any) -> Any:
         """What has this structure: itself, if it is a container that is there already."""
         if structure.cls is None:
             return next(leaves)
-        parts = tree.opened(template)
+        parts = tree.children_or_attributes(template)
         assert parts is not None
         kids = [
-            self._made(child, leaves, each)
+            self._rebuild(child, leaves, each)
             for child, each in zip(structure.children, parts[1], strict=True)
         ]
-        known = self.known.of.get(id(template))
+        known = self.plain_values.by_id.get(id(template))
         return tree.rebuild(type(template), parts[0], kids, template) if known is None else known
 
 
-def _is_alone(outputs: list[Any], at: int) -> bool:
+def _is_unreferenced(outputs: list[Any], at: int) -> bool:
     """Whether nobody can see the array of an output but who is given what the function returned."""
     if type(outputs[at]) is not Tracked:
         return False
-    array = value_of(outputs[at]).form
+    array = value_of(outputs[at]).aval
     if type(array) is not np.ndarray or array.base is not None or not array.flags.writeable:
         return False
     del array
-    return all(map(operator.le, _references(outputs, at), _ALONE))
+    return all(map(operator.le, _reference_counts(outputs, at), _UNREFERENCED))
 
 
-def _references(outputs: list[Any], at: int) -> tuple[int, int, int]:
+def _reference_counts(outputs: list[Any], at: int) -> tuple[int, int, int]:
     """How many references there are to an output, its value, and the value's array."""
     value = value_of(outputs[at])
-    return sys.getrefcount(outputs[at]), sys.getrefcount(value), sys.getrefcount(value.form)
+    return sys.getrefcount(outputs[at]), sys.getrefcount(value), sys.getrefcount(value.aval)
 
 
-def _references_if_alone() -> tuple[int, int, int]:
+def _unreferenced_counts() -> tuple[int, int, int]:
     """The same where there are no others but those of what the function returned."""
     result = (wrap(Value(np.zeros(1), None, (), NO_PARAMS)),)
-    return _references(list(result), 0)
+    return _reference_counts(list(result), 0)
 
 
-_ALONE = _references_if_alone()
+_UNREFERENCED = _unreferenced_counts()
 
 
 class GuardFailed(Exception):
     """A compiled trace met a guard that does not hold."""
 
 
-def stage(
+def trace_call(
     f: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None = None,
     static: frozenset[int | str] = frozenset(),
     name: str = "",
     *,
-    on_error: Callable[[Exception, Effects], None] | None = None,
-    reads: Reads | None = None,
-    pure: Pure = NOTHING,
-    varying: frozenset[Spot] = frozenset(),
+    on_error: Callable[[Exception, PendingEffects], None] | None = None,
+    captured: CapturedState | None = None,
+    vouched: VouchedCallables = NONE_VOUCHED,
+    promoted: frozenset[SourcePath] = frozenset(),
     with_views: bool = False,
-    deferring: bool = False,
-    taken: Sequence[int] = (),
-) -> Staged:
+    is_lazy: bool = False,
+    differentiated: Sequence[int] = (),
+) -> TracedRun:
     """Trace `f` at these arguments, whose own arrays are left alone.
 
     on_error  told of an exception in `f`, and of what `f` had done by then
@@ -230,48 +248,55 @@ def stage(
     taken     the positional arguments that `f` differentiates
     """
     kwargs = kwargs or {}
-    given, own = signature_of(args, kwargs, static, taken)
-    if reads is None:
-        reads = reads_of(f, static_leaves(given, own), pure)
-    call, leaves = with_places(given, own, reads.places, varying)
-    deferral = Deferral() if deferring else None
-    run = _Run(args, kwargs, given, call, leaves, reads, pure, deferral)
-    with collecting_seldom(USERS):
-        outputs, structure, result = run.of(f, on_error, with_views)
-    inputs, updates = run.inputs, run.updates
-    effects = inputs.effects(run.containers, run.stand_ins.known)
-    returned = _Returned(outputs, structure, result, run.stand_ins.known)
-    why = run.why() or _changed(given, own, run.stand_ins.known)
-    writes, apart = [w.number for w in effects.writes], inputs.apart(run.listener)
+    given, own = signature_of(args, kwargs, static, differentiated)
+    if captured is None:
+        captured = find_captured_state(f, static_leaves(given, own), vouched)
+    call, leaves = with_captured_state(given, own, captured.sources, promoted)
+    deferral = LazyScheduler() if is_lazy else None
+    run = _TracingRun(args, kwargs, given, call, leaves, captured, vouched, deferral)
+    with infrequent_gc(USER_CODE_THRESHOLD):
+        outputs, structure, result = run.execute(f, on_error, with_views)
+    inputs, updates = run.inputs, run.state_writes
+    effects = inputs.effects(run.containers, run.swap.plain_values)
+    returned = _ReturnedResult(outputs, structure, result, run.swap.plain_values)
+    why = run.failure_reason() or _restore_changed_statics(given, own, run.swap.plain_values)
+    writes, apart = [w.leaf_number for w in effects.writes], inputs.no_alias_numbers(run.tracer)
     alone = [*writes, *apart]
-    staged = Staged(None, returned, effects, call, leaves, alone, run.deferral, why, run.filled)
-    if staged.why:
+    staged = TracedRun(
+        None, returned, effects, call, leaves, alone, run.scheduler, why, run.has_filled_caches
+    )
+    if staged.failure_reason:
         return staged
     shown = [*outputs, *updates.leaves] if updates else outputs
-    with collecting_seldom():
-        built = build(name or _name(f), run.listener, inputs, shown, run.views, run.nodes)
-    after = After(run.places_now(f), given, own, call, leaves, varying)
+    with infrequent_gc():
+        built = build_function(
+            name or _trace_name(f), run.tracer, inputs, shown, run.views, run.container_paths
+        )
+    after = PostTraceState(run.sources_now(f), given, own, call, leaves, promoted)
     staged.trace = Trace(
         built.function,
         call,
-        inputs.given,
+        inputs.argument_numbers,
         built.arrays,
         built.owners,
         built.outputs,
         structure,
         writes,
-        updates is not None and after.is_as_before(updates.of),
+        updates is not None and after.is_unchanged(updates.writes),
         apart,
-        (*(distinct_in(call) if reads.compares else ()), *inputs.flags(run.listener.flags_asked)),
-        varying,
-        tuple(updates.of) if updates else (),
-        updates is None or updates.is_sure,
-        after.moving,
+        (
+            *(distinct_objects(call) if captured.tests_identity else ()),
+            *inputs.flag_conditions(run.tracer.flag_queries),
+        ),
+        promoted,
+        tuple(updates.writes) if updates else (),
+        updates is None or updates.is_certain,
+        after.changed_numbers,
     )
     return staged
 
 
-class _Run:
+class _TracingRun:
     """One run of a function while a stage listens: what it is given, and what it leaves behind."""
 
     def __init__(
@@ -281,202 +306,240 @@ class _Run:
         given: Signature,
         call: Signature,
         leaves: list[Any],
-        reads: Reads,
-        pure: Pure,
-        deferral: Deferral | None,
+        captured: CapturedState,
+        vouched: VouchedCallables,
+        scheduler: LazyScheduler | None,
     ) -> None:
-        self.own = own = len(given.leaves)
-        self.deferral = deferral
-        self.inputs = Inputs(call, leaves, own, deferral)
-        self.positional, self.named = _rebuilt(given, self.inputs.whole, args, kwargs)
+        self.argument_count = own = len(given.leaves)
+        self.scheduler = scheduler
+        self.inputs = TracedInputs(call, leaves, own, scheduler)
+        self.positional, self.named = _rebuild_arguments(
+            given, self.inputs.traced_leaves, args, kwargs
+        )
         handed = (*self.positional, *self.named.values())
-        self.containers = Containers((*args, *kwargs.values()), handed)
-        self.stand_ins = StandIns(reads.places, self.inputs.at_places, self.inputs.at_spots)
-        self.call, self.reads = call, reads
+        self.containers = ArgumentContainers((*args, *kwargs.values()), handed)
+        self.swap = PlaceholderSwap(
+            captured.sources, self.inputs.handles_by_id, self.inputs.handles_by_path
+        )
+        self.signature, self.captured = call, captured
         self.modules = frozenset(sys.modules)
-        self.at_places = leaves[own:]
-        self.objects = static_leaves(given, leaves)
-        self.listener = Stage(deferral=deferral, flags=reads.flags, compares=reads.compares)
+        self.captured_leaves = leaves[own:]
+        self.static_objects = static_leaves(given, leaves)
+        self.tracer = Tracer(
+            scheduler=scheduler,
+            tests_identity_with_bool=captured.tests_identity_with_bool,
+            tests_identity=captured.tests_identity,
+        )
         copies = zip(given.structures, handed, strict=True)
-        self.listener.instances = {id(x): x for pair in copies for x in tree.objects_in(*pair)}
-        self.pure = pure
-        if reads.unknown:
-            self.listener.spoil(reads.unknown)
-        self.answers = Answers(reads.spaces)
-        self.listener.given = frozenset(self.inputs.values)
-        self.listener.originals = self.inputs.originals()
-        self.listener.placed = frozenset(self.inputs.placed)
-        self.caches, self.filled = Caches(reads.caches), False
-        self.updates: Updates | None = None
-        self.views: dict[int, ViewOf] = {}
-        self.nodes: dict[int, Node] = {}
+        self.tracer.instances = {id(x): x for pair in copies for x in tree.user_objects(*pair)}
+        self.pure = vouched
+        if captured.impure_reason:
+            self.tracer.abort(captured.impure_reason)
+        self.shims = BuiltinShims(captured.shimmed_globals)
+        self.tracer.arguments = frozenset(self.inputs.values)
+        self.tracer.original_arrays = self.inputs.originals()
+        self.tracer.captures = frozenset(self.inputs.captured_values)
+        self.caches, self.has_filled_caches = WatchedCaches(captured.lru_caches), False
+        self.state_writes: ObservedWrites | None = None
+        self.views: dict[int, ArgumentView] = {}
+        self.container_paths: dict[int, SignaturePath] = {}
 
-    def _asking(self, caller: FrameType) -> AbstractContextManager[Any]:
+    def _monitor(self, caller: FrameType) -> AbstractContextManager[Any]:
         """What watches a run that may call what is not known to be pure."""
-        return Asking(self.listener.spoil, self.pure, caller) if self.reads.asks else nullcontext()
+        return (
+            ImpureCallMonitor(self.tracer.abort, self.pure, caller)
+            if self.captured.may_be_impure
+            else nullcontext()
+        )
 
-    def of(
+    def execute(
         self,
         f: Callable[..., Any],
-        on_error: Callable[[Exception, Effects], None] | None,
+        on_error: Callable[[Exception, PendingEffects], None] | None,
         with_views: bool,
     ) -> tuple[list[Any], tree.Structure, Any]:
         """The leaves of what `f` returns, their structure, and the thing itself."""
-        if self.reads.draws:
+        if self.captured.draws_random:
             import_generators()
-        watch = Watch(self.inputs.watched)
-        with entered(self.listener, watch, Patched()):
+        watch = DrawMonitor(self.inputs.random_sources)
+        with enter_all(self.tracer, watch, PatchedGlobals()):
             try:
-                self.stand_ins.put(self.at_places, self.inputs.originals())
-                before = Before(self.reads.places)
-                with entered(self._asking(sys._getframe()), self.answers):
+                self.swap.install(self.captured_leaves, self.inputs.originals())
+                before = StateSnapshot(self.captured.sources)
+                with enter_all(self._monitor(sys._getframe()), self.shims):
                     result = f(*self.positional, **self.named)
                 watch.check()
-                plain_keys_within(result)
-                self.nodes = nodes_of(self.call, before, self.containers)
+                untrack_nested_keys(result)
+                self.container_paths = container_paths(self.signature, before, self.containers)
                 outputs, structure = tree.flatten(
-                    result, lambda x: self._is_whole(x, before), objects=True
+                    result, lambda x: self._is_result_leaf(x, before), objects=True
                 )
-                self.inputs.check_memory(self.listener, outputs)
-                self._made_anew(outputs)
-                self._look_back(before, outputs, result, with_views)
+                self.inputs.check_returned_memory(self.tracer, outputs)
+                self._replace_fresh_results(outputs)
+                self._collect_effects(before, outputs, result, with_views)
             except Exception as error:
-                self._explain(error)
+                self._raise_if_untraceable(error)
                 if on_error is not None:
-                    known = self.stand_ins.known
+                    known = self.swap.plain_values
                     on_error(error, self.inputs.effects(self.containers, known))
                 raise
             finally:
-                surely(lambda: self._put_back(f))
-                self.filled = self.caches.let_go()
-        if self.deferral is not None and self.deferral.wrong:
-            raise Misjudged
-        unlock(self.listener, outputs)
-        _refuse_holders([x for x in outputs if id(x) not in self.nodes])
+                run_idempotent(lambda: self._restore(f))
+                self.has_filled_caches = self.caches.clear_tracked()
+        if self.scheduler is not None and self.scheduler.has_failed:
+            raise SpeculationFailed
+        end_exports(self.tracer, outputs)
+        _refuse_tracked_holders([x for x in outputs if id(x) not in self.container_paths])
         self.inputs.check_shapes()
         return outputs, structure, result
 
-    def _is_whole(self, x: Any, before: Before) -> bool:
+    def _is_result_leaf(self, x: Any, snapshot: StateSnapshot) -> bool:
         """Whether a result is not taken apart: it was there before, or is an object of a class of
         the user's that no derivative has made."""
-        if id(x) in self.nodes or before.is_known(x):
+        if id(x) in self.container_paths or snapshot.contains_dataclass(x):
             return True
-        is_object = tree.children_of(x) is None and is_own_class(type(x))
-        return is_object and id(x) not in self.listener.instances
+        is_object = tree.children_of(x) is None and is_user_class(type(x))
+        return is_object and id(x) not in self.tracer.instances
 
-    def _look_back(self, before: Before, outputs: list[Any], result: Any, with_views: bool) -> None:
+    def _collect_effects(
+        self, snapshot: StateSnapshot, outputs: list[Any], result: Any, with_views: bool
+    ) -> None:
         """See what the function has put where, what is a view of what, and what views hold, while
         somebody listens."""
-        found = updates_of(
-            self.call, self.inputs, self.reads, before, self.containers, self.nodes, result
+        found = find_state_writes(
+            self.signature,
+            self.inputs,
+            self.captured,
+            snapshot,
+            self.containers,
+            self.container_paths,
+            result,
         )
-        self.updates, self.stand_ins.shares = found, found is None
+        self.state_writes, self.swap.keeps_views = found, found is None
         shown = [*outputs, *(found.leaves if found else ())]
         if with_views:
-            self.views = views_of(shown, self.inputs)
-            known, leaves = self.stand_ins.known, self.inputs.arrays
-            known.of.update((k, v.cut(leaves[v.out.leaf])) for k, v in self.views.items())
-        self.stand_ins.known.of.update(self.containers.originals)
+            self.views = find_views(shown, self.inputs)
+            known, leaves = self.swap.plain_values, self.inputs.leaves
+            known.by_id.update((k, v.make_view(leaves[v.out.leaf])) for k, v in self.views.items())
+        self.swap.plain_values.by_id.update(self.containers.originals)
         for handle in (*shown, *self.inputs.handles):
             if isinstance(handle, Tracked):
                 value_of(handle)
-        self.listener.look_back()
+        self.tracer.release_after_run()
 
-    def _made_anew(self, outputs: list[Any]) -> None:
+    def _replace_fresh_results(self, outputs: list[Any]) -> None:
         """What the function makes without its arguments it makes at each call: an array is a copy;
         of what else can be changed, there can be no trace."""
         for at in range(len(outputs)):
             x = outputs[at]
-            if id(x) in self.nodes or not _can_be_changed(x) or sys.getrefcount(x) > _FRESH:
+            if (
+                id(x) in self.container_paths
+                or not _is_mutable_result(x)
+                or sys.getrefcount(x) > _FRESH_REFERENCE_COUNT
+            ):
                 continue
             if type(x) is np.ndarray and x.dtype.kind in "biufc":
-                outputs[at] = buffer(own_copy(x))
+                outputs[at] = buffer(copy_with_layout(x))
             else:
-                self.listener.spoil(
+                self.tracer.abort(
                     message(
                         f"the function returns a {type(x).__name__} that it makes at each call",
                         "Return arrays, numbers, text, and tuples, lists, dicts or dataclasses",
                     )
                 )
 
-    def _put_back(self, f: Callable[..., Any]) -> None:
+    def _restore(self, f: Callable[..., Any]) -> None:
         """Have plain data stand wherever `f` can look."""
-        self.stand_ins.take_back()
-        self.stand_ins.tidy([*self.places_now(f), *_imported(self.modules)])
-        for x in self.objects:
-            with_plain_keys(x)
+        self.swap.restore()
+        self.swap.clean_new_sources([*self.sources_now(f), *_new_module_sources(self.modules)])
+        for x in self.static_objects:
+            untrack_keys(x)
         self.inputs.close()
 
-    def places_now(self, f: Callable[..., Any]) -> list[Place]:
+    def sources_now(self, f: Callable[..., Any]) -> list[Source]:
         """What `f` can read now: the same as before its run, if it puts nothing anywhere and the
         very same objects stand there; names need not be followed again for that."""
-        puts = self.reads.stored or self.reads.fills
+        puts = self.captured.stored or self.captured.writes_unknown
         has_new = len(sys.modules) > len(self.modules)
-        if not puts and not has_new and same_objects(self.call, self.own) is not None:
-            return self.reads.places
-        known = {place: place for place in self.reads.places}  # with what is said of them
-        return [known.get(place, place) for place in places_of(f, self.objects)]
+        if (
+            not puts
+            and not has_new
+            and unchanged_captures(self.signature, self.argument_count) is not None
+        ):
+            return self.captured.sources
+        known = {place: place for place in self.captured.sources}  # with what is said of them
+        return [known.get(place, place) for place in find_sources(f, self.static_objects)]
 
-    def _explain(self, error: Exception) -> None:
+    def _raise_if_untraceable(self, error: Exception) -> None:
         """UnsupportedError for an error that plain arrays may not give rise to."""
-        if self.deferral is not None:
-            self.deferral.asked()
-        unlock(self.listener, ())
-        if refused(error, self.listener) or is_librarys(error) or is_of_c(error):
+        if self.scheduler is not None:
+            self.scheduler.before_read()
+        end_exports(self.tracer, ())
+        if (
+            is_escape_failure(error, self.tracer)
+            or is_raised_by_library(error)
+            or is_raised_by_c_function(error)
+        ):
             raise UnsupportedError(f"{type(error).__name__}: {error}") from error
 
-    def why(self) -> str:
+    def failure_reason(self) -> str:
         """Why there can be no trace, if so."""
-        return self.listener.spoilt or caught(self.listener.errors)
+        return self.tracer.abort_reason or swallowed_error_reason(self.tracer.errors)
 
 
-def _imported(known: frozenset[str]) -> list[Place]:
+def _new_module_sources(known: frozenset[str]) -> list[Source]:
     """Where modules that the function was the first to import may have put values of its trace:
     what they draw, they draw as it does."""
     new = [sys.modules[name] for name in sys.modules.keys() - known]
     return [
-        Place("item", Static(vars(module)), name, f"{module.__name__}.{name}")
+        Source("item", ConstantKey(vars(module)), name, f"{module.__name__}.{name}")
         for module in new
         if isinstance(module, types.ModuleType)
         for name, x in vars(module).items()
-        if type(x) is Tracked or (tree.children_of(x) is not None and holds_handle(x))
+        if type(x) is Tracked or (tree.children_of(x) is not None and contains_handle(x))
     ]
 
 
-def _changed(given: Signature, leaves: Sequence[Any], known: Known) -> str:
+def _restore_changed_statics(given: Signature, leaves: Sequence[Any], known: PlainValues) -> str:
     """Why there can be no trace of a function that changes what nothing takes apart: a set. Plain
     data stands in it then."""
     why = ""
     for leaf, x in zip(given.leaves, leaves, strict=True):
-        if isinstance(leaf, Compared) and not leaf.holds(x):
+        if isinstance(leaf, StructuralKey) and not leaf.holds(x):
             why = message(
                 f"the function changes a {type(x).__name__} that it is given",
                 "Return a new one; what is done to lists, dicts and arrays is done at each call",
             )
             if isinstance(x, deque):
-                x.extend([known.plain(x.popleft()) for _ in range(len(x))])
+                x.extend([known.get(x.popleft()) for _ in range(len(x))])
             elif isinstance(x, set):
                 handles = [item for item in x if type(item) is Tracked]
                 x.difference_update(handles)
-                x.update(map(known.plain, handles))
+                x.update(map(known.get, handles))
     return why
 
 
-_FRESH = 4  # references: the result's, the list's, the loop's, and the one to ask with
-_CHANGEABLE = (set, bytearray, deque, np.ndarray)
+_FRESH_REFERENCE_COUNT = (
+    4  # references: the result's, the list's, the loop's, and the one to ask with
+)
+_MUTABLE_CLASSES = (set, bytearray, deque, np.ndarray)
 
 
-def _can_be_changed(x: Any) -> bool:
+def _is_mutable_result(x: Any) -> bool:
     """Whether it matters if a result is the same object at each call."""
     if isinstance(x, (Tracked, type, types.ModuleType)):
         return False
-    return isinstance(x, _CHANGEABLE) or goes_on(x) or (has_dict(x) and not callable(x))
+    return (
+        isinstance(x, _MUTABLE_CLASSES)
+        or is_opaque(x)
+        or (has_instance_dict(x) and not callable(x))
+    )
 
 
-def _refuse_holders(outputs: list[Any]) -> None:
+def _refuse_tracked_holders(outputs: list[Any]) -> None:
     """Refuse results that would be given back as they are, with values of the trace in them."""
     for x in outputs:
-        if type(x) is not Tracked and holds_handle(x):
+        if type(x) is not Tracked and contains_handle(x):
             raise UnsupportedError(
                 message(
                     f"the function returns a {type(x).__name__} that holds values it computed",
@@ -487,21 +550,21 @@ def _refuse_holders(outputs: list[Any]) -> None:
             )
 
 
-def _name(f: Callable[..., Any]) -> str:
+def _trace_name(f: Callable[..., Any]) -> str:
     return str(getattr(f, "__name__", "function")).replace("<lambda>", "function")
 
 
 def static_leaves(call: Signature, leaves: Sequence[Any]) -> list[Any]:
     """The objects among a call's arguments."""
-    objects = (Static, Compared)
+    objects = (ConstantKey, StructuralKey)
     return [x for x, leaf in zip(leaves, call.leaves, strict=False) if isinstance(leaf, objects)]
 
 
-def _rebuilt(
-    call: Signature, whole: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+def _rebuild_arguments(
+    call: Signature, leaves: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments with other leaves."""
-    given = iter(whole)
+    given = iter(leaves)
     templates = (*args, *kwargs.values())
     rebuilt = [
         tree.unflatten(structure, itertools.islice(given, structure.count), template)

@@ -12,10 +12,10 @@ the speed, and right to 0.501 ulp. pow widens for its logarithm only.
 `cos_near` and `tan_near` are four times as fast and mean nothing beyond `RANGE_LIMIT`: for callers
 that check their arguments, and run the others where the check fails.
 
-Code that is not in a loop calls copies of its own (`called`), which are over sooner and take more
-instructions; those of `sin`, `cos` and `tan` branch to the general form, which is never inlined
-there (`far`): it takes as long to compile as five others. A loop that hardly ever runs calls it,
-too.
+Code that is not in a loop calls copies of its own (`straight_symbol`), which are over sooner and
+take more instructions; those of `sin`, `cos` and `tan` branch to the general form, which is never
+inlined there (`general_symbol`): it takes as long to compile as five others. A loop that hardly
+ever runs calls it, too.
 
 Invariants:
 1. Within `ULP` units in the last place of the exact result for every argument, subnormal ones
@@ -63,103 +63,105 @@ from functools import cache
 from types import MappingProxyType
 
 from tracker.jit.vmath import trigonometric
-from tracker.jit.vmath.text import DOUBLE, FORMATS, Body, Value
+from tracker.jit.vmath.expression import DOUBLE, FORMATS, Expression, FunctionBody
 from tracker.support.structs import record
 
 
-class _Subject:
+class _LazyModule:
     """A file of functions, read when the first of them is written: few programs need many."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __getattr__(self, function: str) -> Callable[..., Value]:
-        def build(*xs: Value) -> Value:
+    def __getattr__(self, function: str) -> Callable[..., Expression]:
+        def build(*xs: Expression) -> Expression:
             subject = importlib.import_module(f"{__name__}.{self._name}")
-            value: Value = getattr(subject, function)(*xs)
+            value: Expression = getattr(subject, function)(*xs)
             return value
 
         return build
 
 
-bessel, gamma, normal, special = map(_Subject, ("bessel_i", "gamma", "normal", "erf"))
-exponential, logarithm, power = map(_Subject, ("exponential", "logarithm", "power"))
-hyperbolic, inverse, second = map(_Subject, ("hyperbolic", "inverse_trig", "bessel_k"))
+bessel_i, gamma, normal, erf = map(_LazyModule, ("bessel_i", "gamma", "normal", "erf"))
+exponential, logarithm, power = map(_LazyModule, ("exponential", "logarithm", "power"))
+hyperbolic, inverse_trig, bessel_k = map(_LazyModule, ("hyperbolic", "inverse_trig", "bessel_k"))
 
 
 @record(frozen=True)
-class _Function:
+class _MathFunction:
     """`build` makes the body. If `widened`, float arguments become double before it, which may do
     with the accuracy of float."""
 
-    build: Callable[..., Value]
+    build: Callable[..., Expression]
     ulp: float
     arity: int = 1
     widened: bool = True
 
 
-def _native(build: Callable[..., Value], ulp: float, arity: int = 1) -> _Function:
-    return _Function(build, ulp, arity, widened=False)
+def _without_widening(
+    build: Callable[..., Expression], ulp: float, arity: int = 1
+) -> _MathFunction:
+    return _MathFunction(build, ulp, arity, widened=False)
 
 
 _TABLE = {
-    "exp": _native(exponential.exp, 1.0),
-    "exp2": _native(exponential.exp2, 1.0),
-    "expm1": _native(exponential.expm1, 1.0),
-    "log": _native(logarithm.log, 1.0),
-    "log2": _native(logarithm.log2, 1.0),
-    "log10": _native(logarithm.log10, 1.0),
-    "log1p": _native(logarithm.log1p, 1.0),
-    "sqrt": _native(power.sqrt, 0.5),
-    "sigmoid": _native(exponential.sigmoid, 1.0),
-    "tanh": _native(exponential.tanh, 1.0),
-    "sech_squared": _native(exponential.sech_squared, 6.0),
-    "softplus": _native(logarithm.softplus, 2.0),
-    "sin": _Function(trigonometric.sin, 1.0),
-    "cos": _Function(trigonometric.cos, 1.0),
-    "tan": _Function(trigonometric.tan, 1.0),
-    "sin_near": _native(trigonometric.sin_near, 1.0),
-    "cos_near": _native(trigonometric.cos_near, 1.0),
-    "tan_near": _native(trigonometric.tan_near, 1.0),
-    "sinpi": _native(trigonometric.sinpi, 1.0),
-    "cospi": _native(trigonometric.cospi, 1.0),
-    "asin": _native(inverse.asin, 2.0),
-    "acos": _native(inverse.acos, 2.0),
-    "atan": _native(inverse.atan, 2.0),
-    "atan2": _native(inverse.atan2, 2.0, arity=2),
-    "sinh": _native(hyperbolic.sinh, 2.0),
-    "cosh": _native(hyperbolic.cosh, 2.0),
-    "asinh": _native(hyperbolic.asinh, 2.0),
-    "acosh": _native(hyperbolic.acosh, 2.0),
-    "atanh": _native(hyperbolic.atanh, 2.0),
-    "cbrt": _native(power.cbrt, 1.0),
-    "hypot": _native(power.hypot, 1.0, arity=2),
-    "pow": _native(power.pow, 2.0, arity=2),
-    "erf": _native(special.erf, 2.0),
-    "erfc": _native(special.erfc, 4.0),
-    "logaddexp": _native(logarithm.logaddexp, 2.0, arity=2),
-    "lgamma": _native(gamma.lgamma, 3.0),
+    "exp": _without_widening(exponential.exp, 1.0),
+    "exp2": _without_widening(exponential.exp2, 1.0),
+    "expm1": _without_widening(exponential.expm1, 1.0),
+    "log": _without_widening(logarithm.log, 1.0),
+    "log2": _without_widening(logarithm.log2, 1.0),
+    "log10": _without_widening(logarithm.log10, 1.0),
+    "log1p": _without_widening(logarithm.log1p, 1.0),
+    "sqrt": _without_widening(power.sqrt, 0.5),
+    "sigmoid": _without_widening(exponential.sigmoid, 1.0),
+    "tanh": _without_widening(exponential.tanh, 1.0),
+    "sech_squared": _without_widening(exponential.sech_squared, 6.0),
+    "softplus": _without_widening(logarithm.softplus, 2.0),
+    "sin": _MathFunction(trigonometric.sin, 1.0),
+    "cos": _MathFunction(trigonometric.cos, 1.0),
+    "tan": _MathFunction(trigonometric.tan, 1.0),
+    "sin_near": _without_widening(trigonometric.sin_near, 1.0),
+    "cos_near": _without_widening(trigonometric.cos_near, 1.0),
+    "tan_near": _without_widening(trigonometric.tan_near, 1.0),
+    "sinpi": _without_widening(trigonometric.sinpi, 1.0),
+    "cospi": _without_widening(trigonometric.cospi, 1.0),
+    "asin": _without_widening(inverse_trig.asin, 2.0),
+    "acos": _without_widening(inverse_trig.acos, 2.0),
+    "atan": _without_widening(inverse_trig.atan, 2.0),
+    "atan2": _without_widening(inverse_trig.atan2, 2.0, arity=2),
+    "sinh": _without_widening(hyperbolic.sinh, 2.0),
+    "cosh": _without_widening(hyperbolic.cosh, 2.0),
+    "asinh": _without_widening(hyperbolic.asinh, 2.0),
+    "acosh": _without_widening(hyperbolic.acosh, 2.0),
+    "atanh": _without_widening(hyperbolic.atanh, 2.0),
+    "cbrt": _without_widening(power.cbrt, 1.0),
+    "hypot": _without_widening(power.hypot, 1.0, arity=2),
+    "pow": _without_widening(power.pow, 2.0, arity=2),
+    "erf": _without_widening(erf.erf, 2.0),
+    "erfc": _without_widening(erf.erfc, 4.0),
+    "logaddexp": _without_widening(logarithm.logaddexp, 2.0, arity=2),
+    "lgamma": _without_widening(gamma.lgamma, 3.0),
     # 8 for x > 0; below, terms of the size of log|x| cancel.
-    "digamma": _native(gamma.digamma, 32.0),
-    "trigamma": _Function(gamma.trigamma, 8.0),
-    "gamma": _Function(gamma.gamma, 16.0),
-    "erfcx": _native(normal.erfcx, 4.0),
-    "ndtr": _native(normal.ndtr, 4.0),
-    "log_ndtr": _native(normal.log_ndtr, 6.0),
-    "erfinv": _Function(normal.erfinv, 4.0),
-    "erfcinv": _Function(normal.erfcinv, 4.0),
-    "ndtri": _Function(normal.ndtri, 4.0),
-    "i0": _Function(bessel.i0, 4.0),
-    "i1": _Function(bessel.i1, 4.0),
-    "i0e": _Function(bessel.i0e, 4.0),
-    "i1e": _Function(bessel.i1e, 4.0),
-    "k0": _Function(second.k0, 6.0),
-    "k1": _Function(second.k1, 6.0),
-    "k0e": _Function(second.k0e, 6.0),
-    "k1e": _Function(second.k1e, 6.0),
+    "digamma": _without_widening(gamma.digamma, 32.0),
+    "trigamma": _MathFunction(gamma.trigamma, 8.0),
+    "gamma": _MathFunction(gamma.gamma, 16.0),
+    "erfcx": _without_widening(normal.erfcx, 4.0),
+    "ndtr": _without_widening(normal.ndtr, 4.0),
+    "log_ndtr": _without_widening(normal.log_ndtr, 6.0),
+    "erfinv": _MathFunction(normal.erfinv, 4.0),
+    "erfcinv": _MathFunction(normal.erfcinv, 4.0),
+    "ndtri": _MathFunction(normal.ndtri, 4.0),
+    "i0": _MathFunction(bessel_i.i0, 4.0),
+    "i1": _MathFunction(bessel_i.i1, 4.0),
+    "i0e": _MathFunction(bessel_i.i0e, 4.0),
+    "i1e": _MathFunction(bessel_i.i1e, 4.0),
+    "k0": _MathFunction(bessel_k.k0, 6.0),
+    "k1": _MathFunction(bessel_k.k1, 6.0),
+    "k0e": _MathFunction(bessel_k.k0e, 6.0),
+    "k1e": _MathFunction(bessel_k.k1e, 6.0),
 }
 
-_FEW = 8  # calls in straight-line code that are worth inlining
+_MAX_INLINED_CALLS = 8  # calls in straight-line code that are worth inlining
 
 NAMES: Mapping[str, int] = MappingProxyType({name: f.arity for name, f in _TABLE.items()})
 """The number of arguments of each function."""
@@ -167,12 +169,12 @@ NAMES: Mapping[str, int] = MappingProxyType({name: f.arity for name, f in _TABLE
 ULP: Mapping[str, float] = MappingProxyType({name: f.ulp for name, f in _TABLE.items()})
 """The largest error, in units in the last place of the result."""
 
-ABSOLUTE = frozenset({"logaddexp", "lgamma", "digamma"})
+ABSOLUTE_ERROR = frozenset({"logaddexp", "lgamma", "digamma"})
 """Functions whose zeros are no floats: the unit is that of the larger of |result| and one."""
 
 RANGE_LIMIT: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
-        **dict.fromkeys(("sin_near", "cos_near", "tan_near"), trigonometric.REACH),
+        **dict.fromkeys(("sin_near", "cos_near", "tan_near"), trigonometric.NEAR_LIMIT),
         "sech_squared": {"double": 353.0, "float": 43.4},  # 0 not far beyond
     }
 )
@@ -184,98 +186,105 @@ def symbol(name: str, type: str) -> str:
     return f"@vm.{name}.{FORMATS[type].suffix}"
 
 
-def called(name: str, type: str) -> str:
+def straight_symbol(name: str, type: str) -> str:
     """The name of a function's copy for straight-line code."""
     return f"{symbol(name, type)}.called"
 
 
-def far(name: str, type: str) -> str:
+def general_symbol(name: str, type: str) -> str:
     """The name of a general form that is not inlined, of a function that has a quick version."""
     return f"{symbol(name, type)}.far"
 
 
-def has_quick(name: str) -> bool:
+def has_near_version(name: str) -> bool:
     """Whether there is a quick version of a function, for near arguments."""
     return f"{name}_near" in _TABLE
 
 
 def definitions(
-    wanted: Iterable[tuple[str, str]],
+    requested: Iterable[tuple[str, str]],
     calls: Mapping[tuple[str, str], int] = MappingProxyType({}),
-    fars: Iterable[tuple[str, str]] = (),
+    general_calls: Iterable[tuple[str, str]] = (),
 ) -> str:
     """The text of the wanted functions and the constants they read, without declarations.
-    `calls` counts the calls of copies for straight-line code: few are inlined. `fars` are the
-    general forms that are called in loops."""
-    functions, general = sorted(set(wanted)), _fars(calls, fars)
+    `calls` counts the calls of copies for straight-line code: few are inlined. `general_calls` are
+    the general forms that are called in loops."""
+    functions, general = sorted(set(requested)), _general_functions(calls, general_calls)
     bodies = _bodies(functions, calls, general)
     constants = {key: text for body in bodies for key, text in body.constants.items()}
     texts = [_definition(name, type) for name, type in functions]
-    texts += [_called(*function, calls[function] <= _FEW) for function in sorted(calls)]
-    texts += [_far(*function) for function in general]
+    texts += [
+        _straight_text(*function, calls[function] <= _MAX_INLINED_CALLS)
+        for function in sorted(calls)
+    ]
+    texts += [_general_text(*function) for function in general]
     return "\n".join([*(constants[key] for key in sorted(constants)), *texts])
 
 
 def intrinsics(
-    wanted: Iterable[tuple[str, str]],
+    requested: Iterable[tuple[str, str]],
     calls: Iterable[tuple[str, str]] = (),
-    fars: Iterable[tuple[str, str]] = (),
+    general_calls: Iterable[tuple[str, str]] = (),
 ) -> frozenset[str]:
     """The `declare` lines that `definitions` of the same functions needs."""
-    bodies = _bodies(wanted, calls, _fars(calls, fars))
+    bodies = _bodies(requested, calls, _general_functions(calls, general_calls))
     return frozenset(line for body in bodies for line in body.intrinsics)
 
 
-def _fars(
-    calls: Iterable[tuple[str, str]], fars: Iterable[tuple[str, str]]
+def _general_functions(
+    calls: Iterable[tuple[str, str]], general_calls: Iterable[tuple[str, str]]
 ) -> list[tuple[str, str]]:
     """All general forms that are called."""
-    return sorted({*fars, *(function for function in calls if has_quick(function[0]))})
+    return sorted(
+        {*general_calls, *(function for function in calls if has_near_version(function[0]))}
+    )
 
 
 def _bodies(
-    wanted: Iterable[tuple[str, str]],
+    requested: Iterable[tuple[str, str]],
     calls: Iterable[tuple[str, str]],
     general: Iterable[tuple[str, str]],
-) -> list[Body]:
-    found = [_body(*function) for function in (*wanted, *general)]
-    return [*found, *(_copy(*function).body for function in calls)]
+) -> list[FunctionBody]:
+    found = [_body(*function) for function in (*requested, *general)]
+    return [*found, *(_straight_body(*function).body for function in calls)]
 
 
 @record(frozen=True)
-class _Copy:
+class _StraightBody:
     """A body for straight-line code; if there is a `near`, it is right only where that is true."""
 
-    body: Body
-    near: Value | None = None
+    body: FunctionBody
+    near: Expression | None = None
 
 
 @cache
-def _copy(name: str, type: str) -> _Copy:
-    if not has_quick(name):
-        return _Copy(_body(name, type, straight=True))
+def _straight_body(name: str, type: str) -> _StraightBody:
+    if not has_near_version(name):
+        return _StraightBody(_body(name, type, straight=True))
     quick = f"{name}_near"
-    body = _written(quick, type, straight=True)
-    size = abs(Value(body, "%x0", type))
+    body = _build_body(quick, type, straight=True)
+    size = abs(Expression(body, "%x0", type))
     limit = body.constant(RANGE_LIMIT[quick][type], type)
     near = body.emit("i1", f"fcmp ole {size}, {limit.name}")
-    return _Copy(body, near)
+    return _StraightBody(body, near)
 
 
-def _called(name: str, type: str, inline: bool) -> str:
+def _straight_text(name: str, type: str, inline: bool) -> str:
     """A copy for straight-line code. The quick version of a function that has one is computed in
     any case: two functions of one argument share what they have in common only so."""
     how = "alwaysinline" if inline else "noinline"
-    head = f"define internal {type} {called(name, type)}({_parameters(name, type)}) {how} {{"
-    copy = _copy(name, type)
+    head = (
+        f"define internal {type} {straight_symbol(name, type)}({_parameters(name, type)}) {how} {{"
+    )
+    copy = _straight_body(name, type)
     if copy.near is None:
-        return _function(head, copy.body)
+        return _function_text(head, copy.body)
     lines = [
         head,
         *copy.body.lines,
         f"  br {copy.near}, label %done, label %far",
         "far:",
-        f"  %general = call {type} {far(name, type)}({type} %x0)",
+        f"  %general = call {type} {general_symbol(name, type)}({type} %x0)",
         "  br label %done",
         "done:",
         f"  %result = phi {type} [ {copy.body.result.name}, %0 ], [ %general, %far ]",
@@ -286,21 +295,22 @@ def _called(name: str, type: str, inline: bool) -> str:
 
 
 @cache
-def _far(name: str, type: str) -> str:
-    head = f"define internal {type} {far(name, type)}({_parameters(name, type)}) noinline cold {{"
-    return _function(head, _body(name, type))
+def _general_text(name: str, type: str) -> str:
+    signature = f"{general_symbol(name, type)}({_parameters(name, type)})"
+    head = f"define internal {type} {signature} noinline cold {{"
+    return _function_text(head, _body(name, type))
 
 
 @cache
-def _body(name: str, type: str, straight: bool = False) -> Body:
-    return _written(name, type, straight)
+def _body(name: str, type: str, straight: bool = False) -> FunctionBody:
+    return _build_body(name, type, straight)
 
 
-def _written(name: str, type: str, straight: bool) -> Body:
+def _build_body(name: str, type: str, straight: bool) -> FunctionBody:
     function, format = _TABLE[name], FORMATS[type]
     widened = function.widened and type == "float"
-    body = Body(DOUBLE if widened else format, type, straight)
-    arguments = [Value(body, f"%x{index}", type) for index in range(function.arity)]
+    body = FunctionBody(DOUBLE if widened else format, type, straight)
+    arguments = [Expression(body, f"%x{index}", type) for index in range(function.arity)]
     if widened:
         arguments = [body.emit("double", f"fpext {x} to double") for x in arguments]
         result = function.build(*arguments)
@@ -314,12 +324,12 @@ def _written(name: str, type: str, straight: bool) -> Body:
 @cache
 def _definition(name: str, type: str) -> str:
     head = f"define internal {type} {symbol(name, type)}({_parameters(name, type)}) alwaysinline {{"
-    return _function(head, _body(name, type))
+    return _function_text(head, _body(name, type))
 
 
 def _parameters(name: str, type: str) -> str:
     return ", ".join(f"{type} %x{index}" for index in range(NAMES[name]))
 
 
-def _function(head: str, body: Body) -> str:
+def _function_text(head: str, body: FunctionBody) -> str:
     return "\n".join([head, *body.lines, f"  ret {body.result}", "}"])

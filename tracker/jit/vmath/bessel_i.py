@@ -12,10 +12,18 @@ import math
 from collections.abc import Sequence
 
 from tracker.jit.vmath.exponential import exp_parts
-from tracker.jit.vmath.text import Value, at_most, copysign, fma, polynomial, select, sqrt
+from tracker.jit.vmath.expression import (
+    Expression,
+    at_most,
+    copysign,
+    fma,
+    polynomial,
+    select,
+    sqrt,
+)
 
 SPLIT = 8.0
-ENDLESS = 720.0  # beyond, the functions are not finite
+OVERFLOW = 720.0  # beyond, the functions are not finite
 # (I0(x) - 1) / z, in z = x**2 / 4, for x <= 8
 NEAR_0 = (
     0.9999999999999981,
@@ -106,45 +114,45 @@ FAR_1 = (
 )
 
 
-def _near(a: Value, coefficients: Sequence[float]) -> Value:
+def _near(a: Expression, coefficients: Sequence[float]) -> Expression:
     """I0(a), or 2 I1(a) / a, for a <= 8."""
     half = at_most(a, SPLIT) * 0.5
     z = half * half
     return fma(z, polynomial(z, coefficients), 1.0)
 
 
-def _far(a: Value, coefficients: Sequence[float]) -> Value:
+def _far(a: Expression, coefficients: Sequence[float]) -> Expression:
     """exp(-a) I(a) for a >= 8."""
     return polynomial(2.0 * SPLIT / a - 1.0, coefficients) / sqrt(a)
 
 
-def _scaled(a: Value, near: Value, far: Value) -> Value:
+def _scaled(a: Expression, near: Expression, far: Expression) -> Expression:
     high, low, first, second = exp_parts(-at_most(a, SPLIT))
     return select(a < SPLIT, fma(near, high, near * low) * first * second, far)
 
 
-def _whole(a: Value, near: Value, far: Value) -> Value:
-    """I(a), for a clamped at `ENDLESS`."""
+def _unscaled(a: Expression, near: Expression, far: Expression) -> Expression:
+    """I(a), for a clamped at `OVERFLOW`."""
     high, low, first, second = exp_parts(a - SPLIT)
     grown = fma(far, high, far * low) * math.exp(SPLIT)
     return select(a < SPLIT, near, grown * first * second)
 
 
-def i0(x: Value) -> Value:
-    a = at_most(abs(x), ENDLESS)
-    return _whole(a, _near(a, NEAR_0), _far(a, FAR_0))
+def i0(x: Expression) -> Expression:
+    a = at_most(abs(x), OVERFLOW)
+    return _unscaled(a, _near(a, NEAR_0), _far(a, FAR_0))
 
 
-def i0e(x: Value) -> Value:
+def i0e(x: Expression) -> Expression:
     a = abs(x)
     return _scaled(a, _near(a, NEAR_0), _far(a, FAR_0))
 
 
-def i1(x: Value) -> Value:
-    a = at_most(abs(x), ENDLESS)
-    return copysign(_whole(a, a * 0.5 * _near(a, NEAR_1), _far(a, FAR_1)), x)
+def i1(x: Expression) -> Expression:
+    a = at_most(abs(x), OVERFLOW)
+    return copysign(_unscaled(a, a * 0.5 * _near(a, NEAR_1), _far(a, FAR_1)), x)
 
 
-def i1e(x: Value) -> Value:
+def i1e(x: Expression) -> Expression:
     a = abs(x)
     return copysign(_scaled(a, a * 0.5 * _near(a, NEAR_1), _far(a, FAR_1)), x)

@@ -13,8 +13,8 @@ import math
 from collections.abc import Sequence
 
 from tracker.jit.vmath.exponential import exp, exp_parts
+from tracker.jit.vmath.expression import Expression, at_most, fma, polynomial, select, sqrt
 from tracker.jit.vmath.logarithm import log_parts
-from tracker.jit.vmath.text import Value, at_most, fma, polynomial, select, sqrt
 
 SPLIT = 2.0
 # (I0(x) - 1) / z, in z = x**2 / 4, for x <= 2
@@ -120,64 +120,64 @@ FAR_1 = (
 )
 
 
-def _square(x: Value) -> Value:
+def _quarter_square(x: Expression) -> Expression:
     half = at_most(x, SPLIT) * 0.5
     return half * half
 
 
-def _logarithm(x: Value) -> tuple[Value, Value]:
+def _log_half(x: Expression) -> tuple[Expression, Expression]:
     """log(x / 2) as a sum, for finite x > 0; half of a small number may have lost its end."""
     small = x < 2.0**-1000
     high, low = log_parts(select(small, x * 2.0**64, x * 0.5))
     return high - select(small, x.like(65 * math.log(2.0)), 0.0), low
 
 
-def _near_0(x: Value) -> Value:
+def _near_0(x: Expression) -> Expression:
     """K0(x) for x <= 2."""
-    z = _square(x)
-    high, low = _logarithm(x)
+    z = _quarter_square(x)
+    high, low = _log_half(x)
     first = fma(z, polynomial(z, FIRST_0), 1.0)
-    return _edges(x, fma(-high, first, fma(-low, first, polynomial(z, REST_0))))
+    return _special_cases(x, fma(-high, first, fma(-low, first, polynomial(z, REST_0))))
 
 
-def _near_1(x: Value) -> Value:
+def _near_1(x: Expression) -> Expression:
     """K1(x) for x <= 2."""
-    z = _square(x)
-    high, _ = _logarithm(x)
+    z = _quarter_square(x)
+    high, _ = _log_half(x)
     first = fma(z, polynomial(z, FIRST_1), 1.0)
     inner = fma(high * 2.0, first, polynomial(z, REST_1))
-    return _edges(x, fma(z, inner, 1.0) / x)
+    return _special_cases(x, fma(z, inner, 1.0) / x)
 
 
-def _edges(x: Value, inside: Value) -> Value:
+def _special_cases(x: Expression, inside: Expression) -> Expression:
     return select(x > 0.0, inside, select(x.equals(0.0), x.like(math.inf), math.nan))
 
 
-def _far(x: Value, coefficients: Sequence[float]) -> Value:
+def _far(x: Expression, coefficients: Sequence[float]) -> Expression:
     """exp(x) K(x) for x >= 2."""
     return polynomial(2.0 * SPLIT / x - 1.0, coefficients) / sqrt(x)
 
 
-def _whole(x: Value, near: Value, far: Value) -> Value:
+def _unscaled(x: Expression, near: Expression, far: Expression) -> Expression:
     high, low, first, second = exp_parts(-x)
     return select(x > SPLIT, fma(far, high, far * low) * first * second, near)
 
 
-def _scaled(x: Value, near: Value, far: Value) -> Value:
+def _scaled(x: Expression, near: Expression, far: Expression) -> Expression:
     return select(x > SPLIT, far, near * exp(at_most(x, SPLIT)))
 
 
-def k0(x: Value) -> Value:
-    return _whole(x, _near_0(x), _far(x, FAR_0))
+def k0(x: Expression) -> Expression:
+    return _unscaled(x, _near_0(x), _far(x, FAR_0))
 
 
-def k1(x: Value) -> Value:
-    return _whole(x, _near_1(x), _far(x, FAR_1))
+def k1(x: Expression) -> Expression:
+    return _unscaled(x, _near_1(x), _far(x, FAR_1))
 
 
-def k0e(x: Value) -> Value:
+def k0e(x: Expression) -> Expression:
     return _scaled(x, _near_0(x), _far(x, FAR_0))
 
 
-def k1e(x: Value) -> Value:
+def k1e(x: Expression) -> Expression:
     return _scaled(x, _near_1(x), _far(x, FAR_1))

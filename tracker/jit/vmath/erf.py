@@ -9,10 +9,18 @@ Invariant: exp(-a**2) uses both halves of a**2, whose rounding error alone would
 from __future__ import annotations
 
 from tracker.jit.vmath.exponential import exp_parts
-from tracker.jit.vmath.text import Value, at_most, copysign, fma, polynomial, select, two_product
+from tracker.jit.vmath.expression import (
+    Expression,
+    at_most,
+    copysign,
+    fma,
+    polynomial,
+    select,
+    two_product,
+)
 
 # Where erfc has become zero.
-ZERO = {"double": 28.0, "float": 10.3}
+UNDERFLOW = {"double": 28.0, "float": 10.3}
 # erf(x) / x - 1, in x**2
 ERF = {
     "double": (
@@ -83,27 +91,27 @@ ERFC = {
 }
 
 
-def _erfc_magnitude(a: Value) -> Value:
+def _erfc_magnitude(a: Expression) -> Expression:
     """erfc(a) for a >= 0."""
     precision = a.body.precision
-    a = at_most(a, ZERO[precision])
+    a = at_most(a, UNDERFLOW[precision])
     square, lost = two_product(a, a)
     high, low, first, second = exp_parts(-square)
     slope = polynomial((a - 4.0) / (a + 4.0), ERFC[precision]) / fma(a, 2.0, 1.0)
     return fma(slope, high, slope * fma(-lost, high, low)) * first * second
 
 
-def erf_near(x: Value) -> Value:
+def erf_near(x: Expression) -> Expression:
     """erf(x) for |x| <= 1."""
     return fma(x, polynomial(x * x, ERF[x.body.precision]), x)
 
 
-def erf(x: Value) -> Value:
+def erf(x: Expression) -> Expression:
     far = copysign(1.0 - _erfc_magnitude(abs(x)), x)
     return select(abs(x) < 1.0, erf_near(x), far)
 
 
-def erfc(x: Value) -> Value:
+def erfc(x: Expression) -> Expression:
     magnitude = _erfc_magnitude(abs(x))
     far = select(x < 0.0, 2.0 - magnitude, magnitude)
     return select(abs(x) < 0.5, 1.0 - erf_near(x), far)

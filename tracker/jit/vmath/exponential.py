@@ -9,16 +9,16 @@ that a result is rounded once.
 
 from __future__ import annotations
 
-from tracker.jit.vmath.text import (
+from tracker.jit.vmath.expression import (
+    Expression,
     Format,
-    Value,
     at_least,
     at_most,
     copysign,
+    divide_sums,
+    fast_two_sum,
     fma,
     polynomial,
-    quick_sum,
-    quotient,
     select,
 )
 
@@ -28,11 +28,11 @@ LN2 = {
     "float": (0.6931471824645996, -1.904654323148236e-09),
 }
 # Where exp leaves the finite numbers for good, rounded outwards.
-LOWEST = {"double": -746.0, "float": -104.0}
-HIGHEST = {"double": 712.0, "float": 91.0}
+MIN_ARGUMENT = {"double": -746.0, "float": -104.0}
+MAX_ARGUMENT = {"double": 712.0, "float": 91.0}
 # Where exp(x), of doubles a quarter of it, has the exponent of half the least normal number, for
-# which `_power` gives 0.
-FAINT = {"double": -707.7, "float": -88.3}
+# which `_power_of_two` gives 0.
+MIN_HALVED_ARGUMENT = {"double": -707.7, "float": -88.3}
 
 # (exp(r) - 1) / r, the first coefficient being exact: its rounding would show.
 EXP = {
@@ -107,7 +107,7 @@ EXP2 = {
     ),
 }
 # The same for a float result of arithmetic in double.
-EXP2_SHORT = (
+EXP2_FOR_FLOAT = (
     0.6931471805461209,
     0.240226510334346,
     0.05550410952258882,
@@ -128,7 +128,7 @@ TANH = (
 )
 
 
-def _reduce(x: Value, bias: int) -> tuple[Value, Value, Value]:
+def _reduce(x: Expression, bias: int) -> tuple[Expression, Expression, Expression]:
     """`r`, what its rounding lost, and a word whose low bits are `k + bias`."""
     magic = x.format.magic + bias
     high, low = LN2[x.type]
@@ -140,125 +140,127 @@ def _reduce(x: Value, bias: int) -> tuple[Value, Value, Value]:
     return r, fma(minus_k, low, near - r), shifted.bits
 
 
-def _power(word: Value, format: Format) -> Value:
+def _power_of_two(word: Expression, format: Format) -> Expression:
     """2**k from a word whose low bits are `k + bias`."""
-    return (word << format.fraction).number
+    return (word << format.fraction).as_float
 
 
-def _halves(word: Value, format: Format) -> tuple[Value, Value]:
+def _power_of_two_halves(word: Expression, format: Format) -> tuple[Expression, Expression]:
     """Two factors of 2**k, neither subnormal, from a word whose low bits are `k + 2 bias`."""
     half = word >> 1
-    return _power(half, format), _power(word - half, format)
+    return _power_of_two(half, format), _power_of_two(word - half, format)
 
 
-def exp(x: Value) -> Value:
-    x = at_least(at_most(x, HIGHEST[x.type]), LOWEST[x.type])
+def exp(x: Expression) -> Expression:
+    x = at_least(at_most(x, MAX_ARGUMENT[x.type]), MIN_ARGUMENT[x.type])
     r, _, word = _reduce(x, 2 * x.format.bias)
-    first, second = _halves(word, x.format)
+    first, second = _power_of_two_halves(word, x.format)
     return polynomial(r, (1.0, *EXP[x.body.precision])) * first * second
 
 
-def _exp(x: Value) -> Value:
+def _exp_normal(x: Expression) -> Expression:
     """exp(x), where 2**k is neither subnormal nor infinite."""
     r, _, word = _reduce(x, x.format.bias)
-    return polynomial(r, (1.0, *EXP[x.body.precision])) * _power(word, x.format)
+    return polynomial(r, (1.0, *EXP[x.body.precision])) * _power_of_two(word, x.format)
 
 
-def exp2(x: Value) -> Value:
+def exp2(x: Expression) -> Expression:
     limit = 1.5 * x.format.bias
     x = at_least(at_most(x, limit), -limit)
     magic = x.format.magic + 2 * x.format.bias
     shifted = x + magic
-    first, second = _halves(shifted.bits, x.format)
+    first, second = _power_of_two_halves(shifted.bits, x.format)
     return polynomial(x - (shifted - magic), (1.0, *EXP2[x.body.precision])) * first * second
 
 
-def exp_parts(x: Value, exponent: int = 0) -> tuple[Value, Value, Value, Value]:
+def exp_parts(
+    x: Expression, exponent: int = 0
+) -> tuple[Expression, Expression, Expression, Expression]:
     """exp(x) * 2**exponent as `(high + low) * first * second`, the last two powers of two."""
-    x = at_least(at_most(x, HIGHEST[x.type]), LOWEST[x.type])
+    x = at_least(at_most(x, MAX_ARGUMENT[x.type]), MIN_ARGUMENT[x.type])
     r, _, word = _reduce(x, 2 * x.format.bias + exponent)
     slope = polynomial(r, EXP[x.body.precision])
     high = fma(r, slope, 1.0)
-    return high, fma(r, slope, 1.0 - high), *_halves(word, x.format)
+    return high, fma(r, slope, 1.0 - high), *_power_of_two_halves(word, x.format)
 
 
-def _minus_one(x: Value, exponent: int, rising: bool) -> tuple[Value, Value]:
+def _expm1_parts(x: Expression, exponent: int, rising: bool) -> tuple[Expression, Expression]:
     """(exp(x) - 1) * 2**exponent as a sum; x is clamped, so that 2**(k + exponent) is normal or 0.
 
     The sum is exact for x > 0 if `rising`, else for x < 0: there the other term is the larger one.
     """
-    scale, near, curve = _scaled(x, exponent)
+    scale, near, curve = _expm1_terms(x, exponent)
     one = x.like(-(2.0**exponent))
-    whole, slip = quick_sum(scale, one) if rising else quick_sum(one, scale)
+    whole, slip = fast_two_sum(scale, one) if rising else fast_two_sum(one, scale)
     # `near` is exact, and `whole` is zero or the larger: the sum loses nothing.
-    high, low = quick_sum(whole, near)
+    high, low = fast_two_sum(whole, near)
     return high, fma(scale, curve, low + slip)
 
 
-def _scaled(x: Value, exponent: int) -> tuple[Value, Value, Value]:
+def _expm1_terms(x: Expression, exponent: int) -> tuple[Expression, Expression, Expression]:
     """`scale`, a power of two, `near` and `curve`: exp(x) * 2**exponent is
     scale + near + scale * curve."""
     r, lost, word = _reduce(x, x.format.bias + exponent)
-    scale = _power(word, x.format)
+    scale = _power_of_two(word, x.format)
     square = r * r
     base = fma(square, 0.5, lost)
     curve = fma(square * r, polynomial(r, EXPM1[x.body.precision][1:]), base)
     return scale, scale * r, curve
 
 
-def expm1(x: Value) -> Value:
+def expm1(x: Expression) -> Expression:
     # One factor must hold 2**(k - 1), hence a lower limit than that of exp; both overflow.
-    clamped = at_least(at_most(x, HIGHEST[x.type] - 2.0), -40.0)
-    high, low = _minus_one(clamped, -1, rising=True)
+    clamped = at_least(at_most(x, MAX_ARGUMENT[x.type] - 2.0), -40.0)
+    high, low = _expm1_parts(clamped, -1, rising=True)
     return select(abs(x) < 2.0 ** -(x.format.fraction + 2), x, (high + low) * 2.0)
 
 
-def _minus_twice(x: Value) -> Value:
-    return at_least(abs(x) * -2.0, FAINT[x.type])
+def _minus_twice_abs(x: Expression) -> Expression:
+    return at_least(abs(x) * -2.0, MIN_HALVED_ARGUMENT[x.type])
 
 
-def _tanh_parts(x: Value) -> tuple[Value, Value, Value, Value]:
+def _tanh_parts(x: Expression) -> tuple[Expression, Expression, Expression, Expression]:
     """n / 4 and (2 + n) / 4, each as a sum, for n = exp(-2 |x|) - 1."""
-    high, low = _minus_one(_minus_twice(x), -2, rising=False)
-    most, rest = quick_sum(x.like(0.5), high)  # it is there before `low` is
-    bottom, lost = quick_sum(most, low)
+    high, low = _expm1_parts(_minus_twice_abs(x), -2, rising=False)
+    most, rest = fast_two_sum(x.like(0.5), high)  # it is there before `low` is
+    bottom, lost = fast_two_sum(most, low)
     return high, low, bottom, lost + rest
 
 
-def tanh(x: Value) -> Value:
+def tanh(x: Expression) -> Expression:
     """-n / (2 + n) for n = exp(-2 |x|) - 1. Of floats by a fit around zero, which is shorter than
     what it takes to keep the digits of n; further out 1 - 2 e / (1 + e) for e = exp(-2 |x|)."""
     if x.type == "float":
         a = abs(x)
         square = x * x
         near = fma(a * square, polynomial(square, TANH), a)
-        e = _exp(_minus_twice(x))
+        e = _exp_normal(_minus_twice_abs(x))
         far = fma(-e, 2.0 / (e + 1.0), 1.0)
         return copysign(select(a < 0.9, near, far), x)
-    return copysign(quotient(*_tanh_parts(x)), x)
+    return copysign(divide_sums(*_tanh_parts(x)), x)
 
 
-def sech_squared(x: Value) -> Value:
+def sech_squared(x: Expression) -> Expression:
     """4 e / (1 + e)**2 for e = exp(-2 |x|), of which LLVM merges with tanh(x), where that is
     computed, too, what the two have in common. It is 0 beyond the range it is for."""
-    down = _minus_twice(x)
+    down = _minus_twice_abs(x)
     if x.type == "float":
-        e = _exp(down)
+        e = _exp_normal(down)
         double = 2.0 / (e + 1.0)
         return e * (double * double)
-    scale, near, curve = _scaled(down, -2)
+    scale, near, curve = _expm1_terms(down, -2)
     quarter = scale + fma(scale, curve, near)
     inverse = 1.0 / _tanh_parts(x)[2]
     return quarter * (inverse * inverse)
 
 
-def sigmoid(x: Value) -> Value:
+def sigmoid(x: Expression) -> Expression:
     """exp(-|x|) is `(high + low) * scale`; for x < 0 that scale waits until after the division."""
     high, low, first, second = exp_parts(-abs(x))
     scale = first * second
-    bottom, rest = quick_sum(x.like(1.0), high * scale)
+    bottom, rest = fast_two_sum(x.like(1.0), high * scale)
     negative = x < 0.0
-    result = quotient(
+    result = divide_sums(
         select(negative, high, 1.0),
         select(negative, low, 0.0),
         bottom,

@@ -1,8 +1,8 @@
 """gamma, lgamma, digamma and trigamma.
 
-Owns: the fit of lgamma around two, the asymptotic series past `FAR` and the moves to one of them.
-Start at `_lgamma_positive`. Coefficients are Remez fits (mpmath, 200 bits) rounded to double. Of
-whole numbers gamma is a table.
+Owns: the fit of lgamma around two, the asymptotic series past `STIRLING_FROM` and the moves to one
+of them. Start at `_lgamma_positive`. Coefficients are Remez fits (mpmath, 200 bits) rounded to
+double. Of whole numbers gamma is a table.
 
 Invariant: the error is measured against the larger of the result and one: between its poles each
 function crosses zero where no double is near the root.
@@ -14,9 +14,8 @@ import math
 import struct
 
 from tracker.jit.vmath.exponential import exp_parts
-from tracker.jit.vmath.logarithm import log, log_parts
-from tracker.jit.vmath.text import (
-    Value,
+from tracker.jit.vmath.expression import (
+    Expression,
     fma,
     polynomial,
     round_even,
@@ -24,11 +23,12 @@ from tracker.jit.vmath.text import (
     two_product,
     two_sum,
 )
-from tracker.jit.vmath.trigonometric import half_turns, sinpi
+from tracker.jit.vmath.logarithm import log, log_parts
+from tracker.jit.vmath.trigonometric import sin_cos_pi, sinpi
 
 PI = math.pi
 # From here on the series for large arguments serve; below, steps of one lead there.
-FAR = {"double": 8, "float": 4}
+STIRLING_FROM = {"double": 8, "float": 4}
 HALF_LOG_2PI_LESS_HALF = 0.4189385332046727
 
 # lgamma(2 + d) / d for |d| <= 1/2
@@ -116,9 +116,9 @@ TRIGAMMA = (
 )
 
 
-def _lgamma_positive(x: Value) -> tuple[Value, Value]:
+def _lgamma_positive(x: Expression) -> tuple[Expression, Expression]:
     """As a sum: lgamma(2 + d) and the log of the steps of one from x to 2 + d, or Stirling."""
-    reach = FAR[x.type]
+    reach = STIRLING_FROM[x.type]
     far = x >= reach + 0.5
     up = round_even(x)  # 2 + the number of steps down
     d = x - up
@@ -140,12 +140,12 @@ def _lgamma_positive(x: Value) -> tuple[Value, Value]:
     return select(far, far_high, high), select(far, far_low, low)
 
 
-def lgamma(x: Value) -> Value:
+def lgamma(x: Expression) -> Expression:
     """log(pi / |a sin(pi a)|) - lgamma(a) for x = -a < 0: 1 - x would lose digits of x."""
     negative, a = x < 0.0, abs(x)
     tiny = negative & (a < 2.0**-60)  # log(1 / a), though a sin(pi a) is zero
     high, low = _lgamma_positive(select(tiny, 1.0, a))
-    sine, _ = half_turns(x)
+    sine, _ = sin_cos_pi(x)
     log_high, log_low = log_parts(select(tiny, a, a * abs(sine) * (1.0 / PI)))
     total, error = two_sum(log_high, high)
     mirrored = select(sine.equals(0.0), math.inf, -(total + (error + (log_low + low))))
@@ -153,11 +153,11 @@ def lgamma(x: Value) -> Value:
     return select(a < math.inf, select(a > 0.0, result, math.inf), a)
 
 
-def digamma(x: Value) -> Value:
+def digamma(x: Expression) -> Expression:
     """digamma(1 - x) - pi / tan(pi x) for x < 0."""
     negative = x < 0.0
     z = select(negative, 1.0 - x, x)
-    reach = FAR[x.type]
+    reach = STIRLING_FROM[x.type]
     near = z < float(reach)
     # The sum of 1 / (z + i) as one fraction, the largest term last.
     w = select(near, z, 1.0)
@@ -171,13 +171,13 @@ def digamma(x: Value) -> Value:
     tail = inverse * fma(inverse, polynomial(inverse * inverse, DIGAMMA[x.type]), 0.5)
     result = log(y) - tail - select(near, top / bottom, 0.0)
 
-    sine, cosine = half_turns(x)
+    sine, cosine = sin_cos_pi(x)
     mirrored = result - cosine / sine * PI
     pole = negative & sine.equals(0.0)
     return select(pole, math.nan, select(negative, mirrored, result))
 
 
-def trigamma(x: Value) -> Value:
+def trigamma(x: Expression) -> Expression:
     """pi**2 / sin(pi x)**2 - trigamma(1 - x) for x < 0."""
     negative = x < 0.0
     z = select(negative, 1.0 - x, x)
@@ -201,7 +201,7 @@ def trigamma(x: Value) -> Value:
 FACTORIALS = struct.pack("<171d", *(float(math.factorial(n)) for n in range(171)))
 
 
-def gamma(x: Value) -> Value:
+def gamma(x: Expression) -> Expression:
     """exp(lgamma(x)); -pi / (a sin(pi a) Gamma(a)) for x = -a < 0."""
     negative, a = x < 0.0, abs(x)
     tiny = a < 2.0**-60
@@ -216,4 +216,4 @@ def gamma(x: Value) -> Value:
     result = select(tiny, 1.0 / x, result)
     inside = (x >= 1.0) & (x < 171.5) & round_even(x).equals(x)
     cell = (select(inside, x, 1.0) + (x.format.magic - 1.0)).bits & 0xFF
-    return select(inside, x.body.word_at("vm.factorials", FACTORIALS, cell << 3).number, result)
+    return select(inside, x.body.load_word("vm.factorials", FACTORIALS, cell << 3).as_float, result)

@@ -11,12 +11,20 @@ from __future__ import annotations
 import math
 
 from tracker.jit.vmath.exponential import exp_parts
+from tracker.jit.vmath.expression import (
+    Expression,
+    copysign,
+    fast_two_sum,
+    fma,
+    polynomial,
+    select,
+    sqrt,
+)
 from tracker.jit.vmath.logarithm import log_sum
-from tracker.jit.vmath.text import Value, copysign, fma, polynomial, quick_sum, select, sqrt
 
 LN2 = 0.6931471805599453
 # From here on x**2 is not used: 1 + x**2 is x**2, and may overflow.
-HUGE = {"double": 2.0**500, "float": 2.0**60}
+SQUARE_OVERFLOW = {"double": 2.0**500, "float": 2.0**60}
 
 # (sinh(x) / x - 1) / x**2, in x**2
 SINH = {
@@ -38,13 +46,13 @@ SINH = {
 }
 
 
-def _half_exponential(x: Value) -> tuple[Value, Value]:
+def _half_exponential(x: Expression) -> tuple[Expression, Expression]:
     """exp(|x|) / 2 as a sum: finite wherever cosh is."""
     high, low, first, second = exp_parts(abs(x), -1)
     return high * first * second, low * first * second
 
 
-def sinh(x: Value) -> Value:
+def sinh(x: Expression) -> Expression:
     square = x * x
     near = fma(x, square * polynomial(square, SINH[x.body.precision]), x)
     high, low = _half_exponential(x)
@@ -52,32 +60,32 @@ def sinh(x: Value) -> Value:
     return select(abs(x) < 1.0, near, copysign(far, x))
 
 
-def cosh(x: Value) -> Value:
+def cosh(x: Expression) -> Expression:
     high, low = _half_exponential(x)
     return high + (0.25 / high + low)
 
 
-def asinh(x: Value) -> Value:
+def asinh(x: Expression) -> Expression:
     """log(1 + (a + a**2 / (1 + sqrt(1 + a**2))))."""
     a = abs(x)
-    huge = a > HUGE[x.type]
+    huge = a > SQUARE_OVERFLOW[x.type]
     square = select(huge, 0.0, a * a)
-    high, low = quick_sum(a, square / (sqrt(square + 1.0) + 1.0))
+    high, low = fast_two_sum(a, square / (sqrt(square + 1.0) + 1.0))
     result = log_sum(high, low) + select(huge, x.like(LN2), 0.0)
     return copysign(select((a > 2.0**-28) & (a < math.inf), result, a), x)
 
 
-def acosh(x: Value) -> Value:
+def acosh(x: Expression) -> Expression:
     """log(1 + (t + sqrt(t (t + 2)))) with t = x - 1."""
-    huge = x > HUGE[x.type]
+    huge = x > SQUARE_OVERFLOW[x.type]
     t = x - 1.0
-    high, low = quick_sum(sqrt(select(huge, 0.0, t * (t + 2.0))), t)
+    high, low = fast_two_sum(sqrt(select(huge, 0.0, t * (t + 2.0))), t)
     result = log_sum(select(huge, x, high), select(huge, 0.0, low))
     result = result + select(huge, x.like(LN2), 0.0)
     return select(x < math.inf, select(x < 1.0, x.like(math.nan), result), x)
 
 
-def atanh(x: Value) -> Value:
+def atanh(x: Expression) -> Expression:
     """log(1 + 2 a / (1 - a)) / 2."""
     a = abs(x)
     top, bottom = a * 2.0, 1.0 - a

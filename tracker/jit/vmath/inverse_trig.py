@@ -1,7 +1,8 @@
 """asin, acos, atan and atan2.
 
 Owns: the fits of atan on [0, sqrt(2) - 1] and asin on [0, 1/2] and the constants that move other
-arguments there. Start at `_arc`. Coefficients are weighted Remez fits (mpmath, 300 bits).
+arguments there. Start at `_inverse_series`. Coefficients are weighted Remez fits (mpmath, 300
+bits).
 
 Invariant: a constant that is added to a small angle comes as a sum of two numbers.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from tracker.jit.vmath.text import Value, copysign, fma, polynomial, select, sqrt
+from tracker.jit.vmath.expression import Expression, copysign, fma, polynomial, select, sqrt
 
 # pi / 4, as a sum; twice and four times of it are exact.
 QUARTER_PI = {
@@ -19,8 +20,8 @@ QUARTER_PI = {
 }
 TAN_PI_8 = math.sqrt(2.0) - 1.0
 # Beyond and below which size operands of atan2 are scaled, and by what.
-HUGE = {"double": (2.0**1000, 2.0**-60), "float": (2.0**110, 2.0**-20)}
-TINY = {"double": (2.0**-900, 2.0**100), "float": (2.0**-90, 2.0**60)}
+SCALE_DOWN = {"double": (2.0**1000, 2.0**-60), "float": (2.0**110, 2.0**-20)}
+SCALE_UP = {"double": (2.0**-900, 2.0**100), "float": (2.0**-90, 2.0**60)}
 
 # (atan(t) / t - 1) / t**2, in t**2
 ATAN = {
@@ -73,18 +74,20 @@ ASIN = {
 }
 
 
-def _arc(t: Value, coefficients: dict[str, tuple[float, ...]], square: Value) -> Value:
+def _inverse_series(
+    t: Expression, coefficients: dict[str, tuple[float, ...]], square: Expression
+) -> Expression:
     """The inverse function of t, less t."""
     return t * (square * polynomial(square, coefficients[t.body.precision]))
 
 
-def _turn(x: Value, eighths: int) -> tuple[float, float]:
+def _eighths_of_turn(x: Expression, eighths: int) -> tuple[float, float]:
     """So many eighths of a turn, as a sum, in the format that is computed in."""
     high, low = QUARTER_PI[x.type]
     return high * eighths, low * eighths
 
 
-def atan(x: Value) -> Value:
+def atan(x: Expression) -> Expression:
     """atan(a) = pi/4 + atan((a - 1) / (a + 1)) = pi/2 + atan(-1 / a)."""
     a = abs(x)
     middle, far = a > TAN_PI_8, a > 1.0 / TAN_PI_8
@@ -92,18 +95,18 @@ def atan(x: Value) -> Value:
     bottom = select(far, a, select(middle, a + 1.0, 1.0))
     high, low = (
         select(far, top.like(half), select(middle, top.like(quarter), 0.0))
-        for half, quarter in zip(_turn(x, 2), _turn(x, 1), strict=True)
+        for half, quarter in zip(_eighths_of_turn(x, 2), _eighths_of_turn(x, 1), strict=True)
     )
     t = top / bottom
-    return copysign(high + (t + (_arc(t, ATAN, t * t) + low)), x)
+    return copysign(high + (t + (_inverse_series(t, ATAN, t * t) + low)), x)
 
 
-def atan2(y: Value, x: Value) -> Value:
+def atan2(y: Expression, x: Expression) -> Expression:
     """n pi/4 +- atan(t), where n counts the moves that make t small."""
     ax, ay = abs(x), abs(y)
     steep = ay > ax
     big, small = select(steep, ay, ax), select(steep, ax, ay)
-    (high_end, down), (low_end, up) = HUGE[x.type], TINY[x.type]
+    (high_end, down), (low_end, up) = SCALE_DOWN[x.type], SCALE_UP[x.type]
     scale = select(big > high_end, x.like(down), select(big < low_end, x.like(up), 1.0))
     # Of infinities only their equality matters, and 0 / 0 is 0.
     infinite = big.equals(math.inf)
@@ -119,36 +122,36 @@ def atan2(y: Value, x: Value) -> Value:
     count = select(behind, 4.0 - count, count)
     t = select(steep, -t, t)
     t = select(behind, -t, t)
-    quarter, rest = _turn(x, 1)
+    quarter, rest = _eighths_of_turn(x, 1)
     high = count * quarter
     low = fma(count, quarter, -high) + count * rest
-    result = copysign(high + (t + (_arc(t, ATAN, t * t) + low)), y)
+    result = copysign(high + (t + (_inverse_series(t, ATAN, t * t) + low)), y)
     either = x + y
     return select(x.is_nan() | y.is_nan(), either, result)
 
 
-def asin(x: Value) -> Value:
+def asin(x: Expression) -> Expression:
     """asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)) for a > 1/2."""
     a = abs(x)
     far = a > 0.5
     square = select(far, fma(a, -0.5, 0.5), a * a)
     t = select(far, sqrt(square), a)
-    arc = _arc(t, ASIN, square)
-    half, rest = _turn(x, 2)
+    arc = _inverse_series(t, ASIN, square)
+    half, rest = _eighths_of_turn(x, 2)
     corner = half - (t * 2.0 - fma(arc, -2.0, rest))
     return copysign(select(far, corner, t + arc), x)
 
 
-def acos(x: Value) -> Value:
+def acos(x: Expression) -> Expression:
     """2 asin(sqrt((1 - x) / 2)) for x > 1/2, its mirror image below -1/2, else pi/2 - asin(x)."""
     a = abs(x)
     far, left = a > 0.5, x < 0.0
     square = select(far, fma(a, -0.5, 0.5), a * a)
     t = select(far, sqrt(square), x)
-    arc = _arc(t, ASIN, square)
-    half, rest = _turn(x, 2)
+    arc = _inverse_series(t, ASIN, square)
+    half, rest = _eighths_of_turn(x, 2)
     middle = half - (t - (rest - arc))
     corner = (t + arc) * 2.0
-    whole, little = _turn(x, 4)
+    whole, little = _eighths_of_turn(x, 4)
     mirror = whole - (t * 2.0 - fma(arc, -2.0, little))
     return select(far, select(left, mirror, corner), middle)

@@ -1,8 +1,8 @@
 """log, log2, log10, log1p, softplus and logaddexp.
 
 Owns: the reduction `x = 2**k (1 + f)` with 1 + f in [sqrt(1/2), sqrt(2)) and the series of
-log(1 + f) in s = f / (2 + f). Start at `split` and `_curve`. Coefficients are a weighted Remez fit
-(mpmath, 300 bits) rounded to the format.
+log(1 + f) in s = f / (2 + f). Start at `split_exponent` and `_log1p_correction`. Coefficients are a
+weighted Remez fit (mpmath, 300 bits) rounded to the format.
 
 Invariant: `f` is exact and the leading term of the result, so that log keeps its relative accuracy
 around one.
@@ -13,7 +13,15 @@ from __future__ import annotations
 import math
 
 from tracker.jit.vmath.exponential import LN2, exp_parts
-from tracker.jit.vmath.text import Value, fma, polynomial, quick_sum, select, two_product, two_sum
+from tracker.jit.vmath.expression import (
+    Expression,
+    fast_two_sum,
+    fma,
+    polynomial,
+    select,
+    two_product,
+    two_sum,
+)
 
 # (log((1 + s) / (1 - s)) / s - 2) / s**2, in s**2
 LOG = {
@@ -48,7 +56,7 @@ LOG10_2 = {
 }
 
 
-def unpack(x: Value, lift: Value | float = 0.0) -> tuple[Value, Value]:
+def unpack_exponent(x: Expression, lift: Expression | float = 0.0) -> tuple[Expression, Expression]:
     """Normal x > 0 as `k - lift` and `m` in [sqrt(1/2), sqrt(2)) with x = 2**k m."""
     format = x.format
     lowest = format.pattern(math.sqrt(0.5))
@@ -56,19 +64,19 @@ def unpack(x: Value, lift: Value | float = 0.0) -> tuple[Value, Value]:
     mantissa = (word & ((1 << format.fraction) - 1)) + lowest
     # An exponent below 2**52 becomes a float by being put into the low bits of 2**52.
     exact = 2.0**format.fraction
-    exponent = ((word >> format.fraction) | format.pattern(exact)).number
-    return exponent - (x.like(lift) + (exact + format.bias)), mantissa.number
+    exponent = ((word >> format.fraction) | format.pattern(exact)).as_float
+    return exponent - (x.like(lift) + (exact + format.bias)), mantissa.as_float
 
 
-def split(x: Value) -> tuple[Value, Value]:
+def split_exponent(x: Expression) -> tuple[Expression, Expression]:
     """`k` and `f` for every finite x > 0, subnormals included."""
     lift = x.format.fraction + 2
     tiny = x < x.format.least_normal
-    k, m = unpack(select(tiny, x * 2.0**lift, x), select(tiny, x.like(lift), 0.0))
+    k, m = unpack_exponent(select(tiny, x * 2.0**lift, x), select(tiny, x.like(lift), 0.0))
     return k, m - 1.0
 
 
-def _curve(f: Value) -> Value:
+def _log1p_correction(f: Expression) -> Expression:
     """f - log(1 + f), which is of the order of f**2 / 2."""
     s = f / (f + 2.0)
     half = f * f * 0.5
@@ -76,69 +84,69 @@ def _curve(f: Value) -> Value:
     return fma(-s, fma(z, polynomial(z, LOG[f.body.precision]), half), half)
 
 
-def _edges(x: Value, result: Value, zero: float = 0.0) -> Value:
+def _special_cases(x: Expression, result: Expression, zero: float = 0.0) -> Expression:
     """The values of a logarithm at infinity, NaN, at its pole `zero` and below it."""
     result = select(x < math.inf, result, x)
     return select(x > zero, result, select(x.equals(zero), x.like(-math.inf), math.nan))
 
 
-def log(x: Value) -> Value:
-    k, f = split(x)
+def log(x: Expression) -> Expression:
+    k, f = split_exponent(x)
     high, low = LN2[x.type]
-    return _edges(x, fma(k, high, f - (_curve(f) - k * low)))
+    return _special_cases(x, fma(k, high, f - (_log1p_correction(f) - k * low)))
 
 
-def log_parts(x: Value) -> tuple[Value, Value]:
+def log_parts(x: Expression) -> tuple[Expression, Expression]:
     """log(x) as a sum, for finite x > 0."""
-    k, f = split(x)
+    k, f = split_exponent(x)
     product, lost = two_product(k, LN2[x.type][0])
-    high, error = quick_sum(product, f)
-    return quick_sum(high, error + (fma(k, LN2[x.type][1], lost) - _curve(f)))
+    high, error = fast_two_sum(product, f)
+    return fast_two_sum(high, error + (fma(k, LN2[x.type][1], lost) - _log1p_correction(f)))
 
 
-def _in_base(f: Value, factors: tuple[float, float]) -> tuple[Value, Value]:
+def _in_base(f: Expression, factors: tuple[float, float]) -> tuple[Expression, Expression]:
     """log(1 + f) in another base, as a sum."""
-    high, low = quick_sum(f, -_curve(f))
+    high, low = fast_two_sum(f, -_log1p_correction(f))
     product = high * factors[0]
     error = fma(high, factors[0], -product)
     return product, error + fma(low, factors[0], high * factors[1])
 
 
-def log2(x: Value) -> Value:
-    k, f = split(x)
+def log2(x: Expression) -> Expression:
+    k, f = split_exponent(x)
     high, low = _in_base(f, LOG2_E[x.type])
-    total, error = quick_sum(k, high)
-    return _edges(x, total + (error + low))
+    total, error = fast_two_sum(k, high)
+    return _special_cases(x, total + (error + low))
 
 
-def log10(x: Value) -> Value:
-    k, f = split(x)
+def log10(x: Expression) -> Expression:
+    k, f = split_exponent(x)
     high, low = _in_base(f, LOG10_E[x.type])
-    total, error = quick_sum(k * LOG10_2[x.type][0], high)
-    return _edges(x, total + (error + fma(k, LOG10_2[x.type][1], low)))
+    total, error = fast_two_sum(k * LOG10_2[x.type][0], high)
+    return _special_cases(x, total + (error + fma(k, LOG10_2[x.type][1], low)))
 
 
-def log_sum(x: Value, rest: Value | float = 0.0) -> Value:
+def log_sum(x: Expression, rest: Expression | float = 0.0) -> Expression:
     """log(1 + x + rest) for x > -1, finite, and `rest` below the last bit of 1 + x."""
     whole, error = two_sum(x.like(1.0), x)
     error = error + rest
-    k, m = unpack(whole)
+    k, m = unpack_exponent(whole)
     near_one = k.equals(0.0)
     f = select(near_one, x, m - 1.0)
     # d log(1 + x) = dx / (1 + x): a rough inverse will do for so small a `dx`.
-    scale = (m.bits - whole.bits + x.format.pattern(1.0)).number
+    scale = (m.bits - whole.bits + x.format.pattern(1.0)).as_float
     scale = select(k > x.format.fraction + 2.0, 0.0, scale)
     rest = select(near_one, x.like(rest), error * scale) * fma(f, f - 1.0, 1.0)
     high, low = LN2[x.type]
-    return fma(k, high, f - (_curve(f) - fma(k, low, rest)))
+    return fma(k, high, f - (_log1p_correction(f) - fma(k, low, rest)))
 
 
-def log1p(x: Value) -> Value:
+def log1p(x: Expression) -> Expression:
     tiny = abs(x) < 2.0 ** -(x.format.fraction + 2)
-    return _edges(x, select(tiny, x, log_sum(x)), -1.0)
+    return _special_cases(x, select(tiny, x, log_sum(x)), -1.0)
 
 
-def _tail(x: Value) -> tuple[Value, Value]:
+def _log1p_exp_minus(x: Expression) -> tuple[Expression, Expression]:
     """log(1 + exp(-x)) for x >= 0, as a sum."""
     high, low, first, second = exp_parts(-x)
     power = high * first * second
@@ -147,20 +155,20 @@ def _tail(x: Value) -> tuple[Value, Value]:
     f = select(doubled, power * 0.5 - 0.5, power)
     rest = select(doubled, rest * 0.5, rest) * fma(f, f - 1.0, 1.0)
     base_high, base_low = LN2[x.type]
-    tail = f - (_curve(f) - (rest + select(doubled, x.like(base_low), 0.0)))
+    tail = f - (_log1p_correction(f) - (rest + select(doubled, x.like(base_low), 0.0)))
     return tail, select(doubled, x.like(base_high), 0.0)
 
 
-def softplus(x: Value) -> Value:
+def softplus(x: Expression) -> Expression:
     """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))."""
-    tail, base = _tail(abs(x))
+    tail, base = _log1p_exp_minus(abs(x))
     return select(x > 0.0, x, 0.0) + (tail + base)
 
 
-def logaddexp(x: Value, y: Value) -> Value:
+def logaddexp(x: Expression, y: Expression) -> Expression:
     """max(x, y) + log(1 + exp(-|x - y|)); equal operands may be infinite."""
     top = select(x < y, y, x)
     gap = select(x.equals(y), 0.0, abs(x - y))
-    tail, base = _tail(gap)
+    tail, base = _log1p_exp_minus(gap)
     result = top + (tail + base)
     return select(gap.is_nan(), gap, result)

@@ -1,7 +1,7 @@
 """The normal distribution: its function, the logarithm of it, and quantiles; erfcx.
 
 Owns: the fit of (a + 1/2) exp(a**2) erfc(a) for all a >= 0, and those of the inverse of erf.
-Start at `_over_density` and `_inverse`. Coefficients are Remez fits (mpmath, 200 bits).
+Start at `_erfcx_positive` and `_erfinv_from`. Coefficients are Remez fits (mpmath, 200 bits).
 
 Quantiles are functions of w = -log(1 - y**2), as M. Giles has it ("Approximating the erfinv
 function", 2010): each caller knows 1 - y**2 without cancellation.
@@ -13,9 +13,8 @@ import math
 
 from tracker.jit.vmath.erf import erf_near
 from tracker.jit.vmath.exponential import exp_parts
-from tracker.jit.vmath.logarithm import log, log1p
-from tracker.jit.vmath.text import (
-    Value,
+from tracker.jit.vmath.expression import (
+    Expression,
     at_most,
     copysign,
     fma,
@@ -24,11 +23,12 @@ from tracker.jit.vmath.text import (
     sqrt,
     two_product,
 )
+from tracker.jit.vmath.logarithm import log, log1p
 
 HALF_ROOT = math.sqrt(0.5)
 # Where the normal distribution function has become zero, and exp(x**2) infinite.
-ZERO = {"double": 40.0, "float": 15.0}
-STEEP = {"double": 27.0, "float": 10.0}
+UNDERFLOW = {"double": 40.0, "float": 15.0}
+EXP_SQUARE_MAX = {"double": 27.0, "float": 10.0}
 # (a + 1/2) exp(a**2) erfc(a), in (a - 4) / (a + 4)
 ERFCX = {
     "double": (
@@ -73,7 +73,7 @@ ERFCX = {
     ),
 }
 # erfinv(y) / y: in w - 3.125, for w <= 6.25
-NEAR = (
+ERFINV_NEAR = (
     1.6536545626831027,
     0.24015818242558826,
     -0.006033670871427753,
@@ -100,7 +100,7 @@ NEAR = (
     3.3757697497987433e-21,
 )
 # the same in sqrt(w) - 3.25, for w <= 16
-MIDDLE = (
+ERFINV_MIDDLE = (
     3.0838856104922208,
     1.0052589676941657,
     0.005370914553570898,
@@ -123,7 +123,7 @@ MIDDLE = (
     -1.6188233503766212e-08,
 )
 # erfinv(y) / (y s), in (s - 6) / (s + 6), for s = sqrt(w) in [4, 9]
-FAR = (
+ERFINV_FAR = (
     0.9766521906577075,
     0.06590586288340215,
     -0.0772540218730466,
@@ -149,7 +149,7 @@ FAR = (
     408575.33779352653,
 )
 # the same in (s - 15.5) / (s + 15.5), for s in [9, 27.3]
-LAST = (
+ERFINV_LAST = (
     0.9945393564378759,
     0.01769770139333649,
     -0.02712115068903988,
@@ -172,74 +172,76 @@ LAST = (
 )
 
 
-def _over_density(a: Value) -> Value:
+def _erfcx_positive(a: Expression) -> Expression:
     """exp(a**2) erfc(a) for a >= 0."""
     near = at_most(a, 1e30)
     return polynomial((near - 4.0) / (near + 4.0), ERFCX[a.body.precision]) / (a + 0.5)
 
 
-def erfcx(x: Value) -> Value:
+def erfcx(x: Expression) -> Expression:
     a = abs(x)
-    steep = at_most(a, STEEP[x.body.precision])
+    steep = at_most(a, EXP_SQUARE_MAX[x.body.precision])
     square, lost = two_product(steep, steep)
     high, low, first, second = exp_parts(square)
     grown = fma(high, lost, low) + high
-    positive = _over_density(a)
+    positive = _erfcx_positive(a)
     far = select(x < 0.0, (grown + grown) * first * second - positive, positive)
     return select(a < 0.5, (1.0 - erf_near(x)) * grown, far)
 
 
-def _upper(x: Value) -> Value:
+def _upper_tail(x: Expression) -> Expression:
     """The normal distribution's mass beyond |x|."""
-    a = at_most(abs(x), ZERO[x.body.precision])
+    a = at_most(abs(x), UNDERFLOW[x.body.precision])
     square, lost = two_product(a, a)
     high, low, first, second = exp_parts(square * -0.5)
-    half = _over_density(a * HALF_ROOT) * 0.5
+    half = _erfcx_positive(a * HALF_ROOT) * 0.5
     return fma(half, high, half * fma(lost * -0.5, high, low)) * first * second
 
 
-def ndtr(x: Value) -> Value:
+def ndtr(x: Expression) -> Expression:
     """Around zero as 1/2 + erf(x / sqrt(2)) / 2, whose first term is exact."""
-    beyond = _upper(x)
+    beyond = _upper_tail(x)
     near = fma(erf_near(x * HALF_ROOT), 0.5, 0.5)
     return select(abs(x) < 0.7, near, select(x > 0.0, 1.0 - beyond, beyond))
 
 
-def log_ndtr(x: Value) -> Value:
+def log_ndtr(x: Expression) -> Expression:
     """On the left the density is taken out of the logarithm, beside zero one half."""
     a = abs(x)
     beside = a < 0.6
-    left = fma(a * -0.5, a, log(_over_density(a * HALF_ROOT) * 0.5))
-    rest = log1p(select(beside, erf_near(x * HALF_ROOT), -_upper(x)))
+    left = fma(a * -0.5, a, log(_erfcx_positive(a * HALF_ROOT) * 0.5))
+    rest = log1p(select(beside, erf_near(x * HALF_ROOT), -_upper_tail(x)))
     return select(beside, rest - math.log(2.0), select(x > 0.0, rest, left))
 
 
-def _inverse(y: Value, apart: Value) -> Value:
+def _erfinv_from(y: Expression, complement: Expression) -> Expression:
     """erfinv(y), given 1 - y**2."""
     square = y * y
     near = square < 0.25
-    whole = select(near, 1.0 - square, apart)
+    whole = select(near, 1.0 - square, complement)
     lost = select(near, ((1.0 - whole) - square) / whole, 0.0)
     w = -(log(whole) + lost)
     s = sqrt(w)
-    small = polynomial(w - 3.125, NEAR)
-    middle = polynomial(s - 3.25, MIDDLE)
+    small = polynomial(w - 3.125, ERFINV_NEAR)
+    middle = polynomial(s - 3.25, ERFINV_MIDDLE)
     last = s > 9.0
     centre = select(last, s.like(15.5), 6.0)
     t = (s - centre) / (s + centre)
-    tail = select(last, polynomial(t, LAST), polynomial(t, FAR)) * s
+    tail = select(last, polynomial(t, ERFINV_LAST), polynomial(t, ERFINV_FAR)) * s
     result = y * select(w < 6.25, small, select(w < 16.0, middle, tail))
-    return select(apart.equals(0.0), copysign(y.like(math.inf), y), result)
+    return select(complement.equals(0.0), copysign(y.like(math.inf), y), result)
 
 
-def erfinv(x: Value) -> Value:
+def erfinv(x: Expression) -> Expression:
     a = abs(x)
-    return select(a < 2.0**-60, x * (0.5 * math.sqrt(math.pi)), _inverse(x, (1.0 - a) * (a + 1.0)))
+    return select(
+        a < 2.0**-60, x * (0.5 * math.sqrt(math.pi)), _erfinv_from(x, (1.0 - a) * (a + 1.0))
+    )
 
 
-def erfcinv(x: Value) -> Value:
-    return _inverse(1.0 - x, x * (2.0 - x))
+def erfcinv(x: Expression) -> Expression:
+    return _erfinv_from(1.0 - x, x * (2.0 - x))
 
 
-def ndtri(x: Value) -> Value:
-    return _inverse(x * 2.0 - 1.0, x * 4.0 * (1.0 - x)) * math.sqrt(2.0)
+def ndtri(x: Expression) -> Expression:
+    return _erfinv_from(x * 2.0 - 1.0, x * 4.0 * (1.0 - x)) * math.sqrt(2.0)

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import math
 
-from tracker.jit.vmath.exponential import EXP2, EXP2_SHORT
-from tracker.jit.vmath.logarithm import LOG2_E, split, unpack
-from tracker.jit.vmath.text import (
-    Value,
+from tracker.jit.vmath.exponential import EXP2, EXP2_FOR_FLOAT
+from tracker.jit.vmath.expression import (
+    Expression,
     at_least,
     at_most,
     copysign,
+    fast_two_sum,
     fma,
     polynomial,
-    quick_sum,
     round_even,
     select,
     two_product,
 )
-from tracker.jit.vmath.text import sqrt as sqrt
+from tracker.jit.vmath.expression import sqrt as sqrt
+from tracker.jit.vmath.logarithm import LOG2_E, split_exponent, unpack_exponent
 
 TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
 # ((log((1 + s) / (1 - s)) / s - 2) / s**2 - 2/3) / s**2, in s**2
@@ -39,7 +39,7 @@ LOG_TAIL = (
     0.13197542481394928,
 )
 # log2(1 + f) / f for a float result, 1 + f in [sqrt(1/2), sqrt(2))
-LOG2_SHORT = (
+LOG2_FOR_FLOAT = (
     1.442695040866783,
     -0.7213475207458486,
     0.48089836250810675,
@@ -65,18 +65,18 @@ INVERSE_CBRT = (
 )
 
 
-def cbrt(x: Value) -> Value:
+def cbrt(x: Expression) -> Expression:
     """m * m**(-2/3), from steps of Householder for m**(-1/3) and one of Newton."""
     format = x.format
     fraction, exact = format.fraction, 2.0**format.fraction
     lift = 54 if fraction == 52 else 24  # divisible by three
     tiny = abs(x) < format.least_normal
     word = select(tiny, abs(x) * 2.0**lift, abs(x)).bits
-    exponent = ((word >> fraction) | format.pattern(exact)).number - (exact + format.bias)
+    exponent = ((word >> fraction) | format.pattern(exact)).as_float - (exact + format.bias)
     magic = format.magic + format.bias
     shifted = fma(exponent, 1.0 / 3.0, magic)
     rest = fma(shifted - magic, -3.0, exponent)
-    m = ((word & ((1 << fraction) - 1)) | format.pattern(1.0)).number
+    m = ((word & ((1 << fraction) - 1)) | format.pattern(1.0)).as_float
     m = m * select(rest < 0.0, x.like(0.5), select(rest > 0.0, x.like(2.0), 1.0))
 
     z = polynomial(m, INVERSE_CBRT)
@@ -89,34 +89,34 @@ def cbrt(x: Value) -> Value:
     error = fma(power, root, -m) + lost * root
     root = fma(error * (-1.0 / 3.0), square, root)
 
-    scale = (shifted.bits << fraction).number * select(tiny, x.like(2.0 ** (-lift // 3)), 1.0)
+    scale = (shifted.bits << fraction).as_float * select(tiny, x.like(2.0 ** (-lift // 3)), 1.0)
     ordinary = (abs(x) > 0.0) & (abs(x) < math.inf)
     return select(ordinary, copysign(root * scale, x), x)
 
 
 # Beyond and below which size operands of hypot are scaled, and by what.
-HUGE = {"double": (2.0**500, 2.0**-600), "float": (2.0**60, 2.0**-70)}
-TINY = {"double": (2.0**-450, 2.0**600), "float": (2.0**-45, 2.0**100)}
+SCALE_DOWN = {"double": (2.0**500, 2.0**-600), "float": (2.0**60, 2.0**-70)}
+SCALE_UP = {"double": (2.0**-450, 2.0**600), "float": (2.0**-45, 2.0**100)}
 
 
-def hypot(x: Value, y: Value) -> Value:
+def hypot(x: Expression, y: Expression) -> Expression:
     ax, ay = abs(x), abs(y)
     big, small = select(ax < ay, ay, ax), select(ax < ay, ax, ay)
-    (high_end, down), (low_end, up) = HUGE[x.type], TINY[x.type]
+    (high_end, down), (low_end, up) = SCALE_DOWN[x.type], SCALE_UP[x.type]
     huge, tiny = big > high_end, big < low_end
     scale = select(huge, x.like(down), select(tiny, x.like(up), 1.0))
     back = select(huge, x.like(1 / down), select(tiny, x.like(1 / up), 1.0))
     big, small = big * scale, small * scale
     (first, first_lost), (second, second_lost) = two_product(big, big), two_product(small, small)
-    total, error = quick_sum(first, second)
+    total, error = fast_two_sum(first, second)
     result = sqrt(total + (error + (first_lost + second_lost))) * back
     result = select(x.is_nan() | y.is_nan(), x + y, result)
     return select(ax.equals(math.inf) | ay.equals(math.inf), math.inf, result)
 
 
-def _log2_sum(x: Value) -> tuple[Value, Value]:
+def _log2_sum(x: Expression) -> tuple[Expression, Expression]:
     """log2(x) to 65 bits for finite x > 0."""
-    k, f = split(x)
+    k, f = split_exponent(x)
     bottom = f + 2.0
     rest = f - (bottom - 2.0)
     inverse = 1.0 / bottom
@@ -126,22 +126,22 @@ def _log2_sum(x: Value) -> tuple[Value, Value]:
     # log(1 + f) = 2 s + s z (2/3 + z LOG_TAIL(z)), z = s**2
     z, z_low = two_product(s, s)
     z_low = fma(s * 2.0, s_low, z_low)
-    slope, slope_low = quick_sum(z.like(TWO_THIRDS[0]), z * polynomial(z, LOG_TAIL))
+    slope, slope_low = fast_two_sum(z.like(TWO_THIRDS[0]), z * polynomial(z, LOG_TAIL))
     slope_low = slope_low + TWO_THIRDS[1]
     u, u_low = two_product(z, slope)
     u_low = u_low + fma(z, slope_low, z_low * slope)
     v, v_low = two_product(s, u)
     v_low = v_low + fma(s, u_low, s_low * u)
-    high, low = quick_sum(s * 2.0, v)
+    high, low = fast_two_sum(s * 2.0, v)
     low = low + fma(s_low, 2.0, v_low)
 
     scale, scale_low = LOG2_E[x.type]
     product, lost = two_product(high, scale)
-    total, error = quick_sum(k, product)
+    total, error = fast_two_sum(k, product)
     return total, error + (lost + fma(high, scale_low, low * scale))
 
 
-def _exp2_sum(high: Value, low: Value) -> Value:
+def _exp2_sum(high: Expression, low: Expression) -> Expression:
     """2**(high + low), infinite and NaN `high` included."""
     low = select(abs(high) < 1100.0, low, 0.0)
     high = at_least(at_most(high, 1100.0), -1100.0)
@@ -149,11 +149,11 @@ def _exp2_sum(high: Value, low: Value) -> Value:
     shifted = high + magic
     r = (high - (shifted - magic)) + low
     half = shifted.bits >> 1
-    first, second = (half << 52).number, ((shifted.bits - half) << 52).number
+    first, second = (half << 52).as_float, ((shifted.bits - half) << 52).as_float
     return polynomial(r, (1.0, *EXP2["double"])) * first * second
 
 
-def _signed_power(x: Value, y: Value, magnitude: Value) -> Value:
+def _signed_power(x: Expression, y: Expression, magnitude: Expression) -> Expression:
     """x**y from |x|**y."""
     whole = round_even(y).equals(y)
     half = y * 0.5
@@ -166,7 +166,7 @@ def _signed_power(x: Value, y: Value, magnitude: Value) -> Value:
     return select(y.equals(0.0) | x.equals(1.0), 1.0, result)
 
 
-def pow(x: Value, y: Value) -> Value:
+def pow(x: Expression, y: Expression) -> Expression:
     if x.type == "float":
         return _signed_power(x, y, _float_power(abs(x), y))
     a = abs(x)
@@ -176,22 +176,22 @@ def pow(x: Value, y: Value) -> Value:
     return _signed_power(x, y, _exp2_sum(product, fma(y, high, -product) + y * low))
 
 
-def _float_power(a: Value, y: Value) -> Value:
+def _float_power(a: Expression, y: Expression) -> Expression:
     """a**y of floats, but for y = 0: in double, where no float is subnormal. Of zero, infinity and
     NaN, 2**(y inf) by the sign of what the logarithm comes to."""
     zero = a.equals(0.0)
     edge = zero | ~(a < math.inf)
     y = select(edge, y * select(zero, math.inf, a), y)
-    k, m = unpack(_widened(a))
+    k, m = unpack_exponent(_widen(a))
     f = m - 1.0
-    product = _widened(y) * fma(f, polynomial(f, LOG2_SHORT), k)
+    product = _widen(y) * fma(f, polynomial(f, LOG2_FOR_FLOAT), k)
     power = at_least(at_most(product, 200.0), -200.0)
     magic = power.format.magic + power.format.bias
     shifted = power + magic
-    curve = polynomial(power - (shifted - magic), (1.0, *EXP2_SHORT))
-    result = curve * (shifted.bits << 52).number
+    curve = polynomial(power - (shifted - magic), (1.0, *EXP2_FOR_FLOAT))
+    result = curve * (shifted.bits << 52).as_float
     return a.body.emit("float", f"fptrunc {result} to float")
 
 
-def _widened(x: Value) -> Value:
+def _widen(x: Expression) -> Expression:
     return x.body.emit("double", f"fpext {x} to double")

@@ -10,13 +10,13 @@ small as r and must be as accurate.
 
 from __future__ import annotations
 
-from tracker.jit.vmath.text import (
-    Value,
+from tracker.jit.vmath.expression import (
+    Expression,
     copysign,
+    divide_sums,
+    fast_two_sum,
     fma,
     polynomial,
-    quick_sum,
-    quotient,
     round_even,
     select,
     two_product,
@@ -25,7 +25,7 @@ from tracker.jit.vmath.text import (
 
 # The short reduction is right up to here: the quadrant stays exact, and so does x less its multiple
 # of the first part of pi / 2.
-REACH = {"double": 2.0**40, "float": 2.0**17}
+NEAR_LIMIT = {"double": 2.0**40, "float": 2.0**17}
 
 TWO_OVER_PI = 0.6366197723675814
 # pi / 2 as a sum.
@@ -79,10 +79,10 @@ COS = {
 }
 
 # r, its tail unless the result is a float, and a word whose low two bits are the quadrant.
-Angle = tuple[Value, Value | None, Value]
+ReducedAngle = tuple[Expression, Expression | None, Expression]
 
 
-def _reduce(x: Value) -> Angle:
+def _reduce(x: Expression) -> ReducedAngle:
     first, second, third = HALF_PI[x.type]
     shifted = fma(x, TWO_OVER_PI, x.format.magic)
     minus_k = x.format.magic - shifted
@@ -93,7 +93,7 @@ def _reduce(x: Value) -> Angle:
     return r, tail + fma(minus_k, third, error), shifted.bits
 
 
-def _reduce_any(x: Value) -> Angle:
+def _payne_hanek(x: Expression) -> ReducedAngle:
     """Payne and Hanek: multiply x by those bits of 2 / pi that matter for its exponent.
 
     With x = M * 2**e, bits of weight above 2**(2 - e) only add multiples of four quadrants. The
@@ -105,15 +105,15 @@ def _reduce_any(x: Value) -> Angle:
     dropped = exponent - ((1046 if short else 1075) + 2)
     dropped = select(dropped < 0, exponent.like(0), dropped) & -8
     place = exponent.like(len(_BITS) - _MARGIN) - (dropped >> 3)
-    scaled = x * ((exponent.like(1023 - 48) - dropped) << 52).number
+    scaled = x * ((exponent.like(1023 - 48) - dropped) << 52).as_float
     parts = []
     for index in range(2 if short else 4):
-        word = body.word_at("vm.two_over_pi", _BITS, place - 6 * index)
-        chunk = ((word & (2**48 - 1)) | x.format.pattern(2.0**52)).number - 2.0**52
+        word = body.load_word("vm.two_over_pi", _BITS, place - 6 * index)
+        chunk = ((word & (2**48 - 1)) | x.format.pattern(2.0**52)).as_float - 2.0**52
         parts.append(two_product(scaled * 2.0 ** (-48 * index), chunk))
     (first, first_error), (second, second_error) = parts[:2]
 
-    def turn(part: Value) -> Value:
+    def turn(part: Expression) -> Expression:
         return fma(round_even(part * 0.25), -4.0, part)
 
     turns, lost = two_sum(turn(first), turn(first_error))
@@ -134,7 +134,7 @@ def _reduce_any(x: Value) -> Angle:
     return r, error + fma(h, rest, low * quarter), shifted.bits
 
 
-def _sin(r: Value, tail: Value | None) -> tuple[Value, Value]:
+def _sin(r: Expression, tail: Expression | None) -> tuple[Expression, Expression]:
     square = r * r
     cube = square * r
     curve = polynomial(square, SIN[r.body.precision])
@@ -143,7 +143,7 @@ def _sin(r: Value, tail: Value | None) -> tuple[Value, Value]:
     return r, fma(cube, curve, fma(square * tail, -0.5, tail))
 
 
-def _cos(r: Value, tail: Value | None) -> tuple[Value, Value]:
+def _cos(r: Expression, tail: Expression | None) -> tuple[Expression, Expression]:
     square = r * r
     curve = polynomial(square, COS[r.body.precision])
     if tail is None:
@@ -154,17 +154,17 @@ def _cos(r: Value, tail: Value | None) -> tuple[Value, Value]:
     return whole, fma(square * square, curve, fma(-r, tail, rest))
 
 
-def _wave(angle: Angle, advance: int) -> Value:
+def _sin_of_angle(angle: ReducedAngle, advance: int) -> Expression:
     """sin(x + advance * pi / 2)."""
     r, tail, word = angle
     quadrant = word + advance
     odd = (quadrant & 1).equals(1)
     sine, cosine = _sin(r, tail), _cos(r, tail)
     result = select(odd, cosine[0], sine[0]) + select(odd, cosine[1], sine[1])
-    return (result.bits ^ ((quadrant & 2) << (result.format.size - 2))).number
+    return (result.bits ^ ((quadrant & 2) << (result.format.size - 2))).as_float
 
 
-def _slope(angle: Angle) -> Value:
+def _tan_of_angle(angle: ReducedAngle) -> Expression:
     """tan, whose division needs the sums themselves to stay within two ulps."""
     r, tail, word = angle
     odd = (word & 1).equals(1)
@@ -173,43 +173,43 @@ def _slope(angle: Angle) -> Value:
         sines, cosines = sine[0] + sine[1], cosine[0] + cosine[1]
         result = select(odd, cosines, sines) / select(odd, sines, cosines)
     else:
-        sine, cosine = quick_sum(*sine), quick_sum(*cosine)
+        sine, cosine = fast_two_sum(*sine), fast_two_sum(*cosine)
         top = [select(odd, c, s) for s, c in zip(sine, cosine, strict=True)]
         bottom = [select(odd, s, c) for s, c in zip(sine, cosine, strict=True)]
-        result = quotient(top[0], top[1], bottom[0], bottom[1])
-    return (result.bits ^ (word << (result.format.size - 1))).number
+        result = divide_sums(top[0], top[1], bottom[0], bottom[1])
+    return (result.bits ^ (word << (result.format.size - 1))).as_float
 
 
-def _odd(x: Value, result: Value) -> Value:
+def _keep_tiny(x: Expression, result: Expression) -> Expression:
     """Tiny arguments, -0.0 among them, are their own sine."""
     return select(abs(x) < 2.0**-28, x, result)
 
 
-def sin(x: Value) -> Value:
-    return _odd(x, _wave(_reduce_any(x), 0))
+def sin(x: Expression) -> Expression:
+    return _keep_tiny(x, _sin_of_angle(_payne_hanek(x), 0))
 
 
-def cos(x: Value) -> Value:
-    return _wave(_reduce_any(x), 1)
+def cos(x: Expression) -> Expression:
+    return _sin_of_angle(_payne_hanek(x), 1)
 
 
-def tan(x: Value) -> Value:
-    return _odd(x, _slope(_reduce_any(x)))
+def tan(x: Expression) -> Expression:
+    return _keep_tiny(x, _tan_of_angle(_payne_hanek(x)))
 
 
-def sin_near(x: Value) -> Value:
-    return _odd(x, _wave(_reduce(x), 0))
+def sin_near(x: Expression) -> Expression:
+    return _keep_tiny(x, _sin_of_angle(_reduce(x), 0))
 
 
-def cos_near(x: Value) -> Value:
-    return _wave(_reduce(x), 1)
+def cos_near(x: Expression) -> Expression:
+    return _sin_of_angle(_reduce(x), 1)
 
 
-def tan_near(x: Value) -> Value:
-    return _odd(x, _slope(_reduce(x)))
+def tan_near(x: Expression) -> Expression:
+    return _keep_tiny(x, _tan_of_angle(_reduce(x)))
 
 
-def half_turns(x: Value) -> tuple[Value, Value]:
+def sin_cos_pi(x: Expression) -> tuple[Expression, Expression]:
     """sin(pi x) and cos(pi x), both with the sign of cos(pi n) for the integer n next to x."""
     near = x - round_even(x)
     quarter = round_even(near * 2.0)
@@ -223,21 +223,21 @@ def half_turns(x: Value) -> tuple[Value, Value]:
     return select(beside, sine, quarter * cosine), select(beside, cosine, -quarter * sine)
 
 
-def _signed(x: Value, part: Value) -> Value:
-    """What `half_turns` gives, with its own sign: that of cos(pi n) taken back."""
+def _restore_sign(x: Expression, part: Expression) -> Expression:
+    """What `sin_cos_pi` gives, with its own sign: that of cos(pi n) taken back."""
     half = round_even(x) * 0.5
     return select(abs(half - round_even(half)).equals(0.5), -part, part)
 
 
-def sinpi(x: Value) -> Value:
+def sinpi(x: Expression) -> Expression:
     """Where what the product with pi loses may be subnormal, it is taken of a multiple of x."""
     first, second, _ = HALF_PI[x.type]
     lifted = x * 2.0**64
     tiny = fma(lifted, 2.0 * first, lifted * (2.0 * second)) * 2.0**-64
-    result = select(abs(x) < 2.0**-60, tiny, _signed(x, half_turns(x)[0]))
+    result = select(abs(x) < 2.0**-60, tiny, _restore_sign(x, sin_cos_pi(x)[0]))
     return select(result.equals(0.0), copysign(result, x), result)
 
 
-def cospi(x: Value) -> Value:
-    result = _signed(x, half_turns(x)[1])
+def cospi(x: Expression) -> Expression:
+    result = _restore_sign(x, sin_cos_pi(x)[1])
     return select(result.equals(0.0), 0.0, result)

@@ -1,7 +1,7 @@
 """Positions of extremes: `argmax` and `argmin`.
 
 Compiled, the position is the least of those at which the extreme is found, so that both loops are
-vectorised; a long line is read once, block by block. Start at `_first`.
+vectorised; a long line is read once, block by block. Start at `_lower_argextreme`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tracker.ops.elementwise.comparison import equal, logical_and, logical_or, w
 from tracker.ops.elementwise.unary import isnan, logical_not
 from tracker.ops.indexing.gather_scatter import HOLE, taken
 from tracker.ops.indexing.getitem import getitem
-from tracker.ops.reduce.predicates import any_, constant_reduction, whole
+from tracker.ops.reduce.predicates import any_, integer_reduction, reduce_all_axes
 from tracker.ops.reduce.reduce import max_, min_
 from tracker.ops.shape.create import iota
 from tracker.ops.shape.shape import reshape
@@ -28,29 +28,29 @@ _LONG = 8 * _BLOCK
 _PAIRED = {max_: maximum, min_: minimum}
 
 
-def _first(extreme: Op) -> Expand:
+def _lower_argextreme(extreme: Op) -> Expand:
     """The first position of an extreme, or of a NaN."""
 
     def build(b: Any, x: Any, *, axis: Any, keepdims: Any = False) -> Any:
         if x.type.size == 0:
             return "NumPy raises"
         if x.type.dtype.kind == "c":  # NumPy may pass over one with half a NaN
-            b.require(b(logical_not, whole(b, any_, b(isnan, x))))
+            b.require(b(logical_not, reduce_all_axes(b, any_, b(isnan, x))))
         everywhere = axis is None or x.type.ndim == 0  # of which 0 and -1 are axes, too
         axes = None if everywhere else normalize_axis_tuple(axis, x.type.ndim)
         if axes is not None and x.type.ndim > 1:
             best = b(extreme, x, axis=axes, keepdims=True)
-            return _first_hit(b, x, best, axes[0], bool(keepdims))
+            return _first_equal(b, x, best, axes[0], bool(keepdims))
         shape = (1,) * x.type.ndim if keepdims else ()
         line = x if x.type.ndim == 1 else b(reshape, x, shape=(x.type.size,))
         long = line.type.size >= _LONG
-        y = _first_of_line(b, line, extreme) if long else _first_plainly(b, line, extreme)[0]
+        y = _first_blocked(b, line, extreme) if long else _first_unblocked(b, line, extreme)[0]
         return b(reshape, y, shape=shape) if shape else y
 
     return Expand(build)
 
 
-def _first_hit(b: Any, x: Any, best: Any, axis: int, keepdims: bool = False) -> Any:
+def _first_equal(b: Any, x: Any, best: Any, axis: int, keepdims: bool = False) -> Any:
     """The first position along an axis of what is equal to the best, or is a NaN."""
     hit = b(equal, x, best)
     if x.type.dtype.kind == "f":  # a NaN is the extreme, and equals nothing
@@ -60,13 +60,13 @@ def _first_hit(b: Any, x: Any, best: Any, axis: int, keepdims: bool = False) -> 
     return b(min_, b(where, hit, place, none), axis=(axis,), keepdims=keepdims)
 
 
-def _first_plainly(b: Any, line: Any, extreme: Op) -> tuple[Any, Any]:
+def _first_unblocked(b: Any, line: Any, extreme: Op) -> tuple[Any, Any]:
     """The first position of the extreme of a line, and the extreme."""
     best = b(extreme, line, axis=(0,), keepdims=False)
-    return _first_hit(b, line, best, 0), best
+    return _first_equal(b, line, best, 0), best
 
 
-def _first_of_line(b: Any, line: Any, extreme: Op) -> Any:
+def _first_blocked(b: Any, line: Any, extreme: Op) -> Any:
     """Of a long line, which is read once: the first of its blocks whose own extreme it is, and the
     first position in this block."""
     n = line.type.size
@@ -75,17 +75,17 @@ def _first_of_line(b: Any, line: Any, extreme: Op) -> Any:
     blocks = b(getitem, line, index=(slice(0, cut, 1),)) if cut < n else line
     blocks = b(reshape, blocks, shape=(count, _BLOCK))
     each = b(extreme, blocks, axis=(1,), keepdims=False)
-    at, best = _first_plainly(b, each, extreme)
+    at, best = _first_unblocked(b, each, extreme)
     row = b(taken, blocks, at, index=(HOLE, slice(0, _BLOCK, 1)))
-    y = b(add, b(multiply, at, np.intp(_BLOCK)), _first_hit(b, row, best, 0))
+    y = b(add, b(multiply, at, np.intp(_BLOCK)), _first_equal(b, row, best, 0))
     if cut == n:
         return y
-    place, last = _first_plainly(b, b(getitem, line, index=(slice(cut, n, 1),)), extreme)
+    place, last = _first_unblocked(b, b(getitem, line, index=(slice(cut, n, 1),)), extreme)
     better = b(logical_not, b(equal, b(_PAIRED[extreme], best, last), best))
     if line.type.dtype.kind == "f":
         better = b(logical_and, better, b(logical_not, b(isnan, best)))
     return b(where, better, b(add, place, np.intp(cut)), y)
 
 
-argmax = constant_reduction(np.argmax, "argmax", _first(max_))
-argmin = constant_reduction(np.argmin, "argmin", _first(min_))
+argmax = integer_reduction(np.argmax, "argmax", _lower_argextreme(max_))
+argmin = integer_reduction(np.argmin, "argmin", _lower_argextreme(min_))

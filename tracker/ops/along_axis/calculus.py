@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from tracker.ops.along_axis.cumulative import along
+from tracker.ops.along_axis.cumulative import axis_slicer
 from tracker.ops.declare.arguments import as_array
-from tracker.ops.declare.casting import no_cast
+from tracker.ops.declare.casting import cast_error
 from tracker.ops.declare.declare import implements
 from tracker.ops.elementwise.unary import from_parts
-from tracker.ops.indexing.subscripts import read
-from tracker.ops.shape.shape import laid_out
-from tracker.tape.record import form_of
+from tracker.ops.indexing.subscripts import read_subscript
+from tracker.ops.shape.shape import in_memory_order
+from tracker.tape.record import aval_of
 
 # Differences --------------------------------------------------------------------------------------
 
@@ -33,17 +33,17 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if not np.ndim(a):
         raise ValueError("diff requires input that is at least one dimensional")
     axis = normalize_axis_index(axis, np.ndim(a))
-    ends = [None if _absent(e) else _edge(e, a, axis) for e in (prepend, append)]
+    ends = [None if _is_absent(e) else _edge(e, a, axis) for e in (prepend, append)]
     parts = [p for p in (ends[0], a, ends[1]) if p is not None]
     a = np.concatenate(parts, axis) if len(parts) > 1 else a
-    cut = along(a, axis)
+    cut = axis_slicer(a, axis)
     for _ in range(n):
         after, before = a[cut(slice(1, None))], a[cut(slice(None, -1))]
-        a = after != before if np.result_type(form_of(a)) == np.bool_ else after - before
+        a = after != before if np.result_type(aval_of(a)) == np.bool_ else after - before
     return a
 
 
-def _absent(end: Any) -> bool:
+def _is_absent(end: Any) -> bool:
     return end is None or end is np._NoValue
 
 
@@ -83,7 +83,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if f.dtype.kind in "iu":  # booleans have no differences
         f = np.astype(f, float)
     slopes = [
-        laid_out(_slope(f, h, i, edge_order), "K", f) for i, h in zip(axes, spacings, strict=True)
+        in_memory_order(_slope(f, h, i, edge_order), "K", f)
+        for i, h in zip(axes, spacings, strict=True)
     ]
     return slopes[0] if len(axes) == 1 else tuple(slopes)
 
@@ -97,7 +98,7 @@ def _slope(f: Any, spacing: Any, axis: int, edge_order: int) -> Any:
             "at least (edge_order + 1) elements are required."
         )
     steps = _steps(spacing, n, np.ndim(f), axis)
-    cut = along(f, axis)
+    cut = axis_slicer(f, axis)
 
     def at(start: int, stop: int | None) -> Any:
         return f[cut(slice(start, stop))]
@@ -156,7 +157,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         width = np.diff(x, axis=given if np.ndim(x) > 1 else -1)  # of `x`, if it has fewer axes
         if np.ndim(x) == 1:
             width = np.reshape(width, [-1 if i == axis else 1 for i in range(np.ndim(y))])
-    cut = along(y, axis)
+    cut = axis_slicer(y, axis)
     areas = width * (y[cut(slice(1, None))] + y[cut(slice(None, -1))]) / 2.0
     return np.sum(areas, axis=given)  # of which `x` may have made more axes
 
@@ -166,7 +167,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     p = as_array(p)
     axis = normalize_axis_index(axis, np.ndim(p))
     steps = np.diff(p, axis=axis)
-    kind = np.result_type(form_of(steps), form_of(period))
+    kind = np.result_type(aval_of(steps), aval_of(period))
     whole = kind.kind in "iu"
     high, rest = divmod(period, 2) if whole else (period / 2, 0)
     low = -high
@@ -175,7 +176,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
         jump = np.where((jump == low) & (steps > 0), high, jump)
     near = np.abs(steps) < (period / 2 if discont is None else discont)
     turns = np.cumsum(np.where(near, 0, jump - steps), axis)
-    cut = along(p, axis)
+    cut = axis_slicer(p, axis)
     made = np.concatenate([p[cut(slice(1))] + 0 * period, p[cut(slice(1, None))] + turns], axis)
     return np.astype(made, kind)
 
@@ -190,8 +191,8 @@ def interp(
     """At a knot, the derivative in `x` is the slope to its right (at the last one, to its left)."""
     x, xp, fp = as_array(x), as_array(xp), as_array(fp)
     for a in (x, xp):
-        if (kind := np.result_type(form_of(a))).kind == "c":
-            raise no_cast(kind, np.dtype(float), "safe", is_array=np.ndim(a))
+        if (kind := np.result_type(aval_of(a))).kind == "c":
+            raise cast_error(kind, np.dtype(float), "safe", is_array=np.ndim(a))
     x, xp = np.astype(x, float), np.astype(xp, float)  # NumPy computes in double precision
     fp = np.astype(fp, complex if np.iscomplexobj(fp) else float)
     if np.ndim(xp) != 1 or np.shape(xp) != np.shape(fp):
@@ -208,7 +209,7 @@ def interp(
         inside = fp[0]
     else:
         at = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, n - 2)
-        (x0, f0), (x1, f1) = ([read(p, i)[0] for p in (xp, fp)] for i in (at, at + 1))
+        (x0, f0), (x1, f1) = ([read_subscript(p, i)[0] for p in (xp, fp)] for i in (at, at + 1))
         with np.errstate(all="ignore"):  # NumPy's own loop does not warn, either
             inside = (f1 - f0) / (x1 - x0) * (x - x0) + f0
             lost = np.isnan(inside) & ~np.isnan(x)

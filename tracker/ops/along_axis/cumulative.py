@@ -16,29 +16,29 @@ from numpy.lib.array_utils import normalize_axis_index
 from tracker.ir.lowering import Expand, Scan
 from tracker.ir.op import LINEAR
 from tracker.ir.types import Type
-from tracker.ops.declare.arguments import as_array, one_axis
-from tracker.ops.declare.casting import into
-from tracker.ops.declare.declare import declare, discrete, implements
-from tracker.ops.declare.dtypes import dtype_given_by
+from tracker.ops.declare.arguments import array_and_axis, as_array
+from tracker.ops.declare.casting import store_out
+from tracker.ops.declare.declare import declare, declare_nondiff, implements
+from tracker.ops.declare.dtypes import result_dtype_by_example
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.elementwise.comparison import equal, logical_or, where
 from tracker.ops.elementwise.unary import isnan
-from tracker.ops.indexing.subscripts import added
-from tracker.ops.indexing.take_repeat import along_axis
+from tracker.ops.indexing.subscripts import add_into_zeros
+from tracker.ops.indexing.take_repeat import index_along_axis
 from tracker.ops.shape.create import iota
 from tracker.tape.record import apply
 
-Along = Callable[[Any], tuple[Any, ...]]
+AxisSlicer = Callable[[Any], tuple[Any, ...]]
 
 
-def along(x: Any, axis: int) -> Along:
+def axis_slicer(x: Any, axis: int) -> AxisSlicer:
     """How to cut `x` along one axis."""
     front = (slice(None),) * axis
     return lambda part: (*front, part)
 
 
-def _cumulative(function: Any) -> Any:
-    kind = dtype_given_by(function)
+def _infer_cumulative(function: Any) -> Any:
+    kind = result_dtype_by_example(function)
 
     def infer(x: Type, *, axis: int) -> Type:
         return Type(x.shape, kind(x.dtype))
@@ -55,7 +55,7 @@ cumsum = declare(
     "cumsum",
     method=None,
     entry=None,
-    infer=_cumulative(np.cumsum),
+    infer=_infer_cumulative(np.cumsum),
     evaluate=lambda x, *, axis: np.cumsum(x, axis),
     jvp=LINEAR,
     vjp=[_cumsum_vjp],
@@ -67,7 +67,7 @@ def _recurrence(b: Any, a: Any, *, axis: int) -> Any:
     """By doubling: after each step an element has what comes from twice as many before it."""
     kind = np.result_type(a, b)
     a, b = np.asarray(a, kind), np.asarray(b, kind)
-    cut = along(b, axis)
+    cut = axis_slicer(b, axis)
     step, n = 1, np.shape(b)[axis]
     while step < n:
         head, tail, before = cut(slice(step)), cut(slice(step, None)), cut(slice(None, -step))
@@ -77,27 +77,27 @@ def _recurrence(b: Any, a: Any, *, axis: int) -> Any:
     return b
 
 
-def _before(x: Any, first: Any, axis: int) -> Any:
+def _shifted(x: Any, first: Any, axis: int) -> Any:
     """x moved on by one place, with zeros or ones in front."""
-    cut = along(x, axis)
+    cut = axis_slicer(x, axis)
     return np.concatenate([first(x[cut(slice(1))]), x[cut(slice(None, -1))]], axis)
 
 
-def _follow(b: Any, a: Any, axis: int) -> Any:
+def _solve_recurrence(b: Any, a: Any, axis: int) -> Any:
     return apply(recurrence, (b, a), {"axis": axis})
 
 
-def _follow_back(g: Any, a: Any, axis: int) -> Any:
+def _solve_adjoint_recurrence(g: Any, a: Any, axis: int) -> Any:
     """What arrives at an element and, times what follows, at all after it."""
     a = np.conjugate(a) if np.iscomplexobj(a) else a
-    later = _before(np.flip(a, axis), np.ones_like, axis)
-    return np.flip(_follow(np.flip(g, axis), later, axis), axis)
+    later = _shifted(np.flip(a, axis), np.ones_like, axis)
+    return np.flip(_solve_recurrence(np.flip(g, axis), later, axis), axis)
 
 
 def _recurrence_vjp(g: Any, y: Any, b: Any, a: Any, *, axis: int) -> Any:
     """In `a`: an element's share in what comes after it, times what stood before it."""
     y = np.conjugate(y) if np.iscomplexobj(y) else y
-    return project(_follow_back(g, a, axis) * _before(y, np.zeros_like, axis), a)
+    return project(_solve_adjoint_recurrence(g, a, axis) * _shifted(y, np.zeros_like, axis), a)
 
 
 recurrence = declare(  # s[i] = b[i] + a[i] * s[i - 1] along an axis, with s[-1] = 0
@@ -107,11 +107,13 @@ recurrence = declare(  # s[i] = b[i] + a[i] * s[i - 1] along an axis, with s[-1]
     infer=lambda b, a, *, axis: Type(b.shape, np.result_type(b.dtype, a.dtype)),
     evaluate=_recurrence,
     jvp=[
-        lambda t, y, b, a, *, axis: _follow(t, a, axis),
-        lambda t, y, b, a, *, axis: _follow(t * _before(y, np.zeros_like, axis), a, axis),
+        lambda t, y, b, a, *, axis: _solve_recurrence(t, a, axis),
+        lambda t, y, b, a, *, axis: _solve_recurrence(
+            t * _shifted(y, np.zeros_like, axis), a, axis
+        ),
     ],
     vjp=[
-        lambda g, y, b, a, *, axis: project(_follow_back(g, a, axis), b),
+        lambda g, y, b, a, *, axis: project(_solve_adjoint_recurrence(g, a, axis), b),
         _recurrence_vjp,
     ],
     lower=Scan(lambda e, acc, b, a: e.add(b, e.mul(a, acc))),
@@ -119,20 +121,20 @@ recurrence = declare(  # s[i] = b[i] + a[i] * s[i - 1] along an axis, with s[-1]
 
 
 def _cumprod_jvp(t: Any, y: Any, x: Any, *, axis: int) -> Any:
-    return _follow(t * _before(y, np.ones_like, axis), x, axis)
+    return _solve_recurrence(t * _shifted(y, np.ones_like, axis), x, axis)
 
 
 def _cumprod_vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
     """The prefix before an element times what is made of it later, summed from the end."""
     prefix = np.conjugate(y) if np.iscomplexobj(y) else y
-    return project(_follow_back(g, x, axis) * _before(prefix, np.ones_like, axis), x)
+    return project(_solve_adjoint_recurrence(g, x, axis) * _shifted(prefix, np.ones_like, axis), x)
 
 
 cumprod = declare(
     "cumprod",
     method=None,
     entry=None,
-    infer=_cumulative(np.cumprod),
+    infer=_infer_cumulative(np.cumprod),
     evaluate=lambda x, *, axis: np.cumprod(x, axis),
     jvp=[_cumprod_jvp],
     vjp=[_cumprod_vjp],
@@ -140,22 +142,22 @@ cumprod = declare(
 )
 
 
-def _entry(op: Any) -> Any:
+def _numpy_function(op: Any) -> Any:
     def call(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
         a = as_array(a)
         if dtype is not None:
             a = np.astype(a, dtype)
-        a, axis = one_axis(a, axis)
+        a, axis = array_and_axis(a, axis)
         y = apply(op, (a,), {"axis": axis})
         if dtype is not None:  # NumPy adds small integers in larger ones unless told so
             y = np.astype(y, dtype)
-        return into(out, y, "unsafe")
+        return store_out(out, y, "unsafe")
 
     return call
 
 
-_cumsum = implements(np.cumsum, method="cumsum")(_entry(cumsum))
-_cumprod = implements(np.cumprod, method="cumprod")(_entry(cumprod))
+_cumsum = implements(np.cumsum, method="cumsum")(_numpy_function(cumsum))
+_cumprod = implements(np.cumprod, method="cumprod")(_numpy_function(cumprod))
 
 
 def _with_initial(function: Any, first: Any) -> Any:
@@ -177,9 +179,9 @@ def _with_initial(function: Any, first: Any) -> Any:
         y = function(np.atleast_1d(x), axis, dtype)
         if include_initial:
             axis = normalize_axis_index(axis, np.ndim(y))
-            start = first(y[along(y, axis)(slice(1))])
+            start = first(y[axis_slicer(y, axis)(slice(1))])
             y = np.concatenate([start, y], axis)
-        return into(out, y, "unsafe")
+        return store_out(out, y, "unsafe")
 
     return call
 
@@ -191,15 +193,15 @@ if hasattr(np, "cumulative_sum"):  # NumPy 2.1
 
 @implements(np.nancumsum)
 def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    return np.cumsum(without_nan(a, 0), axis, dtype, out)
+    return np.cumsum(replace_nan(a, 0), axis, dtype, out)
 
 
 @implements(np.nancumprod)
 def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    return np.cumprod(without_nan(a, 1), axis, dtype, out)
+    return np.cumprod(replace_nan(a, 1), axis, dtype, out)
 
 
-def without_nan(a: Any, instead: Any) -> Any:
+def replace_nan(a: Any, instead: Any) -> Any:
     """The array with a number in the place of every NaN."""
     a = as_array(a)
     return np.where(np.isnan(a), instead, a) if a.dtype.kind in "fc" else a
@@ -216,11 +218,11 @@ def _latest_extreme(x: Any, axis: int, largest: bool) -> Any:
     return np.maximum.accumulate(np.where((x == extreme) | np.isnan(x), places, 0), axis)
 
 
-def _places(x: Any, axis: int, largest: bool) -> Any:
+def _extreme_positions(x: Any, axis: int, largest: bool) -> Any:
     return apply(latest_extreme, (x,), {"axis": axis, "largest": largest})
 
 
-def _further(relation: str) -> Any:
+def _extreme_body(relation: str) -> Any:
     """The extreme of what came before and one more; of equals, and of a NaN, the first."""
 
     def combine(e: Any, acc: Any, x: Any) -> Any:
@@ -236,7 +238,12 @@ def _further(relation: str) -> Any:
 def _running(name: str, ufunc: Any, largest: bool) -> Any:
 
     def vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
-        return project(added(np.shape(x), along_axis(x, _places(x, axis, largest), axis), g), x)
+        return project(
+            add_into_zeros(
+                np.shape(x), index_along_axis(x, _extreme_positions(x, axis, largest), axis), g
+            ),
+            x,
+        )
 
     return declare(
         name,
@@ -244,9 +251,13 @@ def _running(name: str, ufunc: Any, largest: bool) -> Any:
         entry=None,
         infer=lambda x, *, axis: x,
         evaluate=lambda x, *, axis: ufunc.accumulate(x, axis),
-        jvp=[lambda t, y, x, *, axis: np.take_along_axis(t, _places(x, axis, largest), axis)],
+        jvp=[
+            lambda t, y, x, *, axis: np.take_along_axis(
+                t, _extreme_positions(x, axis, largest), axis
+            )
+        ],
         vjp=[vjp],
-        lower=Scan(_further(">" if largest else "<")),
+        lower=Scan(_extreme_body(">" if largest else "<")),
     )
 
 
@@ -262,7 +273,7 @@ def _latest_build(b: Any, x: Any, *, axis: int, largest: bool) -> Any:
     return b(running_maximum, place, axis=axis)
 
 
-latest_extreme = discrete(
+latest_extreme = declare_nondiff(
     _latest_extreme,
     "x",
     "axis largest",

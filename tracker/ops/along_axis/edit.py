@@ -12,25 +12,25 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from tracker.ops.along_axis.cumulative import along
-from tracker.ops.declare.arguments import as_array, as_strong
-from tracker.ops.declare.casting import as_item, as_stored
-from tracker.ops.declare.declare import constant, implements
+from tracker.ops.along_axis.cumulative import axis_slicer
+from tracker.ops.declare.arguments import as_array, as_strong_array
+from tracker.ops.declare.casting import cast_for_item, cast_for_store
+from tracker.ops.declare.declare import implements, implements_nondiff
 from tracker.ops.shape.create import buffer
-from tracker.ops.shape.shape import laid_out
-from tracker.tape.conversions import whole
-from tracker.tape.record import form_of
+from tracker.ops.shape.shape import in_memory_order
+from tracker.tape.conversions import plain_integers
+from tracker.tape.record import aval_of
 
 # Axes ---------------------------------------------------------------------------------------------
 
 
 @implements(np.atleast_3d)
 def atleast_3d(*arrays: Any) -> Any:
-    done = tuple(_third(as_array(a)) for a in arrays)
+    done = tuple(_to_3d(as_array(a)) for a in arrays)
     return done[0] if len(done) == 1 else done
 
 
-def _third(a: Any) -> Any:
+def _to_3d(a: Any) -> Any:
     shape = np.shape(a)
     full = {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(len(shape))
     return a if full is None else np.reshape(a, full)
@@ -72,7 +72,7 @@ def dstack(tup: Any) -> Any:
 
 @implements(np.append)
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    return np.concatenate([as_strong(arr), as_strong(values)], axis=axis)
+    return np.concatenate([as_strong_array(arr), as_strong_array(values)], axis=axis)
 
 
 @implements(np.block)
@@ -133,7 +133,7 @@ def ix_(*args: Any) -> Any:
         a = as_array(given)
         if np.ndim(a) != 1:
             raise ValueError("Cross index must be 1 dimensional")
-        if np.result_type(form_of(a)) == np.bool_:
+        if np.result_type(aval_of(a)) == np.bool_:
             a = np.nonzero(a)[0]
         out.append(np.reshape(a, (1,) * at + (-1,) + (1,) * (len(args) - at - 1)))
     return tuple(out)
@@ -145,17 +145,17 @@ def diagflat(v: Any, k: int = 0) -> Any:
 
 
 # Where a shape is all that matters
-constant(np.triu_indices_from)(lambda arr, k=0: np.triu_indices(*_rows(arr, k)))
-constant(np.tril_indices_from)(lambda arr, k=0: np.tril_indices(*_rows(arr, k)))
+implements_nondiff(np.triu_indices_from)(lambda arr, k=0: np.triu_indices(*_tri_arguments(arr, k)))
+implements_nondiff(np.tril_indices_from)(lambda arr, k=0: np.tril_indices(*_tri_arguments(arr, k)))
 
 
-def _rows(arr: Any, k: int) -> tuple[int, int, int]:
+def _tri_arguments(arr: Any, k: int) -> tuple[int, int, int]:
     if np.ndim(arr) != 2:
         raise ValueError("input array must be 2-d")
     return np.shape(arr)[-2], k, np.shape(arr)[-1]
 
 
-@constant(np.diag_indices_from)
+@implements_nondiff(np.diag_indices_from)
 def diag_indices_from(arr: Any) -> Any:
     if np.ndim(arr) < 2 or len(set(np.shape(arr))) != 1:
         raise ValueError("All dimensions of input must be of equal length")
@@ -165,9 +165,9 @@ def diag_indices_from(arr: Any) -> Any:
 # Cutting and filling in ---------------------------------------------------------------------------
 
 
-def _plain(obj: Any) -> Any:
+def _plain_positions(obj: Any) -> Any:
     """Positions as NumPy wants them (traced integers become guards)."""
-    obj = whole(obj)
+    obj = plain_integers(obj)
     if isinstance(obj, (slice, int)):
         return obj
     places = np.asarray(obj)
@@ -182,29 +182,29 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     if axis is None:
         arr, axis = np.ravel(arr), 0
     axis = normalize_axis_index(axis, np.ndim(arr))
-    left = np.delete(np.arange(np.shape(arr)[axis]), _plain(obj))
-    made = _picked(arr, left, axis)
+    left = np.delete(np.arange(np.shape(arr)[axis]), _plain_positions(obj))
+    made = _take_runs(arr, left, axis)
     if isinstance(obj, slice) or (np.size(obj) == 1 and np.asarray(obj).dtype.kind in "iu"):
-        return laid_out(made, "A", arr)
+        return in_memory_order(made, "A", arr)
     # NumPy reads what is left by a mask, and leaves it as such reads lie
-    small = np.empty_like(np.asarray(form_of(arr)), shape=(2,) * np.ndim(arr))
+    small = np.empty_like(np.asarray(aval_of(arr)), shape=(2,) * np.ndim(arr))
     key: Any = (*(slice(None),) * axis, [True, True])
-    return laid_out(made, "K", small[key])
+    return in_memory_order(made, "K", small[key])
 
 
 _FEW = 5  # runs; an array is put together of so many slices
 
 
-def _picked(a: Any, places: Any, axis: int) -> Any:
+def _take_runs(a: Any, places: Any, axis: int) -> Any:
     """The array at given places along an axis: slices, if they make few runs of one step."""
     runs = _runs(places)
     if not runs:
         return np.take(a, places, axis)
-    cut = along(a, axis)
+    cut = axis_slicer(a, axis)
     parts = []
     for first, step, count in runs:
         if step == 0 and count > 1:
-            parts.append(_spread(a[cut(slice(first, first + 1))], a, axis, count))
+            parts.append(_repeat_along(a[cut(slice(first, first + 1))], a, axis, count))
         else:
             past = first + step * count
             parts.append(a[cut(slice(first, past if past >= 0 else None, step or 1))])
@@ -236,11 +236,11 @@ def _runs(places: Any) -> list[tuple[int, int, int]]:
 @implements(np.insert)
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     arr = as_array(arr)
-    values = as_stored(values, arr.dtype)
+    values = cast_for_store(values, arr.dtype)
     if axis is None:
         arr, axis = np.ravel(arr), 0
     axis = normalize_axis_index(axis, np.ndim(arr))
-    obj = _plain(obj)
+    obj = _plain_positions(obj)
     n = np.shape(arr)[axis]
     places_given = not isinstance(obj, slice) and np.result_type(obj) != np.bool_
     single = places_given and np.size(obj) == 1
@@ -249,26 +249,26 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
             front = (1,) * (np.ndim(arr) - np.ndim(values)) + np.shape(values)
             values = np.moveaxis(np.reshape(values, front), 0, axis)
         at = int(np.reshape(obj, ()))
-        count = np.shape(np.broadcast_to(values, _with(arr, axis, None, values)))[axis]
+        count = np.shape(np.broadcast_to(values, _resized_shape(arr, axis, None, values)))[axis]
         fresh = np.insert(np.full(n, -1), [at] * count, 0) == 0
     else:
         fresh = np.insert(np.full(n, -1), obj, 0) == 0
-    cut = along(arr, axis)
+    cut = axis_slicer(arr, axis)
     places = np.flatnonzero(fresh)
     if single and count:
-        first, shape = int(places[0]), _with(arr, axis, count, values)
+        first, shape = int(places[0]), _resized_shape(arr, axis, count, values)
         middle = np.broadcast_to(values, shape)
         parts = [arr[cut(slice(first))], middle, arr[cut(slice(first, None))]]
-        return laid_out(np.concatenate(parts, axis), "A", arr)
-    out = buffer(np.zeros(_with(arr, axis, len(fresh), values), arr.dtype))
+        return in_memory_order(np.concatenate(parts, axis), "A", arr)
+    out = buffer(np.zeros(_resized_shape(arr, axis, len(fresh), values), arr.dtype))
     if places_given and not single:  # values come in the order in which their places were given
         places = places[np.argsort(np.argsort(np.where(obj < 0, obj + n, obj), kind="stable"))]
     out[cut(places)] = values
     out[cut(np.flatnonzero(~fresh))] = arr
-    return laid_out(out, "A", arr)
+    return in_memory_order(out, "A", arr)
 
 
-def _with(arr: Any, axis: int, n: int | None, values: Any) -> tuple[int, ...]:
+def _resized_shape(arr: Any, axis: int, n: int | None, values: Any) -> tuple[int, ...]:
     """The array's shape with another extent along an axis (None: that of the values)."""
     shape = list(np.shape(arr))
     if n is None:
@@ -331,7 +331,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     for axis, (before, after) in enumerate(widths):
         if before or after:
             a = _PADS[mode](a, axis, before, after, **{**_DEFAULTS[mode], **kwargs})
-    return np.copy(a) if a is array else laid_out(a, "A", array)
+    return np.copy(a) if a is array else in_memory_order(a, "A", array)
 
 
 def _check_pad(
@@ -362,13 +362,13 @@ def _pairs(x: Any, ndim: int, whole: bool = True) -> list[tuple[Any, Any]]:
     return [(int(b), int(a)) if whole else (b, a) for b, a in both]
 
 
-def _ends(a: Any, axis: int, before: Any, after: Any) -> Any:
+def _join_ends(a: Any, axis: int, before: Any, after: Any) -> Any:
     """The array with something (or None) on either side."""
     parts = [part for part in (before, a, after) if part is not None]
     return np.concatenate([np.astype(as_array(part), a.dtype) for part in parts], axis)
 
 
-def _spread(value: Any, a: Any, axis: int, n: int) -> Any:
+def _repeat_along(value: Any, a: Any, axis: int, n: int) -> Any:
     """A value for every place of n more along the axis."""
     shape = list(np.shape(a))
     shape[axis] = n
@@ -377,14 +377,16 @@ def _spread(value: Any, a: Any, axis: int, n: int) -> Any:
 
 def _pad_constant(a: Any, axis: int, before: int, after: int, *, constant_values: Any) -> Any:
     pair = _pairs(constant_values, np.ndim(a), whole=False)[axis]
-    low, high = (as_item(end, a.dtype) for end in pair)
-    return _ends(a, axis, _spread(low, a, axis, before), _spread(high, a, axis, after))
+    low, high = (cast_for_item(end, a.dtype) for end in pair)
+    return _join_ends(
+        a, axis, _repeat_along(low, a, axis, before), _repeat_along(high, a, axis, after)
+    )
 
 
 def _pad_positions(mode: str) -> Callable[..., Any]:
     def pad_axis(a: Any, axis: int, before: int, after: int) -> Any:
         places = np.pad(np.arange(np.shape(a)[axis]), (before, after), mode)  # type: ignore[call-overload]
-        return _picked(a, places, axis)
+        return _take_runs(a, places, axis)
 
     return pad_axis
 
@@ -397,7 +399,7 @@ def _pad_mirrored(mode: str) -> Callable[..., Any]:
         period = n - 1 if mode == "reflect" else n
         if reflect_type == "even" or period == 0:
             return _pad_positions(mode)(a, axis, before, after)
-        cut = along(a, axis)
+        cut = axis_slicer(a, axis)
         first, last = a[cut(slice(1))], a[cut(slice(-1, None))]
         turns, rest = np.divmod(np.arange(-before, n + after), period)
         inside = (turns == 0) | (np.arange(-before, n + after) == n - 1)
@@ -418,7 +420,7 @@ def _pad_mirrored(mode: str) -> Callable[..., Any]:
 
 def _pad_ramp(a: Any, axis: int, before: int, after: int, *, end_values: Any) -> Any:
     low, high = _pairs(end_values, np.ndim(a), whole=False)[axis]
-    cut = along(a, axis)
+    cut = axis_slicer(a, axis)
 
     def ramp(end: Any, edge: Any, n: int) -> Any:
         last = np.squeeze(edge, axis)
@@ -426,7 +428,7 @@ def _pad_ramp(a: Any, axis: int, before: int, after: int, *, end_values: Any) ->
 
     left = ramp(low, a[cut(slice(1))], before)
     right = ramp(high, a[cut(slice(-1, None))], after)
-    return _ends(a, axis, left, None if right is None else np.flip(right, axis))
+    return _join_ends(a, axis, left, None if right is None else np.flip(right, axis))
 
 
 def _pad_statistic(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -434,12 +436,14 @@ def _pad_statistic(function: Callable[..., Any]) -> Callable[..., Any]:
         n = np.shape(a)[axis]
         lengths = (n, n) if stat_length is None else _pairs(stat_length, np.ndim(a))[axis]
         left, right = (min(length, n) for length in lengths)
-        cut = along(a, axis)
+        cut = axis_slicer(a, axis)
         chunks = a[cut(slice(left))], a[cut(slice(n - right, None))]
         low, high = (function(chunk, axis=axis, keepdims=True) for chunk in chunks)
         if a.dtype.kind in "iu":  # a mean is the nearest integer
             low, high = np.round(low), np.round(high)
-        return _ends(a, axis, _spread(low, a, axis, before), _spread(high, a, axis, after))
+        return _join_ends(
+            a, axis, _repeat_along(low, a, axis, before), _repeat_along(high, a, axis, after)
+        )
 
     return pad_axis
 

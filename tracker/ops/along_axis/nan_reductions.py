@@ -13,30 +13,30 @@ import numpy as np
 from tracker.ir.lowering import Expand
 from tracker.ir.op import NUMPY, Op
 from tracker.ops.along_axis.argextremes import argmax, argmin
-from tracker.ops.along_axis.cumulative import without_nan
+from tracker.ops.along_axis.cumulative import replace_nan
 from tracker.ops.along_axis.sort import sort_key
 from tracker.ops.declare.arguments import NO_VALUE, as_array, dtype_of
-from tracker.ops.declare.casting import into
-from tracker.ops.declare.declare import discrete, implements
+from tracker.ops.declare.casting import store_out
+from tracker.ops.declare.declare import declare_nondiff, implements
 from tracker.ops.elementwise.comparison import where
 from tracker.ops.elementwise.unary import isnan, logical_not
-from tracker.ops.reduce.predicates import all_, any_, whole
-from tracker.ops.reduce.reduce import axes_of, corrected
+from tracker.ops.reduce.predicates import all_, any_, reduce_all_axes
+from tracker.ops.reduce.reduce import normalize_axes, resolve_ddof
 
 _NO = NO_VALUE
 
 
-def _both(a: Any, where: Any) -> Any:
+def _counted_elements(a: Any, where: Any) -> Any:
     """The elements that count: no NaN, and let in by `where`."""
     here = ~np.isnan(a)
     return here if where is True or where is _NO else here & where
 
 
-def _given(**keywords: Any) -> dict[str, Any]:
+def _given_keywords(**keywords: Any) -> dict[str, Any]:
     return {k: v for k, v in keywords.items() if v is not _NO}
 
 
-def _fold(function: Any, neutral: int) -> Any:
+def _nan_fold(function: Any, neutral: int) -> Any:
     def call(
         a: Any,
         axis: Any = None,
@@ -46,18 +46,18 @@ def _fold(function: Any, neutral: int) -> Any:
         initial: Any = _NO,
         where: Any = True,
     ) -> Any:
-        given = _given(keepdims=keepdims, initial=initial, where=where)
+        given = _given_keywords(keepdims=keepdims, initial=initial, where=where)
         rule = NUMPY[function]  # a may be plain, and `initial` tracked
-        return rule(without_nan(a, neutral), axis=axis, dtype=dtype, out=out, **given)
+        return rule(replace_nan(a, neutral), axis=axis, dtype=dtype, out=out, **given)
 
     return call
 
 
-nansum = implements(np.nansum)(_fold(np.sum, 0))
-nanprod = implements(np.nanprod)(_fold(np.prod, 1))
+nansum = implements(np.nansum)(_nan_fold(np.sum, 0))
+nanprod = implements(np.nanprod)(_nan_fold(np.prod, 1))
 
 
-def _extreme(full: Any, passing: Any, worst: float) -> Any:
+def _nan_extreme(full: Any, passing: Any, worst: float) -> Any:
     def call(
         a: Any,
         axis: Any = None,
@@ -69,25 +69,25 @@ def _extreme(full: Any, passing: Any, worst: float) -> Any:
         """NaN where every element is one."""
         a = as_array(a)
         if a.dtype.kind != "f":
-            given = _given(keepdims=keepdims, initial=initial, where=where)
+            given = _given_keywords(keepdims=keepdims, initial=initial, where=where)
             function = passing.reduce if a.dtype.kind == "c" else full
             return function(a, axis=axis, out=out, **given)
-        given = _given(keepdims=keepdims, initial=initial)
+        given = _given_keywords(keepdims=keepdims, initial=initial)
         if where is not True and where is not _NO:
             given["where"] = where
-        y = NUMPY[full](without_nan(a, worst), axis=axis, **given)  # as above
+        y = NUMPY[full](replace_nan(a, worst), axis=axis, **given)  # as above
         some = np.any(~np.isnan(a), axis=axis, keepdims=given.get("keepdims", False))
         missing = np.nan if initial is _NO else y
-        return into(out, np.where(some, y, missing)[()], "unsafe")
+        return store_out(out, np.where(some, y, missing)[()], "unsafe")
 
     return call
 
 
-nanmax = implements(np.nanmax)(_extreme(np.max, np.fmax, -np.inf))
-nanmin = implements(np.nanmin)(_extreme(np.min, np.fmin, np.inf))
+nanmax = implements(np.nanmax)(_nan_extreme(np.max, np.fmax, -np.inf))
+nanmin = implements(np.nanmin)(_nan_extreme(np.min, np.fmin, np.inf))
 
 
-def _refuse_whole_results(a: Any, dtype: Any, out: Any) -> None:
+def _refuse_integer_results(a: Any, dtype: Any, out: Any) -> None:
     if a.dtype.kind not in "fc":
         return
     for name, given in (("dtype", dtype), ("out", None if out is None else out.dtype)):
@@ -106,9 +106,9 @@ def nanmean(
     where: Any = True,
 ) -> Any:
     a = as_array(a)
-    _refuse_whole_results(a, dtype, out)
-    given = _given(keepdims=keepdims)
-    return np.mean(without_nan(a, 0), axis, dtype, out, where=_both(a, where), **given)
+    _refuse_integer_results(a, dtype, out)
+    given = _given_keywords(keepdims=keepdims)
+    return np.mean(replace_nan(a, 0), axis, dtype, out, where=_counted_elements(a, where), **given)
 
 
 @implements(np.nanvar)
@@ -125,30 +125,30 @@ def nanvar(
     correction: Any = _NO,
 ) -> Any:
     a = as_array(a)
-    _refuse_whole_results(a, dtype, out)
-    given = _given(keepdims=keepdims, mean=mean)
-    ddof, here = corrected(ddof, correction), _both(a, where)
-    y = np.var(without_nan(a, 0), axis, dtype, None, ddof, where=here, **given)
+    _refuse_integer_results(a, dtype, out)
+    given = _given_keywords(keepdims=keepdims, mean=mean)
+    ddof, here = resolve_ddof(ddof, correction), _counted_elements(a, where)
+    y = np.var(replace_nan(a, 0), axis, dtype, None, ddof, where=here, **given)
     few = np.sum(here, axis=axis, keepdims=given.get("keepdims", False)) <= ddof
-    return into(out, np.where(few, np.nan, y)[()])
+    return store_out(out, np.where(few, np.nan, y)[()])
 
 
 @implements(np.nanstd)
 def nanstd(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *rest: Any, **kw: Any
 ) -> Any:
-    return into(out, np.sqrt(nanvar(a, axis, dtype, None, *rest, **kw)))
+    return store_out(out, np.sqrt(nanvar(a, axis, dtype, None, *rest, **kw)))
 
 
-def _position(extreme: Op, worst: float) -> Expand:
+def _lower_nan_argextreme(extreme: Op, worst: float) -> Expand:
     """Where the extreme is of what is no NaN; NumPy raises where all are."""
 
     def build(b: Any, a: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
         if a.type.size and a.type.dtype.kind == "f":
             hole = b(isnan, a)
-            axes = axes_of(a.type, axis) if a.type.ndim else ()
+            axes = normalize_axes(a.type, axis) if a.type.ndim else ()
             lost = b(all_, hole, axis=axes, keepdims=False)
-            b.require(b(logical_not, whole(b, any_, lost)))
+            b.require(b(logical_not, reduce_all_axes(b, any_, lost)))
             # Of sort keys: a loop of maxima that meets its own identity is not vectorised.
             missing = sort_key.evaluate(a.type.dtype.type(worst))
             a = b(where, hole, missing, b(sort_key, a))
@@ -158,5 +158,9 @@ def _position(extreme: Op, worst: float) -> Expand:
     return Expand(build)
 
 
-nanargmax = discrete(np.nanargmax, "a", "axis keepdims", lower=_position(argmax, -np.inf))
-nanargmin = discrete(np.nanargmin, "a", "axis keepdims", lower=_position(argmin, np.inf))
+nanargmax = declare_nondiff(
+    np.nanargmax, "a", "axis keepdims", lower=_lower_nan_argextreme(argmax, -np.inf)
+)
+nanargmin = declare_nondiff(
+    np.nanargmin, "a", "axis keepdims", lower=_lower_nan_argextreme(argmin, np.inf)
+)

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.lowering import Expand, Locate, Select
+from tracker.ir.lowering import Expand, LocateSelected, Select
 from tracker.ir.types import Type
-from tracker.ops.along_axis.sort import key_value, order_by, ordered, sort_key, value_key
+from tracker.ops.along_axis.sort import key_value, lexicographic_order, ordered, sort_key, value_key
 from tracker.ops.declare.declare import declare
 from tracker.ops.indexing.gather_scatter import HOLE, taken
-from tracker.ops.indexing.subscripts import added
+from tracker.ops.indexing.subscripts import add_into_zeros
 from tracker.ops.shape.create import iota
 from tracker.ops.shape.shape import broadcast_to, transpose
 from tracker.tape.record import apply
@@ -57,7 +57,7 @@ sources_of = declare(
     evaluate=_sources_of,
     jvp=[None, None, None],
     vjp=[None, None, None],
-    lower=Locate(),
+    lower=LocateSelected(),
 )
 
 # Numbers ------------------------------------------------------------------------------------------
@@ -73,16 +73,16 @@ def _ranked(rows: Any, places: Any) -> Any:
 
 def _ranked_build(b: Any, rows: Any, places: Any) -> Any:
     if rows.type.dtype.kind == "c":
-        return _from(b, rows, _sources_build(b, rows, None, places))
+        return _take_per_row(b, rows, _sources_build(b, rows, None, places))
     turned = b(transpose, places, axes=(1, 0))
     if places.type.shape[0] <= _MOST:
         keys = b(transpose, b(keys_at, b(value_key, rows), turned), axes=(1, 0))
     else:
-        keys = _from(b, b(ordered, b(value_key, rows)), places)
+        keys = _take_per_row(b, b(ordered, b(value_key, rows)), places)
     return b(key_value, keys, dtype=rows.type.dtype)
 
 
-def _from(b: Any, rows: Any, positions: Any) -> Any:
+def _take_per_row(b: Any, rows: Any, positions: Any) -> Any:
     """rows[r, positions[q, r]] at (q, r)."""
     own = b(iota, shape=(rows.type.shape[0],), axis=0)
     return b(taken, rows, own, positions, index=(HOLE, HOLE))
@@ -113,8 +113,8 @@ def _rank_sources(rows: Any, ranked: Any, places: Any) -> Any:
 def _sources_build(b: Any, rows: Any, ranked: Any, places: Any) -> Any:
     shape = (places.type.shape[0], rows.type.shape[0])
     if rows.type.dtype.kind == "c" or shape[0] > _MOST:
-        order = order_by(b, [rows])
-        return _from(b, order, b(broadcast_to, places, shape=shape))
+        order = lexicographic_order(b, [rows])
+        return _take_per_row(b, order, b(broadcast_to, places, shape=shape))
     chosen = b(transpose, b(sort_key, ranked), axes=(1, 0))
     found = b(sources_of, b(sort_key, rows), b(transpose, places, axes=(1, 0)), chosen)
     return b(transpose, found, axes=(1, 0))
@@ -132,7 +132,7 @@ rank_sources = declare(
 )
 
 
-def _sources(y: Any, rows: Any, places: Any) -> tuple[Any, Any]:
+def _source_index(y: Any, rows: Any, places: Any) -> tuple[Any, Any]:
     """The index of what was picked."""
     return np.arange(np.shape(rows)[0]), apply(rank_sources, (rows, y, places))
 
@@ -143,7 +143,12 @@ ranked = declare(  # of rows (R, N) at places (Q, R), or (Q, 1): (Q, R)
     entry=None,
     infer=lambda rows, places: Type((places.shape[0], rows.shape[0]), rows.dtype),
     evaluate=_ranked,
-    jvp=[lambda t, y, rows, places: t[_sources(y, rows, places)], None],
-    vjp=[lambda g, y, rows, places: added(np.shape(rows), _sources(y, rows, places), g), None],
+    jvp=[lambda t, y, rows, places: t[_source_index(y, rows, places)], None],
+    vjp=[
+        lambda g, y, rows, places: add_into_zeros(
+            np.shape(rows), _source_index(y, rows, places), g
+        ),
+        None,
+    ],
     lower=Expand(_ranked_build),
 )

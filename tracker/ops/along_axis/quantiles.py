@@ -16,11 +16,11 @@ import numpy as np
 
 from tracker.ops.along_axis.partition import ranked
 from tracker.ops.declare.arguments import NO_VALUE, as_array
-from tracker.ops.declare.casting import as_large, into
+from tracker.ops.declare.casting import broadcast_to_out, store_out
 from tracker.ops.declare.declare import implements
-from tracker.ops.reduce.reduce import axes_of
+from tracker.ops.reduce.reduce import normalize_axes
 from tracker.ops.shape.shape import contiguous
-from tracker.tape.record import apply, form_of
+from tracker.tape.record import apply, aval_of
 
 # The continuous methods: n*q + alpha + q*(1 - alpha - beta) - 1 is the place of quantile q.
 _CONTINUOUS = {
@@ -45,7 +45,7 @@ def _closest(place: Any) -> Any:
     return low + np.where((place == low) & (low % 2 == 1), 0, 1)
 
 
-def _place(method: str, n: Any, q: Any) -> tuple[Any, Any]:
+def _rank_and_weight(method: str, n: Any, q: Any) -> tuple[Any, Any]:
     """Where a quantile is among n sorted elements: a whole number, and the share of the next."""
     if method in _PICKING:
         return _PICKING[method](n, q), None
@@ -72,26 +72,26 @@ def _place(method: str, n: Any, q: Any) -> tuple[Any, Any]:
 
 def _pick(rows: Any, place: Any, n: Any) -> Any:
     """What stands at (Q, R) or (Q, 1) places of (R, N) rows in order, kept within 0 and n - 1."""
-    return apply(ranked, (rows, _whole(place, n)), {})
+    return apply(ranked, (rows, _clipped_rank(place, n)), {})
 
 
 def _pick_two(rows: Any, place: Any, n: Any) -> tuple[Any, Any]:
     """What stands there and at the next places."""
-    both = np.stack([_whole(place, n), _whole(place + 1, n)], axis=1)
+    both = np.stack([_clipped_rank(place, n), _clipped_rank(place + 1, n)], axis=1)
     many, _, wide = np.shape(both)
     found = apply(ranked, (rows, np.reshape(both, (2 * many, wide))), {})
     return found[::2], found[1::2]
 
 
-def _whole(place: Any, n: Any) -> Any:
+def _clipped_rank(place: Any, n: Any) -> Any:
     return np.astype(as_array(np.clip(place, 0, np.maximum(n - 1, 0))), np.intp)
 
 
 def _interpolated(rows: Any, n: Any, q: Any, method: str, weak: bool) -> Any:
     """Quantiles q (Q, 1) of (R, N) rows, of the first n of each in order: (Q, R)."""
-    if method == _MIDDLE:
-        return _middle(rows, n)
-    low, share = _place(method, n, q)
+    if method == _MEDIAN:
+        return _median_of_rows(rows, n)
+    low, share = _rank_and_weight(method, n, q)
     if share is None:
         return _pick(rows, low, n)
     before, after = _pick_two(rows, low, n)
@@ -101,10 +101,10 @@ def _interpolated(rows: Any, n: Any, q: Any, method: str, weak: bool) -> Any:
     return np.where(share >= 0.5, after - apart * (1 - share), before + apart * share)
 
 
-_MIDDLE = "median"  # of an even number of elements the mean of two, also where they are infinite
+_MEDIAN = "median"  # of an even number of elements the mean of two, also where they are infinite
 
 
-def _middle(rows: Any, n: Any) -> Any:
+def _median_of_rows(rows: Any, n: Any) -> Any:
     """The medians of (R, N) rows, of the first n of each in order: (1, R). They are means, so those
     of integers are floats."""
     if rows.dtype.kind in "biu":
@@ -131,7 +131,7 @@ def _weighted(rows: Any, weights: Any, q: Any) -> Any:
     reached = np.where(reached == 0, -1.0, reached)  # what weighs nothing is not the smallest
     place = np.sum(reached[None] < q[:, None], axis=2)
     own = np.arange(np.shape(rows)[0])
-    return rows[own, order[own, _whole(place, np.shape(rows)[1])]]
+    return rows[own, order[own, _clipped_rank(place, np.shape(rows)[1])]]
 
 
 def _check_weights(weights: Any) -> None:
@@ -156,8 +156,8 @@ def _quantile(
     a = as_array(a)
     if skip_nan and np.size(a) == 0:
         return np.nanmean(a, axis, out=out, keepdims=keepdims)  # NaN, one for all q
-    axes = axes_of(a, axis)
-    weak = type(form_of(q)) in (int, float)
+    axes = normalize_axes(a, axis)
+    weak = type(aval_of(q)) in (int, float)
     q = as_array(q)
     if np.ndim(q) > 2:
         raise ValueError("q must be a scalar or 1d")
@@ -193,17 +193,17 @@ def _quantile(
         first, last = range(np.ndim(q)), range(-np.ndim(q), 0)
         found = np.moveaxis(contiguous(np.moveaxis(found, first, last)), last, first)
     if weights is not None:  # NumPy puts each line into an array, even if there is one
-        return into(out, found)
-    return into(out, as_large(found[()], out))
+        return store_out(out, found)
+    return store_out(out, broadcast_to_out(found[()], out))
 
 
-def _checked(q: Any, high: float, what: str) -> Any:
+def _check_range(q: Any, high: float, what: str) -> Any:
     if not np.all((q >= 0) & (q <= high)):
         raise ValueError(f"{what} must be in the range [0, {high:g}]")
     return q
 
 
-def _entry(scale: float, what: str, skip_nan: bool) -> Any:
+def _quantile_function(scale: float, what: str, skip_nan: bool) -> Any:
     def call(
         a: Any,
         q: Any,
@@ -215,20 +215,22 @@ def _entry(scale: float, what: str, skip_nan: bool) -> Any:
         *,
         weights: Any = None,
     ) -> Any:
-        a, q = as_array(a), q if type(form_of(q)) in (int, float) else as_array(q)
+        a, q = as_array(a), q if type(aval_of(q)) in (int, float) else as_array(q)
         if a.dtype.kind == "c":
             raise TypeError("a must be an array of real numbers")
-        q = _checked(q, scale, what)
+        q = _check_range(q, scale, what)
         q = q if scale == 1 else q / scale
         return _quantile(a, q, axis, out, method, keepdims, weights, skip_nan=skip_nan)
 
     return call
 
 
-quantile = implements(np.quantile)(_entry(1.0, "Quantiles", skip_nan=False))
-nanquantile = implements(np.nanquantile)(_entry(1.0, "Quantiles", skip_nan=True))
-percentile = implements(np.percentile)(_entry(100.0, "Percentiles", skip_nan=False))
-nanpercentile = implements(np.nanpercentile)(_entry(100.0, "Percentiles", skip_nan=True))
+quantile = implements(np.quantile)(_quantile_function(1.0, "Quantiles", skip_nan=False))
+nanquantile = implements(np.nanquantile)(_quantile_function(1.0, "Quantiles", skip_nan=True))
+percentile = implements(np.percentile)(_quantile_function(100.0, "Percentiles", skip_nan=False))
+nanpercentile = implements(np.nanpercentile)(
+    _quantile_function(100.0, "Percentiles", skip_nan=True)
+)
 
 
 def _median(skip_nan: bool) -> Any:
@@ -240,10 +242,10 @@ def _median(skip_nan: bool) -> Any:
         keepdims: Any = False,
     ) -> Any:
         a = as_array(a)
-        if 0 in (np.shape(a)[i] for i in axes_of(a, axis)):
+        if 0 in (np.shape(a)[i] for i in normalize_axes(a, axis)):
             return np.mean(a, axis, out=out, keepdims=keepdims)  # NaN
-        y = _quantile(a, 0.5, axis, None, _MIDDLE, keepdims, None, skip_nan=skip_nan)
-        return into(out, y, "unsafe")  # it is a mean's
+        y = _quantile(a, 0.5, axis, None, _MEDIAN, keepdims, None, skip_nan=skip_nan)
+        return store_out(out, y, "unsafe")  # it is a mean's
 
     return call
 

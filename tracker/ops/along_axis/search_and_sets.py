@@ -19,10 +19,10 @@ from tracker.ir.lowering import Expand, Search
 from tracker.ir.types import Type
 from tracker.ops.along_axis.cumulative import cumsum
 from tracker.ops.along_axis.partition import keys_at
-from tracker.ops.along_axis.sort import along_last, argsort, order_by, sort, sort_key
+from tracker.ops.along_axis.sort import argsort, lexicographic_order, on_last_axis, sort, sort_key
 from tracker.ops.along_axis.sort import order as sort_order
-from tracker.ops.declare.arguments import as_array, refuse
-from tracker.ops.declare.declare import constant, declare, discrete, implements
+from tracker.ops.declare.arguments import as_array, refuse_keywords
+from tracker.ops.declare.declare import declare, declare_nondiff, implements, implements_nondiff
 from tracker.ops.elementwise.binary import add, minimum
 from tracker.ops.elementwise.comparison import (
     equal,
@@ -37,8 +37,15 @@ from tracker.ops.elementwise.unary import isnan, logical_not
 from tracker.ops.indexing.gather_scatter import HOLE, taken
 from tracker.ops.indexing.getitem import getitem
 from tracker.ops.shape.create import astype, table, to_discrete
-from tracker.ops.shape.shape import broadcast_to, concatenate, laid_out, reshape, stack, transpose
-from tracker.tape.record import apply, form_of
+from tracker.ops.shape.shape import (
+    broadcast_to,
+    concatenate,
+    in_memory_order,
+    reshape,
+    stack,
+    transpose,
+)
+from tracker.tape.record import apply, aval_of
 
 _INTP = np.dtype(np.intp)
 _MANY = 16  # keys; rows of more are put in order by NumPy
@@ -65,7 +72,7 @@ def _search_build(b: Any, a: Any, v: Any, *, side: str = "left") -> Any:
     common = np.promote_types(a.type.dtype, v.type.dtype)
     if a.type.ndim != 1 or side not in ("left", "right"):
         return "NumPy raises"
-    row, keys = (_as(b, x, common) for x in (a, v))
+    row, keys = (_cast_if_needed(b, x, common) for x in (a, v))
     if common.kind == "c":
         return _merged_places(b, row, keys, right=side == "right")
     return b(key_places, b(sort_key, row), b(sort_key, keys), right=side == "right")
@@ -75,16 +82,16 @@ def _merged_places(b: Any, row: Any, keys: Any, *, right: bool) -> Any:
     """Of numbers that have no single key: how many of the row come before each of the keys where
     all of them are put in order."""
     n, many = row.type.size, keys.type.size
-    own = _flat(b, keys)
-    found = order_by(b, [b(concatenate, *((row, own) if right else (own, row)), axis=0)])
+    own = _ravel_if_needed(b, keys)
+    found = lexicographic_order(b, [b(concatenate, *((row, own) if right else (own, row)), axis=0)])
     of_row = b(less, found, np.intp(n)) if right else b(greater_equal, found, np.intp(many))
     before = b(cumsum, b(astype, of_row, dtype=_INTP), axis=0)
     first = n if right else 0
-    places = b(getitem, order_by(b, [found]), index=(slice(first, first + many, 1),))
+    places = b(getitem, lexicographic_order(b, [found]), index=(slice(first, first + many, 1),))
     return b(reshape, b(taken, before, places, index=(HOLE,)), shape=keys.type.shape)
 
 
-def _as(b: Any, x: Any, dtype: Any) -> Any:
+def _cast_if_needed(b: Any, x: Any, dtype: Any) -> Any:
     return x if x.type.dtype == dtype and not x.type.weak else b(to_discrete, x, dtype=dtype)
 
 
@@ -99,7 +106,10 @@ def _isin_build(
         return "a way that was asked for"
     if n == 0:
         return b(broadcast_to, np.bool_(invert), shape=element.type.shape)
-    element, among = _as(b, element, common), _as(b, _flat(b, among), common)
+    element, among = (
+        _cast_if_needed(b, element, common),
+        _cast_if_needed(b, _ravel_if_needed(b, among), common),
+    )
     if n <= _COMPARED:
         each = [b(equal, element, b(getitem, among, index=(k,))) for k in range(n)]
         found = reduce(lambda one, other: b(logical_or, one, other), each)
@@ -110,17 +120,17 @@ def _isin_build(
     return b(not_equal if invert else equal, found, element)
 
 
-def _flat(b: Any, x: Any) -> Any:
+def _ravel_if_needed(b: Any, x: Any) -> Any:
     return x if x.type.ndim == 1 else b(reshape, x, shape=(x.type.size,))
 
 
 def _lexsort_build(b: Any, keys: Any, *, axis: int = -1) -> Any:
     if keys.type.ndim != 2 or not 0 < keys.type.shape[0] <= _MANY:
         return f"an order by {keys.type}"
-    return order_by(b, [_line(b, keys, k) for k in range(keys.type.shape[0])])
+    return lexicographic_order(b, [_row(b, keys, k) for k in range(keys.type.shape[0])])
 
 
-def _line(b: Any, x: Any, k: int) -> Any:
+def _row(b: Any, x: Any, k: int) -> Any:
     """x[k] of an array of two axes."""
     return b(getitem, x, index=(k, slice(0, x.type.shape[1], 1)))
 
@@ -130,17 +140,17 @@ def _argpartition_build(
 ) -> Any:
     """Less than what stands at a `kth` place, equal to it, greater: each of them as they come."""
     if axis is None or not a.type.ndim:
-        a, axis = _flat(b, a), 0
+        a, axis = _ravel_if_needed(b, a), 0
     axis = normalize_axis_index(axis, a.type.ndim)
     n = a.type.shape[axis]
     places = sorted({operator.index(k) % n for k in np.ravel(kth)}) if n else []
     short = n <= (_SORTED if a.type.size < 8 * n else _SORTED_TOGETHER)
     if a.type.dtype.kind == "c" or short or not 0 < len(places) <= _FEW:
         return b(argsort, a, axis=axis)
-    return along_last(b, lambda rows: _dealt(b, rows, places), a, axis)
+    return on_last_axis(b, lambda rows: _partition_rows(b, rows, places), a, axis)
 
 
-def _dealt(b: Any, rows: Any, places: list[int]) -> Any:
+def _partition_rows(b: Any, rows: Any, places: list[int]) -> Any:
     """The order of rows by where each element is beside those at some places."""
     shape = rows.type.shape
     keys = b(reshape, b(sort_key, rows), shape=(math.prod(shape[:-1]), shape[-1]))
@@ -155,21 +165,23 @@ def _dealt(b: Any, rows: Any, places: list[int]) -> Any:
     return b(reshape, b(sort_order, part), shape=shape)
 
 
-searchsorted = discrete(np.searchsorted, "a v", "side", numpy=False, lower=Expand(_search_build))
-argpartition = discrete(
+searchsorted = declare_nondiff(
+    np.searchsorted, "a v", "side", numpy=False, lower=Expand(_search_build)
+)
+argpartition = declare_nondiff(
     np.argpartition,
     "a",
     "kth axis kind order",
     method="argpartition",
     lower=Expand(_argpartition_build),
 )
-lexsort = discrete(np.lexsort, "keys", "axis", lower=Expand(_lexsort_build))
-isin = discrete(
+lexsort = declare_nondiff(np.lexsort, "keys", "axis", lower=Expand(_lexsort_build))
+isin = declare_nondiff(
     np.isin, "element test_elements", "assume_unique invert kind", lower=Expand(_isin_build)
 )
 
 
-@constant(np.searchsorted, method="searchsorted")
+@implements_nondiff(np.searchsorted, method="searchsorted")
 def searchsorted_(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     a, v = as_array(a), as_array(v)
     if sorter is not None:
@@ -183,7 +195,7 @@ def searchsorted_(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any
     return apply(searchsorted, (a if sorter is None else a[sorter], v), {"side": side})
 
 
-@constant(np.digitize)
+@implements_nondiff(np.digitize)
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     x, bins = as_array(x), as_array(bins)
     if x.dtype.kind == "c":
@@ -214,11 +226,11 @@ def _rising(bins: Any) -> bool:
 def partition(
     a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None
 ) -> Any:
-    refuse("np.partition", order=order)
+    refuse_keywords("np.partition", order=order)
     a = as_array(a)
     if axis is None:
         a, axis = np.ravel(a), 0
-    return laid_out(np.take_along_axis(a, np.argpartition(a, kth, axis, kind), axis), "K", a)
+    return in_memory_order(np.take_along_axis(a, np.argpartition(a, kth, axis, kind), axis), "K", a)
 
 
 @implements(np.sort_complex)
@@ -257,8 +269,8 @@ def _unique_order_build(b: Any, x: Any, *, axis: int, equal_nan: bool) -> Any:
     turn = (axis, *(i for i in range(len(shape)) if i != axis))
     rows = b(reshape, b(transpose, x, axes=turn), shape=(n, many))
     columns = b(transpose, rows, axes=(1, 0))
-    lines = [_line(b, columns, k) for k in reversed(range(many))]
-    order = order_by(b, lines)
+    lines = [_row(b, columns, k) for k in reversed(range(many))]
+    order = lexicographic_order(b, lines)
     differs = None
     for line in lines:
         ordered = b(taken, line, order, index=(HOLE,))
@@ -274,7 +286,7 @@ def _unique_order_build(b: Any, x: Any, *, axis: int, equal_nan: bool) -> Any:
     return b(stack, order, first, axis=0)
 
 
-unique_order = discrete(
+unique_order = declare_nondiff(
     _unique_order,
     "x",
     "axis equal_nan",
@@ -284,14 +296,14 @@ unique_order = discrete(
 )
 
 
-class Unique(NamedTuple):
+class UniqueResult(NamedTuple):
     values: Any
     indices: Any
     inverse: Any
     counts: Any
 
 
-def _unique(ar: Any, axis: int | None, equal_nan: bool) -> Unique:
+def _unique(ar: Any, axis: int | None, equal_nan: bool) -> UniqueResult:
     shape: tuple[int, ...] = np.shape(ar)
     if axis is None:
         ar, axis = np.ravel(ar), 0
@@ -304,7 +316,7 @@ def _unique(ar: Any, axis: int | None, equal_nan: bool) -> Unique:
     group = np.cumsum(first) - 1
     indices = order[first == 1]
     inverse = np.reshape(group[np.argsort(order, kind="stable")], shape)
-    return Unique(np.take(ar, indices, axis), indices, inverse, np.bincount(group))
+    return UniqueResult(np.take(ar, indices, axis), indices, inverse, np.bincount(group))
 
 
 def _unique_values(ar: Any, equal_nan: bool) -> Any:
@@ -379,7 +391,7 @@ def intersect1d(
     ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
 ) -> Any:
     first, second = np.ravel(as_array(ar1)), np.ravel(as_array(ar2))
-    kind = np.result_type(form_of(first), form_of(second))
+    kind = np.result_type(aval_of(first), aval_of(second))
     first, second = np.astype(first, kind), np.astype(second, kind)
     if not return_indices:
         one, two = _unique_values(first, True), _unique_values(second, True)

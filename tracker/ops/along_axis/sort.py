@@ -3,8 +3,9 @@
 Numbers become keys, unsigned integers in the same order (`sort_key`), and these are put in order
 row by row (`order`): stably, NaNs last, and zeros of both signs alike, as in NumPy. `sort` has keys
 that can be turned back (`value_key`), where a negative zero comes first. Complex
-numbers have several keys, and are put in order by one after the other (`order_by`). `argsort` of
-traced values is stable whatever kind is asked for, which NumPy leaves open but for "stable".
+numbers have several keys, and are put in order by one after the other (`lexicographic_order`).
+`argsort` of traced values is stable whatever kind is asked for, which NumPy leaves open but for
+"stable".
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.ir.lowering import Expand, Map, Sort
 from tracker.ir.types import Type
-from tracker.ops.declare.arguments import one_axis, refuse
+from tracker.ops.declare.arguments import array_and_axis, refuse_keywords
 from tracker.ops.declare.declare import declare, implements
 from tracker.ops.elementwise.binary import add, multiply
 from tracker.ops.elementwise.unary import imag, isnan, real
 from tracker.ops.indexing.gather_scatter import HOLE, taken
-from tracker.ops.indexing.subscripts import added
-from tracker.ops.indexing.take_repeat import along_axis
+from tracker.ops.indexing.subscripts import add_into_zeros
+from tracker.ops.indexing.take_repeat import index_along_axis
 from tracker.ops.shape.create import astype, iota
 from tracker.ops.shape.shape import transpose
 from tracker.tape.record import apply
@@ -111,7 +112,7 @@ order = declare(
 )
 
 
-def along_last(b: Any, work: Any, x: Any, axis: int) -> Any:
+def on_last_axis(b: Any, work: Any, x: Any, axis: int) -> Any:
     """What is done along the last axis, along another one."""
     last = x.type.ndim - 1
     if axis == last:
@@ -121,7 +122,7 @@ def along_last(b: Any, work: Any, x: Any, axis: int) -> Any:
     return b(transpose, work(b(transpose, x, axes=turn)), axes=back)
 
 
-def parts_in_order(b: Any, x: Any) -> list[Any]:
+def sort_parts(b: Any, x: Any) -> list[Any]:
     """What orders numbers, the first to look at last. Complex ones go by their real parts, then
     by their imaginary ones; those with a NaN come after all others, by what else they have."""
     if x.type.dtype.kind != "c":
@@ -131,33 +132,35 @@ def parts_in_order(b: Any, x: Any) -> list[Any]:
     return [im, re, b(add, next(lost), b(multiply, next(lost), np.uint8(2)))]
 
 
-def in_rows(b: Any, x: Any, positions: Any) -> Any:
+def take_in_rows(b: Any, x: Any, positions: Any) -> Any:
     """x[..., positions], row by row along the last axis."""
     shape = x.type.shape
     places = [b(iota, shape=shape, axis=i) for i in range(len(shape) - 1)]
     return b(taken, x, *places, positions, index=(HOLE,) * len(shape))
 
 
-def order_by(b: Any, keys: list[Any]) -> Any:
+def lexicographic_order(b: Any, keys: list[Any]) -> Any:
     """The order along the last axis by the last of some keys, where they are equal by the one
     before, and so on."""
     found = None
-    for part in (part for key in keys for part in parts_in_order(b, key)):
+    for part in (part for key in keys for part in sort_parts(b, key)):
         if found is None:
             found = b(order, b(sort_key, part))
         else:
-            found = in_rows(b, found, b(order, b(sort_key, in_rows(b, part, found))))
+            found = take_in_rows(b, found, b(order, b(sort_key, take_in_rows(b, part, found))))
     return found
 
 
 def _argsort_build(b: Any, x: Any, *, axis: int) -> Any:
-    return along_last(b, lambda rows: order_by(b, [rows]), x, axis)
+    return on_last_axis(b, lambda rows: lexicographic_order(b, [rows]), x, axis)
 
 
 def _sort_build(b: Any, x: Any, *, axis: int) -> Any:
     if x.type.dtype.kind == "c":
-        return along_last(b, lambda rows: in_rows(b, rows, order_by(b, [rows])), x, axis)
-    keys = along_last(b, lambda rows: b(ordered, rows), b(value_key, x), axis)
+        return on_last_axis(
+            b, lambda rows: take_in_rows(b, rows, lexicographic_order(b, [rows])), x, axis
+        )
+    keys = on_last_axis(b, lambda rows: b(ordered, rows), b(value_key, x), axis)
     return b(key_value, keys, dtype=x.type.dtype)
 
 
@@ -172,13 +175,13 @@ argsort = declare(
     lower=Expand(
         _argsort_build,
         order="K",
-        positions=lambda x, **_: (),
-        below=lambda x, *, axis: x.shape[axis],
+        checked_positions=lambda x, **_: (),
+        position_bound=lambda x, *, axis: x.shape[axis],
     ),
 )
 
 
-def _order(x: Any, axis: int) -> Any:
+def _apply_argsort(x: Any, axis: int) -> Any:
     return apply(argsort, (x,), {"axis": axis})
 
 
@@ -189,9 +192,13 @@ sort = declare(
     entry=None,
     infer=lambda x, *, axis: x,
     evaluate=lambda x, *, axis: np.sort(x, axis, kind="stable"),
-    jvp=[lambda t, y, x, *, axis: np.take_along_axis(t, _order(x, axis), axis)],
-    vjp=[lambda g, y, x, *, axis: added(np.shape(x), along_axis(x, _order(x, axis), axis), g)],
-    lower=Expand(_sort_build, order="K", positions=lambda x, **_: ()),
+    jvp=[lambda t, y, x, *, axis: np.take_along_axis(t, _apply_argsort(x, axis), axis)],
+    vjp=[
+        lambda g, y, x, *, axis: add_into_zeros(
+            np.shape(x), index_along_axis(x, _apply_argsort(x, axis), axis), g
+        )
+    ],
+    lower=Expand(_sort_build, order="K", checked_positions=lambda x, **_: ()),
 )
 
 
@@ -204,7 +211,7 @@ def _check_kind(kind: Any, stable: Any) -> None:
 @implements(np.sort)
 def sort_(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, **rest: Any) -> Any:
     _check_kind(kind, rest.pop("stable", None))
-    refuse("np.sort", order=order, **rest)
+    refuse_keywords("np.sort", order=order, **rest)
     if axis is None:
         a, axis = np.ravel(a), 0
     return apply(sort, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))})
@@ -215,6 +222,6 @@ def argsort_(
     a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, **rest: Any
 ) -> Any:
     _check_kind(kind, rest.pop("stable", None))
-    refuse("np.argsort", order=order, **rest)
-    a, axis = one_axis(a, axis)
+    refuse_keywords("np.argsort", order=order, **rest)
+    a, axis = array_and_axis(a, axis)
     return apply(argsort, (a,), {"axis": axis})

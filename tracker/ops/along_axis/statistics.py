@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from tracker.ops.declare.arguments import NO_VALUE, as_array
-from tracker.ops.declare.casting import no_cast
-from tracker.ops.declare.declare import discrete, implements
+from tracker.ops.declare.casting import cast_error
+from tracker.ops.declare.declare import declare_nondiff, implements
 from tracker.ops.indexing import subscripts
-from tracker.ops.shape.create import joined
-from tracker.tape.record import apply, data_of, form_of
+from tracker.ops.shape.create import join_tracked_list
+from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracked import Tracked
 
 
@@ -33,7 +33,7 @@ def average(
     weights = as_array(weights)
     if np.shape(weights) != np.shape(a):
         weights = _spread_weights(weights, a, axis)
-    kind = np.result_type(form_of(a), form_of(weights), *(["f8"] if a.dtype.kind in "biu" else []))
+    kind = np.result_type(aval_of(a), aval_of(weights), *(["f8"] if a.dtype.kind in "biu" else []))
     weights = np.astype(weights, kind)
     total = np.sum(weights, axis=axis, keepdims=keep)
     if np.any(total == 0.0):
@@ -74,20 +74,20 @@ def cov(
 ) -> Any:
     if ddof is not None and ddof != int(ddof):
         raise ValueError("ddof must be integer")
-    rows = _observed(m, "m")
+    rows = _observations(m, "m")
     rows = rows.T if not rowvar and np.ndim(m) != 1 else rows
     if np.shape(rows)[0] == 0:
         return np.empty((0, 0))
     if y is not None:
-        more = _observed(y, "y")
+        more = _observations(y, "y")
         more = more.T if not rowvar and np.shape(more)[0] != 1 else more
         rows = np.concatenate([rows, more], axis=0)
     if dtype is None:
-        dtype = np.result_type(form_of(rows), np.float64)
+        dtype = np.result_type(aval_of(rows), np.float64)
     np.subtract.resolve_dtypes((np.dtype(dtype), np.dtype(float), np.dtype(dtype)))  # of whole ones
     rows = np.astype(rows, dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
-    weights, fact = _weights(np.shape(rows)[1], ddof, fweights, aweights)
+    weights, fact = _observation_weights(np.shape(rows)[1], ddof, fweights, aweights)
     if weights is None:
         apart = rows - np.mean(rows, axis=1, keepdims=True)
         weighed = apart
@@ -98,13 +98,13 @@ def cov(
     return np.squeeze(np.astype(product * (1 / fact), product.dtype))
 
 
-def _observed(m: Any, name: str) -> Any:
+def _observations(m: Any, name: str) -> Any:
     if np.ndim(m) > 2:
         raise ValueError(f"{name} has more than 2 dimensions")
     return np.atleast_2d(as_array(m))
 
 
-def _weights(n: int, ddof: int, fweights: Any, aweights: Any) -> tuple[Any, Any]:
+def _observation_weights(n: int, ddof: int, fweights: Any, aweights: Any) -> tuple[Any, Any]:
     """The product of the weights of the observations, and what to divide by."""
     if fweights is None and aweights is None:
         return None, np.float64(max(n - ddof, 0))
@@ -158,14 +158,14 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
         raise ValueError("'list' argument must have no negative elements")
     n = max(int(np.max(x)) + 1 if np.size(x) else 0, operator.index(minlength))
     if weights is None or np.size(x) == 0:
-        return subscripts.added((n,), x, np.ones(np.shape(x), np.intp))
+        return subscripts.add_into_zeros((n,), x, np.ones(np.shape(x), np.intp))
     weights = as_array(weights)
     if not np.can_cast(weights.dtype, float):
-        raise no_cast(weights.dtype, np.dtype(float), "safe")
+        raise cast_error(weights.dtype, np.dtype(float), "safe")
     weights = np.astype(weights, float)
     if np.shape(weights) != np.shape(x):
         raise ValueError("The weights and list don't have the same length.")
-    return subscripts.added((n,), x, weights)
+    return subscripts.add_into_zeros((n,), x, weights)
 
 
 def _bin_numbers(x: Any) -> Any:
@@ -185,13 +185,13 @@ def _bin_count(a: Any, bins: str, range: Any) -> Any:
     return np.int64(len(np.histogram_bin_edges(a, bins, range)) - 1)
 
 
-bin_count = discrete(_bin_count, "a", "bins range", numpy=False, name="bin_count")
+bin_count = declare_nondiff(_bin_count, "a", "bins range", numpy=False, name="bin_count")
 
 
 @implements(np.histogram_bin_edges)
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
     a = np.ravel(as_array(a))
-    bins = joined(bins)
+    bins = join_tracked_list(bins)
     if isinstance(bins, str):
         if weights is not None:
             raise TypeError("The number of bins is not estimated for weighted data")
@@ -240,7 +240,7 @@ def _outer_edges(a: Any, range: Any) -> tuple[Any, Any]:
 
 def _bins(a: Any, edges: Any, bins: Any) -> Any:
     """Which bin each element is in, counting from 1; 0 and n + 1 are outside."""
-    if np.ndim(joined(bins)) == 0:
+    if np.ndim(join_tracked_list(bins)) == 0:
         return _even_bins(a, edges)
     after = np.searchsorted(edges, a, side="right")
     return after - np.astype(as_array(a == edges[-1]), np.intp)  # the last bin has both its edges
@@ -268,7 +268,7 @@ def histogram(
     a = np.ravel(as_array(a))
     edges = histogram_bin_edges(a, bins, range, weights)
     n = np.size(edges) - 1
-    counts = _counted(_bins(a, edges, bins), weights, n + 2)[1:-1]
+    counts = _bin_sums(_bins(a, edges, bins), weights, n + 2)[1:-1]
     if weights is not None:
         counts = np.astype(counts, as_array(weights).dtype)
     if not density:
@@ -277,19 +277,21 @@ def histogram(
     return counts / widths / np.sum(counts), edges
 
 
-def _counted(places: Any, weights: Any, n: int) -> Any:
+def _bin_sums(places: Any, weights: Any, n: int) -> Any:
     """Weights are summed in float64, however narrow they are: `np.bincount`'s type."""
     if weights is None:
-        return subscripts.added((n,), places, np.ones(np.shape(places), np.intp))
+        return subscripts.add_into_zeros((n,), places, np.ones(np.shape(places), np.intp))
     weights = np.ravel(as_array(weights))
     if np.shape(weights) != np.shape(places):
         raise ValueError("weights should have the same shape as a.")
     if isinstance(weights, Tracked) or isinstance(places, Tracked) or weights.dtype.kind == "c":
-        return subscripts.added((n,), places, np.astype(weights, _wide(weights.dtype)))
+        return subscripts.add_into_zeros(
+            (n,), places, np.astype(weights, _accumulation_dtype(weights.dtype))
+        )
     return np.bincount(places, weights, n)
 
 
-def _wide(kind: Any) -> Any:
+def _accumulation_dtype(kind: Any) -> Any:
     return np.result_type(kind, np.float64)
 
 
@@ -305,14 +307,14 @@ def histogramdd(
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
     ranges = [None] * many if range is None else list(range)
     for at, wanted in enumerate(each):
-        if np.ndim(joined(wanted)) == 0 and wanted < 1:
+        if np.ndim(join_tracked_list(wanted)) == 0 and wanted < 1:
             raise ValueError(f"`bins[{at}]` must be positive, when an integer")
     edges = [_edges(c, b, r) for c, b, r in zip(columns, each, ranges, strict=True)]
     shape = tuple(np.size(e) + 1 for e in edges)
     places: Any = 0
     for column, edge, n, wanted in zip(columns, edges, shape, each, strict=True):
         places = places * n + _bins(column, edge, wanted)
-    counts = np.reshape(_counted(places, weights, int(np.prod(shape))), shape)
+    counts = np.reshape(_bin_sums(places, weights, int(np.prod(shape))), shape)
     counts = np.astype(counts[(slice(1, -1),) * many], float)
     if density:
         total = np.sum(counts)
@@ -325,8 +327,8 @@ def histogramdd(
 
 def _edges(column: Any, bins: Any, range: Any) -> Any:
     """The edges along one axis. Those of a given range are of its type, whatever the sample's."""
-    if np.ndim(joined(bins)):
-        return _given_edges(as_array(joined(bins)))
+    if np.ndim(join_tracked_list(bins)):
+        return _given_edges(as_array(join_tracked_list(bins)))
     low, high = _outer_edges(column, range)
     return np.linspace(low, high, _whole_count(bins) + 1)
 
@@ -335,7 +337,7 @@ def _columns_of(sample: Any) -> list[Any]:
     if isinstance(sample, (list, tuple)):
         columns = [as_array(c) for c in sample]
         if any(np.ndim(c) for c in columns):
-            kind = np.result_type(*map(form_of, columns))
+            kind = np.result_type(*map(aval_of, columns))
             return [np.astype(np.ravel(c), kind) for c in columns]
         sample = as_array(sample)
     if np.ndim(sample) <= 1:

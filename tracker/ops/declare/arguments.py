@@ -1,6 +1,7 @@
 """How entries read the arguments that NumPy's functions are given.
 
-Owns: `as_array`, `order_of`, `one_axis`, ..., and `refuse` for keywords that ops do not take.
+Owns: `as_array`, `order_of`, `array_and_axis`, ..., and `refuse_keywords` for keywords that ops do
+not take.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.errors import UnsupportedError, message
-from tracker.tape.record import as_numbers, form_of, holds_tracked
+from tracker.tape.record import as_numeric, aval_of, holds_tracked
 
 NO_VALUE: Any = np._NoValue
 
@@ -25,16 +26,16 @@ def as_array(x: Any) -> Any:
     try:
         return np.asarray(x)
     except ValueError:  # of an object whose `__array__` gives a tracked one
-        made = as_numbers(x)
+        made = as_numeric(x)
         if made is None:
             raise
         return made
 
 
-def as_strong(x: Any) -> Any:
+def as_strong_array(x: Any) -> Any:
     """The same, of a Python number, too, whose dtype then counts as an array's does."""
     x = as_array(x)
-    return np.reshape(x, ()) if type(form_of(x)) in (int, float, complex) else x
+    return np.reshape(x, ()) if type(aval_of(x)) in (int, float, complex) else x
 
 
 def dtype_of(dtype: Any) -> np.dtype[Any]:
@@ -54,7 +55,7 @@ def order_of(order: Any) -> str:
     return letter
 
 
-def one_axis(a: Any, axis: Any) -> tuple[Any, int]:
+def array_and_axis(a: Any, axis: Any) -> tuple[Any, int]:
     """The array and the axis along which NumPy's functions of lines go: all of it, in C order,
     where no axis is named. An array without axes is a line of one element."""
     if axis is None or (np.ndim(a) == 0 and axis in (0, -1)):
@@ -62,7 +63,7 @@ def one_axis(a: Any, axis: Any) -> tuple[Any, int]:
     return a, normalize_axis_index(axis, np.ndim(a))
 
 
-def refuse(function: str, **given: Any) -> None:
+def refuse_keywords(function: str, **given: Any) -> None:
     """Refuse, by name, keywords that are not at their defaults."""
     for keyword, value in given.items():
         if value is not None and value is not NO_VALUE:

@@ -1,7 +1,8 @@
 """What goes into an array: `out=` of NumPy's functions, and the dtype that a target keeps.
 
-Owns: `into`, `fitted`, `is_plain` (targets), `as_stored`, `as_item` (values), with NumPy's errors.
-Keeps: no tracked value goes into a plain array that would lose its gradient.
+Owns: `store_out`, `cast_to_out`, `is_plain_target` (targets), `cast_for_store`, `cast_for_item`
+(values), with NumPy's errors. Keeps: no tracked value goes into a plain array that would lose its
+gradient.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import numpy as np
 
 from tracker.errors import ConversionError, message
 from tracker.ops.declare.arguments import NO_VALUE, as_array
-from tracker.tape.record import data_of, form_of, holds_tracked
+from tracker.tape.record import aval_of, data_of, holds_tracked
 from tracker.tape.tracked import Tracked
 
 
-def into(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> Any:
+def store_out(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> Any:
     """NumPy's `out=`: store and return the target, which must be able to hold a gradient."""
     if out is None or out is NO_VALUE:
         return y
@@ -27,7 +28,7 @@ def into(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> Any:
             out[...] = y
             return out
         if type(out) is np.ndarray and out.dtype.kind in "biu":  # whole numbers bear no gradient
-            out[...] = fitted(y, out, casting, ufunc)
+            out[...] = cast_to_out(y, out, casting, ufunc)
             return out
         raise ConversionError(
             message(
@@ -36,11 +37,11 @@ def into(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> Any:
                 "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
             )
         )
-    out[...] = fitted(y, out, casting, ufunc)
+    out[...] = cast_to_out(y, out, casting, ufunc)
     return out
 
 
-def is_plain(name: str, target: Any, values: Any) -> bool:
+def is_plain_target(name: str, target: Any, values: Any) -> bool:
     """Whether the target of a write is a plain array; what goes there must have no gradient then.
     The places where it goes have none: labels and masks are no obstacle (`whole`)."""
     if isinstance(target, Tracked):
@@ -55,7 +56,7 @@ def is_plain(name: str, target: Any, values: Any) -> bool:
     return True
 
 
-def as_large(y: Any, out: Any) -> Any:
+def broadcast_to_out(y: Any, out: Any) -> Any:
     """The result of a ufunc in the shape of its out=, which may be the larger."""
     if not isinstance(out, (np.ndarray, Tracked)) or np.shape(y) == np.shape(out):
         return y
@@ -68,12 +69,12 @@ def as_large(y: Any, out: Any) -> Any:
     return np.broadcast_to(y, both)
 
 
-def fitted(y: Any, out: Any, casting: Any = "same_kind", ufunc: str = "") -> Any:
+def cast_to_out(y: Any, out: Any, casting: Any = "same_kind", ufunc: str = "") -> Any:
     """A result (of a ufunc) in the dtype of the array `out` that it is to go into, which it must
     fit."""
     if np.shape(y) != out.shape:
         raise ValueError(f"output array has shape {out.shape}, the result has shape {np.shape(y)}")
-    kind = np.result_type(form_of(y))
+    kind = np.result_type(aval_of(y))
     if kind == out.dtype:
         return y
     if not np.can_cast(kind, out.dtype, casting):
@@ -84,7 +85,7 @@ def fitted(y: Any, out: Any, casting: Any = "same_kind", ufunc: str = "") -> Any
     return np.astype(as_array(y), out.dtype)
 
 
-def no_cast(given: Any, want: Any, rule: str, *, is_array: Any = True) -> TypeError:
+def cast_error(given: Any, want: Any, rule: str, *, is_array: Any = True) -> TypeError:
     """NumPy's error for a value of a dtype that a rule does not let be cast to another."""
     what = "array data" if is_array else "scalar"
     return TypeError(
@@ -92,32 +93,38 @@ def no_cast(given: Any, want: Any, rule: str, *, is_array: Any = True) -> TypeEr
     )
 
 
-def as_stored(x: Any, dtype: np.dtype[Any]) -> Any:
+def cast_for_store(x: Any, dtype: np.dtype[Any]) -> Any:
     """What an array of this dtype keeps of a value that is put into it: of Python's numbers, also
     those in a list, NumPy casts none that is beyond all of an integer dtype, but raises."""
     if type(x) in (list, tuple) and dtype.kind in "iu":
-        return np.stack([as_item(e, dtype) for e in x]) if holds_tracked(x) else np.array(x, dtype)
-    kind = type(form_of(x))
-    return as_item(x, dtype) if kind is int or kind is float else np.astype(as_array(x), dtype)
+        return (
+            np.stack([cast_for_item(e, dtype) for e in x])
+            if holds_tracked(x)
+            else np.array(x, dtype)
+        )
+    kind = type(aval_of(x))
+    return (
+        cast_for_item(x, dtype) if kind is int or kind is float else np.astype(as_array(x), dtype)
+    )
 
 
-def as_item(x: Any, dtype: np.dtype[Any]) -> Any:
+def cast_for_item(x: Any, dtype: np.dtype[Any]) -> Any:
     """The same of what is put at a place of its own: of NumPy's numbers, too, if the dtype has a
     sign; without one, NumPy casts them."""
-    form = form_of(x)
+    form = aval_of(x)
     numbers = (int, float, np.integer, np.floating) if dtype.kind == "i" else (int, float)
     own = isinstance(form, np.generic) and dtype.kind == "u"  # float64 is a float, too
     if dtype.kind in "iu" and isinstance(form, numbers) and type(form) is not bool and not own:
         fits = isinstance(x, Tracked) and np.can_cast(np.result_type(form), dtype)
-        if not (fits or _is_within(x, dtype)):
+        if not (fits or _fits_integer_dtype(x, dtype)):
             np.array(np.asarray(data_of(x)).item(), dtype)  # raises
-    return as_stored(x, dtype) if type(x) in (list, tuple) else np.astype(as_array(x), dtype)
+    return cast_for_store(x, dtype) if type(x) in (list, tuple) else np.astype(as_array(x), dtype)
 
 
-def _is_within(x: Any, dtype: np.dtype[Any]) -> Any:
+def _fits_integer_dtype(x: Any, dtype: np.dtype[Any]) -> Any:
     """Whether what is left of a number without its fraction is in the range of an integer dtype."""
     bounds: Any = np.iinfo(dtype)
-    form = form_of(x)
+    form = aval_of(x)
     if isinstance(form, (int, np.integer)):
         own = np.iinfo(np.result_type(form)) if isinstance(x, Tracked) else bounds
         return (x >= max(bounds.min, own.min)) & (x <= min(bounds.max, own.max))

@@ -1,8 +1,9 @@
 """How the op files declare: factories over `define`, and the tables that lead to what they declare.
 
-Owns: `elementwise`, `piecewise` (ufuncs without a derivative), `declare`, `implements`, `discrete`,
-`refused`. How entries read arguments is in `arguments.py`, what goes into arrays in `casting.py`,
-Python's operators in `operators.py`, dtypes in `dtypes.py`, what rules share in `rule_helpers.py`.
+Owns: `elementwise`, `elementwise_nondiff` (ufuncs without a derivative), `declare`, `implements`,
+`declare_nondiff`, `refuse_functions`. How entries read arguments is in `arguments.py`, what goes
+into arrays in `casting.py`, Python's operators in `operators.py`, dtypes in `dtypes.py`, what rules
+share in `rule_helpers.py`.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ import numpy as np
 
 from tracker.errors import UnsupportedError, message
 from tracker.ir.lowering import Host, Lowering, Map
-from tracker.ir.op import CONSTANT, METHODS, NUMPY, REFUSED, UFUNCS, Op, Rule, define
+from tracker.ir.op import METHODS, NONDIFFERENTIABLE, NUMPY, UFUNCS, UNSUPPORTED, Op, Rule, define
 from tracker.ir.types import Type
 from tracker.ops.declare.arguments import NO_VALUE, as_array
-from tracker.ops.declare.casting import into
+from tracker.ops.declare.casting import store_out
 from tracker.ops.declare.dtypes import infer_by_example, infer_ufunc, loop_dtypes
 from tracker.ops.declare.operators import install_operator
 from tracker.ops.declare.rule_helpers import jvp_from, vjp_from
-from tracker.tape.conversions import whole
+from tracker.tape.conversions import plain_integers
 from tracker.tape.record import apply
 from tracker.tape.tracked import public_name
 
-Body = Callable[..., Any]
+ScalarBody = Callable[..., Any]
 
 
 def elementwise(
     ufunc: np.ufunc,
     *,
     partials: Sequence[Rule | float],
-    lower: Body | Host,
+    lower: ScalarBody | Host,
     kinds: str = "f",
     operator: Callable[..., Any] | None = None,
     method: str | None = None,
     name: str | None = None,
-    defined: Body | None = None,
+    defined: ScalarBody | None = None,
     refuses: Callable[..., str] | None = None,
     requires: Callable[..., None] | None = None,
 ) -> Op:
@@ -69,13 +70,13 @@ def elementwise(
     return op
 
 
-def piecewise(
+def elementwise_nondiff(
     ufunc: np.ufunc,
     *,
-    lower: Body | Host,
+    lower: ScalarBody | Host,
     kinds: str = "f",
     operator: Callable[..., Any] | None = None,
-    defined: Body | None = None,
+    defined: ScalarBody | None = None,
 ) -> Op:
     """Declare a ufunc whose results carry no derivative (comparisons, tests, bit operations)."""
     op = define(
@@ -96,9 +97,9 @@ def piecewise(
 
 def map_lowering(
     ufunc: np.ufunc,
-    body: Body,
+    body: ScalarBody,
     kinds: str,
-    defined: Body | None = None,
+    defined: ScalarBody | None = None,
     refuses: Callable[..., str] | None = None,
     requires: Callable[..., None] | None = None,
 ) -> Map:
@@ -140,13 +141,15 @@ def implements(*functions: Callable[..., Any], method: str | None = None) -> Cal
     return enter
 
 
-def constant(*functions: Callable[..., Any], method: str | None = None) -> Callable[[Rule], Rule]:
+def implements_nondiff(
+    *functions: Callable[..., Any], method: str | None = None
+) -> Callable[[Rule], Rule]:
     """Decorator: as `implements`, for functions whose results carry no derivative."""
-    CONSTANT.update(functions)
+    NONDIFFERENTIABLE.update(functions)
     return implements(*functions, method=method)
 
 
-def discrete(
+def declare_nondiff(
     function: Callable[..., Any],
     operands: str,
     params: str = "",
@@ -177,14 +180,14 @@ def discrete(
         given = dict(zip((*arrays, *rest), args, strict=False)) | kwargs
         given = {k: v for k, v in given.items() if v is not NO_VALUE}
         found = tuple(as_array(given.pop(k)) for k in arrays)
-        return into(out, apply(op, found, {k: whole(v) for k, v in given.items()}))
+        return store_out(out, apply(op, found, {k: plain_integers(v) for k, v in given.items()}))
 
     if numpy:
-        constant(function, method=method)(call)
+        implements_nondiff(function, method=method)(call)
     return op
 
 
-def refused(why: str, instead: str, *functions: Callable[..., Any]) -> None:
+def refuse_functions(why: str, instead: str, *functions: Callable[..., Any]) -> None:
     """These functions of tracked values raise, by name."""
 
     def refusal(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -195,4 +198,4 @@ def refused(why: str, instead: str, *functions: Callable[..., Any]) -> None:
 
     for function in functions:
         NUMPY[function] = refusal(function)
-        REFUSED[function] = why
+        UNSUPPORTED[function] = why

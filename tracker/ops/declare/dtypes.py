@@ -1,7 +1,8 @@
 """Which dtypes NumPy computes in, and the types of results that follow from them.
 
-Owns: `loop_dtypes` (a ufunc's inner loop), `broadcast`, the ways of `infer` that ops share, and
-`computed_in` (what `dtype=` and `signature=` of a ufunc's call choose). Start at `infer_ufunc`.
+Owns: `loop_dtypes` (a ufunc's inner loop), `broadcast_shape`, the ways of `infer` that ops share,
+and `cast_to_loop` (what `dtype=` and `signature=` of a ufunc's call choose). Start at
+`infer_ufunc`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import numpy as np
 
 from tracker.ir.types import Type, type_of
 from tracker.ops.declare.arguments import as_array, dtype_of
-from tracker.ops.declare.casting import as_stored
-from tracker.tape.record import form_of
+from tracker.ops.declare.casting import cast_for_store
+from tracker.tape.record import aval_of
 
 _WEAK_PYTHON = {"f": float, "i": int, "c": complex}
 
@@ -32,7 +33,7 @@ def _loop_dtypes(ufunc: np.ufunc, *kinds: tuple[np.dtype[Any], bool]) -> tuple[n
     return ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))
 
 
-def broadcast(types: Sequence[Type]) -> tuple[int, ...]:
+def broadcast_shape(types: Sequence[Type]) -> tuple[int, ...]:
     """The shape of what elementwise ops give of operands of these types."""
     if len(types) == 1:
         return types[0].shape
@@ -40,24 +41,26 @@ def broadcast(types: Sequence[Type]) -> tuple[int, ...]:
     shapes.discard(())
     if len(shapes) < 2:
         return shapes.pop() if shapes else ()
-    return joint_shape(*shapes)
+    return cached_broadcast_shapes(*shapes)
 
 
-joint_shape = functools.lru_cache(maxsize=1024)(np.broadcast_shapes)  # asked of the same often
+cached_broadcast_shapes = functools.lru_cache(maxsize=1024)(
+    np.broadcast_shapes
+)  # asked of the same often
 
 
 def infer_ufunc(ufunc: np.ufunc, python: Callable[..., Any] | None) -> Callable[..., Type]:
     """`infer` of a ufunc; `python` is the operator that Python numbers go through instead."""
 
     def infer(*types: Type) -> Type:
-        if python is not None and (all(t.weak for t in types) or _is_pythons(types)):
+        if python is not None and (all(t.weak for t in types) or _is_complex_with_float64(types)):
             return type_of(python(*(_WEAK_PYTHON[t.dtype.kind](1) for t in types)))
-        return Type(broadcast(types), loop_dtypes(ufunc, types)[ufunc.nin])
+        return Type(broadcast_shape(types), loop_dtypes(ufunc, types)[ufunc.nin])
 
     return infer
 
 
-def _is_pythons(types: Sequence[Type]) -> bool:
+def _is_complex_with_float64(types: Sequence[Type]) -> bool:
     """Whether Python's complex takes NumPy's float64, which is a float, for a float."""
     return len(types) == 2 and types[0] == _COMPLEX and types[1] == _FLOAT64
 
@@ -65,7 +68,9 @@ def _is_pythons(types: Sequence[Type]) -> bool:
 _COMPLEX, _FLOAT64 = type_of(0j), type_of(np.float64(0.0))
 
 
-def dtype_given_by(function: Callable[..., Any]) -> Callable[[np.dtype[Any]], np.dtype[Any]]:
+def result_dtype_by_example(
+    function: Callable[..., Any],
+) -> Callable[[np.dtype[Any]], np.dtype[Any]]:
     """The dtype that NumPy's function gives of numbers of another one, which it is asked once."""
     return functools.cache(lambda dtype: function(np.ones(1, dtype)).dtype)
 
@@ -81,7 +86,7 @@ def infer_by_example(evaluate: Callable[..., Any]) -> Callable[..., Type]:
     return infer
 
 
-def computed_in(
+def cast_to_loop(
     ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any, signature: Any, casting: Any
 ) -> tuple[Any, ...]:
     """The operands in the dtypes of the loop that these keywords of a ufunc's call choose: NumPy's
@@ -89,8 +94,8 @@ def computed_in(
     if signature is None and dtype is not None:
         signature = (None,) * ufunc.nin + (dtype_of(dtype),) * ufunc.nout
     weak = (int, float, complex)
-    inputs = [x if type(form_of(x)) in weak else as_array(x) for x in inputs]
-    forms = map(form_of, inputs)
+    inputs = [x if type(aval_of(x)) in weak else as_array(x) for x in inputs]
+    forms = map(aval_of, inputs)
     kinds: list[Any] = [type(f) if type(f) in weak else np.result_type(f) for f in forms]
     wanted = {} if signature is None else {"signature": signature}
     free = (None,) * ufunc.nout
@@ -100,5 +105,6 @@ def computed_in(
     found = ufunc.resolve_dtypes((*kinds, *free), casting=casting, **wanted)
     pairs = list(zip(inputs, found, strict=False))
     return tuple(
-        as_stored(x, d) if type(form_of(x)) is int else np.astype(as_array(x), d) for x, d in pairs
+        cast_for_store(x, d) if type(aval_of(x)) is int else np.astype(as_array(x), d)
+        for x, d in pairs
     )

@@ -1,6 +1,6 @@
 """Ufuncs of other packages, called once for whole arrays where they are compiled.
 
-Owns: `lent`, which the ops of SciPy's ufuncs and of Fourier transforms expand to.
+Owns: `ufunc_call`, which the ops of SciPy's ufuncs and of Fourier transforms expand to.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.lowering import Borrow
+from tracker.ir.lowering import UfuncCall
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare
-from tracker.ops.declare.dtypes import broadcast
+from tracker.ops.declare.dtypes import broadcast_shape
 
-LENDABLE = frozenset("dfDFlqi")
+LOOP_DTYPE_CHARS = frozenset("dfDFlqi")
 """The letters of dtypes whose loops machine code calls."""
 
 
-def loop_of(ufunc: np.ufunc, letters: str) -> str:
+def loop_result_chars(ufunc: np.ufunc, letters: str) -> str:
     """The letters of the results of the loop for operands of these dtypes."""
     (found,) = (t.partition("->")[2] for t in ufunc.types if t.partition("->")[0] == letters)
     return found
 
 
 def _infer(*types: Type, ufunc: np.ufunc, at: int, core: tuple[int, int] | None) -> Type:
-    dtype = np.dtype(loop_of(ufunc, "".join(t.dtype.char for t in types))[at])
-    return Type(broadcast(types) if core is None else (*types[0].shape[:-1], core[1]), dtype)
+    dtype = np.dtype(loop_result_chars(ufunc, "".join(t.dtype.char for t in types))[at])
+    return Type(broadcast_shape(types) if core is None else (*types[0].shape[:-1], core[1]), dtype)
 
 
 def _evaluate(*xs: Any, ufunc: np.ufunc, at: int, core: tuple[int, int] | None) -> Any:
@@ -34,11 +34,11 @@ def _evaluate(*xs: Any, ufunc: np.ufunc, at: int, core: tuple[int, int] | None) 
         found = ufunc(*xs)
         return found[at] if ufunc.nout > 1 else found
     letters = "".join(np.asarray(x).dtype.char for x in xs)
-    out = np.empty((*np.shape(xs[0])[:-1], core[1]), loop_of(ufunc, letters)[at])
+    out = np.empty((*np.shape(xs[0])[:-1], core[1]), loop_result_chars(ufunc, letters)[at])
     return ufunc(*xs, out=out)
 
 
-lent = declare(
+ufunc_call = declare(
     "lent",
     method=None,
     entry=None,
@@ -46,5 +46,5 @@ lent = declare(
     evaluate=_evaluate,
     jvp=[None],
     vjp=[None],
-    lower=Borrow(),
+    lower=UfuncCall(),
 )

@@ -5,9 +5,9 @@ arrays, sequences are repeated, others are asked for their own operator (`object
 
 Objects of other classes beside tracked values, at operators.
 
-Owns: `is_left_to`, which says where a number or array leaves an operator to the object, and
-`array_of`, what it takes the object for elsewhere. Both are Python's and NumPy's ways. They are
-asked when an op has refused the object: operators with numbers and arrays pay nothing.
+Owns: `defers_to`, which says where a number or array leaves an operator to the object, and
+`refused_as_array`, what it takes the object for elsewhere. Both are Python's and NumPy's ways. They
+are asked when an op has refused the object: operators with numbers and arrays pay nothing.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ import numpy as np
 from tracker.errors import ConversionError, UnsupportedError
 from tracker.ir.op import Op
 from tracker.ops.declare.arguments import as_array
-from tracker.tape.record import apply, apply2, as_numbers, form_of
+from tracker.tape.record import apply, apply_binary, as_numeric, aval_of
 from tracker.tape.tracked import install
 
-_LEAST = -1000000.0  # the priority in NumPy of what names none
-_PYTHON = (bool, int, float, complex)
+_DEFAULT_PRIORITY = -1000000.0  # the priority in NumPy of what names none
+_PYTHON_NUMBERS = (bool, int, float, complex)
 
 
-def is_left_to(other: Any, method: str, number: Any) -> bool:
+def defers_to(other: Any, method: str, number: Any) -> bool:
     """Whether a tracked number or array leaves an operator to the object's `method`: as Python's
     numbers do, and NumPy's to who is to go first, and those without axes to what is no array."""
-    cls, form = type(other), form_of(number)
+    cls, form = type(other), aval_of(number)
     if getattr(cls, "__array_ufunc__", cls) is None:
         return True
     if isinstance(other, np.ndarray) or not hasattr(cls, method):
         return False
-    if type(form) in _PYTHON:
+    if type(form) in _PYTHON_NUMBERS:
         return True
-    if getattr(other, "__array_priority__", _LEAST) > form.__array_priority__:
+    if getattr(other, "__array_priority__", _DEFAULT_PRIORITY) > form.__array_priority__:
         return True
-    return np.ndim(form) == 0 and as_numbers(other) is None
+    return np.ndim(form) == 0 and as_numeric(other) is None
 
 
-def array_of(x: Any, number: Any) -> Any:
+def refused_as_array(x: Any, number: Any) -> Any:
     """The object as an array beside a tracked number; called while it is being refused. Python's
     numbers know no arrays."""
-    made = None if type(form_of(number)) in _PYTHON else as_numbers(x)
+    made = None if type(aval_of(number)) in _PYTHON_NUMBERS else as_numeric(x)
     if made is None:
         raise
     return made
@@ -65,38 +65,38 @@ def install_operator(op: Op, operator: Callable[..., Any] | None) -> None:
         return
     reflected = f"__{_COMPARISONS.get(name, f'r{name}')}__"
     if op.constant:
-        method = simple_operator(op, reflected)
+        method = binary_operator(op, reflected)
         install(f"__{name}__")(_equality(op, method) if name in ("eq", "ne") else method)
         if name not in _COMPARISONS:  # Python reflects these itself: 2 < t is t > 2
-            install(reflected)(simple_reflected(op))
+            install(reflected)(reflected_operator(op))
         return
     install(f"__{name}__")(_operator_method(op, reflected))
     install(reflected)(_reflected_method(op))
 
 
-_NO_NUMBERS = (NoneType, str, bytes, type, dict, set, FunctionType, BuiltinFunctionType)
+_NOT_NUMERIC = (NoneType, str, bytes, type, dict, set, FunctionType, BuiltinFunctionType)
 
 
-def simple_operator(op: Op, reflected: str) -> Callable[..., Any]:
+def binary_operator(op: Op, reflected: str) -> Callable[..., Any]:
     """The method of an operator; `reflected` is that of what stands on the right."""
 
     def method(self: Any, other: Any) -> Any:
         try:
             return apply(op, (self, other))
         except UnsupportedError:
-            if is_left_to(other, reflected, self):
+            if defers_to(other, reflected, self):
                 return NotImplemented
-            return apply(op, (self, array_of(other, self)))
+            return apply(op, (self, refused_as_array(other, self)))
 
     return method
 
 
-def simple_reflected(op: Op) -> Callable[..., Any]:
+def reflected_operator(op: Op) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
         try:
             return apply(op, (other, self))
         except UnsupportedError:
-            return apply(op, (array_of(other, self), self))
+            return apply(op, (refused_as_array(other, self), self))
 
     return method
 
@@ -106,8 +106,8 @@ def _equality(op: Op, compare: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(self: Any, other: Any) -> Any:
         cls = type(other)
-        if cls in _NO_NUMBERS or (cls in (list, tuple) and type(form_of(self)) in _PYTHON):
-            return op.evaluate(form_of(self), other)
+        if cls in _NOT_NUMERIC or (cls in (list, tuple) and type(aval_of(self)) in _PYTHON_NUMBERS):
+            return op.evaluate(aval_of(self), other)
         return compare(self, other)
 
     return method
@@ -116,17 +116,17 @@ def _equality(op: Op, compare: Callable[..., Any]) -> Callable[..., Any]:
 def _operator_method(op: Op, reflected: str) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
         try:
-            return apply2(op, self, other)
+            return apply_binary(op, self, other)
         except UnsupportedError:
-            if repeats(op, other, self):
+            if is_sequence_repeat(op, other, self):
                 return other * int(self)
-            if is_left_to(other, reflected, self):
+            if defers_to(other, reflected, self):
                 return NotImplemented
-            return apply2(op, self, array_of(other, self))
+            return apply_binary(op, self, refused_as_array(other, self))
         except ConversionError:
-            if repeats(op, other, self):
+            if is_sequence_repeat(op, other, self):
                 return other * int(self)
-            return apply2(op, self, _array_of_list(other))
+            return apply_binary(op, self, _refused_list_as_array(other))
 
     return method
 
@@ -134,28 +134,28 @@ def _operator_method(op: Op, reflected: str) -> Callable[..., Any]:
 def _reflected_method(op: Op) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
         if type(other) is complex:
-            other = _before_array(other, form_of(self))
+            other = _complex_operand(other, aval_of(self))
         try:
-            return apply2(op, other, self)
+            return apply_binary(op, other, self)
         except UnsupportedError:
-            if repeats(op, other, self):
+            if is_sequence_repeat(op, other, self):
                 return other * int(self)
-            return apply2(op, array_of(other, self), self)
+            return apply_binary(op, refused_as_array(other, self), self)
         except ConversionError:
-            if repeats(op, other, self):
+            if is_sequence_repeat(op, other, self):
                 return other * int(self)
-            return apply2(op, _array_of_list(other), self)
+            return apply_binary(op, _refused_list_as_array(other), self)
 
     return method
 
 
-def repeats(op: Op, x: Any, n: Any) -> bool:
+def is_sequence_repeat(op: Op, x: Any, n: Any) -> bool:
     """Whether Python's `x * n` says one sequence several times: n is no array."""
     sequence = isinstance(x, (list, tuple, str, bytes, bytearray))
-    return sequence and op.evaluate is mul and isinstance(form_of(n), (int, np.integer))
+    return sequence and op.evaluate is mul and isinstance(aval_of(n), (int, np.integer))
 
 
-def _before_array(number: complex, form: Any) -> Any:
+def _complex_operand(number: complex, form: Any) -> Any:
     """Python's complex as the operand of this array: one without axes is not taken for a float,
     as NumPy's float64 is (see `_is_pythons`)."""
     if type(form) is not np.ndarray or form.ndim or form.dtype != np.float64:
@@ -163,7 +163,7 @@ def _before_array(number: complex, form: Any) -> Any:
     return np.complex128(number)
 
 
-def _array_of_list(x: Any) -> Any:
+def _refused_list_as_array(x: Any) -> Any:
     """The array of a list; called while the list itself is being refused."""
     if type(x) not in (list, tuple):
         raise

@@ -1,7 +1,8 @@
 """What the rules of ops share: cotangents and tangents in the right space, products with partials.
 
-Owns: `project` (a cotangent in the space of its operand), `match` (a tangent in the space of the
-result), `vjp_from` and `jvp_from`, the rules that follow from a partial derivative, and `TwoTerms`.
+Owns: `project` (a cotangent in the space of its operand), `match_tangent` (a tangent in the space
+of the result), `vjp_from` and `jvp_from`, the rules that follow from a partial derivative, and
+`TwoTerms`.
 
 Invariant: rules are plain NumPy on whatever they are handed; zeros and ones come from `*_like` or
 `broadcast_to` of an operand, so that staging sees them.
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracker.ir.op import LINEAR, Op, Rule
-from tracker.tape.record import form_of, shape_of
+from tracker.tape.record import aval_of, shape_of
 from tracker.tape.tracked import Tracked
 
 
@@ -40,12 +41,12 @@ class TwoTerms(NamedTuple):
         return TwoTerms(self.head + other, self.tail)
 
 
-def evaluated(c: Any) -> Any:
+def as_one_term(c: Any) -> Any:
     """A cotangent or tangent as one term."""
     return c.total() if type(c) is TwoTerms else c
 
 
-def adds_terms(op: Op) -> bool:
+def is_additive(op: Op) -> bool:
     """Whether an op's derivative is the op itself, or sums and differences."""
     if op.partials is None:
         return op.jvp == LINEAR
@@ -66,7 +67,7 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
 
 def project(c: Any, x: Any) -> Any:
     """A cotangent in the space of its operand: same shape; real for real; same precision."""
-    form, given = form_of(x), form_of(c)
+    form, given = aval_of(x), aval_of(c)
     shape = form.shape if type(form) is np.ndarray else np.shape(form)
     if (given.shape if type(given) is np.ndarray else np.shape(given)) != shape:
         c = sum_to(c, shape)
@@ -91,7 +92,7 @@ def _is_complex(form: Any) -> bool:
     return type(form) is complex if dtype is None else dtype.kind == "c"
 
 
-def match(t: Any, y: Any) -> Any:
+def match_tangent(t: Any, y: Any) -> Any:
     """A tangent in the shape and dtype of the result."""
     shape = np.shape(y)
     if np.shape(t) != shape:
@@ -106,27 +107,27 @@ def match(t: Any, y: Any) -> Any:
     return np.astype(t, want) if np.ndim(t) or isinstance(t, Tracked) else want.type(t)
 
 
-def as_numpy(x: Any) -> Any:
+def as_numpy_scalar(x: Any) -> Any:
     """A Python number as NumPy's, whose arithmetic gives inf and NaN instead of raising."""
-    form = form_of(x)
+    form = aval_of(x)
     if not isinstance(form, (int, float, complex)):
         return x
     kind = np.result_type(form, 0.0)
     return np.astype(x, kind) if isinstance(x, Tracked) else kind.type(x)
 
 
-_CHOOSING: set[Rule] = set()
+_STRUCTURAL_ZERO_PARTIALS: set[Rule] = set()
 
 
-def choosing(partial: Rule) -> Rule:
+def with_structural_zeros(partial: Rule) -> Rule:
     """A partial derivative that is 0 where another operand was taken: there nothing reaches this
     one, not even NaN."""
-    _CHOOSING.add(partial)
+    _STRUCTURAL_ZERO_PARTIALS.add(partial)
     return partial
 
 
-def _taken(product: Any, partial: Any, d: Any) -> Any:
-    return np.where(d == 0, 0.0, product)[()] if partial in _CHOOSING else product
+def _apply_structural_zeros(product: Any, partial: Any, d: Any) -> Any:
+    return np.where(d == 0, 0.0, product)[()] if partial in _STRUCTURAL_ZERO_PARTIALS else product
 
 
 def partial_product(times: Callable[[Any, Any], Any], g: Any, partial: Any, y: Any, xs: Any) -> Any:
@@ -134,17 +135,17 @@ def partial_product(times: Callable[[Any, Any], Any], g: Any, partial: Any, y: A
     if not callable(partial):
         return g if partial == 1 else -g if partial == -1 else times(g, partial)
     d = partial(y, *xs)
-    product = times(g, np.conjugate(d) if _is_complex(form_of(d)) else d)
-    return product if times is np.multiply else _taken(product, partial, d)
+    product = times(g, np.conjugate(d) if _is_complex(aval_of(d)) else d)
+    return product if times is np.multiply else _apply_structural_zeros(product, partial, d)
 
 
-FACTORED: dict[Rule, tuple[Rule, Rule]] = {}
+FACTORED_PARTIALS: dict[Rule, tuple[Rule, Rule]] = {}
 
 
-def factored(partial: Rule, full: Rule, own: Rule) -> Rule:
+def factored_partial(partial: Rule, full: Rule, own: Rule) -> Rule:
     """A partial derivative that is full(y, *xs) * own(x), x being the operand itself: where x was
     broadcast, cotangents are summed before they are multiplied with `own`."""
-    FACTORED[partial] = full, own
+    FACTORED_PARTIALS[partial] = full, own
     return partial
 
 
@@ -153,12 +154,12 @@ def contribution(
 ) -> Any:
     """The cotangent that reaches operand number `at`, whose partial derivative this is."""
     x = xs[at]
-    factors = FACTORED.get(partial)
+    factors = FACTORED_PARTIALS.get(partial)
     if factors is None or shape_of(x) == shape_of(g):
         return project(partial_product(times, g, partial, y, xs), x)
     full, own = factors
     c, d = project(partial_product(times, g, full, y, xs), x), own(x)
-    return times(c, np.conjugate(d) if _is_complex(form_of(d)) else d)
+    return times(c, np.conjugate(d) if _is_complex(aval_of(d)) else d)
 
 
 def vjp_from(partial: Any, at: int) -> Rule:
@@ -174,7 +175,9 @@ def tangent_product(times: Callable[[Any, Any], Any], t: Any, partial: Any, y: A
     """A partial derivative times a tangent, in the space of the result."""
     d = partial(y, *xs) if callable(partial) else partial
     product = times(t, d)
-    return match(product if times is np.multiply else _taken(product, partial, d), y)
+    return match_tangent(
+        product if times is np.multiply else _apply_structural_zeros(product, partial, d), y
+    )
 
 
 def jvp_from(partial: Any) -> Rule:

@@ -1,6 +1,6 @@
 """Ops under `tracker.nn`: the logistic function, and numbers held fixed.
 
-Owns: `sigmoid` and `held`, and `hold`, which applies it.
+Owns: `sigmoid` and `held`, and `stop_gradient`, which applies it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 from tracker.ir.lowering import View
 from tracker.ops.declare.declare import declare, map_lowering
 from tracker.ops.declare.dtypes import infer_ufunc
-from tracker.ops.declare.rule_helpers import jvp_from, match, project, vjp_from
-from tracker.tape.record import apply, form_of
+from tracker.ops.declare.rule_helpers import jvp_from, match_tangent, project, vjp_from
+from tracker.tape.record import apply, aval_of
 
 
 def _sigmoid(x: Any) -> Any:
@@ -65,7 +65,7 @@ logistic_density = declare(
 def _slope(y: Any, x: Any) -> Any:
     if np.iscomplexobj(x):
         return y * apply(sigmoid, (x * -1.0,))
-    return apply(logistic_density, (x * 1.0 if np.result_type(form_of(x)).kind in "biu" else x,))
+    return apply(logistic_density, (x * 1.0 if np.result_type(aval_of(x)).kind in "biu" else x,))
 
 
 sigmoid = declare(
@@ -74,7 +74,7 @@ sigmoid = declare(
     entry=None,
     infer=infer_ufunc(np.exp, None),
     evaluate=_sigmoid,
-    jvp=[lambda t, y, x: match(t * _slope(y, x), y)],
+    jvp=[lambda t, y, x: match_tangent(t * _slope(y, x), y)],
     vjp=[
         lambda g, y, x: project(
             g * (np.conjugate(_slope(y, x)) if np.iscomplexobj(x) else _slope(y, x)), x
@@ -95,6 +95,6 @@ held = declare(
 )
 
 
-def hold(x: Any) -> Any:
+def stop_gradient(x: Any) -> Any:
     """The numbers of `x`, as a constant for derivatives."""
     return apply(held, (x,))

@@ -16,12 +16,18 @@ from tracker.ir.lowering import Map
 from tracker.ir.op import OPS
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare, elementwise, implements, map_lowering
-from tracker.ops.declare.dtypes import broadcast, infer_ufunc
-from tracker.ops.declare.rule_helpers import choosing, factored, jvp_from, project, vjp_from
+from tracker.ops.declare.dtypes import broadcast_shape, infer_ufunc
+from tracker.ops.declare.rule_helpers import (
+    factored_partial,
+    jvp_from,
+    project,
+    vjp_from,
+    with_structural_zeros,
+)
 from tracker.ops.elementwise.activation import sigmoid
-from tracker.ops.elementwise.comparison import greater_equal, weakly
-from tracker.tape.observers import listeners
-from tracker.tape.record import apply, data_of, form_of
+from tracker.ops.elementwise.comparison import greater_equal, result_type_operand
+from tracker.tape.observers import observers
+from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracked import Tracked, install
 
 add = elementwise(
@@ -49,7 +55,7 @@ divide = elementwise(
     np.divide,
     partials=[
         lambda y, a, b: 1 / b,
-        factored(lambda y, a, b: -y / b, lambda y, a, b: y, lambda b: -1 / b),
+        factored_partial(lambda y, a, b: -y / b, lambda y, a, b: y, lambda b: -1 / b),
     ],
     lower=lambda e, a, b: e.div(a, b),
     kinds="fc",
@@ -58,7 +64,7 @@ divide = elementwise(
 )
 
 
-def _divides(e: Any, y: Any, a: Any, b: Any) -> Any:
+def _has_divisor(e: Any, y: Any, a: Any, b: Any) -> Any:
     return e.compare("!=", b, e.constant(0, b))
 
 
@@ -68,7 +74,7 @@ floor_divide = elementwise(
     lower=lambda e, a, b: e.floor_divide(a, b),
     kinds="iuf",
     operator=operator.floordiv,
-    defined=_divides,
+    defined=_has_divisor,
 )
 remainder = elementwise(
     np.remainder,
@@ -76,7 +82,7 @@ remainder = elementwise(
     lower=lambda e, a, b: e.remainder(a, b),
     kinds="iuf",
     operator=operator.mod,
-    defined=_divides,
+    defined=_has_divisor,
 )
 
 
@@ -168,10 +174,10 @@ power = elementwise(
 )
 
 
-def _of_python(x: Any, n: Any) -> Any:
+def _python_power_base(x: Any, n: Any) -> Any:
     """The base of a power, as the kind of number of which Python gives one: an int's negative
     powers are floats, and broken powers of what is negative are complex."""
-    base, exponent = type(form_of(x)), type(form_of(n))
+    base, exponent = type(aval_of(x)), type(aval_of(n))
     if base not in _REAL or exponent not in _REAL:
         return x
     if base is not float and exponent is not float:
@@ -189,14 +195,14 @@ _POWER, _REFLECTED_POWER = (vars(Tracked)[name] for name in ("__pow__", "__rpow_
 def _power(self: Any, n: Any, modulus: Any = None) -> Any:
     if modulus is not None:
         return pow(int(self), int(n), int(modulus))
-    if listeners and type(n) is int and n == 2 and np.result_type(form_of(self)) == np.bool_:
+    if observers and type(n) is int and n == 2 and np.result_type(aval_of(self)) == np.bool_:
         return np.square(self)  # as NumPy's operator, which gives another dtype than np.power
-    return _POWER(_of_python(self, n), n)
+    return _POWER(_python_power_base(self, n), n)
 
 
 @install("__rpow__")
 def _power_of(self: Any, x: Any) -> Any:
-    return _REFLECTED_POWER(self, _of_python(x, self))
+    return _REFLECTED_POWER(self, _python_power_base(x, self))
 
 
 float_power = elementwise(
@@ -263,7 +269,7 @@ def _hypot_slope(y: Any, x: Any, other: Any) -> Any:
     return _cosine(x, other, y) if plain else apply(cosine, (x, other))
 
 
-def _turned(x: Any, a: Any, b: Any) -> Any:
+def _over_squared_length(x: Any, a: Any, b: Any) -> Any:
     """x / (a**2 + b**2), without overflow on the way, and 0 at the origin and at infinity."""
     size = np.hypot(a, b)
     origin = size == 0
@@ -274,7 +280,10 @@ def _turned(x: Any, a: Any, b: Any) -> Any:
 
 arctan2 = elementwise(
     np.arctan2,
-    partials=[lambda y, a, b: _turned(b, a, b), lambda y, a, b: -_turned(a, a, b)],
+    partials=[
+        lambda y, a, b: _over_squared_length(b, a, b),
+        lambda y, a, b: -_over_squared_length(a, a, b),
+    ],
     lower=lambda e, a, b: e.math("atan2", a, b),
 )
 hypot = elementwise(
@@ -314,12 +323,12 @@ logaddexp2 = elementwise(
 )
 
 
-def _wins(y: Any, winner: Any, tie: Any) -> Any:
+def _winner_share(y: Any, winner: Any, tie: Any) -> Any:
     """1 to the winner, half to each side of a tie."""
     return winner + _constant_like(0.5, y) * tie
 
 
-def _above(a: Any, b: Any) -> Any:
+def _is_greater(a: Any, b: Any) -> Any:
     """a > b as NumPy orders numbers; Python has no order for its complex ones."""
     try:
         return a > b
@@ -328,12 +337,12 @@ def _above(a: Any, b: Any) -> Any:
 
 
 _GREATER = [
-    choosing(lambda y, a, b: _wins(y, _above(a, b), a == b)),
-    choosing(lambda y, a, b: _wins(y, _above(b, a), a == b)),
+    with_structural_zeros(lambda y, a, b: _winner_share(y, _is_greater(a, b), a == b)),
+    with_structural_zeros(lambda y, a, b: _winner_share(y, _is_greater(b, a), a == b)),
 ]
 _LESS = [
-    choosing(lambda y, a, b: _wins(y, _above(b, a), a == b)),
-    choosing(lambda y, a, b: _wins(y, _above(a, b), a == b)),
+    with_structural_zeros(lambda y, a, b: _winner_share(y, _is_greater(b, a), a == b)),
+    with_structural_zeros(lambda y, a, b: _winner_share(y, _is_greater(a, b), a == b)),
 ]
 maximum = elementwise(
     np.maximum, partials=_GREATER, lower=lambda e, a, b: e.extremum(">", a, b), kinds="biufc"
@@ -344,8 +353,12 @@ minimum = elementwise(
 fmax = elementwise(
     np.fmax,
     partials=[
-        choosing(lambda y, a, b: _wins(y, _above(a, b) | np.isnan(b), a == b)),
-        choosing(lambda y, a, b: _wins(y, _above(b, a) | np.isnan(a), a == b)),
+        with_structural_zeros(
+            lambda y, a, b: _winner_share(y, _is_greater(a, b) | np.isnan(b), a == b)
+        ),
+        with_structural_zeros(
+            lambda y, a, b: _winner_share(y, _is_greater(b, a) | np.isnan(a), a == b)
+        ),
     ],
     lower=lambda e, a, b: e.select(e.isnan(b), a, e.select(e.isnan(a), b, e.extremum(">", a, b))),
     kinds="biufc",
@@ -353,8 +366,12 @@ fmax = elementwise(
 fmin = elementwise(
     np.fmin,
     partials=[
-        choosing(lambda y, a, b: _wins(y, _above(b, a) | np.isnan(b), a == b)),
-        choosing(lambda y, a, b: _wins(y, _above(a, b) | np.isnan(a), a == b)),
+        with_structural_zeros(
+            lambda y, a, b: _winner_share(y, _is_greater(b, a) | np.isnan(b), a == b)
+        ),
+        with_structural_zeros(
+            lambda y, a, b: _winner_share(y, _is_greater(a, b) | np.isnan(a), a == b)
+        ),
     ],
     lower=lambda e, a, b: e.select(e.isnan(b), a, e.select(e.isnan(a), b, e.extremum("<", a, b))),
     kinds="biufc",
@@ -382,7 +399,7 @@ heaviside = elementwise(
 # Products in which zero is strong ----------------------------------------------------------------
 
 
-def _strong(a: Any, b: Any) -> Any:
+def _evaluate_strong(a: Any, b: Any) -> Any:
     """a * b, where an exact zero beats an infinity, and a zero cotangent `a` beats NaN, too. What
     is faint counts as zero where the product is infinite: it reaches a root by way of a square
     that is 0."""
@@ -411,7 +428,7 @@ def _strong_body(e: Any, a: Any, b: Any) -> Any:
     return e.select(e.logical_or(dead, lost), zero, product)
 
 
-def _strongly(a: Any, b: Any) -> Any:
+def _strong_product(a: Any, b: Any) -> Any:
     return apply(strong_multiply, (a, b))
 
 
@@ -424,13 +441,19 @@ strong_multiply = declare(
     numpy=[],
     method=None,
     entry=None,
-    infer=lambda a, b: Type(broadcast((a, b)), np.result_type(*(weakly(t) for t in (a, b)))),
-    evaluate=_strong,
-    jvp=[lambda t, y, a, b: _strongly(t, b), lambda t, y, a, b: _strongly(a, t)],
+    infer=lambda a, b: Type(
+        broadcast_shape((a, b)), np.result_type(*(result_type_operand(t) for t in (a, b)))
+    ),
+    evaluate=_evaluate_strong,
+    jvp=[lambda t, y, a, b: _strong_product(t, b), lambda t, y, a, b: _strong_product(a, t)],
     vjp=[
-        lambda g, y, a, b: project(_strongly(g, _conjugate(b)), a),
+        lambda g, y, a, b: project(_strong_product(g, _conjugate(b)), a),
         # Where the cotangent `a` was a structural zero, nothing depends on b.
-        lambda g, y, a, b: project(_strongly(_conjugate(a), g), b),
+        lambda g, y, a, b: project(_strong_product(_conjugate(a), g), b),
     ],
-    lower=Map(_strong_body, lambda a, b: (np.result_type(weakly(a), weakly(b)),) * 2, "fc"),
+    lower=Map(
+        _strong_body,
+        lambda a, b: (np.result_type(result_type_operand(a), result_type_operand(b)),) * 2,
+        "fc",
+    ),
 )

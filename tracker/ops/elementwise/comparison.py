@@ -14,17 +14,19 @@ from tracker.ir.lowering import Map
 from tracker.ir.op import METHODS
 from tracker.ir.types import Type
 from tracker.ops.declare.arguments import NO_VALUE, as_array
-from tracker.ops.declare.casting import as_large, into
-from tracker.ops.declare.declare import declare, implements, piecewise
-from tracker.ops.declare.dtypes import broadcast
-from tracker.ops.declare.rule_helpers import match, project
-from tracker.tape.record import apply, form_of
+from tracker.ops.declare.casting import broadcast_to_out, store_out
+from tracker.ops.declare.declare import declare, elementwise_nondiff, implements
+from tracker.ops.declare.dtypes import broadcast_shape
+from tracker.ops.declare.rule_helpers import match_tangent, project
+from tracker.tape.record import apply, aval_of
 
 # Comparisons and logic ---------------------------------------------------------------------------
 
 
 def _comparison(ufunc: np.ufunc, sign: str, op: Any) -> Any:
-    return piecewise(ufunc, lower=lambda e, a, b: e.compare(sign, a, b), kinds="biufc", operator=op)
+    return elementwise_nondiff(
+        ufunc, lower=lambda e, a, b: e.compare(sign, a, b), kinds="biufc", operator=op
+    )
 
 
 greater = _comparison(np.greater, ">", operator.gt)
@@ -34,30 +36,30 @@ less_equal = _comparison(np.less_equal, "<=", operator.le)
 equal = _comparison(np.equal, "==", operator.eq)
 not_equal = _comparison(np.not_equal, "!=", operator.ne)
 
-logical_and = piecewise(
+logical_and = elementwise_nondiff(
     np.logical_and,
     lower=lambda e, a, b: e.logical_and(e.truth(a), e.truth(b)),
     kinds="biufc",
 )
-logical_or = piecewise(
+logical_or = elementwise_nondiff(
     np.logical_or, lower=lambda e, a, b: e.logical_or(e.truth(a), e.truth(b)), kinds="biufc"
 )
-logical_xor = piecewise(
+logical_xor = elementwise_nondiff(
     np.logical_xor, lower=lambda e, a, b: e.compare("!=", e.truth(a), e.truth(b)), kinds="biufc"
 )
-bitwise_and = piecewise(
+bitwise_and = elementwise_nondiff(
     np.bitwise_and,
     lower=lambda e, a, b: e.bitwise("and", a, b),
     kinds="biu",
     operator=operator.and_,
 )
-bitwise_or = piecewise(
+bitwise_or = elementwise_nondiff(
     np.bitwise_or, lower=lambda e, a, b: e.bitwise("or", a, b), kinds="biu", operator=operator.or_
 )
-bitwise_xor = piecewise(
+bitwise_xor = elementwise_nondiff(
     np.bitwise_xor, lower=lambda e, a, b: e.bitwise("xor", a, b), kinds="biu", operator=operator.xor
 )
-left_shift = piecewise(
+left_shift = elementwise_nondiff(
     np.left_shift,
     lower=lambda e, a, b: e.left_shift(a, b),
     kinds="iu",
@@ -66,7 +68,7 @@ left_shift = piecewise(
         e.compare("==", e.right_shift(y, b), a), e.compare(">=", b, e.constant(0, b))
     ),
 )
-right_shift = piecewise(
+right_shift = elementwise_nondiff(
     np.right_shift,
     lower=lambda e, a, b: e.right_shift(a, b),
     kinds="iu",
@@ -78,13 +80,15 @@ right_shift = piecewise(
 # where -------------------------------------------------------------------------------------------
 
 
-def weakly(t: Type) -> Any:
+def result_type_operand(t: Type) -> Any:
     """What NumPy finds the common dtype of: a Python number of this kind, or the dtype."""
     return {"f": 1.0, "i": 1, "c": 1j}[t.dtype.kind] if t.weak else t.dtype
 
 
 def _where_infer(c: Type, a: Type, b: Type) -> Type:
-    return Type(broadcast((c, a, b)), np.result_type(weakly(a), weakly(b)))
+    return Type(
+        broadcast_shape((c, a, b)), np.result_type(result_type_operand(a), result_type_operand(b))
+    )
 
 
 where = declare(
@@ -96,8 +100,8 @@ where = declare(
     evaluate=np.where,
     jvp=[
         None,
-        lambda t, y, c, a, b: np.where(c, match(t, y), np.zeros_like(y)),
-        lambda t, y, c, a, b: np.where(c, np.zeros_like(y), match(t, y)),
+        lambda t, y, c, a, b: np.where(c, match_tangent(t, y), np.zeros_like(y)),
+        lambda t, y, c, a, b: np.where(c, np.zeros_like(y), match_tangent(t, y)),
     ],
     vjp=[
         None,
@@ -127,10 +131,10 @@ def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
 @implements(np.isclose)
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     a, b = (x if isinstance(x, (int, float, complex)) else as_array(x) for x in (a, b))
-    if isinstance(form_of(b), int):  # as weak as a float is
+    if isinstance(aval_of(b), int):  # as weak as a float is
         b = 1.0 * b
-    elif np.result_type(form_of(b)).kind not in "fc":  # no difference of bools, and none that wraps
-        b = np.astype(as_array(b), np.result_type(form_of(b), 1.0))
+    elif np.result_type(aval_of(b)).kind not in "fc":  # no difference of bools, and none that wraps
+        b = np.astype(as_array(b), np.result_type(aval_of(b), 1.0))
     near = (abs(a - b) <= atol + rtol * abs(b)) & np.isfinite(b) | (a == b)
     return near | (np.isnan(a) & np.isnan(b)) if equal_nan else near
 
@@ -176,29 +180,29 @@ def clip(
 def _clip(a: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
     """The array's method."""
     low, high = min, max
-    if type(form_of(low)) is int or type(form_of(high)) is int:
-        low, high = _within(form_of(a), low, high)
+    if type(aval_of(low)) is int or type(aval_of(high)) is int:
+        low, high = _drop_vacuous_bounds(aval_of(a), low, high)
     if kwargs:  # those of the ufunc that NumPy takes
         given = tuple(bound for bound in (low, high) if bound is not None)
         alone = np.maximum if high is None else np.minimum
-        ufunc: Any = (np.positive, alone, _BETWEEN)[len(given)]
+        ufunc: Any = (np.positive, alone, _CLIP_UFUNC)[len(given)]
         return ufunc(a, *given, out=out, **kwargs)
-    return into(out, as_large(_between(a, low, high), out))
+    return store_out(out, broadcast_to_out(_clip_ufunc(a, low, high), out))
 
 
 METHODS["clip"] = _clip
-_BETWEEN: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined]
+_CLIP_UFUNC: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined]
 
 
-@implements(_BETWEEN)
-def _between(a: Any, low: Any, high: Any) -> Any:
+@implements(_CLIP_UFUNC)
+def _clip_ufunc(a: Any, low: Any, high: Any) -> Any:
     if low is None and high is None:
         return np.positive(a)  # another array
     y = a if low is None else np.maximum(a, low)
     return y if high is None else np.minimum(y, high)
 
 
-def _within(a: Any, low: Any, high: Any) -> tuple[Any, Any]:
+def _drop_vacuous_bounds(a: Any, low: Any, high: Any) -> tuple[Any, Any]:
     """The bounds but for Python ints beyond all numbers of an integer dtype, which bound nothing:
     such a dtype has no room for them."""
     dtype = getattr(a, "dtype", None)
@@ -206,6 +210,6 @@ def _within(a: Any, low: Any, high: Any) -> tuple[Any, Any]:
         return low, high
     numbers = np.iinfo(dtype)
     return (
-        None if type(form_of(low)) is int and low <= numbers.min else low,
-        None if type(form_of(high)) is int and high >= numbers.max else high,
+        None if type(aval_of(low)) is int and low <= numbers.min else low,
+        None if type(aval_of(high)) is int and high >= numbers.max else high,
     )

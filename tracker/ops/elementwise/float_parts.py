@@ -12,12 +12,12 @@ import numpy as np
 
 from tracker.ir.op import NUMPY
 from tracker.ir.types import Type, type_of
-from tracker.ops.declare.arguments import as_array, as_strong
-from tracker.ops.declare.casting import as_large, into
+from tracker.ops.declare.arguments import as_array, as_strong_array
+from tracker.ops.declare.casting import broadcast_to_out, store_out
 from tracker.ops.declare.declare import declare, elementwise, implements, map_lowering
-from tracker.ops.declare.dtypes import broadcast, loop_dtypes
+from tracker.ops.declare.dtypes import broadcast_shape, loop_dtypes
 from tracker.ops.declare.rule_helpers import project
-from tracker.tape.record import apply, form_of
+from tracker.tape.record import apply, aval_of
 
 nextafter = elementwise(np.nextafter, partials=[1, 0], lower=lambda e, a, b: e.next_after(a, b))
 spacing = elementwise(np.spacing, partials=[0], lower=lambda e, x: e.spacing(x))
@@ -25,7 +25,7 @@ ldexp = declare(  # x * 2**n, for whole n
     "ldexp",
     method=None,
     entry=None,
-    infer=lambda x, n: Type(broadcast((x, n)), loop_dtypes(np.ldexp, (x, n))[2]),
+    infer=lambda x, n: Type(broadcast_shape((x, n)), loop_dtypes(np.ldexp, (x, n))[2]),
     evaluate=np.ldexp,
     jvp=[lambda t, y, x, n: np.ldexp(t, n), None],
     vjp=[lambda g, y, x, n: project(np.ldexp(g, n), x), None],
@@ -53,14 +53,14 @@ def ldexp_(x1: Any, x2: Any) -> Any:
 def frexp(x: Any) -> Any:
     x = as_array(x)
     power = apply(exponent, (x,))
-    kind = loop_dtypes(np.frexp, (type_of(form_of(x)),))[1]
+    kind = loop_dtypes(np.frexp, (type_of(aval_of(x)),))[1]
     return np.ldexp(np.astype(x, kind), -power), power
 
 
 @implements(np.modf)
 def modf(x: Any) -> Any:
     x = as_array(x)
-    x = np.astype(x, loop_dtypes(np.modf, (type_of(form_of(x)),))[0])
+    x = np.astype(x, loop_dtypes(np.modf, (type_of(aval_of(x)),))[0])
     inside = np.where(np.isinf(x), np.copysign(0, x), x)
     return np.fmod(inside, 1), np.trunc(x)
 
@@ -68,12 +68,12 @@ def modf(x: Any) -> Any:
 @implements(np.fix)
 def fix(x: Any, out: Any = None) -> Any:
     y = np.trunc(x)
-    return into(out, as_large(y, out))
+    return store_out(out, broadcast_to_out(y, out))
 
 
 @implements(np.real_if_close)
 def real_if_close(a: Any, tol: float = 100) -> Any:
-    a = as_strong(a)
+    a = as_strong_array(a)
     if a.dtype.kind != "c":
         return a
     if tol > 1:
@@ -99,26 +99,26 @@ def _complex_where(outside: Any) -> Any:
     return widen
 
 
-_positive = _complex_where(lambda x: x < 0)
-_within_one = _complex_where(lambda x: np.abs(x) > 1)
+_complex_if_negative = _complex_where(lambda x: x < 0)
+_complex_if_beyond_one = _complex_where(lambda x: np.abs(x) > 1)
 
 
-def _enter(function: Any, plain: Any, widen: Any) -> None:
+def _install_emath(function: Any, plain: Any, widen: Any) -> None:
     NUMPY[function] = lambda x: plain(widen(x))
 
 
-_enter(np.emath.sqrt, np.sqrt, _positive)
-_enter(np.emath.log, np.log, _positive)
-_enter(np.emath.log10, np.log10, _positive)
-_enter(np.emath.log2, np.log2, _positive)
-_enter(np.emath.arccos, np.arccos, _within_one)
-_enter(np.emath.arcsin, np.arcsin, _within_one)
-_enter(np.emath.arctanh, np.arctanh, _within_one)
+_install_emath(np.emath.sqrt, np.sqrt, _complex_if_negative)
+_install_emath(np.emath.log, np.log, _complex_if_negative)
+_install_emath(np.emath.log10, np.log10, _complex_if_negative)
+_install_emath(np.emath.log2, np.log2, _complex_if_negative)
+_install_emath(np.emath.arccos, np.arccos, _complex_if_beyond_one)
+_install_emath(np.emath.arcsin, np.arcsin, _complex_if_beyond_one)
+_install_emath(np.emath.arctanh, np.arctanh, _complex_if_beyond_one)
 
 
 @implements(np.emath.logn)
 def logn(n: Any, x: Any) -> Any:
-    return np.log(_positive(x)) / np.log(_positive(n))
+    return np.log(_complex_if_negative(x)) / np.log(_complex_if_negative(n))
 
 
 @implements(np.emath.power)
@@ -126,7 +126,7 @@ def power(x: Any, p: Any) -> Any:
     p = as_array(p)
     if p.dtype.kind in "biu" and np.any(p < 0):
         p = np.astype(p, float)
-    return np.power(_positive(x), p)
+    return np.power(_complex_if_negative(x), p)
 
 
 # Bessel -------------------------------------------------------------------------------------------

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import METHODS
-from tracker.ops.declare.arguments import as_array, as_strong, one_axis
-from tracker.ops.declare.casting import into, no_cast
+from tracker.ops.declare.arguments import array_and_axis, as_array, as_strong_array
+from tracker.ops.declare.casting import cast_error, store_out
 from tracker.ops.declare.declare import implements
-from tracker.ops.shape.shape import laid_out
-from tracker.tape.record import form_of
+from tracker.ops.shape.shape import in_memory_order
+from tracker.tape.record import aval_of
 
 
 @implements(np.select)
@@ -27,29 +27,29 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     if not len(condlist):
         raise ValueError("select with an empty condition list is not possible")
     for i, condition in enumerate(condlist):
-        if np.result_type(form_of(as_array(condition))) != np.bool_:
+        if np.result_type(aval_of(as_array(condition))) != np.bool_:
             raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
-    kind = _joint((*choicelist, default))
+    kind = _joint_dtype((*choicelist, default))
     y = np.astype(as_array(default), kind)
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         choice = as_array(choice)
-        given = np.result_type(form_of(as_strong(choice)))
+        given = np.result_type(aval_of(as_strong_array(choice)))
         if not np.can_cast(given, kind, "same_kind"):
-            raise no_cast(given, kind, "same_kind")
+            raise cast_error(given, kind, "same_kind")
         y = np.where(as_array(condition), np.astype(choice, kind), y)
-    return laid_out(y, "C")
+    return in_memory_order(y, "C")
 
 
-def _joint(options: Sequence[Any]) -> np.dtype[Any]:
+def _joint_dtype(options: Sequence[Any]) -> np.dtype[Any]:
     """The dtype of what is picked from these; Python's numbers take that of the arrays."""
     numbers = (int, float, complex)
-    forms = (form_of(x) for x in options)
-    return np.result_type(*(x if type(x) in numbers else form_of(as_array(x)) for x in forms))
+    forms = (aval_of(x) for x in options)
+    return np.result_type(*(x if type(x) in numbers else aval_of(as_array(x)) for x in forms))
 
 
 @implements(np.choose, method="choose")
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    kind = _joint(choices)
+    kind = _joint_dtype(choices)
     places, options = as_array(a), [np.astype(as_array(c), kind) for c in choices]
     n = len(options)
     np.choose(0, [0], mode=mode)  # type: ignore[call-overload]  # raises where there is no such mode
@@ -66,14 +66,14 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
         y = np.where(places == at, options[at], y)
     shape = np.broadcast_shapes(np.shape(places), *(np.shape(c) for c in options))
     made = np.copy(np.broadcast_to(y, shape), "C")  # of its own, also where nothing is chosen from
-    return into(out, made[()], "unsafe")
+    return store_out(out, made[()], "unsafe")
 
 
 @implements(np.compress)
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
     a = as_array(a)
-    a, axis = one_axis(a, axis)
-    return into(out, np.take(a, np.nonzero(as_array(condition))[0], axis), "unsafe")
+    a, axis = array_and_axis(a, axis)
+    return store_out(out, np.take(a, np.nonzero(as_array(condition))[0], axis), "unsafe")
 
 
 @implements(np.extract)
@@ -86,7 +86,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     x = as_array(x)
     functions = list(funclist)
     several = isinstance(condlist, (list, tuple)) or np.ndim(condlist) > 0
-    if several and (np.ndim(x) == 0 or np.ndim(form_of(condlist[0]))):
+    if several and (np.ndim(x) == 0 or np.ndim(aval_of(condlist[0]))):
         conditions = [np.astype(as_array(c), bool) for c in condlist]
     else:
         conditions = [np.astype(as_array(condlist), bool)]
@@ -107,7 +107,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
         given = flat[here]
         if np.size(given):
             y[here] = function(given, *args, **kw)
-    return laid_out(np.reshape(y, np.shape(x)), "K", x)
+    return in_memory_order(np.reshape(y, np.shape(x)), "K", x)
 
 
 # Functions of lines -------------------------------------------------------------------------------

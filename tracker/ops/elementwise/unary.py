@@ -14,14 +14,20 @@ import numpy as np
 from tracker.ir.lowering import Map
 from tracker.ir.op import LINEAR, METHODS, NUMPY, UFUNCS, Op
 from tracker.ir.types import Type
-from tracker.ops.declare.arguments import as_array, as_strong
-from tracker.ops.declare.casting import into, no_cast
-from tracker.ops.declare.declare import declare, elementwise, implements, map_lowering, piecewise
+from tracker.ops.declare.arguments import as_array, as_strong_array
+from tracker.ops.declare.casting import cast_error, store_out
+from tracker.ops.declare.declare import (
+    declare,
+    elementwise,
+    elementwise_nondiff,
+    implements,
+    map_lowering,
+)
 from tracker.ops.declare.dtypes import infer_ufunc
 from tracker.ops.declare.rule_helpers import jvp_from, vjp_from
 from tracker.ops.shape.create import item
-from tracker.ops.shape.shape import laid_out
-from tracker.tape.record import apply, apply1, form_of
+from tracker.ops.shape.shape import in_memory_order
+from tracker.tape.record import apply, apply_unary, aval_of
 
 _LN2 = float(np.log(2.0))
 _LN10 = float(np.log(10.0))
@@ -67,7 +73,7 @@ def _direction(x: Any, size: Any) -> Any:
     return x / (size + (size == 0))
 
 
-def _turn(t: Any, y: Any, x: Any) -> Any:
+def _sign_derivative(t: Any, y: Any, x: Any) -> Any:
     """How the direction of a complex number turns, 0 at 0; self-adjoint, so both vjp and jvp."""
     if not np.iscomplexobj(x):
         return None
@@ -81,8 +87,8 @@ sign = declare(
     entry=lambda x: ((x,), {}),
     infer=infer_ufunc(np.sign, None),
     evaluate=np.sign,
-    jvp=[_turn],
-    vjp=[_turn],
+    jvp=[_sign_derivative],
+    vjp=[_sign_derivative],
     lower=map_lowering(np.sign, lambda e, x: e.sign(x), "iufc"),
 )
 UFUNCS[np.sign] = sign
@@ -124,7 +130,7 @@ def _minus_two_x(y: Any, x: Any) -> Any:
     return -2 * x
 
 
-def _of_floats(
+def _declare_derivative_op(
     name: str, evaluate: Callable[[Any], Any], partial: Callable[..., Any], body: Any
 ) -> Op:
     """An op of one operand that is the derivative of another, with a derivative of its own that is
@@ -142,13 +148,13 @@ def _of_floats(
     )
 
 
-one_less_square = _of_floats(
+one_less_square = _declare_derivative_op(
     "one_less_square",
     lambda x: (1 - x) * (1 + x),
     _minus_two_x,
     lambda e, x: e.mul(e.sub(e.constant(1, x), x), e.add(e.constant(1, x), x)),
 )
-arctan_slope = _of_floats(
+arctan_slope = _declare_derivative_op(
     "arctan_slope",
     lambda x: 1 / (1 + x * x),
     lambda y, x: -2 * (x * y) * y,
@@ -157,13 +163,13 @@ arctan_slope = _of_floats(
 
 
 def _arctan_slope(x: Any) -> Any:
-    if np.result_type(form_of(x)).kind in "biu":
+    if np.result_type(aval_of(x)).kind in "biu":
         return 1 / (1 + np.square(x))
     return apply(arctan_slope, (x,))
 
 
 def _one_less_square(x: Any) -> Any:
-    if np.result_type(form_of(x)).kind in "biu":
+    if np.result_type(aval_of(x)).kind in "biu":
         return (1 - x) * (1 + x)
     return apply(one_less_square, (x,))
 
@@ -186,23 +192,32 @@ arctan = elementwise(
 )
 sinh = elementwise(np.sinh, partials=[lambda y, x: np.cosh(x)], lower=_math("sinh"), kinds="fc")
 cosh = elementwise(np.cosh, partials=[lambda y, x: np.sinh(x)], lower=_math("cosh"), kinds="fc")
-_LOST = {2: 2.0**-4, 4: 2.0**-10}  # by bytes: a smaller 1 - y**2 has lost almost half of its digits
-_LOST_OF_LONG = 2.0**-20
+_CANCELLATION_LIMITS = {
+    2: 2.0**-4,
+    4: 2.0**-10,
+}  # by bytes: a smaller 1 - y**2 has lost almost half of its digits
+_LONG_CANCELLATION_LIMIT = 2.0**-20
 _BLOCK = 1 << 15  # elements that are looked at together: their parts take little memory
 
 
-def _lost(dtype: np.dtype[Any]) -> float:
-    return _LOST.get(dtype.itemsize // (2 if dtype.kind == "c" else 1), _LOST_OF_LONG)
+def _cancellation_limit(dtype: np.dtype[Any]) -> float:
+    return _CANCELLATION_LIMITS.get(
+        dtype.itemsize // (2 if dtype.kind == "c" else 1), _LONG_CANCELLATION_LIMIT
+    )
 
 
 def _sech_squared(y: Any, x: Any) -> Any:
     slope = np.square(y)
     if type(slope) is not np.ndarray:
         slope = 1 - slope
-        lost = _lost(slope.dtype) if isinstance(slope, np.generic) else _LOST_OF_LONG
+        lost = (
+            _cancellation_limit(slope.dtype)
+            if isinstance(slope, np.generic)
+            else _LONG_CANCELLATION_LIMIT
+        )
         return slope if abs(slope) >= lost else _sech_squared_far(x)
     np.subtract(1, slope, slope)
-    lost, is_real = _lost(slope.dtype), slope.dtype.kind == "f"
+    lost, is_real = _cancellation_limit(slope.dtype), slope.dtype.kind == "f"
     if not slope.size or (is_real and slope.item(slope.argmin()) >= lost):
         return slope
     flags, modes = ["external_loop", "buffered"], [["readwrite"], ["readonly"]]
@@ -233,7 +248,7 @@ def _sech_squared_body(e: Any, y: Any, x: Any) -> Any:
     left = e.select(e.compare("<", e.real(x), zero), x, e.neg(x))
     fall = e.math("exp", e.add(left, left))
     far = e.div(e.mul(e.constant(4, x), fall), e.mul(e.add(one, fall), e.add(one, fall)))
-    flat = e.compare("<", e.abs(near), e.constant(_lost(x.dtype), e.real(x)))
+    flat = e.compare("<", e.abs(near), e.constant(_cancellation_limit(x.dtype), e.real(x)))
     return e.select(flat, far, near)
 
 
@@ -301,19 +316,21 @@ ceil = elementwise(np.ceil, partials=[0], lower=_rounded("ceil"), kinds="biuf")
 trunc = elementwise(np.trunc, partials=[0], lower=_rounded("trunc"), kinds="biuf")
 rint = elementwise(np.rint, partials=[0], lower=_rounded("rint"), kinds="fc")
 
-isnan = piecewise(np.isnan, lower=lambda e, x: e.isnan(x), kinds="biufc")
-isinf = piecewise(np.isinf, lower=lambda e, x: e.isinf(x), kinds="biufc")
-isfinite = piecewise(np.isfinite, lower=lambda e, x: e.isfinite(x), kinds="biufc")
-signbit = piecewise(
+isnan = elementwise_nondiff(np.isnan, lower=lambda e, x: e.isnan(x), kinds="biufc")
+isinf = elementwise_nondiff(np.isinf, lower=lambda e, x: e.isinf(x), kinds="biufc")
+isfinite = elementwise_nondiff(np.isfinite, lower=lambda e, x: e.isfinite(x), kinds="biufc")
+signbit = elementwise_nondiff(
     np.signbit,
     lower=lambda e, x: e.compare(
         "<", e.intrinsic("copysign", e.constant(1, x), x), e.constant(0, x)
     ),
 )
-logical_not = piecewise(
+logical_not = elementwise_nondiff(
     np.logical_not, lower=lambda e, x: e.compare("==", x, e.constant(0, x)), kinds="biufc"
 )
-invert = piecewise(np.invert, lower=lambda e, x: e.invert(x), kinds="biu", operator=operator.invert)
+invert = elementwise_nondiff(
+    np.invert, lower=lambda e, x: e.invert(x), kinds="biu", operator=operator.invert
+)
 
 
 # Complex parts: linear over the reals, so not partials -------------------------------------------
@@ -402,20 +419,24 @@ conjugate = declare(
 def _conjugate(x: Any) -> Any:
     if np.iscomplexobj(x):
         return apply(conjugate, (x,))
-    x = as_strong(x)
-    kind = np.result_type(form_of(x))
-    return np.positive(np.astype(as_array(x), np.int8)) if kind.kind == "b" else apply1(positive, x)
+    x = as_strong_array(x)
+    kind = np.result_type(aval_of(x))
+    return (
+        np.positive(np.astype(as_array(x), np.int8))
+        if kind.kind == "b"
+        else apply_unary(positive, x)
+    )
 
 
-def _own_conjugate(x: Any) -> Any:
+def _conjugate_method(x: Any) -> Any:
     if not np.iscomplexobj(x):
         return x  # the method's; the function's is a new array
     made = apply(conjugate, (x,))
-    return apply(item, (made,)) if type(form_of(x)) is complex else made
+    return apply(item, (made,)) if type(aval_of(x)) is complex else made
 
 
 for _name in ("conj", "conjugate"):
-    METHODS[_name] = _own_conjugate
+    METHODS[_name] = _conjugate_method
 NUMPY[np.conjugate] = _conjugate
 
 
@@ -430,17 +451,19 @@ def angle(z: Any, deg: bool = False) -> Any:
 def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """To places after the point, or before it; integers stay integers."""
     decimals = operator.index(decimals)
-    made = _to_places(a, decimals, None if out is None else np.result_type(form_of(out)))
-    return into(out, made) if out is not None else laid_out(made, "A", a)
+    made = _round_to_decimals(a, decimals, None if out is None else np.result_type(aval_of(out)))
+    return store_out(out, made) if out is not None else in_memory_order(made, "A", a)
 
 
-def _to_places(a: Any, decimals: int, stored: np.dtype[Any] | None) -> Any:
+def _round_to_decimals(a: Any, decimals: int, stored: np.dtype[Any] | None) -> Any:
     """`stored`: the dtype of an out=, in which NumPy keeps what it has on the way."""
-    kind = np.result_type(form_of(a))
+    kind = np.result_type(aval_of(a))
     if stored is not None and not np.can_cast(kind, stored, "same_kind"):
-        raise no_cast(kind, stored, "same_kind")
+        raise cast_error(kind, stored, "same_kind")
     if kind.kind == "c":
-        return from_parts(*(_to_places(part, decimals, None) for part in (np.real(a), np.imag(a))))
+        return from_parts(
+            *(_round_to_decimals(part, decimals, None) for part in (np.real(a), np.imag(a)))
+        )
 
     def kept(y: Any) -> Any:
         return y if stored is None or kind.kind not in "fc" else np.astype(as_array(y), stored)
@@ -468,12 +491,12 @@ def sinc(x: Any) -> Any:
     return np.where(near, series, np.sin(safe) / safe)[()]  # of a number, a number
 
 
-def _number_for(x: Any, kind: np.dtype[Any]) -> Any:
+def _replacement_value(x: Any, kind: np.dtype[Any]) -> Any:
     """What goes into an array of this dtype, which stays what it is."""
-    form = form_of(x)
+    form = aval_of(x)
     given = np.result_type(form)
     if not np.can_cast(given, kind, "same_kind"):
-        raise no_cast(given, kind, "same_kind")
+        raise cast_error(given, kind, "same_kind")
     return x if type(form) in (bool, int, float) else np.astype(as_array(x), kind)
 
 
@@ -481,17 +504,17 @@ def _number_for(x: Any, kind: np.dtype[Any]) -> Any:
 def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
-    kind = np.result_type(form_of(x))
+    kind = np.result_type(aval_of(x))
     if kind.kind == "c":
         parts = (nan_to_num(p, True, nan, posinf, neginf) for p in (np.real(x), np.imag(x)))
         y = from_parts(next(parts), next(parts))
-        return y if copy or np.ndim(x) == 0 else into(x, y)
+        return y if copy or np.ndim(x) == 0 else store_out(x, y)
     if kind.kind != "f":
         return np.copy(x)[()]  # of a number, a number
     limits = np.finfo(kind)
-    nan = _number_for(nan, kind)
-    high = limits.max if posinf is None else _number_for(posinf, kind)
-    low = limits.min if neginf is None else _number_for(neginf, kind)
+    nan = _replacement_value(nan, kind)
+    high = limits.max if posinf is None else _replacement_value(posinf, kind)
+    low = limits.min if neginf is None else _replacement_value(neginf, kind)
     finite = np.where(x == np.inf, high, np.where(x == -np.inf, low, x))
     y = np.where(np.isnan(x), nan, finite)
-    return y[()] if np.ndim(x) == 0 else y if copy else into(x, y)
+    return y[()] if np.ndim(x) == 0 else y if copy else store_out(x, y)

@@ -1,9 +1,8 @@
 """An index as users write it, and as ops have it for a param.
 
-Owns: `split` (a subscript as an index with holes, and the arrays that go there), `canonical` and
-`lengths`.
-Invariant: a basic index on the tape is canonical: one entry per axis (and None), no ellipsis, ints
-non-negative, slices with explicit non-negative starts.
+Owns: `split_subscript` (a subscript as an index with holes, and the arrays that go there),
+`canonical_index` and `indexed_shape`. Invariant: a basic index on the tape is canonical: one entry
+per axis (and None), no ellipsis, ints non-negative, slices with explicit non-negative starts.
 """
 
 from __future__ import annotations
@@ -13,31 +12,31 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ops.indexing.gather_scatter import HOLE, Index, canonical_part
+from tracker.ops.indexing.gather_scatter import HOLE, Index, canonical_entry
 from tracker.ops.shape.create import to_discrete
-from tracker.tape.observers import is_recording
-from tracker.tape.record import apply, data_of, form_of
+from tracker.tape.observers import is_tracing
+from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracked import Tracked
 
 _INT = np.dtype(np.intp)
 
 
-def split(key: Any, shape: tuple[int, ...]) -> tuple[Index, tuple[Any, ...]]:
+def split_subscript(key: Any, shape: tuple[int, ...]) -> tuple[Index, tuple[Any, ...]]:
     """(index with holes, arrays for the holes) of a subscript; no arrays: the index is basic."""
     parts = key if isinstance(key, tuple) else (key,)
     arrays: list[Any] = []
     index: list[Any] = []
     for part in parts:
-        entry, array = _entry(part)
+        entry, array = _split_entry(part)
         index.append(entry)
         if array is not None:
             arrays.append(array)
     if arrays:
         return tuple(index), tuple(arrays)
-    return canonical(tuple(index), shape), ()
+    return canonical_index(tuple(index), shape), ()
 
 
-def _entry(part: Any) -> tuple[Any, Any]:
+def _split_entry(part: Any) -> tuple[Any, Any]:
     """(entry, None) for a basic part, (HOLE, array) for an array."""
     if type(part) is np.ndarray and part.ndim:
         return HOLE, part
@@ -45,11 +44,11 @@ def _entry(part: Any) -> tuple[Any, Any]:
         return part, None
     if isinstance(part, slice):
         return _plain_slice(part), None
-    data = form_of(part)
+    data = aval_of(part)
     if isinstance(data, (bool, np.bool_)):
         return HOLE, np.asarray(bool(part))  # of a traced one: a guard
     counts = hasattr(data, "dtype") or isinstance(data, int)  # Python's floats are no index
-    if type(part) is Tracked and np.ndim(data) == 0 and counts and is_recording():
+    if type(part) is Tracked and np.ndim(data) == 0 and counts and is_tracing():
         return HOLE, part if hasattr(data, "dtype") else apply(
             to_discrete, (part,), {"dtype": _INT}
         )
@@ -63,7 +62,7 @@ def _entry(part: Any) -> tuple[Any, Any]:
     if hasattr(data, "__index__"):
         return data_of(part).__index__(), None
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):  # a range, as a list
-        return _entry(list(data))
+        return _split_entry(list(data))
     raise IndexError(
         "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
         f"boolean arrays are valid indices, not {type(data).__name__}"
@@ -87,7 +86,7 @@ def _plain_int(x: Any) -> int | None:
     return int(x.__index__())
 
 
-def canonical(index: Index, shape: tuple[int, ...]) -> Index:
+def canonical_index(index: Index, shape: tuple[int, ...]) -> Index:
     """A basic index with one entry per axis; raises IndexError as NumPy does."""
     used = sum(1 for part in index if part is not None and part is not Ellipsis)
     dots = sum(1 for part in index if part is Ellipsis)
@@ -110,12 +109,12 @@ def canonical(index: Index, shape: tuple[int, ...]) -> Index:
         if part is None:
             out.append(None)
             continue
-        out.append(canonical_part(part, shape[axis], axis))
+        out.append(canonical_entry(part, shape[axis], axis))
         axis += 1
     return tuple(out)
 
 
-def lengths(index: Index, shape: tuple[int, ...]) -> tuple[int, ...]:
+def indexed_shape(index: Index, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of x[index] for a canonical index."""
     out = []
     axis = 0

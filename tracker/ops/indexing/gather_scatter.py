@@ -1,8 +1,8 @@
 """Which element an array index names: what `gather` and `scatter` are compiled to.
 
 Owns: `taken`, `scattered`, `scattered_sum` and `scattered_added`, whose index arrays are integers
-known to be in range, `compacted` (the positions of a mask), and `normal`, which brings any index to
-that form in an expansion. The ops that users' subscripts become are in `getitem.py`.
+known to be in range, `compacted` (the positions of a mask), and `normalize_index`, which brings any
+index to that form in an expansion. The ops that users' subscripts become are in `getitem.py`.
 
 A normal index has one entry for each axis: a slice with an explicit start and step, a non-negative
 int, or `HOLE` for an array; and None, and at most one ellipsis, which stands for no axis but keeps
@@ -22,7 +22,7 @@ from tracker.ir.lowering import Compact, Expand, Map, Scatter, View
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare
 from tracker.ops.elementwise.comparison import equal
-from tracker.ops.reduce.predicates import all_, count_nonzero, whole
+from tracker.ops.reduce.predicates import all_, count_nonzero, reduce_all_axes
 from tracker.ops.shape.shape import reshape
 
 HOLE = "_"  # in an index: the next operand array goes here
@@ -30,7 +30,7 @@ Index = tuple[Any, ...]
 _INT64 = np.dtype(np.int64)
 
 
-class Piece:
+class SparseCotangent:
     """A cotangent that is zero but for a basic index: `g` stands at `index` of an array of zeros.
 
     What the rule of a read gives, so that many reads can be added up without their zeros.
@@ -48,7 +48,7 @@ def is_hole(part: Any) -> bool:
     return type(part) is str and part == HOLE
 
 
-def filled(index: Index, arrays: tuple[Any, ...]) -> Index:
+def fill_holes(index: Index, arrays: tuple[Any, ...]) -> Index:
     """An index with the arrays in it, as NumPy takes it."""
     if len(index) == 1 == len(arrays):
         return arrays
@@ -59,7 +59,7 @@ def filled(index: Index, arrays: tuple[Any, ...]) -> Index:
 # The batch axes -----------------------------------------------------------------------------------
 
 
-def _front(index: Index) -> int:
+def _batch_axis(index: Index) -> int:
     """How many axes of the result stand before the batch axes."""
     at = [i for i, part in enumerate(index) if is_hole(part) or type(part) is int]
     if at[-1] - at[0] + 1 != len(at):
@@ -67,7 +67,7 @@ def _front(index: Index) -> int:
     return sum(part is not Ellipsis for part in index[: at[0]])
 
 
-def result_shape(shape: tuple[int, ...], index: Index, arrays: Sequence[Type]) -> tuple[int, ...]:
+def gathered_shape(shape: tuple[int, ...], index: Index, arrays: Sequence[Type]) -> tuple[int, ...]:
     """The shape of x[index], for a normal index."""
     batch = np.broadcast_shapes(*(a.shape for a in arrays))
     rest: list[int] = []
@@ -81,16 +81,16 @@ def result_shape(shape: tuple[int, ...], index: Index, arrays: Sequence[Type]) -
         if isinstance(part, slice):
             rest.append(len(range(*part.indices(shape[axis]))))
         axis += 1
-    front = _front(index)
+    front = _batch_axis(index)
     return (*rest[:front], *batch, *rest[front:])
 
 
-def _source(
+def _source_index(
     e: Any, at: Any, shape: tuple[int, ...], index: Index, arrays: Sequence[Type], first: int
 ) -> tuple[Any, ...]:
     """The place in an array of this shape that position `at` of x[index] names; the index arrays
     are the operands from number `first` on."""
-    batch, front = len(np.broadcast_shapes(*(a.shape for a in arrays))), _front(index)
+    batch, front = len(np.broadcast_shapes(*(a.shape for a in arrays))), _batch_axis(index)
     inner, rest = at[front : front + batch], iter((*at[:front], *at[front + batch :]))
     source: list[Any] = []
     hole = 0
@@ -113,7 +113,7 @@ def _source(
     return tuple(source)
 
 
-def extents(
+def indexed_extents(
     shape: tuple[int, ...], index: Index, arrays: Sequence[Type], first: int
 ) -> list[tuple[int, int]]:
     """The extent of the axis that each index array of x[index] names a place along, beside its
@@ -142,19 +142,19 @@ taken = declare(
     "taken",
     method=None,
     entry=None,
-    infer=lambda x, *arrays, index: Type(result_shape(x.shape, index, arrays), x.dtype),
-    evaluate=lambda x, *arrays, index: np.asarray(x)[filled(index, arrays)],
+    infer=lambda x, *arrays, index: Type(gathered_shape(x.shape, index, arrays), x.dtype),
+    evaluate=lambda x, *arrays, index: np.asarray(x)[fill_holes(index, arrays)],
     jvp=[None, None],
     vjp=[None, None],
     lower=View(
-        lambda e, at, x, *arrays, index: (0, _source(e, at, x.shape, index, arrays, 1), None)
+        lambda e, at, x, *arrays, index: (0, _source_index(e, at, x.shape, index, arrays, 1), None)
     ),
 )
 
 
 def _scattered_sum(g: Any, *arrays: Any, index: Index, shape: tuple[int, ...]) -> Any:
     out = np.zeros(shape, np.result_type(g))
-    np.add.at(out, filled(index, arrays), g)
+    np.add.at(out, fill_holes(index, arrays), g)
     return out
 
 
@@ -168,7 +168,7 @@ scattered_sum = declare(
     vjp=[None, None],
     lower=Scatter(
         lambda g, *arrays, index, shape: g.shape,
-        lambda e, at, g, *arrays, index, shape: _source(e, at, shape, index, arrays, 1),
+        lambda e, at, g, *arrays, index, shape: _source_index(e, at, shape, index, arrays, 1),
         base=None,
         value=0,
         adds=True,
@@ -178,7 +178,7 @@ scattered_sum = declare(
 
 def _scattered_added(x: Any, v: Any, *arrays: Any, index: Index) -> Any:
     out = np.array(x)
-    np.add.at(out, filled(index, arrays), v)
+    np.add.at(out, fill_holes(index, arrays), v)
     return out
 
 
@@ -192,7 +192,7 @@ scattered_added = declare(
     vjp=[None, None, None],
     lower=Scatter(
         lambda x, v, *arrays, index: v.shape,
-        lambda e, at, x, v, *arrays, index: _source(e, at, x.shape, index, arrays, 2),
+        lambda e, at, x, v, *arrays, index: _source_index(e, at, x.shape, index, arrays, 2),
         base=0,
         value=1,
         adds=True,
@@ -202,7 +202,7 @@ scattered_added = declare(
 
 def _scattered(x: Any, v: Any, *arrays: Any, index: Index) -> Any:
     out = np.array(x)
-    out[filled(index, arrays)] = v
+    out[fill_holes(index, arrays)] = v
     return out
 
 
@@ -215,8 +215,8 @@ scattered = declare(
     jvp=[None, None, None],
     vjp=[None, None, None],
     lower=Scatter(
-        lambda x, v, *arrays, index: result_shape(x.shape, index, arrays),
-        lambda e, at, x, v, *arrays, index: _source(e, at, x.shape, index, arrays, 2),
+        lambda x, v, *arrays, index: gathered_shape(x.shape, index, arrays),
+        lambda e, at, x, v, *arrays, index: _source_index(e, at, x.shape, index, arrays, 2),
         base=0,
         value=1,
     ),
@@ -240,7 +240,7 @@ compacted = declare(
 
 
 def _positions_build(b: Any, mask: Any, *, count: int) -> Any:
-    return _positions(b, mask, count)
+    return _mask_positions(b, mask, count)
 
 
 # The same of a mask that has `count` true elements, in any shape: what `np.nonzero` is made of.
@@ -275,7 +275,7 @@ inside = declare(  # whether a position, which may count from the end, is within
 # To normal form -----------------------------------------------------------------------------------
 
 
-def normal(
+def normalize_index(
     b: Any, shape: tuple[int, ...], arrays: Sequence[Any], index: Index, counts: tuple[int, ...]
 ) -> tuple[tuple[int, ...], Index, list[Any]] | str:
     """In an expansion: the shape that the indexed array is to be given (each mask's axes are one),
@@ -298,7 +298,7 @@ def normal(
             continue
         if not is_hole(part):
             merged.append(shape[axis])
-            entries.append(canonical_part(part, shape[axis], axis))
+            entries.append(canonical_entry(part, shape[axis], axis))
             axis += 1
             continue
         array = next(rest)
@@ -307,25 +307,25 @@ def normal(
             axes = array.type.ndim
             # NumPy lets a mask without elements be shorter than what it is of
             merged.append(math.prod(shape[axis : axis + axes]))
-            holes.append(_positions(b, array, next(count)))
+            holes.append(_mask_positions(b, array, next(count)))
         else:
             axes = 1
             merged.append(shape[axis])
             if array.type.size:
-                b.require(whole(b, all_, b(inside, array, extent=shape[axis])))
+                b.require(reduce_all_axes(b, all_, b(inside, array, extent=shape[axis])))
             holes.append(array)
         axis += axes
     return tuple(merged), tuple(entries), holes
 
 
-def _positions(b: Any, mask: Any, count: int) -> Any:
+def _mask_positions(b: Any, mask: Any, count: int) -> Any:
     """The positions of a mask's true elements, of which there must be `count`."""
     b.require(b(equal, b(count_nonzero, mask, axis=None), np.intp(count)))
     flat = mask if mask.type.ndim == 1 else b(reshape, mask, shape=(mask.type.size,))
     return b(compacted, flat, count=count)
 
 
-def canonical_part(part: Any, extent: int, axis: int) -> Any:
+def canonical_entry(part: Any, extent: int, axis: int) -> Any:
     """One entry of a basic index in canonical form; raises IndexError as NumPy does."""
     if isinstance(part, slice):
         start, stop, step = part.indices(extent)

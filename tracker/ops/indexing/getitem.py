@@ -15,30 +15,30 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.lowering import Expand, View, Writes
+from tracker.ir.lowering import Expand, SliceWrites, View
 from tracker.ir.op import LINEAR, Op
 from tracker.ir.types import Type
 from tracker.ops.declare.arguments import as_array
 from tracker.ops.declare.declare import declare
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.elementwise.comparison import equal
-from tracker.ops.indexing.canonical import lengths
+from tracker.ops.indexing.canonical import indexed_shape
 from tracker.ops.indexing.gather_scatter import (
     Index,
-    Piece,
-    extents,
-    filled,
+    SparseCotangent,
+    fill_holes,
+    gathered_shape,
+    indexed_extents,
     is_hole,
-    normal,
-    result_shape,
+    normalize_index,
     scattered,
     scattered_sum,
     taken,
 )
 from tracker.ops.shape.create import astype, iota
 from tracker.ops.shape.shape import broadcast_to, reshape
-from tracker.support.array_copies import own_copy
-from tracker.tape.record import apply, data_of, form_of
+from tracker.support.array_copies import copy_with_layout
+from tracker.tape.record import apply, aval_of, data_of
 
 _INT = np.dtype(np.intp)
 
@@ -89,10 +89,10 @@ getitem: Op = declare(
     "getitem",
     method=None,
     entry=None,
-    infer=lambda x, *, index: Type(lengths(index, x.shape), x.dtype),
+    infer=lambda x, *, index: Type(indexed_shape(index, x.shape), x.dtype),
     evaluate=lambda x, *, index: x[index],
     jvp=LINEAR,
-    vjp=[lambda g, y, x, *, index: Piece(g, index, np.shape(x))],
+    vjp=[lambda g, y, x, *, index: SparseCotangent(g, index, np.shape(x))],
     lower=View(_getitem_source, order="V"),
 )
 embed: Op = declare(
@@ -103,13 +103,13 @@ embed: Op = declare(
     evaluate=_embed,
     jvp=LINEAR,
     vjp=[lambda g, y, x, *, index, shape: apply(getitem, (g,), {"index": index})],
-    lower=View(_embed_source, lambda g, *, index, shape: Writes(None, ((0, index),)), "C"),
+    lower=View(_embed_source, lambda g, *, index, shape: SliceWrites(None, ((0, index),)), "C"),
 )
 
 
 def _put(x: Any, v: Any, *, index: Index) -> Any:
     broadcast = type(x) is not np.ndarray or 0 in x.strides
-    out = np.array(x) if broadcast else own_copy(x)
+    out = np.array(x) if broadcast else copy_with_layout(x)
     out[index] = v
     return out
 
@@ -125,7 +125,9 @@ def _put_vjp_base(g: Any, y: Any, x: Any, v: Any, *, index: Index) -> Any:
 
 def _broadcast_value(v: Any, index: Index, x: Any) -> Any:
     """A value to be written, in the shape and dtype of the place."""
-    return np.astype(np.broadcast_to(as_array(v), lengths(index, np.shape(x))), np.result_type(x))
+    return np.astype(
+        np.broadcast_to(as_array(v), indexed_shape(index, np.shape(x))), np.result_type(x)
+    )
 
 
 put: Op = declare(
@@ -147,7 +149,7 @@ put: Op = declare(
         lambda e, at, x, v, *, index: e.either(
             _embed_source(e, at, v, index=index, shape=x.shape), v, at
         ),
-        lambda x, v, *, index: Writes(0, ((1, index),)),
+        lambda x, v, *, index: SliceWrites(0, ((1, index),)),
         "K",
     ),
 )
@@ -176,18 +178,18 @@ def _gather_infer(x: Type, *arrays: Type, index: Index, counts: tuple[int, ...] 
     )
     for mask, count in zip([m for m in samples if m.dtype == np.bool_], counts, strict=True):
         mask.flat[:count] = True
-    return Type(np.broadcast_to(np.int8(0), x.shape)[filled(index, samples)].shape, x.dtype)
+    return Type(np.broadcast_to(np.int8(0), x.shape)[fill_holes(index, samples)].shape, x.dtype)
 
 
 def _gather_build(b: Any, x: Any, *arrays: Any, index: Index, counts: Any = ()) -> Any:
-    found = normal(b, x.type.shape, arrays, index, counts)
+    found = normalize_index(b, x.type.shape, arrays, index, counts)
     if isinstance(found, str):
         return found
     shape, places, holes = found
-    return b(taken, _shaped(b, x, shape), *holes, index=places)
+    return b(taken, _reshape_if_needed(b, x, shape), *holes, index=places)
 
 
-def _shaped(b: Any, x: Any, shape: tuple[int, ...]) -> Any:
+def _reshape_if_needed(b: Any, x: Any, shape: tuple[int, ...]) -> Any:
     """In an expansion: x in another shape, or as it is."""
     return x if x.type.shape == shape else b(reshape, x, shape=shape)
 
@@ -196,18 +198,18 @@ def _scatter_add(
     g: Any, *arrays: Any, index: Index, shape: tuple[int, ...], counts: Any = ()
 ) -> Any:
     out = np.zeros(shape, np.result_type(g))
-    np.add.at(out, filled(index, arrays), g)
+    np.add.at(out, fill_holes(index, arrays), g)
     return out
 
 
 def _scatter_add_build(
     b: Any, g: Any, *arrays: Any, index: Index, shape: tuple[int, ...], counts: Any = ()
 ) -> Any:
-    found = normal(b, shape, arrays, index, counts)
+    found = normalize_index(b, shape, arrays, index, counts)
     if isinstance(found, str):
         return found
     merged, places, holes = found
-    return _shaped(b, b(scattered_sum, g, *holes, index=places, shape=merged), shape)
+    return _reshape_if_needed(b, b(scattered_sum, g, *holes, index=places, shape=merged), shape)
 
 
 gather: Op = declare(
@@ -215,7 +217,7 @@ gather: Op = declare(
     method=None,
     entry=None,
     infer=_gather_infer,
-    evaluate=lambda x, *arrays, index, counts=(): x[filled(index, arrays)],
+    evaluate=lambda x, *arrays, index, counts=(): x[fill_holes(index, arrays)],
     jvp=[lambda t, y, x, *arrays, **params: apply(gather, (t, *arrays), params), None],
     vjp=[
         lambda g, y, x, *arrays, **params: apply(
@@ -226,8 +228,8 @@ gather: Op = declare(
     lower=Expand(
         _gather_build,
         order="K",
-        positions=lambda x, *arrays, index, **_: (
-            extents(x.shape, index, arrays, 1) if is_hole(index[0]) else None
+        checked_positions=lambda x, *arrays, index, **_: (
+            indexed_extents(x.shape, index, arrays, 1) if is_hole(index[0]) else None
         ),
     ),
 )
@@ -238,23 +240,25 @@ scatter_add: Op = declare(
     infer=lambda g, *arrays, index, shape, counts=(): Type(shape, g.dtype),
     evaluate=_scatter_add,
     jvp=[lambda t, y, g, *arrays, **params: apply(scatter_add, (t, *arrays), params), None],
-    vjp=[lambda g, y, x, *arrays, index, **_: gathered(g, arrays, index), None],
+    vjp=[lambda g, y, x, *arrays, index, **_: apply_gather(g, arrays, index), None],
     lower=Expand(
         _scatter_add_build,
         order="C",
-        positions=lambda g, *arrays, index, shape, **_: extents(shape, index, arrays, 1),
+        checked_positions=lambda g, *arrays, index, shape, **_: indexed_extents(
+            shape, index, arrays, 1
+        ),
     ),
 )
 
 
-def gathered(x: Any, arrays: tuple[Any, ...], index: Index) -> Any:
-    return apply(gather, (x, *arrays), place_params(index, arrays))
+def apply_gather(x: Any, arrays: tuple[Any, ...], index: Index) -> Any:
+    return apply(gather, (x, *arrays), index_params(index, arrays))
 
 
-def place_params(index: Index, arrays: tuple[Any, ...]) -> dict[str, Any]:
+def index_params(index: Index, arrays: tuple[Any, ...]) -> dict[str, Any]:
     """The params of an op with array indices: how many elements a mask lets through is part of the
     op, so that types are."""
-    masks = [a for a in arrays if form_of(a).dtype.kind == "b"]
+    masks = [a for a in arrays if aval_of(a).dtype.kind == "b"]
     if not masks:
         return {"index": index}
     return {"index": index, "counts": tuple(int(np.count_nonzero(data_of(a))) for a in masks)}
@@ -262,33 +266,35 @@ def place_params(index: Index, arrays: tuple[Any, ...]) -> dict[str, Any]:
 
 def _scatter(x: Any, v: Any, *arrays: Any, index: Index, counts: Any = ()) -> Any:
     out = np.array(x)
-    out[filled(index, arrays)] = v
+    out[fill_holes(index, arrays)] = v
     return out
 
 
 def _scatter_build(b: Any, x: Any, v: Any, *arrays: Any, index: Index, counts: Any = ()) -> Any:
-    found = normal(b, x.type.shape, arrays, index, counts)
+    found = normalize_index(b, x.type.shape, arrays, index, counts)
     if isinstance(found, str):
         return found
     shape, places, holes = found
-    room = result_shape(shape, places, [a.type for a in holes])
+    room = gathered_shape(shape, places, [a.type for a in holes])
     if v.type.ndim > len(room):
         v = b(reshape, v, shape=v.type.shape[v.type.ndim - len(room) :])
-    return _shaped(b, b(scattered, _shaped(b, x, shape), v, *holes, index=places), x.type.shape)
+    return _reshape_if_needed(
+        b, b(scattered, _reshape_if_needed(b, x, shape), v, *holes, index=places), x.type.shape
+    )
 
 
 def _winners(shape: tuple[int, ...], arrays: tuple[Any, ...], index: Index) -> Any:
     """Which written elements survive, where one place is written more than once (the last one)."""
-    place = filled(index, tuple(data_of(a) for a in arrays))
+    place = fill_holes(index, tuple(data_of(a) for a in arrays))
     count = np.broadcast_to(np.int8(0), shape)[place].size
-    turn = np.arange(count, dtype=_turns(count))
+    turn = np.arange(count, dtype=_ordinal_dtype(count))
     turn = turn.reshape(np.broadcast_to(np.int8(0), shape)[place].shape)
     last = np.zeros(shape, turn.dtype)
     last[place] = turn
     return last[place] == turn
 
 
-def _turns(count: int) -> np.dtype[Any]:
+def _ordinal_dtype(count: int) -> np.dtype[Any]:
     """The dtype of the numbers of so many elements: the array that they are written to is large."""
     return np.dtype(np.int32 if count < 2**31 else np.int64)
 
@@ -296,30 +302,30 @@ def _turns(count: int) -> np.dtype[Any]:
 def _winners_build(
     b: Any, *arrays: Any, index: Index, shape: tuple[int, ...], counts: Any = ()
 ) -> Any:
-    found = normal(b, shape, arrays, index, counts)
+    found = normalize_index(b, shape, arrays, index, counts)
     if isinstance(found, str):
         return found
     merged, places, holes = found
-    room = result_shape(merged, places, [a.type for a in holes])
+    room = gathered_shape(merged, places, [a.type for a in holes])
     count = math.prod(room)
-    dtype = _turns(count)
-    turn = _shaped(b, b(astype, b(iota, shape=(count,), axis=0), dtype=dtype), room)
+    dtype = _ordinal_dtype(count)
+    turn = _reshape_if_needed(b, b(astype, b(iota, shape=(count,), axis=0), dtype=dtype), room)
     none = b(broadcast_to, dtype.type(0), shape=merged)
     last = b(scattered, none, turn, *holes, index=places)
     return b(equal, b(taken, last, *holes, index=places), turn)
 
 
 def _scatter_vjp_base(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index, **_: Any) -> Any:
-    zero = np.zeros_like(gathered(g, arrays, index))
-    return apply(scatter, (g, zero, *arrays), place_params(index, arrays))
+    zero = np.zeros_like(apply_gather(g, arrays, index))
+    return apply(scatter, (g, zero, *arrays), index_params(index, arrays))
 
 
 def _scatter_vjp_value(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index, **_: Any) -> Any:
-    piece = gathered(g, arrays, index)
-    forms = [form_of(a) for a in arrays]
+    piece = apply_gather(g, arrays, index)
+    forms = [aval_of(a) for a in arrays]
     if all(np.result_type(x) == np.bool_ for x in forms) or all(np.size(x) == 1 for x in forms):
         return project(piece, v)  # a mask writes nowhere twice, nor does one place
-    alive = apply(winners, arrays, {**place_params(index, arrays), "shape": np.shape(x)})
+    alive = apply(winners, arrays, {**index_params(index, arrays), "shape": np.shape(x)})
     return project(np.where(alive, piece, np.zeros_like(piece)), v)
 
 
@@ -358,6 +364,8 @@ scatter: Op = declare(
     lower=Expand(
         _scatter_build,
         order="K",
-        positions=lambda x, v, *arrays, index, **_: extents(x.shape, index, arrays, 2),
+        checked_positions=lambda x, v, *arrays, index, **_: indexed_extents(
+            x.shape, index, arrays, 2
+        ),
     ),
 )

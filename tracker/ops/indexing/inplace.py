@@ -4,8 +4,8 @@ Values are never changed: a write gives a handle a new value (`put`). A handle t
 remembers its base and how it was cut from it: writing through the view writes into the base, and
 after any write the base's views are read again when they are next used.
 
-Owns: `View`, subscripts of `Tracked` (`__getitem__`, `__setitem__`), in-place operators, `fill`,
-`sort`, `np.copyto`. Start at `write`.
+Owns: `ArrayView`, subscripts of `Tracked` (`__getitem__`, `__setitem__`), in-place operators,
+`fill`, `sort`, `np.copyto`. Start at `write_value`.
 
 Invariant: after a write, every handle that NumPy would let see it sees it.
 """
@@ -21,21 +21,27 @@ import numpy as np
 
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY
-from tracker.ops.declare.arguments import as_array, as_strong, refuse
-from tracker.ops.declare.casting import as_stored, fitted, is_plain, no_cast
+from tracker.ops.declare.arguments import as_array, as_strong_array, refuse_keywords
+from tracker.ops.declare.casting import cast_error, cast_for_store, cast_to_out, is_plain_target
 from tracker.ops.declare.declare import implements
 from tracker.ops.indexing import getitem, subscripts
-from tracker.ops.indexing.take_repeat import along_all, along_axis
-from tracker.ops.shape.create import buffer, copy, identity, joined
-from tracker.tape.conversions import whole
-from tracker.tape.placeholders import HANDLES, is_settled, may_differ, settled, settled_within
-from tracker.tape.record import apply, form_of, value_of, wrap
-from tracker.tape.tracer import note_write
-from tracker.tape.tracked import Leaf, Tracked, install, of_an_array, said
+from tracker.ops.indexing.take_repeat import flat_index, index_along_axis
+from tracker.ops.shape.create import buffer, copy, identity, join_tracked_list
+from tracker.tape.conversions import plain_integers
+from tracker.tape.placeholders import (
+    PLACEHOLDERS,
+    are_resolved,
+    may_need_resolving,
+    resolve_placeholder,
+    resolve_within,
+)
+from tracker.tape.record import apply, aval_of, value_of, wrap
+from tracker.tape.tracer import check_write
+from tracker.tape.tracked import ParamState, Tracked, check_is_array, install, numpy_class_name
 from tracker.tape.value import Value
 
 
-class View:
+class ArrayView:
     """How a handle was cut from its base: base[index], or base reordered by an op."""
 
     __slots__ = ("base", "cut", "paste")
@@ -49,26 +55,30 @@ class View:
 
     def read(self, part: Tracked) -> Value:
         value = value_of(self.cut(self.base))
-        _watch(self.base, part)
+        _register_view(self.base, part)
         return value
 
 
-class Flat(View):
+class FlatView(ArrayView):
     """That of `.flat`, in NumPy an iterator: what it reads is a copy."""
 
     __slots__ = ()
 
 
-def link(
-    base: Tracked, part: Any, cut: Callable[[Any], Any], paste: Any, kind: type[View] = View
+def link_view(
+    base: Tracked,
+    part: Any,
+    cut: Callable[[Any], Any],
+    paste: Any,
+    kind: type[ArrayView] = ArrayView,
 ) -> Any:
     """Make `part` a view of `base`."""
     part._view = kind(base, cut, paste)
-    _watch(base, part)
+    _register_view(base, part)
     return part
 
 
-def _watch(base: Tracked, part: Tracked) -> None:
+def _register_view(base: Tracked, part: Tracked) -> None:
     """Have the base tell `part`, which is up to date, of the next write."""
     views = getattr(base, "_views", None)
     if views is None:
@@ -78,25 +88,27 @@ def _watch(base: Tracked, part: Tracked) -> None:
     views.append(weakref.ref(part))
 
 
-def write(handle: Tracked, new: Any) -> None:
+def write_value(handle: Tracked, new: Any) -> None:
     """Give a handle a new value (same shape and dtype), and let its base and views see it."""
     view = getattr(handle, "_view", None)
     if view is not None:
-        write(view.base, view.paste(view.base, new))
+        write_value(view.base, view.paste(view.base, new))
         return  # the handle is read again when it is next used: in the layout it has in NumPy
     old = value_of(handle)
     given = old.op is None or old.op is identity  # an argument, as the caller gave it
-    if given and type(old.form) is np.ndarray and not old.form.flags.writeable:
+    if given and type(old.aval) is np.ndarray and not old.aval.flags.writeable:
         raise ValueError(message("assignment destination is read-only", "Write into x.copy()"))
-    note_write(old)
+    check_write(old)
     made = value_of(new if isinstance(new, Tracked) else buffer(new))
-    if type(old.form) is np.ndarray and type(made.form) is not np.ndarray:
+    if type(old.aval) is np.ndarray and type(made.aval) is not np.ndarray:
         made = value_of(apply(copy, (wrap(made),)))  # NumPy's operators give numbers for 0-d arrays
-    handle._value = made if _lies_as(made.form, old.form) else value_of(_laid_as(made, old))
-    invalidate(handle)
+    handle._value = (
+        made if _has_same_layout(made.aval, old.aval) else value_of(_in_layout_of(made, old))
+    )
+    invalidate_views(handle)
 
 
-def _lies_as(form: Any, old: Any) -> bool:
+def _has_same_layout(form: Any, old: Any) -> bool:
     """Whether an array lies in memory as another of its shape does."""
     if type(old) is not np.ndarray or form.strides == old.strides:
         return True
@@ -104,14 +116,14 @@ def _lies_as(form: Any, old: Any) -> bool:
     return bool(wanted.c_contiguous and flags.c_contiguous)
 
 
-def _laid_as(made: Value, old: Value) -> Any:
+def _in_layout_of(made: Value, old: Value) -> Any:
     """A new value in the layout of the old: a write moves no element, so it decides as before of
     which reshapes are views, and in which order copies lie."""
-    whole = tuple(slice(0, n, 1) for n in old.form.shape)
+    whole = tuple(slice(0, n, 1) for n in old.aval.shape)
     return apply(getitem.put, (wrap(old), wrap(made)), {"index": whole})
 
 
-def invalidate(handle: Tracked) -> None:
+def invalidate_views(handle: Tracked) -> None:
     """Have the views of a handle read again; they report back when they have been."""
     views = getattr(handle, "_views", None)
     if not views:
@@ -121,65 +133,65 @@ def invalidate(handle: Tracked) -> None:
         part = ref()
         if part is not None:
             part._value = None
-            invalidate(part)
+            invalidate_views(part)
 
 
 @install("__getitem__")
 def _getitem(self: Tracked, key: Any) -> Any:
-    if HANDLES and may_differ() and not is_settled(self, key):
-        return settled(self)[settled_within(key)]
+    if PLACEHOLDERS and may_need_resolving() and not are_resolved(self, key):
+        return resolve_placeholder(self)[resolve_within(key)]
     if type(key) is int:
         value = self._value or self._refresh()
-        form = value.form
+        form = value.aval
         if type(form) is np.ndarray and form.ndim == 1 and -form.size <= key < form.size:
             place = (key % form.size,)
-            found = subscripts.stored(self, place) if value.op is getitem.put else None
+            found = subscripts.recently_stored(self, place) if value.op is getitem.put else None
             return apply(getitem.getitem, (self,), {"index": place}) if found is None else found
     try:
-        part, place, arrays = subscripts.read(self, key)
+        part, place, arrays = subscripts.read_subscript(self, key)
     except IndexError:
-        kind = type(value_of(self).form)
+        kind = type(value_of(self).aval)
         if kind in (float, int, complex, bool):
             raise TypeError(f"{kind.__name__!r} object is not subscriptable") from None
         raise
-    if type(form_of(part)) is not np.ndarray or not subscripts.is_view(arrays):
+    if type(aval_of(part)) is not np.ndarray or not subscripts.is_view(arrays):
         return part
-    if type(getattr(self, "_view", None)) is Flat:
+    if type(getattr(self, "_view", None)) is FlatView:
         return np.copy(part)
-    return link(
+    return link_view(
         self,
         part,
-        lambda base: subscripts.cut(base, place, arrays),
-        lambda base, new: subscripts.paste(base, new, place, arrays),
+        lambda base: subscripts.read_view(base, place, arrays),
+        lambda base, new: subscripts.write_view(base, new, place, arrays),
     )
 
 
 @install("__setitem__")
 def _setitem(self: Tracked, key: Any, v: Any) -> None:
-    if HANDLES and may_differ() and not is_settled(self, key):
-        settled(self)[settled_within(key)] = settled_within(v)
+    if PLACEHOLDERS and may_need_resolving() and not are_resolved(self, key):
+        resolve_placeholder(self)[resolve_within(key)] = resolve_within(v)
         return
-    kind = type(value_of(self).form)
+    kind = type(value_of(self).aval)
     if kind is not np.ndarray:
-        raise TypeError(f"{said(kind)!r} object does not support item assignment")
+        raise TypeError(f"{numpy_class_name(kind)!r} object does not support item assignment")
     if type(v) in (list, tuple) and self.dtype.kind in "iu":
-        v = as_stored(v, self.dtype)
-    v, view = joined(v), getattr(self, "_view", None)
-    if type(view) is Flat:
+        v = cast_for_store(v, self.dtype)
+    v, view = join_tracked_list(v), getattr(self, "_view", None)
+    if type(view) is FlatView:
         places = np.shape(self[key])
         if places and np.size(v) == 0:
             return  # as NumPy, which has nothing to write
-        v = _repeated(places, v)
-    if view is not None or not subscripts.overwritten(self, key, v):
-        write(self, subscripts.written(self, key, v))
+        v = _repeat_to_shape(places, v)
+    if view is not None or not subscripts.try_overwrite(self, key, v):
+        write_value(self, subscripts.with_subscript_set(self, key, v))
 
 
 _PYTHON_NUMBERS = (int, float, complex)
 
 
-def _repeated(shape: tuple[int, ...], v: Any) -> Any:
+def _repeat_to_shape(shape: tuple[int, ...], v: Any) -> Any:
     """Values in the shape of the places of `a.flat` that they go to, again and again."""
-    if type(form_of(v)) in _PYTHON_NUMBERS:
+    if type(aval_of(v)) in _PYTHON_NUMBERS:
         return v
     v = as_array(v)
     if shape == () and np.ndim(v):
@@ -187,17 +199,17 @@ def _repeated(shape: tuple[int, ...], v: Any) -> Any:
     return np.reshape(v, ()) if np.size(v) == 1 else np.resize(v, shape)
 
 
-def _in_place(name: str, plain: Callable[[Any, Any], Any], ufunc: np.ufunc) -> None:
+def _install_inplace_operator(name: str, plain: Callable[[Any, Any], Any], ufunc: np.ufunc) -> None:
     in_place = getattr(operator, f"i{name}")
 
     def method(self: Tracked, other: Any) -> Any:
-        if HANDLES and may_differ() and settled(self) is not self:
-            return in_place(settled(self), settled(other))
+        if PLACEHOLDERS and may_need_resolving() and resolve_placeholder(self) is not self:
+            return in_place(resolve_placeholder(self), resolve_placeholder(other))
         result = plain(self, other)
-        form = value_of(self).form
+        form = value_of(self).aval
         if type(form) is not np.ndarray:
             return result
-        write(self, fitted(result, form, ufunc=ufunc.__name__))
+        write_value(self, cast_to_out(result, form, ufunc=ufunc.__name__))
         return self
 
     install(f"__i{name}__")(method)
@@ -218,27 +230,27 @@ for _name, _operator, _ufunc in (
     ("lshift", operator.lshift, np.left_shift),
     ("rshift", operator.rshift, np.right_shift),
 ):
-    _in_place(_name, _operator, _ufunc)
+    _install_inplace_operator(_name, _operator, _ufunc)
 
 
 def _fill(self: Tracked, value: Any) -> None:
     if np.ndim(value):
         raise ValueError("setting an array element with a sequence.")
-    if not isinstance(form_of(self), np.generic):  # whose methods write into a copy of it
+    if not isinstance(aval_of(self), np.generic):  # whose methods write into a copy of it
         self[...] = value
 
 
 def _sort(self: Tracked, axis: int = -1, kind: Any = None, order: Any = None, **rest: Any) -> None:
-    write(self, NUMPY[np.sort](self, axis, kind, order, **rest))
+    write_value(self, NUMPY[np.sort](self, axis, kind, order, **rest))
 
 
 def _partition(self: Tracked, kth: Any, axis: int = -1, kind: Any = "introselect") -> None:
-    write(self, NUMPY[np.partition](self, kth, axis, kind))
+    write_value(self, NUMPY[np.partition](self, kth, axis, kind))
 
 
 def _resize(self: Tracked, *new_shape: Any, refcheck: bool = True) -> None:
     """Another shape for an array nobody has a view of: cut off, or zeros at the end."""
-    if isinstance(form_of(self), np.generic):
+    if isinstance(aval_of(self), np.generic):
         return
     shape = new_shape[0] if len(new_shape) == 1 and np.ndim(new_shape[0]) else new_shape
     if getattr(self, "_view", None) is not None:
@@ -259,8 +271,8 @@ def _undo_shape(base: Any, new: Any) -> Any:
 def _set_shape(self: Tracked, shape: Any) -> None:
     """`a.shape = ...`: the handle becomes a view of what it was, which its own views keep."""
     value = value_of(self)
-    of_an_array("shape", value.form)
-    if value.op is None and isinstance(value.params, Leaf):
+    check_is_array("shape", value.aval)
+    if value.op is None and isinstance(value.params, ParamState):
         raise UnsupportedError(
             message(
                 "the shape of a param cannot be set: its gradient has that shape",
@@ -270,7 +282,7 @@ def _set_shape(self: Tracked, shape: Any) -> None:
     whole = wrap(value)
     view = getattr(self, "_view", None)
     if view is not None:
-        link(view.base, whole, view.cut, view.paste)
+        link_view(view.base, whole, view.cut, view.paste)
     part = NUMPY[np.reshape](whole, shape)
     if getattr(part, "_view", None) is None:  # it shares no memory
         if np.size(part):
@@ -281,19 +293,19 @@ def _set_shape(self: Tracked, shape: Any) -> None:
                 )
             )
         made = np.shape(part)
-        link(whole, part, lambda base: np.reshape(base, made), _undo_shape)
+        link_view(whole, part, lambda base: np.reshape(base, made), _undo_shape)
     for ref in getattr(self, "_views", ()):
         child = ref()
         if child is not None:
-            link(whole, child, child._view.cut, child._view.paste)
+            link_view(whole, child, child._view.cut, child._view.paste)
     self._value, self._view, self._views = part._value, part._view, []
-    _watch(whole, self)
+    _register_view(whole, self)
 
 
 def _view(self: Tracked, dtype: Any = None, type: Any = None) -> Any:
     if np.ndarray in (dtype, type):  # a tracked array is one
         dtype, type = (None if kind == np.ndarray else kind for kind in (dtype, type))
-    refuse(".view", dtype=None if dtype == self.dtype else dtype, type=type)
+    refuse_keywords(".view", dtype=None if dtype == self.dtype else dtype, type=type)
     return self[...]
 
 
@@ -307,111 +319,115 @@ METHODS["resize"] = _resize
 
 @implements(np.copyto)
 def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
-    flags = form_of(where)
+    flags = aval_of(where)
     if isinstance(flags, (np.ndarray, np.generic)) and flags.dtype != np.bool_:
-        raise no_cast(flags.dtype, np.dtype(bool), "safe")
-    if is_plain("np.copyto", dst, src):
-        np.copyto(dst, src, casting, whole(where))
+        raise cast_error(flags.dtype, np.dtype(bool), "safe")
+    if is_plain_target("np.copyto", dst, src):
+        np.copyto(dst, src, casting, plain_integers(where))
         return
-    _is_array("copyto()", dst)
-    src = src if np.isscalar(form_of(src)) else as_array(src)
-    number = type(form_of(src)) in (bool, int, float, complex)
-    kind = np.result_type(form_of(src))
-    if not np.can_cast(_fitting(form_of(src), dst) if number else kind, dst.dtype, casting):
-        raise no_cast(kind, dst.dtype, casting, is_array=not number)
-    if type(form_of(src)) is float:  # which is cast, as an array is
-        src = as_strong(src)
+    _check_is_array("copyto()", dst)
+    src = src if np.isscalar(aval_of(src)) else as_array(src)
+    number = type(aval_of(src)) in (bool, int, float, complex)
+    kind = np.result_type(aval_of(src))
+    if not np.can_cast(_number_dtype(aval_of(src), dst) if number else kind, dst.dtype, casting):
+        raise cast_error(kind, dst.dtype, casting, is_array=not number)
+    if type(aval_of(src)) is float:  # which is cast, as an array is
+        src = as_strong_array(src)
     dst[...] = src if where is True else np.where(where, src, dst)
 
 
-def _fitting(number: Any, dst: Any) -> np.dtype[Any]:
+def _number_dtype(number: Any, dst: Any) -> np.dtype[Any]:
     """The type that a Python number has next to an array: the array's, if that is of its kind."""
     kind = np.result_type(number)
     return np.dtype(dst.dtype) if np.result_type(dst.dtype, number) == dst.dtype else kind
 
 
-def _is_array(name: str, target: Tracked) -> None:
+def _check_is_array(name: str, target: Tracked) -> None:
     """NumPy's error for a number: these functions, other than methods, write into no copy of it."""
-    kind = type(form_of(target))
+    kind = type(aval_of(target))
     if kind is not np.ndarray:
         raise TypeError(f"{name} argument 1 must be a numpy.ndarray, not a tracked {kind.__name__}")
 
 
 @implements(np.put, method="put")
 def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "raise") -> None:
-    if is_plain("np.put", a, v):
-        np.put(a, whole(ind), v, mode)
+    if is_plain_target("np.put", a, v):
+        np.put(a, plain_integers(ind), v, mode)
         return
     places = np.arange(np.size(a)).take(ind, mode=mode)
-    if type(form_of(v)) in _PYTHON_NUMBERS:
+    if type(aval_of(v)) in _PYTHON_NUMBERS:
         a.flat[places] = v
         return
-    v = as_stored(v, a.dtype)
+    v = cast_for_store(v, a.dtype)
     if np.size(v) == 0:
         return
     a.flat[places] = np.resize(v, places.shape) if np.size(v) != 1 else np.reshape(v, ())
 
 
-def _flags(mask: Any) -> Any:
+def _plain_mask(mask: Any) -> Any:
     """A mask as a plain one; of numbers, where they are not 0."""
-    return whole(np.not_equal(mask, 0) if np.result_type(form_of(mask)).kind in "fc" else mask)
+    return plain_integers(
+        np.not_equal(mask, 0) if np.result_type(aval_of(mask)).kind in "fc" else mask
+    )
 
 
 @implements(np.place)
 def _place(arr: Any, mask: Any, vals: Any) -> None:
-    if is_plain("np.place", arr, vals):
-        np.place(arr, _flags(mask), vals)
+    if is_plain_target("np.place", arr, vals):
+        np.place(arr, _plain_mask(mask), vals)
         return
-    _is_array("place()", arr)
+    _check_is_array("place()", arr)
     if np.size(mask) != np.size(arr):
         raise ValueError("place: mask and data must be the same size")
     places = np.flatnonzero(mask)
     if len(places):
         if np.size(vals) == 0:
             raise ValueError("Cannot insert from an empty array!")
-        number = type(form_of(vals)) in _PYTHON_NUMBERS
-        arr.flat[places] = vals if number else np.resize(as_stored(vals, arr.dtype), places.shape)
+        number = type(aval_of(vals)) in _PYTHON_NUMBERS
+        arr.flat[places] = (
+            vals if number else np.resize(cast_for_store(vals, arr.dtype), places.shape)
+        )
 
 
 @implements(np.put_along_axis)
 def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
-    if is_plain("np.put_along_axis", arr, values):
-        np.put_along_axis(arr, whole(indices), values, axis)
+    if is_plain_target("np.put_along_axis", arr, values):
+        np.put_along_axis(arr, plain_integers(indices), values, axis)
         return
     if axis is None:
-        arr.flat[np.asarray(along_all(indices))] = values
+        arr.flat[np.asarray(flat_index(indices))] = values
     else:
-        arr[along_axis(arr, indices, axis)] = values
+        arr[index_along_axis(arr, indices, axis)] = values
 
 
 @implements(np.putmask)
 def _putmask(a: Any, mask: Any, values: Any) -> None:
-    if is_plain("np.putmask", a, values):
-        np.putmask(a, _flags(mask), values)
+    if is_plain_target("np.putmask", a, values):
+        np.putmask(a, _plain_mask(mask), values)
         return
-    _is_array("putmask()", a)
+    _check_is_array("putmask()", a)
     if np.size(mask) != np.size(a):
         raise ValueError("putmask: mask and data must be the same size")
     mask = np.reshape(as_array(mask), np.shape(a))
-    values = _masked(values, a.dtype)
+    values = _putmask_values(values, a.dtype)
     fits = np.shape(values) in ((), np.shape(a))
     np.copyto(a, values if fits else np.resize(values, np.shape(a)), where=mask)
 
 
-def _masked(values: Any, dtype: np.dtype[Any]) -> Any:
+def _putmask_values(values: Any, dtype: np.dtype[Any]) -> Any:
     """What `np.putmask` puts: numbers, also those in a list, whatever is lost; arrays, if safe."""
     if type(values) in (list, tuple):
-        parts = [v if np.ndim(form_of(v)) else as_stored(v, dtype) for v in values]
-        return np.stack([_masked(v, dtype) for v in parts])
-    form = form_of(values)
+        parts = [v if np.ndim(aval_of(v)) else cast_for_store(v, dtype) for v in values]
+        return np.stack([_putmask_values(v, dtype) for v in parts])
+    form = aval_of(values)
     if isinstance(form, np.ndarray) and not np.can_cast(form.dtype, dtype, "safe"):
-        raise no_cast(form.dtype, dtype, "safe")
-    return as_stored(values, dtype)
+        raise cast_error(form.dtype, dtype, "safe")
+    return cast_for_store(values, dtype)
 
 
 @implements(np.fill_diagonal)
 def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    if is_plain("np.fill_diagonal", a, val):
+    if is_plain_target("np.fill_diagonal", a, val):
         np.fill_diagonal(a, val, wrap)
         return
     places = np.arange(np.size(a)).reshape(np.shape(a))

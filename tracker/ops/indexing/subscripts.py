@@ -1,7 +1,8 @@
 """What subscripts do: x[key], x[key] = v and their kin, as ops (`getitem.py`).
 
-Owns: `read`, `written`, `overwritten`, `added`, and what views need: `is_view`, `cut`, `paste`.
-`inplace.py` turns them into NumPy's subscripts and assignments.
+Owns: `read_subscript`, `with_subscript_set`, `try_overwrite`, `add_into_zeros`, and what views
+need: `is_view`, `read_view`, `write_view`. `inplace.py` turns them into NumPy's subscripts and
+assignments.
 """
 
 from __future__ import annotations
@@ -13,36 +14,36 @@ import numpy as np
 
 from tracker.ir.types import Type, type_of
 from tracker.ops.declare.arguments import as_array
-from tracker.ops.declare.casting import as_item, as_stored
+from tracker.ops.declare.casting import cast_for_item, cast_for_store
 from tracker.ops.elementwise.comparison import where
-from tracker.ops.indexing.canonical import lengths, split
+from tracker.ops.indexing.canonical import indexed_shape, split_subscript
 from tracker.ops.indexing.gather_scatter import Index
 from tracker.ops.indexing.getitem import (
+    apply_gather,
     as_view,
     embed,
     gather,
-    gathered,
     getitem,
-    place_params,
+    index_params,
     put,
     scatter,
     scatter_add,
 )
-from tracker.tape.inplace_write import overwrite
-from tracker.tape.observers import is_recording
-from tracker.tape.record import apply, data_of, form_of, value_of, wrap
+from tracker.tape.inplace_write import write_in_place
+from tracker.tape.observers import is_tracing
+from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
 
-def read(x: Any, key: Any) -> tuple[Any, Index, tuple[Any, ...]]:
+def read_subscript(x: Any, key: Any) -> tuple[Any, Index, tuple[Any, ...]]:
     """x[key], and the index and arrays of the subscript."""
-    index, arrays = split(key, np.shape(form_of(x)))
+    index, arrays = split_subscript(key, np.shape(aval_of(x)))
     if arrays:
-        _fix_masks(arrays)
-        return gathered(x, arrays, index), index, arrays
+        _guard_mask_counts(arrays)
+        return apply_gather(x, arrays, index), index, arrays
     part = apply(getitem, (x,), {"index": index})
-    if type(form_of(part)) is not np.ndarray and _has_ellipsis(key):
+    if type(aval_of(part)) is not np.ndarray and _has_ellipsis(key):
         part = apply(as_view, (part,))
     return part, index, ()
 
@@ -57,49 +58,51 @@ def is_view(arrays: tuple[Any, ...]) -> bool:
     """Whether what was read with these arrays is a view in NumPy: they are traced integers, and
     none is an array, not even one without dimensions."""
     for a in arrays:  # noqa: SIM110 (every subscript asks; a generator costs more)
-        if type(a) is not Tracked or type(form_of(a)) is np.ndarray:
+        if type(a) is not Tracked or type(aval_of(a)) is np.ndarray:
             return False
     return True
 
 
-def cut(x: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
+def read_view(x: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
     """Read a part that is a view again; of a plain array, which is a result's, the view."""
     if type(x) is np.ndarray and not arrays:
         return x[(*index, Ellipsis)]
-    part = gathered(x, arrays, index) if arrays else apply(getitem, (x,), {"index": index})
+    part = apply_gather(x, arrays, index) if arrays else apply(getitem, (x,), {"index": index})
     return apply(as_view, (part,)) if np.ndim(part) == 0 else part
 
 
-def paste(x: Any, part: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
+def write_view(x: Any, part: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
     """The value of x after a part that is a view was written into."""
     if arrays:
-        return apply(scatter, (x, part, *arrays), place_params(index, arrays))
+        return apply(scatter, (x, part, *arrays), index_params(index, arrays))
     return apply(put, (x, part), {"index": index})
 
 
-def written(x: Any, key: Any, v: Any) -> Any:
+def with_subscript_set(x: Any, key: Any, v: Any) -> Any:
     """The value of x after x[key] = v; v is cast to x's dtype, as assignment does."""
-    index, arrays = split(key, np.shape(form_of(x)))
+    index, arrays = split_subscript(key, np.shape(aval_of(x)))
     if len(arrays) == len(index) == 1 and np.ndim(v) == 0 and _is_mask_of(arrays[0], x):
-        return apply(where, (arrays[0], _cast(v, x), x))
+        return apply(where, (arrays[0], _cast_value(v, x), x))
     if arrays:
-        _fix_masks(arrays)
-        return apply(scatter, (x, _cast(v, x), *arrays), place_params(index, arrays))
-    return apply(put, (x, _fit(_cast(v, x, as_item), index, x)), {"index": index})
+        _guard_mask_counts(arrays)
+        return apply(scatter, (x, _cast_value(v, x), *arrays), index_params(index, arrays))
+    return apply(put, (x, _fit_value(_cast_value(v, x, cast_for_item), index, x)), {"index": index})
 
 
-def overwritten(x: Tracked, key: Any, v: Any) -> bool:
+def try_overwrite(x: Tracked, key: Any, v: Any) -> bool:
     """x[key] = v in the array of x itself, if the index is basic and nobody else can see it."""
-    if is_recording():
+    if is_tracing():
         return False
-    index, arrays = split(key, np.shape(form_of(x)))
-    return not arrays and overwrite(put, x, _fit(_cast(v, x, as_item), index, x), index)
+    index, arrays = split_subscript(key, np.shape(aval_of(x)))
+    return not arrays and write_in_place(
+        put, x, _fit_value(_cast_value(v, x, cast_for_item), index, x), index
+    )
 
 
 _RECENT = 8  # how many writes back a read looks
 
 
-def stored(x: Tracked, place: Index) -> Any:
+def recently_stored(x: Tracked, place: Index) -> Any:
     """What one of the last writes put at one place of x, as a tracked number; or None.
 
     A loop that reads what it has just written needs no read, then, and keeps no old array alive.
@@ -110,23 +113,23 @@ def stored(x: Tracked, place: Index) -> Any:
             return None
         at, v = value.params["index"], value.operands[1]
         if at == place:
-            kept = type(v) is Value and type(v.form) is value.form.dtype.type
-            return wrap(v) if kept and not is_recording() else None
+            kept = type(v) is Value and type(v.aval) is value.aval.dtype.type
+            return wrap(v) if kept and not is_tracing() else None
         if not all(type(part) is int for part in at):
             return None
         value = value.operands[0]
     return None
 
 
-def added(shape: tuple[int, ...], key: Any, v: Any) -> Any:
+def add_into_zeros(shape: tuple[int, ...], key: Any, v: Any) -> Any:
     """Zeros to which v was added at key; a place named twice gets both."""
-    index, arrays = split(key, shape)
+    index, arrays = split_subscript(key, shape)
     if not arrays:
-        v = np.broadcast_to(as_array(v), lengths(index, shape))
+        v = np.broadcast_to(as_array(v), indexed_shape(index, shape))
         return apply(embed, (v,), {"index": index, "shape": shape})
-    _fix_masks(arrays)
-    params = place_params(index, arrays)
-    place = gather.infer(Type(shape, np.dtype(bool)), *map(type_of, map(form_of, arrays)), **params)
+    _guard_mask_counts(arrays)
+    params = index_params(index, arrays)
+    place = gather.infer(Type(shape, np.dtype(bool)), *map(type_of, map(aval_of, arrays)), **params)
     v = np.broadcast_to(as_array(v), place.shape)
     return apply(scatter_add, (v, *arrays), {**params, "shape": shape})
 
@@ -136,17 +139,17 @@ def _is_mask_of(array: Any, x: Any) -> bool:
     return bool(data.dtype == np.bool_ and data.shape == np.shape(x) != ())
 
 
-def _fix_masks(arrays: tuple[Any, ...]) -> None:
+def _guard_mask_counts(arrays: tuple[Any, ...]) -> None:
     """A traced mask decides the shape of the result: the trace holds for this many places."""
-    if not is_recording():
+    if not is_tracing():
         return
     for array in arrays:
         if isinstance(array, Tracked) and array.dtype == np.bool_:
             int(np.count_nonzero(array))
 
 
-def _cast(v: Any, x: Any, as_kept: Callable[..., Any] = as_stored) -> Any:
-    want, given = np.result_type(form_of(x)), form_of(v)
+def _cast_value(v: Any, x: Any, as_kept: Callable[..., Any] = cast_for_store) -> Any:
+    want, given = np.result_type(aval_of(x)), aval_of(v)
     if type(given) is complex and want.kind != "c":
         kinds = "a string" if want.kind == "f" else "a string, a bytes-like object"
         name = "float" if want.kind == "f" else "int"
@@ -154,15 +157,15 @@ def _cast(v: Any, x: Any, as_kept: Callable[..., Any] = as_stored) -> Any:
     if want.kind in "iu" and np.result_type(given) != want:
         return as_kept(v, want)
     v = as_array(v)
-    if np.result_type(form_of(v)) == want:
+    if np.result_type(aval_of(v)) == want:
         return v
     return np.astype(v, want)  # of complex numbers the real parts, with NumPy's warning
 
 
-def _fit(v: Any, index: Index, x: Any) -> Any:
+def _fit_value(v: Any, index: Index, x: Any) -> Any:
     """Drop leading axes of extent 1 that assignment ignores; raise if v does not fit."""
-    place = lengths(index, np.shape(form_of(x)))
-    if np.shape(form_of(v)) in ((), place):
+    place = indexed_shape(index, np.shape(aval_of(x)))
+    if np.shape(aval_of(v)) in ((), place):
         return v
     while np.ndim(v) > len(place) and np.shape(v)[0] == 1:
         v = np.reshape(v, np.shape(v)[1:])

@@ -13,21 +13,21 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import NUMPY
-from tracker.ops.declare.arguments import as_array, as_strong, one_axis, refuse
-from tracker.ops.declare.casting import into, no_cast
+from tracker.ops.declare.arguments import array_and_axis, as_array, as_strong_array, refuse_keywords
+from tracker.ops.declare.casting import cast_error, store_out
 from tracker.ops.declare.declare import implements
 from tracker.ops.indexing.gather_scatter import positions
 from tracker.ops.shape.shape import contiguous
 from tracker.ops.shape.windows import windows
-from tracker.tape.conversions import pinned, whole
-from tracker.tape.record import apply, data_of, form_of
+from tracker.tape.conversions import guarded_data, plain_integers
+from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracked import Tracked
 
 
-def along_axis(arr: Any, indices: Any, axis: int) -> tuple[Any, ...]:
+def index_along_axis(arr: Any, indices: Any, axis: int) -> tuple[Any, ...]:
     """The index that picks, in each line along an axis, the elements named for this line."""
     axis = normalize_axis_index(axis, np.ndim(arr))
-    _check_whole(indices)
+    _check_integers(indices)
     if np.ndim(indices) != np.ndim(arr):
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     place: list[Any] = []
@@ -37,24 +37,24 @@ def along_axis(arr: Any, indices: Any, axis: int) -> tuple[Any, ...]:
     return tuple(place)
 
 
-def along_all(indices: Any) -> Any:
+def flat_index(indices: Any) -> Any:
     """The same of an array as one line."""
     if np.ndim(indices) != 1:
         raise ValueError("when axis=None, `indices` must have a single dimension.")
-    _check_whole(indices)
+    _check_integers(indices)
     return indices
 
 
-def _check_whole(indices: Any) -> None:
-    if np.result_type(form_of(indices)).kind not in "iu":
+def _check_integers(indices: Any) -> None:
+    if np.result_type(aval_of(indices)).kind not in "iu":
         raise IndexError("`indices` must be an integer array")
 
 
 @implements(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     if axis is not None:
-        return arr[along_axis(arr, indices, axis)]
-    return np.ravel(arr)[along_all(indices)]
+        return arr[index_along_axis(arr, indices, axis)]
+    return np.ravel(arr)[flat_index(indices)]
 
 
 # Picking ------------------------------------------------------------------------------------------
@@ -69,18 +69,18 @@ def _check_mode(mode: str | None) -> None:
 def take(
     a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
 ) -> Any:
-    a, axis = one_axis(a, axis)
+    a, axis = array_and_axis(a, axis)
     _check_mode(mode)
     n = np.shape(a)[axis]
-    where = _to_take(indices)
+    where = _take_indices(indices)
     if mode == "wrap":
         where = where % n
     elif mode == "clip":
         where = np.clip(where, 0, n - 1)
-    return into(out, contiguous(a[(slice(None),) * axis + (where,)]), "unsafe")
+    return store_out(out, contiguous(a[(slice(None),) * axis + (where,)]), "unsafe")
 
 
-def _to_take(indices: Any) -> Any:
+def _take_indices(indices: Any) -> Any:
     """As NumPy's `take` reads them: what is no array is cut down to integers, whatever it is."""
     if not isinstance(indices, (np.ndarray, Tracked)):
         return np.asarray(indices, np.intp)
@@ -88,7 +88,7 @@ def _to_take(indices: Any) -> Any:
     if kind == np.bool_:  # numbers, no mask
         return np.astype(indices, np.intp)
     if not np.can_cast(kind, np.intp, "same_kind"):
-        raise no_cast(kind, np.dtype(np.intp), "same_kind", is_array=np.ndim(indices))
+        raise cast_error(kind, np.dtype(np.intp), "same_kind", is_array=np.ndim(indices))
     return indices
 
 
@@ -97,7 +97,7 @@ def sliding_window_view(
     x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
 ) -> Any:
     """Read-only: to be written into, give NumPy plain numbers."""
-    refuse("np.lib.stride_tricks.sliding_window_view", writeable=writeable or None)
+    refuse_keywords("np.lib.stride_tricks.sliding_window_view", writeable=writeable or None)
     given = tuple(window_shape) if np.ndim(window_shape) else (window_shape,)
     sizes = tuple(map(operator.index, given))
     axes = normalize_axis_tuple(
@@ -125,7 +125,7 @@ def sliding_window_view(
 
 @implements(np.flip)
 def flip(m: Any, axis: Any = None) -> Any:
-    m = as_strong(m)
+    m = as_strong_array(m)
     axes = normalize_axis_tuple(range(np.ndim(m)) if axis is None else axis, np.ndim(m))
     return m[tuple(slice(None, None, -1 if i in axes else 1) for i in range(np.ndim(m)))]
 
@@ -165,18 +165,20 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 
 @implements(np.repeat, method="repeat")
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
-    a, axis = one_axis(a, axis)
-    if type(form_of(repeats)) is float:  # NumPy takes Python's, and no other
+    a, axis = array_and_axis(a, axis)
+    if type(aval_of(repeats)) is float:  # NumPy takes Python's, and no other
         repeats = int(repeats)
-    counts, shape = np.asarray(data_of(whole(repeats))), np.shape(a)
+    counts, shape = np.asarray(data_of(plain_integers(repeats))), np.shape(a)
     if counts.size == 1 and counts.dtype.kind in "iu" and (count := int(counts.ravel()[0])) >= 0:
         whole_axis = (*shape[: axis + 1], 1, *shape[axis + 1 :])
-        spread = np.broadcast_to(np.reshape(a, whole_axis), _with(whole_axis, axis + 1, count))
-        return np.copy(np.reshape(spread, _with(shape, axis, shape[axis] * count)))
+        spread = np.broadcast_to(
+            np.reshape(a, whole_axis), _with_extent(whole_axis, axis + 1, count)
+        )
+        return np.copy(np.reshape(spread, _with_extent(shape, axis, shape[axis] * count)))
     return take(a, np.repeat(np.arange(shape[axis]), counts), axis)
 
 
-def _with(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
+def _with_extent(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
     return (*shape[:axis], n, *shape[axis + 1 :])
 
 
@@ -223,7 +225,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     ary = as_array(ary)
     extent = np.shape(ary)[axis]  # raises as NumPy does, which is not AxisError
     axis = normalize_axis_index(axis, np.ndim(ary))
-    indices_or_sections = pinned(whole(indices_or_sections))
+    indices_or_sections = guarded_data(plain_integers(indices_or_sections))
     if not np.ndim(indices_or_sections):
         indices_or_sections = int(indices_or_sections)
     pieces = np.array_split(np.arange(extent), indices_or_sections)
@@ -237,7 +239,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 @implements(np.split)
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    indices_or_sections = whole(indices_or_sections)
+    indices_or_sections = plain_integers(indices_or_sections)
     if not np.ndim(indices_or_sections) and np.shape(ary)[axis] % indices_or_sections:
         raise ValueError("array split does not result in an equal division")
     return array_split(ary, indices_or_sections, axis)

@@ -19,12 +19,12 @@ from tracker.errors import message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops.elementwise.unary import from_parts
 from tracker.ops.indexing import subscripts
-from tracker.ops.indexing.inplace import Flat, link
-from tracker.tape.record import form_of, shares_memory, value_of, wrap
+from tracker.ops.indexing.inplace import FlatView, link_view
+from tracker.tape.record import aval_of, shares_memory, value_of, wrap
 from tracker.tape.tracked import Tracked, install_property
 
 
-def _linked(function: Callable[..., Any], undo: Callable[..., Any]) -> Callable[..., Any]:
+def _view_function(function: Callable[..., Any], undo: Callable[..., Any]) -> Callable[..., Any]:
     """A shape function whose result is a view of its operand whenever it is one in NumPy."""
 
     def call(a: Any, *args: Any, **kwargs: Any) -> Any:
@@ -33,7 +33,7 @@ def _linked(function: Callable[..., Any], undo: Callable[..., Any]) -> Callable[
             return part
         if not shares_memory(part, a):
             return part
-        return link(
+        return link_view(
             a,
             part,
             lambda base: function(base, *args, **kwargs),
@@ -60,7 +60,7 @@ def _undo_any_reshape(function: Callable[..., Any]) -> Callable[..., Any]:
     return undo
 
 
-def _undo_move(function: Callable[..., Any]) -> Callable[..., Any]:
+def _undo_transpose(function: Callable[..., Any]) -> Callable[..., Any]:
     """Of a permutation of axes: the inverse one. Which it is, an array says whose strides number
     the axes."""
 
@@ -77,7 +77,7 @@ def _undo_by_position(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def undo(base: Any, new: Any, *args: Any, **kwargs: Any) -> Any:
         shape = np.shape(base)
-        places = np.empty_like(form_of(base), dtype=np.intp)  # orders A and K ask for the layout
+        places = np.empty_like(aval_of(base), dtype=np.intp)  # orders A and K ask for the layout
         places[...] = np.arange(places.size).reshape(shape)
         went = np.asarray(function(places, *args, **kwargs))
         order = np.argsort(went, axis=None)
@@ -86,7 +86,9 @@ def _undo_by_position(function: Callable[..., Any]) -> Callable[..., Any]:
     return undo
 
 
-def _only_read(function: Callable[..., Any], copies: bool = False) -> Callable[..., Any]:
+def _read_only_view_function(
+    function: Callable[..., Any], copies: bool = False
+) -> Callable[..., Any]:
     """A function whose result, in NumPy, sees writes into the operand, and is not written into.
 
     `copies`: ours is a copy where NumPy's is a view.
@@ -98,12 +100,12 @@ def _only_read(function: Callable[..., Any], copies: bool = False) -> Callable[.
             return part
         if not copies and not shares_memory(part, a):
             return part
-        return link(a, part, lambda base: function(base, *args, **kwargs), _read_only)
+        return link_view(a, part, lambda base: function(base, *args, **kwargs), _refuse_write)
 
     return call
 
 
-def _read_only(*_: Any) -> NoReturn:
+def _refuse_write(*_: Any) -> NoReturn:
     """The paste of a view that is only read."""
     raise ValueError(message("assignment destination is read-only", "Write into a copy of it"))
 
@@ -112,7 +114,7 @@ def _einsum(*operands: Any, **kwargs: Any) -> Any:
     """Of one operand, without a sum: a view, as NumPy's is; of a diagonal, too."""
     part = _plain_einsum(*operands, **kwargs)
     given = [x for x in operands if isinstance(x, Tracked)]
-    if len(given) != 1 or part is given[0] or type(form_of(part)) is not np.ndarray:
+    if len(given) != 1 or part is given[0] or type(aval_of(part)) is not np.ndarray:
         return part
     (base,) = given
     if not shares_memory(part, base):
@@ -124,9 +126,9 @@ def _einsum(*operands: Any, **kwargs: Any) -> Any:
     def paste(base: Any, new: Any) -> Any:
         places = np.arange(np.size(base)).reshape(np.shape(base))
         went = np.einsum(*(places if isinstance(x, Tracked) else x for x in operands))
-        return np.reshape(subscripts.written(np.ravel(base), went, new), np.shape(base))
+        return np.reshape(subscripts.with_subscript_set(np.ravel(base), went, new), np.shape(base))
 
-    return link(base, part, cut, paste)
+    return link_view(base, part, cut, paste)
 
 
 _plain_einsum = NUMPY[np.einsum]
@@ -139,14 +141,14 @@ def _plain_method(name: str) -> Callable[..., Any]:
 def _link_views() -> None:
     shapes: list[Any] = [np.reshape, np.ravel, np.expand_dims, np.squeeze]
     for function in shapes:
-        NUMPY[function] = _linked(NUMPY[function], _undo_any_reshape(function))
+        NUMPY[function] = _view_function(NUMPY[function], _undo_any_reshape(function))
     for name in ("reshape", "ravel", "squeeze"):
-        METHODS[name] = _linked(METHODS[name], _undo_any_reshape(_plain_method(name)))
+        METHODS[name] = _view_function(METHODS[name], _undo_any_reshape(_plain_method(name)))
     moves: list[Any] = [np.transpose, np.swapaxes, np.moveaxis, np.matrix_transpose]
     for function in moves:
-        NUMPY[function] = _linked(NUMPY[function], _undo_move(function))
+        NUMPY[function] = _view_function(NUMPY[function], _undo_transpose(function))
     for name in ("transpose", "swapaxes"):
-        METHODS[name] = _linked(METHODS[name], _undo_move(_plain_method(name)))
+        METHODS[name] = _view_function(METHODS[name], _undo_transpose(_plain_method(name)))
     turns: list[Any] = [("T", NUMPY[np.transpose]), ("mT", NUMPY[np.matrix_transpose])]
     for name, function in turns:
         install_property(name, function, writable=False)
@@ -155,19 +157,21 @@ def _link_views() -> None:
         ("imag", np.imag, lambda z, new: from_parts(np.real(z), new)),
     ]
     for name, function, paste in parts:
-        NUMPY[function] = _part(function, NUMPY[function], paste)
+        NUMPY[function] = _complex_part(function, NUMPY[function], paste)
         install_property(name, NUMPY[function], paste)
     install_property("flat", _flat)
     NUMPY[np.einsum] = _einsum
     seen: list[Any] = [np.broadcast_to, np.diag, np.diagonal]
     for function in seen:
-        NUMPY[function] = _only_read(NUMPY[function])
+        NUMPY[function] = _read_only_view_function(NUMPY[function])
     METHODS["diagonal"] = NUMPY[np.diagonal]
     windows: Any = np.lib.stride_tricks.sliding_window_view
-    NUMPY[windows] = _only_read(NUMPY[windows], copies=True)
+    NUMPY[windows] = _read_only_view_function(NUMPY[windows], copies=True)
 
 
-def _part(which: Any, function: Callable[[Any], Any], paste: Callable[[Any, Any], Any]) -> Any:
+def _complex_part(
+    which: Any, function: Callable[[Any], Any], paste: Callable[[Any, Any], Any]
+) -> Any:
     """The real or the imaginary part: of a complex array a view. A real array is its real part, its
     imaginary part are zeros that nobody writes into."""
 
@@ -175,11 +179,13 @@ def _part(which: Any, function: Callable[[Any], Any], paste: Callable[[Any, Any]
         if which is np.real and not np.iscomplexobj(val):
             return val
         part = function(val)
-        if type(part) is not Tracked or type(form_of(part)) is not np.ndarray:
+        if type(part) is not Tracked or type(aval_of(part)) is not np.ndarray:
             return part
         if np.iscomplexobj(val):
-            return link(val, part, function, paste)
-        return link(wrap(value_of(part)), part, lambda zeros: zeros, _read_only)  # of no memory
+            return link_view(val, part, function, paste)
+        return link_view(
+            wrap(value_of(part)), part, lambda zeros: zeros, _refuse_write
+        )  # of no memory
 
     return call
 
@@ -187,9 +193,9 @@ def _part(which: Any, function: Callable[[Any], Any], paste: Callable[[Any, Any]
 def _flat(self: Tracked) -> Any:
     """A view in one dimension, whatever the layout (a tracked array; NumPy's is an iterator)."""
     ravel = NUMPY[np.ravel]
-    if type(form_of(self)) is not np.ndarray:
+    if type(aval_of(self)) is not np.ndarray:
         self = NUMPY[np.copy](self)  # a number stays what it is
-    return link(self, np.copy(ravel(self)), ravel, _undo_reshape, Flat)
+    return link_view(self, np.copy(ravel(self)), ravel, _undo_reshape, FlatView)
 
 
 _link_views()

@@ -17,15 +17,15 @@ from tracker.ir.op import Op
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.rule_helpers import project
-from tracker.ops.linalg.solve import triangular
+from tracker.ops.linalg.solve import solve_triangle
 from tracker.ops.linalg.triangles import (
     as_array,
+    check_square,
+    diagonal_matrix,
     diagonal_of,
-    embedded,
-    hermitian_of,
-    in_triangle,
-    is_square,
-    kind,
+    hermitian_from_triangle,
+    linalg_dtype,
+    project_to_triangle,
 )
 from tracker.ops.shape.shape import adjoint
 from tracker.tape.record import apply
@@ -35,25 +35,25 @@ _ROWS = 128  # of a triangular system, that are solved for together
 # Cholesky -----------------------------------------------------------------------------------------
 
 
-def _half(a: Any) -> Any:
+def _half_lower(a: Any) -> Any:
     """The lower triangle, with half of the diagonal."""
-    return np.tril(a, -1) + embedded(diagonal_of(a) * 0.5, a)
+    return np.tril(a, -1) + diagonal_matrix(diagonal_of(a) * 0.5, a)
 
 
-def _within(y: Any, t: Any) -> Any:
+def _whitened(y: Any, t: Any) -> Any:
     """L^-1 t L^-H, for the Hermitian matrix of which `t` is the lower triangle."""
-    return triangular(y, adjoint(triangular(y, hermitian_of(t))))
+    return solve_triangle(y, adjoint(solve_triangle(y, hermitian_from_triangle(t))))
 
 
-def _push(t: Any, y: Any) -> Any:
+def _cholesky_jvp(t: Any, y: Any) -> Any:
     """dL = L half(L^-1 da L^-H)."""
-    return y @ _half(_within(y, t))
+    return y @ _half_lower(_whitened(y, t))
 
 
-def _between(y: Any, m: Any) -> Any:
+def _adjoint_whitened(y: Any, m: Any) -> Any:
     """L^-H m L^-1."""
-    left = triangular(y, m, trans="C")
-    return adjoint(triangular(y, adjoint(left), trans="C"))
+    left = solve_triangle(y, m, trans="C")
+    return adjoint(solve_triangle(y, adjoint(left), trans="C"))
 
 
 def _substitute(y: Any, m: Any) -> None:
@@ -65,7 +65,7 @@ def _substitute(y: Any, m: Any) -> None:
         part[...] = np.linalg.solve(adjoint(np.tril(y[..., rows, rows])), part)
 
 
-def _pull(y: Any, g: Any) -> Any:
+def _cholesky_pull(y: Any, g: Any) -> Any:
     """L^-H half(L^H g) L^-1, brought to the triangle that was read; of plain arrays, in few."""
     above = ~np.tri(y.shape[-1], dtype=bool)
     m = adjoint(np.tril(y)) @ g
@@ -82,19 +82,21 @@ def _pull(y: Any, g: Any) -> Any:
     return m
 
 
-def _pull_jvp(t: Any, x: Any, y: Any, g: Any) -> Any:
+def _cholesky_pull_jvp(t: Any, x: Any, y: Any, g: Any) -> Any:
     """With s = L^-H half(L^H g) L^-1: along dL, L^-H (half(dL^H g) - dL^H s L) L^-1 - s dL L^-1."""
-    s, t = _between(y, _half(adjoint(y) @ g)), np.tril(t)
-    moved = _between(y, _half(adjoint(t) @ g))
-    turned = triangular(y, adjoint(t) @ s, trans="C")
-    right = adjoint(triangular(y, adjoint(s @ t), trans="C"))
-    return in_triangle(moved - turned - right)
+    s, t = _adjoint_whitened(y, _half_lower(adjoint(y) @ g)), np.tril(t)
+    moved = _adjoint_whitened(y, _half_lower(adjoint(t) @ g))
+    turned = solve_triangle(y, adjoint(t) @ s, trans="C")
+    right = adjoint(solve_triangle(y, adjoint(s @ t), trans="C"))
+    return project_to_triangle(moved - turned - right)
 
 
-def _pull_vjp(c: Any, x: Any, y: Any, g: Any) -> Any:
-    s = _between(y, _half(adjoint(y) @ g))
-    left = triangular(y, hermitian_of(c))  # L^-1 c
-    found = g @ adjoint(_half(_within(y, c))) - s @ adjoint(left) - adjoint(s) @ adjoint(left)
+def _cholesky_pull_vjp(c: Any, x: Any, y: Any, g: Any) -> Any:
+    s = _adjoint_whitened(y, _half_lower(adjoint(y) @ g))
+    left = solve_triangle(y, hermitian_from_triangle(c))  # L^-1 c
+    found = (
+        g @ adjoint(_half_lower(_whitened(y, c))) - s @ adjoint(left) - adjoint(s) @ adjoint(left)
+    )
     return project(np.tril(found), y)
 
 
@@ -102,10 +104,10 @@ cholesky_pull: Op = declare(  # the pullback of `cholesky` at the factor y, of a
     "cholesky_pull",
     method=None,
     entry=None,
-    infer=lambda y, g: Type(y.shape, kind(y.dtype, g.dtype)),
-    evaluate=_pull,
-    jvp=[_pull_jvp, lambda t, x, y, g: apply(cholesky_pull, (y, t))],
-    vjp=[_pull_vjp, lambda c, x, y, g: project(np.tril(_push(c, y)), g)],
+    infer=lambda y, g: Type(y.shape, linalg_dtype(y.dtype, g.dtype)),
+    evaluate=_cholesky_pull,
+    jvp=[_cholesky_pull_jvp, lambda t, x, y, g: apply(cholesky_pull, (y, t))],
+    vjp=[_cholesky_pull_vjp, lambda c, x, y, g: project(np.tril(_cholesky_jvp(c, y)), g)],
     lower=Routine("cholesky_pull", lambda y, g: y.shape[-1:]),
 )
 
@@ -114,11 +116,11 @@ cholesky = declare(
     "cholesky",
     method=None,
     entry=None,
-    infer=lambda a: Type(a.shape, kind(a.dtype)),
+    infer=lambda a: Type(a.shape, linalg_dtype(a.dtype)),
     evaluate=np.linalg.cholesky,
-    jvp=[lambda t, y, a: _push(t, y)],
+    jvp=[lambda t, y, a: _cholesky_jvp(t, y)],
     vjp=[lambda g, y, a: project(apply(cholesky_pull, (y, g)), a)],
-    lower=Routine("cholesky", lambda a: a.shape[-1:], raises=True),
+    lower=Routine("cholesky", lambda a: a.shape[-1:], may_raise=True),
 )
 
 
@@ -127,7 +129,7 @@ def cholesky_(a: Any, /, *, upper: bool = False) -> Any:
     """L with L L^H = a (or U with U^H U = a). Only the lower (upper) triangle of `a` is read, and
     the gradient is zero in the other one. Raises LinAlgError unless `a` is positive definite."""
     a = as_array(a)
-    is_square(a)
+    check_square(a)
     if not upper:
         return apply(cholesky, (a,))
     return np.copy(adjoint(apply(cholesky, (adjoint(a),))), "C")  # by rows, as NumPy's lies
@@ -141,7 +143,7 @@ def _sizes(shape: tuple[int, ...], complete: bool) -> tuple[int, int, int]:
     return m, n, m if complete else min(m, n)
 
 
-def _split(flat: Any, shape: tuple[int, ...], complete: bool) -> tuple[Any, Any]:
+def _unpack(flat: Any, shape: tuple[int, ...], complete: bool) -> tuple[Any, Any]:
     """Q and R out of the op's flat result."""
     m, n, k = _sizes(shape, complete)
     batch = shape[:-2]
@@ -149,7 +151,7 @@ def _split(flat: Any, shape: tuple[int, ...], complete: bool) -> tuple[Any, Any]
     return q, np.reshape(flat[..., m * k :], (*batch, k, n))
 
 
-def _joined(q: Any, r: Any) -> Any:
+def _pack(q: Any, r: Any) -> Any:
     batch = np.shape(q)[:-2]
     sizes = [math.prod(np.shape(x)[-2:]) for x in (q, r)]
     return np.concatenate(
@@ -158,25 +160,25 @@ def _joined(q: Any, r: Any) -> Any:
 
 
 def _qr(a: Any, *, complete: bool) -> Any:
-    return _joined(*np.linalg.qr(a, "complete" if complete else "reduced"))
+    return _pack(*np.linalg.qr(a, "complete" if complete else "reduced"))
 
 
-def _over(a: Any, r: Any) -> Any:
+def _solve_right(a: Any, r: Any) -> Any:
     """a r^-1 for an upper triangular r."""
-    return adjoint(triangular(r, adjoint(a), lower=False, trans="C"))
+    return adjoint(solve_triangle(r, adjoint(a), lower=False, trans="C"))
 
 
 def _qr_jvp(t: Any, y: Any, a: Any, *, complete: bool) -> Any:
     m, n, _ = _sizes(np.shape(a), complete)
     k = min(m, n)
-    whole, upper = _split(y, np.shape(a), complete)
+    whole, upper = _unpack(y, np.shape(a), complete)
     q, r = whole[..., :k], upper[..., :k, :k]
-    z = _over(t[..., :k], r)
+    z = _solve_right(t[..., :k], r)
     x = adjoint(q) @ z
     strict = np.tril(x, -1)
     turn = strict - adjoint(strict)
     if np.iscomplexobj(x):
-        turn = turn + embedded(1j * np.imag(diagonal_of(x)), x)
+        turn = turn + diagonal_matrix(1j * np.imag(diagonal_of(x)), x)
     dq = z + q @ (turn - x)
     dr = (x - turn) @ r
     if n > k:  # the columns beyond the square part follow Q
@@ -186,15 +188,15 @@ def _qr_jvp(t: Any, y: Any, a: Any, *, complete: bool) -> Any:
         others = whole[..., k:]
         dq = np.concatenate([dq, -q @ (adjoint(dq) @ others)], axis=-1)
         dr = np.concatenate([dr, np.zeros_like(upper[..., k:, :])], axis=-2)
-    return _joined(dq, dr)
+    return _pack(dq, dr)
 
 
 def _qr_vjp(g: Any, y: Any, a: Any, *, complete: bool) -> Any:
     """(gQ - Q B) R^-H, where B is Hermitian with the upper triangle of Q^H gQ - gR R^H."""
     m, n, _ = _sizes(np.shape(a), complete)
     k = min(m, n)
-    whole, upper = _split(y, np.shape(a), complete)
-    gq, gr = _split(g, np.shape(a), complete)
+    whole, upper = _unpack(y, np.shape(a), complete)
+    gq, gr = _unpack(g, np.shape(a), complete)
     q, r = whole[..., :k], upper[..., :k, :k]
     if complete and m > k:
         others = whole[..., k:]
@@ -204,8 +206,8 @@ def _qr_vjp(g: Any, y: Any, a: Any, *, complete: bool) -> Any:
     if n > k:
         gq = gq + a[..., k:] @ adjoint(beyond)
     inner = adjoint(q) @ gq - gr[..., :k] @ adjoint(r)
-    b = hermitian_of(inner, lower=False)
-    square = triangular(r, adjoint(gq - q @ b), lower=False)
+    b = hermitian_from_triangle(inner, lower=False)
+    square = solve_triangle(r, adjoint(gq - q @ b), lower=False)
     found = adjoint(square)
     if n > k:
         found = np.concatenate([found, q @ beyond], axis=-1)
@@ -221,7 +223,7 @@ qr = declare(
             *a.shape[:-2],
             math.prod(_both := _sizes(a.shape, complete)[::2]) + _both[1] * a.shape[-1],
         ),
-        kind(a.dtype),
+        linalg_dtype(a.dtype),
     ),
     evaluate=_qr,
     jvp=[_qr_jvp],
@@ -252,7 +254,7 @@ def qr_(a: Any, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"Unrecognized mode '{mode}'")
     complete = mode == "complete"
-    q, r = _split(apply(qr, (a,), {"complete": complete}), np.shape(a), complete)
+    q, r = _unpack(apply(qr, (a,), {"complete": complete}), np.shape(a), complete)
     return r if mode == "r" else _RESULT(q, r)
 
 

@@ -1,9 +1,10 @@
 """Eigenvalues and singular values that coincide, or vanish: what is taken as 0, and its warning.
 
-Owns: `gaps_of`, the factors that derivatives of vectors have, `follows`, which says where a
-quotient with values that vanish is right, `warn_coinciding`, `warn_unequal`, `warn_vanishing`,
-and `slope_at`, which warns when it is differentiated. A warning is an op that makes nothing:
-compiled code that took this branch warns on each call, as the plain function does.
+Owns: `reciprocal_gaps`, the factors that derivatives of vectors have, `vanishes_with`, which says
+where a quotient with values that vanish is right, `warn_coinciding`, `warn_unequal`,
+`warn_vanishing`, and `mark_coinciding`, which warns when it is differentiated. A warning is an op
+that makes nothing: compiled code that took this branch warns on each call, as the plain function
+does.
 """
 
 from __future__ import annotations
@@ -17,41 +18,41 @@ from tracker.errors import DegenerateWarning, message, warn
 from tracker.ir.lowering import Expand, Host
 from tracker.ir.op import Op, define
 from tracker.ir.types import Type
-from tracker.ops.linalg.triangles import column, epsilon
+from tracker.ops.linalg.triangles import epsilon, expand_last
 from tracker.ops.shape.create import identity
-from tracker.tape.observers import current_stage
-from tracker.tape.record import apply, form_of
-from tracker.tape.tracer import Unstructured
+from tracker.tape.observers import current_tracer
+from tracker.tape.record import apply, aval_of
+from tracker.tape.tracer import UnsupportedInBody
 
 
-def gaps_of(values: Any, a: Any, followed: Any = None) -> tuple[Any, Any]:
+def reciprocal_gaps(values: Any, a: Any, followed: Any = None) -> tuple[Any, Any]:
     """[i, j]: 1 / (value j - value i), zero where they coincide; and where these are (i != j).
 
     `followed`: pairs whose gap is divided by all the same, unless it is exactly 0.
     """
-    apart, near = _apart(values, a)
+    apart, near = _differences(values, a)
     if followed is not None:
         near = near & ~(followed & (apart != 0))
     safe = np.where(near, np.ones_like(apart), apart)
-    return np.where(near, np.zeros_like(safe), 1 / safe), _others(near)
+    return np.where(near, np.zeros_like(safe), 1 / safe), _off_diagonal(near)
 
 
-def _apart(values: Any, a: Any) -> tuple[Any, Any]:
+def _differences(values: Any, a: Any) -> tuple[Any, Any]:
     """[i, j]: value j - value i, and whether they coincide, each with itself too."""
     n = np.shape(values)[-1]
-    apart = np.expand_dims(values, -2) - column(values)
-    return apart, np.abs(apart) <= column(_largest(values) * (n * epsilon(a)))
+    apart = np.expand_dims(values, -2) - expand_last(values)
+    return apart, np.abs(apart) <= expand_last(_largest(values) * (n * epsilon(a)))
 
 
 def _largest(values: Any) -> Any:
     return np.max(np.abs(values), axis=-1, keepdims=True, initial=0)
 
 
-def _others(near: Any) -> Any:
+def _off_diagonal(near: Any) -> Any:
     return near & ~np.eye(np.shape(near)[-1], dtype=bool)
 
 
-def null_of(values: Any, a: Any) -> Any:
+def null_mask(values: Any, a: Any) -> Any:
     """Which values are zero up to rounding."""
     return np.abs(values) <= _largest(values) * (max(a.shape[-2:]) * epsilon(a))
 
@@ -68,24 +69,24 @@ def without_accidental_zeros(s: Any, a: Any) -> Any:
     rows, columns = (np.count_nonzero(np.any(used, axis=axis), axis=-1) for axis in (-1, -2))
     k = np.shape(s)[-1]
     made = (s == 0) & (np.arange(k) < np.expand_dims(np.minimum(rows, columns), -1))
-    facts = np.finfo(form_of(s).dtype)
+    facts = np.finfo(aval_of(s).dtype)
     tiny = np.arange(k, 0, -1, dtype=facts.dtype) * (facts.tiny / facts.eps**2)
     return s + np.where(made, tiny, np.zeros_like(tiny))
 
 
-def pairs_of(null: Any) -> Any:
+def pairwise_and(null: Any) -> Any:
     """[i, j]: whether both values are null."""
-    return np.expand_dims(null, -2) & column(null)
+    return np.expand_dims(null, -2) & expand_last(null)
 
 
-def sums_of(values: Any) -> Any:
+def pairwise_sums(values: Any) -> Any:
     """[i, j]: value i + value j"""
-    return np.expand_dims(values, -2) + column(values)
+    return np.expand_dims(values, -2) + expand_last(values)
 
 
-def size_of(slopes: Any, values: Any, *vectors: Any) -> Any:
+def cotangent_scale(slopes: Any, values: Any, *vectors: Any) -> Any:
     """How large the cotangents of values and vectors are, in the units of those of the vectors."""
-    size = column(_largest(slopes) * _largest(values))
+    size = expand_last(_largest(slopes) * _largest(values))
     for m in vectors:
         size = np.maximum(size, np.max(np.abs(m), axis=(-2, -1), keepdims=True, initial=0))
     return size
@@ -94,7 +95,7 @@ def size_of(slopes: Any, values: Any, *vectors: Any) -> Any:
 _SHARE = 10.0  # a cotangent vanishes with its value if it is at most so many times its share
 
 
-def follows(m: Any, parts: Any, values: Any, size: Any) -> Any:
+def vanishes_with(m: Any, parts: Any, values: Any, size: Any) -> Any:
     """Whether the cotangent `m` of vectors vanishes in proportion to `parts`, values that are zero
     up to rounding.
 
@@ -102,7 +103,7 @@ def follows(m: Any, parts: Any, values: Any, size: Any) -> Any:
     precision: its quotient with the values, however small they are, is the derivative. That of a
     result which depends on the vectors themselves is as large as any other.
     """
-    return np.abs(m) * column(_largest(values)) <= _SHARE * parts * size
+    return np.abs(m) * expand_last(_largest(values)) <= _SHARE * parts * size
 
 
 def warn_coinciding(where: Any, m: Any, what: str) -> None:
@@ -118,39 +119,39 @@ def warn_unequal(where: Any, slopes: Any, what: str) -> None:
     would make another derivative."""
     if not bool(np.any(where)):
         return
-    apart = np.expand_dims(slopes, -2) - column(slopes)
-    _warn_large(where, apart, column(_largest(slopes)), what)
+    apart = np.expand_dims(slopes, -2) - expand_last(slopes)
+    _warn_large(where, apart, expand_last(_largest(slopes)), what)
 
 
 def _warn_large(where: Any, m: Any, size: Any, what: str) -> None:
     bad = where & (np.abs(m) > size * 1e-6)
     if bool(np.any(bad)):
-        _tell(_coincide, bad, what=what)
+        _emit_warning(_warn_coinciding_op, bad, what=what)
 
 
-def slope_at(x: Any, values: Any, a: Any, what: str) -> Any:
+def mark_coinciding(x: Any, values: Any, a: Any, what: str) -> Any:
     """`x`, a derivative of values. Where some of these coincide it is right, but how it changes
     depends on how they part from each other."""
-    return slope_beside(x, _apart(values, a)[1], what)
+    return mark_near(x, _differences(values, a)[1], what)
 
 
-def slope_beside(x: Any, near: Any, what: str) -> Any:
+def mark_near(x: Any, near: Any, what: str) -> Any:
     """`x`, a derivative that is right, though its own is not where two values are `near`."""
-    near = _others(near)
-    return apply(slope, (x, near), {"what": what}) if bool(np.any(near)) else x
+    near = _off_diagonal(near)
+    return apply(coinciding_marker, (x, near), {"what": what}) if bool(np.any(near)) else x
 
 
-def slope_at_zero(x: Any, null: Any) -> Any:
+def mark_null(x: Any, null: Any) -> Any:
     """`x`, a derivative that is right, though its own is not where singular values are `null`."""
-    return apply(null_slope, (x, null)) if bool(np.any(null)) else x
+    return apply(null_marker, (x, null)) if bool(np.any(null)) else x
 
 
-def _slope(name: str, warning: Callable[[], Op]) -> Op:
+def _marker_op(name: str, warning: Callable[[], Op]) -> Op:
     """The identity, of which a warning is told when it is differentiated."""
 
     def told(derivative: Any, y: Any, x: Any, where: Any, **params: Any) -> Any:
         if bool(np.any(where)):
-            _tell(warning(), where, **params)
+            _emit_warning(warning(), where, **params)
         return derivative
 
     return define(
@@ -166,19 +167,19 @@ def _slope(name: str, warning: Callable[[], Op]) -> Op:
     )
 
 
-slope = _slope("slope_at_coinciding", lambda: _coincide)
-null_slope = _slope("slope_at_zero", lambda: _vanish)
+coinciding_marker = _marker_op("slope_at_coinciding", lambda: _warn_coinciding_op)
+null_marker = _marker_op("slope_at_zero", lambda: _warn_vanishing_op)
 
 
-def _tell(op: Op, where: Any, **params: Any) -> None:
+def _emit_warning(op: Op, where: Any, **params: Any) -> None:
     """Warn, also on each call of what is being compiled."""
-    stage = current_stage()
-    if stage is not None and stage.structured:
-        raise Unstructured("the body warns of values that coincide")
+    stage = current_tracer()
+    if stage is not None and stage.is_body_trace:
+        raise UnsupportedInBody("the body warns of values that coincide")
     apply(op, (where,), params)
 
 
-def _warning(name: str, text: Callable[..., tuple[str, str]]) -> Op:
+def _warning_op(name: str, text: Callable[..., tuple[str, str]]) -> Op:
     """An op that warns, of what its operand and params say; it gives nothing of use."""
 
     def evaluate(where: Any, **params: Any) -> Any:
@@ -198,7 +199,7 @@ def _warning(name: str, text: Callable[..., tuple[str, str]]) -> Op:
     )
 
 
-def _coincidence(bad: Any, *, what: str) -> tuple[str, str]:
+def _coinciding_text(bad: Any, *, what: str) -> tuple[str, str]:
     i, j = sorted(np.argwhere(bad)[0][-2:].tolist())
     return (
         f"{what} {i} and {j} coincide, and the result depends on which vectors were chosen in "
@@ -207,8 +208,8 @@ def _coincidence(bad: Any, *, what: str) -> tuple[str, str]:
     )
 
 
-_coincide: Op = _warning("warn_coinciding", _coincidence)
-_vanish: Op = _warning(
+_warn_coinciding_op: Op = _warning_op("warn_coinciding", _coinciding_text)
+_warn_vanishing_op: Op = _warning_op(
     "warn_vanishing",
     lambda null: (
         "a singular value is zero, and the result depends on its vectors: their part of the "
@@ -223,4 +224,4 @@ def warn_vanishing(null: Any, m: Any, size: Any) -> None:
     if not bool(np.any(null)):
         return
     if bool(np.any(null & (np.abs(m) > size * 1e-6))):
-        _tell(_vanish, null)
+        _emit_warning(_warn_vanishing_op, null)

@@ -6,7 +6,7 @@ it is made of `a` itself, turned by the singular bases of its numbers, which cou
 there the part with large singular values has an inverse, and what is left is small (its Schur
 complement, as large as the null space), whose cofactors are computed without dividing, by Faddeev
 and LeVerrier (Householder, "The Theory of Matrices in Numerical Analysis" (1964), 6.7). Start at
-`det`, then `_cofactors`.
+`det`, then `_adjugate`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tracker.ir.lowering import Host, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.rule_helpers import project
-from tracker.ops.linalg.triangles import as_array, column, epsilon, is_square, kind
+from tracker.ops.linalg.triangles import as_array, check_square, epsilon, expand_last, linalg_dtype
 from tracker.ops.shape.shape import adjoint
 from tracker.tape.record import apply
 
@@ -39,7 +39,7 @@ bases = declare(
     "bases",
     method=None,
     entry=None,
-    infer=lambda a: Type((*a.shape[:-2], 2, *a.shape[-2:]), kind(a.dtype)),
+    infer=lambda a: Type((*a.shape[:-2], 2, *a.shape[-2:]), linalg_dtype(a.dtype)),
     evaluate=_bases,
     jvp=[None],
     vjp=[None],
@@ -57,46 +57,53 @@ nullity = declare(
 )
 
 
-def _cofactors(y: Any, a: Any) -> Any:
+def _adjugate(y: Any, a: Any) -> Any:
     """det(a) a^-1, the adjugate; `y` is the determinant."""
     regular = y != 0
     if bool(np.all(regular)):
-        return np.linalg.inv(a) * column(column(y))
+        return np.linalg.inv(a) * expand_last(expand_last(y))
     found: Any = 0.0
     null = np.where(regular, 0, apply(nullity, (a,)))
     for k in sorted({int(number) for number in np.ravel(null)}):
-        mask = column(column(null == k))
-        chosen = np.where(mask, a, _of_nullity(k, a))
-        each = _of_rank(chosen, k) if k else np.linalg.inv(chosen) * column(column(y))
+        mask = expand_last(expand_last(null == k))
+        chosen = np.where(mask, a, _matrix_of_nullity(k, a))
+        each = (
+            _adjugate_of_nullity(chosen, k)
+            if k
+            else np.linalg.inv(chosen) * expand_last(expand_last(y))
+        )
         found = found + np.where(mask, each, np.zeros_like(each))
     return found
 
 
-def _of_nullity(k: int, a: Any) -> Any:
+def _matrix_of_nullity(k: int, a: Any) -> Any:
     n = np.shape(a)[-1]
     return np.diag(np.arange(n) < n - k).astype(a.dtype)
 
 
-def _of_rank(a: Any, k: int) -> Any:
+def _adjugate_of_nullity(a: Any, k: int) -> Any:
     """The adjugate of matrices whose `k` smallest singular values are zero, by their blocks."""
     m = np.shape(a)[-1] - k
     if not m:
-        return _without_dividing(a)[0]
+        return _faddeev_leverrier(a)[0]
     both = apply(bases, (a,))
     u, vh = both[..., 0, :, :], both[..., 1, :, :]
     b = adjoint(u) @ a @ adjoint(vh)
     inverse = np.linalg.inv(b[..., :m, :m])
     left, right = inverse @ b[..., :m, m:], b[..., m:, :m] @ inverse
-    small, rest = _without_dividing(b[..., m:, m:] - b[..., m:, :m] @ left)
+    small, rest = _faddeev_leverrier(b[..., m:, m:] - b[..., m:, :m] @ left)
     above = np.concatenate([inverse * rest + left @ small @ right, -left @ small], axis=-1)
     below = np.concatenate([-small @ right, small], axis=-1)
     scale = np.linalg.det(u) * np.linalg.det(vh) * np.linalg.det(b[..., :m, :m])
     return (
-        adjoint(vh) @ np.concatenate([above, below], axis=-2) @ adjoint(u) * column(column(scale))
+        adjoint(vh)
+        @ np.concatenate([above, below], axis=-2)
+        @ adjoint(u)
+        * expand_last(expand_last(scale))
     )
 
 
-def _without_dividing(a: Any) -> tuple[Any, Any]:
+def _faddeev_leverrier(a: Any) -> tuple[Any, Any]:
     """The adjugate, and the determinant as a matrix of one element: polynomials of a matrix that is
     small, or near zero."""
     n = np.shape(a)[-1]
@@ -105,7 +112,7 @@ def _without_dividing(a: Any) -> tuple[Any, Any]:
     for j in range(1, n + 1):
         power = a @ power + coefficient * eye
         trace = np.trace(a @ power, axis1=-2, axis2=-1)
-        coefficient = column(column(trace)) * (-1.0 / j)
+        coefficient = expand_last(expand_last(trace)) * (-1.0 / j)
     sign = (-1.0) ** n
     return -sign * power, sign * coefficient
 
@@ -114,11 +121,11 @@ det = declare(
     "det",
     method=None,
     entry=None,
-    infer=lambda a: Type(a.shape[:-2], kind(a.dtype)),
+    infer=lambda a: Type(a.shape[:-2], linalg_dtype(a.dtype)),
     evaluate=np.linalg.det,
-    jvp=[lambda t, y, a: np.sum(np.swapaxes(_cofactors(y, a), -1, -2) * t, axis=(-2, -1))],
-    vjp=[lambda g, y, a: project(column(column(g)) * adjoint(_cofactors(y, a)), a)],
-    lower=Routine("det", lambda a: a.shape[-1:], factor=True, turns=True),
+    jvp=[lambda t, y, a: np.sum(np.swapaxes(_adjugate(y, a), -1, -2) * t, axis=(-2, -1))],
+    vjp=[lambda g, y, a: project(expand_last(expand_last(g)) * adjoint(_adjugate(y, a)), a)],
+    lower=Routine("det", lambda a: a.shape[-1:], takes_factored=True, takes_transposed=True),
 )
 
 
@@ -126,5 +133,5 @@ det = declare(
 def det_(a: Any) -> Any:
     """The determinant; its gradient is the matrix of cofactors, also where `a` is singular."""
     a = as_array(a)
-    is_square(a)
+    check_square(a)
     return apply(det, (a,))

@@ -1,7 +1,7 @@
 """Eigenvalues and singular values.
 
 The ops are `eigh`, `eigvalsh`, `eig`, `eigvals`, `svd`, `svdvals`. Those with vectors give one
-flat array, values first (`_cut` takes it apart). Formulas: M. Giles (2008); J. Townsend,
+flat array, values first (`_unpack` takes it apart). Formulas: M. Giles (2008); J. Townsend,
 "Differentiating the singular value decomposition" (2016); M. Seeger et al., "Auto-differentiating
 linear algebra" (2017).
 
@@ -26,15 +26,15 @@ from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.indexing.getitem import getitem
 from tracker.ops.linalg.degenerate import (
-    follows,
-    gaps_of,
-    null_of,
-    pairs_of,
-    size_of,
-    slope_at,
-    slope_at_zero,
-    slope_beside,
-    sums_of,
+    cotangent_scale,
+    mark_coinciding,
+    mark_near,
+    mark_null,
+    null_mask,
+    pairwise_and,
+    pairwise_sums,
+    reciprocal_gaps,
+    vanishes_with,
     warn_coinciding,
     warn_unequal,
     warn_vanishing,
@@ -42,15 +42,15 @@ from tracker.ops.linalg.degenerate import (
 )
 from tracker.ops.linalg.triangles import (
     as_array,
-    column,
+    check_square,
+    diagonal_matrix,
     diagonal_of,
-    embedded,
-    hermitian_of,
-    in_triangle,
-    is_square,
-    kind,
-    real,
-    real_kind,
+    expand_last,
+    hermitian_from_triangle,
+    linalg_dtype,
+    project_to_triangle,
+    real_dtype,
+    real_part,
 )
 from tracker.ops.shape.shape import adjoint
 from tracker.support.numpy_version import version_of
@@ -59,7 +59,7 @@ from tracker.tape.record import apply
 Shapes = tuple[tuple[int, ...], ...]
 
 
-def _cut(flat: Any, shapes: Shapes) -> list[Any]:
+def _unpack(flat: Any, shapes: Shapes) -> list[Any]:
     """The pieces of a flat result; a stack of vectors or matrices each."""
     out = []
     start = 0
@@ -72,7 +72,7 @@ def _cut(flat: Any, shapes: Shapes) -> list[Any]:
     return out
 
 
-def _flat(pieces: Any, shapes: Shapes) -> Any:
+def _pack(pieces: Any, shapes: Shapes) -> Any:
     rows = []
     for piece, shape in zip(pieces, shapes, strict=True):
         batch = np.shape(piece)[: np.ndim(piece) - len(shape)]
@@ -80,7 +80,7 @@ def _flat(pieces: Any, shapes: Shapes) -> Any:
     return np.concatenate(rows, axis=-1)
 
 
-def _flat_type(a: Type, shapes: Shapes, dtype: np.dtype[Any]) -> Type:
+def _packed_type(a: Type, shapes: Shapes, dtype: np.dtype[Any]) -> Type:
     return Type((*a.shape[:-2], sum(map(math.prod, shapes))), dtype)
 
 
@@ -93,74 +93,74 @@ def _eigh_shapes(a: Any) -> Shapes:
 
 
 def _eigh(a: Any, *, lower: bool) -> Any:
-    return _flat(np.linalg.eigh(a, "L" if lower else "U"), _eigh_shapes(a))
+    return _pack(np.linalg.eigh(a, "L" if lower else "U"), _eigh_shapes(a))
 
 
 def _eigh_jvp(t: Any, y: Any, a: Any, *, lower: bool) -> Any:
-    w, v = _cut(y, _eigh_shapes(a))
-    inner = adjoint(v) @ hermitian_of(t, lower) @ v
-    gaps, near = gaps_of(real(w), a)
+    w, v = _unpack(y, _eigh_shapes(a))
+    inner = adjoint(v) @ hermitian_from_triangle(t, lower) @ v
+    gaps, near = reciprocal_gaps(real_part(w), a)
     warn_coinciding(near, inner, "eigenvalues")
-    return _flat([real(diagonal_of(inner)), v @ (gaps * inner)], _eigh_shapes(a))
+    return _pack([real_part(diagonal_of(inner)), v @ (gaps * inner)], _eigh_shapes(a))
 
 
 def _eigh_vjp(g: Any, y: Any, a: Any, *, lower: bool) -> Any:
-    w, v = _cut(y, _eigh_shapes(a))
-    w = real(w)
-    gw, gv = _cut(g, _eigh_shapes(a))
+    w, v = _unpack(y, _eigh_shapes(a))
+    w = real_part(w)
+    gw, gv = _unpack(g, _eigh_shapes(a))
     inner = adjoint(v) @ gv
     followed = _pairs_followed(inner, w, gw, a)
-    gaps, near = gaps_of(w, a, followed)
+    gaps, near = reciprocal_gaps(w, a, followed)
     warn_coinciding(near, inner, "eigenvalues")
-    warn_unequal(near, real(gw), "eigenvalues")
-    middle = gaps * inner + embedded(real(gw), inner)
+    warn_unequal(near, real_part(gw), "eigenvalues")
+    middle = gaps * inner + diagonal_matrix(real_part(gw), inner)
     back = v @ middle @ adjoint(v)
     if followed is not None:
-        back = slope_beside(back, followed & (inner != 0), "eigenvalues")
-    return project(in_triangle(back, lower), a)
+        back = mark_near(back, followed & (inner != 0), "eigenvalues")
+    return project(project_to_triangle(back, lower), a)
 
 
 def _pairs_followed(inner: Any, w: Any, gw: Any, a: Any) -> Any:
     """[i, j]: whether both values are null, and the cotangent of their vectors vanishes with them;
     None if no two values are null."""
-    null = pairs_of(null_of(w, a))
+    null = pairwise_and(null_mask(w, a))
     if not bool(np.any(null & ~np.eye(np.shape(w)[-1], dtype=bool))):
         return None
     m = np.maximum(np.abs(inner), np.abs(adjoint(inner)))
-    return null & follows(m, sums_of(np.abs(w)), w, size_of(gw, w, inner))
+    return null & vanishes_with(m, pairwise_sums(np.abs(w)), w, cotangent_scale(gw, w, inner))
 
 
 eigh = declare(
     "eigh",
     method=None,
     entry=None,
-    infer=lambda a, *, lower: _flat_type(a, _eigh_shapes(a), kind(a.dtype)),
+    infer=lambda a, *, lower: _packed_type(a, _eigh_shapes(a), linalg_dtype(a.dtype)),
     evaluate=_eigh,
     jvp=[_eigh_jvp],
     vjp=[_eigh_vjp],
-    lower=Routine("eigh", lambda a, *, lower: (a.shape[-1], int(lower)), raises=True),
+    lower=Routine("eigh", lambda a, *, lower: (a.shape[-1], int(lower)), may_raise=True),
 )
 
 
 def _eigvalsh_jvp(t: Any, y: Any, a: Any, *, lower: bool) -> Any:
     v = np.linalg.eigh(a, "L" if lower else "U")[1]
-    return real(np.sum(np.conjugate(v) * (hermitian_of(t, lower) @ v), axis=-2))
+    return real_part(np.sum(np.conjugate(v) * (hermitian_from_triangle(t, lower) @ v), axis=-2))
 
 
 def _eigvalsh_vjp(g: Any, y: Any, a: Any, *, lower: bool) -> Any:
     v = np.linalg.eigh(a, "L" if lower else "U")[1]
-    return project(in_triangle((v * np.expand_dims(g, -2)) @ adjoint(v), lower), a)
+    return project(project_to_triangle((v * np.expand_dims(g, -2)) @ adjoint(v), lower), a)
 
 
 eigvalsh = declare(
     "eigvalsh",
     method=None,
     entry=None,
-    infer=lambda a, *, lower: Type(a.shape[:-1], real_kind(kind(a.dtype))),
+    infer=lambda a, *, lower: Type(a.shape[:-1], real_dtype(linalg_dtype(a.dtype))),
     evaluate=lambda a, *, lower: np.linalg.eigvalsh(a, "L" if lower else "U"),
     jvp=[_eigvalsh_jvp],
     vjp=[_eigvalsh_vjp],
-    lower=Routine("eigvalsh", lambda a, *, lower: (a.shape[-1], int(lower)), raises=True),
+    lower=Routine("eigvalsh", lambda a, *, lower: (a.shape[-1], int(lower)), may_raise=True),
 )
 
 
@@ -178,15 +178,15 @@ def eigh_(a: Any, UPLO: str = "L") -> Any:
     F[i, j] = 1 / (w[j] - w[i]).
     """
     a = as_array(a)
-    is_square(a)
-    w, v = _cut(apply(eigh, (a,), {"lower": _is_lower(UPLO)}), _eigh_shapes(a))
-    return _EIGH(real(w), v)
+    check_square(a)
+    w, v = _unpack(apply(eigh, (a,), {"lower": _is_lower(UPLO)}), _eigh_shapes(a))
+    return _EIGH(real_part(w), v)
 
 
 @implements(np.linalg.eigvalsh)
 def eigvalsh_(a: Any, UPLO: str = "L") -> Any:
     a = as_array(a)
-    is_square(a)
+    check_square(a)
     return apply(eigvalsh, (a,), {"lower": _is_lower(UPLO)})
 
 
@@ -194,16 +194,16 @@ def eigvalsh_(a: Any, UPLO: str = "L") -> Any:
 
 
 def _complex_kind(a: Type) -> np.dtype[Any]:
-    return np.result_type(kind(a.dtype), np.complex64)
+    return np.result_type(linalg_dtype(a.dtype), np.complex64)
 
 
 def _eig(a: Any) -> Any:
     """Always complex: whether NumPy before 2.5 gives reals depends on the numbers."""
     w, v = np.linalg.eig(a)
-    return _flat([w, v], _eigh_shapes(a)).astype(np.result_type(w, np.complex64))
+    return _pack([w, v], _eigh_shapes(a)).astype(np.result_type(w, np.complex64))
 
 
-def _largest(v: Any) -> Any:
+def _largest_mask(v: Any) -> Any:
     """In each column, the element that LAPACK makes real (as a mask)."""
     if np.size(v) == 0:
         return np.zeros(np.shape(v), bool)
@@ -213,26 +213,26 @@ def _largest(v: Any) -> Any:
 
 def _eig_jvp(t: Any, y: Any, a: Any) -> Any:
     """dV keeps the columns' length, and their largest elements real."""
-    w, v = _cut(y, _eigh_shapes(a))
+    w, v = _unpack(y, _eigh_shapes(a))
     inner = np.linalg.solve(v, t @ v)
-    gaps, near = gaps_of(w, a)
+    gaps, near = reciprocal_gaps(w, a)
     warn_coinciding(near, inner, "eigenvalues")
     dv = v @ (gaps * inner)
     along = np.real(np.sum(np.conjugate(v) * dv, axis=-2, keepdims=True))
-    phase = np.sum(np.where(_largest(v), np.imag(dv / v), 0.0), axis=-2, keepdims=True)
-    return _flat([diagonal_of(inner), dv - v * (along + 1j * phase)], _eigh_shapes(a))
+    phase = np.sum(np.where(_largest_mask(v), np.imag(dv / v), 0.0), axis=-2, keepdims=True)
+    return _pack([diagonal_of(inner), dv - v * (along + 1j * phase)], _eigh_shapes(a))
 
 
 def _eig_vjp(g: Any, y: Any, a: Any) -> Any:
-    w, v = _cut(y, _eigh_shapes(a))
-    gw, gv = _cut(g, _eigh_shapes(a))
+    w, v = _unpack(y, _eigh_shapes(a))
+    gw, gv = _unpack(g, _eigh_shapes(a))
     along = np.sum(np.conjugate(v) * gv, axis=-2, keepdims=True)
-    phase = np.where(_largest(v), 1j * np.imag(along) / np.conjugate(v), 0.0)
+    phase = np.where(_largest_mask(v), 1j * np.imag(along) / np.conjugate(v), 0.0)
     inner = adjoint(v) @ (gv - v * np.real(along) - phase)
-    gaps, near = gaps_of(w, a)
+    gaps, near = reciprocal_gaps(w, a)
     warn_coinciding(near, inner, "eigenvalues")
     warn_unequal(near, gw, "eigenvalues")
-    middle = np.conjugate(gaps) * inner + embedded(gw, inner)
+    middle = np.conjugate(gaps) * inner + diagonal_matrix(gw, inner)
     return project(np.linalg.solve(adjoint(v), middle @ adjoint(v)), a)
 
 
@@ -240,28 +240,28 @@ eig = declare(
     "eig",
     method=None,
     entry=None,
-    infer=lambda a: _flat_type(a, _eigh_shapes(a), _complex_kind(a)),
+    infer=lambda a: _packed_type(a, _eigh_shapes(a), _complex_kind(a)),
     evaluate=_eig,
     jvp=[_eig_jvp],
     vjp=[_eig_vjp],
-    lower=Routine("eig", lambda a: a.shape[-1:], raises=True),
+    lower=Routine("eig", lambda a: a.shape[-1:], may_raise=True),
 )
 
 
 def _eigvals_jvp(t: Any, y: Any, a: Any) -> Any:
     w, v = _complex_eig(a)
-    return slope_at(diagonal_of(np.linalg.solve(v, t @ v)), w, a, "eigenvalues")
+    return mark_coinciding(diagonal_of(np.linalg.solve(v, t @ v)), w, a, "eigenvalues")
 
 
 def _eigvals_vjp(g: Any, y: Any, a: Any) -> Any:
     """V^-H diag(g) V^H, with the vectors in the order of the values of `y`."""
     w, v = _complex_eig(a)
-    back = np.linalg.solve(adjoint(v), column(g) * adjoint(v))
-    return project(slope_at(back, w, a, "eigenvalues"), a)
+    back = np.linalg.solve(adjoint(v), expand_last(g) * adjoint(v))
+    return project(mark_coinciding(back, w, a, "eigenvalues"), a)
 
 
 def _complex_eig(a: Any) -> list[Any]:
-    return _cut(apply(eig, (a,)), _eigh_shapes(a))
+    return _unpack(apply(eig, (a,)), _eigh_shapes(a))
 
 
 def _eigvals(a: Any) -> Any:
@@ -294,7 +294,7 @@ def eig_(a: Any) -> Any:
     V^-H (diag(gw) + conj(F) * (V^H gV)) V^H, where gV is first made orthogonal to V's columns.
     """
     a = as_array(a)
-    is_square(a)
+    check_square(a)
     w, v = _complex_eig(a)
     if _MAY_BE_REAL and _are_real(a, w):
         w, v = np.real(w), np.real(v)
@@ -304,11 +304,11 @@ def eig_(a: Any) -> Any:
 @implements(np.linalg.eigvals)
 def eigvals_(a: Any) -> Any:
     a = as_array(a)
-    is_square(a)
-    return narrowest(apply(eigvals, (a,)), a) if _MAY_BE_REAL else apply(eigvals, (a,))
+    check_square(a)
+    return real_if_all_real(apply(eigvals, (a,)), a) if _MAY_BE_REAL else apply(eigvals, (a,))
 
 
-def narrowest(w: Any, a: Any) -> Any:
+def real_if_all_real(w: Any, a: Any) -> Any:
     """The eigenvalues of `a`, real where all of them are."""
     return np.real(w) if _are_real(a, w) else w
 
@@ -328,7 +328,7 @@ def _svd_shapes(a: Any, full: bool) -> Shapes:
 
 def _svd(a: Any, *, full: bool) -> Any:
     u, s, vh = np.linalg.svd(a, full)
-    return _flat([s, u, vh], _svd_shapes(a, full))
+    return _pack([s, u, vh], _svd_shapes(a, full))
 
 
 def _quotients(x: Any, skipped: Any) -> Any:
@@ -336,49 +336,49 @@ def _quotients(x: Any, skipped: Any) -> Any:
     return np.where(skipped, np.zeros_like(x), 1 / np.where(skipped, np.ones_like(x), x))
 
 
-def _turns(d: Any, s: Any, a: Any) -> tuple[Any, Any]:
+def _basis_rotations(d: Any, s: Any, a: Any) -> tuple[Any, Any]:
     """U^H dU and V^H dV for d = U^H da V, within the space of the singular values.
 
     Their difference is determined where not both singular values are zero, their sum where they
     differ.
     """
-    gaps, near = gaps_of(s, a)
-    null = pairs_of(null_of(s, a))
+    gaps, near = reciprocal_gaps(s, a)
+    null = pairwise_and(null_mask(s, a))
     total, other = (d + adjoint(d)) * 0.5, (d - adjoint(d)) * 0.5
     warn_coinciding(near, np.where(null, d, total), "singular values")
-    both, apart = gaps * total, _quotients(sums_of(s), null) * other
+    both, apart = gaps * total, _quotients(pairwise_sums(s), null) * other
     return both + apart, both - apart
 
 
 def _svd_jvp(t: Any, y: Any, a: Any, *, full: bool) -> Any:
-    s, u, vh = _cut(y, _svd_shapes(a, full))
-    s = without_accidental_zeros(real(s), a)
+    s, u, vh = _unpack(y, _svd_shapes(a, full))
+    s = without_accidental_zeros(real_part(s), a)
     k = min(a.shape[-2:])
     u1, v1 = u[..., :k], adjoint(vh[..., :k, :])
     d = adjoint(u1) @ t @ v1
-    turn_u, turn_v = _turns(d, s, a)
-    null = np.expand_dims(null_of(s, a), -2)
+    turn_u, turn_v = _basis_rotations(d, s, a)
+    null = np.expand_dims(null_mask(s, a), -2)
     across = _quotients(np.expand_dims(s, -2), null)
-    outside_u = _outside(t @ v1, u1, d)
-    outside_v = _outside(adjoint(t) @ u1, v1, adjoint(d))
+    outside_u = _orthogonal_part(t @ v1, u1, d)
+    outside_v = _orthogonal_part(adjoint(t) @ u1, v1, adjoint(d))
     size = np.max(np.abs(t), axis=(-2, -1), keepdims=True, initial=0)
     for part in (outside_u, outside_v, np.expand_dims(np.imag(diagonal_of(d)), -2)):
         warn_vanishing(null, part, size)
     du, dv = u1 @ turn_u + outside_u * across, v1 @ turn_v + outside_v * across
     if full:
-        du = _completed(du, u[..., :k], u[..., k:])
-        dv = _completed(dv, v1, adjoint(vh[..., k:, :]))
-    return _flat([real(diagonal_of(d)), du, adjoint(dv)], _svd_shapes(a, full))
+        du = _complete_basis_tangent(du, u[..., :k], u[..., k:])
+        dv = _complete_basis_tangent(dv, v1, adjoint(vh[..., k:, :]))
+    return _pack([real_part(diagonal_of(d)), du, adjoint(dv)], _svd_shapes(a, full))
 
 
-def _completed(d: Any, first: Any, rest: Any) -> Any:
+def _complete_basis_tangent(d: Any, first: Any, rest: Any) -> Any:
     """The tangent of a basis: the rest of it stays orthogonal to its first columns."""
     if not np.shape(rest)[-1]:
         return d
     return np.concatenate([d, -first @ (adjoint(d) @ rest)], axis=-1)
 
 
-def _reduced(g: Any, u: Any, k: int) -> Any:
+def _reduce_basis_cotangent(g: Any, u: Any, k: int) -> Any:
     """The cotangent of a basis's first columns, with what the rest of it says of them."""
     if np.shape(u)[-1] == k:
         return g
@@ -389,43 +389,46 @@ def _reduced(g: Any, u: Any, k: int) -> Any:
 def _svd_vjp(g: Any, y: Any, a: Any, *, full: bool) -> Any:
     """With u = U^H gU and v = V^H gV, the entry [i, j] of U^H (.) V comes from
     (u - u^H + v - v^H) / (s[j] - s[i]) and (u - u^H - v + v^H) / (s[j] + s[i])."""
-    s, u, vh = _cut(y, _svd_shapes(a, full))
-    gs, gu, gvh = _cut(g, _svd_shapes(a, full))
-    s, gs = without_accidental_zeros(real(s), a), real(gs)
+    s, u, vh = _unpack(y, _svd_shapes(a, full))
+    gs, gu, gvh = _unpack(g, _svd_shapes(a, full))
+    s, gs = without_accidental_zeros(real_part(s), a), real_part(gs)
     k = min(a.shape[-2:])
     v = adjoint(vh)
-    gu, gv = _reduced(gu, u, k), _reduced(adjoint(gvh), v, k)
+    gu, gv = _reduce_basis_cotangent(gu, u, k), _reduce_basis_cotangent(adjoint(gvh), v, k)
     u1, v1 = u[..., :k], v[..., :k]
     inner_u, inner_v = adjoint(u1) @ gu, adjoint(v1) @ gv
-    outside_u, outside_v = _outside(gu, u1, inner_u), _outside(gv, v1, inner_v)
-    null = null_of(s, a)
-    skipped, skipped_pairs, followed, vanishing = null, pairs_of(null), None, null
+    outside_u, outside_v = _orthogonal_part(gu, u1, inner_u), _orthogonal_part(gv, v1, inner_v)
+    null = null_mask(s, a)
+    skipped, skipped_pairs, followed, vanishing = null, pairwise_and(null), None, null
     m = np.maximum(np.abs(inner_u), np.abs(inner_v))
     if bool(np.any(null)):
-        size, around = size_of(gs, s, gu, gv), np.maximum(_tallest(outside_u), _tallest(outside_v))
-        skipped = null & ((s == 0) | ~follows(around, s, s, size[..., 0]))
+        size, around = (
+            cotangent_scale(gs, s, gu, gv),
+            np.maximum(_column_max(outside_u), _column_max(outside_v)),
+        )
+        skipped = null & ((s == 0) | ~vanishes_with(around, s, s, size[..., 0]))
         both_ways = np.maximum(m, np.swapaxes(m, -1, -2))
-        followed = skipped_pairs & follows(both_ways, sums_of(s), s, size)
-        skipped_pairs = skipped_pairs & ~(followed & (sums_of(s) != 0))
+        followed = skipped_pairs & vanishes_with(both_ways, pairwise_sums(s), s, size)
+        skipped_pairs = skipped_pairs & ~(followed & (pairwise_sums(s) != 0))
         warn_vanishing(skipped, around, size[..., 0])
         warn_vanishing(_undetermined(s, a), gs, np.max(np.abs(gs), axis=-1, keepdims=True))
         used = followed & (both_ways != 0) & _may_turn(a)
         vanishing = (null & ~skipped & (around != 0)) | np.any(used, axis=-1)
-    gaps, near = gaps_of(s, a, followed)
+    gaps, near = reciprocal_gaps(s, a, followed)
     total, other = (inner_u + inner_v) * 0.5, (inner_u - inner_v) * 0.5
     # Of null values, those of a smooth function of the matrix are Hermitian.
     turned = np.maximum(*(np.abs(inner - adjoint(inner)) for inner in (inner_u, inner_v)))
     warn_coinciding(near, np.where(skipped_pairs, turned, np.abs(total)), "singular values")
-    warn_unequal(near & ~pairs_of(null), gs, "singular values")
-    both, apart = gaps * total, _quotients(sums_of(s), skipped_pairs) * other
-    middle = both + adjoint(both) + apart - adjoint(apart) + embedded(gs, both)
+    warn_unequal(near & ~pairwise_and(null), gs, "singular values")
+    both, apart = gaps * total, _quotients(pairwise_sums(s), skipped_pairs) * other
+    middle = both + adjoint(both) + apart - adjoint(apart) + diagonal_matrix(gs, both)
     across = np.expand_dims(_quotients(s, skipped), -2)
     left = u1 @ middle + outside_u * across
     back = left @ adjoint(v1) + (u1 * across) @ adjoint(outside_v)
-    return project(slope_at_zero(back, vanishing), a)
+    return project(mark_null(back, vanishing), a)
 
 
-def _outside(g: Any, basis: Any, inner: Any) -> Any:
+def _orthogonal_part(g: Any, basis: Any, inner: Any) -> Any:
     """The part of vectors that is orthogonal to a basis; exactly 0 if that is one of the space."""
     return np.zeros_like(g) if np.shape(g)[-2] == np.shape(g)[-1] else g - basis @ inner
 
@@ -435,7 +438,7 @@ def _may_turn(a: Any) -> Any:
     return np.iscomplexobj(a) | ~np.eye(min(a.shape[-2:]), dtype=bool)
 
 
-def _tallest(columns: Any) -> Any:
+def _column_max(columns: Any) -> Any:
     return np.max(np.abs(columns), axis=-2, initial=0)
 
 
@@ -452,17 +455,17 @@ svd = declare(
     "svd",
     method=None,
     entry=None,
-    infer=lambda a, *, full: _flat_type(a, _svd_shapes(a, full), kind(a.dtype)),
+    infer=lambda a, *, full: _packed_type(a, _svd_shapes(a, full), linalg_dtype(a.dtype)),
     evaluate=_svd,
     jvp=[_svd_jvp],
     vjp=[_svd_vjp],
-    lower=Routine("svd", lambda a, *, full: (*a.shape[-2:], int(full)), raises=True),
+    lower=Routine("svd", lambda a, *, full: (*a.shape[-2:], int(full)), may_raise=True),
 )
 
 
 def _svdvals_jvp(t: Any, y: Any, a: Any) -> Any:
     u, s, vh = np.linalg.svd(a, full_matrices=False)
-    slope = real(np.sum(np.conjugate(u) * (t @ adjoint(vh)), axis=-2))
+    slope = real_part(np.sum(np.conjugate(u) * (t @ adjoint(vh)), axis=-2))
     return np.where(s == 0, np.zeros_like(slope), slope)
 
 
@@ -476,15 +479,15 @@ svdvals = declare(
     "svdvals",
     method=None,
     entry=None,
-    infer=lambda a: Type((*a.shape[:-2], min(a.shape[-2:])), real_kind(kind(a.dtype))),
+    infer=lambda a: Type((*a.shape[:-2], min(a.shape[-2:])), real_dtype(linalg_dtype(a.dtype))),
     evaluate=lambda a: np.linalg.svd(a, compute_uv=False),
     jvp=[_svdvals_jvp],
     vjp=[_svdvals_vjp],
-    lower=Routine("svdvals", lambda a: a.shape[-2:], raises=True),
+    lower=Routine("svdvals", lambda a: a.shape[-2:], may_raise=True),
 )
 
 
-def _stacked(a: Any) -> Any:
+def _check_matrices(a: Any) -> Any:
     a = as_array(a)
     if np.ndim(a) < 2:
         raise np.linalg.LinAlgError(
@@ -504,7 +507,7 @@ def svd_(
     columns beyond the singular values are any basis of the rest of the space, which moves with the
     others.
     """
-    a = _stacked(a)
+    a = _check_matrices(a)
     if not compute_uv:
         if not hermitian:
             return apply(svdvals, (a,))
@@ -517,13 +520,13 @@ def svd_(
         sign = np.copysign(np.ones_like(w), w)
         return _SVD(u, w * sign, adjoint(u * np.expand_dims(sign, -2)))
     shapes = _svd_shapes(a, bool(full_matrices))
-    s, u, vh = _cut(apply(svd, (a,), {"full": bool(full_matrices)}), shapes)
-    return _SVD(u, without_accidental_zeros(real(s), a), vh)
+    s, u, vh = _unpack(apply(svd, (a,), {"full": bool(full_matrices)}), shapes)
+    return _SVD(u, without_accidental_zeros(real_part(s), a), vh)
 
 
 @implements(np.linalg.svdvals)
 def svdvals_(x: Any, /) -> Any:
-    return apply(svdvals, (_stacked(x),))
+    return apply(svdvals, (_check_matrices(x),))
 
 
 _ONE = np.eye(1)  # NumPy's named tuples:

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ops.declare.arguments import as_strong, dtype_of, refuse
-from tracker.ops.declare.casting import into
+from tracker.ops.declare.arguments import as_strong_array, dtype_of, refuse_keywords
+from tracker.ops.declare.casting import store_out
 from tracker.ops.declare.declare import implements
-from tracker.ops.linalg.matmul import added
+from tracker.ops.linalg.matmul import sum_in_dtype
 from tracker.ops.linalg.triangles import as_array
-from tracker.ops.shape.shape import laid_out
+from tracker.ops.shape.shape import in_memory_order
 from tracker.tape.record import data_of
 
 Labels = tuple[str, ...]
@@ -39,8 +39,8 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
     dtype = keywords.pop("dtype", None)
     casting = keywords.pop("casting", "safe")
     order = keywords.pop("order", "K")
-    refuse("np.einsum", **keywords)
-    arrays, labels, wanted = _read(operands)
+    refuse_keywords("np.einsum", **keywords)
+    arrays, labels, wanted = _parse_operands(operands)
     if len(arrays) == 1 and out is None and set(labels[0]) <= set(wanted):
         order = "K"  # nothing is computed: NumPy gives a view, whatever is asked for
     elif dtype is not None:
@@ -48,7 +48,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
     elif len({a.dtype for a in arrays}) > 1:
         common = np.result_type(*(a.dtype for a in arrays))
         arrays = [_as_precise(a, common) for a in arrays]
-    terms = [_own(*term) for term in zip(arrays, labels, strict=True)]
+    terms = [_take_diagonals(*term) for term in zip(arrays, labels, strict=True)]
     for chosen in _path(arrays, labels, wanted, optimize):
         picked = [terms[i] for i in chosen]
         terms = [term for i, term in enumerate(terms) if i not in chosen]
@@ -57,9 +57,9 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
             later = {label for _, ls in (*picked[at + 1 :], *terms) for label in ls}
             made = _pair(made, other, later | set(wanted))
         terms.append(made)
-    made = laid_out(_finish(terms[0], wanted), order)
-    made = made if wanted else as_strong(made)[()]  # a number, also where nothing is computed
-    return into(out, made, "same_kind" if casting == "safe" else casting)
+    made = in_memory_order(_finish(terms[0], wanted), order)
+    made = made if wanted else as_strong_array(made)[()]  # a number, also where nothing is computed
+    return store_out(out, made, "same_kind" if casting == "safe" else casting)
 
 
 def _as_precise(a: Any, common: np.dtype[Any]) -> Any:
@@ -82,7 +82,7 @@ def _cast(a: Any, dtype: np.dtype[Any], casting: Any) -> Any:
 # Reading ------------------------------------------------------------------------------------------
 
 
-def _read(operands: Sequence[Any]) -> tuple[list[Any], list[Labels], Labels]:
+def _parse_operands(operands: Sequence[Any]) -> tuple[list[Any], list[Labels], Labels]:
     """Arrays, their labels, the labels of the result."""
     if not operands:
         raise ValueError("must specify the einstein sum subscripts string and at least one operand")
@@ -145,10 +145,10 @@ def _labels(part: str, ndim: int, text: str) -> Labels:
         raise ValueError(
             f"einsum subscripts {part!r} name {len(front) + len(back)} axes; the operand has {ndim}"
         )
-    return (*front, *_spread(left), *back)
+    return (*front, *_ellipsis_labels(left), *back)
 
 
-def _spread(count: int) -> Labels:
+def _ellipsis_labels(count: int) -> Labels:
     return tuple(f"...{i}" for i in range(count, 0, -1))
 
 
@@ -173,7 +173,7 @@ def _result_labels(
     every = [label for ls in labels for label in ls]
     if not arrow:  # the letters that occur once, in order
         once = sorted(label for label in set(every) if len(label) == 1 and every.count(label) == 1)
-        return (*_spread(spread), *once)
+        return (*_ellipsis_labels(spread), *once)
     ellipsis = spread if "..." in result else 0
     wanted = _labels(result, len(result.replace("...", "")) + ellipsis, text)
     for label in wanted:
@@ -213,7 +213,7 @@ def einsum_path(*operands: Any, **keywords: Any) -> Any:
 # Contracting --------------------------------------------------------------------------------------
 
 
-def _own(a: Any, labels: Labels) -> Term:
+def _take_diagonals(a: Any, labels: Labels) -> Term:
     """A term without repeated labels: along each, the diagonal."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
@@ -230,7 +230,7 @@ def _summed(term: Term, keep: set[str]) -> Term:
     gone = tuple(i for i, label in enumerate(labels) if label not in keep)
     if not gone:
         return term
-    return added(a, gone), tuple(label for label in labels if label in keep)
+    return sum_in_dtype(a, gone), tuple(label for label in labels if label in keep)
 
 
 def _extents(*terms: Term) -> dict[str, int]:
@@ -265,22 +265,22 @@ def _pair(left: Term, right: Term, keep: set[str]) -> Term:
     columns = [label for label in rs if label not in ls]
     if not inner or not (rows or columns):  # no matrix in it
         order = (*batch, *rows, *columns, *inner)
-        made = _aligned(left, order) * _aligned(right, order)
+        made = _align_axes(left, order) * _align_axes(right, order)
         if inner:
-            made = added(made, tuple(range(len(order) - len(inner), len(order))))
+            made = sum_in_dtype(made, tuple(range(len(order) - len(inner), len(order))))
         return made, tuple(order[: len(order) - len(inner)])
     x = _grouped(left, (batch, rows, inner), extents)
     y = _grouped(right, (batch, inner, columns), extents)
     labels = (*batch, *rows, *columns)
-    return _shaped(np.matmul(x, y), tuple(extents[label] for label in labels)), labels
+    return _reshaped(np.matmul(x, y), tuple(extents[label] for label in labels)), labels
 
 
-def _aligned(term: Term, order: Labels) -> Any:
+def _align_axes(term: Term, order: Labels) -> Any:
     """A term's array with its axes in this order, and 1 where it has none."""
     a, labels = term
-    moved = _moved(a, [labels.index(label) for label in order if label in labels])
+    moved = _transposed(a, [labels.index(label) for label in order if label in labels])
     have = iter(np.shape(moved))
-    return _shaped(moved, tuple(next(have) if label in labels else 1 for label in order))
+    return _reshaped(moved, tuple(next(have) if label in labels else 1 for label in order))
 
 
 def _grouped(term: Term, groups: tuple[list[str], ...], extents: dict[str, int]) -> Any:
@@ -288,21 +288,21 @@ def _grouped(term: Term, groups: tuple[list[str], ...], extents: dict[str, int])
     a, labels = term
     batch, *rest = groups
     order = [label for group in groups for label in group]
-    moved = _moved(a, [labels.index(label) for label in order])
+    moved = _transposed(a, [labels.index(label) for label in order])
     lead = tuple(extents[label] for label in batch)
     sizes = tuple(math.prod(extents[label] for label in group) for group in rest)
-    return _shaped(moved, (*lead, *sizes))
+    return _reshaped(moved, (*lead, *sizes))
 
 
-def _moved(a: Any, order: list[int]) -> Any:
+def _transposed(a: Any, order: list[int]) -> Any:
     """Transposed, unless it is so already."""
     return a if order == sorted(order) else np.transpose(a, order)
 
 
-def _shaped(a: Any, shape: tuple[int, ...]) -> Any:
+def _reshaped(a: Any, shape: tuple[int, ...]) -> Any:
     return a if np.shape(a) == shape else np.reshape(a, shape)
 
 
 def _finish(term: Term, wanted: Labels) -> Any:
     a, labels = _summed(term, set(wanted))
-    return _moved(a, [labels.index(label) for label in wanted])
+    return _transposed(a, [labels.index(label) for label in wanted])

@@ -11,14 +11,14 @@ import numpy as np
 from tracker.ir.lowering import Contract
 from tracker.ir.op import METHODS, UFUNCS
 from tracker.ir.types import Type
-from tracker.ops.declare.arguments import as_strong
-from tracker.ops.declare.casting import into
+from tracker.ops.declare.arguments import as_strong_array
+from tracker.ops.declare.casting import store_out
 from tracker.ops.declare.declare import declare, implements
-from tracker.ops.declare.dtypes import joint_shape
-from tracker.ops.declare.operators import simple_operator, simple_reflected
+from tracker.ops.declare.dtypes import cached_broadcast_shapes
+from tracker.ops.declare.operators import binary_operator, reflected_operator
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.shape.shape import adjoint, reshaped
-from tracker.tape.record import form_of, shape_of
+from tracker.tape.record import aval_of, shape_of
 from tracker.tape.tracked import install
 
 
@@ -27,13 +27,13 @@ def _infer(a: Type, b: Type) -> Type:
         raise ValueError("matmul: operands need at least one dimension; use * for scalars")
     if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
         raise ValueError(f"matmul: shapes {a.shape} and {b.shape} do not match")
-    batch = joint_shape(a.shape[:-2], b.shape[:-2])
+    batch = cached_broadcast_shapes(a.shape[:-2], b.shape[:-2])
     rows = a.shape[-2:-1]
     columns = b.shape[-1:] if b.ndim > 1 else ()
     return Type((*batch, *rows, *columns), np.result_type(a.dtype, b.dtype))
 
 
-def _as_matrix(a: Any, b: Any, g: Any) -> tuple[Any, Any, Any]:
+def _as_matrices(a: Any, b: Any, g: Any) -> tuple[Any, Any, Any]:
     """Operands and cotangent with the axes that matmul left out for vectors put back."""
     left, right = shape_of(a), shape_of(b)
     if len(right) == 1:
@@ -50,7 +50,7 @@ def _vjp_left(g: Any, y: Any, a: Any, b: Any) -> Any:
     shape = shape_of(a)
     if len(shape) == 1 and len(shape_of(b)) == 1:
         return project(g * (np.conjugate(b) if np.iscomplexobj(b) else b), a)
-    matrix, right, g = _as_matrix(a, b, g)
+    matrix, right, g = _as_matrices(a, b, g)
     c = project(np.matmul(g, adjoint(right)), matrix)
     return c if len(shape) > 1 else reshaped(c, shape)
 
@@ -59,7 +59,7 @@ def _vjp_right(g: Any, y: Any, a: Any, b: Any) -> Any:
     shape = shape_of(b)
     if len(shape) == 1 and len(shape_of(a)) == 1:
         return project(g * (np.conjugate(a) if np.iscomplexobj(a) else a), b)
-    left, matrix, g = _as_matrix(a, b, g)
+    left, matrix, g = _as_matrices(a, b, g)
     c = project(np.matmul(adjoint(left), g), matrix)
     return c if len(shape) > 1 else reshaped(c, shape)
 
@@ -75,15 +75,15 @@ matmul = declare(
     lower=Contract(),
 )
 UFUNCS[np.matmul] = matmul
-install("__matmul__")(simple_operator(matmul, "__rmatmul__"))
-install("__rmatmul__")(simple_reflected(matmul))
+install("__matmul__")(binary_operator(matmul, "__rmatmul__"))
+install("__rmatmul__")(reflected_operator(matmul))
 
 
 @implements(np.dot, method="dot")
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    a, b = as_strong(a), as_strong(b)
+    a, b = as_strong_array(a), as_strong_array(b)
     if np.ndim(a) == 0 or np.ndim(b) == 0:
-        return _stored(a * b, out)
+        return _store_dot(a * b, out)
     left, right = np.shape(a), np.shape(b)
     at = max(len(right) - 2, 0)
     if left[-1] != right[at]:
@@ -91,26 +91,26 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
         unlike = f"{left[-1]} (dim {len(left) - 1}) != {right[at]} (dim {at})"
         raise ValueError(f"shapes {shapes} not aligned: {unlike}")
     if len(right) <= 2:
-        return _stored(np.matmul(a, b), out)
+        return _store_dot(np.matmul(a, b), out)
     flat = np.reshape(np.moveaxis(b, -2, 0), (right[-2], math.prod((*right[:-2], right[-1]))))
     product = np.matmul(a, flat)
-    return _stored(np.reshape(product, (*left[:-1], *right[:-2], right[-1])), out)
+    return _store_dot(np.reshape(product, (*left[:-1], *right[:-2], right[-1])), out)
 
 
-def _stored(product: Any, out: Any) -> Any:
+def _store_dot(product: Any, out: Any) -> Any:
     """`dot(out=)` casts nothing, unlike ufuncs."""
-    like = (np.shape(product), np.result_type(form_of(product)))
-    if out is not None and (np.shape(out), np.result_type(form_of(out))) != like:
+    like = (np.shape(product), np.result_type(aval_of(product)))
+    if out is not None and (np.shape(out), np.result_type(aval_of(out))) != like:
         raise ValueError(
             "output array is not acceptable (must have the right datatype, number of dimensions, "
             "and be a C-Array)"
         )
-    return into(out, product)
+    return store_out(out, product)
 
 
 @implements(np.inner)
 def inner(a: Any, b: Any) -> Any:
-    a, b = as_strong(a), as_strong(b)
+    a, b = as_strong_array(a), as_strong_array(b)
     if np.ndim(a) == 0 or np.ndim(b) == 0:
         return a * b
     return dot(a, np.swapaxes(b, -1, -2) if np.ndim(b) > 1 else b)
@@ -118,7 +118,7 @@ def inner(a: Any, b: Any) -> Any:
 
 @implements(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    return into(out, np.reshape(a, (-1, 1)) * np.reshape(b, (1, -1)))
+    return store_out(out, np.reshape(a, (-1, 1)) * np.reshape(b, (1, -1)))
 
 
 @implements(np.vdot)
@@ -126,7 +126,7 @@ def vdot(a: Any, b: Any) -> Any:
     return np.matmul(np.ravel(np.conjugate(a) if np.iscomplexobj(a) else a), np.ravel(b))
 
 
-def added(terms: Any, axis: Any) -> Any:
+def sum_in_dtype(terms: Any, axis: Any) -> Any:
     """A sum in the dtype of its terms: products do not widen small integers, as np.sum does."""
     dtype = terms.dtype
     return np.sum(terms, axis=axis, dtype=dtype if dtype.kind in "biu" else None)

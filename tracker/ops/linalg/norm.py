@@ -13,13 +13,13 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ops.declare.declare import implements
-from tracker.ops.linalg.triangles import as_array, column, is_square, real
-from tracker.tape.conversions import pinned, whole
+from tracker.ops.linalg.triangles import as_array, check_square, expand_last, real_part
+from tracker.tape.conversions import guarded_data, plain_integers
 from tracker.tape.tracked import Tracked
 
 
 def _squares(x: Any) -> Any:
-    return real(x * np.conjugate(x)) if np.iscomplexobj(x) else np.square(x)
+    return real_part(x * np.conjugate(x)) if np.iscomplexobj(x) else np.square(x)
 
 
 def _floating(x: Any) -> Any:
@@ -38,33 +38,33 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
             return np.sqrt(np.sum(_squares(x), keepdims=keepdims))
         axes: tuple[int, ...] = tuple(range(ndim))
     else:
-        axis = tuple(whole(axis)) if type(axis) is Tracked and axis.ndim else axis
-        axes = axis if isinstance(axis, tuple) else (_whole(axis),)
+        axis = tuple(plain_integers(axis)) if type(axis) is Tracked and axis.ndim else axis
+        axes = axis if isinstance(axis, tuple) else (_integer_axis(axis),)
     if len(axes) == 1:
-        return _vector(x, ord, normalize_axis_index(axes[0], ndim), keepdims)
+        return _vector_norm(x, ord, normalize_axis_index(axes[0], ndim), keepdims)
     if len(axes) != 2:
         raise ValueError("Improper number of dimensions to norm.")
     row, column = (normalize_axis_index(i, ndim) for i in axes)
     if row == column:
         raise ValueError("Duplicate axes given.")
-    result = _matrix(x, ord, row, column)
+    result = _matrix_norm(x, ord, row, column)
     if keepdims:
         kept = (1 if i in (row, column) else n for i, n in enumerate(np.shape(x)))
         return np.reshape(result, tuple(kept))
     return result
 
 
-def _whole(axis: Any) -> int:
+def _integer_axis(axis: Any) -> int:
     try:
         return int(axis)
     except Exception as error:
         raise TypeError("'axis' must be None, an integer or a tuple of integers") from error
 
 
-def _vector(x: Any, ord: Any, axis: int, keepdims: bool) -> Any:
+def _vector_norm(x: Any, ord: Any, axis: int, keepdims: bool) -> Any:
     how: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
     if _is_variable(ord) and np.isfinite(ord) and ord != 0:
-        return _of_order(x, ord, how)
+        return _p_norm(x, ord, how)
     if ord is None or ord == 2:
         return np.sqrt(np.sum(_squares(x), **how))
     if isinstance(ord, str):
@@ -74,13 +74,13 @@ def _vector(x: Any, ord: Any, axis: int, keepdims: bool) -> Any:
     if ord == -math.inf:
         return np.min(np.abs(x), **how)
     if ord == 0:
-        return np.sum(np.astype(x != 0, real(x).dtype), **how)
+        return np.sum(np.astype(x != 0, real_part(x).dtype), **how)
     if ord == 1:
         return np.sum(np.abs(x), **how)
-    return _of_order(x, ord, how)
+    return _p_norm(x, ord, how)
 
 
-def _of_order(x: Any, ord: Any, how: dict[str, Any]) -> Any:
+def _p_norm(x: Any, ord: Any, how: dict[str, Any]) -> Any:
     powers = np.abs(x) ** ord
     if type(ord) is not Tracked and ord > 0:  # what underflows has the derivative 0, as a zero has
         powers = np.where(powers == 0, np.zeros_like(powers), powers)
@@ -92,7 +92,7 @@ def _is_variable(ord: Any) -> bool:
     return type(ord) is Tracked and ord.dtype.kind == "f"
 
 
-def _matrix(x: Any, ord: Any, row: int, column: int) -> Any:
+def _matrix_norm(x: Any, ord: Any, row: int, column: int) -> Any:
     if ord is None or ord in ("fro", "f"):
         return np.sqrt(np.sum(_squares(x), axis=(row, column)))
     if ord in (1, -1, math.inf, -math.inf):
@@ -140,7 +140,7 @@ def cond(x: Any, p: Any = None) -> Any:
         ends = (s[..., -1], s[..., 0]) if p == -2 else (s[..., 0], s[..., -1])
         with np.errstate(all="ignore"):
             return _or_infinite(np.divide(*ends), x)
-    is_square(x)
+    check_square(x)
     singular = np.linalg.slogdet(x)[0] == 0
     if not bool(np.any(singular)):
         return norm(x, p, (-2, -1)) * norm(np.linalg.inv(x), p, (-2, -1))
@@ -171,7 +171,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     if tol is None:
         if rtol is None:
             rtol = max(np.shape(A)[-2:]) * np.finfo(s.dtype).eps
-        limit = np.max(s, axis=-1, keepdims=True, initial=0) * column(pinned(rtol))
+        limit = np.max(s, axis=-1, keepdims=True, initial=0) * expand_last(guarded_data(rtol))
     else:
-        limit = column(pinned(tol))
+        limit = expand_last(guarded_data(tol))
     return np.count_nonzero(s > limit, axis=-1)

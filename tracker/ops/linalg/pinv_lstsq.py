@@ -1,12 +1,12 @@
 """The pseudo-inverse and least squares.
 
-The ops are `pinv`, `lstsq` (the solution and the rank), and `coupled`. The first two take their
+The ops are `pinv`, `lstsq` (the solution and the rank), and `stein`. The first two take their
 cutoff as a last operand. Formulas: G. Golub, V. Pereyra, "The differentiation of pseudo-inverses
 and nonlinear least squares problems whose variables separate" (1973). They hold where the rank does
 not change and singular values that count as zero are zero. A cutoff that drops more than noise
-(`DROPS`) leaves D = a - a P a, and singular vectors that are kept turn with those of D: what that
-adds solves Z = C + P P^H Z D D^H (the coefficients of Z, between vectors with the singular values s
-and d, are those of C, divided by 1 - d^2 / s^2).
+(`NOISE_CUTOFF`) leaves D = a - a P a, and singular vectors that are kept turn with those of D: what
+that adds solves Z = C + P P^H Z D D^H (the coefficients of Z, between vectors with the singular
+values s and d, are those of C, divided by 1 - d^2 / s^2).
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.linalg.triangles import (
     as_array,
-    column,
+    check_square,
     epsilon,
-    hermitian_of,
-    is_square,
-    kind,
-    real,
+    expand_last,
+    hermitian_from_triangle,
+    linalg_dtype,
+    real_part,
 )
 from tracker.ops.shape.shape import adjoint
-from tracker.tape.conversions import pinned
+from tracker.tape.conversions import guarded_data
 from tracker.tape.record import apply
 
-DROPS = 1e-7  # cutoffs below drop what is taken for noise
+NOISE_CUTOFF = 1e-7  # cutoffs below drop what is taken for noise
 
 
-def _evaluate_coupled(c: Any, left: Any, right: Any) -> Any:
+def _evaluate_stein(c: Any, left: Any, right: Any) -> Any:
     """Squared Smith iteration: every step doubles the number of terms of the series."""
     sizes = [np.linalg.norm(x, 2, axis=(-2, -1), keepdims=True) for x in (left, right)]
     with np.errstate(all="ignore"):
@@ -53,43 +53,45 @@ def _evaluate_coupled(c: Any, left: Any, right: Any) -> Any:
     return z
 
 
-def _coupled(c: Any, left: Any, right: Any) -> Any:
-    return apply(coupled, (c, left, right))
+def _solve_stein(c: Any, left: Any, right: Any) -> Any:
+    return apply(stein, (c, left, right))
 
 
-coupled = declare(  # z = c + left z right
+stein = declare(  # z = c + left z right
     "coupled",
     method=None,
     entry=None,
     infer=lambda c, left, right: Type(c.shape, c.dtype),
-    evaluate=_evaluate_coupled,
+    evaluate=_evaluate_stein,
     jvp=[
-        lambda t, z, c, left, right: _coupled(t, left, right),
-        lambda t, z, c, left, right: _coupled(t @ z @ right, left, right),
-        lambda t, z, c, left, right: _coupled(left @ z @ t, left, right),
+        lambda t, z, c, left, right: _solve_stein(t, left, right),
+        lambda t, z, c, left, right: _solve_stein(t @ z @ right, left, right),
+        lambda t, z, c, left, right: _solve_stein(left @ z @ t, left, right),
     ],
     vjp=[
-        lambda g, z, c, left, right: _coupled(g, adjoint(left), adjoint(right)),
+        lambda g, z, c, left, right: _solve_stein(g, adjoint(left), adjoint(right)),
         lambda g, z, c, left, right: (
-            _coupled(g, adjoint(left), adjoint(right)) @ adjoint(z @ right)
+            _solve_stein(g, adjoint(left), adjoint(right)) @ adjoint(z @ right)
         ),
-        lambda g, z, c, left, right: adjoint(left @ z) @ _coupled(g, adjoint(left), adjoint(right)),
+        lambda g, z, c, left, right: (
+            adjoint(left @ z) @ _solve_stein(g, adjoint(left), adjoint(right))
+        ),
     ],
     lower=Host("a series that stops when its terms are small"),
 )
 
 
-def _drops(a: Any, cutoff: Any) -> bool:
+def _drops_signal(a: Any, cutoff: Any) -> bool:
     """Whether singular values that are not zero are taken for zero."""
-    if not bool(np.any(np.asarray(cutoff) > DROPS)):
+    if not bool(np.any(np.asarray(cutoff) > NOISE_CUTOFF)):
         return False
     s = np.linalg.svdvals(a)
     return bool(
-        np.any((s > 0) & (s <= column(cutoff) * np.max(s, axis=-1, keepdims=True, initial=0)))
+        np.any((s > 0) & (s <= expand_last(cutoff) * np.max(s, axis=-1, keepdims=True, initial=0)))
     )
 
 
-def _dropped(p: Any, a: Any) -> tuple[Any, ...]:
+def _truncation_products(p: Any, a: Any) -> tuple[Any, ...]:
     """P P^H, P^H P, and D with D D^H, D^H D."""
     q, d = adjoint(p), a - a @ p @ a
     return p @ q, q @ p, d, d @ adjoint(d), adjoint(d) @ d
@@ -98,20 +100,20 @@ def _dropped(p: Any, a: Any) -> tuple[Any, ...]:
 def _pinv_jvp(t: Any, y: Any, a: Any, cutoff: Any) -> Any:
     p, q = y, adjoint(y)
     ta = adjoint(t)
-    if _drops(a, cutoff):
-        pq, qp, d, dd, below = _dropped(p, a)
+    if _drops_signal(a, cutoff):
+        pq, qp, d, dd, below = _truncation_products(p, a)
         da = adjoint(d)
-        right = _coupled(pq @ (ta - ta @ a @ p + p @ t @ da), pq, dd)
-        return right + _coupled((ta - p @ a @ ta + da @ t @ p) @ qp, below, qp) - p @ t @ p
+        right = _solve_stein(pq @ (ta - ta @ a @ p + p @ t @ da), pq, dd)
+        return right + _solve_stein((ta - p @ a @ ta + da @ t @ p) @ qp, below, qp) - p @ t @ p
     return -(p @ t @ p) + (p @ q) @ (ta - ta @ a @ p) + (ta - p @ a @ ta) @ (q @ p)
 
 
 def _pinv_vjp(g: Any, y: Any, a: Any, cutoff: Any) -> Any:
     p, q = y, adjoint(y)
     ga = adjoint(g)
-    if _drops(a, cutoff):
-        pq, qp, d, dd, below = _dropped(p, a)
-        w, v = pq @ _coupled(g, pq, dd), _coupled(g, below, qp) @ qp
+    if _drops_signal(a, cutoff):
+        pq, qp, d, dd, below = _truncation_products(p, a)
+        w, v = pq @ _solve_stein(g, pq, dd), _solve_stein(g, below, qp) @ qp
         wa, va = adjoint(w), adjoint(v)
         found = wa - a @ p @ wa + q @ w @ d + va - va @ p @ a + d @ v @ q - q @ g @ q
         return project(found, a)
@@ -123,11 +125,11 @@ pinv = declare(
     "pinv",
     method=None,
     entry=None,
-    infer=lambda a, cutoff: Type((*a.shape[:-2], a.shape[-1], a.shape[-2]), kind(a.dtype)),
+    infer=lambda a, cutoff: Type((*a.shape[:-2], a.shape[-1], a.shape[-2]), linalg_dtype(a.dtype)),
     evaluate=np.linalg.pinv,
     jvp=[_pinv_jvp, None],
     vjp=[_pinv_vjp, None],
-    lower=Routine("pinv", lambda a, cutoff: a.shape[-2:], numbers=(1,), raises=True),
+    lower=Routine("pinv", lambda a, cutoff: a.shape[-2:], scalar_operands=(1,), may_raise=True),
 )
 
 
@@ -142,9 +144,9 @@ def pinv_(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NO_
     if cutoff is None:
         cutoff = max(np.shape(a)[-2:]) * epsilon(a)
     if hermitian:
-        is_square(a)
-        a = hermitian_of(a)
-    return apply(pinv, (a, pinned(cutoff)))
+        check_square(a)
+        a = hermitian_from_triangle(a)
+    return apply(pinv, (a, guarded_data(cutoff)))
 
 
 def _lstsq(a: Any, b: Any, cutoff: Any) -> Any:
@@ -157,7 +159,7 @@ def _solution(flat: Any, a: Any, b: Any) -> Any:
     return np.reshape(flat[:-1], (np.shape(a)[-1], np.shape(b)[-1]))
 
 
-def _moved(x: Any) -> Any:
+def _solution_tangent(x: Any) -> Any:
     """A tangent of the op's flat result."""
     return np.concatenate([np.ravel(x), np.zeros_like(x, shape=(1,))])
 
@@ -168,7 +170,7 @@ def _lstsq_jvp_a(t: Any, y: Any, a: Any, b: Any, cutoff: Any) -> Any:
     left = adjoint(t)
     rest = left @ (adjoint(p) @ x)
     moved = -p @ (t @ x) + p @ (adjoint(p) @ (left @ (b - a @ x)))
-    return _moved(moved + rest - p @ (a @ rest))
+    return _solution_tangent(moved + rest - p @ (a @ rest))
 
 
 def _lstsq_vjp_a(g: Any, y: Any, a: Any, b: Any, cutoff: Any) -> Any:
@@ -184,9 +186,15 @@ lstsq = declare(  # the solution and the rank, flat
     "lstsq",
     method=None,
     entry=None,
-    infer=lambda a, b, cutoff: Type((a.shape[-1] * b.shape[-1] + 1,), kind(a.dtype, b.dtype)),
+    infer=lambda a, b, cutoff: Type(
+        (a.shape[-1] * b.shape[-1] + 1,), linalg_dtype(a.dtype, b.dtype)
+    ),
     evaluate=_lstsq,
-    jvp=[_lstsq_jvp_a, lambda t, y, a, b, cutoff: _moved(np.linalg.pinv(a, cutoff) @ t), None],
+    jvp=[
+        _lstsq_jvp_a,
+        lambda t, y, a, b, cutoff: _solution_tangent(np.linalg.pinv(a, cutoff) @ t),
+        None,
+    ],
     vjp=[
         _lstsq_vjp_a,
         lambda g, y, a, b, cutoff: project(
@@ -194,7 +202,9 @@ lstsq = declare(  # the solution and the rank, flat
         ),
         None,
     ],
-    lower=Routine("lstsq", lambda a, b, cutoff: (*a.shape, b.shape[-1]), numbers=(2,), raises=True),
+    lower=Routine(
+        "lstsq", lambda a, b, cutoff: (*a.shape, b.shape[-1]), scalar_operands=(2,), may_raise=True
+    ),
 )
 
 
@@ -209,20 +219,20 @@ def lstsq_(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
         raise np.linalg.LinAlgError("Incompatible dimensions")
     right = np.reshape(b, (-1, 1)) if np.ndim(b) == 1 else b
     eps = float(np.finfo(np.float64).eps)  # in which NumPy computes, whatever the operands
-    cutoff = max(m, n) * eps if rcond is None else pinned(rcond)
+    cutoff = max(m, n) * eps if rcond is None else guarded_data(rcond)
     wide = np.astype(a, np.result_type(a.dtype, np.float64))
-    s = np.astype(np.linalg.svdvals(wide), np.finfo(kind(a.dtype, b.dtype)).dtype)
+    s = np.astype(np.linalg.svdvals(wide), np.finfo(linalg_dtype(a.dtype, b.dtype)).dtype)
     x: Any
     rank: Any
-    if np.size(s) and cutoff > DROPS:
+    if np.size(s) and cutoff > NOISE_CUTOFF:
         x, rank = np.linalg.pinv(wide, cutoff) @ right, np.intc(np.count_nonzero(s > cutoff * s[0]))
-        x = np.astype(x, kind(a.dtype, b.dtype))
+        x = np.astype(x, linalg_dtype(a.dtype, b.dtype))
     else:
         flat = apply(lstsq, (a, right, cutoff))
-        x, rank = _solution(flat, a, right), np.astype(real(flat[-1]), np.intc)
+        x, rank = _solution(flat, a, right), np.astype(real_part(flat[-1]), np.intc)
     apart = right - a @ x
     if m > n and int(rank) == n:
-        residuals = np.sum(real(apart * np.conjugate(apart)), axis=0)
+        residuals = np.sum(real_part(apart * np.conjugate(apart)), axis=0)
     else:
-        residuals = np.zeros_like(real(x), shape=(0,))
+        residuals = np.zeros_like(real_part(x), shape=(0,))
     return x[:, 0] if np.ndim(b) == 1 else x, residuals, rank, s

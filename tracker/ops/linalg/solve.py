@@ -19,29 +19,29 @@ from tracker.ir.lowering import Routine
 from tracker.ir.op import Joint
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare, implements
-from tracker.ops.declare.dtypes import joint_shape
+from tracker.ops.declare.dtypes import cached_broadcast_shapes
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.linalg.triangles import (
     as_array,
-    column,
+    check_square,
+    diagonal_matrix,
     diagonal_of,
-    embedded,
-    is_square,
-    kind,
-    real,
+    expand_last,
+    linalg_dtype,
+    real_part,
 )
-from tracker.ops.shape.shape import adjoint, turned
+from tracker.ops.shape.shape import adjoint, swap_last_axes
 from tracker.tape.record import apply
 
 # Solving ------------------------------------------------------------------------------------------
 
 
 def _solve_infer(a: Type, b: Type, **_: Any) -> Type:
-    batch = joint_shape(a.shape[:-2], b.shape[:-2])
-    return Type((*batch, *b.shape[-2:]), kind(a.dtype, b.dtype))
+    batch = cached_broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return Type((*batch, *b.shape[-2:]), linalg_dtype(a.dtype, b.dtype))
 
 
-def _both(back: Any, y: Any, a: Any, b: Any, wanted: Any) -> tuple[Any, Any]:
+def _solve_cotangents(back: Any, y: Any, a: Any, b: Any, wanted: Any) -> tuple[Any, Any]:
     """The cotangents of a matrix and of a right-hand side, given that of the latter."""
     return (
         project(-back @ adjoint(y), a) if wanted[0] else None,
@@ -51,12 +51,12 @@ def _both(back: Any, y: Any, a: Any, b: Any, wanted: Any) -> tuple[Any, Any]:
 
 def _solve_vjp(g: Any, y: Any, operands: Any, wanted: Any, times: Any) -> tuple[Any, Any]:
     a, b = operands
-    return _both(_solve_adjoint(a, g), y, a, b, wanted)
+    return _solve_cotangents(_solve_adjoint(a, g), y, a, b, wanted)
 
 
 def _solve_adjoint(a: Any, g: Any) -> Any:
     """a^-H g; the transpose of a complex matrix shares its factors, its adjoint does not."""
-    flipped = turned(a)
+    flipped = swap_last_axes(a)
     if not np.iscomplexobj(a):
         return np.linalg.solve(flipped, g)
     return np.conjugate(np.linalg.solve(flipped, np.conjugate(g)))
@@ -73,7 +73,13 @@ solve = declare(  # matrices only: `solve_` takes vectors
         lambda t, y, a, b: np.linalg.solve(a, t),
     ],
     vjp=Joint(_solve_vjp),
-    lower=Routine("solve", lambda a, b: b.shape[-2:], factor=True, turns=True, raises=True),
+    lower=Routine(
+        "solve",
+        lambda a, b: b.shape[-2:],
+        takes_factored=True,
+        takes_transposed=True,
+        may_raise=True,
+    ),
 )
 
 
@@ -85,42 +91,42 @@ def solve_(a: Any, b: Any) -> Any:
     singular or not square.
     """
     a, b = as_array(a), as_array(b)
-    is_square(a)
+    check_square(a)
     if np.ndim(b) == 1:
         return apply(solve, (a, np.reshape(b, (-1, 1))))[..., 0]
     return apply(solve, (a, b))
 
 
-def _triangular(a: Any, lower: bool, unit: bool) -> Any:
+def _selected_triangle(a: Any, lower: bool, unit: bool) -> Any:
     """The matrix that is meant: one triangle of `a`, its diagonal perhaps taken to be ones."""
     if unit:
         strict = np.tril(a, -1) if lower else np.triu(a, 1)
-        return strict + embedded(np.ones_like(diagonal_of(a)), a)
+        return strict + diagonal_matrix(np.ones_like(diagonal_of(a)), a)
     return np.tril(a) if lower else np.triu(a)
 
 
-def _turned(a: Any, trans: str) -> Any:
-    return a if trans == "N" else adjoint(a) if trans == "C" else turned(a)
+def _transposed(a: Any, trans: str) -> Any:
+    return a if trans == "N" else adjoint(a) if trans == "C" else swap_last_axes(a)
 
 
-def _back(g: Any, a: Any, *, lower: bool, trans: str, unit: bool) -> Any:
+def _triangular_adjoint(g: Any, a: Any, *, lower: bool, trans: str, unit: bool) -> Any:
     """op(a)^-H g: with the matrix turned once more."""
     if trans == "T" and np.iscomplexobj(a):
-        return np.conjugate(triangular(a, np.conjugate(g), lower=lower, unit=unit))
-    return triangular(a, g, lower=lower, trans="C" if trans == "N" else "N", unit=unit)
+        return np.conjugate(solve_triangle(a, np.conjugate(g), lower=lower, unit=unit))
+    return solve_triangle(a, g, lower=lower, trans="C" if trans == "N" else "N", unit=unit)
 
 
 def _triangular_vjp(g: Any, y: Any, a: Any, b: Any, *, lower: bool, trans: str, unit: bool) -> Any:
-    product = -_back(g, a, lower=lower, trans=trans, unit=unit) @ adjoint(y)
+    product = -_triangular_adjoint(g, a, lower=lower, trans=trans, unit=unit) @ adjoint(y)
     below = -1 if unit else 0
-    whole = _turned(product, trans)
+    whole = _transposed(product, trans)
     return project(np.tril(whole, below) if lower else np.triu(whole, -below), a)
 
 
 def _triangular_jvp(t: Any, y: Any, a: Any, b: Any, *, lower: bool, trans: str, unit: bool) -> Any:
     below = -1 if unit else 0
-    moved = _turned(np.tril(t, below) if lower else np.triu(t, -below), trans)
-    return -triangular(a, moved @ y, lower=lower, trans=trans, unit=unit)
+    moved = _transposed(np.tril(t, below) if lower else np.triu(t, -below), trans)
+    return -solve_triangle(a, moved @ y, lower=lower, trans=trans, unit=unit)
 
 
 solve_triangular = declare(
@@ -129,15 +135,15 @@ solve_triangular = declare(
     entry=None,
     infer=_solve_infer,
     evaluate=lambda a, b, *, lower, trans, unit: np.linalg.solve(
-        _turned(_triangular(a, lower, unit), trans), b
+        _transposed(_selected_triangle(a, lower, unit), trans), b
     ),
     jvp=[
         _triangular_jvp,
-        lambda t, y, a, b, **how: triangular(a, t, **how),
+        lambda t, y, a, b, **how: solve_triangle(a, t, **how),
     ],
     vjp=[
         _triangular_vjp,
-        lambda g, y, a, b, **how: project(_back(g, a, **how), b),
+        lambda g, y, a, b, **how: project(_triangular_adjoint(g, a, **how), b),
     ],
     lower=Routine(
         "solve_triangular",
@@ -148,13 +154,15 @@ solve_triangular = declare(
             int(trans == "C"),
             int(unit),
         ),
-        turns=True,
-        raises=True,
+        takes_transposed=True,
+        may_raise=True,
     ),
 )
 
 
-def triangular(a: Any, b: Any, *, lower: bool = True, trans: str = "N", unit: bool = False) -> Any:
+def solve_triangle(
+    a: Any, b: Any, *, lower: bool = True, trans: str = "N", unit: bool = False
+) -> Any:
     """Solve op(a) x = b with a triangle of `a`; trans "N", "T" or "C" is what op does."""
     return apply(solve_triangular, (a, b), {"lower": lower, "trans": trans, "unit": unit})
 
@@ -165,11 +173,13 @@ inv = declare(
     "inv",
     method=None,
     entry=None,
-    infer=lambda a: Type(a.shape, kind(a.dtype)),
+    infer=lambda a: Type(a.shape, linalg_dtype(a.dtype)),
     evaluate=np.linalg.inv,
     jvp=[lambda t, y, a: -(y @ t @ y)],
     vjp=[lambda g, y, a: -(adjoint(y) @ g @ adjoint(y))],
-    lower=Routine("inv", lambda a: a.shape[-1:], factor=True, turns=True, raises=True),
+    lower=Routine(
+        "inv", lambda a: a.shape[-1:], takes_factored=True, takes_transposed=True, may_raise=True
+    ),
 )
 
 
@@ -177,7 +187,7 @@ inv = declare(
 def inv_(a: Any) -> Any:
     """The inverse Y; the cotangent of `a` is -Y^H g Y^H."""
     a = as_array(a)
-    is_square(a)
+    check_square(a)
     return apply(inv, (a,))
 
 
@@ -185,7 +195,7 @@ def inv_(a: Any) -> Any:
 def matrix_power(a: Any, n: int) -> Any:
     """Integer powers, by squaring; negative ones of the inverse."""
     a = as_array(a)
-    is_square(a)
+    check_square(a)
     try:
         n = operator.index(n)
     except TypeError as error:
@@ -239,11 +249,15 @@ def _regular_inverse(a: Any, sign: Any, weight: Any) -> Any:
     """weight * a^-1; where there is none, NaN, or zero where the weight is zero."""
     singular = sign == 0
     if not bool(np.any(singular)):
-        return column(column(weight)) * np.linalg.inv(a)
-    mask = column(column(singular))
+        return expand_last(expand_last(weight)) * np.linalg.inv(a)
+    mask = expand_last(expand_last(singular))
     inverse = np.linalg.inv(np.where(mask, np.eye(np.shape(a)[-1], dtype=a.dtype), a))
     unit = np.where(mask, np.nan, inverse)
-    return np.where(column(column(weight)) == 0, np.zeros_like(unit), column(column(weight)) * unit)
+    return np.where(
+        expand_last(expand_last(weight)) == 0,
+        np.zeros_like(unit),
+        expand_last(expand_last(weight)) * unit,
+    )
 
 
 def _slogdet(a: Any) -> Any:
@@ -270,11 +284,11 @@ slogdet = declare(  # sign and logarithm, along a last axis
     "slogdet",
     method=None,
     entry=None,
-    infer=lambda a: Type((*a.shape[:-2], 2), kind(a.dtype)),
+    infer=lambda a: Type((*a.shape[:-2], 2), linalg_dtype(a.dtype)),
     evaluate=_slogdet,
     jvp=[_slogdet_jvp],
     vjp=[_slogdet_vjp],
-    lower=Routine("slogdet", lambda a: a.shape[-1:], factor=True, turns=True),
+    lower=Routine("slogdet", lambda a: a.shape[-1:], takes_factored=True, takes_transposed=True),
 )
 
 
@@ -283,10 +297,10 @@ def slogdet_(a: Any) -> Any:
     """Sign and log|det|. The gradient of the logarithm is a^-H; at a singular matrix, where the
     logarithm is -inf, it is NaN (exactly zero where the cotangent is)."""
     a = as_array(a)
-    is_square(a)
+    check_square(a)
     both = apply(slogdet, (a,))
     sign, logarithm = (both[(*[slice(None)] * (both.ndim - 1), part)] for part in (0, 1))
-    return _RESULT(sign, real(logarithm))
+    return _RESULT(sign, real_part(logarithm))
 
 
 _RESULT: Any = type(np.linalg.slogdet(np.eye(1)))  # NumPy's named tuple

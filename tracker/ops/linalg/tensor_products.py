@@ -17,12 +17,12 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.ir.op import NUMPY
-from tracker.ops.declare.casting import as_large, into
+from tracker.ops.declare.casting import broadcast_to_out, store_out
 from tracker.ops.declare.declare import implements
-from tracker.ops.declare.dtypes import computed_in
-from tracker.ops.linalg.matmul import added, matmul
+from tracker.ops.declare.dtypes import cast_to_loop
+from tracker.ops.linalg.matmul import matmul, sum_in_dtype
 from tracker.ops.linalg.triangles import as_array
-from tracker.ops.shape.shape import laid_out
+from tracker.ops.shape.shape import in_memory_order
 from tracker.support.numpy_version import version_of
 from tracker.tape.record import apply
 
@@ -97,7 +97,7 @@ def cross(
         made = x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
         return made if np.ndim(made) else np.copy(made)  # an array, where the product is a number
     made = _rolled(x, 1) * _rolled(y, 2) - _rolled(x, 2) * _rolled(y, 1)
-    return np.moveaxis(laid_out(made, "C"), -1, axisc)
+    return np.moveaxis(in_memory_order(made, "C"), -1, axisc)
 
 
 def _rolled(v: Any, by: int) -> Any:
@@ -143,7 +143,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
         extents[1] = np.shape(chain[0])[0]
     if np.ndim(chain[-1]) == 1:
         extents[-1] = 1
-    return into(out, _chained(chain, _splits(extents), 0, len(chain) - 1))
+    return store_out(out, _chained(chain, _splits(extents), 0, len(chain) - 1))
 
 
 def _splits(extents: Sequence[int]) -> dict[tuple[int, int], int]:
@@ -175,7 +175,7 @@ def _chained(chain: Sequence[Any], cut: dict[tuple[int, int], int], i: int, j: i
 
 
 def _vecdot(a: Any, b: Any) -> Any:
-    return added((np.conjugate(a) if np.iscomplexobj(a) else a) * b, -1)
+    return sum_in_dtype((np.conjugate(a) if np.iscomplexobj(a) else a) * b, -1)
 
 
 def _matvec(a: Any, b: Any) -> Any:
@@ -187,7 +187,7 @@ def _vecmat(a: Any, b: Any) -> Any:
     return np.matmul(np.expand_dims(left, -2), b)[..., 0, :]
 
 
-def _refuse_misfits(function: np.ufunc, operands: Sequence[Any]) -> None:
+def _check_core_dims(function: np.ufunc, operands: Sequence[Any]) -> None:
     """Axes that a generalised ufunc takes of its operands are there, and those of one name are of
     one size: they are not spread, as the axes before them are."""
     text = cast(str, function.signature)
@@ -210,32 +210,34 @@ def _refuse_misfits(function: np.ufunc, operands: Sequence[Any]) -> None:
                 )
 
 
-def _generalised(function: np.ufunc, body: Callable[[Any, Any], Any], given_axes: int) -> None:
+def _install_gufunc(function: np.ufunc, body: Callable[[Any, Any], Any], given_axes: int) -> None:
     """Enter a ufunc on vectors or matrices, and how many of their axes its result has."""
 
     def call(a: Any, b: Any, out: Any = None, **given: Any) -> Any:
         a, b = as_array(a), as_array(b)
         if given:
-            a, b = _keywords_heard(function, a, b, given)
+            a, b = _apply_gufunc_keywords(function, a, b, given)
         axes, axis, keepdims = (given.get(k) for k in ("axes", "axis", "keepdims"))
         if axis is not None:
             axes = [axis, axis, *([axis] if keepdims else [])]
         if axes is not None:
-            a, b = (_last(x, i) for x, i in zip((a, b), axes, strict=False))
-        _refuse_misfits(function, (a, b))
+            a, b = (_move_to_end(x, i) for x, i in zip((a, b), axes, strict=False))
+        _check_core_dims(function, (a, b))
         y = body(a, b)
         if keepdims:
             y = np.expand_dims(y, -1)
         if axes is not None and len(axes) == 3 and (given_axes or keepdims):
-            y = np.moveaxis(y, range(-len(_tuple(axes[2])), 0), _tuple(axes[2]))
+            y = np.moveaxis(y, range(-len(_as_tuple(axes[2])), 0), _as_tuple(axes[2]))
         target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
-        y = as_large(laid_out(y, given.get("order")), target)
-        return into(target, y, given.get("casting", "same_kind"))
+        y = broadcast_to_out(in_memory_order(y, given.get("order")), target)
+        return store_out(target, y, given.get("casting", "same_kind"))
 
     NUMPY[function] = call
 
 
-def _keywords_heard(function: np.ufunc, a: Any, b: Any, given: dict[str, Any]) -> tuple[Any, Any]:
+def _apply_gufunc_keywords(
+    function: np.ufunc, a: Any, b: Any, given: dict[str, Any]
+) -> tuple[Any, Any]:
     """The operands in the dtypes asked for. NumPy's own ufunc, given arrays of one element, raises
     what it raises of the other keywords."""
     chosen = {k: given[k] for k in ("dtype", "casting") if k in given}
@@ -245,24 +247,24 @@ def _keywords_heard(function: np.ufunc, a: Any, b: Any, given: dict[str, Any]) -
     if not chosen and signature is None:
         return a, b
     dtype, casting = chosen.get("dtype"), chosen.get("casting", "same_kind")
-    a, b = computed_in(function, (a, b), dtype, signature, casting)
+    a, b = cast_to_loop(function, (a, b), dtype, signature, casting)
     return a, b
 
 
-def _tuple(axes: Any) -> tuple[int, ...]:
+def _as_tuple(axes: Any) -> tuple[int, ...]:
     return (axes,) if np.ndim(axes) == 0 else tuple(axes)
 
 
-def _last(x: Any, axes: Any) -> Any:
-    axes = _tuple(axes)
+def _move_to_end(x: Any, axes: Any) -> Any:
+    axes = _as_tuple(axes)
     return np.moveaxis(x, axes, range(-len(axes), 0)) if axes else x
 
 
-_generalised(np.matmul, lambda a, b: apply(matmul, (a, b)), 2)
-_generalised(np.vecdot, _vecdot, 0)
+_install_gufunc(np.matmul, lambda a, b: apply(matmul, (a, b)), 2)
+_install_gufunc(np.vecdot, _vecdot, 0)
 for _name, _body in (("matvec", _matvec), ("vecmat", _vecmat)):
     if hasattr(np, _name):  # since NumPy 2.2
-        _generalised(getattr(np, _name), _body, 1)
+        _install_gufunc(getattr(np, _name), _body, 1)
 
 
 @implements(np.linalg.vecdot)

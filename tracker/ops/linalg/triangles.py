@@ -61,7 +61,7 @@ def triu(m: Any, k: int = 0) -> Any:
 # Diagonals ----------------------------------------------------------------------------------------
 
 
-def _length(m: int, n: int, k: int) -> int:
+def _diagonal_length(m: int, n: int, k: int) -> int:
     return max(min(m + min(k, 0), n - max(k, 0)), 0)
 
 
@@ -70,14 +70,14 @@ def _diagonal_source(e: Any, index: Any, x: Type, *, k: int) -> Any:
     return 0, (*index[:-1], e.offset(i, max(-k, 0)), e.offset(i, max(k, 0))), None
 
 
-def _embed_source(e: Any, index: Any, x: Type, *, k: int, shape: tuple[int, int]) -> Any:
+def _embed_diagonal_source(e: Any, index: Any, x: Type, *, k: int, shape: tuple[int, int]) -> Any:
     apart = index[-1] + index[-2] * -1
     _, on = e.within(apart, k, 1, 1)
     i, inside = e.within(index[-2], max(-k, 0), 1, x.shape[-1])
     return 0, (*index[:-2], i), e.every([on, inside])
 
 
-def _embed(x: Any, *, k: int, shape: tuple[int, int]) -> Any:
+def _embed_diagonal(x: Any, *, k: int, shape: tuple[int, int]) -> Any:
     out = np.zeros((*np.shape(x)[:-1], *shape), np.result_type(x))
     along = np.arange(np.shape(x)[-1])
     out[..., along + max(-k, 0), along + max(k, 0)] = x
@@ -88,7 +88,9 @@ diagonal: Op = declare(
     "diagonal",
     method=None,
     entry=None,
-    infer=lambda x, *, k: Type((*x.shape[:-2], _length(x.shape[-2], x.shape[-1], k)), x.dtype),
+    infer=lambda x, *, k: Type(
+        (*x.shape[:-2], _diagonal_length(x.shape[-2], x.shape[-1], k)), x.dtype
+    ),
     evaluate=lambda x, *, k: np.diagonal(x, k, -2, -1),
     jvp=LINEAR,
     vjp=[
@@ -101,10 +103,10 @@ embed_diagonal: Op = declare(
     method=None,
     entry=None,
     infer=lambda x, *, k, shape: Type((*x.shape[:-1], *shape), x.dtype),
-    evaluate=_embed,
+    evaluate=_embed_diagonal,
     jvp=LINEAR,
     vjp=[lambda g, y, x, *, k, shape: apply(diagonal, (g,), {"k": k})],
-    lower=View(_embed_source),
+    lower=View(_embed_diagonal_source),
 )
 
 
@@ -146,12 +148,12 @@ def last_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 # What the rules share -----------------------------------------------------------------------------
 
 
-def column(v: Any) -> Any:
+def expand_last(v: Any) -> Any:
     """Numbers, one for each matrix (or row of one), as something that scales it (or its row)."""
     return np.reshape(v, (*np.shape(v), 1))
 
 
-def real(x: Any) -> Any:
+def real_part(x: Any) -> Any:
     return np.real(x) if np.iscomplexobj(x) else x
 
 
@@ -159,24 +161,26 @@ def diagonal_of(a: Any) -> Any:
     return apply(diagonal, (a,), {"k": 0})
 
 
-def embedded(v: Any, like: Any) -> Any:
+def diagonal_matrix(v: Any, like: Any) -> Any:
     """A diagonal matrix, of the shape of `like`."""
     return apply(embed_diagonal, (v,), {"k": 0, "shape": np.shape(like)[-2:]})
 
 
-def hermitian_of(a: Any, lower: bool = True) -> Any:
+def hermitian_from_triangle(a: Any, lower: bool = True) -> Any:
     """The Hermitian matrix that LAPACK sees when it reads one triangle of `a`."""
     strict = _triangle(a, -1 if lower else 1, lower)
-    return strict + adjoint(strict) + embedded(real(diagonal_of(a)), a)
+    return strict + adjoint(strict) + diagonal_matrix(real_part(diagonal_of(a)), a)
 
 
-def in_triangle(s: Any, lower: bool = True) -> Any:
-    """The cotangent of `a`, given one of `hermitian_of(a)`: both triangles fall on the one read."""
+def project_to_triangle(s: Any, lower: bool = True) -> Any:
+    """The cotangent of `a`, given one of `hermitian_from_triangle(a)`: both triangles fall on the
+    one read.
+    """
     strict = _triangle(s + adjoint(s), -1 if lower else 1, lower)
-    return strict + embedded(real(diagonal_of(s)), s)
+    return strict + diagonal_matrix(real_part(diagonal_of(s)), s)
 
 
-def is_square(a: Any) -> None:
+def check_square(a: Any) -> None:
     """Raise NumPy's errors unless `a` is a stack of square matrices."""
     shape = np.shape(a)
     if len(shape) < 2:
@@ -187,7 +191,7 @@ def is_square(a: Any) -> None:
         raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
 
 
-def kind(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
+def linalg_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype in which `np.linalg` computes."""
     found = np.result_type(*dtypes)
     if found.kind in "biu":
@@ -197,7 +201,7 @@ def kind(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
     return found
 
 
-def real_kind(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of the parts of a complex number."""
     return np.dtype(dtype.char.lower())
 
@@ -209,4 +213,4 @@ def as_array(x: Any) -> Any:
 
 def epsilon(a: Any) -> float:
     """The spacing of the numbers of which a matrix is made."""
-    return float(np.finfo(kind(np.result_type(a))).eps)
+    return float(np.finfo(linalg_dtype(np.result_type(a))).eps)

@@ -1,7 +1,7 @@
 """Reductions whose results carry no derivative: any, all, counts.
 
 `any_` and `all_` are folds over canonical axes, as in `reduce.py`. What is declared by
-`constant_reduction` takes NumPy's own `axis`, and says in other ops what it is compiled to.
+`integer_reduction` takes NumPy's own `axis`, and says in other ops what it is compiled to.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from tracker.ir.lowering import Expand, Reduce
 from tracker.ir.op import METHODS, NUMPY, Op
 from tracker.ir.types import Type
 from tracker.ops.declare.arguments import NO_VALUE
-from tracker.ops.declare.casting import into
+from tracker.ops.declare.casting import store_out
 from tracker.ops.declare.declare import declare
 from tracker.ops.declare.dtypes import infer_by_example
 from tracker.ops.elementwise.comparison import not_equal
-from tracker.ops.reduce.reduce import folded_axes, masked, reduced_shape, sum_
+from tracker.ops.reduce.reduce import mask_elements, normalize_reduced_axes, reduced_shape, sum_
 from tracker.ops.shape.create import astype
-from tracker.tape.conversions import whole as integers
+from tracker.tape.conversions import plain_integers as integers
 from tracker.tape.record import apply
 
 
-def _truth(function: Callable[..., Any], ufunc: Any, start: bool, body: Callable[..., Any]) -> Op:
+def _declare_predicate(
+    function: Callable[..., Any], ufunc: Any, start: bool, body: Callable[..., Any]
+) -> Op:
     """any or all: elements are cast to bool, and folded."""
     op = declare(
         function.__name__,
@@ -50,19 +52,21 @@ def _truth(function: Callable[..., Any], ufunc: Any, start: bool, body: Callable
         where: Any = True,
     ) -> Any:
         if where is not True and where is not NO_VALUE:
-            a = masked(np.not_equal(a, 0), where, start)
+            a = mask_elements(np.not_equal(a, 0), where, start)
         kept = keepdims is not NO_VALUE and bool(keepdims)
-        return into(out, apply(op, (a,), {"axis": folded_axes(a, axis), "keepdims": kept}))
+        return store_out(
+            out, apply(op, (a,), {"axis": normalize_reduced_axes(a, axis), "keepdims": kept})
+        )
 
     NUMPY[function] = METHODS[function.__name__] = call
     return op
 
 
-any_ = _truth(np.any, np.logical_or, False, lambda e, acc, x: e.logical_or(acc, x))
-all_ = _truth(np.all, np.logical_and, True, lambda e, acc, x: e.logical_and(acc, x))
+any_ = _declare_predicate(np.any, np.logical_or, False, lambda e, acc, x: e.logical_or(acc, x))
+all_ = _declare_predicate(np.all, np.logical_and, True, lambda e, acc, x: e.logical_and(acc, x))
 
 
-def whole(b: Any, fold: Op, x: Any) -> Any:
+def reduce_all_axes(b: Any, fold: Op, x: Any) -> Any:
     """A fold over all axes, in an expansion."""
     return b(fold, x, axis=tuple(range(x.type.ndim)), keepdims=False)
 
@@ -70,7 +74,7 @@ def whole(b: Any, fold: Op, x: Any) -> Any:
 # Counts ------------------------------------------------------------------------------------------
 
 
-def constant_reduction(function: Callable[..., Any], method: str | None, lower: Expand) -> Op:
+def integer_reduction(function: Callable[..., Any], method: str | None, lower: Expand) -> Op:
     """Declare a reduction to integers."""
     op = declare(
         function.__name__,
@@ -85,7 +89,7 @@ def constant_reduction(function: Callable[..., Any], method: str | None, lower: 
 
     def call(a: Any, axis: Any = None, out: Any = None, **kwargs: Any) -> Any:
         kwargs = {k: bool(v) for k, v in kwargs.items() if v is not NO_VALUE}
-        return into(out, apply(op, (a,), {"axis": integers(axis), **kwargs}))
+        return store_out(out, apply(op, (a,), {"axis": integers(axis), **kwargs}))
 
     NUMPY[function] = call
     if method is not None:
@@ -100,4 +104,4 @@ def _count_true(b: Any, x: Any, *, axis: Any, keepdims: Any = False) -> Any:
     return b(sum_, true, axis=tuple(sorted(axes)), keepdims=bool(keepdims))
 
 
-count_nonzero = constant_reduction(np.count_nonzero, None, Expand(_count_true))
+count_nonzero = integer_reduction(np.count_nonzero, None, Expand(_count_true))

@@ -1,8 +1,9 @@
 """Reductions: sum, prod, max, min, mean, and what is composed of them (var, std, any, ...).
 
 Params of every reduction: `axis`, a sorted tuple of non-negative ints, and `keepdims`. NumPy's
-other keywords (`where`, `initial`, `dtype`, `out`) are composed around the op in `_reduction`. As
-in NumPy, an `out=` takes what is folded in its own dtype, whatever is lost.
+other keywords (`where`, `initial`, `dtype`, `out`) are composed around the op in
+`_install_reduction`. As in NumPy, an `out=` takes what is folded in its own dtype, whatever is
+lost.
 """
 
 from __future__ import annotations
@@ -17,78 +18,78 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from tracker.ir.lowering import Reduce
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Op
 from tracker.ir.types import Type
-from tracker.ops.declare.arguments import NO_VALUE, as_array, dtype_of, refuse
-from tracker.ops.declare.casting import as_stored, into
+from tracker.ops.declare.arguments import NO_VALUE, as_array, dtype_of, refuse_keywords
+from tracker.ops.declare.casting import cast_for_store, store_out
 from tracker.ops.declare.declare import declare, implements
-from tracker.ops.declare.dtypes import dtype_given_by
-from tracker.ops.reduce.short_axes import fold
-from tracker.tape.conversions import whole
-from tracker.tape.record import apply, form_of
+from tracker.ops.declare.dtypes import result_dtype_by_example
+from tracker.ops.reduce.short_axes import reduce_short_axes
+from tracker.tape.conversions import plain_integers
+from tracker.tape.record import apply, aval_of
 from tracker.tape.tracked import Tracked
 
 _NO = NO_VALUE
 
 
-_ALL = [tuple(range(n)) for n in range(8)]
+_ALL_AXES = [tuple(range(n)) for n in range(8)]
 
 
-def axes_of(x: Any, axis: Any) -> tuple[int, ...]:
+def normalize_axes(x: Any, axis: Any) -> tuple[int, ...]:
     """NumPy's `axis` argument as a sorted tuple."""
     ndim = np.ndim(x)
     if axis is None:
-        return _ALL[ndim] if ndim < len(_ALL) else tuple(range(ndim))
+        return _ALL_AXES[ndim] if ndim < len(_ALL_AXES) else tuple(range(ndim))
     if type(axis) is int and -ndim <= axis < ndim:
         return (axis % ndim,)
     return tuple(sorted(normalize_axis_tuple(axis, ndim)))
 
 
-def folded_axes(x: Any, axis: Any) -> tuple[int, ...]:
-    """`axes_of`; NumPy's folds let the axes 0 and -1 pass for a 0-d array."""
+def normalize_reduced_axes(x: Any, axis: Any) -> tuple[int, ...]:
+    """`normalize_axes`; NumPy's folds let the axes 0 and -1 pass for a 0-d array."""
     if type(axis) is int and axis in (0, -1):
         ndim = np.ndim(x)  # asked once: it is a tenth of a small call
         return (axis % ndim,) if ndim else ()
     if type(axis) is Tracked:
-        axis = whole(axis)
-        return folded_axes(x, operator.index(axis) if type(axis) is Tracked else axis)
-    return axes_of(x, axis)
+        axis = plain_integers(axis)
+        return normalize_reduced_axes(x, operator.index(axis) if type(axis) is Tracked else axis)
+    return normalize_axes(x, axis)
 
 
-def kept(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:
+def keepdims_shape(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:
     """The shape with the reduced axes kept as 1."""
     return tuple(1 if i in axis else n for i, n in enumerate(shape))
 
 
-def spread(g: Any, x: Any, axis: tuple[int, ...]) -> Any:
+def expand_reduced(g: Any, x: Any, axis: tuple[int, ...]) -> Any:
     """A reduction's cotangent (or result), in a shape that broadcasts against its operand."""
-    return g if np.ndim(g) == 0 else np.reshape(g, kept(np.shape(x), axis))
+    return g if np.ndim(g) == 0 else np.reshape(g, keepdims_shape(np.shape(x), axis))
 
 
 _SMALL = 4096
 
 
-def repeat(g: Any, x: Any, axis: tuple[int, ...]) -> Any:
+def broadcast_cotangent(g: Any, x: Any, axis: tuple[int, ...]) -> Any:
     """A reduction's cotangent, for every element of its operand."""
     shape = np.shape(x)
     if isinstance(g, Tracked) or np.size(x) > _SMALL:
-        return np.broadcast_to(spread(g, x, axis), shape)
+        return np.broadcast_to(expand_reduced(g, x, axis), shape)
     kind = g.dtype if hasattr(g, "dtype") else np.dtype(float)
-    if len(shape) > 1 and not (form := form_of(x)).flags.c_contiguous:
+    if len(shape) > 1 and not (form := aval_of(x)).flags.c_contiguous:
         out = np.empty_like(form, kind, subok=False)
     else:
         out = np.empty(shape, kind)  # cheaper than a view
-    out[...] = g if np.ndim(g) == 0 else spread(g, x, axis)
+    out[...] = g if np.ndim(g) == 0 else expand_reduced(g, x, axis)
     return out
 
 
 def reduced_shape(x: Type, axis: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
     """The shape of a reduction's result."""
     if keepdims:
-        return kept(x.shape, axis)
+        return keepdims_shape(x.shape, axis)
     return tuple(n for i, n in enumerate(x.shape) if i not in axis)
 
 
 def _infer_with(function: Callable[..., Any]) -> Callable[..., Type]:
-    kind = dtype_given_by(function)
+    kind = result_dtype_by_example(function)
 
     def infer(x: Type, *, axis: tuple[int, ...], keepdims: bool) -> Type:
         return Type(reduced_shape(x, axis, keepdims), kind(x.dtype))
@@ -96,7 +97,7 @@ def _infer_with(function: Callable[..., Any]) -> Callable[..., Type]:
     return infer
 
 
-def masked(a: Any, where: Any, fill: Any) -> Any:
+def mask_elements(a: Any, where: Any, fill: Any) -> Any:
     """An array with `fill` where the `where=` of a reduction is false; NumPy lets a mask be
     smaller than the array, and not larger."""
     shape = np.shape(a)
@@ -109,14 +110,14 @@ def masked(a: Any, where: Any, fill: Any) -> Any:
     return np.where(where, a, fill)
 
 
-def _begun(initial: Any, dtype: Any) -> Any:
+def _initial_value(initial: Any, dtype: Any) -> Any:
     """`initial=` in the dtype of what is folded: NumPy stores it there, whatever is lost."""
     if isinstance(initial, Tracked):
-        return as_stored(initial, np.dtype(dtype))
+        return cast_for_store(initial, np.dtype(dtype))
     return np.array(initial, dtype)[()]
 
 
-def _reduction(
+def _install_reduction(
     op: Op, function: Callable[..., Any], neutral: Callable[[Any], Any] | None, join: Any
 ) -> None:
     """Make NumPy's function and method lead to the op, honouring every keyword."""
@@ -131,7 +132,9 @@ def _reduction(
         where: Any = True,
     ) -> Any:
         if dtype is None and out is None and initial is _NO and where is True:
-            return apply(op, (a,), {"axis": folded_axes(a, axis), "keepdims": _flag(keepdims)})
+            return apply(
+                op, (a,), {"axis": normalize_reduced_axes(a, axis), "keepdims": _flag(keepdims)}
+            )
         if dtype is not None:
             a = np.astype(as_array(a), dtype)
         if where is not True and where is not _NO:
@@ -140,20 +143,20 @@ def _reduction(
                     f"reduction operation '{op.name}' does not have an identity, so to use a where "
                     "mask one has to specify 'initial'"
                 )
-            fill = _begun(initial, as_array(a).dtype) if neutral is None else neutral(a)
-            a = masked(a, where, fill)
+            fill = _initial_value(initial, as_array(a).dtype) if neutral is None else neutral(a)
+            a = mask_elements(a, where, fill)
         started = initial is not _NO and initial is not None
-        axes, keep = folded_axes(a, axis), _flag(keepdims)
+        axes, keep = normalize_reduced_axes(a, axis), _flag(keepdims)
         if started and neutral is None and 0 in (np.shape(a)[i] for i in axes):
             a = as_array(a)
             kept_shape = reduced_shape(Type(a.shape, a.dtype), axes, keep)
-            return into(out, np.full_like(a, initial, shape=kept_shape)[()], "unsafe")
+            return store_out(out, np.full_like(a, initial, shape=kept_shape)[()], "unsafe")
         y = apply(op, (a,), {"axis": axes, "keepdims": keep})
         if dtype is not None:  # NumPy adds small integers in larger ones unless told so
             y = np.astype(as_array(y), dtype)[()]
         if started:
-            y = join(y, _begun(initial, np.result_type(form_of(y))))
-        return into(out, y, "unsafe")
+            y = join(y, _initial_value(initial, np.result_type(aval_of(y))))
+        return store_out(out, y, "unsafe")
 
     def positional(a: Any, axis: Any = None, out: Any = None, *rest: Any, **kwargs: Any) -> Any:
         """max and min have no dtype: out is the third argument."""
@@ -174,7 +177,7 @@ def _flag(keepdims: Any) -> bool:
 
 def _sum(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
     if type(x) is np.ndarray and x.dtype.kind in "biu":  # sums of these are exact
-        return fold(np.add, x, axis, keepdims)
+        return reduce_short_axes(np.add, x, axis, keepdims)
     return np.add.reduce(x, axis, keepdims=keepdims)
 
 
@@ -186,16 +189,16 @@ sum_ = declare(
     evaluate=_sum,
     jvp=LINEAR,
     vjp=[
-        lambda g, y, x, *, axis, keepdims: repeat(g, x, axis),
+        lambda g, y, x, *, axis, keepdims: broadcast_cotangent(g, x, axis),
     ],
     lower=Reduce(lambda dtype: dtype.type(0), lambda e, acc, x: e.add(acc, x), widen=True),
 )
-_reduction(sum_, np.sum, lambda a: 0, np.add)
+_install_reduction(sum_, np.sum, lambda a: 0, np.add)
 
 
 def _mean_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     n = _count(np.shape(x), axis)
-    return repeat(g / n, x, axis)
+    return broadcast_cotangent(g / n, x, axis)
 
 
 def _count(shape: tuple[int, ...], axis: tuple[int, ...]) -> int:
@@ -227,32 +230,32 @@ def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **rest: Any
 ) -> Any:
     where = rest.pop("where", True)
-    refuse("np.mean", **rest)
+    refuse_keywords("np.mean", **rest)
     if dtype is not None:
         a = np.astype(as_array(a), dtype)
     if where is not True and where is not _NO:
-        whole = dtype is None and np.result_type(form_of(as_array(a))).kind in "biu"
+        whole = dtype is None and np.result_type(aval_of(as_array(a))).kind in "biu"
         a = np.astype(as_array(a), float) if whole else a  # their sum may wrap around
         total = np.sum(a, axis=axis, keepdims=_flag(keepdims), where=where)
-        count = _unmasked(a, where, axis, keepdims)
-        return into(out, total / np.astype(count, np.real(total).dtype), "unsafe")
-    y = apply(mean_, (a,), {"axis": axes_of(a, axis), "keepdims": _flag(keepdims)})
+        count = _count_unmasked(a, where, axis, keepdims)
+        return store_out(out, total / np.astype(count, np.real(total).dtype), "unsafe")
+    y = apply(mean_, (a,), {"axis": normalize_axes(a, axis), "keepdims": _flag(keepdims)})
     if dtype is not None:  # of whole numbers: NumPy writes the mean over their sum
         y = np.astype(as_array(y), dtype)[()]
-    return into(out, y, "unsafe")
+    return store_out(out, y, "unsafe")
 
 
-def _unmasked(a: Any, where: Any, axis: Any, keepdims: Any) -> Any:
+def _count_unmasked(a: Any, where: Any, axis: Any, keepdims: Any) -> Any:
     """How many elements of each reduction `where` lets in."""
     mask = np.broadcast_to(where, np.shape(a))
     return np.asarray(np.sum(mask, axis=axis, keepdims=_flag(keepdims)))
 
 
 _BLOCKS = 8  # into which a row is cut: few levels, and few enough values to stay in registers
-_AT_ONCE = 12  # elements of a short row
+_SHORT_ROW = 12  # elements of a short row
 
 
-def others_of(x: Any, axis: int = -1) -> Any:
+def products_of_others(x: Any, axis: int = -1) -> Any:
     """Along an axis: the product of all other elements, without dividing.
 
     The axis is cut into blocks, which are multiplied with each other element by element; the
@@ -263,67 +266,73 @@ def others_of(x: Any, axis: int = -1) -> Any:
     n = np.shape(x)[axis]
     if n <= 1:
         return np.ones_like(x)
-    count = n if n <= _AT_ONCE else _BLOCKS
+    count = n if n <= _SHORT_ROW else _BLOCKS
     length, end = n // count, n - n % count
-    blocks = [_cut(x, axis, i, i + length) for i in range(0, end, length)]
-    product = _multiplied(blocks)
+    blocks = [_slice_axis(x, axis, i, i + length) for i in range(0, end, length)]
+    product = _product_tree(blocks)
     if n == count:
-        return np.concatenate(_others_of_each(product, None), axis)
+        return np.concatenate(_leaf_products_of_others(product, None), axis)
     if end == n:
-        return np.concatenate(_others_of_each(product, others_of(product[0], axis)), axis)
-    rest = others_of(np.concatenate([product[0], _cut(x, axis, end, n)], axis), axis)
-    found = _others_of_each(product, _cut(rest, axis, 0, length))
-    return np.concatenate([*found, _cut(rest, axis, length, length + n - end)], axis)
+        return np.concatenate(
+            _leaf_products_of_others(product, products_of_others(product[0], axis)), axis
+        )
+    rest = products_of_others(
+        np.concatenate([product[0], _slice_axis(x, axis, end, n)], axis), axis
+    )
+    found = _leaf_products_of_others(product, _slice_axis(rest, axis, 0, length))
+    return np.concatenate([*found, _slice_axis(rest, axis, length, length + n - end)], axis)
 
 
-def _cut(x: Any, axis: int, first: int, end: int) -> Any:
+def _slice_axis(x: Any, axis: int, first: int, end: int) -> Any:
     return x[(*(slice(None),) * axis, slice(first, end))]
 
 
-def _multiplied(values: list[Any]) -> tuple[Any, ...]:
+def _product_tree(values: list[Any]) -> tuple[Any, ...]:
     """Their product with how it came about: a value alone, or a product and its two factors."""
     if len(values) == 1:
         return (values[0],)
     half = len(values) // 2
-    left, right = _multiplied(values[:half]), _multiplied(values[half:])
+    left, right = _product_tree(values[:half]), _product_tree(values[half:])
     return left[0] * right[0], left, right
 
 
-def _others_of_each(product: tuple[Any, ...], rest: Any) -> list[Any]:
+def _leaf_products_of_others(product: tuple[Any, ...], rest: Any) -> list[Any]:
     """For each value of a product: `rest` (None: nothing) times all other values."""
     if len(product) == 1:
         return [np.ones_like(product[0]) if rest is None else rest]
     _, left, right = product
     of_left, of_right = (other[0] if rest is None else rest * other[0] for other in (right, left))
-    return _others_of_each(left, of_left) + _others_of_each(right, of_right)
+    return _leaf_products_of_others(left, of_left) + _leaf_products_of_others(right, of_right)
 
 
 def _prod_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
-    others = _product_of_others(_as_folded(x, y), axis)
-    return spread(g, x, axis) * (np.conjugate(others) if np.iscomplexobj(others) else others)
+    others = _products_of_others_over(_in_result_dtype(x, y), axis)
+    return expand_reduced(g, x, axis) * (
+        np.conjugate(others) if np.iscomplexobj(others) else others
+    )
 
 
-def _as_folded(x: Any, y: Any) -> Any:
+def _in_result_dtype(x: Any, y: Any) -> Any:
     """The operand in the dtype of its product: NumPy multiplies small integers in larger ones."""
-    kind = np.result_type(form_of(y))
-    return x if np.result_type(form_of(x)) == kind else np.astype(as_array(x), kind)
+    kind = np.result_type(aval_of(y))
+    return x if np.result_type(aval_of(x)) == kind else np.astype(as_array(x), kind)
 
 
-def _product_of_others(x: Any, axis: tuple[int, ...]) -> Any:
+def _products_of_others_over(x: Any, axis: tuple[int, ...]) -> Any:
     """The product over these axes of all elements but each."""
     shape = np.shape(x)
     if len(axis) <= 1:
-        return others_of(x, *axis) if axis else np.ones_like(x)
+        return products_of_others(x, *axis) if axis else np.ones_like(x)
     rest = tuple(i for i in range(len(shape)) if i not in axis)
     order = rest + axis
     moved = np.transpose(x, order)
     flat = np.reshape(moved, (*np.shape(moved)[: len(rest)], _count(shape, axis)))
-    back = np.reshape(others_of(flat), np.shape(moved))
+    back = np.reshape(products_of_others(flat), np.shape(moved))
     return np.transpose(back, tuple(int(i) for i in np.argsort(order)))
 
 
 def _prod_jvp(t: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
-    others = _product_of_others(_as_folded(x, y), axis)
+    others = _products_of_others_over(_in_result_dtype(x, y), axis)
     return np.sum(t * others, axis=axis, keepdims=keepdims)
 
 
@@ -337,12 +346,12 @@ prod_ = declare(
     vjp=[_prod_vjp],
     lower=Reduce(lambda dtype: dtype.type(1), lambda e, acc, x: e.mul(acc, x)),
 )
-_reduction(prod_, np.prod, lambda a: 1, np.multiply)
+_install_reduction(prod_, np.prod, lambda a: 1, np.multiply)
 
 
 def _extreme_hits(y: Any, x: Any, axis: tuple[int, ...]) -> tuple[Any, Any]:
     """Which elements attain the extreme, and how many in each line, in the dtype of shares."""
-    hit = x == spread(y, x, axis)
+    hit = x == expand_reduced(y, x, axis)
     count = apply(sum_, (hit,), {"axis": axis, "keepdims": True})
     kind = y.dtype if hasattr(y, "dtype") and y.dtype.kind in "fc" else np.float64
     return hit, np.astype(count, kind)
@@ -383,7 +392,7 @@ max_ = declare(
     method=None,
     entry=None,
     infer=_infer_with(np.max),
-    evaluate=lambda x, *, axis, keepdims: fold(np.maximum, x, axis, keepdims),
+    evaluate=lambda x, *, axis, keepdims: reduce_short_axes(np.maximum, x, axis, keepdims),
     jvp=[_extreme_jvp],
     vjp=[_extreme_vjp],
     lower=Reduce(_lowest, lambda e, acc, x: e.extremum(">", acc, x)),
@@ -393,13 +402,13 @@ min_ = declare(
     method=None,
     entry=None,
     infer=_infer_with(np.min),
-    evaluate=lambda x, *, axis, keepdims: fold(np.minimum, x, axis, keepdims),
+    evaluate=lambda x, *, axis, keepdims: reduce_short_axes(np.minimum, x, axis, keepdims),
     jvp=[_extreme_jvp],
     vjp=[_extreme_vjp],
     lower=Reduce(_highest, lambda e, acc, x: e.extremum("<", acc, x)),
 )
-_reduction(max_, np.max, None, np.maximum)
-_reduction(min_, np.min, None, np.minimum)
+_install_reduction(max_, np.max, None, np.maximum)
+_install_reduction(min_, np.min, None, np.minimum)
 NUMPY[np.amax] = NUMPY[np.max]
 NUMPY[np.amin] = NUMPY[np.min]
 
@@ -407,7 +416,7 @@ NUMPY[np.amin] = NUMPY[np.min]
 # Composites -------------------------------------------------------------------------------------
 
 
-def corrected(ddof: Any, correction: Any) -> Any:
+def resolve_ddof(ddof: Any, correction: Any) -> Any:
     """`correction` is the other name of `ddof`."""
     if correction is _NO:
         return ddof
@@ -429,7 +438,7 @@ def var(
     mean: Any = _NO,
     correction: Any = _NO,
 ) -> Any:
-    ddof = corrected(ddof, correction)
+    ddof = resolve_ddof(ddof, correction)
     masked = where is not True and where is not _NO
     mask = {"where": where} if masked else {}
     # dtype= is that of the two sums; between them, NumPy keeps the array's own
@@ -440,14 +449,14 @@ def var(
     squares = np.real(apart * np.conjugate(apart)) if np.iscomplexobj(apart) else np.square(apart)
     total = np.sum(squares, axis=axis, dtype=dtype, keepdims=_flag(keepdims), **mask)
     if masked:
-        count = np.maximum(_unmasked(a, where, axis, keepdims) - ddof, 0)
-        return into(out, total / np.astype(count, np.result_type(total)), "unsafe")
-    left = max(_count(np.shape(a), axes_of(a, axis)) - ddof, 0)
+        count = np.maximum(_count_unmasked(a, where, axis, keepdims) - ddof, 0)
+        return store_out(out, total / np.astype(count, np.result_type(total)), "unsafe")
+    left = max(_count(np.shape(a), normalize_axes(a, axis)) - ddof, 0)
     # Python's number keeps the dtype of the total; a zero one gives NaN, and does not raise.
     y = total / (left if left else np.zeros_like(total))
     if dtype is not None:
         y = np.astype(y, np.result_type(total))[()]
-    return into(out, y, "unsafe")
+    return store_out(out, y, "unsafe")
 
 
 @implements(np.std, method="std")
@@ -455,10 +464,10 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *rest: Any
     y = np.sqrt(var(a, axis, dtype, None, *rest, **kw))
     if dtype is not None and dtype_of(dtype).kind in "iu":
         y = np.astype(y, dtype)[()]
-    return into(out, y)
+    return store_out(out, y)
 
 
 @implements(np.ptp)
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     high = np.max(a, axis=axis, keepdims=_flag(keepdims))
-    return into(out, high - np.min(a, axis=axis, keepdims=_flag(keepdims)))
+    return store_out(out, high - np.min(a, axis=axis, keepdims=_flag(keepdims)))

@@ -1,8 +1,8 @@
 """Folds over short axes of large arrays, which NumPy goes about from the wrong side.
 
 A ufunc's `reduce` takes the axis whose elements lie closest together innermost: of windows of three
-by three elements it makes millions of loops of three steps. `fold` goes over the elements of a
-window outside, and over all windows in each step.
+by three elements it makes millions of loops of three steps. `reduce_short_axes` goes over the
+elements of a window outside, and over all windows in each step.
 
 Invariant: only where the order of the elements does not change the result.
 """
@@ -19,7 +19,7 @@ _FEW = 32  # elements that are folded into one
 _MANY = 4096  # elements, below which it does not matter
 
 
-def fold(ufunc: np.ufunc, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+def reduce_short_axes(ufunc: np.ufunc, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     """`ufunc.reduce` of an array."""
     if type(x) is not np.ndarray or x.size < _MANY or not axis:
         return ufunc.reduce(x, axis, keepdims=keepdims)

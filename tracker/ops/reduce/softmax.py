@@ -20,13 +20,13 @@ from tracker.ir.lowering import Expand
 from tracker.ir.op import Joint, Op
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare
-from tracker.ops.declare.rule_helpers import TwoTerms, evaluated
+from tracker.ops.declare.rule_helpers import TwoTerms, as_one_term
 from tracker.ops.elementwise.binary import add, divide, multiply, subtract
 from tracker.ops.elementwise.comparison import equal, less, where
 from tracker.ops.elementwise.unary import absolute, exp, isfinite, log, log1p
-from tracker.ops.reduce.reduce import axes_of, kept, max_, sum_
-from tracker.tape.observers import is_recording
-from tracker.tape.record import apply, form_of
+from tracker.ops.reduce.reduce import keepdims_shape, max_, normalize_axes, sum_
+from tracker.tape.observers import is_tracing
+from tracker.tape.record import apply, aval_of
 
 Axes = tuple[int, ...]
 Times = Callable[[Any, Any], Any]
@@ -38,7 +38,7 @@ Times = Callable[[Any, Any], Any]
 def _exponentials(b: Any, x: Any, axis: Axes, shared: bool) -> tuple[Any, Any, Any]:
     """The largest element, x less that, and the exponentials of this."""
     top = b(max_, x, axis=axis, keepdims=True)
-    if shared and not (b is _at_once and np.isfinite(top).all()):
+    if shared and not (b is _evaluate_op and np.isfinite(top).all()):
         # What is as large as infinity is as large as the largest.
         low = b(equal, top, -np.inf)
         below = b(subtract, x, b(where, low, 0.0, top))
@@ -66,7 +66,11 @@ def _logsumexp(b: Any, x: Any, *weights: Any, axis: Axes) -> Any:
     """The largest elements apart: what is added to them may be smaller than their last digit."""
     top, _, e = _exponentials(b, x, axis, True)
     parts = b(multiply, *weights, e) if weights else e
-    if b is _at_once and not weights and np.min(total := np.add.reduce(e, axis, keepdims=True)) > 2:
+    if (
+        b is _evaluate_op
+        and not weights
+        and np.min(total := np.add.reduce(e, axis, keepdims=True)) > 2
+    ):
         return np.log(total) + top
     largest = b(equal, x, top)
     head = b(sum_, b(where, largest, parts, 0.0), axis=axis, keepdims=True)
@@ -77,7 +81,7 @@ def _logsumexp(b: Any, x: Any, *weights: Any, axis: Axes) -> Any:
     return b(add, b(add, b(log, base), more), top)
 
 
-def _at_once(op: Op, *xs: Any, **params: Any) -> Any:
+def _evaluate_op(op: Op, *xs: Any, **params: Any) -> Any:
     return op.evaluate(*xs, **params)
 
 
@@ -117,7 +121,7 @@ def _logsoftmax_jvp(times: Times, t: Any, y: Any, axis: Axes) -> Any:
 
 def _has_dominant(most: Any) -> bool:
     """Whether a row has a dominant element; taken for granted by a trace, lest it branch."""
-    return is_recording() or bool(np.any(most))
+    return is_tracing() or bool(np.any(most))
 
 
 def _logsumexp_vjp(times: Times, g: Any, y: Any, xs: Sequence[Any], axis: Axes) -> Any:
@@ -143,10 +147,10 @@ def _logsumexp_jvp(times: Times, t: Any, y: Any, xs: Sequence[Any], axis: Axes) 
 def _per_weight(c: Any, xs: Sequence[Any]) -> Any:
     """c / b: a derivative in log(b) as one in b; 0 where b is 0."""
     none = xs[1] == 0
-    return np.where(none, 0.0, evaluated(c) / np.where(none, 1.0, xs[1]))
+    return np.where(none, 0.0, as_one_term(c) / np.where(none, 1.0, xs[1]))
 
 
-def _tangent(ts: Sequence[Any], xs: Sequence[Any]) -> Any:
+def _joint_tangent(ts: Sequence[Any], xs: Sequence[Any]) -> Any:
     """The tangent of x + log(b)."""
     found = [ts[0]] if ts[0] is not None else []
     if len(ts) > 1 and ts[1] is not None:
@@ -158,7 +162,7 @@ def _weights(xs: Sequence[Any], axis: Axes) -> Any:
     return apply(softmax, tuple(xs), {"axis": axis, "shared": True})
 
 
-def _vjp(rule: Callable[..., Any]) -> Joint:
+def _vjp_rule(rule: Callable[..., Any]) -> Joint:
     """Of a rule(times, cotangent, result, operands, axis) for x."""
 
     def both(g: Any, y: Any, xs: Any, wanted: Any, times: Times, axis: Axes, **_: Any) -> Any:
@@ -169,21 +173,21 @@ def _vjp(rule: Callable[..., Any]) -> Joint:
     return Joint(both)
 
 
-def _jvp(rule: Callable[..., Any]) -> Joint:
+def _jvp_rule(rule: Callable[..., Any]) -> Joint:
     """Of a rule(times, tangent, result, operands, axis) for x."""
 
     def both(ts: Any, y: Any, xs: Any, times: Times, axis: Axes, **_: Any) -> Any:
-        return rule(times, _tangent(ts, xs), y, xs, axis)
+        return rule(times, _joint_tangent(ts, xs), y, xs, axis)
 
     return Joint(both)
 
 
-def _op(
+def _declare_op(
     name: str, build: Callable[..., Any], infer: Callable[..., Type], *, vjp: Joint, jvp: Joint
 ) -> Op:
     def evaluate(*xs: Any, **params: Any) -> Any:
         with np.errstate(all="ignore"):
-            return build(_at_once, *xs, **params)
+            return build(_evaluate_op, *xs, **params)
 
     return declare(
         name,
@@ -197,32 +201,32 @@ def _op(
     )
 
 
-def of_real(op: Op, x: Any, axis: Any, *weights: Any, **params: Any) -> Any:
+def apply_to_real(op: Op, x: Any, axis: Any, *weights: Any, **params: Any) -> Any:
     """One of these ops on numbers of any real dtype, along an axis, several, or all (None)."""
-    kind = form_of(x).dtype
+    kind = aval_of(x).dtype
     if kind.kind in "biu":
         x = np.astype(x, np.exp(np.zeros(0, kind)).dtype)
-    return apply(op, (x, *weights), {"axis": axes_of(x, axis), **params})
+    return apply(op, (x, *weights), {"axis": normalize_axes(x, axis), **params})
 
 
-softmax = _op(
+softmax = _declare_op(
     "softmax",
     _softmax,
     lambda x, *weights, axis, shared: x,
-    vjp=_vjp(_softmax_derivative),
-    jvp=_jvp(_softmax_derivative),
+    vjp=_vjp_rule(_softmax_derivative),
+    jvp=_jvp_rule(_softmax_derivative),
 )
-logsoftmax = _op(
+logsoftmax = _declare_op(
     "logsoftmax",
     _logsoftmax,
     lambda x, *, axis: x,
-    vjp=_vjp(lambda times, g, y, xs, axis: _logsoftmax_vjp(times, g, y, axis)),
-    jvp=_jvp(lambda times, t, y, xs, axis: _logsoftmax_jvp(times, t, y, axis)),
+    vjp=_vjp_rule(lambda times, g, y, xs, axis: _logsoftmax_vjp(times, g, y, axis)),
+    jvp=_jvp_rule(lambda times, t, y, xs, axis: _logsoftmax_jvp(times, t, y, axis)),
 )
-logsumexp = _op(  # of the size of a sum, which weights b may make negative
+logsumexp = _declare_op(  # of the size of a sum, which weights b may make negative
     "logsumexp",
     _logsumexp,
-    lambda x, *weights, axis: x.with_shape(kept(x.shape, axis)),
-    vjp=_vjp(_logsumexp_vjp),
-    jvp=_jvp(_logsumexp_jvp),
+    lambda x, *weights, axis: x.with_shape(keepdims_shape(x.shape, axis)),
+    vjp=_vjp_rule(_logsumexp_vjp),
+    jvp=_jvp_rule(_logsumexp_jvp),
 )

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.op import NUMPY
-from tracker.ops.shape.create import asarray as joined
+from tracker.ops.shape.create import as_tracked_array as joined
 from tracker.ops.shape.create import buffer
-from tracker.ops.shape.shape import laid_out
-from tracker.tape.conversions import whole
-from tracker.tape.observers import is_recording
-from tracker.tape.record import as_numbers, form_of, holds_tracked
+from tracker.ops.shape.shape import in_memory_order
+from tracker.tape.conversions import plain_integers
+from tracker.tape.observers import is_tracing
+from tracker.tape.record import as_numeric, aval_of, holds_tracked
 from tracker.tape.tracked import Tracked
 
 
@@ -30,7 +30,7 @@ def tracked_array(
     """`numpy.array` of a tracked value, or of nested lists that hold some."""
     made = _copied(given, dtype, copy)
     if made is not given or order not in ("K", "k", "A", "a"):  # else handed back, with its gaps
-        made = laid_out(made, order, given if type(given) is Tracked else None)
+        made = in_memory_order(made, order, given if type(given) is Tracked else None)
     missing = operator.index(ndmin) - np.ndim(made)
     return np.reshape(made, (1,) * missing + np.shape(made)) if missing > 0 else made
 
@@ -40,7 +40,7 @@ def _copied(given: Any, dtype: Any, copy: bool | None) -> Any:
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
         return in_dtype(joined(given), dtype)
-    if not isinstance(form_of(given), np.ndarray):
+    if not isinstance(aval_of(given), np.ndarray):
         return np.copy(in_dtype(given, dtype))
     changed = in_dtype(given, dtype)
     return np.copy(given) if copy and changed is given else changed
@@ -52,14 +52,14 @@ def in_dtype(made: Any, dtype: Any) -> Any:
 
 def array(given: Any, dtype: Any = None, **options: Any) -> Any:
     """`numpy.array`; what is plain is copied, for it may be written into by others."""
-    numbers = as_numbers(given)
+    numbers = as_numeric(given)
     given = numbers if type(numbers) is Tracked else given
     if holds_tracked(given):
         options.pop("subok", None)
         return tracked_array(given, dtype, **options)
     made = np.array(given, dtype, **{**options, "copy": True})
-    if type(given) is np.ndarray and is_recording() and made.dtype.kind in "biufc":
-        return laid_out(
+    if type(given) is np.ndarray and is_tracing() and made.dtype.kind in "biufc":
+        return in_memory_order(
             np.copy(in_dtype(buffer(given), made.dtype)), "K", made
         )  # what it then holds
     return made
@@ -94,15 +94,15 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", **opt
 
 def arange(*args: Any, **options: Any) -> Any:
     """`numpy.arange`; its ends and its step may be tracked."""
-    args = whole(args)
-    options = {name: whole(x) for name, x in options.items()}
+    args = plain_integers(args)
+    options = {name: plain_integers(x) for name, x in options.items()}
     bounds = {**dict(zip(("start", "stop", "step"), args, strict=False)), **options}
     if not any(type(x) is Tracked and x.dtype.kind == "f" for x in bounds.values()):
         return np.arange(*args, **options)
     start, stop, step = bounds["start"], bounds.get("stop"), bounds.get("step", 1)
     if stop is None:
         start, stop = 0, start
-    kinds: list[Any] = [np.ones((), np.result_type(form_of(x))) for x in (start, stop, step)]
+    kinds: list[Any] = [np.ones((), np.result_type(aval_of(x))) for x in (start, stop, step)]
     kind = np.arange(*kinds, dtype=bounds.get("dtype")).dtype
     count = max(int(np.ceil((stop - start) / step)), 0)
     # As in NumPy, the step is that between the first two numbers, which have the dtype.
@@ -110,7 +110,7 @@ def arange(*args: Any, **options: Any) -> Any:
     return in_dtype(start + (second - start) * np.arange(count, dtype=kind), kind)
 
 
-def _like(function: Callable[..., Any]) -> Callable[..., Any]:
+def _buffer_constructor(function: Callable[..., Any]) -> Callable[..., Any]:
     """A constructor whose arrays are tracked constants, which can be written into."""
 
     def call(*args: Any, like: Any = None, **options: Any) -> Any:
@@ -119,7 +119,7 @@ def _like(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-_OWN: dict[Any, Callable[..., Any]] = {
+_CONSTRUCTORS: dict[Any, Callable[..., Any]] = {
     np.array: array,
     np.asarray: asarray,
     np.asanyarray: asarray,
@@ -131,5 +131,5 @@ _OWN: dict[Any, Callable[..., Any]] = {
     np.arange: arange,
 }
 for _function in (np.zeros, np.ones, np.empty, np.eye, np.identity):
-    NUMPY[_function] = _like(_function)
-NUMPY.update((theirs, _like(ours)) for theirs, ours in _OWN.items())
+    NUMPY[_function] = _buffer_constructor(_function)
+NUMPY.update((theirs, _buffer_constructor(ours)) for theirs, ours in _CONSTRUCTORS.items())

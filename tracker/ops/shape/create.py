@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import UnsupportedError, message
-from tracker.ir.lowering import Iota, Map, Table, View
+from tracker.ir.lowering import Iota, LiteralTable, Map, View
 from tracker.ir.op import LINEAR, METHODS, NUMPY
 from tracker.ir.types import Type, type_of
 from tracker.ops.declare.arguments import as_array, dtype_of, order_of
-from tracker.ops.declare.casting import as_stored, no_cast
+from tracker.ops.declare.casting import cast_error, cast_for_store
 from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.rule_helpers import project
-from tracker.ops.shape.shape import laid_out, memory_axes
+from tracker.ops.shape.shape import in_memory_order, memory_axes
 from tracker.tape.original_arrays import share_memory
-from tracker.tape.record import apply, form_of, holds_tracked, value_of, wrap
+from tracker.tape.record import apply, aval_of, holds_tracked, value_of, wrap
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 
-def _converted(x: Any, *, dtype: Any) -> Any:
+def _cast(x: Any, *, dtype: Any) -> Any:
     """A number stays one, an array without axes an array."""
     y = np.asarray(x).astype(dtype)
     return y if type(x) is np.ndarray else y[()]
@@ -45,7 +45,7 @@ astype = declare(
     method=None,
     entry=None,
     infer=lambda x, *, dtype: Type(x.shape, np.dtype(dtype)),
-    evaluate=_converted,
+    evaluate=_cast,
     jvp=LINEAR,
     vjp=[_astype_vjp],
     lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc", order="K"),
@@ -56,7 +56,7 @@ to_discrete = declare(
     method=None,
     entry=None,
     infer=lambda x, *, dtype: Type(x.shape, np.dtype(dtype)),
-    evaluate=_converted,
+    evaluate=_cast,
     jvp=[None],
     vjp=[None],
     lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc", order="K"),
@@ -69,9 +69,9 @@ _HOLDERS = {"V": "records", "O": "an array of objects"}
 @implements(np.astype)
 def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     want = dtype_of(dtype)
-    form = form_of(x)
+    form = aval_of(x)
     if hasattr(form, "dtype") and form.dtype == want:
-        return _apart(x) if copy and type(form) is np.ndarray else x
+        return _separately_writable(x) if copy and type(form) is np.ndarray else x
     if want.kind in "VO":
         raise UnsupportedError(
             message(
@@ -86,7 +86,7 @@ def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> 
     return apply(astype, (x,), {"dtype": want})
 
 
-def _apart(x: Any) -> Any:
+def _separately_writable(x: Any) -> Any:
     """An array that is written into apart from `x`. Values never change: another handle will do,
     but for an argument's, which writes into reach its owner."""
     value = value_of(x)
@@ -103,10 +103,10 @@ def _astype_method(
 ) -> Any:
     want = dtype_of(dtype)
     if casting != "unsafe" and not np.can_cast(x.dtype, want, casting):
-        raise no_cast(x.dtype, want, casting, is_array=np.ndim(x))
+        raise cast_error(x.dtype, want, casting, is_array=np.ndim(x))
     if x.dtype != want:
-        return laid_out(astype_(x, want), order, x)
-    return METHODS["copy"](x, order) if copy else laid_out(x, order)
+        return in_memory_order(astype_(x, want), order, x)
+    return METHODS["copy"](x, order) if copy else in_memory_order(x, order)
 
 
 METHODS["astype"] = _astype_method
@@ -154,18 +154,18 @@ copy = declare(
 def copy_(a: Any, order: str = "K", subok: bool = False) -> Any:
     made = apply(copy, (a,))
     order = order_of(order)
-    return made if order == "K" else laid_out(made, order, a)
+    return made if order == "K" else in_memory_order(made, order, a)
 
 
 def _copy_method(a: Any, order: str = "C") -> Any:
     """That of an array; that of one of NumPy's numbers gives the number."""
-    return copy_(a, order) if isinstance(form_of(a), np.ndarray) else a
+    return copy_(a, order) if isinstance(aval_of(a), np.ndarray) else a
 
 
 METHODS["copy"] = _copy_method
 
 
-def _fill(name: str, function: Any, value: int) -> Any:
+def _declare_fill(name: str, function: Any, value: int) -> Any:
     return declare(
         name,
         method=None,
@@ -204,29 +204,29 @@ table = declare(
     evaluate=lambda *, values, dtype: np.array(values, dtype),
     jvp=[],
     vjp=[],
-    lower=Table(),
+    lower=LiteralTable(),
 )
-zeros_like = _fill("zeros_like", np.zeros, 0)
-ones_like = _fill("ones_like", np.ones, 1)
+zeros_like = _declare_fill("zeros_like", np.zeros, 0)
+ones_like = _declare_fill("ones_like", np.ones, 1)
 
 
 def _like(op: Any) -> Any:
     def call(
         a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any
     ) -> Any:
-        form = form_of(a)
+        form = aval_of(a)
         want = dtype_of(dtype) if dtype is not None else np.result_type(form)
         extent = np.shape(a) if shape is None else _shape_tuple(shape)
         if len(extent) != np.ndim(form):  # "K" has nothing to keep, "A" asks one thing only
             fortran = order_of(order) == "A" and type(form) is np.ndarray and form.flags.fnc
             order = "F" if fortran or order_of(order) == "F" else "C"
             form = np.empty((0,) * len(extent))
-        return filled(op, a, extent, want, memory_axes(form, order))
+        return filled_buffer(op, a, extent, want, memory_axes(form, order))
 
     return call
 
 
-def filled(
+def filled_buffer(
     op: Any, a: Any, shape: tuple[int, ...], dtype: Any, axes: tuple[int, ...] | None = None
 ) -> Any:
     """A buffer of zeros or ones whose axes lie in this order in memory."""
@@ -253,26 +253,26 @@ NUMPY[np.ones_like] = _like(ones_like)
 @implements(np.full_like)
 def full_like(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **kwargs: Any) -> Any:
     made = np.zeros_like(a, dtype, *rest, **kwargs)
-    if type(form_of(fill_value)) is int:
-        fill = as_stored(fill_value, made.dtype)
+    if type(aval_of(fill_value)) is int:
+        fill = cast_for_store(fill_value, made.dtype)
     else:  # a float is cast, whatever is lost
         fill = np.astype(as_array(fill_value), made.dtype)
     whole = np.broadcast_to(fill, np.shape(made)) + made
     return whole if np.ndim(made) else np.copy(whole)  # an array, where the sum is a number
 
 
-def joined(x: Any) -> Any:
+def join_tracked_list(x: Any) -> Any:
     """A list with tracked values in it as one tracked array; anything else as it is."""
-    return asarray(x) if type(x) in (list, tuple) and holds_tracked(x) else x
+    return as_tracked_array(x) if type(x) in (list, tuple) and holds_tracked(x) else x
 
 
-def asarray(a: Any, dtype: Any = None) -> Any:
+def as_tracked_array(a: Any, dtype: Any = None) -> Any:
     """A copy that is tracked, of what may be lists of tracked values."""
     if isinstance(a, Tracked):
         return np.copy(a) if dtype is None else np.astype(a, dtype)
     if isinstance(a, (list, tuple)):
         try:
-            made = _stacked(a, dtype)
+            made = _stack_nested(a, dtype)
         except ValueError:
             np.array(_forms(a), dtype)  # what NumPy says of lists of other lengths
             raise
@@ -280,28 +280,30 @@ def asarray(a: Any, dtype: Any = None) -> Any:
     return buffer(np.array(a, dtype))
 
 
-def _stacked(a: Any, dtype: Any = None) -> Any:
+def _stack_nested(a: Any, dtype: Any = None) -> Any:
     """A list of lists with tracked values in them as one array."""
     if isinstance(a, (list, tuple)) and any(isinstance(e, (Tracked, list, tuple)) for e in a):
-        return np.stack([_stacked(e) for e in a])
+        return np.stack([_stack_nested(e) for e in a])
     return np.copy(a) if isinstance(a, Tracked) else buffer(np.array(a, dtype))
 
 
 def _forms(a: Any) -> Any:
     """A list of lists with nothing tracked in it, and as long."""
-    return [_forms(e) for e in a] if isinstance(a, (list, tuple)) else form_of(a)
+    return [_forms(e) for e in a] if isinstance(a, (list, tuple)) else aval_of(a)
 
 
 # Questions about shape and type, answered without recording ---------------------------------------
 
 
-def _static(function: Any) -> Any:
-    return lambda a, *args, **kwargs: function(form_of(a), *args, **kwargs)
+def _unrecorded(function: Any) -> Any:
+    return lambda a, *args, **kwargs: function(aval_of(a), *args, **kwargs)
 
 
-NUMPY.update((f, _static(f)) for f in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj))
-NUMPY[np.result_type] = lambda *args: np.result_type(*(form_of(a) for a in args))
-NUMPY[np.can_cast] = lambda a, *rest, **kw: np.can_cast(form_of(a), *rest, **kw)
+NUMPY.update(
+    (f, _unrecorded(f)) for f in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj)
+)
+NUMPY[np.result_type] = lambda *args: np.result_type(*(aval_of(a) for a in args))
+NUMPY[np.can_cast] = lambda a, *rest, **kw: np.can_cast(aval_of(a), *rest, **kw)
 for _ask in (np.may_share_memory, np.shares_memory):
     NUMPY[_ask] = functools.partial(share_memory, _ask)
 
@@ -313,7 +315,7 @@ def _item(a: Any, *index: Any) -> Any:
     if not index:
         if np.size(a) != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
-        return _as_python(np.ravel(a)[0] if isinstance(form_of(a), np.ndarray) else a)
+        return _as_python(np.ravel(a)[0] if isinstance(aval_of(a), np.ndarray) else a)
     if len(index) == 1:
         return _as_python(np.ravel(a)[index[0]])
     if len(index) != np.ndim(a):
@@ -322,7 +324,7 @@ def _item(a: Any, *index: Any) -> Any:
 
 
 def _as_python(number: Any) -> Any:
-    form = form_of(number)
+    form = aval_of(number)
     if not isinstance(form, np.generic) or isinstance(form, (np.longdouble, np.clongdouble)):
         return number
     return apply(item, (number,))

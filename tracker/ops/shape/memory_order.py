@@ -1,7 +1,7 @@
 """Strides of arrays without gaps, in elements: C order, and the order of another array's axes.
 
-Owns: `MemoryOrder`, how a result is to lie; `kept_order`, which finds it; `c_strides`, and what is
-asked about strides. Start at `kept_order`.
+Owns: `MemoryOrder`, how a result is to lie; `k_order_strides`, which finds it; `c_strides`, and
+what is asked about strides. Start at `k_order_strides`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(out))
 
 
-def kept_order(array: Any) -> MemoryOrder:
+def k_order_strides(array: Any) -> MemoryOrder:
     """Strides of an array without gaps whose axes lie in the order of this one's, as NumPy's copies
     in the order "K" do, in elements; None if that is C order."""
     flags, shape = array.flags, array.shape
@@ -41,15 +41,15 @@ def kept_order(array: Any) -> MemoryOrder:
 
 def is_c_order(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Whether an array with these strides is C-contiguous."""
-    return wide_strides(strides, shape) == wide_strides(c_strides(shape), shape)
+    return nontrivial_strides(strides, shape) == nontrivial_strides(c_strides(shape), shape)
 
 
-def wide_strides(strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+def nontrivial_strides(strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of the axes that matter: one of extent 1 may have any."""
     return tuple(stride for stride, n in zip(strides, shape, strict=True) if n != 1)
 
 
-def turned(
+def reversed_along(
     strides: tuple[int, ...], shape: tuple[int, ...], axis: int
 ) -> tuple[int, tuple[int, ...]]:
     """Where the same memory begins, and its strides, for who goes along an axis from its end."""
@@ -57,7 +57,7 @@ def turned(
     return start, (*strides[:axis], -strides[axis], *strides[axis + 1 :])
 
 
-def is_packed(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+def is_dense(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Whether an array with these (wide) strides has no gaps, in whatever order its axes lie."""
     step = 1
     for stride, n in sorted(zip(strides, (n for n in shape if n != 1), strict=True)):

@@ -11,7 +11,7 @@ from tracker.ir.lowering import Map
 from tracker.ir.op import LINEAR
 from tracker.ops.declare.arguments import as_array
 from tracker.ops.declare.declare import declare, implements
-from tracker.tape.record import apply, form_of
+from tracker.tape.record import apply, aval_of
 
 # The number itself, rounded: machine code may make one operation of a product and a sum, but not
 # across this. Points that others are compared with, as edges of bins, are NumPy's to the last bit.
@@ -44,8 +44,8 @@ def linspace(
     num = operator.index(num)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
-    start, stop = (x if np.isscalar(form_of(x)) else as_array(x) for x in (start, stop))
-    kind = np.result_type(form_of(start), form_of(stop), 1.0)  # a Python number takes the other's
+    start, stop = (x if np.isscalar(aval_of(x)) else as_array(x) for x in (start, stop))
+    kind = np.result_type(aval_of(start), aval_of(stop), 1.0)  # a Python number takes the other's
     start, stop = (np.astype(as_array(x), kind) for x in (start, stop))
     steps = num - 1 if endpoint else num
     step = (stop - start) / steps if steps > 0 else np.nan
@@ -87,7 +87,7 @@ def geomspace(
     start, stop = as_array(start) * 1.0, as_array(stop) * 1.0
     if np.any(start == 0) or np.any(stop == 0):
         raise ValueError("Geometric sequence cannot include zero")
-    kind = np.result_type(form_of(start), form_of(stop), np.zeros((), dtype))
+    kind = np.result_type(aval_of(start), aval_of(stop), np.zeros((), dtype))
     start, stop = np.broadcast_arrays(np.astype(start, kind), np.astype(stop, kind))
     ratio = stop / start
     share = linspace(0.0, 1.0, num, endpoint)

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from tracker.ir.lowering import View, Writes
+from tracker.ir.lowering import SliceWrites, View
 from tracker.ir.op import LINEAR, METHODS, Joint
 from tracker.ir.types import Type
 from tracker.ops.declare.arguments import as_array, order_of
-from tracker.ops.declare.casting import into
+from tracker.ops.declare.casting import store_out
 from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.rule_helpers import project, sum_to
-from tracker.tape.conversions import whole
-from tracker.tape.record import apply, form_of, shape_of, shares_memory
+from tracker.tape.conversions import plain_integers
+from tracker.tape.record import apply, aval_of, shape_of, shares_memory
 from tracker.tape.tracked import Tracked
 
 # reshape ----------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None
         order = order_of(order)
         if order == "K":
             raise ValueError("order 'K' is not permitted for reshaping")
-    form = form_of(a)
+    form = aval_of(a)
     if order == "F" or (order == "A" and type(form) is np.ndarray and form.flags.fnc):
         return np.transpose(reshape_(np.transpose(a), tuple(reversed(_full_shape(a, shape)))))
     return apply(reshape, (a,), {"shape": _full_shape(a, shape)})
@@ -70,7 +70,7 @@ def _full_shape(a: Any, shape: Any) -> tuple[int, ...]:
     """A target shape with its -1 worked out."""
     several = isinstance(shape, (tuple, list)) or getattr(shape, "ndim", 0) > 0
     given = tuple(map(operator.index, shape if several else (shape,)))
-    size = form_of(a).size if isinstance(a, Tracked) and a.ndim else np.size(a)
+    size = aval_of(a).size if isinstance(a, Tracked) and a.ndim else np.size(a)
     if -1 in given:
         known = -math.prod(given)
         if known > 0 and size % known == 0 and given.count(-1) == 1:
@@ -83,13 +83,13 @@ def _full_shape(a: Any, shape: Any) -> tuple[int, ...]:
 def contiguous(a: Any) -> Any:
     """A new array laid out in C order, where NumPy's is: what is written into a reshape of it then
     reaches it."""
-    form = form_of(a)
+    form = aval_of(a)
     if type(form) is not np.ndarray or form.flags.c_contiguous:
         return a
     flat = apply(reshape, (a,), {"shape": (form.size,)})
     made = apply(reshape, (flat,), {"shape": form.shape})
     # with gaps, as a vector has them, or one element everywhere: the reshapes are views
-    return made if form_of(made).flags.c_contiguous else np.copy(made)
+    return made if aval_of(made).flags.c_contiguous else np.copy(made)
 
 
 def memory_axes(form: Any, order: str) -> tuple[int, ...] | None:
@@ -104,13 +104,13 @@ def memory_axes(form: Any, order: str) -> tuple[int, ...] | None:
     return None if axes == natural else axes
 
 
-def laid_out(a: Any, order: str | None, like: Any = None) -> Any:
+def in_memory_order(a: Any, order: str | None, like: Any = None) -> Any:
     """An array in this memory order, after another one (by default itself): a new one, unless it
     lies so already."""
-    form = form_of(a)
+    form = aval_of(a)
     if order is None or (like is None and order == "K") or type(form) is not np.ndarray:
         return a
-    axes = memory_axes(form if like is None else form_of(like), order)
+    axes = memory_axes(form if like is None else aval_of(like), order)
     if axes is None:
         return contiguous(a)
     if form.transpose(axes).flags.c_contiguous:
@@ -129,7 +129,7 @@ METHODS["reshape"] = _reshape_method
 
 @implements(np.ravel, method="ravel")
 def ravel(a: Any, order: str = "C") -> Any:
-    form = form_of(a)
+    form = aval_of(a)
     order = order if order == "C" else order_of(order)
     if order == "K":  # as the elements lie in memory
         return ravel(np.transpose(a, _read_axes(form)) if type(form) is np.ndarray else a)
@@ -164,7 +164,7 @@ METHODS["flatten"] = lambda a, order="C": np.copy(ravel(a, order))
 
 @implements(np.expand_dims)
 def expand_dims(a: Any, axis: Any) -> Any:
-    axes = (axis,) if np.ndim(axis) == 0 else tuple(whole(axis))
+    axes = (axis,) if np.ndim(axis) == 0 else tuple(plain_integers(axis))
     ndim = np.ndim(a) + len(axes)
     places = normalize_axis_tuple(axes, ndim)
     old = iter(np.shape(a))
@@ -173,7 +173,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
 
 @implements(np.squeeze, method="squeeze")
 def squeeze(a: Any, axis: Any = None) -> Any:
-    axis = whole(axis)
+    axis = plain_integers(axis)
     axis = tuple(axis) if isinstance(axis, np.ndarray) else axis
     shape = np.squeeze(np.broadcast_to(np.int8(0), np.shape(a)), axis).shape
     return a if shape == np.shape(a) else np.reshape(a, shape)
@@ -181,15 +181,15 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 
 @implements(np.atleast_1d)
 def atleast_1d(*arrays: Any) -> Any:
-    return _each(lambda a: np.reshape(a, (1,)) if np.ndim(a) == 0 else a, arrays)
+    return _map_arrays(lambda a: np.reshape(a, (1,)) if np.ndim(a) == 0 else a, arrays)
 
 
 @implements(np.atleast_2d)
 def atleast_2d(*arrays: Any) -> Any:
-    return _each(lambda a: a if np.ndim(a) >= 2 else np.reshape(a, (1, -1)), arrays)
+    return _map_arrays(lambda a: a if np.ndim(a) >= 2 else np.reshape(a, (1, -1)), arrays)
 
 
-def _each(f: Any, arrays: tuple[Any, ...]) -> Any:
+def _map_arrays(f: Any, arrays: tuple[Any, ...]) -> Any:
     done = tuple(f(as_array(a)) for a in arrays)
     return done[0] if len(done) == 1 else done
 
@@ -197,7 +197,7 @@ def _each(f: Any, arrays: tuple[Any, ...]) -> Any:
 # transpose --------------------------------------------------------------------------------------
 
 
-def _inverse(axes: Sequence[int]) -> tuple[int, ...]:
+def _inverse_permutation(axes: Sequence[int]) -> tuple[int, ...]:
     back = [0] * len(axes)
     for i, axis in enumerate(axes):
         back[axis] = i
@@ -211,9 +211,9 @@ transpose = declare(
     infer=lambda x, *, axes: Type(tuple(x.shape[i] for i in axes), x.dtype),
     evaluate=lambda x, *, axes: np.transpose(x, axes),
     jvp=LINEAR,
-    vjp=[lambda g, y, x, *, axes: np.transpose(g, _inverse(axes))],
+    vjp=[lambda g, y, x, *, axes: np.transpose(g, _inverse_permutation(axes))],
     lower=View(
-        lambda e, index, x, *, axes: (0, tuple(index[i] for i in _inverse(axes)), None),
+        lambda e, index, x, *, axes: (0, tuple(index[i] for i in _inverse_permutation(axes)), None),
         order="V",
     ),
 )
@@ -253,7 +253,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return transpose_(a, order)
 
 
-def turned(a: Any) -> Any:
+def swap_last_axes(a: Any) -> Any:
     """Matrices, their last two axes exchanged; for rules, as `reshaped`."""
     if type(a) is not Tracked:
         return np.swapaxes(a, -1, -2)
@@ -263,8 +263,8 @@ def turned(a: Any) -> Any:
 
 def adjoint(a: Any) -> Any:
     """The conjugate transpose; for rules, as `reshaped`."""
-    flipped = turned(a)
-    return np.conjugate(flipped) if np.iscomplexobj(form_of(a)) else flipped
+    flipped = swap_last_axes(a)
+    return np.conjugate(flipped) if np.iscomplexobj(aval_of(a)) else flipped
 
 
 @implements(np.moveaxis)
@@ -307,7 +307,7 @@ def broadcast_to_(array: Any, shape: Any, subok: bool = False) -> Any:
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
     shape = np.broadcast_shapes(*(np.shape(a) for a in arrays))
     if not shape:
-        return tuple(a if type(form_of(a)) is np.ndarray else np.copy(a) for a in arrays)
+        return tuple(a if type(aval_of(a)) is np.ndarray else np.copy(a) for a in arrays)
     # those of this shape are themselves: they may be written into
     return tuple(as_array(a) if np.shape(a) == shape else np.broadcast_to(a, shape) for a in arrays)
 
@@ -341,7 +341,7 @@ def _concatenate_source(e: Any, index: Any, *xs: Type, axis: int) -> Any:
     return alternatives
 
 
-def _concatenate_writes(*xs: Type, axis: int) -> Writes:
+def _concatenate_writes(*xs: Type, axis: int) -> SliceWrites:
     parts = []
     start = 0
     for which, x in enumerate(xs):
@@ -349,7 +349,7 @@ def _concatenate_writes(*xs: Type, axis: int) -> Writes:
         whole = [slice(0, n, 1) for n in x.shape]
         parts.append((which, (*whole[:axis], along, *whole[axis + 1 :])))
         start += x.shape[axis]
-    return Writes(None, tuple(parts), covers=True)
+    return SliceWrites(None, tuple(parts), covers=True)
 
 
 concatenate = declare(
@@ -364,7 +364,7 @@ concatenate = declare(
 )
 
 
-def _cast(parts: list[Any], dtype: Any, casting: Any) -> list[Any]:
+def _cast_parts(parts: list[Any], dtype: Any, casting: Any) -> list[Any]:
     """Parts to be joined, in the dtype asked for, where the casting rule allows it."""
     if dtype is None:
         return parts
@@ -377,9 +377,9 @@ def _cast(parts: list[Any], dtype: Any, casting: Any) -> list[Any]:
     return [np.astype(part, dtype) for part in parts]
 
 
-def _alike(arrays: list[Any], parts: list[Any]) -> list[Any]:
+def _in_joint_dtype(arrays: list[Any], parts: list[Any]) -> list[Any]:
     """Parts in the dtype that they have together: numbers of Python have none of their own."""
-    forms = map(form_of, arrays)
+    forms = map(aval_of, arrays)
     weak = [type(x)() if type(x) in (int, float, complex) else None for x in forms]
     pairs = zip(weak, parts, strict=True)
     kind = np.result_type(*(part.dtype if x is None else x for x, part in pairs))
@@ -395,11 +395,11 @@ def concatenate_(
     arrays = list(arrays)
     parts = [as_array(a) for a in arrays]
     if axis is None:
-        parts, axis = [np.ravel(a) for a in _alike(arrays, parts)], 0
-    parts = _cast(parts, dtype, casting)
+        parts, axis = [np.ravel(a) for a in _in_joint_dtype(arrays, parts)], 0
+    parts = _cast_parts(parts, dtype, casting)
     axis = normalize_axis_index(axis, np.ndim(parts[0]))
     y = apply(concatenate, tuple(parts), {"axis": axis})
-    return into(out, y, casting or "same_kind")
+    return store_out(out, y, casting or "same_kind")
 
 
 def _stack_infer(*xs: Type, axis: int) -> Type:
@@ -419,10 +419,10 @@ def _stack_source(e: Any, index: Any, *xs: Type, axis: int) -> Any:
     return [(at, rest, e.within(index[axis], at, 1, 1)[1]) for at in range(len(xs))]
 
 
-def _stack_writes(*xs: Type, axis: int) -> Writes:
+def _stack_writes(*xs: Type, axis: int) -> SliceWrites:
     whole = [slice(0, n, 1) for n in xs[0].shape]
     parts = [(at, (*whole[:axis], at, *whole[axis:])) for at in range(len(xs))]
-    return Writes(None, tuple(parts), covers=True)
+    return SliceWrites(None, tuple(parts), covers=True)
 
 
 stack = declare(
@@ -444,11 +444,11 @@ def stack_(
     parts = [as_array(a) for a in arrays]
     if not parts:
         raise ValueError("need at least one array to stack")
-    if len({np.shape(form_of(a)) for a in parts}) != 1:
+    if len({np.shape(aval_of(a)) for a in parts}) != 1:
         raise ValueError("all input arrays must have the same shape")
-    parts = _cast(parts, dtype, casting)
+    parts = _cast_parts(parts, dtype, casting)
     axis = normalize_axis_index(axis, np.ndim(parts[0]) + 1)
-    return into(out, apply(stack, tuple(parts), {"axis": axis}), casting or "same_kind")
+    return store_out(out, apply(stack, tuple(parts), {"axis": axis}), casting or "same_kind")
 
 
 @implements(np.vstack)

@@ -4,7 +4,7 @@ With `kernel`, `stride` and `dilation` for the last d dimensions, the windows of
 are (..., *kernel, *places): entry (k, o) of a window is position o * stride + k * dilation of S.
 `overlaps` adds the entries of windows up where they came from. Each is the other's derivative.
 
-Owns: both ops, and `places_of`.
+Owns: both ops, and `window_counts`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tracker.tape.record import apply
 Ints = tuple[int, ...]
 
 
-def places_of(extents: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
+def window_counts(extents: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
     """How many places a window has along each dimension; not positive where it does not fit."""
     return tuple(
         (n - (k - 1) * d - 1) // s + 1
@@ -33,7 +33,7 @@ def places_of(extents: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints
 
 def _windows_infer(x: Type, *, kernel: Ints, stride: Ints, dilation: Ints) -> Type:
     lead = x.ndim - len(kernel)
-    places = places_of(x.shape[lead:], kernel, stride, dilation)
+    places = window_counts(x.shape[lead:], kernel, stride, dilation)
     return Type((*x.shape[:lead], *kernel, *places), x.dtype)
 
 
@@ -43,7 +43,7 @@ def _windows(x: Any, *, kernel: Ints, stride: Ints, dilation: Ints) -> Any:
     steps = x.strides[lead:]
     return np.lib.stride_tricks.as_strided(
         x,
-        (*x.shape[:lead], *kernel, *places_of(x.shape[lead:], kernel, stride, dilation)),
+        (*x.shape[:lead], *kernel, *window_counts(x.shape[lead:], kernel, stride, dilation)),
         (
             *x.strides[:lead],
             *(step * d for step, d in zip(steps, dilation, strict=True)),
@@ -53,7 +53,9 @@ def _windows(x: Any, *, kernel: Ints, stride: Ints, dilation: Ints) -> Any:
     )
 
 
-def _position(e: Any, index: Any, count: int, stride: Ints, dilation: Ints) -> tuple[Any, ...]:
+def _source_position(
+    e: Any, index: Any, count: int, stride: Ints, dilation: Ints
+) -> tuple[Any, ...]:
     """Where a window's entry is in the array."""
     lead = len(index) - 2 * count
     along = [
@@ -78,7 +80,7 @@ windows: Op = declare(
     lower=View(
         lambda e, index, x, *, kernel, stride, dilation: (
             0,
-            _position(e, index, len(kernel), stride, dilation),
+            _source_position(e, index, len(kernel), stride, dilation),
             None,
         ),
         order="V",
@@ -122,7 +124,7 @@ overlaps: Op = declare(
     ],
     lower=Scatter(
         lambda g, **_: g.shape,
-        lambda e, index, g, *, extents, stride, dilation: _position(
+        lambda e, index, g, *, extents, stride, dilation: _source_position(
             e, index, len(extents), stride, dilation
         ),
         base=None,

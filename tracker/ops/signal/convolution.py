@@ -36,7 +36,7 @@ def _convolve_infer(a: Type, v: Type) -> Type:
     return Type((a.shape[0] + v.shape[0] - 1,), np.result_type(a.dtype, v.dtype))
 
 
-def _slid(g: Any, v: Any, x: Any) -> Any:
+def _factor_cotangent(g: Any, v: Any, x: Any) -> Any:
     """The cotangent of one factor: the sums of g with the other one slid along it."""
     return project(apply(slide, (g, _conjugate(v))), x)
 
@@ -45,7 +45,7 @@ def _conjugate(x: Any) -> Any:
     return np.conjugate(x) if np.iscomplexobj(x) else x
 
 
-def _alike(b: Any, *xs: Any) -> list[Any] | str:
+def _in_result_dtype(b: Any, *xs: Any) -> list[Any] | str:
     """The factors in the dtype of the result."""
     dtype = np.result_type(*(x.type.dtype for x in xs))
     if dtype.char in "egG":
@@ -53,17 +53,17 @@ def _alike(b: Any, *xs: Any) -> list[Any] | str:
     return [b(astype, x, dtype=dtype) if x.type.dtype != dtype else x for x in xs]
 
 
-def _part(b: Any, x: Any, start: int, count: int) -> Any:
+def _slice(b: Any, x: Any, start: int, count: int) -> Any:
     return b(getitem, x, index=(slice(start, start + count, 1),))
 
 
-def _added_up(b: Any, terms: list[Any]) -> Any:
+def _sum_terms(b: Any, terms: list[Any]) -> Any:
     return reduce(lambda total, term: b(UFUNCS[np.add], total, term), terms)
 
 
 def _convolve_build(b: Any, a: Any, v: Any) -> Any:
     """Multiples of the longer factor, one for each element of the shorter, added up."""
-    both = _alike(b, a, v)
+    both = _in_result_dtype(b, a, v)
     if isinstance(both, str):
         return both
     a, v = both
@@ -76,7 +76,7 @@ def _convolve_build(b: Any, a: Any, v: Any) -> Any:
         for k in range(m):
             multiple = b(times, b(getitem, v, index=(k,)), a)  # before padding: no 0 * nan
             terms.append(b(embed, multiple, index=(slice(k, k + n, 1),), shape=shape))
-        return _added_up(b, terms)
+        return _sum_terms(b, terms)
     multiples = b(times, b(reshape, v, shape=(m, 1)), b(reshape, a, shape=(1, n)))
     return b(overlaps, multiples, extents=shape, stride=(1,), dilation=(1,))
 
@@ -88,7 +88,10 @@ convolve_ = declare(
     infer=_convolve_infer,
     evaluate=np.convolve,
     jvp=[lambda t, y, a, v: np.convolve(t, v), lambda t, y, a, v: np.convolve(a, t)],
-    vjp=[lambda g, y, a, v: _slid(g, v, a), lambda g, y, a, v: _slid(g, a, v)],
+    vjp=[
+        lambda g, y, a, v: _factor_cotangent(g, v, a),
+        lambda g, y, a, v: _factor_cotangent(g, a, v),
+    ],
     lower=Expand(_convolve_build),
 )
 
@@ -100,18 +103,18 @@ def _slide_infer(a: Type, v: Type) -> Type:
 
 
 def _slide_build(b: Any, a: Any, v: Any) -> Any:
-    both = _alike(b, a, v)
+    both = _in_result_dtype(b, a, v)
     if isinstance(both, str):
         return both
     a, v = both
     (n,), times = v.type.shape, UFUNCS[np.multiply]
     many = a.type.size - n + 1
     if n <= _FEW_PARTS:
-        parts = [_part(b, a, k, many) for k in range(n)]
-        return _added_up(b, [b(times, x, b(getitem, v, index=(k,))) for k, x in enumerate(parts)])
+        parts = [_slice(b, a, k, many) for k in range(n)]
+        return _sum_terms(b, [b(times, x, b(getitem, v, index=(k,))) for k, x in enumerate(parts)])
     if many <= _FEW_PARTS:
         sums = [
-            _narrow_sum(b, b(times, _part(b, a, k, n), v), 0, keepdims=True) for k in range(many)
+            _narrow_sum(b, b(times, _slice(b, a, k, n), v), 0, keepdims=True) for k in range(many)
         ]
         return sums[0] if many == 1 else b(concatenate, *sums, axis=0)
     parts = b(windows, a, kernel=(n,), stride=(1,), dilation=(1,))  # (n, many)
@@ -155,14 +158,14 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
         raise ValueError("a cannot be empty" if n == 0 else "v cannot be empty")
     if np.ndim(a) > 1 or np.ndim(v) > 1:
         raise ValueError("object too deep for desired array")
-    start, stop = _kept(mode, max(n, m), min(n, m))
+    start, stop = _mode_bounds(mode, max(n, m), min(n, m))
     if mode in ("valid", 0):
         return apply(slide, (a, np.flip(v)) if n >= m else (v, np.flip(a)))
     full = apply(convolve_, (a, v))
     return full if mode == "full" else full[start:stop]
 
 
-def _kept(mode: Any, n: int, m: int) -> tuple[int, int]:
+def _mode_bounds(mode: Any, n: int, m: int) -> tuple[int, int]:
     """Which part of a full convolution of n and m elements, n >= m, a mode keeps."""
     if mode in ("full", 2):
         return 0, n + m - 1

@@ -17,13 +17,13 @@ from numpy.lib.array_utils import normalize_axis_index
 from tracker.ir.lowering import Expand
 from tracker.ir.op import LINEAR
 from tracker.ir.types import Type
-from tracker.ops.along_axis.cumulative import along
-from tracker.ops.along_axis.sort import along_last
+from tracker.ops.along_axis.cumulative import axis_slicer
+from tracker.ops.along_axis.sort import on_last_axis
 from tracker.ops.declare.arguments import as_array
-from tracker.ops.declare.casting import into
+from tracker.ops.declare.casting import store_out
 from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.dtypes import infer_by_example
-from tracker.ops.declare.foreign_ufuncs import LENDABLE, lent
+from tracker.ops.declare.foreign_ufuncs import LOOP_DTYPE_CHARS, ufunc_call
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.shape.create import to_discrete
 from tracker.tape.record import apply
@@ -36,7 +36,7 @@ def _evaluate(x: Any, *, axis: int, inverse: bool, norm: Any) -> Any:
     return (np.fft.ifft if inverse else np.fft.fft)(x, axis=axis, norm=norm)
 
 
-def _inferred(evaluate: Any, length: Any = lambda n, params: n) -> Any:
+def _infer_transform(evaluate: Any, length: Any = lambda n, params: n) -> Any:
     """The type of a transform: the dtype is that of a single number's; `length` is how many there
     are along the axis."""
     one = infer_by_example(evaluate)
@@ -50,23 +50,25 @@ def _inferred(evaluate: Any, length: Any = lambda n, params: n) -> Any:
     return infer
 
 
-def _along_last(x: Type, *, axis: int, **_: Any) -> tuple[()] | None:
+def _operand_positions(x: Type, *, axis: int, **_: Any) -> tuple[()] | None:
     """No operand has positions (see `Expand`); how a transform along another axis than the last
     lies in memory is NumPy's business."""
     return () if axis == x.ndim - 1 else None
 
 
-def _transposed(g: Any, *, axis: int, inverse: bool, norm: Any) -> Any:
+def _adjoint_transform(g: Any, *, axis: int, inverse: bool, norm: Any) -> Any:
     return apply(fourier, (g,), {"axis": axis, "inverse": not inverse, "norm": _OPPOSITE[norm]})
 
 
-def _rows_of(b: Any, x: Any, axis: int, loop: str, n: int, m: int, norm: str, factor: str) -> Any:
+def _build_transform(
+    b: Any, x: Any, axis: int, loop: str, n: int, m: int, norm: str, factor: str
+) -> Any:
     """NumPy's own transform of n numbers, a ufunc of rows that gives m of each; `factor` is the
     norm that has the sum divided by n."""
     ufunc = getattr(_LOOPS, loop, None)
     given = x.type.dtype
     real = np.result_type(given.char.lower(), np.float32 if given.kind in "fc" else np.float64)
-    if ufunc is None or real.char not in LENDABLE or x.type.size == 0:
+    if ufunc is None or real.char not in LOOP_DTYPE_CHARS or x.type.size == 0:
         return "a Fourier transform"
     wanted = real if loop.startswith("rfft") else np.result_type(real, np.complex64)
     by = {"ortho": np.sqrt(n, dtype=real), factor: real.type(n)}
@@ -76,40 +78,40 @@ def _rows_of(b: Any, x: Any, axis: int, loop: str, n: int, m: int, norm: str, fa
             rows = b(to_discrete, rows, dtype=wanted)
         core = (rows.type.shape[-1], m)
         scale = np.reciprocal(by[norm], dtype=real) if norm in by else real.type(1)
-        return b(lent, rows, scale, ufunc=ufunc, at=0, core=core)
+        return b(ufunc_call, rows, scale, ufunc=ufunc, at=0, core=core)
 
-    return along_last(b, transformed, x, axis)
+    return on_last_axis(b, transformed, x, axis)
 
 
 def _fourier_build(b: Any, x: Any, *, axis: int, inverse: bool, norm: str) -> Any:
     n = x.type.shape[axis]
     loop, factor = ("ifft", "backward") if inverse else ("fft", "forward")
-    return _rows_of(b, x, axis, loop, n, n, norm, factor)
+    return _build_transform(b, x, axis, loop, n, n, norm, factor)
 
 
 def _real_build(b: Any, x: Any, *, axis: int, norm: str) -> Any:
     n = x.type.shape[axis]
     loop = "rfft_n_odd" if n % 2 else "rfft_n_even"
-    return _rows_of(b, x, axis, loop, n, n // 2 + 1, norm, "forward")
+    return _build_transform(b, x, axis, loop, n, n // 2 + 1, norm, "forward")
 
 
 def _half_build(b: Any, x: Any, *, axis: int, n: int, norm: str) -> Any:
-    return _rows_of(b, x, axis, "irfft", n, n, norm, "backward")
+    return _build_transform(b, x, axis, "irfft", n, n, norm, "backward")
 
 
 fourier = declare(
     "fourier",
     method=None,
     entry=None,
-    infer=_inferred(_evaluate),
+    infer=_infer_transform(_evaluate),
     evaluate=_evaluate,
     jvp=LINEAR,
-    vjp=[lambda g, y, x, **params: project(_transposed(g, **params), x)],
-    lower=Expand(_fourier_build, "K", _along_last),
+    vjp=[lambda g, y, x, **params: project(_adjoint_transform(g, **params), x)],
+    lower=Expand(_fourier_build, "K", _operand_positions),
 )
 
 
-def _halves(n: int, shape: tuple[int, ...], axis: int) -> Any:
+def _half_spectrum_weights(n: int, shape: tuple[int, ...], axis: int) -> Any:
     """How often a half spectrum stands for an element of the whole one: 1 at its ends, else 2."""
     often = np.full(n // 2 + 1, 2.0)
     often[0] = 1.0
@@ -121,12 +123,12 @@ def _halves(n: int, shape: tuple[int, ...], axis: int) -> Any:
 def _real_vjp(g: Any, y: Any, x: Any, *, axis: int, norm: Any) -> Any:
     n = np.shape(x)[axis]
     params = {"axis": axis, "n": n, "norm": _OPPOSITE[norm]}
-    return project(apply(from_half, (g / _halves(n, np.shape(g), axis),), params), x)
+    return project(apply(from_half, (g / _half_spectrum_weights(n, np.shape(g), axis),), params), x)
 
 
 def _half_vjp(g: Any, y: Any, x: Any, *, axis: int, n: int, norm: Any) -> Any:
     c = apply(real_fourier, (g,), {"axis": axis, "norm": _OPPOSITE[norm]})
-    return project(c * _halves(n, np.shape(c), axis), x)
+    return project(c * _half_spectrum_weights(n, np.shape(c), axis), x)
 
 
 def _real_evaluate(x: Any, *, axis: int, norm: Any) -> Any:
@@ -141,30 +143,30 @@ real_fourier = declare(
     "real_fourier",
     method=None,
     entry=None,
-    infer=_inferred(_real_evaluate, lambda n, params: n // 2 + 1),
+    infer=_infer_transform(_real_evaluate, lambda n, params: n // 2 + 1),
     evaluate=_real_evaluate,
     jvp=LINEAR,
     vjp=[_real_vjp],
-    lower=Expand(_real_build, "K", _along_last),
+    lower=Expand(_real_build, "K", _operand_positions),
 )
 from_half = declare(
     "from_half",
     method=None,
     entry=None,
-    infer=_inferred(_half_evaluate, lambda n, params: params["n"]),
+    infer=_infer_transform(_half_evaluate, lambda n, params: params["n"]),
     evaluate=_half_evaluate,
     jvp=LINEAR,
     vjp=[_half_vjp],
-    lower=Expand(_half_build, "K", _along_last),
+    lower=Expand(_half_build, "K", _operand_positions),
 )
 
 
-def _sized(a: Any, n: int, axis: int) -> Any:
+def _resize_axis(a: Any, n: int, axis: int) -> Any:
     """Cut, or padded with zeros, to n elements along an axis."""
     if n < 1:
         raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
     have = np.shape(a)[axis]
-    cut = along(a, axis)
+    cut = axis_slicer(a, axis)
     if have > n:
         return a[cut(slice(n))]
     if have < n:
@@ -174,27 +176,27 @@ def _sized(a: Any, n: int, axis: int) -> Any:
     return a
 
 
-def _norm(norm: Any) -> str:
+def _check_norm(norm: Any) -> str:
     norm = "backward" if norm is None else norm
     if norm not in _OPPOSITE:
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
     return str(norm)
 
 
-def _complex(a: Any, n: int | None, axis: int, norm: Any, inverse: bool) -> Any:
+def _complex_transform(a: Any, n: int | None, axis: int, norm: Any, inverse: bool) -> Any:
     axis = normalize_axis_index(axis, np.ndim(a))
-    a = _sized(a, np.shape(a)[axis] if n is None else n, axis)
-    return apply(fourier, (a,), {"axis": axis, "inverse": inverse, "norm": _norm(norm)})
+    a = _resize_axis(a, np.shape(a)[axis] if n is None else n, axis)
+    return apply(fourier, (a,), {"axis": axis, "inverse": inverse, "norm": _check_norm(norm)})
 
 
 @implements(np.fft.fft)
 def fft(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
-    return into(out, _complex(as_array(a), n, axis, norm, inverse=False))
+    return store_out(out, _complex_transform(as_array(a), n, axis, norm, inverse=False))
 
 
 @implements(np.fft.ifft)
 def ifft(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
-    return into(out, _complex(as_array(a), n, axis, norm, inverse=True))
+    return store_out(out, _complex_transform(as_array(a), n, axis, norm, inverse=True))
 
 
 @implements(np.fft.rfft)
@@ -203,8 +205,8 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: An
     if np.iscomplexobj(a):
         raise TypeError("rfft takes real numbers; use np.fft.fft")
     axis = normalize_axis_index(axis, np.ndim(a))
-    a = _sized(a, np.shape(a)[axis] if n is None else n, axis)
-    return into(out, apply(real_fourier, (a,), {"axis": axis, "norm": _norm(norm)}))
+    a = _resize_axis(a, np.shape(a)[axis] if n is None else n, axis)
+    return store_out(out, apply(real_fourier, (a,), {"axis": axis, "norm": _check_norm(norm)}))
 
 
 @implements(np.fft.irfft)
@@ -212,23 +214,23 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: A
     a = as_array(a)
     axis = normalize_axis_index(axis, np.ndim(a))
     n = (np.shape(a)[axis] - 1) * 2 if n is None else n
-    a, kind = _sized(a, n // 2 + 1 if n > 0 else n, axis), a.dtype
+    a, kind = _resize_axis(a, n // 2 + 1 if n > 0 else n, axis), a.dtype
     if not np.iscomplexobj(a):
         a = a + 0j
-    y = apply(from_half, (a,), {"axis": axis, "n": int(n), "norm": _norm(norm)})
-    return into(out, np.astype(y, kind) if kind == np.float16 else y)
+    y = apply(from_half, (a,), {"axis": axis, "n": int(n), "norm": _check_norm(norm)})
+    return store_out(out, np.astype(y, kind) if kind == np.float16 else y)
 
 
 @implements(np.fft.hfft)
 def hfft(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
     a = as_array(a)
     n = (np.shape(a)[axis] - 1) * 2 if n is None else n
-    return irfft(np.conjugate(a), n, axis, _OPPOSITE[_norm(norm)], out)
+    return irfft(np.conjugate(a), n, axis, _OPPOSITE[_check_norm(norm)], out)
 
 
 @implements(np.fft.ihfft)
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
-    return into(out, np.conjugate(rfft(a, n, axis, _OPPOSITE[_norm(norm)])))
+    return store_out(out, np.conjugate(rfft(a, n, axis, _OPPOSITE[_check_norm(norm)])))
 
 
 # Several axes -------------------------------------------------------------------------------------
@@ -250,20 +252,20 @@ def _each_axis(
     a: Any, sizes: Sequence[int | None], axes: Sequence[int], norm: Any, inverse: bool
 ) -> Any:
     for n, axis in zip(reversed(sizes), reversed(axes), strict=True):
-        a = _complex(a, n, axis, norm, inverse)
+        a = _complex_transform(a, n, axis, norm, inverse)
     return a
 
 
 @implements(np.fft.fftn)
 def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
     a = as_array(a)
-    return into(out, _each_axis(a, *_plan(a, s, axes), norm, inverse=False))
+    return store_out(out, _each_axis(a, *_plan(a, s, axes), norm, inverse=False))
 
 
 @implements(np.fft.ifftn)
 def ifftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
     a = as_array(a)
-    return into(out, _each_axis(a, *_plan(a, s, axes), norm, inverse=True))
+    return store_out(out, _each_axis(a, *_plan(a, s, axes), norm, inverse=True))
 
 
 @implements(np.fft.rfftn)
@@ -271,7 +273,7 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = 
     a = as_array(a)
     sizes, axes = _plan(a, s, axes)
     a = rfft(a, sizes[-1], axes[-1], norm)
-    return into(out, _each_axis(a, sizes[:-1], axes[:-1], norm, inverse=False))
+    return store_out(out, _each_axis(a, sizes[:-1], axes[:-1], norm, inverse=False))
 
 
 @implements(np.fft.irfftn)
@@ -281,21 +283,21 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any =
     if s is None:
         sizes[-1] = None  # as many as give so many
     for n, axis in zip(sizes[:-1], axes[:-1], strict=True):
-        a = _complex(a, n, axis, norm, inverse=True)
+        a = _complex_transform(a, n, axis, norm, inverse=True)
     return irfft(a, sizes[-1], axes[-1], norm, out)
 
 
-def _on_two(function: Any) -> Any:
+def _two_axis_version(function: Any) -> Any:
     def call(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
         return function(a, s, axes, norm, out)
 
     return call
 
 
-fft2 = implements(np.fft.fft2)(_on_two(fftn))
-ifft2 = implements(np.fft.ifft2)(_on_two(ifftn))
-rfft2 = implements(np.fft.rfft2)(_on_two(rfftn))
-irfft2 = implements(np.fft.irfft2)(_on_two(irfftn))
+fft2 = implements(np.fft.fft2)(_two_axis_version(fftn))
+ifft2 = implements(np.fft.ifft2)(_two_axis_version(ifftn))
+rfft2 = implements(np.fft.rfft2)(_two_axis_version(rfftn))
+irfft2 = implements(np.fft.irfft2)(_two_axis_version(irfftn))
 
 
 def _shift(sign: int) -> Any:

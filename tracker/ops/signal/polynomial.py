@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import warn
-from tracker.ops.declare.arguments import as_array, as_strong
+from tracker.ops.declare.arguments import as_array, as_strong_array
 from tracker.ops.declare.declare import implements
-from tracker.ops.linalg.eigen_svd import narrowest
-from tracker.tape.record import form_of
+from tracker.ops.linalg.eigen_svd import real_if_all_real
+from tracker.tape.record import aval_of
 
 
 @implements(np.polyval)
 def polyval(p: Any, x: Any) -> Any:
-    p, x = as_array(p), as_strong(x)
+    p, x = as_array(p), as_strong_array(x)
     y = np.zeros_like(x)
     for i in range(np.shape(p)[0]):
         y = y * x + p[i]
     return y
 
 
-def _aligned(a: Any, b: Any) -> tuple[Any, Any]:
+def _pad_to_common_length(a: Any, b: Any) -> tuple[Any, Any]:
     """Both with as many coefficients: zeros in front of the shorter one."""
     a, b = (np.atleast_1d(as_array(c)) for c in (a, b))
     apart = np.size(a) - np.size(b)
@@ -39,22 +39,22 @@ def _aligned(a: Any, b: Any) -> tuple[Any, Any]:
 
 @implements(np.polyadd)
 def polyadd(a1: Any, a2: Any) -> Any:
-    a, b = _aligned(a1, a2)
+    a, b = _pad_to_common_length(a1, a2)
     return a + b
 
 
 @implements(np.polysub)
 def polysub(a1: Any, a2: Any) -> Any:
-    a, b = _aligned(a1, a2)
+    a, b = _pad_to_common_length(a1, a2)
     return a - b
 
 
 @implements(np.polymul)
 def polymul(a1: Any, a2: Any) -> Any:
-    return np.convolve(*(_trimmed(np.atleast_1d(as_array(c))) for c in (a1, a2)))
+    return np.convolve(*(_strip_leading_zeros(np.atleast_1d(as_array(c))) for c in (a1, a2)))
 
 
-def _trimmed(p: Any) -> Any:
+def _strip_leading_zeros(p: Any) -> Any:
     """Without leading zeros."""
     places = np.nonzero(p)[0]
     return p[places[0] :] if len(places) else p[-1:]
@@ -65,7 +65,7 @@ def polydiv(u: Any, v: Any) -> Any:
     u, v = (np.atleast_1d(as_array(c)) + 0.0 for c in (u, v))
     m, n = np.size(u) - 1, np.size(v) - 1
     scale = 1.0 / v[0]
-    kind = np.result_type(form_of(u), form_of(v))
+    kind = np.result_type(aval_of(u), aval_of(v))
     quotient = []
     rest = np.astype(u, kind)
     for k in range(m - n + 1):
@@ -112,7 +112,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     n = np.size(x) if N is None else N
     if n < 0:
         raise ValueError("negative dimensions are not allowed")
-    kind = np.promote_types(np.result_type(form_of(x)), int)
+    kind = np.promote_types(np.result_type(aval_of(x)), int)
     columns = [np.ones_like(x, kind)]
     for _ in range(n - 1):
         columns.append(columns[-1] * x)
@@ -158,7 +158,7 @@ def roots(p: Any) -> Any:
         return np.zeros(int(zeros))  # whatever the dtype, as in NumPy
     top = np.reshape(-p[1:] / p[0], (1, n))
     companion = np.concatenate([top, np.eye(n - 1, n, dtype=kind)], axis=0)
-    found = narrowest(np.linalg.eigvals(companion), companion)
+    found = real_if_all_real(np.linalg.eigvals(companion), companion)
     return np.concatenate([found, np.zeros(int(zeros), found.dtype)])
 
 

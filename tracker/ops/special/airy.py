@@ -11,7 +11,7 @@ import numpy as np
 import scipy.special as sc
 
 from tracker.ops.special.parameters import by_interpolation
-from tracker.ops.special.table import Derivative, function, functions, of_reals
+from tracker.ops.special.table import Derivative, define_ufunc, define_ufunc_results, reals_only
 
 
 def _part(f: Callable[..., Any], at: int) -> Callable[..., Any]:
@@ -24,7 +24,7 @@ _AIRY = [
     [lambda y, x: sc.airy(x)[3]],
     [lambda y, x: x * sc.airy(x)[2]],
 ]
-functions("airy", ("airy_ai", "airy_ai_slope", "airy_bi", "airy_bi_slope"), *_AIRY)
+define_ufunc_results("airy", ("airy_ai", "airy_ai_slope", "airy_bi", "airy_bi_slope"), *_AIRY)
 
 
 def _root(x: Any) -> Any:
@@ -32,15 +32,15 @@ def _root(x: Any) -> Any:
     return np.sqrt(np.maximum(x, 0.0))
 
 
-functions(
+define_ufunc_results(
     "airye",
     ("airye_ai", "airye_ai_slope", "airye_bi", "airye_bi_slope"),
     [lambda y, x: sc.airye(x)[1] + np.sqrt(x) * y],
     [lambda y, x: x * sc.airye(x)[0] + np.sqrt(x) * y],
-    [of_reals("airye", lambda y, x: sc.airye(x)[3] - _root(x) * y)],
-    [of_reals("airye", lambda y, x: x * sc.airye(x)[2] - _root(x) * y)],
+    [reals_only("airye", lambda y, x: sc.airye(x)[3] - _root(x) * y)],
+    [reals_only("airye", lambda y, x: x * sc.airye(x)[2] - _root(x) * y)],
 )
-functions(
+define_ufunc_results(
     "itairy",
     ("itairy_ai", "itairy_bi", "itairy_ai_left", "itairy_bi_left"),
     [lambda y, x: sc.airy(x)[0]],
@@ -66,15 +66,15 @@ def _kelvin(real: str, imaginary: str, at_zero: float) -> None:
         zero, ratio = over(y, x)
         return np.where(zero, at_zero, re(x) - ratio)
 
-    function(real, lambda y, x: re_slope(x))
-    function(imaginary, lambda y, x: im_slope(x))
-    function(f"{real}p", lambda y, x: -im(x) - over(y, x)[1])
-    function(f"{imaginary}p", im_second)
+    define_ufunc(real, lambda y, x: re_slope(x))
+    define_ufunc(imaginary, lambda y, x: im_slope(x))
+    define_ufunc(f"{real}p", lambda y, x: -im(x) - over(y, x)[1])
+    define_ufunc(f"{imaginary}p", im_second)
 
 
 _kelvin("ber", "bei", 0.5)
 _kelvin("ker", "kei", math.inf)
-functions(
+define_ufunc_results(
     "kelvin",
     ("kelvin_be", "kelvin_ke", "kelvin_be_slope", "kelvin_ke_slope"),
     [lambda y, x: sc.kelvin(x)[2]],
@@ -96,7 +96,7 @@ def _cylinder(name: str, curve: Callable[[Any, Any], Any], smooth: bool = False)
     def order(part: int) -> Derivative:
         return by_interpolation(_part(f, part), 0) if smooth else _NEAR_WHOLE
 
-    functions(
+    define_ufunc_results(
         name,
         (f"{name}_value", f"{name}_slope"),
         [order(0), lambda y, v, x: f(v, x)[1]],

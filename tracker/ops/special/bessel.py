@@ -17,17 +17,17 @@ import scipy.special as sc
 from tracker.ir.op import Rule
 from tracker.ops.special.parameters import above, by_interpolation
 from tracker.ops.special.table import (
-    WHOLE,
+    ROUNDED_BY_SCIPY,
     Derivative,
-    call,
-    function,
-    functions,
-    of_reals,
+    define_ufunc,
+    define_ufunc_results,
+    math_call,
+    reals_only,
     ufunc_named,
 )
-from tracker.tape.record import form_of
+from tracker.tape.record import aval_of
 
-_COUNT = f"n, the order, {WHOLE}"
+_COUNT = f"n, the order, {ROUNDED_BY_SCIPY}"
 Function = Callable[..., Any]
 
 
@@ -74,7 +74,7 @@ _ive = _scaled(_ive_slope, -1, 1 / math.sqrt(2 * math.pi))
 _kve = _scaled(_kve_slope, 1, math.sqrt(math.pi / 2))
 
 
-def _second(x: Any, zeroth: Function, first: Function, scale: Any = 1.0, sign: int = 1) -> Any:
+def _order_two(x: Any, zeroth: Function, first: Function, scale: Any = 1.0, sign: int = 1) -> Any:
     """I of order two (sign -1: J), for it is what the slopes of orders zero and one are made of;
     scaled as the others are. Near zero by its series (DLMF 10.25.2), elsewhere by recurrence."""
     near = np.abs(x) < 1
@@ -87,7 +87,7 @@ def _second(x: Any, zeroth: Function, first: Function, scale: Any = 1.0, sign: i
     return np.where(near, z / 2 * (1 + series) * scale, by_recurrence)
 
 
-def _mirrored(parity: int, v: float, slope: Function) -> Function:
+def _scaled_by_parity(parity: int, v: float, slope: Function) -> Function:
     """Of i0e and i1e, which are even or odd; their slopes are the opposite, so that of i0e, which
     has a kink at 0, is 0 there."""
     scaled = _scaled(lambda v, x: slope(x), -1, 1 / math.sqrt(2 * math.pi))
@@ -95,7 +95,7 @@ def _mirrored(parity: int, v: float, slope: Function) -> Function:
 
 
 def _i1e_slope(x: Any) -> Any:
-    return 0.5 * (sc.i0e(x) + _second(x, sc.i0e, sc.i1e, np.exp(-x))) - sc.i1e(x)
+    return 0.5 * (sc.i0e(x) + _order_two(x, sc.i0e, sc.i1e, np.exp(-x))) - sc.i1e(x)
 
 
 # The order of K
@@ -119,79 +119,87 @@ def _kve_order(v: Any, x: Any) -> Any:
     return np.sum(both * _TRAPEZOID * span, axis=-1)
 
 
-function("j0", lambda y, x: -sc.j1(x))
-function("j1", lambda y, x: 0.5 * (sc.j0(x) - _second(x, sc.j0, sc.j1, sign=-1)))
-function("y0", lambda y, x: -sc.y1(x))
-function("y1", lambda y, x: sc.y0(x) - y / x)
+define_ufunc("j0", lambda y, x: -sc.j1(x))
+define_ufunc("j1", lambda y, x: 0.5 * (sc.j0(x) - _order_two(x, sc.j0, sc.j1, sign=-1)))
+define_ufunc("y0", lambda y, x: -sc.y1(x))
+define_ufunc("y1", lambda y, x: sc.y0(x) - y / x)
 
 
-def _but_at_infinity(name: str) -> Callable[..., Any]:
+def _nan_at_infinity(name: str) -> Callable[..., Any]:
     """The library's function, with SciPy's NaN at infinities."""
     return lambda e, x: e.select(e.isinf(x), e.constant(math.nan, x), e.math(name, x))
 
 
-function("i0", lambda y, x: sc.i1(x), lower=_but_at_infinity("i0"))
-function(
+define_ufunc("i0", lambda y, x: sc.i1(x), lower=_nan_at_infinity("i0"))
+define_ufunc(
     "i1",
-    lambda y, x: 0.5 * (sc.i0(x) + _second(x, sc.i0, sc.i1)),
-    lower=_but_at_infinity("i1"),
+    lambda y, x: 0.5 * (sc.i0(x) + _order_two(x, sc.i0, sc.i1)),
+    lower=_nan_at_infinity("i1"),
 )
-function("k0", lambda y, x: -sc.k1(x), lower=call("k0"))
-function("k1", lambda y, x: -sc.k0(x) - y / x, lower=call("k1"))
-function("i0e", _mirrored(1, 0.0, lambda x: sc.i1e(x) - sc.i0e(x)), lower=call("i0e"))
-function("i1e", _mirrored(-1, 1.0, _i1e_slope), lower=call("i1e"))
-function("k0e", lambda y, x: _kve(0.0, x), lower=call("k0e"))
-function("k1e", lambda y, x: _kve(1.0, x), lower=call("k1e"))
+define_ufunc("k0", lambda y, x: -sc.k1(x), lower=math_call("k0"))
+define_ufunc("k1", lambda y, x: -sc.k0(x) - y / x, lower=math_call("k1"))
+define_ufunc(
+    "i0e", _scaled_by_parity(1, 0.0, lambda x: sc.i1e(x) - sc.i0e(x)), lower=math_call("i0e")
+)
+define_ufunc("i1e", _scaled_by_parity(-1, 1.0, _i1e_slope), lower=math_call("i1e"))
+define_ufunc("k0e", lambda y, x: _kve(0.0, x), lower=math_call("k0e"))
+define_ufunc("k1e", lambda y, x: _kve(1.0, x), lower=math_call("k1e"))
 
 
-def _order(name: str) -> Derivative:
+def _order_derivative(name: str) -> Derivative:
     return by_interpolation(getattr(sc, name), 0)
 
 
-def _of_order(name: str, before: int, after: int, order: Derivative | None = None) -> None:
+def _define_by_order(name: str, before: int, after: int, order: Derivative | None = None) -> None:
     slope = _between(getattr(sc, name), before, after)
-    function(name, order or _order(name), lambda y, v, z: slope(v, z))
+    define_ufunc(name, order or _order_derivative(name), lambda y, v, z: slope(v, z))
 
 
-_of_order("jv", 1, -1)
-_of_order("yv", 1, -1)
-_of_order("iv", 1, 1)
-_of_order("hankel1", 1, -1)
-_of_order("hankel2", 1, -1)
-_of_order("yn", 1, -1, _COUNT)
-function("kn", _COUNT, lambda y, n, z: -0.5 * (sc.kn(np.abs(n - 1), z) + sc.kn(n + 1, z)))
+_define_by_order("jv", 1, -1)
+_define_by_order("yv", 1, -1)
+_define_by_order("iv", 1, 1)
+_define_by_order("hankel1", 1, -1)
+_define_by_order("hankel2", 1, -1)
+_define_by_order("yn", 1, -1, _COUNT)
+define_ufunc("kn", _COUNT, lambda y, n, z: -0.5 * (sc.kn(np.abs(n - 1), z) + sc.kn(n + 1, z)))
 
 
 def _order_of_k(name: str, of_real: Rule) -> Rule:
     of_complex = by_interpolation(getattr(sc, name), 0).rule
 
     def partial(y: Any, v: Any, z: Any) -> Any:
-        return (of_complex if np.iscomplexobj(form_of(z)) else of_real)(y, v, z)
+        return (of_complex if np.iscomplexobj(aval_of(z)) else of_real)(y, v, z)
 
     return partial
 
 
-function(
+define_ufunc(
     "kv",
     _order_of_k("kv", lambda y, v, x: _kve_order(v, x) * np.exp(-x)),
     lambda y, v, z: -0.5 * (sc.kv(v - 1, z) + sc.kv(v + 1, z)),
 )
-function("kve", _order_of_k("kve", lambda y, v, x: _kve_order(v, x)), lambda y, v, z: _kve(v, z))
-function(
-    "jve", _order("jve"), of_reals("jve", lambda y, v, x: 0.5 * (sc.jv(v - 1, x) - sc.jv(v + 1, x)))
+define_ufunc(
+    "kve", _order_of_k("kve", lambda y, v, x: _kve_order(v, x)), lambda y, v, z: _kve(v, z)
 )
-function(
-    "yve", _order("yve"), of_reals("yve", lambda y, v, x: 0.5 * (sc.yv(v - 1, x) - sc.yv(v + 1, x)))
+define_ufunc(
+    "jve",
+    _order_derivative("jve"),
+    reals_only("jve", lambda y, v, x: 0.5 * (sc.jv(v - 1, x) - sc.jv(v + 1, x))),
 )
-function("ive", _order("ive"), of_reals("ive", lambda y, v, x: _ive(v, x)))
-function(
+define_ufunc(
+    "yve",
+    _order_derivative("yve"),
+    reals_only("yve", lambda y, v, x: 0.5 * (sc.yv(v - 1, x) - sc.yv(v + 1, x))),
+)
+define_ufunc("ive", _order_derivative("ive"), reals_only("ive", lambda y, v, x: _ive(v, x)))
+define_ufunc(
     "hankel1e",
-    _order("hankel1e"),
+    _order_derivative("hankel1e"),
     lambda y, v, z: 0.5 * (sc.hankel1e(v - 1, z) - sc.hankel1e(v + 1, z)) - 1j * y,
 )
-function(
+define_ufunc(
     "hankel2e",
-    _order("hankel2e"),
+    _order_derivative("hankel2e"),
     lambda y, v, z: 0.5 * (sc.hankel2e(v - 1, z) - sc.hankel2e(v + 1, z)) + 1j * y,
 )
 
@@ -214,8 +222,8 @@ def _spherical(name: str, sign: int) -> None:
         start = np.where(n == 0, sign / 3, np.where(n == 2, 2 / 15, 0.0))
         return np.where(zero, start, away)
 
-    function(f, _COUNT, lambda y, n, z: first(n, z))
-    function(slope, _COUNT, second)
+    define_ufunc(f, _COUNT, lambda y, n, z: first(n, z))
+    define_ufunc(slope, _COUNT, second)
 
 
 _spherical("jn", -1)
@@ -235,8 +243,8 @@ def _struve(f: Function, sign: int) -> Function:
     return slope
 
 
-function("struve", _order("struve"), _struve(sc.struve, 1))
-function("modstruve", _order("modstruve"), _struve(sc.modstruve, -1))
+define_ufunc("struve", _order_derivative("struve"), _struve(sc.struve, 1))
+define_ufunc("modstruve", _order_derivative("modstruve"), _struve(sc.modstruve, -1))
 
 # Integrals
 
@@ -256,24 +264,28 @@ def _less_one(f: Function, sign: int) -> Function:
     return slope
 
 
-functions("itj0y0", ("itj0y0_j", "itj0y0_y"), [lambda y, x: sc.j0(x)], [lambda y, x: sc.y0(x)])
-functions("iti0k0", ("iti0k0_i", "iti0k0_k"), [lambda y, x: sc.i0(x)], [lambda y, x: sc.k0(x)])
-functions(
+define_ufunc_results(
+    "itj0y0", ("itj0y0_j", "itj0y0_y"), [lambda y, x: sc.j0(x)], [lambda y, x: sc.y0(x)]
+)
+define_ufunc_results(
+    "iti0k0", ("iti0k0_i", "iti0k0_k"), [lambda y, x: sc.i0(x)], [lambda y, x: sc.k0(x)]
+)
+define_ufunc_results(
     "it2j0y0",
     ("it2j0y0_j", "it2j0y0_y"),
     [lambda y, x: -_less_one(sc.j0, 1)(y, x)],
     [lambda y, x: -sc.y0(x) / x],
 )
-functions(
+define_ufunc_results(
     "it2i0k0",
     ("it2i0k0_i", "it2i0k0_k"),
     [lambda y, x: -_less_one(sc.i0, -1)(y, x)],
     [lambda y, x: -sc.k0(x) / x],
 )
-function("itstruve0", lambda y, x: sc.struve(0, x))
-function("it2struve0", lambda y, x: -sc.struve(0, x) / x)
-function("itmodstruve0", lambda y, x: sc.modstruve(0, x))
-function(
+define_ufunc("itstruve0", lambda y, x: sc.struve(0, x))
+define_ufunc("it2struve0", lambda y, x: -sc.struve(0, x) / x)
+define_ufunc("itmodstruve0", lambda y, x: sc.modstruve(0, x))
+define_ufunc(
     "besselpoly",
     lambda y, a, power, v: (sc.jv(v, 2 * a) - (power + 1) * y) / a,
     by_interpolation(sc.besselpoly, 1, above(-1)),

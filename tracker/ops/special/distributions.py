@@ -1,9 +1,9 @@
 """Distribution functions and their inverses: chdtr, gdtr, fdtr, stdtr, bdtr, pdtr, Kolmogorov, ...
 
 Each family says once what the derivatives of its distribution function are (`..._parts`); the
-complement and the inverses follow (`slopes`, `inverse`). Counts are rounded down by SciPy: there is
-no derivative in them. That in the degrees of freedom of noncentral distributions is by
-interpolation, of Student's t by a quadrature.
+complement and the inverses follow (`cdf_derivatives`, `inverse_derivatives`). Counts are rounded
+down by SciPy: there is no derivative in them. That in the degrees of freedom of noncentral
+distributions is by interpolation, of Student's t by a quadrature.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tracker.ops.special.incomplete import (
     beta_density,
     beta_order,
     beta_order_b,
+    cdf_derivatives,
     gamma_density,
     gamma_order,
-    inverse,
-    slopes,
+    inverse_derivatives,
 )
 from tracker.ops.special.parameters import above, slope_by_interpolation
-from tracker.ops.special.table import WHOLE, function, ufunc_named
+from tracker.ops.special.table import ROUNDED_BY_SCIPY, define_ufunc, ufunc_named
 
 # Gamma, chi square
 
@@ -43,15 +43,15 @@ def _chdtr(v: Any, x: Any) -> Sequence[Any]:
     return lambda: 0.5 * gamma_order(v / 2, x / 2), lambda: 0.5 * gamma_density(v / 2, x / 2)
 
 
-function("gdtr", *slopes(_gdtr, 3))
-function("gdtrc", *slopes(_gdtr, 3, -1))
-function("gdtria", *inverse(_gdtr, 0, 3))
-function("gdtrib", *inverse(_gdtr, 1, 3))
-function("gdtrix", *inverse(_gdtr, 2, 3))
-function("chdtr", *slopes(_chdtr, 2))
-function("chdtrc", *slopes(_chdtr, 2, -1))
-function("chdtri", *inverse(_chdtr, 1, 2, -1))
-function("chdtriv", *inverse(_chdtr, 0, 2))
+define_ufunc("gdtr", *cdf_derivatives(_gdtr, 3))
+define_ufunc("gdtrc", *cdf_derivatives(_gdtr, 3, -1))
+define_ufunc("gdtria", *inverse_derivatives(_gdtr, 0, 3))
+define_ufunc("gdtrib", *inverse_derivatives(_gdtr, 1, 3))
+define_ufunc("gdtrix", *inverse_derivatives(_gdtr, 2, 3))
+define_ufunc("chdtr", *cdf_derivatives(_chdtr, 2))
+define_ufunc("chdtrc", *cdf_derivatives(_chdtr, 2, -1))
+define_ufunc("chdtri", *inverse_derivatives(_chdtr, 1, 2, -1))
+define_ufunc("chdtriv", *inverse_derivatives(_chdtr, 0, 2))
 
 # F, Student's t
 
@@ -70,10 +70,10 @@ def _fdtr(n: Any, d: Any, x: Any) -> Sequence[Any]:
     )
 
 
-function("fdtr", *slopes(_fdtr, 3))
-function("fdtrc", *slopes(_fdtr, 3, -1))
-function("fdtri", *inverse(_fdtr, 2, 3))
-function("fdtridfd", *inverse(_fdtr, 1, 3))
+define_ufunc("fdtr", *cdf_derivatives(_fdtr, 3))
+define_ufunc("fdtrc", *cdf_derivatives(_fdtr, 3, -1))
+define_ufunc("fdtri", *inverse_derivatives(_fdtr, 2, 3))
+define_ufunc("fdtridfd", *inverse_derivatives(_fdtr, 1, 3))
 
 
 def _t_density(n: Any, t: Any) -> Any:
@@ -99,13 +99,13 @@ def _stdtr(n: Any, t: Any) -> Sequence[Any]:
     return lambda: _t_freedom(n, t), lambda: _t_density(n, t)
 
 
-function("stdtr", *slopes(_stdtr, 2))
-function("stdtrit", *inverse(_stdtr, 1, 2))
-function("stdtridf", *inverse(_stdtr, 0, 2))
+define_ufunc("stdtr", *cdf_derivatives(_stdtr, 2))
+define_ufunc("stdtrit", *inverse_derivatives(_stdtr, 1, 2))
+define_ufunc("stdtridf", *inverse_derivatives(_stdtr, 0, 2))
 
 # Counts
 
-_COUNT, _TRIALS = f"k, {WHOLE}", f"n, {WHOLE}"
+_COUNT, _TRIALS = f"k, {ROUNDED_BY_SCIPY}", f"n, {ROUNDED_BY_SCIPY}"
 
 
 def _binomial(k: Any, n: Any, p: Any) -> Sequence[Any]:
@@ -132,12 +132,16 @@ def _poisson(k: Any, m: Any) -> Sequence[Any]:
     return lambda: -gamma_order(k + 1, m), lambda: -gamma_density(k + 1, m)
 
 
-def _whole(parts: Any) -> Any:
+def _floor_counts(parts: Any) -> Any:
     """Counts rounded down, as SciPy does."""
     return lambda *xs: parts(*map(np.floor, xs[:-1]), xs[-1])
 
 
-_last_b, _last_n, _last_p = _whole(_binomial), _whole(_negative_binomial), _whole(_poisson)
+_last_b, _last_n, _last_p = (
+    _floor_counts(_binomial),
+    _floor_counts(_negative_binomial),
+    _floor_counts(_poisson),
+)
 
 
 def _above_zero(slope: Any) -> Any:
@@ -145,20 +149,20 @@ def _above_zero(slope: Any) -> Any:
     return lambda y, *xs: np.where(y > 0, slope(np.where(y > 0, y, 1.0), *xs), 0.0)
 
 
-function("bdtr", _COUNT, _TRIALS, slopes(_last_b, 3)[2])
-function("bdtrc", _COUNT, _TRIALS, slopes(_last_b, 3, -1)[2])
-function("bdtri", _COUNT, _TRIALS, inverse(_last_b, 2, 3)[2])
-function("bdtrik", *inverse(_binomial, 0, 3))
-function("bdtrin", *inverse(_binomial, 1, 3))
-function("nbdtr", _COUNT, _TRIALS, slopes(_last_n, 3)[2])
-function("nbdtrc", _COUNT, _TRIALS, slopes(_last_n, 3, -1)[2])
-function("nbdtri", _COUNT, _TRIALS, inverse(_last_n, 2, 3)[2])
-function("nbdtrik", *inverse(_negative_binomial, 0, 3))
-function("nbdtrin", *inverse(_negative_binomial, 1, 3))
-function("pdtr", _COUNT, slopes(_last_p, 2)[1])
-function("pdtrc", _COUNT, slopes(_last_p, 2, -1)[1])
-function("pdtri", _COUNT, inverse(_last_p, 1, 2)[1])
-function("pdtrik", *(_above_zero(slope) for slope in inverse(_poisson, 0, 2)))
+define_ufunc("bdtr", _COUNT, _TRIALS, cdf_derivatives(_last_b, 3)[2])
+define_ufunc("bdtrc", _COUNT, _TRIALS, cdf_derivatives(_last_b, 3, -1)[2])
+define_ufunc("bdtri", _COUNT, _TRIALS, inverse_derivatives(_last_b, 2, 3)[2])
+define_ufunc("bdtrik", *inverse_derivatives(_binomial, 0, 3))
+define_ufunc("bdtrin", *inverse_derivatives(_binomial, 1, 3))
+define_ufunc("nbdtr", _COUNT, _TRIALS, cdf_derivatives(_last_n, 3)[2])
+define_ufunc("nbdtrc", _COUNT, _TRIALS, cdf_derivatives(_last_n, 3, -1)[2])
+define_ufunc("nbdtri", _COUNT, _TRIALS, inverse_derivatives(_last_n, 2, 3)[2])
+define_ufunc("nbdtrik", *inverse_derivatives(_negative_binomial, 0, 3))
+define_ufunc("nbdtrin", *inverse_derivatives(_negative_binomial, 1, 3))
+define_ufunc("pdtr", _COUNT, cdf_derivatives(_last_p, 2)[1])
+define_ufunc("pdtrc", _COUNT, cdf_derivatives(_last_p, 2, -1)[1])
+define_ufunc("pdtri", _COUNT, inverse_derivatives(_last_p, 1, 2)[1])
+define_ufunc("pdtrik", *(_above_zero(slope) for slope in inverse_derivatives(_poisson, 0, 2)))
 
 # Not central: mixtures with Poisson weights
 
@@ -184,10 +188,10 @@ def _chndtr(x: Any, k: Any, c: Any) -> Sequence[Any]:
     )
 
 
-function("chndtr", *slopes(_chndtr, 3))
-function("chndtrix", *inverse(_chndtr, 0, 3))
-function("chndtridf", *inverse(_chndtr, 1, 3))
-function("chndtrinc", *inverse(_chndtr, 2, 3))
+define_ufunc("chndtr", *cdf_derivatives(_chndtr, 3))
+define_ufunc("chndtrix", *inverse_derivatives(_chndtr, 0, 3))
+define_ufunc("chndtridf", *inverse_derivatives(_chndtr, 1, 3))
+define_ufunc("chndtrinc", *inverse_derivatives(_chndtr, 2, 3))
 
 
 def _f_noncentral(n: Any, d: Any, c: Any, f: Any) -> tuple[Any, Any]:
@@ -212,11 +216,11 @@ def _ncfdtr(n: Any, d: Any, c: Any, f: Any) -> Sequence[Any]:
     )
 
 
-function("ncfdtr", *slopes(_ncfdtr, 4))
-function("ncfdtridfn", *inverse(_ncfdtr, 0, 4))
-function("ncfdtridfd", *inverse(_ncfdtr, 1, 4))
-function("ncfdtrinc", *inverse(_ncfdtr, 2, 4))
-function("ncfdtri", *inverse(_ncfdtr, 3, 4))
+define_ufunc("ncfdtr", *cdf_derivatives(_ncfdtr, 4))
+define_ufunc("ncfdtridfn", *inverse_derivatives(_ncfdtr, 0, 4))
+define_ufunc("ncfdtridfd", *inverse_derivatives(_ncfdtr, 1, 4))
+define_ufunc("ncfdtrinc", *inverse_derivatives(_ncfdtr, 2, 4))
+define_ufunc("ncfdtri", *inverse_derivatives(_ncfdtr, 3, 4))
 
 
 def _moment(m: Any, n: Any, c: Any, t: Any) -> Any:
@@ -268,10 +272,10 @@ def _nctdtr(n: Any, c: Any, t: Any) -> Sequence[Any]:
     )
 
 
-function("nctdtr", *slopes(_nctdtr, 3))
-function("nctdtridf", *inverse(_nctdtr, 0, 3))
-function("nctdtrinc", *inverse(_nctdtr, 1, 3))
-function("nctdtrit", *inverse(_nctdtr, 2, 3))
+define_ufunc("nctdtr", *cdf_derivatives(_nctdtr, 3))
+define_ufunc("nctdtridf", *inverse_derivatives(_nctdtr, 0, 3))
+define_ufunc("nctdtrinc", *inverse_derivatives(_nctdtr, 1, 3))
+define_ufunc("nctdtrit", *inverse_derivatives(_nctdtr, 2, 3))
 
 # Kolmogorov and Smirnov, Tukey
 
@@ -291,11 +295,11 @@ def _kolmogorov_slope(y: Any) -> Any:
     return np.where(large, sum_, np.where(inside, other, 0.0))
 
 
-function("kolmogorov", lambda p, y: _kolmogorov_slope(y))
-function("kolmogi", lambda y, p: 1 / _kolmogorov_slope(y))
-function("_smirnovp", _TRIALS, "d, a second time")
-function("smirnov", _TRIALS, lambda p, n, d: _smirnovp(n, d))
-function("smirnovi", _TRIALS, lambda d, n, p: 1 / _smirnovp(n, d))
+define_ufunc("kolmogorov", lambda p, y: _kolmogorov_slope(y))
+define_ufunc("kolmogi", lambda y, p: 1 / _kolmogorov_slope(y))
+define_ufunc("_smirnovp", _TRIALS, "d, a second time")
+define_ufunc("smirnov", _TRIALS, lambda p, n, d: _smirnovp(n, d))
+define_ufunc("smirnovi", _TRIALS, lambda d, n, p: 1 / _smirnovp(n, d))
 
 
 def _smirnovp(n: Any, d: Any) -> Any:
@@ -318,6 +322,6 @@ def _tukey_shape(x: Any, lam: Any) -> Any:
     return -by_shape * _tukey_density(x, lam)
 
 
-function(
+define_ufunc(
     "tklmbda", lambda y, x, lam: _tukey_density(x, lam), lambda y, x, lam: _tukey_shape(x, lam)
 )

@@ -9,31 +9,31 @@ import numpy as np
 import scipy.special as sc
 
 from tracker.ops.elementwise.activation import logistic_density
-from tracker.ops.special.table import call, function
+from tracker.ops.special.table import define_ufunc, math_call
 from tracker.tape.record import apply
 
 _LN2, _LN10, _DEG = math.log(2.0), math.log(10.0), math.pi / 180
 
 # What NumPy has as well
-function("cbrt", lambda y, x: 1 / (3 * np.square(y)), lower=call("cbrt"))
-function("exp2", lambda y, x: y * _LN2, lower=call("exp2"))
-function(
+define_ufunc("cbrt", lambda y, x: 1 / (3 * np.square(y)), lower=math_call("cbrt"))
+define_ufunc("exp2", lambda y, x: y * _LN2, lower=math_call("exp2"))
+define_ufunc(
     "exp10",
     lambda y, x: y * _LN10,
     lower=lambda e, x: e.math("pow", e.constant(10.0, x), x),
 )
-function("expm1", lambda y, x: np.exp(x), lower=call("expm1"))
-function("log1p", lambda y, x: 1 / (1 + x), lower=call("log1p"))
-function("round", 0, lower=lambda e, x: e.intrinsic("rint", x))
+define_ufunc("expm1", lambda y, x: np.exp(x), lower=math_call("expm1"))
+define_ufunc("log1p", lambda y, x: 1 / (1 + x), lower=math_call("log1p"))
+define_ufunc("round", 0, lower=lambda e, x: e.intrinsic("rint", x))
 
 # Degrees
-function("sindg", lambda y, x: _DEG * sc.cosdg(x))
-function("cosdg", lambda y, x: -_DEG * sc.sindg(x))
-function("tandg", lambda y, x: _DEG * (1 + np.square(y)))
-function("cotdg", lambda y, x: -_DEG * (1 + np.square(y)))
-function("radian", _DEG, _DEG / 60, _DEG / 3600)
-function("_sinpi", lambda y, x: math.pi * _cospi(x), lower=call("sinpi"))
-function("_cospi", lambda y, x: -math.pi * _sinpi(x), lower=call("cospi"))
+define_ufunc("sindg", lambda y, x: _DEG * sc.cosdg(x))
+define_ufunc("cosdg", lambda y, x: -_DEG * sc.sindg(x))
+define_ufunc("tandg", lambda y, x: _DEG * (1 + np.square(y)))
+define_ufunc("cotdg", lambda y, x: -_DEG * (1 + np.square(y)))
+define_ufunc("radian", _DEG, _DEG / 60, _DEG / 3600)
+define_ufunc("_sinpi", lambda y, x: math.pi * _cospi(x), lower=math_call("sinpi"))
+define_ufunc("_cospi", lambda y, x: -math.pi * _sinpi(x), lower=math_call("cospi"))
 
 
 def _sinpi(x: Any) -> Any:
@@ -49,7 +49,7 @@ def _cosm1_body(e: Any, x: Any) -> Any:
     return e.mul(e.constant(-2.0, x), e.mul(half, half))
 
 
-function("cosm1", lambda y, x: -np.sin(x), lower=_cosm1_body)
+define_ufunc("cosm1", lambda y, x: -np.sin(x), lower=_cosm1_body)
 
 # Logistic
 
@@ -64,9 +64,9 @@ def _logit_body(e: Any, x: Any) -> Any:
     return e.select(far, outer, middle)
 
 
-function("expit", lambda y, x: apply(logistic_density, (x,)), lower=call("sigmoid"))
-function("logit", lambda y, x: 1 / (x * (1 - x)), lower=_logit_body)
-function(
+define_ufunc("expit", lambda y, x: apply(logistic_density, (x,)), lower=math_call("sigmoid"))
+define_ufunc("logit", lambda y, x: 1 / (x * (1 - x)), lower=_logit_body)
+define_ufunc(
     "log_expit",
     lambda y, x: sc.expit(-x),
     lower=lambda e, x: e.neg(e.math("softplus", e.neg(x))),
@@ -88,13 +88,13 @@ def _times_log(name: str) -> Any:
     return body
 
 
-function(
+define_ufunc(
     "xlogy",
     lambda r, x, y: np.log(y),
     lambda r, x, y: _ratio(x, y),
     lower=_times_log("log"),
 )
-function(
+define_ufunc(
     "xlog1py",
     lambda r, x, y: np.log1p(y),
     lambda r, x, y: _ratio(x, 1 + y),
@@ -114,7 +114,7 @@ def _entr_body(e: Any, x: Any) -> Any:
     return e.select(e.compare(">", x, zero), inside, outside)
 
 
-function("entr", lambda y, x: -1 - np.log(x), lower=_entr_body)
+define_ufunc("entr", lambda y, x: -1 - np.log(x), lower=_entr_body)
 
 
 def _log_ratio(e: Any, x: Any, y: Any) -> Any:
@@ -152,13 +152,13 @@ def _kl_div_body(e: Any, x: Any, y: Any) -> Any:
 
 
 # SciPy takes care that x / y neither overflows nor vanishes: log(x) - log(y) does neither.
-function(
+define_ufunc(
     "rel_entr",
     lambda r, x, y: np.log(x) - np.log(y) + 1,
     lambda r, x, y: -_ratio(x, y),
     lower=_rel_entr_body,
 )
-function(
+define_ufunc(
     "kl_div",
     lambda r, x, y: np.log(x) - np.log(y),
     lambda r, x, y: 1 - _ratio(x, y),
@@ -188,7 +188,7 @@ def _pseudo_huber_residual(y: Any, d: Any, r: Any) -> Any:
     return np.where(d == 0, 0.0, r / np.hypot(1, r / np.where(d == 0, 1.0, d)))
 
 
-function(
+define_ufunc(
     "huber",
     lambda y, d, r: np.where(np.abs(r) <= d, 0.0, np.abs(r) - d),
     lambda y, d, r: np.where(np.abs(r) <= d, r, d * np.sign(r)),
@@ -209,7 +209,7 @@ def _pseudo_huber_body(e: Any, delta: Any, r: Any) -> Any:
     return e.select(e.compare("<", delta, zero), infinite, value)
 
 
-function("pseudo_huber", _pseudo_huber_delta, _pseudo_huber_residual, lower=_pseudo_huber_body)
+define_ufunc("pseudo_huber", _pseudo_huber_delta, _pseudo_huber_residual, lower=_pseudo_huber_body)
 
 # Powers
 
@@ -261,8 +261,8 @@ def _inv_boxcox_body(name: str) -> Any:
     return body
 
 
-function("exprel", _exprel_slope, lower=_exprel_body)
-function(
+define_ufunc("exprel", _exprel_slope, lower=_exprel_body)
+define_ufunc(
     "powm1",
     lambda r, x, y: y * np.power(x, y - 1),
     lambda r, x, y: np.where(x > 0, np.power(x, y) * np.log(np.where(x > 0, x, 1.0)), 0.0),
@@ -274,13 +274,13 @@ def power_slope(log: Any, p: Any) -> Any:
     return np.square(log) * _exprel_slope(sc.exprel(p * log), p * log)
 
 
-function(
+define_ufunc(
     "boxcox",
     lambda y, x, p: np.power(x, p - 1),
     lambda y, x, p: power_slope(np.log(x), p),
     lower=_boxcox_body("log"),
 )
-function(
+define_ufunc(
     "boxcox1p",
     lambda y, x, p: np.power(1 + x, p - 1),
     lambda y, x, p: power_slope(np.log1p(x), p),
@@ -300,13 +300,13 @@ def _root_order(base: Any, x: Any, p: Any) -> Any:
     return base * np.square(x) * np.where(near, series, plain)
 
 
-function(
+define_ufunc(
     "inv_boxcox",
     lambda y, x, p: y / (1 + p * x),
     lambda y, x, p: _root_order(y, x, p),
     lower=_inv_boxcox_body("exp"),
 )
-function(
+define_ufunc(
     "inv_boxcox1p",
     lambda y, x, p: (1 + y) / (1 + p * x),
     lambda y, x, p: _root_order(1 + y, x, p),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.special.table import function, functions
+from tracker.ops.special.table import define_ufunc, define_ufunc_results
 
 _STEP = 0.5
 _T = np.exp(np.arange(-160.0, 120.0, _STEP))
@@ -25,14 +25,14 @@ def _carlson(scale: float, powers: Sequence[float], *xs: Any, more: int = 0) -> 
     return np.sum(total, axis=-1)
 
 
-def _members(scale: float, powers: Sequence[float], at: int, more: int = 0) -> Any:
+def _carlson_derivative(scale: float, powers: Sequence[float], at: int, more: int = 0) -> Any:
     """The derivative, in argument `at`, of the integral with these powers."""
     raised = [p + (i == at) for i, p in enumerate(powers)]
     factor = -scale * powers[at]
-    return lambda y, *xs: _positive(xs, _carlson(factor, raised, *xs, more=more))
+    return lambda y, *xs: _nan_if_negative(xs, _carlson(factor, raised, *xs, more=more))
 
 
-def _positive(xs: Sequence[Any], value: Any) -> Any:
+def _nan_if_negative(xs: Sequence[Any], value: Any) -> Any:
     """NaN where an argument is negative (a principal value, for which this does not hold)."""
     inside: Any = True
     for x in xs:
@@ -43,7 +43,7 @@ def _positive(xs: Sequence[Any], value: Any) -> Any:
 _HALF = (0.5, 0.5, 0.5)
 
 
-def _first(at: int) -> Any:
+def _rf_derivative(at: int) -> Any:
     """R_F in argument `at`: R_D with that argument last."""
 
     def partial(y: Any, *xs: Any) -> Any:
@@ -53,17 +53,17 @@ def _first(at: int) -> Any:
     return partial
 
 
-function("elliprf", *map(_first, range(3)))
-function("elliprc", *(_members(0.5, (0.5, 1.0), at) for at in range(2)))
-function("elliprd", *(_members(1.5, (0.5, 0.5, 1.5), at) for at in range(3)))
-function("elliprj", *(_members(1.5, (0.5, 0.5, 0.5, 1.0), at) for at in range(4)))
+define_ufunc("elliprf", *map(_rf_derivative, range(3)))
+define_ufunc("elliprc", *(_carlson_derivative(0.5, (0.5, 1.0), at) for at in range(2)))
+define_ufunc("elliprd", *(_carlson_derivative(1.5, (0.5, 0.5, 1.5), at) for at in range(3)))
+define_ufunc("elliprj", *(_carlson_derivative(1.5, (0.5, 0.5, 0.5, 1.0), at) for at in range(4)))
 # R_G's derivative in x is 1/8 of the integral with one more power of t and of 1 / (t + x).
-function("elliprg", *(_members(-0.25, _HALF, at, more=1) for at in range(3)))
+define_ufunc("elliprg", *(_carlson_derivative(-0.25, _HALF, at, more=1) for at in range(3)))
 
 # Legendre's
 
 
-def _wound(phi: Any) -> tuple[Any, Any, Any]:
+def _reduce_amplitude(phi: Any) -> tuple[Any, Any, Any]:
     """phi as k half turns and the rest: k, sine and cosine of the rest."""
     k = np.rint(phi / math.pi)
     rest = phi - k * math.pi
@@ -79,14 +79,14 @@ def _e_slope(m: Any) -> Any:
 
 
 def _f_modulus(phi: Any, m: Any) -> Any:
-    k, s, c = _wound(phi)
+    k, s, c = _reduce_amplitude(phi)
     d = 1 - m * np.square(s)
     turn = np.where(k == 0, 0.0, 2 * k * _k_slope(np.where(k == 0, 0.0, m)))
     return turn + s**3 / 6 * sc.elliprd(np.square(c), 1 + 0 * d, d)
 
 
 def _e_modulus(phi: Any, m: Any) -> Any:
-    k, s, c = _wound(phi)
+    k, s, c = _reduce_amplitude(phi)
     d = 1 - m * np.square(s)
     turn = np.where(k == 0, 0.0, 2 * k * _e_slope(np.where(k == 0, 0.0, m)))
     return turn - s**3 / 6 * sc.elliprd(np.square(c), d, 1 + 0 * d)
@@ -96,43 +96,43 @@ def _delta(phi: Any, m: Any) -> Any:
     return np.sqrt(1 - m * np.square(np.sin(phi)))
 
 
-function("ellipk", lambda y, m: _k_slope(m))
-function("ellipkm1", lambda y, p: -sc.elliprd(0 * p, 1 + 0 * p, p) / 6)
-function("ellipe", lambda y, m: _e_slope(m))
-function("ellipkinc", lambda y, p, m: 1 / _delta(p, m), lambda y, p, m: _f_modulus(p, m))
-function("ellipeinc", lambda y, p, m: _delta(p, m), lambda y, p, m: _e_modulus(p, m))
+define_ufunc("ellipk", lambda y, m: _k_slope(m))
+define_ufunc("ellipkm1", lambda y, p: -sc.elliprd(0 * p, 1 + 0 * p, p) / 6)
+define_ufunc("ellipe", lambda y, m: _e_slope(m))
+define_ufunc("ellipkinc", lambda y, p, m: 1 / _delta(p, m), lambda y, p, m: _f_modulus(p, m))
+define_ufunc("ellipeinc", lambda y, p, m: _delta(p, m), lambda y, p, m: _e_modulus(p, m))
 
 # Jacobi's
 
 
-def _turn(u: Any, m: Any) -> tuple[Any, ...]:
+def _jacobi_functions(u: Any, m: Any) -> tuple[Any, ...]:
     """sn, cn, dn and the derivative of the amplitude in m."""
     sn, cn, dn, amplitude = sc.ellipj(u, m)
     return sn, cn, dn, -dn * _f_modulus(amplitude, m)
 
 
 def _sn(u: Any, m: Any) -> Any:
-    _, cn, _, turn = _turn(u, m)
+    _, cn, _, turn = _jacobi_functions(u, m)
     return cn * turn
 
 
 def _cn(u: Any, m: Any) -> Any:
-    sn, _, _, turn = _turn(u, m)
+    sn, _, _, turn = _jacobi_functions(u, m)
     return -sn * turn
 
 
 def _dn(u: Any, m: Any) -> Any:
-    sn, cn, dn, turn = _turn(u, m)
+    sn, cn, dn, turn = _jacobi_functions(u, m)
     return -(np.square(sn) / 2 + m * sn * cn * turn) / dn
 
 
-functions(
+define_ufunc_results(
     "ellipj",
     ("ellipj_sn", "ellipj_cn", "ellipj_dn", "ellipj_ph"),
     [lambda y, u, m: sc.ellipj(u, m)[1] * sc.ellipj(u, m)[2], lambda y, u, m: _sn(u, m)],
     [lambda y, u, m: -sc.ellipj(u, m)[0] * sc.ellipj(u, m)[2], lambda y, u, m: _cn(u, m)],
     [lambda y, u, m: -m * sc.ellipj(u, m)[0] * sc.ellipj(u, m)[1], lambda y, u, m: _dn(u, m)],
-    [lambda y, u, m: sc.ellipj(u, m)[2], lambda y, u, m: _turn(u, m)[3]],
+    [lambda y, u, m: sc.ellipj(u, m)[2], lambda y, u, m: _jacobi_functions(u, m)[3]],
 )
 
 
@@ -142,4 +142,4 @@ def _agm_part(y: Any, a: Any, b: Any) -> Any:
     return np.square(y) * slope * 2 / math.pi
 
 
-function("agm", lambda y, a, b: _agm_part(y, a, b), lambda y, a, b: _agm_part(y, b, a))
+define_ufunc("agm", lambda y, a, b: _agm_part(y, a, b), lambda y, a, b: _agm_part(y, b, a))

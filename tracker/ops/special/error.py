@@ -15,16 +15,16 @@ import scipy.special as sc
 from tracker.ops.declare.declare import declare, map_lowering
 from tracker.ops.declare.dtypes import infer_ufunc
 from tracker.ops.declare.rule_helpers import jvp_from, vjp_from
-from tracker.ops.special.table import call, function, functions
-from tracker.tape.record import apply, form_of
+from tracker.ops.special.table import define_ufunc, define_ufunc_results, math_call
+from tracker.tape.record import apply, aval_of
 
 ROOT_PI = math.sqrt(math.pi)
 ROOT_2 = math.sqrt(2.0)
 ROOT_2PI = math.sqrt(2 * math.pi)
-_FAR = 10.0  # beyond this, `_tail` has all digits
+_FAR = 10.0  # beyond this, `_asymptotic_slope` has all digits
 
 
-def _tail(x: Any, sign: int) -> Any:
+def _asymptotic_slope(x: Any, sign: int) -> Any:
     """-x**2 times the derivative of (1/x) sum (2k-1)!! (sign / 2 x**2)**k, for large x."""
     w = sign / (2 * np.square(x))
     total: Any = 1.0
@@ -41,7 +41,7 @@ def _far_and_near(x: Any, far: Any) -> tuple[Any, Any, Any]:
 def _erfcx_slope(y: Any, x: Any) -> Any:
     far, out, near = _far_and_near(x, np.real(x) > _FAR)
     plain = 2 * near * np.where(far, 0.0, y) - 2 / ROOT_PI
-    return np.where(far, -_tail(out, -1) / (ROOT_PI * np.square(out)), plain)
+    return np.where(far, -_asymptotic_slope(out, -1) / (ROOT_PI * np.square(out)), plain)
 
 
 def _dawsn_slope(y: Any, x: Any) -> Any:
@@ -49,14 +49,14 @@ def _dawsn_slope(y: Any, x: Any) -> Any:
         return 1 - 2 * x * y
     far, out, near = _far_and_near(x, np.abs(x) > _FAR)
     plain = 1 - 2 * near * np.where(far, 0.0, y)
-    return np.where(far, -_tail(out, 1) / (2 * np.square(out)), plain)
+    return np.where(far, -_asymptotic_slope(out, 1) / (2 * np.square(out)), plain)
 
 
 def wofz_slope(w: Any, z: Any) -> Any:
     """The derivative of the Faddeeva function w at z."""
     far, out, near = _far_and_near(z, (np.abs(z) > _FAR) & (np.imag(z) >= 0))
     plain = -2 * near * np.where(far, 0.0, w) + 2j / ROOT_PI
-    return np.where(far, -1j * _tail(out, 1) / (ROOT_PI * np.square(out)), plain)
+    return np.where(far, -1j * _asymptotic_slope(out, 1) / (ROOT_PI * np.square(out)), plain)
 
 
 def normal_density(x: Any) -> Any:
@@ -93,26 +93,28 @@ _mills = declare(
 
 def mills(x: Any) -> Any:
     """The normal density over its distribution function, phi(x) / Phi(x)."""
-    if np.iscomplexobj(form_of(x)):
+    if np.iscomplexobj(aval_of(x)):
         return ROOT_2 / ROOT_PI / sc.erfcx(-x / ROOT_2)
     return apply(_mills, (x,))
 
 
-function("erf", lambda y, x: 2 / ROOT_PI * np.exp(-np.square(x)), lower=call("erf"))
-function("erfc", lambda y, x: -2 / ROOT_PI * np.exp(-np.square(x)), lower=call("erfc"))
-function("erfcx", _erfcx_slope, lower=call("erfcx"))
-function("erfi", lambda y, x: 2 / ROOT_PI * np.exp(np.square(x)))
-function("erfinv", lambda y, x: ROOT_PI / 2 * np.exp(np.square(y)), lower=call("erfinv"))
-function("erfcinv", lambda y, x: -ROOT_PI / 2 * np.exp(np.square(y)), lower=call("erfcinv"))
-function("dawsn", _dawsn_slope)
-function("wofz", wofz_slope)
+define_ufunc("erf", lambda y, x: 2 / ROOT_PI * np.exp(-np.square(x)), lower=math_call("erf"))
+define_ufunc("erfc", lambda y, x: -2 / ROOT_PI * np.exp(-np.square(x)), lower=math_call("erfc"))
+define_ufunc("erfcx", _erfcx_slope, lower=math_call("erfcx"))
+define_ufunc("erfi", lambda y, x: 2 / ROOT_PI * np.exp(np.square(x)))
+define_ufunc("erfinv", lambda y, x: ROOT_PI / 2 * np.exp(np.square(y)), lower=math_call("erfinv"))
+define_ufunc(
+    "erfcinv", lambda y, x: -ROOT_PI / 2 * np.exp(np.square(y)), lower=math_call("erfcinv")
+)
+define_ufunc("dawsn", _dawsn_slope)
+define_ufunc("wofz", wofz_slope)
 
 
-function("ndtr", lambda y, x: normal_density(x), lower=call("ndtr"))
-function("ndtri", lambda y, x: ROOT_2PI * np.exp(0.5 * np.square(y)), lower=call("ndtri"))
-function("log_ndtr", lambda y, x: mills(x), lower=call("log_ndtr"))
-function("ndtri_exp", lambda y, x: 1 / mills(y))
-function(
+define_ufunc("ndtr", lambda y, x: normal_density(x), lower=math_call("ndtr"))
+define_ufunc("ndtri", lambda y, x: ROOT_2PI * np.exp(0.5 * np.square(y)), lower=math_call("ndtri"))
+define_ufunc("log_ndtr", lambda y, x: mills(x), lower=math_call("log_ndtr"))
+define_ufunc("ndtri_exp", lambda y, x: 1 / mills(y))
+define_ufunc(
     "owens_t",
     lambda y, h, a: -0.5 * normal_density(h) * sc.erf(a * h / ROOT_2),
     lambda y, h, a: (
@@ -121,13 +123,13 @@ function(
 )
 
 # Means and deviations of a normal distribution: p = Phi((x - mean) / deviation)
-function(
+define_ufunc(
     "nrdtrimn",
     lambda y, p, sd, x: -sd / normal_density((x - y) / sd),
     lambda y, p, sd, x: (y - x) / sd,
     1,
 )
-function(
+define_ufunc(
     "nrdtrisd",
     lambda y, mn, p, x: -1 / sc.ndtri(p),
     lambda y, mn, p, x: -y / (sc.ndtri(p) * normal_density(sc.ndtri(p))),
@@ -149,9 +151,9 @@ def _voigt(at: int) -> Any:
     return partial
 
 
-function("voigt_profile", *map(_voigt, range(3)))
+define_ufunc("voigt_profile", *map(_voigt, range(3)))
 
-functions(
+define_ufunc_results(
     "fresnel",
     ("fresnel_s", "fresnel_c"),
     [lambda y, x: np.sin(math.pi / 2 * np.square(x))],
@@ -168,5 +170,5 @@ def _modified(sign: int) -> Any:
     )
 
 
-functions("modfresnelp", ("modfresnelp_f", "modfresnelp_k"), *_modified(1))
-functions("modfresnelm", ("modfresnelm_f", "modfresnelm_k"), *_modified(-1))
+define_ufunc_results("modfresnelp", ("modfresnelp_f", "modfresnelp_k"), *_modified(1))
+define_ufunc_results("modfresnelm", ("modfresnelm_f", "modfresnelm_k"), *_modified(-1))

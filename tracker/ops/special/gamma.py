@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.special.table import call, function
+from tracker.ops.special.table import define_ufunc, math_call
 
 
 def _is_pole(x: Any) -> Any:
@@ -63,7 +63,7 @@ _BERNOULLI = (
     -236364091 / 2730,
 )
 
-function("gamma", lambda y, x: y * sc.psi(x), lower=call("gamma"))
+define_ufunc("gamma", lambda y, x: y * sc.psi(x), lower=math_call("gamma"))
 
 
 def _gammaln_body(e: Any, x: Any) -> Any:
@@ -72,7 +72,7 @@ def _gammaln_body(e: Any, x: Any) -> Any:
     return e.select(e.compare("==", x, low), low, e.math("lgamma", x))
 
 
-function("gammaln", lambda y, x: sc.psi(x), lower=_gammaln_body)
+define_ufunc("gammaln", lambda y, x: sc.psi(x), lower=_gammaln_body)
 
 
 def _loggamma_body(e: Any, x: Any) -> Any:
@@ -89,13 +89,13 @@ def _rgamma_body(e: Any, x: Any) -> Any:
     return e.select(pole, zero, e.div(e.constant(1, x), e.math("gamma", x)))
 
 
-function("loggamma", lambda y, x: sc.psi(x), lower=_loggamma_body)
-function("rgamma", lambda y, x: rgamma_slope(x), lower=_rgamma_body)
-function("gammasgn", 0)
-function("psi", lambda y, x: trigamma(x), lower=call("digamma"))
+define_ufunc("loggamma", lambda y, x: sc.psi(x), lower=_loggamma_body)
+define_ufunc("rgamma", lambda y, x: rgamma_slope(x), lower=_rgamma_body)
+define_ufunc("gammasgn", 0)
+define_ufunc("psi", lambda y, x: trigamma(x), lower=math_call("digamma"))
 
 
-def _fall(a: Any, b: Any) -> Any:
+def _digamma_difference(a: Any, b: Any) -> Any:
     """psi(a) - psi(a + b), also for a so much larger than b that both are nearly the same."""
     far = (a > 20) & (np.abs(b) < a / 10)
     big = np.where(far, a, 20.0)
@@ -114,8 +114,14 @@ def _fall(a: Any, b: Any) -> Any:
     return np.where(far, total, sc.psi(near_a) - sc.psi(near_a + near_b))
 
 
-function("beta", lambda y, a, b: y * _fall(a, b), lambda y, a, b: y * _fall(b, a))
-function("betaln", lambda y, a, b: _fall(a, b), lambda y, a, b: _fall(b, a))
+define_ufunc(
+    "beta",
+    lambda y, a, b: y * _digamma_difference(a, b),
+    lambda y, a, b: y * _digamma_difference(b, a),
+)
+define_ufunc(
+    "betaln", lambda y, a, b: _digamma_difference(a, b), lambda y, a, b: _digamma_difference(b, a)
+)
 
 
 def _binom_n(y: Any, n: Any, k: Any) -> Any:
@@ -138,11 +144,15 @@ def _binom_k(y: Any, n: Any, k: Any) -> Any:
     top, rest = np.where(pole, n + 1, 1.0), np.where(above, k - n, np.where(below, -k, 1.0))
     turn = np.where(above, n - k + 1, np.where(below, k + 1, 0.0))
     sine, cosine = sc._ufuncs._sinpi(turn) / math.pi, sc._ufuncs._cospi(turn)
-    zero = np.where(above, -1.0, 1.0) * sc.beta(top, rest) * (cosine - sine * _fall(rest, top))
+    zero = (
+        np.where(above, -1.0, 1.0)
+        * sc.beta(top, rest)
+        * (cosine - sine * _digamma_difference(rest, top))
+    )
     return np.where(pole, zero, y * (sc.psi(m - j + 1) - sc.psi(j + 1)))
 
 
-function("binom", _binom_n, _binom_k)
+define_ufunc("binom", _binom_n, _binom_k)
 
 
 def _poch_x(y: Any, x: Any, m: Any) -> Any:
@@ -150,10 +160,12 @@ def _poch_x(y: Any, x: Any, m: Any) -> Any:
     pole = _is_pole(x) & ~_is_pole(x + m)
     gap, top = np.where(pole, x, 1.0), np.where(pole, x + m, 1.0)
     zero = sc.gamma(top) * (sc.psi(top) * sc.rgamma(gap) + rgamma_slope(gap))
-    return np.where(pole, zero, -y * _fall(np.where(pole, 1.0, x), np.where(pole, 1.0, m)))
+    return np.where(
+        pole, zero, -y * _digamma_difference(np.where(pole, 1.0, x), np.where(pole, 1.0, m))
+    )
 
 
-function("poch", _poch_x, lambda y, x, m: y * sc.psi(x + m))
+define_ufunc("poch", _poch_x, lambda y, x, m: y * sc.psi(x + m))
 
 
 # Zeta
@@ -199,12 +211,12 @@ def _riemann_slope(s: Any) -> Any:
     return np.where(left, mirrored, right)
 
 
-function(
+define_ufunc(
     "_zeta",
     lambda y, s, q: _zeta_order(s, q),
     lambda y, s, q: -s * sc.zeta(s + 1, q),
     lower=lambda e, s, q: e.math("trigamma", q),
     where=lambda s, q: getattr(s, "value", None) == 2,
 )
-function("_riemann_zeta", lambda y, s: _riemann_slope(s))
-function("zetac", lambda y, s: _riemann_slope(s))
+define_ufunc("_riemann_zeta", lambda y, s: _riemann_slope(s))
+define_ufunc("zetac", lambda y, s: _riemann_slope(s))

@@ -2,7 +2,7 @@
 the functions that are these integrals under other names or inverted.
 
 Owns: `gamma_order`, `beta_order` (no closed form: a quadrature, below) and, for the inverses,
-`inverse`: where F(.., y, ..) = p, the derivative of y in any argument is -F' / F_y.
+`inverse_derivatives`: where F(.., y, ..) = p, the derivative of y in any argument is -F' / F_y.
 
 The quadrature: with t = x exp(v), or logit(t) = logit(x) + v, the logarithm of the integrand is
 concave in v; `log t` less its mean has one sign on the side of x that is integrated over, so that
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.special.table import function
+from tracker.ops.special.table import define_ufunc
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _CUTS = (-36.0, -5.0, 5.0, 36.0)  # within 5: all happens; to 36: what is left fades as exp(-|v|)
@@ -40,7 +40,7 @@ def _integral(f: Callable[[Any], Any], end: Any, middle: Any) -> Any:
     return total
 
 
-def _inside(x: Any, inside: Any, safe: float) -> Any:
+def _where_inside(x: Any, inside: Any, safe: float) -> Any:
     return np.where(inside, x, safe)
 
 
@@ -65,7 +65,7 @@ def _log_kernel(a: Any, x: Any) -> Any:
 def gamma_density(a: Any, x: Any) -> Any:
     """The derivative of gammainc(a, x) in x."""
     inside = (x > 0) & (x < math.inf)
-    y = _inside(x, inside, 1.0)
+    y = _where_inside(x, inside, 1.0)
     edge = np.where(a == 1, 1.0, np.where(a < 1, math.inf, 0.0))
     return np.where(inside, np.exp(_log_kernel(a, y)) / y, np.where(x == 0, edge, 0.0))
 
@@ -73,7 +73,7 @@ def gamma_density(a: Any, x: Any) -> Any:
 def gamma_order(a: Any, x: Any) -> Any:
     """The derivative of gammainc(a, x) in a."""
     inside = (x > 0) & (x < math.inf)
-    x = _inside(x, inside, 1.0)
+    x = _where_inside(x, inside, 1.0)
     mean, log = sc.psi(a), np.log(x)
     lower = log < mean
     # Below: how far t falls under x; above: first to the mode a, then on.
@@ -104,7 +104,7 @@ def beta_density(a: Any, b: Any, x: Any, rest: Any = None) -> Any:
     """The derivative of betainc(a, b, x) in x; `rest` is 1 - x, if that is known better."""
     rest = 1 - x if rest is None else rest
     inside = (x > 0) & (rest > 0)
-    y, z = _inside(x, inside, 0.5), _inside(rest, inside, 0.5)
+    y, z = _where_inside(x, inside, 0.5), _where_inside(rest, inside, 0.5)
     log = (a - 1) * np.log(y) + (b - 1) * np.log(z) - sc.betaln(a, b)
     edge = np.where(x == 0, a, b)
     edge = np.where(edge == 1, np.exp(-sc.betaln(a, b)), np.where(edge < 1, math.inf, 0.0))
@@ -115,7 +115,7 @@ def beta_order(a: Any, b: Any, x: Any, rest: Any = None) -> Any:
     """The derivative of betainc(a, b, x) in a; `rest` is 1 - x, if that is known better."""
     rest = 1 - x if rest is None else rest
     inside = (x > 0) & (rest > 0)
-    x, rest = _inside(x, inside, 0.5), _inside(rest, inside, 0.5)
+    x, rest = _where_inside(x, inside, 0.5), _where_inside(rest, inside, 0.5)
     log, mean = np.log(x), sc.psi(a) - sc.psi(a + b)
     lower = log < mean
     # As seen from the side that is integrated over: p falls from x or from the mode a / (a + b).
@@ -150,7 +150,7 @@ def beta_order_b(a: Any, b: Any, x: Any, rest: Any = None) -> Any:
 # Their names
 
 
-def slopes(parts: Callable[..., Sequence[Any]], count: int, sign: int = 1) -> list[Any]:
+def cdf_derivatives(parts: Callable[..., Sequence[Any]], count: int, sign: int = 1) -> list[Any]:
     """Derivatives of F in each argument. `parts(*args)` gives functions of no argument, so that
     only what is wanted is computed; None where there is no derivative."""
 
@@ -160,7 +160,7 @@ def slopes(parts: Callable[..., Sequence[Any]], count: int, sign: int = 1) -> li
     return [at(i) for i in range(count)]
 
 
-def inverse(
+def inverse_derivatives(
     parts: Callable[..., Sequence[Any]], solved: int, count: int, sign: int = 1
 ) -> list[Any]:
     """Derivatives of y where F(.., y, ..) = p: y stands in F at `solved`, where p is among the
@@ -185,13 +185,13 @@ def beta_parts(a: Any, b: Any, x: Any) -> Sequence[Any]:
     return lambda: beta_order(a, b, x), lambda: beta_order_b(a, b, x), lambda: beta_density(a, b, x)
 
 
-function("gammainc", *slopes(gamma_parts, 2))
-function("gammaincc", *slopes(gamma_parts, 2, -1))
-function("gammaincinv", *inverse(gamma_parts, 1, 2))
-function("gammainccinv", *inverse(gamma_parts, 1, 2, -1))
-function("betainc", *slopes(beta_parts, 3))
-function("betaincc", *slopes(beta_parts, 3, -1))
-function("betaincinv", *inverse(beta_parts, 2, 3))
-function("betainccinv", *inverse(beta_parts, 2, 3, -1))
-function("btdtria", *inverse(beta_parts, 0, 3))
-function("btdtrib", *inverse(beta_parts, 1, 3))
+define_ufunc("gammainc", *cdf_derivatives(gamma_parts, 2))
+define_ufunc("gammaincc", *cdf_derivatives(gamma_parts, 2, -1))
+define_ufunc("gammaincinv", *inverse_derivatives(gamma_parts, 1, 2))
+define_ufunc("gammainccinv", *inverse_derivatives(gamma_parts, 1, 2, -1))
+define_ufunc("betainc", *cdf_derivatives(beta_parts, 3))
+define_ufunc("betaincc", *cdf_derivatives(beta_parts, 3, -1))
+define_ufunc("betaincinv", *inverse_derivatives(beta_parts, 2, 3))
+define_ufunc("betainccinv", *inverse_derivatives(beta_parts, 2, 3, -1))
+define_ufunc("btdtria", *inverse_derivatives(beta_parts, 0, 3))
+define_ufunc("btdtrib", *inverse_derivatives(beta_parts, 1, 3))

@@ -10,10 +10,15 @@ import numpy as np
 import scipy.special as sc
 
 from tracker.ops.special.parameters import above, between_poles, by_interpolation, one_half
-from tracker.ops.special.table import WHOLE, Parameter, function, functions
+from tracker.ops.special.table import (
+    ROUNDED_BY_SCIPY,
+    ParameterDerivative,
+    define_ufunc,
+    define_ufunc_results,
+)
 
-function("exp1", lambda y, x: -np.exp(-x) / x)
-function("expi", lambda y, x: np.exp(x) / x)
+define_ufunc("exp1", lambda y, x: -np.exp(-x) / x)
+define_ufunc("expi", lambda y, x: np.exp(x) / x)
 
 
 def _expn_slope(y: Any, n: Any, x: Any) -> Any:
@@ -21,7 +26,7 @@ def _expn_slope(y: Any, n: Any, x: Any) -> Any:
     return -np.where(n < 1, (np.exp(-x) + y) / x, below)  # E_-1, by recurrence
 
 
-function("expn", f"n, the order, {WHOLE}", _expn_slope)
+define_ufunc("expn", f"n, the order, {ROUNDED_BY_SCIPY}", _expn_slope)
 
 
 def _sinhc(x: Any) -> Any:
@@ -31,8 +36,12 @@ def _sinhc(x: Any) -> Any:
     return 0.5 * (sc.exprel(x) + sc.exprel(-x))
 
 
-functions("shichi", ("shi", "chi"), [lambda y, x: _sinhc(x)], [lambda y, x: np.cosh(x) / x])
-functions("sici", ("si", "ci"), [lambda y, x: np.sinc(x / math.pi)], [lambda y, x: np.cos(x) / x])
+define_ufunc_results(
+    "shichi", ("shi", "chi"), [lambda y, x: _sinhc(x)], [lambda y, x: np.cosh(x) / x]
+)
+define_ufunc_results(
+    "sici", ("si", "ci"), [lambda y, x: np.sinc(x / math.pi)], [lambda y, x: np.cos(x) / x]
+)
 
 
 def _spence_slope(y: Any, z: Any) -> Any:
@@ -46,31 +55,31 @@ def _spence_slope(y: Any, z: Any) -> Any:
     return np.where(near, -series, np.log(safe) / (1 - safe))
 
 
-function("spence", _spence_slope)
+define_ufunc("spence", _spence_slope)
 
 # Hypergeometric
 
 _U = "of which SciPy's values are not exact enough"  # a few digits at many places, or NaN
 
 
-function(
+define_ufunc(
     "hyp0f1",
     by_interpolation(sc.hyp0f1, 0, between_poles),
     lambda y, v, z: sc.hyp0f1(v + 1, z) / v,
 )
-function(
+define_ufunc(
     "hyp1f1",
     by_interpolation(sc.hyp1f1, 0),
     by_interpolation(sc.hyp1f1, 1, between_poles),
     lambda y, a, b, x: a / b * sc.hyp1f1(a + 1, b + 1, x),
 )
-function(
+define_ufunc(
     "hyperu",
     f"a, a parameter, {_U}",
     f"b, a parameter, {_U}",
     lambda y, a, b, x: -a * sc.hyperu(a + 1, b + 1, x),
 )
-function(
+define_ufunc(
     "hyp2f1",
     by_interpolation(sc.hyp2f1, 0),
     by_interpolation(sc.hyp2f1, 1),
@@ -81,35 +90,35 @@ for _wright, _wright_slope in (
     (sc.wright_bessel, lambda y, a, b, x: sc.wright_bessel(a, a + b, x)),
     (sc.log_wright_bessel, lambda y, a, b, x: np.exp(sc.log_wright_bessel(a, a + b, x) - y)),
 ):
-    function(
+    define_ufunc(
         _wright.__name__,
         by_interpolation(_wright, 0, above(0)),
         by_interpolation(_wright, 1, above(0)),
         _wright_slope,
     )
-function(
+define_ufunc(
     "lpmv",
-    f"m, the order, {WHOLE}",
+    f"m, the order, {ROUNDED_BY_SCIPY}",
     by_interpolation(sc.lpmv, 1),
     lambda y, m, v, x: ((v + m) * sc.lpmv(m, v - 1, x) - v * x * y) / (1 - np.square(x)),
 )
 
 # Lambert's W, Wright's omega
 
-function(
+define_ufunc(
     "_lambertw",
     lambda w, z, k, tol: np.exp(-w) / (1 + w),
     "k, the branch, a whole number",
     "tol, a tolerance",
 )
-function("wrightomega", lambda w, z: w / (1 + w))
+define_ufunc("wrightomega", lambda w, z: w / (1 + w))
 
 # Orthogonal polynomials; the degree may be real, but of Hermite's
 
-_N = f"n, the degree, {WHOLE}"
+_N = f"n, the degree, {ROUNDED_BY_SCIPY}"
 
 
-def _in(name: str, at: int) -> Parameter:
+def _polynomial_parameter(name: str, at: int) -> ParameterDerivative:
     """In the degree, the first argument, or in a parameter of the weight function."""
     f = getattr(sc, f"eval_{name}")
     return by_interpolation(f, at, one_half if at == 0 else above(-1))
@@ -157,34 +166,42 @@ def _sh_jacobi(y: Any, n: Any, p: Any, q: Any, x: Any) -> Any:
     return slope / sc.binom(2 * n + p - 1, n)
 
 
-function("eval_legendre", _in("legendre", 0), lambda y, n, x: _legendre(n, x))
-function("eval_chebyt", _in("chebyt", 0), lambda y, n, x: _chebyshev_t(n, x))
-function("eval_chebyu", _in("chebyu", 0), lambda y, n, x: _chebyshev_u(n, x))
-function("eval_chebyc", _in("chebyc", 0), lambda y, n, x: _chebyshev_t(n, x / 2))
-function("eval_chebys", _in("chebys", 0), lambda y, n, x: 0.5 * _chebyshev_u(n, x / 2))
-function("eval_sh_legendre", _in("sh_legendre", 0), _shifted(_legendre))
-function("eval_sh_chebyt", _in("sh_chebyt", 0), _shifted(_chebyshev_t))
-function("eval_sh_chebyu", _in("sh_chebyu", 0), _shifted(_chebyshev_u))
-function("eval_hermite", _N, lambda y, n, x: 2 * n * sc.eval_hermite(np.maximum(n - 1, 0), x))
-function("eval_hermitenorm", _N, lambda y, n, x: n * sc.eval_hermitenorm(np.maximum(n - 1, 0), x))
-function("eval_laguerre", _in("laguerre", 0), lambda y, n, x: _laguerre(n, 0.0, x))
-function(
+define_ufunc("eval_legendre", _polynomial_parameter("legendre", 0), lambda y, n, x: _legendre(n, x))
+define_ufunc("eval_chebyt", _polynomial_parameter("chebyt", 0), lambda y, n, x: _chebyshev_t(n, x))
+define_ufunc("eval_chebyu", _polynomial_parameter("chebyu", 0), lambda y, n, x: _chebyshev_u(n, x))
+define_ufunc(
+    "eval_chebyc", _polynomial_parameter("chebyc", 0), lambda y, n, x: _chebyshev_t(n, x / 2)
+)
+define_ufunc(
+    "eval_chebys", _polynomial_parameter("chebys", 0), lambda y, n, x: 0.5 * _chebyshev_u(n, x / 2)
+)
+define_ufunc("eval_sh_legendre", _polynomial_parameter("sh_legendre", 0), _shifted(_legendre))
+define_ufunc("eval_sh_chebyt", _polynomial_parameter("sh_chebyt", 0), _shifted(_chebyshev_t))
+define_ufunc("eval_sh_chebyu", _polynomial_parameter("sh_chebyu", 0), _shifted(_chebyshev_u))
+define_ufunc("eval_hermite", _N, lambda y, n, x: 2 * n * sc.eval_hermite(np.maximum(n - 1, 0), x))
+define_ufunc(
+    "eval_hermitenorm", _N, lambda y, n, x: n * sc.eval_hermitenorm(np.maximum(n - 1, 0), x)
+)
+define_ufunc(
+    "eval_laguerre", _polynomial_parameter("laguerre", 0), lambda y, n, x: _laguerre(n, 0.0, x)
+)
+define_ufunc(
     "eval_genlaguerre",
-    _in("genlaguerre", 0),
-    _in("genlaguerre", 1),
+    _polynomial_parameter("genlaguerre", 0),
+    _polynomial_parameter("genlaguerre", 1),
     lambda y, n, a, x: _laguerre(n, a, x),
 )
-function(
+define_ufunc(
     "eval_gegenbauer",
-    _in("gegenbauer", 0),
+    _polynomial_parameter("gegenbauer", 0),
     by_interpolation(sc.eval_gegenbauer, 1, above(-0.5)),
     lambda y, n, a, x: _gegenbauer(n, a, x),
 )
-function(
+define_ufunc(
     "eval_jacobi",
-    _in("jacobi", 0),
-    _in("jacobi", 1),
-    _in("jacobi", 2),
+    _polynomial_parameter("jacobi", 0),
+    _polynomial_parameter("jacobi", 1),
+    _polynomial_parameter("jacobi", 2),
     lambda y, n, a, b, x: _jacobi(n, a, b, x),
 )
 
@@ -193,9 +210,9 @@ def _sh_reach(own: Any, n: Any, p: Any, q: Any, x: Any) -> Any:
     return 0.5 * np.minimum(1.0, np.minimum(p - q + 1, q))
 
 
-function(
+define_ufunc(
     "eval_sh_jacobi",
-    _in("sh_jacobi", 0),
+    _polynomial_parameter("sh_jacobi", 0),
     by_interpolation(sc.eval_sh_jacobi, 1, _sh_reach),
     by_interpolation(sc.eval_sh_jacobi, 2, _sh_reach),
     _sh_jacobi,

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ops.special.table import Parameter
+from tracker.ops.special.table import ParameterDerivative
 
 _COUNT = 24
 _HALF = np.arange(_COUNT // 2)
@@ -63,7 +63,7 @@ def slope_by_interpolation(f: Function, at: int, reach: Function = one_half) -> 
     return slope
 
 
-def by_interpolation(f: Function, at: int, reach: Function = one_half) -> Parameter:
+def by_interpolation(f: Function, at: int, reach: Function = one_half) -> ParameterDerivative:
     """The same as a derivative of a ufunc."""
     slope = slope_by_interpolation(f, at, reach)
-    return Parameter(lambda y, *xs: slope(*xs))
+    return ParameterDerivative(lambda y, *xs: slope(*xs))

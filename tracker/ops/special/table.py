@@ -1,11 +1,12 @@
 """How a ufunc of SciPy is entered: its name, and its derivative in each argument.
 
-Owns: `function` (one result), `functions` (several results: one op for each of them).
+Owns: `define_ufunc` (one result), `define_ufunc_results` (several results: one op for each of
+them).
 
 A derivative is a function of (result, *arguments) as in `ops/elementwise/unary.py`, a number where
 it is constant, or a string: the argument's name and why, when there is no derivative in it. Such an
 argument may be an integer or untracked; a derivative that reaches it otherwise is refused by that
-name. A `Parameter` is a derivative in an order or degree.
+name. A `ParameterDerivative` is a derivative in an order or degree.
 
 Entries of functions which this SciPy does not have are left out.
 """
@@ -26,26 +27,31 @@ from tracker.ir.graph import Const
 from tracker.ir.lowering import Map
 from tracker.ir.op import NUMPY, UFUNCS, Op, Rule, define
 from tracker.ir.types import Type
-from tracker.ops.declare.declare import Body, map_lowering
-from tracker.ops.declare.dtypes import broadcast, infer_ufunc, loop_dtypes
-from tracker.ops.declare.foreign_ufuncs import LENDABLE, lent
-from tracker.ops.declare.rule_helpers import match, partial_product, project, tangent_product
+from tracker.ops.declare.declare import ScalarBody, map_lowering
+from tracker.ops.declare.dtypes import broadcast_shape, infer_ufunc, loop_dtypes
+from tracker.ops.declare.foreign_ufuncs import LOOP_DTYPE_CHARS, ufunc_call
+from tracker.ops.declare.rule_helpers import (
+    match_tangent,
+    partial_product,
+    project,
+    tangent_product,
+)
 from tracker.ops.elementwise.binary import strong_multiply
 from tracker.ops.shape.create import to_discrete
 from tracker.ops.shape.shape import broadcast_to
-from tracker.tape.record import apply, data_of, form_of
+from tracker.tape.record import apply, aval_of, data_of
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class ParameterDerivative:
     """A derivative in an argument which, where it is a whole number, stays one for the others:
     SciPy computes polynomials of whole degrees otherwise than those of real ones."""
 
     rule: Rule
 
 
-Derivative = Rule | float | str | Parameter
-WHOLE = "which SciPy rounds to a whole number"  # why there is no derivative in it
+Derivative = Rule | float | str | ParameterDerivative
+ROUNDED_BY_SCIPY = "which SciPy rounds to a whole number"  # why there is no derivative in it
 
 
 def ufunc_named(name: str) -> np.ufunc | None:
@@ -57,10 +63,10 @@ def ufunc_named(name: str) -> np.ufunc | None:
     return None
 
 
-def function(
+def define_ufunc(
     name: str,
     *derivatives: Derivative,
-    lower: Body | None = None,
+    lower: ScalarBody | None = None,
     where: Callable[..., bool] = lambda *operands: True,
 ) -> Op | None:
     """Enter a ufunc with one result. `lower` is its scalar body of real numbers, where there is
@@ -68,8 +74,8 @@ def function(
     ufunc = ufunc_named(name)
     if ufunc is None:
         return None
-    lowering = _borrowing(ufunc, 0) if lower is None else _own(ufunc, lower, where)
-    op = _declare(_op_name(name), ufunc, 0, derivatives, ufunc, lowering)
+    lowering = _scipy_lowering(ufunc, 0) if lower is None else _custom_lowering(ufunc, lower, where)
+    op = _declare_op(_op_name(name), ufunc, 0, derivatives, ufunc, lowering)
     if ufunc.nin > 2:
         NUMPY[ufunc] = lambda *xs: apply(op, xs)
     else:
@@ -77,13 +83,17 @@ def function(
     return op
 
 
-def functions(name: str, results: Sequence[str], *derivatives: Sequence[Derivative]) -> list[Op]:
+def define_ufunc_results(
+    name: str, results: Sequence[str], *derivatives: Sequence[Derivative]
+) -> list[Op]:
     """Enter a ufunc with several results, each named; `derivatives` one sequence per result."""
     ufunc = ufunc_named(name)
     if ufunc is None:
         return []
     ops = [
-        _declare(_op_name(result), ufunc, at, parts, _component(ufunc, at), _borrowing(ufunc, at))
+        _declare_op(
+            _op_name(result), ufunc, at, parts, _component(ufunc, at), _scipy_lowering(ufunc, at)
+        )
         for at, (result, parts) in enumerate(zip(results, derivatives, strict=True))
     ]
     NUMPY[ufunc] = lambda *xs: tuple(apply(op, xs) for op in ops)
@@ -93,21 +103,21 @@ def functions(name: str, results: Sequence[str], *derivatives: Sequence[Derivati
 _FEW = 100  # elements; of more, a call for each costs more than one for all of them
 
 
-def _at_once(ufunc: np.ufunc, at: int) -> Callable[..., Any]:
+def _whole_array_call(ufunc: np.ufunc, at: int) -> Callable[..., Any]:
     """Of many elements: SciPy's own loop, called for all of them."""
 
     def instead(b: Any, *operands: Any) -> Any:
         types = [x.type for x in operands]
-        shape, dtypes = broadcast(types), loop_dtypes(ufunc, types)
-        if math.prod(shape) <= _FEW or not {d.char for d in dtypes} <= LENDABLE:
+        shape, dtypes = broadcast_shape(types), loop_dtypes(ufunc, types)
+        if math.prod(shape) <= _FEW or not {d.char for d in dtypes} <= LOOP_DTYPE_CHARS:
             return None
-        arrays = [_array(b, x, d, shape) for x, d in zip(operands, dtypes, strict=False)]
-        return b(lent, *arrays, ufunc=ufunc, at=at, core=None)
+        arrays = [_loop_operand(b, x, d, shape) for x, d in zip(operands, dtypes, strict=False)]
+        return b(ufunc_call, *arrays, ufunc=ufunc, at=at, core=None)
 
     return instead
 
 
-def _array(b: Any, x: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+def _loop_operand(b: Any, x: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
     """An operand as SciPy's loop takes it: a number, or an array of the result's shape."""
     if isinstance(x, Const):
         return Const.of(dtype.type(x.value))
@@ -117,17 +127,17 @@ def _array(b: Any, x: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
     return x if whole else b(broadcast_to, x, shape=shape)
 
 
-def _borrowing(ufunc: np.ufunc, at: int) -> Map:
+def _scipy_lowering(ufunc: np.ufunc, at: int) -> Map:
     """SciPy's own loop, called for each element of a few."""
     return map_lowering(
-        ufunc, lambda e, *xs: e.borrow(ufunc, at, *xs), "ifc", requires=_at_once(ufunc, at)
+        ufunc, lambda e, *xs: e.borrow(ufunc, at, *xs), "ifc", requires=_whole_array_call(ufunc, at)
     )
 
 
-def _own(ufunc: np.ufunc, lower: Body, where: Callable[..., bool]) -> Map:
+def _custom_lowering(ufunc: np.ufunc, lower: ScalarBody, where: Callable[..., bool]) -> Map:
     """A body of ours for real numbers, SciPy's own loop for complex ones and where it is not to
     be."""
-    other = _borrowing(ufunc, 0)
+    other = _scipy_lowering(ufunc, 0)
 
     def body(e: Any, *xs: Any) -> Any:
         own = not any(x.dtype.kind == "c" for x in xs) and where(*xs)
@@ -150,7 +160,7 @@ def _component(ufunc: np.ufunc, at: int) -> Callable[..., Any]:
     return lambda *xs: ufunc(*xs)[at]
 
 
-def _declare(
+def _declare_op(
     name: str,
     ufunc: np.ufunc,
     at: int,
@@ -159,8 +169,8 @@ def _declare(
     lower: Any,
 ) -> Op:
     assert len(derivatives) == ufunc.nin, name
-    moving = [not isinstance(d, str | Parameter) for d in derivatives]
-    derivatives = [_of_floats(d, moving, at) for at, d in enumerate(derivatives)]
+    moving = [not isinstance(d, str | ParameterDerivative) for d in derivatives]
+    derivatives = [_with_float_arguments(d, moving, at) for at, d in enumerate(derivatives)]
     whole = not any(isinstance(d, str) for d in derivatives)
     return define(
         name,
@@ -169,17 +179,19 @@ def _declare(
         entry=None,
         infer=infer_ufunc(ufunc, None) if ufunc.nout == 1 else _infer_component(ufunc, at),
         evaluate=evaluate,
-        jvp=[_jvp(name, d, i) for i, d in enumerate(derivatives)],
-        vjp=[_vjp(name, d, i) for i, d in enumerate(derivatives)],
+        jvp=[_jvp_rule(name, d, i) for i, d in enumerate(derivatives)],
+        vjp=[_vjp_rule(name, d, i) for i, d in enumerate(derivatives)],
         lower=lower,
         partials=derivatives if whole else None,  # type: ignore[arg-type]
     )
 
 
-def _of_floats(derivative: Derivative, moving: Sequence[bool], at: int) -> Rule | float | str:
+def _with_float_arguments(
+    derivative: Derivative, moving: Sequence[bool], at: int
+) -> Rule | float | str:
     """The derivative in the argument `at`, given floats also where what it moves with are bools or
     (unsigned) integers."""
-    if isinstance(derivative, Parameter):
+    if isinstance(derivative, ParameterDerivative):
         derivative, moving = derivative.rule, [m or i == at for i, m in enumerate(moving)]
     if not callable(derivative):
         return derivative
@@ -193,45 +205,45 @@ def _of_floats(derivative: Derivative, moving: Sequence[bool], at: int) -> Rule 
 
 
 def _as_float(x: Any, y: Any) -> Any:
-    if type(x) is float or np.result_type(form_of(x)).kind in "fc":
+    if type(x) is float or np.result_type(aval_of(x)).kind in "fc":
         return x
     return np.multiply(x, np.real(data_of(y)).dtype.type(1))
 
 
 def _infer_component(ufunc: np.ufunc, at: int) -> Callable[..., Type]:
-    return lambda *types: Type(broadcast(types), loop_dtypes(ufunc, types)[ufunc.nin + at])
+    return lambda *types: Type(broadcast_shape(types), loop_dtypes(ufunc, types)[ufunc.nin + at])
 
 
 # Rules of ops that have no derivative in some argument: what elementwise ops get from `partials`.
 
 
-def _strong(a: Any, b: Any) -> Any:
+def _strong_product(a: Any, b: Any) -> Any:
     return apply(strong_multiply, (a, b))
 
 
-def _vjp(name: str, derivative: Derivative, at: int) -> Rule:
+def _vjp_rule(name: str, derivative: Derivative, at: int) -> Rule:
     def rule(g: Any, y: Any, *xs: Any) -> Any:
         if isinstance(derivative, str):
-            return _refuse(name, derivative, xs[at])
+            return _refuse_argument(name, derivative, xs[at])
         if not callable(derivative) and derivative == 0:
             return None
-        return project(partial_product(_strong, g, derivative, y, xs), xs[at])
+        return project(partial_product(_strong_product, g, derivative, y, xs), xs[at])
 
     return rule
 
 
-def _jvp(name: str, derivative: Derivative, at: int) -> Rule:
+def _jvp_rule(name: str, derivative: Derivative, at: int) -> Rule:
     def rule(t: Any, y: Any, *xs: Any) -> Any:
         if isinstance(derivative, str):
-            return _refuse(name, derivative, xs[at])
-        return match(tangent_product(_strong, t, derivative, y, xs), y)
+            return _refuse_argument(name, derivative, xs[at])
+        return match_tangent(tangent_product(_strong_product, t, derivative, y, xs), y)
 
     return rule
 
 
-def _refuse(name: str, argument: str, x: Any) -> None:
+def _refuse_argument(name: str, argument: str, x: Any) -> None:
     """No derivative in this argument: nothing for an integer, an error for anything else."""
-    if np.result_type(form_of(x)).kind in "biu":
+    if np.result_type(aval_of(x)).kind in "biu":
         return
     raise UnsupportedError(
         message(
@@ -245,16 +257,16 @@ def _refuse(name: str, argument: str, x: Any) -> None:
 # What the families share
 
 
-def call(name: str) -> Body:
+def math_call(name: str) -> ScalarBody:
     """The scalar body that is one function of the compiler's math library."""
     return lambda e, *xs: e.math(name, *xs)
 
 
-def of_reals(name: str, slope: Rule) -> Rule:
+def reals_only(name: str, slope: Rule) -> Rule:
     """A derivative that holds for real arguments only."""
 
     def partial(y: Any, *xs: Any) -> Any:
-        if any(np.iscomplexobj(form_of(x)) for x in xs):
+        if any(np.iscomplexobj(aval_of(x)) for x in xs):
             raise UnsupportedError(
                 message(
                     f"scipy.special.{name} has no derivative rule for complex arguments",

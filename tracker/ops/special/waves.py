@@ -12,7 +12,7 @@ import numpy as np
 import scipy.special as sc
 
 from tracker.ops.special.parameters import above, by_interpolation
-from tracker.ops.special.table import Parameter, function, functions
+from tracker.ops.special.table import ParameterDerivative, define_ufunc, define_ufunc_results
 
 _DEG = math.pi / 180
 _POINTS = np.arange(256) * (360 / 256)
@@ -33,11 +33,11 @@ _M, _N = "m, the order, a whole number", "n, the degree, a whole number"
 _UNRELATED = "cv, the characteristic value, which c determines"
 _JUMPING = "c, the parameter, in which SciPy's values jump"
 
-function("mathieu_a", _M, _characteristic(True))
-function("mathieu_b", _M, _characteristic(False))
+define_ufunc("mathieu_a", _M, _characteristic(True))
+define_ufunc("mathieu_b", _M, _characteristic(False))
 
 
-def _in_parameter(f: Callable[..., Any], part: int, at: int) -> Parameter:
+def _in_parameter(f: Callable[..., Any], part: int, at: int) -> ParameterDerivative:
     return by_interpolation(
         lambda *xs: f(*xs)[part], at, lambda p, *xs: np.minimum(0.25, 0.5 * np.abs(p))
     )
@@ -55,7 +55,7 @@ def _mathieu(name: str, eigenvalue: Callable[..., Any], angular: bool) -> None:
         return (a - 2 * q * np.cosh(2 * x)) * value
 
     scale = _DEG if angular else 1.0
-    functions(
+    define_ufunc_results(
         name,
         (f"{name}_value", f"{name}_slope"),
         [_M, _in_parameter(f, 0, 1), lambda y, m, q, x: scale * f(m, q, x)[1]],
@@ -91,7 +91,7 @@ def _spheroidal(name: str, sign: int, metric: int, given: bool) -> None:
             return [_M, _N, f"c, the parameter, at a fixed {_UNRELATED}", _UNRELATED]
         return [_M, _N, _JUMPING if "rad2" in name else _in_parameter(f, part, 2)]
 
-    functions(
+    define_ufunc_results(
         name,
         (f"{name}_value", f"{name}_slope"),
         [*held(0), lambda y, *xs: f(*xs)[1]],
@@ -106,4 +106,4 @@ for _given in (False, True):
         for _kind in ("rad1", "rad2"):
             _spheroidal(f"{_family}_{_kind}{_suffix}", _sign, _sign, _given)
 for _eigenvalue in (sc.pro_cv, sc.obl_cv):
-    function(_eigenvalue.__name__, _M, _N, by_interpolation(_eigenvalue, 2, above(0)))
+    define_ufunc(_eigenvalue.__name__, _M, _N, by_interpolation(_eigenvalue, 2, above(0)))

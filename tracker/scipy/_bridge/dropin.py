@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.scipy._bridge.checks import are_finite, unless
+from tracker.scipy._bridge.checks import are_finite, scipy_raises_unless
 from tracker.scipy._bridge.fallback import is_tracked
 
-_looking = ContextVar("looking", default=True)  # not while one of these functions calls another
+_checks_finite = ContextVar(
+    "looking", default=True
+)  # not while one of these functions calls another
 
 
 def drop_in(module: ModuleType) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -25,7 +27,7 @@ def drop_in(module: ModuleType) -> Callable[[Callable[..., Any]], Callable[..., 
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         theirs = getattr(module, function.__name__)
-        run = _looking_for_finite(theirs, function)
+        run = _with_finite_check(theirs, function)
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -38,7 +40,7 @@ def drop_in(module: ModuleType) -> Callable[[Callable[..., Any]], Callable[..., 
     return enter
 
 
-def _looking_for_finite(
+def _with_finite_check(
     theirs: Callable[..., Any], function: Callable[..., Any]
 ) -> Callable[..., Any]:
     """The function, after what SciPy's of that name looks for was looked for."""
@@ -50,15 +52,15 @@ def _looking_for_finite(
         return function
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        if not _looking.get():
+        if not _checks_finite.get():
             return function(*args, **kwargs)
         if signature.bind(*args, **kwargs).arguments.get("check_finite", True):
-            unless(_all_finite(args, kwargs), theirs, *args, **kwargs)
-        token = _looking.set(False)
+            scipy_raises_unless(_all_finite(args, kwargs), theirs, *args, **kwargs)
+        token = _checks_finite.set(False)
         try:
             return function(*args, **kwargs)
         finally:
-            _looking.reset(token)
+            _checks_finite.reset(token)
 
     return run
 

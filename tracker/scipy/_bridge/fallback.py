@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import ConversionError, UnsupportedError, message
-from tracker.scipy._bridge.callback import untracked
+from tracker.scipy._bridge.callback import nondifferentiable
 from tracker.tape.tracked import Tracked
 
-NOT_WANTED = "Use tracker.data(x) where no gradient is wanted"
+USE_DATA_HINT = "Use tracker.data(x) where no gradient is wanted"
 
 
-def passing(
+def scipy_fallback(
     module: ModuleType,
-    works: Collection[str] = (),
+    accept_tracked: Collection[str] = (),
     constant: Collection[str] = (),
-    instead: Mapping[str, str] | None = None,
+    hints: Mapping[str, str] | None = None,
 ) -> Callable[[str], Any]:
     """A `__getattr__` for the module that stands in for this one.
 
@@ -33,50 +33,50 @@ def passing(
     constant  functions without a derivative
     instead   what to type where a function is refused
     """
-    texts = instead or {}
+    texts = hints or {}
 
     @functools.cache
     def look_up(name: str) -> Any:
         if name == "__all__":
             return [n for n in dir(module) if not n.startswith("_")]
         theirs = getattr(module, name)
-        if name in works or name.startswith("_") or not inspect.isroutine(theirs):
+        if name in accept_tracked or name.startswith("_") or not inspect.isroutine(theirs):
             return theirs
         if name in constant:
-            return untracked(theirs)
-        return refusing(theirs, f"{module.__name__}.{name}", texts.get(name, NOT_WANTED))
+            return nondifferentiable(theirs)
+        return refuse_tracked(theirs, f"{module.__name__}.{name}", texts.get(name, USE_DATA_HINT))
 
     return look_up
 
 
-def refusing(theirs: Callable[..., Any], title: str, instead: str) -> Callable[..., Any]:
+def refuse_tracked(theirs: Callable[..., Any], title: str, hint: str) -> Callable[..., Any]:
     """SciPy's function, which refuses tracked values by its name."""
 
     @functools.wraps(theirs)
     def call(*args: Any, **kwargs: Any) -> Any:
         if is_tracked(*args, *kwargs.values()):
-            args = tuple(let_out(x, title, instead) for x in args)
-            kwargs = {name: let_out(x, title, instead) for name, x in kwargs.items()}
+            args = tuple(to_plain(x, title, hint) for x in args)
+            kwargs = {name: to_plain(x, title, hint) for name, x in kwargs.items()}
         return theirs(*args, **kwargs)
 
     return call
 
 
-def let_out(x: Any, title: str, instead: str = NOT_WANTED) -> Any:
+def to_plain(x: Any, title: str, hint: str = USE_DATA_HINT) -> Any:
     """Plain numbers of what no derivative depends on (a traced function's captured arrays, buffers
     that are not filled); anything else is refused."""
     if type(x) in (list, tuple):
-        return type(x)(let_out(part, title, instead) for part in x)
+        return type(x)(to_plain(part, title, hint) for part in x)
     if not isinstance(x, Tracked):
         return x
     try:
         return np.asarray(x)[()]
     except ConversionError as error:
-        raise no_rule(title, instead) from error
+        raise no_derivative_rule(title, hint) from error
 
 
-def no_rule(title: str, instead: str = NOT_WANTED) -> UnsupportedError:
-    return UnsupportedError(message(f"{title} has no derivative rule here", instead))
+def no_derivative_rule(title: str, hint: str = USE_DATA_HINT) -> UnsupportedError:
+    return UnsupportedError(message(f"{title} has no derivative rule here", hint))
 
 
 def is_tracked(*xs: Any) -> bool:

@@ -20,10 +20,10 @@ from tracker.ir.types import Type
 from tracker.ops.declare.rule_helpers import project
 from tracker.tape.record import apply
 
-_NUMBERS = itertools.count(1)
+_MAP_NUMBERS = itertools.count(1)
 
 
-class Linear:
+class LinearMap:
     """A linear map of vectors, or of the columns of a matrix.
 
     call     of a plain array
@@ -37,11 +37,11 @@ class Linear:
         call: Callable[[Any], Any],
         rows: int,
         dtype: Any,
-        adjoint: Callable[[], Linear],
+        adjoint: Callable[[], LinearMap],
         name: str = "matrix",
     ) -> None:
         self.call, self.rows, self.dtype = call, rows, np.dtype(dtype)
-        self.adjoint, self.name = adjoint, f"{name} {next(_NUMBERS)}"
+        self.adjoint, self.name = adjoint, f"{name} {next(_MAP_NUMBERS)}"
 
     def __call__(self, x: Any) -> Any:
         """Of a tracked array."""
@@ -50,12 +50,12 @@ class Linear:
     def __repr__(self) -> str:
         return f"<{self.name}>"
 
-    def kind_of(self, x: Any) -> np.dtype[Any]:
+    def result_dtype(self, x: Any) -> np.dtype[Any]:
         return np.result_type(self.dtype, x.dtype)
 
 
-def _evaluate(x: Any, *, map: Linear) -> Any:
-    return np.asarray(map.call(np.asarray(x))).astype(map.kind_of(x), copy=False)
+def _evaluate(x: Any, *, map: LinearMap) -> Any:
+    return np.asarray(map.call(np.asarray(x))).astype(map.result_dtype(x), copy=False)
 
 
 linear_map = define(
@@ -63,7 +63,7 @@ linear_map = define(
     numpy=[],
     method=None,
     entry=None,
-    infer=lambda x, *, map: Type((map.rows, *x.shape[1:]), map.kind_of(x)),
+    infer=lambda x, *, map: Type((map.rows, *x.shape[1:]), map.result_dtype(x)),
     evaluate=_evaluate,
     jvp=[lambda t, y, x, *, map: map(t)],
     vjp=[lambda g, y, x, *, map: project(map.adjoint()(g), x)],

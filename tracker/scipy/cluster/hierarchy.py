@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import scipy.cluster.hierarchy
 
-from tracker.scipy._bridge.fallback import passing
+from tracker.scipy._bridge.fallback import scipy_fallback
 
-__getattr__ = passing(scipy.cluster.hierarchy)
+__getattr__ = scipy_fallback(scipy.cluster.hierarchy)

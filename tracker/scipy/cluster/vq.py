@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import scipy.cluster.vq
 
-from tracker.scipy._bridge.fallback import passing
+from tracker.scipy._bridge.fallback import scipy_fallback
 
-__getattr__ = passing(scipy.cluster.vq)
+__getattr__ = scipy_fallback(scipy.cluster.vq)

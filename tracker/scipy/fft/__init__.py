@@ -14,7 +14,7 @@ import numpy as np
 import scipy.fft
 
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import as_array, passing
+from tracker.scipy._bridge.fallback import as_array, scipy_fallback
 from tracker.scipy.fft.dct import dct as dct
 from tracker.scipy.fft.dct import dctn as dctn
 from tracker.scipy.fft.dct import dst as dst
@@ -24,10 +24,10 @@ from tracker.scipy.fft.dct import idctn as idctn
 from tracker.scipy.fft.dct import idst as idst
 from tracker.scipy.fft.dct import idstn as idstn
 
-__getattr__ = passing(scipy.fft)
+__getattr__ = scipy_fallback(scipy.fft)
 
 
-def _along_one(name: str) -> Callable[..., Any]:
+def _one_axis_transform(name: str) -> Callable[..., Any]:
     theirs = getattr(np.fft, name)
 
     def transform(
@@ -47,9 +47,9 @@ def _along_one(name: str) -> Callable[..., Any]:
     return drop_in(scipy.fft)(transform)
 
 
-def _along_several(name: str, axes: Any, inside: str | None = None) -> Callable[..., Any]:
-    """`inside`: the transform of which this one is the conjugate, turned round."""
-    theirs = getattr(np.fft, inside or name)
+def _n_axis_transform(name: str, axes: Any, conjugate_of: str | None = None) -> Callable[..., Any]:
+    """`conjugate_of`: the transform of which this one is the conjugate, turned round."""
+    theirs = getattr(np.fft, conjugate_of or name)
 
     def transform(
         x: Any,
@@ -64,7 +64,7 @@ def _along_several(name: str, axes: Any, inside: str | None = None) -> Callable[
         x = as_array(x)
         if s is not None and axes is None:  # the last ones, as many as there are lengths
             axes = tuple(range(np.ndim(x) - len(s), np.ndim(x)))
-        if inside is None:
+        if conjugate_of is None:
             return theirs(x, s, axes, norm)
         norm = _OPPOSITE[norm]
         if name.startswith("i"):
@@ -77,24 +77,24 @@ def _along_several(name: str, axes: Any, inside: str | None = None) -> Callable[
 
 
 _OPPOSITE = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
-fft = _along_one("fft")
-ifft = _along_one("ifft")
-rfft = _along_one("rfft")
-irfft = _along_one("irfft")
-hfft = _along_one("hfft")
-ihfft = _along_one("ihfft")
-fft2 = _along_several("fft2", (-2, -1))
-ifft2 = _along_several("ifft2", (-2, -1))
-rfft2 = _along_several("rfft2", (-2, -1))
-irfft2 = _along_several("irfft2", (-2, -1))
-hfft2 = _along_several("hfft2", (-2, -1), "irfftn")
-ihfft2 = _along_several("ihfft2", (-2, -1), "rfftn")
-fftn = _along_several("fftn", None)
-ifftn = _along_several("ifftn", None)
-rfftn = _along_several("rfftn", None)
-irfftn = _along_several("irfftn", None)
-hfftn = _along_several("hfftn", None, "irfftn")
-ihfftn = _along_several("ihfftn", None, "rfftn")
+fft = _one_axis_transform("fft")
+ifft = _one_axis_transform("ifft")
+rfft = _one_axis_transform("rfft")
+irfft = _one_axis_transform("irfft")
+hfft = _one_axis_transform("hfft")
+ihfft = _one_axis_transform("ihfft")
+fft2 = _n_axis_transform("fft2", (-2, -1))
+ifft2 = _n_axis_transform("ifft2", (-2, -1))
+rfft2 = _n_axis_transform("rfft2", (-2, -1))
+irfft2 = _n_axis_transform("irfft2", (-2, -1))
+hfft2 = _n_axis_transform("hfft2", (-2, -1), "irfftn")
+ihfft2 = _n_axis_transform("ihfft2", (-2, -1), "rfftn")
+fftn = _n_axis_transform("fftn", None)
+ifftn = _n_axis_transform("ifftn", None)
+rfftn = _n_axis_transform("rfftn", None)
+irfftn = _n_axis_transform("irfftn", None)
+hfftn = _n_axis_transform("hfftn", None, "irfftn")
+ihfftn = _n_axis_transform("ihfftn", None, "rfftn")
 
 
 @drop_in(scipy.fft)

@@ -32,7 +32,7 @@ from tracker.scipy._bridge.fallback import as_array
 _INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
-def _cosine(x: Any, kind: int) -> Any:
+def _unscaled_dct(x: Any, kind: int) -> Any:
     """Not scaled, along the last axis of a real x."""
     n = np.shape(x)[-1]
     if kind == 1:
@@ -48,22 +48,22 @@ def _cosine(x: Any, kind: int) -> Any:
     return 2 * np.real(spectrum * np.exp(-0.25j * math.pi / n * (2 * np.arange(n) + 1)))
 
 
-def _sine(x: Any, kind: int) -> Any:
+def _unscaled_dst(x: Any, kind: int) -> Any:
     n = np.shape(x)[-1]
     if kind == 1:
         zero = np.zeros_like(x[..., :1])
         odd = np.concatenate([zero, x, zero, -np.flip(x, -1)], axis=-1)
         return -np.imag(np.fft.rfft(odd))[..., 1 : n + 1]
     if kind == 3:  # turned round, it is the cosine's
-        return _signs(n) * _cosine(np.flip(x, -1), 3)
-    return np.flip(_cosine(_signs(n) * x, kind), -1)
+        return _alternating_signs(n) * _unscaled_dct(np.flip(x, -1), 3)
+    return np.flip(_unscaled_dct(_alternating_signs(n) * x, kind), -1)
 
 
-def _signs(n: int) -> Any:
+def _alternating_signs(n: int) -> Any:
     return (-1.0) ** np.arange(n)
 
 
-def _ends(kind: int, sine: bool) -> tuple[list[int], list[int]]:
+def _orthogonal_ends(kind: int, sine: bool) -> tuple[list[int], list[int]]:
     """Which terms are scaled to make a transform orthogonal: before it (1, 3) and after (1, 2)."""
     if sine:
         return ([-1] if kind == 3 else []), ([-1] if kind == 2 else [])
@@ -71,11 +71,11 @@ def _ends(kind: int, sine: bool) -> tuple[list[int], list[int]]:
     return before, {1: [0, -1], 2: [0]}.get(kind, [])
 
 
-def _transformed(
-    x: Any, kind: int, n: Any, axis: int, norm: Any, ortho: Any, sine: bool, back: bool
+def _real_transform(
+    x: Any, kind: int, n: Any, axis: int, norm: Any, ortho: Any, sine: bool, inverse: bool
 ) -> Any:
     x = np.moveaxis(x, axis, -1)
-    x = x if n is None else _of_length(x, int(n))
+    x = x if n is None else _crop_or_pad(x, int(n))
     if kind not in _INVERSE:
         raise ValueError(f"invalid DCT or DST type {kind}; 1, 2, 3 and 4 are known")
     if norm not in (None, "backward", "ortho", "forward"):
@@ -83,33 +83,33 @@ def _transformed(
     if np.shape(x)[-1] < 1 + (kind == 1 and not sine):
         raise ValueError(f"invalid number of data points ({np.shape(x)[-1]}) specified")
     ortho = norm == "ortho" if ortho is None else ortho
-    kind = _INVERSE[kind] if back else kind
+    kind = _INVERSE[kind] if inverse else kind
     count = np.shape(x)[-1]
     length = 2 * (count + (kind == 1) * (1 if sine else -1))
-    scale = {"ortho": length**-0.5}.get(norm, 1 / length if (norm == "forward") != back else 1.0)
-    before, after = _ends(kind, sine) if ortho else ([], [])
-    given = _scaled(x, before, math.sqrt(2))
-    y = (_sine if sine else _cosine)(given, kind) * scale
-    y = _scaled(y, after, math.sqrt(0.5))
+    scale = {"ortho": length**-0.5}.get(norm, 1 / length if (norm == "forward") != inverse else 1.0)
+    before, after = _orthogonal_ends(kind, sine) if ortho else ([], [])
+    given = _scale_entries(x, before, math.sqrt(2))
+    y = (_unscaled_dst if sine else _unscaled_dct)(given, kind) * scale
+    y = _scale_entries(y, after, math.sqrt(0.5))
     return np.moveaxis(np.astype(y, x.dtype), -1, axis)
 
 
-def _of_length(x: Any, n: int) -> Any:
+def _crop_or_pad(x: Any, n: int) -> Any:
     have = np.shape(x)[-1]
     if n <= have:
         return x[..., :n]
     return np.pad(x, [(0, 0)] * (np.ndim(x) - 1) + [(0, n - have)])
 
 
-def _scaled(x: Any, places: list[int], factor: float) -> Any:
-    if not places:
+def _scale_entries(x: Any, positions: list[int], factor: float) -> Any:
+    if not positions:
         return x
     factors = np.ones(np.shape(x)[-1])
-    factors[places] = factor
+    factors[positions] = factor
     return x * factors
 
 
-def _one(name: str) -> Callable[..., Any]:
+def _one_axis_transform(name: str) -> Callable[..., Any]:
     sine, back = name.endswith("st"), name.startswith("i")
 
     def transform(
@@ -122,27 +122,27 @@ def _one(name: str) -> Callable[..., Any]:
         workers: Any = None,
         orthogonalize: Any = None,
     ) -> Any:
-        return _of_parts(as_array(x), type, n, axis, norm, orthogonalize, sine, back)
+        return _transform(as_array(x), type, n, axis, norm, orthogonalize, sine, back)
 
     transform.__name__ = name
     transform.__doc__ = f"As scipy.fft.{name}."
     return drop_in(scipy.fft)(transform)
 
 
-def _of_parts(
-    x: Any, kind: int, n: Any, axis: int, norm: Any, ortho: Any, sine: bool, back: bool
+def _transform(
+    x: Any, kind: int, n: Any, axis: int, norm: Any, ortho: Any, sine: bool, inverse: bool
 ) -> Any:
     if np.iscomplexobj(x):  # of which SciPy ignores orthogonalize=
         parts = [
-            _transformed(part, kind, n, axis, norm, None, sine, back)
+            _real_transform(part, kind, n, axis, norm, None, sine, inverse)
             for part in (np.real(x), np.imag(x))
         ]
         return parts[0] + 1j * parts[1]
     x = x if np.dtype(x.dtype).kind == "f" else np.astype(x, float)
-    return _transformed(x, kind, n, axis, norm, ortho, sine, back)
+    return _real_transform(x, kind, n, axis, norm, ortho, sine, inverse)
 
 
-def _several(name: str) -> Callable[..., Any]:
+def _n_axis_transform(name: str) -> Callable[..., Any]:
     sine, back = "st" in name, name.startswith("i")
 
     def transform(
@@ -163,7 +163,7 @@ def _several(name: str) -> Callable[..., Any]:
         if len(lengths) != len(axes):
             raise ValueError("when given, axes and shape arguments have to be of the same length")
         for axis, n in zip(axes, lengths, strict=True):
-            x = _of_parts(x, type, n, axis, norm, orthogonalize, sine, back)
+            x = _transform(x, type, n, axis, norm, orthogonalize, sine, back)
         return x
 
     transform.__name__ = name
@@ -171,11 +171,11 @@ def _several(name: str) -> Callable[..., Any]:
     return drop_in(scipy.fft)(transform)
 
 
-dct = _one("dct")
-idct = _one("idct")
-dst = _one("dst")
-idst = _one("idst")
-dctn = _several("dctn")
-idctn = _several("idctn")
-dstn = _several("dstn")
-idstn = _several("idstn")
+dct = _one_axis_transform("dct")
+idct = _one_axis_transform("idct")
+dst = _one_axis_transform("dst")
+idst = _one_axis_transform("idst")
+dctn = _n_axis_transform("dctn")
+idctn = _n_axis_transform("idctn")
+dstn = _n_axis_transform("dstn")
+idstn = _n_axis_transform("idstn")

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.integrate
 
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import as_array, passing
+from tracker.scipy._bridge.fallback import as_array, scipy_fallback
 from tracker.scipy.integrate.nquad import dblquad as dblquad
 from tracker.scipy.integrate.nquad import nquad as nquad
 from tracker.scipy.integrate.nquad import tplquad as tplquad
@@ -24,16 +24,16 @@ from tracker.scipy.integrate.ode_adjoint import solve_ivp as solve_ivp
 from tracker.scipy.integrate.quad import fixed_quad as fixed_quad
 from tracker.scipy.integrate.quad import quad as quad
 
-__getattr__ = passing(
+__getattr__ = scipy_fallback(
     scipy.integrate,
-    instead={
+    hints={
         "solve_bvp": "Solve by shooting: solve_ivp within tracker.scipy.optimize.root",
         "quad_vec": "Integrate each entry by quad, or all at once by fixed_quad",
     },
 )
 
 
-def _steps(y: Any, x: Any, dx: Any, axis: int) -> Any:
+def _spacings(y: Any, x: Any, dx: Any, axis: int) -> Any:
     """The distances of the samples along the last axis, as something that broadcasts with y."""
     if x is None:
         return dx if isinstance(dx, (int, float)) else as_array(dx)
@@ -48,7 +48,7 @@ def _steps(y: Any, x: Any, dx: Any, axis: int) -> Any:
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """The integral of samples, by the trapezoidal rule."""
     y = np.moveaxis(as_array(y), axis, -1)
-    return np.sum(0.5 * _steps(y, x, dx, axis) * (y[..., 1:] + y[..., :-1]), axis=-1)
+    return np.sum(0.5 * _spacings(y, x, dx, axis) * (y[..., 1:] + y[..., :-1]), axis=-1)
 
 
 @drop_in(scipy.integrate)
@@ -57,7 +57,7 @@ def cumulative_trapezoid(
 ) -> Any:
     """The integrals up to each sample, by the trapezoidal rule."""
     y = np.moveaxis(as_array(y), axis, -1)
-    out = np.cumsum(0.5 * _steps(y, x, dx, axis) * (y[..., 1:] + y[..., :-1]), axis=-1)
+    out = np.cumsum(0.5 * _spacings(y, x, dx, axis) * (y[..., 1:] + y[..., :-1]), axis=-1)
     if initial is not None:
         if initial != 0:
             raise ValueError("`initial` must be 0 or None")
@@ -70,31 +70,31 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     """The integral of samples, by Simpson's rule; for an even number of samples the last interval
     is integrated by the parabola through the last three (Cartwright), as SciPy does."""
     y = np.moveaxis(as_array(y), axis, -1)
-    h = _steps(y, x, dx, axis)
+    h = _spacings(y, x, dx, axis)
     count = np.shape(y)[-1]
     h = h * np.ones_like(y[..., 1:]) if x is None else h
     if count % 2 == 1:
-        return _parabolas(y, h)
+        return _simpson_pairs(y, h)
     if count == 2:
         return 0.5 * h[..., 0] * (y[..., 0] + y[..., 1])
     a, b = h[..., -2], h[..., -1]
-    last = _quotient(2 * b**2 + 3 * a * b, 6 * (a + b)) * y[..., -1]
-    last = last + _quotient(b**2 + 3 * a * b, 6 * a) * y[..., -2]
-    last = last - _quotient(b**3, 6 * a * (a + b)) * y[..., -3]
-    return _parabolas(y[..., :-1], h[..., :-1]) + last
+    last = _safe_quotient(2 * b**2 + 3 * a * b, 6 * (a + b)) * y[..., -1]
+    last = last + _safe_quotient(b**2 + 3 * a * b, 6 * a) * y[..., -2]
+    last = last - _safe_quotient(b**3, 6 * a * (a + b)) * y[..., -3]
+    return _simpson_pairs(y[..., :-1], h[..., :-1]) + last
 
 
-def _parabolas(y: Any, h: Any) -> Any:
+def _simpson_pairs(y: Any, h: Any) -> Any:
     """Simpson's rule over pairs of intervals."""
     a, b = h[..., ::2], h[..., 1::2]
     both = a + b
-    low = y[..., :-2:2] * (2 - np.where(b == 0, 0, _quotient(b, a)))
-    middle = y[..., 1::2] * (both * _quotient(both, a * b))
-    high = y[..., 2::2] * (2 - _quotient(a, b))
+    low = y[..., :-2:2] * (2 - np.where(b == 0, 0, _safe_quotient(b, a)))
+    middle = y[..., 1::2] * (both * _safe_quotient(both, a * b))
+    high = y[..., 2::2] * (2 - _safe_quotient(a, b))
     return np.sum(both / 6 * (low + middle + high), axis=-1)
 
 
-def _quotient(a: Any, b: Any) -> Any:
+def _safe_quotient(a: Any, b: Any) -> Any:
     """a / b, and 0 where b is 0: points that coincide, as SciPy takes them."""
     return np.where(b == 0, 0, a / np.where(b == 0, 1, b))
 
@@ -129,10 +129,13 @@ def cumulative_simpson(
         if x is None and np.ndim(dx):
             h = np.moveaxis(as_array(dx), axis, -1) * np.ones_like(y[..., 1:])
         else:
-            h = _steps(y, x, dx, axis) * np.ones_like(y[..., 1:])
+            h = _spacings(y, x, dx, axis) * np.ones_like(y[..., 1:])
         if x is not None and bool(np.any(h <= 0)):
             raise ValueError("Input x must be strictly increasing.")
-        left, right = _first_part(y, h), np.flip(_first_part(np.flip(y, -1), np.flip(h, -1)), -1)
+        left, right = (
+            _first_interval(y, h),
+            np.flip(_first_interval(np.flip(y, -1), np.flip(h, -1)), -1),
+        )
         # Every other piece is the first of its parabola; the last one is always a second.
         count = np.shape(y)[-1] - 1
         first = np.arange(count) % 2 == 0
@@ -147,7 +150,7 @@ def cumulative_simpson(
     return np.moveaxis(out, -1, axis)
 
 
-def _first_part(y: Any, h: Any) -> Any:
+def _first_interval(y: Any, h: Any) -> Any:
     """The integral over the first of two pieces, of the parabola through their three samples."""
     a, b = h[..., :-1], h[..., 1:]
     low, middle, high = y[..., :-2], y[..., 1:-1], y[..., 2:]

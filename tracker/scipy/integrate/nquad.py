@@ -8,19 +8,19 @@ from typing import Any
 
 import scipy.integrate
 
-from tracker.autodiff.leaves import data
-from tracker.scipy._bridge.callback import black_box, by_scipy
-from tracker.scipy._bridge.fallback import is_tracked, no_rule
+from tracker.autodiff.leaves import plain_data
+from tracker.scipy._bridge.callback import differentiable_callback, use_scipy_unless_differentiated
+from tracker.scipy._bridge.fallback import is_tracked, no_derivative_rule
 from tracker.scipy._bridge.implicit import as_tuple
 from tracker.scipy.integrate.quad import quad
-from tracker.tape.observers import is_recording
+from tracker.tape.observers import is_tracing
 
 
-def _at(bound: Any, *outer: Any) -> Any:
+def _bound_at(bound: Any, *outer: Any) -> Any:
     return bound(*outer) if callable(bound) else bound
 
 
-@by_scipy(scipy.integrate.nquad)
+@use_scipy_unless_differentiated(scipy.integrate.nquad)
 def nquad(
     func: Callable[..., Any],
     ranges: Any,
@@ -29,17 +29,17 @@ def nquad(
     full_output: bool = False,
 ) -> Any:
     """The integral of func(x0, x1, ..., *args); `ranges` and `opts` as SciPy's."""
-    if is_recording():
-        return black_box("nquad", nquad, func, ranges, args, opts, full_output)
+    if is_tracing():
+        return differentiable_callback("nquad", nquad, func, ranges, args, opts, full_output)
     args = () if args is None else as_tuple(args)
     count = len(ranges)
     limits = [r if callable(r) else (lambda *outer, r=r: r) for r in ranges]
     given = opts if isinstance(opts, (list, tuple)) else [{} if opts is None else opts] * count
     options = [o if callable(o) else (lambda *outer, o=o: o) for o in given]
-    if not _depends(func, limits, args):
+    if not _integral_is_tracked(func, limits, args):
         return scipy.integrate.nquad(func, ranges, args or None, opts, full_output)
     if full_output:
-        raise no_rule("scipy.integrate.nquad with full_output=", "Leave it out")
+        raise no_derivative_rule("scipy.integrate.nquad with full_output=", "Leave it out")
     errors: list[Any] = []
 
     def over(depth: int, *outer: Any) -> Any:
@@ -50,14 +50,14 @@ def nquad(
             return func(x, *rest) if depth == 0 else over(depth - 1, x, *rest)
 
         value, error = quad(inside, low, high, outer, **options[depth](*outer))[:2]
-        errors.append(data(error))
+        errors.append(plain_data(error))
         return value
 
     value = over(count - 1, *args)
     return value, max(errors)
 
 
-def _depends(func: Any, limits: list[Any], args: tuple[Any, ...]) -> bool:
+def _integral_is_tracked(func: Any, limits: list[Any], args: tuple[Any, ...]) -> bool:
     """Whether the integral is going to be tracked: looked at in the middle of the ranges."""
     point: list[Any] = list(args)
     for limit in reversed(limits):
@@ -68,7 +68,7 @@ def _depends(func: Any, limits: list[Any], args: tuple[Any, ...]) -> bool:
     return is_tracked(*args, func(*point))
 
 
-@by_scipy(scipy.integrate.dblquad)
+@use_scipy_unless_differentiated(scipy.integrate.dblquad)
 def dblquad(
     func: Callable[..., Any],
     a: Any,
@@ -80,13 +80,15 @@ def dblquad(
     epsrel: float = 1.49e-8,
 ) -> Any:
     """The integral of func(y, x) for x from a to b and y from gfun(x) to hfun(x)."""
-    if is_recording():
-        return black_box("dblquad", dblquad, func, a, b, gfun, hfun, args, epsabs, epsrel)
-    inner = lambda x, *_: (_at(gfun, x), _at(hfun, x))  # noqa: E731
+    if is_tracing():
+        return differentiable_callback(
+            "dblquad", dblquad, func, a, b, gfun, hfun, args, epsabs, epsrel
+        )
+    inner = lambda x, *_: (_bound_at(gfun, x), _bound_at(hfun, x))  # noqa: E731
     return nquad(func, [inner, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})
 
 
-@by_scipy(scipy.integrate.tplquad)
+@use_scipy_unless_differentiated(scipy.integrate.tplquad)
 def tplquad(
     func: Callable[..., Any],
     a: Any,
@@ -102,15 +104,15 @@ def tplquad(
     """The integral of func(z, y, x): x from a to b, y from gfun(x) to hfun(x), z from qfun(x, y) to
     rfun(x, y)."""
 
-    if is_recording():
+    if is_tracing():
         within = (a, b, gfun, hfun, qfun, rfun, args, epsabs, epsrel)
-        return black_box("tplquad", tplquad, func, *within)
+        return differentiable_callback("tplquad", tplquad, func, *within)
 
     def innermost(y: Any, x: Any, *_: Any) -> Any:
-        return _at(qfun, x, y), _at(rfun, x, y)
+        return _bound_at(qfun, x, y), _bound_at(rfun, x, y)
 
     def middle(x: Any, *_: Any) -> Any:
-        return _at(gfun, x), _at(hfun, x)
+        return _bound_at(gfun, x), _bound_at(hfun, x)
 
     options = {"epsabs": epsabs, "epsrel": epsrel}
     return nquad(func, [innermost, middle, (a, b)], args, options)

@@ -22,41 +22,45 @@ import scipy.integrate
 
 from tracker import tree
 from tracker.autodiff.custom_rules import custom_gradient
-from tracker.autodiff.leaves import data
+from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.pullbacks import pullback
 from tracker.errors import UnsupportedError, message
-from tracker.scipy._bridge.callback import black_box, by_scipy, called
+from tracker.scipy._bridge.callback import (
+    call_scipy,
+    differentiable_callback,
+    use_scipy_unless_differentiated,
+)
 from tracker.scipy._bridge.fallback import as_array, is_tracked
-from tracker.scipy._bridge.implicit import as_tuple, changed, vector
-from tracker.tape.observers import is_deriving, is_recording
-from tracker.tape.record import form_of
+from tracker.scipy._bridge.implicit import as_tuple, start_vector, with_entries
+from tracker.tape.observers import is_deriving, is_tracing
+from tracker.tape.record import aval_of
 from tracker.tape.tracked import Tracked
 
-Right = Callable[..., Any]  # f(y, t, *args)
+RightHandSide = Callable[..., Any]  # f(y, t, *args)
 Solver = Callable[..., Any]  # solver(f, y0, t, args) -> ys, plain
 
 
-def _vector(y: Any) -> Any:
+def _as_vector(y: Any) -> Any:
     return np.stack(y) if isinstance(y, (list, tuple)) else as_array(y)
 
 
-def _flow(
-    f: Right, y0: Any, t: Any, args: tuple[Any, ...], solver: Solver, backwards: Solver
+def _integrate(
+    f: RightHandSide, y0: Any, t: Any, args: tuple[Any, ...], solver: Solver, backwards: Solver
 ) -> Any:
     """The solution at the times t, the first of which is that of y0: shape (len(t), len(y0)).
-    `backwards` solves the adjoint equation, whose state is another."""
+    `backward` solves the adjoint equation, whose state is another."""
     if not is_tracked(y0, t, *args):
-        return solver(_alone(f), y0, t, args)
+        return solver(_without_captures(f), y0, t, args)
 
     @custom_gradient
     def flow(y0: Any, t: Any, *args: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-        ys = _flow(f, y0, t, args, solver, backwards)
-        return ys, lambda g: _adjoint(f, ys, t, args, g, backwards)
+        ys = _integrate(f, y0, t, args, solver, backwards)
+        return ys, lambda g: _integrate_adjoint(f, ys, t, args, g, backwards)
 
     return flow(y0, t, *args)
 
 
-def _alone(f: Right) -> Right:
+def _without_captures(f: RightHandSide) -> RightHandSide:
     """The function, refused where it depends on tracked values that are not its arguments."""
 
     def call(*args: Any) -> Any:
@@ -73,25 +77,25 @@ def _alone(f: Right) -> Right:
     return call
 
 
-def _adjoint(
-    f: Right, ys: Any, t: Any, args: tuple[Any, ...], g: Any, solver: Solver
+def _integrate_adjoint(
+    f: RightHandSide, ys: Any, t: Any, args: tuple[Any, ...], g: Any, solver: Solver
 ) -> tuple[Any, ...]:
     """The cotangents of y0, t and args, given those of the solution at the times."""
     n = np.shape(ys)[-1]
     sizes = [int(np.size(a)) for a in args]
     shapes = [np.shape(a) for a in args]
 
-    extent = np.max(np.abs(data(ys)), axis=0)
+    extent = np.max(np.abs(plain_data(ys)), axis=0)
     extent = np.maximum(extent, 1e-3 * np.max(extent, initial=0.0))
 
     def backwards(state: Any, s: Any, *args: Any) -> Any:
         """Of (y, a, gathered), in the time s = -t."""
         y, a = state[:n], state[n : 2 * n]
-        _stay(y, 0.0, 1e6 * extent)
-        _stay(a, 0.0, 1e300)
-        out, pull = pullback(lambda y, *args: _vector(f(y, -s, *args)), y, *args)
+        _check_backward_path(y, 0.0, 1e6 * extent)
+        _check_backward_path(a, 0.0, 1e300)
+        out, pull = pullback(lambda y, *args: _as_vector(f(y, -s, *args)), y, *args)
         by_y, *by_args = pull(-a)
-        gathered = [_gathered(c, x) for c, x in zip(by_args, args, strict=True)]
+        gathered = [_flat_cotangent(c, x) for c, x in zip(by_args, args, strict=True)]
         return np.concatenate([-out, -by_y, *(-c for c in gathered)])
 
     a, first = g[-1], 0 * g[-1]
@@ -102,14 +106,14 @@ def _adjoint(
         if not isinstance(a, Tracked) and not np.any(a):  # nothing there is asked for
             times[i], a, first = 0.0, g[i - 1], a
             continue
-        times[i] = _dot(f(ys[i], t[i], *args), g[i])
+        times[i] = _time_cotangent(f(ys[i], t[i], *args), g[i])
         start = np.concatenate([ys[i], a, total])
-        end = _flow(backwards, start, np.stack([-t[i], -t[i - 1]]), args, solver, solver)[-1]
-        _stay(end[:n], ys[i - 1], 0.1 * extent)
+        end = _integrate(backwards, start, np.stack([-t[i], -t[i - 1]]), args, solver, solver)[-1]
+        _check_backward_path(end[:n], ys[i - 1], 0.1 * extent)
         a = end[n : 2 * n] + g[i - 1]
         total = end[2 * n :]
         first = end[n : 2 * n]
-    times[0] = -_dot(f(ys[0], t[0], *args), first)
+    times[0] = -_time_cotangent(f(ys[0], t[0], *args), first)
     by_args = []
     at = 0
     for x, size, shape in zip(args, sizes, shapes, strict=True):
@@ -119,9 +123,9 @@ def _adjoint(
     return (a, np.stack(times), *by_args)
 
 
-def _stay(y: Any, at: Any, within: Any) -> None:
+def _check_backward_path(y: Any, expected: Any, within: Any) -> None:
     """Refuse a solution that, followed backwards, is another one: so it is of stiff equations."""
-    if not np.all(np.abs(data(y) - data(at)) <= within):
+    if not np.all(np.abs(plain_data(y) - plain_data(expected)) <= within):
         raise UnsupportedError(
             message(
                 "the solution of a differential equation, followed backwards for its derivative, "
@@ -131,32 +135,34 @@ def _stay(y: Any, at: Any, within: Any) -> None:
         )
 
 
-def _dot(slope: Any, g: Any) -> Any:
+def _time_cotangent(slope: Any, g: Any) -> Any:
     """How far a sum moves with a time."""
-    return np.real(np.sum(np.conj(_vector(slope)) * g))
+    return np.real(np.sum(np.conj(_as_vector(slope)) * g))
 
 
-def _gathered(c: Any, x: Any) -> Any:
+def _flat_cotangent(c: Any, x: Any) -> Any:
     """A cotangent as a vector; zeros where nothing arrived."""
     return np.reshape(np.zeros_like(1.0 * x) if c is None else c, (-1,))
 
 
-def _least(tolerance: Any) -> Any:
+def _least_tolerance(tolerance: Any) -> Any:
     """One tolerance for what has a state of its own."""
     return None if tolerance is None else np.min(tolerance)
 
 
-def _checked(y0: Any) -> Any:
-    y0 = _vector(y0)
+def _state_vector(y0: Any) -> Any:
+    y0 = _as_vector(y0)
     if np.ndim(y0) != 1:
         raise ValueError(f"y0 must be a vector; it has shape {np.shape(y0)}")
     return y0
 
 
-def _of_numbers(f: Right, args: tuple[Any, ...]) -> tuple[Right, tuple[Any, ...]]:
+def _split_numbers(
+    f: RightHandSide, args: tuple[Any, ...]
+) -> tuple[RightHandSide, tuple[Any, ...]]:
     """The function of the numbers and arrays in `args`, wherever they stand, and these."""
     leaves, structure = tree.flatten(args)
-    places = [i for i, leaf in enumerate(leaves) if tree.is_numeric(form_of(leaf))]
+    places = [i for i, leaf in enumerate(leaves) if tree.is_numeric(aval_of(leaf))]
 
     def call(y: Any, t: Any, *numbers: Any) -> Any:
         whole = list(leaves)
@@ -167,7 +173,7 @@ def _of_numbers(f: Right, args: tuple[Any, ...]) -> tuple[Right, tuple[Any, ...]
     return call, tuple(leaves[i] for i in places)
 
 
-@by_scipy(scipy.integrate.odeint)
+@use_scipy_unless_differentiated(scipy.integrate.odeint)
 def odeint(
     func: Any,
     y0: Any,
@@ -188,38 +194,38 @@ def odeint(
     ...                  0.5)
     (np.float64(-0.6065306...),)
     """
-    if is_recording():
+    if is_tracing():
         named = {"tfirst": tfirst, "rtol": rtol, "atol": atol, **options}
-        return _in_one(odeint, (func, y0, t, args, *rest), named)
+        return _as_one_callback(odeint, (func, y0, t, args, *rest), named)
     named = dict(zip(("Dfun", "col_deriv", "full_output", "ml", "mu"), rest, strict=False))
     options |= named
 
-    def in_order(f: Right) -> Right:
+    def in_order(f: RightHandSide) -> RightHandSide:
         return (lambda y, t, *args: f(t, y, *args)) if tfirst else f
 
-    right, numbers = _of_numbers(in_order(func), as_tuple(args))
+    right, numbers = _split_numbers(in_order(func), as_tuple(args))
     if not is_tracked(y0, t, *numbers):
         return scipy.integrate.odeint(
-            _alone(func), y0, t, args, tfirst=tfirst, rtol=rtol, atol=atol, **options
+            _without_captures(func), y0, t, args, tfirst=tfirst, rtol=rtol, atol=atol, **options
         )
     if options.pop("full_output", None):
         raise UnsupportedError(
             message("odeint with full_output= has no derivative rule here", "Leave it out")
         )
-    y0 = _checked(vector(y0))
+    y0 = _state_vector(start_vector(y0))
     rtol, atol = (1e-9 if x is None else x for x in (rtol, atol))
     ahead = {k: options.pop(k) for k in ("Dfun", "col_deriv", "ml", "mu", "tcrit") if k in options}
     if callable(ahead.get("Dfun")):
-        ahead["Dfun"] = _of_numbers(in_order(ahead["Dfun"]), as_tuple(args))[0]
+        ahead["Dfun"] = _split_numbers(in_order(ahead["Dfun"]), as_tuple(args))[0]
 
-    def solver(f: Right, y0: Any, t: Any, args: Any) -> Any:
+    def solver(f: RightHandSide, y0: Any, t: Any, args: Any) -> Any:
         return scipy.integrate.odeint(f, y0, t, args, rtol=rtol, atol=atol, **options, **ahead)
 
-    def backwards(f: Right, y0: Any, t: Any, args: Any) -> Any:
-        within = {"rtol": _least(rtol), "atol": _least(atol)}
+    def backwards(f: RightHandSide, y0: Any, t: Any, args: Any) -> Any:
+        within = {"rtol": _least_tolerance(rtol), "atol": _least_tolerance(atol)}
         return scipy.integrate.odeint(f, y0, t, args, **within, **options)
 
-    return _flow(right, 1.0 * y0, 1.0 * _vector(t), numbers, solver, backwards)
+    return _integrate(right, 1.0 * y0, 1.0 * _as_vector(t), numbers, solver, backwards)
 
 
 def solve_ivp(
@@ -236,8 +242,8 @@ def solve_ivp(
 ) -> Any:
     """As `scipy.integrate.solve_ivp`; `.y` (and `.t` at the ends) is differentiable in y0, t_span,
     t_eval and args. Without t_eval, the times between the ends are those that the solver took."""
-    if is_recording():
-        return _solve_ivp_called_back(
+    if is_tracing():
+        return _solve_ivp_in_trace(
             fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, options
         )
     args = () if args is None else args
@@ -245,9 +251,9 @@ def solve_ivp(
     def right(y: Any, t: Any, *args: Any) -> Any:
         return fun(t, y, *args)
 
-    flat, numbers = _of_numbers(right, args)
+    flat, numbers = _split_numbers(right, args)
     if not is_tracked(t_span, y0, t_eval, *numbers, *options.values()):
-        alone = _alone(fun)
+        alone = _without_captures(fun)
         return scipy.integrate.solve_ivp(
             alone, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options
         )
@@ -259,48 +265,48 @@ def solve_ivp(
                     "Ask for the times that you need with t_eval=",
                 )
             )
-    y0 = _checked(y0)
-    solver = _Solver(method, tree.map(data, options), args)
+    y0 = _state_vector(y0)
+    solver = _IvpSolver(method, tree.map(plain_data, options), args)
     plain = scipy.integrate.solve_ivp(
-        lambda t, y: data(_vector(flat(y, t, *map(data, numbers)))),
-        tuple(map(data, t_span)),
-        data(y0),
+        lambda t, y: plain_data(_as_vector(flat(y, t, *map(plain_data, numbers)))),
+        tuple(map(plain_data, t_span)),
+        plain_data(y0),
         method,
-        None if t_eval is None else data(_vector(t_eval)),
-        **solver.of_the_equation(tuple(map(data, numbers))),
+        None if t_eval is None else plain_data(_as_vector(t_eval)),
+        **solver.equation_options(tuple(map(plain_data, numbers))),
     )
-    times, asked = _times(t_span, t_eval, plain.t)
-    ys = _flow(flat, 1.0 * y0, times, numbers, solver.ahead, solver.backwards)
-    return changed(plain, t=times[asked], y=ys[asked].T)
+    times, asked = _times_and_requested(t_span, t_eval, plain.t)
+    ys = _integrate(flat, 1.0 * y0, times, numbers, solver.forward, solver.backward)
+    return with_entries(plain, t=times[asked], y=ys[asked].T)
 
 
-class _Solver:
+class _IvpSolver:
     """SciPy's, for an equation and for its adjoint, which has another Jacobian: `options` of the
     call, and `args` of the equation."""
 
     def __init__(self, method: Any, options: dict[str, Any], args: Any) -> None:
         self.method, self.options = method, options
-        self.slopes = slopes = options.pop("jac", None)
-        self.of_numbers = _of_numbers(lambda y, t, *args: slopes(t, y, *args), args)[0]
+        self.jac = slopes = options.pop("jac", None)
+        self.jac_of_numbers = _split_numbers(lambda y, t, *args: slopes(t, y, *args), args)[0]
 
-    def of_the_equation(self, args: Any) -> dict[str, Any]:
-        if self.slopes is None:
+    def equation_options(self, args: Any) -> dict[str, Any]:
+        if self.jac is None:
             return self.options
-        slopes, of_numbers = self.slopes, self.of_numbers
-        jac = (lambda t, y: data(of_numbers(y, t, *args))) if callable(slopes) else slopes
+        slopes, of_numbers = self.jac, self.jac_of_numbers
+        jac = (lambda t, y: plain_data(of_numbers(y, t, *args))) if callable(slopes) else slopes
         return {**self.options, "jac": jac}
 
-    def of_the_adjoint(self) -> dict[str, Any]:
+    def adjoint_options(self) -> dict[str, Any]:
         kept = {k: x for k, x in self.options.items() if k in ("rtol", "max_step", "min_step")}
-        return {**kept, **{k: _least(x) for k, x in self.options.items() if k == "atol"}}
+        return {**kept, **{k: _least_tolerance(x) for k, x in self.options.items() if k == "atol"}}
 
-    def ahead(self, f: Right, y0: Any, t: Any, args: Any) -> Any:
-        return self._solved(f, y0, t, args, self.of_the_equation(args))
+    def forward(self, f: RightHandSide, y0: Any, t: Any, args: Any) -> Any:
+        return self._solve(f, y0, t, args, self.equation_options(args))
 
-    def backwards(self, f: Right, y0: Any, t: Any, args: Any) -> Any:
-        return self._solved(f, y0, t, args, self.of_the_adjoint())
+    def backward(self, f: RightHandSide, y0: Any, t: Any, args: Any) -> Any:
+        return self._solve(f, y0, t, args, self.adjoint_options())
 
-    def _solved(self, f: Right, y0: Any, t: Any, args: Any, options: dict[str, Any]) -> Any:
+    def _solve(self, f: RightHandSide, y0: Any, t: Any, args: Any, options: dict[str, Any]) -> Any:
         found = scipy.integrate.solve_ivp(
             lambda t, y: f(y, t, *args), (t[0], t[-1]), y0, self.method, t, **options
         )
@@ -309,13 +315,13 @@ class _Solver:
         return found.y.T
 
 
-def _times(t_span: Any, t_eval: Any, taken: Any) -> tuple[Any, slice]:
+def _times_and_requested(t_span: Any, t_eval: Any, solver_times: Any) -> tuple[Any, slice]:
     """The times from one end to the other, and which of them are asked for; where nobody says, they
     are those that the solver has taken."""
     start, end = t_span
     if t_eval is None:
-        return np.stack([start, *taken[1:-1], end]) * 1.0, slice(None)
-    times, skip, kept = 1.0 * _vector(t_eval), 0, None
+        return np.stack([start, *solver_times[1:-1], end]) * 1.0, slice(None)
+    times, skip, kept = 1.0 * _as_vector(t_eval), 0, None
     if bool(times[0] != start):
         times, skip = np.concatenate([np.reshape(1.0 * start, (1,)), times]), 1
     if bool(times[-1] != end):  # SciPy's steps lead there
@@ -323,7 +329,7 @@ def _times(t_span: Any, t_eval: Any, taken: Any) -> tuple[Any, slice]:
     return times, slice(skip, kept)
 
 
-def _solve_ivp_called_back(
+def _solve_ivp_in_trace(
     fun: Any,
     t_span: Any,
     y0: Any,
@@ -345,12 +351,12 @@ def _solve_ivp_called_back(
         )
     given = (fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args)
     if is_deriving():
-        return _in_one(solve_ivp, given, options)
-    return called(scipy.integrate.solve_ivp, given, options)
+        return _as_one_callback(solve_ivp, given, options)
+    return call_scipy(scipy.integrate.solve_ivp, given, options)
 
 
-def _in_one(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _as_one_callback(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """A function of this file as a black box."""
-    return black_box(
+    return differentiable_callback(
         function.__name__, lambda args, options: function(*args, **options), args, options
     )

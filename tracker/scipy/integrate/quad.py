@@ -19,17 +19,17 @@ from typing import Any
 import numpy as np
 import scipy.integrate
 
-from tracker.autodiff.leaves import data
+from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.errors import UnsupportedError, message
-from tracker.scipy._bridge.callback import Function, by_scipy, solved
+from tracker.scipy._bridge.callback import Function, call_solver, use_scipy_unless_differentiated
 from tracker.scipy._bridge.fallback import is_tracked
-from tracker.scipy._bridge.implicit import as_tuple, standing_for
-from tracker.tape.observers import is_recording
+from tracker.scipy._bridge.implicit import as_tuple, with_derivatives_of
+from tracker.tape.observers import is_tracing
 from tracker.tape.tracked import Tracked
 from tracker.transforms.vmap import vmap
 
-_TIGHT = {"epsabs": 0.0, "epsrel": 1e-12}  # the pieces are to do for the derivative, too
+_TIGHT_TOLERANCES = {"epsabs": 0.0, "epsrel": 1e-12}  # the pieces are to do for the derivative, too
 
 
 def _gauss(count: int) -> tuple[Any, Any, Any]:
@@ -46,10 +46,10 @@ def _double_exponential(step: float, reach: int) -> tuple[Any, Any, Any]:
     return 1 / (1 + np.exp(-far)), 1 / (1 + np.exp(far)), step * slope
 
 
-_SMOOTH, _SINGULAR, _SHORT = _gauss(21), _double_exponential(0.09, 44), _gauss(4)
+_SMOOTH_RULE, _SINGULAR_RULE, _END_RULE = _gauss(21), _double_exponential(0.09, 44), _gauss(4)
 
 
-@by_scipy(scipy.integrate.quad)
+@use_scipy_unless_differentiated(scipy.integrate.quad)
 def quad(
     func: Any,
     a: Any,
@@ -68,28 +68,28 @@ def quad(
     """
     args = as_tuple(args)
     options |= {"epsabs": epsabs, "epsrel": epsrel, "limit": limit}
-    inside = _inside(data(a), data(b))
+    inside = _interior_point(plain_data(a), plain_data(b))
     if not (is_tracked(a, b, *args, *options.values()) or is_tracked(func(inside, *args))):
         return scipy.integrate.quad(func, a, b, args, full_output, **options)
-    _refuse(full_output=full_output and is_recording(), **options)
-    room = int(limit) if is_recording() else 0
+    _refuse_options(full_output=full_output and is_tracing(), **options)
+    room = int(limit) if is_tracing() else 0
 
     def solve(func: Any, a: Any, b: Any, args: Any, options: Any) -> Any:
         given = (func, a, b, args)
         y, error, *more = scipy.integrate.quad(*given, full_output, **options)
-        found = scipy.integrate.quad(*given, True, **{**options, **_TIGHT})[2]
-        return y, error, _pieces(found, a, room), more
+        found = scipy.integrate.quad(*given, True, **{**options, **_TIGHT_TOLERANCES})[2]
+        return y, error, _subintervals(found, a, room), more
 
-    value, error, flat, info = solved("quad", solve, func, a, b, args, options)
-    unfolded, pieces = _unfolded(func, a, b), np.reshape(flat, (2, -1))
-    y = _on_pieces(unfolded, pieces, args, _SMOOTH)
+    value, error, flat, info = call_solver("quad", solve, func, a, b, args, options)
+    unfolded, pieces = _finite_integrand(func, a, b), np.reshape(flat, (2, -1))
+    y = _apply_rule(unfolded, pieces, args, _SMOOTH_RULE)
     if bool(np.abs(y - value) > 1e-10 + 1e-9 * np.abs(value)):
-        y = _on_pieces(unfolded, pieces, args, _SINGULAR)
-    y = y + _from_itself(func, b, args) - _from_itself(func, a, args)
-    return (standing_for(value, y), error, *info)
+        y = _apply_rule(unfolded, pieces, args, _SINGULAR_RULE)
+    y = y + _end_term(func, b, args) - _end_term(func, a, args)
+    return (with_derivatives_of(value, y), error, *info)
 
 
-def _refuse(**options: Any) -> None:
+def _refuse_options(**options: Any) -> None:
     for keyword, instead in (
         ("weight", "Multiply by the weight in the function"),
         ("complex_func", "Integrate its real and its imaginary part"),
@@ -100,7 +100,7 @@ def _refuse(**options: Any) -> None:
             raise UnsupportedError(message(text, instead))
 
 
-def _inside(a: float, b: float) -> float:
+def _interior_point(a: float, b: float) -> float:
     """A number between the ends."""
     if math.isinf(a) and math.isinf(b):
         return 0.0
@@ -109,17 +109,17 @@ def _inside(a: float, b: float) -> float:
     return float(0.5 * (a + b))
 
 
-def _pieces(found: Any, start: Any, room: int) -> Any:
-    """Where the pieces begin, then where they end; some of no length make up for `room`."""
+def _subintervals(found: Any, start: Any, capacity: int) -> Any:
+    """Where the pieces begin, then where they end; some of no length make up for `capacity`."""
     count = found["last"]
     low, high = found["alist"][:count], found["blist"][:count]
     if not count:  # from a number to itself
         count, low, high = 1, np.array([start]), np.array([start])
-    rest = np.full(max(room - count, 0), 0.5 * (low[0] + high[0]))
+    rest = np.full(max(capacity - count, 0), 0.5 * (low[0] + high[0]))
     return np.concatenate([low, rest, high, rest])
 
 
-def _unfolded(func: Function, a: Any, b: Any) -> Callable[..., Any]:
+def _finite_integrand(func: Function, a: Any, b: Any) -> Callable[..., Any]:
     """The function that is summed over the pieces: of x, which rises, or where an end is infinite
     of t from 0 to 1, as in QUADPACK's QAGI."""
     sign = -1.0 if bool(b < a) else 1.0
@@ -138,9 +138,9 @@ def _unfolded(func: Function, a: Any, b: Any) -> Callable[..., Any]:
     return folded
 
 
-def _on_pieces(func: Callable[..., Any], pieces: Any, args: tuple[Any, ...], rule: Any) -> Any:
+def _apply_rule(func: Callable[..., Any], intervals: Any, args: tuple[Any, ...], rule: Any) -> Any:
     """The rule on each piece."""
-    low, high = np.expand_dims(pieces[0], 1), np.expand_dims(pieces[1], 1)
+    low, high = np.expand_dims(intervals[0], 1), np.expand_dims(intervals[1], 1)
     up, down, weights = rule
     length, middle = high - low, 0.5 * (low + high)
     x = np.where(up < down, low + length * up, high - length * down)
@@ -153,20 +153,20 @@ def _on_pieces(func: Callable[..., Any], pieces: Any, args: tuple[Any, ...], rul
     return np.sum(np.ravel(length * np.reshape(weights, np.shape(inside))) * values)
 
 
-def _from_itself(func: Function, end: Any, args: tuple[Any, ...]) -> Any:
+def _end_term(func: Function, end: Any, args: tuple[Any, ...]) -> Any:
     """The integral from an end to itself: nothing, but it moves with the end."""
     if not isinstance(end, Tracked) or not bool(np.isfinite(end)):
         return 0.0
     start = ignore_derivatives(end)
     length = end - start
-    nodes, _, weights = (part.tolist() for part in _SHORT)
+    nodes, _, weights = (part.tolist() for part in _END_RULE)
     with np.errstate(all="ignore"):  # SciPy does not look at the end
         values = [func(start + length * node, *args) for node in nodes]
     if not bool(np.isfinite(values[0])):
         raise UnsupportedError(
             message(
-                f"the function is {data(values[0])} at the end {data(end)}, in which the integral "
-                "has no derivative",
+                f"the function is {plain_data(values[0])} at the end {plain_data(end)}, in which "
+                "the integral has no derivative",
                 "Use tracker.data on the end where no gradient is wanted",
             )
         )

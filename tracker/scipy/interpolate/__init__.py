@@ -13,19 +13,24 @@ import numpy as np
 import scipy.interpolate
 
 from tracker.errors import UnsupportedError, message
-from tracker.scipy._bridge.checks import are_finite, is_rising, unless
-from tracker.scipy._bridge.fallback import as_array, is_tracked, no_rule, passing
+from tracker.scipy._bridge.checks import are_finite, is_increasing, scipy_raises_unless
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, scipy_fallback
 from tracker.scipy.interpolate.bspline import BSpline as BSpline
 from tracker.scipy.interpolate.bspline import (
     InterpolatedUnivariateSpline as InterpolatedUnivariateSpline,
 )
-from tracker.scipy.interpolate.bspline import interpolating
+from tracker.scipy.interpolate.bspline import interpolating_bspline
 from tracker.scipy.interpolate.bspline import splev as splev
 from tracker.scipy.interpolate.bspline import splrep as splrep
 from tracker.scipy.interpolate.cubic_hermite import Akima1DInterpolator as Akima1DInterpolator
 from tracker.scipy.interpolate.cubic_hermite import CubicHermiteSpline as CubicHermiteSpline
-from tracker.scipy.interpolate.cubic_hermite import Hermite, column, piece, shaped
 from tracker.scipy.interpolate.cubic_hermite import PchipInterpolator as PchipInterpolator
+from tracker.scipy.interpolate.cubic_hermite import (
+    PiecewiseCubic,
+    as_column,
+    interval_index,
+    restore_axes,
+)
 from tracker.scipy.interpolate.cubic_hermite import pchip_interpolate as pchip_interpolate
 from tracker.scipy.interpolate.grid import RegularGridInterpolator as RegularGridInterpolator
 from tracker.scipy.interpolate.grid import interpn as interpn
@@ -33,33 +38,33 @@ from tracker.scipy.interpolate.scattered import LinearNDInterpolator as LinearND
 from tracker.scipy.interpolate.scattered import NearestNDInterpolator as NearestNDInterpolator
 from tracker.scipy.interpolate.scattered import RBFInterpolator as RBFInterpolator
 from tracker.scipy.interpolate.scattered import griddata as griddata
-from tracker.tape.record import most_likely
+from tracker.tape.record import speculate_bool
 
-__getattr__ = passing(scipy.interpolate)
+__getattr__ = scipy_fallback(scipy.interpolate)
 
 
-def _slopes(x: Any, y: Any, bc_type: Any) -> Any:
+def _spline_slopes(x: Any, y: Any, bc_type: Any) -> Any:
     """The first derivatives at the nodes of the cubic spline: a linear system."""
     n = np.shape(x)[0]
     h = x[1:] - x[:-1]
-    rise = (y[1:] - y[:-1]) / column(h, y)
+    rise = (y[1:] - y[:-1]) / as_column(h, y)
     if _is_periodic(bc_type):
-        return _round_slopes(h, y, rise)
+        return _periodic_slopes(h, y, rise)
     if n == 2:
         bc_type = "natural" if bc_type == "not-a-knot" else bc_type
     rows, sides = [], []
     low, high = (bc_type, bc_type) if isinstance(bc_type, str) else bc_type
-    first, last = _end(low, h, rise, y, 0), _end(high, h, rise, y, -1)
+    first, last = _end_equation(low, h, rise, y, 0), _end_equation(high, h, rise, y, -1)
     if n == 3 and low == high == "not-a-knot":  # one parabola
         weight = (rise[1] - rise[0]) / (h[0] + h[1])
         first = ([1.0, 0.0, 0.0], rise[0] - weight * h[0])
         last = ([0.0, 0.0, 1.0], rise[1] + weight * h[1])
-    rows.append(_row(first[0], n, 0))
+    rows.append(_system_row(first[0], n, 0))
     sides.append(first[1])
     for i in range(1, n - 1):
-        rows.append(_row([h[i], 2 * (h[i - 1] + h[i]), h[i - 1]], n, i - 1))
+        rows.append(_system_row([h[i], 2 * (h[i - 1] + h[i]), h[i - 1]], n, i - 1))
         sides.append(3 * (h[i] * rise[i - 1] + h[i - 1] * rise[i]))
-    rows.append(_row(last[0], n, n - len(last[0])))
+    rows.append(_system_row(last[0], n, n - len(last[0])))
     sides.append(last[1])
     right = np.stack(sides)
     flat = np.reshape(right, (n, -1))
@@ -70,25 +75,25 @@ def _is_periodic(bc_type: Any) -> bool:
     return isinstance(bc_type, str) and bc_type == "periodic"
 
 
-def _round_slopes(h: Any, y: Any, rise: Any) -> Any:
+def _periodic_slopes(h: Any, y: Any, rise: Any) -> Any:
     """The slopes of a spline that closes: at each node, the pieces to its left and right."""
     own = np.eye(np.shape(h)[0])
     before, after = np.roll(own, -1, axis=1), np.roll(own, 1, axis=1)
     left = np.roll(h, 1)
     system = h[:, None] * before + 2 * (left + h)[:, None] * own + left[:, None] * after
-    right = 3 * (column(h, y) * np.roll(rise, 1, axis=0) + column(left, y) * rise)
+    right = 3 * (as_column(h, y) * np.roll(rise, 1, axis=0) + as_column(left, y) * rise)
     flat = np.reshape(right, (np.shape(h)[0], -1))
     slopes = np.reshape(np.linalg.solve(system, flat), np.shape(right))
     return np.concatenate([slopes, slopes[:1]])
 
 
-def _row(entries: list[Any], n: int, at: int) -> Any:
+def _system_row(entries: list[Any], n: int, at: int) -> Any:
     entries = entries[:n]
     own = np.stack([e + 0.0 * entries[0] for e in entries])
     return np.pad(own, (at, n - at - len(entries)))
 
 
-def _end(kind: Any, h: Any, rise: Any, y: Any, at: int) -> tuple[list[Any], Any]:
+def _end_equation(kind: Any, h: Any, rise: Any, y: Any, at: int) -> tuple[list[Any], Any]:
     """The equation at an end: coefficients of the slopes that are nearest to it, right side."""
     first = at == 0
     one = 1.0 + 0 * h[at]
@@ -115,13 +120,13 @@ def _end(kind: Any, h: Any, rise: Any, y: Any, at: int) -> tuple[list[Any], Any]
     )
 
 
-class CubicSpline(Hermite):
+class CubicSpline(PiecewiseCubic):
     """The cubic spline through the points, twice continuously differentiable.
 
     As SciPy's: `spline(points, nu=0)` evaluates it, or its nu-th derivative (up to the third).
     """
 
-    _theirs = scipy.interpolate.CubicSpline
+    _scipy_class = scipy.interpolate.CubicSpline
 
     def __init__(
         self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
@@ -131,8 +136,8 @@ class CubicSpline(Hermite):
         if usual == "periodic":
             ends = self.y[0], self.y[-1]
             fine = np.allclose(*ends, rtol=1e-15, atol=1e-15)
-            unless(fine, self._theirs, x, y, axis, bc_type)
-        self.slopes = _slopes(self.x * 1.0, self.y * 1.0, bc_type)
+            scipy_raises_unless(fine, self._scipy_class, x, y, axis, bc_type)
+        self.slopes = _spline_slopes(self.x * 1.0, self.y * 1.0, bc_type)
 
 
 class interp1d:
@@ -161,14 +166,16 @@ class interp1d:
         fill_value: Any = np.nan,
         assume_sorted: bool = False,
     ) -> None:
-        self._theirs = lambda at, x, y, fill: scipy.interpolate.interp1d(
+        self._evaluate_by_scipy = lambda at, x, y, fill: scipy.interpolate.interp1d(
             x, y, kind, axis, copy, bounds_error, fill, assume_sorted
         )(at)
-        self._given = x, y, fill_value
+        self._scipy_args = x, y, fill_value
         self.x, y = as_array(x), as_array(y)
         self.axis = axis % np.ndim(y)
         self.y = np.moveaxis(y, self.axis, 0)
-        unless(np.shape(self.x) == np.shape(self.y)[:1], self._theirs, x, *self._given)
+        scipy_raises_unless(
+            np.shape(self.x) == np.shape(self.y)[:1], self._evaluate_by_scipy, x, *self._scipy_args
+        )
         if not assume_sorted:
             order = np.argsort(self.x, kind="mergesort")
             self.x, self.y = self.x[order], self.y[order]
@@ -176,7 +183,12 @@ class interp1d:
         self.extrapolate = isinstance(fill_value, str) and fill_value == "extrapolate"
         self.bounds_error = not self.extrapolate if bounds_error is None else bounds_error
         if kind == "cubic":
-            unless(is_rising(self.x) & are_finite(self.y), self._theirs, x, *self._given)
+            scipy_raises_unless(
+                is_increasing(self.x) & are_finite(self.y),
+                self._evaluate_by_scipy,
+                x,
+                *self._scipy_args,
+            )
         self.spline = CubicSpline(self.x, self.y) if kind == "cubic" else None
 
     def __call__(self, x: Any) -> Any:
@@ -184,18 +196,20 @@ class interp1d:
         flat = np.reshape(points, (-1,))
         below, above = flat < self.x[0], flat > self.x[-1]
         if self.bounds_error and not self.extrapolate:
-            unless(~np.any(below | above), self._theirs, x, *self._given)
+            scipy_raises_unless(
+                ~np.any(below | above), self._evaluate_by_scipy, x, *self._scipy_args
+            )
         if self.spline is not None:
             value = self.spline(flat)
         else:
-            i = piece(self.x, flat)
-            part = column((flat - self.x[i]) / (self.x[i + 1] - self.x[i]), self.y)
+            i = interval_index(self.x, flat)
+            part = as_column((flat - self.x[i]) / (self.x[i + 1] - self.x[i]), self.y)
             value = self.y[i] + part * (self.y[i + 1] - self.y[i])
         if not self.extrapolate:
             low, high = self.fill if isinstance(self.fill, tuple) else (self.fill, self.fill)
-            value = np.where(column(below, self.y), low, value)
-            value = np.where(column(above, self.y), high, value)
-        return shaped(value, points, self.axis)
+            value = np.where(as_column(below, self.y), low, value)
+            value = np.where(as_column(above, self.y), high, value)
+        return restore_axes(value, points, self.axis)
 
 
 def make_interp_spline(
@@ -206,7 +220,7 @@ def make_interp_spline(
         made = scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, **options)
         return BSpline(made.t, np.moveaxis(made.c, 0, axis), k, made.extrapolate, axis)
     if bc_type in (None, "not-a-knot"):
-        return interpolating(x, y, k, t, axis, scipy.interpolate.make_interp_spline)
+        return interpolating_bspline(x, y, k, t, axis, scipy.interpolate.make_interp_spline)
     if k == 3 and t is None:
         return CubicSpline(x, y, axis, bc_type)
     raise UnsupportedError(
@@ -229,14 +243,14 @@ class RectBivariateSpline:
         shape = tuple(np.size(nodes) for nodes in self._nodes)
         if np.shape(self._values) != shape:
             raise ValueError(f"z has the shape {np.shape(self._values)}, x and y have {shape}")
-        fine = is_rising(self._nodes[0]) & is_rising(self._nodes[1])
+        fine = is_increasing(self._nodes[0]) & is_increasing(self._nodes[1])
         fine = fine & (shape[0] > kx) & (shape[1] > ky)
-        unless(fine, scipy.interpolate.RectBivariateSpline, x, y, z, bbox, kx, ky, s)
+        scipy_raises_unless(fine, scipy.interpolate.RectBivariateSpline, x, y, z, bbox, kx, ky, s)
         if s or kx % 2 == 0 or ky % 2 == 0 or any(end is not None for end in bbox):
             text = "RectBivariateSpline that smooths, of even degree, or with bbox="
-            raise no_rule(f"scipy.interpolate.{text}", "Use s=0 and odd degrees")
+            raise no_derivative_rule(f"scipy.interpolate.{text}", "Use s=0 and odd degrees")
 
-    def _weights(self, axis: int, at: Any, order: int) -> Any:
+    def _basis_weights(self, axis: int, at: Any, order: int) -> Any:
         """How much each value counts, along a last axis."""
         nodes, degree = self._nodes[axis], self._degrees[axis]
         at = as_array(at) * 1.0
@@ -247,13 +261,15 @@ class RectBivariateSpline:
         if not grid:
             return self.ev(x, y, dx, dy)
         for name, points in (("x", x), ("y", y)):
-            if not most_likely(np.all(np.diff(np.atleast_1d(as_array(points))) >= 0), True):
+            if not speculate_bool(np.all(np.diff(np.atleast_1d(as_array(points))) >= 0), True):
                 raise ValueError(f"{name} must be strictly increasing when `grid` is True")
-        across = np.atleast_2d(self._weights(0, np.atleast_1d(as_array(x)), dx)) @ self._values
-        return across @ np.transpose(self._weights(1, np.atleast_1d(as_array(y)), dy))
+        across = (
+            np.atleast_2d(self._basis_weights(0, np.atleast_1d(as_array(x)), dx)) @ self._values
+        )
+        return across @ np.transpose(self._basis_weights(1, np.atleast_1d(as_array(y)), dy))
 
     def ev(self, xi: Any, yi: Any, dx: int = 0, dy: int = 0) -> Any:
         """At points."""
         xi, yi = np.broadcast_arrays(as_array(xi), as_array(yi))
-        across = self._weights(0, xi, dx) @ self._values
-        return np.sum(across * self._weights(1, yi, dy), axis=-1)
+        across = self._basis_weights(0, xi, dx) @ self._values
+        return np.sum(across * self._basis_weights(1, yi, dy), axis=-1)

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.interpolate
 
 from tracker.errors import UnsupportedError, message
-from tracker.scipy._bridge.checks import are_finite, is_rising, unless
+from tracker.scipy._bridge.checks import are_finite, is_increasing, scipy_raises_unless
 from tracker.scipy._bridge.fallback import as_array, is_tracked
-from tracker.scipy.interpolate.cubic_hermite import column, shaped
+from tracker.scipy.interpolate.cubic_hermite import as_column, restore_axes
 
 
 class BSpline:
@@ -23,13 +23,15 @@ class BSpline:
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
         tracked = is_tracked(t, c)
-        self._own = None if tracked else scipy.interpolate.BSpline(t, c, k, extrapolate, axis)
+        self._plain_spline = (
+            None if tracked else scipy.interpolate.BSpline(t, c, k, extrapolate, axis)
+        )
         self.t, c, self.k = as_array(t) * 1.0, as_array(c) * 1.0, int(k)
         self.axis, self.extrapolate = axis % np.ndim(c), extrapolate
         self.c = np.moveaxis(c, self.axis, 0)
         if tracked:
             fine = np.all(np.diff(self.t) >= 0) & are_finite(self.t)
-            unless(fine, scipy.interpolate.BSpline, t, c, k, extrapolate, axis)
+            scipy_raises_unless(fine, scipy.interpolate.BSpline, t, c, k, extrapolate, axis)
 
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__.get("_own")
@@ -42,8 +44,8 @@ class BSpline:
         return self.t, self.c, self.k
 
     def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
-        if self._own is not None and not is_tracked(x):
-            return self._own(x, nu, extrapolate)
+        if self._plain_spline is not None and not is_tracked(x):
+            return self._plain_spline(x, nu, extrapolate)
         if nu:
             return self.derivative(nu)(x, 0, extrapolate)
         points = as_array(x)
@@ -57,13 +59,13 @@ class BSpline:
         for r in range(1, k + 1):
             for j in range(k, r - 1, -1):
                 low, high = t[at - k + j], t[at + 1 + j - r]
-                part = column((flat - low) / (high - low), self.c)
+                part = as_column((flat - low) / (high - low), self.c)
                 d[j] = (1 - part) * d[j - 1] + part * d[j]
         value = d[k]
         if not extrapolate:
             inside = (flat >= t[k]) & (flat <= t[n])
-            value = np.where(column(inside, self.c), value, np.nan)
-        return shaped(value, points, self.axis)
+            value = np.where(as_column(inside, self.c), value, np.nan)
+        return restore_axes(value, points, self.axis)
 
     def derivative(self, nu: int = 1) -> BSpline:
         """Its nu-th derivative: a spline of a lower degree."""
@@ -75,29 +77,29 @@ class BSpline:
             return BSpline(t, np.moveaxis(0 * c, 0, self.axis), 0, self.extrapolate, self.axis)
         gaps = t[k + 1 : -1] - t[1 : -k - 1]
         wide = gaps > 0
-        c = k * (c[1:] - c[:-1]) / column(np.where(wide, gaps, 1.0), c)
-        c = np.where(column(wide, c), c, 0.0)
+        c = k * (c[1:] - c[:-1]) / as_column(np.where(wide, gaps, 1.0), c)
+        c = np.where(as_column(wide, c), c, 0.0)
         lower = BSpline(t[1:-1], np.moveaxis(c, 0, self.axis), k - 1, self.extrapolate, self.axis)
         return lower.derivative(nu - 1)
 
 
-def interpolating(x: Any, y: Any, k: int, t: Any, axis: int, theirs: Any) -> BSpline:
+def interpolating_bspline(x: Any, y: Any, k: int, t: Any, axis: int, theirs: Any) -> BSpline:
     """The spline of degree k through the points, on knots of SciPy's choice if none are given.
     `theirs` is how SciPy makes it."""
     x, y = as_array(x) * 1.0, as_array(y) * 1.0
     axis %= np.ndim(y)
     values = np.moveaxis(y, axis, 0)
     n = np.shape(x)[0]
-    fine = is_rising(x) & are_finite(y) if np.shape(values)[:1] == (n,) and n > k else False
+    fine = is_increasing(x) & are_finite(y) if np.shape(values)[:1] == (n,) and n > k else False
     options = {} if t is None else {"t": t}
-    unless(fine, theirs, x, y, k=k, **options)
-    t = _knots(x, k) if t is None else as_array(t)
+    scipy_raises_unless(fine, theirs, x, y, k=k, **options)
+    t = _interpolation_knots(x, k) if t is None else as_array(t)
     basis = BSpline(t, np.eye(n), k)(x)
     flat = np.linalg.solve(basis, np.reshape(values, (n, -1)))
     return BSpline(t, np.moveaxis(np.reshape(flat, np.shape(values)), 0, axis), k, axis=axis)
 
 
-def _knots(x: Any, k: int) -> Any:
+def _interpolation_knots(x: Any, k: int) -> Any:
     """Knots at the nodes, but for those next to the ends; between them for even degrees."""
     if k == 0:
         return np.concatenate([x, x[-1:]])
@@ -116,7 +118,7 @@ def splrep(x: Any, y: Any, *args: Any, k: int = 3, s: Any = None, **options: Any
         raise UnsupportedError(
             message("splrep that smooths has no derivative rule here", "Use s=0, without weights")
         )
-    t, c, k = interpolating(x, y, k, None, 0, scipy.interpolate.splrep).tck
+    t, c, k = interpolating_bspline(x, y, k, None, 0, scipy.interpolate.splrep).tck
     return t, np.concatenate([c, np.zeros(k + 1)]), k
 
 
@@ -147,4 +149,4 @@ def InterpolatedUnivariateSpline(x: Any, y: Any, *args: Any, k: int = 3, **optio
             )
         )
     theirs = scipy.interpolate.InterpolatedUnivariateSpline
-    return interpolating(x, y, k, None, 0, theirs)
+    return interpolating_bspline(x, y, k, None, 0, theirs)

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import scipy.interpolate
 
-from tracker.scipy._bridge.checks import are_finite, is_rising, unless
+from tracker.scipy._bridge.checks import are_finite, is_increasing, scipy_raises_unless
 from tracker.scipy._bridge.fallback import as_array
 
 
-def column(v: Any, y: Any) -> Any:
+def as_column(v: Any, y: Any) -> Any:
     """A vector along the first axis of y."""
     return np.reshape(v, (-1,) + (1,) * (np.ndim(y) - 1))
 
 
-def _polynomial(s: Any, c: tuple[Any, ...], nu: int) -> Any:
+def _evaluate_cubic(s: Any, c: tuple[Any, ...], nu: int) -> Any:
     if nu == 0:
         return c[0] + s * (c[1] + s * (c[2] + s * c[3]))
     if nu == 1:
@@ -30,12 +30,12 @@ def _polynomial(s: Any, c: tuple[Any, ...], nu: int) -> Any:
     return (6 if nu == 3 else 0) * c[3] + 0 * s
 
 
-def piece(x: Any, points: Any) -> Any:
+def interval_index(x: Any, points: Any) -> Any:
     """The number of the piece in which each point is; the first or last, outside."""
     return np.clip(np.searchsorted(x, points, side="right") - 1, 0, np.shape(x)[0] - 2)
 
 
-def shaped(value: Any, points: Any, axis: int) -> Any:
+def restore_axes(value: Any, points: Any, axis: int) -> Any:
     """Values along the first axis, in the place of that axis, in the shape of the points."""
     value = np.reshape(value, np.shape(points) + np.shape(value)[1:])
     count = np.ndim(points)
@@ -44,13 +44,14 @@ def shaped(value: Any, points: Any, axis: int) -> Any:
     return np.transpose(value, order) if order != list(range(np.ndim(value))) else value
 
 
-class Hermite:
+class PiecewiseCubic:
     """A cubic in each piece; `slopes` are those at the nodes, along the first axis of `y`.
-    `_theirs` makes SciPy's object, `_of_reals` says whether that takes no complex values."""
+    `_scipy_class` makes SciPy's object, `_is_real_only` says whether that takes no complex values.
+    """
 
     slopes: Any
-    _theirs: Any
-    _of_reals = False
+    _scipy_class: Any
+    _is_real_only = False
 
     def __init__(self, x: Any, y: Any, axis: int, extrapolate: Any) -> None:
         self.x, y = as_array(x), as_array(y)
@@ -58,13 +59,13 @@ class Hermite:
         self.y = np.moveaxis(y, self.axis, 0)
         self.extrapolate = extrapolate
         can = np.shape(self.x) == np.shape(self.y)[:1] and np.size(self.x) > 1
-        can = can and not (self._of_reals and np.iscomplexobj(y))
-        fine = is_rising(self.x) & are_finite(self.y) if can else False
-        unless(fine, self._theirs, x, y, axis=axis)
+        can = can and not (self._is_real_only and np.iscomplexobj(y))
+        fine = is_increasing(self.x) & are_finite(self.y) if can else False
+        scipy_raises_unless(fine, self._scipy_class, x, y, axis=axis)
 
-    def _pieces(self, i: Any) -> tuple[Any, ...]:
+    def _coefficients(self, i: Any) -> tuple[Any, ...]:
         """The coefficients of pieces, by powers of the distance from their left node."""
-        h = column(self.x[i + 1] - self.x[i], self.y)
+        h = as_column(self.x[i + 1] - self.x[i], self.y)
         rise = (self.y[i + 1] - self.y[i]) / h
         d, e = self.slopes[i], self.slopes[i + 1]
         return self.y[i], d, (3 * rise - 2 * d - e) / h, (d + e - 2 * rise) / h**2
@@ -75,12 +76,14 @@ class Hermite:
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         if extrapolate == "periodic":
             flat = self.x[0] + (flat - self.x[0]) % (self.x[-1] - self.x[0])
-        i = piece(self.x, flat)
-        value = _polynomial(column(flat - self.x[i], self.y), self._pieces(i), operator.index(nu))
+        i = interval_index(self.x, flat)
+        value = _evaluate_cubic(
+            as_column(flat - self.x[i], self.y), self._coefficients(i), operator.index(nu)
+        )
         if not extrapolate:
             inside = (flat >= self.x[0]) & (flat <= self.x[-1])
-            value = np.where(column(inside, self.y), value, np.nan)
-        return shaped(value, points, self.axis)
+            value = np.where(as_column(inside, self.y), value, np.nan)
+        return restore_axes(value, points, self.axis)
 
     def derivative(self, nu: int = 1) -> Any:
         """Its nu-th derivative, a function of points."""
@@ -89,37 +92,39 @@ class Hermite:
     def integrate(self, a: Any, b: Any) -> Any:
         """The integral from a to b; its pieces at the ends go on outside."""
         n = np.shape(self.x)[0] - 1
-        c = self._pieces(np.arange(n))
+        c = self._coefficients(np.arange(n))
         ends = []
         for end in (a, b):
             # Each piece as far as it comes before the end; the first and the last go on.
             inner, far = self.x[1:-1], np.full(1, np.inf)
             low, high = np.concatenate([-far, inner]), np.concatenate([inner, far])
             until = np.clip(end, low, high) - self.x[:-1]
-            s = column(until, self.y)
+            s = as_column(until, self.y)
             ends.append(np.sum(s * (c[0] + s * (c[1] / 2 + s * (c[2] / 3 + s * c[3] / 4))), axis=0))
         return ends[1] - ends[0]
 
 
-class CubicHermiteSpline(Hermite):
+class CubicHermiteSpline(PiecewiseCubic):
     """The values and slopes are given."""
 
-    _theirs = staticmethod(lambda x, y, axis: scipy.interpolate.CubicHermiteSpline(x, y, y, axis))
+    _scipy_class = staticmethod(
+        lambda x, y, axis: scipy.interpolate.CubicHermiteSpline(x, y, y, axis)
+    )
 
     def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
         super().__init__(x, y, axis, True if extrapolate is None else extrapolate)
         self.slopes = np.moveaxis(as_array(dydx), self.axis, 0)
 
 
-class PchipInterpolator(Hermite):
+class PchipInterpolator(PiecewiseCubic):
     """Monotone where the values are: harmonic means of the neighbouring slopes."""
 
-    _theirs = scipy.interpolate.PchipInterpolator
-    _of_reals = True
+    _scipy_class = scipy.interpolate.PchipInterpolator
+    _is_real_only = True
 
     def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None) -> None:
         super().__init__(x, y, axis, True if extrapolate is None else extrapolate)
-        h = column(self.x[1:] - self.x[:-1], self.y)
+        h = as_column(self.x[1:] - self.x[:-1], self.y)
         rise = (self.y[1:] - self.y[:-1]) / h
         if np.shape(self.x)[0] == 2:
             self.slopes = np.concatenate([rise, rise])
@@ -147,11 +152,11 @@ def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> 
     return found(x, der) if np.ndim(der) == 0 else [found(x, n) for n in der]
 
 
-class Akima1DInterpolator(Hermite):
+class Akima1DInterpolator(PiecewiseCubic):
     """Slopes weighted by how little the neighbouring ones differ."""
 
-    _theirs = scipy.interpolate.Akima1DInterpolator
-    _of_reals = True
+    _scipy_class = scipy.interpolate.Akima1DInterpolator
+    _is_real_only = True
 
     def __init__(
         self,
@@ -165,7 +170,7 @@ class Akima1DInterpolator(Hermite):
         if method not in ("akima", "makima"):
             raise NotImplementedError(f"`method`={method} is unsupported.")
         super().__init__(x, y, axis, bool(extrapolate))
-        rise = (self.y[1:] - self.y[:-1]) / column(self.x[1:] - self.x[:-1], self.y)
+        rise = (self.y[1:] - self.y[:-1]) / as_column(self.x[1:] - self.x[:-1], self.y)
         if np.shape(self.x)[0] == 2:
             self.slopes = np.concatenate([rise, rise])
             return

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.interpolate
 
 from tracker.errors import UnsupportedError, message
-from tracker.scipy._bridge.checks import is_rising, unless
+from tracker.scipy._bridge.checks import is_increasing, scipy_raises_unless
 from tracker.scipy._bridge.fallback import as_array, is_tracked
-from tracker.scipy.interpolate.cubic_hermite import piece
-from tracker.tape.record import most_likely
+from tracker.scipy.interpolate.cubic_hermite import interval_index
+from tracker.tape.record import speculate_bool
 
 
 class RegularGridInterpolator:
@@ -34,13 +34,15 @@ class RegularGridInterpolator:
         fill_value: Any = np.nan,
         **options: Any,
     ) -> None:
-        self._known(method)
+        self._check_method(method)
         self.grid = tuple(as_array(axis) * 1.0 for axis in points)
         self.values = as_array(values) * 1.0
-        falls = [i for i, axis in enumerate(self.grid) if _falls(axis)]
+        falls = [i for i, axis in enumerate(self.grid) if _is_decreasing(axis)]
         self.grid = tuple(np.flip(x) if i in falls else x for i, x in enumerate(self.grid))
         for axis in self.grid:
-            unless(is_rising(axis), scipy.interpolate.RegularGridInterpolator, points, values)
+            scipy_raises_unless(
+                is_increasing(axis), scipy.interpolate.RegularGridInterpolator, points, values
+            )
         self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
         sizes = tuple(np.shape(axis)[0] for axis in self.grid)
         if sizes != np.shape(self.values)[: len(sizes)]:
@@ -50,7 +52,7 @@ class RegularGridInterpolator:
         self.values = np.flip(self.values, tuple(falls))
 
     @staticmethod
-    def _known(method: str) -> None:
+    def _check_method(method: str) -> None:
         if method not in ("linear", "nearest"):
             raise UnsupportedError(
                 message(
@@ -61,24 +63,24 @@ class RegularGridInterpolator:
 
     def __call__(self, xi: Any, method: Any = None) -> Any:
         method = self.method if method is None else method
-        self._known(method)
+        self._check_method(method)
         count = len(self.grid)
         points = self._points(xi)
         flat = [np.reshape(points[..., i], (-1,)) for i in range(count)]
         outside: Any = False
         for i, (axis, x) in enumerate(zip(self.grid, flat, strict=True)):
             inside = np.all((x >= axis[0]) & (x <= axis[-1]))
-            if self.bounds_error and not most_likely(inside, True):
+            if self.bounds_error and not speculate_bool(inside, True):
                 raise ValueError(f"One of the requested xi is out of bounds in dimension {i}")
             outside = outside | (x < axis[0]) | (x > axis[-1])
-        places = [piece(axis, x) for axis, x in zip(self.grid, flat, strict=True)]
+        places = [interval_index(axis, x) for axis, x in zip(self.grid, flat, strict=True)]
         parts = [
             (x - axis[i]) / (axis[i + 1] - axis[i])
             for axis, x, i in zip(self.grid, flat, places, strict=True)
         ]
         total = self._nearest(places, parts) if method == "nearest" else self._linear(places, parts)
         if not self.bounds_error and self.fill_value is not None:
-            total = np.where(self._lined(outside), self.fill_value, total)
+            total = np.where(self._as_column(outside), self.fill_value, total)
         return np.reshape(total, (*np.shape(points)[:-1], *np.shape(self.values)[count:]))
 
     def _points(self, xi: Any) -> Any:
@@ -96,7 +98,7 @@ class RegularGridInterpolator:
             )
         return points
 
-    def _lined(self, v: Any) -> Any:
+    def _as_column(self, v: Any) -> Any:
         """A vector of the points, beside values that may have more axes."""
         return np.reshape(v, (-1,) + (1,) * (np.ndim(self.values) - len(self.grid)))
 
@@ -107,16 +109,16 @@ class RegularGridInterpolator:
             for side, part in zip(corner, parts, strict=True):
                 weight = weight * (part if side else 1 - part)
             found = self.values[tuple(i + side for i, side in zip(places, corner, strict=True))]
-            total = total + found * self._lined(weight)
+            total = total + found * self._as_column(weight)
         return total
 
     def _nearest(self, places: list[Any], parts: list[Any]) -> Any:
         return self.values[tuple(i + (p > 0.5) for i, p in zip(places, parts, strict=True))]
 
 
-def _falls(axis: Any) -> bool:
+def _is_decreasing(axis: Any) -> bool:
     """Whether the points along an axis come in the opposite order."""
-    return np.size(axis) > 1 and most_likely(np.all(np.diff(axis) < 0), False)
+    return np.size(axis) > 1 and speculate_bool(np.all(np.diff(axis) < 0), False)
 
 
 def interpn(

@@ -10,20 +10,20 @@ import scipy.interpolate
 import scipy.spatial
 import scipy.special
 
-from tracker.scipy._bridge.callback import untracked
-from tracker.scipy._bridge.fallback import as_array, is_tracked, let_out, no_rule
+from tracker.scipy._bridge.callback import nondifferentiable
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, to_plain
 
 
-def _points(points: Any, name: str) -> Any:
+def _plain_points(points: Any, name: str) -> Any:
     """The plain points of a triangulation, one a row."""
     text = "Give plain points: RBFInterpolator has a derivative in them"
-    points = let_out(points, f"scipy.interpolate.{name} in its points", text)
+    points = to_plain(points, f"scipy.interpolate.{name} in its points", text)
     if isinstance(points, tuple):
         points = np.stack(np.broadcast_arrays(*points), axis=-1)
     return np.asarray(points, dtype=float)
 
 
-def _asked(args: tuple[Any, ...]) -> Any:
+def _query_points(args: tuple[Any, ...]) -> Any:
     """Where it is asked for, coordinates along the last axis."""
     if len(args) == 1 and not isinstance(args[0], tuple):
         return as_array(args[0]) * 1.0
@@ -38,17 +38,19 @@ class LinearNDInterpolator:
     def __init__(
         self, points: Any, values: Any, fill_value: Any = np.nan, rescale: bool = False
     ) -> None:
-        self.points = _points(points, "LinearNDInterpolator")
+        self.points = _plain_points(points, "LinearNDInterpolator")
         if rescale:
-            raise no_rule("scipy.interpolate.LinearNDInterpolator with rescale=", "Scale them")
+            raise no_derivative_rule(
+                "scipy.interpolate.LinearNDInterpolator with rescale=", "Scale them"
+            )
         self.values, self.fill_value = as_array(values) * 1.0, fill_value
         self.tri = scipy.spatial.Delaunay(self.points)
 
     def __call__(self, *args: Any) -> Any:
-        at, d = _asked(args), np.shape(self.points)[1]
+        at, d = _query_points(args), np.shape(self.points)[1]
         if np.shape(at)[-1:] != (d,):
             at = np.expand_dims(at, -1)
-        found = untracked(self.tri.find_simplex)(at)
+        found = nondifferentiable(self.tri.find_simplex)(at)
         inside, place = found >= 0, np.maximum(found, 0)
         maps, corners = self.tri.transform[place], self.tri.simplices[place]
         share = np.sum(maps[..., :d, :] * np.expand_dims(at - maps[..., d, :], -2), axis=-1)
@@ -65,13 +67,15 @@ class NearestNDInterpolator:
 
     def __init__(self, x: Any, y: Any, rescale: bool = False, tree_options: Any = None) -> None:
         if rescale:
-            raise no_rule("scipy.interpolate.NearestNDInterpolator with rescale=", "Scale them")
-        self.points, self.values = _points(x, "NearestNDInterpolator"), as_array(y)
+            raise no_derivative_rule(
+                "scipy.interpolate.NearestNDInterpolator with rescale=", "Scale them"
+            )
+        self.points, self.values = _plain_points(x, "NearestNDInterpolator"), as_array(y)
         self.tree = scipy.spatial.cKDTree(self.points, **(tree_options or {}))
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        at = _asked(args)
-        return self.values[untracked(self.tree.query)(at, **options)[1]]
+        at = _query_points(args)
+        return self.values[nondifferentiable(self.tree.query)(at, **options)[1]]
 
 
 def griddata(
@@ -85,14 +89,14 @@ def griddata(
     """Scattered values, interpolated."""
     if not is_tracked(points, values, xi):
         return scipy.interpolate.griddata(points, values, xi, method, fill_value, rescale)
-    flat = _points(points, "griddata")
+    flat = _plain_points(points, "griddata")
     if np.ndim(flat) < 2 or np.shape(flat)[1] == 1:
-        raise no_rule("scipy.interpolate.griddata of one dimension", "Use interp1d")
+        raise no_derivative_rule("scipy.interpolate.griddata of one dimension", "Use interp1d")
     if method == "linear":
         return LinearNDInterpolator(flat, values, fill_value, rescale)(xi)
     if method == "nearest":
         return NearestNDInterpolator(flat, values, rescale)(xi)
-    raise no_rule(f"scipy.interpolate.griddata with method={method!r}", "Use 'linear'")
+    raise no_derivative_rule(f"scipy.interpolate.griddata with method={method!r}", "Use 'linear'")
 
 
 # Radial basis functions ---------------------------------------------------------------------------
@@ -100,10 +104,10 @@ def griddata(
 # Of squares of distances, which have derivatives where points coincide; and the least degree of the
 # polynomial that goes with them.
 _KERNELS: dict[str, tuple[Any, int]] = {
-    "linear": (lambda s: -_root(s), 0),
+    "linear": (lambda s: -_safe_sqrt(s), 0),
     "thin_plate_spline": (lambda s: 0.5 * scipy.special.xlogy(s, s), 1),
-    "cubic": (lambda s: s * _root(s), 1),
-    "quintic": (lambda s: -(s**2) * _root(s), 2),
+    "cubic": (lambda s: s * _safe_sqrt(s), 1),
+    "quintic": (lambda s: -(s**2) * _safe_sqrt(s), 2),
     "multiquadric": (lambda s: -np.sqrt(s + 1), 0),
     "inverse_multiquadric": (lambda s: 1 / np.sqrt(s + 1), -1),
     "inverse_quadratic": (lambda s: 1 / (s + 1), -1),
@@ -111,7 +115,7 @@ _KERNELS: dict[str, tuple[Any, int]] = {
 }
 
 
-def _root(square: Any) -> Any:
+def _safe_sqrt(square: Any) -> Any:
     zero = square == 0
     return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, square)))
 
@@ -130,7 +134,9 @@ class RBFInterpolator:
         degree: Any = None,
     ) -> None:
         if neighbors is not None:
-            raise no_rule("scipy.interpolate.RBFInterpolator with neighbors=", "Leave it out")
+            raise no_derivative_rule(
+                "scipy.interpolate.RBFInterpolator with neighbors=", "Leave it out"
+            )
         self.y, values = as_array(y) * 1.0, as_array(d)
         if np.ndim(self.y) != 2:
             raise ValueError("`y` must be a 2-dimensional array.")
@@ -154,17 +160,17 @@ class RBFInterpolator:
         columns = np.reshape(values, (n, -1)) * 1.0
         count = np.shape(self._powers)[0]
         smooth = np.broadcast_to(as_array(smoothing) * 1.0, (n,))
-        polynomial = self._polynomial(self.y)
-        top = np.concatenate([self._radial(self.y) + np.diag(smooth), polynomial], axis=1)
+        polynomial = self._polynomial_terms(self.y)
+        top = np.concatenate([self._radial_terms(self.y) + np.diag(smooth), polynomial], axis=1)
         below = np.concatenate([np.transpose(polynomial), np.zeros((count, count))], axis=1)
         right = np.concatenate([columns, np.zeros((count, np.shape(columns)[1]))])
         self._coefficients = np.linalg.solve(np.concatenate([top, below]), right)
 
-    def _radial(self, x: Any) -> Any:
+    def _radial_terms(self, x: Any) -> Any:
         apart = (np.expand_dims(x, 1) - np.expand_dims(self.y, 0)) * self._epsilon
         return self._kernel(np.sum(np.square(apart), axis=-1))
 
-    def _polynomial(self, x: Any) -> Any:
+    def _polynomial_terms(self, x: Any) -> Any:
         near = np.expand_dims((x - self._shift) / self._scale, 1)
         return np.prod(near**self._powers, axis=-1)
 
@@ -172,5 +178,5 @@ class RBFInterpolator:
         x = as_array(x) * 1.0
         if np.ndim(x) != 2 or np.shape(x)[1] != np.shape(self.y)[1]:
             raise ValueError(f"`x` must have the shape (n, {np.shape(self.y)[1]}): {np.shape(x)}")
-        both = np.concatenate([self._radial(x), self._polynomial(x)], axis=1)
+        both = np.concatenate([self._radial_terms(x), self._polynomial_terms(x)], axis=1)
         return np.reshape(both @ self._coefficients, (np.shape(x)[0], *self._shape))

@@ -16,12 +16,12 @@ import scipy
 import scipy.linalg
 
 from tracker.errors import UnsupportedError, message
-from tracker.ops.declare.arguments import refuse
-from tracker.ops.linalg.solve import triangular
-from tracker.ops.linalg.triangles import as_array, hermitian_of
+from tracker.ops.declare.arguments import refuse_keywords
+from tracker.ops.linalg.solve import solve_triangle
+from tracker.ops.linalg.triangles import as_array, hermitian_from_triangle
 from tracker.ops.shape.shape import adjoint
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import passing
+from tracker.scipy._bridge.fallback import scipy_fallback
 from tracker.scipy.linalg.banded import (
     cho_solve_banded,
     cholesky_banded,
@@ -34,12 +34,12 @@ from tracker.scipy.linalg.banded import (
     orthogonal_procrustes,
     polar,
     rq,
+    select_eigenpairs,
     solve_continuous_are,
     solve_continuous_lyapunov,
     solve_discrete_are,
     solve_discrete_lyapunov,
     solve_lyapunov,
-    subset_of,
     subspace_angles,
 )
 from tracker.scipy.linalg.batching import over_batches
@@ -154,10 +154,10 @@ __all__ = [
 ]
 
 
-__getattr__ = passing(
+__getattr__ = scipy_fallback(
     scipy.linalg,
     constant=("bandwidth", "ishermitian", "issymmetric"),
-    instead={
+    hints={
         "schur": "Use eig or eigh: rows of a Schur form may be turned, and which are is a choice",
         "hessenberg": "Use qr or eig: signs of a Hessenberg form are a choice",
         "ldl": "Use cholesky, or lu",
@@ -168,7 +168,7 @@ __getattr__ = passing(
 # Solving ------------------------------------------------------------------------------------------
 
 
-def _letter(trans: Any) -> str:
+def _trans_letter(trans: Any) -> str:
     return str({0: "N", 1: "T", 2: "C"}.get(trans, trans))
 
 
@@ -191,9 +191,9 @@ def solve_triangular(
 ) -> Any:
     """op(a) x = b, of which one triangle of `a` is read."""
     a, b = as_array(a), as_array(b)
-    letter, unit = _letter(trans), bool(unit_diagonal)
+    letter, unit = _trans_letter(trans), bool(unit_diagonal)
     return _with_columns(
-        lambda right: triangular(a, right, lower=bool(lower), trans=letter, unit=unit), b
+        lambda right: solve_triangle(a, right, lower=bool(lower), trans=letter, unit=unit), b
     )
 
 
@@ -215,14 +215,14 @@ def solve(
     if kind in ("upper triangular", "lower triangular"):
         trans = "T" if transposed else "N"
         return solve_triangular(a, b, trans=trans, lower=kind.startswith("lower"))
-    if kind in _POSITIVE:
+    if kind in _POSITIVE_DEFINITE:
         factor = np.linalg.cholesky(a, upper=not lower)
         if not transposed or a.dtype.kind != "c":
             return cho_solve((factor, lower), b)
         return np.conjugate(cho_solve((factor, lower), np.conjugate(b)))
-    if kind not in _READ:
+    if kind not in _READ_PART:
         raise ValueError(f"{kind} is not a recognized matrix structure")
-    a = _READ[kind](a, bool(lower))
+    a = _READ_PART[kind](a, bool(lower))
     return np.linalg.solve(np.swapaxes(a, -1, -2) if transposed else a, b)
 
 
@@ -233,11 +233,11 @@ def _symmetric_of(a: Any, lower: bool) -> Any:
 
 
 # What `assume_a` reads of a matrix, by its names; the rest has no derivative.
-_POSITIVE = ("pos", "positive definite")
-_READ: dict[str, Any] = {
+_POSITIVE_DEFINITE = ("pos", "positive definite")
+_READ_PART: dict[str, Any] = {
     **dict.fromkeys(("gen", "general", "banded"), lambda a, lower: a),
     **dict.fromkeys(("sym", "symmetric"), _symmetric_of),
-    **dict.fromkeys(("her", "hermitian"), hermitian_of),
+    **dict.fromkeys(("her", "hermitian"), hermitian_from_triangle),
     "diagonal": lambda a, lower: np.triu(np.tril(a)),
     "tridiagonal": lambda a, lower: np.triu(np.tril(a, 1), -1),
 }
@@ -292,13 +292,13 @@ def cho_solve(
     first, then = ("N", "C") if lower else ("C", "N")
 
     def solver(right: Any) -> Any:
-        half = triangular(c, right, lower=bool(lower), trans=first)
-        return triangular(c, half, lower=bool(lower), trans=then)
+        half = solve_triangle(c, right, lower=bool(lower), trans=first)
+        return solve_triangle(c, half, lower=bool(lower), trans=then)
 
     return _with_columns(solver, as_array(b))
 
 
-_GIVES_ARRAYS = version_of(scipy) >= (1, 18)  # least squares: rank and residuals
+_LSTSQ_GIVES_ARRAYS = version_of(scipy) >= (1, 18)  # least squares: rank and residuals
 
 # Least squares ----------------------------------------------------------------------------------
 
@@ -320,12 +320,12 @@ def lstsq(
     kind = np.result_type(a.dtype, b.dtype)
     cond = np.finfo(kind if kind.kind in "fc" else float).eps if cond is None else cond
     x, residuals, rank, s = np.linalg.lstsq(a, b, rcond=cond)
-    rank = np.int64(rank) if _GIVES_ARRAYS else int(rank)
+    rank = np.int64(rank) if _LSTSQ_GIVES_ARRAYS else int(rank)
     if lapack_driver == "gelsy":
         return x, np.empty(0, x.dtype), rank, None
     if np.size(residuals) == 0:
         residuals = np.empty(0, x.dtype)
-    elif _GIVES_ARRAYS:
+    elif _LSTSQ_GIVES_ARRAYS:
         residuals = np.astype(np.reshape(residuals, b.shape[1:]), x.dtype)
     elif np.ndim(b) == 1:
         residuals = residuals[0]
@@ -353,7 +353,7 @@ def pinvh(
     return_rank: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    return _pinv(hermitian_of(as_array(a), bool(lower)), atol, rtol, return_rank, True)
+    return _pinv(hermitian_from_triangle(as_array(a), bool(lower)), atol, rtol, return_rank, True)
 
 
 def _pinv(a: Any, atol: Any, rtol: Any, return_rank: bool, hermitian: bool) -> Any:
@@ -407,30 +407,30 @@ def eigh(
     a b v = w v (2), b a v = w v (3). Signs of vectors are np.linalg.eigh's, whatever the driver."""
     if (subset_by_index is not None or subset_by_value is not None) and np.ndim(a) > 2:
         part = (lower, eigvals_only, type, subset_by_index, subset_by_value)
-        return _each_subset(a, b, *part)
+        return _batched_eigh_subset(a, b, *part)
     a = as_array(a)
     triangle: Any = "L" if lower else "U"
     if b is None:
         if eigvals_only:
-            return subset_of(
+            return select_eigenpairs(
                 np.linalg.eigvalsh(a, triangle), None, subset_by_index, subset_by_value
             )
         w, v = np.linalg.eigh(a, triangle)
     else:
-        a = hermitian_of(a, bool(lower))
+        a = hermitian_from_triangle(a, bool(lower))
         factor = np.linalg.cholesky(b if lower else adjoint(b))
         if type == 1:
-            half = triangular(factor, a)
-            inner = adjoint(triangular(factor, adjoint(half)))
+            half = solve_triangle(factor, a)
+            inner = adjoint(solve_triangle(factor, adjoint(half)))
         else:
             inner = adjoint(factor) @ a @ factor
         w, v = np.linalg.eigh(inner)
-        v = factor @ v if type == 3 else triangular(factor, v, trans="C")
-    return subset_of(w, None if eigvals_only else v, subset_by_index, subset_by_value)
+        v = factor @ v if type == 3 else solve_triangle(factor, v, trans="C")
+    return select_eigenpairs(w, None if eigvals_only else v, subset_by_index, subset_by_value)
 
 
 @over_batches("eigh", a=2, b=2)
-def _each_subset(
+def _batched_eigh_subset(
     a: Any, b: Any, lower: bool, eigvals_only: bool, type: int, by_index: Any, by_value: Any
 ) -> Any:
     return eigh(
@@ -461,7 +461,7 @@ def eig(
     homogeneous_eigvals: bool = False,
 ) -> Any:
     """Always complex, as SciPy's."""
-    refuse("scipy.linalg.eig", homogeneous_eigvals=homogeneous_eigvals or None)
+    refuse_keywords("scipy.linalg.eig", homogeneous_eigvals=homogeneous_eigvals or None)
     if left:
         raise UnsupportedError(
             message(
@@ -485,5 +485,5 @@ def eigvals(
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Any:
-    refuse("scipy.linalg.eigvals", homogeneous_eigvals=homogeneous_eigvals or None)
+    refuse_keywords("scipy.linalg.eigvals", homogeneous_eigvals=homogeneous_eigvals or None)
     return np.linalg.eigvals(a if b is None else np.linalg.solve(b, a)) * (1 + 0j)

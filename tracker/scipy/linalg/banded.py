@@ -11,11 +11,11 @@ import scipy.linalg
 
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.errors import UnsupportedError, message
-from tracker.ops.linalg.solve import triangular
+from tracker.ops.linalg.solve import solve_triangle
 from tracker.ops.linalg.triangles import as_array
 from tracker.ops.shape.shape import adjoint
-from tracker.scipy._bridge.callback import call_back
-from tracker.scipy._bridge.checks import are_finite, unless
+from tracker.scipy._bridge.callback import host_callback
+from tracker.scipy._bridge.checks import are_finite, scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy.linalg.batching import over_batches
 from tracker.scipy.linalg.factorizations import solve_sylvester
@@ -23,7 +23,7 @@ from tracker.scipy.linalg.factorizations import solve_sylvester
 # Bands --------------------------------------------------------------------------------------------
 
 
-def _full(ab: Any, lower: bool) -> Any:
+def _matrix_from_band(ab: Any, lower: bool) -> Any:
     """The Hermitian matrix of which a band is given, as LAPACK stores it."""
     ab = as_array(ab)
     depth, n = np.shape(ab)
@@ -37,7 +37,7 @@ def _full(ab: Any, lower: bool) -> Any:
     return whole
 
 
-def _band(whole: Any, ab: Any, lower: bool) -> Any:
+def _band_of_matrix(whole: Any, ab: Any, lower: bool) -> Any:
     """The band of a matrix, as LAPACK stores it; what lies beside it stays as it is in `ab`."""
     depth, n = np.shape(ab)
     rows = []
@@ -54,8 +54,8 @@ def _band(whole: Any, ab: Any, lower: bool) -> Any:
 def cholesky_banded(
     ab: Any, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True
 ) -> Any:
-    factor = np.linalg.cholesky(_full(ab, lower), upper=not lower)
-    return _band(factor, as_array(ab), lower)
+    factor = np.linalg.cholesky(_matrix_from_band(ab, lower), upper=not lower)
+    return _band_of_matrix(factor, as_array(ab), lower)
 
 
 @drop_in(scipy.linalg)
@@ -65,14 +65,14 @@ def cho_solve_banded(
     cb, lower = cb_and_lower
     cb, b = as_array(cb), as_array(b)
     n = np.shape(cb)[1]
-    factor = _triangle(cb, n, lower)
+    factor = _triangle_from_band(cb, n, lower)
     right = b if np.ndim(b) > 1 else np.expand_dims(b, 1)
-    first = triangular(factor, right, lower=lower, trans="N" if lower else "C")
-    y = triangular(factor, first, lower=lower, trans="C" if lower else "N")
+    first = solve_triangle(factor, right, lower=lower, trans="N" if lower else "C")
+    y = solve_triangle(factor, first, lower=lower, trans="C" if lower else "N")
     return np.reshape(y, np.shape(b))
 
 
-def _triangle(cb: Any, n: int, lower: bool) -> Any:
+def _triangle_from_band(cb: Any, n: int, lower: bool) -> Any:
     depth = np.shape(cb)[0]
     rows = [cb[k if lower else depth - 1 - k] for k in range(depth)]
     parts = [np.diag(r[: n - k], -k) if lower else np.diag(r[k:], k) for k, r in enumerate(rows)]
@@ -90,7 +90,7 @@ def eig_banded(
     **_: Any,
 ) -> Any:
     """Signs of vectors are np.linalg.eigh's."""
-    return _eigen(_full(a_band, lower), eigvals_only, select, select_range)
+    return _selected_eigh(_matrix_from_band(a_band, lower), eigvals_only, select, select_range)
 
 
 @drop_in(scipy.linalg)
@@ -111,7 +111,9 @@ def eigh_tridiagonal(
 ) -> Any:
     """Signs of vectors are np.linalg.eigh's."""
     d, e = as_array(d), as_array(e)
-    return _eigen(np.diag(d) + np.diag(e, 1) + np.diag(e, -1), eigvals_only, select, select_range)
+    return _selected_eigh(
+        np.diag(d) + np.diag(e, 1) + np.diag(e, -1), eigvals_only, select, select_range
+    )
 
 
 @drop_in(scipy.linalg)
@@ -120,14 +122,14 @@ def eigvalsh_tridiagonal(d: Any, e: Any, *rest: Any, **keywords: Any) -> Any:
     return eigh_tridiagonal(d, e, True, **keywords)
 
 
-def _eigen(whole: Any, values_only: bool, select: str, chosen: Any) -> Any:
+def _selected_eigh(whole: Any, values_only: bool, select: str, chosen: Any) -> Any:
     w, v = np.linalg.eigh(whole)
     by_value = select in ("v", "value")
     part = (None, chosen) if by_value else (None if select in ("a", "all") else chosen, None)
-    return subset_of(w, None if values_only else v, *part)
+    return select_eigenpairs(w, None if values_only else v, *part)
 
 
-def _asked(w: Any, by_index: Any, by_value: Any) -> tuple[Any, ...]:
+def _subset_check(w: Any, by_index: Any, by_value: Any) -> tuple[Any, ...]:
     """How SciPy is asked for some eigenvalues of a matrix of this size."""
 
     def ask(w: Any, by_index: Any, by_value: Any) -> None:
@@ -136,16 +138,19 @@ def _asked(w: Any, by_index: Any, by_value: Any) -> tuple[Any, ...]:
     return ask, w, by_index, by_value
 
 
-def subset_of(w: Any, v: Any, by_index: Any, by_value: Any) -> Any:
+def select_eigenpairs(w: Any, v: Any, by_index: Any, by_value: Any) -> Any:
     """Of eigenvalues and vectors (or None): from one position to another, or between bounds."""
     chosen: Any = slice(None)
     if by_index is not None:
         first, last = by_index
-        unless(first >= 0 and first <= last and last < np.shape(w)[-1], *_asked(w, by_index, None))
+        scipy_raises_unless(
+            first >= 0 and first <= last and last < np.shape(w)[-1],
+            *_subset_check(w, by_index, None),
+        )
         chosen = slice(int(by_index[0]), int(by_index[1]) + 1)
     elif by_value is not None:
         low, high = by_value
-        unless(low < high, *_asked(w, None, by_value))
+        scipy_raises_unless(low < high, *_subset_check(w, None, by_value))
         chosen = np.nonzero(np.logical_and(w > by_value[0], w <= by_value[1]))[0]
     return w[chosen] if v is None else (w[chosen], v[..., chosen])
 
@@ -178,7 +183,7 @@ def rq(
 @over_batches(a=2)
 def polar(a: Any, side: str = "right") -> Any:
     """The unitary factor and the positive one."""
-    unless(are_finite(as_array(a)), scipy.linalg.polar, a, side)
+    scipy_raises_unless(are_finite(as_array(a)), scipy.linalg.polar, a, side)
     if side not in ("right", "left"):
         raise ValueError("`side` must be either 'right' or 'left'")
     a = as_array(a)
@@ -187,7 +192,7 @@ def polar(a: Any, side: str = "right") -> Any:
     return (u, adjoint(vh) @ (s[:, None] * vh)) if side == "right" else (u, (w * s) @ adjoint(w))
 
 
-def _rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
+def _numerical_rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
     if rcond is None:
         rcond = np.finfo(s.dtype).eps * max(shape)
     return int(np.sum(s > np.max(s, initial=0.0) * rcond))
@@ -197,10 +202,10 @@ def _rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
 @over_batches(A=2)
 def orth(A: Any, rcond: Any = None) -> Any:
     """An orthonormal basis of the range, which is that of the singular vectors."""
-    unless(are_finite(as_array(A)), scipy.linalg.orth, A, rcond)
+    scipy_raises_unless(are_finite(as_array(A)), scipy.linalg.orth, A, rcond)
     A = as_array(A)
     u, s, _ = np.linalg.svd(A, full_matrices=False)
-    return u[:, : _rank(s, np.shape(A), rcond)]
+    return u[:, : _numerical_rank(s, np.shape(A), rcond)]
 
 
 @drop_in(scipy.linalg)
@@ -210,14 +215,14 @@ def null_space(A: Any, rcond: Any = None, **options: Any) -> Any:
     does."""
     A = as_array(A)
     _, s, vh = np.linalg.svd(A)
-    rank = _rank(s, np.shape(A), rcond)
+    rank = _numerical_rank(s, np.shape(A), rcond)
     basis = ignore_derivatives(adjoint(vh[rank:]))
     if not np.shape(basis)[1]:
         return basis
     bound = np.finfo(s.dtype).eps * max(np.shape(A)) if rcond is None else rcond
     inside = basis - np.linalg.pinv(A, bound) @ (A @ basis)
     factor = np.linalg.cholesky(adjoint(inside) @ inside)
-    return adjoint(triangular(factor, adjoint(inside)))
+    return adjoint(solve_triangle(factor, adjoint(inside)))
 
 
 # Equations ----------------------------------------------------------------------------------------
@@ -240,13 +245,13 @@ def solve_lyapunov(a: Any, q: Any) -> Any:
 def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
     """x with a x a^H - x + q = 0."""
     a, q = as_array(a), as_array(q)
-    unless(are_finite(a, q), scipy.linalg.solve_discrete_lyapunov, a, q, method)
+    scipy_raises_unless(are_finite(a, q), scipy.linalg.solve_discrete_lyapunov, a, q, method)
     n = np.shape(a)[0]
     left = np.eye(n * n) - np.kron(a, np.conjugate(a))
     return np.reshape(np.linalg.solve(left, np.reshape(q, (-1,))), (n, n))
 
 
-def _riccati(name: str, step: Any) -> Any:
+def _riccati_solver(name: str, newton_step: Any) -> Any:
     """A solver of a Riccati equation: SciPy's solution, and two steps of Newton's from it, each of
     which is a Lyapunov equation. The steps change nothing but the last digits, and have the
     derivatives."""
@@ -263,9 +268,9 @@ def _riccati(name: str, step: Any) -> Any:
                 )
             )
         a, b, q, r = map(as_array, (a, b, q, r))
-        x = call_back(name, lambda *given: theirs(*given, balanced=balanced), a, b, q, r)
+        x = host_callback(name, lambda *given: theirs(*given, balanced=balanced), a, b, q, r)
         for _ in range(2):
-            x = step(a, b, q, r, x)
+            x = newton_step(a, b, q, r, x)
         return x
 
     solve.__name__ = name
@@ -285,8 +290,8 @@ def _discrete_step(a: Any, b: Any, q: Any, r: Any, x: Any) -> Any:
     return solve_discrete_lyapunov(adjoint(closed), q + adjoint(gain) @ r @ gain)
 
 
-solve_continuous_are = _riccati("solve_continuous_are", _continuous_step)
-solve_discrete_are = _riccati("solve_discrete_are", _discrete_step)
+solve_continuous_are = _riccati_solver("solve_continuous_are", _continuous_step)
+solve_discrete_are = _riccati_solver("solve_discrete_are", _discrete_step)
 
 
 @drop_in(scipy.linalg)

@@ -32,7 +32,7 @@ def over_batches(theirs: str = "", /, **cores: int | None) -> Callable[[Function
             bound = signature.bind(*args, **kwargs)
             given = bound.arguments
             arrays = {name: as_array(given[name]) for name in cores if given.get(name) is not None}
-            at = {name: _first_own(np.ndim(x), cores[name]) for name, x in arrays.items()}
+            at = {name: _batch_ndim(np.ndim(x), cores[name]) for name, x in arrays.items()}
             fronts = [np.shape(x)[: at[name]] for name, x in arrays.items()]
             if not any(fronts):
                 return function(*args, **kwargs)
@@ -48,9 +48,9 @@ def over_batches(theirs: str = "", /, **cores: int | None) -> Callable[[Function
                 given.update({name: x[i] for name, x in arrays.items()})
                 found.append(function(*bound.args, **bound.kwargs))
             if not isinstance(found[0], tuple):
-                return _stacked(found, front)
-            parts = [_stacked(part, front) for part in zip(*found, strict=True)]
-            return parts if _gives_lists(theirs or function.__name__) else tuple(parts)
+                return _stack_batch(found, front)
+            parts = [_stack_batch(part, front) for part in zip(*found, strict=True)]
+            return parts if _returns_list(theirs or function.__name__) else tuple(parts)
 
         return call
 
@@ -58,17 +58,17 @@ def over_batches(theirs: str = "", /, **cores: int | None) -> Callable[[Function
 
 
 @functools.cache
-def _gives_lists(name: str) -> bool:
+def _returns_list(name: str) -> bool:
     """Whether results are in a list, as those of SciPy's decorator for batches are; its functions
     that do without, from 1.18 on more of them, give tuples."""
     return hasattr(getattr(scipy.linalg, name, None), "__wrapped__")
 
 
-def _first_own(ndim: int, core: int | None) -> int:
+def _batch_ndim(ndim: int, core: int | None) -> int:
     return max(ndim - (min(ndim, 2) if core is None else core), 0)
 
 
-def _stacked(parts: Any, front: tuple[int, ...]) -> Any:
+def _stack_batch(parts: Any, front: tuple[int, ...]) -> Any:
     if parts[0] is None:
         return None
     return np.reshape(np.stack(parts), (*front, *np.shape(parts[0])))

@@ -17,8 +17,8 @@ from tracker.ir.lowering import Host, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare
 from tracker.ops.declare.rule_helpers import project
-from tracker.ops.linalg.solve import triangular
-from tracker.ops.linalg.triangles import as_array, diagonal_of, embedded, kind
+from tracker.ops.linalg.solve import solve_triangle
+from tracker.ops.linalg.triangles import as_array, diagonal_matrix, diagonal_of, linalg_dtype
 from tracker.ops.shape.shape import adjoint
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy.linalg.batching import over_batches
@@ -27,12 +27,12 @@ from tracker.tape.record import apply
 # LU -----------------------------------------------------------------------------------------------
 
 
-def _lu(a: Any) -> Any:
+def _packed_lu(a: Any) -> Any:
     packed, pivots = scipy.linalg.lu_factor(a, check_finite=False)
     return np.concatenate([packed.ravel(), pivots.astype(packed.dtype)])
 
 
-def _unpacked(flat: Any, shape: tuple[int, int]) -> tuple[Any, Any]:
+def _unpack_lu(flat: Any, shape: tuple[int, int]) -> tuple[Any, Any]:
     m, n = shape
     return np.reshape(flat[: m * n], shape), np.astype(np.real(flat[m * n :]), np.int32)
 
@@ -42,39 +42,39 @@ permutation = declare(  # row i of a permuted matrix is row permutation[i] of th
     method=None,
     entry=None,
     infer=lambda pivots, *, rows: Type((rows,), np.dtype(np.float64)),
-    evaluate=lambda pivots, *, rows: _exchanged(pivots, rows),
+    evaluate=lambda pivots, *, rows: _row_exchanges(pivots, rows),
     jvp=[None],
     vjp=[None],
     lower=Routine("permutation", lambda pivots, *, rows: (pivots.size, rows)),
 )
 
 
-def _exchanged(pivots: Any, rows: int) -> Any:
+def _row_exchanges(pivots: Any, rows: int) -> Any:
     order = np.arange(float(rows))
     for i, j in enumerate(np.asarray(pivots, np.int64).tolist()):
         order[[i, j]] = order[[j, i]]
     return order
 
 
-def _order(pivots: Any, rows: int) -> Any:
+def _row_order(pivots: Any, rows: int) -> Any:
     return np.astype(apply(permutation, (pivots,), {"rows": rows}), np.int64)
 
 
-def _triangles(packed: Any) -> tuple[Any, Any]:
+def _lu_factors(packed: Any) -> tuple[Any, Any]:
     """L (with ones on its diagonal) and U."""
     m, n = np.shape(packed)
     k = min(m, n)
     strict = np.tril(packed, -1)[:, :k]
-    unit = embedded(np.ones_like(diagonal_of(packed)), strict)
+    unit = diagonal_matrix(np.ones_like(diagonal_of(packed)), strict)
     return strict + unit, np.triu(packed)[:k]
 
 
-def _over(a: Any, u: Any) -> Any:
+def _right_divide(a: Any, u: Any) -> Any:
     """a u^-1."""
-    return adjoint(triangular(u, adjoint(a), lower=False, trans="C"))
+    return adjoint(solve_triangle(u, adjoint(a), lower=False, trans="C"))
 
 
-def _padded(flat: Any, like: Any) -> Any:
+def _pad_tangent(flat: Any, like: Any) -> Any:
     """The tangent of the op's flat result: pivots do not move."""
     return np.concatenate([flat, np.zeros_like(like[np.size(flat) :])])
 
@@ -82,39 +82,41 @@ def _padded(flat: Any, like: Any) -> Any:
 def _lu_jvp(t: Any, y: Any, a: Any) -> Any:
     m, n = np.shape(a)
     k = min(m, n)
-    packed, pivots = _unpacked(y, (m, n))
-    low, up = _triangles(packed)
-    moved = t[_order(pivots, m)]
-    x = _over(moved[:, :k], up[:, :k])
-    f = triangular(low[:k], x[:k], unit=True)
+    packed, pivots = _unpack_lu(y, (m, n))
+    low, up = _lu_factors(packed)
+    moved = t[_row_order(pivots, m)]
+    x = _right_divide(moved[:, :k], up[:, :k])
+    f = solve_triangle(low[:k], x[:k], unit=True)
     upper = np.triu(f)
     dl, du = x - low @ upper, upper @ up[:, :k]
     if n > k:
-        rest = triangular(low, moved[:, k:], unit=True) - np.tril(f, -1) @ up[:, k:]
+        rest = solve_triangle(low, moved[:, k:], unit=True) - np.tril(f, -1) @ up[:, k:]
         du = np.concatenate([du, rest], axis=1)
     if m > k:
         du = np.concatenate([du, np.zeros_like(dl[k:])], axis=0)
     if n > k:
         dl = np.concatenate([dl, np.zeros_like(du[:, k:])], axis=1)
-    return _padded(np.ravel(dl + du), y)
+    return _pad_tangent(np.ravel(dl + du), y)
 
 
 def _lu_vjp(g: Any, y: Any, a: Any) -> Any:
     m, n = np.shape(a)
     k = min(m, n)
-    packed, pivots = _unpacked(y, (m, n))
-    low, up = _triangles(packed)
-    given, _ = _unpacked(g, (m, n))
+    packed, pivots = _unpack_lu(y, (m, n))
+    low, up = _lu_factors(packed)
+    given, _ = _unpack_lu(g, (m, n))
     gl, gu = np.tril(given, -1)[:, :k], np.triu(given)[:k]
     inner = np.triu(gu[:, :k] @ adjoint(up[:, :k]) - adjoint(low) @ gl)
     if n > k:
         inner = inner - np.tril(gu[:, k:] @ adjoint(up[:, k:]), -1)
-    first = triangular(low[:k], inner, trans="C", unit=True)
+    first = solve_triangle(low[:k], inner, trans="C", unit=True)
     gx = gl + np.concatenate([first, np.zeros_like(gl[k:])], axis=0)
-    found = adjoint(triangular(up[:, :k], adjoint(gx), lower=False))
+    found = adjoint(solve_triangle(up[:, :k], adjoint(gx), lower=False))
     if n > k:
-        found = np.concatenate([found, triangular(low, gu[:, k:], trans="C", unit=True)], axis=1)
-    order = _order(pivots, m)
+        found = np.concatenate(
+            [found, solve_triangle(low, gu[:, k:], trans="C", unit=True)], axis=1
+        )
+    order = _row_order(pivots, m)
     return project(found[np.argsort(order)], a)
 
 
@@ -122,8 +124,8 @@ lu_op = declare(
     "lu",
     method=None,
     entry=None,
-    infer=lambda a: Type((a.size + min(a.shape),), kind(a.dtype)),
-    evaluate=_lu,
+    infer=lambda a: Type((a.size + min(a.shape),), linalg_dtype(a.dtype)),
+    evaluate=_packed_lu,
     jvp=[_lu_jvp],
     vjp=[_lu_vjp],
     lower=Routine("lu_factor", lambda a: a.shape),
@@ -135,7 +137,7 @@ lu_op = declare(
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
     """Both factors in one matrix, and the row with which each row was exchanged."""
     a = as_array(a)
-    return _unpacked(apply(lu_op, (a,)), np.shape(a))
+    return _unpack_lu(apply(lu_op, (a,)), np.shape(a))
 
 
 @drop_in(scipy.linalg)
@@ -150,13 +152,13 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, trans: int) -> Any:
     b = as_array(b)
     if np.ndim(b) == 1:
         return _lu_solve(packed, pivots, np.reshape(b, (-1, 1)), trans)[:, 0]
-    order = _order(pivots, np.shape(packed)[0])
+    order = _row_order(pivots, np.shape(packed)[0])
     if trans == 0:
-        half = triangular(packed, b[order], unit=True)
-        return triangular(packed, half, lower=False)
+        half = solve_triangle(packed, b[order], unit=True)
+        return solve_triangle(packed, half, lower=False)
     letter = "T" if trans == 1 else "C"
-    half = triangular(packed, b, lower=False, trans=letter)
-    return triangular(packed, half, trans=letter, unit=True)[np.argsort(order)]
+    half = solve_triangle(packed, b, lower=False, trans=letter)
+    return solve_triangle(packed, half, trans=letter, unit=True)[np.argsort(order)]
 
 
 @drop_in(scipy.linalg)
@@ -168,14 +170,14 @@ def lu(
     p_indices: bool = False,
 ) -> Any:
     """P, L, U with a = P L U; `permute_l`: P L and U; `p_indices`: a = L[P] U."""
-    return tuple(_permuted(a, permute_l, p_indices))
+    return tuple(_lu_of_batch(a, permute_l, p_indices))
 
 
 @over_batches(a=2)
-def _permuted(a: Any, permute_l: bool, p_indices: bool) -> Any:
+def _lu_of_batch(a: Any, permute_l: bool, p_indices: bool) -> Any:
     packed, pivots = lu_factor(a)
-    order = np.argsort(_order(pivots, np.shape(packed)[0]))
-    low, up = _triangles(packed)
+    order = np.argsort(_row_order(pivots, np.shape(packed)[0]))
+    low, up = _lu_factors(packed)
     if permute_l:
         return low[order], up
     small = np.shape(packed) == (1, 1)  # then SciPy's P has the type of L, or is of long integers
@@ -227,7 +229,7 @@ def qr(
 # Banded systems -----------------------------------------------------------------------------------
 
 
-def _shifted(row: Any, by: int) -> Any:
+def _shift(row: Any, by: int) -> Any:
     """out[j] = row[j + by], zero outside."""
     n = np.shape(row)[0]
     gap = np.zeros_like(row[: min(abs(by), n)])
@@ -236,9 +238,9 @@ def _shifted(row: Any, by: int) -> Any:
     return np.concatenate([gap, row[: max(n + by, 0)]])
 
 
-def _turned_band(ab: Any, lower: int, upper: int) -> Any:
+def _adjoint_band(ab: Any, lower: int, upper: int) -> Any:
     """The diagonals of the adjoint matrix."""
-    rows = [_shifted(ab[upper - d], d) for d in range(-lower, upper + 1)]
+    rows = [_shift(ab[upper - d], d) for d in range(-lower, upper + 1)]
     stacked = np.stack(rows)
     return np.conjugate(stacked) if np.iscomplexobj(stacked) else stacked
 
@@ -247,21 +249,21 @@ def _banded_product(ab: Any, x: Any, lower: int, upper: int) -> Any:
     total = np.zeros_like(x)
     for d in range(-lower, upper + 1):
         scaled = np.reshape(ab[upper - d], (-1, 1)) * x
-        total = total + _shifted(scaled, d)
+        total = total + _shift(scaled, d)
     return total
 
 
-def _band_of(z: Any, x: Any, lower: int, upper: int) -> Any:
+def _outer_band(z: Any, x: Any, lower: int, upper: int) -> Any:
     """Along each diagonal, the entries of z x^H."""
     rows = []
     for d in range(-lower, upper + 1):
         right = np.conjugate(x) if np.iscomplexobj(x) else x
-        rows.append(np.sum(_shifted(z, -d) * right, axis=-1))
+        rows.append(np.sum(_shift(z, -d) * right, axis=-1))
     return np.stack(rows[::-1])
 
 
 def _solve_adjoint(ab: Any, g: Any, lower: int, upper: int) -> Any:
-    turned = _turned_band(ab, lower, upper)
+    turned = _adjoint_band(ab, lower, upper)
     return apply(banded, (turned, g), {"lower": upper, "upper": lower})
 
 
@@ -269,7 +271,7 @@ banded: Any = declare(
     "solve_banded",
     method=None,
     entry=None,
-    infer=lambda ab, b, *, lower, upper: Type(b.shape, kind(ab.dtype, b.dtype)),
+    infer=lambda ab, b, *, lower, upper: Type(b.shape, linalg_dtype(ab.dtype, b.dtype)),
     evaluate=lambda ab, b, *, lower, upper: scipy.linalg.solve_banded((lower, upper), ab, b),
     jvp=[
         lambda t, y, ab, b, **band: -apply(banded, (ab, _banded_product(t, y, **band)), band),
@@ -277,7 +279,7 @@ banded: Any = declare(
     ],
     vjp=[
         lambda g, y, ab, b, **band: project(
-            -_band_of(_solve_adjoint(ab, g, **band), y, **band), ab
+            -_outer_band(_solve_adjoint(ab, g, **band), y, **band), ab
         ),
         lambda g, y, ab, b, **band: project(_solve_adjoint(ab, g, **band), b),
     ],
@@ -320,7 +322,7 @@ def solveh_banded(
         raise ValueError("shapes of ab and b are not compatible.")
     middle = np.real(ab[0 if lower else count])
     given = [ab[k if lower else count - k] for k in range(1, count + 1)]
-    turned = [_shifted(np.conjugate(row), -k if lower else k) for k, row in enumerate(given, 1)]
+    turned = [_shift(np.conjugate(row), -k if lower else k) for k, row in enumerate(given, 1)]
     below, above = (given, turned) if lower else (turned, given)
     return solve_banded((count, count), np.stack([*above[::-1], middle, *below]), b)
 
@@ -332,7 +334,7 @@ def _sylvester(a: Any, b: Any, q: Any) -> Any:
     return apply(sylvester, (a, b, q))
 
 
-def _turned_solution(g: Any, a: Any, b: Any) -> Any:
+def _sylvester_adjoint(g: Any, a: Any, b: Any) -> Any:
     return _sylvester(adjoint(a), adjoint(b), g)
 
 
@@ -340,7 +342,7 @@ sylvester: Any = declare(
     "solve_sylvester",
     method=None,
     entry=None,
-    infer=lambda a, b, q: Type(q.shape, kind(a.dtype, b.dtype, q.dtype)),
+    infer=lambda a, b, q: Type(q.shape, linalg_dtype(a.dtype, b.dtype, q.dtype)),
     evaluate=scipy.linalg.solve_sylvester,
     jvp=[
         lambda t, y, a, b, q: -_sylvester(a, b, t @ y),
@@ -348,9 +350,9 @@ sylvester: Any = declare(
         lambda t, y, a, b, q: _sylvester(a, b, t),
     ],
     vjp=[
-        lambda g, y, a, b, q: project(-_turned_solution(g, a, b) @ adjoint(y), a),
-        lambda g, y, a, b, q: project(-adjoint(y) @ _turned_solution(g, a, b), b),
-        lambda g, y, a, b, q: project(_turned_solution(g, a, b), q),
+        lambda g, y, a, b, q: project(-_sylvester_adjoint(g, a, b) @ adjoint(y), a),
+        lambda g, y, a, b, q: project(-adjoint(y) @ _sylvester_adjoint(g, a, b), b),
+        lambda g, y, a, b, q: project(_sylvester_adjoint(g, a, b), q),
     ],
     lower=Host("Sylvester's equation"),
 )

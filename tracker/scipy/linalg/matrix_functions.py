@@ -17,13 +17,13 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.lowering import Host, Lowering, Routine
 from tracker.ir.op import Op
 from tracker.ir.types import Type
-from tracker.ops.declare.arguments import refuse
+from tracker.ops.declare.arguments import refuse_keywords
 from tracker.ops.declare.declare import declare
 from tracker.ops.declare.rule_helpers import project
-from tracker.ops.linalg.triangles import as_array, is_square, kind
+from tracker.ops.linalg.triangles import as_array, check_square, linalg_dtype
 from tracker.ops.shape.shape import adjoint
 from tracker.random.draw_ops import draws_privately
-from tracker.scipy._bridge.checks import are_finite, unless
+from tracker.scipy._bridge.checks import are_finite, scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy.linalg.batching import over_batches
 from tracker.tape.record import apply
@@ -31,7 +31,7 @@ from tracker.tape.record import apply
 _HOST = Host("a function of a matrix")
 
 
-def _function(name: str, evaluate: Callable[[Any], Any], lower: Lowering = _HOST) -> Op:
+def _matrix_function(name: str, evaluate: Callable[[Any], Any], lower: Lowering = _HOST) -> Op:
     def along(a: Any, e: Any) -> Any:
         n = np.shape(a)[-1]
         top = np.concatenate([a, e], axis=-1)
@@ -42,8 +42,8 @@ def _function(name: str, evaluate: Callable[[Any], Any], lower: Lowering = _HOST
         name,
         method=None,
         entry=None,
-        infer=lambda a: Type(a.shape, kind(a.dtype)),
-        evaluate=lambda a: evaluate(_wide(a)).astype(kind(a.dtype), copy=False),
+        infer=lambda a: Type(a.shape, linalg_dtype(a.dtype)),
+        evaluate=lambda a: evaluate(_in_double(a)).astype(linalg_dtype(a.dtype), copy=False),
         jvp=[lambda t, y, a: along(a, t)],
         vjp=[lambda g, y, a: project(along(adjoint(a), g), a)],
         lower=lower,
@@ -51,12 +51,12 @@ def _function(name: str, evaluate: Callable[[Any], Any], lower: Lowering = _HOST
     return op
 
 
-def _wide(a: Any) -> Any:
+def _in_double(a: Any) -> Any:
     """SciPy's functions lose half of the digits: of float32 too few would be left."""
     return a.astype(np.result_type(a, np.float64), copy=False)
 
 
-def _each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _over_stack(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A function of one matrix, for each of a stack."""
 
     def call(a: Any) -> Any:
@@ -68,23 +68,25 @@ def _each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return call
 
 
-_expm = _function("expm", scipy.linalg.expm, Routine("expm", lambda a: a.shape[-1:]))
-_logm = _function("logm", _each(draws_privately(scipy.linalg.logm)))  # it estimates norms so
-_sqrtm = _function("sqrtm", _each(scipy.linalg.sqrtm))
+_expm = _matrix_function("expm", scipy.linalg.expm, Routine("expm", lambda a: a.shape[-1:]))
+_logm = _matrix_function(
+    "logm", _over_stack(draws_privately(scipy.linalg.logm))
+)  # it estimates norms so
+_sqrtm = _matrix_function("sqrtm", _over_stack(scipy.linalg.sqrtm))
 
 
 @drop_in(scipy.linalg)
 def expm(A: Any) -> Any:
     """The matrix exponential."""
     A = as_array(A)
-    is_square(A)
+    check_square(A)
     return apply(_expm, (A,))
 
 
-def _principal(op: Op, a: Any) -> Any:
+def _apply_principal(op: Op, a: Any) -> Any:
     """A function with a cut along the negative axis, where it has no derivative."""
     a = as_array(a)
-    is_square(a)
+    check_square(a)
     w = np.linalg.eigvals(a)
     if bool(np.any(np.logical_and(np.real(w) < 0, np.imag(w) == 0))):
         raise UnsupportedError(
@@ -101,37 +103,37 @@ def _principal(op: Op, a: Any) -> Any:
 @drop_in(scipy.linalg)
 def logm(A: Any, disp: bool = True) -> Any:
     """The principal logarithm."""
-    unless(are_finite(as_array(A)), scipy.linalg.logm, A)
-    refuse("scipy.linalg.logm", disp=None if disp else disp)
-    return _principal(_logm, A)
+    scipy_raises_unless(are_finite(as_array(A)), scipy.linalg.logm, A)
+    refuse_keywords("scipy.linalg.logm", disp=None if disp else disp)
+    return _apply_principal(_logm, A)
 
 
 @drop_in(scipy.linalg)
 def sqrtm(A: Any, disp: bool = True, blocksize: int = 64) -> Any:
     """The principal square root; without a derivative at singular matrices."""
-    refuse("scipy.linalg.sqrtm", disp=None if disp else disp)
-    return _principal(_sqrtm, A)
+    refuse_keywords("scipy.linalg.sqrtm", disp=None if disp else disp)
+    return _apply_principal(_sqrtm, A)
 
 
-def _turned(A: Any, i: complex) -> tuple[Any, Any]:
+def _exponential_pair(A: Any, i: complex) -> tuple[Any, Any]:
     A = as_array(A)
     return expm(i * A), expm(-i * A)
 
 
-def _like(found: Any, A: Any) -> Any:
+def _real_if_real(found: Any, A: Any) -> Any:
     return found if np.iscomplexobj(A) else np.real(found)
 
 
 @drop_in(scipy.linalg)
 def cosm(A: Any) -> Any:
-    there, back = _turned(A, 1j)
-    return _like((there + back) / 2, A)
+    there, back = _exponential_pair(A, 1j)
+    return _real_if_real((there + back) / 2, A)
 
 
 @drop_in(scipy.linalg)
 def sinm(A: Any) -> Any:
-    there, back = _turned(A, 1j)
-    return _like((there - back) / 2j, A)
+    there, back = _exponential_pair(A, 1j)
+    return _real_if_real((there - back) / 2j, A)
 
 
 @drop_in(scipy.linalg)
@@ -141,13 +143,13 @@ def tanm(A: Any) -> Any:
 
 @drop_in(scipy.linalg)
 def coshm(A: Any) -> Any:
-    there, back = _turned(A, 1)
+    there, back = _exponential_pair(A, 1)
     return (there + back) / 2
 
 
 @drop_in(scipy.linalg)
 def sinhm(A: Any) -> Any:
-    there, back = _turned(A, 1)
+    there, back = _exponential_pair(A, 1)
     return (there - back) / 2
 
 
@@ -160,7 +162,7 @@ def tanhm(A: Any) -> Any:
 def fractional_matrix_power(A: Any, t: Any) -> Any:
     """The principal power; differentiable in t, too."""
     A = as_array(A)
-    is_square(A)
+    check_square(A)
     if isinstance(t, (int, np.integer)):
         return np.linalg.matrix_power(A * 1.0, int(t))
     return expm(t * logm(A))
@@ -170,9 +172,9 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
 @over_batches(A=2)
 def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     """A function of the eigenvalues, which must have as many vectors."""
-    refuse("scipy.linalg.funm", disp=None if disp else disp)
+    refuse_keywords("scipy.linalg.funm", disp=None if disp else disp)
     A = as_array(A)
-    is_square(A)
+    check_square(A)
     w, v = np.linalg.eig(A)
     found = (v * func(w)) @ np.linalg.inv(v)
     if np.iscomplexobj(A) or not np.iscomplexobj(found):
@@ -188,7 +190,7 @@ def expm_frechet(
 ) -> Any:
     """The exponential, and its derivative along E."""
     A, E = as_array(A), as_array(E)
-    is_square(A)
+    check_square(A)
     n = np.shape(A)[-1]
     if method != "blockEnlarge":  # SciPy's other way works in double precision
         A, E = A * np.float64(1), E * np.float64(1)

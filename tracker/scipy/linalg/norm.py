@@ -10,8 +10,8 @@ import scipy.linalg
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.ops.linalg.triangles import as_array
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.tape.conversions import pinned
-from tracker.tape.record import form_of
+from tracker.tape.conversions import guarded_data
+from tracker.tape.record import aval_of
 
 
 @drop_in(scipy.linalg)
@@ -22,10 +22,10 @@ def norm(
     a = as_array(a)
     by_lapack = np.size(a) and a.dtype.char in "fdFD" and axis is None and not keepdims
     if by_lapack and np.ndim(a) == 2 and not isinstance(ord, str) and ord is not None:
-        flags = form_of(a).flags
+        flags = aval_of(a).flags
         laid = flags.c_contiguous != flags.f_contiguous  # SciPy's own routine takes no other
         if laid and (bool(ord == 1) or bool(ord == np.inf)):
-            return np.linalg.norm(a, pinned(ord)).item()
+            return np.linalg.norm(a, guarded_data(ord)).item()
     is_length = by_lapack and np.ndim(a) == 1 and (ord is None or bool(ord == 2))
     if not is_length:
         return np.linalg.norm(a, ord, axis, keepdims)

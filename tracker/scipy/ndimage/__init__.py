@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import scipy.ndimage
 
-from tracker.scipy._bridge.fallback import passing
+from tracker.scipy._bridge.fallback import scipy_fallback
 from tracker.scipy.ndimage.correlate import convolve as convolve
 from tracker.scipy.ndimage.correlate import convolve1d as convolve1d
 from tracker.scipy.ndimage.correlate import correlate as correlate
@@ -57,7 +57,7 @@ from tracker.scipy.ndimage.rank_filters import percentile_filter as percentile_f
 from tracker.scipy.ndimage.rank_filters import rank_filter as rank_filter
 from tracker.scipy.ndimage.rank_filters import white_tophat as white_tophat
 
-__getattr__ = passing(
+__getattr__ = scipy_fallback(
     scipy.ndimage,
     constant=(
         "binary_closing",
@@ -77,7 +77,7 @@ __getattr__ = passing(
         "minimum_position",
         "watershed_ift",
     ),
-    instead={
+    hints={
         "geometric_transform": "Use map_coordinates",
         "generic_filter": "Use np.lib.stride_tricks.sliding_window_view of the padded array",
         "vectorized_filter": "Use np.lib.stride_tricks.sliding_window_view of the padded array",

@@ -1,5 +1,5 @@
 """Filters of `scipy.ndimage` that weigh neighbours: correlation, Gaussians, differences, means; and
-how an array goes on beyond its edges (`widened`), which other filters share."""
+how an array goes on beyond its edges (`pad_edges`), which other filters share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import scipy.ndimage
 
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import as_array, no_rule
+from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
 
 # What NumPy calls the ways in which SciPy goes on beyond an edge.
-_PADS = {
+_PAD_MODES = {
     "reflect": "symmetric",
     "grid-mirror": "symmetric",
     "mirror": "reflect",
@@ -25,29 +25,29 @@ _PADS = {
 }
 
 
-def widened(x: Any, widths: list[tuple[int, int]], modes: list[str], cval: Any) -> Any:
+def pad_edges(x: Any, widths: list[tuple[int, int]], modes: list[str], cval: Any) -> Any:
     """The array, and as many elements around it; the way may differ from axis to axis."""
     for axis, (width, mode) in enumerate(zip(widths, modes, strict=True)):
-        if mode not in _PADS:
+        if mode not in _PAD_MODES:
             raise RuntimeError("boundary mode not supported")
         if width == (0, 0):
             continue
         room = [(0, 0)] * np.ndim(x)
         room[axis] = width
         options = {"constant_values": cval} if "constant" in mode else {}
-        x = np.pad(x, room, _PADS[mode], **options)  # type: ignore[call-overload]
+        x = np.pad(x, room, _PAD_MODES[mode], **options)  # type: ignore[call-overload]
     return x
 
 
-def result(name: str, x: Any, output: Any, like: Any) -> Any:
+def as_output(name: str, x: Any, output: Any, like: Any) -> Any:
     """In the dtype that `output` names, or else that of the input."""
     if isinstance(output, np.ndarray):
-        raise no_rule(f"scipy.ndimage.{name} with output=array", "Take what it returns")
+        raise no_derivative_rule(f"scipy.ndimage.{name} with output=array", "Take what it returns")
     kind = np.dtype(like.dtype if output is None else output)
     return np.astype(x, np.result_type(kind, np.complex64) if np.iscomplexobj(x) else kind)
 
 
-def each(value: Any, count: int) -> list[Any]:
+def per_axis(value: Any, count: int) -> list[Any]:
     """One for each axis."""
     if isinstance(value, str) or np.ndim(value) == 0:
         return [value] * count
@@ -57,13 +57,13 @@ def each(value: Any, count: int) -> list[Any]:
     return values
 
 
-def axes_of(axes: Any, ndim: int) -> list[int]:
+def normalize_axes(axes: Any, ndim: int) -> list[int]:
     if axes is None:
         return list(range(ndim))
     return [int(axis) % ndim for axis in np.atleast_1d(axes)]
 
 
-def room_for(size: int, origin: int, text: str) -> tuple[int, int]:
+def window_reach(size: int, origin: int, text: str) -> tuple[int, int]:
     """How far a window of this size reaches to both sides."""
     before, after = size // 2 + origin, size - 1 - size // 2 - origin
     if before < 0 or after < 0:
@@ -89,13 +89,15 @@ def correlate1d(
     if np.ndim(weights) != 1 or np.size(weights) < 1:
         raise RuntimeError("no filter weights given")
     text = "Invalid origin; origin must satisfy -(len(weights) // 2) <= origin <= (len(weights)-1)"
-    room = room_for(np.size(weights), origin, text + " // 2")
+    room = window_reach(np.size(weights), origin, text + " // 2")
     x = np.moveaxis(x, axis, -1)
     weights = np.conjugate(weights) if np.iscomplexobj(weights) else weights
     still = [(0, 0)] * (np.ndim(x) - 1)
-    wide = widened(x, [*still, room], [mode] * np.ndim(x), cval)
+    wide = pad_edges(x, [*still, room], [mode] * np.ndim(x), cval)
     windows = np.lib.stride_tricks.sliding_window_view(wide, np.size(weights), axis=-1)
-    return result("correlate1d", np.moveaxis(windows @ weights, -1, axis), output, as_array(input))
+    return as_output(
+        "correlate1d", np.moveaxis(windows @ weights, -1, axis), output, as_array(input)
+    )
 
 
 @drop_in(scipy.ndimage)
@@ -128,17 +130,17 @@ def correlate(
 ) -> Any:
     """Each element is the sum of its neighbours, weighed."""
     x, weights = as_array(input), as_array(weights) * 1.0
-    axes = axes_of(axes, np.ndim(x))
+    axes = normalize_axes(axes, np.ndim(x))
     if np.ndim(weights) != len(axes):
         raise RuntimeError(f"weights.ndim ({np.ndim(weights)}) must match len(axes) ({len(axes)})")
     weights = np.conjugate(weights) if np.iscomplexobj(weights) else weights
     widths = [(0, 0)] * np.ndim(x)
     text = "Invalid origin; origin must satisfy -(weights.shape[k] // 2) <= origin[k] <= "
-    for axis, size, start in zip(axes, np.shape(weights), each(origin, len(axes)), strict=True):
-        widths[axis] = room_for(size, start, text + "(weights.shape[k]-1) // 2")
-    wide = widened(x, widths, [mode] * np.ndim(x), cval)
+    for axis, size, start in zip(axes, np.shape(weights), per_axis(origin, len(axes)), strict=True):
+        widths[axis] = window_reach(size, start, text + "(weights.shape[k]-1) // 2")
+    wide = pad_edges(x, widths, [mode] * np.ndim(x), cval)
     windows = np.lib.stride_tricks.sliding_window_view(wide, np.shape(weights), axis=tuple(axes))
-    return result("correlate", np.tensordot(windows, weights, np.ndim(weights)), output, x)
+    return as_output("correlate", np.tensordot(windows, weights, np.ndim(weights)), output, x)
 
 
 @drop_in(scipy.ndimage)
@@ -156,7 +158,7 @@ def convolve(
     weights = np.flip(as_array(weights))
     weights = np.conjugate(weights) if np.iscomplexobj(weights) else weights
     sizes = np.shape(weights)
-    origins = [-o - (n % 2 == 0) for o, n in zip(each(origin, len(sizes)), sizes, strict=True)]
+    origins = [-o - (n % 2 == 0) for o, n in zip(per_axis(origin, len(sizes)), sizes, strict=True)]
     return correlate(input, weights, output, mode, cval, origins, axes=axes)
 
 
@@ -176,7 +178,7 @@ def uniform_filter1d(
     """The mean of as many neighbours."""
     if size < 1:
         raise RuntimeError("incorrect filter size")
-    room_for(size, origin, "invalid origin")
+    window_reach(size, origin, "invalid origin")
     return correlate1d(input, np.full(size, 1.0 / size), axis, output, mode, cval, origin)
 
 
@@ -192,12 +194,12 @@ def uniform_filter(
     axes: Any = None,
 ) -> Any:
     x = as_array(input)
-    axes = axes_of(axes, np.ndim(x))
-    options = (each(option, len(axes)) for option in (size, mode, origin))
+    axes = normalize_axes(axes, np.ndim(x))
+    options = (per_axis(option, len(axes)) for option in (size, mode, origin))
     for axis, length, way, start in zip(axes, *options, strict=True):
         if length > 1:
             x = uniform_filter1d(x, int(length), axis, output, way, cval, start)
-    return result("uniform_filter", x, output, as_array(input))
+    return as_output("uniform_filter", x, output, as_array(input))
 
 
 @drop_in(scipy.ndimage)
@@ -217,11 +219,11 @@ def gaussian_filter1d(
     reach = int(truncate * sigma + 0.5) if radius is None else radius
     if int(reach) != reach or reach < 0:
         raise ValueError("Radius must be a nonnegative integer.")
-    weights = np.flip(_gaussian(sigma, order, int(reach)))
+    weights = np.flip(_gaussian_kernel(sigma, order, int(reach)))
     return correlate1d(input, weights, axis, output, mode, cval, 0)
 
 
-def _gaussian(sigma: Any, order: int, reach: int) -> Any:
+def _gaussian_kernel(sigma: Any, order: int, reach: int) -> Any:
     """A Gaussian of sum 1, or its derivative: a polynomial times it."""
     if order < 0:
         raise ValueError("order must be non-negative")
@@ -250,22 +252,22 @@ def gaussian_filter(
     axes: Any = None,
 ) -> Any:
     x = as_array(input)
-    axes = axes_of(axes, np.ndim(x))
-    options = (each(option, len(axes)) for option in (sigma, order, mode, radius))
+    axes = normalize_axes(axes, np.ndim(x))
+    options = (per_axis(option, len(axes)) for option in (sigma, order, mode, radius))
     for axis, width, degree, way, reach in zip(axes, *options, strict=True):
         if width > 1e-15:
             x = gaussian_filter1d(x, width, axis, degree, output, way, cval, truncate, radius=reach)
-    return result("gaussian_filter", x, output, as_array(input))
+    return as_output("gaussian_filter", x, output, as_array(input))
 
 
-def _crossed(name: str, along: list[float]) -> Callable[..., Any]:
+def _derivative_filter(name: str, along: list[float]) -> Callable[..., Any]:
     """A difference along an axis, of weighed means along the others."""
 
     def differences(
         input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
     ) -> Any:
         x = as_array(input)
-        modes, axis = each(mode, np.ndim(x)), axis % np.ndim(x)
+        modes, axis = per_axis(mode, np.ndim(x)), axis % np.ndim(x)
         y = correlate1d(x, [-1, 0, 1], axis, output, modes[axis], cval)
         for other in range(np.ndim(x)):
             if other != axis:
@@ -277,8 +279,8 @@ def _crossed(name: str, along: list[float]) -> Callable[..., Any]:
     return drop_in(scipy.ndimage)(differences)
 
 
-prewitt = _crossed("prewitt", [1, 1, 1])
-sobel = _crossed("sobel", [1, 2, 1])
+prewitt = _derivative_filter("prewitt", [1, 1, 1])
+sobel = _derivative_filter("sobel", [1, 2, 1])
 
 
 @drop_in(scipy.ndimage)
@@ -286,14 +288,14 @@ def laplace(
     input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None
 ) -> Any:
     x = as_array(input)
-    axes = axes_of(axes, np.ndim(x))
+    axes = normalize_axes(axes, np.ndim(x))
     return sum(
         correlate1d(x, [1, -2, 1], axis, output, way, cval)
-        for axis, way in zip(axes, each(mode, len(axes)), strict=True)
+        for axis, way in zip(axes, per_axis(mode, len(axes)), strict=True)
     )
 
 
-def _orders(ndim: int, axes: list[int], order: int) -> list[list[int]]:
+def _derivative_orders(ndim: int, axes: list[int], order: int) -> list[list[int]]:
     """Along which axis each of the terms is a derivative of this order."""
     orders = [[0] * ndim for _ in axes]
     for row, axis in zip(orders, axes, strict=True):
@@ -301,10 +303,10 @@ def _orders(ndim: int, axes: list[int], order: int) -> list[list[int]]:
     return orders
 
 
-def _spread(sigma: Any, axes: list[int], ndim: int) -> list[Any]:
+def _sigmas_of_all_axes(sigma: Any, axes: list[int], ndim: int) -> list[Any]:
     """The widths of all axes: 0 for those that are left alone."""
     widths: list[Any] = [0.0] * ndim
-    for axis, width in zip(axes, each(sigma, len(axes)), strict=True):
+    for axis, width in zip(axes, per_axis(sigma, len(axes)), strict=True):
         widths[axis] = width
     return widths
 
@@ -321,11 +323,11 @@ def gaussian_laplace(
     **keywords: Any,
 ) -> Any:
     x = as_array(input)
-    axes = axes_of(axes, np.ndim(x))
-    widths, modes = _spread(sigma, axes, np.ndim(x)), each(mode, len(axes))
+    axes = normalize_axes(axes, np.ndim(x))
+    widths, modes = _sigmas_of_all_axes(sigma, axes, np.ndim(x)), per_axis(mode, len(axes))
     return sum(
         gaussian_filter(x, widths, order, output, way, cval, **keywords)
-        for order, way in zip(_orders(np.ndim(x), axes, 2), modes, strict=True)
+        for order, way in zip(_derivative_orders(np.ndim(x), axes, 2), modes, strict=True)
     )
 
 
@@ -341,10 +343,10 @@ def gaussian_gradient_magnitude(
     **keywords: Any,
 ) -> Any:
     x = as_array(input)
-    axes = axes_of(axes, np.ndim(x))
-    modes = each(mode, len(axes))
+    axes = normalize_axes(axes, np.ndim(x))
+    modes = per_axis(mode, len(axes))
     squares = [
         np.square(gaussian_filter(x, sigma, order, output, way, cval, **keywords))
-        for order, way in zip(_orders(np.ndim(x), axes, 1), modes, strict=True)
+        for order, way in zip(_derivative_orders(np.ndim(x), axes, 1), modes, strict=True)
     ]
     return np.sqrt(sum(squares))

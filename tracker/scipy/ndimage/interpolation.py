@@ -24,20 +24,22 @@ from tracker.ir.op import define
 from tracker.ir.types import Type
 from tracker.ops.declare.rule_helpers import project
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import as_array, no_rule
-from tracker.scipy.ndimage.correlate import each, result
-from tracker.tape.conversions import pinned
+from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
+from tracker.scipy.ndimage.correlate import as_output, per_axis
+from tracker.tape.conversions import guarded_data
 from tracker.tape.record import apply
 
-_FAR = 12  # how far SciPy goes on before it finds coefficients, where a mode has no exact form
-_FEW = 64
+_PREFILTER_PADDING = (
+    12  # how far SciPy goes on before it finds coefficients, where a mode has no exact form
+)
+_DENSE_TRANSPOSE_LIMIT = 64
 _REFLECTING = {"reflect": "reflect", "grid-mirror": "reflect", "nearest": "reflect"}
 _MODES = ("mirror", "wrap", "grid-wrap", "constant", "grid-constant", *_REFLECTING)
 
 
-def _transposed(g: Any, order: int, mode: str) -> Any:
+def _transposed_coefficients(g: Any, order: int, mode: str) -> Any:
     n = np.shape(g)[-1]
-    if mode == "reflect" and n <= _FEW:
+    if mode == "reflect" and n <= _DENSE_TRANSPOSE_LIMIT:
         return g @ np.transpose(scipy.ndimage.spline_filter1d(np.eye(n), order, -1, float, mode))
     if mode != "mirror" or n < 2:
         return _coefficients(g, order, mode)
@@ -59,7 +61,7 @@ spline_coefficients = define(
     infer=lambda x, *, order, mode: Type(x.shape, np.dtype(float)),
     evaluate=lambda x, *, order, mode: scipy.ndimage.spline_filter1d(x, order, -1, float, mode),
     jvp=[lambda t, y, x, *, order, mode: _coefficients(t, order, mode)],
-    vjp=[lambda g, y, x, *, order, mode: project(_transposed(g, order, mode), x)],
+    vjp=[lambda g, y, x, *, order, mode: project(_transposed_coefficients(g, order, mode), x)],
     lower=Host("SciPy's spline_filter1d"),
 )
 
@@ -70,8 +72,8 @@ def spline_filter1d(
 ) -> Any:
     """The coefficients of the spline along an axis."""
     x = as_array(input)
-    found = _filtered(x, order, mode, [axis])
-    return result("spline_filter1d", found, output, x)
+    found = _spline_filtered(x, order, mode, [axis])
+    return as_output("spline_filter1d", found, output, x)
 
 
 @drop_in(scipy.ndimage)
@@ -82,16 +84,18 @@ def spline_filter(
     x = as_array(input)
     if order < 2 or order > 5:
         raise RuntimeError("spline order not supported")
-    return result("spline_filter", _filtered(x, order, mode, range(np.ndim(x))), output, x)
+    return as_output(
+        "spline_filter", _spline_filtered(x, order, mode, range(np.ndim(x))), output, x
+    )
 
 
-def _filtered(x: Any, order: int, mode: str, axes: Any) -> Any:
+def _spline_filtered(x: Any, order: int, mode: str, axes: Any) -> Any:
     if not 0 <= order <= 5:
         raise RuntimeError("spline order not supported")
     if mode not in _MODES:
         raise RuntimeError("boundary mode not supported")
     if np.iscomplexobj(x):
-        parts = [_filtered(part, order, mode, axes) for part in (np.real(x), np.imag(x))]
+        parts = [_spline_filtered(part, order, mode, axes) for part in (np.real(x), np.imag(x))]
         return parts[0] + 1j * parts[1]
     mode = "grid-wrap" if mode == "grid-wrap" else _REFLECTING.get(mode, "mirror")
     x = np.astype(x, float)
@@ -100,7 +104,7 @@ def _filtered(x: Any, order: int, mode: str, axes: Any) -> Any:
     return x
 
 
-class _Image:
+class _SplineImage:
     """A spline over the last `count` axes of an array.
 
     coefficients  of all axes
@@ -114,37 +118,37 @@ class _Image:
             raise RuntimeError("spline order not supported")
         if mode not in _MODES:
             raise RuntimeError("boundary mode not supported")
-        self.order, self.mode, self.cval, self.room = order, mode, cval, 0
+        self.order, self.mode, self.cval, self.padding = order, mode, cval, 0
         self.sizes, self.count = np.shape(x)[np.ndim(x) - count :], count
         if prefilter and order > 1:
             if mode in ("nearest", "grid-constant"):
-                self.room = _FAR
+                self.padding = _PREFILTER_PADDING
                 how: Any = {"mode": "edge"} if mode == "nearest" else {"constant_values": cval}
                 still = [(0, 0)] * (np.ndim(x) - count)
-                x = np.pad(x, [*still, *[(_FAR, _FAR)] * count], **how)
-            x = _filtered(x, order, mode, range(np.ndim(x) - count, np.ndim(x)))
+                x = np.pad(x, [*still, *[(_PREFILTER_PADDING, _PREFILTER_PADDING)] * count], **how)
+            x = _spline_filtered(x, order, mode, range(np.ndim(x) - count, np.ndim(x)))
         self.coefficients = x * 1.0
 
     def taps(self, at: Any, axis: int) -> tuple[Any, Any, Any]:
         """Of coordinates along an axis: the places of the coefficients that count there, their
         weights (both with a leading axis for these), and which coordinates are outside."""
-        size = self.sizes[axis] + 2 * self.room
+        size = self.sizes[axis] + 2 * self.padding
         at = as_array(at) * 1.0
         outside = (at < 0) | (at > self.sizes[axis] - 1) if self.mode == "constant" else None
-        at = at + self.room
+        at = at + self.padding
         if self.mode == "wrap" and size > 1:
-            at = _wrapped(at, size - 1)
+            at = _wrap_coordinates(at, size - 1)
         elif outside is not None:
             at = np.where(outside, 0.0, at)
         half = 0.0 if self.order % 2 else 0.5
         low = np.floor(at + half)
         start = np.astype(low, np.int64) - self.order // 2
         places = start + np.reshape(np.arange(self.order + 1), (-1,) + (1,) * np.ndim(at))
-        weights = np.stack(_weights(at + half - low, self.order))
+        weights = np.stack(_bspline_weights(at + half - low, self.order))
         if self.mode == "grid-constant":
             beyond = (places < 0) | (places >= size)
             return np.where(beyond, size, places), weights, None
-        return _brought_in(places, size, self.mode), weights, outside
+        return _map_into_range(places, size, self.mode), weights, outside
 
     def padded(self) -> Any:
         """With a last element that is the constant around the array, in grid-constant mode."""
@@ -154,9 +158,9 @@ class _Image:
         room = [*still, *[(0, 1)] * self.count]
         return np.pad(self.coefficients, room, constant_values=self.cval)
 
-    def anywhere(self, places: list[Any]) -> Any:
+    def at_points(self, coordinates: list[Any]) -> Any:
         """At points given by coordinates that broadcast, one array for each axis."""
-        found = [self.taps(at, axis) for axis, at in enumerate(places)]
+        found = [self.taps(at, axis) for axis, at in enumerate(coordinates)]
         index: list[Any] = []
         weights: Any = 1.0
         for k, (taps, factors, _) in enumerate(found):
@@ -172,12 +176,12 @@ class _Image:
             value = value if outside is None else np.where(outside, self.cval, value)
         return value
 
-    def along_axes(self, places: list[Any]) -> Any:
+    def on_grid(self, coordinates: list[Any]) -> Any:
         """On the grid of all combinations of the coordinates, one vector for each axis."""
         value = self.padded()
         lead = np.ndim(value) - self.count
         away: list[Any] = []
-        for axis, at in enumerate(places):
+        for axis, at in enumerate(coordinates):
             taps, weights, outside = self.taps(at, axis)
             value = np.moveaxis(value, lead + axis, -1)
             value = np.sum(
@@ -193,7 +197,7 @@ class _Image:
         return value
 
 
-def _weights(f: Any, order: int) -> list[Any]:
+def _bspline_weights(f: Any, order: int) -> list[Any]:
     """Of B-splines at a distance f from the knot below: de Boor's recursion on whole knots."""
     weights = [np.ones_like(f)]
     for d in range(1, order + 1):
@@ -204,34 +208,34 @@ def _weights(f: Any, order: int) -> list[Any]:
     return weights
 
 
-def _wrapped(at: Any, period: int) -> Any:
+def _wrap_coordinates(at: Any, period: int) -> Any:
     """SciPy's way: between 0 and the period, both of which it is where given."""
     below = at + period * (np.floor(-at / period) + 1)
     return np.where(at < 0, below, np.where(at > period, np.mod(at, period), at))
 
 
-def _brought_in(places: Any, size: int, mode: str) -> Any:
+def _map_into_range(positions: Any, size: int, mode: str) -> Any:
     """Places beyond the edges, as those that the mode puts there."""
     if size == 1:
-        return places * 0
+        return positions * 0
     if mode == "grid-wrap":
-        return places % size
+        return positions % size
     if mode == "nearest":
-        return np.clip(places, 0, size - 1)
+        return np.clip(positions, 0, size - 1)
     if mode in _REFLECTING:
-        places = places % (2 * size)
-        return np.minimum(places, 2 * size - 1 - places)
-    places = places % (2 * size - 2)
-    return np.minimum(places, 2 * size - 2 - places)
+        positions = positions % (2 * size)
+        return np.minimum(positions, 2 * size - 1 - positions)
+    positions = positions % (2 * size - 2)
+    return np.minimum(positions, 2 * size - 2 - positions)
 
 
-def _placed(name: str, x: Any, output: Any, like: Any) -> Any:
-    """As `result`, of numbers between elements: SciPy rounds them where integers are wanted."""
+def _interpolated_output(name: str, x: Any, output: Any, like: Any) -> Any:
+    """As `as_output`, of numbers between elements: SciPy rounds them where integers are wanted."""
     kind = np.dtype(like.dtype if output is None or isinstance(output, np.ndarray) else output)
     if x.dtype.kind == "f" and kind.kind in "iu":
         x = np.trunc(x + np.copysign(0.5, x))
         x = np.clip(x, 0, np.iinfo(kind).max) if kind.kind == "u" else x
-    return result(name, x, output, like)
+    return as_output(name, x, output, like)
 
 
 @drop_in(scipy.ndimage)
@@ -252,8 +256,10 @@ def map_coordinates(
         raise RuntimeError("input and output rank must be > 0")
     if np.shape(at)[0] != np.ndim(x):
         raise RuntimeError("invalid shape for coordinate array")
-    image = _Image(x, np.ndim(x), order, mode, cval, prefilter)
-    return _placed("map_coordinates", image.anywhere([at[i] for i in range(np.ndim(x))]), output, x)
+    image = _SplineImage(x, np.ndim(x), order, mode, cval, prefilter)
+    return _interpolated_output(
+        "map_coordinates", image.at_points([at[i] for i in range(np.ndim(x))]), output, x
+    )
 
 
 @drop_in(scipy.ndimage)
@@ -268,10 +274,10 @@ def shift(
 ) -> Any:
     """The image, moved by so many elements in each direction."""
     x = as_array(input)
-    image = _Image(x, np.ndim(x), order, mode, cval, prefilter)
-    steps = each(shift, np.ndim(x))
+    image = _SplineImage(x, np.ndim(x), order, mode, cval, prefilter)
+    steps = per_axis(shift, np.ndim(x))
     places = [np.arange(n) - step for n, step in zip(np.shape(x), steps, strict=True)]
-    return _placed("shift", image.along_axes(places), output, x)
+    return _interpolated_output("shift", image.on_grid(places), output, x)
 
 
 @drop_in(scipy.ndimage)
@@ -288,10 +294,10 @@ def zoom(
 ) -> Any:
     """The image with more or fewer elements."""
     x = as_array(input)
-    factors = [float(pinned(z)) for z in each(zoom, np.ndim(x))]
+    factors = [float(guarded_data(z)) for z in per_axis(zoom, np.ndim(x))]
     if all(z == 1 for z in factors) and prefilter:
-        return result("zoom", 1 * x, output, x)
-    image = _Image(x, np.ndim(x), order, mode, cval, prefilter)
+        return as_output("zoom", 1 * x, output, x)
+    image = _SplineImage(x, np.ndim(x), order, mode, cval, prefilter)
     places = []
     for n, factor in zip(np.shape(x), factors, strict=True):
         count = round(n * factor)
@@ -299,7 +305,7 @@ def zoom(
             places.append((np.arange(count) + 0.5) * (n / count) - 0.5)
         else:
             places.append(np.arange(count) * ((n - 1) / (count - 1) if count != 1 else 1.0))
-    return _placed("zoom", image.along_axes(places), output, x)
+    return _interpolated_output("zoom", image.on_grid(places), output, x)
 
 
 @drop_in(scipy.ndimage)
@@ -330,14 +336,14 @@ def affine_transform(
         raise RuntimeError("affine matrix has wrong number of rows")
     if np.ndim(matrix) == 2 and np.shape(matrix)[1] != len(shape):
         raise RuntimeError("affine matrix has wrong number of columns")
-    image = _Image(x, n, order, mode, cval, prefilter)
-    start = each(offset, n)
+    image = _SplineImage(x, n, order, mode, cval, prefilter)
+    start = per_axis(offset, n)
     if np.ndim(matrix) == 1:
         places = [(np.arange(s) + b / a) * a for s, a, b in zip(shape, matrix, start, strict=True)]
-        return _placed("affine_transform", image.along_axes(places), output, x)
+        return _interpolated_output("affine_transform", image.on_grid(places), output, x)
     grid = np.indices(shape)
     at = [sum(matrix[i, j] * grid[j] for j in range(len(shape))) + start[i] for i in range(n)]
-    return _placed("affine_transform", image.anywhere(at), output, x)
+    return _interpolated_output("affine_transform", image.at_points(at), output, x)
 
 
 @drop_in(scipy.ndimage)
@@ -358,7 +364,7 @@ def rotate(
         raise ValueError("input array should be at least 2D")
     first, second = sorted(int(axis) % np.ndim(x) for axis in axes)
     if first == second:
-        raise no_rule("scipy.ndimage.rotate in a plane of one axis", "Give two axes")
+        raise no_derivative_rule("scipy.ndimage.rotate in a plane of one axis", "Give two axes")
     planes = np.moveaxis(x, (first, second), (-2, -1))
     sizes = np.array(np.shape(planes)[-2:])
     c, s = scipy.special.cosdg(angle), scipy.special.sindg(angle)
@@ -371,6 +377,6 @@ def rotate(
     centre = (sizes - 1) / 2
     above = centre[0] - (c * middle[0] + s * middle[1])
     beside = centre[1] - (c * middle[1] - s * middle[0])
-    image = _Image(planes, 2, order, mode, cval, prefilter)
-    turned = image.anywhere([c * i + s * j + above, c * j - s * i + beside])
-    return _placed("rotate", np.moveaxis(turned, (-2, -1), (first, second)), output, x)
+    image = _SplineImage(planes, 2, order, mode, cval, prefilter)
+    turned = image.at_points([c * i + s * j + above, c * j - s * i + beside])
+    return _interpolated_output("rotate", np.moveaxis(turned, (-2, -1), (first, second)), output, x)

@@ -30,13 +30,21 @@ def _regions(x: Any, labels: Any, index: Any) -> Any:
     return [x[labels == i] for i in np.ravel(index)]
 
 
-def _over(name: str, measure: Callable[[Any], Any], many: bool, one: bool) -> Callable[..., Any]:
-    """Whether SciPy measures in double precision: several regions (`many`), or one (`one`)."""
+def _region_measure(
+    name: str, measure: Callable[[Any], Any], double_if_several: bool, double_if_single: bool
+) -> Callable[..., Any]:
+    """Whether SciPy measures in double precision: several regions (`double_if_several`), or one
+    (`double_if_single`).
+    """
 
     def measured(input: Any, labels: Any = None, index: Any = None) -> Any:
         x = as_array(input)
         several = labels is not None and np.ndim(index) > 0
-        found = _regions(x * np.float64(1) if (many if several else one) else x, labels, index)
+        found = _regions(
+            x * np.float64(1) if (double_if_several if several else double_if_single) else x,
+            labels,
+            index,
+        )
         if isinstance(found, list):
             return np.reshape(np.stack([measure(part) for part in found]), np.shape(index))
         return measure(found)
@@ -46,14 +54,16 @@ def _over(name: str, measure: Callable[[Any], Any], many: bool, one: bool) -> Ca
     return drop_in(scipy.ndimage)(measured)
 
 
-sum = _over("sum", np.sum, many=True, one=False)
-sum_labels = _over("sum_labels", np.sum, many=True, one=False)
-mean = _over("mean", np.mean, many=True, one=True)
-variance = _over("variance", np.var, many=True, one=True)
-standard_deviation = _over("standard_deviation", np.std, many=True, one=True)
-minimum = _over("minimum", np.min, many=False, one=False)
-maximum = _over("maximum", np.max, many=False, one=False)
-median = _over("median", np.median, many=False, one=False)
+sum = _region_measure("sum", np.sum, double_if_several=True, double_if_single=False)
+sum_labels = _region_measure("sum_labels", np.sum, double_if_several=True, double_if_single=False)
+mean = _region_measure("mean", np.mean, double_if_several=True, double_if_single=True)
+variance = _region_measure("variance", np.var, double_if_several=True, double_if_single=True)
+standard_deviation = _region_measure(
+    "standard_deviation", np.std, double_if_several=True, double_if_single=True
+)
+minimum = _region_measure("minimum", np.min, double_if_several=False, double_if_single=False)
+maximum = _region_measure("maximum", np.max, double_if_several=False, double_if_single=False)
+median = _region_measure("median", np.median, double_if_several=False, double_if_single=False)
 
 
 @drop_in(scipy.ndimage)

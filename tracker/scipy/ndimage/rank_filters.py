@@ -11,7 +11,13 @@ import scipy.ndimage
 
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array
-from tracker.scipy.ndimage.correlate import axes_of, each, result, room_for, widened
+from tracker.scipy.ndimage.correlate import (
+    as_output,
+    normalize_axes,
+    pad_edges,
+    per_axis,
+    window_reach,
+)
 
 
 def _neighbours(x: Any, footprint: Any, mode: Any, cval: Any, origin: Any, axes: list[int]) -> Any:
@@ -23,10 +29,10 @@ def _neighbours(x: Any, footprint: Any, mode: Any, cval: Any, origin: Any, axes:
     if footprint.ndim != len(axes):
         raise RuntimeError(f"footprint.ndim ({footprint.ndim}) must match len(axes) ({len(axes)})")
     widths, modes = [(0, 0)] * np.ndim(x), ["nearest"] * np.ndim(x)
-    options = footprint.shape, each(origin, len(axes)), each(mode, len(axes))
+    options = footprint.shape, per_axis(origin, len(axes)), per_axis(mode, len(axes))
     for axis, size, start, way in zip(axes, *options, strict=True):
-        widths[axis], modes[axis] = room_for(size, start, "invalid origin"), way
-    wide = widened(x, widths, modes, cval)
+        widths[axis], modes[axis] = window_reach(size, start, "invalid origin"), way
+    wide = pad_edges(x, widths, modes, cval)
     windows = np.lib.stride_tricks.sliding_window_view(wide, footprint.shape, axis=tuple(axes))
     flat = np.reshape(windows, (*np.shape(x), footprint.size))
     return flat if footprint.all() else flat[..., np.flatnonzero(footprint)]
@@ -37,10 +43,10 @@ def _footprint(size: Any, footprint: Any, count: int) -> Any:
         return np.asarray(footprint, dtype=bool)
     if size is None:
         raise RuntimeError("no footprint provided")
-    return np.ones([int(n) for n in each(size, count)], dtype=bool)
+    return np.ones([int(n) for n in per_axis(size, count)], dtype=bool)
 
 
-def _extreme(name: str, pick: Callable[..., Any]) -> Callable[..., Any]:
+def _extreme_filter(name: str, pick: Callable[..., Any]) -> Callable[..., Any]:
     def extreme(
         input: Any,
         size: Any = None,
@@ -53,20 +59,20 @@ def _extreme(name: str, pick: Callable[..., Any]) -> Callable[..., Any]:
         axes: Any = None,
     ) -> Any:
         x = as_array(input)
-        axes = axes_of(axes, np.ndim(x))
+        axes = normalize_axes(axes, np.ndim(x))
         under = _footprint(size, footprint, len(axes))
-        return result(name, pick(_neighbours(x, under, mode, cval, origin, axes), -1), output, x)
+        return as_output(name, pick(_neighbours(x, under, mode, cval, origin, axes), -1), output, x)
 
     extreme.__name__ = name
     extreme.__doc__ = f"As scipy.ndimage.{name}."
     return drop_in(scipy.ndimage)(extreme)
 
 
-maximum_filter = _extreme("maximum_filter", np.max)
-minimum_filter = _extreme("minimum_filter", np.min)
+maximum_filter = _extreme_filter("maximum_filter", np.max)
+minimum_filter = _extreme_filter("minimum_filter", np.min)
 
 
-def _extreme1d(name: str, filter: Callable[..., Any]) -> Callable[..., Any]:
+def _extreme_filter1d(name: str, filter: Callable[..., Any]) -> Callable[..., Any]:
     def extreme(
         input: Any,
         size: int,
@@ -83,8 +89,8 @@ def _extreme1d(name: str, filter: Callable[..., Any]) -> Callable[..., Any]:
     return drop_in(scipy.ndimage)(extreme)
 
 
-maximum_filter1d = _extreme1d("maximum_filter1d", maximum_filter)
-minimum_filter1d = _extreme1d("minimum_filter1d", minimum_filter)
+maximum_filter1d = _extreme_filter1d("maximum_filter1d", maximum_filter)
+minimum_filter1d = _extreme_filter1d("minimum_filter1d", minimum_filter)
 
 
 @drop_in(scipy.ndimage)
@@ -101,8 +107,9 @@ def rank_filter(
     axes: Any = None,
 ) -> Any:
     """The element of this rank among the neighbours; of a negative one, from the top."""
-    return _ranked("rank_filter", lambda n: int(rank), input, size, footprint, output, mode, cval,
-                   origin, axes)  # fmt: skip
+    return _filter_by_rank(
+        "rank_filter", lambda n: int(rank), input, size, footprint, output, mode, cval, origin, axes
+    )
 
 
 @drop_in(scipy.ndimage)
@@ -117,8 +124,9 @@ def median_filter(
     *,
     axes: Any = None,
 ) -> Any:
-    return _ranked("median_filter", lambda n: n // 2, input, size, footprint, output, mode, cval,
-                   origin, axes)  # fmt: skip
+    return _filter_by_rank(
+        "median_filter", lambda n: n // 2, input, size, footprint, output, mode, cval, origin, axes
+    )
 
 
 @drop_in(scipy.ndimage)
@@ -141,11 +149,12 @@ def percentile_filter(
     def rank(n: int) -> int:
         return n - 1 if share == 100 else int(float(n) * share / 100.0)
 
-    return _ranked("percentile_filter", rank, input, size, footprint, output, mode, cval, origin,
-                   axes)  # fmt: skip
+    return _filter_by_rank(
+        "percentile_filter", rank, input, size, footprint, output, mode, cval, origin, axes
+    )
 
 
-def _ranked(
+def _filter_by_rank(
     name: str,
     rank_of: Callable[[int], int],
     input: Any,
@@ -158,20 +167,20 @@ def _ranked(
     axes: Any,
 ) -> Any:
     x = as_array(input)
-    axes = axes_of(axes, np.ndim(x))
+    axes = normalize_axes(axes, np.ndim(x))
     under = _footprint(size, footprint, len(axes))
     found = _neighbours(x, under, mode, cval, origin, axes)
     count = np.shape(found)[-1]
     rank = rank_of(count)
     if not -count <= rank < count:
         raise RuntimeError("rank not within filter footprint size")
-    return result(name, np.sort(found, axis=-1)[..., rank], output, x)
+    return as_output(name, np.sort(found, axis=-1)[..., rank], output, x)
 
 
 # Grey morphology ----------------------------------------------------------------------------------
 
 
-def _grey(name: str, dilates: bool) -> Callable[..., Any]:
+def _grey_morphology(name: str, dilates: bool) -> Callable[..., Any]:
     def morphology(
         input: Any,
         size: Any = None,
@@ -185,13 +194,13 @@ def _grey(name: str, dilates: bool) -> Callable[..., Any]:
         axes: Any = None,
     ) -> Any:
         x = as_array(input)
-        axes = axes_of(axes, np.ndim(x))
+        axes = normalize_axes(axes, np.ndim(x))
         if size is None and footprint is None and structure is None:
             raise ValueError("size, footprint, or structure must be specified")
         heights = None if structure is None else as_array(structure) * 1.0
         if footprint is None and heights is not None:
             footprint = np.ones(np.shape(heights), dtype=bool)
-        under, origins = _footprint(size, footprint, len(axes)), each(origin, len(axes))
+        under, origins = _footprint(size, footprint, len(axes)), per_axis(origin, len(axes))
         if dilates:  # looks the other way
             under = np.flip(under)
             heights = None if heights is None else np.flip(heights)
@@ -201,18 +210,18 @@ def _grey(name: str, dilates: bool) -> Callable[..., Any]:
         if heights is not None:
             heights = np.ravel(heights)[np.flatnonzero(under)]
             found = found + heights if dilates else found - heights
-        return result(name, (np.max if dilates else np.min)(found, axis=-1), output, x)
+        return as_output(name, (np.max if dilates else np.min)(found, axis=-1), output, x)
 
     morphology.__name__ = name
     morphology.__doc__ = f"As scipy.ndimage.{name}."
     return drop_in(scipy.ndimage)(morphology)
 
 
-grey_dilation = _grey("grey_dilation", True)
-grey_erosion = _grey("grey_erosion", False)
+grey_dilation = _grey_morphology("grey_dilation", True)
+grey_erosion = _grey_morphology("grey_erosion", False)
 
 
-def _made(name: str, formula: Callable[..., Any]) -> Callable[..., Any]:
+def _composed_morphology(name: str, formula: Callable[..., Any]) -> Callable[..., Any]:
     """Made of erosions and dilations with the same arguments."""
 
     def morphology(
@@ -242,10 +251,14 @@ def _made(name: str, formula: Callable[..., Any]) -> Callable[..., Any]:
     return drop_in(scipy.ndimage)(morphology)
 
 
-grey_opening = _made("grey_opening", lambda x, eroded, dilated: dilated(eroded(x)))
-grey_closing = _made("grey_closing", lambda x, eroded, dilated: eroded(dilated(x)))
-morphological_gradient = _made(
+grey_opening = _composed_morphology("grey_opening", lambda x, eroded, dilated: dilated(eroded(x)))
+grey_closing = _composed_morphology("grey_closing", lambda x, eroded, dilated: eroded(dilated(x)))
+morphological_gradient = _composed_morphology(
     "morphological_gradient", lambda x, eroded, dilated: dilated(x) - eroded(x)
 )
-white_tophat = _made("white_tophat", lambda x, eroded, dilated: x - dilated(eroded(x)))
-black_tophat = _made("black_tophat", lambda x, eroded, dilated: eroded(dilated(x)) - x)
+white_tophat = _composed_morphology(
+    "white_tophat", lambda x, eroded, dilated: x - dilated(eroded(x))
+)
+black_tophat = _composed_morphology(
+    "black_tophat", lambda x, eroded, dilated: eroded(dilated(x)) - x
+)

@@ -13,17 +13,17 @@ import scipy.optimize
 
 from tracker import tree
 from tracker.autodiff.gradients import gradient
-from tracker.scipy._bridge.callback import Function, by_scipy, solved
+from tracker.scipy._bridge.callback import Function, call_solver, use_scipy_unless_differentiated
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import as_array, passing
+from tracker.scipy._bridge.fallback import as_array, scipy_fallback
 from tracker.scipy._bridge.implicit import (
     as_tuple,
-    changed,
-    depends,
-    held,
-    implicit,
-    refuse,
-    vector,
+    depends_on_tracked,
+    implicit_solution,
+    refuse_options,
+    start_vector,
+    stationarity_within_bounds,
+    with_entries,
 )
 from tracker.scipy.optimize.least_squares import curve_fit as curve_fit
 from tracker.scipy.optimize.least_squares import least_squares as least_squares
@@ -38,10 +38,10 @@ from tracker.scipy.optimize.linprog import lsq_linear as lsq_linear
 from tracker.scipy.optimize.linprog import nnls as nnls
 
 _MINIMIZE = "Use minimize, whose result is differentiable"
-__getattr__ = passing(
+__getattr__ = scipy_fallback(
     scipy.optimize,
     constant=("linear_sum_assignment", "quadratic_assignment"),
-    instead=dict.fromkeys(("fmin_l_bfgs_b", "fmin_tnc", "fmin_slsqp", "fmin_cobyla"), _MINIMIZE)
+    hints=dict.fromkeys(("fmin_l_bfgs_b", "fmin_tnc", "fmin_slsqp", "fmin_cobyla"), _MINIMIZE)
     | dict.fromkeys(("basinhopping", "differential_evolution", "dual_annealing", "shgo"), _MINIMIZE)
     | {"fminbound": "Use minimize_scalar(bounds=)", "milp": "Use linprog"},
 )
@@ -57,36 +57,36 @@ for _cls in (
 # Systems ------------------------------------------------------------------------------------------
 
 
-@by_scipy(scipy.optimize.root)
+@use_scipy_unless_differentiated(scipy.optimize.root)
 def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", **options: Any) -> Any:
     """A root of a system of equations; `.x` is differentiable."""
-    begin, args = vector(x0), as_tuple(args)
-    if not depends(fun, begin, args, options):
+    begin, args = start_vector(x0), as_tuple(args)
+    if not depends_on_tracked(fun, begin, args, options):
         return scipy.optimize.root(fun, x0, args, method, **options)
 
     def solve(fun: Any, start: Any, args: Any, options: Any) -> Any:
         return scipy.optimize.root(fun, start, args, method, **options)
 
-    found = solved("root", solve, fun, begin, args, options)
-    return changed(found, x=implicit(_as_array(fun), found.x, args, "root"))
+    found = call_solver("root", solve, fun, begin, args, options)
+    return with_entries(found, x=implicit_solution(_returning_array(fun), found.x, args, "root"))
 
 
-@by_scipy(scipy.optimize.fsolve)
+@use_scipy_unless_differentiated(scipy.optimize.fsolve)
 def fsolve(func: Any, x0: Any, args: Any = (), **options: Any) -> Any:
     """A root of a system of equations."""
-    begin, args = vector(x0), as_tuple(args)
-    if not depends(func, begin, args, options):
+    begin, args = start_vector(x0), as_tuple(args)
+    if not depends_on_tracked(func, begin, args, options):
         return scipy.optimize.fsolve(func, x0, args, **options)
-    refuse("fsolve", full_output=options.pop("full_output", None) or None)
+    refuse_options("fsolve", full_output=options.pop("full_output", None) or None)
 
     def solve(func: Any, start: Any, args: Any, options: Any) -> Any:
         return scipy.optimize.fsolve(func, start, args, **options)
 
-    x = solved("fsolve", solve, func, begin, args, options)
-    return implicit(_as_array(func), x, args, "fsolve")
+    x = call_solver("fsolve", solve, func, begin, args, options)
+    return implicit_solution(_returning_array(func), x, args, "fsolve")
 
 
-def _as_array(f: Function) -> Function:
+def _returning_array(f: Function) -> Function:
     """A function that returns a list returns an array."""
 
     def call(x: Any, *args: Any) -> Any:
@@ -96,11 +96,11 @@ def _as_array(f: Function) -> Function:
     return call
 
 
-@by_scipy(scipy.optimize.fixed_point)
+@use_scipy_unless_differentiated(scipy.optimize.fixed_point)
 def fixed_point(func: Any, x0: Any, args: Any = (), **options: Any) -> Any:
     """x with func(x, *args) = x."""
     begin, args = as_array(x0), as_tuple(args)
-    if not depends(func, begin, args, options):
+    if not depends_on_tracked(func, begin, args, options):
         return scipy.optimize.fixed_point(func, x0, args, **options)
 
     def solve(func: Any, start: Any, args: Any, options: Any) -> Any:
@@ -109,55 +109,55 @@ def fixed_point(func: Any, x0: Any, args: Any = (), **options: Any) -> Any:
     def residual(x: Any, *now: Any) -> Any:
         return func(x, *now) - x
 
-    x = solved("fixed_point", solve, func, begin, args, options)
-    return implicit(residual, x, args, "fixed_point")
+    x = call_solver("fixed_point", solve, func, begin, args, options)
+    return implicit_solution(residual, x, args, "fixed_point")
 
 
 # One unknown --------------------------------------------------------------------------------------
 
 
-def _bracketed(name: str) -> Function:
+def _bracketing_solver(name: str) -> Function:
     theirs = getattr(scipy.optimize, name)
 
     def find(f: Any, a: Any, b: Any, args: Any = (), **options: Any) -> Any:
         args = as_tuple(args)
-        if not depends(f, a, args, b, options):
+        if not depends_on_tracked(f, a, args, b, options):
             return theirs(f, a, b, args, **options)
-        refuse(name, full_output=options.pop("full_output", None) or None)
+        refuse_options(name, full_output=options.pop("full_output", None) or None)
 
         def solve(f: Any, a: Any, b: Any, args: Any, options: Any) -> Any:
             return theirs(f, float(a), float(b), args, **options)
 
-        return implicit(f, solved(name, solve, f, a, b, args, options), args, name)
+        return implicit_solution(f, call_solver(name, solve, f, a, b, args, options), args, name)
 
     find.__name__ = name
     find.__doc__ = f"The root of f between a and b, as scipy.optimize.{name} finds it."
-    return by_scipy(theirs)(find)
+    return use_scipy_unless_differentiated(theirs)(find)
 
 
-brentq = _bracketed("brentq")
-brenth = _bracketed("brenth")
-bisect = _bracketed("bisect")
-ridder = _bracketed("ridder")
-toms748 = _bracketed("toms748")
+brentq = _bracketing_solver("brentq")
+brenth = _bracketing_solver("brenth")
+bisect = _bracketing_solver("bisect")
+ridder = _bracketing_solver("ridder")
+toms748 = _bracketing_solver("toms748")
 
 
-@by_scipy(scipy.optimize.newton)
+@use_scipy_unless_differentiated(scipy.optimize.newton)
 def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), **options: Any) -> Any:
     """A root near x0, by Newton's method or the secant method."""
     begin, args = 1.0 * as_array(x0), as_tuple(args)
-    if not depends(func, begin, args, options):
+    if not depends_on_tracked(func, begin, args, options):
         return scipy.optimize.newton(func, x0, fprime, args, **options)
-    refuse("newton", full_output=options.pop("full_output", None) or None)
+    refuse_options("newton", full_output=options.pop("full_output", None) or None)
 
     def solve(func: Any, start: Any, fprime: Any, args: Any, options: Any) -> Any:
         return scipy.optimize.newton(func, start, fprime, args, **options)
 
-    x = solved("newton", solve, func, begin, fprime, args, options)
-    return implicit(func, x, args, "newton")
+    x = call_solver("newton", solve, func, begin, fprime, args, options)
+    return implicit_solution(func, x, args, "newton")
 
 
-@by_scipy(scipy.optimize.root_scalar)
+@use_scipy_unless_differentiated(scipy.optimize.root_scalar)
 def root_scalar(
     f: Any, args: Any = (), method: Any = None, bracket: Any = None, **options: Any
 ) -> Any:
@@ -166,30 +166,30 @@ def root_scalar(
     near = options.get("x0") if bracket is None else bracket[0]
     several = True in (options.get("fprime"), options.get("fprime2"))
     value = (lambda x, *now: f(x, *now)[0]) if several else f
-    if near is None or not depends(value, near, args, bracket, options):
+    if near is None or not depends_on_tracked(value, near, args, bracket, options):
         return scipy.optimize.root_scalar(f, args, method, bracket, **options)
 
     def solve(f: Any, args: Any, bracket: Any, options: Any) -> Any:
         return scipy.optimize.root_scalar(f, args, method, bracket, **options)
 
-    found = solved("root_scalar", solve, f, args, bracket, options)
-    return changed(found, root=implicit(value, found.root, args, "root_scalar"))
+    found = call_solver("root_scalar", solve, f, args, bracket, options)
+    return with_entries(found, root=implicit_solution(value, found.root, args, "root_scalar"))
 
 
 # Minima -------------------------------------------------------------------------------------------
 
 
-@by_scipy(scipy.optimize.minimize)
+@use_scipy_unless_differentiated(scipy.optimize.minimize)
 def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, **options: Any) -> Any:
     """A minimum; `.x` and `.fun` are differentiable, in the bounds, too: what a bound holds moves
     with it, the rest as if there were none."""
-    begin, args = vector(x0), as_tuple(args)
+    begin, args = start_vector(x0), as_tuple(args)
     pair = options.get("jac") is True
     value = (lambda x, *now: fun(x, *now)[0]) if pair else fun
-    low, high = _box(options.get("bounds"))
-    if not depends(value, begin, args, low, high, options):
+    low, high = _bound_arrays(options.get("bounds"))
+    if not depends_on_tracked(value, begin, args, low, high, options):
         return scipy.optimize.minimize(fun, x0, args, method, **options)
-    refuse("minimize", constraints=options.get("constraints"))
+    refuse_options("minimize", constraints=options.get("constraints"))
 
     def solve(fun: Any, start: Any, args: Any, ends: Any, options: Any) -> Any:
         if ends[0] is not None:
@@ -200,13 +200,17 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, **options: A
         return gradient(lambda at: value(at, *now), x)[0]
 
     options.pop("bounds", None)
-    found = solved("minimize", solve, fun, begin, args, (low, high), options)
-    condition = stationary if low is None else held(stationary, found.x, args, low, high)
-    x = implicit(condition, found.x, args, "minimize")
-    return changed(found, x=x, fun=value(x, *args))
+    found = call_solver("minimize", solve, fun, begin, args, (low, high), options)
+    condition = (
+        stationary
+        if low is None
+        else stationarity_within_bounds(stationary, found.x, args, low, high)
+    )
+    x = implicit_solution(condition, found.x, args, "minimize")
+    return with_entries(found, x=x, fun=value(x, *args))
 
 
-def _box(bounds: Any) -> tuple[Any, Any]:
+def _bound_arrays(bounds: Any) -> tuple[Any, Any]:
     """Lower and upper bounds as arrays; None where there are no bounds at all."""
     if bounds is None:
         return None, None
@@ -217,7 +221,7 @@ def _box(bounds: Any) -> tuple[Any, Any]:
     return tuple(np.stack([far if e is None else 1.0 * e for e in end]) for end, far in ends)  # type: ignore[return-value]
 
 
-@by_scipy(scipy.optimize.minimize_scalar)
+@use_scipy_unless_differentiated(scipy.optimize.minimize_scalar)
 def minimize_scalar(
     fun: Any, bracket: Any = None, bounds: Any = None, args: Any = (), **options: Any
 ) -> Any:
@@ -227,7 +231,7 @@ def minimize_scalar(
     near = 0.0 if bracket is None else bracket[0]
     if bounds is not None:
         near = 0.5 * (bounds[0] + bounds[1])
-    if not depends(fun, near, args, bracket, options):
+    if not depends_on_tracked(fun, near, args, bracket, options):
         return scipy.optimize.minimize_scalar(fun, bracket, bounds, args, **options)
     ends = None if bounds is None else (1.0 * bounds[0], 1.0 * bounds[1])
 
@@ -237,10 +241,10 @@ def minimize_scalar(
     def stationary(x: Any, *now: Any) -> Any:
         return gradient(lambda at: fun(at, *now), x)[0]
 
-    found = solved("minimize_scalar", solve, fun, bracket, ends, args, options)
-    condition = held(stationary, found.x, args, *ends) if ends else stationary
-    x = implicit(condition, found.x, args, "minimize_scalar")
-    return changed(found, x=x, fun=fun(x, *args))
+    found = call_solver("minimize_scalar", solve, fun, bracket, ends, args, options)
+    condition = stationarity_within_bounds(stationary, found.x, args, *ends) if ends else stationary
+    x = implicit_solution(condition, found.x, args, "minimize_scalar")
+    return with_entries(found, x=x, fun=fun(x, *args))
 
 
 @drop_in(scipy.optimize)

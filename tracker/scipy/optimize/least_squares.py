@@ -13,16 +13,16 @@ import scipy.optimize
 
 from tracker.autodiff.gradients import gradient
 from tracker.errors import UnsupportedError, message
-from tracker.scipy._bridge.callback import Function, by_scipy, solved
+from tracker.scipy._bridge.callback import Function, call_solver, use_scipy_unless_differentiated
 from tracker.scipy._bridge.fallback import as_array, is_tracked
 from tracker.scipy._bridge.implicit import (
     as_tuple,
-    changed,
-    depends,
-    held,
-    implicit,
-    standing_for,
-    vector,
+    depends_on_tracked,
+    implicit_solution,
+    start_vector,
+    stationarity_within_bounds,
+    with_derivatives_of,
+    with_entries,
 )
 from tracker.transforms.jacobians import jacobian
 
@@ -36,7 +36,7 @@ _LOSSES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@by_scipy(scipy.optimize.least_squares)
+@use_scipy_unless_differentiated(scipy.optimize.least_squares)
 def least_squares(
     fun: Any,
     x0: Any,
@@ -50,7 +50,7 @@ def least_squares(
     **options: Any,
 ) -> Any:
     """The least sum of squares; `.x`, `.fun` and `.cost` are differentiable."""
-    begin, args, named = vector(x0), as_tuple(args), {} if kwargs is None else dict(kwargs)
+    begin, args, named = start_vector(x0), as_tuple(args), {} if kwargs is None else dict(kwargs)
     options |= dict(zip(("method", "ftol", "xtol", "gtol", "x_scale"), rest, strict=False))
     options |= {"bounds": bounds, "loss": loss, "f_scale": f_scale}
 
@@ -58,7 +58,7 @@ def least_squares(
         r = fun(x, *now, **named)
         return np.reshape(np.stack(r) if isinstance(r, (list, tuple)) else r, (-1,))
 
-    if not depends(residuals, begin, args, kwargs, options):
+    if not depends_on_tracked(residuals, begin, args, kwargs, options):
         return scipy.optimize.least_squares(fun, x0, jac, args=args, kwargs=kwargs, **options)
     if loss not in _LOSSES:
         raise UnsupportedError(
@@ -75,30 +75,37 @@ def least_squares(
         z = (residuals(x, *now) / f_scale) ** 2
         return 0.5 * f_scale**2 * np.sum(_LOSSES[loss](z))
 
-    options["bounds"] = _ends(bounds)
-    found = solved("least_squares", solve, fun, begin, jac, args, named, options)
-    x = _least(cost, found.x, args, bounds, "least_squares")
-    return changed(found, x=x, fun=residuals(x, *args), cost=cost(x, *args))
+    options["bounds"] = _lower_and_upper(bounds)
+    found = call_solver("least_squares", solve, fun, begin, jac, args, named, options)
+    x = _differentiable_minimum(cost, found.x, args, bounds, "least_squares")
+    return with_entries(found, x=x, fun=residuals(x, *args), cost=cost(x, *args))
 
 
-def _ends(bounds: Any) -> tuple[Any, Any]:
+def _lower_and_upper(bounds: Any) -> tuple[Any, Any]:
     """Lower and upper bounds."""
     return (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
 
 
-def _least(cost: Function, x: Any, args: tuple[Any, ...], bounds: Any, name: str) -> Any:
+def _differentiable_minimum(
+    cost: Function, x: Any, args: tuple[Any, ...], bounds: Any, name: str
+) -> Any:
     """The minimum that SciPy has found, as a function of what the cost depends on."""
 
     def stationary(x: Any, *now: Any) -> Any:
         return gradient(lambda at: cost(at, *now), x)[0]
 
-    low, high = _ends(bounds)
+    low, high = _lower_and_upper(bounds)
     if not is_tracked(low, high) and np.all(np.isinf(low)) and np.all(np.isinf(high)):
-        return implicit(stationary, x, args, name)
-    return implicit(held(stationary, x, args, as_array(low), as_array(high)), x, args, name)
+        return implicit_solution(stationary, x, args, name)
+    return implicit_solution(
+        stationarity_within_bounds(stationary, x, args, as_array(low), as_array(high)),
+        x,
+        args,
+        name,
+    )
 
 
-@by_scipy(scipy.optimize.curve_fit)
+@use_scipy_unless_differentiated(scipy.optimize.curve_fit)
 def curve_fit(
     f: Any,
     xdata: Any,
@@ -115,8 +122,8 @@ def curve_fit(
     """The parameters that fit a function to data, and their covariance; both are differentiable in
     the data, in `sigma`, and in what the function captures."""
     options |= dict(zip(("check_finite",), rest, strict=False))
-    options |= {"bounds": _ends(bounds), "jac": jac, "absolute_sigma": absolute_sigma}
-    xdata, ydata = as_array(xdata) if _is_data(xdata) else xdata, as_array(ydata)
+    options |= {"bounds": _lower_and_upper(bounds), "jac": jac, "absolute_sigma": absolute_sigma}
+    xdata, ydata = as_array(xdata) if _is_array_like(xdata) else xdata, as_array(ydata)
     sigma = None if sigma is None else as_array(sigma)
     args = (ydata,) if sigma is None else (ydata, sigma)
 
@@ -126,7 +133,7 @@ def curve_fit(
         named = dict(zip(names, found, strict=False))
         return named | named.pop("more", {})
 
-    found = solved("curve_fit", solve, f, xdata, ydata, p0, sigma, options)
+    found = call_solver("curve_fit", solve, f, xdata, ydata, p0, sigma, options)
     p, given = found.pop("parameters"), found.pop("covariance")
     rest = (found, found.pop("message"), found.pop("flag")) if full_output else ()
     if not is_tracked(xdata, *args, f(xdata, *(p[i] for i in range(np.size(p))))):
@@ -141,17 +148,17 @@ def curve_fit(
     def cost(p: Any, *now: Any) -> Any:
         return 0.5 * np.sum(residuals(p, *now) ** 2)
 
-    p = _least(cost, p, args, bounds, "curve_fit")
+    p = _differentiable_minimum(cost, p, args, bounds, "curve_fit")
     (slope,) = jacobian(lambda at: residuals(at, *args), p)
     covariance = np.linalg.inv(np.transpose(slope) @ slope)
     count = np.size(ydata) - np.size(p)
     if not absolute_sigma and count > 0:
         covariance = covariance * (2 * cost(p, *args) / count)
     if count > 0 or absolute_sigma:
-        given = standing_for(given, covariance)
+        given = with_derivatives_of(given, covariance)
     return p, given, *rest
 
 
-def _is_data(x: Any) -> bool:
+def _is_array_like(x: Any) -> bool:
     """Whether it is numbers, which SciPy makes an array; functions may take other objects."""
     return isinstance(x, (list, tuple, np.ndarray))

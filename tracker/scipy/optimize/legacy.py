@@ -11,15 +11,21 @@ import numpy as np
 import scipy.optimize
 
 from tracker.autodiff.gradients import gradient
-from tracker.scipy._bridge.callback import by_scipy, solved
-from tracker.scipy._bridge.implicit import as_tuple, depends, implicit, refuse, vector
+from tracker.scipy._bridge.callback import call_solver, use_scipy_unless_differentiated
+from tracker.scipy._bridge.implicit import (
+    as_tuple,
+    depends_on_tracked,
+    implicit_solution,
+    refuse_options,
+    start_vector,
+)
 
 
-def _given(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+def _bind_arguments(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
     """The arguments by their names."""
     bound = inspect.signature(getattr(scipy.optimize, name)).bind(*args, **options).arguments
     for flag in ("full_output", "retall"):
-        refuse(name, **{flag: bound.get(flag) or None})
+        refuse_options(name, **{flag: bound.get(flag) or None})
     return bound
 
 
@@ -28,20 +34,20 @@ def _minimizer(name: str) -> Callable[..., Any]:
 
     def find(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
         bound = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
-        begin, args = vector(x0), as_tuple(bound.get("args", ()))
-        if not depends(func, begin, args, rest, options):
+        begin, args = start_vector(x0), as_tuple(bound.get("args", ()))
+        if not depends_on_tracked(func, begin, args, rest, options):
             return theirs(func, x0, *rest, **options)
-        given = _given(name, (func, x0, *rest), options) | {"x0": begin, "args": args}
+        given = _bind_arguments(name, (func, x0, *rest), options) | {"x0": begin, "args": args}
 
         def stationary(x: Any, *now: Any) -> Any:
             return gradient(lambda at: func(at, *now), x)[0]
 
-        x = solved(name, lambda given: theirs(**given), given)
-        return implicit(stationary, x, args, name)
+        x = call_solver(name, lambda given: theirs(**given), given)
+        return implicit_solution(stationary, x, args, name)
 
     find.__name__ = name
     find.__doc__ = f"A minimum, as scipy.optimize.{name} finds it."
-    return by_scipy(theirs)(find)
+    return use_scipy_unless_differentiated(theirs)(find)
 
 
 fmin = _minimizer("fmin")
@@ -51,23 +57,23 @@ fmin_ncg = _minimizer("fmin_ncg")
 fmin_powell = _minimizer("fmin_powell")
 
 
-@by_scipy(scipy.optimize.leastsq)
+@use_scipy_unless_differentiated(scipy.optimize.leastsq)
 def leastsq(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
     """The least sum of squares, and SciPy's flag."""
     theirs = scipy.optimize.leastsq
     bound = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
-    begin, args = vector(x0), as_tuple(bound.get("args", ()))
+    begin, args = start_vector(x0), as_tuple(bound.get("args", ()))
 
     def residuals(x: Any, *now: Any) -> Any:
         r = func(x, *now)
         return np.stack(r) if isinstance(r, (list, tuple)) else r
 
-    if not depends(residuals, begin, args, rest, options):
+    if not depends_on_tracked(residuals, begin, args, rest, options):
         return theirs(func, x0, *rest, **options)
-    given = _given("leastsq", (func, x0, *rest), options) | {"x0": begin, "args": args}
+    given = _bind_arguments("leastsq", (func, x0, *rest), options) | {"x0": begin, "args": args}
 
     def stationary(x: Any, *now: Any) -> Any:
         return gradient(lambda at: 0.5 * np.sum(residuals(at, *now) ** 2), x)[0]
 
-    x, flag = solved("leastsq", lambda given: theirs(**given), given)
-    return implicit(stationary, x, args, "leastsq"), flag
+    x, flag = call_solver("leastsq", lambda given: theirs(**given), given)
+    return implicit_solution(stationary, x, args, "leastsq"), flag

@@ -14,16 +14,20 @@ import scipy.optimize
 from tracker import tree
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.errors import UnsupportedError, message
-from tracker.scipy._bridge.callback import by_scipy, solved, untracked
-from tracker.scipy._bridge.fallback import as_array, is_tracked, no_rule
-from tracker.scipy._bridge.implicit import changed, standing_for
+from tracker.scipy._bridge.callback import (
+    call_solver,
+    nondifferentiable,
+    use_scipy_unless_differentiated,
+)
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
+from tracker.scipy._bridge.implicit import with_derivatives_of, with_entries
 
-_NEAR = 1e-9  # how near to a bound is on it, as a share of the size of the numbers
+_ACTIVE_TOLERANCE = 1e-9  # how near to a bound is on it, as a share of the size of the numbers
 
 
-def _least_squares(a: Any, b: Any, free: Any, held: Any) -> Any:
-    """The least squares in what is free; the rest is `held`."""
-    rest = b - a @ np.where(free, 0.0, held)
+def _free_least_squares(a: Any, b: Any, free: Any, fixed: Any) -> Any:
+    """The least squares in what is free; the rest is `fixed`."""
+    rest = b - a @ np.where(free, 0.0, fixed)
     inside = np.where(free, a, 0.0)
     normal = np.transpose(inside) @ inside + np.diag(np.where(free, 0.0, 1.0))
     try:
@@ -35,21 +39,21 @@ def _least_squares(a: Any, b: Any, free: Any, held: Any) -> Any:
                 "Use np.linalg.lstsq, or tracker.data where no gradient is wanted",
             )
         ) from error
-    return np.where(free, found, held)
+    return np.where(free, found, fixed)
 
 
-@by_scipy(scipy.optimize.nnls)
+@use_scipy_unless_differentiated(scipy.optimize.nnls)
 def nnls(A: Any, b: Any, *, maxiter: Any = None, **options: Any) -> Any:
     """The least squares among x >= 0, and the norm of what is left."""
     if not is_tracked(A, b, maxiter, *options.values()):
         return scipy.optimize.nnls(A, b, maxiter=maxiter, **options)
     a, b = as_array(A) * 1.0, as_array(b) * 1.0
-    found, _ = untracked(scipy.optimize.nnls)(a, b, maxiter=maxiter, **options)
-    x = _least_squares(a, b, found > 0, 0.0)
+    found, _ = nondifferentiable(scipy.optimize.nnls)(a, b, maxiter=maxiter, **options)
+    x = _free_least_squares(a, b, found > 0, 0.0)
     return x, np.linalg.norm(a @ x - b).item()
 
 
-@by_scipy(scipy.optimize.lsq_linear)
+@use_scipy_unless_differentiated(scipy.optimize.lsq_linear)
 def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any, **options: Any) -> Any:
     """The least squares within bounds; `.x`, `.fun` and `.cost` are differentiable, in the bounds,
     too."""
@@ -61,19 +65,19 @@ def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any, **op
 
     def solve(a: Any, b: Any, low: Any, high: Any, args: Any, options: Any) -> Any:
         found = scipy.optimize.lsq_linear(a, b, (low, high), *args, **options)
-        size = _NEAR * (1 + np.abs(found.x))
+        size = _ACTIVE_TOLERANCE * (1 + np.abs(found.x))
         active = np.where(found.x - low <= size, -1, np.where(high - found.x <= size, 1, 0))
-        return changed(found, held=active)
+        return with_entries(found, held=active)
 
-    found = solved("lsq_linear", solve, a, b, low, high, args, options)
+    found = call_solver("lsq_linear", solve, a, b, low, high, args, options)
     active = found.pop("held")
     held = np.where(active < 0, low, np.where(active > 0, high, 0.0))
-    x = standing_for(found.x, _least_squares(a, b, active == 0, held))
+    x = with_derivatives_of(found.x, _free_least_squares(a, b, active == 0, held))
     rest = a @ x - b
-    return changed(found, x=x, fun=rest, cost=0.5 * np.sum(np.square(rest)))
+    return with_entries(found, x=x, fun=rest, cost=0.5 * np.sum(np.square(rest)))
 
 
-@by_scipy(scipy.optimize.linprog)
+@use_scipy_unless_differentiated(scipy.optimize.linprog)
 def linprog(
     c: Any,
     A_ub: Any = None,
@@ -90,19 +94,19 @@ def linprog(
     if not is_tracked(*given, bounds, *args, *tree.leaves(options)):
         return scipy.optimize.linprog(*given, bounds, *args, **options)
     if options.get("integrality") is not None:
-        raise no_rule("scipy.optimize.linprog with integrality=", "Leave it out")
+        raise no_derivative_rule("scipy.optimize.linprog with integrality=", "Leave it out")
 
     def solve(given: Any, bounds: Any, args: Any, options: Any) -> Any:
         return scipy.optimize.linprog(*given, bounds, *args, **options)
 
-    found = solved("linprog", solve, given, bounds, args, options)
+    found = call_solver("linprog", solve, given, bounds, args, options)
     if not found.success:
-        raise no_rule(f"scipy.optimize.linprog without a solution ({found.message})")
+        raise no_derivative_rule(f"scipy.optimize.linprog without a solution ({found.message})")
     c = as_array(c) * 1.0
     n = np.size(c)
-    rows, rights = _all_constraints(A_ub, b_ub, A_eq, b_eq, _limits(bounds, n), n)
+    rows, rights = _all_constraints(A_ub, b_ub, A_eq, b_eq, _bound_pairs(bounds, n), n)
     away = np.abs(ignore_derivatives(rows @ found.x - rights))
-    active = np.flatnonzero(away <= _NEAR * (1 + np.abs(rights)))
+    active = np.flatnonzero(away <= _ACTIVE_TOLERANCE * (1 + np.abs(rights)))
     if np.size(active) != n or bool(np.linalg.matrix_rank(rows[active]) != n):
         raise UnsupportedError(
             message(
@@ -112,10 +116,10 @@ def linprog(
             )
         )
     x = np.linalg.solve(rows[active], rights[active])
-    return changed(found, x=x, fun=(c @ x).item())
+    return with_entries(found, x=x, fun=(c @ x).item())
 
 
-def _limits(bounds: Any, n: int) -> list[tuple[Any, Any]]:
+def _bound_pairs(bounds: Any, n: int) -> list[tuple[Any, Any]]:
     """A pair for each unknown."""
     if bounds is None:
         return [(0.0, None)] * n
@@ -124,7 +128,7 @@ def _limits(bounds: Any, n: int) -> list[tuple[Any, Any]]:
 
 
 def _all_constraints(
-    a_ub: Any, b_ub: Any, a_eq: Any, b_eq: Any, limits: list[tuple[Any, Any]], n: int
+    a_ub: Any, b_ub: Any, a_eq: Any, b_eq: Any, pairs: list[tuple[Any, Any]], n: int
 ) -> tuple[Any, Any]:
     """Rows and right sides of all that may hold with equality."""
     rows: list[Any] = []
@@ -133,7 +137,7 @@ def _all_constraints(
         if a is not None:
             rows.append(as_array(a) * 1.0)
             rights.append(np.atleast_1d(as_array(b) * 1.0))
-    for i, pair in enumerate(limits):
+    for i, pair in enumerate(pairs):
         for end in pair:
             if end is not None and bool(np.isfinite(end)):
                 rows.append(np.eye(n)[i : i + 1])

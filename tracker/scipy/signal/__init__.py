@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import scipy.signal
 
-from tracker.scipy._bridge.fallback import passing
+from tracker.scipy._bridge.fallback import scipy_fallback
 from tracker.scipy.signal.filters import convolve2d as convolve2d
 from tracker.scipy.signal.filters import correlate2d as correlate2d
 from tracker.scipy.signal.filters import filtfilt as filtfilt
@@ -42,6 +42,6 @@ from tracker.scipy.signal.stft import istft as istft
 from tracker.scipy.signal.stft import spectrogram as spectrogram
 from tracker.scipy.signal.stft import stft as stft
 
-__getattr__ = passing(
+__getattr__ = scipy_fallback(
     scipy.signal, constant=("argrelextrema", "argrelmax", "argrelmin", "find_peaks_cwt")
 )

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import scipy.signal
 
-from tracker.scipy._bridge.checks import unless
+from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import as_array, no_rule
-from tracker.scipy.signal.lfilter import convolve, cut_to, lfilter
-from tracker.tape.record import most_likely
+from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
+from tracker.scipy.signal.lfilter import convolve, crop_to_mode, lfilter
+from tracker.tape.record import speculate_bool
 
-_PADS = {"odd": ("reflect", "odd"), "even": ("reflect", "even"), "constant": ("edge", None)}
+_PAD_MODES = {"odd": ("reflect", "odd"), "even": ("reflect", "even"), "constant": ("edge", None)}
 
 
 @drop_in(scipy.signal)
@@ -22,8 +22,8 @@ def lfilter_zi(b: Any, a: Any) -> Any:
     """The state in which a filter goes on with a constant 1."""
     b, a = np.atleast_1d(as_array(b)), np.atleast_1d(as_array(a))
     fine = (a[0] != 0) & (np.sum(a) != 0)  # SciPy before 1.18 takes leading zeros
-    unless(fine, scipy.signal.lfilter_zi, b, a)
-    while np.size(a) > 1 and not most_likely(a[0] != 0, True):
+    scipy_raises_unless(fine, scipy.signal.lfilter_zi, b, a)
+    while np.size(a) > 1 and not speculate_bool(a[0] != 0, True):
         a = a[1:]
     b, a = b / a[0], a / a[0]
     n = max(np.shape(a)[0], np.shape(b)[0])
@@ -48,7 +48,9 @@ def filtfilt(
 ) -> Any:
     """The filter forwards, then backwards."""
     if method != "pad":
-        raise no_rule(f"scipy.signal.filtfilt with method={method!r}", "Use method='pad'")
+        raise no_derivative_rule(
+            f"scipy.signal.filtfilt with method={method!r}", "Use method='pad'"
+        )
     x = np.moveaxis(as_array(x), axis, -1)
     count = 3 * max(np.size(np.atleast_1d(a)), np.size(np.atleast_1d(b)))
     edge = count if padlen is None else int(padlen)
@@ -57,7 +59,7 @@ def filtfilt(
         raise ValueError(
             f"The length of the input vector x must be greater than padlen, which is {edge}."
         )
-    longer = _extended(x, edge, padtype)
+    longer = _extend_ends(x, edge, padtype)
     zi = lfilter_zi(b, a)
     for _ in range(2):
         longer, _state = lfilter(b, a, longer, zi=zi * longer[..., :1])
@@ -65,16 +67,16 @@ def filtfilt(
     return np.moveaxis(longer[..., edge : np.shape(longer)[-1] - edge], -1, axis)
 
 
-def _extended(x: Any, edge: int, padtype: Any) -> Any:
+def _extend_ends(x: Any, edge: int, padtype: Any) -> Any:
     if not edge:
         return x
-    mode, kind = _PADS[padtype]
+    mode, kind = _PAD_MODES[padtype]
     options = {} if kind is None else {"reflect_type": kind}
     widths = [(0, 0)] * (np.ndim(x) - 1) + [(edge, edge)]
     return np.pad(x, widths, mode, **options)  # type: ignore[call-overload]
 
 
-def _leads_with_one(sos: Any) -> Any:
+def _is_normalized_sos(sos: Any) -> Any:
     """Whether sections are as SciPy wants them."""
     sos = as_array(sos)
     return np.all(sos[:, 3] == 1) if np.ndim(sos) == 2 and np.shape(sos)[1] == 6 else False
@@ -83,7 +85,7 @@ def _leads_with_one(sos: Any) -> Any:
 @drop_in(scipy.signal)
 def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     """The filter in sections of second order, one after the other."""
-    unless(_leads_with_one(sos), scipy.signal.sosfilt, sos, x, axis, zi)
+    scipy_raises_unless(_is_normalized_sos(sos), scipy.signal.sosfilt, sos, x, axis, zi)
     sos, left = as_array(sos), []
     for i in range(np.shape(sos)[0]):
         b, a = sos[i, :3], sos[i, 3:]
@@ -111,7 +113,9 @@ def sosfilt_zi(sos: Any) -> Any:
 @drop_in(scipy.signal)
 def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
     """The sections forwards, then backwards."""
-    unless(_leads_with_one(sos), scipy.signal.sosfiltfilt, sos, x, axis, padtype, padlen)
+    scipy_raises_unless(
+        _is_normalized_sos(sos), scipy.signal.sosfiltfilt, sos, x, axis, padtype, padlen
+    )
     sos, x = as_array(sos), np.moveaxis(as_array(x), axis, -1)
     unused = min(int(np.sum(sos[:, 2] == 0)), int(np.sum(sos[:, 5] == 0)))
     edge = 3 * (2 * np.shape(sos)[0] + 1 - unused) if padlen is None else int(padlen)
@@ -120,7 +124,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
         raise ValueError(
             f"The length of the input vector x must be greater than padlen, which is {edge}."
         )
-    longer = _extended(x, edge, padtype)
+    longer = _extend_ends(x, edge, padtype)
     zi = np.reshape(sosfilt_zi(sos), (-1,) + (1,) * (np.ndim(x) - 1) + (2,))
     for _ in range(2):
         longer, _state = sosfilt(sos, longer, zi=zi * longer[..., :1])
@@ -143,7 +147,9 @@ def freqz(
     kind = np.result_type(*dtypes, np.complex64)
     b, a = (np.astype(np.atleast_1d(as_array(c)), kind) for c in (b, a))
     if np.ndim(b) != 1 or np.ndim(a) != 1:
-        raise no_rule("scipy.signal.freqz of several filters", "Take one after the other")
+        raise no_derivative_rule(
+            "scipy.signal.freqz of several filters", "Take one after the other"
+        )
     if worN is None or np.ndim(worN) == 0:
         n = 512 if worN is None else int(worN)
         end = 2 * math.pi if whole else math.pi
@@ -179,7 +185,7 @@ def convolve2d(
     how, options = pads[boundary]
     padded = np.pad(a, [(n - 1, n - 1) for n in np.shape(b)], how, **options)
     full = convolve(padded, b, "valid", "direct")
-    return cut_to(full, np.shape(a), np.shape(b), mode, (0, 1))
+    return crop_to_mode(full, np.shape(a), np.shape(b), mode, (0, 1))
 
 
 @drop_in(scipy.signal)
@@ -197,7 +203,7 @@ def correlate2d(
     return np.conjugate(y) if mode == "valid" and larger else y  # SciPy exchanges the operands
 
 
-_EDGES = {"mirror": "reflect", "nearest": "edge", "wrap": "wrap", "constant": "constant"}
+_SAVGOL_PAD_MODES = {"mirror": "reflect", "nearest": "edge", "wrap": "wrap", "constant": "constant"}
 
 
 @drop_in(scipy.signal)
@@ -212,7 +218,7 @@ def savgol_filter(
     cval: Any = 0.0,
 ) -> Any:
     """The polynomial of least squares in a window around each sample."""
-    if mode != "interp" and mode not in _EDGES:
+    if mode != "interp" and mode not in _SAVGOL_PAD_MODES:
         raise ValueError("mode must be 'mirror', 'constant', 'nearest' 'wrap' or 'interp'.")
     x = np.moveaxis(as_array(x), axis, -1)
     kind = x.dtype if x.dtype.kind in "fc" else np.dtype(float)
@@ -222,7 +228,7 @@ def savgol_filter(
     if mode != "interp":
         options = {"constant_values": cval} if mode == "constant" else {}
         widths = [(0, 0)] * (np.ndim(x) - 1) + [(half - even, half)]
-        x = np.pad(x, widths, _EDGES[mode], **options)  # type: ignore[call-overload]
+        x = np.pad(x, widths, _SAVGOL_PAD_MODES[mode], **options)  # type: ignore[call-overload]
     elif window_length > np.shape(x)[-1]:
         raise ValueError(
             "If mode is 'interp', window_length must be less than or equal to the size of x."

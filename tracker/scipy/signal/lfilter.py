@@ -14,13 +14,13 @@ from tracker.ir.lowering import Host
 from tracker.ir.op import define
 from tracker.ir.types import Type
 from tracker.ops.declare.rule_helpers import project
-from tracker.scipy._bridge.checks import unless
+from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array
 from tracker.tape.record import apply
 
 _MODES = ("full", "same", "valid")
-_SHORT = 64  # elements of a kernel up to which shifted arrays are added up
+_DIRECT_LIMIT = 64  # elements of a kernel up to which shifted arrays are added up
 
 
 @drop_in(scipy.signal)
@@ -32,11 +32,13 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     small = min(np.size(a), np.size(b))
     if small == 0:
         return np.zeros(0)
-    if method == "fft" or (method == "auto" and small > _SHORT):
-        full = _in_kind(_by_fft(a, b, tuple(range(np.ndim(a)))), np.result_type(a, b))
+    if method == "fft" or (method == "auto" and small > _DIRECT_LIMIT):
+        full = _round_if_integer(
+            _convolve_fft(a, b, tuple(range(np.ndim(a)))), np.result_type(a, b)
+        )
     else:
-        full = _by_shifts(a, b) if np.size(a) >= np.size(b) else _by_shifts(b, a)
-    return cut_to(full, np.shape(a), np.shape(b), mode, tuple(range(np.ndim(a))))
+        full = _convolve_direct(a, b) if np.size(a) >= np.size(b) else _convolve_direct(b, a)
+    return crop_to_mode(full, np.shape(a), np.shape(b), mode, tuple(range(np.ndim(a))))
 
 
 @drop_in(scipy.signal)
@@ -49,7 +51,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
         return np.array([])
     along = tuple(range(np.ndim(a))) if axes is None else tuple(np.atleast_1d(axes).tolist())
     along = tuple(axis % np.ndim(a) for axis in along)
-    return cut_to(_by_fft(a, b, along), np.shape(a), np.shape(b), mode, along)
+    return crop_to_mode(_convolve_fft(a, b, along), np.shape(a), np.shape(b), mode, along)
 
 
 @drop_in(scipy.signal)
@@ -75,7 +77,7 @@ def _operands(in1: Any, in2: Any, mode: str) -> tuple[Any, Any]:
     return a, b
 
 
-def _by_shifts(a: Any, b: Any) -> Any:
+def _convolve_direct(a: Any, b: Any) -> Any:
     """The full convolution, for a small b: the sum of shifted copies of a."""
     shape = np.shape(b)
     total: Any = None
@@ -86,12 +88,12 @@ def _by_shifts(a: Any, b: Any) -> Any:
     return total
 
 
-def _in_kind(y: Any, kind: np.dtype[Any]) -> Any:
+def _round_if_integer(y: Any, kind: np.dtype[Any]) -> Any:
     """Integers, where integers were transformed."""
     return np.astype(np.rint(y), kind) if kind.kind in "iu" else y
 
 
-def _by_fft(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
+def _convolve_fft(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
     """The full convolution."""
     size = [np.shape(a)[i] + np.shape(b)[i] - 1 for i in axes]
     if np.iscomplexobj(a) or np.iscomplexobj(b):
@@ -99,7 +101,7 @@ def _by_fft(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
     return np.fft.irfftn(np.fft.rfftn(a, size, axes) * np.fft.rfftn(b, size, axes), size, axes)
 
 
-def cut_to(
+def crop_to_mode(
     full: Any, first: tuple[int, ...], second: tuple[int, ...], mode: str, axes: tuple[int, ...]
 ) -> Any:
     """What the mode leaves of the full convolution."""
@@ -127,20 +129,22 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     given = (b, a, x, axis, zi)
     b, a, x = np.atleast_1d(as_array(b)), np.atleast_1d(as_array(a)), as_array(x)
     kinds = {c.dtype.kind for c in (b, a, x, x if zi is None else as_array(zi))}
-    unless(a[0] != 0 if kinds & {"f", "c"} else np.shape(a) == (1,), scipy.signal.lfilter, *given)
+    scipy_raises_unless(
+        a[0] != 0 if kinds & {"f", "c"} else np.shape(a) == (1,), scipy.signal.lfilter, *given
+    )
     b, a = b / a[0], a / a[0]
     x = np.moveaxis(x, axis, -1)
     moved = sum(b[k] * _delayed(x, k) for k in range(np.shape(b)[0]))
     if zi is not None:
         zi = np.moveaxis(as_array(zi), axis, -1)
-        moved = moved + _arriving(zi, np.shape(x), max(np.shape(a)[0], np.shape(b)[0]) - 1)
+        moved = moved + _state_response(zi, np.shape(x), max(np.shape(a)[0], np.shape(b)[0]) - 1)
     y = apply(all_pole, (moved, a)) if np.shape(a)[0] > 1 else moved
     if zi is None:
         return np.moveaxis(y, -1, axis)
-    return np.moveaxis(y, -1, axis), np.moveaxis(_left(b, a, x, y, zi), -1, axis)
+    return np.moveaxis(y, -1, axis), np.moveaxis(_final_state(b, a, x, y, zi), -1, axis)
 
 
-def _arriving(zi: Any, shape: tuple[int, ...], order: int) -> Any:
+def _state_response(zi: Any, shape: tuple[int, ...], order: int) -> Any:
     """What a state adds to each step: entry k arrives k steps after the call."""
     if np.ndim(zi) != len(shape) or np.shape(zi)[-1] != order:
         raise ValueError(
@@ -151,7 +155,7 @@ def _arriving(zi: Any, shape: tuple[int, ...], order: int) -> Any:
     return np.pad(zi[..., :n], [(0, 0)] * (np.ndim(zi) - 1) + [(0, max(n - order, 0))])
 
 
-def _left(b: Any, a: Any, x: Any, y: Any, zi: Any) -> Any:
+def _final_state(b: Any, a: Any, x: Any, y: Any, zi: Any) -> Any:
     """The state after the last step: entry k is what the past will add k steps from there."""
     order, n = np.shape(zi)[-1], np.shape(x)[-1]
     zero = np.zeros_like(y[..., 0])
@@ -176,34 +180,34 @@ def _delayed(x: Any, k: int) -> Any:
     return np.pad(x[..., : n - k], [(0, 0)] * (np.ndim(x) - 1) + [(k, 0)])
 
 
-def _run(w: Any, a: Any) -> Any:
+def _run_all_pole(w: Any, a: Any) -> Any:
     return apply(all_pole, (w, a))
 
 
-def _back(g: Any, a: Any) -> Any:
+def _run_adjoint(g: Any, a: Any) -> Any:
     """The filter as a matrix, transposed: backwards in time."""
-    return np.flip(_run(np.flip(g, -1), np.conjugate(a) if np.iscomplexobj(a) else a), -1)
+    return np.flip(_run_all_pole(np.flip(g, -1), np.conjugate(a) if np.iscomplexobj(a) else a), -1)
 
 
-def _pole_vjp(g: Any, y: Any, w: Any, a: Any) -> Any:
-    q = _back(g, a)
+def _denominator_vjp(g: Any, y: Any, w: Any, a: Any) -> Any:
+    q = _run_adjoint(g, a)
     q = np.conjugate(q) if np.iscomplexobj(q) else q
     parts = [-np.sum(q * _delayed(y, k)) for k in range(np.shape(a)[0])]
     c = np.stack(parts)
     return project(np.conjugate(c) if np.iscomplexobj(c) else c, a)
 
 
-def _pole_jvp(t: Any, y: Any, w: Any, a: Any) -> Any:
-    return _run(-sum(t[k] * _delayed(y, k) for k in range(np.shape(a)[0])), a)
+def _denominator_jvp(t: Any, y: Any, w: Any, a: Any) -> Any:
+    return _run_all_pole(-sum(t[k] * _delayed(y, k) for k in range(np.shape(a)[0])), a)
 
 
-def _all_pole_kind(w: Any, a: Any) -> np.dtype[Any]:
+def _all_pole_dtype(w: Any, a: Any) -> np.dtype[Any]:
     both = np.result_type(w.dtype, a.dtype)
     return np.dtype(float) if both.kind in "biu" else both
 
 
-def _all_pole(w: Any, a: Any) -> Any:
-    kind = _all_pole_kind(w, a)
+def _evaluate_all_pole(w: Any, a: Any) -> Any:
+    kind = _all_pole_dtype(w, a)
     return scipy.signal.lfilter(np.ones(1, kind), a.astype(kind), w.astype(kind))
 
 
@@ -213,9 +217,9 @@ all_pole = define(
     numpy=[],
     method=None,
     entry=None,
-    infer=lambda w, a: Type(w.shape, _all_pole_kind(w, a)),
-    evaluate=_all_pole,
-    jvp=[lambda t, y, w, a: _run(t, a), _pole_jvp],
-    vjp=[lambda g, y, w, a: project(_back(g, a), w), _pole_vjp],
+    infer=lambda w, a: Type(w.shape, _all_pole_dtype(w, a)),
+    evaluate=_evaluate_all_pole,
+    jvp=[lambda t, y, w, a: _run_all_pole(t, a), _denominator_jvp],
+    vjp=[lambda g, y, w, a: project(_run_adjoint(g, a), w), _denominator_vjp],
     lower=Host("SciPy's lfilter"),
 )

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import scipy.signal
 
-from tracker.scipy._bridge.callback import untracked
+from tracker.scipy._bridge.callback import nondifferentiable
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array
 
-_PLACES = ("left_bases", "right_bases", "left_edges", "right_edges", "plateau_sizes")
+_INDEX_PROPERTIES = ("left_bases", "right_bases", "left_edges", "right_edges", "plateau_sizes")
 
 
 @drop_in(scipy.signal)
 def find_peaks(x: Any, *args: Any, **kwargs: Any) -> Any:
     """The positions of the peaks; their properties are measured again, on the tracked signal."""
     x = as_array(x)
-    peaks, found = untracked(scipy.signal.find_peaks)(x, *args, **kwargs)
-    made: dict[str, Any] = {name: found[name] for name in _PLACES if name in found}
+    peaks, found = nondifferentiable(scipy.signal.find_peaks)(x, *args, **kwargs)
+    made: dict[str, Any] = {name: found[name] for name in _INDEX_PROPERTIES if name in found}
     if "peak_heights" in found:
         made["peak_heights"] = x[peaks]
     if "left_thresholds" in found:
@@ -37,10 +37,10 @@ def find_peaks(x: Any, *args: Any, **kwargs: Any) -> Any:
     return peaks, {name: made[name] for name in found}
 
 
-def _crossing(x: Any, height: Any, place: Any, way: int) -> Any:
+def _crossing(x: Any, height: Any, position: Any, direction: int) -> Any:
     """Where the signal crosses a height, between a place and the next one this way."""
-    at = np.astype(place, np.int64)
-    low, high = x[at], x[np.clip(at + way, 0, np.shape(x)[0] - 1)]
+    at = np.astype(position, np.int64)
+    low, high = x[at], x[np.clip(at + direction, 0, np.shape(x)[0] - 1)]
     under = low < height
     rise = np.where(under, high - low, 1.0)
-    return place + way * np.where(under, (height - low) / rise, 0.0)
+    return position + direction * np.where(under, (height - low) / rise, 0.0)

@@ -10,7 +10,7 @@ import scipy.signal
 
 from tracker.errors import warn
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import as_array, no_rule
+from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
 from tracker.scipy.ndimage.rank_filters import rank_filter
 from tracker.scipy.signal.filters import sosfilt, sosfiltfilt
 from tracker.scipy.signal.lfilter import convolve, correlate
@@ -28,7 +28,9 @@ def upfirdn(
 ) -> Any:
     """The filter between samples that are `up` times as dense; of them every one in `down`."""
     if mode != "constant" or cval:
-        raise no_rule("scipy.signal.upfirdn with mode= or cval=", "Pad the signal with np.pad")
+        raise no_derivative_rule(
+            "scipy.signal.upfirdn with mode= or cval=", "Pad the signal with np.pad"
+        )
     h, x = as_array(h), np.moveaxis(as_array(x), axis, -1)
     if np.ndim(h) != 1 or np.size(h) == 0:
         raise ValueError("h must be 1-D with non-zero length")
@@ -70,7 +72,9 @@ def resample_poly(
     if cval is not None and padtype != "constant":
         raise ValueError("cval has no effect when padtype is ", padtype)
     if padtype not in ("constant", *_BACKGROUNDS) or cval:
-        raise no_rule(f"scipy.signal.resample_poly with padtype={padtype!r}, cval={cval!r}")
+        raise no_derivative_rule(
+            f"scipy.signal.resample_poly with padtype={padtype!r}, cval={cval!r}"
+        )
     common = math.gcd(int(up), int(down))
     up, down = int(up) // common, int(down) // common
     if up == down == 1:
@@ -121,7 +125,9 @@ def decimate(
     if ftype != "iir":
         if isinstance(ftype, str):
             raise ValueError("invalid ftype")
-        raise no_rule("scipy.signal.decimate with a system for ftype", "Use 'iir' or 'fir'")
+        raise no_derivative_rule(
+            "scipy.signal.decimate with a system for ftype", "Use 'iir' or 'fir'"
+        )
     sos = scipy.signal.cheby1(8 if n is None else n, 0.05, 0.8 / q, output="sos").astype(kind)
     y = (sosfiltfilt if zero_phase else sosfilt)(sos, x, axis=axis)
     return np.moveaxis(np.moveaxis(y, axis, -1)[..., ::q], -1, axis)
@@ -130,7 +136,7 @@ def decimate(
 # Without noise ------------------------------------------------------------------------------------
 
 
-def _sizes(size: Any, ndim: int) -> list[int]:
+def _kernel_sizes(size: Any, ndim: int) -> list[int]:
     sizes = [3] * ndim if size is None else np.broadcast_to(size, (ndim,)).tolist()
     if any(n % 2 != 1 for n in sizes):
         raise ValueError("Each element of kernel_size should be odd.")
@@ -141,7 +147,7 @@ def _sizes(size: Any, ndim: int) -> list[int]:
 def medfilt(volume: Any, kernel_size: Any = None) -> Any:
     """The median of the neighbours; 0 lies beyond the edges."""
     x = np.atleast_1d(as_array(volume))
-    sizes = _sizes(kernel_size, np.ndim(x))
+    sizes = _kernel_sizes(kernel_size, np.ndim(x))
     if any(k > n for k, n in zip(sizes, np.shape(x), strict=True)):
         text = "kernel_size exceeds volume extent: the volume will be zero-padded."
         warn(text, UserWarning)
@@ -151,7 +157,7 @@ def medfilt(volume: Any, kernel_size: Any = None) -> Any:
 @drop_in(scipy.signal)
 def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
     x = as_array(input)
-    sizes = _sizes(kernel_size, 2)
+    sizes = _kernel_sizes(kernel_size, 2)
     return rank_filter(x, math.prod(sizes) // 2, size=sizes, mode="constant")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.signal
 
 from tracker.errors import UnsupportedError, message, warn
-from tracker.scipy._bridge.checks import unless
+from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array
 
@@ -122,15 +122,15 @@ def csd(
     average: str = "mean",
 ) -> Any:
     """Frequencies, and the cross spectrum."""
-    unless(fs > 0, scipy.signal.welch, x, fs, nperseg=1)
+    scipy_raises_unless(fs > 0, scipy.signal.welch, x, fs, nperseg=1)
     x, y = (np.moveaxis(as_array(z), axis, -1) for z in (x, y))
     n = max(np.shape(x)[-1], np.shape(y)[-1])
     x, y = (np.pad(z, [(0, 0)] * (z.ndim - 1) + [(0, n - np.shape(z)[-1])]) for z in (x, y))
-    weights, length = _window(window, nperseg, n)
+    weights, length = _window_weights(window, nperseg, n)
     weights = weights.astype(np.finfo(np.result_type(x.dtype, y.dtype, np.complex64)).dtype)
     step, size = step_and_size(length, noverlap, nfft)
     both = not return_onesided or np.iscomplexobj(x) or np.iscomplexobj(y)
-    spectra = [pieces(z, weights, length, step, size, detrend, both) for z in (x, y)]
+    spectra = [segment_spectra(z, weights, length, step, size, detrend, both) for z in (x, y)]
     area, total = float(np.sum(weights**2)), float(np.sum(weights))
     scale = {"density": 1 / (fs * area), "spectrum": 1 / total**2}
     if scaling not in scale:
@@ -138,7 +138,7 @@ def csd(
     power = np.conjugate(spectra[0]) * spectra[1] * scale[scaling]
     if not both:
         power = one_sided(power, size)
-    power = _averaged(power, average)
+    power = _average_segments(power, average)
     return frequencies(size, fs, both), np.moveaxis(power, -1, axis)
 
 
@@ -162,12 +162,12 @@ def one_sided(power: Any, size: int) -> Any:
     return power * twice
 
 
-def frequencies(size: int, fs: Any, both: bool) -> Any:
+def frequencies(size: int, fs: Any, two_sided: bool) -> Any:
     """Those of transforms of this length, the negative ones as well or not."""
-    return (np.fft.fftfreq if both else np.fft.rfftfreq)(size, 1 / fs)
+    return (np.fft.fftfreq if two_sided else np.fft.rfftfreq)(size, 1 / fs)
 
 
-def _window(window: Any, nperseg: Any, n: int) -> tuple[Any, int]:
+def _window_weights(window: Any, nperseg: Any, n: int) -> tuple[Any, int]:
     if not isinstance(window, (str, tuple)):
         weights = np.asarray(window)
         if nperseg is not None and int(nperseg) != weights.size:
@@ -184,17 +184,19 @@ def _window(window: Any, nperseg: Any, n: int) -> tuple[Any, int]:
     return scipy.signal.get_window(window, length), length
 
 
-def pieces(x: Any, weights: Any, length: int, step: int, size: int, trend: Any, both: bool) -> Any:
+def segment_spectra(
+    x: Any, weights: Any, length: int, step: int, size: int, trend: Any, two_sided: bool
+) -> Any:
     """The spectra of the pieces of a signal: an axis of pieces, one of frequencies."""
     pieces = np.lib.stride_tricks.sliding_window_view(x, length, axis=-1)[..., ::step, :]
     if callable(trend):
         pieces = trend(pieces)
     elif trend:
         pieces = detrend(pieces, type=trend)
-    return (np.fft.fft if both else np.fft.rfft)(pieces * weights, size)
+    return (np.fft.fft if two_sided else np.fft.rfft)(pieces * weights, size)
 
 
-def _averaged(power: Any, average: str) -> Any:
+def _average_segments(power: Any, average: str) -> Any:
     if average == "mean":
         return np.mean(power, axis=-2)
     if average != "median":

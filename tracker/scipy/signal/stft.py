@@ -11,9 +11,9 @@ import scipy.signal
 from tracker.errors import warn
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array
-from tracker.scipy.signal.spectral import frequencies, one_sided, pieces, step_and_size
+from tracker.scipy.signal.spectral import frequencies, one_sided, segment_spectra, step_and_size
 
-_EDGES: dict[Any, Any] = {
+_BOUNDARY_PADS: dict[Any, Any] = {
     "zeros": {"mode": "constant"},
     "even": {"mode": "reflect"},
     "odd": {"mode": "reflect", "reflect_type": "odd"},
@@ -21,7 +21,9 @@ _EDGES: dict[Any, Any] = {
 }
 
 
-def _cut(window: Any, nperseg: Any, noverlap: Any, nfft: Any, n: int) -> tuple[Any, int, int]:
+def _segmentation(
+    window: Any, nperseg: Any, noverlap: Any, nfft: Any, n: int
+) -> tuple[Any, int, int]:
     """The window, the steps from piece to piece, and the length of the transforms."""
     if nperseg is not None and int(nperseg) < 1:
         raise ValueError("nperseg must be a positive integer")
@@ -40,7 +42,7 @@ def _cut(window: Any, nperseg: Any, noverlap: Any, nfft: Any, n: int) -> tuple[A
     return weights, *step_and_size(length, noverlap, nfft)
 
 
-def _scale(weights: Any, fs: Any, scaling: str) -> Any:
+def _spectrum_scale(weights: Any, fs: Any, scaling: str) -> Any:
     if scaling == "density":
         return 1.0 / (fs * np.sum(weights * weights))
     if scaling == "spectrum":
@@ -48,13 +50,13 @@ def _scale(weights: Any, fs: Any, scaling: str) -> Any:
     raise ValueError(f"Unknown scaling: {scaling!r}")
 
 
-def _times(weights: Any, step: int, n: int, fs: Any, around: bool) -> Any:
+def _segment_times(weights: Any, step: int, n: int, fs: Any, is_padded: bool) -> Any:
     length = np.size(weights)
     times = np.arange(length / 2, n - length / 2 + 1, step) / float(fs)
-    return times - length / 2 / fs if around else times
+    return times - length / 2 / fs if is_padded else times
 
 
-def _laid(spectra: Any, axis: int) -> Any:
+def _frequencies_to_axis(spectra: Any, axis: int) -> Any:
     """Frequencies where the samples were, pieces last."""
     return np.moveaxis(spectra, -1, axis - 1 if axis < 0 else axis)
 
@@ -77,22 +79,22 @@ def stft(
     """Frequencies, times, and the spectra of the pieces."""
     if scaling not in ("spectrum", "psd"):
         raise ValueError(f"Parameter scaling={scaling!r} not in ['spectrum', 'psd']!")
-    if boundary is not None and boundary not in _EDGES:
+    if boundary is not None and boundary not in _BOUNDARY_PADS:
         raise ValueError(f"Unknown boundary option {boundary!r}")
     x = np.moveaxis(as_array(x), axis, -1)
     kind = np.result_type(x.dtype, np.complex64)
-    weights, step, size = _cut(window, nperseg, noverlap, nfft, np.shape(x)[-1])
+    weights, step, size = _segmentation(window, nperseg, noverlap, nfft, np.shape(x)[-1])
     length = np.size(weights)
     still = [(0, 0)] * (np.ndim(x) - 1)
     if boundary is not None:
-        x = np.pad(x, [*still, (length // 2, length // 2)], **_EDGES[boundary])
+        x = np.pad(x, [*still, (length // 2, length // 2)], **_BOUNDARY_PADS[boundary])
     if padded:
         x = np.pad(x, [*still, (0, (-(np.shape(x)[-1] - length) % step) % length)])
     both = not return_onesided or np.iscomplexobj(x)
-    scale = np.sqrt(_scale(weights, fs, "density" if scaling == "psd" else scaling))
-    spectra = pieces(x, weights, length, step, size, detrend, both) * scale
-    times = _times(weights, step, np.shape(x)[-1], fs, boundary is not None)
-    return frequencies(size, fs, both), times, _laid(np.astype(spectra, kind), axis)
+    scale = np.sqrt(_spectrum_scale(weights, fs, "density" if scaling == "psd" else scaling))
+    spectra = segment_spectra(x, weights, length, step, size, detrend, both) * scale
+    times = _segment_times(weights, step, np.shape(x)[-1], fs, boundary is not None)
+    return frequencies(size, fs, both), times, _frequencies_to_axis(np.astype(spectra, kind), axis)
 
 
 @drop_in(scipy.signal)
@@ -116,17 +118,17 @@ def spectrogram(
     kind = np.result_type(x.dtype, np.complex64)
     overlap = noverlap
     if noverlap is None:
-        overlap = np.size(_cut(window, nperseg, 0, None, np.shape(x)[-1])[0]) // 8
+        overlap = np.size(_segmentation(window, nperseg, 0, None, np.shape(x)[-1])[0]) // 8
         nperseg = min(256 if nperseg is None else int(nperseg), np.shape(x)[-1])
         nperseg = nperseg if isinstance(window, (str, tuple)) else None
-    weights, step, size = _cut(window, nperseg, overlap, nfft, np.shape(x)[-1])
+    weights, step, size = _segmentation(window, nperseg, overlap, nfft, np.shape(x)[-1])
     both = not return_onesided or np.iscomplexobj(x)
-    spectra = pieces(x, weights, np.size(weights), step, size, detrend, both)
-    scale = _scale(weights, fs, scaling)
+    spectra = segment_spectra(x, weights, np.size(weights), step, size, detrend, both)
+    scale = _spectrum_scale(weights, fs, scaling)
     found = np.astype(spectra * np.sqrt(scale), kind)
     if mode == "psd":
         found = np.astype(
-            (np.square(np.real(spectra)) + np.square(np.imag(spectra))) * scale, _real(kind)
+            (np.square(np.real(spectra)) + np.square(np.imag(spectra))) * scale, _real_dtype(kind)
         )
         if not both:
             found = one_sided(found, size)
@@ -134,14 +136,14 @@ def spectrogram(
         found = np.abs(found)
     elif mode in ("angle", "phase"):
         found = np.angle(found)
-    found = _laid(found, axis)
+    found = _frequencies_to_axis(found, axis)
     if mode == "phase":
         found = np.unwrap(found, axis=axis - 1 if axis < 0 else axis)
-    times = _times(weights, step, np.shape(x)[-1], fs, False)
+    times = _segment_times(weights, step, np.shape(x)[-1], fs, False)
     return frequencies(size, fs, both), times, found
 
 
-def _real(kind: np.dtype[Any]) -> np.dtype[Any]:
+def _real_dtype(kind: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(kind.char.lower())
 
 
@@ -172,14 +174,14 @@ def istft(
     length = usual if nperseg is None else int(nperseg)
     if nfft is None:
         nfft = length if input_onesided and length == usual + 1 else usual
-    weights, step, size = _cut(window, length, noverlap, nfft, length)
+    weights, step, size = _segmentation(window, length, noverlap, nfft, length)
     cut = (np.fft.irfft if input_onesided else np.fft.ifft)(z, size)[..., :length]
     if scaling not in ("spectrum", "psd"):
         raise ValueError(f"Parameter scaling={scaling!r} not in ['spectrum', 'psd']!")
     scale = np.sum(weights) if scaling == "spectrum" else np.sqrt(fs * np.sum(weights**2))
-    weights, scale = weights.astype(_real(z.dtype)), float(scale)
-    x = _overlapped(cut * scale * weights, step)
-    norm = _overlapped(np.broadcast_to(weights**2, (count, length)), step)
+    weights, scale = weights.astype(_real_dtype(z.dtype)), float(scale)
+    x = _overlap_add(cut * scale * weights, step)
+    norm = _overlap_add(np.broadcast_to(weights**2, (count, length)), step)
     if boundary:
         x, norm = (part[..., length // 2 : -(length // 2)] for part in (x, norm))
     bare = norm <= 1e-10
@@ -191,11 +193,11 @@ def istft(
     if np.ndim(x) > 1:
         x = np.moveaxis(x, -1, time_axis - (freq_axis < time_axis))
     return np.arange(np.shape(x)[0]) / float(fs), np.astype(
-        x, _real(z.dtype)
+        x, _real_dtype(z.dtype)
     ) if input_onesided else x
 
 
-def _overlapped(parts: Any, step: int) -> Any:
+def _overlap_add(parts: Any, step: int) -> Any:
     """The sum of pieces (last axis), each of which begins `step` after the one before."""
     count, length = np.shape(parts)[-2:]
     chunks = math.ceil(length / step)

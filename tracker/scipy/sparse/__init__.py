@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import scipy.sparse
 
-from tracker.scipy._bridge.fallback import passing
+from tracker.scipy._bridge.fallback import scipy_fallback
 from tracker.scipy.sparse import _products  # noqa: F401  (for its effect)
 from tracker.scipy.sparse import linalg as linalg
 
-__getattr__ = passing(scipy.sparse)
+__getattr__ = scipy_fallback(scipy.sparse)

@@ -15,14 +15,14 @@ import scipy.sparse.linalg
 from tracker.autodiff.custom_rules import custom_gradient
 from tracker.errors import UnsupportedError, message
 from tracker.ops.declare.rule_helpers import project
-from tracker.scipy._bridge.callback import call_back
-from tracker.scipy._bridge.fallback import as_array, is_tracked, passing
-from tracker.scipy._bridge.linear_map import Linear
+from tracker.scipy._bridge.callback import host_callback
+from tracker.scipy._bridge.fallback import as_array, is_tracked, scipy_fallback
+from tracker.scipy._bridge.linear_map import LinearMap
 
-__getattr__ = passing(scipy.sparse.linalg)
+__getattr__ = scipy_fallback(scipy.sparse.linalg)
 
 
-def _plain(name: str, a: Any) -> Any:
+def _require_plain(name: str, a: Any) -> Any:
     """The matrix or operator, which must not be tracked."""
     if is_tracked(a):
         raise UnsupportedError(
@@ -34,7 +34,7 @@ def _plain(name: str, a: Any) -> Any:
     return a
 
 
-def _kind(a: Any) -> np.dtype[Any]:
+def _result_dtype(a: Any) -> np.dtype[Any]:
     return np.result_type(getattr(a, "dtype", float) or float, np.float32)
 
 
@@ -44,13 +44,13 @@ def _adjoint(a: Any) -> Any:
     return a.conj().T
 
 
-def _solving(name: str, a: Any, solve: Callable[[Any, Any], Any]) -> Linear:
+def _solution_map(name: str, a: Any, solve: Callable[[Any, Any], Any]) -> LinearMap:
     """The map from a right side to the solution: solve(a, b)."""
-    return Linear(
+    return LinearMap(
         lambda b: solve(a, b),
         a.shape[1],
-        _kind(a),
-        lambda: _solving(name, _adjoint(a), solve),
+        _result_dtype(a),
+        lambda: _solution_map(name, _adjoint(a), solve),
         name,
     )
 
@@ -65,7 +65,7 @@ def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) ->
         return np.reshape(x, np.shape(b))
 
     b = as_array(b)
-    x = _solving("spsolve", _plain("spsolve", A), solve)(b)
+    x = _solution_map("spsolve", _require_plain("spsolve", A), solve)(b)
     return x[:, 0] if np.ndim(b) == 2 and np.shape(b)[1] == 1 else x
 
 
@@ -83,29 +83,29 @@ def spsolve_triangular(
             A, b, lower, overwrite_A, overwrite_b, unit_diagonal
         )
 
-    def solving(a: Any, lower: bool) -> Linear:
-        return Linear(
+    def solving(a: Any, lower: bool) -> LinearMap:
+        return LinearMap(
             lambda b: scipy.sparse.linalg.spsolve_triangular(
                 a.tocsr(), b, lower, unit_diagonal=unit_diagonal
             ),
             a.shape[1],
-            _kind(a),
+            _result_dtype(a),
             lambda: solving(_adjoint(a), not lower),
             "spsolve_triangular",
         )
 
-    return solving(_plain("spsolve_triangular", A), lower)(as_array(b))
+    return solving(_require_plain("spsolve_triangular", A), lower)(as_array(b))
 
 
 def factorized(A: Any) -> Callable[[Any], Any]:
     """A function that gives x with A x = b."""
-    there = scipy.sparse.linalg.splu(_plain("factorized", A).tocsc())
+    there = scipy.sparse.linalg.splu(_require_plain("factorized", A).tocsc())
 
-    def map(trans: str) -> Linear:
-        return Linear(
-            lambda b: there.solve(b.astype(_kind(A)), trans),
+    def map(trans: str) -> LinearMap:
+        return LinearMap(
+            lambda b: there.solve(b.astype(_result_dtype(A)), trans),
             A.shape[1],
-            _kind(A),
+            _result_dtype(A),
             lambda: map("H" if trans == "N" else "N"),
             "factorized",
         )
@@ -115,7 +115,7 @@ def factorized(A: Any) -> Callable[[Any], Any]:
 
 def aslinearoperator(A: Any) -> Any:
     """An operator that may be applied to tracked values."""
-    theirs = scipy.sparse.linalg.aslinearoperator(_plain("aslinearoperator", A))
+    theirs = scipy.sparse.linalg.aslinearoperator(_require_plain("aslinearoperator", A))
     return theirs if isinstance(theirs, LinearOperator) else LinearOperator.of(theirs)
 
 
@@ -123,7 +123,7 @@ class LinearOperator(scipy.sparse.linalg.LinearOperator):  # type: ignore[misc]
     """SciPy's, whose products with tracked values have derivatives if it knows its adjoint."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        return super().__new__(_OfFunctions if cls is LinearOperator else cls)
+        return super().__new__(_FunctionOperator if cls is LinearOperator else cls)
 
     @classmethod
     def of(cls, other: Any) -> Any:
@@ -136,39 +136,39 @@ class LinearOperator(scipy.sparse.linalg.LinearOperator):  # type: ignore[misc]
             dtype=other.dtype,
         )
 
-    def _as_map(self, forth: bool = True) -> Linear:
+    def _as_map(self, forward: bool = True) -> LinearMap:
         def call(x: Any) -> Any:
             if x.ndim == 1:
-                return self.matvec(x) if forth else self.rmatvec(x)
-            return self.matmat(x) if forth else self.rmatmat(x)
+                return self.matvec(x) if forward else self.rmatvec(x)
+            return self.matmat(x) if forward else self.rmatmat(x)
 
-        return Linear(
+        return LinearMap(
             call,
-            self.shape[0 if forth else 1],
+            self.shape[0 if forward else 1],
             np.float32 if self.dtype is None else self.dtype,
-            lambda: self._as_map(not forth),
+            lambda: self._as_map(not forward),
             "LinearOperator",
         )
 
-    def _applied(self, x: Any, forth: bool = True) -> Any:
-        if np.shape(x)[:1] != (self.shape[1 if forth else 0],) or np.ndim(x) > 2:
+    def _apply(self, x: Any, forward: bool = True) -> Any:
+        if np.shape(x)[:1] != (self.shape[1 if forward else 0],) or np.ndim(x) > 2:
             raise ValueError(f"dimension mismatch: {self.shape} and {np.shape(x)}")
-        return self._as_map(forth)(x)
+        return self._as_map(forward)(x)
 
     def matvec(self, x: Any) -> Any:
-        return self._applied(x) if is_tracked(x) else super().matvec(x)
+        return self._apply(x) if is_tracked(x) else super().matvec(x)
 
     def rmatvec(self, x: Any) -> Any:
-        return self._applied(x, False) if is_tracked(x) else super().rmatvec(x)
+        return self._apply(x, False) if is_tracked(x) else super().rmatvec(x)
 
     def matmat(self, X: Any) -> Any:
-        return self._applied(X) if is_tracked(X) else super().matmat(X)
+        return self._apply(X) if is_tracked(X) else super().matmat(X)
 
     def rmatmat(self, X: Any) -> Any:
-        return self._applied(X, False) if is_tracked(X) else super().rmatmat(X)
+        return self._apply(X, False) if is_tracked(X) else super().rmatmat(X)
 
     def dot(self, x: Any) -> Any:
-        return self._applied(x) if is_tracked(x) else super().dot(x)
+        return self._apply(x) if is_tracked(x) else super().dot(x)
 
     def __mul__(self, x: Any) -> Any:
         return self.dot(x)
@@ -177,14 +177,16 @@ class LinearOperator(scipy.sparse.linalg.LinearOperator):  # type: ignore[misc]
         return self.dot(other) if is_tracked(other) else super().__matmul__(other)
 
 
-_theirs: Any = type(scipy.sparse.linalg.LinearOperator((1, 1), matvec=abs, dtype=float))
+_ScipyFunctionOperator: Any = type(
+    scipy.sparse.linalg.LinearOperator((1, 1), matvec=abs, dtype=float)
+)
 
 
-class _OfFunctions(LinearOperator, _theirs):  # type: ignore[misc]
+class _FunctionOperator(LinearOperator, _ScipyFunctionOperator):  # type: ignore[misc]
     """Made of the functions that it is given."""
 
 
-def _iterative(name: str) -> Callable[..., Any]:
+def _iterative_solver(name: str) -> Callable[..., Any]:
     theirs = getattr(scipy.sparse.linalg, name)
 
     def solver(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:
@@ -194,8 +196,8 @@ def _iterative(name: str) -> Callable[..., Any]:
             )
         if not is_tracked(A, b, x0):
             return theirs(A, b, x0, **options)
-        adjoint = _adjoint(_plain(name, A))
-        back = _solving(name, adjoint, lambda a, b: theirs(a, b, **options)[0])
+        adjoint = _adjoint(_require_plain(name, A))
+        back = _solution_map(name, adjoint, lambda a, b: theirs(a, b, **options)[0])
 
         @custom_gradient
         def solution(b: Any, x: Any) -> Any:
@@ -205,7 +207,7 @@ def _iterative(name: str) -> Callable[..., Any]:
             return dict(zip(("x", "info"), theirs(A, b, x0, **options), strict=True))
 
         b, x0 = as_array(b), as_array(x0) if is_tracked(x0) else x0
-        found = call_back(name, solve, A, b, x0, options)
+        found = host_callback(name, solve, A, b, x0, options)
         return solution(b, found["x"]), found["info"]
 
     solver.__name__ = name
@@ -213,10 +215,10 @@ def _iterative(name: str) -> Callable[..., Any]:
     return solver
 
 
-bicg = _iterative("bicg")
-bicgstab = _iterative("bicgstab")
-cg = _iterative("cg")
-cgs = _iterative("cgs")
-gmres = _iterative("gmres")
-lgmres = _iterative("lgmres")
-minres = _iterative("minres")
+bicg = _iterative_solver("bicg")
+bicgstab = _iterative_solver("bicgstab")
+cg = _iterative_solver("cg")
+cgs = _iterative_solver("cgs")
+gmres = _iterative_solver("gmres")
+lgmres = _iterative_solver("lgmres")
+minres = _iterative_solver("minres")

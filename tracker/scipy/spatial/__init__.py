@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import scipy.spatial
 
-from tracker.scipy._bridge.checks import unless
+from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import as_array, passing
+from tracker.scipy._bridge.fallback import as_array, scipy_fallback
 from tracker.scipy.spatial import distance as distance
 from tracker.scipy.spatial import transform as transform
 
-__getattr__ = passing(scipy.spatial)
+__getattr__ = scipy_fallback(scipy.spatial)
 
 
 @drop_in(scipy.spatial)
@@ -52,7 +52,7 @@ def procrustes(data1: Any, data2: Any) -> tuple[Any, Any, Any]:
         raise ValueError("Input matrices must be two-dimensional, and of the same shape")
     one, two = (m - np.mean(m, axis=0) for m in (one, two))
     fine = (np.linalg.norm(one) != 0) & (np.linalg.norm(two) != 0)
-    unless(fine, scipy.spatial.procrustes, data1, data2)
+    scipy_raises_unless(fine, scipy.spatial.procrustes, data1, data2)
     one, two = one / np.linalg.norm(one), two / np.linalg.norm(two)
     u, s, vh = np.linalg.svd(np.transpose(np.transpose(two) @ one))
     two = (two @ np.transpose(u @ vh)) * np.sum(s)

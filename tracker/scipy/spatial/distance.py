@@ -15,20 +15,28 @@ import scipy
 import scipy.spatial.distance
 import scipy.special
 
-from tracker.autodiff.leaves import data
-from tracker.scipy._bridge.callback import untracked
-from tracker.scipy._bridge.checks import unless
+from tracker.autodiff.leaves import plain_data
+from tracker.scipy._bridge.callback import nondifferentiable
+from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import as_array, no_rule, passing
+from tracker.scipy._bridge.fallback import as_array, no_derivative_rule, scipy_fallback
 from tracker.scipy.linalg.norm import norm as _norm
 from tracker.support.numpy_version import version_of
 
-_OF_BOOLEANS = ("dice", "hamming", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
-_QUESTIONS = ("is_valid_dm", "is_valid_y", "num_obs_dm", "num_obs_y")
-__getattr__ = passing(scipy.spatial.distance, constant=(*_OF_BOOLEANS, *_QUESTIONS))
+_BOOLEAN_METRICS = (
+    "dice",
+    "hamming",
+    "jaccard",
+    "rogerstanimoto",
+    "russellrao",
+    "sokalsneath",
+    "yule",
+)
+_VALIDATORS = ("is_valid_dm", "is_valid_y", "num_obs_dm", "num_obs_y")
+__getattr__ = scipy_fallback(scipy.spatial.distance, constant=(*_BOOLEAN_METRICS, *_VALIDATORS))
 
 
-_AXIS = None if version_of(scipy) < (1, 18) else -1  # with one, lengths are numbers of NumPy's
+_NORM_AXIS = None if version_of(scipy) < (1, 18) else -1  # with one, lengths are numbers of NumPy's
 
 # Metrics along the last axis ----------------------------------------------------------------------
 
@@ -38,16 +46,18 @@ def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
         raise ValueError("p must be greater than 0")
     apart = u - v
     if w is not None:
-        w = _weights(w)
+        w = _checked_weights(w)
         apart = apart * (w != 0 if p == np.inf else w ** (1 / p))
     if np.ndim(apart) == 1 and bool(p == 2):
         return (
-            _norm(apart, None, _AXIS) if apart.dtype.kind in "fc" else np.linalg.norm(apart * 1.0)
+            _norm(apart, None, _NORM_AXIS)
+            if apart.dtype.kind in "fc"
+            else np.linalg.norm(apart * 1.0)
         )
     return np.linalg.norm(apart * 1.0, p, axis=-1)
 
 
-def _weights(w: Any) -> Any:
+def _checked_weights(w: Any) -> Any:
     w = as_array(w) * 1.0
     if bool(np.any(w < 0)):
         raise ValueError("Input weights should be all non-negative")
@@ -56,7 +66,7 @@ def _weights(w: Any) -> Any:
 
 def _sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
     square = np.square((u - v) * 1.0)
-    return np.sum(square if w is None else _weights(w) * square, axis=-1)
+    return np.sum(square if w is None else _checked_weights(w) * square, axis=-1)
 
 
 def _correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
@@ -66,7 +76,7 @@ def _correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
         kind = np.result_type(u.dtype, v.dtype, np.float32 if u.dtype == np.float32 else float)
         w = np.full(np.shape(u)[-1], 1 / np.shape(u)[-1], kind)
     else:
-        w = _weights(w)
+        w = _checked_weights(w)
         w = w / np.sum(w)
     if centered:
         u, v = (x - np.sum(x * w, axis=-1, keepdims=True) for x in (u, v))
@@ -76,28 +86,28 @@ def _correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
 
 def _cityblock(u: Any, v: Any, w: Any = None) -> Any:
     apart = np.abs(u - v)
-    return np.sum(apart if w is None else _weights(w) * apart, axis=-1)
+    return np.sum(apart if w is None else _checked_weights(w) * apart, axis=-1)
 
 
 def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
     apart = np.abs(u - v)
-    return np.max(apart if w is None else (_weights(w) > 0) * apart, axis=-1)
+    return np.max(apart if w is None else (_checked_weights(w) > 0) * apart, axis=-1)
 
 
 def _braycurtis(u: Any, v: Any, w: Any = None) -> Any:
-    w = 1.0 if w is None else _weights(w)
+    w = 1.0 if w is None else _checked_weights(w)
     return np.sum(w * np.abs(u - v), axis=-1) / np.sum(w * np.abs(u + v), axis=-1)
 
 
 def _canberra(u: Any, v: Any, w: Any = None) -> Any:
-    return np.sum(_shares(u, v, w), axis=-1)
+    return np.sum(_canberra_terms(u, v, w), axis=-1)
 
 
-def _shares(u: Any, v: Any, w: Any) -> Any:
+def _canberra_terms(u: Any, v: Any, w: Any) -> Any:
     size = np.abs(u) + np.abs(v)
     empty = size == 0
     share = np.where(empty, 0.0, np.abs(u - v) / np.where(empty, 1.0, size))
-    return share if w is None else _weights(w) * share
+    return share if w is None else _checked_weights(w) * share
 
 
 def _seuclidean(u: Any, v: Any, V: Any) -> Any:
@@ -129,7 +139,7 @@ _METRICS: dict[str, Callable[..., Any]] = {
     "seuclidean": _seuclidean,
     "sqeuclidean": _sqeuclidean,
 }
-_OTHER_NAMES = {
+_ALIAS_TEXTS = {
     "braycurtis": "",
     "chebyshev": "chebychev cheby cheb ch",
     "cityblock": "cblock cb c",
@@ -142,11 +152,14 @@ _OTHER_NAMES = {
     "seuclidean": "se s",
     "sqeuclidean": "sqe sqeuclid",
 }
-_IN_DOUBLE = ("braycurtis", "canberra")  # as SciPy computes them, whatever the vectors are
-_NAMED = {alias: name for name, text in _OTHER_NAMES.items() for alias in text.split()}
+_DOUBLE_PRECISION_METRICS = (
+    "braycurtis",
+    "canberra",
+)  # as SciPy computes them, whatever the vectors are
+_ALIASES = {alias: name for name, text in _ALIAS_TEXTS.items() for alias in text.split()}
 
 
-def _of_vectors(name: str, of_two: Callable[..., Any] | None = None) -> Callable[..., Any]:
+def _vector_metric(name: str, of_two: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """The metric of two vectors, where it is another than that of pairs of rows `of_two`."""
     computed = of_two or _METRICS[name]
 
@@ -154,7 +167,9 @@ def _of_vectors(name: str, of_two: Callable[..., Any] | None = None) -> Callable
         u, v = as_array(u), as_array(v)
         if np.ndim(u) != 1 or np.ndim(v) != 1:
             raise ValueError("Input vector should be 1-D.")
-        if name in _IN_DOUBLE or (name == "sqeuclidean" and "f" not in u.dtype.kind + v.dtype.kind):
+        if name in _DOUBLE_PRECISION_METRICS or (
+            name == "sqeuclidean" and "f" not in u.dtype.kind + v.dtype.kind
+        ):
             u, v = (x if x.dtype.kind == "c" else np.astype(x, float) for x in (u, v))
         return computed(u, v, *args, **kwargs)
 
@@ -163,17 +178,17 @@ def _of_vectors(name: str, of_two: Callable[..., Any] | None = None) -> Callable
     return drop_in(scipy.spatial.distance)(metric)
 
 
-braycurtis = _of_vectors("braycurtis")
-canberra = _of_vectors("canberra", lambda u, v, w=None: np.nansum(_shares(u, v, w)))
-chebyshev = _of_vectors("chebyshev")
-cityblock = _of_vectors("cityblock")
-correlation = _of_vectors("correlation")
-cosine = _of_vectors("cosine")
-euclidean = _of_vectors("euclidean")
-mahalanobis = _of_vectors("mahalanobis")
-minkowski = _of_vectors("minkowski")
-seuclidean = _of_vectors("seuclidean")
-sqeuclidean = _of_vectors("sqeuclidean")
+braycurtis = _vector_metric("braycurtis")
+canberra = _vector_metric("canberra", lambda u, v, w=None: np.nansum(_canberra_terms(u, v, w)))
+chebyshev = _vector_metric("chebyshev")
+cityblock = _vector_metric("cityblock")
+correlation = _vector_metric("correlation")
+cosine = _vector_metric("cosine")
+euclidean = _vector_metric("euclidean")
+mahalanobis = _vector_metric("mahalanobis")
+minkowski = _vector_metric("minkowski")
+seuclidean = _vector_metric("seuclidean")
+sqeuclidean = _vector_metric("sqeuclidean")
 
 
 @drop_in(scipy.spatial.distance)
@@ -202,10 +217,10 @@ def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwa
         raise ValueError(
             f"XA has {np.shape(XA)[1]} columns, XB has {np.shape(XB)[1]}: vectors must be alike"
         )
-    _refuse("cdist", out)
-    found = _found(metric)
+    _refuse_out("cdist", out)
+    found = _metric_function(metric)
     if found is None and not callable(metric):
-        return untracked(scipy.spatial.distance.cdist)(XA, XB, metric, **kwargs)
+        return nondifferentiable(scipy.spatial.distance.cdist)(XA, XB, metric, **kwargs)
     if found is None:
         rows = [np.stack([metric(a, b, **kwargs) for b in XB]) for a in XA]
         return np.stack(rows) * 1.0
@@ -220,26 +235,26 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
     X = as_array(X)
     if np.ndim(X) != 2:
         raise ValueError("A 2-dimensional array must be passed.")
-    _refuse("pdist", out)
-    found = _found(metric)
+    _refuse_out("pdist", out)
+    found = _metric_function(metric)
     i, j = np.triu_indices(np.shape(X)[0], 1)
     if found is _mahalanobis and kwargs.get("VI") is None:
         fits = np.shape(X)[0] > np.shape(X)[1]
-        unless(fits, scipy.spatial.distance.pdist, X, metric, **kwargs)
+        scipy_raises_unless(fits, scipy.spatial.distance.pdist, X, metric, **kwargs)
     if found is None and not callable(metric):
-        return untracked(scipy.spatial.distance.pdist)(X, metric, **kwargs)
+        return nondifferentiable(scipy.spatial.distance.pdist)(X, metric, **kwargs)
     if found is None:
         return np.stack([metric(X[a], X[b], **kwargs) for a, b in zip(i, j, strict=True)]) * 1.0
     X = np.astype(X, float)
     return found(X[i], X[j], **_with_defaults(metric, kwargs, lambda: X))
 
 
-def _refuse(name: str, out: Any) -> None:
+def _refuse_out(name: str, out: Any) -> None:
     if out is not None:
-        raise no_rule(f"scipy.spatial.distance.{name} with out=", "Take what it returns")
+        raise no_derivative_rule(f"scipy.spatial.distance.{name} with out=", "Take what it returns")
 
 
-def _found(metric: Any) -> Callable[..., Any] | None:
+def _metric_function(metric: Any) -> Callable[..., Any] | None:
     """The metric of this name, or that SciPy's (or ours) of this name stands for."""
     if callable(metric):
         name = getattr(metric, "__name__", "")
@@ -247,12 +262,12 @@ def _found(metric: Any) -> Callable[..., Any] | None:
         known = metric is theirs or metric is globals().get(name)
         return _METRICS.get(name) if known else None
     name = str(metric).lower()
-    return _METRICS.get(_NAMED.get(name, name))
+    return _METRICS.get(_ALIASES.get(name, name))
 
 
 def _with_defaults(metric: Any, kwargs: dict[str, Any], rows: Callable[[], Any]) -> dict[str, Any]:
     """The variances that are taken from all rows, where none are given."""
-    name = metric.__name__ if callable(metric) else _NAMED.get(metric.lower(), metric.lower())
+    name = metric.__name__ if callable(metric) else _ALIASES.get(metric.lower(), metric.lower())
     if name == "seuclidean" and kwargs.get("V") is None:
         return {**kwargs, "V": np.var(rows(), axis=0, ddof=1)}
     if name == "mahalanobis" and kwargs.get("VI") is None:
@@ -270,7 +285,7 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
     if np.ndim(X) == 2:
         off = (np.transpose(X) != X) | ((X != 0) & np.eye(np.shape(X)[0], dtype=bool))
         if checks and bool(np.any(off)):
-            scipy.spatial.distance.is_valid_dm(data(X), throw=True, name="X")
+            scipy.spatial.distance.is_valid_dm(plain_data(X), throw=True, name="X")
         return X[np.triu_indices(np.shape(X)[0], 1)]
     count = int(np.ceil(np.sqrt(np.size(X) * 2))) or 1
     if count * (count - 1) != np.size(X) * 2:

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import scipy.spatial.transform
 
-from tracker.autodiff.leaves import data
+from tracker.autodiff.leaves import plain_data
 from tracker.errors import UnsupportedError, message
-from tracker.scipy._bridge.fallback import as_array, is_tracked, no_rule, passing
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, scipy_fallback
 
-__getattr__ = passing(scipy.spatial.transform)
-_NEAR = 1e-6  # squares of angles up to which series are used
+__getattr__ = scipy_fallback(scipy.spatial.transform)
+_SERIES_LIMIT = 1e-6  # squares of angles up to which series are used
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
@@ -62,7 +62,7 @@ class Rotation:
             if not bool(np.all(np.abs(m @ np.swapaxes(m, -1, -2) - np.eye(3)) < 1e-12)):
                 u, _, vh = np.linalg.svd(m)
                 m = u @ vh
-        return cls(_of_matrix(m))
+        return cls(_quaternion_from_matrix(m))
 
     @classmethod
     def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> Rotation:
@@ -70,7 +70,7 @@ class Rotation:
         if np.shape(vector)[-1:] != (3,):
             raise ValueError(f"Expected `rot_vec` to have shape (..., 3), got {np.shape(vector)}")
         square = np.sum(np.square(vector), axis=-1, keepdims=True)
-        near = square <= _NEAR
+        near = square <= _SERIES_LIMIT
         angle = np.sqrt(np.where(near, 1.0, square))
         scale = np.where(near, 0.5 - square / 48 + square**2 / 3840, np.sin(angle / 2) / angle)
         real = np.where(near, 1 - square / 8 + square**2 / 384, np.cos(angle / 2))
@@ -95,7 +95,11 @@ class Rotation:
             if whole is None:
                 whole = turn
             else:
-                whole = _times(turn, whole) if seq.islower() else _times(whole, turn)
+                whole = (
+                    _quaternion_product(turn, whole)
+                    if seq.islower()
+                    else _quaternion_product(whole, turn)
+                )
         return cls(whole, normalize=False)
 
     @classmethod
@@ -124,11 +128,13 @@ class Rotation:
     ) -> Any:
         """The rotation that best brings b to a (W. Kabsch, 1976), and the root of what is left."""
         if return_sensitivity:
-            raise no_rule("scipy.spatial.transform.Rotation.align_vectors(return_sensitivity=True)")
+            raise no_derivative_rule(
+                "scipy.spatial.transform.Rotation.align_vectors(return_sensitivity=True)"
+            )
         a, b = np.atleast_2d(as_array(a)) * 1.0, np.atleast_2d(as_array(b)) * 1.0
         weights = np.ones(np.shape(b)[0]) if weights is None else as_array(weights)
         if np.shape(a)[0] < 2 or bool(np.any(np.isinf(weights))):
-            raise no_rule(
+            raise no_derivative_rule(
                 "Rotation.align_vectors of one vector, or with an infinite weight,",
                 "Give two vectors and finite weights",
             )
@@ -158,7 +164,7 @@ class Rotation:
         quat = self._quat * np.where(self._quat[..., 3:] < 0, -1.0, 1.0)
         vector, real = quat[..., :3], quat[..., 3:]
         square = np.sum(np.square(vector), axis=-1, keepdims=True)
-        near = square <= _NEAR
+        near = square <= _SERIES_LIMIT
         sine = np.sqrt(np.where(near, 1.0, square))
         scale = np.where(
             near, 2 + square / 3 + 3 * square**2 / 20, 2 * np.arctan2(sine, real) / sine
@@ -175,7 +181,7 @@ class Rotation:
             raise ValueError(f"Expected `seq` to be 3 of 'xyz' or of 'XYZ', got {seq!r}")
         if any(a == b for a, b in itertools.pairwise(seq)):
             raise ValueError(f"Expected consecutive axes to be different, got {seq!r}")
-        angles = _euler(self._quat, seq)
+        angles = _euler_angles(self._quat, seq)
         if angles is None:
             if is_tracked(self._quat):
                 raise UnsupportedError(
@@ -184,7 +190,7 @@ class Rotation:
                         "Use as_rotvec, as_quat or as_matrix",
                     )
                 )
-            angles = self._scipys().as_euler(seq, **options)
+            angles = self._as_scipy().as_euler(seq, **options)
         return angles * (180 / math.pi if degrees else 1.0)
 
     # Done with ------------------------------------------------------------------------------------
@@ -198,7 +204,7 @@ class Rotation:
     def __mul__(self, other: Any) -> Any:
         if not isinstance(other, Rotation):
             return NotImplemented
-        return Rotation(_times(self._quat, other._quat), normalize=False)
+        return Rotation(_quaternion_product(self._quat, other._quat), normalize=False)
 
     def __pow__(self, n: Any, modulus: None = None) -> Rotation:
         if modulus is not None:
@@ -216,7 +222,7 @@ class Rotation:
     def mean(self, weights: Any = None, **options: Any) -> Rotation:
         """The rotation nearest to all, in the chordal L2 sense."""
         if options:
-            raise no_rule(f"Rotation.mean with {next(iter(options))}=")
+            raise no_derivative_rule(f"Rotation.mean with {next(iter(options))}=")
         quat = np.reshape(self._quat, (-1, 4))
         weighed = quat if weights is None else quat * np.expand_dims(as_array(weights), 1)
         _, vectors = np.linalg.eigh(np.transpose(weighed) @ quat)
@@ -245,22 +251,22 @@ class Rotation:
         return Rotation(self._quat[index], normalize=False)
 
     def __repr__(self) -> str:
-        return f"Rotation.from_quat({data(self._quat)!r})"
+        return f"Rotation.from_quat({plain_data(self._quat)!r})"
 
-    def _scipys(self) -> Any:
-        return scipy.spatial.transform.Rotation.from_quat(data(self._quat))
+    def _as_scipy(self) -> Any:
+        return scipy.spatial.transform.Rotation.from_quat(plain_data(self._quat))
 
     def __getattr__(self, name: str) -> Any:
         """SciPy's methods, of plain rotations."""
         if name.startswith("_"):
             raise AttributeError(name)
-        found = getattr(self._scipys(), name)
+        found = getattr(self._as_scipy(), name)
         if is_tracked(self._quat):
-            raise no_rule(f"scipy.spatial.transform.Rotation.{name}")
+            raise no_derivative_rule(f"scipy.spatial.transform.Rotation.{name}")
         return found
 
 
-def _times(p: Any, q: Any) -> Any:
+def _quaternion_product(p: Any, q: Any) -> Any:
     """The product of quaternions: first q, then p."""
     v, w, a, b = p[..., :3], p[..., 3:], q[..., :3], q[..., 3:]
     vector = w * a + b * v + np.cross(v, a)
@@ -274,7 +280,7 @@ def _canonical(quat: Any) -> Any:
     return quat * np.expand_dims(np.where((w < 0) | last, -1.0, 1.0), -1)
 
 
-def _of_matrix(m: Any) -> Any:
+def _quaternion_from_matrix(m: Any) -> Any:
     """Not of length one: of four formulas the one that divides by the largest number."""
     d = [m[..., i, i] for i in range(3)]
     trace = d[0] + d[1] + d[2]
@@ -295,7 +301,7 @@ def _of_matrix(m: Any) -> Any:
     return quat
 
 
-def _euler(quat: Any, seq: str) -> Any:
+def _euler_angles(quat: Any, seq: str) -> Any:
     """Three angles; None where the axes coincide."""
     outside = seq.islower()
     i, j, k = (_AXES[letter.lower()] for letter in (seq if outside else seq[::-1]))
@@ -343,5 +349,7 @@ class Slerp:
         i = np.clip(np.searchsorted(self.times, times) - 1, 0, last)
         share = (times - self.times[i]) / (self.times[i + 1] - self.times[i])
         turned = Rotation.from_rotvec(self.rotvecs[i] * np.expand_dims(share, -1))
-        found = Rotation(_times(self.rotations[i]._quat, turned._quat), normalize=False)
+        found = Rotation(
+            _quaternion_product(self.rotations[i]._quat, turned._quat), normalize=False
+        )
         return found[0] if np.ndim(at) == 0 else found

@@ -17,25 +17,25 @@ import scipy.special
 
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.errors import UnsupportedError, message
-from tracker.ops.declare.arguments import as_strong
+from tracker.ops.declare.arguments import as_strong_array
+from tracker.ops.reduce.softmax import apply_to_real
 from tracker.ops.reduce.softmax import logsoftmax as logsoftmax_op
 from tracker.ops.reduce.softmax import logsumexp as logsumexp_op
-from tracker.ops.reduce.softmax import of_real
 from tracker.ops.reduce.softmax import softmax as softmax_op
 from tracker.ops.special.table import ufunc_named
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import as_array, passing
+from tracker.scipy._bridge.fallback import as_array, scipy_fallback
 from tracker.scipy.special.harmonics import (  # noqa: F401
     assoc_legendre_p,
     legendre_p,
     sph_harm_y,
     sph_legendre_p,
 )
-from tracker.tape.record import form_of
+from tracker.tape.record import aval_of
 
 # Python functions of SciPy's that hand their arguments to ufuncs as they are.
-WORKS = ("zeta", "lambertw", "jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp")
-__getattr__ = passing(scipy.special, works=WORKS)
+ACCEPT_TRACKED = ("zeta", "lambertw", "jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp")
+__getattr__ = scipy_fallback(scipy.special, accept_tracked=ACCEPT_TRACKED)
 
 
 @drop_in(scipy.special)
@@ -56,15 +56,19 @@ def logsumexp(
     axis = tuple(range(np.ndim(a))) if axis is None else axis
     complex_ = np.iscomplexobj(a) or np.iscomplexobj(b)
     if complex_ or np.size(a) == 0:
-        out, sign = _log_of_sum(*_exponentials(a, b, axis), return_sign)
+        out, sign = _log_of_sum(*_scaled_exponentials(a, b, axis), return_sign)
     elif b is None:
-        out = of_real(logsumexp_op, a, axis)
-        sign = np.sign(_exponentials(ignore_derivatives(a), b, axis)[0]) if return_sign else None
+        out = apply_to_real(logsumexp_op, a, axis)
+        sign = (
+            np.sign(_scaled_exponentials(ignore_derivatives(a), b, axis)[0])
+            if return_sign
+            else None
+        )
     else:
-        a, b = _of_one_dtype(a, b)
-        out = of_real(logsumexp_op, a, axis, b)
+        a, b = _to_common_dtype(a, b)
+        out = apply_to_real(logsumexp_op, a, axis, b)
         fixed = ignore_derivatives((a, b))
-        sign = np.sign(_exponentials(fixed[0], fixed[1], axis)[0])
+        sign = np.sign(_scaled_exponentials(fixed[0], fixed[1], axis)[0])
         out = out if return_sign else np.where(sign < 0, math.nan, np.ones_like(sign)) * out
     given = (out, sign) if return_sign else (out,)
     if not keepdims:
@@ -72,12 +76,12 @@ def logsumexp(
     return given if return_sign else given[0]
 
 
-def _of_one_dtype(a: Any, b: Any) -> tuple[Any, Any]:
-    kind = np.result_type(np.exp(form_of(a)[..., :0]), form_of(b))
+def _to_common_dtype(a: Any, b: Any) -> tuple[Any, Any]:
+    kind = np.result_type(np.exp(aval_of(a)[..., :0]), aval_of(b))
     return np.astype(a, kind), np.astype(b, kind)
 
 
-def _exponentials(a: Any, b: Any, axis: Any) -> tuple[Any, Any]:
+def _scaled_exponentials(a: Any, b: Any, axis: Any) -> tuple[Any, Any]:
     """The sum of b exp(a - top), and top: the largest real part, or 0 where that is infinite."""
     lowest: dict[str, Any] = {} if np.size(a) else {"initial": -math.inf}
     top = ignore_derivatives(np.max(np.real(a), axis=axis, keepdims=True, **lowest))
@@ -100,7 +104,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
     """exp(x) / sum(exp(x))."""
     x = as_array(x)
     if not np.iscomplexobj(x):
-        return of_real(softmax_op, x, axis, shared=False)
+        return apply_to_real(softmax_op, x, axis, shared=False)
     e = np.exp(x - ignore_derivatives(np.max(x, axis=axis, keepdims=True)))
     return e / np.sum(e, axis=axis, keepdims=True)
 
@@ -110,7 +114,7 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
     """log(softmax(x)), without overflow."""
     x = as_array(x)
     if not np.iscomplexobj(x):
-        return of_real(logsoftmax_op, x, axis)
+        return apply_to_real(logsoftmax_op, x, axis)
     x = x - ignore_derivatives(np.max(x, axis=axis, keepdims=True))
     return x - np.log(np.sum(np.exp(x), axis=axis, keepdims=True))
 
@@ -170,7 +174,7 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     if extend not in ("zero", "complex"):
         raise ValueError(f"argument `extend` must be 'zero' or 'complex', not {extend!r}")
     _refuse_exact("factorial", exact)
-    n = as_strong(n)
+    n = as_strong_array(n)
     if extend == "complex":
         y = scipy.special.gamma(n + 1)
         return y if np.iscomplexobj(n) else np.where(n == -1, math.nan, y)[()]
@@ -183,7 +187,7 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
     """binom(N, k), 0 outside 0 <= k <= N; with repetition binom(N + k - 1, k)."""
     _refuse_exact("comb", exact)
-    N, k = as_strong(N), as_strong(k)
+    N, k = as_strong_array(N), as_strong_array(k)
     if repetition:
         return np.where((k == 0) & (N >= 0), 1.0, scipy.special.binom(N + k - 1, k))[()]
     inside = (k <= N) & (N >= 0) & (k >= 0)
@@ -194,7 +198,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
 def perm(N: Any, k: Any, exact: bool = False) -> Any:
     """N! / (N - k)!, 0 outside 0 <= k <= N."""
     _refuse_exact("perm", exact)
-    N, k = as_strong(N), as_strong(k)
+    N, k = as_strong_array(N), as_strong_array(k)
     inside = (k <= N) & (N >= 0) & (k >= 0)
     return np.where(inside, scipy.special.poch(N - k + 1, k), 0.0)[()]
 
@@ -212,7 +216,7 @@ def _refuse_exact(name: str, exact: bool) -> None:
 # Spherical Bessel functions -----------------------------------------------------------------------
 
 
-def _spherical(name: str, even: int) -> Any:
+def _spherical_bessel(name: str, even: int) -> Any:
     """`even`: the sign that a negative z brings for even n (0: no symmetry, DLMF 10.47(v))."""
     value, slope = ufunc_named(f"_spherical_{name}"), ufunc_named(f"_spherical_{name}_d")
 
@@ -233,7 +237,7 @@ def _spherical(name: str, even: int) -> Any:
     return drop_in(scipy.special)(function)
 
 
-spherical_jn = _spherical("jn", 1)
-spherical_yn = _spherical("yn", -1)
-spherical_in = _spherical("in", 1)
-spherical_kn = _spherical("kn", 0)
+spherical_jn = _spherical_bessel("jn", 1)
+spherical_yn = _spherical_bessel("yn", -1)
+spherical_in = _spherical_bessel("in", 1)
+spherical_kn = _spherical_bessel("kn", 0)

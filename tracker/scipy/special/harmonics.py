@@ -14,18 +14,18 @@ import scipy.special
 
 from tracker.errors import UnsupportedError, message
 from tracker.ir.lowering import Host
-from tracker.ir.op import NUMPY, REFUSED, define
+from tracker.ir.op import NUMPY, UNSUPPORTED, define
 from tracker.ops.declare.dtypes import infer_by_example
-from tracker.ops.declare.rule_helpers import match, project
+from tracker.ops.declare.rule_helpers import match_tangent, project
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.tape.record import apply
 
 
-def _sph_legendre(n: Any, m: Any, theta: Any) -> Any:
+def _evaluate_sph_legendre(n: Any, m: Any, theta: Any) -> Any:
     return scipy.special.sph_legendre_p(n, m, theta)[0]
 
 
-def _slope(of: Callable[[Any], Any], n: Any, m: Any) -> Any:
+def _order_recurrence(of: Callable[[Any], Any], n: Any, m: Any) -> Any:
     """The derivative of what `of` gives for an order; beyond -n to n the factors are 0."""
     degree, order = 1.0 * n, 1.0 * m  # the products below are too large for small integers
     up, down = (degree - order) * (degree + order + 1), (degree + order) * (degree - order + 1)
@@ -33,12 +33,12 @@ def _slope(of: Callable[[Any], Any], n: Any, m: Any) -> Any:
     return 0.5 * (above * of(m + 1) - below * of(m - 1))
 
 
-def _turned(n: Any, m: Any, theta: Any) -> Any:
-    slope = _slope(lambda m: apply(sph_legendre, (n, m, theta)), n, m)
-    return _falling(theta) * slope
+def _theta_derivative(n: Any, m: Any, theta: Any) -> Any:
+    slope = _order_recurrence(lambda m: apply(sph_legendre, (n, m, theta)), n, m)
+    return _sine_sign(theta) * slope
 
 
-def _falling(theta: Any) -> Any:
+def _sine_sign(theta: Any) -> Any:
     """Which way the cosine goes: SciPy takes the size of the sine, so -theta stands for theta."""
     return np.where(np.sin(theta) < 0, -1.0, 1.0)
 
@@ -48,10 +48,14 @@ sph_legendre = define(
     numpy=[],
     method=None,
     entry=None,
-    infer=infer_by_example(_sph_legendre),
-    evaluate=_sph_legendre,
-    jvp=[None, None, lambda t, y, n, m, theta: match(t * _turned(n, m, theta), y)],
-    vjp=[None, None, lambda g, y, n, m, theta: project(g * _turned(n, m, theta), theta)],
+    infer=infer_by_example(_evaluate_sph_legendre),
+    evaluate=_evaluate_sph_legendre,
+    jvp=[
+        None,
+        None,
+        lambda t, y, n, m, theta: match_tangent(t * _theta_derivative(n, m, theta), y),
+    ],
+    vjp=[None, None, lambda g, y, n, m, theta: project(g * _theta_derivative(n, m, theta), theta)],
     lower=Host("SciPy's sph_legendre_p"),
 )
 
@@ -63,9 +67,9 @@ def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
     def derivative(k: int, m: Any) -> Any:
         if k == 0:
             return apply(sph_legendre, (n, m, theta))
-        return falling * _slope(lambda m: derivative(k - 1, m), n, m)
+        return falling * _order_recurrence(lambda m: derivative(k - 1, m), n, m)
 
-    falling = _falling(theta)
+    falling = _sine_sign(theta)
     n, m = np.asarray(n), np.asarray(m)
     return np.stack([derivative(k, m) for k in range(diff_n + 1)])
 
@@ -102,7 +106,7 @@ def assoc_legendre_p(*_: Any, **__: Any) -> Any:
 
 
 NUMPY[scipy.special.assoc_legendre_p] = assoc_legendre_p
-REFUSED[scipy.special.assoc_legendre_p] = "no derivative rule; `lpmv(m, n, z)` has one"
+UNSUPPORTED[scipy.special.assoc_legendre_p] = "no derivative rule; `lpmv(m, n, z)` has one"
 
 
 def _refuse_derivatives(name: str, diff_n: int) -> None:

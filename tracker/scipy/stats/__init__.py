@@ -17,7 +17,7 @@ import scipy.special as sc
 import scipy.stats
 from scipy.stats._multivariate import multi_rv_generic
 
-from tracker.scipy._bridge.fallback import passing
+from tracker.scipy._bridge.fallback import scipy_fallback
 from tracker.scipy.stats.binned import binned_statistic as binned_statistic
 from tracker.scipy.stats.binned import cumfreq as cumfreq
 from tracker.scipy.stats.binned import mode as mode
@@ -58,7 +58,7 @@ from tracker.scipy.stats.discrete import randint as randint
 from tracker.scipy.stats.discrete import skellam as skellam
 from tracker.scipy.stats.discrete import yulesimon as yulesimon
 from tracker.scipy.stats.discrete import zipf as zipf
-from tracker.scipy.stats.family import Continuous, Discrete
+from tracker.scipy.stats.distribution import ContinuousDistribution, DiscreteDistribution
 from tracker.scipy.stats.half_line import alpha as alpha
 from tracker.scipy.stats.half_line import betaprime as betaprime
 from tracker.scipy.stats.half_line import burr as burr
@@ -106,7 +106,7 @@ from tracker.scipy.stats.intervals import truncexpon as truncexpon
 from tracker.scipy.stats.intervals import wrapcauchy as wrapcauchy
 from tracker.scipy.stats.kde import gaussian_kde as gaussian_kde
 from tracker.scipy.stats.moments import log_i0e
-from tracker.scipy.stats.multivariate import Multivariate
+from tracker.scipy.stats.multivariate import MultivariateDistribution
 from tracker.scipy.stats.multivariate import dirichlet as dirichlet
 from tracker.scipy.stats.multivariate import invwishart as invwishart
 from tracker.scipy.stats.multivariate import multinomial as multinomial
@@ -130,9 +130,9 @@ from tracker.scipy.stats.real_line import norminvgauss as norminvgauss
 from tracker.scipy.stats.real_line import skewcauchy as skewcauchy
 from tracker.scipy.stats.real_line import weibull_max as weibull_max
 
-_passed = passing(
+_scipy_fallback = scipy_fallback(
     scipy.stats,
-    instead=dict.fromkeys(
+    hints=dict.fromkeys(
         ("spearmanr", "kendalltau", "weightedtau", "somersd", "mannwhitneyu", "wilcoxon"),
         "It depends on ranks, which are constant: use tracker.data(x), or pearsonr",
     ),
@@ -143,25 +143,25 @@ _passed = passing(
 @functools.cache
 def __getattr__(name: str) -> Any:
     """SciPy's; distributions refuse tracked values by their names, too."""
-    theirs = _passed(name)
+    theirs = _scipy_fallback(name)
     if isinstance(theirs, scipy.stats.rv_continuous):
-        return Continuous(name)
+        return ContinuousDistribution(name)
     if isinstance(theirs, scipy.stats.rv_discrete):
-        return Discrete(name)
-    return Multivariate(name) if isinstance(theirs, multi_rv_generic) else theirs
+        return DiscreteDistribution(name)
+    return MultivariateDistribution(name) if isinstance(theirs, multi_rv_generic) else theirs
 
 
 _LOG_2PI = math.log(2 * math.pi)
 _POSITIVE = (0.0, math.inf)
 
 
-def _log_normal(x: Any) -> Any:
+def _normal_logpdf(x: Any) -> Any:
     return -0.5 * np.square(x) - 0.5 * _LOG_2PI
 
 
-norm = Continuous(
+norm = ContinuousDistribution(
     "norm",
-    logpdf=_log_normal,
+    logpdf=_normal_logpdf,
     cdf=sc.ndtr,
     sf=lambda x: sc.ndtr(-x),
     logcdf=sc.log_ndtr,
@@ -169,7 +169,7 @@ norm = Continuous(
     ppf=sc.ndtri,
     isf=lambda q: -sc.ndtri(q),
 )
-t = Continuous(
+t = ContinuousDistribution(
     "t",
     valid=lambda df: df > 0,
     logpdf=lambda x, df: (
@@ -180,7 +180,7 @@ t = Continuous(
     ppf=lambda q, df: sc.stdtrit(df, q),
     isf=lambda q, df: -sc.stdtrit(df, q),
 )
-gamma = Continuous(
+gamma = ContinuousDistribution(
     "gamma",
     _POSITIVE,
     1.0,
@@ -191,8 +191,8 @@ gamma = Continuous(
     ppf=lambda q, a: sc.gammaincinv(a, q),
     isf=lambda q, a: sc.gammainccinv(a, q),
 )
-erlang = Continuous("erlang", _POSITIVE, 1.0, gamma.valid, **gamma.formulas)
-chi2 = Continuous(
+erlang = ContinuousDistribution("erlang", _POSITIVE, 1.0, gamma.valid, **gamma.formulas)
+chi2 = ContinuousDistribution(
     "chi2",
     _POSITIVE,
     1.0,
@@ -205,7 +205,7 @@ chi2 = Continuous(
     ppf=lambda q, df: 2 * sc.gammaincinv(df / 2, q),
     isf=lambda q, df: sc.chdtri(df, q),
 )
-chi = Continuous(
+chi = ContinuousDistribution(
     "chi",
     _POSITIVE,
     1.0,
@@ -221,7 +221,7 @@ chi = Continuous(
     sf=lambda x, df: sc.gammaincc(0.5 * df, 0.5 * np.square(x)),
     ppf=lambda q, df: np.sqrt(2 * sc.gammaincinv(0.5 * df, q)),
 )
-invgamma = Continuous(
+invgamma = ContinuousDistribution(
     "invgamma",
     _POSITIVE,
     1.0,
@@ -231,7 +231,7 @@ invgamma = Continuous(
     sf=lambda x, a: sc.gammainc(a, 1 / x),
     ppf=lambda q, a: 1 / sc.gammainccinv(a, q),
 )
-beta = Continuous(
+beta = ContinuousDistribution(
     "beta",
     (0.0, 1.0),
     0.5,
@@ -242,7 +242,7 @@ beta = Continuous(
     ppf=lambda q, a, b: sc.betaincinv(a, b, q),
     isf=lambda q, a, b: sc.betainccinv(a, b, q),
 )
-f = Continuous(
+f = ContinuousDistribution(
     "f",
     _POSITIVE,
     1.0,
@@ -258,7 +258,7 @@ f = Continuous(
     sf=lambda x, n, d: sc.fdtrc(n, d, x),
     ppf=lambda q, n, d: sc.fdtri(n, d, q),
 )
-expon = Continuous(
+expon = ContinuousDistribution(
     "expon",
     _POSITIVE,
     1.0,
@@ -269,42 +269,42 @@ expon = Continuous(
     ppf=lambda q: -np.log1p(-q),
     isf=lambda q: -np.log(q),
 )
-lognorm = Continuous(
+lognorm = ContinuousDistribution(
     "lognorm",
     _POSITIVE,
     1.0,
     lambda s: s > 0,
-    logpdf=lambda x, s: _log_normal(np.log(x) / s) - np.log(s * x),
+    logpdf=lambda x, s: _normal_logpdf(np.log(x) / s) - np.log(s * x),
     cdf=lambda x, s: sc.ndtr(np.log(x) / s),
     sf=lambda x, s: sc.ndtr(-np.log(x) / s),
     logcdf=lambda x, s: sc.log_ndtr(np.log(x) / s),
     logsf=lambda x, s: sc.log_ndtr(-np.log(x) / s),
     ppf=lambda q, s: np.exp(s * sc.ndtri(q)),
 )
-halfnorm = Continuous(
+halfnorm = ContinuousDistribution(
     "halfnorm",
     _POSITIVE,
     1.0,
-    logpdf=lambda x: _log_normal(x) + math.log(2),
+    logpdf=lambda x: _normal_logpdf(x) + math.log(2),
     cdf=lambda x: sc.erf(x / math.sqrt(2)),
     sf=lambda x: 2 * sc.ndtr(-x),
     ppf=lambda q: sc.ndtri((1 + q) / 2),
 )
-laplace = Continuous(
+laplace = ContinuousDistribution(
     "laplace",
     logpdf=lambda x: -np.abs(x) - math.log(2),
     cdf=lambda x: np.where(x > 0, 1 - 0.5 * np.exp(-np.abs(x)), 0.5 * np.exp(-np.abs(x))),
     sf=lambda x: np.where(x > 0, 0.5 * np.exp(-np.abs(x)), 1 - 0.5 * np.exp(-np.abs(x))),
     ppf=lambda q: np.where(q > 0.5, -np.log(2 * (1 - q)), np.log(2 * q)),
 )
-cauchy = Continuous(
+cauchy = ContinuousDistribution(
     "cauchy",
     logpdf=lambda x: -math.log(math.pi) - np.log1p(np.square(x)),
     cdf=lambda x: np.arctan2(1, -x) / math.pi,
     sf=lambda x: np.arctan2(1, x) / math.pi,
     ppf=lambda q: np.tan(math.pi * q - math.pi / 2),
 )
-halfcauchy = Continuous(
+halfcauchy = ContinuousDistribution(
     "halfcauchy",
     _POSITIVE,
     1.0,
@@ -313,7 +313,7 @@ halfcauchy = Continuous(
     sf=lambda x: 2 / math.pi * np.arctan2(1, x),
     ppf=lambda q: np.tan(math.pi / 2 * q),
 )
-uniform = Continuous(
+uniform = ContinuousDistribution(
     "uniform",
     (0.0, 1.0),
     logpdf=lambda x: 0 * x,
@@ -321,7 +321,7 @@ uniform = Continuous(
     sf=lambda x: 1 - x,
     ppf=lambda q: q,
 )
-logistic = Continuous(
+logistic = ContinuousDistribution(
     "logistic",
     logpdf=lambda x: sc.log_expit(x) + sc.log_expit(-x),
     cdf=sc.expit,
@@ -331,7 +331,7 @@ logistic = Continuous(
     ppf=sc.logit,
     isf=lambda q: -sc.logit(q),
 )
-weibull_min = Continuous(
+weibull_min = ContinuousDistribution(
     "weibull_min",
     _POSITIVE,
     1.0,
@@ -342,7 +342,7 @@ weibull_min = Continuous(
     logsf=lambda x, c: -np.power(x, c),
     ppf=lambda q, c: np.power(-np.log1p(-q), 1.0 / c),
 )
-pareto = Continuous(
+pareto = ContinuousDistribution(
     "pareto",
     (1.0, math.inf),
     2.0,
@@ -353,7 +353,7 @@ pareto = Continuous(
     logsf=lambda x, b: -b * np.log(x),
     ppf=lambda q, b: np.power(1 - q, -1.0 / b),
 )
-lomax = Continuous(
+lomax = ContinuousDistribution(
     "lomax",
     _POSITIVE,
     1.0,
@@ -364,7 +364,7 @@ lomax = Continuous(
     logsf=lambda x, c: -c * np.log1p(x),
     ppf=lambda q, c: np.expm1(-np.log1p(-q) / c),
 )
-gumbel_r = Continuous(
+gumbel_r = ContinuousDistribution(
     "gumbel_r",
     logpdf=lambda x: -x - np.exp(-x),
     cdf=lambda x: np.exp(-np.exp(-x)),
@@ -372,7 +372,7 @@ gumbel_r = Continuous(
     logcdf=lambda x: -np.exp(-x),
     ppf=lambda q: -np.log(-np.log(q)),
 )
-gumbel_l = Continuous(
+gumbel_l = ContinuousDistribution(
     "gumbel_l",
     logpdf=lambda x: x - np.exp(x),
     cdf=lambda x: -np.expm1(-np.exp(x)),
@@ -380,7 +380,7 @@ gumbel_l = Continuous(
     logsf=lambda x: -np.exp(x),
     ppf=lambda q: np.log(-np.log1p(-q)),
 )
-rayleigh = Continuous(
+rayleigh = ContinuousDistribution(
     "rayleigh",
     _POSITIVE,
     1.0,
@@ -390,7 +390,7 @@ rayleigh = Continuous(
     logsf=lambda x: -0.5 * np.square(x),
     ppf=lambda q: np.sqrt(-2 * np.log1p(-q)),
 )
-maxwell = Continuous(
+maxwell = ContinuousDistribution(
     "maxwell",
     _POSITIVE,
     1.0,
@@ -399,7 +399,7 @@ maxwell = Continuous(
     sf=lambda x: sc.gammaincc(1.5, 0.5 * np.square(x)),
     ppf=lambda q: np.sqrt(2 * sc.gammaincinv(1.5, q)),
 )
-powerlaw = Continuous(
+powerlaw = ContinuousDistribution(
     "powerlaw",
     (0.0, 1.0),
     0.5,
@@ -410,70 +410,70 @@ powerlaw = Continuous(
     sf=lambda x, a: -sc.powm1(x, a),
     ppf=lambda q, a: np.power(q, 1.0 / a),
 )
-vonmises = Continuous(
+vonmises = ContinuousDistribution(
     "vonmises",
     valid=lambda kappa: kappa >= 0,
     logpdf=lambda x, k: k * sc.cosm1(x) - _LOG_2PI - log_i0e(k),
 )
-skewnorm = Continuous(
+skewnorm = ContinuousDistribution(
     "skewnorm",
-    logpdf=lambda x, a: math.log(2) + _log_normal(x) + sc.log_ndtr(a * x),
-    cdf=lambda x, a: _skewed(x, a),
-    sf=lambda x, a: _skewed(-x, -a),
-    logcdf=lambda x, a: _log_skewed(x, a),
-    logsf=lambda x, a: _log_skewed(-x, -a),
+    logpdf=lambda x, a: math.log(2) + _normal_logpdf(x) + sc.log_ndtr(a * x),
+    cdf=lambda x, a: _skewnorm_cdf(x, a),
+    sf=lambda x, a: _skewnorm_cdf(-x, -a),
+    logcdf=lambda x, a: _skewnorm_logcdf(x, a),
+    logsf=lambda x, a: _skewnorm_logcdf(-x, -a),
 )
-truncnorm = Continuous(
+truncnorm = ContinuousDistribution(
     "truncnorm",
     lambda a, b: (a, b),
     0.0,
     lambda a, b: a < b,
-    logpdf=lambda x, a, b: _log_normal(x) - _log_gap(a, b),
-    logcdf=lambda x, a, b: _log_gap(a, x) - _log_gap(a, b),
-    logsf=lambda x, a, b: _log_gap(x, b) - _log_gap(a, b),
-    cdf=lambda x, a, b: np.exp(_log_gap(a, x) - _log_gap(a, b)),
-    sf=lambda x, a, b: np.exp(_log_gap(x, b) - _log_gap(a, b)),
+    logpdf=lambda x, a, b: _normal_logpdf(x) - _log_normal_probability(a, b),
+    logcdf=lambda x, a, b: _log_normal_probability(a, x) - _log_normal_probability(a, b),
+    logsf=lambda x, a, b: _log_normal_probability(x, b) - _log_normal_probability(a, b),
+    cdf=lambda x, a, b: np.exp(_log_normal_probability(a, x) - _log_normal_probability(a, b)),
+    sf=lambda x, a, b: np.exp(_log_normal_probability(x, b) - _log_normal_probability(a, b)),
 )
 
 
-def _skewed(x: Any, a: Any) -> Any:
+def _skewnorm_cdf(x: Any, a: Any) -> Any:
     """The distribution of the skew normal: Phi(x) - 2 T(x, a), where these are not almost alike."""
-    deep = _is_deep(x, a)
-    tail = np.exp(_log_tail(np.where(deep, -x, 1.0), np.where(deep, a, _DEEP + 1)))
+    deep = _is_far_tail(x, a)
+    tail = np.exp(_skewnorm_log_tail(np.where(deep, -x, 1.0), np.where(deep, a, _FAR_TAIL + 1)))
     return np.where(deep, tail, sc.ndtr(x) - 2 * sc.owens_t(x, a))
 
 
-def _log_skewed(x: Any, a: Any) -> Any:
-    deep = _is_deep(x, a)
-    tail = _log_tail(np.where(deep, -x, 1.0), np.where(deep, a, _DEEP + 1))
-    below = np.where(deep, 0.5, _skewed(x, a))
+def _skewnorm_logcdf(x: Any, a: Any) -> Any:
+    deep = _is_far_tail(x, a)
+    tail = _skewnorm_log_tail(np.where(deep, -x, 1.0), np.where(deep, a, _FAR_TAIL + 1))
+    below = np.where(deep, 0.5, _skewnorm_cdf(x, a))
     low = below <= 0.5
-    above = np.where(low, 0.5, _skewed(-x, -a))
+    above = np.where(low, 0.5, _skewnorm_cdf(-x, -a))
     with np.errstate(divide="ignore"):
         near = np.where(low, np.log(np.where(low, below, 0.5)), np.log1p(-above))
     return np.where(deep, tail, near)
 
 
-def _is_deep(x: Any, a: Any) -> Any:
-    return (x < 0) & (a * x < -_DEEP)
+def _is_far_tail(x: Any, a: Any) -> Any:
+    return (x < 0) & (a * x < -_FAR_TAIL)
 
 
-def _log_tail(h: Any, a: Any) -> Any:
+def _skewnorm_log_tail(h: Any, a: Any) -> Any:
     """log of 1/pi times the integral over t > a of exp(-(1 + t**2) h**2 / 2) / (1 + t**2), which is
     what T(h, a) lacks of T(h, inf), twice; by Gauss and Laguerre, over y = (t**2 - a**2) h**2 / 2.
     """
     square = np.square(h)
     wide = np.expand_dims(square, -1)
-    t2 = np.expand_dims(np.square(a), -1) + 2 * _POINTS / wide
-    total = np.sum(_WEIGHTS / (wide * np.sqrt(t2) * (1 + t2)), axis=-1)
+    t2 = np.expand_dims(np.square(a), -1) + 2 * _LAGUERRE_NODES / wide
+    total = np.sum(_LAGUERRE_WEIGHTS / (wide * np.sqrt(t2) * (1 + t2)), axis=-1)
     return np.log(total) - 0.5 * square * (1 + np.square(a)) - math.log(math.pi)
 
 
-_DEEP = 2.0  # -a x: beyond, at most a twentieth of Phi(x) is left
-_POINTS, _WEIGHTS = np.polynomial.laguerre.laggauss(32)
+_FAR_TAIL = 2.0  # -a x: beyond, at most a twentieth of Phi(x) is left
+_LAGUERRE_NODES, _LAGUERRE_WEIGHTS = np.polynomial.laguerre.laggauss(32)
 
 
-def _log_gap(a: Any, b: Any) -> Any:
+def _log_normal_probability(a: Any, b: Any) -> Any:
     """log(Phi(b) - Phi(a)) for a < b, from the side where both are small."""
     right = a > 0
     low, high = np.where(right, -b, a), np.where(right, -a, b)

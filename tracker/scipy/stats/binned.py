@@ -14,23 +14,28 @@ import numpy as np
 import scipy
 import scipy.stats
 
-from tracker.scipy._bridge.callback import untracked
-from tracker.scipy._bridge.checks import unless
+from tracker.scipy._bridge.callback import nondifferentiable
+from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array
 from tracker.support.numpy_version import version_of
 
-_Binned: Any = type(scipy.stats.binned_statistic([0.0], [0.0]))
-_Cumulated: Any = type(scipy.stats.cumfreq([0.0, 1.0]))
-_ARE_WEIGHED = version_of(scipy) >= (1, 18)  # relative frequencies: so that weights of all are 1
-_Relative: Any = type(scipy.stats.relfreq([0.0, 1.0]))
+_BinnedResult: Any = type(scipy.stats.binned_statistic([0.0], [0.0]))
+_CumfreqResult: Any = type(scipy.stats.cumfreq([0.0, 1.0]))
+_RELFREQ_SUMS_WEIGHTS = version_of(scipy) >= (
+    1,
+    18,
+)  # relative frequencies: so that weights of all are 1
+_RelfreqResult: Any = type(scipy.stats.relfreq([0.0, 1.0]))
 
 
 @drop_in(scipy.stats)
 def mode(a: Any, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
     """The derivative goes to the elements that are the mode, in equal parts."""
     a = as_array(a)
-    found, count = untracked(scipy.stats.mode)(a, axis=axis, nan_policy=nan_policy, keepdims=True)
+    found, count = nondifferentiable(scipy.stats.mode)(
+        a, axis=axis, nan_policy=nan_policy, keepdims=True
+    )
     chosen = a == found
     if a.dtype.kind == "f":
         y = np.max(np.where(chosen, a, -math.inf), axis=axis, keepdims=True)
@@ -47,7 +52,7 @@ def binned_statistic(
 ) -> Any:
     """`statistic` may be a function, which sees the values of one bin after the other."""
     x = as_array(x)
-    count, _, place = untracked(scipy.stats.binned_statistic)(x, x, "count", bins, range)
+    count, _, place = nondifferentiable(scipy.stats.binned_statistic)(x, x, "count", bins, range)
     edges = np.histogram_bin_edges(x, bins, range)
     if isinstance(values, (list, tuple)) and any(np.ndim(row) for row in values):
         rows = [as_array(row) for row in values]
@@ -55,17 +60,17 @@ def binned_statistic(
         values = as_array(values)
         rows = list(values) if values.ndim > 1 else [values]
     single = rows[0] is values
-    found = [_in_bins(row * 1.0, count, place, statistic) for row in rows]
-    return _Binned(found[0] if single else np.stack(found), edges, place)
+    found = [_per_bin(row * 1.0, count, place, statistic) for row in rows]
+    return _BinnedResult(found[0] if single else np.stack(found), edges, place)
 
 
-def _in_bins(values: Any, count: Any, place: Any, statistic: Any) -> Any:
-    """The statistic of the values in each bin; `place` counts bins from 1."""
+def _per_bin(values: Any, count: Any, bin_number: Any, statistic: Any) -> Any:
+    """The statistic of the values in each bin; `bin_number` counts bins from 1."""
     n = np.size(count)
     empty = count == 0
 
     def total(of: Any) -> Any:
-        return np.bincount(place, weights=of, minlength=n + 2)[1 : n + 1]
+        return np.bincount(bin_number, weights=of, minlength=n + 2)[1 : n + 1]
 
     if statistic == "count":
         return count
@@ -77,15 +82,17 @@ def _in_bins(values: Any, count: Any, place: Any, statistic: Any) -> Any:
         if statistic == "mean":
             return np.where(empty, math.nan, mean)
         whole = np.concatenate([mean[:1], mean, mean[:1]])  # the bins beyond both ends
-        variance = total((values - whole[place]) ** 2) / known
+        variance = total((values - whole[bin_number]) ** 2) / known
         return np.where(empty, math.nan, np.sqrt(variance))
     function = {"median": np.median, "min": np.min, "max": np.max}.get(statistic, statistic)
     if not callable(function):
         raise ValueError(f"invalid statistic {statistic!r}")
-    return np.stack([_of_one(function, values, place == k + 1, empty[k]) for k in np.arange(n)])
+    return np.stack(
+        [_one_bin(function, values, bin_number == k + 1, empty[k]) for k in np.arange(n)]
+    )
 
 
-def _of_one(function: Callable[..., Any], values: Any, inside: Any, empty: Any) -> Any:
+def _one_bin(function: Callable[..., Any], values: Any, inside: Any, empty: Any) -> Any:
     if not empty:
         return as_array(function(values[inside]))
     try:
@@ -96,24 +103,24 @@ def _of_one(function: Callable[..., Any], values: Any, inside: Any, empty: Any) 
 
 @drop_in(scipy.stats)
 def cumfreq(a: Any, numbins: int = 10, defaultreallimits: Any = None, weights: Any = None) -> Any:
-    counts, *rest = _counted(scipy.stats.cumfreq, a, numbins, defaultreallimits, weights)
-    return _Cumulated(np.cumsum(counts), *rest)
+    counts, *rest = _bin_counts(scipy.stats.cumfreq, a, numbins, defaultreallimits, weights)
+    return _CumfreqResult(np.cumsum(counts), *rest)
 
 
 @drop_in(scipy.stats)
 def relfreq(a: Any, numbins: int = 10, defaultreallimits: Any = None, weights: Any = None) -> Any:
-    counts, *rest = _counted(scipy.stats.relfreq, a, numbins, defaultreallimits, weights)
-    weighed = weights is not None and _ARE_WEIGHED
-    return _Relative(counts / (np.sum(weights) if weighed else np.shape(a)[0]), *rest)
+    counts, *rest = _bin_counts(scipy.stats.relfreq, a, numbins, defaultreallimits, weights)
+    weighed = weights is not None and _RELFREQ_SUMS_WEIGHTS
+    return _RelfreqResult(counts / (np.sum(weights) if weighed else np.shape(a)[0]), *rest)
 
 
-def _counted(
+def _bin_counts(
     theirs: Callable[..., Any], a: Any, bins: int, limits: Any, weights: Any
 ) -> tuple[Any, Any, Any, int]:
     """What is in each bin, the lower limit, the width of a bin, and how many lie outside."""
     a = np.ravel(as_array(a))
     if weights is not None:  # of which SciPy from 1.18 on wants none below 0
-        unless(np.all(as_array(weights) >= 0), theirs, a, bins, limits, weights)
+        scipy_raises_unless(np.all(as_array(weights) >= 0), theirs, a, bins, limits, weights)
     if limits is None:
         low, high = np.min(a), np.max(a)
         margin = (high - low) / (2.0 * (bins - 1.0))

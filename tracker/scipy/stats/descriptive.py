@@ -13,22 +13,22 @@ import scipy.stats
 
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import as_array, no_rule
+from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
 from tracker.tape.tracked import Tracked
 
 
-def _laid(name: str, a: Any, axis: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+def _prepare_samples(name: str, a: Any, axis: Any, options: dict[str, Any]) -> tuple[Any, Any]:
     """The samples and an axis that is a number."""
     for keyword, usual in (("nan_policy", "propagate"), ("keepdims", False)):
         if options.pop(keyword, usual) != usual:
-            raise no_rule(f"scipy.stats.{name} with {keyword}=", "Leave it out")
+            raise no_derivative_rule(f"scipy.stats.{name} with {keyword}=", "Leave it out")
     if options:
         raise TypeError(f"{name}() got an unexpected keyword argument {next(iter(options))!r}")
     a = as_array(a) * 1.0
     return (np.ravel(a), 0) if axis is None else (a, axis)
 
 
-def _central(a: Any, axis: Any, *orders: int) -> list[Any]:
+def _central_moments(a: Any, axis: Any, *orders: int) -> list[Any]:
     """Moments about the mean."""
     apart = a - np.mean(a, axis=axis, keepdims=True)
     return [np.mean(apart**order, axis=axis) for order in orders]
@@ -36,15 +36,15 @@ def _central(a: Any, axis: Any, *orders: int) -> list[Any]:
 
 @drop_in(scipy.stats)
 def moment(a: Any, order: int = 1, axis: Any = 0, *, center: Any = None, **options: Any) -> Any:
-    a, axis = _laid("moment", a, axis, options)
+    a, axis = _prepare_samples("moment", a, axis, options)
     middle = np.mean(a, axis=axis, keepdims=True) if center is None else center
     return np.mean((a - middle) ** order, axis=axis)
 
 
 @drop_in(scipy.stats)
 def skew(a: Any, axis: Any = 0, bias: bool = True, **options: Any) -> Any:
-    a, axis = _laid("skew", a, axis, options)
-    second, third = _central(a, axis, 2, 3)
+    a, axis = _prepare_samples("skew", a, axis, options)
+    second, third = _central_moments(a, axis, 2, 3)
     n = np.shape(a)[axis]
     corrected = 1.0 if bias or n < 3 else math.sqrt(n * (n - 1.0)) / (n - 2.0)
     return corrected * third / second**1.5
@@ -52,8 +52,8 @@ def skew(a: Any, axis: Any = 0, bias: bool = True, **options: Any) -> Any:
 
 @drop_in(scipy.stats)
 def kurtosis(a: Any, axis: Any = 0, fisher: bool = True, bias: bool = True, **options: Any) -> Any:
-    a, axis = _laid("kurtosis", a, axis, options)
-    second, fourth = _central(a, axis, 2, 4)
+    a, axis = _prepare_samples("kurtosis", a, axis, options)
+    second, fourth = _central_moments(a, axis, 2, 4)
     n = np.shape(a)[axis]
     y = fourth / second**2
     if not bias and n > 3:
@@ -63,13 +63,13 @@ def kurtosis(a: Any, axis: Any = 0, fisher: bool = True, bias: bool = True, **op
 
 @drop_in(scipy.stats)
 def sem(a: Any, axis: Any = 0, ddof: int = 1, **options: Any) -> Any:
-    a, axis = _laid("sem", a, axis, options)
+    a, axis = _prepare_samples("sem", a, axis, options)
     return np.std(a, axis=axis, ddof=ddof) / math.sqrt(np.shape(a)[axis])
 
 
 @drop_in(scipy.stats)
 def variation(a: Any, axis: Any = 0, *, ddof: int = 0, **options: Any) -> Any:
-    a, axis = _laid("variation", a, axis, options)
+    a, axis = _prepare_samples("variation", a, axis, options)
     return np.std(a, axis=axis, ddof=ddof) / np.mean(a, axis=axis)
 
 
@@ -81,18 +81,18 @@ def zscore(a: Any, axis: Any = 0, ddof: int = 0, **options: Any) -> Any:
 @drop_in(scipy.stats)
 def zmap(scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, **options: Any) -> Any:
     shape = np.shape(scores)
-    compare, along = _laid("zmap", compare, axis, options)
+    compare, along = _prepare_samples("zmap", compare, axis, options)
     scores = np.ravel(as_array(scores)) if axis is None else as_array(scores)
     middle = np.mean(compare, axis=along, keepdims=True)
     y = (scores - middle) / np.std(compare, axis=along, ddof=ddof, keepdims=True)
     return np.reshape(y, shape) if axis is None else y
 
 
-def _power_mean(name: str, there: Callable[..., Any], back: Callable[..., Any]) -> Any:
+def _power_mean(name: str, transform: Callable[..., Any], inverse: Callable[..., Any]) -> Any:
     def mean(a: Any, axis: Any = 0, *, weights: Any = None, **options: Any) -> Any:
-        a, axis = _laid(name, a, axis, options)
+        a, axis = _prepare_samples(name, a, axis, options)
         weights = None if weights is None else as_array(weights)
-        return back(np.average(there(a), axis=axis, weights=weights))
+        return inverse(np.average(transform(a), axis=axis, weights=weights))
 
     mean.__name__ = name
     mean.__doc__ = f"As scipy.stats.{name}."
@@ -106,7 +106,7 @@ hmean = _power_mean("hmean", lambda a: 1 / np.where(a < 0, np.nan, a), np.recipr
 @drop_in(scipy.stats)
 def entropy(pk: Any, qk: Any = None, base: Any = None, axis: Any = 0, **options: Any) -> Any:
     """Of a distribution, or relative to another; each is scaled to have the sum 1."""
-    pk, axis = _laid("entropy", pk, axis, options)
+    pk, axis = _prepare_samples("entropy", pk, axis, options)
     pk = pk / np.sum(pk, axis=axis, keepdims=True)
     if qk is None:
         terms = scipy.special.entr(pk)
@@ -121,7 +121,7 @@ def entropy(pk: Any, qk: Any = None, base: Any = None, axis: Any = 0, **options:
 
 @drop_in(scipy.stats)
 def gstd(a: Any, axis: Any = 0, ddof: int = 1, **options: Any) -> Any:
-    a, axis = _laid("gstd", a, axis, options)
+    a, axis = _prepare_samples("gstd", a, axis, options)
     return np.exp(np.std(np.log(a), axis=axis, ddof=ddof))
 
 
@@ -131,7 +131,7 @@ def pmean(a: Any, p: Any, *, axis: Any = 0, weights: Any = None, **options: Any)
         raise ValueError("Power mean only implemented for finite p")
     if not isinstance(p, Tracked) and p == 0:
         return gmean(a, axis, weights=weights, **options)
-    a, axis = _laid("pmean", a, axis, options)
+    a, axis = _prepare_samples("pmean", a, axis, options)
     weights = None if weights is None else as_array(weights)
     return np.power(np.average(np.power(a, p), axis=axis, weights=weights), 1 / p)
 
@@ -147,7 +147,7 @@ def iqr(
     **options: Any,
 ) -> Any:
     """The range between two percentiles."""
-    x, axis = _laid("iqr", x, axis, {"nan_policy": nan_policy, **options})
+    x, axis = _prepare_samples("iqr", x, axis, {"nan_policy": nan_policy, **options})
     if isinstance(scale, str):
         if scale != "normal":
             raise ValueError(f"{scale} not a valid scale for `iqr`")
@@ -165,7 +165,9 @@ def median_abs_deviation(
     nan_policy: str = "propagate",
     **options: Any,
 ) -> Any:
-    x, axis = _laid("median_abs_deviation", x, axis, {"nan_policy": nan_policy, **options})
+    x, axis = _prepare_samples(
+        "median_abs_deviation", x, axis, {"nan_policy": nan_policy, **options}
+    )
     if isinstance(scale, str):
         if scale != "normal":
             raise ValueError(f"{scale} is not a valid scale value.")
@@ -177,7 +179,7 @@ def median_abs_deviation(
 @drop_in(scipy.stats)
 def trim_mean(a: Any, proportiontocut: float, axis: Any = 0, **options: Any) -> Any:
     """The mean without so many of the least and of the largest."""
-    a, axis = _laid("trim_mean", a, axis, options)
+    a, axis = _prepare_samples("trim_mean", a, axis, options)
     n = np.shape(a)[axis]
     cut = int(proportiontocut * n)
     if cut >= n - cut:
@@ -195,7 +197,7 @@ def _mean_direction(x: Any, high: Any, low: Any, axis: Any) -> Any:
 def circmean(
     samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = None, **options: Any
 ) -> Any:
-    x, axis = _laid("circmean", samples, axis, options)
+    x, axis = _prepare_samples("circmean", samples, axis, options)
     angle = np.angle(_mean_direction(x, high, low, axis))
     return np.mod(angle, 2 * math.pi) * ((high - low) / (2 * math.pi)) + low
 
@@ -204,8 +206,8 @@ def circmean(
 def circvar(
     samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = None, **options: Any
 ) -> Any:
-    x, axis = _laid("circvar", samples, axis, options)
-    return 1 - _length(_mean_direction(x, high, low, axis))
+    x, axis = _prepare_samples("circvar", samples, axis, options)
+    return 1 - _resultant_length(_mean_direction(x, high, low, axis))
 
 
 @drop_in(scipy.stats)
@@ -218,12 +220,12 @@ def circstd(
     normalize: bool = False,
     **options: Any,
 ) -> Any:
-    x, axis = _laid("circstd", samples, axis, options)
-    spread = np.sqrt(-2 * np.log(_length(_mean_direction(x, high, low, axis)))) + 0.0
+    x, axis = _prepare_samples("circstd", samples, axis, options)
+    spread = np.sqrt(-2 * np.log(_resultant_length(_mean_direction(x, high, low, axis)))) + 0.0
     return spread if normalize else spread * ((high - low) / (2 * math.pi))
 
 
-def _length(mean: Any) -> Any:
+def _resultant_length(mean: Any) -> Any:
     """How long a mean of directions is: rounding makes it no longer than one of them."""
     length = np.abs(mean)
     return np.where(length > 1, 1, length)[()]
@@ -233,7 +235,7 @@ def _length(mean: Any) -> Any:
 def boxcox(x: Any, lmbda: Any = None, alpha: Any = None, **options: Any) -> Any:
     """With a given power; which power is best is not differentiated."""
     if lmbda is None or alpha is not None or options:
-        raise no_rule("scipy.stats.boxcox that looks for its power", "Give lmbda=")
+        raise no_derivative_rule("scipy.stats.boxcox that looks for its power", "Give lmbda=")
     return scipy.special.boxcox(as_array(x), lmbda)
 
 
@@ -241,7 +243,7 @@ def boxcox(x: Any, lmbda: Any = None, alpha: Any = None, **options: Any) -> Any:
 def boxcox_llf(lmb: Any, data: Any, *, axis: Any = 0, **options: Any) -> Any:
     """The logarithm of the likelihood of a power. Only ratios of the data are raised to it: with
     the constant of the transformation, and where powers are huge or tiny, the variance is lost."""
-    x, axis = _laid("boxcox_llf", data, axis, options)
+    x, axis = _prepare_samples("boxcox_llf", data, axis, options)
     n = np.shape(x)[axis]
     unit: Any = 1.0
     if n:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.scipy.stats.family import Discrete
+from tracker.scipy.stats.distribution import DiscreteDistribution
 
 _POSITIVE = (0.0, math.inf)
-_LINE = (-math.inf, math.inf)
+_REAL_LINE = (-math.inf, math.inf)
 
-poisson = Discrete(
+poisson = DiscreteDistribution(
     "poisson",
     _POSITIVE,
     valid=lambda mu: mu >= 0,
@@ -21,7 +21,7 @@ poisson = Discrete(
     cdf=lambda k, mu: sc.gammaincc(k + 1.0, mu),
     sf=lambda k, mu: sc.gammainc(k + 1.0, mu),
 )
-bernoulli = Discrete(
+bernoulli = DiscreteDistribution(
     "bernoulli",
     (0.0, 1.0),
     valid=lambda p: (p >= 0) & (p <= 1),
@@ -29,7 +29,7 @@ bernoulli = Discrete(
     cdf=lambda k, p: np.where(k >= 1, 1.0, 1 - p),
     sf=lambda k, p: np.where(k >= 1, 0.0, p),
 )
-binom = Discrete(
+binom = DiscreteDistribution(
     "binom",
     lambda n, p: (0.0, n),
     valid=lambda n, p: (n >= 0) & (p >= 0) & (p <= 1),
@@ -45,7 +45,7 @@ binom = Discrete(
     ),
     sf=lambda k, n, p: np.where(k >= n, 0.0, sc.betainc(k + 1.0, np.where(k >= n, 1.0, n - k), p)),
 )
-nbinom = Discrete(
+nbinom = DiscreteDistribution(
     "nbinom",
     _POSITIVE,
     valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
@@ -55,7 +55,7 @@ nbinom = Discrete(
     cdf=lambda k, n, p: sc.betainc(n, k + 1.0, p),
     sf=lambda k, n, p: sc.betaincc(n, k + 1.0, p),
 )
-geom = Discrete(
+geom = DiscreteDistribution(
     "geom",
     (1.0, math.inf),
     valid=lambda p: (p > 0) & (p <= 1),
@@ -64,7 +64,7 @@ geom = Discrete(
     sf=lambda k, p: np.exp(np.log1p(-p) * k),
     logsf=lambda k, p: np.log1p(-p) * k,
 )
-betabinom = Discrete(
+betabinom = DiscreteDistribution(
     "betabinom",
     lambda n, a, b: (0.0, n),
     valid=lambda n, a, b: (n >= 0) & (a > 0) & (b > 0),
@@ -72,13 +72,13 @@ betabinom = Discrete(
         -np.log(n + 1) - sc.betaln(n - k + 1, k + 1) + sc.betaln(k + a, n - k + b) - sc.betaln(a, b)
     ),
 )
-logser = Discrete(
+logser = DiscreteDistribution(
     "logser",
     (1.0, math.inf),
     valid=lambda p: (p > 0) & (p < 1),
     logpmf=lambda k, p: k * np.log(p) - np.log(k) - np.log(-np.log1p(-p)),
 )
-betanbinom = Discrete(
+betanbinom = DiscreteDistribution(
     "betanbinom",
     _POSITIVE,
     valid=lambda n, a, b: (n >= 0) & (a > 0) & (b > 0),
@@ -86,7 +86,7 @@ betanbinom = Discrete(
         -np.log(n + k) - sc.betaln(n, k + 1) + sc.betaln(a + n, b + k) - sc.betaln(a, b)
     ),
 )
-boltzmann = Discrete(
+boltzmann = DiscreteDistribution(
     "boltzmann",
     lambda lam, n: (0.0, n - 1),
     valid=lambda lam, n: (lam > 0) & (n > 0),
@@ -95,20 +95,22 @@ boltzmann = Discrete(
 )
 
 
-def _below_zero(k: Any, a: Any) -> Any:
+def _dlaplace_lower_cdf(k: Any, a: Any) -> Any:
     """P(X <= k) for k < 0 of a two-sided geometric variable."""
     return np.exp(a * (np.minimum(k, -1.0) + 1)) / (np.exp(a) + 1)
 
 
-dlaplace = Discrete(
+dlaplace = DiscreteDistribution(
     "dlaplace",
-    _LINE,
+    _REAL_LINE,
     valid=lambda a: a > 0,
     logpmf=lambda k, a: np.log(np.tanh(a / 2)) - a * np.abs(k),
-    cdf=lambda k, a: np.where(k >= 0, 1 - _below_zero(-k - 1, a), _below_zero(k, a)),
-    sf=lambda k, a: np.where(k >= 0, _below_zero(-k - 1, a), 1 - _below_zero(k, a)),
+    cdf=lambda k, a: np.where(
+        k >= 0, 1 - _dlaplace_lower_cdf(-k - 1, a), _dlaplace_lower_cdf(k, a)
+    ),
+    sf=lambda k, a: np.where(k >= 0, _dlaplace_lower_cdf(-k - 1, a), 1 - _dlaplace_lower_cdf(k, a)),
 )
-hypergeom = Discrete(
+hypergeom = DiscreteDistribution(
     "hypergeom",
     lambda M, n, N: (np.maximum(N - (M - n), 0), np.minimum(n, N)),
     valid=lambda M, n, N: (M > 0) & (n >= 0) & (N >= 0) & (n <= M) & (N <= M),
@@ -121,7 +123,7 @@ hypergeom = Discrete(
         - sc.betaln(M + 1, 1)
     ),
 )
-planck = Discrete(
+planck = DiscreteDistribution(
     "planck",
     _POSITIVE,
     valid=lambda lam: lam > 0,
@@ -130,16 +132,16 @@ planck = Discrete(
     cdf=lambda k, lam: -np.expm1(-lam * (k + 1)),
     sf=lambda k, lam: np.exp(-lam * (k + 1)),
 )
-randint = Discrete(
+randint = DiscreteDistribution(
     "randint",
     lambda low, high: (low, high - 1),
     valid=lambda low, high: high > low,
     logpmf=lambda k, low, high: -np.log(high - low + 0 * k),
     cdf=lambda k, low, high: (k - low + 1.0) / (high - low),
 )
-skellam = Discrete(
+skellam = DiscreteDistribution(
     "skellam",
-    _LINE,
+    _REAL_LINE,
     valid=lambda a, b: (a > 0) & (b > 0),
     cdf=lambda k, a, b: np.where(
         k < 0,
@@ -147,7 +149,7 @@ skellam = Discrete(
         1 - sc.chndtr(2 * a, 2 * (np.maximum(k, 0.0) + 1), 2 * b),
     ),
 )
-yulesimon = Discrete(
+yulesimon = DiscreteDistribution(
     "yulesimon",
     (1.0, math.inf),
     valid=lambda a: a > 0,
@@ -156,7 +158,7 @@ yulesimon = Discrete(
     cdf=lambda k, a: 1 - k * sc.beta(k, a + 1),
     sf=lambda k, a: k * sc.beta(k, a + 1),
 )
-zipf = Discrete(
+zipf = DiscreteDistribution(
     "zipf",
     (1.0, math.inf),
     valid=lambda a: a > 1,

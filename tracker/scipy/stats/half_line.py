@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.scipy.stats.family import Continuous
+from tracker.scipy.stats.distribution import ContinuousDistribution
 from tracker.scipy.stats.moments import log_i0e
 
 _LOG_2PI = math.log(2 * math.pi)
@@ -22,28 +22,30 @@ def _all_positive(*shapes: Any) -> Any:
     return good
 
 
-def _positive(name: str, valid: Any = _all_positive, **formulas: Any) -> Continuous:
-    return Continuous(name, _POSITIVE, 1.0, valid, **formulas)
+def _positive_distribution(
+    name: str, valid: Any = _all_positive, **formulas: Any
+) -> ContinuousDistribution:
+    return ContinuousDistribution(name, _POSITIVE, 1.0, valid, **formulas)
 
 
-def _log_normal(x: Any) -> Any:
+def _normal_logpdf(x: Any) -> Any:
     return -0.5 * np.square(x) - 0.5 * _LOG_2PI
 
 
-alpha = _positive(
+alpha = _positive_distribution(
     "alpha",
-    logpdf=lambda x, a: -2 * np.log(x) + _log_normal(a - 1 / x) - sc.log_ndtr(a),
+    logpdf=lambda x, a: -2 * np.log(x) + _normal_logpdf(a - 1 / x) - sc.log_ndtr(a),
     cdf=lambda x, a: sc.ndtr(a - 1 / x) / sc.ndtr(a),
     ppf=lambda q, a: 1 / (a - sc.ndtri(q * sc.ndtr(a))),
 )
-betaprime = _positive(
+betaprime = _positive_distribution(
     "betaprime",
     logpdf=lambda x, a, b: sc.xlogy(a - 1, x) - sc.xlog1py(a + b, x) - sc.betaln(a, b),
     cdf=lambda x, a, b: sc.betainc(a, b, x / (1 + x)),
     sf=lambda x, a, b: sc.betaincc(a, b, x / (1 + x)),
     ppf=lambda q, a, b: sc.betaincinv(a, b, q) / sc.betainccinv(b, a, q),
 )
-burr = _positive(
+burr = _positive_distribution(
     "burr",
     logpdf=lambda x, c, d: (
         np.log(c) + np.log(d) - (c + 1) * np.log(x) - (d + 1) * np.log1p(np.power(x, -c))
@@ -53,7 +55,7 @@ burr = _positive(
     sf=lambda x, c, d: -np.expm1(-d * np.log1p(np.power(x, -c))),
     ppf=lambda q, c, d: np.power(sc.powm1(q, -1 / d), -1 / c),
 )
-burr12 = _positive(
+burr12 = _positive_distribution(
     "burr12",
     logpdf=lambda x, c, d: (
         np.log(c) + np.log(d) + sc.xlogy(c - 1, x) - (d + 1) * np.log1p(np.power(x, c))
@@ -63,7 +65,7 @@ burr12 = _positive(
     sf=lambda x, c, d: np.exp(-d * np.log1p(np.power(x, c))),
     ppf=lambda q, c, d: np.power(np.expm1(-np.log1p(-q) / d), 1 / c),
 )
-exponpow = _positive(
+exponpow = _positive_distribution(
     "exponpow",
     logpdf=lambda x, b: (
         1 + np.log(b) + sc.xlogy(b - 1, x) + np.power(x, b) - np.exp(np.power(x, b))
@@ -72,7 +74,7 @@ exponpow = _positive(
     sf=lambda x, b: np.exp(-np.expm1(np.power(x, b))),
     ppf=lambda q, b: np.power(np.log1p(-np.log1p(-q)), 1 / b),
 )
-exponweib = _positive(
+exponweib = _positive_distribution(
     "exponweib",
     logpdf=lambda x, a, c: (
         np.log(a)
@@ -85,7 +87,7 @@ exponweib = _positive(
     sf=lambda x, a, c: -np.expm1(a * np.log(-np.expm1(-np.power(x, c)))),
     ppf=lambda q, a, c: np.power(-np.log1p(-np.power(q, 1 / a)), 1 / c),
 )
-fatiguelife = _positive(
+fatiguelife = _positive_distribution(
     "fatiguelife",
     logpdf=lambda x, c: (
         np.log(x + 1)
@@ -97,7 +99,7 @@ fatiguelife = _positive(
     sf=lambda x, c: sc.ndtr((1 / np.sqrt(x) - np.sqrt(x)) / c),
     ppf=lambda q, c: 0.25 * (c * sc.ndtri(q) + np.sqrt((c * sc.ndtri(q)) ** 2 + 4)) ** 2,
 )
-fisk = _positive(
+fisk = _positive_distribution(
     "fisk",
     logpdf=lambda x, c: np.log(c) - (c + 1) * np.log(x) - 2 * np.log1p(np.power(x, -c)),
     logcdf=lambda x, c: -np.log1p(np.power(x, -c)),
@@ -106,21 +108,21 @@ fisk = _positive(
     sf=lambda x, c: sc.expit(-c * np.log(x)),
     ppf=lambda q, c: np.exp(sc.logit(q) / c),
 )
-foldcauchy = _positive(
+foldcauchy = _positive_distribution(
     "foldcauchy",
     valid=lambda c: c >= 0,
     logpdf=lambda x, c: np.log((1 / (1 + (x - c) ** 2) + 1 / (1 + (x + c) ** 2)) / math.pi),
     cdf=lambda x, c: (np.arctan(x - c) + np.arctan(x + c)) / math.pi,
     sf=lambda x, c: (np.arctan2(1, x - c) + np.arctan2(1, x + c)) / math.pi,
 )
-foldnorm = _positive(
+foldnorm = _positive_distribution(
     "foldnorm",
     valid=lambda c: c >= 0,
-    logpdf=lambda x, c: np.logaddexp(_log_normal(x - c), _log_normal(x + c)),
+    logpdf=lambda x, c: np.logaddexp(_normal_logpdf(x - c), _normal_logpdf(x + c)),
     cdf=lambda x, c: sc.ndtr(x - c) - sc.ndtr(-x - c),
     sf=lambda x, c: sc.ndtr(c - x) + sc.ndtr(-x - c),
 )
-gengamma = _positive(
+gengamma = _positive_distribution(
     "gengamma",
     valid=lambda a, c: (a > 0) & (c != 0),
     logpdf=lambda x, a, c: (
@@ -136,14 +138,14 @@ gengamma = _positive(
         np.where(c > 0, sc.gammaincinv(a, q), sc.gammainccinv(a, q)), 1 / c
     ),
 )
-gibrat = _positive(
+gibrat = _positive_distribution(
     "gibrat",
-    logpdf=lambda x: _log_normal(np.log(x)) - np.log(x),
+    logpdf=lambda x: _normal_logpdf(np.log(x)) - np.log(x),
     cdf=lambda x: sc.ndtr(np.log(x)),
     sf=lambda x: sc.ndtr(-np.log(x)),
     ppf=lambda q: np.exp(sc.ndtri(q)),
 )
-gompertz = _positive(
+gompertz = _positive_distribution(
     "gompertz",
     logpdf=lambda x, c: np.log(c) + x - c * np.expm1(x),
     logsf=lambda x, c: -c * np.expm1(x),
@@ -151,21 +153,21 @@ gompertz = _positive(
     sf=lambda x, c: np.exp(-c * np.expm1(x)),
     ppf=lambda q, c: np.log1p(-np.log1p(-q) / c),
 )
-halfgennorm = _positive(
+halfgennorm = _positive_distribution(
     "halfgennorm",
     logpdf=lambda x, b: np.log(b) - sc.gammaln(1 / b) - np.power(x, b),
     cdf=lambda x, b: sc.gammainc(1 / b, np.power(x, b)),
     sf=lambda x, b: sc.gammaincc(1 / b, np.power(x, b)),
     ppf=lambda q, b: np.power(sc.gammaincinv(1 / b, q), 1 / b),
 )
-halflogistic = _positive(
+halflogistic = _positive_distribution(
     "halflogistic",
     logpdf=lambda x: math.log(2) - x - 2 * np.log1p(np.exp(-x)),
     cdf=lambda x: np.tanh(x / 2),
     sf=lambda x: 2 * sc.expit(-x),
     ppf=lambda q: 2 * np.arctanh(q),
 )
-invgauss = _positive(
+invgauss = _positive_distribution(
     "invgauss",
     logpdf=lambda x, m: -0.5 * _LOG_2PI - 1.5 * np.log(x) - (x / m - 1) ** 2 / (2 * x),
     cdf=lambda x, m: (
@@ -175,14 +177,14 @@ invgauss = _positive(
         sc.ndtr((1 - x / m) / np.sqrt(x)) - np.exp(2 / m + sc.log_ndtr(-(x / m + 1) / np.sqrt(x)))
     ),
 )
-wald = _positive(
+wald = _positive_distribution(
     "wald",
     **{
         name: (lambda x, formula=formula: formula(x, 1.0))
         for name, formula in invgauss.formulas.items()
     },
 )
-invweibull = _positive(
+invweibull = _positive_distribution(
     "invweibull",
     logpdf=lambda x, c: np.log(c) - (c + 1) * np.log(x) - np.power(x, -c),
     logcdf=lambda x, c: -np.power(x, -c),
@@ -190,34 +192,34 @@ invweibull = _positive(
     sf=lambda x, c: -np.expm1(-np.power(x, -c)),
     ppf=lambda q, c: np.power(-np.log(q), -1 / c),
 )
-kappa3 = _positive(
+kappa3 = _positive_distribution(
     "kappa3",
     logpdf=lambda x, a: np.log(a) - (1 / a + 1) * np.log(a + np.power(x, a)),
     cdf=lambda x, a: x * np.power(a + np.power(x, a), -1 / a),
     sf=lambda x, a: -np.expm1(-np.log1p(a * np.power(x, -a)) / a),
     ppf=lambda q, a: np.power(a / sc.powm1(q, -a), 1 / a),
 )
-levy = _positive(
+levy = _positive_distribution(
     "levy",
     logpdf=lambda x: -0.5 * _LOG_2PI - 1.5 * np.log(x) - 0.5 / x,
     cdf=lambda x: sc.erfc(np.sqrt(0.5 / x)),
     sf=lambda x: sc.erf(np.sqrt(0.5 / x)),
     ppf=lambda q: 1 / np.square(sc.ndtri(q / 2)),
 )
-loglaplace = _positive(
+loglaplace = _positive_distribution(
     "loglaplace",
     logpdf=lambda x, c: np.log(c / 2) + (np.where(x < 1, c, -c) - 1) * np.log(x),
     cdf=lambda x, c: np.where(x < 1, 0.5 * np.power(x, c), 1 - 0.5 * np.power(x, -c)),
     sf=lambda x, c: np.where(x < 1, 1 - 0.5 * np.power(x, c), 0.5 * np.power(x, -c)),
     ppf=lambda q, c: np.where(q < 0.5, np.power(2 * q, 1 / c), np.power(2 * (1 - q), -1 / c)),
 )
-mielke = _positive(
+mielke = _positive_distribution(
     "mielke",
     logpdf=lambda x, k, s: np.log(k) + (k - 1) * np.log(x) - (1 + k / s) * np.log1p(np.power(x, s)),
     cdf=lambda x, k, s: np.power(x, k) / np.power(1 + np.power(x, s), k / s),
     ppf=lambda q, k, s: np.power(np.power(q, s / k) / (1 - np.power(q, s / k)), 1 / s),
 )
-nakagami = _positive(
+nakagami = _positive_distribution(
     "nakagami",
     logpdf=lambda x, nu: (
         math.log(2)
@@ -230,7 +232,7 @@ nakagami = _positive(
     sf=lambda x, nu: sc.gammaincc(nu, nu * np.square(x)),
     ppf=lambda q, nu: np.sqrt(sc.gammaincinv(nu, q) / nu),
 )
-rice = _positive(
+rice = _positive_distribution(
     "rice",
     valid=lambda b: b >= 0,
     logpdf=lambda x, b: np.log(x) - (x - b) ** 2 / 2 + log_i0e(x * b),

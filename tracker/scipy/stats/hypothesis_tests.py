@@ -15,7 +15,7 @@ import scipy.special as sc
 import scipy.stats
 
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import as_array, no_rule
+from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
 
 Significance = namedtuple("Significance", ("statistic", "pvalue"))
 LinregressResult: Any = type(scipy.stats.linregress([0.0, 1.0, 2.0], [0.0, 1.0, 3.0]))
@@ -33,16 +33,16 @@ class TtestResult(Significance):
         return made
 
 
-def _refuse(name: str, options: dict[str, Any]) -> None:
+def _refuse_options(name: str, options: dict[str, Any]) -> None:
     usual = {"nan_policy": "propagate", "keepdims": False, "method": None, "trim": 0}
     for keyword, value in options.items():
         if keyword not in usual:
             raise TypeError(f"{name}() got an unexpected keyword argument {keyword!r}")
         if value != usual[keyword]:
-            raise no_rule(f"scipy.stats.{name} with {keyword}=", "Leave it out")
+            raise no_derivative_rule(f"scipy.stats.{name} with {keyword}=", "Leave it out")
 
 
-def _laid(axis: Any, *samples: Any) -> list[Any]:
+def _observations_last(axis: Any, *samples: Any) -> list[Any]:
     """Floats, with the observations along the last axis."""
     found = [as_array(x) * 1.0 for x in samples]
     if axis is None:
@@ -50,7 +50,7 @@ def _laid(axis: Any, *samples: Any) -> list[Any]:
     return [np.moveaxis(x, axis, -1) if np.ndim(x) else x for x in found]
 
 
-def _of_t(t: Any, df: Any, alternative: str) -> Any:
+def _t_pvalue(t: Any, df: Any, alternative: str) -> Any:
     """The p-value of Student's t."""
     tails = {"two-sided": lambda: 2 * sc.stdtr(df, -np.abs(t)), "less": lambda: sc.stdtr(df, t)}
     tails["greater"] = lambda: sc.stdtr(df, -t)
@@ -67,8 +67,8 @@ def pearsonr(
     x: Any, y: Any, *, alternative: str = "two-sided", axis: Any = 0, **options: Any
 ) -> Any:
     """The coefficient of correlation, and its p-value."""
-    _refuse("pearsonr", options)
-    x, y = _laid(axis, x, y)
+    _refuse_options("pearsonr", options)
+    x, y = _observations_last(axis, x, y)
     n = np.shape(x)[-1]
     if n != np.shape(y)[-1] or n < 2:
         raise ValueError("`x` and `y` must have the same length, of at least 2.")
@@ -92,8 +92,8 @@ def pearsonr(
 @drop_in(scipy.stats)
 def linregress(x: Any, y: Any, alternative: str = "two-sided", **options: Any) -> Any:
     """The line of least squares."""
-    _refuse("linregress", options)
-    x, y = _laid(None, x, y)
+    _refuse_options("linregress", options)
+    x, y = _observations_last(None, x, y)
     n = np.size(x)
     if n != np.size(y) or n < 3:
         raise ValueError("Inputs x and y must have the same number of values, at least 3 here.")
@@ -111,7 +111,7 @@ def linregress(x: Any, y: Any, alternative: str = "two-sided", **options: Any) -
         slope,
         ym - slope * xm,
         r,
-        _of_t(t, float(df), alternative),
+        _t_pvalue(t, float(df), alternative),
         error,
         intercept_stderr=error * np.sqrt(xx + xm**2),
     )
@@ -120,9 +120,9 @@ def linregress(x: Any, y: Any, alternative: str = "two-sided", **options: Any) -
 # Means --------------------------------------------------------------------------------------------
 
 
-def _tested(t: Any, df: Any, alternative: str) -> TtestResult:
+def _t_result(t: Any, df: Any, alternative: str) -> TtestResult:
     df = df if np.ndim(df) else df * 1.0
-    return TtestResult(t, _of_t(t, df, alternative), df=df)
+    return TtestResult(t, _t_pvalue(t, df, alternative), df=df)
 
 
 @drop_in(scipy.stats)
@@ -130,11 +130,11 @@ def ttest_1samp(
     a: Any, popmean: Any, axis: Any = 0, *, alternative: str = "two-sided", **options: Any
 ) -> Any:
     """Whether the mean is a given one."""
-    _refuse("ttest_1samp", options)
-    (a,) = _laid(axis, a)
+    _refuse_options("ttest_1samp", options)
+    (a,) = _observations_last(axis, a)
     n = np.shape(a)[-1]
     error = np.std(a, axis=-1, ddof=1) / math.sqrt(n)
-    return _tested((np.mean(a, axis=-1) - popmean) / error, float(n - 1), alternative)
+    return _t_result((np.mean(a, axis=-1) - popmean) / error, float(n - 1), alternative)
 
 
 @drop_in(scipy.stats)
@@ -142,7 +142,7 @@ def ttest_rel(
     a: Any, b: Any, axis: Any = 0, *, alternative: str = "two-sided", **options: Any
 ) -> Any:
     """Whether the means of pairs are the same."""
-    _refuse("ttest_rel", options)
+    _refuse_options("ttest_rel", options)
     return ttest_1samp(as_array(a) - as_array(b), 0.0, axis, alternative=alternative)
 
 
@@ -157,8 +157,8 @@ def ttest_ind(
     **options: Any,
 ) -> Any:
     """Whether the means of two samples are the same; without `equal_var`, Welch's test."""
-    _refuse("ttest_ind", options)
-    a, b = _laid(axis, a, b)
+    _refuse_options("ttest_ind", options)
+    a, b = _observations_last(axis, a, b)
     m, n = np.shape(a)[-1], np.shape(b)[-1]
     v, w = np.var(a, axis=-1, ddof=1), np.var(b, axis=-1, ddof=1)
     if equal_var:
@@ -168,16 +168,16 @@ def ttest_ind(
         v, w = v / m, w / n
         df = (v + w) ** 2 / (v**2 / (m - 1) + w**2 / (n - 1))
         error = np.sqrt(v + w)
-    return _tested((np.mean(a, axis=-1) - np.mean(b, axis=-1)) / error, df, alternative)
+    return _t_result((np.mean(a, axis=-1) - np.mean(b, axis=-1)) / error, df, alternative)
 
 
 @drop_in(scipy.stats)
 def f_oneway(*samples: Any, axis: Any = 0, equal_var: bool = True, **options: Any) -> Any:
     """Whether the means of several samples are the same."""
-    _refuse("f_oneway", options)
+    _refuse_options("f_oneway", options)
     if not equal_var:
-        raise no_rule("scipy.stats.f_oneway with equal_var=False", "Leave it out")
-    groups = _laid(axis, *samples)
+        raise no_derivative_rule("scipy.stats.f_oneway with equal_var=False", "Leave it out")
+    groups = _observations_last(axis, *samples)
     sizes = [np.shape(g)[-1] for g in groups]
     count, total = len(groups), sum(sizes)
     centre = sum(np.sum(g, axis=-1) for g in groups) / total
@@ -192,9 +192,13 @@ def f_oneway(*samples: Any, axis: Any = 0, equal_var: bool = True, **options: An
 def chisquare(f_obs: Any, f_exp: Any = None, ddof: Any = 0, axis: Any = 0, **options: Any) -> Any:
     """Whether frequencies are the expected ones."""
     options.pop("sum_check", None)
-    _refuse("chisquare", options)
-    (seen,) = _laid(axis, f_obs)
-    wanted = np.mean(seen, axis=-1, keepdims=True) if f_exp is None else _laid(axis, f_exp)[0]
+    _refuse_options("chisquare", options)
+    (seen,) = _observations_last(axis, f_obs)
+    wanted = (
+        np.mean(seen, axis=-1, keepdims=True)
+        if f_exp is None
+        else _observations_last(axis, f_exp)[0]
+    )
     x = np.sum((seen - wanted) ** 2 / wanted, axis=-1)
     return Significance(x, sc.chdtrc(np.shape(seen)[-1] - 1.0 - ddof, x))
 
@@ -202,7 +206,7 @@ def chisquare(f_obs: Any, f_exp: Any = None, ddof: Any = 0, axis: Any = 0, **opt
 # Distances of samples -----------------------------------------------------------------------------
 
 
-def _shares(values: Any, weights: Any, at: Any) -> Any:
+def _empirical_cdf(values: Any, weights: Any, at: Any) -> Any:
     """The share of a sample that is not above each of these."""
     order = np.argsort(values)
     found = np.searchsorted(values[order], at, side="right")
@@ -213,11 +217,11 @@ def _shares(values: Any, weights: Any, at: Any) -> Any:
     return total[found] / total[-1]
 
 
-def _apart(u: Any, v: Any, u_weights: Any, v_weights: Any) -> tuple[Any, Any]:
+def _cdf_differences(u: Any, v: Any, u_weights: Any, v_weights: Any) -> tuple[Any, Any]:
     """How far two distribution functions are apart on each piece, and how long the pieces are."""
-    u, v = _laid(None, u, v)
+    u, v = _observations_last(None, u, v)
     both = np.sort(np.concatenate([u, v]))
-    shares = _shares(u, u_weights, both[:-1]) - _shares(v, v_weights, both[:-1])
+    shares = _empirical_cdf(u, u_weights, both[:-1]) - _empirical_cdf(v, v_weights, both[:-1])
     return shares, both[1:] - both[:-1]
 
 
@@ -226,7 +230,7 @@ def wasserstein_distance(
     u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
 ) -> Any:
     """How far one sample has to be moved to become the other."""
-    shares, lengths = _apart(u_values, v_values, u_weights, v_weights)
+    shares, lengths = _cdf_differences(u_values, v_values, u_weights, v_weights)
     return np.sum(np.abs(shares) * lengths)
 
 
@@ -234,5 +238,5 @@ def wasserstein_distance(
 def energy_distance(
     u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
 ) -> Any:
-    shares, lengths = _apart(u_values, v_values, u_weights, v_weights)
+    shares, lengths = _cdf_differences(u_values, v_values, u_weights, v_weights)
     return np.sqrt(2 * np.sum(np.square(shares) * lengths))

@@ -8,28 +8,28 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.scipy.stats.family import Continuous
+from tracker.scipy.stats.distribution import ContinuousDistribution
 
 _LOG_2PI = math.log(2 * math.pi)
-_QUARTER = math.pi / 4
+_QUARTER_PI = math.pi / 4
 
-anglit = Continuous(
+anglit = ContinuousDistribution(
     "anglit",
-    (-_QUARTER, _QUARTER),
+    (-_QUARTER_PI, _QUARTER_PI),
     0.0,
     logpdf=lambda x: np.log(np.cos(2 * x)),
-    cdf=lambda x: np.square(np.sin(x + _QUARTER)),
-    sf=lambda x: np.square(np.cos(x + _QUARTER)),
-    ppf=lambda q: np.arcsin(np.sqrt(q)) - _QUARTER,
+    cdf=lambda x: np.square(np.sin(x + _QUARTER_PI)),
+    sf=lambda x: np.square(np.cos(x + _QUARTER_PI)),
+    ppf=lambda q: np.arcsin(np.sqrt(q)) - _QUARTER_PI,
 )
-arcsine = Continuous(
+arcsine = ContinuousDistribution(
     "arcsine",
     (0.0, 1.0),
     logpdf=lambda x: -math.log(math.pi) - 0.5 * np.log(x * (1 - x)),
     cdf=lambda x: 2 / math.pi * np.arcsin(np.sqrt(x)),
     ppf=lambda q: np.square(np.sin(math.pi / 2 * q)),
 )
-bradford = Continuous(
+bradford = ContinuousDistribution(
     "bradford",
     (0.0, 1.0),
     0.5,
@@ -38,14 +38,14 @@ bradford = Continuous(
     cdf=lambda x, c: np.log1p(c * x) / np.log1p(c),
     ppf=lambda q, c: np.expm1(q * np.log1p(c)) / c,
 )
-cosine = Continuous(
+cosine = ContinuousDistribution(
     "cosine",
     (-math.pi, math.pi),
     0.0,
     logpdf=lambda x: np.log1p(np.cos(x)) - _LOG_2PI,
     cdf=lambda x: 0.5 + (x + np.sin(x)) / (2 * math.pi),
 )
-johnsonsb = Continuous(
+johnsonsb = ContinuousDistribution(
     "johnsonsb",
     (0.0, 1.0),
     0.5,
@@ -57,7 +57,7 @@ johnsonsb = Continuous(
     sf=lambda x, a, b: sc.ndtr(-a - b * sc.logit(x)),
     ppf=lambda q, a, b: sc.expit((sc.ndtri(q) - a) / b),
 )
-loguniform = Continuous(
+loguniform = ContinuousDistribution(
     "loguniform",
     lambda a, b: (a, b),
     1.0,
@@ -66,10 +66,10 @@ loguniform = Continuous(
     cdf=lambda x, a, b: (np.log(x) - np.log(a)) / (np.log(b) - np.log(a)),
     ppf=lambda q, a, b: np.exp(np.log(a) + q * (np.log(b) - np.log(a))),
 )
-reciprocal = Continuous(
+reciprocal = ContinuousDistribution(
     "reciprocal", loguniform.support, 1.0, loguniform.valid, **loguniform.formulas
 )
-rdist = Continuous(
+rdist = ContinuousDistribution(
     "rdist",
     (-1.0, 1.0),
     0.0,
@@ -83,7 +83,7 @@ rdist = Continuous(
     sf=lambda x, c: sc.betaincc(c / 2, c / 2, (x + 1) / 2),
     ppf=lambda q, c: 2 * sc.betaincinv(c / 2, c / 2, q) - 1,
 )
-semicircular = Continuous(
+semicircular = ContinuousDistribution(
     "semicircular",
     (-1.0, 1.0),
     0.0,
@@ -93,29 +93,29 @@ semicircular = Continuous(
 )
 
 
-def _triangle(x: Any, c: Any) -> Any:
+def _triangle_density(x: Any, c: Any) -> Any:
     """The density, for a peak within the interval or at an end of it."""
     rising = x < c
     up, down = np.where(rising, c, 1.0), np.where(rising, 1.0, 1 - c)
     return np.where(rising, x / up, np.where(c == 1, x, (1 - x) / np.where(c == 1, 1.0, down)))
 
 
-def _under_triangle(x: Any, c: Any) -> Any:
+def _triangle_cdf(x: Any, c: Any) -> Any:
     rising = (x < c) | (c == 1)
     up, down = np.where(rising, c, 1.0), np.where(rising, 1.0, 1 - c)
     return np.where(rising, x * x / up, 1 - np.square(1 - x) / down)
 
 
-triang = Continuous(
+triang = ContinuousDistribution(
     "triang",
     (0.0, 1.0),
     0.5,
     lambda c: (c >= 0) & (c <= 1),
-    logpdf=lambda x, c: math.log(2) + np.log(_triangle(x, c)),
-    cdf=_under_triangle,
+    logpdf=lambda x, c: math.log(2) + np.log(_triangle_density(x, c)),
+    cdf=_triangle_cdf,
     ppf=lambda q, c: np.where(q < c, np.sqrt(c * q), 1 - np.sqrt((1 - c) * (1 - q))),
 )
-truncexpon = Continuous(
+truncexpon = ContinuousDistribution(
     "truncexpon",
     lambda b: (0.0, b),
     0.0,
@@ -125,7 +125,7 @@ truncexpon = Continuous(
     sf=lambda x, b: (np.exp(-b) - np.exp(-x)) / np.expm1(-b),
     ppf=lambda q, b: -np.log1p(q * np.expm1(-b)),
 )
-wrapcauchy = Continuous(
+wrapcauchy = ContinuousDistribution(
     "wrapcauchy",
     (0.0, 2 * math.pi),
     1.0,

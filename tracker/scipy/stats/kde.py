@@ -9,9 +9,9 @@ import numpy as np
 import scipy.special
 import scipy.stats
 
-from tracker.autodiff.leaves import data
-from tracker.scipy._bridge.checks import unless
-from tracker.scipy._bridge.fallback import as_array, is_tracked, no_rule
+from tracker.autodiff.leaves import plain_data
+from tracker.scipy._bridge.checks import scipy_raises_unless
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
 from tracker.scipy.linalg import cholesky
 from tracker.scipy.special import logsumexp
 
@@ -59,15 +59,15 @@ class gaussian_kde:
         try:
             self.cho_cov = cholesky(spread, lower=True) * self.factor
         except np.linalg.LinAlgError:  # SciPy says more of it
-            given = (self.dataset, data(self.factor), self.weights)
-            unless(False, scipy.stats.gaussian_kde, *given)
+            given = (self.dataset, plain_data(self.factor), self.weights)
+            scipy_raises_unless(False, scipy.stats.gaussian_kde, *given)
             raise
 
     @property
     def inv_cov(self) -> Any:
         return np.linalg.inv(self.covariance)
 
-    def _powers(self, x: Any) -> Any:
+    def _log_kernels(self, x: Any) -> Any:
         """The logarithms of what each sample gives at each point, up to a factor."""
         points = np.atleast_2d(as_array(x) * 1.0)
         if np.shape(points)[0] != self.d:
@@ -82,10 +82,10 @@ class gaussian_kde:
 
     def logpdf(self, x: Any) -> Any:
         scale = self.d / 2 * math.log(2 * math.pi) + np.sum(np.log(np.diagonal(self.cho_cov)))
-        return logsumexp(self._powers(x), axis=1, b=self.weights) - scale
+        return logsumexp(self._log_kernels(x), axis=1, b=self.weights) - scale
 
     def evaluate(self, points: Any) -> Any:
-        powers, scale = self._powers(points), (2 * math.pi) ** (self.d / 2)
+        powers, scale = self._log_kernels(points), (2 * math.pi) ** (self.d / 2)
         volume = scale * np.prod(np.diagonal(self.cho_cov))
         return np.sum(np.exp(powers) * self.weights, axis=1) / volume
 
@@ -103,6 +103,8 @@ class gaussian_kde:
         if name.startswith("_") or not hasattr(scipy.stats.gaussian_kde, name):
             raise AttributeError(name)
         if is_tracked(self.dataset, self.weights, self.factor):
-            raise no_rule(f"scipy.stats.gaussian_kde.{name}")
-        theirs = scipy.stats.gaussian_kde(data(self.dataset), data(self.factor), self.weights)
+            raise no_derivative_rule(f"scipy.stats.gaussian_kde.{name}")
+        theirs = scipy.stats.gaussian_kde(
+            plain_data(self.dataset), plain_data(self.factor), self.weights
+        )
         return getattr(theirs, name)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.special as sc
 
 _LOG_2PI = math.log(2 * math.pi)
-_EULER = float(np.euler_gamma)
+_EULER_GAMMA = float(np.euler_gamma)
 Formula = Callable[..., Any]
 
 
@@ -22,46 +22,46 @@ def log_i0e(k: Any) -> Any:
     return np.where(near, np.log(sc.i0(small)) - small, np.log(sc.i0e(large)))
 
 
-def _where(condition: Any, formula: Formula, otherwise: float, harmless: float) -> Formula:
+def _piecewise(condition: Any, formula: Formula, otherwise: float, safe: float) -> Formula:
     """A formula of one shape where that is above a bound."""
 
     def call(*shapes: Any) -> Any:
         inside = condition(*shapes)
         *others, last = shapes
-        return np.where(inside, formula(*others, np.where(inside, last, harmless)), otherwise)
+        return np.where(inside, formula(*others, np.where(inside, last, safe)), otherwise)
 
     return call
 
 
-def _spread_of_t(df: Any) -> Any:
+def _t_variance(df: Any) -> Any:
     inside = df > 2
     safe = np.where(inside, df, 3.0)
     return np.where(inside, safe / (safe - 2), np.where(df > 1, math.inf, math.nan))
 
 
-def _entropy_of_t(df: Any) -> Any:
+def _t_entropy(df: Any) -> Any:
     half, more = df / 2, (df + 1) / 2
     return more * (sc.psi(more) - sc.psi(half)) + 0.5 * np.log(df) + sc.betaln(half, 0.5)
 
 
-def _entropy_of_gamma(a: Any) -> Any:
+def _gamma_entropy(a: Any) -> Any:
     return a + sc.gammaln(a) + (1 - a) * sc.psi(a)
 
 
-def _mean_of_chi(df: Any) -> Any:
+def _chi_mean(df: Any) -> Any:
     return math.sqrt(2) * np.exp(sc.gammaln((df + 1) / 2) - sc.gammaln(df / 2))
 
 
-def _mean_of_skewnorm(a: Any) -> Any:
+def _skewnorm_mean(a: Any) -> Any:
     return math.sqrt(2 / math.pi) * a / np.sqrt(1 + a * a)
 
 
-def _entropy_of_beta(a: Any, b: Any) -> Any:
+def _beta_entropy(a: Any, b: Any) -> Any:
     ends = (a - 1) * sc.psi(a) + (b - 1) * sc.psi(b)
     return sc.betaln(a, b) - ends + (a + b - 2) * sc.psi(a + b)
 
 
-def _of_truncnorm(a: Any, b: Any) -> tuple[Any, Any, Any]:
+def _truncnorm_parts(a: Any, b: Any) -> tuple[Any, Any, Any]:
     """The mean, what is added to the second moment, and the probability of the interval."""
     whole = sc.ndtr(b) - sc.ndtr(a)
     low, high = (np.where(np.isinf(end), 0.0, end) for end in (a, b))
@@ -72,60 +72,66 @@ def _of_truncnorm(a: Any, b: Any) -> tuple[Any, Any, Any]:
     return bells[0] - bells[1], low * bells[0] - high * bells[1], whole
 
 
-def _spread_of_truncnorm(a: Any, b: Any) -> Any:
-    mean, more, _ = _of_truncnorm(a, b)
+def _truncnorm_variance(a: Any, b: Any) -> Any:
+    mean, more, _ = _truncnorm_parts(a, b)
     return 1 + more - mean**2
 
 
-def _entropy_of_truncnorm(a: Any, b: Any) -> Any:
-    _, more, whole = _of_truncnorm(a, b)
+def _truncnorm_entropy(a: Any, b: Any) -> Any:
+    _, more, whole = _truncnorm_parts(a, b)
     return 0.5 * (_LOG_2PI + 1) + np.log(whole) + 0.5 * more
 
 
-def _spread_of_weibull(c: Any) -> Any:
+def _weibull_variance(c: Any) -> Any:
     return sc.gamma(1 + 2 / c) - sc.gamma(1 + 1 / c) ** 2
 
 
-def _spread_of_logser(p: Any) -> Any:
+def _logser_variance(p: Any) -> Any:
     r = np.log1p(-p)
     return -p / r / (p - 1) ** 2 - (p / (p - 1) / r) ** 2
 
 
-def _above(bound: float) -> Formula:
+def _last_shape_above(bound: float) -> Formula:
     return lambda *shapes: shapes[-1] > bound
 
 
-_PARETO = _where(_above(2), lambda b: b / ((b - 2) * (b - 1) ** 2), math.inf, 3.0)
+_PARETO_VARIANCE = _piecewise(
+    _last_shape_above(2), lambda b: b / ((b - 2) * (b - 1) ** 2), math.inf, 3.0
+)
 # Of each distribution: mean, var, entropy; None where SciPy has no closed form.
 MOMENTS: dict[str, tuple[Any, Any, Any]] = {
     "norm": (0.0, 1.0, 0.5 * (_LOG_2PI + 1)),
-    "t": (_where(_above(1), lambda df: 0 * df, math.inf, 2.0), _spread_of_t, _entropy_of_t),
-    "gamma": (lambda a: a, lambda a: a, _entropy_of_gamma),
-    "erlang": (lambda a: a, lambda a: a, _entropy_of_gamma),
+    "t": (
+        _piecewise(_last_shape_above(1), lambda df: 0 * df, math.inf, 2.0),
+        _t_variance,
+        _t_entropy,
+    ),
+    "gamma": (lambda a: a, lambda a: a, _gamma_entropy),
+    "erlang": (lambda a: a, lambda a: a, _gamma_entropy),
     "chi2": (
         lambda df: df,
         lambda df: 2 * df,
-        lambda df: math.log(2) + _entropy_of_gamma(df / 2),
+        lambda df: math.log(2) + _gamma_entropy(df / 2),
     ),
     "chi": (
-        _mean_of_chi,
-        lambda df: df - _mean_of_chi(df) ** 2,
+        _chi_mean,
+        lambda df: df - _chi_mean(df) ** 2,
         lambda df: sc.gammaln(df / 2) + 0.5 * (df - math.log(2) - (df - 1) * sc.psi(df / 2)),
     ),
     "invgamma": (
-        _where(_above(1), lambda a: 1 / (a - 1), math.inf, 2.0),
-        _where(_above(2), lambda a: 1 / ((a - 1) ** 2 * (a - 2)), math.inf, 3.0),
+        _piecewise(_last_shape_above(1), lambda a: 1 / (a - 1), math.inf, 2.0),
+        _piecewise(_last_shape_above(2), lambda a: 1 / ((a - 1) ** 2 * (a - 2)), math.inf, 3.0),
         lambda a: a - (a + 1) * sc.psi(a) + sc.gammaln(a),
     ),
     "beta": (
         lambda a, b: a / (a + b),
         lambda a, b: a * b / ((a + b) ** 2 * (a + b + 1)),
-        _entropy_of_beta,
+        _beta_entropy,
     ),
     "f": (
-        _where(_above(2), lambda n, d: d / (d - 2), math.inf, 5.0),
-        _where(
-            _above(4),
+        _piecewise(_last_shape_above(2), lambda n, d: d / (d - 2), math.inf, 5.0),
+        _piecewise(
+            _last_shape_above(4),
             lambda n, d: 2 * d**2 * (n + d - 2) / (n * (d - 2) ** 2 * (d - 4)),
             math.inf,
             5.0,
@@ -150,35 +156,35 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
     "logistic": (0.0, math.pi**2 / 3, 2.0),
     "weibull_min": (
         lambda c: sc.gamma(1 + 1 / c),
-        _spread_of_weibull,
-        lambda c: -_EULER / c - np.log(c) + _EULER + 1,
+        _weibull_variance,
+        lambda c: -_EULER_GAMMA / c - np.log(c) + _EULER_GAMMA + 1,
     ),
     "weibull_max": (
         lambda c: -sc.gamma(1 + 1 / c),
-        _spread_of_weibull,
-        lambda c: -_EULER / c - np.log(c) + _EULER + 1,
+        _weibull_variance,
+        lambda c: -_EULER_GAMMA / c - np.log(c) + _EULER_GAMMA + 1,
     ),
     "pareto": (
-        _where(_above(1), lambda b: b / (b - 1), math.inf, 2.0),
-        _PARETO,
+        _piecewise(_last_shape_above(1), lambda b: b / (b - 1), math.inf, 2.0),
+        _PARETO_VARIANCE,
         lambda b: 1 + 1 / b - np.log(b),
     ),
     "lomax": (
-        _where(_above(1), lambda b: 1 / (b - 1), math.inf, 2.0),
-        _PARETO,
+        _piecewise(_last_shape_above(1), lambda b: 1 / (b - 1), math.inf, 2.0),
+        _PARETO_VARIANCE,
         lambda b: 1 + 1 / b - np.log(b),
     ),
-    "gumbel_r": (_EULER, math.pi**2 / 6, _EULER + 1),
-    "gumbel_l": (-_EULER, math.pi**2 / 6, _EULER + 1),
+    "gumbel_r": (_EULER_GAMMA, math.pi**2 / 6, _EULER_GAMMA + 1),
+    "gumbel_l": (-_EULER_GAMMA, math.pi**2 / 6, _EULER_GAMMA + 1),
     "rayleigh": (
         math.sqrt(math.pi / 2),
         (4 - math.pi) / 2,
-        _EULER / 2 + 1 - 0.5 * math.log(2),
+        _EULER_GAMMA / 2 + 1 - 0.5 * math.log(2),
     ),
     "maxwell": (
         2 * math.sqrt(2 / math.pi),
         3 - 8 / math.pi,
-        _EULER + 0.5 * _LOG_2PI - 0.5,
+        _EULER_GAMMA + 0.5 * _LOG_2PI - 0.5,
     ),
     "powerlaw": (
         lambda a: a / (a + 1),
@@ -190,17 +196,17 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
         None,
         lambda k: -k * sc.i1e(k) / sc.i0e(k) + _LOG_2PI + log_i0e(k) + k,
     ),
-    "skewnorm": (_mean_of_skewnorm, lambda a: 1 - _mean_of_skewnorm(a) ** 2, None),
+    "skewnorm": (_skewnorm_mean, lambda a: 1 - _skewnorm_mean(a) ** 2, None),
     "truncnorm": (
-        lambda a, b: _of_truncnorm(a, b)[0],
-        _spread_of_truncnorm,
-        _entropy_of_truncnorm,
+        lambda a, b: _truncnorm_parts(a, b)[0],
+        _truncnorm_variance,
+        _truncnorm_entropy,
     ),
     "arcsine": (0.5, 1 / 8, -0.24156447527049044468),
     "betaprime": (
-        _where(_above(1), lambda a, b: a / (b - 1), math.inf, 3.0),
-        _where(
-            _above(2),
+        _piecewise(_last_shape_above(1), lambda a, b: a / (b - 1), math.inf, 3.0),
+        _piecewise(
+            _last_shape_above(2),
             lambda a, b: a * (a + b - 1) / ((b - 2) * (b - 1) ** 2),
             math.inf,
             3.0,
@@ -227,13 +233,13 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
         lambda k: 1 / k**2 + k**2,
         lambda k: 1 + np.log(k + 1 / k),
     ),
-    "levy": (math.inf, math.inf, (1 + 3 * _EULER + math.log(16 * math.pi)) / 2),
+    "levy": (math.inf, math.inf, (1 + 3 * _EULER_GAMMA + math.log(16 * math.pi)) / 2),
     "loggamma": (
         lambda c: sc.psi(c),
         lambda c: sc.zeta(2.0, c),
         lambda c: sc.gammaln(c) - c * sc.psi(c) + c,
     ),
-    "moyal": (_EULER + math.log(2), math.pi**2 / 2, None),
+    "moyal": (_EULER_GAMMA + math.log(2), math.pi**2 / 2, None),
     "semicircular": (0.0, 0.25, 0.64472988584940017414),
     "triang": (
         lambda c: (c + 1) / 3,
@@ -255,7 +261,7 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
         lambda n, a, b: n * (a + b + n) * a * b / (a + b) ** 2 / (a + b + 1),
         None,
     ),
-    "logser": (lambda p: p / (p - 1) / np.log1p(-p), _spread_of_logser, None),
+    "logser": (lambda p: p / (p - 1) / np.log1p(-p), _logser_variance, None),
     "dlaplace": (
         lambda a: 0 * a,
         lambda a: 2 * np.exp(a) / np.expm1(a) ** 2,

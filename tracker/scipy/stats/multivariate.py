@@ -11,19 +11,29 @@ import scipy
 import scipy.special as sc
 import scipy.stats
 
-from tracker.autodiff.leaves import data
+from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.stop_gradient import ignore_derivatives
-from tracker.scipy._bridge.fallback import NOT_WANTED, as_array, is_tracked, no_rule, refusing
-from tracker.scipy.stats.family import Frozen
+from tracker.scipy._bridge.fallback import (
+    USE_DATA_HINT,
+    as_array,
+    is_tracked,
+    no_derivative_rule,
+    refuse_tracked,
+)
+from tracker.scipy.stats.distribution import FrozenDistribution
 from tracker.support.numpy_version import version_of
 
 _LOG_2PI = math.log(2 * math.pi)
-_SHARE = 1e6 * float(np.finfo(float).eps)  # SciPy's: how much of the largest eigenvalue is none
-_ALMOST = 10 * float(np.finfo(float).eps)  # SciPy's: how far a sum of probabilities is from 1
-_LAST_IS_THE_REST = version_of(scipy) < (1, 18)
+_EIGENVALUE_TOLERANCE = 1e6 * float(
+    np.finfo(float).eps
+)  # SciPy's: how much of the largest eigenvalue is none
+_SUM_TOLERANCE = 10 * float(
+    np.finfo(float).eps
+)  # SciPy's: how far a sum of probabilities is from 1
+_LAST_PROBABILITY_IS_REST = version_of(scipy) < (1, 18)
 
 
-class Multivariate:
+class MultivariateDistribution:
     """A distribution whose methods of SciPy's name, if not defined here, are SciPy's."""
 
     def __init__(self, name: str) -> None:
@@ -35,21 +45,23 @@ class Multivariate:
         theirs = getattr(self.scipy, name)
         if not callable(theirs) or name.startswith("_"):
             return theirs
-        return refusing(theirs, f"scipy.stats.{self.name}.{name}", NOT_WANTED)
+        return refuse_tracked(theirs, f"scipy.stats.{self.name}.{name}", USE_DATA_HINT)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _FrozenMany(self, args, kwargs)
+        return _FrozenMultivariate(self, args, kwargs)
 
     def attributes(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """What a distribution with these parameters is asked for, besides its methods."""
         return {}
 
 
-class _FrozenMany(Frozen):
+class _FrozenMultivariate(FrozenDistribution):
     """A distribution with its parameters. Where none is tracked, all but the densities are those of
     SciPy's, which has looked at them."""
 
-    def __init__(self, dist: Multivariate, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, dist: MultivariateDistribution, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         super().__init__(dist, args, kwargs)  # type: ignore[arg-type]
         tracked = is_tracked(*args, *kwargs.values())
         self.theirs = None if tracked else dist.scipy(*args, **kwargs)
@@ -74,7 +86,7 @@ class _FrozenMany(Frozen):
         return lambda *xs: method(*xs, *self.args, **given)
 
 
-class _Normal(Multivariate):
+class _MultivariateNormal(MultivariateDistribution):
     """Points are along the last axis of x."""
 
     def attributes(self, mean: Any = None, cov: Any = 1, *_: Any, **__: Any) -> dict[str, Any]:
@@ -85,12 +97,12 @@ class _Normal(Multivariate):
         if not is_tracked(x, mean, cov):
             return self.scipy.logpdf(x, mean, cov, allow_singular)
         mean, cov = _parameters(mean, cov, "mean")
-        away = _points(_double(x), np.size(mean)) - mean
+        away = _points_last(_as_float64(x), np.size(mean)) - mean
         if allow_singular:
-            return _squeezed(_flat_logpdf(away, cov))
+            return _squeeze(_singular_logpdf(away, cov))
         _refuse_singular(cov)
-        square, half_logdet = _whitened(away, cov)
-        return _squeezed(-0.5 * (np.size(mean) * _LOG_2PI + square) - half_logdet)
+        square, half_logdet = _squares_and_half_logdet(away, cov)
+        return _squeeze(-0.5 * (np.size(mean) * _LOG_2PI + square) - half_logdet)
 
     def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         if not is_tracked(x, mean, cov):
@@ -102,14 +114,16 @@ class _Normal(Multivariate):
             return self.scipy.entropy(mean, cov)
         mean, cov = _parameters(mean, cov, "mean")
         kept = _spectrum(cov)[1]
-        return 0.5 * np.sum(kept) * (_LOG_2PI + 1) + _flat_half_logdet(cov, kept)
+        return 0.5 * np.sum(kept) * (_LOG_2PI + 1) + _singular_half_logdet(cov, kept)
 
 
 def _parameters(mean: Any, cov: Any, name: str) -> tuple[Any, Any]:
     """The mean as a vector, and the covariance as a matrix, by SciPy's rules: one number is that of
     each component, a vector the diagonal."""
-    cov = _double(1.0 if cov is None else cov)
-    mean = np.zeros(np.shape(cov)[0] if np.ndim(cov) > 1 else 1) if mean is None else _double(mean)
+    cov = _as_float64(1.0 if cov is None else cov)
+    mean = (
+        np.zeros(np.shape(cov)[0] if np.ndim(cov) > 1 else 1) if mean is None else _as_float64(mean)
+    )
     size = np.size(mean)
     if size == 1:
         mean, cov = np.reshape(mean, (1,)), np.reshape(cov, (1, 1))
@@ -122,12 +136,12 @@ def _parameters(mean: Any, cov: Any, name: str) -> tuple[Any, Any]:
     return mean, cov
 
 
-def _double(x: Any) -> Any:
+def _as_float64(x: Any) -> Any:
     """SciPy computes in double precision, whatever it is given."""
     return np.astype(as_array(x), np.float64)
 
 
-def _points(x: Any, size: int) -> Any:
+def _points_last(x: Any, size: int) -> Any:
     """The points along the last axis; of one dimension, that axis may be left out."""
     if np.ndim(x) < 2:
         x = np.expand_dims(x, -1 if size == 1 else 0)
@@ -136,17 +150,19 @@ def _points(x: Any, size: int) -> Any:
     return x
 
 
-def _squeezed(x: Any) -> Any:
+def _squeeze(x: Any) -> Any:
     """Without axes of one element, as SciPy gives densities; of one point, a number."""
     return np.squeeze(x)[()]
 
 
-def _whitened(away: Any, cov: Any) -> tuple[Any, Any]:
+def _squares_and_half_logdet(away: Any, cov: Any) -> tuple[Any, Any]:
     """The squares of distances in units of the covariance, and half of its log determinant."""
     root = np.linalg.cholesky(cov)
     size = np.shape(cov)[0]
     scaled = np.linalg.solve(root, np.reshape(away, (-1, size)).T)
-    return np.reshape(np.sum(np.square(scaled), axis=0), np.shape(away)[:-1]), _half_logdet(root)
+    return np.reshape(np.sum(np.square(scaled), axis=0), np.shape(away)[:-1]), _half_logdet_of_root(
+        root
+    )
 
 
 def _spectrum(cov: Any) -> tuple[Any, Any, Any]:
@@ -155,7 +171,7 @@ def _spectrum(cov: Any) -> tuple[Any, Any, Any]:
     if not bool(np.all(np.isfinite(cov))):
         raise ValueError("array must not contain infs or NaNs")
     values, vectors = np.linalg.eigh(ignore_derivatives(cov))
-    least = _SHARE * np.max(np.abs(values))
+    least = _EIGENVALUE_TOLERANCE * np.max(np.abs(values))
     if bool(np.min(values) < -least):
         raise ValueError("The input matrix must be symmetric positive semidefinite.")
     return least, np.array([bool(value > least) for value in values]), vectors
@@ -167,7 +183,7 @@ def _refuse_singular(cov: Any) -> None:
     fixed = ignore_derivatives(cov)
     try:
         inverse = np.linalg.solve(np.linalg.cholesky(fixed), np.eye(np.shape(cov)[0]))
-        enough = bool(np.sum(np.square(inverse)) * np.trace(fixed) * _SHARE < 0.5)
+        enough = bool(np.sum(np.square(inverse)) * np.trace(fixed) * _EIGENVALUE_TOLERANCE < 0.5)
     except np.linalg.LinAlgError:
         enough = False
     if not enough and not np.all(_spectrum(cov)[1]):
@@ -176,11 +192,11 @@ def _refuse_singular(cov: Any) -> None:
         )
 
 
-def _flat_logpdf(away: Any, cov: Any, bounded: bool = True) -> Any:
+def _singular_logpdf(away: Any, cov: Any, bounded: bool = True) -> Any:
     """The density on the subspace that a covariance of any rank leaves, as SciPy's; `bounded`: none
     beside it. The derivative is that along covariances of the same rank."""
     least, kept, vectors = _spectrum(cov)
-    value = -0.5 * (np.sum(kept) * _LOG_2PI + _flat_square(away, cov)) - _flat_half_logdet(
+    value = -0.5 * (np.sum(kept) * _LOG_2PI + _singular_squares(away, cov)) - _singular_half_logdet(
         cov, kept
     )
     if not bounded:
@@ -189,21 +205,23 @@ def _flat_logpdf(away: Any, cov: Any, bounded: bool = True) -> Any:
     return np.where(outside, -math.inf, value)
 
 
-def _flat_square(away: Any, cov: Any) -> Any:
-    return np.sum(away @ np.linalg.pinv(cov, rcond=_SHARE, hermitian=True) * away, axis=-1)
+def _singular_squares(away: Any, cov: Any) -> Any:
+    return np.sum(
+        away @ np.linalg.pinv(cov, rcond=_EIGENVALUE_TOLERANCE, hermitian=True) * away, axis=-1
+    )
 
 
-def _flat_half_logdet(cov: Any, kept: Any) -> Any:
+def _singular_half_logdet(cov: Any, kept: Any) -> Any:
     if np.all(kept):
-        return _half_logdet(np.linalg.cholesky(cov))
+        return _half_logdet_of_root(np.linalg.cholesky(cov))
     return 0.5 * np.sum(np.log(np.linalg.eigvalsh(cov)[kept]))
 
 
-def _half_logdet(root: Any) -> Any:
+def _half_logdet_of_root(root: Any) -> Any:
     return np.sum(np.log(np.diagonal(root)))
 
 
-class _Dirichlet(Multivariate):
+class _Dirichlet(MultivariateDistribution):
     """Components are along the first axis of x, of which SciPy allows the last to be left out."""
 
     def logpdf(self, x: Any, alpha: Any) -> Any:
@@ -217,7 +235,7 @@ class _Dirichlet(Multivariate):
         norm = np.sum(sc.gammaln(alpha)) - sc.gammaln(np.sum(alpha))
         powers = np.reshape(alpha - 1, (-1,) + (1,) * (np.ndim(x) - 1))
         _refuse_off_simplex(x, powers)
-        return _squeezed(np.sum(sc.xlogy(powers, x), axis=0) - norm)
+        return _squeeze(np.sum(sc.xlogy(powers, x), axis=0) - norm)
 
     def pdf(self, x: Any, alpha: Any) -> Any:
         if not is_tracked(x, alpha):
@@ -240,11 +258,11 @@ def _refuse_off_simplex(x: Any, powers: Any) -> None:
     if bool(np.any(np.abs(np.sum(x, axis=0) - 1.0) > 10e-10)):
         raise ValueError(
             "The input vector 'x' must lie within the normal simplex. but np.sum(x, 0) = "
-            f"{data(np.sum(x, axis=0))}."
+            f"{plain_data(np.sum(x, axis=0))}."
         )
 
 
-class _Multinomial(Multivariate):
+class _Multinomial(MultivariateDistribution):
     """Counts are along the last axis of x. As in SciPy, probabilities add up to 1; before 1.18 the
     last one is what the others leave, whatever is given for it."""
 
@@ -252,14 +270,14 @@ class _Multinomial(Multivariate):
         if not is_tracked(x, n, p):
             return self.scipy.logpmf(x, n, p)
         x, n, p = as_array(x), as_array(n), as_array(p)
-        if _LAST_IS_THE_REST:
+        if _LAST_PROBABILITY_IS_REST:
             others = p[..., :-1]
             p = np.concatenate([others, 1 - np.sum(others, axis=-1, keepdims=True)], axis=-1)
         terms = sc.xlogy(x, p) - sc.gammaln(x + 1)
         value = sc.gammaln(n + 1) + np.sum(terms, axis=-1)
         counted = (np.sum(x, axis=-1) == n) & np.all((x >= 0) & (x == np.floor(x)), axis=-1)
         known = (n >= 0) & np.all((p >= 0) & (p <= 1), axis=-1)
-        known = known & (np.abs(1 - np.sum(p, axis=-1)) <= _ALMOST)
+        known = known & (np.abs(1 - np.sum(p, axis=-1)) <= _SUM_TOLERANCE)
         return np.where(known, np.where(counted, value, -math.inf), math.nan)
 
     def pmf(self, x: Any, n: Any, p: Any) -> Any:
@@ -268,12 +286,12 @@ class _Multinomial(Multivariate):
         return np.exp(self.logpmf(x, n, p))
 
 
-multivariate_normal: Any = _Normal("multivariate_normal")
+multivariate_normal: Any = _MultivariateNormal("multivariate_normal")
 dirichlet: Any = _Dirichlet("dirichlet")
 multinomial: Any = _Multinomial("multinomial")
 
 
-class _T(Multivariate):
+class _MultivariateT(MultivariateDistribution):
     """Student's t: points are along the last axis of x."""
 
     def attributes(
@@ -287,20 +305,20 @@ class _T(Multivariate):
             return self.scipy.logpdf(x, loc, shape, df)
         df = 1 if df is None else df
         if not bool(df > 0):
-            raise ValueError(f"'df' must be greater than zero, not {data(df)}")
+            raise ValueError(f"'df' must be greater than zero, not {plain_data(df)}")
         loc, shape = _parameters(loc, shape, "loc")
         size = np.size(loc)
-        away = _points(_double(x), size) - loc
+        away = _points_last(_as_float64(x), size) - loc
         if bool(np.isposinf(df)):
-            return _squeezed(_flat_logpdf(away, shape, bounded=False))
+            return _squeeze(_singular_logpdf(away, shape, bounded=False))
         kept = _spectrum(shape)[1]
         if np.all(kept):
-            square, half_logdet = _whitened(away, shape)
+            square, half_logdet = _squares_and_half_logdet(away, shape)
         else:
-            square, half_logdet = _flat_square(away, shape), _flat_half_logdet(shape, kept)
+            square, half_logdet = _singular_squares(away, shape), _singular_half_logdet(shape, kept)
         top = sc.gammaln((df + size) / 2) - sc.gammaln(df / 2)
         scale = size / 2 * np.log(df * math.pi) + half_logdet
-        return _squeezed(top - scale - (df + size) / 2 * np.log1p(square / df))
+        return _squeeze(top - scale - (df + size) / 2 * np.log1p(square / df))
 
     def pdf(
         self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False
@@ -312,14 +330,14 @@ class _T(Multivariate):
         return np.exp(self.logpdf(x, loc, shape, df))
 
 
-def _matrix(x: Any, size: int) -> Any:
+def _as_matrix(x: Any, size: int) -> Any:
     """A matrix; one number is that of each component, a vector the diagonal."""
     if np.ndim(x) == 0:
         return x * np.eye(size)
     return np.diag(x) if np.ndim(x) == 1 else x
 
 
-class _Wishart(Multivariate):
+class _Wishart(MultivariateDistribution):
     """Of one matrix; `inverse`: that of the inverse matrix."""
 
     def __init__(self, name: str, inverse: bool) -> None:
@@ -329,10 +347,12 @@ class _Wishart(Multivariate):
     def logpdf(self, x: Any, df: Any, scale: Any) -> Any:
         if not is_tracked(x, df, scale):
             return self.scipy.logpdf(x, df, scale)
-        scale = _matrix(as_array(scale), 1)
-        x = _matrix(as_array(x), np.shape(scale)[0])
+        scale = _as_matrix(as_array(scale), 1)
+        x = _as_matrix(as_array(x), np.shape(scale)[0])
         if np.ndim(x) != 2 or np.shape(x) != np.shape(scale):
-            raise no_rule(f"scipy.stats.{self.name}.logpdf of several", "Give one matrix")
+            raise no_derivative_rule(
+                f"scipy.stats.{self.name}.logpdf of several", "Give one matrix"
+            )
         size = np.shape(x)[0]
         if bool(df <= size - 1):
             raise ValueError(
@@ -357,6 +377,6 @@ class _Wishart(Multivariate):
         return np.exp(self.logpdf(x, df, scale))
 
 
-multivariate_t: Any = _T("multivariate_t")
+multivariate_t: Any = _MultivariateT("multivariate_t")
 wishart: Any = _Wishart("wishart", inverse=False)
 invwishart: Any = _Wishart("invwishart", inverse=True)

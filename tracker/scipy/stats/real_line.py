@@ -9,42 +9,43 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.scipy.stats.family import Continuous
+from tracker.scipy.stats.distribution import ContinuousDistribution
 
 _LOG_2PI = math.log(2 * math.pi)
 
 
-def _log_normal(x: Any) -> Any:
+def _normal_logpdf(x: Any) -> Any:
     return -0.5 * np.square(x) - 0.5 * _LOG_2PI
 
 
-crystalball = Continuous(
+crystalball = ContinuousDistribution(
     "crystalball",
     valid=lambda b, m: (m > 1) & (b > 0),
     logpdf=lambda x, b, m: (
-        np.where(x > -b, -0.5 * np.square(x), _tail(x, b, m, m)) - np.log(_whole(b, m))
+        np.where(x > -b, -0.5 * np.square(x), _crystalball_log_tail(x, b, m, m))
+        - np.log(_crystalball_norm(b, m))
     ),
     cdf=lambda x, b, m: (
         np.where(
             x > -b,
             m / b * np.exp(-0.5 * b * b) / (m - 1)
             + math.sqrt(2 * math.pi) * (sc.ndtr(x) - sc.ndtr(-b)),
-            np.exp(_tail(x, b, m, m - 1)) / (m - 1),
+            np.exp(_crystalball_log_tail(x, b, m, m - 1)) / (m - 1),
         )
-        / _whole(b, m)
+        / _crystalball_norm(b, m)
     ),
 )
 
 
-def _tail(x: Any, b: Any, m: Any, power: Any) -> Any:
+def _crystalball_log_tail(x: Any, b: Any, m: Any, power: Any) -> Any:
     return m * np.log(m / b) - 0.5 * b * b - power * np.log(m / b - b - np.where(x > -b, -b, x))
 
 
-def _whole(b: Any, m: Any) -> Any:
+def _crystalball_norm(b: Any, m: Any) -> Any:
     return m / b / (m - 1) * np.exp(-0.5 * b * b) + math.sqrt(2 * math.pi) * sc.ndtr(b)
 
 
-dgamma = Continuous(
+dgamma = ContinuousDistribution(
     "dgamma",
     valid=lambda a: a > 0,
     logpdf=lambda x, a: sc.xlogy(a - 1, np.abs(x)) - np.abs(x) - math.log(2) - sc.gammaln(a),
@@ -60,7 +61,7 @@ dgamma = Continuous(
         -sc.gammainccinv(a, np.minimum(2 * q, 1)),
     ),
 )
-dweibull = Continuous(
+dweibull = ContinuousDistribution(
     "dweibull",
     valid=lambda c: c > 0,
     logpdf=lambda x, c: (
@@ -73,14 +74,14 @@ dweibull = Continuous(
         np.where(q > 0.5, 1.0, -1.0) * np.power(-np.log(2 * np.minimum(q, 1 - q)), 1 / c)
     ),
 )
-exponnorm = Continuous(
+exponnorm = ContinuousDistribution(
     "exponnorm",
     valid=lambda k: k > 0,
     logpdf=lambda x, k: (0.5 / k - x) / k + sc.log_ndtr(x - 1 / k) - np.log(k),
     cdf=lambda x, k: sc.ndtr(x) - np.exp((0.5 / k - x) / k + sc.log_ndtr(x - 1 / k)),
     sf=lambda x, k: sc.ndtr(-x) + np.exp((0.5 / k - x) / k + sc.log_ndtr(x - 1 / k)),
 )
-genlogistic = Continuous(
+genlogistic = ContinuousDistribution(
     "genlogistic",
     valid=lambda c: c > 0,
     logpdf=lambda x, c: np.log(c) - x + (c + 1) * sc.log_expit(x),
@@ -91,15 +92,15 @@ genlogistic = Continuous(
 )
 
 
-def _power_of_size(x: Any, b: Any) -> Any:
+def _abs_power(x: Any, b: Any) -> Any:
     """|x|**b; where that has a second derivative at 0, of the square, whose rules give it."""
     return np.where(b >= 2, np.power(np.square(x), b / 2), np.power(np.abs(x), b))
 
 
-gennorm = Continuous(
+gennorm = ContinuousDistribution(
     "gennorm",
     valid=lambda b: b > 0,
-    logpdf=lambda x, b: np.log(0.5 * b) - sc.gammaln(1 / b) - _power_of_size(x, b),
+    logpdf=lambda x, b: np.log(0.5 * b) - sc.gammaln(1 / b) - _abs_power(x, b),
     cdf=lambda x, b: 0.5 + 0.5 * np.sign(x) * sc.gammainc(1 / b, np.power(np.abs(x), b)),
     sf=lambda x, b: np.where(
         x > 0,
@@ -110,24 +111,24 @@ gennorm = Continuous(
         np.sign(q - 0.5) * np.power(sc.gammainccinv(1 / b, 2 * np.minimum(q, 1 - q)), 1 / b)
     ),
 )
-hypsecant = Continuous(
+hypsecant = ContinuousDistribution(
     "hypsecant",
     logpdf=lambda x: math.log(2 / math.pi) + 0.5 * (sc.log_expit(2 * x) + sc.log_expit(-2 * x)),
     cdf=lambda x: 2 / math.pi * np.arctan(np.exp(x)),
     sf=lambda x: 2 / math.pi * np.arctan(np.exp(-x)),
     ppf=lambda q: np.log(np.tan(math.pi * q / 2)),
 )
-johnsonsu = Continuous(
+johnsonsu = ContinuousDistribution(
     "johnsonsu",
     valid=lambda a, b: (b > 0) & (a == a),
     logpdf=lambda x, a, b: (
-        np.log(b) - 0.5 * np.log1p(np.square(x)) + _log_normal(a + b * np.arcsinh(x))
+        np.log(b) - 0.5 * np.log1p(np.square(x)) + _normal_logpdf(a + b * np.arcsinh(x))
     ),
     cdf=lambda x, a, b: sc.ndtr(a + b * np.arcsinh(x)),
     sf=lambda x, a, b: sc.ndtr(-a - b * np.arcsinh(x)),
     ppf=lambda q, a, b: np.sinh((sc.ndtri(q) - a) / b),
 )
-laplace_asymmetric = Continuous(
+laplace_asymmetric = ContinuousDistribution(
     "laplace_asymmetric",
     valid=lambda k: k > 0,
     logpdf=lambda x, k: x * np.where(x >= 0, -k, 1 / k) - np.log(k + 1 / k),
@@ -147,7 +148,7 @@ laplace_asymmetric = Continuous(
         np.log(q * (1 + k * k) / (k * k)) * k,
     ),
 )
-loggamma = Continuous(
+loggamma = ContinuousDistribution(
     "loggamma",
     valid=lambda c: c > 0,
     logpdf=lambda x, c: c * x - np.exp(x) - sc.gammaln(c),
@@ -155,14 +156,14 @@ loggamma = Continuous(
     sf=lambda x, c: sc.gammaincc(c, np.exp(x)),
     ppf=lambda q, c: np.log(sc.gammaincinv(c, q)),
 )
-moyal = Continuous(
+moyal = ContinuousDistribution(
     "moyal",
     logpdf=lambda x: -0.5 * (x + np.exp(-x)) - 0.5 * _LOG_2PI,
     cdf=lambda x: sc.erfc(np.exp(-0.5 * x) / math.sqrt(2)),
     sf=lambda x: sc.erf(np.exp(-0.5 * x) / math.sqrt(2)),
     ppf=lambda q: -np.log(2 * np.square(sc.erfcinv(q))),
 )
-norminvgauss = Continuous(
+norminvgauss = ContinuousDistribution(
     "norminvgauss",
     valid=lambda a, b: (a > 0) & (np.abs(b) < a),
     logpdf=lambda x, a, b: (
@@ -174,7 +175,7 @@ norminvgauss = Continuous(
         - np.log(np.hypot(1, x))
     ),
 )
-skewcauchy = Continuous(
+skewcauchy = ContinuousDistribution(
     "skewcauchy",
     valid=lambda a: np.abs(a) < 1,
     logpdf=lambda x, a: -np.log(math.pi * (np.square(x / (a * np.sign(x) + 1)) + 1)),
@@ -187,7 +188,7 @@ skewcauchy = Continuous(
         np.tan(math.pi / (1 + a) * (q - (1 - a) / 2)) * (1 + a),
     ),
 )
-weibull_max = Continuous(
+weibull_max = ContinuousDistribution(
     "weibull_max",
     (-math.inf, 0.0),
     -1.0,
@@ -203,7 +204,7 @@ weibull_max = Continuous(
 # Supports that a shape moves ----------------------------------------------------------------------
 
 
-def _bent(x: Any, c: Any) -> Any:
+def _reduced_variate(x: Any, c: Any) -> Any:
     """-log(1 - c x) / c, which is x at c = 0: near there a series, whose slopes are c's, too."""
     infinite = np.isinf(x)
     u = -c * np.where(infinite, 0.0, x)
@@ -215,37 +216,37 @@ def _bent(x: Any, c: Any) -> Any:
     return x * np.where(near, series, np.log1p(large) / large)
 
 
-def _unbent(y: Any, c: Any) -> Any:
+def _from_reduced_variate(y: Any, c: Any) -> Any:
     return y * sc.exprel(-c * y)
 
 
-def _above(c: Any) -> Any:
+def _upper_bound(c: Any) -> Any:
     return np.where(c > 0, 1 / np.where(c > 0, c, 1.0), math.inf)
 
 
-def _below(c: Any) -> Any:
+def _lower_bound(c: Any) -> Any:
     return np.where(c < 0, 1 / np.where(c < 0, c, -1.0), -math.inf)
 
 
-genextreme = Continuous(
+genextreme = ContinuousDistribution(
     "genextreme",
-    lambda c: (_below(c), _above(c)),
+    lambda c: (_lower_bound(c), _upper_bound(c)),
     0.0,
     lambda c: c == c,
-    logpdf=lambda x, c: -np.exp(-_bent(x, c)) - (1 - c) * _bent(x, c),
-    logcdf=lambda x, c: -np.exp(-_bent(x, c)),
-    cdf=lambda x, c: np.exp(-np.exp(-_bent(x, c))),
-    sf=lambda x, c: -np.expm1(-np.exp(-_bent(x, c))),
-    ppf=lambda q, c: _unbent(-np.log(-np.log(q)), c),
+    logpdf=lambda x, c: -np.exp(-_reduced_variate(x, c)) - (1 - c) * _reduced_variate(x, c),
+    logcdf=lambda x, c: -np.exp(-_reduced_variate(x, c)),
+    cdf=lambda x, c: np.exp(-np.exp(-_reduced_variate(x, c))),
+    sf=lambda x, c: -np.expm1(-np.exp(-_reduced_variate(x, c))),
+    ppf=lambda q, c: _from_reduced_variate(-np.log(-np.log(q)), c),
 )
-genpareto = Continuous(
+genpareto = ContinuousDistribution(
     "genpareto",
-    lambda c: (0.0, _above(-c)),
+    lambda c: (0.0, _upper_bound(-c)),
     0.0,
     lambda c: c == c,
-    logpdf=lambda x, c: -(1 + c) * _bent(x, -c),
-    logsf=lambda x, c: -_bent(x, -c),
-    cdf=lambda x, c: -np.expm1(-_bent(x, -c)),
-    sf=lambda x, c: np.exp(-_bent(x, -c)),
-    ppf=lambda q, c: _unbent(-np.log1p(-q), -c),
+    logpdf=lambda x, c: -(1 + c) * _reduced_variate(x, -c),
+    logsf=lambda x, c: -_reduced_variate(x, -c),
+    cdf=lambda x, c: -np.expm1(-_reduced_variate(x, -c)),
+    sf=lambda x, c: np.exp(-_reduced_variate(x, -c)),
+    ppf=lambda q, c: _from_reduced_variate(-np.log1p(-q), -c),
 )

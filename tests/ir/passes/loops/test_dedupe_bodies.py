@@ -5,7 +5,7 @@ import pytest
 
 from tracker import cond, config, gradient, jit, scan, trace
 from tracker.ir.op import OPS
-from tracker.ir.passes.loops.dedupe_bodies import share_bodies
+from tracker.ir.passes.loops.dedupe_bodies import dedupe_bodies
 from tracker.ir.passes.manager import run
 from tracker.support.structs import replace
 
@@ -36,9 +36,9 @@ def branches(*bodies):
 )
 def test_bodies_that_are_alike_become_one(bodies, left):
     traced = trace(branches(*bodies), X)
-    shared = run(traced, [share_bodies], check=True)
+    shared = run(traced, [dedupe_bodies], check=True)
     assert (len(traced.functions), len(shared.functions)) == (2 * len(bodies), left)
-    assert run(shared, [share_bodies]) is shared
+    assert run(shared, [dedupe_bodies]) is shared
 
 
 def test_what_may_hold_state_is_shared_with_nobody():
@@ -46,7 +46,7 @@ def test_what_may_hold_state_is_shared_with_nobody():
     op = replace(OPS["sin"], infer=lambda x, *, state: x)
     for nested in traced.functions.values():
         nested.body = tuple(replace(e, op=op, params={"state": object()}) for e in nested.body)
-    assert run(traced, [share_bodies]) is traced
+    assert run(traced, [dedupe_bodies]) is traced
 
 
 def steps(x):

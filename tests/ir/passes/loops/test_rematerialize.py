@@ -11,7 +11,7 @@ import tracker
 from tracker.ir.lowering import Loop
 from tracker.ir.passes.cleanup import dead_code
 from tracker.ir.passes.loops import rematerialize as residuals_file
-from tracker.ir.passes.loops.rematerialize import residuals
+from tracker.ir.passes.loops.rematerialize import rematerialize
 from tracker.ir.passes.manager import run
 from tracker.ir.text import parse
 from tracker.jit.pipeline import passes
@@ -78,7 +78,7 @@ def test_what_is_stacked(f, args, forward):
 
 def test_without_the_pass_more_is_stacked(monkeypatch):
     monkeypatch.setattr(
-        passes, "PASSES", tuple(each for each in passes.PASSES if each is not residuals)
+        passes, "PASSES", tuple(each for each in passes.PASSES if each is not rematerialize)
     )
     assert [stacks(f, V, C)[0] for f in (logistic, neighbours, doubled)] == [3, 3, 3]
 
@@ -113,7 +113,7 @@ CUT = """p0: f64[4,40] = getitem p {index=(slice(0, 4, 1), slice(0, 40, 1))}
 
 
 def after(*parts):
-    return run(parse(TEXT % parts), [residuals, dead_code], check=True)
+    return run(parse(TEXT % parts), [rematerialize, dead_code], check=True)
 
 
 def results(function):
@@ -174,7 +174,7 @@ def test_any_step(steps):
         return np.sum(v * w)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(residuals_file, "_LEAST", 1)
+        patch.setattr(residuals_file, "_MIN_SIZE", 1)
         agree(f, V[:12], ROWS[:9, :12])
 
 
@@ -196,7 +196,7 @@ def cost(n):
         "return (o)\n}",
     ]
     function = parse("\n".join(lines))
-    return lines_run(lambda: residuals(function))
+    return lines_run(lambda: rematerialize(function))
 
 
 def test_it_is_linear():

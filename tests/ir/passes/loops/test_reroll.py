@@ -372,7 +372,7 @@ def test_any_loop(f, seed):
     rng = np.random.default_rng(seed)
     with pytest.MonkeyPatch.context() as patch:
         for where in (repeat_detection, recurrences):
-            patch.setattr(where, "PAYS", 10)
-        patch.setattr(loop_limits, "SHORT", 10)
-        patch.setattr(recurrences, "_IN_REGISTERS", 1)
+            patch.setattr(where, "MIN_STEPS", 10)
+        patch.setattr(loop_limits, "MIN_BODY", 10)
+        patch.setattr(recurrences, "_MAX_IN_REGISTERS", 1)
         agree(f, rng.uniform(-1, 1, 40), rng.uniform(-1, 1, (40, 3)))

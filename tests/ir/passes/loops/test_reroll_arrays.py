@@ -7,7 +7,7 @@ from rerolled import agree, loops, optimised, strided
 
 import tracker
 import tracker.numpy as tnp
-from tracker.ir.passes.loops.slice_forwarding import reread
+from tracker.ir.passes.loops.slice_forwarding import reread_slices
 from tracker.ir.text import parse
 
 RNG = np.random.default_rng(0)
@@ -53,7 +53,7 @@ def test_every_reader_takes_its_part_of_what_is_written():
     }
     """
     before = parse(text)
-    after = reread(before)
+    after = reread_slices(before)
     assert [eqn.op.name for eqn in after.eqns] == [
         *("put", "getitem", "getitem", "multiply", "getitem", "add", "put", "add", "add")
     ]

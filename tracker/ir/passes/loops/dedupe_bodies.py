@@ -1,6 +1,6 @@
 """Bodies of loops and branches that are alike become one.
 
-Owns: the pass `share_bodies`. A Python loop around `cond` or `scan` traces their bodies at each
+Owns: the pass `dedupe_bodies`. A Python loop around `cond` or `scan` traces their bodies at each
 step: 160 steps leave as many copies of what is one function, each of which would be simplified,
 planned and compiled; and steps that refer to other bodies are not alike, so that no loop is made of
 them (`reroll.py`).
@@ -16,25 +16,25 @@ from collections.abc import Hashable
 from typing import Any
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard
-from tracker.ir.passes.manager import as_pass, map_params
+from tracker.ir.passes.manager import as_pass, replace_nested
 from tracker.ir.structural_keys import const_key, params_key
 
 
 @as_pass
-def share_bodies(function: Function) -> Function:
+def dedupe_bodies(function: Function) -> Function:
     """Have equations whose bodies are alike refer to the first of these."""
     if len(function.functions) < 2:
         return function
     first: dict[Hashable, Function] = {}
     stands: dict[Function, Function] = {}
     for nested in function.functions.values():
-        key = _Key().of(nested)
+        key = _BodyKey().of(nested)
         stands[nested] = nested if key is None else first.setdefault(key, nested)
     kept = {nested.name: nested for nested in stands.values()}
-    return function if len(kept) == len(stands) else map_params(function, stands, kept)
+    return function if len(kept) == len(stands) else replace_nested(function, stands, kept)
 
 
-class _Key:
+class _BodyKey:
     """What is the same for functions that are alike."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class _Key:
 
     def params(self, params: dict[str, Any]) -> Hashable | None:
         bodies = {name: x for name, x in params.items() if isinstance(x, Function)}
-        inner = [(name, _Key().of(body)) for name, body in bodies.items()]
+        inner = [(name, _BodyKey().of(body)) for name, body in bodies.items()]
         others = {name: x for name, x in params.items() if name not in bodies}
         rest = params_key(others)
         if rest is None or any(key is None for _, key in inner):

@@ -1,8 +1,9 @@
 """Results of loops that nobody takes are not made; rows that no step reads are not handed to it.
 
-Owns: the pass `unused_results`. A traced loop keeps its carries for a pullback that may never come,
-and stacks whatever its steps gave; only what a `pick` takes stays. A pullback is handed all carries
-that there were, and reads those that its derivative asks for; only these are rows of its loop.
+Owns: the pass `prune_loop_results`. A traced loop keeps its carries for a pullback that may never
+come, and stacks whatever its steps gave; only what a `pick` takes stays. A pullback is handed all
+carries that there were, and reads those that its derivative asks for; only these are rows of its
+loop.
 
 Invariant: the steps of the loop, and what they compute for each other, stay as they are.
 """
@@ -22,13 +23,13 @@ from tracker.support.structs import replace
 
 
 @as_pass
-def unused_results(function: Function) -> Function:
+def prune_loop_results(function: Function) -> Function:
     """Drop stacks of loops that no `pick` takes."""
     if not any(isinstance(op.lower, (Loop, While)) for op in function.ops):
         return function
     functions = dict(function.functions)
-    steps = _without_rows(function, functions)
-    used = _used(function, steps)
+    steps = _prune_all_rows(function, functions)
+    used = _used_variables(function, steps)
     taken: dict[Any, set[int]] = {}
     for eqn in function.eqns:
         if isinstance(eqn.op.lower, Pick) and eqn.out in used:
@@ -37,7 +38,7 @@ def unused_results(function: Function) -> Function:
     body: list[Eqn | Guard] = []
     for step in steps:
         if isinstance(step, Eqn) and isinstance(step.op.lower, (Loop, While)):
-            slim, places = _slim(step, taken.get(step.out, set()), functions)
+            slim, places = _prune_results(step, taken.get(step.out, set()), functions)
             if slim is not step:
                 renewed[step.out] = (slim.out, places)
             step = slim
@@ -54,42 +55,44 @@ def unused_results(function: Function) -> Function:
     return function if unchanged else replace(function, body=tuple(body), functions=functions)
 
 
-def _used(function: Function, steps: Iterable[Eqn | Guard]) -> set[Any]:
+def _used_variables(function: Function, steps: Iterable[Eqn | Guard]) -> set[Any]:
     """The values that steps read, and those that the function gives."""
     read = [(step.operand,) if isinstance(step, Guard) else step.operands for step in steps]
     return {o for o in itertools.chain(function.outputs, *read) if isinstance(o, Var)}
 
 
-def _without_rows(function: Function, functions: dict[str, Function]) -> tuple[Eqn | Guard, ...]:
+def _prune_all_rows(function: Function, functions: dict[str, Function]) -> tuple[Eqn | Guard, ...]:
     """The body, whose loops are handed no rows that their steps do not read."""
     return tuple(
-        _handed(step, functions)
+        _prune_rows(step, functions)
         if isinstance(step, Eqn) and isinstance(step.op.lower, Loop)
         else step
         for step in function.body
     )
 
 
-def _handed(eqn: Eqn, functions: dict[str, Function]) -> Eqn:
+def _prune_rows(eqn: Eqn, functions: dict[str, Function]) -> Eqn:
     """A loop without the rows that its steps do not read."""
     nested, first = eqn.params["body"], eqn.params["consts"] + eqn.params["carries"]
-    used = _used(nested, nested.body)
+    used = _used_variables(nested, nested.body)
     idle = {at for at in range(first, len(nested.inputs)) if nested.inputs[at] not in used}
     if not idle:
         return eqn
     inputs = tuple(v for at, v in enumerate(nested.inputs) if at not in idle)
     operands = tuple(o for at, o in enumerate(eqn.operands, -1) if at not in idle)  # a length first
-    name = next(n for n in _names(nested.name) if n not in functions)
+    name = next(n for n in _numbered_names(nested.name) if n not in functions)
     functions[name] = replace(nested, name=name, inputs=inputs)
     return replace(eqn, operands=operands, params={**eqn.params, "body": functions[name]})
 
 
-def _names(name: str) -> Iterator[str]:
+def _numbered_names(name: str) -> Iterator[str]:
     """Names for a body without some results: another loop may have it with all of them."""
     return (f"{name}_{number}" for number in itertools.count(1))
 
 
-def _slim(eqn: Eqn, taken: set[int], functions: dict[str, Function]) -> tuple[Eqn, dict[int, int]]:
+def _prune_results(
+    eqn: Eqn, taken: set[int], functions: dict[str, Function]
+) -> tuple[Eqn, dict[int, int]]:
     """The equation without the stacks that are not taken, and where its other results went."""
     params = dict(eqn.params)
     nested, keep = params["body"], params["keep"]
@@ -104,7 +107,7 @@ def _slim(eqn: Eqn, taken: set[int], functions: dict[str, Function]) -> tuple[Eq
     ys = [at for at in stays if firm <= at < kept_from]
     if len(ys) < kept_from - firm:
         outputs = (*nested.outputs[:firm], *(nested.outputs[at] for at in ys))
-        name = next(n for n in _names(nested.name) if n not in functions)
+        name = next(n for n in _numbered_names(nested.name) if n not in functions)
         params["body"] = functions[name] = replace(nested, name=name, outputs=outputs)
     out = Var(Bundle.of(parts[at] for at in stays), eqn.out.name)
     slim = replace(eqn, params=params, out=out)

@@ -1,17 +1,17 @@
 """What later steps want of a loop: kept in memory, or computed again from what is there anyway.
 
-Owns: the pass `residuals`. A rolled loop stacks whatever its pullback reads: of v * (c - max(v, 0))
-the maximum and the difference, although both follow from v, which is stacked, too. Writing and
+Owns: the pass `rematerialize`. A rolled loop stacks whatever its pullback reads: of v * (c - max(v,
+0)) the maximum and the difference, although both follow from v, which is stacked, too. Writing and
 reading a stack costs more than a few sums and products.
 
 A result is *derived* if cheap equations lead to it from constants of the loop, its rows, and stacks
 that stay. If several results are derived from one more value, which is smaller than they are
 together, that one is stacked in their place (two slices of w: w). Those who read what is derived
 are loops, to whose bodies the equations are copied, and single rows, which are computed where they
-were read. Start at `_Sweep.run`; `_Choice` decides.
+were read. Start at `_Rematerializer.run`; `_Selection` decides.
 
-Invariants: linear in the equations, as no derivation is longer than `_BUDGET`; equations are copied
-as they are; a stack that anything else reads stays.
+Invariants: linear in the equations, as no derivation is longer than `_MAX_COST`; equations are
+copied as they are; a stack that anything else reads stays.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, name_variables
 from tracker.ir.lowering import Loop, Pick
-from tracker.ir.passes.manager import Writer, as_pass, resolve, substitute
+from tracker.ir.passes.manager import BodyWriter, as_pass, resolve, substitute
 from tracker.ir.types import Bundle, Type
 from tracker.support.structs import field, record, replace
 
-_BUDGET = 16  # of a derivation, in halves of an addition
-_LEAST = 32  # elements; fewer are read as quickly as they are computed
+_MAX_COST = 16  # of a derivation, in halves of an addition
+_MIN_SIZE = 32  # elements; fewer are read as quickly as they are computed
 _COSTS = {
     **dict.fromkeys(("getitem", "reshape", "transpose", "broadcast_to"), 1),
     **dict.fromkeys(("add", "subtract", "multiply", "negative", "square", "absolute"), 2),
@@ -37,14 +37,14 @@ _COSTS = {
 
 
 @as_pass
-def residuals(function: Function) -> Function:
+def rematerialize(function: Function) -> Function:
     """Do not stack what follows from other stacks by a few cheap equations."""
     if not any(isinstance(op.lower, Loop) for op in function.ops):
         return function
-    return _Sweep(function).run()
+    return _Rematerializer(function).run()
 
 
-class _Choice:
+class _Selection:
     """Which results of a loop are derived, and what is stacked besides.
 
     given: the variables of the body that its readers have anyway; free: the results that need not
@@ -53,18 +53,18 @@ class _Choice:
 
     def __init__(self, body: Function, given: Iterable[Var], free: list[Var]) -> None:
         self.body = body
-        self.given = set(given)
-        self.free = free
-        self.stacked = self._promoted()
-        self.given.update(self.stacked)
-        reach = self._reaches(final=True)
+        self.available = set(given)
+        self.droppable = free
+        self.stacked = self._shared_sources()
+        self.available.update(self.stacked)
+        reach = self._costs_and_needs(final=True)
         self.derived = [var for var in free if not reach[var][1]]
 
-    def _promoted(self) -> list[Var]:
+    def _shared_sources(self) -> list[Var]:
         """What is to be stacked in the place of results that are larger together."""
         groups: dict[Var, int] = {}
-        reach = self._reaches(final=False)
-        for var in self.free:
+        reach = self._costs_and_needs(final=False)
+        for var in self.droppable:
             if len(reach[var][1]) == 1:
                 (source,) = reach[var][1]
                 groups[source] = groups.get(source, 0) + var.type.nbytes
@@ -72,48 +72,48 @@ class _Choice:
         return [
             source
             for source, size in groups.items()
-            if source in made and source not in self.free
+            if source in made and source not in self.droppable
             if not source.type.weak and source.type.shape and source.type.nbytes < size
         ]
 
-    def _reaches(self, final: bool) -> dict[Atom, tuple[int, frozenset[Var]]]:
+    def _costs_and_needs(self, final: bool) -> dict[Atom, tuple[int, frozenset[Var]]]:
         """Of each variable what deriving it costs, and what has to be there for it besides.
 
         What costs too much, or needs two values more, has to be there itself, as a result is then;
         in the `final` round, also a result that needs one.
         """
         found: dict[Atom, tuple[int, frozenset[Var]]] = {}
-        free = set(self.free)
+        free = set(self.droppable)
 
         def of(atom: Atom) -> tuple[int, frozenset[Var]]:
-            if isinstance(atom, Const) or atom in self.given:
+            if isinstance(atom, Const) or atom in self.available:
                 return 0, frozenset()
             return found.get(atom, (0, frozenset((atom,))))
 
         for eqn in self.body.eqns:
             out = eqn.out
-            if out in self.given:
+            if out in self.available:
                 continue
             parts = [of(operand) for operand in eqn.operands]
-            cost = sum(part for part, _ in parts) + _COSTS.get(eqn.op.name, _BUDGET + 1)
+            cost = sum(part for part, _ in parts) + _COSTS.get(eqn.op.name, _MAX_COST + 1)
             needs: frozenset[Var] = frozenset().union(*(needed for _, needed in parts))
-            if cost <= _BUDGET and len(needs) <= (0 if final and out in free else 1):
+            if cost <= _MAX_COST and len(needs) <= (0 if final and out in free else 1):
                 found[out] = cost, needs
             elif out in free:
-                self.given.add(out)
-        return {var: found.get(var, (0, frozenset((var,)))) for var in self.free}
+                self.available.add(out)
+        return {var: found.get(var, (0, frozenset((var,)))) for var in self.droppable}
 
 
 @record()
-class _Source:
+class _ProducerLoop:
     """A loop whose results are partly derived: its equations, and what its readers have of it."""
 
-    made: dict[Var, Eqn]
+    definitions: dict[Var, Eqn]
     constants: dict[Var, Atom] = field(default_factory=dict)
     stacks: dict[Var, Var] = field(default_factory=dict)  # variable of the body -> its stack
 
 
-class _Sweep(Writer):
+class _Rematerializer(BodyWriter):
     """The new body."""
 
     def __init__(self, function: Function) -> None:
@@ -130,38 +130,40 @@ class _Sweep(Writer):
         others = [step.operand for step in function.body if isinstance(step, Guard)]
         for atom in (*function.outputs, *others):
             self.readers.setdefault(atom, []).append(None)
-        self.gone: dict[Atom, tuple[_Source, Var]] = {}  # picks of what is derived
-        self.cut: dict[Atom, tuple[Var, int]] = {}  # slices of these, and where they begin
-        self.placed: set[Var] = set()  # picks that have been written
+        self.derived_picks: dict[Atom, tuple[_ProducerLoop, Var]] = {}  # picks of what is derived
+        self.derived_slices: dict[
+            Atom, tuple[Var, int]
+        ] = {}  # slices of these, and where they begin
+        self.emitted_picks: set[Var] = set()  # picks that have been written
         self.slices: dict[tuple[Var, int, int], Var] = {}
-        self.by: dict[Var, Atom] = {}  # single rows of what is derived
+        self.replaced: dict[Var, Atom] = {}  # single rows of what is derived
 
     def run(self) -> Function:
         for step in self.function.body:
             self.where = step.where
-            step = substitute(step, self.by)
+            step = substitute(step, self.replaced)
             if isinstance(step, Guard):
                 self.body.append(step)
             elif isinstance(step.op.lower, Loop):
-                self.keep(self.read(step))
-            elif step.out in self.gone or step.out in self.placed:
+                self.emit_producer(self.derive_inputs(step))
+            elif step.out in self.derived_picks or step.out in self.emitted_picks:
                 continue
-            elif (part := _rows(step)) is not None and part[0] in self.gone:
-                self.part(step, *part)
+            elif (part := _row_access(step)) is not None and part[0] in self.derived_picks:
+                self.derive_row(step, *part)
             else:
                 self.body.append(step)
-        outputs = tuple([resolve(atom, self.by) for atom in self.function.outputs])
+        outputs = tuple([resolve(atom, self.replaced) for atom in self.function.outputs])
         body = tuple(self.body)
         return replace(self.function, body=body, outputs=outputs, functions=self.functions)
 
     # What a loop gives
 
-    def keep(self, eqn: Eqn) -> None:
+    def emit_producer(self, eqn: Eqn) -> None:
         """Write a loop, without the stacks of what is derived."""
         body, carries = eqn.params["body"], eqn.params["carries"]
         picks = self.picks.get(eqn.out, [])
-        source, free = self.source(eqn, picks)
-        choice = _Choice(body, (*source.constants, *source.stacks), free) if free else None
+        source, free = self.producer(eqn, picks)
+        choice = _Selection(body, (*source.constants, *source.stacks), free) if free else None
         if choice is None or not choice.derived:
             self.body.append(eqn)
             return
@@ -183,20 +185,20 @@ class _Sweep(Writer):
         for pick in picks:
             at = pick.params["at"]
             if at in places:
-                self.make("pick", out, at=places[at], out=pick.out)
-                self.placed.add(pick.out)
+                self.emit("pick", out, at=places[at], out=pick.out)
+                self.emitted_picks.add(pick.out)
                 if carries <= at < after:
                     source.stacks[body.outputs[at]] = pick.out
             else:
-                self.gone[pick.out] = source, body.outputs[at]
+                self.derived_picks[pick.out] = source, body.outputs[at]
         for at, var in enumerate(choice.stacked, first):
-            source.stacks[var] = self.make("pick", out, at=at)
+            source.stacks[var] = self.emit("pick", out, at=at)
 
-    def source(self, eqn: Eqn, picks: list[Eqn]) -> tuple[_Source, list[Var]]:
+    def producer(self, eqn: Eqn, picks: list[Eqn]) -> tuple[_ProducerLoop, list[Var]]:
         """What readers of a loop have of it anyway, and which of its results need not stay."""
         body, consts, carries = (eqn.params[name] for name in ("body", "consts", "carries"))
         _, *operands = eqn.operands
-        source = _Source({each.out: each for each in body.eqns})
+        source = _ProducerLoop({each.out: each for each in body.eqns})
         source.constants.update(zip(body.inputs[:consts], operands, strict=False))
         rows = zip(body.inputs[consts + carries :], operands[consts + carries :], strict=True)
         source.stacks.update(rows)  # type: ignore[arg-type]
@@ -209,7 +211,11 @@ class _Sweep(Writer):
                 source.stacks[body.inputs[consts + eqn.params["keep"][at - after]]] = pick.out
             elif at >= carries:
                 var = body.outputs[at]
-                if var in source.made and not var.type.weak and self.is_free(pick.out, var.type):
+                if (
+                    var in source.definitions
+                    and not var.type.weak
+                    and self.is_droppable(pick.out, var.type)
+                ):
                     free[var] = None
                 else:
                     firm.add(var)
@@ -218,20 +224,20 @@ class _Sweep(Writer):
         order = [each.out for each in body.eqns if each.out in free and each.out not in firm]
         return source, order
 
-    def is_free(self, stack: Var, type: Type) -> bool:
+    def is_droppable(self, stack: Var, type: Type) -> bool:
         """Whether all that read a stack could do without: loops by rows, and single rows."""
-        if type.size < _LEAST:
+        if type.size < _MIN_SIZE:
             return False
         for reader in self.readers.get(stack, ()):
             if reader is None:
                 return False
-            if _is_rows_of(reader, stack):
+            if _reads_by_rows(reader, stack):
                 continue
-            part = _rows(reader)
+            part = _row_access(reader)
             if part is None:
                 return False
             if part[2] and not all(
-                each is not None and _is_rows_of(each, reader.out)
+                each is not None and _reads_by_rows(each, reader.out)
                 for each in self.readers.get(reader.out, ())
             ):
                 return False
@@ -239,25 +245,25 @@ class _Sweep(Writer):
 
     # Who reads it
 
-    def part(self, eqn: Eqn, stack: Var, at: int, sliced: bool) -> None:
+    def derive_row(self, eqn: Eqn, stack: Var, at: int, sliced: bool) -> None:
         """A reading of what is derived: a slice is left to the loops that read it."""
         if sliced:
-            self.cut[eqn.out] = stack, at
+            self.derived_slices[eqn.out] = stack, at
             return
-        source, var = self.gone[stack]
-        self.by[eqn.out] = _Row(self, source, at).of(var)
+        source, var = self.derived_picks[stack]
+        self.replaced[eqn.out] = _RowDerivation(self, source, at).of(var)
 
-    def read(self, eqn: Eqn) -> Eqn:
+    def derive_inputs(self, eqn: Eqn) -> Eqn:
         """A loop, with what is derived computed in its body."""
         body, consts, carries = (eqn.params[name] for name in ("body", "consts", "carries"))
         count, *operands = eqn.operands
         first = consts + carries
-        steps = _Steps(self, body.inputs, operands, consts, first, eqn.params["length"])
+        steps = _ConsumerBody(self, body.inputs, operands, consts, first, eqn.params["length"])
         by: dict[Var, Atom] = {}
         for var, operand in zip(body.inputs[first:], operands[first:], strict=True):
-            stack, at = self.cut.get(operand, (operand, 0))
-            if stack in self.gone:
-                source, wanted = self.gone[stack]
+            stack, at = self.derived_slices.get(operand, (operand, 0))
+            if stack in self.derived_picks:
+                source, wanted = self.derived_picks[stack]
                 by[var] = steps.at(source, at).of(wanted)
         if not by:
             return eqn
@@ -284,18 +290,18 @@ class _Sweep(Writer):
         self.functions[body.name] = body
         return body
 
-    def sliced(self, stack: Var, at: int, count: int) -> Var:
+    def slice_stack(self, stack: Var, at: int, count: int) -> Var:
         """stack[at : at + count], made once."""
         key = stack, at, count
         if key not in self.slices:
-            self.slices[key] = self.rows_of(stack, at, at + count)
+            self.slices[key] = self.slice_rows(stack, at, at + count)
         return self.slices[key]
 
 
 class _Derivation:
     """The equations of a source once more, somewhere else."""
 
-    def __init__(self, source: _Source) -> None:
+    def __init__(self, source: _ProducerLoop) -> None:
         self.source = source
         self.known: dict[Var, Atom] = {}
 
@@ -312,7 +318,7 @@ class _Derivation:
             return self.constant(var, self.source.constants[var])
         if var in self.source.stacks:
             return self.row(self.source.stacks[var])
-        eqn = self.source.made[var]
+        eqn = self.source.definitions[var]
         operands = tuple([self.of(operand) for operand in eqn.operands])
         out = Var(var.type)
         self.write(Eqn(eqn.op, operands, eqn.params, out, eqn.where))
@@ -328,10 +334,10 @@ class _Derivation:
         raise NotImplementedError
 
 
-class _Row(_Derivation):
+class _RowDerivation(_Derivation):
     """Of one step, outside of loops."""
 
-    def __init__(self, sweep: _Sweep, source: _Source, at: int) -> None:
+    def __init__(self, sweep: _Rematerializer, source: _ProducerLoop, at: int) -> None:
         super().__init__(source)
         self.sweep = sweep
         self.step = at
@@ -341,18 +347,18 @@ class _Row(_Derivation):
 
     def row(self, stack: Var) -> Var:
         index = (self.step, *(slice(0, n, 1) for n in stack.type.shape[1:]))
-        return self.sweep.make("getitem", stack, index=index)
+        return self.sweep.emit("getitem", stack, index=index)
 
     def write(self, eqn: Eqn) -> None:
         self.sweep.body.append(eqn)
 
 
-class _Steps:
+class _ConsumerBody:
     """What a loop gets besides, for the derivations in its body."""
 
     def __init__(
         self,
-        sweep: _Sweep,
+        sweep: _Rematerializer,
         inputs: tuple[Var, ...],
         operands: list[Atom],
         consts: int,
@@ -368,17 +374,17 @@ class _Steps:
         self.has_row: dict[Atom, Var] = dict(zip(operands[first:], inputs[first:], strict=True))
         self.derivations: dict[tuple[int, int], _Derivation] = {}
 
-    def at(self, source: _Source, start: int) -> _Derivation:
+    def at(self, source: _ProducerLoop, start: int) -> _Derivation:
         key = id(source), start
         if key not in self.derivations:
-            self.derivations[key] = _InBody(self, source, start)
+            self.derivations[key] = _BodyDerivation(self, source, start)
         return self.derivations[key]
 
 
-class _InBody(_Derivation):
+class _BodyDerivation(_Derivation):
     """Of the step of a loop; its first row is that of step `start` of the source."""
 
-    def __init__(self, steps: _Steps, source: _Source, start: int) -> None:
+    def __init__(self, steps: _ConsumerBody, source: _ProducerLoop, start: int) -> None:
         super().__init__(source)
         self.steps = steps
         self.start = start
@@ -392,7 +398,7 @@ class _InBody(_Derivation):
         return self.steps.has[atom]
 
     def row(self, stack: Var) -> Var:
-        rows = self.steps.sweep.sliced(stack, self.start, self.steps.length)
+        rows = self.steps.sweep.slice_stack(stack, self.start, self.steps.length)
         if rows not in self.steps.has_row:
             self.steps.has_row[rows] = Var(Type(rows.type.shape[1:], rows.type.dtype))
             self.steps.rows.append((self.steps.has_row[rows], rows))
@@ -402,7 +408,7 @@ class _InBody(_Derivation):
         self.steps.body.append(eqn)
 
 
-def _rows(eqn: Eqn) -> tuple[Var, int, bool] | None:
+def _row_access(eqn: Eqn) -> tuple[Var, int, bool] | None:
     """Of a reading of whole rows of a stack: the stack, the first row, and whether it is a slice
     of them, one after the other."""
     if eqn.op.name != "getitem":
@@ -419,7 +425,7 @@ def _rows(eqn: Eqn) -> tuple[Var, int, bool] | None:
     return None if first is None else (stack, first, False)
 
 
-def _is_rows_of(eqn: Eqn, stack: Var) -> bool:
+def _reads_by_rows(eqn: Eqn, stack: Var) -> bool:
     """Whether an equation is a loop that reads an array row by row, and not in another way."""
     if not isinstance(eqn.op.lower, Loop):
         return False

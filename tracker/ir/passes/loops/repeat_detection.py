@@ -16,13 +16,13 @@ from typing import Any
 
 from tracker.ir.graph import Atom, Const, Eqn, Guard
 from tracker.ir.lowering import Host
-from tracker.ir.passes.loop_limits import LEAST
-from tracker.ir.structural_keys import objects_key, params_key
+from tracker.ir.passes.loop_limits import MIN_REPETITIONS
+from tracker.ir.structural_keys import identity_key, params_key
 from tracker.ir.types import Type
 from tracker.support.structs import record
 
-PAYS = 150  # steps in a run; a shorter one is left to the loop around it
-_AHEAD = 3  # times the sight is doubled: so many steps, 2**3, are a place one knows again
+MIN_STEPS = 150  # steps in a run; a shorter one is left to the loop around it
+_DOUBLINGS = 3  # times the sight is doubled: so many steps, 2**3, are a place one knows again
 _ALLOWANCE = 8  # comparisons per step of the body that may come to nothing
 
 
@@ -37,29 +37,29 @@ class Run:
 
 def find_runs(body: Sequence[Eqn | Guard], fits: Callable[[Eqn], bool]) -> list[Run]:
     """The runs of a body, in order, of equations that fit."""
-    kinds = _Kinds(fits).of(body)
+    kinds = _StepClasses(fits).of(body)
     return list(_runs(kinds, _distances(kinds)))
 
 
-def loose(eqn: Eqn) -> bool:
+def has_variable_index(eqn: Eqn) -> bool:
     """Whether the integers in the equation's index may differ between repetitions."""
     return eqn.op.name in ("getitem", "embed", "put")
 
 
-def integers(index: tuple[Any, ...]) -> list[int]:
+def index_integers(index: tuple[Any, ...]) -> list[int]:
     """The integers of a basic index that may differ: positions, and where slices begin."""
     return [part.start if isinstance(part, slice) else part for part in index if part is not None]
 
 
-class _Kinds:
+class _StepClasses:
     """Numbers for steps: equal for those that are alike."""
 
     def __init__(self, fits: Callable[[Eqn], bool]) -> None:
         self.fits = fits
         self.numbers: dict[Hashable, int] = {}
         self.types: dict[Type, int] = {}
-        self.known: dict[int, int] = {}  # by the id of a type: to hash one takes longer
-        self.suits: dict[int, bool] = {}
+        self.type_ids: dict[int, int] = {}  # by the id of a type: to hash one takes longer
+        self.fits_class: dict[int, bool] = {}
 
     def of(self, body: Sequence[Eqn | Guard]) -> list[int]:
         found = []
@@ -67,9 +67,9 @@ class _Kinds:
             key = self.guard(step) if isinstance(step, Guard) else self.eqn(step)
             number = self.numbers.setdefault(at if key is None else key, len(self.numbers))
             if isinstance(step, Eqn) and key is not None:
-                suits = self.suits.get(number)
+                suits = self.fits_class.get(number)
                 if suits is None:
-                    suits = self.suits[number] = self.fits(step)
+                    suits = self.fits_class[number] = self.fits(step)
                 if not suits:
                     number = self.numbers.setdefault(at, len(self.numbers))
             found.append(number)
@@ -81,12 +81,12 @@ class _Kinds:
 
     def eqn(self, eqn: Eqn) -> Hashable | None:
         frozen: Hashable | None = ()
-        if loose(eqn):
-            frozen = eqn.params.get("shape"), *map(_outline, eqn.params["index"])
+        if has_variable_index(eqn):
+            frozen = eqn.params.get("shape"), *map(_index_outline, eqn.params["index"])
         elif eqn.params:
             frozen = params_key(eqn.params)
         if frozen is None and isinstance(eqn.op.lower, Host):  # draws from one generator
-            frozen = objects_key(eqn.params)
+            frozen = identity_key(eqn.params)
         if frozen is None:
             return None
         return eqn.op, frozen, self.type(eqn.out.type), *map(self.atom, eqn.operands)
@@ -96,13 +96,13 @@ class _Kinds:
         return -1 - number if isinstance(atom, Const) else number
 
     def type(self, type: Type) -> int:
-        number = self.known.get(id(type))
+        number = self.type_ids.get(id(type))
         if number is None:
-            number = self.known[id(type)] = self.types.setdefault(type, len(self.types))
+            number = self.type_ids[id(type)] = self.types.setdefault(type, len(self.types))
         return number
 
 
-def _outline(part: Any) -> Hashable:
+def _index_outline(part: Any) -> Hashable:
     """An entry of a basic index without what may differ."""
     return (part.step,) if isinstance(part, slice) else part is None
 
@@ -110,7 +110,7 @@ def _outline(part: Any) -> Hashable:
 def _distances(kinds: list[int]) -> list[int]:
     """For each place, how far back the same few steps stood last; 0 where they never did."""
     seen = kinds
-    for ahead in (1 << k for k in range(_AHEAD)):
+    for ahead in (1 << k for k in range(_DOUBLINGS)):
         pairs: dict[tuple[int, int], int] = {}
         seen = [
             pairs.setdefault(pair, len(pairs)) for pair in zip(seen, seen[ahead:], strict=False)
@@ -140,7 +140,7 @@ def _runs(kinds: list[int], distances: list[int]) -> Iterator[Run]:
         while start > free and kinds[start - 1] == kinds[start - 1 + period]:
             start -= 1
         count = (end - start) // period
-        if count < LEAST or count * period < PAYS:
+        if count < MIN_REPETITIONS or count * period < MIN_STEPS:
             allowance -= end - start
             tried[period] = end
             at += 1

@@ -1,9 +1,9 @@
 """Where in its period a run is best cut into steps.
 
-Owns: `turned`. A run of equal periods can begin at any step of the period. What is alive where one
-step of the loop ends must be carried, in memory; and an elementwise chain that is cut there becomes
-two loops. So the cut goes where least is alive, and, of such places, where a step takes the fewest
-loops one after the other. The steps before it are left outside.
+Owns: `rotate_run`. A run of equal periods can begin at any step of the period. What is alive where
+one step of the loop ends must be carried, in memory; and an elementwise chain that is cut there
+becomes two loops. So the cut goes where least is alive, and, of such places, where a step takes the
+fewest loops one after the other. The steps before it are left outside.
 
 Invariant: linear in the period, and in the operands of two repetitions.
 """
@@ -15,33 +15,33 @@ from typing import Any
 
 from tracker.ir.graph import Eqn, Guard, Var, operands_of
 from tracker.ir.lowering import Map, View
-from tracker.ir.passes.loop_limits import LEAST
+from tracker.ir.passes.loop_limits import MIN_REPETITIONS
 from tracker.ir.passes.loops.repeat_detection import Run
 from tracker.ir.types import Bundle
 
-_BEFORE = LEAST // 2  # repetitions; what lasts longer is taken to be there for good
-_APART = 1 << 20  # times as dear as they are
-_CANDIDATES = 12  # places whose loops are counted
+_MAX_LIFETIME = MIN_REPETITIONS // 2  # repetitions; what lasts longer is taken to be there for good
+_BUNDLE_PENALTY = 1 << 20  # times as dear as they are
+_MAX_CANDIDATES = 12  # places whose loops are counted
 
 
-def turned(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> Run:
+def rotate_run(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> Run:
     """The run from the best place of its first period on."""
-    if run.count <= LEAST:
+    if run.count <= MIN_REPETITIONS:
         return run
-    alive = _alive(run, body, place)
+    alive = _live_bytes(run, body, place)
     least = min(alive)
     best = [at for at, size in enumerate(alive) if size == least]
-    candidates = [at for at in best if at - 1 not in best][:_CANDIDATES]
-    candidates += [at for at in best if at + 1 not in best][:_CANDIDATES]
+    candidates = [at for at in best if at - 1 not in best][:_MAX_CANDIDATES]
+    candidates += [at for at in best if at + 1 not in best][:_MAX_CANDIDATES]
     if 0 in best:
         candidates.insert(0, 0)
-    at = min(candidates, key=lambda at: _loops(run, at, body, place))
+    at = min(candidates, key=lambda at: _fused_loop_depth(run, at, body, place))
     return Run(run.start + at, run.period, run.count - 1) if at else run
 
 
-def _alive(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> list[int]:
+def _live_bytes(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> list[int]:
     """For each step of the period, how much is alive in front of it, in bytes."""
-    begin = run.start + _BEFORE * run.period  # a repetition that has some before it
+    begin = run.start + _MAX_LIFETIME * run.period  # a repetition that has some before it
     last: dict[int, int] = {}  # step of the period -> how long its value is looked at
     for at in range(begin, begin + run.period):
         for operand in operands_of(body[at]):
@@ -54,7 +54,7 @@ def _alive(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> l
         step = body[begin + slot]
         assert isinstance(step, Eqn)
         whole, rest = divmod(far, run.period)  # repetitions that it lasts: there are as many of it
-        size, low, high = _size(step.out.type), slot + 1, slot + 1 + rest
+        size, low, high = _carry_cost(step.out.type), slot + 1, slot + 1 + rest
         changes[0] += size * (whole + max(high // run.period - low // run.period, 0))
         changes[low % run.period] += size
         changes[high % run.period] -= size
@@ -65,16 +65,18 @@ def _alive(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> l
     return alive
 
 
-def _size(type: Any) -> int:
+def _carry_cost(type: Any) -> int:
     """What it costs to carry a value; several results of a loop cannot be carried as one."""
     return (
-        sum(part.nbytes for part in type.parts) * _APART
+        sum(part.nbytes for part in type.parts) * _BUNDLE_PENALTY
         if isinstance(type, Bundle)
         else type.nbytes
     )
 
 
-def _loops(run: Run, first: int, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> int:
+def _fused_loop_depth(
+    run: Run, first: int, body: Sequence[Eqn | Guard], place: Mapping[Var, int]
+) -> int:
     """How many loops one after the other a step takes that begins at `first`."""
     begin = run.start + first
     level: dict[int, int] = {}
@@ -87,12 +89,12 @@ def _loops(run: Run, first: int, body: Sequence[Eqn | Guard], place: Mapping[Var
             made = place[operand] if isinstance(operand, Var) else -1
             if made < begin:
                 continue
-            highest = max(highest, level[made] + _ends(body[made], step))
+            highest = max(highest, level[made] + _fusion_break(body[made], step))
         level[at] = highest
     return max(level.values(), default=0)
 
 
-def _ends(made: Eqn | Guard, used: Eqn) -> int:
+def _fusion_break(made: Eqn | Guard, used: Eqn) -> int:
     """1 where what makes a value and what uses it cannot be one loop."""
     assert isinstance(made, Eqn)
     fused = isinstance(made.op.lower, (Map, View)) and isinstance(used.op.lower, (Map, View))

@@ -1,8 +1,8 @@
 """Every reader takes the part of an array that it reads for itself.
 
-Owns: `reread`. What one step of a loop reads of an array that it wrote, the next one may read as
-well, and one equation serves both: the part would then be handed from step to step, besides the
-array. A part is taken in front of whoever looks at it, as long as the array is there anyway.
+Owns: `reread_slices`. What one step of a loop reads of an array that it wrote, the next one may
+read as well, and one equation serves both: the part would then be handed from step to step, besides
+the array. A part is taken in front of whoever looks at it, as long as the array is there anyway.
 
 Invariants: linear in the operands; each reader reads what it read.
 """
@@ -12,12 +12,12 @@ from __future__ import annotations
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var, operands_of
 from tracker.ir.passes.manager import substitute, with_body
 
-_LEAST = 32  # elements; what is smaller may as well be handed on
+_MIN_SIZE = 32  # elements; what is smaller may as well be handed on
 
 
-def reread(function: Function) -> Function:
+def reread_slices(function: Function) -> Function:
     """The function, in which parts of arrays that it writes into are taken time and again."""
-    if not (function.has("put") and function.has("getitem")):
+    if not (function.has_op("put") and function.has_op("getitem")):
         return function
     last: dict[Atom, int] = {}
     for at, step in enumerate(function.body):
@@ -32,7 +32,7 @@ def reread(function: Function) -> Function:
 
     def is_part(eqn: Eqn) -> bool:
         read = eqn.op.name == "getitem" and eqn.operands[0] in written
-        small = eqn.out.type.size < _LEAST
+        small = eqn.out.type.size < _MIN_SIZE
         return read and not small and eqn.out in last and eqn.out not in results
 
     newest: dict[Var, Atom] = {}

@@ -1,8 +1,8 @@
 """Rows for the steps of a loop: made of parts of arrays, and put back into them.
 
-Owns: `Rows`, which writes the equations. What steps read of one array, part after part, is stacked,
-a row for each step; what they leave is a stack that goes into an array at once; numbers are a
-table. Each is written once, however many loops want it. Start at `Rows.part_rows`.
+Owns: `StackWriter`, which writes the equations. What steps read of one array, part after part, is
+stacked, a row for each step; what they leave is a stack that goes into an array at once; numbers
+are a table. Each is written once, however many loops want it. Start at `StackWriter.stack_slices`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Const, Var
-from tracker.ir.passes.loops.candidates import Link, Part
-from tracker.ir.passes.manager import Writer
+from tracker.ir.passes.loops.loop_candidates import DeferredUpdate, MovingSlice
+from tracker.ir.passes.manager import BodyWriter
 
 
-class Rows(Writer):
+class StackWriter(BodyWriter):
     """`_tables` and `_slices`: what has been written, by what it is made of."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Rows(Writer):
         self._tables: dict[Any, Var] = {}
         self._slices: dict[Any, Var] = {}
 
-    def sliced(self, array: Var, axis: int, first: int, by: int, count: int) -> Var:
+    def strided_slice(self, array: Var, axis: int, first: int, by: int, count: int) -> Var:
         """array[first], array[first + by], ... along an axis."""
         last = first + by * (count - 1)
         if (first, by, count) == (0, 1, array.type.shape[axis]):
@@ -35,67 +35,69 @@ class Rows(Writer):
         index[axis] = slice(first, None if stop < 0 else stop, by)
         key = array, tuple(map(str, index))
         if key not in self._slices:
-            self._slices[key] = self.make("getitem", array, index=tuple(index))
+            self._slices[key] = self.emit("getitem", array, index=tuple(index))
         return self._slices[key]
 
-    def part_rows(self, part: Part, count: int, reverse: bool) -> Var:
+    def stack_slices(self, part: MovingSlice, count: int, reverse: bool) -> Var:
         """The parts below each other, the last one first if the loop goes in reverse."""
-        found = part.place.along(part.array.type.shape)
+        found = part.index.moving_axis(part.array.type.shape)
         assert found is not None
         entry, axis = found
-        if part.place.width(entry) > 1:
-            return self._window_rows(part, entry, count, reverse)
-        start, by = part.place.start(entry), part.place.by[axis]
+        if part.index.width(entry) > 1:
+            return self._stack_wide_slices(part, entry, count, reverse)
+        start, by = part.index.start(entry), part.index.by[axis]
         if reverse:
             start, by = start + by * (count - 1), -by
-        cut = self.sliced(part.array, axis, start, by, count)
-        index = list(part.place.index)
+        cut = self.strided_slice(part.array, axis, start, by, count)
+        index = list(part.index.index)
         index[entry] = slice(0, count, 1)
         full = [slice(0, n, 1) for n in cut.type.shape]
         if index != full:
-            cut = self.make("getitem", cut, index=tuple(index))
-        front = axis_of(index, entry)
+            cut = self.emit("getitem", cut, index=tuple(index))
+        front = result_axis(index, entry)
         if front:
             axes = (front, *(at for at in range(cut.type.ndim) if at != front))
-            cut = self.make("transpose", cut, axes=axes)
+            cut = self.emit("transpose", cut, axes=axes)
         shape = (count, *part.type.shape)
-        return cut if cut.type.shape == shape else self.make("reshape", cut, shape=shape)
+        return cut if cut.type.shape == shape else self.emit("reshape", cut, shape=shape)
 
-    def _window_rows(self, part: Part, entry: int, count: int, reverse: bool) -> Var:
+    def _stack_wide_slices(self, part: MovingSlice, entry: int, count: int, reverse: bool) -> Var:
         """The same of windows that slide over an array: column by column."""
-        front = axis_of(part.place.index, entry)
+        front = result_axis(part.index.index, entry)
         shape = (*part.type.shape[:front], 1, *part.type.shape[front + 1 :])
         columns = [
-            Part(part.array, part.place.column(entry, at), part.type.with_shape(shape))
-            for at in range(part.place.width(entry))
+            MovingSlice(part.array, part.index.nth_position(entry, at), part.type.with_shape(shape))
+            for at in range(part.index.width(entry))
         ]
-        rows = [self.part_rows(column, count, reverse) for column in columns]
-        return self.make("concatenate", *rows, axis=front + 1)
+        rows = [self.stack_slices(column, count, reverse) for column in columns]
+        return self.emit("concatenate", *rows, axis=front + 1)
 
-    def fitted(self, stack: Var, index: Sequence[Any], entry: int, link: Link) -> Var:
+    def align_stack(
+        self, stack: Var, index: Sequence[Any], entry: int, link: DeferredUpdate
+    ) -> Var:
         """A stack of pieces with its first axis where the index has it."""
-        front = axis_of(index, entry)
+        front = result_axis(index, entry)
         rank = sum(each is None or isinstance(each, slice) for each in index)
         count, *rest = stack.type.shape
-        if isinstance(link.place.index[entry], slice) and len(rest) > rank - 1 - front:
+        if isinstance(link.index.index[entry], slice) and len(rest) > rank - 1 - front:
             del rest[len(rest) - (rank - front)]  # the extent of 1 that moves
         rest = [1] * (rank - 1 - len(rest)) + rest
         if stack.type.shape != (count, *rest):
-            stack = self.make("reshape", stack, shape=(count, *rest))
+            stack = self.emit("reshape", stack, shape=(count, *rest))
         if front:
             axes = (*range(1, front + 1), 0, *range(front + 1, rank))
-            stack = self.make("transpose", stack, axes=axes)
+            stack = self.emit("transpose", stack, axes=axes)
         return stack
 
-    def table(self, values: Sequence[Const]) -> Var:
+    def literal_table(self, values: Sequence[Const]) -> Var:
         numbers = tuple([np.asarray(const.value)[()].item() for const in values])
         dtype = values[0].type.dtype
         key = dtype, np.array(numbers, dtype).tobytes()
         if key not in self._tables:
-            self._tables[key] = self.make("table", values=numbers, dtype=dtype)
+            self._tables[key] = self.emit("table", values=numbers, dtype=dtype)
         return self._tables[key]
 
 
-def axis_of(index: Sequence[Any], entry: int) -> int:
+def result_axis(index: Sequence[Any], entry: int) -> int:
     """Which axis of array[index] an entry of the index makes."""
     return sum(each is None or isinstance(each, slice) for each in index[:entry])

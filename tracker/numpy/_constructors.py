@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from tracker.numpy._tracking import is_conversion, trackable
-from tracker.ops.declare.casting import as_stored
+from tracker.numpy._trackable import is_conversion_error, trackable
+from tracker.ops.declare.casting import cast_for_store
 from tracker.ops.shape import constructors
 from tracker.ops.shape.constructors import in_dtype, tracked_array
-from tracker.ops.shape.create import buffer, filled, ones_like, zeros_like
+from tracker.ops.shape.create import buffer, filled_buffer, ones_like, zeros_like
 from tracker.ops.shape.shape import memory_axes
-from tracker.tape.conversions import whole
-from tracker.tape.observers import is_following, is_recording
-from tracker.tape.record import as_numbers, form_of, holds_tracked
+from tracker.tape.conversions import plain_integers
+from tracker.tape.observers import has_active_transform, is_tracing
+from tracker.tape.record import as_numeric, aval_of, holds_tracked
 from tracker.tape.tracked import Tracked
 
 NAMES = (
@@ -58,13 +58,13 @@ def array(
     **kwargs: Any,
 ) -> Any:
     """`numpy.array`; numbers and arrays in nested lists may be tracked."""
-    if not is_following():  # plain numbers are the rule
+    if not has_active_transform():  # plain numbers are the rule
         try:
             return np.array(object, dtype, copy=copy, ndmin=ndmin, **kwargs)
         except (TypeError, ValueError) as error:
-            if not is_conversion(error):
+            if not is_conversion_error(error):
                 raise
-    numbers = as_numbers(object)
+    numbers = as_numeric(object)
     object = numbers if type(numbers) is Tracked else object
     if not holds_tracked(object):
         return _of_plain(object, np.array(object, dtype, copy=copy, ndmin=ndmin, **kwargs))
@@ -72,14 +72,16 @@ def array(
 
 
 def _of_plain(given: Any, made: Any) -> Any:
-    if not is_following() or (isinstance(given, np.ndarray) and np.may_share_memory(given, made)):
+    if not has_active_transform() or (
+        isinstance(given, np.ndarray) and np.may_share_memory(given, made)
+    ):
         return made  # as it is, or NumPy's own view of what was given
-    if type(given) is np.ndarray and is_recording() and made.dtype.kind in "fc":
-        return _read(given, made.dtype)
+    if type(given) is np.ndarray and is_tracing() and made.dtype.kind in "fc":
+        return _recorded_copy(given, made.dtype)
     return trackable(made)
 
 
-def _read(given: Any, dtype: Any) -> Any:
+def _recorded_copy(given: Any, dtype: Any) -> Any:
     """A copy made under a trace: compiled code copies what the array then holds."""
     return np.copy(np.astype(buffer(given), dtype))
 
@@ -128,7 +130,7 @@ def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1, *, like: Any = No
         return array(items, dtype)
     return (
         trackable(np.fromiter(items, dtype, count))
-        if is_following()
+        if has_active_transform()
         else np.fromiter(items, dtype, count)
     )
 
@@ -140,15 +142,15 @@ def _allocator(function: Callable[..., Any], fill: Any) -> Callable[..., Any]:
     def call(
         shape: Any, dtype: Any = float, order: Any = "C", *, like: Any = None, **kwargs: Any
     ) -> Any:
-        if not is_following():
+        if not has_active_transform():
             return function(shape, dtype, order, **kwargs)
         kind = np.dtype(float if dtype is None else dtype)
         if kind.kind not in "biufc":
             return function(shape, dtype, order, **kwargs)
         extent = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
         axes = memory_axes(np.empty((0,) * len(extent)), order)
-        if is_recording():  # machine code fills it
-            return filled(fill, buffer(0.0), extent, kind, axes)
+        if is_tracing():  # machine code fills it
+            return filled_buffer(fill, buffer(0.0), extent, kind, axes)
         made = np.asarray(fill.evaluate(0.0, shape=extent, dtype=kind))
         return trackable(made if axes is None else made.copy("F"))
 
@@ -162,7 +164,7 @@ ones = _allocator(np.ones, ones_like)
 empty = _allocator(np.empty, zeros_like)
 
 
-class _Arrays(type):
+class _NdarrayMeta(type):
     """The class of the stand-in for `numpy.ndarray`: called, it allocates; asked, it is NumPy's."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any]) -> Any:
@@ -189,7 +191,7 @@ class _Arrays(type):
         return hash(np.ndarray)
 
 
-def _method(name: str) -> Callable[..., Any]:
+def _ndarray_method(name: str) -> Callable[..., Any]:
     @functools.wraps(getattr(np.ndarray, name))
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if type(self) is Tracked:
@@ -199,7 +201,7 @@ def _method(name: str) -> Callable[..., Any]:
     return call
 
 
-class ndarray(np.ndarray, metaclass=_Arrays):
+class ndarray(np.ndarray, metaclass=_NdarrayMeta):
     """`numpy.ndarray` while something is differentiated: `np.ndarray(n)` can hold gradients."""
 
     __slots__ = ()
@@ -207,7 +209,7 @@ class ndarray(np.ndarray, metaclass=_Arrays):
 
 for _name in dir(np.ndarray):
     if not _name.startswith("_") and callable(getattr(np.ndarray, _name)):
-        setattr(ndarray, _name, _method(_name))
+        setattr(ndarray, _name, _ndarray_method(_name))
 
 
 def full(
@@ -215,14 +217,14 @@ def full(
 ) -> Any:
     """`numpy.full`; the value may be tracked."""
     made = constructors.full(shape, fill_value, dtype, order, **kw)
-    return trackable(made) if is_following() else made
+    return trackable(made) if has_active_transform() else made
 
 
 def arange(*args: Any, **kwargs: Any) -> Any:
     """`numpy.arange`; its ends and its step may be tracked."""
     kwargs.pop("like", None)
     made = constructors.arange(*args, **kwargs)
-    return trackable(made) if is_following() else made
+    return trackable(made) if has_active_transform() else made
 
 
 # r_ and c_ --------------------------------------------------------------------------------------
@@ -235,12 +237,12 @@ class _Joiner:
         self._own = own
 
     def __getitem__(self, key: Any) -> Any:
-        key = _whole_slices(key)
+        key = _plain_slices(key)
         parts = key if isinstance(key, tuple) else (key,)
         if any(map(holds_tracked, parts)):
             return self._join(list(parts))
-        made = self._own[_whole_slices(key)]
-        return trackable(made) if is_following() else made
+        made = self._own[_plain_slices(key)]
+        return trackable(made) if has_active_transform() else made
 
     def __len__(self) -> int:
         return 0
@@ -250,36 +252,38 @@ class _Joiner:
         if isinstance(parts[0], str):
             given = [int(n) for n in parts.pop(0).split(",")]
             axis, ndmin, first = given + [axis, ndmin, first][len(given) :]
-        made = [_part(x, ndmin, first) for x in parts]
-        kind = np.result_type(*map(_counted, parts, made))
+        made = [_joined_part(x, ndmin, first) for x in parts]
+        kind = np.result_type(*map(_result_type_operand, parts, made))
         pairs = zip(parts, made, strict=True)
-        return np.concatenate([_in_kind(part, y, kind) for part, y in pairs], axis)
+        return np.concatenate([_cast_part(part, y, kind) for part, y in pairs], axis)
 
 
 def _is_number(x: Any) -> bool:
-    return type(form_of(x)) in (bool, int, float, complex)
+    return type(aval_of(x)) in (bool, int, float, complex)
 
 
-def _counted(part: Any, made: Any) -> Any:
+def _result_type_operand(part: Any, made: Any) -> Any:
     """What a part says of the dtype: a number of Python's own says less than an array of it."""
-    return form_of(part) if _is_number(part) else np.result_type(form_of(made))
+    return aval_of(part) if _is_number(part) else np.result_type(aval_of(made))
 
 
-def _in_kind(part: Any, made: Any, kind: np.dtype[Any]) -> Any:
+def _cast_part(part: Any, made: Any, kind: np.dtype[Any]) -> Any:
     """A part in the dtype of all; a whole number must fit."""
     if not _is_number(part):
         return in_dtype(made, kind)
-    return np.reshape(as_stored(part, kind), np.shape(made))
+    return np.reshape(cast_for_store(part, kind), np.shape(made))
 
 
-def _whole_slices(key: Any) -> Any:
+def _plain_slices(key: Any) -> Any:
     """Slices between tracked integers as slices between plain ones."""
     if isinstance(key, tuple):
-        return tuple(map(_whole_slices, key))
-    return slice(*whole((key.start, key.stop, key.step))) if isinstance(key, slice) else key
+        return tuple(map(_plain_slices, key))
+    return (
+        slice(*plain_integers((key.start, key.stop, key.step))) if isinstance(key, slice) else key
+    )
 
 
-def _part(x: Any, ndmin: int, first: int) -> Any:
+def _joined_part(x: Any, ndmin: int, first: int) -> Any:
     """One part of `np.r_[...]` in at least `ndmin` dimensions, its own from dimension `first`."""
     if isinstance(x, slice):
         x = np.r_[x]
@@ -299,9 +303,9 @@ c_ = _Joiner(np.c_)
 def kaiser(M: Any, beta: Any) -> Any:
     """`numpy.kaiser`, of a tracked beta, too."""
     if not holds_tracked([beta]):
-        made = np.kaiser(whole(M), beta)
-        return trackable(made) if is_following() else made
-    count = whole(M)
+        made = np.kaiser(plain_integers(M), beta)
+        return trackable(made) if has_active_transform() else made
+    count = plain_integers(M)
     half = (count - 1) / 2
     places = (np.arange(count) - half) / (half or 1.0)
     return np.i0(beta * np.sqrt(1 - places**2)) / np.i0(beta)
@@ -314,8 +318,8 @@ class _Mesh:
         self._own = own
 
     def __getitem__(self, key: Any) -> Any:
-        made = self._own[_whole_slices(key)]
-        return trackable(made) if is_following() else made
+        made = self._own[_plain_slices(key)]
+        return trackable(made) if has_active_transform() else made
 
 
 mgrid = _Mesh(np.mgrid)

@@ -1,13 +1,13 @@
 """A small writer of LLVM IR for routines that are loops over matrices.
 
-Owns: `Kind`, of what numbers a routine's matrices are; `Code`, the writer. Integers are i64; a
-value is the text of an SSA name or literal. Counters of loops are phis; whatever else changes lives
-in a cell (an alloca, which LLVM turns into registers).
+Owns: `MatrixKind`, of what numbers a routine's matrices are; `RoutineWriter`, the writer. Integers
+are i64; a value is the text of an SSA name or literal. Counters of loops are phis; whatever else
+changes lives in a cell (an alloca, which LLVM turns into registers).
 
 One text serves real and complex matrices: a complex number is a vector of two, which LLVM adds and
-subtracts as it does numbers; products, quotients and what else differs are methods (`times`,
-`over`, `conj`, `size`), which write what is meant for real numbers, too. Sizes and pivots of
-Hermitian matrices are real whatever the kind: `f` computes with these.
+subtracts as it does numbers; products, quotients and what else differs are methods (`multiply`,
+`divide`, `conj`, `pivot_size`), which write what is meant for real numbers, too. Sizes and pivots
+of Hermitian matrices are real whatever the kind: `real_op` computes with these.
 
 Invariant: a routine is text only: the same for all processes, sizes are arguments.
 """
@@ -19,33 +19,33 @@ from contextlib import AbstractContextManager, contextmanager
 
 from tracker.support.structs import record
 
-SMALL = 24  # rows; beyond, LAPACK is faster than loops
-_PARTS = {"s": "float", "d": "double", "c": "float", "z": "double"}
+MAX_LOOP_ROWS = 24  # rows; beyond, LAPACK is faster than loops
+_REAL_TYPES = {"s": "float", "d": "double", "c": "float", "z": "double"}
 
 
 @record(frozen=True)
-class Kind:
+class MatrixKind:
     """Of what numbers matrices are (BLAS's letter), and how wide the library's integers are."""
 
     letter: str
-    integer: str = "i64"
+    integer_type: str = "i64"
 
     @property
     def is_complex(self) -> bool:
         return self.letter in "cz"
 
     @property
-    def part(self) -> str:
+    def real_type(self) -> str:
         """The text of a real number."""
-        return _PARTS[self.letter]
+        return _REAL_TYPES[self.letter]
 
     @property
-    def number(self) -> str:
+    def element_type(self) -> str:
         """The text of an element."""
-        return f"<2 x {self.part}>" if self.is_complex else self.part
+        return f"<2 x {self.real_type}>" if self.is_complex else self.real_type
 
     @property
-    def words(self) -> int:
+    def words_per_element(self) -> int:
         """How many words of 8 bytes an element of a factored matrix takes."""
         return 2 if self.letter == "z" else 1
 
@@ -60,49 +60,50 @@ class Kind:
         return f"{self.letter}{name}_"
 
 
-REAL = Kind("d")
+FLOAT64 = MatrixKind("d")
 
 
-class Code:
-    """One function, `i64 @name(parameters)`, which returns 0 or that it failed. `first` is the
-    number from which its metadata is counted, which are numbered in a module."""
+class RoutineWriter:
+    """One function, `i64 @name(parameters)`, which returns 0 or that it failed. `first_metadata` is
+    the number from which its metadata is counted, which are numbered in a module.
+    """
 
     def __init__(
         self,
         name: str,
         parameters: Sequence[str],
-        kind: Kind = REAL,
+        kind: MatrixKind = FLOAT64,
         *,
         linkage: str = "",
-        first: int = 0,
+        first_metadata: int = 0,
     ) -> None:
         self.name = name
         self.parameters = parameters
         self.kind = kind
-        self.number = kind.number
+        self.element_type = kind.element_type
         self.zero = "zeroinitializer" if kind.is_complex else "0.0"
         self.one = self.literal("1.0")
         self.linkage = linkage
         self.cells: list[str] = []
         self.lines: list[str] = []
         self.declared: set[str] = set()
-        self.first = first
+        self.first_metadata = first_metadata
         self._loops = 0
         self._fresh = 0
-        self._divides = False
+        self._uses_quotient = False
 
     def text(self) -> str:
         head = f"define {self.linkage}i64 @{self.name}({', '.join(self.parameters)}) nounwind {{"
         lines = [head, "entry:", *self.cells, *self.lines, "}", *self._plain_loops()]
-        return "\n".join([*lines, *([_QUOTIENT] if self._divides else [])])
+        return "\n".join([*lines, *([_QUOTIENT] if self._uses_quotient else [])])
 
     def _plain_loops(self) -> list[str]:
         """What the metadata of loops says: neither vectorise nor unroll. They are short, or LAPACK
         does the work; and a loop left as it is compiles ten times sooner."""
         if not self._loops:
             return []
-        no_vectors, no_copies = self.first, self.first + 1
-        loops = range(self.first + 2, self.first + 2 + self._loops)
+        no_vectors, no_copies = self.first_metadata, self.first_metadata + 1
+        loops = range(self.first_metadata + 2, self.first_metadata + 2 + self._loops)
         return [
             f'!{no_vectors} = !{{!"llvm.loop.vectorize.enable", i1 false}}',
             f'!{no_copies} = !{{!"llvm.loop.unroll.disable"}}',
@@ -111,12 +112,12 @@ class Code:
 
     # Values
 
-    def tag(self) -> str:
+    def fresh_number(self) -> str:
         self._fresh += 1
         return str(self._fresh)
 
     def let(self, instruction: str) -> str:
-        name = f"%v{self.tag()}"
+        name = f"%v{self.fresh_number()}"
         self.lines.append(f"  {name} = {instruction}")
         return name
 
@@ -129,56 +130,61 @@ class Code:
     def mul(self, a: object, b: object) -> str:
         return self.let(f"mul i64 {a}, {b}")
 
-    def either(self, condition: str, a: object, b: object) -> str:
+    def select(self, condition: str, a: object, b: object) -> str:
         return self.let(f"select i1 {condition}, i64 {a}, i64 {b}")
 
-    def test(self, relation: str, a: object, b: object) -> str:
+    def compare(self, relation: str, a: object, b: object) -> str:
         """slt, sle, eq, ne ... of integers; olt, une ... of numbers."""
         kind = "fcmp" if relation[0] in "ou" and relation not in ("ult", "ule") else "icmp"
         return self.let(f"{kind} {relation} {'double' if kind == 'fcmp' else 'i64'} {a}, {b}")
 
-    def f(self, operation: str, a: object, b: object) -> str:
+    def real_op(self, operation: str, a: object, b: object) -> str:
         """Arithmetic of real numbers."""
-        return self.let(f"{operation} contract {self.kind.part} {a}, {b}")
+        return self.let(f"{operation} contract {self.kind.real_type} {a}, {b}")
 
     # Elements of matrices
 
     def literal(self, value: str) -> str:
         if not self.kind.is_complex:
             return value
-        return f"<{self.kind.part} {value}, {self.kind.part} 0.0>"
+        return f"<{self.kind.real_type} {value}, {self.kind.real_type} 0.0>"
 
     def plus(self, a: object, b: object) -> str:
-        return self.let(f"fadd contract {self.number} {a}, {b}")
+        return self.let(f"fadd contract {self.element_type} {a}, {b}")
 
     def minus(self, a: object, b: object) -> str:
-        return self.let(f"fsub contract {self.number} {a}, {b}")
+        return self.let(f"fsub contract {self.element_type} {a}, {b}")
 
-    def times(self, a: str, b: str) -> str:
+    def multiply(self, a: str, b: str) -> str:
         if not self.kind.is_complex:
-            return self.let(f"fmul contract {self.number} {a}, {b}")
+            return self.let(f"fmul contract {self.element_type} {a}, {b}")
         flipped = self._shuffled(b, b, 1, 0)
-        straight = self.let(f"fmul contract {self.number} {self._shuffled(a, a, 0, 0)}, {b}")
-        crossed = self.let(f"fmul contract {self.number} {self._shuffled(a, a, 1, 1)}, {flipped}")
+        straight = self.let(f"fmul contract {self.element_type} {self._shuffled(a, a, 0, 0)}, {b}")
+        crossed = self.let(
+            f"fmul contract {self.element_type} {self._shuffled(a, a, 1, 1)}, {flipped}"
+        )
         return self._shuffled(self.minus(straight, crossed), self.plus(straight, crossed), 0, 3)
 
-    def over(self, a: str, b: str) -> str:
+    def divide(self, a: str, b: str) -> str:
         if not self.kind.is_complex:
-            return self.let(f"fdiv contract {self.number} {a}, {b}")
-        self._divides = True
+            return self.let(f"fdiv contract {self.element_type} {a}, {b}")
+        self._uses_quotient = True
         self.declared.add("declare double @llvm.fabs.f64(double)")
-        return self.let(f"call {self.number} @tk.quotient({self.number} {a}, {self.number} {b})")
+        return self.let(
+            f"call {self.element_type} @tk.quotient("
+            f"{self.element_type} {a}, {self.element_type} {b})"
+        )
 
-    def scaled(self, operation: str, a: str, real: str) -> str:
+    def scale_by_real(self, operation: str, a: str, real: str) -> str:
         """An element times ("fmul") or over ("fdiv") a real number."""
         both = real
         if self.kind.is_complex:
             both = self._element(real, real)
-        return self.let(f"{operation} contract {self.number} {a}, {both}")
+        return self.let(f"{operation} contract {self.element_type} {a}, {both}")
 
-    def less(self, a: str, b: str, c: str) -> str:
+    def subtract_product(self, a: str, b: str, c: str) -> str:
         """a - b * c."""
-        return self.minus(a, self.times(b, c))
+        return self.minus(a, self.multiply(b, c))
 
     def conj(self, a: str) -> str:
         if not self.kind.is_complex:
@@ -186,7 +192,7 @@ class Code:
         return self._shuffled(a, self.neg(a), 0, 3)
 
     def neg(self, a: str) -> str:
-        return self.let(f"fneg {self.number} {a}")
+        return self.let(f"fneg {self.element_type} {a}")
 
     def real(self, a: str) -> str:
         return self.part(a, 0)
@@ -195,62 +201,66 @@ class Code:
         """The real or imaginary part."""
         if not self.kind.is_complex:
             return a
-        return self.let(f"extractelement {self.number} {a}, i64 {which}")
+        return self.let(f"extractelement {self.element_type} {a}, i64 {which}")
 
     def element(self, real: str) -> str:
         """A real number as an element."""
         return self._element(real, "0.0") if self.kind.is_complex else real
 
-    def size(self, a: str) -> str:
+    def pivot_size(self, a: str) -> str:
         """By which pivots are chosen: as LAPACK, the sum of the sizes of both parts."""
         if not self.kind.is_complex:
             return self._fabs(a)
-        return self.f("fadd", *(self._fabs(self.part(a, i)) for i in (0, 1)))
+        return self.real_op("fadd", *(self._fabs(self.part(a, i)) for i in (0, 1)))
 
     def absolute(self, a: str) -> str:
         if not self.kind.is_complex:
             return self._fabs(a)
         x, y = (self._fabs(self.part(a, i)) for i in (0, 1))
-        wide = self.test("ogt", x, y)
+        wide = self.compare("ogt", x, y)
         large, small = (
             self.let(f"select i1 {wide}, double {m}, double {n}") for m, n in ((x, y), (y, x))
         )
-        ratio = self.f("fdiv", small, large)
+        ratio = self.real_op("fdiv", small, large)
         root = self.call(
             "double",
             "llvm.sqrt.f64",
-            [f"double {self.f('fadd', '1.0', self.f('fmul', ratio, ratio))}"],
+            [f"double {self.real_op('fadd', '1.0', self.real_op('fmul', ratio, ratio))}"],
         )
-        none = self.test("oeq", large, "0.0")
-        return self.let(f"select i1 {none}, double 0.0, double {self.f('fmul', large, root)}")
+        none = self.compare("oeq", large, "0.0")
+        return self.let(f"select i1 {none}, double 0.0, double {self.real_op('fmul', large, root)}")
 
     def direction(self, a: str, absolute: str) -> str:
         """The number of size one that a number has as its sign."""
         if self.kind.is_complex:
-            return self.scaled("fdiv", a, absolute)
-        return self.let(f"select i1 {self.test('olt', a, '0.0')}, double -1.0, double 1.0")
+            return self.scale_by_real("fdiv", a, absolute)
+        return self.let(f"select i1 {self.compare('olt', a, '0.0')}, double -1.0, double 1.0")
 
     def is_zero(self, a: str) -> str:
         if not self.kind.is_complex:
-            return self.test("oeq", a, "0.0")
+            return self.compare("oeq", a, "0.0")
         return self.let(
-            f"and i1 {self.test('oeq', self.part(a, 0), '0.0')}, "
-            f"{self.test('oeq', self.part(a, 1), '0.0')}"
+            f"and i1 {self.compare('oeq', self.part(a, 0), '0.0')}, "
+            f"{self.compare('oeq', self.part(a, 1), '0.0')}"
         )
 
-    def pick(self, condition: str, a: str, b: str) -> str:
-        return self.let(f"select i1 {condition}, {self.number} {a}, {self.number} {b}")
+    def select_element(self, condition: str, a: str, b: str) -> str:
+        return self.let(f"select i1 {condition}, {self.element_type} {a}, {self.element_type} {b}")
 
     def _fabs(self, a: str) -> str:
         return self.call("double", "llvm.fabs.f64", [f"double {a}"])
 
     def _element(self, real: str, imag: str) -> str:
-        first = self.let(f"insertelement {self.number} poison, {self.kind.part} {real}, i64 0")
-        return self.let(f"insertelement {self.number} {first}, {self.kind.part} {imag}, i64 1")
+        first = self.let(
+            f"insertelement {self.element_type} poison, {self.kind.real_type} {real}, i64 0"
+        )
+        return self.let(
+            f"insertelement {self.element_type} {first}, {self.kind.real_type} {imag}, i64 1"
+        )
 
     def _shuffled(self, a: str, b: str, first: int, second: int) -> str:
         mask = f"<2 x i32> <i32 {first}, i32 {second}>"
-        return self.let(f"shufflevector {self.number} {a}, {self.number} {b}, {mask}")
+        return self.let(f"shufflevector {self.element_type} {a}, {self.element_type} {b}, {mask}")
 
     def call(self, kind: str, name: str, arguments: Sequence[str]) -> str:
         """Call a function; `arguments` are written with their types."""
@@ -263,21 +273,21 @@ class Code:
 
     # Memory
 
-    def at(self, pointer: str, index: object, kind: str = "") -> str:
-        return self.let(f"getelementptr {kind or self.number}, ptr {pointer}, i64 {index}")
+    def address(self, pointer: str, index: object, kind: str = "") -> str:
+        return self.let(f"getelementptr {kind or self.element_type}, ptr {pointer}, i64 {index}")
 
     def load(self, pointer: str, index: object = 0, kind: str = "") -> str:
-        kind = kind or self.number
-        return self.let(f"load {kind}, ptr {self.at(pointer, index, kind)}{_aligned(kind)}")
+        kind = kind or self.element_type
+        return self.let(f"load {kind}, ptr {self.address(pointer, index, kind)}{_alignment(kind)}")
 
     def store(self, value: object, pointer: str, index: object = 0, kind: str = "") -> None:
-        kind = kind or self.number
-        at = self.at(pointer, index, kind)
-        self.lines.append(f"  store {kind} {value}, ptr {at}{_aligned(kind)}")
+        kind = kind or self.element_type
+        at = self.address(pointer, index, kind)
+        self.lines.append(f"  store {kind} {value}, ptr {at}{_alignment(kind)}")
 
-    def cell(self, value: object, kind: str = "i64") -> str:
+    def variable(self, value: object, kind: str = "i64") -> str:
         """A variable."""
-        name = f"%cell{self.tag()}"
+        name = f"%cell{self.fresh_number()}"
         self.cells.append(f"  {name} = alloca {kind}")
         self.lines.append(f"  store {kind} {value}, ptr {name}")
         return name
@@ -288,22 +298,24 @@ class Code:
     def set(self, cell: str, value: object, kind: str = "i64") -> None:
         self.lines.append(f"  store {kind} {value}, ptr {cell}")
 
-    def entry(self, matrix: str, row: object, column: object, lead: object) -> str:
+    def entry_address(self, matrix: str, row: object, column: object, lead: object) -> str:
         """The address of an element: `row` counts in steps of `lead`."""
-        return self.at(matrix, self.add(self.mul(row, lead), column))
+        return self.address(matrix, self.add(self.mul(row, lead), column))
 
     # Control
 
     def loop(self, first: object, last: object) -> AbstractContextManager[str]:
         """for i in range(first, last); LLVM leaves it as it is."""
         self._loops += 1
-        return self.plain_loop(first, last, f", !llvm.loop !{self.first + 1 + self._loops}")
+        return self.plain_loop(
+            first, last, f", !llvm.loop !{self.first_metadata + 1 + self._loops}"
+        )
 
     @contextmanager
     def plain_loop(self, first: object, last: object, how: str = "") -> Iterator[str]:
         """The same, for LLVM to do with as it likes."""
-        tag = self.tag()
-        some = self.test("slt", first, last)
+        tag = self.fresh_number()
+        some = self.compare("slt", first, last)
         self.lines += [
             f"  br i1 {some}, label %pre{tag}, label %done{tag}",
             f"pre{tag}:",
@@ -322,7 +334,7 @@ class Code:
         ]
 
     @contextmanager
-    def down(self, first: object, last: object) -> Iterator[str]:
+    def loop_down(self, first: object, last: object) -> Iterator[str]:
         """for i in reversed(range(first, last))."""
         top = self.sub(last, 1)
         with self.loop(0, self.sub(last, first)) as i:
@@ -330,20 +342,20 @@ class Code:
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
-        tag = self.tag()
+        tag = self.fresh_number()
         self.lines += [f"  br i1 {condition}, label %then{tag}, label %past{tag}", f"then{tag}:"]
         yield
         self.lines += [f"  br label %past{tag}", f"past{tag}:"]
 
-    def unless(self, condition: str) -> str:
+    def logical_not(self, condition: str) -> str:
         return self.let(f"xor i1 {condition}, true")
 
-    def give(self, value: object = 0) -> None:
+    def ret(self, value: object = 0) -> None:
         self.lines.append(f"  ret i64 {value}")
 
-    def leave_if(self, condition: str, value: object) -> None:
+    def return_if(self, condition: str, value: object) -> None:
         """Return at once."""
-        tag = self.tag()
+        tag = self.fresh_number()
         self.lines.append(f"  br i1 {condition}, label %leave{tag}, label %stay{tag}")
         self.lines += [f"leave{tag}:", f"  ret i64 {value}", f"stay{tag}:"]
 
@@ -356,7 +368,10 @@ class Code:
     def transpose(self, source: str, target: str, rows: object, columns: object) -> None:
         """target[c, r] = source[r, c], both without gaps."""
         with self.loop(0, rows) as r, self.loop(0, columns) as c:
-            self.store(self.load(self.entry(source, r, c, columns)), self.entry(target, c, r, rows))
+            self.store(
+                self.load(self.entry_address(source, r, c, columns)),
+                self.entry_address(target, c, r, rows),
+            )
 
     def conjugate(self, x: str, count: object) -> None:
         """In place."""
@@ -365,7 +380,7 @@ class Code:
                 self.store(self.conj(self.load(x, i)), x, i)
 
 
-def _aligned(kind: str) -> str:
+def _alignment(kind: str) -> str:
     """Complex numbers lie as their parts do."""
     return "" if kind[0] != "<" else ", align 4" if "float" in kind else ", align 8"
 

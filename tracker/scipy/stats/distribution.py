@@ -15,18 +15,24 @@ import numpy as np
 import scipy.stats
 
 from tracker.autodiff.stop_gradient import ignore_derivatives
-from tracker.scipy._bridge.callback import untracked
-from tracker.scipy._bridge.checks import unless
-from tracker.scipy._bridge.fallback import NOT_WANTED, as_array, is_tracked, no_rule, refusing
+from tracker.scipy._bridge.callback import nondifferentiable
+from tracker.scipy._bridge.checks import scipy_raises_unless
+from tracker.scipy._bridge.fallback import (
+    USE_DATA_HINT,
+    as_array,
+    is_tracked,
+    no_derivative_rule,
+    refuse_tracked,
+)
 from tracker.scipy.stats.moments import MOMENTS
-from tracker.tape.observers import is_recording
-from tracker.tape.record import form_of
+from tracker.tape.observers import is_tracing
+from tracker.tape.record import aval_of
 
 Formula = Callable[..., Any]
-_LINE = (-math.inf, math.inf)
+_REAL_LINE = (-math.inf, math.inf)
 
 
-class Family:
+class Distribution:
     """A distribution with methods of SciPy's names; those it does not define are SciPy's.
 
     name      SciPy's
@@ -35,18 +41,18 @@ class Family:
     formulas  of (x, *shapes): logpdf (logpmf), cdf, sf, logcdf, logsf; of (q, *shapes): ppf, isf
     """
 
-    discrete = False
+    is_discrete = False
 
     def __init__(
         self,
         name: str,
-        support: Any = _LINE,
-        inside: float = 0.5,
+        support: Any = _REAL_LINE,
+        interior_point: float = 0.5,
         valid: Callable[..., Any] | None = None,
         **formulas: Formula,
     ) -> None:
         self.scipy = getattr(scipy.stats, name)
-        self.name, self.inside = name, inside
+        self.name, self.interior_point = name, interior_point
         self.support = support if callable(support) else lambda *shapes: support
         self.formulas: Mapping[str, Formula] = formulas
         self.moments = MOMENTS.get(name, (None, None, None))
@@ -60,17 +66,19 @@ class Family:
         theirs = getattr(self.scipy, name)
         if not callable(theirs):
             return theirs
-        return refusing(theirs, f"scipy.stats.{self.name}.{name}", NOT_WANTED)
+        return refuse_tracked(theirs, f"scipy.stats.{self.name}.{name}", USE_DATA_HINT)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
-        return Frozen(self, args, kwargs)
+    def __call__(self, *args: Any, **kwargs: Any) -> FrozenDistribution:
+        return FrozenDistribution(self, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<tracker.scipy.stats.{self.name}>"
 
-    def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, Any]:
+    def _split_arguments(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], Any, Any]:
         """Shapes, loc and scale."""
-        names = (*self.shapes, "loc") if self.discrete else (*self.shapes, "loc", "scale")
+        names = (*self.shapes, "loc") if self.is_discrete else (*self.shapes, "loc", "scale")
         given = dict(zip(names, args, strict=False))
         if len(args) > len(names) or given.keys() & kwargs.keys() or kwargs.keys() - set(names):
             raise TypeError(f"{self.name} takes the arguments {', '.join(names)}")
@@ -81,17 +89,17 @@ class Family:
         shapes = [as_array(given[name]) for name in self.shapes]
         return shapes, given.get("loc", 0), given.get("scale", 1)
 
-    def _standard(self, x: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
+    def _standardize(self, x: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
         """The standard variable made harmless, where it is below and above the support, shapes,
         scale, and whether the parameters are any good."""
-        shapes, loc, scale = self._parts(args, kwargs)
-        z = _double((as_array(x) - as_array(loc)) / as_array(scale))
+        shapes, loc, scale = self._split_arguments(args, kwargs)
+        z = _as_float64((as_array(x) - as_array(loc)) / as_array(scale))
         low, high = self.support(*shapes)
         below, above = self._outside(z, low, high)
         good = (as_array(scale) > 0) & self.valid(*shapes)
         out = below | above
         if out is not False:
-            z = np.where(out, self._safe(low, high), z)
+            z = np.where(out, self._safe_point(low, high), z)
         return z, below, above, shapes, as_array(scale), good
 
     def _outside(self, z: Any, low: Any, high: Any) -> tuple[Any, Any]:
@@ -99,49 +107,49 @@ class Family:
         limitless = isinstance(high, float) and high == math.inf
         return (False if unbounded else z < low), (False if limitless else z > high)
 
-    def _safe(self, low: Any, high: Any) -> Any:
-        return self.inside
+    def _safe_point(self, low: Any, high: Any) -> Any:
+        return self.interior_point
 
-    def _density(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
-        z, below, above, shapes, scale, good = self._standard(x, args, kwargs)
+    def _log_density(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
+        z, below, above, shapes, scale, good = self._standardize(x, args, kwargs)
         out = self._formula(name)(z, *shapes)
-        if not self.discrete:
+        if not self.is_discrete:
             out = out - np.log(scale)
-        return _chosen(good, below | above, -math.inf, out)
+        return _select(good, below | above, -math.inf, out)
 
-    def _distribution(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
+    def _probability(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
         """cdf or sf."""
-        z, below, above, shapes, _, good = self._standard(x, args, kwargs)
+        z, below, above, shapes, _, good = self._standardize(x, args, kwargs)
         upper = name == "sf"
-        out = _chosen(True, below, float(upper), self._formula(name)(z, *shapes))
-        return _chosen(good, above, float(not upper), out)
+        out = _select(True, below, float(upper), self._formula(name)(z, *shapes))
+        return _select(good, above, float(not upper), out)
 
-    def _logarithm(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
+    def _log_probability(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
         """logcdf or logsf."""
         formula = self.formulas.get(name)
         if formula is None:
             with np.errstate(divide="ignore"):
-                return np.log(self._distribution(x, args, kwargs, name[3:]))
-        z, below, above, shapes, _, good = self._standard(x, args, kwargs)
+                return np.log(self._probability(x, args, kwargs, name[3:]))
+        z, below, above, shapes, _, good = self._standardize(x, args, kwargs)
         upper = name == "logsf"
-        out = _chosen(True, below, 0.0 if upper else -math.inf, formula(z, *shapes))
-        return _chosen(good, above, -math.inf if upper else 0.0, out)
+        out = _select(True, below, 0.0 if upper else -math.inf, formula(z, *shapes))
+        return _select(good, above, -math.inf if upper else 0.0, out)
 
     def _formula(self, name: str) -> Formula:
         if name in self.formulas:
             return self.formulas[name]
         other = self.formulas.get({"cdf": "sf", "sf": "cdf"}.get(name, ""))
         if other is None:
-            raise no_rule(f"scipy.stats.{self.name}.{name}")
+            raise no_derivative_rule(f"scipy.stats.{self.name}.{name}")
         return lambda *args: 1 - other(*args)
 
     def _moment(self, which: int, args: Any, kwargs: Any) -> tuple[Any, Any, Any, Any]:
         """The mean (0), variance (1) or entropy (2) of the standard form; loc, scale, and whether
         the parameters are any good."""
-        shapes, loc, scale = self._parts(args, kwargs)
+        shapes, loc, scale = self._split_arguments(args, kwargs)
         formula = self.moments[which]
         if formula is None:
-            raise no_rule(f"scipy.stats.{self.name}.{('mean', 'var', 'entropy')[which]}")
+            raise no_derivative_rule(f"scipy.stats.{self.name}.{('mean', 'var', 'entropy')[which]}")
         found = formula(*shapes) if callable(formula) else formula
         loc, scale = as_array(loc), as_array(scale)
         return found, loc, scale, (scale > 0) & (loc == loc) & self.valid(*shapes)
@@ -150,13 +158,13 @@ class Family:
         if not is_tracked(*args, *kwargs.values()):
             return self.scipy.mean(*args, **kwargs)
         found, loc, scale, good = self._moment(0, args, kwargs)
-        return _chosen(good, False, 0.0, found * scale + loc)
+        return _select(good, False, 0.0, found * scale + loc)
 
     def var(self, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(*args, *kwargs.values()):
             return self.scipy.var(*args, **kwargs)
         found, _, scale, good = self._moment(1, args, kwargs)
-        return _chosen(good, False, 0.0, found * scale * scale)
+        return _select(good, False, 0.0, found * scale * scale)
 
     def std(self, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(*args, *kwargs.values()):
@@ -167,14 +175,16 @@ class Family:
         if not is_tracked(*args, *kwargs.values()):
             return self.scipy.entropy(*args, **kwargs)
         found, _, scale, good = self._moment(2, args, kwargs)
-        return _chosen(good, False, 0.0, found if self.discrete else found + np.log(scale))
+        return _select(good, False, 0.0, found if self.is_discrete else found + np.log(scale))
 
     def stats(self, *args: Any, moments: str = "mv", **kwargs: Any) -> Any:
         if not is_tracked(*args, *kwargs.values()):
             return self.scipy.stats(*args, moments=moments, **kwargs)
         known = {"m": self.mean, "v": self.var}
         if set(moments) - known.keys():
-            raise no_rule(f"scipy.stats.{self.name}.stats(moments={moments!r})", "Ask for 'mv'")
+            raise no_derivative_rule(
+                f"scipy.stats.{self.name}.stats(moments={moments!r})", "Ask for 'mv'"
+            )
         found = tuple(known[m](*args, **kwargs) for m in moments)
         return found if len(found) != 1 else found[0]
 
@@ -184,11 +194,11 @@ class Family:
         given = {name: value for name, value in keywords.items() if value is not None}
         if not is_tracked(*args, *kwargs.values()):
             return self.scipy.rvs(*args, **given, **kwargs)
-        shapes, loc, scale = self._parts(args, kwargs)
-        if is_tracked(*shapes) or is_recording():
-            what = "compiled" if is_recording() else f"of tracked {', '.join(self.shapes)}"
+        shapes, loc, scale = self._split_arguments(args, kwargs)
+        if is_tracked(*shapes) or is_tracing():
+            what = "compiled" if is_tracing() else f"of tracked {', '.join(self.shapes)}"
             text = "Draw q = rng.uniform(size=n) outside of what is differentiated, and take ppf(q)"
-            raise no_rule(f"scipy.stats.{self.name}.rvs {what}", text)
+            raise no_derivative_rule(f"scipy.stats.{self.name}.rvs {what}", text)
         if size is None:
             given["size"] = np.broadcast_shapes(*map(np.shape, (*shapes, loc, scale)))
         return self.scipy.rvs(*shapes, **given) * as_array(scale) + as_array(loc)
@@ -196,36 +206,36 @@ class Family:
     def cdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(x, *args, *kwargs.values()):
             return self.scipy.cdf(x, *args, **kwargs)
-        return self._distribution(x, args, kwargs, "cdf")
+        return self._probability(x, args, kwargs, "cdf")
 
     def sf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(x, *args, *kwargs.values()):
             return self.scipy.sf(x, *args, **kwargs)
-        return self._distribution(x, args, kwargs, "sf")
+        return self._probability(x, args, kwargs, "sf")
 
     def logcdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(x, *args, *kwargs.values()):
             return self.scipy.logcdf(x, *args, **kwargs)
-        return self._logarithm(x, args, kwargs, "logcdf")
+        return self._log_probability(x, args, kwargs, "logcdf")
 
     def logsf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(x, *args, *kwargs.values()):
             return self.scipy.logsf(x, *args, **kwargs)
-        return self._logarithm(x, args, kwargs, "logsf")
+        return self._log_probability(x, args, kwargs, "logsf")
 
 
-class Continuous(Family):
+class ContinuousDistribution(Distribution):
     """With a density."""
 
     def logpdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(x, *args, *kwargs.values()):
             return self.scipy.logpdf(x, *args, **kwargs)
-        return self._density(x, args, kwargs, "logpdf")
+        return self._log_density(x, args, kwargs, "logpdf")
 
     def pdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(x, *args, *kwargs.values()):
             return self.scipy.pdf(x, *args, **kwargs)
-        return np.exp(self._density(x, args, kwargs, "logpdf"))
+        return np.exp(self._log_density(x, args, kwargs, "logpdf"))
 
     def ppf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(q, *args, *kwargs.values()):
@@ -238,14 +248,14 @@ class Continuous(Family):
         return self._quantile(q, args, kwargs, upper=True)
 
     def _quantile(self, q: Any, args: Any, kwargs: Any, upper: bool) -> Any:
-        shapes, loc, scale = self._parts(args, kwargs)
-        q = _double(as_array(q))
+        shapes, loc, scale = self._split_arguments(args, kwargs)
+        q = _as_float64(as_array(q))
         inside = (q > 0) & (q < 1)
         safe = np.where(inside, q, 0.5)
         if upper and "isf" in self.formulas:
             out = self.formulas["isf"](safe, *shapes)
         elif "ppf" not in self.formulas:
-            out = self._found(safe, shapes, "isf" if upper else "ppf")
+            out = self._newton_quantile(safe, shapes, "isf" if upper else "ppf")
         else:
             out = self._formula("ppf")(1 - safe if upper else safe, *shapes)
         low, high = self.support(*shapes)
@@ -253,12 +263,12 @@ class Continuous(Family):
         edge = np.where(q == 0, at_zero, np.where(q == 1, at_one, math.nan))
         loc, scale = as_array(loc), as_array(scale)
         good = (scale > 0) & self.valid(*shapes)
-        return _chosen(good, np.logical_not(inside), edge * scale + loc, out * scale + loc)
+        return _select(good, np.logical_not(inside), edge * scale + loc, out * scale + loc)
 
-    def _found(self, q: Any, shapes: list[Any], name: str) -> Any:
+    def _newton_quantile(self, q: Any, shapes: list[Any], name: str) -> Any:
         """The quantile that SciPy finds; two of Newton's steps have its derivatives."""
         rise = -1.0 if name == "isf" else 1.0
-        theirs = untracked(getattr(self.scipy, name))(q, *shapes)
+        theirs = nondifferentiable(getattr(self.scipy, name))(q, *shapes)
         cumulated, density = (
             self._formula({"ppf": "cdf", "isf": "sf"}[name]),
             self._formula("logpdf"),
@@ -274,62 +284,62 @@ class Continuous(Family):
 
     def interval(self, confidence: Any, *args: Any, **kwargs: Any) -> Any:
         fine = np.all((confidence >= 0) & (confidence <= 1))
-        unless(fine, self.scipy.interval, confidence, *args, **kwargs)
+        scipy_raises_unless(fine, self.scipy.interval, confidence, *args, **kwargs)
         ends = (1 - confidence) / 2, (1 + confidence) / 2
         return tuple(self.ppf(end, *args, **kwargs) for end in ends)
 
 
-class Discrete(Family):
+class DiscreteDistribution(Distribution):
     """On whole numbers, moved by loc; elsewhere the probability is 0."""
 
-    discrete = True
+    is_discrete = True
 
     def ppf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
         """Whole numbers, which have no derivative."""
-        return untracked(self.scipy.ppf)(q, *args, **kwargs)
+        return nondifferentiable(self.scipy.ppf)(q, *args, **kwargs)
 
     def isf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
-        return untracked(self.scipy.isf)(q, *args, **kwargs)
+        return nondifferentiable(self.scipy.isf)(q, *args, **kwargs)
 
     def median(self, *args: Any, **kwargs: Any) -> Any:
-        return untracked(self.scipy.median)(*args, **kwargs)
+        return nondifferentiable(self.scipy.median)(*args, **kwargs)
 
     def interval(self, confidence: Any, *args: Any, **kwargs: Any) -> Any:
-        return untracked(self.scipy.interval)(confidence, *args, **kwargs)
+        return nondifferentiable(self.scipy.interval)(confidence, *args, **kwargs)
 
-    def _safe(self, low: Any, high: Any) -> Any:
+    def _safe_point(self, low: Any, high: Any) -> Any:
         return low
 
     def logpmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(k, *args, *kwargs.values()):
             return self.scipy.logpmf(k, *args, **kwargs)
-        z = as_array(k) - as_array(self._parts(args, kwargs)[1])
-        out = self._density(k, args, kwargs, "logpmf")
-        return _number(np.where(z == np.floor(z), out, -math.inf))
+        z = as_array(k) - as_array(self._split_arguments(args, kwargs)[1])
+        out = self._log_density(k, args, kwargs, "logpmf")
+        return _as_scalar(np.where(z == np.floor(z), out, -math.inf))
 
     def pmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(k, *args, *kwargs.values()):
             return self.scipy.pmf(k, *args, **kwargs)
         return np.exp(self.logpmf(k, *args, **kwargs))
 
-    def _distribution(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
-        whole, shapes = self._whole(x, args, kwargs)
-        return super()._distribution(whole, shapes, {}, name)
+    def _probability(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
+        whole, shapes = self._floor(x, args, kwargs)
+        return super()._probability(whole, shapes, {}, name)
 
-    def _logarithm(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
-        whole, shapes = self._whole(x, args, kwargs)
-        return super()._logarithm(whole, shapes, {}, name)
+    def _log_probability(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
+        whole, shapes = self._floor(x, args, kwargs)
+        return super()._log_probability(whole, shapes, {}, name)
 
-    def _whole(self, x: Any, args: Any, kwargs: Any) -> tuple[Any, list[Any]]:
+    def _floor(self, x: Any, args: Any, kwargs: Any) -> tuple[Any, list[Any]]:
         """The whole number at or below the standard variable, and the shapes."""
-        shapes, loc, _ = self._parts(args, kwargs)
+        shapes, loc, _ = self._split_arguments(args, kwargs)
         return np.floor(as_array(x) - as_array(loc)), shapes
 
 
-class Frozen:
+class FrozenDistribution:
     """A distribution with its parameters: `norm(mean, deviation).logpdf(x)`."""
 
-    def __init__(self, family: Family, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, family: Distribution, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.dist, self.args, self.kwds = family, args, kwargs
 
     def rvs(self, size: Any = None, random_state: Any = None) -> Any:
@@ -345,24 +355,24 @@ class Frozen:
             method = getattr(self.dist, name)
             return lambda *xs, **more: method(*xs, *self.args, **self.kwds, **more)
         if is_tracked(*self.args, *self.kwds.values()):
-            raise no_rule(f"scipy.stats.{self.dist.name}(...).{name}")
+            raise no_derivative_rule(f"scipy.stats.{self.dist.name}(...).{name}")
         return getattr(self.dist.scipy(*self.args, **self.kwds), name)
 
 
-def _double(x: Any) -> Any:
+def _as_float64(x: Any) -> Any:
     """SciPy's distributions answer in double precision, whatever they are asked in."""
     return x if x.dtype.itemsize > 4 and x.dtype.kind == "f" else np.astype(x, np.float64)
 
 
-def _chosen(good: Any, replaced: Any, by: Any, value: Any) -> Any:
+def _select(good: Any, replaced: Any, by: Any, value: Any) -> Any:
     """`by` where replaced, NaN where the parameters are no good."""
     if replaced is not False:
         value = np.where(replaced, by, value)
     if not (isinstance(good, (bool, np.bool_)) and good):
         value = np.where(good, value, math.nan)
-    return _number(_double(as_array(value)))
+    return _as_scalar(_as_float64(as_array(value)))
 
 
-def _number(x: Any) -> Any:
+def _as_scalar(x: Any) -> Any:
     """A number where there are no axes, as SciPy's distributions give it."""
-    return x[()] if isinstance(form_of(x), np.ndarray) and not np.ndim(x) else x
+    return x[()] if isinstance(aval_of(x), np.ndarray) and not np.ndim(x) else x

@@ -14,8 +14,8 @@ import numpy as np
 
 from tracker.errors import UnsupportedError, message
 from tracker.ops.declare.arguments import as_array
-from tracker.ops.shape.create import joined
-from tracker.tape.record import form_of, holds_tracked
+from tracker.ops.shape.create import join_tracked_list
+from tracker.tape.record import aval_of, holds_tracked
 from tracker.tape.tracked import Tracked
 
 NAMES = ("broadcast", "nditer")
@@ -51,12 +51,12 @@ class nditer:
                 )
             )
         several = isinstance(op, tuple) or (isinstance(op, list) and not _is_numbers(op))
-        given = [joined(x) if x is None or isinstance(x, Tracked) else np.asarray(x)
+        given = [join_tracked_list(x) if x is None or isinstance(x, Tracked) else np.asarray(x)
                  for x in (op if several else (op,))]  # fmt: skip
         self.shape = np.broadcast_shapes(*(np.shape(x) for x in given if x is not None))
         self.operands = tuple(self._operand(x, given) for x in given)
         self.has_multi_index = "multi_index" in flags
-        forms = [form_of(x) for x in given if x is not None]
+        forms = [aval_of(x) for x in given if x is not None]
         wanted: list[Any] = [*({"multi_index", *flags} & _WALKED)]
         self._walk = np.nditer(forms, wanted, order=order)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.special._elementary import _with
+from tracker.special._elementary import _with_partials
 
 ROOT_2 = math.sqrt(2.0)
 
@@ -24,7 +24,7 @@ def trigamma(x: Any) -> Any:
     return sc.zeta(2.0, x)
 
 
-@_with(lambda y: 1 / trigamma(invdigamma(y)))
+@_with_partials(lambda y: 1 / trigamma(invdigamma(y)))
 def invdigamma(y: Any) -> Any:
     """The positive x with digamma(x) = y, by Newton's method (Minka's start)."""
     high = y >= -2.22
@@ -40,7 +40,7 @@ def _bell(x: Any) -> Any:
     return 2 / math.sqrt(math.pi) * np.exp(-np.square(x))
 
 
-@_with(lambda x, y: -_bell(x), lambda x, y: _bell(y))
+@_with_partials(lambda x, y: -_bell(x), lambda x, y: _bell(y))
 def erf_between(x: Any, y: Any) -> Any:
     """erf(y) - erf(x), with all digits also where both are nearly the same 1 or -1."""
     right, left = (x > 0.5) & (y > 0.5), (x < -0.5) & (y < -0.5)
@@ -54,7 +54,7 @@ def logerfc(x: Any) -> Any:
     return sc.log_ndtr(-ROOT_2 * x) + math.log(2)
 
 
-@_with(lambda x: 2 * x - 2 / math.sqrt(math.pi) / sc.erfcx(x))
+@_with_partials(lambda x: 2 * x - 2 / math.sqrt(math.pi) / sc.erfcx(x))
 def logerfcx(x: Any) -> Any:
     """log(erfcx(x)), which does not overflow."""
     left = x < 0

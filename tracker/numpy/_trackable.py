@@ -1,6 +1,6 @@
 """Which arrays are trackable, and lists with tracked values in them.
 
-Owns: `trackable`, and `lenient` and `making`, which make NumPy's
+Owns: `trackable`, and `accepting_lists` and `giving_trackable`, which make NumPy's
 functions take such lists and give trackable arrays. Start at `trackable`.
 
 Invariant: while nothing is differentiated or traced in this thread, a plain call of a function here
@@ -17,9 +17,9 @@ import numpy as np
 
 from tracker.errors import ConversionError
 from tracker.ir.op import NUMPY
-from tracker.ops.shape.create import buffer, joined
-from tracker.tape.conversions import whole
-from tracker.tape.observers import is_following
+from tracker.ops.shape.create import buffer, join_tracked_list
+from tracker.tape.conversions import plain_integers
+from tracker.tape.observers import has_active_transform
 from tracker.tape.tracked import Tracked
 
 Function = Callable[..., Any]
@@ -34,7 +34,7 @@ def trackable(made: Any) -> Any:
     return made
 
 
-def is_conversion(error: BaseException | None) -> bool:
+def is_conversion_error(error: BaseException | None) -> bool:
     """Whether an error says that a tracked value would have become plain numbers."""
     while error is not None:
         if isinstance(error, ConversionError):
@@ -55,53 +55,55 @@ _OF_SEQUENCES = (
 _OF_COUNTS = ("bartlett", "blackman", "hamming", "hanning")
 
 
-def lenient(function: Function) -> Function:
+def accepting_lists(function: Function) -> Function:
     """A function of NumPy that takes lists of tracked values, too."""
 
     of_sequences = function.__name__ in _OF_SEQUENCES
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not of_sequences and is_following():  # a conversion ends traces, and integers get away
-            args = tuple(map(joined, args))
+        if (
+            not of_sequences and has_active_transform()
+        ):  # a conversion ends traces, and integers get away
+            args = tuple(map(join_tracked_list, args))
             if kwargs:
-                kwargs = {name: joined(x) for name, x in kwargs.items()}
+                kwargs = {name: join_tracked_list(x) for name, x in kwargs.items()}
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError) as error:
-            if not is_conversion(error):
+            if not is_conversion_error(error):
                 raise
-            join = _each_joined if of_sequences else joined
+            join = _join_parts if of_sequences else join_tracked_list
             again = [join(x) for x in args]
-            named = {name: joined(x) for name, x in kwargs.items()}
+            named = {name: join_tracked_list(x) for name, x in kwargs.items()}
             changed = [*again, *named.values()]
             given = [*args, *kwargs.values()]
             if function in NUMPY and any(isinstance(x, Tracked) for x in changed):
                 return NUMPY[function](*again, **named)  # NumPy does not look at every argument
-            if all(map(_same, changed, given)):
+            if all(map(_is_same, changed, given)):
                 raise
         return function(*again, **named)
 
     return call
 
 
-def _each_joined(x: Any) -> Any:
+def _join_parts(x: Any) -> Any:
     """A sequence of arrays, those of which that are lists with tracked values joined."""
-    return type(x)(joined(part) for part in x) if type(x) in (list, tuple) else x
+    return type(x)(join_tracked_list(part) for part in x) if type(x) in (list, tuple) else x
 
 
-def _same(a: Any, b: Any) -> bool:
+def _is_same(a: Any, b: Any) -> bool:
     return a is b
 
 
-def making(function: Function) -> Function:
+def giving_trackable(function: Function) -> Function:
     """A function of NumPy that gives a fresh array: trackable, while that can matter."""
-    takes_lists = lenient(function)
+    takes_lists = accepting_lists(function)
     of_counts = function.__name__ in _OF_COUNTS
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        made = takes_lists(*(whole(args) if of_counts else args), **kwargs)
-        return trackable(made) if is_following() else made
+        made = takes_lists(*(plain_integers(args) if of_counts else args), **kwargs)
+        return trackable(made) if has_active_transform() else made
 
     return call

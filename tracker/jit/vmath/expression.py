@@ -1,8 +1,9 @@
 """Straight-line LLVM IR text, written as Python arithmetic.
 
-Owns: `Format` (what a function must know about double or float), `Value` (one SSA value with
-operators) and `Body` (the function being written). `x * 0.5 + y` appends two instructions; a Python
-number takes the type of the value it meets. Start at `Body.emit`: everything ends there.
+Owns: `Format` (what a function must know about double or float), `Expression` (one SSA value with
+operators) and `FunctionBody` (the function being written). `x * 0.5 + y` appends two instructions;
+a Python number takes the type of the value it meets. Start at `FunctionBody.emit`: everything ends
+there.
 
 Invariants:
 1. No branch, no loop, no flag: the loop vectoriser needs the first two, the error bounds the third.
@@ -42,7 +43,7 @@ class Format:
         return 2.0 ** (1 - self.bias)
 
     def pattern(self, number: float) -> int:
-        """The bits of `number` in this format."""
+        """The bits of `as_float` in this format."""
         if self.word == "i64":
             return int.from_bytes(struct.pack("<d", number), "little")
         return int.from_bytes(struct.pack("<f", number), "little")
@@ -57,10 +58,10 @@ class Format:
 DOUBLE = Format("double", "i64", "f64", 52, 1023)
 FLOAT = Format("float", "i32", "f32", 23, 127)
 FORMATS = {format.type: format for format in (DOUBLE, FLOAT)}
-_SHORT = 5  # coefficients of a polynomial; so few are added up in order everywhere
+_MAX_HORNER_TERMS = 5  # coefficients of a polynomial; so few are added up in order everywhere
 
 
-class Body:
+class FunctionBody:
     """The instructions of one function, the intrinsics they call and the constants they read.
 
     `precision` is the type whose accuracy will do. It is "float" in a body that computes in double
@@ -68,7 +69,7 @@ class Body:
     though it take more instructions: nothing else hides how long one waits for the next.
     """
 
-    result: Value
+    result: Expression
 
     def __init__(self, format: Format, precision: str, straight: bool = False) -> None:
         self.format = format
@@ -78,26 +79,26 @@ class Body:
         self.intrinsics: set[str] = set()
         self.constants: dict[str, str] = {}
 
-    def emit(self, type: str, instruction: str) -> Value:
-        value = Value(self, f"%v{len(self.lines)}", type)
+    def emit(self, type: str, instruction: str) -> Expression:
+        value = Expression(self, f"%v{len(self.lines)}", type)
         self.lines.append(f"  {value.name} = {instruction}")
         return value
 
-    def constant(self, number: float, type: str | None = None) -> Value:
+    def constant(self, number: float, type: str | None = None) -> Expression:
         """A literal: the text of the number stands where a register name would."""
         type = type or self.format.type
         if type in FORMATS:
-            return Value(self, FORMATS[type].literal(number), type)
-        return Value(self, str(int(number)), type)
+            return Expression(self, FORMATS[type].literal(number), type)
+        return Expression(self, str(int(number)), type)
 
-    def call(self, intrinsic: str, *arguments: Value) -> Value:
+    def call(self, intrinsic: str, *arguments: Expression) -> Expression:
         """Call `llvm.<intrinsic>`, whose arguments and result have one type."""
         type = arguments[0].type
         name = f"@llvm.{intrinsic}.{FORMATS[type].suffix}"
         self.intrinsics.add(f"declare {type} {name}({', '.join([type] * len(arguments))})")
         return self.emit(type, f"call {type} {name}({', '.join(map(str, arguments))})")
 
-    def word_at(self, table: str, data: bytes, offset: Value) -> Value:
+    def load_word(self, table: str, data: bytes, offset: Expression) -> Expression:
         """The 8 bytes of a constant from `offset`: in a loop, one lane of a gather."""
         escaped = "".join(f"\\{byte:02X}" for byte in data)
         array = f'[{len(data)} x i8] c"{escaped}"'
@@ -106,12 +107,12 @@ class Body:
         return self.emit("i64", f"load i64, {address}, align 1")
 
 
-class Value:
-    """One SSA value or literal of a `Body`."""
+class Expression:
+    """One SSA value or literal of a `FunctionBody`."""
 
     __slots__ = ("body", "name", "type")
 
-    def __init__(self, body: Body, name: str, type: str) -> None:
+    def __init__(self, body: FunctionBody, name: str, type: str) -> None:
         self.body = body
         self.name = name
         self.type = type
@@ -123,125 +124,127 @@ class Value:
     def format(self) -> Format:
         return FORMATS[self.type]
 
-    def like(self, operand: Value | float) -> Value:
-        return operand if isinstance(operand, Value) else self.body.constant(operand, self.type)
+    def like(self, operand: Expression | float) -> Expression:
+        return (
+            operand if isinstance(operand, Expression) else self.body.constant(operand, self.type)
+        )
 
-    def _binary(self, floating: str, integer: str, other: Value | float) -> Value:
+    def _binary(self, floating: str, integer: str, other: Expression | float) -> Expression:
         opcode = floating if self.type in FORMATS else integer
         return self.body.emit(self.type, f"{opcode} {self}, {self.like(other).name}")
 
-    def _compare(self, predicate: str, other: Value | float) -> Value:
+    def _compare(self, predicate: str, other: Expression | float) -> Expression:
         opcode = f"fcmp o{predicate}" if self.type in FORMATS else f"icmp s{predicate}"
         return self.body.emit("i1", f"{opcode} {self}, {self.like(other).name}")
 
-    def __add__(self, other: Value | float) -> Value:
+    def __add__(self, other: Expression | float) -> Expression:
         return self._binary("fadd", "add", other)
 
-    def __sub__(self, other: Value | float) -> Value:
+    def __sub__(self, other: Expression | float) -> Expression:
         return self._binary("fsub", "sub", other)
 
-    def __mul__(self, other: Value | float) -> Value:
+    def __mul__(self, other: Expression | float) -> Expression:
         return self._binary("fmul", "mul", other)
 
-    def __truediv__(self, other: Value | float) -> Value:
+    def __truediv__(self, other: Expression | float) -> Expression:
         return self._binary("fdiv", "", other)
 
-    def __rsub__(self, other: float) -> Value:
+    def __rsub__(self, other: float) -> Expression:
         return self.like(other) - self
 
-    def __rtruediv__(self, other: float) -> Value:
+    def __rtruediv__(self, other: float) -> Expression:
         return self.like(other) / self
 
-    def __neg__(self) -> Value:
+    def __neg__(self) -> Expression:
         return self.body.emit(self.type, f"fneg {self}")
 
-    def __abs__(self) -> Value:
+    def __abs__(self) -> Expression:
         return self.body.call("fabs", self)
 
-    def __and__(self, other: Value | int) -> Value:
+    def __and__(self, other: Expression | int) -> Expression:
         return self._binary("", "and", other)
 
-    def __or__(self, other: Value | int) -> Value:
+    def __or__(self, other: Expression | int) -> Expression:
         return self._binary("", "or", other)
 
-    def __xor__(self, other: Value | int) -> Value:
+    def __xor__(self, other: Expression | int) -> Expression:
         return self._binary("", "xor", other)
 
-    def __lshift__(self, other: int) -> Value:
+    def __lshift__(self, other: int) -> Expression:
         return self._binary("", "shl", other)
 
-    def __rshift__(self, other: int) -> Value:
+    def __rshift__(self, other: int) -> Expression:
         return self._binary("", "lshr", other)
 
-    def __invert__(self) -> Value:
+    def __invert__(self) -> Expression:
         return self ^ (1 if self.type == "i1" else -1)
 
-    def __lt__(self, other: Value | float) -> Value:
+    def __lt__(self, other: Expression | float) -> Expression:
         return self._compare("lt", other)
 
-    def __gt__(self, other: Value | float) -> Value:
+    def __gt__(self, other: Expression | float) -> Expression:
         return self._compare("gt", other)
 
-    def __ge__(self, other: Value | float) -> Value:
+    def __ge__(self, other: Expression | float) -> Expression:
         return self._compare("ge", other)
 
-    def equals(self, other: Value | float) -> Value:
+    def equals(self, other: Expression | float) -> Expression:
         opcode = "fcmp oeq" if self.type in FORMATS else "icmp eq"
         return self.body.emit("i1", f"{opcode} {self}, {self.like(other).name}")
 
-    def is_nan(self) -> Value:
+    def is_nan(self) -> Expression:
         return self.body.emit("i1", f"fcmp uno {self}, {self.name}")
 
     @property
-    def bits(self) -> Value:
+    def bits(self) -> Expression:
         word = self.format.word
         return self.body.emit(word, f"bitcast {self} to {word}")
 
     @property
-    def number(self) -> Value:
+    def as_float(self) -> Expression:
         """The float whose bits this word is."""
         type = "double" if self.type == "i64" else "float"
         return self.body.emit(type, f"bitcast {self} to {type}")
 
 
-def fma(a: Value, b: Value | float, c: Value | float) -> Value:
+def fma(a: Expression, b: Expression | float, c: Expression | float) -> Expression:
     """`a * b + c`, rounded once."""
     return a.body.call("fma", a, a.like(b), a.like(c))
 
 
-def select(condition: Value, yes: Value | float, no: Value | float) -> Value:
-    if not isinstance(yes, Value):
-        yes = no.like(yes) if isinstance(no, Value) else condition.body.constant(yes)
+def select(condition: Expression, yes: Expression | float, no: Expression | float) -> Expression:
+    if not isinstance(yes, Expression):
+        yes = no.like(yes) if isinstance(no, Expression) else condition.body.constant(yes)
     return yes.body.emit(yes.type, f"select {condition}, {yes}, {yes.like(no)}")
 
 
-def sqrt(x: Value) -> Value:
+def sqrt(x: Expression) -> Expression:
     return x.body.call("sqrt", x)
 
 
-def round_even(x: Value) -> Value:
+def round_even(x: Expression) -> Expression:
     return x.body.call("rint", x)
 
 
-def copysign(magnitude: Value, sign: Value) -> Value:
+def copysign(magnitude: Expression, sign: Expression) -> Expression:
     return magnitude.body.call("copysign", magnitude, sign)
 
 
-def at_most(x: Value, limit: float) -> Value:
+def at_most(x: Expression, limit: float) -> Expression:
     """The smaller of the two, or NaN: one `minpd` on x86."""
     return select(x > limit, limit, x)
 
 
-def at_least(x: Value, limit: float) -> Value:
+def at_least(x: Expression, limit: float) -> Expression:
     return select(x < limit, limit, x)
 
 
-def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
+def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     """Horner's rule, constant term first: the fewest instructions, and loops hide its latency.
     Straight-line code adds up all but the first two terms by halves, whose rounding is too far
     from the result to show."""
-    if x.body.straight and len(coefficients) > _SHORT:
-        result, coefficients = _halved(x, coefficients[2:]), coefficients[:2]
+    if x.body.straight and len(coefficients) > _MAX_HORNER_TERMS:
+        result, coefficients = _estrin(x, coefficients[2:]), coefficients[:2]
     else:
         result, coefficients = x.like(coefficients[-1]), coefficients[:-1]
     for coefficient in reversed(coefficients):
@@ -249,7 +252,7 @@ def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
     return result
 
 
-def _halved(x: Value, coefficients: Sequence[float]) -> Value:
+def _estrin(x: Expression, coefficients: Sequence[float]) -> Expression:
     """Estrin's scheme: neighbours are joined until one term is left."""
     terms = [x.like(coefficient) for coefficient in coefficients]
     while len(terms) > 1:
@@ -261,26 +264,28 @@ def _halved(x: Value, coefficients: Sequence[float]) -> Value:
     return terms[0]
 
 
-def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
+def two_sum(a: Expression, b: Expression) -> tuple[Expression, Expression]:
     """`a + b` as a rounded sum and its exact error."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
-def quick_sum(a: Value, b: Value) -> tuple[Value, Value]:
+def fast_two_sum(a: Expression, b: Expression) -> tuple[Expression, Expression]:
     """`two_sum` for `|a| >= |b|` or `a == 0`."""
     total = a + b
     return total, b - (total - a)
 
 
-def two_product(a: Value, b: Value | float) -> tuple[Value, Value]:
+def two_product(a: Expression, b: Expression | float) -> tuple[Expression, Expression]:
     """`a * b` as a rounded product and its exact error."""
     product = a * b
     return product, fma(a, b, -product)
 
 
-def quotient(high: Value, low: Value, bottom: Value, rest: Value) -> Value:
+def divide_sums(
+    high: Expression, low: Expression, bottom: Expression, rest: Expression
+) -> Expression:
     """(high + low) / (bottom + rest), rounded once: one division, then one Newton step."""
     inverse = 1.0 / bottom
     result = high * inverse

@@ -2,7 +2,7 @@
 
 Owns: `vectorize`, `apply_along_axis`, `apply_over_axes`, `piecewise`, `ndenumerate`, `isscalar`,
 and `scalar_type`, the stand-ins for `np.float64` and its kind while something is differentiated,
-`goes_on_with_is`: whether who asks for one compares classes, which are to be NumPy's own.
+`is_identity_comparison`: whether who asks for one compares classes, which are to be NumPy's own.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tracker.numpy._making import array
-from tracker.ops.shape.create import buffer, joined
-from tracker.tape.observers import is_following
+from tracker.numpy._constructors import array
+from tracker.ops.shape.create import buffer, join_tracked_list
+from tracker.tape.observers import has_active_transform
 from tracker.tape.record import data_of, holds_tracked
 from tracker.tape.tracked import Tracked
 
@@ -31,7 +31,7 @@ class vectorize(np.vectorize):
     """`numpy.vectorize`: while something is differentiated, a loop whose results are joined."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        following = is_following() or any(map(holds_tracked, (*args, *kwargs.values())))
+        following = has_active_transform() or any(map(holds_tracked, (*args, *kwargs.values())))
         if not following or not (args or kwargs):
             return super().__call__(*args, **kwargs)
         given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
@@ -67,7 +67,7 @@ class vectorize(np.vectorize):
 
 
 def _array_of(x: Any) -> Any:
-    return joined(x) if holds_tracked(x) else np.asarray(x)
+    return join_tracked_list(x) if holds_tracked(x) else np.asarray(x)
 
 
 def _over_buffers(function: Callable[..., Any], at: int) -> Callable[..., Any]:
@@ -75,8 +75,8 @@ def _over_buffers(function: Callable[..., Any], at: int) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if is_following() and len(args) > at:
-            whole = joined(args[at])
+        if has_active_transform() and len(args) > at:
+            whole = join_tracked_list(args[at])
             if not isinstance(whole, Tracked):
                 whole = buffer(np.array(whole))
             args = (*args[:at], whole, *args[at + 1 :])
@@ -89,7 +89,7 @@ def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any
 ) -> Any:
     """`numpy.apply_along_axis`; the array, and what the function gives, may be tracked."""
-    if not is_following() and not holds_tracked(arr):
+    if not has_active_transform() and not holds_tracked(arr):
         return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)
     rows = np.moveaxis(array(arr), axis, -1)
     lead = np.shape(rows)[:-1]
@@ -111,7 +111,7 @@ class ndenumerate:
         return super().__new__(cls) if holds_tracked(arr) else np.ndenumerate(arr)
 
     def __init__(self, arr: Any) -> None:
-        self._array = joined(arr)
+        self._array = join_tracked_list(arr)
         self._places: Iterator[tuple[int, ...]] = np.ndindex(np.shape(self._array))
 
     def __iter__(self) -> ndenumerate:
@@ -127,7 +127,7 @@ def isscalar(element: Any) -> bool:
     return bool(np.isscalar(data_of(element)))
 
 
-class _Scalar(type):
+class _ScalarMeta(type):
     """The class of the stand-ins: called, they convert; asked, they are NumPy's own."""
 
     _own: type
@@ -152,7 +152,7 @@ class _Scalar(type):
 
 
 @functools.lru_cache(maxsize=4096)
-def goes_on_with_is(code: types.CodeType, at: int) -> bool:
+def is_identity_comparison(code: types.CodeType, at: int) -> bool:
     """Whether code asks whether something is what it loads there: `type(x) is np.ndarray`."""
     return any(
         step.offset == at and after.opname == "IS_OP"
@@ -163,4 +163,4 @@ def goes_on_with_is(code: types.CodeType, at: int) -> bool:
 @functools.cache
 def scalar_type(own: type) -> type:
     """The stand-in for a scalar type of NumPy."""
-    return _Scalar(own.__name__, (own,), {"_own": own, "__module__": "numpy", "__slots__": ()})
+    return _ScalarMeta(own.__name__, (own,), {"_own": own, "__module__": "numpy", "__slots__": ()})

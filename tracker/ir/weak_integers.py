@@ -19,7 +19,7 @@ from tracker.ir.graph import Atom, Var
 from tracker.ir.lowering import Map
 
 
-def narrow_integers(lower: Map, operands: Sequence[Atom]) -> list[tuple[Var, np.dtype[Any]]]:
+def narrowed_integers(lower: Map, operands: Sequence[Atom]) -> list[tuple[Var, np.dtype[Any]]]:
     """Python's ints that take the dtype of what stands beside them: NumPy raises where they are
     none of its numbers."""
     numbers = [o for o in operands if o.type.weak and isinstance(o, Var)]

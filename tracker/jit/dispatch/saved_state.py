@@ -1,0 +1,104 @@
+"""What a jitted function reads, kept for a derivative that is asked for later.
+
+Owns: `SavedState`: what stood at the places that a call read. A compiled pullback computes what it
+needs again; what it reads then must be what the call has read. Start at `SavedState.of`.
+
+Invariant: what stands at the places after `call_with` is what stood there before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracker.errors import UnsupportedError, message
+from tracker.jit.dispatch.specialization import match_leaves
+from tracker.jit.guards.constants import ConstantKey
+from tracker.jit.guards.matching import captured_paths, signature_difference, with_captured_state
+from tracker.jit.guards.signature import Signature
+from tracker.jit.guards.source import SourcePath
+from tracker.jit.tracing.placeholder_swap import TRACING_LOCK, PlaceholderSwap, run_idempotent
+from tracker.support.array_copies import same_bytes, snapshot
+
+if TYPE_CHECKING:
+    from tracker.jit.dispatch.jitted import Jitted
+
+_NO_ARGUMENTS = Signature((), (), ())
+
+
+class SavedState:
+    """What stood at the places of a signature, arrays as copies that nobody changes."""
+
+    def __init__(self, call: Signature, values: Sequence[Any]) -> None:
+        self.sources = call.sources
+        self.signature, _ = with_captured_state(_NO_ARGUMENTS, [], call.sources)
+        self.values = [snapshot(x) if isinstance(x, np.ndarray) else x for x in values]
+
+    @staticmethod
+    def of(jitted: Jitted, args: Sequence[Any], kwargs: dict[str, Any]) -> SavedState | None:
+        """What a call that has just been made has read; None if no trace says so."""
+        call, leaves = jitted.signature_of(args, kwargs)
+        family = jitted.groups.get(call)
+        for special in () if family is None or family.fallback_reason else family.specializations:
+            found = match_leaves(special.trace, call, leaves)
+            if found is not None:
+                trace = special.trace
+                if trace.state_writes or any(number >= len(leaves) for number in trace.writes):
+                    return None  # it changes what it reads
+                return SavedState(trace.signature, found[len(leaves) :])
+        return None
+
+    def call_with(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Make a call that reads what was read before."""
+        changed = self._changed()
+        if not changed:
+            return call(*args, **kwargs)
+        with TRACING_LOCK.lock:
+            past = _SavedStateSwap(self.sources, {}, changed)
+            try:
+                past.install([], {})
+                return call(*args, **kwargs)
+            finally:
+                run_idempotent(past.restore)
+
+    def _changed(self) -> dict[SourcePath, Any]:
+        """What stood where something else stands now."""
+        now, standing = with_captured_state(_NO_ARGUMENTS, [], self.sources)
+        if now.structures != self.signature.structures:
+            raise UnsupportedError(
+                message(
+                    "what the function reads has another structure than when the pullback was "
+                    f"made ({signature_difference(self.signature, now)[1]})",
+                    "Call tracker.pullback again, or pass it as an argument",
+                )
+            )
+        spots = captured_paths(now)
+        triples = zip(spots, self.values, standing, strict=True)
+        return {spot: old for spot, old, x in triples if not _same_value(old, x)}
+
+
+def _same_value(old: Any, x: Any) -> bool:
+    if isinstance(old, np.ndarray):
+        return type(x) is np.ndarray and same_bytes(old, x)
+    return old is x or (type(old) is type(x) and ConstantKey(old) == ConstantKey(x))
+
+
+class _SavedStateSwap(PlaceholderSwap):
+    """Has what stood at spots stand there again."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.current: dict[SourcePath, Any] = {}
+
+    def _placeholder_for(self, x: Any, path: SourcePath) -> Any:
+        if (
+            path not in self.handles_by_path or x is self.handles_by_path[path]
+        ):  # a container at two places
+            return x
+        self.current[path] = x
+        return self.handles_by_path[path]
+
+    def _plain_for(self, x: Any, path: SourcePath) -> Any:
+        return self.current.get(path, x)
