@@ -514,7 +514,7 @@ def check_threads():
     for release in (False, True):
         leaves = [ArrayOut(F8, (1000,))]
         f = compiled(
-            scaling(0, 1, 1000, 2.0), (x,), leaves, running=PlanTraits(releases_gil=release)
+            scaling(0, 1, 1000, 2.0), (x,), leaves, traits=PlanTraits(releases_gil=release)
         )
         wrong = []
 

@@ -129,9 +129,9 @@ def test_marks_and_tables():
     assert of(x, x) == of(x, x.copy())
     assert signature_hash(signature_of((x,), {}, frozenset([0]))[0]) is None
     table = DispatchTable(9, 77)
-    places = table.left
+    slots = table.free
     assert table.put(0, 5) == 77 and table.put(0, 6) == 5
-    assert table.put(2**64 - 1, 7) == 77 and table.left == places - 3
+    assert table.put(2**64 - 1, 7) == 77 and table.free == slots - 3
 
 
 def test_objects_of_one_class():
@@ -161,7 +161,7 @@ def test_objects_of_one_class():
     texts = {str(family.specializations[0].trace.function) for family in families[6:]}
     assert len(texts) == 1
     table = native._entry_state(step).table
-    assert table is not None and table.left > 0
+    assert table is not None and table.free > 0
 
 
 def test_objects_that_are_known_by_their_parts():

@@ -108,7 +108,7 @@ def test_memory_stays_level_over_many_calls():
 def test_types_survive_the_end_of_the_interpreter():
     code = (
         "import sys; sys.path[:0] = sys.argv[1:]; import smoke_native as s;"
-        "sys.f = s.compiled(s.NOTHING, (1.0,), [s.ConstOut('hit')]);"
+        "sys.f = s.compiled(s.NOTHING, (1.0,), [s.ConstantOut('hit')]);"
         "sys.f.me = sys.f; import atexit; atexit.register(lambda: print(sys.f(1.0)))"
     )
     places = [p for p in sys.path if p]

@@ -124,7 +124,7 @@ def test_pipelines():
     assert engine.choose_pipeline(straight(50), 3) == engine.Pipeline(3, False, True, 3)
     assert engine.choose_pipeline(straight(1000), 3) == engine.Pipeline(3, False, True, 1)
     assert engine.choose_pipeline(straight(30_000), 3) == engine.Pipeline(3, False, True, 0)
-    assert not engine.choose_pipeline(straight(1000) + note, 3).straight
+    assert not engine.choose_pipeline(straight(1000) + note, 3).own_passes
     assert engine.choose_pipeline(straight(30_000) + note, 3) == engine.Pipeline(3, False, True, 0)
     many = "".join(straight(100).replace("@f", f"@f{k}") for k in range(20))
     assert engine.choose_pipeline(many + note, 3).slp
@@ -158,7 +158,7 @@ def test_choices_in_long_straight_line_code_do_not_branch(kind, number):
     """The fast code generator would branch, and move the rest of the block each time."""
     text = chosen(1000, kind)
     module = engine.compile_module(text)
-    assert engine.choose_pipeline(text, 3).codegen == 0
+    assert engine.choose_pipeline(text, 3).codegen_level == 0
     assert not [line for line in module.asm.splitlines() if line.startswith("\tj")]
     f = function(module, "f", number, number, number)
     ten = engine.compile_module(chosen(10, kind))

@@ -183,7 +183,7 @@ def test_the_bound_holds_for_many_processes_together(folder):
     """Each of them writes too little to look how much there is, by itself."""
     program = (
         "import sys; from tracker.jit.llvm import object_cache; object_cache._LIMIT = 400_000\n"
-        "for k in range(4): cache.put(f'{sys.argv[1]}.{k}.o', {}, bytes(30_000))\n"
+        "for k in range(4): object_cache.put(f'{sys.argv[1]}.{k}.o', {}, bytes(30_000))\n"
     )
     runs = [subprocess.Popen([sys.executable, "-c", program, str(k)]) for k in range(6)]
     assert [run.wait() for run in runs] == [0] * 6

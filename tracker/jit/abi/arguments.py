@@ -1,10 +1,7 @@
-"""How an entry checks its arguments and fills the plan's input slots.
+"""The checks of a call's arguments, and the loads of their values into the plan's input slots.
 
-Owns: `ArgumentChecks`, which writes the checks of one signature. Start at
-`ArgumentChecks.check_arguments`.
-
-Invariants: every check that fails goes to `miss`, where what the call owns by then is released. A
-value held by a list or dict is owned before Python code can run, for that code may drop it.
+Invariants: a failed check branches to `miss`, which releases what the call owns by then; a value
+held by a list or dict is owned before Python code can run, because that code may drop it.
 """
 
 from __future__ import annotations
@@ -50,7 +47,7 @@ from tracker.tree import Structure
 
 
 class ArgumentChecks:
-    """Writes the checks of the arguments and fills the input slots."""
+    """The checks for one signature; start at `check_arguments`."""
 
     def __init__(
         self,
@@ -98,8 +95,7 @@ class ArgumentChecks:
             w.check(w.let(f"icmp ne ptr {self.targets[node]}, {self._load_holder(holder)}"))
 
     def _check_classes(self) -> None:
-        """What classes lend is what it was. This comes first, for Python may run: nothing that it
-        may drop has been looked at."""
+        """Class guards come first, because Python may run: no borrowed reference exists yet."""
         w = self.w
         for leaf in self.signature.leaves:
             if type(leaf) is not ClassGuard:
@@ -111,7 +107,7 @@ class ArgumentChecks:
                 self._require_true(check, cls)
 
     def _require_true(self, test: str, x: str) -> None:
-        """Go on when a function of Python's says True of an object."""
+        """Continue if a Python function returns True for an object."""
         w = self.w
         given = w.alloca("ptr")
         w.store("ptr", x, given, 0)
@@ -137,7 +133,7 @@ class ArgumentChecks:
         self._check_value(x, is_owned, structure, node)
 
     def _check_dict_items(self, place: Source) -> None:
-        """What a dict has under some names is what it had."""
+        """A dict has the expected objects under some names."""
         w = self.w
         leaf = self.signature.leaves[len(self.leaf_values)]
         assert type(leaf) is StructuralKey
@@ -151,7 +147,7 @@ class ArgumentChecks:
         self.leaf_values.append("null")
 
     def _read_source(self, place: Source) -> tuple[str, bool]:
-        """What stands at a place, null if nothing does, and whether the call owns it."""
+        """The object at a source, null if there is none, and whether the call owns it."""
         w = self.w
         holder = self._load_holder(place.holder)
         if place in self._target_keys:
@@ -202,7 +198,7 @@ class ArgumentChecks:
             self._check_equal(w.load("ptr", "%kwnames", ITEMS + 8 * at), name)
 
     def _check_equal(self, x: str, expected: Any) -> None:
-        """`x` is this object, or equal to it and of its type (text, bytes, integers)."""
+        """`x` is the expected object, or equal to it and of its type (text, bytes, integers)."""
         w, name = self.w, self.w.objects.name(expected)
         with w.unless(w.equal("ptr", x, name)):
             w.check(w.let(f"call i1 @native.equal(ptr {x}, ptr {name})"))
@@ -214,7 +210,7 @@ class ArgumentChecks:
     def _check_value(
         self, x: str, is_kept_alive: bool, structure: Structure, node: SignaturePath
     ) -> None:
-        """Check a value; `is_kept_alive` if whoever holds it keeps it alive during the call."""
+        """Check a value; `is_kept_alive` if its holder keeps it alive during the call."""
         cls = structure.cls
         if node in self._target_keys or node in self._recorded_nodes:
             self.targets[node] = x
@@ -263,7 +259,7 @@ class ArgumentChecks:
             self._check_value(w.load("ptr", value, 0), False, child, child_path(node, at))
 
     def _check_custom_container(self, x: str, structure: Structure, node: SignaturePath) -> None:
-        """A container whose children only Python can tell: a function gives them in a tuple."""
+        """A container that only Python can open: a function returns its children in a tuple."""
         w = self.w
         cell = w.alloca("ptr")
         w.emit(f"store ptr {x}, ptr {cell}")
@@ -299,7 +295,7 @@ class ArgumentChecks:
             raise ValueError(f"a native entry cannot take {leaf}")
 
     def check_capture(self, array: np.ndarray[Any, Any], slot: int) -> None:
-        """A known array: it must still look as it did."""
+        """A known array: its dtype, shape and strides are unchanged."""
         strides = None if array.flags.c_contiguous else array.strides
         self._check_array(
             self.w.objects.name(array), ArrayLeaf(array.dtype, array.shape, strides), slot
@@ -383,7 +379,7 @@ class ArgumentChecks:
             w.check(w.equal(type_, w.load(type_, x, VALUE + at), part))
 
     def _check_by_python(self, x: str, leaf: StructuralKey) -> None:
-        """A large container, or a value: Python compares it, unless it is the very one."""
+        """A large container, or a value: Python compares it, unless it is the same object."""
         w, test = self.w, self.w.objects.name(functools.partial(leaf.holds))
         if leaf.immutable_object is None:
             self._require_true(test, x)
@@ -393,7 +389,7 @@ class ArgumentChecks:
 
 
 def _is_plain_dict(structure: Structure) -> bool:
-    """A dict with text keys: the keys compare without running Python code."""
+    """A dict with text keys, which compare without running Python code."""
     return structure.cls is dict and all(type(name) is str for name in structure.names)
 
 
@@ -406,6 +402,6 @@ def _runs_python(structure: Structure) -> bool:
 
 
 def _children_or_mismatch(names: tuple[Any, ...], count: int, x: Any) -> tuple[Any, ...]:
-    """The children of a container with these names; if it has others, not so many."""
+    """The children of a container with these names; a tuple of another length if it has others."""
     found = tree.children_or_attributes(x) or source_children(x)
     return found[1] if found is not None and found[0] == names else (None,) * (count + 1)

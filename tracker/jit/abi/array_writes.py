@@ -1,11 +1,10 @@
-"""How an entry writes into its caller's arrays: all at the end, when nothing can fail any more.
+"""Writes into the caller's arrays, all at the end, when nothing can fail any more.
 
-Owns: `ArrayWriteEmitter`. The plan puts what an array is to hold into one of our own, and the entry
-copies it when the plan has run: a failing guard has written nothing. Start at
-`ArrayWriteEmitter.check`.
+The plan writes into an array of its own, and the entry copies it when the plan has run: a failing
+guard has written nothing.
 
-Invariant: an array that is written into shares no memory with another that the code reads; where
-it would, the call is a miss (the trace took them for apart).
+Invariant: an array that is written shares no memory with another array that the code reads;
+otherwise the call is a miss, because the trace assumed them disjoint.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tracker.jit.runtime.ir_text_writer import EntryWriter
 
 
 class ArrayWriteEmitter:
-    """Writes the checks before the plan runs, and the copies after it has."""
+    """The checks before the plan runs, and the copies after it."""
 
     def __init__(
         self,
@@ -42,7 +41,7 @@ class ArrayWriteEmitter:
         self._made: list[tuple[str, int]] = []
 
     def check(self, captures: Sequence[np.ndarray[Any, Any]]) -> None:
-        """Written arrays must be writeable, and apart from all others."""
+        """Written arrays must be writeable, and disjoint from all others."""
         w = self.w
         fixed = [
             (self.signature.offsets[-1] + at, _byte_span(ArrayLeaf(x.dtype, x.shape, x.strides)))
@@ -76,12 +75,12 @@ class ArrayWriteEmitter:
         w.check(w.let(f"or i1 {before}, {after}"))
 
     def allocate(self, results: ResultBuilder) -> None:
-        """Arrays of our own for what is written."""
+        """Allocate the arrays that the plan writes."""
         for at, (_, out) in enumerate(self.writes):
             self._made.append(results.allocate_array(out, self.first + at))
 
     def copy_back(self) -> None:
-        """Copy what was computed into the caller's arrays."""
+        """Copy the results into the caller's arrays."""
         w = self.w
         for (number, out), (made, place) in zip(self.writes, self._made, strict=True):
             target, leaf = self.leaf_values[number], self.signature.leaves[number]
@@ -98,7 +97,7 @@ class ArrayWriteEmitter:
 
 
 def _byte_span(leaf: ArrayLeaf) -> tuple[int, int]:
-    """Where an array's first and last bytes are, from its data address."""
+    """The first byte and the end of an array, relative to its data address."""
     size = leaf.dtype.itemsize
     if leaf.strides is None or 0 in leaf.shape:
         return 0, size * math.prod(leaf.shape)

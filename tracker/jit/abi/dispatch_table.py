@@ -1,17 +1,14 @@
-"""Which of many entries takes a call: they are found by the shapes of the arrays that it is given,
-and by its objects.
+"""Finding the entry for a call by a hash of its arguments' shapes.
 
-Owns: `signature_hash`, a hash of the shapes and objects that a signature is for; `DispatchTable`,
-entries by their marks; and `dispatch_address`, the function that looks one up. A callable tries its
-entries in turn (`native_callable.py`); a function that is called with arrays of hundreds of lengths
-would try hundreds, 20 ns each, and so would a method that hundreds of objects have.
+A callable tries its entries in turn, 20 ns each (`native_callable.py`). A function that is called
+with arrays of hundreds of lengths, or a method of hundreds of objects, looks up a `DispatchTable`
+instead: an array of 64-bit words, the number of bits by which a hash is shifted to the right, then
+an address for each slot. Entries with one slot form a chain that ends in the slow path.
 
-Data: a table is an array of 64-bit words: by how many bits a hash is shifted to the right, then an
-address for each place. What hashes to one place is a chain, which ends in the slow path.
-Invariant: a call that an entry takes has the mark of the entry's signature. Ranks and extents of
-the positional arguments that are arrays count, and the addresses of instances of the user's (that
-is, heap-allocated) classes. The shape of a static array, which an entry knows by its identity, may
-change, and an instance that is known by its parts may be another: such a signature has no mark.
+Invariant: a call that an entry takes has the hash of the entry's signature. The hash covers ranks
+and extents of positional arrays, and addresses of instances of heap-allocated classes. The shape of
+a constant array, which an entry knows by identity, may change, and an instance that is compared by
+value may be another object: such a signature has no hash.
 """
 
 from __future__ import annotations
@@ -141,7 +138,7 @@ def _mix(found: int, numbers: Iterable[int]) -> int:
 
 
 class DispatchTable:
-    """Addresses by marks; where there is none, `otherwise`."""
+    """Addresses by hash; `otherwise` where there is none."""
 
     def __init__(self, entries: int, otherwise: int) -> None:
         bits = max(entries.bit_length(), 1)  # at most one entry for each place, as a rule
@@ -152,7 +149,7 @@ class DispatchTable:
         self.address = int(self._words.__array_interface__["data"][0])
 
     def insert(self, key: int, address: int) -> int:
-        """Enter an address; what was tried first until now."""
+        """Enter an address; returns the address that was tried first before."""
         self.free -= 1
         place = 1 + (key >> self.shift)
         before, self._words[place] = int(self._words[place]), address
@@ -166,5 +163,5 @@ def _dispatch_module(slow: int) -> engine.Module:
 
 
 def dispatch_address(slow: int) -> int:
-    """The function that calls the entry in the table of a callable. `slow`: the slow path."""
+    """The function that calls the entry in a callable's table. `slow`: the slow path."""
     return _dispatch_module(slow).address("dispatch")

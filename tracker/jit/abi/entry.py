@@ -1,19 +1,19 @@
-"""The IR text of a call entry: arguments checked, results allocated, plan called, result built.
+"""The IR text of a call entry: check arguments, allocate results, call the plan, build the result.
 
-Owns: `entry_text`, which joins what `arguments.py` and `results.py` write. `loader.py` binds the
-names and loads it. No ctypes, no llvmlite.
+`entry_text` joins the parts that the other files of this folder write; `loader.py` binds the names
+and loads the text. No ctypes, no llvmlite.
 
-The text defines `@entry(self, args, nargsf, kwnames)`, good as a vectorcall and as METH_FASTCALL |
-METH_KEYWORDS; `@entry.link`, the cell with the next candidate's address; and `@entry.used`, the
-time when it took a call last (see `jit/runtime/lru_clock.py`). The caller's text
-defines `i64 @plan(ptr %slots)`. Slots are 8 bytes: first each input leaf's (an array's data
-address, a number's bits; integers widened to 64; complex numbers take two), then a data address for
-each capture, then each output leaf's. The plan returns 0; or > 0 when a guard fails, so that the
-next candidate must be tried; or < 0 when it has set a Python exception.
+The text defines `@entry(self, args, nargsf, kwnames)`, a vectorcall function and METH_FASTCALL |
+METH_KEYWORDS; `@entry.link`, the cell with the next entry's address; and `@entry.used`, the time of
+the last call it took (`jit/runtime/lru_clock.py`). The caller's text defines `i64 @plan(ptr
+%slots)`. Slots are 8 bytes: first each input leaf's (an array's data address, a number's bits;
+integers widened to 64; complex numbers take two), then a data address for each capture, then each
+output leaf's. The plan returns 0, > 0 when a guard fails and the next entry must be tried, < 0 when
+it has set a Python exception.
 
-Invariants: a miss leaves no trace, so the next candidate sees the call as it was; `self->active`
-counts the calls inside the code, so that it is not freed under them; where Python code may run,
-the call owns every object that it will need.
+Invariants: a miss leaves no trace, so the next entry sees the call unchanged; `self->active` counts
+the calls inside the code, so that the code is not freed under them; where Python code may run, the
+call owns every object that it still needs.
 """
 
 from __future__ import annotations
@@ -47,10 +47,9 @@ _MIN_WORK_WITHOUT_GIL = (
 
 @record(frozen=True)
 class PlanTraits:
-    """What the entry does about the plan's run. `releases_gil`: other threads run meanwhile;
-    otherwise that depends on its `work`, in elements (0: it is over at once). `may_raise`: what the
-    plan calls may set an exception. `has_guards`: the plan may find that its trace does not hold.
-    """
+    """What the entry must know about the plan. `releases_gil`: always release the GIL; otherwise
+    that depends on `work`, in elements (0: never). `may_raise`: a function that the plan calls may
+    set an exception. `has_guards`: the plan may find that its trace does not hold."""
 
     releases_gil: bool = False
     work: int = 0
@@ -62,8 +61,8 @@ DEFAULT_TRAITS = PlanTraits()
 
 
 class _DemoteEntry:
-    """Called with a callable and the address of an entry whose guards have failed many times in a
-    row: the other candidates are to be tried before it. `move` is set by `native_callable.py`."""
+    """Called by an entry whose guards have failed many times in a row: try the other entries first.
+    `native_callable.py` sets `move`."""
 
     move: Callable[[Any, int], None]
 
@@ -141,17 +140,18 @@ def _prologue(w: EntryWriter, slots: int) -> list[str]:
 
 
 def _check_errstate(w: EntryWriter) -> None:
-    """Machine code reports no floating-point errors: where NumPy is told to, a call is the plain
-    function's. No setting is cached while all threads have NumPy's default, which costs one load to
-    see; looking at the processor's flags instead takes 6 ns, and `vmath` does not set them all."""
+    """Machine code reports no floating-point errors: where NumPy is told to report them, the plain
+    function runs. No setting is cached while all threads have NumPy's default, which costs one load
+    to see; reading the processor's flags instead would take 6 ns, and `vmath` does not set them
+    all."""
     cached = w.let(f"load ptr, ptr getelementptr (i8, ptr @errstate, i64 {CONTEXTVAR_CACHED})")
     with w.unless(w.equal("ptr", cached, "null")):
         w.check(w.let("call i1 @native.unreported(ptr @errstate)"))
 
 
 def _call_plan(w: EntryWriter, traits: PlanTraits) -> None:
-    """The plan's status. Whether there is work enough for other threads to run meanwhile is a
-    matter of sizes, which another shape finds in its table."""
+    """Call the plan. Whether it has work enough to release the GIL depends on sizes, which another
+    shape finds in its table."""
     call = f"%{'plan' if traits.may_raise else 'status'} = call i64 @plan(ptr %slots) alwaysinline"
     if traits.releases_gil:
         thread = w.let("call ptr @PyEval_SaveThread()")
@@ -177,7 +177,7 @@ def _call_plan(w: EntryWriter, traits: PlanTraits) -> None:
 
 
 def _write_exits(w: EntryWriter, root: str, traits: PlanTraits) -> None:
-    """The four ways out: a result, a failed guard, a miss, an exception."""
+    """The four exits: a result, a failed guard, a miss, an exception."""
     for at in range(w.held_count):
         w.emit(f"call void @Py_DecRef(ptr {w.load('ptr', '%held', 8 * at)})")
     _decrement_active(w)
@@ -203,8 +203,8 @@ def _write_exits(w: EntryWriter, root: str, traits: PlanTraits) -> None:
 
 
 def _count_failure(w: EntryWriter) -> None:
-    """One more in a row; after many, the candidates are put in another order, in which this call
-    goes on as in the old one."""
+    """Count a failed guard; after many in a row, the entries are put in another order. This call
+    continues in the old order."""
     count = w.let("load i64, ptr @entry.failures")
     more = w.let(f"add i64 {count}, 1")
     w.emit(f"store i64 {more}, ptr @entry.failures")
@@ -216,7 +216,7 @@ def _count_failure(w: EntryWriter) -> None:
 
 
 def _call_next_entry(w: EntryWriter, follower: str = "") -> None:
-    """Let the next candidate have the call."""
+    """Pass the call to the next entry."""
     _release_references(w, "held", w.held_count)
     _decrement_active(w)
     follower = follower or w.let("load ptr, ptr @entry.link")

@@ -1,11 +1,10 @@
-"""Call entries in memory: struct layouts verified, names bound to addresses, text compiled.
+"""Call entries in memory: verify struct layouts, bind names to addresses, compile and load.
 
-Owns: `NativeEntry` (a loaded entry and all that it needs), `prepare_entry`, `make_entry` and
-`compile_entry`, which does both. Start there; the text itself is made in `entry.py`.
+`compile_entry` is `prepare_entry` (the text and its symbols), compiling, and `make_entry`.
 
-Invariants: the layouts that texts rely on are checked against live objects when this file is
-imported; an entry keeps alive every object that its code names, except those it knows by identity
-only, and these it forgets when they die.
+Invariants: the layouts that texts rely on are compared with live objects when this file is
+imported; an entry keeps alive every object that its code names, except weakly held ones, whose
+cells are cleared when the objects die.
 """
 
 from __future__ import annotations
@@ -51,8 +50,7 @@ _MAX_FIELD_OFFSET = 1024  # bytes; no field that is read is so far behind the he
 
 
 class NativeEntry:
-    """A compiled call entry. It can be pushed on one callable (see `callable.push_entry`), which
-    finds it by its mark (see `dispatch_table.py`)."""
+    """A compiled call entry. It can be linked into one callable (`native_callable.push_entry`)."""
 
     def __init__(self, module: engine.Module, kept_alive: Sequence[Any], key: int | None) -> None:
         self.module = module
@@ -64,7 +62,7 @@ class NativeEntry:
 
     @property
     def last_used(self) -> int:
-        """When the entry last took a call (see `jit/runtime/lru_clock.py`); 0 if it took none."""
+        """When the entry last took a call (`jit/runtime/lru_clock.py`); 0 if never."""
         return self._last_used.value
 
     @property
@@ -74,13 +72,14 @@ class NativeEntry:
 
     @next.setter
     def next(self, address: int) -> None:
+        """The address of the next entry; 0 until this one is pushed."""
         self._link.value = address
 
 
 @record(frozen=True)
 class PreparedEntry:
-    """A module's text, the addresses for its external names, the objects behind them; the mark of
-    the entry."""
+    """A module's text, the addresses of its external names, the objects behind them, and the
+    entry's hash."""
 
     text: str
     symbols: dict[str, int]
@@ -101,7 +100,7 @@ def compile_entry(
 ) -> NativeEntry:
     """A native entry around `plan`, IR text that defines `internal i64 @plan(ptr)`.
 
-    `kept_alive` is what the addresses in `symbols` need to stay alive.
+    `kept_alive` are the objects behind the addresses in `symbols`.
     """
     prepared = prepare_entry(plan, signature, outputs, captures, symbols=symbols, traits=traits)
     module = object_cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
@@ -119,7 +118,7 @@ def prepare_entry(
     symbols: Mapping[str, int] | None = None,
     traits: PlanTraits = DEFAULT_TRAITS,
 ) -> PreparedEntry:
-    """The whole text (equal for equal calls in any process: a key for a cache) and its bindings."""
+    """The complete text (equal for equal calls in any process: a cache key) and its symbols."""
     objects = ir_text_writer.ObjectSymbols()
     body = entry_text(signature, outputs, captures, objects, traits)
     text, tables = lift_to_buffers(f"{_declarations(plan, body)}\n{body}\n{plan}")
@@ -143,21 +142,19 @@ def prepare_entry(
 
 
 def lift_to_buffers(text: str) -> tuple[str, dict[str, Any]]:
-    """The text that is the same for other shapes (see `jit/llvm/relocatable_sizes.py`), and what it
-    refers to then.
-    """
+    """The text without sizes (`jit/llvm/relocatable_sizes.py`), and its tables in memory."""
     text, tables = relocatable_sizes.lift_sizes(text)
     return text, {name: make_buffer(table) for name, table in tables.items()}
 
 
 def make_buffer(data: bytes) -> Any:
-    """Memory that holds these bytes, of which texts can be told the address. (An array of ctypes
-    would have a class for its length, which is a cycle.)"""
+    """Memory with these bytes. (A ctypes array would need a class for its length, which is a
+    cycle.)"""
     return np.frombuffer(bytearray(data), np.uint8)
 
 
 def buffer_addresses(buffers: Mapping[str, Any]) -> dict[str, int]:
-    """Where the tables of a text are."""
+    """The addresses of a text's tables."""
     return {name: _buffer_address(buffer) for name, buffer in buffers.items()}
 
 
@@ -176,8 +173,8 @@ def _declarations(plan: str, body: str) -> str:
 
 
 def _weak_cell(static: ConstantKey) -> tuple[ctypes.c_void_p, Any]:
-    """A cell with the object's address, and the weak reference that clears it. Of an object that
-    has gone while its entry was compiled, the cell is clear: no call is the entry's."""
+    """A cell with the object's address, and the weak reference that clears it. If the object died
+    during compilation, the cell is clear and the entry takes no call."""
     thing = static.value
     if thing is None:
         return ctypes.c_void_p(0), None
@@ -188,7 +185,7 @@ def _weak_cell(static: ConstantKey) -> tuple[ctypes.c_void_p, Any]:
 
 
 def _version_tag_cell(check: ClassGuardCheck) -> ctypes.c_uint32:
-    """A cell with the version tag that a class had at the last look."""
+    """A cell with the version tag that a class had when it was last compared."""
     cell = ctypes.c_uint32(_NO_TAG)
 
     def remember(cls: type) -> None:
@@ -202,7 +199,7 @@ _NO_TAG = 2**32 - 1
 
 
 class _Ufunc(ctypes.Structure):
-    """How NumPy lays out a ufunc (`PyUFuncObject`, part of its C ABI)."""
+    """The start of NumPy's `PyUFuncObject`, part of its C ABI."""
 
     _fields_ = (
         ("head", ctypes.c_byte * object.__basicsize__),
@@ -222,7 +219,7 @@ _NULL_DATA = ctypes.c_void_p()  # what the loops of a ufunc without data are han
 
 
 def loop_symbols(loops: Iterable[ufunc_loops.UfuncLoop]) -> dict[str, int]:
-    """The addresses of ufuncs' inner loops, and of the cells that hold what these are handed."""
+    """The addresses of ufuncs' inner loops, and of the cells with their data pointers."""
     found: dict[str, int] = {}
     for loop in loops:
         ufunc, fields = loop.ufunc, _Ufunc.from_address(id(loop.ufunc))
@@ -296,7 +293,7 @@ def _function_checks() -> list[tuple[str, bool]]:
 
 
 def _are_dict_versions_right() -> bool:
-    """Whether each change of a dict gives it a version of its own."""
+    """Whether each change of a dict gives it a new version."""
     probe, seen = {"a": 1}, set()
     for change in ({"a": 2}, {"b": 3}, {"a": 4}):
         seen.add(_read_field(ctypes.c_uint64, probe, cpython_layout.DICT_VERSION))
@@ -305,7 +302,7 @@ def _are_dict_versions_right() -> bool:
 
 
 def _is_contextvar_cached() -> bool:
-    """Whether a context variable holds the value that was set, and none when it was reset."""
+    """Whether a context variable caches the value that was set, and none when it was reset."""
     probe: ContextVar[float] = ContextVar("probe", default=0.5)
     at, value = cpython_layout.CONTEXTVAR_CACHED, 1.5
     cells = [_read_field(ctypes.c_size_t, probe, at)]
@@ -316,7 +313,7 @@ def _is_contextvar_cached() -> bool:
 
 
 def _is_errstate_layout_right() -> bool:
-    """Whether NumPy's settings are where `native.unreported` reads them."""
+    """Whether NumPy's error settings are where `native.unreported` reads them."""
     modes = ("ignore", "warn", "raise", "call")
     seen = []
     for at in range(len(modes)):
@@ -343,7 +340,7 @@ def _dtype_checks(dtype: np.dtype[Any]) -> list[tuple[str, bool]]:
 
 
 def _scalar_check(cls: type, dtype: np.dtype[Any]) -> tuple[str, bool]:
-    """A NumPy scalar's bytes are where the text reads them."""
+    """Whether a NumPy scalar's bytes are where the text reads them."""
     value = np.array([3 + 5j if dtype.kind == "c" else 1], dtype)
     scalar = value[0]
     raw = _bytes_after_head(scalar, cpython_layout.VALUE, dtype.itemsize)
@@ -356,12 +353,12 @@ def _read_field(kind: Any, thing: Any, offset: int) -> Any:
 
 
 def _bytes_after_head(thing: Any, offset: int, size: int) -> bytes:
-    """What is so far behind the head of an object; nothing if that is nowhere near it."""
+    """Bytes at an offset in an object; nothing if the offset is implausible."""
     return ctypes.string_at(id(thing) + offset, size) if 0 <= offset < _MAX_FIELD_OFFSET else b""
 
 
 def _read_array_field(thing: Any, offset: int, count: int) -> list[int]:
-    """Some words that a pointer in an object points to; none if it is no pointer."""
+    """The first words that a pointer field points to; none if it is no pointer."""
     words = (ctypes.c_size_t * count)()
     address = _read_field(ctypes.c_size_t, thing, offset)
     data = _read_memory(address, ctypes.sizeof(words)) if address else b""
@@ -369,7 +366,7 @@ def _read_array_field(thing: Any, offset: int, count: int) -> list[int]:
 
 
 def _read_memory(address: int, size: int) -> bytes:
-    """What is at an address, which may be none: the system then refuses to copy it to a pipe."""
+    """Bytes at an address that may be invalid: the system then refuses to copy them to a pipe."""
     if os.name == "nt":
         return ctypes.string_at(address, size)
     reading, writing = os.pipe()

@@ -1,16 +1,12 @@
-"""The types whose instances are called in machine code, without a Python frame.
+"""Types whose instances are called in machine code, without a Python frame.
 
-Owns: `make_type`, `new_callable`, `push_entry`, `remove_entries`, `remove_all_entries`,
-`make_builtin`, and the small runtime in IR that such types need: garbage collection, method
-binding, and the slow path, which calls a Python object.
+An instance has a vectorcall pointer (the first entry), a `__dict__`, weak references, the slow
+callable, its `_EntryState`, the count of calls inside native code, and the address of its dispatch
+table, if it has many entries. Garbage collection, method binding and the slow path are IR text in
+`runtime/cpython_layout.py`. Start at `new_callable`.
 
-An instance has a vectorcall pointer (the first candidate), a `__dict__`, weak references, the slow
-callable, what it keeps (entries in use, entries given up, a table), the count of calls inside
-native code, and the address of the table, if it has so many entries that these are looked up
-(`dispatch_table.py`). Start at `new_callable`.
-
-Invariants: the last candidate of every chain is the slow path; an entry that was given up is freed
-only when no call is inside native code; types are final; all of this happens under the GIL.
+Invariants: the last candidate of every chain is the slow path; a retired entry is freed only when
+no call is inside native code; types are final; the chain changes under the GIL.
 """
 
 from __future__ import annotations
@@ -157,7 +153,8 @@ def new_callable(cls: type, slow: Callable[..., Any]) -> Any:
 
 
 def push_entry(callable_: Any, entry: NativeEntry) -> None:
-    """Put an entry in front of the others; all are linked anew where this was left half done."""
+    """Put an entry in front of the others. An interrupted push is repaired by linking all entries
+    again."""
     kept = _entry_state(callable_)
     is_there = any(each is entry for each in kept.live)
     if entry.next and not is_there:
@@ -176,7 +173,7 @@ def push_entry(callable_: Any, entry: NativeEntry) -> None:
 def _link_entry(
     callable_: Any, entry: NativeEntry, table: dispatch_table.DispatchTable | None
 ) -> None:
-    """Put an entry where its calls look first."""
+    """Link an entry in front: in its slot of the table, or at the head of the chain."""
     if table is not None and entry.key is not None:
         entry.next = table.insert(entry.key, entry.address)
         return
@@ -188,7 +185,7 @@ def _link_entry(
 def call_once(
     entry: NativeEntry, slow: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """A call of an entry that is not in use yet; what it does not take goes to `slow`."""
+    """A call of an entry that is in no callable yet; `slow` gets what it does not take."""
     alone = new_callable(_function_self_type(), slow)
     try:
         push_entry(alone, entry)
@@ -198,7 +195,7 @@ def call_once(
 
 
 def remove_all_entries(callable_: Any) -> None:
-    """Forget all entries: calls go to the slow path again."""
+    """Remove all entries: calls go to the slow path again."""
     kept = _entry_state(callable_)
     kept.retired += kept.live
     kept.live.clear()
@@ -207,7 +204,7 @@ def remove_all_entries(callable_: Any) -> None:
 
 
 def remove_entries(callable_: Any, removed: Collection[NativeEntry]) -> None:
-    """Take some entries out of the chain. A call inside one of them still finds the next."""
+    """Remove some entries. A call inside one of them still finds the next."""
     kept = _entry_state(callable_)
     ids = set(map(id, removed))
     kept.retired += [entry for entry in kept.live if id(entry) in ids]
@@ -217,7 +214,7 @@ def remove_entries(callable_: Any, removed: Collection[NativeEntry]) -> None:
 
 
 def _move_to_end(callable_: Any, address: int) -> None:
-    """Have an entry be the last candidate."""
+    """Make an entry the last candidate."""
     kept = _entry_state(callable_)
     found = [entry for entry in kept.live if entry.address == address]
     is_suspended = _field(callable_, CALL).value == c_symbols.helper_module().address("slow")
@@ -231,7 +228,8 @@ DEMOTE_ENTRY.move = _move_to_end
 
 
 def suspend(callable_: Any) -> bool:
-    """Let every call go to the slow path, until `resume`; whether machine code took any before."""
+    """Send every call to the slow path, until `resume`; returns whether machine code took any
+    before."""
     call, slow = _field(callable_, CALL), c_symbols.helper_module().address("slow")
     taken = call.value != slow
     call.value = slow
@@ -239,14 +237,13 @@ def suspend(callable_: Any) -> bool:
 
 
 def resume(callable_: Any) -> None:
-    """Let calls go to machine code again: also to what another thread has entered meanwhile."""
+    """Undo `suspend`, including entries that another thread has pushed meanwhile."""
     _relink(callable_)
 
 
 def _relink(callable_: Any) -> None:
-    """Have the newest entry be the first candidate, each older one the next, and then the slow
-    path; of many entries, those that have marks are looked up. (One that was passed over often is
-    taken for an old one.)"""
+    """Link the newest entry first, each older one next, then the slow path; of many entries, those
+    with a hash go into a table. (An entry that was demoted counts as old.)"""
     kept, slow = _entry_state(callable_), c_symbols.helper_module().address("slow")
     many = len(kept.live) > _MAX_LINEAR_ENTRIES
     table = kept.table = dispatch_table.DispatchTable(len(kept.live), slow) if many else None
@@ -272,7 +269,7 @@ def _function_self_type() -> type:
 
 
 def make_builtin(entry: NativeEntry, name: str, slow: Callable[..., Any]) -> Any:
-    """A built-in function over one entry; what the entry does not take goes to `slow`."""
+    """A built-in function over one entry; `slow` gets what the entry does not take."""
     state = new_callable(_function_self_type(), slow)
     push_entry(state, entry)
     definition = _MethodDef(name.encode(), entry.address, _METH_FASTCALL_KEYWORDS, None)
@@ -281,7 +278,7 @@ def make_builtin(entry: NativeEntry, name: str, slow: Callable[..., Any]) -> Any
 
 
 class _EntryState:
-    """What an instance keeps: entries in use and given up, and the table of the former."""
+    """The entries in use, the retired ones, and the dispatch table."""
 
     __slots__ = ("live", "retired", "table")
 
@@ -297,7 +294,7 @@ def _entry_state(callable_: Any) -> _EntryState:
 
 
 def _free_retired(callable_: Any) -> None:
-    """Free what was given up, unless a call may still be inside it."""
+    """Free retired entries, unless a call may still be inside one."""
     if ctypes.c_ssize_t.from_address(id(callable_) + ACTIVE).value == 0:
         _entry_state(callable_).retired.clear()
 

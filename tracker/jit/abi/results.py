@@ -1,9 +1,7 @@
-"""How an entry allocates its results, and builds the value to return from them.
+"""Allocating an entry's results, and building the value to return.
 
-Owns: `ResultBuilder`, which writes the output side of an entry. Start at `ResultBuilder.allocate`.
-
-Invariants: every reference made is listed in `%made` until it has moved into its container, so
-that a failure anywhere frees everything; containers are made before their children.
+Invariants: every new reference is listed in `%made` until it has moved into its container, so that
+a failure anywhere frees everything; containers are made before their children.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from tracker.tree import Structure
 
 
 class ResultBuilder:
-    """Writes the allocation of results before the plan runs and the building of the value after."""
+    """The allocation of results before the plan runs, and the building of the value after."""
 
     def __init__(
         self,
@@ -58,7 +56,7 @@ class ResultBuilder:
                 self._arrays[number] = self.allocate_array(leaf, self._slots[number])
 
     def allocate_array(self, leaf: ArrayOut, slot: int) -> tuple[str, int]:
-        """A fresh array, its data address in a slot; (name, its place among what was made)."""
+        """A new array, its data address in a slot: (name, slot in `%made`)."""
         w = self.w
         dims, strides = self._store_extents(leaf.shape), self._store_extents(leaf.strides or ())
         descr = w.objects.name(np.dtype(leaf.dtype.type))
@@ -91,7 +89,7 @@ class ResultBuilder:
         return (self._register_owned(value) if self.outputs.state_writes else value)[0]
 
     def build_owned(self, structure: Structure) -> tuple[str, int]:
-        """What else is made of the leaves that come next, owned until it is disowned."""
+        """A value of the next output leaves, owned until it is transferred."""
         return self._register_owned(self._build_value(structure))
 
     def _build_value(self, structure: Structure) -> tuple[str, int | None]:
@@ -146,7 +144,7 @@ class ResultBuilder:
         return ref, w.made_count - 1
 
     def _build_by_python(self, structure: Structure) -> tuple[str, int]:
-        """A container that Python makes from its children."""
+        """A container that Python builds from its children."""
         w, count = self.w, len(structure.children)
         cells = w.alloca(f"[{max(1, count)} x ptr]")
         kids = [self._register_owned(self._build_value(child)) for child in structure.children]
@@ -199,7 +197,7 @@ class ResultBuilder:
         return made
 
     def _existing_object(self, leaf: OutLeaf) -> str:
-        """One more reference to an object that exists."""
+        """A new reference to an existing object."""
         if isinstance(leaf, ConstantOut):
             ref = self.w.objects.name(leaf.value)
         elif isinstance(leaf, InputOut):
@@ -245,7 +243,7 @@ class ResultBuilder:
 def _rebuild(
     build: Callable[[Structure, Sequence[Any]], Any] | None, structure: Structure, *children: Any
 ) -> Any:
-    """A container around its children, by the caller's function or as `tree` would."""
+    """A container around its children, by the caller's function or by `tree.rebuild`."""
     if build is not None:
         return build(structure, children)
     assert structure.cls is not None

@@ -1,10 +1,11 @@
-"""How an entry puts what it made at places and into containers, where the plain function does.
+"""Writes of attributes, globals, closure cells and container items, as the plain function does
+them.
 
-Owns: `StateWriteEmitter`. Everything is made first, and put when nothing can fail any more but for
-want of memory: a failing guard has put nothing. Start at `StateWriteEmitter.emit`.
+All values are made first and written when nothing but memory can fail: a failing guard has written
+nothing.
 
-Invariant: what is put, and what it is put into, is owned meanwhile: what it takes the place of may
-run code of the user's when it goes.
+Invariant: the call owns both the value and its target meanwhile, because the object that is
+replaced may run user code when it dies.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tracker.jit.runtime.ir_text_writer import EntryWriter
 
 
 class StateWriteEmitter:
-    """Writes the updates, after the result is built."""
+    """The state writes, after the result is built; start at `emit`."""
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class StateWriteEmitter:
             self._call_checked(f"@{self._c_api_prefix(update)}_DelItem(ptr {target}, ptr {key})")
 
     def _append_to_deque(self, target: str, x: str) -> None:
-        """Append to a deque, by its method; `x` is released when the call ends."""
+        """Append to a deque by its method; `x` is released when the call ends."""
         w = self.w
         given = w.alloca("[2 x ptr]")
         w.store("ptr", target, given, 0)
@@ -98,7 +99,7 @@ class StateWriteEmitter:
         w.emit(f"call void @Py_DecRef(ptr {answer})")
 
     def _c_api_prefix(self, update: StateWrite) -> str:
-        """Whose functions change a container: an OrderedDict keeps its order beside the dict's."""
+        """The C API for a container: an OrderedDict keeps its order outside the dict."""
         return "PyDict" if self._container_class(update) in (dict, defaultdict) else "PyObject"
 
     def _container_class(self, update: StateWrite) -> type | None:

@@ -1,6 +1,10 @@
-"""Dense linear algebra in machine code: what the lowering kind `Routine` names.
+"""Dense linear algebra in machine code: the lowering kind `Routine`.
 
-`write` writes loops as text; `factors`, `spectra` hold the routines; `routines` is the table of
-them, compiled when they are first needed; `planning` and `calls` make them part of a plan and of
-its driver. Start at `routines`.
+A routine is a function of IR text over matrices: loops for small matrices, calls of LAPACK and BLAS
+for others. `routine_writer.py` writes loops as text and `blas_calls.py` the calls; `cholesky.py`,
+`lu.py`, `eigen_svd.py`, `expm.py` and `packed.py` hold the routines; `routines.py` is their table,
+which compiles a routine when it is first needed. `plan.py` makes routines part of a plan,
+`driver_calls.py` part of its driver.
+
+Knows `ir`, `llvm`, `runtime` and `scalar`. Start at `routines.py`.
 """

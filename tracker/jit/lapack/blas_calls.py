@@ -1,8 +1,7 @@
-"""Calls of BLAS and LAPACK in a routine's text: the names of CBLAS, and arguments as they are read.
+"""Calls of BLAS and LAPACK in a routine's text: CBLAS's constants, and arguments as both take them.
 
-Owns: CBLAS's numbers for orders, sides, halves and what is done to a matrix; `blas_integers` and
-`scalar_argument` for BLAS; `char_argument`, `integer_argument`, `failure_flag` for LAPACK, which
-takes everything by address; `gemm`.
+LAPACK takes every argument by address (`char_argument`, `integer_argument`, `failure_flag`), CBLAS
+by value (`blas_integers`, `scalar_argument`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ LEFT, RIGHT = 141, 142
 
 
 def char_argument(c: RoutineWriter, text: str) -> str:
-    """A character for LAPACK to read."""
+    """A character for LAPACK."""
     return c.variable(ord(text), "i8")
 
 
@@ -28,7 +27,7 @@ def ptr(name: str) -> str:
 
 
 def failure_flag(c: RoutineWriter, info: str) -> str:
-    """What LAPACK says, as 0 or 1."""
+    """LAPACK's info as 0 or 1."""
     integer = c.kind.integer_type
     found = c.let(f"load {integer}, ptr {info}")
     return c.let(f"zext i1 {c.let(f'icmp ne {integer} {found}, 0')} to i64")
@@ -64,7 +63,7 @@ def scalar_argument(c: RoutineWriter, value: str) -> str:
 
 
 def gemm(c: RoutineWriter, shape: tuple[str, str, str], x: str, y: str, target: str) -> None:
-    """target = x y, of m rows, n columns and k terms, all by rows."""
+    """target = x y, of m rows, n columns and k terms, all in row-major order."""
     m, n, k = blas_integers(c, shape)
     flags = [f"i32 {flag}" for flag in (ROW_MAJOR, NOT_TRANSPOSED, NOT_TRANSPOSED)]
     operands = [ptr(x), k, ptr(y), n, scalar_argument(c, "0.0"), ptr(target), n]

@@ -1,4 +1,4 @@
-"""Routines of Cholesky factors, and of matrices times their own adjoint.
+"""Cholesky factors and Gram matrices.
 
 Small matrices are worked on in loops: a call of LAPACK costs more than they do.
 """
@@ -145,7 +145,7 @@ def _symmetrise(c: RoutineWriter, dx: str, size: str) -> None:
 
 
 def _pullback_block(c: RoutineWriter, d: str, dx: str, size: str) -> None:
-    """The same for one block, row by row from the last."""
+    """The pullback for one block, row by row from the last."""
     with c.loop_down(0, size) as q:
         pivot = c.real(c.load(d, c.mul(q, c.add("%n", 1))))
         own, mine = c.address(d, c.mul(q, "%n")), c.address(dx, c.mul(q, "%n"))

@@ -1,6 +1,6 @@
 """A plan's calls of routines, as text in the driver.
 
-Owns: `write_call`. A stack of matrices is a loop in a function of its own.
+A stack of matrices is a loop in a function of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tracker.jit.scalar.values import ScalarValue
 
 
 def write_call(driver: Any, call: Any) -> None:
-    """Write one `Call`; where the routine says that it failed, the native call is abandoned."""
+    """Write one `RoutineCall`; where the routine fails, the native call is abandoned."""
     pointers = [_pointer(driver, operand) for operand in call.operands]
     pointers.append(driver.pointer(call.out))
     pointers.append("null" if call.work is None else driver.pointer(call.work))
@@ -35,7 +35,7 @@ def write_call(driver: Any, call: Any) -> None:
 
 
 def _pointer(driver: Any, operand: Any) -> str:
-    """Where an operand lies; a number is put into memory first."""
+    """The address of an operand; a number is put into memory first."""
     if operand.place is not None:
         where: str = driver.address(operand.place.buffer, operand.place.start)
         return where

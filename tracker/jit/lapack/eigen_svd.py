@@ -1,10 +1,9 @@
-"""Routines of eigenvalues, singular values, QR and least squares: LAPACK's, with matrices turned.
+"""Eigenvalues, singular values, QR and least squares, by LAPACK.
 
 LAPACK stores by columns, so a matrix is copied transposed before, and vectors after: LAPACK then
-sees what it sees when NumPy calls it, and signs come out the same. `%work` has room for the copies
-and for what is real of complex matrices (their singular values); behind them comes LAPACK's own
-workspace: `%lwork` numbers, of complex matrices `%lrwork` real ones, and `%liwork` integers (see
-`queries`).
+sees what it sees when NumPy calls it, and signs come out the same. `%work` has the copies and the
+real numbers of complex matrices (their singular values), then LAPACK's own workspace: `%lwork`
+numbers, of complex matrices `%lrwork` real ones, and `%liwork` integers (`workspace_queries.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _WORKSPACE_PARAMETERS = ("lwork", "lrwork", "liwork")
 def new_routine(
     kind: MatrixKind, name: str, operands: str, sizes: str, *, has_workspace: bool = True
 ) -> RoutineWriter:
-    """A routine without text yet; `has_workspace`: LAPACK has workspace of its own."""
+    """A routine without text; `has_workspace`: LAPACK has workspace of its own."""
     pointers = [f"ptr noalias %{x}" for x in (*operands.split(), "out", "work")]
     integers = [
         f"i64 %{x}" for x in (*sizes.split(), *(_WORKSPACE_PARAMETERS if has_workspace else ()))
@@ -36,14 +35,14 @@ def new_routine(
 
 
 def call_lapack(c: RoutineWriter, name: str, arguments: Sequence[str], letters: int = 0) -> None:
-    """A LAPACK routine (info last); leave with 1 where it fails."""
+    """Call a LAPACK routine (info last); return 1 where it fails."""
     info = c.variable(0)
     c.call("void", c.kind.lapack(name), [*map(ptr, (*arguments, info)), *["i64 1"] * letters])
     c.return_if(c.compare("ne", failure_flag(c, info), 0), 1)
 
 
 def lapack_workspace(c: RoutineWriter, own: str) -> tuple[str, str, list[str], str]:
-    """LAPACK's own: numbers, how many, real numbers (of complex matrices), integers."""
+    """LAPACK's workspace: numbers, their count, real numbers (of complex matrices), integers."""
     numbers = integer_argument(c, "%lwork")
     behind = c.address(own, "%lwork")
     real = [behind] if c.kind.is_complex else []
@@ -51,7 +50,7 @@ def lapack_workspace(c: RoutineWriter, own: str) -> tuple[str, str, list[str], s
 
 
 def _store_reals(c: RoutineWriter, values: str, target: str, count: str) -> None:
-    """Real values as elements."""
+    """Store real values as elements."""
     with c.loop(0, count) as i:
         c.store(c.element(c.load(values, i, "double")), target, i)
 
@@ -87,7 +86,7 @@ def eigvalsh(kind: MatrixKind) -> RoutineWriter:
 
 
 def eig(kind: MatrixKind) -> RoutineWriter:
-    """Eigenvalues of a general matrix, then its vectors; complex numbers whatever the matrix."""
+    """Eigenvalues of a general matrix, then its vectors; complex numbers for every matrix."""
     c = new_routine(kind, "eig", "a", "n")
     square = c.mul("%n", "%n")
     _return_if_not_finite(c, "%a", square)
@@ -109,7 +108,7 @@ def eig(kind: MatrixKind) -> RoutineWriter:
 
 
 def _return_if_not_finite(c: RoutineWriter, a: str, count: str) -> None:
-    """NumPy raises then; LAPACK might not come back."""
+    """NumPy raises then; LAPACK might not return."""
     total = c.variable("0.0", "double")
     with c.loop(0, c.mul(count, c.kind.words_per_element)) as i:
         nothing = c.real_op("fmul", c.load(a, i, "double"), "0.0")
@@ -118,7 +117,7 @@ def _return_if_not_finite(c: RoutineWriter, a: str, count: str) -> None:
 
 
 def _store_complex_vectors(c: RoutineWriter, parts: Sequence[str], vectors: str) -> None:
-    """What LAPACK says of a real matrix, as complex numbers: of two conjugate vectors it gives the
+    """LAPACK's results for a real matrix, as complex numbers: of two conjugate vectors it gives the
     real part, then the imaginary one."""
     re, im = parts
 

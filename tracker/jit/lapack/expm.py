@@ -1,8 +1,8 @@
-"""The exponential of a matrix, as a routine: scaling and squaring of Pade approximants.
+"""The matrix exponential, by scaling and squaring of Pade approximants.
 
 N. Higham, "The scaling and squaring method for the matrix exponential revisited" (2005): the least
-degree that is accurate for the matrix's norm; beyond the largest, the matrix is halved until it is,
-and the result squared as often.
+degree that is accurate for the matrix's norm; beyond the largest degree the matrix is halved until
+it is, and the result squared as often.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SCRATCH_MATRICES = 8  # matrices of scratch
 
 
 def _coefficients(degree: int) -> list[float]:
-    """Of the approximant's numerator; the denominator has them with alternating signs."""
+    """Coefficients of the approximant's numerator; the denominator has alternating signs."""
     top = math.factorial(degree)
     return [
         float(
@@ -84,7 +84,7 @@ def expm(kind: MatrixKind) -> RoutineWriter:
 
 
 def _norm(c: RoutineWriter) -> str:
-    """The largest sum of a column."""
+    """The one-norm: the largest sum of a column."""
     largest = c.variable("0.0", "double")
     with c.loop(0, "%n") as j:
         total = c.variable("0.0", "double")
@@ -98,7 +98,7 @@ def _norm(c: RoutineWriter) -> str:
 
 
 def _halvings(c: RoutineWriter, norm: str) -> str:
-    """How often the matrix is halved until the largest degree serves."""
+    """How often the matrix is halved until the largest degree is accurate."""
     ratio = c.real_op("fdiv", norm, repr(max(_MAX_NORM_BY_DEGREE.values())))
     over = c.compare("ogt", ratio, "1.0")
     safe = c.let(f"select i1 {over}, double {ratio}, double 1.0")
@@ -110,7 +110,7 @@ def _halvings(c: RoutineWriter, norm: str) -> str:
 def _approximant(
     c: RoutineWriter, degree: int, powers: Sequence[str], parts: Sequence[str]
 ) -> None:
-    """v: the even terms; w: the odd ones, over the matrix. `powers` has the square already."""
+    """v: the even terms; w: the odd ones, over the matrix. `powers[0]` is the square already."""
     u, v, w = parts
     b = _coefficients(degree)
     highest = 3 if degree == 13 else degree // 2
@@ -136,9 +136,7 @@ def _linear_combination(
     *,
     accumulate: bool = False,
 ) -> None:
-    """target = weights[0] + sum of weights[i] * powers[i - 1]; `accumulate`: added to what is
-    there.
-    """
+    """target (`accumulate`: +)= weights[0] + sum of weights[i] * powers[i - 1]."""
     with c.loop(0, "%n") as i:
         with c.loop(0, "%n") as j:
             at = c.add(c.mul(i, "%n"), j)

@@ -1,10 +1,10 @@
-"""Routines of LU factors, of what is solved with them, and of triangles.
+"""LU factors, solving with them, triangular systems, determinants.
 
 A factored matrix ("lu") is n*n numbers (`%f`), the factors as LAPACK's getrf leaves them (column by
-column), and 2n + 2 words (`%p`): n of LAPACK's own use, for each row the row that it was exchanged
-with (counted from 0), a word that is 1 if the matrix was lower triangular and is kept as it was,
-and one that is 1 if it is singular. They lie apart, so that a matrix as large has room for the
-factors.
+column), and 2n + 2 words (`%p`): n for LAPACK, for each row the row that it was exchanged with
+(counted from 0), a word that is 1 if the matrix was lower triangular and kept unchanged, and one
+that is 1 if it is singular. They are separate, so that the factors fit into a matrix of the same
+size.
 
 Small matrices are worked on in loops: a call of LAPACK costs more than they do.
 """
@@ -33,14 +33,14 @@ from tracker.jit.lapack.routine_writer import MAX_LOOP_ROWS, MatrixKind, Routine
 
 
 def _factor_words(c: RoutineWriter) -> tuple[str, str, str, str]:
-    """Of a factored matrix: LAPACK's pivots, ours, "is lower", "is singular"."""
+    """The parts of `%p`: LAPACK's pivots, ours, "is lower", "is singular"."""
     pivots = c.address("%p", "%n", "i64")
     lower = c.address(pivots, "%n", "i64")
     return "%p", pivots, lower, c.address(lower, 1, "i64")
 
 
 def lu(kind: MatrixKind) -> RoutineWriter:
-    """Factor a matrix. It never fails; it notes what is singular."""
+    """Factor a matrix. It never fails; it records a singular matrix."""
     parameters = ["ptr noalias %a", "ptr noalias %p", "ptr noalias %f", "ptr %work"]
     c = RoutineWriter(kind.symbol("lu"), [*parameters, "i64 %n"], kind)
     c.transpose("%a", "%f", "%n", "%n")
@@ -80,7 +80,7 @@ def _is_triangular(c: RoutineWriter, lower: bool) -> str:
 
 
 def _eliminate(c: RoutineWriter, pivots: str) -> None:
-    """Gauss's elimination with row exchanges, column by column."""
+    """Gaussian elimination with row exchanges, column by column."""
     with c.loop(0, "%n") as k:
         column = c.address("%f", c.mul(k, "%n"))
         best, at = c.variable("-1.0", "double"), c.variable(k)
@@ -117,7 +117,7 @@ def _swap(c: RoutineWriter, a: str, b: str) -> None:
 def triangle(kind: MatrixKind) -> RoutineWriter:
     """Solve T x = b in place for n rows x of k numbers; T is stored by columns.
 
-    upper: which half T is; flip: its transpose is meant; unit: its diagonal is ones.
+    upper: which half T is; flip: use its transpose; unit: its diagonal is ones.
     """
     flags = ("upper", "flip", "unit")
     c = RoutineWriter(
@@ -280,7 +280,7 @@ def solve_triangular(kind: MatrixKind) -> RoutineWriter:
 
 
 def slogdet(kind: MatrixKind) -> RoutineWriter:
-    """Sign and logarithm of the size."""
+    """Sign and logarithm of the absolute value."""
     parameters = ["ptr noalias %f", "ptr noalias %p", "ptr noalias %out", "ptr %work"]
     c = RoutineWriter(kind.symbol("slogdet"), [*parameters, "i64 %n", "i64 %flip"], kind)
     sign, total = _logarithm(c)
@@ -291,7 +291,7 @@ def slogdet(kind: MatrixKind) -> RoutineWriter:
 
 
 def det(kind: MatrixKind) -> RoutineWriter:
-    """As NumPy does it: the sign times exp of the logarithm; usual ones by multiplication."""
+    """As NumPy does it: sign times exp of the logarithm; of moderate size, by multiplication."""
     parameters = ["ptr noalias %f", "ptr noalias %p", "ptr noalias %out", "ptr %work"]
     c = RoutineWriter(kind.symbol("det"), [*parameters, "i64 %n", "i64 %flip"], kind)
     _, pivots, _, _ = _factor_words(c)

@@ -1,5 +1,6 @@
-"""Routines of what SciPy gives besides NumPy: packed LU factors, orders of rows and columns, banded
-systems. Orders are whole numbers among the numbers of a result, as in the ops that give them.
+"""Routines for SciPy: packed LU factors, permutations of rows and columns, banded systems.
+
+Permutations are whole numbers in the dtype of the result, as in the ops that return them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
 
 def lu_factor(kind: MatrixKind) -> RoutineWriter:
     """Both factors in one matrix, then for each row the row that it was exchanged with; 1 where the
-    matrix is singular, for SciPy then warns."""
+    matrix is singular, because SciPy then warns."""
     c = new_routine(kind, "lu_factor", "a", "m n", has_workspace=False)
     pivots = c.address("%work", c.mul("%m", "%n"))
     c.transpose("%a", "%work", "%m", "%n")
@@ -24,7 +25,7 @@ def lu_factor(kind: MatrixKind) -> RoutineWriter:
 
 
 def _store_pivots(c: RoutineWriter, places: str, target: str, count: str) -> None:
-    """LAPACK's integers, as numbers."""
+    """LAPACK's pivots as numbers counted from zero."""
     with c.loop(0, count) as i:
         row = c.sub(load_integer(c, places, i), 1)
         c.store(c.element(c.let(f"sitofp i64 {row} to double")), target, i)
@@ -49,7 +50,7 @@ def permutation(kind: MatrixKind) -> RoutineWriter:
 
 
 def column_order(kind: MatrixKind) -> RoutineWriter:
-    """The order of columns in which QR with pivots takes them."""
+    """The order of columns in QR with pivoting."""
     c = new_routine(kind, "column_order", "a", "m n")
     tau = c.address("%work", c.mul("%m", "%n"))
     places = c.address(tau, min_extent(c))
@@ -68,7 +69,7 @@ def column_order(kind: MatrixKind) -> RoutineWriter:
 
 
 def solve_banded(kind: MatrixKind) -> RoutineWriter:
-    """The solution of a system of which only `%lower` + 1 + `%upper` diagonals are given."""
+    """The solution of a system given by its `%lower` + 1 + `%upper` diagonals."""
     c = new_routine(kind, "solve_banded", "ab b", "n k lower upper", has_workspace=False)
     rows = c.add(c.add("%lower", "%upper"), 1)
     lead = c.add(rows, "%lower")  # LAPACK wants room for what elimination fills in

@@ -1,11 +1,8 @@
-"""How a plan calls routines: where operands lie, which factors are shared, what scratch is needed.
+"""Routines in a plan: operands in memory, shared factors, scratch.
 
-Owns: `RoutineCall`, `RoutineOperand`, `plan_call` (what the planner does with a `Routine`
-equation).
-
-Invariants: a routine reads matrices without gaps (or, of an operand that it may be handed
-transposed, their transposes); what is not so is copied first. A matrix is factored once, however
-many equations ask for it or for its transpose.
+Invariants: a routine reads contiguous matrices (or their transposes, of an operand that may be
+transposed); others are copied first. A matrix is factored once, however many equations need it or
+its transpose.
 """
 
 from __future__ import annotations
@@ -27,8 +24,8 @@ _WORD = np.dtype(np.float64)
 
 @record(frozen=True)
 class RoutineOperand:
-    """What a routine reads: a place in memory, or (`place` None) a number. The matrices of a stack
-    (the numbers, where it takes one for each) are `step` words apart."""
+    """An operand of a routine: a location in memory, or (`place` None) a number. The matrices of a
+    stack (the numbers, where it takes one for each) are `step` words apart."""
 
     atom: Atom
     place: Any
@@ -40,8 +37,8 @@ class RoutineOperand:
 
 @record(frozen=True)
 class RoutineCall:
-    """A call of a routine, for each matrix of a stack of shape `batch`. `strides`: for operands
-    and result, how many words of 8 bytes apart matrices are along each axis of the stack."""
+    """A call of a routine, for each matrix of a stack of shape `batch`. `strides`: for operands and
+    result, the distance of matrices along each axis of the stack, in words of 8 bytes."""
 
     name: str
     kind: MatrixKind
@@ -89,7 +86,7 @@ def plan_call(planner: Any, eqn: Eqn, lower: Routine) -> None:
 
 
 def _operand(planner: Any, atom: Atom, axes: int, may_turn: bool) -> RoutineOperand:
-    """An operand where a routine can read it; the last `axes` are those of a matrix."""
+    """An operand that a routine can read; its last `axes` axes are those of a matrix."""
     type = atom.type
     stack = type.shape[: type.ndim - axes]
     step = math.prod(type.shape[len(stack) :]) * _words_per_element(type)
@@ -107,8 +104,8 @@ def _operand(planner: Any, atom: Atom, axes: int, may_turn: bool) -> RoutineOper
 
 
 def _contiguous_copy(planner: Any, atom: Var, place: Any, may_turn: bool) -> tuple[Any, bool]:
-    """A copy of matrices that lie with gaps, and whether it is that of their transposes: these are
-    asked for by the pullback, and the factors are those of the copy."""
+    """A contiguous copy of strided matrices, and whether it holds their transposes: the pullback
+    needs the transposes, and the factors are those of the copy."""
     source = place.buffer, place.start, planner.in_place.version(atom)
     shape, strides = atom.type.shape, place.strides
     known = planner.gapless.get((*source, _swap_last_two(shape), _swap_last_two(strides)))
@@ -126,12 +123,12 @@ def _swap_last_two(of: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _words_per_element(type: Type) -> int:
-    """How many words of 8 bytes a number takes."""
+    """Words of 8 bytes in a number."""
     return type.dtype.itemsize // _WORD.itemsize
 
 
 def _batch_strides(stack: tuple[int, ...], step: int, batch: tuple[int, ...]) -> tuple[int, ...]:
-    """How far apart matrices are along each axis of the whole stack; 0 where they repeat."""
+    """The distance of matrices along each axis of the whole stack; 0 where they repeat."""
     own = [
         0 if n == 1 else step * s for n, s in zip(stack, _contiguous_strides(stack), strict=True)
     ]
@@ -143,7 +140,7 @@ def _contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _transposed_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of transposed matrices without gaps."""
+    """The strides of contiguous transposed matrices."""
     *rest, down, across = _contiguous_strides((*shape[:-2], shape[-1], shape[-2]))
     return (*rest, across, down)
 
@@ -151,7 +148,7 @@ def _transposed_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 def _plan_factors(
     planner: Any, eqn: Eqn, kind: MatrixKind, a: RoutineOperand
 ) -> list[RoutineOperand]:
-    """The factors of a matrix and what goes with them, made now unless they are there already."""
+    """The factors of a matrix, computed here unless an earlier equation needed them."""
     key: Any = a.atom
     if a.place is not None:
         version = planner.in_place.version(a.atom)

@@ -1,15 +1,12 @@
-"""A small writer of LLVM IR for routines that are loops over matrices.
+"""A writer of LLVM IR for routines that are loops over matrices.
 
-Owns: `MatrixKind`, of what numbers a routine's matrices are; `RoutineWriter`, the writer. Integers
-are i64; a value is the text of an SSA name or literal. Counters of loops are phis; whatever else
-changes lives in a cell (an alloca, which LLVM turns into registers).
+Integers are i64; a value is the text of an SSA name or literal. Loop counters are phis; every other
+variable is an alloca, which LLVM turns into a register. One text serves real and complex matrices:
+a complex number is a vector of two, which LLVM adds and subtracts like numbers; products, quotients
+and other operations that differ are methods (`multiply`, `divide`, `conj`, `pivot_size`). Sizes and
+pivots of Hermitian matrices are real for every kind: `real_op` computes with these.
 
-One text serves real and complex matrices: a complex number is a vector of two, which LLVM adds and
-subtracts as it does numbers; products, quotients and what else differs are methods (`multiply`,
-`divide`, `conj`, `pivot_size`), which write what is meant for real numbers, too. Sizes and pivots
-of Hermitian matrices are real whatever the kind: `real_op` computes with these.
-
-Invariant: a routine is text only: the same for all processes, sizes are arguments.
+Invariant: a routine's text is the same for all processes; sizes are arguments.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ _REAL_TYPES = {"s": "float", "d": "double", "c": "float", "z": "double"}
 
 @record(frozen=True)
 class MatrixKind:
-    """Of what numbers matrices are (BLAS's letter), and how wide the library's integers are."""
+    """The numbers of a matrix (BLAS's letter), and the width of the library's integers."""
 
     letter: str
     integer_type: str = "i64"
@@ -36,17 +33,17 @@ class MatrixKind:
 
     @property
     def real_type(self) -> str:
-        """The text of a real number."""
+        """The type of a real number."""
         return _REAL_TYPES[self.letter]
 
     @property
     def element_type(self) -> str:
-        """The text of an element."""
+        """The type of an element."""
         return f"<2 x {self.real_type}>" if self.is_complex else self.real_type
 
     @property
     def words_per_element(self) -> int:
-        """How many words of 8 bytes an element of a factored matrix takes."""
+        """Words of 8 bytes of an element of a factored matrix."""
         return 2 if self.letter == "z" else 1
 
     def symbol(self, name: str) -> str:
@@ -64,9 +61,8 @@ FLOAT64 = MatrixKind("d")
 
 
 class RoutineWriter:
-    """One function, `i64 @name(parameters)`, which returns 0 or that it failed. `first_metadata` is
-    the number from which its metadata is counted, which are numbered in a module.
-    """
+    """One function, `i64 @name(parameters)`, which returns 0, or another number if it failed.
+    `first_metadata` is its first metadata number; these are numbered in a module."""
 
     def __init__(
         self,
@@ -98,8 +94,8 @@ class RoutineWriter:
         return "\n".join([*lines, *([_QUOTIENT] if self._uses_quotient else [])])
 
     def _plain_loops(self) -> list[str]:
-        """What the metadata of loops says: neither vectorise nor unroll. They are short, or LAPACK
-        does the work; and a loop left as it is compiles ten times sooner."""
+        """The metadata of loops: neither vectorise nor unroll. They are short, or LAPACK does the
+        work, and such a loop compiles ten times faster."""
         if not self._loops:
             return []
         no_vectors, no_copies = self.first_metadata, self.first_metadata + 1
@@ -134,7 +130,7 @@ class RoutineWriter:
         return self.let(f"select i1 {condition}, i64 {a}, i64 {b}")
 
     def compare(self, relation: str, a: object, b: object) -> str:
-        """slt, sle, eq, ne ... of integers; olt, une ... of numbers."""
+        """slt, sle, eq, ne ... of integers; olt, une ... of floats."""
         kind = "fcmp" if relation[0] in "ou" and relation not in ("ult", "ule") else "icmp"
         return self.let(f"{kind} {relation} {'double' if kind == 'fcmp' else 'i64'} {a}, {b}")
 
@@ -208,7 +204,8 @@ class RoutineWriter:
         return self._element(real, "0.0") if self.kind.is_complex else real
 
     def pivot_size(self, a: str) -> str:
-        """By which pivots are chosen: as LAPACK, the sum of the sizes of both parts."""
+        """The size by which pivots are chosen: as in LAPACK, the sum of the absolute values of both
+        parts."""
         if not self.kind.is_complex:
             return self._fabs(a)
         return self.real_op("fadd", *(self._fabs(self.part(a, i)) for i in (0, 1)))
@@ -231,7 +228,7 @@ class RoutineWriter:
         return self.let(f"select i1 {none}, double 0.0, double {self.real_op('fmul', large, root)}")
 
     def direction(self, a: str, absolute: str) -> str:
-        """The number of size one that a number has as its sign."""
+        """An element over its absolute value: its sign."""
         if self.kind.is_complex:
             return self.scale_by_real("fdiv", a, absolute)
         return self.let(f"select i1 {self.compare('olt', a, '0.0')}, double -1.0, double 1.0")
@@ -286,7 +283,7 @@ class RoutineWriter:
         self.lines.append(f"  store {kind} {value}, ptr {at}{_alignment(kind)}")
 
     def variable(self, value: object, kind: str = "i64") -> str:
-        """A variable."""
+        """A variable on the stack."""
         name = f"%cell{self.fresh_number()}"
         self.cells.append(f"  {name} = alloca {kind}")
         self.lines.append(f"  store {kind} {value}, ptr {name}")
@@ -299,13 +296,13 @@ class RoutineWriter:
         self.lines.append(f"  store {kind} {value}, ptr {cell}")
 
     def entry_address(self, matrix: str, row: object, column: object, lead: object) -> str:
-        """The address of an element: `row` counts in steps of `lead`."""
+        """The address of an element; rows are `lead` apart."""
         return self.address(matrix, self.add(self.mul(row, lead), column))
 
     # Control
 
     def loop(self, first: object, last: object) -> AbstractContextManager[str]:
-        """for i in range(first, last); LLVM leaves it as it is."""
+        """for i in range(first, last); LLVM leaves the loop as it is."""
         self._loops += 1
         return self.plain_loop(
             first, last, f", !llvm.loop !{self.first_metadata + 1 + self._loops}"
@@ -313,7 +310,7 @@ class RoutineWriter:
 
     @contextmanager
     def plain_loop(self, first: object, last: object, how: str = "") -> Iterator[str]:
-        """The same, for LLVM to do with as it likes."""
+        """The same, without metadata for LLVM's optimiser."""
         tag = self.fresh_number()
         some = self.compare("slt", first, last)
         self.lines += [
@@ -366,7 +363,7 @@ class RoutineWriter:
             self.store(self.load(source, i), target, i)
 
     def transpose(self, source: str, target: str, rows: object, columns: object) -> None:
-        """target[c, r] = source[r, c], both without gaps."""
+        """target[c, r] = source[r, c], both contiguous."""
         with self.loop(0, rows) as r, self.loop(0, columns) as c:
             self.store(
                 self.load(self.entry_address(source, r, c, columns)),
@@ -381,7 +378,7 @@ class RoutineWriter:
 
 
 def _alignment(kind: str) -> str:
-    """Complex numbers lie as their parts do."""
+    """Complex numbers are aligned as their parts."""
     return "" if kind[0] != "<" else ", align 4" if "float" in kind else ", align 8"
 
 

@@ -1,11 +1,10 @@
-"""The table of routines: their text, what they need of LAPACK, how much workspace they take.
+"""The table of routines: their text, the library functions they call, their workspace.
 
-Owns: `ROUTINES`, `routine_address` (compiled when first needed, once for the process),
-`workspace_size`, `why_no_routine`. A routine is `i64 tk.<letter><name>(operands..., out, work,
-sizes...)`, for matrices of the numbers that BLAS has the letter for; it gives 0, or another number
-where NumPy would raise.
+A routine is `i64 tk.<letter><name>(operands..., out, work, sizes...)`, for matrices of the numbers
+that BLAS has the letter for; it returns 0, or another number where NumPy would raise. It is
+compiled when it is first needed, once for a process.
 
-Invariant: LAPACK is asked for the workspace it wants, so that it blocks as it does for NumPy.
+Invariant: LAPACK is asked for its optimal workspace, so that it blocks as it does for NumPy.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ Sizes = tuple[int, ...]
 
 @record(frozen=True)
 class RoutineSpec:
-    """A routine: the writer of its text; the functions of LAPACK, of BLAS and of our own that it
-    calls (two names: of real and of complex matrices); how its own scratch follows from its sizes
-    (elements of matrices, and real numbers); how to ask LAPACK for more."""
+    """A routine: the function that writes its text; the functions of LAPACK, of BLAS and of our own
+    that it calls (two names: of real and of complex matrices); its scratch by its sizes (elements
+    of matrices, and real numbers); the query for LAPACK's workspace."""
 
     write: Callable[[MatrixKind], RoutineWriter]
     lapack: tuple[str, ...] = ()
@@ -130,7 +129,7 @@ ROUTINES: dict[str, RoutineSpec] = {
 
 
 def kind_of(eqn: Eqn) -> MatrixKind:
-    """Of what numbers the matrices of an equation are."""
+    """The kind of an equation's matrices."""
     found = blas.find()
     assert found is not None
     dtype = np.result_type(*(atom.type.dtype for atom in eqn.operands))
@@ -138,7 +137,7 @@ def kind_of(eqn: Eqn) -> MatrixKind:
 
 
 def workspace_size(name: str, kind: MatrixKind, sizes: Sizes) -> tuple[Sizes, int]:
-    """(sizes to be handed on to LAPACK, words of scratch)."""
+    """(sizes to pass on to LAPACK, words of scratch)."""
     entry = ROUTINES[name]
     elements, reals = (0, 0) if entry.scratch is None else entry.scratch(*sizes)
     if entry.query is None:
@@ -149,8 +148,7 @@ def workspace_size(name: str, kind: MatrixKind, sizes: Sizes) -> tuple[Sizes, in
 
 
 def factored_words(n: int, kind: MatrixKind) -> tuple[int, int]:
-    """How many words a factored matrix of n rows takes: its factors, and what goes with them (see
-    `lu.py`)."""
+    """Words of a factored matrix of n rows: its factors, and the rest (see `lu.py`)."""
     return n * n * kind.words_per_element, 2 * n + 2
 
 
@@ -205,7 +203,7 @@ def why_no_routine(eqn: Eqn, lower: Routine) -> str:
 
 
 def missing_symbol(name: str, kind: MatrixKind) -> str:
-    """What the library lacks of what a routine needs."""
+    """A function that a routine calls and the library lacks; empty if there is none."""
     found = blas.find()
     assert found is not None
     lost = sorted(_library_symbols(name, kind) - set(found.symbols))
@@ -213,7 +211,7 @@ def missing_symbol(name: str, kind: MatrixKind) -> str:
 
 
 def _library_symbols(name: str, kind: MatrixKind) -> set[str]:
-    """What a routine needs of the library, by itself or through others."""
+    """The library functions that a routine calls, by itself or through other routines."""
     ours = ROUTINES[name].own_routines
     own = set(_called_symbols(name, kind)) - set(map(kind.symbol, ours))
     return own.union(*(_library_symbols(other, kind) for other in ours))

@@ -1,6 +1,6 @@
-"""How much workspace LAPACK wants: its routines are asked, so that they block as for NumPy.
+"""LAPACK's optimal workspace: its routines are asked, so that they block as for NumPy.
 
-Owns: `LapackWorkspace`, and a query for each family of routines: (kind, *sizes) -> Own.
+A query for each family of routines: (kind, *sizes) -> LapackWorkspace.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _POINTER = -1  # in a query: a pointer to numbers, not an integer
 def _query(
     kind: MatrixKind, name: str, letters: str, sizes: tuple[int, ...], tail: str
 ) -> LapackWorkspace:
-    """What a routine wants. Its arguments are letters, then what `sizes` says, then `tail`: of
-    numbers (n), real numbers (r) and integers (i) the workspace, or (capital) that and its length;
-    real workspace is for complex matrices only."""
+    """The workspace of a routine. Its arguments are letters, then `sizes`, then `tail`: of numbers
+    (n), real numbers (r) and integers (i) the workspace, or (capital) the workspace and its length;
+    complex matrices only have real workspace."""
     found = blas.find()
     assert found is not None
     integer = np.dtype(f"i{found.int_bits // 8}")

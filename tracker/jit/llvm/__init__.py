@@ -1,4 +1,11 @@
-"""LLVM: compiling a module's text, caching object code, loading it into the process.
+"""LLVM: compile the text of a module, cache its object code, load it into the process.
 
-The only room that imports llvmlite. Start at `engine.py`.
+The only room that imports llvmlite. It knows nothing of tracing, plans or NumPy: the input is LLVM
+IR text and a table of addresses for external names, the output machine code at an address.
+`engine.py` compiles and loads; `object_cache.py` is `compile_module` with object files on disk and
+in memory; `relocatable_sizes.py` replaces numbers in a text by loads from a table, so that another
+shape of arrays finds the object code; `fast_isel.py` rewrites what LLVM's fast code generator
+handles badly; `lock.py` and `signals.py` serialise LLVM and defer signals meanwhile.
+
+Start at `engine.compile_module`.
 """

@@ -1,14 +1,15 @@
-"""LLVM: from IR text to machine code at an address. The one file that imports llvmlite.
+"""From LLVM IR text to machine code at an address; the one file that imports llvmlite.
 
-Owns: the host's target machines, the optimisation pipelines, the linker, and `Module` (loaded
-machine code). Start at `compile_module`; `load` takes an object file compiled before.
+`compile_module` parses, optimises and loads a text; `load` links an object file compiled before.
 
-Invariants: external names are bound to addresses when an object is linked, so neither text nor
-object holds an address of this process, and code is position independent: any symbol may be any
-distance away. Machine code lives as long as its `Module`; of modules that are gone, the next link
-frees it. Every call into LLVM holds `LOCK` (`lock.py`), and forking waits for it; so does an
-interrupt (Ctrl-C). llvmlite's objects have finalisers, and nobody hears of an interrupt in one:
-they die while the lock is held. No Python runs when a module goes, wherever that is.
+Invariants:
+- External names are bound to addresses when an object is linked, so neither text nor object holds
+  an address of this process. Code is position independent: a symbol may be at any distance.
+- Machine code lives as long as its `Module`. The next link frees the code of dead modules; no
+  Python runs when a module dies.
+- Every call into LLVM holds `LOCK`, and so do forks; signals are deferred meanwhile. llvmlite's
+  objects have finalisers, in which an exception of a signal handler would be lost, so they also die
+  under the lock.
 """
 
 from __future__ import annotations
@@ -68,10 +69,12 @@ _EXTERNAL_NAME = re.compile(r"^declare [^@\n]*@([-\w.$]+)|^@([-\w.$]+) = externa
 
 @record(frozen=True)
 class Pipeline:
-    """How a text is compiled: LLVM's speed level, vectorise runs of scalars, our own passes (for
-    straight-line code, and whatever the fast code generator gets) or LLVM's, the code generator's
-    level; in straight-line code, whether values are numbered; in loops, whether addresses are
-    counted up instead of computed (LLVM's loop strength reduction)."""
+    """How a text is compiled.
+
+    `speed_level`: LLVM's optimisation level. `slp`: vectorise straight-line code. `own_passes`: our
+    short list of passes instead of LLVM's pipeline. `codegen_level`: 0 is the fast code generator.
+    `gvn`: run global value numbering (with `own_passes`). `lsr`: run loop strength reduction.
+    """
 
     speed_level: int
     slp: bool
@@ -110,19 +113,19 @@ class Module:
         self.timings = Timings()
 
     def address(self, name: str) -> int:
-        """Where the exported function or variable is."""
+        """The address of an exported function or variable."""
         if name not in self.exports:
             raise CompileError(f"no symbol {name!r} in this module; it has {self.exports}")
         return int(self._library[name])
 
     @functools.cached_property
     def llvm(self) -> str:
-        """The optimised IR (made again when asked for: keeping it would cost every compile)."""
+        """The optimised IR, computed on demand."""
         return _locked(lambda: str(_parse_and_optimise(self.text, self._pipeline()).module))
 
     @functools.cached_property
     def asm(self) -> str:
-        """The assembly text (made again when asked for)."""
+        """The assembly text, computed on demand."""
         return _locked(lambda: _assembly(self.text, self._pipeline()))
 
     def _pipeline(self) -> Pipeline:
@@ -139,10 +142,10 @@ def compile_module(
 ) -> Module:
     """Parse, optimise and load IR text; `symbols` gives the addresses of its external names.
 
-    QUICK is for code that calls and branches more than it computes: it takes a fifth of the time,
-    for the optimising code generator needs a millisecond for the least of functions. ONCE and
-    HURRIED are for code that takes little of the time beside other modules: a few passes, once
-    each; then the quick generator (what runs once in a call), or the other in a hurry (loops).
+    FAST_CODEGEN is for code that calls and branches more than it computes: it takes a fifth of the
+    time, because the optimising code generator needs a millisecond for the smallest function.
+    FEW_PASSES and FEW_PASSES_FAST_CODEGEN are for code that takes a small part of the run time: our
+    own passes once, then the code generator at level 1 (loops) or 0 (code that runs once a call).
     """
     plan = choose_pipeline(text, level)
     with LOCK:
@@ -169,8 +172,8 @@ def _assembly(text: str, plan: Pipeline) -> str:
 
 @contextmanager
 def _loop_strength_reduction(enabled: bool) -> Iterator[None]:
-    """LLVM has one switch for all: it is as others expect it when nobody holds the lock. An option
-    that it does not know would end the process."""
+    """Disable loop strength reduction meanwhile. LLVM has one switch for the process, and an
+    unknown option ends the process, hence the version check."""
     if enabled or llvm.llvm_version_info[0] > _LAST_KNOWN_LLVM:
         yield
         return
@@ -182,9 +185,10 @@ def _loop_strength_reduction(enabled: bool) -> Iterator[None]:
 
 
 def export_object(functions: Mapping[str, Iterable[str]], native: bool) -> bytes:
-    """An object file of C functions, each with the texts of its modules; all else is internal.
+    """An object file of C functions, each linked from the texts of its modules; other symbols are
+    internal.
 
-    native: for this processor; otherwise for any that LLVM counts among the target's.
+    native: compile for this processor, otherwise for the baseline of the target.
     """
     with LOCK:
         machine = _target().create_target_machine(
@@ -208,7 +212,7 @@ def export_object(functions: Mapping[str, Iterable[str]], native: bool) -> bytes
 
 
 def _link_modules(texts: Iterable[str], public: str) -> Any:
-    """One module of several, of which one function is seen from outside."""
+    """One module of several; only the function `public` is visible from outside."""
     first, *others = map(llvm.parse_assembly, texts)
     for other in others:
         first.link_in(other)
@@ -227,7 +231,7 @@ def load(
     text: str = "",
     level: int = OPTIMISED,
 ) -> Module:
-    """Link an object file that `compile_module` made (see `Module.object_code`), maybe long ago."""
+    """Link an object file from `Module.object_code`, possibly of an earlier process."""
     names = tuple(exports)
     with LOCK:
         started = time.perf_counter()
@@ -239,7 +243,7 @@ def load(
 
 
 def _free_dead_modules() -> None:
-    """Free the machine code of modules that are gone; the caller holds the lock."""
+    """Free the machine code of dead modules; the caller holds the lock."""
     while _dead_modules:
         _libraries.pop(_dead_modules.popleft()).close()
 
@@ -263,8 +267,7 @@ def _link_library(
 
 
 def choose_pipeline(text: str, level: int) -> Pipeline:
-    """The pipeline for a text: LLVM's own where there are loops, which looks for vectors in
-    straight-line code unless a block is too long for that; else ours."""
+    """The pipeline for a text: LLVM's own where there are loops, ours for straight-line code."""
     numbered = (
         text.count("  store ") + text.count("  call void @") <= MAX_GVN_WRITES
         and _max_loops(text) <= MAX_GVN_LOOPS
@@ -293,7 +296,7 @@ def _codegen_level(text: str, level: int, longest: int, long: bool) -> int:
 
 
 def _is_mostly_calls(text: str) -> bool:
-    """Whether straight-line code mainly calls loops and BLAS: then its own quality hardly matters,
+    """Whether straight-line code mainly calls loops and BLAS. Its own quality hardly matters then,
     and the optimising code generator is 20 times slower on it than the fast one."""
     return text.count("  call void @") * LINES_PER_CALL > text.count(" = f") + text.count(
         " = select"
@@ -306,7 +309,7 @@ def longest_function(text: str) -> int:
 
 
 def _max_loops(text: str) -> int:
-    """Loops in the function that has most of them: kernels count in a phi, the loops of `control`
+    """The largest number of loops in one function. Kernels count in a phi, the loops of `control`
     in memory."""
     marks = (_PHI, "\nloop.", "\nwhile.")
     counts = (sum(text.count(mark, *span) for mark in marks) for span in _function_spans(text))
@@ -314,7 +317,7 @@ def _max_loops(text: str) -> int:
 
 
 def _function_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where the functions lie in a text."""
+    """Start and end of each function in a text."""
     at = 0
     while (end := text.find(_FUNCTION_END, at)) >= 0:
         yield at, end + 1
@@ -382,11 +385,14 @@ def _run_passes(module: Any, machine: Any, plan: Pipeline) -> None:
 
 
 def _own_passes(gvn: bool) -> Any:
-    """What pays for straight-line code, each pass once: a third of the time of LLVM's own pipeline
-    for the least of functions, and a ninth for 700 lines. Not InstCombine: it looks six levels up
-    from every instruction, 7 us each, and finds little that our own passes have left. Nor dead
-    stores: where arrays are written in place, looking for them takes longer than all the rest.
-    Numbering values is worth a quarter of the run time, and 0.5 s at NUMBERED_WRITES."""
+    """Passes for straight-line code, each once: a third of the time of LLVM's pipeline for the
+    smallest function, a ninth for 700 lines.
+
+    Not InstCombine: it looks six levels up from every instruction, 7 us each, and finds little
+    after our own passes on the IR. Not dead store elimination: where arrays are written in place it
+    takes longer than all other passes. GVN is worth a quarter of the run time, and costs 0.5 s at
+    MAX_GVN_WRITES.
+    """
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_global_dead_code_eliminate_pass()
@@ -427,17 +433,17 @@ def _target_machine(level: int) -> Any:
 
 
 class _LinkerPool:
-    """Where new libraries go. JITLink reaches far symbols through stubs, and gives memory back when
-    a library goes, but for 10 kB that go with the linker: each linker takes _SHARE libraries, and
-    goes when the last of them does. At interpreter exit llvmlite disposes of nothing, so types and
-    functions that outlive this file still work."""
+    """The linker for the next library. JITLink reaches far symbols through stubs and frees the
+    memory of a library, except 10 kB that go with the linker: so a linker serves
+    _LIBRARIES_PER_LINKER libraries and dies with the last. At interpreter exit llvmlite disposes of
+    nothing, so types and functions that outlive this module still work."""
 
     def __init__(self) -> None:
         self._linker: Any = None
         self._library_count = 0
 
     def next(self) -> Any:
-        """The linker of one more library; the caller holds the lock."""
+        """The linker for one more library; the caller holds the lock."""
         if self._library_count % _LIBRARIES_PER_LINKER == 0:
             self._linker = llvm.create_lljit_compiler(
                 _target_machine(2), use_jit_link=True, suppress_errors=True
@@ -455,7 +461,7 @@ def _locked(work: Callable[[], _Result]) -> _Result:
 
 
 def _format_parse_error(error: str, text: str) -> str:
-    """LLVM's message with the lines of IR around the place it points at."""
+    """LLVM's message with the lines of IR around its position."""
     place = _ERROR_POSITION.search(error)
     if place is None:
         return f"LLVM refused the IR: {error.strip()}"

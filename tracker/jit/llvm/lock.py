@@ -1,7 +1,6 @@
-"""The lock that every call into LLVM holds, and what is made once under it.
+"""The lock that every call into LLVM holds, and values that are computed once under it.
 
-Owns: `LOCK` and `locked_cache`.
-Invariant: signals wait while the main thread holds the lock (`signals.py`).
+Invariant: signals are deferred while the main thread holds the lock (`signals.py`).
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ _Result = TypeVar("_Result")
 
 
 class _LlvmLock:
-    """A lock under which signals wait: what a handler raises while llvmlite does its bookkeeping
-    would leave that half done, and its lock taken."""
+    """A lock under which signals are deferred: an exception of a signal handler inside llvmlite
+    would leave its bookkeeping half done and its own lock taken."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -37,9 +36,8 @@ LOCK = _LlvmLock()
 
 
 def locked_cache(make: Callable[..., _Result]) -> Callable[..., _Result]:
-    """A function whose result for some arguments is made once in a process. Two threads that ask
-    at the same time would otherwise make two, of which the one that is not kept is freed, though
-    its asker may have handed the addresses of its code on."""
+    """`functools.cache` under `LOCK`: one result per arguments and process. With two results, one
+    would be freed although another thread may already use addresses of its code."""
     made: dict[tuple[Any, ...], _Result] = {}
 
     @functools.wraps(make)

@@ -1,18 +1,19 @@
-"""Files on disk, so that another process need not make again what one has made.
+"""Files on disk, shared by processes, and object code kept in this process.
 
-Owns: `get`, `read` and `put`, files of facts and bytes in `directory()`: a folder of this cache's
-own below $TRACKER_CACHE_DIR, else below `tracker` in the user's cache folder; TRACKER_CACHE=0
-switches it off. Also `compile_or_load`, whose files hold object code, and are named by a hash of
-the text, the processor and LLVM's version. (The other files are those of
-`jit/pipeline/program_cache.py`.) The folder is named by `_FORMAT_VERSION`, which changes when the
-functions that texts call by name change their meaning. A file holds a header line (JSON: facts, and
-a hash of name, facts and bytes), then the bytes.
+`get`, `read` and `put` are files of facts (JSON) and bytes in `directory()`: a folder of this cache
+below $TRACKER_CACHE_DIR, else below `tracker` in the user's cache folder; TRACKER_CACHE=0 switches
+them off. `compile_or_load` stores object code, under a hash of the text, the processor and LLVM's
+version; `jit/pipeline/program_cache.py` stores the texts of programs. A file is a header line
+(facts, and a hash of name, facts and bytes), then the bytes. `_FORMAT_VERSION` is part of the
+folder's name; it changes when functions that texts call by name change their meaning.
 
-Invariants: no text and no object code holds an address of a process; a file is written under
-another name and then renamed, so readers see whole files only; a file is read only if it is a
-regular file of this user, in a folder of this user, and nobody else can write to either; a file
-that does not check out is made anew and replaced; only files of these kinds are removed, and only
-from the cache's own folder; nothing here raises because of the disk.
+Invariants:
+- No text and no object code holds an address of a process.
+- A file is written under another name and then renamed, so readers see complete files only.
+- A file is read only if it is a regular file of this user, in a folder of this user, and nobody
+  else can write to either. A file that fails its hash is recomputed and replaced.
+- Only files of these kinds are removed, and only from the cache's own folder.
+- No error of the disk is raised.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _disk_override: ContextVar[bool | None] = ContextVar("tracker_cache", default=No
 
 @contextlib.contextmanager
 def override_disk_cache(enabled: bool | None) -> Iterator[None]:
-    """Whether files are kept, within; None: as TRACKER_CACHE says."""
+    """Use files, or not, inside the context; None: as TRACKER_CACHE says."""
     token = _disk_override.set(enabled)
     try:
         yield
@@ -65,7 +66,7 @@ def override_disk_cache(enabled: bool | None) -> Iterator[None]:
 
 
 def directory() -> Path | None:
-    """The folder that files are kept in, if it is there yet; None: they are kept nowhere."""
+    """The folder of the cache, whether or not it exists; None: no files."""
     choice = _disk_override.get()
     if choice is False or (choice is None and os.environ.get("TRACKER_CACHE", "1") == "0"):
         return None
@@ -88,7 +89,7 @@ _warned_of: set[Path] = set()
 
 
 def _is_private_folder(folder: Path) -> bool:
-    """Whether nobody else can put a file into a folder, or the folder is not there; warns once."""
+    """Whether only this user can write to a folder, or the folder does not exist; warns once."""
     with SIGNALS_DEFERRED:  # a signal handler may raise a TimeoutError, which is an OSError
         try:
             facts = os.lstat(folder)
@@ -114,7 +115,7 @@ def _is_owned_by_user(facts: os.stat_result) -> bool:
 def compile_or_load(
     text: str, *, level: int = engine.OPTIMISED, symbols: Mapping[str, int] | None = None
 ) -> engine.Module:
-    """`engine.compile_module`, or the object code of an earlier time."""
+    """`engine.compile_module`, or object code from memory or disk."""
     known = find_recent(text, level)
     if known is not None:
         text, exports, code = known  # the text as it is kept: a shape need not keep its own
@@ -125,7 +126,7 @@ def compile_or_load(
 
 
 def find_recent(text: str, level: int) -> _CachedObject | None:
-    """A text, what it exports and its object code, if this process had it not long ago."""
+    """A text, its exports and its object code, if this process used them recently."""
     return _recent.get((text, level))
 
 
@@ -160,14 +161,14 @@ def _file_key(text: str, level: int) -> str:
 
 
 def get(name: str) -> tuple[dict[str, Any], bytes] | None:
-    """Facts and data of a file that checks out; None if there is none."""
+    """Facts and data of a valid file; None if there is none."""
     return read(name, lambda facts, data: (facts, data))
 
 
 def read(name: str, parse: Callable[[dict[str, Any], bytes], _Result]) -> _Result | None:
-    """What `parse` makes of the facts and data of a file; None if there is no such file, or if it
-    does not check out. Any error says that: there is no end to what a damaged file may lead to.
-    Signals wait, so that no error is a signal handler's."""
+    """The result of `parse` for facts and data of a file; None if there is no valid file. Any
+    exception counts as an invalid file, because a damaged file may lead to any. Signals are
+    deferred, so that no exception is a signal handler's."""
     folder = directory()
     if folder is None:
         return None
@@ -197,7 +198,7 @@ def _read_trusted(path: Path) -> bytes:
 
 
 def put(name: str, facts: dict[str, Any], data: bytes) -> None:
-    """Write a file, if files are kept, and if it can be written."""
+    """Write a file, if the cache is on and the disk allows it."""
     folder = directory()
     if folder is None:
         return
@@ -224,15 +225,15 @@ def _write(folder: Path, name: str, content: bytes) -> None:
 
 
 def _digest(name: str, facts: Mapping[str, Any], data: bytes) -> str:
-    """Of all that a file says, and of its name: it does not check out under another."""
+    """The hash of name, facts and data: a renamed file fails it."""
     found = hashlib.sha256(json.dumps([name, facts]).encode())
     found.update(data)
     return found.hexdigest()
 
 
 def _should_prune(folder: Path, size: int) -> bool:
-    """Whether so much was written since somebody last looked, by all processes together, that it is
-    time to look again. Each adds to one file; appending needs no lock."""
+    """Whether all processes together have written so much since the last prune that it is time for
+    another. Each appends to one tally file; appending needs no lock."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFE_OPEN_FLAGS
     handle = os.open(folder / _TALLY_FILE, flags, 0o600)
     try:
@@ -247,8 +248,7 @@ def _should_prune(folder: Path, size: int) -> bool:
 
 
 def _prune(folder: Path) -> None:
-    """Remove what dead processes left half written, and the files that were written longest ago
-    once there are too many bytes."""
+    """Remove stale partial files, and the oldest files beyond the limit."""
     files = []
     with os.scandir(folder) as entries:
         for entry in entries:

@@ -1,19 +1,18 @@
-"""Sizes taken out of IR text: another shape gives the same text, and needs no compiling.
+"""Numbers that depend on shapes, replaced by loads from a table.
 
-Owns: `lift_sizes`, which turns numbers that depend on shapes into loads from tables. Bounds of
-loops, extents that are checked, offsets and the extents of products become loads (those of a loop
-nest at the start of its function), and so do odd floats (n, 1/n). Object code is then good for any
-tables. Each function has a table of its own, `@sizes.NAME`, so that its text does not depend on
-those beside it (see `jit/pipeline/link.py`).
+`lift_sizes` takes loop bounds, checked extents, offsets, extents of products and odd floats (n,
+1/n) out of a text. Another shape of the same function then has the same text and finds its object
+code; only the table differs. Each function has a table of its own, `@sizes.NAME`, so that its text
+does not depend on its neighbours (`jit/pipeline/link.py` moves functions between modules).
 
-What is in a table and what stays in the text is free: text and tables together are the program.
-Numbers of one digit stay (loops of few steps are unrolled), and so do divisors, which LLVM makes
-shifts and products of. Very long functions stay as they are.
+Numbers of one digit stay, because loops of few steps are unrolled, and so do divisors, which LLVM
+turns into shifts and products. Functions of more than _MAX_FUNCTION_LINES lines stay as they are.
+LLVM interleaves vectors in a loop of unknown length, which leaves too much scalar remainder for a
+short loop: a trip count up to _MAX_SHORT_TRIP_COUNT is marked in the text, and such a loop takes
+one vector at a time.
 
-LLVM does several vectors at a time in a loop of unknown length, and the rest one by one: too much
-rest for a short loop. So that a loop is short stays in the text, and it takes a vector at a time.
-
-Invariant: only numbers that stand where a register may stand are taken out.
+Invariants: only operands that may be registers are replaced; text and tables together determine the
+program.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ _METADATA = """!3 = !{}
 
 
 def lift_sizes(text: str) -> tuple[str, dict[str, bytes]]:
-    """The text without its sizes, and the tables of 8-byte entries that its globals must be."""
+    """The text without its sizes, and the tables of 8-byte entries for its new globals."""
     tables: dict[str, bytes] = {}
     done = [
         part if name is None else _lift_function(name, part, tables)
@@ -77,7 +76,7 @@ def table_symbol(name: str) -> str:
 
 
 def split_functions(text: str) -> Iterator[tuple[str | None, str]]:
-    """The text in pieces: functions of ours with their names, what is between with None."""
+    """The text in parts: generated functions with their names, everything between with None."""
     at = start = 0
     while (start := _next_function(text, start)) >= 0:
         name = _FUNCTION_NAME.match(text, start)
@@ -99,8 +98,8 @@ def _next_function(text: str, at: int) -> int:
 
 
 class _SizeTable:
-    """The numbers taken out of one function. Each is an entry of its own: that two are equal is a
-    fact of one shape."""
+    """The numbers taken out of one function. Each number is an entry of its own: that two are equal
+    holds for one shape only."""
 
     def __init__(self, symbol: str) -> None:
         self.symbol = symbol
@@ -114,8 +113,8 @@ class _SizeTable:
         return self._load("i64", struct.pack("<q", value))
 
     def factor(self, number: str) -> str:
-        """A factor of a loop's index. LLVM asks of one that it does not know whether it is 1, and
-        writes the loop twice; so it is handed a sum, of which it does not."""
+        """A factor of a loop index. LLVM would version the loop for an unknown factor of 1, so it
+        gets a sum that cannot be 1."""
         value = int(number)
         if value <= _MAX_LITERAL:
             return number
@@ -124,7 +123,7 @@ class _SizeTable:
         return f"{rest}.far"
 
     def real(self, kind: str, number: str) -> str:
-        """A float literal, which is written as a double whatever its kind."""
+        """A float literal; its text is that of a double for any type."""
         if _stays_literal(number):
             return number
         return self._load(
@@ -132,7 +131,7 @@ class _SizeTable:
         )
 
     def take_loads(self) -> str:
-        """The lines of the loads that are not written yet."""
+        """The loads that are not written yet."""
         lines, self.loads = self.loads, []
         return "".join(lines)
 
@@ -154,7 +153,8 @@ def _literal_value(number: str) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def _stays_literal(number: str) -> bool:
-    """Whether a float literal stays in the text."""
+    """Whether a float literal stays in the text: a multiple of 1/4 up to _MAX_LITERAL, or not
+    finite."""
     value = abs(_literal_value(number))
     return (value * 4).is_integer() if value <= _MAX_LITERAL else not value < math.inf
 
@@ -204,15 +204,15 @@ def _lift_body(name: str, text: str, function: _SizeTable) -> str:
 
 
 def _number_positions(text: str, start: int) -> list[int]:
-    """Where in a text numbers are that may be taken out, in order. (One pattern for each kind: to
-    look for a fixed beginning is ten times as fast as to look for one of several.)"""
+    """Positions of numbers that may be replaced, in order. One pattern for each kind: a search for
+    a fixed prefix is ten times as fast as one for alternatives."""
     found = [spot.start() for kind in _CANDIDATES for spot in kind.finditer(text, start)]
     found += [spot.start() for spot in _FLOAT.finditer(text, start) if not _stays_literal(spot[0])]
     return sorted(found)
 
 
 def _insert_loads(body: str, loads: str) -> str:
-    """Loads at the start of a function, after what it has on the stack."""
+    """Loads at the start of a function, after its allocas."""
     first = 0
     while loads and " alloca " in body[first : (end := body.index("\n", first) + 1)]:
         first = end

@@ -1,9 +1,8 @@
-"""Where signals wait: code that must not be left half done (LLVM's bookkeeping, what puts back what
-stood at the places, imports: CPython's own lock may stay taken).
+"""Deferred signals, for code that must not be interrupted half way: LLVM's bookkeeping, undoing a
+trace's changes, imports (CPython's import lock could stay taken).
 
-Owns: `SIGNALS_DEFERRED`, and `enter_all`, contexts that are entered and left in it.
-Invariant: a signal that Python code handles (Ctrl-C, a timer's), and that comes while the main
-thread is within, is handled when it leaves, and is never lost. Other threads hear of no signals.
+Invariant: a signal that arrives while the main thread is inside `SIGNALS_DEFERRED` is handled when
+the thread leaves, and is never lost. Other threads receive no signals.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _SIGNALS = [int(getattr(signal, name)) for name in _NAMES if hasattr(signal, nam
 
 
 class _DeferredSignals:
-    """A context, in itself as often as you like."""
+    """A reentrant context."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -42,7 +41,7 @@ class _DeferredSignals:
                 self._restore_and_deliver()
 
     def _install(self) -> None:
-        """Who comes in to tidy up comes in, whatever handlers raise."""
+        """Replace the handlers; an exception of a handler meanwhile is kept for the exit."""
         for each in (*_SIGNALS, *_SIGNALS):  # again, where one raised
             try:
                 handler = _signal.getsignal(each)
@@ -53,8 +52,8 @@ class _DeferredSignals:
                 self._raised.append(error)
 
     def _restore_and_deliver(self) -> None:
-        """Signals are handled at once from here on, and those that have come. What one handler
-        raises keeps no other from its turn."""
+        """Restore the handlers and deliver what arrived. An exception of one handler does not keep
+        the others from running."""
         try:
             while self._handlers:
                 each = next(reversed(self._handlers))
@@ -77,7 +76,7 @@ SIGNALS_DEFERRED = _DeferredSignals()
 
 @contextmanager
 def enter_all(*contexts: AbstractContextManager[Any]) -> Iterator[None]:
-    """Within all of them. None is left half entered, or half left, by a signal."""
+    """Inside all of the contexts. A signal leaves none half entered or half left."""
     within: list[AbstractContextManager[Any]] = []
     try:
         with SIGNALS_DEFERRED:

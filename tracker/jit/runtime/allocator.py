@@ -1,21 +1,21 @@
-"""Big blocks of memory, kept when a call is done with them and handed out again.
+"""Large blocks of memory, reused from call to call.
 
-The system clears every page of a fresh block when it is first touched, which takes longer than
-computing what goes into it. So big results and big scratch come from here: a freed block is kept
-and serves the next request of its size. The C library gives the end of its heap back to the system
-already when a few hundred kB are free there. What is kept of `HUGE_PAGE` bytes or more is marked as
-the system's to take back when memory runs short.
-
-Owns: `symbols`, the addresses of
+The system clears every page of a fresh block on first touch, which takes longer than computing its
+contents; the C library returns the end of its heap to the system when a few hundred kB are free. So
+large results and scratch come from here: a freed block is kept and serves the next request of its
+size. Kept blocks of `HUGE_PAGE` bytes or more are marked with MADV_FREE, so the system may take
+them when memory runs short.
 
     ptr @tk.take(i64 size)         memory for `size` bytes; null if there is none
-    void @tk.give(ptr, i64 size)   back, with the size that was asked for
+    void @tk.give(ptr, i64 size)   free it, with the requested size
     @tk.handler                    NumPy's struct PyDataMem_Handler over these two
 
-Invariants: a block of LEAST bytes or more is at least as long as the size asked for, rounded up to
-whole `BLOCK_UNIT` or, from `HUGE_PAGE` on, to whole `HUGE_PAGE`, and counts as no longer when it is
-back; at most `MAX_BLOCKS` blocks and `_kept_bytes_limit()` bytes are kept; whoever finds the list
-in use by another thread asks the C library instead, so that nobody waits, not even a child of fork.
+Invariants:
+- A block of MIN_BLOCK bytes or more is rounded up to `BLOCK_UNIT`, from `HUGE_PAGE` on to
+  `HUGE_PAGE`, and counts as no longer than that when it is returned.
+- At most `MAX_BLOCKS` blocks and `_kept_bytes_limit()` bytes are kept.
+- If another thread holds the list, the C library serves the request: no thread waits, not even a
+  forked child.
 """
 
 from __future__ import annotations
@@ -272,8 +272,8 @@ out:
 
 
 def _kept_bytes_limit() -> int:
-    """How many bytes may be kept: a part of the machine's memory; none where blocks cannot be
-    marked as the system's to take back."""
+    """The bytes that may be kept: a part of the machine's memory; none where MADV_FREE does not
+    exist."""
     if sys.platform != "linux":
         return 0
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -298,5 +298,5 @@ def _allocator_module() -> engine.Module:
 
 
 def symbols() -> dict[str, int]:
-    """The functions, and the struct for NumPy."""
+    """The addresses of the functions, and of the struct for NumPy."""
     return {name: _allocator_module().address(name) for name in (*NAMES, "tk.handler")}

@@ -1,10 +1,9 @@
-"""Whether machine code can be made and called here at all.
+"""Whether machine code can be made and called in this interpreter.
 
-Owns: `why_unavailable`, which is asked when a function is first jitted, and `require_native`. Only
-then is llvmlite imported, and are the offsets in CPython's and NumPy's structs compared with live
-objects (`jit/abi/loader.py`).
+`why_unavailable` is called when a function is first jitted. Only then is llvmlite imported, and are
+struct offsets of CPython and NumPy compared with live objects (`jit/abi/loader.py`).
 
-Invariant: where the answer is no, nothing of ours reads or writes an object's memory.
+Invariant: where the answer is no, generated code neither reads nor writes an object's memory.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tracker.support.numpy_version import unsupported_interpreter
 
 
 def why_unavailable() -> str:
-    """What keeps machine code from being made, and what to do about it; empty if nothing does."""
+    """The reason why no machine code can be made, and the fix; empty if it can."""
     unknown = unsupported_interpreter()
     if unknown:
         what = f"machine code needs CPython with a global interpreter lock, and this is {unknown}"
@@ -28,14 +27,14 @@ def why_unavailable() -> str:
 
 
 def require_native(what: str) -> None:
-    """CompileError, about `what`, where no machine code can be made."""
+    """Raise CompileError about `what` where no machine code can be made."""
     why = why_unavailable()
     if why:
         raise CompileError(f"{what}: {why}")
 
 
 def refuse_export(*_: Any, **__: Any) -> NoReturn:
-    """What `tracker.export` is where no machine code can be made."""
+    """`tracker.export` where no machine code can be made."""
     raise CompileError(f"nothing can be exported: {why_unavailable()}")
 
 

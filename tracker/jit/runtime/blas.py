@@ -1,11 +1,10 @@
-"""The BLAS that NumPy brought along: where it is, how wide its integers are, its addresses.
+"""The BLAS that NumPy has loaded: its path, the width of its integers, its addresses.
 
-Owns: `Blas`, `find`, `why_missing`. TRACKER_BLAS=off switches it off, TRACKER_BLAS=/path/lib.so
-forces a library. Start at `find`.
+TRACKER_BLAS=off switches it off, TRACKER_BLAS=/path/lib.so forces a library. Start at `find`.
 
-Invariants: a library is trusted only after its dgemm has multiplied two matrices correctly; one
-that the user names is first tried in another process, for a corrupt file may kill the process that
-loads it; nothing here raises because a library is missing or bad.
+Invariants: a library is used only after its dgemm has multiplied two matrices correctly; a library
+that the user names is first tried in a subprocess, because a corrupt file may kill the process that
+loads it; a missing or bad library raises nothing here.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _SUBPROCESS_SECONDS = 60
 
 @record(frozen=True)
 class Blas:
-    """A library that works: `symbols` maps `cblas_dgemm` and so on to addresses."""
+    """A working library: `symbols` maps `cblas_dgemm` and so on to addresses."""
 
     path: str
     int_bits: int
@@ -61,7 +60,7 @@ class Blas:
 
 
 def find() -> Blas | None:
-    """The BLAS to call, or None (then `why_missing()` tells)."""
+    """The BLAS to call, or None (`why_missing()` says why)."""
     return _search(os.environ.get("TRACKER_BLAS", ""))[0]
 
 
@@ -87,7 +86,7 @@ def _search(setting: str) -> tuple[Blas | None, str]:
 
 
 def examine(path: str) -> tuple[Blas | None, str]:
-    """Load a library and check it; None and a reason if it is of no use."""
+    """Load a library and check it; None and the reason if it cannot be used."""
     for spelling, bits in _SPELLINGS:
         spelled = {name: spelling.format(name) for name in NAMES}
         try:
@@ -118,7 +117,7 @@ def _is_dgemm_right(dgemm: int, bits: int) -> bool:
 
 
 def _examine_in_subprocess(path: str) -> str:
-    """Examine a library in a process of its own; the reason why not, or nothing."""
+    """Examine a library in a subprocess; the reason why it cannot be used, or nothing."""
     if not Path(path).is_file():
         return "there is no such file"
     import subprocess
@@ -145,7 +144,7 @@ def _examine_in_subprocess(path: str) -> str:
 
 
 def _candidate_paths() -> Iterator[str]:
-    """Libraries worth trying, NumPy's own first."""
+    """Libraries to try, NumPy's own first."""
     package = Path(np.__file__).parent
     own = [package.parent / "numpy.libs", package / ".libs", package / ".dylibs"]
     seen = dict.fromkeys(str(p) for where in own if where.is_dir() for p in sorted(where.iterdir()))
@@ -156,7 +155,7 @@ def _candidate_paths() -> Iterator[str]:
 
 
 def _mapped_files() -> list[str]:
-    """The files mapped into this process, where the system tells."""
+    """The files mapped into this process, where the system lists them."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
             fields = (line.split(maxsplit=5) for line in maps)

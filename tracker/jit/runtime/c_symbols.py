@@ -1,11 +1,8 @@
-"""Call entries in memory: struct layouts verified, names bound to addresses, text compiled.
+"""Addresses of C functions: CPython's, NumPy's, and the helpers in `cpython_layout.py`.
 
-Owns: `Entry` (a loaded entry and all that it needs), `prepare`, `finish` and `compile_entry`, which
-does both. Start there; the text itself is made in `jit/abi/entry.py`.
-
-Invariants: the layouts that texts rely on are checked against live objects when this file is
-imported; an entry keeps alive every object that its code names, except those it knows by identity
-only, and these it forgets when they die.
+`address_of` resolves the names that texts call. NumPy's functions come from its C API table, whose
+numbering is fixed within an ABI version. `use_block_allocator` makes NumPy allocate from
+`allocator.py`.
 """
 
 from __future__ import annotations
@@ -54,7 +51,7 @@ _HANDLER_NAME = b"mem_handler"  # a capsule keeps the pointer: the bytes must li
 
 @locked_cache
 def helper_module() -> engine.Module:
-    """The functions that entries share, and those of every callable."""
+    """The functions that entries share, and the slots of callable types."""
     names = set(C_FUNCTION.findall(cpython_layout.HELPERS))
     symbols = {name: address_of(name) for name in names if name.startswith(("Py", "_Py"))}
     symbols["_Py_NoneStruct"] = id(None)
@@ -65,7 +62,7 @@ def helper_module() -> engine.Module:
 
 @locked_cache
 def _big_array_module() -> engine.Module:
-    """The functions that make big arrays."""
+    """The functions that allocate large arrays."""
     names = ("Py_DecRef", *NUMPY_API_INDEX)
     symbols = {name: address_of(name) for name in names}
     symbols["ndarray"] = id(np.ndarray)
@@ -78,13 +75,13 @@ def _big_array_module() -> engine.Module:
 
 @locked_cache
 def _handler_capsule() -> Any:
-    """The capsule that tells NumPy to keep an array in our blocks."""
+    """The capsule that makes NumPy allocate an array's memory from our blocks."""
     return _new_capsule(allocator.symbols()["tk.handler"], _HANDLER_NAME, None)
 
 
 @contextlib.contextmanager
 def use_block_allocator() -> Iterator[None]:
-    """Meanwhile this thread's NumPy keeps its arrays in our blocks, unless the user has chosen a
+    """Let NumPy allocate from our blocks in this thread meanwhile, unless the user has chosen a
     memory handler."""
     if id(_handler_functions()[0]()) != _read_pointer(numpy_api()[_DEFAULT_HANDLER_INDEX]):
         yield
@@ -99,7 +96,7 @@ def use_block_allocator() -> Iterator[None]:
 
 @functools.cache
 def _handler_functions() -> tuple[Any, Any]:
-    """Those that tell and set the memory handler."""
+    """NumPy's getter and setter of the memory handler."""
     kind = ctypes.py_object
     return (
         ctypes.PYFUNCTYPE(kind)(address_of("PyDataMem_GetHandler")),
@@ -112,7 +109,7 @@ def _read_pointer(address: int) -> int:
 
 
 def address_of(name: str) -> int:
-    """The address of a function of CPython's or NumPy's C API, or of a helper of ours."""
+    """The address of a function of CPython's or NumPy's C API, or of a helper."""
     if name.startswith("native."):
         return (
             _big_array_module()
@@ -133,7 +130,7 @@ def _function_address(function: Any) -> int:
 
 
 def scalar_allocator(cls: type) -> int:
-    """NumPy allocates some scalar classes in its own way."""
+    """The `tp_alloc` of a NumPy scalar class."""
     return int(_get_slot(cls, _TP_ALLOC_SLOT))
 
 
@@ -153,7 +150,7 @@ _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c
 
 
 def library_symbols(path: str, names: Sequence[str]) -> dict[str, int]:
-    """The addresses of those names that a shared library has; OSError if it cannot be loaded."""
+    """The addresses of the names that a shared library has; OSError if it cannot be loaded."""
     library = ctypes.CDLL(path)
     return {
         name: _function_address(getattr(library, name)) for name in names if hasattr(library, name)

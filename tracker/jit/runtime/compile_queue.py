@@ -1,14 +1,16 @@
-"""Compiling beside the program: what a first call has traced it has also computed, so its result
-need not wait for machine code.
+"""Background compilation: a first call returns the numbers of its trace, and does not wait for
+machine code.
 
-Owns: `Job`, `enqueue` and `start`, `run_now`, and `drain`. Start at `Job`.
+`enqueue` makes a `Job`, `start` gives it a thread, `Job.result` waits for it.
 
-Invariants: one thread compiles at a time; a job that cannot have a thread of its own is done at
-once, by its caller; one that no thread has taken, by who asks for it: it may have been interrupted
-before it had a thread, or be a child of fork, where its thread is not there (nobody forks while a
-job is under way); a program that ends waits for the text that LLVM has in hand, and for no more.
-What the compiler refuses, it refuses each time; any other exception (of a signal handler, of memory
-or of the stack) says nothing of the work, which is done anew by the next who asks.
+Invariants:
+- One thread compiles at a time.
+- A job without a thread is done by the caller that needs its result: the thread could not be
+  started, an interrupt came before it had one, or this is a forked child. No fork happens while a
+  job runs.
+- At exit a program waits for the text that LLVM is compiling, and for no more.
+- A `TrackerError` is a job's result. Any other exception (of a signal handler, of memory, of the
+  stack) says nothing about the work, and the next caller does it again.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ _unfinished: dict[int, Job[Any]] = {}  # by id, those that a thread is to do
 
 
 class Job(Generic[_Result]):
-    """Work that gives a result; who asks for it waits for the thread that has taken the work, or
-    does it. An exception that is not the compiler's leaves the work to the next who asks."""
+    """Work with a result. A caller that needs the result waits for the job's thread, or does the
+    work."""
 
     def __init__(self, work: Callable[[], _Result]) -> None:
         self._work: Callable[[], _Result] | None = work
@@ -46,8 +48,8 @@ class Job(Generic[_Result]):
         self._is_assigned = self._is_running = False
 
     def run(self) -> None:
-        """Do the work, now and here, unless it is done. What the compiler refuses, those hear who
-        ask for the result; any other exception is raised here."""
+        """Do the work here, unless it is done. A `TrackerError` is kept for `result`; any other
+        exception is raised here."""
         with _COMPILE_LOCK:
             if self._work is None:
                 return
@@ -62,8 +64,9 @@ class Job(Generic[_Result]):
             _unfinished.pop(id(self), None)
 
     def run_in_thread(self) -> None:
-        """Do the work in a thread that nothing interrupts, unless somebody is at it: a thread that
-        waits for him would keep for a while what he may want to be gone; or the program ends."""
+        """Do the work in a thread that no signal interrupts, unless another thread is at it
+        (waiting here would keep alive what that thread may want freed), or the program is ending.
+        """
         if self._is_running or not threading.main_thread().is_alive():
             return
         self._is_assigned = True
@@ -83,11 +86,11 @@ class Job(Generic[_Result]):
         self.run()
 
     def forget_thread(self) -> None:
-        """This is a child of fork, and the thread that was to do the work is not in it."""
+        """This is a forked child, which does not have the job's thread."""
         self._is_assigned = False
 
     def result(self) -> _Result:
-        """What the work gave; the compiler's error, made anew, if it refused."""
+        """The result; the compiler's error, raised anew, if there was one."""
         self.wait()
         if self._error is not None:
             raise type(self._error)(*self._error.args) from self._error
@@ -95,7 +98,7 @@ class Job(Generic[_Result]):
 
 
 def run_now(work: Callable[[], _Result]) -> Job[_Result]:
-    """A job that is done; its error is raised here."""
+    """A finished job; its error is raised here."""
     job = Job(work)
     job.run()
     job.result()
@@ -103,15 +106,15 @@ def run_now(work: Callable[[], _Result]) -> Job[_Result]:
 
 
 def enqueue(work: Callable[[], _Result]) -> Job[_Result]:
-    """A job that is to be begun, by `start`, in the context of now."""
+    """A job for `start`, to run in the current context."""
     job = Job(functools.partial(contextvars.copy_context().run, work))
     _unfinished[id(job)] = job
     return job
 
 
 def start(job: Job[Any]) -> None:
-    """Have a thread of its own do a job that is not done, unless too many are under way: then it
-    is done here. An error is for those who ask for the result."""
+    """Give an unfinished job a thread; do it here if too many are running. Errors are raised by
+    `Job.result`."""
     if id(job) in _unfinished and not _start_thread(job):
         job.run()
 
@@ -130,8 +133,8 @@ def _start_thread(job: Job[Any]) -> bool:
 
 
 def _thread_main(found: weakref.ref[Job[Any]]) -> None:
-    """Do a job, once who began it has gone on: a thread that starts has the interpreter's lock for
-    a switch interval (5 ms), and the call would return no sooner. Then it may be done, and gone."""
+    """Do a job, if it still exists, after a short delay: a starting thread holds the interpreter's
+    lock for a switch interval (5 ms), and the call that started it would return no sooner."""
     time.sleep(_START_DELAY)
     job = found()
     if job is not None:
@@ -139,7 +142,7 @@ def _thread_main(found: weakref.ref[Job[Any]]) -> None:
 
 
 def drain() -> None:
-    """Wait for all jobs, and for the ends of their threads."""
+    """Wait for all jobs and their threads."""
     for thread in tuple(_threads):  # others may start more
         if thread is not threading.current_thread():
             thread.join()

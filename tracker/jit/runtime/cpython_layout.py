@@ -1,8 +1,9 @@
-"""What native code knows of C structs, and the helpers that every entry may call.
+"""Struct offsets and helper functions for generated code.
 
-Owns: the offsets in CPython's, NumPy's and our own structs (`jit/abi/loader.py` verifies them), the
-C functions that a text may call (`DECLARATIONS`), and the text of those that are compiled once for
-the process and bound like C functions (`HELPERS`, `BIG_ARRAY_HELPERS`).
+Offsets in CPython's and NumPy's structs are verified at import of `jit/abi/loader.py`; those in our
+callable objects belong to `jit/abi/native_callable.py`. `DECLARATIONS` are the C functions that a
+text may call; `HELPERS` and `BIG_ARRAY_HELPERS` are texts that are compiled once for a process and
+bound like C functions.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Interrupts in long loops of machine code: once a second, Python may look at its signals.
+"""Interrupts in long loops of machine code: once a second, Python handles its signals.
 
-Owns: `@tk.pause(ptr since)`, which loops call now and then; `check_interval`, how often; `symbols`,
-its address. `since` is a cell of the loop's own, zero at first: the second in which it last asked.
-A handler that raises ends the loop: the plan fails, and its entry finds the exception.
+A loop calls `@tk.pause(ptr since)` every `check_interval` steps; `since` is a cell of the loop,
+zero at first, with the second of the last check. An exception of a signal handler ends the loop:
+the plan fails, and its entry finds the exception.
 
-Invariant: a loop that takes less than some milliseconds never asks.
+Invariant: a loop of less than some milliseconds makes no checks.
 """
 
 from __future__ import annotations
@@ -71,5 +71,5 @@ def _pause_module() -> engine.Module:
 
 
 def symbols() -> dict[str, int]:
-    """What a plan with long loops binds."""
+    """The symbols of a plan with long loops."""
     return {NAME: _pause_module().address(NAME)}

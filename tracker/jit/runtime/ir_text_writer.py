@@ -1,9 +1,8 @@
-"""The pieces a call entry's text is made of: lines, and names of Python objects.
+"""Building the text of a call entry: lines, and symbols for Python objects.
 
-Owns: `ObjectSymbols` and `EntryWriter`. What they know of C is in `cpython_layout.py`. Start at
-`EntryWriter`.
+`EntryWriter` builds the text of one function; `ObjectSymbols` names the objects that it uses.
 
-Invariant: the text names objects and functions, never addresses.
+Invariant: the text names objects and functions, and holds no addresses.
 """
 
 from __future__ import annotations
@@ -35,9 +34,8 @@ _FLOAT_TYPES = {2: "i16", 4: "float", 8: "double"}
 class ObjectSymbols:
     """The Python objects that a text refers to by name, in order of first use.
 
-    `held` are named by their own address. `weakly_held` are objects known by identity only: their
-    name is that of a cell with the address, cleared when the object dies. `class_checks` are of
-    classes.
+    `kept_alive` are named by their own address. `weakly_held` are known by identity only: the name
+    is that of a cell with the address, which is cleared when the object dies.
     """
 
     def __init__(self) -> None:
@@ -58,28 +56,29 @@ class ObjectSymbols:
         return known
 
     def weak_cell(self, static: ConstantKey) -> str:
-        """The symbol of a cell that holds the address of a static leaf's object."""
+        """The symbol of a cell with the address of a constant leaf's object."""
         self.weakly_held.append(static)
         return f"@cell.{len(self.weakly_held) - 1}"
 
     def version_tag(self, leaf: ClassGuard) -> tuple[str, str]:
-        """The symbols of the cell with the version tag of a class, and of what looks again."""
+        """The symbols of the cell with a class's version tag, and of the function that compares the
+        class again."""
         self.class_checks.append(ClassGuardCheck(leaf))
         return f"@tag.{len(self.class_checks) - 1}", self.name(self.class_checks[-1])
 
     def dict_version(self) -> str:
-        """The symbol of a cell with the version of a dict, which is none at first."""
+        """The symbol of a cell with the version of a dict, zero at first."""
         self.dict_versions += 1
         return f"@version.{self.dict_versions - 1}"
 
     def allocator(self, cls: type) -> str:
-        """The symbol of a NumPy scalar class's own allocation function."""
+        """The symbol of a NumPy scalar class's `tp_alloc`."""
         if cls not in self.allocators:
             self.allocators.append(cls)
         return f"@alloc.{self.allocators.index(cls)}"
 
     def array_constructor(self, has_strides: bool, is_big: bool) -> str:
-        """The symbol of the function that makes an array."""
+        """The symbol of the function that allocates an array."""
         self.constructors.append((has_strides, is_big))
         return f"@maker.{len(self.constructors) - 1}"
 
@@ -98,7 +97,7 @@ class ObjectSymbols:
 
 
 class EntryWriter:
-    """Lines of one function; every check that fails goes to `miss`."""
+    """The text of one function; a failed check branches to `miss`."""
 
     def __init__(self, objects: ObjectSymbols) -> None:
         self.lines: list[str] = []
@@ -135,14 +134,14 @@ class EntryWriter:
         self.emit(f"br i1 {condition}, label %{yes}, label %{no}")
 
     def check(self, condition: str, otherwise: str = "miss") -> None:
-        """Go on when the condition holds."""
+        """Continue if the condition holds."""
         then = self.new_label()
         self.branch(condition, then, otherwise)
         self.label(then)
 
     @contextlib.contextmanager
     def unless(self, condition: str) -> Iterator[None]:
-        """What is written meanwhile runs only if the condition does not hold."""
+        """The lines inside run only if the condition does not hold."""
         other, after = self.new_label(), self.new_label()
         self.branch(condition, after, other)
         self.label(other)
@@ -171,7 +170,7 @@ class EntryWriter:
         self.held_count += 1
 
     def new_reference(self, value: str) -> tuple[str, int]:
-        """A new reference from a call that may fail; (name, its place among those made)."""
+        """A new reference from a call that may fail: (name, slot in `%made`)."""
         ref = self.let(value)
         self.check(self.let(f"icmp ne ptr {ref}, null"), "fail")
         self.store("ptr", ref, "%made", 8 * self.made_count)
@@ -184,13 +183,13 @@ class EntryWriter:
 
 
 def part_memory_type(dtype: np.dtype[Any]) -> str:
-    """The LLVM type of a number in memory, of one part of a complex number."""
+    """The LLVM type in memory of a number, or of one part of a complex number."""
     if dtype.kind in "fc":
         return _FLOAT_TYPES[dtype.itemsize // (2 if dtype.kind == "c" else 1)]
     return f"i{8 * dtype.itemsize}"
 
 
 def is_plain_namedtuple(structure: Structure) -> bool:
-    """A named tuple that is not registered as something else."""
+    """Whether a structure is a named tuple that is not registered as something else."""
     cls = structure.cls
     return cls is not None and is_namedtuple(cls) and structure.names == cls._fields  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""When code was used last, so that what was not used for longest can go.
+"""The time of last use, for evicting the entries that were unused longest.
 
-Owns: `CLOCK`, the number of calls so far that no machine code took. It lies where machine code can
-read it, which notes the time when it takes a call.
+`CLOCK` counts the calls that no machine code took. Its cell is read by machine code, which stores
+the time in an entry when the entry takes a call.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Threads for long loops: a small pool, written in LLVM IR, that machine code calls directly.
 
-Owns: `thread_count`, how many share a loop; `symbols`, the addresses that plans bind; and the pool.
 `@tk.parallel(task, context, n)` runs task(context, 0), ..., task(context, n - 1), task 0 on the
-calling thread, and returns when all have ended. Workers never touch Python, so it does not matter
-who holds the interpreter's lock.
+calling thread, and returns when all have ended. Workers never touch Python, so any thread may hold
+the interpreter's lock.
 
-Invariants: one region runs at a time, and whoever finds the pool busy (another thread) or gone (a
-process forked from this one, where the workers do not exist) runs its tasks itself, one after the
-other, with the same result; a task is handed to exactly one thread.
+Invariants: one region runs at a time. If the pool is busy (another thread) or absent (a forked
+child), the caller runs all tasks in order, with the same result. A task is given to exactly one
+thread.
 """
 
 from __future__ import annotations
@@ -190,7 +189,7 @@ done:
 
 
 def thread_count() -> int:
-    """How many threads share a long loop: TRACKER_THREADS, else the processors we may use."""
+    """How many threads share a long loop: TRACKER_THREADS, else the processors of this process."""
     chosen = current().threads
     if chosen:
         return min(chosen, MAX_THREADS)
@@ -201,7 +200,7 @@ def thread_count() -> int:
 
 
 def store_frame(arguments: Sequence[str], frame: str) -> list[str]:
-    """Lines that put arguments, each after its type, into a frame of 8-byte cells."""
+    """Lines that store typed arguments into a frame of 8-byte cells."""
     lines = []
     for at, argument in enumerate(arguments):
         lines.append(f"  {frame}.{at} = getelementptr i64, ptr {frame}, i64 {at}")
@@ -210,7 +209,7 @@ def store_frame(arguments: Sequence[str], frame: str) -> list[str]:
 
 
 def load_frame(parameters: Sequence[str]) -> list[str]:
-    """Lines that take them from %frame, by the names that parameters have."""
+    """Lines that load parameters, under their own names, from %frame."""
     lines = []
     for at, parameter in enumerate(parameters):
         kind, name = _without_attributes(parameter).split()
@@ -226,9 +225,9 @@ def _without_attributes(parameter: str) -> str:
 
 
 def task_text(parameters: Sequence[str], extent: int, part: int) -> str:
-    """@KERNEL.task, which a thread runs: it takes @KERNEL's arguments from a frame, and calls it
-    for the thread's own part of a range. `part` is how long one is; the frame's last entry is what
-    @KERNEL calls %partials."""
+    """@KERNEL.task, which a thread runs: it loads @KERNEL's arguments from a frame and calls it for
+    the thread's part of a range, which is `part` long. The frame's last cell is @KERNEL's
+    %partials."""
     taken = [*parameters, "ptr %partials"]
     given = [*map(_without_attributes, taken), "i64 %lo", "i64 %hi", "i64 %tid"]
     return "\n".join(
@@ -254,5 +253,5 @@ def _pool_module() -> engine.Module:
 
 
 def symbols() -> dict[str, int]:
-    """What a plan with shared loops binds."""
+    """The symbols of a plan with parallel loops."""
     return {NAME: _pool_module().address(NAME)}

@@ -1,16 +1,13 @@
-"""The inner loops of ufuncs that other packages bring, as functions of numbers that code can call.
+"""The inner loops of other packages' ufuncs, called for one element from machine code.
 
-A ufunc that has no body of ours (most of `scipy.special`) is a table of C functions, one for each
-signature of dtypes: `void (char **args, intptr *count, intptr *steps, void *data)`. Machine code
-calls them for one element at a time: its number is the package's own, and Python has no part in it.
-(That takes some 20 ns more than an element of an array: each call looks at the processor's flags.
-Of many elements `jit/kernels/ufunc_calls.py` has the function called once.)
+A ufunc without a body of ours (most of `scipy.special`) is a table of C functions, one for each
+signature of dtypes: `void (char **args, intptr *count, intptr *steps, void *data)`. A call for one
+element gives the package's own number without Python, at 20 ns more than an element of an array,
+because each call reads the processor's flags; for many elements `jit/kernels/ufunc_calls.py` calls
+the loop once. `jit/abi/loader.py` binds the addresses.
 
-Owns: `UfuncLoop`, one such function; `find`, which looks it up. Start there. (`jit/abi/loader.py`
-knows where ufuncs keep their addresses.)
-
-Invariants: texts name a loop by its ufunc and signature, never by its address; loops that handle
-Python objects are never called, for they need the global interpreter lock.
+Invariants: texts name a loop by ufunc and signature, never by address; loops over Python objects
+are never called, because they need the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ _namesakes: Counter[tuple[str, str]] = Counter()  # ufuncs of one name are told 
 
 @record(frozen=True, eq=False)
 class UfuncLoop:
-    """Inner loop number `index` of a ufunc: the letters of its operands' and results' dtypes."""
+    """Inner loop number `index` of a ufunc: the type letters of its operands and results."""
 
     symbol: str
     ufunc: np.ufunc
@@ -49,7 +46,7 @@ class UfuncLoop:
     results: str
 
     def result_registers(self, result: int) -> range:
-        """Which of the registers that a call returns are result number `index`."""
+        """The registers of a call's result that hold one result of the ufunc."""
         before = sum(len(_LLVM_TYPES[letter]) for letter in self.results[:result])
         return range(before, before + len(_LLVM_TYPES[self.results[result]]))
 
@@ -59,7 +56,8 @@ class UfuncLoop:
         return f"{{ {', '.join(part for r in self.results for part in _LLVM_TYPES[r])} }}"
 
     def text(self) -> str:
-        """The function of numbers: it depends on them alone, so that equal calls are one."""
+        """The function of numbers. It depends on its operands alone, so that equal calls are
+        merged."""
         lines, taken, given = [], [], []
         for at, letter in enumerate(self.operands + self.results):
             lines.append(f"  %c{at} = getelementptr {_CELL}, ptr %cells, i64 {at}")
@@ -114,7 +112,7 @@ def _find_loop(ufunc: np.ufunc, letters: str) -> UfuncLoop:
 
 
 def definitions(loops: Iterable[UfuncLoop]) -> list[str]:
-    """The text of their functions, with what they share."""
+    """The text of the loops' functions and their shared constants."""
     texts = sorted(loop.text() for loop in loops)
     if not texts:
         return []

@@ -1,11 +1,8 @@
-"""Scalar code that looks at the bits of numbers: neighbours, exponents, divisors, counts.
+"""Operations on the bits of numbers: neighbours, exponents, divisors, counts.
 
-Owns: `BitOperations`, the part of the emitter (`real.py`) that writes it. Results are NumPy's, also
-for subnormal numbers, infinities and NaN, and for the least integer, whose absolute value wraps
-around.
-
-A loop over the bits of an integer is a function of its own (`_call_routine`): it runs element by
-element, as NumPy's does.
+Results are NumPy's, also for subnormal numbers, infinities and NaN, and for the least integer,
+whose absolute value wraps around. A loop over the bits of an integer is a function of its own and
+runs element by element, as NumPy's does.
 """
 
 from __future__ import annotations
@@ -56,7 +53,7 @@ class BitOperations:
         return type(bits)(self.write(f"bitcast {bits} to {text}"), dtype)
 
     def next_after(self, x: Any, y: Any) -> Any:
-        """The float beside x on the way to y; y, where they are equal."""
+        """The float beside x in the direction of y; y, where they are equal."""
         zero, bits = self.constant(0, x), self._to_bits(x)
         one = self.constant(1, bits)
         outwards = self._op("xor", self.compare("<", x, y), self.compare("<", x, zero))
@@ -72,7 +69,7 @@ class BitOperations:
         return self.select(lost, self.add(x, y), away)
 
     def spacing(self, x: Any) -> Any:
-        """How far the next float away from zero is."""
+        """The distance to the next float away from zero."""
         bits = self._to_bits(x)
         further = self._from_bits(self.add(bits, self.constant(1, bits)), x.dtype)
         least = self._from_bits(self.literal(1, bits.dtype), x.dtype)
@@ -81,7 +78,7 @@ class BitOperations:
         return self.select(self.isfinite(x), gap, self.constant(float("nan"), x))
 
     def binary_exponent(self, x: Any) -> Any:
-        """n, where x is m * 2**n and m is at least a half and less than one; else 0."""
+        """The n with x = m * 2**n and 1/2 <= |m| < 1; else 0."""
         fraction, bias = _FORMATS[x.dtype.itemsize]
         small = self.compare("<", self.abs(x), self.constant(2.0 ** (1 - bias), x))
         up = self.constant(2.0 ** (fraction + 1), x)
@@ -119,17 +116,17 @@ class BitOperations:
     # Integers
 
     def bit_count(self, x: Any) -> Any:
-        """How many bits of the absolute value are set."""
+        """The number of set bits of the absolute value."""
         bits = 8 * x.dtype.itemsize
         self.needs.intrinsics.add(f"declare i{bits} @llvm.ctpop.i{bits}(i{bits})")
         return type(x)(self.write(f"call i{bits} @llvm.ctpop.i{bits}({self.abs(x)})"), x.dtype)
 
     def common_divisor(self, a: Any, b: Any) -> Any:
-        """The greatest one; zero of two zeros."""
+        """The greatest common divisor; zero for two zeros."""
         return self._call_routine("gcd", _GCD, self.abs(a), self.abs(b))
 
     def common_multiple(self, a: Any, b: Any) -> Any:
-        """The least one; zero, where one is zero."""
+        """The least common multiple; zero, where one is zero."""
         a, b = self.abs(a), self.abs(b)
         divisor = self._call_routine("gcd", _GCD, a, b)
         none = self.compare("==", divisor, self.constant(0, a))
@@ -137,7 +134,7 @@ class BitOperations:
         return self.mul(self._op("udiv", a, safe), b)
 
     def integer_power(self, x: Any, n: Any) -> Any:
-        """x**n for n >= 0 that is not known, which wraps around."""
+        """x**n for an unknown n >= 0, which wraps around."""
         return self._call_routine("power", _POWER, x, n)
 
     def _call_routine(self, name: str, text: str, a: Any, b: Any) -> Any:

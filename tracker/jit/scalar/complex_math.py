@@ -1,9 +1,10 @@
-"""Scalar code of complex functions that are made of real ones: logarithms, tangents, inverses.
+"""Complex functions by real ones: exponentials, logarithms, roots, circular and hyperbolic
+functions.
 
-Owns: `ComplexFunctions`, the part of the emitter (`emitter.py`) that writes them. Inverse functions
-are those of W. Kahan, "Branch Cuts for Complex Elementary Functions" (1987): square roots of 1 + z
-and 1 - z, whose parts are put together without cancellation; zeros keep their signs, which say on
-what side of a cut an argument is. Far from the origin they are logarithms.
+Where an argument is zero or infinite, results are those of C99 annex G. Inverse functions follow W.
+Kahan, "Branch Cuts for Complex Elementary Functions" (1987): square roots of 1 + z and 1 - z, whose
+parts are combined without cancellation; zeros keep their signs, which decide on what side of a cut
+an argument lies. Far from the origin inverse functions are logarithms.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Scalar code of complex numbers: the emitter for every dtype.
+"""The emitter for every dtype: complex arithmetic over `RealEmitter`'s.
 
-Owns: `Emitter`. What is given real numbers is written by `RealEmitter`; complex ones are pairs of
-registers, so that loops over them are vectorised like any other.
-
-Results are NumPy's: products as they are written in school, quotients scaled by the larger part of
-the divisor, functions as in C99 annex G where an argument is zero or infinite.
+A complex number is a pair of registers, so loops over complex numbers are vectorised like any
+other. Results are NumPy's: products by the definition, quotients scaled by the larger part of the
+divisor (Smith's method).
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _SINH_SCALED_FROM = {8: (709.0, 690.0), 4: (88.0, 75.0)}
 
 
 class Emitter(RealEmitter, ComplexFunctions):
-    """Writes scalar code of any dtype; see `RealEmitter`."""
+    """Scalar code of any dtype; an operation on complex operands writes real ones."""
 
     # Arithmetic
 
@@ -90,7 +88,7 @@ class Emitter(RealEmitter, ComplexFunctions):
         return ComplexValue(x.re, super().neg(x.im)) if isinstance(x, ComplexValue) else x
 
     def power(self, x: ScalarValue, n: ScalarValue) -> ScalarValue:
-        """Small whole powers are products, as in NumPy."""
+        """Small integer powers are products, as in NumPy."""
         if not isinstance(x, ComplexValue) or not isinstance(n, ComplexValue):
             return super().power(x, n)
         if n.value is None:
@@ -107,7 +105,7 @@ class Emitter(RealEmitter, ComplexFunctions):
         return result
 
     def _small_power(self, x: ComplexValue, n: ScalarValue, small: ScalarValue) -> ScalarValue:
-        """Bit by bit of the count; it means nothing where it is not small and whole."""
+        """By squaring, on the bits of n; undefined unless n is small and integral."""
         count = self.cast(self.select(small, super().abs(n), literal(0, n.dtype)), _INT64)
         y: ScalarValue = literal(1, x.dtype)
         factor: ScalarValue = x
@@ -119,7 +117,7 @@ class Emitter(RealEmitter, ComplexFunctions):
         return self.select(negative, self._reciprocal_power(y, x), y)
 
     def _general_power(self, x: ComplexValue, n: ComplexValue) -> ScalarValue:
-        """exp(n log(x)); of zero, zero to a power on the right, one to none, and else NaN."""
+        """exp(n log(x)); for x = 0, zero if Re n > 0, one for n = 0, else NaN."""
         zero, one = literal(0, x.dtype), literal(1, x.dtype)
         nothing = self.compare("==", x, zero)
         right = self.compare(">", n.re, literal(0, n.re.dtype))
@@ -138,7 +136,7 @@ class Emitter(RealEmitter, ComplexFunctions):
         return super().div(literal(1, x.dtype), x)
 
     def _reciprocal(self, x: ComplexValue) -> ScalarValue:
-        """As NumPy's own: other zeros than those of 1 / x have a sign. Of zero, NaN."""
+        """As NumPy's own: its zeros differ in sign from those of 1 / x. Of zero, NaN."""
         flat = self.compare(">=", super().abs(x.re), super().abs(x.im))
         large, small = self.select(flat, x.re, x.im), self.select(flat, x.im, x.re)
         ratio, one = super().div(small, large), literal(1, x.re.dtype)
@@ -147,7 +145,7 @@ class Emitter(RealEmitter, ComplexFunctions):
         return ComplexValue(super().div(re, size), super().div(super().neg(im), size))
 
     def _reciprocal_power(self, y: ScalarValue, x: ScalarValue) -> ScalarValue:
-        """One over y, a power of x; NaN, as NumPy has it, where x is zero."""
+        """One over y, a power of x; NaN, as in NumPy, where x is zero."""
         nan = literal(complex(math.nan, math.nan), x.dtype)
         zero = self.compare("==", x, literal(0, x.dtype))
         return self.select(zero, nan, self.div(literal(1, x.dtype), y))
@@ -279,7 +277,7 @@ class Emitter(RealEmitter, ComplexFunctions):
         return self.div(one, self.add(one, self.math("exp", self.neg(z))))
 
     def sign(self, x: ScalarValue) -> ScalarValue:
-        """The direction: of an infinite part, that of its axis; of two, none."""
+        """x / |x|: of one infinite part, its axis; of two, NaN."""
         if not isinstance(x, ComplexValue):
             return super().sign(x)
         zero, infinite = (literal(v, x.re.dtype) for v in (0, math.inf))
@@ -303,7 +301,7 @@ class Emitter(RealEmitter, ComplexFunctions):
     # Logic
 
     def compare(self, relation: str, a: ScalarValue, b: ScalarValue) -> ScalarValue:
-        """By real parts, and where these are equal by imaginary ones; a NaN is not in order."""
+        """By real parts, then by imaginary parts; a NaN is not ordered."""
         if not isinstance(a, ComplexValue) or not isinstance(b, ComplexValue):
             return super().compare(relation, a, b)
         if relation in ("==", "!="):

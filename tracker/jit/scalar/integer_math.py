@@ -1,11 +1,9 @@
-"""Scalar code of division with a remainder, shifts, and powers of integers.
+"""Division with remainder, shifts, and powers of integers.
 
-Owns: `DivisionOperations`, the part of the emitter (`real.py`) that writes them. Results are
-NumPy's, also where C leaves them open: by zero, the least integer by -1, shifts by more bits than
-there are.
-
-A remainder of floats is exact. In loops it is computed from the quotient, while that is so small
-that its integers are floats, too; where one is not, the loop is run again with the C library's.
+Results are NumPy's, also where C leaves them open: division by zero, the least integer by -1,
+shifts by more bits than there are. A remainder of floats is exact. In loops it is computed from the
+quotient while the quotient is so small that its integers are floats; otherwise the loop is run
+again with the C library's.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ class DivisionOperations:
     _op: Any
 
     def floor_divide(self, a: Any, b: Any) -> Any:
-        """The quotient rounded down; of integers, zero by zero."""
+        """The quotient rounded down; of integers, zero for a zero divisor."""
         if a.dtype.kind == "f":
             return self._floor_divide_floats(a, b)
         quotient, rest = self._quotient_and_remainder(a, b)
@@ -49,7 +47,7 @@ class DivisionOperations:
         return quotient
 
     def remainder(self, a: Any, b: Any) -> Any:
-        """What `floor_divide` leaves: it has the sign of the divisor."""
+        """The remainder of `floor_divide`, with the sign of the divisor."""
         if a.dtype.kind == "f":
             return self._modulo(a, b)
         _, rest = self._quotient_and_remainder(a, b)
@@ -58,7 +56,7 @@ class DivisionOperations:
         return rest
 
     def fmod(self, a: Any, b: Any) -> Any:
-        """What C's division leaves: it has the sign of the dividend."""
+        """The remainder of C's division, with the sign of the dividend."""
         if a.dtype.kind != "f":
             return self._quotient_and_remainder(a, b)[1]
         if not self.far_flag:
@@ -94,13 +92,13 @@ class DivisionOperations:
         return self.select(none, zero, quotient), self.select(none, zero, rest)
 
     def _has_opposite_sign(self, rest: Any, b: Any) -> Any:
-        """Whether a remainder is not zero, and has not the sign of the divisor."""
+        """Whether a remainder is nonzero and has not the sign of the divisor."""
         zero = self.literal(0, b.dtype)
         apart = self.compare("<", self._op("xor", rest, b), zero)
         return self.logical_and(apart, self.compare("!=", rest, zero))
 
     def integer_reciprocal(self, x: Any) -> Any:
-        """One over an integer, rounded to zero; of zero, what x86 makes of an infinity."""
+        """One over an integer, rounded to zero; of zero, x86's conversion of an infinity."""
         one, zero = self.literal(1, x.dtype), self.literal(0, x.dtype)
         wide = x.dtype.kind == "i" and x.dtype.itemsize >= 4
         none = self.literal(np.iinfo(x.dtype).min, x.dtype) if wide else zero
@@ -113,7 +111,7 @@ class DivisionOperations:
     # Floats, as NumPy's own C code goes
 
     def _float_has_opposite_sign(self, rest: Any, b: Any) -> Any:
-        """Whether a remainder is a number but zero, and has not the sign of the divisor."""
+        """Whether a remainder is nonzero, not NaN, and has not the sign of the divisor."""
         zero = self.literal(0, b.dtype)
         low, high = self.compare("<", rest, zero), self.compare(">", rest, zero)
         below = self.compare("<", b, zero)
@@ -142,14 +140,14 @@ class DivisionOperations:
     # Shifts
 
     def left_shift(self, a: Any, by: Any) -> Any:
-        """Zero, where it is by more bits than there are, or by less than none."""
+        """Zero for a shift by a negative number or by all bits or more."""
         zero = self.literal(0, a.dtype)
         return self.select(
             self._is_shift_in_range(by), self._op("shl", a, self._clamped_shift(by)), zero
         )
 
     def right_shift(self, a: Any, by: Any) -> Any:
-        """Zero, or -1 of a negative number, likewise."""
+        """Likewise zero, or -1 of a negative number."""
         zero = self.literal(0, a.dtype)
         if a.dtype.kind == "u":
             return self.select(
@@ -173,7 +171,7 @@ class DivisionOperations:
     # Powers
 
     def power_by_squaring(self, x: Any, n: int) -> Any:
-        """x**n of integers, n >= 0, which wraps around."""
+        """x**n for n >= 0, which wraps around."""
         result = None
         while n:
             if n & 1:

@@ -1,10 +1,7 @@
-"""Scalar code: the emitter that `Map` and `Reduce` bodies are written against.
-
-Owns: `RealEmitter`, which writes LLVM IR text into a list of lines; `emitter.py` makes the whole
-`Emitter` of it. The numbers themselves are in `values.py`.
+"""The emitter of real numbers, and the text of a module.
 
 Invariants: an operation's operands have one dtype, the caller casts first; floating-point code
-carries `contract` only, sums in reductions also `reassoc`; never `nnan` or `ninf`.
+carries `contract` only, sums and products in reductions also `reassoc`; never `nnan` or `ninf`.
 """
 
 from __future__ import annotations
@@ -36,12 +33,12 @@ _INT_RELATIONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">="
 
 
 class RealEmitter(DivisionOperations, BitOperations):
-    """Writes code of real numbers into `lines`; `straight`: it runs once, it is not in a loop.
+    """Writes instructions on real numbers into `lines`.
 
-    `far_flag` names a byte in memory: functions that have a quick version for near arguments are
-    called in that version, and the byte is set where an argument is far (`near_limits` says beyond
-    what, for each that was called so). `is_rare`: the loop hardly ever runs, and is to compile
-    quickly.
+    `straight`: the code is not in a loop. `far_flag` names a byte in memory: functions with a
+    version for near arguments are called in that version, and the byte is set where an argument is
+    beyond its limit (`near_limits`); the caller then runs the loop again with general versions.
+    `is_rare`: the loop hardly ever runs, and is to compile quickly.
     """
 
     def __init__(
@@ -156,8 +153,9 @@ class RealEmitter(DivisionOperations, BitOperations):
         return self.select(low, literal(math.inf, x.dtype), root)
 
     def extremum(self, relation: str, a: ScalarValue, b: ScalarValue) -> ScalarValue:
-        """The greater (">") or lesser ("<"); NaN if either is NaN. In a fold, any of the zeros that
-        are equal: NumPy's differs from lane to lane, and telling them takes twice the time."""
+        """The greater (">") or lesser ("<"); NaN if either is NaN. In a reduction, any of two equal
+        zeros: NumPy's choice differs from lane to lane, and telling them apart takes twice the
+        time."""
         if a.dtype.kind == "f":
             name = "maximum" if relation == ">" else "minimum"
             return self.intrinsic(name, a, b, flags="nsz " if self.reassociate else "")
@@ -201,7 +199,7 @@ class RealEmitter(DivisionOperations, BitOperations):
         return ComplexValue(*found) if dtype.kind == "c" else found[0]
 
     def flag_far_arguments(self, x: ScalarValue, limit: float) -> None:
-        """Have the loop run again, with general functions, where |x| is beyond the limit."""
+        """Set the far flag where |x| is beyond the limit."""
         self.near_limits.append(limit)
         far = self.compare(">", self.abs(x), self.constant(limit, x))
         byte = self.write(f"zext i1 {far.name} to i8")
@@ -209,7 +207,7 @@ class RealEmitter(DivisionOperations, BitOperations):
         self.lines.append(f"  store i8 {self.write(f'or i8 {known}, {byte}')}, ptr {self.far_flag}")
 
     def intrinsic(self, name: str, *xs: ScalarValue, flags: str = "") -> ScalarValue:
-        """An intrinsic of LLVM on floating-point operands."""
+        """An LLVM intrinsic on floating-point operands."""
         text = llvm_type(xs[0].dtype)
         symbol = f"@llvm.{name}.f{32 if text == 'float' else 64}"
         self.needs.intrinsics.add(f"declare {text} {symbol}({', '.join([text] * len(xs))})")
@@ -251,8 +249,8 @@ class RealEmitter(DivisionOperations, BitOperations):
         return self.compare("<", self.abs(x), literal(float("inf"), x.dtype))
 
     def order_key(self, x: ScalarValue, zeros: bool = False) -> ScalarValue:
-        """An unsigned integer of its size that is less for lesser numbers; greatest for NaN. With
-        `zeros`, a negative zero is less than the other one."""
+        """An unsigned integer of the same size and order; the greatest for NaN. `zeros`: a negative
+        zero is less than a positive one."""
         bits, word = 8 * x.dtype.itemsize, np.dtype(f"u{x.dtype.itemsize}")
         if x.dtype.kind in "bu":
             return self.cast(x, word)
@@ -290,7 +288,7 @@ class RealEmitter(DivisionOperations, BitOperations):
         return x
 
     def rounded(self, name: str, x: ScalarValue) -> ScalarValue:
-        """An intrinsic that rounds; integers are round."""
+        """An intrinsic that rounds; integers stay."""
         return self.intrinsic(name, x) if x.dtype.kind == "f" else x
 
     def truth(self, x: ScalarValue) -> ScalarValue:
@@ -316,8 +314,8 @@ class RealEmitter(DivisionOperations, BitOperations):
         return ScalarValue(self.write(f"select i1 {c.name}, {a}, {b}"), a.dtype)
 
     def _hide_infinity(self, x: ScalarValue) -> ScalarValue:
-        """An infinity that LLVM does not recognise. It would draw a selection of one out of a
-        running extreme, max(acc, c ? -inf : x) = c ? acc : max(acc, x), and vectorise neither."""
+        """An infinity that LLVM does not recognise. LLVM would rewrite max(acc, c ? -inf : x) to c
+        ? acc : max(acc, x), and vectorise neither."""
         if x.value is None or x.dtype.kind != "f" or not math.isinf(x.value):
             return x
         word = "i64" if x.dtype.itemsize == 8 else "i32"
@@ -354,9 +352,9 @@ class RealEmitter(DivisionOperations, BitOperations):
         return ScalarValue(self.write(f"{word} {x} to {to}"), dtype)
 
     def _truncated(self, x: ScalarValue, dtype: np.dtype[Any]) -> ScalarValue:
-        """A float as an integer. What an unsigned one cannot hold is what NumPy makes of it: short
-        ones are 32 bits cut short, long ones the signed of their width, moved by half of the range
-        where they are beyond its middle."""
+        """A float as an integer. Beyond the range of an unsigned integer the result is NumPy's:
+        short ones are truncated from 32 bits, long ones are the signed integer of their width,
+        moved by half of the range where they are beyond its middle."""
         to = llvm_type(dtype)
         if dtype.kind == "i":
             return ScalarValue(self.write(f"fptosi {x} to {to}"), dtype)
@@ -377,8 +375,8 @@ class RealEmitter(DivisionOperations, BitOperations):
     def load(
         self, pointer: str, dtype: np.dtype[Any], is_canonical_bool: bool = True
     ) -> ScalarValue:
-        """ours: our code wrote what is there, so a bool's byte is 0 or 1 (users have others, such
-        as those of `int8s.view(bool)`, which are true)."""
+        """`is_canonical_bool`: a bool's byte is 0 or 1, because our code wrote it (users have
+        others, such as those of `int8s.view(bool)`, which are true)."""
         text = memory_type(dtype)
         name = self.write(f"load {text}, ptr {pointer}, align {dtype.itemsize}")
         if dtype == _BOOL:
@@ -400,7 +398,7 @@ class RealEmitter(DivisionOperations, BitOperations):
 
 
 def module_text(functions: Iterable[str], needs: ModuleNeeds) -> str:
-    """A module: declarations, the math functions needed, the functions."""
+    """A module: declarations, tables, the math functions it calls, its functions."""
     declared = sorted(
         needs.intrinsics | vmath.intrinsics(needs.math, needs.calls, needs.general_calls)
     )

@@ -1,8 +1,6 @@
-"""Numbers in LLVM's text: the types of dtypes, registers, literals, names, and what a module needs.
+"""Numbers in LLVM text: types of dtypes, registers, literals, and what a module must contain.
 
-Owns: `ScalarValue` (an SSA value and its dtype), `ComplexValue` (two of them), `literal`,
-`SsaNames`, `ModuleNeeds`. The code that computes with them is written by `real.py`. A literal is a
-Scalar whose name is the literal itself.
+A literal is a `ScalarValue` whose name is the literal itself.
 """
 
 from __future__ import annotations
@@ -126,8 +124,8 @@ class SsaNames:
 
 
 class ModuleNeeds:
-    """What the code of a module calls: math functions as (name, LLVM type), intrinsics, loops
-    of other packages' ufuncs, and Python's functions, each as the equation that it is.
+    """What a module's code calls: math functions as (name, LLVM type), intrinsics, ufunc loops, and
+    Python callbacks, each as its equation.
 
     In loops math functions are inlined, to be vectorised; `calls` counts those in straight-line
     code, where a function used often is called, so that long traces compile in linear time, and

@@ -1,9 +1,9 @@
-"""Modified Bessel functions of the first kind, of orders zero and one; scaled by exp(-|x|), too.
+"""Modified Bessel functions of the first kind, orders zero and one, also scaled by exp(-|x|).
 
-Owns: their even series near zero, and the fits of sqrt(x) exp(-x) I(x) beyond. Start at `_far`.
-Coefficients are Remez fits (mpmath, 200 bits) rounded to double.
+Even series for |x| <= 8, fits of sqrt(x) exp(-x) I(x) beyond. Coefficients are Remez fits (mpmath,
+200 bits) rounded to double.
 
-Invariant: exp(x) is taken of x - 8, for I(x) is finite a little further than exp(x).
+Invariant: the exponential is exp(x - 8), because I(x) is finite a little further than exp(x).
 """
 
 from __future__ import annotations

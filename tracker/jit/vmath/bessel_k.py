@@ -1,10 +1,9 @@
-"""Modified Bessel functions of the second kind, of orders zero and one; scaled by exp(x), too.
+"""Modified Bessel functions of the second kind, orders zero and one, also scaled by exp(x).
 
-Owns: their expansion around zero, where they are a logarithm times the functions of the first kind
-and an even series, and the fits of sqrt(x) exp(x) K(x) beyond. Start at `_near_0` and `_far`.
-Coefficients are Remez fits (mpmath, 200 bits) rounded to double.
+For x <= 2 a logarithm times the functions of the first kind plus an even series, beyond fits of
+sqrt(x) exp(x) K(x). Coefficients are Remez fits (mpmath, 200 bits) rounded to double.
 
-Invariant: up to two, where log(x / 2) is at most zero, nothing cancels but a third of a sum.
+Invariant: up to two, where log(x / 2) <= 0, at most a third of a sum cancels.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ def _quarter_square(x: Expression) -> Expression:
 
 
 def _log_half(x: Expression) -> tuple[Expression, Expression]:
-    """log(x / 2) as a sum, for finite x > 0; half of a small number may have lost its end."""
+    """log(x / 2) as a sum, for finite x > 0; half of a small number may lose its last bit."""
     small = x < 2.0**-1000
     high, low = log_parts(select(small, x * 2.0**64, x * 0.5))
     return high - select(small, x.like(65 * math.log(2.0)), 0.0), low

@@ -1,7 +1,7 @@
 """erf and erfc.
 
-Owns: the fit of erf on [-1, 1] and that of exp(a**2) erfc(a) on [0, 28]. Start at `_erfc_parts`.
-Coefficients are weighted Remez fits (mpmath, 300 bits).
+Fits of erf on [-1, 1] and of exp(a**2) erfc(a) on [0, 28]. Coefficients are weighted Remez fits
+(mpmath, 300 bits).
 
 Invariant: exp(-a**2) uses both halves of a**2, whose rounding error alone would cost 350 ulps.
 """

@@ -1,7 +1,7 @@
-"""exp and what is made of one exp: exp2, expm1, sigmoid, tanh and its derivative.
+"""exp, and functions of one exp: exp2, expm1, sigmoid, tanh and its derivative.
 
-Owns: the reduction `x = k ln 2 + r` with |r| <= ln 2 / 2, and the fits on that interval. Start at
-`_reduce`. Coefficients are weighted Remez fits (mpmath, 300 bits) rounded to the format.
+The reduction is `x = k ln 2 + r` with |r| <= ln 2 / 2 (`_reduce`). Coefficients are weighted Remez
+fits (mpmath, 300 bits) rounded to the format.
 
 Invariant: `2**k` is applied last and, where the result may be subnormal, as two exact factors, so
 that a result is rounded once.
@@ -129,7 +129,7 @@ TANH = (
 
 
 def _reduce(x: Expression, bias: int) -> tuple[Expression, Expression, Expression]:
-    """`r`, what its rounding lost, and a word whose low bits are `k + bias`."""
+    """`r`, its rounding error, and a word whose low bits are `k + bias`."""
     magic = x.format.magic + bias
     high, low = LN2[x.type]
     shifted = fma(x, LOG2_E, magic)
@@ -228,8 +228,8 @@ def _tanh_parts(x: Expression) -> tuple[Expression, Expression, Expression, Expr
 
 
 def tanh(x: Expression) -> Expression:
-    """-n / (2 + n) for n = exp(-2 |x|) - 1. Of floats by a fit around zero, which is shorter than
-    what it takes to keep the digits of n; further out 1 - 2 e / (1 + e) for e = exp(-2 |x|)."""
+    """-n / (2 + n) for n = exp(-2 |x|) - 1. Of floats, a fit around zero, which is shorter than the
+    arithmetic that keeps the digits of n; further out 1 - 2 e / (1 + e) for e = exp(-2 |x|)."""
     if x.type == "float":
         a = abs(x)
         square = x * x
@@ -241,8 +241,8 @@ def tanh(x: Expression) -> Expression:
 
 
 def sech_squared(x: Expression) -> Expression:
-    """4 e / (1 + e)**2 for e = exp(-2 |x|), of which LLVM merges with tanh(x), where that is
-    computed, too, what the two have in common. It is 0 beyond the range it is for."""
+    """4 e / (1 + e)**2 for e = exp(-2 |x|); LLVM merges the common part with a tanh(x) beside it.
+    The result is 0 beyond its range."""
     down = _minus_twice_abs(x)
     if x.type == "float":
         e = _exp_normal(down)
@@ -255,7 +255,7 @@ def sech_squared(x: Expression) -> Expression:
 
 
 def sigmoid(x: Expression) -> Expression:
-    """exp(-|x|) is `(high + low) * scale`; for x < 0 that scale waits until after the division."""
+    """exp(-|x|) is `(high + low) * scale`; for x < 0 the scale is applied after the division."""
     high, low, first, second = exp_parts(-abs(x))
     scale = first * second
     bottom, rest = fast_two_sum(x.like(1.0), high * scale)

@@ -1,9 +1,7 @@
 """Straight-line LLVM IR text, written as Python arithmetic.
 
-Owns: `Format` (what a function must know about double or float), `Expression` (one SSA value with
-operators) and `FunctionBody` (the function being written). `x * 0.5 + y` appends two instructions;
-a Python number takes the type of the value it meets. Start at `FunctionBody.emit`: everything ends
-there.
+`x * 0.5 + y` appends two instructions to a `FunctionBody`; a Python number takes the type of the
+expression it meets. Every operation ends in `FunctionBody.emit`.
 
 Invariants:
 1. No branch, no loop, no flag: the loop vectoriser needs the first two, the error bounds the third.
@@ -21,7 +19,7 @@ from tracker.support.structs import record
 
 @record(frozen=True)
 class Format:
-    """One IEEE format. `magic` pushes the integer part of a small number into its low bits."""
+    """An IEEE format. `x + magic` has the integer part of a small x in its low bits."""
 
     type: str
     word: str
@@ -43,7 +41,7 @@ class Format:
         return 2.0 ** (1 - self.bias)
 
     def pattern(self, number: float) -> int:
-        """The bits of `as_float` in this format."""
+        """The bits of `number` in this format."""
         if self.word == "i64":
             return int.from_bytes(struct.pack("<d", number), "little")
         return int.from_bytes(struct.pack("<f", number), "little")
@@ -64,9 +62,9 @@ _MAX_HORNER_TERMS = 5  # coefficients of a polynomial; so few are added up in or
 class FunctionBody:
     """The instructions of one function, the intrinsics they call and the constants they read.
 
-    `precision` is the type whose accuracy will do. It is "float" in a body that computes in double
-    for float, and picks the shorter of two series. A body is `straight` if it is to be over soon,
-    though it take more instructions: nothing else hides how long one waits for the next.
+    `precision` is the type whose accuracy is needed: "float" in a body that computes in double for
+    float, and takes the shorter of two series. `straight`: the body is for straight-line code,
+    where latency counts more than the number of instructions.
     """
 
     result: Expression
@@ -85,7 +83,7 @@ class FunctionBody:
         return value
 
     def constant(self, number: float, type: str | None = None) -> Expression:
-        """A literal: the text of the number stands where a register name would."""
+        """A literal."""
         type = type or self.format.type
         if type in FORMATS:
             return Expression(self, FORMATS[type].literal(number), type)
@@ -99,7 +97,7 @@ class FunctionBody:
         return self.emit(type, f"call {type} {name}({', '.join(map(str, arguments))})")
 
     def load_word(self, table: str, data: bytes, offset: Expression) -> Expression:
-        """The 8 bytes of a constant from `offset`: in a loop, one lane of a gather."""
+        """8 bytes of a constant table at `offset`: in a loop, one lane of a gather."""
         escaped = "".join(f"\\{byte:02X}" for byte in data)
         array = f'[{len(data)} x i8] c"{escaped}"'
         self.constants[table] = f"@{table} = internal unnamed_addr constant {array}"
@@ -108,7 +106,7 @@ class FunctionBody:
 
 
 class Expression:
-    """One SSA value or literal of a `FunctionBody`."""
+    """An SSA value or literal of a `FunctionBody`."""
 
     __slots__ = ("body", "name", "type")
 
@@ -202,7 +200,7 @@ class Expression:
 
     @property
     def as_float(self) -> Expression:
-        """The float whose bits this word is."""
+        """The float with these bits."""
         type = "double" if self.type == "i64" else "float"
         return self.body.emit(type, f"bitcast {self} to {type}")
 
@@ -241,8 +239,8 @@ def at_least(x: Expression, limit: float) -> Expression:
 
 def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     """Horner's rule, constant term first: the fewest instructions, and loops hide its latency.
-    Straight-line code adds up all but the first two terms by halves, whose rounding is too far
-    from the result to show."""
+    Straight-line code evaluates all but the first two terms by Estrin's scheme, whose rounding is
+    too far from the result to matter."""
     if x.body.straight and len(coefficients) > _MAX_HORNER_TERMS:
         result, coefficients = _estrin(x, coefficients[2:]), coefficients[:2]
     else:
@@ -253,7 +251,7 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
 
 
 def _estrin(x: Expression, coefficients: Sequence[float]) -> Expression:
-    """Estrin's scheme: neighbours are joined until one term is left."""
+    """Estrin's scheme: neighbouring terms are joined until one is left."""
     terms = [x.like(coefficient) for coefficient in coefficients]
     while len(terms) > 1:
         pairs = zip(terms[::2], terms[1::2], strict=False)

@@ -1,8 +1,8 @@
 """gamma, lgamma, digamma and trigamma.
 
-Owns: the fit of lgamma around two, the asymptotic series past `STIRLING_FROM` and the moves to one
-of them. Start at `_lgamma_positive`. Coefficients are Remez fits (mpmath, 200 bits) rounded to
-double. Of whole numbers gamma is a table.
+A fit of lgamma around two, the asymptotic series from `STIRLING_FROM` on, and recurrences to one of
+them. Coefficients are Remez fits (mpmath, 200 bits) rounded to double. Of whole numbers gamma is a
+table.
 
 Invariant: the error is measured against the larger of the result and one: between its poles each
 function crosses zero where no double is near the root.
@@ -117,7 +117,8 @@ TRIGAMMA = (
 
 
 def _lgamma_positive(x: Expression) -> tuple[Expression, Expression]:
-    """As a sum: lgamma(2 + d) and the log of the steps of one from x to 2 + d, or Stirling."""
+    """As a sum: lgamma(2 + d) and the log of the steps of one from x to 2 + d, or Stirling's
+    series."""
     reach = STIRLING_FROM[x.type]
     far = x >= reach + 0.5
     up = round_even(x)  # 2 + the number of steps down

@@ -1,7 +1,6 @@
 """sinh and cosh, and the inverses of the hyperbolic functions.
 
-Owns: the fit of sinh on [-1, 1] and the arguments that turn an inverse into one logarithm. Start at
-`sinh`. Coefficients are a weighted Remez fit (mpmath, 300 bits).
+A fit of sinh on [-1, 1] (weighted Remez, mpmath, 300 bits); an inverse is one logarithm.
 
 Invariant: the argument of `log_sum` is a sum of two doubles wherever its rounding would show.
 """

@@ -1,10 +1,9 @@
 """asin, acos, atan and atan2.
 
-Owns: the fits of atan on [0, sqrt(2) - 1] and asin on [0, 1/2] and the constants that move other
-arguments there. Start at `_inverse_series`. Coefficients are weighted Remez fits (mpmath, 300
-bits).
+Fits of atan on [0, sqrt(2) - 1] and asin on [0, 1/2], and the constants that move other arguments
+there. Coefficients are weighted Remez fits (mpmath, 300 bits).
 
-Invariant: a constant that is added to a small angle comes as a sum of two numbers.
+Invariant: a constant that is added to a small angle is a sum of two numbers.
 """
 
 from __future__ import annotations
@@ -77,12 +76,12 @@ ASIN = {
 def _inverse_series(
     t: Expression, coefficients: dict[str, tuple[float, ...]], square: Expression
 ) -> Expression:
-    """The inverse function of t, less t."""
+    """The inverse function of t, minus t."""
     return t * (square * polynomial(square, coefficients[t.body.precision]))
 
 
 def _eighths_of_turn(x: Expression, eighths: int) -> tuple[float, float]:
-    """So many eighths of a turn, as a sum, in the format that is computed in."""
+    """So many eighths of a turn, as a sum, in the format of the computation."""
     high, low = QUARTER_PI[x.type]
     return high * eighths, low * eighths
 
@@ -102,7 +101,7 @@ def atan(x: Expression) -> Expression:
 
 
 def atan2(y: Expression, x: Expression) -> Expression:
-    """n pi/4 +- atan(t), where n counts the moves that make t small."""
+    """n pi/4 +- atan(t), where n counts the reflections that make t small."""
     ax, ay = abs(x), abs(y)
     steep = ay > ax
     big, small = select(steep, ay, ax), select(steep, ax, ay)

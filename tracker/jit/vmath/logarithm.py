@@ -1,8 +1,7 @@
 """log, log2, log10, log1p, softplus and logaddexp.
 
-Owns: the reduction `x = 2**k (1 + f)` with 1 + f in [sqrt(1/2), sqrt(2)) and the series of
-log(1 + f) in s = f / (2 + f). Start at `split_exponent` and `_log1p_correction`. Coefficients are a
-weighted Remez fit (mpmath, 300 bits) rounded to the format.
+The reduction is `x = 2**k (1 + f)` with 1 + f in [sqrt(1/2), sqrt(2)), then a series in s = f / (2
++ f). Coefficients are a weighted Remez fit (mpmath, 300 bits) rounded to the format.
 
 Invariant: `f` is exact and the leading term of the result, so that log keeps its relative accuracy
 around one.

@@ -1,10 +1,8 @@
-"""The normal distribution: its function, the logarithm of it, and quantiles; erfcx.
+"""The normal distribution: its function, the logarithm of that, quantiles; erfcx.
 
-Owns: the fit of (a + 1/2) exp(a**2) erfc(a) for all a >= 0, and those of the inverse of erf.
-Start at `_erfcx_positive` and `_erfinv_from`. Coefficients are Remez fits (mpmath, 200 bits).
-
-Quantiles are functions of w = -log(1 - y**2), as M. Giles has it ("Approximating the erfinv
-function", 2010): each caller knows 1 - y**2 without cancellation.
+A fit of (a + 1/2) exp(a**2) erfc(a) for all a >= 0, and fits of the inverse of erf. Coefficients
+are Remez fits (mpmath, 200 bits). Quantiles are functions of w = -log(1 - y**2) (M. Giles,
+"Approximating the erfinv function", 2010): each caller knows 1 - y**2 without cancellation.
 """
 
 from __future__ import annotations
@@ -206,7 +204,7 @@ def ndtr(x: Expression) -> Expression:
 
 
 def log_ndtr(x: Expression) -> Expression:
-    """On the left the density is taken out of the logarithm, beside zero one half."""
+    """On the left the density is factored out of the logarithm, near zero one half."""
     a = abs(x)
     beside = a < 0.6
     left = fma(a * -0.5, a, log(_erfcx_positive(a * HALF_ROOT) * 0.5))

@@ -1,8 +1,7 @@
 """sqrt, cbrt, hypot and pow.
 
-Owns: the logarithm with twice the precision that pow needs, since an error in y log2(x) is
-multiplied by up to 1075. Start at `_log2_sum`. Coefficients are weighted Remez fits (mpmath, 300
-bits).
+pow needs a logarithm with twice the precision, because an error in y log2(x) is multiplied by up to
+1075 (`_log2_sum`). Coefficients are weighted Remez fits (mpmath, 300 bits).
 
 Invariant: special cases are selected after the arithmetic, in the order of the C99 annex F list.
 """
@@ -177,8 +176,8 @@ def pow(x: Expression, y: Expression) -> Expression:
 
 
 def _float_power(a: Expression, y: Expression) -> Expression:
-    """a**y of floats, but for y = 0: in double, where no float is subnormal. Of zero, infinity and
-    NaN, 2**(y inf) by the sign of what the logarithm comes to."""
+    """a**y of floats, except y = 0: in double, where no float is subnormal. Of zero, infinity and
+    NaN, 2**(y inf) by the sign of the logarithm."""
     zero = a.equals(0.0)
     edge = zero | ~(a < math.inf)
     y = select(edge, y * select(zero, math.inf, a), y)

@@ -1,8 +1,8 @@
 """sin, cos and tan: near zero in both formats, of every argument in double.
 
-Owns: the reduction of an angle to |r| <= pi / 4, in a short form for |x| <= REACH and in a long
-form for every x, and the fits of sin and cos. Start at `_reduce`. Coefficients are weighted Remez
-fits (mpmath, 300 bits) rounded to double.
+An angle is reduced to |r| <= pi / 4, in a short form for |x| <= NEAR_LIMIT (`_reduce`) and in a
+long form for every x (`_payne_hanek`). Coefficients are weighted Remez fits (mpmath, 300 bits)
+rounded to double.
 
 Invariant: an angle is reduced to a sum of two numbers, because sin(x) near a multiple of pi is as
 small as r and must be as accurate.
@@ -94,7 +94,7 @@ def _reduce(x: Expression) -> ReducedAngle:
 
 
 def _payne_hanek(x: Expression) -> ReducedAngle:
-    """Payne and Hanek: multiply x by those bits of 2 / pi that matter for its exponent.
+    """Payne and Hanek: multiply x by the bits of 2 / pi that matter for its exponent.
 
     With x = M * 2**e, bits of weight above 2**(2 - e) only add multiples of four quadrants. The
     next bits are read as 48-bit integers, whose products with x are kept exactly: 192 bits, or 96
@@ -224,13 +224,13 @@ def sin_cos_pi(x: Expression) -> tuple[Expression, Expression]:
 
 
 def _restore_sign(x: Expression, part: Expression) -> Expression:
-    """What `sin_cos_pi` gives, with its own sign: that of cos(pi n) taken back."""
+    """A result of `sin_cos_pi` with its own sign: that of cos(pi n) is taken back."""
     half = round_even(x) * 0.5
     return select(abs(half - round_even(half)).equals(0.5), -part, part)
 
 
 def sinpi(x: Expression) -> Expression:
-    """Where what the product with pi loses may be subnormal, it is taken of a multiple of x."""
+    """Where the error of the product with pi may be subnormal, a multiple of x is used."""
     first, second, _ = HALF_PI[x.type]
     lifted = x * 2.0**64
     tiny = fma(lifted, 2.0 * first, lifted * (2.0 * second)) * 2.0**-64
