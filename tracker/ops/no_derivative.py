@@ -87,8 +87,8 @@ NONDIFFERENTIABLE.update((np.argmax, np.argmin, np.argsort, np.any, np.all, np.c
 
 # Integers -----------------------------------------------------------------------------------------
 
-gcd = elementwise_nondiff(np.gcd, lower=lambda e, a, b: e.common_divisor(a, b), kinds="iu")
-lcm = elementwise_nondiff(np.lcm, lower=lambda e, a, b: e.common_multiple(a, b), kinds="iu")
+gcd = elementwise_nondiff(np.gcd, lower=lambda e, a, b: e.gcd(a, b), kinds="iu")
+lcm = elementwise_nondiff(np.lcm, lower=lambda e, a, b: e.lcm(a, b), kinds="iu")
 bitwise_count = elementwise_nondiff(np.bitwise_count, lower=lambda e, x: e.bit_count(x), kinds="iu")
 
 

@@ -38,7 +38,7 @@ def integer_argument(c: RoutineWriter, value: str) -> str:
     if c.kind.integer_type == "i64":
         return c.variable(value)
     name = c.variable(0, "i32")
-    c.lines.append(f"  store i32 {c.let(f'trunc i64 {value} to i32')}, ptr {name}")
+    c.emit(f"store i32 {c.let(f'trunc i64 {value} to i32')}, ptr {name}")
     return name
 
 

@@ -35,13 +35,13 @@ def cholesky(kind: MatrixKind) -> RoutineWriter:
         with c.loop(c.add(i, 1), "%n") as j:
             c.store(c.zero, c.entry_address("%out", i, j, "%n"))
     with c.when(c.compare("sgt", "%n", MAX_LOOP_ROWS)):
-        upper = char_argument(c, "U")  # by rows it is the lower factor
+        upper = char_argument(c, "U")  # in row-major order it is the lower factor
         size, info = integer_argument(c, "%n"), c.variable(0)
         c.call(
             "void", kind.lapack("potrf"), [*map(ptr, (upper, size, "%out", size, info)), "i64 1"]
         )
         c.ret(failure_flag(c, info))
-        c.lines.append(f"unused{c.fresh_number()}:")
+        c.label(f"unused{c.fresh_number()}")
     failed = c.variable(0)
     with c.loop(0, "%n") as j:
         row = c.address("%out", c.mul(j, "%n"))

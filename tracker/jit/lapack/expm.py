@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from tracker.jit.lapack.blas_calls import gemm, ptr
 from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
 
-# Up to which norm a degree serves.
+# The largest norm for which a degree is accurate.
 _MAX_NORM_BY_DEGREE = {
     3: 1.495585217958292e-2,
     5: 2.539398330063230e-1,
@@ -49,7 +49,7 @@ def expm(kind: MatrixKind) -> RoutineWriter:
     a, *powers, u, v, w = (c.address("%work", c.mul(square, i)) for i in range(_SCRATCH_MATRICES))
     lu = c.address("%work", c.mul(square, _SCRATCH_MATRICES))
     norm = _norm(c)
-    c.return_if(c.logical_not(c.compare("olt", norm, "1.0e300")), 1)  # not finite: as SciPy has it
+    c.return_if(c.logical_not(c.compare("olt", norm, "1.0e300")), 1)  # not finite: SciPy's result
     halvings = _halvings(c, norm)
     scale = c.variable("1.0", "double")
     with c.loop(0, halvings):
@@ -92,7 +92,7 @@ def _norm(c: RoutineWriter) -> str:
             size = c.pivot_size(c.load(c.entry_address("%a", i, j, "%n")))
             c.set(total, c.real_op("fadd", c.get(total, "double"), size), "double")
         found, known = c.get(total, "double"), c.get(largest, "double")
-        less = c.compare("ole", found, known)  # a NaN stays
+        less = c.compare("ole", found, known)  # keeps NaN
         c.set(largest, c.let(f"select i1 {less}, double {known}, double {found}"), "double")
     return c.get(largest, "double")
 

@@ -48,7 +48,7 @@ def lu(kind: MatrixKind) -> RoutineWriter:
     c.store(0, singular, kind="i64")
     with c.loop(0, "%n") as k:
         c.store(k, pivots, k, "i64")
-    # Triangular already? The corner tells of most that they are not.
+    # Triangular? For most matrices the corner says no.
     is_lower, is_upper = (_is_triangular(c, lower_half) for lower_half in (True, False))
     c.store(c.let(f"zext i1 {is_lower} to i64"), lower, kind="i64")
     done = c.let(f"or i1 {is_lower}, {is_upper}")
@@ -129,7 +129,7 @@ def triangle(kind: MatrixKind) -> RoutineWriter:
     with c.when(c.compare("sgt", "%n", MAX_LOOP_ROWS)):
         _call_blas(c, upper, flip, unit)
         c.ret()
-        c.lines.append(f"unused{c.fresh_number()}:")
+        c.label(f"unused{c.fresh_number()}")
     for single in (True, False):
         with c.when(c.compare("eq" if single else "ne", "%k", 1)):
             _substitute(c, single, upper, flip, unit)
@@ -148,7 +148,7 @@ def _call_blas(c: RoutineWriter, upper: str, flip: str, unit: str) -> None:
         half, turn = pick(upper, UPPER, LOWER), pick(flip, TRANSPOSED, NOT_TRANSPOSED)
         flags = [f"i32 {flag}" for flag in (COLUMN_MAJOR, half, turn, diagonal)]
         c.call("void", c.kind.blas("trsv"), [*flags, n, "ptr %t", n, "ptr %x", step])
-    with c.when(c.logical_not(single)):  # by rows, T is its transpose
+    with c.when(c.logical_not(single)):  # in row-major order, T is its transpose
         half, turn = pick(upper, LOWER, UPPER), pick(flip, NOT_TRANSPOSED, TRANSPOSED)
         flags = [f"i32 {flag}" for flag in (ROW_MAJOR, LEFT, half, turn, diagonal)]
         sizes = [n, k, scalar_argument(c, "1.0"), "ptr %t", n, "ptr %x", k]
@@ -263,10 +263,10 @@ def solve_triangular(kind: MatrixKind) -> RoutineWriter:
     c.copy("%b", "%x", count)
     with c.when(conjugated):
         c.conjugate("%x", count)
-    # Read transposed, the lower half of what is meant is the upper half of what is stored.
+    # Transposed, the lower half is the upper half in storage.
     stored_lower = c.let("xor i64 %lower, %flip")
     turned = c.let("xor i64 %trans, %flip")
-    by_columns = c.let(f"xor i64 {turned}, 1")  # and by columns it is the other way round again
+    by_columns = c.let(f"xor i64 {turned}, 1")  # stored by columns, it is transposed again
     arguments = ["ptr %t", "ptr %x", "i64 %n", "i64 %k"]
     flags = [f"i64 {stored_lower}", f"i64 {by_columns}", "i64 %unit"]
     c.call("i64", kind.symbol("triangle"), [*arguments, *flags])

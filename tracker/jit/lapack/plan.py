@@ -86,7 +86,7 @@ def plan_call(planner: Any, eqn: Eqn, lower: Routine) -> None:
 
 
 def _operand(planner: Any, atom: Atom, axes: int, may_turn: bool) -> RoutineOperand:
-    """An operand that a routine can read; its last `axes` axes are those of a matrix."""
+    """An operand where a routine can read it; the last `axes` are those of a matrix."""
     type = atom.type
     stack = type.shape[: type.ndim - axes]
     step = math.prod(type.shape[len(stack) :]) * _words_per_element(type)
@@ -104,8 +104,8 @@ def _operand(planner: Any, atom: Atom, axes: int, may_turn: bool) -> RoutineOper
 
 
 def _contiguous_copy(planner: Any, atom: Var, place: Any, may_turn: bool) -> tuple[Any, bool]:
-    """A contiguous copy of strided matrices, and whether it holds their transposes: the pullback
-    needs the transposes, and the factors are those of the copy."""
+    """A copy of matrices that lie with gaps, and whether it is that of their transposes: these are
+    asked for by the pullback, and the factors are those of the copy."""
     source = place.buffer, place.start, planner.in_place.version(atom)
     shape, strides = atom.type.shape, place.strides
     known = planner.gapless.get((*source, _swap_last_two(shape), _swap_last_two(strides)))
@@ -140,7 +140,7 @@ def _contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _transposed_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of contiguous transposed matrices."""
+    """The strides of transposed matrices without gaps."""
     *rest, down, across = _contiguous_strides((*shape[:-2], shape[-1], shape[-2]))
     return (*rest, across, down)
 
@@ -148,7 +148,7 @@ def _transposed_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 def _plan_factors(
     planner: Any, eqn: Eqn, kind: MatrixKind, a: RoutineOperand
 ) -> list[RoutineOperand]:
-    """The factors of a matrix, computed here unless an earlier equation needed them."""
+    """The factors of a matrix and what goes with them, made now unless they are there already."""
     key: Any = a.atom
     if a.place is not None:
         version = planner.in_place.version(a.atom)

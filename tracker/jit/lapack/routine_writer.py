@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
+from tracker.jit.llvm.text_writer import TextWriter
 from tracker.support.structs import record
 
-MAX_LOOP_ROWS = 24  # rows; beyond, LAPACK is faster than loops
+MAX_LOOP_ROWS = 24  # beyond, LAPACK is faster than loops
 _REAL_TYPES = {"s": "float", "d": "double", "c": "float", "z": "double"}
 
 
@@ -60,7 +61,7 @@ class MatrixKind:
 FLOAT64 = MatrixKind("d")
 
 
-class RoutineWriter:
+class RoutineWriter(TextWriter):
     """One function, `i64 @name(parameters)`, which returns 0, or another number if it failed.
     `first_metadata` is its first metadata number; these are numbered in a module."""
 
@@ -73,6 +74,7 @@ class RoutineWriter:
         linkage: str = "",
         first_metadata: int = 0,
     ) -> None:
+        super().__init__()
         self.name = name
         self.parameters = parameters
         self.kind = kind
@@ -81,11 +83,9 @@ class RoutineWriter:
         self.one = self.literal("1.0")
         self.linkage = linkage
         self.cells: list[str] = []
-        self.lines: list[str] = []
         self.declared: set[str] = set()
         self.first_metadata = first_metadata
         self._loops = 0
-        self._fresh = 0
         self._uses_quotient = False
 
     def text(self) -> str:
@@ -107,15 +107,6 @@ class RoutineWriter:
         ]
 
     # Values
-
-    def fresh_number(self) -> str:
-        self._fresh += 1
-        return str(self._fresh)
-
-    def let(self, instruction: str) -> str:
-        name = f"%v{self.fresh_number()}"
-        self.lines.append(f"  {name} = {instruction}")
-        return name
 
     def add(self, a: object, b: object) -> str:
         return self.let(f"add i64 {a}, {b}")
@@ -264,7 +255,7 @@ class RoutineWriter:
         types = ", ".join(argument.split()[0] for argument in arguments)
         self.declared.add(f"declare {kind} @{name}({types})")
         if kind == "void":
-            self.lines.append(f"  call void @{name}({', '.join(arguments)})")
+            self.emit(f"call void @{name}({', '.join(arguments)})")
             return ""
         return self.let(f"call {kind} @{name}({', '.join(arguments)})")
 
@@ -280,20 +271,20 @@ class RoutineWriter:
     def store(self, value: object, pointer: str, index: object = 0, kind: str = "") -> None:
         kind = kind or self.element_type
         at = self.address(pointer, index, kind)
-        self.lines.append(f"  store {kind} {value}, ptr {at}{_alignment(kind)}")
+        self.emit(f"store {kind} {value}, ptr {at}{_alignment(kind)}")
 
     def variable(self, value: object, kind: str = "i64") -> str:
         """A variable on the stack."""
         name = f"%cell{self.fresh_number()}"
         self.cells.append(f"  {name} = alloca {kind}")
-        self.lines.append(f"  store {kind} {value}, ptr {name}")
+        self.emit(f"store {kind} {value}, ptr {name}")
         return name
 
     def get(self, cell: str, kind: str = "i64") -> str:
         return self.let(f"load {kind}, ptr {cell}")
 
     def set(self, cell: str, value: object, kind: str = "i64") -> None:
-        self.lines.append(f"  store {kind} {value}, ptr {cell}")
+        self.emit(f"store {kind} {value}, ptr {cell}")
 
     def entry_address(self, matrix: str, row: object, column: object, lead: object) -> str:
         """The address of an element; rows are `lead` apart."""
@@ -348,12 +339,12 @@ class RoutineWriter:
         return self.let(f"xor i1 {condition}, true")
 
     def ret(self, value: object = 0) -> None:
-        self.lines.append(f"  ret i64 {value}")
+        self.emit(f"ret i64 {value}")
 
     def return_if(self, condition: str, value: object) -> None:
         """Return at once."""
         tag = self.fresh_number()
-        self.lines.append(f"  br i1 {condition}, label %leave{tag}, label %stay{tag}")
+        self.emit(f"br i1 {condition}, label %leave{tag}, label %stay{tag}")
         self.lines += [f"leave{tag}:", f"  ret i64 {value}", f"stay{tag}:"]
 
     # Common loops
@@ -382,7 +373,7 @@ def _alignment(kind: str) -> str:
     return "" if kind[0] != "<" else ", align 4" if "float" in kind else ", align 8"
 
 
-# a / b, scaled by the larger part of b.
+# a / b, scaled by the larger part of b (Smith's method).
 _QUOTIENT = """
 define internal <2 x double> @tk.quotient(<2 x double> %a, <2 x double> %b) nounwind {
   %re = extractelement <2 x double> %b, i64 0

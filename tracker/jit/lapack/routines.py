@@ -173,7 +173,7 @@ def _compiled_routine(name: str, letter: str) -> int:
     return module.address(kind.symbol(name))
 
 
-_MODULES: list[object] = []  # kept for as long as there is code that calls them
+_MODULES: list[object] = []  # never freed: other code calls them
 
 
 def _called_symbols(name: str, kind: MatrixKind) -> list[str]:
@@ -206,8 +206,8 @@ def missing_symbol(name: str, kind: MatrixKind) -> str:
     """A function that a routine calls and the library lacks; empty if there is none."""
     found = blas.find()
     assert found is not None
-    lost = sorted(_library_symbols(name, kind) - set(found.symbols))
-    return f"no {lost[0]} in {found.path}" if lost else ""
+    missing = sorted(_library_symbols(name, kind) - set(found.symbols))
+    return f"no {missing[0]} in {found.path}" if missing else ""
 
 
 def _library_symbols(name: str, kind: MatrixKind) -> set[str]:

@@ -33,18 +33,18 @@ def _query(
     found = blas.find()
     assert found is not None
     integer = np.dtype(f"i{found.int_bits // 8}")
-    boxes: list[Any] = [np.array([ord(letter)], np.uint8) for letter in letters]
-    boxes += [np.array([n], integer) if n >= 0 else np.zeros(2) for n in sizes]
-    wanted = {"n": np.zeros(2), "r": np.zeros(2), "i": np.zeros(2, integer)}
+    cells: list[Any] = [np.array([ord(letter)], np.uint8) for letter in letters]
+    cells += [np.array([n], integer) if n >= 0 else np.zeros(2) for n in sizes]
+    workspace = {"n": np.zeros(2), "r": np.zeros(2), "i": np.zeros(2, integer)}
     for part in tail if kind.is_complex else tail.replace("r", "").replace("R", ""):
-        boxes.append(wanted[part.lower()])
+        cells.append(workspace[part.lower()])
         if part.isupper():
-            boxes.append(np.array([-1], integer))
-    boxes.append(np.zeros(1, integer))
-    kinds = "p" * len(boxes) + "q" * len(letters)
-    pointers = [box.ctypes.data for box in boxes]
+            cells.append(np.array([-1], integer))
+    cells.append(np.zeros(1, integer))
+    kinds = "p" * len(cells) + "q" * len(letters)
+    pointers = [cell.ctypes.data for cell in cells]
     c_symbols.call_c(found.symbols[kind.lapack(name)], kinds, *pointers, *[1] * len(letters))
-    return LapackWorkspace(*(max(int(wanted[part][0]), 1) for part in "nri"))
+    return LapackWorkspace(*(max(int(workspace[part][0]), 1) for part in "nri"))
 
 
 def eigenvalues(kind: MatrixKind, n: int, lower: int) -> LapackWorkspace:
@@ -72,7 +72,7 @@ def singular_values(kind: MatrixKind, m: int, n: int, full: int = -1) -> LapackW
     letter, rows = ("N", 1) if full < 0 else ("S", k) if not full else ("A", n)
     sizes = (m, n, _POINTER, m, _POINTER, _POINTER, m, _POINTER, rows)
     own = _query(kind, "gesdd", letter, sizes, "Nri")
-    # The real workspace cannot be asked for: what LAPACK's manual says.
+    # The real workspace cannot be queried: this is the bound of LAPACK's manual.
     reals = 7 * k if full < 0 else max(5 * k * k + 5 * k, 2 * max(m, n) * k + 2 * k * k + k)
     return LapackWorkspace(own.numbers, reals if kind.is_complex else 0, 8 * k)
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from tracker.jit.guards.class_guard import ClassGuard, ClassGuardCheck
 from tracker.jit.guards.constants import ConstantKey
+from tracker.jit.llvm.text_writer import TextWriter
 from tracker.tree import Structure, is_namedtuple
 
-ARRAY_CONSTRUCTORS = {  # by whether it has strides of its own, and is big
+ARRAY_CONSTRUCTORS = {  # by (has strides of its own, is large)
     (False, False): "PyArray_Empty",
     (True, False): "PyArray_NewFromDescr",
     (False, True): "native.empty",
@@ -42,7 +43,7 @@ class ObjectSymbols:
         self.kept_alive: list[Any] = []
         self.weakly_held: list[ConstantKey] = []
         self.allocators: list[type] = []
-        self.constructors: list[tuple[bool, bool]] = []  # of arrays: see MAKERS
+        self.constructors: list[tuple[bool, bool]] = []  # see ARRAY_CONSTRUCTORS
         self.class_checks: list[ClassGuardCheck] = []
         self.dict_versions = 0
         self._names: dict[int, str] = {}
@@ -96,26 +97,15 @@ class ObjectSymbols:
         return "\n".join(lines)
 
 
-class EntryWriter:
+class EntryWriter(TextWriter):
     """The text of one function; a failed check branches to `miss`."""
 
     def __init__(self, objects: ObjectSymbols) -> None:
-        self.lines: list[str] = []
+        super().__init__()
         self.allocas: list[str] = []
         self.objects = objects
         self.held_count = 0
         self.made_count = 0
-        self._fresh = 0
-
-    def emit(self, line: str) -> None:
-        self.lines.append("  " + line)
-
-    def let(self, value: str) -> str:
-        """A new SSA name for an instruction."""
-        self._fresh += 1
-        name = f"%v{self._fresh}"
-        self.lines.append(f"  {name} = {value}")
-        return name
 
     def alloca(self, type_: str) -> str:
         """A cell on the stack, made in the first block whatever the place."""
@@ -123,12 +113,8 @@ class EntryWriter:
         self.allocas.append(f"  {name} = alloca {type_}")
         return name
 
-    def label(self, name: str) -> None:
-        self.lines.append(f"{name}:")
-
     def new_label(self) -> str:
-        self._fresh += 1
-        return f"b{self._fresh}"
+        return f"b{self.fresh_number()}"
 
     def branch(self, condition: str, yes: str, no: str) -> None:
         self.emit(f"br i1 {condition}, label %{yes}, label %{no}")

@@ -11,48 +11,29 @@ from typing import Any
 
 import numpy as np
 
+from tracker.jit.scalar.real import RealEmitter
+from tracker.jit.scalar.values import ScalarValue, llvm_type
+
 _INT32 = np.dtype(np.int32)
 # By the size of a float: the bits of its fraction, and the bias of its exponent.
 _FORMATS = {4: (23, 127), 8: (52, 1023)}
 
 
-class BitOperations:
-    """See the file's header. The other methods are the emitter's."""
-
-    needs: Any
-    write: Any
-    add: Any
-    sub: Any
-    mul: Any
-    neg: Any
-    abs: Any
-    compare: Any
-    select: Any
-    isnan: Any
-    isinf: Any
-    isfinite: Any
-    intrinsic: Any
-    literal: Any
-    constant: Any
-    cast: Any
-    logical_and: Any
-    logical_or: Any
-    logical_xor: Any
-    _op: Any
+class BitEmitter(RealEmitter):
+    """The emitter with operations on bits."""
 
     # Floats
 
-    def _to_bits(self, x: Any) -> Any:
+    def _to_bits(self, x: ScalarValue) -> ScalarValue:
         """The bits of a float, as an integer of its size."""
         size = x.dtype.itemsize
-        return type(x)(self.write(f"bitcast {x} to i{8 * size}"), np.dtype(f"i{size}"))
+        return ScalarValue(self.write(f"bitcast {x} to i{8 * size}"), np.dtype(f"i{size}"))
 
-    def _from_bits(self, bits: Any, dtype: Any) -> Any:
+    def _from_bits(self, bits: ScalarValue, dtype: np.dtype[Any]) -> ScalarValue:
         """The float with these bits."""
-        text = "float" if dtype.itemsize == 4 else "double"
-        return type(bits)(self.write(f"bitcast {bits} to {text}"), dtype)
+        return ScalarValue(self.write(f"bitcast {bits} to {llvm_type(dtype)}"), dtype)
 
-    def next_after(self, x: Any, y: Any) -> Any:
+    def next_after(self, x: ScalarValue, y: ScalarValue) -> ScalarValue:
         """The float beside x in the direction of y; y, where they are equal."""
         zero, bits = self.constant(0, x), self._to_bits(x)
         one = self.constant(1, bits)
@@ -68,7 +49,7 @@ class BitOperations:
         lost = self.logical_or(self.isnan(x), self.isnan(y))
         return self.select(lost, self.add(x, y), away)
 
-    def spacing(self, x: Any) -> Any:
+    def spacing(self, x: ScalarValue) -> ScalarValue:
         """The distance to the next float away from zero."""
         bits = self._to_bits(x)
         further = self._from_bits(self.add(bits, self.constant(1, bits)), x.dtype)
@@ -77,7 +58,7 @@ class BitOperations:
         gap = self.select(none, least, self.sub(further, x))
         return self.select(self.isfinite(x), gap, self.constant(float("nan"), x))
 
-    def binary_exponent(self, x: Any) -> Any:
+    def frexp_exponent(self, x: ScalarValue) -> ScalarValue:
         """The n with x = m * 2**n and 1/2 <= |m| < 1; else 0."""
         fraction, bias = _FORMATS[x.dtype.itemsize]
         small = self.compare("<", self.abs(x), self.constant(2.0 ** (1 - bias), x))
@@ -90,7 +71,7 @@ class BitOperations:
         plain = self.logical_and(self.isfinite(x), self.compare("!=", x, self.constant(0, x)))
         return self.select(plain, n, self.literal(0, _INT32))
 
-    def scaled(self, x: Any, n: Any) -> Any:
+    def ldexp(self, x: ScalarValue, n: ScalarValue) -> ScalarValue:
         """x * 2**n, rounded once: in three steps, of which only the last can round."""
         fraction, bias = _FORMATS[x.dtype.itemsize]
         up, down = 2.0**bias, 2.0 ** (1 - bias + fraction + 1)
@@ -110,22 +91,22 @@ class BitOperations:
             x, self._from_bits(self._op("shl", biased, self.constant(fraction, n)), x.dtype)
         )
 
-    def _word_dtype(self, x: Any) -> Any:
+    def _word_dtype(self, x: ScalarValue) -> np.dtype[Any]:
         return np.dtype(f"i{x.dtype.itemsize}")
 
     # Integers
 
-    def bit_count(self, x: Any) -> Any:
+    def bit_count(self, x: ScalarValue) -> ScalarValue:
         """The number of set bits of the absolute value."""
         bits = 8 * x.dtype.itemsize
         self.needs.intrinsics.add(f"declare i{bits} @llvm.ctpop.i{bits}(i{bits})")
-        return type(x)(self.write(f"call i{bits} @llvm.ctpop.i{bits}({self.abs(x)})"), x.dtype)
+        return ScalarValue(self.write(f"call i{bits} @llvm.ctpop.i{bits}({self.abs(x)})"), x.dtype)
 
-    def common_divisor(self, a: Any, b: Any) -> Any:
+    def gcd(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         """The greatest common divisor; zero for two zeros."""
         return self._call_routine("gcd", _GCD, self.abs(a), self.abs(b))
 
-    def common_multiple(self, a: Any, b: Any) -> Any:
+    def lcm(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         """The least common multiple; zero, where one is zero."""
         a, b = self.abs(a), self.abs(b)
         divisor = self._call_routine("gcd", _GCD, a, b)
@@ -133,14 +114,14 @@ class BitOperations:
         safe = self.select(none, self.constant(1, a), divisor)
         return self.mul(self._op("udiv", a, safe), b)
 
-    def integer_power(self, x: Any, n: Any) -> Any:
+    def integer_power(self, x: ScalarValue, n: ScalarValue) -> ScalarValue:
         """x**n for an unknown n >= 0, which wraps around."""
         return self._call_routine("power", _POWER, x, n)
 
-    def _call_routine(self, name: str, text: str, a: Any, b: Any) -> Any:
+    def _call_routine(self, name: str, text: str, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         kind = f"i{8 * a.dtype.itemsize}"
         self.needs.intrinsics.add(text.replace("$", kind))
-        return type(a)(self.write(f"call {kind} @tk.{name}.{kind}({a}, {b})"), a.dtype)
+        return ScalarValue(self.write(f"call {kind} @tk.{name}.{kind}({a}, {b})"), a.dtype)
 
 
 _GCD = """

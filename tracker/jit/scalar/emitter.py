@@ -1,4 +1,4 @@
-"""The emitter for every dtype: complex arithmetic over `RealEmitter`'s.
+"""The emitter for every dtype: complex arithmetic over that of real numbers.
 
 A complex number is a pair of registers, so loops over complex numbers are vectorised like any
 other. Results are NumPy's: products by the definition, quotients scaled by the larger part of the
@@ -12,20 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from tracker.jit.scalar.complex_math import ComplexFunctions
-from tracker.jit.scalar.real import RealEmitter
+from tracker.jit.scalar.complex_math import FUNCTIONS
+from tracker.jit.scalar.integer_math import IntegerEmitter
 from tracker.jit.scalar.values import ComplexValue, ScalarValue, literal, part_dtype
 
 _BOOL = np.dtype(bool)
 _INT64 = np.dtype(np.int64)
 _SMALL_POWER = 100  # below, NumPy multiplies
-_EXP_SCALED_FROM = 650.0  # beyond, exp is scaled, so that a factor below one can bring it back
-# So are sinh and cosh: beyond the first, the second is taken off, and what is left is large enough
-# for both to be half an exponential.
-_SINH_SCALED_FROM = {8: (709.0, 690.0), 4: (88.0, 75.0)}
 
 
-class Emitter(RealEmitter, ComplexFunctions):
+class Emitter(IntegerEmitter):
     """Scalar code of any dtype; an operation on complex operands writes real ones."""
 
     # Arithmetic
@@ -101,8 +97,7 @@ class Emitter(RealEmitter, ComplexFunctions):
             return self._general_power(x, n)
         count = int(n.value.real)
         y = self.power_by_squaring(x, abs(count))
-        result: ScalarValue = self._reciprocal_power(y, x) if count < 0 else y
-        return result
+        return self._reciprocal_power(y, x) if count < 0 else y
 
     def _small_power(self, x: ComplexValue, n: ScalarValue, small: ScalarValue) -> ScalarValue:
         """By squaring, on the bits of n; undefined unless n is small and integral."""
@@ -131,8 +126,7 @@ class Emitter(RealEmitter, ComplexFunctions):
         if isinstance(x, ComplexValue):
             return self._reciprocal(x)
         if x.dtype.kind != "f":
-            part: ScalarValue = self.integer_reciprocal(x)
-            return part
+            return self.integer_reciprocal(x)
         return super().div(literal(1, x.dtype), x)
 
     def _reciprocal(self, x: ComplexValue) -> ScalarValue:
@@ -156,125 +150,7 @@ class Emitter(RealEmitter, ComplexFunctions):
         (x, *_) = xs
         if not isinstance(x, ComplexValue):
             return super().math(name, *xs)
-        made: ScalarValue = getattr(self, f"_{name}")(x)
-        return made
-
-    def _exp(self, z: ComplexValue) -> ScalarValue:
-        zero, infinite = literal(0, z.re.dtype), literal(math.inf, z.re.dtype)
-        limit = _EXP_SCALED_FROM if z.re.dtype.itemsize == 8 else 80.0
-        far = self.compare(">", z.re, literal(limit, z.re.dtype))
-        near = self.select(far, super().sub(z.re, literal(limit, z.re.dtype)), z.re)
-        size = super().math("exp", near)
-        rest = self.select(far, literal(math.exp(limit), size.dtype), literal(1, size.dtype))
-        re = super().mul(super().mul(size, super().math("cos", z.im)), rest)
-        im = super().mul(super().mul(size, super().math("sin", z.im)), rest)
-        im = self.select(self.compare("==", z.im, zero), z.im, im)
-        # The angle of an infinity, or of nothing, may be any.
-        lost = self.invert(self.isfinite(z.im))
-        gone = self.logical_and(lost, self.compare("==", z.re, super().neg(infinite)))
-        great = self.logical_and(lost, self.compare("==", z.re, infinite))
-        re = self.select(gone, zero, self.select(great, infinite, re))
-        return ComplexValue(re, self.select(gone, zero, im))
-
-    def _log(self, z: ComplexValue) -> ScalarValue:
-        one = literal(1, z.re.dtype)
-        wide, high = super().abs(z.re), super().abs(z.im)
-        first = self.compare(">", wide, high)
-        large, small = self.select(first, wide, high), self.select(first, high, wide)
-        size = super().math("hypot", z.re, z.im)
-        # Near the unit circle, |z|**2 - 1 has more digits than |z|.
-        beyond = super().mul(super().sub(large, one), super().add(large, one))
-        beyond = self.intrinsic("fma", small, small, beyond)
-        close = super().mul(super().math("log1p", beyond), literal(0.5, one.dtype))
-        around = self.compare("<", super().abs(super().sub(size, one)), literal(0.25, one.dtype))
-        re = self.select(around, close, super().math("log", size))
-        return ComplexValue(re, super().math("atan2", z.im, z.re))
-
-    def _sqrt(self, z: ComplexValue) -> ScalarValue:
-        dtype = z.re.dtype
-        zero, half, infinite = (literal(v, dtype) for v in (0, 0.5, math.inf))
-        # Scaled, so that neither the sum nor the absolute value overflows or vanishes.
-        up, down = (2.0**120, 2.0**-60) if dtype.itemsize == 8 else (2.0**60, 2.0**-30)
-        size = super().math("hypot", z.re, z.im)
-        tiny = self.compare("<", size, literal(1 / up, dtype))
-        huge = self.compare(">", size, literal(up, dtype))
-        one = literal(1, dtype)
-        scale = self.select(
-            tiny, literal(up, dtype), self.select(huge, literal(1 / up, dtype), one)
-        )
-        back = self.select(
-            tiny, literal(down, dtype), self.select(huge, literal(1 / down, dtype), one)
-        )
-        x, y = super().mul(z.re, scale), super().mul(z.im, scale)
-        total = super().add(super().abs(x), super().math("hypot", x, y))
-        root = super().math("sqrt", super().mul(total, half))
-        other = super().div(super().mul(super().abs(y), half), root)
-        right = self.compare(">=", z.re, zero)
-        re = super().mul(self.select(right, root, other), back)
-        im = super().mul(self.select(right, other, root), back)
-        im = self.intrinsic("copysign", im, z.im)
-        none = self.compare("==", size, zero)
-        endless = self.compare("==", super().abs(z.im), infinite)
-        re = self.select(none, zero, self.select(endless, infinite, re))
-        return ComplexValue(re, self.select(self.logical_or(none, endless), z.im, im))
-
-    def _sin(self, z: ComplexValue) -> ScalarValue:
-        """sin(x) cosh(y) + i cos(x) sinh(y)."""
-        return ComplexValue(self._sin_cosh(z.re, z.im), self._cos_sinh(z.re, z.im))
-
-    def _sinh(self, z: ComplexValue) -> ScalarValue:
-        """sinh(x) cos(y) + i cosh(x) sin(y)."""
-        return ComplexValue(self._cos_sinh(z.im, z.re), self._sin_cosh(z.im, z.re))
-
-    def _cos(self, z: ComplexValue) -> ScalarValue:
-        """cos(x) cosh(y) - i sin(x) sinh(y)."""
-        return self._cosh(ComplexValue(super().neg(z.im), z.re))
-
-    def _cosh(self, z: ComplexValue) -> ScalarValue:
-        """cosh(x) cos(y) + i sinh(x) sin(y)."""
-        zero = literal(0, z.re.dtype)
-        re = self._scaled_hyperbolic("cosh", z.re, super().math("cos", z.im))
-        im = self._scaled_hyperbolic("sinh", z.re, super().math("sin", z.im))
-        lost = self.invert(self.isfinite(z.im))
-        im = self.select(self.logical_and(lost, self.compare("==", z.re, zero)), zero, im)
-        level = super().mul(self.intrinsic("copysign", literal(1, zero.dtype), z.re), z.im)
-        im = self.select(self.compare("==", z.im, zero), level, im)
-        return ComplexValue(self._infinite_product(re, z.im, z.re), im)
-
-    def _sin_cosh(self, angle: ScalarValue, size: ScalarValue) -> ScalarValue:
-        """sin(angle) cosh(size), and a zero angle as it is."""
-        product = self._scaled_hyperbolic("cosh", size, super().math("sin", angle))
-        return self.select(self.compare("==", angle, literal(0, angle.dtype)), angle, product)
-
-    def _cos_sinh(self, angle: ScalarValue, size: ScalarValue) -> ScalarValue:
-        """cos(angle) sinh(size), and a zero size as it is."""
-        product = self._scaled_hyperbolic("sinh", size, super().math("cos", angle))
-        none = self.compare("==", size, literal(0, size.dtype))
-        return self.select(none, size, self._infinite_product(product, angle, size))
-
-    def _scaled_hyperbolic(self, name: str, size: ScalarValue, factor: ScalarValue) -> ScalarValue:
-        """sinh or cosh, times a factor that can bring it back where it alone is too large."""
-        dtype = size.dtype
-        limit, shift = _SINH_SCALED_FROM[dtype.itemsize]
-        length = super().abs(size)
-        far = self.compare(">", length, literal(limit, dtype))
-        less = self.intrinsic("copysign", super().sub(length, literal(shift, dtype)), size)
-        near = self.select(far, less, size)
-        rest = self.select(far, literal(math.exp(shift), dtype), literal(1, dtype))
-        return super().mul(super().mul(factor, super().math(name, near)), rest)
-
-    def _infinite_product(
-        self, product: ScalarValue, angle: ScalarValue, size: ScalarValue
-    ) -> ScalarValue:
-        """The product of a function of an infinite size with one of an angle that is none."""
-        infinite = literal(math.inf, size.dtype)
-        lost = self.invert(self.isfinite(angle))
-        great = self.logical_and(lost, self.compare("==", super().abs(size), infinite))
-        return self.select(great, infinite, product)
-
-    def _sigmoid(self, z: ComplexValue) -> ScalarValue:
-        one = literal(1, z.dtype)
-        return self.div(one, self.add(one, self.math("exp", self.neg(z))))
+        return FUNCTIONS[name](self, x)
 
     def sign(self, x: ScalarValue) -> ScalarValue:
         """x / |x|: of one infinite part, its axis; of two, NaN."""

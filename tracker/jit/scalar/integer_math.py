@@ -8,34 +8,18 @@ again with the C library's.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-_MAX_EXACT_QUOTIENT = {4: 2.0**22, 8: 2.0**51}  # of a quotient, by the size of the float
+from tracker.jit.scalar.bits import BitEmitter
+from tracker.jit.scalar.values import ScalarValue
+
+_MAX_EXACT_QUOTIENT = {4: 2.0**22, 8: 2.0**51}  # by the size of the float
 
 
-class DivisionOperations:
-    """See the file's header. The other methods are the emitter's."""
+class IntegerEmitter(BitEmitter):
+    """The emitter with division, shifts and integer powers."""
 
-    far_flag: str
-    add: Any
-    sub: Any
-    mul: Any
-    div: Any
-    neg: Any
-    abs: Any
-    compare: Any
-    select: Any
-    isnan: Any
-    intrinsic: Any
-    literal: Any
-    logical_and: Any
-    logical_or: Any
-    flag_far_arguments: Any
-    _op: Any
-
-    def floor_divide(self, a: Any, b: Any) -> Any:
+    def floor_divide(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         """The quotient rounded down; of integers, zero for a zero divisor."""
         if a.dtype.kind == "f":
             return self._floor_divide_floats(a, b)
@@ -46,7 +30,7 @@ class DivisionOperations:
             quotient = self.select(down, self.sub(quotient, one), quotient)
         return quotient
 
-    def remainder(self, a: Any, b: Any) -> Any:
+    def remainder(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         """The remainder of `floor_divide`, with the sign of the divisor."""
         if a.dtype.kind == "f":
             return self._modulo(a, b)
@@ -55,7 +39,7 @@ class DivisionOperations:
             rest = self.select(self._has_opposite_sign(rest, b), self.add(rest, b), rest)
         return rest
 
-    def fmod(self, a: Any, b: Any) -> Any:
+    def fmod(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         """The remainder of C's division, with the sign of the dividend."""
         if a.dtype.kind != "f":
             return self._quotient_and_remainder(a, b)[1]
@@ -76,7 +60,9 @@ class DivisionOperations:
 
     # Integers
 
-    def _quotient_and_remainder(self, a: Any, b: Any) -> tuple[Any, Any]:
+    def _quotient_and_remainder(
+        self, a: ScalarValue, b: ScalarValue
+    ) -> tuple[ScalarValue, ScalarValue]:
         """Quotient and remainder as in C; both zero where the divisor is."""
         zero, one = self.literal(0, a.dtype), self.literal(1, a.dtype)
         none = self.compare("==", b, zero)
@@ -84,20 +70,20 @@ class DivisionOperations:
         if sign == "u":
             safe = self.select(none, one, b)
             quotient, rest = self._op("udiv", a, safe), self._op("urem", a, safe)
-        else:  # the least integer by -1 is too large
+        else:  # the least integer by -1 overflows
             minus = self.compare("==", b, self.literal(-1, a.dtype))
             safe = self.select(self.logical_or(none, minus), one, b)
             quotient = self.select(minus, self.neg(a), self._op("sdiv", a, safe))
             rest = self._op("srem", a, safe)
         return self.select(none, zero, quotient), self.select(none, zero, rest)
 
-    def _has_opposite_sign(self, rest: Any, b: Any) -> Any:
+    def _has_opposite_sign(self, rest: ScalarValue, b: ScalarValue) -> ScalarValue:
         """Whether a remainder is nonzero and has not the sign of the divisor."""
         zero = self.literal(0, b.dtype)
         apart = self.compare("<", self._op("xor", rest, b), zero)
         return self.logical_and(apart, self.compare("!=", rest, zero))
 
-    def integer_reciprocal(self, x: Any) -> Any:
+    def integer_reciprocal(self, x: ScalarValue) -> ScalarValue:
         """One over an integer, rounded to zero; of zero, x86's conversion of an infinity."""
         one, zero = self.literal(1, x.dtype), self.literal(0, x.dtype)
         wide = x.dtype.kind == "i" and x.dtype.itemsize >= 4
@@ -108,23 +94,23 @@ class DivisionOperations:
             kept = self.select(self.compare("==", x, minus), minus, kept)
         return self.select(self.compare("==", x, zero), none, kept)
 
-    # Floats, as NumPy's own C code goes
+    # Floats, as in NumPy's C code
 
-    def _float_has_opposite_sign(self, rest: Any, b: Any) -> Any:
+    def _float_has_opposite_sign(self, rest: ScalarValue, b: ScalarValue) -> ScalarValue:
         """Whether a remainder is nonzero, not NaN, and has not the sign of the divisor."""
         zero = self.literal(0, b.dtype)
         low, high = self.compare("<", rest, zero), self.compare(">", rest, zero)
         below = self.compare("<", b, zero)
         return self.select(below, high, low)
 
-    def _modulo(self, a: Any, b: Any) -> Any:
+    def _modulo(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         zero = self.literal(0, a.dtype)
         rest = self.fmod(a, b)
         turned = self.select(self._float_has_opposite_sign(rest, b), self.add(rest, b), rest)
         none = self.compare("==", rest, zero)
         return self.select(none, self.intrinsic("copysign", zero, b), turned)
 
-    def _floor_divide_floats(self, a: Any, b: Any) -> Any:
+    def _floor_divide_floats(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         zero, one = self.literal(0, a.dtype), self.literal(1, a.dtype)
         rest = self.fmod(a, b)
         exact = self.div(self.sub(a, rest), b)
@@ -139,14 +125,14 @@ class DivisionOperations:
 
     # Shifts
 
-    def left_shift(self, a: Any, by: Any) -> Any:
+    def left_shift(self, a: ScalarValue, by: ScalarValue) -> ScalarValue:
         """Zero for a shift by a negative number or by all bits or more."""
         zero = self.literal(0, a.dtype)
         return self.select(
             self._is_shift_in_range(by), self._op("shl", a, self._clamped_shift(by)), zero
         )
 
-    def right_shift(self, a: Any, by: Any) -> Any:
+    def right_shift(self, a: ScalarValue, by: ScalarValue) -> ScalarValue:
         """Likewise zero, or -1 of a negative number."""
         zero = self.literal(0, a.dtype)
         if a.dtype.kind == "u":
@@ -158,21 +144,26 @@ class DivisionOperations:
             self._is_shift_in_range(by), self._op("ashr", a, self._clamped_shift(by)), gone
         )
 
-    def _is_shift_in_range(self, by: Any) -> Any:
+    def _is_shift_in_range(self, by: ScalarValue) -> ScalarValue:
         limit = self.literal(8 * by.dtype.itemsize, by.dtype)
         inside = self.compare("<", by, limit)
         if by.dtype.kind == "u":
             return inside
         return self.logical_and(inside, self.compare(">=", by, self.literal(0, by.dtype)))
 
-    def _clamped_shift(self, by: Any) -> Any:
+    def _clamped_shift(self, by: ScalarValue) -> ScalarValue:
         return self.select(self._is_shift_in_range(by), by, self.literal(0, by.dtype))
 
     # Powers
 
-    def power_by_squaring(self, x: Any, n: int) -> Any:
+    def power(self, x: ScalarValue, n: ScalarValue) -> ScalarValue:
+        if x.dtype.kind == "f":
+            return super().power(x, n)
+        return self.integer_power(x, n) if n.value is None else self.power_by_squaring(x, n.value)
+
+    def power_by_squaring(self, x: ScalarValue, n: int) -> ScalarValue:
         """x**n for n >= 0, which wraps around."""
-        result = None
+        result: ScalarValue | None = None
         while n:
             if n & 1:
                 result = x if result is None else self.mul(result, x)

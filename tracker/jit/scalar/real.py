@@ -14,8 +14,6 @@ import numpy as np
 
 from tracker.jit import vmath
 from tracker.jit.runtime import ufunc_loops
-from tracker.jit.scalar.bits import BitOperations
-from tracker.jit.scalar.integer_math import DivisionOperations
 from tracker.jit.scalar.values import (
     ComplexValue,
     ModuleNeeds,
@@ -32,7 +30,7 @@ _FLOAT_RELATIONS = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt
 _INT_RELATIONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
-class RealEmitter(DivisionOperations, BitOperations):
+class RealEmitter:
     """Writes instructions on real numbers into `lines`.
 
     `straight`: the code is not in a loop. `far_flag` names a byte in memory: functions with a
@@ -61,8 +59,7 @@ class RealEmitter(DivisionOperations, BitOperations):
         self.reassociate = False
 
     def write(self, instruction: str) -> str:
-        self.names.count += 1
-        name = f"%v{self.names.count}"
+        name = self.names.fresh()
         self.lines.append(f"  {name} = {instruction}")
         return name
 
@@ -128,12 +125,6 @@ class RealEmitter(DivisionOperations, BitOperations):
         return self.select(self.compare(">", x, zero), one, side)
 
     def power(self, x: ScalarValue, n: ScalarValue) -> ScalarValue:
-        if x.dtype.kind != "f":
-            unknown = n.value is None
-            result: ScalarValue = (
-                self.integer_power(x, n) if unknown else self.power_by_squaring(x, n.value)
-            )
-            return result
         if n.value == 2:
             return self.mul(x, x)
         if n.value == 1:
@@ -180,7 +171,7 @@ class RealEmitter(DivisionOperations, BitOperations):
         arguments = ", ".join(map(str, xs))
         return ScalarValue(self.write(f"call {text} {symbol}({arguments})"), xs[0].dtype)
 
-    def borrow(self, ufunc: np.ufunc, at: int, *xs: ScalarValue) -> ScalarValue:
+    def call_ufunc(self, ufunc: np.ufunc, at: int, *xs: ScalarValue) -> ScalarValue:
         """Result number `at` of a ufunc, by its own inner loop."""
         loop = ufunc_loops.find(ufunc, [x.dtype for x in xs])
         self.needs.ufunc_loops.add(loop)
@@ -264,7 +255,7 @@ class RealEmitter(DivisionOperations, BitOperations):
         key = ScalarValue(self.write(f"xor i{bits} {raw}, {turn}"), word)
         return self.select(self.isnan(x), literal(2**bits - 1, word), key)
 
-    def of_order_key(self, key: ScalarValue, dtype: np.dtype[Any]) -> ScalarValue:
+    def from_order_key(self, key: ScalarValue, dtype: np.dtype[Any]) -> ScalarValue:
         """The number that has this key, which tells zeros apart."""
         if dtype.kind in "bu":
             return self.cast(key, dtype)
@@ -415,10 +406,10 @@ def module_text(functions: Iterable[str], needs: ModuleNeeds) -> str:
     )
 
 
-NO_UNROLL = "!1"  # marks the latch of a loop that is not to be unrolled
-ONE_VECTOR_LOOP = "!8"  # of one of as many steps as a vector has lanes: it is to become one
-NO_UNROLL_NO_VECTORS = "!5"  # of one that is not to be vectorised either: what it goes around is
-INTERLEAVE_TWO = "!9"  # of one whose steps wait for what they compute: two are done at once
+NO_UNROLL = "!1"  # latch metadata: do not unroll
+ONE_VECTOR_LOOP = "!8"  # as many steps as a vector has lanes: it becomes one vector
+NO_UNROLL_NO_VECTORS = "!5"  # do not vectorise either: an inner loop is vectorised
+INTERLEAVE_TWO = "!9"  # steps with latency: two at once
 _LOOP_METADATA = """!1 = distinct !{!1, !2}
 !2 = !{!"llvm.loop.unroll.disable"}
 !5 = distinct !{!5, !2, !6}

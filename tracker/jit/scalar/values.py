@@ -13,29 +13,22 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Eqn
+from tracker.jit.llvm.text_writer import SsaNames as SsaNames
 from tracker.jit.runtime import ufunc_loops
 
-_TYPE_NAMES = {
-    "bool": "i1",
-    "int8": "i8",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-    "uint8": "i8",
-    "uint16": "i16",
-    "uint32": "i32",
-    "uint64": "i64",
-    "float32": "float",
-    "float64": "double",
+_BOOL = np.dtype(bool)
+_LLVM_TYPES = {
+    **{np.dtype(f"{kind}{size}"): f"i{8 * size}" for kind in "iu" for size in (1, 2, 4, 8)},
+    np.dtype(np.float32): "float",
+    np.dtype(np.float64): "double",
+    _BOOL: "i1",
 }
 # A complex number is two registers; this is what it is in memory.
 _COMPLEX_PARTS: dict[np.dtype[Any], tuple[np.dtype[Any], str]] = {
     np.dtype(np.complex64): (np.dtype(np.float32), "[2 x float]"),
     np.dtype(np.complex128): (np.dtype(np.float64), "[2 x double]"),
 }
-SUPPORTED = frozenset({*(np.dtype(name) for name in _TYPE_NAMES), *_COMPLEX_PARTS})
-_LLVM_TYPES = {np.dtype(name): text for name, text in _TYPE_NAMES.items()}
-_BOOL = np.dtype(bool)
+SUPPORTED = frozenset({*_LLVM_TYPES, *_COMPLEX_PARTS})
 
 
 def llvm_type(dtype: np.dtype[Any]) -> str:
@@ -110,17 +103,6 @@ def _memory_literal(number: ScalarValue) -> str:
         part = memory_type(number.re.dtype)
         return f"[{part} {number.re.name}, {part} {number.im.name}]"
     return str(int(number.value)) if number.dtype == _BOOL else number.name
-
-
-class SsaNames:
-    """Fresh SSA names of one LLVM function."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def fresh(self) -> str:
-        self.count += 1
-        return f"%v{self.count}"
 
 
 class ModuleNeeds:

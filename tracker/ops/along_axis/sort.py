@@ -88,7 +88,7 @@ key_value = declare(
     evaluate=_key_value,
     jvp=[None],
     vjp=[None],
-    lower=Map(lambda e, key, *, dtype: e.of_order_key(key, dtype), lambda key: (key.dtype,), "u"),
+    lower=Map(lambda e, key, *, dtype: e.from_order_key(key, dtype), lambda key: (key.dtype,), "u"),
 )
 ordered = declare(
     "ordered",

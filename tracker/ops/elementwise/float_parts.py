@@ -29,7 +29,7 @@ ldexp = declare(  # x * 2**n, for whole n
     evaluate=np.ldexp,
     jvp=[lambda t, y, x, n: np.ldexp(t, n), None],
     vjp=[lambda g, y, x, n: project(np.ldexp(g, n), x), None],
-    lower=map_lowering(np.ldexp, lambda e, x, n: e.scaled(x, n), "fi"),
+    lower=map_lowering(np.ldexp, lambda e, x, n: e.ldexp(x, n), "fi"),
 )
 exponent = declare(  # n, where x is m * 2**n and m is from a half to one
     "exponent",
@@ -39,7 +39,7 @@ exponent = declare(  # n, where x is m * 2**n and m is from a half to one
     evaluate=lambda x: np.frexp(x)[1],
     jvp=[None],
     vjp=[None],
-    lower=map_lowering(np.frexp, lambda e, x: e.binary_exponent(x), "f"),
+    lower=map_lowering(np.frexp, lambda e, x: e.frexp_exponent(x), "f"),
 )
 
 

@@ -130,7 +130,10 @@ def _loop_operand(b: Any, x: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) 
 def _scipy_lowering(ufunc: np.ufunc, at: int) -> Map:
     """SciPy's own loop, called for each element of a few."""
     return map_lowering(
-        ufunc, lambda e, *xs: e.borrow(ufunc, at, *xs), "ifc", requires=_whole_array_call(ufunc, at)
+        ufunc,
+        lambda e, *xs: e.call_ufunc(ufunc, at, *xs),
+        "ifc",
+        requires=_whole_array_call(ufunc, at),
     )
 
 
