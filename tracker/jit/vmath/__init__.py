@@ -1,27 +1,26 @@
 """Mathematical functions as LLVM IR text that the loop vectoriser can inline and widen.
 
-Owns: the table of functions below and the text of each, `define internal double @vm.exp.f64(...)`.
-Each is straight-line code, complete in itself. Start at `_TABLE`; `text.py` is the notation the
-functions are written in, and every other file holds one subject.
+A function is `define internal double @vm.exp.f64(...)`: straight-line code, complete in itself.
+`_TABLE` lists the functions, `expression.py` is the notation they are written in, and every other
+file holds one subject. Knows nothing of the rest of the package.
 
-A function is written once for a `Format`. Most are computed in float for float; the others (general
-waves, quantiles, gamma, trigamma and Bessel functions) widen a float to double and round once: half
-the speed, and right to 0.501 ulp. pow widens for its logarithm only.
+A function is written once for a `Format`. Most are computed in float for float; the general
+trigonometric functions, quantiles, gamma, trigamma and Bessel functions widen a float to double and
+round once: half the speed, and right to 0.501 ulp. pow widens for its logarithm only.
 
 `sin`, `cos` and `tan` are right for every argument, at the price of four gathers. `sin_near`,
-`cos_near` and `tan_near` are four times as fast and mean nothing beyond `RANGE_LIMIT`: for callers
+`cos_near` and `tan_near` are four times as fast and undefined beyond `RANGE_LIMIT`: for callers
 that check their arguments, and run the others where the check fails.
 
-Code that is not in a loop calls copies of its own (`straight_symbol`), which are over sooner and
-take more instructions; those of `sin`, `cos` and `tan` branch to the general form, which is never
-inlined there (`general_symbol`): it takes as long to compile as five others. A loop that hardly
-ever runs calls it, too.
+Straight-line code calls other copies (`straight_symbol`), with less latency and more instructions;
+those of `sin`, `cos` and `tan` branch to the general form, which is not inlined
+(`general_symbol`): it takes as long to compile as five others. Rare loops call it, too.
 
 Invariants:
 1. Within `ULP` units in the last place of the exact result for every argument, subnormal ones
    included; NaN, infinities and signed zeros as in C99 annex F.
-2. No branch in what loops call, no fast-math flag, no call but to intrinsics of one instruction.
-   (Without FMA that one is a call of the C library: right, and slow.)
+2. No branch in a function that loops call, no fast-math flag, no call except intrinsics of one
+   instruction. (Without FMA that one is a call of the C library: right, and slow.)
 
 ns per element in a loop over 1024 elements in cache, Zen 4 with AVX-512, double / float, beside
 NumPy 2.4 on the same machine:
@@ -51,8 +50,8 @@ NumPy 2.4 on the same machine:
     ndtri    7.83 7.62 |                erfcinv   7.75 7.35 |
     k0, k1   4.40 4.10 |                k0e, k1e  4.00 3.80 |
 
-pow is furthest behind NumPy, by a half: there the tables of a logarithm lie in registers, where a
-loop that is widened from scalar text can only gather from memory, which takes longer than the fit.
+pow is furthest behind NumPy, by a half: NumPy keeps the tables of a logarithm in registers, and a
+loop vectorised from scalar text can only gather from memory, which is slower than the fit.
 """
 
 from __future__ import annotations
@@ -66,102 +65,51 @@ from tracker.jit.vmath import trigonometric
 from tracker.jit.vmath.expression import DOUBLE, FORMATS, Expression, FunctionBody
 from tracker.support.structs import record
 
-
-class _LazyModule:
-    """A file of functions, read when the first of them is written: few programs need many."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, function: str) -> Callable[..., Expression]:
-        def build(*xs: Expression) -> Expression:
-            subject = importlib.import_module(f"{__name__}.{self._name}")
-            value: Expression = getattr(subject, function)(*xs)
-            return value
-
-        return build
-
-
-bessel_i, gamma, normal, erf = map(_LazyModule, ("bessel_i", "gamma", "normal", "erf"))
-exponential, logarithm, power = map(_LazyModule, ("exponential", "logarithm", "power"))
-hyperbolic, inverse_trig, bessel_k = map(_LazyModule, ("hyperbolic", "inverse_trig", "bessel_k"))
+Key = tuple[str, str]  # a function's name and its type, "double" or "float"
 
 
 @record(frozen=True)
 class _MathFunction:
-    """`build` makes the body. If `widened`, float arguments become double before it, which may do
-    with the accuracy of float."""
+    """A function in one of the files, which is imported when the function is first needed. If
+    `widened`, float arguments become double before it, which may compute to the accuracy of float.
+    """
 
-    build: Callable[..., Expression]
+    file: str
     ulp: float
-    arity: int = 1
-    widened: bool = True
+    arity: int
+    widened: bool
 
 
-def _without_widening(
-    build: Callable[..., Expression], ulp: float, arity: int = 1
-) -> _MathFunction:
-    return _MathFunction(build, ulp, arity, widened=False)
+def _functions_of(
+    file: str, arity: int = 1, widened: bool = False, **ulps: float
+) -> dict[str, _MathFunction]:
+    return {name: _MathFunction(file, ulp, arity, widened) for name, ulp in ulps.items()}
 
 
 _TABLE = {
-    "exp": _without_widening(exponential.exp, 1.0),
-    "exp2": _without_widening(exponential.exp2, 1.0),
-    "expm1": _without_widening(exponential.expm1, 1.0),
-    "log": _without_widening(logarithm.log, 1.0),
-    "log2": _without_widening(logarithm.log2, 1.0),
-    "log10": _without_widening(logarithm.log10, 1.0),
-    "log1p": _without_widening(logarithm.log1p, 1.0),
-    "sqrt": _without_widening(power.sqrt, 0.5),
-    "sigmoid": _without_widening(exponential.sigmoid, 1.0),
-    "tanh": _without_widening(exponential.tanh, 1.0),
-    "sech_squared": _without_widening(exponential.sech_squared, 6.0),
-    "softplus": _without_widening(logarithm.softplus, 2.0),
-    "sin": _MathFunction(trigonometric.sin, 1.0),
-    "cos": _MathFunction(trigonometric.cos, 1.0),
-    "tan": _MathFunction(trigonometric.tan, 1.0),
-    "sin_near": _without_widening(trigonometric.sin_near, 1.0),
-    "cos_near": _without_widening(trigonometric.cos_near, 1.0),
-    "tan_near": _without_widening(trigonometric.tan_near, 1.0),
-    "sinpi": _without_widening(trigonometric.sinpi, 1.0),
-    "cospi": _without_widening(trigonometric.cospi, 1.0),
-    "asin": _without_widening(inverse_trig.asin, 2.0),
-    "acos": _without_widening(inverse_trig.acos, 2.0),
-    "atan": _without_widening(inverse_trig.atan, 2.0),
-    "atan2": _without_widening(inverse_trig.atan2, 2.0, arity=2),
-    "sinh": _without_widening(hyperbolic.sinh, 2.0),
-    "cosh": _without_widening(hyperbolic.cosh, 2.0),
-    "asinh": _without_widening(hyperbolic.asinh, 2.0),
-    "acosh": _without_widening(hyperbolic.acosh, 2.0),
-    "atanh": _without_widening(hyperbolic.atanh, 2.0),
-    "cbrt": _without_widening(power.cbrt, 1.0),
-    "hypot": _without_widening(power.hypot, 1.0, arity=2),
-    "pow": _without_widening(power.pow, 2.0, arity=2),
-    "erf": _without_widening(erf.erf, 2.0),
-    "erfc": _without_widening(erf.erfc, 4.0),
-    "logaddexp": _without_widening(logarithm.logaddexp, 2.0, arity=2),
-    "lgamma": _without_widening(gamma.lgamma, 3.0),
-    # 8 for x > 0; below, terms of the size of log|x| cancel.
-    "digamma": _without_widening(gamma.digamma, 32.0),
-    "trigamma": _MathFunction(gamma.trigamma, 8.0),
-    "gamma": _MathFunction(gamma.gamma, 16.0),
-    "erfcx": _without_widening(normal.erfcx, 4.0),
-    "ndtr": _without_widening(normal.ndtr, 4.0),
-    "log_ndtr": _without_widening(normal.log_ndtr, 6.0),
-    "erfinv": _MathFunction(normal.erfinv, 4.0),
-    "erfcinv": _MathFunction(normal.erfcinv, 4.0),
-    "ndtri": _MathFunction(normal.ndtri, 4.0),
-    "i0": _MathFunction(bessel_i.i0, 4.0),
-    "i1": _MathFunction(bessel_i.i1, 4.0),
-    "i0e": _MathFunction(bessel_i.i0e, 4.0),
-    "i1e": _MathFunction(bessel_i.i1e, 4.0),
-    "k0": _MathFunction(bessel_k.k0, 6.0),
-    "k1": _MathFunction(bessel_k.k1, 6.0),
-    "k0e": _MathFunction(bessel_k.k0e, 6.0),
-    "k1e": _MathFunction(bessel_k.k1e, 6.0),
+    **_functions_of("exponential", exp=1.0, exp2=1.0, expm1=1.0, sigmoid=1.0, tanh=1.0),
+    **_functions_of("exponential", sech_squared=6.0),
+    **_functions_of("logarithm", log=1.0, log2=1.0, log10=1.0, log1p=1.0, softplus=2.0),
+    **_functions_of("logarithm", arity=2, logaddexp=2.0),
+    **_functions_of("power", sqrt=0.5, cbrt=1.0),
+    **_functions_of("power", arity=2, hypot=1.0, pow=2.0),
+    **_functions_of("trigonometric", widened=True, sin=1.0, cos=1.0, tan=1.0),
+    **_functions_of("trigonometric", sin_near=1.0, cos_near=1.0, tan_near=1.0),
+    **_functions_of("trigonometric", sinpi=1.0, cospi=1.0),
+    **_functions_of("inverse_trig", asin=2.0, acos=2.0, atan=2.0),
+    **_functions_of("inverse_trig", arity=2, atan2=2.0),
+    **_functions_of("hyperbolic", sinh=2.0, cosh=2.0, asinh=2.0, acosh=2.0, atanh=2.0),
+    **_functions_of("erf", erf=2.0, erfc=4.0),
+    # digamma: 8 for x > 0; below, terms of the size of log|x| cancel.
+    **_functions_of("gamma", lgamma=3.0, digamma=32.0),
+    **_functions_of("gamma", widened=True, trigamma=8.0, gamma=16.0),
+    **_functions_of("normal", erfcx=4.0, ndtr=4.0, log_ndtr=6.0),
+    **_functions_of("normal", widened=True, erfinv=4.0, erfcinv=4.0, ndtri=4.0),
+    **_functions_of("bessel_i", widened=True, i0=4.0, i1=4.0, i0e=4.0, i1e=4.0),
+    **_functions_of("bessel_k", widened=True, k0=6.0, k1=6.0, k0e=6.0, k1e=6.0),
 }
 
-_MAX_INLINED_CALLS = 8  # calls in straight-line code that are worth inlining
+_MAX_INLINED_CALLS = 8  # in straight-line code
 
 NAMES: Mapping[str, int] = MappingProxyType({name: f.arity for name, f in _TABLE.items()})
 """The number of arguments of each function."""
@@ -192,23 +140,22 @@ def straight_symbol(name: str, type: str) -> str:
 
 
 def general_symbol(name: str, type: str) -> str:
-    """The name of a general form that is not inlined, of a function that has a quick version."""
+    """The name of the general form of a function with a near version; it is not inlined."""
     return f"{symbol(name, type)}.far"
 
 
 def has_near_version(name: str) -> bool:
-    """Whether there is a quick version of a function, for near arguments."""
+    """Whether a function has a faster version for near arguments."""
     return f"{name}_near" in _TABLE
 
 
 def definitions(
-    requested: Iterable[tuple[str, str]],
-    calls: Mapping[tuple[str, str], int] = MappingProxyType({}),
-    general_calls: Iterable[tuple[str, str]] = (),
+    requested: Iterable[Key],
+    calls: Mapping[Key, int] = MappingProxyType({}),
+    general_calls: Iterable[Key] = (),
 ) -> str:
-    """The text of the wanted functions and the constants they read, without declarations.
-    `calls` counts the calls of copies for straight-line code: few are inlined. `general_calls` are
-    the general forms that are called in loops."""
+    """The text of functions and the constants they read, without declarations. `calls` counts calls
+    in straight-line code: few are inlined. `general_calls` are general forms called in loops."""
     functions, general = sorted(set(requested)), _general_functions(calls, general_calls)
     bodies = _bodies(functions, calls, general)
     constants = {key: text for body in bodies for key, text in body.constants.items()}
@@ -222,36 +169,33 @@ def definitions(
 
 
 def intrinsics(
-    requested: Iterable[tuple[str, str]],
-    calls: Iterable[tuple[str, str]] = (),
-    general_calls: Iterable[tuple[str, str]] = (),
+    requested: Iterable[Key],
+    calls: Iterable[Key] = (),
+    general_calls: Iterable[Key] = (),
 ) -> frozenset[str]:
     """The `declare` lines that `definitions` of the same functions needs."""
     bodies = _bodies(requested, calls, _general_functions(calls, general_calls))
     return frozenset(line for body in bodies for line in body.intrinsics)
 
 
-def _general_functions(
-    calls: Iterable[tuple[str, str]], general_calls: Iterable[tuple[str, str]]
-) -> list[tuple[str, str]]:
-    """All general forms that are called."""
+def _general_functions(calls: Iterable[Key], general_calls: Iterable[Key]) -> list[Key]:
     return sorted(
         {*general_calls, *(function for function in calls if has_near_version(function[0]))}
     )
 
 
 def _bodies(
-    requested: Iterable[tuple[str, str]],
-    calls: Iterable[tuple[str, str]],
-    general: Iterable[tuple[str, str]],
+    requested: Iterable[Key],
+    calls: Iterable[Key],
+    general: Iterable[Key],
 ) -> list[FunctionBody]:
-    found = [_body(*function) for function in (*requested, *general)]
-    return [*found, *(_straight_body(*function).body for function in calls)]
+    bodies = [_body(*function) for function in (*requested, *general)]
+    return [*bodies, *(_straight_body(*function).body for function in calls)]
 
 
 @record(frozen=True)
 class _StraightBody:
-    """A body for straight-line code; if there is a `near`, it is right only where that is true."""
+    """A body for straight-line code; with a condition `near`, it is right where that is true."""
 
     body: FunctionBody
     near: Expression | None = None
@@ -261,17 +205,17 @@ class _StraightBody:
 def _straight_body(name: str, type: str) -> _StraightBody:
     if not has_near_version(name):
         return _StraightBody(_body(name, type, straight=True))
-    quick = f"{name}_near"
-    body = _build_body(quick, type, straight=True)
+    near_name = f"{name}_near"
+    body = _build_body(near_name, type, straight=True)
     size = abs(Expression(body, "%x0", type))
-    limit = body.constant(RANGE_LIMIT[quick][type], type)
+    limit = body.constant(RANGE_LIMIT[near_name][type], type)
     near = body.emit("i1", f"fcmp ole {size}, {limit.name}")
     return _StraightBody(body, near)
 
 
 def _straight_text(name: str, type: str, inline: bool) -> str:
-    """A copy for straight-line code. The quick version of a function that has one is computed in
-    any case: two functions of one argument share what they have in common only so."""
+    """A copy for straight-line code. A near version is always computed, so that LLVM merges the
+    common part of two functions of one argument."""
     how = "alwaysinline" if inline else "noinline"
     head = (
         f"define internal {type} {straight_symbol(name, type)}({_parameters(name, type)}) {how} {{"
@@ -308,15 +252,17 @@ def _body(name: str, type: str, straight: bool = False) -> FunctionBody:
 
 def _build_body(name: str, type: str, straight: bool) -> FunctionBody:
     function, format = _TABLE[name], FORMATS[type]
+    build: Callable[..., Expression] = getattr(
+        importlib.import_module(f"{__name__}.{function.file}"), name
+    )
     widened = function.widened and type == "float"
     body = FunctionBody(DOUBLE if widened else format, type, straight)
     arguments = [Expression(body, f"%x{index}", type) for index in range(function.arity)]
     if widened:
         arguments = [body.emit("double", f"fpext {x} to double") for x in arguments]
-        result = function.build(*arguments)
+    result = build(*arguments)
+    if widened:
         result = body.emit("float", f"fptrunc {result} to float")
-    else:
-        result = function.build(*arguments)
     body.result = result
     return body
 

@@ -237,6 +237,11 @@ def at_least(x: Expression, limit: float) -> Expression:
     return select(x < limit, limit, x)
 
 
+def fit(coefficients: str) -> tuple[float, ...]:
+    """The coefficients of a polynomial, constant term first."""
+    return tuple(map(float, coefficients.split()))
+
+
 def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     """Horner's rule, constant term first: the fewest instructions, and loops hide its latency.
     Straight-line code evaluates all but the first two terms by Estrin's scheme, whose rounding is
