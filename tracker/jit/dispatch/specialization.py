@@ -115,7 +115,7 @@ class SignatureGroup:
     def last_used(self) -> int:
         """When a call was last this signature's."""
         entries = [s.compiled.entry for s in self.specializations if s.job.has_result]
-        times: list[int] = [entry.used for entry in entries if entry]
+        times: list[int] = [entry.last_used for entry in entries if entry]
         return max(self.last_lookup, *times, 0)
 
     @property
