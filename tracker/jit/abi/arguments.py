@@ -81,12 +81,12 @@ class ArgumentChecks:
         w.check(w.equal("i64", count, signature.positional_count))
         self._check_keyword_names(signature.names)
         self._check_classes()
-        given = len(signature.structures) - len(signature.sources)
-        for at, structure in enumerate(signature.structures[:given]):
+        first = len(signature.structures) - len(signature.sources)
+        for at, structure in enumerate(signature.structures[:first]):
             self._check_value(w.load("ptr", "%args", 8 * at), True, structure, (at, ()))
-        here = zip(signature.sources, signature.structures[given:], strict=True)
-        for at, (place, structure) in enumerate(here, given):
-            self._check_source(place, structure, (at, ()))
+        sources = zip(signature.sources, signature.structures[first:], strict=True)
+        for at, (source, structure) in enumerate(sources, first):
+            self._check_source(source, structure, (at, ()))
         for one, other in signature.aliases:
             w.check(w.equal("ptr", self.targets[one], self.targets[other]))
         for one, other in self._distinct_pairs:
@@ -109,19 +109,19 @@ class ArgumentChecks:
     def _require_true(self, test: str, x: str) -> None:
         """Continue if a Python function returns True for an object."""
         w = self.w
-        given = w.alloca("ptr")
-        w.store("ptr", x, given, 0)
-        answer = w.let(f"call ptr @PyObject_Vectorcall(ptr {test}, ptr {given}, i64 1, ptr null)")
+        cell = w.alloca("ptr")
+        w.store("ptr", x, cell, 0)
+        answer = w.let(f"call ptr @PyObject_Vectorcall(ptr {test}, ptr {cell}, i64 1, ptr null)")
         w.check(w.let(f"icmp ne ptr {answer}, null"), "fail")
-        w.emit(f"call void @Py_DecRef(ptr {answer})")  # True and False are not freed
+        w.emit(f"call void @Py_DecRef(ptr {answer})")  # True and False are immortal
         w.check(w.equal("ptr", answer, w.objects.name(True)))
 
-    def _check_source(self, place: Source, structure: Structure, node: SignaturePath) -> None:
+    def _check_source(self, source: Source, structure: Structure, node: SignaturePath) -> None:
         w = self.w
-        if place.kind == "names":
-            self._check_dict_items(place)
+        if source.kind == "names":
+            self._check_dict_items(source)
             return
-        x, is_owned = self._read_source(place)
+        x, is_owned = self._read_source(source)
         if is_owned:
             w.hold_reference(x)
         leaf = self.signature.leaves[len(self.leaf_values)] if structure.cls is None else None
@@ -132,46 +132,46 @@ class ArgumentChecks:
         w.check(w.let(f"icmp ne ptr {x}, null"))
         self._check_value(x, is_owned, structure, node)
 
-    def _check_dict_items(self, place: Source) -> None:
+    def _check_dict_items(self, source: Source) -> None:
         """A dict has the expected objects under some names."""
         w = self.w
         leaf = self.signature.leaves[len(self.leaf_values)]
         assert type(leaf) is StructuralKey
         pairs = w.objects.name(
-            (MISSING, *itertools.chain(*zip(place.name, leaf.parts, strict=True)))
+            (MISSING, *itertools.chain(*zip(source.name, leaf.parts, strict=True)))
         )
-        given = (
-            f"ptr {self._load_holder(place.holder)}, ptr {pairs}, ptr {w.objects.dict_version()}"
+        arguments = (
+            f"ptr {self._load_holder(source.holder)}, ptr {pairs}, ptr {w.objects.dict_version()}"
         )
-        w.check(w.let(f"call i1 @native.held({given})"))
+        w.check(w.let(f"call i1 @native.held({arguments})"))
         self.leaf_values.append("null")
 
-    def _read_source(self, place: Source) -> tuple[str, bool]:
+    def _read_source(self, source: Source) -> tuple[str, bool]:
         """The object at a source, null if there is none, and whether the call owns it."""
         w = self.w
-        holder = self._load_holder(place.holder)
-        if place in self._target_keys:
+        holder = self._load_holder(source.holder)
+        if source in self._target_keys:
             self._own(holder)
-            self.targets[place] = holder
-        if place.kind == "cell":
+            self.targets[source] = holder
+        if source.kind == "cell":
             return w.load("ptr", holder, CELL_CONTENTS), False
-        if place.kind == "item":
-            name = w.objects.name(place.name)
+        if source.kind == "item":
+            name = w.objects.name(source.name)
             return w.let(f"call ptr @PyDict_GetItem(ptr {holder}, ptr {name})"), False
-        if place.kind == "slot":
-            return w.load("ptr", holder, FUNCTION_FIELDS[place.name]), False
-        if place.kind == "class":
+        if source.kind == "slot":
+            return w.load("ptr", holder, FUNCTION_FIELDS[source.name]), False
+        if source.kind == "class":
             return w.load("ptr", holder, TYPE), False
-        if place.kind == "own":
-            names, cell = w.objects.name(place.name), w.objects.dict_version()
+        if source.kind == "own":
+            names, cell = w.objects.name(source.name), w.objects.dict_version()
             return w.let(f"call ptr @native.own(ptr {holder}, ptr {names}, ptr {cell})"), False
-        if place.kind == "lent":
+        if source.kind == "lent":
             return holder, False
-        if place.kind == "token":
+        if source.kind == "token":
             found = w.let(f"call ptr @PyObject_Vectorcall(ptr {holder}, ptr null, i64 0, ptr null)")
             return found, True
-        if place.kind == "attribute":
-            name = w.objects.name(place.name)
+        if source.kind == "attribute":
+            name = w.objects.name(source.name)
             return w.let(f"call ptr @native.attribute(ptr {holder}, ptr {name})"), True
         cell = w.alloca("ptr")
         w.emit(f"store ptr null, ptr {cell}")
@@ -182,9 +182,9 @@ class ArgumentChecks:
         w = self.w
         if not holder.is_weak:
             return w.objects.name(holder.value)
-        known = w.load("ptr", w.objects.weak_cell(holder), 0)
-        w.check(w.let(f"icmp ne ptr {known}, null"))
-        return known
+        address = w.load("ptr", w.objects.weak_cell(holder), 0)
+        w.check(w.let(f"icmp ne ptr {address}, null"))
+        return address
 
     def _check_keyword_names(self, names: tuple[str, ...]) -> None:
         w = self.w
@@ -249,11 +249,11 @@ class ArgumentChecks:
     def _check_dict(self, x: str, structure: Structure, node: SignaturePath) -> None:
         w = self.w
         w.check(w.equal("i64", w.load("i64", x, SIZE), len(structure.names)))
-        place, key, value = (w.alloca("ptr") for _ in range(3))
-        w.emit(f"store i64 0, ptr {place}")
+        cursor, key, value = (w.alloca("ptr") for _ in range(3))
+        w.emit(f"store i64 0, ptr {cursor}")
         named = zip(structure.names, structure.children, strict=True)
         for at, (name, child) in enumerate(named):
-            more = w.let(f"call i32 @PyDict_Next(ptr {x}, ptr {place}, ptr {key}, ptr {value})")
+            more = w.let(f"call i32 @PyDict_Next(ptr {x}, ptr {cursor}, ptr {key}, ptr {value})")
             w.check(w.let(f"icmp ne i32 {more}, 0"))
             self._check_equal(w.load("ptr", key, 0), name)
             self._check_value(w.load("ptr", value, 0), False, child, child_path(node, at))
@@ -303,10 +303,10 @@ class ArgumentChecks:
 
     def _check_array(self, x: str, leaf: ArrayLeaf, slot: int) -> None:
         w = self.w
-        wanted = CONTIGUOUS | ALIGNED if leaf.strides is None else ALIGNED
-        flags = w.let(f"and i32 {w.load('i32', x, FLAGS)}, {wanted}")
+        required = CONTIGUOUS | ALIGNED if leaf.strides is None else ALIGNED
+        flags = w.let(f"and i32 {w.load('i32', x, FLAGS)}, {required}")
         rank = w.equal("i32", w.load("i32", x, NDIM), len(leaf.shape))
-        w.check(w.all_of([rank, w.equal("i32", flags, wanted)]))
+        w.check(w.all_of([rank, w.equal("i32", flags, required)]))
         self._check_dtype(w.load("ptr", x, DESCR), leaf.dtype)
         self._check_extents(x, DIMS, leaf.shape)
         if leaf.strides is not None:

@@ -82,7 +82,7 @@ class ArrayWriteEmitter:
     def copy_back(self) -> None:
         """Copy the results into the caller's arrays."""
         w = self.w
-        for (number, out), (made, place) in zip(self.writes, self._made, strict=True):
+        for (number, out), (made, made_slot) in zip(self.writes, self._made, strict=True):
             target, leaf = self.leaf_values[number], self.signature.leaves[number]
             assert isinstance(leaf, ArrayLeaf)
             if leaf.strides == out.strides:
@@ -92,7 +92,7 @@ class ArrayWriteEmitter:
             else:
                 status = w.let(f"call i32 @PyArray_CopyInto(ptr {target}, ptr {made})")
                 w.check(w.equal("i32", status, 0), "fail")
-            w.transfer(place)
+            w.transfer(made_slot)
             w.emit(f"call void @Py_DecRef(ptr {made})")
 
 

@@ -26,7 +26,7 @@ from tracker.jit.runtime.cpython_layout import DIMS, HEAP_TYPE, NDIM, TABLE, TYP
 
 _WORD_BITS = 64
 _MULTIPLIER = (
-    0x9E3779B97F4A7C15  # odd: a product's upper bits depend on all bits of what is multiplied
+    0x9E3779B97F4A7C15  # odd: the upper bits of a product depend on all bits of the factor
 )
 
 _TEXT = f"""
@@ -107,41 +107,41 @@ look:
 
 def signature_hash(signature: Signature) -> int | None:
     """The hash of the calls that an entry for this signature takes; None if they may differ."""
-    found, at = 0, 0
+    result, at = 0, 0
     for structure in signature.structures[: signature.positional_count]:
         if structure == tree.LEAF:
             leaf: Leaf = signature.leaves[at]
             if isinstance(leaf, AliasLeaf):
                 leaf = signature.leaves[leaf.leaf]
             if isinstance(leaf, ArrayLeaf):
-                found = _mix(found, (len(leaf.shape), *leaf.shape))
+                result = _mix(result, (len(leaf.shape), *leaf.shape))
             elif isinstance(leaf, ConstantKey) and type(leaf.value) is np.ndarray:
                 return None
             elif isinstance(leaf, ConstantKey) and _is_heap_type(type(leaf.value)):
-                found = _mix(found, (id(leaf.value),))
+                result = _mix(result, (id(leaf.value),))
             elif isinstance(leaf, StructuralKey) and _is_heap_type(leaf.cls):
                 return None
         elif structure.cls is not None and _is_heap_type(structure.cls):
             return None
         at += structure.count
-    return found
+    return result
 
 
 def _is_heap_type(cls: type) -> bool:
     return bool(cls.__flags__ & HEAP_TYPE)
 
 
-def _mix(found: int, numbers: Iterable[int]) -> int:
+def _mix(key: int, numbers: Iterable[int]) -> int:
     for n in numbers:
-        found = (found + n) * _MULTIPLIER % 2**_WORD_BITS
-    return found
+        key = (key + n) * _MULTIPLIER % 2**_WORD_BITS
+    return key
 
 
 class DispatchTable:
     """Addresses by hash; `otherwise` where there is none."""
 
     def __init__(self, entries: int, otherwise: int) -> None:
-        bits = max(entries.bit_length(), 1)  # at most one entry for each place, as a rule
+        bits = max(entries.bit_length(), 1)  # about one entry a slot
         self.shift = _WORD_BITS - bits
         self.free = 1 << bits
         self._words = np.full(1 + self.free, otherwise, np.uint64)
@@ -151,8 +151,8 @@ class DispatchTable:
     def insert(self, key: int, address: int) -> int:
         """Enter an address; returns the address that was tried first before."""
         self.free -= 1
-        place = 1 + (key >> self.shift)
-        before, self._words[place] = int(self._words[place]), address
+        slot = 1 + (key >> self.shift)
+        before, self._words[slot] = int(self._words[slot]), address
         return before
 
 

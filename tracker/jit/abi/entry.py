@@ -40,9 +40,7 @@ from tracker.jit.runtime.cpython_layout import ACTIVE, CONTEXTVAR_CACHED
 from tracker.jit.runtime.ir_text_writer import EntryWriter, ObjectSymbols
 from tracker.support.structs import record
 
-_MIN_WORK_WITHOUT_GIL = (
-    50_000  # elements and numbers of scratch; beyond, a call lets other threads run
-)
+_MIN_WORK_WITHOUT_GIL = 50_000  # elements, and numbers of scratch
 
 
 @record(frozen=True)
@@ -71,9 +69,7 @@ class _DemoteEntry:
 
 
 DEMOTE_ENTRY = _DemoteEntry()
-_MAX_CONSECUTIVE_FAILURES = (
-    32  # failures, after which a trace is tried last: its branch is seldom taken
-)
+_MAX_CONSECUTIVE_FAILURES = 32  # of an entry's guards, before it is demoted
 
 
 def entry_text(
@@ -95,13 +91,13 @@ def entry_text(
     _check_errstate(w)
     inputs.check_arguments()
     emit_condition_checks(w, outputs.conditions, inputs.leaf_values, inputs.targets)
-    first = signature.offsets[-1]
+    capture_slot = signature.offsets[-1]
     for at, array in enumerate(captures):
-        inputs.check_capture(array, first + at)
-    given = first + len(captures)
-    results = ResultBuilder(w, outputs, inputs.leaf_values, inputs.targets, given)
+        inputs.check_capture(array, capture_slot + at)
+    output_slot = capture_slot + len(captures)
+    results = ResultBuilder(w, outputs, inputs.leaf_values, inputs.targets, output_slot)
     writes = ArrayWriteEmitter(
-        w, signature, outputs, inputs.leaf_values, given + outputs.offsets[-1]
+        w, signature, outputs, inputs.leaf_values, output_slot + outputs.offsets[-1]
     )
     writes.check(captures)
     results.allocate()
@@ -111,7 +107,7 @@ def entry_text(
     root = results.build()
     StateWriteEmitter(w, outputs.state_writes, inputs, results).emit()
     _write_exits(w, root, traits)
-    slots = max(1, given + outputs.offsets[-1] + len(outputs.writes))
+    slots = max(1, output_slot + outputs.offsets[-1] + len(outputs.writes))
     body = "\n".join([*_prologue(w, slots), *w.lines])
     cells = ["@entry.link = global ptr null", "@entry.used = global i64 0"]
     cells += ["@errstate = external global i8", "@clock = external global i64"]
@@ -163,7 +159,7 @@ def _call_plan(w: EntryWriter, traits: PlanTraits) -> None:
         with w.unless(w.let(f"icmp ule i64 {traits.work}, {_MIN_WORK_WITHOUT_GIL}")):
             w.store("ptr", w.let("call ptr @PyEval_SaveThread()"), cell, 0)
         w.emit(call)
-        # a load that LLVM cannot see through: it writes no plan twice for the two cases
+        # volatile, so that LLVM does not duplicate the plan for the two cases
         thread = w.let(f"load volatile ptr, ptr {cell}")
         with w.unless(w.let(f"icmp eq ptr {thread}, null")):
             w.emit(f"call void @PyEval_RestoreThread(ptr {thread})")
@@ -220,8 +216,8 @@ def _call_next_entry(w: EntryWriter, follower: str = "") -> None:
     _release_references(w, "held", w.held_count)
     _decrement_active(w)
     follower = follower or w.let("load ptr, ptr @entry.link")
-    given = "ptr %self, ptr %args, i64 %nargsf, ptr %kwnames"
-    w.emit(f"ret ptr {w.let(f'musttail call ptr {follower}({given})')}")
+    arguments = "ptr %self, ptr %args, i64 %nargsf, ptr %kwnames"
+    w.emit(f"ret ptr {w.let(f'musttail call ptr {follower}({arguments})')}")
 
 
 def _release_references(w: EntryWriter, name: str, count: int) -> None:

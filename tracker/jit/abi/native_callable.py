@@ -41,7 +41,7 @@ _SLOT_CALL, _SLOT_CLEAR, _SLOT_DEALLOC, _SLOT_DESCR_GET = 50, 51, 52, 54
 _SLOT_TRAVERSE, _SLOT_MEMBERS, _SLOT_GETSET = 71, 72, 73
 _T_PYSSIZET, _READONLY = 19, 1
 _METH_FASTCALL_KEYWORDS = 0x80 | 0x02
-_MAX_LINEAR_ENTRIES = 4  # entries that are tried in turn
+_MAX_LINEAR_ENTRIES = 4  # with more entries, a table
 _NATIVE_NAMES = {"__call__", "__get__", "__dict__", "__new__", "__init__", "__del__", "__slots__"}
 
 
@@ -98,7 +98,7 @@ _new_function = ctypes.PYFUNCTYPE(
     ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
 )(("PyCFunction_NewEx", ctypes.pythonapi))
 _incref = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
-# CPython keeps pointers into these: a type made here lives as long as the process does.
+# CPython keeps pointers into these, and types made here are never freed.
 _IMMORTAL: list[Any] = []
 
 
@@ -109,7 +109,7 @@ def make_type(name: str, namespace: Mapping[str, Any]) -> type:
     """
     refused = _NATIVE_NAMES & set(namespace)
     if refused:
-        raise ValueError(f"{', '.join(sorted(refused))} cannot be given: native code has this part")
+        raise ValueError(f"{', '.join(sorted(refused))} cannot be given: native code defines these")
     made: type = _from_spec(ctypes.addressof(_type_spec(name)))
     for key, value in namespace.items():
         setattr(made, key, value)
@@ -155,19 +155,19 @@ def new_callable(cls: type, slow: Callable[..., Any]) -> Any:
 def push_entry(callable_: Any, entry: NativeEntry) -> None:
     """Put an entry in front of the others. An interrupted push is repaired by linking all entries
     again."""
-    kept = _entry_state(callable_)
-    is_there = any(each is entry for each in kept.live)
-    if entry.next and not is_there:
-        raise ValueError("this entry is in use: its code has room for one next candidate")
+    state = _entry_state(callable_)
+    is_linked = any(each is entry for each in state.live)
+    if entry.next and not is_linked:
+        raise ValueError("this entry is in use: its code has one cell for the next entry")
     _free_retired(callable_)
-    if not is_there:
-        kept.live.append(entry)
-    if is_there or (
-        len(kept.live) > _MAX_LINEAR_ENTRIES and (kept.table is None or not kept.table.free)
+    if not is_linked:
+        state.live.append(entry)
+    if is_linked or (
+        len(state.live) > _MAX_LINEAR_ENTRIES and (state.table is None or not state.table.free)
     ):
         _relink(callable_)
     else:
-        _link_entry(callable_, entry, kept.table)
+        _link_entry(callable_, entry, state.table)
 
 
 def _link_entry(
@@ -196,31 +196,31 @@ def call_once(
 
 def remove_all_entries(callable_: Any) -> None:
     """Remove all entries: calls go to the slow path again."""
-    kept = _entry_state(callable_)
-    kept.retired += kept.live
-    kept.live.clear()
+    state = _entry_state(callable_)
+    state.retired += state.live
+    state.live.clear()
     _relink(callable_)
     _free_retired(callable_)
 
 
 def remove_entries(callable_: Any, removed: Collection[NativeEntry]) -> None:
     """Remove some entries. A call inside one of them still finds the next."""
-    kept = _entry_state(callable_)
+    state = _entry_state(callable_)
     ids = set(map(id, removed))
-    kept.retired += [entry for entry in kept.live if id(entry) in ids]
-    kept.live[:] = [entry for entry in kept.live if id(entry) not in ids]
+    state.retired += [entry for entry in state.live if id(entry) in ids]
+    state.live[:] = [entry for entry in state.live if id(entry) not in ids]
     _relink(callable_)
     _free_retired(callable_)
 
 
 def _move_to_end(callable_: Any, address: int) -> None:
     """Make an entry the last candidate."""
-    kept = _entry_state(callable_)
-    found = [entry for entry in kept.live if entry.address == address]
+    state = _entry_state(callable_)
+    matches = [entry for entry in state.live if entry.address == address]
     is_suspended = _field(callable_, CALL).value == c_symbols.helper_module().address("slow")
-    if found and len(kept.live) > 1 and not is_suspended:
-        kept.live.remove(found[0])
-        kept.live.insert(0, found[0])
+    if matches and len(state.live) > 1 and not is_suspended:
+        state.live.remove(matches[0])
+        state.live.insert(0, matches[0])
         _relink(callable_)
 
 
@@ -244,12 +244,12 @@ def resume(callable_: Any) -> None:
 def _relink(callable_: Any) -> None:
     """Link the newest entry first, each older one next, then the slow path; of many entries, those
     with a hash go into a table. (An entry that was demoted counts as old.)"""
-    kept, slow = _entry_state(callable_), c_symbols.helper_module().address("slow")
-    many = len(kept.live) > _MAX_LINEAR_ENTRIES
-    table = kept.table = dispatch_table.DispatchTable(len(kept.live), slow) if many else None
+    state, slow = _entry_state(callable_), c_symbols.helper_module().address("slow")
+    many = len(state.live) > _MAX_LINEAR_ENTRIES
+    table = state.table = dispatch_table.DispatchTable(len(state.live), slow) if many else None
     _field(callable_, TABLE).value = table.address if table else None
     _field(callable_, CALL).value = dispatch_table.dispatch_address(slow) if table else slow
-    for entry in kept.live:
+    for entry in state.live:
         _link_entry(callable_, entry, table)
 
 
@@ -289,8 +289,8 @@ class _EntryState:
 
 
 def _entry_state(callable_: Any) -> _EntryState:
-    kept: Any = ctypes.py_object.from_address(id(callable_) + KEEP).value
-    return cast(_EntryState, kept)
+    state: Any = ctypes.py_object.from_address(id(callable_) + KEEP).value
+    return cast(_EntryState, state)
 
 
 def _free_retired(callable_: Any) -> None:

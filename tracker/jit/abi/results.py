@@ -118,26 +118,26 @@ class ResultBuilder:
     def _fill(self, structure: Structure, items: str) -> None:
         """Move children into a container's cells, each as soon as it is made."""
         for at, child in enumerate(structure.children):
-            ref, place = self._build_value(child)
+            ref, made_slot = self._build_value(child)
             self.w.store("ptr", ref, items, 8 * at)
-            if place is not None:
-                self.w.transfer(place)
+            if made_slot is not None:
+                self.w.transfer(made_slot)
 
     def _fill_dict(self, structure: Structure, made: str) -> None:
         w = self.w
         for name, child in zip(structure.names, structure.children, strict=True):
-            ref, place = self._register_owned(self._build_value(child))
+            ref, made_slot = self._register_owned(self._build_value(child))
             key = w.objects.name(name)
             status = w.let(f"call i32 @PyDict_SetItem(ptr {made}, ptr {key}, ptr {ref})")
             w.check(w.equal("i32", status, 0), "fail")
-            w.transfer(place)
+            w.transfer(made_slot)
             w.emit(f"call void @Py_DecRef(ptr {ref})")
 
     def _register_owned(self, value: tuple[str, int | None]) -> tuple[str, int]:
         """Register a reference that could not fail, before something that can."""
-        ref, place = value
-        if place is not None:
-            return ref, place
+        ref, made_slot = value
+        if made_slot is not None:
+            return ref, made_slot
         w = self.w
         w.store("ptr", ref, "%made", 8 * w.made_count)
         w.made_count += 1
@@ -154,8 +154,8 @@ class ResultBuilder:
         made = w.new_reference(
             f"call ptr @PyObject_Vectorcall(ptr {builder}, ptr {cells}, i64 {count}, ptr null)"
         )
-        for ref, place in kids:
-            w.transfer(place)
+        for ref, made_slot in kids:
+            w.transfer(made_slot)
             w.emit(f"call void @Py_DecRef(ptr {ref})")
         return made
 
@@ -184,8 +184,8 @@ class ResultBuilder:
         descr = w.objects.name(np.dtype(leaf.dtype.type))
         w.emit(f"call void @Py_IncRef(ptr {descr})")
         data = w.field_address(w.load("ptr", base, DATA), leaf.offset)
-        kept = WRITEABLE if leaf.writeable else 0
-        flags = w.let(f"and i32 {w.load('i32', base, FLAGS)}, {kept}")
+        writeable = WRITEABLE if leaf.writeable else 0
+        flags = w.let(f"and i32 {w.load('i32', base, FLAGS)}, {writeable}")
         made = w.new_reference(
             f"call ptr @PyArray_NewFromDescr(ptr {w.objects.name(np.ndarray)}, ptr {descr}, "
             f"i32 {len(leaf.shape)}, ptr {dims}, ptr {strides}, ptr {data}, i32 {flags}, "

@@ -46,17 +46,17 @@ class StateWriteEmitter:
             else:
                 self._write(update, target, *value)
 
-    def _write(self, update: StateWrite, target: str, x: str, place: int) -> None:
+    def _write(self, update: StateWrite, target: str, x: str, made_slot: int) -> None:
         w = self.w
         if update.kind == "append" and self._container_class(update) is deque:
             self._append_to_deque(target, x)
             return
         if update.kind == "item" and self._container_class(update) is list:
-            w.transfer(place)  # the list takes the reference
+            w.transfer(made_slot)  # the list takes the reference
             self._call_checked(f"@PyList_SetItem(ptr {target}, i64 {update.key}, ptr {x})")
             return
         self._call_checked(self._store_call(update, target, x))
-        w.transfer(place)
+        w.transfer(made_slot)
         w.emit(f"call void @Py_DecRef(ptr {x})")
 
     def _store_call(self, update: StateWrite, target: str, x: str) -> str:
@@ -68,13 +68,13 @@ class StateWriteEmitter:
             return f"{setter}(ptr {target}, ptr {name(update.key)}, ptr {x})"
         if update.kind == "attribute":
             return f"@PyObject_GenericSetAttr(ptr {target}, ptr {name(update.key)}, ptr {x})"
-        place = update.target
-        assert not isinstance(place, tuple)
-        if place.kind == "cell":
+        source = update.target
+        assert not isinstance(source, tuple)
+        if source.kind == "cell":
             return f"@PyCell_Set(ptr {target}, ptr {x})"
-        if place.kind == "item":
-            return f"@PyDict_SetItem(ptr {target}, ptr {name(place.name)}, ptr {x})"
-        return f"@PyObject_GenericSetAttr(ptr {target}, ptr {name(place.name)}, ptr {x})"
+        if source.kind == "item":
+            return f"@PyDict_SetItem(ptr {target}, ptr {name(source.name)}, ptr {x})"
+        return f"@PyObject_GenericSetAttr(ptr {target}, ptr {name(source.name)}, ptr {x})"
 
     def _delete(self, update: StateWrite, target: str) -> None:
         if self._container_class(update) is list:
@@ -89,11 +89,11 @@ class StateWriteEmitter:
     def _append_to_deque(self, target: str, x: str) -> None:
         """Append to a deque by its method; `x` is released when the call ends."""
         w = self.w
-        given = w.alloca("[2 x ptr]")
-        w.store("ptr", target, given, 0)
-        w.store("ptr", x, given, 8)
+        cells = w.alloca("[2 x ptr]")
+        w.store("ptr", target, cells, 0)
+        w.store("ptr", x, cells, 8)
         name = w.objects.name("append")
-        call = f"@PyObject_VectorcallMethod(ptr {name}, ptr {given}, i64 2, ptr null)"
+        call = f"@PyObject_VectorcallMethod(ptr {name}, ptr {cells}, i64 2, ptr null)"
         answer = w.let(f"call ptr {call}")
         w.check(w.let(f"icmp ne ptr {answer}, null"), "fail")
         w.emit(f"call void @Py_DecRef(ptr {answer})")

@@ -21,9 +21,9 @@ import re
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
@@ -34,34 +34,31 @@ from tracker.jit.llvm.lock import LOCK, locked_cache
 from tracker.support.structs import record, replace
 
 _LIBRARY_NUMBERS = itertools.count()
-_libraries: dict[weakref.ref[Module], Any] = {}  # of modules, and of those that are _gone
+_libraries: dict[weakref.ref[Module], Any] = {}  # of live and dead modules
 _dead_modules: deque[weakref.ref[Module]] = deque()
-_LIBRARIES_PER_LINKER = 64  # libraries of one linker, which takes a millisecond to make
-_Result = TypeVar("_Result")
+_LIBRARIES_PER_LINKER = 64  # making a linker takes a millisecond
 
 
-# How well a text is compiled (see `compile_module`).
+# Levels of `compile_module`.
 OPTIMISED, FEW_PASSES, FEW_PASSES_FAST_CODEGEN, FAST_CODEGEN = 3, 2, 1, 0
 
 # Bounds on the longest basic block, in lines of IR. Measured on random straight-line arithmetic:
-# the SLP vectoriser needs 20 ms for 100 lines and 500 ms for 1,000; the standard pipeline 1.2 ms
-# for 100 lines without it (it runs InstCombine again and again); the optimising code generator
-# 250 ms for 4,000 lines and 5 s for 20,000, the fast one 20 and 340 ms, and its code is as fast
-# (arithmetic) or takes a fifth longer (calls of math functions).
+# the SLP vectoriser takes 20 ms for 100 lines and 500 ms for 1,000; the standard pipeline without
+# it 1.2 ms for 100 lines (it repeats InstCombine); the optimising code generator 250 ms for 4,000
+# lines and 5 s for 20,000, the fast one 20 and 340 ms, and its code is as fast (arithmetic) or a
+# fifth slower (calls of math functions).
 MAX_SLP_BLOCK = 128
 MAX_STANDARD_BLOCK = 500
 MAX_OPTIMISED_CODEGEN_BLOCK = 2000
-MAX_STANDARD_FUNCTION = (
-    2000  # of a function of short blocks: the standard pipeline is worse than linear
-)
-MAX_GVN_WRITES = 8000  # writes and calls of straight code: value numbering is quadratic in these
-MAX_GVN_LOOPS = 50  # of a function: it takes a pass for each, and LLVM ends the process at 100
-MAX_LSR_BLOCK = 128  # strength reduction takes half of all for loops over 20 arrays, and gains 2 %
-LINES_PER_CALL = 4  # arithmetic lines to a call, below which code is "mostly calls"
+MAX_STANDARD_FUNCTION = 2000  # of short blocks: the standard pipeline is worse than linear
+MAX_GVN_WRITES = 8000  # stores and calls: value numbering is quadratic in these
+MAX_GVN_LOOPS = 50  # in a function: one GVN pass each, and LLVM aborts the process at 100
+MAX_LSR_BLOCK = 128  # LSR takes half of the compile time of loops over 20 arrays, and gains 2 %
+LINES_PER_CALL = 4  # arithmetic lines per call, below which code is "mostly calls"
 
-_LAST_KNOWN_LLVM = 22  # the last version of which it is known what it is told by options
+_LAST_KNOWN_LLVM = 22  # the last version whose options are known
 
-_BLOCK_END = re.compile(r'\n(?:[-\w.$"]+:|\})')  # what begins with one character is soon found
+_BLOCK_END = re.compile(r'\n(?:[-\w.$"]+:|\})')  # a pattern with one first character is fast
 _FUNCTION_END, _PHI = "\n}", " = phi "
 _ERROR_POSITION = re.compile(r":(\d+):(\d+):")
 _EXTERNAL_NAME = re.compile(r"^declare [^@\n]*@([-\w.$]+)|^@([-\w.$]+) = external", re.MULTILINE)
@@ -121,12 +118,14 @@ class Module:
     @functools.cached_property
     def llvm(self) -> str:
         """The optimised IR, computed on demand."""
-        return _locked(lambda: str(_parse_and_optimise(self.text, self._pipeline()).module))
+        with LOCK:
+            return str(_parse_and_optimise(self.text, self._pipeline()).module)
 
     @functools.cached_property
     def asm(self) -> str:
         """The assembly text, computed on demand."""
-        return _locked(lambda: _assembly(self.text, self._pipeline()))
+        with LOCK:
+            return _assembly(self.text, self._pipeline())
 
     def _pipeline(self) -> Pipeline:
         if not self.text:
@@ -156,18 +155,19 @@ def compile_module(
 
 
 def _object_code(text: str, plan: Pipeline) -> tuple[bytes, tuple[str, ...], Timings]:
-    done = _parse_and_optimise(text, plan)
+    optimised = _parse_and_optimise(text, plan)
     started = time.perf_counter()
     with _loop_strength_reduction(plan.lsr):
-        object_code = bytes(_target_machine(plan.codegen_level).emit_object(done.module))
-    exports = _exported_names(done.module)
-    return object_code, exports, Timings(done.parse, done.optimise, time.perf_counter() - started)
+        object_code = bytes(_target_machine(plan.codegen_level).emit_object(optimised.module))
+    exports = _exported_names(optimised.module)
+    timings = Timings(optimised.parse, optimised.optimise, time.perf_counter() - started)
+    return object_code, exports, timings
 
 
 def _assembly(text: str, plan: Pipeline) -> str:
-    done = _parse_and_optimise(text, plan)
+    optimised = _parse_and_optimise(text, plan)
     with _loop_strength_reduction(plan.lsr):
-        return str(_target_machine(plan.codegen_level).emit_assembly(done.module))
+        return str(_target_machine(plan.codegen_level).emit_assembly(optimised.module))
 
 
 @contextmanager
@@ -198,17 +198,17 @@ def export_object(functions: Mapping[str, Iterable[str]], native: bool) -> bytes
             reloc="pic",
             codemodel="default",
         )
-        whole = None
+        merged = None
         for name, texts in functions.items():
             module = _link_modules(texts, name)
-            if whole is None:
-                whole = module
+            if merged is None:
+                merged = module
             else:
-                whole.link_in(module)
-        assert whole is not None
-        whole.triple, whole.data_layout = machine.triple, str(machine.target_data)
-        _run_passes(whole, machine, Pipeline(3, True, False, 3))
-        return bytes(machine.emit_object(whole))
+                merged.link_in(module)
+        assert merged is not None
+        merged.triple, merged.data_layout = machine.triple, str(machine.target_data)
+        _run_passes(merged, machine, Pipeline(3, True, False, 3))
+        return bytes(machine.emit_object(merged))
 
 
 def _link_modules(texts: Iterable[str], public: str) -> Any:
@@ -258,11 +258,11 @@ def _link_library(
         builder.export_symbol(name)
     try:
         return builder.link(_LINKER_POOL.next(), f"tracker.{next(_LIBRARY_NUMBERS)}")
-    except RecursionError:  # which is a RuntimeError, and none of LLVM's
+    except RecursionError:  # a RuntimeError that is not LLVM's
         raise
     except RuntimeError as error:
-        lost = _undefined_symbols(text, symbols)
-        reason = f"no address for {', '.join(lost)}" if lost else str(error).strip()
+        missing = _undefined_symbols(text, symbols)
+        reason = f"no address for {', '.join(missing)}" if missing else str(error).strip()
         raise CompileError(f"linking failed: {reason}") from None
 
 
@@ -376,10 +376,10 @@ def _run_passes(module: Any, machine: Any, plan: Pipeline) -> None:
         passes = _own_passes(plan.gvn)
     else:
         passes = builder.getModulePassManager()
-        passes.add_global_dead_code_eliminate_pass()  # level 0 keeps what nobody calls
+        passes.add_global_dead_code_eliminate_pass()  # level 0 keeps unused functions
     try:
         passes.run(module, builder)
-    finally:  # llvmlite's class does not: the first of its bases hides the other's method
+    finally:  # llvmlite's class does not: one base hides the other's method
         NewPassManager._dispose(passes)
         passes.detach()
 
@@ -455,21 +455,16 @@ class _LinkerPool:
 _LINKER_POOL = _LinkerPool()
 
 
-def _locked(work: Callable[[], _Result]) -> _Result:
-    with LOCK:
-        return work()
-
-
 def _format_parse_error(error: str, text: str) -> str:
     """LLVM's message with the lines of IR around its position."""
-    place = _ERROR_POSITION.search(error)
-    if place is None:
+    position = _ERROR_POSITION.search(error)
+    if position is None:
         return f"LLVM refused the IR: {error.strip()}"
     first = next(line for line in error.splitlines() if _ERROR_POSITION.search(line))
-    number = int(place.group(1))
+    number = int(position.group(1))
     lines = text.splitlines()
-    near = range(max(1, number - 2), min(len(lines), number + 2) + 1)
-    window = "\n".join(f"{'>' if at == number else ' '} {at:5} {lines[at - 1]}" for at in near)
+    nearby = range(max(1, number - 2), min(len(lines), number + 2) + 1)
+    window = "\n".join(f"{'>' if at == number else ' '} {at:5} {lines[at - 1]}" for at in nearby)
     return f"LLVM refused the IR: {first}\n{window}"
 
 
@@ -483,8 +478,8 @@ def _undefined_symbols(text: str, symbols: Mapping[str, int]) -> list[str]:
     )
 
 
-# A child of fork must find the locks free and LLVM between two calls. llvmlite has a lock of its
-# own, which finalisers take without ours.
+# A forked child needs free locks and LLVM between two calls. Finalisers take llvmlite's own lock
+# without ours.
 _LLVMLITE_LOCK: Any = llvm.ffi.lib._lock
 
 

@@ -31,7 +31,7 @@ def rewrite_for_fast_isel(text: str, has_long_blocks: bool) -> str:
     return _outline_intrinsics(text) if has_long_blocks else text
 
 
-def _select_integers(found: re.Match[str]) -> str:
+def _select_integers(match: re.Match[str]) -> str:
     """A select of floats as a select of integers.
 
     FastISel turns a select of floats into a branch and moves the rest of the block to a new one, so
@@ -39,7 +39,7 @@ def _select_integers(found: re.Match[str]) -> str:
     has AVX but not AVX-512, it blends with 16 bytes of memory at the address of a double, which may
     end a page (LLVM 22). InstCombine would undo this; texts for FastISel never go through it.
     """
-    out, condition, kind, a, b = found.groups()
+    out, condition, kind, a, b = match.groups()
     bits = _INTEGER_TYPES[kind][0]
     return (
         f"  {out}.bits0 = bitcast {kind} {a} to {bits}\n"
@@ -49,9 +49,9 @@ def _select_integers(found: re.Match[str]) -> str:
     )
 
 
-def _integer_sign_operation(found: re.Match[str]) -> str:
+def _integer_sign_operation(match: re.Match[str]) -> str:
     """`fabs` and `copysign` as integer operations."""
-    out, kind, x, sign = found.groups()
+    out, kind, x, sign = match.groups()
     bits, top = _INTEGER_TYPES[kind]
     lines = [
         f"  {out}.bits0 = bitcast {kind} {x} to {bits}",
@@ -72,15 +72,15 @@ def _outline_intrinsics(text: str) -> str:
     """Intrinsics of a few instructions as calls of functions: FastISel supports calls."""
     functions: dict[str, str] = {}
 
-    def call(found: re.Match[str]) -> str:
-        kind, name, operands = found.groups()
+    def call(match: re.Match[str]) -> str:
+        kind, name, operands = match.groups()
         if name not in functions:
             names = [f"%x{at}" for at in range(operands.count(",") + 1)]
-            given = ", ".join(f"{kind} {x}" for x in names)
+            parameters = ", ".join(f"{kind} {x}" for x in names)
             functions[name] = (
-                f"define internal {kind} @fast.{name}({given}) "
+                f"define internal {kind} @fast.{name}({parameters}) "
                 "noinline nounwind willreturn memory(none) {\n"
-                f"  %y = call {kind} @llvm.{name}({given})\n  ret {kind} %y\n}}\n"
+                f"  %y = call {kind} @llvm.{name}({parameters})\n  ret {kind} %y\n}}\n"
             )
         return f" = call {kind} @fast.{name}({operands})"
 

@@ -38,14 +38,14 @@ LOCK = _LlvmLock()
 def locked_cache(make: Callable[..., _Result]) -> Callable[..., _Result]:
     """`functools.cache` under `LOCK`: one result per arguments and process. With two results, one
     would be freed although another thread may already use addresses of its code."""
-    made: dict[tuple[Any, ...], _Result] = {}
+    results: dict[tuple[Any, ...], _Result] = {}
 
     @functools.wraps(make)
-    def ask(*key: Any) -> _Result:
-        if key not in made:
+    def lookup(*key: Any) -> _Result:
+        if key not in results:
             with LOCK:
-                if key not in made:
-                    made[key] = make(*key)
-        return made[key]
+                if key not in results:
+                    results[key] = make(*key)
+        return results[key]
 
-    return ask
+    return lookup

@@ -34,21 +34,21 @@ from tracker.errors import message, warn
 from tracker.jit.llvm import engine
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 
-_MAX_TOTAL_BYTES = 256 << 20  # bytes of files to keep; after an eighth more, the oldest go
-_MAX_FILE_BYTES = 64 << 20  # bytes of one file
+_MAX_TOTAL_BYTES = 256 << 20  # of all files; the oldest are removed at an eighth more
+_MAX_FILE_BYTES = 64 << 20
 _FORMAT_VERSION = 3
 _SUFFIXES = (".o", ".program")
-_PARTIAL_SUFFIX = ".part"  # a file that is being written
-_STALE_SECONDS = 3600  # seconds after which nobody is writing it any more
-_TALLY_FILE = "written"  # the file whose length says how much was written since the last look
-_BYTES_PER_TALLY = 4096  # bytes written for each byte of it
-_MAX_RECENT = 64  # texts whose object code is kept in this process
-# A link is not followed, a pipe is not waited for, a terminal does not become this process's own.
+_PARTIAL_SUFFIX = ".part"  # of a file that is being written
+_STALE_SECONDS = 3600  # age at which a partial file is abandoned
+_TALLY_FILE = "written"  # its length counts what was written since the last prune
+_BYTES_PER_TALLY = 4096  # each byte of the tally stands for so many
+_MAX_RECENT = 64  # texts with object code in this process
+# Follow no link, wait for no pipe, acquire no terminal.
 _SAFE_OPEN_FLAGS = sum(
     getattr(os, f"O_{name}", 0) for name in ("NOFOLLOW", "NONBLOCK", "NOCTTY", "BINARY")
 )
 _Result = TypeVar("_Result")
-_CachedObject = tuple[str, tuple[str, ...], bytes]  # a text, what it exports, its object code
+_CachedObject = tuple[str, tuple[str, ...], bytes]  # text, exports, object code
 _recent: dict[tuple[str, int], _CachedObject] = {}
 
 
@@ -67,8 +67,8 @@ def override_disk_cache(enabled: bool | None) -> Iterator[None]:
 
 def directory() -> Path | None:
     """The folder of the cache, whether or not it exists; None: no files."""
-    choice = _disk_override.get()
-    if choice is False or (choice is None and os.environ.get("TRACKER_CACHE", "1") == "0"):
+    enabled = _disk_override.get()
+    if enabled is False or (enabled is None and os.environ.get("TRACKER_CACHE", "1") == "0"):
         return None
     named = _configured_folder()
     if named is None:
@@ -78,9 +78,9 @@ def directory() -> Path | None:
 
 
 def _configured_folder() -> Path | None:
-    chosen = os.environ.get("TRACKER_CACHE_DIR")
-    if chosen:
-        return Path(os.path.expanduser(chosen))
+    configured = os.environ.get("TRACKER_CACHE_DIR")
+    if configured:
+        return Path(os.path.expanduser(configured))
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(home) / "tracker" if os.path.isabs(home) else None  # a user without a home
 
@@ -99,8 +99,8 @@ def _is_private_folder(folder: Path) -> bool:
         return True
     if folder not in _warned_of:
         _warned_of.add(folder)
-        what = f"compiled code is not kept on disk: {folder} is not a folder of this user's alone"
-        fix = "Set TRACKER_CACHE_DIR to a folder that is, or TRACKER_CACHE=0"
+        what = f"compiled code is not kept on disk: others can write to {folder}"
+        fix = "Set TRACKER_CACHE_DIR to a folder of your own, or TRACKER_CACHE=0"
         warn(message(what, fix, ""), RuntimeWarning)
     return False
 
@@ -116,9 +116,9 @@ def compile_or_load(
     text: str, *, level: int = engine.OPTIMISED, symbols: Mapping[str, int] | None = None
 ) -> engine.Module:
     """`engine.compile_module`, or object code from memory or disk."""
-    known = find_recent(text, level)
-    if known is not None:
-        text, exports, code = known  # the text as it is kept: a shape need not keep its own
+    recent = find_recent(text, level)
+    if recent is not None:
+        text, exports, code = recent  # the stored text: shapes share one string
         return engine.load(code, exports, symbols=symbols, text=text, level=level)
     module = _load_or_compile(text, level, symbols)
     _keep_recent(text, level, module)
@@ -226,9 +226,9 @@ def _write(folder: Path, name: str, content: bytes) -> None:
 
 def _digest(name: str, facts: Mapping[str, Any], data: bytes) -> str:
     """The hash of name, facts and data: a renamed file fails it."""
-    found = hashlib.sha256(json.dumps([name, facts]).encode())
-    found.update(data)
-    return found.hexdigest()
+    digest = hashlib.sha256(json.dumps([name, facts]).encode())
+    digest.update(data)
+    return digest.hexdigest()
 
 
 def _should_prune(folder: Path, size: int) -> bool:
@@ -239,12 +239,12 @@ def _should_prune(folder: Path, size: int) -> bool:
     try:
         is_new = not os.fstat(handle).st_size
         os.write(handle, bytes(1 + size // _BYTES_PER_TALLY))
-        is_much = is_new or os.fstat(handle).st_size * _BYTES_PER_TALLY > _MAX_TOTAL_BYTES // 8
-        if is_much:
+        is_over = is_new or os.fstat(handle).st_size * _BYTES_PER_TALLY > _MAX_TOTAL_BYTES // 8
+        if is_over:
             os.ftruncate(handle, 1)
     finally:
         os.close(handle)
-    return is_much
+    return is_over
 
 
 def _prune(folder: Path) -> None:
@@ -252,7 +252,7 @@ def _prune(folder: Path) -> None:
     files = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            with contextlib.suppress(OSError):  # another process may prune, too
+            with contextlib.suppress(OSError):  # another process may be pruning
                 facts = entry.stat(follow_symlinks=False)
                 if not stat.S_ISREG(facts.st_mode):
                     continue

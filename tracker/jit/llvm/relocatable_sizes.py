@@ -24,9 +24,9 @@ import struct
 from collections.abc import Iterator
 
 _TABLE_PREFIX = "sizes"
-_MAX_LITERAL = 9  # up to here integers stay in the text, and floats that are quarters
-_MAX_SHORT_TRIP_COUNT = 128  # steps of a loop; up to here it is short
-_MAX_FUNCTION_LINES = 2400  # lines of a function; beyond, its numbers stay
+_MAX_LITERAL = 9  # integers up to here stay in the text, and floats that are quarters
+_MAX_SHORT_TRIP_COUNT = 128  # steps
+_MAX_FUNCTION_LINES = 2400  # beyond, its numbers stay
 
 _FUNCTION_NAME = re.compile(r"[^@\n]*@([\w.]+)\(")
 _LIFTED_FUNCTION = re.compile(r"(k\d+(\.far|\.task)?|plan|body\d+|entry)$")
@@ -41,7 +41,7 @@ _INTEGERS = re.compile(_TYPED_INTEGER)
 _BINARY_INTEGERS = re.compile(rf"{_TYPED_INTEGER}|(?<=, )-?\d{{2,}}$")
 _PHI_INTEGERS = re.compile(rf"{_TYPED_INTEGER}|(?<=\[ )-?\d{{2,}}(?=, %)")
 _LATCH = re.compile(r"  %cv\d+ = icmp ult i64 %nv\d+, (\d+)$")
-# In the entry:
+# Lines of an entry with an extent:
 _ENTRY_CHECK = re.compile(r"\n  (?:store i64 -?\d\d|%[\w.]+ = icmp (?:eq|ule) i64 )[^\n]*")
 _FLOAT = re.compile(r"0x[0-9A-F]{16}\b")
 _FLOAT_TYPE = re.compile(r"(?:= [^@(\[]*?\b|store )(float|double)\b")
@@ -57,7 +57,7 @@ _METADATA = """!3 = !{}
 def lift_sizes(text: str) -> tuple[str, dict[str, bytes]]:
     """The text without its sizes, and the tables of 8-byte entries for its new globals."""
     tables: dict[str, bytes] = {}
-    done = [
+    parts = [
         part if name is None else _lift_function(name, part, tables)
         for name, part in split_functions(text)
     ]
@@ -67,7 +67,7 @@ def lift_sizes(text: str) -> tuple[str, dict[str, bytes]]:
         f"@{symbol} = external global [{len(table) // 8} x i64]\n"
         for symbol, table in tables.items()
     ]
-    return "".join([*heads, _METADATA, *done]), tables
+    return "".join([*heads, _METADATA, *parts]), tables
 
 
 def table_symbol(name: str) -> str:
@@ -164,7 +164,7 @@ def _lift_function(name: str, text: str, tables: dict[str, bytes]) -> str:
         return text
     function = _SizeTable(table_symbol(name))
     if name == "entry":
-        done = _ENTRY_CHECK.sub(lambda found: _lift_entry_line(found[0][1:], function), text)
+        done = _ENTRY_CHECK.sub(lambda match: _lift_entry_line(match[0][1:], function), text)
     else:
         done = _lift_body(name, text, function)
     if function.entries:
@@ -174,19 +174,19 @@ def _lift_function(name: str, text: str, tables: dict[str, bytes]) -> str:
 
 def _lift_entry_line(line: str, function: _SizeTable) -> str:
     """A line of the entry that may hold an extent, after its loads."""
-    line = _BINARY_INTEGERS.sub(lambda found: function.integer(found[0]), line)
+    line = _BINARY_INTEGERS.sub(lambda match: function.integer(match[0]), line)
     return f"\n{function.take_loads()}{line}"
 
 
 def _lift_body(name: str, text: str, function: _SizeTable) -> str:
     """The text of a function that computes."""
-    nest = name.startswith("k")  # elsewhere a load is where it is used: registers are few
+    nest = name.startswith("k")  # elsewhere a load stays at its use: registers are few
     start = text.index("\n") + 1
     body, at = [], start
-    for spot in _number_positions(text, start):
-        if spot < at:
+    for position in _number_positions(text, start):
+        if position < at:
             continue
-        line_start, line_end = text.rindex("\n", 0, spot) + 1, text.index("\n", spot)
+        line_start, line_end = text.rindex("\n", 0, position) + 1, text.index("\n", position)
         line = text[line_start:line_end]
         body.append(text[at:line_start])
         at = line_end
@@ -206,9 +206,9 @@ def _lift_body(name: str, text: str, function: _SizeTable) -> str:
 def _number_positions(text: str, start: int) -> list[int]:
     """Positions of numbers that may be replaced, in order. One pattern for each kind: a search for
     a fixed prefix is ten times as fast as one for alternatives."""
-    found = [spot.start() for kind in _CANDIDATES for spot in kind.finditer(text, start)]
-    found += [spot.start() for spot in _FLOAT.finditer(text, start) if not _stays_literal(spot[0])]
-    return sorted(found)
+    matches = [match for pattern in _CANDIDATES for match in pattern.finditer(text, start)]
+    matches += [match for match in _FLOAT.finditer(text, start) if not _stays_literal(match[0])]
+    return sorted(match.start() for match in matches)
 
 
 def _insert_loads(body: str, loads: str) -> str:
@@ -225,16 +225,16 @@ def _replace_numbers(line: str, function: _SizeTable) -> str:
     integers, other = opcode.groups()
     kind = integers or other
     if kind == "mul":
-        return _FACTOR.sub(lambda found: found[1] + function.factor(found[2]), line)
+        return _FACTOR.sub(lambda match: match[1] + function.factor(match[2]), line)
     if kind in _LITERAL_OPCODES or _LITERAL_LINE.search(line):
         return line
     if "0x" in line and (real := _FLOAT_TYPE.search(line)):
-        line = _FLOAT.sub(lambda found: function.real(real[1], found[0]), line)
-    places = (
+        line = _FLOAT.sub(lambda match: function.real(real[1], match[0]), line)
+    pattern = (
         _BINARY_INTEGERS
         if integers in _BINARY_OPCODES
         else _PHI_INTEGERS
         if integers == "phi"
         else _INTEGERS
     )
-    return places.sub(lambda found: function.integer(found[0]), line)
+    return pattern.sub(lambda match: function.integer(match[0]), line)

@@ -7,14 +7,14 @@ the thread leaves, and is never lost. Other threads receive no signals.
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # C: `signal` makes enums, 20 us of Python for all
+import _signal  # type: ignore[import-not-found]  # `signal` builds enums: 20 us for all signals
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-# What interrupts a program, or tells it the time. SIGINT is the first to be put off.
+# SIGINT is deferred first.
 _NAMES = ["SIGINT", "SIGTERM", "SIGHUP", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGUSR1", "SIGUSR2"]
 _SIGNALS = [int(getattr(signal, name)) for name in _NAMES if hasattr(signal, name)]
 
@@ -24,9 +24,9 @@ class _DeferredSignals:
 
     def __init__(self) -> None:
         self._depth = 0
-        self._handlers: dict[int, Any] = {}  # which are put off
-        self._pending: list[int] = []  # signals, meanwhile
-        self._raised: list[BaseException] = []  # by handlers that were not put off yet
+        self._handlers: dict[int, Any] = {}  # of the deferred signals
+        self._pending: list[int] = []  # signal numbers
+        self._raised: list[BaseException] = []  # by handlers before they were replaced
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -42,7 +42,7 @@ class _DeferredSignals:
 
     def _install(self) -> None:
         """Replace the handlers; an exception of a handler meanwhile is kept for the exit."""
-        for each in (*_SIGNALS, *_SIGNALS):  # again, where one raised
+        for each in (*_SIGNALS, *_SIGNALS):  # twice, because a handler may raise
             try:
                 handler = _signal.getsignal(each)
                 if callable(handler) and handler != self._on_signal:

@@ -32,13 +32,13 @@ MIN_BLOCK = BIG_BYTES
 BLOCK_UNIT = 1 << 16  # bytes
 HUGE_PAGE = 1 << 21  # bytes: a huge page
 MAX_BLOCKS = 32
-_SLACK_BITS = 3  # a block that is longer by 2**-_SLACK of what is asked for, or less, serves, too
-_MAX_KEPT_BYTES = 1 << 30  # bytes that are kept, however much memory there is
-_MEMORY_FRACTION = 16  # the part of the machine's memory that may be kept
+_SLACK_BITS = 3  # a block may be longer than the request by a 2**-_SLACK_BITS part
+_MAX_KEPT_BYTES = 1 << 30  # whatever the size of the memory
+_MEMORY_FRACTION = 16  # at most this part of the machine's memory is kept
 _MADV_HUGEPAGE, _MADV_FREE = (
     14,
     8,
-)  # Linux: make huge pages of this; take this when memory runs short
+)  # Linux
 
 _TEXT = """
 %block = type {{ ptr, i64 }}

@@ -28,9 +28,8 @@ def why_unavailable() -> str:
 
 def require_native(what: str) -> None:
     """Raise CompileError about `what` where no machine code can be made."""
-    why = why_unavailable()
-    if why:
-        raise CompileError(f"{what}: {why}")
+    if reason := why_unavailable():
+        raise CompileError(f"{what}: {reason}")
 
 
 def refuse_export(*_: Any, **__: Any) -> NoReturn:

@@ -38,7 +38,7 @@ NAMES = (
     *(f"d{routine}_" for routine in (*_LAPACK, *_REAL_LAPACK)),
     *(f"z{routine}_" for routine in (*_LAPACK, *_COMPLEX_LAPACK)),
 )
-# How builds decorate a name, and the width of integers that this tells.
+# The forms of a name in different builds, and the width of integers in each.
 _SPELLINGS = (
     ("scipy_{}64_", 64),
     ("{}64_", 64),
@@ -126,20 +126,20 @@ def _examine_in_subprocess(path: str) -> str:
         "import sys; from tracker.jit.runtime import blas; "
         "sys.exit(blas.examine(sys.argv[1])[1] or 0)"
     )
-    places = os.pathsep.join(filter(None, sys.path))
+    paths = os.pathsep.join(filter(None, sys.path))
     try:
         done = subprocess.run(
             [sys.executable, "-c", code, path],
-            env={**os.environ, "PYTHONPATH": places, "TRACKER_BLAS": "off"},
+            env={**os.environ, "PYTHONPATH": paths, "TRACKER_BLAS": "off"},
             capture_output=True,
             text=True,
             timeout=_SUBPROCESS_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"trying it out failed ({error})"
+        return f"trying it failed ({error})"
     if done.returncode < 0:
         return f"loading it kills the process (signal {-done.returncode})"
-    lines = done.stderr.strip().splitlines() or ["it failed without a word"]
+    lines = done.stderr.strip().splitlines() or ["it failed without a message"]
     return lines[-1] if done.returncode else ""
 
 

@@ -23,15 +23,9 @@ from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import allocator, cpython_layout, ir_text_writer
 
 C_FUNCTION = re.compile(r"@(_?Py\w+|native\.\w+)\(")
-
-
 _TP_ALLOC_SLOT = 47
-
-
 _PYARRAY_TYPE_INDEX = 2
-
-
-NUMPY_API_INDEX = {  # functions of NumPy's C API, by their numbers
+NUMPY_API_INDEX = {  # of functions in NumPy's C API table
     "PyArray_CopyInto": 50,
     "PyArray_Empty": 184,
     "PyArray_FromAny": 69,
@@ -41,12 +35,8 @@ NUMPY_API_INDEX = {  # functions of NumPy's C API, by their numbers
     "PyDataMem_SetHandler": 304,
     "PyDataMem_GetHandler": 305,
 }
-
-
 _DEFAULT_HANDLER_INDEX = 306
-
-
-_HANDLER_NAME = b"mem_handler"  # a capsule keeps the pointer: the bytes must live on
+_HANDLER_NAME = b"mem_handler"  # the capsule keeps a pointer to these bytes
 
 
 @locked_cache
@@ -137,13 +127,9 @@ def scalar_allocator(cls: type) -> int:
 _get_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(
     ("PyType_GetSlot", ctypes.pythonapi)
 )
-
-
 _new_capsule = ctypes.PYFUNCTYPE(
     ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
 )(("PyCapsule_New", ctypes.pythonapi))
-
-
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )

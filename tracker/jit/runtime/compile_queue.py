@@ -25,15 +25,15 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-import tracker.jit.llvm.engine  # noqa: F401  (its hook of `os.fork` must be older than ours)
+import tracker.jit.llvm.engine  # noqa: F401  (its fork hook must be registered first)
 from tracker.errors import TrackerError
 
 _Result = TypeVar("_Result")
 _COMPILE_LOCK = threading.RLock()
-_MAX_THREADS = 4  # jobs that wait for each other; who wants more does the work himself
-_START_DELAY = 0.0003  # seconds until a thread begins with its job
+_MAX_THREADS = 4  # with jobs; further jobs are done by their callers
+_START_DELAY = 0.0003  # seconds
 _threads: list[threading.Thread] = []
-_unfinished: dict[int, Job[Any]] = {}  # by id, those that a thread is to do
+_unfinished: dict[int, Job[Any]] = {}  # by id
 
 
 class Job(Generic[_Result]):
@@ -71,7 +71,7 @@ class Job(Generic[_Result]):
             return
         self._is_assigned = True
         try:
-            with contextlib.suppress(Exception):  # who asks does the work himself, and hears of it
+            with contextlib.suppress(Exception):  # `result` does the work again, and raises
                 self.run()
         finally:
             self._thread_done.set()
@@ -143,14 +143,14 @@ def _thread_main(found: weakref.ref[Job[Any]]) -> None:
 
 def drain() -> None:
     """Wait for all jobs and their threads."""
-    for thread in tuple(_threads):  # others may start more
+    for thread in tuple(_threads):  # other threads may start more
         if thread is not threading.current_thread():
             thread.join()
 
 
 def _before_fork() -> None:
     drain()
-    _COMPILE_LOCK.acquire()  # another thread may have begun to compile meanwhile
+    _COMPILE_LOCK.acquire()  # another thread may have started compiling
 
 
 def _after_fork_in_child() -> None:

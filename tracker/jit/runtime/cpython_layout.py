@@ -10,25 +10,25 @@ from __future__ import annotations
 
 import sys
 
-# Offsets in CPython's and NumPy's structs; `native.verify_layout` checks each of them.
+# Offsets in CPython's and NumPy's structs; `loader.verify_layout` checks each of them.
 TYPE, SIZE, VALUE, ITEMS = 8, 16, 16, 24
-CELL_CONTENTS = 16  # of a closure cell
-TYPE_FLAGS, HEAP_TYPE = 168, 1 << 9  # of a class; the flag of those made while a program runs
-# Of a dict: another after each change; where there are none, every name is looked up.
+CELL_CONTENTS = 16
+TYPE_FLAGS, HEAP_TYPE = 168, 1 << 9  # of a class; the flag of heap types
+# Of a dict, changed by each write. Without versions every name is looked up.
 DICT_VERSION, HAS_DICT_VERSIONS = 24, sys.version_info < (3, 13)
-FUNCTION_FIELDS = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}  # slots of a function
+FUNCTION_FIELDS = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}
 DATA, NDIM, DIMS, STRIDES, DESCR, FLAGS = 16, 24, 32, 40, 56, 64
 KIND, BYTEORDER, TYPE_NUMBER, ITEMSIZE = 24, 26, 28, 40
-CONTEXTVAR_CACHED = 32  # of a context variable: the value that was set or got last
+CONTEXTVAR_CACHED = 32  # of a context variable: the last value set or read
 CAPSULE_POINTER = 16  # of a capsule
-# NumPy's floating-point settings begin with three bits for each kind of error: 0 to ignore it, 1 to
-# warn, more to report it in another way.
+# NumPy's floating-point settings: three bits for each kind of error, 0 to ignore, 1 to warn, others
+# to report it in another way.
 REPORTED_ERRORS = 0o6666
-# Offsets in our own callable objects; `jit/abi/native_callable.py` makes them.
+# Offsets in native callables (`jit/abi/native_callable.py`).
 CALL, DICT, WEAKREFS, SLOW, KEEP, ACTIVE, TABLE, OBJECT_SIZE = 16, 24, 32, 40, 48, 56, 64, 72
 
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
-BIG_BYTES = 1 << 18  # arrays from here on are made by functions of ours
+BIG_BYTES = 1 << 18  # larger arrays come from `allocator.py`
 
 DECLARATIONS = {
     "native.release": "void @native.release(ptr, i64) cold",
@@ -77,9 +77,7 @@ DECLARATIONS = {
     "PyArray_Empty": "ptr @PyArray_Empty(i32, ptr, ptr, i32)",
 }
 
-# Compiled once for the process (`native.helpers`) and bound like the C functions.
-
-# Whether a dict has the version that the cell `%version` holds.
+# Whether a dict's version is unchanged since the cell `%version` was written.
 _DICT_UNCHANGED = f"""  %v.cell = getelementptr i8, ptr %dict, i64 {DICT_VERSION}
   %v = load i64, ptr %v.cell
   %known = load i64, ptr %version
@@ -396,9 +394,9 @@ method:
 }}
 """
 
-# A big array, in C order or with these strides: in our own blocks, unless the user has chosen a
-# memory handler. They are called as NumPy's functions for others, and an entry's text does not say
-# which is which: how big an array is, is a matter of its shape.
+# Large arrays, in C order or with given strides, in our own blocks unless the user has chosen a
+# memory handler. They have the signatures of NumPy's functions, so that an entry's text is the same
+# for small and large shapes.
 BIG_ARRAY_HELPERS = """
 @ndarray = external global ptr
 @handler = external global ptr

@@ -21,7 +21,7 @@ from tracker.jit.runtime import c_symbols
 
 NAME = "tk.parallel"
 DECLARATION = f"declare void @{NAME}(ptr, ptr, i64)"
-MAX_THREADS = 16  # threads; more would be held back by memory
+MAX_THREADS = 16  # beyond, memory bandwidth is the limit
 
 _POOL = r"""
 %pool = type { [64 x i8], [64 x i8], ptr, ptr, i64, i64, i64, i64 }
@@ -190,12 +190,11 @@ done:
 
 def thread_count() -> int:
     """How many threads share a long loop: TRACKER_THREADS, else the processors of this process."""
-    chosen = current().threads
-    if chosen:
-        return min(chosen, MAX_THREADS)
+    if requested := current().threads:
+        return min(requested, MAX_THREADS)
     try:
         return min(len(os.sched_getaffinity(0)), MAX_THREADS)
-    except AttributeError:  # not on every system
+    except AttributeError:  # not on all systems
         return min(os.cpu_count() or 1, MAX_THREADS)
 
 
@@ -228,17 +227,17 @@ def task_text(parameters: Sequence[str], extent: int, part: int) -> str:
     """@KERNEL.task, which a thread runs: it loads @KERNEL's arguments from a frame and calls it for
     the thread's part of a range, which is `part` long. The frame's last cell is @KERNEL's
     %partials."""
-    taken = [*parameters, "ptr %partials"]
-    given = [*map(_without_attributes, taken), "i64 %lo", "i64 %hi", "i64 %tid"]
+    loaded = [*parameters, "ptr %partials"]
+    arguments = [*map(_without_attributes, loaded), "i64 %lo", "i64 %hi", "i64 %tid"]
     return "\n".join(
         [
             "void @KERNEL.task(ptr %frame, i64 %tid) {",
-            *load_frame(taken),
+            *load_frame(loaded),
             f"  %lo = mul i64 %tid, {part}",
             f"  %end = add i64 %lo, {part}",
             f"  %over = icmp ugt i64 %end, {extent}",
             f"  %hi = select i1 %over, i64 {extent}, i64 %end",
-            f"  call void @KERNEL({', '.join(given)})",
+            f"  call void @KERNEL({', '.join(arguments)})",
             "  ret void",
             "}",
         ]

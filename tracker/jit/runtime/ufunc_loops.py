@@ -31,8 +31,8 @@ _LLVM_TYPES = {
     "q": ("i64",),
     "i": ("i32",),
 }
-_CELL = "[2 x i64]"  # holds a number of any of these
-_namesakes: Counter[tuple[str, str]] = Counter()  # ufuncs of one name are told apart by number
+_CELL = "[2 x i64]"  # holds a number of any of these types
+_namesakes: Counter[tuple[str, str]] = Counter()  # ufuncs of one name get numbers
 
 
 @record(frozen=True, eq=False)
@@ -58,29 +58,29 @@ class UfuncLoop:
     def text(self) -> str:
         """The function of numbers. It depends on its operands alone, so that equal calls are
         merged."""
-        lines, taken, given = [], [], []
+        lines, parameters, outputs = [], [], []
         for at, letter in enumerate(self.operands + self.results):
             lines.append(f"  %c{at} = getelementptr {_CELL}, ptr %cells, i64 {at}")
             lines.append(f"  %a{at} = getelementptr ptr, ptr %args, i64 {at}")
             lines.append(f"  store ptr %c{at}, ptr %a{at}")
             for part, kind in enumerate(_LLVM_TYPES[letter]):
-                place = f"%p{at}.{part}"
-                lines.append(f"  {place} = getelementptr {kind}, ptr %c{at}, i64 {part}")
+                pointer = f"%p{at}.{part}"
+                lines.append(f"  {pointer} = getelementptr {kind}, ptr %c{at}, i64 {part}")
                 if at < len(self.operands):
-                    taken.append(f"{kind} %x{at}.{part}")
-                    lines.append(f"  store {kind} %x{at}.{part}, ptr {place}")
+                    parameters.append(f"{kind} %x{at}.{part}")
+                    lines.append(f"  store {kind} %x{at}.{part}, ptr {pointer}")
                 else:
-                    given.append((kind, place))
+                    outputs.append((kind, pointer))
         count = len(self.operands + self.results)
         shared = "ptr @borrowed.one, ptr @borrowed.steps"
         lines.append(f"  %data = load ptr, ptr @{self.symbol}.data")
         lines.append(f"  call void @{self.symbol}(ptr %args, {shared}, ptr %data)")
-        found = "poison"
-        for at, (kind, place) in enumerate(given):
-            lines.append(f"  %r{at} = load {kind}, ptr {place}")
-            lines.append(f"  %y{at} = insertvalue {self.return_type} {found}, {kind} %r{at}, {at}")
-            found = f"%y{at}"
-        head = f"define internal {self.return_type} @{self.symbol}.one({', '.join(taken)})"
+        result = "poison"
+        for at, (kind, pointer) in enumerate(outputs):
+            lines.append(f"  %r{at} = load {kind}, ptr {pointer}")
+            lines.append(f"  %y{at} = insertvalue {self.return_type} {result}, {kind} %r{at}, {at}")
+            result = f"%y{at}"
+        head = f"define internal {self.return_type} @{self.symbol}.one({', '.join(parameters)})"
         return "\n".join(
             [
                 f"declare void @{self.symbol}(ptr, ptr, ptr, ptr)",
@@ -89,7 +89,7 @@ class UfuncLoop:
                 f"  %cells = alloca [{count} x {_CELL}], align 16",
                 f"  %args = alloca [{count} x ptr]",
                 *lines,
-                f"  ret {self.return_type} {found}",
+                f"  ret {self.return_type} {result}",
                 "}",
             ]
         )
