@@ -130,8 +130,8 @@ def test_marks_and_tables():
     assert signature_hash(signature_of((x,), {}, frozenset([0]))[0]) is None
     table = DispatchTable(9, 77)
     slots = table.free
-    assert table.put(0, 5) == 77 and table.put(0, 6) == 5
-    assert table.put(2**64 - 1, 7) == 77 and table.free == slots - 3
+    assert table.insert(0, 5) == 77 and table.insert(0, 6) == 5
+    assert table.insert(2**64 - 1, 7) == 77 and table.free == slots - 3
 
 
 def test_objects_of_one_class():

@@ -144,7 +144,7 @@ def test_the_plan_is_inlined_and_its_slots_are_registers():
 
 def test_refused_leaves():
     signature, _ = signature_of((np.ones(2, ">f8"),), {})
-    assert not signature.native
+    assert not signature.is_native
     with pytest.raises(ValueError, match="f8"):
         loader.compile_entry(NOTHING, signature, Outputs(shape_of(0), (ConstantOut(1),)))
 

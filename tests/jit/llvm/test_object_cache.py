@@ -182,8 +182,9 @@ def test_only_files_of_the_cache_are_removed(tmp_path, monkeypatch):
 def test_the_bound_holds_for_many_processes_together(folder):
     """Each of them writes too little to look how much there is, by itself."""
     program = (
-        "import sys; from tracker.jit.llvm import object_cache; object_cache._LIMIT = 400_000\n"
-        "for k in range(4): object_cache.put(f'{sys.argv[1]}.{k}.o', {}, bytes(30_000))\n"
+        "import sys; from tracker.jit.llvm import object_cache as cache\n"
+        "cache._MAX_TOTAL_BYTES = 400_000\n"
+        "for k in range(4): cache.put(f'{sys.argv[1]}.{k}.o', {}, bytes(30_000))\n"
     )
     runs = [subprocess.Popen([sys.executable, "-c", program, str(k)]) for k in range(6)]
     assert [run.wait() for run in runs] == [0] * 6
@@ -287,7 +288,9 @@ def test_nothing_is_kept_where_others_may_write(folder, make):
     make(folder)
     (folder / f"{object_cache._file_key(TEXT, engine.OPTIMISED)}.o").write_bytes(b"planted")
     before = files(folder)
-    with pytest.warns(RuntimeWarning, match="Set TRACKER_CACHE_DIR to a folder that is") as told:
+    with pytest.warns(
+        RuntimeWarning, match="Set TRACKER_CACHE_DIR to a folder of your own"
+    ) as told:
         assert not was_loaded(object_cache.compile_or_load(TEXT))
     assert not was_loaded(object_cache.compile_or_load(TEXT))
     assert len(told) == 1 and str(folder) in str(told[0].message)

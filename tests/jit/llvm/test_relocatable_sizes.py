@@ -58,27 +58,39 @@ def compiled(monkeypatch):
     return texts
 
 
+def check(f, calls, compiled, value=(1e-10, 0.0), slope=(1e-10, 1e-10), free=1, allowed=None):
+    """Value and gradient, twice for each shape, within (rtol, atol); after the first `free` shapes
+    nothing is compiled but `allowed` texts."""
+    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
+    for at, arguments in enumerate(calls):
+        done = len(compiled)
+        fast(*arguments)
+        for given in (arguments, [a * a.dtype.type(0.5) for a in arguments]):
+            got, want = fast(*given), tracker.withgradient(f, *given)
+            np.testing.assert_allclose(got.val, want.val, *value)
+            for x, y in zip(got.grad, want.grad, strict=True):
+                assert x.shape == y.shape and x.dtype == y.dtype
+                np.testing.assert_allclose(x, y, *slope)
+        assert at < free or all(allowed is not None and allowed(text) for text in compiled[done:])
+    return fast
+
+
+SMALL = (1e-12, 0.0), (1e-11, 1e-13)
+
+
+def pairs_of(lengths, dtype=np.float64):
+    return [RNG.standard_normal((2, n)).astype(dtype) for n in lengths]
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(
     "f", [smooth, slices, average, padded, reversed_, far], ids=lambda f: f.__name__
 )
 def test_vectors_of_another_length(f, dtype, compiled):
-    def derived(*a):
-        return tracker.withgradient(f, *a)
-
-    fast = tracker.jit(derived)
     tolerance = 1e-10 if dtype is np.float64 else 5e-4
-    for n in (3000, 3003, 2500, 6001):
-        arguments = RNG.standard_normal((2, n)).astype(dtype)
-        done = len(compiled)
-        fast(*arguments)
-        assert n == 3000 or len(compiled) == done
-        for a in (arguments, arguments * dtype(0.5)):
-            got, want = fast(*a), derived(*a)
-            np.testing.assert_allclose(got.val, want.val, rtol=tolerance, atol=tolerance)
-            for x, y in zip(got.grad, want.grad, strict=True):
-                assert x.shape == (n,) and x.dtype == dtype
-                np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+    fast = check(
+        f, pairs_of((3000, 3003, 2500, 6001), dtype), compiled, *[(tolerance, tolerance)] * 2
+    )
     assert fast.cache_info().slow == 4
 
 
@@ -93,27 +105,18 @@ def centred(x, w):
     return np.sum(np.sqrt(1.0 + np.cumsum(y, axis=0) ** 2))
 
 
+def is_of_another_kind(text):
+    return "@plan(" not in text and "@k0(" not in text
+
+
 @pytest.mark.parametrize("f, most", [(logistic, 5000), (centred, 1600)])
 def test_wherever_scratch_comes_from_the_text_is_one(f, most, compiled):
     """A few kilobytes are on the stack, some are malloc's, many are kept, as are large results; in
     a call of some length other threads run, and matrices of middling size are cut for BLAS."""
-
-    def derived(*a):
-        return tracker.withgradient(f, *a)
-
-    fast = tracker.jit(derived)
     w = RNG.standard_normal(20)
+    calls = [(RNG.standard_normal((rows, 20)), w) for rows in (170, 200, 1000, most, 300)]
     with tracker.config(threads=1):
-        for rows in (170, 200, 1000, most, 300):
-            x = RNG.standard_normal((rows, 20))
-            done = len(compiled)
-            for k in (1.0, -0.5):
-                got, want = fast(x * k, w), derived(x * k, w)
-                np.testing.assert_allclose(got.val, want.val, rtol=1e-10)
-                for a, b in zip(got.grad, want.grad, strict=True):
-                    np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
-            new = [text for text in compiled[done:] if "@plan(" in text or "@k0(" in text]
-            assert rows == 170 or not new
+        check(f, calls, compiled, slope=(1e-9, 1e-12), allowed=is_of_another_kind)
 
 
 def test_every_call_that_may_take_long_lets_other_threads_run():
@@ -135,20 +138,34 @@ def test_every_call_that_may_take_long_lets_other_threads_run():
     assert "PyEval_SaveThread" not in quick.llvm(np.ones(3))
 
 
-def test_more_rows(compiled):
-    def f(w, b, x, y):
-        z = np.maximum(x @ w + b, 0.0)
-        return np.mean((np.sum(z, axis=1) - y) ** 2)
+def layer(w, b, x, y):
+    z = np.maximum(x @ w + b, 0.0)
+    return np.mean((np.sum(z, axis=1) - y) ** 2)
 
-    fast = tracker.jit(lambda *a: tracker.gradient(f, *a))
-    w, b = RNG.standard_normal((20, 30)), RNG.standard_normal(30)
-    for n in (300, 340, 290):
-        x, y = RNG.standard_normal((n, 20)), RNG.standard_normal(n)
-        done = len(compiled)
-        fast(w, b, x, y)
-        assert n == 300 or len(compiled) == done
-        for got, want in zip(fast(w, b, x, y), tracker.gradient(f, w, b, x, y), strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+
+def network(w, b, v, x):
+    return np.mean((np.tanh(x @ w + b) @ v) ** 2)
+
+
+def layers(rows):
+    return [RNG.standard_normal(shape) for shape in ((20, 30), (30,), (rows, 20), (rows,))]
+
+
+def networks(rows, inputs, units):
+    """Which extents are equal is no part of the code."""
+    shapes = (inputs, units), (units,), (units, 20), (rows, inputs)
+    return [RNG.standard_normal(shape) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    "f, calls",
+    [
+        (layer, [layers(rows) for rows in (300, 340, 290)]),
+        (network, [networks(*sizes) for sizes in ((60, 70, 90), (50, 50, 70), (70, 70, 80))]),
+    ],
+)
+def test_products_of_other_sizes(f, calls, compiled):
+    check(f, calls, compiled, (1e-9, 1e-9), (1e-9, 1e-9))
 
 
 def columns(x, w):
@@ -161,16 +178,8 @@ def rows(x, w):
 
 @pytest.mark.parametrize("f", [columns, rows], ids=lambda f: f.__name__)
 def test_matrices_of_another_width(f, compiled):
-    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
-    for shape in ((200, 300), (210, 301), (150, 640)):  # the parts of threads are small numbers
-        x, w = RNG.standard_normal(shape), RNG.standard_normal(shape[1])
-        done = len(compiled)
-        fast(x, w)
-        assert shape == (200, 300) or len(compiled) == done
-        got, want = fast(x, w), tracker.withgradient(f, x, w)
-        np.testing.assert_allclose(got.val, want.val, rtol=1e-10)
-        for a, b in zip(got.grad, want.grad, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+    shapes = (200, 300), (210, 301), (150, 640)  # the parts of threads are small numbers
+    check(f, [(RNG.standard_normal(n), RNG.standard_normal(n[1])) for n in shapes], compiled)
 
 
 def pairs(x, w):
@@ -180,47 +189,13 @@ def pairs(x, w):
 
 @pytest.mark.parametrize("f", [smooth, slices, pairs, average], ids=lambda f: f.__name__)
 def test_short_vectors(f, compiled):
-    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
-    for n in (50, 63, 47, 101):
-        x, w = RNG.standard_normal((2, n))
-        done = len(compiled)
-        fast(x, w)
-        assert n == 50 or len(compiled) == done
-        got, want = fast(x, w), tracker.withgradient(f, x, w)
-        np.testing.assert_allclose(got.val, want.val, rtol=1e-10)
-        for a, b in zip(got.grad, want.grad, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
-
-
-def test_which_extents_are_equal_is_no_part_of_the_code(compiled):
-    def loss(w, b, v, x):
-        return np.mean((np.tanh(x @ w + b) @ v) ** 2)
-
-    fast = tracker.jit(lambda *a: tracker.gradient(loss, *a))
-    first = (60, 70, 90)
-    for rows, inputs, units in (first, (50, 50, 70), (70, 70, 80)):
-        w, v = RNG.standard_normal((inputs, units)), RNG.standard_normal((units, 20))
-        b, x = RNG.standard_normal(units), RNG.standard_normal((rows, inputs))
-        done = len(compiled)
-        fast(w, b, v, x)
-        assert (rows, inputs, units) == first or len(compiled) == done
-        for got, want in zip(fast(w, b, v, x), tracker.gradient(loss, w, b, v, x), strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+    check(f, pairs_of((50, 63, 47, 101)), compiled)
 
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads(threads, compiled):
-    fast = tracker.jit(lambda x, w: tracker.withgradient(smooth, x, w))
     with tracker.config(threads=threads):
-        for n in (300_000, 310_001, 400_007):
-            x, w = RNG.standard_normal((2, n))
-            done = len(compiled)
-            fast(x, w)
-            assert n == 300_000 or len(compiled) == done
-            got, want = fast(x, w), tracker.withgradient(smooth, x, w)
-            np.testing.assert_allclose(got.val, want.val, rtol=1e-11)
-            for a, b in zip(got.grad, want.grad, strict=True):
-                np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+        check(smooth, pairs_of((300_000, 310_001, 400_007)), compiled, (1e-11, 0.0), (1e-11, 1e-13))
 
 
 def test_the_first_shape_still_works_after_the_second():
@@ -308,16 +283,7 @@ def softmax_squares(x, w):
 
 @pytest.mark.parametrize("f", [smooth, softmax_squares], ids=lambda f: f.__name__)
 def test_math_of_small_vectors_is_a_loop_for_any_length(f, compiled):
-    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
-    for n in (10, 12, 17, 31):
-        x, w = RNG.standard_normal((2, n))
-        done = len(compiled)
-        for _ in range(2):
-            got, want = fast(x, w), tracker.withgradient(f, x, w)
-            np.testing.assert_allclose(got.val, want.val, rtol=1e-12)
-            for a, b in zip(got.grad, want.grad, strict=True):
-                np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
-        assert n == 10 or len(compiled) == done
+    check(f, pairs_of((10, 12, 17, 31)), compiled, *SMALL)
 
 
 def outer(x, w):
@@ -326,16 +292,8 @@ def outer(x, w):
 
 @pytest.mark.parametrize("f", [near, average, outer], ids=lambda f: f.__name__)
 def test_small_arrays_are_unrolled_unless_they_come_in_other_lengths(f, compiled):
-    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
-    for n in (12, 13, 17, 14, 30, 31):
-        x, w = RNG.standard_normal((2, n))
-        compiled.clear()
-        for _ in range(2):
-            got, want = fast(x, w), tracker.withgradient(f, x, w)
-            np.testing.assert_allclose(got.val, want.val, rtol=1e-12)
-            for a, b in zip(got.grad, want.grad, strict=True):
-                np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
-        assert n < 14 or not any("@entry(" in text for text in compiled)
+    calls = pairs_of((12, 13, 17, 14, 30, 31))
+    fast = check(f, calls, compiled, *SMALL, free=2, allowed=lambda text: "@entry(" not in text)
     kernels = [fast.explain(*RNG.standard_normal((2, n))).count("kernel ") for n in (12, 13)]
     assert kernels[0] < kernels[1]
 
@@ -346,22 +304,15 @@ def thrice(x):
 
 
 def test_small_arrays_of_several_lengths_beside_numpy(compiled):
-    """Parts of a function that NumPy's calls are between."""
+    """Parts of a function between NumPy's calls."""
 
     def f(x):
         y = thrice(x[1:] - 12.0 * x[:-1])
         return np.sum((y - np.mean(y)) ** 2)
 
-    fast = tracker.jit(lambda x: tracker.withgradient(f, x))
-    for n in (12, 13, 18, 14, 30, 31):
-        x = RNG.standard_normal(n)
-        compiled.clear()
-        for _ in range(2):
-            got, want = fast(x), tracker.withgradient(f, x)
-            np.testing.assert_allclose(got.val, want.val, rtol=1e-12)
-            np.testing.assert_allclose(got.grad[0], want.grad[0], rtol=1e-11, atol=1e-12)
-        assert n < 14 or not any("@entry(" in text for text in compiled)
-    assert "host" in fast.explain(x)
+    calls = [RNG.standard_normal((1, n)) for n in (12, 13, 18, 14, 30, 31)]
+    fast = check(f, calls, compiled, *SMALL, free=2, allowed=lambda text: "@entry(" not in text)
+    assert "host" in fast.explain(*calls[-1])
 
 
 def test_small_vectors_of_math_and_what_is_unrolled_beside_them():
@@ -382,19 +333,8 @@ def test_small_vectors_of_math_and_what_is_unrolled_beside_them():
             np.testing.assert_allclose(g, h, rtol=1e-10, atol=1e-12)
 
 
-def test_a_row_that_is_unrolled_of_a_vector_that_is_not():
-    """The vector is made in the loop of exp; the row, in registers, reads what is kept."""
-
-    def f(a, x):
-        return a * (x + 1.0) + np.sum(np.sin(np.exp(x)))
-
-    a, x = RNG.standard_normal((1, 9)), RNG.standard_normal(9)
-    fast = tracker.jit(f)
-    for _ in range(2):
-        np.testing.assert_allclose(fast(a, x), f(a, x), rtol=1e-13)
-
-
-FOLDS = {
+MIXED = {
+    "row": lambda a, x: a * (x + 1.0) + np.sum(np.sin(np.exp(x))),
     "added": lambda a, x: np.sum(a, axis=0) + np.sin(np.exp(x)),
     "an element": lambda a, x: (np.max(a, axis=0) * x)[2] + np.sum(np.sin(np.exp(x))),
     "where": lambda a, x: np.argmax(a, axis=0)[1] + np.sum(np.sin(np.exp(x))),
@@ -402,9 +342,10 @@ FOLDS = {
 }
 
 
-@pytest.mark.parametrize("f", FOLDS.values(), ids=FOLDS)
-def test_folds_of_a_few_rows_that_give_a_vector_that_is_not_unrolled(f):
-    a, x = RNG.standard_normal((2, 9)), RNG.standard_normal(9)
+@pytest.mark.parametrize("name", MIXED)
+def test_unrolled_rows_beside_a_vector_that_is_computed_in_a_loop(name):
+    f, rows = MIXED[name], 1 if name == "row" else 2
+    a, x = RNG.standard_normal((rows, 9)), RNG.standard_normal(9)
     fast = tracker.jit(f)
     for _ in range(2):
         np.testing.assert_allclose(fast(a, x), f(a, x), rtol=1e-13)

@@ -100,7 +100,8 @@ def test_each_wrong_offset_of_a_function_is_found(monkeypatch, name):
 
 def test_a_wrong_offset_of_the_version_of_classes_is_found(monkeypatch):
     monkeypatch.setattr(class_guard, "VERSION_TAG_OFFSET", class_guard.VERSION_TAG_OFFSET + 16)
-    monkeypatch.setattr(loader, "has_reliable_version_tags", class_guard.has_reliable_version_tags.__wrapped__)
+    check = class_guard.has_reliable_version_tags.__wrapped__
+    monkeypatch.setattr(loader, "has_reliable_version_tags", check)
     with pytest.raises(CompileError, match="lays out class version "):
         loader.verify_layout()
 
