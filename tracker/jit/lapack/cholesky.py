@@ -20,13 +20,12 @@ from tracker.jit.lapack.blas_calls import (
     ptr,
     scalar_argument,
 )
-from tracker.jit.lapack.routine_writer import MAX_LOOP_ROWS, MatrixKind, RoutineWriter
+from tracker.jit.lapack.routine_writer import MAX_LOOP_ROWS, MatrixKind, RoutineWriter, new_routine
 
 
 def cholesky(kind: MatrixKind) -> RoutineWriter:
     """The lower factor; 1 where the matrix is not positive definite. The upper half is not read."""
-    parameters = ["ptr noalias %a", "ptr noalias %out", "ptr %work", "i64 %n"]
-    c = RoutineWriter(kind.symbol("cholesky"), parameters, kind)
+    c = new_routine(kind, "cholesky", "a out", "n", "work")
     with c.loop(0, "%n") as i:
         with c.loop(0, i) as j:
             c.store(c.load(c.entry_address("%a", i, j, "%n")), c.entry_address("%out", i, j, "%n"))
@@ -72,8 +71,7 @@ def _subtract_products(c: RoutineWriter, x: str, y: str, count: str, start: str)
 
 def gram(kind: MatrixKind) -> RoutineWriter:
     """a a^T for n rows of k numbers, `%lead` apart (`%flip`: a^T a); one half is computed."""
-    sizes = (f"i64 %{name}" for name in ("n", "k", "lead", "flip"))
-    c = RoutineWriter(kind.symbol("gram"), ["ptr noalias %a", "ptr noalias %x", *sizes], kind)
+    c = new_routine(kind, "gram", "a x", "n k lead flip")
     turned = c.compare("ne", "%flip", 0)
     turn = c.let(f"select i1 {turned}, i32 {TRANSPOSED}, i32 {NOT_TRANSPOSED}")
     n, k, lead = blas_integers(c, ("%n", "%k", "%lead"))
@@ -93,8 +91,7 @@ def cholesky_pullback(kind: MatrixKind) -> RoutineWriter:
     """The pullback of the factor L: from a cotangent (whose lower half is read) to that of the
     matrix, in its lower half. I. Murray (2016), the blocked algorithm of section 5, with adjoints
     for his transposes."""
-    pointers = [f"ptr noalias %{name}" for name in ("l", "g", "x", "work")]
-    c = RoutineWriter(kind.symbol("cholesky_pull"), [*pointers, "i64 %n"], kind)
+    c = new_routine(kind, "cholesky_pull", "l g x work", "n")
     c.copy("%g", "%x", c.mul("%n", "%n"))
     blocks = c.let(f"udiv i64 {c.add('%n', _BLOCK_ROWS - 1)}, {_BLOCK_ROWS}")
     one, minus = scalar_argument(c, "1.0"), scalar_argument(c, "-1.0")

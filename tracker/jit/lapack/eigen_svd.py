@@ -18,20 +18,15 @@ from tracker.jit.lapack.blas_calls import (
     load_integer,
     ptr,
 )
-from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
-
-_WORKSPACE_PARAMETERS = ("lwork", "lrwork", "liwork")
+from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter, new_routine
 
 
-def new_routine(
+def lapack_routine(
     kind: MatrixKind, name: str, operands: str, sizes: str, *, has_workspace: bool = True
 ) -> RoutineWriter:
     """A routine without text; `has_workspace`: LAPACK has workspace of its own."""
-    pointers = [f"ptr noalias %{x}" for x in (*operands.split(), "out", "work")]
-    integers = [
-        f"i64 %{x}" for x in (*sizes.split(), *(_WORKSPACE_PARAMETERS if has_workspace else ()))
-    ]
-    return RoutineWriter(kind.symbol(name), [*pointers, *integers], kind)
+    workspace = " lwork lrwork liwork" if has_workspace else ""
+    return new_routine(kind, name, f"{operands} out work", sizes + workspace)
 
 
 def call_lapack(c: RoutineWriter, name: str, arguments: Sequence[str], letters: int = 0) -> None:
@@ -56,7 +51,7 @@ def _store_reals(c: RoutineWriter, values: str, target: str, count: str) -> None
 
 
 def _eigen(kind: MatrixKind, name: str, vectors: bool) -> RoutineWriter:
-    c = new_routine(kind, name, "a", "n lower")
+    c = lapack_routine(kind, name, "a", "n lower")
     c.transpose("%a", "%work", "%n", "%n")
     behind = c.address("%work", c.mul("%n", "%n"))
     values, behind = (behind, c.address(behind, "%n", "double")) if vectors else ("%out", behind)
@@ -87,7 +82,7 @@ def eigvalsh(kind: MatrixKind) -> RoutineWriter:
 
 def eig(kind: MatrixKind) -> RoutineWriter:
     """Eigenvalues of a general matrix, then its vectors; complex numbers for every matrix."""
-    c = new_routine(kind, "eig", "a", "n")
+    c = lapack_routine(kind, "eig", "a", "n")
     square = c.mul("%n", "%n")
     _return_if_not_finite(c, "%a", square)
     vectors = c.address("%work", square)
@@ -160,7 +155,7 @@ def _call_gesdd(
 
 def svd(kind: MatrixKind) -> RoutineWriter:
     """Singular values, U, V^H; `%full`: with all columns."""
-    c = new_routine(kind, "svd", "a", "m n full")
+    c = lapack_routine(kind, "svd", "a", "m n full")
     k, full = min_extent(c), c.compare("ne", "%full", 0)
     columns, rows = c.select(full, "%m", k), c.select(full, "%n", k)
     u = c.address("%work", c.mul("%m", "%n"))
@@ -178,7 +173,7 @@ def svd(kind: MatrixKind) -> RoutineWriter:
 
 
 def svdvals(kind: MatrixKind) -> RoutineWriter:
-    c = new_routine(kind, "svdvals", "a", "m n")
+    c = lapack_routine(kind, "svdvals", "a", "m n")
     c.transpose("%a", "%work", "%m", "%n")
     own = c.address("%work", c.mul("%m", "%n"))
     _call_gesdd(c, char_argument(c, "N"), "%out", own, own, "1", own)
@@ -188,7 +183,7 @@ def svdvals(kind: MatrixKind) -> RoutineWriter:
 
 def pinv(kind: MatrixKind) -> RoutineWriter:
     """V diag(1 / s) U^H; singular values up to `%cutoff` times the largest count as zero."""
-    c = new_routine(kind, "pinv", "a cutoff", "m n")
+    c = lapack_routine(kind, "pinv", "a cutoff", "m n")
     k = min_extent(c)
     u = c.address("%work", c.mul("%m", "%n"))
     vt = c.address(u, c.mul("%m", k))
@@ -212,7 +207,7 @@ def pinv(kind: MatrixKind) -> RoutineWriter:
 
 def qr(kind: MatrixKind) -> RoutineWriter:
     """Q (m rows, `%k` columns), then R (`%k` rows, n columns)."""
-    c = new_routine(kind, "qr", "a", "m n k")
+    c = lapack_routine(kind, "qr", "a", "m n k")
     least = min_extent(c)
     # Room for the columns of A and of Q, whichever are more.
     width = c.select(c.compare("slt", "%n", "%k"), "%k", "%n")
@@ -237,7 +232,7 @@ def qr(kind: MatrixKind) -> RoutineWriter:
 
 def lstsq(kind: MatrixKind) -> RoutineWriter:
     """The solution (n rows, `%k` columns) for m rows of `%b`, then the rank."""
-    c = new_routine(kind, "lstsq", "a b cutoff", "m n k")
+    c = lapack_routine(kind, "lstsq", "a b cutoff", "m n k")
     height = c.select(c.compare("slt", "%m", "%n"), "%n", "%m")
     right = c.address("%work", c.mul("%m", "%n"))
     s = c.address(right, c.mul(height, "%k"))

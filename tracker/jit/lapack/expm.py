@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from tracker.jit.lapack.blas_calls import gemm, ptr
-from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
+from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter, new_routine
 
 # The largest norm for which a degree is accurate.
 _MAX_NORM_BY_DEGREE = {
@@ -43,8 +43,7 @@ def scratch_size(n: int) -> tuple[int, int]:
 
 
 def expm(kind: MatrixKind) -> RoutineWriter:
-    pointers = [f"ptr noalias %{x}" for x in ("a", "out", "work")]
-    c = RoutineWriter(kind.symbol("expm"), [*pointers, "i64 %n"], kind)
+    c = new_routine(kind, "expm", "a out work", "n")
     square = c.mul("%n", "%n")
     a, *powers, u, v, w = (c.address("%work", c.mul(square, i)) for i in range(_SCRATCH_MATRICES))
     lu = c.address("%work", c.mul(square, _SCRATCH_MATRICES))

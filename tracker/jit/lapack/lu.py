@@ -27,7 +27,7 @@ from tracker.jit.lapack.blas_calls import (
     ptr,
     scalar_argument,
 )
-from tracker.jit.lapack.routine_writer import MAX_LOOP_ROWS, MatrixKind, RoutineWriter
+from tracker.jit.lapack.routine_writer import MAX_LOOP_ROWS, MatrixKind, RoutineWriter, new_routine
 
 # LU -----------------------------------------------------------------------------------------------
 
@@ -41,8 +41,7 @@ def _factor_words(c: RoutineWriter) -> tuple[str, str, str, str]:
 
 def lu(kind: MatrixKind) -> RoutineWriter:
     """Factor a matrix. It never fails; it records a singular matrix."""
-    parameters = ["ptr noalias %a", "ptr noalias %p", "ptr noalias %f", "ptr %work"]
-    c = RoutineWriter(kind.symbol("lu"), [*parameters, "i64 %n"], kind)
+    c = new_routine(kind, "lu", "a p f", "n", "work")
     c.transpose("%a", "%f", "%n", "%n")
     raw, pivots, lower, singular = _factor_words(c)
     c.store(0, singular, kind="i64")
@@ -120,11 +119,7 @@ def triangle(kind: MatrixKind) -> RoutineWriter:
     upper: which half T is; flip: use its transpose; unit: its diagonal is ones.
     """
     flags = ("upper", "flip", "unit")
-    c = RoutineWriter(
-        kind.symbol("triangle"),
-        ["ptr noalias %t", "ptr noalias %x", *(f"i64 %{x}" for x in ("n", "k", *flags))],
-        kind,
-    )
+    c = new_routine(kind, "triangle", "t x", f"n k {' '.join(flags)}")
     upper, flip, unit = (c.compare("ne", f"%{flag}", 0) for flag in flags)
     with c.when(c.compare("sgt", "%n", MAX_LOOP_ROWS)):
         _call_blas(c, upper, flip, unit)
@@ -225,9 +220,7 @@ def _return_if_singular(c: RoutineWriter) -> None:
 
 def solve(kind: MatrixKind) -> RoutineWriter:
     """x = op(A)^-1 b for n rows of k numbers."""
-    parameters = [f"ptr noalias %{x}" for x in ("f", "p", "b", "x")]
-    sizes = [f"i64 %{size}" for size in ("n", "k", "flip")]
-    c = RoutineWriter(kind.symbol("solve"), [*parameters, "ptr %work", *sizes], kind)
+    c = new_routine(kind, "solve", "f p b x", "n k flip", "work")
     _return_if_singular(c)
     c.copy("%b", "%x", c.mul("%n", "%k"))
     _solve_in_place(c, "%flip", "%k")
@@ -237,8 +230,7 @@ def solve(kind: MatrixKind) -> RoutineWriter:
 
 def inv(kind: MatrixKind) -> RoutineWriter:
     """The inverse of op(A)."""
-    parameters = ["ptr noalias %f", "ptr noalias %p", "ptr noalias %x", "ptr %work"]
-    c = RoutineWriter(kind.symbol("inv"), [*parameters, "i64 %n", "i64 %flip"], kind)
+    c = new_routine(kind, "inv", "f p x", "n flip", "work")
     _return_if_singular(c)
     with c.loop(0, "%n") as i:
         with c.loop(0, "%n") as j:
@@ -252,11 +244,8 @@ def inv(kind: MatrixKind) -> RoutineWriter:
 def solve_triangular(kind: MatrixKind) -> RoutineWriter:
     """x = op(T)^-1 b; T is stored by rows. op may transpose, and conjugate: conj(T) x = b as
     T conj(x) = conj(b)."""
-    parameters = ["ptr noalias %t", "ptr noalias %b", "ptr noalias %x", "ptr %work"]
-    flags = ["i64 %lower", "i64 %trans", "i64 %conj", "i64 %unit", "i64 %flip"]
-    c = RoutineWriter(
-        kind.symbol("solve_triangular"), [*parameters, "i64 %n", "i64 %k", *flags], kind
-    )
+    sizes = "n k lower trans conj unit flip"
+    c = new_routine(kind, "solve_triangular", "t b x", sizes, "work")
     with c.when(c.compare("eq", "%unit", 0)), c.loop(0, "%n") as i:
         c.return_if(c.is_zero(c.load("%t", c.mul(i, c.add("%n", 1)))), 1)
     count, conjugated = c.mul("%n", "%k"), c.compare("ne", "%conj", 0)
@@ -281,8 +270,7 @@ def solve_triangular(kind: MatrixKind) -> RoutineWriter:
 
 def slogdet(kind: MatrixKind) -> RoutineWriter:
     """Sign and logarithm of the absolute value."""
-    parameters = ["ptr noalias %f", "ptr noalias %p", "ptr noalias %out", "ptr %work"]
-    c = RoutineWriter(kind.symbol("slogdet"), [*parameters, "i64 %n", "i64 %flip"], kind)
+    c = new_routine(kind, "slogdet", "f p out", "n flip", "work")
     sign, total = _logarithm(c)
     c.store(sign, "%out")
     c.store(c.element(total), "%out", 1)
@@ -292,8 +280,7 @@ def slogdet(kind: MatrixKind) -> RoutineWriter:
 
 def det(kind: MatrixKind) -> RoutineWriter:
     """As NumPy does it: sign times exp of the logarithm; of moderate size, by multiplication."""
-    parameters = ["ptr noalias %f", "ptr noalias %p", "ptr noalias %out", "ptr %work"]
-    c = RoutineWriter(kind.symbol("det"), [*parameters, "i64 %n", "i64 %flip"], kind)
+    c = new_routine(kind, "det", "f p out", "n flip", "work")
     _, pivots, _, _ = _factor_words(c)
     product = c.variable(c.one, c.element_type)
     with c.loop(0, "%n") as i:

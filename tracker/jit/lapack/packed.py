@@ -6,14 +6,14 @@ Permutations are whole numbers in the dtype of the result, as in the ops that re
 from __future__ import annotations
 
 from tracker.jit.lapack.blas_calls import integer_argument, load_integer
-from tracker.jit.lapack.eigen_svd import call_lapack, lapack_workspace, min_extent, new_routine
+from tracker.jit.lapack.eigen_svd import call_lapack, lapack_routine, lapack_workspace, min_extent
 from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
 
 
 def lu_factor(kind: MatrixKind) -> RoutineWriter:
     """Both factors in one matrix, then for each row the row that it was exchanged with; 1 where the
     matrix is singular, because SciPy then warns."""
-    c = new_routine(kind, "lu_factor", "a", "m n", has_workspace=False)
+    c = lapack_routine(kind, "lu_factor", "a", "m n", has_workspace=False)
     pivots = c.address("%work", c.mul("%m", "%n"))
     c.transpose("%a", "%work", "%m", "%n")
     m, n = (integer_argument(c, x) for x in ("%m", "%n"))
@@ -33,7 +33,7 @@ def _store_pivots(c: RoutineWriter, places: str, target: str, count: str) -> Non
 
 def permutation(kind: MatrixKind) -> RoutineWriter:
     """The order of `%rows` rows after `%k` exchanges; 1 where there is no such row."""
-    c = new_routine(kind, "permutation", "pivots", "k rows", has_workspace=False)
+    c = lapack_routine(kind, "permutation", "pivots", "k rows", has_workspace=False)
     with c.loop(0, "%rows") as i:
         c.store(c.let(f"sitofp i64 {i} to double"), "%out", i, "double")
     with c.loop(0, "%k") as i:
@@ -51,7 +51,7 @@ def permutation(kind: MatrixKind) -> RoutineWriter:
 
 def column_order(kind: MatrixKind) -> RoutineWriter:
     """The order of columns in QR with pivoting."""
-    c = new_routine(kind, "column_order", "a", "m n")
+    c = lapack_routine(kind, "column_order", "a", "m n")
     tau = c.address("%work", c.mul("%m", "%n"))
     places = c.address(tau, min_extent(c))
     own = c.address(places, "%n", "i64")
@@ -70,7 +70,7 @@ def column_order(kind: MatrixKind) -> RoutineWriter:
 
 def solve_banded(kind: MatrixKind) -> RoutineWriter:
     """The solution of a system given by its `%lower` + 1 + `%upper` diagonals."""
-    c = new_routine(kind, "solve_banded", "ab b", "n k lower upper", has_workspace=False)
+    c = lapack_routine(kind, "solve_banded", "ab b", "n k lower upper", has_workspace=False)
     rows = c.add(c.add("%lower", "%upper"), 1)
     lead = c.add(rows, "%lower")  # LAPACK wants room for what elimination fills in
     right = c.address("%work", c.mul(lead, "%n"))

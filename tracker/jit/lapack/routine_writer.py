@@ -368,6 +368,16 @@ class RoutineWriter(TextWriter):
                 self.store(self.conj(self.load(x, i)), x, i)
 
 
+def new_routine(
+    kind: MatrixKind, name: str, pointers: str, integers: str, aliased: str = ""
+) -> RoutineWriter:
+    """A routine without text; no pointer but `aliased` may alias another."""
+    parameters = [f"ptr noalias %{x}" for x in pointers.split()]
+    parameters += [f"ptr %{x}" for x in aliased.split()]
+    parameters += [f"i64 %{x}" for x in integers.split()]
+    return RoutineWriter(kind.symbol(name), parameters, kind)
+
+
 def _alignment(kind: str) -> str:
     """Complex numbers are aligned as their parts."""
     return "" if kind[0] != "<" else ", align 4" if "float" in kind else ", align 8"
