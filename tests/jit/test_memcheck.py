@@ -13,7 +13,7 @@ def found(kind, *frames):
     return list(findings(f"<output>{ERROR.format(kind, ''.join(frames))}</output>"))
 
 
-def test_what_generated_code_or_what_it_calls_does_is_found():
+def test_generated_code_and_its_callees_are_reported():
     for kind in ("UninitCondition", "UninitValue", "InvalidRead"):
         assert found(kind, GENERATED, PYTHON)
         assert found(kind, BLAS, GENERATED, PYTHON)
@@ -21,11 +21,11 @@ def test_what_generated_code_or_what_it_calls_does_is_found():
         assert not found(kind, BLAS, PYTHON, GENERATED)
 
 
-def test_nobody_may_write_outside_of_a_block():
+def test_invalid_writes_are_reported_everywhere():
     (text,) = found("InvalidWrite", PYTHON)
     assert text.startswith("InvalidWrite: some text") and "libpython" in text
     assert found("InvalidFree", BLAS)
 
 
-def test_what_lives_until_the_end_is_no_finding():
+def test_leaks_are_not_reported():
     assert not found("Leak_PossiblyLost", GENERATED, PYTHON)

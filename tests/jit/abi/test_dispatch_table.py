@@ -1,4 +1,4 @@
-"""A function that has many traces finds the one for a call by the shapes of its arguments."""
+"""A function with many traces finds the entry for a call by the shapes of its arguments."""
 
 import dataclasses
 import enum
@@ -19,8 +19,8 @@ RNG = np.random.default_rng(0)
 
 
 def check(fast, plain, calls):
-    """The results of calls, of which machine code takes all when they are made again."""
-    for again in range(3):  # the second time may wait for what is compiled beside the program
+    """Results of calls; machine code takes them all when they are repeated."""
+    for again in range(3):  # the second time may wait for the compiling thread
         before = fast.cache_info().slow
         for args, kwargs in calls:
             np.testing.assert_array_equal(fast(*args, **kwargs), plain(*args, **kwargs))
@@ -45,7 +45,9 @@ def test_arguments_of_every_kind():
         x, w = RNG.standard_normal(n), RNG.standard_normal(m)
         calls.append(((x, {"w": w}, 2.0), {}))
         calls.append(((x, {"w": w}, 2, w), {"scale": 1.5}))
-        calls.append(((x, {"w": w}, 2.0, x, x), {"scale": np.float32(2.0)}))  # thrice the same one
+        calls.append(
+            ((x, {"w": w}, 2.0, x, x), {"scale": np.float32(2.0)})
+        )  # one array three times
         calls.append(((x[::2], {"w": x}, 2.0, w, x), {}))
     check(tracker.jit(f), f, calls)
 
@@ -78,14 +80,14 @@ def test_methods_and_static_arrays():
     calls = [((np.ones(45), table), {}) for table in tables]
     check(fast, f, calls)
     for table in tables:
-        table.shape = (1, -1)  # it is known by its identity
+        table.shape = (1, -1)  # it is guarded by identity
     before = fast.cache_info().slow
     for (x, table), _ in calls:
         fast(x, table)
     assert fast.cache_info().slow == before
 
 
-def test_what_is_given_up_is_found_no_more():
+def test_removed_entries_are_not_found():
     def f(x):
         return x * 2.0
 
@@ -119,7 +121,7 @@ def test_not_all_traces_of_very_many_shapes_are_kept(monkeypatch, recwarn):
     assert not recwarn
 
 
-def test_marks_and_tables():
+def test_hashes_and_tables():
     def of(*args, **kwargs):
         return signature_hash(signature_of(args, kwargs)[0])
 
@@ -135,8 +137,7 @@ def test_marks_and_tables():
 
 
 def test_objects_of_one_class():
-    """Each is found by its address; what is another number in each is an input, so that all have
-    the same code."""
+    """Each is found by its address; numbers that differ are inputs, so all have the same code."""
 
     class Mass:
         def __init__(self, k):
@@ -164,7 +165,7 @@ def test_objects_of_one_class():
     assert table is not None and table.free > 0
 
 
-def test_objects_that_are_known_by_their_parts():
+def test_objects_compared_by_value():
     @dataclasses.dataclass
     class Pair:
         x: object
@@ -206,7 +207,7 @@ def test_a_trace_that_fails_many_times_in_a_row_is_tried_last():
     assert f.cache_info().slow == slow
 
 
-def test_traces_are_tried_in_another_order_where_there_are_many():
+def test_entries_in_tables_are_reordered():
     def f(x):
         for k in range(6):
             if x[0] < k:

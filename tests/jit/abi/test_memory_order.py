@@ -146,7 +146,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("shape", [(4, 3), (7, 9), (4, 3, 5)], ids=str)
 @pytest.mark.parametrize("f", [elementwise, shaping, folding, writing, matrices, asked_for])
-def test_results_lie_as_the_plain_functions_do(f, shape):
+def test_results_have_the_plain_functions_memory_order(f, shape):
     compiled = tracker.jit(f)
     for make in (*LAYOUTS.values(), *LAYOUTS.values()):
         x = make(*shape)
@@ -154,7 +154,7 @@ def test_results_lie_as_the_plain_functions_do(f, shape):
 
 
 @pytest.mark.parametrize("make", LAYOUTS.values(), ids=LAYOUTS)
-def test_eager_results_lie_as_numpys_do(make):
+def test_eager_results_have_numpys_memory_order(make):
     x = make(4, 3)
     for f in (elementwise, shaping, folding, writing, matrices, asked_for):
 
@@ -179,7 +179,7 @@ def test_axes_of_one_element_do_not_matter():
             assert_same(compiled(x), elementwise(x))
 
 
-def test_large_results_lie_as_the_plain_functions_do():
+def test_large_results_have_the_plain_functions_memory_order():
     def f(x):
         return {"map": np.sin(x) * x, "fold": x.sum(axis=0), "turned": x.T * 2.0, "mask": x > 0.5}
 
@@ -192,7 +192,7 @@ def test_large_results_lie_as_the_plain_functions_do():
         assert_same(compiled(x), f(x))
 
 
-def test_gradients_lie_as_the_eager_ones_do():
+def test_gradients_have_the_eager_memory_order():
     def f(x, w):
         return np.sum(np.sin(x @ w) ** 2) + np.sum(x**3)
 

@@ -43,7 +43,7 @@ FAILING = {
 
 
 def failing(name):
-    """IR that puts a function in the place of the C API's: it fails, as if out of memory."""
+    """IR that replaces a function of the C API by one that fails, as if out of memory."""
     head = FAILING[name]
     result = "i32 -1" if head.startswith("i32") else "ptr null"
     steals = "  call void @Py_DecRef(ptr %descr)\n" if name == "PyArray_Empty" else ""
@@ -57,7 +57,7 @@ def failing(name):
 
 @pytest.fixture
 def failing_maker(monkeypatch):
-    """NumPy's function that makes arrays, whose name entries do not say, fails."""
+    """NumPy's array constructor, which entries do not name, fails."""
     name, original = "PyArray_Empty", c_symbols.address_of
     text = failing(name).replace("define internal", "define")
     symbols = {each: original(each) for each in ("PyErr_NoMemory", "Py_DecRef")}
@@ -67,7 +67,7 @@ def failing_maker(monkeypatch):
     return module
 
 
-def test_a_failing_maker_of_arrays_raises_and_frees_everything(failing_maker):
+def test_a_failing_array_constructor_raises_and_frees_everything(failing_maker):
     check_that_a_failure_leaves_nothing("")
 
 
@@ -82,7 +82,7 @@ def check_that_a_failure_leaves_nothing(text):
     leaves = [ArrayOut(F8, (3,)), ScalarOut(float), ScalarOut(int), ConstantOut(token), InputOut(0)]
     structure = shape_of(([0, 0], {"a": 0, "b": Point(0, Bag([0]))}))
     f = compiled(text + smoke.plan("  ret i64 0\n"), args, leaves, structure)
-    gc.collect()  # what other tests left may hold the dtype
+    gc.collect()  # objects of other tests may hold the dtype
     watched = [x, token, F8, Point, Bag, args[0]]
     before = [sys.getrefcount(one) for one in watched]
     for _ in range(200):
@@ -155,7 +155,7 @@ def test_a_layout_that_is_not_known_is_refused(monkeypatch):
         loader.verify_layout()
 
 
-def test_the_entry_for_an_object_that_is_gone_takes_no_call():
+def test_an_entry_for_a_dead_object_takes_no_call():
     class Thing:
         pass
 

@@ -201,7 +201,7 @@ NOTHING = {
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3, 3)])
 @pytest.mark.parametrize("name", NOTHING)
-def test_matrices_of_nothing(name, shape):
+def test_empty_matrices(name, shape):
     """What NumPy says of them is known when they are compiled."""
     f, a = NOTHING[name], np.zeros(shape)
     want, compiled = f(a), jit(f, strict=True)

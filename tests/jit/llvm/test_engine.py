@@ -43,7 +43,7 @@ def test_levels(level):
 
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
-def test_what_nobody_calls_is_not_linked(level):
+def test_unused_functions_are_not_linked(level):
     idle = (
         "declare void @lost()\ndefine internal void @idle() {\n  call void @lost()\n  ret void\n}\n"
     )
@@ -77,9 +77,9 @@ def test_load_an_object_file():
         module.address("cube")
 
 
-def test_a_linker_goes_with_its_last_library(monkeypatch):
-    """LLVM keeps something of every library that has gone until its linker goes; machine code
-    stays where it is when others are linked elsewhere."""
+def test_a_linker_dies_with_its_last_library(monkeypatch):
+    """LLVM keeps memory of a freed library until its linker dies; machine code stays in place when
+    other libraries are linked."""
     monkeypatch.setattr(engine, "_LIBRARIES_PER_LINKER", 2)
     monkeypatch.setattr(engine, "_LINKER_POOL", engine._LinkerPool())
     made = engine.compile_module(SQUARE)
@@ -105,7 +105,7 @@ def test_errors_show_the_line():
         engine.compile_module("define i64 @f() {\n  %x = add i64 %x, 2\n  ret i64 %x\n}\n")
 
 
-def test_an_unbound_symbol_is_named():
+def test_an_undefined_symbol_is_named():
     text = (
         "declare i64 @nowhere()\ndefine i64 @f() {\n  %x = call i64 @nowhere()\n  ret i64 %x\n}\n"
     )
@@ -138,7 +138,7 @@ def test_long_straight_line_code(count):
 
 
 def chosen(count, kind):
-    """Straight-line code with a choice at each step, by a condition that is no comparison."""
+    """Straight-line code with a select at each step, by a condition that is no comparison."""
     lines = [f"define {kind} @f({kind} %a0, {kind} %b) {{"]
     for k in range(count):
         lines += [
@@ -154,7 +154,7 @@ def chosen(count, kind):
 @pytest.mark.parametrize(
     ("kind", "number"), [("double", ctypes.c_double), ("float", ctypes.c_float)]
 )
-def test_choices_in_long_straight_line_code_do_not_branch(kind, number):
+def test_selects_in_long_straight_line_code_do_not_branch(kind, number):
     """The fast code generator would branch, and move the rest of the block each time."""
     text = chosen(1000, kind)
     module = engine.compile_module(text)
@@ -169,7 +169,7 @@ def test_choices_in_long_straight_line_code_do_not_branch(kind, number):
     assert f(1.0, 0.75) == want
 
 
-def test_values_of_very_many_writes_are_not_numbered():
+def test_no_gvn_with_very_many_stores():
     write = "  store double 1.0, ptr %x\n"
     few, many = (
         f"define void @f(ptr %x) {{\n{write * count}  ret void\n}}\n"
@@ -202,7 +202,7 @@ done:
 
 
 def test_code_is_freed():
-    """The memory of a module that is gone serves the next one."""
+    """The memory of a dead module is reused."""
 
     def addresses(kept):
         found = set()
@@ -245,8 +245,8 @@ def test_host_names_processor_and_llvm():
 
 
 def counting(loops):
-    """A function of that many loops in a row, of six steps each, which may all leave for one
-    place. A pass over its blocks sees what follows one loop more than the pass before."""
+    """A function of loops in a row, of six steps each, with one common exit. Each pass of GVN over
+    its blocks gets one loop further."""
     blocks = "".join(
         f"""
 loop.{k}:
@@ -289,8 +289,8 @@ fail:
 @pytest.mark.parametrize(
     "level", [engine.OPTIMISED, engine.FEW_PASSES, engine.FEW_PASSES_FAST_CODEGEN]
 )
-def test_values_of_very_many_loops_are_not_numbered(level):
-    """LLVM takes a pass over all values for each loop, and ends the process at the hundredth."""
+def test_no_gvn_with_very_many_loops(level):
+    """LLVM passes over all values for each loop, and aborts the process at the hundredth."""
     few, many = (counting(engine.MAX_GVN_LOOPS + more) for more in (0, 100))
     assert engine.choose_pipeline(few, level).gvn and not engine.choose_pipeline(many, level).gvn
     module = engine.compile_module(many, level=level)
@@ -328,7 +328,7 @@ end:
 """
 
 
-def test_addresses_of_many_arrays_are_not_counted_up_and_those_of_few_are_as_before():
+def test_no_strength_reduction_with_many_arrays_and_no_change_with_few():
     few, many = many_arrays(3), many_arrays(40)
     before = engine.compile_module(few).object_code
     assert engine.choose_pipeline(few, 3).lsr and not engine.choose_pipeline(many, 3).lsr
@@ -342,7 +342,7 @@ def test_addresses_of_many_arrays_are_not_counted_up_and_those_of_few_are_as_bef
 
 
 @pytest.mark.parametrize("name", ["parse_assembly", "create_lljit_compiler", "JITLibraryBuilder"])
-def test_a_stack_that_is_used_up_is_no_word_of_llvms(monkeypatch, name):
+def test_a_recursion_error_is_not_taken_for_one_of_llvm(monkeypatch, name):
     def too_deep(*_, **__):
         raise RecursionError
 

@@ -1,4 +1,4 @@
-"""What the fast code generator gets for what it does not know: the same numbers, in linear time."""
+"""Text for the fast code generator: the same numbers, in linear time."""
 
 import ctypes
 import math
@@ -17,7 +17,7 @@ NUMBERS = [0.0, -0.0, 1.5, -2.5, 0.5, 1e300, -1e-310, math.inf, -math.inf, math.
 
 
 def steps(name, kind, count):
-    """A program that goes from one number to the next `count` times, and takes the last one."""
+    """A program that calls an intrinsic `count` times."""
     bits = 64 if kind == "double" else 32
     symbol, ways = f"@llvm.{name}.f{bits}", ["%x", "%y", "%z"][: OPERANDS[name]]
     given = ", ".join(f"{kind} {way}" for way in ways)
@@ -48,7 +48,7 @@ def test_the_same_numbers(name, kind):
 
 
 @pytest.mark.parametrize("name", OPERANDS)
-def test_long_blocks_have_nothing_that_it_does_not_know(name):
+def test_long_blocks_have_no_unsupported_intrinsics(name):
     text = rewrite_for_fast_isel(steps(name, "double", 3), has_long_blocks=True)
     body = text[text.index("define void @f") :].split("\n}")[0]
     assert "@llvm." not in body and body.count(" = ") >= 3

@@ -1,4 +1,4 @@
-"""Object code on disk: found again, and safe against what disks and neighbours do."""
+"""Object code on disk: reused, and safe against damaged files and other users."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ def files(folder):
 
 
 def signed(name, facts, data):
-    """A file that checks out, whatever it says."""
+    """A file with a valid hash, whatever its content."""
     digest = hashlib.sha256(json.dumps([name, facts]).encode() + data).hexdigest()
     return json.dumps({**facts, "sha256": digest}).encode() + b"\n" + data
 
@@ -64,7 +64,7 @@ def test_default_folder(monkeypatch, tmp_path):
     assert object_cache.directory() == tmp_path / "kept" / own
 
 
-def test_a_user_without_a_home_keeps_nothing(monkeypatch):
+def test_without_a_home_folder_there_is_no_cache(monkeypatch):
     monkeypatch.setenv("TRACKER_CACHE", "1")
     for name in ("TRACKER_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -94,7 +94,7 @@ def test_damaged_file_is_replaced(folder, damage):
     assert was_loaded(object_cache.compile_or_load(TEXT))
 
 
-def test_a_file_that_bears_anothers_name_is_replaced(folder):
+def test_a_file_under_another_name_is_replaced(folder):
     other = TEXT.replace("1.5", "2.5")
     kept = {}
     for text in (TEXT, other):
@@ -107,7 +107,7 @@ def test_a_file_that_bears_anothers_name_is_replaced(folder):
     assert object_cache.compile_or_load(TEXT).address("f")
 
 
-def test_facts_are_checked_as_the_code_is(folder):
+def test_facts_are_part_of_the_hash(folder):
     object_cache.compile_or_load(TEXT)
     (file,) = files(folder)
     file.write_bytes(file.read_bytes().replace(b'["f"]', b'["g"]', 1))
@@ -160,7 +160,7 @@ def test_oldest_files_go_first(folder, monkeypatch):
 
 
 def test_only_files_of_the_cache_are_removed(tmp_path, monkeypatch):
-    """The folder that is named may hold anything, and so may the one below it."""
+    """The configured folder may hold other files, and so may the one below it."""
     monkeypatch.setenv("TRACKER_CACHE", "1")
     monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(object_cache, "_MAX_TOTAL_BYTES", 1000)
@@ -180,7 +180,7 @@ def test_only_files_of_the_cache_are_removed(tmp_path, monkeypatch):
 
 
 def test_the_bound_holds_for_many_processes_together(folder):
-    """Each of them writes too little to look how much there is, by itself."""
+    """No process alone writes enough to prune."""
     program = (
         "import sys; from tracker.jit.llvm import object_cache as cache\n"
         "cache._MAX_TOTAL_BYTES = 400_000\n"
@@ -192,7 +192,7 @@ def test_the_bound_holds_for_many_processes_together(folder):
     assert 300_000 < sum(sizes) < 400_000 * 9 // 8 + 2 * 30_100
 
 
-def test_what_dead_processes_left_half_written_is_removed(folder, monkeypatch):
+def test_stale_partial_files_are_removed(folder, monkeypatch):
     object_cache.put("a.o", {}, b"")
     old, new = folder / "b.o.x.part", folder / "c.o.y.part"
     for path in (old, new):
@@ -245,7 +245,7 @@ IN_THE_WAY = {
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without pipes that have names")
 @pytest.mark.parametrize("put_there", IN_THE_WAY.values(), ids=IN_THE_WAY)
-def test_whatever_is_in_the_place_of_a_file_is_no_file(folder, put_there):
+def test_invalid_files_are_ignored(folder, put_there):
     object_cache.put("x.program", {}, b"")
     for name in ("a.program", "b.o"):
         put_there(folder / name)
@@ -255,7 +255,7 @@ def test_whatever_is_in_the_place_of_a_file_is_no_file(folder, put_there):
 
 @pytest.mark.parametrize("facts", [{}, {"exports": 1}, {"exports": [1]}, {"exports": ["g"]}])
 @pytest.mark.parametrize("data", [b"", b"no object code", None])
-def test_an_object_that_says_nonsense_is_replaced(folder, facts, data):
+def test_an_invalid_object_file_is_replaced(folder, facts, data):
     code = object_cache.compile_or_load(TEXT).object_code
     (path,) = files(folder)
     path.write_bytes(signed(path.name, facts, code if data is None else data))
@@ -284,7 +284,7 @@ def of_another_user(folder):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="a system without owners of files")
 @pytest.mark.parametrize("make", [open_to_others, a_link_elsewhere, of_another_user])
-def test_nothing_is_kept_where_others_may_write(folder, make):
+def test_a_folder_that_others_can_write_is_not_used(folder, make):
     make(folder)
     (folder / f"{object_cache._file_key(TEXT, engine.OPTIMISED)}.o").write_bytes(b"planted")
     before = files(folder)
@@ -298,7 +298,7 @@ def test_nothing_is_kept_where_others_may_write(folder, make):
     object_cache._warned_of.clear()
 
 
-def test_what_is_kept_is_the_users_own(folder):
+def test_files_are_private(folder):
     old = os.umask(0)
     try:
         object_cache.put("a.o", {}, b"")

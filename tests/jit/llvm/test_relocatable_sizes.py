@@ -1,4 +1,4 @@
-"""Another shape of a compiled function needs no compiling, and gives its own results."""
+"""Another shape of a compiled function needs no compiling."""
 
 import struct
 
@@ -44,7 +44,7 @@ def far(x, w):
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """The texts that LLVM is asked to compile."""
+    """The texts that LLVM compiles."""
     texts = []
     original = engine.compile_module
 
@@ -110,17 +110,17 @@ def is_of_another_kind(text):
 
 
 @pytest.mark.parametrize("f, most", [(logistic, 5000), (centred, 1600)])
-def test_wherever_scratch_comes_from_the_text_is_one(f, most, compiled):
-    """A few kilobytes are on the stack, some are malloc's, many are kept, as are large results; in
-    a call of some length other threads run, and matrices of middling size are cut for BLAS."""
+def test_the_text_does_not_depend_on_the_kind_of_scratch(f, most, compiled):
+    """Scratch is on the stack, from malloc or from the allocator by its size; long calls release
+    the GIL, and matrices of medium size are split for BLAS."""
     w = RNG.standard_normal(20)
     calls = [(RNG.standard_normal((rows, 20)), w) for rows in (170, 200, 1000, most, 300)]
     with tracker.config(threads=1):
         check(f, calls, compiled, slope=(1e-9, 1e-12), allowed=is_of_another_kind)
 
 
-def test_every_call_that_may_take_long_lets_other_threads_run():
-    """Loops, BLAS, stacks of products, routines, blocks of zeros; nothing that is over at once."""
+def test_long_calls_release_the_gil():
+    """Loops, BLAS, stacks of products, routines, blocks of zeros; no short call."""
     stack = np.ones((200, 30, 30))
     long = [
         (lambda a: np.sum(np.tanh(a)), stack),
@@ -206,7 +206,7 @@ def test_the_first_shape_still_works_after_the_second():
     assert fast.cache_info().slow == 3
 
 
-def test_what_a_shape_keeps():
+def test_shapes_share_text_and_object_code():
     fast = tracker.jit(lambda x: x * 2.0 + np.mean(x))
     arrays = [RNG.standard_normal(n) for n in (1000, 1001)]
     for x in arrays + arrays:
@@ -240,7 +240,7 @@ loop:
 }"""
 
 
-def test_what_is_taken_out_and_what_stays():
+def test_which_numbers_are_lifted():
     text, tables = lift_sizes(KERNEL)
     for line in (
         "%acc0 = alloca [500 x i64]",
@@ -262,7 +262,7 @@ def test_what_is_taken_out_and_what_stays():
     assert other == text
 
 
-def test_whether_a_loop_is_short_stays():
+def test_short_loops_have_another_text():
     texts = {n: lift_sizes(KERNEL.replace("300", str(n)))[0] for n in (9, 10, 100, 128, 129, 1000)}
     assert texts[10] == texts[100] == texts[128] != texts[129] == texts[1000]
     assert "label %done, !llvm.loop !4" in texts[10]
@@ -270,7 +270,7 @@ def test_whether_a_loop_is_short_stays():
     assert "icmp ult i64 %nv1, 9\n" in texts[9]
 
 
-def test_functions_of_others_and_long_ones_stay():
+def test_other_functions_and_long_ones_are_unchanged():
     assert lift_sizes(KERNEL.replace("@k0", "@vm.exp")) == (KERNEL.replace("@k0", "@vm.exp"), {})
     many = KERNEL.replace("  br label %loop\n", "  store i64 1000, ptr %p0\n" * 3000, 1)
     assert lift_sizes(many) == (many, {})
@@ -282,7 +282,7 @@ def softmax_squares(x, w):
 
 
 @pytest.mark.parametrize("f", [smooth, softmax_squares], ids=lambda f: f.__name__)
-def test_math_of_small_vectors_is_a_loop_for_any_length(f, compiled):
+def test_math_of_small_vectors_compiles_once(f, compiled):
     check(f, pairs_of((10, 12, 17, 31)), compiled, *SMALL)
 
 
@@ -291,7 +291,7 @@ def outer(x, w):
 
 
 @pytest.mark.parametrize("f", [near, average, outer], ids=lambda f: f.__name__)
-def test_small_arrays_are_unrolled_unless_they_come_in_other_lengths(f, compiled):
+def test_small_arrays_are_unrolled_unless_lengths_vary(f, compiled):
     calls = pairs_of((12, 13, 17, 14, 30, 31))
     fast = check(f, calls, compiled, *SMALL, free=2, allowed=lambda text: "@entry(" not in text)
     kernels = [fast.explain(*RNG.standard_normal((2, n))).count("kernel ") for n in (12, 13)]
@@ -315,7 +315,7 @@ def test_small_arrays_of_several_lengths_beside_numpy(compiled):
     assert "host" in fast.explain(*calls[-1])
 
 
-def test_small_vectors_of_math_and_what_is_unrolled_beside_them():
+def test_math_of_small_vectors_beside_unrolled_code():
     """A product of small matrices, writes and single elements in registers; exp in a loop."""
 
     def f(a, x):
@@ -343,7 +343,7 @@ MIXED = {
 
 
 @pytest.mark.parametrize("name", MIXED)
-def test_unrolled_rows_beside_a_vector_that_is_computed_in_a_loop(name):
+def test_unrolled_rows_beside_a_loop(name):
     f, rows = MIXED[name], 1 if name == "row" else 2
     a, x = RNG.standard_normal((rows, 9)), RNG.standard_normal(9)
     fast = tracker.jit(f)

@@ -1,4 +1,4 @@
-"""Big blocks are used again, and never while somebody still has them."""
+"""Large blocks are reused, and never while they are in use."""
 
 import ctypes
 import gc
@@ -44,7 +44,7 @@ def blocks():
     return take, give
 
 
-def test_a_freed_result_makes_room_for_the_next(double, N):
+def test_the_memory_of_a_freed_result_is_reused(double, N):
     x = np.arange(float(N))
     places = set()
     for k in range(6):
@@ -56,7 +56,7 @@ def test_a_freed_result_makes_room_for_the_next(double, N):
     assert len(places) == 1
 
 
-def test_results_that_live_are_left_alone(double, N):
+def test_live_results_keep_their_memory(double, N):
     x = np.arange(float(N))
     kept = [double(x + k) for k in range(2 * allocator.MAX_BLOCKS)]
     assert len({address(y) for y in kept}) == len(kept)
@@ -93,7 +93,7 @@ def test_results_are_seen_by_tracemalloc(double, N):
         tracemalloc.stop()
 
 
-def test_scratch_that_is_big_comes_from_the_same_blocks():
+def test_large_scratch_comes_from_the_allocator():
     def f(x):
         return np.sum(np.sort(np.exp(x) @ x)) + np.sum(np.exp(x) @ np.tanh(x))
 
@@ -116,7 +116,7 @@ def test_many_threads(double, N):
 
 
 @pytest.mark.parametrize("unit", [allocator.MIN_BLOCK, allocator.HUGE_PAGE])
-def test_blocks_of_many_sizes_go_round(blocks, unit):
+def test_blocks_of_many_sizes(blocks, unit):
     take, give = blocks
     for k in range(1, 3 * allocator.MAX_BLOCKS):
         size = k * unit
@@ -129,18 +129,18 @@ def test_blocks_of_many_sizes_go_round(blocks, unit):
     give(last, size)
 
 
-def test_a_block_that_is_a_little_longer_serves_too(blocks):
+def test_a_slightly_longer_block_is_reused(blocks):
     take, give = blocks
     unit = allocator.HUGE_PAGE
-    others = [take(16 * unit) for _ in range(allocator.MAX_BLOCKS)]  # that earlier tests have left
+    others = [take(16 * unit) for _ in range(allocator.MAX_BLOCKS)]  # left by earlier tests
     long, longer = take(17 * unit), take(20 * unit)
     give(longer, 20 * unit)
     short = take(16 * unit)
-    assert short != longer  # which is much longer: too much would lie idle
+    assert short != longer  # much longer: too much would be unused
     give(long, 17 * unit)
     assert take(16 * unit - 5) == long
     give(long, 16 * unit - 5)
-    assert take(16 * unit) == long  # it counts as no longer than what it was last
+    assert take(16 * unit) == long  # it counts as no longer than its last request
     for block in (long, short, *others):
         ctypes.memset(block, 1, 1)
         give(block, 16 * unit)
@@ -156,7 +156,7 @@ def test_no_more_is_kept_than_the_limit(blocks):
         ctypes.memset(block, 7, 1)
         give(block, size)
     again = [take(size) for _ in range(6)]
-    # What comes from the system is clear, even if it lies where a block was before.
+    # Memory from the system is zero, even at the address of a former block.
     assert sum(ctypes.string_at(block, 1) == b"\7" for block in again) == 4 or not limit
     for block in again:
         give(block, size)

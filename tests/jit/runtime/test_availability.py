@@ -1,4 +1,4 @@
-"""Where no machine code can be made, everything works without it, and says so once."""
+"""Where no machine code can be made, everything runs without it, with one warning."""
 
 import subprocess
 import sys
@@ -68,7 +68,7 @@ for refused in (f.ir, f.llvm, f.asm, f.explain, strict, lambda x: tracker.export
 @pytest.mark.parametrize(
     "place", PLACES, ids=["no llvmlite", "no lock", "build", "another", "layout"]
 )
-def test_all_runs_in_plain_python(place):
+def test_everything_runs_in_plain_python(place):
     run = [sys.executable, "-c", PROGRAM.replace("{place}", place)]
     done = subprocess.run(run, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
@@ -106,13 +106,13 @@ def test_a_wrong_offset_of_the_version_of_classes_is_found(monkeypatch):
         loader.verify_layout()
 
 
-def test_a_pointer_to_nowhere_is_not_followed():
+def test_an_invalid_pointer_is_not_followed():
     assert loader._read_memory(8, 16) == loader._read_memory(2**63, 16) == b""
     array = np.arange(3)
     assert loader._read_memory(array.ctypes.data, 24) == array.tobytes()
 
 
-def test_an_error_that_is_not_llvmlites_is_not_hidden(monkeypatch):
+def test_an_import_error_of_another_module_is_raised(monkeypatch):
     def import_module(_):
         raise ImportError("no", name="tracker.jit.wrong")
 

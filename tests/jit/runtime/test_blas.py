@@ -1,4 +1,4 @@
-"""The BLAS that NumPy brought, and what happens when there is none, or a broken one."""
+"""NumPy's BLAS, and the fallback when there is none, or a broken one."""
 
 import os
 

@@ -28,7 +28,7 @@ from tracker.tape import observers
 
 @pytest.fixture(autouse=True)
 def nothing_is_known():
-    """What every compiled function needs is there, and no object code but that."""
+    """The helpers of all compiled functions are compiled, and no other object code is cached."""
     tracker.jit(lambda x: x + 1.0)(1.0)
     compile_queue.drain()
     object_cache._recent.clear()
@@ -36,7 +36,7 @@ def nothing_is_known():
 
 @pytest.fixture
 def held(monkeypatch):
-    """LLVM waits until the event is set; `entered` once it has been asked."""
+    """LLVM waits until `go` is set; `entered` is set by its first call."""
     go, entered = threading.Event(), threading.Event()
     real = engine.compile_module
 
@@ -75,7 +75,7 @@ def test_the_first_call_returns_before_there_is_machine_code(held):
     assert f.cache_info().traces == 1
 
 
-def test_looking_at_a_function_waits(held):
+def test_explain_waits_for_machine_code(held):
     go, _ = held
     f = tracker.jit(loss)
     f(np.ones(3))
@@ -90,7 +90,7 @@ def test_branches_are_compiled_one_after_the_other():
     assert len(native.entries(f)) == 2
 
 
-def test_many_functions_at_once_do_some_of_the_work_themselves(held):
+def test_callers_compile_when_all_threads_are_busy(held):
     go, _ = held
     fs = [tracker.jit(lambda x, k=k: np.sum(x) * k) for k in range(compile_queue._MAX_THREADS)]
     assert [f(np.ones(2)) for f in fs] == [2.0 * k for k in range(compile_queue._MAX_THREADS)]
@@ -102,14 +102,14 @@ def test_many_functions_at_once_do_some_of_the_work_themselves(held):
 
 
 @pytest.mark.parametrize("settings", [{"threads": 1}, {"check": True}])
-def test_who_wants_one_thread_gets_one(settings):
+def test_no_background_thread_with_one_thread_or_checks(settings):
     f = tracker.jit(loss)
     with tracker.config(**settings):
         f(np.ones(3))
     assert native.entries(f)
 
 
-def test_an_error_of_the_compiler_is_raised_by_those_who_need_its_work(monkeypatch):
+def test_a_compile_error_is_raised_by_calls_that_need_the_code(monkeypatch):
     def refuse(*_, **__):
         raise CompileError("no")
 
@@ -145,7 +145,7 @@ def test_a_job_keeps_nothing_alive():
     assert gone() is None
 
 
-def test_many_threads_meet_a_function_that_is_being_compiled(held):
+def test_many_threads_call_a_function_while_it_compiles(held):
     go, _ = held
     f = tracker.jit(loss)
     x = np.linspace(0.0, 1.0, 5)
@@ -167,7 +167,7 @@ def test_a_fork_waits_for_the_compiler():
     x = np.linspace(0.0, 1.0, 9)
     first = f(x)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads that could be waited for
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads exist, and are waited for
         child = os.fork()
     if child == 0:
         os._exit(0 if np.allclose(f(x), first) and native.entries(f) else 1)
@@ -175,8 +175,8 @@ def test_a_fork_waits_for_the_compiler():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
-def test_a_fork_while_other_threads_compile_and_forget():
-    """What they have begun, or only asked for, or free just then, is no lock in the child."""
+def test_a_fork_while_other_threads_compile_and_free():
+    """No lock that they hold, wait for or free is locked in the child."""
     x, over = np.linspace(0.0, 1.0, 9), threading.Event()
 
     def compile_others():
@@ -210,12 +210,12 @@ def test_a_fork_while_other_threads_compile_and_forget():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
-def test_a_job_that_had_not_begun_is_done_by_the_child_itself(monkeypatch):
-    with compile_queue._COMPILE_LOCK:  # another thread would have it, until the fork
+def test_a_forked_child_does_an_unstarted_job(monkeypatch):
+    with compile_queue._COMPILE_LOCK:  # its thread waits until the fork
         job = compile_queue.enqueue(os.getpid)
         compile_queue.start(job)
         threads = list(compile_queue._threads)
-        monkeypatch.setattr(compile_queue, "_threads", [])  # it began after those were waited for
+        monkeypatch.setattr(compile_queue, "_threads", [])  # its thread starts after `drain`
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
@@ -228,7 +228,7 @@ def test_a_job_that_had_not_begun_is_done_by_the_child_itself(monkeypatch):
         thread.join()
 
 
-def test_a_program_may_end_meanwhile():
+def test_a_program_may_end_while_it_compiles():
     code = (
         "import tracker, numpy as np\n"
         "fs = [tracker.jit(lambda x, k=k: np.sum(np.sin(x) ** k)) for k in range(2, 6)]\n"
@@ -241,7 +241,7 @@ def test_a_program_may_end_meanwhile():
     assert out.stderr == "", f"after {time.perf_counter() - started} s"
 
 
-def test_a_call_does_not_wait_for_the_interpreters_lock_while_a_job_begins(monkeypatch):
+def test_a_starting_job_does_not_take_the_gil_from_its_caller(monkeypatch):
     order = []
 
     def seen():
@@ -255,8 +255,8 @@ def test_a_call_does_not_wait_for_the_interpreters_lock_while_a_job_begins(monke
     assert order == ["caller", "job"]
 
 
-def test_a_job_that_was_interrupted_is_done_by_the_next_who_asks():
-    """Before it had a thread, or while the one who asked did the work."""
+def test_an_interrupted_job_is_done_by_the_next_caller():
+    """Before it had a thread, or while its caller did the work."""
     outcomes = [KeyboardInterrupt(), 2.0]
 
     def work():
@@ -288,7 +288,7 @@ def test_an_interrupt_before_the_compiling_thread_has_begun(monkeypatch):
 
 
 class TooLate(Exception):
-    """What a signal handler raises."""
+    """An exception of a signal handler."""
 
 
 UNTIMELY = [TooLate, KeyboardInterrupt, MemoryError, RecursionError, TimeoutError]
@@ -296,7 +296,7 @@ UNTIMELY = [TooLate, KeyboardInterrupt, MemoryError, RecursionError, TimeoutErro
 
 @pytest.mark.parametrize("error", UNTIMELY)
 @pytest.mark.parametrize("settings", [{}, {"threads": 1}], ids=["beside", "at once"])
-def test_what_is_raised_while_a_call_compiles_is_that_calls(monkeypatch, error, settings):
+def test_an_exception_while_a_call_compiles_is_raised_by_that_call(monkeypatch, error, settings):
     real, outcomes = compile.compile_call, [error]
 
     def compile_call(*args, **kwargs):
@@ -314,7 +314,7 @@ def test_what_is_raised_while_a_call_compiles_is_that_calls(monkeypatch, error, 
         assert len(native.entries(f)) == 1 and not outcomes
 
 
-def test_what_is_raised_in_the_compiling_thread_is_nobodys(monkeypatch):
+def test_an_exception_in_the_compiling_thread_is_dropped(monkeypatch):
     real, outcomes = compile.compile_call, [MemoryError]
 
     def compile_call(*args, **kwargs):
@@ -331,8 +331,8 @@ def test_what_is_raised_in_the_compiling_thread_is_nobodys(monkeypatch):
 
 
 @pytest.mark.parametrize("error", UNTIMELY)
-def test_no_exception_that_happens_to_come_is_taken_for_a_refusal(monkeypatch, error):
-    """Not even where the compiler asks whether an op takes what it is given."""
+def test_no_other_exception_is_taken_for_a_compile_error(monkeypatch, error):
+    """Not even in an op's `infer`."""
 
     def infer(*_, **__):
         raise error
@@ -353,24 +353,24 @@ FOLDER = os.path.dirname(tracker.__file__)
 
 
 class Interruption:
-    """A signal at the n-th line of the package that runs."""
+    """A signal at the n-th executed line of the package."""
 
     def __init__(self, at):
         self.left = at
 
-    def look(self, frame, event, _):
+    def trace(self, frame, event, _):
         if not frame.f_code.co_filename.startswith(FOLDER):
             return None
         self.left -= event == "line"
         if self.left == 0:
             signal.raise_signal(signal.SIGUSR1)
-        return self.look
+        return self.trace
 
 
 def interrupted(f, at, *args):
-    """How many lines were left when a call that a signal interrupts there had ended."""
+    """The lines left after a call that a signal interrupts."""
     watch, before = Interruption(at), sys.gettrace()
-    sys.settrace(watch.look)
+    sys.settrace(watch.trace)
     try:
         for _ in range(2):
             f(*args)
@@ -382,7 +382,7 @@ def interrupted(f, at, *args):
 
 
 def state():
-    """What a thread's traces change while they run."""
+    """The state of a thread that a trace changes meanwhile."""
     return (
         *(
             observers.current_tracer(),
@@ -401,7 +401,7 @@ def state():
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="a system without such signals")
 def test_a_signal_handler_may_raise_anywhere(monkeypatch):
-    """In tracing and in compiling, and the next calls know nothing of it."""
+    """In tracing and in compiling; later calls are unaffected."""
 
     def fails(*_):
         raise TooLate

@@ -66,7 +66,7 @@ def quiet():
 
 
 def beside_numpy(compiled, f, *arguments):
-    """What both give, twice: traced, and as machine code; nothing where NumPy's types refuse."""
+    """Both results, twice: traced and as machine code; none where NumPy's types refuse."""
     try:
         want = f(*arguments)
     except TypeError:
@@ -105,7 +105,7 @@ def test_of_two(f):
 
 @pytest.mark.parametrize("f", PAIRS, ids=lambda f: f.__name__)
 def test_of_all_pairs(f):
-    """The pairs with one dtype on the left are one program; what gives float16 is apart."""
+    """The pairs with one dtype on the left are one program, those with float16 results others."""
     for left in KINDS:
         x, together = numbers(left, 12), []
         for right in KINDS:
@@ -118,7 +118,7 @@ def test_of_all_pairs(f):
 
 
 def _gives_half(f, *arguments):
-    """Whether it gives float16 or nothing, as floats have no bits."""
+    """Whether the result is float16, or the ufunc refuses the dtypes."""
     types = [np.result_type(a) for a in arguments]
     try:
         return np.float16 in f.resolve_dtypes((*types, *[None] * f.nout))[f.nin :]
@@ -139,7 +139,7 @@ def test_casts(to):
         for n in (12, 60):
             x = numbers(kind, n)
             if np.dtype(kind).kind == "f" and np.dtype(to).kind in "iu":
-                x = np.nan_to_num(x, posinf=1, neginf=1).clip(0, 100)  # elsewhere C leaves it open
+                x = np.nan_to_num(x, posinf=1, neginf=1).clip(0, 100)  # undefined in C elsewhere
             agree(lambda x: x.astype(to), x)
 
 
@@ -181,7 +181,7 @@ def test_python_numbers_keep_their_arithmetic(f, a, b):
 
 
 @pytest.mark.parametrize("f", [np.fmod, np.remainder, np.floor_divide], ids=lambda f: f.__name__)
-def test_remainders_of_far_numbers_are_exact(f):
+def test_remainders_of_large_quotients_are_exact(f):
     rng = np.random.default_rng(0)
     compiled = jit(lambda x, y: f(x, y))
     for dtype in (np.float64, np.float32):
@@ -221,7 +221,7 @@ NEGATIVES = [
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[0] in "iu"])
 def test_negatives_that_wrap_around(kind):
-    """The negative of the least integer, and of an unsigned one, is no number's opposite."""
+    """The negatives of the least integer and of unsigned integers wrap around."""
     x, w = numbers(kind, 40), np.linspace(-2, 2, 40)
     agree(lambda x, w: tuple(f(x, w) for f in NEGATIVES), x, w)
 
@@ -236,7 +236,7 @@ def agree_where_numpy_has_it(f, rtol, *args):
 
 @pytest.mark.parametrize("ufunc", [np.add, np.subtract], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("values", [*KINDS, 0.7, True, 1])
-def test_sums_at_places_are_made_in_the_dtype_of_both(ufunc, values):
+def test_sums_by_index_have_the_common_dtype(ufunc, values):
     """Not in that of the values, where they may wrap; and each is cut short, not the last one."""
     places = np.arange(20) % 3
     given = values
@@ -255,7 +255,7 @@ def test_sums_at_places_are_made_in_the_dtype_of_both(ufunc, values):
 
 
 @pytest.mark.parametrize("length", [0, 1, 3])
-def test_folds_of_few_elements_have_the_ufuncs_dtype(length):
+def test_reductions_of_few_elements_have_the_ufuncs_dtype(length):
     folds = [
         lambda x: np.logaddexp.accumulate(x),
         lambda x: np.true_divide.accumulate(x),
@@ -275,14 +275,14 @@ def test_folds_of_few_elements_have_the_ufuncs_dtype(length):
 
 
 @pytest.mark.parametrize("ufunc", [np.hypot, np.gcd, np.bitwise_xor, np.logaddexp])
-def test_one_element_is_folded_with_what_leaves_the_others_alone(ufunc):
+def test_a_reduction_of_one_element_starts_from_the_identity(ufunc):
     """hypot(0, -3) is 3."""
     x = np.array([[-3], [2]])
     _same_twice(lambda x: (ufunc.reduce(x, axis=1), ufunc.reduce(x[0])), x)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[0] in "iu"])
-def test_means_of_some_integers_are_made_of_floats(kind):
+def test_means_of_masked_integers_are_computed_in_floats(kind):
     """Their sum may be more than an integer holds."""
     x = np.full(6, np.iinfo(kind).max, kind)
     x[2] = 3
@@ -299,7 +299,7 @@ def test_means_of_some_integers_are_made_of_floats(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_emath_answers_in_the_dtype_of_numpys(kind):
+def test_emath_has_numpys_dtypes(kind):
     x = np.array([3, 1, 2]).astype(kind)
     for y in (x, -x if kind != "?" else x):
         _same_twice(lambda x: (np.emath.sqrt(x), np.emath.power(x, 2), np.emath.logn(3, x)), y)
@@ -327,7 +327,7 @@ def _same_twice(f, x):
         lambda a, n: pow(n, 2, 7) * a,
     ],
 )
-def test_powers_of_pythons_numbers_are_what_python_gives(f):
+def test_powers_of_python_numbers(f):
     compiled = jit(f)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -340,6 +340,6 @@ def test_powers_of_pythons_numbers_are_what_python_gives(f):
 
 
 @pytest.mark.parametrize("value", [3, 2.5, np.float32(0.5)])
-def test_what_is_appended_is_an_array_of_its_own_dtype(value):
+def test_append_promotes_like_numpy(value):
     for kind in KINDS:
         agree_where_numpy_has_it(np.append, 1e-6, np.ones(2, kind), value)

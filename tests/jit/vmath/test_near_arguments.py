@@ -1,4 +1,4 @@
-"""Functions with a quick version for near arguments: right for every argument all the same."""
+"""Functions with a faster version for near arguments are right for every argument."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def few(x):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("n", [40, 1001])
 @pytest.mark.parametrize("waves", [waves, few])
-def test_one_far_argument_sends_the_loop_round_again(n, dtype, waves):
+def test_one_far_argument_reruns_the_loop(n, dtype, waves):
     fast = tracker.jit(waves)
     x = np.linspace(-50.0, 50.0, n).astype(dtype)
     fast(x)
@@ -31,7 +31,7 @@ def test_one_far_argument_sends_the_loop_round_again(n, dtype, waves):
             np.testing.assert_allclose(fast(y), expected, rtol=tolerance, atol=tolerance)
 
 
-def test_sums_start_afresh_when_a_loop_runs_again():
+def test_a_rerun_loop_resets_its_sums():
     fast = tracker.value_and_grad(tracker.jit(lambda x: np.sum(np.sin(x))))
     x = np.linspace(0.0, 1.0, 500)
     fast(x)
@@ -56,7 +56,7 @@ def test_general_version_is_inlined_where_it_may_matter(dtype, f, inlined):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_numbers_branch_to_the_general_form(dtype):
+def test_scalars_branch_to_the_general_form(dtype):
     fast = tracker.jit(lambda x: (np.sin(x), np.cos(x), np.tan(x * 1)))
     ulp = np.finfo(dtype).eps
     for x in map(dtype, (0.3, -0.0, 2.0**17, 2.0**41, -1e22, 3e38, np.inf, np.nan)):
