@@ -63,10 +63,9 @@ def _subtract_products(c: RoutineWriter, x: str, y: str, count: str, start: str)
     with c.loop(0, count) as k:
         c.set(
             total,
-            c.subtract_product(c.get(total, c.element_type), c.load(x, k), c.conj(c.load(y, k))),
-            c.element_type,
+            c.subtract_product(c.get(total), c.load(x, k), c.conj(c.load(y, k))),
         )
-    return c.get(total, c.element_type)
+    return c.get(total)
 
 
 def gram(kind: MatrixKind) -> RoutineWriter:
@@ -150,8 +149,8 @@ def _pullback_block(c: RoutineWriter, d: str, dx: str, size: str) -> None:
         with c.loop(c.add(q, 1), size) as i:
             x = c.load(c.address(d, c.mul(i, "%n")), q)
             product = c.real(c.multiply(c.conj(x), c.load(c.entry_address(dx, i, q, "%n"))))
-            c.set(total, c.real_op("fadd", c.get(total, "double"), product), "double")
-        share = c.real_op("fdiv", c.get(total, "double"), pivot)
+            c.accumulate(total, product)
+        share = c.real_op("fdiv", c.get(total), pivot)
         bar = c.real_op("fdiv", c.real_op("fsub", c.real(c.load(mine, q)), share), pivot)
         with c.loop(0, q) as p:
             c.store(c.minus(c.load(mine, p), c.scale_by_real("fmul", c.load(own, p), bar)), mine, p)

@@ -107,8 +107,8 @@ def _return_if_not_finite(c: RoutineWriter, a: str, count: str) -> None:
     total = c.variable("0.0", "double")
     with c.loop(0, c.mul(count, c.kind.words_per_element)) as i:
         nothing = c.real_op("fmul", c.load(a, i, "double"), "0.0")
-        c.set(total, c.real_op("fadd", c.get(total, "double"), nothing), "double")
-    c.return_if(c.compare("uno", c.get(total, "double"), "0.0"), 1)
+        c.accumulate(total, nothing)
+    c.return_if(c.compare("uno", c.get(total), "0.0"), 1)
 
 
 def _store_complex_vectors(c: RoutineWriter, parts: Sequence[str], vectors: str) -> None:

@@ -52,9 +52,9 @@ def expm(kind: MatrixKind) -> RoutineWriter:
     halvings = _halvings(c, norm)
     scale = c.variable("1.0", "double")
     with c.loop(0, halvings):
-        c.set(scale, c.real_op("fmul", c.get(scale, "double"), "0.5"), "double")
+        c.set(scale, c.real_op("fmul", c.get(scale), "0.5"))
     with c.loop(0, square) as i:
-        c.store(c.scale_by_real("fmul", c.load("%a", i), c.get(scale, "double")), a, i)
+        c.store(c.scale_by_real("fmul", c.load("%a", i), c.get(scale)), a, i)
     _product(c, a, a, powers[0])
     below = "-1.0"
     for degree, limit in _MAX_NORM_BY_DEGREE.items():
@@ -89,11 +89,11 @@ def _norm(c: RoutineWriter) -> str:
         total = c.variable("0.0", "double")
         with c.loop(0, "%n") as i:
             size = c.pivot_size(c.load(c.entry_address("%a", i, j, "%n")))
-            c.set(total, c.real_op("fadd", c.get(total, "double"), size), "double")
-        found, known = c.get(total, "double"), c.get(largest, "double")
+            c.accumulate(total, size)
+        found, known = c.get(total), c.get(largest)
         less = c.compare("ole", found, known)  # keeps NaN
-        c.set(largest, c.let(f"select i1 {less}, double {known}, double {found}"), "double")
-    return c.get(largest, "double")
+        c.set(largest, c.let(f"select i1 {less}, double {known}, double {found}"))
+    return c.get(largest)
 
 
 def _halvings(c: RoutineWriter, norm: str) -> str:

@@ -85,9 +85,9 @@ def _eliminate(c: RoutineWriter, pivots: str) -> None:
         best, at = c.variable("-1.0", "double"), c.variable(k)
         with c.loop(k, "%n") as r:
             size = c.pivot_size(c.load(column, r))
-            more = c.compare("ogt", size, c.get(best, "double"))
+            more = c.compare("ogt", size, c.get(best))
             with c.when(more):
-                c.set(best, size, "double")
+                c.set(best, size)
                 c.set(at, r)
         row = c.get(at)
         c.store(row, pivots, k, "i64")
@@ -168,10 +168,9 @@ def _substitute(c: RoutineWriter, single: bool, upper: str, flip: str, unit: str
                 known, t = c.load("%x", j), c.load(row, c.mul(j, down))
                 c.set(
                     total,
-                    c.subtract_product(c.get(total, c.element_type), t, known),
-                    c.element_type,
+                    c.subtract_product(c.get(total), t, known),
                 )
-            c.store(c.divide(c.get(total, c.element_type), pivot), x)
+            c.store(c.divide(c.get(total), pivot), x)
         else:
             with c.loop(first, end) as j:
                 known, t = c.address("%x", c.mul(j, "%k")), c.load(row, c.mul(j, down))
@@ -287,8 +286,8 @@ def det(kind: MatrixKind) -> RoutineWriter:
         pivot = c.load("%f", c.mul(i, c.add("%n", 1)))
         moved = c.compare("ne", c.load(pivots, i, "i64"), i)
         turned = c.select_element(moved, c.neg(pivot), pivot)
-        c.set(product, c.multiply(c.get(product, c.element_type), turned), c.element_type)
-    found = c.get(product, c.element_type)
+        c.set(product, c.multiply(c.get(product), turned))
+    found = c.get(product)
     c.store(found, "%out")
     size = c.pivot_size(found)
     usual = c.let(
@@ -309,12 +308,12 @@ def _logarithm(c: RoutineWriter) -> tuple[str, str]:
         pivot = c.load("%f", c.mul(i, c.add("%n", 1)))
         size = c.absolute(pivot)
         logarithm = c.call("double", "llvm.log.f64", [f"double {size}"])
-        c.set(total, c.real_op("fadd", c.get(total, "double"), logarithm), "double")
+        c.accumulate(total, logarithm)
         moved = c.compare("ne", c.load(pivots, i, "i64"), i)
-        now = c.get(sign, c.element_type)
+        now = c.get(sign)
         turned = c.select_element(moved, c.neg(now), now)
-        c.set(sign, c.multiply(turned, c.direction(pivot, size)), c.element_type)
+        c.set(sign, c.multiply(turned, c.direction(pivot, size)))
     lost = c.compare("ne", c.load(singular, kind="i64"), 0)
-    at_zero = c.select_element(lost, c.zero, c.get(sign, c.element_type))
+    at_zero = c.select_element(lost, c.zero, c.get(sign))
     infinite = "0xFFF0000000000000"
-    return at_zero, c.let(f"select i1 {lost}, double {infinite}, double {c.get(total, 'double')}")
+    return at_zero, c.let(f"select i1 {lost}, double {infinite}, double {c.get(total)}")

@@ -83,6 +83,7 @@ class RoutineWriter(TextWriter):
         self.one = self.literal("1.0")
         self.linkage = linkage
         self.cells: list[str] = []
+        self._types: dict[str, str] = {}  # of variables
         self.declared: set[str] = set()
         self.first_metadata = first_metadata
         self._loops = 0
@@ -277,14 +278,19 @@ class RoutineWriter(TextWriter):
         """A variable on the stack."""
         name = f"%cell{self.fresh_number()}"
         self.cells.append(f"  {name} = alloca {kind}")
-        self.emit(f"store {kind} {value}, ptr {name}")
+        self._types[name] = kind
+        self.set(name, value)
         return name
 
-    def get(self, cell: str, kind: str = "i64") -> str:
-        return self.let(f"load {kind}, ptr {cell}")
+    def get(self, cell: str, kind: str = "") -> str:
+        return self.let(f"load {kind or self._types[cell]}, ptr {cell}")
 
-    def set(self, cell: str, value: object, kind: str = "i64") -> None:
-        self.emit(f"store {kind} {value}, ptr {cell}")
+    def set(self, cell: str, value: object, kind: str = "") -> None:
+        self.emit(f"store {kind or self._types[cell]} {value}, ptr {cell}")
+
+    def accumulate(self, cell: str, value: str) -> None:
+        """Add a real number to a variable."""
+        self.set(cell, self.real_op("fadd", self.get(cell), value))
 
     def entry_address(self, matrix: str, row: object, column: object, lead: object) -> str:
         """The address of an element; rows are `lead` apart."""
