@@ -46,7 +46,7 @@ from tracker.support import errstate
 from tracker.support.structs import record
 
 _DECLARED_NAME = re.compile(r"\n(?:declare|define) [^@\n]*@(Py\w+)\(")
-_MAX_FIELD_OFFSET = 1024  # bytes; no field that is read is so far behind the head of an object
+_MAX_FIELD_OFFSET = 1024  # bytes; every field that texts read is nearer
 
 
 class NativeEntry:
@@ -180,7 +180,7 @@ def _weak_cell(static: ConstantKey) -> tuple[ctypes.c_void_p, Any]:
         return ctypes.c_void_p(0), None
     cell = ctypes.c_void_p(id(thing))
     zero = map(ctypes.memset, [ctypes.byref(cell)], [0], [ctypes.sizeof(cell)])
-    # no Python runs: see support/weakrefs.py
+    # runs no Python code: see support/weakrefs.py
     return cell, weakref.ref(thing, functools.partial(next, zero))
 
 
@@ -215,7 +215,7 @@ class _Ufunc(ctypes.Structure):
     )
 
 
-_NULL_DATA = ctypes.c_void_p()  # what the loops of a ufunc without data are handed
+_NULL_DATA = ctypes.c_void_p()  # the data argument of ufuncs without data
 
 
 def loop_symbols(loops: Iterable[ufunc_loops.UfuncLoop]) -> dict[str, int]:
@@ -277,7 +277,7 @@ def _layout_checks() -> list[tuple[str, bool]]:
         ("floating-point settings", _is_errstate_layout_right()),
         *_dtype_checks(np.dtype(np.float32)),
         *_dtype_checks(np.dtype(">i8")),
-        *_dtype_checks(np.dtype(np.complex128)),  # of another size than its alignment
+        *_dtype_checks(np.dtype(np.complex128)),  # its size is not its alignment
     ]
     return checks + [_scalar_check(cls, dtype) for cls, dtype in NUMPY_SCALARS.items()]
 

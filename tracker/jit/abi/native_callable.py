@@ -185,7 +185,7 @@ def _link_entry(
 def call_once(
     entry: NativeEntry, slow: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """A call of an entry that is in no callable yet; `slow` gets what it does not take."""
+    """Call an entry that is in no callable yet; `slow` serves calls that it does not take."""
     alone = new_callable(_function_self_type(), slow)
     try:
         push_entry(alone, entry)
@@ -269,7 +269,7 @@ def _function_self_type() -> type:
 
 
 def make_builtin(entry: NativeEntry, name: str, slow: Callable[..., Any]) -> Any:
-    """A built-in function over one entry; `slow` gets what the entry does not take."""
+    """A built-in function over one entry; `slow` serves calls that the entry does not take."""
     state = new_callable(_function_self_type(), slow)
     push_entry(state, entry)
     definition = _MethodDef(name.encode(), entry.address, _METH_FASTCALL_KEYWORDS, None)

@@ -72,7 +72,7 @@ def solve_banded(kind: MatrixKind) -> RoutineWriter:
     """The solution of a system given by its `%lower` + 1 + `%upper` diagonals."""
     c = lapack_routine(kind, "solve_banded", "ab b", "n k lower upper", has_workspace=False)
     rows = c.add(c.add("%lower", "%upper"), 1)
-    lead = c.add(rows, "%lower")  # LAPACK wants room for what elimination fills in
+    lead = c.add(rows, "%lower")  # with LAPACK's room for fill-in
     right = c.address("%work", c.mul(lead, "%n"))
     pivots = c.address(right, c.mul("%n", "%k"))
     with c.loop(0, "%n") as j, c.loop(0, rows) as r:

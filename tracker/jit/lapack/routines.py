@@ -4,7 +4,7 @@ A routine is `i64 tk.<letter><name>(operands..., out, work, sizes...)`, for matr
 that BLAS has the letter for; it returns 0, or another number where NumPy would raise. It is
 compiled when it is first needed, once for a process.
 
-Invariant: LAPACK is asked for its optimal workspace, so that it blocks as it does for NumPy.
+Invariant: LAPACK's optimal workspace is queried, so that it blocks as it does for NumPy.
 """
 
 from __future__ import annotations

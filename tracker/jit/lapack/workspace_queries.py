@@ -1,4 +1,4 @@
-"""LAPACK's optimal workspace: its routines are asked, so that they block as for NumPy.
+"""LAPACK's optimal workspace, by LAPACK's own queries, so that it blocks as for NumPy.
 
 A query for each family of routines: (kind, *sizes) -> LapackWorkspace.
 """

@@ -10,8 +10,8 @@ folder's name; it changes when functions that texts call by name change their me
 Invariants:
 - No text and no object code holds an address of a process.
 - A file is written under another name and then renamed, so readers see complete files only.
-- A file is read only if it is a regular file of this user, in a folder of this user, and nobody
-  else can write to either. A file that fails its hash is recomputed and replaced.
+- A file is read only if it is a regular file of this user, in a folder of this user, and no
+  other user can write to either. A file that fails its hash is recomputed and replaced.
 - Only files of these kinds are removed, and only from the cache's own folder.
 - No error of the disk is raised.
 """
@@ -106,7 +106,7 @@ def _is_private_folder(folder: Path) -> bool:
 
 
 def _is_owned_by_user(facts: os.stat_result) -> bool:
-    """Whether this user owns a file or folder, and nobody else may write to it."""
+    """Whether this user owns a file or folder, and no other user may write to it."""
     if not hasattr(os, "geteuid"):  # Windows: a user's folders are closed to others
         return True
     return facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
@@ -182,7 +182,7 @@ def read(name: str, parse: Callable[[dict[str, Any], bytes], _Result]) -> _Resul
 
 
 def _read_trusted(path: Path) -> bytes:
-    """The bytes of a regular file that nobody else can have written."""
+    """The bytes of a regular file that no other user can have written."""
     handle = os.open(path, os.O_RDONLY | _SAFE_OPEN_FLAGS)
     try:
         facts = os.fstat(handle)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tracker.jit.scalar.emitter import Emitter
 
 _EXP_SCALED_FROM = 650.0  # beyond, exp is scaled, so that a factor below one can bring it back
-# Beyond the first number, sinh and cosh are taken of an argument that is less by the second, which
-# leaves it so large that both are half an exponential.
+# Beyond the first number, the argument of sinh and cosh is reduced by the second; both are then
+# half an exponential.
 _SINH_SCALED_FROM = {8: (709.0, 690.0), 4: (88.0, 75.0)}
 _FAR = {8: 2.0**60, 4: 2.0**30}  # beyond, 1 + z**2 is z**2
 _TANH_IS_ONE = 22.0  # beyond, tanh is one
@@ -153,7 +153,7 @@ def sigmoid(e: Emitter, z: ComplexValue) -> ScalarValue:
     return e.div(one, e.add(one, e.math("exp", e.neg(z))))
 
 
-# Powers of other bases, and what is near one
+# Other bases, and arguments near one
 
 
 def _times_real(e: Emitter, z: ComplexValue, factor: float) -> ComplexValue:
@@ -174,7 +174,7 @@ def log10(e: Emitter, z: ComplexValue) -> ComplexValue:
 
 
 def log1p(e: Emitter, z: ComplexValue) -> ComplexValue:
-    """As NumPy goes about it, with the digits that that leaves."""
+    """With the accuracy of NumPy's formula."""
     x = e.add(z.re, literal(1, z.re.dtype))
     size = e.math("hypot", x, z.im)
     return ComplexValue(e.math("log", size), e.math("atan2", z.im, x))
@@ -293,7 +293,7 @@ def acosh(e: Emitter, z: ComplexValue) -> ComplexValue:
 
 
 def _is_imaginary(e: Emitter, z: ComplexValue) -> ScalarValue:
-    """Whether z is on the imaginary axis, be it nowhere there: what is known then is kept."""
+    """Whether Re z is zero; a result then keeps its known part, even if Im z is NaN."""
     return e.compare("==", z.re, literal(0, z.re.dtype))
 
 

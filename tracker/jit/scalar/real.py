@@ -59,7 +59,8 @@ class RealEmitter:
         self.reassociate = False
 
     def write(self, instruction: str) -> str:
-        name = self.names.fresh()
+        self.names.count += 1  # inline: this is the hot path of code generation
+        name = f"%v{self.names.count}"
         self.lines.append(f"  {name} = {instruction}")
         return name
 

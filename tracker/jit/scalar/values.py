@@ -23,7 +23,7 @@ _LLVM_TYPES = {
     np.dtype(np.float64): "double",
     _BOOL: "i1",
 }
-# A complex number is two registers; this is what it is in memory.
+# A complex number is two registers; these are its parts and its type in memory.
 _COMPLEX_PARTS: dict[np.dtype[Any], tuple[np.dtype[Any], str]] = {
     np.dtype(np.complex64): (np.dtype(np.float32), "[2 x float]"),
     np.dtype(np.complex128): (np.dtype(np.float64), "[2 x double]"),

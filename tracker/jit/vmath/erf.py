@@ -20,7 +20,7 @@ from tracker.jit.vmath.expression import (
     two_product,
 )
 
-# Where erfc has become zero.
+# Where erfc is zero.
 UNDERFLOW = {"double": 28.0, "float": 10.3}
 # erf(x) / x - 1, in x**2
 ERF = {

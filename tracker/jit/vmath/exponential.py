@@ -28,10 +28,10 @@ LN2 = {
     "double": (0.6931471805599453, 2.3190468138462996e-17),
     "float": (0.6931471824645996, -1.904654323148236e-09),
 }
-# Where exp leaves the finite numbers for good, rounded outwards.
+# Where exp is zero or infinite, rounded outwards.
 MIN_ARGUMENT = {"double": -746.0, "float": -104.0}
 MAX_ARGUMENT = {"double": 712.0, "float": 91.0}
-# Where exp(x), of doubles a quarter of it, has the exponent of half the least normal number, for
+# Where exp(x) (of doubles, a quarter of it) has the exponent of half the least normal number, for
 # which `_power_of_two` gives 0.
 MIN_HALVED_ARGUMENT = {"double": -707.7, "float": -88.3}
 
@@ -163,7 +163,7 @@ def _expm1_terms(x: Expression, exponent: int) -> tuple[Expression, Expression, 
 
 
 def expm1(x: Expression) -> Expression:
-    # One factor must hold 2**(k - 1), hence a lower limit than that of exp; both overflow.
+    # One factor must hold 2**(k - 1), hence a lower limit than for exp; both overflow.
     clamped = at_least(at_most(x, MAX_ARGUMENT[x.type] - 2.0), -40.0)
     high, low = _expm1_parts(clamped, -1, rising=True)
     return select(abs(x) < 2.0 ** -(x.format.fraction + 2), x, (high + low) * 2.0)
@@ -176,7 +176,7 @@ def _minus_twice_abs(x: Expression) -> Expression:
 def _tanh_parts(x: Expression) -> tuple[Expression, Expression, Expression, Expression]:
     """n / 4 and (2 + n) / 4, each as a sum, for n = exp(-2 |x|) - 1."""
     high, low = _expm1_parts(_minus_twice_abs(x), -2, rising=False)
-    most, rest = fast_two_sum(x.like(0.5), high)  # it is there before `low` is
+    most, rest = fast_two_sum(x.like(0.5), high)  # computed before `low`
     bottom, lost = fast_two_sum(most, low)
     return high, low, bottom, lost + rest
 

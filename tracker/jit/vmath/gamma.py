@@ -28,7 +28,7 @@ from tracker.jit.vmath.logarithm import log, log_parts
 from tracker.jit.vmath.trigonometric import sin_cos_pi, sinpi
 
 PI = math.pi
-# From here on the series for large arguments serve; below, steps of one lead there.
+# From here on the asymptotic series are used; smaller arguments are moved here in steps of one.
 STIRLING_FROM = {"double": 8, "float": 4}
 HALF_LOG_2PI_LESS_HALF = 0.4189385332046727
 

@@ -23,7 +23,7 @@ from tracker.jit.vmath.expression import (
 from tracker.jit.vmath.logarithm import log_sum
 
 LN2 = 0.6931471805599453
-# From here on x**2 is not used: 1 + x**2 is x**2, and may overflow.
+# Beyond, x**2 is not computed: 1 + x**2 is x**2, and may overflow.
 SQUARE_OVERFLOW = {"double": 2.0**500, "float": 2.0**60}
 
 # (sinh(x) / x - 1) / x**2, in x**2

@@ -25,7 +25,7 @@ from tracker.jit.vmath.expression import (
 from tracker.jit.vmath.logarithm import log, log1p
 
 HALF_ROOT = math.sqrt(0.5)
-# Where the normal distribution function has become zero, and exp(x**2) infinite.
+# Where the normal distribution function is zero, and where exp(x**2) is infinite.
 UNDERFLOW = {"double": 40.0, "float": 15.0}
 EXP_SQUARE_MAX = {"double": 27.0, "float": 10.0}
 # (a + 1/2) exp(a**2) erfc(a), in (a - 4) / (a + 4)

@@ -24,8 +24,8 @@ from tracker.jit.vmath.expression import (
     two_sum,
 )
 
-# The short reduction is right up to here: the quadrant stays exact, and so does x less its multiple
-# of the first part of pi / 2.
+# The bound of the short reduction: the quadrant is exact, and so is x minus its multiple of the
+# first part of pi / 2.
 NEAR_LIMIT = {"double": 2.0**40, "float": 2.0**17}
 
 TWO_OVER_PI = 0.6366197723675814
@@ -155,7 +155,7 @@ def _sin_of_angle(angle: ReducedAngle, advance: int) -> Expression:
 
 
 def _tan_of_angle(angle: ReducedAngle) -> Expression:
-    """tan, whose division needs the sums themselves to stay within two ulps."""
+    """tan; its division needs both sums for two ulps."""
     r, tail, word = angle
     odd = (word & 1).equals(1)
     sine, cosine = _sin(r, tail), _cos(r, tail)
