@@ -36,18 +36,13 @@ def test_compile_and_call():
     assert "square" in repr(module)
 
 
-@pytest.mark.parametrize("level", [0, 1, 2, 3])
-def test_levels(level):
-    module = engine.compile_module(SQUARE, level=level)
-    assert function(module, "square", ctypes.c_double, ctypes.c_double)(3.0) == 9.0
+IDLE = "declare void @lost()\ndefine internal void @idle() {\n  call void @lost()\n  ret void\n}\n"
 
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
-def test_unused_functions_are_not_linked(level):
-    idle = (
-        "declare void @lost()\ndefine internal void @idle() {\n  call void @lost()\n  ret void\n}\n"
-    )
-    module = engine.compile_module(idle + SQUARE, level=level)
+@pytest.mark.parametrize("unused", ["", IDLE])
+def test_levels_and_unused_functions(level, unused):
+    module = engine.compile_module(unused + SQUARE, level=level)
     assert function(module, "square", ctypes.c_double, ctypes.c_double)(3.0) == 9.0
 
 

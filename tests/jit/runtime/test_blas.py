@@ -40,20 +40,27 @@ def test_a_product(found):
     np.testing.assert_array_equal(c, a @ b)
 
 
-def test_off(setting):
-    setting("off")
-    assert blas.find() is None and "off" in blas.why_missing()
-
-
 def test_forced(setting, found):
     setting(found.path)
     forced = blas.find()
     assert forced is not None and forced.path == found.path
 
 
-def test_a_missing_file(setting, tmp_path):
-    setting(tmp_path / "none.so")
-    assert blas.find() is None and "no such file" in blas.why_missing()
+def libm():
+    return next(p for p in blas._mapped_files() if os.path.basename(p).startswith("libm.so"))
+
+
+@pytest.mark.parametrize(
+    "value, reason",
+    [
+        (lambda: "off", "off"),
+        (lambda: "/nowhere/none.so", "no such file"),
+        (libm, "no cblas_dgemm"),
+    ],
+)
+def test_no_library(setting, value, reason):
+    setting(value())
+    assert blas.find() is None and reason in blas.why_missing()
 
 
 def test_corrupt_files(setting, found, tmp_path):
@@ -69,12 +76,6 @@ def test_corrupt_files(setting, found, tmp_path):
         setting(tmp_path / name)
         assert blas.find() is None
         assert name in blas.why_missing() and len(blas.why_missing()) > len(name) + 20
-
-
-def test_a_library_without_blas(setting):
-    [path] = [p for p in blas._mapped_files() if os.path.basename(p).startswith("libm.so")][:1]
-    setting(path)
-    assert blas.find() is None and "no cblas_dgemm" in blas.why_missing()
 
 
 def test_small_products_without_blas(setting):

@@ -161,20 +161,29 @@ def test_many_threads_call_a_function_while_it_compiles(held):
     assert len(native.entries(f)) == 1
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+
+
+def check_in_child(check):
+    """Fork; `check` must hold in the child, within a minute."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which are waited for
+        child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        os._exit(0 if check() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@needs_fork
 def test_a_fork_waits_for_the_compiler():
     f = tracker.jit(lambda x: tracker.gradient(loss, x)[0])
     x = np.linspace(0.0, 1.0, 9)
     first = f(x)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads exist, and are waited for
-        child = os.fork()
-    if child == 0:
-        os._exit(0 if np.allclose(f(x), first) and native.entries(f) else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    check_in_child(lambda: np.allclose(f(x), first) and native.entries(f))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+@needs_fork
 def test_a_fork_while_other_threads_compile_and_free():
     """No lock that they hold, wait for or free is locked in the child."""
     x, over = np.linspace(0.0, 1.0, 9), threading.Event()
@@ -194,35 +203,26 @@ def test_a_fork_while_other_threads_compile_and_free():
         for k in range(8):
             f = tracker.jit(lambda x, k=k: np.sum(np.cos(x) * k))
             first = f(x)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # of threads, waited for above
-                child = os.fork()
-            if child == 0:
-                signal.alarm(60)
-                g = tracker.jit(lambda x, k=k: np.sum(np.exp(x) * k))
-                right = np.allclose([f(x), g(x), g(x)], [first, *[np.sum(np.exp(x) * k)] * 2])
-                os._exit(0 if right else 1)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+            def is_right(f=f, first=first, k=k):
+                g = tracker.jit(lambda x: np.sum(np.exp(x) * k))
+                return np.allclose([f(x), g(x), g(x)], [first, *[np.sum(np.exp(x) * k)] * 2])
+
+            check_in_child(is_right)
     finally:
         over.set()
         for thread in threads:
             thread.join()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+@needs_fork
 def test_a_forked_child_does_an_unstarted_job(monkeypatch):
     with compile_queue._COMPILE_LOCK:  # its thread waits until the fork
         job = compile_queue.enqueue(os.getpid)
         compile_queue.start(job)
         threads = list(compile_queue._threads)
         monkeypatch.setattr(compile_queue, "_threads", [])  # its thread starts after `drain`
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            child = os.fork()
-        if child == 0:
-            signal.alarm(60)
-            os._exit(0 if job.result() == job.result() == os.getpid() else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        check_in_child(lambda: job.result() == job.result() == os.getpid())
     assert job.result() == os.getpid()
     for thread in threads:
         thread.join()
@@ -294,18 +294,27 @@ class TooLate(Exception):
 UNTIMELY = [TooLate, KeyboardInterrupt, MemoryError, RecursionError, TimeoutError]
 
 
-@pytest.mark.parametrize("error", UNTIMELY)
-@pytest.mark.parametrize("settings", [{}, {"threads": 1}], ids=["beside", "at once"])
-def test_an_exception_while_a_call_compiles_is_raised_by_that_call(monkeypatch, error, settings):
-    real, outcomes = compile.compile_call, [error]
+@pytest.fixture
+def outcomes(monkeypatch):
+    """Exceptions that the next compilations raise."""
+    real, errors = compile.compile_call, []
 
     def compile_call(*args, **kwargs):
-        if outcomes:
-            raise outcomes.pop()
+        if errors:
+            raise errors.pop()
         return real(*args, **kwargs)
 
     monkeypatch.setattr(compile, "compile_call", compile_call)
+    return errors
+
+
+@pytest.mark.parametrize("error", UNTIMELY)
+@pytest.mark.parametrize("settings", [{}, {"threads": 1}], ids=["beside", "at once"])
+def test_an_exception_while_a_call_compiles_is_raised_by_that_call(
+    monkeypatch, outcomes, error, settings
+):
     monkeypatch.setattr(compile_queue, "_start_thread", lambda job: False)
+    outcomes.append(error)
     f = tracker.jit(loss)
     with tracker.config(**settings):
         with pytest.raises(error):
@@ -314,15 +323,8 @@ def test_an_exception_while_a_call_compiles_is_raised_by_that_call(monkeypatch, 
         assert len(native.entries(f)) == 1 and not outcomes
 
 
-def test_an_exception_in_the_compiling_thread_is_dropped(monkeypatch):
-    real, outcomes = compile.compile_call, [MemoryError]
-
-    def compile_call(*args, **kwargs):
-        if outcomes:
-            raise outcomes.pop()
-        return real(*args, **kwargs)
-
-    monkeypatch.setattr(compile, "compile_call", compile_call)
+def test_an_exception_in_the_compiling_thread_is_dropped(outcomes):
+    outcomes.append(MemoryError)
     f = tracker.jit(loss)
     f(np.ones(3))
     compile_queue.drain()
