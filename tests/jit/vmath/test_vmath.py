@@ -227,30 +227,21 @@ def every_exponent(type: str, seed: int = 0) -> np.ndarray:
     return np.ldexp(mantissas, np.floor(exponents).astype(int))
 
 
-@pytest.mark.parametrize("name, type", UNARY)
-def test_dense(name: str, type: str) -> None:
-    check(name, type, dense(name, type))
+ARGUMENTS = {"dense": dense, "exponents": lambda _, type: every_exponent(type)}
+ARGUMENTS["edges"] = lambda _, type: edges(type)
 
 
 @pytest.mark.parametrize("name, type", UNARY)
-def test_every_exponent(name: str, type: str) -> None:
-    check(name, type, every_exponent(type))
-
-
-@pytest.mark.parametrize("name, type", UNARY)
-def test_edges(name: str, type: str) -> None:
-    check(name, type, edges(type))
+@pytest.mark.parametrize("arguments", ARGUMENTS)
+def test_unary(name: str, type: str, arguments: str) -> None:
+    check(name, type, ARGUMENTS[arguments](name, type))
 
 
 @pytest.mark.parametrize("name, type", BINARY)
-def test_binary_dense(name: str, type: str) -> None:
+def test_binary(name: str, type: str) -> None:
     x, y = dense(name, type), dense(name, type, seed=1)
     check(name, type, x, y)
     check(name, type, x, np.round(10 * y))
-
-
-@pytest.mark.parametrize("name, type", BINARY)
-def test_binary_every_exponent(name: str, type: str) -> None:
     x = every_exponent(type)
     check(name, type, x, np.roll(x, 61))
     check(name, type, x, np.roll(x, 1))
