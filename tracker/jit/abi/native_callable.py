@@ -45,48 +45,17 @@ _MAX_LINEAR_ENTRIES = 4  # with more entries, a table
 _NATIVE_NAMES = {"__call__", "__get__", "__dict__", "__new__", "__init__", "__del__", "__slots__"}
 
 
-class _TypeSlot(ctypes.Structure):
-    _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
+def _struct(**fields: Any) -> Any:
+    return type("struct", (ctypes.Structure,), {"_fields_": tuple(fields.items())})
 
 
-class _TypeSpec(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("basicsize", ctypes.c_int),
-        ("itemsize", ctypes.c_int),
-        ("flags", ctypes.c_uint),
-        ("slots", ctypes.c_void_p),
-    )
-
-
-class _MemberDef(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("type", ctypes.c_int),
-        ("offset", ctypes.c_ssize_t),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-class _GetSetDef(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("get", ctypes.c_void_p),
-        ("set", ctypes.c_void_p),
-        ("doc", ctypes.c_char_p),
-        ("closure", ctypes.c_void_p),
-    )
-
-
-class _MethodDef(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
+_INT, _TEXT, _POINTER = ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p
+# CPython's PyType_Slot, PyType_Spec, PyMemberDef, PyGetSetDef and PyMethodDef.
+_TypeSlot = _struct(slot=_INT, function=_POINTER)
+_TypeSpec = _struct(name=_TEXT, basicsize=_INT, itemsize=_INT, flags=ctypes.c_uint, slots=_POINTER)
+_MemberDef = _struct(name=_TEXT, type=_INT, offset=ctypes.c_ssize_t, flags=_INT, doc=_TEXT)
+_GetSetDef = _struct(name=_TEXT, get=_POINTER, set=_POINTER, doc=_TEXT, closure=_POINTER)
+_MethodDef = _struct(name=_TEXT, function=_POINTER, flags=_INT, doc=_TEXT)
 
 _from_spec = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(
     ("PyType_FromSpec", ctypes.pythonapi)
@@ -116,7 +85,7 @@ def make_type(name: str, namespace: Mapping[str, Any]) -> type:
     return made
 
 
-def _type_spec(name: str) -> _TypeSpec:
+def _type_spec(name: str) -> Any:
     offsets = {"vectorcall": CALL, "dict": DICT, "weaklist": WEAKREFS}
     members = (_MemberDef * 4)(
         *(
