@@ -1,4 +1,13 @@
-"""The ops, one file per family. Importing this package declares them all."""
+"""The ops: everything that NumPy computes on tracked arrays. Importing this package declares them
+all.
+
+One file per family; folders by what the ops do: `shape`, `elementwise`, `reduce`, `indexing`,
+`along_axis`, `linalg`, `signal`, and `special` (SciPy's ufuncs, imported with the first of them).
+Ops may import the IR, the tape and each other in this order, never jit or autodiff. To add one,
+read `declare/`, then a neighbour in its family's file, and give it a row in the family's test.
+`ufunc_protocol.py` handles ufunc calls with keywords, and ufunc methods; `no_derivative.py` has
+functions whose results are never differentiated.
+"""
 
 from tracker.ops import linalg, no_derivative, ufunc_protocol
 from tracker.ops.along_axis import (

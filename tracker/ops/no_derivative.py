@@ -1,7 +1,7 @@
-"""What has no derivative: questions with plain answers, text, integers, and refusals.
+"""Functions without a derivative: tests, text, integer functions, and refusals.
 
-Functions whose answers are integers or booleans give plain arrays (a trace records them, or guards
-them). Functions that store or that work on dates are refused by name.
+Results are plain arrays; under a trace they are recorded or guarded. Functions that store arrays in
+files or work on dates are refused by name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _as_text(function: Any) -> Any:
 for _function in (np.array2string, np.array_repr, np.array_str):
     implements_nondiff(_function)(_as_text(_function))
 
-# Shape and type, answered without recording -------------------------------------------------------
+# Shape and type, not recorded ---------------------------------------------------------------------
 
 implements_nondiff(np.common_type)(
     lambda *arrays: np.common_type(*(np.asarray(data_of(a)) for a in arrays))
@@ -93,7 +93,7 @@ bitwise_count = elementwise_nondiff(np.bitwise_count, lower=lambda e, x: e.bit_c
 
 
 def _implement_guarded(function: Any) -> None:
-    """A function of integers, which a trace guards."""
+    """A function of integers; under a trace, its arguments are guarded by value."""
 
     def call(x: Any, *rest: Any, **kwargs: Any) -> Any:
         many = isinstance(x, tuple)
@@ -115,7 +115,7 @@ for _each in _INTEGER_FUNCTIONS:
 # Refusals -----------------------------------------------------------------------------------------
 
 refuse_functions(
-    "would write plain numbers, and a tracked value's history with them is lost",
+    "would store plain numbers, and the history of a tracked value would be lost",
     "Give tracker.data(x)",
     np.save,
     np.savetxt,

@@ -1,9 +1,8 @@
-"""Ufunc calls beyond the plain one: `out=`, `where=`, `dtype=`, and the methods.
+"""`Tracked.__array_ufunc__`: ufunc calls with `out=`, `where=` or `dtype=`, and ufunc methods.
 
-Of the methods, `reduce` leads to the reductions, `accumulate` to the cumulative functions, `outer`
-to broadcasting, `at` to writing, where NumPy has functions of that meaning; other ufuncs are folded
-element after element.
-Owns: the handler behind `Tracked.__array_ufunc__`. Start at `array_ufunc`.
+`reduce` and `accumulate` become NumPy's reductions and cumulative functions where there is one of
+that meaning (`add.reduce` is `sum`), `outer` becomes broadcasting and `at` a scatter; other ufuncs
+are folded element by element. Start at `array_ufunc`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _PYTHON_NUMBERS = (float, int, complex, bool)
 
 
 def apply_ufunc(op: Op, operands: tuple[Any, ...]) -> Any:
-    """A ufunc applied by name: Python numbers become NumPy's first, as NumPy itself does."""
+    """Apply a ufunc's op; Python numbers become NumPy's first, as in NumPy."""
     operands = tuple(as_array(x) if type(x) in (list, tuple) else x for x in operands)
     if all(isinstance(aval_of(x), _PYTHON_NUMBERS) for x in operands):
         operands = tuple(np.astype(x, np.result_type(aval_of(x))) for x in map(as_array, operands))
@@ -46,9 +45,9 @@ def apply_ufunc(op: Op, operands: tuple[Any, ...]) -> Any:
 def array_ufunc(
     ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """What `Tracked.__array_ufunc__` does with everything but the plain call of a common ufunc."""
+    """All ufunc calls on tracked arrays but the plain call of a common ufunc."""
     if method == "__call__":
-        if ufunc.signature is not None:  # on vectors or matrices: with keywords of its own
+        if ufunc.signature is not None:  # generalised: it has keywords of its own
             return _gufunc_rule(ufunc)(*inputs, **kwargs)
         return _ufunc_call(ufunc, inputs, dict(kwargs))
     if method in ("accumulate", "reduceat") and np.ndim(inputs[0]) == 0:
@@ -95,7 +94,7 @@ _REDUCTIONS: dict[tuple[Any, str], Any] = {
 }
 
 
-# Methods of any ufunc with a rule: element after element ------------------------------------------
+# Methods of other ufuncs: element by element ------------------------------------------------------
 
 
 def _reduce(
@@ -114,7 +113,7 @@ def _reduce(
         ufunc.reduce(np.ones((1, 1), array.dtype), axis=(0, 1))  # raises where the order matters
 
     def rows(of: Any) -> Any:
-        """The elements that are folded, along a first axis."""
+        """The reduced elements, along a new first axis."""
         moved = np.transpose(of, axes + tuple(i for i in range(np.ndim(of)) if i not in axes))
         front, rest = np.shape(moved)[: len(axes)], np.shape(moved)[len(axes) :]
         return np.reshape(moved, (math.prod(front), *rest))
@@ -134,7 +133,7 @@ def _reduce(
             )
         start = [_identity(ufunc, array.dtype)]
     if len(lines) == 1 and initial is NO_VALUE and not start and ufunc.identity is not None:
-        start = [_identity(ufunc, array.dtype)]  # hypot(0, x) is the size of x
+        start = [_identity(ufunc, array.dtype)]  # hypot(0, x) is abs(x)
     if start:
         left = tuple(n for i, n in enumerate(np.shape(array)) if i not in axes)
         start = [np.broadcast_to(start[0], left)[()]]
@@ -150,7 +149,7 @@ def _reduce(
 
 
 def _identity(ufunc: np.ufunc, dtype: np.dtype[Any]) -> Any:
-    """What a fold begins with; -1 stands for all bits of any integer."""
+    """The initial value of a reduction; -1 stands for all bits of any integer."""
     return np.asarray(ufunc.identity).astype(dtype)[()]
 
 
@@ -170,7 +169,7 @@ def _accumulate(
 def _reduceat(
     ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
-    """Of each pair of neighbouring indices: the fold from one to the other, or the one element."""
+    """Reduce between neighbouring indices; where they do not increase, the one element."""
     array, starts = _in_fold_dtype(ufunc.reduceat, array, dtype, [0]), np.asarray(indices, np.intp)
     axis = normalize_axis_index(axis, np.ndim(array))
     n = np.shape(array)[axis]
@@ -179,7 +178,7 @@ def _reduceat(
     counts = np.maximum(np.append(starts[1:], n) - starts, 1)
     rows = np.moveaxis(array, axis, 0)
     folds, places = [rows[:0]], [starts[:0]]
-    for count in np.unique(counts):  # pieces of one length are folded together
+    for count in np.unique(counts):  # segments of one length are reduced together
         places.append(np.flatnonzero(counts == count))
         folds.append(ufunc.reduce(_row_windows(rows, starts[places[-1]], int(count)), axis=1))
     order = np.argsort(np.concatenate(places))
@@ -192,21 +191,21 @@ def _reduceat(
 
 
 def _reduceat_example(ufunc: np.ufunc, form: Any, axis: int) -> Any:
-    """NumPy's own result for a corner of an array, from which to see how a whole one lies."""
+    """NumPy's own result for a corner of the array, whose memory layout the result gets."""
     corner = form[(slice(2),) * form.ndim]
     with np.errstate(all="ignore"):
         return ufunc.reduceat(corner, [0, corner.shape[axis] - 1], axis)
 
 
 def _row_windows(rows: Any, starts: Any, count: int) -> Any:
-    """So many rows from each of the starts on."""
+    """`count` rows from each start."""
     if len(starts) == 1:
         return rows[int(starts[0]) : int(starts[0]) + count][None]
     return rows[starts[:, None] + np.arange(count)]
 
 
 def _in_fold_dtype(method: Any, array: Any, dtype: Any, *starts: Any) -> Any:
-    """An array in the dtype in which a ufunc's method folds it, be it of one element or of none."""
+    """The array in the dtype in which a ufunc method computes; empty arrays too."""
     array = as_array(array)
     if dtype is None:  # raises where it folds none of these
         dtype = method(np.ones(1, array.dtype), *starts).dtype
@@ -217,7 +216,7 @@ _METHODS: dict[str, Any] = {"reduce": _reduce, "accumulate": _accumulate, "reduc
 
 
 def _at(ufunc: np.ufunc, target: Any, key: Any, *values: Any) -> None:
-    """target[key] = ufunc(target[key], values), where every repetition of a place counts."""
+    """target[key] = ufunc(target[key], values), where every repetition of an index counts."""
     if is_plain_target("ufunc.at", target, values):
         ufunc.at(target, plain_integers(key), *values)
         return
@@ -242,8 +241,8 @@ def _at(ufunc: np.ufunc, target: Any, key: Any, *values: Any) -> None:
 
 
 def _loses_on_store(summed: str, kept: str) -> bool:
-    """Whether a sum (its kind) loses something where an array (its kind) takes it in: 1 + 0.7
-    among integers is 1, however often."""
+    """Whether storing a sum (of kind `summed`) into an array (of kind `kept`) loses something, as 1
+    + 0.7 does in an integer array."""
     return summed in "fc" if kept in "iu" else kept == "b" != summed
 
 
@@ -254,7 +253,8 @@ def _plain_key(key: Any) -> Any:
 
 
 def _occurrence_groups(places: Any) -> list[Any]:
-    """The positions of every place's first mention, of its second, and so on."""
+    """Indices of the first occurrence of every position, then of every second occurrence, and so
+    on."""
     order = np.argsort(places, kind="stable")
     ordered = places[order]
     starts = np.searchsorted(ordered, ordered)
@@ -273,10 +273,10 @@ def _ufunc_call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
     where = True if where is NO_VALUE else where
     dtype, signature = kwargs.pop("dtype", None), _signature(kwargs)
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
-    references = sys.getrefcount(target)  # with those of the calls that lead here
+    references = sys.getrefcount(target)  # including those of the calling frames
     casting = kwargs.pop("casting", "same_kind")
     np.can_cast(np.float64, np.float64, casting)  # raises where there is no such rule
-    kwargs.pop("subok", None)  # subclasses: nobody's business here
+    kwargs.pop("subok", None)  # tracked arrays have no subclasses
     order = _result_order(kwargs.pop("order", "K"), inputs)
     refuse_keywords(_display_name(ufunc), **kwargs)
     if ufunc not in UFUNCS and ufunc not in NUMPY:
@@ -314,7 +314,7 @@ def _ufunc_call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _result_order(order: Any, inputs: tuple[Any, ...]) -> Any:
-    """The memory order of a ufunc's result: "A" is Fortran's where that of all arrays is."""
+    """The memory order of a ufunc's result: "A" is Fortran order if all arrays have it."""
     if order not in ("A", "a"):
         return order
     forms = [form for form in map(aval_of, inputs) if type(form) is np.ndarray]
@@ -323,8 +323,8 @@ def _result_order(order: Any, inputs: tuple[Any, ...]) -> Any:
 
 
 def _masked_by_where(y: Any, where: Any, target: Any) -> Any:
-    """A result where `where` asks for it; elsewhere the target as it is or, without one, zeros:
-    NumPy leaves what is there undefined."""
+    """The result where `where` holds; elsewhere the target or, without one, zeros (NumPy leaves
+    these elements undefined)."""
     if where is True:
         return y
     if target is None:
@@ -333,14 +333,14 @@ def _masked_by_where(y: Any, where: Any, target: Any) -> Any:
 
 
 def _signature(kwargs: dict[str, Any]) -> Any:
-    """The `signature=` or `sig=` of a ufunc's call, taken out of its keywords."""
+    """Pop `signature=` or `sig=` of a ufunc call."""
     sig = kwargs.pop("sig", None)
     return kwargs.pop("signature", sig)
 
 
 def _declare_foreign() -> None:
-    """SciPy's ufuncs are declared when the first of them meets a tracked value: then SciPy is here,
-    and who does without it never pays for it."""
+    """Declare SciPy's ufuncs, when the first of them is called on a tracked array: users without
+    SciPy pay nothing."""
     if "scipy.special" in sys.modules:
         from tracker.ops import special  # noqa: F401
 
@@ -351,12 +351,12 @@ def _display_name(ufunc: np.ufunc) -> str:
 
 # plain += t ---------------------------------------------------------------------------------------
 #
-# Python assigns what `+=` returns, so a name for a plain array can become a name for a tracked one.
-# That is right when nobody else can see the array: it owns its numbers and has no other reference.
+# Python assigns what `+=` returns, so the name of a plain array can become that of a tracked one.
+# That is correct if the array has no other reference and owns its data.
 
 
 def _is_inplace_operator() -> bool:
-    """Whether the user's code is at an in-place operator (and not at np.add(a, t, out=a))."""
+    """Whether the user's code is executing an in-place operator (and not `np.add(a, t, out=a)`)."""
     frame = user_frame()
     if frame is None:
         return False
@@ -366,11 +366,11 @@ def _is_inplace_operator() -> bool:
 
 _BINARY_OP = dis.opmap["BINARY_OP"]
 _PLUS_EQUALS = compile("a += b", "", "exec").co_code
-_FIRST_IN_PLACE = _PLUS_EQUALS[_PLUS_EQUALS.index(_BINARY_OP) + 1]  # of the operators' numbers
+_FIRST_IN_PLACE = _PLUS_EQUALS[_PLUS_EQUALS.index(_BINARY_OP) + 1]  # operator number
 
 
 def _count_references() -> int:
-    """How many references a local name's array has in `_ufunc_call`, when it is the only name."""
+    """The reference count that `_ufunc_call` sees for an array with a single local name."""
     found = []
 
     class Probe:

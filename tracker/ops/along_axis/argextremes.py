@@ -1,7 +1,7 @@
-"""Positions of extremes: `argmax` and `argmin`.
+"""`argmax` and `argmin`.
 
-Compiled, the position is the least of those at which the extreme is found, so that both loops are
-vectorised; a long line is read once, block by block. Start at `_lower_argextreme`.
+Compiled, the result is the minimum of the positions that hold the extreme, so that both loops
+vectorise; a long array is read once, block by block. Start at `_lower_argextreme`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _PAIRED = {max_: maximum, min_: minimum}
 
 
 def _lower_argextreme(extreme: Op) -> Expand:
-    """The first position of an extreme, or of a NaN."""
+    """The lowering: the first position of an extreme, or of a NaN."""
 
     def build(b: Any, x: Any, *, axis: Any, keepdims: Any = False) -> Any:
         if x.type.size == 0:
             return "NumPy raises"
-        if x.type.dtype.kind == "c":  # NumPy may pass over one with half a NaN
+        if x.type.dtype.kind == "c":  # NumPy may skip a number with one NaN part
             b.require(b(logical_not, reduce_all_axes(b, any_, b(isnan, x))))
-        everywhere = axis is None or x.type.ndim == 0  # of which 0 and -1 are axes, too
+        everywhere = axis is None or x.type.ndim == 0  # 0-d arrays accept the axes 0 and -1
         axes = None if everywhere else normalize_axis_tuple(axis, x.type.ndim)
         if axes is not None and x.type.ndim > 1:
             best = b(extreme, x, axis=axes, keepdims=True)
@@ -51,7 +51,7 @@ def _lower_argextreme(extreme: Op) -> Expand:
 
 
 def _first_equal(b: Any, x: Any, best: Any, axis: int, keepdims: bool = False) -> Any:
-    """The first position along an axis of what is equal to the best, or is a NaN."""
+    """The first position along an axis of an element equal to `best`, or of a NaN."""
     hit = b(equal, x, best)
     if x.type.dtype.kind == "f":  # a NaN is the extreme, and equals nothing
         hit = b(logical_or, hit, b(isnan, x))
@@ -61,14 +61,14 @@ def _first_equal(b: Any, x: Any, best: Any, axis: int, keepdims: bool = False) -
 
 
 def _first_unblocked(b: Any, line: Any, extreme: Op) -> tuple[Any, Any]:
-    """The first position of the extreme of a line, and the extreme."""
+    """The first position of the extreme of a vector, and the extreme."""
     best = b(extreme, line, axis=(0,), keepdims=False)
     return _first_equal(b, line, best, 0), best
 
 
 def _first_blocked(b: Any, line: Any, extreme: Op) -> Any:
-    """Of a long line, which is read once: the first of its blocks whose own extreme it is, and the
-    first position in this block."""
+    """The same of a long vector, in one pass over memory: the first block that attains the extreme,
+    and the first position in this block."""
     n = line.type.size
     count = n // _BLOCK
     cut = count * _BLOCK

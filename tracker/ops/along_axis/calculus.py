@@ -1,8 +1,5 @@
-"""Differences, slopes, integrals and interpolation along one axis.
-
-Composed of slices and sums. Start at the function you are after: each stands for the NumPy function
-of the same name.
-"""
+"""Differences, gradients, integrals and interpolation along one axis, composed of slices
+and sums."""
 
 from __future__ import annotations
 
@@ -140,7 +137,7 @@ def _steps(spacing: Any, n: int, ndim: int, axis: int) -> Any:
 
 
 def _end_slope(a: Any, b: Any, c: Any, h: Any, k: Any) -> Any:
-    """The slope at `a` of the parabola through a, b, c, which are h and then k apart."""
+    """The slope at `a` of the parabola through a, b, c, at distances h and then k."""
     return -(2.0 * h + k) / (h * (h + k)) * a + (h + k) / (h * k) * b - h / (k * (h + k)) * c
 
 
@@ -154,12 +151,14 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     width = dx
     if x is not None:
         x = as_array(x)
-        width = np.diff(x, axis=given if np.ndim(x) > 1 else -1)  # of `x`, if it has fewer axes
+        width = np.diff(
+            x, axis=given if np.ndim(x) > 1 else -1
+        )  # an axis of `x`, if it has fewer axes
         if np.ndim(x) == 1:
             width = np.reshape(width, [-1 if i == axis else 1 for i in range(np.ndim(y))])
     cut = axis_slicer(y, axis)
     areas = width * (y[cut(slice(1, None))] + y[cut(slice(None, -1))]) / 2.0
-    return np.sum(areas, axis=given)  # of which `x` may have made more axes
+    return np.sum(areas, axis=given)  # `x` may have added axes by broadcasting
 
 
 @implements(np.unwrap)
@@ -172,7 +171,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     high, rest = divmod(period, 2) if whole else (period / 2, 0)
     low = -high
     jump = np.mod(steps - low, period) + low
-    if rest == 0:  # half a period: in the direction of the step
+    if rest == 0:  # half a period: keep the sign of the step
         jump = np.where((jump == low) & (steps > 0), high, jump)
     near = np.abs(steps) < (period / 2 if discont is None else discont)
     turns = np.cumsum(np.where(near, 0, jump - steps), axis)
@@ -219,8 +218,8 @@ def interp(
 
 
 def _near_infinite(x: Any, x0: Any, x1: Any, f0: Any, f1: Any) -> Any:
-    """What NumPy gives beside infinite knots: from the one to the left, or else to the right."""
-    if np.iscomplexobj(f0):  # each part by itself: a product of complex numbers would mix them
+    """NumPy's value beside infinite knots: extrapolated from the left, or else from the right."""
+    if np.iscomplexobj(f0):  # each part separately: a complex product would mix them
         parts = (_near_infinite(x, x0, x1, get(f0), get(f1)) for get in (np.real, np.imag))
         return from_parts(*parts)
     slope = (f1 - f0) / (x1 - x0)
@@ -231,7 +230,7 @@ def _near_infinite(x: Any, x0: Any, x1: Any, f0: Any, f1: Any) -> Any:
 
 
 def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> Any:
-    """The knots of one period, in order, with one more on either side."""
+    """The knots of one period in order, with one more on either side."""
     if period == 0:
         raise ValueError("period must be a non-zero value")
     x, xp = np.mod(x, period), np.mod(xp, period)

@@ -1,8 +1,8 @@
-"""Running sums, products and extremes, and what is left out of them when NaN.
+"""Cumulative sums, products and extremes.
 
-The ops are `cumsum`, `cumprod`, `recurrence`, `running_maximum`, `running_minimum` and
-`latest_extreme` (where a running extreme comes from); the rest is composed. A product's derivative
-is a linear recurrence, so that nothing is ever divided by an element, which may be zero.
+Ops: `cumsum`, `cumprod`, `recurrence`, `running_maximum`, `running_minimum`, and `latest_extreme`,
+which says where a running extreme comes from. The derivative of a cumulative product is a linear
+recurrence, so nothing is divided by an element, which may be zero.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AxisSlicer = Callable[[Any], tuple[Any, ...]]
 
 
 def axis_slicer(x: Any, axis: int) -> AxisSlicer:
-    """How to cut `x` along one axis."""
+    """A function from a slice to the index of `x` that applies it along one axis."""
     front = (slice(None),) * axis
     return lambda part: (*front, part)
 
@@ -47,7 +47,7 @@ def _infer_cumulative(function: Any) -> Any:
 
 
 def _cumsum_vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
-    """What an element adds to: every sum from it on."""
+    """The reversed cumulative sum."""
     return project(np.flip(np.cumsum(np.flip(g, axis), axis), axis), x)
 
 
@@ -64,7 +64,7 @@ cumsum = declare(
 
 
 def _recurrence(b: Any, a: Any, *, axis: int) -> Any:
-    """By doubling: after each step an element has what comes from twice as many before it."""
+    """By doubling: after step k, an element includes the 2**k elements before it."""
     kind = np.result_type(a, b)
     a, b = np.asarray(a, kind), np.asarray(b, kind)
     cut = axis_slicer(b, axis)
@@ -78,7 +78,7 @@ def _recurrence(b: Any, a: Any, *, axis: int) -> Any:
 
 
 def _shifted(x: Any, first: Any, axis: int) -> Any:
-    """x moved on by one place, with zeros or ones in front."""
+    """x shifted by one position, with zeros or ones in front."""
     cut = axis_slicer(x, axis)
     return np.concatenate([first(x[cut(slice(1))]), x[cut(slice(None, -1))]], axis)
 
@@ -88,14 +88,14 @@ def _solve_recurrence(b: Any, a: Any, axis: int) -> Any:
 
 
 def _solve_adjoint_recurrence(g: Any, a: Any, axis: int) -> Any:
-    """What arrives at an element and, times what follows, at all after it."""
+    """The recurrence backwards: the cotangent of an element includes those of all later ones."""
     a = np.conjugate(a) if np.iscomplexobj(a) else a
     later = _shifted(np.flip(a, axis), np.ones_like, axis)
     return np.flip(_solve_recurrence(np.flip(g, axis), later, axis), axis)
 
 
 def _recurrence_vjp(g: Any, y: Any, b: Any, a: Any, *, axis: int) -> Any:
-    """In `a`: an element's share in what comes after it, times what stood before it."""
+    """In `a`: the cotangent of an element times the element before it."""
     y = np.conjugate(y) if np.iscomplexobj(y) else y
     return project(_solve_adjoint_recurrence(g, a, axis) * _shifted(y, np.zeros_like, axis), a)
 
@@ -125,7 +125,7 @@ def _cumprod_jvp(t: Any, y: Any, x: Any, *, axis: int) -> Any:
 
 
 def _cumprod_vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
-    """The prefix before an element times what is made of it later, summed from the end."""
+    """The product before an element times the adjoint recurrence of later cotangents."""
     prefix = np.conjugate(y) if np.iscomplexobj(y) else y
     return project(_solve_adjoint_recurrence(g, x, axis) * _shifted(prefix, np.ones_like, axis), x)
 
@@ -149,7 +149,7 @@ def _numpy_function(op: Any) -> Any:
             a = np.astype(a, dtype)
         a, axis = array_and_axis(a, axis)
         y = apply(op, (a,), {"axis": axis})
-        if dtype is not None:  # NumPy adds small integers in larger ones unless told so
+        if dtype is not None:  # NumPy widens small integers unless dtype= is given
             y = np.astype(y, dtype)
         return store_out(out, y, "unsafe")
 
@@ -202,7 +202,7 @@ def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = No
 
 
 def replace_nan(a: Any, instead: Any) -> Any:
-    """The array with a number in the place of every NaN."""
+    """The array with every NaN replaced by a number."""
     a = as_array(a)
     return np.where(np.isnan(a), instead, a) if a.dtype.kind in "fc" else a
 
@@ -211,7 +211,7 @@ def replace_nan(a: Any, instead: Any) -> Any:
 
 
 def _latest_extreme(x: Any, axis: int, largest: bool) -> Any:
-    """Of every prefix, the place of the last element that is its extreme (a NaN is)."""
+    """For every prefix, the position of the last element that attains its extreme; a NaN does."""
     extreme = (np.maximum if largest else np.minimum).accumulate(x, axis)
     n = x.shape[axis]
     places = np.arange(n).reshape((-1,) + (1,) * (x.ndim - axis - 1))
@@ -223,12 +223,12 @@ def _extreme_positions(x: Any, axis: int, largest: bool) -> Any:
 
 
 def _extreme_body(relation: str) -> Any:
-    """The extreme of what came before and one more; of equals, and of a NaN, the first."""
+    """The extreme of the previous one and the next element; of equals, and of NaN, the first."""
 
     def combine(e: Any, acc: Any, x: Any) -> Any:
         if acc.dtype.kind != "f":
             return e.extremum(relation, acc, x)
-        # Each step waits for the one before: one comparison is quicker than LLVM's `maximum`.
+        # Steps are sequential: one comparison has less latency than LLVM's `maximum`.
         stays = e.logical_or(e.compare(f"{relation}=", acc, x), e.isnan(acc))
         return e.select(stays, acc, x)
 

@@ -1,7 +1,8 @@
-"""Joining, cutting, padding and rebuilding arrays: everything that puts elements elsewhere.
+"""Functions that join, cut, insert and pad: `block`, `delete`, `insert`, `pad`, `meshgrid` and
+others.
 
-Composed of `concatenate`, indexing and writing. Where elements go does not depend on their values,
-so it is often found by handing NumPy's own function an array of positions.
+Composed of `concatenate`, indexing and writes. Destinations do not depend on the values, so they
+are often found by passing an array of positions to NumPy's own function.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ def diagflat(v: Any, k: int = 0) -> Any:
     return np.diag(np.ravel(as_array(v)), k)
 
 
-# Where a shape is all that matters
+# Functions of a shape
 implements_nondiff(np.triu_indices_from)(lambda arr, k=0: np.triu_indices(*_tri_arguments(arr, k)))
 implements_nondiff(np.tril_indices_from)(lambda arr, k=0: np.tril_indices(*_tri_arguments(arr, k)))
 
@@ -166,12 +167,12 @@ def diag_indices_from(arr: Any) -> Any:
 
 
 def _plain_positions(obj: Any) -> Any:
-    """Positions as NumPy wants them (traced integers become guards)."""
+    """Positions as NumPy takes them; traced integers are guarded."""
     obj = plain_integers(obj)
     if isinstance(obj, (slice, int)):
         return obj
     places = np.asarray(obj)
-    # NumPy's rule: no place at all is whole, whatever the type, unless somebody chose a dtype
+    # NumPy's rule: an empty list is an integer index, an empty array has its own dtype
     chosen = isinstance(obj, np.ndarray) or places.size
     return places if chosen else places.astype(np.intp)
 
@@ -186,17 +187,17 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     made = _take_runs(arr, left, axis)
     if isinstance(obj, slice) or (np.size(obj) == 1 and np.asarray(obj).dtype.kind in "iu"):
         return in_memory_order(made, "A", arr)
-    # NumPy reads what is left by a mask, and leaves it as such reads lie
+    # NumPy reads the rest by a mask, and keeps the memory layout of such a read
     small = np.empty_like(np.asarray(aval_of(arr)), shape=(2,) * np.ndim(arr))
     key: Any = (*(slice(None),) * axis, [True, True])
     return in_memory_order(made, "K", small[key])
 
 
-_FEW = 5  # runs; an array is put together of so many slices
+_FEW = 5  # runs, each of which becomes a slice
 
 
 def _take_runs(a: Any, places: Any, axis: int) -> Any:
-    """The array at given places along an axis: slices, if they make few runs of one step."""
+    """The array at given positions along an axis, as slices if these form few arithmetic runs."""
     runs = _runs(places)
     if not runs:
         return np.take(a, places, axis)
@@ -212,7 +213,7 @@ def _take_runs(a: Any, places: Any, axis: int) -> Any:
 
 
 def _runs(places: Any) -> list[tuple[int, int, int]]:
-    """(first place, step, how many) of each run of one step; none if there are many."""
+    """(first position, step, count) of each arithmetic run; empty if there are many runs."""
     steps = np.diff(places)
     turns = np.flatnonzero(np.diff(steps))
     found: list[tuple[int, int, int]] = []
@@ -226,7 +227,7 @@ def _runs(places: Any) -> list[tuple[int, int, int]]:
             at = np.searchsorted(turns, start)
             end = int(turns[at]) + 2 if at < len(turns) else len(places)
             step = int(steps[start])
-            if end - start == 2 and abs(step) > 1:  # the second may begin a run of neighbours
+            if end - start == 2 and abs(step) > 1:  # the second may start a run of step 1
                 end, step = start + 1, 1
         found.append((int(places[start]), step, end - start))
         start = end
@@ -245,7 +246,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     places_given = not isinstance(obj, slice) and np.result_type(obj) != np.bool_
     single = places_given and np.size(obj) == 1
     if single:
-        if np.ndim(obj) == 0:  # one place: `values` is what goes there, along the axis
+        if np.ndim(obj) == 0:  # `values` is inserted along the axis
             front = (1,) * (np.ndim(arr) - np.ndim(values)) + np.shape(values)
             values = np.moveaxis(np.reshape(values, front), 0, axis)
         at = int(np.reshape(obj, ()))
@@ -261,7 +262,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         parts = [arr[cut(slice(first))], middle, arr[cut(slice(first, None))]]
         return in_memory_order(np.concatenate(parts, axis), "A", arr)
     out = buffer(np.zeros(_resized_shape(arr, axis, len(fresh), values), arr.dtype))
-    if places_given and not single:  # values come in the order in which their places were given
+    if places_given and not single:  # values are in the order of the given positions
         places = places[np.argsort(np.argsort(np.where(obj < 0, obj + n, obj), kind="stable"))]
     out[cut(places)] = values
     out[cut(np.flatnonzero(~fresh))] = arr
@@ -349,7 +350,7 @@ def _check_pad(
 
 
 def _pairs(x: Any, ndim: int, whole: bool = True) -> list[tuple[Any, Any]]:
-    """(before, after) for each axis, of a number, a pair, or a list of either; or a dict."""
+    """(before, after) for each axis, from a number, a pair, a list of either, or a dict."""
     if isinstance(x, dict):
         pairs: list[Any] = [(0, 0)] * ndim
         for axis, given in x.items():
@@ -369,7 +370,7 @@ def _join_ends(a: Any, axis: int, before: Any, after: Any) -> Any:
 
 
 def _repeat_along(value: Any, a: Any, axis: int, n: int) -> Any:
-    """A value for every place of n more along the axis."""
+    """A value broadcast to n elements along the axis; None if n is 0."""
     shape = list(np.shape(a))
     shape[axis] = n
     return np.broadcast_to(value, tuple(shape)) if n else None
@@ -392,7 +393,7 @@ def _pad_positions(mode: str) -> Callable[..., Any]:
 
 
 def _pad_mirrored(mode: str) -> Callable[..., Any]:
-    """Even: positions. Odd: 2 * edge - element, again and again as the pad grows."""
+    """Even: a gather. Odd: 2 * edge - element, repeatedly as the padding grows."""
 
     def pad_axis(a: Any, axis: int, before: int, after: int, *, reflect_type: str) -> Any:
         n = np.shape(a)[axis]
@@ -439,7 +440,7 @@ def _pad_statistic(function: Callable[..., Any]) -> Callable[..., Any]:
         cut = axis_slicer(a, axis)
         chunks = a[cut(slice(left))], a[cut(slice(n - right, None))]
         low, high = (function(chunk, axis=axis, keepdims=True) for chunk in chunks)
-        if a.dtype.kind in "iu":  # a mean is the nearest integer
+        if a.dtype.kind in "iu":  # NumPy rounds means
             low, high = np.round(low), np.round(high)
         return _join_ends(
             a, axis, _repeat_along(low, a, axis, before), _repeat_along(high, a, axis, after)
@@ -466,7 +467,7 @@ _PADS: dict[str, Callable[..., Any]] = {
 def _pad_by_function(
     a: Any, widths: list[tuple[int, int]], function: Any, kwargs: dict[str, Any]
 ) -> Any:
-    """The user's function fills in the ends of each line of a padded array, axis by axis."""
+    """The user's function fills the padding of each line in place, axis by axis."""
     for axis, (before, after) in enumerate(widths):
         a = _pad_constant(a, axis, before, after, constant_values=0)
     a = np.copy(a)

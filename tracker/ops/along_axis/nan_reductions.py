@@ -1,7 +1,7 @@
-"""Reductions that pass over NaN: `np.nansum` and its relatives.
+"""Reductions that skip NaN: `np.nansum` and its relatives.
 
-Composed: a NaN is replaced by a number that does not count, or masked. So it gets the derivative 0.
-(`nanmedian` and the quantiles are in `quantiles.py`, `nancumsum` in `cumulative.py`.)
+Composed: a NaN is replaced by a neutral number, or masked; its derivative is 0. (`nanmedian` and
+the quantiles are in `quantiles.py`, `nancumsum` in `cumulative.py`.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO = NO_VALUE
 
 
 def _counted_elements(a: Any, where: Any) -> Any:
-    """The elements that count: no NaN, and let in by `where`."""
+    """The elements that are included: not NaN, and selected by `where`."""
     here = ~np.isnan(a)
     return here if where is True or where is _NO else here & where
 
@@ -47,7 +47,7 @@ def _nan_fold(function: Any, neutral: int) -> Any:
         where: Any = True,
     ) -> Any:
         given = _given_keywords(keepdims=keepdims, initial=initial, where=where)
-        rule = NUMPY[function]  # a may be plain, and `initial` tracked
+        rule = NUMPY[function]  # `initial` may be tracked although `a` is plain
         return rule(replace_nan(a, neutral), axis=axis, dtype=dtype, out=out, **given)
 
     return call
@@ -66,7 +66,7 @@ def _nan_extreme(full: Any, passing: Any, worst: float) -> Any:
         initial: Any = _NO,
         where: Any = True,
     ) -> Any:
-        """NaN where every element is one."""
+        """NaN where every element is NaN."""
         a = as_array(a)
         if a.dtype.kind != "f":
             given = _given_keywords(keepdims=keepdims, initial=initial, where=where)
@@ -141,7 +141,7 @@ def nanstd(
 
 
 def _lower_nan_argextreme(extreme: Op, worst: float) -> Expand:
-    """Where the extreme is of what is no NaN; NumPy raises where all are."""
+    """The position of the extreme among elements that are not NaN; NumPy raises if all are."""
 
     def build(b: Any, a: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
         if a.type.size and a.type.dtype.kind == "f":
@@ -149,7 +149,7 @@ def _lower_nan_argextreme(extreme: Op, worst: float) -> Expand:
             axes = normalize_axes(a.type, axis) if a.type.ndim else ()
             lost = b(all_, hole, axis=axes, keepdims=False)
             b.require(b(logical_not, reduce_all_axes(b, any_, lost)))
-            # Of sort keys: a loop of maxima that meets its own identity is not vectorised.
+            # Sort keys, because LLVM does not vectorise a maximum whose input may be its identity.
             missing = sort_key.evaluate(a.type.dtype.type(worst))
             a = b(where, hole, missing, b(sort_key, a))
         assert isinstance(extreme.lower, Expand)

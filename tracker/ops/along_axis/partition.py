@@ -1,9 +1,9 @@
-"""What stands at some places of rows in order, without the order of the rest.
+"""Order statistics: the elements at given ranks of rows, without sorting the rest.
 
-Owns: `ranked`, of which medians and quantiles are made, and `rank_sources`, where it came from.
-Compiled, the keys (`sort.py`) at a few places are chosen in linear time (`keys_at`), and found
-again by counting (`sources_of`). Of several equal numbers each place has its own source, the one
-that a stable order would have put there; NaNs come last.
+`ranked`, of which medians and quantiles are made, gives the elements, `rank_sources` their
+positions. Compiled, the sort keys (`sort.py`) at a few ranks are selected in linear time
+(`keys_at`), and located by counting (`sources_of`). Of several equal elements each rank has its own
+source, the one that a stable sort would put there; NaNs come last.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tracker.ops.shape.shape import broadcast_to, transpose
 from tracker.tape.record import apply
 
 _INTP = np.dtype(np.intp)
-_BLOCK = 1 << 16  # elements of rows that are looked at together
-_MOST = 16  # places; for more, whole rows are put in order
+_BLOCK = 1 << 16  # elements per block of rows, to bound temporary memory
+_MOST = 16  # ranks; for more, whole rows are sorted
 
 # Keys ---------------------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ def _take_per_row(b: Any, rows: Any, positions: Any) -> Any:
 
 
 def _sources_in(rows: Any, value: Any, place: Any) -> Any:
-    """Where the value at a place of each row in order comes from."""
+    """For one rank, the position in each row of the element of that rank."""
     lost, hole = np.isnan(value), np.isnan(rows)
     equal = (rows == value) | (lost & hole)
     before = place - np.count_nonzero((rows < value) | (lost & ~hole), axis=1)
@@ -103,7 +103,7 @@ def _rank_sources(rows: Any, ranked: Any, places: Any) -> Any:
         return np.take_along_axis(order, np.broadcast_to(places, ranked.shape), axis=0)
     found = np.empty(ranked.shape, _INTP)
     some = max(_BLOCK // max(rows.shape[1], 1), 1)
-    for first in range(0, len(rows), some):  # what is asked of a few rows takes little memory
+    for first in range(0, len(rows), some):  # bounds temporary memory
         part = slice(first, first + some)
         for q, place in enumerate(np.broadcast_to(places, ranked.shape)):
             found[q, part] = _sources_in(rows[part], ranked[q, part, None], place[part])
@@ -133,11 +133,11 @@ rank_sources = declare(
 
 
 def _source_index(y: Any, rows: Any, places: Any) -> tuple[Any, Any]:
-    """The index of what was picked."""
+    """The index into `rows` of the selected elements."""
     return np.arange(np.shape(rows)[0]), apply(rank_sources, (rows, y, places))
 
 
-ranked = declare(  # of rows (R, N) at places (Q, R), or (Q, 1): (Q, R)
+ranked = declare(  # of rows (R, N) at ranks (Q, R) or (Q, 1): (Q, R)
     "ranked",
     method=None,
     entry=None,

@@ -1,9 +1,9 @@
 """Medians, quantiles and percentiles, also of data with NaN.
 
-Composed of picking neighbours among elements in order and interpolating between them. How the place
-of a quantile follows from the number of elements is Hyndman and Fan, "Sample Quantiles in
-Statistical Packages", The American Statistician 50 (1996), whose nine methods NumPy has.
-Derivatives go to the elements that are picked, and to `q` where the method interpolates.
+Composed of order statistics and interpolation between neighbours. The rank of a quantile follows
+Hyndman and Fan, "Sample Quantiles in Statistical Packages", The American Statistician 50 (1996),
+whose nine methods NumPy has. Derivatives go to the selected elements, and to `q` where the method
+interpolates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tracker.ops.reduce.reduce import normalize_axes
 from tracker.ops.shape.shape import contiguous
 from tracker.tape.record import apply, aval_of
 
-# The continuous methods: n*q + alpha + q*(1 - alpha - beta) - 1 is the place of quantile q.
+# Continuous methods, (alpha, beta): quantile q has rank n*q + alpha + q*(1 - alpha - beta) - 1.
 _CONTINUOUS = {
     "interpolated_inverted_cdf": (0.0, 1.0),
     "hazen": (0.5, 0.5),
@@ -30,7 +30,7 @@ _CONTINUOUS = {
     "median_unbiased": (1 / 3, 1 / 3),
     "normal_unbiased": (3 / 8, 3 / 8),
 }
-# The methods that pick one element: its place. Halves round to even in `nearest`.
+# Methods that select one element: its rank. Halves round to even in `nearest`.
 _PICKING: dict[str, Callable[[Any, Any], Any]] = {
     "inverted_cdf": lambda n, q: np.ceil(n * q - 1),
     "closest_observation": lambda n, q: _closest(n * q - 1.5),
@@ -46,7 +46,8 @@ def _closest(place: Any) -> Any:
 
 
 def _rank_and_weight(method: str, n: Any, q: Any) -> tuple[Any, Any]:
-    """Where a quantile is among n sorted elements: a whole number, and the share of the next."""
+    """The rank of a quantile among n sorted elements, rounded down, and the weight of the next
+    element (None: the method does not interpolate)."""
     if method in _PICKING:
         return _PICKING[method](n, q), None
     if method == "linear":
@@ -64,19 +65,19 @@ def _rank_and_weight(method: str, n: Any, q: Any) -> tuple[Any, Any]:
     else:
         known = [*_PICKING, *_CONTINUOUS, "linear", "midpoint", "averaged_inverted_cdf"]
         raise ValueError(f"{method!r} is not a valid method. Use one of: {known}")
-    if np.result_type(at).kind in "iu":  # whole quantiles of "linear": the ends
+    if np.result_type(at).kind in "iu":  # integer q of "linear": 0 or 1, an end
         return at, None
     low = np.floor(at)
     return low, at - low
 
 
 def _pick(rows: Any, place: Any, n: Any) -> Any:
-    """What stands at (Q, R) or (Q, 1) places of (R, N) rows in order, kept within 0 and n - 1."""
+    """The elements of rank `place` (Q, R) or (Q, 1) of (R, N) rows, clipped to 0 .. n - 1."""
     return apply(ranked, (rows, _clipped_rank(place, n)), {})
 
 
 def _pick_two(rows: Any, place: Any, n: Any) -> tuple[Any, Any]:
-    """What stands there and at the next places."""
+    """The elements of rank `place`, and the next ones."""
     both = np.stack([_clipped_rank(place, n), _clipped_rank(place + 1, n)], axis=1)
     many, _, wide = np.shape(both)
     found = apply(ranked, (rows, np.reshape(both, (2 * many, wide))), {})
@@ -88,7 +89,7 @@ def _clipped_rank(place: Any, n: Any) -> Any:
 
 
 def _interpolated(rows: Any, n: Any, q: Any, method: str, weak: bool) -> Any:
-    """Quantiles q (Q, 1) of (R, N) rows, of the first n of each in order: (Q, R)."""
+    """Quantiles q (Q, 1) of (R, N) rows, of which the first n elements in order count: (Q, R)."""
     if method == _MEDIAN:
         return _median_of_rows(rows, n)
     low, share = _rank_and_weight(method, n, q)
@@ -101,12 +102,12 @@ def _interpolated(rows: Any, n: Any, q: Any, method: str, weak: bool) -> Any:
     return np.where(share >= 0.5, after - apart * (1 - share), before + apart * share)
 
 
-_MEDIAN = "median"  # of an even number of elements the mean of two, also where they are infinite
+_MEDIAN = "median"  # of an even count, the mean of two elements, which may be infinite
 
 
 def _median_of_rows(rows: Any, n: Any) -> Any:
-    """The medians of (R, N) rows, of the first n of each in order: (1, R). They are means, so those
-    of integers are floats."""
+    """The medians of (R, N) rows, of which the first n elements in order count: (1, R). Of
+    integers, floats."""
     if rows.dtype.kind in "biu":
         rows = np.astype(rows, float)
     if type(n) is int and n % 2:
@@ -117,18 +118,18 @@ def _median_of_rows(rows: Any, n: Any) -> Any:
 
 
 def _rows(a: Any, axis: tuple[int, ...]) -> Any:
-    """(R, N): the elements of each reduction in a row."""
+    """(R, N): the elements of each reduction in one row."""
     rest = tuple(i for i in range(np.ndim(a)) if i not in axis)
     rows, count = (math.prod(np.shape(a)[i] for i in some) for some in (rest, axis))
     return np.reshape(np.transpose(a, rest + axis), (rows, count))
 
 
 def _weighted(rows: Any, weights: Any, q: Any) -> Any:
-    """The smallest element up to which the weights add up to the share q of them all."""
+    """The smallest element at which the cumulative weight reaches the share q."""
     order = np.argsort(rows, axis=1, kind="stable")
     reached = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
     reached = reached / reached[:, -1:]
-    reached = np.where(reached == 0, -1.0, reached)  # what weighs nothing is not the smallest
+    reached = np.where(reached == 0, -1.0, reached)  # elements of weight 0 are not candidates
     place = np.sum(reached[None] < q[:, None], axis=2)
     own = np.arange(np.shape(rows)[0])
     return rows[own, order[own, _clipped_rank(place, np.shape(rows)[1])]]
@@ -179,7 +180,7 @@ def _quantile(
         found = _weighted(rows, weights, flat)
     else:
         n = np.sum(~hole, axis=1) if skip_nan else np.shape(rows)[1]
-        if skip_nan and q.dtype.kind == "f":  # NumPy's counts are Python's ints, one at a time
+        if skip_nan and q.dtype.kind == "f":  # NumPy's counts are Python ints
             n = np.astype(n, q.dtype)
         found = _interpolated(rows, n, flat, method, weak)
     lost = np.all(hole, axis=1) if skip_nan else np.any(hole, axis=1)
@@ -189,10 +190,10 @@ def _quantile(
     keep = keepdims is not NO_VALUE and keepdims
     kept = tuple(1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes)
     found = np.reshape(found, (*np.shape(q), *kept))
-    if skip_nan and np.ndim(q):  # NumPy takes line after line, each for all q
+    if skip_nan and np.ndim(q):  # NumPy's result lies line by line, each with all q
         first, last = range(np.ndim(q)), range(-np.ndim(q), 0)
         found = np.moveaxis(contiguous(np.moveaxis(found, first, last)), last, first)
-    if weights is not None:  # NumPy puts each line into an array, even if there is one
+    if weights is not None:  # NumPy returns an array here, never a scalar
         return store_out(out, found)
     return store_out(out, broadcast_to_out(found[()], out))
 
@@ -245,7 +246,7 @@ def _median(skip_nan: bool) -> Any:
         if 0 in (np.shape(a)[i] for i in normalize_axes(a, axis)):
             return np.mean(a, axis, out=out, keepdims=keepdims)  # NaN
         y = _quantile(a, 0.5, axis, None, _MEDIAN, keepdims, None, skip_nan=skip_nan)
-        return store_out(out, y, "unsafe")  # it is a mean's
+        return store_out(out, y, "unsafe")  # as the mean's
 
     return call
 

@@ -1,8 +1,8 @@
-"""Order and membership: partial sorts, searching, unique values, sets.
+"""Searching, membership, unique values, sets, `partition` and `lexsort`.
 
-Places are found by ops without a derivative (`searchsorted`, `argpartition`, `lexsort`, `isin`,
-`unique_order`); values are then picked by indexing, which has one. Compiled, all of them are made
-of sorting and of searching in what is sorted.
+Positions are found by ops without a derivative (`searchsorted`, `argpartition`, `lexsort`, `isin`,
+`unique_order`); values are then picked by indexing, which has one. Compiled, all of them consist of
+sorting and binary search.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ from tracker.ops.shape.shape import (
 from tracker.tape.record import apply, aval_of
 
 _INTP = np.dtype(np.intp)
-_MANY = 16  # keys; rows of more are put in order by NumPy
-_SORTED = 64  # elements; a row of no more is put in order as a whole
-_SORTED_TOGETHER = 256  # the same of many rows
-_FEW = 8  # places by which rows are parted
-_COMPARED = 24  # members of a set with each of which an element is compared
+_MANY = 16  # keys; with more, NumPy sorts
+_SORTED = 64  # elements; shorter rows are sorted instead of partitioned
+_SORTED_TOGETHER = 256  # the same for many rows
+_FEW = 8  # ranks of a compiled `argpartition`
+_COMPARED = 24  # members; larger sets are searched instead of compared one by one
 
 # Searching ----------------------------------------------------------------------------------------
 
-key_places = declare(  # where keys would go in a row of keys in order
+key_places = declare(  # insertion positions of keys in a sorted row
     "key_places",
     method=None,
     entry=None,
@@ -79,8 +79,8 @@ def _search_build(b: Any, a: Any, v: Any, *, side: str = "left") -> Any:
 
 
 def _merged_places(b: Any, row: Any, keys: Any, *, right: bool) -> Any:
-    """Of numbers that have no single key: how many of the row come before each of the keys where
-    all of them are put in order."""
+    """Insertion positions of complex numbers, which have no single key: sort both together and
+    count the elements of the row before each key."""
     n, many = row.type.size, keys.type.size
     own = _ravel_if_needed(b, keys)
     found = lexicographic_order(b, [b(concatenate, *((row, own) if right else (own, row)), axis=0)])
@@ -98,8 +98,8 @@ def _cast_if_needed(b: Any, x: Any, dtype: Any) -> Any:
 def _isin_build(
     b: Any, element: Any, among: Any, *, invert: bool = False, kind: Any = None, **_: Any
 ) -> Any:
-    """Equal to one of a few; of many, to what stands where it would go. A NaN is equal to
-    nothing."""
+    """Compare with each member of a small set; in a larger one, with the element at the insertion
+    position. NaN equals nothing."""
     n = among.type.size
     common = np.promote_types(element.type.dtype, among.type.dtype)
     if kind is not None:
@@ -138,7 +138,8 @@ def _row(b: Any, x: Any, k: int) -> Any:
 def _argpartition_build(
     b: Any, a: Any, *, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None
 ) -> Any:
-    """Less than what stands at a `kth` place, equal to it, greater: each of them as they come."""
+    """Elements less than the one of a `kth` rank, equal, greater; each group in its
+    original order."""
     if axis is None or not a.type.ndim:
         a, axis = _ravel_if_needed(b, a), 0
     axis = normalize_axis_index(axis, a.type.ndim)
@@ -151,7 +152,7 @@ def _argpartition_build(
 
 
 def _partition_rows(b: Any, rows: Any, places: list[int]) -> Any:
-    """The order of rows by where each element is beside those at some places."""
+    """The order of rows by how each element compares with those at some ranks."""
     shape = rows.type.shape
     keys = b(reshape, b(sort_key, rows), shape=(math.prod(shape[:-1]), shape[-1]))
     wanted = b(reshape, b(table, values=tuple(places), dtype=_INTP), shape=(1, len(places)))
@@ -209,7 +210,8 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
 
 
 def _rising(bins: Any) -> bool:
-    """Whether edges of bins go up. If one is NaN, the first two that differ say so, as in NumPy."""
+    """Whether bin edges increase. If one is NaN, the first two different edges decide, as
+    in NumPy."""
     before, after = bins[:-1], bins[1:]
     if np.all(before <= after):
         return True
@@ -245,7 +247,7 @@ def sort_complex(a: Any) -> Any:
 
 
 def _unique_order(x: Any, axis: int, equal_nan: bool) -> Any:
-    """In two rows: a stable order along an axis, and where in it a new value begins (1)."""
+    """Two rows: a stable order along an axis, and where in it a new value starts (1)."""
     rows = np.moveaxis(x, axis, 0)
     rows = rows.reshape(len(rows), math.prod(rows.shape[1:]))
     keys = rows[:, ::-1].T if rows.shape[1] else np.zeros((1, len(rows)))
@@ -310,7 +312,7 @@ def _unique(ar: Any, axis: int | None, equal_nan: bool) -> UniqueResult:
     else:
         axis = normalize_axis_index(axis, np.ndim(ar))
         shape = (shape[axis],)
-        equal_nan = equal_nan and np.ndim(ar) == 1  # to NumPy, no two rows with a NaN are equal
+        equal_nan = equal_nan and np.ndim(ar) == 1  # NumPy compares rows with NaN as different
     both = apply(unique_order, (ar,), {"axis": axis, "equal_nan": bool(equal_nan)})
     order, first = both[0], both[1]
     group = np.cumsum(first) - 1
@@ -320,7 +322,7 @@ def _unique(ar: Any, axis: int | None, equal_nan: bool) -> UniqueResult:
 
 
 def _unique_values(ar: Any, equal_nan: bool) -> Any:
-    """The first of each run of equal numbers: nobody asks where they come from."""
+    """The first of each run of equal numbers, without their positions."""
     ordered = np.sort(np.ravel(ar))
     before, after = ordered[:-1], ordered[1:]
     first = before != after
@@ -352,7 +354,7 @@ def unique(
 
 
 def _result_of(function: Any) -> Any:
-    """NumPy's class for the result of one of its `unique_*` functions."""
+    """NumPy's result class of one of its `unique_*` functions."""
     return type(function(np.zeros(1)))
 
 

@@ -1,11 +1,10 @@
-"""Sorting: `sort`, `argsort`, and what they are compiled to.
+"""`sort` and `argsort`, and what they are compiled to.
 
-Numbers become keys, unsigned integers in the same order (`sort_key`), and these are put in order
-row by row (`order`): stably, NaNs last, and zeros of both signs alike, as in NumPy. `sort` has keys
-that can be turned back (`value_key`), where a negative zero comes first. Complex
-numbers have several keys, and are put in order by one after the other (`lexicographic_order`).
-`argsort` of traced values is stable whatever kind is asked for, which NumPy leaves open but for
-"stable".
+Numbers become unsigned integer keys of the same order (`sort_key`), and rows of keys are sorted
+(`order`): stable, NaNs last, and zeros of both signs equal, as in NumPy. `sort` uses keys that can
+be inverted (`value_key`), in which -0.0 precedes 0.0. Complex numbers have several keys and are
+sorted by one after the other (`lexicographic_order`). `argsort` of traced values is stable for
+every `kind`; NumPy guarantees that for "stable" only.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ sort_key = declare(
     vjp=[None],
     lower=Map(lambda e, x: e.order_key(x), lambda x: (x.dtype,), "biuf"),
 )
-# The same, but that it says which zero it was: from such a key the number can be told again.
+# The same, but zeros of both signs differ, so that the key determines the number.
 value_key = declare(
     "value_key",
     method=None,
@@ -113,7 +112,7 @@ order = declare(
 
 
 def on_last_axis(b: Any, work: Any, x: Any, axis: int) -> Any:
-    """What is done along the last axis, along another one."""
+    """Apply `work` along another axis, transposed to the last."""
     last = x.type.ndim - 1
     if axis == last:
         return work(x)
@@ -123,8 +122,8 @@ def on_last_axis(b: Any, work: Any, x: Any, axis: int) -> Any:
 
 
 def sort_parts(b: Any, x: Any) -> list[Any]:
-    """What orders numbers, the first to look at last. Complex ones go by their real parts, then
-    by their imaginary ones; those with a NaN come after all others, by what else they have."""
+    """The keys that order numbers, the most significant last. Complex ones are ordered by real
+    part, then imaginary part; those with a NaN come last, ordered by their other part."""
     if x.type.dtype.kind != "c":
         return [x]
     re, im = b(real, x), b(imag, x)
@@ -140,8 +139,7 @@ def take_in_rows(b: Any, x: Any, positions: Any) -> Any:
 
 
 def lexicographic_order(b: Any, keys: list[Any]) -> Any:
-    """The order along the last axis by the last of some keys, where they are equal by the one
-    before, and so on."""
+    """The order along the last axis by the last key, ties by the one before, and so on."""
     found = None
     for part in (part for key in keys for part in sort_parts(b, key)):
         if found is None:
@@ -203,7 +201,7 @@ sort = declare(
 
 
 def _check_kind(kind: Any, stable: Any) -> None:
-    """NumPy's error for a kind that it does not know, or one beside `stable=`."""
+    """NumPy's error for an unknown kind, or for `kind=` beside `stable=`."""
     if kind is not None or stable is not None:
         np.sort(np.empty(0), kind=kind, stable=stable)
 

@@ -1,7 +1,7 @@
 """Averages, covariances and histograms, composed of sums, products and indexing.
 
-Counts carry no derivative, sums of weights do; the edges of bins follow the data where NumPy
-chooses them.
+Counts have no derivative, sums of weights have one; bin edges follow the data where NumPy derives
+them from it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def average(
 
 
 def _spread_weights(weights: Any, a: Any, axis: Any) -> Any:
-    """Weights given for the averaged axes only, in the shape of the array."""
+    """Weights given for the averaged axes only, broadcast to the array."""
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
     axes = axis if isinstance(axis, tuple) else (axis,)
@@ -84,7 +84,9 @@ def cov(
         rows = np.concatenate([rows, more], axis=0)
     if dtype is None:
         dtype = np.result_type(aval_of(rows), np.float64)
-    np.subtract.resolve_dtypes((np.dtype(dtype), np.dtype(float), np.dtype(dtype)))  # of whole ones
+    np.subtract.resolve_dtypes(
+        (np.dtype(dtype), np.dtype(float), np.dtype(dtype))
+    )  # raises for integers
     rows = np.astype(rows, dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
     weights, fact = _observation_weights(np.shape(rows)[1], ddof, fweights, aweights)
@@ -105,7 +107,7 @@ def _observations(m: Any, name: str) -> Any:
 
 
 def _observation_weights(n: int, ddof: int, fweights: Any, aweights: Any) -> tuple[Any, Any]:
-    """The product of the weights of the observations, and what to divide by."""
+    """The product of both kinds of weights, and the divisor."""
     if fweights is None and aweights is None:
         return None, np.float64(max(n - ddof, 0))
     for name, given in (("fweights", fweights), ("aweights", aweights)):
@@ -142,7 +144,9 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *_: Any, dtype: Any = N
     c = c / size[:, None] / size[None, :]
     if np.iscomplexobj(c):
         return np.clip(np.real(c), -1, 1) + 1j * np.clip(np.imag(c), -1, 1)
-    inside = np.eye(np.shape(c)[0], dtype=bool)  # a one that is one: no tie with the bound
+    inside = np.eye(
+        np.shape(c)[0], dtype=bool
+    )  # exactly 1 on the diagonal, without a tie in `clip`
     return np.where(inside, c, np.clip(c, -1, 1))
 
 
@@ -169,7 +173,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 
 
 def _bin_numbers(x: Any) -> Any:
-    """Numbers of bins, with NumPy's errors."""
+    """The bins of `bincount`, checked with NumPy's errors."""
     if x.dtype.kind not in "biu":
         raise TypeError(
             f"Cannot cast array data from dtype('{x.dtype}') to dtype('int64') according to the "
@@ -239,16 +243,18 @@ def _outer_edges(a: Any, range: Any) -> tuple[Any, Any]:
 
 
 def _bins(a: Any, edges: Any, bins: Any) -> Any:
-    """Which bin each element is in, counting from 1; 0 and n + 1 are outside."""
+    """The bin of each element, counting from 1; 0 and n + 1 are outside."""
     if np.ndim(join_tracked_list(bins)) == 0:
         return _even_bins(a, edges)
     after = np.searchsorted(edges, a, side="right")
-    return after - np.astype(as_array(a == edges[-1]), np.intp)  # the last bin has both its edges
+    return after - np.astype(
+        as_array(a == edges[-1]), np.intp
+    )  # the last bin includes its right edge
 
 
 def _even_bins(a: Any, edges: Any) -> Any:
-    """Bins of one width are counted off from the first edge; rounding may lead into the one beside
-    the right one, which its edges tell."""
+    """Bins of equal width, computed by division and corrected by comparison with the edges, as
+    rounding may be off by one."""
     n = np.size(edges) - 1
     low, high = edges[0], edges[-1]
     below, inside = a < low, (a >= low) & (a <= high)
@@ -278,7 +284,7 @@ def histogram(
 
 
 def _bin_sums(places: Any, weights: Any, n: int) -> Any:
-    """Weights are summed in float64, however narrow they are: `np.bincount`'s type."""
+    """Weights are summed in float64, as by `np.bincount`."""
     if weights is None:
         return subscripts.add_into_zeros((n,), places, np.ones(np.shape(places), np.intp))
     weights = np.ravel(as_array(weights))
@@ -326,7 +332,7 @@ def histogramdd(
 
 
 def _edges(column: Any, bins: Any, range: Any) -> Any:
-    """The edges along one axis. Those of a given range are of its type, whatever the sample's."""
+    """The edges along one axis, float64 for a given range."""
     if np.ndim(join_tracked_list(bins)):
         return _given_edges(as_array(join_tracked_list(bins)))
     low, high = _outer_edges(column, range)

@@ -1,4 +1,12 @@
-"""How an op is declared: name, forward, pullback, pushforward, shapes, dtypes and lowering.
+"""How an op is declared: value, result type, derivatives and lowering.
 
-Shared by all families of ops. Start at `declare.py`.
+All families of ops import this folder; it imports the IR and the tape, never a family. `declare.py`
+has the factories, start there. An op file states what NumPy computes (`evaluate`), the result type
+(`infer`), the derivative rules (`vjp`, `jvp`, or `partials` of an elementwise op) and the kind of
+loop (`lower`); everything else in this folder is shared detail of these four:
+
+- `arguments.py`, `casting.py`: NumPy's arguments, `out=` and stores, with NumPy's errors
+- `dtypes.py`: result types; `operators.py`: Python's operators of tracked arrays
+- `rule_helpers.py`: cotangents and tangents in the right shape and dtype
+- `bundle.py`: ops with several results; `foreign_ufuncs.py`: inner loops of other packages
 """

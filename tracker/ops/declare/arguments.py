@@ -1,8 +1,5 @@
-"""How entries read the arguments that NumPy's functions are given.
-
-Owns: `as_array`, `order_of`, `array_and_axis`, ..., and `refuse_keywords` for keywords that ops do
-not take.
-"""
+"""Arguments of NumPy functions: arrays, dtypes, orders, axes, and keywords that are not
+supported."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ NO_VALUE: Any = np._NoValue
 
 
 def as_array(x: Any) -> Any:
-    """An array, tracked or plain: what NumPy's functions make of what they are given first."""
+    """The argument as an array, tracked or plain; lists may hold tracked values."""
     if hasattr(x, "dtype"):
         return x
     if type(x) in (list, tuple) and holds_tracked(x):
         return np.stack([as_array(e) for e in x])
     try:
         return np.asarray(x)
-    except ValueError:  # of an object whose `__array__` gives a tracked one
+    except ValueError:  # an object whose `__array__` returns a tracked array
         made = as_numeric(x)
         if made is None:
             raise
@@ -33,20 +30,21 @@ def as_array(x: Any) -> Any:
 
 
 def as_strong_array(x: Any) -> Any:
-    """The same, of a Python number, too, whose dtype then counts as an array's does."""
+    """`as_array`; a Python number becomes a 0-d array, so that its dtype takes part in
+    promotion."""
     x = as_array(x)
     return np.reshape(x, ()) if type(aval_of(x)) in (int, float, complex) else x
 
 
 def dtype_of(dtype: Any) -> np.dtype[Any]:
-    """What a `dtype=` says: a dtype, or what NumPy makes one of, also one of NumPy's classes."""
+    """The dtype that a `dtype=` argument names; NumPy's dtype classes are allowed."""
     is_class = isinstance(dtype, type) and issubclass(dtype, np.dtype)
     made: np.dtype[Any] = np.dtype(dtype() if is_class else dtype)
     return made
 
 
 def order_of(order: Any) -> str:
-    """What an `order=` says, in a capital letter."""
+    """An `order=` argument as one capital letter."""
     if not isinstance(order, (str, type(None))):
         raise TypeError(f"order must be str, not {type(order).__name__}")
     letter = "C" if order is None else order.upper()
@@ -56,15 +54,15 @@ def order_of(order: Any) -> str:
 
 
 def array_and_axis(a: Any, axis: Any) -> tuple[Any, int]:
-    """The array and the axis along which NumPy's functions of lines go: all of it, in C order,
-    where no axis is named. An array without axes is a line of one element."""
+    """An array and a non-negative axis. Without an axis, the array is flattened in C order; a 0-d
+    array counts as a vector of one element."""
     if axis is None or (np.ndim(a) == 0 and axis in (0, -1)):
         return np.ravel(a), 0
     return a, normalize_axis_index(axis, np.ndim(a))
 
 
 def refuse_keywords(function: str, **given: Any) -> None:
-    """Refuse, by name, keywords that are not at their defaults."""
+    """Raise `UnsupportedError` for a keyword that is not at its default."""
     for keyword, value in given.items():
         if value is not None and value is not NO_VALUE:
             raise UnsupportedError(

@@ -1,10 +1,9 @@
-"""Bundles: several values that one equation gives, and how they are taken apart.
+"""Bundles: the several results of one equation.
 
-Owns: `pick`, the op that takes part number `at`, and `BundleParts`, what a cotangent or tangent of
-a bundle is while a pass runs. An op with several results gives a tuple; users never see the handle
-on it.
+An op with several results returns a tuple; `pick` takes one entry of it. Users never see the
+tracked bundle itself. `BundleParts` is the cotangent or tangent of a bundle during a pass.
 
-Invariant: a bundle's only consumer is `pick`.
+Invariant: only `pick` consumes a bundle.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tracker.tape.record import apply, aval_of
 
 
 class BundleParts(tuple[Any, ...]):
-    """A cotangent or tangent of a bundle: one entry per part, None where nothing arrived."""
+    """A cotangent or tangent of a bundle: one entry per result, None for zero."""
 
     __slots__ = ()
 
@@ -54,5 +53,5 @@ pick = define(
 
 
 def unbundle(bundle: Any) -> list[Any]:
-    """All parts of a bundle, tracked where the bundle is."""
+    """All entries of a bundle, tracked if the bundle is."""
     return [apply(pick, (bundle,), {"at": at}) for at in range(len(aval_of(bundle)))]

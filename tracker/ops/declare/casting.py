@@ -1,7 +1,7 @@
-"""What goes into an array: `out=` of NumPy's functions, and the dtype that a target keeps.
+"""Stores: `out=` arguments, and values that are cast to the dtype of an array they are written
+into.
 
-Owns: `store_out`, `cast_to_out`, `is_plain_target` (targets), `cast_for_store`, `cast_for_item`
-(values), with NumPy's errors. Keeps: no tracked value goes into a plain array that would lose its
+Errors are NumPy's. Invariant: no tracked float is stored into a plain array, which would lose its
 gradient.
 """
 
@@ -18,7 +18,8 @@ from tracker.tape.tracked import Tracked
 
 
 def store_out(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> Any:
-    """NumPy's `out=`: store and return the target, which must be able to hold a gradient."""
+    """NumPy's `out=`: store the result and return the target; without a target, return the
+    result."""
     if out is None or out is NO_VALUE:
         return y
     if isinstance(out, tuple) and len(out) == 1:
@@ -27,7 +28,7 @@ def store_out(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> 
         if not isinstance(y, Tracked):
             out[...] = y
             return out
-        if type(out) is np.ndarray and out.dtype.kind in "biu":  # whole numbers bear no gradient
+        if type(out) is np.ndarray and out.dtype.kind in "biu":  # integers carry no gradient
             out[...] = cast_to_out(y, out, casting, ufunc)
             return out
         raise ConversionError(
@@ -42,8 +43,8 @@ def store_out(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> 
 
 
 def is_plain_target(name: str, target: Any, values: Any) -> bool:
-    """Whether the target of a write is a plain array; what goes there must have no gradient then.
-    The places where it goes have none: labels and masks are no obstacle (`whole`)."""
+    """Whether the target of a write is a plain array. Raises `ConversionError` if a value to be
+    stored there is tracked; tracked indices and masks are allowed (`plain_integers`)."""
     if isinstance(target, Tracked):
         return False
     if holds_tracked(values):
@@ -57,7 +58,7 @@ def is_plain_target(name: str, target: Any, values: Any) -> bool:
 
 
 def broadcast_to_out(y: Any, out: Any) -> Any:
-    """The result of a ufunc in the shape of its out=, which may be the larger."""
+    """The result of a ufunc, broadcast to the shape of its `out=`."""
     if not isinstance(out, (np.ndarray, Tracked)) or np.shape(y) == np.shape(out):
         return y
     both = np.broadcast_shapes(np.shape(y), np.shape(out))
@@ -70,8 +71,8 @@ def broadcast_to_out(y: Any, out: Any) -> Any:
 
 
 def cast_to_out(y: Any, out: Any, casting: Any = "same_kind", ufunc: str = "") -> Any:
-    """A result (of a ufunc) in the dtype of the array `out` that it is to go into, which it must
-    fit."""
+    """A ufunc's result in the dtype of its `out=`; shapes must be equal and the casting rule must
+    allow it."""
     if np.shape(y) != out.shape:
         raise ValueError(f"output array has shape {out.shape}, the result has shape {np.shape(y)}")
     kind = np.result_type(aval_of(y))
@@ -86,7 +87,7 @@ def cast_to_out(y: Any, out: Any, casting: Any = "same_kind", ufunc: str = "") -
 
 
 def cast_error(given: Any, want: Any, rule: str, *, is_array: Any = True) -> TypeError:
-    """NumPy's error for a value of a dtype that a rule does not let be cast to another."""
+    """NumPy's error for a cast that a casting rule forbids."""
     what = "array data" if is_array else "scalar"
     return TypeError(
         f"Cannot cast {what} from {given!r} to {want!r} according to the rule {rule!r}"
@@ -94,8 +95,8 @@ def cast_error(given: Any, want: Any, rule: str, *, is_array: Any = True) -> Typ
 
 
 def cast_for_store(x: Any, dtype: np.dtype[Any]) -> Any:
-    """What an array of this dtype keeps of a value that is put into it: of Python's numbers, also
-    those in a list, NumPy casts none that is beyond all of an integer dtype, but raises."""
+    """A value in the dtype of an array it is written into. NumPy raises for Python numbers, also in
+    a list, that are out of range of an integer dtype; it casts everything else."""
     if type(x) in (list, tuple) and dtype.kind in "iu":
         return (
             np.stack([cast_for_item(e, dtype) for e in x])
@@ -109,11 +110,11 @@ def cast_for_store(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def cast_for_item(x: Any, dtype: np.dtype[Any]) -> Any:
-    """The same of what is put at a place of its own: of NumPy's numbers, too, if the dtype has a
-    sign; without one, NumPy casts them."""
+    """`cast_for_store` for a write to a single element: NumPy's own scalars are checked too, if the
+    dtype is signed."""
     form = aval_of(x)
     numbers = (int, float, np.integer, np.floating) if dtype.kind == "i" else (int, float)
-    own = isinstance(form, np.generic) and dtype.kind == "u"  # float64 is a float, too
+    own = isinstance(form, np.generic) and dtype.kind == "u"  # np.float64 is a float
     if dtype.kind in "iu" and isinstance(form, numbers) and type(form) is not bool and not own:
         fits = isinstance(x, Tracked) and np.can_cast(np.result_type(form), dtype)
         if not (fits or _fits_integer_dtype(x, dtype)):
@@ -122,7 +123,7 @@ def cast_for_item(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _fits_integer_dtype(x: Any, dtype: np.dtype[Any]) -> Any:
-    """Whether what is left of a number without its fraction is in the range of an integer dtype."""
+    """Whether a number, truncated, is in the range of an integer dtype."""
     bounds: Any = np.iinfo(dtype)
     form = aval_of(x)
     if isinstance(form, (int, np.integer)):

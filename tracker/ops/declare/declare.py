@@ -1,9 +1,9 @@
-"""How the op files declare: factories over `define`, and the tables that lead to what they declare.
+"""Factories with which the op files declare ops, and NumPy functions of tracked arrays.
 
-Owns: `elementwise`, `elementwise_nondiff` (ufuncs without a derivative), `declare`, `implements`,
-`declare_nondiff`, `refuse_functions`. How entries read arguments is in `arguments.py`, what goes
-into arrays in `casting.py`, Python's operators in `operators.py`, dtypes in `dtypes.py`, what rules
-share in `rule_helpers.py`.
+`elementwise` derives both rules of a ufunc from its partial derivatives; `declare` is the general
+form. `implements` enters a composite NumPy function, one that is written with other ops. The
+`*_nondiff` variants are for results without a derivative, `refuse_functions` for functions that
+tracked arrays do not support.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def elementwise(
     refuses: Callable[..., str] | None = None,
     requires: Callable[..., None] | None = None,
 ) -> Op:
-    """Declare an op that is a ufunc, from its partial derivatives.
+    """Declare the op of a ufunc from its partial derivatives.
 
     operator  Python's operator of the same meaning (`operator.add`): its methods (`__add__`,
-              `__radd__`) are installed, and Python numbers go through it and keep its arithmetic
-    kinds     dtype kinds in which the body `lower` computes
+              `__radd__`) are installed, and Python numbers use it and keep Python's arithmetic
+    kinds     dtype kinds that the scalar body `lower` handles
     defined   see `Map`: where Python's operator does not raise
-    refuses   see `Map`: why NumPy must do it for some operands
+    refuses   see `Map`: why NumPy must compute it for some operands
     requires  see `Map`: what must hold where it is compiled
     """
     op = define(
@@ -78,7 +78,8 @@ def elementwise_nondiff(
     operator: Callable[..., Any] | None = None,
     defined: ScalarBody | None = None,
 ) -> Op:
-    """Declare a ufunc whose results carry no derivative (comparisons, tests, bit operations)."""
+    """Declare the op of a ufunc whose result has no derivative (comparisons, tests, bit
+    operations)."""
     op = define(
         ufunc.__name__,
         numpy=[ufunc],
@@ -103,7 +104,7 @@ def map_lowering(
     refuses: Callable[..., str] | None = None,
     requires: Callable[..., None] | None = None,
 ) -> Map:
-    """The Map of a ufunc: the body computes in the dtypes of NumPy's inner loop."""
+    """The `Map` of a ufunc; the scalar body computes in the dtypes of NumPy's inner loop."""
 
     def dtypes(*types: Type) -> tuple[np.dtype[Any], ...]:
         return loop_dtypes(ufunc, types)[: ufunc.nin]
@@ -112,7 +113,7 @@ def map_lowering(
 
 
 def declare(name: str, *, numpy: Sequence[Callable[..., Any]] = (), **slots: Any) -> Op:
-    """`define`, and lead NumPy's callables and the array method to the op through its entry."""
+    """Declare an op. With an `entry`, the NumPy functions and the array method call it."""
     op = define(name, numpy=numpy, **slots)
     entry = op.entry
     if entry is not None:
@@ -129,7 +130,8 @@ def declare(name: str, *, numpy: Sequence[Callable[..., Any]] = (), **slots: Any
 
 
 def implements(*functions: Callable[..., Any], method: str | None = None) -> Callable[[Rule], Rule]:
-    """Decorator: this function of tracked values stands for these NumPy functions."""
+    """Decorator: the function replaces these NumPy functions (and the array method) for tracked
+    arrays."""
 
     def enter(function: Rule) -> Rule:
         for numpy_function in functions:
@@ -144,7 +146,7 @@ def implements(*functions: Callable[..., Any], method: str | None = None) -> Cal
 def implements_nondiff(
     *functions: Callable[..., Any], method: str | None = None
 ) -> Callable[[Rule], Rule]:
-    """Decorator: as `implements`, for functions whose results carry no derivative."""
+    """`implements` for functions whose results have no derivative."""
     NONDIFFERENTIABLE.update(functions)
     return implements(*functions, method=method)
 
@@ -159,10 +161,10 @@ def declare_nondiff(
     name: str | None = None,
     lower: Lowering | None = None,
 ) -> Op:
-    """Declare a function whose results carry no derivative, and whose shape follows from shapes.
+    """Declare a function whose results have no derivative, and whose shape follows from shapes.
 
-    operands, params  the names of its arguments: arrays, and the rest, which the op is told
-    numpy             whether users call it: an entry is made in the tables
+    operands, params  names of its arguments: arrays, and static parameters of the op numpy
+    whether users may call it: it is entered in the tables
     """
     arrays, rest = operands.split(), params.split()
     op = declare(
@@ -188,7 +190,7 @@ def declare_nondiff(
 
 
 def refuse_functions(why: str, instead: str, *functions: Callable[..., Any]) -> None:
-    """These functions of tracked values raise, by name."""
+    """Make these functions raise `UnsupportedError` for tracked arrays."""
 
     def refusal(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*_: Any, **__: Any) -> Any:

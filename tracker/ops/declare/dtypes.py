@@ -1,8 +1,7 @@
-"""Which dtypes NumPy computes in, and the types of results that follow from them.
+"""Dtypes of ufunc loops and result types.
 
-Owns: `loop_dtypes` (a ufunc's inner loop), `broadcast_shape`, the ways of `infer` that ops share,
-and `cast_to_loop` (what `dtype=` and `signature=` of a ufunc's call choose). Start at
-`infer_ufunc`.
+NumPy itself is the reference: types come from `ufunc.resolve_dtypes`, or from running a function on
+an example. Start at `infer_ufunc`.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ def loop_dtypes(ufunc: np.ufunc, types: Sequence[Type]) -> tuple[np.dtype[Any], 
 
 @functools.lru_cache(maxsize=512)
 def _loop_dtypes(ufunc: np.ufunc, *kinds: tuple[np.dtype[Any], bool]) -> tuple[np.dtype[Any], ...]:
-    mixed = not all(weak for _, weak in kinds)  # alone, NumPy takes ints to be of any size
+    mixed = not all(weak for _, weak in kinds)  # NumPy lets weak operands alone be of any size
     given = [_WEAK_PYTHON[dtype.kind] if weak and mixed else dtype for dtype, weak in kinds]
     return ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))
 
 
 def broadcast_shape(types: Sequence[Type]) -> tuple[int, ...]:
-    """The shape of what elementwise ops give of operands of these types."""
+    """The shape of an elementwise result."""
     if len(types) == 1:
         return types[0].shape
     shapes = {t.shape for t in types}
@@ -44,13 +43,11 @@ def broadcast_shape(types: Sequence[Type]) -> tuple[int, ...]:
     return cached_broadcast_shapes(*shapes)
 
 
-cached_broadcast_shapes = functools.lru_cache(maxsize=1024)(
-    np.broadcast_shapes
-)  # asked of the same often
+cached_broadcast_shapes = functools.lru_cache(maxsize=1024)(np.broadcast_shapes)
 
 
 def infer_ufunc(ufunc: np.ufunc, python: Callable[..., Any] | None) -> Callable[..., Type]:
-    """`infer` of a ufunc; `python` is the operator that Python numbers go through instead."""
+    """`infer` of a ufunc; `python` is the operator that Python numbers use instead."""
 
     def infer(*types: Type) -> Type:
         if python is not None and (all(t.weak for t in types) or _is_complex_with_float64(types)):
@@ -61,7 +58,7 @@ def infer_ufunc(ufunc: np.ufunc, python: Callable[..., Any] | None) -> Callable[
 
 
 def _is_complex_with_float64(types: Sequence[Type]) -> bool:
-    """Whether Python's complex takes NumPy's float64, which is a float, for a float."""
+    """Whether the operands are Python's complex and NumPy's float64, which is a Python float."""
     return len(types) == 2 and types[0] == _COMPLEX and types[1] == _FLOAT64
 
 
@@ -71,12 +68,13 @@ _COMPLEX, _FLOAT64 = type_of(0j), type_of(np.float64(0.0))
 def result_dtype_by_example(
     function: Callable[..., Any],
 ) -> Callable[[np.dtype[Any]], np.dtype[Any]]:
-    """The dtype that NumPy's function gives of numbers of another one, which it is asked once."""
+    """The result dtype of a NumPy function per operand dtype, found by calling it once."""
     return functools.cache(lambda dtype: function(np.ones(1, dtype)).dtype)
 
 
 def infer_by_example(evaluate: Callable[..., Any]) -> Callable[..., Type]:
-    """`infer` for an op whose result type depends on operand types only: run it on zeros."""
+    """`infer` of an op whose result type depends on operand types and params only: run it
+    on zeros."""
 
     def infer(*types: Type, **params: Any) -> Type:
         with np.errstate(all="ignore"):
@@ -89,8 +87,8 @@ def infer_by_example(evaluate: Callable[..., Any]) -> Callable[..., Type]:
 def cast_to_loop(
     ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any, signature: Any, casting: Any
 ) -> tuple[Any, ...]:
-    """The operands in the dtypes of the loop that these keywords of a ufunc's call choose: NumPy's
-    own choice, with its errors."""
+    """Operands in the dtypes of the loop that `dtype=` and `signature=` of a ufunc call select;
+    errors are NumPy's."""
     if signature is None and dtype is not None:
         signature = (None,) * ufunc.nin + (dtype_of(dtype),) * ufunc.nout
     weak = (int, float, complex)

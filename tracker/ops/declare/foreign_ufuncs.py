@@ -1,6 +1,6 @@
-"""Ufuncs of other packages, called once for whole arrays where they are compiled.
+"""Calls of a ufunc's own inner loop from compiled code, for SciPy's ufuncs and NumPy's FFT.
 
-Owns: `ufunc_call`, which the ops of SciPy's ufuncs and of Fourier transforms expand to.
+The op `ufunc_call` computes one result of a ufunc over whole arrays; other ops expand to it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tracker.ops.declare.declare import declare
 from tracker.ops.declare.dtypes import broadcast_shape
 
 LOOP_DTYPE_CHARS = frozenset("dfDFlqi")
-"""The letters of dtypes whose loops machine code calls."""
+"""Dtype characters of the inner loops that compiled code can call."""
 
 
 def loop_result_chars(ufunc: np.ufunc, letters: str) -> str:
-    """The letters of the results of the loop for operands of these dtypes."""
+    """The dtype characters of the results of the loop for operands of these dtypes."""
     (found,) = (t.partition("->")[2] for t in ufunc.types if t.partition("->")[0] == letters)
     return found
 

@@ -1,13 +1,9 @@
-"""Python's operators of tracked values: which methods an op with an operator gets.
+"""Python's operators of tracked arrays.
 
-Owns: `install_operator`, and what these methods do with operands that are no numbers: lists become
-arrays, sequences are repeated, others are asked for their own operator (`objects.is_left_to`).
-
-Objects of other classes beside tracked values, at operators.
-
-Owns: `defers_to`, which says where a number or array leaves an operator to the object, and
-`refused_as_array`, what it takes the object for elsewhere. Both are Python's and NumPy's ways. They
-are asked when an op has refused the object: operators with numbers and arrays pay nothing.
+`install_operator` gives an op the methods of its operator. If the op refuses the other operand,
+`defers_to` decides as Python and NumPy do whether the operand's own reflected method gets its turn,
+and `refused_as_array` converts it otherwise; numbers and arrays never reach this path, so they cost
+nothing. Lists become arrays, and `[1, 2] * t` repeats the list.
 """
 
 from __future__ import annotations
@@ -25,13 +21,14 @@ from tracker.ops.declare.arguments import as_array
 from tracker.tape.record import apply, apply_binary, as_numeric, aval_of
 from tracker.tape.tracked import install
 
-_DEFAULT_PRIORITY = -1000000.0  # the priority in NumPy of what names none
+_DEFAULT_PRIORITY = -1000000.0  # NumPy's, of objects without `__array_priority__`
 _PYTHON_NUMBERS = (bool, int, float, complex)
 
 
 def defers_to(other: Any, method: str, number: Any) -> bool:
-    """Whether a tracked number or array leaves an operator to the object's `method`: as Python's
-    numbers do, and NumPy's to who is to go first, and those without axes to what is no array."""
+    """Whether an operator with a tracked operand returns NotImplemented, so that Python tries
+    `method` of the other operand: Python numbers always defer, arrays by priority, 0-d arrays to
+    non-arrays."""
     cls, form = type(other), aval_of(number)
     if getattr(cls, "__array_ufunc__", cls) is None:
         return True
@@ -45,8 +42,8 @@ def defers_to(other: Any, method: str, number: Any) -> bool:
 
 
 def refused_as_array(x: Any, number: Any) -> Any:
-    """The object as an array beside a tracked number; called while it is being refused. Python's
-    numbers know no arrays."""
+    """The operand as an array; called while handling the error that refused it, which is raised
+    again if there is no array."""
     made = None if type(aval_of(number)) in _PYTHON_NUMBERS else as_numeric(x)
     if made is None:
         raise
@@ -78,7 +75,7 @@ _NOT_NUMERIC = (NoneType, str, bytes, type, dict, set, FunctionType, BuiltinFunc
 
 
 def binary_operator(op: Op, reflected: str) -> Callable[..., Any]:
-    """The method of an operator; `reflected` is that of what stands on the right."""
+    """The method of an operator; `reflected` names the right operand's method."""
 
     def method(self: Any, other: Any) -> Any:
         try:
@@ -102,7 +99,7 @@ def reflected_operator(op: Op) -> Callable[..., Any]:
 
 
 def _equality(op: Op, compare: Callable[..., Any]) -> Callable[..., Any]:
-    """The operator `==` or `!=`: of no number is the answer known that asks whether it is None."""
+    """`==` or `!=`, which compare with non-numeric objects (None, strings) as Python does."""
 
     def method(self: Any, other: Any) -> Any:
         cls = type(other)
@@ -150,21 +147,21 @@ def _reflected_method(op: Op) -> Callable[..., Any]:
 
 
 def is_sequence_repeat(op: Op, x: Any, n: Any) -> bool:
-    """Whether Python's `x * n` says one sequence several times: n is no array."""
+    """Whether `x * n` repeats a sequence."""
     sequence = isinstance(x, (list, tuple, str, bytes, bytearray))
     return sequence and op.evaluate is mul and isinstance(aval_of(n), (int, np.integer))
 
 
 def _complex_operand(number: complex, form: Any) -> Any:
-    """Python's complex as the operand of this array: one without axes is not taken for a float,
-    as NumPy's float64 is (see `_is_pythons`)."""
+    """Python's complex beside a 0-d float64 array, which must not be treated as a Python float (see
+    `_is_complex_with_float64`)."""
     if type(form) is not np.ndarray or form.ndim or form.dtype != np.float64:
         return number
     return np.complex128(number)
 
 
 def _refused_list_as_array(x: Any) -> Any:
-    """The array of a list; called while the list itself is being refused."""
+    """A list as an array; called while handling the error that refused it."""
     if type(x) not in (list, tuple):
         raise
     return as_array(x)

@@ -1,11 +1,10 @@
-"""What the rules of ops share: cotangents and tangents in the right space, products with partials.
+"""What derivative rules share: products with partials, and projections to the right shape and
+dtype.
 
-Owns: `project` (a cotangent in the space of its operand), `match_tangent` (a tangent in the space
-of the result), `vjp_from` and `jvp_from`, the rules that follow from a partial derivative, and
-`TwoTerms`.
+`vjp_from` and `jvp_from` derive the rules of an elementwise op from a partial derivative.
 
-Invariant: rules are plain NumPy on whatever they are handed; zeros and ones come from `*_like` or
-`broadcast_to` of an operand, so that staging sees them.
+Invariant: rules are plain NumPy on the values they get; zeros and ones come from `*_like` or
+`broadcast_to` of an operand, so that a trace records them.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from tracker.tape.tracked import Tracked
 
 
 class TwoTerms(NamedTuple):
-    """A cotangent or tangent as a sum that is not evaluated yet.
+    """A cotangent or tangent as an unevaluated sum of two terms.
 
-    Where an element has nearly all of the weight of a `logsumexp`, its derivative is one less a
-    small number, which `x[k] - logsumexp(x)` has left when the one has cancelled. A pass adds up
-    heads and tails apart, through ops that are linear, and evaluates the sum at the end.
+    Where one element has nearly all of the weight of a `logsumexp`, its derivative is 1 minus a
+    small number, and `x[k] - logsumexp(x)` consists of that small number after the 1 has cancelled.
+    A pass sums heads and tails separately, through linear ops, and adds them at the end.
     """
 
     head: Any
@@ -42,19 +41,19 @@ class TwoTerms(NamedTuple):
 
 
 def as_one_term(c: Any) -> Any:
-    """A cotangent or tangent as one term."""
+    """A cotangent or tangent, with `TwoTerms` summed."""
     return c.total() if type(c) is TwoTerms else c
 
 
 def is_additive(op: Op) -> bool:
-    """Whether an op's derivative is the op itself, or sums and differences."""
+    """Whether an op's derivative is the op itself, or has partials of 1 and -1 only."""
     if op.partials is None:
         return op.jvp == LINEAR
     return all(type(partial) is int for partial in op.partials)
 
 
 def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
-    """Undo broadcasting: sum a cotangent over the axes along which its operand was repeated."""
+    """Sum a cotangent over the axes along which its operand was broadcast."""
     have = np.shape(g)
     if have == shape:
         return g
@@ -66,7 +65,7 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
 
 
 def project(c: Any, x: Any) -> Any:
-    """A cotangent in the space of its operand: same shape; real for real; same precision."""
+    """A cotangent in the shape and precision of its operand; real for a real operand."""
     form, given = aval_of(x), aval_of(c)
     shape = form.shape if type(form) is np.ndarray else np.shape(form)
     if (given.shape if type(given) is np.ndarray else np.shape(given)) != shape:
@@ -87,7 +86,7 @@ def _dtype(form: Any) -> np.dtype[Any]:
 
 
 def _is_complex(form: Any) -> bool:
-    """`np.iscomplexobj`, which takes longer than the product that depends on it."""
+    """`np.iscomplexobj`, which costs more than the product that depends on it."""
     dtype = getattr(form, "dtype", None)
     return type(form) is complex if dtype is None else dtype.kind == "c"
 
@@ -120,8 +119,8 @@ _STRUCTURAL_ZERO_PARTIALS: set[Rule] = set()
 
 
 def with_structural_zeros(partial: Rule) -> Rule:
-    """A partial derivative that is 0 where another operand was taken: there nothing reaches this
-    one, not even NaN."""
+    """Mark a partial derivative whose zeros are structural (`maximum`: the other operand was
+    selected): there the cotangent is exactly 0, even if the incoming one is NaN."""
     _STRUCTURAL_ZERO_PARTIALS.add(partial)
     return partial
 
@@ -131,7 +130,7 @@ def _apply_structural_zeros(product: Any, partial: Any, d: Any) -> Any:
 
 
 def partial_product(times: Callable[[Any, Any], Any], g: Any, partial: Any, y: Any, xs: Any) -> Any:
-    """g times a partial derivative, conjugated where that is complex (see docs/conventions.md)."""
+    """g times a partial derivative, which is conjugated if complex (see docs/conventions.md)."""
     if not callable(partial):
         return g if partial == 1 else -g if partial == -1 else times(g, partial)
     d = partial(y, *xs)
@@ -143,8 +142,8 @@ FACTORED_PARTIALS: dict[Rule, tuple[Rule, Rule]] = {}
 
 
 def factored_partial(partial: Rule, full: Rule, own: Rule) -> Rule:
-    """A partial derivative that is full(y, *xs) * own(x), x being the operand itself: where x was
-    broadcast, cotangents are summed before they are multiplied with `own`."""
+    """Declare that a partial derivative is full(y, *xs) * own(x), where x is the operand itself.
+    Where x was broadcast, cotangents are summed before they are multiplied by `own`."""
     FACTORED_PARTIALS[partial] = full, own
     return partial
 
@@ -152,7 +151,7 @@ def factored_partial(partial: Rule, full: Rule, own: Rule) -> Rule:
 def contribution(
     times: Callable[[Any, Any], Any], g: Any, partial: Any, y: Any, xs: Sequence[Any], at: int
 ) -> Any:
-    """The cotangent that reaches operand number `at`, whose partial derivative this is."""
+    """The cotangent of operand number `at`, whose partial derivative is given."""
     x = xs[at]
     factors = FACTORED_PARTIALS.get(partial)
     if factors is None or shape_of(x) == shape_of(g):
@@ -163,7 +162,7 @@ def contribution(
 
 
 def vjp_from(partial: Any, at: int) -> Rule:
-    """The rule of operand number `at`, whose partial derivative this is."""
+    """The vjp of operand number `at`, from its partial derivative."""
 
     def rule(g: Any, y: Any, *xs: Any) -> Any:
         return contribution(np.multiply, g, partial, y, xs, at)
@@ -172,7 +171,7 @@ def vjp_from(partial: Any, at: int) -> Rule:
 
 
 def tangent_product(times: Callable[[Any, Any], Any], t: Any, partial: Any, y: Any, xs: Any) -> Any:
-    """A partial derivative times a tangent, in the space of the result."""
+    """A partial derivative times a tangent, in the type of the result."""
     d = partial(y, *xs) if callable(partial) else partial
     product = times(t, d)
     return match_tangent(
@@ -181,7 +180,7 @@ def tangent_product(times: Callable[[Any, Any], Any], t: Any, partial: Any, y: A
 
 
 def jvp_from(partial: Any) -> Rule:
-    """The same forwards."""
+    """The jvp of an operand, from its partial derivative."""
 
     def rule(t: Any, y: Any, *xs: Any) -> Any:
         return tangent_product(np.multiply, t, partial, y, xs)

@@ -1,7 +1,4 @@
-"""Ops under `tracker.nn`: the logistic function, and numbers held fixed.
-
-Owns: `sigmoid` and `held`, and `stop_gradient`, which applies it.
-"""
+"""The logistic function, and `held`, the identity without a derivative."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ def _sigmoid(x: Any) -> Any:
             np.exp(e, out=e)
             e += 1
             return np.divide(1, e, out=e)
-        if np.result_type(x).kind in "biu":  # the dtype that np.exp takes it in
+        if np.result_type(x).kind in "biu":  # the dtype in which np.exp computes
             x = np.multiply(x, 1, dtype=np.exp(np.zeros((), np.result_type(x))).dtype)
         return 1 / (1 + np.exp(-x))
 
@@ -47,8 +44,8 @@ def _density_slope(y: Any, x: Any) -> Any:
     return -y * np.tanh(0.5 * x)
 
 
-# The derivative of the logistic function, of real numbers. As a product of y and 1 - y it would
-# have no digits left where y is nearly 1, nor its own derivative where y is nearly a half.
+# The derivative of the logistic function of real numbers. y * (1 - y) would lose all digits where y
+# is nearly 1, and so would its derivative where y is nearly 1/2.
 logistic_density = declare(
     "logistic_density",
     method=None,
@@ -96,5 +93,5 @@ held = declare(
 
 
 def stop_gradient(x: Any) -> Any:
-    """The numbers of `x`, as a constant for derivatives."""
+    """The values of `x`, constant for derivatives."""
     return apply(held, (x,))

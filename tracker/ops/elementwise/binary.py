@@ -1,7 +1,5 @@
-"""Elementwise functions of two operands. Comparisons are in `comparison.py`.
-
-Partials are functions of (y, a, b). Each row: ufunc, partials, scalar body.
-"""
+"""Elementwise functions of two operands: ufunc, partials, scalar body. Partials are functions of
+(y, a, b). Comparisons are in `comparison.py`."""
 
 from __future__ import annotations
 
@@ -103,22 +101,22 @@ fmod = elementwise(
 
 
 def _constant_like(value: float, y: Any) -> Any:
-    """A scalar of y's dtype, so that a float32 derivative stays float32; of integers, as it is."""
+    """A scalar of y's dtype, so that a float32 derivative stays float32; unchanged for integers."""
     return y.dtype.type(value) if hasattr(y, "dtype") and y.dtype.kind in "fc" else value
 
 
 def _power_base(y: Any, x: Any, n: Any) -> Any:
-    if type(n) is int or type(n) is float:  # the common exponent: known, and the same everywhere
+    if type(n) is int or type(n) is float:  # the usual exponent: a constant
         if n == 2:
             return 2 * x
         if n == 3:
             return 3 * np.square(x)
         if n == 0:
             return np.zeros_like(x)
-        if n == 0.5 and hasattr(y, "dtype"):  # Python's numbers raise where y is 0
+        if n == 0.5 and hasattr(y, "dtype"):  # Python numbers raise at y == 0
             return 0.5 / y
         return n * np.power(x, float(n - 1))
-    flat = (n == 0) & ((x == 0) | (x != x))  # of 0 and NaN, too, it is 1
+    flat = (n == 0) & ((x == 0) | (x != x))  # 0**0 and nan**0 are 1
     return n * np.power(x, n - 1 + flat)
 
 
@@ -131,7 +129,8 @@ def _power_exponent(y: Any, x: Any, n: Any) -> Any:
 
 
 def _unknown_exponent(x: Any, n: Any) -> str:
-    """Python's ints may have powers that are floats; NumPy's may not (`_whole_exponent`)."""
+    """Why compiled code cannot do it: integers to negative powers are floats in Python, errors in
+    NumPy (`_unknown_power`)."""
     kinds = x.type.dtype.kind + n.type.dtype.kind
     if "c" in kinds or "f" in kinds:
         return ""
@@ -141,8 +140,8 @@ def _unknown_exponent(x: Any, n: Any) -> str:
 
 
 def _unknown_power(b: Any, x: Any, n: Any) -> Any:
-    """NumPy raises where an integer's exponent is negative; it takes roots where an exponent that
-    is the same for a whole array is a half, which differ in their signs at -0.0 and -inf."""
+    """NumPy raises for a negative exponent of an integer. If one exponent of 0.5 applies to a whole
+    array it takes the square root, which differs from the power in the sign at -0.0 and -inf."""
     kinds = x.type.dtype.kind + n.type.dtype.kind
     if isinstance(n, Const) or not n.type.size:
         return None
@@ -175,15 +174,15 @@ power = elementwise(
 
 
 def _python_power_base(x: Any, n: Any) -> Any:
-    """The base of a power, as the kind of number of which Python gives one: an int's negative
-    powers are floats, and broken powers of what is negative are complex."""
+    """The base in the type for which Python's power has the right type: negative powers of ints are
+    floats, fractional powers of negative numbers are complex."""
     base, exponent = type(aval_of(x)), type(aval_of(n))
     if base not in _REAL or exponent not in _REAL:
         return x
     if base is not float and exponent is not float:
         return x * 1.0 if n < 0 else x
     if data_of(x) < 0 and data_of(n) % 1 > 0:
-        return x + 0j if x < 0 and n % 1 > 0 else x  # asked again: a trace must know
+        return x + 0j if x < 0 and n % 1 > 0 else x  # tested on the traced values, as a guard
     return x
 
 
@@ -196,7 +195,7 @@ def _power(self: Any, n: Any, modulus: Any = None) -> Any:
     if modulus is not None:
         return pow(int(self), int(n), int(modulus))
     if observers and type(n) is int and n == 2 and np.result_type(aval_of(self)) == np.bool_:
-        return np.square(self)  # as NumPy's operator, which gives another dtype than np.power
+        return np.square(self)  # as NumPy's operator, whose dtype differs from np.power's
     return _POWER(_python_power_base(self, n), n)
 
 
@@ -214,8 +213,8 @@ float_power = elementwise(
 
 
 def _cosine(x: Any, other: Any, size: Any) -> Any:
-    """x / size, where size is hypot(x, other), and 0 at the origin. Infinite sides are as long as
-    each other, and beside them finite ones are nothing."""
+    """x / size, where size is hypot(x, other); 0 at the origin. Two infinite sides count as equal,
+    beside them a finite one as 0."""
     far = np.isinf(size)
     if np.any(far):
         x, other = (np.where(far, np.clip(s, -1, 1) * np.isinf(s), s) for s in (x, other))
@@ -236,7 +235,7 @@ def _cosine_body(e: Any, x: Any, other: Any) -> Any:
 
 
 def _cosine_slope(y: Any, x: Any, other: Any) -> Any:
-    """1 / size - x**2 / size**3, which would cancel."""
+    """1 / size - x**2 / size**3, without cancellation."""
     return _per_size(np.square(apply(cosine, (other, x))), x, other)
 
 
@@ -270,7 +269,7 @@ def _hypot_slope(y: Any, x: Any, other: Any) -> Any:
 
 
 def _over_squared_length(x: Any, a: Any, b: Any) -> Any:
-    """x / (a**2 + b**2), without overflow on the way, and 0 at the origin and at infinity."""
+    """x / (a**2 + b**2) without intermediate overflow; 0 at the origin and at infinity."""
     size = np.hypot(a, b)
     origin = size == 0
     x = np.where(np.isinf(size) | origin, _constant_like(0, size), x)
@@ -297,7 +296,7 @@ _LN2 = math.log(2)
 
 
 def _share(scale: float, y: Any, a: Any, b: Any) -> Any:
-    """exp(scale a) / (exp(scale a) + exp(scale b)); half where both are the same infinity."""
+    """exp(scale a) / (exp(scale a) + exp(scale b)); 1/2 where both are the same infinity."""
     gap = np.where((a == b) & np.isinf(y), 0.0, a - 1.0 * b)
     return apply(sigmoid, (gap if scale == 1 else gap * scale,))
 
@@ -310,7 +309,7 @@ logaddexp = elementwise(
 
 
 def _logaddexp2(e: Any, a: Any, b: Any) -> Any:
-    """The greater plus log2(1 + 2**-gap); equal operands may be infinite."""
+    """The maximum plus log2(1 + 2**-gap); equal operands may be infinite."""
     gap = e.select(e.compare("==", a, b), e.constant(0, a), e.abs(e.sub(a, b)))
     tail = e.math("log1p", e.math("exp2", e.neg(gap)))
     return e.add(e.extremum(">", a, b), e.mul(tail, e.constant(1 / math.log(2), a)))
@@ -324,12 +323,12 @@ logaddexp2 = elementwise(
 
 
 def _winner_share(y: Any, winner: Any, tie: Any) -> Any:
-    """1 to the winner, half to each side of a tie."""
+    """1 for the larger operand, 1/2 for each in a tie."""
     return winner + _constant_like(0.5, y) * tie
 
 
 def _is_greater(a: Any, b: Any) -> Any:
-    """a > b as NumPy orders numbers; Python has no order for its complex ones."""
+    """a > b in NumPy's order, also of Python's complex numbers."""
     try:
         return a > b
     except TypeError:
@@ -396,13 +395,13 @@ heaviside = elementwise(
 )
 
 
-# Products in which zero is strong ----------------------------------------------------------------
+# Products with strong zeros -----------------------------------------------------------------------
 
 
 def _evaluate_strong(a: Any, b: Any) -> Any:
-    """a * b, where an exact zero beats an infinity, and a zero cotangent `a` beats NaN, too. What
-    is faint counts as zero where the product is infinite: it reaches a root by way of a square
-    that is 0."""
+    """a * b, where an exact zero times infinity is 0, and a zero cotangent `a` times NaN too. A
+    number whose square underflows counts as zero where the product is infinite: it reaches a root
+    through a square that is 0."""
     with np.errstate(all="ignore"):
         product = np.multiply(a, b)
         dead = np.isnan(product) & ((a == 0) | ((b == 0) & ~np.isnan(a)))
@@ -448,7 +447,7 @@ strong_multiply = declare(
     jvp=[lambda t, y, a, b: _strong_product(t, b), lambda t, y, a, b: _strong_product(a, t)],
     vjp=[
         lambda g, y, a, b: project(_strong_product(g, _conjugate(b)), a),
-        # Where the cotangent `a` was a structural zero, nothing depends on b.
+        # Where the cotangent `a` is a structural zero, the result does not depend on b.
         lambda g, y, a, b: project(_strong_product(_conjugate(a), g), b),
     ],
     lower=Map(

@@ -1,6 +1,6 @@
 """Comparisons, logic and bits, `where`, and what is composed of them (`isclose`, `clip`, ...).
 
-All but `where` and `clip` are constant between their jumps: no derivative goes through them.
+All but `where` and `clip` are piecewise constant, without a derivative.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tracker.ops.declare.dtypes import broadcast_shape
 from tracker.ops.declare.rule_helpers import match_tangent, project
 from tracker.tape.record import apply, aval_of
 
-# Comparisons and logic ---------------------------------------------------------------------------
+# Comparisons and logic ----------------------------------------------------------------------------
 
 
 def _comparison(ufunc: np.ufunc, sign: str, op: Any) -> Any:
@@ -77,11 +77,12 @@ right_shift = elementwise_nondiff(
 )
 
 
-# where -------------------------------------------------------------------------------------------
+# where --------------------------------------------------------------------------------------------
 
 
 def result_type_operand(t: Type) -> Any:
-    """What NumPy finds the common dtype of: a Python number of this kind, or the dtype."""
+    """What `np.result_type` needs of an operand: an example Python number if weak, else the
+    dtype."""
     return {"f": 1.0, "i": 1, "c": 1j}[t.dtype.kind] if t.weak else t.dtype
 
 
@@ -131,9 +132,11 @@ def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
 @implements(np.isclose)
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     a, b = (x if isinstance(x, (int, float, complex)) else as_array(x) for x in (a, b))
-    if isinstance(aval_of(b), int):  # as weak as a float is
+    if isinstance(aval_of(b), int):  # a weak float
         b = 1.0 * b
-    elif np.result_type(aval_of(b)).kind not in "fc":  # no difference of bools, and none that wraps
+    elif (
+        np.result_type(aval_of(b)).kind not in "fc"
+    ):  # bools cannot be subtracted, unsigned integers wrap
         b = np.astype(as_array(b), np.result_type(aval_of(b), 1.0))
     near = (abs(a - b) <= atol + rtol * abs(b)) & np.isfinite(b) | (a == b)
     return near | (np.isnan(a) & np.isnan(b)) if equal_nan else near
@@ -178,11 +181,11 @@ def clip(
 
 
 def _clip(a: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
-    """The array's method."""
+    """The method `clip`."""
     low, high = min, max
     if type(aval_of(low)) is int or type(aval_of(high)) is int:
         low, high = _drop_vacuous_bounds(aval_of(a), low, high)
-    if kwargs:  # those of the ufunc that NumPy takes
+    if kwargs:  # keywords of NumPy's ufunc
         given = tuple(bound for bound in (low, high) if bound is not None)
         alone = np.maximum if high is None else np.minimum
         ufunc: Any = (np.positive, alone, _CLIP_UFUNC)[len(given)]
@@ -197,14 +200,14 @@ _CLIP_UFUNC: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined]
 @implements(_CLIP_UFUNC)
 def _clip_ufunc(a: Any, low: Any, high: Any) -> Any:
     if low is None and high is None:
-        return np.positive(a)  # another array
+        return np.positive(a)  # a copy
     y = a if low is None else np.maximum(a, low)
     return y if high is None else np.minimum(y, high)
 
 
 def _drop_vacuous_bounds(a: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    """The bounds but for Python ints beyond all numbers of an integer dtype, which bound nothing:
-    such a dtype has no room for them."""
+    """The bounds without Python ints outside of an integer dtype's range: they have no effect, and
+    the dtype cannot represent them."""
     dtype = getattr(a, "dtype", None)
     if dtype is None or dtype.kind not in "iu":
         return low, high

@@ -1,8 +1,5 @@
-"""Parts of floating-point numbers, and functions that leave the real line.
-
-Owns: `modf`, `frexp`, `ldexp`, `nextafter`, `spacing`, `fix`; `np.emath`, which answers with
-complex numbers where real ones do not reach; `i0`.
-"""
+"""Parts of floating-point numbers (`frexp`, `ldexp`, `modf`, `nextafter`, ...), the functions of
+`np.emath`, which return complex numbers outside of the real domain, and `i0`."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from tracker.tape.record import apply, aval_of
 
 nextafter = elementwise(np.nextafter, partials=[1, 0], lower=lambda e, a, b: e.next_after(a, b))
 spacing = elementwise(np.spacing, partials=[0], lower=lambda e, x: e.spacing(x))
-ldexp = declare(  # x * 2**n, for whole n
+ldexp = declare(  # x * 2**n for an integer n
     "ldexp",
     method=None,
     entry=None,
@@ -31,7 +28,7 @@ ldexp = declare(  # x * 2**n, for whole n
     vjp=[lambda g, y, x, n: project(np.ldexp(g, n), x), None],
     lower=map_lowering(np.ldexp, lambda e, x, n: e.ldexp(x, n), "fi"),
 )
-exponent = declare(  # n, where x is m * 2**n and m is from a half to one
+exponent = declare(  # n, where x is m * 2**n with 0.5 <= |m| < 1
     "exponent",
     method=None,
     entry=None,
@@ -45,7 +42,7 @@ exponent = declare(  # n, where x is m * 2**n and m is from a half to one
 
 @implements(np.ldexp)
 def ldexp_(x1: Any, x2: Any) -> Any:
-    numbers = (int, float)  # Python's, which beside arrays are of any dtype
+    numbers = (int, float)  # weak Python numbers
     return apply(ldexp, tuple(x if type(x) in numbers else as_array(x) for x in (x1, x2)))
 
 
@@ -88,7 +85,7 @@ _SHORT = [np.dtype(kind) for kind in ("f4", "i1", "i2", "u1", "u2")]
 
 
 def _complex_where(outside: Any) -> Any:
-    """The argument, as a complex number if any element is outside the real domain."""
+    """A conversion to complex if any element is outside of the real domain."""
 
     def widen(x: Any) -> Any:
         x = as_array(x)
@@ -163,7 +160,7 @@ _LARGE = (
 
 @implements(np.i0)
 def i0(x: Any) -> Any:
-    """Near 0 the power series, which is even: smooth at 0 to every order."""
+    """Near 0 by the power series, which is even: smooth at 0 to every order."""
     x = as_array(x)
     if x.dtype.kind == "c":
         raise TypeError("i0 not supported for complex values")

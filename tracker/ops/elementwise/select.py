@@ -1,7 +1,5 @@
-"""Picking by condition, and functions of functions: `select`, `piecewise`, `apply_along_axis`.
-
-Composed of `where`, masks and stacking.
-"""
+"""`select`, `choose`, `compress`, `piecewise`, and `apply_along_axis`: composed of `where`, masks
+and stacking."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 def _joint_dtype(options: Sequence[Any]) -> np.dtype[Any]:
-    """The dtype of what is picked from these; Python's numbers take that of the arrays."""
+    """The common dtype of the options; Python numbers are weak."""
     numbers = (int, float, complex)
     forms = (aval_of(x) for x in options)
     return np.result_type(*(x if type(x) in numbers else aval_of(as_array(x)) for x in forms))
@@ -52,7 +50,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     kind = _joint_dtype(choices)
     places, options = as_array(a), [np.astype(as_array(c), kind) for c in choices]
     n = len(options)
-    np.choose(0, [0], mode=mode)  # type: ignore[call-overload]  # raises where there is no such mode
+    np.choose(0, [0], mode=mode)  # type: ignore[call-overload]  # checks it
     if not np.can_cast(places.dtype, np.intp):
         raise TypeError(
             f"Cannot cast array data from {places.dtype!r} to dtype('int64') according to the "
@@ -65,7 +63,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     for at in range(n - 2, -1, -1):
         y = np.where(places == at, options[at], y)
     shape = np.broadcast_shapes(np.shape(places), *(np.shape(c) for c in options))
-    made = np.copy(np.broadcast_to(y, shape), "C")  # of its own, also where nothing is chosen from
+    made = np.copy(np.broadcast_to(y, shape), "C")  # a new array, also with one option
     return store_out(out, made[()], "unsafe")
 
 

@@ -1,6 +1,8 @@
-"""Elementwise functions of one operand. Each row: ufunc, partial derivative, scalar body.
+"""Elementwise functions of one operand: ufunc, partial derivative, scalar body.
 
-Partials are functions of (y, x). They use the result `y` where that avoids overflow.
+Partials are functions of (y, x); they use the result `y` where that avoids overflow. Derivatives
+that lose digits as plain formulas are ops of their own (`one_less_square`, `arctan_slope`,
+`sech_squared`).
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ def _math(name: str) -> Any:
 
 
 def _sign(x: Any) -> Any:
-    """The derivative of |x|: of a bool as of the number it counts for."""
+    """The derivative of |x|; bools count as numbers."""
     try:
         return np.sign(x)
     except TypeError:
@@ -74,7 +76,8 @@ def _direction(x: Any, size: Any) -> Any:
 
 
 def _sign_derivative(t: Any, y: Any, x: Any) -> Any:
-    """How the direction of a complex number turns, 0 at 0; self-adjoint, so both vjp and jvp."""
+    """The derivative of the sign of a complex number, 0 at 0; self-adjoint, so it is both vjp and
+    jvp."""
     if not np.iscomplexobj(x):
         return None
     return _direction(1j * y * np.imag(np.conjugate(y) * t), np.abs(x))
@@ -121,8 +124,8 @@ tan = elementwise(np.tan, partials=[lambda y, x: 1 + np.square(y)], lower=_math(
 
 
 def _plus_one(x: Any) -> Any:
-    """x + 1. On the cut of a complex function, the side is a sign of zero, which a sum with a zero
-    of the other sign would lose."""
+    """x + 1. On a branch cut of a complex function the sign of a zero selects the side, and a sum
+    with a zero of the other sign would lose it."""
     return x - (-1) if np.iscomplexobj(x) else x + 1
 
 
@@ -133,8 +136,8 @@ def _minus_two_x(y: Any, x: Any) -> Any:
 def _declare_derivative_op(
     name: str, evaluate: Callable[[Any], Any], partial: Callable[..., Any], body: Any
 ) -> Op:
-    """An op of one operand that is the derivative of another, with a derivative of its own that is
-    not 0 where `evaluate` rounds, overflows or underflows on the way."""
+    """Declare an op of one operand that is the derivative of another op, with an accurate
+    derivative of its own where `evaluate` rounds, overflows or underflows."""
     return declare(
         name,
         method=None,
@@ -192,12 +195,10 @@ arctan = elementwise(
 )
 sinh = elementwise(np.sinh, partials=[lambda y, x: np.cosh(x)], lower=_math("sinh"), kinds="fc")
 cosh = elementwise(np.cosh, partials=[lambda y, x: np.sinh(x)], lower=_math("cosh"), kinds="fc")
-_CANCELLATION_LIMITS = {
-    2: 2.0**-4,
-    4: 2.0**-10,
-}  # by bytes: a smaller 1 - y**2 has lost almost half of its digits
+# By bytes per real number: 1 - y**2 below this has lost almost half of its digits.
+_CANCELLATION_LIMITS = {2: 2.0**-4, 4: 2.0**-10}
 _LONG_CANCELLATION_LIMIT = 2.0**-20
-_BLOCK = 1 << 15  # elements that are looked at together: their parts take little memory
+_BLOCK = 1 << 15  # elements per block, to bound temporary memory
 
 
 def _cancellation_limit(dtype: np.dtype[Any]) -> float:
@@ -231,7 +232,7 @@ def _sech_squared(y: Any, x: Any) -> Any:
 
 def _sech_squared_of_any(y: Any, x: Any) -> Any:
     if type(y) is np.ndarray and type(x) is np.ndarray and y.strides != x.strides:
-        y = y + np.zeros_like(x)  # which lies as a ufunc's result does
+        y = y + np.zeros_like(x)  # in the layout of a ufunc's result
     return _sech_squared(y, x)
 
 
@@ -256,8 +257,7 @@ def _minus_two_y(slope: Any, y: Any, x: Any) -> Any:
     return -2 * y
 
 
-# 1 - y**2 for y = tanh(x), which is the derivative of tanh at x. It is computed from x where that
-# has the digits that y has lost.
+# 1 - y**2 for y = tanh(x), the derivative of tanh at x; computed from x where 1 - y**2 cancels.
 sech_squared = declare(
     "sech_squared",
     method=None,
@@ -307,7 +307,7 @@ degrees = elementwise(
 
 
 def _rounded(name: str) -> Any:
-    """Integers are round; NumPy 2.0 makes floats of them, and later ones leave them."""
+    """Integers are unchanged; NumPy 2.0 converts them to floats, later versions do not."""
     return lambda e, x: e.rounded(name, x)
 
 
@@ -333,7 +333,7 @@ invert = elementwise_nondiff(
 )
 
 
-# Complex parts: linear over the reals, so not partials -------------------------------------------
+# Complex parts: linear over the reals, so not partials --------------------------------------------
 
 
 def _real_dtype(x: Any) -> Any:
@@ -372,12 +372,12 @@ imag = declare(
 
 def _parts_together(re: Any, im: Any) -> Any:
     with np.errstate(all="ignore"):
-        z = np.asarray(np.add(re, im, dtype=np.result_type(re, im, np.complex64)))  # its layout
+        z = np.asarray(np.add(re, im, dtype=np.result_type(re, im, np.complex64)))  # for its layout
     z.real, z.imag = re, im
     return z[()]
 
 
-# re + 1j * im, but where either is infinite or NaN, the other stays what it is
+# re + 1j * im, except that an infinite or NaN part does not affect the other one
 complex_of = declare(
     "complex_of",
     method=None,
@@ -399,7 +399,7 @@ complex_of = declare(
 
 
 def from_parts(re: Any, im: Any) -> Any:
-    """The complex numbers of these parts, which have one shape."""
+    """The complex numbers with these parts, which have one shape."""
     return apply(complex_of, (re, im))
 
 
@@ -430,7 +430,7 @@ def _conjugate(x: Any) -> Any:
 
 def _conjugate_method(x: Any) -> Any:
     if not np.iscomplexobj(x):
-        return x  # the method's; the function's is a new array
+        return x  # unlike the function, the method returns a real array itself
     made = apply(conjugate, (x,))
     return apply(item, (made,)) if type(aval_of(x)) is complex else made
 
@@ -449,14 +449,14 @@ def angle(z: Any, deg: bool = False) -> Any:
 
 @implements(np.round, np.around, method="round")
 def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    """To places after the point, or before it; integers stay integers."""
+    """To decimals, also negative ones; integers stay integers."""
     decimals = operator.index(decimals)
     made = _round_to_decimals(a, decimals, None if out is None else np.result_type(aval_of(out)))
     return store_out(out, made) if out is not None else in_memory_order(made, "A", a)
 
 
 def _round_to_decimals(a: Any, decimals: int, stored: np.dtype[Any] | None) -> Any:
-    """`stored`: the dtype of an out=, in which NumPy keeps what it has on the way."""
+    """`stored`: the dtype of `out=`, in which NumPy keeps intermediate results."""
     kind = np.result_type(aval_of(a))
     if stored is not None and not np.can_cast(kind, stored, "same_kind"):
         raise cast_error(kind, stored, "same_kind")
@@ -482,17 +482,17 @@ def _round_to_decimals(a: Any, decimals: int, stored: np.dtype[Any] | None) -> A
 def sinc(x: Any) -> Any:
     """sin(pi x) / (pi x), 1 at 0, differentiable there."""
     angle = np.pi * x
-    near = np.abs(angle) < 0.5  # there sin(x) / x has digits, but its derivatives have not
+    near = np.abs(angle) < 0.5  # sin(x) / x is accurate here, its derivatives are not
     safe = np.where(near, 1.0, angle)
     square = np.square(np.where(near, angle, 0.0))
     series: Any = 1.0
     for n in range(16, 0, -2):
         series = 1 - square / (n * (n + 1)) * series
-    return np.where(near, series, np.sin(safe) / safe)[()]  # of a number, a number
+    return np.where(near, series, np.sin(safe) / safe)[()]  # scalars for scalars
 
 
 def _replacement_value(x: Any, kind: np.dtype[Any]) -> Any:
-    """What goes into an array of this dtype, which stays what it is."""
+    """A replacement value of `nan_to_num`, checked against the array's dtype."""
     form = aval_of(x)
     given = np.result_type(form)
     if not np.can_cast(given, kind, "same_kind"):
@@ -510,7 +510,7 @@ def nan_to_num(
         y = from_parts(next(parts), next(parts))
         return y if copy or np.ndim(x) == 0 else store_out(x, y)
     if kind.kind != "f":
-        return np.copy(x)[()]  # of a number, a number
+        return np.copy(x)[()]  # scalars for scalars
     limits = np.finfo(kind)
     nan = _replacement_value(nan, kind)
     high = limits.max if posinf is None else _replacement_value(posinf, kind)

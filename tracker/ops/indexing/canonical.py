@@ -1,8 +1,7 @@
-"""An index as users write it, and as ops have it for a param.
+"""Subscripts in canonical form.
 
-Owns: `split_subscript` (a subscript as an index with holes, and the arrays that go there),
-`canonical_index` and `indexed_shape`. Invariant: a basic index on the tape is canonical: one entry
-per axis (and None), no ellipsis, ints non-negative, slices with explicit non-negative starts.
+Invariant: a basic index on the tape has one entry per axis (and None for a new axis), no ellipsis,
+non-negative ints, and slices with explicit non-negative starts.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ _INT = np.dtype(np.intp)
 
 
 def split_subscript(key: Any, shape: tuple[int, ...]) -> tuple[Index, tuple[Any, ...]]:
-    """(index with holes, arrays for the holes) of a subscript; no arrays: the index is basic."""
+    """The index with a `HOLE` for every array, and these arrays. Without arrays, the index is
+    canonical."""
     parts = key if isinstance(key, tuple) else (key,)
     arrays: list[Any] = []
     index: list[Any] = []
@@ -37,7 +37,7 @@ def split_subscript(key: Any, shape: tuple[int, ...]) -> tuple[Index, tuple[Any,
 
 
 def _split_entry(part: Any) -> tuple[Any, Any]:
-    """(entry, None) for a basic part, (HOLE, array) for an array."""
+    """(entry, None) for a basic entry, (HOLE, array) for an array."""
     if type(part) is np.ndarray and part.ndim:
         return HOLE, part
     if type(part) is int or part is None or part is Ellipsis:
@@ -46,8 +46,8 @@ def _split_entry(part: Any) -> tuple[Any, Any]:
         return _plain_slice(part), None
     data = aval_of(part)
     if isinstance(data, (bool, np.bool_)):
-        return HOLE, np.asarray(bool(part))  # of a traced one: a guard
-    counts = hasattr(data, "dtype") or isinstance(data, int)  # Python's floats are no index
+        return HOLE, np.asarray(bool(part))  # guarded, if traced
+    counts = hasattr(data, "dtype") or isinstance(data, int)  # Python floats cannot index
     if type(part) is Tracked and np.ndim(data) == 0 and counts and is_tracing():
         return HOLE, part if hasattr(data, "dtype") else apply(
             to_discrete, (part,), {"dtype": _INT}
@@ -61,7 +61,7 @@ def _split_entry(part: Any) -> tuple[Any, Any]:
         return HOLE, part
     if hasattr(data, "__index__"):
         return data_of(part).__index__(), None
-    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):  # a range, as a list
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):  # a range
         return _split_entry(list(data))
     raise IndexError(
         "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
@@ -78,7 +78,7 @@ def _plain_slice(part: slice) -> slice:
 
 
 def _plain_int(x: Any) -> int | None:
-    """A bound or position as an int; a traced one becomes a guard."""
+    """A bound or position as an int, which is guarded if it is traced."""
     if x is None or type(x) is int:
         return x
     if not hasattr(data_of(x), "__index__"):
@@ -87,7 +87,7 @@ def _plain_int(x: Any) -> int | None:
 
 
 def canonical_index(index: Index, shape: tuple[int, ...]) -> Index:
-    """A basic index with one entry per axis; raises IndexError as NumPy does."""
+    """A basic index in canonical form; raises IndexError as NumPy does."""
     used = sum(1 for part in index if part is not None and part is not Ellipsis)
     dots = sum(1 for part in index if part is Ellipsis)
     if dots > 1:

@@ -1,13 +1,12 @@
-"""Which element an array index names: what `gather` and `scatter` are compiled to.
+"""What `gather` and `scatter` are compiled to: the ops `taken`, `scattered`, `scattered_sum` and
+`scattered_added`, whose index arrays are integers known to be in range.
 
-Owns: `taken`, `scattered`, `scattered_sum` and `scattered_added`, whose index arrays are integers
-known to be in range, `compacted` (the positions of a mask), and `normalize_index`, which brings any
-index to that form in an expansion. The ops that users' subscripts become are in `getitem.py`.
-
-A normal index has one entry for each axis: a slice with an explicit start and step, a non-negative
-int, or `HOLE` for an array; and None, and at most one ellipsis, which stands for no axis but keeps
-the arrays on its two sides apart. Broadcast together, the arrays give the *batch* axes of the
-result: these stand where the first array (or int) did, or in front if the arrays are apart.
+`normalize_index` brings any index to this normal form in an expansion; `compacted` turns a mask
+into positions. A normal index has one entry for each axis (a slice with an explicit start and step,
+a non-negative int, or `HOLE` for an array), None for a new axis, and at most one ellipsis, which
+stands for no axis but separates the arrays on its two sides. The index arrays broadcast together to
+the *batch* axes of the result, which replace the first array (or int), or come first if the arrays
+are separated: NumPy's rule. The ops of users' subscripts are in `getitem.py`.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ _INT64 = np.dtype(np.int64)
 
 
 class SparseCotangent:
-    """A cotangent that is zero but for a basic index: `g` stands at `index` of an array of zeros.
+    """A cotangent that is zero outside of a basic index: `g` at `index` of an array of zeros.
 
-    What the rule of a read gives, so that many reads can be added up without their zeros.
+    The vjp of a read. Many reads of one array are accumulated without allocating their zeros.
     """
 
     __slots__ = ("g", "index", "shape")
@@ -49,7 +48,7 @@ def is_hole(part: Any) -> bool:
 
 
 def fill_holes(index: Index, arrays: tuple[Any, ...]) -> Index:
-    """An index with the arrays in it, as NumPy takes it."""
+    """An index with its arrays, as NumPy takes it."""
     if len(index) == 1 == len(arrays):
         return arrays
     rest = iter(arrays)
@@ -60,7 +59,7 @@ def fill_holes(index: Index, arrays: tuple[Any, ...]) -> Index:
 
 
 def _batch_axis(index: Index) -> int:
-    """How many axes of the result stand before the batch axes."""
+    """The number of result axes before the batch axes."""
     at = [i for i, part in enumerate(index) if is_hole(part) or type(part) is int]
     if at[-1] - at[0] + 1 != len(at):
         return 0
@@ -68,7 +67,7 @@ def _batch_axis(index: Index) -> int:
 
 
 def gathered_shape(shape: tuple[int, ...], index: Index, arrays: Sequence[Type]) -> tuple[int, ...]:
-    """The shape of x[index], for a normal index."""
+    """The shape of x[index] for a normal index."""
     batch = np.broadcast_shapes(*(a.shape for a in arrays))
     rest: list[int] = []
     axis = 0
@@ -88,7 +87,7 @@ def gathered_shape(shape: tuple[int, ...], index: Index, arrays: Sequence[Type])
 def _source_index(
     e: Any, at: Any, shape: tuple[int, ...], index: Index, arrays: Sequence[Type], first: int
 ) -> tuple[Any, ...]:
-    """The place in an array of this shape that position `at` of x[index] names; the index arrays
+    """The index in an array of this shape that position `at` of x[index] reads; the index arrays
     are the operands from number `first` on."""
     batch, front = len(np.broadcast_shapes(*(a.shape for a in arrays))), _batch_axis(index)
     inner, rest = at[front : front + batch], iter((*at[:front], *at[front + batch :]))
@@ -116,8 +115,8 @@ def _source_index(
 def indexed_extents(
     shape: tuple[int, ...], index: Index, arrays: Sequence[Type], first: int
 ) -> list[tuple[int, int]]:
-    """The extent of the axis that each index array of x[index] names a place along, beside its
-    number; they are the operands from number `first` on. (A mask is known to fit.)"""
+    """For every index array of x[index], its operand number (from `first` on) and the extent of the
+    axis that it indexes. Masks are left out: their shapes fit."""
     spans = [a.ndim if a.dtype == np.bool_ else 1 for a in arrays]
     used = sum(part is not None and part is not Ellipsis for part in index)
     used += sum(spans) - len(spans)
@@ -136,7 +135,7 @@ def indexed_extents(
 
 # The ops ------------------------------------------------------------------------------------------
 #
-# They are written by expansions only, and these are not differentiated.
+# Only expansions create them, and expansions are not differentiated.
 
 taken = declare(
     "taken",
@@ -243,7 +242,7 @@ def _positions_build(b: Any, mask: Any, *, count: int) -> Any:
     return _mask_positions(b, mask, count)
 
 
-# The same of a mask that has `count` true elements, in any shape: what `np.nonzero` is made of.
+# Flat positions of the `count` true elements of a mask of any shape, for `np.nonzero`.
 positions = declare(
     "positions",
     method=None,
@@ -254,7 +253,7 @@ positions = declare(
     vjp=[None],
     lower=Expand(_positions_build),
 )
-inside = declare(  # whether a position, which may count from the end, is within an axis
+inside = declare(  # whether a position, possibly negative, is in range of an axis
     "inside",
     method=None,
     entry=None,
@@ -278,8 +277,9 @@ inside = declare(  # whether a position, which may count from the end, is within
 def normalize_index(
     b: Any, shape: tuple[int, ...], arrays: Sequence[Any], index: Index, counts: tuple[int, ...]
 ) -> tuple[tuple[int, ...], Index, list[Any]] | str:
-    """In an expansion: the shape that the indexed array is to be given (each mask's axes are one),
-    the normal index, and its arrays; or why there is none. Requires what NumPy raises for."""
+    """In an expansion: the shape to which the indexed array is reshaped (the axes of a mask become
+    one), the normal index, and its arrays; or why there is none. Requires what NumPy would raise
+    for."""
     masks = [a for a in arrays if a.type.dtype == np.bool_]
     if any(a.type.ndim == 0 for a in masks) or len(masks) != len(counts):
         return "a mask of no axes"
@@ -305,7 +305,7 @@ def normalize_index(
         entries.append(HOLE)
         if array.type.dtype == np.bool_:
             axes = array.type.ndim
-            # NumPy lets a mask without elements be shorter than what it is of
+            # NumPy allows an empty mask to be shorter than the axes it indexes
             merged.append(math.prod(shape[axis : axis + axes]))
             holes.append(_mask_positions(b, array, next(count)))
         else:

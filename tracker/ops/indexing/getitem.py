@@ -1,11 +1,9 @@
-"""Reading and writing by index, as pure functions.
+"""Reads and writes by index, as pure functions.
 
-Ops come in adjoint pairs: `getitem`/`embed` for basic indices (ints, slices, new axes, ellipsis),
-and `gather`/`scatter_add` for integer and boolean arrays. `put` and `scatter` give a copy with
-elements replaced. `subscripts.py` says which of them `x[key]` and `x[key] = v` are.
-
-An index travels as a param: a tuple of slices, ints, None, and `HOLE` where an operand array goes
-(`canonical.py`).
+Ops come in adjoint pairs: `getitem` and `embed` for basic indices (ints, slices, new axes,
+ellipsis), `gather` and `scatter_add` for integer and boolean arrays. `put` and `scatter` return a
+copy with elements replaced. An index is a static parameter: a tuple of slices, ints and None, with
+`HOLE` in place of each array operand (`canonical.py`). `subscripts.py` chooses the op.
 """
 
 from __future__ import annotations
@@ -60,7 +58,8 @@ def _getitem_source(e: Any, at: Any, x: Type, *, index: Index) -> Any:
 
 
 def _embed_source(e: Any, at: Any, g: Type, *, index: Index, shape: tuple[int, ...]) -> Any:
-    """Where in `g` the element `at` of the embedded array comes from, and whether it does."""
+    """The index in `g` of element `at` of the embedded array, and the condition that there
+    is one."""
     source = []
     conditions = []
     axis = 0
@@ -124,7 +123,7 @@ def _put_vjp_base(g: Any, y: Any, x: Any, v: Any, *, index: Index) -> Any:
 
 
 def _broadcast_value(v: Any, index: Index, x: Any) -> Any:
-    """A value to be written, in the shape and dtype of the place."""
+    """A value to be written, in the shape and dtype of its destination."""
     return np.astype(
         np.broadcast_to(as_array(v), indexed_shape(index, np.shape(x))), np.result_type(x)
     )
@@ -154,7 +153,7 @@ put: Op = declare(
     ),
 )
 
-as_view: Op = declare(  # a number as the array without dimensions that `x[0, ...]` is in NumPy
+as_view: Op = declare(  # a NumPy scalar as a 0-d array: `x[0, ...]` is one in NumPy
     "as_view",
     method=None,
     entry=None,
@@ -190,7 +189,7 @@ def _gather_build(b: Any, x: Any, *arrays: Any, index: Index, counts: Any = ()) 
 
 
 def _reshape_if_needed(b: Any, x: Any, shape: tuple[int, ...]) -> Any:
-    """In an expansion: x in another shape, or as it is."""
+    """In an expansion: x in another shape."""
     return x if x.type.shape == shape else b(reshape, x, shape=shape)
 
 
@@ -256,8 +255,8 @@ def apply_gather(x: Any, arrays: tuple[Any, ...], index: Index) -> Any:
 
 
 def index_params(index: Index, arrays: tuple[Any, ...]) -> dict[str, Any]:
-    """The params of an op with array indices: how many elements a mask lets through is part of the
-    op, so that types are."""
+    """The params of an op with array indices. The number of true elements of each mask is one of
+    them, so that the result type follows from the params."""
     masks = [a for a in arrays if aval_of(a).dtype.kind == "b"]
     if not masks:
         return {"index": index}
@@ -284,7 +283,7 @@ def _scatter_build(b: Any, x: Any, v: Any, *arrays: Any, index: Index, counts: A
 
 
 def _winners(shape: tuple[int, ...], arrays: tuple[Any, ...], index: Index) -> Any:
-    """Which written elements survive, where one place is written more than once (the last one)."""
+    """Which written elements survive where one position is written more than once: the last."""
     place = fill_holes(index, tuple(data_of(a) for a in arrays))
     count = np.broadcast_to(np.int8(0), shape)[place].size
     turn = np.arange(count, dtype=_ordinal_dtype(count))
@@ -295,7 +294,8 @@ def _winners(shape: tuple[int, ...], arrays: tuple[Any, ...], index: Index) -> A
 
 
 def _ordinal_dtype(count: int) -> np.dtype[Any]:
-    """The dtype of the numbers of so many elements: the array that they are written to is large."""
+    """The dtype of the ordinals of `count` elements; 32 bits if possible, as the target may be
+    large."""
     return np.dtype(np.int32 if count < 2**31 else np.int64)
 
 
@@ -324,7 +324,7 @@ def _scatter_vjp_value(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Inde
     piece = apply_gather(g, arrays, index)
     forms = [aval_of(a) for a in arrays]
     if all(np.result_type(x) == np.bool_ for x in forms) or all(np.size(x) == 1 for x in forms):
-        return project(piece, v)  # a mask writes nowhere twice, nor does one place
+        return project(piece, v)  # masks and single positions have no repetition
     alive = apply(winners, arrays, {**index_params(index, arrays), "shape": np.shape(x)})
     return project(np.where(alive, piece, np.zeros_like(piece)), v)
 

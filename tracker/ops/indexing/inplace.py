@@ -1,13 +1,14 @@
-"""Writing into tracked arrays, with NumPy's aliasing.
+"""In-place writes to tracked arrays, with NumPy's aliasing.
 
-Values are never changed: a write gives a handle a new value (`put`). A handle that is a *view*
-remembers its base and how it was cut from it: writing through the view writes into the base, and
-after any write the base's views are read again when they are next used.
+Values are immutable: a write gives a tracked array a new value (`put`). A tracked array that is a
+*view* stores its base and how it was extracted: a write through the view updates the base, and
+after any write to the base its views are recomputed when they are next used. Start at
+`write_value`.
 
-Owns: `ArrayView`, subscripts of `Tracked` (`__getitem__`, `__setitem__`), in-place operators,
-`fill`, `sort`, `np.copyto`. Start at `write_value`.
+Also here: subscripts and in-place operators of `Tracked`, `fill`, `sort`, `resize`, `np.copyto`,
+`np.put` and their relatives.
 
-Invariant: after a write, every handle that NumPy would let see it sees it.
+Invariant: after a write, every tracked array that would show it in NumPy shows it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from tracker.tape.value import Value
 
 
 class ArrayView:
-    """How a handle was cut from its base: base[index], or base reordered by an op."""
+    """How a view was extracted from its base: base[index], or the base reordered by an op."""
 
     __slots__ = ("base", "cut", "paste")
 
@@ -50,8 +51,8 @@ class ArrayView:
         self, base: Tracked, cut: Callable[[Any], Any], paste: Callable[[Any, Any], Any]
     ) -> None:
         self.base = base
-        self.cut = cut  # base -> part
-        self.paste = paste  # (base, new part) -> new base
+        self.cut = cut  # base -> view
+        self.paste = paste  # (base, new view) -> new base
 
     def read(self, part: Tracked) -> Value:
         value = value_of(self.cut(self.base))
@@ -60,7 +61,7 @@ class ArrayView:
 
 
 class FlatView(ArrayView):
-    """That of `.flat`, in NumPy an iterator: what it reads is a copy."""
+    """The view behind `.flat`, in NumPy an iterator: what is read from it is a copy."""
 
     __slots__ = ()
 
@@ -79,29 +80,31 @@ def link_view(
 
 
 def _register_view(base: Tracked, part: Tracked) -> None:
-    """Have the base tell `part`, which is up to date, of the next write."""
+    """Register an up-to-date view with its base, for `invalidate_views`."""
     views = getattr(base, "_views", None)
     if views is None:
         views = base._views = []
-    elif len(views) & (len(views) - 1) == 0:  # a power of two: now and then, forget the dead
+    elif len(views) & (len(views) - 1) == 0:  # a power of two: drop dead references now and then
         views[:] = [ref for ref in views if ref() is not None]
     views.append(weakref.ref(part))
 
 
 def write_value(handle: Tracked, new: Any) -> None:
-    """Give a handle a new value (same shape and dtype), and let its base and views see it."""
+    """Give a tracked array a new value of the same shape and dtype; update its base and views."""
     view = getattr(handle, "_view", None)
     if view is not None:
         write_value(view.base, view.paste(view.base, new))
-        return  # the handle is read again when it is next used: in the layout it has in NumPy
+        return  # the view is recomputed, in NumPy's layout, when it is next used
     old = value_of(handle)
-    given = old.op is None or old.op is identity  # an argument, as the caller gave it
+    given = old.op is None or old.op is identity  # an unchanged argument
     if given and type(old.aval) is np.ndarray and not old.aval.flags.writeable:
         raise ValueError(message("assignment destination is read-only", "Write into x.copy()"))
     check_write(old)
     made = value_of(new if isinstance(new, Tracked) else buffer(new))
     if type(old.aval) is np.ndarray and type(made.aval) is not np.ndarray:
-        made = value_of(apply(copy, (wrap(made),)))  # NumPy's operators give numbers for 0-d arrays
+        made = value_of(
+            apply(copy, (wrap(made),))
+        )  # NumPy's operators return scalars for 0-d arrays
     handle._value = (
         made if _has_same_layout(made.aval, old.aval) else value_of(_in_layout_of(made, old))
     )
@@ -109,7 +112,7 @@ def write_value(handle: Tracked, new: Any) -> None:
 
 
 def _has_same_layout(form: Any, old: Any) -> bool:
-    """Whether an array lies in memory as another of its shape does."""
+    """Whether an array lies in memory as another one of its shape."""
     if type(old) is not np.ndarray or form.strides == old.strides:
         return True
     flags, wanted = form.flags, old.flags
@@ -117,14 +120,13 @@ def _has_same_layout(form: Any, old: Any) -> bool:
 
 
 def _in_layout_of(made: Value, old: Value) -> Any:
-    """A new value in the layout of the old: a write moves no element, so it decides as before of
-    which reshapes are views, and in which order copies lie."""
+    """A new value in the memory layout of the old one, which decides later reshapes and copies."""
     whole = tuple(slice(0, n, 1) for n in old.aval.shape)
     return apply(getitem.put, (wrap(old), wrap(made)), {"index": whole})
 
 
 def invalidate_views(handle: Tracked) -> None:
-    """Have the views of a handle read again; they report back when they have been."""
+    """Have the views of an array recomputed; they register again when they are."""
     views = getattr(handle, "_views", None)
     if not views:
         return
@@ -180,7 +182,7 @@ def _setitem(self: Tracked, key: Any, v: Any) -> None:
     if type(view) is FlatView:
         places = np.shape(self[key])
         if places and np.size(v) == 0:
-            return  # as NumPy, which has nothing to write
+            return  # NumPy writes nothing
         v = _repeat_to_shape(places, v)
     if view is not None or not subscripts.try_overwrite(self, key, v):
         write_value(self, subscripts.with_subscript_set(self, key, v))
@@ -190,7 +192,7 @@ _PYTHON_NUMBERS = (int, float, complex)
 
 
 def _repeat_to_shape(shape: tuple[int, ...], v: Any) -> Any:
-    """Values in the shape of the places of `a.flat` that they go to, again and again."""
+    """Values for a write to `a.flat`, repeated to the shape of the destination."""
     if type(aval_of(v)) in _PYTHON_NUMBERS:
         return v
     v = as_array(v)
@@ -236,7 +238,7 @@ for _name, _operator, _ufunc in (
 def _fill(self: Tracked, value: Any) -> None:
     if np.ndim(value):
         raise ValueError("setting an array element with a sequence.")
-    if not isinstance(aval_of(self), np.generic):  # whose methods write into a copy of it
+    if not isinstance(aval_of(self), np.generic):  # NumPy scalars: a write to a copy
         self[...] = value
 
 
@@ -249,7 +251,7 @@ def _partition(self: Tracked, kth: Any, axis: int = -1, kind: Any = "introselect
 
 
 def _resize(self: Tracked, *new_shape: Any, refcheck: bool = True) -> None:
-    """Another shape for an array nobody has a view of: cut off, or zeros at the end."""
+    """`ndarray.resize` of an array without views: truncate, or append zeros."""
     if isinstance(aval_of(self), np.generic):
         return
     shape = new_shape[0] if len(new_shape) == 1 and np.ndim(new_shape[0]) else new_shape
@@ -269,7 +271,7 @@ def _undo_shape(base: Any, new: Any) -> Any:
 
 
 def _set_shape(self: Tracked, shape: Any) -> None:
-    """`a.shape = ...`: the handle becomes a view of what it was, which its own views keep."""
+    """`a.shape = ...`: the array becomes a view of its former value, and so do its views."""
     value = value_of(self)
     check_is_array("shape", value.aval)
     if value.op is None and isinstance(value.params, ParamState):
@@ -284,7 +286,7 @@ def _set_shape(self: Tracked, shape: Any) -> None:
     if view is not None:
         link_view(view.base, whole, view.cut, view.paste)
     part = NUMPY[np.reshape](whole, shape)
-    if getattr(part, "_view", None) is None:  # it shares no memory
+    if getattr(part, "_view", None) is None:  # a copy
         if np.size(part):
             raise AttributeError(
                 message(
@@ -303,7 +305,7 @@ def _set_shape(self: Tracked, shape: Any) -> None:
 
 
 def _view(self: Tracked, dtype: Any = None, type: Any = None) -> Any:
-    if np.ndarray in (dtype, type):  # a tracked array is one
+    if np.ndarray in (dtype, type):  # tracked arrays count as ndarray
         dtype, type = (None if kind == np.ndarray else kind for kind in (dtype, type))
     refuse_keywords(".view", dtype=None if dtype == self.dtype else dtype, type=type)
     return self[...]
@@ -331,19 +333,19 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
     kind = np.result_type(aval_of(src))
     if not np.can_cast(_number_dtype(aval_of(src), dst) if number else kind, dst.dtype, casting):
         raise cast_error(kind, dst.dtype, casting, is_array=not number)
-    if type(aval_of(src)) is float:  # which is cast, as an array is
+    if type(aval_of(src)) is float:  # NumPy casts it as an array
         src = as_strong_array(src)
     dst[...] = src if where is True else np.where(where, src, dst)
 
 
 def _number_dtype(number: Any, dst: Any) -> np.dtype[Any]:
-    """The type that a Python number has next to an array: the array's, if that is of its kind."""
+    """The dtype of a Python number next to an array: the array's, if it is of the same kind."""
     kind = np.result_type(number)
     return np.dtype(dst.dtype) if np.result_type(dst.dtype, number) == dst.dtype else kind
 
 
 def _check_is_array(name: str, target: Tracked) -> None:
-    """NumPy's error for a number: these functions, other than methods, write into no copy of it."""
+    """Raise NumPy's error for a scalar target."""
     kind = type(aval_of(target))
     if kind is not np.ndarray:
         raise TypeError(f"{name} argument 1 must be a numpy.ndarray, not a tracked {kind.__name__}")
@@ -365,7 +367,7 @@ def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "rai
 
 
 def _plain_mask(mask: Any) -> Any:
-    """A mask as a plain one; of numbers, where they are not 0."""
+    """A mask as a plain one; numbers are true where they are not 0."""
     return plain_integers(
         np.not_equal(mask, 0) if np.result_type(aval_of(mask)).kind in "fc" else mask
     )
@@ -415,7 +417,7 @@ def _putmask(a: Any, mask: Any, values: Any) -> None:
 
 
 def _putmask_values(values: Any, dtype: np.dtype[Any]) -> Any:
-    """What `np.putmask` puts: numbers, also those in a list, whatever is lost; arrays, if safe."""
+    """The values of `np.putmask`, cast: numbers (also in a list) unsafely, arrays safely."""
     if type(values) in (list, tuple):
         parts = [v if np.ndim(aval_of(v)) else cast_for_store(v, dtype) for v in values]
         return np.stack([_putmask_values(v, dtype) for v in parts])

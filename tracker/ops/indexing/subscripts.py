@@ -1,8 +1,7 @@
-"""What subscripts do: x[key], x[key] = v and their kin, as ops (`getitem.py`).
+"""Subscripts as ops: `x[key]`, `x[key] = v`, and scatter-add.
 
-Owns: `read_subscript`, `with_subscript_set`, `try_overwrite`, `add_into_zeros`, and what views
-need: `is_view`, `read_view`, `write_view`. `inplace.py` turns them into NumPy's subscripts and
-assignments.
+Each function splits a subscript (`canonical.py`) and applies the op for it (`getitem.py`);
+`inplace.py` builds NumPy's subscripts and assignment from them.
 """
 
 from __future__ import annotations
@@ -55,16 +54,16 @@ def _has_ellipsis(key: Any) -> bool:
 
 
 def is_view(arrays: tuple[Any, ...]) -> bool:
-    """Whether what was read with these arrays is a view in NumPy: they are traced integers, and
-    none is an array, not even one without dimensions."""
-    for a in arrays:  # noqa: SIM110 (every subscript asks; a generator costs more)
+    """Whether a read with these index arrays is a view in NumPy: they are traced integers, none of
+    them an array, not even a 0-d one."""
+    for a in arrays:  # noqa: SIM110 (on every subscript; a generator is slower)
         if type(a) is not Tracked or type(aval_of(a)) is np.ndarray:
             return False
     return True
 
 
 def read_view(x: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
-    """Read a part that is a view again; of a plain array, which is a result's, the view."""
+    """Read a view again; of a plain array (a result), the view itself."""
     if type(x) is np.ndarray and not arrays:
         return x[(*index, Ellipsis)]
     part = apply_gather(x, arrays, index) if arrays else apply(getitem, (x,), {"index": index})
@@ -72,7 +71,7 @@ def read_view(x: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
 
 
 def write_view(x: Any, part: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
-    """The value of x after a part that is a view was written into."""
+    """The value of x after a write to one of its views."""
     if arrays:
         return apply(scatter, (x, part, *arrays), index_params(index, arrays))
     return apply(put, (x, part), {"index": index})
@@ -90,7 +89,8 @@ def with_subscript_set(x: Any, key: Any, v: Any) -> Any:
 
 
 def try_overwrite(x: Tracked, key: Any, v: Any) -> bool:
-    """x[key] = v in the array of x itself, if the index is basic and nobody else can see it."""
+    """x[key] = v in the buffer of x, if the index is basic and nothing else can observe the
+    buffer."""
     if is_tracing():
         return False
     index, arrays = split_subscript(key, np.shape(aval_of(x)))
@@ -99,13 +99,14 @@ def try_overwrite(x: Tracked, key: Any, v: Any) -> bool:
     )
 
 
-_RECENT = 8  # how many writes back a read looks
+_RECENT = 8  # writes that a read searches
 
 
 def recently_stored(x: Tracked, place: Index) -> Any:
-    """What one of the last writes put at one place of x, as a tracked number; or None.
+    """The tracked number that one of the last writes stored at a position of x, or None.
 
-    A loop that reads what it has just written needs no read, then, and keeps no old array alive.
+    A loop that reads back what it has just written then needs no read, and keeps no old array
+    alive.
     """
     value = value_of(x)
     for _ in range(_RECENT):
@@ -122,7 +123,7 @@ def recently_stored(x: Tracked, place: Index) -> Any:
 
 
 def add_into_zeros(shape: tuple[int, ...], key: Any, v: Any) -> Any:
-    """Zeros to which v was added at key; a place named twice gets both."""
+    """Zeros with v added at key; repeated positions accumulate."""
     index, arrays = split_subscript(key, shape)
     if not arrays:
         v = np.broadcast_to(as_array(v), indexed_shape(index, shape))
@@ -140,7 +141,7 @@ def _is_mask_of(array: Any, x: Any) -> bool:
 
 
 def _guard_mask_counts(arrays: tuple[Any, ...]) -> None:
-    """A traced mask decides the shape of the result: the trace holds for this many places."""
+    """A traced mask decides the shape of the result: guard its number of true elements."""
     if not is_tracing():
         return
     for array in arrays:
@@ -159,11 +160,12 @@ def _cast_value(v: Any, x: Any, as_kept: Callable[..., Any] = cast_for_store) ->
     v = as_array(v)
     if np.result_type(aval_of(v)) == want:
         return v
-    return np.astype(v, want)  # of complex numbers the real parts, with NumPy's warning
+    return np.astype(v, want)  # drops imaginary parts with NumPy's warning
 
 
 def _fit_value(v: Any, index: Index, x: Any) -> Any:
-    """Drop leading axes of extent 1 that assignment ignores; raise if v does not fit."""
+    """A value without leading axes of extent 1, which assignment ignores; raises if it does not
+    fit."""
     place = indexed_shape(index, np.shape(aval_of(x)))
     if np.shape(aval_of(v)) in ((), place):
         return v

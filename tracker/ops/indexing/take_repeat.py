@@ -1,6 +1,5 @@
-"""Functions that pick, repeat or cut elements, composed of indexing and the ops in
-`ops/shape/shape.py`.
-"""
+"""`take`, `flip`, `roll`, `repeat`, `tile`, `nonzero`, `split` and others, composed of indexing and
+shape ops."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ def index_along_axis(arr: Any, indices: Any, axis: int) -> tuple[Any, ...]:
 
 
 def flat_index(indices: Any) -> Any:
-    """The same of an array as one line."""
+    """The indices of `take_along_axis` without an axis."""
     if np.ndim(indices) != 1:
         raise ValueError("when axis=None, `indices` must have a single dimension.")
     _check_integers(indices)
@@ -61,7 +60,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
 
 def _check_mode(mode: str | None) -> None:
-    if mode not in ("clip", "raise", "wrap", None):  # None: as "raise"
+    if mode not in ("clip", "raise", "wrap", None):  # None means "raise"
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
 
 
@@ -81,11 +80,11 @@ def take(
 
 
 def _take_indices(indices: Any) -> Any:
-    """As NumPy's `take` reads them: what is no array is cut down to integers, whatever it is."""
+    """The indices of `np.take`: anything but an array is truncated to integers."""
     if not isinstance(indices, (np.ndarray, Tracked)):
         return np.asarray(indices, np.intp)
     kind = indices.dtype
-    if kind == np.bool_:  # numbers, no mask
+    if kind == np.bool_:  # numbers here, not a mask
         return np.astype(indices, np.intp)
     if not np.can_cast(kind, np.intp, "same_kind"):
         raise cast_error(kind, np.dtype(np.intp), "same_kind", is_array=np.ndim(indices))
@@ -96,7 +95,7 @@ def _take_indices(indices: Any) -> Any:
 def sliding_window_view(
     x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
 ) -> Any:
-    """Read-only: to be written into, give NumPy plain numbers."""
+    """Read-only; `writeable=True` is refused."""
     refuse_keywords("np.lib.stride_tricks.sliding_window_view", writeable=writeable or None)
     given = tuple(window_shape) if np.ndim(window_shape) else (window_shape,)
     sizes = tuple(map(operator.index, given))
@@ -119,7 +118,7 @@ def sliding_window_view(
         (np.moveaxis(x, axes, last),),
         {"kernel": sizes, "stride": ones, "dilation": ones},
     )
-    own = tuple(range(ndim, ndim + count))  # the windows' axes come last; their places, in order
+    own = tuple(range(ndim, ndim + count))  # in the result of `windows`, these come last
     return np.moveaxis(found, (*last, *own), (*own, *axes))
 
 
@@ -166,7 +165,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 @implements(np.repeat, method="repeat")
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     a, axis = array_and_axis(a, axis)
-    if type(aval_of(repeats)) is float:  # NumPy takes Python's, and no other
+    if type(aval_of(repeats)) is float:  # NumPy accepts Python's floats only
         repeats = int(repeats)
     counts, shape = np.asarray(data_of(plain_integers(repeats))), np.shape(a)
     if counts.size == 1 and counts.dtype.kind in "iu" and (count := int(counts.ravel()[0])) >= 0:
@@ -196,7 +195,7 @@ def tile(A: Any, reps: Any) -> Any:
 
 @implements(np.nonzero, method="nonzero")
 def nonzero(a: Any) -> Any:
-    """Plain integer arrays. Under a trace, which holds for this many places, traced ones."""
+    """Plain integer arrays. Traced ones under a trace, which guards the number of results."""
     mask = np.not_equal(a, 0)
     if not isinstance(mask, Tracked) or not np.ndim(a):
         return np.nonzero(np.asarray(mask))
@@ -223,7 +222,7 @@ def argwhere(a: Any) -> Any:
 @implements(np.array_split)
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     ary = as_array(ary)
-    extent = np.shape(ary)[axis]  # raises as NumPy does, which is not AxisError
+    extent = np.shape(ary)[axis]  # NumPy raises IndexError here, not AxisError
     axis = normalize_axis_index(axis, np.ndim(ary))
     indices_or_sections = guarded_data(plain_integers(indices_or_sections))
     if not np.ndim(indices_or_sections):
@@ -231,7 +230,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     pieces = np.array_split(np.arange(extent), indices_or_sections)
     front = (slice(None),) * axis
     ends = np.cumsum([len(p) for p in pieces]).tolist()
-    if np.ndim(indices_or_sections):  # cuts may overlap or lie outside: as slices do
+    if np.ndim(indices_or_sections):  # like slices, these may overlap or be out of range
         cuts = [0, *indices_or_sections, extent]
         return [ary[(*front, slice(a, b))] for a, b in pairwise(cuts)]
     return [ary[(*front, slice(e - len(p), e))] for e, p in zip(ends, pieces, strict=True)]

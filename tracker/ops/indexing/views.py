@@ -1,11 +1,10 @@
-"""Views that NumPy's functions make of tracked arrays: transposes, reshapes, parts, diagonals.
+"""NumPy functions that return views: transposes, reshapes, real parts, diagonals.
 
-Owns: what wraps these functions so that a result which shares memory with its array in NumPy is a
-view of the handle (`mutation.link`): how it is cut, and how what is written into it gets back.
-Start at `_link_views`, which says which functions these are.
+`_install_views` wraps them so that a result that shares memory with its operand in NumPy becomes a
+view of the tracked operand (`inplace.link_view`), with the inverse that writes go through.
 
-Invariant: a result is a view of its array exactly where NumPy's shares memory, or is said to be
-read-only where writing back is not supported.
+Invariant: a result is a view exactly where NumPy's shares memory; where writing through it is not
+supported, a write raises "read-only".
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def _undo_reshape(base: Any, new: Any) -> Any:
 
 
 def _undo_any_reshape(function: Callable[..., Any]) -> Callable[..., Any]:
-    """In the order that was asked for; where the layout says which, by position."""
+    """The inverse of a reshape, in its order; by position if the order depends on the layout."""
     by_position = _undo_by_position(function)
 
     def undo(base: Any, new: Any, *args: Any, **kwargs: Any) -> Any:
@@ -61,8 +60,8 @@ def _undo_any_reshape(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _undo_transpose(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Of a permutation of axes: the inverse one. Which it is, an array says whose strides number
-    the axes."""
+    """The inverse of a permutation of axes, which is read off an array whose strides number the
+    axes."""
 
     def undo(base: Any, new: Any, *args: Any, **kwargs: Any) -> Any:
         rank = np.ndim(base)
@@ -73,11 +72,11 @@ def _undo_transpose(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _undo_by_position(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Paste back any rearrangement: follow where each position of the base went."""
+    """The inverse of any rearrangement: track where each position of the base goes."""
 
     def undo(base: Any, new: Any, *args: Any, **kwargs: Any) -> Any:
         shape = np.shape(base)
-        places = np.empty_like(aval_of(base), dtype=np.intp)  # orders A and K ask for the layout
+        places = np.empty_like(aval_of(base), dtype=np.intp)  # orders A and K depend on the layout
         places[...] = np.arange(places.size).reshape(shape)
         went = np.asarray(function(places, *args, **kwargs))
         order = np.argsort(went, axis=None)
@@ -89,9 +88,9 @@ def _undo_by_position(function: Callable[..., Any]) -> Callable[..., Any]:
 def _read_only_view_function(
     function: Callable[..., Any], copies: bool = False
 ) -> Callable[..., Any]:
-    """A function whose result, in NumPy, sees writes into the operand, and is not written into.
+    """A function whose result shows later writes to the operand, but is read-only.
 
-    `copies`: ours is a copy where NumPy's is a view.
+    `copies`: our result is a copy where NumPy's is a view.
     """
 
     def call(a: Any, *args: Any, **kwargs: Any) -> Any:
@@ -106,12 +105,12 @@ def _read_only_view_function(
 
 
 def _refuse_write(*_: Any) -> NoReturn:
-    """The paste of a view that is only read."""
+    """The inverse of a view that is read-only."""
     raise ValueError(message("assignment destination is read-only", "Write into a copy of it"))
 
 
 def _einsum(*operands: Any, **kwargs: Any) -> Any:
-    """Of one operand, without a sum: a view, as NumPy's is; of a diagonal, too."""
+    """`np.einsum`; of one operand without a sum, a view as in NumPy."""
     part = _plain_einsum(*operands, **kwargs)
     given = [x for x in operands if isinstance(x, Tracked)]
     if len(given) != 1 or part is given[0] or type(aval_of(part)) is not np.ndarray:
@@ -172,8 +171,8 @@ def _link_views() -> None:
 def _complex_part(
     which: Any, function: Callable[[Any], Any], paste: Callable[[Any, Any], Any]
 ) -> Any:
-    """The real or the imaginary part: of a complex array a view. A real array is its real part, its
-    imaginary part are zeros that nobody writes into."""
+    """The real or imaginary part. Of a complex array, a view. A real array is its own real part;
+    its imaginary part is a read-only array of zeros."""
 
     def call(val: Any) -> Any:
         if which is np.real and not np.iscomplexobj(val):
@@ -185,16 +184,16 @@ def _complex_part(
             return link_view(val, part, function, paste)
         return link_view(
             wrap(value_of(part)), part, lambda zeros: zeros, _refuse_write
-        )  # of no memory
+        )  # shares no memory
 
     return call
 
 
 def _flat(self: Tracked) -> Any:
-    """A view in one dimension, whatever the layout (a tracked array; NumPy's is an iterator)."""
+    """A one-dimensional view, in any layout (NumPy's is an iterator)."""
     ravel = NUMPY[np.ravel]
     if type(aval_of(self)) is not np.ndarray:
-        self = NUMPY[np.copy](self)  # a number stays what it is
+        self = NUMPY[np.copy](self)  # scalars are immutable
     return link_view(self, np.copy(ravel(self)), ravel, _undo_reshape, FlatView)
 
 

@@ -1,11 +1,14 @@
-"""Linear algebra: all of `numpy.linalg`, by subject. Importing this package declares it.
+"""Linear algebra: matrix products, `numpy.linalg`, einsum.
 
-`triangles` has what the others share: triangles and diagonals of matrices, Hermitian parts, dtypes.
+`matmul.py` has the one op of all products; `tensor_products.py` and `einsum.py` are composed of it.
+`solve.py`, `determinant.py`, `decompositions.py`, `eigen_svd.py`, `pinv_lstsq.py` and `norm.py` are
+`numpy.linalg`; their ops lower to LAPACK (`Routine`). `triangles.py` has what they share: triangles
+and diagonals, Hermitian parts, dtypes. `degenerate.py` has derivatives at coinciding eigenvalues.
 
-Conventions. The gradient of a function of a complex matrix is df/dx + i df/dy, so a rule uses
-adjoints (conjugate transposes) throughout. `cholesky`, `eigh` and `eigvalsh` read one triangle of
-their argument, as LAPACK does; so do the derivatives: the gradient is exactly zero in the triangle
-that is not read, and (g + g^H)/2 is the symmetric gradient that other systems give.
+Conventions. The gradient of a function of a complex matrix is df/dx + i df/dy, so rules use
+adjoints (conjugate transposes). `cholesky`, `eigh` and `eigvalsh` read one triangle of their
+argument, as LAPACK does, and so do the derivatives: the gradient is exactly zero in the other
+triangle, and (g + g^H)/2 is the symmetric gradient of other systems.
 """
 
 from tracker.ops.linalg import (

@@ -1,6 +1,6 @@
-"""Cholesky and QR factors.
+"""Cholesky and QR factorizations.
 
-The ops are `cholesky` (the lower factor) and `qr` (both factors, flat, one after the other).
+The ops are `cholesky` (the lower factor) and `qr` (both factors, packed one after the other).
 Formulas: I. Murray, "Differentiation of the Cholesky decomposition" (2016); M. Seeger et al.,
 "Auto-differentiating linear algebra" (2017).
 """
@@ -30,7 +30,7 @@ from tracker.ops.linalg.triangles import (
 from tracker.ops.shape.shape import adjoint
 from tracker.tape.record import apply
 
-_ROWS = 128  # of a triangular system, that are solved for together
+_ROWS = 128  # per block of a triangular solve
 
 # Cholesky -----------------------------------------------------------------------------------------
 
@@ -41,7 +41,7 @@ def _half_lower(a: Any) -> Any:
 
 
 def _whitened(y: Any, t: Any) -> Any:
-    """L^-1 t L^-H, for the Hermitian matrix of which `t` is the lower triangle."""
+    """L^-1 t L^-H, for the Hermitian matrix with the lower triangle `t`."""
     return solve_triangle(y, adjoint(solve_triangle(y, hermitian_from_triangle(t))))
 
 
@@ -57,7 +57,7 @@ def _adjoint_whitened(y: Any, m: Any) -> Any:
 
 
 def _substitute(y: Any, m: Any) -> None:
-    """L^-H m in the place of m, some rows at a time."""
+    """Replace m by L^-H m, in blocks of rows."""
     for first in reversed(range(0, y.shape[-1], _ROWS)):
         rows, after = slice(first, first + _ROWS), slice(first + _ROWS, None)
         part = m[..., rows, :]
@@ -66,7 +66,8 @@ def _substitute(y: Any, m: Any) -> None:
 
 
 def _cholesky_pull(y: Any, g: Any) -> Any:
-    """L^-H half(L^H g) L^-1, brought to the triangle that was read; of plain arrays, in few."""
+    """L^-H half(L^H g) L^-1, projected to the triangle that is read; of plain arrays, in few
+    temporaries."""
     above = ~np.tri(y.shape[-1], dtype=bool)
     m = adjoint(np.tril(y)) @ g
     np.copyto(m, 0, where=above)
@@ -132,7 +133,7 @@ def cholesky_(a: Any, /, *, upper: bool = False) -> Any:
     check_square(a)
     if not upper:
         return apply(cholesky, (a,))
-    return np.copy(adjoint(apply(cholesky, (adjoint(a),))), "C")  # by rows, as NumPy's lies
+    return np.copy(adjoint(apply(cholesky, (adjoint(a),))), "C")  # NumPy's memory layout
 
 
 # QR -----------------------------------------------------------------------------------------------
@@ -144,7 +145,7 @@ def _sizes(shape: tuple[int, ...], complete: bool) -> tuple[int, int, int]:
 
 
 def _unpack(flat: Any, shape: tuple[int, ...], complete: bool) -> tuple[Any, Any]:
-    """Q and R out of the op's flat result."""
+    """Q and R from the op's packed result."""
     m, n, k = _sizes(shape, complete)
     batch = shape[:-2]
     q = np.reshape(flat[..., : m * k], (*batch, m, k))
@@ -181,7 +182,7 @@ def _qr_jvp(t: Any, y: Any, a: Any, *, complete: bool) -> Any:
         turn = turn + diagonal_matrix(1j * np.imag(diagonal_of(x)), x)
     dq = z + q @ (turn - x)
     dr = (x - turn) @ r
-    if n > k:  # the columns beyond the square part follow Q
+    if n > k:  # columns right of the square part
         rest = adjoint(q) @ t[..., k:] - turn @ upper[..., :k, k:]
         dr = np.concatenate([dr, rest], axis=-1)
     if complete and m > k:
@@ -234,12 +235,12 @@ qr = declare(
 
 @implements(np.linalg.qr)
 def qr_(a: Any, mode: str = "reduced") -> Any:
-    """Q and R (`mode` "reduced" or "complete"), R alone ("r"), or what LAPACK makes Q of ("raw").
+    """Q and R (`mode` "reduced" or "complete"), R alone ("r"), or LAPACK's reflectors ("raw").
 
-    The first min(m, n) columns of `a` must be independent: else the derivative raises LinAlgError.
+    The first min(m, n) columns of `a` must be independent; else the derivative raises LinAlgError.
 
-    In "complete" mode, columns of Q beyond the rank are any basis of the rest of the space: only
-    functions that do not depend on which have a derivative.
+    In "complete" mode, the columns of Q beyond the rank are an arbitrary basis of the complement:
+    only functions that do not depend on the choice have a derivative.
     """
     a = as_array(a)
     if np.ndim(a) < 2:
@@ -262,11 +263,12 @@ _RESULT: Any = type(np.linalg.qr(np.eye(1)))  # NumPy's named tuple
 
 
 def _raw(a: Any) -> Any:
-    """LAPACK's reflectors I - tau v v^H: R with the v below its diagonal, transposed; the tau."""
+    """LAPACK's reflectors I - tau v v^H: R with the v below its diagonal, transposed; and
+    the tau."""
     kind = np.linalg.qr(np.ones((1, 1), a.dtype), "raw")[0].dtype
     rest = np.astype(a, np.result_type(kind, np.float64))
     rows, columns, scales = [], [], []
-    for _ in range(min(np.shape(a)[-2:])):  # column after column, as `geqrf` without blocks
+    for _ in range(min(np.shape(a)[-2:])):  # column by column, as unblocked `geqrf`
         row, v, tau, rest = _reflected(rest)
         rows.append(row[..., None, :])
         columns.append(v[..., None])
@@ -278,10 +280,10 @@ def _raw(a: Any) -> Any:
 
 
 def _reflected(a: Any) -> tuple[Any, Any, Any, Any]:
-    """The first row of R, the rest of v, tau, and what is left of the matrix."""
+    """One Householder step: the first row of R, v, tau, and the remaining matrix."""
     first, below = a[..., 0, 0], a[..., 1:, 0]
     rest = np.sum(np.real(below * np.conjugate(below)), axis=-1)
-    idle = (rest == 0) & (np.imag(first) == 0)  # nothing to do: the reflector is the identity
+    idle = (rest == 0) & (np.imag(first) == 0)  # the reflector is the identity
     square = np.where(idle, 1.0, rest + np.real(first * np.conjugate(first)))
     top = np.where(idle, first, -np.copysign(np.sqrt(square), np.real(first)))
     safe = np.where(idle, 1.0, top)

@@ -1,10 +1,10 @@
-"""Eigenvalues and singular values that coincide, or vanish: what is taken as 0, and its warning.
+"""Eigenvalues and singular values that coincide or vanish: which derivatives are taken as 0, and
+the warnings about them.
 
-Owns: `reciprocal_gaps`, the factors that derivatives of vectors have, `vanishes_with`, which says
-where a quotient with values that vanish is right, `warn_coinciding`, `warn_unequal`,
-`warn_vanishing`, and `mark_coinciding`, which warns when it is differentiated. A warning is an op
-that makes nothing: compiled code that took this branch warns on each call, as the plain function
-does.
+`reciprocal_gaps` has the factors of derivatives of vectors; `vanishes_with` decides where a
+quotient with vanishing values is correct. `mark_*` return their argument, and warn if it is
+differentiated again. A warning is an op without a useful result, so that compiled code that took
+this branch warns on each call, like the plain function.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tracker.tape.tracer import UnsupportedInBody
 
 
 def reciprocal_gaps(values: Any, a: Any, followed: Any = None) -> tuple[Any, Any]:
-    """[i, j]: 1 / (value j - value i), zero where they coincide; and where these are (i != j).
+    """[i, j]: 1 / (value j - value i), zero where they coincide; and the mask of these (i != j).
 
-    `followed`: pairs whose gap is divided by all the same, unless it is exactly 0.
+    `followed`: pairs that are divided by their gap unless it is exactly 0.
     """
     apart, near = _differences(values, a)
     if followed is not None:
@@ -38,7 +38,7 @@ def reciprocal_gaps(values: Any, a: Any, followed: Any = None) -> tuple[Any, Any
 
 
 def _differences(values: Any, a: Any) -> tuple[Any, Any]:
-    """[i, j]: value j - value i, and whether they coincide, each with itself too."""
+    """[i, j]: value j - value i, and whether they coincide (each does with itself)."""
     n = np.shape(values)[-1]
     apart = np.expand_dims(values, -2) - expand_last(values)
     return apart, np.abs(apart) <= expand_last(_largest(values) * (n * epsilon(a)))
@@ -58,11 +58,9 @@ def null_mask(values: Any, a: Any) -> Any:
 
 
 def without_accidental_zeros(s: Any, a: Any) -> Any:
-    """Singular values, some of which are exactly 0 because rounding made them so, as some BLAS
-    kernels do where others give 1e-32: tiny numbers in their place, all different, so that
-    `(u * s) @ vh` leaves a trace of how their vectors move. Zeros that rows and columns of zeros
-    explain stay: to these, code may compare.
-    """
+    """Singular values with distinct tiny numbers in place of zeros that are due to rounding (some
+    BLAS kernels return 0 where others return 1e-32), so that `(u * s) @ vh` depends on their
+    vectors. Zeros that zero rows and columns explain stay, as code may compare with them."""
     if bool(np.all(s != 0)):
         return s
     used = a != 0
@@ -85,38 +83,39 @@ def pairwise_sums(values: Any) -> Any:
 
 
 def cotangent_scale(slopes: Any, values: Any, *vectors: Any) -> Any:
-    """How large the cotangents of values and vectors are, in the units of those of the vectors."""
+    """The magnitude of the cotangents of values and vectors, in the units of those of the
+    vectors."""
     size = expand_last(_largest(slopes) * _largest(values))
     for m in vectors:
         size = np.maximum(size, np.max(np.abs(m), axis=(-2, -1), keepdims=True, initial=0))
     return size
 
 
-_SHARE = 10.0  # a cotangent vanishes with its value if it is at most so many times its share
+_SHARE = 10.0  # tolerance factor of `vanishes_with`
 
 
 def vanishes_with(m: Any, parts: Any, values: Any, size: Any) -> Any:
     """Whether the cotangent `m` of vectors vanishes in proportion to `parts`, values that are zero
     up to rounding.
 
-    That of a smooth function of the matrix, such as `(u * s) @ vh`, does, to full relative
-    precision: its quotient with the values, however small they are, is the derivative. That of a
-    result which depends on the vectors themselves is as large as any other.
+    For a smooth function of the matrix, such as `(u * s) @ vh`, it does, to full relative
+    precision, and its quotient with the values, however small, is the derivative. For a result that
+    depends on the vectors themselves it is as large as any other cotangent.
     """
     return np.abs(m) * expand_last(_largest(values)) <= _SHARE * parts * size
 
 
 def warn_coinciding(where: Any, m: Any, what: str) -> None:
-    """Warn if any of these entries of a cotangent (or tangent), in the basis of the vectors, is
-    more than rounding."""
+    """Warn if one of these entries of a cotangent (or tangent), in the basis of the vectors,
+    exceeds rounding."""
     if not bool(np.any(where)):
         return
     _warn_large(where, m, np.max(np.abs(m), axis=(-2, -1), keepdims=True, initial=0), what)
 
 
 def warn_unequal(where: Any, slopes: Any, what: str) -> None:
-    """Warn if cotangents of values that coincide differ: then those of other vectors of their space
-    would make another derivative."""
+    """Warn if cotangents of coinciding values differ: another basis of their space would give
+    another derivative."""
     if not bool(np.any(where)):
         return
     apart = np.expand_dims(slopes, -2) - expand_last(slopes)
@@ -130,24 +129,24 @@ def _warn_large(where: Any, m: Any, size: Any, what: str) -> None:
 
 
 def mark_coinciding(x: Any, values: Any, a: Any, what: str) -> Any:
-    """`x`, a derivative of values. Where some of these coincide it is right, but how it changes
-    depends on how they part from each other."""
+    """`x`, a derivative of values. It is correct where values coincide, but its own derivative is
+    not defined there."""
     return mark_near(x, _differences(values, a)[1], what)
 
 
 def mark_near(x: Any, near: Any, what: str) -> Any:
-    """`x`, a derivative that is right, though its own is not where two values are `near`."""
+    """`x`, a correct derivative whose own derivative is wrong where two values are `near`."""
     near = _off_diagonal(near)
     return apply(coinciding_marker, (x, near), {"what": what}) if bool(np.any(near)) else x
 
 
 def mark_null(x: Any, null: Any) -> Any:
-    """`x`, a derivative that is right, though its own is not where singular values are `null`."""
+    """`x`, a correct derivative whose own derivative is wrong where singular values are `null`."""
     return apply(null_marker, (x, null)) if bool(np.any(null)) else x
 
 
 def _marker_op(name: str, warning: Callable[[], Op]) -> Op:
-    """The identity, of which a warning is told when it is differentiated."""
+    """The identity; emits a warning when it is differentiated."""
 
     def told(derivative: Any, y: Any, x: Any, where: Any, **params: Any) -> Any:
         if bool(np.any(where)):
@@ -172,7 +171,7 @@ null_marker = _marker_op("slope_at_zero", lambda: _warn_vanishing_op)
 
 
 def _emit_warning(op: Op, where: Any, **params: Any) -> None:
-    """Warn, also on each call of what is being compiled."""
+    """Warn, also on each call of the function that is being compiled."""
     stage = current_tracer()
     if stage is not None and stage.is_body_trace:
         raise UnsupportedInBody("the body warns of values that coincide")
@@ -180,7 +179,7 @@ def _emit_warning(op: Op, where: Any, **params: Any) -> None:
 
 
 def _warning_op(name: str, text: Callable[..., tuple[str, str]]) -> Op:
-    """An op that warns, of what its operand and params say; it gives nothing of use."""
+    """An op that warns with a text made of its operand and params; its result is not used."""
 
     def evaluate(where: Any, **params: Any) -> Any:
         warn(message(*text(where, **params)), DegenerateWarning)
@@ -220,7 +219,7 @@ _warn_vanishing_op: Op = _warning_op(
 
 
 def warn_vanishing(null: Any, m: Any, size: Any) -> None:
-    """Warn where the cotangent asks how the vectors of a zero singular value move."""
+    """Warn where the cotangent depends on how the vectors of a zero singular value move."""
     if not bool(np.any(null)):
         return
     if bool(np.any(null & (np.abs(m) > size * 1e-6))):

@@ -1,12 +1,12 @@
-"""Determinants: `det`, and its gradient where the matrix is singular.
+"""`det`, with a gradient that exists for singular matrices.
 
-The gradient of a determinant is the matrix of cofactors. Where there is an inverse, that is
-det(a) a^-H; it exists elsewhere, too, and is a polynomial. So that all its derivatives are right,
-it is made of `a` itself, turned by the singular bases of its numbers, which count as constant:
-there the part with large singular values has an inverse, and what is left is small (its Schur
-complement, as large as the null space), whose cofactors are computed without dividing, by Faddeev
-and LeVerrier (Householder, "The Theory of Matrices in Numerical Analysis" (1964), 6.7). Start at
-`det`, then `_adjugate`.
+The gradient of a determinant is the matrix of cofactors: det(a) a^-H for a regular matrix, and a
+polynomial of the entries in general. So that derivatives of any order are right, the cofactors of a
+singular matrix are computed from `a` itself, in its singular bases (constants to derivatives):
+there the block of large singular values is invertible, and the rest, its Schur complement of the
+size of the null space, is small, with cofactors by the division-free algorithm of Faddeev and
+LeVerrier (Householder, "The Theory of Matrices in Numerical Analysis" (1964), 6.7). Start at `det`,
+then `_adjugate`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ nullity = declare(
 
 
 def _adjugate(y: Any, a: Any) -> Any:
-    """det(a) a^-1, the adjugate; `y` is the determinant."""
+    """det(a) a^-1; `y` is the determinant."""
     regular = y != 0
     if bool(np.all(regular)):
         return np.linalg.inv(a) * expand_last(expand_last(y))
@@ -82,7 +82,7 @@ def _matrix_of_nullity(k: int, a: Any) -> Any:
 
 
 def _adjugate_of_nullity(a: Any, k: int) -> Any:
-    """The adjugate of matrices whose `k` smallest singular values are zero, by their blocks."""
+    """The adjugate of matrices whose `k` smallest singular values are zero, by blocks."""
     m = np.shape(a)[-1] - k
     if not m:
         return _faddeev_leverrier(a)[0]
@@ -104,7 +104,7 @@ def _adjugate_of_nullity(a: Any, k: int) -> Any:
 
 
 def _faddeev_leverrier(a: Any) -> tuple[Any, Any]:
-    """The adjugate, and the determinant as a matrix of one element: polynomials of a matrix that is
+    """The adjugate, and the determinant as a 1 x 1 matrix, as polynomials: for a matrix that is
     small, or near zero."""
     n = np.shape(a)[-1]
     eye = np.eye(n, dtype=a.dtype)

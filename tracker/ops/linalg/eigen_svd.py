@@ -1,16 +1,15 @@
-"""Eigenvalues and singular values.
+"""Eigenvalues, singular values, and their vectors.
 
-The ops are `eigh`, `eigvalsh`, `eig`, `eigvals`, `svd`, `svdvals`. Those with vectors give one
-flat array, values first (`_unpack` takes it apart). Formulas: M. Giles (2008); J. Townsend,
-"Differentiating the singular value decomposition" (2016); M. Seeger et al., "Auto-differentiating
-linear algebra" (2017).
+Ops: `eigh`, `eigvalsh`, `eig`, `eigvals`, `svd`, `svdvals`. Ops with vectors return one packed
+array, values first (`_unpack`). Formulas: M. Giles (2008); J. Townsend, "Differentiating the
+singular value decomposition" (2016); M. Seeger et al., "Auto-differentiating linear algebra"
+(2017).
 
-Where values coincide, the vectors that belong to them are any basis of a space, so a derivative
-must not ask which. Values have the right derivative all the same, and so has whatever depends on
-the vectors only through sums over the space (the terms in question are zero, and are taken as
-such). Where the cotangent shows that a result may depend on more, a DegenerateWarning names the
-pair. Phases of complex vectors are taken as LAPACK leaves them: results that depend on them have no
-meaning.
+Where values coincide, their vectors are an arbitrary basis of a space, and a derivative must not
+depend on the choice. Derivatives of values are right all the same, and so are those of results that
+depend on the vectors only through sums over the space: the undetermined terms are zero, and are
+taken as 0. Where the cotangent shows that a result may depend on more, a DegenerateWarning names
+the pair. Phases of complex vectors are LAPACK's; results that depend on them have no meaning.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ Shapes = tuple[tuple[int, ...], ...]
 
 
 def _unpack(flat: Any, shapes: Shapes) -> list[Any]:
-    """The pieces of a flat result; a stack of vectors or matrices each."""
+    """The parts of a packed result, each a stack of vectors or matrices."""
     out = []
     start = 0
     for shape in shapes:
@@ -121,8 +120,8 @@ def _eigh_vjp(g: Any, y: Any, a: Any, *, lower: bool) -> Any:
 
 
 def _pairs_followed(inner: Any, w: Any, gw: Any, a: Any) -> Any:
-    """[i, j]: whether both values are null, and the cotangent of their vectors vanishes with them;
-    None if no two values are null."""
+    """[i, j]: whether both values are null and the cotangent of their vectors vanishes with them;
+    None if fewer than two values are null."""
     null = pairwise_and(null_mask(w, a))
     if not bool(np.any(null & ~np.eye(np.shape(w)[-1], dtype=bool))):
         return None
@@ -174,7 +173,7 @@ def _is_lower(uplo: str) -> bool:
 def eigh_(a: Any, UPLO: str = "L") -> Any:
     """Eigenvalues w, ascending, and vectors V of a Hermitian matrix, of which one triangle is read.
 
-    Cotangent, before it is brought to that triangle: V (diag(gw) + F * (V^H gV)) V^H with
+    The cotangent, before it is projected to that triangle, is V (diag(gw) + F * (V^H gV)) V^H with
     F[i, j] = 1 / (w[j] - w[i]).
     """
     a = as_array(a)
@@ -198,13 +197,14 @@ def _complex_kind(a: Type) -> np.dtype[Any]:
 
 
 def _eig(a: Any) -> Any:
-    """Always complex: whether NumPy before 2.5 gives reals depends on the numbers."""
+    """Always complex: NumPy before 2.5 returns reals for some matrices, depending on the
+    numbers."""
     w, v = np.linalg.eig(a)
     return _pack([w, v], _eigh_shapes(a)).astype(np.result_type(w, np.complex64))
 
 
 def _largest_mask(v: Any) -> Any:
-    """In each column, the element that LAPACK makes real (as a mask)."""
+    """The mask of each column's largest element, which LAPACK makes real."""
     if np.size(v) == 0:
         return np.zeros(np.shape(v), bool)
     rows = np.expand_dims(np.argmax(np.abs(v), axis=-2), -2)
@@ -212,7 +212,7 @@ def _largest_mask(v: Any) -> Any:
 
 
 def _eig_jvp(t: Any, y: Any, a: Any) -> Any:
-    """dV keeps the columns' length, and their largest elements real."""
+    """dV keeps the length of the columns, and their largest elements real."""
     w, v = _unpack(y, _eigh_shapes(a))
     inner = np.linalg.solve(v, t @ v)
     gaps, near = reciprocal_gaps(w, a)
@@ -254,7 +254,7 @@ def _eigvals_jvp(t: Any, y: Any, a: Any) -> Any:
 
 
 def _eigvals_vjp(g: Any, y: Any, a: Any) -> Any:
-    """V^-H diag(g) V^H, with the vectors in the order of the values of `y`."""
+    """V^-H diag(g) V^H, with the vectors in the order of the values `y`."""
     w, v = _complex_eig(a)
     back = np.linalg.solve(adjoint(v), expand_last(g) * adjoint(v))
     return project(mark_coinciding(back, w, a, "eigenvalues"), a)
@@ -265,7 +265,7 @@ def _complex_eig(a: Any) -> list[Any]:
 
 
 def _eigvals(a: Any) -> Any:
-    w = np.linalg.eig(a)[0]  # in the order of the vectors that the rule will see
+    w = np.linalg.eig(a)[0]  # in the order of `eig`, which the rules use
     return w.astype(np.result_type(w, np.complex64))
 
 
@@ -290,7 +290,7 @@ eigvals = declare(
 def eig_(a: Any) -> Any:
     """Eigenvalues and vectors (columns of length one) of a general matrix.
 
-    As NumPy's, which before 2.5 are real where all eigenvalues of a real matrix are. Cotangent:
+    As NumPy's, which before 2.5 are real if all eigenvalues of a real matrix are. The cotangent is
     V^-H (diag(gw) + conj(F) * (V^H gV)) V^H, where gV is first made orthogonal to V's columns.
     """
     a = as_array(a)
@@ -309,7 +309,7 @@ def eigvals_(a: Any) -> Any:
 
 
 def real_if_all_real(w: Any, a: Any) -> Any:
-    """The eigenvalues of `a`, real where all of them are."""
+    """The eigenvalues of `a`, real if all of them are."""
     return np.real(w) if _are_real(a, w) else w
 
 
@@ -339,8 +339,8 @@ def _quotients(x: Any, skipped: Any) -> Any:
 def _basis_rotations(d: Any, s: Any, a: Any) -> tuple[Any, Any]:
     """U^H dU and V^H dV for d = U^H da V, within the space of the singular values.
 
-    Their difference is determined where not both singular values are zero, their sum where they
-    differ.
+    Their difference is determined unless both singular values are zero, their sum unless they are
+    equal.
     """
     gaps, near = reciprocal_gaps(s, a)
     null = pairwise_and(null_mask(s, a))
@@ -372,14 +372,14 @@ def _svd_jvp(t: Any, y: Any, a: Any, *, full: bool) -> Any:
 
 
 def _complete_basis_tangent(d: Any, first: Any, rest: Any) -> Any:
-    """The tangent of a basis: the rest of it stays orthogonal to its first columns."""
+    """The tangent of a full basis: its other columns stay orthogonal to the first ones."""
     if not np.shape(rest)[-1]:
         return d
     return np.concatenate([d, -first @ (adjoint(d) @ rest)], axis=-1)
 
 
 def _reduce_basis_cotangent(g: Any, u: Any, k: int) -> Any:
-    """The cotangent of a basis's first columns, with what the rest of it says of them."""
+    """The cotangent of a basis's first columns, including what arrives through the others."""
     if np.shape(u)[-1] == k:
         return g
     first, rest = u[..., :k], u[..., k:]
@@ -387,8 +387,8 @@ def _reduce_basis_cotangent(g: Any, u: Any, k: int) -> Any:
 
 
 def _svd_vjp(g: Any, y: Any, a: Any, *, full: bool) -> Any:
-    """With u = U^H gU and v = V^H gV, the entry [i, j] of U^H (.) V comes from
-    (u - u^H + v - v^H) / (s[j] - s[i]) and (u - u^H - v + v^H) / (s[j] + s[i])."""
+    """With u = U^H gU and v = V^H gV, the entry [i, j] of U^H (.) V comes from (u - u^H + v - v^H)
+    / (s[j] - s[i]) and (u - u^H - v + v^H) / (s[j] + s[i])."""
     s, u, vh = _unpack(y, _svd_shapes(a, full))
     gs, gu, gvh = _unpack(g, _svd_shapes(a, full))
     s, gs = without_accidental_zeros(real_part(s), a), real_part(gs)
@@ -416,7 +416,7 @@ def _svd_vjp(g: Any, y: Any, a: Any, *, full: bool) -> Any:
         vanishing = (null & ~skipped & (around != 0)) | np.any(used, axis=-1)
     gaps, near = reciprocal_gaps(s, a, followed)
     total, other = (inner_u + inner_v) * 0.5, (inner_u - inner_v) * 0.5
-    # Of null values, those of a smooth function of the matrix are Hermitian.
+    # For null values, the cotangents of a smooth function of the matrix are Hermitian.
     turned = np.maximum(*(np.abs(inner - adjoint(inner)) for inner in (inner_u, inner_v)))
     warn_coinciding(near, np.where(skipped_pairs, turned, np.abs(total)), "singular values")
     warn_unequal(near & ~pairwise_and(null), gs, "singular values")
@@ -429,12 +429,12 @@ def _svd_vjp(g: Any, y: Any, a: Any, *, full: bool) -> Any:
 
 
 def _orthogonal_part(g: Any, basis: Any, inner: Any) -> Any:
-    """The part of vectors that is orthogonal to a basis; exactly 0 if that is one of the space."""
+    """The part of vectors orthogonal to a basis; exactly 0 if the basis is complete."""
     return np.zeros_like(g) if np.shape(g)[-2] == np.shape(g)[-1] else g - basis @ inner
 
 
 def _may_turn(a: Any) -> Any:
-    """[i, j]: whether vectors i and j may turn, by a phase or towards each other."""
+    """[i, j]: whether vectors i and j may rotate, by a phase or towards each other."""
     return np.iscomplexobj(a) | ~np.eye(min(a.shape[-2:]), dtype=bool)
 
 
@@ -443,8 +443,8 @@ def _column_max(columns: Any) -> Any:
 
 
 def _undetermined(s: Any, a: Any) -> Any:
-    """Which singular values are exactly 0, and may turn with others or by a phase: there even
-    `(u * s) @ vh` leaves no trace of how its vectors move."""
+    """Singular values that are exactly 0 and whose vectors may rotate, by a phase or into each
+    other: even `(u * s) @ vh` does not depend on their vectors."""
     zero = s == 0
     if np.iscomplexobj(a) or np.shape(a)[-2] != np.shape(a)[-1]:
         return zero
@@ -500,12 +500,11 @@ def _check_matrices(a: Any) -> Any:
 def svd_(
     a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
 ) -> Any:
-    """U, s, V^H. With `hermitian`, by `eigh` of the lower triangle, as NumPy does.
+    """U, s, V^H. With `hermitian`, by `eigh` of the lower triangle, as in NumPy.
 
-    A singular value that is zero has the derivative u^H dA v of a signed one: so (U * s) V^H is
-    right, whose change it is; `svdvals` has 0 there, as abs has at 0. With `full_matrices` the
-    columns beyond the singular values are any basis of the rest of the space, which moves with the
-    others.
+    A zero singular value has the derivative u^H dA v, that of a signed value, which makes (U * s)
+    V^H right; `svdvals` has 0 there, as abs has at 0. With `full_matrices`, the columns beyond the
+    singular values are an arbitrary basis of the complement, and move with the others.
     """
     a = _check_matrices(a)
     if not compute_uv:
@@ -529,7 +528,7 @@ def svdvals_(x: Any, /) -> Any:
     return apply(svdvals, (_check_matrices(x),))
 
 
-_ONE = np.eye(1)  # NumPy's named tuples:
+_ONE = np.eye(1)  # an argument for NumPy's named tuples
 _EIGH: Any = type(np.linalg.eigh(_ONE))
 _EIG: Any = type(np.linalg.eig(_ONE))
 _MAY_BE_REAL = version_of(np) < (2, 5)  # eigenvalues

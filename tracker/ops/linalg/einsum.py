@@ -1,11 +1,11 @@
-"""`np.einsum`, and what it is made of: pairwise contractions.
+"""`np.einsum` as a sequence of pairwise contractions.
 
-Owns: reading both call forms, the order of contraction, and `_pair`, which turns two labelled
-operands into one `np.matmul` (with batch axes), or into a product and a sum where nothing is left
-of a matrix. All are composed of other functions, so derivatives and compilation come by themselves.
+`_pair` turns two labelled operands into one `np.matmul` with batch axes, or into a product and a
+sum where there is no matrix. Everything is composed of other functions, so derivatives and
+compilation need no rules here.
 
-Data structure: a term is (array, labels), one label per axis. Labels are characters; the axes that
-an ellipsis stands for get labels of their own, aligned at the right, so that they broadcast.
+A term is (array, labels), one label per axis. Labels are characters; the axes of an ellipsis get
+labels of their own, aligned at the right, so that they broadcast.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Term = tuple[Any, Labels]
 def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: Any) -> Any:
     """As NumPy's, in both call forms; `optimize` may be a path from `np.einsum_path`.
 
-    A contraction of more than two operands goes pair by pair, in the order of `optimize`, or a good
-    one. Axes of extent 1 broadcast.
+    More than two operands are contracted pair by pair, in the order of `optimize` or a greedy one.
+    Axes of extent 1 broadcast.
     """
     dtype = keywords.pop("dtype", None)
     casting = keywords.pop("casting", "safe")
@@ -42,7 +42,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
     refuse_keywords("np.einsum", **keywords)
     arrays, labels, wanted = _parse_operands(operands)
     if len(arrays) == 1 and out is None and set(labels[0]) <= set(wanted):
-        order = "K"  # nothing is computed: NumPy gives a view, whatever is asked for
+        order = "K"  # nothing is computed: NumPy returns a view in any order
     elif dtype is not None:
         arrays = [_cast(a, dtype_of(dtype), casting) for a in arrays]
     elif len({a.dtype for a in arrays}) > 1:
@@ -58,13 +58,13 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
             made = _pair(made, other, later | set(wanted))
         terms.append(made)
     made = in_memory_order(_finish(terms[0], wanted), order)
-    made = made if wanted else as_strong_array(made)[()]  # a number, also where nothing is computed
+    made = made if wanted else as_strong_array(made)[()]  # a scalar
     return store_out(out, made, "same_kind" if casting == "safe" else casting)
 
 
 def _as_precise(a: Any, common: np.dtype[Any]) -> Any:
-    """An operand as one of the common dtype, in which NumPy sums: integers would wrap around, and
-    short floats round. What is real stays so."""
+    """An operand in the common dtype, in which NumPy sums: integers would overflow and short floats
+    round. Real operands stay real."""
     if a.dtype.kind == "f" and common.kind == "c":
         common = np.empty(0, common).real.dtype
     return a if a.dtype == common else np.astype(a, common)
@@ -214,7 +214,7 @@ def einsum_path(*operands: Any, **keywords: Any) -> Any:
 
 
 def _take_diagonals(a: Any, labels: Labels) -> Term:
-    """A term without repeated labels: along each, the diagonal."""
+    """A term with repeated labels replaced by diagonals."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             i = labels.index(label)
@@ -225,7 +225,7 @@ def _take_diagonals(a: Any, labels: Labels) -> Term:
 
 
 def _summed(term: Term, keep: set[str]) -> Term:
-    """A term without the labels that nobody else asks for."""
+    """A term summed over the labels that are not in `keep`."""
     a, labels = term
     gone = tuple(i for i, label in enumerate(labels) if label not in keep)
     if not gone:
@@ -242,7 +242,7 @@ def _extents(*terms: Term) -> dict[str, int]:
 
 
 def _squeezed(term: Term, extents: dict[str, int]) -> Term:
-    """A term without axes of extent 1 along which the other one is longer."""
+    """A term without axes of extent 1 that broadcast against the other term."""
     a, labels = term
     lone = [i for i, n in enumerate(np.shape(a)) if n != extents[labels[i]]]
     if not lone:
@@ -263,7 +263,7 @@ def _pair(left: Term, right: Term, keep: set[str]) -> Term:
     inner = [label for label in shared if label not in keep]
     rows = [label for label in ls if label not in rs]
     columns = [label for label in rs if label not in ls]
-    if not inner or not (rows or columns):  # no matrix in it
+    if not inner or not (rows or columns):  # not a matrix product
         order = (*batch, *rows, *columns, *inner)
         made = _align_axes(left, order) * _align_axes(right, order)
         if inner:
@@ -276,7 +276,7 @@ def _pair(left: Term, right: Term, keep: set[str]) -> Term:
 
 
 def _align_axes(term: Term, order: Labels) -> Any:
-    """A term's array with its axes in this order, and 1 where it has none."""
+    """A term's array with its axes in this order, and extent 1 for labels it lacks."""
     a, labels = term
     moved = _transposed(a, [labels.index(label) for label in order if label in labels])
     have = iter(np.shape(moved))
@@ -284,7 +284,7 @@ def _align_axes(term: Term, order: Labels) -> Any:
 
 
 def _grouped(term: Term, groups: tuple[list[str], ...], extents: dict[str, int]) -> Any:
-    """(batch axes, one axis per further group)."""
+    """The array reshaped to (*batch axes, one axis per further group)."""
     a, labels = term
     batch, *rest = groups
     order = [label for group in groups for label in group]

@@ -1,5 +1,5 @@
-"""Matrix products. One op, `matmul`; `dot`, `inner`, `outer`, `vdot` are composed of it, and more
-in `tensor_products.py` and `einsum.py`."""
+"""Matrix products: the op `matmul`, and `dot`, `inner`, `outer`, `vdot`. More are in
+`tensor_products.py` and `einsum.py`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _infer(a: Type, b: Type) -> Type:
 
 
 def _as_matrices(a: Any, b: Any, g: Any) -> tuple[Any, Any, Any]:
-    """Operands and cotangent with the axes that matmul left out for vectors put back."""
+    """Operands and cotangent, with the axes that matmul drops for vectors restored."""
     left, right = shape_of(a), shape_of(b)
     if len(right) == 1:
         b = reshaped(b, (*right, 1))
@@ -98,7 +98,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def _store_dot(product: Any, out: Any) -> Any:
-    """`dot(out=)` casts nothing, unlike ufuncs."""
+    """`dot(out=)` does not cast, unlike ufuncs."""
     like = (np.shape(product), np.result_type(aval_of(product)))
     if out is not None and (np.shape(out), np.result_type(aval_of(out))) != like:
         raise ValueError(
@@ -127,7 +127,7 @@ def vdot(a: Any, b: Any) -> Any:
 
 
 def sum_in_dtype(terms: Any, axis: Any) -> Any:
-    """A sum in the dtype of its terms: products do not widen small integers, as np.sum does."""
+    """A sum in the dtype of its terms: products do not widen small integers, unlike np.sum."""
     dtype = terms.dtype
     return np.sum(terms, axis=axis, dtype=dtype if dtype.kind in "biu" else None)
 

@@ -1,8 +1,5 @@
-"""Norms, and numbers that measure matrices: `norm` and its relatives, `cond`, `matrix_rank`.
-
-All are composed of other functions. At zero the
-derivative of a norm is 0, by the strong zeros of docs/conventions.md.
-"""
+"""`norm` and its relatives, `cond`, `matrix_rank`: composed of other functions. The derivative of a
+norm at zero is 0, by the strong zeros of docs/conventions.md."""
 
 from __future__ import annotations
 
@@ -82,13 +79,13 @@ def _vector_norm(x: Any, ord: Any, axis: int, keepdims: bool) -> Any:
 
 def _p_norm(x: Any, ord: Any, how: dict[str, Any]) -> Any:
     powers = np.abs(x) ** ord
-    if type(ord) is not Tracked and ord > 0:  # what underflows has the derivative 0, as a zero has
+    if type(ord) is not Tracked and ord > 0:  # underflowed powers get the derivative 0, like zeros
         powers = np.where(powers == 0, np.zeros_like(powers), powers)
     return np.sum(powers, **how) ** (1 / ord)
 
 
 def _is_variable(ord: Any) -> bool:
-    """Whether the order may be differentiated: then 1 and 2 are orders like any other."""
+    """Whether the order may be differentiated: then 1 and 2 are computed like any other order."""
     return type(ord) is Tracked and ord.dtype.kind == "f"
 
 
@@ -117,7 +114,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
 @implements(np.linalg.vector_norm)
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """As `norm`, but over any number of axes, taken as one vector."""
+    """`norm` over any number of axes, taken as one vector."""
     shape = np.shape(x)
     axes = normalize_axis_tuple(range(len(shape)) if axis is None else axis, len(shape))
     rest = [i for i in range(len(shape)) if i not in axes]
@@ -151,7 +148,7 @@ def cond(x: Any, p: Any = None) -> Any:
 
 
 def _or_infinite(r: Any, x: Any) -> Any:
-    """NaN means singular, unless it comes from a NaN in the matrix."""
+    """NaN means singular, unless the matrix holds a NaN."""
     lost = np.isnan(r)
     if not bool(np.any(lost)):
         return r

@@ -1,12 +1,12 @@
 """The pseudo-inverse and least squares.
 
-The ops are `pinv`, `lstsq` (the solution and the rank), and `stein`. The first two take their
-cutoff as a last operand. Formulas: G. Golub, V. Pereyra, "The differentiation of pseudo-inverses
-and nonlinear least squares problems whose variables separate" (1973). They hold where the rank does
-not change and singular values that count as zero are zero. A cutoff that drops more than noise
-(`NOISE_CUTOFF`) leaves D = a - a P a, and singular vectors that are kept turn with those of D: what
-that adds solves Z = C + P P^H Z D D^H (the coefficients of Z, between vectors with the singular
-values s and d, are those of C, divided by 1 - d^2 / s^2).
+Ops: `pinv`, `lstsq` (solution and rank), and `stein`. The first two have their cutoff as last
+operand. Formulas: G. Golub, V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least
+squares problems whose variables separate" (1973). They hold where the rank is locally constant and
+the dropped singular values are zero. A cutoff that drops more than noise (`NOISE_CUTOFF`) leaves D
+= a - a P a, and the kept singular vectors rotate with those of D. The additional term solves the
+Stein equation Z = C + P P^H Z D D^H: the coefficients of Z between vectors with singular values s
+and d are those of C divided by 1 - d^2 / s^2.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tracker.ops.shape.shape import adjoint
 from tracker.tape.conversions import guarded_data
 from tracker.tape.record import apply
 
-NOISE_CUTOFF = 1e-7  # cutoffs below drop what is taken for noise
+NOISE_CUTOFF = 1e-7  # smaller cutoffs are assumed to drop noise only
 
 
 def _evaluate_stein(c: Any, left: Any, right: Any) -> Any:
@@ -82,7 +82,7 @@ stein = declare(  # z = c + left z right
 
 
 def _drops_signal(a: Any, cutoff: Any) -> bool:
-    """Whether singular values that are not zero are taken for zero."""
+    """Whether nonzero singular values are dropped."""
     if not bool(np.any(np.asarray(cutoff) > NOISE_CUTOFF)):
         return False
     s = np.linalg.svdvals(a)
@@ -155,12 +155,12 @@ def _lstsq(a: Any, b: Any, cutoff: Any) -> Any:
 
 
 def _solution(flat: Any, a: Any, b: Any) -> Any:
-    """The solution out of the op's flat result; its rank is a constant to the derivatives."""
+    """The solution in the op's packed result; the rank is a constant to derivatives."""
     return np.reshape(flat[:-1], (np.shape(a)[-1], np.shape(b)[-1]))
 
 
 def _solution_tangent(x: Any) -> Any:
-    """A tangent of the op's flat result."""
+    """A tangent of the op's packed result."""
     return np.concatenate([np.ravel(x), np.zeros_like(x, shape=(1,))])
 
 
@@ -210,7 +210,7 @@ lstsq = declare(  # the solution and the rank, flat
 
 @implements(np.linalg.lstsq)
 def lstsq_(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
-    """x, residuals, rank, singular values of `a`. All but the rank carry derivatives."""
+    """x, residuals, rank, singular values of `a`. All but the rank have derivatives."""
     a, b = as_array(a), as_array(b)
     if np.ndim(a) != 2 or np.ndim(b) not in (1, 2):
         raise np.linalg.LinAlgError("lstsq takes a matrix and a vector or a matrix")
@@ -218,7 +218,7 @@ def lstsq_(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     if np.shape(b)[0] != m:
         raise np.linalg.LinAlgError("Incompatible dimensions")
     right = np.reshape(b, (-1, 1)) if np.ndim(b) == 1 else b
-    eps = float(np.finfo(np.float64).eps)  # in which NumPy computes, whatever the operands
+    eps = float(np.finfo(np.float64).eps)  # NumPy computes in float64
     cutoff = max(m, n) * eps if rcond is None else guarded_data(rcond)
     wide = np.astype(a, np.result_type(a.dtype, np.float64))
     s = np.astype(np.linalg.svdvals(wide), np.finfo(linalg_dtype(a.dtype, b.dtype)).dtype)

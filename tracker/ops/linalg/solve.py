@@ -1,10 +1,9 @@
-"""Solving, inverses, and logarithms of determinants (`determinant.py` has these themselves).
+"""Linear systems, inverses, and logarithms of determinants.
 
-The ops are `solve`, `solve_triangular`, `inv`, `slogdet`; `tensorsolve`, `tensorinv` and
-`matrix_power` are composed of them. Formulas: M. Giles, "Collected matrix derivative results for
-forward and reverse mode algorithmic differentiation" (2008).
-
-At singular matrices `solve` and `inv` raise NumPy's LinAlgError.
+Ops: `solve`, `solve_triangular`, `inv`, `slogdet`; `tensorsolve`, `tensorinv` and `matrix_power`
+are composed of them. Formulas: M. Giles, "Collected matrix derivative results for forward and
+reverse mode algorithmic differentiation" (2008). Singular matrices raise NumPy's LinAlgError in
+`solve` and `inv`.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def _solve_vjp(g: Any, y: Any, operands: Any, wanted: Any, times: Any) -> tuple[
 
 
 def _solve_adjoint(a: Any, g: Any) -> Any:
-    """a^-H g; the transpose of a complex matrix shares its factors, its adjoint does not."""
+    """a^-H g. A transposed system shares the factors of `a`, an adjoint one does not."""
     flipped = swap_last_axes(a)
     if not np.iscomplexobj(a):
         return np.linalg.solve(flipped, g)
@@ -87,8 +86,8 @@ solve = declare(  # matrices only: `solve_` takes vectors
 def solve_(a: Any, b: Any) -> Any:
     """a x = b, for a vector (one axis) or a stack of matrices.
 
-    Cotangents: of b, solve(a^H, g); of a, minus that times x^H. Raises LinAlgError where `a` is
-    singular or not square.
+    The cotangent of b is solve(a^H, g); that of a is minus that times x^H. Raises LinAlgError where
+    `a` is singular or not square.
     """
     a, b = as_array(a), as_array(b)
     check_square(a)
@@ -98,7 +97,7 @@ def solve_(a: Any, b: Any) -> Any:
 
 
 def _selected_triangle(a: Any, lower: bool, unit: bool) -> Any:
-    """The matrix that is meant: one triangle of `a`, its diagonal perhaps taken to be ones."""
+    """One triangle of `a`, with a diagonal of ones if `unit`."""
     if unit:
         strict = np.tril(a, -1) if lower else np.triu(a, 1)
         return strict + diagonal_matrix(np.ones_like(diagonal_of(a)), a)
@@ -110,7 +109,7 @@ def _transposed(a: Any, trans: str) -> Any:
 
 
 def _triangular_adjoint(g: Any, a: Any, *, lower: bool, trans: str, unit: bool) -> Any:
-    """op(a)^-H g: with the matrix turned once more."""
+    """op(a)^-H g."""
     if trans == "T" and np.iscomplexobj(a):
         return np.conjugate(solve_triangle(a, np.conjugate(g), lower=lower, unit=unit))
     return solve_triangle(a, g, lower=lower, trans="C" if trans == "N" else "N", unit=unit)
@@ -163,7 +162,8 @@ solve_triangular = declare(
 def solve_triangle(
     a: Any, b: Any, *, lower: bool = True, trans: str = "N", unit: bool = False
 ) -> Any:
-    """Solve op(a) x = b with a triangle of `a`; trans "N", "T" or "C" is what op does."""
+    """Solve op(a) x = b with a triangle of `a`; op is none, transpose or adjoint for `trans` "N",
+    "T", "C"."""
     return apply(solve_triangular, (a, b), {"lower": lower, "trans": trans, "unit": unit})
 
 
@@ -193,7 +193,7 @@ def inv_(a: Any) -> Any:
 
 @implements(np.linalg.matrix_power)
 def matrix_power(a: Any, n: int) -> Any:
-    """Integer powers, by squaring; negative ones of the inverse."""
+    """Integer powers by squaring; negative ones of the inverse."""
     a = as_array(a)
     check_square(a)
     try:
@@ -223,7 +223,9 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     if axes is not None:
         kept = [i for i in range(np.ndim(a)) if i not in {k % np.ndim(a) for k in axes}]
         a = np.transpose(a, (*kept, *axes))
-    shape = np.shape(a)[-(np.ndim(a) - np.ndim(b)) :]  # as in NumPy: all of them, where equal
+    shape = np.shape(a)[
+        -(np.ndim(a) - np.ndim(b)) :
+    ]  # as in NumPy, also where both have as many axes
     size = math.prod(shape)
     if np.size(a) != size**2:
         raise np.linalg.LinAlgError(
@@ -246,7 +248,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
 
 def _regular_inverse(a: Any, sign: Any, weight: Any) -> Any:
-    """weight * a^-1; where there is none, NaN, or zero where the weight is zero."""
+    """weight * a^-1; at a singular matrix NaN, or zero where the weight is zero."""
     singular = sign == 0
     if not bool(np.any(singular)):
         return expand_last(expand_last(weight)) * np.linalg.inv(a)
@@ -275,7 +277,7 @@ def _slogdet_jvp(t: Any, y: Any, a: Any) -> Any:
 
 def _slogdet_vjp(g: Any, y: Any, a: Any) -> Any:
     weight = g[..., 1]
-    if np.iscomplexobj(y):  # the sign turns with the imaginary part of tr(a^-1 da)
+    if np.iscomplexobj(y):  # d sign is the imaginary part of tr(a^-1 da)
         weight = np.real(weight) + 1j * np.imag(np.conjugate(y[..., 0]) * g[..., 0])
     return project(adjoint(_regular_inverse(a, y[..., 0], np.conjugate(weight))), a)
 

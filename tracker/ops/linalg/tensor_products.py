@@ -1,8 +1,5 @@
-"""Products of vectors and tensors, composed of `np.matmul` and elementwise products.
-
-`tensordot`, `kron`, `cross`, `vecdot`, `matvec`, `vecmat`, `multi_dot`, their `np.linalg`
-relatives, and the keywords of NumPy's generalised ufuncs.
-"""
+"""`tensordot`, `kron`, `cross`, `multi_dot`, and NumPy's generalised ufuncs (`vecdot`, `matvec`,
+...), composed of `np.matmul` and elementwise products."""
 
 from __future__ import annotations
 
@@ -43,15 +40,17 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     shape = (*(np.shape(a)[i] for i in rows), *(np.shape(b)[i] for i in columns))
     size, m = (math.prod(np.shape(a)[i] for i in some) for some in (left, rows))
     n = math.prod(np.shape(b)[i] for i in columns)
-    pairs = sorted(zip(left, right, strict=True))  # so that one factor may be in order
+    pairs = sorted(
+        zip(left, right, strict=True)
+    )  # sorted, so that one factor may need no transpose
     left, right = [i for i, _ in pairs], [i for _, i in pairs]
     x, y = _as_matrix(a, rows, left, (m, size)), _as_matrix(b, right, columns, (size, n))
     return np.reshape(np.matmul(x, y), shape)
 
 
 def _as_matrix(x: Any, rows: list[int], columns: list[int], shape: tuple[int, int]) -> Any:
-    """An array as a matrix with these axes for rows and columns. Where the columns come first, as
-    they lie in memory, it is the transpose of one, which is not to be laid out anew."""
+    """An array as a matrix with these axes as rows and columns. If the columns come first in
+    memory, it is the transpose of a reshape, which needs no copy."""
     if [*columns, *rows] == list(range(np.ndim(x))):
         return np.transpose(np.reshape(x, shape[::-1]))
     return np.reshape(np.transpose(x, (*rows, *columns)), shape)
@@ -95,13 +94,13 @@ def cross(
         )
     if 3 not in sizes:
         made = x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
-        return made if np.ndim(made) else np.copy(made)  # an array, where the product is a number
+        return made if np.ndim(made) else np.copy(made)  # a 0-d array, not a scalar
     made = _rolled(x, 1) * _rolled(y, 2) - _rolled(x, 2) * _rolled(y, 1)
     return np.moveaxis(in_memory_order(made, "C"), -1, axisc)
 
 
 def _rolled(v: Any, by: int) -> Any:
-    """Elements by, by + 1, by + 2 (mod 3) of vectors; a third one that is not there is zero."""
+    """Vectors rolled by `by` elements; a missing third element is zero."""
     if np.shape(v)[-1] == 2:
         v = np.concatenate([v, np.zeros_like(v[..., :1])], axis=-1)
     return np.concatenate([v[..., by:], v[..., :by]], axis=-1)
@@ -131,7 +130,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
 
 @implements(np.linalg.multi_dot)
 def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
-    """A chain of matrix products, in the order that takes the fewest multiplications."""
+    """A chain of matrix products, in the order with the fewest multiplications."""
     chain = [as_array(a) for a in arrays]
     if len(chain) < 2:
         raise ValueError("Expecting at least two arrays.")
@@ -147,7 +146,8 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
 
 
 def _splits(extents: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Where to cut each part (i .. j) of a chain of matrices; extents[i] are the rows of i."""
+    """Where to split each part (i .. j) of a chain of matrices; extents[i] is the number of rows of
+    i."""
     n = len(extents) - 1
     cost = {(i, i): 0 for i in range(n)}
     cut: dict[tuple[int, int], int] = {}
@@ -188,8 +188,8 @@ def _vecmat(a: Any, b: Any) -> Any:
 
 
 def _check_core_dims(function: np.ufunc, operands: Sequence[Any]) -> None:
-    """Axes that a generalised ufunc takes of its operands are there, and those of one name are of
-    one size: they are not spread, as the axes before them are."""
+    """Raise NumPy's errors if operands lack core axes of a generalised ufunc, or if core axes of
+    one name differ in extent."""
     text = cast(str, function.signature)
     sizes: dict[str, int] = {}
     for at, (x, names) in enumerate(zip(operands, re.findall(r"\((.*?)\)", text), strict=False)):
@@ -211,7 +211,7 @@ def _check_core_dims(function: np.ufunc, operands: Sequence[Any]) -> None:
 
 
 def _install_gufunc(function: np.ufunc, body: Callable[[Any, Any], Any], given_axes: int) -> None:
-    """Enter a ufunc on vectors or matrices, and how many of their axes its result has."""
+    """Enter a generalised ufunc; `given_axes` is the number of core axes of its result."""
 
     def call(a: Any, b: Any, out: Any = None, **given: Any) -> Any:
         a, b = as_array(a), as_array(b)
@@ -238,8 +238,8 @@ def _install_gufunc(function: np.ufunc, body: Callable[[Any, Any], Any], given_a
 def _apply_gufunc_keywords(
     function: np.ufunc, a: Any, b: Any, given: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """The operands in the dtypes asked for. NumPy's own ufunc, given arrays of one element, raises
-    what it raises of the other keywords."""
+    """The operands in the requested dtypes. NumPy's own ufunc, called with arrays of one element,
+    raises the errors of the other keywords."""
     chosen = {k: given[k] for k in ("dtype", "casting") if k in given}
     signature = given.get("signature", given.get("sig"))
     rest = {k: v for k, v in given.items() if k not in ("dtype", "casting", "signature", "sig")}

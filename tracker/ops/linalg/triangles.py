@@ -1,9 +1,9 @@
-"""Parts of matrices, and what the rules of linear algebra share.
+"""Triangles and diagonals, and what the rules of linear algebra share.
 
-The ops are `triangle` (np.tril, np.triu), `diagonal` and `embed_diagonal`; each is linear, and a
-view to the compiler. The rest are helpers: adjoints, Hermitian matrices read from one triangle.
+Ops: `triangle` (np.tril, np.triu), `diagonal` and `embed_diagonal`; each is linear, and a view to
+the compiler. The rest are helpers for rules.
 
-Invariant: helpers act on the last two axes, on whatever they are handed.
+Invariant: helpers act on the last two axes, of plain and of tracked arrays.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tracker.tape.record import apply
 
 
 def _triangle_source(e: Any, index: Any, x: Type, *, k: int, lower: bool) -> Any:
-    """Zero above (below) the k-th diagonal: the index is inside where row - column is in range."""
+    """Zero above (below) the k-th diagonal: the element exists where row - column is in range."""
     m, n = x.shape[-2:]
     apart = index[-2] + index[-1] * -1
     start, count = (-k, max(m + k, 0)) if lower else (1 - n, max(n - k, 0))
@@ -149,7 +149,7 @@ def last_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 
 
 def expand_last(v: Any) -> Any:
-    """Numbers, one for each matrix (or row of one), as something that scales it (or its row)."""
+    """Append an axis of extent 1: one number per matrix (or row), to scale matrices (or rows)."""
     return np.reshape(v, (*np.shape(v), 1))
 
 
@@ -173,9 +173,8 @@ def hermitian_from_triangle(a: Any, lower: bool = True) -> Any:
 
 
 def project_to_triangle(s: Any, lower: bool = True) -> Any:
-    """The cotangent of `a`, given one of `hermitian_from_triangle(a)`: both triangles fall on the
-    one read.
-    """
+    """The cotangent of `a`, given one of `hermitian_from_triangle(a)`: both triangles add up in the
+    one read."""
     strict = _triangle(s + adjoint(s), -1 if lower else 1, lower)
     return strict + diagonal_matrix(real_part(diagonal_of(s)), s)
 
@@ -212,5 +211,5 @@ def as_array(x: Any) -> Any:
 
 
 def epsilon(a: Any) -> float:
-    """The spacing of the numbers of which a matrix is made."""
+    """The machine epsilon of a matrix's dtype."""
     return float(np.finfo(linalg_dtype(np.result_type(a))).eps)

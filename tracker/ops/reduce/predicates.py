@@ -1,7 +1,7 @@
-"""Reductions whose results carry no derivative: any, all, counts.
+"""Reductions without a derivative: `any`, `all`, `count_nonzero`.
 
-`any_` and `all_` are folds over canonical axes, as in `reduce.py`. What is declared by
-`integer_reduction` takes NumPy's own `axis`, and says in other ops what it is compiled to.
+`any_` and `all_` are ordinary reductions (`reduce.py`). Ops declared by `integer_reduction` take
+NumPy's `axis` unchanged and state what they are compiled to.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tracker.tape.record import apply
 def _declare_predicate(
     function: Callable[..., Any], ufunc: Any, start: bool, body: Callable[..., Any]
 ) -> Op:
-    """any or all: elements are cast to bool, and folded."""
+    """`any` or `all`: elements are cast to bool and reduced."""
     op = declare(
         function.__name__,
         method=None,
@@ -67,11 +67,11 @@ all_ = _declare_predicate(np.all, np.logical_and, True, lambda e, acc, x: e.logi
 
 
 def reduce_all_axes(b: Any, fold: Op, x: Any) -> Any:
-    """A fold over all axes, in an expansion."""
+    """In an expansion: a reduction over all axes."""
     return b(fold, x, axis=tuple(range(x.type.ndim)), keepdims=False)
 
 
-# Counts ------------------------------------------------------------------------------------------
+# Counts -------------------------------------------------------------------------------------------
 
 
 def integer_reduction(function: Callable[..., Any], method: str | None, lower: Expand) -> Op:
@@ -98,7 +98,7 @@ def integer_reduction(function: Callable[..., Any], method: str | None, lower: E
 
 
 def _count_true(b: Any, x: Any, *, axis: Any, keepdims: Any = False) -> Any:
-    everywhere = axis is None or x.type.ndim == 0  # of which 0 and -1 are axes, too
+    everywhere = axis is None or x.type.ndim == 0  # 0-d arrays accept the axes 0 and -1
     axes = range(x.type.ndim) if everywhere else normalize_axis_tuple(axis, x.type.ndim)
     true = b(astype, b(not_equal, x, x.type.dtype.type(0)), dtype=np.dtype(np.intp))
     return b(sum_, true, axis=tuple(sorted(axes)), keepdims=bool(keepdims))

@@ -1,9 +1,8 @@
-"""Reductions: sum, prod, max, min, mean, and what is composed of them (var, std, any, ...).
+"""`sum`, `prod`, `max`, `min`, `mean`, and what is composed of them (`var`, `std`, `ptp`).
 
-Params of every reduction: `axis`, a sorted tuple of non-negative ints, and `keepdims`. NumPy's
-other keywords (`where`, `initial`, `dtype`, `out`) are composed around the op in
-`_install_reduction`. As in NumPy, an `out=` takes what is folded in its own dtype, whatever is
-lost.
+The params of every reduction are `axis`, a sorted tuple of non-negative ints, and `keepdims`.
+NumPy's other keywords (`where`, `initial`, `dtype`, `out`) are composed around the op in
+`_install_reduction`. As in NumPy, a result is cast unsafely to its `out=`.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ def normalize_axes(x: Any, axis: Any) -> tuple[int, ...]:
 
 
 def normalize_reduced_axes(x: Any, axis: Any) -> tuple[int, ...]:
-    """`normalize_axes`; NumPy's folds let the axes 0 and -1 pass for a 0-d array."""
+    """`normalize_axes`; NumPy's reductions accept the axes 0 and -1 of a 0-d array."""
     if type(axis) is int and axis in (0, -1):
-        ndim = np.ndim(x)  # asked once: it is a tenth of a small call
+        ndim = np.ndim(x)  # once: it is a tenth of a small call
         return (axis % ndim,) if ndim else ()
     if type(axis) is Tracked:
         axis = plain_integers(axis)
@@ -98,8 +97,8 @@ def _infer_with(function: Callable[..., Any]) -> Callable[..., Type]:
 
 
 def mask_elements(a: Any, where: Any, fill: Any) -> Any:
-    """An array with `fill` where the `where=` of a reduction is false; NumPy lets a mask be
-    smaller than the array, and not larger."""
+    """An array with `fill` where the `where=` of a reduction is false. NumPy broadcasts the mask to
+    the array, not the array to the mask."""
     shape = np.shape(a)
     both = np.broadcast_shapes(shape, np.shape(where))
     if both != shape:
@@ -111,7 +110,7 @@ def mask_elements(a: Any, where: Any, fill: Any) -> Any:
 
 
 def _initial_value(initial: Any, dtype: Any) -> Any:
-    """`initial=` in the dtype of what is folded: NumPy stores it there, whatever is lost."""
+    """`initial=` in the dtype of the reduction, cast unsafely as in NumPy."""
     if isinstance(initial, Tracked):
         return cast_for_store(initial, np.dtype(dtype))
     return np.array(initial, dtype)[()]
@@ -120,7 +119,11 @@ def _initial_value(initial: Any, dtype: Any) -> Any:
 def _install_reduction(
     op: Op, function: Callable[..., Any], neutral: Callable[[Any], Any] | None, join: Any
 ) -> None:
-    """Make NumPy's function and method lead to the op, honouring every keyword."""
+    """Enter NumPy's function and method for the op, with all keywords.
+
+    neutral  what replaces elements where `where=` is false; None: the reduction has no identity
+    combine  combines the result with `initial=`
+    """
 
     def call(
         a: Any,
@@ -152,14 +155,14 @@ def _install_reduction(
             kept_shape = reduced_shape(Type(a.shape, a.dtype), axes, keep)
             return store_out(out, np.full_like(a, initial, shape=kept_shape)[()], "unsafe")
         y = apply(op, (a,), {"axis": axes, "keepdims": keep})
-        if dtype is not None:  # NumPy adds small integers in larger ones unless told so
+        if dtype is not None:  # NumPy widens small integers unless dtype= is given
             y = np.astype(as_array(y), dtype)[()]
         if started:
             y = join(y, _initial_value(initial, np.result_type(aval_of(y))))
         return store_out(out, y, "unsafe")
 
     def positional(a: Any, axis: Any = None, out: Any = None, *rest: Any, **kwargs: Any) -> Any:
-        """max and min have no dtype: out is the third argument."""
+        """max and min have no dtype: `out` is the third argument."""
         names = ("keepdims", "initial", "where")
         return call(a, axis, None, out, **dict(zip(names, rest, strict=False)), **kwargs)
 
@@ -172,7 +175,7 @@ def _flag(keepdims: Any) -> bool:
     return False if keepdims is _NO else bool(keepdims)
 
 
-# The ops ----------------------------------------------------------------------------------------
+# The ops ------------------------------------------------------------------------------------------
 
 
 def _sum(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
@@ -235,32 +238,31 @@ def mean(
         a = np.astype(as_array(a), dtype)
     if where is not True and where is not _NO:
         whole = dtype is None and np.result_type(aval_of(as_array(a))).kind in "biu"
-        a = np.astype(as_array(a), float) if whole else a  # their sum may wrap around
+        a = np.astype(as_array(a), float) if whole else a  # their sum may overflow
         total = np.sum(a, axis=axis, keepdims=_flag(keepdims), where=where)
         count = _count_unmasked(a, where, axis, keepdims)
         return store_out(out, total / np.astype(count, np.real(total).dtype), "unsafe")
     y = apply(mean_, (a,), {"axis": normalize_axes(a, axis), "keepdims": _flag(keepdims)})
-    if dtype is not None:  # of whole numbers: NumPy writes the mean over their sum
+    if dtype is not None:  # of integers: NumPy stores the mean in the array of sums
         y = np.astype(as_array(y), dtype)[()]
     return store_out(out, y, "unsafe")
 
 
 def _count_unmasked(a: Any, where: Any, axis: Any, keepdims: Any) -> Any:
-    """How many elements of each reduction `where` lets in."""
+    """The number of elements that `where` selects, per reduction."""
     mask = np.broadcast_to(where, np.shape(a))
     return np.asarray(np.sum(mask, axis=axis, keepdims=_flag(keepdims)))
 
 
-_BLOCKS = 8  # into which a row is cut: few levels, and few enough values to stay in registers
-_SHORT_ROW = 12  # elements of a short row
+_BLOCKS = 8  # per row: few levels of recursion, and few enough values for the registers
+_SHORT_ROW = 12  # elements
 
 
 def products_of_others(x: Any, axis: int = -1) -> Any:
-    """Along an axis: the product of all other elements, without dividing.
+    """Along an axis, the product of all other elements, without division.
 
-    The axis is cut into blocks, which are multiplied with each other element by element; the
-    "others" of these products are found recursively: linear work. In a short row each element is
-    a block: no second level for what is left over.
+    The axis is split into blocks, which are multiplied elementwise; the "others" of this product
+    are found recursively, so the work is linear. In a short row each element is a block.
     """
     axis %= np.ndim(x)
     n = np.shape(x)[axis]
@@ -288,7 +290,7 @@ def _slice_axis(x: Any, axis: int, first: int, end: int) -> Any:
 
 
 def _product_tree(values: list[Any]) -> tuple[Any, ...]:
-    """Their product with how it came about: a value alone, or a product and its two factors."""
+    """The product of values with its factors: (value,), or (product, left tree, right tree)."""
     if len(values) == 1:
         return (values[0],)
     half = len(values) // 2
@@ -297,7 +299,7 @@ def _product_tree(values: list[Any]) -> tuple[Any, ...]:
 
 
 def _leaf_products_of_others(product: tuple[Any, ...], rest: Any) -> list[Any]:
-    """For each value of a product: `rest` (None: nothing) times all other values."""
+    """For each leaf of a product tree: `rest` (None: 1) times all other leaves."""
     if len(product) == 1:
         return [np.ones_like(product[0]) if rest is None else rest]
     _, left, right = product
@@ -313,13 +315,13 @@ def _prod_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) 
 
 
 def _in_result_dtype(x: Any, y: Any) -> Any:
-    """The operand in the dtype of its product: NumPy multiplies small integers in larger ones."""
+    """The operand in the dtype of its product: NumPy widens small integers."""
     kind = np.result_type(aval_of(y))
     return x if np.result_type(aval_of(x)) == kind else np.astype(as_array(x), kind)
 
 
 def _products_of_others_over(x: Any, axis: tuple[int, ...]) -> Any:
-    """The product over these axes of all elements but each."""
+    """For each element, the product of all others over these axes."""
     shape = np.shape(x)
     if len(axis) <= 1:
         return products_of_others(x, *axis) if axis else np.ones_like(x)
@@ -350,7 +352,7 @@ _install_reduction(prod_, np.prod, lambda a: 1, np.multiply)
 
 
 def _extreme_hits(y: Any, x: Any, axis: tuple[int, ...]) -> tuple[Any, Any]:
-    """Which elements attain the extreme, and how many in each line, in the dtype of shares."""
+    """Which elements attain the extreme, and how many per reduction, in a float dtype."""
     hit = x == expand_reduced(y, x, axis)
     count = apply(sum_, (hit,), {"axis": axis, "keepdims": True})
     kind = y.dtype if hasattr(y, "dtype") and y.dtype.kind in "fc" else np.float64
@@ -358,7 +360,7 @@ def _extreme_hits(y: Any, x: Any, axis: tuple[int, ...]) -> tuple[Any, Any]:
 
 
 def _extreme_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
-    """Each of k elements has 1/k of it; NaN where none attains the extreme, which is NaN, too."""
+    """Ties share equally; NaN where no element equals the extreme, which is NaN then."""
     hit, count = _extreme_hits(y, x, axis)
     others = np.where(count == 0, count.dtype.type(np.nan), count.dtype.type(0))
     return np.where(hit, np.reshape(g, np.shape(count)) / count, others)
@@ -413,11 +415,11 @@ NUMPY[np.amax] = NUMPY[np.max]
 NUMPY[np.amin] = NUMPY[np.min]
 
 
-# Composites -------------------------------------------------------------------------------------
+# Composites ---------------------------------------------------------------------------------------
 
 
 def resolve_ddof(ddof: Any, correction: Any) -> Any:
-    """`correction` is the other name of `ddof`."""
+    """`correction` is the array API's name of `ddof`."""
     if correction is _NO:
         return ddof
     if ddof != 0:
@@ -441,7 +443,7 @@ def var(
     ddof = resolve_ddof(ddof, correction)
     masked = where is not True and where is not _NO
     mask = {"where": where} if masked else {}
-    # dtype= is that of the two sums; between them, NumPy keeps the array's own
+    # dtype= applies to the two sums; NumPy computes between them in the array's dtype
     center = mean
     if mean is _NO or mean is None:
         center = np.mean(a, axis=axis, dtype=dtype, keepdims=True, **mask)
@@ -452,7 +454,8 @@ def var(
         count = np.maximum(_count_unmasked(a, where, axis, keepdims) - ddof, 0)
         return store_out(out, total / np.astype(count, np.result_type(total)), "unsafe")
     left = max(_count(np.shape(a), normalize_axes(a, axis)) - ddof, 0)
-    # Python's number keeps the dtype of the total; a zero one gives NaN, and does not raise.
+    # A Python number keeps the dtype of the total; dividing by an array of 0 gives NaN, not an
+    # error.
     y = total / (left if left else np.zeros_like(total))
     if dtype is not None:
         y = np.astype(y, np.result_type(total))[()]

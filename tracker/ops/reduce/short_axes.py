@@ -1,10 +1,10 @@
-"""Folds over short axes of large arrays, which NumPy goes about from the wrong side.
+"""Reductions over short axes of large arrays, faster than NumPy's.
 
-A ufunc's `reduce` takes the axis whose elements lie closest together innermost: of windows of three
-by three elements it makes millions of loops of three steps. `reduce_short_axes` goes over the
-elements of a window outside, and over all windows in each step.
+`ufunc.reduce` makes the axis of least stride the inner loop: for windows of 3 by 3 elements these
+are millions of loops of three steps. `reduce_short_axes` loops over the elements of a window
+outside, and over all windows in each step.
 
-Invariant: only where the order of the elements does not change the result.
+Invariant: used only where the order of the elements does not change the result.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-_FEW = 32  # elements that are folded into one
-_MANY = 4096  # elements, below which it does not matter
+_FEW = 32  # elements per reduction
+_MANY = 4096  # elements of the array; below, the overhead does not matter
 
 
 def reduce_short_axes(ufunc: np.ufunc, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:

@@ -1,12 +1,12 @@
-"""Softmax, its logarithm, and the logarithm of a sum of exponentials, along axes.
+"""`softmax`, `logsoftmax` and `logsumexp`, accurate to the last digits.
 
-Where one element has nearly all of the weight, their derivatives are small differences of numbers
-near one. The rules take the part of that element out before anything is rounded, so that its
-derivative has all its digits and the rows of a Jacobian add up to 0.
+Where one element has nearly all of the weight, derivatives are small differences of numbers near
+one. The rules treat that element separately before anything is rounded, so that its derivative has
+all its digits and the rows of a Jacobian add up to 0.
 
-Operands: x, and for `softmax` and `logsumexp` optional weights b of x's shape and dtype, with which
-exp(x) is multiplied. Params: `axis`, a sorted tuple of non-negative ints; of `softmax` `shared`:
-whether infinite elements share the whole, where it is NaN otherwise.
+Operands: x, and for `softmax` and `logsumexp` optional weights b of x's shape and dtype that
+multiply exp(x). Params: `axis`, a sorted tuple of non-negative ints; of `softmax` also `shared`:
+whether infinite elements share the total (else the result is NaN).
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Axes = tuple[int, ...]
 Times = Callable[[Any, Any], Any]
 
 
-# Values: written once, as ops, which NumPy evaluates or the compiler lowers -----------------------
+# Values: one definition, which NumPy evaluates or the compiler lowers -----------------------------
 
 
 def _exponentials(b: Any, x: Any, axis: Axes, shared: bool) -> tuple[Any, Any, Any]:
-    """The largest element, x less that, and the exponentials of this."""
+    """The largest element, x minus it, and the exponentials of the difference."""
     top = b(max_, x, axis=axis, keepdims=True)
     if shared and not (b is _evaluate_op and np.isfinite(top).all()):
-        # What is as large as infinity is as large as the largest.
+        # Elements equal to an infinite maximum get the difference 0.
         low = b(equal, top, -np.inf)
         below = b(subtract, x, b(where, low, 0.0, top))
         below = b(where, b(equal, x, top), b(where, low, top, 0.0), below)
@@ -63,7 +63,7 @@ def _logsoftmax(b: Any, x: Any, *, axis: Axes) -> Any:
 
 
 def _logsumexp(b: Any, x: Any, *weights: Any, axis: Axes) -> Any:
-    """The largest elements apart: what is added to them may be smaller than their last digit."""
+    """The largest elements are summed separately: the rest may be smaller than their last digit."""
     top, _, e = _exponentials(b, x, axis, True)
     parts = b(multiply, *weights, e) if weights else e
     if (
@@ -93,13 +93,13 @@ def _sum(x: Any, axis: Axes) -> Any:
 
 
 def _dominant(y: Any, signed: bool, axis: Axes) -> Any:
-    """Where an element has more than half of the weight, of which there is one at most."""
+    """Where an element has more than half of the weight; at most one per row."""
     return y > (0.5 * _sum(np.abs(y), axis) if signed else 0.5)
 
 
 def _softmax_derivative(times: Times, t: Any, y: Any, xs: Sequence[Any], axis: Axes) -> Any:
-    """y (t - sum(y t)), of which only differences between elements of t count: from that of the
-    dominant one. It is self-adjoint."""
+    """y (t - sum(y t)), computed from differences to the dominant element of t. It is
+    self-adjoint."""
     t = t - _sum(np.where(_dominant(y, len(xs) > 1, axis), t, 0.0), axis)
     return times(t - _sum(times(t, y), axis), y)
 
@@ -120,12 +120,12 @@ def _logsoftmax_jvp(times: Times, t: Any, y: Any, axis: Axes) -> Any:
 
 
 def _has_dominant(most: Any) -> bool:
-    """Whether a row has a dominant element; taken for granted by a trace, lest it branch."""
+    """Whether a row has a dominant element; assumed under a trace, to avoid a branch."""
     return is_tracing() or bool(np.any(most))
 
 
 def _logsumexp_vjp(times: Times, g: Any, y: Any, xs: Sequence[Any], axis: Axes) -> Any:
-    """g p, where p is one less the sum of the others for the dominant element."""
+    """g p, where p of the dominant element is 1 minus the sum of the others."""
     p = _weights(xs, axis)
     most = _dominant(p, len(xs) > 1, axis)
     if not _has_dominant(most):
@@ -135,7 +135,8 @@ def _logsumexp_vjp(times: Times, g: Any, y: Any, xs: Sequence[Any], axis: Axes) 
 
 
 def _logsumexp_jvp(times: Times, t: Any, y: Any, xs: Sequence[Any], axis: Axes) -> Any:
-    """sum(p t), which is the dominant element's tangent and what others differ from it."""
+    """sum(p t): the dominant element's tangent, and the weighted differences of the others
+    from it."""
     p = _weights(xs, axis)
     most = _dominant(p, len(xs) > 1, axis)
     if not _has_dominant(most):
@@ -145,7 +146,7 @@ def _logsumexp_jvp(times: Times, t: Any, y: Any, xs: Sequence[Any], axis: Axes) 
 
 
 def _per_weight(c: Any, xs: Sequence[Any]) -> Any:
-    """c / b: a derivative in log(b) as one in b; 0 where b is 0."""
+    """c / b, which turns a derivative in log(b) into one in b; 0 where b is 0."""
     none = xs[1] == 0
     return np.where(none, 0.0, as_one_term(c) / np.where(none, 1.0, xs[1]))
 
@@ -163,7 +164,7 @@ def _weights(xs: Sequence[Any], axis: Axes) -> Any:
 
 
 def _vjp_rule(rule: Callable[..., Any]) -> Joint:
-    """Of a rule(times, cotangent, result, operands, axis) for x."""
+    """The vjp from rule(times, cotangent, result, operands, axis) for x."""
 
     def both(g: Any, y: Any, xs: Any, wanted: Any, times: Times, axis: Axes, **_: Any) -> Any:
         c = rule(times, g, y, xs, axis)
@@ -174,7 +175,7 @@ def _vjp_rule(rule: Callable[..., Any]) -> Joint:
 
 
 def _jvp_rule(rule: Callable[..., Any]) -> Joint:
-    """Of a rule(times, tangent, result, operands, axis) for x."""
+    """The jvp from rule(times, tangent, result, operands, axis) for x."""
 
     def both(ts: Any, y: Any, xs: Any, times: Times, axis: Axes, **_: Any) -> Any:
         return rule(times, _joint_tangent(ts, xs), y, xs, axis)
@@ -202,7 +203,8 @@ def _declare_op(
 
 
 def apply_to_real(op: Op, x: Any, axis: Any, *weights: Any, **params: Any) -> Any:
-    """One of these ops on numbers of any real dtype, along an axis, several, or all (None)."""
+    """Apply one of these ops to numbers of any real dtype, along one axis, several, or all
+    (None)."""
     kind = aval_of(x).dtype
     if kind.kind in "biu":
         x = np.astype(x, np.exp(np.zeros(0, kind)).dtype)
@@ -223,7 +225,7 @@ logsoftmax = _declare_op(
     vjp=_vjp_rule(lambda times, g, y, xs, axis: _logsoftmax_vjp(times, g, y, axis)),
     jvp=_jvp_rule(lambda times, t, y, xs, axis: _logsoftmax_jvp(times, t, y, axis)),
 )
-logsumexp = _declare_op(  # of the size of a sum, which weights b may make negative
+logsumexp = _declare_op(  # log|sum|: weights b may make the sum negative
     "logsumexp",
     _logsumexp,
     lambda x, *weights, axis: x.with_shape(keepdims_shape(x.shape, axis)),

@@ -1,8 +1,7 @@
-"""NumPy's constructors where their arguments, or `like=`, are tracked.
+"""NumPy's constructors (`array`, `full`, `arange`, ...) with tracked arguments or a tracked
+`like=`.
 
-Owns: `tracked_array`, `full`, `require` and `arange`, which the drop-in for `numpy` calls, too.
-NumPy comes here for `np.full(shape, v, like=t)`: what is made can hold gradients, whatever it is
-made of.
+What they return can hold gradients. `tracker.numpy` calls the same functions.
 """
 
 from __future__ import annotations
@@ -29,7 +28,12 @@ def tracked_array(
 ) -> Any:
     """`numpy.array` of a tracked value, or of nested lists that hold some."""
     made = _copied(given, dtype, copy)
-    if made is not given or order not in ("K", "k", "A", "a"):  # else handed back, with its gaps
+    if made is not given or order not in (
+        "K",
+        "k",
+        "A",
+        "a",
+    ):  # else the array itself, in its layout
         made = in_memory_order(made, order, given if type(given) is Tracked else None)
     missing = operator.index(ndmin) - np.ndim(made)
     return np.reshape(made, (1,) * missing + np.shape(made)) if missing > 0 else made
@@ -51,7 +55,7 @@ def in_dtype(made: Any, dtype: Any) -> Any:
 
 
 def array(given: Any, dtype: Any = None, **options: Any) -> Any:
-    """`numpy.array`; what is plain is copied, for it may be written into by others."""
+    """`numpy.array`. A plain array is copied, as its owner may write to it."""
     numbers = as_numeric(given)
     given = numbers if type(numbers) is Tracked else given
     if holds_tracked(given):
@@ -61,7 +65,7 @@ def array(given: Any, dtype: Any = None, **options: Any) -> Any:
     if type(given) is np.ndarray and is_tracing() and made.dtype.kind in "biufc":
         return in_memory_order(
             np.copy(in_dtype(buffer(given), made.dtype)), "K", made
-        )  # what it then holds
+        )  # of its contents at the time of the call
     return made
 
 
@@ -105,13 +109,13 @@ def arange(*args: Any, **options: Any) -> Any:
     kinds: list[Any] = [np.ones((), np.result_type(aval_of(x))) for x in (start, stop, step)]
     kind = np.arange(*kinds, dtype=bounds.get("dtype")).dtype
     count = max(int(np.ceil((stop - start) / step)), 0)
-    # As in NumPy, the step is that between the first two numbers, which have the dtype.
+    # As in NumPy, the step is the difference of the first two elements in the final dtype.
     start, second = (in_dtype(array(x), kind) for x in (start, start + step))
     return in_dtype(start + (second - start) * np.arange(count, dtype=kind), kind)
 
 
 def _buffer_constructor(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A constructor whose arrays are tracked constants, which can be written into."""
+    """A constructor whose results are tracked constants, which can be written into."""
 
     def call(*args: Any, like: Any = None, **options: Any) -> Any:
         return buffer(function(*args, **options))

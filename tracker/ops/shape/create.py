@@ -1,8 +1,7 @@
-"""Ops that make and convert arrays: cast, copy, identity, fills, and NumPy's constructors.
+"""Casts, copies, allocation, and queries of shape and dtype.
 
-The ops are `astype`, `to_discrete`, `copy`, `identity`, `item`, `iota`, `zeros_like`, `ones_like`.
-`buffer` gives the tracked constants that users allocate and fill. Questions about shape and type,
-which are answered without recording, are here, too.
+`buffer` makes the tracked constants that users allocate and fill. Shape and dtype queries are
+answered without recording.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 
 def _cast(x: Any, *, dtype: Any) -> Any:
-    """A number stays one, an array without axes an array."""
+    """A cast; scalars stay scalars and 0-d arrays stay arrays."""
     y = np.asarray(x).astype(dtype)
     return y if type(x) is np.ndarray else y[()]
 
@@ -50,7 +49,7 @@ astype = declare(
     vjp=[_astype_vjp],
     lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc", order="K"),
 )
-# From floats to a discrete dtype no derivative goes through.
+# A cast from floats to integers or bools, which has no derivative.
 to_discrete = declare(
     "to_discrete",
     method=None,
@@ -87,8 +86,9 @@ def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> 
 
 
 def _separately_writable(x: Any) -> Any:
-    """An array that is written into apart from `x`. Values never change: another handle will do,
-    but for an argument's, which writes into reach its owner."""
+    """An array that can be written to independently of `x`. Values are immutable, so another
+    tracked array of the same value will do, except for an argument: writes to it reach the caller's
+    array."""
     value = value_of(x)
     return wrap(value) if value.operands else copy_(x)
 
@@ -111,7 +111,7 @@ def _astype_method(
 
 METHODS["astype"] = _astype_method
 
-identity = declare(  # the same value under another identity: how derivatives mark arguments
+identity = declare(  # marks the arguments of a derivative
     "identity",
     method=None,
     entry=None,
@@ -128,7 +128,7 @@ def _item_infer(x: Type) -> Type:
     return type_of(python)
 
 
-item = declare(  # NumPy's number as Python's
+item = declare(  # a NumPy scalar as a Python number
     "item",
     method=None,
     entry=None,
@@ -158,7 +158,7 @@ def copy_(a: Any, order: str = "K", subok: bool = False) -> Any:
 
 
 def _copy_method(a: Any, order: str = "C") -> Any:
-    """That of an array; that of one of NumPy's numbers gives the number."""
+    """`ndarray.copy`; a NumPy scalar is returned itself."""
     return copy_(a, order) if isinstance(aval_of(a), np.ndarray) else a
 
 
@@ -183,7 +183,7 @@ def _declare_fill(name: str, function: Any, value: int) -> Any:
     )
 
 
-# Every element is its own index along an axis: what expansions count with.
+# Every element is its own index along an axis; used in expansions.
 iota = declare(
     "iota",
     method=None,
@@ -194,7 +194,7 @@ iota = declare(
     vjp=[],
     lower=Iota(),
 )
-# Literals that differ from step to step of a loop (see `ir/passes/loops/reroll.py`), or that
+# Literals that differ per iteration of a rolled loop (see `ir/passes/loops/reroll.py`), or that
 # expansions write.
 table = declare(
     "table",
@@ -217,7 +217,7 @@ def _like(op: Any) -> Any:
         form = aval_of(a)
         want = dtype_of(dtype) if dtype is not None else np.result_type(form)
         extent = np.shape(a) if shape is None else _shape_tuple(shape)
-        if len(extent) != np.ndim(form):  # "K" has nothing to keep, "A" asks one thing only
+        if len(extent) != np.ndim(form):  # "K" and "A" refer to axes of another array
             fortran = order_of(order) == "A" and type(form) is np.ndarray and form.flags.fnc
             order = "F" if fortran or order_of(order) == "F" else "C"
             form = np.empty((0,) * len(extent))
@@ -229,7 +229,7 @@ def _like(op: Any) -> Any:
 def filled_buffer(
     op: Any, a: Any, shape: tuple[int, ...], dtype: Any, axes: tuple[int, ...] | None = None
 ) -> Any:
-    """A buffer of zeros or ones whose axes lie in this order in memory."""
+    """A buffer of zeros or ones, whose axes lie in this order in memory."""
     outer = shape if axes is None else tuple(shape[axis] for axis in axes)
     made = buffer(apply(op, (a,), {"shape": outer, "dtype": dtype}))
     return made if axes is None else np.transpose(made, np.argsort(axes))
@@ -255,33 +255,33 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **kwargs: 
     made = np.zeros_like(a, dtype, *rest, **kwargs)
     if type(aval_of(fill_value)) is int:
         fill = cast_for_store(fill_value, made.dtype)
-    else:  # a float is cast, whatever is lost
+    else:  # a float is cast unsafely
         fill = np.astype(as_array(fill_value), made.dtype)
     whole = np.broadcast_to(fill, np.shape(made)) + made
-    return whole if np.ndim(made) else np.copy(whole)  # an array, where the sum is a number
+    return whole if np.ndim(made) else np.copy(whole)  # a 0-d array, not a scalar
 
 
 def join_tracked_list(x: Any) -> Any:
-    """A list with tracked values in it as one tracked array; anything else as it is."""
+    """A list that holds tracked values as one tracked array; anything else unchanged."""
     return as_tracked_array(x) if type(x) in (list, tuple) and holds_tracked(x) else x
 
 
 def as_tracked_array(a: Any, dtype: Any = None) -> Any:
-    """A copy that is tracked, of what may be lists of tracked values."""
+    """A tracked copy, also of nested lists of tracked values."""
     if isinstance(a, Tracked):
         return np.copy(a) if dtype is None else np.astype(a, dtype)
     if isinstance(a, (list, tuple)):
         try:
             made = _stack_nested(a, dtype)
         except ValueError:
-            np.array(_forms(a), dtype)  # what NumPy says of lists of other lengths
+            np.array(_forms(a), dtype)  # raises NumPy's error for ragged lists
             raise
         return made if dtype in (None, made.dtype) else np.astype(made, dtype)
     return buffer(np.array(a, dtype))
 
 
 def _stack_nested(a: Any, dtype: Any = None) -> Any:
-    """A list of lists with tracked values in them as one array."""
+    """Nested lists that hold tracked values as one array."""
     if isinstance(a, (list, tuple)) and any(isinstance(e, (Tracked, list, tuple)) for e in a):
         return np.stack([_stack_nested(e) for e in a])
     return np.copy(a) if isinstance(a, Tracked) else buffer(np.array(a, dtype))
@@ -292,7 +292,7 @@ def _forms(a: Any) -> Any:
     return [_forms(e) for e in a] if isinstance(a, (list, tuple)) else aval_of(a)
 
 
-# Questions about shape and type, answered without recording ---------------------------------------
+# Queries of shape and dtype, not recorded ---------------------------------------------------------
 
 
 def _unrecorded(function: Any) -> Any:
@@ -309,7 +309,7 @@ for _ask in (np.may_share_memory, np.shares_memory):
 
 
 def _item(a: Any, *index: Any) -> Any:
-    """`t.item()` stays tracked; it is a Python number, as NumPy's is."""
+    """`t.item()`: a Python number that stays tracked."""
     if len(index) == 1 and type(index[0]) is tuple:
         index = index[0]
     if not index:

@@ -1,8 +1,4 @@
-"""Strides of arrays without gaps, in elements: C order, and the order of another array's axes.
-
-Owns: `MemoryOrder`, how a result is to lie; `k_order_strides`, which finds it; `c_strides`, and
-what is asked about strides. Start at `k_order_strides`.
-"""
+"""Memory orders: strides of arrays without gaps, in elements. Start at `k_order_strides`."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from typing import Any
 
 from tracker.ops.shape.shape import memory_axes
 
-MemoryOrder = tuple[int, ...] | None  # strides of an array without gaps; None: C order
+MemoryOrder = tuple[int, ...] | None  # strides without gaps; None: C order
 
 
 def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -24,8 +20,8 @@ def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def k_order_strides(array: Any) -> MemoryOrder:
-    """Strides of an array without gaps whose axes lie in the order of this one's, as NumPy's copies
-    in the order "K" do, in elements; None if that is C order."""
+    """The strides, in elements, of a copy in order "K": no gaps, axes ordered as in `array`; None
+    for C order."""
     flags, shape = array.flags, array.shape
     if flags.c_contiguous:
         return None
@@ -45,20 +41,20 @@ def is_c_order(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 
 def nontrivial_strides(strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of the axes that matter: one of extent 1 may have any."""
+    """The strides of axes of extent other than 1 (theirs are arbitrary)."""
     return tuple(stride for stride, n in zip(strides, shape, strict=True) if n != 1)
 
 
 def reversed_along(
     strides: tuple[int, ...], shape: tuple[int, ...], axis: int
 ) -> tuple[int, tuple[int, ...]]:
-    """Where the same memory begins, and its strides, for who goes along an axis from its end."""
+    """The start offset and strides that traverse the same memory in reverse along an axis."""
     start = (shape[axis] - 1) * strides[axis]
     return start, (*strides[:axis], -strides[axis], *strides[axis + 1 :])
 
 
 def is_dense(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether an array with these (wide) strides has no gaps, in whatever order its axes lie."""
+    """Whether an array with these (nontrivial) strides has no gaps, in any order of axes."""
     step = 1
     for stride, n in sorted(zip(strides, (n for n in shape if n != 1), strict=True)):
         if stride != step:

@@ -13,8 +13,8 @@ from tracker.ops.declare.arguments import as_array
 from tracker.ops.declare.declare import declare, implements
 from tracker.tape.record import apply, aval_of
 
-# The number itself, rounded: machine code may make one operation of a product and a sum, but not
-# across this. Points that others are compared with, as edges of bins, are NumPy's to the last bit.
+# The identity, which compiled code does not contract into a fused multiply-add: edges of histogram
+# bins must equal NumPy's to the last bit.
 rounded = declare(
     "rounded",
     method=None,
@@ -82,7 +82,7 @@ def logspace(
 def geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
-    """Powers of the ratio of the ends, which are themselves exact."""
+    """Powers of the ratio of the ends; the ends are exact."""
     num = operator.index(num)
     start, stop = as_array(start) * 1.0, as_array(stop) * 1.0
     if np.any(start == 0) or np.any(stop == 0):
@@ -92,7 +92,7 @@ def geomspace(
     ratio = stop / start
     share = linspace(0.0, 1.0, num, endpoint)
     share = np.reshape(share, (-1,) + (1,) * np.ndim(ratio))
-    y = start * np.exp(share * np.log(ratio))  # NaN between ends of two signs
+    y = start * np.exp(share * np.log(ratio))  # NaN between ends of opposite signs
     if num > 0:
         y = np.concatenate([start[None], y[1:]])
     if num > 1 and endpoint:

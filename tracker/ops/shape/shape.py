@@ -1,8 +1,5 @@
-"""Ops that move elements without changing them: reshape, transpose, broadcast, join.
-
-The ops are `reshape`, `transpose`, `broadcast_to`, `concatenate` and `stack`; every other NumPy
-name here is composed of these.
-"""
+"""Ops that move elements without changing them: `reshape`, `transpose`, `broadcast_to`,
+`concatenate` and `stack`. Every other NumPy function here is composed of these."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from tracker.tape.conversions import plain_integers
 from tracker.tape.record import apply, aval_of, shape_of, shares_memory
 from tracker.tape.tracked import Tracked
 
-# reshape ----------------------------------------------------------------------------------------
+# reshape ------------------------------------------------------------------------------------------
 
 reshape = declare(
     "reshape",
@@ -62,12 +59,12 @@ def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None
 
 
 def reshaped(a: Any, shape: tuple[int, ...]) -> Any:
-    """`np.reshape(a, shape)` for rules, in which nobody writes into the result: no view of `a`."""
+    """`np.reshape(a, shape)` for rules: not registered as a view of `a`, as rules do not write."""
     return apply(reshape, (a,), {"shape": shape}) if type(a) is Tracked else np.reshape(a, shape)
 
 
 def _full_shape(a: Any, shape: Any) -> tuple[int, ...]:
-    """A target shape with its -1 worked out."""
+    """A target shape with -1 resolved."""
     several = isinstance(shape, (tuple, list)) or getattr(shape, "ndim", 0) > 0
     given = tuple(map(operator.index, shape if several else (shape,)))
     size = aval_of(a).size if isinstance(a, Tracked) and a.ndim else np.size(a)
@@ -81,20 +78,20 @@ def _full_shape(a: Any, shape: Any) -> tuple[int, ...]:
 
 
 def contiguous(a: Any) -> Any:
-    """A new array laid out in C order, where NumPy's is: what is written into a reshape of it then
-    reaches it."""
+    """A new array in C order unless `a` is in C order, as in NumPy; a reshape of it is then
+    a view."""
     form = aval_of(a)
     if type(form) is not np.ndarray or form.flags.c_contiguous:
         return a
     flat = apply(reshape, (a,), {"shape": (form.size,)})
     made = apply(reshape, (flat,), {"shape": form.shape})
-    # with gaps, as a vector has them, or one element everywhere: the reshapes are views
+    # the reshapes may be views: of strided vectors, or of one broadcast element
     return made if aval_of(made).flags.c_contiguous else np.copy(made)
 
 
 def memory_axes(form: Any, order: str) -> tuple[int, ...] | None:
-    """The axes of an array, those with long strides first, of what NumPy makes after an array in
-    this order ("K": as that one's lie; "A": as Fortran's where that one's do); None of C order."""
+    """The axes, longest stride first, of an array that NumPy creates in this order ("K": as the
+    given array; "A": Fortran if the given array is); None for C order."""
     natural, order = tuple(range(np.ndim(form))), order_of(order)
     if order == "A":
         order = "F" if type(form) is np.ndarray and form.flags.fnc else "C"
@@ -105,8 +102,8 @@ def memory_axes(form: Any, order: str) -> tuple[int, ...] | None:
 
 
 def in_memory_order(a: Any, order: str | None, like: Any = None) -> Any:
-    """An array in this memory order, after another one (by default itself): a new one, unless it
-    lies so already."""
+    """The array in this memory order, relative to `like` (by default itself); copied only if
+    needed."""
     form = aval_of(a)
     if order is None or (like is None and order == "K") or type(form) is not np.ndarray:
         return a
@@ -131,20 +128,20 @@ METHODS["reshape"] = _reshape_method
 def ravel(a: Any, order: str = "C") -> Any:
     form = aval_of(a)
     order = order if order == "C" else order_of(order)
-    if order == "K":  # as the elements lie in memory
+    if order == "K":  # memory order
         return ravel(np.transpose(a, _read_axes(form)) if type(form) is np.ndarray else a)
     flat = reshape_(a, (-1,), order)
     if shares_memory(flat, a):
         flags = form.flags
         if not (flags.f_contiguous if order == "F" else flags.c_contiguous):
-            return np.copy(flat)  # reshape sees a view where ravel makes a copy
+            return np.copy(flat)  # ravel copies where reshape returns a view
     return flat
 
 
 def _read_axes(form: np.ndarray) -> tuple[int, ...]:
-    """The axes of an array in the order in which NumPy reads it: long strides first. An axis along
-    which nothing moves has its place among the others by its number alone, which no sorting key
-    says (`memory_axes`, for new arrays, has it last)."""
+    """The axes in the order in which NumPy iterates: longest stride first. Axes along which the
+    address does not change keep their position relative to the others, which a sort key cannot
+    express (`memory_axes`, for new arrays, puts them last)."""
     steps = [abs(s) if n > 1 else 0 for s, n in zip(form.strides, form.shape, strict=True)]
     axes: list[int] = []  # the last one first
     for axis in reversed(range(form.ndim)):
@@ -194,7 +191,7 @@ def _map_arrays(f: Any, arrays: tuple[Any, ...]) -> Any:
     return done[0] if len(done) == 1 else done
 
 
-# transpose --------------------------------------------------------------------------------------
+# transpose ----------------------------------------------------------------------------------------
 
 
 def _inverse_permutation(axes: Sequence[int]) -> tuple[int, ...]:
@@ -254,7 +251,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 
 
 def swap_last_axes(a: Any) -> Any:
-    """Matrices, their last two axes exchanged; for rules, as `reshaped`."""
+    """Transposed matrices, for rules (see `reshaped`)."""
     if type(a) is not Tracked:
         return np.swapaxes(a, -1, -2)
     *batch, i, j = range(len(shape_of(a)))
@@ -262,7 +259,7 @@ def swap_last_axes(a: Any) -> Any:
 
 
 def adjoint(a: Any) -> Any:
-    """The conjugate transpose; for rules, as `reshaped`."""
+    """The conjugate transpose, for rules (see `reshaped`)."""
     flipped = swap_last_axes(a)
     return np.conjugate(flipped) if np.iscomplexobj(aval_of(a)) else flipped
 
@@ -277,7 +274,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return transpose_(a, order)
 
 
-# broadcast --------------------------------------------------------------------------------------
+# broadcast ----------------------------------------------------------------------------------------
 
 
 def _broadcast_source(e: Any, index: Any, x: Type, *, shape: tuple[int, ...]) -> Any:
@@ -308,11 +305,11 @@ def broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
     shape = np.broadcast_shapes(*(np.shape(a) for a in arrays))
     if not shape:
         return tuple(a if type(aval_of(a)) is np.ndarray else np.copy(a) for a in arrays)
-    # those of this shape are themselves: they may be written into
+    # arrays of this shape are returned themselves, and stay writable
     return tuple(as_array(a) if np.shape(a) == shape else np.broadcast_to(a, shape) for a in arrays)
 
 
-# join -------------------------------------------------------------------------------------------
+# join ---------------------------------------------------------------------------------------------
 
 
 def _concatenate_infer(*xs: Type, axis: int) -> Type:
@@ -331,7 +328,7 @@ def _concatenate_vjp(g: Any, y: Any, xs: list[Any], wanted: list[bool], _: Any, 
 
 
 def _concatenate_source(e: Any, index: Any, *xs: Type, axis: int) -> Any:
-    """The first operand whose part of the axis holds the index."""
+    """For each operand: its index, and the condition that the element comes from it."""
     alternatives = []
     start = 0
     for which, x in enumerate(xs):
@@ -365,7 +362,7 @@ concatenate = declare(
 
 
 def _cast_parts(parts: list[Any], dtype: Any, casting: Any) -> list[Any]:
-    """Parts to be joined, in the dtype asked for, where the casting rule allows it."""
+    """The parts in the requested dtype, if the casting rule allows it."""
     if dtype is None:
         return parts
     for part in parts:
@@ -378,7 +375,7 @@ def _cast_parts(parts: list[Any], dtype: Any, casting: Any) -> list[Any]:
 
 
 def _in_joint_dtype(arrays: list[Any], parts: list[Any]) -> list[Any]:
-    """Parts in the dtype that they have together: numbers of Python have none of their own."""
+    """The parts in their common dtype; Python numbers are weak."""
     forms = map(aval_of, arrays)
     weak = [type(x)() if type(x) in (int, float, complex) else None for x in forms]
     pairs = zip(weak, parts, strict=True)

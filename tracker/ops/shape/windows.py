@@ -1,10 +1,8 @@
-"""Sliding windows, the ops under convolution and pooling: `windows` and its adjoint, `overlaps`.
+"""Sliding windows, for convolution and pooling: `windows` and its adjoint, `overlaps`.
 
 With `kernel`, `stride` and `dilation` for the last d dimensions, the windows of an array (..., *S)
-are (..., *kernel, *places): entry (k, o) of a window is position o * stride + k * dilation of S.
-`overlaps` adds the entries of windows up where they came from. Each is the other's derivative.
-
-Owns: both ops, and `window_counts`.
+are (..., *kernel, *counts): entry (k, o) of a window is position o * stride + k * dilation of S.
+`overlaps` adds the entries of windows at the positions they came from. Each is the other's vjp.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ Ints = tuple[int, ...]
 
 
 def window_counts(extents: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
-    """How many places a window has along each dimension; not positive where it does not fit."""
+    """The number of windows along each dimension; not positive if the window does not fit."""
     return tuple(
         (n - (k - 1) * d - 1) // s + 1
         for n, k, s, d in zip(extents, kernel, stride, dilation, strict=True)
@@ -56,7 +54,7 @@ def _windows(x: Any, *, kernel: Ints, stride: Ints, dilation: Ints) -> Any:
 def _source_position(
     e: Any, index: Any, count: int, stride: Ints, dilation: Ints
 ) -> tuple[Any, ...]:
-    """Where a window's entry is in the array."""
+    """The position in the array of a window's entry."""
     lead = len(index) - 2 * count
     along = [
         e.affine(index[lead + i], dilation[i], 0) + e.affine(index[lead + count + i], stride[i], 0)

@@ -1,1 +1,2 @@
-"""Fourier transforms, convolutions and polynomials."""
+"""Fourier transforms, convolutions and polynomials: `np.fft`, `np.convolve`, `np.polyval` and
+relatives."""

@@ -1,9 +1,8 @@
-"""Convolution and correlation of two rows of numbers.
+"""Convolution and correlation of two vectors.
 
-Owns: `convolve_`, in full, and `slide`, the sums of products of a row with all parts of another one
-that are as long. The derivatives of either are the other one, so that the gradient of a short
-factor takes no more work than the function. Compiled, a short factor is written out; else all pairs
-are gone through, in the order in which memory lies.
+Two ops: `convolve`, in full, and `slide`, the valid part of a correlation. The derivatives of each
+are the other one, so the gradient of a short factor takes no more work than the function. Compiled,
+a short factor is unrolled; else all pairs are visited in memory order.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from tracker.ops.shape.shape import broadcast_to, concatenate, reshape, transpos
 from tracker.ops.shape.windows import overlaps, windows
 from tracker.tape.record import apply
 
-_FEW = 12  # elements of a factor that is written out: all ends of its multiples are loops apart
-_FEW_PARTS = 16  # elements of one that is slid along, or of a result; these have no such ends
+_FEW = 12  # elements of an unrolled factor; each has loops of its own for both ends
+_FEW_PARTS = 16  # elements of an unrolled factor or result of `slide`, without such ends
 
-# In full ------------------------------------------------------------------------------------------
+# Full convolution ---------------------------------------------------------------------------------
 
 
 def _convolve_infer(a: Type, v: Type) -> Type:
@@ -37,7 +36,7 @@ def _convolve_infer(a: Type, v: Type) -> Type:
 
 
 def _factor_cotangent(g: Any, v: Any, x: Any) -> Any:
-    """The cotangent of one factor: the sums of g with the other one slid along it."""
+    """The cotangent of one factor: g correlated with the other factor."""
     return project(apply(slide, (g, _conjugate(v))), x)
 
 
@@ -46,7 +45,7 @@ def _conjugate(x: Any) -> Any:
 
 
 def _in_result_dtype(b: Any, *xs: Any) -> list[Any] | str:
-    """The factors in the dtype of the result."""
+    """The factors in the dtype of the result, or why it cannot be compiled."""
     dtype = np.result_type(*(x.type.dtype for x in xs))
     if dtype.char in "egG":
         return f"a convolution of {dtype}"
@@ -62,7 +61,7 @@ def _sum_terms(b: Any, terms: list[Any]) -> Any:
 
 
 def _convolve_build(b: Any, a: Any, v: Any) -> Any:
-    """Multiples of the longer factor, one for each element of the shorter, added up."""
+    """Multiples of the longer factor, one for each element of the shorter, shifted and summed."""
     both = _in_result_dtype(b, a, v)
     if isinstance(both, str):
         return both
@@ -95,7 +94,7 @@ convolve_ = declare(
     lower=Expand(_convolve_build),
 )
 
-# One slid along the other -------------------------------------------------------------------------
+# Valid correlation --------------------------------------------------------------------------------
 
 
 def _slide_infer(a: Type, v: Type) -> Type:
@@ -126,14 +125,14 @@ def _slide_build(b: Any, a: Any, v: Any) -> Any:
 
 
 def _narrow_sum(b: Any, x: Any, axis: int, keepdims: bool = False) -> Any:
-    """A sum of the type of what is added up: `np.sum` widens whole numbers, `np.convolve` does not
-    (of truths it says whether there is one)."""
+    """A sum in the dtype of its terms: `np.sum` widens integers, `np.convolve` does not (of bools
+    it is `any`)."""
     total = b(sum_, x, axis=(axis,), keepdims=keepdims)
     dtype = x.type.dtype
     return total if total.type.dtype == dtype else b(astype, total, dtype=dtype)
 
 
-slide: Op = declare(  # the sums over i of a[j + i] * v[i], where v is not longer than a
+slide: Op = declare(  # sum over i of a[j + i] * v[i], where v is not longer than a
     "slide",
     method=None,
     entry=None,
@@ -147,7 +146,7 @@ slide: Op = declare(  # the sums over i of a[j + i] * v[i], where v is not longe
     lower=Expand(_slide_build),
 )
 
-# NumPy's ------------------------------------------------------------------------------------------
+# NumPy's functions --------------------------------------------------------------------------------
 
 
 @implements(np.convolve)
@@ -166,7 +165,7 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
 
 
 def _mode_bounds(mode: Any, n: int, m: int) -> tuple[int, int]:
-    """Which part of a full convolution of n and m elements, n >= m, a mode keeps."""
+    """The part of a full convolution of n and m elements, n >= m, that a mode keeps."""
     if mode in ("full", 2):
         return 0, n + m - 1
     if mode in ("same", 1):
@@ -182,6 +181,6 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     if np.ndim(a) == 0 or np.ndim(v) == 0:
         raise ValueError("object of too small depth for desired array")
     v = _conjugate(v)
-    if np.size(v) > np.size(a):  # NumPy swaps them, and turns the result round
+    if np.size(v) > np.size(a):  # NumPy swaps them, and reverses the result
         return np.copy(np.flip(convolve(np.flip(a), v, mode)))
     return convolve(a, np.flip(v), mode)

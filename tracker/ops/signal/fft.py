@@ -1,9 +1,9 @@
 """Discrete Fourier transforms: `np.fft`.
 
-Three ops along one axis, at the full length of the operand: `fourier` (complex, either way),
-`real_fourier` and `from_half` (its inverse). The other transforms cut or pad, and go axis by axis.
-An adjoint is the transform of the other direction, scaled for the opposite `norm`. Compiled code
-calls NumPy's own inner loops, without the way through Python.
+Three ops along one axis, at the full length of the operand: `fourier` (complex, both directions),
+`real_fourier` and its inverse `from_half`. The other transforms truncate or pad, axis by axis. The
+adjoint of a transform is that of the other direction with the opposite `norm`. Compiled code calls
+NumPy's own inner loops directly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tracker.ops.declare.rule_helpers import project
 from tracker.ops.shape.create import to_discrete
 from tracker.tape.record import apply
 
-_LOOPS = getattr(np.fft, "_pocketfft_umath", None)  # NumPy's own, of rows
+_LOOPS = getattr(np.fft, "_pocketfft_umath", None)  # NumPy's inner loops, along rows
 _OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
@@ -37,8 +37,8 @@ def _evaluate(x: Any, *, axis: int, inverse: bool, norm: Any) -> Any:
 
 
 def _infer_transform(evaluate: Any, length: Any = lambda n, params: n) -> Any:
-    """The type of a transform: the dtype is that of a single number's; `length` is how many there
-    are along the axis."""
+    """The type of a transform: the dtype is found on a single number; `length` is the length along
+    the axis."""
     one = infer_by_example(evaluate)
 
     def infer(x: Type, *, axis: int, **params: Any) -> Type:
@@ -51,8 +51,8 @@ def _infer_transform(evaluate: Any, length: Any = lambda n, params: n) -> Any:
 
 
 def _operand_positions(x: Type, *, axis: int, **_: Any) -> tuple[()] | None:
-    """No operand has positions (see `Expand`); how a transform along another axis than the last
-    lies in memory is NumPy's business."""
+    """No operand holds positions (see `Expand`). Along another axis than the last, the memory
+    layout of the result is NumPy's choice."""
     return () if axis == x.ndim - 1 else None
 
 
@@ -63,8 +63,8 @@ def _adjoint_transform(g: Any, *, axis: int, inverse: bool, norm: Any) -> Any:
 def _build_transform(
     b: Any, x: Any, axis: int, loop: str, n: int, m: int, norm: str, factor: str
 ) -> Any:
-    """NumPy's own transform of n numbers, a ufunc of rows that gives m of each; `factor` is the
-    norm that has the sum divided by n."""
+    """NumPy's own transform of n numbers, a ufunc on rows with m results each; `factor` is the norm
+    for which the sum is divided by n."""
     ufunc = getattr(_LOOPS, loop, None)
     given = x.type.dtype
     real = np.result_type(given.char.lower(), np.float32 if given.kind in "fc" else np.float64)
@@ -112,7 +112,8 @@ fourier = declare(
 
 
 def _half_spectrum_weights(n: int, shape: tuple[int, ...], axis: int) -> Any:
-    """How often a half spectrum stands for an element of the whole one: 1 at its ends, else 2."""
+    """How many elements of the whole spectrum each element of a half spectrum represents: 1 at its
+    ends, else 2."""
     often = np.full(n // 2 + 1, 2.0)
     often[0] = 1.0
     if n % 2 == 0:
@@ -162,7 +163,7 @@ from_half = declare(
 
 
 def _resize_axis(a: Any, n: int, axis: int) -> Any:
-    """Cut, or padded with zeros, to n elements along an axis."""
+    """Truncated, or padded with zeros, to n elements along an axis."""
     if n < 1:
         raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
     have = np.shape(a)[axis]
@@ -237,8 +238,7 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: A
 
 
 def _plan(a: Any, s: Any, axes: Any) -> tuple[list[int | None], Sequence[int]]:
-    """(length, axis) of each transform; a length of None is what the last one left, of -1 that of
-    the operand."""
+    """(length, axis) of each transform; None keeps the current length, -1 is the operand's."""
     if axes is None:
         axes = range(-len(s), 0) if s is not None else range(np.ndim(a))
     axes = [normalize_axis_index(i, np.ndim(a)) for i in axes]
@@ -281,7 +281,7 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any =
     a = as_array(a)
     sizes, axes = _plan(a, s, axes)
     if s is None:
-        sizes[-1] = None  # as many as give so many
+        sizes[-1] = None  # the length is derived from the operand
     for n, axis in zip(sizes[:-1], axes[:-1], strict=True):
         a = _complex_transform(a, n, axis, norm, inverse=True)
     return irfft(a, sizes[-1], axes[-1], norm, out)

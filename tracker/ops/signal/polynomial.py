@@ -1,4 +1,4 @@
-"""Polynomials by their coefficients, highest power first: `np.polyval` and its relatives.
+"""Polynomials as coefficients, highest power first: `np.polyval` and its relatives.
 
 Composed of sums, products and `np.convolve`; `roots`, `polyfit` and `poly` of a matrix use
 `np.linalg`.
@@ -55,7 +55,7 @@ def polymul(a1: Any, a2: Any) -> Any:
 
 
 def _strip_leading_zeros(p: Any) -> Any:
-    """Without leading zeros."""
+    """The polynomial without leading zero coefficients."""
     places = np.nonzero(p)[0]
     return p[places[0] :] if len(places) else p[-1:]
 
@@ -155,7 +155,7 @@ def roots(p: Any) -> Any:
     kind = p.dtype
     n = np.size(p) - 1
     if n == 0:
-        return np.zeros(int(zeros))  # whatever the dtype, as in NumPy
+        return np.zeros(int(zeros))  # float64 for every dtype, as in NumPy
     top = np.reshape(-p[1:] / p[0], (1, n))
     companion = np.concatenate([top, np.eye(n - 1, n, dtype=kind)], axis=0)
     found = real_if_all_real(np.linalg.eigvals(companion), companion)

@@ -1,10 +1,11 @@
 """The ufuncs of `scipy.special`, one file per family. Importing this package declares them all.
 
-Nothing imports it before SciPy is there: `ops/ufunc_protocol.py` does when the first ufunc that is
-not NumPy's meets a tracked value. Start at `table.py` (how an entry is written), then any family.
+Nothing imports it before SciPy is loaded: `ops/ufunc_protocol.py` does so when the first ufunc that
+is not NumPy's is called on a tracked array. Start at `table.py` (the format of an entry), then read
+any family.
 
-Invariant: every ufunc of `scipy.special` has an entry; an argument without a derivative is named
-there, and refuses by that name.
+Invariant: every ufunc of `scipy.special` has an entry; an argument without a derivative is named in
+it, and the error names it.
 """
 
 from tracker.ops.special import (

@@ -1,4 +1,4 @@
-"""Airy, Kelvin and parabolic cylinder functions: each comes with its derivative, and the second
+"""Airy, Kelvin and parabolic cylinder functions. SciPy returns each with its derivative; the second
 derivative is a multiple of the function, by its differential equation."""
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _NEAR_WHOLE = "v, the order, near whole numbers of which SciPy's values jump"
 
 
 def _cylinder(name: str, curve: Callable[[Any, Any], Any], smooth: bool = False) -> None:
-    """f'' = curve(v, x) f."""
+    """Declare a function with f'' = curve(v, x) f."""
     f = getattr(sc, name)
 
     def order(part: int) -> Derivative:

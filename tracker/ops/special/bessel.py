@@ -1,8 +1,10 @@
-"""Bessel functions: j, y, i, k, Hankel's, scaled and spherical ones, Struve's, and their integrals.
+"""Bessel functions J, Y, I, K, Hankel functions, scaled and spherical ones, Struve's, and their
+integrals.
 
-The derivative in the order is that of an integral for K of real arguments (DLMF 10.32.9), and by
-interpolation for the others (`parameters.py`). Slopes of the scaled i and k are differences of
-nearly equal numbers far out; there the asymptotic series (DLMF 10.40) is differentiated instead.
+The derivative in the order is an integral for K of real arguments (DLMF 10.32.9), and by
+interpolation for the others (`parameters.py`). For large arguments, slopes of the scaled I and K
+are differences of nearly equal numbers; there the asymptotic series (DLMF 10.40) is differentiated
+instead.
 """
 
 from __future__ import annotations
@@ -36,14 +38,14 @@ def _between(f: Function, below: int, above: int) -> Function:
     return lambda v, z: 0.5 * (below * f(v - 1, z) + above * f(v + 1, z))
 
 
-# Scaled: far out
+# Scaled functions, large arguments
 
 _FAR = 100.0
 
 
 def _scaled(slope: Function, sign: int, constant: float) -> Function:
-    """The derivative of constant x**(-1/2) sum sign**k a_k(v) / x**k, for x > 0, from the
-    series for large x and from `slope` elsewhere."""
+    """The derivative of constant x**(-1/2) sum sign**k a_k(v) / x**k, for x > 0, from the series
+    for large x and from `slope` elsewhere."""
 
     def partial(v: Any, x: Any) -> Any:
         if np.iscomplexobj(x):
@@ -51,7 +53,7 @@ def _scaled(slope: Function, sign: int, constant: float) -> Function:
         order = 4 * np.square(v)
         far = (x > _FAR) & (x > order)
         big, near = np.where(far, x, 4 * _FAR + 2 * order), np.where(far, 1.0, x)
-        coefficients: list[Any] = [1.0]  # numbers, unless the order is an array
+        coefficients: list[Any] = [1.0]  # scalars, unless the order is an array
         for k in range(1, 14):
             coefficients.append(coefficients[-1] * sign * (order - (2 * k - 1) ** 2) / (8 * k))
         inverse, total = 1 / big, 0.0 * big
@@ -75,8 +77,8 @@ _kve = _scaled(_kve_slope, 1, math.sqrt(math.pi / 2))
 
 
 def _order_two(x: Any, zeroth: Function, first: Function, scale: Any = 1.0, sign: int = 1) -> Any:
-    """I of order two (sign -1: J), for it is what the slopes of orders zero and one are made of;
-    scaled as the others are. Near zero by its series (DLMF 10.25.2), elsewhere by recurrence."""
+    """I of order two (sign -1: J), scaled like the others, of which the slopes of orders zero and
+    one are made. Near zero by its series (DLMF 10.25.2), elsewhere by recurrence."""
     near = np.abs(x) < 1
     small, large = np.where(near, x, 0.0), np.where(near, 1.0, x)
     z = np.square(small) / 4
@@ -88,8 +90,8 @@ def _order_two(x: Any, zeroth: Function, first: Function, scale: Any = 1.0, sign
 
 
 def _scaled_by_parity(parity: int, v: float, slope: Function) -> Function:
-    """Of i0e and i1e, which are even or odd; their slopes are the opposite, so that of i0e, which
-    has a kink at 0, is 0 there."""
+    """The derivative of i0e or i1e, which are even or odd (`parity`); that of i0e is 0 at its kink
+    at 0."""
     scaled = _scaled(lambda v, x: slope(x), -1, 1 / math.sqrt(2 * math.pi))
     return lambda y, x: (np.sign(x) if parity > 0 else 1) * scaled(v, np.abs(x))
 
@@ -107,7 +109,9 @@ _TRAPEZOID = np.where((_POINTS == 0) | (_POINTS == 1), 0.5, 1.0) / 160
 def _kve_order(v: Any, x: Any) -> Any:
     """The derivative of exp(x) K_v(x) in v: the integral of t sinh(v t) exp(-x (cosh(t) - 1)).
 
-    It is cut where the integrand has fallen by exp(-42) from its peak at asinh(v / x)."""
+    The integral is truncated where the integrand has fallen by exp(-42) from its peak at asinh(v /
+    x).
+    """
     size = np.hypot(v, x)
     peak = np.arcsinh(np.abs(v) / x)
     low = np.maximum(peak - np.sqrt(168 / size) - 84 / size, 0.0)
@@ -126,7 +130,7 @@ define_ufunc("y1", lambda y, x: sc.y0(x) - y / x)
 
 
 def _nan_at_infinity(name: str) -> Callable[..., Any]:
-    """The library's function, with SciPy's NaN at infinities."""
+    """The function of the math library, with SciPy's NaN at infinities."""
     return lambda e, x: e.select(e.isinf(x), e.constant(math.nan, x), e.math(name, x))
 
 
@@ -218,7 +222,7 @@ def _spherical(name: str, sign: int) -> None:
         zero = z == 0
         w = np.where(zero, 1.0, z)
         away = -2 * y / w + (n * (n + 1) / np.square(w) + sign) * value(n, w)
-        # at 0, of jn and in: from z**n / (2 n + 1)!!
+        # jn and in at 0: from z**n / (2 n + 1)!!
         start = np.where(n == 0, sign / 3, np.where(n == 2, 2 / 15, 0.0))
         return np.where(zero, start, away)
 
@@ -250,7 +254,8 @@ define_ufunc("modstruve", _order_derivative("modstruve"), _struve(sc.modstruve, 
 
 
 def _less_one(f: Function, sign: int) -> Function:
-    """sign (f(x) - 1) / x, where f = sum (-sign x**2 / 4)**k / (k!)**2 ... is 1 at 0."""
+    """The derivative sign (f(x) - 1) / x, where f = sum (-sign x**2 / 4)**k / (k!)**2 ... is 1 at
+    0."""
 
     def slope(y: Any, x: Any) -> Any:
         near = np.abs(x) < 1

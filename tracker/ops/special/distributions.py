@@ -1,9 +1,9 @@
 """Distribution functions and their inverses: chdtr, gdtr, fdtr, stdtr, bdtr, pdtr, Kolmogorov, ...
 
-Each family says once what the derivatives of its distribution function are (`..._parts`); the
-complement and the inverses follow (`cdf_derivatives`, `inverse_derivatives`). Counts are rounded
-down by SciPy: there is no derivative in them. That in the degrees of freedom of noncentral
-distributions is by interpolation, of Student's t by a quadrature.
+Each family states the derivatives of its distribution function once; `cdf_derivatives` and
+`inverse_derivatives` derive those of the complement and of the inverses. SciPy rounds counts down:
+they have no derivative. Derivatives in the degrees of freedom are by interpolation for noncentral
+distributions, by quadrature for Student's t.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def _t_density(n: Any, t: Any) -> Any:
 
 
 def _t_freedom(n: Any, t: Any) -> Any:
-    """As I_w(n / 2, 1 / 2) / 2 with w = n / (n + t**2) for t < 0, and its mirror for t > 0. At 0,
-    the first term of its series in t, which is odd."""
+    """For t < 0 by I_w(n / 2, 1 / 2) / 2 with w = n / (n + t**2), for t > 0 by symmetry; at 0, the
+    first term of its series in t, which is odd."""
     away = t != 0
     square = np.square(np.where(away, t, 1.0))
     total = n + square
@@ -133,7 +133,7 @@ def _poisson(k: Any, m: Any) -> Sequence[Any]:
 
 
 def _floor_counts(parts: Any) -> Any:
-    """Counts rounded down, as SciPy does."""
+    """Round counts down, as SciPy does."""
     return lambda *xs: parts(*map(np.floor, xs[:-1]), xs[-1])
 
 
@@ -145,7 +145,7 @@ _last_b, _last_n, _last_p = (
 
 
 def _above_zero(slope: Any) -> Any:
-    """Where no count has so small a probability, SciPy gives the count 0."""
+    """0 where SciPy returns the count 0 because no count has so small a probability."""
     return lambda y, *xs: np.where(y > 0, slope(np.where(y > 0, y, 1.0), *xs), 0.0)
 
 
@@ -164,11 +164,12 @@ define_ufunc("pdtrc", _COUNT, cdf_derivatives(_last_p, 2, -1)[1])
 define_ufunc("pdtri", _COUNT, inverse_derivatives(_last_p, 1, 2)[1])
 define_ufunc("pdtrik", *(_above_zero(slope) for slope in inverse_derivatives(_poisson, 0, 2)))
 
-# Not central: mixtures with Poisson weights
+# Noncentral distributions: mixtures with Poisson weights
 
 
 def _chi_density(x: Any, k: Any, c: Any) -> Any:
-    """Of the noncentral chi square distribution: a Bessel function; central where c is 0."""
+    """The density of the noncentral chi square distribution, by a Bessel function; central where c
+    is 0."""
     central = c == 0
     d = np.where(central, 1.0, c)
     root, own = np.sqrt(x), np.sqrt(d)
@@ -243,9 +244,11 @@ _PANELS = np.array([-400.0, -60.0, -15.0, -5.0, -1.5, 1.5, 5.0, 15.0, 60.0, 400.
 def _t_shape(n: Any, c: Any, t: Any) -> Any:
     """The derivative of nctdtr in n.
 
-    It is E[Phi(t s - c)], where n s**2 has the chi square distribution of n: the integral of
-    Phi(t s - c) - Phi(t - c) over the derivative of that distribution, which has no mass. Over
-    u = log s, in panels around where both factors change."""
+    nctdtr is E[Phi(t s - c)], where n s**2 has the chi square distribution of n. Its derivative is
+    the integral of Phi(t s - c) - Phi(t - c) against the derivative of that density, which has no
+    mass. The integral is taken over u = log s, in panels around the points where both factors
+    change.
+    """
     n, c, t = (np.expand_dims(x, (-1, -2)) for x in (n, c, t))
     low, high = -80 / n - 13 / np.sqrt(n), 0.5 * np.log1p(160 / n + 26 / np.sqrt(n))
     size = np.abs(t)
@@ -281,7 +284,7 @@ define_ufunc("nctdtrit", *inverse_derivatives(_nctdtr, 2, 3))
 
 
 def _kolmogorov_slope(y: Any) -> Any:
-    """Of 2 sum (-1)**(k-1) exp(-2 k**2 y**2); for small y of its theta transform."""
+    """The derivative of 2 sum (-1)**(k-1) exp(-2 k**2 y**2); for small y of its theta transform."""
     inside = y > 0
     large = y > 0.8
     z = np.where(inside & np.logical_not(large), y, 0.5)
@@ -307,7 +310,7 @@ def _smirnovp(n: Any, d: Any) -> Any:
 
 
 def _tukey_density(x: Any, lam: Any) -> Any:
-    """With lam > 0, there is nothing outside of -1 / lam to 1 / lam."""
+    """The support is -1 / lam to 1 / lam for lam > 0."""
     p = sc.tklmbda(x, lam)
     inside = (p > 0) & (p < 1)
     p = np.where(inside, p, 0.5)
@@ -315,7 +318,7 @@ def _tukey_density(x: Any, lam: Any) -> Any:
 
 
 def _tukey_shape(x: Any, lam: Any) -> Any:
-    """x = (p**lam - (1-p)**lam) / lam at fixed x."""
+    """The derivative in lam of x = (p**lam - (1-p)**lam) / lam, at fixed x."""
     p = sc.tklmbda(x, lam)
     p = np.where((p > 0) & (p < 1), p, 0.5)
     by_shape = power_slope(np.log(p), lam) - power_slope(np.log(1 - p), lam)

@@ -14,7 +14,7 @@ from tracker.tape.record import apply
 
 _LN2, _LN10, _DEG = math.log(2.0), math.log(10.0), math.pi / 180
 
-# What NumPy has as well
+# Functions that NumPy has as well
 define_ufunc("cbrt", lambda y, x: 1 / (3 * np.square(y)), lower=math_call("cbrt"))
 define_ufunc("exp2", lambda y, x: y * _LN2, lower=math_call("exp2"))
 define_ufunc(
@@ -55,7 +55,7 @@ define_ufunc("cosm1", lambda y, x: -np.sin(x), lower=_cosm1_body)
 
 
 def _logit_body(e: Any, x: Any) -> Any:
-    """Near a half, by the difference from it, which is exact."""
+    """Near 1/2, by the difference from 1/2, which is exact."""
     one = e.constant(1.0, x)
     middle = e.math("atanh", e.sub(e.mul(e.constant(2.0, x), x), one))
     middle = e.mul(e.constant(2.0, x), middle)
@@ -72,7 +72,7 @@ define_ufunc(
     lower=lambda e, x: e.neg(e.math("softplus", e.neg(x))),
 )
 
-# Products with a logarithm: zero at x == 0, whatever the logarithm is
+# Products with a logarithm: zero at x == 0 for every y
 
 
 def _ratio(x: Any, y: Any) -> Any:
@@ -118,7 +118,7 @@ define_ufunc("entr", lambda y, x: -1 - np.log(x), lower=_entr_body)
 
 
 def _log_ratio(e: Any, x: Any, y: Any) -> Any:
-    """log(x / y) of positive numbers, also where they are nearly the same, or far apart."""
+    """log(x / y) of positive numbers, without cancellation, overflow or underflow."""
     ratio = e.div(x, y)
     near = e.logical_and(
         e.compare(">", ratio, e.constant(0.5, x)), e.compare("<", ratio, e.constant(2.0, x))
@@ -133,7 +133,7 @@ def _log_ratio(e: Any, x: Any, y: Any) -> Any:
 
 
 def _entropy(e: Any, x: Any, y: Any, inside: Any, at_zero: Any) -> Any:
-    """A relative entropy where both are positive, where x is zero, and infinity elsewhere."""
+    """A relative entropy where both are positive, `at_zero` where x is zero, infinity elsewhere."""
     zero = e.constant(0, x)
     right = e.compare(">", y, zero)
     flat = e.logical_and(e.compare("==", x, zero), e.compare(">=", y, zero))
@@ -151,7 +151,7 @@ def _kl_div_body(e: Any, x: Any, y: Any) -> Any:
     return _entropy(e, x, y, inside, y)
 
 
-# SciPy takes care that x / y neither overflows nor vanishes: log(x) - log(y) does neither.
+# log(x) - log(y) neither overflows nor underflows, unlike x / y.
 define_ufunc(
     "rel_entr",
     lambda r, x, y: np.log(x) - np.log(y) + 1,

@@ -1,6 +1,9 @@
-"""Elliptic integrals and functions. Derivatives of K, E, F are Carlson's R_D, without cancellation
-(DLMF 19.25); those of Carlson's own are integrals of the same kind, done by the trapezoidal rule in
-log t, which converges exponentially."""
+"""Elliptic integrals and functions.
+
+Derivatives of K, E, F are Carlson's R_D, without cancellation (DLMF 19.25). Those of Carlson's
+integrals are integrals of the same kind, by the trapezoidal rule in log t, which converges
+exponentially.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def _carlson_derivative(scale: float, powers: Sequence[float], at: int, more: in
 
 
 def _nan_if_negative(xs: Sequence[Any], value: Any) -> Any:
-    """NaN where an argument is negative (a principal value, for which this does not hold)."""
+    """NaN where an argument is negative: a principal value, which has another derivative."""
     inside: Any = True
     for x in xs:
         inside = inside & ((np.real(x) >= 0) | (np.imag(x) != 0))
@@ -64,7 +67,7 @@ define_ufunc("elliprg", *(_carlson_derivative(-0.25, _HALF, at, more=1) for at i
 
 
 def _reduce_amplitude(phi: Any) -> tuple[Any, Any, Any]:
-    """phi as k half turns and the rest: k, sine and cosine of the rest."""
+    """phi as k half turns and a rest: k, sine and cosine of the rest."""
     k = np.rint(phi / math.pi)
     rest = phi - k * math.pi
     return k, np.sin(rest), np.cos(rest)
@@ -137,7 +140,7 @@ define_ufunc_results(
 
 
 def _agm_part(y: Any, a: Any, b: Any) -> Any:
-    """agm(a, b) = pi / 2 / R_F(0, a**2, b**2), in a; of two negative numbers, minus that."""
+    """agm(a, b) = pi / 2 / R_F(0, a**2, b**2), in a; for two negative numbers, minus that."""
     slope = sc.elliprd(0 * a, np.square(b), np.square(a)) * np.abs(a) / 3
     return np.square(y) * slope * 2 / math.pi
 

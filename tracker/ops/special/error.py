@@ -1,7 +1,7 @@
-"""The error function and its kin: erf, erfcx, dawsn, wofz, ndtr, owens_t, Fresnel, Voigt.
+"""The error function and related functions: erf, erfcx, dawsn, wofz, ndtr, owens_t, Fresnel, Voigt.
 
-Slopes of erfcx, dawsn and wofz are differences of nearly equal numbers far out; there their
-asymptotic series (DLMF 7.12.1) is differentiated instead.
+For large arguments, slopes of erfcx, dawsn and wofz are differences of nearly equal numbers; there
+the asymptotic series (DLMF 7.12.1) is differentiated instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tracker.tape.record import apply, aval_of
 ROOT_PI = math.sqrt(math.pi)
 ROOT_2 = math.sqrt(2.0)
 ROOT_2PI = math.sqrt(2 * math.pi)
-_FAR = 10.0  # beyond this, `_asymptotic_slope` has all digits
+_FAR = 10.0  # beyond this, `_asymptotic_slope` is accurate
 
 
 def _asymptotic_slope(x: Any, sign: int) -> Any:
@@ -34,7 +34,7 @@ def _asymptotic_slope(x: Any, sign: int) -> Any:
 
 
 def _far_and_near(x: Any, far: Any) -> tuple[Any, Any, Any]:
-    """The condition, and x where it holds and where it does not, each harmless elsewhere."""
+    """The condition, and x where it holds and where it does not, with safe values elsewhere."""
     return far, np.where(far, x, 2 * _FAR), np.where(far, 0.0, x)
 
 
@@ -64,7 +64,7 @@ def normal_density(x: Any) -> Any:
 
 
 def _mills_slope(m: Any, x: Any) -> Any:
-    """-m (x + m), for x > 0; elsewhere x and m cancel, but erfcx does not overflow."""
+    """-m (x + m) for x > 0; elsewhere x and m cancel, but erfcx does not overflow."""
     right = np.real(x) > 0
     z = np.where(right, 0.0, x) / -ROOT_2
     scaled = sc.erfcx(z)
@@ -162,7 +162,8 @@ define_ufunc_results(
 
 
 def _modified(sign: int) -> Any:
-    """Of F(x), the integral of exp(sign i t**2) from x on, and of K(x), which scales it."""
+    """Derivatives of F(x), the integral of exp(sign i t**2) from x on, and of K(x), its scaled
+    version."""
     turn = complex(math.cos(math.pi / 4), -sign * math.sin(math.pi / 4)) / ROOT_PI
     return (
         [lambda y, x: -np.exp(sign * 1j * np.square(x))],

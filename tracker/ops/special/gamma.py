@@ -1,7 +1,7 @@
-"""The gamma function and its kin: gamma, psi, polygamma's zeta, beta, binom, poch.
+"""The gamma function and related functions: gamma, psi, zeta, beta, binom, poch.
 
-At a pole, 1 / Gamma is zero and smooth; products with it stay exact there, to any order.
-Derivatives of zeta in its first argument come from the Euler-Maclaurin sum (DLMF 25.11.5).
+At a pole of Gamma, 1 / Gamma is zero and smooth; products with it stay exact there, to any order.
+Derivatives of zeta in its first argument use the Euler-Maclaurin sum (DLMF 25.11.5).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def _is_pole(x: Any) -> Any:
 
 
 def rgamma_slope(x: Any) -> Any:
-    """The derivative of 1 / Gamma; on the left by reflection (DLMF 5.5.3), which passes through the
-    poles of Gamma smoothly."""
+    """The derivative of 1 / Gamma; for x < 1/2 by reflection (DLMF 5.5.3), which is smooth at the
+    poles of Gamma."""
     left = np.real(x) < 0.5
     mirrored = np.where(left, 1 - x, 1.0)
     turn, right = np.where(left, x, 0.0), np.where(left, 1.0, x)
@@ -31,7 +31,8 @@ def rgamma_slope(x: Any) -> Any:
 
 
 def trigamma(x: Any) -> Any:
-    """The derivative of psi. SciPy's zeta takes reals; elsewhere, recurrence and series."""
+    """The derivative of psi. SciPy's zeta takes reals; complex numbers use recurrence and
+    series."""
     if not np.iscomplexobj(x):
         return sc.zeta(2.0, x)
     left = np.real(x) < 0.5
@@ -67,7 +68,7 @@ define_ufunc("gamma", lambda y, x: y * sc.psi(x), lower=math_call("gamma"))
 
 
 def _gammaln_body(e: Any, x: Any) -> Any:
-    """As C's lgamma, but for SciPy's value at minus infinity."""
+    """C's lgamma, with SciPy's value at minus infinity."""
     low = e.constant(-math.inf, x)
     return e.select(e.compare("==", x, low), low, e.math("lgamma", x))
 
@@ -76,7 +77,7 @@ define_ufunc("gammaln", lambda y, x: sc.psi(x), lower=_gammaln_body)
 
 
 def _loggamma_body(e: Any, x: Any) -> Any:
-    """Of reals: none where Gamma may be negative."""
+    """NaN for negative reals, where Gamma may be negative."""
     return e.select(
         e.compare("<", x, e.constant(0, x)), e.constant(math.nan, x), e.math("lgamma", x)
     )
@@ -96,7 +97,7 @@ define_ufunc("psi", lambda y, x: trigamma(x), lower=math_call("digamma"))
 
 
 def _digamma_difference(a: Any, b: Any) -> Any:
-    """psi(a) - psi(a + b), also for a so much larger than b that both are nearly the same."""
+    """psi(a) - psi(a + b), accurate also for a so much larger than b that both are nearly equal."""
     far = (a > 20) & (np.abs(b) < a / 10)
     big = np.where(far, a, 20.0)
     small = np.where(far, b, 0.0)
@@ -125,8 +126,8 @@ define_ufunc(
 
 
 def _binom_n(y: Any, n: Any, k: Any) -> Any:
-    """Where n - k + 1 is a pole, binom is zero, and its slope is not: binom is
-    Beta(n + 1, k - n) sin(pi (n - k + 1)) / pi there, which never overflows."""
+    """Where n - k + 1 is a pole, binom is zero and its slope is not: binom is Beta(n + 1, k - n)
+    sin(pi (n - k + 1)) / pi there, which never overflows."""
     pole = _is_pole(n - k + 1)
     m, j = np.where(pole, 2.0, n), np.where(pole, 1.0, k)
     top, rest = np.where(pole, n + 1, 1.0), np.where(pole, k - n, 1.0)
@@ -137,7 +138,7 @@ def _binom_n(y: Any, n: Any, k: Any) -> Any:
 
 
 def _binom_k(y: Any, n: Any, k: Any) -> Any:
-    """The same; and where k + 1 is a pole, binom is Beta(n + 1, -k) sin(pi (k + 1)) / pi."""
+    """The same; where k + 1 is a pole, binom is Beta(n + 1, -k) sin(pi (k + 1)) / pi."""
     above, below = _is_pole(n - k + 1), _is_pole(k + 1)
     pole = above | below
     m, j = np.where(pole, 2.0, n), np.where(pole, 1.0, k)
@@ -156,7 +157,7 @@ define_ufunc("binom", _binom_n, _binom_k)
 
 
 def _poch_x(y: Any, x: Any, m: Any) -> Any:
-    """Where Gamma(x) alone has a pole, Gamma(x + m) / Gamma(x) is zero, and its slope is not."""
+    """Where Gamma(x) alone has a pole, Gamma(x + m) / Gamma(x) is zero and its slope is not."""
     pole = _is_pole(x) & ~_is_pole(x + m)
     gap, top = np.where(pole, x, 1.0), np.where(pole, x + m, 1.0)
     zero = sc.gamma(top) * (sc.psi(top) * sc.rgamma(gap) + rgamma_slope(gap))

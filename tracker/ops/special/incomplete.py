@@ -1,14 +1,14 @@
 """Incomplete gamma and beta integrals: their densities, their derivatives in the parameters, and
-the functions that are these integrals under other names or inverted.
+the ufuncs that are these integrals or their inverses.
 
-Owns: `gamma_order`, `beta_order` (no closed form: a quadrature, below) and, for the inverses,
-`inverse_derivatives`: where F(.., y, ..) = p, the derivative of y in any argument is -F' / F_y.
+`gamma_order` and `beta_order` have no closed form; they are quadratures. With t = x exp(v), or
+logit(t) = logit(x) + v, the logarithm of the integrand is concave in v, and `log t` minus its mean
+has one sign on the side of x that is integrated over, so that nothing cancels. The range ends where
+the integrand has fallen by exp(-42). It is split around t = 1 (1/2), outside of which the integrand
+is an exponential, and Gauss's rule integrates each piece. The rule is plain NumPy: higher
+derivatives are those of the rule.
 
-The quadrature: with t = x exp(v), or logit(t) = logit(x) + v, the logarithm of the integrand is
-concave in v; `log t` less its mean has one sign on the side of x that is integrated over, so that
-nothing cancels. The range ends where the integrand has fallen by exp(-42); it is cut around t = 1
-(1/2), outside of which the integrand is an exponential, and Gauss's rule does the rest. The rule is
-plain NumPy: higher derivatives are those of the rule.
+Derivatives of an inverse, where F(.., y, ..) = p, are -F' / F_y (`inverse_derivatives`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import scipy.special as sc
 from tracker.ops.special.table import define_ufunc
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
-_CUTS = (-36.0, -5.0, 5.0, 36.0)  # within 5: all happens; to 36: what is left fades as exp(-|v|)
-_FALL = 42.0  # exp(-42) is nothing beside one
+_CUTS = (-36.0, -5.0, 5.0, 36.0)  # most of the mass is within 5; beyond, it decays as exp(-|v|)
+_FALL = 42.0  # exp(-42) is negligible
 
 
 def _integral(f: Callable[[Any], Any], end: Any, middle: Any) -> Any:
@@ -76,7 +76,7 @@ def gamma_order(a: Any, x: Any) -> Any:
     x = _where_inside(x, inside, 1.0)
     mean, log = sc.psi(a), np.log(x)
     lower = log < mean
-    # Below: how far t falls under x; above: first to the mode a, then on.
+    # Below: the distance of t under x; above: to the mode a, then beyond.
     slope = np.where(lower, a - x, 0.0)
     left = 2 * _FALL / (slope + np.sqrt(np.square(slope) + 4 / 3 * _FALL * x))
     left = np.where(left <= 1, left, 1 + _FALL / np.where(lower, a - x / math.e, 1.0))
@@ -101,7 +101,7 @@ def gamma_order(a: Any, x: Any) -> Any:
 
 
 def beta_density(a: Any, b: Any, x: Any, rest: Any = None) -> Any:
-    """The derivative of betainc(a, b, x) in x; `rest` is 1 - x, if that is known better."""
+    """The derivative of betainc(a, b, x) in x; `rest` is 1 - x, if known more accurately."""
     rest = 1 - x if rest is None else rest
     inside = (x > 0) & (rest > 0)
     y, z = _where_inside(x, inside, 0.5), _where_inside(rest, inside, 0.5)
@@ -112,13 +112,13 @@ def beta_density(a: Any, b: Any, x: Any, rest: Any = None) -> Any:
 
 
 def beta_order(a: Any, b: Any, x: Any, rest: Any = None) -> Any:
-    """The derivative of betainc(a, b, x) in a; `rest` is 1 - x, if that is known better."""
+    """The derivative of betainc(a, b, x) in a; `rest` is 1 - x, if known more accurately."""
     rest = 1 - x if rest is None else rest
     inside = (x > 0) & (rest > 0)
     x, rest = _where_inside(x, inside, 0.5), _where_inside(rest, inside, 0.5)
     log, mean = np.log(x), sc.psi(a) - sc.psi(a + b)
     lower = log < mean
-    # As seen from the side that is integrated over: p falls from x or from the mode a / (a + b).
+    # From the side that is integrated over: p decreases from x or from the mode a / (a + b).
     p, q = np.where(lower, x, rest), np.where(lower, rest, x)
     m, n = np.where(lower, a, b), np.where(lower, b, a)
     mode = m / (m + n)
@@ -147,12 +147,12 @@ def beta_order_b(a: Any, b: Any, x: Any, rest: Any = None) -> Any:
     return -beta_order(b, a, 1 - x if rest is None else rest, x)
 
 
-# Their names
+# The ufuncs
 
 
 def cdf_derivatives(parts: Callable[..., Sequence[Any]], count: int, sign: int = 1) -> list[Any]:
-    """Derivatives of F in each argument. `parts(*args)` gives functions of no argument, so that
-    only what is wanted is computed; None where there is no derivative."""
+    """Derivatives of F in each argument. `parts(*args)` returns functions without arguments, so
+    that only what is used is computed."""
 
     def at(i: int) -> Any:
         return lambda y, *xs: sign * parts(*xs)[i]()
@@ -163,8 +163,8 @@ def cdf_derivatives(parts: Callable[..., Sequence[Any]], count: int, sign: int =
 def inverse_derivatives(
     parts: Callable[..., Sequence[Any]], solved: int, count: int, sign: int = 1
 ) -> list[Any]:
-    """Derivatives of y where F(.., y, ..) = p: y stands in F at `solved`, where p is among the
-    arguments of the inverse."""
+    """Derivatives of y where F(.., y, ..) = p: y is F's argument `solved`, where the
+    inverse has p."""
 
     def at(i: int) -> Any:
         def partial(y: Any, *xs: Any) -> Any:

@@ -30,7 +30,8 @@ define_ufunc("expn", f"n, the order, {ROUNDED_BY_SCIPY}", _expn_slope)
 
 
 def _sinhc(x: Any) -> Any:
-    """sinh(x) / x, smooth at 0; sin(ix) / ix, where SciPy's functions of reals do not go."""
+    """sinh(x) / x, smooth at 0; sin(ix) / ix for complex numbers, which SciPy's exprel does not
+    take."""
     if np.iscomplexobj(x):
         return np.sinc(1j * x / math.pi)
     return 0.5 * (sc.exprel(x) + sc.exprel(-x))
@@ -45,7 +46,7 @@ define_ufunc_results(
 
 
 def _spence_slope(y: Any, z: Any) -> Any:
-    """log(z) / (1 - z), by series around 1."""
+    """log(z) / (1 - z), by its series around 1."""
     w = z - 1
     near = np.abs(w) < 0.1
     small, safe = np.where(near, w, 0.0), np.where(near, 2.0, z)
@@ -59,7 +60,7 @@ define_ufunc("spence", _spence_slope)
 
 # Hypergeometric
 
-_U = "of which SciPy's values are not exact enough"  # a few digits at many places, or NaN
+_U = "of which SciPy's values are not exact enough"  # few digits, or NaN, at many points
 
 
 define_ufunc(
@@ -113,13 +114,14 @@ define_ufunc(
 )
 define_ufunc("wrightomega", lambda w, z: w / (1 + w))
 
-# Orthogonal polynomials; the degree may be real, but of Hermite's
+# Orthogonal polynomials; the degree may be real, except Hermite's
 
 _N = f"n, the degree, {ROUNDED_BY_SCIPY}"
 
 
 def _polynomial_parameter(name: str, at: int) -> ParameterDerivative:
-    """In the degree, the first argument, or in a parameter of the weight function."""
+    """The derivative in the degree, the first argument, or in a parameter of the weight
+    function."""
     f = getattr(sc, f"eval_{name}")
     return by_interpolation(f, at, one_half if at == 0 else above(-1))
 
@@ -129,7 +131,8 @@ def _shifted(f: Any) -> Any:
 
 
 def _of_degree(n: Any, slope: Callable[[Any], Any]) -> Any:
-    """`slope` of the degree, but 0 of degree 0: those of degree -1 are NaN at some places."""
+    """`slope` of the degree, but 0 for degree 0: polynomials of degree -1 are NaN at some
+    points."""
     flat = n == 0
     return np.where(flat, 0.0, slope(np.where(flat, 1, n)))[()]
 
@@ -147,7 +150,7 @@ def _laguerre(n: Any, a: Any, x: Any) -> Any:
 
 
 def _legendre(n: Any, x: Any) -> Any:
-    return _jacobi(np.maximum(n, -1 - n), 0.0, 0.0, x)  # the one of degree -1 - n is the same
+    return _jacobi(np.maximum(n, -1 - n), 0.0, 0.0, x)  # degree -1 - n is the same polynomial
 
 
 def _chebyshev_t(n: Any, x: Any) -> Any:
@@ -155,7 +158,7 @@ def _chebyshev_t(n: Any, x: Any) -> Any:
 
 
 def _chebyshev_u(n: Any, x: Any) -> Any:
-    mirrored = n < -1  # the one of degree -2 - n is the negative
+    mirrored = n < -1  # degree -2 - n is the negative
     slope = _gegenbauer(np.where(mirrored, -2 - n, n), 1.0, x)
     return np.where(n == -1, 0.0, np.where(mirrored, -slope, slope))[()]
 

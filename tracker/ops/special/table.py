@@ -1,14 +1,11 @@
-"""How a ufunc of SciPy is entered: its name, and its derivative in each argument.
+"""How a ufunc of SciPy is declared: its name, and its derivative in each argument.
 
-Owns: `define_ufunc` (one result), `define_ufunc_results` (several results: one op for each of
-them).
-
-A derivative is a function of (result, *arguments) as in `ops/elementwise/unary.py`, a number where
-it is constant, or a string: the argument's name and why, when there is no derivative in it. Such an
-argument may be an integer or untracked; a derivative that reaches it otherwise is refused by that
-name. A `ParameterDerivative` is a derivative in an order or degree.
-
-Entries of functions which this SciPy does not have are left out.
+`define_ufunc` is for one result, `define_ufunc_results` for several (one op each). A derivative is
+a function of (result, *arguments) as in `ops/elementwise/unary.py`, a number if it is constant, or
+a string if there is none: the argument's name and the reason. Such an argument may be an integer or
+untracked; a derivative that reaches it otherwise raises an error with this text. A
+`ParameterDerivative` is a derivative in an order or degree. Functions that the installed SciPy
+lacks are skipped.
 """
 
 from __future__ import annotations
@@ -44,14 +41,14 @@ from tracker.tape.record import apply, aval_of, data_of
 
 @dataclass(frozen=True, slots=True)
 class ParameterDerivative:
-    """A derivative in an argument which, where it is a whole number, stays one for the others:
-    SciPy computes polynomials of whole degrees otherwise than those of real ones."""
+    """A derivative in an argument that other derivatives get unchanged if it is an integer: SciPy
+    computes polynomials of integer degree differently from those of real degree."""
 
     rule: Rule
 
 
 Derivative = Rule | float | str | ParameterDerivative
-ROUNDED_BY_SCIPY = "which SciPy rounds to a whole number"  # why there is no derivative in it
+ROUNDED_BY_SCIPY = "which SciPy rounds to a whole number"  # the reason for no derivative
 
 
 def ufunc_named(name: str) -> np.ufunc | None:
@@ -69,8 +66,9 @@ def define_ufunc(
     lower: ScalarBody | None = None,
     where: Callable[..., bool] = lambda *operands: True,
 ) -> Op | None:
-    """Enter a ufunc with one result. `lower` is its scalar body of real numbers, where there is
-    one; `where` says for which operands. Elsewhere compiled code calls SciPy's own."""
+    """Declare a ufunc with one result. `lower` is its scalar body for real numbers, if there is
+    one; `where` restricts the operands it is used for. Otherwise compiled code calls SciPy's loop.
+    """
     ufunc = ufunc_named(name)
     if ufunc is None:
         return None
@@ -86,7 +84,8 @@ def define_ufunc(
 def define_ufunc_results(
     name: str, results: Sequence[str], *derivatives: Sequence[Derivative]
 ) -> list[Op]:
-    """Enter a ufunc with several results, each named; `derivatives` one sequence per result."""
+    """Declare a ufunc with several results, each named; `derivatives` is one sequence per
+    result."""
     ufunc = ufunc_named(name)
     if ufunc is None:
         return []
@@ -100,11 +99,11 @@ def define_ufunc_results(
     return ops
 
 
-_FEW = 100  # elements; of more, a call for each costs more than one for all of them
+_FEW = 100  # elements; for more, one call of the loop is faster than a call per element
 
 
 def _whole_array_call(ufunc: np.ufunc, at: int) -> Callable[..., Any]:
-    """Of many elements: SciPy's own loop, called for all of them."""
+    """For many elements: one call of SciPy's loop."""
 
     def instead(b: Any, *operands: Any) -> Any:
         types = [x.type for x in operands]
@@ -118,7 +117,7 @@ def _whole_array_call(ufunc: np.ufunc, at: int) -> Callable[..., Any]:
 
 
 def _loop_operand(b: Any, x: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
-    """An operand as SciPy's loop takes it: a number, or an array of the result's shape."""
+    """An operand as SciPy's loop takes it: a scalar, or an array of the result's shape."""
     if isinstance(x, Const):
         return Const.of(dtype.type(x.value))
     whole = x.type.size == 1 or x.type.shape == shape
@@ -128,7 +127,7 @@ def _loop_operand(b: Any, x: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) 
 
 
 def _scipy_lowering(ufunc: np.ufunc, at: int) -> Map:
-    """SciPy's own loop, called for each element of a few."""
+    """SciPy's own loop, called per element if there are few."""
     return map_lowering(
         ufunc,
         lambda e, *xs: e.call_ufunc(ufunc, at, *xs),
@@ -138,8 +137,8 @@ def _scipy_lowering(ufunc: np.ufunc, at: int) -> Map:
 
 
 def _custom_lowering(ufunc: np.ufunc, lower: ScalarBody, where: Callable[..., bool]) -> Map:
-    """A body of ours for real numbers, SciPy's own loop for complex ones and where it is not to
-    be."""
+    """Our scalar body for real numbers; SciPy's loop for complex ones and where `where` is
+    false."""
     other = _scipy_lowering(ufunc, 0)
 
     def body(e: Any, *xs: Any) -> Any:
@@ -154,7 +153,7 @@ def _custom_lowering(ufunc: np.ufunc, lower: ScalarBody, where: Callable[..., bo
 
 
 def _op_name(name: str) -> str:
-    """SciPy has its own exp2, log1p, ...; an op's name says which."""
+    """The op's name; functions that NumPy has too get the suffix `_scipy`."""
     name = name.lstrip("_")
     return f"{name}_scipy" if hasattr(np, name) else name
 
@@ -192,8 +191,8 @@ def _declare_op(
 def _with_float_arguments(
     derivative: Derivative, moving: Sequence[bool], at: int
 ) -> Rule | float | str:
-    """The derivative in the argument `at`, given floats also where what it moves with are bools or
-    (unsigned) integers."""
+    """The derivative in the argument `at`, called with floats in place of bools and integers,
+    except those that are parameters."""
     if isinstance(derivative, ParameterDerivative):
         derivative, moving = derivative.rule, [m or i == at for i, m in enumerate(moving)]
     if not callable(derivative):
@@ -217,7 +216,7 @@ def _infer_component(ufunc: np.ufunc, at: int) -> Callable[..., Type]:
     return lambda *types: Type(broadcast_shape(types), loop_dtypes(ufunc, types)[ufunc.nin + at])
 
 
-# Rules of ops that have no derivative in some argument: what elementwise ops get from `partials`.
+# Rules of ops without a derivative in some argument; the others use `partials`.
 
 
 def _strong_product(a: Any, b: Any) -> Any:
@@ -245,7 +244,7 @@ def _jvp_rule(name: str, derivative: Derivative, at: int) -> Rule:
 
 
 def _refuse_argument(name: str, argument: str, x: Any) -> None:
-    """No derivative in this argument: nothing for an integer, an error for anything else."""
+    """No derivative in this argument: None for an integer, an error otherwise."""
     if np.result_type(aval_of(x)).kind in "biu":
         return
     raise UnsupportedError(
@@ -257,7 +256,7 @@ def _refuse_argument(name: str, argument: str, x: Any) -> None:
     )
 
 
-# What the families share
+# Shared by the families
 
 
 def math_call(name: str) -> ScalarBody:

@@ -1,6 +1,6 @@
-"""Mathieu and spheroidal wave functions: each comes with its derivative, and the second derivative
-follows from its differential equation. Orders and degrees are whole numbers; the derivative in the
-parameter q or c is by interpolation."""
+"""Mathieu and spheroidal wave functions. SciPy returns each with its derivative; the second
+derivative follows from the differential equation. Orders and degrees are integers; the derivative
+in the parameter q or c is by interpolation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _in_parameter(f: Callable[..., Any], part: int, at: int) -> ParameterDerivat
 
 
 def _mathieu(name: str, eigenvalue: Callable[..., Any], angular: bool) -> None:
-    """f'' = -(a - 2 q cos(2 x)) f, x in degrees; or with cosh, radial, where the sign turns."""
+    """f'' = -(a - 2 q cos(2 x)) f, x in degrees; radial ones with cosh and the opposite sign."""
     f = getattr(sc, name)
 
     def second(y: Any, m: Any, q: Any, x: Any) -> Any:
@@ -73,7 +73,8 @@ for _kind in ("1", "2"):
 def _spheroidal(name: str, sign: int, metric: int, given: bool) -> None:
     """(1 - metric x**2) f'' - 2 metric x f' + ... f = 0; sign of c**2: prolate 1, oblate -1.
 
-    metric 1: with 1 - x**2 (angular, and radial prolate); -1: with 1 + x**2 (radial oblate)."""
+    metric 1: with 1 - x**2 (angular, and radial prolate); -1: with 1 + x**2 (radial oblate).
+    """
     f = getattr(sc, name)
     eigenvalue = sc.pro_cv if sign > 0 else sc.obl_cv
 
