@@ -1,8 +1,8 @@
-"""Functions that neural networks are made of, for arrays in the layout NCHW.
+"""Functions for neural networks, on arrays in the layout NCHW.
 
-They are functions of arrays without state: weights are arguments, random numbers come from the
-generator that is passed, and a network is whatever Python code calls them. They differentiate to
-any order and compile; float32 stays float32.
+They are functions without state: weights are arguments, random numbers come from a generator that
+is passed, and a network is the Python code that calls them. They differentiate to any order and
+compile; float32 stays float32.
 
 >>> from tracker import nn
 >>> images, kernels = np.ones((2, 1, 6, 6)), np.ones((3, 1, 3, 3))

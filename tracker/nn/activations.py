@@ -1,6 +1,6 @@
 """Activations, softmax and its logarithm: stable at extremes, float32 stays float32.
 
-Plain NumPy on whatever they are handed, so they differentiate to any order and compile. At a kink
+Plain NumPy on tracked or plain arrays, so they differentiate to any order and compile. At a kink
 the derivative is that of the left side (relu: 0), as in other libraries; see `docs/conventions.md`.
 """
 

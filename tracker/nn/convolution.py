@@ -1,8 +1,7 @@
 """Convolution and pooling in the layout NCHW, for one to three spatial dimensions.
 
-Owns: `conv`, `depthwiseconv`, `maxpool`, `meanpool`. All are views of the padded input as windows
-(`ops/shape/windows.py`), which a matrix product, a maximum or a mean then takes together. Start at
-`conv`.
+Each function takes windows of the padded input (`ops/shape/windows.py`) and reduces them by a
+matrix product, a maximum or a mean. Start at `conv`.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ def conv(
     """The correlation of deep learning: y[n, o, p] = sum over c, k of w[o, c, k] x[n, c, p*stride +
     k*dilation - padding].
 
-    x is (N, C, *spatial), w is (O, C / groups, *kernel), the result (N, O, *places). `padding` is a
+    x is (N, C, *spatial), w is (O, C / groups, *kernel), the result (N, O, *counts). `padding` is a
     number of zeros, one per dimension, a pair per dimension, 'valid' (none) or 'same' (as many as
-    keep the extents at stride 1). Channels of x and w are dealt to `groups` in order.
+    keep the extents at stride 1). Channels of x and w are divided into `groups` in order.
     `flipped=True` runs the kernel backwards: the mathematical convolution (NNlib's default).
 
     >>> conv(np.ones((1, 1, 4)), np.array([[[1.0, 2.0]]]))
@@ -62,7 +61,7 @@ def conv(
     dilated = _sizes("dilation", dilation, rank)
     cut = _windows("conv", x, tuple(kernel), _sizes("stride", stride, rank), padding, dilated, 0.0)
     count, places = np.shape(x)[0], np.shape(cut)[2 + rank :]
-    if groups > 1 and depth == 1:  # products of single rows: sums do better
+    if groups > 1 and depth == 1:  # products of single rows: a sum is faster
         taps = np.reshape(cut, (count, groups, 1, prod(kernel), prod(places)))
         rows = np.reshape(w, (groups, outputs // groups, prod(kernel), 1))
         y = np.sum(taps * rows, axis=3)
@@ -132,7 +131,7 @@ def meanpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 
 def _pooled(
     who: str, x: Any, k: Size, stride: Size | None, padding: Padding, fill: Any
 ) -> tuple[Any, tuple[int, ...]]:
-    """The windows, and the axes to be taken together."""
+    """The windows, and the axes to reduce."""
     rank = _spatial_rank(who, x)
     kernel = _sizes("k", k, rank)
     steps = kernel if stride is None else _sizes("stride", stride, rank)
@@ -176,7 +175,7 @@ def _windows(
     dilation: tuple[int, ...],
     fill: Any,
 ) -> Any:
-    """The windows (N, C, *kernel, *places) of the padded array."""
+    """The windows (N, C, *kernel, *counts) of the padded array."""
     edges = _edges(padding, kernel, dilation)
     if any(map(any, edges)):
         x = np.pad(x, ((0, 0), (0, 0), *edges), constant_values=fill)
@@ -190,7 +189,7 @@ def _windows(
 def _edges(
     padding: Padding, kernel: tuple[int, ...], dilation: tuple[int, ...]
 ) -> list[tuple[int, int]]:
-    """How much is added before and after, along each spatial dimension."""
+    """The padding before and after, along each spatial dimension."""
     rank = len(kernel)
     if padding == "valid":
         return [(0, 0)] * rank

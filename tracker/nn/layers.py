@@ -1,7 +1,4 @@
-"""What networks are made of besides products: dropout, normalisation, and the loss.
-
-Owns: `dropout`, `batchnorm`, `crossentropy`.
-"""
+"""Dropout, batch normalisation, and the cross entropy loss."""
 
 from __future__ import annotations
 
@@ -118,6 +115,6 @@ def crossentropy(
 
 
 def _check_classes(labels: Any, classes: int) -> None:
-    """NumPy would take -1 for the last class."""
+    """Raise for labels out of range; NumPy would take -1 for the last class."""
     if bool(np.any((labels < 0) | (labels >= classes))):
         raise IndexError(message(f"a label lies outside of the {classes} classes 0..{classes - 1}"))

@@ -1,19 +1,18 @@
 """The drop-in for NumPy: `import tracker.numpy as np`.
 
-Every name of NumPy is here. Most functions are NumPy's own, which hand tracked arrays to their
-rules by themselves. What is ours:
+Every name of NumPy is here. Most functions are NumPy's own, which pass tracked arrays to their
+rules. The others are:
 
-- constructors and functions that make fresh arrays (`_making.py`, and `_FRESH` below): while a
-  function is being differentiated or traced in this thread, their results can be written into;
-- functions that get a list with tracked values in it (`lenient`; ufuncs: `_ufuncs.py`);
-- helpers that call back (`_calling.py`); scalar types, which convert tracked values;
-- `nditer` (`_iterating.py`), and `lib.stride_tricks`;
-- `linalg`, `fft`, `random`, `polynomial`.
+- constructors and functions that return new arrays (`_constructors.py`, and `_FRESH` below): while
+  a function is differentiated or traced in this thread, tracked values can be stored in them;
+- functions called with a list that holds tracked values (`_trackable.py`; ufuncs: `_ufuncs.py`);
+- functions with callbacks, and scalar types, which convert tracked values (`_callables.py`);
+- `nditer` and `broadcast` (`_iterators.py`), `lib.stride_tricks`;
+- the submodules `linalg`, `fft`, `random`, `polynomial`.
 
-Outside a derivative, results are NumPy's own. There, `np.array([t, u])` of params works, and
-storing a param's value into `np.zeros(n)` raises `ConversionError`: no constructor can know that it
-is going to happen. Use `np.zeros(n, like=t)`, or put the code into a function for
-`tracker.gradient`.
+Outside of a derivative, results are NumPy's own. There, `np.array([t, u])` of params works, but
+storing a param's value into `np.zeros(n)` raises `ConversionError`, as no constructor can know of
+that store. Use `np.zeros(n, like=t)`, or put the code into a function for `tracker.gradient`.
 
 >>> import tracker.numpy as np
 >>> def area(r):
@@ -76,15 +75,16 @@ globals().update(_names())
 for _module in (_constructors, _callables, _iterators):
     for _name in _module.NAMES:
         globals()[_name] = _value = getattr(_module, _name)
-        if isinstance(_value, _FunctionType):  # whoever inspects it sees NumPy's signature
+        if isinstance(_value, _FunctionType):  # for `inspect.signature`
             _value.__wrapped__ = getattr(_numpy, _name)  # type: ignore[attr-defined]
 __all__ = list(_numpy.__all__)
 __version__ = _numpy.__version__
 
 
 def __getattr__(name: str) -> Any:
-    """What depends on the moment (scalar types, `ndarray`), and what NumPy does not list."""
-    if name == "polynomial":  # loaded when asked for: few ask
+    """Names that depend on the running transform (scalar types, `ndarray`), and those that NumPy
+    does not list."""
+    if name == "polynomial":  # loaded on first use
         return importlib.import_module("tracker.numpy.polynomial")
     value = getattr(_numpy, name)
     if (name != "ndarray" and name not in _SCALARS) or not _is_following():
@@ -92,7 +92,7 @@ def __getattr__(name: str) -> Any:
     asking = _sys._getframe(1)
     if _callables.is_identity_comparison(
         asking.f_code, asking.f_lasti
-    ):  # values are of NumPy's own classes
+    ):  # the code compares classes by identity
         return value
     if name == "ndarray":
         return _constructors.ndarray

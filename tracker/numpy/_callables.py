@@ -1,8 +1,8 @@
-"""NumPy's helpers that call a Python function over and over, and its scalar types.
+"""NumPy functions that call a Python function repeatedly, and stand-ins for NumPy's scalar types.
 
-Owns: `vectorize`, `apply_along_axis`, `apply_over_axes`, `piecewise`, `ndenumerate`, `isscalar`,
-and `scalar_type`, the stand-ins for `np.float64` and its kind while something is differentiated,
-`is_identity_comparison`: whether who asks for one compares classes, which are to be NumPy's own.
+While a function is differentiated, `np.float64(t)` must keep `t` tracked: `scalar_type` returns a
+stand-in class for it. Code that compares classes by identity gets NumPy's own
+(`is_identity_comparison`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAMES = (
 
 
 class vectorize(np.vectorize):
-    """`numpy.vectorize`: while something is differentiated, a loop whose results are joined."""
+    """`numpy.vectorize`; while a function is differentiated, a loop whose results are stacked."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         following = has_active_transform() or any(map(holds_tracked, (*args, *kwargs.values())))
@@ -56,7 +56,7 @@ class vectorize(np.vectorize):
         return self._joined(found, lead, 0)
 
     def _cores(self, count: int) -> list[int]:
-        """How many axes of each argument the function takes at once."""
+        """The number of core axes per argument."""
         dims = getattr(self, "_in_and_out_core_dims", None)
         return [0] * count if dims is None else [len(core) for core in dims[0]]
 
@@ -71,7 +71,7 @@ def _array_of(x: Any) -> Any:
 
 
 def _over_buffers(function: Callable[..., Any], at: int) -> Callable[..., Any]:
-    """A function that calls another for pieces of argument `at`, where results may be tracked."""
+    """A function that calls another one on parts of argument `at`; results may be tracked."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -105,7 +105,7 @@ piecewise = _over_buffers(np.piecewise, 0)
 
 
 class ndenumerate:
-    """`numpy.ndenumerate`, of tracked arrays as well."""
+    """`numpy.ndenumerate`, also of tracked arrays."""
 
     def __new__(cls, arr: Any) -> Any:
         return super().__new__(cls) if holds_tracked(arr) else np.ndenumerate(arr)
@@ -128,7 +128,8 @@ def isscalar(element: Any) -> bool:
 
 
 class _ScalarMeta(type):
-    """The class of the stand-ins: called, they convert; asked, they are NumPy's own."""
+    """The metaclass of the stand-ins: a call converts; in every other respect they are NumPy's
+    class."""
 
     _own: type
 
@@ -144,7 +145,7 @@ class _ScalarMeta(type):
     def __subclasscheck__(cls, other: type) -> bool:
         return issubclass(other, cls._own)
 
-    def __eq__(cls, other: object) -> bool:  # a dtype answers for itself
+    def __eq__(cls, other: object) -> bool:  # a dtype has its own comparison
         return True if other is cls or other is cls._own else NotImplemented
 
     def __hash__(cls) -> int:
@@ -153,7 +154,8 @@ class _ScalarMeta(type):
 
 @functools.lru_cache(maxsize=4096)
 def is_identity_comparison(code: types.CodeType, at: int) -> bool:
-    """Whether code asks whether something is what it loads there: `type(x) is np.ndarray`."""
+    """Whether the code compares what it loads at this offset by identity: `type(x) is
+    np.ndarray`."""
     return any(
         step.offset == at and after.opname == "IS_OP"
         for step, after in pairwise(dis.get_instructions(code))

@@ -1,12 +1,9 @@
-"""NumPy's constructors, giving arrays that tracked values can be written into.
+"""NumPy's constructors, with results that tracked values can be written into.
 
-Owns: `array` and its relatives, allocation, ranges, and `r_` and `c_`. Each takes NumPy's
-arguments. While a function is being differentiated or traced in this thread, what they make can
-hold gradients; else it is NumPy's own. An array that NumPy would hand back as it is (`asarray`)
-stays that array, for writes into it must reach its owner.
-
-Integers and bools carry no gradient: such arrays stay NumPy's, but for allocations under a trace,
-which machine code fills.
+While a function is differentiated or traced in this thread, what they return can hold gradients;
+else it is NumPy's own. An array that NumPy would return itself (`asarray`) is returned itself, as
+writes to it must reach its owner. Integers and bools have no gradient: such arrays stay NumPy's,
+except allocations under a trace, which compiled code fills.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ NAMES = (
     ),
     "zeros",
 )
-# Arrays of what is there ------------------------------------------------------------------------
+# Arrays of what is there --------------------------------------------------------------------------
 
 
 def array(
@@ -72,26 +69,27 @@ def array(
 
 
 def _of_plain(given: Any, made: Any) -> Any:
+    """The result of a constructor on plain data, trackable if it is a new array."""
     if not has_active_transform() or (
         isinstance(given, np.ndarray) and np.may_share_memory(given, made)
     ):
-        return made  # as it is, or NumPy's own view of what was given
+        return made  # the argument itself, or a view of it
     if type(given) is np.ndarray and is_tracing() and made.dtype.kind in "fc":
         return _recorded_copy(given, made.dtype)
     return trackable(made)
 
 
 def _recorded_copy(given: Any, dtype: Any) -> Any:
-    """A copy made under a trace: compiled code copies what the array then holds."""
+    """A copy under a trace: compiled code copies the contents that the array has then."""
     return np.copy(np.astype(buffer(given), dtype))
 
 
 def asarray(a: Any, dtype: Any = None, order: Any = None, **kwargs: Any) -> Any:
-    """`numpy.asarray`: an array that needs no conversion is handed back, tracked or not."""
+    """`numpy.asarray`: an array that needs no conversion is returned itself, tracked or not."""
     copy = kwargs.pop("copy", None)
     kwargs.pop("device", None)
     if holds_tracked(a) and not copy and order in ("A", "a"):
-        order = "K"  # any order will do
+        order = "K"  # any order is allowed
     return array(a, dtype, copy=copy, order=order or "K", **kwargs)
 
 
@@ -135,7 +133,7 @@ def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1, *, like: Any = No
     )
 
 
-# Allocation -------------------------------------------------------------------------------------
+# Allocation ---------------------------------------------------------------------------------------
 
 
 def _allocator(function: Callable[..., Any], fill: Any) -> Callable[..., Any]:
@@ -149,7 +147,7 @@ def _allocator(function: Callable[..., Any], fill: Any) -> Callable[..., Any]:
             return function(shape, dtype, order, **kwargs)
         extent = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
         axes = memory_axes(np.empty((0,) * len(extent)), order)
-        if is_tracing():  # machine code fills it
+        if is_tracing():  # compiled code fills it
             return filled_buffer(fill, buffer(0.0), extent, kind, axes)
         made = np.asarray(fill.evaluate(0.0, shape=extent, dtype=kind))
         return trackable(made if axes is None else made.copy("F"))
@@ -165,7 +163,8 @@ empty = _allocator(np.empty, zeros_like)
 
 
 class _NdarrayMeta(type):
-    """The class of the stand-in for `numpy.ndarray`: called, it allocates; asked, it is NumPy's."""
+    """The metaclass of the stand-in for `numpy.ndarray`: a call allocates; else it is NumPy's
+    class."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any]) -> Any:
         own = tuple(np.ndarray if type(x) is cls else x for x in bases)
@@ -174,7 +173,7 @@ class _NdarrayMeta(type):
         return types.new_class(name, own, exec_body=lambda made: made.update(space))
 
     def __call__(cls, shape: Any, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
-        if args or not kwargs.keys() <= {"order"}:  # a view of someone's memory
+        if args or not kwargs.keys() <= {"order"}:  # a view of existing memory
             return np.ndarray(shape, dtype, *args, **kwargs)
         return empty(shape, dtype)
 
@@ -202,7 +201,7 @@ def _ndarray_method(name: str) -> Callable[..., Any]:
 
 
 class ndarray(np.ndarray, metaclass=_NdarrayMeta):
-    """`numpy.ndarray` while something is differentiated: `np.ndarray(n)` can hold gradients."""
+    """`numpy.ndarray` while a function is differentiated: `np.ndarray(n)` can hold gradients."""
 
     __slots__ = ()
 
@@ -227,11 +226,11 @@ def arange(*args: Any, **kwargs: Any) -> Any:
     return trackable(made) if has_active_transform() else made
 
 
-# r_ and c_ --------------------------------------------------------------------------------------
+# r_ and c_ ----------------------------------------------------------------------------------------
 
 
 class _Joiner:
-    """`np.r_` and `np.c_`: NumPy's own, or the same of tracked parts."""
+    """`np.r_` and `np.c_`: NumPy's own, or the same with tracked parts."""
 
     def __init__(self, own: Any) -> None:
         self._own = own
@@ -263,19 +262,19 @@ def _is_number(x: Any) -> bool:
 
 
 def _result_type_operand(part: Any, made: Any) -> Any:
-    """What a part says of the dtype: a number of Python's own says less than an array of it."""
+    """A part's operand of `np.result_type`: Python numbers are weak."""
     return aval_of(part) if _is_number(part) else np.result_type(aval_of(made))
 
 
 def _cast_part(part: Any, made: Any, kind: np.dtype[Any]) -> Any:
-    """A part in the dtype of all; a whole number must fit."""
+    """A part in the common dtype; a Python integer must fit."""
     if not _is_number(part):
         return in_dtype(made, kind)
     return np.reshape(cast_for_store(part, kind), np.shape(made))
 
 
 def _plain_slices(key: Any) -> Any:
-    """Slices between tracked integers as slices between plain ones."""
+    """Slices between tracked integers as plain slices."""
     if isinstance(key, tuple):
         return tuple(map(_plain_slices, key))
     return (
@@ -284,7 +283,8 @@ def _plain_slices(key: Any) -> Any:
 
 
 def _joined_part(x: Any, ndmin: int, first: int) -> Any:
-    """One part of `np.r_[...]` in at least `ndmin` dimensions, its own from dimension `first`."""
+    """One part of `np.r_[...]` with at least `ndmin` dimensions, its own starting at dimension
+    `first`."""
     if isinstance(x, slice):
         x = np.r_[x]
     x = array(x)

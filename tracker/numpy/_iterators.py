@@ -1,8 +1,8 @@
-"""`numpy.nditer` over tracked arrays: one element at a time, as views that can be written into;
-and `numpy.broadcast`.
+"""`numpy.nditer` over tracked arrays, one element at a time as writable views, and
+`numpy.broadcast`.
 
-Arrays are walked in the order in which NumPy walks arrays that lie as they do. What reads several
-elements at once (`external_loop`, `buffered`, ...) is refused by name.
+Elements come in NumPy's order for arrays of the same layout. Flags that read several elements at
+once (`external_loop`, `buffered`, ...) are refused by name.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class nditer:
         self._walk = np.nditer(forms, wanted, order=order)
 
     def _operand(self, x: Any, given: list[Any]) -> Any:
-        """An array of the iterator's shape; a new one where none was given."""
+        """An array of the iterator's shape; a new one if none was given."""
         if x is None:
             like = next(x for x in given if isinstance(x, Tracked))
             kind = np.result_type(*(x.dtype for x in given if x is not None))
@@ -112,7 +112,7 @@ class nditer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Elements are views: nothing is left to be written back."""
+        """Elements are views: nothing is left to write back."""
 
 
 class broadcast:
@@ -144,5 +144,5 @@ class broadcast:
 
 
 def _is_numbers(op: list[Any]) -> bool:
-    """Whether a list is an array of numbers, and not of operands."""
+    """Whether a list is an array of numbers rather than a list of operands."""
     return all(np.ndim(x) == 0 and x is not None for x in op)

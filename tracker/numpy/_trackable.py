@@ -1,10 +1,7 @@
-"""Which arrays are trackable, and lists with tracked values in them.
-
-Owns: `trackable`, and `accepting_lists` and `giving_trackable`, which make NumPy's
-functions take such lists and give trackable arrays. Start at `trackable`.
+"""Trackable arrays, and functions called with lists that hold tracked values.
 
 Invariant: while nothing is differentiated or traced in this thread, a plain call of a function here
-is NumPy's own, and so is its result.
+is NumPy's own, and so is its result. Start at `trackable`.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ Function = Callable[..., Any]
 
 
 def trackable(made: Any) -> Any:
-    """A fresh array of real or complex numbers as one that tracked values can be written into."""
+    """A new array of real or complex numbers as one that tracked values can be written into."""
     if type(made) is np.ndarray:
         return buffer(made) if made.dtype.kind in "fc" else made
     if type(made) in (tuple, list):
@@ -35,7 +32,7 @@ def trackable(made: Any) -> Any:
 
 
 def is_conversion_error(error: BaseException | None) -> bool:
-    """Whether an error says that a tracked value would have become plain numbers."""
+    """Whether an error means that a tracked value would have been converted to plain numbers."""
     while error is not None:
         if isinstance(error, ConversionError):
             return True
@@ -43,7 +40,7 @@ def is_conversion_error(error: BaseException | None) -> bool:
     return False
 
 
-# These take the parts of a sequence one by one, and find tracked ones by themselves.
+# Functions whose rules handle the parts of a sequence themselves.
 _OF_SEQUENCES = (
     *("block", "broadcast_arrays", "choose", "column_stack", "concat", "concatenate", "dstack"),
     *("einsum", "einsum_path", "hstack", "ix_", "multi_dot", "ravel_multi_index", "select"),
@@ -51,12 +48,12 @@ _OF_SEQUENCES = (
 )
 
 
-# These put a count into an array of floats.
+# Functions of a count.
 _OF_COUNTS = ("bartlett", "blackman", "hamming", "hanning")
 
 
 def accepting_lists(function: Function) -> Function:
-    """A function of NumPy that takes lists of tracked values, too."""
+    """A NumPy function that also takes lists of tracked values."""
 
     of_sequences = function.__name__ in _OF_SEQUENCES
 
@@ -64,7 +61,7 @@ def accepting_lists(function: Function) -> Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         if (
             not of_sequences and has_active_transform()
-        ):  # a conversion ends traces, and integers get away
+        ):  # a conversion would abort a trace, and lose integers
             args = tuple(map(join_tracked_list, args))
             if kwargs:
                 kwargs = {name: join_tracked_list(x) for name, x in kwargs.items()}
@@ -79,7 +76,7 @@ def accepting_lists(function: Function) -> Function:
             changed = [*again, *named.values()]
             given = [*args, *kwargs.values()]
             if function in NUMPY and any(isinstance(x, Tracked) for x in changed):
-                return NUMPY[function](*again, **named)  # NumPy does not look at every argument
+                return NUMPY[function](*again, **named)  # NumPy's protocol ignores some arguments
             if all(map(_is_same, changed, given)):
                 raise
         return function(*again, **named)
@@ -88,7 +85,7 @@ def accepting_lists(function: Function) -> Function:
 
 
 def _join_parts(x: Any) -> Any:
-    """A sequence of arrays, those of which that are lists with tracked values joined."""
+    """A sequence of arrays, with lists of tracked values in it joined."""
     return type(x)(join_tracked_list(part) for part in x) if type(x) in (list, tuple) else x
 
 
@@ -97,7 +94,7 @@ def _is_same(a: Any, b: Any) -> bool:
 
 
 def giving_trackable(function: Function) -> Function:
-    """A function of NumPy that gives a fresh array: trackable, while that can matter."""
+    """A NumPy function that returns a new array, which is trackable while that can matter."""
     takes_lists = accepting_lists(function)
     of_counts = function.__name__ in _OF_COUNTS
 

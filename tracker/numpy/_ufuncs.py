@@ -1,8 +1,8 @@
-"""Ufuncs as `tracker.numpy` has them: NumPy's own, which take lists of tracked values, too.
+"""Ufuncs of `tracker.numpy`: NumPy's own, which also take lists of tracked values.
 
-Owns: `Ufunc`. NumPy makes an array of a list before it asks anybody, and tracked values cannot be
-in one; so the list is joined first. In everything else a `Ufunc` is the ufunc that it stands for:
-equal to it, of its class to whoever asks with `isinstance`, with its attributes.
+NumPy converts a list to an array before it calls `__array_ufunc__`, and an array cannot hold
+tracked values, so `Ufunc` joins lists first. In every other respect a `Ufunc` is the ufunc that it
+wraps: equal to it, an instance of its class, with its attributes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tracker.ops.shape.create import join_tracked_list
 from tracker.ops.ufunc_protocol import array_ufunc
 from tracker.tape.tracked import Tracked
 
-_MISSING: Any = object()  # stands for an argument that is not given
+_MISSING: Any = object()
 
 
 class Ufunc:
-    """One ufunc, by its methods."""
+    """A NumPy ufunc that also takes lists of tracked values."""
 
     __slots__ = ("__weakref__", "_own")
 
@@ -28,7 +28,7 @@ class Ufunc:
         self._own = own
 
     def __call__(self, x: Any = _MISSING, /, *rest: Any, **kwargs: Any) -> Any:
-        kind = type(x)  # each ufunc of a program comes by here: the usual arguments first
+        kind = type(x)  # on the path of every call: the usual arguments first
         if not (kind is list or kind is tuple or kwargs or x is _MISSING):
             if not rest:
                 return self._own(x)
@@ -73,7 +73,7 @@ def _method(name: str) -> Callable[..., Any]:
 
 def _reduce(self: Ufunc, *args: Any, **kwargs: Any) -> Any:
     args = tuple(map(join_tracked_list, args))
-    if isinstance(kwargs.get("initial"), Tracked):  # NumPy asks the arrays only
+    if isinstance(kwargs.get("initial"), Tracked):  # NumPy's protocol ignores `initial`
         return array_ufunc(self._own, "reduce", args, kwargs)
     return self._own.reduce(*args, **kwargs)
 

@@ -1,9 +1,8 @@
-"""`numpy.polynomial` on tracked coefficients and points: its functions, and classes of its own.
+"""`numpy.polynomial` with tracked coefficients and points: its functions, and classes of its own.
 
-NumPy's modules of polynomials are plain NumPy, but convert what they are given. Each is loaded a
-second time from NumPy's own source, as a submodule of this one, and finds `tracker.numpy` where it
-says `np`. What comes out of these classes is of these classes: `isinstance` does not mix them with
-NumPy's.
+NumPy's polynomial modules are plain NumPy, but convert their arguments. Each is loaded a second
+time from NumPy's source, as a submodule of this one, with `tracker.numpy` in place of `np`. Results
+are of these classes: `isinstance` does not mix them with NumPy's.
 """
 
 import importlib as _importlib
@@ -27,7 +26,7 @@ def _load(name: str) -> object:
     module = _importlib.import_module(f"{__name__}.{name}")
     names = vars(module)
     names["np"] = _names
-    for name, function in list(names.items()):  # what tells NumPy's protocol goes without telling
+    for name, function in list(names.items()):  # NumPy's dispatching wrappers are not needed
         names[name] = getattr(function, "_implementation", function)
     return module
 

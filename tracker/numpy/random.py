@@ -1,8 +1,8 @@
-"""`numpy.random`: what is drawn in a jitted function is drawn anew on each call.
+"""`numpy.random`: a jitted function draws anew on each call.
 
-Generators and global functions give NumPy's numbers, in NumPy's order. Draws are constants for
-derivatives; where a parameter of a distribution is differentiated (`normal(mu, sigma)`), the
-underlying numbers are held fixed, if the distribution allows that, and else refused.
+Generators and global functions return NumPy's numbers, in NumPy's order. Draws are constants for
+derivatives. If a parameter of a distribution is differentiated (`normal(mu, sigma)`), the
+underlying numbers are held fixed if the distribution allows that; else the call is refused.
 
 >>> import tracker.numpy as np
 >>> rng = np.random.default_rng(0)

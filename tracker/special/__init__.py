@@ -1,8 +1,8 @@
-"""Functions that neither NumPy nor SciPy names, from the lists of Tracker.jl and its friends.
+"""Functions of Tracker.jl and related packages that neither NumPy nor SciPy has under that name.
 
-`_elementary.py` has those that need NumPy only; `_beyond.py` those that are made of SciPy's, which
-is imported when the first of them is asked for. All differentiate to any order and compile.
-`docs/from_tracker_jl.md` is the table of all names, also of those that NumPy or SciPy has.
+`_elementary.py` needs NumPy only; `_scipy_based.py` is imported on first use. All differentiate to
+any order and compile. `docs/from_tracker_jl.md` is the table of all names, including those that
+NumPy or SciPy has.
 
 >>> import tracker
 >>> tracker.gradient(tracker.special.sinpi, 1.0)
@@ -28,5 +28,5 @@ __all__ = [*_elementary, *_BEYOND]
 def __getattr__(name: str) -> Any:
     if name not in _BEYOND:
         raise AttributeError(f"module 'tracker.special' has no attribute {name!r}")
-    importlib.import_module("tracker.scipy")  # says what to install, if SciPy is not here
+    importlib.import_module("tracker.scipy")  # its error says what to install
     return getattr(importlib.import_module("tracker.special._scipy_based"), name)

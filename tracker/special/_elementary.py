@@ -1,7 +1,7 @@
 """Elementary functions in NumPy: half turns, degrees, reciprocals, exact logarithms.
 
 Angles in degrees and half turns are reduced before they are multiplied by pi, so that sinpi(1) is
-0. A function whose plain formula has a poor derivative brings its own (`_with_partials`).
+0. A function whose plain formula has a poor derivative declares its own (`_with_partials`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ __all__ = [
 def _with_partials(
     *partials: Callable[..., Any],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: an elementwise function and its derivatives, functions of its arguments."""
+    """Decorator: an elementwise function with its derivatives, functions of its arguments."""
 
     def enter(f: Callable[..., Any]) -> Callable[..., Any]:
         scalar_rule(f, *partials)
@@ -99,7 +99,7 @@ def log_base(b: Any, x: Any) -> Any:
 
 
 def _sin_cos(x: Any, quarter: float, unit: float) -> tuple[Any, Any]:
-    """Sine and cosine of x, where `quarter` is a quarter turn and `unit` an angle of one."""
+    """Sine and cosine of x, where `quarter` is a quarter turn and `unit` converts to radians."""
     if np.iscomplexobj(x):
         sine, cosine = _sin_cos(np.real(x), quarter, unit)
         along, across = np.cosh(np.imag(x) * unit), 1j * np.sinh(np.imag(x) * unit)

@@ -1,4 +1,4 @@
-"""Functions made of SciPy's, under the names that they have in Julia."""
+"""Functions made of SciPy's, under their names in Julia."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _bell(x: Any) -> Any:
 
 @_with_partials(lambda x, y: -_bell(x), lambda x, y: _bell(y))
 def erf_between(x: Any, y: Any) -> Any:
-    """erf(y) - erf(x), with all digits also where both are nearly the same 1 or -1."""
+    """erf(y) - erf(x), accurate also where both are nearly the same 1 or -1."""
     right, left = (x > 0.5) & (y > 0.5), (x < -0.5) & (y < -0.5)
     turned = np.where(left, -1.0, 1.0)
     tail = turned * (sc.erfc(turned * x) - sc.erfc(turned * y))
@@ -83,7 +83,7 @@ besselix, besseljx, besselkx, besselyx = sc.ive, sc.jve, sc.kve, sc.yve
 
 
 def besselh(nu: Any, k: int, x: Any) -> Any:
-    """The Bessel function of the third kind (Hankel's) number k, 1 or 2."""
+    """The Hankel function number k, 1 or 2."""
     return (sc.hankel1, sc.hankel2)[k - 1](nu, x)
 
 

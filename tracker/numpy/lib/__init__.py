@@ -1,4 +1,4 @@
-"""`numpy.lib`; `stride_tricks` is ours."""
+"""`numpy.lib`, with a `stride_tricks` for tracked arrays."""
 
 from typing import Any
 

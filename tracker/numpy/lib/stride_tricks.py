@@ -1,7 +1,7 @@
-"""`numpy.lib.stride_tricks`: windows and strides of tracked arrays.
+"""`numpy.lib.stride_tricks` for tracked arrays.
 
-`as_strided` reads the elements at the places that the strides name, of an array in the layout that
-it has; the result is a copy. What would write through it is not seen.
+`as_strided` reads the elements that the strides address in the array's own layout; the result is a
+copy, so writes through it do not reach the array.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def as_strided(
 
 
 def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
-    """How many bytes from the start each element is, in C order."""
+    """The byte offset of each element, in C order."""
     total = np.zeros((1,) * len(shape), np.int64)
     for axis, (n, stride) in enumerate(zip(shape, strides, strict=True)):
         lined = [1] * len(shape)
