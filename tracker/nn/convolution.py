@@ -59,20 +59,22 @@ def conv(
     if flipped:
         w = w[(..., *(slice(None, None, -1),) * rank)]
     dilated = _sizes("dilation", dilation, rank)
-    cut = _windows("conv", x, tuple(kernel), _sizes("stride", stride, rank), padding, dilated, 0.0)
-    count, places = np.shape(x)[0], np.shape(cut)[2 + rank :]
+    patches = _windows(
+        "conv", x, tuple(kernel), _sizes("stride", stride, rank), padding, dilated, 0.0
+    )
+    count, counts = np.shape(x)[0], np.shape(patches)[2 + rank :]
     if groups > 1 and depth == 1:  # products of single rows: a sum is faster
-        taps = np.reshape(cut, (count, groups, 1, prod(kernel), prod(places)))
+        taps = np.reshape(patches, (count, groups, 1, prod(kernel), prod(counts)))
         rows = np.reshape(w, (groups, outputs // groups, prod(kernel), 1))
         y = np.sum(taps * rows, axis=3)
     else:
         inner = depth * prod(kernel)
-        groups_of = (groups,) if groups > 1 else ()
+        group_axes = (groups,) if groups > 1 else ()
         y = np.matmul(
-            np.reshape(w, (*groups_of, outputs // groups, inner)),
-            np.reshape(cut, (count, *groups_of, inner, prod(places))),
+            np.reshape(w, (*group_axes, outputs // groups, inner)),
+            np.reshape(patches, (count, *group_axes, inner, prod(counts))),
         )
-    return np.reshape(y, (count, outputs, *places))
+    return np.reshape(y, (count, outputs, *counts))
 
 
 def depthwiseconv(
@@ -113,8 +115,8 @@ def maxpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0
     x = as_array(x)
     kind = np.result_type(aval_of(x))
     least = -np.inf if kind.kind == "f" else np.iinfo(kind).min
-    cut, axes = _pooled("maxpool", x, k, stride, padding, least)
-    return apply(max_, (cut,), {"axis": axes, "keepdims": False})
+    patches, axes = _pooled("maxpool", x, k, stride, padding, least)
+    return apply(max_, (patches,), {"axis": axes, "keepdims": False})
 
 
 def meanpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0) -> Any:
@@ -129,10 +131,10 @@ def meanpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 
 
 
 def _pooled(
-    who: str, x: Any, k: Size, stride: Size | None, padding: Padding, fill: Any
+    function: str, x: Any, k: Size, stride: Size | None, padding: Padding, fill: Any
 ) -> tuple[Any, tuple[int, ...]]:
     """The windows, and the axes to reduce."""
-    rank = _spatial_rank(who, x)
+    rank = _spatial_rank(function, x)
     kernel = _sizes("k", k, rank)
     steps = kernel if stride is None else _sizes("stride", stride, rank)
     extents = np.shape(x)[2:]
@@ -141,16 +143,16 @@ def _pooled(
         pairs = [(n // k, k) for n, k in zip(extents, kernel, strict=True)]
         tiled = np.reshape(x, (*np.shape(x)[:2], *(n for pair in pairs for n in pair)))
         return tiled, tuple(range(3, 3 + 2 * rank, 2))
-    cut = _windows(who, x, kernel, steps, padding, (1,) * rank, fill)
-    return cut, tuple(range(2, 2 + rank))
+    patches = _windows(function, x, kernel, steps, padding, (1,) * rank, fill)
+    return patches, tuple(range(2, 2 + rank))
 
 
-def _spatial_rank(who: str, x: Any) -> int:
+def _spatial_rank(function: str, x: Any) -> int:
     rank = np.ndim(x) - 2
     if not 1 <= rank <= 3:
         raise ValueError(
             message(
-                f"{who} of an array of shape {np.shape(x)}",
+                f"{function} of an array of shape {np.shape(x)}",
                 "Give (N, C, *spatial) with one to three spatial dimensions",
             )
         )
@@ -167,7 +169,7 @@ def _sizes(name: str, size: Size, rank: int) -> tuple[int, ...]:
 
 
 def _windows(
-    who: str,
+    function: str,
     x: Any,
     kernel: tuple[int, ...],
     stride: tuple[int, ...],
@@ -181,7 +183,7 @@ def _windows(
         x = np.pad(x, ((0, 0), (0, 0), *edges), constant_values=fill)
     if min(window_counts(np.shape(x)[2:], kernel, stride, dilation)) < 1:
         raise ValueError(
-            message(f"{who}: a window of extents {kernel} does not fit into {np.shape(x)[2:]}")
+            message(f"{function}: a window of extents {kernel} does not fit into {np.shape(x)[2:]}")
         )
     return apply(windows, (x,), {"kernel": kernel, "stride": stride, "dilation": dilation})
 

@@ -55,7 +55,7 @@ def batchnorm(
     shape = [1] * np.ndim(x)
     shape[axis] = np.shape(x)[axis]
 
-    def lie(v: Any) -> Any:
+    def along_axis(v: Any) -> Any:
         if np.shape(v) != (shape[axis],):
             raise ValueError(
                 message(f"batchnorm of {shape[axis]} channels got a shape {np.shape(v)}")
@@ -65,10 +65,10 @@ def batchnorm(
     if mean is None:
         others = tuple(i for i in range(np.ndim(x)) if i != axis % np.ndim(x))
         centred = x - np.mean(x, axis=others, keepdims=True)
-        spread = np.mean(centred * centred, axis=others, keepdims=True)
+        variance = np.mean(centred * centred, axis=others, keepdims=True)
     else:
-        centred, spread = x - lie(mean), lie(var)
-    return centred / np.sqrt(spread + eps) * lie(scale) + lie(shift)
+        centred, variance = x - along_axis(mean), along_axis(var)
+    return centred / np.sqrt(variance + eps) * along_axis(scale) + along_axis(shift)
 
 
 def crossentropy(
@@ -89,14 +89,14 @@ def crossentropy(
     logits, labels = as_array(logits), as_array(labels)
     shape = list(np.shape(logits))
     classes = shape.pop(axis) if shape else 0
-    chances = logsoftmax(logits, axis) if classes else logits
+    log_probabilities = logsoftmax(logits, axis) if classes else logits
     is_number = np.result_type(aval_of(labels)).kind in "iu"
     if is_number and np.shape(labels) == tuple(shape):
         _check_classes(labels, classes)
-        where = np.expand_dims(labels, axis)
-        losses = -np.squeeze(np.take_along_axis(chances, where, axis), axis)
+        indices = np.expand_dims(labels, axis)
+        losses = -np.squeeze(np.take_along_axis(log_probabilities, indices, axis), axis)
     elif np.shape(labels) == np.shape(logits):
-        losses = -np.sum(labels * chances, axis=axis)
+        losses = -np.sum(labels * log_probabilities, axis=axis)
     else:
         raise ValueError(
             message(

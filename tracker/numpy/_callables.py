@@ -36,24 +36,24 @@ class vectorize(np.vectorize):
             return super().__call__(*args, **kwargs)
         given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
         names = [name for name in given if name not in self.excluded]
-        whole = {name: _array_of(given[name]) for name in names}
+        arrays = {name: _array_of(given[name]) for name in names}
         cores = self._cores(len(names))
         lead = np.broadcast_shapes(
-            *(np.shape(x)[: np.ndim(x) - n] for x, n in zip(whole.values(), cores, strict=True))
+            *(np.shape(x)[: np.ndim(x) - n] for x, n in zip(arrays.values(), cores, strict=True))
         )
-        for (name, x), n in zip(whole.items(), cores, strict=True):
-            whole[name] = np.broadcast_to(x, lead + np.shape(x)[np.ndim(x) - n :])
-        found = []
-        for place in np.ndindex(lead):
-            now = {**given, **{name: x[place] for name, x in whole.items()}}
-            ordered = [now.pop(at) for at in range(len(args))]
-            found.append(self.pyfunc(*ordered, **now))
-        if not found:
+        for (name, x), n in zip(arrays.items(), cores, strict=True):
+            arrays[name] = np.broadcast_to(x, lead + np.shape(x)[np.ndim(x) - n :])
+        results = []
+        for index in np.ndindex(lead):
+            call_arguments = {**given, **{name: x[index] for name, x in arrays.items()}}
+            ordered = [call_arguments.pop(at) for at in range(len(args))]
+            results.append(self.pyfunc(*ordered, **call_arguments))
+        if not results:
             return super().__call__(*args, **kwargs)
-        if isinstance(found[0], tuple):
-            each = zip(*found, strict=True)
+        if isinstance(results[0], tuple):
+            each = zip(*results, strict=True)
             return tuple(self._joined(list(x), lead, i) for i, x in enumerate(each))
-        return self._joined(found, lead, 0)
+        return self._joined(results, lead, 0)
 
     def _cores(self, count: int) -> list[int]:
         """The number of core axes per argument."""
@@ -76,10 +76,10 @@ def _over_buffers(function: Callable[..., Any], at: int) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if has_active_transform() and len(args) > at:
-            whole = join_tracked_list(args[at])
-            if not isinstance(whole, Tracked):
-                whole = buffer(np.array(whole))
-            args = (*args[:at], whole, *args[at + 1 :])
+            array = join_tracked_list(args[at])
+            if not isinstance(array, Tracked):
+                array = buffer(np.array(array))
+            args = (*args[:at], array, *args[at + 1 :])
         return function(*args, **kwargs)
 
     return call

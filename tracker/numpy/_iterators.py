@@ -56,9 +56,9 @@ class nditer:
         self.shape = np.broadcast_shapes(*(np.shape(x) for x in given if x is not None))
         self.operands = tuple(self._operand(x, given) for x in given)
         self.has_multi_index = "multi_index" in flags
-        forms = [aval_of(x) for x in given if x is not None]
+        avals = [aval_of(x) for x in given if x is not None]
         wanted: list[Any] = [*({"multi_index", *flags} & _WALKED)]
-        self._walk = np.nditer(forms, wanted, order=order)
+        self._walk = np.nditer(avals, wanted, order=order)
 
     def _operand(self, x: Any, given: list[Any]) -> Any:
         """An array of the iterator's shape; a new one if none was given."""

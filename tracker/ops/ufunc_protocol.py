@@ -112,17 +112,17 @@ def _reduce(
     if len(axes) > 1 and ufunc.identity is None:
         ufunc.reduce(np.ones((1, 1), array.dtype), axis=(0, 1))  # raises where the order matters
 
-    def rows(of: Any) -> Any:
+    def as_rows(x: Any) -> Any:
         """The reduced elements, along a new first axis."""
-        moved = np.transpose(of, axes + tuple(i for i in range(np.ndim(of)) if i not in axes))
-        front, rest = np.shape(moved)[: len(axes)], np.shape(moved)[len(axes) :]
-        return np.reshape(moved, (math.prod(front), *rest))
+        moved = np.transpose(x, axes + tuple(i for i in range(np.ndim(x)) if i not in axes))
+        reduced, rest = np.shape(moved)[: len(axes)], np.shape(moved)[len(axes) :]
+        return np.reshape(moved, (math.prod(reduced), *rest))
 
-    lines = list(rows(array))
-    given = initial is not NO_VALUE and initial is not None
-    masks = None if where is True else list(rows(np.broadcast_to(where, np.shape(array))))
-    start = [np.astype(as_array(initial), array.dtype)] if given else []
-    if not given and (not lines or masks is not None):
+    lines = list(as_rows(array))
+    has_initial = initial is not NO_VALUE and initial is not None
+    masks = None if where is True else list(as_rows(np.broadcast_to(where, np.shape(array))))
+    initial_values = [np.astype(as_array(initial), array.dtype)] if has_initial else []
+    if not has_initial and (not lines or masks is not None):
         if ufunc.identity is None:
             raise ValueError(
                 f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a "
@@ -131,16 +131,21 @@ def _reduce(
                 else f"zero-size array to reduction operation {ufunc.__name__} which has no "
                 "identity"
             )
-        start = [_identity(ufunc, array.dtype)]
-    if len(lines) == 1 and initial is NO_VALUE and not start and ufunc.identity is not None:
-        start = [_identity(ufunc, array.dtype)]  # hypot(0, x) is abs(x)
-    if start:
-        left = tuple(n for i, n in enumerate(np.shape(array)) if i not in axes)
-        start = [np.broadcast_to(start[0], left)[()]]
+        initial_values = [_identity(ufunc, array.dtype)]
+    if (
+        len(lines) == 1
+        and initial is NO_VALUE
+        and not initial_values
+        and ufunc.identity is not None
+    ):
+        initial_values = [_identity(ufunc, array.dtype)]  # hypot(0, x) is abs(x)
+    if initial_values:
+        kept_extents = tuple(n for i, n in enumerate(np.shape(array)) if i not in axes)
+        initial_values = [np.broadcast_to(initial_values[0], kept_extents)[()]]
     if masks is None:
-        y = reduce(ufunc, [*start, *lines])
+        y = reduce(ufunc, [*initial_values, *lines])
     else:
-        y = start[0]
+        y = initial_values[0]
         for line, mask in zip(lines, masks, strict=True):
             y = np.where(mask, ufunc(y, line), y)[()]
     return store_out(
@@ -177,22 +182,22 @@ def _reduceat(
         raise IndexError(f"index {max(starts)} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
     counts = np.maximum(np.append(starts[1:], n) - starts, 1)
     rows = np.moveaxis(array, axis, 0)
-    folds, places = [rows[:0]], [starts[:0]]
+    results, positions = [rows[:0]], [starts[:0]]
     for count in np.unique(counts):  # segments of one length are reduced together
-        places.append(np.flatnonzero(counts == count))
-        folds.append(ufunc.reduce(_row_windows(rows, starts[places[-1]], int(count)), axis=1))
-    order = np.argsort(np.concatenate(places))
-    found = np.concatenate(folds[1:] or folds)
-    ordered = found if len(folds) <= 2 else found[order]
-    made = np.moveaxis(ordered, 0, axis)
-    if np.size(made):
-        made = in_memory_order(made, "K", _reduceat_example(ufunc, aval_of(array), axis))
-    return store_out(out, made, "unsafe")
+        positions.append(np.flatnonzero(counts == count))
+        results.append(ufunc.reduce(_row_windows(rows, starts[positions[-1]], int(count)), axis=1))
+    order = np.argsort(np.concatenate(positions))
+    joined = np.concatenate(results[1:] or results)
+    ordered = joined if len(results) <= 2 else joined[order]
+    y = np.moveaxis(ordered, 0, axis)
+    if np.size(y):
+        y = in_memory_order(y, "K", _reduceat_example(ufunc, aval_of(array), axis))
+    return store_out(out, y, "unsafe")
 
 
-def _reduceat_example(ufunc: np.ufunc, form: Any, axis: int) -> Any:
+def _reduceat_example(ufunc: np.ufunc, aval: Any, axis: int) -> Any:
     """NumPy's own result for a corner of the array, whose memory layout the result gets."""
-    corner = form[(slice(2),) * form.ndim]
+    corner = aval[(slice(2),) * aval.ndim]
     with np.errstate(all="ignore"):
         return ufunc.reduceat(corner, [0, corner.shape[axis] - 1], axis)
 
@@ -230,20 +235,20 @@ def _at(ufunc: np.ufunc, target: Any, key: Any, *values: Any) -> None:
         added = subscripts.add_into_zeros(np.shape(target), key, value)
         target += np.astype(-added if ufunc is np.subtract else added, target.dtype)
         return
-    places = np.arange(np.size(target)).reshape(np.shape(target))[_plain_key(key)]
+    positions = np.arange(np.size(target)).reshape(np.shape(target))[_plain_key(key)]
     flat = np.reshape(target, (-1,))
-    given = [np.ravel(np.broadcast_to(as_array(v), np.shape(places))) for v in values]
-    places = np.ravel(places)
-    for turn in _occurrence_groups(places):
-        at = places[turn]
-        flat = _with_elements(flat, at, ufunc(flat[at], *(v[turn] for v in given)))
+    operands = [np.ravel(np.broadcast_to(as_array(v), np.shape(positions))) for v in values]
+    positions = np.ravel(positions)
+    for group in _occurrence_groups(positions):
+        index = positions[group]
+        flat = _with_elements(flat, index, ufunc(flat[index], *(v[group] for v in operands)))
     target[...] = np.reshape(flat, np.shape(target))
 
 
-def _loses_on_store(summed: str, kept: str) -> bool:
+def _loses_on_store(summed: str, stored: str) -> bool:
     """Whether storing a sum (of kind `summed`) into an array (of kind `kept`) loses something, as 1
     + 0.7 does in an integer array."""
-    return summed in "fc" if kept in "iu" else kept == "b" != summed
+    return summed in "fc" if stored in "iu" else stored == "b" != summed
 
 
 def _plain_key(key: Any) -> Any:
@@ -252,15 +257,15 @@ def _plain_key(key: Any) -> Any:
     return key if key is None or key is ... or isinstance(key, slice) else np.asarray(key)
 
 
-def _occurrence_groups(places: Any) -> list[Any]:
+def _occurrence_groups(positions: Any) -> list[Any]:
     """Indices of the first occurrence of every position, then of every second occurrence, and so
     on."""
-    order = np.argsort(places, kind="stable")
-    ordered = places[order]
+    order = np.argsort(positions, kind="stable")
+    ordered = positions[order]
     starts = np.searchsorted(ordered, ordered)
-    nth = np.empty_like(order)
-    nth[order] = np.arange(len(order)) - starts
-    return [np.flatnonzero(nth == k) for k in range(int(nth.max(initial=-1)) + 1)]
+    occurrence = np.empty_like(order)
+    occurrence[order] = np.arange(len(order)) - starts
+    return [np.flatnonzero(occurrence == k) for k in range(int(occurrence.max(initial=-1)) + 1)]
 
 
 def _with_elements(flat: Any, at: Any, values: Any) -> Any:
@@ -317,9 +322,9 @@ def _result_order(order: Any, inputs: tuple[Any, ...]) -> Any:
     """The memory order of a ufunc's result: "A" is Fortran order if all arrays have it."""
     if order not in ("A", "a"):
         return order
-    forms = [form for form in map(aval_of, inputs) if type(form) is np.ndarray]
-    fortran = all(form.flags.f_contiguous for form in forms)
-    return "F" if fortran and not all(form.flags.c_contiguous for form in forms) else "C"
+    avals = [aval for aval in map(aval_of, inputs) if type(aval) is np.ndarray]
+    fortran = all(aval.flags.f_contiguous for aval in avals)
+    return "F" if fortran and not all(aval.flags.c_contiguous for aval in avals) else "C"
 
 
 def _masked_by_where(y: Any, where: Any, target: Any) -> Any:

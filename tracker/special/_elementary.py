@@ -66,7 +66,7 @@ def _with_partials(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: an elementwise function with its derivatives, functions of its arguments."""
 
-    def enter(f: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(f: Callable[..., Any]) -> Callable[..., Any]:
         scalar_rule(f, *partials)
 
         @functools.wraps(f)
@@ -75,7 +75,7 @@ def _with_partials(
 
         return call
 
-    return enter
+    return decorate
 
 
 def abs2(x: Any) -> Any:
@@ -102,14 +102,14 @@ def _sin_cos(x: Any, quarter: float, unit: float) -> tuple[Any, Any]:
     """Sine and cosine of x, where `quarter` is a quarter turn and `unit` converts to radians."""
     if np.iscomplexobj(x):
         sine, cosine = _sin_cos(np.real(x), quarter, unit)
-        along, across = np.cosh(np.imag(x) * unit), 1j * np.sinh(np.imag(x) * unit)
-        return sine * along + cosine * across, cosine * along - sine * across
+        cosh, i_sinh = np.cosh(np.imag(x) * unit), 1j * np.sinh(np.imag(x) * unit)
+        return sine * cosh + cosine * i_sinh, cosine * cosh - sine * i_sinh
     n = np.rint(x / quarter)
     rest = (x - n * quarter) * unit
     sine, cosine = np.sin(rest), np.cos(rest)
-    odd, back = n % 2 == 1, n % 4 >= 2
-    first, second = np.where(odd, cosine, sine), np.where(odd, -sine, cosine)
-    return np.where(back, -first, first), np.where(back, -second, second)
+    is_odd, is_negated = n % 2 == 1, n % 4 >= 2
+    first, second = np.where(is_odd, cosine, sine), np.where(is_odd, -sine, cosine)
+    return np.where(is_negated, -first, first), np.where(is_negated, -second, second)
 
 
 def sincospi(x: Any) -> tuple[Any, Any]:

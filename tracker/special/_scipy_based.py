@@ -44,8 +44,8 @@ def _bell(x: Any) -> Any:
 def erf_between(x: Any, y: Any) -> Any:
     """erf(y) - erf(x), accurate also where both are nearly the same 1 or -1."""
     right, left = (x > 0.5) & (y > 0.5), (x < -0.5) & (y < -0.5)
-    turned = np.where(left, -1.0, 1.0)
-    tail = turned * (sc.erfc(turned * x) - sc.erfc(turned * y))
+    sign = np.where(left, -1.0, 1.0)
+    tail = sign * (sc.erfc(sign * x) - sc.erfc(sign * y))
     return np.where(right | left, tail, sc.erf(y) - sc.erf(x))
 
 

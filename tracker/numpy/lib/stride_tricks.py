@@ -27,31 +27,31 @@ def as_strided(
     if not isinstance(x, Tracked):
         return _own.as_strided(x, shape, strides, subok, writeable, **checks)
     shape = np.shape(x) if shape is None else tuple(int(n) for n in np.atleast_1d(shape))
-    own = x.strides
-    strides = own if strides is None else tuple(int(n) for n in np.atleast_1d(strides))
-    lies = _offsets(np.shape(x), own)
-    order = np.argsort(lies, kind="stable")
-    wanted = _offsets(shape, strides)
-    found = np.minimum(np.searchsorted(lies[order], wanted), max(lies.size - 1, 0))
-    places = order[found] if lies.size else found
-    if np.any(lies[places] != wanted):
+    own_strides = x.strides
+    strides = own_strides if strides is None else tuple(int(n) for n in np.atleast_1d(strides))
+    offsets = _offsets(np.shape(x), own_strides)
+    order = np.argsort(offsets, kind="stable")
+    wanted_offsets = _offsets(shape, strides)
+    found = np.minimum(np.searchsorted(offsets[order], wanted_offsets), max(offsets.size - 1, 0))
+    positions = order[found] if offsets.size else found
+    if np.any(offsets[positions] != wanted_offsets):
         raise UnsupportedError(
             message(
                 f"as_strided with shape {shape} and strides {strides} reads outside of an array of "
-                f"shape {np.shape(x)} and strides {own}",
+                f"shape {np.shape(x)} and strides {own_strides}",
                 "Strides are in bytes, those of x itself are x.strides",
             )
         )
-    return np.reshape(np.ravel(x)[places], shape)
+    return np.reshape(np.ravel(x)[positions], shape)
 
 
 def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     """The byte offset of each element, in C order."""
     total = np.zeros((1,) * len(shape), np.int64)
     for axis, (n, stride) in enumerate(zip(shape, strides, strict=True)):
-        lined = [1] * len(shape)
-        lined[axis] = n
-        total = total + np.reshape(np.arange(n) * stride, lined)
+        axis_shape = [1] * len(shape)
+        axis_shape[axis] = n
+        total = total + np.reshape(np.arange(n) * stride, axis_shape)
     return np.ravel(np.broadcast_to(total, shape))
 
 

@@ -39,12 +39,12 @@ def _lower_argextreme(extreme: Op) -> Expand:
         everywhere = axis is None or x.type.ndim == 0  # 0-d arrays accept the axes 0 and -1
         axes = None if everywhere else normalize_axis_tuple(axis, x.type.ndim)
         if axes is not None and x.type.ndim > 1:
-            best = b(extreme, x, axis=axes, keepdims=True)
-            return _first_equal(b, x, best, axes[0], bool(keepdims))
+            extreme_value = b(extreme, x, axis=axes, keepdims=True)
+            return _first_equal(b, x, extreme_value, axes[0], bool(keepdims))
         shape = (1,) * x.type.ndim if keepdims else ()
         line = x if x.type.ndim == 1 else b(reshape, x, shape=(x.type.size,))
-        long = line.type.size >= _LONG
-        y = _first_blocked(b, line, extreme) if long else _first_unblocked(b, line, extreme)[0]
+        is_long = line.type.size >= _LONG
+        y = _first_blocked(b, line, extreme) if is_long else _first_unblocked(b, line, extreme)[0]
         return b(reshape, y, shape=shape) if shape else y
 
     return Expand(build)
@@ -55,9 +55,9 @@ def _first_equal(b: Any, x: Any, best: Any, axis: int, keepdims: bool = False) -
     hit = b(equal, x, best)
     if x.type.dtype.kind == "f":  # a NaN is the extreme, and equals nothing
         hit = b(logical_or, hit, b(isnan, x))
-    place = b(iota, shape=x.type.shape, axis=axis)
-    none = np.intp(x.type.shape[axis])
-    return b(min_, b(where, hit, place, none), axis=(axis,), keepdims=keepdims)
+    position = b(iota, shape=x.type.shape, axis=axis)
+    past_end = np.intp(x.type.shape[axis])
+    return b(min_, b(where, hit, position, past_end), axis=(axis,), keepdims=keepdims)
 
 
 def _first_unblocked(b: Any, line: Any, extreme: Op) -> tuple[Any, Any]:

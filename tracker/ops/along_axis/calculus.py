@@ -33,9 +33,9 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     ends = [None if _is_absent(e) else _edge(e, a, axis) for e in (prepend, append)]
     parts = [p for p in (ends[0], a, ends[1]) if p is not None]
     a = np.concatenate(parts, axis) if len(parts) > 1 else a
-    cut = axis_slicer(a, axis)
+    at = axis_slicer(a, axis)
     for _ in range(n):
-        after, before = a[cut(slice(1, None))], a[cut(slice(None, -1))]
+        after, before = a[at(slice(1, None))], a[at(slice(None, -1))]
         a = after != before if np.result_type(aval_of(a)) == np.bool_ else after - before
     return a
 
@@ -95,18 +95,18 @@ def _slope(f: Any, spacing: Any, axis: int, edge_order: int) -> Any:
             "at least (edge_order + 1) elements are required."
         )
     steps = _steps(spacing, n, np.ndim(f), axis)
-    cut = axis_slicer(f, axis)
+    index = axis_slicer(f, axis)
 
     def at(start: int, stop: int | None) -> Any:
-        return f[cut(slice(start, stop))]
+        return f[index(slice(start, stop))]
 
     def step(i: int) -> Any:
-        return steps if np.ndim(spacing) == 0 else steps[cut(slice(i, i + 1 or None))]
+        return steps if np.ndim(spacing) == 0 else steps[index(slice(i, i + 1 or None))]
 
     if np.ndim(spacing) == 0:
         inner = (at(2, None) - at(0, -2)) / (2.0 * steps)
     else:
-        h, k = steps[cut(slice(0, -1))], steps[cut(slice(1, None))]
+        h, k = steps[index(slice(0, -1))], steps[index(slice(1, None))]
         inner = (
             -k / (h * (h + k)) * at(0, -2)
             + (k - h) / (h * k) * at(1, -1)
@@ -156,8 +156,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         )  # an axis of `x`, if it has fewer axes
         if np.ndim(x) == 1:
             width = np.reshape(width, [-1 if i == axis else 1 for i in range(np.ndim(y))])
-    cut = axis_slicer(y, axis)
-    areas = width * (y[cut(slice(1, None))] + y[cut(slice(None, -1))]) / 2.0
+    at = axis_slicer(y, axis)
+    areas = width * (y[at(slice(1, None))] + y[at(slice(None, -1))]) / 2.0
     return np.sum(areas, axis=given)  # `x` may have added axes by broadcasting
 
 
@@ -167,16 +167,16 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     axis = normalize_axis_index(axis, np.ndim(p))
     steps = np.diff(p, axis=axis)
     kind = np.result_type(aval_of(steps), aval_of(period))
-    whole = kind.kind in "iu"
-    high, rest = divmod(period, 2) if whole else (period / 2, 0)
+    is_integer = kind.kind in "iu"
+    high, rest = divmod(period, 2) if is_integer else (period / 2, 0)
     low = -high
     jump = np.mod(steps - low, period) + low
     if rest == 0:  # half a period: keep the sign of the step
         jump = np.where((jump == low) & (steps > 0), high, jump)
     near = np.abs(steps) < (period / 2 if discont is None else discont)
     turns = np.cumsum(np.where(near, 0, jump - steps), axis)
-    cut = axis_slicer(p, axis)
-    made = np.concatenate([p[cut(slice(1))] + 0 * period, p[cut(slice(1, None))] + turns], axis)
+    at = axis_slicer(p, axis)
+    made = np.concatenate([p[at(slice(1))] + 0 * period, p[at(slice(1, None))] + turns], axis)
     return np.astype(made, kind)
 
 
@@ -211,9 +211,9 @@ def interp(
         (x0, f0), (x1, f1) = ([read_subscript(p, i)[0] for p in (xp, fp)] for i in (at, at + 1))
         with np.errstate(all="ignore"):  # NumPy's own loop does not warn, either
             inside = (f1 - f0) / (x1 - x0) * (x - x0) + f0
-            lost = np.isnan(inside) & ~np.isnan(x)
-            if np.any(lost):
-                inside = np.where(lost, _near_infinite(x, x0, x1, f0, f1), inside)
+            is_lost = np.isnan(inside) & ~np.isnan(x)
+            if np.any(is_lost):
+                inside = np.where(is_lost, _near_infinite(x, x0, x1, f0, f1), inside)
     return np.where(x < xp[0], low, np.where(x > xp[-1], high, inside))[()]
 
 

@@ -34,7 +34,7 @@ AxisSlicer = Callable[[Any], tuple[Any, ...]]
 def axis_slicer(x: Any, axis: int) -> AxisSlicer:
     """A function from a slice to the index of `x` that applies it along one axis."""
     front = (slice(None),) * axis
-    return lambda part: (*front, part)
+    return lambda entry: (*front, entry)
 
 
 def _infer_cumulative(function: Any) -> Any:
@@ -67,20 +67,20 @@ def _recurrence(b: Any, a: Any, *, axis: int) -> Any:
     """By doubling: after step k, an element includes the 2**k elements before it."""
     kind = np.result_type(a, b)
     a, b = np.asarray(a, kind), np.asarray(b, kind)
-    cut = axis_slicer(b, axis)
+    at = axis_slicer(b, axis)
     step, n = 1, np.shape(b)[axis]
     while step < n:
-        head, tail, before = cut(slice(step)), cut(slice(step, None)), cut(slice(None, -step))
+        head, tail, before = at(slice(step)), at(slice(step, None)), at(slice(None, -step))
         b = np.concatenate([b[head], b[tail] + a[tail] * b[before]], axis)
         a = np.concatenate([a[head], a[tail] * a[before]], axis)
         step *= 2
     return b
 
 
-def _shifted(x: Any, first: Any, axis: int) -> Any:
+def _shifted(x: Any, fill: Any, axis: int) -> Any:
     """x shifted by one position, with zeros or ones in front."""
-    cut = axis_slicer(x, axis)
-    return np.concatenate([first(x[cut(slice(1))]), x[cut(slice(None, -1))]], axis)
+    at = axis_slicer(x, axis)
+    return np.concatenate([fill(x[at(slice(1))]), x[at(slice(None, -1))]], axis)
 
 
 def _solve_recurrence(b: Any, a: Any, axis: int) -> Any:
@@ -214,8 +214,8 @@ def _latest_extreme(x: Any, axis: int, largest: bool) -> Any:
     """For every prefix, the position of the last element that attains its extreme; a NaN does."""
     extreme = (np.maximum if largest else np.minimum).accumulate(x, axis)
     n = x.shape[axis]
-    places = np.arange(n).reshape((-1,) + (1,) * (x.ndim - axis - 1))
-    return np.maximum.accumulate(np.where((x == extreme) | np.isnan(x), places, 0), axis)
+    positions = np.arange(n).reshape((-1,) + (1,) * (x.ndim - axis - 1))
+    return np.maximum.accumulate(np.where((x == extreme) | np.isnan(x), positions, 0), axis)
 
 
 def _extreme_positions(x: Any, axis: int, largest: bool) -> Any:
@@ -229,8 +229,8 @@ def _extreme_body(relation: str) -> Any:
         if acc.dtype.kind != "f":
             return e.extremum(relation, acc, x)
         # Steps are sequential: one comparison has less latency than LLVM's `maximum`.
-        stays = e.logical_or(e.compare(f"{relation}=", acc, x), e.isnan(acc))
-        return e.select(stays, acc, x)
+        keep = e.logical_or(e.compare(f"{relation}=", acc, x), e.isnan(acc))
+        return e.select(keep, acc, x)
 
     return combine
 
@@ -269,8 +269,8 @@ def _latest_build(b: Any, x: Any, *, axis: int, largest: bool) -> Any:
     hit = b(equal, x, b(running_maximum if largest else running_minimum, x, axis=axis))
     if x.type.dtype.kind in "fc":
         hit = b(logical_or, hit, b(isnan, x))
-    place = b(where, hit, b(iota, shape=x.type.shape, axis=axis), np.intp(0))
-    return b(running_maximum, place, axis=axis)
+    position = b(where, hit, b(iota, shape=x.type.shape, axis=axis), np.intp(0))
+    return b(running_maximum, position, axis=axis)
 
 
 latest_extreme = declare_nondiff(

@@ -59,8 +59,8 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
         return m[:]
     if k == 2:
         return np.flip(np.flip(m, one), two)
-    turned = np.swapaxes(np.flip(m, two) if k == 1 else m, one, two)
-    return turned if k == 1 else np.flip(turned, two)
+    rotated = np.swapaxes(np.flip(m, two) if k == 1 else m, one, two)
+    return rotated if k == 1 else np.flip(rotated, two)
 
 
 # Joining ------------------------------------------------------------------------------------------
@@ -119,12 +119,12 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     n = len(xi)
     order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
-    lined = []
-    for x, at in zip(xi, order, strict=True):
-        lined.append(np.reshape(as_array(x), (1,) * at + (-1,) + (1,) * (n - at - 1)))
+    axes_arrays = []
+    for x, axis in zip(xi, order, strict=True):
+        axes_arrays.append(np.reshape(as_array(x), (1,) * axis + (-1,) + (1,) * (n - axis - 1)))
     if not sparse:
-        lined = list(np.broadcast_arrays(*lined))
-    return tuple(x.copy() if copy else x for x in lined)
+        axes_arrays = list(np.broadcast_arrays(*axes_arrays))
+    return tuple(x.copy() if copy else x for x in axes_arrays)
 
 
 @implements(np.ix_)
@@ -171,10 +171,10 @@ def _plain_positions(obj: Any) -> Any:
     obj = plain_integers(obj)
     if isinstance(obj, (slice, int)):
         return obj
-    places = np.asarray(obj)
+    positions = np.asarray(obj)
     # NumPy's rule: an empty list is an integer index, an empty array has its own dtype
-    chosen = isinstance(obj, np.ndarray) or places.size
-    return places if chosen else places.astype(np.intp)
+    has_dtype = isinstance(obj, np.ndarray) or positions.size
+    return positions if has_dtype else positions.astype(np.intp)
 
 
 @implements(np.delete)
@@ -183,53 +183,53 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     if axis is None:
         arr, axis = np.ravel(arr), 0
     axis = normalize_axis_index(axis, np.ndim(arr))
-    left = np.delete(np.arange(np.shape(arr)[axis]), _plain_positions(obj))
-    made = _take_runs(arr, left, axis)
+    kept = np.delete(np.arange(np.shape(arr)[axis]), _plain_positions(obj))
+    y = _take_runs(arr, kept, axis)
     if isinstance(obj, slice) or (np.size(obj) == 1 and np.asarray(obj).dtype.kind in "iu"):
-        return in_memory_order(made, "A", arr)
+        return in_memory_order(y, "A", arr)
     # NumPy reads the rest by a mask, and keeps the memory layout of such a read
     small = np.empty_like(np.asarray(aval_of(arr)), shape=(2,) * np.ndim(arr))
     key: Any = (*(slice(None),) * axis, [True, True])
-    return in_memory_order(made, "K", small[key])
+    return in_memory_order(y, "K", small[key])
 
 
 _FEW = 5  # runs, each of which becomes a slice
 
 
-def _take_runs(a: Any, places: Any, axis: int) -> Any:
+def _take_runs(a: Any, positions: Any, axis: int) -> Any:
     """The array at given positions along an axis, as slices if these form few arithmetic runs."""
-    runs = _runs(places)
+    runs = _runs(positions)
     if not runs:
-        return np.take(a, places, axis)
-    cut = axis_slicer(a, axis)
+        return np.take(a, positions, axis)
+    at = axis_slicer(a, axis)
     parts = []
     for first, step, count in runs:
         if step == 0 and count > 1:
-            parts.append(_repeat_along(a[cut(slice(first, first + 1))], a, axis, count))
+            parts.append(_repeat_along(a[at(slice(first, first + 1))], a, axis, count))
         else:
-            past = first + step * count
-            parts.append(a[cut(slice(first, past if past >= 0 else None, step or 1))])
+            stop = first + step * count
+            parts.append(a[at(slice(first, stop if stop >= 0 else None, step or 1))])
     return np.concatenate(parts, axis)
 
 
-def _runs(places: Any) -> list[tuple[int, int, int]]:
+def _runs(positions: Any) -> list[tuple[int, int, int]]:
     """(first position, step, count) of each arithmetic run; empty if there are many runs."""
-    steps = np.diff(places)
-    turns = np.flatnonzero(np.diff(steps))
+    steps = np.diff(positions)
+    changes = np.flatnonzero(np.diff(steps))
     found: list[tuple[int, int, int]] = []
-    if len(turns) >= 2 * _FEW:
+    if len(changes) >= 2 * _FEW:
         return found
     start = 0
-    while start < len(places):
-        if start + 1 == len(places):
+    while start < len(positions):
+        if start + 1 == len(positions):
             end, step = start + 1, 1
         else:
-            at = np.searchsorted(turns, start)
-            end = int(turns[at]) + 2 if at < len(turns) else len(places)
+            at = np.searchsorted(changes, start)
+            end = int(changes[at]) + 2 if at < len(changes) else len(positions)
             step = int(steps[start])
             if end - start == 2 and abs(step) > 1:  # the second may start a run of step 1
                 end, step = start + 1, 1
-        found.append((int(places[start]), step, end - start))
+        found.append((int(positions[start]), step, end - start))
         start = end
     return found if len(found) <= _FEW else []
 
@@ -243,29 +243,31 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     axis = normalize_axis_index(axis, np.ndim(arr))
     obj = _plain_positions(obj)
     n = np.shape(arr)[axis]
-    places_given = not isinstance(obj, slice) and np.result_type(obj) != np.bool_
-    single = places_given and np.size(obj) == 1
-    if single:
+    has_positions = not isinstance(obj, slice) and np.result_type(obj) != np.bool_
+    is_single = has_positions and np.size(obj) == 1
+    if is_single:
         if np.ndim(obj) == 0:  # `values` is inserted along the axis
             front = (1,) * (np.ndim(arr) - np.ndim(values)) + np.shape(values)
             values = np.moveaxis(np.reshape(values, front), 0, axis)
-        at = int(np.reshape(obj, ()))
+        position = int(np.reshape(obj, ()))
         count = np.shape(np.broadcast_to(values, _resized_shape(arr, axis, None, values)))[axis]
-        fresh = np.insert(np.full(n, -1), [at] * count, 0) == 0
+        is_new = np.insert(np.full(n, -1), [position] * count, 0) == 0
     else:
-        fresh = np.insert(np.full(n, -1), obj, 0) == 0
+        is_new = np.insert(np.full(n, -1), obj, 0) == 0
     cut = axis_slicer(arr, axis)
-    places = np.flatnonzero(fresh)
-    if single and count:
-        first, shape = int(places[0]), _resized_shape(arr, axis, count, values)
+    positions = np.flatnonzero(is_new)
+    if is_single and count:
+        first, shape = int(positions[0]), _resized_shape(arr, axis, count, values)
         middle = np.broadcast_to(values, shape)
         parts = [arr[cut(slice(first))], middle, arr[cut(slice(first, None))]]
         return in_memory_order(np.concatenate(parts, axis), "A", arr)
-    out = buffer(np.zeros(_resized_shape(arr, axis, len(fresh), values), arr.dtype))
-    if places_given and not single:  # values are in the order of the given positions
-        places = places[np.argsort(np.argsort(np.where(obj < 0, obj + n, obj), kind="stable"))]
-    out[cut(places)] = values
-    out[cut(np.flatnonzero(~fresh))] = arr
+    out = buffer(np.zeros(_resized_shape(arr, axis, len(is_new), values), arr.dtype))
+    if has_positions and not is_single:  # values are in the order of the given positions
+        positions = positions[
+            np.argsort(np.argsort(np.where(obj < 0, obj + n, obj), kind="stable"))
+        ]
+    out[cut(positions)] = values
+    out[cut(np.flatnonzero(~is_new))] = arr
     return in_memory_order(out, "A", arr)
 
 
@@ -273,8 +275,8 @@ def _resized_shape(arr: Any, axis: int, n: int | None, values: Any) -> tuple[int
     """The array's shape with another extent along an axis (None: that of the values)."""
     shape = list(np.shape(arr))
     if n is None:
-        back = np.ndim(arr) - axis
-        n = np.shape(values)[-back] if np.ndim(values) >= back else 1
+        from_end = np.ndim(arr) - axis
+        n = np.shape(values)[-from_end] if np.ndim(values) >= from_end else 1
     shape[axis] = n
     return tuple(shape)
 
@@ -286,15 +288,17 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
     if np.ndim(a) == 0:
         return a
-    places = np.nonzero(a)
+    positions = np.nonzero(a)
     axes = normalize_axis_tuple(range(np.ndim(a)) if axis is None else axis, np.ndim(a))
     cuts = [slice(None)] * np.ndim(a)
     for i in axes:
         n = np.shape(a)[i]
-        first, last = (int(min(places[i])), int(max(places[i])) + 1) if len(places[i]) else (n, n)
+        first, last = (
+            (int(min(positions[i])), int(max(positions[i])) + 1) if len(positions[i]) else (n, n)
+        )
         start = first if "f" in trim else 0
         stop = last if "b" in trim else n
-        cuts[i] = slice(start, stop) if len(places[i]) else slice(0, 0)
+        cuts[i] = slice(start, stop) if len(positions[i]) else slice(0, 0)
     return a[tuple(cuts)]
 
 
@@ -349,7 +353,7 @@ def _check_pad(
             )
 
 
-def _pairs(x: Any, ndim: int, whole: bool = True) -> list[tuple[Any, Any]]:
+def _pairs(x: Any, ndim: int, is_integer: bool = True) -> list[tuple[Any, Any]]:
     """(before, after) for each axis, from a number, a pair, a list of either, or a dict."""
     if isinstance(x, dict):
         pairs: list[Any] = [(0, 0)] * ndim
@@ -357,10 +361,10 @@ def _pairs(x: Any, ndim: int, whole: bool = True) -> list[tuple[Any, Any]]:
             pairs[axis] = tuple(given) if np.ndim(given) else (given, given)
         return pairs
     x = as_array(x)
-    if whole and np.min(x) < 0:
+    if is_integer and np.min(x) < 0:
         raise ValueError("index can't contain negative values")
     both = np.broadcast_to(x, (ndim, 2))
-    return [(int(b), int(a)) if whole else (b, a) for b, a in both]
+    return [(int(b), int(a)) if is_integer else (b, a) for b, a in both]
 
 
 def _join_ends(a: Any, axis: int, before: Any, after: Any) -> Any:
@@ -377,7 +381,7 @@ def _repeat_along(value: Any, a: Any, axis: int, n: int) -> Any:
 
 
 def _pad_constant(a: Any, axis: int, before: int, after: int, *, constant_values: Any) -> Any:
-    pair = _pairs(constant_values, np.ndim(a), whole=False)[axis]
+    pair = _pairs(constant_values, np.ndim(a), is_integer=False)[axis]
     low, high = (cast_for_item(end, a.dtype) for end in pair)
     return _join_ends(
         a, axis, _repeat_along(low, a, axis, before), _repeat_along(high, a, axis, after)
@@ -386,8 +390,8 @@ def _pad_constant(a: Any, axis: int, before: int, after: int, *, constant_values
 
 def _pad_positions(mode: str) -> Callable[..., Any]:
     def pad_axis(a: Any, axis: int, before: int, after: int) -> Any:
-        places = np.pad(np.arange(np.shape(a)[axis]), (before, after), mode)  # type: ignore[call-overload]
-        return _take_runs(a, places, axis)
+        positions = np.pad(np.arange(np.shape(a)[axis]), (before, after), mode)  # type: ignore[call-overload]
+        return _take_runs(a, positions, axis)
 
     return pad_axis
 
@@ -400,35 +404,35 @@ def _pad_mirrored(mode: str) -> Callable[..., Any]:
         period = n - 1 if mode == "reflect" else n
         if reflect_type == "even" or period == 0:
             return _pad_positions(mode)(a, axis, before, after)
-        cut = axis_slicer(a, axis)
-        first, last = a[cut(slice(1))], a[cut(slice(-1, None))]
-        turns, rest = np.divmod(np.arange(-before, n + after), period)
-        inside = (turns == 0) | (np.arange(-before, n + after) == n - 1)
-        lined = (-1,) + (1,) * (np.ndim(a) - axis - 1)
+        at = axis_slicer(a, axis)
+        first, last = a[at(slice(1))], a[at(slice(-1, None))]
+        reflections, rest = np.divmod(np.arange(-before, n + after), period)
+        is_inside = (reflections == 0) | (np.arange(-before, n + after) == n - 1)
+        column = (-1,) + (1,) * (np.ndim(a) - axis - 1)
         kind = a.dtype.type if a.dtype.kind in "fc" else float
-        times = turns.reshape(lined).astype(kind)
-        even, mirrored = np.take(a, np.minimum(rest, n - 1), axis), np.take(a, n - 1 - rest, axis)
-        moved = np.where(
-            turns.reshape(lined) % 2 == 0,
-            even + times * (last - first),
+        times = reflections.reshape(column).astype(kind)
+        direct, mirrored = np.take(a, np.minimum(rest, n - 1), axis), np.take(a, n - 1 - rest, axis)
+        padded = np.where(
+            reflections.reshape(column) % 2 == 0,
+            direct + times * (last - first),
             first + last + times * (last - first) - mirrored,
         )
-        own = np.take(a, np.clip(np.arange(-before, n + after), 0, n - 1), axis)
-        return np.astype(np.where(inside.reshape(lined), own, moved), a.dtype)
+        clipped = np.take(a, np.clip(np.arange(-before, n + after), 0, n - 1), axis)
+        return np.astype(np.where(is_inside.reshape(column), clipped, padded), a.dtype)
 
     return pad_axis
 
 
 def _pad_ramp(a: Any, axis: int, before: int, after: int, *, end_values: Any) -> Any:
-    low, high = _pairs(end_values, np.ndim(a), whole=False)[axis]
-    cut = axis_slicer(a, axis)
+    low, high = _pairs(end_values, np.ndim(a), is_integer=False)[axis]
+    at = axis_slicer(a, axis)
 
     def ramp(end: Any, edge: Any, n: int) -> Any:
         last = np.squeeze(edge, axis)
         return np.linspace(end, last, n, False, dtype=a.dtype, axis=axis) if n else None
 
-    left = ramp(low, a[cut(slice(1))], before)
-    right = ramp(high, a[cut(slice(-1, None))], after)
+    left = ramp(low, a[at(slice(1))], before)
+    right = ramp(high, a[at(slice(-1, None))], after)
     return _join_ends(a, axis, left, None if right is None else np.flip(right, axis))
 
 
@@ -437,8 +441,8 @@ def _pad_statistic(function: Callable[..., Any]) -> Callable[..., Any]:
         n = np.shape(a)[axis]
         lengths = (n, n) if stat_length is None else _pairs(stat_length, np.ndim(a))[axis]
         left, right = (min(length, n) for length in lengths)
-        cut = axis_slicer(a, axis)
-        chunks = a[cut(slice(left))], a[cut(slice(n - right, None))]
+        at = axis_slicer(a, axis)
+        chunks = a[at(slice(left))], a[at(slice(n - right, None))]
         low, high = (function(chunk, axis=axis, keepdims=True) for chunk in chunks)
         if a.dtype.kind in "iu":  # NumPy rounds means
             low, high = np.round(low), np.round(high)
@@ -473,6 +477,6 @@ def _pad_by_function(
     a = np.copy(a)
     for axis, width in enumerate(widths):
         lines = np.moveaxis(a, axis, -1)
-        for place in np.ndindex(np.shape(lines)[:-1]):
-            function(lines[place], width, axis, kwargs)
+        for position in np.ndindex(np.shape(lines)[:-1]):
+            function(lines[position], width, axis, kwargs)
     return a

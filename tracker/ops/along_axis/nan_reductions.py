@@ -57,7 +57,7 @@ nansum = implements(np.nansum)(_nan_fold(np.sum, 0))
 nanprod = implements(np.nanprod)(_nan_fold(np.prod, 1))
 
 
-def _nan_extreme(full: Any, passing: Any, worst: float) -> Any:
+def _nan_extreme(reduction: Any, skipping: Any, neutral: float) -> Any:
     def call(
         a: Any,
         axis: Any = None,
@@ -70,12 +70,12 @@ def _nan_extreme(full: Any, passing: Any, worst: float) -> Any:
         a = as_array(a)
         if a.dtype.kind != "f":
             given = _given_keywords(keepdims=keepdims, initial=initial, where=where)
-            function = passing.reduce if a.dtype.kind == "c" else full
+            function = skipping.reduce if a.dtype.kind == "c" else reduction
             return function(a, axis=axis, out=out, **given)
         given = _given_keywords(keepdims=keepdims, initial=initial)
         if where is not True and where is not _NO:
             given["where"] = where
-        y = NUMPY[full](replace_nan(a, worst), axis=axis, **given)  # as above
+        y = NUMPY[reduction](replace_nan(a, neutral), axis=axis, **given)  # as above
         some = np.any(~np.isnan(a), axis=axis, keepdims=given.get("keepdims", False))
         missing = np.nan if initial is _NO else y
         return store_out(out, np.where(some, y, missing)[()], "unsafe")
@@ -140,18 +140,18 @@ def nanstd(
     return store_out(out, np.sqrt(nanvar(a, axis, dtype, None, *rest, **kw)))
 
 
-def _lower_nan_argextreme(extreme: Op, worst: float) -> Expand:
+def _lower_nan_argextreme(extreme: Op, neutral: float) -> Expand:
     """The position of the extreme among elements that are not NaN; NumPy raises if all are."""
 
     def build(b: Any, a: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
         if a.type.size and a.type.dtype.kind == "f":
-            hole = b(isnan, a)
+            is_missing = b(isnan, a)
             axes = normalize_axes(a.type, axis) if a.type.ndim else ()
-            lost = b(all_, hole, axis=axes, keepdims=False)
-            b.require(b(logical_not, reduce_all_axes(b, any_, lost)))
+            all_missing = b(all_, is_missing, axis=axes, keepdims=False)
+            b.require(b(logical_not, reduce_all_axes(b, any_, all_missing)))
             # Sort keys, because LLVM does not vectorise a maximum whose input may be its identity.
-            missing = sort_key.evaluate(a.type.dtype.type(worst))
-            a = b(where, hole, missing, b(sort_key, a))
+            missing = sort_key.evaluate(a.type.dtype.type(neutral))
+            a = b(where, is_missing, missing, b(sort_key, a))
         assert isinstance(extreme.lower, Expand)
         return extreme.lower.build(b, a, axis=axis, keepdims=keepdims)
 

@@ -29,21 +29,21 @@ _MOST = 16  # ranks; for more, whole rows are sorted
 # Keys ---------------------------------------------------------------------------------------------
 
 
-def _sources_of(keys: Any, places: Any, chosen: Any) -> Any:
+def _sources_of(keys: Any, ranks: Any, chosen: Any) -> Any:
     order = np.argsort(keys, axis=-1, kind="stable")
-    return np.take_along_axis(order, np.broadcast_to(places, chosen.shape), axis=-1)
+    return np.take_along_axis(order, np.broadcast_to(ranks, chosen.shape), axis=-1)
 
 
-def _keys_at(keys: Any, places: Any) -> Any:
-    places = np.broadcast_to(places, (len(keys), places.shape[1]))
-    return np.take_along_axis(np.sort(keys, axis=-1), places, axis=-1)
+def _keys_at(keys: Any, ranks: Any) -> Any:
+    ranks = np.broadcast_to(ranks, (len(keys), ranks.shape[1]))
+    return np.take_along_axis(np.sort(keys, axis=-1), ranks, axis=-1)
 
 
 keys_at = declare(
     "keys_at",
     method=None,
     entry=None,
-    infer=lambda keys, places: Type((keys.shape[0], places.shape[1]), keys.dtype),
+    infer=lambda keys, ranks: Type((keys.shape[0], ranks.shape[1]), keys.dtype),
     evaluate=_keys_at,
     jvp=[None, None],
     vjp=[None, None],
@@ -53,7 +53,7 @@ sources_of = declare(
     "sources_of",
     method=None,
     entry=None,
-    infer=lambda keys, places, chosen: Type(chosen.shape, _INTP),
+    infer=lambda keys, ranks, chosen: Type(chosen.shape, _INTP),
     evaluate=_sources_of,
     jvp=[None, None, None],
     vjp=[None, None, None],
@@ -63,22 +63,22 @@ sources_of = declare(
 # Numbers ------------------------------------------------------------------------------------------
 
 
-def _ranked(rows: Any, places: Any) -> Any:
-    wanted = np.unique(places)
-    if places.shape[1] == 1 and len(wanted) <= _MOST:
-        return np.ascontiguousarray(np.partition(rows, wanted, axis=1).T[places[:, 0]])
-    places = np.broadcast_to(places, (len(places), len(rows)))
-    return np.take_along_axis(np.sort(rows, axis=1).T, places, axis=0)
+def _ranked(rows: Any, ranks: Any) -> Any:
+    distinct = np.unique(ranks)
+    if ranks.shape[1] == 1 and len(distinct) <= _MOST:
+        return np.ascontiguousarray(np.partition(rows, distinct, axis=1).T[ranks[:, 0]])
+    ranks = np.broadcast_to(ranks, (len(ranks), len(rows)))
+    return np.take_along_axis(np.sort(rows, axis=1).T, ranks, axis=0)
 
 
-def _ranked_build(b: Any, rows: Any, places: Any) -> Any:
+def _ranked_build(b: Any, rows: Any, ranks: Any) -> Any:
     if rows.type.dtype.kind == "c":
-        return _take_per_row(b, rows, _sources_build(b, rows, None, places))
-    turned = b(transpose, places, axes=(1, 0))
-    if places.type.shape[0] <= _MOST:
+        return _take_per_row(b, rows, _sources_build(b, rows, None, ranks))
+    turned = b(transpose, ranks, axes=(1, 0))
+    if ranks.type.shape[0] <= _MOST:
         keys = b(transpose, b(keys_at, b(value_key, rows), turned), axes=(1, 0))
     else:
-        keys = _take_per_row(b, b(ordered, b(value_key, rows)), places)
+        keys = _take_per_row(b, b(ordered, b(value_key, rows)), ranks)
     return b(key_value, keys, dtype=rows.type.dtype)
 
 
@@ -88,35 +88,35 @@ def _take_per_row(b: Any, rows: Any, positions: Any) -> Any:
     return b(taken, rows, own, positions, index=(HOLE, HOLE))
 
 
-def _sources_in(rows: Any, value: Any, place: Any) -> Any:
+def _sources_in(rows: Any, value: Any, rank: Any) -> Any:
     """For one rank, the position in each row of the element of that rank."""
-    lost, hole = np.isnan(value), np.isnan(rows)
-    equal = (rows == value) | (lost & hole)
-    before = place - np.count_nonzero((rows < value) | (lost & ~hole), axis=1)
+    value_is_nan, is_nan = np.isnan(value), np.isnan(rows)
+    equal = (rows == value) | (value_is_nan & is_nan)
+    equals_before = rank - np.count_nonzero((rows < value) | (value_is_nan & ~is_nan), axis=1)
     number = np.cumsum(equal, axis=1) - 1
-    return np.argmax(equal & (number == before[:, None]), axis=1)
+    return np.argmax(equal & (number == equals_before[:, None]), axis=1)
 
 
-def _rank_sources(rows: Any, ranked: Any, places: Any) -> Any:
+def _rank_sources(rows: Any, ranked: Any, ranks: Any) -> Any:
     if rows.dtype.kind == "c":
         order = np.argsort(rows, axis=1, kind="stable").T
-        return np.take_along_axis(order, np.broadcast_to(places, ranked.shape), axis=0)
+        return np.take_along_axis(order, np.broadcast_to(ranks, ranked.shape), axis=0)
     found = np.empty(ranked.shape, _INTP)
-    some = max(_BLOCK // max(rows.shape[1], 1), 1)
-    for first in range(0, len(rows), some):  # bounds temporary memory
-        part = slice(first, first + some)
-        for q, place in enumerate(np.broadcast_to(places, ranked.shape)):
-            found[q, part] = _sources_in(rows[part], ranked[q, part, None], place[part])
+    rows_per_block = max(_BLOCK // max(rows.shape[1], 1), 1)
+    for first in range(0, len(rows), rows_per_block):  # bounds temporary memory
+        part = slice(first, first + rows_per_block)
+        for q, rank in enumerate(np.broadcast_to(ranks, ranked.shape)):
+            found[q, part] = _sources_in(rows[part], ranked[q, part, None], rank[part])
     return found
 
 
-def _sources_build(b: Any, rows: Any, ranked: Any, places: Any) -> Any:
-    shape = (places.type.shape[0], rows.type.shape[0])
+def _sources_build(b: Any, rows: Any, ranked: Any, ranks: Any) -> Any:
+    shape = (ranks.type.shape[0], rows.type.shape[0])
     if rows.type.dtype.kind == "c" or shape[0] > _MOST:
         order = lexicographic_order(b, [rows])
-        return _take_per_row(b, order, b(broadcast_to, places, shape=shape))
+        return _take_per_row(b, order, b(broadcast_to, ranks, shape=shape))
     chosen = b(transpose, b(sort_key, ranked), axes=(1, 0))
-    found = b(sources_of, b(sort_key, rows), b(transpose, places, axes=(1, 0)), chosen)
+    found = b(sources_of, b(sort_key, rows), b(transpose, ranks, axes=(1, 0)), chosen)
     return b(transpose, found, axes=(1, 0))
 
 
@@ -124,7 +124,7 @@ rank_sources = declare(
     "rank_sources",
     method=None,
     entry=None,
-    infer=lambda rows, ranked, places: Type(ranked.shape, _INTP),
+    infer=lambda rows, ranked, ranks: Type(ranked.shape, _INTP),
     evaluate=_rank_sources,
     jvp=[None, None, None],
     vjp=[None, None, None],
@@ -132,22 +132,20 @@ rank_sources = declare(
 )
 
 
-def _source_index(y: Any, rows: Any, places: Any) -> tuple[Any, Any]:
+def _source_index(y: Any, rows: Any, ranks: Any) -> tuple[Any, Any]:
     """The index into `rows` of the selected elements."""
-    return np.arange(np.shape(rows)[0]), apply(rank_sources, (rows, y, places))
+    return np.arange(np.shape(rows)[0]), apply(rank_sources, (rows, y, ranks))
 
 
 ranked = declare(  # of rows (R, N) at ranks (Q, R) or (Q, 1): (Q, R)
     "ranked",
     method=None,
     entry=None,
-    infer=lambda rows, places: Type((places.shape[0], rows.shape[0]), rows.dtype),
+    infer=lambda rows, ranks: Type((ranks.shape[0], rows.shape[0]), rows.dtype),
     evaluate=_ranked,
-    jvp=[lambda t, y, rows, places: t[_source_index(y, rows, places)], None],
+    jvp=[lambda t, y, rows, ranks: t[_source_index(y, rows, ranks)], None],
     vjp=[
-        lambda g, y, rows, places: add_into_zeros(
-            np.shape(rows), _source_index(y, rows, places), g
-        ),
+        lambda g, y, rows, ranks: add_into_zeros(np.shape(rows), _source_index(y, rows, ranks), g),
         None,
     ],
     lower=Expand(_ranked_build),

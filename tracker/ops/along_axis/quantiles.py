@@ -40,9 +40,9 @@ _PICKING: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _closest(place: Any) -> Any:
-    low = np.floor(place)
-    return low + np.where((place == low) & (low % 2 == 1), 0, 1)
+def _closest(rank: Any) -> Any:
+    low = np.floor(rank)
+    return low + np.where((rank == low) & (low % 2 == 1), 0, 1)
 
 
 def _rank_and_weight(method: str, n: Any, q: Any) -> tuple[Any, Any]:
@@ -51,24 +51,24 @@ def _rank_and_weight(method: str, n: Any, q: Any) -> tuple[Any, Any]:
     if method in _PICKING:
         return _PICKING[method](n, q), None
     if method == "linear":
-        at = (n - 1) * q
+        rank = (n - 1) * q
     elif method == "midpoint":
-        at = 0.5 * (np.floor((n - 1) * q) + np.ceil((n - 1) * q))
+        rank = 0.5 * (np.floor((n - 1) * q) + np.ceil((n - 1) * q))
     elif method == "averaged_inverted_cdf":
-        at = n * q - 1
-        low = np.floor(at)
+        rank = n * q - 1
+        low = np.floor(rank)
         unit = np.ones_like(low)
-        return low, np.where(at == low, 0.5 * unit, unit)
+        return low, np.where(rank == low, 0.5 * unit, unit)
     elif method in _CONTINUOUS:
         alpha, beta = _CONTINUOUS[method]
-        at = n * q + (alpha + q * (1 - alpha - beta)) - 1
+        rank = n * q + (alpha + q * (1 - alpha - beta)) - 1
     else:
         known = [*_PICKING, *_CONTINUOUS, "linear", "midpoint", "averaged_inverted_cdf"]
         raise ValueError(f"{method!r} is not a valid method. Use one of: {known}")
-    if np.result_type(at).kind in "iu":  # integer q of "linear": 0 or 1, an end
-        return at, None
-    low = np.floor(at)
-    return low, at - low
+    if np.result_type(rank).kind in "iu":  # integer q of "linear": 0 or 1, an end
+        return rank, None
+    low = np.floor(rank)
+    return low, rank - low
 
 
 def _pick(rows: Any, place: Any, n: Any) -> Any:
@@ -79,8 +79,8 @@ def _pick(rows: Any, place: Any, n: Any) -> Any:
 def _pick_two(rows: Any, place: Any, n: Any) -> tuple[Any, Any]:
     """The elements of rank `place`, and the next ones."""
     both = np.stack([_clipped_rank(place, n), _clipped_rank(place + 1, n)], axis=1)
-    many, _, wide = np.shape(both)
-    found = apply(ranked, (rows, np.reshape(both, (2 * many, wide))), {})
+    count, _, width = np.shape(both)
+    found = apply(ranked, (rows, np.reshape(both, (2 * count, width))), {})
     return found[::2], found[1::2]
 
 
@@ -92,14 +92,14 @@ def _interpolated(rows: Any, n: Any, q: Any, method: str, weak: bool) -> Any:
     """Quantiles q (Q, 1) of (R, N) rows, of which the first n elements in order count: (Q, R)."""
     if method == _MEDIAN:
         return _median_of_rows(rows, n)
-    low, share = _rank_and_weight(method, n, q)
-    if share is None:
+    low, weight = _rank_and_weight(method, n, q)
+    if weight is None:
         return _pick(rows, low, n)
     before, after = _pick_two(rows, low, n)
     if weak and rows.dtype.kind == "f":
-        share = np.astype(as_array(share), rows.dtype)
-    apart = after - before
-    return np.where(share >= 0.5, after - apart * (1 - share), before + apart * share)
+        weight = np.astype(as_array(weight), rows.dtype)
+    gap = after - before
+    return np.where(weight >= 0.5, after - gap * (1 - weight), before + gap * weight)
 
 
 _MEDIAN = "median"  # of an even count, the mean of two elements, which may be infinite
@@ -131,8 +131,8 @@ def _weighted(rows: Any, weights: Any, q: Any) -> Any:
     reached = reached / reached[:, -1:]
     reached = np.where(reached == 0, -1.0, reached)  # elements of weight 0 are not candidates
     place = np.sum(reached[None] < q[:, None], axis=2)
-    own = np.arange(np.shape(rows)[0])
-    return rows[own, order[own, _clipped_rank(place, np.shape(rows)[1])]]
+    row_numbers = np.arange(np.shape(rows)[0])
+    return rows[row_numbers, order[row_numbers, _clipped_rank(place, np.shape(rows)[1])]]
 
 
 def _check_weights(weights: Any) -> None:
@@ -158,34 +158,34 @@ def _quantile(
     if skip_nan and np.size(a) == 0:
         return np.nanmean(a, axis, out=out, keepdims=keepdims)  # NaN, one for all q
     axes = normalize_axes(a, axis)
-    weak = type(aval_of(q)) in (int, float)
+    is_weak = type(aval_of(q)) in (int, float)
     q = as_array(q)
     if np.ndim(q) > 2:
         raise ValueError("q must be a scalar or 1d")
     flat = np.reshape(q, (-1, 1))
     rows = _rows(a, axes)
-    hole = np.isnan(rows)
+    is_missing = np.isnan(rows)
     if weights is not None:
         if method != "inverted_cdf":
             raise ValueError("Only method 'inverted_cdf' supports weights.")
         weights = as_array(weights)
         if np.shape(weights) != np.shape(a):
-            lined = [1] * np.ndim(a)
-            lined[axes[0]] = -1
-            weights = np.broadcast_to(np.reshape(weights, lined), np.shape(a))
+            shape_of_weights = [1] * np.ndim(a)
+            shape_of_weights[axes[0]] = -1
+            weights = np.broadcast_to(np.reshape(weights, shape_of_weights), np.shape(a))
         weights = _rows(np.astype(weights, float), axes)
         _check_weights(weights)
         if skip_nan:
-            weights, rows = np.where(hole, 0.0, weights), np.where(hole, np.inf, rows)
+            weights, rows = np.where(is_missing, 0.0, weights), np.where(is_missing, np.inf, rows)
         found = _weighted(rows, weights, flat)
     else:
-        n = np.sum(~hole, axis=1) if skip_nan else np.shape(rows)[1]
+        n = np.sum(~is_missing, axis=1) if skip_nan else np.shape(rows)[1]
         if skip_nan and q.dtype.kind == "f":  # NumPy's counts are Python ints
             n = np.astype(n, q.dtype)
-        found = _interpolated(rows, n, flat, method, weak)
-    lost = np.all(hole, axis=1) if skip_nan else np.any(hole, axis=1)
+        found = _interpolated(rows, n, flat, method, is_weak)
+    is_nan = np.all(is_missing, axis=1) if skip_nan else np.any(is_missing, axis=1)
     if rows.dtype.kind in "fc":
-        found = np.where(lost, np.nan, found)
+        found = np.where(is_nan, np.nan, found)
     shape = np.shape(a)
     keep = keepdims is not NO_VALUE and keepdims
     kept = tuple(1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes)

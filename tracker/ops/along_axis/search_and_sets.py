@@ -82,13 +82,15 @@ def _merged_places(b: Any, row: Any, keys: Any, *, right: bool) -> Any:
     """Insertion positions of complex numbers, which have no single key: sort both together and
     count the elements of the row before each key."""
     n, many = row.type.size, keys.type.size
-    own = _ravel_if_needed(b, keys)
-    found = lexicographic_order(b, [b(concatenate, *((row, own) if right else (own, row)), axis=0)])
+    flat_keys = _ravel_if_needed(b, keys)
+    found = lexicographic_order(
+        b, [b(concatenate, *((row, flat_keys) if right else (flat_keys, row)), axis=0)]
+    )
     of_row = b(less, found, np.intp(n)) if right else b(greater_equal, found, np.intp(many))
     before = b(cumsum, b(astype, of_row, dtype=_INTP), axis=0)
     first = n if right else 0
-    places = b(getitem, lexicographic_order(b, [found]), index=(slice(first, first + many, 1),))
-    return b(reshape, b(taken, before, places, index=(HOLE,)), shape=keys.type.shape)
+    positions = b(getitem, lexicographic_order(b, [found]), index=(slice(first, first + many, 1),))
+    return b(reshape, b(taken, before, positions, index=(HOLE,)), shape=keys.type.shape)
 
 
 def _cast_if_needed(b: Any, x: Any, dtype: Any) -> Any:
@@ -115,8 +117,8 @@ def _isin_build(
         found = reduce(lambda one, other: b(logical_or, one, other), each)
         return b(logical_not, found) if invert else found
     row = b(sort, among, axis=0)
-    place = b(minimum, _search_build(b, row, element), np.intp(n - 1))
-    found = b(taken, row, place, index=(HOLE,))
+    position = b(minimum, _search_build(b, row, element), np.intp(n - 1))
+    found = b(taken, row, position, index=(HOLE,))
     return b(not_equal if invert else equal, found, element)
 
 
@@ -144,26 +146,26 @@ def _argpartition_build(
         a, axis = _ravel_if_needed(b, a), 0
     axis = normalize_axis_index(axis, a.type.ndim)
     n = a.type.shape[axis]
-    places = sorted({operator.index(k) % n for k in np.ravel(kth)}) if n else []
-    short = n <= (_SORTED if a.type.size < 8 * n else _SORTED_TOGETHER)
-    if a.type.dtype.kind == "c" or short or not 0 < len(places) <= _FEW:
+    ranks = sorted({operator.index(k) % n for k in np.ravel(kth)}) if n else []
+    is_short = n <= (_SORTED if a.type.size < 8 * n else _SORTED_TOGETHER)
+    if a.type.dtype.kind == "c" or is_short or not 0 < len(ranks) <= _FEW:
         return b(argsort, a, axis=axis)
-    return on_last_axis(b, lambda rows: _partition_rows(b, rows, places), a, axis)
+    return on_last_axis(b, lambda rows: _partition_rows(b, rows, ranks), a, axis)
 
 
-def _partition_rows(b: Any, rows: Any, places: list[int]) -> Any:
+def _partition_rows(b: Any, rows: Any, ranks: list[int]) -> Any:
     """The order of rows by how each element compares with those at some ranks."""
     shape = rows.type.shape
     keys = b(reshape, b(sort_key, rows), shape=(math.prod(shape[:-1]), shape[-1]))
-    wanted = b(reshape, b(table, values=tuple(places), dtype=_INTP), shape=(1, len(places)))
-    chosen = b(keys_at, keys, wanted)
-    part = None
-    for at in range(len(places)):
-        one = b(getitem, chosen, index=(slice(0, keys.type.shape[0], 1), slice(at, at + 1, 1)))
+    rank_row = b(reshape, b(table, values=tuple(ranks), dtype=_INTP), shape=(1, len(ranks)))
+    chosen = b(keys_at, keys, rank_row)
+    group = None
+    for at in range(len(ranks)):
+        pivot = b(getitem, chosen, index=(slice(0, keys.type.shape[0], 1), slice(at, at + 1, 1)))
         for compare in (greater_equal, greater):
-            beyond = b(astype, b(compare, keys, one), dtype=np.dtype(np.uint8))
-            part = beyond if part is None else b(add, part, beyond)
-    return b(reshape, b(sort_order, part), shape=shape)
+            is_beyond = b(astype, b(compare, keys, pivot), dtype=np.dtype(np.uint8))
+            group = is_beyond if group is None else b(add, group, is_beyond)
+    return b(reshape, b(sort_order, group), shape=shape)
 
 
 searchsorted = declare_nondiff(
@@ -268,8 +270,8 @@ def _unique_order_build(b: Any, x: Any, *, axis: int, equal_nan: bool) -> Any:
         return b(broadcast_to, np.intp(0), shape=(2, 0))
     if many == 0 or many > _MANY:
         return f"an order of {x.type}"
-    turn = (axis, *(i for i in range(len(shape)) if i != axis))
-    rows = b(reshape, b(transpose, x, axes=turn), shape=(n, many))
+    axes = (axis, *(i for i in range(len(shape)) if i != axis))
+    rows = b(reshape, b(transpose, x, axes=axes), shape=(n, many))
     columns = b(transpose, rows, axes=(1, 0))
     lines = [_row(b, columns, k) for k in reversed(range(many))]
     order = lexicographic_order(b, lines)
@@ -278,13 +280,13 @@ def _unique_order_build(b: Any, x: Any, *, axis: int, equal_nan: bool) -> Any:
         ordered = b(taken, line, order, index=(HOLE,))
         before = b(getitem, ordered, index=(slice(0, n - 1, 1),))
         after = b(getitem, ordered, index=(slice(1, n, 1),))
-        apart = b(not_equal, after, before)
+        differs_here = b(not_equal, after, before)
         if equal_nan and x.type.dtype.kind in "fc":
             both = b(logical_and, b(isnan, after), b(isnan, before))
-            apart = b(logical_and, apart, b(logical_not, both))
-        differs = apart if differs is None else b(logical_or, differs, apart)
-    one = b(broadcast_to, np.intp(1), shape=(1,))
-    first = b(concatenate, one, b(to_discrete, differs, dtype=_INTP), axis=0)
+            differs_here = b(logical_and, differs_here, b(logical_not, both))
+        differs = differs_here if differs is None else b(logical_or, differs, differs_here)
+    one_first = b(broadcast_to, np.intp(1), shape=(1,))
+    first = b(concatenate, one_first, b(to_discrete, differs, dtype=_INTP), axis=0)
     return b(stack, order, first, axis=0)
 
 
@@ -346,11 +348,11 @@ def unique(
     if axis is None and not (return_index or return_inverse or return_counts):
         return _unique_values(ar, equal_nan)
     found = _unique(ar, axis, equal_nan)
-    asked = [found.values]
-    asked += [found.indices] if return_index else []
-    asked += [found.inverse] if return_inverse else []
-    asked += [found.counts] if return_counts else []
-    return asked[0] if len(asked) == 1 else tuple(asked)
+    results = [found.values]
+    results += [found.indices] if return_index else []
+    results += [found.inverse] if return_inverse else []
+    results += [found.counts] if return_counts else []
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _result_of(function: Any) -> Any:

@@ -28,17 +28,17 @@ from tracker.ops.shape.shape import transpose
 from tracker.tape.record import apply
 
 
-def _sort_key(x: Any, zeros: bool = False) -> Any:
+def _sort_key(x: Any, keep_zero_sign: bool = False) -> Any:
     x = np.asarray(x)
     x = x.astype(x.dtype.newbyteorder("="), copy=False)
-    bits, word = 8 * x.dtype.itemsize, _key_dtype(x)
+    bits, key_dtype = 8 * x.dtype.itemsize, _key_dtype(x)
     if x.dtype.kind in "bu":
-        return x.astype(word)[()]
+        return x.astype(key_dtype)[()]
     if x.dtype.kind == "i":
-        return (x.view(word) ^ word.type(2 ** (bits - 1)))[()]
-    raw = (x if zeros else np.where(x == 0, x.dtype.type(0), x)).view(f"i{bits // 8}")
-    turn = (raw >> (bits - 1)) | np.iinfo(raw.dtype).min
-    return np.where(np.isnan(x), word.type(2**bits - 1), (raw ^ turn).view(word))[()]
+        return (x.view(key_dtype) ^ key_dtype.type(2 ** (bits - 1)))[()]
+    raw = (x if keep_zero_sign else np.where(x == 0, x.dtype.type(0), x)).view(f"i{bits // 8}")
+    mask = (raw >> (bits - 1)) | np.iinfo(raw.dtype).min
+    return np.where(np.isnan(x), key_dtype.type(2**bits - 1), (raw ^ mask).view(key_dtype))[()]
 
 
 def _key_value(key: Any, *, dtype: Any) -> Any:
@@ -74,7 +74,7 @@ value_key = declare(
     method=None,
     entry=None,
     infer=lambda x: Type(x.shape, _key_dtype(x)),
-    evaluate=lambda x: _sort_key(x, zeros=True),
+    evaluate=lambda x: _sort_key(x, keep_zero_sign=True),
     jvp=[None],
     vjp=[None],
     lower=Map(lambda e, x: e.order_key(x, zeros=True), lambda x: (x.dtype,), "biuf"),
@@ -116,9 +116,9 @@ def on_last_axis(b: Any, work: Any, x: Any, axis: int) -> Any:
     last = x.type.ndim - 1
     if axis == last:
         return work(x)
-    turn = (*(i for i in range(last + 1) if i != axis), axis)
-    back = tuple(int(i) for i in np.argsort(turn))
-    return b(transpose, work(b(transpose, x, axes=turn)), axes=back)
+    axes = (*(i for i in range(last + 1) if i != axis), axis)
+    inverse = tuple(int(i) for i in np.argsort(axes))
+    return b(transpose, work(b(transpose, x, axes=axes)), axes=inverse)
 
 
 def sort_parts(b: Any, x: Any) -> list[Any]:
@@ -127,8 +127,8 @@ def sort_parts(b: Any, x: Any) -> list[Any]:
     if x.type.dtype.kind != "c":
         return [x]
     re, im = b(real, x), b(imag, x)
-    lost = (b(astype, b(isnan, part), dtype=np.dtype(np.uint8)) for part in (im, re))
-    return [im, re, b(add, next(lost), b(multiply, next(lost), np.uint8(2)))]
+    nan_flags = (b(astype, b(isnan, part), dtype=np.dtype(np.uint8)) for part in (im, re))
+    return [im, re, b(add, next(nan_flags), b(multiply, next(nan_flags), np.uint8(2)))]
 
 
 def take_in_rows(b: Any, x: Any, positions: Any) -> Any:

@@ -53,8 +53,8 @@ def _spread_weights(weights: Any, a: Any, axis: Any) -> Any:
             "Shape of weights must be consistent with shape of a along specified axis."
         )
     weights = np.transpose(weights, tuple(np.argsort(axes)))
-    lined = tuple(n if i in axes else 1 for i, n in enumerate(np.shape(a)))
-    return np.broadcast_to(np.reshape(weights, lined), np.shape(a))
+    shape = tuple(n if i in axes else 1 for i, n in enumerate(np.shape(a)))
+    return np.broadcast_to(np.reshape(weights, shape), np.shape(a))
 
 
 # Covariance ---------------------------------------------------------------------------------------
@@ -89,15 +89,15 @@ def cov(
     )  # raises for integers
     rows = np.astype(rows, dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
-    weights, fact = _observation_weights(np.shape(rows)[1], ddof, fweights, aweights)
+    weights, divisor = _observation_weights(np.shape(rows)[1], ddof, fweights, aweights)
     if weights is None:
-        apart = rows - np.mean(rows, axis=1, keepdims=True)
-        weighed = apart
+        deviations = rows - np.mean(rows, axis=1, keepdims=True)
+        weighted = deviations
     else:
-        apart = np.astype(rows - np.average(rows, axis=1, weights=weights)[:, None], dtype)
-        weighed = apart * weights
-    product = np.dot(apart, np.conjugate(weighed.T))
-    return np.squeeze(np.astype(product * (1 / fact), product.dtype))
+        deviations = np.astype(rows - np.average(rows, axis=1, weights=weights)[:, None], dtype)
+        weighted = deviations * weights
+    product = np.dot(deviations, np.conjugate(weighted.T))
+    return np.squeeze(np.astype(product * (1 / divisor), product.dtype))
 
 
 def _observations(m: Any, name: str) -> Any:
@@ -144,10 +144,10 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *_: Any, dtype: Any = N
     c = c / size[:, None] / size[None, :]
     if np.iscomplexobj(c):
         return np.clip(np.real(c), -1, 1) + 1j * np.clip(np.imag(c), -1, 1)
-    inside = np.eye(
+    is_diagonal = np.eye(
         np.shape(c)[0], dtype=bool
     )  # exactly 1 on the diagonal, without a tie in `clip`
-    return np.where(inside, c, np.clip(c, -1, 1))
+    return np.where(is_diagonal, c, np.clip(c, -1, 1))
 
 
 # Histograms ---------------------------------------------------------------------------------------
@@ -257,14 +257,14 @@ def _even_bins(a: Any, edges: Any) -> Any:
     rounding may be off by one."""
     n = np.size(edges) - 1
     low, high = edges[0], edges[-1]
-    below, inside = a < low, (a >= low) & (a <= high)
-    near = np.where(inside, a, low)
-    place = np.astype(as_array((near - low) * (n / (high - low))), np.intp)
-    place = np.minimum(place, n - 1)
-    place = place - np.astype(as_array(near < edges[place]), np.intp)
-    next_one = (near >= edges[place + 1]) & (place < n - 1)
-    place = place + np.astype(as_array(next_one), np.intp)
-    return np.where(inside, place + 1, np.where(below, 0, n + 1))
+    below, is_inside = a < low, (a >= low) & (a <= high)
+    clamped = np.where(is_inside, a, low)
+    bin = np.astype(as_array((clamped - low) * (n / (high - low))), np.intp)
+    bin = np.minimum(bin, n - 1)
+    bin = bin - np.astype(as_array(clamped < edges[bin]), np.intp)
+    is_next = (clamped >= edges[bin + 1]) & (bin < n - 1)
+    bin = bin + np.astype(as_array(is_next), np.intp)
+    return np.where(is_inside, bin + 1, np.where(below, 0, n + 1))
 
 
 @implements(np.histogram)
@@ -283,18 +283,18 @@ def histogram(
     return counts / widths / np.sum(counts), edges
 
 
-def _bin_sums(places: Any, weights: Any, n: int) -> Any:
+def _bin_sums(bins: Any, weights: Any, n: int) -> Any:
     """Weights are summed in float64, as by `np.bincount`."""
     if weights is None:
-        return subscripts.add_into_zeros((n,), places, np.ones(np.shape(places), np.intp))
+        return subscripts.add_into_zeros((n,), bins, np.ones(np.shape(bins), np.intp))
     weights = np.ravel(as_array(weights))
-    if np.shape(weights) != np.shape(places):
+    if np.shape(weights) != np.shape(bins):
         raise ValueError("weights should have the same shape as a.")
-    if isinstance(weights, Tracked) or isinstance(places, Tracked) or weights.dtype.kind == "c":
+    if isinstance(weights, Tracked) or isinstance(bins, Tracked) or weights.dtype.kind == "c":
         return subscripts.add_into_zeros(
-            (n,), places, np.astype(weights, _accumulation_dtype(weights.dtype))
+            (n,), bins, np.astype(weights, _accumulation_dtype(weights.dtype))
         )
-    return np.bincount(places, weights, n)
+    return np.bincount(bins, weights, n)
 
 
 def _accumulation_dtype(kind: Any) -> Any:
@@ -306,27 +306,27 @@ def histogramdd(
     sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> Any:
     columns = _columns_of(sample)
-    many = len(columns)
+    ndim = len(columns)
     several = isinstance(bins, (list, tuple)) or np.ndim(bins) > 0
-    each = list(bins) if several else [bins] * many
-    if len(each) != many:
+    bins_per_axis = list(bins) if several else [bins] * ndim
+    if len(bins_per_axis) != ndim:
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
-    ranges = [None] * many if range is None else list(range)
-    for at, wanted in enumerate(each):
-        if np.ndim(join_tracked_list(wanted)) == 0 and wanted < 1:
+    ranges = [None] * ndim if range is None else list(range)
+    for at, axis_bins in enumerate(bins_per_axis):
+        if np.ndim(join_tracked_list(axis_bins)) == 0 and axis_bins < 1:
             raise ValueError(f"`bins[{at}]` must be positive, when an integer")
-    edges = [_edges(c, b, r) for c, b, r in zip(columns, each, ranges, strict=True)]
+    edges = [_edges(c, b, r) for c, b, r in zip(columns, bins_per_axis, ranges, strict=True)]
     shape = tuple(np.size(e) + 1 for e in edges)
-    places: Any = 0
-    for column, edge, n, wanted in zip(columns, edges, shape, each, strict=True):
-        places = places * n + _bins(column, edge, wanted)
-    counts = np.reshape(_bin_sums(places, weights, int(np.prod(shape))), shape)
-    counts = np.astype(counts[(slice(1, -1),) * many], float)
+    flat_bins: Any = 0
+    for column, edge, n, axis_bins in zip(columns, edges, shape, bins_per_axis, strict=True):
+        flat_bins = flat_bins * n + _bins(column, edge, axis_bins)
+    counts = np.reshape(_bin_sums(flat_bins, weights, int(np.prod(shape))), shape)
+    counts = np.astype(counts[(slice(1, -1),) * ndim], float)
     if density:
         total = np.sum(counts)
         for at, edge in enumerate(edges):
-            lined = (1,) * at + (-1,) + (1,) * (many - at - 1)
-            counts = counts / np.reshape(np.diff(edge), lined)
+            shape_of_axis = (1,) * at + (-1,) + (1,) * (ndim - at - 1)
+            counts = counts / np.reshape(np.diff(edge), shape_of_axis)
         counts = counts / total
     return counts, edges
 

@@ -23,10 +23,10 @@ def as_array(x: Any) -> Any:
     try:
         return np.asarray(x)
     except ValueError:  # an object whose `__array__` returns a tracked array
-        made = as_numeric(x)
-        if made is None:
+        converted = as_numeric(x)
+        if converted is None:
             raise
-        return made
+        return converted
 
 
 def as_strong_array(x: Any) -> Any:
@@ -39,8 +39,8 @@ def as_strong_array(x: Any) -> Any:
 def dtype_of(dtype: Any) -> np.dtype[Any]:
     """The dtype that a `dtype=` argument names; NumPy's dtype classes are allowed."""
     is_class = isinstance(dtype, type) and issubclass(dtype, np.dtype)
-    made: np.dtype[Any] = np.dtype(dtype() if is_class else dtype)
-    return made
+    found: np.dtype[Any] = np.dtype(dtype() if is_class else dtype)
+    return found
 
 
 def order_of(order: Any) -> str:

@@ -112,11 +112,16 @@ def cast_for_store(x: Any, dtype: np.dtype[Any]) -> Any:
 def cast_for_item(x: Any, dtype: np.dtype[Any]) -> Any:
     """`cast_for_store` for a write to a single element: NumPy's own scalars are checked too, if the
     dtype is signed."""
-    form = aval_of(x)
-    numbers = (int, float, np.integer, np.floating) if dtype.kind == "i" else (int, float)
-    own = isinstance(form, np.generic) and dtype.kind == "u"  # np.float64 is a float
-    if dtype.kind in "iu" and isinstance(form, numbers) and type(form) is not bool and not own:
-        fits = isinstance(x, Tracked) and np.can_cast(np.result_type(form), dtype)
+    aval = aval_of(x)
+    checked_types = (int, float, np.integer, np.floating) if dtype.kind == "i" else (int, float)
+    is_numpy_unsigned = isinstance(aval, np.generic) and dtype.kind == "u"  # np.float64 is a float
+    if (
+        dtype.kind in "iu"
+        and isinstance(aval, checked_types)
+        and type(aval) is not bool
+        and not is_numpy_unsigned
+    ):
+        fits = isinstance(x, Tracked) and np.can_cast(np.result_type(aval), dtype)
         if not (fits or _fits_integer_dtype(x, dtype)):
             np.array(np.asarray(data_of(x)).item(), dtype)  # raises
     return cast_for_store(x, dtype) if type(x) in (list, tuple) else np.astype(as_array(x), dtype)
@@ -125,10 +130,10 @@ def cast_for_item(x: Any, dtype: np.dtype[Any]) -> Any:
 def _fits_integer_dtype(x: Any, dtype: np.dtype[Any]) -> Any:
     """Whether a number, truncated, is in the range of an integer dtype."""
     bounds: Any = np.iinfo(dtype)
-    form = aval_of(x)
-    if isinstance(form, (int, np.integer)):
-        own = np.iinfo(np.result_type(form)) if isinstance(x, Tracked) else bounds
-        return (x >= max(bounds.min, own.min)) & (x <= min(bounds.max, own.max))
-    if isinstance(form, np.floating):
+    aval = aval_of(x)
+    if isinstance(aval, (int, np.integer)):
+        limits = np.iinfo(np.result_type(aval)) if isinstance(x, Tracked) else bounds
+        return (x >= max(bounds.min, limits.min)) & (x <= min(bounds.max, limits.max))
+    if isinstance(aval, np.floating):
         x = np.astype(as_array(x), np.float64)
     return (x > float(bounds.min) - 1) & (x < float(bounds.max) + 1)

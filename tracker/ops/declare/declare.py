@@ -133,14 +133,14 @@ def implements(*functions: Callable[..., Any], method: str | None = None) -> Cal
     """Decorator: the function replaces these NumPy functions (and the array method) for tracked
     arrays."""
 
-    def enter(function: Rule) -> Rule:
+    def register(function: Rule) -> Rule:
         for numpy_function in functions:
             NUMPY[numpy_function] = function
         if method is not None:
             METHODS[method] = function
         return function
 
-    return enter
+    return register
 
 
 def implements_nondiff(

@@ -93,14 +93,14 @@ def cast_to_loop(
         signature = (None,) * ufunc.nin + (dtype_of(dtype),) * ufunc.nout
     weak = (int, float, complex)
     inputs = [x if type(aval_of(x)) in weak else as_array(x) for x in inputs]
-    forms = map(aval_of, inputs)
-    kinds: list[Any] = [type(f) if type(f) in weak else np.result_type(f) for f in forms]
-    wanted = {} if signature is None else {"signature": signature}
-    free = (None,) * ufunc.nout
+    avals = map(aval_of, inputs)
+    kinds: list[Any] = [type(f) if type(f) in weak else np.result_type(f) for f in avals]
+    selection = {} if signature is None else {"signature": signature}
+    unknown = (None,) * ufunc.nout
     if any(type(kind) is type for kind in kinds):  # Python's numbers fit any casting
-        loop = ufunc.resolve_dtypes((*kinds, *free), casting="unsafe", **wanted)
+        loop = ufunc.resolve_dtypes((*kinds, *unknown), casting="unsafe", **selection)
         kinds = [d if type(k) is type else k for k, d in zip(kinds, loop, strict=False)]
-    found = ufunc.resolve_dtypes((*kinds, *free), casting=casting, **wanted)
+    found = ufunc.resolve_dtypes((*kinds, *unknown), casting=casting, **selection)
     pairs = list(zip(inputs, found, strict=False))
     return tuple(
         cast_for_store(x, d) if type(aval_of(x)) is int else np.astype(as_array(x), d)

@@ -29,16 +29,16 @@ def defers_to(other: Any, method: str, number: Any) -> bool:
     """Whether an operator with a tracked operand returns NotImplemented, so that Python tries
     `method` of the other operand: Python numbers always defer, arrays by priority, 0-d arrays to
     non-arrays."""
-    cls, form = type(other), aval_of(number)
+    cls, aval = type(other), aval_of(number)
     if getattr(cls, "__array_ufunc__", cls) is None:
         return True
     if isinstance(other, np.ndarray) or not hasattr(cls, method):
         return False
-    if type(form) in _PYTHON_NUMBERS:
+    if type(aval) in _PYTHON_NUMBERS:
         return True
-    if getattr(other, "__array_priority__", _DEFAULT_PRIORITY) > form.__array_priority__:
+    if getattr(other, "__array_priority__", _DEFAULT_PRIORITY) > aval.__array_priority__:
         return True
-    return np.ndim(form) == 0 and as_numeric(other) is None
+    return np.ndim(aval) == 0 and as_numeric(other) is None
 
 
 def refused_as_array(x: Any, number: Any) -> Any:
@@ -152,10 +152,10 @@ def is_sequence_repeat(op: Op, x: Any, n: Any) -> bool:
     return sequence and op.evaluate is mul and isinstance(aval_of(n), (int, np.integer))
 
 
-def _complex_operand(number: complex, form: Any) -> Any:
+def _complex_operand(number: complex, aval: Any) -> Any:
     """Python's complex beside a 0-d float64 array, which must not be treated as a Python float (see
     `_is_complex_with_float64`)."""
-    if type(form) is not np.ndarray or form.ndim or form.dtype != np.float64:
+    if type(aval) is not np.ndarray or aval.ndim or aval.dtype != np.float64:
         return number
     return np.complex128(number)
 

@@ -66,11 +66,11 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
 
 def project(c: Any, x: Any) -> Any:
     """A cotangent in the shape and precision of its operand; real for a real operand."""
-    form, given = aval_of(x), aval_of(c)
-    shape = form.shape if type(form) is np.ndarray else np.shape(form)
+    aval, given = aval_of(x), aval_of(c)
+    shape = aval.shape if type(aval) is np.ndarray else np.shape(aval)
     if (given.shape if type(given) is np.ndarray else np.shape(given)) != shape:
         c = sum_to(c, shape)
-    want, have = _dtype(form), _dtype(given)
+    want, have = _dtype(aval), _dtype(given)
     if have == want or want.kind not in "fc":
         return np.real(c) if have.kind == "c" and want.kind != "c" else c
     if have.kind == "c" and want.kind == "f":
@@ -80,15 +80,15 @@ def project(c: Any, x: Any) -> Any:
     return c.astype(want) if hasattr(c, "astype") else want.type(c)
 
 
-def _dtype(form: Any) -> np.dtype[Any]:
-    dtype: np.dtype[Any] | None = getattr(form, "dtype", None)
-    return np.result_type(form) if dtype is None else dtype
+def _dtype(aval: Any) -> np.dtype[Any]:
+    dtype: np.dtype[Any] | None = getattr(aval, "dtype", None)
+    return np.result_type(aval) if dtype is None else dtype
 
 
-def _is_complex(form: Any) -> bool:
+def _is_complex(aval: Any) -> bool:
     """`np.iscomplexobj`, which costs more than the product that depends on it."""
-    dtype = getattr(form, "dtype", None)
-    return type(form) is complex if dtype is None else dtype.kind == "c"
+    dtype = getattr(aval, "dtype", None)
+    return type(aval) is complex if dtype is None else dtype.kind == "c"
 
 
 def match_tangent(t: Any, y: Any) -> Any:
@@ -108,10 +108,10 @@ def match_tangent(t: Any, y: Any) -> Any:
 
 def as_numpy_scalar(x: Any) -> Any:
     """A Python number as NumPy's, whose arithmetic gives inf and NaN instead of raising."""
-    form = aval_of(x)
-    if not isinstance(form, (int, float, complex)):
+    aval = aval_of(x)
+    if not isinstance(aval, (int, float, complex)):
         return x
-    kind = np.result_type(form, 0.0)
+    kind = np.result_type(aval, 0.0)
     return np.astype(x, kind) if isinstance(x, Tracked) else kind.type(x)
 
 

@@ -16,10 +16,10 @@ from tracker.tape.record import apply, aval_of
 def _sigmoid(x: Any) -> Any:
     with np.errstate(over="ignore"):  # 1 / inf is the answer
         if type(x) is np.ndarray and x.ndim and x.dtype.kind in "fc":
-            e = np.negative(x)
-            np.exp(e, out=e)
-            e += 1
-            return np.divide(1, e, out=e)
+            y = np.negative(x)
+            np.exp(y, out=y)
+            y += 1
+            return np.divide(1, y, out=y)
         if np.result_type(x).kind in "biu":  # the dtype in which np.exp computes
             x = np.multiply(x, 1, dtype=np.exp(np.zeros((), np.result_type(x))).dtype)
         return 1 / (1 + np.exp(-x))

@@ -151,13 +151,13 @@ def _unknown_power(b: Any, x: Any, n: Any) -> Any:
         return None
     if n.type.dtype.kind != "f":  # no integer is a half
         return None
-    wide = x.type.shape and n.type.size == 1 and (x.type.size > 1 or not n.type.shape)
-    made = power.infer(x.type, n.type)
-    if not (wide and _POWER_IS_ROOT) or made.dtype.kind != "f":
+    is_shared = x.type.shape and n.type.size == 1 and (x.type.size > 1 or not n.type.shape)
+    result = power.infer(x.type, n.type)
+    if not (is_shared and _POWER_IS_ROOT) or result.dtype.kind != "f":
         return None
-    base = x if x.type.dtype == made.dtype else b(OPS["astype"], x, dtype=made.dtype)
-    half = b(OPS["equal"], n, 0.5 if n.type.weak else n.type.dtype.type(0.5))
-    return b(OPS["where"], half, b(OPS["sqrt"], base), b(power, x, n))
+    base = x if x.type.dtype == result.dtype else b(OPS["astype"], x, dtype=result.dtype)
+    is_half = b(OPS["equal"], n, 0.5 if n.type.weak else n.type.dtype.type(0.5))
+    return b(OPS["where"], is_half, b(OPS["sqrt"], base), b(power, x, n))
 
 
 _POWER_IS_ROOT = bool(np.signbit(np.power(np.float64(-0.0), 0.5)))  # as in `ir/passes/simplify.py`
@@ -271,9 +271,9 @@ def _hypot_slope(y: Any, x: Any, other: Any) -> Any:
 def _over_squared_length(x: Any, a: Any, b: Any) -> Any:
     """x / (a**2 + b**2) without intermediate overflow; 0 at the origin and at infinity."""
     size = np.hypot(a, b)
-    origin = size == 0
-    x = np.where(np.isinf(size) | origin, _constant_like(0, size), x)
-    size = size + origin
+    is_origin = size == 0
+    x = np.where(np.isinf(size) | is_origin, _constant_like(0, size), x)
+    size = size + is_origin
     return x / size / size
 
 
@@ -404,11 +404,15 @@ def _evaluate_strong(a: Any, b: Any) -> Any:
     through a square that is 0."""
     with np.errstate(all="ignore"):
         product = np.multiply(a, b)
-        dead = np.isnan(product) & ((a == 0) | ((b == 0) & ~np.isnan(a)))
-        endless = np.isinf(product)
-        if np.any(endless):
-            dead = dead | (endless & (_is_faint(a) | _is_faint(b)))
-        return np.where(dead, _constant_like(0, product), product)[()] if np.any(dead) else product
+        is_zero = np.isnan(product) & ((a == 0) | ((b == 0) & ~np.isnan(a)))
+        is_infinite = np.isinf(product)
+        if np.any(is_infinite):
+            is_zero = is_zero | (is_infinite & (_is_faint(a) | _is_faint(b)))
+        return (
+            np.where(is_zero, _constant_like(0, product), product)[()]
+            if np.any(is_zero)
+            else product
+        )
 
 
 def _is_faint(x: Any) -> Any:
@@ -418,13 +422,13 @@ def _is_faint(x: Any) -> Any:
 
 def _strong_body(e: Any, a: Any, b: Any) -> Any:
     zero, product = e.constant(0, a), e.mul(a, b)
-    dead = e.logical_or(
+    is_zero = e.logical_or(
         e.compare("==", a, zero), e.logical_and(e.compare("==", b, zero), e.compare("==", a, a))
     )
-    halves = [e.mul(x, e.constant(0.5, x)) for x in (a, b)]
-    faint = [e.compare("==", e.mul(half, half), zero) for half in halves]
-    lost = e.logical_and(e.isinf(product), e.logical_or(*faint))
-    return e.select(e.logical_or(dead, lost), zero, product)
+    half_values = [e.mul(x, e.constant(0.5, x)) for x in (a, b)]
+    is_faint = [e.compare("==", e.mul(half, half), zero) for half in half_values]
+    is_lost = e.logical_and(e.isinf(product), e.logical_or(*is_faint))
+    return e.select(e.logical_or(is_zero, is_lost), zero, product)
 
 
 def _strong_product(a: Any, b: Any) -> Any:

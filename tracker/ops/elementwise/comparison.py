@@ -211,8 +211,8 @@ def _drop_vacuous_bounds(a: Any, low: Any, high: Any) -> tuple[Any, Any]:
     dtype = getattr(a, "dtype", None)
     if dtype is None or dtype.kind not in "iu":
         return low, high
-    numbers = np.iinfo(dtype)
+    limits = np.iinfo(dtype)
     return (
-        None if type(aval_of(low)) is int and low <= numbers.min else low,
-        None if type(aval_of(high)) is int and high >= numbers.max else high,
+        None if type(aval_of(low)) is int and low <= limits.min else low,
+        None if type(aval_of(high)) is int and high >= limits.max else high,
     )

@@ -41,30 +41,30 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 def _joint_dtype(options: Sequence[Any]) -> np.dtype[Any]:
     """The common dtype of the options; Python numbers are weak."""
     numbers = (int, float, complex)
-    forms = (aval_of(x) for x in options)
-    return np.result_type(*(x if type(x) in numbers else aval_of(as_array(x)) for x in forms))
+    avals = (aval_of(x) for x in options)
+    return np.result_type(*(x if type(x) in numbers else aval_of(as_array(x)) for x in avals))
 
 
 @implements(np.choose, method="choose")
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     kind = _joint_dtype(choices)
-    places, options = as_array(a), [np.astype(as_array(c), kind) for c in choices]
+    indices, options = as_array(a), [np.astype(as_array(c), kind) for c in choices]
     n = len(options)
     np.choose(0, [0], mode=mode)  # type: ignore[call-overload]  # checks it
-    if not np.can_cast(places.dtype, np.intp):
+    if not np.can_cast(indices.dtype, np.intp):
         raise TypeError(
-            f"Cannot cast array data from {places.dtype!r} to dtype('int64') according to the "
+            f"Cannot cast array data from {indices.dtype!r} to dtype('int64') according to the "
             "rule 'safe'"
         )
-    if mode == "raise" and not np.all((places >= 0) & (places < n)):
+    if mode == "raise" and not np.all((indices >= 0) & (indices < n)):
         raise ValueError("invalid entry in choice array")
-    places = places % n if mode == "wrap" else np.clip(places, 0, n - 1)
+    indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)
     y = options[-1]
     for at in range(n - 2, -1, -1):
-        y = np.where(places == at, options[at], y)
-    shape = np.broadcast_shapes(np.shape(places), *(np.shape(c) for c in options))
-    made = np.copy(np.broadcast_to(y, shape), "C")  # a new array, also with one option
-    return store_out(out, made[()], "unsafe")
+        y = np.where(indices == at, options[at], y)
+    shape = np.broadcast_shapes(np.shape(indices), *(np.shape(c) for c in options))
+    result = np.copy(np.broadcast_to(y, shape), "C")  # a new array, also with one option
+    return store_out(out, result[()], "unsafe")
 
 
 @implements(np.compress)
@@ -97,14 +97,14 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
         )
     flat, y = np.reshape(x, (-1,)), np.zeros_like(np.reshape(x, (-1,)))
     for condition, function in zip(conditions, functions, strict=True):
-        everywhere = np.ndim(condition) == 0
-        here = np.full(flat.shape, condition) if everywhere else np.reshape(condition, (-1,))
+        is_scalar = np.ndim(condition) == 0
+        mask = np.full(flat.shape, condition) if is_scalar else np.reshape(condition, (-1,))
         if not callable(function):
-            y[here] = function
+            y[mask] = function
             continue
-        given = flat[here]
-        if np.size(given):
-            y[here] = function(given, *args, **kw)
+        selected = flat[mask]
+        if np.size(selected):
+            y[mask] = function(selected, *args, **kw)
     return in_memory_order(np.reshape(y, np.shape(x)), "K", x)
 
 
@@ -119,7 +119,7 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
     rest = np.shape(lines)[:-1]
     if 0 in rest:
         raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
-    found = [as_array(func1d(lines[place], *args, **kwargs)) for place in np.ndindex(rest)]
+    found = [as_array(func1d(lines[position], *args, **kwargs)) for position in np.ndindex(rest)]
     shape = np.shape(found[0])
     y = np.reshape(np.stack(found), rest + shape)
     ends = tuple(range(len(rest), len(rest) + len(shape)))

@@ -211,20 +211,20 @@ def _sech_squared(y: Any, x: Any) -> Any:
     slope = np.square(y)
     if type(slope) is not np.ndarray:
         slope = 1 - slope
-        lost = (
+        limit = (
             _cancellation_limit(slope.dtype)
             if isinstance(slope, np.generic)
             else _LONG_CANCELLATION_LIMIT
         )
-        return slope if abs(slope) >= lost else _sech_squared_far(x)
+        return slope if abs(slope) >= limit else _sech_squared_far(x)
     np.subtract(1, slope, slope)
-    lost, is_real = _cancellation_limit(slope.dtype), slope.dtype.kind == "f"
-    if not slope.size or (is_real and slope.item(slope.argmin()) >= lost):
+    limit, is_real = _cancellation_limit(slope.dtype), slope.dtype.kind == "f"
+    if not slope.size or (is_real and slope.item(slope.argmin()) >= limit):
         return slope
     flags, modes = ["external_loop", "buffered"], [["readwrite"], ["readonly"]]
     with np.nditer([slope, x], flags, modes, buffersize=_BLOCK) as blocks:  # type: ignore[arg-type]
         for part, at in blocks:
-            far = ((part if is_real else np.abs(part)) < lost).nonzero()[0]
+            far = ((part if is_real else np.abs(part)) < limit).nonzero()[0]
             if far.size:
                 part[far] = _sech_squared_far(at[far])
     return slope
@@ -247,10 +247,10 @@ def _sech_squared_body(e: Any, y: Any, x: Any) -> Any:
     one, zero = e.constant(1, x), e.constant(0, e.real(x))
     near = e.sub(one, e.mul(y, y))
     left = e.select(e.compare("<", e.real(x), zero), x, e.neg(x))
-    fall = e.math("exp", e.add(left, left))
-    far = e.div(e.mul(e.constant(4, x), fall), e.mul(e.add(one, fall), e.add(one, fall)))
-    flat = e.compare("<", e.abs(near), e.constant(_cancellation_limit(x.dtype), e.real(x)))
-    return e.select(flat, far, near)
+    decay = e.math("exp", e.add(left, left))
+    far = e.div(e.mul(e.constant(4, x), decay), e.mul(e.add(one, decay), e.add(one, decay)))
+    is_small = e.compare("<", e.abs(near), e.constant(_cancellation_limit(x.dtype), e.real(x)))
+    return e.select(is_small, far, near)
 
 
 def _minus_two_y(slope: Any, y: Any, x: Any) -> Any:
@@ -431,8 +431,8 @@ def _conjugate(x: Any) -> Any:
 def _conjugate_method(x: Any) -> Any:
     if not np.iscomplexobj(x):
         return x  # unlike the function, the method returns a real array itself
-    made = apply(conjugate, (x,))
-    return apply(item, (made,)) if type(aval_of(x)) is complex else made
+    y = apply(conjugate, (x,))
+    return apply(item, (y,)) if type(aval_of(x)) is complex else y
 
 
 for _name in ("conj", "conjugate"):
@@ -451,8 +451,8 @@ def angle(z: Any, deg: bool = False) -> Any:
 def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """To decimals, also negative ones; integers stay integers."""
     decimals = operator.index(decimals)
-    made = _round_to_decimals(a, decimals, None if out is None else np.result_type(aval_of(out)))
-    return store_out(out, made) if out is not None else in_memory_order(made, "A", a)
+    y = _round_to_decimals(a, decimals, None if out is None else np.result_type(aval_of(out)))
+    return store_out(out, y) if out is not None else in_memory_order(y, "A", a)
 
 
 def _round_to_decimals(a: Any, decimals: int, stored: np.dtype[Any] | None) -> Any:
@@ -493,11 +493,11 @@ def sinc(x: Any) -> Any:
 
 def _replacement_value(x: Any, kind: np.dtype[Any]) -> Any:
     """A replacement value of `nan_to_num`, checked against the array's dtype."""
-    form = aval_of(x)
-    given = np.result_type(form)
+    aval = aval_of(x)
+    given = np.result_type(aval)
     if not np.can_cast(given, kind, "same_kind"):
         raise cast_error(given, kind, "same_kind")
-    return x if type(form) in (bool, int, float) else np.astype(as_array(x), kind)
+    return x if type(aval) in (bool, int, float) else np.astype(as_array(x), kind)
 
 
 @implements(np.nan_to_num)

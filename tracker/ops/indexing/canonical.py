@@ -47,8 +47,8 @@ def _split_entry(part: Any) -> tuple[Any, Any]:
     data = aval_of(part)
     if isinstance(data, (bool, np.bool_)):
         return HOLE, np.asarray(bool(part))  # guarded, if traced
-    counts = hasattr(data, "dtype") or isinstance(data, int)  # Python floats cannot index
-    if type(part) is Tracked and np.ndim(data) == 0 and counts and is_tracing():
+    can_index = hasattr(data, "dtype") or isinstance(data, int)  # Python floats cannot index
+    if type(part) is Tracked and np.ndim(data) == 0 and can_index and is_tracing():
         return HOLE, part if hasattr(data, "dtype") else apply(
             to_discrete, (part,), {"dtype": _INT}
         )

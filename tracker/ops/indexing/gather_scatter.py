@@ -60,10 +60,10 @@ def fill_holes(index: Index, arrays: tuple[Any, ...]) -> Index:
 
 def _batch_axis(index: Index) -> int:
     """The number of result axes before the batch axes."""
-    at = [i for i, part in enumerate(index) if is_hole(part) or type(part) is int]
-    if at[-1] - at[0] + 1 != len(at):
+    positions = [i for i, part in enumerate(index) if is_hole(part) or type(part) is int]
+    if positions[-1] - positions[0] + 1 != len(positions):
         return 0
-    return sum(part is not Ellipsis for part in index[: at[0]])
+    return sum(part is not Ellipsis for part in index[: positions[0]])
 
 
 def gathered_shape(shape: tuple[int, ...], index: Index, arrays: Sequence[Type]) -> tuple[int, ...]:
@@ -101,11 +101,12 @@ def _source_index(
         elif isinstance(part, slice):
             source.append(e.affine(next(rest), part.step, part.start))
         elif is_hole(part):
-            own = arrays[hole].shape
-            where = tuple(
-                0 if n == 1 else i for i, n in zip(inner[batch - len(own) :], own, strict=True)
+            extents = arrays[hole].shape
+            position = tuple(
+                0 if n == 1 else i
+                for i, n in zip(inner[batch - len(extents) :], extents, strict=True)
             )
-            source.append(e.held(first + hole, where, shape[len(source)]))
+            source.append(e.held(first + hole, position, shape[len(source)]))
             hole += 1
         else:
             source.append(e.fixed(part))
@@ -117,16 +118,16 @@ def indexed_extents(
 ) -> list[tuple[int, int]]:
     """For every index array of x[index], its operand number (from `first` on) and the extent of the
     axis that it indexes. Masks are left out: their shapes fit."""
-    spans = [a.ndim if a.dtype == np.bool_ else 1 for a in arrays]
+    axis_counts = [a.ndim if a.dtype == np.bool_ else 1 for a in arrays]
     used = sum(part is not None and part is not Ellipsis for part in index)
-    used += sum(spans) - len(spans)
+    used += sum(axis_counts) - len(axis_counts)
     found: list[tuple[int, int]] = []
     axis = hole = 0
     for part in index:
         if is_hole(part):
             if arrays[hole].dtype != np.bool_:
                 found.append((first + hole, shape[axis]))
-            axis += spans[hole]
+            axis += axis_counts[hole]
             hole += 1
         elif part is not None:
             axis += len(shape) - used if part is Ellipsis else 1
@@ -286,18 +287,18 @@ def normalize_index(
     rest, count = iter(arrays), iter(counts)
     used = sum(a.type.ndim - 1 for a in masks)
     used += sum(1 for part in index if part is not None and part is not Ellipsis)
-    spare = (slice(None),) * (len(shape) - used)
-    dots = next((i for i, part in enumerate(index) if part is Ellipsis), len(index))
-    merged: list[int] = []
+    full_slices = (slice(None),) * (len(shape) - used)
+    ellipsis_at = next((i for i, part in enumerate(index) if part is Ellipsis), len(index))
+    new_shape: list[int] = []
     entries: list[Any] = []
-    holes: list[Any] = []
+    index_arrays: list[Any] = []
     axis = 0
-    for part in (*index[: dots + 1], *spare, *index[dots + 1 :]):
+    for part in (*index[: ellipsis_at + 1], *full_slices, *index[ellipsis_at + 1 :]):
         if part is None or part is Ellipsis:
             entries.append(part)
             continue
         if not is_hole(part):
-            merged.append(shape[axis])
+            new_shape.append(shape[axis])
             entries.append(canonical_entry(part, shape[axis], axis))
             axis += 1
             continue
@@ -306,16 +307,16 @@ def normalize_index(
         if array.type.dtype == np.bool_:
             axes = array.type.ndim
             # NumPy allows an empty mask to be shorter than the axes it indexes
-            merged.append(math.prod(shape[axis : axis + axes]))
-            holes.append(_mask_positions(b, array, next(count)))
+            new_shape.append(math.prod(shape[axis : axis + axes]))
+            index_arrays.append(_mask_positions(b, array, next(count)))
         else:
             axes = 1
-            merged.append(shape[axis])
+            new_shape.append(shape[axis])
             if array.type.size:
                 b.require(reduce_all_axes(b, all_, b(inside, array, extent=shape[axis])))
-            holes.append(array)
+            index_arrays.append(array)
         axis += axes
-    return tuple(merged), tuple(entries), holes
+    return tuple(new_shape), tuple(entries), index_arrays
 
 
 def _mask_positions(b: Any, mask: Any, count: int) -> Any:
@@ -334,7 +335,7 @@ def canonical_entry(part: Any, extent: int, axis: int) -> Any:
         if step > 0:
             return slice(start, stop, step)
         return slice(start, None if stop < 0 else stop, step)
-    at = part + extent if part < 0 else part
-    if not 0 <= at < extent:
+    position = part + extent if part < 0 else part
+    if not 0 <= position < extent:
         raise IndexError(f"index {part} is out of bounds for axis {axis} with size {extent}")
-    return at
+    return position

@@ -118,8 +118,8 @@ def _put_vjp_value(g: Any, y: Any, x: Any, v: Any, *, index: Index) -> Any:
 
 
 def _put_vjp_base(g: Any, y: Any, x: Any, v: Any, *, index: Index) -> Any:
-    hole = np.zeros_like(apply(getitem, (g,), {"index": index}))
-    return apply(put, (g, hole), {"index": index})
+    zeros = np.zeros_like(apply(getitem, (g,), {"index": index}))
+    return apply(put, (g, zeros), {"index": index})
 
 
 def _broadcast_value(v: Any, index: Index, x: Any) -> Any:
@@ -184,8 +184,8 @@ def _gather_build(b: Any, x: Any, *arrays: Any, index: Index, counts: Any = ()) 
     found = normalize_index(b, x.type.shape, arrays, index, counts)
     if isinstance(found, str):
         return found
-    shape, places, holes = found
-    return b(taken, _reshape_if_needed(b, x, shape), *holes, index=places)
+    shape, normal, holes = found
+    return b(taken, _reshape_if_needed(b, x, shape), *holes, index=normal)
 
 
 def _reshape_if_needed(b: Any, x: Any, shape: tuple[int, ...]) -> Any:
@@ -207,8 +207,10 @@ def _scatter_add_build(
     found = normalize_index(b, shape, arrays, index, counts)
     if isinstance(found, str):
         return found
-    merged, places, holes = found
-    return _reshape_if_needed(b, b(scattered_sum, g, *holes, index=places, shape=merged), shape)
+    merged_shape, normal, holes = found
+    return _reshape_if_needed(
+        b, b(scattered_sum, g, *holes, index=normal, shape=merged_shape), shape
+    )
 
 
 gather: Op = declare(
@@ -273,24 +275,24 @@ def _scatter_build(b: Any, x: Any, v: Any, *arrays: Any, index: Index, counts: A
     found = normalize_index(b, x.type.shape, arrays, index, counts)
     if isinstance(found, str):
         return found
-    shape, places, holes = found
-    room = gathered_shape(shape, places, [a.type for a in holes])
-    if v.type.ndim > len(room):
-        v = b(reshape, v, shape=v.type.shape[v.type.ndim - len(room) :])
+    shape, normal, holes = found
+    target_shape = gathered_shape(shape, normal, [a.type for a in holes])
+    if v.type.ndim > len(target_shape):
+        v = b(reshape, v, shape=v.type.shape[v.type.ndim - len(target_shape) :])
     return _reshape_if_needed(
-        b, b(scattered, _reshape_if_needed(b, x, shape), v, *holes, index=places), x.type.shape
+        b, b(scattered, _reshape_if_needed(b, x, shape), v, *holes, index=normal), x.type.shape
     )
 
 
 def _winners(shape: tuple[int, ...], arrays: tuple[Any, ...], index: Index) -> Any:
     """Which written elements survive where one position is written more than once: the last."""
-    place = fill_holes(index, tuple(data_of(a) for a in arrays))
-    count = np.broadcast_to(np.int8(0), shape)[place].size
-    turn = np.arange(count, dtype=_ordinal_dtype(count))
-    turn = turn.reshape(np.broadcast_to(np.int8(0), shape)[place].shape)
-    last = np.zeros(shape, turn.dtype)
-    last[place] = turn
-    return last[place] == turn
+    position = fill_holes(index, tuple(data_of(a) for a in arrays))
+    count = np.broadcast_to(np.int8(0), shape)[position].size
+    ordinal = np.arange(count, dtype=_ordinal_dtype(count))
+    ordinal = ordinal.reshape(np.broadcast_to(np.int8(0), shape)[position].shape)
+    last = np.zeros(shape, ordinal.dtype)
+    last[position] = ordinal
+    return last[position] == ordinal
 
 
 def _ordinal_dtype(count: int) -> np.dtype[Any]:
@@ -305,14 +307,16 @@ def _winners_build(
     found = normalize_index(b, shape, arrays, index, counts)
     if isinstance(found, str):
         return found
-    merged, places, holes = found
-    room = gathered_shape(merged, places, [a.type for a in holes])
-    count = math.prod(room)
+    merged_shape, normal, holes = found
+    batch_shape = gathered_shape(merged_shape, normal, [a.type for a in holes])
+    count = math.prod(batch_shape)
     dtype = _ordinal_dtype(count)
-    turn = _reshape_if_needed(b, b(astype, b(iota, shape=(count,), axis=0), dtype=dtype), room)
-    none = b(broadcast_to, dtype.type(0), shape=merged)
-    last = b(scattered, none, turn, *holes, index=places)
-    return b(equal, b(taken, last, *holes, index=places), turn)
+    ordinal = _reshape_if_needed(
+        b, b(astype, b(iota, shape=(count,), axis=0), dtype=dtype), batch_shape
+    )
+    zeros = b(broadcast_to, dtype.type(0), shape=merged_shape)
+    last = b(scattered, zeros, ordinal, *holes, index=normal)
+    return b(equal, b(taken, last, *holes, index=normal), ordinal)
 
 
 def _scatter_vjp_base(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index, **_: Any) -> Any:
@@ -321,12 +325,12 @@ def _scatter_vjp_base(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index
 
 
 def _scatter_vjp_value(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index, **_: Any) -> Any:
-    piece = apply_gather(g, arrays, index)
-    forms = [aval_of(a) for a in arrays]
-    if all(np.result_type(x) == np.bool_ for x in forms) or all(np.size(x) == 1 for x in forms):
-        return project(piece, v)  # masks and single positions have no repetition
-    alive = apply(winners, arrays, {**index_params(index, arrays), "shape": np.shape(x)})
-    return project(np.where(alive, piece, np.zeros_like(piece)), v)
+    cotangent = apply_gather(g, arrays, index)
+    avals = [aval_of(a) for a in arrays]
+    if all(np.result_type(x) == np.bool_ for x in avals) or all(np.size(x) == 1 for x in avals):
+        return project(cotangent, v)  # masks and single positions have no repetition
+    survives = apply(winners, arrays, {**index_params(index, arrays), "shape": np.shape(x)})
+    return project(np.where(survives, cotangent, np.zeros_like(cotangent)), v)
 
 
 winners: Op = declare(

@@ -89,33 +89,33 @@ def _register_view(base: Tracked, part: Tracked) -> None:
     views.append(weakref.ref(part))
 
 
-def write_value(handle: Tracked, new: Any) -> None:
+def write_value(array: Tracked, new: Any) -> None:
     """Give a tracked array a new value of the same shape and dtype; update its base and views."""
-    view = getattr(handle, "_view", None)
+    view = getattr(array, "_view", None)
     if view is not None:
         write_value(view.base, view.paste(view.base, new))
         return  # the view is recomputed, in NumPy's layout, when it is next used
-    old = value_of(handle)
-    given = old.op is None or old.op is identity  # an unchanged argument
-    if given and type(old.aval) is np.ndarray and not old.aval.flags.writeable:
+    old = value_of(array)
+    is_argument = old.op is None or old.op is identity  # an unchanged argument
+    if is_argument and type(old.aval) is np.ndarray and not old.aval.flags.writeable:
         raise ValueError(message("assignment destination is read-only", "Write into x.copy()"))
     check_write(old)
-    made = value_of(new if isinstance(new, Tracked) else buffer(new))
-    if type(old.aval) is np.ndarray and type(made.aval) is not np.ndarray:
-        made = value_of(
-            apply(copy, (wrap(made),))
+    value = value_of(new if isinstance(new, Tracked) else buffer(new))
+    if type(old.aval) is np.ndarray and type(value.aval) is not np.ndarray:
+        value = value_of(
+            apply(copy, (wrap(value),))
         )  # NumPy's operators return scalars for 0-d arrays
-    handle._value = (
-        made if _has_same_layout(made.aval, old.aval) else value_of(_in_layout_of(made, old))
+    array._value = (
+        value if _has_same_layout(value.aval, old.aval) else value_of(_in_layout_of(value, old))
     )
-    invalidate_views(handle)
+    invalidate_views(array)
 
 
-def _has_same_layout(form: Any, old: Any) -> bool:
+def _has_same_layout(aval: Any, old_aval: Any) -> bool:
     """Whether an array lies in memory as another one of its shape."""
-    if type(old) is not np.ndarray or form.strides == old.strides:
+    if type(old_aval) is not np.ndarray or aval.strides == old_aval.strides:
         return True
-    flags, wanted = form.flags, old.flags
+    flags, wanted = aval.flags, old_aval.flags
     return bool(wanted.c_contiguous and flags.c_contiguous)
 
 
@@ -125,17 +125,17 @@ def _in_layout_of(made: Value, old: Value) -> Any:
     return apply(getitem.put, (wrap(old), wrap(made)), {"index": whole})
 
 
-def invalidate_views(handle: Tracked) -> None:
+def invalidate_views(array: Tracked) -> None:
     """Have the views of an array recomputed; they register again when they are."""
-    views = getattr(handle, "_views", None)
+    views = getattr(array, "_views", None)
     if not views:
         return
-    handle._views = []
+    array._views = []
     for ref in views:
-        part = ref()
-        if part is not None:
-            part._value = None
-            invalidate_views(part)
+        view = ref()
+        if view is not None:
+            view._value = None
+            invalidate_views(view)
 
 
 @install("__getitem__")
@@ -144,9 +144,9 @@ def _getitem(self: Tracked, key: Any) -> Any:
         return resolve_placeholder(self)[resolve_within(key)]
     if type(key) is int:
         value = self._value or self._refresh()
-        form = value.aval
-        if type(form) is np.ndarray and form.ndim == 1 and -form.size <= key < form.size:
-            place = (key % form.size,)
+        aval = value.aval
+        if type(aval) is np.ndarray and aval.ndim == 1 and -aval.size <= key < aval.size:
+            place = (key % aval.size,)
             found = subscripts.recently_stored(self, place) if value.op is getitem.put else None
             return apply(getitem.getitem, (self,), {"index": place}) if found is None else found
     try:
@@ -180,10 +180,10 @@ def _setitem(self: Tracked, key: Any, v: Any) -> None:
         v = cast_for_store(v, self.dtype)
     v, view = join_tracked_list(v), getattr(self, "_view", None)
     if type(view) is FlatView:
-        places = np.shape(self[key])
-        if places and np.size(v) == 0:
+        shape = np.shape(self[key])
+        if shape and np.size(v) == 0:
             return  # NumPy writes nothing
-        v = _repeat_to_shape(places, v)
+        v = _repeat_to_shape(shape, v)
     if view is not None or not subscripts.try_overwrite(self, key, v):
         write_value(self, subscripts.with_subscript_set(self, key, v))
 
@@ -208,10 +208,10 @@ def _install_inplace_operator(name: str, plain: Callable[[Any, Any], Any], ufunc
         if PLACEHOLDERS and may_need_resolving() and resolve_placeholder(self) is not self:
             return in_place(resolve_placeholder(self), resolve_placeholder(other))
         result = plain(self, other)
-        form = value_of(self).aval
-        if type(form) is not np.ndarray:
+        aval = value_of(self).aval
+        if type(aval) is not np.ndarray:
             return result
-        write_value(self, cast_to_out(result, form, ufunc=ufunc.__name__))
+        write_value(self, cast_to_out(result, aval, ufunc=ufunc.__name__))
         return self
 
     install(f"__i{name}__")(method)
@@ -262,8 +262,8 @@ def _resize(self: Tracked, *new_shape: Any, refcheck: bool = True) -> None:
     if np.min(shape, initial=0) < 0:
         raise ValueError("negative dimensions not allowed")
     n, flat = int(np.prod(shape)), np.ravel(self)
-    more = np.zeros(max(n - np.size(flat), 0), flat.dtype)
-    self._value = value_of(np.reshape(np.concatenate([flat[:n], more]), shape))
+    padding = np.zeros(max(n - np.size(flat), 0), flat.dtype)
+    self._value = value_of(np.reshape(np.concatenate([flat[:n], padding]), shape))
 
 
 def _undo_shape(base: Any, new: Any) -> Any:
@@ -281,27 +281,27 @@ def _set_shape(self: Tracked, shape: Any) -> None:
                 "Write x = x.reshape(shape)",
             )
         )
-    whole = wrap(value)
+    former = wrap(value)
     view = getattr(self, "_view", None)
     if view is not None:
-        link_view(view.base, whole, view.cut, view.paste)
-    part = NUMPY[np.reshape](whole, shape)
-    if getattr(part, "_view", None) is None:  # a copy
-        if np.size(part):
+        link_view(view.base, former, view.cut, view.paste)
+    reshaped = NUMPY[np.reshape](former, shape)
+    if getattr(reshaped, "_view", None) is None:  # a copy
+        if np.size(reshaped):
             raise AttributeError(
                 message(
                     "the elements do not lie in memory as the new shape would have them",
                     "Write x = x.reshape(shape), which copies them",
                 )
             )
-        made = np.shape(part)
-        link_view(whole, part, lambda base: np.reshape(base, made), _undo_shape)
+        new_shape = np.shape(reshaped)
+        link_view(former, reshaped, lambda base: np.reshape(base, new_shape), _undo_shape)
     for ref in getattr(self, "_views", ()):
         child = ref()
         if child is not None:
-            link_view(whole, child, child._view.cut, child._view.paste)
-    self._value, self._view, self._views = part._value, part._view, []
-    _register_view(whole, self)
+            link_view(former, child, child._view.cut, child._view.paste)
+    self._value, self._view, self._views = reshaped._value, reshaped._view, []
+    _register_view(former, self)
 
 
 def _view(self: Tracked, dtype: Any = None, type: Any = None) -> Any:
@@ -321,18 +321,20 @@ METHODS["resize"] = _resize
 
 @implements(np.copyto)
 def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
-    flags = aval_of(where)
-    if isinstance(flags, (np.ndarray, np.generic)) and flags.dtype != np.bool_:
-        raise cast_error(flags.dtype, np.dtype(bool), "safe")
+    mask = aval_of(where)
+    if isinstance(mask, (np.ndarray, np.generic)) and mask.dtype != np.bool_:
+        raise cast_error(mask.dtype, np.dtype(bool), "safe")
     if is_plain_target("np.copyto", dst, src):
         np.copyto(dst, src, casting, plain_integers(where))
         return
     _check_is_array("copyto()", dst)
     src = src if np.isscalar(aval_of(src)) else as_array(src)
-    number = type(aval_of(src)) in (bool, int, float, complex)
-    kind = np.result_type(aval_of(src))
-    if not np.can_cast(_number_dtype(aval_of(src), dst) if number else kind, dst.dtype, casting):
-        raise cast_error(kind, dst.dtype, casting, is_array=not number)
+    is_number = type(aval_of(src)) in (bool, int, float, complex)
+    dtype = np.result_type(aval_of(src))
+    if not np.can_cast(
+        _number_dtype(aval_of(src), dst) if is_number else dtype, dst.dtype, casting
+    ):
+        raise cast_error(dtype, dst.dtype, casting, is_array=not is_number)
     if type(aval_of(src)) is float:  # NumPy casts it as an array
         src = as_strong_array(src)
     dst[...] = src if where is True else np.where(where, src, dst)
@@ -340,8 +342,8 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
 
 def _number_dtype(number: Any, dst: Any) -> np.dtype[Any]:
     """The dtype of a Python number next to an array: the array's, if it is of the same kind."""
-    kind = np.result_type(number)
-    return np.dtype(dst.dtype) if np.result_type(dst.dtype, number) == dst.dtype else kind
+    dtype = np.result_type(number)
+    return np.dtype(dst.dtype) if np.result_type(dst.dtype, number) == dst.dtype else dtype
 
 
 def _check_is_array(name: str, target: Tracked) -> None:
@@ -356,14 +358,14 @@ def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "rai
     if is_plain_target("np.put", a, v):
         np.put(a, plain_integers(ind), v, mode)
         return
-    places = np.arange(np.size(a)).take(ind, mode=mode)
+    positions = np.arange(np.size(a)).take(ind, mode=mode)
     if type(aval_of(v)) in _PYTHON_NUMBERS:
-        a.flat[places] = v
+        a.flat[positions] = v
         return
     v = cast_for_store(v, a.dtype)
     if np.size(v) == 0:
         return
-    a.flat[places] = np.resize(v, places.shape) if np.size(v) != 1 else np.reshape(v, ())
+    a.flat[positions] = np.resize(v, positions.shape) if np.size(v) != 1 else np.reshape(v, ())
 
 
 def _plain_mask(mask: Any) -> Any:
@@ -381,13 +383,13 @@ def _place(arr: Any, mask: Any, vals: Any) -> None:
     _check_is_array("place()", arr)
     if np.size(mask) != np.size(arr):
         raise ValueError("place: mask and data must be the same size")
-    places = np.flatnonzero(mask)
-    if len(places):
+    positions = np.flatnonzero(mask)
+    if len(positions):
         if np.size(vals) == 0:
             raise ValueError("Cannot insert from an empty array!")
-        number = type(aval_of(vals)) in _PYTHON_NUMBERS
-        arr.flat[places] = (
-            vals if number else np.resize(cast_for_store(vals, arr.dtype), places.shape)
+        is_number = type(aval_of(vals)) in _PYTHON_NUMBERS
+        arr.flat[positions] = (
+            vals if is_number else np.resize(cast_for_store(vals, arr.dtype), positions.shape)
         )
 
 
@@ -421,9 +423,9 @@ def _putmask_values(values: Any, dtype: np.dtype[Any]) -> Any:
     if type(values) in (list, tuple):
         parts = [v if np.ndim(aval_of(v)) else cast_for_store(v, dtype) for v in values]
         return np.stack([_putmask_values(v, dtype) for v in parts])
-    form = aval_of(values)
-    if isinstance(form, np.ndarray) and not np.can_cast(form.dtype, dtype, "safe"):
-        raise cast_error(form.dtype, dtype, "safe")
+    aval = aval_of(values)
+    if isinstance(aval, np.ndarray) and not np.can_cast(aval.dtype, dtype, "safe"):
+        raise cast_error(aval.dtype, dtype, "safe")
     return cast_for_store(values, dtype)
 
 
@@ -432,7 +434,7 @@ def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     if is_plain_target("np.fill_diagonal", a, val):
         np.fill_diagonal(a, val, wrap)
         return
-    places = np.arange(np.size(a)).reshape(np.shape(a))
+    positions = np.arange(np.size(a)).reshape(np.shape(a))
     marks = np.zeros(np.shape(a), bool)
     np.fill_diagonal(marks, True, wrap=wrap)
-    _put(a, places[marks], val)
+    _put(a, positions[marks], val)

@@ -102,7 +102,7 @@ def try_overwrite(x: Tracked, key: Any, v: Any) -> bool:
 _RECENT = 8  # writes that a read searches
 
 
-def recently_stored(x: Tracked, place: Index) -> Any:
+def recently_stored(x: Tracked, position: Index) -> Any:
     """The tracked number that one of the last writes stored at a position of x, or None.
 
     A loop that reads back what it has just written then needs no read, and keeps no old array
@@ -112,11 +112,11 @@ def recently_stored(x: Tracked, place: Index) -> Any:
     for _ in range(_RECENT):
         if type(value) is not Value or value.op is not put:
             return None
-        at, v = value.params["index"], value.operands[1]
-        if at == place:
-            kept = type(v) is Value and type(v.aval) is value.aval.dtype.type
-            return wrap(v) if kept and not is_tracing() else None
-        if not all(type(part) is int for part in at):
+        index, v = value.params["index"], value.operands[1]
+        if index == position:
+            is_scalar = type(v) is Value and type(v.aval) is value.aval.dtype.type
+            return wrap(v) if is_scalar and not is_tracing() else None
+        if not all(type(part) is int for part in index):
             return None
         value = value.operands[0]
     return None
@@ -166,15 +166,15 @@ def _cast_value(v: Any, x: Any, as_kept: Callable[..., Any] = cast_for_store) ->
 def _fit_value(v: Any, index: Index, x: Any) -> Any:
     """A value without leading axes of extent 1, which assignment ignores; raises if it does not
     fit."""
-    place = indexed_shape(index, np.shape(aval_of(x)))
-    if np.shape(aval_of(v)) in ((), place):
+    target = indexed_shape(index, np.shape(aval_of(x)))
+    if np.shape(aval_of(v)) in ((), target):
         return v
-    while np.ndim(v) > len(place) and np.shape(v)[0] == 1:
+    while np.ndim(v) > len(target) and np.shape(v)[0] == 1:
         v = np.reshape(v, np.shape(v)[1:])
-    given = np.shape(v)
-    if len(given) > len(place) or any(
-        n not in (1, room) for n, room in zip(reversed(given), reversed(place), strict=False)
+    given_shape = np.shape(v)
+    if len(given_shape) > len(target) or any(
+        n not in (1, room) for n, room in zip(reversed(given_shape), reversed(target), strict=False)
     ):
-        one, other = (str(shape).replace(" ", "") for shape in (given, place))
-        raise ValueError(f"could not broadcast input array from shape {one} into shape {other}")
+        have, want = (str(shape).replace(" ", "") for shape in (given_shape, target))
+        raise ValueError(f"could not broadcast input array from shape {have} into shape {want}")
     return v

@@ -29,11 +29,11 @@ def index_along_axis(arr: Any, indices: Any, axis: int) -> tuple[Any, ...]:
     _check_integers(indices)
     if np.ndim(indices) != np.ndim(arr):
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    place: list[Any] = []
+    index: list[Any] = []
     for i, n in enumerate(np.shape(arr)):
-        along = (1,) * i + (-1,) + (1,) * (np.ndim(arr) - i - 1)
-        place.append(indices if i == axis else np.arange(n).reshape(along))
-    return tuple(place)
+        shape = (1,) * i + (-1,) + (1,) * (np.ndim(arr) - i - 1)
+        index.append(indices if i == axis else np.arange(n).reshape(shape))
+    return tuple(index)
 
 
 def flat_index(indices: Any) -> Any:
@@ -71,12 +71,12 @@ def take(
     a, axis = array_and_axis(a, axis)
     _check_mode(mode)
     n = np.shape(a)[axis]
-    where = _take_indices(indices)
+    positions = _take_indices(indices)
     if mode == "wrap":
-        where = where % n
+        positions = positions % n
     elif mode == "clip":
-        where = np.clip(where, 0, n - 1)
-    return store_out(out, contiguous(a[(slice(None),) * axis + (where,)]), "unsafe")
+        positions = np.clip(positions, 0, n - 1)
+    return store_out(out, contiguous(a[(slice(None),) * axis + (positions,)]), "unsafe")
 
 
 def _take_indices(indices: Any) -> Any:
@@ -97,8 +97,8 @@ def sliding_window_view(
 ) -> Any:
     """Read-only; `writeable=True` is refused."""
     refuse_keywords("np.lib.stride_tricks.sliding_window_view", writeable=writeable or None)
-    given = tuple(window_shape) if np.ndim(window_shape) else (window_shape,)
-    sizes = tuple(map(operator.index, given))
+    shape = tuple(window_shape) if np.ndim(window_shape) else (window_shape,)
+    sizes = tuple(map(operator.index, shape))
     axes = normalize_axis_tuple(
         range(np.ndim(x)) if axis is None else axis, np.ndim(x), allow_duplicate=True
     )
@@ -118,8 +118,8 @@ def sliding_window_view(
         (np.moveaxis(x, axes, last),),
         {"kernel": sizes, "stride": ones, "dilation": ones},
     )
-    own = tuple(range(ndim, ndim + count))  # in the result of `windows`, these come last
-    return np.moveaxis(found, (*last, *own), (*own, *axes))
+    window_axes = tuple(range(ndim, ndim + count))  # in the result of `windows`, these come last
+    return np.moveaxis(found, (*last, *window_axes), (*window_axes, *axes))
 
 
 @implements(np.flip)
@@ -144,8 +144,10 @@ def resize(a: Any, new_shape: Any) -> Any:
     shape = (new_shape,) if np.ndim(new_shape) == 0 else tuple(new_shape)
     if any(extent < 0 for extent in shape):
         raise ValueError("all elements of `new_shape` must be non-negative")
-    places = np.arange(int(np.prod(shape))) % max(np.size(a), 1)
-    return np.reshape(np.ravel(a)[places] if np.size(a) else np.zeros_like(a, shape=shape), shape)
+    positions = np.arange(int(np.prod(shape))) % max(np.size(a), 1)
+    return np.reshape(
+        np.ravel(a)[positions] if np.size(a) else np.zeros_like(a, shape=shape), shape
+    )
 
 
 @implements(np.roll)
@@ -186,11 +188,11 @@ def tile(A: Any, reps: Any) -> Any:
     counts = tuple(reps) if np.ndim(reps) else (reps,)
     shape = (1,) * (len(counts) - np.ndim(A)) + np.shape(A)
     counts = (1,) * (len(shape) - len(counts)) + counts
-    split = tuple(m for n in shape for m in (1, n))
-    spread = tuple(m for n, k in zip(shape, counts, strict=True) for m in (k, n))
-    whole = tuple(n * k for n, k in zip(shape, counts, strict=True))
-    made = np.reshape(np.broadcast_to(np.reshape(A, split), spread), whole)
-    return np.copy(made) if whole == shape else contiguous(made)
+    column = tuple(m for n in shape for m in (1, n))
+    repeated = tuple(m for n, k in zip(shape, counts, strict=True) for m in (k, n))
+    full_shape = tuple(n * k for n, k in zip(shape, counts, strict=True))
+    y = np.reshape(np.broadcast_to(np.reshape(A, column), repeated), full_shape)
+    return np.copy(y) if full_shape == shape else contiguous(y)
 
 
 @implements(np.nonzero, method="nonzero")
@@ -212,8 +214,8 @@ NUMPY[np.flatnonzero] = lambda a: np.nonzero(np.ravel(a))[0]
 
 @implements(np.argwhere)
 def argwhere(a: Any) -> Any:
-    places = np.stack(np.nonzero(np.atleast_1d(a)), axis=-1)
-    return places if np.ndim(a) else places[:, :0]
+    positions = np.stack(np.nonzero(np.atleast_1d(a)), axis=-1)
+    return positions if np.ndim(a) else positions[:, :0]
 
 
 # Cutting ------------------------------------------------------------------------------------------

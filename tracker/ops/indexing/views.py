@@ -76,10 +76,12 @@ def _undo_by_position(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def undo(base: Any, new: Any, *args: Any, **kwargs: Any) -> Any:
         shape = np.shape(base)
-        places = np.empty_like(aval_of(base), dtype=np.intp)  # orders A and K depend on the layout
-        places[...] = np.arange(places.size).reshape(shape)
-        went = np.asarray(function(places, *args, **kwargs))
-        order = np.argsort(went, axis=None)
+        positions = np.empty_like(
+            aval_of(base), dtype=np.intp
+        )  # orders A and K depend on the layout
+        positions[...] = np.arange(positions.size).reshape(shape)
+        moved = np.asarray(function(positions, *args, **kwargs))
+        order = np.argsort(moved, axis=None)
         return np.reshape(np.ravel(new)[order], shape)
 
     return undo
@@ -112,10 +114,10 @@ def _refuse_write(*_: Any) -> NoReturn:
 def _einsum(*operands: Any, **kwargs: Any) -> Any:
     """`np.einsum`; of one operand without a sum, a view as in NumPy."""
     part = _plain_einsum(*operands, **kwargs)
-    given = [x for x in operands if isinstance(x, Tracked)]
-    if len(given) != 1 or part is given[0] or type(aval_of(part)) is not np.ndarray:
+    tracked = [x for x in operands if isinstance(x, Tracked)]
+    if len(tracked) != 1 or part is tracked[0] or type(aval_of(part)) is not np.ndarray:
         return part
-    (base,) = given
+    (base,) = tracked
     if not shares_memory(part, base):
         return part
 
@@ -123,9 +125,9 @@ def _einsum(*operands: Any, **kwargs: Any) -> Any:
         return _plain_einsum(*(base if isinstance(x, Tracked) else x for x in operands))
 
     def paste(base: Any, new: Any) -> Any:
-        places = np.arange(np.size(base)).reshape(np.shape(base))
-        went = np.einsum(*(places if isinstance(x, Tracked) else x for x in operands))
-        return np.reshape(subscripts.with_subscript_set(np.ravel(base), went, new), np.shape(base))
+        positions = np.arange(np.size(base)).reshape(np.shape(base))
+        moved = np.einsum(*(positions if isinstance(x, Tracked) else x for x in operands))
+        return np.reshape(subscripts.with_subscript_set(np.ravel(base), moved, new), np.shape(base))
 
     return link_view(base, part, cut, paste)
 
@@ -137,7 +139,7 @@ def _plain_method(name: str) -> Callable[..., Any]:
     return lambda a, *args, **kwargs: getattr(a, name)(*args, **kwargs)
 
 
-def _link_views() -> None:
+def _install_views() -> None:
     shapes: list[Any] = [np.reshape, np.ravel, np.expand_dims, np.squeeze]
     for function in shapes:
         NUMPY[function] = _view_function(NUMPY[function], _undo_any_reshape(function))
@@ -197,4 +199,4 @@ def _flat(self: Tracked) -> Any:
     return link_view(self, np.copy(ravel(self)), ravel, _undo_reshape, FlatView)
 
 
-_link_views()
+_install_views()

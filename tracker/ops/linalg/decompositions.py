@@ -172,23 +172,23 @@ def _solve_right(a: Any, r: Any) -> Any:
 def _qr_jvp(t: Any, y: Any, a: Any, *, complete: bool) -> Any:
     m, n, _ = _sizes(np.shape(a), complete)
     k = min(m, n)
-    whole, upper = _unpack(y, np.shape(a), complete)
-    q, r = whole[..., :k], upper[..., :k, :k]
+    q_full, r_full = _unpack(y, np.shape(a), complete)
+    q, r = q_full[..., :k], r_full[..., :k, :k]
     z = _solve_right(t[..., :k], r)
     x = adjoint(q) @ z
     strict = np.tril(x, -1)
-    turn = strict - adjoint(strict)
+    rotation = strict - adjoint(strict)
     if np.iscomplexobj(x):
-        turn = turn + diagonal_matrix(1j * np.imag(diagonal_of(x)), x)
-    dq = z + q @ (turn - x)
-    dr = (x - turn) @ r
+        rotation = rotation + diagonal_matrix(1j * np.imag(diagonal_of(x)), x)
+    dq = z + q @ (rotation - x)
+    dr = (x - rotation) @ r
     if n > k:  # columns right of the square part
-        rest = adjoint(q) @ t[..., k:] - turn @ upper[..., :k, k:]
+        rest = adjoint(q) @ t[..., k:] - rotation @ r_full[..., :k, k:]
         dr = np.concatenate([dr, rest], axis=-1)
     if complete and m > k:
-        others = whole[..., k:]
-        dq = np.concatenate([dq, -q @ (adjoint(dq) @ others)], axis=-1)
-        dr = np.concatenate([dr, np.zeros_like(upper[..., k:, :])], axis=-2)
+        complement = q_full[..., k:]
+        dq = np.concatenate([dq, -q @ (adjoint(dq) @ complement)], axis=-1)
+        dr = np.concatenate([dr, np.zeros_like(r_full[..., k:, :])], axis=-2)
     return _pack(dq, dr)
 
 
@@ -196,22 +196,22 @@ def _qr_vjp(g: Any, y: Any, a: Any, *, complete: bool) -> Any:
     """(gQ - Q B) R^-H, where B is Hermitian with the upper triangle of Q^H gQ - gR R^H."""
     m, n, _ = _sizes(np.shape(a), complete)
     k = min(m, n)
-    whole, upper = _unpack(y, np.shape(a), complete)
+    q_full, r_full = _unpack(y, np.shape(a), complete)
     gq, gr = _unpack(g, np.shape(a), complete)
-    q, r = whole[..., :k], upper[..., :k, :k]
+    q, r = q_full[..., :k], r_full[..., :k, :k]
     if complete and m > k:
-        others = whole[..., k:]
-        gq = gq[..., :k] - others @ (adjoint(gq[..., k:]) @ q)
+        complement = q_full[..., k:]
+        gq = gq[..., :k] - complement @ (adjoint(gq[..., k:]) @ q)
     gr = gr[..., :k, :]
-    beyond = gr[..., k:]
+    gr_right = gr[..., k:]
     if n > k:
-        gq = gq + a[..., k:] @ adjoint(beyond)
+        gq = gq + a[..., k:] @ adjoint(gr_right)
     inner = adjoint(q) @ gq - gr[..., :k] @ adjoint(r)
     b = hermitian_from_triangle(inner, lower=False)
     square = solve_triangle(r, adjoint(gq - q @ b), lower=False)
     found = adjoint(square)
     if n > k:
-        found = np.concatenate([found, q @ beyond], axis=-1)
+        found = np.concatenate([found, q @ gr_right], axis=-1)
     return project(found, a)
 
 
@@ -283,14 +283,16 @@ def _reflected(a: Any) -> tuple[Any, Any, Any, Any]:
     """One Householder step: the first row of R, v, tau, and the remaining matrix."""
     first, below = a[..., 0, 0], a[..., 1:, 0]
     rest = np.sum(np.real(below * np.conjugate(below)), axis=-1)
-    idle = (rest == 0) & (np.imag(first) == 0)  # the reflector is the identity
-    square = np.where(idle, 1.0, rest + np.real(first * np.conjugate(first)))
-    top = np.where(idle, first, -np.copysign(np.sqrt(square), np.real(first)))
-    safe = np.where(idle, 1.0, top)
-    tau = np.where(idle, 0.0, (safe - first) / safe)
-    v = np.where(idle[..., None], 0.0, below / np.where(idle, 1.0, first - safe)[..., None])
-    row, others = a[..., 0, 1:], a[..., 1:, 1:]
-    along = row + np.sum(np.conjugate(v)[..., None] * others, axis=-2)
-    along = np.conjugate(tau)[..., None] * along
-    row = np.concatenate([top[..., None], row - along], axis=-1)
-    return row, v, tau, others - v[..., None] * along[..., None, :]
+    is_identity = (rest == 0) & (np.imag(first) == 0)  # the reflector is the identity
+    square = np.where(is_identity, 1.0, rest + np.real(first * np.conjugate(first)))
+    top = np.where(is_identity, first, -np.copysign(np.sqrt(square), np.real(first)))
+    safe = np.where(is_identity, 1.0, top)
+    tau = np.where(is_identity, 0.0, (safe - first) / safe)
+    v = np.where(
+        is_identity[..., None], 0.0, below / np.where(is_identity, 1.0, first - safe)[..., None]
+    )
+    row, remaining = a[..., 0, 1:], a[..., 1:, 1:]
+    projection = row + np.sum(np.conjugate(v)[..., None] * remaining, axis=-2)
+    projection = np.conjugate(tau)[..., None] * projection
+    row = np.concatenate([top[..., None], row - projection], axis=-1)
+    return row, v, tau, remaining - v[..., None] * projection[..., None, :]

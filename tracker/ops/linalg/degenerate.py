@@ -30,18 +30,18 @@ def reciprocal_gaps(values: Any, a: Any, followed: Any = None) -> tuple[Any, Any
 
     `followed`: pairs that are divided by their gap unless it is exactly 0.
     """
-    apart, near = _differences(values, a)
+    gaps, coincide = _differences(values, a)
     if followed is not None:
-        near = near & ~(followed & (apart != 0))
-    safe = np.where(near, np.ones_like(apart), apart)
-    return np.where(near, np.zeros_like(safe), 1 / safe), _off_diagonal(near)
+        coincide = coincide & ~(followed & (gaps != 0))
+    safe = np.where(coincide, np.ones_like(gaps), gaps)
+    return np.where(coincide, np.zeros_like(safe), 1 / safe), _off_diagonal(coincide)
 
 
 def _differences(values: Any, a: Any) -> tuple[Any, Any]:
     """[i, j]: value j - value i, and whether they coincide (each does with itself)."""
     n = np.shape(values)[-1]
-    apart = np.expand_dims(values, -2) - expand_last(values)
-    return apart, np.abs(apart) <= expand_last(_largest(values) * (n * epsilon(a)))
+    gaps = np.expand_dims(values, -2) - expand_last(values)
+    return gaps, np.abs(gaps) <= expand_last(_largest(values) * (n * epsilon(a)))
 
 
 def _largest(values: Any) -> Any:
@@ -66,10 +66,10 @@ def without_accidental_zeros(s: Any, a: Any) -> Any:
     used = a != 0
     rows, columns = (np.count_nonzero(np.any(used, axis=axis), axis=-1) for axis in (-1, -2))
     k = np.shape(s)[-1]
-    made = (s == 0) & (np.arange(k) < np.expand_dims(np.minimum(rows, columns), -1))
-    facts = np.finfo(aval_of(s).dtype)
-    tiny = np.arange(k, 0, -1, dtype=facts.dtype) * (facts.tiny / facts.eps**2)
-    return s + np.where(made, tiny, np.zeros_like(tiny))
+    is_accidental = (s == 0) & (np.arange(k) < np.expand_dims(np.minimum(rows, columns), -1))
+    limits = np.finfo(aval_of(s).dtype)
+    tiny = np.arange(k, 0, -1, dtype=limits.dtype) * (limits.tiny / limits.eps**2)
+    return s + np.where(is_accidental, tiny, np.zeros_like(tiny))
 
 
 def pairwise_and(null: Any) -> Any:
@@ -118,8 +118,8 @@ def warn_unequal(where: Any, slopes: Any, what: str) -> None:
     another derivative."""
     if not bool(np.any(where)):
         return
-    apart = np.expand_dims(slopes, -2) - expand_last(slopes)
-    _warn_large(where, apart, expand_last(_largest(slopes)), what)
+    differences = np.expand_dims(slopes, -2) - expand_last(slopes)
+    _warn_large(where, differences, expand_last(_largest(slopes)), what)
 
 
 def _warn_large(where: Any, m: Any, size: Any, what: str) -> None:
@@ -148,7 +148,7 @@ def mark_null(x: Any, null: Any) -> Any:
 def _marker_op(name: str, warning: Callable[[], Op]) -> Op:
     """The identity; emits a warning when it is differentiated."""
 
-    def told(derivative: Any, y: Any, x: Any, where: Any, **params: Any) -> Any:
+    def rule(derivative: Any, y: Any, x: Any, where: Any, **params: Any) -> Any:
         if bool(np.any(where)):
             _emit_warning(warning(), where, **params)
         return derivative
@@ -160,8 +160,8 @@ def _marker_op(name: str, warning: Callable[[], Op]) -> Op:
         entry=None,
         infer=lambda x, where, **params: x,
         evaluate=lambda x, where, **params: x,
-        jvp=[told, None],
-        vjp=[told, None],
+        jvp=[rule, None],
+        vjp=[rule, None],
         lower=Expand(lambda b, x, where, **params: b(identity, x)),
     )
 

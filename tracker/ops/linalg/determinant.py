@@ -86,18 +86,18 @@ def _adjugate_of_nullity(a: Any, k: int) -> Any:
     m = np.shape(a)[-1] - k
     if not m:
         return _faddeev_leverrier(a)[0]
-    both = apply(bases, (a,))
-    u, vh = both[..., 0, :, :], both[..., 1, :, :]
+    u_and_vh = apply(bases, (a,))
+    u, vh = u_and_vh[..., 0, :, :], u_and_vh[..., 1, :, :]
     b = adjoint(u) @ a @ adjoint(vh)
     inverse = np.linalg.inv(b[..., :m, :m])
     left, right = inverse @ b[..., :m, m:], b[..., m:, :m] @ inverse
-    small, rest = _faddeev_leverrier(b[..., m:, m:] - b[..., m:, :m] @ left)
-    above = np.concatenate([inverse * rest + left @ small @ right, -left @ small], axis=-1)
-    below = np.concatenate([-small @ right, small], axis=-1)
+    small, small_det = _faddeev_leverrier(b[..., m:, m:] - b[..., m:, :m] @ left)
+    top = np.concatenate([inverse * small_det + left @ small @ right, -left @ small], axis=-1)
+    bottom = np.concatenate([-small @ right, small], axis=-1)
     scale = np.linalg.det(u) * np.linalg.det(vh) * np.linalg.det(b[..., :m, :m])
     return (
         adjoint(vh)
-        @ np.concatenate([above, below], axis=-2)
+        @ np.concatenate([top, bottom], axis=-2)
         @ adjoint(u)
         * expand_last(expand_last(scale))
     )

@@ -64,18 +64,18 @@ def _unpack(flat: Any, shapes: Shapes) -> list[Any]:
     start = 0
     for shape in shapes:
         size = math.prod(shape)
-        piece = flat[..., start : start + size]
-        whole = (*np.shape(piece)[:-1], *shape)
-        out.append(piece if len(shape) == 1 else np.reshape(piece, whole))
+        part = flat[..., start : start + size]
+        part_shape = (*np.shape(part)[:-1], *shape)
+        out.append(part if len(shape) == 1 else np.reshape(part, part_shape))
         start += size
     return out
 
 
-def _pack(pieces: Any, shapes: Shapes) -> Any:
+def _pack(parts: Any, shapes: Shapes) -> Any:
     rows = []
-    for piece, shape in zip(pieces, shapes, strict=True):
-        batch = np.shape(piece)[: np.ndim(piece) - len(shape)]
-        rows.append(np.reshape(piece, (*batch, math.prod(shape))))
+    for part, shape in zip(parts, shapes, strict=True):
+        batch = np.shape(part)[: np.ndim(part) - len(shape)]
+        rows.append(np.reshape(part, (*batch, math.prod(shape))))
     return np.concatenate(rows, axis=-1)
 
 
@@ -270,8 +270,8 @@ def _eigvals(a: Any) -> Any:
 
 
 def _eigvals_build(b: Any, a: Any) -> Any:
-    whole = tuple(slice(0, n, 1) for n in a.type.shape[:-2])
-    return b(getitem, b(eig, a), index=(*whole, slice(0, a.type.shape[-1], 1)))
+    batch = tuple(slice(0, n, 1) for n in a.type.shape[:-2])
+    return b(getitem, b(eig, a), index=(*batch, slice(0, a.type.shape[-1], 1)))
 
 
 eigvals = declare(
@@ -342,12 +342,12 @@ def _basis_rotations(d: Any, s: Any, a: Any) -> tuple[Any, Any]:
     Their difference is determined unless both singular values are zero, their sum unless they are
     equal.
     """
-    gaps, near = reciprocal_gaps(s, a)
+    gaps, coincide = reciprocal_gaps(s, a)
     null = pairwise_and(null_mask(s, a))
-    total, other = (d + adjoint(d)) * 0.5, (d - adjoint(d)) * 0.5
-    warn_coinciding(near, np.where(null, d, total), "singular values")
-    both, apart = gaps * total, _quotients(pairwise_sums(s), null) * other
-    return both + apart, both - apart
+    symmetric, antisymmetric = (d + adjoint(d)) * 0.5, (d - adjoint(d)) * 0.5
+    warn_coinciding(coincide, np.where(null, d, symmetric), "singular values")
+    sum_part, difference = gaps * symmetric, _quotients(pairwise_sums(s), null) * antisymmetric
+    return sum_part + difference, sum_part - difference
 
 
 def _svd_jvp(t: Any, y: Any, a: Any, *, full: bool) -> Any:
@@ -356,15 +356,15 @@ def _svd_jvp(t: Any, y: Any, a: Any, *, full: bool) -> Any:
     k = min(a.shape[-2:])
     u1, v1 = u[..., :k], adjoint(vh[..., :k, :])
     d = adjoint(u1) @ t @ v1
-    turn_u, turn_v = _basis_rotations(d, s, a)
+    rotation_u, rotation_v = _basis_rotations(d, s, a)
     null = np.expand_dims(null_mask(s, a), -2)
-    across = _quotients(np.expand_dims(s, -2), null)
+    inverse_s = _quotients(np.expand_dims(s, -2), null)
     outside_u = _orthogonal_part(t @ v1, u1, d)
     outside_v = _orthogonal_part(adjoint(t) @ u1, v1, adjoint(d))
     size = np.max(np.abs(t), axis=(-2, -1), keepdims=True, initial=0)
     for part in (outside_u, outside_v, np.expand_dims(np.imag(diagonal_of(d)), -2)):
         warn_vanishing(null, part, size)
-    du, dv = u1 @ turn_u + outside_u * across, v1 @ turn_v + outside_v * across
+    du, dv = u1 @ rotation_u + outside_u * inverse_s, v1 @ rotation_v + outside_v * inverse_s
     if full:
         du = _complete_basis_tangent(du, u[..., :k], u[..., k:])
         dv = _complete_basis_tangent(dv, v1, adjoint(vh[..., k:, :]))
@@ -402,29 +402,40 @@ def _svd_vjp(g: Any, y: Any, a: Any, *, full: bool) -> Any:
     skipped, skipped_pairs, followed, vanishing = null, pairwise_and(null), None, null
     m = np.maximum(np.abs(inner_u), np.abs(inner_v))
     if bool(np.any(null)):
-        size, around = (
+        size, outside_max = (
             cotangent_scale(gs, s, gu, gv),
             np.maximum(_column_max(outside_u), _column_max(outside_v)),
         )
-        skipped = null & ((s == 0) | ~vanishes_with(around, s, s, size[..., 0]))
-        both_ways = np.maximum(m, np.swapaxes(m, -1, -2))
-        followed = skipped_pairs & vanishes_with(both_ways, pairwise_sums(s), s, size)
+        skipped = null & ((s == 0) | ~vanishes_with(outside_max, s, s, size[..., 0]))
+        m_symmetric = np.maximum(m, np.swapaxes(m, -1, -2))
+        followed = skipped_pairs & vanishes_with(m_symmetric, pairwise_sums(s), s, size)
         skipped_pairs = skipped_pairs & ~(followed & (pairwise_sums(s) != 0))
-        warn_vanishing(skipped, around, size[..., 0])
+        warn_vanishing(skipped, outside_max, size[..., 0])
         warn_vanishing(_undetermined(s, a), gs, np.max(np.abs(gs), axis=-1, keepdims=True))
-        used = followed & (both_ways != 0) & _may_turn(a)
-        vanishing = (null & ~skipped & (around != 0)) | np.any(used, axis=-1)
-    gaps, near = reciprocal_gaps(s, a, followed)
-    total, other = (inner_u + inner_v) * 0.5, (inner_u - inner_v) * 0.5
+        used = followed & (m_symmetric != 0) & _may_turn(a)
+        vanishing = (null & ~skipped & (outside_max != 0)) | np.any(used, axis=-1)
+    gaps, coincide = reciprocal_gaps(s, a, followed)
+    symmetric, antisymmetric = (inner_u + inner_v) * 0.5, (inner_u - inner_v) * 0.5
     # For null values, the cotangents of a smooth function of the matrix are Hermitian.
-    turned = np.maximum(*(np.abs(inner - adjoint(inner)) for inner in (inner_u, inner_v)))
-    warn_coinciding(near, np.where(skipped_pairs, turned, np.abs(total)), "singular values")
-    warn_unequal(near & ~pairwise_and(null), gs, "singular values")
-    both, apart = gaps * total, _quotients(pairwise_sums(s), skipped_pairs) * other
-    middle = both + adjoint(both) + apart - adjoint(apart) + diagonal_matrix(gs, both)
-    across = np.expand_dims(_quotients(s, skipped), -2)
-    left = u1 @ middle + outside_u * across
-    back = left @ adjoint(v1) + (u1 * across) @ adjoint(outside_v)
+    asymmetry = np.maximum(*(np.abs(inner - adjoint(inner)) for inner in (inner_u, inner_v)))
+    warn_coinciding(
+        coincide, np.where(skipped_pairs, asymmetry, np.abs(symmetric)), "singular values"
+    )
+    warn_unequal(coincide & ~pairwise_and(null), gs, "singular values")
+    sum_part, difference = (
+        gaps * symmetric,
+        _quotients(pairwise_sums(s), skipped_pairs) * antisymmetric,
+    )
+    middle = (
+        sum_part
+        + adjoint(sum_part)
+        + difference
+        - adjoint(difference)
+        + diagonal_matrix(gs, sum_part)
+    )
+    inverse_s = np.expand_dims(_quotients(s, skipped), -2)
+    left = u1 @ middle + outside_u * inverse_s
+    back = left @ adjoint(v1) + (u1 * inverse_s) @ adjoint(outside_v)
     return project(mark_null(back, vanishing), a)
 
 

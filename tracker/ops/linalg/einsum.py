@@ -50,16 +50,16 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
         arrays = [_as_precise(a, common) for a in arrays]
     terms = [_take_diagonals(*term) for term in zip(arrays, labels, strict=True)]
     for chosen in _path(arrays, labels, wanted, optimize):
-        picked = [terms[i] for i in chosen]
+        chosen_terms = [terms[i] for i in chosen]
         terms = [term for i, term in enumerate(terms) if i not in chosen]
-        made = picked[0]
-        for at, other in enumerate(picked[1:], 1):
-            later = {label for _, ls in (*picked[at + 1 :], *terms) for label in ls}
-            made = _pair(made, other, later | set(wanted))
-        terms.append(made)
-    made = in_memory_order(_finish(terms[0], wanted), order)
-    made = made if wanted else as_strong_array(made)[()]  # a scalar
-    return store_out(out, made, "same_kind" if casting == "safe" else casting)
+        result = chosen_terms[0]
+        for at, other in enumerate(chosen_terms[1:], 1):
+            later = {label for _, ls in (*chosen_terms[at + 1 :], *terms) for label in ls}
+            result = _pair(result, other, later | set(wanted))
+        terms.append(result)
+    result = in_memory_order(_finish(terms[0], wanted), order)
+    result = result if wanted else as_strong_array(result)[()]  # a scalar
+    return store_out(out, result, "same_kind" if casting == "safe" else casting)
 
 
 def _as_precise(a: Any, common: np.dtype[Any]) -> Any:
@@ -155,14 +155,14 @@ def _ellipsis_labels(count: int) -> Labels:
 def _check_extents(arrays: Sequence[Any], labels: Sequence[Labels], text: str) -> None:
     known: dict[str, int] = {}
     for a, ls in zip(arrays, labels, strict=True):
-        own: dict[str, int] = {}
+        of_operand: dict[str, int] = {}
         for label, n in zip(ls, np.shape(a), strict=True):
-            before = own.setdefault(label, n)
-            if before == n and 1 not in (n, known.get(label, n)):
-                before = known.get(label, n)
-            if before != n:
+            extent = of_operand.setdefault(label, n)
+            if extent == n and 1 not in (n, known.get(label, n)):
+                extent = known.get(label, n)
+            if extent != n:
                 raise ValueError(
-                    f"einsum subscript {label!r} of {text!r} has extents {before} and {n}"
+                    f"einsum subscript {label!r} of {text!r} has extents {extent} and {n}"
                 )
             known[label] = max(n, known.get(label, n)) if n else 0
 
@@ -196,11 +196,11 @@ def _path(
         return [tuple(range(len(arrays)))]
     names = {label: i for i, label in enumerate(dict.fromkeys(x for ls in labels for x in ls))}
     shapes = [np.broadcast_to(np.zeros(()), np.shape(a)) for a in arrays]
-    spelled: list[Any] = []
+    arguments: list[Any] = []
     for shape, ls in zip(shapes, labels, strict=True):
-        spelled += [shape, [names[label] for label in ls]]
+        arguments += [shape, [names[label] for label in ls]]
     how = optimize if isinstance(optimize, str) else "greedy"
-    path = np.einsum_path(*spelled, [names[label] for label in wanted], optimize=how)[0]
+    path = np.einsum_path(*arguments, [names[label] for label in wanted], optimize=how)[0]
     return [tuple(step) for step in path[1:]]
 
 
@@ -227,10 +227,10 @@ def _take_diagonals(a: Any, labels: Labels) -> Term:
 def _summed(term: Term, keep: set[str]) -> Term:
     """A term summed over the labels that are not in `keep`."""
     a, labels = term
-    gone = tuple(i for i, label in enumerate(labels) if label not in keep)
-    if not gone:
+    summed_axes = tuple(i for i, label in enumerate(labels) if label not in keep)
+    if not summed_axes:
         return term
-    return sum_in_dtype(a, gone), tuple(label for label in labels if label in keep)
+    return sum_in_dtype(a, summed_axes), tuple(label for label in labels if label in keep)
 
 
 def _extents(*terms: Term) -> dict[str, int]:
@@ -244,11 +244,11 @@ def _extents(*terms: Term) -> dict[str, int]:
 def _squeezed(term: Term, extents: dict[str, int]) -> Term:
     """A term without axes of extent 1 that broadcast against the other term."""
     a, labels = term
-    lone = [i for i, n in enumerate(np.shape(a)) if n != extents[labels[i]]]
-    if not lone:
+    broadcast_axes = [i for i, n in enumerate(np.shape(a)) if n != extents[labels[i]]]
+    if not broadcast_axes:
         return term
-    rest = tuple(label for i, label in enumerate(labels) if i not in lone)
-    return np.squeeze(a, axis=tuple(lone)), rest
+    rest = tuple(label for i, label in enumerate(labels) if i not in broadcast_axes)
+    return np.squeeze(a, axis=tuple(broadcast_axes)), rest
 
 
 def _pair(left: Term, right: Term, keep: set[str]) -> Term:
@@ -265,10 +265,10 @@ def _pair(left: Term, right: Term, keep: set[str]) -> Term:
     columns = [label for label in rs if label not in ls]
     if not inner or not (rows or columns):  # not a matrix product
         order = (*batch, *rows, *columns, *inner)
-        made = _align_axes(left, order) * _align_axes(right, order)
+        product = _align_axes(left, order) * _align_axes(right, order)
         if inner:
-            made = sum_in_dtype(made, tuple(range(len(order) - len(inner), len(order))))
-        return made, tuple(order[: len(order) - len(inner)])
+            product = sum_in_dtype(product, tuple(range(len(order) - len(inner), len(order))))
+        return product, tuple(order[: len(order) - len(inner)])
     x = _grouped(left, (batch, rows, inner), extents)
     y = _grouped(right, (batch, inner, columns), extents)
     labels = (*batch, *rows, *columns)

@@ -149,11 +149,11 @@ def cond(x: Any, p: Any = None) -> Any:
 
 def _or_infinite(r: Any, x: Any) -> Any:
     """NaN means singular, unless the matrix holds a NaN."""
-    lost = np.isnan(r)
-    if not bool(np.any(lost)):
+    is_nan = np.isnan(r)
+    if not bool(np.any(is_nan)):
         return r
-    given = np.any(np.isnan(x), axis=(-2, -1))
-    return np.where(np.logical_and(lost, np.logical_not(given)), np.inf, r)[()]
+    has_nan = np.any(np.isnan(x), axis=(-2, -1))
+    return np.where(np.logical_and(is_nan, np.logical_not(has_nan)), np.inf, r)[()]
 
 
 @implements(np.linalg.matrix_rank)

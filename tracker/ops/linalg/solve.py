@@ -55,10 +55,10 @@ def _solve_vjp(g: Any, y: Any, operands: Any, wanted: Any, times: Any) -> tuple[
 
 def _solve_adjoint(a: Any, g: Any) -> Any:
     """a^-H g. A transposed system shares the factors of `a`, an adjoint one does not."""
-    flipped = swap_last_axes(a)
+    transposed = swap_last_axes(a)
     if not np.iscomplexobj(a):
-        return np.linalg.solve(flipped, g)
-    return np.conjugate(np.linalg.solve(flipped, np.conjugate(g)))
+        return np.linalg.solve(transposed, g)
+    return np.conjugate(np.linalg.solve(transposed, np.conjugate(g)))
 
 
 solve = declare(  # matrices only: `solve_` takes vectors

@@ -155,12 +155,12 @@ def _splits(extents: Sequence[int]) -> dict[tuple[int, int], int]:
         j = i + length
         if j >= n:
             continue
-        ways = {
+        costs = {
             k: cost[i, k] + cost[k + 1, j] + extents[i] * extents[k + 1] * extents[j + 1]
             for k in range(i, j)
         }
-        cut[i, j] = min(ways, key=ways.__getitem__)
-        cost[i, j] = ways[cut[i, j]]
+        cut[i, j] = min(costs, key=costs.__getitem__)
+        cost[i, j] = costs[cut[i, j]]
     return cut
 
 
@@ -210,7 +210,9 @@ def _check_core_dims(function: np.ufunc, operands: Sequence[Any]) -> None:
                 )
 
 
-def _install_gufunc(function: np.ufunc, body: Callable[[Any, Any], Any], given_axes: int) -> None:
+def _install_gufunc(
+    function: np.ufunc, body: Callable[[Any, Any], Any], result_core_ndim: int
+) -> None:
     """Enter a generalised ufunc; `given_axes` is the number of core axes of its result."""
 
     def call(a: Any, b: Any, out: Any = None, **given: Any) -> Any:
@@ -226,7 +228,7 @@ def _install_gufunc(function: np.ufunc, body: Callable[[Any, Any], Any], given_a
         y = body(a, b)
         if keepdims:
             y = np.expand_dims(y, -1)
-        if axes is not None and len(axes) == 3 and (given_axes or keepdims):
+        if axes is not None and len(axes) == 3 and (result_core_ndim or keepdims):
             y = np.moveaxis(y, range(-len(_as_tuple(axes[2])), 0), _as_tuple(axes[2]))
         target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
         y = broadcast_to_out(in_memory_order(y, given.get("order")), target)

@@ -25,9 +25,9 @@ from tracker.tape.record import apply
 def _triangle_source(e: Any, index: Any, x: Type, *, k: int, lower: bool) -> Any:
     """Zero above (below) the k-th diagonal: the element exists where row - column is in range."""
     m, n = x.shape[-2:]
-    apart = index[-2] + index[-1] * -1
+    row_minus_column = index[-2] + index[-1] * -1
     start, count = (-k, max(m + k, 0)) if lower else (1 - n, max(n - k, 0))
-    return 0, index, e.within(apart, start, 1, count)[1]
+    return 0, index, e.within(row_minus_column, start, 1, count)[1]
 
 
 triangle: Op = declare(
@@ -71,8 +71,8 @@ def _diagonal_source(e: Any, index: Any, x: Type, *, k: int) -> Any:
 
 
 def _embed_diagonal_source(e: Any, index: Any, x: Type, *, k: int, shape: tuple[int, int]) -> Any:
-    apart = index[-1] + index[-2] * -1
-    _, on = e.within(apart, k, 1, 1)
+    column_minus_row = index[-1] + index[-2] * -1
+    _, on = e.within(column_minus_row, k, 1, 1)
     i, inside = e.within(index[-2], max(-k, 0), 1, x.shape[-1])
     return 0, (*index[:-2], i), e.every([on, inside])
 

@@ -72,8 +72,8 @@ def broadcast_cotangent(g: Any, x: Any, axis: tuple[int, ...]) -> Any:
     if isinstance(g, Tracked) or np.size(x) > _SMALL:
         return np.broadcast_to(expand_reduced(g, x, axis), shape)
     kind = g.dtype if hasattr(g, "dtype") else np.dtype(float)
-    if len(shape) > 1 and not (form := aval_of(x)).flags.c_contiguous:
-        out = np.empty_like(form, kind, subok=False)
+    if len(shape) > 1 and not (aval := aval_of(x)).flags.c_contiguous:
+        out = np.empty_like(aval, kind, subok=False)
     else:
         out = np.empty(shape, kind)  # cheaper than a view
     out[...] = g if np.ndim(g) == 0 else expand_reduced(g, x, axis)
@@ -117,7 +117,7 @@ def _initial_value(initial: Any, dtype: Any) -> Any:
 
 
 def _install_reduction(
-    op: Op, function: Callable[..., Any], neutral: Callable[[Any], Any] | None, join: Any
+    op: Op, function: Callable[..., Any], neutral: Callable[[Any], Any] | None, combine: Any
 ) -> None:
     """Enter NumPy's function and method for the op, with all keywords.
 
@@ -148,17 +148,17 @@ def _install_reduction(
                 )
             fill = _initial_value(initial, as_array(a).dtype) if neutral is None else neutral(a)
             a = mask_elements(a, where, fill)
-        started = initial is not _NO and initial is not None
-        axes, keep = normalize_reduced_axes(a, axis), _flag(keepdims)
-        if started and neutral is None and 0 in (np.shape(a)[i] for i in axes):
+        has_initial = initial is not _NO and initial is not None
+        axes, keep_axes = normalize_reduced_axes(a, axis), _flag(keepdims)
+        if has_initial and neutral is None and 0 in (np.shape(a)[i] for i in axes):
             a = as_array(a)
-            kept_shape = reduced_shape(Type(a.shape, a.dtype), axes, keep)
-            return store_out(out, np.full_like(a, initial, shape=kept_shape)[()], "unsafe")
-        y = apply(op, (a,), {"axis": axes, "keepdims": keep})
+            shape = reduced_shape(Type(a.shape, a.dtype), axes, keep_axes)
+            return store_out(out, np.full_like(a, initial, shape=shape)[()], "unsafe")
+        y = apply(op, (a,), {"axis": axes, "keepdims": keep_axes})
         if dtype is not None:  # NumPy widens small integers unless dtype= is given
             y = np.astype(as_array(y), dtype)[()]
-        if started:
-            y = join(y, _initial_value(initial, np.result_type(aval_of(y))))
+        if has_initial:
+            y = combine(y, _initial_value(initial, np.result_type(aval_of(y))))
         return store_out(out, y, "unsafe")
 
     def positional(a: Any, axis: Any = None, out: Any = None, *rest: Any, **kwargs: Any) -> Any:
@@ -237,8 +237,8 @@ def mean(
     if dtype is not None:
         a = np.astype(as_array(a), dtype)
     if where is not True and where is not _NO:
-        whole = dtype is None and np.result_type(aval_of(as_array(a))).kind in "biu"
-        a = np.astype(as_array(a), float) if whole else a  # their sum may overflow
+        is_integer = dtype is None and np.result_type(aval_of(as_array(a))).kind in "biu"
+        a = np.astype(as_array(a), float) if is_integer else a  # their sum may overflow
         total = np.sum(a, axis=axis, keepdims=_flag(keepdims), where=where)
         count = _count_unmasked(a, where, axis, keepdims)
         return store_out(out, total / np.astype(count, np.real(total).dtype), "unsafe")
@@ -293,8 +293,8 @@ def _product_tree(values: list[Any]) -> tuple[Any, ...]:
     """The product of values with its factors: (value,), or (product, left tree, right tree)."""
     if len(values) == 1:
         return (values[0],)
-    half = len(values) // 2
-    left, right = _product_tree(values[:half]), _product_tree(values[half:])
+    middle = len(values) // 2
+    left, right = _product_tree(values[:middle]), _product_tree(values[middle:])
     return left[0] * right[0], left, right
 
 
@@ -362,8 +362,8 @@ def _extreme_hits(y: Any, x: Any, axis: tuple[int, ...]) -> tuple[Any, Any]:
 def _extreme_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     """Ties share equally; NaN where no element equals the extreme, which is NaN then."""
     hit, count = _extreme_hits(y, x, axis)
-    others = np.where(count == 0, count.dtype.type(np.nan), count.dtype.type(0))
-    return np.where(hit, np.reshape(g, np.shape(count)) / count, others)
+    elsewhere = np.where(count == 0, count.dtype.type(np.nan), count.dtype.type(0))
+    return np.where(hit, np.reshape(g, np.shape(count)) / count, elsewhere)
 
 
 def _extreme_jvp(t: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -447,16 +447,20 @@ def var(
     center = mean
     if mean is _NO or mean is None:
         center = np.mean(a, axis=axis, dtype=dtype, keepdims=True, **mask)
-    apart = a - center
-    squares = np.real(apart * np.conjugate(apart)) if np.iscomplexobj(apart) else np.square(apart)
+    deviation = a - center
+    squares = (
+        np.real(deviation * np.conjugate(deviation))
+        if np.iscomplexobj(deviation)
+        else np.square(deviation)
+    )
     total = np.sum(squares, axis=axis, dtype=dtype, keepdims=_flag(keepdims), **mask)
     if masked:
         count = np.maximum(_count_unmasked(a, where, axis, keepdims) - ddof, 0)
         return store_out(out, total / np.astype(count, np.result_type(total)), "unsafe")
-    left = max(_count(np.shape(a), normalize_axes(a, axis)) - ddof, 0)
+    divisor = max(_count(np.shape(a), normalize_axes(a, axis)) - ddof, 0)
     # A Python number keeps the dtype of the total; dividing by an array of 0 gives NaN, not an
     # error.
-    y = total / (left if left else np.zeros_like(total))
+    y = total / (divisor if divisor else np.zeros_like(total))
     if dtype is not None:
         y = np.astype(y, np.result_type(total))[()]
     return store_out(out, y, "unsafe")

@@ -92,9 +92,9 @@ def _sum(x: Any, axis: Axes) -> Any:
     return np.sum(x, axis=axis, keepdims=True)
 
 
-def _dominant(y: Any, signed: bool, axis: Axes) -> Any:
+def _dominant(y: Any, has_weights: bool, axis: Axes) -> Any:
     """Where an element has more than half of the weight; at most one per row."""
-    return y > (0.5 * _sum(np.abs(y), axis) if signed else 0.5)
+    return y > (0.5 * _sum(np.abs(y), axis) if has_weights else 0.5)
 
 
 def _softmax_derivative(times: Times, t: Any, y: Any, xs: Sequence[Any], axis: Axes) -> Any:
@@ -107,10 +107,10 @@ def _softmax_derivative(times: Times, t: Any, y: Any, xs: Sequence[Any], axis: A
 def _logsoftmax_vjp(times: Times, g: Any, y: Any, axis: Axes) -> Any:
     """g - p sum(g) for p = exp(y); for the dominant element, minus the sum of the others."""
     p = np.exp(y)
-    most = _dominant(p, False, axis)
-    rest = _sum(np.where(most, 0.0, p), axis)
-    others = _sum(np.where(most, 0.0, g), axis)
-    return np.where(most, times(g, rest) - times(others, p), g - times(_sum(g, axis), p))
+    dominant = _dominant(p, False, axis)
+    rest = _sum(np.where(dominant, 0.0, p), axis)
+    others = _sum(np.where(dominant, 0.0, g), axis)
+    return np.where(dominant, times(g, rest) - times(others, p), g - times(_sum(g, axis), p))
 
 
 def _logsoftmax_jvp(times: Times, t: Any, y: Any, axis: Axes) -> Any:
@@ -119,36 +119,36 @@ def _logsoftmax_jvp(times: Times, t: Any, y: Any, axis: Axes) -> Any:
     return t - _sum(times(t, p), axis)
 
 
-def _has_dominant(most: Any) -> bool:
+def _has_dominant(dominant: Any) -> bool:
     """Whether a row has a dominant element; assumed under a trace, to avoid a branch."""
-    return is_tracing() or bool(np.any(most))
+    return is_tracing() or bool(np.any(dominant))
 
 
 def _logsumexp_vjp(times: Times, g: Any, y: Any, xs: Sequence[Any], axis: Axes) -> Any:
     """g p, where p of the dominant element is 1 minus the sum of the others."""
     p = _weights(xs, axis)
-    most = _dominant(p, len(xs) > 1, axis)
-    if not _has_dominant(most):
+    dominant = _dominant(p, len(xs) > 1, axis)
+    if not _has_dominant(dominant):
         return times(g, p)
-    rest = _sum(np.where(most, 0.0, p), axis)
-    return TwoTerms(np.where(most, g, 0.0), np.where(most, -times(g, rest), times(g, p)))
+    rest = _sum(np.where(dominant, 0.0, p), axis)
+    return TwoTerms(np.where(dominant, g, 0.0), np.where(dominant, -times(g, rest), times(g, p)))
 
 
 def _logsumexp_jvp(times: Times, t: Any, y: Any, xs: Sequence[Any], axis: Axes) -> Any:
     """sum(p t): the dominant element's tangent, and the weighted differences of the others
     from it."""
     p = _weights(xs, axis)
-    most = _dominant(p, len(xs) > 1, axis)
-    if not _has_dominant(most):
+    dominant = _dominant(p, len(xs) > 1, axis)
+    if not _has_dominant(dominant):
         return _sum(times(t, p), axis)
-    head = _sum(np.where(most, t, 0.0), axis)
+    head = _sum(np.where(dominant, t, 0.0), axis)
     return TwoTerms(head, _sum(times(t - head, p), axis))
 
 
 def _per_weight(c: Any, xs: Sequence[Any]) -> Any:
     """c / b, which turns a derivative in log(b) into one in b; 0 where b is 0."""
-    none = xs[1] == 0
-    return np.where(none, 0.0, as_one_term(c) / np.where(none, 1.0, xs[1]))
+    zero = xs[1] == 0
+    return np.where(zero, 0.0, as_one_term(c) / np.where(zero, 1.0, xs[1]))
 
 
 def _joint_tangent(ts: Sequence[Any], xs: Sequence[Any]) -> Any:

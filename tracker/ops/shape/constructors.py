@@ -78,10 +78,10 @@ def asarray(
 
 def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
     """`numpy.require` of a tracked value."""
-    made = np.require(np.empty((2, 2)), None, requirements)  # raises as NumPy does
-    turned = np.require(np.empty((2, 2), order="F"), None, requirements)
-    asked = made.flags.fnc or turned.flags.c_contiguous
-    return asarray(a, dtype, ("F" if made.flags.fnc else "C") if asked else "K")
+    c_example = np.require(np.empty((2, 2)), None, requirements)  # raises as NumPy does
+    f_example = np.require(np.empty((2, 2), order="F"), None, requirements)
+    needs_order = c_example.flags.fnc or f_example.flags.c_contiguous
+    return asarray(a, dtype, ("F" if c_example.flags.fnc else "C") if needs_order else "K")
 
 
 def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1) -> Any:

@@ -68,9 +68,9 @@ _HOLDERS = {"V": "records", "O": "an array of objects"}
 @implements(np.astype)
 def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     want = dtype_of(dtype)
-    form = aval_of(x)
-    if hasattr(form, "dtype") and form.dtype == want:
-        return _separately_writable(x) if copy and type(form) is np.ndarray else x
+    aval = aval_of(x)
+    if hasattr(aval, "dtype") and aval.dtype == want:
+        return _separately_writable(x) if copy and type(aval) is np.ndarray else x
     if want.kind in "VO":
         raise UnsupportedError(
             message(
@@ -80,7 +80,7 @@ def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> 
                 "in a list; or use tracker.data(t) where no gradient is wanted",
             )
         )
-    if want.kind not in "fc" and not (want.kind in "iu" and np.result_type(form).kind in "iub"):
+    if want.kind not in "fc" and not (want.kind in "iu" and np.result_type(aval).kind in "iub"):
         return apply(to_discrete, (x,), {"dtype": want})
     return apply(astype, (x,), {"dtype": want})
 
@@ -124,8 +124,8 @@ identity = declare(  # marks the arguments of a derivative
 
 
 def _item_infer(x: Type) -> Type:
-    python = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}[x.dtype.kind]
-    return type_of(python)
+    example = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}[x.dtype.kind]
+    return type_of(example)
 
 
 item = declare(  # a NumPy scalar as a Python number
@@ -214,14 +214,14 @@ def _like(op: Any) -> Any:
     def call(
         a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any
     ) -> Any:
-        form = aval_of(a)
-        want = dtype_of(dtype) if dtype is not None else np.result_type(form)
+        aval = aval_of(a)
+        want = dtype_of(dtype) if dtype is not None else np.result_type(aval)
         extent = np.shape(a) if shape is None else _shape_tuple(shape)
-        if len(extent) != np.ndim(form):  # "K" and "A" refer to axes of another array
-            fortran = order_of(order) == "A" and type(form) is np.ndarray and form.flags.fnc
+        if len(extent) != np.ndim(aval):  # "K" and "A" refer to axes of another array
+            fortran = order_of(order) == "A" and type(aval) is np.ndarray and aval.flags.fnc
             order = "F" if fortran or order_of(order) == "F" else "C"
-            form = np.empty((0,) * len(extent))
-        return filled_buffer(op, a, extent, want, memory_axes(form, order))
+            aval = np.empty((0,) * len(extent))
+        return filled_buffer(op, a, extent, want, memory_axes(aval, order))
 
     return call
 
@@ -230,9 +230,9 @@ def filled_buffer(
     op: Any, a: Any, shape: tuple[int, ...], dtype: Any, axes: tuple[int, ...] | None = None
 ) -> Any:
     """A buffer of zeros or ones, whose axes lie in this order in memory."""
-    outer = shape if axes is None else tuple(shape[axis] for axis in axes)
-    made = buffer(apply(op, (a,), {"shape": outer, "dtype": dtype}))
-    return made if axes is None else np.transpose(made, np.argsort(axes))
+    memory_shape = shape if axes is None else tuple(shape[axis] for axis in axes)
+    array = buffer(apply(op, (a,), {"shape": memory_shape, "dtype": dtype}))
+    return array if axes is None else np.transpose(array, np.argsort(axes))
 
 
 def _shape_tuple(shape: Any) -> tuple[int, ...]:
@@ -257,8 +257,8 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **kwargs: 
         fill = cast_for_store(fill_value, made.dtype)
     else:  # a float is cast unsafely
         fill = np.astype(as_array(fill_value), made.dtype)
-    whole = np.broadcast_to(fill, np.shape(made)) + made
-    return whole if np.ndim(made) else np.copy(whole)  # a 0-d array, not a scalar
+    y = np.broadcast_to(fill, np.shape(made)) + made
+    return y if np.ndim(made) else np.copy(y)  # a 0-d array, not a scalar
 
 
 def join_tracked_list(x: Any) -> Any:
@@ -274,7 +274,7 @@ def as_tracked_array(a: Any, dtype: Any = None) -> Any:
         try:
             made = _stack_nested(a, dtype)
         except ValueError:
-            np.array(_forms(a), dtype)  # raises NumPy's error for ragged lists
+            np.array(_untracked(a), dtype)  # raises NumPy's error for ragged lists
             raise
         return made if dtype in (None, made.dtype) else np.astype(made, dtype)
     return buffer(np.array(a, dtype))
@@ -287,9 +287,9 @@ def _stack_nested(a: Any, dtype: Any = None) -> Any:
     return np.copy(a) if isinstance(a, Tracked) else buffer(np.array(a, dtype))
 
 
-def _forms(a: Any) -> Any:
-    """A list of lists with nothing tracked in it, and as long."""
-    return [_forms(e) for e in a] if isinstance(a, (list, tuple)) else aval_of(a)
+def _untracked(a: Any) -> Any:
+    """Nested lists with the abstract values of their tracked elements."""
+    return [_untracked(e) for e in a] if isinstance(a, (list, tuple)) else aval_of(a)
 
 
 # Queries of shape and dtype, not recorded ---------------------------------------------------------
@@ -324,8 +324,8 @@ def _item(a: Any, *index: Any) -> Any:
 
 
 def _as_python(number: Any) -> Any:
-    form = aval_of(number)
-    if not isinstance(form, np.generic) or isinstance(form, (np.longdouble, np.clongdouble)):
+    aval = aval_of(number)
+    if not isinstance(aval, np.generic) or isinstance(aval, (np.longdouble, np.clongdouble)):
         return number
     return apply(item, (number,))
 

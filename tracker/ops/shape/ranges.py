@@ -90,9 +90,9 @@ def geomspace(
     kind = np.result_type(aval_of(start), aval_of(stop), np.zeros((), dtype))
     start, stop = np.broadcast_arrays(np.astype(start, kind), np.astype(stop, kind))
     ratio = stop / start
-    share = linspace(0.0, 1.0, num, endpoint)
-    share = np.reshape(share, (-1,) + (1,) * np.ndim(ratio))
-    y = start * np.exp(share * np.log(ratio))  # NaN between ends of opposite signs
+    fraction = linspace(0.0, 1.0, num, endpoint)
+    fraction = np.reshape(fraction, (-1,) + (1,) * np.ndim(ratio))
+    y = start * np.exp(fraction * np.log(ratio))  # NaN between ends of opposite signs
     if num > 0:
         y = np.concatenate([start[None], y[1:]])
     if num > 1 and endpoint:

@@ -52,8 +52,8 @@ def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None
         order = order_of(order)
         if order == "K":
             raise ValueError("order 'K' is not permitted for reshaping")
-    form = aval_of(a)
-    if order == "F" or (order == "A" and type(form) is np.ndarray and form.flags.fnc):
+    aval = aval_of(a)
+    if order == "F" or (order == "A" and type(aval) is np.ndarray and aval.flags.fnc):
         return np.transpose(reshape_(np.transpose(a), tuple(reversed(_full_shape(a, shape)))))
     return apply(reshape, (a,), {"shape": _full_shape(a, shape)})
 
@@ -80,37 +80,37 @@ def _full_shape(a: Any, shape: Any) -> tuple[int, ...]:
 def contiguous(a: Any) -> Any:
     """A new array in C order unless `a` is in C order, as in NumPy; a reshape of it is then
     a view."""
-    form = aval_of(a)
-    if type(form) is not np.ndarray or form.flags.c_contiguous:
+    aval = aval_of(a)
+    if type(aval) is not np.ndarray or aval.flags.c_contiguous:
         return a
-    flat = apply(reshape, (a,), {"shape": (form.size,)})
-    made = apply(reshape, (flat,), {"shape": form.shape})
+    flat = apply(reshape, (a,), {"shape": (aval.size,)})
+    copied = apply(reshape, (flat,), {"shape": aval.shape})
     # the reshapes may be views: of strided vectors, or of one broadcast element
-    return made if aval_of(made).flags.c_contiguous else np.copy(made)
+    return copied if aval_of(copied).flags.c_contiguous else np.copy(copied)
 
 
-def memory_axes(form: Any, order: str) -> tuple[int, ...] | None:
+def memory_axes(aval: Any, order: str) -> tuple[int, ...] | None:
     """The axes, longest stride first, of an array that NumPy creates in this order ("K": as the
     given array; "A": Fortran if the given array is); None for C order."""
-    natural, order = tuple(range(np.ndim(form))), order_of(order)
+    natural, order = tuple(range(np.ndim(aval))), order_of(order)
     if order == "A":
-        order = "F" if type(form) is np.ndarray and form.flags.fnc else "C"
+        order = "F" if type(aval) is np.ndarray and aval.flags.fnc else "C"
     axes = natural[::-1] if order == "F" else natural
-    if order == "K" and type(form) is np.ndarray and not form.flags.c_contiguous:
-        axes = tuple(sorted(natural, key=lambda axis: -abs(form.strides[axis])))
+    if order == "K" and type(aval) is np.ndarray and not aval.flags.c_contiguous:
+        axes = tuple(sorted(natural, key=lambda axis: -abs(aval.strides[axis])))
     return None if axes == natural else axes
 
 
 def in_memory_order(a: Any, order: str | None, like: Any = None) -> Any:
     """The array in this memory order, relative to `like` (by default itself); copied only if
     needed."""
-    form = aval_of(a)
-    if order is None or (like is None and order == "K") or type(form) is not np.ndarray:
+    aval = aval_of(a)
+    if order is None or (like is None and order == "K") or type(aval) is not np.ndarray:
         return a
-    axes = memory_axes(form if like is None else aval_of(like), order)
+    axes = memory_axes(aval if like is None else aval_of(like), order)
     if axes is None:
         return contiguous(a)
-    if form.transpose(axes).flags.c_contiguous:
+    if aval.transpose(axes).flags.c_contiguous:
         return a
     return np.transpose(contiguous(np.transpose(a, axes)), np.argsort(axes))
 
@@ -126,33 +126,33 @@ METHODS["reshape"] = _reshape_method
 
 @implements(np.ravel, method="ravel")
 def ravel(a: Any, order: str = "C") -> Any:
-    form = aval_of(a)
+    aval = aval_of(a)
     order = order if order == "C" else order_of(order)
     if order == "K":  # memory order
-        return ravel(np.transpose(a, _read_axes(form)) if type(form) is np.ndarray else a)
+        return ravel(np.transpose(a, _read_axes(aval)) if type(aval) is np.ndarray else a)
     flat = reshape_(a, (-1,), order)
     if shares_memory(flat, a):
-        flags = form.flags
+        flags = aval.flags
         if not (flags.f_contiguous if order == "F" else flags.c_contiguous):
             return np.copy(flat)  # ravel copies where reshape returns a view
     return flat
 
 
-def _read_axes(form: np.ndarray) -> tuple[int, ...]:
+def _read_axes(aval: np.ndarray) -> tuple[int, ...]:
     """The axes in the order in which NumPy iterates: longest stride first. Axes along which the
     address does not change keep their position relative to the others, which a sort key cannot
     express (`memory_axes`, for new arrays, puts them last)."""
-    steps = [abs(s) if n > 1 else 0 for s, n in zip(form.strides, form.shape, strict=True)]
+    steps = [abs(s) if n > 1 else 0 for s, n in zip(aval.strides, aval.shape, strict=True)]
     axes: list[int] = []  # the last one first
-    for axis in reversed(range(form.ndim)):
-        place = len(axes)
+    for axis in reversed(range(aval.ndim)):
+        position = len(axes)
         for at in reversed(range(len(axes))):
             other = steps[axes[at]]
             if steps[axis] and other:
                 if other <= steps[axis]:
                     break
-                place = at
-        axes.insert(place, axis)
+                position = at
+        axes.insert(position, axis)
     return tuple(reversed(axes))
 
 
@@ -195,10 +195,10 @@ def _map_arrays(f: Any, arrays: tuple[Any, ...]) -> Any:
 
 
 def _inverse_permutation(axes: Sequence[int]) -> tuple[int, ...]:
-    back = [0] * len(axes)
+    inverse = [0] * len(axes)
     for i, axis in enumerate(axes):
-        back[axis] = i
-    return tuple(back)
+        inverse[axis] = i
+    return tuple(inverse)
 
 
 transpose = declare(
@@ -260,8 +260,8 @@ def swap_last_axes(a: Any) -> Any:
 
 def adjoint(a: Any) -> Any:
     """The conjugate transpose, for rules (see `reshaped`)."""
-    flipped = swap_last_axes(a)
-    return np.conjugate(flipped) if np.iscomplexobj(aval_of(a)) else flipped
+    transposed = swap_last_axes(a)
+    return np.conjugate(transposed) if np.iscomplexobj(aval_of(a)) else transposed
 
 
 @implements(np.moveaxis)
@@ -376,8 +376,8 @@ def _cast_parts(parts: list[Any], dtype: Any, casting: Any) -> list[Any]:
 
 def _in_joint_dtype(arrays: list[Any], parts: list[Any]) -> list[Any]:
     """The parts in their common dtype; Python numbers are weak."""
-    forms = map(aval_of, arrays)
-    weak = [type(x)() if type(x) in (int, float, complex) else None for x in forms]
+    avals = map(aval_of, arrays)
+    weak = [type(x)() if type(x) in (int, float, complex) else None for x in avals]
     pairs = zip(weak, parts, strict=True)
     kind = np.result_type(*(part.dtype if x is None else x for x, part in pairs))
     return [

@@ -66,19 +66,19 @@ def _build_transform(
     """NumPy's own transform of n numbers, a ufunc on rows with m results each; `factor` is the norm
     for which the sum is divided by n."""
     ufunc = getattr(_LOOPS, loop, None)
-    given = x.type.dtype
-    real = np.result_type(given.char.lower(), np.float32 if given.kind in "fc" else np.float64)
+    dtype = x.type.dtype
+    real = np.result_type(dtype.char.lower(), np.float32 if dtype.kind in "fc" else np.float64)
     if ufunc is None or real.char not in LOOP_DTYPE_CHARS or x.type.size == 0:
         return "a Fourier transform"
-    wanted = real if loop.startswith("rfft") else np.result_type(real, np.complex64)
-    by = {"ortho": np.sqrt(n, dtype=real), factor: real.type(n)}
+    row_dtype = real if loop.startswith("rfft") else np.result_type(real, np.complex64)
+    divisors = {"ortho": np.sqrt(n, dtype=real), factor: real.type(n)}
 
     def transformed(rows: Any) -> Any:
-        if rows.type.dtype != wanted:
-            rows = b(to_discrete, rows, dtype=wanted)
-        core = (rows.type.shape[-1], m)
-        scale = np.reciprocal(by[norm], dtype=real) if norm in by else real.type(1)
-        return b(ufunc_call, rows, scale, ufunc=ufunc, at=0, core=core)
+        if rows.type.dtype != row_dtype:
+            rows = b(to_discrete, rows, dtype=row_dtype)
+        core_dims = (rows.type.shape[-1], m)
+        scale = np.reciprocal(divisors[norm], dtype=real) if norm in divisors else real.type(1)
+        return b(ufunc_call, rows, scale, ufunc=ufunc, at=0, core=core_dims)
 
     return on_last_axis(b, transformed, x, axis)
 
@@ -114,11 +114,11 @@ fourier = declare(
 def _half_spectrum_weights(n: int, shape: tuple[int, ...], axis: int) -> Any:
     """How many elements of the whole spectrum each element of a half spectrum represents: 1 at its
     ends, else 2."""
-    often = np.full(n // 2 + 1, 2.0)
-    often[0] = 1.0
+    weights = np.full(n // 2 + 1, 2.0)
+    weights[0] = 1.0
     if n % 2 == 0:
-        often[-1] = 1.0
-    return often.reshape((-1,) + (1,) * (len(shape) - axis - 1))
+        weights[-1] = 1.0
+    return weights.reshape((-1,) + (1,) * (len(shape) - axis - 1))
 
 
 def _real_vjp(g: Any, y: Any, x: Any, *, axis: int, norm: Any) -> Any:
@@ -166,13 +166,13 @@ def _resize_axis(a: Any, n: int, axis: int) -> Any:
     """Truncated, or padded with zeros, to n elements along an axis."""
     if n < 1:
         raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
-    have = np.shape(a)[axis]
-    cut = axis_slicer(a, axis)
-    if have > n:
-        return a[cut(slice(n))]
-    if have < n:
+    length = np.shape(a)[axis]
+    at = axis_slicer(a, axis)
+    if length > n:
+        return a[at(slice(n))]
+    if length < n:
         shape = list(np.shape(a))
-        shape[axis] = n - have
+        shape[axis] = n - length
         return np.concatenate([a, np.zeros(shape, a.dtype)], axis)
     return a
 

@@ -29,11 +29,11 @@ def polyval(p: Any, x: Any) -> Any:
 def _pad_to_common_length(a: Any, b: Any) -> tuple[Any, Any]:
     """Both with as many coefficients: zeros in front of the shorter one."""
     a, b = (np.atleast_1d(as_array(c)) for c in (a, b))
-    apart = np.size(a) - np.size(b)
-    if apart < 0:
-        a = np.concatenate([np.zeros(-apart, a.dtype), a])
-    elif apart:
-        b = np.concatenate([np.zeros(apart, b.dtype), b])
+    difference = np.size(a) - np.size(b)
+    if difference < 0:
+        a = np.concatenate([np.zeros(-difference, a.dtype), a])
+    elif difference:
+        b = np.concatenate([np.zeros(difference, b.dtype), b])
     return a, b
 
 
@@ -56,8 +56,8 @@ def polymul(a1: Any, a2: Any) -> Any:
 
 def _strip_leading_zeros(p: Any) -> Any:
     """The polynomial without leading zero coefficients."""
-    places = np.nonzero(p)[0]
-    return p[places[0] :] if len(places) else p[-1:]
+    nonzero = np.nonzero(p)[0]
+    return p[nonzero[0] :] if len(nonzero) else p[-1:]
 
 
 @implements(np.polydiv)
@@ -146,11 +146,11 @@ def roots(p: Any) -> Any:
     p = np.atleast_1d(as_array(p))
     if np.ndim(p) != 1:
         raise ValueError("Input must be a rank-1 array.")
-    places = np.nonzero(p)[0]
-    if not len(places):
+    nonzero = np.nonzero(p)[0]
+    if not len(nonzero):
         return np.zeros(0)
-    zeros = np.size(p) - 1 - places[-1]
-    p = p[places[0] : places[-1] + 1]
+    zeros = np.size(p) - 1 - nonzero[-1]
+    p = p[nonzero[0] : nonzero[-1] + 1]
     p = np.astype(p, float) if p.dtype.kind in "biu" else p
     kind = p.dtype
     n = np.size(p) - 1

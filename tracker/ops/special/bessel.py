@@ -118,8 +118,8 @@ def _kve_order(v: Any, x: Any) -> Any:
     high = peak + np.arccosh(1 + 42 / size)
     v, x, low, span = (np.expand_dims(u, -1) for u in (v, x, low, high - low))
     t = low + span * _POINTS
-    fall = x * 2 * np.square(np.sinh(t / 2))
-    both = 0.5 * t * (np.exp(v * t - fall) - np.exp(-v * t - fall))
+    decay = x * 2 * np.square(np.sinh(t / 2))
+    both = 0.5 * t * (np.exp(v * t - decay) - np.exp(-v * t - decay))
     return np.sum(both * _TRAPEZOID * span, axis=-1)
 
 
@@ -219,12 +219,12 @@ def _spherical(name: str, sign: int) -> None:
         return
 
     def second(y: Any, n: Any, z: Any) -> Any:
-        zero = z == 0
-        w = np.where(zero, 1.0, z)
-        away = -2 * y / w + (n * (n + 1) / np.square(w) + sign) * value(n, w)
+        at_zero = z == 0
+        w = np.where(at_zero, 1.0, z)
+        elsewhere = -2 * y / w + (n * (n + 1) / np.square(w) + sign) * value(n, w)
         # jn and in at 0: from z**n / (2 n + 1)!!
         start = np.where(n == 0, sign / 3, np.where(n == 2, 2 / 15, 0.0))
-        return np.where(zero, start, away)
+        return np.where(at_zero, start, elsewhere)
 
     define_ufunc(f, _COUNT, lambda y, n, z: first(n, z))
     define_ufunc(slope, _COUNT, second)

@@ -84,15 +84,15 @@ def _t_density(n: Any, t: Any) -> Any:
 def _t_freedom(n: Any, t: Any) -> Any:
     """For t < 0 by I_w(n / 2, 1 / 2) / 2 with w = n / (n + t**2), for t > 0 by symmetry; at 0, the
     first term of its series in t, which is odd."""
-    away = t != 0
-    square = np.square(np.where(away, t, 1.0))
+    nonzero = t != 0
+    square = np.square(np.where(nonzero, t, 1.0))
     total = n + square
     w, rest = n / total, square / total
     inside = 0.5 * beta_order(0.5 * n, 0.5 + 0 * n, w, rest)
     inside = inside + beta_density(0.5 * n, 0.5 + 0 * n, w, rest) * rest / total
-    middle = np.where(away, 0.0, t) * _t_density(n, 0 * t)
-    middle = middle * 0.5 * (sc.psi(0.5 * n + 0.5) - sc.psi(0.5 * n) - 1 / n)
-    return np.where(away, -0.5 * np.sign(t) * inside, middle)
+    at_zero = np.where(nonzero, 0.0, t) * _t_density(n, 0 * t)
+    at_zero = at_zero * 0.5 * (sc.psi(0.5 * n + 0.5) - sc.psi(0.5 * n) - 1 / n)
+    return np.where(nonzero, -0.5 * np.sign(t) * inside, at_zero)
 
 
 def _stdtr(n: Any, t: Any) -> Sequence[Any]:
@@ -137,7 +137,7 @@ def _floor_counts(parts: Any) -> Any:
     return lambda *xs: parts(*map(np.floor, xs[:-1]), xs[-1])
 
 
-_last_b, _last_n, _last_p = (
+_binomial_counts, _negative_binomial_counts, _poisson_counts = (
     _floor_counts(_binomial),
     _floor_counts(_negative_binomial),
     _floor_counts(_poisson),
@@ -149,19 +149,19 @@ def _above_zero(slope: Any) -> Any:
     return lambda y, *xs: np.where(y > 0, slope(np.where(y > 0, y, 1.0), *xs), 0.0)
 
 
-define_ufunc("bdtr", _COUNT, _TRIALS, cdf_derivatives(_last_b, 3)[2])
-define_ufunc("bdtrc", _COUNT, _TRIALS, cdf_derivatives(_last_b, 3, -1)[2])
-define_ufunc("bdtri", _COUNT, _TRIALS, inverse_derivatives(_last_b, 2, 3)[2])
+define_ufunc("bdtr", _COUNT, _TRIALS, cdf_derivatives(_binomial_counts, 3)[2])
+define_ufunc("bdtrc", _COUNT, _TRIALS, cdf_derivatives(_binomial_counts, 3, -1)[2])
+define_ufunc("bdtri", _COUNT, _TRIALS, inverse_derivatives(_binomial_counts, 2, 3)[2])
 define_ufunc("bdtrik", *inverse_derivatives(_binomial, 0, 3))
 define_ufunc("bdtrin", *inverse_derivatives(_binomial, 1, 3))
-define_ufunc("nbdtr", _COUNT, _TRIALS, cdf_derivatives(_last_n, 3)[2])
-define_ufunc("nbdtrc", _COUNT, _TRIALS, cdf_derivatives(_last_n, 3, -1)[2])
-define_ufunc("nbdtri", _COUNT, _TRIALS, inverse_derivatives(_last_n, 2, 3)[2])
+define_ufunc("nbdtr", _COUNT, _TRIALS, cdf_derivatives(_negative_binomial_counts, 3)[2])
+define_ufunc("nbdtrc", _COUNT, _TRIALS, cdf_derivatives(_negative_binomial_counts, 3, -1)[2])
+define_ufunc("nbdtri", _COUNT, _TRIALS, inverse_derivatives(_negative_binomial_counts, 2, 3)[2])
 define_ufunc("nbdtrik", *inverse_derivatives(_negative_binomial, 0, 3))
 define_ufunc("nbdtrin", *inverse_derivatives(_negative_binomial, 1, 3))
-define_ufunc("pdtr", _COUNT, cdf_derivatives(_last_p, 2)[1])
-define_ufunc("pdtrc", _COUNT, cdf_derivatives(_last_p, 2, -1)[1])
-define_ufunc("pdtri", _COUNT, inverse_derivatives(_last_p, 1, 2)[1])
+define_ufunc("pdtr", _COUNT, cdf_derivatives(_poisson_counts, 2)[1])
+define_ufunc("pdtrc", _COUNT, cdf_derivatives(_poisson_counts, 2, -1)[1])
+define_ufunc("pdtri", _COUNT, inverse_derivatives(_poisson_counts, 1, 2)[1])
 define_ufunc("pdtrik", *(_above_zero(slope) for slope in inverse_derivatives(_poisson, 0, 2)))
 
 # Noncentral distributions: mixtures with Poisson weights
@@ -172,10 +172,10 @@ def _chi_density(x: Any, k: Any, c: Any) -> Any:
     is 0."""
     central = c == 0
     d = np.where(central, 1.0, c)
-    root, own = np.sqrt(x), np.sqrt(d)
-    body = 0.5 * np.exp(-0.5 * np.square(root - own)) * np.power(x / d, k / 4 - 0.5)
+    root, root_c = np.sqrt(x), np.sqrt(d)
+    body = 0.5 * np.exp(-0.5 * np.square(root - root_c)) * np.power(x / d, k / 4 - 0.5)
     plain = 0.5 * gamma_density(k / 2, x / 2)
-    return np.where(central, plain, body * sc.ive(k / 2 - 1, root * own))
+    return np.where(central, plain, body * sc.ive(k / 2 - 1, root * root_c))
 
 
 _chi_freedom = slope_by_interpolation(sc.chndtr, 1, above(0))
@@ -252,10 +252,12 @@ def _t_shape(n: Any, c: Any, t: Any) -> Any:
     n, c, t = (np.expand_dims(x, (-1, -2)) for x in (n, c, t))
     low, high = -80 / n - 13 / np.sqrt(n), 0.5 * np.log1p(160 / n + 26 / np.sqrt(n))
     size = np.abs(t)
-    turn = np.log(np.maximum(c * np.sign(t), 1.0) / np.maximum(size, 1e-300))
-    own = np.clip(_PANELS[:, None] * 0.5 / np.sqrt(n), low, high)
-    other = np.clip(turn + _PANELS[:, None] / (1 + np.abs(c)), low, high)
-    edges = np.sort(np.concatenate(np.broadcast_arrays(low, own, other, high), axis=-2), axis=-2)
+    u_of_step = np.log(np.maximum(c * np.sign(t), 1.0) / np.maximum(size, 1e-300))
+    density_edges = np.clip(_PANELS[:, None] * 0.5 / np.sqrt(n), low, high)
+    step_edges = np.clip(u_of_step + _PANELS[:, None] / (1 + np.abs(c)), low, high)
+    edges = np.sort(
+        np.concatenate(np.broadcast_arrays(low, density_edges, step_edges, high), axis=-2), axis=-2
+    )
     half = 0.5 * np.diff(edges, axis=-2)
     u = edges[..., :-1, :] + half + half * _GAUSS
     s, away = np.exp(u), np.expm1(u)
@@ -285,17 +287,17 @@ define_ufunc("nctdtrit", *inverse_derivatives(_nctdtr, 2, 3))
 
 def _kolmogorov_slope(y: Any) -> Any:
     """The derivative of 2 sum (-1)**(k-1) exp(-2 k**2 y**2); for small y of its theta transform."""
-    inside = y > 0
-    large = y > 0.8
-    z = np.where(inside & np.logical_not(large), y, 0.5)
-    x = np.where(large, y, 1.0)
-    sum_: Any = 0.0
-    other: Any = 0.0
+    is_positive = y > 0
+    is_large = y > 0.8
+    z = np.where(is_positive & np.logical_not(is_large), y, 0.5)
+    x = np.where(is_large, y, 1.0)
+    series: Any = 0.0
+    transformed: Any = 0.0
     for k in range(1, 7):
-        sum_ = sum_ + (-1) ** k * 8 * k * k * x * np.exp(-2 * k * k * np.square(x))
+        series = series + (-1) ** k * 8 * k * k * x * np.exp(-2 * k * k * np.square(x))
         w = (2 * k - 1) ** 2 * math.pi**2 / 8 / np.square(z)
-        other = other - math.sqrt(2 * math.pi) * np.exp(-w) * (2 * w - 1) / np.square(z)
-    return np.where(large, sum_, np.where(inside, other, 0.0))
+        transformed = transformed - math.sqrt(2 * math.pi) * np.exp(-w) * (2 * w - 1) / np.square(z)
+    return np.where(is_large, series, np.where(is_positive, transformed, 0.0))
 
 
 define_ufunc("kolmogorov", lambda p, y: _kolmogorov_slope(y))

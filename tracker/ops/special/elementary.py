@@ -57,11 +57,11 @@ define_ufunc("cosm1", lambda y, x: -np.sin(x), lower=_cosm1_body)
 def _logit_body(e: Any, x: Any) -> Any:
     """Near 1/2, by the difference from 1/2, which is exact."""
     one = e.constant(1.0, x)
-    middle = e.math("atanh", e.sub(e.mul(e.constant(2.0, x), x), one))
-    middle = e.mul(e.constant(2.0, x), middle)
-    outer = e.sub(e.math("log", x), e.math("log1p", e.neg(x)))
-    far = e.compare(">", e.abs(e.sub(x, e.constant(0.5, x))), e.constant(0.25, x))
-    return e.select(far, outer, middle)
+    near = e.math("atanh", e.sub(e.mul(e.constant(2.0, x), x), one))
+    near = e.mul(e.constant(2.0, x), near)
+    elsewhere = e.sub(e.math("log", x), e.math("log1p", e.neg(x)))
+    is_far = e.compare(">", e.abs(e.sub(x, e.constant(0.5, x))), e.constant(0.25, x))
+    return e.select(is_far, elsewhere, near)
 
 
 define_ufunc("expit", lambda y, x: apply(logistic_density, (x,)), lower=math_call("sigmoid"))
@@ -82,8 +82,8 @@ def _ratio(x: Any, y: Any) -> Any:
 
 def _times_log(name: str) -> Any:
     def body(e: Any, x: Any, y: Any) -> Any:
-        dead = e.logical_and(e.compare("==", x, e.constant(0, x)), e.compare("==", y, y))
-        return e.select(dead, e.constant(0, x), e.mul(x, e.math(name, y)))
+        is_zero = e.logical_and(e.compare("==", x, e.constant(0, x)), e.compare("==", y, y))
+        return e.select(is_zero, e.constant(0, x), e.mul(x, e.math(name, y)))
 
     return body
 
@@ -124,22 +124,22 @@ def _log_ratio(e: Any, x: Any, y: Any) -> Any:
         e.compare(">", ratio, e.constant(0.5, x)), e.compare("<", ratio, e.constant(2.0, x))
     )
     low, high = (1e-300, 1e300) if x.dtype.itemsize == 8 else (1e-36, 1e36)
-    whole = e.logical_and(
+    is_normal = e.logical_and(
         e.compare(">", ratio, e.constant(low, x)), e.compare("<", ratio, e.constant(high, x))
     )
-    apart = e.sub(e.math("log", x), e.math("log", y))
+    difference = e.sub(e.math("log", x), e.math("log", y))
     close = e.math("log1p", e.div(e.sub(x, y), y))
-    return e.select(near, close, e.select(whole, e.math("log", ratio), apart))
+    return e.select(near, close, e.select(is_normal, e.math("log", ratio), difference))
 
 
 def _entropy(e: Any, x: Any, y: Any, inside: Any, at_zero: Any) -> Any:
     """A relative entropy where both are positive, `at_zero` where x is zero, infinity elsewhere."""
     zero = e.constant(0, x)
-    right = e.compare(">", y, zero)
-    flat = e.logical_and(e.compare("==", x, zero), e.compare(">=", y, zero))
-    outside = e.select(flat, at_zero, _infinite(e, 1, x))
+    y_positive = e.compare(">", y, zero)
+    x_zero = e.logical_and(e.compare("==", x, zero), e.compare(">=", y, zero))
+    outside = e.select(x_zero, at_zero, _infinite(e, 1, x))
     outside = e.select(e.logical_or(e.isnan(x), e.isnan(y)), e.add(x, y), outside)
-    return e.select(e.logical_and(e.compare(">", x, zero), right), inside, outside)
+    return e.select(e.logical_and(e.compare(">", x, zero), y_positive), inside, outside)
 
 
 def _rel_entr_body(e: Any, x: Any, y: Any) -> Any:

@@ -105,12 +105,12 @@ def _digamma_difference(a: Any, b: Any) -> Any:
     # psi(x) = log(x) - 1 / (2 x) - sum B_2k / (2 k x**2k), term by term
     total = -np.log1p(small / big) - small / (2 * big * c)
     u, v = 1 / np.square(big), 1 / np.square(c)
-    fall = small * (big + c) * u * v  # u - v
-    power, sum_ = u * 0 + 1, u * 0
+    u_minus_v = small * (big + c) * u * v  # u - v
+    power, quotient = u * 0 + 1, u * 0
     for k, bernoulli in enumerate(_BERNOULLI[:8], 1):
-        sum_ = sum_ * v + power  # (u**k - v**k) / (u - v)
+        quotient = quotient * v + power  # (u**k - v**k) / (u - v)
         power = power * u
-        total = total - bernoulli / (2 * k) * fall * sum_
+        total = total - bernoulli / (2 * k) * u_minus_v * quotient
     near_a, near_b = np.where(far, 1.0, a), np.where(far, 1.0, b)
     return np.where(far, total, sc.psi(near_a) - sc.psi(near_a + near_b))
 

@@ -168,9 +168,9 @@ def inverse_derivatives(
 
     def at(i: int) -> Any:
         def partial(y: Any, *xs: Any) -> Any:
-            own = parts(*xs[:solved], y, *xs[solved + 1 :])
-            down = own[solved]()
-            return sign / down if i == solved else -own[i]() / down
+            of_f = parts(*xs[:solved], y, *xs[solved + 1 :])
+            slope = of_f[solved]()
+            return sign / slope if i == solved else -of_f[i]() / slope
 
         return partial
 

@@ -133,8 +133,8 @@ def _shifted(f: Any) -> Any:
 def _of_degree(n: Any, slope: Callable[[Any], Any]) -> Any:
     """`slope` of the degree, but 0 for degree 0: polynomials of degree -1 are NaN at some
     points."""
-    flat = n == 0
-    return np.where(flat, 0.0, slope(np.where(flat, 1, n)))[()]
+    is_constant = n == 0
+    return np.where(is_constant, 0.0, slope(np.where(is_constant, 1, n)))[()]
 
 
 def _jacobi(n: Any, a: Any, b: Any, x: Any) -> Any:

@@ -120,10 +120,10 @@ def _loop_operand(b: Any, x: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) 
     """An operand as SciPy's loop takes it: a scalar, or an array of the result's shape."""
     if isinstance(x, Const):
         return Const.of(dtype.type(x.value))
-    whole = x.type.size == 1 or x.type.shape == shape
+    fits = x.type.size == 1 or x.type.shape == shape
     if x.type.dtype != dtype or x.type.weak:
         x = b(to_discrete, x, dtype=dtype)
-    return x if whole else b(broadcast_to, x, shape=shape)
+    return x if fits else b(broadcast_to, x, shape=shape)
 
 
 def _scipy_lowering(ufunc: np.ufunc, at: int) -> Map:
@@ -139,15 +139,15 @@ def _scipy_lowering(ufunc: np.ufunc, at: int) -> Map:
 def _custom_lowering(ufunc: np.ufunc, lower: ScalarBody, where: Callable[..., bool]) -> Map:
     """Our scalar body for real numbers; SciPy's loop for complex ones and where `where` is
     false."""
-    other = _scipy_lowering(ufunc, 0)
+    fallback = _scipy_lowering(ufunc, 0)
 
     def body(e: Any, *xs: Any) -> Any:
-        own = not any(x.dtype.kind == "c" for x in xs) and where(*xs)
-        return lower(e, *xs) if own else other.body(e, *xs)
+        is_ours = not any(x.dtype.kind == "c" for x in xs) and where(*xs)
+        return lower(e, *xs) if is_ours else fallback.body(e, *xs)
 
     def requires(b: Any, *operands: Any) -> Any:
-        own = not any(x.type.dtype.kind == "c" for x in operands) and where(*operands)
-        return None if own or other.requires is None else other.requires(b, *operands)
+        is_ours = not any(x.type.dtype.kind == "c" for x in operands) and where(*operands)
+        return None if is_ours or fallback.requires is None else fallback.requires(b, *operands)
 
     return map_lowering(ufunc, body, "ifc", requires=requires)
 
@@ -171,9 +171,9 @@ def _declare_op(
     lower: Any,
 ) -> Op:
     assert len(derivatives) == ufunc.nin, name
-    moving = [not isinstance(d, str | ParameterDerivative) for d in derivatives]
-    derivatives = [_with_float_arguments(d, moving, at) for at, d in enumerate(derivatives)]
-    whole = not any(isinstance(d, str) for d in derivatives)
+    to_float = [not isinstance(d, str | ParameterDerivative) for d in derivatives]
+    derivatives = [_with_float_arguments(d, to_float, at) for at, d in enumerate(derivatives)]
+    has_all = not any(isinstance(d, str) for d in derivatives)
     return define(
         name,
         numpy=[ufunc],
@@ -184,23 +184,23 @@ def _declare_op(
         jvp=[_jvp_rule(name, d, i) for i, d in enumerate(derivatives)],
         vjp=[_vjp_rule(name, d, i) for i, d in enumerate(derivatives)],
         lower=lower,
-        partials=derivatives if whole else None,  # type: ignore[arg-type]
+        partials=derivatives if has_all else None,  # type: ignore[arg-type]
     )
 
 
 def _with_float_arguments(
-    derivative: Derivative, moving: Sequence[bool], at: int
+    derivative: Derivative, to_float: Sequence[bool], at: int
 ) -> Rule | float | str:
     """The derivative in the argument `at`, called with floats in place of bools and integers,
     except those that are parameters."""
     if isinstance(derivative, ParameterDerivative):
-        derivative, moving = derivative.rule, [m or i == at for i, m in enumerate(moving)]
+        derivative, to_float = derivative.rule, [m or i == at for i, m in enumerate(to_float)]
     if not callable(derivative):
         return derivative
 
     def partial(y: Any, *xs: Any) -> Any:
         return derivative(
-            y, *(_as_float(x, y) if m else x for x, m in zip(xs, moving, strict=True))
+            y, *(_as_float(x, y) if m else x for x, m in zip(xs, to_float, strict=True))
         )
 
     return partial

@@ -80,14 +80,14 @@ def _spheroidal(name: str, sign: int, metric: int, given: bool) -> None:
 
     def second(y: Any, m: Any, n: Any, c: Any, *rest: Any) -> Any:
         x = rest[-1]
-        own = rest[0] if given else eigenvalue(m, n, c)
-        value, first = f(m, n, c, *rest)
-        round_ = 1 - metric * np.square(x)
+        characteristic = rest[0] if given else eigenvalue(m, n, c)
+        value, slope = f(m, n, c, *rest)
+        weight = 1 - metric * np.square(x)
         square = sign * metric * np.square(c * x)
-        force = metric * (own - square - np.square(m) / round_)
-        return (2 * metric * x * first - force * value) / round_
+        force = metric * (characteristic - square - np.square(m) / weight)
+        return (2 * metric * x * slope - force * value) / weight
 
-    def held(part: int) -> list[Any]:
+    def parameters(part: int) -> list[Any]:
         if given:
             return [_M, _N, f"c, the parameter, at a fixed {_UNRELATED}", _UNRELATED]
         return [_M, _N, _JUMPING if "rad2" in name else _in_parameter(f, part, 2)]
@@ -95,8 +95,8 @@ def _spheroidal(name: str, sign: int, metric: int, given: bool) -> None:
     define_ufunc_results(
         name,
         (f"{name}_value", f"{name}_slope"),
-        [*held(0), lambda y, *xs: f(*xs)[1]],
-        [*held(1), second],
+        [*parameters(0), lambda y, *xs: f(*xs)[1]],
+        [*parameters(1), second],
     )
 
 
