@@ -9,8 +9,8 @@ read `declare/`, then a neighbour in its family's file, and give it a row in the
 functions whose results are never differentiated.
 """
 
-from tracker.ops import linalg, no_derivative, ufunc_protocol
-from tracker.ops.along_axis import (
+from tracker.ops import linalg, no_derivative, ufunc_protocol  # noqa: F401
+from tracker.ops.along_axis import (  # noqa: F401
     argextremes,
     calculus,
     cumulative,
@@ -22,49 +22,10 @@ from tracker.ops.along_axis import (
     sort,
     statistics,
 )
-from tracker.ops.declare import bundle
-from tracker.ops.elementwise import activation, binary, comparison, float_parts, select, unary
-from tracker.ops.indexing import getitem, take_repeat
-from tracker.ops.linalg import einsum, matmul, tensor_products
-from tracker.ops.reduce import predicates, reduce, softmax
-from tracker.ops.shape import constructors, create, ranges, shape, windows
-from tracker.ops.signal import convolution, fft, polynomial
-
-__all__ = [
-    "activation",
-    "argextremes",
-    "binary",
-    "bundle",
-    "calculus",
-    "comparison",
-    "constructors",
-    "convolution",
-    "create",
-    "cumulative",
-    "edit",
-    "einsum",
-    "fft",
-    "float_parts",
-    "getitem",
-    "linalg",
-    "matmul",
-    "nan_reductions",
-    "no_derivative",
-    "partition",
-    "polynomial",
-    "predicates",
-    "quantiles",
-    "ranges",
-    "reduce",
-    "search_and_sets",
-    "select",
-    "shape",
-    "softmax",
-    "sort",
-    "statistics",
-    "take_repeat",
-    "tensor_products",
-    "ufunc_protocol",
-    "unary",
-    "windows",
-]
+from tracker.ops.declare import bundle  # noqa: F401
+from tracker.ops.elementwise import activation, binary, comparison, float_parts, select, unary  # noqa: F401
+from tracker.ops.indexing import getitem, take_repeat  # noqa: F401
+from tracker.ops.linalg import einsum, matmul, tensor_products  # noqa: F401
+from tracker.ops.reduce import predicates, reduce, softmax  # noqa: F401
+from tracker.ops.shape import constructors, create, ranges, shape, windows  # noqa: F401
+from tracker.ops.signal import convolution, fft, polynomial  # noqa: F401

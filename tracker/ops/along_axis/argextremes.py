@@ -21,7 +21,7 @@ from tracker.ops.indexing.getitem import getitem
 from tracker.ops.reduce.predicates import any_, integer_reduction, reduce_all_axes
 from tracker.ops.reduce.reduce import max_, min_
 from tracker.ops.shape.create import iota
-from tracker.ops.shape.shape import reshape
+from tracker.ops.shape.shape import reshape, reshape_if_needed
 
 _BLOCK = 512
 _LONG = 8 * _BLOCK
@@ -42,7 +42,7 @@ def _lower_argextreme(extreme: Op) -> Expand:
             extreme_value = b(extreme, x, axis=axes, keepdims=True)
             return _first_equal(b, x, extreme_value, axes[0], bool(keepdims))
         shape = (1,) * x.type.ndim if keepdims else ()
-        line = x if x.type.ndim == 1 else b(reshape, x, shape=(x.type.size,))
+        line = reshape_if_needed(b, x, (x.type.size,))
         is_long = line.type.size >= _LONG
         y = _first_blocked(b, line, extreme) if is_long else _first_unblocked(b, line, extreme)[0]
         return b(reshape, y, shape=shape) if shape else y

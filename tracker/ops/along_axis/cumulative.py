@@ -20,7 +20,7 @@ from tracker.ops.declare.arguments import array_and_axis, as_array
 from tracker.ops.declare.casting import store_out
 from tracker.ops.declare.declare import declare, declare_nondiff, implements
 from tracker.ops.declare.dtypes import result_dtype_by_example
-from tracker.ops.declare.rule_helpers import project
+from tracker.ops.declare.rule_helpers import conjugated, project
 from tracker.ops.elementwise.comparison import equal, logical_or, where
 from tracker.ops.elementwise.unary import isnan
 from tracker.ops.indexing.subscripts import add_into_zeros
@@ -53,8 +53,6 @@ def _cumsum_vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
 
 cumsum = declare(
     "cumsum",
-    method=None,
-    entry=None,
     infer=_infer_cumulative(np.cumsum),
     evaluate=lambda x, *, axis: np.cumsum(x, axis),
     jvp=LINEAR,
@@ -89,21 +87,19 @@ def _solve_recurrence(b: Any, a: Any, axis: int) -> Any:
 
 def _solve_adjoint_recurrence(g: Any, a: Any, axis: int) -> Any:
     """The recurrence backwards: the cotangent of an element includes those of all later ones."""
-    a = np.conjugate(a) if np.iscomplexobj(a) else a
+    a = conjugated(a)
     later = _shifted(np.flip(a, axis), np.ones_like, axis)
     return np.flip(_solve_recurrence(np.flip(g, axis), later, axis), axis)
 
 
 def _recurrence_vjp(g: Any, y: Any, b: Any, a: Any, *, axis: int) -> Any:
     """In `a`: the cotangent of an element times the element before it."""
-    y = np.conjugate(y) if np.iscomplexobj(y) else y
+    y = conjugated(y)
     return project(_solve_adjoint_recurrence(g, a, axis) * _shifted(y, np.zeros_like, axis), a)
 
 
 recurrence = declare(  # s[i] = b[i] + a[i] * s[i - 1] along an axis, with s[-1] = 0
     "recurrence",
-    method=None,
-    entry=None,
     infer=lambda b, a, *, axis: Type(b.shape, np.result_type(b.dtype, a.dtype)),
     evaluate=_recurrence,
     jvp=[
@@ -126,14 +122,12 @@ def _cumprod_jvp(t: Any, y: Any, x: Any, *, axis: int) -> Any:
 
 def _cumprod_vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
     """The product before an element times the adjoint recurrence of later cotangents."""
-    prefix = np.conjugate(y) if np.iscomplexobj(y) else y
+    prefix = conjugated(y)
     return project(_solve_adjoint_recurrence(g, x, axis) * _shifted(prefix, np.ones_like, axis), x)
 
 
 cumprod = declare(
     "cumprod",
-    method=None,
-    entry=None,
     infer=_infer_cumulative(np.cumprod),
     evaluate=lambda x, *, axis: np.cumprod(x, axis),
     jvp=[_cumprod_jvp],
@@ -247,8 +241,6 @@ def _running(name: str, ufunc: Any, largest: bool) -> Any:
 
     return declare(
         name,
-        method=None,
-        entry=None,
         infer=lambda x, *, axis: x,
         evaluate=lambda x, *, axis: ufunc.accumulate(x, axis),
         jvp=[

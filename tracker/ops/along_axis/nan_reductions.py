@@ -23,17 +23,15 @@ from tracker.ops.elementwise.unary import isnan, logical_not
 from tracker.ops.reduce.predicates import all_, any_, reduce_all_axes
 from tracker.ops.reduce.reduce import normalize_axes, resolve_ddof
 
-_NO = NO_VALUE
-
 
 def _counted_elements(a: Any, where: Any) -> Any:
     """The elements that are included: not NaN, and selected by `where`."""
     here = ~np.isnan(a)
-    return here if where is True or where is _NO else here & where
+    return here if where is True or where is NO_VALUE else here & where
 
 
 def _given_keywords(**keywords: Any) -> dict[str, Any]:
-    return {k: v for k, v in keywords.items() if v is not _NO}
+    return {k: v for k, v in keywords.items() if v is not NO_VALUE}
 
 
 def _nan_fold(function: Any, neutral: int) -> Any:
@@ -43,7 +41,7 @@ def _nan_fold(function: Any, neutral: int) -> Any:
         dtype: Any = None,
         out: Any = None,
         keepdims: Any = False,
-        initial: Any = _NO,
+        initial: Any = NO_VALUE,
         where: Any = True,
     ) -> Any:
         given = _given_keywords(keepdims=keepdims, initial=initial, where=where)
@@ -63,7 +61,7 @@ def _nan_extreme(reduction: Any, skipping: Any, neutral: float) -> Any:
         axis: Any = None,
         out: Any = None,
         keepdims: Any = False,
-        initial: Any = _NO,
+        initial: Any = NO_VALUE,
         where: Any = True,
     ) -> Any:
         """NaN where every element is NaN."""
@@ -73,11 +71,11 @@ def _nan_extreme(reduction: Any, skipping: Any, neutral: float) -> Any:
             function = skipping.reduce if a.dtype.kind == "c" else reduction
             return function(a, axis=axis, out=out, **given)
         given = _given_keywords(keepdims=keepdims, initial=initial)
-        if where is not True and where is not _NO:
+        if where is not True and where is not NO_VALUE:
             given["where"] = where
         y = NUMPY[reduction](replace_nan(a, neutral), axis=axis, **given)  # as above
         some = np.any(~np.isnan(a), axis=axis, keepdims=given.get("keepdims", False))
-        missing = np.nan if initial is _NO else y
+        missing = np.nan if initial is NO_VALUE else y
         return store_out(out, np.where(some, y, missing)[()], "unsafe")
 
     return call
@@ -121,8 +119,8 @@ def nanvar(
     keepdims: Any = False,
     *,
     where: Any = True,
-    mean: Any = _NO,
-    correction: Any = _NO,
+    mean: Any = NO_VALUE,
+    correction: Any = NO_VALUE,
 ) -> Any:
     a = as_array(a)
     _refuse_integer_results(a, dtype, out)

@@ -15,7 +15,7 @@ import numpy as np
 from tracker.ir.lowering import Expand, LocateSelected, Select
 from tracker.ir.types import Type
 from tracker.ops.along_axis.sort import key_value, lexicographic_order, ordered, sort_key, value_key
-from tracker.ops.declare.declare import declare
+from tracker.ops.declare.declare import declare, nondiff_op
 from tracker.ops.indexing.gather_scatter import HOLE, taken
 from tracker.ops.indexing.subscripts import add_into_zeros
 from tracker.ops.shape.create import iota
@@ -39,24 +39,18 @@ def _keys_at(keys: Any, ranks: Any) -> Any:
     return np.take_along_axis(np.sort(keys, axis=-1), ranks, axis=-1)
 
 
-keys_at = declare(
+keys_at = nondiff_op(
     "keys_at",
-    method=None,
-    entry=None,
     infer=lambda keys, ranks: Type((keys.shape[0], ranks.shape[1]), keys.dtype),
     evaluate=_keys_at,
-    jvp=[None, None],
-    vjp=[None, None],
+    operands=2,
     lower=Select(),
 )
-sources_of = declare(
+sources_of = nondiff_op(
     "sources_of",
-    method=None,
-    entry=None,
     infer=lambda keys, ranks, chosen: Type(chosen.shape, _INTP),
     evaluate=_sources_of,
-    jvp=[None, None, None],
-    vjp=[None, None, None],
+    operands=3,
     lower=LocateSelected(),
 )
 
@@ -120,14 +114,11 @@ def _sources_build(b: Any, rows: Any, ranked: Any, ranks: Any) -> Any:
     return b(transpose, found, axes=(1, 0))
 
 
-rank_sources = declare(
+rank_sources = nondiff_op(
     "rank_sources",
-    method=None,
-    entry=None,
     infer=lambda rows, ranked, ranks: Type(ranked.shape, _INTP),
     evaluate=_rank_sources,
-    jvp=[None, None, None],
-    vjp=[None, None, None],
+    operands=3,
     lower=Expand(_sources_build),
 )
 
@@ -139,8 +130,6 @@ def _source_index(y: Any, rows: Any, ranks: Any) -> tuple[Any, Any]:
 
 ranked = declare(  # of rows (R, N) at ranks (Q, R) or (Q, 1): (Q, R)
     "ranked",
-    method=None,
-    entry=None,
     infer=lambda rows, ranks: Type((ranks.shape[0], rows.shape[0]), rows.dtype),
     evaluate=_ranked,
     jvp=[lambda t, y, rows, ranks: t[_source_index(y, rows, ranks)], None],

@@ -22,7 +22,12 @@ from tracker.ops.along_axis.partition import keys_at
 from tracker.ops.along_axis.sort import argsort, lexicographic_order, on_last_axis, sort, sort_key
 from tracker.ops.along_axis.sort import order as sort_order
 from tracker.ops.declare.arguments import as_array, refuse_keywords
-from tracker.ops.declare.declare import declare, declare_nondiff, implements, implements_nondiff
+from tracker.ops.declare.declare import (
+    declare_nondiff,
+    implements,
+    implements_nondiff,
+    nondiff_op,
+)
 from tracker.ops.elementwise.binary import add, minimum
 from tracker.ops.elementwise.comparison import (
     equal,
@@ -42,6 +47,7 @@ from tracker.ops.shape.shape import (
     concatenate,
     in_memory_order,
     reshape,
+    reshape_if_needed,
     stack,
     transpose,
 )
@@ -56,14 +62,11 @@ _COMPARED = 24  # members; larger sets are searched instead of compared one by o
 
 # Searching ----------------------------------------------------------------------------------------
 
-key_places = declare(  # insertion positions of keys in a sorted row
+key_places = nondiff_op(  # insertion positions of keys in a sorted row
     "key_places",
-    method=None,
-    entry=None,
     infer=lambda row, keys, *, right: Type(keys.shape, _INTP),
     evaluate=lambda row, keys, *, right: np.searchsorted(row, keys, "right" if right else "left"),
-    jvp=[None, None],
-    vjp=[None, None],
+    operands=2,
     lower=Search(),
 )
 
@@ -82,7 +85,7 @@ def _merged_places(b: Any, row: Any, keys: Any, *, right: bool) -> Any:
     """Insertion positions of complex numbers, which have no single key: sort both together and
     count the elements of the row before each key."""
     n, many = row.type.size, keys.type.size
-    flat_keys = _ravel_if_needed(b, keys)
+    flat_keys = reshape_if_needed(b, keys, (keys.type.size,))
     found = lexicographic_order(
         b, [b(concatenate, *((row, flat_keys) if right else (flat_keys, row)), axis=0)]
     )
@@ -110,7 +113,7 @@ def _isin_build(
         return b(broadcast_to, np.bool_(invert), shape=element.type.shape)
     element, among = (
         _cast_if_needed(b, element, common),
-        _cast_if_needed(b, _ravel_if_needed(b, among), common),
+        _cast_if_needed(b, reshape_if_needed(b, among, (among.type.size,)), common),
     )
     if n <= _COMPARED:
         each = [b(equal, element, b(getitem, among, index=(k,))) for k in range(n)]
@@ -120,10 +123,6 @@ def _isin_build(
     position = b(minimum, _search_build(b, row, element), np.intp(n - 1))
     found = b(taken, row, position, index=(HOLE,))
     return b(not_equal if invert else equal, found, element)
-
-
-def _ravel_if_needed(b: Any, x: Any) -> Any:
-    return x if x.type.ndim == 1 else b(reshape, x, shape=(x.type.size,))
 
 
 def _lexsort_build(b: Any, keys: Any, *, axis: int = -1) -> Any:
@@ -143,7 +142,7 @@ def _argpartition_build(
     """Elements less than the one of a `kth` rank, equal, greater; each group in its
     original order."""
     if axis is None or not a.type.ndim:
-        a, axis = _ravel_if_needed(b, a), 0
+        a, axis = reshape_if_needed(b, a, (a.type.size,)), 0
     axis = normalize_axis_index(axis, a.type.ndim)
     n = a.type.shape[axis]
     ranks = sorted({operator.index(k) % n for k in np.ravel(kth)}) if n else []

@@ -17,7 +17,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from tracker.ir.lowering import Expand, Map, Sort
 from tracker.ir.types import Type
 from tracker.ops.declare.arguments import array_and_axis, refuse_keywords
-from tracker.ops.declare.declare import declare, implements
+from tracker.ops.declare.declare import declare, implements, nondiff_op
 from tracker.ops.elementwise.binary import add, multiply
 from tracker.ops.elementwise.unary import imag, isnan, real
 from tracker.ops.indexing.gather_scatter import HOLE, taken
@@ -58,55 +58,35 @@ def _key_dtype(x: Any) -> np.dtype[Any]:
     return np.dtype(f"u{x.dtype.itemsize}")
 
 
-sort_key = declare(
+sort_key = nondiff_op(
     "sort_key",
-    method=None,
-    entry=None,
     infer=lambda x: Type(x.shape, _key_dtype(x)),
     evaluate=_sort_key,
-    jvp=[None],
-    vjp=[None],
     lower=Map(lambda e, x: e.order_key(x), lambda x: (x.dtype,), "biuf"),
 )
 # The same, but zeros of both signs differ, so that the key determines the number.
-value_key = declare(
+value_key = nondiff_op(
     "value_key",
-    method=None,
-    entry=None,
     infer=lambda x: Type(x.shape, _key_dtype(x)),
     evaluate=lambda x: _sort_key(x, keep_zero_sign=True),
-    jvp=[None],
-    vjp=[None],
     lower=Map(lambda e, x: e.order_key(x, zeros=True), lambda x: (x.dtype,), "biuf"),
 )
-key_value = declare(
+key_value = nondiff_op(
     "key_value",
-    method=None,
-    entry=None,
     infer=lambda key, *, dtype: Type(key.shape, dtype),
     evaluate=_key_value,
-    jvp=[None],
-    vjp=[None],
     lower=Map(lambda e, key, *, dtype: e.from_order_key(key, dtype), lambda key: (key.dtype,), "u"),
 )
-ordered = declare(
+ordered = nondiff_op(
     "ordered",
-    method=None,
-    entry=None,
     infer=lambda keys: keys,
     evaluate=lambda keys: np.sort(keys, axis=-1),
-    jvp=[None],
-    vjp=[None],
     lower=Sort(values=True),
 )
-order = declare(
+order = nondiff_op(
     "order",
-    method=None,
-    entry=None,
     infer=lambda keys: Type(keys.shape, np.dtype(np.intp)),
     evaluate=lambda keys: np.argsort(keys, axis=-1, kind="stable"),
-    jvp=[None],
-    vjp=[None],
     lower=Sort(),
 )
 
@@ -162,14 +142,10 @@ def _sort_build(b: Any, x: Any, *, axis: int) -> Any:
     return b(key_value, keys, dtype=x.type.dtype)
 
 
-argsort = declare(
+argsort = nondiff_op(
     "argsort",
-    method=None,
-    entry=None,
     infer=lambda x, *, axis: Type(x.shape, np.dtype(np.intp)),
     evaluate=lambda x, *, axis: np.argsort(x, axis=axis, kind="stable"),
-    jvp=[None],
-    vjp=[None],
     lower=Expand(
         _argsort_build,
         order="K",
@@ -185,9 +161,6 @@ def _apply_argsort(x: Any, axis: int) -> Any:
 
 sort = declare(
     "sort",
-    numpy=[],
-    method=None,
-    entry=None,
     infer=lambda x, *, axis: x,
     evaluate=lambda x, *, axis: np.sort(x, axis, kind="stable"),
     jvp=[lambda t, y, x, *, axis: np.take_along_axis(t, _apply_argsort(x, axis), axis)],

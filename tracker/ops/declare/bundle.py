@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from tracker.ir.lowering import Pick
-from tracker.ir.op import Joint, define
+from tracker.ir.op import Joint
 from tracker.ir.types import Bundle, Type
+from tracker.ops.declare.declare import declare
 from tracker.tape.record import apply, aval_of
 
 
@@ -39,11 +40,8 @@ def _vjp(g: Any, y: Any, xs: Any, wanted: Any, times: Any, at: int) -> list[Any]
     return [BundleParts(parts)]
 
 
-pick = define(
+pick = declare(
     "pick",
-    numpy=[],
-    method=None,
-    entry=None,
     infer=_infer,
     evaluate=lambda bundle, at: bundle[at],
     jvp=Joint(lambda ts, y, xs, times, at: ts[0][at]),

@@ -33,7 +33,7 @@ def elementwise(
     ufunc: np.ufunc,
     *,
     partials: Sequence[Rule | float],
-    lower: ScalarBody | Host,
+    lower: ScalarBody,
     kinds: str = "f",
     operator: Callable[..., Any] | None = None,
     method: str | None = None,
@@ -51,46 +51,40 @@ def elementwise(
     refuses   see `Map`: why NumPy must compute it for some operands
     requires  see `Map`: what must hold where it is compiled
     """
-    op = define(
-        name or ufunc.__name__,
-        numpy=[ufunc],
+    return _ufunc_op(
+        ufunc,
+        operator,
+        name=name or ufunc.__name__,
         method=method,
-        entry=None,
-        infer=infer_ufunc(ufunc, operator),
-        evaluate=operator or ufunc,
         jvp=[jvp_from(p) for p in partials],
         vjp=[vjp_from(p, i) for i, p in enumerate(partials)],
-        lower=lower
-        if isinstance(lower, Host)
-        else map_lowering(ufunc, lower, kinds, defined, refuses, requires),
+        lower=map_lowering(ufunc, lower, kinds, defined, refuses, requires),
         partials=partials,
     )
-    UFUNCS[ufunc] = op
-    install_operator(op, operator)
-    return op
 
 
 def elementwise_nondiff(
     ufunc: np.ufunc,
     *,
-    lower: ScalarBody | Host,
+    lower: ScalarBody,
     kinds: str = "f",
     operator: Callable[..., Any] | None = None,
     defined: ScalarBody | None = None,
 ) -> Op:
-    """Declare the op of a ufunc whose result has no derivative (comparisons, tests, bit
-    operations)."""
-    op = define(
-        ufunc.__name__,
-        numpy=[ufunc],
-        method=None,
-        entry=None,
-        infer=infer_ufunc(ufunc, operator),
-        evaluate=operator or ufunc,
+    """Declare the op of a ufunc whose result has no derivative: comparisons, bit operations."""
+    return _ufunc_op(
+        ufunc,
+        operator,
+        name=ufunc.__name__,
         jvp=[None] * ufunc.nin,
         vjp=[None] * ufunc.nin,
-        lower=lower if isinstance(lower, Host) else map_lowering(ufunc, lower, kinds, defined),
+        lower=map_lowering(ufunc, lower, kinds, defined),
     )
+
+
+def _ufunc_op(ufunc: np.ufunc, operator: Callable[..., Any] | None, **slots: Any) -> Op:
+    infer, evaluate = infer_ufunc(ufunc, operator), operator or ufunc
+    op = declare(numpy=[ufunc], infer=infer, evaluate=evaluate, **slots)
     UFUNCS[ufunc] = op
     install_operator(op, operator)
     return op
@@ -112,10 +106,16 @@ def map_lowering(
     return Map(body, dtypes, kinds, defined, refuses, requires, "K")
 
 
-def declare(name: str, *, numpy: Sequence[Callable[..., Any]] = (), **slots: Any) -> Op:
+def declare(
+    name: str,
+    *,
+    numpy: Sequence[Callable[..., Any]] = (),
+    method: str | None = None,
+    entry: Callable[..., Any] | None = None,
+    **slots: Any,
+) -> Op:
     """Declare an op. With an `entry`, the NumPy functions and the array method call it."""
-    op = define(name, numpy=numpy, **slots)
-    entry = op.entry
+    op = define(name, numpy=numpy, method=method, entry=entry, **slots)
     if entry is not None:
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -124,9 +124,14 @@ def declare(name: str, *, numpy: Sequence[Callable[..., Any]] = (), **slots: Any
 
         for function in numpy:
             NUMPY[function] = call
-        if op.method is not None:
-            METHODS[op.method] = call
+        if method is not None:
+            METHODS[method] = call
     return op
+
+
+def nondiff_op(name: str, *, operands: int = 1, **slots: Any) -> Op:
+    """Declare an op without a derivative in any of its operands."""
+    return declare(name, jvp=[None] * operands, vjp=[None] * operands, **slots)
 
 
 def implements(*functions: Callable[..., Any], method: str | None = None) -> Callable[[Rule], Rule]:
@@ -163,18 +168,15 @@ def declare_nondiff(
 ) -> Op:
     """Declare a function whose results have no derivative, and whose shape follows from shapes.
 
-    operands, params  names of its arguments: arrays, and static parameters of the op numpy
-    whether users may call it: it is entered in the tables
+    operands, params  names of its arguments: arrays, and static parameters of the op
+    numpy             whether users may call it: it is entered in the tables
     """
     arrays, rest = operands.split(), params.split()
-    op = declare(
+    op = nondiff_op(
         name or function.__name__,
-        method=None,
-        entry=None,
+        operands=len(arrays),
         infer=infer_by_example(function),
         evaluate=function,
-        jvp=[None] * len(arrays),
-        vjp=[None] * len(arrays),
         lower=lower or Host("an integer or boolean result"),
     )
 

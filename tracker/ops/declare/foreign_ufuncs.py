@@ -11,7 +11,7 @@ import numpy as np
 
 from tracker.ir.lowering import UfuncCall
 from tracker.ir.types import Type
-from tracker.ops.declare.declare import declare
+from tracker.ops.declare.declare import nondiff_op
 from tracker.ops.declare.dtypes import broadcast_shape
 
 LOOP_DTYPE_CHARS = frozenset("dfDFlqi")
@@ -38,13 +38,9 @@ def _evaluate(*xs: Any, ufunc: np.ufunc, at: int, core: tuple[int, int] | None) 
     return ufunc(*xs, out=out)
 
 
-ufunc_call = declare(
+ufunc_call = nondiff_op(
     "lent",
-    method=None,
-    entry=None,
     infer=_infer,
     evaluate=_evaluate,
-    jvp=[None],
-    vjp=[None],
     lower=UfuncCall(),
 )

@@ -115,6 +115,11 @@ def as_numpy_scalar(x: Any) -> Any:
     return np.astype(x, kind) if isinstance(x, Tracked) else kind.type(x)
 
 
+def conjugated(x: Any) -> Any:
+    """The complex conjugate; a real array unchanged."""
+    return np.conjugate(x) if np.iscomplexobj(x) else x
+
+
 _STRUCTURAL_ZERO_PARTIALS: set[Rule] = set()
 
 

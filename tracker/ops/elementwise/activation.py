@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.lowering import View
-from tracker.ops.declare.declare import declare, map_lowering
+from tracker.ops.declare.declare import declare, map_lowering, nondiff_op
 from tracker.ops.declare.dtypes import infer_ufunc
 from tracker.ops.declare.rule_helpers import jvp_from, match_tangent, project, vjp_from
 from tracker.tape.record import apply, aval_of
@@ -48,8 +48,6 @@ def _density_slope(y: Any, x: Any) -> Any:
 # is nearly 1, and so would its derivative where y is nearly 1/2.
 logistic_density = declare(
     "logistic_density",
-    method=None,
-    entry=None,
     infer=infer_ufunc(np.exp, None),
     evaluate=_density,
     jvp=[jvp_from(_density_slope)],
@@ -67,8 +65,6 @@ def _slope(y: Any, x: Any) -> Any:
 
 sigmoid = declare(
     "sigmoid",
-    method=None,
-    entry=None,
     infer=infer_ufunc(np.exp, None),
     evaluate=_sigmoid,
     jvp=[lambda t, y, x: match_tangent(t * _slope(y, x), y)],
@@ -80,14 +76,10 @@ sigmoid = declare(
     partials=[_slope],
     lower=map_lowering(np.exp, lambda e, x: e.math("sigmoid", x), "fc"),
 )
-held = declare(
+held = nondiff_op(
     "held",
-    method=None,
-    entry=None,
     infer=lambda x: x,
     evaluate=lambda x: x,
-    jvp=[None],
-    vjp=[None],
     lower=View(lambda e, index, x: (0, index, None), order="V"),
 )
 

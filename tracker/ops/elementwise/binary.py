@@ -16,6 +16,7 @@ from tracker.ir.types import Type
 from tracker.ops.declare.declare import declare, elementwise, implements, map_lowering
 from tracker.ops.declare.dtypes import broadcast_shape, infer_ufunc
 from tracker.ops.declare.rule_helpers import (
+    conjugated,
     factored_partial,
     jvp_from,
     project,
@@ -251,9 +252,6 @@ def _per_size(x: Any, *sides: Any) -> Any:
 # x / hypot(x, other), the derivative of hypot in x.
 cosine = declare(
     "cosine",
-    numpy=[],
-    method=None,
-    entry=None,
     infer=infer_ufunc(np.hypot, None),
     evaluate=lambda x, other: _cosine(x, other, np.hypot(x, other)),
     jvp=[jvp_from(_cosine_slope), jvp_from(_cosine_slope_across)],
@@ -435,24 +433,17 @@ def _strong_product(a: Any, b: Any) -> Any:
     return apply(strong_multiply, (a, b))
 
 
-def _conjugate(x: Any) -> Any:
-    return np.conjugate(x) if np.iscomplexobj(x) else x
-
-
 strong_multiply = declare(
     "strong_multiply",
-    numpy=[],
-    method=None,
-    entry=None,
     infer=lambda a, b: Type(
         broadcast_shape((a, b)), np.result_type(*(result_type_operand(t) for t in (a, b)))
     ),
     evaluate=_evaluate_strong,
     jvp=[lambda t, y, a, b: _strong_product(t, b), lambda t, y, a, b: _strong_product(a, t)],
     vjp=[
-        lambda g, y, a, b: project(_strong_product(g, _conjugate(b)), a),
+        lambda g, y, a, b: project(_strong_product(g, conjugated(b)), a),
         # Where the cotangent `a` is a structural zero, the result does not depend on b.
-        lambda g, y, a, b: project(_strong_product(_conjugate(a), g), b),
+        lambda g, y, a, b: project(_strong_product(conjugated(a), g), b),
     ],
     lower=Map(
         _strong_body,

@@ -94,9 +94,6 @@ def _where_infer(c: Type, a: Type, b: Type) -> Type:
 
 where = declare(
     "where",
-    numpy=[],
-    method=None,
-    entry=None,
     infer=_where_infer,
     evaluate=np.where,
     jvp=[

@@ -11,7 +11,13 @@ from tracker.ir.op import NUMPY
 from tracker.ir.types import Type, type_of
 from tracker.ops.declare.arguments import as_array, as_strong_array
 from tracker.ops.declare.casting import broadcast_to_out, store_out
-from tracker.ops.declare.declare import declare, elementwise, implements, map_lowering
+from tracker.ops.declare.declare import (
+    declare,
+    elementwise,
+    implements,
+    map_lowering,
+    nondiff_op,
+)
 from tracker.ops.declare.dtypes import broadcast_shape, loop_dtypes
 from tracker.ops.declare.rule_helpers import project
 from tracker.tape.record import apply, aval_of
@@ -20,22 +26,16 @@ nextafter = elementwise(np.nextafter, partials=[1, 0], lower=lambda e, a, b: e.n
 spacing = elementwise(np.spacing, partials=[0], lower=lambda e, x: e.spacing(x))
 ldexp = declare(  # x * 2**n for an integer n
     "ldexp",
-    method=None,
-    entry=None,
     infer=lambda x, n: Type(broadcast_shape((x, n)), loop_dtypes(np.ldexp, (x, n))[2]),
     evaluate=np.ldexp,
     jvp=[lambda t, y, x, n: np.ldexp(t, n), None],
     vjp=[lambda g, y, x, n: project(np.ldexp(g, n), x), None],
     lower=map_lowering(np.ldexp, lambda e, x, n: e.ldexp(x, n), "fi"),
 )
-exponent = declare(  # n, where x is m * 2**n with 0.5 <= |m| < 1
+exponent = nondiff_op(  # n, where x is m * 2**n with 0.5 <= |m| < 1
     "exponent",
-    method=None,
-    entry=None,
     infer=lambda x: Type(x.shape, loop_dtypes(np.frexp, (x,))[2]),
     evaluate=lambda x: np.frexp(x)[1],
-    jvp=[None],
-    vjp=[None],
     lower=map_lowering(np.frexp, lambda e, x: e.frexp_exponent(x), "f"),
 )
 

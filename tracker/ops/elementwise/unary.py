@@ -86,7 +86,6 @@ def _sign_derivative(t: Any, y: Any, x: Any) -> Any:
 sign = declare(
     "sign",
     numpy=[np.sign],
-    method=None,
     entry=lambda x: ((x,), {}),
     infer=infer_ufunc(np.sign, None),
     evaluate=np.sign,
@@ -140,8 +139,6 @@ def _declare_derivative_op(
     derivative of its own where `evaluate` rounds, overflows or underflows."""
     return declare(
         name,
-        method=None,
-        entry=None,
         infer=lambda x: x,
         evaluate=evaluate,
         jvp=[jvp_from(partial)],
@@ -260,8 +257,6 @@ def _minus_two_y(slope: Any, y: Any, x: Any) -> Any:
 # 1 - y**2 for y = tanh(x), the derivative of tanh at x; computed from x where 1 - y**2 cancels.
 sech_squared = declare(
     "sech_squared",
-    method=None,
-    entry=None,
     infer=lambda y, x: y,
     evaluate=_sech_squared_of_any,
     jvp=[jvp_from(_minus_two_y), None],
@@ -343,7 +338,6 @@ def _real_dtype(x: Any) -> Any:
 real = declare(
     "real",
     numpy=[np.real],
-    method=None,
     entry=lambda val: ((val,), {}),
     infer=_real_dtype,
     evaluate=np.real,
@@ -354,7 +348,6 @@ real = declare(
 imag = declare(
     "imag",
     numpy=[np.imag],
-    method=None,
     entry=lambda val: ((val,), {}),
     infer=_real_dtype,
     evaluate=np.imag,
@@ -380,8 +373,6 @@ def _parts_together(re: Any, im: Any) -> Any:
 # re + 1j * im, except that an infinite or NaN part does not affect the other one
 complex_of = declare(
     "complex_of",
-    method=None,
-    entry=None,
     infer=lambda re, im: Type(re.shape, np.result_type(re.dtype, im.dtype, np.complex64)),
     evaluate=_parts_together,
     jvp=[
@@ -405,8 +396,6 @@ def from_parts(re: Any, im: Any) -> Any:
 
 conjugate = declare(
     "conjugate",
-    numpy=[],
-    method=None,
     entry=lambda x: ((x,), {}),
     infer=lambda x: Type(x.shape, x.dtype),
     evaluate=np.conjugate,

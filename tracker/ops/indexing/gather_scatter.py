@@ -19,10 +19,10 @@ import numpy as np
 
 from tracker.ir.lowering import Compact, Expand, Map, Scatter, View
 from tracker.ir.types import Type
-from tracker.ops.declare.declare import declare
+from tracker.ops.declare.declare import nondiff_op
 from tracker.ops.elementwise.comparison import equal
 from tracker.ops.reduce.predicates import all_, count_nonzero, reduce_all_axes
-from tracker.ops.shape.shape import reshape
+from tracker.ops.shape.shape import reshape_if_needed
 
 HOLE = "_"  # in an index: the next operand array goes here
 Index = tuple[Any, ...]
@@ -138,14 +138,11 @@ def indexed_extents(
 #
 # Only expansions create them, and expansions are not differentiated.
 
-taken = declare(
+taken = nondiff_op(
     "taken",
-    method=None,
-    entry=None,
     infer=lambda x, *arrays, index: Type(gathered_shape(x.shape, index, arrays), x.dtype),
     evaluate=lambda x, *arrays, index: np.asarray(x)[fill_holes(index, arrays)],
-    jvp=[None, None],
-    vjp=[None, None],
+    operands=2,
     lower=View(
         lambda e, at, x, *arrays, index: (0, _source_index(e, at, x.shape, index, arrays, 1), None)
     ),
@@ -158,14 +155,11 @@ def _scattered_sum(g: Any, *arrays: Any, index: Index, shape: tuple[int, ...]) -
     return out
 
 
-scattered_sum = declare(
+scattered_sum = nondiff_op(
     "scattered_sum",
-    method=None,
-    entry=None,
     infer=lambda g, *arrays, index, shape: Type(shape, g.dtype),
     evaluate=_scattered_sum,
-    jvp=[None, None],
-    vjp=[None, None],
+    operands=2,
     lower=Scatter(
         lambda g, *arrays, index, shape: g.shape,
         lambda e, at, g, *arrays, index, shape: _source_index(e, at, shape, index, arrays, 1),
@@ -182,14 +176,11 @@ def _scattered_added(x: Any, v: Any, *arrays: Any, index: Index) -> Any:
     return out
 
 
-scattered_added = declare(
+scattered_added = nondiff_op(
     "scattered_added",
-    method=None,
-    entry=None,
     infer=lambda x, v, *arrays, index: x,
     evaluate=_scattered_added,
-    jvp=[None, None, None],
-    vjp=[None, None, None],
+    operands=3,
     lower=Scatter(
         lambda x, v, *arrays, index: v.shape,
         lambda e, at, x, v, *arrays, index: _source_index(e, at, x.shape, index, arrays, 2),
@@ -206,14 +197,11 @@ def _scattered(x: Any, v: Any, *arrays: Any, index: Index) -> Any:
     return out
 
 
-scattered = declare(
+scattered = nondiff_op(
     "scattered",
-    method=None,
-    entry=None,
     infer=lambda x, v, *arrays, index: x,
     evaluate=_scattered,
-    jvp=[None, None, None],
-    vjp=[None, None, None],
+    operands=3,
     lower=Scatter(
         lambda x, v, *arrays, index: gathered_shape(x.shape, index, arrays),
         lambda e, at, x, v, *arrays, index: _source_index(e, at, x.shape, index, arrays, 2),
@@ -227,14 +215,10 @@ def _compacted(mask: Any, *, count: int) -> Any:
     return np.flatnonzero(mask)[:count]
 
 
-compacted = declare(
+compacted = nondiff_op(
     "compacted",
-    method=None,
-    entry=None,
     infer=lambda mask, *, count: Type((count,), np.dtype(np.intp)),
     evaluate=_compacted,
-    jvp=[None],
-    vjp=[None],
     lower=Compact(),
 )
 
@@ -244,24 +228,16 @@ def _positions_build(b: Any, mask: Any, *, count: int) -> Any:
 
 
 # Flat positions of the `count` true elements of a mask of any shape, for `np.nonzero`.
-positions = declare(
+positions = nondiff_op(
     "positions",
-    method=None,
-    entry=None,
     infer=lambda mask, *, count: Type((count,), np.dtype(np.intp)),
     evaluate=lambda mask, *, count: np.flatnonzero(mask),
-    jvp=[None],
-    vjp=[None],
     lower=Expand(_positions_build),
 )
-inside = declare(  # whether a position, possibly negative, is in range of an axis
+inside = nondiff_op(  # whether a position, possibly negative, is in range of an axis
     "inside",
-    method=None,
-    entry=None,
     infer=lambda x, *, extent: Type(x.shape, np.dtype(bool)),
     evaluate=lambda x, *, extent: (x >= -extent) & (x < extent),
-    jvp=[None],
-    vjp=[None],
     lower=Map(
         lambda e, x, *, extent: e.logical_and(
             e.compare(">=", x, e.constant(-extent, x)), e.compare("<", x, e.constant(extent, x))
@@ -322,7 +298,7 @@ def normalize_index(
 def _mask_positions(b: Any, mask: Any, count: int) -> Any:
     """The positions of a mask's true elements, of which there must be `count`."""
     b.require(b(equal, b(count_nonzero, mask, axis=None), np.intp(count)))
-    flat = mask if mask.type.ndim == 1 else b(reshape, mask, shape=(mask.type.size,))
+    flat = reshape_if_needed(b, mask, (mask.type.size,))
     return b(compacted, flat, count=count)
 
 

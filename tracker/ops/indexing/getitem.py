@@ -17,7 +17,7 @@ from tracker.ir.lowering import Expand, SliceWrites, View
 from tracker.ir.op import LINEAR, Op
 from tracker.ir.types import Type
 from tracker.ops.declare.arguments import as_array
-from tracker.ops.declare.declare import declare
+from tracker.ops.declare.declare import declare, nondiff_op
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.elementwise.comparison import equal
 from tracker.ops.indexing.canonical import indexed_shape
@@ -34,7 +34,7 @@ from tracker.ops.indexing.gather_scatter import (
     taken,
 )
 from tracker.ops.shape.create import astype, iota
-from tracker.ops.shape.shape import broadcast_to, reshape
+from tracker.ops.shape.shape import broadcast_to, reshape, reshape_if_needed
 from tracker.support.array_copies import copy_with_layout
 from tracker.tape.record import apply, aval_of, data_of
 
@@ -86,8 +86,6 @@ def _embed(g: Any, *, index: Index, shape: tuple[int, ...]) -> Any:
 
 getitem: Op = declare(
     "getitem",
-    method=None,
-    entry=None,
     infer=lambda x, *, index: Type(indexed_shape(index, x.shape), x.dtype),
     evaluate=lambda x, *, index: x[index],
     jvp=LINEAR,
@@ -96,8 +94,6 @@ getitem: Op = declare(
 )
 embed: Op = declare(
     "embed",
-    method=None,
-    entry=None,
     infer=lambda g, *, index, shape: Type(shape, g.dtype),
     evaluate=_embed,
     jvp=LINEAR,
@@ -131,8 +127,6 @@ def _broadcast_value(v: Any, index: Index, x: Any) -> Any:
 
 put: Op = declare(
     "put",
-    method=None,
-    entry=None,
     infer=lambda x, v, *, index: x,
     evaluate=_put,
     jvp=[
@@ -155,8 +149,6 @@ put: Op = declare(
 
 as_view: Op = declare(  # a NumPy scalar as a 0-d array: `x[0, ...]` is one in NumPy
     "as_view",
-    method=None,
-    entry=None,
     infer=lambda x: Type(x.shape, x.dtype),
     evaluate=np.asarray,
     jvp=LINEAR,
@@ -185,12 +177,7 @@ def _gather_build(b: Any, x: Any, *arrays: Any, index: Index, counts: Any = ()) 
     if isinstance(found, str):
         return found
     shape, normal, holes = found
-    return b(taken, _reshape_if_needed(b, x, shape), *holes, index=normal)
-
-
-def _reshape_if_needed(b: Any, x: Any, shape: tuple[int, ...]) -> Any:
-    """In an expansion: x in another shape."""
-    return x if x.type.shape == shape else b(reshape, x, shape=shape)
+    return b(taken, reshape_if_needed(b, x, shape), *holes, index=normal)
 
 
 def _scatter_add(
@@ -208,15 +195,13 @@ def _scatter_add_build(
     if isinstance(found, str):
         return found
     merged_shape, normal, holes = found
-    return _reshape_if_needed(
+    return reshape_if_needed(
         b, b(scattered_sum, g, *holes, index=normal, shape=merged_shape), shape
     )
 
 
 gather: Op = declare(
     "gather",
-    method=None,
-    entry=None,
     infer=_gather_infer,
     evaluate=lambda x, *arrays, index, counts=(): x[fill_holes(index, arrays)],
     jvp=[lambda t, y, x, *arrays, **params: apply(gather, (t, *arrays), params), None],
@@ -236,8 +221,6 @@ gather: Op = declare(
 )
 scatter_add: Op = declare(
     "scatter_add",
-    method=None,
-    entry=None,
     infer=lambda g, *arrays, index, shape, counts=(): Type(shape, g.dtype),
     evaluate=_scatter_add,
     jvp=[lambda t, y, g, *arrays, **params: apply(scatter_add, (t, *arrays), params), None],
@@ -279,8 +262,8 @@ def _scatter_build(b: Any, x: Any, v: Any, *arrays: Any, index: Index, counts: A
     target_shape = gathered_shape(shape, normal, [a.type for a in holes])
     if v.type.ndim > len(target_shape):
         v = b(reshape, v, shape=v.type.shape[v.type.ndim - len(target_shape) :])
-    return _reshape_if_needed(
-        b, b(scattered, _reshape_if_needed(b, x, shape), v, *holes, index=normal), x.type.shape
+    return reshape_if_needed(
+        b, b(scattered, reshape_if_needed(b, x, shape), v, *holes, index=normal), x.type.shape
     )
 
 
@@ -311,7 +294,7 @@ def _winners_build(
     batch_shape = gathered_shape(merged_shape, normal, [a.type for a in holes])
     count = math.prod(batch_shape)
     dtype = _ordinal_dtype(count)
-    ordinal = _reshape_if_needed(
+    ordinal = reshape_if_needed(
         b, b(astype, b(iota, shape=(count,), axis=0), dtype=dtype), batch_shape
     )
     zeros = b(broadcast_to, dtype.type(0), shape=merged_shape)
@@ -333,16 +316,12 @@ def _scatter_vjp_value(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Inde
     return project(np.where(survives, cotangent, np.zeros_like(cotangent)), v)
 
 
-winners: Op = declare(
+winners: Op = nondiff_op(
     "winners",
-    method=None,
-    entry=None,
     infer=lambda *arrays, shape, **places: _gather_infer(
         Type(shape, np.dtype(bool)), *arrays, **places
     ),
     evaluate=lambda *arrays, index, shape, counts=(): _winners(shape, arrays, index),
-    jvp=[None],
-    vjp=[None],
     lower=Expand(_winners_build),
 )
 
@@ -353,8 +332,6 @@ def _scatter_jvp_value(t: Any, y: Any, x: Any, v: Any, *arrays: Any, **params: A
 
 scatter: Op = declare(
     "scatter",
-    method=None,
-    entry=None,
     infer=lambda x, v, *arrays, index, counts=(): x,
     evaluate=_scatter,
     jvp=[

@@ -266,7 +266,8 @@ def _resize(self: Tracked, *new_shape: Any, refcheck: bool = True) -> None:
     self._value = value_of(np.reshape(np.concatenate([flat[:n], padding]), shape))
 
 
-def _undo_shape(base: Any, new: Any) -> Any:
+def undo_reshape(base: Any, new: Any) -> Any:
+    """A base after a write through a reshape of it."""
     return np.reshape(new, np.shape(base))
 
 
@@ -295,7 +296,7 @@ def _set_shape(self: Tracked, shape: Any) -> None:
                 )
             )
         new_shape = np.shape(reshaped)
-        link_view(former, reshaped, lambda base: np.reshape(base, new_shape), _undo_shape)
+        link_view(former, reshaped, lambda base: np.reshape(base, new_shape), undo_reshape)
     for ref in getattr(self, "_views", ()):
         child = ref()
         if child is not None:

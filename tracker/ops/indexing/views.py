@@ -18,7 +18,7 @@ from tracker.errors import message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops.elementwise.unary import from_parts
 from tracker.ops.indexing import subscripts
-from tracker.ops.indexing.inplace import FlatView, link_view
+from tracker.ops.indexing.inplace import FlatView, link_view, undo_reshape
 from tracker.tape.record import aval_of, shares_memory, value_of, wrap
 from tracker.tape.tracked import Tracked, install_property
 
@@ -40,10 +40,6 @@ def _view_function(function: Callable[..., Any], undo: Callable[..., Any]) -> Ca
         )
 
     return call
-
-
-def _undo_reshape(base: Any, new: Any) -> Any:
-    return np.reshape(new, np.shape(base))
 
 
 def _undo_any_reshape(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,7 +192,7 @@ def _flat(self: Tracked) -> Any:
     ravel = NUMPY[np.ravel]
     if type(aval_of(self)) is not np.ndarray:
         self = NUMPY[np.copy](self)  # scalars are immutable
-    return link_view(self, np.copy(ravel(self)), ravel, _undo_reshape, FlatView)
+    return link_view(self, np.copy(ravel(self)), ravel, undo_reshape, FlatView)
 
 
 _install_views()

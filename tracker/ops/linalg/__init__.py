@@ -11,7 +11,7 @@ argument, as LAPACK does, and so do the derivatives: the gradient is exactly zer
 triangle, and (g + g^H)/2 is the symmetric gradient of other systems.
 """
 
-from tracker.ops.linalg import (
+from tracker.ops.linalg import (  # noqa: F401
     decompositions,
     determinant,
     eigen_svd,
@@ -20,5 +20,3 @@ from tracker.ops.linalg import (
     solve,
     triangles,
 )
-
-__all__ = ["decompositions", "determinant", "eigen_svd", "norm", "pinv_lstsq", "solve", "triangles"]

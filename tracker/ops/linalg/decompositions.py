@@ -20,6 +20,7 @@ from tracker.ops.declare.rule_helpers import project
 from tracker.ops.linalg.solve import solve_triangle
 from tracker.ops.linalg.triangles import (
     as_array,
+    check_matrices,
     check_square,
     diagonal_matrix,
     diagonal_of,
@@ -103,8 +104,6 @@ def _cholesky_pull_vjp(c: Any, x: Any, y: Any, g: Any) -> Any:
 
 cholesky_pull: Op = declare(  # the pullback of `cholesky` at the factor y, of a cotangent g
     "cholesky_pull",
-    method=None,
-    entry=None,
     infer=lambda y, g: Type(y.shape, linalg_dtype(y.dtype, g.dtype)),
     evaluate=_cholesky_pull,
     jvp=[_cholesky_pull_jvp, lambda t, x, y, g: apply(cholesky_pull, (y, t))],
@@ -115,8 +114,6 @@ cholesky_pull: Op = declare(  # the pullback of `cholesky` at the factor y, of a
 
 cholesky = declare(
     "cholesky",
-    method=None,
-    entry=None,
     infer=lambda a: Type(a.shape, linalg_dtype(a.dtype)),
     evaluate=np.linalg.cholesky,
     jvp=[lambda t, y, a: _cholesky_jvp(t, y)],
@@ -217,8 +214,6 @@ def _qr_vjp(g: Any, y: Any, a: Any, *, complete: bool) -> Any:
 
 qr = declare(
     "qr",
-    method=None,
-    entry=None,
     infer=lambda a, *, complete: Type(
         (
             *a.shape[:-2],
@@ -243,10 +238,7 @@ def qr_(a: Any, mode: str = "reduced") -> Any:
     only functions that do not depend on the choice have a derivative.
     """
     a = as_array(a)
-    if np.ndim(a) < 2:
-        raise np.linalg.LinAlgError(
-            f"{np.ndim(a)}-dimensional array given. Array must be at least two-dimensional"
-        )
+    check_matrices(a)
     if mode in ("f", "full"):
         np.linalg.qr(np.ones((1, 1)), mode)  # type: ignore[call-overload]  # warns of the name
         mode = "reduced"

@@ -16,8 +16,9 @@ import numpy as np
 
 from tracker.errors import DegenerateWarning, message, warn
 from tracker.ir.lowering import Expand, Host
-from tracker.ir.op import Op, define
+from tracker.ir.op import Op
 from tracker.ir.types import Type
+from tracker.ops.declare.declare import declare, nondiff_op
 from tracker.ops.linalg.triangles import epsilon, expand_last
 from tracker.ops.shape.create import identity
 from tracker.tape.observers import current_tracer
@@ -153,11 +154,8 @@ def _marker_op(name: str, warning: Callable[[], Op]) -> Op:
             _emit_warning(warning(), where, **params)
         return derivative
 
-    return define(
+    return declare(
         name,
-        numpy=[],
-        method=None,
-        entry=None,
         infer=lambda x, where, **params: x,
         evaluate=lambda x, where, **params: x,
         jvp=[rule, None],
@@ -185,15 +183,10 @@ def _warning_op(name: str, text: Callable[..., tuple[str, str]]) -> Op:
         warn(message(*text(where, **params)), DegenerateWarning)
         return True
 
-    return define(
+    return nondiff_op(
         name,
-        numpy=[],
-        method=None,
-        entry=None,
         infer=lambda where, **_: Type((), np.dtype(bool)),
         evaluate=evaluate,
-        jvp=[None],
-        vjp=[None],
         lower=Host("Python warns", effect=True),
     )
 

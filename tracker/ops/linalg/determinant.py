@@ -17,7 +17,7 @@ import numpy as np
 
 from tracker.ir.lowering import Host, Routine
 from tracker.ir.types import Type
-from tracker.ops.declare.declare import declare, implements
+from tracker.ops.declare.declare import declare, implements, nondiff_op
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.linalg.triangles import as_array, check_square, epsilon, expand_last, linalg_dtype
 from tracker.ops.shape.shape import adjoint
@@ -35,24 +35,16 @@ def _nullity(a: Any) -> Any:
     return np.maximum(np.count_nonzero(s <= small, axis=-1), 1)
 
 
-bases = declare(
+bases = nondiff_op(
     "bases",
-    method=None,
-    entry=None,
     infer=lambda a: Type((*a.shape[:-2], 2, *a.shape[-2:]), linalg_dtype(a.dtype)),
     evaluate=_bases,
-    jvp=[None],
-    vjp=[None],
     lower=Host("the bases of a singular matrix"),
 )
-nullity = declare(
+nullity = nondiff_op(
     "nullity",
-    method=None,
-    entry=None,
     infer=lambda a: Type(a.shape[:-2], np.dtype(np.intp)),
     evaluate=_nullity,
-    jvp=[None],
-    vjp=[None],
     lower=Host("the rank of a singular matrix"),
 )
 
@@ -119,8 +111,6 @@ def _faddeev_leverrier(a: Any) -> tuple[Any, Any]:
 
 det = declare(
     "det",
-    method=None,
-    entry=None,
     infer=lambda a: Type(a.shape[:-2], linalg_dtype(a.dtype)),
     evaluate=np.linalg.det,
     jvp=[lambda t, y, a: np.sum(np.swapaxes(_adjugate(y, a), -1, -2) * t, axis=(-2, -1))],

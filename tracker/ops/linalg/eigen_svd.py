@@ -41,6 +41,7 @@ from tracker.ops.linalg.degenerate import (
 )
 from tracker.ops.linalg.triangles import (
     as_array,
+    check_matrices,
     check_square,
     diagonal_matrix,
     diagonal_of,
@@ -131,8 +132,6 @@ def _pairs_followed(inner: Any, w: Any, gw: Any, a: Any) -> Any:
 
 eigh = declare(
     "eigh",
-    method=None,
-    entry=None,
     infer=lambda a, *, lower: _packed_type(a, _eigh_shapes(a), linalg_dtype(a.dtype)),
     evaluate=_eigh,
     jvp=[_eigh_jvp],
@@ -153,8 +152,6 @@ def _eigvalsh_vjp(g: Any, y: Any, a: Any, *, lower: bool) -> Any:
 
 eigvalsh = declare(
     "eigvalsh",
-    method=None,
-    entry=None,
     infer=lambda a, *, lower: Type(a.shape[:-1], real_dtype(linalg_dtype(a.dtype))),
     evaluate=lambda a, *, lower: np.linalg.eigvalsh(a, "L" if lower else "U"),
     jvp=[_eigvalsh_jvp],
@@ -238,8 +235,6 @@ def _eig_vjp(g: Any, y: Any, a: Any) -> Any:
 
 eig = declare(
     "eig",
-    method=None,
-    entry=None,
     infer=lambda a: _packed_type(a, _eigh_shapes(a), _complex_kind(a)),
     evaluate=_eig,
     jvp=[_eig_jvp],
@@ -276,8 +271,6 @@ def _eigvals_build(b: Any, a: Any) -> Any:
 
 eigvals = declare(
     "eigvals",
-    method=None,
-    entry=None,
     infer=lambda a: Type(a.shape[:-1], _complex_kind(a)),
     evaluate=_eigvals,
     jvp=[_eigvals_jvp],
@@ -464,8 +457,6 @@ def _undetermined(s: Any, a: Any) -> Any:
 
 svd = declare(
     "svd",
-    method=None,
-    entry=None,
     infer=lambda a, *, full: _packed_type(a, _svd_shapes(a, full), linalg_dtype(a.dtype)),
     evaluate=_svd,
     jvp=[_svd_jvp],
@@ -488,23 +479,12 @@ def _svdvals_vjp(g: Any, y: Any, a: Any) -> Any:
 
 svdvals = declare(
     "svdvals",
-    method=None,
-    entry=None,
     infer=lambda a: Type((*a.shape[:-2], min(a.shape[-2:])), real_dtype(linalg_dtype(a.dtype))),
     evaluate=lambda a: np.linalg.svd(a, compute_uv=False),
     jvp=[_svdvals_jvp],
     vjp=[_svdvals_vjp],
     lower=Routine("svdvals", lambda a: a.shape[-2:], may_raise=True),
 )
-
-
-def _check_matrices(a: Any) -> Any:
-    a = as_array(a)
-    if np.ndim(a) < 2:
-        raise np.linalg.LinAlgError(
-            f"{np.ndim(a)}-dimensional array given. Array must be at least two-dimensional"
-        )
-    return a
 
 
 @implements(np.linalg.svd)
@@ -517,7 +497,8 @@ def svd_(
     V^H right; `svdvals` has 0 there, as abs has at 0. With `full_matrices`, the columns beyond the
     singular values are an arbitrary basis of the complement, and move with the others.
     """
-    a = _check_matrices(a)
+    a = as_array(a)
+    check_matrices(a)
     if not compute_uv:
         if not hermitian:
             return apply(svdvals, (a,))
@@ -536,7 +517,9 @@ def svd_(
 
 @implements(np.linalg.svdvals)
 def svdvals_(x: Any, /) -> Any:
-    return apply(svdvals, (_check_matrices(x),))
+    x = as_array(x)
+    check_matrices(x)
+    return apply(svdvals, (x,))
 
 
 _ONE = np.eye(1)  # an argument for NumPy's named tuples

@@ -16,7 +16,7 @@ from tracker.ops.declare.casting import store_out
 from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.dtypes import cached_broadcast_shapes
 from tracker.ops.declare.operators import binary_operator, reflected_operator
-from tracker.ops.declare.rule_helpers import project
+from tracker.ops.declare.rule_helpers import conjugated, project
 from tracker.ops.shape.shape import adjoint, reshaped
 from tracker.tape.record import aval_of, shape_of
 from tracker.tape.tracked import install
@@ -49,7 +49,7 @@ def _as_matrices(a: Any, b: Any, g: Any) -> tuple[Any, Any, Any]:
 def _vjp_left(g: Any, y: Any, a: Any, b: Any) -> Any:
     shape = shape_of(a)
     if len(shape) == 1 and len(shape_of(b)) == 1:
-        return project(g * (np.conjugate(b) if np.iscomplexobj(b) else b), a)
+        return project(g * conjugated(b), a)
     matrix, right, g = _as_matrices(a, b, g)
     c = project(np.matmul(g, adjoint(right)), matrix)
     return c if len(shape) > 1 else reshaped(c, shape)
@@ -58,7 +58,7 @@ def _vjp_left(g: Any, y: Any, a: Any, b: Any) -> Any:
 def _vjp_right(g: Any, y: Any, a: Any, b: Any) -> Any:
     shape = shape_of(b)
     if len(shape) == 1 and len(shape_of(a)) == 1:
-        return project(g * (np.conjugate(a) if np.iscomplexobj(a) else a), b)
+        return project(g * conjugated(a), b)
     left, matrix, g = _as_matrices(a, b, g)
     c = project(np.matmul(adjoint(left), g), matrix)
     return c if len(shape) > 1 else reshaped(c, shape)
@@ -66,8 +66,6 @@ def _vjp_right(g: Any, y: Any, a: Any, b: Any) -> Any:
 
 matmul = declare(
     "matmul",
-    method=None,
-    entry=None,
     infer=_infer,
     evaluate=np.matmul,
     jvp=[lambda t, y, a, b: np.matmul(t, b), lambda t, y, a, b: np.matmul(a, t)],
@@ -123,7 +121,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 
 @implements(np.vdot)
 def vdot(a: Any, b: Any) -> Any:
-    return np.matmul(np.ravel(np.conjugate(a) if np.iscomplexobj(a) else a), np.ravel(b))
+    return np.matmul(np.ravel(conjugated(a)), np.ravel(b))
 
 
 def sum_in_dtype(terms: Any, axis: Any) -> Any:

@@ -59,8 +59,6 @@ def _solve_stein(c: Any, left: Any, right: Any) -> Any:
 
 stein = declare(  # z = c + left z right
     "coupled",
-    method=None,
-    entry=None,
     infer=lambda c, left, right: Type(c.shape, c.dtype),
     evaluate=_evaluate_stein,
     jvp=[
@@ -123,8 +121,6 @@ def _pinv_vjp(g: Any, y: Any, a: Any, cutoff: Any) -> Any:
 
 pinv = declare(
     "pinv",
-    method=None,
-    entry=None,
     infer=lambda a, cutoff: Type((*a.shape[:-2], a.shape[-1], a.shape[-2]), linalg_dtype(a.dtype)),
     evaluate=np.linalg.pinv,
     jvp=[_pinv_jvp, None],
@@ -184,8 +180,6 @@ def _lstsq_vjp_a(g: Any, y: Any, a: Any, b: Any, cutoff: Any) -> Any:
 
 lstsq = declare(  # the solution and the rank, flat
     "lstsq",
-    method=None,
-    entry=None,
     infer=lambda a, b, cutoff: Type(
         (a.shape[-1] * b.shape[-1] + 1,), linalg_dtype(a.dtype, b.dtype)
     ),

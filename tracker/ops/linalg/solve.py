@@ -63,8 +63,6 @@ def _solve_adjoint(a: Any, g: Any) -> Any:
 
 solve = declare(  # matrices only: `solve_` takes vectors
     "solve",
-    method=None,
-    entry=None,
     infer=_solve_infer,
     evaluate=np.linalg.solve,
     jvp=[
@@ -130,8 +128,6 @@ def _triangular_jvp(t: Any, y: Any, a: Any, b: Any, *, lower: bool, trans: str, 
 
 solve_triangular = declare(
     "solve_triangular",
-    method=None,
-    entry=None,
     infer=_solve_infer,
     evaluate=lambda a, b, *, lower, trans, unit: np.linalg.solve(
         _transposed(_selected_triangle(a, lower, unit), trans), b
@@ -171,8 +167,6 @@ def solve_triangle(
 
 inv = declare(
     "inv",
-    method=None,
-    entry=None,
     infer=lambda a: Type(a.shape, linalg_dtype(a.dtype)),
     evaluate=np.linalg.inv,
     jvp=[lambda t, y, a: -(y @ t @ y)],
@@ -284,8 +278,6 @@ def _slogdet_vjp(g: Any, y: Any, a: Any) -> Any:
 
 slogdet = declare(  # sign and logarithm, along a last axis
     "slogdet",
-    method=None,
-    entry=None,
     infer=lambda a: Type((*a.shape[:-2], 2), linalg_dtype(a.dtype)),
     evaluate=_slogdet,
     jvp=[_slogdet_jvp],

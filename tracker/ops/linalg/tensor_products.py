@@ -17,6 +17,7 @@ from tracker.ir.op import NUMPY
 from tracker.ops.declare.casting import broadcast_to_out, store_out
 from tracker.ops.declare.declare import implements
 from tracker.ops.declare.dtypes import cast_to_loop
+from tracker.ops.declare.rule_helpers import conjugated
 from tracker.ops.linalg.matmul import matmul, sum_in_dtype
 from tracker.ops.linalg.triangles import as_array
 from tracker.ops.shape.shape import in_memory_order
@@ -175,7 +176,7 @@ def _chained(chain: Sequence[Any], cut: dict[tuple[int, int], int], i: int, j: i
 
 
 def _vecdot(a: Any, b: Any) -> Any:
-    return sum_in_dtype((np.conjugate(a) if np.iscomplexobj(a) else a) * b, -1)
+    return sum_in_dtype(conjugated(a) * b, -1)
 
 
 def _matvec(a: Any, b: Any) -> Any:
@@ -183,7 +184,7 @@ def _matvec(a: Any, b: Any) -> Any:
 
 
 def _vecmat(a: Any, b: Any) -> Any:
-    left = np.conjugate(a) if np.iscomplexobj(a) else a
+    left = conjugated(a)
     return np.matmul(np.expand_dims(left, -2), b)[..., 0, :]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from tracker.ir.lowering import View
 from tracker.ir.op import LINEAR, Op
 from tracker.ir.types import Type
+from tracker.ops.declare.arguments import as_array as as_array
 from tracker.ops.declare.declare import declare, implements
 from tracker.ops.shape.shape import adjoint
 from tracker.tape.record import apply
@@ -32,8 +33,6 @@ def _triangle_source(e: Any, index: Any, x: Type, *, k: int, lower: bool) -> Any
 
 triangle: Op = declare(
     "triangle",
-    method=None,
-    entry=None,
     infer=lambda x, *, k, lower: Type(x.shape, x.dtype),
     evaluate=lambda x, *, k, lower: (np.tril if lower else np.triu)(x, k),
     jvp=LINEAR,
@@ -86,8 +85,6 @@ def _embed_diagonal(x: Any, *, k: int, shape: tuple[int, int]) -> Any:
 
 diagonal: Op = declare(
     "diagonal",
-    method=None,
-    entry=None,
     infer=lambda x, *, k: Type(
         (*x.shape[:-2], _diagonal_length(x.shape[-2], x.shape[-1], k)), x.dtype
     ),
@@ -100,8 +97,6 @@ diagonal: Op = declare(
 )
 embed_diagonal: Op = declare(
     "embed_diagonal",
-    method=None,
-    entry=None,
     infer=lambda x, *, k, shape: Type((*x.shape[:-1], *shape), x.dtype),
     evaluate=_embed_diagonal,
     jvp=LINEAR,
@@ -179,14 +174,18 @@ def project_to_triangle(s: Any, lower: bool = True) -> Any:
     return strict + diagonal_matrix(real_part(diagonal_of(s)), s)
 
 
+def check_matrices(a: Any) -> None:
+    """Raise NumPy's error unless `a` is a stack of matrices."""
+    if np.ndim(a) < 2:
+        raise np.linalg.LinAlgError(
+            f"{np.ndim(a)}-dimensional array given. Array must be at least two-dimensional"
+        )
+
+
 def check_square(a: Any) -> None:
     """Raise NumPy's errors unless `a` is a stack of square matrices."""
-    shape = np.shape(a)
-    if len(shape) < 2:
-        raise np.linalg.LinAlgError(
-            f"{len(shape)}-dimensional array given. Array must be at least two-dimensional"
-        )
-    if shape[-1] != shape[-2]:
+    check_matrices(a)
+    if np.shape(a)[-1] != np.shape(a)[-2]:
         raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
 
 
@@ -203,11 +202,6 @@ def linalg_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
 def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of the parts of a complex number."""
     return np.dtype(dtype.char.lower())
-
-
-def as_array(x: Any) -> Any:
-    """An operand that may be a list."""
-    return x if hasattr(x, "dtype") else np.asarray(x)
 
 
 def epsilon(a: Any) -> float:

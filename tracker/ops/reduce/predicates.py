@@ -17,7 +17,7 @@ from tracker.ir.op import METHODS, NUMPY, Op
 from tracker.ir.types import Type
 from tracker.ops.declare.arguments import NO_VALUE
 from tracker.ops.declare.casting import store_out
-from tracker.ops.declare.declare import declare
+from tracker.ops.declare.declare import nondiff_op
 from tracker.ops.declare.dtypes import infer_by_example
 from tracker.ops.elementwise.comparison import not_equal
 from tracker.ops.reduce.reduce import mask_elements, normalize_reduced_axes, reduced_shape, sum_
@@ -30,16 +30,12 @@ def _declare_predicate(
     function: Callable[..., Any], ufunc: Any, start: bool, body: Callable[..., Any]
 ) -> Op:
     """`any` or `all`: elements are cast to bool and reduced."""
-    op = declare(
+    op = nondiff_op(
         function.__name__,
-        method=None,
-        entry=None,
         infer=lambda x, *, axis, keepdims: Type(reduced_shape(x, axis, keepdims), np.dtype(bool)),
         evaluate=lambda x, *, axis, keepdims: ufunc.reduce(
             np.asarray(x, bool), axis, keepdims=keepdims
         ),
-        jvp=[None],
-        vjp=[None],
         lower=Reduce(lambda dtype: start, body),
     )
 
@@ -76,14 +72,10 @@ def reduce_all_axes(b: Any, fold: Op, x: Any) -> Any:
 
 def integer_reduction(function: Callable[..., Any], method: str | None, lower: Expand) -> Op:
     """Declare a reduction to integers."""
-    op = declare(
+    op = nondiff_op(
         function.__name__,
-        method=None,
-        entry=None,
         infer=infer_by_example(function),
         evaluate=function,
-        jvp=[None],
-        vjp=[None],
         lower=lower,
     )
 

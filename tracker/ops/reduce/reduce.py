@@ -21,13 +21,11 @@ from tracker.ops.declare.arguments import NO_VALUE, as_array, dtype_of, refuse_k
 from tracker.ops.declare.casting import cast_for_store, store_out
 from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.dtypes import result_dtype_by_example
+from tracker.ops.declare.rule_helpers import conjugated
 from tracker.ops.reduce.short_axes import reduce_short_axes
 from tracker.tape.conversions import plain_integers
 from tracker.tape.record import apply, aval_of
 from tracker.tape.tracked import Tracked
-
-_NO = NO_VALUE
-
 
 _ALL_AXES = [tuple(range(n)) for n in range(8)]
 
@@ -131,24 +129,24 @@ def _install_reduction(
         dtype: Any = None,
         out: Any = None,
         keepdims: Any = False,
-        initial: Any = _NO,
+        initial: Any = NO_VALUE,
         where: Any = True,
     ) -> Any:
-        if dtype is None and out is None and initial is _NO and where is True:
+        if dtype is None and out is None and initial is NO_VALUE and where is True:
             return apply(
                 op, (a,), {"axis": normalize_reduced_axes(a, axis), "keepdims": _flag(keepdims)}
             )
         if dtype is not None:
             a = np.astype(as_array(a), dtype)
-        if where is not True and where is not _NO:
-            if neutral is None and initial is _NO:
+        if where is not True and where is not NO_VALUE:
+            if neutral is None and initial is NO_VALUE:
                 raise ValueError(
                     f"reduction operation '{op.name}' does not have an identity, so to use a where "
                     "mask one has to specify 'initial'"
                 )
             fill = _initial_value(initial, as_array(a).dtype) if neutral is None else neutral(a)
             a = mask_elements(a, where, fill)
-        has_initial = initial is not _NO and initial is not None
+        has_initial = initial is not NO_VALUE and initial is not None
         axes, keep_axes = normalize_reduced_axes(a, axis), _flag(keepdims)
         if has_initial and neutral is None and 0 in (np.shape(a)[i] for i in axes):
             a = as_array(a)
@@ -172,7 +170,7 @@ def _install_reduction(
 
 
 def _flag(keepdims: Any) -> bool:
-    return False if keepdims is _NO else bool(keepdims)
+    return False if keepdims is NO_VALUE else bool(keepdims)
 
 
 # The ops ------------------------------------------------------------------------------------------
@@ -186,8 +184,6 @@ def _sum(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
 
 sum_ = declare(
     "sum",
-    method=None,
-    entry=None,
     infer=_infer_with(np.sum),
     evaluate=_sum,
     jvp=LINEAR,
@@ -213,8 +209,6 @@ def _count(shape: tuple[int, ...], axis: tuple[int, ...]) -> int:
 
 mean_ = declare(
     "mean",
-    method=None,
-    entry=None,
     infer=_infer_with(np.mean),
     evaluate=np.mean,
     jvp=LINEAR,
@@ -236,7 +230,7 @@ def mean(
     refuse_keywords("np.mean", **rest)
     if dtype is not None:
         a = np.astype(as_array(a), dtype)
-    if where is not True and where is not _NO:
+    if where is not True and where is not NO_VALUE:
         is_integer = dtype is None and np.result_type(aval_of(as_array(a))).kind in "biu"
         a = np.astype(as_array(a), float) if is_integer else a  # their sum may overflow
         total = np.sum(a, axis=axis, keepdims=_flag(keepdims), where=where)
@@ -309,9 +303,7 @@ def _leaf_products_of_others(product: tuple[Any, ...], rest: Any) -> list[Any]:
 
 def _prod_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     others = _products_of_others_over(_in_result_dtype(x, y), axis)
-    return expand_reduced(g, x, axis) * (
-        np.conjugate(others) if np.iscomplexobj(others) else others
-    )
+    return expand_reduced(g, x, axis) * conjugated(others)
 
 
 def _in_result_dtype(x: Any, y: Any) -> Any:
@@ -340,8 +332,6 @@ def _prod_jvp(t: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) 
 
 prod_ = declare(
     "prod",
-    method=None,
-    entry=None,
     infer=_infer_with(np.prod),
     evaluate=lambda x, *, axis, keepdims: np.multiply.reduce(x, axis, keepdims=keepdims),
     jvp=[_prod_jvp],
@@ -391,8 +381,6 @@ def _highest(dtype: Any) -> Any:
 
 max_ = declare(
     "max",
-    method=None,
-    entry=None,
     infer=_infer_with(np.max),
     evaluate=lambda x, *, axis, keepdims: reduce_short_axes(np.maximum, x, axis, keepdims),
     jvp=[_extreme_jvp],
@@ -401,8 +389,6 @@ max_ = declare(
 )
 min_ = declare(
     "min",
-    method=None,
-    entry=None,
     infer=_infer_with(np.min),
     evaluate=lambda x, *, axis, keepdims: reduce_short_axes(np.minimum, x, axis, keepdims),
     jvp=[_extreme_jvp],
@@ -420,7 +406,7 @@ NUMPY[np.amin] = NUMPY[np.min]
 
 def resolve_ddof(ddof: Any, correction: Any) -> Any:
     """`correction` is the array API's name of `ddof`."""
-    if correction is _NO:
+    if correction is NO_VALUE:
         return ddof
     if ddof != 0:
         raise ValueError("ddof and correction can't be provided simultaneously.")
@@ -437,15 +423,15 @@ def var(
     keepdims: Any = False,
     *,
     where: Any = True,
-    mean: Any = _NO,
-    correction: Any = _NO,
+    mean: Any = NO_VALUE,
+    correction: Any = NO_VALUE,
 ) -> Any:
     ddof = resolve_ddof(ddof, correction)
-    masked = where is not True and where is not _NO
+    masked = where is not True and where is not NO_VALUE
     mask = {"where": where} if masked else {}
     # dtype= applies to the two sums; NumPy computes between them in the array's dtype
     center = mean
-    if mean is _NO or mean is None:
+    if mean is NO_VALUE or mean is None:
         center = np.mean(a, axis=axis, dtype=dtype, keepdims=True, **mask)
     deviation = a - center
     squares = (

@@ -192,8 +192,6 @@ def _declare_op(
 
     return declare(
         name,
-        method=None,
-        entry=None,
         infer=infer,
         evaluate=evaluate,
         jvp=jvp,

@@ -17,7 +17,7 @@ from tracker.ir.op import LINEAR, METHODS, NUMPY
 from tracker.ir.types import Type, type_of
 from tracker.ops.declare.arguments import as_array, dtype_of, order_of
 from tracker.ops.declare.casting import cast_error, cast_for_store
-from tracker.ops.declare.declare import declare, implements
+from tracker.ops.declare.declare import declare, implements, nondiff_op
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.shape.shape import in_memory_order, memory_axes
 from tracker.tape.original_arrays import share_memory
@@ -41,8 +41,6 @@ def _astype_vjp(g: Any, y: Any, x: Any, *, dtype: Any) -> Any:
 
 astype = declare(
     "astype",
-    method=None,
-    entry=None,
     infer=lambda x, *, dtype: Type(x.shape, np.dtype(dtype)),
     evaluate=_cast,
     jvp=LINEAR,
@@ -50,14 +48,10 @@ astype = declare(
     lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc", order="K"),
 )
 # A cast from floats to integers or bools, which has no derivative.
-to_discrete = declare(
+to_discrete = nondiff_op(
     "to_discrete",
-    method=None,
-    entry=None,
     infer=lambda x, *, dtype: Type(x.shape, np.dtype(dtype)),
     evaluate=_cast,
-    jvp=[None],
-    vjp=[None],
     lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc", order="K"),
 )
 
@@ -113,8 +107,6 @@ METHODS["astype"] = _astype_method
 
 identity = declare(  # marks the arguments of a derivative
     "identity",
-    method=None,
-    entry=None,
     infer=lambda x: x,
     evaluate=lambda x: x,
     jvp=LINEAR,
@@ -130,8 +122,6 @@ def _item_infer(x: Type) -> Type:
 
 item = declare(  # a NumPy scalar as a Python number
     "item",
-    method=None,
-    entry=None,
     infer=_item_infer,
     evaluate=lambda x: np.asarray(x).item(),
     jvp=LINEAR,
@@ -140,8 +130,6 @@ item = declare(  # a NumPy scalar as a Python number
 )
 copy = declare(
     "copy",
-    method=None,
-    entry=None,
     infer=lambda x: Type(x.shape, x.dtype),
     evaluate=np.copy,
     jvp=LINEAR,
@@ -166,14 +154,10 @@ METHODS["copy"] = _copy_method
 
 
 def _declare_fill(name: str, function: Any, value: int) -> Any:
-    return declare(
+    return nondiff_op(
         name,
-        method=None,
-        entry=None,
         infer=lambda x, *, shape, dtype: Type(shape, dtype),
         evaluate=lambda x, *, shape, dtype: function(shape, dtype),
-        jvp=[None],
-        vjp=[None],
         lower=Map(
             lambda e, x, *, shape, dtype: e.literal(value, dtype),
             lambda x: (x.dtype,),
@@ -186,8 +170,6 @@ def _declare_fill(name: str, function: Any, value: int) -> Any:
 # Every element is its own index along an axis; used in expansions.
 iota = declare(
     "iota",
-    method=None,
-    entry=None,
     infer=lambda *, shape, axis: Type(shape, np.dtype(np.intp)),
     evaluate=lambda *, shape, axis: np.indices(shape)[axis],
     jvp=[],
@@ -198,8 +180,6 @@ iota = declare(
 # expansions write.
 table = declare(
     "table",
-    method=None,
-    entry=None,
     infer=lambda *, values, dtype: Type((len(values),), dtype),
     evaluate=lambda *, values, dtype: np.array(values, dtype),
     jvp=[],

@@ -17,8 +17,6 @@ from tracker.tape.record import apply, aval_of
 # bins must equal NumPy's to the last bit.
 rounded = declare(
     "rounded",
-    method=None,
-    entry=None,
     infer=lambda x: x,
     evaluate=np.positive,
     jvp=LINEAR,

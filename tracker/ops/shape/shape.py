@@ -26,8 +26,6 @@ from tracker.tape.tracked import Tracked
 
 reshape = declare(
     "reshape",
-    method=None,
-    entry=None,
     infer=lambda x, *, shape: Type(shape, x.dtype),
     evaluate=lambda x, *, shape: np.reshape(x, shape),
     jvp=LINEAR,
@@ -61,6 +59,11 @@ def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None
 def reshaped(a: Any, shape: tuple[int, ...]) -> Any:
     """`np.reshape(a, shape)` for rules: not registered as a view of `a`, as rules do not write."""
     return apply(reshape, (a,), {"shape": shape}) if type(a) is Tracked else np.reshape(a, shape)
+
+
+def reshape_if_needed(b: Any, x: Any, shape: tuple[int, ...]) -> Any:
+    """In an expansion: x in another shape."""
+    return x if x.type.shape == shape else b(reshape, x, shape=shape)
 
 
 def _full_shape(a: Any, shape: Any) -> tuple[int, ...]:
@@ -203,8 +206,6 @@ def _inverse_permutation(axes: Sequence[int]) -> tuple[int, ...]:
 
 transpose = declare(
     "transpose",
-    method=None,
-    entry=None,
     infer=lambda x, *, axes: Type(tuple(x.shape[i] for i in axes), x.dtype),
     evaluate=lambda x, *, axes: np.transpose(x, axes),
     jvp=LINEAR,
@@ -284,8 +285,6 @@ def _broadcast_source(e: Any, index: Any, x: Type, *, shape: tuple[int, ...]) ->
 
 broadcast_to = declare(
     "broadcast_to",
-    method=None,
-    entry=None,
     infer=lambda x, *, shape: Type(shape, x.dtype),
     evaluate=lambda x, *, shape: np.broadcast_to(x, shape),
     jvp=LINEAR,
@@ -351,8 +350,6 @@ def _concatenate_writes(*xs: Type, axis: int) -> SliceWrites:
 
 concatenate = declare(
     "concatenate",
-    method=None,
-    entry=None,
     infer=_concatenate_infer,
     evaluate=lambda *xs, axis: np.concatenate(xs, axis),
     jvp=LINEAR,
@@ -424,8 +421,6 @@ def _stack_writes(*xs: Type, axis: int) -> SliceWrites:
 
 stack = declare(
     "stack",
-    method=None,
-    entry=None,
     infer=_stack_infer,
     evaluate=lambda *xs, axis: np.array(xs) if np.ndim(xs[0]) == 0 else np.stack(xs, axis),
     jvp=LINEAR,

@@ -69,8 +69,6 @@ def _windows_vjp(g: Any, y: Any, x: Any, *, kernel: Ints, **how: Any) -> Any:
 
 windows: Op = declare(
     "windows",
-    method=None,
-    entry=None,
     infer=_windows_infer,
     evaluate=_windows,
     jvp=LINEAR,
@@ -108,8 +106,6 @@ def _overlaps(g: Any, *, extents: Ints, stride: Ints, dilation: Ints) -> Any:
 
 overlaps: Op = declare(
     "overlaps",
-    method=None,
-    entry=None,
     infer=_overlaps_infer,
     evaluate=_overlaps,
     jvp=LINEAR,

@@ -17,7 +17,7 @@ from tracker.ir.op import UFUNCS, Op
 from tracker.ir.types import Type
 from tracker.ops.declare.arguments import as_array
 from tracker.ops.declare.declare import declare, implements
-from tracker.ops.declare.rule_helpers import project
+from tracker.ops.declare.rule_helpers import conjugated, project
 from tracker.ops.indexing.getitem import embed, getitem
 from tracker.ops.reduce.reduce import sum_
 from tracker.ops.shape.create import astype
@@ -37,11 +37,7 @@ def _convolve_infer(a: Type, v: Type) -> Type:
 
 def _factor_cotangent(g: Any, v: Any, x: Any) -> Any:
     """The cotangent of one factor: g correlated with the other factor."""
-    return project(apply(slide, (g, _conjugate(v))), x)
-
-
-def _conjugate(x: Any) -> Any:
-    return np.conjugate(x) if np.iscomplexobj(x) else x
+    return project(apply(slide, (g, conjugated(v))), x)
 
 
 def _in_result_dtype(b: Any, *xs: Any) -> list[Any] | str:
@@ -82,8 +78,6 @@ def _convolve_build(b: Any, a: Any, v: Any) -> Any:
 
 convolve_ = declare(
     "convolve",
-    method=None,
-    entry=None,
     infer=_convolve_infer,
     evaluate=np.convolve,
     jvp=[lambda t, y, a, v: np.convolve(t, v), lambda t, y, a, v: np.convolve(a, t)],
@@ -134,14 +128,12 @@ def _narrow_sum(b: Any, x: Any, axis: int, keepdims: bool = False) -> Any:
 
 slide: Op = declare(  # sum over i of a[j + i] * v[i], where v is not longer than a
     "slide",
-    method=None,
-    entry=None,
     infer=_slide_infer,
     evaluate=lambda a, v: np.convolve(a, v[::-1], "valid"),
     jvp=[lambda t, y, a, v: apply(slide, (t, v)), lambda t, y, a, v: apply(slide, (a, t))],
     vjp=[
-        lambda g, y, a, v: project(np.convolve(g, _conjugate(v)), a),
-        lambda g, y, a, v: project(apply(slide, (_conjugate(a), g)), v),
+        lambda g, y, a, v: project(np.convolve(g, conjugated(v)), a),
+        lambda g, y, a, v: project(apply(slide, (conjugated(a), g)), v),
     ],
     lower=Expand(_slide_build),
 )
@@ -180,7 +172,7 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     a, v = as_array(a), as_array(v)
     if np.ndim(a) == 0 or np.ndim(v) == 0:
         raise ValueError("object of too small depth for desired array")
-    v = _conjugate(v)
+    v = conjugated(v)
     if np.size(v) > np.size(a):  # NumPy swaps them, and reverses the result
         return np.copy(np.flip(convolve(np.flip(a), v, mode)))
     return convolve(a, np.flip(v), mode)

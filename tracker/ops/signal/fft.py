@@ -101,8 +101,6 @@ def _half_build(b: Any, x: Any, *, axis: int, n: int, norm: str) -> Any:
 
 fourier = declare(
     "fourier",
-    method=None,
-    entry=None,
     infer=_infer_transform(_evaluate),
     evaluate=_evaluate,
     jvp=LINEAR,
@@ -142,8 +140,6 @@ def _half_evaluate(x: Any, *, axis: int, n: int, norm: Any) -> Any:
 
 real_fourier = declare(
     "real_fourier",
-    method=None,
-    entry=None,
     infer=_infer_transform(_real_evaluate, lambda n, params: n // 2 + 1),
     evaluate=_real_evaluate,
     jvp=LINEAR,
@@ -152,8 +148,6 @@ real_fourier = declare(
 )
 from_half = declare(
     "from_half",
-    method=None,
-    entry=None,
     infer=_infer_transform(_half_evaluate, lambda n, params: params["n"]),
     evaluate=_half_evaluate,
     jvp=LINEAR,

@@ -8,7 +8,7 @@ Invariant: every ufunc of `scipy.special` has an entry; an argument without a de
 it, and the error names it.
 """
 
-from tracker.ops.special import (
+from tracker.ops.special import (  # noqa: F401
     airy,
     bessel,
     distributions,
@@ -20,16 +20,3 @@ from tracker.ops.special import (
     integrals,
     waves,
 )
-
-__all__ = [
-    "airy",
-    "bessel",
-    "distributions",
-    "elementary",
-    "elliptic",
-    "error",
-    "gamma",
-    "incomplete",
-    "integrals",
-    "waves",
-]

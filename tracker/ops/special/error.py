@@ -74,8 +74,6 @@ def _mills_slope(m: Any, x: Any) -> Any:
 
 _mills = declare(
     "mills",
-    method=None,
-    entry=None,
     infer=infer_ufunc(sc.erfcx, None),
     evaluate=lambda x: ROOT_2 / ROOT_PI / sc.erfcx(-x / ROOT_2),
     jvp=[jvp_from(_mills_slope)],

@@ -22,9 +22,9 @@ from scipy.special import _ufuncs
 from tracker.errors import UnsupportedError, message
 from tracker.ir.graph import Const
 from tracker.ir.lowering import Map
-from tracker.ir.op import NUMPY, UFUNCS, Op, Rule, define
+from tracker.ir.op import NUMPY, UFUNCS, Op, Rule
 from tracker.ir.types import Type
-from tracker.ops.declare.declare import ScalarBody, map_lowering
+from tracker.ops.declare.declare import ScalarBody, declare, map_lowering
 from tracker.ops.declare.dtypes import broadcast_shape, infer_ufunc, loop_dtypes
 from tracker.ops.declare.foreign_ufuncs import LOOP_DTYPE_CHARS, ufunc_call
 from tracker.ops.declare.rule_helpers import (
@@ -174,17 +174,15 @@ def _declare_op(
     to_float = [not isinstance(d, str | ParameterDerivative) for d in derivatives]
     derivatives = [_with_float_arguments(d, to_float, at) for at, d in enumerate(derivatives)]
     has_all = not any(isinstance(d, str) for d in derivatives)
-    return define(
+    return declare(
         name,
         numpy=[ufunc],
-        method=None,
-        entry=None,
         infer=infer_ufunc(ufunc, None) if ufunc.nout == 1 else _infer_component(ufunc, at),
         evaluate=evaluate,
         jvp=[_jvp_rule(name, d, i) for i, d in enumerate(derivatives)],
         vjp=[_vjp_rule(name, d, i) for i, d in enumerate(derivatives)],
         lower=lower,
-        partials=derivatives if has_all else None,  # type: ignore[arg-type]
+        partials=derivatives if has_all else None,
     )
 
 
