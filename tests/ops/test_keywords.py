@@ -5,7 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
-from keyword_calls import ARRAYS, CALLS, GIVEN, RAISING
+from keyword_calls import ARRAYS, CALLS, GIVEN
+from refused_calls import RAISING
 
 from tracker import data, jit, param
 from tracker.testing import check_derivatives

@@ -230,37 +230,6 @@ def test_equal_ends_of_data_make_bins_around_them():
     np.testing.assert_array_equal(edges.data, want[1])
 
 
-@pytest.mark.parametrize(
-    "f",
-    [
-        lambda a: np.average(a, axis=0, weights=[0.0, 0.0]),
-        lambda a: np.average(a, weights=[1.0, 2.0]),
-        lambda a: np.average(a, axis=1, weights=[1.0, 2.0]),
-        lambda a: np.gradient(a, 1.0, 2.0, 3.0),
-        lambda a: np.gradient(a, axis=0, edge_order=2),
-        lambda a: np.gradient(a, edge_order=3),
-        lambda a: np.gradient(a, [1.0, 2.0, 3.0], axis=0),
-        lambda a: np.diff(a, -1),
-        lambda a: np.convolve(a[0], a[1], "none"),
-        lambda a: np.convolve(a[0], []),
-        lambda a: np.interp(a, [1.0], [1.0, 2.0]),
-        lambda a: np.interp(a, [], []),
-        lambda a: np.interp(a, [0.0, 1.0], [0.0, 1.0], period=0),
-        lambda a: np.linspace(a, 1.0, -1),
-        lambda a: np.geomspace(a[0, 0] * 0.0, 1.0),
-        lambda a: np.histogram(a, range=(2, 1)),
-        lambda a: np.histogramdd(a, (1, 2)),
-        lambda a: np.cov(a[None]),
-        lambda a: np.cov(a, fweights=[1]),
-    ],
-)
-def test_what_numpy_refuses_is_refused(f):
-    with pytest.raises((ValueError, TypeError, ZeroDivisionError, RuntimeError)) as numpys:
-        f(A)
-    with pytest.raises(numpys.type):
-        f(param(A))
-
-
 def test_a_number_has_no_differences():
     """NumPy's own words, also in a derivative: somebody may have read them."""
     for number in (np.float64(3.0), param(3.0)):

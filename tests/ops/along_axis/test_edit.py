@@ -235,36 +235,6 @@ def test_unique_gives_numpys_places():
                 assert np.shape(a) == np.shape(b)
 
 
-@pytest.mark.parametrize(
-    "f",
-    [
-        lambda a: np.pad(a, -1),
-        lambda a: np.pad(a, 1, "mine"),
-        lambda a: np.pad(a, 1, "edge", stat_length=1),
-        lambda a: np.select([a], [a]),
-        lambda a: np.select([], []),
-        lambda a: np.select([a > 0], []),
-        lambda a: np.choose([0, 2, 0], [a[0], a[1]]),
-        lambda a: np.piecewise(a, [a > 0], [1, 2, 3]),
-        lambda a: np.rot90(a, axes=(0, 0)),
-        lambda a: np.rollaxis(a, 0, 5),
-        lambda a: np.meshgrid(a[0], a[0], indexing="mine"),
-        lambda a: np.ix_(a),
-        lambda a: np.block([[a], a]),
-        lambda a: np.block([]) if not tracker.istracked(a) else np.block([[a], []]),
-        lambda a: np.diag_indices_from(a),
-        lambda a: np.triu_indices_from(a[0]),
-        lambda a: np.apply_along_axis(np.sum, 0, a[:, :0]),
-        lambda a: np.diff(a, -1),
-    ],
-)
-def test_what_numpy_refuses_is_refused(f):
-    with pytest.raises((ValueError, TypeError, IndexError)) as numpys:
-        f(A)
-    with pytest.raises(numpys.type):
-        f(param(A))
-
-
 @pytest.mark.parametrize("cut", [np.array_split, np.split])
 def test_an_axis_that_is_not_there_is_refused_in_numpys_words(cut):
     for given in (V, param(V), param(V[0])):

@@ -159,29 +159,6 @@ def test_i0_is_smooth_at_zero():
     assert second == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize(
-    "f",
-    [
-        lambda a: np.fft.fft(a, 0),
-        lambda a: np.fft.fft(a, norm="mine"),
-        lambda a: np.fft.rfft(a + 1j),
-        lambda a: np.fft.fftn(a, s=(1, 2), axes=(0,)),
-        lambda a: np.polyder(a, -1),
-        lambda a: np.polyint(a, -1),
-        lambda a: np.polyint(a, 3, [1.0, 2.0]),
-        lambda a: np.vander(a[None]),
-        lambda a: np.poly(a[None]),
-        lambda a: np.i0(a + 1j),
-        lambda a: np.ldexp(a, 0.5),
-    ],
-)
-def test_what_numpy_refuses_is_refused(f):
-    with pytest.raises((ValueError, TypeError)) as numpys:
-        f(V)
-    with pytest.raises(numpys.type):
-        f(param(V))
-
-
 def test_infinity_splits_as_numpys():
     a = np.array([np.inf, -np.inf, 2.0])
     for ours, theirs in zip(np.modf(param(a)), np.modf(a), strict=True):
