@@ -61,9 +61,9 @@ class vectorize(np.vectorize):
         return [0] * count if dims is None else [len(core) for core in dims[0]]
 
     def _joined(self, found: list[Any], lead: tuple[int, ...], at: int) -> Any:
-        made = array(found)
-        made = np.reshape(made, lead + np.shape(made)[1:])
-        return made if self.otypes is None else np.astype(made, self.otypes[at])
+        y = array(found)
+        y = np.reshape(y, lead + np.shape(y)[1:])
+        return y if self.otypes is None else np.astype(y, self.otypes[at])
 
 
 def _array_of(x: Any) -> Any:
@@ -92,12 +92,16 @@ def apply_along_axis(
     if not has_active_transform() and not holds_tracked(arr):
         return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)
     rows = np.moveaxis(array(arr), axis, -1)
-    lead = np.shape(rows)[:-1]
-    made = array([func1d(rows[place], *args, **kwargs) for place in np.ndindex(lead)])
-    inner = np.shape(made)[1:]
-    whole = np.reshape(made, lead + inner)
+    outer_shape = np.shape(rows)[:-1]
+    results = array([func1d(rows[index], *args, **kwargs) for index in np.ndindex(outer_shape)])
+    inner_shape = np.shape(results)[1:]
+    y = np.reshape(results, outer_shape + inner_shape)
     at = axis % np.ndim(arr)
-    return np.moveaxis(whole, range(len(lead), len(lead) + len(inner)), range(at, at + len(inner)))
+    return np.moveaxis(
+        y,
+        range(len(outer_shape), len(outer_shape) + len(inner_shape)),
+        range(at, at + len(inner_shape)),
+    )
 
 
 apply_over_axes = _over_buffers(np.apply_over_axes, 1)
@@ -118,8 +122,8 @@ class ndenumerate:
         return self
 
     def __next__(self) -> tuple[tuple[int, ...], Any]:
-        place = next(self._places)
-        return place, self._array[place]
+        index = next(self._places)
+        return index, self._array[index]
 
 
 def isscalar(element: Any) -> bool:
@@ -131,25 +135,25 @@ class _ScalarMeta(type):
     """The metaclass of the stand-ins: a call converts; in every other respect they are NumPy's
     class."""
 
-    _own: type
+    _scalar: type
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if args and holds_tracked(args[0]):
-            made: Any = np.astype(array(args[0]), cls._own)
+            made: Any = np.astype(array(args[0]), cls._scalar)
             return made if np.ndim(made) else made[()]
-        return cls._own(*args, **kwargs)
+        return cls._scalar(*args, **kwargs)
 
     def __instancecheck__(cls, x: Any) -> bool:
-        return isinstance(data_of(x), cls._own)
+        return isinstance(data_of(x), cls._scalar)
 
     def __subclasscheck__(cls, other: type) -> bool:
-        return issubclass(other, cls._own)
+        return issubclass(other, cls._scalar)
 
     def __eq__(cls, other: object) -> bool:  # a dtype has its own comparison
-        return True if other is cls or other is cls._own else NotImplemented
+        return True if other is cls or other is cls._scalar else NotImplemented
 
     def __hash__(cls) -> int:
-        return hash(cls._own)
+        return hash(cls._scalar)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -165,4 +169,6 @@ def is_identity_comparison(code: types.CodeType, at: int) -> bool:
 @functools.cache
 def scalar_type(own: type) -> type:
     """The stand-in for a scalar type of NumPy."""
-    return _ScalarMeta(own.__name__, (own,), {"_own": own, "__module__": "numpy", "__slots__": ()})
+    return _ScalarMeta(
+        own.__name__, (own,), {"_scalar": own, "__module__": "numpy", "__slots__": ()}
+    )

@@ -68,15 +68,15 @@ def array(
     return tracked_array(object, dtype, copy=copy, order=kwargs.get("order"), ndmin=ndmin)
 
 
-def _of_plain(given: Any, made: Any) -> Any:
+def _of_plain(given: Any, result: Any) -> Any:
     """The result of a constructor on plain data, trackable if it is a new array."""
     if not has_active_transform() or (
-        isinstance(given, np.ndarray) and np.may_share_memory(given, made)
+        isinstance(given, np.ndarray) and np.may_share_memory(given, result)
     ):
-        return made  # the argument itself, or a view of it
-    if type(given) is np.ndarray and is_tracing() and made.dtype.kind in "fc":
-        return _recorded_copy(given, made.dtype)
-    return trackable(made)
+        return result  # the argument itself, or a view of it
+    if type(given) is np.ndarray and is_tracing() and result.dtype.kind in "fc":
+        return _recorded_copy(given, result.dtype)
+    return trackable(result)
 
 
 def _recorded_copy(given: Any, dtype: Any) -> Any:
@@ -108,10 +108,10 @@ def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     """`numpy.asarray_chkfinite`."""
-    made = asarray(a, dtype, order)
-    if not np.all(np.isfinite(made)):
+    y = asarray(a, dtype, order)
+    if not np.all(np.isfinite(y)):
         raise ValueError("array must not contain infs or NaNs")
-    return made
+    return y
 
 
 def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
@@ -149,8 +149,8 @@ def _allocator(function: Callable[..., Any], fill: Any) -> Callable[..., Any]:
         axes = memory_axes(np.empty((0,) * len(extent)), order)
         if is_tracing():  # compiled code fills it
             return filled_buffer(fill, buffer(0.0), extent, kind, axes)
-        made = np.asarray(fill.evaluate(0.0, shape=extent, dtype=kind))
-        return trackable(made if axes is None else made.copy("F"))
+        y = np.asarray(fill.evaluate(0.0, shape=extent, dtype=kind))
+        return trackable(y if axes is None else y.copy("F"))
 
     call.__name__ = call.__qualname__ = function.__name__
     call.__doc__ = f"`numpy.{function.__name__}`."
@@ -215,15 +215,15 @@ def full(
     shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, like: Any = None, **kw: Any
 ) -> Any:
     """`numpy.full`; the value may be tracked."""
-    made = constructors.full(shape, fill_value, dtype, order, **kw)
-    return trackable(made) if has_active_transform() else made
+    y = constructors.full(shape, fill_value, dtype, order, **kw)
+    return trackable(y) if has_active_transform() else y
 
 
 def arange(*args: Any, **kwargs: Any) -> Any:
     """`numpy.arange`; its ends and its step may be tracked."""
     kwargs.pop("like", None)
-    made = constructors.arange(*args, **kwargs)
-    return trackable(made) if has_active_transform() else made
+    y = constructors.arange(*args, **kwargs)
+    return trackable(y) if has_active_transform() else y
 
 
 # r_ and c_ ----------------------------------------------------------------------------------------
@@ -233,21 +233,21 @@ class _Joiner:
     """`np.r_` and `np.c_`: NumPy's own, or the same with tracked parts."""
 
     def __init__(self, own: Any) -> None:
-        self._own = own
+        self._numpy = own
 
     def __getitem__(self, key: Any) -> Any:
         key = _plain_slices(key)
         parts = key if isinstance(key, tuple) else (key,)
         if any(map(holds_tracked, parts)):
             return self._join(list(parts))
-        made = self._own[_plain_slices(key)]
+        made = self._numpy[_plain_slices(key)]
         return trackable(made) if has_active_transform() else made
 
     def __len__(self) -> int:
         return 0
 
     def _join(self, parts: list[Any]) -> Any:
-        axis, ndmin, first = self._own.axis, self._own.ndmin, self._own.trans1d
+        axis, ndmin, first = self._numpy.axis, self._numpy.ndmin, self._numpy.trans1d
         if isinstance(parts[0], str):
             given = [int(n) for n in parts.pop(0).split(",")]
             axis, ndmin, first = given + [axis, ndmin, first][len(given) :]
@@ -261,16 +261,16 @@ def _is_number(x: Any) -> bool:
     return type(aval_of(x)) in (bool, int, float, complex)
 
 
-def _result_type_operand(part: Any, made: Any) -> Any:
+def _result_type_operand(part: Any, array: Any) -> Any:
     """A part's operand of `np.result_type`: Python numbers are weak."""
-    return aval_of(part) if _is_number(part) else np.result_type(aval_of(made))
+    return aval_of(part) if _is_number(part) else np.result_type(aval_of(array))
 
 
-def _cast_part(part: Any, made: Any, kind: np.dtype[Any]) -> Any:
+def _cast_part(part: Any, array: Any, kind: np.dtype[Any]) -> Any:
     """A part in the common dtype; a Python integer must fit."""
     if not _is_number(part):
-        return in_dtype(made, kind)
-    return np.reshape(cast_for_store(part, kind), np.shape(made))
+        return in_dtype(array, kind)
+    return np.reshape(cast_for_store(part, kind), np.shape(array))
 
 
 def _plain_slices(key: Any) -> Any:
@@ -303,22 +303,22 @@ c_ = _Joiner(np.c_)
 def kaiser(M: Any, beta: Any) -> Any:
     """`numpy.kaiser`, of a tracked beta, too."""
     if not holds_tracked([beta]):
-        made = np.kaiser(plain_integers(M), beta)
-        return trackable(made) if has_active_transform() else made
+        window = np.kaiser(plain_integers(M), beta)
+        return trackable(window) if has_active_transform() else window
     count = plain_integers(M)
     half = (count - 1) / 2
-    places = (np.arange(count) - half) / (half or 1.0)
-    return np.i0(beta * np.sqrt(1 - places**2)) / np.i0(beta)
+    positions = (np.arange(count) - half) / (half or 1.0)
+    return np.i0(beta * np.sqrt(1 - positions**2)) / np.i0(beta)
 
 
 class _Mesh:
     """`np.mgrid` and `np.ogrid`."""
 
     def __init__(self, own: Any) -> None:
-        self._own = own
+        self._numpy = own
 
     def __getitem__(self, key: Any) -> Any:
-        made = self._own[_plain_slices(key)]
+        made = self._numpy[_plain_slices(key)]
         return trackable(made) if has_active_transform() else made
 
 

@@ -22,13 +22,13 @@ from tracker.tape.tracked import Tracked
 Function = Callable[..., Any]
 
 
-def trackable(made: Any) -> Any:
+def trackable(new: Any) -> Any:
     """A new array of real or complex numbers as one that tracked values can be written into."""
-    if type(made) is np.ndarray:
-        return buffer(made) if made.dtype.kind in "fc" else made
-    if type(made) in (tuple, list):
-        return type(made)(trackable(x) for x in made)
-    return made
+    if type(new) is np.ndarray:
+        return buffer(new) if new.dtype.kind in "fc" else new
+    if type(new) in (tuple, list):
+        return type(new)(trackable(x) for x in new)
+    return new
 
 
 def is_conversion_error(error: BaseException | None) -> bool:
@@ -100,7 +100,7 @@ def giving_trackable(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        made = takes_lists(*(plain_integers(args) if of_counts else args), **kwargs)
-        return trackable(made) if has_active_transform() else made
+        y = takes_lists(*(plain_integers(args) if of_counts else args), **kwargs)
+        return trackable(y) if has_active_transform() else y
 
     return call

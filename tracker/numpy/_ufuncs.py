@@ -22,22 +22,22 @@ _MISSING: Any = object()
 class Ufunc:
     """A NumPy ufunc that also takes lists of tracked values."""
 
-    __slots__ = ("__weakref__", "_own")
+    __slots__ = ("__weakref__", "_ufunc")
 
     def __init__(self, own: np.ufunc) -> None:
-        self._own = own
+        self._ufunc = own
 
     def __call__(self, x: Any = _MISSING, /, *rest: Any, **kwargs: Any) -> Any:
         kind = type(x)  # on the path of every call: the usual arguments first
         if not (kind is list or kind is tuple or kwargs or x is _MISSING):
             if not rest:
-                return self._own(x)
+                return self._ufunc(x)
             y = rest[0]
             kind = type(y)
             if not (kind is list or kind is tuple) and len(rest) == 1:
-                return self._own(x, y)
+                return self._ufunc(x, y)
         given = () if x is _MISSING else (x, *rest)
-        return self._own(*map(join_tracked_list, given), **kwargs)
+        return self._ufunc(*map(join_tracked_list, given), **kwargs)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -45,27 +45,27 @@ class Ufunc:
 
     @property
     def __doc__(self) -> Any:  # type: ignore[override]
-        return self._own.__doc__
+        return self._ufunc.__doc__
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
+        return getattr(self._ufunc, name)
 
     def __eq__(self, other: object) -> bool:
-        return (other._own if type(other) is Ufunc else other) is self._own
+        return (other._ufunc if type(other) is Ufunc else other) is self._ufunc
 
     def __hash__(self) -> int:
-        return hash(self._own)
+        return hash(self._ufunc)
 
     def __repr__(self) -> str:
-        return repr(self._own)
+        return repr(self._ufunc)
 
     def __reduce__(self) -> Any:
-        return Ufunc, (self._own,)
+        return Ufunc, (self._ufunc,)
 
 
 def _method(name: str) -> Callable[..., Any]:
     def call(self: Ufunc, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self._own, name)(*map(join_tracked_list, args), **kwargs)
+        return getattr(self._ufunc, name)(*map(join_tracked_list, args), **kwargs)
 
     call.__name__, call.__doc__ = name, getattr(np.ufunc, name).__doc__
     return call
@@ -74,8 +74,8 @@ def _method(name: str) -> Callable[..., Any]:
 def _reduce(self: Ufunc, *args: Any, **kwargs: Any) -> Any:
     args = tuple(map(join_tracked_list, args))
     if isinstance(kwargs.get("initial"), Tracked):  # NumPy's protocol ignores `initial`
-        return array_ufunc(self._own, "reduce", args, kwargs)
-    return self._own.reduce(*args, **kwargs)
+        return array_ufunc(self._ufunc, "reduce", args, kwargs)
+    return self._ufunc.reduce(*args, **kwargs)
 
 
 for _name in ("accumulate", "outer", "reduceat"):
@@ -88,7 +88,7 @@ def _at(self: Ufunc, a: Any, indices: Any, *b: Any) -> None:
     """Perform operation in place on the elements at indices, which may be a tuple of arrays."""
     several = isinstance(indices, tuple)
     key = tuple(map(join_tracked_list, indices)) if several else join_tracked_list(indices)
-    self._own.at(a, key, *map(join_tracked_list, b))
+    self._ufunc.at(a, key, *map(join_tracked_list, b))
 
 
 _at.__name__, _at.__doc__ = "at", np.ufunc.at.__doc__

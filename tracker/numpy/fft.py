@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import numpy.fft as _own
+import numpy.fft as _numpy_module
 
 from tracker.numpy._trackable import accepting_lists as _lenient
 from tracker.numpy._trackable import giving_trackable as _making
@@ -17,11 +17,11 @@ globals().update(
         if hasattr(_value, "_implementation")
         else _value,
     )
-    for _name, _value in vars(_own).items()
-    if _name in _own.__all__
+    for _name, _value in vars(_numpy_module).items()
+    if _name in _numpy_module.__all__
 )
-__all__ = list(_own.__all__)
+__all__ = list(_numpy_module.__all__)
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(_own, name)
+    return getattr(_numpy_module, name)

@@ -7,11 +7,11 @@ are of these classes: `isinstance` does not mix them with NumPy's.
 
 import importlib as _importlib
 
-import numpy.polynomial as _own
+import numpy.polynomial as _numpy_module
 
 import tracker.numpy as _names
 
-__path__ = _own.__path__
+__path__ = _numpy_module.__path__
 _CLASSES = {
     "chebyshev": "Chebyshev",
     "hermite": "Hermite",
@@ -35,5 +35,5 @@ for _name in ("polyutils", "_polybase"):
     _load(_name)
 for _name, _class in _CLASSES.items():
     globals()[_class] = getattr(_load(_name), _class)
-set_default_printstyle = _own.set_default_printstyle
-__all__ = list(_own.__all__)
+set_default_printstyle = _numpy_module.set_default_printstyle
+__all__ = list(_numpy_module.__all__)

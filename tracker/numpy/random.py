@@ -13,17 +13,17 @@ True
 
 from typing import Any
 
-import numpy.random as _own
+import numpy.random as _numpy_module
 
 from tracker.random.generators import GLOBALS as _GLOBALS
 from tracker.random.generators import Generator, RandomState, default_rng  # noqa: F401
 
 globals().update(
-    (_name, _GLOBALS.get(_name, globals().get(_name, getattr(_own, _name))))
-    for _name in _own.__all__
+    (_name, _GLOBALS.get(_name, globals().get(_name, getattr(_numpy_module, _name))))
+    for _name in _numpy_module.__all__
 )
-__all__ = list(_own.__all__)
+__all__ = list(_numpy_module.__all__)
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(_own, name)
+    return getattr(_numpy_module, name)

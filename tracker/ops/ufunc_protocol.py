@@ -167,8 +167,8 @@ def _accumulate(
         axis = normalize_axis_index(axis, np.ndim(array))
         return store_out(out, apply(running, (array,), {"axis": axis}), "unsafe")
     lines = list(accumulate(np.moveaxis(array, axis, 0), ufunc))
-    made = in_memory_order(np.stack(lines, axis=axis), "K", array) if lines else array
-    return store_out(out, made, "unsafe")
+    y = in_memory_order(np.stack(lines, axis=axis), "K", array) if lines else array
+    return store_out(out, y, "unsafe")
 
 
 def _reduceat(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.lib import stride_tricks as _own
+from numpy.lib import stride_tricks as _numpy_module
 
 from tracker.errors import UnsupportedError, message
 from tracker.tape.tracked import Tracked
@@ -25,7 +25,7 @@ def as_strided(
 ) -> Any:
     """`numpy.lib.stride_tricks.as_strided`: of a tracked array, a copy."""
     if not isinstance(x, Tracked):
-        return _own.as_strided(x, shape, strides, subok, writeable, **checks)
+        return _numpy_module.as_strided(x, shape, strides, subok, writeable, **checks)
     shape = np.shape(x) if shape is None else tuple(int(n) for n in np.atleast_1d(shape))
     own_strides = x.strides
     strides = own_strides if strides is None else tuple(int(n) for n in np.atleast_1d(strides))
@@ -56,4 +56,4 @@ def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(_own, name)
+    return getattr(_numpy_module, name)

@@ -71,20 +71,22 @@ def _first_blocked(b: Any, line: Any, extreme: Op) -> Any:
     and the first position in this block."""
     n = line.type.size
     count = n // _BLOCK
-    cut = count * _BLOCK
-    blocks = b(getitem, line, index=(slice(0, cut, 1),)) if cut < n else line
+    blocked = count * _BLOCK
+    blocks = b(getitem, line, index=(slice(0, blocked, 1),)) if blocked < n else line
     blocks = b(reshape, blocks, shape=(count, _BLOCK))
-    each = b(extreme, blocks, axis=(1,), keepdims=False)
-    at, best = _first_unblocked(b, each, extreme)
-    row = b(taken, blocks, at, index=(HOLE, slice(0, _BLOCK, 1)))
-    y = b(add, b(multiply, at, np.intp(_BLOCK)), _first_equal(b, row, best, 0))
-    if cut == n:
+    block_best = b(extreme, blocks, axis=(1,), keepdims=False)
+    block, best = _first_unblocked(b, block_best, extreme)
+    row = b(taken, blocks, block, index=(HOLE, slice(0, _BLOCK, 1)))
+    y = b(add, b(multiply, block, np.intp(_BLOCK)), _first_equal(b, row, best, 0))
+    if blocked == n:
         return y
-    place, last = _first_unblocked(b, b(getitem, line, index=(slice(cut, n, 1),)), extreme)
-    better = b(logical_not, b(equal, b(_PAIRED[extreme], best, last), best))
+    tail_position, tail_best = _first_unblocked(
+        b, b(getitem, line, index=(slice(blocked, n, 1),)), extreme
+    )
+    tail_is_better = b(logical_not, b(equal, b(_PAIRED[extreme], best, tail_best), best))
     if line.type.dtype.kind == "f":
-        better = b(logical_and, better, b(logical_not, b(isnan, best)))
-    return b(where, better, b(add, place, np.intp(cut)), y)
+        tail_is_better = b(logical_and, tail_is_better, b(logical_not, b(isnan, best)))
+    return b(where, tail_is_better, b(add, tail_position, np.intp(blocked)), y)
 
 
 argmax = integer_reduction(np.argmax, "argmax", _lower_argextreme(max_))

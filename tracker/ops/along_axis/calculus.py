@@ -131,9 +131,9 @@ def _steps(spacing: Any, n: int, ndim: int, axis: int) -> Any:
         raise ValueError("when 1d, distances must match the length of the corresponding dimension")
     if spacing.dtype.kind in "iu":
         spacing = np.astype(spacing, float)
-    lined = [1] * ndim
-    lined[axis] = -1
-    return np.reshape(np.diff(spacing), lined)
+    shape = [1] * ndim
+    shape[axis] = -1
+    return np.reshape(np.diff(spacing), shape)
 
 
 def _end_slope(a: Any, b: Any, c: Any, h: Any, k: Any) -> Any:
@@ -173,11 +173,11 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     jump = np.mod(steps - low, period) + low
     if rest == 0:  # half a period: keep the sign of the step
         jump = np.where((jump == low) & (steps > 0), high, jump)
-    near = np.abs(steps) < (period / 2 if discont is None else discont)
-    turns = np.cumsum(np.where(near, 0, jump - steps), axis)
+    is_near = np.abs(steps) < (period / 2 if discont is None else discont)
+    turns = np.cumsum(np.where(is_near, 0, jump - steps), axis)
     at = axis_slicer(p, axis)
-    made = np.concatenate([p[at(slice(1))] + 0 * period, p[at(slice(1, None))] + turns], axis)
-    return np.astype(made, kind)
+    unwrapped = np.concatenate([p[at(slice(1))] + 0 * period, p[at(slice(1, None))] + turns], axis)
+    return np.astype(unwrapped, kind)
 
 
 # Interpolation ------------------------------------------------------------------------------------
@@ -223,10 +223,10 @@ def _near_infinite(x: Any, x0: Any, x1: Any, f0: Any, f1: Any) -> Any:
         parts = (_near_infinite(x, x0, x1, get(f0), get(f1)) for get in (np.real, np.imag))
         return from_parts(*parts)
     slope = (f1 - f0) / (x1 - x0)
-    made = slope * (x - x0) + f0
-    made = np.where(np.isnan(made), slope * (x - x1) + f1, made)
-    made = np.where(np.isnan(made) & (f0 == f1), f0, made)
-    return np.where(x == x0, f0, np.where(x == x1, f1, made))
+    y = slope * (x - x0) + f0
+    y = np.where(np.isnan(y), slope * (x - x1) + f1, y)
+    y = np.where(np.isnan(y) & (f0 == f1), f0, y)
+    return np.where(x == x0, f0, np.where(x == x1, f1, y))
 
 
 def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> Any:

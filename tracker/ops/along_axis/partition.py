@@ -68,9 +68,9 @@ def _ranked(rows: Any, ranks: Any) -> Any:
 def _ranked_build(b: Any, rows: Any, ranks: Any) -> Any:
     if rows.type.dtype.kind == "c":
         return _take_per_row(b, rows, _sources_build(b, rows, None, ranks))
-    turned = b(transpose, ranks, axes=(1, 0))
+    rank_rows = b(transpose, ranks, axes=(1, 0))
     if ranks.type.shape[0] <= _MOST:
-        keys = b(transpose, b(keys_at, b(value_key, rows), turned), axes=(1, 0))
+        keys = b(transpose, b(keys_at, b(value_key, rows), rank_rows), axes=(1, 0))
     else:
         keys = _take_per_row(b, b(ordered, b(value_key, rows)), ranks)
     return b(key_value, keys, dtype=rows.type.dtype)
@@ -78,8 +78,8 @@ def _ranked_build(b: Any, rows: Any, ranks: Any) -> Any:
 
 def _take_per_row(b: Any, rows: Any, positions: Any) -> Any:
     """rows[r, positions[q, r]] at (q, r)."""
-    own = b(iota, shape=(rows.type.shape[0],), axis=0)
-    return b(taken, rows, own, positions, index=(HOLE, HOLE))
+    row_numbers = b(iota, shape=(rows.type.shape[0],), axis=0)
+    return b(taken, rows, row_numbers, positions, index=(HOLE, HOLE))
 
 
 def _sources_in(rows: Any, value: Any, rank: Any) -> Any:

@@ -71,21 +71,22 @@ def _rank_and_weight(method: str, n: Any, q: Any) -> tuple[Any, Any]:
     return low, rank - low
 
 
-def _pick(rows: Any, place: Any, n: Any) -> Any:
-    """The elements of rank `place` (Q, R) or (Q, 1) of (R, N) rows, clipped to 0 .. n - 1."""
-    return apply(ranked, (rows, _clipped_rank(place, n)), {})
+def _pick(rows: Any, rank: Any, n: Any) -> Any:
+    """The elements of the given ranks, (Q, R) or (Q, 1), of (R, N) rows; ranks are clipped to 0 ..
+    n - 1."""
+    return apply(ranked, (rows, _clipped_rank(rank, n)), {})
 
 
-def _pick_two(rows: Any, place: Any, n: Any) -> tuple[Any, Any]:
-    """The elements of rank `place`, and the next ones."""
-    both = np.stack([_clipped_rank(place, n), _clipped_rank(place + 1, n)], axis=1)
+def _pick_two(rows: Any, rank: Any, n: Any) -> tuple[Any, Any]:
+    """The elements of the given ranks, and the next ones."""
+    both = np.stack([_clipped_rank(rank, n), _clipped_rank(rank + 1, n)], axis=1)
     count, _, width = np.shape(both)
     found = apply(ranked, (rows, np.reshape(both, (2 * count, width))), {})
     return found[::2], found[1::2]
 
 
-def _clipped_rank(place: Any, n: Any) -> Any:
-    return np.astype(as_array(np.clip(place, 0, np.maximum(n - 1, 0))), np.intp)
+def _clipped_rank(rank: Any, n: Any) -> Any:
+    return np.astype(as_array(np.clip(rank, 0, np.maximum(n - 1, 0))), np.intp)
 
 
 def _interpolated(rows: Any, n: Any, q: Any, method: str, weak: bool) -> Any:
@@ -130,9 +131,9 @@ def _weighted(rows: Any, weights: Any, q: Any) -> Any:
     reached = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
     reached = reached / reached[:, -1:]
     reached = np.where(reached == 0, -1.0, reached)  # elements of weight 0 are not candidates
-    place = np.sum(reached[None] < q[:, None], axis=2)
+    rank = np.sum(reached[None] < q[:, None], axis=2)
     row_numbers = np.arange(np.shape(rows)[0])
-    return rows[row_numbers, order[row_numbers, _clipped_rank(place, np.shape(rows)[1])]]
+    return rows[row_numbers, order[row_numbers, _clipped_rank(rank, np.shape(rows)[1])]]
 
 
 def _check_weights(weights: Any) -> None:

@@ -114,8 +114,8 @@ def sort_parts(b: Any, x: Any) -> list[Any]:
 def take_in_rows(b: Any, x: Any, positions: Any) -> Any:
     """x[..., positions], row by row along the last axis."""
     shape = x.type.shape
-    places = [b(iota, shape=shape, axis=i) for i in range(len(shape) - 1)]
-    return b(taken, x, *places, positions, index=(HOLE,) * len(shape))
+    row_positions = [b(iota, shape=shape, axis=i) for i in range(len(shape) - 1)]
+    return b(taken, x, *row_positions, positions, index=(HOLE,) * len(shape))
 
 
 def lexicographic_order(b: Any, keys: list[Any]) -> Any:

@@ -44,10 +44,10 @@ def defers_to(other: Any, method: str, number: Any) -> bool:
 def refused_as_array(x: Any, number: Any) -> Any:
     """The operand as an array; called while handling the error that refused it, which is raised
     again if there is no array."""
-    made = None if type(aval_of(number)) in _PYTHON_NUMBERS else as_numeric(x)
-    if made is None:
+    converted = None if type(aval_of(number)) in _PYTHON_NUMBERS else as_numeric(x)
+    if converted is None:
         raise
-    return made
+    return converted
 
 
 _COMPARISONS = {"lt": "gt", "le": "ge", "eq": "eq", "ne": "ne", "gt": "lt", "ge": "le"}

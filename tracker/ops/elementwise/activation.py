@@ -26,18 +26,18 @@ def _sigmoid(x: Any) -> Any:
 
 
 def _density(x: Any) -> Any:
-    e = np.exp(-np.abs(x))
-    if type(e) is not np.ndarray:
-        return e / np.square(1 + e)
-    whole = 1 + e
-    whole *= whole
-    return np.divide(e, whole, out=e)
+    decay = np.exp(-np.abs(x))
+    if type(decay) is not np.ndarray:
+        return decay / np.square(1 + decay)
+    square = 1 + decay
+    square *= square
+    return np.divide(decay, square, out=decay)
 
 
 def _density_body(e: Any, x: Any) -> Any:
-    fall = e.math("exp", e.neg(e.abs(x)))
-    whole = e.add(e.constant(1, x), fall)
-    return e.div(fall, e.mul(whole, whole))
+    decay = e.math("exp", e.neg(e.abs(x)))
+    total = e.add(e.constant(1, x), decay)
+    return e.div(decay, e.mul(total, total))
 
 
 def _density_slope(y: Any, x: Any) -> Any:

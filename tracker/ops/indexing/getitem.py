@@ -176,8 +176,8 @@ def _gather_build(b: Any, x: Any, *arrays: Any, index: Index, counts: Any = ()) 
     found = normalize_index(b, x.type.shape, arrays, index, counts)
     if isinstance(found, str):
         return found
-    shape, normal, holes = found
-    return b(taken, reshape_if_needed(b, x, shape), *holes, index=normal)
+    shape, normal, index_arrays = found
+    return b(taken, reshape_if_needed(b, x, shape), *index_arrays, index=normal)
 
 
 def _scatter_add(
@@ -194,9 +194,9 @@ def _scatter_add_build(
     found = normalize_index(b, shape, arrays, index, counts)
     if isinstance(found, str):
         return found
-    merged_shape, normal, holes = found
+    merged_shape, normal, index_arrays = found
     return reshape_if_needed(
-        b, b(scattered_sum, g, *holes, index=normal, shape=merged_shape), shape
+        b, b(scattered_sum, g, *index_arrays, index=normal, shape=merged_shape), shape
     )
 
 
@@ -258,12 +258,14 @@ def _scatter_build(b: Any, x: Any, v: Any, *arrays: Any, index: Index, counts: A
     found = normalize_index(b, x.type.shape, arrays, index, counts)
     if isinstance(found, str):
         return found
-    shape, normal, holes = found
-    target_shape = gathered_shape(shape, normal, [a.type for a in holes])
+    shape, normal, index_arrays = found
+    target_shape = gathered_shape(shape, normal, [a.type for a in index_arrays])
     if v.type.ndim > len(target_shape):
         v = b(reshape, v, shape=v.type.shape[v.type.ndim - len(target_shape) :])
     return reshape_if_needed(
-        b, b(scattered, reshape_if_needed(b, x, shape), v, *holes, index=normal), x.type.shape
+        b,
+        b(scattered, reshape_if_needed(b, x, shape), v, *index_arrays, index=normal),
+        x.type.shape,
     )
 
 
@@ -290,16 +292,16 @@ def _winners_build(
     found = normalize_index(b, shape, arrays, index, counts)
     if isinstance(found, str):
         return found
-    merged_shape, normal, holes = found
-    batch_shape = gathered_shape(merged_shape, normal, [a.type for a in holes])
+    merged_shape, normal, index_arrays = found
+    batch_shape = gathered_shape(merged_shape, normal, [a.type for a in index_arrays])
     count = math.prod(batch_shape)
     dtype = _ordinal_dtype(count)
     ordinal = reshape_if_needed(
         b, b(astype, b(iota, shape=(count,), axis=0), dtype=dtype), batch_shape
     )
     zeros = b(broadcast_to, dtype.type(0), shape=merged_shape)
-    last = b(scattered, zeros, ordinal, *holes, index=normal)
-    return b(equal, b(taken, last, *holes, index=normal), ordinal)
+    last = b(scattered, zeros, ordinal, *index_arrays, index=normal)
+    return b(equal, b(taken, last, *index_arrays, index=normal), ordinal)
 
 
 def _scatter_vjp_base(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index, **_: Any) -> Any:

@@ -121,8 +121,8 @@ def _has_same_layout(aval: Any, old_aval: Any) -> bool:
 
 def _in_layout_of(made: Value, old: Value) -> Any:
     """A new value in the memory layout of the old one, which decides later reshapes and copies."""
-    whole = tuple(slice(0, n, 1) for n in old.aval.shape)
-    return apply(getitem.put, (wrap(old), wrap(made)), {"index": whole})
+    everything = tuple(slice(0, n, 1) for n in old.aval.shape)
+    return apply(getitem.put, (wrap(old), wrap(made)), {"index": everything})
 
 
 def invalidate_views(array: Tracked) -> None:
@@ -146,25 +146,25 @@ def _getitem(self: Tracked, key: Any) -> Any:
         value = self._value or self._refresh()
         aval = value.aval
         if type(aval) is np.ndarray and aval.ndim == 1 and -aval.size <= key < aval.size:
-            place = (key % aval.size,)
-            found = subscripts.recently_stored(self, place) if value.op is getitem.put else None
-            return apply(getitem.getitem, (self,), {"index": place}) if found is None else found
+            index = (key % aval.size,)
+            found = subscripts.recently_stored(self, index) if value.op is getitem.put else None
+            return apply(getitem.getitem, (self,), {"index": index}) if found is None else found
     try:
-        part, place, arrays = subscripts.read_subscript(self, key)
+        read, index, arrays = subscripts.read_subscript(self, key)
     except IndexError:
         kind = type(value_of(self).aval)
         if kind in (float, int, complex, bool):
             raise TypeError(f"{kind.__name__!r} object is not subscriptable") from None
         raise
-    if type(aval_of(part)) is not np.ndarray or not subscripts.is_view(arrays):
-        return part
+    if type(aval_of(read)) is not np.ndarray or not subscripts.is_view(arrays):
+        return read
     if type(getattr(self, "_view", None)) is FlatView:
-        return np.copy(part)
+        return np.copy(read)
     return link_view(
         self,
-        part,
-        lambda base: subscripts.read_view(base, place, arrays),
-        lambda base, new: subscripts.write_view(base, new, place, arrays),
+        read,
+        lambda base: subscripts.read_view(base, index, arrays),
+        lambda base, new: subscripts.write_view(base, new, index, arrays),
     )
 
 

@@ -130,8 +130,10 @@ def add_into_zeros(shape: tuple[int, ...], key: Any, v: Any) -> Any:
         return apply(embed, (v,), {"index": index, "shape": shape})
     _guard_mask_counts(arrays)
     params = index_params(index, arrays)
-    place = gather.infer(Type(shape, np.dtype(bool)), *map(type_of, map(aval_of, arrays)), **params)
-    v = np.broadcast_to(as_array(v), place.shape)
+    target = gather.infer(
+        Type(shape, np.dtype(bool)), *map(type_of, map(aval_of, arrays)), **params
+    )
+    v = np.broadcast_to(as_array(v), target.shape)
     return apply(scatter_add, (v, *arrays), {**params, "shape": shape})
 
 
@@ -173,7 +175,8 @@ def _fit_value(v: Any, index: Index, x: Any) -> Any:
         v = np.reshape(v, np.shape(v)[1:])
     given_shape = np.shape(v)
     if len(given_shape) > len(target) or any(
-        n not in (1, room) for n, room in zip(reversed(given_shape), reversed(target), strict=False)
+        n not in (1, extent)
+        for n, extent in zip(reversed(given_shape), reversed(target), strict=False)
     ):
         have, want = (str(shape).replace(" ", "") for shape in (given_shape, target))
         raise ValueError(f"could not broadcast input array from shape {have} into shape {want}")

@@ -172,10 +172,10 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     counts, shape = np.asarray(data_of(plain_integers(repeats))), np.shape(a)
     if counts.size == 1 and counts.dtype.kind in "iu" and (count := int(counts.ravel()[0])) >= 0:
         whole_axis = (*shape[: axis + 1], 1, *shape[axis + 1 :])
-        spread = np.broadcast_to(
+        repeated = np.broadcast_to(
             np.reshape(a, whole_axis), _with_extent(whole_axis, axis + 1, count)
         )
-        return np.copy(np.reshape(spread, _with_extent(shape, axis, shape[axis] * count)))
+        return np.copy(np.reshape(repeated, _with_extent(shape, axis, shape[axis] * count)))
     return take(a, np.repeat(np.arange(shape[axis]), counts), axis)
 
 
@@ -229,13 +229,13 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     indices_or_sections = guarded_data(plain_integers(indices_or_sections))
     if not np.ndim(indices_or_sections):
         indices_or_sections = int(indices_or_sections)
-    pieces = np.array_split(np.arange(extent), indices_or_sections)
+    sections = np.array_split(np.arange(extent), indices_or_sections)
     front = (slice(None),) * axis
-    ends = np.cumsum([len(p) for p in pieces]).tolist()
+    ends = np.cumsum([len(p) for p in sections]).tolist()
     if np.ndim(indices_or_sections):  # like slices, these may overlap or be out of range
         cuts = [0, *indices_or_sections, extent]
         return [ary[(*front, slice(a, b))] for a, b in pairwise(cuts)]
-    return [ary[(*front, slice(e - len(p), e))] for e, p in zip(ends, pieces, strict=True)]
+    return [ary[(*front, slice(e - len(p), e))] for e, p in zip(ends, sections, strict=True)]
 
 
 @implements(np.split)

@@ -88,9 +88,9 @@ def _cholesky_pull_jvp(t: Any, x: Any, y: Any, g: Any) -> Any:
     """With s = L^-H half(L^H g) L^-1: along dL, L^-H (half(dL^H g) - dL^H s L) L^-1 - s dL L^-1."""
     s, t = _adjoint_whitened(y, _half_lower(adjoint(y) @ g)), np.tril(t)
     moved = _adjoint_whitened(y, _half_lower(adjoint(t) @ g))
-    turned = solve_triangle(y, adjoint(t) @ s, trans="C")
+    rotated = solve_triangle(y, adjoint(t) @ s, trans="C")
     right = adjoint(solve_triangle(y, adjoint(s @ t), trans="C"))
-    return project_to_triangle(moved - turned - right)
+    return project_to_triangle(moved - rotated - right)
 
 
 def _cholesky_pull_vjp(c: Any, x: Any, y: Any, g: Any) -> Any:

@@ -107,8 +107,8 @@ def _parsed(text: str, ndims: tuple[int, ...]) -> tuple[tuple[Labels, ...], Labe
             f"einsum got {len(ndims)} operand(s) for {len(parts)} subscript(s) in {text!r}"
         )
     labels = tuple(_labels(part, n, text) for part, n in zip(parts, ndims, strict=True))
-    spread = max((sum(len(label) > 1 for label in ls) for ls in labels), default=0)
-    return labels, _result_labels(labels, arrow, result, spread, text)
+    ellipsis_ndim = max((sum(len(label) > 1 for label in ls) for ls in labels), default=0)
+    return labels, _result_labels(labels, arrow, result, ellipsis_ndim, text)
 
 
 def _from_lists(operands: Sequence[Any]) -> tuple[str, list[Any]]:
@@ -168,18 +168,18 @@ def _check_extents(arrays: Sequence[Any], labels: Sequence[Labels], text: str) -
 
 
 def _result_labels(
-    labels: Sequence[Labels], arrow: str, result: str, spread: int, text: str
+    labels: Sequence[Labels], arrow: str, result: str, ellipsis_ndim: int, text: str
 ) -> Labels:
     every = [label for ls in labels for label in ls]
     if not arrow:  # the letters that occur once, in order
         once = sorted(label for label in set(every) if len(label) == 1 and every.count(label) == 1)
-        return (*_ellipsis_labels(spread), *once)
-    ellipsis = spread if "..." in result else 0
+        return (*_ellipsis_labels(ellipsis_ndim), *once)
+    ellipsis = ellipsis_ndim if "..." in result else 0
     wanted = _labels(result, len(result.replace("...", "")) + ellipsis, text)
     for label in wanted:
         if label not in every or wanted.count(label) > 1:
             raise ValueError(f"einsum cannot have subscript {label!r} in the result of {text!r}")
-    if spread and "..." not in result:
+    if ellipsis_ndim and "..." not in result:
         raise ValueError(f"einsum subscripts {text!r} drop the axes of an ellipsis")
     return wanted
 

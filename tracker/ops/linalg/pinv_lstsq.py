@@ -214,19 +214,19 @@ def lstsq_(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     right = np.reshape(b, (-1, 1)) if np.ndim(b) == 1 else b
     eps = float(np.finfo(np.float64).eps)  # NumPy computes in float64
     cutoff = max(m, n) * eps if rcond is None else guarded_data(rcond)
-    wide = np.astype(a, np.result_type(a.dtype, np.float64))
-    s = np.astype(np.linalg.svdvals(wide), np.finfo(linalg_dtype(a.dtype, b.dtype)).dtype)
+    a64 = np.astype(a, np.result_type(a.dtype, np.float64))
+    s = np.astype(np.linalg.svdvals(a64), np.finfo(linalg_dtype(a.dtype, b.dtype)).dtype)
     x: Any
     rank: Any
     if np.size(s) and cutoff > NOISE_CUTOFF:
-        x, rank = np.linalg.pinv(wide, cutoff) @ right, np.intc(np.count_nonzero(s > cutoff * s[0]))
+        x, rank = np.linalg.pinv(a64, cutoff) @ right, np.intc(np.count_nonzero(s > cutoff * s[0]))
         x = np.astype(x, linalg_dtype(a.dtype, b.dtype))
     else:
         flat = apply(lstsq, (a, right, cutoff))
         x, rank = _solution(flat, a, right), np.astype(real_part(flat[-1]), np.intc)
-    apart = right - a @ x
+    deviation = right - a @ x
     if m > n and int(rank) == n:
-        residuals = np.sum(real_part(apart * np.conjugate(apart)), axis=0)
+        residuals = np.sum(real_part(deviation * np.conjugate(deviation)), axis=0)
     else:
         residuals = np.zeros_like(real_part(x), shape=(0,))
     return x[:, 0] if np.ndim(b) == 1 else x, residuals, rank, s

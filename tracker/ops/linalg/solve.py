@@ -116,8 +116,8 @@ def _triangular_adjoint(g: Any, a: Any, *, lower: bool, trans: str, unit: bool) 
 def _triangular_vjp(g: Any, y: Any, a: Any, b: Any, *, lower: bool, trans: str, unit: bool) -> Any:
     product = -_triangular_adjoint(g, a, lower=lower, trans=trans, unit=unit) @ adjoint(y)
     below = -1 if unit else 0
-    whole = _transposed(product, trans)
-    return project(np.tril(whole, below) if lower else np.triu(whole, -below), a)
+    cotangent = _transposed(product, trans)
+    return project(np.tril(cotangent, below) if lower else np.triu(cotangent, -below), a)
 
 
 def _triangular_jvp(t: Any, y: Any, a: Any, b: Any, *, lower: bool, trans: str, unit: bool) -> Any:

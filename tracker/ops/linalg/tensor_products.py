@@ -94,10 +94,10 @@ def cross(
             f"{sizes[0]} and {sizes[1]} dimensional instead."
         )
     if 3 not in sizes:
-        made = x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
-        return made if np.ndim(made) else np.copy(made)  # a 0-d array, not a scalar
-    made = _rolled(x, 1) * _rolled(y, 2) - _rolled(x, 2) * _rolled(y, 1)
-    return np.moveaxis(in_memory_order(made, "C"), -1, axisc)
+        product = x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
+        return product if np.ndim(product) else np.copy(product)  # a 0-d array, not a scalar
+    product = _rolled(x, 1) * _rolled(y, 2) - _rolled(x, 2) * _rolled(y, 1)
+    return np.moveaxis(in_memory_order(product, "C"), -1, axisc)
 
 
 def _rolled(v: Any, by: int) -> Any:
@@ -151,7 +151,7 @@ def _splits(extents: Sequence[int]) -> dict[tuple[int, int], int]:
     i."""
     n = len(extents) - 1
     cost = {(i, i): 0 for i in range(n)}
-    cut: dict[tuple[int, int], int] = {}
+    split: dict[tuple[int, int], int] = {}
     for length, i in itertools.product(range(1, n), range(n)):
         j = i + length
         if j >= n:
@@ -160,16 +160,16 @@ def _splits(extents: Sequence[int]) -> dict[tuple[int, int], int]:
             k: cost[i, k] + cost[k + 1, j] + extents[i] * extents[k + 1] * extents[j + 1]
             for k in range(i, j)
         }
-        cut[i, j] = min(costs, key=costs.__getitem__)
-        cost[i, j] = costs[cut[i, j]]
-    return cut
+        split[i, j] = min(costs, key=costs.__getitem__)
+        cost[i, j] = costs[split[i, j]]
+    return split
 
 
-def _chained(chain: Sequence[Any], cut: dict[tuple[int, int], int], i: int, j: int) -> Any:
+def _chained(chain: Sequence[Any], split: dict[tuple[int, int], int], i: int, j: int) -> Any:
     if i == j:
         return chain[i]
-    k = cut[i, j]
-    return np.dot(_chained(chain, cut, i, k), _chained(chain, cut, k + 1, j))
+    k = split[i, j]
+    return np.dot(_chained(chain, split, i, k), _chained(chain, split, k + 1, j))
 
 
 # NumPy's generalised ufuncs -----------------------------------------------------------------------

@@ -27,16 +27,16 @@ def tracked_array(
     given: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = None, ndmin: int = 0
 ) -> Any:
     """`numpy.array` of a tracked value, or of nested lists that hold some."""
-    made = _copied(given, dtype, copy)
-    if made is not given or order not in (
+    y = _copied(given, dtype, copy)
+    if y is not given or order not in (
         "K",
         "k",
         "A",
         "a",
     ):  # else the array itself, in its layout
-        made = in_memory_order(made, order, given if type(given) is Tracked else None)
-    missing = operator.index(ndmin) - np.ndim(made)
-    return np.reshape(made, (1,) * missing + np.shape(made)) if missing > 0 else made
+        y = in_memory_order(y, order, given if type(given) is Tracked else None)
+    missing = operator.index(ndmin) - np.ndim(y)
+    return np.reshape(y, (1,) * missing + np.shape(y)) if missing > 0 else y
 
 
 def _copied(given: Any, dtype: Any, copy: bool | None) -> Any:
@@ -50,8 +50,8 @@ def _copied(given: Any, dtype: Any, copy: bool | None) -> Any:
     return np.copy(given) if copy and changed is given else changed
 
 
-def in_dtype(made: Any, dtype: Any) -> Any:
-    return made if dtype is None or made.dtype == np.dtype(dtype) else np.astype(made, dtype)
+def in_dtype(x: Any, dtype: Any) -> Any:
+    return x if dtype is None or x.dtype == np.dtype(dtype) else np.astype(x, dtype)
 
 
 def array(given: Any, dtype: Any = None, **options: Any) -> Any:
@@ -61,12 +61,12 @@ def array(given: Any, dtype: Any = None, **options: Any) -> Any:
     if holds_tracked(given):
         options.pop("subok", None)
         return tracked_array(given, dtype, **options)
-    made = np.array(given, dtype, **{**options, "copy": True})
-    if type(given) is np.ndarray and is_tracing() and made.dtype.kind in "biufc":
+    copied = np.array(given, dtype, **{**options, "copy": True})
+    if type(given) is np.ndarray and is_tracing() and copied.dtype.kind in "biufc":
         return in_memory_order(
-            np.copy(in_dtype(buffer(given), made.dtype)), "K", made
+            np.copy(in_dtype(buffer(given), copied.dtype)), "K", copied
         )  # of its contents at the time of the call
-    return made
+    return copied
 
 
 def asarray(

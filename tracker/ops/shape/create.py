@@ -140,9 +140,9 @@ copy = declare(
 
 @implements(np.copy)
 def copy_(a: Any, order: str = "K", subok: bool = False) -> Any:
-    made = apply(copy, (a,))
+    copied = apply(copy, (a,))
     order = order_of(order)
-    return made if order == "K" else in_memory_order(made, order, a)
+    return copied if order == "K" else in_memory_order(copied, order, a)
 
 
 def _copy_method(a: Any, order: str = "C") -> Any:
@@ -232,13 +232,13 @@ NUMPY[np.ones_like] = _like(ones_like)
 
 @implements(np.full_like)
 def full_like(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **kwargs: Any) -> Any:
-    made = np.zeros_like(a, dtype, *rest, **kwargs)
+    zeros = np.zeros_like(a, dtype, *rest, **kwargs)
     if type(aval_of(fill_value)) is int:
-        fill = cast_for_store(fill_value, made.dtype)
+        fill = cast_for_store(fill_value, zeros.dtype)
     else:  # a float is cast unsafely
-        fill = np.astype(as_array(fill_value), made.dtype)
-    y = np.broadcast_to(fill, np.shape(made)) + made
-    return y if np.ndim(made) else np.copy(y)  # a 0-d array, not a scalar
+        fill = np.astype(as_array(fill_value), zeros.dtype)
+    y = np.broadcast_to(fill, np.shape(zeros)) + zeros
+    return y if np.ndim(zeros) else np.copy(y)  # a 0-d array, not a scalar
 
 
 def join_tracked_list(x: Any) -> Any:
@@ -252,11 +252,11 @@ def as_tracked_array(a: Any, dtype: Any = None) -> Any:
         return np.copy(a) if dtype is None else np.astype(a, dtype)
     if isinstance(a, (list, tuple)):
         try:
-            made = _stack_nested(a, dtype)
+            y = _stack_nested(a, dtype)
         except ValueError:
             np.array(_untracked(a), dtype)  # raises NumPy's error for ragged lists
             raise
-        return made if dtype in (None, made.dtype) else np.astype(made, dtype)
+        return y if dtype in (None, y.dtype) else np.astype(y, dtype)
     return buffer(np.array(a, dtype))
 
 

@@ -40,12 +40,12 @@ reshape = declare(
 @implements(np.reshape)
 def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None) -> Any:
     if copy is not None:
-        made = reshape_(a, shape, order)
+        reshaped = reshape_(a, shape, order)
         if copy:
-            return np.copy(made)
-        if not shares_memory(made, a):
+            return np.copy(reshaped)
+        if not shares_memory(reshaped, a):
             raise ValueError("Unable to avoid creating a copy while reshaping.")
-        return made
+        return reshaped
     if order != "C":
         order = order_of(order)
         if order == "K":
@@ -166,9 +166,9 @@ METHODS["flatten"] = lambda a, order="C": np.copy(ravel(a, order))
 def expand_dims(a: Any, axis: Any) -> Any:
     axes = (axis,) if np.ndim(axis) == 0 else tuple(plain_integers(axis))
     ndim = np.ndim(a) + len(axes)
-    places = normalize_axis_tuple(axes, ndim)
+    new_axes = normalize_axis_tuple(axes, ndim)
     old = iter(np.shape(a))
-    return np.reshape(a, tuple(1 if i in places else next(old) for i in range(ndim)))
+    return np.reshape(a, tuple(1 if i in new_axes else next(old) for i in range(ndim)))
 
 
 @implements(np.squeeze, method="squeeze")
@@ -318,11 +318,11 @@ def _concatenate_infer(*xs: Type, axis: int) -> Type:
 
 
 def _concatenate_vjp(g: Any, y: Any, xs: list[Any], wanted: list[bool], _: Any, axis: int) -> Any:
-    whole = (slice(None),) * axis
+    front = (slice(None),) * axis
     start = 0
     for x, asked in zip(xs, wanted, strict=True):
         stop = start + np.shape(x)[axis]
-        yield project(g[(*whole, slice(start, stop))], x) if asked else None
+        yield project(g[(*front, slice(start, stop))], x) if asked else None
         start = stop
 
 
@@ -342,8 +342,8 @@ def _concatenate_writes(*xs: Type, axis: int) -> SliceWrites:
     start = 0
     for which, x in enumerate(xs):
         along = slice(start, start + x.shape[axis], 1)
-        whole = [slice(0, n, 1) for n in x.shape]
-        parts.append((which, (*whole[:axis], along, *whole[axis + 1 :])))
+        full_slices = [slice(0, n, 1) for n in x.shape]
+        parts.append((which, (*full_slices[:axis], along, *full_slices[axis + 1 :])))
         start += x.shape[axis]
     return SliceWrites(None, tuple(parts), covers=True)
 
@@ -403,9 +403,9 @@ def _stack_infer(*xs: Type, axis: int) -> Type:
 
 
 def _stack_vjp(g: Any, y: Any, xs: list[Any], wanted: list[bool], _: Any, axis: int) -> Any:
-    whole = (slice(None),) * axis
+    front = (slice(None),) * axis
     for at, (x, asked) in enumerate(zip(xs, wanted, strict=True)):
-        yield project(g[(*whole, at)], x) if asked else None
+        yield project(g[(*front, at)], x) if asked else None
 
 
 def _stack_source(e: Any, index: Any, *xs: Type, axis: int) -> Any:
@@ -414,8 +414,8 @@ def _stack_source(e: Any, index: Any, *xs: Type, axis: int) -> Any:
 
 
 def _stack_writes(*xs: Type, axis: int) -> SliceWrites:
-    whole = [slice(0, n, 1) for n in xs[0].shape]
-    parts = [(at, (*whole[:axis], at, *whole[axis:])) for at in range(len(xs))]
+    full_slices = [slice(0, n, 1) for n in xs[0].shape]
+    parts = [(at, (*full_slices[:axis], at, *full_slices[axis:])) for at in range(len(xs))]
     return SliceWrites(None, tuple(parts), covers=True)
 
 

@@ -31,8 +31,8 @@ def window_counts(extents: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> 
 
 def _windows_infer(x: Type, *, kernel: Ints, stride: Ints, dilation: Ints) -> Type:
     lead = x.ndim - len(kernel)
-    places = window_counts(x.shape[lead:], kernel, stride, dilation)
-    return Type((*x.shape[:lead], *kernel, *places), x.dtype)
+    counts = window_counts(x.shape[lead:], kernel, stride, dilation)
+    return Type((*x.shape[:lead], *kernel, *counts), x.dtype)
 
 
 def _windows(x: Any, *, kernel: Ints, stride: Ints, dilation: Ints) -> Any:
@@ -90,16 +90,16 @@ def _overlaps_infer(g: Type, *, extents: Ints, stride: Ints, dilation: Ints) -> 
 
 def _overlaps(g: Any, *, extents: Ints, stride: Ints, dilation: Ints) -> Any:
     g = np.asarray(g)
-    count = len(extents)
-    lead = g.ndim - 2 * count
-    kernel, places = g.shape[lead : lead + count], g.shape[lead + count :]
+    rank = len(extents)
+    lead = g.ndim - 2 * rank
+    kernel, counts = g.shape[lead : lead + rank], g.shape[lead + rank :]
     out = np.zeros((*g.shape[:lead], *extents), g.dtype)
     for k in itertools.product(*map(range, kernel)):
         at: Any = tuple(
             slice(i * d, i * d + s * (o - 1) + 1, s)
-            for i, d, s, o in zip(k, dilation, stride, places, strict=True)
+            for i, d, s, o in zip(k, dilation, stride, counts, strict=True)
         )
-        part: Any = (..., *k, *(slice(None),) * count)
+        part: Any = (..., *k, *(slice(None),) * rank)
         out[(..., *at)] += g[part]
     return out
 

@@ -84,15 +84,15 @@ def _e_slope(m: Any) -> Any:
 def _f_modulus(phi: Any, m: Any) -> Any:
     k, s, c = _reduce_amplitude(phi)
     d = 1 - m * np.square(s)
-    turn = np.where(k == 0, 0.0, 2 * k * _k_slope(np.where(k == 0, 0.0, m)))
-    return turn + s**3 / 6 * sc.elliprd(np.square(c), 1 + 0 * d, d)
+    complete = np.where(k == 0, 0.0, 2 * k * _k_slope(np.where(k == 0, 0.0, m)))
+    return complete + s**3 / 6 * sc.elliprd(np.square(c), 1 + 0 * d, d)
 
 
 def _e_modulus(phi: Any, m: Any) -> Any:
     k, s, c = _reduce_amplitude(phi)
     d = 1 - m * np.square(s)
-    turn = np.where(k == 0, 0.0, 2 * k * _e_slope(np.where(k == 0, 0.0, m)))
-    return turn - s**3 / 6 * sc.elliprd(np.square(c), d, 1 + 0 * d)
+    complete = np.where(k == 0, 0.0, 2 * k * _e_slope(np.where(k == 0, 0.0, m)))
+    return complete - s**3 / 6 * sc.elliprd(np.square(c), d, 1 + 0 * d)
 
 
 def _delta(phi: Any, m: Any) -> Any:
@@ -115,18 +115,18 @@ def _jacobi_functions(u: Any, m: Any) -> tuple[Any, ...]:
 
 
 def _sn(u: Any, m: Any) -> Any:
-    _, cn, _, turn = _jacobi_functions(u, m)
-    return cn * turn
+    _, cn, _, dphi = _jacobi_functions(u, m)
+    return cn * dphi
 
 
 def _cn(u: Any, m: Any) -> Any:
-    sn, _, _, turn = _jacobi_functions(u, m)
-    return -sn * turn
+    sn, _, _, dphi = _jacobi_functions(u, m)
+    return -sn * dphi
 
 
 def _dn(u: Any, m: Any) -> Any:
-    sn, cn, dn, turn = _jacobi_functions(u, m)
-    return -(np.square(sn) / 2 + m * sn * cn * turn) / dn
+    sn, cn, dn, dphi = _jacobi_functions(u, m)
+    return -(np.square(sn) / 2 + m * sn * cn * dphi) / dn
 
 
 define_ufunc_results(

@@ -162,10 +162,10 @@ define_ufunc_results(
 def _modified(sign: int) -> Any:
     """Derivatives of F(x), the integral of exp(sign i t**2) from x on, and of K(x), its scaled
     version."""
-    turn = complex(math.cos(math.pi / 4), -sign * math.sin(math.pi / 4)) / ROOT_PI
+    phase = complex(math.cos(math.pi / 4), -sign * math.sin(math.pi / 4)) / ROOT_PI
     return (
         [lambda y, x: -np.exp(sign * 1j * np.square(x))],
-        [lambda y, x: -2j * sign * x * y - turn],
+        [lambda y, x: -2j * sign * x * y - phase],
     )
 
 

@@ -24,8 +24,8 @@ def rgamma_slope(x: Any) -> Any:
     poles of Gamma."""
     left = np.real(x) < 0.5
     mirrored = np.where(left, 1 - x, 1.0)
-    turn, right = np.where(left, x, 0.0), np.where(left, 1.0, x)
-    sine, cosine = sc._ufuncs._sinpi(turn), sc._ufuncs._cospi(turn)
+    half_turns, right = np.where(left, x, 0.0), np.where(left, 1.0, x)
+    sine, cosine = sc._ufuncs._sinpi(half_turns), sc._ufuncs._cospi(half_turns)
     reflected = sc.gamma(mirrored) * (cosine - sc.psi(mirrored) * sine / math.pi)
     return np.where(left, reflected, -sc.psi(right) * sc.rgamma(right))
 
@@ -85,9 +85,9 @@ def _loggamma_body(e: Any, x: Any) -> Any:
 
 def _rgamma_body(e: Any, x: Any) -> Any:
     zero = e.constant(0, x)
-    whole = e.compare("==", x, e.intrinsic("rint", x))
-    pole = e.logical_and(whole, e.compare("<=", x, zero))
-    return e.select(pole, zero, e.div(e.constant(1, x), e.math("gamma", x)))
+    is_integer = e.compare("==", x, e.intrinsic("rint", x))
+    is_pole = e.logical_and(is_integer, e.compare("<=", x, zero))
+    return e.select(is_pole, zero, e.div(e.constant(1, x), e.math("gamma", x)))
 
 
 define_ufunc("loggamma", lambda y, x: sc.psi(x), lower=_loggamma_body)
@@ -131,8 +131,8 @@ def _binom_n(y: Any, n: Any, k: Any) -> Any:
     pole = _is_pole(n - k + 1)
     m, j = np.where(pole, 2.0, n), np.where(pole, 1.0, k)
     top, rest = np.where(pole, n + 1, 1.0), np.where(pole, k - n, 1.0)
-    turn = np.where(pole, n - k + 1, 0.0)
-    sine, cosine = sc._ufuncs._sinpi(turn) / math.pi, sc._ufuncs._cospi(turn)
+    half_turns = np.where(pole, n - k + 1, 0.0)
+    sine, cosine = sc._ufuncs._sinpi(half_turns) / math.pi, sc._ufuncs._cospi(half_turns)
     zero = sc.beta(top, rest) * (cosine + sine * (sc.psi(top) - sc.psi(rest)))
     return np.where(pole, zero, y * (sc.psi(m + 1) - sc.psi(m - j + 1)))
 
@@ -143,8 +143,8 @@ def _binom_k(y: Any, n: Any, k: Any) -> Any:
     pole = above | below
     m, j = np.where(pole, 2.0, n), np.where(pole, 1.0, k)
     top, rest = np.where(pole, n + 1, 1.0), np.where(above, k - n, np.where(below, -k, 1.0))
-    turn = np.where(above, n - k + 1, np.where(below, k + 1, 0.0))
-    sine, cosine = sc._ufuncs._sinpi(turn) / math.pi, sc._ufuncs._cospi(turn)
+    half_turns = np.where(above, n - k + 1, np.where(below, k + 1, 0.0))
+    sine, cosine = sc._ufuncs._sinpi(half_turns) / math.pi, sc._ufuncs._cospi(half_turns)
     zero = (
         np.where(above, -1.0, 1.0)
         * sc.beta(top, rest)
