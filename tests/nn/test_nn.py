@@ -17,7 +17,7 @@ def draw(*shape):
 
 
 def check(f, *args, order=2):
-    """Derivatives are right, and the compiled function and gradient are the plain ones."""
+    """Derivatives are right, and the compiled function and gradient equal the eager ones."""
     assert gradcheck(f, *args, order=order, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(jit(f)(*args), f(*args), rtol=1e-10, atol=1e-12)
     weights = draw(*np.shape(f(*args)))
@@ -383,7 +383,7 @@ def test_vmap_of_conv():
 
 
 def test_a_network_runs_natively():
-    """A compiled convolutional network calls nothing of NumPy's."""
+    """A compiled convolutional network calls no NumPy function."""
 
     def loss(w, b, d, x, y):
         z = nn.maxpool(nn.relu(nn.conv(x, w) + b[:, None, None]), 2)

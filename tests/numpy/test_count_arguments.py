@@ -1,7 +1,7 @@
-"""Integers among the arguments that functions count with: how often, how many, which axis.
+"""Integer arguments that count: how often, how many, which axis.
 
-Each is a number as the plain function's, in a derivative and in compiled code, and another one is
-seen on the next call. So is a tolerance, which bears no derivative.
+Each is a number for the plain function, in a derivative and in compiled code, and another value is
+noticed on the next call. So is a tolerance, which has no derivative.
 """
 
 import numpy
@@ -133,7 +133,7 @@ def test_an_array_of_one_integer_multiplies_a_list():
 
 @pytest.mark.parametrize("of_type", OF_TYPES)
 def test_an_integer_exponent_that_becomes_zero(of_type):
-    """It is no half: compiled powers take roots there."""
+    """Not 1/2, for which compiled powers take roots."""
     fast = jit(lambda x, n: x**n)
     for n in (2, 0, -1, 1):
         np.testing.assert_allclose(fast(V, of_type(n)), V**n)

@@ -1,5 +1,5 @@
-"""Helpers of NumPy's that walk over arrays: `nditer`, `vectorize`, `as_strided`, element by element
-as plain NumPy does, differentiated and compiled."""
+"""`nditer`, `vectorize`, `as_strided` and others: element by element as in NumPy, differentiated
+and compiled."""
 
 import numpy
 import pytest

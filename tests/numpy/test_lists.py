@@ -1,5 +1,4 @@
-"""Lists, tuples and numbers beside tracked values, keywords that are tracked, and what NumPy
-refuses of them."""
+"""Lists, tuples and numbers beside tracked values, tracked keywords, and what NumPy refuses."""
 
 import numpy
 import pytest
@@ -52,7 +51,7 @@ INTEGERS_IN_LISTS = {
 
 @pytest.mark.parametrize("f", INTEGERS_IN_LISTS.values(), ids=INTEGERS_IN_LISTS)
 def test_integers_in_lists_keep_their_gradients(f):
-    """NumPy could make plain numbers of them, as they count and index."""
+    """NumPy could convert them to plain numbers, as they count and index."""
     want = gradient(f, 2.0, 5.0)
     compiled = jit(lambda a, b: gradient(f, a, b))
     for found in (gradient(f, 2, 5), compiled(2, 5), compiled(2, 5)):
@@ -85,7 +84,7 @@ BESIDE_LISTS = {
 
 @pytest.mark.parametrize("f", BESIDE_LISTS.values(), ids=BESIDE_LISTS)
 def test_operators_beside_lists_are_compiled(f):
-    """What looks at a list does not end the trace."""
+    """Examining a list does not abort the trace."""
     compiled = jit(f, strict=True)
     for _ in range(2):
         numpy.testing.assert_allclose(compiled(0.7, 1.3), f(0.7, 1.3), rtol=1e-15)
@@ -149,7 +148,7 @@ UNSEEN = {
 
 @pytest.mark.parametrize("name", UNSEEN)
 def test_tracked_values_are_taken_where_numpy_looks_for_none(name):
-    """Its functions ask the arrays that they are of, and say nothing of such keywords."""
+    """NumPy's protocol ignores these keywords."""
 
     def f(t):
         return np.sum(UNSEEN[name](t) ** 2)

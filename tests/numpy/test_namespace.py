@@ -1,4 +1,5 @@
-"""The namespace `tracker.numpy`: NumPy's names, NumPy's objects outside, trackable ones inside."""
+"""The namespace `tracker.numpy`: NumPy's names; NumPy's objects outside of derivatives, trackable
+ones inside."""
 
 import inspect
 import math
@@ -59,7 +60,7 @@ def test_outside_results_are_numpys_own():
 
 
 def constructors(x):
-    """All of them, each filled with or made of tracked values; the sum tells."""
+    """All of them, each filled with or made of tracked values."""
     total = 0.0
     made = [np.zeros(3), np.ones(3), np.full(3, 7.0), np.eye(3)[0], np.identity(3)[1]]
     made += [
@@ -265,7 +266,7 @@ def test_types():
 
 
 def test_constants_may_leave_numpy():
-    """What was only allocated has no gradient to lose."""
+    """Allocated arrays without tracked contents have no gradient to lose."""
 
     def f(x):
         t = np.linspace(0, 1, 5)
@@ -284,7 +285,7 @@ def test_constants_may_leave_numpy():
 
 
 def test_asarray_keeps_aliases():
-    """An array that NumPy would hand back is handed back: its owner sees what is written."""
+    """An array that NumPy would return itself is returned itself: writes reach its owner."""
     log = numpy.zeros(2)
 
     def f(x):
@@ -388,7 +389,7 @@ def test_ndarray_is_a_constructor_and_a_class():
 
 @pytest.mark.parametrize("np", [numpy, np])
 def test_arange_counts_with_an_integer_argument(np):
-    """NumPy computes its length in floats; that is no way for a gradient to get lost."""
+    """NumPy computes the length in floats, which must not lose a gradient."""
 
     def f(n, a):
         steps = np.arange(n, dtype=float) ** 2 + np.arange(1, n + 1)

@@ -67,7 +67,7 @@ def test_program_twice_differentiated(name):
 
 
 def test_programs_run_natively():
-    """Allocating and filling stays in machine code."""
+    """Allocation and writes stay in machine code."""
     for name in ("euler", "heat", "laplace", "kinematics", "viterbi", "kalman", "bodies", "wave"):
         plain = getattr(numpy_programs, name)
         x = np.array(numpy_programs.PROGRAMS[plain])

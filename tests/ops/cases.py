@@ -1,8 +1,8 @@
-"""Call patterns: functions of arrays, as users write them, checked in every way at once.
+"""Cases: functions of arrays, as users write them, with one check of everything.
 
-A case is (f, *args), or `case(f, *args, ...)` for more. `check` asks of it: NumPy's numbers, dtype
-and shape on tracked values; vjp and jvp against central differences, to second order; the compiled
-function, its gradient, and the plain ones agree, also for other arguments than were traced.
+A case is (f, *args), or `case(f, *args, ...)` for more. `check` compares NumPy's numbers, dtype and
+shape on tracked values; vjp and jvp with central differences, to second order; and the compiled
+function and its gradient with the eager ones, also for other arguments than were traced.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tracker.testing import gradcheck
 
 @dataclass(frozen=True)
 class Case:
-    """`others`: arguments for a second call of what was compiled (None: the first ones, turned
-    round); `order`: up to which derivative; `exact`: whether the numbers are NumPy's to 1e-13."""
+    """`others`: arguments for a second call of the compiled function (None: the first ones,
+    reversed); `order`: the highest derivative."""
 
     f: Callable[..., Any]
     args: tuple[Any, ...]
@@ -41,7 +41,7 @@ def case(
 
 
 def ordered(f: Callable[..., Any], *args: Any, **rest: Any) -> Case:
-    """A case whose arguments must stay in order: the others are the same, a bit stretched."""
+    """A case whose arguments must stay sorted: the others are the same, scaled."""
     return case(f, *args, others=tuple(np.asarray(a) * 1.25 for a in args), **rest)
 
 

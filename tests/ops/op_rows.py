@@ -1,11 +1,11 @@
-"""How the family files say what to test an op with.
+"""The tables of ops and samples in each family's test file.
 
-A row is an op and its samples. `row(op, domain=[(-2, 2)], extremes=[...])` is enough for an
-elementwise op: shapes, Python numbers, complex numbers and hypothesis draws follow from the domain.
-Other ops list their samples: `row(op, sample(x(2, 3), axis=(0,), keepdims=True), ...)`.
+`row(op, domain=[(-2, 2)], extremes=[...])` is enough for an elementwise op: shapes, Python numbers,
+complex numbers and hypothesis draws follow from the domain. Other ops list their samples: `row(op,
+sample(x(2, 3), axis=(0,), keepdims=True), ...)`.
 
-`CHECKS` is what the generic test in `test_rows.py` runs on every sample. A check takes
-(op, operands, params) and raises; add to the list to check one more thing of every op.
+`CHECKS` is what `test_rows.py` runs on every sample. A check takes (op, operands, params) and
+raises.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Row:
-    """An op with what to test it on; `domain` is set on elementwise ops only."""
+    """An op with its samples; `domain` is set for elementwise ops only."""
 
     op: Op
     samples: tuple[Sample, ...]
@@ -72,9 +72,9 @@ def row(
 ) -> Row:
     """A row of a family's table.
 
-    domain    per operand, where an elementwise op is smooth; samples are made from it
-    complex   whether it takes complex numbers, too
-    extremes  operands (a number, or a tuple of them) at which derivatives must not overflow or warn
+    domain    per operand, the interval where an elementwise op is smooth; samples are made from it
+    complex   whether it takes complex numbers extremes  operands (a number, or a tuple) at which
+    derivatives must not overflow or warn
     """
     made = list(samples)
     if domain is not None:
@@ -94,7 +94,8 @@ def row(
 
 
 def grid(domain: Interval, steps: Any, at: int) -> Any:
-    """Points of a domain at whole `steps` of 0..40; operands differ by half a step, never tie."""
+    """Points of a domain at integer `steps` of 0..40; operands differ by half a step, so they never
+    tie."""
     low, high = domain
     return low + (high - low) * (np.asarray(steps) + 0.25 + 0.5 * at) / 41
 

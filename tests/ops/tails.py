@@ -1,6 +1,6 @@
-"""The table of `test_tails.py`: elementwise functions as mpmath has them, and where.
+"""The table of `test_tails.py`: elementwise functions, mpmath's versions, and domains.
 
-An op that is not here needs `"name": Row(function, mpmath's, open intervals, one per operand)`.
+A new op needs `"name": Row(function, mpmath's function, open intervals, one per operand)`.
 """
 
 from collections.abc import Callable
@@ -26,8 +26,8 @@ UNIT = (0.0, 1.0)
 
 @dataclass(frozen=True)
 class Row:
-    """A function, what it is, where it is smooth, and the operands that are asked for: of magnitude
-    `least` to `most`. `orders`: the derivatives, first ones or second ones as well."""
+    """A function, its mpmath version, where it is smooth, and the magnitudes of the operands, from
+    `least` to `most`. `orders`: the highest derivative."""
 
     function: Callable[..., Any]
     exact: Callable[..., Any]

@@ -1,7 +1,7 @@
 """NumPy's functions, methods and operators on tracked values, beyond the ops themselves.
 
-A case is a function of arrays. It must give NumPy's numbers, dtype and shape on tracked values, and
-pass `gradcheck` to second order.
+A case is a function of arrays: NumPy's numbers, dtype and shape on tracked values, and `gradcheck`
+to second order.
 """
 
 import operator
@@ -334,7 +334,7 @@ def test_what_underflows_under_a_root_has_gradient_zero(name):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_what_is_infinite_stays_infinite():
-    """A root at 0, and what underflows under a logarithm or in a denominator."""
+    """A root at 0, and underflow in a logarithm or a denominator."""
     for f, at, want in (
         (np.sqrt, 0.0, np.inf),
         (lambda x: np.sqrt(2 * x), 0.0, np.inf),
@@ -363,7 +363,7 @@ def test_prod_through_zeros_to_second_order():
 
 @pytest.mark.parametrize("n", [8, 9, 12, 13, 21, 100])
 def test_prod_of_rows_of_any_length(n):
-    """One level of blocks, several, and what is left over of either."""
+    """One level of blocks, several levels, and remainders."""
     x = np.random.default_rng(n).uniform(0.5, 1.5, (4, n))
     x[1, n // 2] = x[2, 0] = x[2, n - 1] = 0.0
     by_hand = [[np.prod(np.delete(r, i)) for i in range(n)] for r in x]
@@ -426,7 +426,7 @@ def test_out_and_where_write_into_a_tracked_target():
 
 
 def test_what_where_leaves_out_is_zero():
-    """It is undefined in NumPy; here, the same on each call, eager and compiled."""
+    """Undefined in NumPy; here the same on each call, eager and compiled."""
     x = np.array([-1.0, 0.0, 3.0])
     for f in (lambda a: np.log(a, where=a > 0), lambda a: np.divmod(a, a, where=a > 0)[0]):
         with warnings.catch_warnings():

@@ -1,5 +1,5 @@
-"""Every call of `keyword_calls.py` on tracked arrays: the numbers, dtypes, shapes and containers of
-NumPy, and derivatives of both modes that agree with differences and with each other."""
+"""Every call of `keyword_calls.py` on tracked arrays: NumPy's numbers, dtypes, shapes and
+containers, and derivatives of both modes that agree with central differences."""
 
 import warnings
 
@@ -15,7 +15,7 @@ TEXTS = [text for lines in CALLS.values() for text in lines.split("\n") if text]
 
 
 def leaves(y):
-    """What a result is made of, in order, with the types of its containers."""
+    """The leaves of a result in order, with the types of its containers."""
     if isinstance(y, (tuple, list)):
         return [type(y), *(leaf for part in y for leaf in leaves(part))]
     return [] if y is None else [y]
@@ -46,7 +46,7 @@ def test_call(text):
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_call_compiled(text):
-    """The trace's numbers, and then machine code's."""
+    """First the trace's results, then those of machine code."""
     call, _, copies = _read(text)
     compiled = jit(call)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -72,12 +72,12 @@ def test_what_numpy_refuses_is_refused(text):
 
 
 def _public(error):
-    """What callers can name of an exception's class: NumPy's ufuncs raise classes of their own."""
+    """The public base of an exception class: NumPy's ufuncs raise private ones."""
     return next(c for c in error.__mro__ if "._" not in c.__module__)
 
 
 def _read(text):
-    """A call as a function of the arrays it names, their names, and what makes copies of them."""
+    """A call as a function of the arrays it names, their names, and a function that copies them."""
     names = [name for name in ARRAYS if name in _used(compile(text, text, "eval"))]
     call = eval(compile(f"lambda {', '.join(names)}: {text}", text, "eval"), {**GIVEN})
 
@@ -88,7 +88,7 @@ def _read(text):
 
 
 def _used(code):
-    """The names that a code asks for, in functions within it, too."""
+    """The global names in a code object and in the functions within it."""
     inner = (c for c in code.co_consts if hasattr(c, "co_names"))
     return set(code.co_names).union(*map(_used, inner))
 

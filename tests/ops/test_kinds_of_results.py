@@ -1,5 +1,5 @@
-"""Calls that give an array or a number, of this dtype or that, or an error: as NumPy's do, in a
-derivative, and compiled."""
+"""Whether a call returns an array or a scalar, its dtype, and its errors: as NumPy, in a derivative
+and compiled."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Calls whose value, dtype and shape are to be NumPy's: in a derivative, and compiled."""
+"""Calls with NumPy's value, dtype and shape, in a derivative and compiled."""
 
 import numpy
 import pytest
@@ -125,7 +125,7 @@ def test_no_eigenvectors():
 
 @pytest.mark.parametrize("order", [1.0, 1.5, 2.0, 3.0])
 def test_norms_in_their_order(order):
-    """1 and 2 are orders like any other where the order is differentiated."""
+    """Orders 1 and 2 are computed like any other where the order is differentiated."""
     assert gradcheck(lambda x, p: np.linalg.norm(x, p), F, order)
     assert gradcheck(lambda x, p: np.linalg.norm(x.reshape(2, 3), p, axis=1), F, order)
     fast = jit(lambda x, p: gradient(np.linalg.norm, x, p))

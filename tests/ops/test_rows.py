@@ -1,4 +1,4 @@
-"""The one generic test of every op: each check of `op_rows.CHECKS` on each sample of each row."""
+"""The generic test of every op: each check of `op_rows.CHECKS` on each sample of each row."""
 
 import importlib
 import itertools
@@ -92,7 +92,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("op, sample", [case for case in CASES if _has_forms(case.values[0])])
 def test_forms_lie_as_what_is_computed(op, sample):
-    """The form of a result that is put off has the class, type and strides of the result."""
+    """The abstract value of a lazy result has the class, type and strides of the computed one."""
     for one, other in itertools.product(LAYOUTS.values(), repeat=2):
         layouts = itertools.cycle((one, other))
         given_ = [
@@ -118,7 +118,7 @@ NUMBERS = [*(np.ones(2, kind) for kind in KINDS), np.float32(1), np.int16(1), 1,
 
 
 def outcome(f):
-    """What a call gives, or that it refuses."""
+    """What a call returns, or TypeError if it is refused."""
     try:
         with np.errstate(all="ignore"):
             return f()

@@ -1,5 +1,5 @@
-"""Numbers beyond the dtype of the array that they are put into: NumPy's errors, where it has some,
-in a derivative, and compiled."""
+"""Numbers out of range of the array they are stored in: NumPy's errors, in a derivative and
+compiled."""
 
 import numpy
 import pytest

@@ -1,7 +1,7 @@
 """First and second derivatives of every elementwise function against mpmath, over the whole range.
 
-Where the derivative is a normal number, it has digits: it is neither 0, infinite nor NaN because of
-what was rounded, overflowed or cancelled on the way.
+Where the derivative is a normal number, it is accurate: not 0, infinite or NaN because of rounding,
+overflow or cancellation.
 """
 
 import itertools
@@ -39,7 +39,7 @@ def test_every_elementwise_op_has_a_row_or_a_reason():
 
 
 def points(interval, row, magnitudes, kind):
-    """Numbers of both signs, and close to the ends of the interval."""
+    """Numbers of both signs, including some close to the ends of the interval."""
     low, high = interval
     ends = [low + 2.0**-k for k in (20, 10) if low] + [high - 2.0**-k for k in (20, 10)]
     found = np.array([*magnitudes, *(-m for m in magnitudes), *filter(math.isfinite, ends)])
@@ -52,7 +52,7 @@ def points(interval, row, magnitudes, kind):
 
 
 def exact(f, xs, orders):
-    """The derivative in proportion to each operand, whose size says how many digits are needed."""
+    """The derivative relative to each operand, with as many digits as its magnitude requires."""
     sizes = [abs(math.log10(abs(x))) for x in xs]
     with mp.workdps(60 + int(4 * max(sizes) + sum(min(abs(x), 1e3) for x in xs))):
         xs = [mp.mpf(float(x)) for x in xs]

@@ -194,7 +194,7 @@ def test_compiled_points_are_numpys_to_the_last_bit(kind, n):
 @pytest.mark.parametrize("kind", ["f8", "f4", "i4", "i1"])
 @pytest.mark.parametrize("bins", [1, 7, 50])
 def test_even_bins_hold_what_is_between_their_edges(kind, bins):
-    """Also of what is at an edge, outside, or no number."""
+    """Including elements on an edge, outside, and NaN."""
     scale = 100 if kind[0] == "i" else 1
     x = (np.linspace(-1.2, 1.2, 4 * bins + 3) * scale).astype(kind)
     x = np.concatenate([x, np.histogram_bin_edges(x, bins).astype(kind)])
@@ -231,7 +231,7 @@ def test_equal_ends_of_data_make_bins_around_them():
 
 
 def test_a_number_has_no_differences():
-    """NumPy's own words, also in a derivative: somebody may have read them."""
+    """With NumPy's message."""
     for number in (np.float64(3.0), param(3.0)):
         with pytest.raises(ValueError, match="diff requires input that is at least one dim"):
             np.diff(number, axis=0)

@@ -1,4 +1,4 @@
-"""Running sums, products and extremes; NumPy's reductions that pass over NaN; quantiles."""
+"""Cumulative sums, products and extremes; reductions that skip NaN; quantiles."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ ROWS = [
 
 
 def with_holes(f):
-    """NaN in the data, put there so that what is to be differentiated is finite."""
+    """NaN in the data, placed so that the differentiated part is finite."""
     return lambda a: f(np.where(NAN, np.nan, a))
 
 
@@ -190,7 +190,7 @@ def test_folds_of_no_pieces():
 
 
 def test_folds_of_many_pieces_are_a_few_equations():
-    """As many as there are lengths, however many pieces."""
+    """The number of equations is that of distinct lengths, not of segments."""
     counts = np.tile([1, 2, 3], 400)
     starts = np.cumsum(counts) - counts
     function = trace(lambda a: np.add.reduceat(a, starts), np.ones(counts.sum()))

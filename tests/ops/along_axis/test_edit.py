@@ -1,4 +1,4 @@
-"""Joining, cutting, padding, choosing; order, unique values and sets; array methods."""
+"""Joining, cutting, padding, choosing; sorting, unique values and sets; array methods."""
 
 import numpy as np
 import pytest
@@ -271,14 +271,14 @@ def test_text_of_tracked_values():
     ],
 )
 def test_places_in_few_runs(places, runs):
-    """Two places far apart are no run: their gradient would be found by division."""
+    """Two distant positions are no run: the gradient of such a slice would need a division."""
     assert edit._runs(np.array(places)) == runs
 
 
 @pytest.mark.parametrize("dtype", ["i8", "i2", "u1"])
 @pytest.mark.parametrize("mode", ["mean", "median", "linear_ramp", "maximum"])
 def test_integers_are_padded_with_what_numpy_makes_of_the_numbers_between(mode, dtype):
-    """The nearest integer to a mean, the one below on a ramp."""
+    """Means are rounded, ramps are floored."""
     for numbers in ([17, 6], [5, 8, 2, 3], [100, 3, 50, 42, 7]):
         a = np.array(numbers).astype(dtype)
         for given in (a, -a, np.stack([a, a[::-1]])):

@@ -1,4 +1,4 @@
-"""Rows of what stands at some places of rows in order."""
+"""Rows of the ops for order statistics."""
 
 import numpy as np
 import pytest

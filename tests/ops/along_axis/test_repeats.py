@@ -1,4 +1,4 @@
-"""Elements repeated: all of them as often, which is a broadcast, and each as often as is said."""
+"""`np.repeat` with one count, which is a broadcast, and with a count per element."""
 
 import math
 

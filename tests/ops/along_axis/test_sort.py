@@ -1,4 +1,4 @@
-"""Rows of sorting."""
+"""Rows of the sorting ops."""
 
 import numpy as np
 from op_rows import row, sample, x, z

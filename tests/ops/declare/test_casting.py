@@ -1,4 +1,4 @@
-"""Python's numbers in integer arrays: NumPy casts none that is beyond the dtype, but raises."""
+"""Python numbers stored in integer arrays: NumPy raises if they are out of range."""
 
 import numpy as np
 import pytest

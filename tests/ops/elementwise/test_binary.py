@@ -229,7 +229,7 @@ def test_powers_of_a_half_are_roots_where_numpy_takes_them(spelling, dtype):
     ids=["maximum", "clip", "fmax", "minimum"],
 )
 def test_nothing_reaches_what_was_not_taken(positive):
-    """A variance that is cut off at 0: its roots have infinite slopes of both signs."""
+    """A variance clipped at 0: its roots have infinite slopes of both signs."""
 
     def f(v):
         cut = positive(v)

@@ -1,4 +1,4 @@
-"""Quotients whose denominator is broadcast: its cotangents are summed, then divided."""
+"""Quotients with a broadcast denominator: its cotangents are summed, then divided."""
 
 import numpy as np
 import pytest

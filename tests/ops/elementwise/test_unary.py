@@ -1,4 +1,4 @@
-"""Rows of the elementwise ops of one operand, and what is particular to them."""
+"""Rows of the elementwise ops of one operand, and their branch cuts."""
 
 import numpy as np
 import pytest
@@ -77,7 +77,7 @@ ROWS = [
 @pytest.mark.parametrize("z", [2.5 + 0j, complex(2.5, -0.0), -2.5 + 0j, complex(-2.5, -0.0)])
 @pytest.mark.parametrize("f", [np.arccos, np.arcsin, np.arctanh])
 def test_on_a_cut_the_sign_of_zero_is_the_side(f, z):
-    """Central differences along the cut, which stay on its side."""
+    """Central differences along the branch cut stay on one side of it."""
     h = 1e-5
     ahead, behind = (complex(z.real + step, z.imag) for step in (h, -h))
     want = (f(ahead) - f(behind)) / (2 * h)

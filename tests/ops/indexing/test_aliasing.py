@@ -1,6 +1,5 @@
-"""What is a copy in NumPy is a copy of a tracked array, and what is a view of it is a view: a write
-into the result of each function reaches its operand, or does not, as in NumPy. Eager and compiled,
-of an argument and of what was computed."""
+"""Copies and views are those of NumPy: a write into the result of each function reaches its operand
+exactly where it does in NumPy; eager and compiled, of an argument and of a computed array."""
 
 import copy
 

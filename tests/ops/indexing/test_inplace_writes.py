@@ -1,4 +1,4 @@
-"""Writing into tracked arrays: NumPy's numbers, NumPy's aliasing, and the right gradient."""
+"""Writes into tracked arrays: NumPy's numbers, NumPy's aliasing, and the right gradient."""
 
 import numpy as np
 import pytest
@@ -212,7 +212,7 @@ def views_without_dimensions(a):
 
 
 def read_and_written(a):
-    """Reads of what was just written, and of what was written before, between other writes."""
+    """Reads of recent and of older writes, between other writes."""
     y = np.zeros_like(a[0])
     y[0] = a[0, 0]
     kept = y * 2

@@ -1,5 +1,5 @@
-"""Writes into arrays of other shapes and layouts: views that are reshaped, turned, broadcast, or
-overlap what is written."""
+"""Writes into arrays of other shapes and memory layouts: reshaped, transposed, broadcast and
+overlapping views."""
 
 import numpy as np
 import pytest
@@ -167,7 +167,7 @@ def _exp_by_rule(x):
     ],
 )
 def test_a_write_into_a_result_keeps_what_its_rule_needs(made):
-    """An inverse's rule reads all of it, so that what is written goes into a copy."""
+    """The rule of an inverse reads its result, so a write into the result goes to a copy."""
 
     def written(x):
         y = made(x)
@@ -359,7 +359,7 @@ def test_values_that_overlap_their_places_are_those_from_before(write, want):
 )
 @pytest.mark.parametrize("step", [2, -1, 1])
 def test_a_vector_with_gaps_keeps_them_when_it_is_written_into(write, step):
-    """So `ravel` is a copy of it, and no view."""
+    """So `ravel` copies it."""
 
     def f(a, s):
         write(a)

@@ -1,4 +1,4 @@
-"""Derivatives of determinants where the matrix is singular: of any order, any rank, in stacks."""
+"""Derivatives of determinants of singular matrices: of any order, any rank, in stacks."""
 
 import math
 
@@ -39,7 +39,7 @@ def test_second_derivative_of_det_at_a_singular_matrix():
 
 @crossed(rank=range(5), kind=[float, complex], compiled=[False, True])
 def test_all_derivatives_of_det_at_a_singular_matrix(rank, kind, compiled):
-    """They are those of the polynomial det(d + t a), also where singular values coincide."""
+    """Compared with the polynomial det(d + t a), also where singular values coincide."""
     rng = np.random.default_rng(rank)
     d = np.diag([1.0, 1.0, 2.0, 0.5][:rank] + [0.0] * (4 - rank)).astype(kind)
     a = rng.normal(size=(4, 4)) + (1j * rng.normal(size=(4, 4)) if kind is complex else 0.0)
@@ -58,7 +58,7 @@ def test_all_derivatives_of_det_at_a_singular_matrix(rank, kind, compiled):
 
 
 def test_det_of_matrices_of_several_ranks():
-    """Each has the gradient and the curvature that it has alone."""
+    """Each matrix of a stack has the gradient and the curvature that it has alone."""
     several = np.stack(
         [SINGULAR, A, np.zeros((3, 3)), np.diag([0.0, 0.0, 3.0]), 1e-200 * np.eye(3)]
     )

@@ -1,8 +1,7 @@
 """Rows of the ops of linear algebra, and all of `numpy.linalg` on tracked values.
 
-A case is a function of arrays: it must give NumPy's numbers, dtype and shape on tracked values, and
-pass `gradcheck` to second order. Decompositions of complex matrices leave phases open, so their
-cases do not depend on phases.
+A case is a function of arrays: NumPy's numbers, dtype and shape on tracked values, and `gradcheck`
+to second order. Phases of complex decompositions are arbitrary, so no case depends on them.
 """
 
 import warnings
@@ -193,7 +192,7 @@ def herm(a):
 
 
 def through_vectors(w, v):
-    """The matrix again, as another function of it."""
+    """A function of the matrix, computed from its eigenvectors."""
     return (v * np.exp(np.expand_dims(w, -2) / 4)) @ np.conjugate(np.swapaxes(v, -1, -2))
 
 
@@ -407,7 +406,8 @@ def test_repeated_eigenvalues(n):
 
 
 def test_the_polar_factor_at_repeated_singular_values():
-    """U V^H does not depend on the choice; only the sum of the turns is left open there."""
+    """U V^H does not depend on the choice of vectors; only the sum of the rotations is
+    undetermined."""
 
     def polar(a):
         u, _, vh = la.svd(a)
@@ -434,7 +434,7 @@ def test_a_result_that_depends_on_a_choice_of_vectors_warns():
 
 
 def test_the_curvature_of_values_that_coincide_warns():
-    """Their sums have one, but it depends on how they part."""
+    """Sums of the values have a curvature, but it depends on how the values separate."""
 
     def f(a):
         return np.sum(np.real(la.eigvals(a)) ** 3)
@@ -585,7 +585,7 @@ REBUILT = {
 
 
 def _weighed(rebuilt, a):
-    """A weighted sum of the whole, and its gradient."""
+    """A weighted sum of the rebuilt matrix, and its gradient."""
     weights = x(*a.shape, seed=2) + (1j * x(*a.shape, seed=3) if np.iscomplexobj(a) else 0)
     of_half = (weights + np.conj(weights.T)) / 2 if rebuilt in HERMITIAN[2:] else weights
     return (lambda a: np.sum(np.real(np.conj(weights) * rebuilt(a)))), of_half

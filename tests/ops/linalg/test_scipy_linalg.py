@@ -238,7 +238,7 @@ COMPILED = [name for name in CASES if name not in HOSTED]
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled(name):
-    """Compiled whole, also with its derivatives, and for float32."""
+    """Compiled without NumPy calls, also with derivatives, and for float32."""
     f, *args = CASES[name]
     want, compiled = f(scipy.linalg, *args), jit(lambda *xs: f(sl, *xs), strict=True)
     for _ in range(2):
@@ -400,7 +400,7 @@ def test_draws_beside_those_of_an_op_are_still_noticed():
     ],
 )
 def test_values_and_types(name, args):
-    """Squares that are not finite, whole numbers, float32, and what is not looked at."""
+    """Overflowing squares, integers, float32, and parts of the argument that are not read."""
     want = getattr(scipy.linalg, name)(*args)
     for got in (jit(getattr(sl, name))(*args), data(pullback(getattr(sl, name), *args)[0])):
         assert (type(got), np.result_type(got)) == (type(want), np.result_type(want))

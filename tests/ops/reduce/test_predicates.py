@@ -1,4 +1,4 @@
-"""Rows of the reductions to truth values, counts and positions."""
+"""Rows of `any`, `all`, `count_nonzero`, `argmax` and `argmin`."""
 
 import numpy as np
 from op_rows import row, sample, x, z

@@ -52,7 +52,7 @@ SHORT = [((40, 5, 30, 3), (1, 3)), ((2000, 3), (1,)), ((3, 2000), (0,)), ((64, 6
 @pytest.mark.parametrize("shape, axis", SHORT)
 @pytest.mark.parametrize("kind", ["f8", "f4", "D", "i4", "?", "u1"])
 def test_short_axes_of_large_arrays(shape, axis, kind):
-    """They are folded slice by slice: NumPy's numbers, NaN included."""
+    """Reduced slice by slice: NumPy's numbers, NaN included."""
     x = (np.random.default_rng(0).normal(size=shape) * 5).astype(kind)
     if kind == "f8":
         x[x > 8] = np.nan
@@ -66,7 +66,7 @@ def test_short_axes_of_large_arrays(shape, axis, kind):
 
 @pytest.mark.parametrize("f", [np.max, np.min])
 def test_extremes_of_columns_are_stored_without_masks(f):
-    """LLVM is not told that zeros are alike where an extreme is kept in memory."""
+    """With the flag `nsz`, LLVM would store through masks."""
     x = np.random.default_rng(0).normal(size=(40, 300))
     x[4, 5] = np.nan
     columns = jit(lambda x: f(x, axis=0))
@@ -76,7 +76,7 @@ def test_extremes_of_columns_are_stored_without_masks(f):
 
 
 def test_what_an_extreme_shares_out():
-    """Equal shares; nothing to the others, whatever arrives; NaN where the extreme is NaN."""
+    """Ties share equally; other elements get 0 for any cotangent; NaN where the extreme is NaN."""
     x = np.array([[1.0, 3.0, 3.0, 2.0], [5.0, np.nan, 0.0, 5.0]])
     for f in (lambda x: np.max(x, axis=1), lambda x: -np.min(-x, axis=1, keepdims=True)[:, 0]):
         want = [[0, 0.5, 0.5, 0], [np.nan] * 4]

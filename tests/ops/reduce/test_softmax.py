@@ -1,4 +1,4 @@
-"""`x[k] - logsumexp(x)`, as programs write it, keeps the digits of what is left of one less one."""
+"""`x[k] - logsumexp(x)`, as programs write it, keeps all digits where it is nearly 0."""
 
 import mpmath as mp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Sliding windows and their adjoint; logistic function, softmax; numbers held fixed."""
+"""Sliding windows and their adjoint; the logistic function, softmax, `stop_gradient`."""
 
 import re
 
@@ -56,7 +56,7 @@ def test_windows_against_numpy():
 
 
 def test_sliding_windows_take_no_memory_of_their_own():
-    """Neither an array of positions, nor one of windows."""
+    """Neither an array of positions nor one of windows is allocated."""
 
     def f(a):
         return np.sum(np.lib.stride_tricks.sliding_window_view(a, (5, 4)) ** 2)

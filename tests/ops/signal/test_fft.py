@@ -1,4 +1,4 @@
-"""Fourier transforms, polynomials, parts of numbers, complex answers, Bessel's i0."""
+"""Fourier transforms, polynomials, parts of floats, `np.emath`, `np.i0`."""
 
 import numpy as np
 import pytest

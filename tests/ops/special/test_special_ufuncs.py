@@ -82,7 +82,7 @@ def test_derivative_by_quadrature(name, point, at, want):
 
 
 def test_a_parameter_of_many_elements_compiled():
-    """An array of orders: the interpolation's points are an axis more."""
+    """An array of orders: the interpolation points are an additional axis."""
     v = np.linspace(0.3, 4.0, 200).reshape(20, 10)
 
     def slopes(v, x):
@@ -102,7 +102,7 @@ def table_function(name):
 
 
 def is_ours(op):
-    """Whether many elements are computed by a body of ours."""
+    """Whether an array is computed by a scalar body of ours."""
     if not isinstance(op.lower, Map) or op.lower.requires is None:
         return isinstance(op.lower, Map)
     loop = next((t for t in op.numpy[0].types if "d" in t and "D" not in t), None)
@@ -252,13 +252,13 @@ SLOPES = {
 
 @pytest.mark.parametrize("name", SLOPES)
 def test_first_derivative_against_differences(name):
-    """Of functions whose second derivative is not known, or whose operands are all floats."""
+    """Functions whose second derivative is not known, or whose operands are all floats."""
     f, x = SLOPES[name]
     assert gradcheck(f, x, rtol=1e-5)
 
 
 def test_integrals_of_airy_functions():
-    """SciPy's integrals have 8 digits; their derivatives are Airy functions, in full."""
+    """SciPy's integrals have 8 digits; their derivatives are Airy functions with all digits."""
     want = [mp.airyai(0.7), mp.airybi(0.7), mp.airyai(-0.7), mp.airybi(-0.7)]
     for i in range(4):
         (found,) = gradient(lambda x, i=i: sc.itairy(x)[i], 0.7)
