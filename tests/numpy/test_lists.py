@@ -147,7 +147,7 @@ UNSEEN = {
 
 
 @pytest.mark.parametrize("name", UNSEEN)
-def test_tracked_values_are_taken_where_numpy_looks_for_none(name):
+def test_tracked_keywords_that_numpys_protocol_ignores(name):
     """NumPy's protocol ignores these keywords."""
 
     def f(t):

@@ -123,7 +123,7 @@ def _parts(x):
 
 
 @pytest.mark.parametrize("f", [_filled, _parts])
-def test_arrays_of_no_axes_are_filled(f):
+def test_0d_arrays_are_filled(f):
     slope = (f(3.0 + 1e-6) - f(3.0 - 1e-6)) / 2e-6
     numpy.testing.assert_allclose(gradient(f, 3.0), slope, rtol=1e-6)
     numpy.testing.assert_allclose(jit(lambda x: gradient(f, x))(3.0), slope, rtol=1e-6)
@@ -147,7 +147,7 @@ _TWO_NAMES_OF_ONE = {
 
 
 @pytest.mark.parametrize("make", _TWO_NAMES_OF_ONE.values(), ids=_TWO_NAMES_OF_ONE)
-def test_in_place_operators_change_arrays_of_no_axes_and_no_numbers(make):
+def test_in_place_operators_change_0d_arrays_but_not_scalars(make):
     def f(x):
         a = make(x)
         if make is _TWO_NAMES_OF_ONE["empty_like"]:
@@ -222,7 +222,7 @@ JOINED = {
 
 @pytest.mark.parametrize("name", JOINED)
 @pytest.mark.parametrize("s", [2.5, 3, True, np.float64(2.5), np.int64(3)])
-def test_arrays_and_numbers_have_the_dtype_of_numpy_together(name, s):
+def test_arrays_joined_with_numbers_have_numpys_dtype(name, s):
     f = JOINED[name]
     for x in (
         np.array([np.nan, np.inf], np.float32),
@@ -428,7 +428,7 @@ def test_arange_of_a_float_and_float_of_an_integer_are_refused():
 
 
 @pytest.mark.parametrize("name", ["zeros", "array", "asanyarray", "arange", "apply_along_axis"])
-def test_whoever_inspects_a_function_sees_numpys_signature(name):
+def test_signatures_are_numpys(name):
     def signature(function):
         try:
             return inspect.signature(function)
@@ -469,12 +469,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("says", REFUSED)
-def test_what_holds_plain_numbers_is_refused_and_says_what_to_type(says):
+def test_containers_of_plain_numbers_raise_with_advice(says):
     with pytest.raises((ConversionError, tracker.UnsupportedError), match=says):
         gradient(lambda p: np.sum(REFUSED[says](p)), numpy.array([1.0, 2.0, 3.0]))
 
 
-def test_an_argument_that_is_resized_is_left_to_numpy():
+def test_a_resized_argument_runs_in_numpy():
     def f(v):
         v.resize(2, refcheck=False)
         return np.sum(v)

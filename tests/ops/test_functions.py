@@ -320,7 +320,7 @@ SIZES = {
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", SIZES)
-def test_what_underflows_under_a_root_has_gradient_zero(name):
+def test_underflow_in_a_root_has_gradient_zero(name):
     f = SIZES[name]
     for tiny in (np.array([3e-230, 4e-230]), np.array([3e-35, 4e-35], np.float32), np.zeros(2)):
         assert f(tiny) == 0
@@ -333,7 +333,7 @@ def test_what_underflows_under_a_root_has_gradient_zero(name):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_what_is_infinite_stays_infinite():
+def test_infinite_derivatives_stay_infinite():
     """A root at 0, and underflow in a logarithm or a denominator."""
     for f, at, want in (
         (np.sqrt, 0.0, np.inf),
@@ -346,7 +346,7 @@ def test_what_is_infinite_stays_infinite():
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int16, np.int32, np.uint32])
-def test_prod_of_small_integers_is_differentiated_in_that_of_the_product(dtype):
+def test_prod_of_small_integers_is_differentiated_in_the_wide_dtype(dtype):
     x = np.array([1, 1, 1] if dtype is bool else [100, 90, 120], dtype)
     want = (np.prod(x, dtype=float) / x).tolist()
     for f in (np.prod, np.nanprod, np.multiply.reduce, lambda x: np.sum(x[None].prod(axis=1))):
@@ -425,7 +425,7 @@ def test_out_and_where_write_into_a_tracked_target():
     np.testing.assert_allclose(tracker.data(f(param(V))), f(V))
 
 
-def test_what_where_leaves_out_is_zero():
+def test_elements_excluded_by_where_are_zero():
     """Undefined in NumPy; here the same on each call, eager and compiled."""
     x = np.array([-1.0, 0.0, 3.0])
     for f in (lambda a: np.log(a, where=a > 0), lambda a: np.divmod(a, a, where=a > 0)[0]):
@@ -455,7 +455,7 @@ def test_add_at_counts_repetitions():
 
 
 @pytest.mark.parametrize("number", [np.array(0.5), np.array(3), np.float64(0.5), np.int64(3)])
-def test_conversions_and_choices_are_numbers_where_numpys_are(number):
+def test_results_are_scalars_where_numpys_are(number):
     def converted(v):
         part = v.astype("f4")
         if isinstance(number, np.ndarray):

@@ -60,7 +60,7 @@ def test_call_compiled(text):
 
 
 @pytest.mark.parametrize("text", RAISING)
-def test_what_numpy_refuses_is_refused(text):
+def test_errors_are_numpys(text):
     call, _, copies = _read(text)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

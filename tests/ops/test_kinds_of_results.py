@@ -60,7 +60,7 @@ def test_the_square_of_bools_is_compiled():
     assert f.cache_info().eager == 0
 
 
-def test_an_array_as_it_is_is_itself():
+def test_unchanged_arrays_are_returned_themselves():
     def f(x):
         return np.squeeze(x) is x, x.squeeze() is x, np.broadcast_arrays(x, x)[0] is x, x * 1
 

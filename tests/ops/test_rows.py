@@ -91,7 +91,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("op, sample", [case for case in CASES if _has_forms(case.values[0])])
-def test_forms_lie_as_what_is_computed(op, sample):
+def test_abstract_values_have_the_layout_of_results(op, sample):
     """The abstract value of a lazy result has the class, type and strides of the computed one."""
     for one, other in itertools.product(LAYOUTS.values(), repeat=2):
         layouts = itertools.cycle((one, other))

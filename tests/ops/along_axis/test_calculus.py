@@ -193,7 +193,7 @@ def test_compiled_points_are_numpys_to_the_last_bit(kind, n):
 
 @pytest.mark.parametrize("kind", ["f8", "f4", "i4", "i1"])
 @pytest.mark.parametrize("bins", [1, 7, 50])
-def test_even_bins_hold_what_is_between_their_edges(kind, bins):
+def test_even_bins_agree_with_their_edges(kind, bins):
     """Including elements on an edge, outside, and NaN."""
     scale = 100 if kind[0] == "i" else 1
     x = (np.linspace(-1.2, 1.2, 4 * bins + 3) * scale).astype(kind)

@@ -177,19 +177,19 @@ def test_quantiles_refuse_what_numpy_refuses():
         np.quantile(param(z(3)), 0.5)
 
 
-def test_folds_of_ufuncs_without_a_rule_are_refused():
+def test_reductions_of_ufuncs_without_a_rule_raise():
     mine = np.frompyfunc(lambda a, b: a + b, 2, 1)
     with pytest.raises(UnsupportedError, match=r"reduce has no derivative rule here"):
         mine.reduce(param(V))
 
 
-def test_folds_of_no_pieces():
+def test_reduceat_of_no_segments():
     value, back = pullback(lambda a: np.add.reduceat(a, [], axis=1), A)
     np.testing.assert_array_equal(value, np.add.reduceat(A, np.array([], int), axis=1))
     np.testing.assert_array_equal(back(value)[0], np.zeros(A.shape))
 
 
-def test_folds_of_many_pieces_are_a_few_equations():
+def test_reduceat_of_many_segments_is_a_few_equations():
     """The number of equations is that of distinct lengths, not of segments."""
     counts = np.tile([1, 2, 3], 400)
     starts = np.cumsum(counts) - counts

@@ -201,7 +201,7 @@ def test_case(name):
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_what_is_put_together_of_slices(order):
+def test_edits_of_few_runs_keep_numpys_layout(order):
     """Deletions, insertions and paddings of few runs of elements, with NumPy's memory order."""
     v = np.asarray(np.arange(20.0).reshape(4, 5), order=order)
     calls = [
@@ -236,7 +236,7 @@ def test_unique_gives_numpys_places():
 
 
 @pytest.mark.parametrize("cut", [np.array_split, np.split])
-def test_an_axis_that_is_not_there_is_refused_in_numpys_words(cut):
+def test_a_missing_axis_raises_numpys_message(cut):
     for given in (V, param(V), param(V[0])):
         with pytest.raises(IndexError, match="tuple index out of range"):
             cut(given, 3, 1)
@@ -270,14 +270,14 @@ def test_text_of_tracked_values():
         ([5, 0], [(5, 1, 1), (0, 1, 1)]),
     ],
 )
-def test_places_in_few_runs(places, runs):
+def test_runs_of_positions(places, runs):
     """Two distant positions are no run: the gradient of such a slice would need a division."""
     assert edit._runs(np.array(places)) == runs
 
 
 @pytest.mark.parametrize("dtype", ["i8", "i2", "u1"])
 @pytest.mark.parametrize("mode", ["mean", "median", "linear_ramp", "maximum"])
-def test_integers_are_padded_with_what_numpy_makes_of_the_numbers_between(mode, dtype):
+def test_padding_of_integers_rounds_as_numpy(mode, dtype):
     """Means are rounded, ramps are floored."""
     for numbers in ([17, 6], [5, 8, 2, 3], [100, 3, 50, 42, 7]):
         a = np.array(numbers).astype(dtype)

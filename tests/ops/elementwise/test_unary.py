@@ -76,7 +76,7 @@ ROWS = [
 
 @pytest.mark.parametrize("z", [2.5 + 0j, complex(2.5, -0.0), -2.5 + 0j, complex(-2.5, -0.0)])
 @pytest.mark.parametrize("f", [np.arccos, np.arcsin, np.arctanh])
-def test_on_a_cut_the_sign_of_zero_is_the_side(f, z):
+def test_the_sign_of_zero_selects_the_side_of_a_branch_cut(f, z):
     """Central differences along the branch cut stay on one side of it."""
     h = 1e-5
     ahead, behind = (complex(z.real + step, z.imag) for step in (h, -h))

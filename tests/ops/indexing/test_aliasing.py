@@ -113,7 +113,7 @@ READ = {  # what NumPy does not let write into
 
 
 @pytest.mark.parametrize("name", READ)
-def test_a_view_that_is_only_read_sees_writes_into_the_whole(name):
+def test_a_read_only_view_shows_writes_to_its_base(name):
     read = READ[name]
 
     def f(x):
@@ -135,7 +135,7 @@ def test_a_view_that_is_only_read_sees_writes_into_the_whole(name):
 
 
 @pytest.mark.parametrize("name", [name for name in READ if name != "sliding windows"])
-def test_what_numpy_does_not_let_write_into_leaves_compiled_code_so(name):
+def test_read_only_views_stay_read_only_when_compiled(name):
     x = np.arange(9.0).reshape(3, 3)
     f = tracker.jit(READ[name])
     for _ in range(3):
@@ -144,7 +144,7 @@ def test_what_numpy_does_not_let_write_into_leaves_compiled_code_so(name):
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_a_write_into_a_part_reaches_the_whole_where_it_does_in_numpy(name):
+def test_a_write_to_a_part_reaches_the_base_where_it_does_in_numpy(name):
     part = PARTS[name]
 
     def f(x):
@@ -250,7 +250,7 @@ def _check_that_each_can_be_written_into(results):
 
 @pytest.mark.parametrize("name", LINEAR)
 @pytest.mark.parametrize("derivative", LOSSES)
-def test_derivatives_are_arrays_of_their_own(derivative, name):
+def test_derivatives_share_no_memory(derivative, name):
     of, f, x = LOSSES[derivative], LINEAR[name], C / 4 + 0.1
     for g in (of, lambda f, x: of(tracker.jit(f), x)):
         _check_that_each_can_be_written_into([x.copy(), g(f, x)])
@@ -261,7 +261,7 @@ def test_derivatives_are_arrays_of_their_own(derivative, name):
 
 @pytest.mark.parametrize("name", SHARED)
 @pytest.mark.parametrize("derivative", SPREAD)
-def test_results_of_functions_that_share_memory_are_arrays_of_their_own(derivative, name):
+def test_results_that_alias_are_copied(derivative, name):
     of, f, x = SPREAD[derivative], SHARED[name], C / 4 + 0.1
     for g in (of, lambda f, x: of(tracker.jit(f), x)):
         _check_that_each_can_be_written_into(g(f, x.copy()))
@@ -283,7 +283,7 @@ def test_rows_that_a_mapped_function_returns_are_copies_within_a_derivative():
         np.testing.assert_allclose(tracker.gradient(g, x)[0], want)
 
 
-def test_gradients_of_interior_values_are_arrays_of_their_own():
+def test_gradients_of_interior_values_share_no_memory():
     w = tracker.param(C)
     h = w * 1.0
     k = h.T

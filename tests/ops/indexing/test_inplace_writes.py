@@ -286,7 +286,7 @@ def test_case(f, x):
     same_as_numpy(f, x, order=2)
 
 
-def test_an_array_that_nobody_else_sees_is_filled_in_place():
+def test_an_unshared_array_is_filled_in_place():
     def address(t):
         return t._value.data.__array_interface__["data"][0]
 
@@ -307,7 +307,7 @@ def test_an_array_that_nobody_else_sees_is_filled_in_place():
     assert y.data.tolist() == [7.0, 9.0, 10.0, 41.0, 206.0]
 
 
-def test_an_array_that_nobody_views_can_be_resized():
+def test_an_array_without_views_can_be_resized():
     def f(a):
         a = a * 2
         a.resize((2, 2), refcheck=False)
@@ -351,7 +351,7 @@ def test_tracked_values_do_not_go_into_plain_arrays(write):
         lambda plain, at: np.copyto(plain, 2.0, where=np.isin([0, 1, 2], at)),
     ],
 )
-def test_labels_say_where_a_plain_array_is_written(write):
+def test_tracked_indices_may_select_writes_to_plain_arrays(write):
     def weighted(at, x):
         plain = np.ones(3)
         write(plain, at)
@@ -416,7 +416,7 @@ def test_a_captured_array_may_change_after_use(name, n):
     )
 
 
-def test_nothing_is_put_from_an_empty_array():
+def test_place_without_values_raises():
     with pytest.raises(ValueError, match="empty"):
         np.place(param(V), V > 0, [])
 
@@ -454,7 +454,7 @@ def test_scalars_written_into_float32_stay_float32():
     assert type(gs) is float
 
 
-def test_a_write_only_moves_the_handle():
+def test_a_write_gives_the_array_a_new_value():
     x = param(V)
     before = x * 1.0
     kept = x.data
@@ -562,7 +562,7 @@ def test_a_refused_write_changes_nothing(write, error, text):
         lambda a, z: np.copyto(a, z, casting="unsafe"),
     ],
 )
-def test_of_complex_values_the_real_parts_are_written(write):
+def test_writes_of_complex_values_keep_the_real_parts(write):
     """With NumPy's warning."""
 
     def f(x, z):
@@ -580,7 +580,7 @@ def test_of_complex_values_the_real_parts_are_written(write):
 
 
 @pytest.mark.parametrize("kind", [float, complex])
-def test_a_whole_number_that_is_written_has_a_real_gradient(kind):
+def test_a_written_integer_has_a_real_gradient(kind):
     def loss(a, n):
         a = a * 1
         a[...] = n

@@ -60,7 +60,7 @@ def test_the_shape_of_an_array_without_elements_can_be_set(shape):
         assert np.shape(tracker.gradient(g, np.zeros(shape))[0]) == shape
 
 
-def test_a_shape_that_would_take_a_copy_is_refused():
+def test_setting_a_shape_that_needs_a_copy_raises():
     def f(x):
         y = (x * 2).T
         y.shape = 6
@@ -83,7 +83,7 @@ def test_the_shape_of_an_argument_and_of_a_param():
 
 
 @pytest.mark.filterwarnings("ignore:f runs in plain Python:RuntimeWarning")
-def test_writes_of_a_jitted_function_reach_an_argument_that_it_gives_another_shape():
+def test_writes_of_a_jitted_function_reach_a_reshaped_argument():
     def f(x):
         x.shape = 2, 2
         x[0] = x[1] * 2
@@ -105,7 +105,7 @@ def test_writes_of_a_jitted_function_reach_an_argument_that_it_gives_another_sha
         np.asfortranarray(np.arange(12.0).reshape(3, 4)).astype(">f8", order="K"),
     ],
 )
-def test_what_is_computed_of_broadcast_arrays_lies_as_numpy_has_it(x):
+def test_results_of_broadcast_arrays_have_numpys_layout(x):
     def f(x):
         t = x * 0.5
         t.reshape(-1)[::3] = 7.0  # into t, or into a copy of it
@@ -122,7 +122,7 @@ def test_what_is_computed_of_broadcast_arrays_lies_as_numpy_has_it(x):
 @pytest.mark.parametrize(
     "key", [np.array(1), (..., np.array(1)), (np.array(1), slice(None)), (0, np.array(2))]
 )
-def test_what_an_array_without_dimensions_reads_is_a_copy(key):
+def test_a_read_by_a_0d_array_is_a_copy(key):
     def f(x, key):
         y = x * 1.0
         part = y[key]
@@ -166,7 +166,7 @@ def _exp_by_rule(x):
         lambda x: x.copy(),
     ],
 )
-def test_a_write_into_a_result_keeps_what_its_rule_needs(made):
+def test_a_write_into_a_result_keeps_the_values_of_its_rule(made):
     """The rule of an inverse reads its result, so a write into the result goes to a copy."""
 
     def written(x):
@@ -202,7 +202,7 @@ def test_a_write_into_a_result_keeps_what_its_rule_needs(made):
     ids=lambda x: str(x.strides),
 )
 @pytest.mark.parametrize("flat", [lambda t: t.reshape(-1), lambda t: t.ravel()])
-def test_reshapes_of_arrays_with_gaps_are_views_where_numpys_are(x, flat):
+def test_reshapes_of_strided_arrays_are_views_where_numpys_are(x, flat):
     def f(x):
         flat(x)[::3] = 7.0  # into x, or into a copy of it
         return np.sum(x * x)
@@ -271,7 +271,7 @@ _LAYOUTS = {
 
 @pytest.mark.parametrize("layout", _LAYOUTS)
 @pytest.mark.parametrize("write", _WRITES_ALL_OVER)
-def test_an_array_lies_in_memory_as_it_did_before_a_write(write, layout):
+def test_a_write_keeps_the_memory_layout(write, layout):
     def f(x):
         write(x)
         flat = x.reshape(-1)
@@ -306,7 +306,7 @@ def test_an_array_lies_in_memory_as_it_did_before_a_write(write, layout):
 @pytest.mark.parametrize(
     "values", [[1.0, 2.0], [[1.0, 2.0], [3.0, 4.0]], 5.0, [5.0], range(10), []]
 )
-def test_flat_takes_values_again_and_again(place, values):
+def test_flat_repeats_values(place, values):
     def outcome(make, run=lambda f, a: f(a)):
         def write(a):
             a.flat[place] = values
@@ -333,7 +333,7 @@ def test_flat_takes_values_again_and_again(place, values):
         (lambda a: np.copyto(a, a[::-1], where=a > 0.5), [0.0, 2.0, 1.0, 0.0]),
     ],
 )
-def test_values_that_overlap_their_places_are_those_from_before(write, want):
+def test_overlapping_writes_read_old_values(write, want):
     def written(a):
         write(a)
         return a
@@ -358,7 +358,7 @@ def test_values_that_overlap_their_places_are_those_from_before(write, want):
     ],
 )
 @pytest.mark.parametrize("step", [2, -1, 1])
-def test_a_vector_with_gaps_keeps_them_when_it_is_written_into(write, step):
+def test_a_strided_vector_stays_strided_after_a_write(write, step):
     """So `ravel` copies it."""
 
     def f(a, s):
@@ -378,7 +378,7 @@ def test_a_vector_with_gaps_keeps_them_when_it_is_written_into(write, step):
 
 @pytest.mark.parametrize("step", [2, -1, 1])
 @pytest.mark.parametrize("convert", ["asarray", "asanyarray", "ascontiguousarray", "array"])
-def test_what_needs_no_conversion_is_the_array_itself_with_its_gaps(convert, step):
+def test_asarray_without_conversion_returns_the_strided_array_itself(convert, step):
     def f(a, s):
         made = tnp.array(a, copy=None) if convert == "array" else getattr(tnp, convert)(a)
         a += 1.0

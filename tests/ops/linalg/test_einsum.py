@@ -195,7 +195,7 @@ HERE = [case for case in MISFITS if hasattr(np, case[0])]  # matvec and vecmat: 
 
 
 @pytest.mark.parametrize("name, first, second", HERE)
-def test_operands_that_do_not_fit_raise_what_numpy_raises(name, first, second):
+def test_misfitting_operands_raise_numpys_errors(name, first, second):
     f, arrays = getattr(np, name), (np.ones(first), np.ones(second))
     with pytest.raises(ValueError) as error:
         f(*arrays)
@@ -205,7 +205,7 @@ def test_operands_that_do_not_fit_raise_what_numpy_raises(name, first, second):
 
 
 @pytest.mark.parametrize("dtype", ["i4", "u1", "?", "f4"])
-def test_sums_are_of_the_dtype_of_their_terms(dtype):
+def test_sums_keep_the_dtype_of_their_terms(dtype):
     a = np.ones((3, 4), dtype)
 
     def f(a):

@@ -592,7 +592,7 @@ def _weighed(rebuilt, a):
 
 
 @pytest.mark.parametrize("name", REBUILT)
-def test_a_matrix_put_together_again_is_the_matrix(name):
+def test_a_rebuilt_matrix_has_the_identity_as_derivative(name):
     ways, a = REBUILT[name]
     for rebuilt in ways:
         f, want = _weighed(rebuilt, a)
@@ -604,7 +604,7 @@ def test_a_matrix_put_together_again_is_the_matrix(name):
 
 @pytest.mark.parametrize("rebuilt", GENERAL)
 @pytest.mark.parametrize("a", [np.diag([3.0, 2, 1, 0]), x(4, 3) @ x(3, 4, seed=1)])
-def test_a_matrix_put_together_again_forwards_and_twice(rebuilt, a):
+def test_a_rebuilt_matrix_forward_and_to_second_order(rebuilt, a):
     f, want = _weighed(rebuilt, a)
     t = x(4, 4, seed=3)
     _, slope = tracker.jvp(f, (a,), (t,))
@@ -626,7 +626,7 @@ def test_a_matrix_put_together_again_forwards_and_twice(rebuilt, a):
         (_by_hermitian_svd, np.diag([2.0, 0, 0])),
     ],
 )
-def test_a_matrix_whose_factors_do_not_tell_warns(rebuilt, a):
+def test_a_rebuilt_matrix_with_undetermined_factors_warns(rebuilt, a):
     f, _ = _weighed(rebuilt, a)
     with pytest.warns(tracker.DegenerateWarning):
         gradient(f, a)
@@ -641,13 +641,13 @@ def test_the_curvature_where_several_singular_values_vanish_warns():
         tracker.hvp(f, a, x(4, 4, seed=3))
 
 
-def test_the_pullback_of_cholesky_works_in_few_arrays():
+def test_the_pullback_of_cholesky_uses_little_memory():
     y, g = 3 * np.eye(200) + np.tri(200) / 200, np.ones((200, 200))
     assert peak_bytes(lambda: decompositions.cholesky_pull.evaluate(y, g)) < 3.3 * y.nbytes
 
 
 @pytest.mark.parametrize("make", [positive, cpositive])
-def test_the_pullback_of_cholesky_goes_some_rows_at_a_time(make, monkeypatch):
+def test_the_pullback_of_cholesky_is_blocked(make, monkeypatch):
     y, g = np.linalg.cholesky(make(7, 2)), z(2, 7, 7) if make is cpositive else x(2, 7, 7)
     whole = decompositions._cholesky_pull(y, g)
     monkeypatch.setattr(decompositions, "_ROWS", 3)

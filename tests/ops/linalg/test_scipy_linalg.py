@@ -364,7 +364,7 @@ def test_riccati(name):
         np.testing.assert_allclose(fast(scale * given[0]), want, rtol=1e-9)
 
 
-def test_what_an_op_draws_for_its_own_use_is_no_branch():
+def test_random_draws_inside_an_op_are_not_guarded():
     """SciPy's logarithm of a matrix estimates norms with random vectors."""
     matrix = np.random.RandomState(0).normal(size=(4, 4))
     f = jit(lambda x: sl.logm(x @ x.T + np.eye(4)))

@@ -75,7 +75,7 @@ def test_extremes_of_columns_are_stored_without_masks(f):
     assert "imum" in columns.llvm(x) and "nsz" not in columns.llvm(x)
 
 
-def test_what_an_extreme_shares_out():
+def test_gradients_of_extremes():
     """Ties share equally; other elements get 0 for any cotangent; NaN where the extreme is NaN."""
     x = np.array([[1.0, 3.0, 3.0, 2.0], [5.0, np.nan, 0.0, 5.0]])
     for f in (lambda x: np.max(x, axis=1), lambda x: -np.min(-x, axis=1, keepdims=True)[:, 0]):

@@ -68,7 +68,7 @@ def test_constructors_like_a_tracked_value(name):
         np.testing.assert_allclose(tracker.jvp(f, (X,), (X,))[1], slopes @ X, rtol=1e-5)
 
 
-def test_what_is_handed_back_and_what_is_copied():
+def test_which_constructors_copy():
     plain = PLAIN.copy()
     tracked = tracker.param(X)
     assert np.asarray(tracked, like=tracked) is tracked

@@ -55,7 +55,7 @@ def test_windows_against_numpy():
         np.testing.assert_array_equal(made, want)
 
 
-def test_sliding_windows_take_no_memory_of_their_own():
+def test_sliding_windows_allocate_nothing():
     """Neither an array of positions nor one of windows is allocated."""
 
     def f(a):
