@@ -236,8 +236,7 @@ def test_conv(name):
 def test_depthwiseconv():
     x, w = draw(2, 3, 6), draw(6, 1, 3)
     np.testing.assert_allclose(
-        nn.depthwiseconv(x, w, stride=2, padding=1),
-        nn.conv(x, w, stride=2, padding=1, groups=3),
+        nn.depthwiseconv(x, w, stride=2, padding=1), nn.conv(x, w, stride=2, padding=1, groups=3)
     )
     check(lambda x, w: nn.depthwiseconv(x, w, dilation=2), x, w)
 

@@ -72,11 +72,7 @@ def batchnorm(
 
 
 def crossentropy(
-    logits: Any,
-    labels: Any,
-    *,
-    axis: int = -1,
-    reduction: Literal["mean", "sum", "none"] = "mean",
+    logits: Any, labels: Any, *, axis: int = -1, reduction: Literal["mean", "sum", "none"] = "mean"
 ) -> Any:
     """-sum(labels * logsoftmax(logits)) along an axis, averaged over everything else.
 

@@ -114,19 +114,12 @@ CASES = {
     "cov": (lambda a: np.cov(a), A),
     "cov columns": (lambda a: np.cov(a, rowvar=False, bias=True), C),
     "cov of two": (lambda a, b: np.cov(a, b, ddof=0), V, HEIGHTS),
-    "cov weights": (
-        lambda a, w: np.cov(a, fweights=[1, 2, 1], aweights=w),
-        A,
-        POSITIVE,
-    ),
+    "cov weights": (lambda a, w: np.cov(a, fweights=[1, 2, 1], aweights=w), A, POSITIVE),
     "cov aweights": (lambda a, w: np.cov(a, aweights=w, ddof=0), A, POSITIVE),
     "cov of complex": (np.cov, z(2, 3)),
     "corrcoef": (lambda a, b: np.corrcoef(a, b), V, HEIGHTS),
     "corrcoef columns": (lambda a: np.corrcoef(a, rowvar=False), C),
-    "histogram weights": (
-        lambda w: np.histogram(V, 3, weights=w)[0] ** 2,
-        HEIGHTS,
-    ),
+    "histogram weights": (lambda w: np.histogram(V, 3, weights=w)[0] ** 2, HEIGHTS),
     "histogram edges": (lambda a: np.histogram(a, 3)[1] ** 2, V),
     "histogram density": (
         lambda w: np.histogram(V, [-2, 0, 0.5, 2], density=True, weights=w)[0],

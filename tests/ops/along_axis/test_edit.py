@@ -159,20 +159,14 @@ CASES = {
     "unique_all": (lambda a: np.unique_all(a).values * a[np.unique_all(a).indices], V),
     "union1d": (lambda a: np.union1d(a, W) ** 2, V),
     "intersect1d": (lambda a: np.intersect1d(a, np.append(a[1:3], 7.0)) ** 2, V),
-    "intersect1d places": (
-        lambda a: np.intersect1d(a, a[1:3], return_indices=True)[0] ** 2,
-        V,
-    ),
+    "intersect1d places": (lambda a: np.intersect1d(a, a[1:3], return_indices=True)[0] ** 2, V),
     "setdiff1d": (lambda a: np.setdiff1d(a, a[1:3]) ** 2, V),
     "setxor1d": (lambda a: np.setxor1d(a, a[1:3]) ** 2, V),
     "isin": (lambda a: np.isin(a, a[1:3]) * a, V),
     # tests and text
     "infinities": (lambda a: a * np.isposinf(a) + a * ~np.isneginf(a), V),
     "array_equiv": (lambda a: a * np.array_equiv(a, a) + a * np.array_equiv(a, [1, 2]), V),
-    "indices from": (
-        lambda a: a[np.triu_indices_from(a, 1)] * a[np.tril_indices_from(a, -1)],
-        S,
-    ),
+    "indices from": (lambda a: a[np.triu_indices_from(a, 1)] * a[np.tril_indices_from(a, -1)], S),
     "diag_indices_from": (lambda a: a[np.diag_indices_from(a)] ** 2, S),
     "where of one": (lambda a: a[np.where(a > 0)] ** 2, V),
     "common type": (lambda a: a * np.common_type(a)(1), V),

@@ -42,8 +42,7 @@ ROWS = [
     row(unary.sinh, domain=REAL, complex=True, extremes=[-700.0, -1e-300, 0.0, 40.0]),
     row(unary.cosh, domain=REAL, complex=True, extremes=[-700.0, -1e-300, 0.0, 40.0]),
     row(
-        unary.sech_squared,
-        *(sample(np.tanh(v), v) for v in (x(2, 3), z(3), np.float64(0.3), x(0))),
+        unary.sech_squared, *(sample(np.tanh(v), v) for v in (x(2, 3), z(3), np.float64(0.3), x(0)))
     ),
     row(unary.tanh, domain=REAL, complex=True, extremes=HUGE),
     row(unary.arcsinh, domain=REAL, complex=True, extremes=HUGE),

@@ -43,12 +43,7 @@ CASES = {
         x(4, 3, 2),
     ),
     "three": (lambda a, b, c: np.einsum("ij,jk,k->i", a, b, c), A, B, W),
-    "three optimised": (
-        lambda a, b, c: np.einsum("ij,jk,k->i", a, b, c, optimize=True),
-        A,
-        B,
-        W,
-    ),
+    "three optimised": (lambda a, b, c: np.einsum("ij,jk,k->i", a, b, c, optimize=True), A, B, W),
     "optimal": (lambda a, b, c: np.einsum("ij,jk,k->i", a, b, c, optimize="optimal"), A, B, W),
     "path": (
         lambda a, b, c: np.einsum(
@@ -75,11 +70,7 @@ CASES = {
     "kept and summed": (lambda a, b: np.einsum("ijk,kl->jl", a, b), C, x(4, 5)),
     "unused axis": (lambda a, b: np.einsum("ij,kl->ik", a, b), A, B),
     "bilinear": (lambda a, b: np.einsum("bi,ijk,bk->bj", a, x(3, 2, 4), b), A, x(2, 4)),
-    "attention": (
-        lambda a, b: np.einsum("bqhd,bkhd->bhqk", a, b),
-        x(2, 3, 2, 2),
-        x(2, 4, 2, 2),
-    ),
+    "attention": (lambda a, b: np.einsum("bqhd,bkhd->bhqk", a, b), x(2, 3, 2, 2), x(2, 4, 2, 2)),
     "complex": (lambda a, b: np.einsum("ij,jk->ik", a, b), z(2, 3), z(3, 2)),
     "real by complex": (lambda a, b: np.einsum("ij,jk->ki", a, b), A, z(3, 2)),
     "float32": (lambda a: np.einsum("ij,kj->ik", a, a), np.float32(A)),
@@ -95,11 +86,7 @@ CASES = {
     "kron mixed": (lambda a, b: np.kron(a, b) @ np.kron(b, a).T, V, A),
     "kron scalar": (lambda a, b: np.kron(a, b), V, np.float64(2.0)),
     "cross": (lambda a, b: np.cross(a, b) * np.cross(b, V), x(4, 3), x(4, 3, seed=1)),
-    "cross axes": (
-        lambda a, b: np.cross(a, b, axisa=0, axisb=-1, axisc=0),
-        x(3, 4),
-        x(4, 3),
-    ),
+    "cross axes": (lambda a, b: np.cross(a, b, axisa=0, axisb=-1, axisc=0), x(3, 4), x(4, 3)),
     "cross axis": (lambda a, b: np.cross(a, b, axis=0), x(3, 4), x(3, 4, seed=1)),
     "vdot": (lambda a, b: np.vdot(a, b) + np.vdot(a, b.T.T), z(2, 3), z(2, 3) * 1j),
     "dot out": (lambda a, b: np.dot(a, b, out=np.zeros_like(a @ b)), A, B),

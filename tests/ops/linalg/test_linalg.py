@@ -161,10 +161,7 @@ ROWS = [
         *(sample(a, lower=True) for a in (square(3), square(3, 2), csquare(3))),
         sample(csquare(3), lower=False),
     ),
-    row(
-        eigen_svd.eig,
-        *(sample(a) for a in (square(3), square(3, 2), x(3, 3), csquare(3))),
-    ),
+    row(eigen_svd.eig, *(sample(a) for a in (square(3), square(3, 2), x(3, 3), csquare(3)))),
     row(eigen_svd.eigvals, *(sample(a) for a in (square(3), x(3, 3), csquare(3, 2)))),
     row(
         eigen_svd.svd,
@@ -338,11 +335,7 @@ CASES = {
     ),
     "float32": (lambda a: la.inv(a) * la.det(a) + la.cholesky(a) + la.norm(a), np.float32(P)),
     "float32 spectra": (lambda a: la.svdvals(a) * la.eigvalsh(a) + la.qr(a)[1], np.float32(P)),
-    "mahalanobis": (
-        lambda a, d: -0.5 * d @ la.solve(a, d) - 0.5 * la.slogdet(a)[1],
-        P,
-        V,
-    ),
+    "mahalanobis": (lambda a, d: -0.5 * d @ la.solve(a, d) - 0.5 * la.slogdet(a)[1], P, V),
 }
 
 

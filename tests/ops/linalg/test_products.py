@@ -26,5 +26,5 @@ ROWS = [
         *(sample(z(*a), z(*b)) for a, b in SHAPES[:8]),
         sample(x(2, 3), z(3, 2)),
         sample(z(3), x(3)),
-    ),
+    )
 ]

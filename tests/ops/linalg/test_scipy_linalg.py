@@ -32,11 +32,7 @@ ROWS = [
         sample(BAND[:2], x(5, 2), lower=0, upper=1),
         sample(BAND + 1j * x(3, 5), z(5, 2), lower=1, upper=1),
     ),
-    row(
-        factorizations.sylvester,
-        sample(A, square(2), x(3, 2)),
-        sample(CA, csquare(2), z(3, 2)),
-    ),
+    row(factorizations.sylvester, sample(A, square(2), x(3, 2)), sample(CA, csquare(2), z(3, 2))),
     row(matrix_functions._expm, sample(A / 4), sample(np.stack([A, -A]) / 4), sample(CA / 4)),
     row(matrix_functions._logm, sample(P), sample(np.stack([P, P + A / 9])), sample(CP)),
     row(matrix_functions._sqrtm, sample(P), sample(np.stack([P, P + A / 9])), sample(CP)),

@@ -21,10 +21,7 @@ EMPTY = [
     sample(x(2, 0), axis=(1,), keepdims=True),
     sample(x(0, 3), axis=(1,), keepdims=False),
 ]
-COMPLEX = [
-    sample(z(2, 3), axis=(0, 1), keepdims=False),
-    sample(z(2, 3), axis=(1,), keepdims=True),
-]
+COMPLEX = [sample(z(2, 3), axis=(0, 1), keepdims=False), sample(z(2, 3), axis=(1,), keepdims=True)]
 INTEGERS = [
     sample(np.arange(6).reshape(2, 3), axis=(0,), keepdims=False),
     sample(np.array([True, False]), axis=(0,), keepdims=False),

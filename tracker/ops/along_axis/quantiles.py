@@ -145,15 +145,7 @@ def _check_weights(weights: Any) -> None:
 
 
 def _quantile(
-    a: Any,
-    q: Any,
-    axis: Any,
-    out: Any,
-    method: str,
-    keepdims: Any,
-    weights: Any,
-    *,
-    skip_nan: bool,
+    a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, weights: Any, *, skip_nan: bool
 ) -> Any:
     a = as_array(a)
     if skip_nan and np.size(a) == 0:

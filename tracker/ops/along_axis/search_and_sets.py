@@ -22,12 +22,7 @@ from tracker.ops.along_axis.partition import keys_at
 from tracker.ops.along_axis.sort import argsort, lexicographic_order, on_last_axis, sort, sort_key
 from tracker.ops.along_axis.sort import order as sort_order
 from tracker.ops.declare.arguments import as_array, refuse_keywords
-from tracker.ops.declare.declare import (
-    declare_nondiff,
-    implements,
-    implements_nondiff,
-    nondiff_op,
-)
+from tracker.ops.declare.declare import declare_nondiff, implements, implements_nondiff, nondiff_op
 from tracker.ops.elementwise.binary import add, minimum
 from tracker.ops.elementwise.comparison import (
     equal,

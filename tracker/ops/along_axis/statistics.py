@@ -353,12 +353,7 @@ def _columns_of(sample: Any) -> list[Any]:
 
 @implements(np.histogram2d)
 def histogram2d(
-    x: Any,
-    y: Any,
-    bins: Any = 10,
-    range: Any = None,
-    density: Any = None,
-    weights: Any = None,
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> Any:
     if np.shape(x) != np.shape(y):
         raise ValueError("x and y must have the same length.")

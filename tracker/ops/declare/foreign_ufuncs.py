@@ -38,9 +38,4 @@ def _evaluate(*xs: Any, ufunc: np.ufunc, at: int, core: tuple[int, int] | None) 
     return ufunc(*xs, out=out)
 
 
-ufunc_call = nondiff_op(
-    "lent",
-    infer=_infer,
-    evaluate=_evaluate,
-    lower=UfuncCall(),
-)
+ufunc_call = nondiff_op("lent", infer=_infer, evaluate=_evaluate, lower=UfuncCall())

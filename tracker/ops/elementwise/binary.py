@@ -30,11 +30,7 @@ from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracked import Tracked, install
 
 add = elementwise(
-    np.add,
-    partials=[1, 1],
-    lower=lambda e, a, b: e.add(a, b),
-    kinds="biufc",
-    operator=operator.add,
+    np.add, partials=[1, 1], lower=lambda e, a, b: e.add(a, b), kinds="biufc", operator=operator.add
 )
 subtract = elementwise(
     np.subtract,

@@ -37,9 +37,7 @@ equal = _comparison(np.equal, "==", operator.eq)
 not_equal = _comparison(np.not_equal, "!=", operator.ne)
 
 logical_and = elementwise_nondiff(
-    np.logical_and,
-    lower=lambda e, a, b: e.logical_and(e.truth(a), e.truth(b)),
-    kinds="biufc",
+    np.logical_and, lower=lambda e, a, b: e.logical_and(e.truth(a), e.truth(b)), kinds="biufc"
 )
 logical_or = elementwise_nondiff(
     np.logical_or, lower=lambda e, a, b: e.logical_or(e.truth(a), e.truth(b)), kinds="biufc"

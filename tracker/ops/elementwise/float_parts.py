@@ -11,13 +11,7 @@ from tracker.ir.op import NUMPY
 from tracker.ir.types import Type, type_of
 from tracker.ops.declare.arguments import as_array, as_strong_array
 from tracker.ops.declare.casting import broadcast_to_out, store_out
-from tracker.ops.declare.declare import (
-    declare,
-    elementwise,
-    implements,
-    map_lowering,
-    nondiff_op,
-)
+from tracker.ops.declare.declare import declare, elementwise, implements, map_lowering, nondiff_op
 from tracker.ops.declare.dtypes import broadcast_shape, loop_dtypes
 from tracker.ops.declare.rule_helpers import project
 from tracker.tape.record import apply, aval_of

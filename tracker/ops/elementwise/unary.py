@@ -49,11 +49,7 @@ def _sign(x: Any) -> Any:
 
 
 negative = elementwise(
-    np.negative,
-    partials=[-1],
-    lower=lambda e, x: e.neg(x),
-    kinds="iufc",
-    operator=operator.neg,
+    np.negative, partials=[-1], lower=lambda e, x: e.neg(x), kinds="iufc", operator=operator.neg
 )
 positive = elementwise(
     np.positive, partials=[1], lower=lambda e, x: x, kinds="iufc", operator=operator.pos

@@ -114,9 +114,7 @@ def sliding_window_view(
     last = tuple(range(ndim - count, ndim))
     ones = (1,) * count
     found = apply(
-        windows,
-        (np.moveaxis(x, axes, last),),
-        {"kernel": sizes, "stride": ones, "dilation": ones},
+        windows, (np.moveaxis(x, axes, last),), {"kernel": sizes, "stride": ones, "dilation": ones}
     )
     window_axes = tuple(range(ndim, ndim + count))  # in the result of `windows`, these come last
     return np.moveaxis(found, (*last, *window_axes), (*window_axes, *axes))

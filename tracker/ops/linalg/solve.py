@@ -65,10 +65,7 @@ solve = declare(  # matrices only: `solve_` takes vectors
     "solve",
     infer=_solve_infer,
     evaluate=np.linalg.solve,
-    jvp=[
-        lambda t, y, a, b: -np.linalg.solve(a, t @ y),
-        lambda t, y, a, b: np.linalg.solve(a, t),
-    ],
+    jvp=[lambda t, y, a, b: -np.linalg.solve(a, t @ y), lambda t, y, a, b: np.linalg.solve(a, t)],
     vjp=Joint(_solve_vjp),
     lower=Routine(
         "solve",
@@ -132,14 +129,8 @@ solve_triangular = declare(
     evaluate=lambda a, b, *, lower, trans, unit: np.linalg.solve(
         _transposed(_selected_triangle(a, lower, unit), trans), b
     ),
-    jvp=[
-        _triangular_jvp,
-        lambda t, y, a, b, **how: solve_triangle(a, t, **how),
-    ],
-    vjp=[
-        _triangular_vjp,
-        lambda g, y, a, b, **how: project(_triangular_adjoint(g, a, **how), b),
-    ],
+    jvp=[_triangular_jvp, lambda t, y, a, b, **how: solve_triangle(a, t, **how)],
+    vjp=[_triangular_vjp, lambda g, y, a, b, **how: project(_triangular_adjoint(g, a, **how), b)],
     lower=Routine(
         "solve_triangular",
         lambda a, b, *, lower, trans, unit: (

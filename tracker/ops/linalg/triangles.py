@@ -90,9 +90,7 @@ diagonal: Op = declare(
     ),
     evaluate=lambda x, *, k: np.diagonal(x, k, -2, -1),
     jvp=LINEAR,
-    vjp=[
-        lambda g, y, x, *, k: apply(embed_diagonal, (g,), {"k": k, "shape": np.shape(x)[-2:]}),
-    ],
+    vjp=[lambda g, y, x, *, k: apply(embed_diagonal, (g,), {"k": k, "shape": np.shape(x)[-2:]})],
     lower=View(_diagonal_source),
 )
 embed_diagonal: Op = declare(

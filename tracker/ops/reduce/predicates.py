@@ -40,12 +40,7 @@ def _declare_predicate(
     )
 
     def call(
-        a: Any,
-        axis: Any = None,
-        out: Any = None,
-        keepdims: Any = False,
-        *,
-        where: Any = True,
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
     ) -> Any:
         if where is not True and where is not NO_VALUE:
             a = mask_elements(np.not_equal(a, 0), where, start)
@@ -73,10 +68,7 @@ def reduce_all_axes(b: Any, fold: Op, x: Any) -> Any:
 def integer_reduction(function: Callable[..., Any], method: str | None, lower: Expand) -> Op:
     """Declare a reduction to integers."""
     op = nondiff_op(
-        function.__name__,
-        infer=infer_by_example(function),
-        evaluate=function,
-        lower=lower,
+        function.__name__, infer=infer_by_example(function), evaluate=function, lower=lower
     )
 
     def call(a: Any, axis: Any = None, out: Any = None, **kwargs: Any) -> Any:

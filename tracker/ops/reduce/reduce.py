@@ -187,9 +187,7 @@ sum_ = declare(
     infer=_infer_with(np.sum),
     evaluate=_sum,
     jvp=LINEAR,
-    vjp=[
-        lambda g, y, x, *, axis, keepdims: broadcast_cotangent(g, x, axis),
-    ],
+    vjp=[lambda g, y, x, *, axis, keepdims: broadcast_cotangent(g, x, axis)],
     lower=Reduce(lambda dtype: dtype.type(0), lambda e, acc, x: e.add(acc, x), widen=True),
 )
 _install_reduction(sum_, np.sum, lambda a: 0, np.add)

@@ -190,14 +190,7 @@ def _declare_op(
         with np.errstate(all="ignore"):
             return build(_evaluate_op, *xs, **params)
 
-    return declare(
-        name,
-        infer=infer,
-        evaluate=evaluate,
-        jvp=jvp,
-        vjp=vjp,
-        lower=Expand(build),
-    )
+    return declare(name, infer=infer, evaluate=evaluate, jvp=jvp, vjp=vjp, lower=Expand(build))
 
 
 def apply_to_real(op: Op, x: Any, axis: Any, *weights: Any, **params: Any) -> Any:

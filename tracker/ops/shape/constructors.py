@@ -28,12 +28,7 @@ def tracked_array(
 ) -> Any:
     """`numpy.array` of a tracked value, or of nested lists that hold some."""
     y = _copied(given, dtype, copy)
-    if y is not given or order not in (
-        "K",
-        "k",
-        "A",
-        "a",
-    ):  # else the array itself, in its layout
+    if y is not given or order not in ("K", "k", "A", "a"):  # else the array itself, in its layout
         y = in_memory_order(y, order, given if type(given) is Tracked else None)
     missing = operator.index(ndmin) - np.ndim(y)
     return np.reshape(y, (1,) * missing + np.shape(y)) if missing > 0 else y

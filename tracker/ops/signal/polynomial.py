@@ -164,13 +164,7 @@ def roots(p: Any) -> Any:
 
 @implements(np.polyfit)
 def polyfit(
-    x: Any,
-    y: Any,
-    deg: int,
-    rcond: Any = None,
-    full: bool = False,
-    w: Any = None,
-    cov: Any = False,
+    x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False
 ) -> Any:
     x, y = as_array(x) + 0.0, as_array(y) + 0.0
     order = int(deg) + 1

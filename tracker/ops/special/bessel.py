@@ -136,9 +136,7 @@ def _nan_at_infinity(name: str) -> Callable[..., Any]:
 
 define_ufunc("i0", lambda y, x: sc.i1(x), lower=_nan_at_infinity("i0"))
 define_ufunc(
-    "i1",
-    lambda y, x: 0.5 * (sc.i0(x) + _order_two(x, sc.i0, sc.i1)),
-    lower=_nan_at_infinity("i1"),
+    "i1", lambda y, x: 0.5 * (sc.i0(x) + _order_two(x, sc.i0, sc.i1)), lower=_nan_at_infinity("i1")
 )
 define_ufunc("k0", lambda y, x: -sc.k1(x), lower=math_call("k0"))
 define_ufunc("k1", lambda y, x: -sc.k0(x) - y / x, lower=math_call("k1"))

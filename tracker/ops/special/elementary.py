@@ -18,9 +18,7 @@ _LN2, _LN10, _DEG = math.log(2.0), math.log(10.0), math.pi / 180
 define_ufunc("cbrt", lambda y, x: 1 / (3 * np.square(y)), lower=math_call("cbrt"))
 define_ufunc("exp2", lambda y, x: y * _LN2, lower=math_call("exp2"))
 define_ufunc(
-    "exp10",
-    lambda y, x: y * _LN10,
-    lower=lambda e, x: e.math("pow", e.constant(10.0, x), x),
+    "exp10", lambda y, x: y * _LN10, lower=lambda e, x: e.math("pow", e.constant(10.0, x), x)
 )
 define_ufunc("expm1", lambda y, x: np.exp(x), lower=math_call("expm1"))
 define_ufunc("log1p", lambda y, x: 1 / (1 + x), lower=math_call("log1p"))
@@ -67,9 +65,7 @@ def _logit_body(e: Any, x: Any) -> Any:
 define_ufunc("expit", lambda y, x: apply(logistic_density, (x,)), lower=math_call("sigmoid"))
 define_ufunc("logit", lambda y, x: 1 / (x * (1 - x)), lower=_logit_body)
 define_ufunc(
-    "log_expit",
-    lambda y, x: sc.expit(-x),
-    lower=lambda e, x: e.neg(e.math("softplus", e.neg(x))),
+    "log_expit", lambda y, x: sc.expit(-x), lower=lambda e, x: e.neg(e.math("softplus", e.neg(x)))
 )
 
 # Products with a logarithm: zero at x == 0 for every y
@@ -89,10 +85,7 @@ def _times_log(name: str) -> Any:
 
 
 define_ufunc(
-    "xlogy",
-    lambda r, x, y: np.log(y),
-    lambda r, x, y: _ratio(x, y),
-    lower=_times_log("log"),
+    "xlogy", lambda r, x, y: np.log(y), lambda r, x, y: _ratio(x, y), lower=_times_log("log")
 )
 define_ufunc(
     "xlog1py",

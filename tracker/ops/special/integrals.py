@@ -64,9 +64,7 @@ _U = "of which SciPy's values are not exact enough"  # few digits, or NaN, at ma
 
 
 define_ufunc(
-    "hyp0f1",
-    by_interpolation(sc.hyp0f1, 0, between_poles),
-    lambda y, v, z: sc.hyp0f1(v + 1, z) / v,
+    "hyp0f1", by_interpolation(sc.hyp0f1, 0, between_poles), lambda y, v, z: sc.hyp0f1(v + 1, z) / v
 )
 define_ufunc(
     "hyp1f1",
