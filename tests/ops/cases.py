@@ -7,7 +7,7 @@ function and its gradient with the eager ones, also for other arguments than wer
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,9 @@ def pieces(y: Any) -> list[Any]:
     return [tracker.data(e) for e in (y if isinstance(y, (tuple, list)) else [y])]
 
 
-def check_numbers(f: Callable[..., Any], args: tuple[Any, ...], tolerance: float = 1e-13) -> None:
+def check_numbers(
+    f: Callable[..., Any], args: Sequence[Any], rtol: float = 1e-13, atol: float | None = None
+) -> None:
     """The same numbers, dtypes and shapes as NumPy's."""
     with np.errstate(all="ignore"):
         want = pieces(f(*(np.copy(a)[()] if np.ndim(a) == 0 else np.copy(a) for a in args)))
@@ -69,7 +71,7 @@ def check_numbers(f: Callable[..., Any], args: tuple[Any, ...], tolerance: float
     for ours, theirs in zip(found, want, strict=True):
         assert np.result_type(ours) == np.result_type(theirs)
         assert np.shape(ours) == np.shape(theirs)
-        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(ours, theirs, rtol, rtol if atol is None else atol)
 
 
 def _turned(a: Any) -> Any:

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from tracker.numpy._constructors import array
+from tracker.numpy._trackable import trackable
+from tracker.ops.elementwise import select
 from tracker.ops.shape.create import buffer, join_tracked_list
 from tracker.tape.observers import has_active_transform
 from tracker.tape.record import data_of, holds_tracked
@@ -91,17 +93,7 @@ def apply_along_axis(
     """`numpy.apply_along_axis`; the array, and what the function gives, may be tracked."""
     if not has_active_transform() and not holds_tracked(arr):
         return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)
-    rows = np.moveaxis(array(arr), axis, -1)
-    outer_shape = np.shape(rows)[:-1]
-    results = array([func1d(rows[index], *args, **kwargs) for index in np.ndindex(outer_shape)])
-    inner_shape = np.shape(results)[1:]
-    y = np.reshape(results, outer_shape + inner_shape)
-    at = axis % np.ndim(arr)
-    return np.moveaxis(
-        y,
-        range(len(outer_shape), len(outer_shape) + len(inner_shape)),
-        range(at, at + len(inner_shape)),
-    )
+    return trackable(select.apply_along_axis(func1d, axis, array(arr), *args, **kwargs))
 
 
 apply_over_axes = _over_buffers(np.apply_over_axes, 1)

@@ -104,3 +104,17 @@ def giving_trackable(function: Function) -> Function:
         return trackable(y) if has_active_transform() else y
 
     return call
+
+
+def names_of(module: Any, new: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The functions of a NumPy submodule, which also take lists of tracked values; those in `new`
+    return trackable arrays."""
+    found = {}
+    for name in module.__all__:
+        value = getattr(module, name)
+        if name in new:
+            value = giving_trackable(value)
+        elif hasattr(value, "_implementation"):
+            value = accepting_lists(value)
+        found[name] = value
+    return found

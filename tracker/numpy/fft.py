@@ -4,22 +4,9 @@ from typing import Any
 
 import numpy.fft as _numpy_module
 
-from tracker.numpy._trackable import accepting_lists as _lenient
-from tracker.numpy._trackable import giving_trackable as _making
+from tracker.numpy._trackable import names_of as _names_of
 
-_FRESH = ("fftfreq", "rfftfreq")
-globals().update(
-    (
-        _name,
-        _making(_value)
-        if _name in _FRESH
-        else _lenient(_value)
-        if hasattr(_value, "_implementation")
-        else _value,
-    )
-    for _name, _value in vars(_numpy_module).items()
-    if _name in _numpy_module.__all__
-)
+globals().update(_names_of(_numpy_module, ("fftfreq", "rfftfreq")))
 __all__ = list(_numpy_module.__all__)
 
 

@@ -79,18 +79,17 @@ ROWS = [
         complex=True,
         extremes=HUGE,
     ),
-    row(comparison.greater, INTEGERS, BOOLS, domain=REAL),
-    row(comparison.greater_equal, INTEGERS, BOOLS, domain=REAL),
-    row(comparison.less, INTEGERS, BOOLS, domain=REAL),
-    row(comparison.less_equal, INTEGERS, BOOLS, domain=REAL),
-    row(comparison.equal, INTEGERS, BOOLS, domain=REAL),
-    row(comparison.not_equal, INTEGERS, BOOLS, domain=REAL),
-    row(comparison.logical_and, INTEGERS, BOOLS, domain=REAL),
-    row(comparison.logical_or, INTEGERS, BOOLS, domain=REAL),
-    row(comparison.logical_xor, INTEGERS, BOOLS, domain=REAL),
-    row(comparison.bitwise_and, INTEGERS, BOOLS, sample(5, 3)),
-    row(comparison.bitwise_or, INTEGERS, BOOLS, sample(5, 3)),
-    row(comparison.bitwise_xor, INTEGERS, BOOLS, sample(5, 3)),
+    *(
+        row(getattr(comparison, name), INTEGERS, BOOLS, domain=REAL)
+        for name in (
+            *("greater", "greater_equal", "less", "less_equal", "equal", "not_equal"),
+            *("logical_and", "logical_or", "logical_xor"),
+        )
+    ),
+    *(
+        row(getattr(comparison, f"bitwise_{name}"), INTEGERS, BOOLS, sample(5, 3))
+        for name in ("and", "or", "xor")
+    ),
     row(comparison.left_shift, INTEGERS, sample(5, 3)),
     row(comparison.right_shift, INTEGERS, sample(5, 3)),
     row(

@@ -23,21 +23,26 @@ from tracker.tape.record import aval_of, shares_memory, value_of, wrap
 from tracker.tape.tracked import Tracked, install_property
 
 
-def _view_function(function: Callable[..., Any], undo: Callable[..., Any]) -> Callable[..., Any]:
-    """A shape function whose result is a view of its operand whenever it is one in NumPy."""
+def _view_function(
+    function: Callable[..., Any], undo: Callable[..., Any] | None, copies: bool = False
+) -> Callable[..., Any]:
+    """A shape function whose result is a view of its operand whenever it is one in NumPy.
+
+    undo    updates the base after a write to the view; None: the view is read-only
+    copies  our result is a copy where NumPy's is a view: it shows writes to the base all the same
+    """
 
     def call(a: Any, *args: Any, **kwargs: Any) -> Any:
         part = function(a, *args, **kwargs)
         if not isinstance(a, Tracked) or not isinstance(part, Tracked) or part is a:
             return part
-        if not shares_memory(part, a):
+        if not copies and not shares_memory(part, a):
             return part
-        return link_view(
-            a,
-            part,
-            lambda base: function(base, *args, **kwargs),
-            lambda base, new: undo(base, new, *args, **kwargs),
-        )
+
+        def update(base: Any, new: Any) -> Any:
+            return _refuse_write() if undo is None else undo(base, new, *args, **kwargs)
+
+        return link_view(a, part, lambda base: function(base, *args, **kwargs), update)
 
     return call
 
@@ -81,25 +86,6 @@ def _undo_by_position(function: Callable[..., Any]) -> Callable[..., Any]:
         return np.reshape(np.ravel(new)[order], shape)
 
     return undo
-
-
-def _read_only_view_function(
-    function: Callable[..., Any], copies: bool = False
-) -> Callable[..., Any]:
-    """A function whose result shows later writes to the operand, but is read-only.
-
-    `copies`: our result is a copy where NumPy's is a view.
-    """
-
-    def call(a: Any, *args: Any, **kwargs: Any) -> Any:
-        part = function(a, *args, **kwargs)
-        if not isinstance(a, Tracked) or not isinstance(part, Tracked) or part is a:
-            return part
-        if not copies and not shares_memory(part, a):
-            return part
-        return link_view(a, part, lambda base: function(base, *args, **kwargs), _refuse_write)
-
-    return call
 
 
 def _refuse_write(*_: Any) -> NoReturn:
@@ -160,10 +146,10 @@ def _install_views() -> None:
     NUMPY[np.einsum] = _einsum
     seen: list[Any] = [np.broadcast_to, np.diag, np.diagonal]
     for function in seen:
-        NUMPY[function] = _read_only_view_function(NUMPY[function])
+        NUMPY[function] = _view_function(NUMPY[function], None)
     METHODS["diagonal"] = NUMPY[np.diagonal]
     windows: Any = np.lib.stride_tricks.sliding_window_view
-    NUMPY[windows] = _read_only_view_function(NUMPY[windows], copies=True)
+    NUMPY[windows] = _view_function(NUMPY[windows], None, copies=True)
 
 
 def _complex_part(
