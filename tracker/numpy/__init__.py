@@ -90,9 +90,8 @@ def __getattr__(name: str) -> Any:
     if (name != "ndarray" and name not in _SCALARS) or not _is_following():
         return value
     asking = _sys._getframe(1)
-    if _callables.is_identity_comparison(
-        asking.f_code, asking.f_lasti
-    ):  # the code compares classes by identity
+    # the code compares classes by identity
+    if _callables.is_identity_comparison(asking.f_code, asking.f_lasti):
         return value
     if name == "ndarray":
         return _constructors.ndarray

@@ -59,9 +59,8 @@ def accepting_lists(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if (
-            not of_sequences and has_active_transform()
-        ):  # a conversion would abort a trace, and lose integers
+        # a conversion would abort a trace, and lose integers
+        if not of_sequences and has_active_transform():
             args = tuple(map(join_tracked_list, args))
             if kwargs:
                 kwargs = {name: join_tracked_list(x) for name, x in kwargs.items()}

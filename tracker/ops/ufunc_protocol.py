@@ -246,8 +246,8 @@ def _at(ufunc: np.ufunc, target: Any, key: Any, *values: Any) -> None:
 
 
 def _loses_on_store(summed: str, stored: str) -> bool:
-    """Whether storing a sum (of kind `summed`) into an array (of kind `kept`) loses something, as 1
-    + 0.7 does in an integer array."""
+    """Whether storing sums of dtype kind `summed` into an array of kind `stored` loses something:
+    1 + 0.7 does in an integer array."""
     return summed in "fc" if stored in "iu" else stored == "b" != summed
 
 
@@ -258,8 +258,7 @@ def _plain_key(key: Any) -> Any:
 
 
 def _occurrence_groups(positions: Any) -> list[Any]:
-    """Indices of the first occurrence of every position, then of every second occurrence, and so
-    on."""
+    """Indices of every position's first occurrence, then of the second ones, and so on."""
     order = np.argsort(positions, kind="stable")
     ordered = positions[order]
     starts = np.searchsorted(ordered, ordered)

@@ -72,8 +72,7 @@ def _rank_and_weight(method: str, n: Any, q: Any) -> tuple[Any, Any]:
 
 
 def _pick(rows: Any, rank: Any, n: Any) -> Any:
-    """The elements of the given ranks, (Q, R) or (Q, 1), of (R, N) rows; ranks are clipped to 0 ..
-    n - 1."""
+    """The elements of the given ranks, (Q, R) or (Q, 1), clipped to 0 .. n - 1, of (R, N) rows."""
     return apply(ranked, (rows, _clipped_rank(rank, n)), {})
 
 
@@ -107,8 +106,7 @@ _MEDIAN = "median"  # of an even count, the mean of two elements, which may be i
 
 
 def _median_of_rows(rows: Any, n: Any) -> Any:
-    """The medians of (R, N) rows, of which the first n elements in order count: (1, R). Of
-    integers, floats."""
+    """The medians of (R, N) rows, of which the first n elements in order count: (1, R), floats."""
     if rows.dtype.kind in "biu":
         rows = np.astype(rows, float)
     if type(n) is int and n % 2:

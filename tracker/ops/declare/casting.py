@@ -24,13 +24,9 @@ def store_out(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> 
         return y
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
-    if not isinstance(out, Tracked):
-        if not isinstance(y, Tracked):
-            out[...] = y
-            return out
-        if type(out) is np.ndarray and out.dtype.kind in "biu":  # integers carry no gradient
-            out[...] = cast_to_out(y, out, casting, ufunc)
-            return out
+    is_plain = not isinstance(out, Tracked)
+    holds_integers = type(out) is np.ndarray and out.dtype.kind in "biu"  # no gradient to lose
+    if is_plain and isinstance(y, Tracked) and not holds_integers:
         raise ConversionError(
             message(
                 f"out= would store a tracked value of shape {y.shape}, dtype {y.dtype} into a "
@@ -38,7 +34,8 @@ def store_out(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> 
                 "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
             )
         )
-    out[...] = cast_to_out(y, out, casting, ufunc)
+    both_plain = is_plain and not isinstance(y, Tracked)
+    out[...] = y if both_plain else cast_to_out(y, out, casting, ufunc)
     return out
 
 

@@ -114,16 +114,12 @@ def _operator_method(op: Op, reflected: str) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
         try:
             return apply_binary(op, self, other)
-        except UnsupportedError:
+        except (UnsupportedError, ConversionError) as error:
             if is_sequence_repeat(op, other, self):
                 return other * int(self)
-            if defers_to(other, reflected, self):
+            if isinstance(error, UnsupportedError) and defers_to(other, reflected, self):
                 return NotImplemented
-            return apply_binary(op, self, refused_as_array(other, self))
-        except ConversionError:
-            if is_sequence_repeat(op, other, self):
-                return other * int(self)
-            return apply_binary(op, self, _refused_list_as_array(other))
+            return apply_binary(op, self, _refused_operand(other, self, error))
 
     return method
 
@@ -134,16 +130,21 @@ def _reflected_method(op: Op) -> Callable[..., Any]:
             other = _complex_operand(other, aval_of(self))
         try:
             return apply_binary(op, other, self)
-        except UnsupportedError:
+        except (UnsupportedError, ConversionError) as error:
             if is_sequence_repeat(op, other, self):
                 return other * int(self)
-            return apply_binary(op, refused_as_array(other, self), self)
-        except ConversionError:
-            if is_sequence_repeat(op, other, self):
-                return other * int(self)
-            return apply_binary(op, _refused_list_as_array(other), self)
+            return apply_binary(op, _refused_operand(other, self, error), self)
 
     return method
+
+
+def _refused_operand(x: Any, number: Any, error: Exception) -> Any:
+    """The array in place of an operand that `error` refused; called while handling it."""
+    if isinstance(error, UnsupportedError):
+        return refused_as_array(x, number)
+    if type(x) not in (list, tuple):
+        raise
+    return as_array(x)
 
 
 def is_sequence_repeat(op: Op, x: Any, n: Any) -> bool:
@@ -158,10 +159,3 @@ def _complex_operand(number: complex, aval: Any) -> Any:
     if type(aval) is not np.ndarray or aval.ndim or aval.dtype != np.float64:
         return number
     return np.complex128(number)
-
-
-def _refused_list_as_array(x: Any) -> Any:
-    """A list as an array; called while handling the error that refused it."""
-    if type(x) not in (list, tuple):
-        raise
-    return as_array(x)

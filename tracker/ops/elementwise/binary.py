@@ -333,10 +333,7 @@ _GREATER = [
     with_structural_zeros(lambda y, a, b: _winner_share(y, _is_greater(a, b), a == b)),
     with_structural_zeros(lambda y, a, b: _winner_share(y, _is_greater(b, a), a == b)),
 ]
-_LESS = [
-    with_structural_zeros(lambda y, a, b: _winner_share(y, _is_greater(b, a), a == b)),
-    with_structural_zeros(lambda y, a, b: _winner_share(y, _is_greater(a, b), a == b)),
-]
+_LESS = _GREATER[::-1]
 maximum = elementwise(
     np.maximum, partials=_GREATER, lower=lambda e, a, b: e.extremum(">", a, b), kinds="biufc"
 )
