@@ -276,7 +276,7 @@ def test_refusals():
         (lambda: nn.conv(x, w, padding=(1, 2)), "one per dimension"),
         (lambda: nn.conv(x, w, padding=-1), "one per dimension"),
         (lambda: nn.conv(x, w, padding="full"), "'same' or 'valid'"),
-        (lambda: nn.conv(x, np.ones((3, 1, 1)), groups=2), "cannot be dealt"),
+        (lambda: nn.conv(x, np.ones((3, 1, 1)), groups=2), "cannot be divided into"),
         (lambda: nn.conv(x, w, dilation=3), "does not fit"),
         (lambda: nn.maxpool(x, 6), "maxpool: a window of extents"),
         (lambda: nn.dropout(x, 1.5, rng=RNG), "Give a probability"),

@@ -55,7 +55,9 @@ def conv(
         )
     outputs, depth, *kernel = np.shape(w)
     if outputs % groups:
-        raise ValueError(message(f"{outputs} output channels cannot be dealt to {groups} groups"))
+        raise ValueError(
+            message(f"{outputs} output channels cannot be divided into {groups} groups")
+        )
     if flipped:
         w = w[(..., *(slice(None, None, -1),) * rank)]
     dilated = _sizes("dilation", dilation, rank)

@@ -151,9 +151,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     width = dx
     if x is not None:
         x = as_array(x)
-        width = np.diff(
-            x, axis=given if np.ndim(x) > 1 else -1
-        )  # an axis of `x`, if it has fewer axes
+        # an axis of `x`, if it has fewer axes
+        width = np.diff(x, axis=given if np.ndim(x) > 1 else -1)
         if np.ndim(x) == 1:
             width = np.reshape(width, [-1 if i == axis else 1 for i in range(np.ndim(y))])
     at = axis_slicer(y, axis)

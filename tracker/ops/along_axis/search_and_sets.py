@@ -103,7 +103,7 @@ def _isin_build(
     n = among.type.size
     common = np.promote_types(element.type.dtype, among.type.dtype)
     if kind is not None:
-        return "a way that was asked for"
+        return "an algorithm chosen by kind="
     if n == 0:
         return b(broadcast_to, np.bool_(invert), shape=element.type.shape)
     element, among = (

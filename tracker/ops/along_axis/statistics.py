@@ -84,9 +84,8 @@ def cov(
         rows = np.concatenate([rows, more], axis=0)
     if dtype is None:
         dtype = np.result_type(aval_of(rows), np.float64)
-    np.subtract.resolve_dtypes(
-        (np.dtype(dtype), np.dtype(float), np.dtype(dtype))
-    )  # raises for integers
+    # raises for integers
+    np.subtract.resolve_dtypes((np.dtype(dtype), np.dtype(float), np.dtype(dtype)))
     rows = np.astype(rows, dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
     weights, divisor = _observation_weights(np.shape(rows)[1], ddof, fweights, aweights)
@@ -144,9 +143,8 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *_: Any, dtype: Any = N
     c = c / size[:, None] / size[None, :]
     if np.iscomplexobj(c):
         return np.clip(np.real(c), -1, 1) + 1j * np.clip(np.imag(c), -1, 1)
-    is_diagonal = np.eye(
-        np.shape(c)[0], dtype=bool
-    )  # exactly 1 on the diagonal, without a tie in `clip`
+    # exactly 1 on the diagonal, without a tie in `clip`
+    is_diagonal = np.eye(np.shape(c)[0], dtype=bool)
     return np.where(is_diagonal, c, np.clip(c, -1, 1))
 
 
@@ -247,9 +245,8 @@ def _bins(a: Any, edges: Any, bins: Any) -> Any:
     if np.ndim(join_tracked_list(bins)) == 0:
         return _even_bins(a, edges)
     after = np.searchsorted(edges, a, side="right")
-    return after - np.astype(
-        as_array(a == edges[-1]), np.intp
-    )  # the last bin includes its right edge
+    # the last bin includes its right edge
+    return after - np.astype(as_array(a == edges[-1]), np.intp)
 
 
 def _even_bins(a: Any, edges: Any) -> Any:

@@ -102,9 +102,8 @@ def write_value(array: Tracked, new: Any) -> None:
     check_write(old)
     value = value_of(new if isinstance(new, Tracked) else buffer(new))
     if type(old.aval) is np.ndarray and type(value.aval) is not np.ndarray:
-        value = value_of(
-            apply(copy, (wrap(value),))
-        )  # NumPy's operators return scalars for 0-d arrays
+        # NumPy's operators return scalars for 0-d arrays
+        value = value_of(apply(copy, (wrap(value),)))
     array._value = (
         value if _has_same_layout(value.aval, old.aval) else value_of(_in_layout_of(value, old))
     )

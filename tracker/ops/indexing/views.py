@@ -77,9 +77,8 @@ def _undo_by_position(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def undo(base: Any, new: Any, *args: Any, **kwargs: Any) -> Any:
         shape = np.shape(base)
-        positions = np.empty_like(
-            aval_of(base), dtype=np.intp
-        )  # orders A and K depend on the layout
+        # orders A and K depend on the layout
+        positions = np.empty_like(aval_of(base), dtype=np.intp)
         positions[...] = np.arange(positions.size).reshape(shape)
         moved = np.asarray(function(positions, *args, **kwargs))
         order = np.argsort(moved, axis=None)
@@ -166,9 +165,8 @@ def _complex_part(
             return part
         if np.iscomplexobj(val):
             return link_view(val, part, function, paste)
-        return link_view(
-            wrap(value_of(part)), part, lambda zeros: zeros, _refuse_write
-        )  # shares no memory
+        # shares no memory
+        return link_view(wrap(value_of(part)), part, lambda zeros: zeros, _refuse_write)
 
     return call
 

@@ -208,9 +208,8 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     if axes is not None:
         kept = [i for i in range(np.ndim(a)) if i not in {k % np.ndim(a) for k in axes}]
         a = np.transpose(a, (*kept, *axes))
-    shape = np.shape(a)[
-        -(np.ndim(a) - np.ndim(b)) :
-    ]  # as in NumPy, also where both have as many axes
+    # as in NumPy, also where both have as many axes
+    shape = np.shape(a)[-(np.ndim(a) - np.ndim(b)) :]
     size = math.prod(shape)
     if np.size(a) != size**2:
         raise np.linalg.LinAlgError(

@@ -41,9 +41,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     shape = (*(np.shape(a)[i] for i in rows), *(np.shape(b)[i] for i in columns))
     size, m = (math.prod(np.shape(a)[i] for i in some) for some in (left, rows))
     n = math.prod(np.shape(b)[i] for i in columns)
-    pairs = sorted(
-        zip(left, right, strict=True)
-    )  # sorted, so that one factor may need no transpose
+    # sorted, so that one factor may need no transpose
+    pairs = sorted(zip(left, right, strict=True))
     left, right = [i for i, _ in pairs], [i for _, i in pairs]
     x, y = _as_matrix(a, rows, left, (m, size)), _as_matrix(b, right, columns, (size, n))
     return np.reshape(np.matmul(x, y), shape)

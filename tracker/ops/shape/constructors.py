@@ -58,9 +58,8 @@ def array(given: Any, dtype: Any = None, **options: Any) -> Any:
         return tracked_array(given, dtype, **options)
     copied = np.array(given, dtype, **{**options, "copy": True})
     if type(given) is np.ndarray and is_tracing() and copied.dtype.kind in "biufc":
-        return in_memory_order(
-            np.copy(in_dtype(buffer(given), copied.dtype)), "K", copied
-        )  # of its contents at the time of the call
+        # of its contents at the time of the call
+        return in_memory_order(np.copy(in_dtype(buffer(given), copied.dtype)), "K", copied)
     return copied
 
 
