@@ -180,14 +180,8 @@ def same(found, want):
 # Python numbers and NumPy's -----------------------------------------------------------------------
 
 OPERATORS = [
-    operator.add,
-    operator.sub,
-    operator.mul,
-    operator.truediv,
-    operator.floordiv,
-    operator.mod,
-    operator.pow,
-    divmod,
+    *(operator.add, operator.sub, operator.mul, operator.truediv),
+    *(operator.floordiv, operator.mod, operator.pow, divmod),
 ]
 
 

@@ -249,35 +249,21 @@ def written_over_itself(a):
     return np.sin(b) * np.arange(6.0).reshape(2, 3)
 
 
+OF_MATRICES = [
+    *(placed, written_over_itself, views_without_dimensions, read_and_written, partitioned),
+    *(at_repeated_places, view_of_view, transposed_view, reshaped_view, reshape_that_copies),
+    *(ravel_that_copies, both_views, swapped_rows, masks, broadcast_values),
+    *(integer_reads_copy, functions, methods, flat_writes, flat_writes_of_fewer, outs),
+]
+OF_VECTORS = [swapped_elements, overlapping, recurrence, repeated_places]
+
+
 @pytest.mark.parametrize(
     "f, x",
     [
-        (placed, M),
-        (written_over_itself, M),
-        (views_without_dimensions, M),
-        (read_and_written, M),
-        (partitioned, M),
-        (at_repeated_places, M),
-        (view_of_view, M),
-        (transposed_view, M),
-        (reshaped_view, M),
-        (reshape_that_copies, M),
-        (ravel_that_copies, M),
-        (both_views, M),
-        (swapped_rows, M),
-        (swapped_elements, V),
-        (overlapping, V),
-        (recurrence, V),
-        (repeated_places, V),
-        (masks, M),
-        (broadcast_values, M),
-        (integer_reads_copy, M),
+        *((f, M) for f in OF_MATRICES),
+        *((f, V) for f in OF_VECTORS),
         (complex_parts, Z),
-        (functions, M),
-        (methods, M),
-        (flat_writes, M),
-        (flat_writes_of_fewer, M),
-        (outs, M),
         (augmented, np.abs(M)),
     ],
     ids=lambda f: getattr(f, "__name__", ""),

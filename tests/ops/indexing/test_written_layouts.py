@@ -218,45 +218,17 @@ def test_reshapes_of_strided_arrays_are_views_where_numpys_are(x, flat):
         assert at_ones(tracker.value_and_grad(fast))[0] == want
 
 
-def _turned(x):
-    x.T[0] = 3.0
-
-
-def _added(x):
-    x += np.arange(24.0).reshape(4, 6)
-
-
-def _added_in_fortran_order(x):
-    x += np.arange(24.0).reshape(6, 4).T
-
-
-def _swapped(x):
-    np.swapaxes(x, 0, 1)[1] *= 2.0
-
-
-def _flat(x):
-    x.flat[3] = 1.0
-
-
-def _row(x):
-    x[0] = x[1]
-
-
-def _masked(x):
-    x[x > 3.0] = 1.0
-
-
-def _sorted(x):
-    x.sort(axis=0)
-
-
-def _diagonal(x):
-    np.fill_diagonal(x, 1.0)
-
-
-_WRITES_ALL_OVER = [
-    *(_turned, _added, _added_in_fortran_order, _swapped, _flat, _row, _masked, _sorted, _diagonal)
-]
+_WRITES_ALL_OVER = {
+    "transposed": lambda x: x.T.__setitem__(0, 3.0),
+    "added": lambda x: x.__iadd__(np.arange(24.0).reshape(4, 6)),
+    "added in Fortran order": lambda x: x.__iadd__(np.arange(24.0).reshape(6, 4).T),
+    "swapped": lambda x: np.swapaxes(x, 0, 1)[1].__imul__(2.0),
+    "flat": lambda x: x.flat.__setitem__(3, 1.0),
+    "row": lambda x: x.__setitem__(0, x[1]),
+    "masked": lambda x: x.__setitem__(x > 3.0, 1.0),
+    "sorted": lambda x: x.sort(axis=0),
+    "diagonal": lambda x: np.fill_diagonal(x, 1.0),
+}
 
 _GRID = np.arange(24.0).reshape(4, 6) / 7
 
@@ -270,7 +242,7 @@ _LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", _LAYOUTS)
-@pytest.mark.parametrize("write", _WRITES_ALL_OVER)
+@pytest.mark.parametrize("write", _WRITES_ALL_OVER.values(), ids=_WRITES_ALL_OVER)
 def test_a_write_keeps_the_memory_layout(write, layout):
     def f(x):
         write(x)
