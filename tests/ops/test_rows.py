@@ -18,24 +18,9 @@ from tracker.tape import lazy
 from tracker.tape.record import apply
 
 FAMILIES = [
-    "scipy_signal",
-    "special_ufuncs",
-    "unary",
-    "binary",
-    "reduce",
-    "predicates",
-    "shape",
-    "getitem",
-    "products",
-    "sort",
-    "partition",
-    "linalg",
-    "cumulative",
-    "calculus",
-    "fft",
-    "edit",
-    "scipy_linalg",
-    "windows",
+    *("scipy_signal", "special_ufuncs", "unary", "binary", "reduce", "predicates", "shape"),
+    *("getitem", "products", "sort", "partition", "linalg", "cumulative", "calculus", "fft"),
+    *("edit", "scipy_linalg", "windows"),
 ]
 ROWS = [row for name in FAMILIES for row in importlib.import_module(f"test_{name}").ROWS]
 CASES = [
@@ -51,15 +36,8 @@ EXTREMES = [
 ELEMENTWISE = [pytest.param(row, id=row.op.name) for row in ROWS if row.domain is not None]
 
 
-ELSEWHERE = {
-    "pick",
-    "loop",
-    "while",
-    "branch",
-    "draw",
-    "warn_coinciding",
-    "warn_vanishing",
-}  # ops of structured control flow, draws of random numbers, warnings: they have tests of their own
+# Control flow, random draws and warnings have tests of their own.
+ELSEWHERE = {"pick", "loop", "while", "branch", "draw", "warn_coinciding", "warn_vanishing"}
 
 
 def test_every_op_has_a_row():

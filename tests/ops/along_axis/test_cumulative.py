@@ -60,19 +60,9 @@ def with_holes(f):
 
 
 METHODS = [
-    "linear",
-    "hazen",
-    "weibull",
-    "median_unbiased",
-    "normal_unbiased",
-    "interpolated_inverted_cdf",
-    "averaged_inverted_cdf",
-    "inverted_cdf",
-    "closest_observation",
-    "lower",
-    "higher",
-    "midpoint",
-    "nearest",
+    *("linear", "hazen", "weibull", "median_unbiased", "normal_unbiased"),
+    *("interpolated_inverted_cdf", "averaged_inverted_cdf", "inverted_cdf"),
+    *("closest_observation", "lower", "higher", "midpoint", "nearest"),
 ]
 
 CASES = {

@@ -7,12 +7,9 @@ from tracker.ops.along_axis import sort
 
 MIXED = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, -1.5, 1e-310, 0.0, -np.nan, 2.0])
 KINDS = [
-    MIXED,
-    MIXED.astype(np.float32),
-    np.array([3, -3, 0, 127, -128], np.int8),
-    np.array([3, 0, 2**64 - 1, 2**63], np.uint64),
-    np.array([-(2**63), 2**63 - 1, 0, -1]),
-    np.array([True, False, True]),
+    *(MIXED, MIXED.astype(np.float32), np.array([3, -3, 0, 127, -128], np.int8)),
+    *(np.array([3, 0, 2**64 - 1, 2**63], np.uint64), np.array([-(2**63), 2**63 - 1, 0, -1])),
+    *(np.array([True, False, True]),),
 ]
 LINES = [
     sample(x(4), axis=0),

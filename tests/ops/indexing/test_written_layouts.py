@@ -191,13 +191,9 @@ def test_a_write_into_a_result_keeps_the_values_of_its_rule(made):
 @pytest.mark.parametrize(
     "x",
     [
-        np.ones((8, 3))[::2],
-        np.ones((4, 6))[:, ::2],
-        np.ones((4, 3))[::-1],
-        np.ones((4, 3))[:, ::-1],
-        np.ones((3, 8)).T[::2],
-        np.ones((2, 6, 4))[:, ::2],
-        np.ones((5, 8))[1::2, 2::3],
+        *(np.ones((8, 3))[::2], np.ones((4, 6))[:, ::2], np.ones((4, 3))[::-1]),
+        *(np.ones((4, 3))[:, ::-1], np.ones((3, 8)).T[::2], np.ones((2, 6, 4))[:, ::2]),
+        *(np.ones((5, 8))[1::2, 2::3],),
     ],
     ids=lambda x: str(x.strides),
 )

@@ -9,17 +9,12 @@ from tracker.ops.reduce import predicates
 
 NAN = np.array([[0.5, np.nan, 2.0], [2.0, 1.0, 2.0]])
 POSITIONS = [
-    sample(x(2, 3), axis=None),
-    sample(x(2, 3), axis=1),
-    sample(x(2, 3), axis=0, keepdims=True),
-    sample(x(2, 3), axis=None, keepdims=True),
-    sample(NAN, axis=None),
-    sample(NAN, axis=0),
-    sample(NAN, axis=-1),
-    sample(NAN.astype(np.float32), axis=1),
-    sample(np.array([3, 1, 3, 1], dtype=np.int8), axis=0),
-    sample(np.array([[False, True], [False, False]]), axis=1),
-    sample(z(2, 3), axis=1),
+    *(sample(x(2, 3), axis=None), sample(x(2, 3), axis=1)),
+    *(sample(x(2, 3), axis=0, keepdims=True), sample(x(2, 3), axis=None, keepdims=True)),
+    *(sample(NAN, axis=None), sample(NAN, axis=0), sample(NAN, axis=-1)),
+    *(sample(NAN.astype(np.float32), axis=1),),
+    *(sample(np.array([3, 1, 3, 1], dtype=np.int8), axis=0),),
+    *(sample(np.array([[False, True], [False, False]]), axis=1), sample(z(2, 3), axis=1)),
 ]
 HOLES = [
     sample(NAN, axis=(0, 1), keepdims=False),
