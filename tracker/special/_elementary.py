@@ -153,35 +153,43 @@ def tand(x: Any) -> Any:
 
 
 def secd(x: Any) -> Any:
+    """The secant of x degrees."""
     return 1 / cosd(x)
 
 
 def cscd(x: Any) -> Any:
+    """The cosecant of x degrees."""
     return 1 / sind(x)
 
 
 def cotd(x: Any) -> Any:
+    """The cotangent of x degrees."""
     sine, cosine = _sin_cos(x, 90.0, _DEGREE)
     return cosine / sine
 
 
 def sec(x: Any) -> Any:
+    """1 / cos(x)."""
     return 1 / np.cos(x)
 
 
 def csc(x: Any) -> Any:
+    """1 / sin(x)."""
     return 1 / np.sin(x)
 
 
 def cot(x: Any) -> Any:
+    """1 / tan(x)."""
     return np.cos(x) / np.sin(x)
 
 
 def asec(x: Any) -> Any:
+    """The inverse of sec."""
     return np.arccos(1 / x)
 
 
 def acsc(x: Any) -> Any:
+    """The inverse of csc."""
     return np.arcsin(1 / x)
 
 
@@ -193,26 +201,32 @@ def acot(x: Any) -> Any:
 
 
 def asind(x: Any) -> Any:
+    """The arcsine in degrees."""
     return np.degrees(np.arcsin(x))
 
 
 def acosd(x: Any) -> Any:
+    """The arccosine in degrees."""
     return np.degrees(np.arccos(x))
 
 
 def atand(x: Any) -> Any:
+    """The arctangent in degrees."""
     return np.degrees(np.arctan(x))
 
 
 def asecd(x: Any) -> Any:
+    """The inverse of secd."""
     return np.degrees(asec(x))
 
 
 def acscd(x: Any) -> Any:
+    """The inverse of cscd."""
     return np.degrees(acsc(x))
 
 
 def acotd(x: Any) -> Any:
+    """The inverse of cotd."""
     return np.degrees(acot(x))
 
 
@@ -250,14 +264,17 @@ def coth(x: Any) -> Any:
 
 
 def asech(x: Any) -> Any:
+    """The inverse of sech."""
     return np.arccosh(1 / x)
 
 
 def acsch(x: Any) -> Any:
+    """The inverse of csch."""
     return np.arcsinh(1 / x)
 
 
 def acoth(x: Any) -> Any:
+    """The inverse of coth."""
     return np.arctanh(1 / x)
 
 
