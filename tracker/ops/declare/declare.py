@@ -51,16 +51,9 @@ def elementwise(
     refuses   see `Map`: why NumPy must compute it for some operands
     requires  see `Map`: what must hold where it is compiled
     """
-    return _ufunc_op(
-        ufunc,
-        operator,
-        name=name or ufunc.__name__,
-        method=method,
-        jvp=[jvp_from(p) for p in partials],
-        vjp=[vjp_from(p, i) for i, p in enumerate(partials)],
-        lower=map_lowering(ufunc, lower, kinds, defined, refuses, requires),
-        partials=partials,
-    )
+    lowering = map_lowering(ufunc, lower, kinds, defined, refuses, requires)
+    slots = {"method": method, "partials": partials, "lower": lowering}
+    return _ufunc_op(smooth_op, ufunc, operator, name=name or ufunc.__name__, **slots)
 
 
 def elementwise_nondiff(
@@ -72,19 +65,15 @@ def elementwise_nondiff(
     defined: ScalarBody | None = None,
 ) -> Op:
     """Declare the op of a ufunc whose result has no derivative: comparisons, bit operations."""
-    return _ufunc_op(
-        ufunc,
-        operator,
-        name=ufunc.__name__,
-        jvp=[None] * ufunc.nin,
-        vjp=[None] * ufunc.nin,
-        lower=map_lowering(ufunc, lower, kinds, defined),
-    )
+    slots = {"operands": ufunc.nin, "lower": map_lowering(ufunc, lower, kinds, defined)}
+    return _ufunc_op(nondiff_op, ufunc, operator, name=ufunc.__name__, **slots)
 
 
-def _ufunc_op(ufunc: np.ufunc, operator: Callable[..., Any] | None, **slots: Any) -> Op:
+def _ufunc_op(
+    factory: Callable[..., Op], ufunc: np.ufunc, operator: Callable[..., Any] | None, **slots: Any
+) -> Op:
     infer, evaluate = infer_ufunc(ufunc, operator), operator or ufunc
-    op = declare(numpy=[ufunc], infer=infer, evaluate=evaluate, **slots)
+    op = factory(numpy=[ufunc], infer=infer, evaluate=evaluate, **slots)
     UFUNCS[ufunc] = op
     install_operator(op, operator)
     return op
@@ -127,6 +116,13 @@ def declare(
         if method is not None:
             METHODS[method] = call
     return op
+
+
+def smooth_op(name: str, *, partials: Sequence[Rule | float], **slots: Any) -> Op:
+    """Declare an elementwise op from its partial derivatives, each a function of (y, *operands)."""
+    jvp = [jvp_from(p) for p in partials]
+    vjp = [vjp_from(p, i) for i, p in enumerate(partials)]
+    return declare(name, jvp=jvp, vjp=vjp, partials=partials, **slots)
 
 
 def nondiff_op(name: str, *, operands: int = 1, **slots: Any) -> Op:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.lowering import View
-from tracker.ops.declare.declare import declare, map_lowering, nondiff_op
+from tracker.ops.declare.declare import declare, map_lowering, nondiff_op, smooth_op
 from tracker.ops.declare.dtypes import infer_ufunc
-from tracker.ops.declare.rule_helpers import jvp_from, match_tangent, project, vjp_from
+from tracker.ops.declare.rule_helpers import match_tangent, project
 from tracker.tape.record import apply, aval_of
 
 
@@ -46,12 +46,10 @@ def _density_slope(y: Any, x: Any) -> Any:
 
 # The derivative of the logistic function of real numbers. y * (1 - y) would lose all digits where y
 # is nearly 1, and so would its derivative where y is nearly 1/2.
-logistic_density = declare(
+logistic_density = smooth_op(
     "logistic_density",
     infer=infer_ufunc(np.exp, None),
     evaluate=_density,
-    jvp=[jvp_from(_density_slope)],
-    vjp=[vjp_from(_density_slope, 0)],
     partials=[_density_slope],
     lower=map_lowering(np.exp, _density_body, "f"),
 )

@@ -13,14 +13,12 @@ from tracker.ir.graph import Const
 from tracker.ir.lowering import Map
 from tracker.ir.op import OPS
 from tracker.ir.types import Type
-from tracker.ops.declare.declare import declare, elementwise, implements, map_lowering
+from tracker.ops.declare.declare import declare, elementwise, implements, map_lowering, smooth_op
 from tracker.ops.declare.dtypes import broadcast_shape, infer_ufunc
 from tracker.ops.declare.rule_helpers import (
     conjugated,
     factored_partial,
-    jvp_from,
     project,
-    vjp_from,
     with_structural_zeros,
 )
 from tracker.ops.elementwise.activation import sigmoid
@@ -246,12 +244,10 @@ def _per_size(x: Any, *sides: Any) -> Any:
 
 
 # x / hypot(x, other), the derivative of hypot in x.
-cosine = declare(
+cosine = smooth_op(
     "cosine",
     infer=infer_ufunc(np.hypot, None),
     evaluate=lambda x, other: _cosine(x, other, np.hypot(x, other)),
-    jvp=[jvp_from(_cosine_slope), jvp_from(_cosine_slope_across)],
-    vjp=[vjp_from(_cosine_slope, 0), vjp_from(_cosine_slope_across, 1)],
     partials=[_cosine_slope, _cosine_slope_across],
     lower=map_lowering(np.hypot, _cosine_body, "f"),
 )

@@ -24,6 +24,7 @@ from tracker.ops.declare.declare import (
     elementwise_nondiff,
     implements,
     map_lowering,
+    smooth_op,
 )
 from tracker.ops.declare.dtypes import infer_ufunc
 from tracker.ops.declare.rule_helpers import jvp_from, vjp_from
@@ -133,12 +134,10 @@ def _declare_derivative_op(
 ) -> Op:
     """Declare an op of one operand that is the derivative of another op, with an accurate
     derivative of its own where `evaluate` rounds, overflows or underflows."""
-    return declare(
+    return smooth_op(
         name,
         infer=lambda x: x,
         evaluate=evaluate,
-        jvp=[jvp_from(partial)],
-        vjp=[vjp_from(partial, 0)],
         partials=[partial],
         lower=Map(body, lambda x: (x.dtype,), "fc", order="K"),
     )

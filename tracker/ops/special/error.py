@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.declare.declare import declare, map_lowering
+from tracker.ops.declare.declare import map_lowering, smooth_op
 from tracker.ops.declare.dtypes import infer_ufunc
-from tracker.ops.declare.rule_helpers import jvp_from, vjp_from
 from tracker.ops.special.table import define_ufunc, define_ufunc_results, math_call
 from tracker.tape.record import apply, aval_of
 
@@ -72,12 +71,10 @@ def _mills_slope(m: Any, x: Any) -> Any:
     return np.where(right, -m * (x + m), left)
 
 
-_mills = declare(
+_mills = smooth_op(
     "mills",
     infer=infer_ufunc(sc.erfcx, None),
     evaluate=lambda x: ROOT_2 / ROOT_PI / sc.erfcx(-x / ROOT_2),
-    jvp=[jvp_from(_mills_slope)],
-    vjp=[vjp_from(_mills_slope, 0)],
     partials=[_mills_slope],
     lower=map_lowering(
         sc.erfcx,
