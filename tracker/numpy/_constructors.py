@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -121,16 +121,20 @@ def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = 
     return _of_plain(a, np.require(a, dtype, requirements))
 
 
-def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1, *, like: Any = None) -> Any:
-    """`numpy.fromiter`."""
-    items = list(iter) if count < 0 else [x for x, _ in zip(iter, range(count), strict=False)]
-    if holds_tracked(items):
-        return array(items, dtype)
-    return (
-        trackable(np.fromiter(items, dtype, count))
-        if has_active_transform()
-        else np.fromiter(items, dtype, count)
-    )
+def _trackable_result(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A constructor whose result is trackable while a derivative or a trace is running."""
+
+    @functools.wraps(function)
+    def call(*args: Any, like: Any = None, **kwargs: Any) -> Any:
+        y = function(*args, **kwargs)
+        return trackable(y) if has_active_transform() else y
+
+    return call
+
+
+fromiter = _trackable_result(constructors.fromiter)
+full = _trackable_result(constructors.full)
+arange = _trackable_result(constructors.arange)
 
 
 # Allocation ---------------------------------------------------------------------------------------
@@ -209,21 +213,6 @@ class ndarray(np.ndarray, metaclass=_NdarrayMeta):
 for _name in dir(np.ndarray):
     if not _name.startswith("_") and callable(getattr(np.ndarray, _name)):
         setattr(ndarray, _name, _ndarray_method(_name))
-
-
-def full(
-    shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, like: Any = None, **kw: Any
-) -> Any:
-    """`numpy.full`; the value may be tracked."""
-    y = constructors.full(shape, fill_value, dtype, order, **kw)
-    return trackable(y) if has_active_transform() else y
-
-
-def arange(*args: Any, **kwargs: Any) -> Any:
-    """`numpy.arange`; its ends and its step may be tracked."""
-    kwargs.pop("like", None)
-    y = constructors.arange(*args, **kwargs)
-    return trackable(y) if has_active_transform() else y
 
 
 # r_ and c_ ----------------------------------------------------------------------------------------

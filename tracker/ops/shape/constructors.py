@@ -79,6 +79,7 @@ def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
 
 
 def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1) -> Any:
+    """`numpy.fromiter`."""
     items = list(iter) if count < 0 else [x for x, _ in zip(iter, range(count), strict=False)]
     return array(items, dtype) if holds_tracked(items) else np.fromiter(items, dtype, count)
 
