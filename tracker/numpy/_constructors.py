@@ -27,20 +27,9 @@ from tracker.tape.record import as_numeric, aval_of, holds_tracked
 from tracker.tape.tracked import Tracked
 
 NAMES = (
-    *("arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "c_"),
-    *(
-        "asfortranarray",
-        "empty",
-        "fromiter",
-        "full",
-        "kaiser",
-        "mgrid",
-        "ogrid",
-        "ones",
-        "r_",
-        "require",
-    ),
-    "zeros",
+    *("arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray"),
+    *("asfortranarray", "c_", "empty", "fromiter", "full", "kaiser", "mgrid", "ogrid", "ones"),
+    *("r_", "require", "zeros"),
 )
 # Arrays of what is there --------------------------------------------------------------------------
 
