@@ -246,7 +246,7 @@ def test_comparisons_reflect():
     assert operator.lt(1, param(2.0)) is True
 
 
-# Where derivatives have corners and holes ---------------------------------------------------------
+# Kinks and singular points ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ NAMES = (
     *("asfortranarray", "c_", "empty", "fromiter", "full", "kaiser", "mgrid", "ogrid", "ones"),
     *("r_", "require", "zeros"),
 )
-# Arrays of what is there --------------------------------------------------------------------------
+# Arrays from existing data ------------------------------------------------------------------------
 
 
 def array(

@@ -348,7 +348,7 @@ def test_case(name):
     assert gradcheck(f, *args, order=2, **({"rtol": 2e-3, "atol": 2e-3} if narrow else {}))
 
 
-# Where derivatives have corners and holes ---------------------------------------------------------
+# Kinks and singular points ------------------------------------------------------------------------
 
 
 def grad(f, a):

@@ -163,7 +163,7 @@ def diag_indices_from(arr: Any) -> Any:
     return np.diag_indices(np.shape(arr)[0], np.ndim(arr))
 
 
-# Cutting and filling in ---------------------------------------------------------------------------
+# Deleting and inserting ---------------------------------------------------------------------------
 
 
 def _plain_positions(obj: Any) -> Any:

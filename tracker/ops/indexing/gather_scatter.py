@@ -248,7 +248,7 @@ inside = nondiff_op(  # whether a position, possibly negative, is in range of an
 )
 
 
-# To normal form -----------------------------------------------------------------------------------
+# Normal form --------------------------------------------------------------------------------------
 
 
 def normalize_index(

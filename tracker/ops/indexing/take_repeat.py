@@ -56,7 +56,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     return np.ravel(arr)[flat_index(indices)]
 
 
-# Picking ------------------------------------------------------------------------------------------
+# Taking -------------------------------------------------------------------------------------------
 
 
 def _check_mode(mode: str | None) -> None:
@@ -216,7 +216,7 @@ def argwhere(a: Any) -> Any:
     return positions if np.ndim(a) else positions[:, :0]
 
 
-# Cutting ------------------------------------------------------------------------------------------
+# Splitting ----------------------------------------------------------------------------------------
 
 
 @implements(np.array_split)

@@ -79,7 +79,7 @@ def _cast(a: Any, dtype: np.dtype[Any], casting: Any) -> Any:
     return np.astype(a, dtype)
 
 
-# Reading ------------------------------------------------------------------------------------------
+# Parsing ------------------------------------------------------------------------------------------
 
 
 def _parse_operands(operands: Sequence[Any]) -> tuple[list[Any], list[Labels], Labels]:
@@ -210,7 +210,7 @@ def einsum_path(*operands: Any, **keywords: Any) -> Any:
     return np.einsum_path(*(data_of(x) for x in operands), **keywords)
 
 
-# Contracting --------------------------------------------------------------------------------------
+# Contraction --------------------------------------------------------------------------------------
 
 
 def _take_diagonals(a: Any, labels: Labels) -> Term:

@@ -138,7 +138,7 @@ def last_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     return np.trace(x, offset, -2, -1, dtype=dtype)
 
 
-# What the rules share -----------------------------------------------------------------------------
+# Shared by the rules ------------------------------------------------------------------------------
 
 
 def expand_last(v: Any) -> Any:
