@@ -34,7 +34,7 @@ class BSpline:
             scipy_raises_unless(fine, scipy.interpolate.BSpline, t, c, k, extrapolate, axis)
 
     def __getattr__(self, name: str) -> Any:
-        own = self.__dict__.get("_own")
+        own = self.__dict__.get("_plain_spline")
         if own is None or name.startswith("_"):
             raise AttributeError(name)
         return getattr(own, name)
