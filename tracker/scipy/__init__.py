@@ -1,7 +1,9 @@
-"""SciPy's functions on tracked values: drop-ins for those that convert their arguments.
+"""SciPy's functions on tracked values: a submodule for each of SciPy's, of the same name.
 
-Each submodule stands for SciPy's of the same name: names that it does not define are SciPy's own,
-and plain arguments go to SciPy. SciPy is needed here, and nowhere else in this package.
+Functions that convert their arguments to arrays are written anew in NumPy; names that a submodule
+does not define are SciPy's own, and calls without tracked arguments go to SciPy. This is the only
+package that needs SciPy. The ways of differentiating SciPy are in `_bridge/`; start there, then
+read any submodule. Nothing below (tape, derivatives, compiler) imports this package.
 
 >>> import tracker
 >>> from tracker.scipy import special

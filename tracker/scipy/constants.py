@@ -1,4 +1,4 @@
-"""`scipy.constants` on tracked values: numbers, and functions that refuse them by name."""
+"""`scipy.constants`: numbers, and functions that refuse tracked values by name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""How a module stands in for one of SciPy's: the names it does not define are SciPy's.
+"""Names of SciPy's modules that have no replacement: `scipy_fallback` makes a module's
+`__getattr__`.
 
-Functions among those refuse tracked values by their name; those whose results have no derivative
-(positions, labels, ranks) are handed the plain numbers (`callback.py`). Classes are SciPy's own.
+SciPy's functions refuse tracked values by name. Functions whose results have no derivative
+(positions, labels, ranks) are given the plain numbers (`callback.py`). Classes are SciPy's own.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ def scipy_fallback(
     constant: Collection[str] = (),
     hints: Mapping[str, str] | None = None,
 ) -> Callable[[str], Any]:
-    """A `__getattr__` for the module that stands in for this one.
+    """A `__getattr__` for the module that replaces this one.
 
-    works     functions of SciPy's that take tracked values as they are
-    constant  functions without a derivative
-    instead   what to type where a function is refused
+    accept_tracked     functions of SciPy's that accept tracked values as they are
+    nondifferentiable  functions whose results have no derivative
+    hints              what a refusal tells the user to type, by name
     """
     texts = hints or {}
 
@@ -50,7 +51,7 @@ def scipy_fallback(
 
 
 def refuse_tracked(theirs: Callable[..., Any], title: str, hint: str) -> Callable[..., Any]:
-    """SciPy's function, which refuses tracked values by its name."""
+    """SciPy's function with a check that raises an error for tracked arguments."""
 
     @functools.wraps(theirs)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -63,8 +64,8 @@ def refuse_tracked(theirs: Callable[..., Any], title: str, hint: str) -> Callabl
 
 
 def to_plain(x: Any, title: str, hint: str = USE_DATA_HINT) -> Any:
-    """Plain numbers of what no derivative depends on (a traced function's captured arrays, buffers
-    that are not filled); anything else is refused."""
+    """Plain numbers of values that no derivative depends on: arrays that a traced function
+    captures, buffers that are not filled. Other tracked values raise an error."""
     if type(x) in (list, tuple):
         return type(x)(to_plain(part, title, hint) for part in x)
     if not isinstance(x, Tracked):
@@ -80,14 +81,15 @@ def no_derivative_rule(title: str, hint: str = USE_DATA_HINT) -> UnsupportedErro
 
 
 def is_tracked(*xs: Any) -> bool:
-    """Whether one of these is tracked, or holds what is, in lists and tuples."""
+    """Whether an argument is tracked, or is a list or tuple that contains a tracked value."""
     return any(
         isinstance(x, Tracked) or (isinstance(x, (list, tuple)) and is_tracked(*x)) for x in xs
     )
 
 
 def as_array(x: Any) -> Any:
-    """A tracked value, or an array; a list of tracked values is stacked, however deep."""
+    """A tracked value as it is, other values as arrays. Nested lists of tracked values are
+    stacked."""
     if isinstance(x, Tracked):
         return x
     if isinstance(x, (list, tuple)) and is_tracked(*x):

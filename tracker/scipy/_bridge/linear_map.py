@@ -1,9 +1,9 @@
-"""Linear maps that SciPy computes, as ops: a sparse matrix times an array, the solution of a sparse
-system. The op is one, `linear_map`; its param says which map, by identity.
+"""Linear maps that SciPy computes (products with sparse matrices, solutions of sparse systems), as
+the op `linear_map`, whose parameter identifies the map.
 
-A map is differentiated in what it is applied to only. Its cotangent is the adjoint map of the
-cotangent, its tangent the map of the tangent, so derivatives hold to any order. Compiled code calls
-it back.
+A map is differentiated in its operand only. The tangent is the map of the operand's tangent, the
+cotangent the adjoint map of the cotangent, so derivatives of any order exist. Compiled code calls
+the map back.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _MAP_NUMBERS = itertools.count(1)
 class LinearMap:
     """A linear map of vectors, or of the columns of a matrix.
 
-    call     of a plain array
-    rows     how many rows the result has
-    dtype    what results have at least
-    adjoint  gives the adjoint map
+    call     the map of a plain array
+    rows     the number of rows of the result
+    dtype    the least dtype of results
+    adjoint  makes the adjoint map
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class LinearMap:
         self.adjoint, self.name = adjoint, f"{name} {next(_MAP_NUMBERS)}"
 
     def __call__(self, x: Any) -> Any:
-        """Of a tracked array."""
+        """The map of a tracked array."""
         return apply(linear_map, (x,), {"map": self})
 
     def __repr__(self) -> str:

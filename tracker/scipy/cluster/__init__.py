@@ -1,4 +1,4 @@
-"""`scipy.cluster` on tracked values: its functions refuse them by name."""
+"""`scipy.cluster`: its functions refuse tracked values by name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`scipy.fft` on tracked values: NumPy's transforms with SciPy's keywords, and cosine and sine
-transforms (`dct.py`). What is not defined here is SciPy's own.
+transforms (`dct.py`). Names that are not defined here are SciPy's own.
 
-`workers`, `overwrite_x` and `plan` make no difference to a result and are ignored. As SciPy's, the
+`workers`, `overwrite_x` and `plan` do not change results and are ignored. As in SciPy, the
 transforms of float32 are complex64.
 """
 
@@ -48,7 +48,7 @@ def _one_axis_transform(name: str) -> Callable[..., Any]:
 
 
 def _n_axis_transform(name: str, axes: Any, conjugate_of: str | None = None) -> Callable[..., Any]:
-    """`conjugate_of`: the transform of which this one is the conjugate, turned round."""
+    """The transform of this name; with `conjugate_of`, as the reversed conjugate of that one."""
     theirs = getattr(np.fft, conjugate_of or name)
 
     def transform(

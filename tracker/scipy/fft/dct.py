@@ -1,5 +1,5 @@
-"""Cosine and sine transforms (DCT and DST, types 1 to 4), by the Fourier transform of the sequence
-continued evenly or oddly.
+"""Cosine and sine transforms (DCT and DST, types 1 to 4), by the Fourier transform of the even or
+odd extension of the sequence.
 
 Along an axis, of a sequence x of length n, with j and k from 0:
 
@@ -12,9 +12,9 @@ Along an axis, of a sequence x of length n, with j and k from 0:
     DST 3   (-1)^k x[n-1] + 2 sum x[j] sin(pi (2k+1)(j+1) / 2n), j to n-2
     DST 4   2 sum x[j] sin(pi (2k+1)(2j+1) / 4n)
 
-A transform's inverse is that of type 1, 3, 2, 4, divided by the length of the continued sequence.
-`norm="ortho"` scales them so that they are orthogonal; `orthogonalize=` says whether the terms at
-the ends are scaled, too.
+The inverses of types 1, 2, 3, 4 are types 1, 3, 2, 4, divided by the length of the extension.
+`norm="ortho"` makes a transform orthogonal; `orthogonalize=` says whether the end terms are scaled,
+too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
 def _unscaled_dct(x: Any, kind: int) -> Any:
-    """Not scaled, along the last axis of a real x."""
+    """The transform along the last axis of a real x, without a scale."""
     n = np.shape(x)[-1]
     if kind == 1:
         return np.real(np.fft.rfft(np.concatenate([x, np.flip(x[..., 1:-1], -1)], axis=-1)))
@@ -64,7 +64,8 @@ def _alternating_signs(n: int) -> Any:
 
 
 def _orthogonal_ends(kind: int, sine: bool) -> tuple[list[int], list[int]]:
-    """Which terms are scaled to make a transform orthogonal: before it (1, 3) and after (1, 2)."""
+    """The terms that an orthogonal transform scales, before it (types 1, 3) and after it (types 1,
+    2)."""
     if sine:
         return ([-1] if kind == 3 else []), ([-1] if kind == 2 else [])
     before = {1: [0, -1], 3: [0]}.get(kind, [])

@@ -1,9 +1,8 @@
-"""`scipy.integrate` on tracked values: sums over samples, integrals of functions, and differential
-equations. What is not defined here is SciPy's own.
+"""`scipy.integrate` on tracked values. Names that are not defined here are SciPy's own.
 
-Samples (trapezoid, simpson, romb, cumulative_trapezoid) are plain NumPy. Differential equations
-are in `ode_adjoint.py`: SciPy integrates, the adjoint equation gives the gradient. Integrals of
-functions (quad, fixed_quad) are in `quad.py`.
+Rules for samples (trapezoid, simpson, romb, cumulative ones) are here, in NumPy. `quad.py` and
+`nquad.py` integrate functions, `ode_adjoint.py` differential equations: SciPy solves, and the
+derivatives follow from Leibniz's rule and the adjoint equation.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ __getattr__ = scipy_fallback(
 
 
 def _spacings(y: Any, x: Any, dx: Any, axis: int) -> Any:
-    """The distances of the samples along the last axis, as something that broadcasts with y."""
+    """The distances between samples along the last axis, shaped to broadcast with y."""
     if x is None:
         return dx if isinstance(dx, (int, float)) else as_array(dx)
     x = as_array(x)
@@ -67,8 +66,8 @@ def cumulative_trapezoid(
 
 @drop_in(scipy.integrate)
 def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
-    """The integral of samples, by Simpson's rule; for an even number of samples the last interval
-    is integrated by the parabola through the last three (Cartwright), as SciPy does."""
+    """The integral of samples, by Simpson's rule. For an even number of samples the last interval
+    is integrated by the parabola through the last three (Cartwright), as in SciPy."""
     y = np.moveaxis(as_array(y), axis, -1)
     h = _spacings(y, x, dx, axis)
     count = np.shape(y)[-1]
@@ -95,13 +94,13 @@ def _simpson_pairs(y: Any, h: Any) -> Any:
 
 
 def _safe_quotient(a: Any, b: Any) -> Any:
-    """a / b, and 0 where b is 0: points that coincide, as SciPy takes them."""
+    """a / b, and 0 where b is 0 (samples that coincide), as in SciPy."""
     return np.where(b == 0, 0, a / np.where(b == 0, 1, b))
 
 
 @drop_in(scipy.integrate)
 def romb(y: Any, dx: Any = 1.0, axis: int = -1, show: bool = False) -> Any:
-    """Romberg's rule: of 2**k + 1 samples the trapezoidal sums, extrapolated."""
+    """Romberg's rule: Richardson extrapolation of trapezoidal sums of 2**k + 1 samples."""
     y = np.moveaxis(as_array(y), axis, -1)
     count = np.shape(y)[-1] - 1
     levels = count.bit_length() - 1
@@ -151,7 +150,7 @@ def cumulative_simpson(
 
 
 def _first_interval(y: Any, h: Any) -> Any:
-    """The integral over the first of two pieces, of the parabola through their three samples."""
+    """The integral over the first of two intervals of the parabola through their three samples."""
     a, b = h[..., :-1], h[..., 1:]
     low, middle, high = y[..., :-2], y[..., 1:-1], y[..., 2:]
     share, ratio = a / (a + b), a / b

@@ -1,5 +1,5 @@
-"""Integrals over several variables: `quad` within `quad`, as SciPy's. Compiled code calls back for
-the whole, and for the whole of a derivative."""
+"""Integrals over several variables: nested calls of `quad`, as in SciPy. Compiled code calls back
+once for the whole integral, and once for each derivative."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def nquad(
 
 
 def _integral_is_tracked(func: Any, limits: list[Any], args: tuple[Any, ...]) -> bool:
-    """Whether the integral is going to be tracked: looked at in the middle of the ranges."""
+    """Whether the integral will be tracked, judged at the middle of the ranges."""
     point: list[Any] = list(args)
     for limit in reversed(limits):
         low, high = limit(*point)
@@ -101,8 +101,8 @@ def tplquad(
     epsabs: float = 1.49e-8,
     epsrel: float = 1.49e-8,
 ) -> Any:
-    """The integral of func(z, y, x): x from a to b, y from gfun(x) to hfun(x), z from qfun(x, y) to
-    rfun(x, y)."""
+    """The integral of func(z, y, x) for x from a to b, y from gfun(x) to hfun(x), z from qfun(x, y)
+    to rfun(x, y)."""
 
     if is_tracing():
         within = (a, b, gfun, hfun, qfun, rfun, args, epsabs, epsrel)

@@ -1,15 +1,15 @@
 """Ordinary differential equations: SciPy integrates forwards; the adjoint equation, integrated
-backwards from one requested time to the one before, gives the gradient.
+backwards between requested times, gives the gradient (L. Pontryagin).
 
-With a(t) the cotangent of y(t): da/dt = -(df/dy)' a, and the cotangents of args gather
-(df/dargs)' a on the way (Pontryagin). At every requested time y starts afresh from what the forward
-pass found, so that an unstable way back does no harm; where it leads elsewhere before the next of
-the times, as a stiff equation's does, there is no gradient. The pass backwards is itself such an
-integration, hence second derivatives. Compiled code calls back for the whole, and for the whole of
-a derivative.
+With a(t) the cotangent of y(t): da/dt = -(df/dy)' a, and the cotangents of args accumulate
+(df/dargs)' a. The backward integration restarts from the forward solution at each requested time,
+so that an equation that is unstable backwards does no harm over short intervals; if it still leaves
+the forward solution, as for stiff equations, the gradient is refused. The backward integration is
+differentiable in the same way, hence second derivatives. Compiled code calls back once for the
+solution, and once for each derivative.
 
-The function may depend on `args` (numbers and arrays, also in lists, tuples and dicts) only:
-captured tracked values are refused.
+Invariant: the right-hand side depends on `args` only (numbers and arrays, also in lists, tuples and
+dicts); captured tracked values are refused.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def _as_vector(y: Any) -> Any:
 def _integrate(
     f: RightHandSide, y0: Any, t: Any, args: tuple[Any, ...], solver: Solver, backwards: Solver
 ) -> Any:
-    """The solution at the times t, the first of which is that of y0: shape (len(t), len(y0)).
-    `backward` solves the adjoint equation, whose state is another."""
+    """The solution at the times t, the first of which is the time of y0: shape (len(t), len(y0)).
+    `backwards` solves the adjoint equation, whose state has another size."""
     if not is_tracked(y0, t, *args):
         return solver(_without_captures(f), y0, t, args)
 
@@ -61,7 +61,7 @@ def _integrate(
 
 
 def _without_captures(f: RightHandSide) -> RightHandSide:
-    """The function, refused where it depends on tracked values that are not its arguments."""
+    """The function, with an error where its result depends on captured tracked values."""
 
     def call(*args: Any) -> Any:
         dy = f(*args)
@@ -124,7 +124,7 @@ def _integrate_adjoint(
 
 
 def _check_backward_path(y: Any, expected: Any, within: Any) -> None:
-    """Refuse a solution that, followed backwards, is another one: so it is of stiff equations."""
+    """Refuse a backward solution that leaves the forward one, as stiff equations do."""
     if not np.all(np.abs(plain_data(y) - plain_data(expected)) <= within):
         raise UnsupportedError(
             message(
@@ -136,17 +136,17 @@ def _check_backward_path(y: Any, expected: Any, within: Any) -> None:
 
 
 def _time_cotangent(slope: Any, g: Any) -> Any:
-    """How far a sum moves with a time."""
+    """The cotangent of a time."""
     return np.real(np.sum(np.conj(_as_vector(slope)) * g))
 
 
 def _flat_cotangent(c: Any, x: Any) -> Any:
-    """A cotangent as a vector; zeros where nothing arrived."""
+    """A cotangent as a vector; zeros if it is None."""
     return np.reshape(np.zeros_like(1.0 * x) if c is None else c, (-1,))
 
 
 def _least_tolerance(tolerance: Any) -> Any:
-    """One tolerance for what has a state of its own."""
+    """One tolerance, for an equation whose state has another size."""
     return None if tolerance is None else np.min(tolerance)
 
 
@@ -160,7 +160,7 @@ def _state_vector(y0: Any) -> Any:
 def _split_numbers(
     f: RightHandSide, args: tuple[Any, ...]
 ) -> tuple[RightHandSide, tuple[Any, ...]]:
-    """The function of the numbers and arrays in `args`, wherever they stand, and these."""
+    """The function as one of the numbers and arrays among `args`, and these."""
     leaves, structure = tree.flatten(args)
     places = [i for i, leaf in enumerate(leaves) if tree.is_numeric(aval_of(leaf))]
 
@@ -187,8 +187,8 @@ def odeint(
 ) -> Any:
     """The solution of dy/dt = func(y, t, *args) at the times t, differentiable in y0, t and args.
 
-    Without tracked values this is SciPy's, with its own tolerances (1.49e-8 where none is given);
-    with them, `rtol` and `atol` hold for the solution and the gradient, 1e-9 where not given.
+    Without tracked values this is SciPy's, with its own tolerances (1.49e-8 by default); with them,
+    `rtol` and `atol` hold for the solution and the gradient and are 1e-9 by default.
 
     >>> tracker.gradient(lambda k: odeint(lambda y, t, k: -k * y, [1.0], [0.0, 1.0], (k,))[1, 0],
     ...                  0.5)
@@ -241,7 +241,7 @@ def solve_ivp(
     **options: Any,
 ) -> Any:
     """As `scipy.integrate.solve_ivp`; `.y` (and `.t` at the ends) is differentiable in y0, t_span,
-    t_eval and args. Without t_eval, the times between the ends are those that the solver took."""
+    t_eval and args. Without t_eval, the inner times are the solver's steps."""
     if is_tracing():
         return _solve_ivp_in_trace(
             fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, options
@@ -281,8 +281,8 @@ def solve_ivp(
 
 
 class _IvpSolver:
-    """SciPy's, for an equation and for its adjoint, which has another Jacobian: `options` of the
-    call, and `args` of the equation."""
+    """SciPy's solver for an equation and for its adjoint, which has another Jacobian. `options` are
+    those of the call, `args` those of the equation."""
 
     def __init__(self, method: Any, options: dict[str, Any], args: Any) -> None:
         self.method, self.options = method, options
@@ -316,8 +316,8 @@ class _IvpSolver:
 
 
 def _times_and_requested(t_span: Any, t_eval: Any, solver_times: Any) -> tuple[Any, slice]:
-    """The times from one end to the other, and which of them are asked for; where nobody says, they
-    are those that the solver has taken."""
+    """The times from start to end, and the slice of those that are requested; without t_eval, all
+    of the solver's times."""
     start, end = t_span
     if t_eval is None:
         return np.stack([start, *solver_times[1:-1], end]) * 1.0, slice(None)
@@ -341,7 +341,7 @@ def _solve_ivp_in_trace(
     args: Any,
     options: dict[str, Any],
 ) -> Any:
-    """`solve_ivp` in a trace."""
+    """`solve_ivp` in a trace, as one callback."""
     if t_eval is None:
         raise UnsupportedError(
             message(
@@ -356,7 +356,7 @@ def _solve_ivp_in_trace(
 
 
 def _as_one_callback(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """A function of this file as a black box."""
+    """A function of this module as one differentiable callback."""
     return differentiable_callback(
         function.__name__, lambda args, options: function(*args, **options), args, options
     )

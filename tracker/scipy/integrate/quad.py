@@ -1,12 +1,12 @@
-"""Integrals of functions: SciPy finds the value and where it had to cut the range; the derivative
-is that of a rule on the same pieces.
+"""Integrals of functions: SciPy finds the value and the subintervals; a fixed rule on the same
+subintervals gives the derivatives.
 
-The derivative of an integral in a parameter is the integral of the derivative (Leibniz). In an end
-it is the function's value there, which is that of Gauss's rule over the range of no length from the
-end to itself, in all orders that people take. So derivatives of any order come from the tape, in
-the ends, in `args`, and in what the function captures; the value is SciPy's.
+The derivative in a parameter is the integral of the derivative (Leibniz's rule). The derivative in
+an end is the function's value there, expressed as Gauss's rule over the interval of length zero
+from the end to itself. So the tape has derivatives of any order in the ends, in `args`, and in
+captured values; the value is SciPy's.
 
-Within compiled code SciPy is called back for the pieces; there the function may depend on `args`
+In compiled code SciPy is called back for the subintervals; there the function may depend on `args`
 only. Start at `quad`.
 """
 
@@ -33,13 +33,13 @@ _TIGHT_TOLERANCES = {"epsabs": 0.0, "epsrel": 1e-12}  # the pieces are to do for
 
 
 def _gauss(count: int) -> tuple[Any, Any, Any]:
-    """A rule on (0, 1): how far its nodes are from 0 and from 1, and their weights."""
+    """Gauss's rule on (0, 1): the distances of its nodes from 0 and from 1, and the weights."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
     return (1 + nodes) / 2, (1 - nodes) / 2, weights / 2
 
 
 def _double_exponential(step: float, reach: int) -> tuple[Any, Any, Any]:
-    """As `_gauss`: a rule that bears singular ends (H. Takahasi, M. Mori, 1974)."""
+    """As `_gauss`, for singular ends (H. Takahasi, M. Mori, 1974)."""
     t = step * np.arange(-reach, reach + 1)
     far = np.pi * np.sinh(t)
     slope = np.pi * np.cosh(t) / (2 + 2 * np.cosh(far))
@@ -110,7 +110,7 @@ def _interior_point(a: float, b: float) -> float:
 
 
 def _subintervals(found: Any, start: Any, capacity: int) -> Any:
-    """Where the pieces begin, then where they end; some of no length make up for `capacity`."""
+    """The left ends, then the right ends; intervals of length zero fill up to `capacity`."""
     count = found["last"]
     low, high = found["alist"][:count], found["blist"][:count]
     if not count:  # from a number to itself
@@ -120,8 +120,8 @@ def _subintervals(found: Any, start: Any, capacity: int) -> Any:
 
 
 def _finite_integrand(func: Function, a: Any, b: Any) -> Callable[..., Any]:
-    """The function that is summed over the pieces: of x, which rises, or where an end is infinite
-    of t from 0 to 1, as in QUADPACK's QAGI."""
+    """The function to sum over the subintervals: of x, increasing, or for an infinite end of t from
+    0 to 1, as in QUADPACK's QAGI."""
     sign = -1.0 if bool(b < a) else 1.0
     low, high = (b, a) if sign < 0 else (a, b)
     bounded = bool(np.isfinite(low)), bool(np.isfinite(high))
@@ -139,7 +139,7 @@ def _finite_integrand(func: Function, a: Any, b: Any) -> Callable[..., Any]:
 
 
 def _apply_rule(func: Callable[..., Any], intervals: Any, args: tuple[Any, ...], rule: Any) -> Any:
-    """The rule on each piece."""
+    """The sum of the rule over the subintervals."""
     low, high = np.expand_dims(intervals[0], 1), np.expand_dims(intervals[1], 1)
     up, down, weights = rule
     length, middle = high - low, 0.5 * (low + high)
@@ -154,7 +154,7 @@ def _apply_rule(func: Callable[..., Any], intervals: Any, args: tuple[Any, ...],
 
 
 def _end_term(func: Function, end: Any, args: tuple[Any, ...]) -> Any:
-    """The integral from an end to itself: nothing, but it moves with the end."""
+    """The integral from an end to itself: zero, with the derivatives of an integral in its end."""
     if not isinstance(end, Tracked) or not bool(np.isfinite(end)):
         return 0.0
     start = ignore_derivatives(end)
@@ -174,7 +174,7 @@ def _end_term(func: Function, end: Any, args: tuple[Any, ...]) -> Any:
 
 
 def fixed_quad(func: Any, a: Any, b: Any, args: Any = (), n: int = 5) -> tuple[Any, None]:
-    """The integral by Gauss's rule of n nodes, at all of which the function is called at once."""
+    """The integral by Gauss's rule of n nodes; the function is called once with all of them."""
     if bool(np.any(np.isinf(np.stack([a, b])))):
         raise ValueError("Gaussian quadrature is only available for finite limits.")
     nodes, weights = np.polynomial.legendre.leggauss(n)

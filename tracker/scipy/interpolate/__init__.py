@@ -1,8 +1,9 @@
-"""`scipy.interpolate` on tracked values, with gradients in the nodes, the values and the points:
-linear and cubic interpolation in one variable are here, other cubic pieces in `cubic_hermite.py`,
-B-splines in `bspline.py`, grids in `grid.py`. What is not defined here is SciPy's own.
+"""`scipy.interpolate` on tracked values, differentiable in the nodes, the values and the points.
+Names that are not defined here are SciPy's own.
 
-At a node, the derivative in the point is that of the piece on its right.
+Cubic splines, `interp1d` and spline surfaces are here; other piecewise cubics in
+`cubic_hermite.py`, B-splines in `bspline.py`, grids in `grid.py`, scattered points in
+`scattered.py`. At a node, the derivative in the point is that of the interval on its right.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ __getattr__ = scipy_fallback(scipy.interpolate)
 
 
 def _spline_slopes(x: Any, y: Any, bc_type: Any) -> Any:
-    """The first derivatives at the nodes of the cubic spline: a linear system."""
+    """The first derivatives of the cubic spline at the nodes, by a linear system."""
     n = np.shape(x)[0]
     h = x[1:] - x[:-1]
     rise = (y[1:] - y[:-1]) / as_column(h, y)
@@ -76,7 +77,7 @@ def _is_periodic(bc_type: Any) -> bool:
 
 
 def _periodic_slopes(h: Any, y: Any, rise: Any) -> Any:
-    """The slopes of a spline that closes: at each node, the pieces to its left and right."""
+    """The slopes of a periodic spline, whose first and last nodes coincide."""
     own = np.eye(np.shape(h)[0])
     before, after = np.roll(own, -1, axis=1), np.roll(own, 1, axis=1)
     left = np.roll(h, 1)
@@ -94,7 +95,7 @@ def _system_row(entries: list[Any], n: int, at: int) -> Any:
 
 
 def _end_equation(kind: Any, h: Any, rise: Any, y: Any, at: int) -> tuple[list[Any], Any]:
-    """The equation at an end: coefficients of the slopes that are nearest to it, right side."""
+    """The equation at an end: the coefficients of the nearest slopes, and the right side."""
     first = at == 0
     one = 1.0 + 0 * h[at]
     if kind == "clamped":
@@ -123,7 +124,7 @@ def _end_equation(kind: Any, h: Any, rise: Any, y: Any, at: int) -> tuple[list[A
 class CubicSpline(PiecewiseCubic):
     """The cubic spline through the points, twice continuously differentiable.
 
-    As SciPy's: `spline(points, nu=0)` evaluates it, or its nu-th derivative (up to the third).
+    As SciPy's: `spline(points, nu=0)` evaluates its nu-th derivative (up to the third).
     """
 
     _scipy_class = scipy.interpolate.CubicSpline
@@ -141,7 +142,7 @@ class CubicSpline(PiecewiseCubic):
 
 
 class interp1d:
-    """Linear ("linear", "slinear") or cubic ("cubic") interpolation, or by "previous", "next"."""
+    """Interpolation of kind "linear", "slinear" or "cubic"; other kinds for plain values only."""
 
     def __new__(cls, x: Any, y: Any, kind: Any = "linear", **options: Any) -> Any:
         if kind not in ("linear", "slinear", "cubic"):
@@ -232,8 +233,8 @@ def make_interp_spline(
 
 
 class RectBivariateSpline:
-    """As SciPy's through all values (s=0), of odd degrees: a spline in each direction. Outside of
-    the grid it is what it is at the edge."""
+    """As SciPy's with s=0 and odd degrees: a spline in each direction. Outside of the grid it has
+    the value at the edge."""
 
     def __init__(
         self, x: Any, y: Any, z: Any, bbox: Any = (None,) * 4, kx: int = 3, ky: int = 3, s: Any = 0
@@ -251,7 +252,7 @@ class RectBivariateSpline:
             raise no_derivative_rule(f"scipy.interpolate.{text}", "Use s=0 and odd degrees")
 
     def _basis_weights(self, axis: int, at: Any, order: int) -> Any:
-        """How much each value counts, along a last axis."""
+        """The weights of the values along an axis for points, as a last axis."""
         nodes, degree = self._nodes[axis], self._degrees[axis]
         at = as_array(at) * 1.0
         inside = np.minimum(np.maximum(at, nodes[0]), nodes[-1])
@@ -269,7 +270,7 @@ class RectBivariateSpline:
         return across @ np.transpose(self._basis_weights(1, np.atleast_1d(as_array(y)), dy))
 
     def ev(self, xi: Any, yi: Any, dx: int = 0, dy: int = 0) -> Any:
-        """At points."""
+        """The values at pairs of coordinates."""
         xi, yi = np.broadcast_arrays(as_array(xi), as_array(yi))
         across = self._basis_weights(0, xi, dx) @ self._values
         return np.sum(across * self._basis_weights(1, yi, dy), axis=-1)

@@ -1,5 +1,5 @@
-"""B-splines: evaluation by de Boor's recursion, and interpolation by the linear system of the basis
-at the nodes (C. de Boor, "A Practical Guide to Splines")."""
+"""B-splines: evaluation by de Boor's recursion, interpolation by the collocation matrix of the
+basis (C. de Boor, "A Practical Guide to Splines")."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tracker.scipy.interpolate.cubic_hermite import as_column, restore_axes
 
 
 class BSpline:
-    """The sum of the basis functions of degree k on the knots t, times the coefficients c.
+    """The sum of the basis functions of degree k on the knots t, weighted by the coefficients c.
 
-    With plain knots and coefficients, what is not here is that of SciPy's object, and so are the
-    values at plain points.
+    For plain knots and coefficients, SciPy's object evaluates plain points and has the other
+    methods.
     """
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
@@ -68,7 +68,7 @@ class BSpline:
         return restore_axes(value, points, self.axis)
 
     def derivative(self, nu: int = 1) -> BSpline:
-        """Its nu-th derivative: a spline of a lower degree."""
+        """The nu-th derivative, a spline of lower degree."""
         if not nu:
             return self
         t, k = self.t, self.k
@@ -84,8 +84,8 @@ class BSpline:
 
 
 def interpolating_bspline(x: Any, y: Any, k: int, t: Any, axis: int, theirs: Any) -> BSpline:
-    """The spline of degree k through the points, on knots of SciPy's choice if none are given.
-    `theirs` is how SciPy makes it."""
+    """The spline of degree k through the points, on SciPy's knots if none are given. `theirs` is
+    SciPy's function, called where a check fails."""
     x, y = as_array(x) * 1.0, as_array(y) * 1.0
     axis %= np.ndim(y)
     values = np.moveaxis(y, axis, 0)
@@ -100,7 +100,7 @@ def interpolating_bspline(x: Any, y: Any, k: int, t: Any, axis: int, theirs: Any
 
 
 def _interpolation_knots(x: Any, k: int) -> Any:
-    """Knots at the nodes, but for those next to the ends; between them for even degrees."""
+    """Knots at the nodes except next to the ends; halfway between nodes for even degrees."""
     if k == 0:
         return np.concatenate([x, x[-1:]])
     inner = x if k % 2 else 0.5 * (x[1:] + x[:-1])
@@ -111,7 +111,7 @@ def _interpolation_knots(x: Any, k: int) -> Any:
 
 
 def splrep(x: Any, y: Any, *args: Any, k: int = 3, s: Any = None, **options: Any) -> Any:
-    """Knots, coefficients and degree of the interpolating spline."""
+    """The knots, coefficients and degree of the interpolating spline."""
     if not is_tracked(x, y):
         return scipy.interpolate.splrep(x, y, *args, k=k, s=s, **options)
     if args or s or any(value is not None for value in options.values()):
@@ -123,7 +123,7 @@ def splrep(x: Any, y: Any, *args: Any, k: int = 3, s: Any = None, **options: Any
 
 
 def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
-    """The spline, or a derivative of it, at points; outside as `ext` says."""
+    """The spline or one of its derivatives at points; `ext` says what it is outside."""
     if not is_tracked(x, tck):
         return scipy.interpolate.splev(x, tck, der, ext)
     t, c, k = tck

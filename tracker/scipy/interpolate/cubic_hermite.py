@@ -1,6 +1,6 @@
-"""Piecewise cubic functions by values and slopes at nodes: evaluation, derivatives, integrals, and
-the slopes of `PchipInterpolator` (F. Fritsch, J. Butland, 1984) and `Akima1DInterpolator`
-(H. Akima, 1970)."""
+"""Piecewise cubics given by values and slopes at the nodes: evaluation, derivatives, integrals, and
+the slopes of `PchipInterpolator` (F. Fritsch, J. Butland, 1984) and `Akima1DInterpolator` (H.
+Akima, 1970)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tracker.scipy._bridge.fallback import as_array
 
 
 def as_column(v: Any, y: Any) -> Any:
-    """A vector along the first axis of y."""
+    """The vector v along the first axis of an array like y."""
     return np.reshape(v, (-1,) + (1,) * (np.ndim(y) - 1))
 
 
@@ -31,12 +31,14 @@ def _evaluate_cubic(s: Any, c: tuple[Any, ...], nu: int) -> Any:
 
 
 def interval_index(x: Any, points: Any) -> Any:
-    """The number of the piece in which each point is; the first or last, outside."""
+    """The index of the interval that contains each point; the first or last one for points
+    outside."""
     return np.clip(np.searchsorted(x, points, side="right") - 1, 0, np.shape(x)[0] - 2)
 
 
 def restore_axes(value: Any, points: Any, axis: int) -> Any:
-    """Values along the first axis, in the place of that axis, in the shape of the points."""
+    """Values whose first axis runs over the points, with that axis moved to `axis` and reshaped to
+    the points' shape."""
     value = np.reshape(value, np.shape(points) + np.shape(value)[1:])
     count = np.ndim(points)
     order = list(range(count, count + axis)) + list(range(count))
@@ -45,9 +47,9 @@ def restore_axes(value: Any, points: Any, axis: int) -> Any:
 
 
 class PiecewiseCubic:
-    """A cubic in each piece; `slopes` are those at the nodes, along the first axis of `y`.
-    `_scipy_class` makes SciPy's object, `_is_real_only` says whether that takes no complex values.
-    """
+    """A cubic in each interval; `slopes` are the derivatives at the nodes, along the first axis of
+    `y`. `_scipy_class` makes SciPy's object; `_is_real_only` says that it accepts no complex
+    values."""
 
     slopes: Any
     _scipy_class: Any
@@ -64,7 +66,7 @@ class PiecewiseCubic:
         scipy_raises_unless(fine, self._scipy_class, x, y, axis=axis)
 
     def _coefficients(self, i: Any) -> tuple[Any, ...]:
-        """The coefficients of pieces, by powers of the distance from their left node."""
+        """The coefficients of intervals i, by powers of the distance from their left node."""
         h = as_column(self.x[i + 1] - self.x[i], self.y)
         rise = (self.y[i + 1] - self.y[i]) / h
         d, e = self.slopes[i], self.slopes[i + 1]
@@ -86,11 +88,11 @@ class PiecewiseCubic:
         return restore_axes(value, points, self.axis)
 
     def derivative(self, nu: int = 1) -> Any:
-        """Its nu-th derivative, a function of points."""
+        """The nu-th derivative, a function of points."""
         return functools.partial(self, nu=nu)
 
     def integrate(self, a: Any, b: Any) -> Any:
-        """The integral from a to b; its pieces at the ends go on outside."""
+        """The integral from a to b; the outer cubics extend beyond the nodes."""
         n = np.shape(self.x)[0] - 1
         c = self._coefficients(np.arange(n))
         ends = []
@@ -105,7 +107,7 @@ class PiecewiseCubic:
 
 
 class CubicHermiteSpline(PiecewiseCubic):
-    """The values and slopes are given."""
+    """The piecewise cubic with given values and slopes."""
 
     _scipy_class = staticmethod(
         lambda x, y, axis: scipy.interpolate.CubicHermiteSpline(x, y, y, axis)
@@ -117,7 +119,7 @@ class CubicHermiteSpline(PiecewiseCubic):
 
 
 class PchipInterpolator(PiecewiseCubic):
-    """Monotone where the values are: harmonic means of the neighbouring slopes."""
+    """Monotone where the values are: slopes are harmonic means of the neighbouring secants."""
 
     _scipy_class = scipy.interpolate.PchipInterpolator
     _is_real_only = True
@@ -140,20 +142,21 @@ class PchipInterpolator(PiecewiseCubic):
 
 
 def _end_slope(h: Any, other: Any, rise: Any, next_rise: Any) -> Any:
-    """Of three points, limited so that the shape is kept."""
+    """The three-point slope at an end, limited to keep the shape."""
     d = ((2 * h + other) * rise - h * next_rise) / (h + other)
     turns = (np.sign(rise) != np.sign(next_rise)) & (np.abs(d) > 3 * np.abs(rise))
     return np.where(np.sign(d) != np.sign(rise), 0.0, np.where(turns, 3 * rise, d))
 
 
 def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
-    """As a call of `PchipInterpolator`; of several derivatives, a list of their values."""
+    """A call of `PchipInterpolator`; several derivatives give a list."""
     found = PchipInterpolator(xi, yi, axis)
     return found(x, der) if np.ndim(der) == 0 else [found(x, n) for n in der]
 
 
 class Akima1DInterpolator(PiecewiseCubic):
-    """Slopes weighted by how little the neighbouring ones differ."""
+    """Slopes are means of neighbouring secants, weighted by how little the secants beyond them
+    change."""
 
     _scipy_class = scipy.interpolate.Akima1DInterpolator
     _is_real_only = True

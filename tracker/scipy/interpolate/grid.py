@@ -16,7 +16,7 @@ from tracker.tape.record import speculate_bool
 
 
 class RegularGridInterpolator:
-    """Linear in each variable, or the nearest value; SciPy's own other methods for plain values."""
+    """Linear or nearest-value interpolation; other methods of SciPy's for plain values only."""
 
     def __new__(
         cls, points: Any, values: Any, method: str = "linear", *rest: Any, **more: Any
@@ -84,7 +84,7 @@ class RegularGridInterpolator:
         return np.reshape(total, (*np.shape(points)[:-1], *np.shape(self.values)[count:]))
 
     def _points(self, xi: Any) -> Any:
-        """The points, their coordinates along the last axis."""
+        """The points, with their coordinates along the last axis."""
         if isinstance(xi, tuple):
             arrays = [as_array(x) for x in xi]
             shape = np.broadcast_shapes(*map(np.shape, arrays))
@@ -99,7 +99,7 @@ class RegularGridInterpolator:
         return points
 
     def _as_column(self, v: Any) -> Any:
-        """A vector of the points, beside values that may have more axes."""
+        """A vector over the points, shaped to broadcast with values."""
         return np.reshape(v, (-1,) + (1,) * (np.ndim(self.values) - len(self.grid)))
 
     def _linear(self, places: list[Any], parts: list[Any]) -> Any:
@@ -117,7 +117,7 @@ class RegularGridInterpolator:
 
 
 def _is_decreasing(axis: Any) -> bool:
-    """Whether the points along an axis come in the opposite order."""
+    """Whether the points along an axis decrease."""
     return np.size(axis) > 1 and speculate_bool(np.all(np.diff(axis) < 0), False)
 
 
@@ -129,5 +129,5 @@ def interpn(
     bounds_error: bool = True,
     fill_value: Any = np.nan,
 ) -> Any:
-    """As a call of `RegularGridInterpolator`."""
+    """A call of `RegularGridInterpolator`."""
     return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)

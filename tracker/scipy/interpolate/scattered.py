@@ -1,4 +1,5 @@
-"""Interpolation of scattered points: linear on triangles, the nearest, radial basis functions."""
+"""Interpolation of scattered points: linear on triangles, nearest neighbour, radial basis
+functions."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def _plain_points(points: Any, name: str) -> Any:
 
 
 def _query_points(args: tuple[Any, ...]) -> Any:
-    """Where it is asked for, coordinates along the last axis."""
+    """The points to evaluate at, with their coordinates along the last axis."""
     if len(args) == 1 and not isinstance(args[0], tuple):
         return as_array(args[0]) * 1.0
     parts = args[0] if len(args) == 1 else args
@@ -32,8 +33,8 @@ def _query_points(args: tuple[Any, ...]) -> Any:
 
 
 class LinearNDInterpolator:
-    """Linear on the triangles (simplices) of SciPy's triangulation; differentiable in the values,
-    and in where it is asked for."""
+    """Linear interpolation on the simplices of SciPy's triangulation; differentiable in the values
+    and in the points of evaluation."""
 
     def __init__(
         self, points: Any, values: Any, fill_value: Any = np.nan, rescale: bool = False
@@ -63,7 +64,7 @@ class LinearNDInterpolator:
 
 
 class NearestNDInterpolator:
-    """The value of the nearest point; differentiable in the values."""
+    """The value at the nearest point; differentiable in the values."""
 
     def __init__(self, x: Any, y: Any, rescale: bool = False, tree_options: Any = None) -> None:
         if rescale:
@@ -86,7 +87,7 @@ def griddata(
     fill_value: Any = np.nan,
     rescale: bool = False,
 ) -> Any:
-    """Scattered values, interpolated."""
+    """The interpolated values of scattered points."""
     if not is_tracked(points, values, xi):
         return scipy.interpolate.griddata(points, values, xi, method, fill_value, rescale)
     flat = _plain_points(points, "griddata")
@@ -121,7 +122,8 @@ def _safe_sqrt(square: Any) -> Any:
 
 
 class RBFInterpolator:
-    """As `scipy.interpolate.RBFInterpolator` of all neighbours; differentiable in everything."""
+    """As `scipy.interpolate.RBFInterpolator` with all neighbours; differentiable in all
+    arguments."""
 
     def __init__(
         self,

@@ -1,10 +1,12 @@
-"""`scipy.linalg` on tracked values: solving, factors, eigenvalues, least squares.
+"""`scipy.linalg` on tracked values. Names that are not defined here are SciPy's own.
 
-Functions take SciPy's keywords; `overwrite_*`, `lwork` and `lapack_driver` make no difference to a
-result and are ignored; what `check_finite` asks for, `drop_in` does. They are composed of
-`numpy.linalg` (see `tracker/ops/linalg/`) and of the ops in `factorizations.py`; functions of
-matrices are in `matrix_functions.py`, special matrices in `special_matrices.py`, bands, subspaces
-and matrix equations in `banded.py`. What is not defined here is SciPy's own.
+Solving, least squares, eigenvalues and singular values are here, built from `numpy.linalg` (see
+`tracker/ops/linalg/`). The other files: `factorizations.py` (ops for LU, pivoted QR, banded and
+Sylvester systems), `banded.py` (bands, subspaces, matrix equations), `matrix_functions.py`,
+`special_matrices.py`, `norm.py`; `batching.py` maps functions of one matrix over stacks.
+
+Functions take SciPy's keywords; `overwrite_*`, `lwork` and `lapack_driver` do not change results
+and are ignored; `drop_in` does what `check_finite` asks for.
 """
 
 from __future__ import annotations
@@ -189,7 +191,7 @@ def solve_triangular(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """op(a) x = b, of which one triangle of `a` is read."""
+    """The solution of op(a) x = b, from one triangle of `a`."""
     a, b = as_array(a), as_array(b)
     letter, unit = _trans_letter(trans), bool(unit_diagonal)
     return _with_columns(
@@ -208,7 +210,7 @@ def solve(
     assume_a: str | None = None,
     transposed: bool = False,
 ) -> Any:
-    """a x = b. `assume_a` says which part of `a` is read."""
+    """The solution of a x = b. `assume_a` says which part of `a` is read."""
     a, b = as_array(a), as_array(b)
     b = np.astype(b, np.result_type(a.dtype, b.dtype))
     kind = "general" if assume_a is None else assume_a
@@ -262,7 +264,7 @@ def inv(
 
 @drop_in(scipy.linalg)
 def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """In double precision, whatever that of `a` is."""
+    """In double precision, whatever the dtype of `a`."""
     a = as_array(a)
     return np.linalg.det(np.astype(a, np.result_type(a.dtype, np.float64)))
 
@@ -271,8 +273,8 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
 def cholesky(
     a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
-    """The upper factor, of which the upper triangle of `a` is read; with `lower`, the lower. It
-    lies by columns, as SciPy's does."""
+    """The upper factor, from the upper triangle of `a`; with `lower`, the lower. In Fortran order,
+    as SciPy's."""
     return adjoint(np.linalg.cholesky(adjoint(as_array(a)), upper=lower))
 
 
@@ -280,7 +282,7 @@ def cholesky(
 def cho_factor(
     a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Any, bool]:
-    """The factor for `cho_solve`; its other triangle is zero here."""
+    """The factor for `cho_solve`; here its other triangle is zero."""
     return cholesky(a, lower=lower), lower
 
 
@@ -314,7 +316,7 @@ def lstsq(
     check_finite: bool = True,
     lapack_driver: str | None = None,
 ) -> tuple[Any, Any, Any, Any]:
-    """x, residuals, rank, singular values. As SciPy's, the residual of a vector is a number, and
+    """x, residuals, rank, singular values. As in SciPy, the residual of a vector is a number, and
     the driver "gelsy" gives neither residuals nor singular values."""
     a, b = as_array(a), as_array(b)
     kind = np.result_type(a.dtype, b.dtype)
@@ -403,8 +405,9 @@ def eigh(
     subset_by_value: Any = None,
     driver: Any = None,
 ) -> Any:
-    """Eigenvalues and vectors of a Hermitian matrix, or with `b` of a pair: a v = w b v (`type` 1),
-    a b v = w v (2), b a v = w v (3). Signs of vectors are np.linalg.eigh's, whatever the driver."""
+    """Eigenvalues and eigenvectors of a Hermitian matrix, or with `b` of a pair: a v = w b v
+    (`type` 1), a b v = w v (2), b a v = w v (3). The signs of eigenvectors are np.linalg.eigh's,
+    whatever the driver."""
     if (subset_by_index is not None or subset_by_value is not None) and np.ndim(a) > 2:
         part = (lower, eigvals_only, type, subset_by_index, subset_by_value)
         return _batched_eigh_subset(a, b, *part)

@@ -1,6 +1,5 @@
-"""Banded and structured matrices, and what is made of decompositions that NumPy has:
-`factorizations.py` has the ops, these are composed.
-"""
+"""Banded matrices, subspaces, polar and RQ decompositions, Lyapunov and Riccati equations. Composed
+of the ops in `factorizations.py` and NumPy's decompositions."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from tracker.scipy.linalg.factorizations import solve_sylvester
 
 
 def _matrix_from_band(ab: Any, lower: bool) -> Any:
-    """The Hermitian matrix of which a band is given, as LAPACK stores it."""
+    """The Hermitian matrix whose band is given in LAPACK's storage."""
     ab = as_array(ab)
     depth, n = np.shape(ab)
     whole = np.zeros((n, n), ab.dtype)
@@ -38,7 +37,7 @@ def _matrix_from_band(ab: Any, lower: bool) -> Any:
 
 
 def _band_of_matrix(whole: Any, ab: Any, lower: bool) -> Any:
-    """The band of a matrix, as LAPACK stores it; what lies beside it stays as it is in `ab`."""
+    """The band of a matrix in LAPACK's storage; entries of `ab` outside of the matrix are kept."""
     depth, n = np.shape(ab)
     rows = []
     for at in range(depth):
@@ -89,7 +88,7 @@ def eig_banded(
     select_range: Any = None,
     **_: Any,
 ) -> Any:
-    """Signs of vectors are np.linalg.eigh's."""
+    """Signs of eigenvectors are np.linalg.eigh's."""
     return _selected_eigh(_matrix_from_band(a_band, lower), eigvals_only, select, select_range)
 
 
@@ -109,7 +108,7 @@ def eigh_tridiagonal(
     select_range: Any = None,
     **_: Any,
 ) -> Any:
-    """Signs of vectors are np.linalg.eigh's."""
+    """Signs of eigenvectors are np.linalg.eigh's."""
     d, e = as_array(d), as_array(e)
     return _selected_eigh(
         np.diag(d) + np.diag(e, 1) + np.diag(e, -1), eigvals_only, select, select_range
@@ -130,7 +129,7 @@ def _selected_eigh(whole: Any, values_only: bool, select: str, chosen: Any) -> A
 
 
 def _subset_check(w: Any, by_index: Any, by_value: Any) -> tuple[Any, ...]:
-    """How SciPy is asked for some eigenvalues of a matrix of this size."""
+    """A call of SciPy's that checks the subset for a matrix with these eigenvalues."""
 
     def ask(w: Any, by_index: Any, by_value: Any) -> None:
         scipy.linalg.eigh(np.diag(w), subset_by_index=by_index, subset_by_value=by_value)
@@ -139,7 +138,7 @@ def _subset_check(w: Any, by_index: Any, by_value: Any) -> tuple[Any, ...]:
 
 
 def select_eigenpairs(w: Any, v: Any, by_index: Any, by_value: Any) -> Any:
-    """Of eigenvalues and vectors (or None): from one position to another, or between bounds."""
+    """Eigenvalues, and eigenvectors unless None, in a range of positions or between bounds."""
     chosen: Any = slice(None)
     if by_index is not None:
         first, last = by_index
@@ -167,8 +166,8 @@ def rq(
     mode: str = "full",
     check_finite: bool = True,
 ) -> Any:
-    """R Q, from the QR decomposition of the matrix turned around: of the rows, from the last to the
-    first, and each from its end, as LAPACK goes, so that signs are its own."""
+    """R Q, from the QR decomposition of the adjoint with rows and columns reversed, in LAPACK's
+    order, so that signs agree with SciPy's."""
     if mode not in ("full", "r", "economic"):
         raise ValueError("Mode argument should be one of ['full', 'r', 'economic']")
     a = as_array(a)
@@ -182,7 +181,7 @@ def rq(
 @drop_in(scipy.linalg)
 @over_batches(a=2)
 def polar(a: Any, side: str = "right") -> Any:
-    """The unitary factor and the positive one."""
+    """The unitary factor and the positive semidefinite one."""
     scipy_raises_unless(are_finite(as_array(a)), scipy.linalg.polar, a, side)
     if side not in ("right", "left"):
         raise ValueError("`side` must be either 'right' or 'left'")
@@ -201,7 +200,7 @@ def _numerical_rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
 @drop_in(scipy.linalg)
 @over_batches(A=2)
 def orth(A: Any, rcond: Any = None) -> Any:
-    """An orthonormal basis of the range, which is that of the singular vectors."""
+    """An orthonormal basis of the range, from the singular vectors."""
     scipy_raises_unless(are_finite(as_array(A)), scipy.linalg.orth, A, rcond)
     A = as_array(A)
     u, s, _ = np.linalg.svd(A, full_matrices=False)
@@ -211,8 +210,8 @@ def orth(A: Any, rcond: Any = None) -> Any:
 @drop_in(scipy.linalg)
 @over_batches(A=2)
 def null_space(A: Any, rcond: Any = None, **options: Any) -> Any:
-    """An orthonormal basis of the null space: one of many, which moves no more than that space
-    does."""
+    """An orthonormal basis of the null space. Of the many bases, its derivative is that of the one
+    that rotates least within the space."""
     A = as_array(A)
     _, s, vh = np.linalg.svd(A)
     rank = _numerical_rank(s, np.shape(A), rcond)
@@ -230,7 +229,7 @@ def null_space(A: Any, rcond: Any = None, **options: Any) -> Any:
 
 @drop_in(scipy.linalg)
 def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
-    """x with a x + x a^H = q."""
+    """The solution x of a x + x a^H = q."""
     a = as_array(a)
     return solve_sylvester(a, adjoint(a), as_array(q))
 
@@ -243,7 +242,7 @@ def solve_lyapunov(a: Any, q: Any) -> Any:
 @drop_in(scipy.linalg)
 @over_batches(a=2, q=2)
 def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
-    """x with a x a^H - x + q = 0."""
+    """The solution x of a x a^H - x + q = 0."""
     a, q = as_array(a), as_array(q)
     scipy_raises_unless(are_finite(a, q), scipy.linalg.solve_discrete_lyapunov, a, q, method)
     n = np.shape(a)[0]
@@ -252,9 +251,8 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
 
 
 def _riccati_solver(name: str, newton_step: Any) -> Any:
-    """A solver of a Riccati equation: SciPy's solution, and two steps of Newton's from it, each of
-    which is a Lyapunov equation. The steps change nothing but the last digits, and have the
-    derivatives."""
+    """A solver of a Riccati equation: SciPy's solution and two Newton steps from it, each of which
+    is a Lyapunov equation. The steps change the last digits only, and carry the derivatives."""
     theirs = getattr(scipy.linalg, name)
 
     def solve(
@@ -297,7 +295,7 @@ solve_discrete_are = _riccati_solver("solve_discrete_are", _discrete_step)
 @drop_in(scipy.linalg)
 @over_batches(A=2, B=2)
 def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> tuple[Any, Any]:
-    """The orthogonal matrix that best brings A to B, and the sum of singular values."""
+    """The orthogonal matrix that best maps A to B, and the sum of singular values."""
     A, B = as_array(A), as_array(B)
     if np.ndim(A) != 2 or np.shape(A) != np.shape(B):
         raise ValueError(f"A and B must be matrices of one shape: {np.shape(A)}, {np.shape(B)}")
@@ -309,8 +307,8 @@ def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> tuple[An
 @drop_in(scipy.linalg)
 @over_batches(A=2, B=2)
 def subspace_angles(A: Any, B: Any) -> Any:
-    """The angles between the spaces of the columns, in falling order (A. Knyazev, M. Argentati,
-    2002): of small ones by the sine, of large ones by the cosine."""
+    """The angles between the column spaces, in decreasing order (A. Knyazev, M. Argentati, 2002):
+    small ones by the sine, large ones by the cosine."""
     one, two = orth(A), orth(B)
     if np.shape(one)[0] != np.shape(two)[0]:
         raise ValueError(

@@ -1,8 +1,5 @@
-"""Batches of matrices: functions of one matrix, applied to each in arrays of them.
-
-Owns: `over_batches`. SciPy's functions of `linalg` take arrays with more axes in front, which
-broadcast; so do ours that are written for one matrix.
-"""
+"""`over_batches`: functions of one matrix, mapped over stacks of matrices. Leading axes broadcast,
+as in SciPy's `linalg`."""
 
 from __future__ import annotations
 
@@ -21,8 +18,9 @@ Function = Callable[..., Any]
 
 
 def over_batches(theirs: str = "", /, **cores: int | None) -> Callable[[Function], Function]:
-    """Decorator: which arguments are arrays, and how many axes each has by itself; None: one where
-    it has no more, else two. Results are stacked. `theirs`: SciPy's name, if it is another."""
+    """Decorator: `cores` names the array arguments and the number of axes of one element; None
+    means one axis if the array has no more, else two. Results are stacked. `theirs` is SciPy's
+    name, if it differs."""
 
     def enter(function: Function) -> Function:
         signature = inspect.signature(function)
@@ -59,8 +57,8 @@ def over_batches(theirs: str = "", /, **cores: int | None) -> Callable[[Function
 
 @functools.cache
 def _returns_list(name: str) -> bool:
-    """Whether results are in a list, as those of SciPy's decorator for batches are; its functions
-    that do without, from 1.18 on more of them, give tuples."""
+    """Whether results are in a list, as SciPy's own decorator for batches returns them. Its other
+    functions, more of them since 1.18, return tuples."""
     return hasattr(getattr(scipy.linalg, name, None), "__wrapped__")
 
 

@@ -1,9 +1,9 @@
 """LU factors, QR with pivots, banded systems, Sylvester's equation.
 
-The ops are `lu` (LAPACK's packed factors and pivots, flat), `permutation`, `banded` and
-`sylvester`. Formulas: S. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra
-functions with application in optimum experimental design" (2010) for LU; the others follow from
-differentiating their equation.
+The ops are `lu` (LAPACK's packed factors and pivots, flat), `permutation`, `column_order`,
+`solve_banded` and `solve_sylvester`. The rules of LU are those of S. Walter, L. Lehmann,
+"Algorithmic differentiation of linear algebra functions with application in optimum experimental
+design" (2010); the others follow from differentiating their equation.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _row_order(pivots: Any, rows: int) -> Any:
 
 
 def _lu_factors(packed: Any) -> tuple[Any, Any]:
-    """L (with ones on its diagonal) and U."""
+    """L, with ones on its diagonal, and U."""
     m, n = np.shape(packed)
     k = min(m, n)
     strict = np.tril(packed, -1)[:, :k]
@@ -75,7 +75,7 @@ def _right_divide(a: Any, u: Any) -> Any:
 
 
 def _pad_tangent(flat: Any, like: Any) -> Any:
-    """The tangent of the op's flat result: pivots do not move."""
+    """The tangent of the op's flat result: pivots are constant."""
     return np.concatenate([flat, np.zeros_like(like[np.size(flat) :])])
 
 
@@ -135,7 +135,7 @@ lu_op = declare(
 @drop_in(scipy.linalg)
 @over_batches(a=2)
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
-    """Both factors in one matrix, and the row with which each row was exchanged."""
+    """Both factors in one matrix, and the row that each row was exchanged with."""
     a = as_array(a)
     return _unpack_lu(apply(lu_op, (a,)), np.shape(a))
 
@@ -212,7 +212,7 @@ def qr(
     pivoting: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """`mode` is "full", "economic", "r", or "raw": what LAPACK makes Q of, and R."""
+    """`mode` is "full", "economic", "r", or "raw" (LAPACK's representation of Q, and R)."""
     a = as_array(a)
     if mode not in ("full", "r", "economic", "raw"):
         raise ValueError("Mode argument should be one of ['full', 'r', 'economic', 'raw']")
@@ -254,7 +254,7 @@ def _banded_product(ab: Any, x: Any, lower: int, upper: int) -> Any:
 
 
 def _outer_band(z: Any, x: Any, lower: int, upper: int) -> Any:
-    """Along each diagonal, the entries of z x^H."""
+    """The entries of z x^H along each diagonal."""
     rows = []
     for d in range(-lower, upper + 1):
         right = np.conjugate(x) if np.iscomplexobj(x) else x
@@ -296,7 +296,7 @@ def solve_banded(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """A matrix of which only some diagonals are given, as the rows of `ab`."""
+    """The solution for a matrix whose diagonals are the rows of `ab`."""
     lower, upper = (int(n) for n in l_and_u)
     ab, b = as_array(ab), as_array(b)
     right = np.reshape(b, (-1, 1)) if np.ndim(b) == 1 else b
@@ -314,8 +314,8 @@ def solveh_banded(
     lower: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """A Hermitian matrix, of which the diagonals of one triangle are given. That it is positive
-    definite is not checked."""
+    """The solution for a Hermitian matrix, given the diagonals of one triangle. It is not checked
+    to be positive definite."""
     ab, b = as_array(ab), as_array(b)
     count = np.shape(ab)[0] - 1
     if np.shape(ab)[-1] != np.shape(b)[0]:
@@ -360,5 +360,5 @@ sylvester: Any = declare(
 
 @drop_in(scipy.linalg)
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
-    """a x + x b = q."""
+    """The solution x of a x + x b = q."""
     return _sylvester(as_array(a), as_array(b), as_array(q))

@@ -1,8 +1,8 @@
-"""Functions of matrices: expm, logm, sqrtm, and what is made of expm.
+"""Functions of matrices: expm, logm, sqrtm, and functions built from expm.
 
-Their derivative along e is the upper right block of the function of [[a, e], [0, a]] (N. Higham,
-"Functions of Matrices", 2008, section 3.2); the cotangent is that along g at a^H. So rules are the
-ops themselves, on matrices twice as large, and hold to any order.
+The derivative along e is the upper right block of the function of [[a, e], [0, a]] (N. Higham,
+"Functions of Matrices", 2008, section 3.2); the cotangent is the derivative along g at a^H. So the
+rules apply the ops themselves to matrices of twice the size, and exist to any order.
 """
 
 from __future__ import annotations
@@ -52,12 +52,13 @@ def _matrix_function(name: str, evaluate: Callable[[Any], Any], lower: Lowering 
 
 
 def _in_double(a: Any) -> Any:
-    """SciPy's functions lose half of the digits: of float32 too few would be left."""
+    """In double precision at least: SciPy's functions lose half of the digits, too many of
+    float32."""
     return a.astype(np.result_type(a, np.float64), copy=False)
 
 
 def _over_stack(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function of one matrix, for each of a stack."""
+    """A function of one matrix, applied to each of a stack."""
 
     def call(a: Any) -> Any:
         if np.ndim(a) == 2:
@@ -84,7 +85,7 @@ def expm(A: Any) -> Any:
 
 
 def _apply_principal(op: Op, a: Any) -> Any:
-    """A function with a cut along the negative axis, where it has no derivative."""
+    """A function with a branch cut along the negative axis, where it has no derivative."""
     a = as_array(a)
     check_square(a)
     w = np.linalg.eigvals(a)
@@ -110,7 +111,7 @@ def logm(A: Any, disp: bool = True) -> Any:
 
 @drop_in(scipy.linalg)
 def sqrtm(A: Any, disp: bool = True, blocksize: int = 64) -> Any:
-    """The principal square root; without a derivative at singular matrices."""
+    """The principal square root; no derivative at singular matrices."""
     refuse_keywords("scipy.linalg.sqrtm", disp=None if disp else disp)
     return _apply_principal(_sqrtm, A)
 
@@ -171,7 +172,7 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
 @drop_in(scipy.linalg)
 @over_batches(A=2)
 def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
-    """A function of the eigenvalues, which must have as many vectors."""
+    """A function applied to the eigenvalues; the matrix must be diagonalizable."""
     refuse_keywords("scipy.linalg.funm", disp=None if disp else disp)
     A = as_array(A)
     check_square(A)

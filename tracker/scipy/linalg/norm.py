@@ -1,4 +1,4 @@
-"""The norm of `scipy.linalg`, which is LAPACK's, and a Python number, where that has a routine."""
+"""The norm of `scipy.linalg`. Where SciPy calls LAPACK's routine, the result is a Python number."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tracker.tape.record import aval_of
 def norm(
     a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True
 ) -> Any:
-    """A vector's length is a Python number, as SciPy's, and finite where its squares are not."""
+    """The length of a vector is a Python number, as SciPy's, and finite even if its square
+    overflows."""
     a = as_array(a)
     by_lapack = np.size(a) and a.dtype.char in "fdFD" and axis is None and not keepdims
     if by_lapack and np.ndim(a) == 2 and not isinstance(ord, str) and ord is not None:

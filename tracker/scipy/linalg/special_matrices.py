@@ -1,4 +1,4 @@
-"""Matrices made of given numbers, by position."""
+"""Structured matrices built from given numbers, and systems with them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tracker.scipy.linalg.batching import over_batches
 
 @drop_in(scipy.linalg)
 def block_diag(*arrs: Any) -> Any:
-    """Matrices along the diagonal, zeros elsewhere; axes in front broadcast."""
+    """Matrices along the diagonal, zeros elsewhere; leading axes broadcast."""
     blocks = [np.atleast_2d(as_array(a)) for a in arrs]
     front = np.broadcast_shapes(*(np.shape(block)[:-2] for block in blocks))
     width = sum(np.shape(block)[-1] for block in blocks)
@@ -42,7 +42,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
 
 @drop_in(scipy.linalg)
 def circulant(c: Any) -> Any:
-    """Each column is the one before it, moved down by one."""
+    """Each column is the previous one, shifted down by one."""
     c = np.atleast_1d(as_array(c))
     n = np.shape(c)[-1]
     return c[..., (np.arange(n)[:, None] - np.arange(n)) % n]
@@ -94,7 +94,8 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
 
 @drop_in(scipy.linalg)
 def leslie(f: Any, s: Any) -> Any:
-    """How a population of ages multiplies: fecundities, and the rates of survival."""
+    """The Leslie matrix of a population: fecundities in the first row, survival rates below the
+    diagonal."""
     f, s = np.atleast_1d(as_array(f)), np.atleast_1d(as_array(s))
     if np.shape(f)[-1] != np.shape(s)[-1] + 1 or np.shape(s)[-1] == 0:
         raise ValueError("The length of s must be one less than the length of f, and at least 1.")
@@ -105,7 +106,7 @@ def leslie(f: Any, s: Any) -> Any:
 
 @drop_in(scipy.linalg)
 def fiedler(a: Any) -> Any:
-    """The distances of numbers."""
+    """The absolute differences of all pairs of numbers."""
     a = np.atleast_1d(as_array(a))
     if np.shape(a)[-1] <= 1:  # SciPy's are of double precision whatever was given
         return np.zeros((*np.shape(a), 1) if np.size(a) else np.shape(scipy.linalg.fiedler([])))
@@ -115,7 +116,7 @@ def fiedler(a: Any) -> Any:
 @drop_in(scipy.linalg)
 @over_batches(a=2, b=2)
 def khatri_rao(a: Any, b: Any) -> Any:
-    """Kronecker's product, column by column."""
+    """The columnwise Kronecker product."""
     a, b = as_array(a), as_array(b)
     if np.ndim(a) != 2 or np.ndim(b) != 2:
         raise ValueError("The both arrays should be 2-dimensional.")
@@ -127,7 +128,7 @@ def khatri_rao(a: Any, b: Any) -> Any:
 
 @drop_in(scipy.linalg)
 def diagsvd(s: Any, M: int, N: int) -> Any:
-    """The matrix of singular values of a matrix of this shape."""
+    """The M x N matrix of singular values."""
     part = np.diag(as_array(s))
     n = np.shape(part)[0]
     if n not in (M, N):
@@ -147,13 +148,13 @@ def _column_and_row(c_or_cr: Any) -> tuple[Any, Any]:
 
 @drop_in(scipy.linalg)
 def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
-    """T x = b, with T given by its first column, or by that and its first row."""
+    """The solution x of T x = b, with T given by its first column, or by that and its first row."""
     return np.linalg.solve(toeplitz(*_column_and_row(c_or_cr)), as_array(b) * 1.0)
 
 
 @drop_in(scipy.linalg)
 def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: Any = None) -> Any:
-    """T x."""
+    """The product T x."""
     return toeplitz(*_column_and_row(c_or_cr)) @ as_array(x)
 
 
@@ -167,7 +168,7 @@ def solve_circulant(
     baxis: int = 0,
     outaxis: int = 0,
 ) -> Any:
-    """C x = b, with C given by its first column."""
+    """The solution x of C x = b, with C given by its first column."""
     c, b = np.atleast_1d(as_array(c)), np.atleast_1d(as_array(b))
     c, b = np.moveaxis(c, caxis, -1), np.moveaxis(b, baxis, -1)
     if np.shape(c)[-1] != np.shape(b)[-1]:

@@ -1,8 +1,11 @@
-"""`scipy.ndimage` on tracked values: filters that weigh neighbours (`correlate.py`), filters that
-pick one (`rank_filters.py`), images at other places (`interpolation.py`), sums over regions
-(`measurements.py`). What is not defined here is SciPy's own.
+"""`scipy.ndimage` on tracked values. Names that are not defined here are SciPy's own.
 
-`output=` may name a dtype; an array cannot take what is tracked. Results have the input's dtype, as
+    correlate.py      weighted sums of neighbours, Gaussian and derivative filters, edge modes
+    rank_filters.py   filters that select a neighbour, and grey morphology
+    interpolation.py  shifted, zoomed, rotated and resampled images
+    measurements.py   statistics over labelled regions
+
+`output=` may name a dtype; an array as output is refused. Results have the input's dtype, as
 SciPy's.
 """
 

@@ -1,5 +1,5 @@
-"""Filters of `scipy.ndimage` that weigh neighbours: correlation, Gaussians, differences, means; and
-how an array goes on beyond its edges (`pad_edges`), which other filters share."""
+"""Weighted sums of neighbours: correlation, Gaussian, derivative and mean filters. The edge modes
+(`pad_edges`) and argument helpers here serve the other filters, too."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PAD_MODES = {
 
 
 def pad_edges(x: Any, widths: list[tuple[int, int]], modes: list[str], cval: Any) -> Any:
-    """The array, and as many elements around it; the way may differ from axis to axis."""
+    """The array padded on both sides of each axis, with a mode for each axis."""
     for axis, (width, mode) in enumerate(zip(widths, modes, strict=True)):
         if mode not in _PAD_MODES:
             raise RuntimeError("boundary mode not supported")
@@ -40,7 +40,7 @@ def pad_edges(x: Any, widths: list[tuple[int, int]], modes: list[str], cval: Any
 
 
 def as_output(name: str, x: Any, output: Any, like: Any) -> Any:
-    """In the dtype that `output` names, or else that of the input."""
+    """The result in the dtype that `output` names, or else in the input's."""
     if isinstance(output, np.ndarray):
         raise no_derivative_rule(f"scipy.ndimage.{name} with output=array", "Take what it returns")
     kind = np.dtype(like.dtype if output is None else output)
@@ -48,7 +48,7 @@ def as_output(name: str, x: Any, output: Any, like: Any) -> Any:
 
 
 def per_axis(value: Any, count: int) -> list[Any]:
-    """One for each axis."""
+    """A list with one entry for each axis."""
     if isinstance(value, str) or np.ndim(value) == 0:
         return [value] * count
     values = list(value)
@@ -64,7 +64,7 @@ def normalize_axes(axes: Any, ndim: int) -> list[int]:
 
 
 def window_reach(size: int, origin: int, text: str) -> tuple[int, int]:
-    """How far a window of this size reaches to both sides."""
+    """The number of elements before and after the centre of a window."""
     before, after = size // 2 + origin, size - 1 - size // 2 - origin
     if before < 0 or after < 0:
         raise ValueError(text)
@@ -84,7 +84,7 @@ def correlate1d(
     cval: Any = 0.0,
     origin: int = 0,
 ) -> Any:
-    """Each element is the sum of its neighbours along an axis, weighed."""
+    """The weighted sum of neighbours along an axis."""
     x, weights = as_array(input), as_array(weights) * 1.0
     if np.ndim(weights) != 1 or np.size(weights) < 1:
         raise RuntimeError("no filter weights given")
@@ -110,7 +110,7 @@ def convolve1d(
     cval: Any = 0.0,
     origin: int = 0,
 ) -> Any:
-    """Correlation with the weights turned round."""
+    """Correlation with reversed weights."""
     weights = np.flip(as_array(weights))
     weights = np.conjugate(weights) if np.iscomplexobj(weights) else weights
     origin = -origin - (np.size(weights) % 2 == 0)
@@ -128,7 +128,7 @@ def correlate(
     *,
     axes: Any = None,
 ) -> Any:
-    """Each element is the sum of its neighbours, weighed."""
+    """The weighted sum of neighbours."""
     x, weights = as_array(input), as_array(weights) * 1.0
     axes = normalize_axes(axes, np.ndim(x))
     if np.ndim(weights) != len(axes):
@@ -154,7 +154,7 @@ def convolve(
     *,
     axes: Any = None,
 ) -> Any:
-    """Correlation with the weights turned round."""
+    """Correlation with reversed weights."""
     weights = np.flip(as_array(weights))
     weights = np.conjugate(weights) if np.iscomplexobj(weights) else weights
     sizes = np.shape(weights)
@@ -175,7 +175,7 @@ def uniform_filter1d(
     cval: Any = 0.0,
     origin: int = 0,
 ) -> Any:
-    """The mean of as many neighbours."""
+    """The mean of `size` neighbours."""
     if size < 1:
         raise RuntimeError("incorrect filter size")
     window_reach(size, origin, "invalid origin")
@@ -215,7 +215,7 @@ def gaussian_filter1d(
     *,
     radius: Any = None,
 ) -> Any:
-    """Differentiable in sigma, too; how far the filter reaches is a constant."""
+    """Differentiable in sigma, too; the radius of the filter is a constant."""
     reach = int(truncate * sigma + 0.5) if radius is None else radius
     if int(reach) != reach or reach < 0:
         raise ValueError("Radius must be a nonnegative integer.")
@@ -224,7 +224,7 @@ def gaussian_filter1d(
 
 
 def _gaussian_kernel(sigma: Any, order: int, reach: int) -> Any:
-    """A Gaussian of sum 1, or its derivative: a polynomial times it."""
+    """A Gaussian of sum 1, or its derivative: a polynomial times the Gaussian."""
     if order < 0:
         raise ValueError("order must be non-negative")
     x = np.arange(-reach, reach + 1)
@@ -261,7 +261,7 @@ def gaussian_filter(
 
 
 def _derivative_filter(name: str, along: list[float]) -> Callable[..., Any]:
-    """A difference along an axis, of weighed means along the others."""
+    """A central difference along an axis, smoothed along the others."""
 
     def differences(
         input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
@@ -296,7 +296,7 @@ def laplace(
 
 
 def _derivative_orders(ndim: int, axes: list[int], order: int) -> list[list[int]]:
-    """Along which axis each of the terms is a derivative of this order."""
+    """For each of the axes, the orders of the derivatives along all axes."""
     orders = [[0] * ndim for _ in axes]
     for row, axis in zip(orders, axes, strict=True):
         row[axis] = order
@@ -304,7 +304,7 @@ def _derivative_orders(ndim: int, axes: list[int], order: int) -> list[list[int]
 
 
 def _sigmas_of_all_axes(sigma: Any, axes: list[int], ndim: int) -> list[Any]:
-    """The widths of all axes: 0 for those that are left alone."""
+    """The widths of all axes: 0 for axes that are not filtered."""
     widths: list[Any] = [0.0] * ndim
     for axis, width in zip(axes, per_axis(sigma, len(axes)), strict=True):
         widths[axis] = width

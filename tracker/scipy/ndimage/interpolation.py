@@ -1,14 +1,14 @@
-"""Images at other places (`scipy.ndimage`'s interpolation): shifted, zoomed, turned, or anywhere.
+"""Images at other coordinates: shifted, zoomed, rotated, or at arbitrary points.
 
-An image is a spline in each direction: sums of B-splines (M. Unser, A. Aldroubi, M. Eden, 1993)
-around the grid's points, whose coefficients the op `spline_coefficients` finds along an axis.
-Results are differentiable in the image, and in where it is looked at (slopes at knots of splines of
-order 1 are those to the right); splines of order 0 have no slope.
+An image is a spline in each direction: a sum of B-splines (M. Unser, A. Aldroubi, M. Eden, 1993) at
+the grid points. The op `spline_coefficients` computes the coefficients along an axis. Results are
+differentiable in the image and in the coordinates (at knots of splines of order 1, the slope is
+that to the right); splines of order 0 have slope 0.
 
-The matrix of that op is the inverse of that of a symmetric filter. Where it goes on beyond the
-edges by reflection about them, or as a period, it is symmetric; by reflection about the outermost
-points (mirror), it is when these are weighed by one half. (For few points, SciPy's is that of
-reflection to a few digits only, and is transposed as it is.)
+The op's matrix is the inverse of that of a symmetric filter. It is symmetric for reflection about
+the edges and for periodic arrays; for reflection about the outermost points (mirror), it is
+symmetric after those are weighted by one half. For reflection SciPy's matrix is exact to a few
+digits only for small arrays, so up to 64 points it is transposed explicitly.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ spline_coefficients = define(
 def spline_filter1d(
     input: Any, order: int = 3, axis: int = -1, output: Any = np.float64, mode: str = "mirror"
 ) -> Any:
-    """The coefficients of the spline along an axis."""
+    """The spline coefficients along an axis."""
     x = as_array(input)
     found = _spline_filtered(x, order, mode, [axis])
     return as_output("spline_filter1d", found, output, x)
@@ -80,7 +80,7 @@ def spline_filter1d(
 def spline_filter(
     input: Any, order: int = 3, output: Any = np.float64, mode: str = "mirror"
 ) -> Any:
-    """The coefficients of the spline in all directions."""
+    """The spline coefficients along all axes."""
     x = as_array(input)
     if order < 2 or order > 5:
         raise RuntimeError("spline order not supported")
@@ -107,8 +107,8 @@ def _spline_filtered(x: Any, order: int, mode: str, axes: Any) -> Any:
 class _SplineImage:
     """A spline over the last `count` axes of an array.
 
-    coefficients  of all axes
-    room          by how much these reach beyond the array, on each side of these axes
+    coefficients  the B-spline coefficients, over all axes
+    padding       how far these extend beyond the array, on each side of the `count` axes
     """
 
     def __init__(
@@ -130,8 +130,8 @@ class _SplineImage:
         self.coefficients = x * 1.0
 
     def taps(self, at: Any, axis: int) -> tuple[Any, Any, Any]:
-        """Of coordinates along an axis: the places of the coefficients that count there, their
-        weights (both with a leading axis for these), and which coordinates are outside."""
+        """For coordinates along an axis: the indices of the coefficients that contribute and their
+        weights (both with a leading axis over these), and which coordinates are outside."""
         size = self.sizes[axis] + 2 * self.padding
         at = as_array(at) * 1.0
         outside = (at < 0) | (at > self.sizes[axis] - 1) if self.mode == "constant" else None
@@ -151,7 +151,7 @@ class _SplineImage:
         return _map_into_range(places, size, self.mode), weights, outside
 
     def padded(self) -> Any:
-        """With a last element that is the constant around the array, in grid-constant mode."""
+        """The coefficients; in grid-constant mode with a last element that holds the constant."""
         if self.mode != "grid-constant":
             return self.coefficients
         still = [(0, 0)] * (np.ndim(self.coefficients) - self.count)
@@ -159,7 +159,8 @@ class _SplineImage:
         return np.pad(self.coefficients, room, constant_values=self.cval)
 
     def at_points(self, coordinates: list[Any]) -> Any:
-        """At points given by coordinates that broadcast, one array for each axis."""
+        """The values at points, given by one coordinate array for each axis; the arrays
+        broadcast."""
         found = [self.taps(at, axis) for axis, at in enumerate(coordinates)]
         index: list[Any] = []
         weights: Any = 1.0
@@ -177,7 +178,7 @@ class _SplineImage:
         return value
 
     def on_grid(self, coordinates: list[Any]) -> Any:
-        """On the grid of all combinations of the coordinates, one vector for each axis."""
+        """The values on the grid of all combinations of coordinates, one vector for each axis."""
         value = self.padded()
         lead = np.ndim(value) - self.count
         away: list[Any] = []
@@ -198,7 +199,8 @@ class _SplineImage:
 
 
 def _bspline_weights(f: Any, order: int) -> list[Any]:
-    """Of B-splines at a distance f from the knot below: de Boor's recursion on whole knots."""
+    """The B-splines at a distance f from the knot below, by de Boor's recursion on integer
+    knots."""
     weights = [np.ones_like(f)]
     for d in range(1, order + 1):
         below = [0.0, *weights, 0.0]
@@ -209,13 +211,13 @@ def _bspline_weights(f: Any, order: int) -> list[Any]:
 
 
 def _wrap_coordinates(at: Any, period: int) -> Any:
-    """SciPy's way: between 0 and the period, both of which it is where given."""
+    """Coordinates wrapped to [0, period] as SciPy does: both ends are kept."""
     below = at + period * (np.floor(-at / period) + 1)
     return np.where(at < 0, below, np.where(at > period, np.mod(at, period), at))
 
 
 def _map_into_range(positions: Any, size: int, mode: str) -> Any:
-    """Places beyond the edges, as those that the mode puts there."""
+    """The indices inside the array that stand for indices beyond its edges in this mode."""
     if size == 1:
         return positions * 0
     if mode == "grid-wrap":
@@ -230,7 +232,7 @@ def _map_into_range(positions: Any, size: int, mode: str) -> Any:
 
 
 def _interpolated_output(name: str, x: Any, output: Any, like: Any) -> Any:
-    """As `as_output`, of numbers between elements: SciPy rounds them where integers are wanted."""
+    """As `as_output`, for interpolated numbers: SciPy rounds them if the output is integer."""
     kind = np.dtype(like.dtype if output is None or isinstance(output, np.ndarray) else output)
     if x.dtype.kind == "f" and kind.kind in "iu":
         x = np.trunc(x + np.copysign(0.5, x))
@@ -272,7 +274,7 @@ def shift(
     cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """The image, moved by so many elements in each direction."""
+    """The image, shifted along each axis."""
     x = as_array(input)
     image = _SplineImage(x, np.ndim(x), order, mode, cval, prefilter)
     steps = per_axis(shift, np.ndim(x))
@@ -292,7 +294,7 @@ def zoom(
     *,
     grid_mode: bool = False,
 ) -> Any:
-    """The image with more or fewer elements."""
+    """The image, resampled to more or fewer elements."""
     x = as_array(input)
     factors = [float(guarded_data(z)) for z in per_axis(zoom, np.ndim(x))]
     if all(z == 1 for z in factors) and prefilter:
@@ -320,7 +322,7 @@ def affine_transform(
     cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """What is at o comes from `matrix @ o + offset`."""
+    """The value at o is that of the input at `matrix @ o + offset`."""
     x, matrix = as_array(input), as_array(matrix) * 1.0
     n = np.ndim(x)
     shape = tuple(np.shape(x) if output_shape is None else output_shape)
@@ -358,7 +360,7 @@ def rotate(
     cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """The image, turned by so many degrees in the plane of two axes."""
+    """The image, rotated by an angle in degrees in the plane of two axes."""
     x = as_array(input)
     if np.ndim(x) < 2:
         raise ValueError("input array should be at least 2D")

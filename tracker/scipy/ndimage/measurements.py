@@ -1,7 +1,7 @@
-"""Sums, means, extremes and centres of mass of `scipy.ndimage`, over the regions that labels name.
+"""Sums, means, extremes and centres of mass over labelled regions.
 
-Without `labels` the region is the whole array; without `index` it is all that has a label other
-than 0. Several indices give an array of results.
+Without `labels` the region is the whole array; without `index` it is all elements with a label
+other than 0. Several indices give an array of results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tracker.scipy._bridge.fallback import as_array
 
 
 def _regions(x: Any, labels: Any, index: Any) -> Any:
-    """The elements of the region; of several, a list of these."""
+    """The elements of the region; for several regions, a list."""
     if labels is None:
         if index is not None:
             raise ValueError("index without defined labels")
@@ -33,9 +33,8 @@ def _regions(x: Any, labels: Any, index: Any) -> Any:
 def _region_measure(
     name: str, measure: Callable[[Any], Any], double_if_several: bool, double_if_single: bool
 ) -> Callable[..., Any]:
-    """Whether SciPy measures in double precision: several regions (`double_if_several`), or one
-    (`double_if_single`).
-    """
+    """The measure of regions. The flags say whether SciPy measures several regions, or one, in
+    double precision."""
 
     def measured(input: Any, labels: Any = None, index: Any = None) -> Any:
         x = as_array(input)
@@ -68,7 +67,7 @@ median = _region_measure("median", np.median, double_if_several=False, double_if
 
 @drop_in(scipy.ndimage)
 def center_of_mass(input: Any, labels: Any = None, index: Any = None) -> Any:
-    """A tuple of coordinates; of several regions, a list of these."""
+    """A tuple of coordinates; for several regions, a list of tuples."""
     x = as_array(input) * 1.0
     whole = sum(x, labels, index)
     places = np.indices(np.shape(x))

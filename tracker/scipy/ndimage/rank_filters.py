@@ -1,5 +1,5 @@
-"""Filters of `scipy.ndimage` that pick one of the neighbours: the largest, the least, one by rank;
-and grey morphology, which is made of them. Where several are largest, they share the derivative."""
+"""Filters that select a neighbour (maximum, minimum, by rank), and grey morphology, which is built
+from them. Equal maxima share the derivative."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def rank_filter(
     *,
     axes: Any = None,
 ) -> Any:
-    """The element of this rank among the neighbours; of a negative one, from the top."""
+    """The neighbour of this rank; negative ranks count from the largest."""
     return _filter_by_rank(
         "rank_filter", lambda n: int(rank), input, size, footprint, output, mode, cval, origin, axes
     )
@@ -222,7 +222,7 @@ grey_erosion = _grey_morphology("grey_erosion", False)
 
 
 def _composed_morphology(name: str, formula: Callable[..., Any]) -> Callable[..., Any]:
-    """Made of erosions and dilations with the same arguments."""
+    """An operation composed of erosions and dilations with the same arguments."""
 
     def morphology(
         input: Any,

@@ -1,6 +1,9 @@
 """`scipy.optimize` on tracked values: roots, fixed points and minima, differentiated in what the
-function depends on (`args=`, and what it captures) by the implicit function theorem
-(`scipy/_bridge/implicit.py`). What is not defined here is SciPy's own.
+function depends on (`args=` and captured values) by the implicit function theorem
+(`scipy/_bridge/implicit.py`). Names that are not defined here are SciPy's own.
+
+Roots and `minimize` are here; `least_squares.py` fits, `linprog.py` has linear problems with active
+constraints, `legacy.py` the older interfaces.
 """
 
 from __future__ import annotations
@@ -87,7 +90,7 @@ def fsolve(func: Any, x0: Any, args: Any = (), **options: Any) -> Any:
 
 
 def _returning_array(f: Function) -> Function:
-    """A function that returns a list returns an array."""
+    """The function with a list as its result turned into an array."""
 
     def call(x: Any, *args: Any) -> Any:
         y = f(x, *args)
@@ -98,7 +101,7 @@ def _returning_array(f: Function) -> Function:
 
 @use_scipy_unless_differentiated(scipy.optimize.fixed_point)
 def fixed_point(func: Any, x0: Any, args: Any = (), **options: Any) -> Any:
-    """x with func(x, *args) = x."""
+    """The solution x of func(x, *args) = x."""
     begin, args = as_array(x0), as_tuple(args)
     if not depends_on_tracked(func, begin, args, options):
         return scipy.optimize.fixed_point(func, x0, args, **options)
@@ -181,8 +184,8 @@ def root_scalar(
 
 @use_scipy_unless_differentiated(scipy.optimize.minimize)
 def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, **options: Any) -> Any:
-    """A minimum; `.x` and `.fun` are differentiable, in the bounds, too: what a bound holds moves
-    with it, the rest as if there were none."""
+    """A minimum; `.x` and `.fun` are differentiable, also in the bounds: a variable at an active
+    bound moves with it, the others as if there were no bounds."""
     begin, args = start_vector(x0), as_tuple(args)
     pair = options.get("jac") is True
     value = (lambda x, *now: fun(x, *now)[0]) if pair else fun
@@ -211,7 +214,7 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, **options: A
 
 
 def _bound_arrays(bounds: Any) -> tuple[Any, Any]:
-    """Lower and upper bounds as arrays; None where there are no bounds at all."""
+    """The lower and upper bounds as arrays; None without bounds."""
     if bounds is None:
         return None, None
     if isinstance(bounds, scipy.optimize.Bounds):
@@ -225,8 +228,8 @@ def _bound_arrays(bounds: Any) -> tuple[Any, Any]:
 def minimize_scalar(
     fun: Any, bracket: Any = None, bounds: Any = None, args: Any = (), **options: Any
 ) -> Any:
-    """A minimum of a function of one number; `.x` and `.fun` are differentiable, in the bounds,
-    too."""
+    """A minimum of a function of one number; `.x` and `.fun` are differentiable, also in the
+    bounds."""
     args = as_tuple(args)
     near = 0.0 if bracket is None else bracket[0]
     if bounds is not None:

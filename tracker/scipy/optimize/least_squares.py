@@ -1,7 +1,5 @@
-"""Least squares: `least_squares` and `curve_fit`, differentiated in the data and in whatever else
-the residuals depend on, by the implicit function theorem: at the solution, the slope of the cost
-is zero.
-"""
+"""`least_squares` and `curve_fit`, differentiated in the data and in what else the residuals depend
+on, by the implicit function theorem: the gradient of the cost is zero at the solution."""
 
 from __future__ import annotations
 
@@ -82,14 +80,14 @@ def least_squares(
 
 
 def _lower_and_upper(bounds: Any) -> tuple[Any, Any]:
-    """Lower and upper bounds."""
+    """The lower and upper bounds."""
     return (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
 
 
 def _differentiable_minimum(
     cost: Function, x: Any, args: tuple[Any, ...], bounds: Any, name: str
 ) -> Any:
-    """The minimum that SciPy has found, as a function of what the cost depends on."""
+    """SciPy's minimum, as a function of what the cost depends on."""
 
     def stationary(x: Any, *now: Any) -> Any:
         return gradient(lambda at: cost(at, *now), x)[0]
@@ -120,7 +118,7 @@ def curve_fit(
     **options: Any,
 ) -> Any:
     """The parameters that fit a function to data, and their covariance; both are differentiable in
-    the data, in `sigma`, and in what the function captures."""
+    the data, in `sigma`, and in captured values."""
     options |= dict(zip(("check_finite",), rest, strict=False))
     options |= {"bounds": _lower_and_upper(bounds), "jac": jac, "absolute_sigma": absolute_sigma}
     xdata, ydata = as_array(xdata) if _is_array_like(xdata) else xdata, as_array(ydata)
@@ -160,5 +158,5 @@ def curve_fit(
 
 
 def _is_array_like(x: Any) -> bool:
-    """Whether it is numbers, which SciPy makes an array; functions may take other objects."""
+    """Whether SciPy would make it an array; functions may take other objects as xdata."""
     return isinstance(x, (list, tuple, np.ndarray))

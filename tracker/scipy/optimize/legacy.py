@@ -1,5 +1,5 @@
-"""`scipy.optimize`'s older functions: fmin and its relatives, leastsq. SciPy finds the minimum; its
-derivatives are those of the implicit function theorem (`scipy/_bridge/implicit.py`)."""
+"""The older interfaces of `scipy.optimize`: fmin and its relatives, leastsq, differentiated by the
+implicit function theorem (`scipy/_bridge/implicit.py`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tracker.scipy._bridge.implicit import (
 
 
 def _bind_arguments(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments by their names."""
+    """The arguments by name."""
     bound = inspect.signature(getattr(scipy.optimize, name)).bind(*args, **options).arguments
     for flag in ("full_output", "retall"):
         refuse_options(name, **{flag: bound.get(flag) or None})

@@ -1,7 +1,7 @@
-"""Linear programs and linear least squares within bounds, of `scipy.optimize`.
+"""Linear programs and linear least squares within bounds.
 
-SciPy finds which constraints hold with equality; these are constants. The solution is that of the
-system of linear equations which they make, as a function of all that is given.
+SciPy finds the active constraints, which are constants. The solution is then that of the linear
+system of the active constraints, differentiable in all of its coefficients.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ACTIVE_TOLERANCE = 1e-9  # how near to a bound is on it, as a share of the size
 
 
 def _free_least_squares(a: Any, b: Any, free: Any, fixed: Any) -> Any:
-    """The least squares in what is free; the rest is `fixed`."""
+    """The least squares in the free variables; the others are `fixed`."""
     rest = b - a @ np.where(free, 0.0, fixed)
     inside = np.where(free, a, 0.0)
     normal = np.transpose(inside) @ inside + np.diag(np.where(free, 0.0, 1.0))
@@ -44,7 +44,7 @@ def _free_least_squares(a: Any, b: Any, free: Any, fixed: Any) -> Any:
 
 @use_scipy_unless_differentiated(scipy.optimize.nnls)
 def nnls(A: Any, b: Any, *, maxiter: Any = None, **options: Any) -> Any:
-    """The least squares among x >= 0, and the norm of what is left."""
+    """The least squares for x >= 0, and the norm of the residual."""
     if not is_tracked(A, b, maxiter, *options.values()):
         return scipy.optimize.nnls(A, b, maxiter=maxiter, **options)
     a, b = as_array(A) * 1.0, as_array(b) * 1.0
@@ -55,8 +55,8 @@ def nnls(A: Any, b: Any, *, maxiter: Any = None, **options: Any) -> Any:
 
 @use_scipy_unless_differentiated(scipy.optimize.lsq_linear)
 def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any, **options: Any) -> Any:
-    """The least squares within bounds; `.x`, `.fun` and `.cost` are differentiable, in the bounds,
-    too."""
+    """The least squares within bounds; `.x`, `.fun` and `.cost` are differentiable, also in the
+    bounds."""
     low, high = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
     if not is_tracked(A, b, low, high, *args, *options.values()):
         return scipy.optimize.lsq_linear(A, b, bounds, *args, **options)
@@ -88,8 +88,8 @@ def linprog(
     *args: Any,
     **options: Any,
 ) -> Any:
-    """The least of c x; `.x` (a corner, which must be one alone) and `.fun` are differentiable in
-    all that is given."""
+    """The minimum of c x; `.x` (which must be a unique corner) and `.fun` are differentiable in all
+    arguments."""
     given = (c, A_ub, b_ub, A_eq, b_eq)
     if not is_tracked(*given, bounds, *args, *tree.leaves(options)):
         return scipy.optimize.linprog(*given, bounds, *args, **options)
@@ -120,7 +120,7 @@ def linprog(
 
 
 def _bound_pairs(bounds: Any, n: int) -> list[tuple[Any, Any]]:
-    """A pair for each unknown."""
+    """A pair of bounds for each unknown."""
     if bounds is None:
         return [(0.0, None)] * n
     pairs = list(bounds)
@@ -130,7 +130,7 @@ def _bound_pairs(bounds: Any, n: int) -> list[tuple[Any, Any]]:
 def _all_constraints(
     a_ub: Any, b_ub: Any, a_eq: Any, b_eq: Any, pairs: list[tuple[Any, Any]], n: int
 ) -> tuple[Any, Any]:
-    """Rows and right sides of all that may hold with equality."""
+    """The rows and right sides of all constraints that may be active."""
     rows: list[Any] = []
     rights: list[Any] = []
     for a, b in ((a_eq, b_eq), (a_ub, b_ub)):

@@ -1,7 +1,11 @@
-"""`scipy.signal` on tracked values: convolution and linear filters (`lfilter.py`), filters
-made of these (`filters.py`), spectra and trends (`spectral.py`), those of pieces (`stft.py`),
-other rates and medians (`resample.py`), peaks (`peaks.py`). What is not defined here is SciPy's
-own.
+"""`scipy.signal` on tracked values. Names that are not defined here are SciPy's own.
+
+lfilter.py   convolution, correlation, the linear filter (op `all_pole`)
+filters.py   filters built from these: zero-phase, second-order sections, 2-D, smoothing
+spectral.py  averaged periodograms, trends, resampling by Fourier transform
+stft.py      short-time Fourier transforms and spectrograms
+resample.py  polyphase resampling, medians, the Wiener filter
+peaks.py     peak positions and properties
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Filters made of `lfilter` and convolution: both ways, in sections, of matrices, smoothing."""
+"""Filters built from `lfilter` and `convolve`: zero-phase filters, second-order sections, frequency
+responses, convolution of matrices, Savitzky-Golay smoothing."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _PAD_MODES = {"odd": ("reflect", "odd"), "even": ("reflect", "even"), "constant"
 
 @drop_in(scipy.signal)
 def lfilter_zi(b: Any, a: Any) -> Any:
-    """The state in which a filter goes on with a constant 1."""
+    """The filter state that reproduces the response to a constant 1."""
     b, a = np.atleast_1d(as_array(b)), np.atleast_1d(as_array(a))
     fine = (a[0] != 0) & (np.sum(a) != 0)  # SciPy before 1.18 takes leading zeros
     scipy_raises_unless(fine, scipy.signal.lfilter_zi, b, a)
@@ -46,7 +47,7 @@ def filtfilt(
     method: str = "pad",
     irlen: Any = None,
 ) -> Any:
-    """The filter forwards, then backwards."""
+    """The zero-phase filter: forwards, then backwards."""
     if method != "pad":
         raise no_derivative_rule(
             f"scipy.signal.filtfilt with method={method!r}", "Use method='pad'"
@@ -77,14 +78,14 @@ def _extend_ends(x: Any, edge: int, padtype: Any) -> Any:
 
 
 def _is_normalized_sos(sos: Any) -> Any:
-    """Whether sections are as SciPy wants them."""
+    """Whether each section has a[0] = 1, as SciPy requires."""
     sos = as_array(sos)
     return np.all(sos[:, 3] == 1) if np.ndim(sos) == 2 and np.shape(sos)[1] == 6 else False
 
 
 @drop_in(scipy.signal)
 def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
-    """The filter in sections of second order, one after the other."""
+    """The filter given as second-order sections, applied in turn."""
     scipy_raises_unless(_is_normalized_sos(sos), scipy.signal.sosfilt, sos, x, axis, zi)
     sos, left = as_array(sos), []
     for i in range(np.shape(sos)[0]):
@@ -99,7 +100,7 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 
 @drop_in(scipy.signal)
 def sosfilt_zi(sos: Any) -> Any:
-    """The states in which the sections go on with a constant 1."""
+    """The states of the sections that reproduce the response to a constant 1."""
     sos, gain, states = as_array(sos), 1.0, []
     if np.ndim(sos) != 2 or np.shape(sos)[1] != 6:
         raise ValueError("sos must be shape (n_sections, 6)")
@@ -112,7 +113,7 @@ def sosfilt_zi(sos: Any) -> Any:
 
 @drop_in(scipy.signal)
 def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
-    """The sections forwards, then backwards."""
+    """The zero-phase filter given as second-order sections."""
     scipy_raises_unless(
         _is_normalized_sos(sos), scipy.signal.sosfiltfilt, sos, x, axis, padtype, padlen
     )
@@ -142,7 +143,7 @@ def freqz(
     fs: Any = 2 * math.pi,
     include_nyquist: bool = False,
 ) -> Any:
-    """Frequencies, and what a filter makes of each."""
+    """The frequencies and the filter's response at each."""
     dtypes = [c if isinstance(c, (int, float)) else as_array(c).dtype for c in (b, a)]
     kind = np.result_type(*dtypes, np.complex64)
     b, a = (np.astype(np.atleast_1d(as_array(c)), kind) for c in (b, a))
@@ -169,7 +170,7 @@ def freqz(
 def convolve2d(
     in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0
 ) -> Any:
-    """Convolution of matrices; `boundary` says what lies around the first."""
+    """The convolution of matrices; `boundary` says how the first one is padded."""
     a, b = as_array(in1), as_array(in2)
     if not np.ndim(a) == np.ndim(b) == 2:
         raise ValueError("convolve2d inputs must both be 2-D arrays")
@@ -192,7 +193,7 @@ def convolve2d(
 def correlate2d(
     in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0
 ) -> Any:
-    """Correlation of matrices: convolution with the second turned around and conjugated."""
+    """The correlation of matrices: convolution with the second one reversed and conjugated."""
     a, b = as_array(in1), np.conjugate(as_array(in2))
     if mode == "same":  # the middle of a kernel of even size is another one
         full = convolve2d(a, np.flip(b), "full", boundary, fillvalue)
@@ -217,7 +218,7 @@ def savgol_filter(
     mode: str = "interp",
     cval: Any = 0.0,
 ) -> Any:
-    """The polynomial of least squares in a window around each sample."""
+    """The least-squares polynomial in a window around each sample."""
     if mode != "interp" and mode not in _SAVGOL_PAD_MODES:
         raise ValueError("mode must be 'mirror', 'constant', 'nearest' 'wrap' or 'interp'.")
     x = np.moveaxis(as_array(x), axis, -1)

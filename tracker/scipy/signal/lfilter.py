@@ -1,6 +1,7 @@
-"""Convolution, correlation, and the linear filter, on tracked values.
+"""Convolution, correlation and the linear filter.
 
-Short kernels go by sums of shifted arrays, long ones by FFT, as SciPy's `method="auto"` does.
+Kernels of up to 64 elements are applied as a sum of shifted arrays, longer ones by FFT, as SciPy's
+`method="auto"` does. The recursive part of a filter is the op `all_pole`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _DIRECT_LIMIT = 64  # elements of a kernel up to which shifted arrays are added 
 
 @drop_in(scipy.signal)
 def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
-    """Convolution in any number of dimensions; `method`: "direct", "fft" or "auto"."""
+    """The convolution in any number of dimensions; `method` is "direct", "fft" or "auto"."""
     a, b = _operands(in1, in2, mode)
     if np.ndim(a) == 0:
         return a * b
@@ -43,7 +44,7 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
 
 @drop_in(scipy.signal)
 def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
-    """Convolution by FFT, along `axes`; the other axes broadcast."""
+    """The convolution by FFT along `axes`; the other axes broadcast."""
     a, b = _operands(in1, in2, mode)
     if np.ndim(a) == 0:
         return a * b
@@ -62,7 +63,7 @@ def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
 
 @drop_in(scipy.signal)
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
-    """Cross-correlation: convolution with the second reversed and conjugated."""
+    """The cross-correlation: convolution with the second operand reversed and conjugated."""
     a, b = _operands(in1, in2, mode)
     b = np.flip(b)
     return convolve(a, np.conjugate(b) if np.iscomplexobj(b) else b, mode, method)
@@ -78,7 +79,7 @@ def _operands(in1: Any, in2: Any, mode: str) -> tuple[Any, Any]:
 
 
 def _convolve_direct(a: Any, b: Any) -> Any:
-    """The full convolution, for a small b: the sum of shifted copies of a."""
+    """The full convolution with a small `b`: the sum of shifted copies of `a`."""
     shape = np.shape(b)
     total: Any = None
     for place in np.ndindex(shape):
@@ -89,12 +90,12 @@ def _convolve_direct(a: Any, b: Any) -> Any:
 
 
 def _round_if_integer(y: Any, kind: np.dtype[Any]) -> Any:
-    """Integers, where integers were transformed."""
+    """The result rounded, if the operands were integers."""
     return np.astype(np.rint(y), kind) if kind.kind in "iu" else y
 
 
 def _convolve_fft(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
-    """The full convolution."""
+    """The full convolution by FFT."""
     size = [np.shape(a)[i] + np.shape(b)[i] - 1 for i in axes]
     if np.iscomplexobj(a) or np.iscomplexobj(b):
         return np.fft.ifftn(np.fft.fftn(a, size, axes) * np.fft.fftn(b, size, axes), size, axes)
@@ -104,7 +105,7 @@ def _convolve_fft(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
 def crop_to_mode(
     full: Any, first: tuple[int, ...], second: tuple[int, ...], mode: str, axes: tuple[int, ...]
 ) -> Any:
-    """What the mode leaves of the full convolution."""
+    """The part of the full convolution that the mode keeps."""
     if mode == "full":
         return full
     want = list(np.shape(full))
@@ -124,8 +125,8 @@ def crop_to_mode(
 
 @drop_in(scipy.signal)
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
-    """The linear filter with numerator b and denominator a, along an axis; with the state `zi` that
-    an earlier call left, also the state that this one leaves."""
+    """The linear filter with numerator b and denominator a along an axis. With the state `zi` of an
+    earlier call, also returns the final state."""
     given = (b, a, x, axis, zi)
     b, a, x = np.atleast_1d(as_array(b)), np.atleast_1d(as_array(a)), as_array(x)
     kinds = {c.dtype.kind for c in (b, a, x, x if zi is None else as_array(zi))}
@@ -145,7 +146,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 
 
 def _state_response(zi: Any, shape: tuple[int, ...], order: int) -> Any:
-    """What a state adds to each step: entry k arrives k steps after the call."""
+    """The response to the initial state: its entry k is added k steps after the start."""
     if np.ndim(zi) != len(shape) or np.shape(zi)[-1] != order:
         raise ValueError(
             f"Unexpected shape for zi: {(*shape[:-1], order)} is needed along the last axis, "
@@ -156,7 +157,7 @@ def _state_response(zi: Any, shape: tuple[int, ...], order: int) -> Any:
 
 
 def _final_state(b: Any, a: Any, x: Any, y: Any, zi: Any) -> Any:
-    """The state after the last step: entry k is what the past will add k steps from there."""
+    """The state after the last step: entry k is what past samples contribute k steps later."""
     order, n = np.shape(zi)[-1], np.shape(x)[-1]
     zero = np.zeros_like(y[..., 0])
     state = []
@@ -173,7 +174,7 @@ def _final_state(b: Any, a: Any, x: Any, y: Any, zi: Any) -> Any:
 
 
 def _delayed(x: Any, k: int) -> Any:
-    """x of k steps ago along the last axis, 0 before it began."""
+    """x delayed by k steps along the last axis, with zeros in front."""
     n = np.shape(x)[-1]
     if k >= n:
         return np.zeros_like(x)
@@ -185,7 +186,7 @@ def _run_all_pole(w: Any, a: Any) -> Any:
 
 
 def _run_adjoint(g: Any, a: Any) -> Any:
-    """The filter as a matrix, transposed: backwards in time."""
+    """The transposed filter matrix times g: the filter, run backwards in time."""
     return np.flip(_run_all_pole(np.flip(g, -1), np.conjugate(a) if np.iscomplexobj(a) else a), -1)
 
 

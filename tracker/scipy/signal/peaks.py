@@ -1,4 +1,4 @@
-"""Where a signal has peaks: positions have no derivative; what is measured there has."""
+"""Peaks of a signal. Their positions have no derivative; the properties measured there have one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INDEX_PROPERTIES = ("left_bases", "right_bases", "left_edges", "right_edges", "
 
 @drop_in(scipy.signal)
 def find_peaks(x: Any, *args: Any, **kwargs: Any) -> Any:
-    """The positions of the peaks; their properties are measured again, on the tracked signal."""
+    """SciPy's peak positions; the properties are recomputed from the tracked signal."""
     x = as_array(x)
     peaks, found = nondifferentiable(scipy.signal.find_peaks)(x, *args, **kwargs)
     made: dict[str, Any] = {name: found[name] for name in _INDEX_PROPERTIES if name in found}
@@ -38,7 +38,8 @@ def find_peaks(x: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _crossing(x: Any, height: Any, position: Any, direction: int) -> Any:
-    """Where the signal crosses a height, between a place and the next one this way."""
+    """The interpolated position where the signal crosses a height, between a sample and its
+    neighbour in this direction."""
     at = np.astype(position, np.int64)
     low, high = x[at], x[np.clip(at + direction, 0, np.shape(x)[0] - 1)]
     under = low < height

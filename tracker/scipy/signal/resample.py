@@ -1,4 +1,4 @@
-"""Signals at other rates: upfirdn, resample_poly, decimate; without noise: medfilt, wiener."""
+"""Polyphase resampling (upfirdn, resample_poly, decimate), medians, and the Wiener filter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def upfirdn(
     mode: str = "constant",
     cval: Any = 0,
 ) -> Any:
-    """The filter between samples that are `up` times as dense; of them every one in `down`."""
+    """Insert `up - 1` zeros between samples, apply the filter h, keep every `down`-th sample."""
     if mode != "constant" or cval:
         raise no_derivative_rule(
             "scipy.signal.upfirdn with mode= or cval=", "Pad the signal with np.pad"
@@ -63,7 +63,7 @@ def resample_poly(
     padtype: str = "constant",
     cval: Any = None,
 ) -> Any:
-    """`up / down` times as many samples, by a filter between them."""
+    """`up / down` times as many samples, by a polyphase filter."""
     x = as_array(x)
     if up != int(up) or down != int(down):
         raise ValueError("up and down must be integers")
@@ -112,7 +112,7 @@ def decimate(
     axis: int = -1,
     zero_phase: bool = True,
 ) -> Any:
-    """Every q-th sample, of what a filter leaves."""
+    """Every q-th sample after an anti-aliasing filter."""
     x = as_array(x)
     kind = x.dtype if x.dtype.kind in "fc" and x.dtype != np.float16 else np.dtype(float)
     if ftype == "fir":
@@ -145,7 +145,7 @@ def _kernel_sizes(size: Any, ndim: int) -> list[int]:
 
 @drop_in(scipy.signal)
 def medfilt(volume: Any, kernel_size: Any = None) -> Any:
-    """The median of the neighbours; 0 lies beyond the edges."""
+    """The median of the neighbours, with zeros beyond the edges."""
     x = np.atleast_1d(as_array(volume))
     sizes = _kernel_sizes(kernel_size, np.ndim(x))
     if any(k > n for k, n in zip(sizes, np.shape(x), strict=True)):
@@ -163,7 +163,8 @@ def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
 
 @drop_in(scipy.signal)
 def wiener(im: Any, mysize: Any = None, noise: Any = None) -> Any:
-    """The local mean, and as much of the rest as its variance exceeds the noise."""
+    """The local mean plus the deviation from it, scaled by how far the local variance exceeds the
+    noise."""
     x = as_array(im)
     sizes = [3] * np.ndim(x) if mysize is None else np.broadcast_to(mysize, (np.ndim(x),)).tolist()
     ones, count = np.ones(sizes), float(math.prod(sizes))

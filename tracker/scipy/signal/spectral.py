@@ -1,5 +1,5 @@
-"""Signals by their spectra: analytic signals, resampling, and averaged periodograms (P. Welch,
-"The use of the fast Fourier transform for the estimation of power spectra", 1967); trends."""
+"""Analytic signals, trends, resampling by Fourier transform, and averaged periodograms (P. Welch,
+"The use of the fast Fourier transform for the estimation of power spectra", 1967)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:
 def detrend(
     data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False
 ) -> Any:
-    """Without its mean ("constant"), or its line of least squares between the break points."""
+    """The signal without its mean ("constant"), or without its least-squares line between break
+    points."""
     if type not in ("linear", "l", "constant", "c"):
         raise ValueError("Trend type must be 'linear' or 'constant'.")
     x = np.moveaxis(as_array(data), axis, -1)
@@ -63,7 +64,7 @@ def detrend(
 def resample(
     x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None, domain: str = "time"
 ) -> Any:
-    """As many samples along the axis, of the same spectrum."""
+    """The signal with `num` samples and the same spectrum."""
     if window is not None or domain != "time":
         text = "scipy.signal.resample with window= or domain= has no derivative rule here"
         raise UnsupportedError(message(text, "Multiply the spectrum by the window"))
@@ -121,7 +122,7 @@ def csd(
     axis: int = -1,
     average: str = "mean",
 ) -> Any:
-    """Frequencies, and the cross spectrum."""
+    """The frequencies and the cross spectral density."""
     scipy_raises_unless(fs > 0, scipy.signal.welch, x, fs, nperseg=1)
     x, y = (np.moveaxis(as_array(z), axis, -1) for z in (x, y))
     n = max(np.shape(x)[-1], np.shape(y)[-1])
@@ -143,7 +144,7 @@ def csd(
 
 
 def step_and_size(length: int, noverlap: Any, nfft: Any) -> tuple[int, int]:
-    """The steps from piece to piece, and the length of the transforms."""
+    """The hop between segments, and the length of the transforms."""
     step = length - (length // 2 if noverlap is None else int(noverlap))
     if step <= 0:
         raise ValueError("noverlap must be less than nperseg.")
@@ -154,7 +155,7 @@ def step_and_size(length: int, noverlap: Any, nfft: Any) -> tuple[int, int]:
 
 
 def one_sided(power: Any, size: int) -> Any:
-    """Powers at frequencies from zero on, to which those at negative ones are added."""
+    """The powers at non-negative frequencies, including those of the negative ones."""
     twice = np.full(np.shape(power)[-1], 2.0, np.finfo(power.dtype).dtype)
     twice[0] = 1.0
     if size % 2 == 0:
@@ -163,7 +164,7 @@ def one_sided(power: Any, size: int) -> Any:
 
 
 def frequencies(size: int, fs: Any, two_sided: bool) -> Any:
-    """Those of transforms of this length, the negative ones as well or not."""
+    """The frequencies of transforms of this length; `two_sided` includes the negative ones."""
     return (np.fft.fftfreq if two_sided else np.fft.rfftfreq)(size, 1 / fs)
 
 
@@ -187,7 +188,7 @@ def _window_weights(window: Any, nperseg: Any, n: int) -> tuple[Any, int]:
 def segment_spectra(
     x: Any, weights: Any, length: int, step: int, size: int, trend: Any, two_sided: bool
 ) -> Any:
-    """The spectra of the pieces of a signal: an axis of pieces, one of frequencies."""
+    """The spectra of the windowed segments: an axis of segments, then one of frequencies."""
     pieces = np.lib.stride_tricks.sliding_window_view(x, length, axis=-1)[..., ::step, :]
     if callable(trend):
         pieces = trend(pieces)
@@ -212,7 +213,7 @@ def _average_segments(power: Any, average: str) -> Any:
 
 @drop_in(scipy.signal)
 def welch(x: Any, *args: Any, **kwargs: Any) -> Any:
-    """Frequencies, and the power spectrum."""
+    """The frequencies and the power spectral density."""
     frequencies, power = csd(x, x, *args, **kwargs)
     return frequencies, np.real(power)
 
@@ -228,7 +229,7 @@ def periodogram(
     scaling: str = "density",
     axis: int = -1,
 ) -> Any:
-    """Frequencies, and the power spectrum of the whole signal."""
+    """The frequencies and the power spectral density of the whole signal."""
     x = as_array(x)
     n = np.shape(x)[axis]
     if nfft is not None and nfft < n:
@@ -238,7 +239,7 @@ def periodogram(
 
 @drop_in(scipy.signal)
 def coherence(x: Any, y: Any, fs: Any = 1.0, *args: Any, **kwargs: Any) -> Any:
-    """Frequencies, and how much of the one signal the other explains at each."""
+    """The frequencies and the magnitude-squared coherence."""
     frequencies, first = welch(x, fs, *args, **kwargs)
     return frequencies, np.abs(csd(x, y, fs, *args, **kwargs)[1]) ** 2 / first / (
         welch(y, fs, *args, **kwargs)[1]

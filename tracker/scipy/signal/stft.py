@@ -1,4 +1,4 @@
-"""Spectra of overlapping pieces of a signal: stft, its inverse, spectrogram."""
+"""Short-time Fourier transforms of overlapping segments: stft, its inverse, spectrogram."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BOUNDARY_PADS: dict[Any, Any] = {
 def _segmentation(
     window: Any, nperseg: Any, noverlap: Any, nfft: Any, n: int
 ) -> tuple[Any, int, int]:
-    """The window, the steps from piece to piece, and the length of the transforms."""
+    """The window, the hop between segments, and the length of the transforms."""
     if nperseg is not None and int(nperseg) < 1:
         raise ValueError("nperseg must be a positive integer")
     if isinstance(window, (str, tuple)):
@@ -57,7 +57,7 @@ def _segment_times(weights: Any, step: int, n: int, fs: Any, is_padded: bool) ->
 
 
 def _frequencies_to_axis(spectra: Any, axis: int) -> Any:
-    """Frequencies where the samples were, pieces last."""
+    """The spectra with frequencies at the axis of the samples, and segments last."""
     return np.moveaxis(spectra, -1, axis - 1 if axis < 0 else axis)
 
 
@@ -76,7 +76,7 @@ def stft(
     axis: int = -1,
     scaling: str = "spectrum",
 ) -> Any:
-    """Frequencies, times, and the spectra of the pieces."""
+    """The frequencies, the times, and the spectra of the segments."""
     if scaling not in ("spectrum", "psd"):
         raise ValueError(f"Parameter scaling={scaling!r} not in ['spectrum', 'psd']!")
     if boundary is not None and boundary not in _BOUNDARY_PADS:
@@ -111,7 +111,7 @@ def spectrogram(
     axis: int = -1,
     mode: str = "psd",
 ) -> Any:
-    """Frequencies, times, and how strong they are in each piece."""
+    """The frequencies, the times, and the power (or what `mode` names) of the segments."""
     if mode not in ("psd", "complex", "magnitude", "angle", "phase"):
         raise ValueError(f"unknown value for mode {mode}")
     x = np.moveaxis(as_array(x), axis, -1)
@@ -161,7 +161,7 @@ def istft(
     freq_axis: int = -2,
     scaling: str = "spectrum",
 ) -> Any:
-    """Times, and the signal that has these spectra: pieces, added up where they overlap."""
+    """The times, and the signal with these spectra, by overlap-add."""
     z = as_array(Zxx) + 0j
     if np.ndim(z) < 2:
         raise ValueError("Input stft must be at least 2d!")
@@ -198,7 +198,8 @@ def istft(
 
 
 def _overlap_add(parts: Any, step: int) -> Any:
-    """The sum of pieces (last axis), each of which begins `step` after the one before."""
+    """The sum of segments (last axis), each of which starts `step` samples after the previous
+    one."""
     count, length = np.shape(parts)[-2:]
     chunks = math.ceil(length / step)
     lead = [(0, 0)] * (np.ndim(parts) - 2)

@@ -1,8 +1,8 @@
 """`scipy.sparse` on tracked values: products of plain sparse arrays with tracked dense ones, and
-(in `linalg.py`) solutions of sparse systems. What is not defined here is SciPy's own.
+(in `linalg.py`) solutions of sparse systems. Names that are not defined here are SciPy's own.
 
-Importing this module makes `A @ x`, `x @ A`, `A.dot(x)` and, of sparse matrices, `A * x` work, for
-SciPy's own arrays: their product of matrices then steps aside for tracked operands.
+Importing this module installs the operators `A @ x`, `x @ A`, `A.dot(x)` and, for sparse matrices,
+`A * x` on SciPy's own classes: their product returns NotImplemented for tracked operands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operators between a plain sparse array and a tracked dense one. Importing this installs them."""
+"""Products of a plain sparse array and a tracked dense one. Importing this module installs them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tracker.tape.tracked import Tracked, install
 
 
 def sparse_map(a: Any) -> LinearMap:
-    """The map that a sparse matrix is. Its numbers are looked at when it is applied."""
+    """The linear map x -> a @ x. It reads the numbers of `a` at each call."""
     name = type(a).__name__
 
     back = LinearMap(lambda g: a.conj(copy=False).T @ g, a.shape[1], a.dtype, lambda: there, name)
@@ -31,13 +31,13 @@ def _transposed_map(a: Any) -> LinearMap:
 
 
 def product(a: Any, x: Any) -> Any:
-    """A sparse array times a tracked vector or matrix."""
+    """The product of a sparse array and a tracked vector or matrix."""
     _check(a, np.ndim(x), a.shape[-1], np.shape(x)[:1], x)
     return sparse_map(a)(x) if a.ndim == 2 else a.tocoo().data @ x[a.tocoo().coords[0]]
 
 
 def product_from_left(x: Any, a: Any) -> Any:
-    """A tracked vector or matrix times a sparse array."""
+    """The product of a tracked vector or matrix and a sparse array."""
     _check(a, np.ndim(x), a.shape[0], np.shape(x)[-1:], x)
     if a.ndim == 1:
         return x[..., a.tocoo().coords[0]] @ a.tocoo().data
@@ -53,7 +53,8 @@ def _check(a: Any, ndim: int, inner: int, found: tuple[int, ...], x: Any) -> Non
 
 
 def _star_product(a: Any, x: Any, reflected: bool) -> Any:
-    """`*`: of sparse matrices the product of matrices, of sparse arrays element by element."""
+    """`*`: the matrix product for sparse matrices; elementwise for sparse arrays, which is
+    refused."""
     if isinstance(a, scipy.sparse.spmatrix):
         return product(a, x) if reflected else product_from_left(x, a)
     text = f"a {type(a).__name__} times a tracked value, element by element,"
@@ -77,7 +78,8 @@ def _install_operator(name: str, rule: Callable[[Any, Any, bool], Any]) -> None:
 
 
 def _defer_to_tracked(dispatch: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """SciPy's product of matrices, which leaves a tracked operand to that operand's operators."""
+    """SciPy's product, which returns NotImplemented for a tracked operand, so that Python calls the
+    operator of the tracked value."""
 
     @functools.wraps(dispatch)
     def call(self: Any, other: Any) -> Any:

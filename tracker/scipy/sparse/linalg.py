@@ -1,7 +1,7 @@
 """`scipy.sparse.linalg` on tracked values: solutions of systems with a plain sparse matrix or
-operator, differentiated in the right side. What is not defined here is SciPy's own.
+operator, differentiable in the right side. Names that are not defined here are SciPy's own.
 
-The cotangent of a right side solves the system of the adjoint matrix, by the same solver.
+The cotangent of the right side is the solution of the adjoint system, by the same solver.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __getattr__ = scipy_fallback(scipy.sparse.linalg)
 
 
 def _require_plain(name: str, a: Any) -> Any:
-    """The matrix or operator, which must not be tracked."""
+    """The matrix or operator; a tracked one is refused."""
     if is_tracked(a):
         raise UnsupportedError(
             message(
@@ -45,7 +45,7 @@ def _adjoint(a: Any) -> Any:
 
 
 def _solution_map(name: str, a: Any, solve: Callable[[Any, Any], Any]) -> LinearMap:
-    """The map from a right side to the solution: solve(a, b)."""
+    """The linear map from a right side to the solution, solve(a, b)."""
     return LinearMap(
         lambda b: solve(a, b),
         a.shape[1],
@@ -56,7 +56,7 @@ def _solution_map(name: str, a: Any, solve: Callable[[Any, Any], Any]) -> Linear
 
 
 def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:
-    """x with A x = b, for one right side or several (a dense matrix)."""
+    """The solution x of A x = b, for a vector b or a dense matrix of right sides."""
     if not is_tracked(A, b):
         return scipy.sparse.linalg.spsolve(A, b, permc_spec, use_umfpack)
 
@@ -77,7 +77,7 @@ def spsolve_triangular(
     overwrite_b: bool = False,
     unit_diagonal: bool = False,
 ) -> Any:
-    """x with A x = b, for a triangular A."""
+    """The solution x of A x = b, for a triangular A."""
     if not is_tracked(A, b):
         return scipy.sparse.linalg.spsolve_triangular(
             A, b, lower, overwrite_A, overwrite_b, unit_diagonal
@@ -98,7 +98,7 @@ def spsolve_triangular(
 
 
 def factorized(A: Any) -> Callable[[Any], Any]:
-    """A function that gives x with A x = b."""
+    """A function that solves A x = b for given b."""
     there = scipy.sparse.linalg.splu(_require_plain("factorized", A).tocsc())
 
     def map(trans: str) -> LinearMap:
@@ -114,13 +114,14 @@ def factorized(A: Any) -> Callable[[Any], Any]:
 
 
 def aslinearoperator(A: Any) -> Any:
-    """An operator that may be applied to tracked values."""
+    """An operator that accepts tracked values."""
     theirs = scipy.sparse.linalg.aslinearoperator(_require_plain("aslinearoperator", A))
     return theirs if isinstance(theirs, LinearOperator) else LinearOperator.of(theirs)
 
 
 class LinearOperator(scipy.sparse.linalg.LinearOperator):  # type: ignore[misc]
-    """SciPy's, whose products with tracked values have derivatives if it knows its adjoint."""
+    """SciPy's class; products with tracked values are differentiable if the operator has an
+    adjoint."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return super().__new__(_FunctionOperator if cls is LinearOperator else cls)
@@ -183,7 +184,7 @@ _ScipyFunctionOperator: Any = type(
 
 
 class _FunctionOperator(LinearOperator, _ScipyFunctionOperator):  # type: ignore[misc]
-    """Made of the functions that it is given."""
+    """An operator made of the functions that it is given."""
 
 
 def _iterative_solver(name: str) -> Callable[..., Any]:

@@ -1,5 +1,5 @@
-"""`scipy.spatial` on tracked values: distances (`distance.py`), rotations (`transform.py`). What is
-not defined here is SciPy's own."""
+"""`scipy.spatial` on tracked values: distances (`distance.py`) and rotations (`transform.py`).
+Names that are not defined here are SciPy's own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def minkowski_distance(x: Any, y: Any, p: Any = 2.0) -> Any:
 
 @drop_in(scipy.spatial)
 def distance_matrix(x: Any, y: Any, p: Any = 2.0, threshold: int = 1000000) -> Any:
-    """The distances of all rows of x to all rows of y."""
+    """The distances of all rows of x from all rows of y."""
     x, y = as_array(x), as_array(y)
     if np.shape(x)[-1] != np.shape(y)[-1]:
         raise ValueError(
@@ -45,8 +45,8 @@ def distance_matrix(x: Any, y: Any, p: Any = 2.0, threshold: int = 1000000) -> A
 
 @drop_in(scipy.spatial)
 def procrustes(data1: Any, data2: Any) -> tuple[Any, Any, Any]:
-    """Both sets of points brought to the middle and to unit length, the second turned and scaled
-    to the first; and what is left between them."""
+    """Both sets of points centred and scaled to unit norm, the second one rotated and scaled to fit
+    the first; and the remaining squared difference."""
     one, two = as_array(data1) * 1.0, as_array(data2) * 1.0
     if np.ndim(one) != 2 or np.shape(one) != np.shape(two):
         raise ValueError("Input matrices must be two-dimensional, and of the same shape")

@@ -1,8 +1,8 @@
-"""`scipy.spatial.distance` on tracked values. What is not defined here is SciPy's own.
+"""`scipy.spatial.distance` on tracked values. Names that are not defined here are SciPy's own.
 
-A metric is a function along the last axis of two arrays that broadcast (`_METRICS`): of two vectors
-it is the function of its name, of all pairs of rows `cdist` and `pdist`. Metrics of booleans have
-no derivative. Where two points coincide, the derivative of their distance is 0.
+A metric is a function along the last axis of two arrays that broadcast (`_METRICS`). It serves the
+function of two vectors of that name, and `cdist` and `pdist` over all pairs of rows. Metrics of
+booleans have no derivative. Where two points coincide, the derivative of their distance is 0.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ _ALIASES = {alias: name for name, text in _ALIAS_TEXTS.items() for alias in text
 
 
 def _vector_metric(name: str, of_two: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """The metric of two vectors, where it is another than that of pairs of rows `of_two`."""
+    """The metric of two vectors; `of_two`, if it differs from the metric of pairs of rows."""
     computed = of_two or _METRICS[name]
 
     def metric(u: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
@@ -195,7 +195,7 @@ sqeuclidean = _vector_metric("sqeuclidean")
 def jensenshannon(
     p: Any, q: Any, base: Any = None, *, axis: int = 0, keepdims: bool = False
 ) -> Any:
-    """The distance of two distributions, each scaled to have the sum 1."""
+    """The distance of two distributions, each scaled to sum 1."""
     p, q = as_array(p) * 1.0, as_array(q) * 1.0
     p, q = (x / np.sum(x, axis=axis, keepdims=True) for x in (p, q))
     middle = (p + q) / 2.0
@@ -209,7 +209,7 @@ def jensenshannon(
 
 @drop_in(scipy.spatial.distance)
 def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
-    """The distances of all rows of XA to all rows of XB, in float64 as SciPy's."""
+    """The distances of all rows of XA from all rows of XB, in float64 as SciPy's."""
     XA, XB = as_array(XA), as_array(XB)
     if np.ndim(XA) != 2 or np.ndim(XB) != 2:
         raise ValueError("XA and XB must be 2-dimensional arrays.")
@@ -255,7 +255,7 @@ def _refuse_out(name: str, out: Any) -> None:
 
 
 def _metric_function(metric: Any) -> Callable[..., Any] | None:
-    """The metric of this name, or that SciPy's (or ours) of this name stands for."""
+    """The metric of this name, or of this function's name if it is SciPy's or ours; else None."""
     if callable(metric):
         name = getattr(metric, "__name__", "")
         theirs = getattr(scipy.spatial.distance, name, None)
@@ -266,7 +266,7 @@ def _metric_function(metric: Any) -> Callable[..., Any] | None:
 
 
 def _with_defaults(metric: Any, kwargs: dict[str, Any], rows: Callable[[], Any]) -> dict[str, Any]:
-    """The variances that are taken from all rows, where none are given."""
+    """The keywords, with variances from all rows where none are given."""
     name = metric.__name__ if callable(metric) else _ALIASES.get(metric.lower(), metric.lower())
     if name == "seuclidean" and kwargs.get("V") is None:
         return {**kwargs, "V": np.var(rows(), axis=0, ddof=1)}
@@ -277,7 +277,7 @@ def _with_defaults(metric: Any, kwargs: dict[str, Any], rows: Callable[[], Any])
 
 @drop_in(scipy.spatial.distance)
 def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
-    """The symmetric matrix of the distances that `pdist` gives, or these of that."""
+    """The symmetric matrix of the distances that `pdist` returns, or the reverse."""
     X = as_array(X)
     wanted = {"tomatrix": 1, "tovector": 2}.get(force.lower(), np.ndim(X))
     if np.ndim(X) != wanted or wanted not in (1, 2):

@@ -1,9 +1,9 @@
-"""`scipy.spatial.transform` on tracked values: `Rotation` and `Slerp`. What is not defined here is
-SciPy's own.
+"""`scipy.spatial.transform` on tracked values: `Rotation` and `Slerp`. Names that are not defined
+here are SciPy's own.
 
-A rotation holds quaternions of length one, (x, y, z, w) along the last axis; all else is made
-of them with NumPy. Signs, ranges of angles and the order of products are SciPy's. Near no rotation
-at all, where an angle has no derivative and the rotation vector has one, series are used.
+A rotation holds unit quaternions (x, y, z, w) along the last axis; everything else is computed from
+them in NumPy. Signs, ranges of angles and the order of products are SciPy's. Near the identity,
+where the angle has no derivative but the rotation vector has one, series are used.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Rotation:
 
     @classmethod
     def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> Rotation:
-        """Turns about axes: those of space ("xyz"), or those that turn, too ("XYZ")."""
+        """Rotations about the fixed axes ("xyz") or the rotating ones ("XYZ")."""
         angles = as_array(angles) * (math.pi / 180 if degrees else 1.0)
         if not seq or len(seq) > 3 or not (set(seq) <= set("xyz") or set(seq) <= set("XYZ")):
             raise ValueError(f"Expected `seq` to be up to 3 of 'xyz' or of 'XYZ', got {seq!r}")
@@ -126,7 +126,8 @@ class Rotation:
     def align_vectors(
         cls, a: Any, b: Any, weights: Any = None, return_sensitivity: bool = False
     ) -> Any:
-        """The rotation that best brings b to a (W. Kabsch, 1976), and the root of what is left."""
+        """The rotation that best maps b to a (W. Kabsch, 1976), and the root of the remaining
+        squared distance."""
         if return_sensitivity:
             raise no_derivative_rule(
                 "scipy.spatial.transform.Rotation.align_vectors(return_sensitivity=True)"
@@ -196,7 +197,7 @@ class Rotation:
     # Done with ------------------------------------------------------------------------------------
 
     def apply(self, vectors: Any, inverse: bool = False) -> Any:
-        """The vectors, turned: each by its rotation, where there are several."""
+        """The rotated vectors: each by its own rotation, if there are several."""
         matrix = self.as_matrix()
         matrix = np.swapaxes(matrix, -1, -2) if inverse else matrix
         return np.sum(matrix * np.expand_dims(as_array(vectors) * 1.0, -2), axis=-1)
@@ -215,12 +216,12 @@ class Rotation:
         return Rotation(self._quat * np.array([-1.0, -1.0, -1.0, 1.0]), normalize=False)
 
     def magnitude(self) -> Any:
-        """The angles."""
+        """The rotation angles."""
         length = np.linalg.norm(self._quat[..., :3], axis=-1)
         return 2 * np.arctan2(length, np.abs(self._quat[..., 3]))
 
     def mean(self, weights: Any = None, **options: Any) -> Rotation:
-        """The rotation nearest to all, in the chordal L2 sense."""
+        """The rotation nearest to all, in the chordal L2 norm."""
         if options:
             raise no_derivative_rule(f"Rotation.mean with {next(iter(options))}=")
         quat = np.reshape(self._quat, (-1, 4))
@@ -257,7 +258,7 @@ class Rotation:
         return scipy.spatial.transform.Rotation.from_quat(plain_data(self._quat))
 
     def __getattr__(self, name: str) -> Any:
-        """SciPy's methods, of plain rotations."""
+        """SciPy's methods, for plain rotations."""
         if name.startswith("_"):
             raise AttributeError(name)
         found = getattr(self._as_scipy(), name)
@@ -267,21 +268,22 @@ class Rotation:
 
 
 def _quaternion_product(p: Any, q: Any) -> Any:
-    """The product of quaternions: first q, then p."""
+    """The product of quaternions: the rotation q, then p."""
     v, w, a, b = p[..., :3], p[..., 3:], q[..., :3], q[..., 3:]
     vector = w * a + b * v + np.cross(v, a)
     return np.concatenate([vector, w * b - np.sum(v * a, axis=-1, keepdims=True)], axis=-1)
 
 
 def _canonical(quat: Any) -> Any:
-    """With a positive w; if that is 0, x; if that is 0, y; then z."""
+    """With positive w; if w is 0, positive x; if that is 0, y; then z."""
     x, y, z, w = (quat[..., i] for i in range(4))
     last = (w == 0) & ((x < 0) | ((x == 0) & ((y < 0) | ((y == 0) & (z < 0)))))
     return quat * np.expand_dims(np.where((w < 0) | last, -1.0, 1.0), -1)
 
 
 def _quaternion_from_matrix(m: Any) -> Any:
-    """Not of length one: of four formulas the one that divides by the largest number."""
+    """The quaternion, not normalized: of four formulas the one that divides by the largest
+    number."""
     d = [m[..., i, i] for i in range(3)]
     trace = d[0] + d[1] + d[2]
     choice = np.argmax(np.stack([*d, trace], axis=-1), axis=-1)
@@ -302,7 +304,7 @@ def _quaternion_from_matrix(m: Any) -> Any:
 
 
 def _euler_angles(quat: Any, seq: str) -> Any:
-    """Three angles; None where the axes coincide."""
+    """Three angles; None at a gimbal lock."""
     outside = seq.islower()
     i, j, k = (_AXES[letter.lower()] for letter in (seq if outside else seq[::-1]))
     proper = i == k
@@ -325,7 +327,7 @@ def _euler_angles(quat: Any, seq: str) -> Any:
 
 
 class Slerp:
-    """Between rotations at given times: about a fixed axis, at a constant speed."""
+    """Interpolation between rotations at given times: about a fixed axis, at constant speed."""
 
     def __init__(self, times: Any, rotations: Rotation) -> None:
         self.times = as_array(times) * 1.0

@@ -1,11 +1,7 @@
-"""`scipy.special` on tracked values. Its ufuncs need nothing (see `tracker/ops/special/`); here are
-its Python functions, which convert their arguments. What is not defined here is SciPy's own.
-
-Spherical harmonics are in `harmonics.py`.
-
-Owns: logsumexp and softmax, which never overflow; polygamma, multigammaln, comb, factorial, perm,
-spherical Bessel functions, softplus, sinc, diric.
-"""
+"""`scipy.special` on tracked values. SciPy's ufuncs accept tracked values themselves (see
+`tracker/ops/special/`); here are its Python functions, which convert their arguments. Legendre
+functions and spherical harmonics are in `harmonics.py`. Names that are not defined here are SciPy's
+own."""
 
 from __future__ import annotations
 
@@ -42,8 +38,9 @@ __getattr__ = scipy_fallback(scipy.special, accept_tracked=ACCEPT_TRACKED)
 def logsumexp(
     a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
 ) -> Any:
-    """log(sum(b exp(a))), with SciPy's keywords. Elements that are -inf, or whose b is 0, have the
-    gradient 0; so have all elements when the result is -inf. Those that are inf share 1.
+    """log(sum(b exp(a))), with SciPy's keywords, without overflow. Elements that are -inf, or
+    whose b is 0, have the gradient 0; so have all elements if the result is -inf. Infinite
+    elements share 1.
 
     >>> tracker.gradient(lambda a: logsumexp(a), np.array([0.0, -np.inf]))
     (array([1., 0.]),)
@@ -82,7 +79,7 @@ def _to_common_dtype(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _scaled_exponentials(a: Any, b: Any, axis: Any) -> tuple[Any, Any]:
-    """The sum of b exp(a - top), and top: the largest real part, or 0 where that is infinite."""
+    """The sum of b exp(a - top), and top: the largest real part, or 0 if that is infinite."""
     lowest: dict[str, Any] = {} if np.size(a) else {"initial": -math.inf}
     top = ignore_derivatives(np.max(np.real(a), axis=axis, keepdims=True, **lowest))
     top = np.where(np.isfinite(top), top, 0.0)
@@ -91,8 +88,8 @@ def _scaled_exponentials(a: Any, b: Any, axis: Any) -> tuple[Any, Any]:
 
 
 def _log_of_sum(total: Any, top: Any, split: bool) -> tuple[Any, Any]:
-    """The logarithm of total exp(top), and the sum's sign: the logarithm is of its size if
-    `split`."""
+    """The logarithm of total exp(top), and the sum's sign; if `split`, the logarithm of its
+    modulus."""
     size = np.abs(total)
     sign = total / np.where(size == 0, 1.0, size)
     with np.errstate(divide="ignore"):
@@ -133,7 +130,7 @@ def sinc(x: Any) -> Any:
 
 @drop_in(scipy.special)
 def diric(x: Any, n: Any) -> Any:
-    """sin(n x / 2) / (n sin(x / 2)): the Dirichlet kernel, for a whole number n."""
+    """The Dirichlet kernel sin(n x / 2) / (n sin(x / 2)), for a whole number n."""
     x, n = as_array(x), np.asarray(n)
     turns = np.rint(x / (2 * math.pi))
     near = np.abs(x - 2 * math.pi * turns) < 1e-7
@@ -170,7 +167,7 @@ def multigammaln(a: Any, d: Any) -> Any:
 
 @drop_in(scipy.special)
 def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
-    """Gamma(n + 1); 0 for negative n, or with `extend="complex"` NaN for whole ones."""
+    """Gamma(n + 1); 0 for negative n, or with `extend="complex"` NaN at negative integers."""
     if extend not in ("zero", "complex"):
         raise ValueError(f"argument `extend` must be 'zero' or 'complex', not {extend!r}")
     _refuse_exact("factorial", exact)
@@ -217,7 +214,7 @@ def _refuse_exact(name: str, exact: bool) -> None:
 
 
 def _spherical_bessel(name: str, even: int) -> Any:
-    """`even`: the sign that a negative z brings for even n (0: no symmetry, DLMF 10.47(v))."""
+    """`even` is the sign for negative z and even n (0: no symmetry, DLMF 10.47(v))."""
     value, slope = ufunc_named(f"_spherical_{name}"), ufunc_named(f"_spherical_{name}_d")
 
     def function(n: Any, z: Any, derivative: bool = False) -> Any:

@@ -1,7 +1,8 @@
 """Legendre functions and spherical harmonics: SciPy's newer names, with their `diff_n`.
 
-Degrees and orders are whole numbers. The slope of a spherical Legendre function is made of those of
-the orders beside it, hence of any order, and at the poles, too.
+Degrees and orders are whole numbers. The derivative of a spherical Legendre function in the angle
+is a combination of those of the neighbouring orders, hence derivatives of any order, also at the
+poles.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def _evaluate_sph_legendre(n: Any, m: Any, theta: Any) -> Any:
 
 
 def _order_recurrence(of: Callable[[Any], Any], n: Any, m: Any) -> Any:
-    """The derivative of what `of` gives for an order; beyond -n to n the factors are 0."""
+    """The derivative in the angle, from `of(order)` at the neighbouring orders; beyond -n to n the
+    factors are 0."""
     degree, order = 1.0 * n, 1.0 * m  # the products below are too large for small integers
     up, down = (degree - order) * (degree + order + 1), (degree + order) * (degree - order + 1)
     above, below = np.sqrt(np.maximum(up, 0)), np.sqrt(np.maximum(down, 0))
@@ -39,7 +41,7 @@ def _theta_derivative(n: Any, m: Any, theta: Any) -> Any:
 
 
 def _sine_sign(theta: Any) -> Any:
-    """Which way the cosine goes: SciPy takes the size of the sine, so -theta stands for theta."""
+    """The sign of the sine: SciPy takes its absolute value, so the functions are even in theta."""
     return np.where(np.sin(theta) < 0, -1.0, 1.0)
 
 
@@ -62,7 +64,7 @@ sph_legendre = define(
 
 @drop_in(scipy.special)
 def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
-    """The spherical Legendre function and its first derivatives, along a first axis."""
+    """The spherical Legendre function and its first `diff_n` derivatives, along a first axis."""
 
     def derivative(k: int, m: Any) -> Any:
         if k == 0:
@@ -84,7 +86,8 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
 
 @drop_in(scipy.special)
 def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
-    """The Legendre polynomial and its first derivatives (Gegenbauer's), along a first axis."""
+    """The Legendre polynomial and its first derivatives (Gegenbauer polynomials), along a first
+    axis."""
     n = np.asarray(n)
     parts = [scipy.special.eval_legendre(n, z)]
     for k in range(1, diff_n + 1):
@@ -96,7 +99,7 @@ def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
 
 @drop_in(scipy.special)
 def assoc_legendre_p(*_: Any, **__: Any) -> Any:
-    """Refused, by name."""
+    """Refused by name."""
     raise UnsupportedError(
         message(
             "scipy.special.assoc_legendre_p has no derivative rule",

@@ -1,9 +1,10 @@
-"""`scipy.stats` on tracked values: densities, distribution functions and quantiles, with SciPy's
-shapes, loc and scale; frozen distributions; the common multivariate ones (`multivariate.py`);
-statistics of samples (`descriptive.py`).
+"""`scipy.stats` on tracked values. Names that are not defined here are SciPy's own.
 
-Each entry is the standard form of a distribution; how it is moved, scaled and bounded is in
-`family.py`. What is not defined here is SciPy's own.
+Distributions: `distribution.py` has the classes (loc, scale, support, frozen distributions); each
+entry gives the formulas of the standard form. The common ones are here, the others in
+`real_line.py`, `half_line.py`, `intervals.py`, `discrete.py` and `multivariate.py`; means,
+variances and entropies in `moments.py`. Samples: `descriptive.py`, `hypothesis_tests.py`,
+`binned.py`, `kde.py`.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ _scipy_fallback = scipy_fallback(
 
 @functools.cache
 def __getattr__(name: str) -> Any:
-    """SciPy's; distributions refuse tracked values by their names, too."""
+    """SciPy's name; distributions without formulas refuse tracked values by name."""
     theirs = _scipy_fallback(name)
     if isinstance(theirs, scipy.stats.rv_continuous):
         return ContinuousDistribution(name)
@@ -437,7 +438,8 @@ truncnorm = ContinuousDistribution(
 
 
 def _skewnorm_cdf(x: Any, a: Any) -> Any:
-    """The distribution of the skew normal: Phi(x) - 2 T(x, a), where these are not almost alike."""
+    """The distribution function of the skew normal: Phi(x) - 2 T(x, a), except where the two
+    cancel."""
     deep = _is_far_tail(x, a)
     tail = np.exp(_skewnorm_log_tail(np.where(deep, -x, 1.0), np.where(deep, a, _FAR_TAIL + 1)))
     return np.where(deep, tail, sc.ndtr(x) - 2 * sc.owens_t(x, a))
@@ -459,9 +461,9 @@ def _is_far_tail(x: Any, a: Any) -> Any:
 
 
 def _skewnorm_log_tail(h: Any, a: Any) -> Any:
-    """log of 1/pi times the integral over t > a of exp(-(1 + t**2) h**2 / 2) / (1 + t**2), which is
-    what T(h, a) lacks of T(h, inf), twice; by Gauss and Laguerre, over y = (t**2 - a**2) h**2 / 2.
-    """
+    """log of 1/pi times the integral over t > a of exp(-(1 + t**2) h**2 / 2) / (1 + t**2), twice
+    the difference of T(h, inf) and T(h, a); by Gauss-Laguerre quadrature over y = (t**2 - a**2)
+    h**2 / 2."""
     square = np.square(h)
     wide = np.expand_dims(square, -1)
     t2 = np.expand_dims(np.square(a), -1) + 2 * _LAGUERRE_NODES / wide
@@ -474,7 +476,7 @@ _LAGUERRE_NODES, _LAGUERRE_WEIGHTS = np.polynomial.laguerre.laggauss(32)
 
 
 def _log_normal_probability(a: Any, b: Any) -> Any:
-    """log(Phi(b) - Phi(a)) for a < b, from the side where both are small."""
+    """log(Phi(b) - Phi(a)) for a < b, from the tail where both are small."""
     right = a > 0
     low, high = np.where(right, -b, a), np.where(right, -a, b)
     top = sc.log_ndtr(high)

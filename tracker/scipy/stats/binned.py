@@ -1,7 +1,7 @@
-"""Statistics of what falls together: the most frequent value, what is in bins, and how much.
+"""The mode, statistics of bins, and frequencies.
 
-Which elements are in which bin, and how many, carries no derivative; what is made of their values
-(a mean, a sum of weights, the value that is most frequent) does.
+The assignment of elements to bins and the counts have no derivative; statistics of the values (a
+mean, a sum of weights, the mode) have one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RelfreqResult: Any = type(scipy.stats.relfreq([0.0, 1.0]))
 
 @drop_in(scipy.stats)
 def mode(a: Any, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
-    """The derivative goes to the elements that are the mode, in equal parts."""
+    """The derivative is shared equally by the elements that equal the mode."""
     a = as_array(a)
     found, count = nondifferentiable(scipy.stats.mode)(
         a, axis=axis, nan_policy=nan_policy, keepdims=True
@@ -50,7 +50,7 @@ def mode(a: Any, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = 
 def binned_statistic(
     x: Any, values: Any, statistic: Any = "mean", bins: Any = 10, range: Any = None
 ) -> Any:
-    """`statistic` may be a function, which sees the values of one bin after the other."""
+    """`statistic` may be a function, which is called with the values of each bin."""
     x = as_array(x)
     count, _, place = nondifferentiable(scipy.stats.binned_statistic)(x, x, "count", bins, range)
     edges = np.histogram_bin_edges(x, bins, range)
@@ -65,7 +65,7 @@ def binned_statistic(
 
 
 def _per_bin(values: Any, count: Any, bin_number: Any, statistic: Any) -> Any:
-    """The statistic of the values in each bin; `bin_number` counts bins from 1."""
+    """The statistic of the values in each bin; `bin_number` counts from 1."""
     n = np.size(count)
     empty = count == 0
 
@@ -117,7 +117,8 @@ def relfreq(a: Any, numbins: int = 10, defaultreallimits: Any = None, weights: A
 def _bin_counts(
     theirs: Callable[..., Any], a: Any, bins: int, limits: Any, weights: Any
 ) -> tuple[Any, Any, Any, int]:
-    """What is in each bin, the lower limit, the width of a bin, and how many lie outside."""
+    """The counts of the bins, the lower limit, the width of a bin, and the number of elements
+    outside."""
     a = np.ravel(as_array(a))
     if weights is not None:  # of which SciPy from 1.18 on wants none below 0
         scipy_raises_unless(np.all(as_array(weights) >= 0), theirs, a, bins, limits, weights)

@@ -1,5 +1,6 @@
-"""Statistics that describe samples: moments, means, entropies. They take SciPy's `axis` (None: all)
-and the keywords of their definition; `nan_policy=` other than "propagate" is refused."""
+"""Statistics that describe samples: moments, means, entropies, directions. They take SciPy's `axis`
+(None: all elements) and the keywords of their definition; `nan_policy=` other than "propagate" is
+refused."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from tracker.tape.tracked import Tracked
 
 
 def _prepare_samples(name: str, a: Any, axis: Any, options: dict[str, Any]) -> tuple[Any, Any]:
-    """The samples and an axis that is a number."""
+    """The samples and the axis as a number."""
     for keyword, usual in (("nan_policy", "propagate"), ("keepdims", False)):
         if options.pop(keyword, usual) != usual:
             raise no_derivative_rule(f"scipy.stats.{name} with {keyword}=", "Leave it out")
@@ -105,7 +106,7 @@ hmean = _power_mean("hmean", lambda a: 1 / np.where(a < 0, np.nan, a), np.recipr
 
 @drop_in(scipy.stats)
 def entropy(pk: Any, qk: Any = None, base: Any = None, axis: Any = 0, **options: Any) -> Any:
-    """Of a distribution, or relative to another; each is scaled to have the sum 1."""
+    """The entropy of a distribution, or relative to another; each is scaled to sum 1."""
     pk, axis = _prepare_samples("entropy", pk, axis, options)
     pk = pk / np.sum(pk, axis=axis, keepdims=True)
     if qk is None:
@@ -178,7 +179,7 @@ def median_abs_deviation(
 
 @drop_in(scipy.stats)
 def trim_mean(a: Any, proportiontocut: float, axis: Any = 0, **options: Any) -> Any:
-    """The mean without so many of the least and of the largest."""
+    """The mean without a share of the smallest and of the largest elements."""
     a, axis = _prepare_samples("trim_mean", a, axis, options)
     n = np.shape(a)[axis]
     cut = int(proportiontocut * n)
@@ -189,7 +190,7 @@ def trim_mean(a: Any, proportiontocut: float, axis: Any = 0, **options: Any) -> 
 
 
 def _mean_direction(x: Any, high: Any, low: Any, axis: Any) -> Any:
-    """The mean of the unit vectors of angles, as a complex number."""
+    """The mean of the unit vectors of the angles, as a complex number."""
     return np.mean(np.exp(2j * math.pi / (high - low) * (x - low)), axis=axis)
 
 
@@ -226,14 +227,14 @@ def circstd(
 
 
 def _resultant_length(mean: Any) -> Any:
-    """How long a mean of directions is: rounding makes it no longer than one of them."""
+    """The length of the mean direction, at most 1 despite rounding."""
     length = np.abs(mean)
     return np.where(length > 1, 1, length)[()]
 
 
 @drop_in(scipy.stats)
 def boxcox(x: Any, lmbda: Any = None, alpha: Any = None, **options: Any) -> Any:
-    """With a given power; which power is best is not differentiated."""
+    """For a given power; the optimal power is not differentiated."""
     if lmbda is None or alpha is not None or options:
         raise no_derivative_rule("scipy.stats.boxcox that looks for its power", "Give lmbda=")
     return scipy.special.boxcox(as_array(x), lmbda)
@@ -241,8 +242,8 @@ def boxcox(x: Any, lmbda: Any = None, alpha: Any = None, **options: Any) -> Any:
 
 @drop_in(scipy.stats)
 def boxcox_llf(lmb: Any, data: Any, *, axis: Any = 0, **options: Any) -> Any:
-    """The logarithm of the likelihood of a power. Only ratios of the data are raised to it: with
-    the constant of the transformation, and where powers are huge or tiny, the variance is lost."""
+    """The log-likelihood of a power. Only ratios of the data are raised to it: with the constant
+    term, or where powers overflow, the variance would lose its digits."""
     x, axis = _prepare_samples("boxcox_llf", data, axis, options)
     n = np.shape(x)[axis]
     unit: Any = 1.0

@@ -1,4 +1,4 @@
-"""Distributions of `scipy.stats` on whole numbers; see `family.py`."""
+"""Distributions on whole numbers; see `distribution.py`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""How a distribution of `scipy.stats` is stood in for: its standard form, moved and scaled.
+"""Univariate distributions: the formulas of the standard form (loc 0, scale 1), shifted and
+scaled.
 
-A family gives, for the standard variable (loc 0, scale 1), `logpdf` and what else has a closed
-form; the rest follows. Outside of the support densities are 0 and have the gradient 0: formulas are
-given a harmless point there. Calls without tracked values go to SciPy.
+A distribution gives `logpdf` and other formulas that have a closed form; the rest follows. Outside
+of the support densities and their gradients are 0: the formulas are evaluated at an interior point
+there. Calls without tracked values go to SciPy.
 """
 
 from __future__ import annotations
@@ -33,12 +34,15 @@ _REAL_LINE = (-math.inf, math.inf)
 
 
 class Distribution:
-    """A distribution with methods of SciPy's names; those it does not define are SciPy's.
+    """A distribution with SciPy's methods; those not defined here are SciPy's and refuse tracked
+    values.
 
-    name      SciPy's
-    support   a function of the shapes -> (low, high), or that pair
-    inside    a point inside every support
-    formulas  of (x, *shapes): logpdf (logpmf), cdf, sf, logcdf, logsf; of (q, *shapes): ppf, isf
+        name            SciPy's name
+        support         (low, high), or a function of the shapes that returns it
+        interior_point  a point inside every support
+        valid           a function of the shapes: whether they are admissible
+        formulas        of (x, *shapes): logpdf (logpmf), cdf, sf, logcdf, logsf;
+                        of (q, *shapes): ppf, isf
     """
 
     is_discrete = False
@@ -77,7 +81,7 @@ class Distribution:
     def _split_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[Any], Any, Any]:
-        """Shapes, loc and scale."""
+        """The shapes, loc and scale."""
         names = (*self.shapes, "loc") if self.is_discrete else (*self.shapes, "loc", "scale")
         given = dict(zip(names, args, strict=False))
         if len(args) > len(names) or given.keys() & kwargs.keys() or kwargs.keys() - set(names):
@@ -90,8 +94,8 @@ class Distribution:
         return shapes, given.get("loc", 0), given.get("scale", 1)
 
     def _standardize(self, x: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
-        """The standard variable made harmless, where it is below and above the support, shapes,
-        scale, and whether the parameters are any good."""
+        """The standard variable (an interior point where it is outside the support), where it is
+        below and above the support, shapes, scale, and whether the parameters are valid."""
         shapes, loc, scale = self._split_arguments(args, kwargs)
         z = _as_float64((as_array(x) - as_array(loc)) / as_array(scale))
         low, high = self.support(*shapes)
@@ -145,7 +149,7 @@ class Distribution:
 
     def _moment(self, which: int, args: Any, kwargs: Any) -> tuple[Any, Any, Any, Any]:
         """The mean (0), variance (1) or entropy (2) of the standard form; loc, scale, and whether
-        the parameters are any good."""
+        the parameters are valid."""
         shapes, loc, scale = self._split_arguments(args, kwargs)
         formula = self.moments[which]
         if formula is None:
@@ -189,7 +193,7 @@ class Distribution:
         return found if len(found) != 1 else found[0]
 
     def rvs(self, *args: Any, size: Any = None, random_state: Any = None, **kwargs: Any) -> Any:
-        """Differentiable in loc and scale: SciPy's standard numbers, scaled and moved."""
+        """Differentiable in loc and scale: SciPy's standard numbers, scaled and shifted."""
         keywords = {"size": size, "random_state": random_state}
         given = {name: value for name, value in keywords.items() if value is not None}
         if not is_tracked(*args, *kwargs.values()):
@@ -225,7 +229,7 @@ class Distribution:
 
 
 class ContinuousDistribution(Distribution):
-    """With a density."""
+    """A distribution with a density."""
 
     def logpdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(x, *args, *kwargs.values()):
@@ -266,7 +270,7 @@ class ContinuousDistribution(Distribution):
         return _select(good, np.logical_not(inside), edge * scale + loc, out * scale + loc)
 
     def _newton_quantile(self, q: Any, shapes: list[Any], name: str) -> Any:
-        """The quantile that SciPy finds; two of Newton's steps have its derivatives."""
+        """SciPy's quantile; two Newton steps carry its derivatives."""
         rise = -1.0 if name == "isf" else 1.0
         theirs = nondifferentiable(getattr(self.scipy, name))(q, *shapes)
         cumulated, density = (
@@ -290,7 +294,7 @@ class ContinuousDistribution(Distribution):
 
 
 class DiscreteDistribution(Distribution):
-    """On whole numbers, moved by loc; elsewhere the probability is 0."""
+    """A distribution on whole numbers, shifted by loc; elsewhere the probability is 0."""
 
     is_discrete = True
 
@@ -337,7 +341,7 @@ class DiscreteDistribution(Distribution):
 
 
 class FrozenDistribution:
-    """A distribution with its parameters: `norm(mean, deviation).logpdf(x)`."""
+    """A distribution with fixed parameters: `norm(mean, deviation).logpdf(x)`."""
 
     def __init__(self, family: Distribution, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.dist, self.args, self.kwds = family, args, kwargs
@@ -360,12 +364,12 @@ class FrozenDistribution:
 
 
 def _as_float64(x: Any) -> Any:
-    """SciPy's distributions answer in double precision, whatever they are asked in."""
+    """SciPy's distributions return double precision for any input."""
     return x if x.dtype.itemsize > 4 and x.dtype.kind == "f" else np.astype(x, np.float64)
 
 
 def _select(good: Any, replaced: Any, by: Any, value: Any) -> Any:
-    """`by` where replaced, NaN where the parameters are no good."""
+    """`by` where replaced, NaN where the parameters are invalid."""
     if replaced is not False:
         value = np.where(replaced, by, value)
     if not (isinstance(good, (bool, np.bool_)) and good):
@@ -374,5 +378,5 @@ def _select(good: Any, replaced: Any, by: Any, value: Any) -> Any:
 
 
 def _as_scalar(x: Any) -> Any:
-    """A number where there are no axes, as SciPy's distributions give it."""
+    """A NumPy number instead of an array without axes, as SciPy's distributions return it."""
     return x[()] if isinstance(aval_of(x), np.ndarray) and not np.ndim(x) else x

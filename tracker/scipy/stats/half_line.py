@@ -1,4 +1,4 @@
-"""More distributions of `scipy.stats` on the numbers above 0; see `family.py`."""
+"""Distributions on the positive numbers; see `distribution.py`."""
 
 from __future__ import annotations
 

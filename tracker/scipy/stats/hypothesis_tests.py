@@ -1,7 +1,8 @@
-"""Statistics of `scipy.stats` that compare samples, with their p-values: correlation, regression,
-t-tests, analysis of variance; and distances of samples.
+"""Statistics that compare samples, with their p-values: correlation, regression, t-tests, analysis
+of variance; and distances between samples.
 
-Results are tuples of SciPy's names. `nan_policy=`, `keepdims=` and permutation methods are refused.
+Results are named tuples with SciPy's names. `nan_policy=`, `keepdims=` and permutation methods are
+refused.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LinregressResult: Any = type(scipy.stats.linregress([0.0, 1.0, 2.0], [0.0, 1.0, 
 
 
 class TtestResult(Significance):
-    """Unpacks to the statistic and the p-value; `.df` are the degrees of freedom."""
+    """Unpacks to the statistic and the p-value; `.df` has the degrees of freedom."""
 
     _extra_fields = ("df",)
     df: Any
@@ -66,7 +67,7 @@ def _t_pvalue(t: Any, df: Any, alternative: str) -> Any:
 def pearsonr(
     x: Any, y: Any, *, alternative: str = "two-sided", axis: Any = 0, **options: Any
 ) -> Any:
-    """The coefficient of correlation, and its p-value."""
+    """The correlation coefficient and its p-value."""
     _refuse_options("pearsonr", options)
     x, y = _observations_last(axis, x, y)
     n = np.shape(x)[-1]
@@ -91,7 +92,7 @@ def pearsonr(
 
 @drop_in(scipy.stats)
 def linregress(x: Any, y: Any, alternative: str = "two-sided", **options: Any) -> Any:
-    """The line of least squares."""
+    """The least-squares line."""
     _refuse_options("linregress", options)
     x, y = _observations_last(None, x, y)
     n = np.size(x)
@@ -129,7 +130,7 @@ def _t_result(t: Any, df: Any, alternative: str) -> TtestResult:
 def ttest_1samp(
     a: Any, popmean: Any, axis: Any = 0, *, alternative: str = "two-sided", **options: Any
 ) -> Any:
-    """Whether the mean is a given one."""
+    """The test of a mean against a given one."""
     _refuse_options("ttest_1samp", options)
     (a,) = _observations_last(axis, a)
     n = np.shape(a)[-1]
@@ -141,7 +142,7 @@ def ttest_1samp(
 def ttest_rel(
     a: Any, b: Any, axis: Any = 0, *, alternative: str = "two-sided", **options: Any
 ) -> Any:
-    """Whether the means of pairs are the same."""
+    """The test that the means of pairs are equal."""
     _refuse_options("ttest_rel", options)
     return ttest_1samp(as_array(a) - as_array(b), 0.0, axis, alternative=alternative)
 
@@ -156,7 +157,7 @@ def ttest_ind(
     alternative: str = "two-sided",
     **options: Any,
 ) -> Any:
-    """Whether the means of two samples are the same; without `equal_var`, Welch's test."""
+    """The test that the means of two samples are equal; without `equal_var`, Welch's test."""
     _refuse_options("ttest_ind", options)
     a, b = _observations_last(axis, a, b)
     m, n = np.shape(a)[-1], np.shape(b)[-1]
@@ -173,7 +174,7 @@ def ttest_ind(
 
 @drop_in(scipy.stats)
 def f_oneway(*samples: Any, axis: Any = 0, equal_var: bool = True, **options: Any) -> Any:
-    """Whether the means of several samples are the same."""
+    """The test that the means of several samples are equal."""
     _refuse_options("f_oneway", options)
     if not equal_var:
         raise no_derivative_rule("scipy.stats.f_oneway with equal_var=False", "Leave it out")
@@ -190,7 +191,7 @@ def f_oneway(*samples: Any, axis: Any = 0, equal_var: bool = True, **options: An
 
 @drop_in(scipy.stats)
 def chisquare(f_obs: Any, f_exp: Any = None, ddof: Any = 0, axis: Any = 0, **options: Any) -> Any:
-    """Whether frequencies are the expected ones."""
+    """The test of frequencies against expected ones."""
     options.pop("sum_check", None)
     _refuse_options("chisquare", options)
     (seen,) = _observations_last(axis, f_obs)
@@ -207,7 +208,7 @@ def chisquare(f_obs: Any, f_exp: Any = None, ddof: Any = 0, axis: Any = 0, **opt
 
 
 def _empirical_cdf(values: Any, weights: Any, at: Any) -> Any:
-    """The share of a sample that is not above each of these."""
+    """The share of a sample that is at most each of the points."""
     order = np.argsort(values)
     found = np.searchsorted(values[order], at, side="right")
     if weights is None:
@@ -218,7 +219,8 @@ def _empirical_cdf(values: Any, weights: Any, at: Any) -> Any:
 
 
 def _cdf_differences(u: Any, v: Any, u_weights: Any, v_weights: Any) -> tuple[Any, Any]:
-    """How far two distribution functions are apart on each piece, and how long the pieces are."""
+    """The difference of two distribution functions on each interval, and the lengths of the
+    intervals."""
     u, v = _observations_last(None, u, v)
     both = np.sort(np.concatenate([u, v]))
     shares = _empirical_cdf(u, u_weights, both[:-1]) - _empirical_cdf(v, v_weights, both[:-1])
@@ -229,7 +231,7 @@ def _cdf_differences(u: Any, v: Any, u_weights: Any, v_weights: Any) -> tuple[An
 def wasserstein_distance(
     u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
 ) -> Any:
-    """How far one sample has to be moved to become the other."""
+    """The area between the distribution functions of two samples."""
     shares, lengths = _cdf_differences(u_values, v_values, u_weights, v_weights)
     return np.sum(np.abs(shares) * lengths)
 

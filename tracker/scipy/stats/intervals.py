@@ -1,4 +1,4 @@
-"""More distributions of `scipy.stats` on intervals; see `family.py`."""
+"""Distributions on intervals; see `distribution.py`."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ semicircular = ContinuousDistribution(
 
 
 def _triangle_density(x: Any, c: Any) -> Any:
-    """The density, for a peak within the interval or at an end of it."""
+    """The density, for a mode inside the interval or at an end."""
     rising = x < c
     up, down = np.where(rising, c, 1.0), np.where(rising, 1.0, 1 - c)
     return np.where(rising, x / up, np.where(c == 1, x, (1 - x) / np.where(c == 1, 1.0, down)))

@@ -68,7 +68,7 @@ class gaussian_kde:
         return np.linalg.inv(self.covariance)
 
     def _log_kernels(self, x: Any) -> Any:
-        """The logarithms of what each sample gives at each point, up to a factor."""
+        """The log of each sample's contribution at each point, without the common factor."""
         points = np.atleast_2d(as_array(x) * 1.0)
         if np.shape(points)[0] != self.d:
             if np.shape(points) != (1, self.d):
@@ -99,7 +99,7 @@ class gaussian_kde:
         return np.sum(self.weights * (ends[1] - ends[0]))
 
     def __getattr__(self, name: str) -> Any:
-        """SciPy's methods, of plain samples."""
+        """SciPy's methods, for plain samples."""
         if name.startswith("_") or not hasattr(scipy.stats.gaussian_kde, name):
             raise AttributeError(name)
         if is_tracked(self.dataset, self.weights, self.factor):

@@ -1,4 +1,4 @@
-"""Means, variances and entropies of standard distributions, by name: functions of the shapes."""
+"""Means, variances and entropies of standard distributions, by name, as functions of the shapes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Formula = Callable[..., Any]
 
 
 def log_i0e(k: Any) -> Any:
-    """log(I0(k)) - k for k >= 0. i0e has a kink at 0, and by convention no slope there: this one's
-    is that from above."""
+    """log(I0(k)) - k for k >= 0. i0e has a kink at 0 and no slope there by convention; this slope
+    is the one from the right."""
     near = k < 1
     small, large = np.where(near, k, 0.0), np.where(near, 1.0, k)
     return np.where(near, np.log(sc.i0(small)) - small, np.log(sc.i0e(large)))
 
 
 def _piecewise(condition: Any, formula: Formula, otherwise: float, safe: float) -> Formula:
-    """A formula of one shape where that is above a bound."""
+    """A formula where the last shape is above a bound, `otherwise` elsewhere."""
 
     def call(*shapes: Any) -> Any:
         inside = condition(*shapes)
@@ -62,7 +62,7 @@ def _beta_entropy(a: Any, b: Any) -> Any:
 
 
 def _truncnorm_parts(a: Any, b: Any) -> tuple[Any, Any, Any]:
-    """The mean, what is added to the second moment, and the probability of the interval."""
+    """The mean, the addition to the second moment, and the probability of the interval."""
     whole = sc.ndtr(b) - sc.ndtr(a)
     low, high = (np.where(np.isinf(end), 0.0, end) for end in (a, b))
     bells = [

@@ -1,4 +1,4 @@
-"""Multivariate distributions: normal, Dirichlet, multinomial, Student's t, Wishart."""
+"""Multivariate distributions: normal, Student's t, Dirichlet, multinomial, Wishart."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LAST_PROBABILITY_IS_REST = version_of(scipy) < (1, 18)
 
 
 class MultivariateDistribution:
-    """A distribution whose methods of SciPy's name, if not defined here, are SciPy's."""
+    """A distribution whose methods, if not defined here, are SciPy's and refuse tracked values."""
 
     def __init__(self, name: str) -> None:
         self.scipy, self.name = getattr(scipy.stats, name), name
@@ -51,13 +51,13 @@ class MultivariateDistribution:
         return _FrozenMultivariate(self, args, kwargs)
 
     def attributes(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """What a distribution with these parameters is asked for, besides its methods."""
+        """The attributes, besides methods, of a distribution with these parameters."""
         return {}
 
 
 class _FrozenMultivariate(FrozenDistribution):
-    """A distribution with its parameters. Where none is tracked, all but the densities are those of
-    SciPy's, which has looked at them."""
+    """A distribution with fixed parameters. If none is tracked, SciPy's object has checked them and
+    has all methods except the densities."""
 
     def __init__(
         self, dist: MultivariateDistribution, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -118,8 +118,8 @@ class _MultivariateNormal(MultivariateDistribution):
 
 
 def _parameters(mean: Any, cov: Any, name: str) -> tuple[Any, Any]:
-    """The mean as a vector, and the covariance as a matrix, by SciPy's rules: one number is that of
-    each component, a vector the diagonal."""
+    """The mean as a vector and the covariance as a matrix, by SciPy's rules: a number is the
+    variance of each component, a vector the diagonal."""
     cov = _as_float64(1.0 if cov is None else cov)
     mean = (
         np.zeros(np.shape(cov)[0] if np.ndim(cov) > 1 else 1) if mean is None else _as_float64(mean)
@@ -137,12 +137,12 @@ def _parameters(mean: Any, cov: Any, name: str) -> tuple[Any, Any]:
 
 
 def _as_float64(x: Any) -> Any:
-    """SciPy computes in double precision, whatever it is given."""
+    """SciPy computes in double precision for any input."""
     return np.astype(as_array(x), np.float64)
 
 
 def _points_last(x: Any, size: int) -> Any:
-    """The points along the last axis; of one dimension, that axis may be left out."""
+    """The points along the last axis, which may be missing for points of one dimension."""
     if np.ndim(x) < 2:
         x = np.expand_dims(x, -1 if size == 1 else 0)
     if np.shape(x)[-1] not in (1, size):  # SciPy spreads the one component over all
@@ -151,12 +151,12 @@ def _points_last(x: Any, size: int) -> Any:
 
 
 def _squeeze(x: Any) -> Any:
-    """Without axes of one element, as SciPy gives densities; of one point, a number."""
+    """Without axes of one element, as SciPy returns densities; a number for one point."""
     return np.squeeze(x)[()]
 
 
 def _squares_and_half_logdet(away: Any, cov: Any) -> tuple[Any, Any]:
-    """The squares of distances in units of the covariance, and half of its log determinant."""
+    """The squared Mahalanobis distances, and half of the log determinant of the covariance."""
     root = np.linalg.cholesky(cov)
     size = np.shape(cov)[0]
     scaled = np.linalg.solve(root, np.reshape(away, (-1, size)).T)
@@ -166,8 +166,8 @@ def _squares_and_half_logdet(away: Any, cov: Any) -> tuple[Any, Any]:
 
 
 def _spectrum(cov: Any) -> tuple[Any, Any, Any]:
-    """What is no zero to SciPy among the eigenvalues of a covariance, which of them are none, and
-    the eigenvectors; matrices that have negative ones are refused."""
+    """SciPy's bound for zero eigenvalues of a covariance, which eigenvalues exceed it, and the
+    eigenvectors. Matrices with negative eigenvalues are refused."""
     if not bool(np.all(np.isfinite(cov))):
         raise ValueError("array must not contain infs or NaNs")
     values, vectors = np.linalg.eigh(ignore_derivatives(cov))
@@ -178,8 +178,8 @@ def _spectrum(cov: Any) -> tuple[Any, Any, Any]:
 
 
 def _refuse_singular(cov: Any) -> None:
-    """Refuse what SciPy refuses. The trace of the inverse matrix bounds the least eigenvalue; only
-    where that does not say enough are all of them computed."""
+    """Refuse what SciPy refuses. The trace of the inverse bounds the least eigenvalue; only if this
+    bound does not suffice are all eigenvalues computed."""
     fixed = ignore_derivatives(cov)
     try:
         inverse = np.linalg.solve(np.linalg.cholesky(fixed), np.eye(np.shape(cov)[0]))
@@ -193,8 +193,8 @@ def _refuse_singular(cov: Any) -> None:
 
 
 def _singular_logpdf(away: Any, cov: Any, bounded: bool = True) -> Any:
-    """The density on the subspace that a covariance of any rank leaves, as SciPy's; `bounded`: none
-    beside it. The derivative is that along covariances of the same rank."""
+    """The density on the range of a covariance of any rank, as SciPy's; if `bounded`, none outside
+    of that. The derivative is that along covariances of the same rank."""
     least, kept, vectors = _spectrum(cov)
     value = -0.5 * (np.sum(kept) * _LOG_2PI + _singular_squares(away, cov)) - _singular_half_logdet(
         cov, kept
@@ -222,7 +222,7 @@ def _half_logdet_of_root(root: Any) -> Any:
 
 
 class _Dirichlet(MultivariateDistribution):
-    """Components are along the first axis of x, of which SciPy allows the last to be left out."""
+    """Components are along the first axis of x; as in SciPy, the last one may be left out."""
 
     def logpdf(self, x: Any, alpha: Any) -> Any:
         if not is_tracked(x, alpha):
@@ -244,7 +244,7 @@ class _Dirichlet(MultivariateDistribution):
 
 
 def _refuse_off_simplex(x: Any, powers: Any) -> None:
-    """As SciPy does."""
+    """Raise SciPy's errors for points off the simplex."""
     if not bool(np.all(powers > -1)):
         raise ValueError("All parameters must be greater than 0")
     if bool(np.any(x < 0)):
@@ -264,7 +264,7 @@ def _refuse_off_simplex(x: Any, powers: Any) -> None:
 
 class _Multinomial(MultivariateDistribution):
     """Counts are along the last axis of x. As in SciPy, probabilities add up to 1; before 1.18 the
-    last one is what the others leave, whatever is given for it."""
+    last one is the remainder, whatever is given for it."""
 
     def logpmf(self, x: Any, n: Any, p: Any) -> Any:
         if not is_tracked(x, n, p):
@@ -331,14 +331,14 @@ class _MultivariateT(MultivariateDistribution):
 
 
 def _as_matrix(x: Any, size: int) -> Any:
-    """A matrix; one number is that of each component, a vector the diagonal."""
+    """A matrix: a number is each diagonal entry, a vector the diagonal."""
     if np.ndim(x) == 0:
         return x * np.eye(size)
     return np.diag(x) if np.ndim(x) == 1 else x
 
 
 class _Wishart(MultivariateDistribution):
-    """Of one matrix; `inverse`: that of the inverse matrix."""
+    """The distribution of one matrix; with `inverse`, of its inverse."""
 
     def __init__(self, name: str, inverse: bool) -> None:
         super().__init__(name)

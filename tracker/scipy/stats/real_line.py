@@ -1,5 +1,4 @@
-"""More distributions of `scipy.stats` on all numbers, and on parts of them that move with a shape;
-see `family.py`."""
+"""Distributions on all numbers, or on supports that depend on a shape; see `distribution.py`."""
 
 from __future__ import annotations
 
@@ -93,7 +92,7 @@ genlogistic = ContinuousDistribution(
 
 
 def _abs_power(x: Any, b: Any) -> Any:
-    """|x|**b; where that has a second derivative at 0, of the square, whose rules give it."""
+    """|x|**b; for b >= 2 as a power of the square, whose rules have the second derivative at 0."""
     return np.where(b >= 2, np.power(np.square(x), b / 2), np.power(np.abs(x), b))
 
 
@@ -205,7 +204,7 @@ weibull_max = ContinuousDistribution(
 
 
 def _reduced_variate(x: Any, c: Any) -> Any:
-    """-log(1 - c x) / c, which is x at c = 0: near there a series, whose slopes are c's, too."""
+    """-log(1 - c x) / c, which is x at c = 0; near there by a series, which is smooth in c."""
     infinite = np.isinf(x)
     u = -c * np.where(infinite, 0.0, x)
     near = np.abs(u) < 0.1
