@@ -1,15 +1,18 @@
-"""SciPy called back out of compiled code, with the plain numbers that tracked values hold.
+"""Host callbacks: SciPy's functions, called out of compiled code with plain numbers.
 
-Owns: `host_callback`, which finds what a function gives anew on each call, and `call_solver`, the
-same of what calls functions of the user's; `nondifferentiable` and
-`use_scipy_unless_differentiated`, which have SciPy's own function called so: that whose results
-have no derivative, and that whose derivative nobody takes; `differentiable_callback`, which is
-differentiable, by more such calls. While nobody traces, they call the function.
+Without a trace, the functions here call SciPy at once. In a trace they record a `host_call`, which
+runs SciPy's function again on each call:
 
-What is no number in a result (texts, how many there are of something) is part of the trace, which
-holds for as long as it is the same; other objects no trace holds. Functions of the user's that
-SciPy calls may read what compiled code reads when it is called, but no value of the trace's:
-`refuse_captured_values`.
+    host_callback                    a function of plain numbers
+    call_solver, call_scipy          the same, where SciPy calls functions of the user's
+    nondifferentiable                SciPy's function, whose results have no derivative
+    use_scipy_unless_differentiated  SciPy's function, while no derivative is taken
+    differentiable_callback          with derivatives: each derivative is one more host callback
+
+Invariants: entries of a result that are not numbers (texts, the structure) are part of the trace
+and guarded by value; other objects (operators, functions) are refused when they are read. A
+function of the user's that SciPy calls may read captured state, which is observed and guarded, but
+no value of the trace itself (`refuse_captured_values`), and must not write (`_CapturedState`).
 """
 
 from __future__ import annotations
@@ -28,10 +31,7 @@ from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.pullbacks import pullback
 from tracker.errors import UnsupportedError, message
 from tracker.ir.types import type_of
-from tracker.jit.discovery.discovery import find_sources
-from tracker.jit.guards.source import Source
-from tracker.jit.tracing.placeholder_swap import contains_handle
-from tracker.jit.tracing.side_effects import StateSnapshot
+from tracker.jit.tracing import StateSnapshot, contains_handle, find_sources
 from tracker.support.array_copies import same_bytes
 from tracker.tape.observers import (
     CallbackMismatch,
@@ -46,38 +46,38 @@ from tracker.tape.value import is_constant
 
 Function = Callable[..., Any]
 NONDIFFERENTIABLE: set[Function] = set()
-_COMPARABLE_TYPES = (str, bytes, type(None), type, slice)  # what is no number, and can be compared
+_COMPARABLE_TYPES = (str, bytes, type(None), type, slice)  # of entries that are no numbers
 
 
 def nondifferentiable(theirs: Function) -> Function:
-    """SciPy's function, of the plain numbers that tracked values hold."""
+    """SciPy's function on the plain numbers of tracked values; its results have no derivative."""
 
     @functools.wraps(theirs)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return call_scipy(theirs, args, kwargs)
+        return call_scipy(theirs, *args, **kwargs)
 
     NONDIFFERENTIABLE.add(call)
     return call
 
 
 def use_scipy_unless_differentiated(theirs: Function) -> Callable[[Function], Function]:
-    """Decorator: where a function is traced, and nobody takes its derivative, SciPy's own function
-    is called, with all that this one was given."""
+    """Decorator: while a trace without derivatives runs, call SciPy's own function with all
+    arguments."""
 
-    def enter(ours: Function) -> Function:
+    def decorate(ours: Function) -> Function:
         @functools.wraps(ours)
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_tracing() and not is_deriving():
-                return call_scipy(theirs, args, kwargs)
+                return call_scipy(theirs, *args, **kwargs)
             return ours(*args, **kwargs)
 
         return call
 
-    return enter
+    return decorate
 
 
-def call_scipy(theirs: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What SciPy's function gives of plain numbers."""
+def call_scipy(theirs: Function, /, *args: Any, **kwargs: Any) -> Any:
+    """The result of SciPy's function for plain numbers, without a derivative."""
     return call_solver(theirs.__name__, lambda args, kwargs: theirs(*args, **kwargs), args, kwargs)
 
 
@@ -85,7 +85,7 @@ def call_scipy(theirs: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def call_solver(name: str, solve: Function, *given: Any) -> Any:
-    """What SciPy finds from plain numbers, by functions among what is given."""
+    """The result of a solver, which may call functions among its arguments, for plain numbers."""
     return host_callback(name, solve, *_map_leaves(_plain_if_function, given))
 
 
@@ -94,7 +94,7 @@ def _plain_if_function(x: Any) -> Any:
 
 
 def as_plain_function(f: Function) -> Function:
-    """The function as SciPy can call it: plain numbers come out."""
+    """The function with plain numbers as results, as SciPy can call it."""
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -105,36 +105,38 @@ def as_plain_function(f: Function) -> Function:
 
 
 def host_callback(name: str, function: Function, *args: Any) -> Any:
-    """What a function of plain numbers gives, that may call functions among its arguments."""
+    """The result of a function of plain numbers. Callable arguments may capture state."""
     of_numbers, given, others = _split_tracked(function, args)
     return _host_callback(name, of_numbers, given, others)
 
 
 def _split_tracked(function: Function, args: Any) -> tuple[Function, list[Any], list[Any]]:
-    """A function as one of the tracked values in its arguments; these; and what else is there that
-    is no number."""
+    """The function as one of the tracked leaves of its arguments; these leaves; and the leaves that
+    are no numbers."""
     leaves, structure = tree.flatten(args, _is_leaf)
-    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracked)]
+    positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracked)]
 
     def of_numbers(*numbers: Any) -> Any:
-        now = list(leaves)
-        for i, number in zip(places, numbers, strict=True):
-            now[i] = number
-        return function(*tree.unflatten(structure, now, args))
+        filled = list(leaves)
+        for i, number in zip(positions, numbers, strict=True):
+            filled[i] = number
+        return function(*tree.unflatten(structure, filled, args))
 
     others = [leaf for leaf in leaves if not _is_number(leaf)]
-    return of_numbers, [leaves[i] for i in places], others
+    return of_numbers, [leaves[i] for i in positions], others
 
 
 def _host_callback(
     name: str, function: Function, given: Sequence[Any], others: Sequence[Any]
 ) -> Any:
-    """What a function of numbers gives, which may call others; without a derivative."""
+    """The result of a function of plain numbers, without a derivative. `others` are its other
+    leaves."""
     if not is_tracing():
         return tree.map(plain_data, function(*map(plain_data, given)))
     refuse_captured_values(name, *others)
-    read = () if given else [x for x in _captured_tracked(others) if not is_constant(value_of(x))]
-    if not (given or read):
+    captured = [] if given else _captured_tracked(others)
+    captured = [x for x in captured if not is_constant(value_of(x))]
+    if not (given or captured):
         return tree.map(plain_data, function())
     first: list[Any] = []
 
@@ -150,20 +152,21 @@ def _host_callback(
         elif kind != first[0]:
             raise CallbackMismatch
         found = list(filter(_is_number, leaves))
-        return found if _is_number(first[1]) else [np.True_, *found]  # as compiled code has it
+        # A structure without numbers still needs a result that compiled code computes.
+        return found if _is_number(first[1]) else [np.True_, *found]
 
-    standing = _CapturedState(others)
-    numbers = iter(host_call(name, run, [*given, *read]))
-    if standing.has_changed:
+    state = _CapturedState(others)
+    numbers = iter(host_call(name, run, [*given, *captured]))
+    if state.has_changed:
         text = f"the function that {name} gets under jit changes something that is not its own"
         raise UnsupportedError(message(text, "Let it return what it finds"))
-    if not _is_number(first[1]):  # it is called for its kind, too, if nobody asks for numbers
+    if not _is_number(first[1]):  # keeps the call alive where only the structure is used
         bool(next(numbers))
     return tree.map(lambda x: detach(next(numbers)) if _is_number(x) else x, first[1])
 
 
 def _is_number(x: Any) -> bool:
-    """Whether it is a number or an array: operators have dtypes and shapes, too."""
+    """Whether a leaf is a number or an array. (Operators have a dtype and a shape, too.)"""
     known = (np.ndarray, np.generic, bool, int, float, complex)
     return (type(x) is Tracked or isinstance(x, known)) and tree.is_numeric(x)
 
@@ -178,13 +181,13 @@ def _map_leaves(change: Function, given: Any) -> Any:
 
 
 def _is_leaf(x: Any) -> bool:
-    """Whether a tuple of SciPy's is no container."""
+    """Whether a tuple of SciPy's counts as one leaf."""
     return isinstance(x, scipy.LowLevelCallable)
 
 
 def _traceable_result(found: Any) -> Any:
-    """What SciPy gives, as a trace can hold it: without what some of its results have beside
-    numbers (operators, functions)."""
+    """The part of SciPy's result that a trace can hold: without the entries that are no numbers,
+    such as operators and functions."""
     if isinstance(found, dict):
         entries = {name: _traceable_result(x) for name, x in found.items() if _is_traceable(x)}
         return found if len(entries) == len(found) else restrict_result(found, entries)
@@ -201,7 +204,7 @@ def _is_traceable(x: Any) -> bool:
 
 
 def restrict_result(result: Any, entries: dict[str, Any]) -> Any:
-    """SciPy's result with these entries; who asks for another one cannot be traced."""
+    """SciPy's result with these entries only; reading one of the others raises an error."""
     cls: Any = type(result)
     made = _restricted_class(cls, frozenset(set(result) - set(entries)))()
     made.update((name, entries[name]) for name in result if name in entries)
@@ -210,7 +213,7 @@ def restrict_result(result: Any, entries: dict[str, Any]) -> Any:
 
 @functools.cache
 def _restricted_class(cls: Any, dropped: frozenset[str]) -> Any:
-    class Restricted(cls):  # type: ignore[misc]
+    class RestrictedResult(cls):  # type: ignore[misc]
         __init__ = dict.__init__
 
         def __missing__(self, name: str) -> Any:
@@ -222,14 +225,14 @@ def _restricted_class(cls: Any, dropped: frozenset[str]) -> Any:
         def get(self, name: str, default: Any = None) -> Any:
             return self[name] if name in dropped else super().get(name, default)
 
-    return Restricted
+    return RestrictedResult
 
 
 # With derivatives ---------------------------------------------------------------------------------
 
 
 def differentiable_callback(name: str, function: Function, *args: Any) -> Any:
-    """As `host_callback`, differentiable: a derivative is one more such call."""
+    """As `host_callback`, with derivatives: each derivative is one more host callback."""
     of_numbers, given, others = _split_tracked(function, args)
     return _differentiable_callback(name, of_numbers, given, others)
 
@@ -243,15 +246,15 @@ def _differentiable_callback(
     def call(*given: Any) -> tuple[Any, Function]:
         def back(dy: Any) -> Any:
             seeds, structure = tree.flatten(dy)
-            moving = [x for x in seeds if x is not None]
+            cotangents = [x for x in seeds if x is not None]
 
-            def pulled(*both: Any) -> Any:
+            def pull_back(*both: Any) -> Any:
                 numbers = iter(both[count:])
                 seed = [None if x is None else next(numbers) for x in seeds]
                 _, pull = pullback(function, *both[:count])
                 return pull(tree.unflatten(structure, seed, dy))
 
-            return _differentiable_callback(name, pulled, (*given, *moving), others)
+            return _differentiable_callback(name, pull_back, (*given, *cotangents), others)
 
         return _host_callback(name, function, given, others), back
 
@@ -262,35 +265,35 @@ def _differentiable_callback(
 
 
 def refuse_captured_values(name: str, *functions: Any) -> None:
-    """Refuse functions that read values of the trace: these are not there when compiled code has
-    SciPy call the functions. What the trace itself reads is found where it stands."""
-    known = frozenset[Any]().union(*(stage.captures for stage in active_tracers()))
+    """Refuse functions that capture values of the trace: these do not exist when compiled code runs
+    SciPy. Captured state that the trace itself reads as an input is allowed."""
+    known = frozenset[Any]().union(*(tracer.captures for tracer in active_tracers()))
     captured = [x for x in map(value_of, _captured_tracked(functions)) if x not in known]
-    held = any(contains_handle(x) for x in functions if not callable(x))
-    if held or not all(map(is_constant, captured)):
+    in_objects = any(contains_handle(x) for x in functions if not callable(x))
+    if in_objects or not all(map(is_constant, captured)):
         text = f"the function that {name} gets under jit captures a value that may change"
         raise UnsupportedError(message(text, "Pass it through args="))
 
 
 def _captured_tracked(functions: Sequence[Any]) -> list[Any]:
-    """The tracked values that functions read."""
-    standing = [place.read() for place in _captured_sources(functions)]
-    return [x for x in tree.leaves(standing) if type(x) is Tracked]
+    """The tracked values that the functions capture."""
+    values = [source.read() for source in _captured_sources(functions)]
+    return [x for x in tree.leaves(values) if type(x) is Tracked]
 
 
-def _captured_sources(functions: Sequence[Any]) -> list[Source]:
-    return [place for f in functions if callable(f) for place in find_sources(f)]
+def _captured_sources(functions: Sequence[Any]) -> list[Any]:
+    return [source for f in functions if callable(f) for source in find_sources(f)]
 
 
 class _CapturedState:
-    """What stands where functions read, to be compared with what they leave there."""
+    """A snapshot of the state that functions capture, to find out whether a call has changed it."""
 
     def __init__(self, functions: Sequence[Any]) -> None:
-        self.before = StateSnapshot(_captured_sources(functions), arrays=True)
+        self.snapshot = StateSnapshot(_captured_sources(functions), arrays=True)
         self.tracked = [(x, value_of(x)) for x in _captured_tracked(functions)]
 
     @property
     def has_changed(self) -> bool:
-        moved = any(value_of(x) is not was for x, was in self.tracked)
-        written = any(not same_bytes(*pair) for pair in self.before.arrays or ())
-        return moved or written or self.before.has_changed
+        rebound = any(value_of(x) is not value for x, value in self.tracked)
+        written = any(not same_bytes(*pair) for pair in self.snapshot.arrays or ())
+        return rebound or written or self.snapshot.has_changed

@@ -1,7 +1,6 @@
-"""What SciPy checks of numbers before it computes: where something is amiss, SciPy itself says so.
+"""SciPy's checks of values. Where a check fails, SciPy's own function is called for its error.
 
-A condition is asked of a trace, which holds for as long as it is met; then the error, and whatever
-else SciPy does there, are SciPy's own. Start at `scipy_raises_unless`.
+A trace records the outcome of each check as a guard: compiled code is valid while the check passes.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from tracker.tape.record import aval_of, speculate_bool
 def scipy_raises_unless(
     condition: Any, theirs: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> None:
-    """Where that is not so, have SciPy's function raise what it raises for these numbers."""
+    """Call SciPy's function with plain numbers, so that it raises, if the condition is false."""
     if not speculate_bool(condition, True):
         args, kwargs = tree.map(plain_data, (args, kwargs))
         theirs(*args, **kwargs)
 
 
 def are_finite(*xs: Any) -> Any:
-    """Whether arrays hold nothing but finite numbers."""
+    """Whether the arrays hold finite numbers only."""
     fine: Any = True
     for x in xs:
         if np.result_type(aval_of(x)).kind in "fc":
@@ -35,5 +34,5 @@ def are_finite(*xs: Any) -> Any:
 
 
 def is_increasing(x: Any) -> Any:
-    """Whether each number is larger than the one before."""
+    """Whether each number is larger than its predecessor."""
     return np.all(np.diff(x) > 0)

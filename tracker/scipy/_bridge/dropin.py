@@ -1,4 +1,4 @@
-"""How a function stands in for one of SciPy's."""
+"""Functions that replace SciPy's on tracked values: the decorator `drop_in`."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from tracker import tree
 from tracker.scipy._bridge.checks import are_finite, scipy_raises_unless
 from tracker.scipy._bridge.fallback import is_tracked
 
-_checks_finite = ContextVar(
-    "looking", default=True
-)  # not while one of these functions calls another
+# False while one of these functions calls another.
+_checks_finite = ContextVar("checks_finite", default=True)
 
 
 def drop_in(module: ModuleType) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: this function does what the module's function of the same name does, on tracked
-    values; without any, SciPy's own is called. Where SciPy's looks for numbers that are not finite
-    (`check_finite=`), they are looked for."""
+    """Decorator: register a replacement for the module's function of the same name. Calls without
+    tracked arguments go to SciPy. Where SciPy's function has `check_finite=`, the arrays are
+    checked."""
 
-    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         theirs = getattr(module, function.__name__)
         run = _with_finite_check(theirs, function)
 
@@ -37,16 +36,16 @@ def drop_in(module: ModuleType) -> Callable[[Callable[..., Any]], Callable[..., 
 
         return call
 
-    return enter
+    return decorate
 
 
 def _with_finite_check(
     theirs: Callable[..., Any], function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The function, after what SciPy's of that name looks for was looked for."""
+    """Check for finite numbers before the function, if SciPy's has `check_finite=`."""
     try:
         signature = inspect.signature(theirs)
-    except (TypeError, ValueError):  # it tells nothing of its parameters
+    except (TypeError, ValueError):  # a builtin without a signature
         return function
     if "check_finite" not in signature.parameters:
         return function
@@ -66,6 +65,6 @@ def _with_finite_check(
 
 
 def _all_finite(args: Any, kwargs: Any) -> Any:
-    """Whether all arrays are. (Tolerances may be infinite.)"""
+    """Whether all arrays are finite. Scalars are not checked: tolerances may be infinite."""
     leaves = tree.leaves((args, kwargs))
     return are_finite(*(x for x in leaves if tree.is_numeric(x) and np.ndim(x) > 0))

@@ -1,9 +1,9 @@
-"""How a solver of SciPy's is differentiated: by the implicit function theorem.
+"""Solvers, differentiated by the implicit function theorem.
 
-SciPy solves, with plain numbers, its options among them. Newton's step x - J^-1 F(x), taken twice
-on tracked values (`implicit_solution`), has the derivatives of the solution, up to the third; the
-value stays the one that SciPy found, however far it went. Within compiled code the solver is called
-back (`callback.py`); there the function may depend on `args` only.
+SciPy solves F(x, p) = 0 with plain numbers and the user's options. Two Newton steps x - J^-1 F(x)
+on tracked values then carry the derivatives of the solution in p, up to the third order; the value
+stays SciPy's, also where SciPy stopped early (`implicit_solution`). Compiled code calls the solver
+back (`callback.py`); there F may depend on `args` only.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ def as_tuple(args: Any) -> tuple[Any, ...]:
 
 
 def start_vector(x0: Any) -> Any:
-    """Where SciPy begins: the user's function gets floats in an array with an axis."""
+    """SciPy's starting point for the user's function: a float array with at least one axis."""
     x0 = 1.0 * as_array(x0)
     return np.reshape(x0, (1,)) if np.ndim(x0) == 0 else x0
 
 
 def implicit_solution(residual: Function, x: Any, args: tuple[Any, ...], name: str) -> Any:
-    """x with residual(x, *args) = 0, as a function of what the residual depends on."""
+    """The solution x of residual(x, *args) = 0, as a function of what the residual depends on."""
     if not is_tracked(*args) and not isinstance(residual(x, *args), Tracked):
         return x
-    moved = x
+    stepped = x
     for _ in range(2):
-        moved = moved - _newton_step(residual, moved, args, name)
-    return with_derivatives_of(x, moved)
+        stepped = stepped - _newton_step(residual, stepped, args, name)
+    return with_derivatives_of(x, stepped)
 
 
 def _newton_step(residual: Function, x: Any, args: tuple[Any, ...], name: str) -> Any:
     """J^-1 F(x)."""
-    (slope,) = jacobian(lambda at: residual(at, *args), x)
+    (slope,) = jacobian(lambda x: residual(x, *args), x)
     value = residual(x, *args)
     try:
         if np.ndim(x) == 0:
@@ -67,12 +67,13 @@ def _nonsingular_quotient(value: Any, slope: Any) -> Any:
 
 
 @custom_gradient
-def with_derivatives_of(x: Any, moved: Any) -> tuple[Any, Function]:
-    """The value of the one, with the derivatives of the other."""
+def with_derivatives_of(x: Any, other: Any) -> tuple[Any, Function]:
+    """The value of `x` with the derivatives of `other`."""
     return x, lambda dy: (None, dy)
 
 
 def refuse_options(name: str, **given: Any) -> None:
+    """Refuse options that change the result in a way that is not differentiated."""
     for keyword, value in given.items():
         if value is not None and not (isinstance(value, tuple) and not value):
             raise UnsupportedError(
@@ -84,22 +85,22 @@ def refuse_options(name: str, **given: Any) -> None:
 
 
 def depends_on_tracked(f: Function, x: Any, args: tuple[Any, ...], *options: Any) -> bool:
-    """Whether the result is going to depend on something tracked."""
+    """Whether the result will depend on a tracked value."""
     return is_tracked(x, *args, *leaves(options)) or is_tracked(f(x, *args))
 
 
 def with_entries(result: Any, **entries: Any) -> Any:
-    """SciPy's result, with other entries."""
-    made = copy.copy(result)
-    made.update(entries)
-    return made
+    """A copy of SciPy's result with some entries replaced."""
+    copied = copy.copy(result)
+    copied.update(entries)
+    return copied
 
 
 def stationarity_within_bounds(
     stationary: Function, x: Any, args: tuple[Any, ...], low: Any, high: Any
 ) -> Function:
-    """What is zero at a minimum within bounds: the distance to the bound, where going down leads
-    beyond it, and the slope elsewhere."""
+    """The function that is zero at a minimum within bounds: the distance from the bound for
+    variables at an active bound, the slope of the objective for the others."""
     down = x - stationary(x, *args)
     below, above = down <= low, down >= high
 
