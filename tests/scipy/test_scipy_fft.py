@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import scipy.constants
 import scipy.fft
-from scipy_cases import check_case
+from scipy_cases import against_scipy, refused
 
-import tracker.scipy.fft
 from tracker import UnsupportedError, data, jit, param
+from tracker.scipy import fft
+from tracker.scipy.cluster import hierarchy, vq
+from tracker.scipy.constants import convert_temperature, golden
 
 RNG = np.random.default_rng(0)
 X, ROWS = RNG.normal(size=7), RNG.normal(size=(4, 6))
@@ -31,7 +33,7 @@ def agree(ours, theirs):
 
 @pytest.mark.parametrize("name", COSINES)
 def test_numbers_of_cosine_transforms(name):
-    ours, theirs = getattr(tracker.scipy.fft, name), getattr(scipy.fft, name)
+    ours, theirs = getattr(fft, name), getattr(scipy.fft, name)
     key = "s" if name.endswith("n") else "n"
     for x, kind, n, norm, ortho in itertools.product(
         (X, X[:6], ROWS.astype("f"), COMPLEX),
@@ -48,7 +50,7 @@ def test_numbers_of_cosine_transforms(name):
 
 @pytest.mark.parametrize("name", FOURIER)
 def test_numbers_of_fourier_transforms(name):
-    ours, theirs = getattr(tracker.scipy.fft, name), getattr(scipy.fft, name)
+    ours, theirs = getattr(fft, name), getattr(scipy.fft, name)
     x = ROWS if name in REAL else COMPLEX
     lengths = {"s": (3, 5)} if name[-1] in "2n" else {"n": 5}
     for norm, options in itertools.product((None, "ortho", "forward", "backward"), ({}, lengths)):
@@ -64,53 +66,45 @@ CASES = {
     )
     for name in COSINES
 }
-CASES["hfft2, ihfftn"] = (lambda m, x: (m.hfft2(x), np.abs(m.ihfftn(np.real(x)))), COMPLEX[:2, :3])
-CASES["shifts"] = (
-    lambda m, x: m.ifftshift(x, 0)[:, :3] * np.abs(m.fftshift(m.rfft(x, norm="ortho", workers=2))),
-    ROWS[:3, :4],
+CASES["hfft2, ihfftn"] = lambda m, x=COMPLEX[:2, :3]: (m.hfft2(x), np.abs(m.ihfftn(np.real(x))))
+CASES["shifts"] = lambda m, x=ROWS[:3, :4]: (
+    m.ifftshift(x, 0)[:, :3] * np.abs(m.fftshift(m.rfft(x, norm="ortho", workers=2)))
 )
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_case(name):
-    check_case(tracker.scipy.fft, scipy.fft, *CASES[name], order=2)
+test_case = against_scipy(fft, scipy.fft, CASES, order=2)
 
 
 def test_names_of_scipys_in_compiled_code():
     """Captured arrays may leave a trace: no derivative depends on them."""
     fast = jit(lambda x: x * scipy_s(X)[0])
-    scipy_s = lambda x: tracker.scipy.fft.fht(x, 0.1, 0.0)  # noqa: E731
+    scipy_s = lambda x: fft.fht(x, 0.1, 0.0)  # noqa: E731
     for factor in (1.0, 2.0):
         np.testing.assert_allclose(fast(factor * X), factor * X * scipy.fft.fht(X, 0.1, 0.0)[0])
     assert fast.cache_info().eager == 0
 
 
-def test_other_names():
-    m, p = tracker.scipy.fft, param(X)
-    assert m.next_fast_len(13) == scipy.fft.next_fast_len(13)
-    np.testing.assert_array_equal(m.dct(X), scipy.fft.dct(X))
-    with pytest.raises(UnsupportedError, match=r"scipy\.fft\.fht has no derivative rule here"):
-        m.fht(p, 0.1, 0.0)
-    for call, match in (
-        (lambda: m.dct(p, 5), "type 5"),
-        (lambda: m.dct(p, norm="x"), "Invalid norm value 'x'"),
-        (lambda: m.dct(p[:1], 1), "data points"),
-        (lambda: m.dctn(p, s=[3, 4], axes=[0]), "of the same length"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            call()
-
-
-def test_modules_that_only_refuse():
-    from tracker.scipy.cluster import hierarchy, vq
-    from tracker.scipy.constants import convert_temperature, golden
-
+def test_plain_names():
+    assert fft.next_fast_len(13) == scipy.fft.next_fast_len(13)
+    np.testing.assert_array_equal(fft.dct(X), scipy.fft.dct(X))
     assert golden == scipy.constants.golden
     assert convert_temperature(0.0, "C", "K") == 273.15
-    for call, name in (
-        (lambda: vq.kmeans(param(ROWS), 2), r"cluster\.vq\.kmeans"),
-        (lambda: hierarchy.linkage(param(ROWS)), r"cluster\.hierarchy\.linkage"),
-        (lambda: convert_temperature(param(X), "C", "K"), r"constants\.convert_temperature"),
-    ):
-        with pytest.raises(UnsupportedError, match=name):
-            call()
+
+
+m, p = fft, param(X)
+test_refused = refused(
+    {
+        ValueError: {
+            "type 5": lambda: m.dct(p, 5),
+            "Invalid norm value 'x'": lambda: m.dct(p, norm="x"),
+            "data points": lambda: m.dct(p[:1], 1),
+            "of the same length": lambda: m.dctn(p, s=[3, 4], axes=[0]),
+        },
+        UnsupportedError: {
+            r"scipy\.fft\.fht has no derivative rule here": lambda: m.fht(p, 0.1, 0.0),
+            r"cluster\.vq\.kmeans": lambda: vq.kmeans(param(ROWS), 2),
+            r"cluster\.hierarchy\.linkage": lambda: hierarchy.linkage(param(ROWS)),
+            r"constants\.convert_temperature": lambda: convert_temperature(param(X), "C", "K"),
+        },
+    }
+)

@@ -1,13 +1,13 @@
-"""`tracker.scipy.spatial`: SciPy's values, derivatives against differences, and compiled."""
+"""Distances and rotations of `tracker.scipy.spatial`."""
 
 import numpy as np
 import pytest
 import scipy.spatial
 import scipy.spatial.transform
-from scipy_cases import check_case
+from scipy_cases import against_scipy, refused
 
-import tracker.scipy.spatial
 from tracker import UnsupportedError, data, gradient, jit, param
+from tracker.scipy import spatial
 from tracker.scipy.spatial import distance, transform
 
 RNG = np.random.default_rng(0)
@@ -28,56 +28,33 @@ def each(m, u, v, w):
 
 CASES = {
     "of vectors": (each, A[0], B[0], W),
-    "of vectors, unweighted": (
-        lambda m, u, v: np.stack(
-            [getattr(m.distance, name)(u, v) for name in METRICS]
-            + [m.distance.minkowski(u, v, p) for p in (1, 3, np.inf)]
-        ),
-        A[0],
-        B[0],
+    "of vectors, unweighted": lambda m, u=A[0], v=B[0]: np.stack(
+        [getattr(m.distance, name)(u, v) for name in METRICS]
+        + [m.distance.minkowski(u, v, p) for p in (1, 3, np.inf)]
     ),
-    "cdist": (
-        lambda m, a, b: tuple(m.distance.cdist(a, b, name) for name in METRICS),
-        A,
-        B,
+    "cdist": lambda m, a=A, b=B: tuple(m.distance.cdist(a, b, name) for name in METRICS),
+    "cdist with keywords": lambda m, a=A, b=B, w=W: (
+        m.distance.cdist(a, b, "minkowski", p=3, w=w) + m.distance.cdist(a, b, "cb", w=w),
+        m.distance.cdist(a, b, "mahalanobis", VI=SPREAD) * m.distance.cdist(a, b, "se", V=w),
+        m.distance.cdist(a, b, "seuclidean") + m.distance.cdist(a, b, "mahalanobis"),
+        m.distance.cdist(a, b, m.distance.euclidean),
+        m.distance.cdist(a, b, lambda u, v: np.sum(np.sin(u) * v)),
     ),
-    "cdist with keywords": (
-        lambda m, a, b, w: (
-            m.distance.cdist(a, b, "minkowski", p=3, w=w) + m.distance.cdist(a, b, "cb", w=w),
-            m.distance.cdist(a, b, "mahalanobis", VI=SPREAD) * m.distance.cdist(a, b, "se", V=w),
-            m.distance.cdist(a, b, "seuclidean") + m.distance.cdist(a, b, "mahalanobis"),
-            m.distance.cdist(a, b, m.distance.euclidean),
-            m.distance.cdist(a, b, lambda u, v: np.sum(np.sin(u) * v)),
-        ),
-        A,
-        B,
-        W,
+    "pdist": lambda m, a=A, w=W: (
+        m.distance.pdist(a, "sqeuclidean", w=w) + m.distance.pdist(a, "seuclidean", V=w),
+        m.distance.squareform(m.distance.pdist(a)),
+        m.distance.squareform(m.distance.cdist(a, a)) * m.distance.pdist(a, "seuclidean"),
+        m.distance.pdist(a, lambda u, v: np.sum(np.sin(u) * v)),
     ),
-    "pdist": (
-        lambda m, a, w: (
-            m.distance.pdist(a, "sqeuclidean", w=w) + m.distance.pdist(a, "seuclidean", V=w),
-            m.distance.squareform(m.distance.pdist(a)),
-            m.distance.squareform(m.distance.cdist(a, a)) * m.distance.pdist(a, "seuclidean"),
-            m.distance.pdist(a, lambda u, v: np.sum(np.sin(u) * v)),
-        ),
-        A,
-        W,
+    "distance_matrix": lambda m, a=A, b=B: (
+        m.distance_matrix(a, b, 3) * m.minkowski_distance_p(a[:1], a[1:2], 3.0)[0]
+        + m.minkowski_distance_p(a[0], a[1], np.inf)
     ),
-    "distance_matrix": (
-        lambda m, a, b: (
-            m.distance_matrix(a, b, 3) * m.minkowski_distance_p(a[:1], a[1:2], 3.0)[0]
-            + m.minkowski_distance_p(a[0], a[1], np.inf)
-        ),
-        A,
-        B,
-    ),
-    "procrustes": (lambda m, a, b: m.procrustes(a, b @ SPREAD), A, A**2),
+    "procrustes": lambda m, a=A, b=A**2: m.procrustes(a, b @ SPREAD),
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_case(name):
-    check_case(tracker.scipy.spatial, scipy.spatial, *CASES[name], slack=1e-6)
+test_case = against_scipy(spatial, scipy.spatial, CASES, slack=1e-6)
 
 
 def test_points_that_coincide():
@@ -96,23 +73,24 @@ def test_what_has_no_derivative():
     np.testing.assert_array_equal(distance.pdist(param(A), "hamming"), plain.pdist(A, "hamming"))
 
 
-def test_refusals():
-    for wrong, match in (
-        (lambda: distance.cdist(param(A), A[0]), "2-dimensional"),
-        (lambda: distance.cdist(param(A), A[:, :2]), "has 3 columns"),
-        (lambda: distance.euclidean(param(A), A[0]), "should be 1-D"),
-        (lambda: distance.minkowski(param(A[0]), A[1], -1), "p must be greater than 0"),
-        (lambda: distance.euclidean(param(A[0]), A[1], -W), "non-negative"),
-        (lambda: distance.squareform(param(A[0][:2])), "Incompatible vector size"),
-        (lambda: distance.squareform(param(A[:3])), "must be symmetric"),
-        (lambda: tracker.scipy.spatial.distance_matrix(param(A), A[:, :2]), "2-dimensional"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            wrong()
-    with pytest.raises(UnsupportedError, match="cdist with out="):
-        distance.cdist(param(A), B, out=np.zeros((4, 2)))
-    with pytest.raises(UnsupportedError, match=r"directed_hausdorff has no derivative rule"):
-        distance.directed_hausdorff(param(A), B)
+test_refused = refused(
+    {
+        UnsupportedError: {
+            "cdist with out=": lambda: distance.cdist(param(A), B, out=np.zeros((4, 2))),
+            "directed_hausdorff has no deri": lambda: distance.directed_hausdorff(param(A), B),
+        },
+        ValueError: {
+            "2-dimensional": lambda: distance.cdist(param(A), A[0]),
+            "has 3 columns": lambda: distance.cdist(param(A), A[:, :2]),
+            "should be 1-D": lambda: distance.euclidean(param(A), A[0]),
+            "p must be greater than 0": lambda: distance.minkowski(param(A[0]), A[1], -1),
+            "non-negative": lambda: distance.euclidean(param(A[0]), A[1], -W),
+            "Incompatible vector size": lambda: distance.squareform(param(A[0][:2])),
+            "must be symmetric": lambda: distance.squareform(param(A[:3])),
+            "contains 2-dimensional": lambda: spatial.distance_matrix(param(A), A[:, :2]),
+        },
+    }
+)
 
 
 # Rotations ----------------------------------------------------------------------------------------
@@ -120,65 +98,41 @@ def test_refusals():
 VECTORS, TURN = RNG.normal(size=(4, 3)), np.array([0.3, -0.7, 0.4])
 QUATS = RNG.normal(size=(4, 4))
 ROTATIONS = {
-    "from_rotvec": (lambda m, r: m.Rotation.from_rotvec(r).as_matrix(), TURN),
-    "rotvec of little": (lambda m, r: m.Rotation.from_rotvec(r * 1e-4).as_rotvec() * 1e4, TURN),
-    "from_quat": (lambda m, q: m.Rotation.from_quat(q).as_rotvec(degrees=True), QUATS),
-    "from_matrix": (
-        lambda m, q: m.Rotation.from_matrix(m.Rotation.from_quat(q).as_matrix()).as_quat(
-            canonical=True, scalar_first=True
-        ),
-        QUATS,
-    ),
+    "from_rotvec": lambda m, r=TURN: m.Rotation.from_rotvec(r).as_matrix(),
+    "rotvec of little": lambda m, r=TURN: m.Rotation.from_rotvec(r * 1e-4).as_rotvec() * 1e4,
+    "from_quat": lambda m, q=QUATS: m.Rotation.from_quat(q).as_rotvec(degrees=True),
+    "from_matrix": lambda m, q=QUATS: m.Rotation.from_matrix(
+        m.Rotation.from_quat(q).as_matrix()
+    ).as_quat(canonical=True, scalar_first=True),
     "from_matrix, not orthogonal": (
         lambda m, a: m.Rotation.from_matrix(a).as_quat(),
         np.eye(3) + 0.1 * VECTORS[:3],
     ),
-    "from_euler": (
-        lambda m, a: (
-            m.Rotation.from_euler("xyz", a).as_quat() * m.Rotation.from_euler("ZYX", a).as_quat(),
-            m.Rotation.from_euler("y", a[0], degrees=True).as_matrix(),
-            m.Rotation.from_euler("zx", np.stack([a[:2], a[1:]])).as_mrp(),
-        ),
-        TURN,
+    "from_euler": lambda m, a=TURN: (
+        m.Rotation.from_euler("xyz", a).as_quat() * m.Rotation.from_euler("ZYX", a).as_quat(),
+        m.Rotation.from_euler("y", a[0], degrees=True).as_matrix(),
+        m.Rotation.from_euler("zx", np.stack([a[:2], a[1:]])).as_mrp(),
     ),
-    "as_euler": (
-        lambda m, q: tuple(
-            m.Rotation.from_quat(q).as_euler(seq, degrees=seq == "zyx")
-            for seq in ("xyz", "zyx", "ZYX", "zxz", "YXY", "yzx")
-        ),
-        QUATS,
+    "as_euler": lambda m, q=QUATS: tuple(
+        m.Rotation.from_quat(q).as_euler(seq, degrees=seq == "zyx")
+        for seq in ("xyz", "zyx", "ZYX", "zxz", "YXY", "yzx")
     ),
-    "apply": (
-        lambda m, q, v: (
-            m.Rotation.from_quat(q).apply(v) + m.Rotation.from_quat(q[0]).apply(v, inverse=True),
-            m.Rotation.from_quat(q).apply(v[0]),
-        ),
-        QUATS,
-        VECTORS,
+    "apply": lambda m, q=QUATS, v=VECTORS: (
+        m.Rotation.from_quat(q).apply(v) + m.Rotation.from_quat(q[0]).apply(v, inverse=True),
+        m.Rotation.from_quat(q).apply(v[0]),
     ),
-    "products": (
-        lambda m, q, r: (
-            (m.Rotation.from_quat(q) * m.Rotation.from_rotvec(r)).as_quat()
-            * (m.Rotation.from_rotvec(r).inv() * m.Rotation.from_quat(q[1:2])).magnitude()[0],
-            (m.Rotation.from_mrp(r) ** 2.5).as_rotvec(),
-        ),
-        QUATS,
-        TURN,
+    "products": lambda m, q=QUATS, r=TURN: (
+        (m.Rotation.from_quat(q) * m.Rotation.from_rotvec(r)).as_quat()
+        * (m.Rotation.from_rotvec(r).inv() * m.Rotation.from_quat(q[1:2])).magnitude()[0],
+        (m.Rotation.from_mrp(r) ** 2.5).as_rotvec(),
     ),
-    "many": (
-        lambda m, q: (
-            m.Rotation.concatenate([m.Rotation.from_quat(q)[1:], m.Rotation.identity()]).as_matrix()
-            + m.Rotation.from_quat(q).mean(np.arange(1.0, 5.0)).as_matrix()
-        ),
-        QUATS,
+    "many": lambda m, q=QUATS: (
+        m.Rotation.concatenate([m.Rotation.from_quat(q)[1:], m.Rotation.identity()]).as_matrix()
+        + m.Rotation.from_quat(q).mean(np.arange(1.0, 5.0)).as_matrix()
     ),
-    "align_vectors": (
-        lambda m, a, b: (
-            m.Rotation.align_vectors(a, b)[0].as_matrix()
-            + m.Rotation.align_vectors(b, a, np.arange(1.0, 5.0))[1]
-        ),
-        VECTORS,
-        A,
+    "align_vectors": lambda m, a=VECTORS, b=A: (
+        m.Rotation.align_vectors(a, b)[0].as_matrix()
+        + m.Rotation.align_vectors(b, a, np.arange(1.0, 5.0))[1]
     ),
     "Slerp": (
         lambda m, q, t: m.Slerp([0.0, 1.0, 2.0, 4.0], m.Rotation.from_quat(q))(t).as_matrix(),
@@ -188,9 +142,7 @@ ROTATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", ROTATIONS)
-def test_rotation(name):
-    check_case(transform, scipy.spatial.transform, *ROTATIONS[name], slack=2e-6)
+test_rotation = against_scipy(transform, scipy.spatial.transform, ROTATIONS, slack=2e-6)
 
 
 def test_rotations_of_plain_numbers():
@@ -209,35 +161,36 @@ def test_rotations_of_plain_numbers():
     np.testing.assert_allclose(ours.identity(3).reduce().as_matrix()[0], np.eye(3))
 
 
-def test_rotations_refused():
-    R = transform.Rotation
-    p = param(QUATS)
-    for wrong, error, match in (
-        (lambda: R.from_quat(p[:, :3]), ValueError, "shape"),
-        (lambda: R.from_quat(p * 0), ValueError, "zero norm"),
-        (lambda: R.from_matrix(-np.eye(3) * p[0, 0] ** 2), ValueError, "determinant"),
-        (lambda: R.from_matrix(p), ValueError, "3, 3"),
-        (lambda: R.from_rotvec(p), ValueError, "3"),
-        (lambda: R.from_euler("xyw", p[0, :3]), ValueError, "up to 3"),
-        (lambda: R.from_euler("xy", p[0, :3]), ValueError, "2 columns"),
-        (lambda: R.from_quat(p).as_euler("xxy"), ValueError, "consecutive"),
-        (lambda: R.from_quat(p).as_euler("xy"), ValueError, "to be 3 of"),
-        (lambda: R.from_quat(p).reduce(), UnsupportedError, "Rotation.reduce"),
-        (lambda: R.from_quat(p).mean(axis=0), UnsupportedError, "mean with axis="),
-        (lambda: R.align_vectors(p[:1, :3], VECTORS[:1]), UnsupportedError, "of one vector"),
-        (
-            lambda: R.from_quat(p[:1] * 0 + [0, 0.5**0.5, 0, 0.5**0.5]).as_euler("xyz"),
-            UnsupportedError,
-            "gimbal lock",
-        ),
-        (lambda: transform.Slerp([0.0, 1.0], R.from_quat(p)), ValueError, "4 times"),
-        (lambda: transform.Slerp([0.0], R.from_quat(p[:1])), ValueError, "at least 2"),
-        (lambda: transform.Slerp([0, 1, 1, 2], R.from_quat(p)), ValueError, "increasing"),
-        (lambda: transform.Slerp(range(4), R.from_quat(p))(9.0), ValueError, "within the range"),
-        (lambda: R.from_quat(p[0])[0], TypeError, "not subscriptable"),
-    ):
-        with pytest.raises(error, match=match):
-            wrong()
+R = transform.Rotation
+p = param(QUATS)
+test_rotations_refused = refused(
+    {
+        ValueError: {
+            "shape": lambda: R.from_quat(p[:, :3]),
+            "zero norm": lambda: R.from_quat(p * 0),
+            "determinant": lambda: R.from_matrix(-np.eye(3) * p[0, 0] ** 2),
+            "3, 3": lambda: R.from_matrix(p),
+            "3": lambda: R.from_rotvec(p),
+            "up to 3": lambda: R.from_euler("xyw", p[0, :3]),
+            "2 columns": lambda: R.from_euler("xy", p[0, :3]),
+            "consecutive": lambda: R.from_quat(p).as_euler("xxy"),
+            "to be 3 of": lambda: R.from_quat(p).as_euler("xy"),
+            "4 times": lambda: transform.Slerp([0.0, 1.0], R.from_quat(p)),
+            "at least 2": lambda: transform.Slerp([0.0], R.from_quat(p[:1])),
+            "increasing": lambda: transform.Slerp([0, 1, 1, 2], R.from_quat(p)),
+            "within the range": lambda: transform.Slerp(range(4), R.from_quat(p))(9.0),
+        },
+        UnsupportedError: {
+            "Rotation.reduce": lambda: R.from_quat(p).reduce(),
+            "mean with axis=": lambda: R.from_quat(p).mean(axis=0),
+            "of one vector": lambda: R.align_vectors(p[:1, :3], VECTORS[:1]),
+            "gimbal lock": lambda: R.from_quat(p[:1] * 0 + [0, 0.5**0.5, 0, 0.5**0.5]).as_euler(
+                "xyz"
+            ),
+        },
+        TypeError: {"not subscriptable": lambda: R.from_quat(p[0])[0]},
+    }
+)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int64, bool, np.float32])
