@@ -206,9 +206,9 @@ def _is_traceable(x: Any) -> bool:
 def restrict_result(result: Any, entries: dict[str, Any]) -> Any:
     """SciPy's result with these entries only; reading one of the others raises an error."""
     cls: Any = type(result)
-    made = _restricted_class(cls, frozenset(set(result) - set(entries)))()
-    made.update((name, entries[name]) for name in result if name in entries)
-    return made
+    restricted = _restricted_class(cls, frozenset(set(result) - set(entries)))()
+    restricted.update((name, entries[name]) for name in result if name in entries)
+    return restricted
 
 
 @functools.cache

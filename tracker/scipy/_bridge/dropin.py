@@ -19,12 +19,17 @@ from tracker.scipy._bridge.fallback import is_tracked
 _checks_finite = ContextVar("checks_finite", default=True)
 
 
-def drop_in(module: ModuleType) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: register a replacement for the module's function of the same name. Calls without
-    tracked arguments go to SciPy. Where SciPy's function has `check_finite=`, the arrays are
-    checked."""
+Function = Callable[..., Any]
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+
+def drop_in(module: ModuleType, name: str | None = None) -> Callable[[Function], Function]:
+    """Decorator: the replacement for the module's function of the same name, or of this `name`.
+    Calls without tracked arguments go to SciPy. Where SciPy's function has `check_finite=`, the
+    arrays are checked."""
+
+    def decorate(function: Function) -> Function:
+        if name is not None:
+            function.__name__, function.__doc__ = name, f"As {module.__name__}.{name}."
         theirs = getattr(module, function.__name__)
         run = _with_finite_check(theirs, function)
 
@@ -39,9 +44,7 @@ def drop_in(module: ModuleType) -> Callable[[Callable[..., Any]], Callable[..., 
     return decorate
 
 
-def _with_finite_check(
-    theirs: Callable[..., Any], function: Callable[..., Any]
-) -> Callable[..., Any]:
+def _with_finite_check(theirs: Function, function: Function) -> Function:
     """Check for finite numbers before the function, if SciPy's has `check_finite=`."""
     try:
         signature = inspect.signature(theirs)

@@ -30,9 +30,9 @@ def scipy_fallback(
 ) -> Callable[[str], Any]:
     """A `__getattr__` for the module that replaces this one.
 
-    accept_tracked     functions of SciPy's that accept tracked values as they are
-    nondifferentiable  functions whose results have no derivative
-    hints              what a refusal tells the user to type, by name
+    accept_tracked  functions of SciPy's that accept tracked values as they are
+    constant        functions whose results have no derivative
+    hints           what a refusal tells the user to type, by name
     """
     texts = hints or {}
 

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from tracker.autodiff.custom_rules import custom_gradient
+from tracker.autodiff.gradients import gradient
 from tracker.errors import UnsupportedError, message
 from tracker.scipy._bridge.callback import Function
-from tracker.scipy._bridge.fallback import as_array, is_tracked
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
 from tracker.tape.tracked import Tracked
 from tracker.transforms.jacobians import jacobian
 from tracker.tree import leaves
@@ -76,11 +77,9 @@ def refuse_options(name: str, **given: Any) -> None:
     """Refuse options that change the result in a way that is not differentiated."""
     for keyword, value in given.items():
         if value is not None and not (isinstance(value, tuple) and not value):
-            raise UnsupportedError(
-                message(
-                    f"scipy.optimize.{name} with {keyword}= has no derivative rule here",
-                    "Substitute variables that need no constraint, or pass plain parameters",
-                )
+            raise no_derivative_rule(
+                f"scipy.optimize.{name} with {keyword}=",
+                "Substitute variables that need no constraint, or pass plain parameters",
             )
 
 
@@ -96,16 +95,22 @@ def with_entries(result: Any, **entries: Any) -> Any:
     return copied
 
 
-def stationarity_within_bounds(
-    stationary: Function, x: Any, args: tuple[Any, ...], low: Any, high: Any
+def minimum_condition(
+    cost: Function, x: Any, args: tuple[Any, ...], low: Any = None, high: Any = None
 ) -> Function:
-    """The function that is zero at a minimum within bounds: the distance from the bound for
-    variables at an active bound, the slope of the objective for the others."""
-    down = x - stationary(x, *args)
+    """The function that is zero at the minimum x: the gradient of the cost, or the distance from
+    the bound for a variable at an active bound."""
+
+    def slope(x: Any, *params: Any) -> Any:
+        return gradient(lambda x: cost(x, *params), x)[0]
+
+    if low is None:
+        return slope
+    down = x - slope(x, *args)
     below, above = down <= low, down >= high
 
-    def condition(x: Any, *now: Any) -> Any:
-        free = np.where(above, x - high, stationary(x, *now))
+    def condition(x: Any, *params: Any) -> Any:
+        free = np.where(above, x - high, slope(x, *params))
         return np.where(below, x - low, free)
 
     return condition

@@ -135,12 +135,12 @@ def cumulative_simpson(
             _first_interval(y, h),
             np.flip(_first_interval(np.flip(y, -1), np.flip(h, -1)), -1),
         )
-        # Every other piece is the first of its parabola; the last one is always a second.
+        # Every other interval is the first of its parabola; the last one is a second one.
         count = np.shape(y)[-1] - 1
         first = np.arange(count) % 2 == 0
         first[-1] = False
-        still = [(0, 0)] * (np.ndim(y) - 1)
-        parts = np.where(first, np.pad(left, [*still, (0, 1)]), np.pad(right, [*still, (1, 0)]))
+        fixed = [(0, 0)] * (np.ndim(y) - 1)
+        parts = np.where(first, np.pad(left, [*fixed, (0, 1)]), np.pad(right, [*fixed, (1, 0)]))
         out = np.cumsum(parts, axis=-1)
     if initial is not None:
         initial = as_array(initial) * 1.0

@@ -30,7 +30,7 @@ from tracker.scipy._bridge.callback import (
     differentiable_callback,
     use_scipy_unless_differentiated,
 )
-from tracker.scipy._bridge.fallback import as_array, is_tracked
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
 from tracker.scipy._bridge.implicit import as_tuple, start_vector, with_entries
 from tracker.tape.observers import is_deriving, is_tracing
 from tracker.tape.record import aval_of
@@ -99,25 +99,25 @@ def _integrate_adjoint(
         return np.concatenate([-out, -by_y, *(-c for c in gathered)])
 
     a, first = g[-1], 0 * g[-1]
-    total = np.concatenate([np.zeros_like(np.reshape(1.0 * x, (-1,))) for x in (*args, ys[0])])
-    total = total[: sum(sizes)]
+    summed = np.concatenate([np.zeros_like(np.reshape(1.0 * x, (-1,))) for x in (*args, ys[0])])
+    summed = summed[: sum(sizes)]
     times: list[Any] = [None] * np.shape(ys)[0]
     for i in range(np.shape(ys)[0] - 1, 0, -1):
-        if not isinstance(a, Tracked) and not np.any(a):  # nothing there is asked for
+        if not isinstance(a, Tracked) and not np.any(a):  # no cotangent from here on
             times[i], a, first = 0.0, g[i - 1], a
             continue
         times[i] = _time_cotangent(f(ys[i], t[i], *args), g[i])
-        start = np.concatenate([ys[i], a, total])
+        start = np.concatenate([ys[i], a, summed])
         end = _integrate(backwards, start, np.stack([-t[i], -t[i - 1]]), args, solver, solver)[-1]
         _check_backward_path(end[:n], ys[i - 1], 0.1 * extent)
         a = end[n : 2 * n] + g[i - 1]
-        total = end[2 * n :]
+        summed = end[2 * n :]
         first = end[n : 2 * n]
     times[0] = -_time_cotangent(f(ys[0], t[0], *args), first)
     by_args = []
     at = 0
     for x, size, shape in zip(args, sizes, shapes, strict=True):
-        gathered = np.reshape(total[at : at + size], shape)
+        gathered = np.reshape(summed[at : at + size], shape)
         by_args.append(gathered if np.iscomplexobj(x) else np.real(gathered))
         at += size
     return (a, np.stack(times), *by_args)
@@ -162,15 +162,15 @@ def _split_numbers(
 ) -> tuple[RightHandSide, tuple[Any, ...]]:
     """The function as one of the numbers and arrays among `args`, and these."""
     leaves, structure = tree.flatten(args)
-    places = [i for i, leaf in enumerate(leaves) if tree.is_numeric(aval_of(leaf))]
+    positions = [i for i, leaf in enumerate(leaves) if tree.is_numeric(aval_of(leaf))]
 
     def call(y: Any, t: Any, *numbers: Any) -> Any:
-        whole = list(leaves)
-        for i, number in zip(places, numbers, strict=True):
-            whole[i] = number
-        return f(y, t, *tree.unflatten(structure, whole, args))
+        filled = list(leaves)
+        for i, number in zip(positions, numbers, strict=True):
+            filled[i] = number
+        return f(y, t, *tree.unflatten(structure, filled, args))
 
-    return call, tuple(leaves[i] for i in places)
+    return call, tuple(leaves[i] for i in positions)
 
 
 @use_scipy_unless_differentiated(scipy.integrate.odeint)
@@ -209,9 +209,7 @@ def odeint(
             _without_captures(func), y0, t, args, tfirst=tfirst, rtol=rtol, atol=atol, **options
         )
     if options.pop("full_output", None):
-        raise UnsupportedError(
-            message("odeint with full_output= has no derivative rule here", "Leave it out")
-        )
+        raise no_derivative_rule("odeint with full_output=", "Leave it out")
     y0 = _state_vector(start_vector(y0))
     rtol, atol = (1e-9 if x is None else x for x in (rtol, atol))
     ahead = {k: options.pop(k) for k in ("Dfun", "col_deriv", "ml", "mu", "tcrit") if k in options}
@@ -259,11 +257,8 @@ def solve_ivp(
         )
     for keyword, value in (("dense_output", dense_output), ("events", events)):
         if value:
-            raise UnsupportedError(
-                message(
-                    f"solve_ivp with {keyword}= has no derivative rule here",
-                    "Ask for the times that you need with t_eval=",
-                )
+            raise no_derivative_rule(
+                f"solve_ivp with {keyword}=", "Ask for the times that you need with t_eval="
             )
     y0 = _state_vector(y0)
     solver = _IvpSolver(method, tree.map(plain_data, options), args)
@@ -275,9 +270,9 @@ def solve_ivp(
         None if t_eval is None else plain_data(_as_vector(t_eval)),
         **solver.equation_options(tuple(map(plain_data, numbers))),
     )
-    times, asked = _times_and_requested(t_span, t_eval, plain.t)
+    times, requested = _times_and_requested(t_span, t_eval, plain.t)
     ys = _integrate(flat, 1.0 * y0, times, numbers, solver.forward, solver.backward)
-    return with_entries(plain, t=times[asked], y=ys[asked].T)
+    return with_entries(plain, t=times[requested], y=ys[requested].T)
 
 
 class _IvpSolver:
@@ -297,8 +292,11 @@ class _IvpSolver:
         return {**self.options, "jac": jac}
 
     def adjoint_options(self) -> dict[str, Any]:
-        kept = {k: x for k, x in self.options.items() if k in ("rtol", "max_step", "min_step")}
-        return {**kept, **{k: _least_tolerance(x) for k, x in self.options.items() if k == "atol"}}
+        options = {k: x for k, x in self.options.items() if k in ("rtol", "max_step", "min_step")}
+        return {
+            **options,
+            **{k: _least_tolerance(x) for k, x in self.options.items() if k == "atol"},
+        }
 
     def forward(self, f: RightHandSide, y0: Any, t: Any, args: Any) -> Any:
         return self._solve(f, y0, t, args, self.equation_options(args))
@@ -321,12 +319,12 @@ def _times_and_requested(t_span: Any, t_eval: Any, solver_times: Any) -> tuple[A
     start, end = t_span
     if t_eval is None:
         return np.stack([start, *solver_times[1:-1], end]) * 1.0, slice(None)
-    times, skip, kept = 1.0 * _as_vector(t_eval), 0, None
+    times, first, last = 1.0 * _as_vector(t_eval), 0, None
     if bool(times[0] != start):
-        times, skip = np.concatenate([np.reshape(1.0 * start, (1,)), times]), 1
-    if bool(times[-1] != end):  # SciPy's steps lead there
-        times, kept = np.append(times, end), -1
-    return times, slice(skip, kept)
+        times, first = np.concatenate([np.reshape(1.0 * start, (1,)), times]), 1
+    if bool(times[-1] != end):  # SciPy integrates up to the end
+        times, last = np.append(times, end), -1
+    return times, slice(first, last)
 
 
 def _solve_ivp_in_trace(
@@ -352,7 +350,7 @@ def _solve_ivp_in_trace(
     given = (fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args)
     if is_deriving():
         return _as_one_callback(solve_ivp, given, options)
-    return call_scipy(scipy.integrate.solve_ivp, given, options)
+    return call_scipy(scipy.integrate.solve_ivp, *given, **options)
 
 
 def _as_one_callback(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -23,13 +23,13 @@ from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.errors import UnsupportedError, message
 from tracker.scipy._bridge.callback import Function, call_solver, use_scipy_unless_differentiated
-from tracker.scipy._bridge.fallback import is_tracked
+from tracker.scipy._bridge.fallback import is_tracked, no_derivative_rule
 from tracker.scipy._bridge.implicit import as_tuple, with_derivatives_of
 from tracker.tape.observers import is_tracing
 from tracker.tape.tracked import Tracked
 from tracker.transforms.vmap import vmap
 
-_TIGHT_TOLERANCES = {"epsabs": 0.0, "epsrel": 1e-12}  # the pieces are to do for the derivative, too
+_TIGHT_TOLERANCES = {"epsabs": 0.0, "epsrel": 1e-12}  # of subintervals that serve the derivatives
 
 
 def _gauss(count: int) -> tuple[Any, Any, Any]:
@@ -72,19 +72,19 @@ def quad(
     if not (is_tracked(a, b, *args, *options.values()) or is_tracked(func(inside, *args))):
         return scipy.integrate.quad(func, a, b, args, full_output, **options)
     _refuse_options(full_output=full_output and is_tracing(), **options)
-    room = int(limit) if is_tracing() else 0
+    capacity = int(limit) if is_tracing() else 0
 
     def solve(func: Any, a: Any, b: Any, args: Any, options: Any) -> Any:
         given = (func, a, b, args)
         y, error, *more = scipy.integrate.quad(*given, full_output, **options)
         found = scipy.integrate.quad(*given, True, **{**options, **_TIGHT_TOLERANCES})[2]
-        return y, error, _subintervals(found, a, room), more
+        return y, error, _subintervals(found, a, capacity), more
 
     value, error, flat, info = call_solver("quad", solve, func, a, b, args, options)
-    unfolded, pieces = _finite_integrand(func, a, b), np.reshape(flat, (2, -1))
-    y = _apply_rule(unfolded, pieces, args, _SMOOTH_RULE)
+    integrand, intervals = _finite_integrand(func, a, b), np.reshape(flat, (2, -1))
+    y = _apply_rule(integrand, intervals, args, _SMOOTH_RULE)
     if bool(np.abs(y - value) > 1e-10 + 1e-9 * np.abs(value)):
-        y = _apply_rule(unfolded, pieces, args, _SINGULAR_RULE)
+        y = _apply_rule(integrand, intervals, args, _SINGULAR_RULE)
     y = y + _end_term(func, b, args) - _end_term(func, a, args)
     return (with_derivatives_of(value, y), error, *info)
 
@@ -96,8 +96,7 @@ def _refuse_options(**options: Any) -> None:
         ("full_output", "Leave it out under jit"),
     ):
         if options.get(keyword):
-            text = f"scipy.integrate.quad with {keyword}= has no derivative rule here"
-            raise UnsupportedError(message(text, instead))
+            raise no_derivative_rule(f"scipy.integrate.quad with {keyword}=", instead)
 
 
 def _interior_point(a: float, b: float) -> float:
@@ -113,7 +112,7 @@ def _subintervals(found: Any, start: Any, capacity: int) -> Any:
     """The left ends, then the right ends; intervals of length zero fill up to `capacity`."""
     count = found["last"]
     low, high = found["alist"][:count], found["blist"][:count]
-    if not count:  # from a number to itself
+    if not count:  # a == b
         count, low, high = 1, np.array([start]), np.array([start])
     rest = np.full(max(capacity - count, 0), 0.5 * (low[0] + high[0]))
     return np.concatenate([low, rest, high, rest])
@@ -129,11 +128,11 @@ def _finite_integrand(func: Function, a: Any, b: Any) -> Callable[..., Any]:
         return lambda x, *args: sign * func(x, *args)
     end = low if bounded[0] else high if bounded[1] else 0.0
     start = ignore_derivatives(end)
-    ways = [way for way, closed in ((1.0, bounded[1]), (-1.0, bounded[0])) if not closed]
+    signs = [s for s, closed in ((1.0, bounded[1]), (-1.0, bounded[0])) if not closed]
 
     def folded(t: Any, *args: Any) -> Any:
-        far = (1 - t) / t
-        return sign * sum(func(start + way * far, *args) for way in ways) / t**2
+        x = (1 - t) / t
+        return sign * sum(func(start + s * x, *args) for s in signs) / t**2
 
     return folded
 
@@ -144,11 +143,11 @@ def _apply_rule(func: Callable[..., Any], intervals: Any, args: tuple[Any, ...],
     up, down, weights = rule
     length, middle = high - low, 0.5 * (low + high)
     x = np.where(up < down, low + length * up, high - length * down)
-    inside = (x > low) & (x < high)  # too near to an end to be told from it: of no weight
+    inside = (x > low) & (x < high)  # nodes that round to an end get no weight
     x, weights = np.ravel(np.where(inside, x, middle)), np.ravel(np.where(inside, weights, 0))
     if isinstance(x, Tracked):
         values = vmap(lambda at: np.reshape(func(at, *args), ()))(x)
-    else:  # one by one, as SciPy asks
+    else:  # one by one, as SciPy calls it
         values = np.stack([np.reshape(func(at, *args), ()) for at in x.tolist()])
     return np.sum(np.ravel(length * np.reshape(weights, np.shape(inside))) * values)
 
@@ -160,7 +159,7 @@ def _end_term(func: Function, end: Any, args: tuple[Any, ...]) -> Any:
     start = ignore_derivatives(end)
     length = end - start
     nodes, _, weights = (part.tolist() for part in _END_RULE)
-    with np.errstate(all="ignore"):  # SciPy does not look at the end
+    with np.errstate(all="ignore"):  # SciPy does not evaluate at the end
         values = [func(start + length * node, *args) for node in nodes]
     if not bool(np.isfinite(values[0])):
         raise UnsupportedError(

@@ -15,17 +15,21 @@ import numpy as np
 import scipy.optimize
 
 from tracker import tree
-from tracker.autodiff.gradients import gradient
-from tracker.scipy._bridge.callback import Function, call_solver, use_scipy_unless_differentiated
+from tracker.scipy._bridge.callback import (
+    Function,
+    call_scipy,
+    call_solver,
+    use_scipy_unless_differentiated,
+)
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array, scipy_fallback
 from tracker.scipy._bridge.implicit import (
     as_tuple,
     depends_on_tracked,
     implicit_solution,
+    minimum_condition,
     refuse_options,
     start_vector,
-    stationarity_within_bounds,
     with_entries,
 )
 from tracker.scipy.optimize.least_squares import curve_fit as curve_fit
@@ -49,7 +53,7 @@ __getattr__ = scipy_fallback(
     | {"fminbound": "Use minimize_scalar(bounds=)", "milp": "Use linprog"},
 )
 
-# What is in bounds and constraints may be tracked, as what is in a list may.
+# Bounds and constraints may contain tracked values, as lists may.
 for _cls in (
     scipy.optimize.Bounds,
     scipy.optimize.LinearConstraint,
@@ -63,29 +67,23 @@ for _cls in (
 @use_scipy_unless_differentiated(scipy.optimize.root)
 def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", **options: Any) -> Any:
     """A root of a system of equations; `.x` is differentiable."""
-    begin, args = start_vector(x0), as_tuple(args)
-    if not depends_on_tracked(fun, begin, args, options):
+    start, args = start_vector(x0), as_tuple(args)
+    if not depends_on_tracked(fun, start, args, options):
         return scipy.optimize.root(fun, x0, args, method, **options)
 
-    def solve(fun: Any, start: Any, args: Any, options: Any) -> Any:
-        return scipy.optimize.root(fun, start, args, method, **options)
-
-    found = call_solver("root", solve, fun, begin, args, options)
+    found = call_scipy(scipy.optimize.root, fun, start, args, method, **options)
     return with_entries(found, x=implicit_solution(_returning_array(fun), found.x, args, "root"))
 
 
 @use_scipy_unless_differentiated(scipy.optimize.fsolve)
 def fsolve(func: Any, x0: Any, args: Any = (), **options: Any) -> Any:
     """A root of a system of equations."""
-    begin, args = start_vector(x0), as_tuple(args)
-    if not depends_on_tracked(func, begin, args, options):
+    start, args = start_vector(x0), as_tuple(args)
+    if not depends_on_tracked(func, start, args, options):
         return scipy.optimize.fsolve(func, x0, args, **options)
     refuse_options("fsolve", full_output=options.pop("full_output", None) or None)
 
-    def solve(func: Any, start: Any, args: Any, options: Any) -> Any:
-        return scipy.optimize.fsolve(func, start, args, **options)
-
-    x = call_solver("fsolve", solve, func, begin, args, options)
+    x = call_scipy(scipy.optimize.fsolve, func, start, args, **options)
     return implicit_solution(_returning_array(func), x, args, "fsolve")
 
 
@@ -102,17 +100,14 @@ def _returning_array(f: Function) -> Function:
 @use_scipy_unless_differentiated(scipy.optimize.fixed_point)
 def fixed_point(func: Any, x0: Any, args: Any = (), **options: Any) -> Any:
     """The solution x of func(x, *args) = x."""
-    begin, args = as_array(x0), as_tuple(args)
-    if not depends_on_tracked(func, begin, args, options):
+    start, args = as_array(x0), as_tuple(args)
+    if not depends_on_tracked(func, start, args, options):
         return scipy.optimize.fixed_point(func, x0, args, **options)
 
-    def solve(func: Any, start: Any, args: Any, options: Any) -> Any:
-        return scipy.optimize.fixed_point(func, start, args, **options)
+    def residual(x: Any, *params: Any) -> Any:
+        return func(x, *params) - x
 
-    def residual(x: Any, *now: Any) -> Any:
-        return func(x, *now) - x
-
-    x = call_solver("fixed_point", solve, func, begin, args, options)
+    x = call_scipy(scipy.optimize.fixed_point, func, start, args, **options)
     return implicit_solution(residual, x, args, "fixed_point")
 
 
@@ -147,16 +142,13 @@ toms748 = _bracketing_solver("toms748")
 
 @use_scipy_unless_differentiated(scipy.optimize.newton)
 def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), **options: Any) -> Any:
-    """A root near x0, by Newton's method or the secant method."""
-    begin, args = 1.0 * as_array(x0), as_tuple(args)
-    if not depends_on_tracked(func, begin, args, options):
+    """A root start x0, by Newton's method or the secant method."""
+    start, args = 1.0 * as_array(x0), as_tuple(args)
+    if not depends_on_tracked(func, start, args, options):
         return scipy.optimize.newton(func, x0, fprime, args, **options)
     refuse_options("newton", full_output=options.pop("full_output", None) or None)
 
-    def solve(func: Any, start: Any, fprime: Any, args: Any, options: Any) -> Any:
-        return scipy.optimize.newton(func, start, fprime, args, **options)
-
-    x = call_solver("newton", solve, func, begin, fprime, args, options)
+    x = call_scipy(scipy.optimize.newton, func, start, fprime, args, **options)
     return implicit_solution(func, x, args, "newton")
 
 
@@ -166,16 +158,13 @@ def root_scalar(
 ) -> Any:
     """A root of a function of one number; `.root` is differentiable."""
     args = as_tuple(args)
-    near = options.get("x0") if bracket is None else bracket[0]
+    start = options.get("x0") if bracket is None else bracket[0]
     several = True in (options.get("fprime"), options.get("fprime2"))
-    value = (lambda x, *now: f(x, *now)[0]) if several else f
-    if near is None or not depends_on_tracked(value, near, args, bracket, options):
+    value = (lambda x, *params: f(x, *params)[0]) if several else f
+    if start is None or not depends_on_tracked(value, start, args, bracket, options):
         return scipy.optimize.root_scalar(f, args, method, bracket, **options)
 
-    def solve(f: Any, args: Any, bracket: Any, options: Any) -> Any:
-        return scipy.optimize.root_scalar(f, args, method, bracket, **options)
-
-    found = call_solver("root_scalar", solve, f, args, bracket, options)
+    found = call_scipy(scipy.optimize.root_scalar, f, args, method, bracket, **options)
     return with_entries(found, root=implicit_solution(value, found.root, args, "root_scalar"))
 
 
@@ -186,11 +175,11 @@ def root_scalar(
 def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, **options: Any) -> Any:
     """A minimum; `.x` and `.fun` are differentiable, also in the bounds: a variable at an active
     bound moves with it, the others as if there were no bounds."""
-    begin, args = start_vector(x0), as_tuple(args)
+    start, args = start_vector(x0), as_tuple(args)
     pair = options.get("jac") is True
-    value = (lambda x, *now: fun(x, *now)[0]) if pair else fun
+    value = (lambda x, *params: fun(x, *params)[0]) if pair else fun
     low, high = _bound_arrays(options.get("bounds"))
-    if not depends_on_tracked(value, begin, args, low, high, options):
+    if not depends_on_tracked(value, start, args, low, high, options):
         return scipy.optimize.minimize(fun, x0, args, method, **options)
     refuse_options("minimize", constraints=options.get("constraints"))
 
@@ -199,16 +188,9 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, **options: A
             options = {**options, "bounds": scipy.optimize.Bounds(*ends)}
         return scipy.optimize.minimize(fun, start, args, method, **options)
 
-    def stationary(x: Any, *now: Any) -> Any:
-        return gradient(lambda at: value(at, *now), x)[0]
-
     options.pop("bounds", None)
-    found = call_solver("minimize", solve, fun, begin, args, (low, high), options)
-    condition = (
-        stationary
-        if low is None
-        else stationarity_within_bounds(stationary, found.x, args, low, high)
-    )
+    found = call_solver("minimize", solve, fun, start, args, (low, high), options)
+    condition = minimum_condition(value, found.x, args, low, high)
     x = implicit_solution(condition, found.x, args, "minimize")
     return with_entries(found, x=x, fun=value(x, *args))
 
@@ -221,7 +203,9 @@ def _bound_arrays(bounds: Any) -> tuple[Any, Any]:
         return bounds.lb, bounds.ub
     low, high = zip(*bounds, strict=True)
     ends = (low, -math.inf), (high, math.inf)
-    return tuple(np.stack([far if e is None else 1.0 * e for e in end]) for end, far in ends)  # type: ignore[return-value]
+    return tuple(
+        np.stack([unbounded if e is None else 1.0 * e for e in end]) for end, unbounded in ends
+    )  # type: ignore[return-value]
 
 
 @use_scipy_unless_differentiated(scipy.optimize.minimize_scalar)
@@ -231,21 +215,15 @@ def minimize_scalar(
     """A minimum of a function of one number; `.x` and `.fun` are differentiable, also in the
     bounds."""
     args = as_tuple(args)
-    near = 0.0 if bracket is None else bracket[0]
+    start = 0.0 if bracket is None else bracket[0]
     if bounds is not None:
-        near = 0.5 * (bounds[0] + bounds[1])
-    if not depends_on_tracked(fun, near, args, bracket, options):
+        start = 0.5 * (bounds[0] + bounds[1])
+    if not depends_on_tracked(fun, start, args, bracket, options):
         return scipy.optimize.minimize_scalar(fun, bracket, bounds, args, **options)
     ends = None if bounds is None else (1.0 * bounds[0], 1.0 * bounds[1])
 
-    def solve(fun: Any, bracket: Any, ends: Any, args: Any, options: Any) -> Any:
-        return scipy.optimize.minimize_scalar(fun, bracket, ends, args, **options)
-
-    def stationary(x: Any, *now: Any) -> Any:
-        return gradient(lambda at: fun(at, *now), x)[0]
-
-    found = call_solver("minimize_scalar", solve, fun, bracket, ends, args, options)
-    condition = stationarity_within_bounds(stationary, found.x, args, *ends) if ends else stationary
+    found = call_scipy(scipy.optimize.minimize_scalar, fun, bracket, ends, args, **options)
+    condition = minimum_condition(fun, found.x, args, *(ends or ()))
     x = implicit_solution(condition, found.x, args, "minimize_scalar")
     return with_entries(found, x=x, fun=fun(x, *args))
 

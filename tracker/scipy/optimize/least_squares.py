@@ -9,22 +9,25 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from tracker.autodiff.gradients import gradient
-from tracker.errors import UnsupportedError, message
-from tracker.scipy._bridge.callback import Function, call_solver, use_scipy_unless_differentiated
-from tracker.scipy._bridge.fallback import as_array, is_tracked
+from tracker.scipy._bridge.callback import (
+    Function,
+    call_scipy,
+    call_solver,
+    use_scipy_unless_differentiated,
+)
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
 from tracker.scipy._bridge.implicit import (
     as_tuple,
     depends_on_tracked,
     implicit_solution,
+    minimum_condition,
     start_vector,
-    stationarity_within_bounds,
     with_derivatives_of,
     with_entries,
 )
 from tracker.transforms.jacobians import jacobian
 
-# Of the squares of residuals, in units of f_scale: what they cost.
+# The cost of squared residuals, in units of f_scale.
 _LOSSES: dict[str, Callable[[Any], Any]] = {
     "linear": lambda z: z,
     "soft_l1": lambda z: 2 * (np.sqrt(1 + z) - 1),
@@ -48,33 +51,29 @@ def least_squares(
     **options: Any,
 ) -> Any:
     """The least sum of squares; `.x`, `.fun` and `.cost` are differentiable."""
-    begin, args, named = start_vector(x0), as_tuple(args), {} if kwargs is None else dict(kwargs)
+    start, args, named = start_vector(x0), as_tuple(args), {} if kwargs is None else dict(kwargs)
     options |= dict(zip(("method", "ftol", "xtol", "gtol", "x_scale"), rest, strict=False))
     options |= {"bounds": bounds, "loss": loss, "f_scale": f_scale}
 
-    def residuals(x: Any, *now: Any) -> Any:
-        r = fun(x, *now, **named)
+    def residuals(x: Any, *params: Any) -> Any:
+        r = fun(x, *params, **named)
         return np.reshape(np.stack(r) if isinstance(r, (list, tuple)) else r, (-1,))
 
-    if not depends_on_tracked(residuals, begin, args, kwargs, options):
+    if not depends_on_tracked(residuals, start, args, kwargs, options):
         return scipy.optimize.least_squares(fun, x0, jac, args=args, kwargs=kwargs, **options)
     if loss not in _LOSSES:
-        raise UnsupportedError(
-            message(
-                "scipy.optimize.least_squares with a loss= of your own has no derivative rule here",
-                f"Use one of {', '.join(map(repr, _LOSSES))}",
-            )
+        raise no_derivative_rule(
+            "scipy.optimize.least_squares with a loss= of your own",
+            f"Use one of {', '.join(map(repr, _LOSSES))}",
         )
 
-    def solve(fun: Any, start: Any, jac: Any, args: Any, kwargs: Any, options: Any) -> Any:
-        return scipy.optimize.least_squares(fun, start, jac, args=args, kwargs=kwargs, **options)
-
-    def cost(x: Any, *now: Any) -> Any:
-        z = (residuals(x, *now) / f_scale) ** 2
+    def cost(x: Any, *params: Any) -> Any:
+        z = (residuals(x, *params) / f_scale) ** 2
         return 0.5 * f_scale**2 * np.sum(_LOSSES[loss](z))
 
     options["bounds"] = _lower_and_upper(bounds)
-    found = call_solver("least_squares", solve, fun, begin, jac, args, named, options)
+    theirs = scipy.optimize.least_squares
+    found = call_scipy(theirs, fun, start, jac, args=args, kwargs=named, **options)
     x = _differentiable_minimum(cost, found.x, args, bounds, "least_squares")
     return with_entries(found, x=x, fun=residuals(x, *args), cost=cost(x, *args))
 
@@ -88,19 +87,12 @@ def _differentiable_minimum(
     cost: Function, x: Any, args: tuple[Any, ...], bounds: Any, name: str
 ) -> Any:
     """SciPy's minimum, as a function of what the cost depends on."""
-
-    def stationary(x: Any, *now: Any) -> Any:
-        return gradient(lambda at: cost(at, *now), x)[0]
-
     low, high = _lower_and_upper(bounds)
     if not is_tracked(low, high) and np.all(np.isinf(low)) and np.all(np.isinf(high)):
-        return implicit_solution(stationary, x, args, name)
-    return implicit_solution(
-        stationarity_within_bounds(stationary, x, args, as_array(low), as_array(high)),
-        x,
-        args,
-        name,
-    )
+        condition = minimum_condition(cost, x, args)
+    else:
+        condition = minimum_condition(cost, x, args, as_array(low), as_array(high))
+    return implicit_solution(condition, x, args, name)
 
 
 @use_scipy_unless_differentiated(scipy.optimize.curve_fit)
@@ -125,8 +117,8 @@ def curve_fit(
     sigma = None if sigma is None else as_array(sigma)
     args = (ydata,) if sigma is None else (ydata, sigma)
 
-    def solve(f: Any, x: Any, y: Any, begin: Any, sigma: Any, options: Any) -> Any:
-        found = scipy.optimize.curve_fit(f, x, y, begin, sigma, full_output=full_output, **options)
+    def solve(f: Any, x: Any, y: Any, start: Any, sigma: Any, options: Any) -> Any:
+        found = scipy.optimize.curve_fit(f, x, y, start, sigma, full_output=full_output, **options)
         names = ("parameters", "covariance", "more", "message", "flag")
         named = dict(zip(names, found, strict=False))
         return named | named.pop("more", {})
@@ -143,8 +135,8 @@ def curve_fit(
             return r
         return np.linalg.solve(np.linalg.cholesky(sigma), r) if np.ndim(sigma) == 2 else r / sigma
 
-    def cost(p: Any, *now: Any) -> Any:
-        return 0.5 * np.sum(residuals(p, *now) ** 2)
+    def cost(p: Any, *params: Any) -> Any:
+        return 0.5 * np.sum(residuals(p, *params) ** 2)
 
     p = _differentiable_minimum(cost, p, args, bounds, "curve_fit")
     (slope,) = jacobian(lambda at: residuals(at, *args), p)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from tracker.autodiff.gradients import gradient
-from tracker.scipy._bridge.callback import call_solver, use_scipy_unless_differentiated
+from tracker.scipy._bridge.callback import call_scipy, use_scipy_unless_differentiated
 from tracker.scipy._bridge.implicit import (
     as_tuple,
     depends_on_tracked,
     implicit_solution,
+    minimum_condition,
     refuse_options,
     start_vector,
 )
@@ -34,16 +34,13 @@ def _minimizer(name: str) -> Callable[..., Any]:
 
     def find(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
         bound = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
-        begin, args = start_vector(x0), as_tuple(bound.get("args", ()))
-        if not depends_on_tracked(func, begin, args, rest, options):
+        start, args = start_vector(x0), as_tuple(bound.get("args", ()))
+        if not depends_on_tracked(func, start, args, rest, options):
             return theirs(func, x0, *rest, **options)
-        given = _bind_arguments(name, (func, x0, *rest), options) | {"x0": begin, "args": args}
+        given = _bind_arguments(name, (func, x0, *rest), options) | {"x0": start, "args": args}
 
-        def stationary(x: Any, *now: Any) -> Any:
-            return gradient(lambda at: func(at, *now), x)[0]
-
-        x = call_solver(name, lambda given: theirs(**given), given)
-        return implicit_solution(stationary, x, args, name)
+        x = call_scipy(theirs, **given)
+        return implicit_solution(minimum_condition(func, x, args), x, args, name)
 
     find.__name__ = name
     find.__doc__ = f"A minimum, as scipy.optimize.{name} finds it."
@@ -62,18 +59,18 @@ def leastsq(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
     """The least sum of squares, and SciPy's flag."""
     theirs = scipy.optimize.leastsq
     bound = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
-    begin, args = start_vector(x0), as_tuple(bound.get("args", ()))
+    start, args = start_vector(x0), as_tuple(bound.get("args", ()))
 
-    def residuals(x: Any, *now: Any) -> Any:
-        r = func(x, *now)
+    def residuals(x: Any, *params: Any) -> Any:
+        r = func(x, *params)
         return np.stack(r) if isinstance(r, (list, tuple)) else r
 
-    if not depends_on_tracked(residuals, begin, args, rest, options):
+    if not depends_on_tracked(residuals, start, args, rest, options):
         return theirs(func, x0, *rest, **options)
-    given = _bind_arguments("leastsq", (func, x0, *rest), options) | {"x0": begin, "args": args}
+    given = _bind_arguments("leastsq", (func, x0, *rest), options) | {"x0": start, "args": args}
 
-    def stationary(x: Any, *now: Any) -> Any:
-        return gradient(lambda at: 0.5 * np.sum(residuals(at, *now) ** 2), x)[0]
+    def cost(x: Any, *params: Any) -> Any:
+        return 0.5 * np.sum(residuals(x, *params) ** 2)
 
-    x, flag = call_solver("leastsq", lambda given: theirs(**given), given)
-    return implicit_solution(stationary, x, args, "leastsq"), flag
+    x, flag = call_scipy(theirs, **given)
+    return implicit_solution(minimum_condition(cost, x, args), x, args, "leastsq"), flag

@@ -15,23 +15,23 @@ from tracker import tree
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.errors import UnsupportedError, message
 from tracker.scipy._bridge.callback import (
+    call_scipy,
     call_solver,
-    nondifferentiable,
     use_scipy_unless_differentiated,
 )
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
 from tracker.scipy._bridge.implicit import with_derivatives_of, with_entries
 
-_ACTIVE_TOLERANCE = 1e-9  # how near to a bound is on it, as a share of the size of the numbers
+_ACTIVE_TOLERANCE = 1e-9  # relative distance within which a bound is active
 
 
 def _free_least_squares(a: Any, b: Any, free: Any, fixed: Any) -> Any:
     """The least squares in the free variables; the others are `fixed`."""
-    rest = b - a @ np.where(free, 0.0, fixed)
+    residual = b - a @ np.where(free, 0.0, fixed)
     inside = np.where(free, a, 0.0)
     normal = np.transpose(inside) @ inside + np.diag(np.where(free, 0.0, 1.0))
     try:
-        found = np.linalg.solve(normal, np.transpose(inside) @ rest)
+        found = np.linalg.solve(normal, np.transpose(inside) @ residual)
     except np.linalg.LinAlgError as error:
         raise UnsupportedError(
             message(
@@ -48,7 +48,7 @@ def nnls(A: Any, b: Any, *, maxiter: Any = None, **options: Any) -> Any:
     if not is_tracked(A, b, maxiter, *options.values()):
         return scipy.optimize.nnls(A, b, maxiter=maxiter, **options)
     a, b = as_array(A) * 1.0, as_array(b) * 1.0
-    found, _ = nondifferentiable(scipy.optimize.nnls)(a, b, maxiter=maxiter, **options)
+    found, _ = call_scipy(scipy.optimize.nnls, a, b, maxiter=maxiter, **options)
     x = _free_least_squares(a, b, found > 0, 0.0)
     return x, np.linalg.norm(a @ x - b).item()
 
@@ -67,14 +67,14 @@ def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any, **op
         found = scipy.optimize.lsq_linear(a, b, (low, high), *args, **options)
         size = _ACTIVE_TOLERANCE * (1 + np.abs(found.x))
         active = np.where(found.x - low <= size, -1, np.where(high - found.x <= size, 1, 0))
-        return with_entries(found, held=active)
+        return with_entries(found, active=active)
 
     found = call_solver("lsq_linear", solve, a, b, low, high, args, options)
-    active = found.pop("held")
-    held = np.where(active < 0, low, np.where(active > 0, high, 0.0))
-    x = with_derivatives_of(found.x, _free_least_squares(a, b, active == 0, held))
-    rest = a @ x - b
-    return with_entries(found, x=x, fun=rest, cost=0.5 * np.sum(np.square(rest)))
+    active = found.pop("active")
+    fixed = np.where(active < 0, low, np.where(active > 0, high, 0.0))
+    x = with_derivatives_of(found.x, _free_least_squares(a, b, active == 0, fixed))
+    residual = a @ x - b
+    return with_entries(found, x=x, fun=residual, cost=0.5 * np.sum(np.square(residual)))
 
 
 @use_scipy_unless_differentiated(scipy.optimize.linprog)
@@ -96,17 +96,14 @@ def linprog(
     if options.get("integrality") is not None:
         raise no_derivative_rule("scipy.optimize.linprog with integrality=", "Leave it out")
 
-    def solve(given: Any, bounds: Any, args: Any, options: Any) -> Any:
-        return scipy.optimize.linprog(*given, bounds, *args, **options)
-
-    found = call_solver("linprog", solve, given, bounds, args, options)
+    found = call_scipy(scipy.optimize.linprog, *given, bounds, *args, **options)
     if not found.success:
         raise no_derivative_rule(f"scipy.optimize.linprog without a solution ({found.message})")
     c = as_array(c) * 1.0
     n = np.size(c)
     rows, rights = _all_constraints(A_ub, b_ub, A_eq, b_eq, _bound_pairs(bounds, n), n)
-    away = np.abs(ignore_derivatives(rows @ found.x - rights))
-    active = np.flatnonzero(away <= _ACTIVE_TOLERANCE * (1 + np.abs(rights)))
+    distance = np.abs(ignore_derivatives(rows @ found.x - rights))
+    active = np.flatnonzero(distance <= _ACTIVE_TOLERANCE * (1 + np.abs(rights)))
     if np.size(active) != n or bool(np.linalg.matrix_rank(rows[active]) != n):
         raise UnsupportedError(
             message(
