@@ -30,6 +30,7 @@ __getattr__ = scipy_fallback(scipy.fft)
 def _one_axis_transform(name: str) -> Callable[..., Any]:
     theirs = getattr(np.fft, name)
 
+    @drop_in(scipy.fft, name)
     def transform(
         x: Any,
         n: Any = None,
@@ -42,15 +43,14 @@ def _one_axis_transform(name: str) -> Callable[..., Any]:
     ) -> Any:
         return theirs(as_array(x), n, axis, norm)
 
-    transform.__name__ = name
-    transform.__doc__ = f"As np.fft.{name}."
-    return drop_in(scipy.fft)(transform)
+    return transform
 
 
 def _n_axis_transform(name: str, axes: Any, conjugate_of: str | None = None) -> Callable[..., Any]:
     """The transform of this name; with `conjugate_of`, as the reversed conjugate of that one."""
     theirs = getattr(np.fft, conjugate_of or name)
 
+    @drop_in(scipy.fft, name)
     def transform(
         x: Any,
         s: Any = None,
@@ -62,7 +62,7 @@ def _n_axis_transform(name: str, axes: Any, conjugate_of: str | None = None) -> 
         plan: Any = None,
     ) -> Any:
         x = as_array(x)
-        if s is not None and axes is None:  # the last ones, as many as there are lengths
+        if s is not None and axes is None:  # the last axes, one for each length
             axes = tuple(range(np.ndim(x) - len(s), np.ndim(x)))
         if conjugate_of is None:
             return theirs(x, s, axes, norm)
@@ -71,9 +71,7 @@ def _n_axis_transform(name: str, axes: Any, conjugate_of: str | None = None) -> 
             return np.conjugate(theirs(x, s, axes, norm))
         return theirs(np.conjugate(x), s, axes, norm)
 
-    transform.__name__ = name
-    transform.__doc__ = f"As scipy.fft.{name}."
-    return drop_in(scipy.fft)(transform)
+    return transform
 
 
 _OPPOSITE = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}

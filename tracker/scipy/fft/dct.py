@@ -41,8 +41,8 @@ def _unscaled_dct(x: Any, kind: int) -> Any:
         spectrum = np.fft.rfft(np.concatenate([x, np.flip(x, -1)], axis=-1))[..., :n]
         return np.real(spectrum * np.exp(-0.5j * math.pi / n * np.arange(n)))
     if kind == 3:
-        turned = x * np.exp(0.5j * math.pi / n * np.arange(n))
-        full = np.concatenate([turned, np.zeros_like(turned[..., :1])], axis=-1)
+        rotated = x * np.exp(0.5j * math.pi / n * np.arange(n))
+        full = np.concatenate([rotated, np.zeros_like(rotated[..., :1])], axis=-1)
         return 2 * n * np.fft.irfft(full, 2 * n)[..., :n]
     spectrum = np.fft.fft(x * np.exp(-0.5j * math.pi / n * np.arange(n)), 2 * n)[..., :n]
     return 2 * np.real(spectrum * np.exp(-0.25j * math.pi / n * (2 * np.arange(n) + 1)))
@@ -54,7 +54,7 @@ def _unscaled_dst(x: Any, kind: int) -> Any:
         zero = np.zeros_like(x[..., :1])
         odd = np.concatenate([zero, x, zero, -np.flip(x, -1)], axis=-1)
         return -np.imag(np.fft.rfft(odd))[..., 1 : n + 1]
-    if kind == 3:  # turned round, it is the cosine's
+    if kind == 3:  # the reversed cosine transform
         return _alternating_signs(n) * _unscaled_dct(np.flip(x, -1), 3)
     return np.flip(_unscaled_dct(_alternating_signs(n) * x, kind), -1)
 
@@ -113,6 +113,7 @@ def _scale_entries(x: Any, positions: list[int], factor: float) -> Any:
 def _one_axis_transform(name: str) -> Callable[..., Any]:
     sine, back = name.endswith("st"), name.startswith("i")
 
+    @drop_in(scipy.fft, name)
     def transform(
         x: Any,
         type: int = 2,
@@ -125,15 +126,13 @@ def _one_axis_transform(name: str) -> Callable[..., Any]:
     ) -> Any:
         return _transform(as_array(x), type, n, axis, norm, orthogonalize, sine, back)
 
-    transform.__name__ = name
-    transform.__doc__ = f"As scipy.fft.{name}."
-    return drop_in(scipy.fft)(transform)
+    return transform
 
 
 def _transform(
     x: Any, kind: int, n: Any, axis: int, norm: Any, ortho: Any, sine: bool, inverse: bool
 ) -> Any:
-    if np.iscomplexobj(x):  # of which SciPy ignores orthogonalize=
+    if np.iscomplexobj(x):  # SciPy ignores orthogonalize= then
         parts = [
             _real_transform(part, kind, n, axis, norm, None, sine, inverse)
             for part in (np.real(x), np.imag(x))
@@ -146,6 +145,7 @@ def _transform(
 def _n_axis_transform(name: str) -> Callable[..., Any]:
     sine, back = "st" in name, name.startswith("i")
 
+    @drop_in(scipy.fft, name)
     def transform(
         x: Any,
         type: int = 2,
@@ -167,9 +167,7 @@ def _n_axis_transform(name: str) -> Callable[..., Any]:
             x = _transform(x, type, n, axis, norm, orthogonalize, sine, back)
         return x
 
-    transform.__name__ = name
-    transform.__doc__ = f"As scipy.fft.{name}."
-    return drop_in(scipy.fft)(transform)
+    return transform
 
 
 dct = _one_axis_transform("dct")

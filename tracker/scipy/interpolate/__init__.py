@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import scipy.interpolate
 
-from tracker.errors import UnsupportedError, message
 from tracker.scipy._bridge.checks import are_finite, is_increasing, scipy_raises_unless
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, scipy_fallback
 from tracker.scipy.interpolate.bspline import BSpline as BSpline
@@ -56,7 +55,7 @@ def _spline_slopes(x: Any, y: Any, bc_type: Any) -> Any:
     rows, sides = [], []
     low, high = (bc_type, bc_type) if isinstance(bc_type, str) else bc_type
     first, last = _end_equation(low, h, rise, y, 0), _end_equation(high, h, rise, y, -1)
-    if n == 3 and low == high == "not-a-knot":  # one parabola
+    if n == 3 and low == high == "not-a-knot":  # a single parabola
         weight = (rise[1] - rise[0]) / (h[0] + h[1])
         first = ([1.0, 0.0, 0.0], rise[0] - weight * h[0])
         last = ([0.0, 0.0, 1.0], rise[1] + weight * h[1])
@@ -78,10 +77,10 @@ def _is_periodic(bc_type: Any) -> bool:
 
 def _periodic_slopes(h: Any, y: Any, rise: Any) -> Any:
     """The slopes of a periodic spline, whose first and last nodes coincide."""
-    own = np.eye(np.shape(h)[0])
-    before, after = np.roll(own, -1, axis=1), np.roll(own, 1, axis=1)
+    unit = np.eye(np.shape(h)[0])
+    before, after = np.roll(unit, -1, axis=1), np.roll(unit, 1, axis=1)
     left = np.roll(h, 1)
-    system = h[:, None] * before + 2 * (left + h)[:, None] * own + left[:, None] * after
+    system = h[:, None] * before + 2 * (left + h)[:, None] * unit + left[:, None] * after
     right = 3 * (as_column(h, y) * np.roll(rise, 1, axis=0) + as_column(left, y) * rise)
     flat = np.reshape(right, (np.shape(h)[0], -1))
     slopes = np.reshape(np.linalg.solve(system, flat), np.shape(right))
@@ -90,8 +89,8 @@ def _periodic_slopes(h: Any, y: Any, rise: Any) -> Any:
 
 def _system_row(entries: list[Any], n: int, at: int) -> Any:
     entries = entries[:n]
-    own = np.stack([e + 0.0 * entries[0] for e in entries])
-    return np.pad(own, (at, n - at - len(entries)))
+    row = np.stack([e + 0.0 * entries[0] for e in entries])
+    return np.pad(row, (at, n - at - len(entries)))
 
 
 def _end_equation(kind: Any, h: Any, rise: Any, y: Any, at: int) -> tuple[list[Any], Any]:
@@ -113,11 +112,9 @@ def _end_equation(kind: Any, h: Any, rise: Any, y: Any, at: int) -> tuple[list[A
         curve = kind[1] * h[at] * (0.5 if first else -0.5)
         side = 3 * rise[at] - curve
         return ([2 * one, one] if first else [one, 2 * one]), side
-    raise UnsupportedError(
-        message(
-            f"a cubic spline with bc_type={kind!r} has no derivative rule here",
-            "Use 'not-a-knot', 'natural', 'clamped', 'periodic', or (order, value) at each end",
-        )
+    raise no_derivative_rule(
+        f"a cubic spline with bc_type={kind!r}",
+        "Use 'not-a-knot', 'natural', 'clamped', 'periodic', or (order, value) at each end",
     )
 
 
@@ -147,11 +144,8 @@ class interp1d:
     def __new__(cls, x: Any, y: Any, kind: Any = "linear", **options: Any) -> Any:
         if kind not in ("linear", "slinear", "cubic"):
             if is_tracked(x, y):
-                raise UnsupportedError(
-                    message(
-                        f"interp1d with kind={kind!r} has no derivative rule here",
-                        "Use kind='linear' or kind='cubic'",
-                    )
+                raise no_derivative_rule(
+                    f"interp1d with kind={kind!r}", "Use kind='linear' or kind='cubic'"
                 )
             return scipy.interpolate.interp1d(x, y, kind, **options)
         return super().__new__(cls)
@@ -218,17 +212,15 @@ def make_interp_spline(
 ) -> Any:
     """The interpolating spline of degree k."""
     if not is_tracked(x, y, t):
-        made = scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, **options)
-        return BSpline(made.t, np.moveaxis(made.c, 0, axis), k, made.extrapolate, axis)
+        plain = scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, **options)
+        return BSpline(plain.t, np.moveaxis(plain.c, 0, axis), k, plain.extrapolate, axis)
     if bc_type in (None, "not-a-knot"):
         return interpolating_bspline(x, y, k, t, axis, scipy.interpolate.make_interp_spline)
     if k == 3 and t is None:
         return CubicSpline(x, y, axis, bc_type)
-    raise UnsupportedError(
-        message(
-            f"make_interp_spline with k={k} and bc_type={bc_type!r} has no derivative rule here",
-            "Leave bc_type= out, or use k=3 without t=",
-        )
+    raise no_derivative_rule(
+        f"make_interp_spline with k={k} and bc_type={bc_type!r}",
+        "Leave bc_type= out, or use k=3 without t=",
     )
 
 

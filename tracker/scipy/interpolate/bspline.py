@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.interpolate
 
-from tracker.errors import UnsupportedError, message
 from tracker.scipy._bridge.checks import are_finite, is_increasing, scipy_raises_unless
-from tracker.scipy._bridge.fallback import as_array, is_tracked
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
 from tracker.scipy.interpolate.cubic_hermite import as_column, restore_axes
 
 
@@ -34,10 +33,10 @@ class BSpline:
             scipy_raises_unless(fine, scipy.interpolate.BSpline, t, c, k, extrapolate, axis)
 
     def __getattr__(self, name: str) -> Any:
-        own = self.__dict__.get("_plain_spline")
-        if own is None or name.startswith("_"):
+        plain = self.__dict__.get("_plain_spline")
+        if plain is None or name.startswith("_"):
             raise AttributeError(name)
-        return getattr(own, name)
+        return getattr(plain, name)
 
     @property
     def tck(self) -> tuple[Any, Any, int]:
@@ -75,9 +74,9 @@ class BSpline:
         c = self.c[: np.shape(t)[0] - k - 1]
         if k == 0:
             return BSpline(t, np.moveaxis(0 * c, 0, self.axis), 0, self.extrapolate, self.axis)
-        gaps = t[k + 1 : -1] - t[1 : -k - 1]
-        wide = gaps > 0
-        c = k * (c[1:] - c[:-1]) / as_column(np.where(wide, gaps, 1.0), c)
+        spans = t[k + 1 : -1] - t[1 : -k - 1]
+        wide = spans > 0
+        c = k * (c[1:] - c[:-1]) / as_column(np.where(wide, spans, 1.0), c)
         c = np.where(as_column(wide, c), c, 0.0)
         lower = BSpline(t[1:-1], np.moveaxis(c, 0, self.axis), k - 1, self.extrapolate, self.axis)
         return lower.derivative(nu - 1)
@@ -115,9 +114,7 @@ def splrep(x: Any, y: Any, *args: Any, k: int = 3, s: Any = None, **options: Any
     if not is_tracked(x, y):
         return scipy.interpolate.splrep(x, y, *args, k=k, s=s, **options)
     if args or s or any(value is not None for value in options.values()):
-        raise UnsupportedError(
-            message("splrep that smooths has no derivative rule here", "Use s=0, without weights")
-        )
+        raise no_derivative_rule("splrep that smooths", "Use s=0, without weights")
     t, c, k = interpolating_bspline(x, y, k, None, 0, scipy.interpolate.splrep).tck
     return t, np.concatenate([c, np.zeros(k + 1)]), k
 
@@ -141,12 +138,8 @@ def InterpolatedUnivariateSpline(x: Any, y: Any, *args: Any, k: int = 3, **optio
     if not is_tracked(x, y):
         return scipy.interpolate.InterpolatedUnivariateSpline(x, y, *args, k=k, **options)
     if args or options:
-        raise UnsupportedError(
-            message(
-                "InterpolatedUnivariateSpline with more than x, y and k has no derivative rule "
-                "here",
-                "Leave the rest out",
-            )
+        raise no_derivative_rule(
+            "InterpolatedUnivariateSpline with more than x, y and k", "Leave the rest out"
         )
     theirs = scipy.interpolate.InterpolatedUnivariateSpline
     return interpolating_bspline(x, y, k, None, 0, theirs)

@@ -97,11 +97,11 @@ class PiecewiseCubic:
         c = self._coefficients(np.arange(n))
         ends = []
         for end in (a, b):
-            # Each piece as far as it comes before the end; the first and the last go on.
+            # The part of each interval before the end; the outer ones extend to infinity.
             inner, far = self.x[1:-1], np.full(1, np.inf)
             low, high = np.concatenate([-far, inner]), np.concatenate([inner, far])
-            until = np.clip(end, low, high) - self.x[:-1]
-            s = as_column(until, self.y)
+            length = np.clip(end, low, high) - self.x[:-1]
+            s = as_column(length, self.y)
             ends.append(np.sum(s * (c[0] + s * (c[1] / 2 + s * (c[2] / 3 + s * c[3] / 4))), axis=0))
         return ends[1] - ends[0]
 

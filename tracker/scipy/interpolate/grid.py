@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.interpolate
 
-from tracker.errors import UnsupportedError, message
 from tracker.scipy._bridge.checks import is_increasing, scipy_raises_unless
-from tracker.scipy._bridge.fallback import as_array, is_tracked
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
 from tracker.scipy.interpolate.cubic_hermite import interval_index
 from tracker.tape.record import speculate_bool
 
@@ -37,8 +36,8 @@ class RegularGridInterpolator:
         self._check_method(method)
         self.grid = tuple(as_array(axis) * 1.0 for axis in points)
         self.values = as_array(values) * 1.0
-        falls = [i for i, axis in enumerate(self.grid) if _is_decreasing(axis)]
-        self.grid = tuple(np.flip(x) if i in falls else x for i, x in enumerate(self.grid))
+        decreasing = [i for i, axis in enumerate(self.grid) if _is_decreasing(axis)]
+        self.grid = tuple(np.flip(x) if i in decreasing else x for i, x in enumerate(self.grid))
         for axis in self.grid:
             scipy_raises_unless(
                 is_increasing(axis), scipy.interpolate.RegularGridInterpolator, points, values
@@ -49,16 +48,14 @@ class RegularGridInterpolator:
             raise ValueError(
                 f"There are {sizes} points, and values of shape {np.shape(self.values)}"
             )
-        self.values = np.flip(self.values, tuple(falls))
+        self.values = np.flip(self.values, tuple(decreasing))
 
     @staticmethod
     def _check_method(method: str) -> None:
         if method not in ("linear", "nearest"):
-            raise UnsupportedError(
-                message(
-                    f"interpolation on a grid with method={method!r} has no derivative rule here",
-                    "Use method='linear', or CubicSpline along one axis after the other",
-                )
+            raise no_derivative_rule(
+                f"interpolation on a grid with method={method!r}",
+                "Use method='linear', or CubicSpline along one axis after the other",
             )
 
     def __call__(self, xi: Any, method: Any = None) -> Any:
@@ -73,12 +70,13 @@ class RegularGridInterpolator:
             if self.bounds_error and not speculate_bool(inside, True):
                 raise ValueError(f"One of the requested xi is out of bounds in dimension {i}")
             outside = outside | (x < axis[0]) | (x > axis[-1])
-        places = [interval_index(axis, x) for axis, x in zip(self.grid, flat, strict=True)]
+        intervals = [interval_index(axis, x) for axis, x in zip(self.grid, flat, strict=True)]
         parts = [
             (x - axis[i]) / (axis[i + 1] - axis[i])
-            for axis, x, i in zip(self.grid, flat, places, strict=True)
+            for axis, x, i in zip(self.grid, flat, intervals, strict=True)
         ]
-        total = self._nearest(places, parts) if method == "nearest" else self._linear(places, parts)
+        interpolate = self._nearest if method == "nearest" else self._linear
+        total = interpolate(intervals, parts)
         if not self.bounds_error and self.fill_value is not None:
             total = np.where(self._as_column(outside), self.fill_value, total)
         return np.reshape(total, (*np.shape(points)[:-1], *np.shape(self.values)[count:]))
@@ -102,18 +100,18 @@ class RegularGridInterpolator:
         """A vector over the points, shaped to broadcast with values."""
         return np.reshape(v, (-1,) + (1,) * (np.ndim(self.values) - len(self.grid)))
 
-    def _linear(self, places: list[Any], parts: list[Any]) -> Any:
+    def _linear(self, intervals: list[Any], parts: list[Any]) -> Any:
         total: Any = 0.0
-        for corner in itertools.product((0, 1), repeat=len(places)):
+        for corner in itertools.product((0, 1), repeat=len(intervals)):
             weight: Any = 1.0
             for side, part in zip(corner, parts, strict=True):
                 weight = weight * (part if side else 1 - part)
-            found = self.values[tuple(i + side for i, side in zip(places, corner, strict=True))]
+            found = self.values[tuple(i + side for i, side in zip(intervals, corner, strict=True))]
             total = total + found * self._as_column(weight)
         return total
 
-    def _nearest(self, places: list[Any], parts: list[Any]) -> Any:
-        return self.values[tuple(i + (p > 0.5) for i, p in zip(places, parts, strict=True))]
+    def _nearest(self, intervals: list[Any], parts: list[Any]) -> Any:
+        return self.values[tuple(i + (p > 0.5) for i, p in zip(intervals, parts, strict=True))]
 
 
 def _is_decreasing(axis: Any) -> bool:

@@ -11,7 +11,7 @@ import scipy.interpolate
 import scipy.spatial
 import scipy.special
 
-from tracker.scipy._bridge.callback import nondifferentiable
+from tracker.scipy._bridge.callback import call_scipy
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, to_plain
 
 
@@ -51,14 +51,14 @@ class LinearNDInterpolator:
         at, d = _query_points(args), np.shape(self.points)[1]
         if np.shape(at)[-1:] != (d,):
             at = np.expand_dims(at, -1)
-        found = nondifferentiable(self.tri.find_simplex)(at)
-        inside, place = found >= 0, np.maximum(found, 0)
-        maps, corners = self.tri.transform[place], self.tri.simplices[place]
+        found = call_scipy(self.tri.find_simplex, at)
+        inside, simplex = found >= 0, np.maximum(found, 0)
+        maps, corners = self.tri.transform[simplex], self.tri.simplices[simplex]
         share = np.sum(maps[..., :d, :] * np.expand_dims(at - maps[..., d, :], -2), axis=-1)
         shares = np.concatenate([share, 1 - np.sum(share, axis=-1, keepdims=True)], axis=-1)
         more = np.ndim(self.values) - 1
         shares = np.reshape(shares, (*np.shape(shares), *(1,) * more))
-        found = np.sum(self.values[corners] * shares, axis=np.ndim(place))
+        found = np.sum(self.values[corners] * shares, axis=np.ndim(simplex))
         inside = np.reshape(inside, (*np.shape(inside), *(1,) * more))
         return np.where(inside, found, self.fill_value)
 
@@ -76,7 +76,7 @@ class NearestNDInterpolator:
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         at = _query_points(args)
-        return self.values[nondifferentiable(self.tree.query)(at, **options)[1]]
+        return self.values[call_scipy(self.tree.query, at, **options)[1]]
 
 
 def griddata(
@@ -102,8 +102,8 @@ def griddata(
 
 # Radial basis functions ---------------------------------------------------------------------------
 
-# Of squares of distances, which have derivatives where points coincide; and the least degree of the
-# polynomial that goes with them.
+# Functions of squared distances, which are smooth where points coincide; and the least degree of
+# the polynomial that is added.
 _KERNELS: dict[str, tuple[Any, int]] = {
     "linear": (lambda s: -_safe_sqrt(s), 0),
     "thin_plate_spline": (lambda s: 0.5 * scipy.special.xlogy(s, s), 1),
@@ -169,12 +169,12 @@ class RBFInterpolator:
         self._coefficients = np.linalg.solve(np.concatenate([top, below]), right)
 
     def _radial_terms(self, x: Any) -> Any:
-        apart = (np.expand_dims(x, 1) - np.expand_dims(self.y, 0)) * self._epsilon
-        return self._kernel(np.sum(np.square(apart), axis=-1))
+        differences = (np.expand_dims(x, 1) - np.expand_dims(self.y, 0)) * self._epsilon
+        return self._kernel(np.sum(np.square(differences), axis=-1))
 
     def _polynomial_terms(self, x: Any) -> Any:
-        near = np.expand_dims((x - self._shift) / self._scale, 1)
-        return np.prod(near**self._powers, axis=-1)
+        scaled = np.expand_dims((x - self._shift) / self._scale, 1)
+        return np.prod(scaled**self._powers, axis=-1)
 
     def __call__(self, x: Any) -> Any:
         x = as_array(x) * 1.0

@@ -12,7 +12,7 @@ import scipy.ndimage
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
 
-# What NumPy calls the ways in which SciPy goes on beyond an edge.
+# NumPy's name of each of SciPy's edge modes.
 _PAD_MODES = {
     "reflect": "symmetric",
     "grid-mirror": "symmetric",
@@ -32,10 +32,10 @@ def pad_edges(x: Any, widths: list[tuple[int, int]], modes: list[str], cval: Any
             raise RuntimeError("boundary mode not supported")
         if width == (0, 0):
             continue
-        room = [(0, 0)] * np.ndim(x)
-        room[axis] = width
+        reach = [(0, 0)] * np.ndim(x)
+        reach[axis] = width
         options = {"constant_values": cval} if "constant" in mode else {}
-        x = np.pad(x, room, _PAD_MODES[mode], **options)  # type: ignore[call-overload]
+        x = np.pad(x, reach, _PAD_MODES[mode], **options)  # type: ignore[call-overload]
     return x
 
 
@@ -89,11 +89,11 @@ def correlate1d(
     if np.ndim(weights) != 1 or np.size(weights) < 1:
         raise RuntimeError("no filter weights given")
     text = "Invalid origin; origin must satisfy -(len(weights) // 2) <= origin <= (len(weights)-1)"
-    room = window_reach(np.size(weights), origin, text + " // 2")
+    reach = window_reach(np.size(weights), origin, text + " // 2")
     x = np.moveaxis(x, axis, -1)
     weights = np.conjugate(weights) if np.iscomplexobj(weights) else weights
-    still = [(0, 0)] * (np.ndim(x) - 1)
-    wide = pad_edges(x, [*still, room], [mode] * np.ndim(x), cval)
+    unpadded = [(0, 0)] * (np.ndim(x) - 1)
+    wide = pad_edges(x, [*unpadded, reach], [mode] * np.ndim(x), cval)
     windows = np.lib.stride_tricks.sliding_window_view(wide, np.size(weights), axis=-1)
     return as_output(
         "correlate1d", np.moveaxis(windows @ weights, -1, axis), output, as_array(input)
@@ -196,9 +196,9 @@ def uniform_filter(
     x = as_array(input)
     axes = normalize_axes(axes, np.ndim(x))
     options = (per_axis(option, len(axes)) for option in (size, mode, origin))
-    for axis, length, way, start in zip(axes, *options, strict=True):
+    for axis, length, axis_mode, start in zip(axes, *options, strict=True):
         if length > 1:
-            x = uniform_filter1d(x, int(length), axis, output, way, cval, start)
+            x = uniform_filter1d(x, int(length), axis, output, axis_mode, cval, start)
     return as_output("uniform_filter", x, output, as_array(input))
 
 
@@ -232,9 +232,9 @@ def _gaussian_kernel(sigma: Any, order: int, reach: int) -> Any:
     bell = bell / np.sum(bell)
     polynomial: list[Any] = [1.0]
     for _ in range(order):  # (q p)' = (q' - q x / sigma^2) p
-        moved = [0.0, *(-c / (sigma * sigma) for c in polynomial)]
+        raised = [0.0, *(-c / (sigma * sigma) for c in polynomial)]
         slopes = [*(k * c for k, c in enumerate(polynomial) if k), 0.0, 0.0]
-        polynomial = [a + b for a, b in zip(moved, slopes, strict=True)]
+        polynomial = [a + b for a, b in zip(raised, slopes, strict=True)]
     return sum(c * x**k for k, c in enumerate(polynomial)) * bell
 
 
@@ -254,15 +254,18 @@ def gaussian_filter(
     x = as_array(input)
     axes = normalize_axes(axes, np.ndim(x))
     options = (per_axis(option, len(axes)) for option in (sigma, order, mode, radius))
-    for axis, width, degree, way, reach in zip(axes, *options, strict=True):
+    for axis, width, degree, axis_mode, reach in zip(axes, *options, strict=True):
         if width > 1e-15:
-            x = gaussian_filter1d(x, width, axis, degree, output, way, cval, truncate, radius=reach)
+            x = gaussian_filter1d(
+                x, width, axis, degree, output, axis_mode, cval, truncate, radius=reach
+            )
     return as_output("gaussian_filter", x, output, as_array(input))
 
 
 def _derivative_filter(name: str, along: list[float]) -> Callable[..., Any]:
     """A central difference along an axis, smoothed along the others."""
 
+    @drop_in(scipy.ndimage, name)
     def differences(
         input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
     ) -> Any:
@@ -274,9 +277,7 @@ def _derivative_filter(name: str, along: list[float]) -> Callable[..., Any]:
                 y = correlate1d(y, along, other, output, modes[other], cval)
         return y
 
-    differences.__name__ = name
-    differences.__doc__ = f"As scipy.ndimage.{name}."
-    return drop_in(scipy.ndimage)(differences)
+    return differences
 
 
 prewitt = _derivative_filter("prewitt", [1, 1, 1])
@@ -290,8 +291,8 @@ def laplace(
     x = as_array(input)
     axes = normalize_axes(axes, np.ndim(x))
     return sum(
-        correlate1d(x, [1, -2, 1], axis, output, way, cval)
-        for axis, way in zip(axes, per_axis(mode, len(axes)), strict=True)
+        correlate1d(x, [1, -2, 1], axis, output, axis_mode, cval)
+        for axis, axis_mode in zip(axes, per_axis(mode, len(axes)), strict=True)
     )
 
 
@@ -326,8 +327,8 @@ def gaussian_laplace(
     axes = normalize_axes(axes, np.ndim(x))
     widths, modes = _sigmas_of_all_axes(sigma, axes, np.ndim(x)), per_axis(mode, len(axes))
     return sum(
-        gaussian_filter(x, widths, order, output, way, cval, **keywords)
-        for order, way in zip(_derivative_orders(np.ndim(x), axes, 2), modes, strict=True)
+        gaussian_filter(x, widths, order, output, axis_mode, cval, **keywords)
+        for order, axis_mode in zip(_derivative_orders(np.ndim(x), axes, 2), modes, strict=True)
     )
 
 
@@ -346,7 +347,7 @@ def gaussian_gradient_magnitude(
     axes = normalize_axes(axes, np.ndim(x))
     modes = per_axis(mode, len(axes))
     squares = [
-        np.square(gaussian_filter(x, sigma, order, output, way, cval, **keywords))
-        for order, way in zip(_derivative_orders(np.ndim(x), axes, 1), modes, strict=True)
+        np.square(gaussian_filter(x, sigma, order, output, axis_mode, cval, **keywords))
+        for order, axis_mode in zip(_derivative_orders(np.ndim(x), axes, 1), modes, strict=True)
     ]
     return np.sqrt(sum(squares))

@@ -29,9 +29,7 @@ from tracker.scipy.ndimage.correlate import as_output, per_axis
 from tracker.tape.conversions import guarded_data
 from tracker.tape.record import apply
 
-_PREFILTER_PADDING = (
-    12  # how far SciPy goes on before it finds coefficients, where a mode has no exact form
-)
+_PREFILTER_PAD = 12  # SciPy's, for modes without an exact form of the coefficients
 _DENSE_TRANSPOSE_LIMIT = 64
 _REFLECTING = {"reflect": "reflect", "grid-mirror": "reflect", "nearest": "reflect"}
 _MODES = ("mirror", "wrap", "grid-wrap", "constant", "grid-constant", *_REFLECTING)
@@ -52,7 +50,7 @@ def _coefficients(x: Any, order: int, mode: str) -> Any:
     return apply(spline_coefficients, (x,), {"order": order, "mode": mode})
 
 
-# Along the last axis. Modes: mirror, reflect, grid-wrap.
+# Along the last axis, in the modes mirror, reflect and grid-wrap.
 spline_coefficients = define(
     "spline_coefficients",
     numpy=[],
@@ -122,10 +120,10 @@ class _SplineImage:
         self.sizes, self.count = np.shape(x)[np.ndim(x) - count :], count
         if prefilter and order > 1:
             if mode in ("nearest", "grid-constant"):
-                self.padding = _PREFILTER_PADDING
+                self.padding = _PREFILTER_PAD
                 how: Any = {"mode": "edge"} if mode == "nearest" else {"constant_values": cval}
-                still = [(0, 0)] * (np.ndim(x) - count)
-                x = np.pad(x, [*still, *[(_PREFILTER_PADDING, _PREFILTER_PADDING)] * count], **how)
+                unpadded = [(0, 0)] * (np.ndim(x) - count)
+                x = np.pad(x, [*unpadded, *[(_PREFILTER_PAD, _PREFILTER_PAD)] * count], **how)
             x = _spline_filtered(x, order, mode, range(np.ndim(x) - count, np.ndim(x)))
         self.coefficients = x * 1.0
 
@@ -143,20 +141,20 @@ class _SplineImage:
         half = 0.0 if self.order % 2 else 0.5
         low = np.floor(at + half)
         start = np.astype(low, np.int64) - self.order // 2
-        places = start + np.reshape(np.arange(self.order + 1), (-1,) + (1,) * np.ndim(at))
+        positions = start + np.reshape(np.arange(self.order + 1), (-1,) + (1,) * np.ndim(at))
         weights = np.stack(_bspline_weights(at + half - low, self.order))
         if self.mode == "grid-constant":
-            beyond = (places < 0) | (places >= size)
-            return np.where(beyond, size, places), weights, None
-        return _map_into_range(places, size, self.mode), weights, outside
+            beyond = (positions < 0) | (positions >= size)
+            return np.where(beyond, size, positions), weights, None
+        return _map_into_range(positions, size, self.mode), weights, outside
 
     def padded(self) -> Any:
         """The coefficients; in grid-constant mode with a last element that holds the constant."""
         if self.mode != "grid-constant":
             return self.coefficients
-        still = [(0, 0)] * (np.ndim(self.coefficients) - self.count)
-        room = [*still, *[(0, 1)] * self.count]
-        return np.pad(self.coefficients, room, constant_values=self.cval)
+        unpadded = [(0, 0)] * (np.ndim(self.coefficients) - self.count)
+        widths = [*unpadded, *[(0, 1)] * self.count]
+        return np.pad(self.coefficients, widths, constant_values=self.cval)
 
     def at_points(self, coordinates: list[Any]) -> Any:
         """The values at points, given by one coordinate array for each axis; the arrays
@@ -181,7 +179,7 @@ class _SplineImage:
         """The values on the grid of all combinations of coordinates, one vector for each axis."""
         value = self.padded()
         lead = np.ndim(value) - self.count
-        away: list[Any] = []
+        masks: list[Any] = []
         for axis, at in enumerate(coordinates):
             taps, weights, outside = self.taps(at, axis)
             value = np.moveaxis(value, lead + axis, -1)
@@ -189,8 +187,8 @@ class _SplineImage:
                 np.stack([value[..., t] * w for t, w in zip(taps, weights, strict=True)]), 0
             )
             value = np.moveaxis(value, -1, lead + axis)
-            away.append(outside)
-        for axis, outside in enumerate(away):
+            masks.append(outside)
+        for axis, outside in enumerate(masks):
             if outside is not None:
                 shape = [1] * self.count
                 shape[axis] = -1
@@ -278,8 +276,8 @@ def shift(
     x = as_array(input)
     image = _SplineImage(x, np.ndim(x), order, mode, cval, prefilter)
     steps = per_axis(shift, np.ndim(x))
-    places = [np.arange(n) - step for n, step in zip(np.shape(x), steps, strict=True)]
-    return _interpolated_output("shift", image.on_grid(places), output, x)
+    positions = [np.arange(n) - step for n, step in zip(np.shape(x), steps, strict=True)]
+    return _interpolated_output("shift", image.on_grid(positions), output, x)
 
 
 @drop_in(scipy.ndimage)
@@ -300,14 +298,14 @@ def zoom(
     if all(z == 1 for z in factors) and prefilter:
         return as_output("zoom", 1 * x, output, x)
     image = _SplineImage(x, np.ndim(x), order, mode, cval, prefilter)
-    places = []
+    positions = []
     for n, factor in zip(np.shape(x), factors, strict=True):
         count = round(n * factor)
         if grid_mode:
-            places.append((np.arange(count) + 0.5) * (n / count) - 0.5)
+            positions.append((np.arange(count) + 0.5) * (n / count) - 0.5)
         else:
-            places.append(np.arange(count) * ((n - 1) / (count - 1) if count != 1 else 1.0))
-    return _interpolated_output("zoom", image.on_grid(places), output, x)
+            positions.append(np.arange(count) * ((n - 1) / (count - 1) if count != 1 else 1.0))
+    return _interpolated_output("zoom", image.on_grid(positions), output, x)
 
 
 @drop_in(scipy.ndimage)
@@ -341,8 +339,10 @@ def affine_transform(
     image = _SplineImage(x, n, order, mode, cval, prefilter)
     start = per_axis(offset, n)
     if np.ndim(matrix) == 1:
-        places = [(np.arange(s) + b / a) * a for s, a, b in zip(shape, matrix, start, strict=True)]
-        return _interpolated_output("affine_transform", image.on_grid(places), output, x)
+        positions = [
+            (np.arange(s) + b / a) * a for s, a, b in zip(shape, matrix, start, strict=True)
+        ]
+        return _interpolated_output("affine_transform", image.on_grid(positions), output, x)
     grid = np.indices(shape)
     at = [sum(matrix[i, j] * grid[j] for j in range(len(shape))) + start[i] for i in range(n)]
     return _interpolated_output("affine_transform", image.at_points(at), output, x)
@@ -380,5 +380,7 @@ def rotate(
     above = centre[0] - (c * middle[0] + s * middle[1])
     beside = centre[1] - (c * middle[1] - s * middle[0])
     image = _SplineImage(planes, 2, order, mode, cval, prefilter)
-    turned = image.at_points([c * i + s * j + above, c * j - s * i + beside])
-    return _interpolated_output("rotate", np.moveaxis(turned, (-2, -1), (first, second)), output, x)
+    rotated = image.at_points([c * i + s * j + above, c * j - s * i + beside])
+    return _interpolated_output(
+        "rotate", np.moveaxis(rotated, (-2, -1), (first, second)), output, x
+    )

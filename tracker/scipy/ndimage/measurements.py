@@ -36,6 +36,7 @@ def _region_measure(
     """The measure of regions. The flags say whether SciPy measures several regions, or one, in
     double precision."""
 
+    @drop_in(scipy.ndimage, name)
     def measured(input: Any, labels: Any = None, index: Any = None) -> Any:
         x = as_array(input)
         several = labels is not None and np.ndim(index) > 0
@@ -48,9 +49,7 @@ def _region_measure(
             return np.reshape(np.stack([measure(part) for part in found]), np.shape(index))
         return measure(found)
 
-    measured.__name__ = name
-    measured.__doc__ = f"As scipy.ndimage.{name}."
-    return drop_in(scipy.ndimage)(measured)
+    return measured
 
 
 sum = _region_measure("sum", np.sum, double_if_several=True, double_if_single=False)
@@ -69,9 +68,9 @@ median = _region_measure("median", np.median, double_if_several=False, double_if
 def center_of_mass(input: Any, labels: Any = None, index: Any = None) -> Any:
     """A tuple of coordinates; for several regions, a list of tuples."""
     x = as_array(input) * 1.0
-    whole = sum(x, labels, index)
-    places = np.indices(np.shape(x))
-    centre = [sum(x * place, labels, index) / whole for place in places]
-    if np.ndim(whole) == 0:
+    total = sum(x, labels, index)
+    coordinates = np.indices(np.shape(x))
+    centre = [sum(x * along, labels, index) / total for along in coordinates]
+    if np.ndim(total) == 0:
         return tuple(centre)
     return list(zip(*(np.ravel(c) for c in centre), strict=True))

@@ -30,8 +30,8 @@ def _neighbours(x: Any, footprint: Any, mode: Any, cval: Any, origin: Any, axes:
         raise RuntimeError(f"footprint.ndim ({footprint.ndim}) must match len(axes) ({len(axes)})")
     widths, modes = [(0, 0)] * np.ndim(x), ["nearest"] * np.ndim(x)
     options = footprint.shape, per_axis(origin, len(axes)), per_axis(mode, len(axes))
-    for axis, size, start, way in zip(axes, *options, strict=True):
-        widths[axis], modes[axis] = window_reach(size, start, "invalid origin"), way
+    for axis, size, start, axis_mode in zip(axes, *options, strict=True):
+        widths[axis], modes[axis] = window_reach(size, start, "invalid origin"), axis_mode
     wide = pad_edges(x, widths, modes, cval)
     windows = np.lib.stride_tricks.sliding_window_view(wide, footprint.shape, axis=tuple(axes))
     flat = np.reshape(windows, (*np.shape(x), footprint.size))
@@ -46,7 +46,18 @@ def _footprint(size: Any, footprint: Any, count: int) -> Any:
     return np.ones([int(n) for n in per_axis(size, count)], dtype=bool)
 
 
+def _under_footprint(
+    input: Any, size: Any, footprint: Any, mode: Any, cval: Any, origin: Any, axes: Any
+) -> tuple[Any, Any]:
+    """The input as an array, and its neighbours along a last axis."""
+    x = as_array(input)
+    axes = normalize_axes(axes, np.ndim(x))
+    under = _footprint(size, footprint, len(axes))
+    return x, _neighbours(x, under, mode, cval, origin, axes)
+
+
 def _extreme_filter(name: str, pick: Callable[..., Any]) -> Callable[..., Any]:
+    @drop_in(scipy.ndimage, name)
     def extreme(
         input: Any,
         size: Any = None,
@@ -58,14 +69,10 @@ def _extreme_filter(name: str, pick: Callable[..., Any]) -> Callable[..., Any]:
         *,
         axes: Any = None,
     ) -> Any:
-        x = as_array(input)
-        axes = normalize_axes(axes, np.ndim(x))
-        under = _footprint(size, footprint, len(axes))
-        return as_output(name, pick(_neighbours(x, under, mode, cval, origin, axes), -1), output, x)
+        x, found = _under_footprint(input, size, footprint, mode, cval, origin, axes)
+        return as_output(name, pick(found, -1), output, x)
 
-    extreme.__name__ = name
-    extreme.__doc__ = f"As scipy.ndimage.{name}."
-    return drop_in(scipy.ndimage)(extreme)
+    return extreme
 
 
 maximum_filter = _extreme_filter("maximum_filter", np.max)
@@ -73,6 +80,7 @@ minimum_filter = _extreme_filter("minimum_filter", np.min)
 
 
 def _extreme_filter1d(name: str, filter: Callable[..., Any]) -> Callable[..., Any]:
+    @drop_in(scipy.ndimage, name)
     def extreme(
         input: Any,
         size: int,
@@ -84,9 +92,7 @@ def _extreme_filter1d(name: str, filter: Callable[..., Any]) -> Callable[..., An
     ) -> Any:
         return filter(as_array(input), size, None, output, mode, cval, origin, axes=axis)
 
-    extreme.__name__ = name
-    extreme.__doc__ = f"As scipy.ndimage.{name}."
-    return drop_in(scipy.ndimage)(extreme)
+    return extreme
 
 
 maximum_filter1d = _extreme_filter1d("maximum_filter1d", maximum_filter)
@@ -107,9 +113,8 @@ def rank_filter(
     axes: Any = None,
 ) -> Any:
     """The neighbour of this rank; negative ranks count from the largest."""
-    return _filter_by_rank(
-        "rank_filter", lambda n: int(rank), input, size, footprint, output, mode, cval, origin, axes
-    )
+    x, found = _under_footprint(input, size, footprint, mode, cval, origin, axes)
+    return as_output("rank_filter", _of_rank(found, int(rank)), output, x)
 
 
 @drop_in(scipy.ndimage)
@@ -124,9 +129,8 @@ def median_filter(
     *,
     axes: Any = None,
 ) -> Any:
-    return _filter_by_rank(
-        "median_filter", lambda n: n // 2, input, size, footprint, output, mode, cval, origin, axes
-    )
+    x, found = _under_footprint(input, size, footprint, mode, cval, origin, axes)
+    return as_output("median_filter", _of_rank(found, np.shape(found)[-1] // 2), output, x)
 
 
 @drop_in(scipy.ndimage)
@@ -145,42 +149,24 @@ def percentile_filter(
     share = percentile + 100.0 if percentile < 0 else percentile
     if not 0 <= share <= 100:
         raise RuntimeError("invalid percentile")
-
-    def rank(n: int) -> int:
-        return n - 1 if share == 100 else int(float(n) * share / 100.0)
-
-    return _filter_by_rank(
-        "percentile_filter", rank, input, size, footprint, output, mode, cval, origin, axes
-    )
-
-
-def _filter_by_rank(
-    name: str,
-    rank_of: Callable[[int], int],
-    input: Any,
-    size: Any,
-    footprint: Any,
-    output: Any,
-    mode: str,
-    cval: Any,
-    origin: Any,
-    axes: Any,
-) -> Any:
-    x = as_array(input)
-    axes = normalize_axes(axes, np.ndim(x))
-    under = _footprint(size, footprint, len(axes))
-    found = _neighbours(x, under, mode, cval, origin, axes)
+    x, found = _under_footprint(input, size, footprint, mode, cval, origin, axes)
     count = np.shape(found)[-1]
-    rank = rank_of(count)
+    rank = count - 1 if share == 100 else int(float(count) * share / 100.0)
+    return as_output("percentile_filter", _of_rank(found, rank), output, x)
+
+
+def _of_rank(found: Any, rank: int) -> Any:
+    count = np.shape(found)[-1]
     if not -count <= rank < count:
         raise RuntimeError("rank not within filter footprint size")
-    return as_output(name, np.sort(found, axis=-1)[..., rank], output, x)
+    return np.sort(found, axis=-1)[..., rank]
 
 
 # Grey morphology ----------------------------------------------------------------------------------
 
 
 def _grey_morphology(name: str, dilates: bool) -> Callable[..., Any]:
+    @drop_in(scipy.ndimage, name)
     def morphology(
         input: Any,
         size: Any = None,
@@ -201,7 +187,7 @@ def _grey_morphology(name: str, dilates: bool) -> Callable[..., Any]:
         if footprint is None and heights is not None:
             footprint = np.ones(np.shape(heights), dtype=bool)
         under, origins = _footprint(size, footprint, len(axes)), per_axis(origin, len(axes))
-        if dilates:  # looks the other way
+        if dilates:  # reflects the footprint
             under = np.flip(under)
             heights = None if heights is None else np.flip(heights)
             sizes = under.shape
@@ -212,9 +198,7 @@ def _grey_morphology(name: str, dilates: bool) -> Callable[..., Any]:
             found = found + heights if dilates else found - heights
         return as_output(name, (np.max if dilates else np.min)(found, axis=-1), output, x)
 
-    morphology.__name__ = name
-    morphology.__doc__ = f"As scipy.ndimage.{name}."
-    return drop_in(scipy.ndimage)(morphology)
+    return morphology
 
 
 grey_dilation = _grey_morphology("grey_dilation", True)
@@ -224,6 +208,7 @@ grey_erosion = _grey_morphology("grey_erosion", False)
 def _composed_morphology(name: str, formula: Callable[..., Any]) -> Callable[..., Any]:
     """An operation composed of erosions and dilations with the same arguments."""
 
+    @drop_in(scipy.ndimage, name)
     def morphology(
         input: Any,
         size: Any = None,
@@ -246,9 +231,7 @@ def _composed_morphology(name: str, formula: Callable[..., Any]) -> Callable[...
 
         return formula(as_array(input), eroded, dilated)
 
-    morphology.__name__ = name
-    morphology.__doc__ = f"As scipy.ndimage.{name}."
-    return drop_in(scipy.ndimage)(morphology)
+    return morphology
 
 
 grey_opening = _composed_morphology("grey_opening", lambda x, eroded, dilated: dilated(eroded(x)))

@@ -22,7 +22,7 @@ _PAD_MODES = {"odd": ("reflect", "odd"), "even": ("reflect", "even"), "constant"
 def lfilter_zi(b: Any, a: Any) -> Any:
     """The filter state that reproduces the response to a constant 1."""
     b, a = np.atleast_1d(as_array(b)), np.atleast_1d(as_array(a))
-    fine = (a[0] != 0) & (np.sum(a) != 0)  # SciPy before 1.18 takes leading zeros
+    fine = (a[0] != 0) & (np.sum(a) != 0)  # SciPy before 1.18 accepts leading zeros
     scipy_raises_unless(fine, scipy.signal.lfilter_zi, b, a)
     while np.size(a) > 1 and not speculate_bool(a[0] != 0, True):
         a = a[1:]
@@ -60,12 +60,12 @@ def filtfilt(
         raise ValueError(
             f"The length of the input vector x must be greater than padlen, which is {edge}."
         )
-    longer = _extend_ends(x, edge, padtype)
+    extended = _extend_ends(x, edge, padtype)
     zi = lfilter_zi(b, a)
     for _ in range(2):
-        longer, _state = lfilter(b, a, longer, zi=zi * longer[..., :1])
-        longer = np.flip(longer, -1)
-    return np.moveaxis(longer[..., edge : np.shape(longer)[-1] - edge], -1, axis)
+        extended, _state = lfilter(b, a, extended, zi=zi * extended[..., :1])
+        extended = np.flip(extended, -1)
+    return np.moveaxis(extended[..., edge : np.shape(extended)[-1] - edge], -1, axis)
 
 
 def _extend_ends(x: Any, edge: int, padtype: Any) -> Any:
@@ -87,15 +87,15 @@ def _is_normalized_sos(sos: Any) -> Any:
 def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     """The filter given as second-order sections, applied in turn."""
     scipy_raises_unless(_is_normalized_sos(sos), scipy.signal.sosfilt, sos, x, axis, zi)
-    sos, left = as_array(sos), []
+    sos, states = as_array(sos), []
     for i in range(np.shape(sos)[0]):
         b, a = sos[i, :3], sos[i, 3:]
         if zi is None:
             x = lfilter(b, a, x, axis)
         else:
             x, state = lfilter(b, a, x, axis, as_array(zi)[i])
-            left.append(state)
-    return x if zi is None else (x, np.stack(left))
+            states.append(state)
+    return x if zi is None else (x, np.stack(states))
 
 
 @drop_in(scipy.signal)
@@ -125,12 +125,12 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
         raise ValueError(
             f"The length of the input vector x must be greater than padlen, which is {edge}."
         )
-    longer = _extend_ends(x, edge, padtype)
+    extended = _extend_ends(x, edge, padtype)
     zi = np.reshape(sosfilt_zi(sos), (-1,) + (1,) * (np.ndim(x) - 1) + (2,))
     for _ in range(2):
-        longer, _state = sosfilt(sos, longer, zi=zi * longer[..., :1])
-        longer = np.flip(longer, -1)
-    return np.moveaxis(longer[..., edge : np.shape(longer)[-1] - edge], -1, axis)
+        extended, _state = sosfilt(sos, extended, zi=zi * extended[..., :1])
+        extended = np.flip(extended, -1)
+    return np.moveaxis(extended[..., edge : np.shape(extended)[-1] - edge], -1, axis)
 
 
 @drop_in(scipy.signal)
@@ -157,9 +157,9 @@ def freqz(
         w = np.linspace(0, end, n, endpoint=include_nyquist and not whole)
     else:
         w = 2 * math.pi * (as_array(worN) * 1.0) / fs
-    back = np.exp(-1j * np.expand_dims(w, -1) * np.arange(max(np.size(a), np.size(b))))
-    back = np.astype(back, kind)
-    h = (back[:, : np.size(b)] @ b) / (back[:, : np.size(a)] @ a)
+    powers = np.exp(-1j * np.expand_dims(w, -1) * np.arange(max(np.size(a), np.size(b))))
+    powers = np.astype(powers, kind)
+    h = (powers[:, : np.size(b)] @ b) / (powers[:, : np.size(a)] @ a)
     w = w * (fs / (2 * math.pi))
     if plot is not None:
         plot(w, h)
@@ -195,13 +195,13 @@ def correlate2d(
 ) -> Any:
     """The correlation of matrices: convolution with the second one reversed and conjugated."""
     a, b = as_array(in1), np.conjugate(as_array(in2))
-    if mode == "same":  # the middle of a kernel of even size is another one
+    if mode == "same":  # the centre of a kernel of even size differs
         full = convolve2d(a, np.flip(b), "full", boundary, fillvalue)
         starts = [n // 2 for n in np.shape(b)]
         return full[tuple(slice(s, s + n) for s, n in zip(starts, np.shape(a), strict=True))]
     y = convolve2d(a, np.flip(b), mode, boundary, fillvalue)
-    larger = any(n > m for n, m in zip(np.shape(b), np.shape(a), strict=True))
-    return np.conjugate(y) if mode == "valid" and larger else y  # SciPy exchanges the operands
+    swapped = any(n > m for n, m in zip(np.shape(b), np.shape(a), strict=True))
+    return np.conjugate(y) if mode == "valid" and swapped else y  # SciPy swaps the operands
 
 
 _SAVGOL_PAD_MODES = {"mirror": "reflect", "nearest": "edge", "wrap": "wrap", "constant": "constant"}
@@ -236,7 +236,7 @@ def savgol_filter(
         )
     windows = np.lib.stride_tricks.sliding_window_view(x, window_length, axis=-1)
     inside = windows @ coefficients
-    if mode == "interp" and half:  # at the ends, the polynomials of the first and last window
+    if mode == "interp" and half:  # the first and last window's polynomials
         ends = scipy.signal.savgol_filter(
             np.eye(window_length), window_length, polyorder, deriv, delta, axis=0
         ).astype(kind)

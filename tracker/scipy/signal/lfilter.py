@@ -21,7 +21,7 @@ from tracker.scipy._bridge.fallback import as_array
 from tracker.tape.record import apply
 
 _MODES = ("full", "same", "valid")
-_DIRECT_LIMIT = 64  # elements of a kernel up to which shifted arrays are added up
+_DIRECT_LIMIT = 64  # size of a kernel up to which convolution is a sum of shifted arrays
 
 
 @drop_in(scipy.signal)
@@ -82,9 +82,9 @@ def _convolve_direct(a: Any, b: Any) -> Any:
     """The full convolution with a small `b`: the sum of shifted copies of `a`."""
     shape = np.shape(b)
     total: Any = None
-    for place in np.ndindex(shape):
-        room = [(i, n - 1 - i) for i, n in zip(place, shape, strict=True)]
-        term = np.pad(a, room) * b[place]
+    for index in np.ndindex(shape):
+        room = [(i, n - 1 - i) for i, n in zip(index, shape, strict=True)]
+        term = np.pad(a, room) * b[index]
         total = term if total is None else total + term
     return total
 
@@ -108,16 +108,16 @@ def crop_to_mode(
     """The part of the full convolution that the mode keeps."""
     if mode == "full":
         return full
-    want = list(np.shape(full))
+    kept = list(np.shape(full))
     for i in axes:
-        want[i] = first[i] if mode == "same" else abs(first[i] - second[i]) + 1
+        kept[i] = first[i] if mode == "same" else abs(first[i] - second[i]) + 1
     if mode == "valid" and len({first[i] >= second[i] for i in axes if first[i] != second[i]}) > 1:
         raise ValueError(
             f"mode='valid' needs one operand at least as large as the other in every dimension; "
             f"the shapes are {first} and {second}"
         )
-    starts = [(n - m) // 2 for n, m in zip(np.shape(full), want, strict=True)]
-    return full[tuple(slice(s, s + m) for s, m in zip(starts, want, strict=True))]
+    starts = [(n - m) // 2 for n, m in zip(np.shape(full), kept, strict=True)]
+    return full[tuple(slice(s, s + m) for s, m in zip(starts, kept, strict=True))]
 
 
 # Filters ------------------------------------------------------------------------------------------
@@ -135,11 +135,13 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     )
     b, a = b / a[0], a / a[0]
     x = np.moveaxis(x, axis, -1)
-    moved = sum(b[k] * _delayed(x, k) for k in range(np.shape(b)[0]))
+    filtered = sum(b[k] * _delayed(x, k) for k in range(np.shape(b)[0]))
     if zi is not None:
         zi = np.moveaxis(as_array(zi), axis, -1)
-        moved = moved + _state_response(zi, np.shape(x), max(np.shape(a)[0], np.shape(b)[0]) - 1)
-    y = apply(all_pole, (moved, a)) if np.shape(a)[0] > 1 else moved
+        filtered = filtered + _state_response(
+            zi, np.shape(x), max(np.shape(a)[0], np.shape(b)[0]) - 1
+        )
+    y = apply(all_pole, (filtered, a)) if np.shape(a)[0] > 1 else filtered
     if zi is None:
         return np.moveaxis(y, -1, axis)
     return np.moveaxis(y, -1, axis), np.moveaxis(_final_state(b, a, x, y, zi), -1, axis)
@@ -160,7 +162,7 @@ def _final_state(b: Any, a: Any, x: Any, y: Any, zi: Any) -> Any:
     """The state after the last step: entry k is what past samples contribute k steps later."""
     order, n = np.shape(zi)[-1], np.shape(x)[-1]
     zero = np.zeros_like(y[..., 0])
-    state = []
+    entries = []
     for k in range(order):
         entry = zi[..., k + n] + zero if k + n < order else zero
         for back in range(min(order - k, n)):
@@ -169,8 +171,8 @@ def _final_state(b: Any, a: Any, x: Any, y: Any, zi: Any) -> Any:
                 entry = entry + b[at] * x[..., n - 1 - back]
             if at < np.shape(a)[0]:
                 entry = entry - a[at] * y[..., n - 1 - back]
-        state.append(entry)
-    return np.stack(state, axis=-1) if state else zi
+        entries.append(entry)
+    return np.stack(entries, axis=-1) if entries else zi
 
 
 def _delayed(x: Any, k: int) -> Any:
@@ -212,7 +214,7 @@ def _evaluate_all_pole(w: Any, a: Any) -> Any:
     return scipy.signal.lfilter(np.ones(1, kind), a.astype(kind), w.astype(kind))
 
 
-# y with y[n] = w[n] - a[1] y[n - 1] - ..., along the last axis; a[0] is 1.
+# The solution y of y[n] = w[n] - a[1] y[n - 1] - ..., along the last axis; a[0] is 1.
 all_pole = define(
     "all_pole",
     numpy=[],

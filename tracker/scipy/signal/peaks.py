@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.signal
 
-from tracker.scipy._bridge.callback import nondifferentiable
+from tracker.scipy._bridge.callback import call_scipy
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array
 
@@ -18,23 +18,23 @@ _INDEX_PROPERTIES = ("left_bases", "right_bases", "left_edges", "right_edges", "
 def find_peaks(x: Any, *args: Any, **kwargs: Any) -> Any:
     """SciPy's peak positions; the properties are recomputed from the tracked signal."""
     x = as_array(x)
-    peaks, found = nondifferentiable(scipy.signal.find_peaks)(x, *args, **kwargs)
-    made: dict[str, Any] = {name: found[name] for name in _INDEX_PROPERTIES if name in found}
+    peaks, found = call_scipy(scipy.signal.find_peaks, x, *args, **kwargs)
+    properties: dict[str, Any] = {name: found[name] for name in _INDEX_PROPERTIES if name in found}
     if "peak_heights" in found:
-        made["peak_heights"] = x[peaks]
+        properties["peak_heights"] = x[peaks]
     if "left_thresholds" in found:
-        made["left_thresholds"] = x[peaks] - x[peaks - 1]
-        made["right_thresholds"] = x[peaks] - x[peaks + 1]
+        properties["left_thresholds"] = x[peaks] - x[peaks - 1]
+        properties["right_thresholds"] = x[peaks] - x[peaks + 1]
     if "prominences" in found:
         base = np.maximum(x[found["left_bases"]], x[found["right_bases"]])
-        made["prominences"] = x[peaks] - base
+        properties["prominences"] = x[peaks] - base
     if "widths" in found:
         share = kwargs.get("rel_height", args[7] if len(args) > 7 else 0.5)
-        height = made["width_heights"] = x[peaks] - made["prominences"] * share
-        made["left_ips"] = _crossing(x, height, np.floor(found["left_ips"]), 1)
-        made["right_ips"] = _crossing(x, height, np.ceil(found["right_ips"]), -1)
-        made["widths"] = made["right_ips"] - made["left_ips"]
-    return peaks, {name: made[name] for name in found}
+        height = properties["width_heights"] = x[peaks] - properties["prominences"] * share
+        properties["left_ips"] = _crossing(x, height, np.floor(found["left_ips"]), 1)
+        properties["right_ips"] = _crossing(x, height, np.ceil(found["right_ips"]), -1)
+        properties["widths"] = properties["right_ips"] - properties["left_ips"]
+    return peaks, {name: properties[name] for name in found}
 
 
 def _crossing(x: Any, height: Any, position: Any, direction: int) -> Any:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.signal
 
-from tracker.errors import UnsupportedError, message, warn
+from tracker.errors import warn
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import as_array
+from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
 
 
 @drop_in(scipy.signal)
@@ -40,7 +40,7 @@ def hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:
 def detrend(
     data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False
 ) -> Any:
-    """The signal without its mean ("constant"), or without its least-squares line between break
+    """The signal without its mean ("constant"), or without its shorter-squares line between break
     points."""
     if type not in ("linear", "l", "constant", "c"):
         raise ValueError("Trend type must be 'linear' or 'constant'.")
@@ -66,17 +66,18 @@ def resample(
 ) -> Any:
     """The signal with `num` samples and the same spectrum."""
     if window is not None or domain != "time":
-        text = "scipy.signal.resample with window= or domain= has no derivative rule here"
-        raise UnsupportedError(message(text, "Multiply the spectrum by the window"))
+        raise no_derivative_rule(
+            "scipy.signal.resample with window= or domain=", "Multiply the spectrum by the window"
+        )
     x = np.moveaxis(as_array(x), axis, -1)
     n = np.shape(x)[-1]
-    least = min(n, num)
+    shorter = min(n, num)
     if np.iscomplexobj(x):
-        y = _resampled_complex(x, n, num, least)
+        y = _resampled_complex(x, n, num, shorter)
     else:
-        spectrum = np.fft.rfft(x)[..., : least // 2 + 1]
-        scale = np.ones(least // 2 + 1, np.real(spectrum).dtype)
-        if least % 2 == 0 and n != num:  # the middle one stands for two, or for half of one
+        spectrum = np.fft.rfft(x)[..., : shorter // 2 + 1]
+        scale = np.ones(shorter // 2 + 1, np.real(spectrum).dtype)
+        if shorter % 2 == 0 and n != num:  # the Nyquist term counts twice, or half
             scale[-1] = 2.0 if num < n else 0.5
         y = np.fft.irfft(spectrum * scale, num)
     y = np.moveaxis(y * (num / n), -1, axis)
@@ -86,18 +87,18 @@ def resample(
     return y, np.arange(num) * (t[1] - t[0]) * n / float(num) + t[0]
 
 
-def _resampled_complex(x: Any, n: int, num: int, least: int) -> Any:
+def _resampled_complex(x: Any, n: int, num: int, shorter: int) -> Any:
     spectrum = np.fft.fft(x)
-    half = (least + 1) // 2
-    low, high = spectrum[..., :half], spectrum[..., n - (least - 1) // 2 :]
+    half = (shorter + 1) // 2
+    low, high = spectrum[..., :half], spectrum[..., n - (shorter - 1) // 2 :]
     middle = []
-    if least % 2 == 0:
-        one = spectrum[..., least // 2 : least // 2 + 1]
+    if shorter % 2 == 0:
+        one = spectrum[..., shorter // 2 : shorter // 2 + 1]
         if num < n:
-            one = one + spectrum[..., n - least // 2 : n - least // 2 + 1]
+            one = one + spectrum[..., n - shorter // 2 : n - shorter // 2 + 1]
         middle = [one] if num <= n else [0.5 * one]
     rest = num - np.shape(low)[-1] - np.shape(high)[-1] - len(middle)
-    if least % 2 == 0 and num > n:
+    if shorter % 2 == 0 and num > n:
         middle += [np.zeros((*np.shape(x)[:-1], rest - 1), spectrum.dtype), *middle]
     else:
         middle.append(np.zeros((*np.shape(x)[:-1], rest), spectrum.dtype))
@@ -203,7 +204,7 @@ def _average_segments(power: Any, average: str) -> Any:
     if average != "median":
         raise ValueError(f"average must be 'median' or 'mean', got {average}")
     even = 2 * np.arange(1.0, (np.shape(power)[-2] - 1) // 2 + 1)
-    bias = float(1 + np.sum(1 / (even + 1) - 1 / even))  # of the median of so many
+    bias = float(1 + np.sum(1 / (even + 1) - 1 / even))  # of the median of this many segments
     if np.iscomplexobj(power):
         middle = np.median(np.real(power), axis=-2) + 1j * np.median(np.imag(power), axis=-2)
     else:

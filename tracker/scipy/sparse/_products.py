@@ -19,15 +19,17 @@ def sparse_map(a: Any) -> LinearMap:
     """The linear map x -> a @ x. It reads the numbers of `a` at each call."""
     name = type(a).__name__
 
-    back = LinearMap(lambda g: a.conj(copy=False).T @ g, a.shape[1], a.dtype, lambda: there, name)
-    there = LinearMap(lambda x: a @ x, a.shape[0], a.dtype, lambda: back, name)
-    return there
+    adjoint = LinearMap(
+        lambda g: a.conj(copy=False).T @ g, a.shape[1], a.dtype, lambda: forward, name
+    )
+    forward = LinearMap(lambda x: a @ x, a.shape[0], a.dtype, lambda: adjoint, name)
+    return forward
 
 
 def _transposed_map(a: Any) -> LinearMap:
-    back = LinearMap(lambda g: a.conj(copy=False) @ g, a.shape[0], a.dtype, lambda: there)
-    there = LinearMap(lambda x: a.T @ x, a.shape[1], a.dtype, lambda: back)
-    return there
+    adjoint = LinearMap(lambda g: a.conj(copy=False) @ g, a.shape[0], a.dtype, lambda: forward)
+    forward = LinearMap(lambda x: a.T @ x, a.shape[1], a.dtype, lambda: adjoint)
+    return forward
 
 
 def product(a: Any, x: Any) -> Any:
@@ -61,9 +63,8 @@ def _star_product(a: Any, x: Any, reflected: bool) -> Any:
     raise no_derivative_rule(text, "Use A.toarray(); A @ x is the product of matrices")
 
 
-_DENSE_TYPES = frozenset(
-    (Tracked, np.ndarray, float, int, np.float64)
-)  # most operands, at little cost
+# Types of most operands: a fast check before `issparse`.
+_DENSE_TYPES = frozenset((Tracked, np.ndarray, float, int, np.float64))
 
 
 def _install_operator(name: str, rule: Callable[[Any, Any, bool], Any]) -> None:

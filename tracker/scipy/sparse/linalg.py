@@ -16,7 +16,7 @@ from tracker.autodiff.custom_rules import custom_gradient
 from tracker.errors import UnsupportedError, message
 from tracker.ops.declare.rule_helpers import project
 from tracker.scipy._bridge.callback import host_callback
-from tracker.scipy._bridge.fallback import as_array, is_tracked, scipy_fallback
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, scipy_fallback
 from tracker.scipy._bridge.linear_map import LinearMap
 
 __getattr__ = scipy_fallback(scipy.sparse.linalg)
@@ -25,11 +25,9 @@ __getattr__ = scipy_fallback(scipy.sparse.linalg)
 def _require_plain(name: str, a: Any) -> Any:
     """The matrix or operator; a tracked one is refused."""
     if is_tracked(a):
-        raise UnsupportedError(
-            message(
-                f"scipy.sparse.linalg.{name} of a tracked matrix has no derivative rule here",
-                "Use np.linalg.solve, or a plain sparse matrix",
-            )
+        raise no_derivative_rule(
+            f"scipy.sparse.linalg.{name} of a tracked matrix",
+            "Use np.linalg.solve, or a plain sparse matrix",
         )
     return a
 
@@ -99,18 +97,18 @@ def spsolve_triangular(
 
 def factorized(A: Any) -> Callable[[Any], Any]:
     """A function that solves A x = b for given b."""
-    there = scipy.sparse.linalg.splu(_require_plain("factorized", A).tocsc())
+    factors = scipy.sparse.linalg.splu(_require_plain("factorized", A).tocsc())
 
     def map(trans: str) -> LinearMap:
         return LinearMap(
-            lambda b: there.solve(b.astype(_result_dtype(A)), trans),
+            lambda b: factors.solve(b.astype(_result_dtype(A)), trans),
             A.shape[1],
             _result_dtype(A),
             lambda: map("H" if trans == "N" else "N"),
             "factorized",
         )
 
-    return lambda b: map("N")(b) if is_tracked(b) else there.solve(b)
+    return lambda b: map("N")(b) if is_tracked(b) else factors.solve(b)
 
 
 def aslinearoperator(A: Any) -> Any:
@@ -198,11 +196,11 @@ def _iterative_solver(name: str) -> Callable[..., Any]:
         if not is_tracked(A, b, x0):
             return theirs(A, b, x0, **options)
         adjoint = _adjoint(_require_plain(name, A))
-        back = _solution_map(name, adjoint, lambda a, b: theirs(a, b, **options)[0])
+        adjoint_map = _solution_map(name, adjoint, lambda a, b: theirs(a, b, **options)[0])
 
         @custom_gradient
         def solution(b: Any, x: Any) -> Any:
-            return x, lambda dy: (project(back(dy), b), None)
+            return x, lambda dy: (project(adjoint_map(dy), b), None)
 
         def solve(A: Any, b: Any, x0: Any, options: Any) -> dict[str, Any]:
             return dict(zip(("x", "info"), theirs(A, b, x0, **options), strict=True))

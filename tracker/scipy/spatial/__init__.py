@@ -20,10 +20,10 @@ __getattr__ = scipy_fallback(scipy.spatial)
 @drop_in(scipy.spatial)
 def minkowski_distance_p(x: Any, y: Any, p: Any = 2.0) -> Any:
     """The p-th power of the distance (the distance itself for p = 1 and infinity)."""
-    apart = np.abs(as_array(y) - as_array(x)) * 1.0
+    difference = np.abs(as_array(y) - as_array(x)) * 1.0
     if p == np.inf:
-        return np.max(apart, axis=-1)
-    return np.sum(apart if p == 1 else apart**p, axis=-1)
+        return np.max(difference, axis=-1)
+    return np.sum(difference if p == 1 else difference**p, axis=-1)
 
 
 @drop_in(scipy.spatial)

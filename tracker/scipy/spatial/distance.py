@@ -16,7 +16,7 @@ import scipy.spatial.distance
 import scipy.special
 
 from tracker.autodiff.leaves import plain_data
-from tracker.scipy._bridge.callback import nondifferentiable
+from tracker.scipy._bridge.callback import call_scipy
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array, no_derivative_rule, scipy_fallback
@@ -36,7 +36,7 @@ _VALIDATORS = ("is_valid_dm", "is_valid_y", "num_obs_dm", "num_obs_y")
 __getattr__ = scipy_fallback(scipy.spatial.distance, constant=(*_BOOLEAN_METRICS, *_VALIDATORS))
 
 
-_NORM_AXIS = None if version_of(scipy) < (1, 18) else -1  # with one, lengths are numbers of NumPy's
+_NORM_AXIS = None if version_of(scipy) < (1, 18) else -1  # with an axis, the norm is a NumPy number
 
 # Metrics along the last axis ----------------------------------------------------------------------
 
@@ -44,17 +44,15 @@ _NORM_AXIS = None if version_of(scipy) < (1, 18) else -1  # with one, lengths ar
 def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
     if p <= 0:
         raise ValueError("p must be greater than 0")
-    apart = u - v
+    diff = u - v
     if w is not None:
         w = _checked_weights(w)
-        apart = apart * (w != 0 if p == np.inf else w ** (1 / p))
-    if np.ndim(apart) == 1 and bool(p == 2):
-        return (
-            _norm(apart, None, _NORM_AXIS)
-            if apart.dtype.kind in "fc"
-            else np.linalg.norm(apart * 1.0)
-        )
-    return np.linalg.norm(apart * 1.0, p, axis=-1)
+        diff = diff * (w != 0 if p == np.inf else w ** (1 / p))
+    if np.ndim(diff) == 1 and bool(p == 2):
+        if diff.dtype.kind in "fc":
+            return _norm(diff, None, _NORM_AXIS)
+        return np.linalg.norm(diff * 1.0)
+    return np.linalg.norm(diff * 1.0, p, axis=-1)
 
 
 def _checked_weights(w: Any) -> Any:
@@ -85,13 +83,13 @@ def _correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
 
 
 def _cityblock(u: Any, v: Any, w: Any = None) -> Any:
-    apart = np.abs(u - v)
-    return np.sum(apart if w is None else _checked_weights(w) * apart, axis=-1)
+    diff = np.abs(u - v)
+    return np.sum(diff if w is None else _checked_weights(w) * diff, axis=-1)
 
 
 def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
-    apart = np.abs(u - v)
-    return np.max(apart if w is None else (_checked_weights(w) > 0) * apart, axis=-1)
+    diff = np.abs(u - v)
+    return np.max(diff if w is None else (_checked_weights(w) > 0) * diff, axis=-1)
 
 
 def _braycurtis(u: Any, v: Any, w: Any = None) -> Any:
@@ -117,8 +115,8 @@ def _seuclidean(u: Any, v: Any, V: Any) -> Any:
 
 
 def _mahalanobis(u: Any, v: Any, VI: Any) -> Any:
-    apart = (u - v) * 1.0
-    return np.sqrt(np.sum((apart @ np.atleast_2d(as_array(VI))) * apart, axis=-1))
+    diff = (u - v) * 1.0
+    return np.sqrt(np.sum((diff @ np.atleast_2d(as_array(VI))) * diff, axis=-1))
 
 
 def _jensenshannon(p: Any, q: Any, base: Any = None) -> Any:
@@ -152,10 +150,7 @@ _ALIAS_TEXTS = {
     "seuclidean": "se s",
     "sqeuclidean": "sqe sqeuclid",
 }
-_DOUBLE_PRECISION_METRICS = (
-    "braycurtis",
-    "canberra",
-)  # as SciPy computes them, whatever the vectors are
+_DOUBLE_PRECISION_METRICS = ("braycurtis", "canberra")  # for any input, as in SciPy
 _ALIASES = {alias: name for name, text in _ALIAS_TEXTS.items() for alias in text.split()}
 
 
@@ -163,6 +158,7 @@ def _vector_metric(name: str, of_two: Callable[..., Any] | None = None) -> Calla
     """The metric of two vectors; `of_two`, if it differs from the metric of pairs of rows."""
     computed = of_two or _METRICS[name]
 
+    @drop_in(scipy.spatial.distance, name)
     def metric(u: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
         u, v = as_array(u), as_array(v)
         if np.ndim(u) != 1 or np.ndim(v) != 1:
@@ -173,9 +169,7 @@ def _vector_metric(name: str, of_two: Callable[..., Any] | None = None) -> Calla
             u, v = (x if x.dtype.kind == "c" else np.astype(x, float) for x in (u, v))
         return computed(u, v, *args, **kwargs)
 
-    metric.__name__ = name
-    metric.__doc__ = f"As scipy.spatial.distance.{name}."
-    return drop_in(scipy.spatial.distance)(metric)
+    return metric
 
 
 braycurtis = _vector_metric("braycurtis")
@@ -220,7 +214,7 @@ def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwa
     _refuse_out("cdist", out)
     found = _metric_function(metric)
     if found is None and not callable(metric):
-        return nondifferentiable(scipy.spatial.distance.cdist)(XA, XB, metric, **kwargs)
+        return call_scipy(scipy.spatial.distance.cdist, XA, XB, metric, **kwargs)
     if found is None:
         rows = [np.stack([metric(a, b, **kwargs) for b in XB]) for a in XA]
         return np.stack(rows) * 1.0
@@ -242,7 +236,7 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
         fits = np.shape(X)[0] > np.shape(X)[1]
         scipy_raises_unless(fits, scipy.spatial.distance.pdist, X, metric, **kwargs)
     if found is None and not callable(metric):
-        return nondifferentiable(scipy.spatial.distance.pdist)(X, metric, **kwargs)
+        return call_scipy(scipy.spatial.distance.pdist, X, metric, **kwargs)
     if found is None:
         return np.stack([metric(X[a], X[b], **kwargs) for a, b in zip(i, j, strict=True)]) * 1.0
     X = np.astype(X, float)

@@ -20,7 +20,7 @@ from tracker.errors import UnsupportedError, message
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, scipy_fallback
 
 __getattr__ = scipy_fallback(scipy.spatial.transform)
-_SERIES_LIMIT = 1e-6  # squares of angles up to which series are used
+_SERIES_LIMIT = 1e-6  # squared angles up to which series are used
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
@@ -44,7 +44,7 @@ class Rotation:
             quat = quat / length
         self._quat = quat
 
-    # Made from ------------------------------------------------------------------------------------
+    # Constructors ---------------------------------------------------------------------------------
 
     @classmethod
     def from_quat(cls, quat: Any, *, scalar_first: bool = False) -> Rotation:
@@ -70,10 +70,10 @@ class Rotation:
         if np.shape(vector)[-1:] != (3,):
             raise ValueError(f"Expected `rot_vec` to have shape (..., 3), got {np.shape(vector)}")
         square = np.sum(np.square(vector), axis=-1, keepdims=True)
-        near = square <= _SERIES_LIMIT
-        angle = np.sqrt(np.where(near, 1.0, square))
-        scale = np.where(near, 0.5 - square / 48 + square**2 / 3840, np.sin(angle / 2) / angle)
-        real = np.where(near, 1 - square / 8 + square**2 / 384, np.cos(angle / 2))
+        is_small = square <= _SERIES_LIMIT
+        angle = np.sqrt(np.where(is_small, 1.0, square))
+        scale = np.where(is_small, 0.5 - square / 48 + square**2 / 3840, np.sin(angle / 2) / angle)
+        real = np.where(is_small, 1 - square / 8 + square**2 / 384, np.cos(angle / 2))
         return cls(np.concatenate([vector * scale, real], axis=-1), normalize=False)
 
     @classmethod
@@ -86,21 +86,21 @@ class Rotation:
             angles = np.expand_dims(angles, -1)
         if np.shape(angles)[-1:] != (len(seq),):
             raise ValueError(f"Expected `angles` to have {len(seq)} columns: {np.shape(angles)}")
-        whole: Any = None
-        for place, letter in enumerate(seq):
-            half = angles[..., place] / 2
+        product: Any = None
+        for i, letter in enumerate(seq):
+            half = angles[..., i] / 2
             parts = [np.zeros_like(half)] * 3 + [np.cos(half)]
             parts[_AXES[letter.lower()]] = np.sin(half)
             turn = np.stack(parts, axis=-1)
-            if whole is None:
-                whole = turn
+            if product is None:
+                product = turn
             else:
-                whole = (
-                    _quaternion_product(turn, whole)
+                product = (
+                    _quaternion_product(turn, product)
                     if seq.islower()
-                    else _quaternion_product(whole, turn)
+                    else _quaternion_product(product, turn)
                 )
-        return cls(whole, normalize=False)
+        return cls(product, normalize=False)
 
     @classmethod
     def from_mrp(cls, mrp: Any) -> Rotation:
@@ -146,7 +146,7 @@ class Rotation:
         left = np.sum(weights * np.sum(np.square(a) + np.square(b), axis=1)) - 2 * np.sum(s)
         return cls.from_matrix(u @ vh, assume_valid=True), np.sqrt(np.maximum(left, 0.0))
 
-    # Given as -------------------------------------------------------------------------------------
+    # Conversions ----------------------------------------------------------------------------------
 
     def as_quat(self, canonical: bool = False, *, scalar_first: bool = False) -> Any:
         quat = _canonical(self._quat) if canonical else self._quat
@@ -165,10 +165,10 @@ class Rotation:
         quat = self._quat * np.where(self._quat[..., 3:] < 0, -1.0, 1.0)
         vector, real = quat[..., :3], quat[..., 3:]
         square = np.sum(np.square(vector), axis=-1, keepdims=True)
-        near = square <= _SERIES_LIMIT
-        sine = np.sqrt(np.where(near, 1.0, square))
+        is_small = square <= _SERIES_LIMIT
+        sine = np.sqrt(np.where(is_small, 1.0, square))
         scale = np.where(
-            near, 2 + square / 3 + 3 * square**2 / 20, 2 * np.arctan2(sine, real) / sine
+            is_small, 2 + square / 3 + 3 * square**2 / 20, 2 * np.arctan2(sine, real) / sine
         )
         return vector * scale * (180 / math.pi if degrees else 1.0)
 
@@ -194,7 +194,7 @@ class Rotation:
             angles = self._as_scipy().as_euler(seq, **options)
         return angles * (180 / math.pi if degrees else 1.0)
 
-    # Done with ------------------------------------------------------------------------------------
+    # Operations -----------------------------------------------------------------------------------
 
     def apply(self, vectors: Any, inverse: bool = False) -> Any:
         """The rotated vectors: each by its own rotation, if there are several."""
@@ -296,8 +296,8 @@ def _quaternion_from_matrix(m: Any) -> Any:
         parts[k] = m[..., k, i] + m[..., i, k]
         parts[3] = m[..., k, j] - m[..., j, k]
         kinds.append(np.stack(parts, axis=-1))
-    turned = [m[..., (i + 2) % 3, (i + 1) % 3] - m[..., (i + 1) % 3, (i + 2) % 3] for i in range(3)]
-    quat = np.stack([*turned, 1 + trace], axis=-1)
+    vector = [m[..., (i + 2) % 3, (i + 1) % 3] - m[..., (i + 1) % 3, (i + 2) % 3] for i in range(3)]
+    quat = np.stack([*vector, 1 + trace], axis=-1)
     for i in range(3):
         quat = np.where(np.expand_dims(choice == i, -1), kinds[i], quat)
     return quat
@@ -350,8 +350,8 @@ class Slerp:
         last = np.shape(self.times)[0] - 2
         i = np.clip(np.searchsorted(self.times, times) - 1, 0, last)
         share = (times - self.times[i]) / (self.times[i + 1] - self.times[i])
-        turned = Rotation.from_rotvec(self.rotvecs[i] * np.expand_dims(share, -1))
+        partial = Rotation.from_rotvec(self.rotvecs[i] * np.expand_dims(share, -1))
         found = Rotation(
-            _quaternion_product(self.rotations[i]._quat, turned._quat), normalize=False
+            _quaternion_product(self.rotations[i]._quat, partial._quat), normalize=False
         )
         return found[0] if np.ndim(at) == 0 else found

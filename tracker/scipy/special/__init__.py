@@ -21,15 +21,13 @@ from tracker.ops.reduce.softmax import softmax as softmax_op
 from tracker.ops.special.table import ufunc_named
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array, scipy_fallback
-from tracker.scipy.special.harmonics import (  # noqa: F401
-    assoc_legendre_p,
-    legendre_p,
-    sph_harm_y,
-    sph_legendre_p,
-)
+from tracker.scipy.special.harmonics import assoc_legendre_p as assoc_legendre_p
+from tracker.scipy.special.harmonics import legendre_p as legendre_p
+from tracker.scipy.special.harmonics import sph_harm_y as sph_harm_y
+from tracker.scipy.special.harmonics import sph_legendre_p as sph_legendre_p
 from tracker.tape.record import aval_of
 
-# Python functions of SciPy's that hand their arguments to ufuncs as they are.
+# SciPy's Python functions that pass their arguments to ufuncs unchanged.
 ACCEPT_TRACKED = ("zeta", "lambertw", "jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp")
 __getattr__ = scipy_fallback(scipy.special, accept_tracked=ACCEPT_TRACKED)
 
@@ -224,10 +222,10 @@ def _spherical_bessel(name: str, even: int) -> Any:
         if np.iscomplexobj(z):
             return ufunc(n, z)
         if not even:
-            turned = np.real(ufunc(n, np.minimum(z, 0.0) + 0j))
-            return np.where(z < 0, turned, ufunc(n, np.where(z < 0, 1.0, z)))
+            negative = np.real(ufunc(n, np.minimum(z, 0.0) + 0j))
+            return np.where(z < 0, negative, ufunc(n, np.where(z < 0, 1.0, z)))
         sign = np.where((n % 2 == 0) ^ derivative, even, -even)
-        right = np.where(z < 0, -z, z)  # at 0, with the slope that abs does not have
+        right = np.where(z < 0, -z, z)  # abs without its zero slope at 0
         return ufunc(n, right) * np.where(z < 0, sign, 1)
 
     function.__name__ = f"spherical_{name}"

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from tracker.errors import UnsupportedError, message
 from tracker.ir.lowering import Host
 from tracker.ir.op import NUMPY, UNSUPPORTED, define
 from tracker.ops.declare.dtypes import infer_by_example
 from tracker.ops.declare.rule_helpers import match_tangent, project
 from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.fallback import no_derivative_rule
 from tracker.tape.record import apply
 
 
@@ -29,7 +29,7 @@ def _evaluate_sph_legendre(n: Any, m: Any, theta: Any) -> Any:
 def _order_recurrence(of: Callable[[Any], Any], n: Any, m: Any) -> Any:
     """The derivative in the angle, from `of(order)` at the neighbouring orders; beyond -n to n the
     factors are 0."""
-    degree, order = 1.0 * n, 1.0 * m  # the products below are too large for small integers
+    degree, order = 1.0 * n, 1.0 * m  # products of small integers would overflow
     up, down = (degree - order) * (degree + order + 1), (degree + order) * (degree - order + 1)
     above, below = np.sqrt(np.maximum(up, 0)), np.sqrt(np.maximum(down, 0))
     return 0.5 * (above * of(m + 1) - below * of(m - 1))
@@ -100,11 +100,9 @@ def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
 @drop_in(scipy.special)
 def assoc_legendre_p(*_: Any, **__: Any) -> Any:
     """Refused by name."""
-    raise UnsupportedError(
-        message(
-            "scipy.special.assoc_legendre_p has no derivative rule",
-            "Use scipy.special.lpmv(m, n, z), or sph_legendre_p of an angle",
-        )
+    raise no_derivative_rule(
+        "scipy.special.assoc_legendre_p",
+        "Use scipy.special.lpmv(m, n, z), or sph_legendre_p of an angle",
     )
 
 
@@ -114,9 +112,6 @@ UNSUPPORTED[scipy.special.assoc_legendre_p] = "no derivative rule; `lpmv(m, n, z
 
 def _refuse_derivatives(name: str, diff_n: int) -> None:
     if diff_n:
-        raise UnsupportedError(
-            message(
-                f"scipy.special.{name} with diff_n={diff_n} has no derivative rule",
-                "Leave diff_n= out, and differentiate",
-            )
+        raise no_derivative_rule(
+            f"scipy.special.{name} with diff_n={diff_n}", "Leave diff_n= out, and differentiate"
         )
