@@ -1,24 +1,21 @@
 """`scipy.stats` on tracked values. Names that are not defined here are SciPy's own.
 
-Distributions: `distribution.py` has the classes (loc, scale, support, frozen distributions); each
-entry gives the formulas of the standard form. The common ones are here, the others in
-`real_line.py`, `half_line.py`, `intervals.py`, `discrete.py` and `multivariate.py`; means,
-variances and entropies in `moments.py`. Samples: `descriptive.py`, `hypothesis_tests.py`,
-`binned.py`, `kde.py`.
+Distributions: `distribution.py` has the classes (loc, scale, support, frozen distributions);
+`common.py`, `real_line.py`, `half_line.py`, `intervals.py` and `discrete.py` give the formulas of
+the standard forms, `moments.py` their means, variances and entropies, `multivariate.py` the
+multivariate ones. Samples: `descriptive.py`, `hypothesis_tests.py`, `binned.py`, `kde.py`.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
-import numpy as np
-import scipy.special as sc
 import scipy.stats
 from scipy.stats._multivariate import multi_rv_generic
 
 from tracker.scipy._bridge.fallback import scipy_fallback
+from tracker.scipy.stats import common, discrete, half_line, intervals, real_line
 from tracker.scipy.stats.binned import binned_statistic as binned_statistic
 from tracker.scipy.stats.binned import cumfreq as cumfreq
 from tracker.scipy.stats.binned import mode as mode
@@ -43,47 +40,11 @@ from tracker.scipy.stats.descriptive import trim_mean as trim_mean
 from tracker.scipy.stats.descriptive import variation as variation
 from tracker.scipy.stats.descriptive import zmap as zmap
 from tracker.scipy.stats.descriptive import zscore as zscore
-from tracker.scipy.stats.discrete import bernoulli as bernoulli
-from tracker.scipy.stats.discrete import betabinom as betabinom
-from tracker.scipy.stats.discrete import betanbinom as betanbinom
-from tracker.scipy.stats.discrete import binom as binom
-from tracker.scipy.stats.discrete import boltzmann as boltzmann
-from tracker.scipy.stats.discrete import dlaplace as dlaplace
-from tracker.scipy.stats.discrete import geom as geom
-from tracker.scipy.stats.discrete import hypergeom as hypergeom
-from tracker.scipy.stats.discrete import logser as logser
-from tracker.scipy.stats.discrete import nbinom as nbinom
-from tracker.scipy.stats.discrete import planck as planck
-from tracker.scipy.stats.discrete import poisson as poisson
-from tracker.scipy.stats.discrete import randint as randint
-from tracker.scipy.stats.discrete import skellam as skellam
-from tracker.scipy.stats.discrete import yulesimon as yulesimon
-from tracker.scipy.stats.discrete import zipf as zipf
-from tracker.scipy.stats.distribution import ContinuousDistribution, DiscreteDistribution
-from tracker.scipy.stats.half_line import alpha as alpha
-from tracker.scipy.stats.half_line import betaprime as betaprime
-from tracker.scipy.stats.half_line import burr as burr
-from tracker.scipy.stats.half_line import burr12 as burr12
-from tracker.scipy.stats.half_line import exponpow as exponpow
-from tracker.scipy.stats.half_line import exponweib as exponweib
-from tracker.scipy.stats.half_line import fatiguelife as fatiguelife
-from tracker.scipy.stats.half_line import fisk as fisk
-from tracker.scipy.stats.half_line import foldcauchy as foldcauchy
-from tracker.scipy.stats.half_line import foldnorm as foldnorm
-from tracker.scipy.stats.half_line import gengamma as gengamma
-from tracker.scipy.stats.half_line import gibrat as gibrat
-from tracker.scipy.stats.half_line import gompertz as gompertz
-from tracker.scipy.stats.half_line import halfgennorm as halfgennorm
-from tracker.scipy.stats.half_line import halflogistic as halflogistic
-from tracker.scipy.stats.half_line import invgauss as invgauss
-from tracker.scipy.stats.half_line import invweibull as invweibull
-from tracker.scipy.stats.half_line import kappa3 as kappa3
-from tracker.scipy.stats.half_line import levy as levy
-from tracker.scipy.stats.half_line import loglaplace as loglaplace
-from tracker.scipy.stats.half_line import mielke as mielke
-from tracker.scipy.stats.half_line import nakagami as nakagami
-from tracker.scipy.stats.half_line import rice as rice
-from tracker.scipy.stats.half_line import wald as wald
+from tracker.scipy.stats.distribution import (
+    ContinuousDistribution,
+    DiscreteDistribution,
+    Distribution,
+)
 from tracker.scipy.stats.hypothesis_tests import chisquare as chisquare
 from tracker.scipy.stats.hypothesis_tests import energy_distance as energy_distance
 from tracker.scipy.stats.hypothesis_tests import f_oneway as f_oneway
@@ -93,20 +54,7 @@ from tracker.scipy.stats.hypothesis_tests import ttest_1samp as ttest_1samp
 from tracker.scipy.stats.hypothesis_tests import ttest_ind as ttest_ind
 from tracker.scipy.stats.hypothesis_tests import ttest_rel as ttest_rel
 from tracker.scipy.stats.hypothesis_tests import wasserstein_distance as wasserstein_distance
-from tracker.scipy.stats.intervals import anglit as anglit
-from tracker.scipy.stats.intervals import arcsine as arcsine
-from tracker.scipy.stats.intervals import bradford as bradford
-from tracker.scipy.stats.intervals import cosine as cosine
-from tracker.scipy.stats.intervals import johnsonsb as johnsonsb
-from tracker.scipy.stats.intervals import loguniform as loguniform
-from tracker.scipy.stats.intervals import rdist as rdist
-from tracker.scipy.stats.intervals import reciprocal as reciprocal
-from tracker.scipy.stats.intervals import semicircular as semicircular
-from tracker.scipy.stats.intervals import triang as triang
-from tracker.scipy.stats.intervals import truncexpon as truncexpon
-from tracker.scipy.stats.intervals import wrapcauchy as wrapcauchy
 from tracker.scipy.stats.kde import gaussian_kde as gaussian_kde
-from tracker.scipy.stats.moments import log_i0e
 from tracker.scipy.stats.multivariate import MultivariateDistribution
 from tracker.scipy.stats.multivariate import dirichlet as dirichlet
 from tracker.scipy.stats.multivariate import invwishart as invwishart
@@ -114,22 +62,6 @@ from tracker.scipy.stats.multivariate import multinomial as multinomial
 from tracker.scipy.stats.multivariate import multivariate_normal as multivariate_normal
 from tracker.scipy.stats.multivariate import multivariate_t as multivariate_t
 from tracker.scipy.stats.multivariate import wishart as wishart
-from tracker.scipy.stats.real_line import crystalball as crystalball
-from tracker.scipy.stats.real_line import dgamma as dgamma
-from tracker.scipy.stats.real_line import dweibull as dweibull
-from tracker.scipy.stats.real_line import exponnorm as exponnorm
-from tracker.scipy.stats.real_line import genextreme as genextreme
-from tracker.scipy.stats.real_line import genlogistic as genlogistic
-from tracker.scipy.stats.real_line import gennorm as gennorm
-from tracker.scipy.stats.real_line import genpareto as genpareto
-from tracker.scipy.stats.real_line import hypsecant as hypsecant
-from tracker.scipy.stats.real_line import johnsonsu as johnsonsu
-from tracker.scipy.stats.real_line import laplace_asymmetric as laplace_asymmetric
-from tracker.scipy.stats.real_line import loggamma as loggamma
-from tracker.scipy.stats.real_line import moyal as moyal
-from tracker.scipy.stats.real_line import norminvgauss as norminvgauss
-from tracker.scipy.stats.real_line import skewcauchy as skewcauchy
-from tracker.scipy.stats.real_line import weibull_max as weibull_max
 
 _scipy_fallback = scipy_fallback(
     scipy.stats,
@@ -152,332 +84,5 @@ def __getattr__(name: str) -> Any:
     return MultivariateDistribution(name) if isinstance(theirs, multi_rv_generic) else theirs
 
 
-_LOG_2PI = math.log(2 * math.pi)
-_POSITIVE = (0.0, math.inf)
-
-
-def _normal_logpdf(x: Any) -> Any:
-    return -0.5 * np.square(x) - 0.5 * _LOG_2PI
-
-
-norm = ContinuousDistribution(
-    "norm",
-    logpdf=_normal_logpdf,
-    cdf=sc.ndtr,
-    sf=lambda x: sc.ndtr(-x),
-    logcdf=sc.log_ndtr,
-    logsf=lambda x: sc.log_ndtr(-x),
-    ppf=sc.ndtri,
-    isf=lambda q: -sc.ndtri(q),
-)
-t = ContinuousDistribution(
-    "t",
-    valid=lambda df: df > 0,
-    logpdf=lambda x, df: (
-        -0.5 * (df + 1) * np.log1p(np.square(x) / df) - 0.5 * np.log(df) - sc.betaln(0.5, 0.5 * df)
-    ),
-    cdf=lambda x, df: sc.stdtr(df, x),
-    sf=lambda x, df: sc.stdtr(df, -x),
-    ppf=lambda q, df: sc.stdtrit(df, q),
-    isf=lambda q, df: -sc.stdtrit(df, q),
-)
-gamma = ContinuousDistribution(
-    "gamma",
-    _POSITIVE,
-    1.0,
-    lambda a: a > 0,
-    logpdf=lambda x, a: sc.xlogy(a - 1, x) - x - sc.gammaln(a),
-    cdf=lambda x, a: sc.gammainc(a, x),
-    sf=lambda x, a: sc.gammaincc(a, x),
-    ppf=lambda q, a: sc.gammaincinv(a, q),
-    isf=lambda q, a: sc.gammainccinv(a, q),
-)
-erlang = ContinuousDistribution("erlang", _POSITIVE, 1.0, gamma.valid, **gamma.formulas)
-chi2 = ContinuousDistribution(
-    "chi2",
-    _POSITIVE,
-    1.0,
-    lambda df: df > 0,
-    logpdf=lambda x, df: (
-        sc.xlogy(df / 2 - 1, x) - x / 2 - sc.gammaln(df / 2) - 0.5 * math.log(2) * df
-    ),
-    cdf=lambda x, df: sc.chdtr(df, x),
-    sf=lambda x, df: sc.chdtrc(df, x),
-    ppf=lambda q, df: 2 * sc.gammaincinv(df / 2, q),
-    isf=lambda q, df: sc.chdtri(df, q),
-)
-chi = ContinuousDistribution(
-    "chi",
-    _POSITIVE,
-    1.0,
-    lambda df: df > 0,
-    logpdf=lambda x, df: (
-        math.log(2)
-        - 0.5 * math.log(2) * df
-        - sc.gammaln(0.5 * df)
-        + sc.xlogy(df - 1, x)
-        - 0.5 * np.square(x)
-    ),
-    cdf=lambda x, df: sc.gammainc(0.5 * df, 0.5 * np.square(x)),
-    sf=lambda x, df: sc.gammaincc(0.5 * df, 0.5 * np.square(x)),
-    ppf=lambda q, df: np.sqrt(2 * sc.gammaincinv(0.5 * df, q)),
-)
-invgamma = ContinuousDistribution(
-    "invgamma",
-    _POSITIVE,
-    1.0,
-    lambda a: a > 0,
-    logpdf=lambda x, a: -(a + 1) * np.log(x) - sc.gammaln(a) - 1 / x,
-    cdf=lambda x, a: sc.gammaincc(a, 1 / x),
-    sf=lambda x, a: sc.gammainc(a, 1 / x),
-    ppf=lambda q, a: 1 / sc.gammainccinv(a, q),
-)
-beta = ContinuousDistribution(
-    "beta",
-    (0.0, 1.0),
-    0.5,
-    lambda a, b: (a > 0) & (b > 0),
-    logpdf=lambda x, a, b: sc.xlog1py(b - 1, -x) + sc.xlogy(a - 1, x) - sc.betaln(a, b),
-    cdf=lambda x, a, b: sc.betainc(a, b, x),
-    sf=lambda x, a, b: sc.betaincc(a, b, x),
-    ppf=lambda q, a, b: sc.betaincinv(a, b, q),
-    isf=lambda q, a, b: sc.betainccinv(a, b, q),
-)
-f = ContinuousDistribution(
-    "f",
-    _POSITIVE,
-    1.0,
-    lambda n, d: (n > 0) & (d > 0),
-    logpdf=lambda x, n, d: (
-        n / 2 * np.log(n)
-        + d / 2 * np.log(d)
-        + sc.xlogy(n / 2 - 1, x)
-        - (n + d) / 2 * np.log(d + n * x)
-        - sc.betaln(n / 2, d / 2)
-    ),
-    cdf=lambda x, n, d: sc.fdtr(n, d, x),
-    sf=lambda x, n, d: sc.fdtrc(n, d, x),
-    ppf=lambda q, n, d: sc.fdtri(n, d, q),
-)
-expon = ContinuousDistribution(
-    "expon",
-    _POSITIVE,
-    1.0,
-    logpdf=lambda x: -x,
-    cdf=lambda x: -np.expm1(-x),
-    sf=lambda x: np.exp(-x),
-    logsf=lambda x: -x,
-    ppf=lambda q: -np.log1p(-q),
-    isf=lambda q: -np.log(q),
-)
-lognorm = ContinuousDistribution(
-    "lognorm",
-    _POSITIVE,
-    1.0,
-    lambda s: s > 0,
-    logpdf=lambda x, s: _normal_logpdf(np.log(x) / s) - np.log(s * x),
-    cdf=lambda x, s: sc.ndtr(np.log(x) / s),
-    sf=lambda x, s: sc.ndtr(-np.log(x) / s),
-    logcdf=lambda x, s: sc.log_ndtr(np.log(x) / s),
-    logsf=lambda x, s: sc.log_ndtr(-np.log(x) / s),
-    ppf=lambda q, s: np.exp(s * sc.ndtri(q)),
-)
-halfnorm = ContinuousDistribution(
-    "halfnorm",
-    _POSITIVE,
-    1.0,
-    logpdf=lambda x: _normal_logpdf(x) + math.log(2),
-    cdf=lambda x: sc.erf(x / math.sqrt(2)),
-    sf=lambda x: 2 * sc.ndtr(-x),
-    ppf=lambda q: sc.ndtri((1 + q) / 2),
-)
-laplace = ContinuousDistribution(
-    "laplace",
-    logpdf=lambda x: -np.abs(x) - math.log(2),
-    cdf=lambda x: np.where(x > 0, 1 - 0.5 * np.exp(-np.abs(x)), 0.5 * np.exp(-np.abs(x))),
-    sf=lambda x: np.where(x > 0, 0.5 * np.exp(-np.abs(x)), 1 - 0.5 * np.exp(-np.abs(x))),
-    ppf=lambda q: np.where(q > 0.5, -np.log(2 * (1 - q)), np.log(2 * q)),
-)
-cauchy = ContinuousDistribution(
-    "cauchy",
-    logpdf=lambda x: -math.log(math.pi) - np.log1p(np.square(x)),
-    cdf=lambda x: np.arctan2(1, -x) / math.pi,
-    sf=lambda x: np.arctan2(1, x) / math.pi,
-    ppf=lambda q: np.tan(math.pi * q - math.pi / 2),
-)
-halfcauchy = ContinuousDistribution(
-    "halfcauchy",
-    _POSITIVE,
-    1.0,
-    logpdf=lambda x: math.log(2 / math.pi) - np.log1p(np.square(x)),
-    cdf=lambda x: 2 / math.pi * np.arctan(x),
-    sf=lambda x: 2 / math.pi * np.arctan2(1, x),
-    ppf=lambda q: np.tan(math.pi / 2 * q),
-)
-uniform = ContinuousDistribution(
-    "uniform",
-    (0.0, 1.0),
-    logpdf=lambda x: 0 * x,
-    cdf=lambda x: x,
-    sf=lambda x: 1 - x,
-    ppf=lambda q: q,
-)
-logistic = ContinuousDistribution(
-    "logistic",
-    logpdf=lambda x: sc.log_expit(x) + sc.log_expit(-x),
-    cdf=sc.expit,
-    sf=lambda x: sc.expit(-x),
-    logcdf=sc.log_expit,
-    logsf=lambda x: sc.log_expit(-x),
-    ppf=sc.logit,
-    isf=lambda q: -sc.logit(q),
-)
-weibull_min = ContinuousDistribution(
-    "weibull_min",
-    _POSITIVE,
-    1.0,
-    lambda c: c > 0,
-    logpdf=lambda x, c: np.log(c) + sc.xlogy(c - 1, x) - np.power(x, c),
-    cdf=lambda x, c: -np.expm1(-np.power(x, c)),
-    sf=lambda x, c: np.exp(-np.power(x, c)),
-    logsf=lambda x, c: -np.power(x, c),
-    ppf=lambda q, c: np.power(-np.log1p(-q), 1.0 / c),
-)
-pareto = ContinuousDistribution(
-    "pareto",
-    (1.0, math.inf),
-    2.0,
-    lambda b: b > 0,
-    logpdf=lambda x, b: np.log(b) - (b + 1) * np.log(x),
-    cdf=lambda x, b: -np.expm1(-b * np.log(x)),
-    sf=lambda x, b: np.power(x, -b),
-    logsf=lambda x, b: -b * np.log(x),
-    ppf=lambda q, b: np.power(1 - q, -1.0 / b),
-)
-lomax = ContinuousDistribution(
-    "lomax",
-    _POSITIVE,
-    1.0,
-    lambda c: c > 0,
-    logpdf=lambda x, c: np.log(c) - (c + 1) * np.log1p(x),
-    cdf=lambda x, c: -np.expm1(-c * np.log1p(x)),
-    sf=lambda x, c: np.exp(-c * np.log1p(x)),
-    logsf=lambda x, c: -c * np.log1p(x),
-    ppf=lambda q, c: np.expm1(-np.log1p(-q) / c),
-)
-gumbel_r = ContinuousDistribution(
-    "gumbel_r",
-    logpdf=lambda x: -x - np.exp(-x),
-    cdf=lambda x: np.exp(-np.exp(-x)),
-    sf=lambda x: -np.expm1(-np.exp(-x)),
-    logcdf=lambda x: -np.exp(-x),
-    ppf=lambda q: -np.log(-np.log(q)),
-)
-gumbel_l = ContinuousDistribution(
-    "gumbel_l",
-    logpdf=lambda x: x - np.exp(x),
-    cdf=lambda x: -np.expm1(-np.exp(x)),
-    sf=lambda x: np.exp(-np.exp(x)),
-    logsf=lambda x: -np.exp(x),
-    ppf=lambda q: np.log(-np.log1p(-q)),
-)
-rayleigh = ContinuousDistribution(
-    "rayleigh",
-    _POSITIVE,
-    1.0,
-    logpdf=lambda x: np.log(x) - 0.5 * np.square(x),
-    cdf=lambda x: -np.expm1(-0.5 * np.square(x)),
-    sf=lambda x: np.exp(-0.5 * np.square(x)),
-    logsf=lambda x: -0.5 * np.square(x),
-    ppf=lambda q: np.sqrt(-2 * np.log1p(-q)),
-)
-maxwell = ContinuousDistribution(
-    "maxwell",
-    _POSITIVE,
-    1.0,
-    logpdf=lambda x: 0.5 * math.log(2 / math.pi) + 2 * np.log(x) - 0.5 * np.square(x),
-    cdf=lambda x: sc.gammainc(1.5, 0.5 * np.square(x)),
-    sf=lambda x: sc.gammaincc(1.5, 0.5 * np.square(x)),
-    ppf=lambda q: np.sqrt(2 * sc.gammaincinv(1.5, q)),
-)
-powerlaw = ContinuousDistribution(
-    "powerlaw",
-    (0.0, 1.0),
-    0.5,
-    lambda a: a > 0,
-    logpdf=lambda x, a: np.log(a) + sc.xlogy(a - 1, x),
-    cdf=lambda x, a: np.power(x, a),
-    logcdf=lambda x, a: a * np.log(x),
-    sf=lambda x, a: -sc.powm1(x, a),
-    ppf=lambda q, a: np.power(q, 1.0 / a),
-)
-vonmises = ContinuousDistribution(
-    "vonmises",
-    valid=lambda kappa: kappa >= 0,
-    logpdf=lambda x, k: k * sc.cosm1(x) - _LOG_2PI - log_i0e(k),
-)
-skewnorm = ContinuousDistribution(
-    "skewnorm",
-    logpdf=lambda x, a: math.log(2) + _normal_logpdf(x) + sc.log_ndtr(a * x),
-    cdf=lambda x, a: _skewnorm_cdf(x, a),
-    sf=lambda x, a: _skewnorm_cdf(-x, -a),
-    logcdf=lambda x, a: _skewnorm_logcdf(x, a),
-    logsf=lambda x, a: _skewnorm_logcdf(-x, -a),
-)
-truncnorm = ContinuousDistribution(
-    "truncnorm",
-    lambda a, b: (a, b),
-    0.0,
-    lambda a, b: a < b,
-    logpdf=lambda x, a, b: _normal_logpdf(x) - _log_normal_probability(a, b),
-    logcdf=lambda x, a, b: _log_normal_probability(a, x) - _log_normal_probability(a, b),
-    logsf=lambda x, a, b: _log_normal_probability(x, b) - _log_normal_probability(a, b),
-    cdf=lambda x, a, b: np.exp(_log_normal_probability(a, x) - _log_normal_probability(a, b)),
-    sf=lambda x, a, b: np.exp(_log_normal_probability(x, b) - _log_normal_probability(a, b)),
-)
-
-
-def _skewnorm_cdf(x: Any, a: Any) -> Any:
-    """The distribution function of the skew normal: Phi(x) - 2 T(x, a), except where the two
-    cancel."""
-    deep = _is_far_tail(x, a)
-    tail = np.exp(_skewnorm_log_tail(np.where(deep, -x, 1.0), np.where(deep, a, _FAR_TAIL + 1)))
-    return np.where(deep, tail, sc.ndtr(x) - 2 * sc.owens_t(x, a))
-
-
-def _skewnorm_logcdf(x: Any, a: Any) -> Any:
-    deep = _is_far_tail(x, a)
-    tail = _skewnorm_log_tail(np.where(deep, -x, 1.0), np.where(deep, a, _FAR_TAIL + 1))
-    below = np.where(deep, 0.5, _skewnorm_cdf(x, a))
-    low = below <= 0.5
-    above = np.where(low, 0.5, _skewnorm_cdf(-x, -a))
-    with np.errstate(divide="ignore"):
-        near = np.where(low, np.log(np.where(low, below, 0.5)), np.log1p(-above))
-    return np.where(deep, tail, near)
-
-
-def _is_far_tail(x: Any, a: Any) -> Any:
-    return (x < 0) & (a * x < -_FAR_TAIL)
-
-
-def _skewnorm_log_tail(h: Any, a: Any) -> Any:
-    """log of 1/pi times the integral over t > a of exp(-(1 + t**2) h**2 / 2) / (1 + t**2), twice
-    the difference of T(h, inf) and T(h, a); by Gauss-Laguerre quadrature over y = (t**2 - a**2)
-    h**2 / 2."""
-    square = np.square(h)
-    wide = np.expand_dims(square, -1)
-    t2 = np.expand_dims(np.square(a), -1) + 2 * _LAGUERRE_NODES / wide
-    total = np.sum(_LAGUERRE_WEIGHTS / (wide * np.sqrt(t2) * (1 + t2)), axis=-1)
-    return np.log(total) - 0.5 * square * (1 + np.square(a)) - math.log(math.pi)
-
-
-_FAR_TAIL = 2.0  # -a x: beyond, at most a twentieth of Phi(x) is left
-_LAGUERRE_NODES, _LAGUERRE_WEIGHTS = np.polynomial.laguerre.laggauss(32)
-
-
-def _log_normal_probability(a: Any, b: Any) -> Any:
-    """log(Phi(b) - Phi(a)) for a < b, from the tail where both are small."""
-    right = a > 0
-    low, high = np.where(right, -b, a), np.where(right, -a, b)
-    top = sc.log_ndtr(high)
-    return top + np.log(-np.expm1(sc.log_ndtr(low) - top))
+for _module in (common, discrete, half_line, intervals, real_line):
+    globals().update((name, x) for name, x in vars(_module).items() if isinstance(x, Distribution))

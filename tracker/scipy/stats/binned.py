@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 import scipy.stats
 
-from tracker.scipy._bridge.callback import nondifferentiable
+from tracker.scipy._bridge.callback import call_scipy
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array
@@ -22,10 +22,7 @@ from tracker.support.numpy_version import version_of
 
 _BinnedResult: Any = type(scipy.stats.binned_statistic([0.0], [0.0]))
 _CumfreqResult: Any = type(scipy.stats.cumfreq([0.0, 1.0]))
-_RELFREQ_SUMS_WEIGHTS = version_of(scipy) >= (
-    1,
-    18,
-)  # relative frequencies: so that weights of all are 1
+_RELFREQ_SUMS_WEIGHTS = version_of(scipy) >= (1, 18)  # divides by the sum of weights
 _RelfreqResult: Any = type(scipy.stats.relfreq([0.0, 1.0]))
 
 
@@ -33,9 +30,7 @@ _RelfreqResult: Any = type(scipy.stats.relfreq([0.0, 1.0]))
 def mode(a: Any, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
     """The derivative is shared equally by the elements that equal the mode."""
     a = as_array(a)
-    found, count = nondifferentiable(scipy.stats.mode)(
-        a, axis=axis, nan_policy=nan_policy, keepdims=True
-    )
+    found, count = call_scipy(scipy.stats.mode, a, axis=axis, nan_policy=nan_policy, keepdims=True)
     chosen = a == found
     if a.dtype.kind == "f":
         y = np.max(np.where(chosen, a, -math.inf), axis=axis, keepdims=True)
@@ -52,7 +47,8 @@ def binned_statistic(
 ) -> Any:
     """`statistic` may be a function, which is called with the values of each bin."""
     x = as_array(x)
-    count, _, place = nondifferentiable(scipy.stats.binned_statistic)(x, x, "count", bins, range)
+    binned = call_scipy(scipy.stats.binned_statistic, x, x, "count", bins, range)
+    count, _, bin_number = binned
     edges = np.histogram_bin_edges(x, bins, range)
     if isinstance(values, (list, tuple)) and any(np.ndim(row) for row in values):
         rows = [as_array(row) for row in values]
@@ -60,8 +56,8 @@ def binned_statistic(
         values = as_array(values)
         rows = list(values) if values.ndim > 1 else [values]
     single = rows[0] is values
-    found = [_per_bin(row * 1.0, count, place, statistic) for row in rows]
-    return _BinnedResult(found[0] if single else np.stack(found), edges, place)
+    found = [_per_bin(row * 1.0, count, bin_number, statistic) for row in rows]
+    return _BinnedResult(found[0] if single else np.stack(found), edges, bin_number)
 
 
 def _per_bin(values: Any, count: Any, bin_number: Any, statistic: Any) -> Any:
@@ -81,8 +77,8 @@ def _per_bin(values: Any, count: Any, bin_number: Any, statistic: Any) -> Any:
         mean = total(values) / known
         if statistic == "mean":
             return np.where(empty, math.nan, mean)
-        whole = np.concatenate([mean[:1], mean, mean[:1]])  # the bins beyond both ends
-        variance = total((values - whole[bin_number]) ** 2) / known
+        means = np.concatenate([mean[:1], mean, mean[:1]])  # with the bins beyond both ends
+        variance = total((values - means[bin_number]) ** 2) / known
         return np.where(empty, math.nan, np.sqrt(variance))
     function = {"median": np.median, "min": np.min, "max": np.max}.get(statistic, statistic)
     if not callable(function):
@@ -110,8 +106,8 @@ def cumfreq(a: Any, numbins: int = 10, defaultreallimits: Any = None, weights: A
 @drop_in(scipy.stats)
 def relfreq(a: Any, numbins: int = 10, defaultreallimits: Any = None, weights: Any = None) -> Any:
     counts, *rest = _bin_counts(scipy.stats.relfreq, a, numbins, defaultreallimits, weights)
-    weighed = weights is not None and _RELFREQ_SUMS_WEIGHTS
-    return _RelfreqResult(counts / (np.sum(weights) if weighed else np.shape(a)[0]), *rest)
+    sums_weights = weights is not None and _RELFREQ_SUMS_WEIGHTS
+    return _RelfreqResult(counts / (np.sum(weights) if sums_weights else np.shape(a)[0]), *rest)
 
 
 def _bin_counts(
@@ -120,7 +116,7 @@ def _bin_counts(
     """The counts of the bins, the lower limit, the width of a bin, and the number of elements
     outside."""
     a = np.ravel(as_array(a))
-    if weights is not None:  # of which SciPy from 1.18 on wants none below 0
+    if weights is not None:  # SciPy since 1.18 refuses negative weights
         scipy_raises_unless(np.all(as_array(weights) >= 0), theirs, a, bins, limits, weights)
     if limits is None:
         low, high = np.min(a), np.max(a)

@@ -31,15 +31,15 @@ def _prepare_samples(name: str, a: Any, axis: Any, options: dict[str, Any]) -> t
 
 def _central_moments(a: Any, axis: Any, *orders: int) -> list[Any]:
     """Moments about the mean."""
-    apart = a - np.mean(a, axis=axis, keepdims=True)
-    return [np.mean(apart**order, axis=axis) for order in orders]
+    deviation = a - np.mean(a, axis=axis, keepdims=True)
+    return [np.mean(deviation**order, axis=axis) for order in orders]
 
 
 @drop_in(scipy.stats)
 def moment(a: Any, order: int = 1, axis: Any = 0, *, center: Any = None, **options: Any) -> Any:
     a, axis = _prepare_samples("moment", a, axis, options)
-    middle = np.mean(a, axis=axis, keepdims=True) if center is None else center
-    return np.mean((a - middle) ** order, axis=axis)
+    centre = np.mean(a, axis=axis, keepdims=True) if center is None else center
+    return np.mean((a - centre) ** order, axis=axis)
 
 
 @drop_in(scipy.stats)
@@ -84,20 +84,19 @@ def zmap(scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, **options: Any
     shape = np.shape(scores)
     compare, along = _prepare_samples("zmap", compare, axis, options)
     scores = np.ravel(as_array(scores)) if axis is None else as_array(scores)
-    middle = np.mean(compare, axis=along, keepdims=True)
-    y = (scores - middle) / np.std(compare, axis=along, ddof=ddof, keepdims=True)
+    centre = np.mean(compare, axis=along, keepdims=True)
+    y = (scores - centre) / np.std(compare, axis=along, ddof=ddof, keepdims=True)
     return np.reshape(y, shape) if axis is None else y
 
 
 def _power_mean(name: str, transform: Callable[..., Any], inverse: Callable[..., Any]) -> Any:
+    @drop_in(scipy.stats, name)
     def mean(a: Any, axis: Any = 0, *, weights: Any = None, **options: Any) -> Any:
         a, axis = _prepare_samples(name, a, axis, options)
         weights = None if weights is None else as_array(weights)
         return inverse(np.average(transform(a), axis=axis, weights=weights))
 
-    mean.__name__ = name
-    mean.__doc__ = f"As scipy.stats.{name}."
-    return drop_in(scipy.stats)(mean)
+    return mean
 
 
 gmean = _power_mean("gmean", np.log, np.exp)
@@ -173,8 +172,8 @@ def median_abs_deviation(
         if scale != "normal":
             raise ValueError(f"{scale} is not a valid scale value.")
         scale = 0.6744897501960817
-    away = np.abs(x - np.expand_dims(center(x, axis=axis), axis))
-    return np.median(away, axis=axis) / scale
+    deviation = np.abs(x - np.expand_dims(center(x, axis=axis), axis))
+    return np.median(deviation, axis=axis) / scale
 
 
 @drop_in(scipy.stats)

@@ -8,6 +8,7 @@ there. Calls without tracked values go to SciPy.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 import scipy.stats
 
 from tracker.autodiff.stop_gradient import ignore_derivatives
-from tracker.scipy._bridge.callback import nondifferentiable
+from tracker.scipy._bridge.callback import call_scipy
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.fallback import (
     USE_DATA_HINT,
@@ -31,6 +32,20 @@ from tracker.tape.record import aval_of
 
 Formula = Callable[..., Any]
 _REAL_LINE = (-math.inf, math.inf)
+
+Method = Callable[..., Any]
+
+
+def scipy_if_plain(method: Method) -> Method:
+    """Decorator: calls without tracked arguments go to SciPy's method of the same name."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_tracked(*args, *kwargs.values()):
+            return method(self, *args, **kwargs)
+        return getattr(self.scipy, method.__name__)(*args, **kwargs)
+
+    return call
 
 
 class Distribution:
@@ -100,11 +115,11 @@ class Distribution:
         z = _as_float64((as_array(x) - as_array(loc)) / as_array(scale))
         low, high = self.support(*shapes)
         below, above = self._outside(z, low, high)
-        good = (as_array(scale) > 0) & self.valid(*shapes)
+        valid = (as_array(scale) > 0) & self.valid(*shapes)
         out = below | above
         if out is not False:
             z = np.where(out, self._safe_point(low, high), z)
-        return z, below, above, shapes, as_array(scale), good
+        return z, below, above, shapes, as_array(scale), valid
 
     def _outside(self, z: Any, low: Any, high: Any) -> tuple[Any, Any]:
         unbounded = isinstance(low, float) and low == -math.inf
@@ -115,18 +130,18 @@ class Distribution:
         return self.interior_point
 
     def _log_density(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
-        z, below, above, shapes, scale, good = self._standardize(x, args, kwargs)
+        z, below, above, shapes, scale, valid = self._standardize(x, args, kwargs)
         out = self._formula(name)(z, *shapes)
         if not self.is_discrete:
             out = out - np.log(scale)
-        return _select(good, below | above, -math.inf, out)
+        return _select(valid, below | above, -math.inf, out)
 
     def _probability(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
         """cdf or sf."""
-        z, below, above, shapes, _, good = self._standardize(x, args, kwargs)
+        z, below, above, shapes, _, valid = self._standardize(x, args, kwargs)
         upper = name == "sf"
         out = _select(True, below, float(upper), self._formula(name)(z, *shapes))
-        return _select(good, above, float(not upper), out)
+        return _select(valid, above, float(not upper), out)
 
     def _log_probability(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
         """logcdf or logsf."""
@@ -134,10 +149,10 @@ class Distribution:
         if formula is None:
             with np.errstate(divide="ignore"):
                 return np.log(self._probability(x, args, kwargs, name[3:]))
-        z, below, above, shapes, _, good = self._standardize(x, args, kwargs)
+        z, below, above, shapes, _, valid = self._standardize(x, args, kwargs)
         upper = name == "logsf"
         out = _select(True, below, 0.0 if upper else -math.inf, formula(z, *shapes))
-        return _select(good, above, -math.inf if upper else 0.0, out)
+        return _select(valid, above, -math.inf if upper else 0.0, out)
 
     def _formula(self, name: str) -> Formula:
         if name in self.formulas:
@@ -158,32 +173,27 @@ class Distribution:
         loc, scale = as_array(loc), as_array(scale)
         return found, loc, scale, (scale > 0) & (loc == loc) & self.valid(*shapes)
 
+    @scipy_if_plain
     def mean(self, *args: Any, **kwargs: Any) -> Any:
-        if not is_tracked(*args, *kwargs.values()):
-            return self.scipy.mean(*args, **kwargs)
-        found, loc, scale, good = self._moment(0, args, kwargs)
-        return _select(good, False, 0.0, found * scale + loc)
+        found, loc, scale, valid = self._moment(0, args, kwargs)
+        return _select(valid, False, 0.0, found * scale + loc)
 
+    @scipy_if_plain
     def var(self, *args: Any, **kwargs: Any) -> Any:
-        if not is_tracked(*args, *kwargs.values()):
-            return self.scipy.var(*args, **kwargs)
-        found, _, scale, good = self._moment(1, args, kwargs)
-        return _select(good, False, 0.0, found * scale * scale)
+        found, _, scale, valid = self._moment(1, args, kwargs)
+        return _select(valid, False, 0.0, found * scale * scale)
 
+    @scipy_if_plain
     def std(self, *args: Any, **kwargs: Any) -> Any:
-        if not is_tracked(*args, *kwargs.values()):
-            return self.scipy.std(*args, **kwargs)
         return np.sqrt(self.var(*args, **kwargs))
 
+    @scipy_if_plain
     def entropy(self, *args: Any, **kwargs: Any) -> Any:
-        if not is_tracked(*args, *kwargs.values()):
-            return self.scipy.entropy(*args, **kwargs)
-        found, _, scale, good = self._moment(2, args, kwargs)
-        return _select(good, False, 0.0, found if self.is_discrete else found + np.log(scale))
+        found, _, scale, valid = self._moment(2, args, kwargs)
+        return _select(valid, False, 0.0, found if self.is_discrete else found + np.log(scale))
 
+    @scipy_if_plain
     def stats(self, *args: Any, moments: str = "mv", **kwargs: Any) -> Any:
-        if not is_tracked(*args, *kwargs.values()):
-            return self.scipy.stats(*args, moments=moments, **kwargs)
         known = {"m": self.mean, "v": self.var}
         if set(moments) - known.keys():
             raise no_derivative_rule(
@@ -207,48 +217,40 @@ class Distribution:
             given["size"] = np.broadcast_shapes(*map(np.shape, (*shapes, loc, scale)))
         return self.scipy.rvs(*shapes, **given) * as_array(scale) + as_array(loc)
 
+    @scipy_if_plain
     def cdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_tracked(x, *args, *kwargs.values()):
-            return self.scipy.cdf(x, *args, **kwargs)
         return self._probability(x, args, kwargs, "cdf")
 
+    @scipy_if_plain
     def sf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_tracked(x, *args, *kwargs.values()):
-            return self.scipy.sf(x, *args, **kwargs)
         return self._probability(x, args, kwargs, "sf")
 
+    @scipy_if_plain
     def logcdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_tracked(x, *args, *kwargs.values()):
-            return self.scipy.logcdf(x, *args, **kwargs)
         return self._log_probability(x, args, kwargs, "logcdf")
 
+    @scipy_if_plain
     def logsf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_tracked(x, *args, *kwargs.values()):
-            return self.scipy.logsf(x, *args, **kwargs)
         return self._log_probability(x, args, kwargs, "logsf")
 
 
 class ContinuousDistribution(Distribution):
     """A distribution with a density."""
 
+    @scipy_if_plain
     def logpdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_tracked(x, *args, *kwargs.values()):
-            return self.scipy.logpdf(x, *args, **kwargs)
         return self._log_density(x, args, kwargs, "logpdf")
 
+    @scipy_if_plain
     def pdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_tracked(x, *args, *kwargs.values()):
-            return self.scipy.pdf(x, *args, **kwargs)
         return np.exp(self._log_density(x, args, kwargs, "logpdf"))
 
+    @scipy_if_plain
     def ppf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_tracked(q, *args, *kwargs.values()):
-            return self.scipy.ppf(q, *args, **kwargs)
         return self._quantile(q, args, kwargs, upper=False)
 
+    @scipy_if_plain
     def isf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_tracked(q, *args, *kwargs.values()):
-            return self.scipy.isf(q, *args, **kwargs)
         return self._quantile(q, args, kwargs, upper=True)
 
     def _quantile(self, q: Any, args: Any, kwargs: Any, upper: bool) -> Any:
@@ -266,20 +268,19 @@ class ContinuousDistribution(Distribution):
         at_zero, at_one = (high, low) if upper else (low, high)
         edge = np.where(q == 0, at_zero, np.where(q == 1, at_one, math.nan))
         loc, scale = as_array(loc), as_array(scale)
-        good = (scale > 0) & self.valid(*shapes)
-        return _select(good, np.logical_not(inside), edge * scale + loc, out * scale + loc)
+        valid = (scale > 0) & self.valid(*shapes)
+        return _select(valid, np.logical_not(inside), edge * scale + loc, out * scale + loc)
 
     def _newton_quantile(self, q: Any, shapes: list[Any], name: str) -> Any:
         """SciPy's quantile; two Newton steps carry its derivatives."""
-        rise = -1.0 if name == "isf" else 1.0
-        theirs = nondifferentiable(getattr(self.scipy, name))(q, *shapes)
-        cumulated, density = (
-            self._formula({"ppf": "cdf", "isf": "sf"}[name]),
+        sign = -1.0 if name == "isf" else 1.0
+        x = call_scipy(getattr(self.scipy, name), q, *shapes)
+        cumulative, logpdf = (
+            self._formula("sf" if name == "isf" else "cdf"),
             self._formula("logpdf"),
         )
-        x = theirs
         for _ in range(2):
-            step = rise * (cumulated(x, *shapes) - q) * np.exp(-density(x, *shapes))
+            step = sign * (cumulative(x, *shapes) - q) * np.exp(-logpdf(x, *shapes))
             x = x - step + ignore_derivatives(step)
         return x
 
@@ -293,49 +294,41 @@ class ContinuousDistribution(Distribution):
         return tuple(self.ppf(end, *args, **kwargs) for end in ends)
 
 
+def _by_scipy(name: str) -> Method:
+    """A method whose results are counts numbers, without a derivative."""
+    return lambda self, *args, **kwargs: call_scipy(getattr(self.scipy, name), *args, **kwargs)
+
+
 class DiscreteDistribution(Distribution):
-    """A distribution on whole numbers, shifted by loc; elsewhere the probability is 0."""
+    """A distribution on counts numbers, shifted by loc; elsewhere the probability is 0."""
 
     is_discrete = True
 
-    def ppf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
-        """Whole numbers, which have no derivative."""
-        return nondifferentiable(self.scipy.ppf)(q, *args, **kwargs)
-
-    def isf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
-        return nondifferentiable(self.scipy.isf)(q, *args, **kwargs)
-
-    def median(self, *args: Any, **kwargs: Any) -> Any:
-        return nondifferentiable(self.scipy.median)(*args, **kwargs)
-
-    def interval(self, confidence: Any, *args: Any, **kwargs: Any) -> Any:
-        return nondifferentiable(self.scipy.interval)(confidence, *args, **kwargs)
+    ppf, isf, median, interval = map(_by_scipy, ("ppf", "isf", "median", "interval"))
 
     def _safe_point(self, low: Any, high: Any) -> Any:
         return low
 
+    @scipy_if_plain
     def logpmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_tracked(k, *args, *kwargs.values()):
-            return self.scipy.logpmf(k, *args, **kwargs)
         z = as_array(k) - as_array(self._split_arguments(args, kwargs)[1])
         out = self._log_density(k, args, kwargs, "logpmf")
         return _as_scalar(np.where(z == np.floor(z), out, -math.inf))
 
+    @scipy_if_plain
     def pmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_tracked(k, *args, *kwargs.values()):
-            return self.scipy.pmf(k, *args, **kwargs)
         return np.exp(self.logpmf(k, *args, **kwargs))
 
     def _probability(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
-        whole, shapes = self._floor(x, args, kwargs)
-        return super()._probability(whole, shapes, {}, name)
+        counts, shapes = self._floor(x, args, kwargs)
+        return super()._probability(counts, shapes, {}, name)
 
     def _log_probability(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
-        whole, shapes = self._floor(x, args, kwargs)
-        return super()._log_probability(whole, shapes, {}, name)
+        counts, shapes = self._floor(x, args, kwargs)
+        return super()._log_probability(counts, shapes, {}, name)
 
     def _floor(self, x: Any, args: Any, kwargs: Any) -> tuple[Any, list[Any]]:
-        """The whole number at or below the standard variable, and the shapes."""
+        """The counts number at or below the standard variable, and the shapes."""
         shapes, loc, _ = self._split_arguments(args, kwargs)
         return np.floor(as_array(x) - as_array(loc)), shapes
 
@@ -343,8 +336,8 @@ class DiscreteDistribution(Distribution):
 class FrozenDistribution:
     """A distribution with fixed parameters: `norm(mean, deviation).logpdf(x)`."""
 
-    def __init__(self, family: Distribution, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.dist, self.args, self.kwds = family, args, kwargs
+    def __init__(self, dist: Distribution, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.dist, self.args, self.kwds = dist, args, kwargs
 
     def rvs(self, size: Any = None, random_state: Any = None) -> Any:
         return self.dist.rvs(*self.args, size=size, random_state=random_state, **self.kwds)
@@ -368,12 +361,12 @@ def _as_float64(x: Any) -> Any:
     return x if x.dtype.itemsize > 4 and x.dtype.kind == "f" else np.astype(x, np.float64)
 
 
-def _select(good: Any, replaced: Any, by: Any, value: Any) -> Any:
+def _select(valid: Any, replaced: Any, by: Any, value: Any) -> Any:
     """`by` where replaced, NaN where the parameters are invalid."""
     if replaced is not False:
         value = np.where(replaced, by, value)
-    if not (isinstance(good, (bool, np.bool_)) and good):
-        value = np.where(good, value, math.nan)
+    if not (isinstance(valid, (bool, np.bool_)) and valid):
+        value = np.where(valid, value, math.nan)
     return _as_scalar(_as_float64(as_array(value)))
 
 

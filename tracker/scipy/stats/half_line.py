@@ -9,17 +9,16 @@ import numpy as np
 import scipy.special as sc
 
 from tracker.scipy.stats.distribution import ContinuousDistribution
-from tracker.scipy.stats.moments import log_i0e
+from tracker.scipy.stats.moments import LOG_2PI, log_i0e, normal_logpdf
 
-_LOG_2PI = math.log(2 * math.pi)
 _POSITIVE = (0.0, math.inf)
 
 
 def _all_positive(*shapes: Any) -> Any:
-    good: Any = True
+    valid: Any = True
     for shape in shapes:
-        good = good & (shape > 0)
-    return good
+        valid = valid & (shape > 0)
+    return valid
 
 
 def _positive_distribution(
@@ -28,13 +27,9 @@ def _positive_distribution(
     return ContinuousDistribution(name, _POSITIVE, 1.0, valid, **formulas)
 
 
-def _normal_logpdf(x: Any) -> Any:
-    return -0.5 * np.square(x) - 0.5 * _LOG_2PI
-
-
 alpha = _positive_distribution(
     "alpha",
-    logpdf=lambda x, a: -2 * np.log(x) + _normal_logpdf(a - 1 / x) - sc.log_ndtr(a),
+    logpdf=lambda x, a: -2 * np.log(x) + normal_logpdf(a - 1 / x) - sc.log_ndtr(a),
     cdf=lambda x, a: sc.ndtr(a - 1 / x) / sc.ndtr(a),
     ppf=lambda q, a: 1 / (a - sc.ndtri(q * sc.ndtr(a))),
 )
@@ -93,7 +88,7 @@ fatiguelife = _positive_distribution(
         np.log(x + 1)
         - (x - 1) ** 2 / (2 * x * c**2)
         - np.log(2 * c)
-        - 0.5 * (_LOG_2PI + 3 * np.log(x))
+        - 0.5 * (LOG_2PI + 3 * np.log(x))
     ),
     cdf=lambda x, c: sc.ndtr((np.sqrt(x) - 1 / np.sqrt(x)) / c),
     sf=lambda x, c: sc.ndtr((1 / np.sqrt(x) - np.sqrt(x)) / c),
@@ -118,7 +113,7 @@ foldcauchy = _positive_distribution(
 foldnorm = _positive_distribution(
     "foldnorm",
     valid=lambda c: c >= 0,
-    logpdf=lambda x, c: np.logaddexp(_normal_logpdf(x - c), _normal_logpdf(x + c)),
+    logpdf=lambda x, c: np.logaddexp(normal_logpdf(x - c), normal_logpdf(x + c)),
     cdf=lambda x, c: sc.ndtr(x - c) - sc.ndtr(-x - c),
     sf=lambda x, c: sc.ndtr(c - x) + sc.ndtr(-x - c),
 )
@@ -140,7 +135,7 @@ gengamma = _positive_distribution(
 )
 gibrat = _positive_distribution(
     "gibrat",
-    logpdf=lambda x: _normal_logpdf(np.log(x)) - np.log(x),
+    logpdf=lambda x: normal_logpdf(np.log(x)) - np.log(x),
     cdf=lambda x: sc.ndtr(np.log(x)),
     sf=lambda x: sc.ndtr(-np.log(x)),
     ppf=lambda q: np.exp(sc.ndtri(q)),
@@ -169,7 +164,7 @@ halflogistic = _positive_distribution(
 )
 invgauss = _positive_distribution(
     "invgauss",
-    logpdf=lambda x, m: -0.5 * _LOG_2PI - 1.5 * np.log(x) - (x / m - 1) ** 2 / (2 * x),
+    logpdf=lambda x, m: -0.5 * LOG_2PI - 1.5 * np.log(x) - (x / m - 1) ** 2 / (2 * x),
     cdf=lambda x, m: (
         sc.ndtr((x / m - 1) / np.sqrt(x)) + np.exp(2 / m + sc.log_ndtr(-(x / m + 1) / np.sqrt(x)))
     ),
@@ -201,7 +196,7 @@ kappa3 = _positive_distribution(
 )
 levy = _positive_distribution(
     "levy",
-    logpdf=lambda x: -0.5 * _LOG_2PI - 1.5 * np.log(x) - 0.5 / x,
+    logpdf=lambda x: -0.5 * LOG_2PI - 1.5 * np.log(x) - 0.5 / x,
     cdf=lambda x: sc.erfc(np.sqrt(0.5 / x)),
     sf=lambda x: sc.erf(np.sqrt(0.5 / x)),
     ppf=lambda q: 1 / np.square(sc.ndtri(q / 2)),

@@ -29,9 +29,9 @@ class TtestResult(Significance):
     df: Any
 
     def __new__(cls, statistic: Any, pvalue: Any, *, df: Any) -> TtestResult:
-        made = super().__new__(cls, statistic, pvalue)
-        made.df = df
-        return made
+        result = super().__new__(cls, statistic, pvalue)
+        result.df = df
+        return result
 
 
 def _refuse_options(name: str, options: dict[str, Any]) -> None:
@@ -194,14 +194,14 @@ def chisquare(f_obs: Any, f_exp: Any = None, ddof: Any = 0, axis: Any = 0, **opt
     """The test of frequencies against expected ones."""
     options.pop("sum_check", None)
     _refuse_options("chisquare", options)
-    (seen,) = _observations_last(axis, f_obs)
-    wanted = (
-        np.mean(seen, axis=-1, keepdims=True)
+    (observed,) = _observations_last(axis, f_obs)
+    expected = (
+        np.mean(observed, axis=-1, keepdims=True)
         if f_exp is None
         else _observations_last(axis, f_exp)[0]
     )
-    x = np.sum((seen - wanted) ** 2 / wanted, axis=-1)
-    return Significance(x, sc.chdtrc(np.shape(seen)[-1] - 1.0 - ddof, x))
+    x = np.sum((observed - expected) ** 2 / expected, axis=-1)
+    return Significance(x, sc.chdtrc(np.shape(observed)[-1] - 1.0 - ddof, x))
 
 
 # Distances of samples -----------------------------------------------------------------------------

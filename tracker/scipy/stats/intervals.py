@@ -9,8 +9,8 @@ import numpy as np
 import scipy.special as sc
 
 from tracker.scipy.stats.distribution import ContinuousDistribution
+from tracker.scipy.stats.moments import LOG_2PI
 
-_LOG_2PI = math.log(2 * math.pi)
 _QUARTER_PI = math.pi / 4
 
 anglit = ContinuousDistribution(
@@ -42,7 +42,7 @@ cosine = ContinuousDistribution(
     "cosine",
     (-math.pi, math.pi),
     0.0,
-    logpdf=lambda x: np.log1p(np.cos(x)) - _LOG_2PI,
+    logpdf=lambda x: np.log1p(np.cos(x)) - LOG_2PI,
     cdf=lambda x: 0.5 + (x + np.sin(x)) / (2 * math.pi),
 )
 johnsonsb = ContinuousDistribution(
@@ -51,7 +51,7 @@ johnsonsb = ContinuousDistribution(
     0.5,
     lambda a, b: (b > 0) & (a == a),
     logpdf=lambda x, a, b: (
-        np.log(b) - np.log(x * (1 - x)) - 0.5 * np.square(a + b * sc.logit(x)) - 0.5 * _LOG_2PI
+        np.log(b) - np.log(x * (1 - x)) - 0.5 * np.square(a + b * sc.logit(x)) - 0.5 * LOG_2PI
     ),
     cdf=lambda x, a, b: sc.ndtr(a + b * sc.logit(x)),
     sf=lambda x, a, b: sc.ndtr(-a - b * sc.logit(x)),
@@ -130,7 +130,7 @@ wrapcauchy = ContinuousDistribution(
     (0.0, 2 * math.pi),
     1.0,
     lambda c: (c > 0) & (c < 1),
-    logpdf=lambda x, c: np.log1p(-c * c) - _LOG_2PI - np.log(1 + c * c - 2 * c * np.cos(x)),
+    logpdf=lambda x, c: np.log1p(-c * c) - LOG_2PI - np.log(1 + c * c - 2 * c * np.cos(x)),
     cdf=lambda x, c: (
         np.where(x < math.pi, 0.0, 1.0) + np.arctan((1 + c) / (1 - c) * np.tan(x / 2)) / math.pi
     ),

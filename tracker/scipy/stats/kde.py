@@ -52,13 +52,14 @@ class gaussian_kde:
     def set_bandwidth(self, bw_method: Any = None) -> None:
         self._method = bw_method
         self.factor = self.covariance_factor()
-        middle = np.sum(self.dataset * self.weights, axis=1, keepdims=True)
-        away = self.dataset - middle
-        spread = (away * self.weights) @ np.transpose(away) / (1 - np.sum(self.weights**2))
-        self.covariance = spread * self.factor**2
+        mean = np.sum(self.dataset * self.weights, axis=1, keepdims=True)
+        deviation = self.dataset - mean
+        scale = 1 - np.sum(self.weights**2)
+        unscaled = (deviation * self.weights) @ np.transpose(deviation) / scale
+        self.covariance = unscaled * self.factor**2
         try:
-            self.cho_cov = cholesky(spread, lower=True) * self.factor
-        except np.linalg.LinAlgError:  # SciPy says more of it
+            self.cho_cov = cholesky(unscaled, lower=True) * self.factor
+        except np.linalg.LinAlgError:  # SciPy's text is more detailed
             given = (self.dataset, plain_data(self.factor), self.weights)
             scipy_raises_unless(False, scipy.stats.gaussian_kde, *given)
             raise
@@ -77,8 +78,8 @@ class gaussian_kde:
                 )
             points = np.reshape(points, (self.d, 1))
         samples, at = (np.linalg.solve(self.cho_cov, part) for part in (self.dataset, points))
-        apart = np.expand_dims(at, 2) - np.expand_dims(samples, 1)
-        return -0.5 * np.sum(np.square(apart), axis=0)
+        differences = np.expand_dims(at, 2) - np.expand_dims(samples, 1)
+        return -0.5 * np.sum(np.square(differences), axis=0)
 
     def logpdf(self, x: Any) -> Any:
         scale = self.d / 2 * math.log(2 * math.pi) + np.sum(np.log(np.diagonal(self.cho_cov)))

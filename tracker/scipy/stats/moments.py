@@ -9,17 +9,21 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-_LOG_2PI = math.log(2 * math.pi)
+LOG_2PI = math.log(2 * math.pi)
 _EULER_GAMMA = float(np.euler_gamma)
 Formula = Callable[..., Any]
+
+
+def normal_logpdf(x: Any) -> Any:
+    return -0.5 * np.square(x) - 0.5 * LOG_2PI
 
 
 def log_i0e(k: Any) -> Any:
     """log(I0(k)) - k for k >= 0. i0e has a kink at 0 and no slope there by convention; this slope
     is the one from the right."""
-    near = k < 1
-    small, large = np.where(near, k, 0.0), np.where(near, 1.0, k)
-    return np.where(near, np.log(sc.i0(small)) - small, np.log(sc.i0e(large)))
+    is_small = k < 1
+    small, large = np.where(is_small, k, 0.0), np.where(is_small, 1.0, k)
+    return np.where(is_small, np.log(sc.i0(small)) - small, np.log(sc.i0e(large)))
 
 
 def _piecewise(condition: Any, formula: Formula, otherwise: float, safe: float) -> Formula:
@@ -63,13 +67,15 @@ def _beta_entropy(a: Any, b: Any) -> Any:
 
 def _truncnorm_parts(a: Any, b: Any) -> tuple[Any, Any, Any]:
     """The mean, the addition to the second moment, and the probability of the interval."""
-    whole = sc.ndtr(b) - sc.ndtr(a)
+    probability = sc.ndtr(b) - sc.ndtr(a)
     low, high = (np.where(np.isinf(end), 0.0, end) for end in (a, b))
-    bells = [
-        np.where(np.isinf(end), 0.0, np.exp(-0.5 * near * near)) / math.sqrt(2 * math.pi) / whole
-        for end, near in ((a, low), (b, high))
+    densities = [
+        np.where(np.isinf(end), 0.0, np.exp(-0.5 * finite * finite))
+        / math.sqrt(2 * math.pi)
+        / probability
+        for end, finite in ((a, low), (b, high))
     ]
-    return bells[0] - bells[1], low * bells[0] - high * bells[1], whole
+    return densities[0] - densities[1], low * densities[0] - high * densities[1], probability
 
 
 def _truncnorm_variance(a: Any, b: Any) -> Any:
@@ -78,8 +84,8 @@ def _truncnorm_variance(a: Any, b: Any) -> Any:
 
 
 def _truncnorm_entropy(a: Any, b: Any) -> Any:
-    _, more, whole = _truncnorm_parts(a, b)
-    return 0.5 * (_LOG_2PI + 1) + np.log(whole) + 0.5 * more
+    _, more, probability = _truncnorm_parts(a, b)
+    return 0.5 * (LOG_2PI + 1) + np.log(probability) + 0.5 * more
 
 
 def _weibull_variance(c: Any) -> Any:
@@ -98,9 +104,9 @@ def _last_shape_above(bound: float) -> Formula:
 _PARETO_VARIANCE = _piecewise(
     _last_shape_above(2), lambda b: b / ((b - 2) * (b - 1) ** 2), math.inf, 3.0
 )
-# Of each distribution: mean, var, entropy; None where SciPy has no closed form.
+# The mean, variance and entropy of each; None where SciPy has no closed form.
 MOMENTS: dict[str, tuple[Any, Any, Any]] = {
-    "norm": (0.0, 1.0, 0.5 * (_LOG_2PI + 1)),
+    "norm": (0.0, 1.0, 0.5 * (LOG_2PI + 1)),
     "t": (
         _piecewise(_last_shape_above(1), lambda df: 0 * df, math.inf, 2.0),
         _t_variance,
@@ -142,7 +148,7 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
     "lognorm": (
         lambda s: np.exp(s * s / 2),
         lambda s: np.exp(s * s) * np.expm1(s * s),
-        lambda s: 0.5 * (1 + _LOG_2PI) + np.log(s),
+        lambda s: 0.5 * (1 + LOG_2PI) + np.log(s),
     ),
     "halfnorm": (
         math.sqrt(2 / math.pi),
@@ -151,7 +157,7 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
     ),
     "laplace": (0.0, 2.0, math.log(2) + 1),
     "cauchy": (math.nan, math.nan, math.log(4 * math.pi)),
-    "halfcauchy": (math.inf, math.inf, _LOG_2PI),
+    "halfcauchy": (math.inf, math.inf, LOG_2PI),
     "uniform": (0.5, 1 / 12, 0.0),
     "logistic": (0.0, math.pi**2 / 3, 2.0),
     "weibull_min": (
@@ -184,7 +190,7 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
     "maxwell": (
         2 * math.sqrt(2 / math.pi),
         3 - 8 / math.pi,
-        _EULER_GAMMA + 0.5 * _LOG_2PI - 0.5,
+        _EULER_GAMMA + 0.5 * LOG_2PI - 0.5,
     ),
     "powerlaw": (
         lambda a: a / (a + 1),
@@ -194,7 +200,7 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
     "vonmises": (
         lambda k: 0 * k,
         None,
-        lambda k: -k * sc.i1e(k) / sc.i0e(k) + _LOG_2PI + log_i0e(k) + k,
+        lambda k: -k * sc.i1e(k) / sc.i0e(k) + LOG_2PI + log_i0e(k) + k,
     ),
     "skewnorm": (_skewnorm_mean, lambda a: 1 - _skewnorm_mean(a) ** 2, None),
     "truncnorm": (
@@ -226,7 +232,7 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
     ),
     "gibrat": (math.exp(0.5), math.e * (math.e - 1), 0.5 * math.log(2 * math.pi) + 0.5),
     "halflogistic": (math.log(4), math.pi**2 / 3 - math.log(4) ** 2, 2 - math.log(2)),
-    "hypsecant": (0.0, math.pi**2 / 4, _LOG_2PI),
+    "hypsecant": (0.0, math.pi**2 / 4, LOG_2PI),
     "invgauss": (lambda m: m, lambda m: m**3, None),
     "laplace_asymmetric": (
         lambda k: 1 / k - k,

@@ -20,16 +20,13 @@ from tracker.scipy._bridge.fallback import (
     no_derivative_rule,
     refuse_tracked,
 )
-from tracker.scipy.stats.distribution import FrozenDistribution
+from tracker.scipy.stats.distribution import FrozenDistribution, scipy_if_plain
+from tracker.scipy.stats.moments import LOG_2PI
 from tracker.support.numpy_version import version_of
 
-_LOG_2PI = math.log(2 * math.pi)
-_EIGENVALUE_TOLERANCE = 1e6 * float(
-    np.finfo(float).eps
-)  # SciPy's: how much of the largest eigenvalue is none
-_SUM_TOLERANCE = 10 * float(
-    np.finfo(float).eps
-)  # SciPy's: how far a sum of probabilities is from 1
+# SciPy's: eigenvalues below this share of the largest count as zero.
+_EIGENVALUE_TOLERANCE = 1e6 * float(np.finfo(float).eps)
+_SUM_TOLERANCE = 10 * float(np.finfo(float).eps)  # SciPy's, of probabilities
 _LAST_PROBABILITY_IS_REST = version_of(scipy) < (1, 18)
 
 
@@ -82,7 +79,8 @@ class _FrozenMultivariate(FrozenDistribution):
             return super().__getattr__(name) if self.theirs is None else getattr(self.theirs, name)
         method = getattr(self.dist, name)
         known = inspect.signature(method).parameters
-        given = {key: x for key, x in self.kwds.items() if key in known}  # not the seed of `rvs`
+        # Without the seed, which only `rvs` takes.
+        given = {key: x for key, x in self.kwds.items() if key in known}
         return lambda *xs: method(*xs, *self.args, **given)
 
 
@@ -93,28 +91,25 @@ class _MultivariateNormal(MultivariateDistribution):
         mean, cov = _parameters(mean, cov, "mean")
         return {"mean": mean, "cov": cov, "dim": np.size(mean)}
 
+    @scipy_if_plain
     def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
-        if not is_tracked(x, mean, cov):
-            return self.scipy.logpdf(x, mean, cov, allow_singular)
         mean, cov = _parameters(mean, cov, "mean")
-        away = _points_last(_as_float64(x), np.size(mean)) - mean
+        centred = _points_last(_as_float64(x), np.size(mean)) - mean
         if allow_singular:
-            return _squeeze(_singular_logpdf(away, cov))
+            return _squeeze(_singular_logpdf(centred, cov))
         _refuse_singular(cov)
-        square, half_logdet = _squares_and_half_logdet(away, cov)
-        return _squeeze(-0.5 * (np.size(mean) * _LOG_2PI + square) - half_logdet)
+        square, half_logdet = _squares_and_half_logdet(centred, cov)
+        return _squeeze(-0.5 * (np.size(mean) * LOG_2PI + square) - half_logdet)
 
+    @scipy_if_plain
     def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
-        if not is_tracked(x, mean, cov):
-            return self.scipy.pdf(x, mean, cov, allow_singular)
         return np.exp(self.logpdf(x, mean, cov, allow_singular))
 
+    @scipy_if_plain
     def entropy(self, mean: Any = None, cov: Any = 1) -> Any:
-        if not is_tracked(mean, cov):
-            return self.scipy.entropy(mean, cov)
         mean, cov = _parameters(mean, cov, "mean")
-        kept = _spectrum(cov)[1]
-        return 0.5 * np.sum(kept) * (_LOG_2PI + 1) + _singular_half_logdet(cov, kept)
+        nonzero = _spectrum(cov)[1]
+        return 0.5 * np.sum(nonzero) * (LOG_2PI + 1) + _singular_half_logdet(cov, nonzero)
 
 
 def _parameters(mean: Any, cov: Any, name: str) -> tuple[Any, Any]:
@@ -145,7 +140,7 @@ def _points_last(x: Any, size: int) -> Any:
     """The points along the last axis, which may be missing for points of one dimension."""
     if np.ndim(x) < 2:
         x = np.expand_dims(x, -1 if size == 1 else 0)
-    if np.shape(x)[-1] not in (1, size):  # SciPy spreads the one component over all
+    if np.shape(x)[-1] not in (1, size):  # SciPy broadcasts one component
         raise ValueError(f"x has {np.shape(x)[-1]} components, the distribution {size}")
     return x
 
@@ -155,14 +150,13 @@ def _squeeze(x: Any) -> Any:
     return np.squeeze(x)[()]
 
 
-def _squares_and_half_logdet(away: Any, cov: Any) -> tuple[Any, Any]:
+def _squares_and_half_logdet(centred: Any, cov: Any) -> tuple[Any, Any]:
     """The squared Mahalanobis distances, and half of the log determinant of the covariance."""
     root = np.linalg.cholesky(cov)
     size = np.shape(cov)[0]
-    scaled = np.linalg.solve(root, np.reshape(away, (-1, size)).T)
-    return np.reshape(np.sum(np.square(scaled), axis=0), np.shape(away)[:-1]), _half_logdet_of_root(
-        root
-    )
+    scaled = np.linalg.solve(root, np.reshape(centred, (-1, size)).T)
+    squares = np.reshape(np.sum(np.square(scaled), axis=0), np.shape(centred)[:-1])
+    return squares, _half_logdet_of_root(root)
 
 
 def _spectrum(cov: Any) -> tuple[Any, Any, Any]:
@@ -192,29 +186,27 @@ def _refuse_singular(cov: Any) -> None:
         )
 
 
-def _singular_logpdf(away: Any, cov: Any, bounded: bool = True) -> Any:
+def _singular_logpdf(centred: Any, cov: Any, bounded: bool = True) -> Any:
     """The density on the range of a covariance of any rank, as SciPy's; if `bounded`, none outside
     of that. The derivative is that along covariances of the same rank."""
-    least, kept, vectors = _spectrum(cov)
-    value = -0.5 * (np.sum(kept) * _LOG_2PI + _singular_squares(away, cov)) - _singular_half_logdet(
-        cov, kept
-    )
+    least, nonzero, vectors = _spectrum(cov)
+    squares = _singular_squares(centred, cov)
+    value = -0.5 * (np.sum(nonzero) * LOG_2PI + squares) - _singular_half_logdet(cov, nonzero)
     if not bounded:
         return value
-    outside = np.linalg.norm(ignore_derivatives(away) @ vectors[:, ~kept], axis=-1) >= least * 1e3
-    return np.where(outside, -math.inf, value)
+    beside = np.linalg.norm(ignore_derivatives(centred) @ vectors[:, ~nonzero], axis=-1)
+    return np.where(beside >= least * 1e3, -math.inf, value)
 
 
-def _singular_squares(away: Any, cov: Any) -> Any:
-    return np.sum(
-        away @ np.linalg.pinv(cov, rcond=_EIGENVALUE_TOLERANCE, hermitian=True) * away, axis=-1
-    )
+def _singular_squares(centred: Any, cov: Any) -> Any:
+    inverse = np.linalg.pinv(cov, rcond=_EIGENVALUE_TOLERANCE, hermitian=True)
+    return np.sum(centred @ inverse * centred, axis=-1)
 
 
-def _singular_half_logdet(cov: Any, kept: Any) -> Any:
-    if np.all(kept):
+def _singular_half_logdet(cov: Any, nonzero: Any) -> Any:
+    if np.all(nonzero):
         return _half_logdet_of_root(np.linalg.cholesky(cov))
-    return 0.5 * np.sum(np.log(np.linalg.eigvalsh(cov)[kept]))
+    return 0.5 * np.sum(np.log(np.linalg.eigvalsh(cov)[nonzero]))
 
 
 def _half_logdet_of_root(root: Any) -> Any:
@@ -224,9 +216,8 @@ def _half_logdet_of_root(root: Any) -> Any:
 class _Dirichlet(MultivariateDistribution):
     """Components are along the first axis of x; as in SciPy, the last one may be left out."""
 
+    @scipy_if_plain
     def logpdf(self, x: Any, alpha: Any) -> Any:
-        if not is_tracked(x, alpha):
-            return self.scipy.logpdf(x, alpha)
         x, alpha = as_array(x), as_array(alpha)
         if np.shape(x)[0] == np.shape(alpha)[0] - 1:
             x = np.concatenate([x, 1 - np.sum(x, axis=0, keepdims=True)])
@@ -237,9 +228,8 @@ class _Dirichlet(MultivariateDistribution):
         _refuse_off_simplex(x, powers)
         return _squeeze(np.sum(sc.xlogy(powers, x), axis=0) - norm)
 
+    @scipy_if_plain
     def pdf(self, x: Any, alpha: Any) -> Any:
-        if not is_tracked(x, alpha):
-            return self.scipy.pdf(x, alpha)
         return np.exp(self.logpdf(x, alpha))
 
 
@@ -266,9 +256,8 @@ class _Multinomial(MultivariateDistribution):
     """Counts are along the last axis of x. As in SciPy, probabilities add up to 1; before 1.18 the
     last one is the remainder, whatever is given for it."""
 
+    @scipy_if_plain
     def logpmf(self, x: Any, n: Any, p: Any) -> Any:
-        if not is_tracked(x, n, p):
-            return self.scipy.logpmf(x, n, p)
         x, n, p = as_array(x), as_array(n), as_array(p)
         if _LAST_PROBABILITY_IS_REST:
             others = p[..., :-1]
@@ -280,9 +269,8 @@ class _Multinomial(MultivariateDistribution):
         known = known & (np.abs(1 - np.sum(p, axis=-1)) <= _SUM_TOLERANCE)
         return np.where(known, np.where(counted, value, -math.inf), math.nan)
 
+    @scipy_if_plain
     def pmf(self, x: Any, n: Any, p: Any) -> Any:
-        if not is_tracked(x, n, p):
-            return self.scipy.pmf(x, n, p)
         return np.exp(self.logpmf(x, n, p))
 
 
@@ -300,31 +288,30 @@ class _MultivariateT(MultivariateDistribution):
         loc, shape = _parameters(loc, shape, "loc")
         return {"loc": loc, "shape": shape, "df": df, "dim": np.size(loc)}
 
+    @scipy_if_plain
     def logpdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
-        if not is_tracked(x, loc, shape, df):
-            return self.scipy.logpdf(x, loc, shape, df)
         df = 1 if df is None else df
         if not bool(df > 0):
             raise ValueError(f"'df' must be greater than zero, not {plain_data(df)}")
         loc, shape = _parameters(loc, shape, "loc")
         size = np.size(loc)
-        away = _points_last(_as_float64(x), size) - loc
+        centred = _points_last(_as_float64(x), size) - loc
         if bool(np.isposinf(df)):
-            return _squeeze(_singular_logpdf(away, shape, bounded=False))
-        kept = _spectrum(shape)[1]
-        if np.all(kept):
-            square, half_logdet = _squares_and_half_logdet(away, shape)
+            return _squeeze(_singular_logpdf(centred, shape, bounded=False))
+        nonzero = _spectrum(shape)[1]
+        if np.all(nonzero):
+            square, half_logdet = _squares_and_half_logdet(centred, shape)
         else:
-            square, half_logdet = _singular_squares(away, shape), _singular_half_logdet(shape, kept)
+            square = _singular_squares(centred, shape)
+            half_logdet = _singular_half_logdet(shape, nonzero)
         top = sc.gammaln((df + size) / 2) - sc.gammaln(df / 2)
         scale = size / 2 * np.log(df * math.pi) + half_logdet
         return _squeeze(top - scale - (df + size) / 2 * np.log1p(square / df))
 
+    @scipy_if_plain
     def pdf(
         self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False
     ) -> Any:
-        if not is_tracked(x, loc, shape, df):
-            return self.scipy.pdf(x, loc, shape, df, allow_singular)
         if not allow_singular:
             _refuse_singular(_parameters(loc, shape, "loc")[1])
         return np.exp(self.logpdf(x, loc, shape, df))
@@ -344,9 +331,8 @@ class _Wishart(MultivariateDistribution):
         super().__init__(name)
         self.inverse = inverse
 
+    @scipy_if_plain
     def logpdf(self, x: Any, df: Any, scale: Any) -> Any:
-        if not is_tracked(x, df, scale):
-            return self.scipy.logpdf(x, df, scale)
         scale = _as_matrix(as_array(scale), 1)
         x = _as_matrix(as_array(x), np.shape(scale)[0])
         if np.ndim(x) != 2 or np.shape(x) != np.shape(scale):
@@ -371,9 +357,8 @@ class _Wishart(MultivariateDistribution):
             trace = np.trace(np.linalg.solve(scale, x))
         return powers - 0.5 * trace - 0.5 * df * size * math.log(2) - gamma
 
+    @scipy_if_plain
     def pdf(self, x: Any, df: Any, scale: Any) -> Any:
-        if not is_tracked(x, df, scale):
-            return self.scipy.pdf(x, df, scale)
         return np.exp(self.logpdf(x, df, scale))
 
 

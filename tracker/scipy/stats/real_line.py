@@ -9,13 +9,7 @@ import numpy as np
 import scipy.special as sc
 
 from tracker.scipy.stats.distribution import ContinuousDistribution
-
-_LOG_2PI = math.log(2 * math.pi)
-
-
-def _normal_logpdf(x: Any) -> Any:
-    return -0.5 * np.square(x) - 0.5 * _LOG_2PI
-
+from tracker.scipy.stats.moments import LOG_2PI, normal_logpdf
 
 crystalball = ContinuousDistribution(
     "crystalball",
@@ -121,7 +115,7 @@ johnsonsu = ContinuousDistribution(
     "johnsonsu",
     valid=lambda a, b: (b > 0) & (a == a),
     logpdf=lambda x, a, b: (
-        np.log(b) - 0.5 * np.log1p(np.square(x)) + _normal_logpdf(a + b * np.arcsinh(x))
+        np.log(b) - 0.5 * np.log1p(np.square(x)) + normal_logpdf(a + b * np.arcsinh(x))
     ),
     cdf=lambda x, a, b: sc.ndtr(a + b * np.arcsinh(x)),
     sf=lambda x, a, b: sc.ndtr(-a - b * np.arcsinh(x)),
@@ -157,7 +151,7 @@ loggamma = ContinuousDistribution(
 )
 moyal = ContinuousDistribution(
     "moyal",
-    logpdf=lambda x: -0.5 * (x + np.exp(-x)) - 0.5 * _LOG_2PI,
+    logpdf=lambda x: -0.5 * (x + np.exp(-x)) - 0.5 * LOG_2PI,
     cdf=lambda x: sc.erfc(np.exp(-0.5 * x) / math.sqrt(2)),
     sf=lambda x: sc.erf(np.exp(-0.5 * x) / math.sqrt(2)),
     ppf=lambda q: -np.log(2 * np.square(sc.erfcinv(q))),
