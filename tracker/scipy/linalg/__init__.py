@@ -24,137 +24,59 @@ from tracker.ops.linalg.triangles import as_array, hermitian_from_triangle
 from tracker.ops.shape.shape import adjoint
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import scipy_fallback
-from tracker.scipy.linalg.banded import (
-    cho_solve_banded,
-    cholesky_banded,
-    eig_banded,
-    eigh_tridiagonal,
-    eigvals_banded,
-    eigvalsh_tridiagonal,
-    null_space,
-    orth,
-    orthogonal_procrustes,
-    polar,
-    rq,
-    select_eigenpairs,
-    solve_continuous_are,
-    solve_continuous_lyapunov,
-    solve_discrete_are,
-    solve_discrete_lyapunov,
-    solve_lyapunov,
-    subspace_angles,
-)
+from tracker.scipy.linalg.banded import cho_solve_banded as cho_solve_banded
+from tracker.scipy.linalg.banded import cholesky_banded as cholesky_banded
+from tracker.scipy.linalg.banded import eig_banded as eig_banded
+from tracker.scipy.linalg.banded import eigh_tridiagonal as eigh_tridiagonal
+from tracker.scipy.linalg.banded import eigvals_banded as eigvals_banded
+from tracker.scipy.linalg.banded import eigvalsh_tridiagonal as eigvalsh_tridiagonal
+from tracker.scipy.linalg.banded import null_space as null_space
+from tracker.scipy.linalg.banded import orth as orth
+from tracker.scipy.linalg.banded import orthogonal_procrustes as orthogonal_procrustes
+from tracker.scipy.linalg.banded import polar as polar
+from tracker.scipy.linalg.banded import rq as rq
+from tracker.scipy.linalg.banded import select_eigenpairs
+from tracker.scipy.linalg.banded import solve_continuous_are as solve_continuous_are
+from tracker.scipy.linalg.banded import solve_continuous_lyapunov as solve_continuous_lyapunov
+from tracker.scipy.linalg.banded import solve_discrete_are as solve_discrete_are
+from tracker.scipy.linalg.banded import solve_discrete_lyapunov as solve_discrete_lyapunov
+from tracker.scipy.linalg.banded import solve_lyapunov as solve_lyapunov
+from tracker.scipy.linalg.banded import subspace_angles as subspace_angles
 from tracker.scipy.linalg.batching import over_batches
-from tracker.scipy.linalg.factorizations import (
-    lu,
-    lu_factor,
-    lu_solve,
-    qr,
-    solve_banded,
-    solve_sylvester,
-    solveh_banded,
-)
-from tracker.scipy.linalg.matrix_functions import (
-    coshm,
-    cosm,
-    expm,
-    expm_frechet,
-    fractional_matrix_power,
-    funm,
-    logm,
-    sinhm,
-    sinm,
-    sqrtm,
-    tanhm,
-    tanm,
-)
-from tracker.scipy.linalg.norm import norm
-from tracker.scipy.linalg.special_matrices import (
-    block_diag,
-    circulant,
-    companion,
-    convolution_matrix,
-    diagsvd,
-    fiedler,
-    hankel,
-    khatri_rao,
-    leslie,
-    matmul_toeplitz,
-    solve_circulant,
-    solve_toeplitz,
-    toeplitz,
-)
+from tracker.scipy.linalg.factorizations import lu as lu
+from tracker.scipy.linalg.factorizations import lu_factor as lu_factor
+from tracker.scipy.linalg.factorizations import lu_solve as lu_solve
+from tracker.scipy.linalg.factorizations import qr as qr
+from tracker.scipy.linalg.factorizations import solve_banded as solve_banded
+from tracker.scipy.linalg.factorizations import solve_sylvester as solve_sylvester
+from tracker.scipy.linalg.factorizations import solveh_banded as solveh_banded
+from tracker.scipy.linalg.matrix_functions import coshm as coshm
+from tracker.scipy.linalg.matrix_functions import cosm as cosm
+from tracker.scipy.linalg.matrix_functions import expm as expm
+from tracker.scipy.linalg.matrix_functions import expm_frechet as expm_frechet
+from tracker.scipy.linalg.matrix_functions import fractional_matrix_power as fractional_matrix_power
+from tracker.scipy.linalg.matrix_functions import funm as funm
+from tracker.scipy.linalg.matrix_functions import logm as logm
+from tracker.scipy.linalg.matrix_functions import sinhm as sinhm
+from tracker.scipy.linalg.matrix_functions import sinm as sinm
+from tracker.scipy.linalg.matrix_functions import sqrtm as sqrtm
+from tracker.scipy.linalg.matrix_functions import tanhm as tanhm
+from tracker.scipy.linalg.matrix_functions import tanm as tanm
+from tracker.scipy.linalg.norm import norm as norm
+from tracker.scipy.linalg.special_matrices import block_diag as block_diag
+from tracker.scipy.linalg.special_matrices import circulant as circulant
+from tracker.scipy.linalg.special_matrices import companion as companion
+from tracker.scipy.linalg.special_matrices import convolution_matrix as convolution_matrix
+from tracker.scipy.linalg.special_matrices import diagsvd as diagsvd
+from tracker.scipy.linalg.special_matrices import fiedler as fiedler
+from tracker.scipy.linalg.special_matrices import hankel as hankel
+from tracker.scipy.linalg.special_matrices import khatri_rao as khatri_rao
+from tracker.scipy.linalg.special_matrices import leslie as leslie
+from tracker.scipy.linalg.special_matrices import matmul_toeplitz as matmul_toeplitz
+from tracker.scipy.linalg.special_matrices import solve_circulant as solve_circulant
+from tracker.scipy.linalg.special_matrices import solve_toeplitz as solve_toeplitz
+from tracker.scipy.linalg.special_matrices import toeplitz as toeplitz
 from tracker.support.numpy_version import version_of
-
-__all__ = [
-    "block_diag",
-    "cho_factor",
-    "cho_solve",
-    "cho_solve_banded",
-    "cholesky",
-    "cholesky_banded",
-    "circulant",
-    "companion",
-    "convolution_matrix",
-    "coshm",
-    "cosm",
-    "det",
-    "diagsvd",
-    "eig",
-    "eig_banded",
-    "eigh",
-    "eigh_tridiagonal",
-    "eigvals",
-    "eigvals_banded",
-    "eigvalsh",
-    "eigvalsh_tridiagonal",
-    "expm",
-    "expm_frechet",
-    "fiedler",
-    "fractional_matrix_power",
-    "funm",
-    "hankel",
-    "inv",
-    "khatri_rao",
-    "leslie",
-    "logm",
-    "lstsq",
-    "lu",
-    "lu_factor",
-    "lu_solve",
-    "matmul_toeplitz",
-    "norm",
-    "null_space",
-    "orth",
-    "orthogonal_procrustes",
-    "pinv",
-    "pinvh",
-    "polar",
-    "qr",
-    "rq",
-    "sinhm",
-    "sinm",
-    "solve",
-    "solve_banded",
-    "solve_circulant",
-    "solve_continuous_are",
-    "solve_continuous_lyapunov",
-    "solve_discrete_are",
-    "solve_discrete_lyapunov",
-    "solve_lyapunov",
-    "solve_sylvester",
-    "solve_toeplitz",
-    "solve_triangular",
-    "solveh_banded",
-    "sqrtm",
-    "subspace_angles",
-    "svd",
-    "svdvals",
-    "tanhm",
-    "tanm",
-    "toeplitz",
-]
-
 
 __getattr__ = scipy_fallback(
     scipy.linalg,
@@ -234,7 +156,7 @@ def _symmetric_of(a: Any, lower: bool) -> Any:
     return half + np.swapaxes(rest, -1, -2)
 
 
-# What `assume_a` reads of a matrix, by its names; the rest has no derivative.
+# The part of a matrix that each `assume_a` reads; the rest has no derivative.
 _POSITIVE_DEFINITE = ("pos", "positive definite")
 _READ_PART: dict[str, Any] = {
     **dict.fromkeys(("gen", "general", "banded"), lambda a, lower: a),
@@ -300,7 +222,7 @@ def cho_solve(
     return _with_columns(solver, as_array(b))
 
 
-_LSTSQ_GIVES_ARRAYS = version_of(scipy) >= (1, 18)  # least squares: rank and residuals
+_LSTSQ_GIVES_ARRAYS = version_of(scipy) >= (1, 18)  # for rank and residuals
 
 # Least squares ----------------------------------------------------------------------------------
 
@@ -362,7 +284,7 @@ def _pinv(a: Any, atol: Any, rtol: Any, return_rank: bool, hermitian: bool) -> A
     a = as_array(a)
     if rtol is None:
         rtol = max(np.shape(a)[-2:]) * float(np.finfo(np.result_type(a.dtype, 1.0)).eps)
-    if atol:  # NumPy's bound is one of the largest singular value
+    if atol:  # NumPy's bound is relative to the largest singular value
         rtol = rtol + atol / np.linalg.norm(a, 2, axis=(-2, -1))
     found = np.linalg.pinv(a, rtol)
     return (found, np.linalg.matrix_rank(a, rtol=rtol)) if return_rank else found

@@ -9,13 +9,13 @@ import numpy as np
 import scipy.linalg
 
 from tracker.autodiff.stop_gradient import ignore_derivatives
-from tracker.errors import UnsupportedError, message
 from tracker.ops.linalg.solve import solve_triangle
 from tracker.ops.linalg.triangles import as_array
 from tracker.ops.shape.shape import adjoint
 from tracker.scipy._bridge.callback import host_callback
 from tracker.scipy._bridge.checks import are_finite, scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.fallback import no_derivative_rule
 from tracker.scipy.linalg.batching import over_batches
 from tracker.scipy.linalg.factorizations import solve_sylvester
 
@@ -26,23 +26,23 @@ def _matrix_from_band(ab: Any, lower: bool) -> Any:
     """The Hermitian matrix whose band is given in LAPACK's storage."""
     ab = as_array(ab)
     depth, n = np.shape(ab)
-    whole = np.zeros((n, n), ab.dtype)
+    matrix = np.zeros((n, n), ab.dtype)
     for k in range(depth):
         row = ab[k if lower else depth - 1 - k]
         part = np.diag(row[: n - k], -k) if lower else np.diag(row[k:], k)
-        whole = whole + part
+        matrix = matrix + part
         if k:
-            whole = whole + adjoint(part)
-    return whole
+            matrix = matrix + adjoint(part)
+    return matrix
 
 
-def _band_of_matrix(whole: Any, ab: Any, lower: bool) -> Any:
+def _band_of_matrix(matrix: Any, ab: Any, lower: bool) -> Any:
     """The band of a matrix in LAPACK's storage; entries of `ab` outside of the matrix are kept."""
     depth, n = np.shape(ab)
     rows = []
     for at in range(depth):
         k = at if lower else depth - 1 - at
-        line = np.diagonal(whole, -k if lower else k)
+        line = np.diagonal(matrix, -k if lower else k)
         rest = ab[at, n - k :] if lower else ab[at, :k]
         rows.append(np.concatenate([line, rest] if lower else [rest, line]))
     return np.stack(rows)
@@ -121,8 +121,8 @@ def eigvalsh_tridiagonal(d: Any, e: Any, *rest: Any, **keywords: Any) -> Any:
     return eigh_tridiagonal(d, e, True, **keywords)
 
 
-def _selected_eigh(whole: Any, values_only: bool, select: str, chosen: Any) -> Any:
-    w, v = np.linalg.eigh(whole)
+def _selected_eigh(matrix: Any, values_only: bool, select: str, chosen: Any) -> Any:
+    w, v = np.linalg.eigh(matrix)
     by_value = select in ("v", "value")
     part = (None, chosen) if by_value else (None if select in ("a", "all") else chosen, None)
     return select_eigenpairs(w, None if values_only else v, *part)
@@ -172,8 +172,8 @@ def rq(
         raise ValueError("Mode argument should be one of ['full', 'r', 'economic']")
     a = as_array(a)
     m, n = np.shape(a)
-    turned = adjoint(a[::-1, ::-1])
-    q, r = np.linalg.qr(turned, "reduced" if mode == "economic" or m >= n else "complete")
+    reversed_adjoint = adjoint(a[::-1, ::-1])
+    q, r = np.linalg.qr(reversed_adjoint, "reduced" if mode == "economic" or m >= n else "complete")
     r, q = adjoint(r)[::-1, ::-1], adjoint(q)[::-1, ::-1]
     return r if mode == "r" else (r, q)
 
@@ -259,11 +259,9 @@ def _riccati_solver(name: str, newton_step: Any) -> Any:
         a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True
     ) -> Any:
         if e is not None or s is not None:
-            raise UnsupportedError(
-                message(
-                    f"scipy.linalg.{name} with e= or s= has no derivative rule here",
-                    "Multiply by the inverse of e; complete the square to take s into a and q",
-                )
+            raise no_derivative_rule(
+                f"scipy.linalg.{name} with e= or s=",
+                "Multiply by the inverse of e; complete the square to take s into a and q",
             )
         a, b, q, r = map(as_array, (a, b, q, r))
         x = host_callback(name, lambda *given: theirs(*given, balanced=balanced), a, b, q, r)

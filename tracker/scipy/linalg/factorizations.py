@@ -37,7 +37,7 @@ def _unpack_lu(flat: Any, shape: tuple[int, int]) -> tuple[Any, Any]:
     return np.reshape(flat[: m * n], shape), np.astype(np.real(flat[m * n :]), np.int32)
 
 
-permutation = declare(  # row i of a permuted matrix is row permutation[i] of the matrix
+permutation = declare(  # row i of the permuted matrix is row permutation[i] of the matrix
     "permutation",
     method=None,
     entry=None,
@@ -84,13 +84,13 @@ def _lu_jvp(t: Any, y: Any, a: Any) -> Any:
     k = min(m, n)
     packed, pivots = _unpack_lu(y, (m, n))
     low, up = _lu_factors(packed)
-    moved = t[_row_order(pivots, m)]
-    x = _right_divide(moved[:, :k], up[:, :k])
+    permuted = t[_row_order(pivots, m)]
+    x = _right_divide(permuted[:, :k], up[:, :k])
     f = solve_triangle(low[:k], x[:k], unit=True)
     upper = np.triu(f)
     dl, du = x - low @ upper, upper @ up[:, :k]
     if n > k:
-        rest = solve_triangle(low, moved[:, k:], unit=True) - np.tril(f, -1) @ up[:, k:]
+        rest = solve_triangle(low, permuted[:, k:], unit=True) - np.tril(f, -1) @ up[:, k:]
         du = np.concatenate([du, rest], axis=1)
     if m > k:
         du = np.concatenate([du, np.zeros_like(dl[k:])], axis=0)
@@ -180,7 +180,7 @@ def _lu_of_batch(a: Any, permute_l: bool, p_indices: bool) -> Any:
     low, up = _lu_factors(packed)
     if permute_l:
         return low[order], up
-    small = np.shape(packed) == (1, 1)  # then SciPy's P has the type of L, or is of long integers
+    small = np.shape(packed) == (1, 1)  # SciPy's P then has the dtype of L, or int64
     if p_indices:
         return (order if small else order.astype(np.int32)), low, up
     rows = np.eye(np.shape(packed)[0], dtype=(packed if small else np.real(packed)).dtype)
@@ -190,7 +190,7 @@ def _lu_of_batch(a: Any, permute_l: bool, p_indices: bool) -> Any:
 # QR -----------------------------------------------------------------------------------------------
 
 
-column_order = declare(  # of QR with pivots
+column_order = declare(  # the pivots of QR
     "column_order",
     method=None,
     entry=None,
@@ -263,8 +263,8 @@ def _outer_band(z: Any, x: Any, lower: int, upper: int) -> Any:
 
 
 def _solve_adjoint(ab: Any, g: Any, lower: int, upper: int) -> Any:
-    turned = _adjoint_band(ab, lower, upper)
-    return apply(banded, (turned, g), {"lower": upper, "upper": lower})
+    adjoint_rows = _adjoint_band(ab, lower, upper)
+    return apply(banded, (adjoint_rows, g), {"lower": upper, "upper": lower})
 
 
 banded: Any = declare(
@@ -322,8 +322,8 @@ def solveh_banded(
         raise ValueError("shapes of ab and b are not compatible.")
     middle = np.real(ab[0 if lower else count])
     given = [ab[k if lower else count - k] for k in range(1, count + 1)]
-    turned = [_shift(np.conjugate(row), -k if lower else k) for k, row in enumerate(given, 1)]
-    below, above = (given, turned) if lower else (turned, given)
+    adjoint_rows = [_shift(np.conjugate(row), -k if lower else k) for k, row in enumerate(given, 1)]
+    below, above = (given, adjoint_rows) if lower else (adjoint_rows, given)
     return solve_banded((count, count), np.stack([*above[::-1], middle, *below]), b)
 
 

@@ -70,9 +70,8 @@ def _over_stack(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 _expm = _matrix_function("expm", scipy.linalg.expm, Routine("expm", lambda a: a.shape[-1:]))
-_logm = _matrix_function(
-    "logm", _over_stack(draws_privately(scipy.linalg.logm))
-)  # it estimates norms so
+# SciPy estimates norms with random vectors.
+_logm = _matrix_function("logm", _over_stack(draws_privately(scipy.linalg.logm)))
 _sqrtm = _matrix_function("sqrtm", _over_stack(scipy.linalg.sqrtm))
 
 
@@ -193,7 +192,7 @@ def expm_frechet(
     A, E = as_array(A), as_array(E)
     check_square(A)
     n = np.shape(A)[-1]
-    if method != "blockEnlarge":  # SciPy's other way works in double precision
+    if method != "blockEnlarge":  # SciPy's default method uses double precision
         A, E = A * np.float64(1), E * np.float64(1)
     top, below = np.concatenate([A, E], axis=-1), np.concatenate([0 * A, A], axis=-1)
     both = expm(np.concatenate([top, below], axis=-2))

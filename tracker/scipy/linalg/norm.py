@@ -24,8 +24,8 @@ def norm(
     by_lapack = np.size(a) and a.dtype.char in "fdFD" and axis is None and not keepdims
     if by_lapack and np.ndim(a) == 2 and not isinstance(ord, str) and ord is not None:
         flags = aval_of(a).flags
-        laid = flags.c_contiguous != flags.f_contiguous  # SciPy's own routine takes no other
-        if laid and (bool(ord == 1) or bool(ord == np.inf)):
+        is_one_order = flags.c_contiguous != flags.f_contiguous  # required by SciPy's own routine
+        if is_one_order and (bool(ord == 1) or bool(ord == np.inf)):
             return np.linalg.norm(a, guarded_data(ord)).item()
     is_length = by_lapack and np.ndim(a) == 1 and (ord is None or bool(ord == 2))
     if not is_length:

@@ -84,9 +84,9 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     if mode not in ("full", "valid", "same"):
         raise ValueError("'mode' argument must be one of ('full', 'valid', 'same')")
     m = np.shape(a)[-1]
-    place = np.arange(m + n - 1)[:, None] - np.arange(n)
-    inside = (place >= 0) & (place < m)
-    full = np.where(inside, a[..., np.clip(place, 0, m - 1)], a.dtype.type(0))
+    index = np.arange(m + n - 1)[:, None] - np.arange(n)
+    inside = (index >= 0) & (index < m)
+    full = np.where(inside, a[..., np.clip(index, 0, m - 1)], a.dtype.type(0))
     cut = 0 if mode == "full" else min(n, m) - 1
     before = cut // 2 if mode == "same" else cut
     return full[..., before : m + n - 1 - (cut - before if mode == "same" else cut), :]
@@ -108,7 +108,7 @@ def leslie(f: Any, s: Any) -> Any:
 def fiedler(a: Any) -> Any:
     """The absolute differences of all pairs of numbers."""
     a = np.atleast_1d(as_array(a))
-    if np.shape(a)[-1] <= 1:  # SciPy's are of double precision whatever was given
+    if np.shape(a)[-1] <= 1:  # SciPy returns double precision for any input
         return np.zeros((*np.shape(a), 1) if np.size(a) else np.shape(scipy.linalg.fiedler([])))
     return np.abs(np.expand_dims(a, -1) - np.expand_dims(a, -2))
 
