@@ -1,9 +1,10 @@
-"""SciPy called back out of compiled code: with the options, bounds and conditions of each call."""
+"""SciPy called back out of compiled code, with the options, bounds and conditions of each call."""
 
 import numpy as np
 import pytest
 import scipy.integrate
 import scipy.optimize
+from scipy_cases import calls_as_scipy, same
 
 from tracker import UnsupportedError, gradient, hessian, jit
 from tracker.scipy import integrate, ndimage, optimize
@@ -183,46 +184,12 @@ INTEGRATE = {
 }  # fmt: skip
 
 
-def _outcome(f, *args):
-    try:
-        return f(*args)
-    except Exception as error:
-        return type(error), str(error)
-
-
-def _check(ours, theirs, f, calls):
-    compiled = jit(lambda *args: f(ours, *args))
-    for args in (*calls, *calls[::-1]):
-        _same(_outcome(compiled, *args), _outcome(lambda *args: f(theirs, *args), *args))
-
-
-def _same(found, want):
-    if isinstance(want, dict):
-        assert isinstance(found, type(want))
-        for name in want.keys() - {"hess_inv", "jac"}:
-            _same(found[name], want[name])
-    elif isinstance(want, tuple):
-        assert type(found) is tuple
-        for ours, theirs in zip(found, want, strict=True):
-            _same(ours, theirs)
-    else:
-        assert type(found) is type(want)
-        assert getattr(found, "dtype", None) == getattr(want, "dtype", None)
-        np.testing.assert_array_equal(found, want)
-
-
-@pytest.mark.filterwarnings("ignore:.*(iterations|subdivisions|roundoff|extremum|optimality)")
-@pytest.mark.filterwarnings("ignore::scipy.optimize.OptimizeWarning")
-@pytest.mark.parametrize("name", OPTIMIZE)
-def test_what_an_optimizer_is_told_is_that_of_the_call(name):
-    _check(optimize, scipy.optimize, *OPTIMIZE[name])
-
-
-@pytest.mark.parametrize("name", INTEGRATE)
-def test_what_an_integrator_is_told_is_that_of_the_call(name):
-    _check(integrate, scipy.integrate, *INTEGRATE[name])
-
-
+quiet = pytest.mark.filterwarnings(
+    "ignore:.*(iterations|subdivisions|roundoff|extremum|optimality)",
+    "ignore::scipy.optimize.OptimizeWarning",
+)
+test_optimizers = quiet(calls_as_scipy(optimize, scipy.optimize, OPTIMIZE, exact=True))
+test_integrators = calls_as_scipy(integrate, scipy.integrate, INTEGRATE, exact=True)
 DERIVED = {
     "nquad": lambda k: integrate.nquad(
         lambda x, y, k: np.exp(-k * x * y), [(0, 1), (0, k)], (k,)
@@ -241,7 +208,7 @@ DERIVED = {
 
 
 @pytest.mark.parametrize("name", DERIVED)
-def test_derivatives_of_what_is_called_back(name):
+def test_derivatives(name):
     f = DERIVED[name]
     compiled = jit(f)
     for k in (0.7, 0.9, 0.7):
@@ -251,7 +218,7 @@ def test_derivatives_of_what_is_called_back(name):
 
 @pytest.mark.parametrize("name", DERIVED)
 def test_one_trace_serves_all_calls(name):
-    """Of the function, and of its derivative: nothing that SciPy gives is taken for another way."""
+    """Of the function and of its derivative: no result of SciPy's is guarded by value."""
     f = DERIVED[name]
     for compiled in (jit(f), jit(lambda k: gradient(f, k))):
         for _ in range(4):
@@ -260,12 +227,12 @@ def test_one_trace_serves_all_calls(name):
 
 
 @pytest.mark.parametrize("name", ["dblquad", "root, tol", "minimize_scalar", "linprog"])
-def test_second_derivatives_of_what_is_called_back(name):
+def test_second_derivatives(name):
     f = DERIVED[name]
     assert hessian(jit(f), 0.8) == pytest.approx(hessian(f, 0.8), rel=1e-4)
 
 
-def test_a_solution_of_a_linear_program_that_is_none_has_no_derivative():
+def test_an_infeasible_linear_program_has_no_derivative():
     f = jit(lambda k: optimize.linprog(COSTS, ROWS, ENDS * k).fun)
     assert gradient(f, 1.0)[0] == pytest.approx(-5.0)
     for _ in range(2):
@@ -273,7 +240,7 @@ def test_a_solution_of_a_linear_program_that_is_none_has_no_derivative():
             gradient(lambda k: optimize.linprog(COSTS, ROWS, ENDS * k).fun, -1.0)
 
 
-def test_arrays_that_functions_capture_are_those_of_the_call():
+def test_captured_arrays_are_read_at_each_call():
     weights = np.array([1.0, 2.0, 3.0])
     roots = jit(lambda: optimize.root(lambda x: weights * x - 6.0, np.ones(3)).x)
     areas = jit(lambda: integrate.nquad(lambda x, y: weights[0] * x + y, [(0, 1), (0, 1)])[0])
@@ -291,7 +258,7 @@ CAPTURING = {
 
 
 @pytest.mark.parametrize("name", CAPTURING)
-def test_functions_that_capture_values_run_in_plain_python(name):
+def test_functions_that_capture_traced_values_run_in_plain_python(name):
     f = CAPTURING[name]
     compiled = jit(f)
     with pytest.warns(RuntimeWarning, match=r"under jit captures a value .* through args="):
@@ -317,16 +284,16 @@ def _count(k):
 
 
 @pytest.mark.parametrize("f", [_path, _count])
-def test_functions_that_change_something_run_in_plain_python(f):
+def test_functions_that_write_run_in_plain_python(f):
     compiled = jit(f)
     with pytest.warns(RuntimeWarning, match="under jit changes something that is not its own"):
         compiled(2.0)
     for k in (3.0, 4.0):
-        _same(compiled(k), f(k))
+        same(compiled(k), f(k))
 
 
 @pytest.mark.parametrize("calls", [(0.5, 3.0, 0.7), (3.0, 0.5, 0.7)])
-def test_an_error_that_is_caught_is_that_of_the_call(calls):
+def test_a_caught_error_is_that_of_the_call(calls):
     def f(k):
         try:
             return optimize.brentq(cubic, 0.0, 1.0, (k,))
@@ -338,7 +305,7 @@ def test_an_error_that_is_caught_is_that_of_the_call(calls):
         assert [compiled(k) for k in calls] == [f(k) for k in calls]
 
 
-def test_what_is_no_number_is_that_of_the_call():
+def test_texts_and_slices_are_those_of_the_call():
     def told(k, n):
         return optimize.minimize(bowl, START, (k,), "BFGS", options={"maxiter": n}).message
 
@@ -354,7 +321,7 @@ def test_what_is_no_number_is_that_of_the_call():
         assert compiled(x) == found(x)
 
 
-def test_what_is_no_number_is_not_held():
+def test_operators_are_not_held():
     def f(k):
         return optimize.minimize(bowl, START, (k,), "L-BFGS-B").hess_inv.todense()
 

@@ -1,5 +1,5 @@
-"""What SciPy checks of numbers: the same exceptions, types and ways on tracked values, compiled or
-not, whatever the calls before have found."""
+"""SciPy's checks of values: the same errors and results on tracked values, compiled or not,
+whatever earlier calls have found."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,10 @@ import scipy.linalg
 import scipy.signal
 import scipy.spatial
 import scipy.stats
+from scipy_cases import calls_as_scipy
 
 import tracker
-from tracker import data, jit, param
+from tracker import jit
 from tracker.scipy import interpolate, linalg, signal, spatial, stats
 
 X, Y = np.arange(5.0), np.array([0.0, 1.0, 4.0, 2.0, 5.0])
@@ -146,58 +147,19 @@ STATS = {
     "trim_mean": (lambda m, x: m.trim_mean(x, 0.2), [(X,), (HOLE,)]),
     "pearsonr": (lambda m, x, y: tuple(m.pearsonr(x, y)), [(X, Y), (X[:2], Y[:2])]),
 }
-CASES = {
-    f"{theirs.__name__.removeprefix('scipy.')}, {name}": (ours, theirs, *case)
-    for ours, theirs, cases in (
-        (interpolate, scipy.interpolate, INTERPOLATE),
-        (signal, scipy.signal, SIGNAL),
-        (linalg, scipy.linalg, LINALG),
-        (spatial, scipy.spatial, SPATIAL),
-        (stats, scipy.stats, STATS),
-    )
-    for name, case in cases.items()
-}
+quiet = pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning:scipy",
+    "ignore:The harmonic mean",
+    "ignore:.*(invalid value|divide by zero):RuntimeWarning",
+)
+test_interpolate = quiet(calls_as_scipy(interpolate, scipy.interpolate, INTERPOLATE))
+test_signal = quiet(calls_as_scipy(signal, scipy.signal, SIGNAL))
+test_linalg = quiet(calls_as_scipy(linalg, scipy.linalg, LINALG))
+test_spatial = quiet(calls_as_scipy(spatial, scipy.spatial, SPATIAL))
+test_stats = quiet(calls_as_scipy(stats, scipy.stats, STATS))
 
 
-def _outcome(f, *args):
-    with np.errstate(all="ignore"):
-        try:
-            return f(*args)
-        except Exception as error:
-            return type(error)
-
-
-def _same(found, want):
-    if isinstance(want, tuple):
-        for ours, theirs in zip(found, want, strict=True):
-            _same(ours, theirs)
-    elif isinstance(want, type):
-        assert found is want
-    else:
-        assert type(found) is type(want)
-        assert np.result_type(found) == np.result_type(want)
-        rtol = 1e-5 if np.result_type(want) == np.float32 else 1e-9
-        np.testing.assert_allclose(found, want, rtol=rtol, atol=rtol)
-
-
-def _tracked(x):
-    return param(x) if np.ndim(x) and x.dtype.kind in "fc" else x
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning:scipy", "ignore:The harmonic mean")
-@pytest.mark.filterwarnings("ignore:.*(invalid value|divide by zero):RuntimeWarning")
-@pytest.mark.parametrize("name", CASES)
-def test_checks_are_scipys(name):
-    ours, theirs, f, calls = CASES[name]
-    compiled = jit(lambda *args: f(ours, *args))
-    for args in (*calls, *calls[::-1]):
-        want = _outcome(lambda *args: f(theirs, *args), *args)
-        _same(_outcome(compiled, *args), want)
-        eager = _outcome(lambda *args: f(ours, *args), *map(_tracked, args))
-        _same(tracker.tree.map(data, eager), want)
-
-
-def test_numbers_that_numpy_looks_at():
+def test_values_that_decide_a_dtype():
     def f(x):
         return str(np.min_scalar_type(x)), x * 2
 
