@@ -5,9 +5,9 @@ import numpy as np
 import scipy.sparse
 from op_rows import row, sample, x
 
-from tracker.scipy import signal
 from tracker.scipy._bridge import linear_map
 from tracker.scipy.ndimage import interpolation
+from tracker.scipy.signal.lfilter import all_pole
 from tracker.scipy.sparse._products import sparse_map
 from tracker.scipy.special import harmonics
 
@@ -15,7 +15,7 @@ SPARSE = sparse_map(scipy.sparse.csr_array(np.array([[0.0, 1.5, 0.0], [2.0, 0.0,
 ROWS = [
     row(linear_map.linear_map, sample(x(3), map=SPARSE), sample(x(3, 2), map=SPARSE)),
     row(
-        signal.all_pole,
+        all_pole,
         sample(x(6), np.array([1.0, 0.4, -0.2])),
         sample(x(2, 5), np.array([1.0, 0.3])),
         sample(x(4) + 1j * x(4, seed=1), np.array([1.0, 0.2 + 0.3j])),

@@ -1,4 +1,7 @@
-"""Functions that replace SciPy's on tracked values: the decorator `drop_in`."""
+"""Functions that replace SciPy's on tracked values: the decorator `drop_in`.
+
+`DROP_INS` has them by SciPy's module, for the `__init__` of the module that replaces it.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ _checks_finite = ContextVar("checks_finite", default=True)
 
 
 Function = Callable[..., Any]
+DROP_INS: dict[ModuleType, dict[str, Function]] = {}  # by SciPy's module and name
 
 
 def drop_in(module: ModuleType, name: str | None = None) -> Callable[[Function], Function]:
@@ -39,6 +43,7 @@ def drop_in(module: ModuleType, name: str | None = None) -> Callable[[Function],
                 return run(*args, **kwargs)
             return theirs(*args, **kwargs)
 
+        DROP_INS.setdefault(module, {})[function.__name__] = call
         return call
 
     return decorate

@@ -7,27 +7,19 @@ transforms of float32 are complex64.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.fft
 
-from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.dropin import DROP_INS, drop_in
 from tracker.scipy._bridge.fallback import as_array, scipy_fallback
-from tracker.scipy.fft.dct import dct as dct
-from tracker.scipy.fft.dct import dctn as dctn
-from tracker.scipy.fft.dct import dst as dst
-from tracker.scipy.fft.dct import dstn as dstn
-from tracker.scipy.fft.dct import idct as idct
-from tracker.scipy.fft.dct import idctn as idctn
-from tracker.scipy.fft.dct import idst as idst
-from tracker.scipy.fft.dct import idstn as idstn
+from tracker.scipy.fft import dct  # noqa: F401
 
 __getattr__ = scipy_fallback(scipy.fft)
 
 
-def _one_axis_transform(name: str) -> Callable[..., Any]:
+def _define_one_axis(name: str) -> None:
     theirs = getattr(np.fft, name)
 
     @drop_in(scipy.fft, name)
@@ -43,10 +35,8 @@ def _one_axis_transform(name: str) -> Callable[..., Any]:
     ) -> Any:
         return theirs(as_array(x), n, axis, norm)
 
-    return transform
 
-
-def _n_axis_transform(name: str, axes: Any, conjugate_of: str | None = None) -> Callable[..., Any]:
+def _define_n_axis(name: str, axes: Any, conjugate_of: str | None = None) -> None:
     """The transform of this name; with `conjugate_of`, as the reversed conjugate of that one."""
     theirs = getattr(np.fft, conjugate_of or name)
 
@@ -71,28 +61,15 @@ def _n_axis_transform(name: str, axes: Any, conjugate_of: str | None = None) -> 
             return np.conjugate(theirs(x, s, axes, norm))
         return theirs(np.conjugate(x), s, axes, norm)
 
-    return transform
-
 
 _OPPOSITE = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
-fft = _one_axis_transform("fft")
-ifft = _one_axis_transform("ifft")
-rfft = _one_axis_transform("rfft")
-irfft = _one_axis_transform("irfft")
-hfft = _one_axis_transform("hfft")
-ihfft = _one_axis_transform("ihfft")
-fft2 = _n_axis_transform("fft2", (-2, -1))
-ifft2 = _n_axis_transform("ifft2", (-2, -1))
-rfft2 = _n_axis_transform("rfft2", (-2, -1))
-irfft2 = _n_axis_transform("irfft2", (-2, -1))
-hfft2 = _n_axis_transform("hfft2", (-2, -1), "irfftn")
-ihfft2 = _n_axis_transform("ihfft2", (-2, -1), "rfftn")
-fftn = _n_axis_transform("fftn", None)
-ifftn = _n_axis_transform("ifftn", None)
-rfftn = _n_axis_transform("rfftn", None)
-irfftn = _n_axis_transform("irfftn", None)
-hfftn = _n_axis_transform("hfftn", None, "irfftn")
-ihfftn = _n_axis_transform("ihfftn", None, "rfftn")
+for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
+    _define_one_axis(_name)
+for _suffix, _axes in (("2", (-2, -1)), ("n", None)):
+    for _name in ("fft", "ifft", "rfft", "irfft"):
+        _define_n_axis(_name + _suffix, _axes)
+    _define_n_axis(f"hfft{_suffix}", _axes, "irfftn")
+    _define_n_axis(f"ihfft{_suffix}", _axes, "rfftn")
 
 
 @drop_in(scipy.fft)
@@ -103,3 +80,6 @@ def fftshift(x: Any, axes: Any = None) -> Any:
 @drop_in(scipy.fft)
 def ifftshift(x: Any, axes: Any = None) -> Any:
     return np.fft.ifftshift(as_array(x), axes)
+
+
+globals().update(DROP_INS[scipy.fft])

@@ -20,7 +20,6 @@ too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -110,7 +109,7 @@ def _scale_entries(x: Any, positions: list[int], factor: float) -> Any:
     return x * factors
 
 
-def _one_axis_transform(name: str) -> Callable[..., Any]:
+def _define_one_axis(name: str) -> None:
     sine, back = name.endswith("st"), name.startswith("i")
 
     @drop_in(scipy.fft, name)
@@ -126,8 +125,6 @@ def _one_axis_transform(name: str) -> Callable[..., Any]:
     ) -> Any:
         return _transform(as_array(x), type, n, axis, norm, orthogonalize, sine, back)
 
-    return transform
-
 
 def _transform(
     x: Any, kind: int, n: Any, axis: int, norm: Any, ortho: Any, sine: bool, inverse: bool
@@ -142,7 +139,7 @@ def _transform(
     return _real_transform(x, kind, n, axis, norm, ortho, sine, inverse)
 
 
-def _n_axis_transform(name: str) -> Callable[..., Any]:
+def _define_n_axis(name: str) -> None:
     sine, back = "st" in name, name.startswith("i")
 
     @drop_in(scipy.fft, name)
@@ -167,14 +164,7 @@ def _n_axis_transform(name: str) -> Callable[..., Any]:
             x = _transform(x, type, n, axis, norm, orthogonalize, sine, back)
         return x
 
-    return transform
 
-
-dct = _one_axis_transform("dct")
-idct = _one_axis_transform("idct")
-dst = _one_axis_transform("dst")
-idst = _one_axis_transform("idst")
-dctn = _n_axis_transform("dctn")
-idctn = _n_axis_transform("idctn")
-dstn = _n_axis_transform("dstn")
-idstn = _n_axis_transform("idstn")
+for _name in ("dct", "idct", "dst", "idst"):
+    _define_one_axis(_name)
+    _define_n_axis(f"{_name}n")

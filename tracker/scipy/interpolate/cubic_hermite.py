@@ -162,13 +162,7 @@ class Akima1DInterpolator(PiecewiseCubic):
     _is_real_only = True
 
     def __init__(
-        self,
-        x: Any,
-        y: Any,
-        axis: int = 0,
-        *,
-        method: str = "akima",
-        extrapolate: Any = None,
+        self, x: Any, y: Any, axis: int = 0, *, method: str = "akima", extrapolate: Any = None
     ) -> None:
         if method not in ("akima", "makima"):
             raise NotImplementedError(f"`method`={method} is unsupported.")

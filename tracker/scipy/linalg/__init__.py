@@ -22,60 +22,16 @@ from tracker.ops.declare.arguments import refuse_keywords
 from tracker.ops.linalg.solve import solve_triangle
 from tracker.ops.linalg.triangles import as_array, hermitian_from_triangle
 from tracker.ops.shape.shape import adjoint
-from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.dropin import DROP_INS, drop_in
 from tracker.scipy._bridge.fallback import scipy_fallback
-from tracker.scipy.linalg.banded import cho_solve_banded as cho_solve_banded
-from tracker.scipy.linalg.banded import cholesky_banded as cholesky_banded
-from tracker.scipy.linalg.banded import eig_banded as eig_banded
-from tracker.scipy.linalg.banded import eigh_tridiagonal as eigh_tridiagonal
-from tracker.scipy.linalg.banded import eigvals_banded as eigvals_banded
-from tracker.scipy.linalg.banded import eigvalsh_tridiagonal as eigvalsh_tridiagonal
-from tracker.scipy.linalg.banded import null_space as null_space
-from tracker.scipy.linalg.banded import orth as orth
-from tracker.scipy.linalg.banded import orthogonal_procrustes as orthogonal_procrustes
-from tracker.scipy.linalg.banded import polar as polar
-from tracker.scipy.linalg.banded import rq as rq
+from tracker.scipy.linalg import (  # noqa: F401
+    factorizations,
+    matrix_functions,
+    norm,
+    special_matrices,
+)
 from tracker.scipy.linalg.banded import select_eigenpairs
-from tracker.scipy.linalg.banded import solve_continuous_are as solve_continuous_are
-from tracker.scipy.linalg.banded import solve_continuous_lyapunov as solve_continuous_lyapunov
-from tracker.scipy.linalg.banded import solve_discrete_are as solve_discrete_are
-from tracker.scipy.linalg.banded import solve_discrete_lyapunov as solve_discrete_lyapunov
-from tracker.scipy.linalg.banded import solve_lyapunov as solve_lyapunov
-from tracker.scipy.linalg.banded import subspace_angles as subspace_angles
 from tracker.scipy.linalg.batching import over_batches
-from tracker.scipy.linalg.factorizations import lu as lu
-from tracker.scipy.linalg.factorizations import lu_factor as lu_factor
-from tracker.scipy.linalg.factorizations import lu_solve as lu_solve
-from tracker.scipy.linalg.factorizations import qr as qr
-from tracker.scipy.linalg.factorizations import solve_banded as solve_banded
-from tracker.scipy.linalg.factorizations import solve_sylvester as solve_sylvester
-from tracker.scipy.linalg.factorizations import solveh_banded as solveh_banded
-from tracker.scipy.linalg.matrix_functions import coshm as coshm
-from tracker.scipy.linalg.matrix_functions import cosm as cosm
-from tracker.scipy.linalg.matrix_functions import expm as expm
-from tracker.scipy.linalg.matrix_functions import expm_frechet as expm_frechet
-from tracker.scipy.linalg.matrix_functions import fractional_matrix_power as fractional_matrix_power
-from tracker.scipy.linalg.matrix_functions import funm as funm
-from tracker.scipy.linalg.matrix_functions import logm as logm
-from tracker.scipy.linalg.matrix_functions import sinhm as sinhm
-from tracker.scipy.linalg.matrix_functions import sinm as sinm
-from tracker.scipy.linalg.matrix_functions import sqrtm as sqrtm
-from tracker.scipy.linalg.matrix_functions import tanhm as tanhm
-from tracker.scipy.linalg.matrix_functions import tanm as tanm
-from tracker.scipy.linalg.norm import norm as norm
-from tracker.scipy.linalg.special_matrices import block_diag as block_diag
-from tracker.scipy.linalg.special_matrices import circulant as circulant
-from tracker.scipy.linalg.special_matrices import companion as companion
-from tracker.scipy.linalg.special_matrices import convolution_matrix as convolution_matrix
-from tracker.scipy.linalg.special_matrices import diagsvd as diagsvd
-from tracker.scipy.linalg.special_matrices import fiedler as fiedler
-from tracker.scipy.linalg.special_matrices import hankel as hankel
-from tracker.scipy.linalg.special_matrices import khatri_rao as khatri_rao
-from tracker.scipy.linalg.special_matrices import leslie as leslie
-from tracker.scipy.linalg.special_matrices import matmul_toeplitz as matmul_toeplitz
-from tracker.scipy.linalg.special_matrices import solve_circulant as solve_circulant
-from tracker.scipy.linalg.special_matrices import solve_toeplitz as solve_toeplitz
-from tracker.scipy.linalg.special_matrices import toeplitz as toeplitz
 from tracker.support.numpy_version import version_of
 
 __getattr__ = scipy_fallback(
@@ -412,3 +368,6 @@ def eigvals(
 ) -> Any:
     refuse_keywords("scipy.linalg.eigvals", homogeneous_eigvals=homogeneous_eigvals or None)
     return np.linalg.eigvals(a if b is None else np.linalg.solve(b, a)) * (1 + 0j)
+
+
+globals().update(DROP_INS[scipy.linalg])

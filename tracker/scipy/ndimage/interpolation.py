@@ -87,11 +87,15 @@ def spline_filter(
     )
 
 
-def _spline_filtered(x: Any, order: int, mode: str, axes: Any) -> Any:
+def _check_spline(order: int, mode: str) -> None:
     if not 0 <= order <= 5:
         raise RuntimeError("spline order not supported")
     if mode not in _MODES:
         raise RuntimeError("boundary mode not supported")
+
+
+def _spline_filtered(x: Any, order: int, mode: str, axes: Any) -> Any:
+    _check_spline(order, mode)
     if np.iscomplexobj(x):
         parts = [_spline_filtered(part, order, mode, axes) for part in (np.real(x), np.imag(x))]
         return parts[0] + 1j * parts[1]
@@ -112,10 +116,7 @@ class _SplineImage:
     def __init__(
         self, x: Any, count: int, order: int, mode: str, cval: Any, prefilter: bool
     ) -> None:
-        if not 0 <= order <= 5:
-            raise RuntimeError("spline order not supported")
-        if mode not in _MODES:
-            raise RuntimeError("boundary mode not supported")
+        _check_spline(order, mode)
         self.order, self.mode, self.cval, self.padding = order, mode, cval, 0
         self.sizes, self.count = np.shape(x)[np.ndim(x) - count :], count
         if prefilter and order > 1:

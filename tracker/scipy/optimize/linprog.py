@@ -14,11 +14,7 @@ import scipy.optimize
 from tracker import tree
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.errors import UnsupportedError, message
-from tracker.scipy._bridge.callback import (
-    call_scipy,
-    call_solver,
-    use_scipy_unless_differentiated,
-)
+from tracker.scipy._bridge.callback import call_scipy, call_solver, use_scipy_unless_differentiated
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
 from tracker.scipy._bridge.implicit import with_derivatives_of, with_entries
 

@@ -54,13 +54,7 @@ def filtfilt(
         )
     x = np.moveaxis(as_array(x), axis, -1)
     count = 3 * max(np.size(np.atleast_1d(a)), np.size(np.atleast_1d(b)))
-    edge = count if padlen is None else int(padlen)
-    edge = 0 if padtype is None else edge
-    if np.shape(x)[-1] <= edge:
-        raise ValueError(
-            f"The length of the input vector x must be greater than padlen, which is {edge}."
-        )
-    extended = _extend_ends(x, edge, padtype)
+    extended, edge = _extend_ends(x, count if padlen is None else int(padlen), padtype)
     zi = lfilter_zi(b, a)
     for _ in range(2):
         extended, _state = lfilter(b, a, extended, zi=zi * extended[..., :1])
@@ -68,13 +62,19 @@ def filtfilt(
     return np.moveaxis(extended[..., edge : np.shape(extended)[-1] - edge], -1, axis)
 
 
-def _extend_ends(x: Any, edge: int, padtype: Any) -> Any:
+def _extend_ends(x: Any, edge: int, padtype: Any) -> tuple[Any, int]:
+    """The signal, padded by `edge` samples at both ends, and that number; 0 without `padtype`."""
+    edge = 0 if padtype is None else edge
+    if np.shape(x)[-1] <= edge:
+        raise ValueError(
+            f"The length of the input vector x must be greater than padlen, which is {edge}."
+        )
     if not edge:
-        return x
+        return x, 0
     mode, kind = _PAD_MODES[padtype]
     options = {} if kind is None else {"reflect_type": kind}
     widths = [(0, 0)] * (np.ndim(x) - 1) + [(edge, edge)]
-    return np.pad(x, widths, mode, **options)  # type: ignore[call-overload]
+    return np.pad(x, widths, mode, **options), edge  # type: ignore[call-overload]
 
 
 def _is_normalized_sos(sos: Any) -> Any:
@@ -119,13 +119,8 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
     )
     sos, x = as_array(sos), np.moveaxis(as_array(x), axis, -1)
     unused = min(int(np.sum(sos[:, 2] == 0)), int(np.sum(sos[:, 5] == 0)))
-    edge = 3 * (2 * np.shape(sos)[0] + 1 - unused) if padlen is None else int(padlen)
-    edge = 0 if padtype is None else edge
-    if np.shape(x)[-1] <= edge:
-        raise ValueError(
-            f"The length of the input vector x must be greater than padlen, which is {edge}."
-        )
-    extended = _extend_ends(x, edge, padtype)
+    count = 3 * (2 * np.shape(sos)[0] + 1 - unused)
+    extended, edge = _extend_ends(x, count if padlen is None else int(padlen), padtype)
     zi = np.reshape(sosfilt_zi(sos), (-1,) + (1,) * (np.ndim(x) - 1) + (2,))
     for _ in range(2):
         extended, _state = sosfilt(sos, extended, zi=zi * extended[..., :1])

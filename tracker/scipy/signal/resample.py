@@ -105,12 +105,7 @@ def resample_poly(
 
 @drop_in(scipy.signal)
 def decimate(
-    x: Any,
-    q: int,
-    n: Any = None,
-    ftype: Any = "iir",
-    axis: int = -1,
-    zero_phase: bool = True,
+    x: Any, q: int, n: Any = None, ftype: Any = "iir", axis: int = -1, zero_phase: bool = True
 ) -> Any:
     """Every q-th sample after an anti-aliasing filter."""
     x = as_array(x)

@@ -14,46 +14,23 @@ from typing import Any
 import scipy.stats
 from scipy.stats._multivariate import multi_rv_generic
 
+from tracker.scipy._bridge.dropin import DROP_INS
 from tracker.scipy._bridge.fallback import scipy_fallback
-from tracker.scipy.stats import common, discrete, half_line, intervals, real_line
-from tracker.scipy.stats.binned import binned_statistic as binned_statistic
-from tracker.scipy.stats.binned import cumfreq as cumfreq
-from tracker.scipy.stats.binned import mode as mode
-from tracker.scipy.stats.binned import relfreq as relfreq
-from tracker.scipy.stats.descriptive import boxcox as boxcox
-from tracker.scipy.stats.descriptive import boxcox_llf as boxcox_llf
-from tracker.scipy.stats.descriptive import circmean as circmean
-from tracker.scipy.stats.descriptive import circstd as circstd
-from tracker.scipy.stats.descriptive import circvar as circvar
-from tracker.scipy.stats.descriptive import entropy as entropy
-from tracker.scipy.stats.descriptive import gmean as gmean
-from tracker.scipy.stats.descriptive import gstd as gstd
-from tracker.scipy.stats.descriptive import hmean as hmean
-from tracker.scipy.stats.descriptive import iqr as iqr
-from tracker.scipy.stats.descriptive import kurtosis as kurtosis
-from tracker.scipy.stats.descriptive import median_abs_deviation as median_abs_deviation
-from tracker.scipy.stats.descriptive import moment as moment
-from tracker.scipy.stats.descriptive import pmean as pmean
-from tracker.scipy.stats.descriptive import sem as sem
-from tracker.scipy.stats.descriptive import skew as skew
-from tracker.scipy.stats.descriptive import trim_mean as trim_mean
-from tracker.scipy.stats.descriptive import variation as variation
-from tracker.scipy.stats.descriptive import zmap as zmap
-from tracker.scipy.stats.descriptive import zscore as zscore
+from tracker.scipy.stats import (  # noqa: F401
+    binned,
+    common,
+    descriptive,
+    discrete,
+    half_line,
+    hypothesis_tests,
+    intervals,
+    real_line,
+)
 from tracker.scipy.stats.distribution import (
     ContinuousDistribution,
     DiscreteDistribution,
     Distribution,
 )
-from tracker.scipy.stats.hypothesis_tests import chisquare as chisquare
-from tracker.scipy.stats.hypothesis_tests import energy_distance as energy_distance
-from tracker.scipy.stats.hypothesis_tests import f_oneway as f_oneway
-from tracker.scipy.stats.hypothesis_tests import linregress as linregress
-from tracker.scipy.stats.hypothesis_tests import pearsonr as pearsonr
-from tracker.scipy.stats.hypothesis_tests import ttest_1samp as ttest_1samp
-from tracker.scipy.stats.hypothesis_tests import ttest_ind as ttest_ind
-from tracker.scipy.stats.hypothesis_tests import ttest_rel as ttest_rel
-from tracker.scipy.stats.hypothesis_tests import wasserstein_distance as wasserstein_distance
 from tracker.scipy.stats.kde import gaussian_kde as gaussian_kde
 from tracker.scipy.stats.multivariate import MultivariateDistribution
 from tracker.scipy.stats.multivariate import dirichlet as dirichlet
@@ -86,3 +63,4 @@ def __getattr__(name: str) -> Any:
 
 for _module in (common, discrete, half_line, intervals, real_line):
     globals().update((name, x) for name, x in vars(_module).items() if isinstance(x, Distribution))
+globals().update(DROP_INS[scipy.stats])

@@ -114,11 +114,7 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
     ),
     "gamma": (lambda a: a, lambda a: a, _gamma_entropy),
     "erlang": (lambda a: a, lambda a: a, _gamma_entropy),
-    "chi2": (
-        lambda df: df,
-        lambda df: 2 * df,
-        lambda df: math.log(2) + _gamma_entropy(df / 2),
-    ),
+    "chi2": (lambda df: df, lambda df: 2 * df, lambda df: math.log(2) + _gamma_entropy(df / 2)),
     "chi": (
         _chi_mean,
         lambda df: df - _chi_mean(df) ** 2,
@@ -150,11 +146,7 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
         lambda s: np.exp(s * s) * np.expm1(s * s),
         lambda s: 0.5 * (1 + LOG_2PI) + np.log(s),
     ),
-    "halfnorm": (
-        math.sqrt(2 / math.pi),
-        1 - 2 / math.pi,
-        0.5 * math.log(math.pi / 2) + 0.5,
-    ),
+    "halfnorm": (math.sqrt(2 / math.pi), 1 - 2 / math.pi, 0.5 * math.log(math.pi / 2) + 0.5),
     "laplace": (0.0, 2.0, math.log(2) + 1),
     "cauchy": (math.nan, math.nan, math.log(4 * math.pi)),
     "halfcauchy": (math.inf, math.inf, LOG_2PI),
@@ -187,11 +179,7 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
         (4 - math.pi) / 2,
         _EULER_GAMMA / 2 + 1 - 0.5 * math.log(2),
     ),
-    "maxwell": (
-        2 * math.sqrt(2 / math.pi),
-        3 - 8 / math.pi,
-        _EULER_GAMMA + 0.5 * LOG_2PI - 0.5,
-    ),
+    "maxwell": (2 * math.sqrt(2 / math.pi), 3 - 8 / math.pi, _EULER_GAMMA + 0.5 * LOG_2PI - 0.5),
     "powerlaw": (
         lambda a: a / (a + 1),
         lambda a: a / ((a + 2) * (a + 1) ** 2),
@@ -203,11 +191,7 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
         lambda k: -k * sc.i1e(k) / sc.i0e(k) + LOG_2PI + log_i0e(k) + k,
     ),
     "skewnorm": (_skewnorm_mean, lambda a: 1 - _skewnorm_mean(a) ** 2, None),
-    "truncnorm": (
-        lambda a, b: _truncnorm_parts(a, b)[0],
-        _truncnorm_variance,
-        _truncnorm_entropy,
-    ),
+    "truncnorm": (lambda a, b: _truncnorm_parts(a, b)[0], _truncnorm_variance, _truncnorm_entropy),
     "arcsine": (0.5, 1 / 8, -0.24156447527049044468),
     "betaprime": (
         _piecewise(_last_shape_above(1), lambda a, b: a / (b - 1), math.inf, 3.0),
@@ -219,11 +203,7 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
         ),
         None,
     ),
-    "fatiguelife": (
-        lambda c: 1 + c * c / 2,
-        lambda c: c * c * (1 + 1.25 * c * c),
-        None,
-    ),
+    "fatiguelife": (lambda c: 1 + c * c / 2, lambda c: c * c * (1 + 1.25 * c * c), None),
     "exponnorm": (lambda k: k, lambda k: 1 + k * k, None),
     "gennorm": (
         lambda b: 0 * b,
@@ -254,11 +234,7 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
     ),
     "wald": (1.0, 1.0, None),
     "poisson": (lambda mu: mu, lambda mu: mu, None),
-    "bernoulli": (
-        lambda p: p,
-        lambda p: p * (1 - p),
-        lambda p: sc.entr(p) + sc.entr(1 - p),
-    ),
+    "bernoulli": (lambda p: p, lambda p: p * (1 - p), lambda p: sc.entr(p) + sc.entr(1 - p)),
     "binom": (lambda n, p: n * p, lambda n, p: n * p * (1 - p), None),
     "nbinom": (lambda n, p: n * (1 - p) / p, lambda n, p: n * (1 - p) / p**2, None),
     "geom": (lambda p: 1 / p, lambda p: (1 - p) / p**2, None),

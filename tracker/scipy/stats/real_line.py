@@ -49,9 +49,7 @@ dgamma = ContinuousDistribution(
         x > 0, 0.5 * sc.gammaincc(a, np.abs(x)), 0.5 + 0.5 * sc.gammainc(a, np.abs(x))
     ),
     ppf=lambda q, a: np.where(
-        q > 0.5,
-        sc.gammaincinv(a, np.abs(2 * q - 1)),
-        -sc.gammainccinv(a, np.minimum(2 * q, 1)),
+        q > 0.5, sc.gammaincinv(a, np.abs(2 * q - 1)), -sc.gammainccinv(a, np.minimum(2 * q, 1))
     ),
 )
 dweibull = ContinuousDistribution(
