@@ -1,7 +1,8 @@
-"""Derivatives of solutions against closed forms, or solutions to rounding, of complex numbers.
+"""Derivatives of a solver's results, compared with exact solutions of complex parameters.
 
-An iterative solver's differences depend on where it stops, and this on the processor. What stands
-here has a fixed number of steps, and is differentiated by an imaginary step, which cancels nothing.
+Finite differences through an iterative solver depend on where it stops, hence on the processor. The
+solvers here take a fixed number of steps and are differentiated by complex steps, without
+cancellation.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ Function = Callable[..., Any]
 def check_exact(
     f: Function, exact: Function, *args: Any, order: int = 1, rtol: float = 1e-6
 ) -> None:
-    """The value of `f`, an array, and its reverse and forward derivatives are those of `exact`;
-    with `order=2`, the forward and the reverse derivative of the reverse one, too."""
+    """The value of `f` and its reverse and forward derivatives equal those of `exact`; with
+    `order=2`, also the forward and the reverse derivative of the reverse one."""
     rng = np.random.default_rng(0)
     want = np.real(exact(*args))
     cotangent, tangents = _random(rng, want), tuple(_random(rng, x) for x in args)
@@ -73,7 +74,7 @@ def _slopes(f: Function, args: Sequence[Any]) -> list[Any]:
 
 
 def solved(conditions: Function, start: Any) -> np.ndarray:
-    """The root of `conditions` near `start`, to rounding: Newton's method."""
+    """The root of `conditions` near `start`, to rounding, by Newton's method."""
     x = np.array(start, complex)
     for _ in range(12):
         slopes = [(conditions(x + h) - conditions(x - h)) / 2e-6 for h in 1e-6 * np.eye(len(x))]
@@ -82,8 +83,8 @@ def solved(conditions: Function, start: Any) -> np.ndarray:
 
 
 def integrated(f: Function, start: Any, times: Sequence[Any], steps: int = 128) -> np.ndarray:
-    """The solution of y' = f(t, y) at the times, at whose first it is `start`: Runge and Kutta's
-    method of fourth order, with as many steps from one time to the next."""
+    """The solution of y' = f(t, y) at the times, from `start` at the first: the Runge-Kutta method
+    of fourth order, with so many steps between times."""
     rows = [np.asarray(start, complex)]
     for begin, end in itertools.pairwise(times):
         y, h = rows[-1], (end - begin) / steps
@@ -97,7 +98,7 @@ def integrated(f: Function, start: Any, times: Sequence[Any], steps: int = 128) 
 
 
 def area(f: Function, low: Any, high: Any) -> Any:
-    """The integral of a smooth `f` of one number, by Gauss and Legendre's rule of 24 points."""
+    """The integral of a smooth `f` of one number, by the Gauss-Legendre rule of 24 points."""
     at, weights = np.polynomial.legendre.leggauss(24)
     half = (high - low) / 2
     return sum(w * f(low + half * (x + 1)) for x, w in zip(at, weights, strict=True)) * half

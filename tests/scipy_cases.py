@@ -150,7 +150,3 @@ def refused(
             call()
 
     return test
-
-
-def check_case(ours: ModuleType, theirs: ModuleType, *row: Any, **options: Any) -> None:
-    check_program(ours, theirs, row, **options)

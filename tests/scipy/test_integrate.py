@@ -1,4 +1,4 @@
-"""Differential equations and integrals of SciPy's: values, gradients, compiled calls, refusals.
+"""`tracker.scipy.integrate`: values, gradients, compiled calls, refusals.
 
 Derivatives of solutions are compared with closed forms, or with solutions in a fixed number of
 steps: differences through a solver would depend on the steps that it takes.
@@ -10,6 +10,7 @@ import scipy.integrate
 import scipy.linalg
 import scipy.optimize
 from exact import check_exact, integrated
+from scipy_cases import refused
 
 import tracker
 from tracker import UnsupportedError, data, gradient, jit, param
@@ -36,22 +37,18 @@ def test_integrals_of_samples(name, count):
 
 @pytest.mark.parametrize("count", [3, 4, 5, 6])
 @pytest.mark.parametrize("places", [[0, 1, 1, 2, 2, 2], [0, 0, 1, 2, 3, 3]])
-def test_points_that_coincide(places, count):
+def test_coinciding_points(places, count):
     y, x = SAMPLES[:, :count], np.array(places[:count])
     want = scipy.integrate.simpson(y, x=x)
     np.testing.assert_allclose(jit(lambda y, x: integrate.simpson(y, x=x))(y, x), want)
     assert gradcheck(lambda y: integrate.simpson(y, x=x), y)
 
 
-def test_integrals_with_a_start_and_wrong_shapes():
-    for_each = integrate.cumulative_trapezoid(param(SAMPLES), initial=0)
-    np.testing.assert_allclose(
-        data(for_each), scipy.integrate.cumulative_trapezoid(SAMPLES, initial=0)
-    )
-    with pytest.raises(ValueError, match="y has 6 samples along the axis, x has 3"):
-        integrate.trapezoid(param(SAMPLES), np.arange(3.0))
-    with pytest.raises(ValueError, match="must be 0 or None"):
-        integrate.cumulative_trapezoid(param(SAMPLES), initial=1.0)
+def test_integrals_with_a_start():
+    found = integrate.cumulative_trapezoid(param(SAMPLES), initial=0)
+    want = scipy.integrate.cumulative_trapezoid(SAMPLES, initial=0)
+    np.testing.assert_allclose(data(found), want)
+    assert integrate.ode is scipy.integrate.ode
 
 
 def prey(y, t, a, b):
@@ -157,7 +154,7 @@ def stiff(y, t, k):
     return [slow - k * y[0], k * y[0] - slow - fast, fast]
 
 
-def test_a_way_back_that_leads_elsewhere_is_refused():
+def test_a_stiff_equation_backwards_is_refused():
     def f(k):
         return integrate.odeint(stiff, [1.0, 0.0, 0.0], [0.0, 4.0, 40.0], (k,))[-1, 0]
 
@@ -254,7 +251,7 @@ def test_compiled_times():
     )
 
 
-def test_a_compiled_solution_tells_how_often_it_asked():
+def test_a_compiled_solution_counts_evaluations():
     even = {"first_step": 0.25, "max_step": 0.25, "atol": 1e3}  # which no error reaches
 
     def f(a, end):
@@ -274,7 +271,7 @@ def test_a_compiled_solution_tells_how_often_it_asked():
         lambda a: integrate.solve_ivp(lambda t, y: -a * y, (0.0, 1.1), START).y[0, -1],
     ],
 )
-def test_functions_that_alone_depend_on_what_is_differentiated(solved):
+def test_functions_that_capture_a_parameter(solved):
     with pytest.raises(UnsupportedError, match=r"captures a tracked value. Pass .* through args="):
         gradient(solved, 0.7)
     compiled = jit(solved)
@@ -283,17 +280,33 @@ def test_functions_that_alone_depend_on_what_is_differentiated(solved):
     assert compiled(0.7) == solved(0.7)
 
 
-def test_refusals_of_equations():
-    times = [0.0, 1.0]
-    with pytest.raises(UnsupportedError, match="differential equation captures a tracked value"):
-        gradient(lambda a: integrate.odeint(lambda y, t: -a * y, param(START), times)[-1, 0], 0.7)
-    with pytest.raises(UnsupportedError, match="odeint with full_output= has no derivative rule"):
-        integrate.odeint(prey, param(START), times, (1.0, RATES), full_output=True)
-    with pytest.raises(ValueError, match=r"y0 must be a vector; it has shape \(1, 2\)"):
-        integrate.odeint(prey, param([[1.0, 2.0]]), times)
-    with pytest.raises(UnsupportedError, match="solve_ivp with dense_output= has no derivative"):
-        integrate.solve_ivp(pendulum, times, param(START), dense_output=True, args=(1.0,))
-    assert integrate.ode is scipy.integrate.ode
+ENDS = [0.0, 1.0]
+test_refused = refused(
+    {
+        UnsupportedError: {
+            "differential equation captures a tracked value": lambda: gradient(
+                lambda a: integrate.odeint(lambda y, t: -a * y, param(START), ENDS)[-1, 0], 0.7
+            ),
+            "odeint with full_output= has no derivative rule": lambda: integrate.odeint(
+                prey, param(START), ENDS, (1.0, RATES), full_output=True
+            ),
+            "solve_ivp with dense_output= has no derivative": lambda: integrate.solve_ivp(
+                pendulum, ENDS, param(START), dense_output=True, args=(1.0,)
+            ),
+        },
+        ValueError: {
+            r"y0 must be a vector; it has shape \(1, 2\)": lambda: integrate.odeint(
+                prey, param([[1.0, 2.0]]), ENDS
+            ),
+            "y has 6 samples along the axis, x has 3": lambda: integrate.trapezoid(
+                param(SAMPLES), np.arange(3.0)
+            ),
+            "must be 0 or None": lambda: integrate.cumulative_trapezoid(
+                param(SAMPLES), initial=1.0
+            ),
+        },
+    }
+)
 
 
 def test_an_integral_from_a_number_to_itself():

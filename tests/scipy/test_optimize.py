@@ -1,4 +1,4 @@
-"""`tracker.scipy.optimize`: derivatives of what solvers find; compiled solvers.
+"""`tracker.scipy.optimize`: derivatives of solutions; compiled solvers.
 
 Solutions are compared with exact ones: differences through a solver depend on where it stops, and
 so do numbers of steps, which are compared where the first step or a limit decides them.
@@ -115,7 +115,7 @@ TARGET = np.array([2.0, 0.4, -3.0])
 
 @pytest.mark.parametrize("method", ["L-BFGS-B", "SLSQP", "Nelder-Mead"])
 def test_minima_within_bounds(method):
-    """What a bound holds moves with it alone; the rest as if there were none."""
+    """A variable at an active bound moves with it; the others as if there were no bounds."""
 
     def f(a, top, form=lambda low, high: list(zip(low, high, strict=True))):
         low, high = [0.0, None, -1.0], [top, None, 1.0]
@@ -194,8 +194,8 @@ UNFINISHED = {
 
 @pytest.mark.filterwarnings("ignore:.*cannot be traced:RuntimeWarning")
 @pytest.mark.parametrize("name", UNFINISHED)
-def test_values_are_those_that_scipy_found(name):
-    """Newton's steps, which give the derivative, do not go where the solver did not get."""
+def test_values_are_scipys(name):
+    """Newton steps carry derivatives but keep the value, even where SciPy stopped early."""
     f = UNFINISHED[name]
     compiled = jit(lambda a: f(optimize, a))
     for a in (1.0, 1.0, 0.9):
@@ -210,9 +210,9 @@ def test_values_are_those_that_scipy_found(name):
 
 
 @pytest.mark.filterwarnings("ignore:Number of calls to function has reached maxfev")
-def test_what_a_compiled_solver_says():
-    """Whether it got there, why not, and after how many steps: of this call, not of the first. The
-    first is there from the start; a limit ends the others."""
+def test_messages_and_counts_of_compiled_solvers():
+    """Success, message and number of steps are those of the call, not of the first one. The first
+    starts at the solution; a limit ends the others."""
 
     def slopes(x, a):
         across = x[1] - x[0] ** 2
@@ -241,7 +241,7 @@ def test_what_a_compiled_solver_says():
                     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
 
 
-def test_what_compiled_code_cannot_hold():
+def test_operators_in_results_run_in_plain_python():
     def f(a):
         return optimize.minimize(bowl, [0.0, 0.0], (a,), "L-BFGS-B").hess_inv.todense()
 
@@ -263,7 +263,7 @@ def test_a_compiled_system_that_captures_parameters():
     np.testing.assert_allclose(compiled(900.0), [30.0, 27000.0])
 
 
-def test_where_solvers_begin():
+def test_starting_points():
     """The user's function gets an array of floats, as SciPy gives it."""
 
     def total(x, a):
@@ -319,7 +319,7 @@ STARTS = {
 
 
 @pytest.mark.parametrize("name", STARTS)
-def test_a_compiled_solver_begins_where_the_call_says(name):
+def test_starting_points_are_those_of_the_call(name):
     f = STARTS[name]
     compiled = jit(lambda a, x: f(optimize, a, x))
     for x in (0.0, 3.0, 6.5):

@@ -300,7 +300,7 @@ CAPTURING = {
 
 
 @pytest.mark.parametrize("name", CAPTURING)
-def test_what_scipy_cannot_see_is_not_compiled(name):
+def test_captured_parameters_are_not_compiled(name):
     f = CAPTURING[name]
     fast = jit(f)
     with pytest.warns(RuntimeWarning, match=f"{name} gets under jit captures a value.*args="):

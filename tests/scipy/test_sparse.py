@@ -63,7 +63,7 @@ def test_products_compiled():
     assert "linear_map" in str(tracker.trace(lambda v: a @ v, V))
 
 
-def test_what_products_refuse():
+def test_refused_products():
     a = sparse.csr_array(DENSE)
     with pytest.raises(
         ValueError, match=r"csr_array of shape \(4, 3\) and a tracked value .*\(4,\)"
@@ -114,7 +114,7 @@ def test_systems(name):
         np.testing.assert_allclose(fast(b), f(scipy.sparse.linalg, b), rtol=1e-8)
 
 
-def test_what_systems_refuse():
+def test_refused_systems():
     for name in ("spsolve", "cg"):
         with pytest.raises(UnsupportedError, match=rf"linalg\.{name} of a tracked matrix"):
             getattr(linalg, name)(param(np.eye(4)), W)
@@ -128,7 +128,7 @@ def test_what_systems_refuse():
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-def test_compiled_systems_begin_where_the_call_says(name):
+def test_starting_points_are_those_of_the_call(name):
     def f(m, b, x0):
         return getattr(m, name)(SYMMETRIC, b, x0, maxiter=1, rtol=1e-12)
 

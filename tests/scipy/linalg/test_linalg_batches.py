@@ -59,8 +59,7 @@ def test_values(name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["lu", "qr", "polar", "lstsq", "discrete Lyapunov", "funm", "pinv, bound", "eigh, one"],
+    "name", ["lu", "qr", "polar", "lstsq", "discrete Lyapunov", "funm", "pinv, bound", "eigh, one"]
 )
 def test_gradients_are_those_of_each_matrix(name):
     f, *args = CALLS[name]

@@ -132,7 +132,7 @@ SUMS = {
         m.cumulative_simpson(y.T, x=x, axis=0) + m.cumulative_simpson(y[:, :2], initial=1.0)[0, 0],
         m.cumulative_simpson(y, x=np.stack([x, x**2 + x])),
         m.cumulative_simpson(y, dx=np.array([[0.1], [0.2]])),
-    ),
+    )
 }
 test_sums = against_scipy(integrate, scipy.integrate, SUMS)
 

@@ -37,7 +37,7 @@ def test_multivariate_normal(x, mean, cov):
 
 
 def test_multivariate_densities_have_scipys_shapes():
-    """Of one point a number, without axes of one element, whatever the parameters look like."""
+    """A number for one point, without axes of one element, for parameters of any shape."""
     rng = np.random.default_rng(0)
     means = (None, 0.3, rng.normal(size=2))
     scales = (2.0, np.array([1.5]), np.array([1.0, 2.0]), np.eye(1), np.eye(2) + 0.2)
@@ -66,7 +66,7 @@ def test_multivariate_densities_have_scipys_shapes():
             np.testing.assert_allclose(data(ours), theirs, rtol=1e-9, strict=True)
 
 
-def test_what_a_frozen_distribution_of_plain_numbers_is_asked():
+def test_frozen_multivariate_distributions():
     args = (np.array([0.0, 1.0]), np.array([[2.0, 0.3], [0.3, 1.0]]))
     ours, theirs = (m.multivariate_normal(*args, seed=3) for m in (stats, own))
     np.testing.assert_array_equal(ours.rvs(3), theirs.rvs(3))
@@ -101,7 +101,7 @@ def test_multivariate_densities_are_of_double_precision():
 
 
 def test_a_normal_distribution_on_a_subspace():
-    """Of a covariance of low rank: SciPy's numbers, and derivatives where the rank stays."""
+    """SciPy's numbers, and derivatives along covariances of the same low rank."""
     root = np.array([[1.0, 0.2], [0.3, -0.7], [0.5, 0.4], [0.0, 1.1]])
     points = np.array([[0.2, -0.4], [1.0, 0.5]])
 
@@ -148,7 +148,7 @@ def test_multivariate_others():
 
 
 def test_compiled_densities_of_another_rank_and_another_kind():
-    """Which eigenvalues of a covariance count, and whether df is finite, hold for a call."""
+    """The rank of a covariance, and whether df is finite, are guarded."""
     x = np.array([[0.3, -0.2, 0.5], [0.0, 0.0, 0.0]])
 
     def flat(x, cov):
@@ -210,7 +210,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_multivariate_densities_refuse_what_scipy_refuses(name):
-    """Compiled for one that is none: the next call is refused all the same."""
+    """Also in calls of a function that was compiled for valid parameters."""
     f, values = REFUSED[name]
     compiled = jit(lambda x: f(stats, x))
     for value, call in itertools.product(values, (compiled, lambda x: data(f(stats, param(x))))):
