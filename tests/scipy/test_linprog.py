@@ -1,11 +1,12 @@
-"""`tracker.scipy.optimize`: linear programs, linear least squares in bounds, older minimisers.
-SciPy's solutions, their first and second derivatives against exact solutions of the conditions
-that hold at them, and compiled. Differences through a solver would depend on where it stops."""
+"""Linear programs, linear least squares in bounds and older minimisers of `tracker.scipy.optimize`:
+SciPy's solutions, their derivatives against exact solutions of the optimality conditions, and
+compiled."""
 
 import numpy as np
 import pytest
 import scipy.optimize
 from exact import check_exact, solved
+from scipy_cases import refused
 
 from tracker import UnsupportedError, data, gradient, jit, param
 from tracker.scipy import optimize
@@ -163,17 +164,18 @@ def test_plain_numbers_and_constants():
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_refusals():
-    m, p = optimize, param(P)
-    for wrong, match in (
-        (lambda: m.linprog([-1, -1], [[1, 1]], 0 * p[:1] + 2, bounds=(0, 1)), "constraints meet"),
-        (lambda: m.linprog([-1.0, 0.0], A_eq=[[0.0, 1.0]], b_eq=p[:1]), "without a solution"),
-        (lambda: m.linprog(p, bounds=(0, 1), integrality=1), "linprog with integrality="),
-        (lambda: m.lsq_linear(np.ones((3, 2)), np.ones(3) * p[0]), "dependent"),
-        (lambda: m.fmin(valley, P, (p[0], p[1]), full_output=1), "fmin with full_output="),
-        (lambda: m.leastsq(misfit, P, (p[0], p[1]), full_output=1), "leastsq with full_output="),
-        (lambda: m.fmin_l_bfgs_b(valley, P, None, (p, p)), "fmin_l_bfgs_b has .* Use minimize"),
-        (lambda: m.differential_evolution(valley, [(0, 1)], (p,)), "Use minimize"),
-    ):
-        with pytest.raises(UnsupportedError, match=match):
-            wrong()
+m, Q = optimize, param(P)
+test_refused = refused(
+    {
+        UnsupportedError: {
+            "constraints meet": lambda: m.linprog([-1, -1], [[1, 1]], 0 * Q[:1] + 2, bounds=(0, 1)),
+            "without a solution": lambda: m.linprog([-1.0, 0.0], A_eq=[[0.0, 1.0]], b_eq=Q[:1]),
+            "linprog with integrality=": lambda: m.linprog(Q, bounds=(0, 1), integrality=1),
+            "dependent": lambda: m.lsq_linear(np.ones((3, 2)), np.ones(3) * Q[0]),
+            "fmin with full_output=": lambda: m.fmin(valley, P, (Q[0], Q[1]), full_output=1),
+            "leastsq with full_output=": lambda: m.leastsq(misfit, P, (Q[0], Q[1]), full_output=1),
+            "fmin_l_bfgs_b has .* Use minimize": lambda: m.fmin_l_bfgs_b(valley, P, None, (Q, Q)),
+            "Use minimize": lambda: m.differential_evolution(valley, [(0, 1)], (Q,)),
+        }
+    }
+)
