@@ -52,12 +52,12 @@ def _newton_step(residual: Function, x: Any, args: tuple[Any, ...], name: str) -
             return _nonsingular_quotient(value, np.reshape(slope, ()))
         return np.reshape(np.linalg.solve(slope, np.reshape(value, (-1,))), np.shape(x))
     except np.linalg.LinAlgError as error:
+        text = (
+            f"the solution that {name} found has a singular Jacobian, so it is no "
+            "differentiable function of the parameters"
+        )
         raise UnsupportedError(
-            message(
-                f"the solution that {name} found has a singular Jacobian, so it is no "
-                "differentiable function of the parameters",
-                "Use tracker.data on them where no gradient is wanted",
-            )
+            message(text, "Use tracker.data on them where no gradient is wanted")
         ) from error
 
 

@@ -66,12 +66,8 @@ def _without_captures(f: RightHandSide) -> RightHandSide:
     def call(*args: Any) -> Any:
         dy = f(*args)
         if is_tracked(*dy) if isinstance(dy, (list, tuple)) else is_tracked(dy):
-            raise UnsupportedError(
-                message(
-                    "the function of a differential equation captures a tracked value",
-                    "Pass what it depends on through args=",
-                )
-            )
+            text = "the function of a differential equation captures a tracked value"
+            raise UnsupportedError(message(text, "Pass what it depends on through args="))
         return dy
 
     return call
@@ -126,13 +122,11 @@ def _integrate_adjoint(
 def _check_backward_path(y: Any, expected: Any, within: Any) -> None:
     """Refuse a backward solution that leaves the forward one, as stiff equations do."""
     if not np.all(np.abs(plain_data(y) - plain_data(expected)) <= within):
-        raise UnsupportedError(
-            message(
-                "the solution of a differential equation, followed backwards for its derivative, "
-                "goes elsewhere between two of its times",
-                "Ask for more times in between",
-            )
+        text = (
+            "a differential equation, integrated backwards for its derivative, leaves its solution "
+            "between two of the times"
         )
+        raise UnsupportedError(message(text, "Ask for more times in between"))
 
 
 def _time_cotangent(slope: Any, g: Any) -> Any:
@@ -341,12 +335,8 @@ def _solve_ivp_in_trace(
 ) -> Any:
     """`solve_ivp` in a trace, as one callback."""
     if t_eval is None:
-        raise UnsupportedError(
-            message(
-                "solve_ivp under jit takes another number of steps for other arguments",
-                "Ask for the times that you need with t_eval=",
-            )
-        )
+        text = "the number of solve_ivp's steps depends on the arguments"
+        raise UnsupportedError(message(text, "Ask for the times that you need with t_eval="))
     given = (fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args)
     if is_deriving():
         return _as_one_callback(solve_ivp, given, options)

@@ -162,12 +162,12 @@ def _end_term(func: Function, end: Any, args: tuple[Any, ...]) -> Any:
     with np.errstate(all="ignore"):  # SciPy does not evaluate at the end
         values = [func(start + length * node, *args) for node in nodes]
     if not bool(np.isfinite(values[0])):
+        text = (
+            f"the function is {plain_data(values[0])} at the end {plain_data(end)}, in which "
+            "the integral has no derivative"
+        )
         raise UnsupportedError(
-            message(
-                f"the function is {plain_data(values[0])} at the end {plain_data(end)}, in which "
-                "the integral has no derivative",
-                "Use tracker.data on the end where no gradient is wanted",
-            )
+            message(text, "Use tracker.data on the end where no gradient is wanted")
         )
     return length * sum(w * v for w, v in zip(weights, values, strict=True))
 

@@ -344,11 +344,9 @@ def eig(
     """Always complex, as SciPy's."""
     refuse_keywords("scipy.linalg.eig", homogeneous_eigvals=homogeneous_eigvals or None)
     if left:
+        text = "scipy.linalg.eig with left=True is not supported on tracked values"
         raise UnsupportedError(
-            message(
-                "scipy.linalg.eig with left=True is not supported on tracked values",
-                "Use eig(a.conj().T): its right vectors are the left ones of a",
-            )
+            message(text, "Use eig(a.conj().T): its right vectors are the left ones of a")
         )
     if b is not None:
         a = np.linalg.solve(b, a)

@@ -89,10 +89,13 @@ def _apply_principal(op: Op, a: Any) -> Any:
     check_square(a)
     w = np.linalg.eigvals(a)
     if bool(np.any(np.logical_and(np.real(w) < 0, np.imag(w) == 0))):
+        text = (
+            f"scipy.linalg.{op.name} of a matrix with eigenvalues on the negative real axis "
+            "has no derivative: its principal value jumps there"
+        )
         raise UnsupportedError(
             message(
-                f"scipy.linalg.{op.name} of a matrix with eigenvalues on the negative real axis "
-                "has no derivative: its principal value jumps there",
+                text,
                 "Move the eigenvalues off the axis, or use tracker.data(A) where no gradient is "
                 "wanted",
             )

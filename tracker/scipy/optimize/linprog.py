@@ -29,11 +29,9 @@ def _free_least_squares(a: Any, b: Any, free: Any, fixed: Any) -> Any:
     try:
         found = np.linalg.solve(normal, np.transpose(inside) @ residual)
     except np.linalg.LinAlgError as error:
+        text = "the columns of the free variables are dependent: the solution is not unique"
         raise UnsupportedError(
-            message(
-                "the columns that are free are dependent: the solution is not determined",
-                "Use np.linalg.lstsq, or tracker.data where no gradient is wanted",
-            )
+            message(text, "Use np.linalg.lstsq, or tracker.data where no gradient is wanted")
         ) from error
     return np.where(free, found, fixed)
 
@@ -101,13 +99,11 @@ def linprog(
     distance = np.abs(ignore_derivatives(rows @ found.x - rights))
     active = np.flatnonzero(distance <= _ACTIVE_TOLERANCE * (1 + np.abs(rights)))
     if np.size(active) != n or bool(np.linalg.matrix_rank(rows[active]) != n):
-        raise UnsupportedError(
-            message(
-                f"{np.size(active)} constraints meet at the solution of a linear program of {n} "
-                "unknowns: it is no differentiable function of them",
-                "Use tracker.data where no gradient is wanted",
-            )
+        text = (
+            f"{np.size(active)} constraints meet at the solution of a linear program of {n} "
+            "unknowns: it is no differentiable function of them"
         )
+        raise UnsupportedError(message(text, "Use tracker.data where no gradient is wanted"))
     x = np.linalg.solve(rows[active], rights[active])
     return with_entries(found, x=x, fun=(c @ x).item())
 

@@ -190,9 +190,8 @@ def _iterative_solver(name: str) -> Callable[..., Any]:
 
     def solver(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:
         if is_tracked(options.get("M")):
-            raise UnsupportedError(
-                message(f"scipy.sparse.linalg.{name} with a tracked M=", "Give a plain one")
-            )
+            text = f"scipy.sparse.linalg.{name} with a tracked M="
+            raise UnsupportedError(message(text, "Give a plain one"))
         if not is_tracked(A, b, x0):
             return theirs(A, b, x0, **options)
         adjoint = _adjoint(_require_plain(name, A))

@@ -185,12 +185,8 @@ class Rotation:
         angles = _euler_angles(self._quat, seq)
         if angles is None:
             if is_tracked(self._quat):
-                raise UnsupportedError(
-                    message(
-                        "Rotation.as_euler at a gimbal lock: the angles have no derivative there",
-                        "Use as_rotvec, as_quat or as_matrix",
-                    )
-                )
+                text = "Rotation.as_euler at a gimbal lock: the angles have no derivative there"
+                raise UnsupportedError(message(text, "Use as_rotvec, as_quat or as_matrix"))
             angles = self._as_scipy().as_euler(seq, **options)
         return angles * (180 / math.pi if degrees else 1.0)
 

@@ -200,11 +200,9 @@ def perm(N: Any, k: Any, exact: bool = False) -> Any:
 
 def _refuse_exact(name: str, exact: bool) -> None:
     if exact:
+        text = f"scipy.special.{name} with exact=True is a function of whole numbers"
         raise UnsupportedError(
-            message(
-                f"scipy.special.{name} with exact=True is a function of whole numbers",
-                "Leave exact= out, or use tracker.data(n) where no gradient is wanted",
-            )
+            message(text, "Leave exact= out, or use tracker.data(n) where no gradient is wanted")
         )
 
 
