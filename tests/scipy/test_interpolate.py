@@ -95,7 +95,7 @@ def line(m, x, y, q, kind):
 
 
 def line_with_ends(m, y, q, kind):
-    return m.interp1d(X5, y, kind, axis=0, fill_value=(-1.0, 1.0), bounds_error=False)(q)
+    return m.interp1d(X5, y, kind, 0, fill_value=(-1.0, 1.0), bounds_error=False)(q)
 
 
 def shuffled_line(m, y, kind):

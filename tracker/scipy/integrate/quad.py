@@ -90,13 +90,13 @@ def quad(
 
 
 def _refuse_options(**options: Any) -> None:
-    for keyword, instead in (
+    for keyword, hint in (
         ("weight", "Multiply by the weight in the function"),
         ("complex_func", "Integrate its real and its imaginary part"),
         ("full_output", "Leave it out under jit"),
     ):
         if options.get(keyword):
-            raise no_derivative_rule(f"scipy.integrate.quad with {keyword}=", instead)
+            raise no_derivative_rule(f"scipy.integrate.quad with {keyword}=", hint)
 
 
 def _interior_point(a: float, b: float) -> float:

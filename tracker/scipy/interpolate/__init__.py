@@ -141,13 +141,13 @@ class CubicSpline(PiecewiseCubic):
 class interp1d:
     """Interpolation of kind "linear", "slinear" or "cubic"; other kinds for plain values only."""
 
-    def __new__(cls, x: Any, y: Any, kind: Any = "linear", **options: Any) -> Any:
+    def __new__(cls, x: Any, y: Any, kind: Any = "linear", *args: Any, **options: Any) -> Any:
         if kind not in ("linear", "slinear", "cubic"):
             if is_tracked(x, y):
                 raise no_derivative_rule(
                     f"interp1d with kind={kind!r}", "Use kind='linear' or kind='cubic'"
                 )
-            return scipy.interpolate.interp1d(x, y, kind, **options)
+            return scipy.interpolate.interp1d(x, y, kind, *args, **options)
         return super().__new__(cls)
 
     def __init__(
