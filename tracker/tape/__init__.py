@@ -1,5 +1,16 @@
-"""Eager recording and the recording of traces: values, tracked arrays, observers, lazy values.
+"""Recording: values, tracked arrays, traces.
 
-Knows `ir` and its passes, never an op or a derivative. Start at `record.py`, through which every
-operation on a tracked array goes.
+Every operation on a tracked array goes through `record.apply`, which evaluates it and makes a
+`Value`: the result, the op, its operands. A value holds its operands, so history lives exactly as
+long as something refers to it; there is no global list. A derivative walks the operands backwards
+(`tracker.autodiff`). While a function is traced, a `Tracer` observes the same calls and writes the
+equations down for the compiler (`tracker.jit`).
+
+Three things happen only in traces. Large results may be lazy: shape, dtype and strides are known,
+the numbers are computed when something reads them (`lazy.py`). Values may escape into plain Python
+under a guard (`escape.py`). Tracked arrays stand as placeholders in the user's own objects
+(`placeholders.py`).
+
+May know `ir` and `support`; no op, no derivative, no compiler. Start at `record.py`, then
+`value.py` and `tracer.py`.
 """

@@ -1,10 +1,11 @@
-"""What Python and plain NumPy make of a tracked value: truth, numbers, keys, plain arrays.
+"""Conversions of tracked values to Python and plain NumPy: `bool`, `int`, `float`, `round`, `hash`,
+`np.asarray`, ...
 
-Owns: the conversions of `Tracked` (`bool`, `int`, `float`, `round`, `hash`, `np.asarray`, ...), and
-`guarded_data` and `plain_integers`, which functions use for what bears no derivative. Each answer
-is one that a trace has to know of (`leaving.note_guard`) or that it ends with (`leaving.let_go`).
+Each either lets a trace know (`escape.guard_value`) or goes through `escape.escape_as_plain`.
+`guarded_data` and `plain_integers` are for arguments without a derivative: tolerances, counts.
 
-Invariant: what would lose a gradient raises, and says what to write instead.
+Invariant: a conversion that would lose a gradient raises, and the message says what to write
+instead.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _CONVERSION_TEXTS = (
     "np.zeros(n, like=t) or `import tracker.numpy as np`, which takes lists, too; functions of "
     "SciPy that convert their arguments are in tracker.scipy",
 )
-_CONVERTING_MODULES = {  # parts of NumPy that convert their arguments, by their files
+_CONVERTING_MODULES = {  # parts of NumPy that convert their arguments, by file
     os.sep + os.path.join("numpy", "ma", ""): (
         "np.ma, whose masked arrays hold plain numbers,",
         "Keep the mask beside the array: np.where(mask, 0.0, t), np.sum(t, where=~mask), t[~mask]",
@@ -91,7 +92,7 @@ def _index(handle: Any) -> int:
 
 @install("__bytes__")
 def _bytes(handle: Any) -> bytes:
-    """What lies in memory, or, as Python has it, as many zeros as an integer says."""
+    """The bytes in memory; of an integer n, as in Python, n zero bytes."""
     form = value_of(handle).aval
     if np.ndim(form) == 0 and np.asarray(form).dtype.kind in "iu":
         return bytes(int(handle))
@@ -144,7 +145,7 @@ def _array(handle: Any, dtype: Any = None, copy: bool | None = None) -> Any:
         guard_elements(handle)
         return export_array(handle, dtype, copy)
     if current_tracer() is None and _NUMPY_TESTING in sys._getframe(1).f_code.co_filename:
-        # np.testing compares, and gives nothing back
+        # np.testing compares, and returns nothing
         return np.array(value_of(handle).data, dtype=dtype)
     what, instead = next(
         (words for part, words in _CONVERTING_MODULES.items() if part in asking.co_filename),
@@ -155,7 +156,7 @@ def _array(handle: Any, dtype: Any = None, copy: bool | None = None) -> Any:
 
 
 def _escape_or_raise(handle: Any, what: str, instead: str) -> Any:
-    """Its data, where that may leave NumPy."""
+    """The plain data of a value, if it may escape."""
     text = message(
         f"{what} would turn a tracked value of shape {handle.shape}, dtype {handle.dtype} "
         "into plain numbers and lose its gradient",
@@ -191,7 +192,7 @@ def _round(handle: Any, digits: int | None = None) -> Any:
     if digits is None:
         return _guarded_conversion(handle, "round", round)
     data = value_of(handle).data
-    if type(data) is float or type(data) is int:  # Python rounds decimals, NumPy does not
+    if type(data) is float or type(data) is int:  # Python rounds decimals correctly, NumPy does not
         guard_value(handle, "hash")
         return round(data, digits)
     return NUMPY[np.round](handle, digits)
@@ -201,9 +202,7 @@ def _is_discrete(dtype: Any) -> bool:
     return dtype is not None and np.dtype(dtype).kind in "biu"
 
 
-_MAX_ELEMENT_GUARDS = (
-    16  # elements that have a guard each; more are compared with what they were, all at once
-)
+_MAX_ELEMENT_GUARDS = 16  # elements with a guard each; more are compared all at once
 
 
 def guard_elements(handle: Tracked) -> None:
@@ -218,7 +217,7 @@ def guard_elements(handle: Tracked) -> None:
 
 
 def guarded_data(x: Any) -> Any:
-    """The plain data of what bears no derivative (a tolerance): a trace holds for this one."""
+    """The plain data of an argument without a derivative (a tolerance); a trace guards it."""
     if type(x) is not Tracked:
         return x
     guard_elements(x)
@@ -226,7 +225,7 @@ def guarded_data(x: Any) -> Any:
 
 
 def plain_integers(x: Any) -> Any:
-    """Tracked integers and bools as the plain ones that they are, also those in a list."""
+    """Tracked integers and bools as plain ones, also those in a list."""
     if type(x) is Tracked and x.dtype.kind in "biu":
         return np.asarray(x) if x.ndim or x.dtype.kind == "b" else int(x)
     return type(x)(map(plain_integers, x)) if type(x) in (list, tuple) else x
@@ -235,12 +234,12 @@ def plain_integers(x: Any) -> Any:
 def _guarded_conversion(
     handle: Tracked, kind: str, convert: Callable[[Any], _Converted]
 ) -> _Converted:
-    """What Python makes of a value: a trace must know that it did, and that it could not."""
+    """Convert a value: a trace guards the result, and records an error."""
     data = data_of(handle)
     try:
         answer = convert(data)
     except (ValueError, OverflowError) as error:
-        if np.size(data) == 1:  # else it is the shape that does not allow it
+        if np.size(data) == 1:  # else the shape is the reason
             record_error(error)
         raise
     guard_value(handle, kind)

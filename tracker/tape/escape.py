@@ -1,13 +1,18 @@
-"""Leaving NumPy while a function is traced: where that loses no gradient, the value may go.
+"""Escape analysis while tracing: what happens when plain Python needs the numbers of a traced
+value.
 
-Owns: `guard_value`, which tells a trace that Python depends on a value, `escape_as_plain`,
-`export_array`, `escape_as_text`, which is told of values that become text, `is_inspected`, and
-`is_arange_length`, what `np.arange` asks of an integer. A value made of captured arrays alone may
-leave as plain data, under the guard that it is the same on each call. One made of the traced
-function's arguments may leave, too, where no derivative is being taken: the trace is spoilt then,
-and what goes on is the plain run of that call.
+A value escapes through `bool(x)`, `float(x)`, `np.asarray(x)`, formatting, or a NumPy function
+without a rule. What happens depends on what it was computed from:
 
-Invariant: nothing that a derivative follows is let go.
+    captured arrays only    guard that it is unchanged, and return the plain data
+    the arguments           abort the trace, and return the plain data: this call goes on as plain
+                            Python (only while no derivative is running)
+    a differentiated leaf   ConversionError, with the fix
+
+`escape_as_plain` decides; `guard_value` notes a conversion (`bool`, `int`, ...) that the trace can
+check; `export_array` gives out a read-only array; `escape_as_text` handles formatting.
+
+Invariant: nothing that a derivative follows becomes plain.
 """
 
 from __future__ import annotations
@@ -34,7 +39,8 @@ NO_ESCAPE: Any = object()
 
 
 def escape_as_plain(handle: Any, reason: Callable[[], str]) -> Any:
-    """The plain data of a tracked value, if it may leave; else NOTHING. `reason` says what for."""
+    """The plain data of a tracked value, if it may escape; else NO_ESCAPE. `reason` says why the
+    trace ends."""
     stage = current_tracer()
     if resolve_placeholder(handle) is not handle:
         return resolve_placeholder(handle)
@@ -52,21 +58,22 @@ def escape_as_plain(handle: Any, reason: Callable[[], str]) -> Any:
 
 
 def guard_value(handle: Any, kind: str) -> None:
-    """Python is about to depend on a value: a trace must know."""
+    """Python is about to depend on `kind` of a value: the trace guards it."""
     stage = current_tracer()
     if stage is not None and resolve_placeholder(handle) is handle:
         value = value_of(handle)
         stage.add_guard(value, kind)
         if kind == "hash" and handle.dtype.kind == "f" and value.data == 0:
-            bool(np.signbit(handle))  # 0.0 and -0.0 are equal, but Python does not take them alike
+            bool(np.signbit(handle))  # 0.0 and -0.0 are equal, but behave differently
 
 
 def export_array(handle: Any, dtype: Any, copy: bool | None) -> Any:
-    """The data of a tracked array that goes to plain NumPy, as an array of the receiver's own.
+    """The data of a tracked array for plain NumPy, as an array of its own.
 
-    Where that would share memory with the array in the plain function, and somebody traces, it can
-    only be read, and the array is not to be written into any more: neither would see the other's
-    writes. Who tries raises an error, and the plain function runs instead (`is_escape_failure`).
+    In a plain call, that array may share memory with the tracked one, and each would see writes
+    into the other. So while tracing the exported array is read-only, and the tracked one must not
+    be written into any more (`check_write`); code that tries gets an error, and the call runs as
+    plain Python (`is_escape_failure`).
     """
     data, stage = value_of(handle).data, current_tracer()
     array = np.array(data, dtype=dtype)
@@ -88,14 +95,16 @@ def _make_read_only(array: Any, stage: Tracer) -> None:
 
 
 def export_owner(result: Any, stage: Tracer) -> Any:
-    """The handle whose memory a result has in the plain function, as a lent array; or None."""
+    """The tracked array whose memory a result shares in a plain call, if the result was exported;
+    or None."""
     if type(result) is not np.ndarray:
         return None
     return stage.export_owners.get(id(result), stage.export_owners.get(id(result.base)))
 
 
 def end_exports(stage: Tracer, results: Sequence[Any]) -> None:
-    """The trace is over: what it lent, and what it returns of that, may be written into."""
+    """The trace is over: exported arrays, and results that are views of them, are writeable
+    again."""
     for array in stage.exported_arrays:
         array.flags.writeable = True
     owners = {id(array) for array in stage.exported_arrays}
@@ -104,15 +113,13 @@ def end_exports(stage: Tracer, results: Sequence[Any]) -> None:
             x.flags.writeable = True
 
 
-_NO_ARRAY_TEXT = (
-    "object __array__ method not producing an array"  # it gave what stands for its array
-)
+_NO_ARRAY_TEXT = "object __array__ method not producing an array"  # it returned a tracked array
 _READ_ONLY_TEXT = re.compile("read-?only|writeable")
 
 
 def is_escape_failure(error: Exception, stage: Tracer) -> bool:
-    """Whether an error is somebody's who was handed a tracked value, or a lent array, and cannot
-    do with it what can be done with the plain one: C code that names the type, or a write."""
+    """Whether an error arises because code was given a tracked value or a read-only export where a
+    plain call has a plain array: C code that checks the type, or a write."""
     if isinstance(error, (TypeError, AttributeError, BufferError)) and "Tracked" in str(error):
         return True
     if isinstance(error, ValueError) and str(error) == _NO_ARRAY_TEXT:
@@ -122,11 +129,11 @@ def is_escape_failure(error: Exception, stage: Tracer) -> bool:
 
 
 def escape_as_text(handle: Any) -> bool:
-    """A value is about to become text. The answer: whether that is the plain function's text.
+    """A value is about to become text. Returns whether that is the text of plain data.
 
-    Text bears no gradient. It is the same on each call where it is made of captured arrays, and of
-    integers, which are guarded; that of other numbers is another on each call. What is only printed
-    comes to nobody: it is printed while tracing.
+    Text has no gradient. It is the same on each call where the value depends on captured arrays
+    only, or consists of integers; both are guarded. Text of other numbers aborts the trace, unless
+    it is only printed, which happens while tracing.
     """
     stage = current_tracer()
     if stage is None or resolve_placeholder(handle) is not handle:
@@ -150,7 +157,7 @@ def escape_as_text(handle: Any) -> bool:
 
 
 def _origin_of(root: Value, stage: Tracer) -> str:
-    """What a value is made of: what stands at 'place's, an 'argument', or something 'else'."""
+    """What a value depends on: captured arrays ('place'), an 'argument', or 'else' a leaf."""
     found = "place"
     for value in history_of(root, stage.captures):
         if value in stage.arguments:
@@ -172,7 +179,7 @@ def _guard_by_value(handle: Any, value: Value, stage: Tracer) -> None:
             same = same | ((handle != handle) & np.isnan(known)[()])
         for part in (np.real, np.imag) if known.dtype.kind == "c" else (np.real,):
             zero = part(known) == 0
-            if zero.any():  # 0.0 and -0.0 are equal, but not the same
+            if zero.any():  # 0.0 and -0.0 are equal, but differ
                 signs = np.signbit(part(handle)) == np.signbit(part(known))[()]
                 same = same & (signs | ~zero[()])
     stage.add_guard(value_of(NUMPY[np.all](same)), "bool")
@@ -181,7 +188,7 @@ def _guard_by_value(handle: Any, value: Value, stage: Tracer) -> None:
 def call_on_plain(
     call: Callable[..., Any], args: Any, kwargs: Any, reason: Callable[[], str]
 ) -> Any:
-    """What NumPy makes of plain data, if all tracked arguments may leave; else NOTHING."""
+    """The result of NumPy on plain data, if all tracked arguments may escape; else NO_ESCAPE."""
     given: list[tuple[Any, Any]] = []
 
     def plain(x: Any) -> Any:
@@ -193,7 +200,7 @@ def call_on_plain(
         if data is not NO_ESCAPE and isinstance(data, np.ndarray):
             data = data.copy()
             stage = current_tracer()
-            if stage is not None:  # a function that writes into it must not be lost
+            if stage is not None:  # a function that writes into it must fail
                 _make_read_only(data, stage)
         given.append((x, data))
         return data
@@ -207,7 +214,7 @@ def call_on_plain(
 
 
 def _is_printed(frame: FrameType | None) -> bool:
-    """Whether the statement that runs is a call that shows something, and nothing else."""
+    """Whether the running statement is a call that prints, and nothing else."""
     if frame is None:
         return False
     if frame.f_globals.get("__name__", "").partition(".")[0] == "logging":
@@ -222,8 +229,8 @@ _PRINTING_FUNCTIONS = frozenset(
 
 @functools.lru_cache(1024)
 def _only_prints(code: CodeType, at: int) -> bool:
-    """Whether the statement at an offset only calls one of these, and drops what that gives."""
-    names: set[Any] = set()  # of what is loaded, the function that is called among it
+    """Whether the statement at an offset only calls one of these and drops the result."""
+    names: set[Any] = set()  # loaded by the statement, with that of the called function
     reached = False
     for step in dis.get_instructions(code):
         reached |= step.offset == at
@@ -236,13 +243,13 @@ def _only_prints(code: CodeType, at: int) -> bool:
     return False
 
 
-# Counts -------------------------------------------------------------------------------------------
+# Lengths ------------------------------------------------------------------------------------------
 
 
 def is_arange_length(value: Value) -> bool:
-    """Whether `float` of a value is `np.arange`'s, which computes its length in floats, and the
-    value is made of integers: those are there to count with. Functions of NumPy call it, too."""
-    frame = sys._getframe(2)  # of who called what asks for the float
+    """Whether `float(value)` is called by `np.arange`, which computes its length in floats, and the
+    value depends on integers only. NumPy functions may be between."""
+    frame = sys._getframe(2)  # the caller of `float`'s caller
     if not _is_call_of(frame.f_code, frame.f_lasti, "arange"):
         return False
     origins = (at for at in history_of(value) if not any(type(o) is Value for o in at.operands))
@@ -251,12 +258,12 @@ def is_arange_length(value: Value) -> bool:
 
 @functools.lru_cache(1024)
 def _is_call_of(code: CodeType, at: int, name: str) -> bool:
-    """Whether the instruction of a code at an offset is a call of something with this name."""
+    """Whether the instruction at an offset of a code object calls something with this name."""
     instructions = list(dis.get_instructions(code))
     here = next((i.positions for i in instructions if i.offset == at), None)
     if here is None or here.col_offset is None:
         return False
-    start = (here.lineno, here.col_offset)  # a call begins where what is called begins
+    start = (here.lineno, here.col_offset)  # a call begins where the called expression does
     return any(
         i.argval == name
         and i.positions is not None
@@ -265,12 +272,12 @@ def _is_call_of(code: CodeType, at: int, name: str) -> bool:
     )
 
 
-# Text and questions -------------------------------------------------------------------------------
+# Formatting and tests -----------------------------------------------------------------------------
 
 
 def is_inspected(handle: Any) -> bool:
-    """Whether `float` of a value is for text (`"%g" % t`) or a question (`math.isnan(t)`): neither
-    bears a gradient. A trace is told."""
+    """Whether `float` of a value serves formatting (`"%g" % t`) or a test (`math.isnan(t)`):
+    neither has a gradient. The trace is told."""
     frame = user_frame()
     if frame is None:
         return False
@@ -287,6 +294,6 @@ def is_inspected(handle: Any) -> bool:
 
 @functools.lru_cache(1024)
 def _is_percent_format(code: CodeType, at: int) -> bool:
-    """Whether the instruction of a code at an offset is `%`: with numbers, it asks for no float."""
+    """Whether the instruction at an offset is `%`: between numbers it calls no `float`."""
     step = next((i for i in dis.get_instructions(code) if i.offset == at), None)
     return step is not None and step.opname == "BINARY_OP" and step.argrepr in ("%", "%=")

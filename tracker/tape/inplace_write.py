@@ -1,8 +1,7 @@
-"""Writing in place: a write that copies nothing, where nobody else can see the array.
+"""In-place writes: `x[index] = part` without a copy of x, where nothing else can see the old array.
 
-Owns: `write_in_place`, and `InPlaceParams`, which the write's equation has for its params. Whether
-somebody else can see an array is told by references: `_unshared_counts` says how many there are
-when nobody can.
+`write_in_place` compares reference counts with those of a tracked array that nothing else refers to
+(`_unshared_counts`). The equation's params are an `InPlaceParams`.
 """
 
 from __future__ import annotations
@@ -21,11 +20,12 @@ _ndarray = np.ndarray
 
 
 class InPlaceParams(dict[str, Any]):
-    """Params of a write that was made in its first operand's own array, which it overwrote in part.
+    """Params of a write that was made in its first operand's own array, of which it overwrote a
+    part.
 
-    `holders`: how many values of history share the array. Each of them is an operand of the next
-    and of nothing else, so that what the next write overwrote cannot be missed. Rules of such a
-    write look at the operand's shape and dtype only.
+    `holders`: how many values of the history share the array. Each of them is an operand of the
+    next and of nothing else, so nothing can read what a later write overwrote. Derivative rules of
+    such a write use the operand's shape and dtype only.
     """
 
     __slots__ = ("holders",)
@@ -36,9 +36,9 @@ class InPlaceParams(dict[str, Any]):
 
 
 def write_in_place(op: Op, handle: Any, part: Any, index: Any) -> bool:
-    """As `handle._value = op(handle, part)` for the op that is x[index] = part on a copy of x, but
-    without the copy, where nobody else can see the array. False: somebody can; nothing was done."""
-    if observers or not handle._value or part is handle:  # x[::-1] = x reads what it writes over
+    """As `tracked._value = op(tracked, part)` for the op `x[index] = part` on a copy of x, but
+    without the copy. Returns False, and does nothing, where something else can see the array."""
+    if observers or not handle._value or part is handle:  # x[::-1] = x reads what it overwrites
         return False
     params = handle._value.params
     holders = params.holders if type(params) is InPlaceParams else 1
@@ -58,16 +58,16 @@ def write_in_place(op: Op, handle: Any, part: Any, index: Any) -> bool:
 
 
 def _rules_allow_overwrite(op: Any) -> bool:
-    """Whether the rules of what made a value look at the value's elements at most where they lie:
-    no cotangent reaches one that was overwritten, and no tangent leaves it. The rule of an inverse,
-    or of a maximum, needs all of them."""
+    """Whether the derivative rules of the op that made a value read its elements elementwise at
+    most: no cotangent reaches an overwritten element, and no tangent leaves it. The rules of an
+    inverse or of a maximum, say, need all of them."""
     if not isinstance(op, Op):
         return op is None or op is CLOSED
     return op.partials is not None or op.jvp == LINEAR
 
 
 def _reference_counts(handle: Any) -> tuple[int, int]:
-    """How many references the value of a handle has, and the value's array."""
+    """How many references the value of a tracked array has, and the value's array."""
     value = handle._value
     array = value.data
     return sys.getrefcount(value), sys.getrefcount(array)
@@ -80,4 +80,4 @@ class _RefcountProbe:
 
 _unshared_counts = _reference_counts(
     _RefcountProbe()
-)  # when the handle and its value are the only ones
+)  # of a tracked array that nothing else refers to

@@ -1,24 +1,24 @@
-"""Which equations of a trace are put off, and the forms of their results.
+"""Lazy values of a trace: which results are not computed while the function is traced.
 
-Owns: `LazyScheduler`, what one trace has put off and taken for granted; `result_aval`, the form
-that an equation's result has, found without computing it; `SpeculationFailed`. A form is an array
-in the layout of the result, of memory that is never written; see `value.py`, which computes numbers
-when they are asked for. Start at `LazyScheduler.defer`.
+`LazyScheduler.defer` makes the value of an equation lazy if
+- an operand or the result has `LARGE` bytes (fewer once the trace has computed much), or an operand
+  is lazy itself,
+- the memory order of the result is known (`order` of a `Map`, `View` or `Expand`; of folds, scans
+  and products where their operands are in C order), and
+- its numbers cannot make NumPy raise.
 
-An equation is put off if it takes in or gives an array of `LARGE` bytes (of fewer, once the trace
-has computed much), or a value that was put off, if it is known how its result lies in memory
-(`order` of a `Map`, `View` or `Expand`; of folds, scans and products, where what they read lies in
-C order), and if its values cannot make it raise.
-What cannot be put off is computed at once, of the arguments where they lie. But of a loop that runs
-outside of derivatives the carries that each step found are put off: they are for a pullback of it,
-which there may never be (of a loop back through another there hardly ever is). If there is one, the
-loop runs again.
+Other equations are computed at once, on the arguments where they lie. A loop outside of derivatives
+is computed without the carries that its pullback would need; these are lazy, since there may never
+be a pullback, and the loop runs again if there is one.
+
+Bools of lazy values may be speculated ("no element is infinite"), so that a check does not force
+the computation.
 
 Invariants
-1. A form has the class, shape, dtype and strides of what `evaluate` gives, and is a view where that
-   is one.
-2. What was taken for granted is looked at before anybody gets numbers: where it was wrong, all that
-   came after it was wrong, and `SpeculationFailed` ends the trace.
+1. `result_aval` has the class, shape, dtype and strides of what `evaluate` gives, and is a view
+   where that is one.
+2. Speculated bools are verified before anything reads lazy numbers. A wrong one makes all that came
+   after it wrong: `SpeculationFailed` ends the trace.
 """
 
 from __future__ import annotations
@@ -65,17 +65,19 @@ _ndarray = np.ndarray
 
 
 class SpeculationFailed(BaseException):
-    """A trace has taken something for granted that is not so: it must be made again."""
+    """A speculated bool was wrong: the function must be traced again."""
 
 
 class LazyScheduler(LazyCallbacks):
-    """`speculated`: bools that were taken to be what they most likely are. `has_failed`: whether
-    one of them was found to be otherwise. `on_allocated` is told of bytes that were computed after
-    all; `requested` is whose numbers are being asked for then. `argument_leaves`: those that
-    `lazy_leaf` has made, and `argument_arrays` what they are copies of. `computed_bytes`: how many
-    bytes the
-    trace has
-    computed."""
+    """The lazy values of one trace.
+
+    speculated       bools that were assumed, with the values that they are computed from
+    has_failed       whether one of them was found to be wrong
+    on_allocated     called with the bytes of lazy values that were computed after all
+    requested        the value that is being computed then
+    argument_leaves  the lazy copies of arguments, `argument_arrays` what they are copies of
+    computed_bytes   how many bytes the trace has computed
+    """
 
     def __init__(self) -> None:
         self.speculated: list[tuple[Value, bool]] = []
@@ -87,8 +89,8 @@ class LazyScheduler(LazyCallbacks):
         self.computed_bytes = 0
 
     def lazy_leaf(self, array: Any, copy: Callable[[Any], Any]) -> Value | None:
-        """A leaf whose data is a copy of an array, made when it is asked for; None if the array is
-        small, or lies in an unusual way."""
+        """A leaf whose data is a copy of an array, made when it is read; None if the array is small
+        or not contiguous."""
         if not (_is_large(array) and array.size and array.flags.c_contiguous):
             return None
         value = Value(blank_array(array.shape, array.dtype), None, (), NO_PARAMS)
@@ -104,8 +106,8 @@ class LazyScheduler(LazyCallbacks):
         params: dict[str, Any],
         snapshot_operand: Callable[[Any], Any],
     ) -> Value | None:
-        """The value of an equation that is put off; None of one that is to be computed now.
-        `snapshot_operand` gives a copy of an array, which nobody changes."""
+        """The lazy value of an equation; None if it is to be computed now. `snapshot_operand` gives
+        a copy of an array that nothing changes."""
         due = has_lazy_values()
         if due and isinstance(op.lower, Pick):
             return self._defer_pick(op, operands, params)
@@ -129,13 +131,13 @@ class LazyScheduler(LazyCallbacks):
         return value
 
     def _threshold(self) -> int:
-        """From how many bytes on an array is put off: a long loop over middling arrays costs NumPy
-        as much as a short one over large arrays."""
+        """The bytes from which on an array is lazy. A long loop over medium arrays costs NumPy as
+        much as a short one over large arrays."""
         return LARGE if self.computed_bytes < _LONG_TRACE_BYTES else min(LARGE, _LONG_TRACE_LARGE)
 
     def without_saved(self, op: Op, params: dict[str, Any]) -> dict[str, Any]:
-        """The params with which an equation is computed now, if no derivative is running that will
-        want what it keeps: a loop keeps nothing that is large."""
+        """The params to compute an equation with while no derivative is running: a loop saves
+        nothing large for its pullback."""
         if not (isinstance(op.lower, Loop) and params["keep"]):
             return params
         return (
@@ -143,7 +145,7 @@ class LazyScheduler(LazyCallbacks):
         )
 
     def defer_saved(self, value: Value, snapshot_operand: Callable[[Any], Any]) -> None:
-        """Let the loop run again if anybody asks for what it keeps."""
+        """Make lazy what the loop would have saved: it runs again if it is read."""
         value.aval = (*value.aval, *_saved_avals(value.params))
         arrays = [snapshot_operand(o) for o in value.operands if type(o) is _ndarray]
         make_lazy(value, value.op.evaluate, value.operands, arrays, value.params, self)
@@ -151,7 +153,7 @@ class LazyScheduler(LazyCallbacks):
     def _defer_pick(
         self, op: Op, operands: tuple[Any, ...], params: dict[str, Any]
     ) -> Value | None:
-        """A part of what such a loop gives."""
+        """One result of such a loop."""
         (bundle,) = operands
         if not is_lazy(bundle):
             return None
@@ -161,11 +163,11 @@ class LazyScheduler(LazyCallbacks):
         return value
 
     def readonly_operand(self, operand: Any) -> Any:
-        """The numbers of an operand for an op to read at once."""
+        """The numbers of an operand, for an op to read at once."""
         return readonly_data(operand) if type(operand) is Value else operand
 
     def own_result(self, result: Any) -> Any:
-        """What an op gave that has read what was lent: nothing of it stays in an argument."""
+        """A copy of a result that lies in the memory of an argument."""
         if type(result) is tuple:
             return tuple(map(self.own_result, result))
         arrays = self.argument_arrays if type(result) is _ndarray else ()
@@ -176,7 +178,7 @@ class LazyScheduler(LazyCallbacks):
     def _cannot_raise(
         self, op: Op, operands: Sequence[Any], forms: Sequence[Any], params: dict[str, Any]
     ) -> bool:
-        """Whether NumPy computes the op, whatever the numbers are of what is put off."""
+        """Whether NumPy computes the op whatever the lazy numbers are."""
         how = op.lower
         if isinstance(how, Map):
             return _map_never_raises(how, operands, forms)
@@ -206,11 +208,9 @@ class LazyScheduler(LazyCallbacks):
         weight: Callable[[Value], int],
         byte_budget: Callable[[int, int], int],
     ) -> bool:
-        """Whether what these values are still to be computed of is no more than `byte_budget` bytes
-        (given the number of equations, and of kinds of them), or than the trace has computed
-        already: then NumPy has soon computed the rest, too. `weight`: how many times as long as a
-        sum an equation takes.
-        """
+        """Whether NumPy would soon have computed the lazy values that these depend on: they have no
+        more bytes than the trace has computed already, or than `byte_budget` gives for so many
+        equations of so many kinds. `weight`: the time of an equation in units of a sum."""
         due, left, kinds = list(lazy_history(values)), 0, set()
         for value in due:
             if value.op is not None and not isinstance(value.op.lower, View):
@@ -219,17 +219,16 @@ class LazyScheduler(LazyCallbacks):
         return left <= max(self.computed_bytes, byte_budget(len(due), len(kinds)))
 
     def compute(self, values: Iterable[Value]) -> None:
-        """Give values their numbers; nobody will ask for others. What was taken for granted is
-        looked at, too."""
+        """Compute values, after which nothing reads others; and verify speculated bools."""
         LastUseSchedule([*values, *(value for value, _ in self.speculated)]).compute()
         self.before_read()
 
     def speculate(self, value: Value, answer: bool) -> None:
-        """Take it for granted that a value that was put off is this."""
+        """Assume that the bool of a lazy value is `answer`."""
         self.speculated.append((value, answer))
 
     def finish(self) -> None:
-        """The trace is over: what somebody still holds is computed."""
+        """The trace is over: compute the lazy values that something still holds."""
         self.speculated.clear()
         keep_computed(self)
         if lazy_values_of(self):
@@ -251,9 +250,8 @@ class LazyScheduler(LazyCallbacks):
             self.requested = None
 
     def evict_unneeded(self, recorded: Iterable[Value]) -> None:
-        """Put numbers off again that can be had again: of the values that a trace has noted, and
-        copies of arguments. Not what is wanted now, nor what others are made of that are still to
-        be computed."""
+        """Free the numbers, of recorded values and copies of arguments, that can be computed again;
+        not of the value that is being computed, nor of operands of lazy values."""
         awaited = pending_operands(self)
         for value in (*filter(None, [known() for known in self.argument_leaves]), *recorded):
             if id(value) not in awaited and value is not self.requested:
@@ -261,8 +259,8 @@ class LazyScheduler(LazyCallbacks):
 
 
 def _may_give_large(op: Op, operands: Sequence[Any], threshold: int) -> bool:
-    """Whether a result may be large where no operand is: of two arrays that are spread over each
-    other, or of the product of two."""
+    """Whether a result may be large though no operand is: a broadcast of two arrays, or a product
+    of two."""
     if not isinstance(op.lower, Map | Contract) or len(operands) != 2:
         return False
     a, b = (o.aval if type(o) is Value else o for o in operands)
@@ -282,14 +280,14 @@ def _may_give_large(op: Op, operands: Sequence[Any], threshold: int) -> bool:
 
 
 def _argument_view(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
-    """What a view reads, if that is given: a view of what the trace was given."""
+    """What a view of a lazy copy of an argument reads: the same view of the argument."""
     if not (isinstance(op.lower, View) and op.lower.order == "V" and is_lazy_copy(operands[0])):
         return None
     return op.evaluate(readonly_data(operands[0]), *operands[1:], **params)
 
 
 def _saved_avals(params: dict[str, Any]) -> list[Any]:
-    """The forms of what a loop keeps."""
+    """The abstract values of what a loop saves for its pullback."""
     found = [params["body"].inputs[params["consts"] + at].type for at in params["keep"]]
     return [blank_array((params["length"], *type.shape), type.dtype) for type in found]
 
@@ -303,7 +301,7 @@ def _is_large(form: Any) -> bool:
 
 
 def _map_never_raises(how: Map, operands: Sequence[Any], forms: Sequence[Any]) -> bool:
-    """Whether NumPy computes the op whatever the numbers of values are."""
+    """Whether NumPy computes an elementwise op whatever the numbers are."""
     if how.requires is None and how.refuses is None and int not in map(type, forms):
         return True
     atoms = [
@@ -321,12 +319,12 @@ def _map_never_raises(how: Map, operands: Sequence[Any], forms: Sequence[Any]) -
 
 
 class _RequirementProbe:
-    """Who writes down what must hold (see `Map.requires`): whether there is anything."""
+    """A builder that notices whether `Map.requires` requires anything."""
 
     has_requirements = False
 
     def __call__(self, *_: Any, **__: Any) -> None:
-        """An equation: it alone asks for nothing."""
+        """An equation, which requires nothing by itself."""
 
     def require(self, _: Any) -> None:
         self.has_requirements = True
@@ -348,8 +346,8 @@ def _index_bounds(
 
 
 def lies_in(value: Value, whole: Value) -> bool:
-    """Whether a value's array lies in that of another. Forms of what is put off all lie in the same
-    addresses: what they were made by tells."""
+    """Whether a value's array lies in that of another. All abstract values lie at the same
+    addresses, so for lazy values the equations decide."""
     while value is not whole and is_lazy(value) and not is_lazy_copy(value):
         how, form = value.op.lower, value.aval
         if not isinstance(how, View) or how.order != "V" or type(value.operands[0]) is not Value:
@@ -368,8 +366,8 @@ def may_overlap(a: Any, b: Any) -> bool:
 
 
 def result_aval(op: Op, avals: Sequence[Any], params: dict[str, Any]) -> Any:
-    """The form of `op(*operands, **params)`, given those of the operands; None if that is not
-    known."""
+    """The abstract value of `op(*operands, **params)`, given those of the operands; None if it is
+    not known."""
     how = op.lower
     order = "K" if isinstance(how, _C_ORDERED) else getattr(how, "order", "")
     if not order or any(type(form) is _ndarray and not form.size for form in avals):
@@ -398,7 +396,7 @@ def result_aval(op: Op, avals: Sequence[Any], params: dict[str, Any]) -> Any:
 
 
 def _check_python_ints(forms: Sequence[Any]) -> None:
-    """Raise as NumPy does for a Python int that the other operand's dtype has no room for."""
+    """Raise as NumPy does for a Python int that the other operand's dtype cannot hold."""
     for number in forms:
         if type(number) is int:
             for other in forms:
@@ -407,13 +405,13 @@ def _check_python_ints(forms: Sequence[Any]) -> None:
 
 
 def _gives_scalar(op: Op, forms: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether NumPy makes a number of operands without dimensions, and not an array."""
+    """Whether NumPy makes a scalar, not an array, of 0-d operands."""
     with np.errstate(all="ignore"):
         return type(op.evaluate(*forms, **params)) is not _ndarray
 
 
 def _base_operand(how: Any, forms: Sequence[Any], params: dict[str, Any]) -> Any:
-    """The operand that a result is a copy of, with parts written into it; None if there is none."""
+    """The operand that a result is a copy of, with parts written into it; or None."""
     if not isinstance(how, View) or how.writes is None:
         return None
     base = how.writes(*map(type_of, forms), **params).base
@@ -439,7 +437,7 @@ def _layout_of_result(
 
 
 def _is_c_ordered(array: Any) -> bool:
-    """Whether the strides of the axes say that they are in C order."""
+    """Whether the strides of the axes are those of C order."""
     steps = [abs(s) for n, s in zip(array.shape, array.strides, strict=True) if n != 1]
     return all(map(operator.gt, steps, steps[1:])) and 0 not in steps
 
@@ -449,7 +447,7 @@ _FLAGS = ("MAP_PRIVATE", "MAP_ANONYMOUS", "MAP_NORESERVE")  # those that the sys
 
 
 def _room(size: int) -> Any:
-    """Addresses, which take no memory as long as nobody writes there."""
+    """Addresses, which take no memory as long as nothing is written there."""
     flags = sum(getattr(mmap, name, 0) for name in _FLAGS)
     return mmap.mmap(-1, size, **({"flags": flags} if flags else {}))
 
@@ -460,7 +458,7 @@ _blank = _room(1 << 20)
 def blank_array(
     shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...] | None = None
 ) -> Any:
-    """An array that is there for its form. All of them lie in the same addresses."""
+    """An array that serves as an abstract value. All of them lie at the same addresses."""
     global _blank
     size = math.prod(shape) * dtype.itemsize
     if size > len(_blank):

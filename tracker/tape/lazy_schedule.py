@@ -1,13 +1,11 @@
-"""The numbers of values that were put off, computed by NumPy when nobody will ask for others.
+"""Compute lazy values in little memory, when nothing will read others afterwards.
 
-Owns: `LastUseSchedule`, which computes the numbers of some values, and of what these are made of in
-as little memory as it can: an array goes, or is overwritten by what is computed of it, when it
-serves for the last time. Fresh memory takes longer to come by than most of what is computed in it.
-Start at `LastUseSchedule.compute`.
+`LastUseSchedule` frees an array after its last use, or writes the result into it: to get fresh
+memory from the system takes longer than most elementwise ops. Start at `LastUseSchedule.compute`.
 
 Invariants
-1. What a function was given is read where it lies; nothing that stays lies there.
-2. The numbers of a value that can be had again are put off again; others stay (see `value.py`).
+1. Arguments are read where they lie; no result lies in their memory.
+2. Numbers that can be computed again are evicted; others stay (see `value.py`).
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ _UFUNCS: dict[Any, np.ufunc] = {
 
 
 def lazy_history(values: Iterable[Value]) -> Iterator[Value]:
-    """The values without numbers among these and those that they are made of, each once."""
+    """The lazy values among these and those that they depend on, each once."""
     seen, stack = set(), [value for value in values if is_lazy(value)]
     while stack:
         value = stack.pop()
@@ -55,25 +53,25 @@ def lazy_history(values: Iterable[Value]) -> Iterator[Value]:
 
 
 def evict_if_possible(value: Value) -> None:
-    """Put the numbers of a value off again, if they can be had again."""
+    """Evict the numbers of a value, if they can be computed again."""
     if can_evict(value):
         evict(value)
 
 
 def can_evict(value: Value) -> bool:
-    """Whether the numbers of a value can be had again."""
+    """Whether the numbers of a value can be computed again."""
     return is_evictable(value) and not any(map(_is_freed, (value, *value.operands)))
 
 
 def _is_freed(operand: Any) -> bool:
-    """Whether an array was let go, so that nothing can be made of it any more."""
+    """Whether an array was freed, so that nothing can be computed from it."""
     return type(operand) is Value and type(operand.aval) is Type
 
 
 class LastUseSchedule:
-    """`pending`: all values that are to be computed. `uses`: of how many of these a value is an
-    operand still, and one more for each time it is wanted. `argument_arrays`: what the function was
-    given."""
+    """requested  the values to be computed
+    pending    all lazy values that these depend on
+    uses       how many pending values still need a value, plus one where it is requested"""
 
     def __init__(self, wanted: Sequence[Value]) -> None:
         self.requested = wanted
@@ -87,7 +85,7 @@ class LastUseSchedule:
                 self.uses.update(_operands(value))
 
     def compute(self) -> None:
-        """Give those that are wanted their numbers."""
+        """Compute the requested values."""
         for value in self.requested:
             compute_lazy(value, self._compute_one, is_last_read=True)
         for value in self.pending:
@@ -99,7 +97,7 @@ class LastUseSchedule:
     def _compute_one(
         self, value: Value, evaluate: Callable[..., Any], data: Sequence[Any], params: Any
     ) -> Any:
-        """The numbers of one value, after those of its operands."""
+        """The numbers of one value, given those of its operands."""
         room = self._reusable_buffer(value, evaluate, data)
         if room is not None and isinstance(value.op.lower, View):
             result = room
@@ -120,7 +118,7 @@ class LastUseSchedule:
     def _reusable_buffer(
         self, value: Value, evaluate: Callable[..., Any], data: Sequence[Any]
     ) -> Any:
-        """An operand's array that the result can take the place of; None if there is none."""
+        """An operand's array that the result may be written into, or None."""
         for at in _reuse_candidates(value, evaluate, data):
             last = self._is_last_use(value.operands[at]) and _is_unshared(data, at)
             if last and _has_same_layout(value.aval, data[at]):
@@ -140,7 +138,7 @@ def _operands(value: Value) -> set[Value]:
 def _reuse_candidates(
     value: Value, evaluate: Callable[..., Any], data: Sequence[Any]
 ) -> Iterable[int]:
-    """The operands whose arrays the result could take the place of."""
+    """The operands whose arrays the result could be written into."""
     if value.op is not None and isinstance(value.op.lower, View):
         base = None if value.op.lower.writes is None else _view_writes(value, data).base
         return () if base is None else (base,)
@@ -151,7 +149,7 @@ def _reuse_candidates(
 
 
 def _where_into(data: Sequence[Any], buffer: Any) -> Any:
-    """`np.where(*argument_arrays)` in the memory of one of its sides."""
+    """`np.where(*data)` in the memory of one of its branches."""
     takes = np.asarray(data[0], bool)
     other, where = (data[2], ~takes) if data[1] is buffer else (data[1], takes)
     np.copyto(buffer, other, where=where)
@@ -159,12 +157,12 @@ def _where_into(data: Sequence[Any], buffer: Any) -> Any:
 
 
 def _is_unshared(data: Sequence[Any], index: int) -> bool:
-    """Whether the array is an operand's only: no other array lies in it, and nobody else has it."""
+    """Whether nothing else refers to an operand's array, or to its memory."""
     return sys.getrefcount(data[index]) <= _UNSHARED_REFCOUNT and data[index].base is None
 
 
 def _view_writes(value: Value, data: Sequence[Any]) -> SliceWrites:
-    """What a view that is put together of pieces is made of."""
+    """The base and the parts of a view that is assembled by writes."""
     found: SliceWrites = value.op.lower.writes(*map(type_of, data), **value.params)
     return found
 
@@ -178,7 +176,7 @@ def _has_same_layout(aval: Any, array: Any) -> bool:
 
 
 def _measure_unshared_refcount() -> int:
-    """How many references there are to the array of an operand that nobody else has."""
+    """The reference count of an operand's array that nothing else refers to."""
     operand = Value(np.zeros(1), None, (), {})
     given = [operand.aval]
     return sys.getrefcount(given[0])

@@ -1,14 +1,16 @@
-"""Which arrays of a trace nobody can ask for any more.
+"""Which arrays of a trace nothing can read any more.
 
-A trace notes every equation until the function has run; plain Python would have freed most of what
-they computed long before. Owns: `dead_values`; `unreferenced_operands`, of plain arrays.
+A trace keeps every equation until the function has run; plain Python would have freed most results
+long before. `dead_values` finds the arrays that can be freed.
 
-An array is alive while something besides the notes and the operands of noted values refers to its
-value (a handle, a view, a running pass), or while a derivative may pull through what was made of
-it. That takes a leaf that is open, or that somebody holds (a pullback not yet forgotten) and that
-was open when the value was made. Who reads the notes asks for types only.
+An array is alive while its value is referenced by something besides the recorded equations (a
+tracked array, a view, a running backward pass), or while a derivative may pull back through a value
+that was computed from it. The latter needs a leaf that is open, or that is referenced (a pullback
+that still exists) and was open when the value was recorded.
 
-Invariant: where a value is not understood, it is alive.
+References are counted with `sys.getrefcount`; the equations themselves are read for types only.
+
+Invariant: a value that is not understood counts as alive.
 """
 
 from __future__ import annotations
@@ -31,16 +33,16 @@ def dead_values(
     running: Collection[Any],
     closed_at: Mapping[int, int],
 ) -> Iterator[Any]:
-    """The noted values whose arrays are not alive.
+    """The recorded values whose arrays are not alive.
 
-    inputs   the leaves of the trace itself, through which nothing is pulled
-    running  the leaves of derivatives that are running their functions
-    closed   the id of each leaf that was closed -> how many equations had been noted by then
+    inputs     the leaves of the trace itself, through which nothing is pulled back
+    running    the leaves of derivatives that are running their functions
+    closed_at  the id of each closed leaf -> how many equations had been recorded by then
     """
     used, others = _operand_uses(recorded)
     free = {id(value) for value in inputs}
     openly = {id(value) for value in running}
-    until: dict[int, int] = {}  # what depends on a value may be pulled through, if made before
+    until: dict[int, int] = {}  # a pullback may pass what depends on a value, if made before
     for other, references in zip(others, _extra_references(others, used), strict=True):
         value = other[0]
         if id(value) in free:
@@ -62,15 +64,15 @@ def dead_values(
     asked = {key for key, when in until.items() if when != _NEVER}
     for note, references in zip(reversed(recorded), reversed(held), strict=True):
         value = note[0]
-        if id(value) in asked:  # who pulls through it looks at all that it was made of
+        if id(value) in asked:  # a pullback through it reads all its operands
             asked.update(map(id, value.operands))
         elif not references and type(value.aval) is np.ndarray:
             yield value
 
 
 def unreferenced_operands(recorded: _Holders) -> frozenset[int]:
-    """The ids of plain operands that nothing but the noted equations refers to: the function made
-    them while it ran (`np.eye(3)`), and nobody can change them any more."""
+    """The ids of plain operands that only the recorded equations refer to: the function made them
+    while it ran (`np.eye(3)`), so they can never change again."""
     plain, used = _plain_operands(recorded)
     counts = _extra_references(plain, used)
     return frozenset(
@@ -81,7 +83,7 @@ def unreferenced_operands(recorded: _Holders) -> frozenset[int]:
 
 
 def _plain_operands(recorded: _Holders) -> tuple[_Holders, dict[int, int]]:
-    """Plain arrays among the operands, and how often, by id, they are."""
+    """The plain arrays among the operands, and how often each, by id, is an operand."""
     used: dict[int, int] = {}
     found: dict[int, tuple[Any, ...]] = {}
     for operand in _each_operand(recorded):
@@ -92,7 +94,7 @@ def _plain_operands(recorded: _Holders) -> tuple[_Holders, dict[int, int]]:
 
 
 def _is_unshared(array: Any) -> bool:
-    """Whether no memory or weak reference leads to an array that nobody refers to."""
+    """Whether no memory or weak reference leads to an array without other references."""
     if weakref.getweakrefcount(array):
         return False
     base = array.base
@@ -102,7 +104,7 @@ def _is_unshared(array: Any) -> bool:
 
 
 def _operand_uses(recorded: _Holders) -> tuple[dict[int, int], _Holders]:
-    """How often each value, by id, is an operand of noted ones; and those that are not noted."""
+    """How often each value, by id, is an operand; and the operands that are not recorded."""
     kind = type(recorded[0][0])
     noted = {id(note[0]) for note in recorded}
     used: dict[int, int] = {}
@@ -117,13 +119,13 @@ def _operand_uses(recorded: _Holders) -> tuple[dict[int, int], _Holders]:
 
 
 def _each_operand(recorded: _Holders) -> Iterator[Any]:
-    """The operands of noted values, as often as they are referred to: values may share a tuple."""
+    """The operands of recorded values, once per reference: values may share a tuple."""
     tuples = {id(note[0].operands): note[0].operands for note in recorded}
     return itertools.chain.from_iterable(tuples.values())
 
 
 def _extra_references(holders: _Holders, used: Mapping[int, int]) -> list[int]:
-    """How many references each value has besides its holder and the operands counted."""
+    """How many references each value has besides its holder and the counted operands."""
     return [
         sys.getrefcount(holder[0]) - _OWN_REFERENCES - used.get(id(holder[0]), 0)
         for holder in holders

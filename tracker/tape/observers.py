@@ -1,14 +1,12 @@
-"""Who listens to the gate in a thread: stages, cuts, watches; and which derivatives are running.
+"""What observes recording in each thread (tracers, stop-gradient scopes, observers), and which
+derivatives are running.
 
-Owns: `observers`, and the state of each thread (`thread_state`): its stages (`tracer.py`), the
-innermost `StopGradient` and `RecordingObserver`, and the leaves of each derivative that is running
-its function (`RunningDerivative`).
+`record.apply` looks at one global list, `observers`. While it is empty, recording does nothing
+else; if not, `thread_state` says what is active in this thread. `RunningDerivative` registers the
+leaves of a derivative while it runs its function. `ObserversSuspended` deactivates all of it while
+compiled code calls back into Python.
 
-`ObserversSuspended` sets all that aside for code that a trace calls back; such a call which cannot
-give what it gave while it was traced says so (`CallbackMismatch`).
-
-Invariant: `observers` holds whatever listens, in all threads together; while it is empty the gate
-asks nothing else.
+Invariant: `observers` holds whatever is active in any thread.
 """
 
 from __future__ import annotations
@@ -26,9 +24,9 @@ observers: list[object] = []
 
 
 class RecordingObserver:
-    """Within it, in this thread, `on_recorded` is told of every value that is recorded, and
-    `on_backward` of every backward pass; `backward_depth`: how many such passes are under way.
-    """
+    """A context manager that is notified, in this thread, of every recorded value (`on_recorded`)
+    and every backward pass (`on_backward`). `backward_depth`: how many backward passes are
+    running."""
 
     backward_depth = 0
 
@@ -48,9 +46,9 @@ class RecordingObserver:
 
 
 class ThreadState(threading.local):
-    """What goes on in this thread: stages, the innermost cut and watch, and the leaves of each
-    derivative that is running its function; what of these it is `given`, as (handle, leaf, the
-    caller's array)."""
+    """What is active in a thread: tracers, the innermost stop-gradient scope and observer, and for
+    each derivative that is running its function the leaves and what it was given, as (tracked
+    array, leaf, the caller's array)."""
 
     stages: list[Tracer]
     cut: StopGradient | None = None
@@ -65,7 +63,7 @@ thread_state = ThreadState()
 
 
 def current_tracer() -> Tracer | None:
-    """The innermost stage of this thread."""
+    """The innermost tracer of this thread."""
     if not observers:
         return None
     stack: list[Tracer] = getattr(thread_state, "stages", [])
@@ -73,23 +71,23 @@ def current_tracer() -> Tracer | None:
 
 
 def active_tracers() -> tuple[Tracer, ...]:
-    """The stages of this thread, innermost last."""
+    """The tracers of this thread, innermost last."""
     return tuple(getattr(thread_state, "stages", ())) if observers else ()
 
 
 def current_stop_gradient() -> StopGradient | None:
-    """The innermost cut of this thread."""
+    """The innermost stop-gradient scope of this thread."""
     return thread_state.cut if observers else None
 
 
 def current_observer() -> RecordingObserver | None:
-    """The innermost watch of this thread."""
+    """The innermost observer of this thread."""
     return thread_state.watch if observers else None
 
 
 class ObserversSuspended:
-    """Within it, in this thread, nobody listens, and no derivative is running: as in a call back
-    out of machine code."""
+    """Within it, in this thread, nothing observes and no derivative is running: for callbacks from
+    compiled code."""
 
     def __enter__(self) -> None:
         self.saved = dict(thread_state.__dict__)
@@ -101,12 +99,13 @@ class ObserversSuspended:
 
 
 class CallbackMismatch(Exception):
-    """A call back gives something of another kind than while it was traced, or raises: the trace
-    does not hold, like one with a condition that fails, and the next one hears of it."""
+    """A callback returned something of another type than while it was traced, or raised: the trace
+    does not hold, as if a guard had failed, and the next one is told."""
 
 
 class RunningDerivative:
-    """While a derivative runs its function: a cut around it does not reach inside."""
+    """While a derivative runs its function. A stop-gradient scope around the derivative does not
+    apply inside."""
 
     __slots__ = ("cut", "given", "leaves")
 
@@ -145,5 +144,5 @@ def has_active_transform() -> bool:
 
 
 def is_tracing() -> bool:
-    """Whether ops without a derivative are recorded, too, because somebody is tracing."""
+    """Whether a tracer is active, so that ops without a derivative are recorded, too."""
     return current_tracer() is not None

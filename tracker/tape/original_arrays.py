@@ -1,11 +1,10 @@
-"""The caller's arrays that tracked arguments are copies of, and how those lie in memory.
+"""The caller's arrays that tracked arguments are copies of.
 
-Owns: `original_of`, `caller_array`, `base_of`, `flags_of`, `share_memory`. A derivative, or a
-trace, hands its function tracked copies. Who asks whether such an array shares memory with another,
-of which array it is a view, or which flags it has, is told so of the caller's array, as the plain
-function is.
+A derivative or trace gives its function tracked copies. Code that asks whether two arrays share
+memory, what an array's base is, or for its flags, gets the answer for the caller's arrays, as in a
+plain call.
 
-Invariant: a trace that was asked holds only where the answers are the same.
+Invariant: a trace in which code asked holds only where the answers are the same.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ WRITEABLE, OWNDATA, WRITEBACKIFCOPY = 0x400, 0x4, 0x2000  # in `x.flags.num`
 
 
 def original_of(handle: Any) -> Any:
-    """The caller's array that a handle is a copy of, while the function runs; or None."""
+    """The caller's array that a tracked array is a copy of, while the function runs; or None."""
     for handles in reversed(thread_state.given):
         for each, _, array in handles:
             if each is handle:
@@ -42,7 +41,7 @@ def original_of(handle: Any) -> Any:
 
 
 def _owner_chain(x: Any) -> Iterator[Any]:
-    """A tracked array, what it is a view or a copy of, and so on."""
+    """A tracked array, the array it is a view or copy of, and so on."""
     while x is not None:
         yield x
         if type(x) is not Tracked:
@@ -52,7 +51,7 @@ def _owner_chain(x: Any) -> Iterator[Any]:
 
 
 def caller_array(x: Any) -> Any:
-    """An array that lies in memory as a tracked one does in the plain function."""
+    """A plain array that lies in memory as a tracked one does in a plain call."""
     if type(x) is not Tracked:
         return x
     view = getattr(x, "_view", None)
@@ -63,7 +62,7 @@ def caller_array(x: Any) -> Any:
 
 
 def _traced_originals(x: Any) -> Iterator[tuple[Tracer, Any]]:
-    """The traces for which an array is, or is a part of, one that their function reads."""
+    """The active traces of which an array is an argument or capture, or a part of one."""
     for each in _owner_chain(x):
         for stage in active_tracers():
             if id(each) in stage.original_arrays:
@@ -71,7 +70,7 @@ def _traced_originals(x: Any) -> Iterator[tuple[Tracer, Any]]:
 
 
 def share_memory(query: Callable[..., bool], a: Any, b: Any, *rest: Any) -> bool:
-    """What `np.shares_memory` or `np.may_share_memory` says of the caller's arrays."""
+    """`np.shares_memory` or `np.may_share_memory` (`query`) of the caller's arrays."""
     a, b = resolve_placeholder(a), resolve_placeholder(b)
     (*_, one), (*_, other) = _owner_chain(a), _owner_chain(b)
     if one is not other:
@@ -83,7 +82,7 @@ def share_memory(query: Callable[..., bool], a: Any, b: Any, *rest: Any) -> bool
 
 
 def _record_alias_query(x: Any) -> None:
-    """Each trace holds only where this array shares memory with no other that it reads."""
+    """Each trace holds only where this array overlaps no other that it reads."""
     stage, found = current_tracer(), False
     for each, handle in _traced_originals(x):
         each.alias_queries.add(id(handle))
@@ -98,7 +97,7 @@ def _record_alias_query(x: Any) -> None:
 
 
 def base_of(x: Any) -> Any:
-    """The tracked array of which `x` is a view; None where it is its own."""
+    """The tracked array of which `x` is a view; None where it owns its memory."""
     x = resolve_placeholder(x)
     if type(x) is not Tracked:
         return x.base

@@ -1,16 +1,14 @@
-"""Handles that stand where other threads look, and what they are to those.
+"""Placeholders: tracked arrays that a trace puts into the user's own objects.
 
-Owns: `add_placeholder`, `release_placeholder`, `resolve_placeholder`, and `may_need_resolving`,
-which spares most of the asking. While a function is traced, handles stand where it finds its
-captured arrays (`jit/tracing/placeholder_swap.py`). Another thread that reads such a place gets the
-handle, too. To it, and to everybody once the trace is over, the handle is what it stands for: ops,
-writes and conversions ask `resolve_placeholder` first.
+While a function is traced, tracked arrays stand wherever it reads captured arrays
+(`jit/tracing/placeholder_swap.py`). Another thread that reads such an attribute gets the tracked
+array, too. For other threads, and for all once the trace is over, it must count as the plain array:
+ops, writes and conversions call `resolve_placeholder` first.
 
 Invariants
-1. `PLACEHOLDERS` is empty unless such a handle is alive, so that asking costs next to nothing.
-2. Where `_tracing_thread` is this thread, every such handle is itself here: a trace asks of each
-operand of
-   each equation, and one look answers for all of them.
+1. `PLACEHOLDERS` is empty unless a placeholder is alive, so that the check costs next to nothing.
+2. Where `_tracing_thread` is this thread, every placeholder resolves to itself here: a trace checks
+   each operand of each equation, and one comparison answers for all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from tracker.support.weakrefs import removing_ref
 
 @record()
 class _Placeholder:
-    """What a handle stands for, and the thread that traces (0 when that is over)."""
+    """The plain data that a placeholder stands for; the tracing thread, 0 once that is over."""
 
     plain: Any
     thread: int
@@ -33,11 +31,11 @@ class _Placeholder:
 
 
 PLACEHOLDERS: dict[int, _Placeholder] = {}
-_tracing_thread = 0  # the thread that traces, if it has made all of these handles; else 0
+_tracing_thread = 0  # the thread that traces, if it made all placeholders; else 0
 
 
 def add_placeholder(handle: Any, plain: Any) -> None:
-    """From now on a handle stands for plain data; this thread is the one that traces."""
+    """From now on a tracked array stands for plain data; this thread traces."""
     global _tracing_thread
     if not PLACEHOLDERS:
         _tracing_thread = get_ident()
@@ -47,7 +45,7 @@ def add_placeholder(handle: Any, plain: Any) -> None:
 
 
 def release_placeholder(handle: Any) -> None:
-    """The trace is over; somebody may still have the handle."""
+    """The trace is over; something may still hold the placeholder."""
     global _tracing_thread
     _tracing_thread = 0
     found = PLACEHOLDERS.get(id(handle))
@@ -56,18 +54,18 @@ def release_placeholder(handle: Any) -> None:
 
 
 def may_need_resolving() -> bool:
-    """Whether any of `PLACEHOLDERS` may be something else in this thread."""
+    """Whether a placeholder may be something else than itself in this thread."""
     return _tracing_thread != get_ident()
 
 
 def resolve_placeholder(x: Any) -> Any:
-    """What a value is in this thread: itself, or what it stands for."""
+    """What `x` is in this thread: itself, or the plain data that it stands for."""
     found = PLACEHOLDERS.get(id(x))
     return x if found is None or found.thread == get_ident() else found.plain
 
 
 def resolve_within(x: Any) -> Any:
-    """As `resolve_placeholder`, for the arguments of a function of NumPy."""
+    """As `resolve_placeholder`, for the arguments of a NumPy function."""
     if type(x) in (tuple, list):
         return type(x)(map(resolve_within, x))
     if type(x) is dict:
@@ -76,7 +74,7 @@ def resolve_within(x: Any) -> Any:
 
 
 def are_resolved(*xs: Any) -> bool:
-    """Whether nothing among the arguments stands for something else here."""
+    """Whether none of the arguments stands for something else here."""
     return all(
         are_resolved(*(x.values() if type(x) is dict else x))
         if type(x) in (tuple, list, dict)

@@ -1,12 +1,12 @@
-"""What values were made of: whether a leaf is among it that a derivative may still ask for.
+"""Which live leaf a value depends on: a leaf that a derivative may still pull back to.
 
-Owns: `live_leaf`, and what is asked of it: `is_history_needed`, `depends_on_live_leaf`. A leaf is
-open until its derivative has run its function (`stage.close`); a param's is open for good.
+A leaf is live until its derivative has run its function (`close_leaf`); that of a param stays live.
+Derivatives in a loop of an outer function ask this of value after value, each made of the last, and
+must not walk back to the leaf each time: `Value.origin` caches the answer.
 
-Whoever asks of one value after another, each made of the last, as the derivatives in a loop of an
-outer function do, must not walk to the far leaf each time: `Value.origin` keeps what was found.
-Unset: nobody has asked. None: the value was made of no open leaf, and so for good, for leaves only
-close. A weak reference: to an open leaf; a param's only where no derivative's is there, for good.
+    unset           nothing has asked
+    None            depends on no live leaf, for good: leaves only close
+    weak reference  to a live leaf; a param's only where there is none of a derivative, for good
 """
 
 from __future__ import annotations
@@ -23,27 +23,24 @@ _UNKNOWN: Any = object()
 
 
 def is_history_needed(x: Tracked) -> bool:
-    """Whether a trace, or a derivative around this one, may ask where a result comes from.
-
-    Outside of any derivative, nobody asks for that of a param: results are plain.
-    """
+    """Whether a trace, or a derivative around this one, may need the history of a result. Outside
+    of derivatives params do not count: results are plain there."""
     return is_tracing() or depends_on_live_leaf(value_of(x), params=is_deriving())
 
 
 def depends_on_live_leaf(root: Value, *, params: bool = True) -> bool:
-    """Whether an open leaf is in the history of a value; params' are left out if they are not to
-    count."""
+    """Whether a value depends on a live leaf; of a param only if `params`."""
     leaf = live_leaf(root)
     return leaf is not None and (params or not _is_param(leaf))
 
 
 def live_leaf(root: Value) -> Value | None:
-    """An open leaf that a value was made of: a derivative's, or else a param's, or else None.
+    """A live leaf that a value depends on: a derivative's, or else a param's, or else None.
 
-    In any number of questions a value is looked at once, and again when the leaf that was found
+    However often this is called, each value is visited once, and again when the leaf that was found
     has closed.
     """
-    path: list[tuple[Value, list[Value]]] = []  # with the operands that are still to be looked at
+    path: list[tuple[Value, list[Value]]] = []  # with the operands still to visit
     value: Value | None = root
     while value is not None:
         known: Value | None = _known_leaf(value)
@@ -56,11 +53,11 @@ def live_leaf(root: Value) -> Value | None:
             return known
         value = _next_unknown(path)
     last: Value | None = _known_leaf(root)
-    return None if last is _UNKNOWN else last  # it has closed meanwhile, in another thread
+    return None if last is _UNKNOWN else last  # closed meanwhile by another thread
 
 
 def _known_leaf(value: Value) -> Any:
-    """The open leaf that a value is, or is known to be made of; None; or that nothing is known."""
+    """The live leaf that a value is, or is known to depend on; None; or _UNKNOWN."""
     if value.op is None:
         return value
     origin = getattr(value, "origin", _UNKNOWN)
@@ -71,7 +68,7 @@ def _known_leaf(value: Value) -> Any:
 
 
 def _next_unknown(path: list[tuple[Value, list[Value]]]) -> Value | None:
-    """The next value to look at; those without a derivative's leaf are told what they have."""
+    """The next value to visit; caches the answer of those without a derivative's leaf."""
     while path:
         value, waiting = path[-1]
         if waiting:

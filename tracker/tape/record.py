@@ -1,23 +1,24 @@
-"""Recording: the one gate through which every op passes.
+"""Recording: the dispatch point that every op on tracked arrays goes through.
 
-Owns: the gates `apply`, `apply_unary`, `apply_binary`, and the way from handles to values and back.
-Start at `apply`. What passes the gate is a `Value` (`value.py`); those who listen to it
-(`observers.py`) are told of it; in a trace (`tracer.py`), its numbers may be put off (`lazy.py`).
+`apply` evaluates an op on the plain data of its operands and makes a `Value` (`value.py`) that
+refers to the operands' values. `apply_unary` and `apply_binary` are its fast versions. If anything
+observes recording (`observers.py`), the equation goes through `_apply_observed`, where a trace may
+make the result lazy (`lazy.py`).
 
-There is no global tape. A value holds the values it was made from, so history lives exactly as
-long as somebody can reach it. A leaf is a value whose `op` is None; when the derivative that made
-the leaf has run the function, the leaf is closed (`op` becomes `CLOSED`) and is a constant for
-everyone else.
+There is no global tape. A value holds the values it was made from, so history lives exactly as long
+as something can reach it. A leaf is a value whose `op` is None. When the derivative that made the
+leaf has run its function, the leaf is closed (`op` becomes `CLOSED`), and is a constant for every
+other derivative.
 
 Invariants
 1. `Value.data` is always plain (a number or an array), whatever derivatives are being taken.
-2. A value is never changed after it was made, but for `close`, and for a derivative that is done
-   with its history (`reverse.sweep`); a write may reuse the array of a value that nobody else can
-   read (`inplace_write.py`).
-3. A plain array on the tape is a private copy, so nobody can change it behind the tape's back;
-   while staging it is kept by reference, for the compiler to read afresh on every call.
+2. A value does not change after it was made, except that leaves close, a backward pass may free
+   history (`reverse.sweep`), and a write may reuse the array of a value that nothing else can read
+   (`inplace_write.py`).
+3. A plain array on the tape is a private copy, so that later writes by its owner cannot reach it;
+   while tracing it is kept by reference, since compiled code reads it afresh on every call.
 4. `epoch` never decreases: a value cannot depend on a leaf of a later epoch.
-5. What the gate computes for nobody who listens costs nothing more than that.
+5. Without observers, recording pays nothing for them but the look at one list.
 """
 
 from __future__ import annotations
@@ -44,38 +45,38 @@ _tracked_class: Any = object
 
 
 def set_tracked_class(cls: type) -> None:
-    """Tell the tape which class its values wear towards users (`Tracked`; said once, at import)."""
+    """Set the class of tracked arrays (`Tracked` calls this once, at import)."""
     global _tracked_class
     _tracked_class = cls
 
 
 def wrap(value: Value) -> Any:
-    """A handle on a value."""
+    """A tracked array with this value."""
     handle: Any = _new(_tracked_class)
     handle._value = value
     return handle
 
 
 def value_of(handle: Any) -> Value:
-    """The current value of a handle (a view is brought up to date first)."""
+    """The current value of a tracked array (a view is first read again from its base)."""
     value: Value = handle._value or handle._refresh()
     return value
 
 
 def data_of(x: Any) -> Any:
-    """The plain data of a handle; anything else as it is."""
+    """The plain data of a tracked array; anything else as it is."""
     if PLACEHOLDERS and may_need_resolving():
         x = resolve_placeholder(x)
     return value_of(x).data if type(x) is _tracked_class else x
 
 
 def has_lazy_data(x: Any) -> bool:
-    """Whether a handle's numbers have yet to be computed."""
+    """Whether the numbers of a tracked array have yet to be computed."""
     return type(x) is _tracked_class and is_lazy(value_of(x))
 
 
 def aval_of(x: Any) -> Any:
-    """As `data_of`, for those who do not look at the numbers."""
+    """As `data_of`, where only class, shape, dtype or strides matter."""
     if PLACEHOLDERS and may_need_resolving():
         x = resolve_placeholder(x)
     return value_of(x).aval if type(x) is _tracked_class else x
@@ -89,7 +90,7 @@ def shares_memory(part: Any, whole: Any) -> bool:
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
-    """`np.shape(x)`, for rules, which ask for it at every step."""
+    """`np.shape(x)`, fast: derivative rules call it at every step."""
     form = aval_of(x)
     return form.shape if type(form) is _ndarray else np.shape(form)
 
@@ -112,7 +113,7 @@ def apply_unary(op: Op, a: Any) -> Any:
 
 
 def apply_binary(op: Op, a: Any, b: Any) -> Any:
-    """Record `op(a, b)`, at least one of them tracked: as `apply_unary`, for two operands."""
+    """Record `op(a, b)`, at least one of them tracked: as `apply_unary`."""
     if PLACEHOLDERS and may_need_resolving():
         a, b = resolve_placeholder(a), resolve_placeholder(b)
         if type(a) is not _tracked_class and type(b) is not _tracked_class:
@@ -141,10 +142,10 @@ def apply_binary(op: Op, a: Any, b: Any) -> Any:
 
 
 def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -> Any:
-    """Evaluate `op`; record it where that can matter.
+    """Evaluate `op`, and record it where that can matter.
 
-    Nothing is recorded, and the result is plain, when no operand is tracked, or when the op has no
-    derivative and nobody is tracing.
+    Nothing is recorded, and the result is plain, where no operand is tracked, or the op has no
+    derivative and no tracer is active.
     """
     if PLACEHOLDERS and may_need_resolving():
         operands = tuple(map(resolve_placeholder, operands))
@@ -181,7 +182,8 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
 
 
 def recorded_operand(operand: Any, op: Op, others: Sequence[Any] = ()) -> Any:
-    """What an equation keeps of an operand, beside others: its value, or plain data."""
+    """The operand that an equation keeps: its value, or plain data. `others`: the other
+    operands."""
     return (
         value_of(operand)
         if type(operand) is _tracked_class
@@ -190,7 +192,7 @@ def recorded_operand(operand: Any, op: Op, others: Sequence[Any] = ()) -> Any:
 
 
 def _apply_observed(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """Record `op(*operands)` while somebody listens; a trace may put the numbers off."""
+    """Record `op(*operands)` while something observes; a trace may make the result lazy."""
     stage = current_tracer()
     deferral = None if stage is None else stage.scheduler
     postponing = stage.active_scheduler() if stage is not None and deferral is not None else None
@@ -216,7 +218,7 @@ def _apply_observed(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -
 def _evaluate(
     op: Op, operands: tuple[Any, ...], params: dict[str, Any], scheduler: LazyScheduler | None
 ) -> Any:
-    """What `op` gives now; a trace lends what it was given."""
+    """What `op` gives; a trace's arguments are read where they lie."""
     if not has_lazy_values():
         scheduler = None  # there is nothing to lend
     if scheduler is None:
@@ -234,7 +236,7 @@ def _evaluate(
 
 
 def record_result(op: Op, operands: tuple[Any, ...], params: dict[str, Any], data: Any) -> Any:
-    """Record that `op(*operands)` gave `data`, whether an operand is tracked or not."""
+    """Record that `op(*operands)` gave `data`, even if no operand is tracked."""
     if PLACEHOLDERS and may_need_resolving():
         operands = tuple(map(resolve_placeholder, operands))
     made = Value(data, op, tuple([recorded_operand(o, op) for o in operands]), params)
@@ -250,21 +252,21 @@ _ARITHMETIC = ("__add__", "__radd__", "__mul__", "__rmul__")
 
 
 def _plain_operand(x: Any, op: Op, others: Sequence[Any] = ()) -> Any:
-    """What the tape keeps of a plain operand, beside others."""
+    """What the tape keeps of a plain operand."""
     cls = type(x)
     if cls is _ndarray:
         tracing = observers and current_tracer() is not None
         return snapshot(x) if op.needs_operand_values and not tracing else x
     if cls is int or cls is float or isinstance(x, np.generic) or cls is complex or cls is bool:
         return x
-    for number in _NUMBERS:  # of a class of its own, as a member of an IntEnum is
+    for number in _NUMBERS:  # of a subclass, such as a member of an IntEnum
         if isinstance(x, number) and all(
             getattr(cls, name) is getattr(number, name) for name in _ARITHMETIC
-        ):  # NumPy takes its dtype to be as good as an array's
+        ):  # its dtype counts as an array's
             arrays = any(isinstance(aval_of(other), (_ndarray, np.generic)) for other in others)
             return np.asarray(number(x))[()] if arrays else number(x)
     if isinstance(x, (list, tuple)):
-        # mul repeats a list, where the other operand is a count; a conversion would end a trace
+        # a list times a count repeats the list; to convert tracked values would end a trace
         if op.evaluate is mul or holds_tracked(x):
             raise ConversionError(message(f"{op.name} got a {cls.__name__} beside a tracked value"))
         return np.asarray(x)
@@ -281,8 +283,8 @@ def _plain_operand(x: Any, op: Op, others: Sequence[Any] = ()) -> Any:
 
 
 def as_numeric(x: Any) -> Any:
-    """The numbers, tracked or not, of an object that NumPy takes for an array; None of what is one,
-    or a number or list, of mere objects, and of those that have their own say in NumPy."""
+    """The numbers, tracked or not, of an object that NumPy takes for an array. None for numbers,
+    arrays and lists, for arrays of objects, and for classes with their own `__array_ufunc__`."""
     if isinstance(x, _KNOWN) or type(x) is _tracked_class or hasattr(type(x), "__array_ufunc__"):
         return None
     convert = getattr(type(x), "__array__", None)
@@ -294,7 +296,7 @@ _KNOWN = (np.ndarray, np.generic, *_NUMBERS, list, tuple, str, bytes)
 
 
 def holds_tracked(x: Any) -> bool:
-    """Whether `x` is tracked, or a list (of lists) with a tracked value in it."""
+    """Whether `x` is tracked, or a list or tuple with a tracked value in it."""
     if type(x) in (list, tuple):
         return any(
             type(e) is _tracked_class or (type(e) in (list, tuple) and holds_tracked(e)) for e in x
@@ -303,9 +305,8 @@ def holds_tracked(x: Any) -> bool:
 
 
 def speculate_bool(x: Any, expected: bool) -> bool:
-    """What `bool(x)` is. A trace that has put the numbers off takes it to be `expected`, and sees
-    to it that this is looked at before anybody gets numbers.
-    """
+    """`bool(x)`; in a trace, if `x` is lazy, `expected`, under a guard that is checked before
+    anything reads lazy numbers."""
     stage = current_tracer()
     if stage is None or stage.scheduler is None or not has_lazy_data(x):
         return bool(x)
@@ -316,11 +317,11 @@ def speculate_bool(x: Any, expected: bool) -> bool:
 
 
 def alias_to_primal(value: Value, original: Any) -> Any:
-    """A handle on a value that was put on the tape beside the gate, and has the data of `original`
-    (a handle or plain): traces see the original, derivatives the value."""
+    """A tracked array for `value`, which was recorded without `apply` and has the data of
+    `original` (tracked or plain): traces use the original, derivatives the value."""
     stage = current_tracer()
     if stage is not None:
-        if stage.is_body_trace:  # what goes through the body's trace later would not see the rule
+        if stage.is_body_trace:  # other values that run through the body would not use the rule
             raise UnsupportedInBody("the body has a derivative rule of its own")
         known = type(original) is _tracked_class
         stage.aliases[value] = (

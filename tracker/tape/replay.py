@@ -1,9 +1,7 @@
-"""Running an `ir.Function` step by step: on plain data, or recorded anew where values are tracked.
+"""Run an `ir.Function` step by step, on plain data or recorded again on tracked values.
 
-Owns: `replay`, `ReplayDiverged`, and `GUARD_CONVERSIONS`, what each kind of guard asks.
-
-Invariant: a replay is what the traced code did. Where the code would do something else with these
-values, `ReplayDiverged` says so.
+Invariant: a replay does what the traced code did; if a guard does not hold for these values,
+`ReplayDiverged` is raised.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ GUARD_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 
 
 class ReplayDiverged(Exception):
-    """A guard of a function does not hold for these values."""
+    """A guard of the function does not hold for these values."""
 
     def __init__(self, guard: Guard | None = None) -> None:
         super().__init__("" if guard is None else f"the guard at {guard.where} does not hold")
@@ -35,7 +33,7 @@ class ReplayDiverged(Exception):
 
 
 def replay(function: Function, values: Sequence[Any]) -> list[Any]:
-    """The results of a function for the values of its inputs and captures."""
+    """The results of a function, given values for its inputs and captures."""
     table: dict[Var, Any] = dict(zip((*function.inputs, *function.captures), values, strict=True))
 
     def read(atom: Atom) -> Any:

@@ -1,11 +1,11 @@
-"""Traces: what a stage hears, and what those tell it who are about to depend on values.
+"""Traces: what a `Tracer` records while a function is traced, and the stop-gradient scope.
 
-Owns: `Tracer`, which listens to the gate (`record.py`) while a function is traced; `StopGradient`,
-within which what is computed is constant for every derivative; what the library tells a stage
-(`note_*`, `close_leaf`). Start at `Tracer`, then `notify_observers`, which the gate calls.
+`notify_observers` is called for every recorded value. `Tracer.observe` appends an equation, with
+the user's line; `Tracer.add_guard` notes that Python has branched on a value. The functions
+`record_error`, `check_write`, `close_leaf`, ... tell the current tracer what else matters to it.
 
-Invariant: a plain array that a trace meets is kept by reference, for the compiler to read afresh
-on every call; what it held is kept beside it (`Tracer.snapshot_operand`).
+Invariant: a plain array that is an operand is kept by reference, since the compiled code reads it
+afresh on every call; a copy of what it held is kept beside it (`Tracer.snapshot_operand`).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from tracker.tape.value import CLOSED, NO_PARAMS, Value, is_lazy, new_epoch
 
 _ndarray = np.ndarray
 
-_ALLOWANCE = 1 << 24  # bytes of arrays that a trace may hold for nobody
-_SCAN = 1 << 13  # bytes that are written in the time it takes to look at one note, and more
+_ALLOWANCE = 1 << 24  # bytes that a trace may compute before it looks for dead arrays
+_SCAN = 1 << 13  # bytes that NumPy writes in about the time it takes to look at one equation
 
 
 class Tracer:
@@ -109,7 +109,7 @@ class Tracer:
         self.alias_queries: set[int] = set()
         self.flag_queries: dict[int, int] = {}
         self.instances: dict[int, Any] = {}
-        self.errstate: Any = None  # NumPy's settings when the last equation was noted
+        self.errstate: Any = None  # NumPy's settings at the last equation
         self.location: tuple[Any, int, int] = (
             None,
             0,
@@ -118,7 +118,7 @@ class Tracer:
 
     @property
     def is_body_trace(self) -> bool:
-        """Whether this is the trace of a body, which other values will go through."""
+        """Whether this traces the body of a loop or branch, to run on other values."""
         return self.since > 0
 
     def __enter__(self) -> Tracer:
@@ -135,19 +135,19 @@ class Tracer:
         observers.remove(self)
 
     def abort(self, reason: str) -> None:
-        """Say why the trace cannot be used; the first reason is the one."""
+        """Say why the trace cannot be used; the first reason counts."""
         self.abort_reason = self.abort_reason or reason
 
     def active_scheduler(self) -> LazyScheduler | None:
-        """What may put numbers off now, if anything may."""
+        """The scheduler, where results may be lazy now."""
         if self.scheduler is None or thread_state.watch is not None or thread_state.cut is not None:
             return None
         self._check_errstate()
         return None if self.abort_reason else self.scheduler
 
     def observe(self, value: Value, depth: int) -> None:
-        """Note an equation. A spoilt trace forgets it: it goes on as a plain run, and holds as
-        little."""
+        """Record an equation. An aborted trace does not: the function goes on as plain Python, and
+        memory must not grow."""
         if self.abort_reason and self._drops_history_of(value):
             return
         self._check_errstate()
@@ -157,7 +157,7 @@ class Tracer:
         frame = user_frame(depth - 1)
         if frame is None:
             self.equations.append((value, None, 0))
-        else:  # who pulls back through a function stays at one instruction: its line is looked up
+        else:  # a backward pass stays at one instruction: its line is looked up once
             code, at = frame.f_code, frame.f_lasti
             if code is not self.location[0] or at != self.location[1]:
                 self.location = code, at, frame.f_lineno
@@ -167,8 +167,9 @@ class Tracer:
             self.add_bytes(form.nbytes)
 
     def _drops_history_of(self, value: Value) -> bool:
-        """Whether nobody will pull back through a value, and so its history is gone. All that has
-        been noted goes before, once: what is asked of a long chain would go through all of it."""
+        """Whether nothing will pull back through a value, and its history was dropped. The first
+        time, all recorded values lose theirs: a question about a long chain would otherwise walk
+        through all of it."""
         if thread_state.deriving or self.is_body_trace or len(thread_state.stages) > 1:
             return False
         if not self.drops_history:
@@ -178,9 +179,9 @@ class Tracer:
         return self._make_constant(value)
 
     def _make_constant(self, value: Value) -> bool:
-        """Make a constant of a value, if it is made of constants and arguments; whether it is one
-        now. One whose numbers are yet to be computed does not become one, nor what is made of a
-        leaf of a derivative: that may have its backward pass still to come."""
+        """Make a value a constant if it depends on constants and arguments only; returns whether it
+        is one now. Not lazy values, nor what depends on the leaf of a derivative whose backward
+        pass may still come."""
         if value.op is None or is_lazy(value):
             return False
         for o in value.operands:
@@ -190,8 +191,8 @@ class Tracer:
         return True
 
     def _needs_no_pullback(self, operand: Value) -> bool:
-        """Whether nobody pulls back through an operand: a constant that is no leaf of a derivative,
-        or what the function was given."""
+        """Whether nothing pulls back through an operand: a constant that is no leaf of a
+        derivative, or an argument or capture."""
         if operand.op is CLOSED:
             return id(operand) not in self.closed_at
         return operand in self.arguments or operand in self.captures
@@ -205,12 +206,12 @@ class Tracer:
             self.release_dead()
 
     def release_after_run(self) -> None:
-        """The function has run: what is left to compute has the memory of what served it."""
+        """The function has run: free dead arrays before the rest is computed."""
         if self.scheduler is not None and self.new_bytes > max(LARGE, _SCAN * len(self.equations)):
             self.release_dead()
 
     def release_dead(self) -> None:
-        """Free the arrays that nobody can ask for any more."""
+        """Free the arrays that nothing can read any more."""
         deriving = thread_state.deriving
         if (
             self.equations
@@ -223,14 +224,14 @@ class Tracer:
                 dead_values(self.equations, self.arguments | self.captures, running, self.closed_at)
             )
             for value in found - self._needed(found):
-                value.data = type_of(value.aval)  # nobody can ask for its numbers any more
+                value.data = type_of(value.aval)  # nothing can read its numbers any more
             if self.scheduler is not None:
                 self.scheduler.evict_unneeded([note[0] for note in self.equations])
         self.new_bytes = 0
         self.byte_limit = max(_ALLOWANCE, _SCAN * len(self.equations))
 
     def _needed(self, dead: Container[Value]) -> set[Value]:
-        """What the numbers that may still be asked for are to be computed of."""
+        """The operands of lazy values that may still be computed."""
         needed: set[Value] = set()
         if self.scheduler is not None:
             for value, _, _ in reversed(self.equations):
@@ -251,37 +252,37 @@ class Tracer:
             )
 
     def snapshot_operand(self, array: Any) -> Any:
-        """Remember what a plain operand holds now: a copy that nobody changes."""
+        """A copy of what a plain operand holds now, which nothing changes."""
         images = self.snapshots.setdefault(id(array), [])
         if not images or not same_bytes(images[-1][1], array):
             images.append((len(self.equations), copy_with_layout(array)))
         return images[-1][1]
 
     def operand_at(self, array: Any, value: Value) -> Any:
-        """A plain operand as it was when the value was made: itself, if it has not changed."""
+        """A plain operand as it was when the value was made: itself, if unchanged."""
         images = self.snapshots.get(id(array), [])
         if not images or (len(images) == 1 and same_bytes(images[0][1], array)):
             return array
         at = next((i for i, note in enumerate(self.equations) if note[0] is value), None)
         if at is None:
-            return array  # another stage heard of the value
+            return array  # another tracer recorded the value
         return next(image for since, image in reversed(images) if since <= at)
 
     def add_guard(self, value: Value, kind: str, expected: Any = None) -> None:
-        """Python is about to depend on `kind(value)`: what it is, or is taken to be."""
+        """Python is about to depend on `kind(value)`, which is, or is assumed to be, `expected`."""
         if not self.drops_history:
             self.guards.append((len(self.equations), value, kind, _user_location(4), expected))
 
 
 class UnsupportedInBody(Exception):
-    """A body that is traced once, for all steps of a loop, does what one trace cannot say."""
+    """A loop or branch body, traced once for all steps, does what one trace cannot express."""
 
 
 class StopGradient:
     """Within it, in this thread, what is computed is a constant for every derivative.
 
-    `since`: the epoch in which it began. `outer_values`: the values from before it that could have
-    a derivative and were used, in order.
+    since         the epoch in which the scope began
+    outer_values  values from before it that were used in it and may have a derivative, in order
     """
 
     def __init__(self) -> None:
@@ -299,7 +300,7 @@ class StopGradient:
         observers.remove(self)
 
     def make_constant(self, value: Value) -> None:
-        """Take the history of a value made within; a trace that is listening keeps it."""
+        """Drop the history of a value made in the scope; a current tracer keeps it."""
         stage = current_tracer()
         if stage is not None and value not in stage.aliases:
             if stage.is_body_trace:
@@ -310,7 +311,7 @@ class StopGradient:
         stack = [o for o in value.operands if type(o) is Value]
         while stack:
             operand = stack.pop()
-            if operand.epoch >= self.since:  # made within, by a derivative that was taken there
+            if operand.epoch >= self.since:  # made in the scope, by a derivative taken there
                 stack.extend(o for o in operand.operands if type(o) is Value)
             elif operand.op is not CLOSED:
                 self.outer_values[operand] = None
@@ -318,7 +319,7 @@ class StopGradient:
 
 
 def close_leaf(value: Value) -> None:
-    """Make a leaf a constant for everyone but the pass that owns it."""
+    """Make a leaf a constant for everything but the backward pass that owns it."""
     if value.op is None:
         value.op = CLOSED
     stage = current_tracer()
@@ -327,8 +328,8 @@ def close_leaf(value: Value) -> None:
 
 
 def operand_when_recorded(operand: Any, value: Value) -> Any:
-    """A plain operand of a value, for rules: while staging it is kept by reference, and the code
-    may have changed it since."""
+    """A plain operand of a value, for derivative rules: in a trace it is kept by reference, and the
+    code may have changed it since."""
     if observers and type(operand) is _ndarray:
         for stage in active_tracers():
             seen = stage.operand_at(operand, value)
@@ -338,6 +339,7 @@ def operand_when_recorded(operand: Any, value: Value) -> Any:
 
 
 def notify_observers(value: Value) -> None:
+    """A value was recorded."""
     watch = thread_state.watch
     if watch is not None:
         watch.on_recorded(value)
@@ -351,15 +353,16 @@ def notify_observers(value: Value) -> None:
 
 
 def require_no_alias(value: Value) -> None:
-    """A derivative found that an argument is written into: what the trace has found holds only
-    while that argument shares memory with no other."""
+    """A derivative found that an argument is written into: the trace holds only while that argument
+    shares memory with no other."""
     stage = current_tracer()
     if stage is not None:
         stage.no_alias.add(value)
 
 
 def record_error(error: Exception) -> None:
-    """Something has raised because of a value: if the function goes on, it has branched on it."""
+    """An error was raised because of a value: if the function goes on, it has branched on the
+    value."""
     stage = current_tracer()
     if stage is not None:
         stage.errors.append(error)
@@ -368,7 +371,7 @@ def record_error(error: Exception) -> None:
 def record_op_failure(
     error: Exception, op: Op, data: Sequence[Any], params: dict[str, Any] = NO_PARAMS
 ) -> None:
-    """An op has raised: because of the values that it met, if not because of their types."""
+    """An op has raised: record the error, unless operands of these types always make it raise."""
     caused = isinstance(error, (ArithmeticError, ValueError, LookupError))
     if caused and not isinstance(error, TrackerError) and current_tracer() is not None:
         try:
@@ -379,14 +382,15 @@ def record_op_failure(
 
 
 def dismiss_error(error: Exception) -> None:
-    """What an op raised was for another way to compute the same, which goes on now."""
+    """What an op raised was handled: the result is being computed in another way."""
     stage = current_tracer()
     if stage is not None and error in stage.errors:
         stage.errors.remove(error)
 
 
 def check_write(old: Value) -> None:
-    """A handle is about to move on from a value: not out of the body of a loop, nor of a cut."""
+    """A tracked array is about to get another value. Raises where the old one is outside of a loop
+    body or a stop-gradient scope, or was exported to plain NumPy."""
     stage = current_tracer()
     if stage is not None and old.epoch < stage.since:
         raise UnsupportedInBody("the body writes into an array outside of it")

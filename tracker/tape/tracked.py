@@ -1,16 +1,15 @@
-"""The one class users meet: `Tracked`, a handle on a value of the tape.
+"""`Tracked`, the array class that users meet: a reference to a value of the tape.
 
-Owns: the class, what it says of itself, and NumPy's two protocols (`__array_ufunc__` and
-`__array_function__`), which look ops up in the tables of `ir/op.py`. Operators and array methods
-are not written here: each op brings its own (`install`, and the table `METHODS`), and what Python
-makes of a value is in `conversions.py`.
+The class has NumPy's two protocols (`__array_ufunc__`, `__array_function__`), which look ops up in
+the tables of `ir/op.py`, and the array attributes that need no op. Operators and methods come from
+elsewhere: each op installs its own (`install`, and the table `METHODS`); conversions to Python are
+in `conversions.py`.
 
-A handle has slots: `_value`, the current Value (None: a view that must be read again from its
-base); `_view` and `_views`, owned by `ops/indexing/inplace.py`, and `_owner`, the `ParamState` of a
-param's own handle: unset on most handles.
+Slots: `_value`, the current Value (None: a view that must be read again from its base); `_view` and
+`_views`, which belong to `ops/indexing/inplace.py`; `_owner`, the `ParamState` of a param. The last
+three are unset on most tracked arrays.
 
-Invariant: nothing leaves NumPy's world with a gradient on it; what NumPy is asked of a value for
-which there is no rule raises.
+Invariant: no gradient is lost in silence: a NumPy function without a derivative rule raises.
 """
 
 from __future__ import annotations
@@ -45,15 +44,15 @@ from tracker.tape.record import (
 from tracker.tape.tracer import dismiss_error
 from tracker.tape.value import Value, leaf
 
-_CASTS_PYTHON_COMPLEX = version_of(np) < (2, 5)  # complex numbers of Python's, as arrays are
+_CASTS_PYTHON_COMPLEX = version_of(np) < (2, 5)  # as it casts arrays
 
 
 class ParamState:
-    """What a `param` owns: the gradient that `back` adds to, and its newest data, whose form an
-    untouched gradient has.
+    """What a `param` owns: the gradient that `back` adds to, and its newest data, whose shape and
+    dtype an untouched gradient has.
 
-    It survives `update` of the data. Values and handles refer to it, and it to neither: without a
-    cycle, a param's memory is free as soon as nobody holds it.
+    It survives `update` of the data. Values and tracked arrays refer to it, and it to neither:
+    without a cycle, a param's memory is free as soon as nothing refers to the param.
     """
 
     __slots__ = ("data", "grad")
@@ -64,8 +63,8 @@ class ParamState:
 
 
 class _TransparentMeta(type):
-    """The class of `Tracked`, of which abstract classes find no methods: whether a value is
-    `Iterable`, `Sized`, `Hashable` is then up to the class that it says it has, its data's."""
+    """The class of `Tracked`, in which abstract base classes find no methods. Whether a value is
+    `Iterable`, `Sized` or `Hashable` then depends on its `__class__`, the class of its data."""
 
     @property
     def __mro__(cls) -> tuple[type, ...]:
@@ -73,8 +72,8 @@ class _TransparentMeta(type):
 
 
 class _MissingMethodError(AttributeError, TypeError):
-    """What code gets that asks a number for its items: it has no such method, as `hasattr` is to
-    say, nor does what needs the method work."""
+    """Raised for a method that arrays have and numbers have not: `hasattr` must say False
+    (AttributeError), and `len(x)` must fail as for a number (TypeError)."""
 
 
 _NO_ADDRESS = message(
@@ -85,8 +84,8 @@ _NO_ADDRESS = message(
 
 
 class _array_method:
-    """A method that arrays have, and numbers have not. (`__iter__` is none: Python would go on to
-    `__getitem__` where it is absent.)"""
+    """A method that arrays have and numbers have not. (Not for `__iter__`: Python would fall back
+    to `__getitem__`.)"""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self.method = method
@@ -150,7 +149,7 @@ class Tracked(metaclass=_TransparentMeta):
 
     @property
     def _plain(self) -> Any:
-        """The plain array (read-only: history has kept it) or number."""
+        """The plain array (read-only: history refers to it) or number."""
         data = value_of(self).data
         if type(data) is np.ndarray:
             data = data.view()
@@ -160,7 +159,7 @@ class Tracked(metaclass=_TransparentMeta):
     @property
     def grad(self) -> Any:
         """The accumulated gradient, as a plain array; None where no `back` has reached."""
-        owner = getattr(self, "_owner", None)  # a param keeps its gradient after being written into
+        owner = getattr(self, "_owner", None)  # kept when a param is written into
         return grad_of(value_of(self)) if owner is None else _accumulated_grad(owner)
 
     @property
@@ -246,7 +245,7 @@ class Tracked(metaclass=_TransparentMeta):
             text = message(
                 f".{name} is not supported on a tracked value", "Use x.data for plain NumPy"
             )
-            if name != "ctypes":  # an address, through which it could be written into
+            if name != "ctypes":  # an address, through which code could write
                 plain = call_on_plain(lambda x: getattr(x, name), (self,), {}, lambda: text)
                 if plain is not NO_ESCAPE:
                     return plain
@@ -283,7 +282,7 @@ class Tracked(metaclass=_TransparentMeta):
             return _ufunc_protocol(ufunc, method, inputs, kwargs)
         except UnsupportedError as error:
             text = str(error)
-            if method == "at":  # it writes into what it is given
+            if method == "at":  # it writes into its argument
                 raise
             numbers = tuple(map(as_numeric, inputs))
             if any(x is not None for x in numbers):
@@ -331,7 +330,7 @@ class Tracked(metaclass=_TransparentMeta):
     def __reduce__(self) -> Any:
         if resolve_placeholder(self) is not self:
             return np.array, (resolve_placeholder(self),)
-        if current_tracer() is not None:  # what is read again would be a constant of the trace
+        if current_tracer() is not None:  # unpickled, it would be a constant of the trace
             text = message(
                 "pickling a tracked value gives one that does not follow it",
                 "Copy it with copy.deepcopy",
@@ -344,7 +343,7 @@ class Tracked(metaclass=_TransparentMeta):
 
 
 _PYTHON_NUMBERS = (float, int, complex)
-# What Python's and NumPy's numbers tell of themselves that bears no derivative.
+# Attributes of Python's and NumPy's numbers that have no derivative.
 _NUMBER_ATTRIBUTES = frozenset(
     (
         *("is_integer", "as_integer_ratio", "hex", "bit_length", "bit_count", "to_bytes"),
@@ -355,7 +354,7 @@ set_tracked_class(Tracked)
 
 
 def new_param(data: Any) -> Any:
-    """A tracked leaf around plain data, which must be the caller's to give away."""
+    """A tracked leaf on plain data, which must be the caller's to give away."""
     made = leaf(data)
     made.params = ParamState(data)
     handle = wrap(made)
@@ -377,7 +376,7 @@ def grad_of(value: Value) -> Any:
     """See `Tracked.grad`."""
     if isinstance(value.params, ParamState):
         return _accumulated_grad(value.params)
-    found = getattr(value, "grad", None)  # of several values it may be one array, or parts of it
+    found = getattr(value, "grad", None)  # several values may share one array
     return found.copy("K") if type(found) is np.ndarray else found
 
 
@@ -405,7 +404,8 @@ def install_property(
 ) -> None:
     """Make a view an attribute of `Tracked`; assigning to the attribute writes through it.
 
-    `with_part(x, value)` is x with another value of the attribute: that of a 0-d array is no view.
+    `with_part(x, value)` is x with another value of the attribute, for 0-d arrays, where the
+    attribute is no view.
     """
 
     def read(self: Any) -> Any:
@@ -430,7 +430,7 @@ def install_property(
 
 
 def check_is_array(name: str, aval: Any) -> None:
-    """Raises, as Python does, where an attribute of a number is set."""
+    """Raise, as Python does, where an attribute of a number is set."""
     if type(aval) is not np.ndarray:
         kind = "numpy.generic" if isinstance(aval, np.generic) else type(aval).__name__
         raise AttributeError(f"attribute {name!r} of {kind!r} objects is not writable")
@@ -440,12 +440,12 @@ _ufunc_protocol: Callable[..., Any]
 
 
 def set_ufunc_protocol(function: Callable[..., Any]) -> None:
-    """Name the function that handles every ufunc call beyond the plain one (said once)."""
+    """Set the function that handles ufunc calls beyond plain ones (once, at import)."""
     global _ufunc_protocol
     _ufunc_protocol = function
 
 
 def public_name(func: Any) -> str:
-    """How users call a function of NumPy."""
+    """The name under which users know a function of NumPy."""
     module = getattr(func, "__module__", "numpy").replace("numpy", "np", 1)
     return f"{module}.{getattr(func, '__name__', func)}"

@@ -1,19 +1,17 @@
-"""The values of the tape, and those of a trace whose numbers have not been computed.
+"""Values: one result each, with the equation that made it; and lazy values.
 
-Owns: `Value` (one SSA value: its data and the equation that made it), leaves, epochs, and the door
-through which data is read: `Value.data`. Start at `Value`, then `make_lazy`.
-
-While a function is traced, the numbers of large arrays are put off: machine code will compute them
-(`lazy.py` says which). Such a value has a *form* only: an array in NumPy's layout, of memory
-that nobody has written. `Value.aval` and `Value.data` are two names of one slot. As long as there
-is a value without numbers, a `_LazyDescriptor` stands in the place of the second name, and computes
-the numbers of a value that is asked for them: its equation and those before it, through NumPy.
+A trace need not compute the numbers of large arrays: compiled code will (`lazy.py` decides). A lazy
+value has an abstract value only, `Value.aval`: an array of the right class, shape, dtype and
+strides over memory that is never written. `Value.aval` and `Value.data` are two names of one slot.
+While any lazy value exists, the class attribute `data` is a `_LazyDescriptor`, which computes a
+value's numbers when they are read, with those that it depends on; else `data` is the slot itself
+and costs nothing extra.
 
 Invariants
-1. Whoever wants numbers reads `data`; `aval` is for type, shape, dtype, layout and sharing only.
+1. Code that needs numbers reads `data`; `aval` serves for class, shape, dtype, strides and memory
+   overlap only.
 2. The numbers are those that NumPy would have given when the equation was recorded: operands are
-   values, or arrays that nobody changes.
-3. Nothing is in the way where nothing is put off: then `data` is the slot itself.
+   values, or arrays that nothing changes.
 """
 
 from __future__ import annotations
@@ -35,12 +33,11 @@ _epoch = 0
 
 
 class Value:
-    """One SSA value: `data`, made by `op(*operands, **params)`.
+    """One SSA value: `data` = `op(*operands, **params)`.
 
-    An operand is a Value, or plain data. A leaf has `op` None; what `params` holds then is its
-    owner's business (a `Leaf` for `param`). `grad` is unset until a `back` reaches the value, and
-    `origin` until somebody asks for it (`reachability.py`). `aval` is `data`, for those who do not
-    look at the numbers (see the file's header).
+    An operand is a Value, or plain data. A leaf has `op` None; its `params` belong to its owner (a
+    `ParamState` for `param`). `grad` is unset until `back` reaches the value, and `origin` until
+    `reachability.py` looks for a live leaf.
     """
 
     __slots__ = ("__weakref__", "data", "epoch", "grad", "op", "operands", "origin", "params")
@@ -62,22 +59,22 @@ Value.aval = _slot
 
 
 def new_epoch() -> int:
-    """Start an epoch: leaves made from now on are out of reach of older values."""
+    """Start an epoch. Values of older epochs cannot depend on leaves made from now on."""
     global _epoch
     _epoch += 1
     return _epoch
 
 
-CLOSED: Any = "closed"  # the op of a leaf whose derivative has finished running the function
+CLOSED: Any = "closed"  # the op of a leaf whose derivative has run its function
 
 
 def leaf(data: Any) -> Value:
-    """A fresh leaf."""
+    """A new leaf."""
     return Value(data, None, (), NO_PARAMS)
 
 
 def history_of(root: Value, stop: Container[Value] = ()) -> Iterator[Value]:
-    """A value and all that it was made of, each once; nothing beyond those that are `stop`."""
+    """A value and all that it depends on, each once; not beyond the values in `stop`."""
     seen = {root}
     stack = [root]
     while stack:
@@ -95,8 +92,8 @@ _constants: WeakIdentityDict[bool] = WeakIdentityDict()  # found to be constant,
 
 
 def is_constant(value: Value) -> bool:
-    """Whether a value is made of nothing but arrays that were allocated to be filled: there is no
-    gradient to lose."""
+    """Whether a value depends only on arrays that were allocated to be filled (`np.zeros_like(t)`):
+    no gradient can be lost."""
     for at in history_of(value, _constants):
         if at.op is not CLOSED and not any(type(o) is Value for o in at.operands):
             return False
@@ -104,17 +101,19 @@ def is_constant(value: Value) -> bool:
     return True
 
 
-# Values whose numbers are put off -----------------------------------------------------------------
+# Lazy values --------------------------------------------------------------------------------------
 
 
 @record()
 class _Thunk:
-    """How the numbers of a value are computed, while it lives; and the trace that has put them
-    off, as long as it goes on. `sequence`: what was put off before has a smaller one. `operands` is
-    the value's own tuple, so that nothing is held for longer than by the value (see
-    `liveness.py`); `arrays` are copies of the arrays in it; `aval` is what the value has as long
-    as it has no numbers; `readonly_data`: the array that the trace was given (or a view of it),
-    whose numbers they are; `was_evicted`: whether it had some before."""
+    """How to compute the numbers of one lazy value.
+
+    sequence     smaller for values that became lazy earlier
+    argument     the array that the trace was given, or a view of it, of which the value is a copy
+    operands     the value's own tuple: no longer lifetime than the value's (see `liveness.py`)
+    arrays       copies of the plain arrays among the operands
+    was_evicted  whether the numbers have been computed and freed once
+    """
 
     sequence: int
     reference: weakref.ref[Value]
@@ -129,18 +128,17 @@ class _Thunk:
 
 
 class LazyCallbacks:
-    """What a trace does about the values that it has put off."""
+    """What a trace does when its lazy values are computed."""
 
     def before_read(self) -> None:
-        """Somebody needs numbers."""
+        """Lazy numbers are about to be read."""
 
     def own_result(self, result: Any) -> Any:
-        """What an equation gave that may have read what the trace was given."""
+        """A result that may lie in the memory of an argument, as one that does not."""
         return result
 
     def on_computed(self, nbytes: int, requested: Value) -> None:
-        """So many bytes of them are there now: of a value that is wanted, or of what it is made
-        of."""
+        """`nbytes` of numbers were computed, on the way to those of `requested`."""
 
 
 _sequence_numbers = itertools.count()
@@ -153,7 +151,7 @@ os.register_at_fork(
 
 
 class _LazyDescriptor:
-    """`Value.data` while there are values without numbers."""
+    """`Value.data` while there are lazy values."""
 
     def __get__(self, value: Value | None, _: type) -> Any:
         if value is not None and id(value) in _thunks:
@@ -171,7 +169,7 @@ _lazy_descriptor: Any = _LazyDescriptor()
 
 
 def has_lazy_values() -> bool:
-    """Whether there are values without numbers."""
+    """Whether there are lazy values, in any thread."""
     return bool(_thunks)
 
 
@@ -181,25 +179,25 @@ def is_lazy(value: Any) -> bool:
 
 
 def is_evictable(value: Any) -> bool:
-    """Whether numbers were put off, and are there now, and may be put off again."""
+    """Whether a lazy value has been computed, once, and may be freed and computed again."""
     return id(value) in _evictable
 
 
 def readonly_data(value: Value) -> Any:
-    """The numbers of a value for somebody who only reads them, and only now: of what a trace was
-    given there need not be a copy for that."""
+    """The numbers of a value, to be read at once: for a lazy copy of an argument, the argument
+    itself."""
     return _thunks[id(value)].argument if is_lazy_copy(value) else value.data
 
 
 def is_lazy_copy(value: Any) -> bool:
-    """Whether a value is to be a copy of what a trace was given, or of a view of it."""
+    """Whether a value is a lazy copy of an argument of the trace, or of a view of one."""
     due = _thunks.get(id(value))
     return due is not None and due.argument is not None
 
 
 def evict(value: Value) -> None:
-    """Free the numbers of a value: they are computed anew if somebody asks for them, and then they
-    stay, so that a long chain of values is not computed over and over."""
+    """Free the numbers of a value. They are computed again if something reads them, and then stay,
+    so that a long chain of values is not computed over and over."""
     due = _evictable.pop(id(value))
     due.was_evicted = True
     due.reference = removing_ref(value, _thunks)
@@ -208,7 +206,7 @@ def evict(value: Value) -> None:
 
 
 def keep_computed(scheduler: LazyCallbacks) -> None:
-    """A trace is over: the numbers that are there stay."""
+    """A trace has ended: the numbers that are there stay."""
     for key in [
         key for key, due in list(_evictable.items()) if due.scheduler() in (scheduler, None)
     ]:
@@ -217,13 +215,13 @@ def keep_computed(scheduler: LazyCallbacks) -> None:
 
 
 def lazy_values_of(scheduler: LazyCallbacks) -> list[Value]:
-    """The values that a trace has put off, and that are alive and without numbers."""
+    """The lazy values of a trace that are alive."""
     found = [due.reference() for due in list(_thunks.values()) if due.scheduler() is scheduler]
     return [value for value in found if value is not None]
 
 
 def pending_operands(scheduler: LazyCallbacks) -> set[int]:
-    """The ids of the values that those are made of which a trace has put off."""
+    """The ids of the operands of a trace's lazy values."""
     dues = [due for due in list(_thunks.values()) if due.scheduler() is scheduler]
     return {id(o) for due in dues for o in due.operands}
 
@@ -237,9 +235,12 @@ def make_lazy(
     scheduler: LazyCallbacks,
     argument: Any = None,
 ) -> None:
-    """The numbers of a value, whose form it has, are those of `evaluate(*operands, **params)`, and
-    are computed when they are asked for; of `arrays`, which nobody changes, in the places of those
-    operands that are arrays. `readonly_data`: see `readonly_data`."""
+    """Make a value lazy: `evaluate(*operands, **params)` gives its numbers. It has its `aval`
+    already.
+
+    arrays    copies of the plain arrays among the operands
+    argument  see `_Thunk`
+    """
     alive, number = removing_ref(value, _thunks), next(_sequence_numbers)
     form, of = value.aval, weakref.ref(scheduler)
     due = _Thunk(number, alive, form, argument, evaluate, operands, arrays, params, of)
@@ -258,7 +259,7 @@ def _add_thunk(key: int, thunk: _Thunk) -> None:
 
 
 def _given(due: _Thunk) -> Iterator[Any]:
-    """The operands, all of which have their numbers, or are given."""
+    """The numbers of the operands, all of which are computed or lazy copies of arguments."""
     arrays = iter(due.arrays)
     for operand in due.operands:
         if type(operand) is Value:
@@ -275,14 +276,14 @@ def _drop_thunk(key: int) -> None:
 
 
 def _remove_descriptor() -> None:
-    """Take the door away if no value is without numbers: the last has got its own, or is gone."""
+    """Make `Value.data` the plain slot again if no lazy value is left."""
     with _lock:
         if not _thunks:
             Value.data = _slot  # type: ignore[misc]
 
 
 def _fill(value: Value) -> None:
-    """Compute the numbers of a value that somebody asks for."""
+    """Compute the numbers of a value that something reads."""
     first = _thunks.get(id(value))
     if first is None:
         return
@@ -299,11 +300,15 @@ def compute_lazy(
     *,
     is_last_read: bool = False,
 ) -> None:
-    """Compute the numbers of a value, and of those that it is made of. `evaluate_one` gives those
-    of one value: of its function, the operands' numbers, and the parameters. `is_last_read`: nobody
-    is going to ask for them again, so they need not stay. Of several operands, the one that was
-    recorded first is computed first: the pieces of a long sum wait for their turn, and do not lie
-    about."""
+    """Compute a value and the lazy values that it depends on.
+
+    evaluate_one  gives the numbers of one value: called with the value, its function, the operands'
+                  numbers, the parameters
+    is_last_read  whether nothing will read these numbers again, so that they need not stay
+
+    Of several operands, the one that was recorded first is computed first: the terms of a long sum
+    are then not all in memory at once.
+    """
     todo = [value]
     with np.errstate(all="ignore"):
         while todo:
