@@ -2,7 +2,7 @@
 
 import importlib
 
-from tracker import array_api as _attributes  # noqa: F401  (gives Tracked what it says of itself)
+from tracker import array_api as _attributes  # noqa: F401  (installs attributes)
 from tracker import tree
 from tracker.autodiff.checkpoint import checkpoint, forwarddiff
 from tracker.autodiff.custom_rules import (
@@ -44,8 +44,8 @@ from tracker.errors import (
     UnsupportedError,
 )
 from tracker.jit.api import jit, trace
-from tracker.ops.indexing import inplace as _mutation  # noqa: F401  (gives Tracked its subscripts)
-from tracker.ops.indexing import views as _views  # noqa: F401  (and its other views)
+from tracker.ops.indexing import inplace as _mutation  # noqa: F401  (installs indexing)
+from tracker.ops.indexing import views as _views  # noqa: F401  (installs other views)
 from tracker.tape.tracked import Tracked
 from tracker.transforms.jacobians import (
     diaghessian,
@@ -59,7 +59,7 @@ from tracker.transforms.vmap import vmap
 
 
 def __getattr__(name: str) -> object:
-    """Checkers, tools and namespaces come when they are asked for."""
+    """Import checkers, tools and namespaces on first use."""
     if name in ("gradcheck", "ngradient"):
         from tracker import testing
 

@@ -1,9 +1,8 @@
-"""What arrays say of themselves beside their numbers: layout, owner, device, and what the Python
-array API standard asks for.
+"""Array attributes besides the numbers: `.flags`, `.base`, `.strides`, `.device`, and what the
+Python array API standard asks for (`__array_namespace__`, DLPack).
 
-Owns: `.flags`, `.base`, `.device`, `to_device`, `__array_namespace__`, DLPack, `del t[i]`. None of
-them is recorded: they bear no gradient, and numbers leave through `__dlpack__` as they do through
-`np.asarray`, where nothing is lost.
+None is recorded, as none has a gradient. `__dlpack__` gives numbers out as `np.asarray` does, and
+raises where that would lose a gradient.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ _SET_OUTSIDE = "Set those of what the function is given, or returns, outside of 
 
 
 class _TrackedFlags:
-    """Those of the array that the plain function has. Setting them changes nothing, and ends a
-    trace: the plain function sets the caller's, or those of what it returns."""
+    """The flags that the array has in a plain call. Setting one changes nothing and aborts a trace:
+    a plain call sets those of the caller's array or of the result."""
 
     __slots__ = ("_handle",)
 
@@ -64,7 +63,7 @@ class _TrackedFlags:
         return repr(flags_of(self._handle, _ALL_FLAGS))
 
 
-# What a trace knows of an array by its layout, or must look at.
+# Flags that follow from the layout, which a trace knows; masks of those that it must query.
 _LAYOUT_FLAGS = {
     *("c_contiguous", "f_contiguous", "contiguous", "fortran", "forc", "fnc", "aligned"),
     *("C_CONTIGUOUS", "F_CONTIGUOUS", "CONTIGUOUS", "FORTRAN", "FORC", "FNC", "ALIGNED"),
@@ -83,7 +82,7 @@ def _mask(name: str) -> int:
 
 
 def _settable_flags(handle: Any) -> Any:
-    """Flags that can be set, of an array that is nobody's."""
+    """The flags of a temporary view, on which they can be set."""
     form = aval_of(handle)
     return form[...].flags if isinstance(form, np.ndarray) else form.flags
 
@@ -135,7 +134,7 @@ METHODS["to_device"] = _to_device
 
 @install("__array_namespace__")
 def _namespace(self: Any, *, api_version: Any = None) -> Any:
-    """`tracker.numpy`, in which what generic code allocates can be written into."""
+    """`tracker.numpy`, where arrays that generic code allocates can be written into."""
     np.empty(0).__array_namespace__(api_version=api_version)  # raises as NumPy does
     return importlib.import_module("tracker.numpy")
 
@@ -155,7 +154,7 @@ def _dlpack(
     copy: Any = None,
 ) -> Any:
     given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
-    plain = np.asarray(self)  # refused where a gradient would be lost
+    plain = np.asarray(self)  # raises where a gradient would be lost
     return plain.__dlpack__(**{name: x for name, x in given.items() if x is not None})
 
 

@@ -1,16 +1,14 @@
-"""The few switches, read and validated once, changed in a scope.
+"""Settings, read from the environment once, validated, and changed in a scope by `config`.
 
-Owns: `Settings`, `current()`, `dump`, and `config`, which users call. Variables:
+    TRACKER_JIT=0           compile nothing: jitted functions run as plain Python
+    TRACKER_CHECK=1         verify the IR after every pass, not only after tracing
+    TRACKER_THREADS=n       threads that share long loops (default: the processors we may use)
+    TRACKER_DUMP=trace,ir,llvm,asm   print these stages of compilation to stderr
 
-    TRACKER_JIT=0           nothing is compiled: jitted functions run as plain Python
-    TRACKER_CHECK=1         verify the IR after every pass, not only when staging ends
-    TRACKER_THREADS=n       long loops are shared by n threads (default: the processors we may use)
-    TRACKER_DUMP=trace,ir,llvm,asm   print these stages of everything that is compiled, to stderr
+(TRACKER_BLAS is read by `jit/runtime/blas.py`, which explains its values.)
 
-(TRACKER_BLAS is read by `jit/runtime/blas.py`, where its values are explained.)
-
-Invariants: an unknown name or value is an error that lists the valid ones; a scope restores what it
-found, also on an exception; a change is seen by its own thread and context only.
+Invariants: an unknown name or value is an error that lists the valid ones; a scope restores the
+settings before it, also on an exception; a change applies to its own thread and context only.
 """
 
 from __future__ import annotations
@@ -32,8 +30,10 @@ DUMP_STAGES = ("trace", "ir", "llvm", "asm")
 
 @record(frozen=True)
 class Settings:
-    """jit: compile; check: verify after every pass; dump: stages to print; threads: of long loops
-    compiled from now on (0: the processors we may use)."""
+    """jit      compile
+    check    verify the IR after every pass
+    dump     stages to print
+    threads  for long loops compiled from now on (0: the processors we may use)"""
 
     jit: bool = True
     check: bool = False
@@ -44,13 +44,13 @@ class Settings:
 class config:
     """Change settings: as a statement from here on, or for a `with` block, or a decorated function.
 
-    jit    False: nothing more is compiled; calls that no compiled trace takes run as plain Python
-    check  True: verify the IR after every pass
-    threads  how many threads share a long loop that is compiled now; 1: none but the caller's
-    dump   stages to print to stderr: any of 'trace', 'ir', 'llvm', 'asm', separated by commas
+    jit      False: compile nothing more; calls that no compiled trace accepts run as plain Python
+    check    True: verify the IR after every pass
+    threads  how many threads share a long loop that is compiled now; 1: only the caller's
+    dump     stages to print to stderr: any of 'trace', 'ir', 'llvm', 'asm', separated by commas
 
-    The thread that calls it sees the change, as with NumPy's `errstate`; for a whole process there
-    are the TRACKER_* variables. Raises ValueError for names and values that there are not.
+    A change applies to the calling thread, as with NumPy's `errstate`; the TRACKER_* variables are
+    for the whole process. Raises ValueError for unknown names and values.
 
     >>> with config(jit=False) as settings:
     ...     settings.jit
@@ -83,7 +83,7 @@ class config:
         _settings.set(self.before)
 
     def __call__(self, f: Callable[P, R]) -> Callable[P, R]:
-        """`f`, run with these settings; they are not in force outside it."""
+        """`f`, run with these settings; they do not apply outside it."""
         self.__exit__()
         changes = self._changes
 
@@ -101,7 +101,7 @@ def current() -> Settings:
 
 
 def dump(stage: str, text: Callable[[], str]) -> None:
-    """Print a stage that the user asked to see."""
+    """Print a stage of compilation if the settings ask for it."""
     if stage in current().dump:
         print(f"--- {stage}\n{text()}", file=sys.stderr)
 
@@ -144,7 +144,7 @@ _PARSERS: dict[str, Any] = {
 
 
 def from_environment(environment: Mapping[str, str]) -> Settings:
-    """Settings as the TRACKER_* variables say."""
+    """Settings from the TRACKER_* variables."""
     found: dict[str, Any] = {
         name: read(f"TRACKER_{name.upper()}", environment[f"TRACKER_{name.upper()}"])
         for name, read in _PARSERS.items()

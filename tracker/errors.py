@@ -1,11 +1,10 @@
-"""The errors a user meets, and the one way to write their text.
+"""The errors that users meet, and the composition of their messages.
 
-Owns: the `TrackerError` family. Every class is also the built-in error that a caller would catch.
-A message has three parts: what happened (shapes, dtypes), where (the user's file and line), and
-what to write instead. `user_line` finds the "where": the innermost frame outside this package
-and outside NumPy.
+Every error class is also the built-in error that a caller would catch. A message has three parts:
+what happened (shapes, dtypes), what to write instead, and where: the file and line of the innermost
+frame outside this package, NumPy and SciPy.
 
-Invariant: this file imports nothing of ours.
+Invariant: this file imports nothing of the package.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ _INTERNAL_PREFIXES = (_HERE, _NUMPY, "<__array_function__")
 
 
 class TrackerError(Exception):
-    """Base of every error raised by this package on purpose."""
+    """Base of every error that this package raises on purpose."""
 
 
 class ConversionError(TrackerError, TypeError):
-    """A tracked value was about to leave NumPy, which would drop its gradient."""
+    """A conversion of a tracked value to plain Python or NumPy would lose its gradient."""
 
 
 class NotScalarError(TrackerError, TypeError):
-    """A derivative that needs a scalar was asked of something else."""
+    """A derivative that needs a scalar was given something else."""
 
 
 class ComplexLossError(TrackerError, TypeError):
-    """A gradient was asked of a complex number."""
+    """The gradient of a complex number was requested."""
 
 
 class NonFiniteError(TrackerError, ValueError):
@@ -43,7 +42,7 @@ class NonFiniteError(TrackerError, ValueError):
 
 
 class GraphUsedError(TrackerError, RuntimeError):
-    """`back` was called twice through a graph that was given up after the first call."""
+    """`back` was called again on a graph that the first call has freed."""
 
 
 class NotTrackedError(TrackerError, ValueError):
@@ -59,7 +58,7 @@ class UnsupportedError(TrackerError, NotImplementedError, TypeError):
 
 
 class AddressError(UnsupportedError, AttributeError):
-    """A tracked value has no address to give: to NumPy, which may ask, the attribute is absent."""
+    """A tracked value has no memory address: for NumPy the attribute is absent."""
 
 
 class CompileError(TrackerError, RuntimeError):
@@ -71,11 +70,11 @@ class IRError(TrackerError, ValueError):
 
 
 class DegenerateWarning(RuntimeWarning):
-    """Eigenvalues or singular values coincide, and a derivative asks for what is not fixed."""
+    """Eigenvalues or singular values coincide, so that a derivative is not determined."""
 
 
-# What NumPy and our rules raise where they cannot do what they are asked. Anything else says
-# nothing of that: a signal handler has raised it, or there was no memory or no stack left.
+# What NumPy and our rules raise because of their operands. Other errors have other causes: a signal
+# handler, no memory, no stack left.
 EVALUATION_ERRORS = (
     TypeError,
     ValueError,
@@ -104,7 +103,7 @@ def user_frame(depth: int = 1) -> FrameType | None:
 
 
 def warn(text: str, category: type[Warning]) -> None:
-    """Warn of the user's line, where the user's own filters and registry decide."""
+    """Warn at the user's line, where the user's own filters and registry apply."""
     frame = user_frame(2)
     if frame is None:
         warnings.warn(text, category, stacklevel=3)
@@ -123,8 +122,8 @@ _IS_INTERNAL: dict[str, bool] = {}  # by file
 
 
 def is_internal(code: CodeType) -> bool:
-    """Whether code belongs to this package, NumPy or SciPy. Tracing asks for every frame of every
-    op: the file's name is asked for, since the hash of a code object is computed each time."""
+    """Whether code belongs to this package, NumPy or SciPy. Tracing calls this for every frame of
+    every op; the table is keyed by file, since a code object computes its hash each time."""
     file = code.co_filename
     known = _IS_INTERNAL.get(file)
     if known is None:
@@ -135,19 +134,19 @@ def is_internal(code: CodeType) -> bool:
 
 
 def _is_scipy_file(file: str) -> bool:
-    """Whether a file belongs to SciPy, which may not be there, or not yet."""
+    """Whether a file belongs to SciPy, which may not be installed or imported."""
     scipy = getattr(sys.modules.get("scipy"), "__file__", None)
     return scipy is not None and file.startswith(os.path.dirname(os.path.abspath(scipy)) + os.sep)
 
 
 def user_line() -> str:
-    """`file:line` of the user's code that is running now, or `<unknown>`."""
+    """`file:line` of the user's code that is running, or `<unknown>`."""
     frame = user_frame(2)
     return "<unknown>" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def message(what: str, instead: str = "", where: str | None = None) -> str:
-    """Compose the three-part text of an error."""
+    """Compose the three parts of an error message."""
     text = what.rstrip(".")
     if instead:
         text += f". {instead.rstrip('.')}"

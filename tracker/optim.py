@@ -1,14 +1,12 @@
 """Optimisers: pairs of functions over structures of parameters.
 
-`init, update = adam(1e-3)`; `state = init(params)`; then, for every gradient,
-`params, state = update(params, gradient, state)`. Parameters are numbers, arrays, or any structure
-of them (dicts, lists, dataclasses, ...); gradients have the structure that `tracker.gradient`
-gives. Nothing is changed in place, so both functions work inside `tracker.jit`.
+`init, update = adam(1e-3)`; `state = init(params)`; then, for every gradient, `params, state =
+update(params, gradient, state)`. Parameters are numbers, arrays, or any structure of them (dicts,
+lists, dataclasses, ...); gradients have the structure that `tracker.gradient` returns. Nothing is
+changed in place, so both functions work inside `tracker.jit`.
 
-What has no gradient (None), is not a float or complex number, or is not among a class's `trainable`
-fields, stays as it is. `rate` may be a function of the number of steps taken so far.
-
-Owns: `descent`, `momentum`, `adam`, `adamw`, `rmsprop`, and `State`. Start at `_optimiser`.
+A leaf stays as it is if it has no gradient (None), is neither float nor complex, or is not among a
+class's `trainable` fields. `rate` may be a function of the number of steps taken so far.
 """
 
 from __future__ import annotations
@@ -29,8 +27,12 @@ Rate = float | Callable[[Any], Any]
 
 
 class State(NamedTuple):
-    """What an optimiser remembers: how many steps were taken, and per leaf of the parameters (in
-    the order of `tracker.tree.leaves`) a tuple of running means; None where nothing is trained."""
+    """The state of an optimiser.
+
+    step   how many steps were taken
+    means  for each leaf of the parameters, in the order of `tracker.tree.leaves`, a tuple of running
+           means; None where nothing is trained
+    """
 
     step: int
     means: tuple[Any, ...]
@@ -157,12 +159,12 @@ def _optimiser(rate: Rate, n_means: int, move: StepFunction) -> Optimiser:
 
 
 def _like(new: Any, p: Any) -> Any:
-    """A Python number stays one: compiled code knows calls by their arguments' classes."""
+    """A Python number stays one: compiled code dispatches on the classes of its arguments."""
     return apply(item, (new,)) if type(aval_of(p)) in (float, complex) else new
 
 
 def _parameter_leaves(params: Any) -> tuple[list[Any], list[bool], tree.Structure]:
-    """The leaves of parameters, which of them are trained, and their structure."""
+    """The leaves of the parameters, which of them are trained, and their structure."""
     leaves, structure = tree.flatten(params, tree.is_number_list, objects=True)
     leaves = [np.array(p) if type(p) is list else p for p in leaves]
     flags = [

@@ -1,13 +1,12 @@
-"""Checking derivatives, for the tests of this package and for users' own functions and ops.
+"""Checks of derivatives, for users' own functions and ops and the tests of this package.
 
-Owns: `gradcheck` and `ngradient` (a function against central differences), `check_rule` (a rule
-that a user registered), `check_op` (an op's declaration against NumPy, differences and itself),
-`numerical_jvp`, `CHECKS` (the checks that
-`check_op` runs). Start at `check_derivatives`.
+    gradcheck, ngradient   a function against central differences
+    check_rule             a rule registered by a user
+    check_op               an op's declaration against NumPy, differences and itself
 
-How differences are taken is in `autodiff/finite_differences.py`. Where that of one step disagrees
-with a derivative, more steps are taken, at last nearer ones: there may be a kink or a jump in
-between.
+`check_derivatives` is the common core. Where the difference of one step size disagrees with a
+derivative, more step sizes are tried, and at last smaller ones, for a kink or jump in between (see
+`autodiff/finite_differences.py`).
 
 Invariant: arguments are copied before every call of the function under test.
 """
@@ -64,9 +63,9 @@ def gradcheck(
     """Compare the reverse and forward derivatives of `f` with central differences.
 
     Arguments and result may be structures; every float and complex number in the arguments is
-    moved. With `order=2`, the derivative of the derivative is compared, too. Returns True, or
-    raises an AssertionError that names the first entry that differs. Tolerances follow the
-    precision of the arguments where they are not given.
+    varied. With `order=2`, the derivative of the derivative is compared, too. Returns True, or
+    raises an AssertionError that names the first entry that differs. Default tolerances follow the
+    precision of the arguments.
 
     >>> gradcheck(lambda x: np.sum(np.sin(x) * x[0]), np.array([0.3, -2.0]))
     True
@@ -99,7 +98,7 @@ def gradcheck(
 def check_rule(f: Callable[..., Any], *args: Any, order: int = 2) -> bool:
     """Check the rule registered for `f` (or a function made by `custom_gradient`) at arguments.
 
-    Its value is the function's; its derivatives, in both modes and to `order`, are those of
+    Its value must be the function's, and its derivatives, in both modes and to `order`, those of
     central differences. Returns True, or raises an AssertionError that says what differs.
 
     >>> def cube(x): return x * x * x
@@ -218,7 +217,7 @@ def check_derivatives(
 def _check_entries(
     f: Callable[..., Any], xs: list[Any], names: list[str], rtol: float, atol: float
 ) -> None:
-    """Every entry of vjp and jvp against differences."""
+    """Check every entry of vjp and jvp against differences."""
     rng = np.random.default_rng(0)
     y, pull = pullback(f, *xs)
     _, push = pushforward(f, *xs)
@@ -250,8 +249,8 @@ def _check_entries(
 def _check_with_steps(
     check: Callable[[list[Any]], None], differences: Callable[..., list[Any]]
 ) -> None:
-    """Check derivatives against differences of one step; if they disagree, against the best of
-    several, and then of nearer ones."""
+    """Check derivatives against differences of one step size; if they disagree, against the best of
+    several sizes, then of smaller ones."""
     errors = []
     for steps in (ONE_STEP, STEPS, SMALLER_STEPS):
         try:
@@ -266,7 +265,7 @@ def _with_argument(f: Callable[..., Any], xs: list[Any], at: int, moved: Any) ->
 
 
 def _leaf_names(args: Any, structure: tree.Structure) -> list[str]:
-    """How to call each leaf of the arguments in a message."""
+    """A name for each leaf of the arguments, for messages."""
     out: list[str] = []
 
     def walk(below: tree.Structure, path: str) -> None:
@@ -285,7 +284,7 @@ def _leaf_names(args: Any, structure: tree.Structure) -> list[str]:
 
 
 def check_infer(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> None:
-    """The declared type is the type NumPy gives."""
+    """The declared type is the one that NumPy gives."""
     with np.errstate(all="ignore"):
         found = type_of(op.evaluate(*operands, **params))
     declared = op.infer(*(type_of(x) for x in operands), **params)
@@ -324,7 +323,7 @@ def check_precision(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> 
 
 
 def check_extremes(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> None:
-    """At extreme operands the derivative warns of nothing and is what wider numbers give."""
+    """At extreme operands the derivative does not warn, and agrees with longdouble."""
     f, xs = _differentiable(op, operands, params)
     with np.errstate(all="ignore"):
         y, pull = pullback(f, *xs)
@@ -352,7 +351,7 @@ def _longdouble(x: Any) -> Any:
 def _differentiable(
     op: Op, operands: Sequence[Any], params: dict[str, Any]
 ) -> tuple[Callable[..., list[Any]], list[Any]]:
-    """The op as a function of the operands it has derivatives for, and these."""
+    """The op as a function of the operands that it has derivatives for, and these operands."""
     rules = op.vjp if isinstance(op.vjp, tuple) else (op.vjp,)
     moving = [
         i
@@ -400,8 +399,8 @@ def check_op(
 ) -> None:
     """Check one op at these operands: types, derivatives to `order`, precision, extremes.
 
-    `extremes` are more tuples of operands, at which the derivative must neither overflow on the way
-    nor warn. Raises an AssertionError that says what differs.
+    `extremes` are more tuples of operands, at which the derivative must not warn, nor overflow in
+    between. Raises an AssertionError that says what differs.
     """
     params = params or {}
     check_infer(op, operands, params)

@@ -1,15 +1,12 @@
-"""Nested structures: tuples, lists, dicts, named tuples, dataclasses, registered classes; and a
-method of an array or a generator, which is a container of that.
+"""Nested structures (pytrees): tuples, lists, dicts, named tuples, dataclasses, registered classes.
+A method of an array or a generator is a container of that object.
 
-With `objects`, also objects of the user's own classes: one that holds a number somewhere is a
-container of its attributes, another is a leaf.
+With `objects`, also objects of the user's own classes: one that holds a number is a container of
+its attributes, another is a leaf.
 
-Owns: `Structure` (what a nested value looks like with its leaves taken out), `flatten`,
-`unflatten`, `map`, `leaves`, `ravel`, `register`. Start at `flatten`.
-
-Invariants: `unflatten(*flatten(x)[::-1])` rebuilds `x` without running a constructor (but that of
-SciPy's results); structures are hashable and compare by value; anything that is not a container is
-a leaf; a structure is at most `MAX_DEPTH` containers deep.
+Invariants: `unflatten(*flatten(x)[::-1])` rebuilds `x` without running a constructor (except for
+SciPy's results); structures are hashable and compare by value; what is not a container is a leaf; a
+structure is at most `MAX_DEPTH` containers deep.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ from tracker.support.structs import record
 
 @record(frozen=True)
 class Structure:
-    """One container: its class, what names its children (keys, fields), and the children.
+    """One container: its class, the names of its children (keys, fields), and the children.
 
     A leaf is `LEAF`. `count` is the number of leaves below.
     """
@@ -52,7 +49,7 @@ class Structure:
         return f"{self.cls.__name__}({inner})"
 
     def labels(self) -> tuple[Any, ...]:
-        """A name for each child, `None` where only its position tells."""
+        """A name for each child, None where only its position tells."""
         return self.names if len(self.names) == len(self.children) else (None,) * len(self.children)
 
 
@@ -71,9 +68,7 @@ _COMMON_LEAVES = {
     str,
     type(None),
 }  # of common leaves
-MAX_DEPTH = (
-    100  # containers within each other; what recurses over structures stays within the stack
-)
+MAX_DEPTH = 100  # nested containers; recursion over structures stays within the stack
 
 Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
@@ -110,12 +105,12 @@ def is_namedtuple(cls: type) -> bool:
 
 
 def _extra_fields(cls: type) -> tuple[str, ...]:
-    """The attributes that SciPy's named tuples have beside their elements."""
+    """The attributes that SciPy's named tuples have besides their elements."""
     return tuple(getattr(cls, "_extra_fields", ()))
 
 
 def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
-    """(names, children) of a container, or None of a leaf."""
+    """(names, children) of a container, or None for a leaf."""
     cls = type(x)
     if cls in _REGISTERED:
         kids, aux = _REGISTERED[cls][0](x)
@@ -137,7 +132,7 @@ def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
 
 
 def children_or_attributes(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
-    """(names, children) of a container or of an object of the user's own class."""
+    """(names, children) of a container or of an object of the user's own class; or None."""
     parts = children_of(x)
     if parts is not None or type(x) in _COMMON_LEAVES:
         return parts
@@ -148,8 +143,8 @@ def children_or_attributes(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | 
 
 
 def user_objects(structure: Structure, x: Any) -> Iterator[Any]:
-    """The objects of the user's own classes that are containers in `x`, of this structure, but for
-    containers in whose place there is None, as in gradients."""
+    """The objects of the user's own classes that are containers in `x`, of this structure.
+    Containers that are None in `x`, as in gradients, are left out."""
     parts = children_or_attributes(x) if structure.children else None
     if parts is None:
         return
@@ -162,7 +157,7 @@ def user_objects(structure: Structure, x: Any) -> Iterator[Any]:
 def rebuild(
     cls: type, names: tuple[Any, ...], children: Sequence[Any], template: Any = None
 ) -> Any:
-    """A container of the given class around the children; `template` lends other attributes."""
+    """A container of class `cls` with these children; other attributes are `template`'s."""
     if cls in _REGISTERED:
         return _REGISTERED[cls][1](names[0], children)
     if cls in _METHODS:
@@ -196,7 +191,7 @@ def rebuild(
 
 
 def _new_dict(cls: Any) -> Any:
-    """A dict of a class, some of which (SciPy's `RootResults`) cannot be made without entries."""
+    """An empty dict of a class; some (SciPy's `RootResults`) cannot be made without entries."""
     try:
         return cls()
     except TypeError:
@@ -204,7 +199,7 @@ def _new_dict(cls: Any) -> Any:
 
 
 def is_method(x: Any) -> bool:
-    """Whether it is a method of an array, or of what draws random numbers, bound to that."""
+    """Whether it is a bound method of an array or of a random generator."""
     if type(x) not in _METHODS:
         return False
     return isinstance(x.__self__, np.ndarray) or type(x.__self__).__module__ in _RANDOM
@@ -212,7 +207,7 @@ def is_method(x: Any) -> bool:
 
 def is_number_list(x: Any, plain_of: Callable[[Any], Any] | None = None) -> bool:
     """Whether a list is an array in disguise: numbers, or equally long lists of them; not empty.
-    `plain_of` gives the plain number of what stands for one."""
+    `plain_of` gives the plain number of a placeholder."""
     return type(x) is list and _extents(x, plain_of, _MAX_RANK) is not None
 
 
@@ -220,7 +215,7 @@ _MAX_RANK = 64  # NumPy's arrays have no more axes
 
 
 def _extents(x: Any, plain_of: Callable[[Any], Any] | None, ranks: int) -> tuple[int, ...] | None:
-    """The shape of a number or of nested lists of numbers; None if there is none."""
+    """The shape of a number or of nested lists of numbers; None if it is neither."""
     if type(x) is not list:
         cls = type(x) if plain_of is None else type(plain_of(x))
         return () if issubclass(cls, (int, float, complex, np.number)) else None
@@ -272,7 +267,7 @@ def _flatten_into(
 
 
 def _too_deep_text(x: Any) -> str:
-    """The message for containers that nest too deeply, of which `x` is the innermost."""
+    """The message for containers nested too deeply; `x` is the innermost one looked at."""
     return message(
         f"a structure contains itself, or is more than {MAX_DEPTH} containers deep; the innermost "
         f"one that was looked at is a {type(x).__name__}",
@@ -299,8 +294,8 @@ def _unflatten_from(structure: Structure, leaves: Iterator[Any], template: Any) 
 
 
 def map(f: Callable[..., Any], x: Any, *rest: Any, objects: bool = True) -> Any:
-    """Apply `f` to the leaves of structures that have the shape of `x`; among the containers are
-    `objects` of the user's own classes that hold numbers.
+    """Apply `f` to the leaves of structures that have the shape of `x`; `objects` of the user's own
+    classes that hold numbers are containers.
 
     >>> map(lambda p, g: p - 0.5 * g, {"w": 1.0}, {"w": 2.0})
     {'w': 0.0}
@@ -316,7 +311,7 @@ def map(f: Callable[..., Any], x: Any, *rest: Any, objects: bool = True) -> Any:
 
 
 def map_as(structure: Structure, f: Callable[..., Any], x: Any, *rest: Any) -> Any:
-    """As `map`, of an `x` with this structure."""
+    """As `map`, for an `x` with this structure."""
     if structure.cls is None:
         return f(x, *rest)
     parts = children_or_attributes(x)
@@ -354,7 +349,8 @@ def leaves(x: Any, *, objects: bool = False) -> list[Any]:
 
 
 def ravel(x: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """All numbers of `x` in one vector, and the function that puts such a vector back.
+    """All numbers of `x` in one vector, and the function that turns such a vector back into a
+    structure.
 
     >>> vector, back = ravel({"w": np.ones(2), "b": 3.0})
     >>> vector
@@ -380,8 +376,7 @@ def ravel(x: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def _like(leaf: Any, piece: Any) -> Any:
-    """A piece of a vector as the float class and dtype of a leaf (integers may have become floats,
-    and stay what they are)."""
+    """A part of a vector with the class and dtype of a float leaf; integers may become floats."""
     plain = type(piece) is np.ndarray
     if issubclass(type(leaf), (float, complex)) and not isinstance(leaf, np.generic):
         return type(leaf)(piece[()]) if plain and piece.dtype.kind != "c" else piece[()]
@@ -404,5 +399,5 @@ def is_numeric(x: Any) -> bool:
 
 
 def is_differentiable(x: Any) -> bool:
-    """Whether a leaf may be what a derivative is taken with respect to: a flag may not."""
+    """Whether a derivative may be taken with respect to a leaf: not for a bool."""
     return type(x) is not bool and (is_numeric(x) or is_number_list(x) or offers_array(x))

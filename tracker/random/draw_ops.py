@@ -1,17 +1,11 @@
-"""Random numbers: draws as equations that keep their order, and ways to take draws back.
+"""The op `draw`; rolling draws back; noticing unrecorded draws.
 
-A draw from a generator is a constant for derivatives, and an effect for the compiler: compiled code
-draws anew on each call, the numbers that the plain function would draw, in its order.
+When a guard fails in the middle of a call, another trace takes over and must draw the same numbers
+again: `RollbackLog` restores the states of generators. While a function is traced, `DrawMonitor`
+notices draws that no equation stands for, which make the trace invalid.
 
-Owns: the op `draw` and `record_draw`, which records it; `RollbackLog`, which can take draws back (a
-guard that fails sends the call to another trace, which must draw the same numbers again);
-`DrawMonitor`, which notices draws that a trace has not heard of; `draws_privately`, for ops whose
-own they are; `recording_generator`, what a generator is while a function is traced. Start at
-`record_draw`. `numpy.random` is imported only when somebody has, or when a function is traced that
-may draw from it.
-
-Invariants: equations of draws are never dropped, merged or put in another order; a trace that drew
-numbers unheard is never compiled.
+Invariants: equations of draws are never dropped, merged or reordered; a trace with unrecorded draws
+is never compiled.
 """
 
 from __future__ import annotations
@@ -36,7 +30,7 @@ from tracker.tape.record import aval_of, data_of, record_result
 from tracker.tape.tracer import UnsupportedInBody
 from tracker.tape.tracked import Tracked
 
-_WORDS = 624  # that a Mersenne twister makes at a time
+_WORDS = 624  # words that a Mersenne twister makes at a time
 
 _Result = TypeVar("_Result")
 
@@ -54,7 +48,7 @@ def state_of(source: Any) -> Any:
 
 
 def _bit_generator_of(source: Any) -> Any:
-    """What a generator of NumPy's draws from."""
+    """The bit generator of one of NumPy's generators."""
     return getattr(source, "bit_generator", getattr(source, "_bit_generator", None))
 
 
@@ -83,7 +77,7 @@ _thread = _ThreadState()
 
 
 class RollbackLog:
-    """Within it, remembers each generator's state before its first draw in this thread."""
+    """Within it, stores each generator's state before its first draw in this thread."""
 
     def __init__(self) -> None:
         self.states: dict[int, tuple[Any, Any]] = {}
@@ -102,7 +96,7 @@ class RollbackLog:
         )
 
     def roll_back(self) -> None:
-        """Take back what was drawn."""
+        """Restore the states: the draws are undone."""
         for source, state in reversed(self.states.values()):
             restore_state(source, state)
 
@@ -146,19 +140,20 @@ class DrawMonitor:
         self.states = [state_of(source) for source in self.sources]
 
     def accept(self, source: Any) -> None:
-        """What was drawn from this generator has been recorded."""
+        """The draws from this generator have been recorded."""
         for at in self._indices_of(source):
             self.states[at] = state_of(self.sources[at])
 
     def check_source(self, source: Any) -> None:
-        """Whether all that was drawn from this generator has been recorded, before more is: what
-        other generators gave is asked at the end."""
+        """Raise if unrecorded numbers were drawn from this generator; other generators are checked
+        at the end."""
         for at in self._indices_of(source):
             if not _is_same_state(self.states[at], state_of(self.sources[at])):
                 raise self._unrecorded(source)
 
     def _indices_of(self, source: Any) -> list[int]:
-        """Where a generator stands among the sources, and others that draw from the same bits."""
+        """The indices, among the sources, of a generator and of those with the same bit
+        generator."""
         bits = _bit_generator_of(source)
         return [
             at
@@ -167,6 +162,7 @@ class DrawMonitor:
         ]
 
     def check(self) -> None:
+        """Raise if unrecorded numbers were drawn from any generator."""
         for source in _global_sources():
             if not any(source is known for known in self.sources) and not _is_unused(source):
                 raise self._unrecorded(source)
@@ -185,8 +181,8 @@ class DrawMonitor:
 
 
 def draws_privately(function: Callable[..., _Result]) -> Callable[..., _Result]:
-    """A function that an op evaluates and that draws numbers for its own use: it does so whenever
-    the op is evaluated, as the plain function does, and no equation stands for that."""
+    """Decorator for a function that an op evaluates and that draws numbers for itself: it draws
+    whenever the op is evaluated, as in a plain call, and no equation stands for the draws."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> _Result:
@@ -205,20 +201,19 @@ def draws_privately(function: Callable[..., _Result]) -> Callable[..., _Result]:
 
 
 def is_private() -> bool:
-    """Whether an op is being evaluated that draws numbers for its own use."""
+    """Whether an op that draws numbers for itself is being evaluated."""
     return _thread.is_private
 
 
 def import_generators() -> None:
-    """Have the global generators there before a function is traced that may draw from them: NumPy
-    imports its own when somebody first says `np.random`, and a trace that is running by then would
-    not hear of it."""
+    """Import the global generators before a function is traced that may draw from them. NumPy
+    imports its own at the first `np.random`; a trace that is running then would miss it."""
     importlib.import_module("numpy.random")  # which imports Python's
 
 
 def _is_unused(source: Any) -> bool:
-    """Whether a global generator that was imported a moment ago has given no numbers yet: of what
-    it was seeded with none are used."""
+    """Whether a global generator that was just imported has given no numbers yet: none of its
+    seeded words are used."""
     state = state_of(source)
     if isinstance(state, dict):
         return bool(state["state"]["pos"] == _WORDS and not state["has_gauss"])
@@ -234,11 +229,11 @@ def _global_sources() -> list[Any]:
     return sources
 
 
-# Stand-ins --------------------------------------------------------------------------------------
+# Recording generators -----------------------------------------------------------------------------
 
 
 def is_python_random(x: Any) -> bool:
-    """Whether `x` is a generator of Python's, one with a state."""
+    """Whether `x` is a generator of Python's `random`, with a state."""
     module = sys.modules.get("random")
     if module is None or isinstance(x, module.SystemRandom):
         return False
@@ -252,29 +247,29 @@ def is_numpy_generator(x: Any) -> bool:
 
 
 def is_bit_source(x: Any) -> bool:
-    """Whether `x` is what generators of NumPy's draw from: its state is told by what it has
-    given. (Nothing stands in for it while a function is traced.)"""
+    """Whether `x` is what NumPy's generators draw bits from: its state changes with each draw. (No
+    placeholder exists for it while tracing.)"""
     module = sys.modules.get("numpy.random")
     return module is not None and isinstance(x, (module.BitGenerator, module.SeedSequence))
 
 
 def recording_generator(x: Any) -> Any:
-    """What records the draws of a generator of NumPy's."""
+    """A generator that records the draws of one of NumPy's."""
     from tracker.random import generators
 
     return generators.wrap_generator(x)
 
 
 def recording_argument(x: Any) -> Any:
-    """An argument of a function that is differentiated: a generator's draws take tracked values,
-    also those by a method that is given alone."""
+    """An argument of a function that is differentiated; NumPy's generators, and bound methods of
+    them, as ones that accept tracked values."""
     if tree.is_method(x) and is_numpy_generator(x.__self__):
         return getattr(recording_generator(x.__self__), x.__name__)
     return recording_generator(x) if is_numpy_generator(x) else x
 
 
 class PatchedGlobals:
-    """While a function is traced, NumPy's global functions record their draws in this thread."""
+    """While a function is traced, NumPy's global functions record draws in this thread."""
 
     def __enter__(self) -> None:
         self.is_patched = "numpy.random" in sys.modules
@@ -321,8 +316,8 @@ def _standardized(y: Any, p: Any) -> Any:
     return (y - p["loc"]) / p["scale"]
 
 
-# How a draw moves with a parameter of its distribution, the underlying numbers held fixed
-# (Kingma and Welling, Auto-encoding variational Bayes, 2014).
+# Derivatives of a draw in the parameters of its distribution, the underlying standard draw held
+# fixed (reparametrisation; Kingma and Welling, Auto-encoding variational Bayes, 2014).
 _LOCATION: dict[str, Callable[[Any, Any], Any]] = {
     "loc": lambda y, p: np.ones_like(y),
     "scale": _standardized,
@@ -331,7 +326,7 @@ _SCALE: dict[str, Callable[[Any, Any], Any]] = {"scale": lambda y, p: y / p["sca
 
 
 def _exponent(y: Any, p: Any) -> Any:
-    """Of a draw that is e**(1 / a)."""
+    """The derivative in `a` of a draw of the form e**(1 / a)."""
     return -y * np.log(np.where(y > 0, y, 1.0)) / p["a"]
 
 
@@ -381,7 +376,7 @@ def _is_float(x: Any) -> bool:
 def _vjp(g: Any, y: Any, xs: Any, wanted: Any, times: Any, **params: Any) -> list[Any]:
     return [
         project(times(g, _draw_derivative(name, y, xs, params)), x)
-        if want and _is_float(x) and _is_float(y)  # what is counted has no derivative
+        if want and _is_float(x) and _is_float(y)  # counts have no derivative
         else None
         for name, x, want in zip(params["names"], xs, wanted, strict=True)
     ]
@@ -421,17 +416,17 @@ _CONSTANT_ARGUMENTS = (
 )
 
 
-_SEED_RESULT = np.zeros((), bool)  # what seeding gives, so that there is an equation for it
+_SEED_RESULT = np.zeros((), bool)  # the result of the equation for a seeding
 
 
 def record_seed(source: Any, seed: Any) -> None:
-    """Seed a generator and record that: what it draws from then on is the same at each call, and
-    so is what it is left with."""
+    """Seed a generator and record that: what it draws from then on, and its state at the end, are
+    the same on each call."""
     record_draw(source, "seed", {"seed": seed})
 
 
 def record_draw(source: Any, method: str, arguments: dict[str, Any]) -> Any:
-    """Draw numbers and record that; `arguments` by name, some of them tracked."""
+    """Draw numbers and record the draw; `arguments` by name, some of them tracked."""
     stage = current_tracer()
     if stage is not None and stage.is_body_trace:
         raise UnsupportedInBody("the body draws random numbers")
@@ -459,7 +454,7 @@ def record_draw(source: Any, method: str, arguments: dict[str, Any]) -> Any:
 
 
 def _plain_argument(x: Any) -> Any:
-    """A size or a flag as plain Python, which a trace then depends on."""
+    """A size or a flag as plain Python, which a trace then guards."""
     if isinstance(x, Tracked):
         plain = data_of(x)
         if np.ndim(plain):

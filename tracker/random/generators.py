@@ -1,11 +1,11 @@
-"""Generators of random numbers that record what they draw.
+"""Recording generators: NumPy's `Generator` and `RandomState`, whose draws under a trace are
+equations (`draw_ops.py`). Elsewhere they behave as NumPy's own.
 
-Owns: `Generator` and `RandomState`, NumPy's own whose draws under a trace are equations (see
-`draw_ops.py`); `wrap_generator`, one that shares the stream of a generator of NumPy's;
-`default_rng`; `patch_globals`, which has NumPy's global functions record while a function is
-traced. Elsewhere they are NumPy's own in all they do. What a generator that the traced function
-makes draws is constant, until it is asked for what depends on traced numbers: from there on it is
-drawn at each call (`_RestartedGenerator`).
+The draws of a generator that the traced function itself makes are constants of the trace, until it
+draws with traced parameters: from there on its draws are recorded, and each call restarts it in the
+state that it had there (`_RestartedGenerator`).
+
+`patch_globals` replaces the functions of `numpy.random` while a function is traced.
 """
 
 from __future__ import annotations
@@ -27,23 +27,26 @@ from tracker.tape.record import aval_of, data_of, holds_tracked
 from tracker.tape.tracer import Tracer
 from tracker.tape.tracked import Tracked
 
-_default_rng = own.default_rng  # while a function is traced, ours stands there
-_SIZE_AS_ARGS = {"rand": "random_sample", "randn": "standard_normal"}  # take a size as *args
+_default_rng = own.default_rng  # replaced by ours while a function is traced
+_SIZE_AS_ARGS = {"rand": "random_sample", "randn": "standard_normal"}  # take the size as *args
 _UNRECORDED_METHODS = {"bytes", "get_state", "spawn", "set_state"}
 _REORDERS = {"shuffle", "permutation", "permuted"}
 
 
 class _RecordingGenerator:
-    """What `Generator` and `RandomState` share: the generator that draws, and the traces that were
-    running when it was made, for which its draws are nothing but constants."""
+    """Base of `Generator` and `RandomState`.
+
+    _wrapped           the generator of NumPy's that draws
+    _creating_tracers  the tracers that were active when it was made: its draws are their constants
+    """
 
     _wrapped: Any
     _creating_tracers: tuple[Tracer, ...]
-    _gives_buffers = True  # whether what it draws in a derivative can be written into
-    _is_seeded = False  # whether nobody else draws bits where it does
+    _gives_buffers = True  # whether draws in a derivative can be written into
+    _is_seeded = False  # whether it alone draws from its bit generator
 
     def _start_recording(self, stage: Tracer, method: str) -> None:
-        """Have a trace that made this generator record what it draws from here on."""
+        """Record draws from here on in a trace that made this generator."""
         if not self._is_seeded:
             raise UnsupportedError(
                 message(
@@ -62,8 +65,8 @@ class _RecordingGenerator:
 
 
 class _RestartedGenerator(threading.local):
-    """What a generator that a traced function makes is, from where it first draws what depends on
-    traced numbers: each call begins there anew. Each thread has its own."""
+    """A generator that a traced function makes, from its first draw with traced parameters: each
+    call restarts it there. Each thread has its own."""
 
     def __init__(self, source: Any) -> None:
         is_state = isinstance(source, own.mtrand.RandomState)
@@ -100,7 +103,7 @@ class Generator(_RecordingGenerator, own.Generator):
 
 
 class _RandomStateMeta(type):
-    """NumPy's own states are instances of what stands there for their class."""
+    """Makes NumPy's own RandomStates instances of our class, which replaces theirs."""
 
     def __instancecheck__(cls, x: Any) -> bool:
         return isinstance(x, own.mtrand.RandomState)
@@ -122,8 +125,8 @@ class RandomState(_RecordingGenerator, own.mtrand.RandomState, metaclass=_Random
 
 
 def _bit_generator_of_seed(seed: Any) -> Any:
-    """What a state draws bits from. NumPy's constructor asks the system for a seed before it takes
-    the given one."""
+    """The bit generator for a seed. NumPy's constructor would ask the system for a seed before it
+    uses the given one."""
     if seed is None or _is_bit_generator(seed):
         return seed
     bits = own.MT19937(0)
@@ -132,12 +135,12 @@ def _bit_generator_of_seed(seed: Any) -> Any:
 
 
 def _is_bit_generator(seed: Any) -> bool:
-    """Whether bits are drawn from it, by others, too."""
+    """Whether `seed` is a bit generator, from which others may draw, too."""
     return hasattr(seed, "capsule")
 
 
 def wrap_generator(x: Any) -> Any:
-    """What records the draws of a generator of NumPy's."""
+    """A generator that records the draws of one of NumPy's."""
     if isinstance(x, own.Generator):
         made = Generator(x.bit_generator)
         made._wrapped, made._creating_tracers, made._gives_buffers = x, (), False
@@ -178,7 +181,7 @@ def _plain_seed(seed: Any) -> Any:
 
 @functools.cache
 def _parameter_names(cls: type, method: str) -> tuple[str, ...]:
-    """The names of a method's arguments, which its documentation begins with."""
+    """The names of a method's parameters, from the signature in its docstring."""
     doc = getattr(cls, method).__doc__ or ""
     inside = doc[doc.index("(") + 1 : doc.index(")")]
     return tuple(part.partition("=")[0].strip() for part in inside.split(","))
@@ -214,7 +217,7 @@ def _method(base: type, name: str) -> Callable[..., Any]:
 
 
 def _unrecorded_draw(source: Any, method: str, given: dict[str, Any], fills: bool) -> Any:
-    """A draw while nothing is recorded, or from a generator that the traced function has made."""
+    """A draw while nothing is recorded, or from a generator that the traced function made."""
     if not any(map(holds_tracked, given.values())):
         made = getattr(source, method)(**given)
         fills = fills and type(made) is np.ndarray and made.dtype.kind == "f"
@@ -227,8 +230,8 @@ def _unrecorded_draw(source: Any, method: str, given: dict[str, Any], fills: boo
 
 
 def _depends_on_tracked(method: str, given: dict[str, Any]) -> bool:
-    """Whether the numbers that are drawn depend on what is tracked, and not only what is taken by
-    their order."""
+    """Whether the drawn numbers depend on tracked values; not where tracked items are only picked
+    or reordered by them."""
     taken = {"x"} if method in _REORDERS else {"a"} if np.ndim(aval_of(given.get("a"))) else set()
     return any(holds_tracked(x) for name, x in given.items() if name not in taken)
 
@@ -238,7 +241,7 @@ def _draw_or_record(source: Any, method: str, given: dict[str, Any], plain: bool
 
 
 def _reorder(source: Any, method: str, given: dict[str, Any], plain: bool = False) -> Any:
-    """`shuffle`, `permutation` and `permuted`: the order is drawn, and the array taken in it."""
+    """`shuffle`, `permutation` and `permuted`: draw the order, and take the array in that order."""
     x, axis = given["x"], given.get("axis", None if method == "permuted" else 0)
     if not isinstance(x, Tracked):
         if method == "shuffle":
@@ -266,7 +269,7 @@ def _reorder(source: Any, method: str, given: dict[str, Any], plain: bool = Fals
 
 
 def _choice(source: Any, given: dict[str, Any], plain: bool = False) -> Any:
-    """`choice` among the items of an array: their numbers are drawn."""
+    """`choice` among the items of an array: draw their indices."""
     a, axis = given["a"], given.get("axis", 0)
     a = a if isinstance(a, Tracked) else np.asarray(a)
     drawn = {key: x for key, x in given.items() if key != "axis"} | {"a": np.shape(a)[axis]}
@@ -274,7 +277,8 @@ def _choice(source: Any, given: dict[str, Any], plain: bool = False) -> Any:
 
 
 def _take(x: Any, order: Any, axis: int | None) -> Any:
-    """`np.take`, where the order is recorded, too: NumPy asks the array alone who is to take."""
+    """`np.take` with a recorded order: NumPy dispatches on the array alone, so a plain array
+    becomes a buffer first."""
     if isinstance(order, Tracked) and type(x) is np.ndarray and x.dtype.kind in "biufc":
         x = buffer(np.array(x))
     return np.take(x, order, axis=axis)
@@ -300,7 +304,7 @@ def _refusing_method(base: type, name: str) -> Callable[..., Any]:
 
 
 def _seed(self: Any, seed: Any = None) -> None:
-    """`seed`; one that the system chooses is another at each call, and not for a trace."""
+    """Seed the generator; a seed chosen by the system differs on each call: not under a trace."""
     stage = current_tracer()
     if seed is None or stage is None or stage in self._creating_tracers:
         _refuse(self, "seed")
@@ -310,7 +314,7 @@ def _seed(self: Any, seed: Any = None) -> None:
 
 
 def _refuse(source: _RecordingGenerator, what: str) -> None:
-    """What tells or changes the state of a generator is not for a trace of one it was given."""
+    """Refuse, under a trace, what reads or sets the state of a generator that it was given."""
     stage = current_tracer()
     if stage is not None and stage not in source._creating_tracers:
         raise UnsupportedError(
@@ -348,7 +352,7 @@ _saved_globals: dict[str, Any] = {}
 
 
 def patch_globals() -> None:
-    """Have NumPy's global functions record, in threads that trace."""
+    """Make NumPy's global functions record draws, in threads that trace."""
     global _patch_count
     with _lock:
         _patch_count += 1
@@ -358,7 +362,7 @@ def patch_globals() -> None:
 
 
 def restore_globals() -> None:
-    """Have NumPy's own there again, once nobody traces."""
+    """Restore NumPy's own functions when no thread traces any more."""
     global _patch_count
     with _lock:
         _patch_count -= 1

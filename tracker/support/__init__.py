@@ -1,5 +1,12 @@
-"""Small utilities that know nothing of differentiation: records, weak tables, copies of arrays,
-attributes of users' objects, NumPy's error settings, the user's line of code.
+"""Small utilities that know nothing of differentiation.
 
-Knows `errors` only. Start at `structs.record`, which most classes of the package are made by.
+    structs.py        `record`, a light dataclass: most classes of the package are made by it
+    weakrefs.py       tables keyed by object identity, without callbacks in Python
+    array_copies.py   private copies of arrays
+    array_likes.py    foreign objects that hold numbers
+    instances.py      attributes of objects of the user's own classes
+    source_lines.py   NumPy's warnings at the user's line
+    errstate.py, numpy_version.py
+
+May know `errors` only.
 """

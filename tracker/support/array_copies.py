@@ -1,9 +1,6 @@
-"""Private copies of plain arrays, so that nobody can change them behind the tape's back.
+"""Private copies of plain arrays, so that later writes by their owner cannot reach the tape.
 
-Owns: `snapshot`, which copies an array once as long as it does not change; `copy_with_layout`, a
-copy that lies in memory as the array does; `overlaps_itself`; `same_bytes`.
-
-Invariant: what `snapshot` gave is never written into.
+Invariant: nothing writes into what `snapshot` returns.
 """
 
 from __future__ import annotations
@@ -15,15 +12,13 @@ import numpy as np
 
 from tracker.support.weakrefs import removing_ref
 
-_SMALL = 1 << 12  # bytes; below this, copying is cheaper than remembering
+_SMALL = 1 << 12  # bytes; below, a new copy is cheaper than the comparison
 _copies: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
 
 def snapshot(x: Any) -> Any:
-    """A private copy of an array, so that later writes by its owner cannot reach the tape.
-
-    A large array that has not changed since it was last copied is not copied again.
-    """
+    """A private copy of an array. A large array that has not changed since it was last copied is
+    not copied again."""
     if x.nbytes <= _SMALL:
         return copy_with_layout(x)
     known = _copies.get(id(x))
@@ -35,16 +30,16 @@ def snapshot(x: Any) -> Any:
 
 
 def copy_with_layout(x: Any) -> Any:
-    """A copy that takes the place of an array in whatever NumPy does with it: what is computed of
-    it lies in memory as what is computed of the array, and its reshapes are views where the array's
-    are. So axes keep their order and direction, and there are gaps where the array has any."""
+    """A copy with the memory order of the array: axes keep their order and direction, and there are
+    gaps where the array has any. So what NumPy computes from the copy has the same layout, and its
+    reshapes are views where the array's are."""
     flags = x.flags
     if flags.c_contiguous or flags.f_contiguous:
         return x.copy("K")
     strides, step, packed = [0] * x.ndim, x.itemsize, x.itemsize
     for axis in sorted(range(x.ndim), key=lambda axis: (abs(x.strides[axis]), -axis)):
         n, stride = x.shape[axis], x.strides[axis]
-        if n == 1 or not stride:  # of no account; broadcast
+        if n == 1 or not stride:  # any stride will do; broadcast
             continue
         if abs(stride) != packed:
             step += x.itemsize
@@ -58,7 +53,7 @@ def copy_with_layout(x: Any) -> Any:
 
 
 def overlaps_itself(x: Any) -> bool:
-    """Whether elements of an array may share memory, as those of sliding windows do."""
+    """Whether elements of an array may share memory, as in sliding windows."""
     if x.flags.forc or not x.size:
         return False
     room = x.itemsize
@@ -71,7 +66,7 @@ def overlaps_itself(x: Any) -> bool:
 
 
 def same_bytes(a: Any, b: Any) -> bool:
-    """Whether two arrays hold the same, NaN for NaN."""
+    """Whether two arrays hold the same numbers, NaN for NaN."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if a.dtype.kind in "fc":  # compare bits, so that NaN equals itself

@@ -1,8 +1,9 @@
-"""What is no number and no NumPy array, and may hold numbers all the same.
+"""Foreign objects that are neither numbers nor NumPy arrays but may hold numbers: tensors, data
+frames, quantities with units, containers of other libraries.
 
-Owns: `offers_array`, `array_from_object` and `hidden_numbers`. A derivative asks them of each part
-of an argument that it does not know, so that nothing which holds numbers is passed over in silence:
-it counts as the array that it offers, or is refused with what to type instead, or holds no number.
+A derivative looks at each part of an argument that it does not know, so that no number is ignored
+in silence: the object counts as the array that it offers (`array_from_object`), or is refused with
+what to write instead (`Refusal`), or holds no numbers.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ _COLLECTIONS = (
 
 
 class Refusal(NamedTuple):
-    """Why something is not differentiated, and what to type instead."""
+    """Why an object is not differentiated, and what to write instead."""
 
     why: str
     instead: str
 
 
 def offers_array(x: Any) -> bool:
-    """Whether an object of another class than NumPy's says that it can be had as an array."""
+    """Whether an object of a foreign class can be converted to an array."""
     if isinstance(x, (np.ndarray, np.generic, *_TEXT, type)):
         return False
     return _has_attribute(x, _PROTOCOLS) or _has_buffer(x)
@@ -57,11 +58,11 @@ def _has_buffer(x: Any) -> bool:
 
 
 def array_from_object(x: Any) -> Any:
-    """A copy of the array of numbers that an object offers, a `Refusal` if something would be lost
-    on the way, None if it offers no numbers.
+    """A copy of the array of numbers that an object offers; a `Refusal` if the conversion would
+    lose something; None if it offers no numbers.
 
-    Integers count where the object has a dtype, or is of the standard library's `array`: bytes of
-    an image or a buffer are no numbers to differentiate with respect to.
+    Integers count where the object has a dtype, or is an `array.array`: the bytes of an image or a
+    buffer are not numbers to differentiate with respect to.
     """
     if not offers_array(x):
         return None
@@ -84,14 +85,14 @@ def _converted(x: Any) -> Any:
 
 
 def _has_attribute(x: Any, names: Iterable[str]) -> bool:
-    """Whether an object or its class has one of some attributes; no `__getattr__` is asked."""
+    """Whether an object or its class has one of these attributes; `__getattr__` is not called."""
     own = instance_dict(x)
     return any(name in own or hasattr(type(x), name) for name in names)
 
 
 def hidden_numbers(x: Any) -> Refusal | None:
-    """Why something that is no array and no structure may not be passed over, if so: it is or
-    holds numbers."""
+    """A `Refusal` if an object that is neither array nor container is or holds numbers; else
+    None."""
     if isinstance(x, _PLAIN):
         return None
     if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
@@ -113,7 +114,7 @@ def hidden_numbers(x: Any) -> Refusal | None:
 
 
 def _object_array_refusal(found: Any, x: Any) -> Refusal | None:
-    """The refusal of an array of Python objects, or of records, some of which are numbers."""
+    """The refusal of an array of Python objects, or of records, if some are numbers."""
     if found.dtype.kind == "V" and found.dtype.names:
         kinds = [found.dtype[name].base.kind for name in found.dtype.names]
         return (
@@ -139,7 +140,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _contains_float(xs: Iterable[Any], depth: int = 3) -> bool:
-    """Whether there is a number that is not whole, or an array of such, also some levels down in
+    """Whether there is a float or complex number, or an array of them, also `depth` levels down in
     Python's own containers."""
     for x in xs if depth else ():
         if isinstance(x, (float, complex, np.inexact)):
@@ -153,7 +154,7 @@ def _contains_float(xs: Iterable[Any], depth: int = 3) -> bool:
     return False
 
 
-_INSTEAD = {  # attributes of classes, and what to type where they are there
+_INSTEAD = {  # an attribute of the class -> what to write instead
     "magnitude": "Give x.magnitude, and put the units on the gradient",
     "toarray": "Give x.toarray(), or x.data for the entries that are stored",
     "detach": "Give x.detach().cpu().numpy()",

@@ -11,5 +11,5 @@ _UNREPORTED = {"ignore", "warn"}
 
 
 def are_errors_reported() -> bool:
-    """Whether an error of some kind is raised, printed, logged or handed to a function."""
+    """Whether an error of some kind is raised, printed, logged or passed to a function."""
     return not _UNREPORTED.issuperset(np.geterr().values())

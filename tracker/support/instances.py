@@ -1,9 +1,9 @@
 """Objects of the user's own classes: their attributes, and copies with other attributes.
 
-Owns: `is_user_class`, `attributes`, `new_with_attributes`, `drop_cached_properties`, and
-`is_library_file`, which says whose code a file is.
+A class counts as the user's if its module is neither the standard library's nor of an installed
+package, and its objects hold nothing but attributes.
 
-Invariant: no code of the class runs, neither `__init__` nor `__setattr__` nor `__reduce__`.
+Invariant: no code of the class runs: no `__init__`, `__setattr__` or `__reduce__`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any
 
 from tracker.support.weakrefs import WeakIdentityDict
 
-INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")  # of the user, or of the system
+INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")  # the user's or the system's
 _NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace")}
 _USER_CLASSES: WeakIdentityDict[bool] = WeakIdentityDict()
 
 
 @functools.lru_cache(maxsize=4096)
 def is_library_file(path: str) -> bool:
-    """Whether code in a file is Python's, or of a package that somebody has installed."""
+    """Whether a file belongs to the standard library or an installed package."""
     prefixes = ("<frozen", "<string>", "<__array_function__", *_libraries())
     return path.startswith(prefixes) or INSTALLED.search(path) is not None
 
@@ -54,13 +54,13 @@ def _is_user_class(cls: type) -> bool:
         return False
     try:
         _new_empty(cls)
-    except TypeError:  # it has more than attributes: what its objects hold is in C
+    except TypeError:  # its objects hold data in C
         return False
     return True
 
 
 def is_library_class(cls: type) -> bool:
-    """Whether a class is Python's, of an installed package, or ours."""
+    """Whether a class belongs to Python, an installed package, or this package."""
     module = cls.__module__ or ""
     if module in sys.builtin_module_names or module.partition(".")[0] == "tracker":
         return True
@@ -84,7 +84,7 @@ def _slots(cls: type) -> dict[str, Any]:
 
 
 def attributes(x: Any) -> dict[str, Any]:
-    """What an object has itself, by name; without what `functools.cached_property` keeps, which is
+    """The attributes of an object, by name; without those of `functools.cached_property`, which are
     computed from the rest."""
     found = {
         name: value for name, value in instance_dict(x).items() if not _is_cached(type(x), name)
@@ -92,13 +92,13 @@ def attributes(x: Any) -> dict[str, Any]:
     for name, slot in _slots(type(x)).items():
         try:
             found[name] = slot.__get__(x)
-        except AttributeError:  # it is empty
+        except AttributeError:  # the slot is unset
             continue
     return found
 
 
 def instance_dict(x: Any) -> dict[str, Any]:
-    """The attributes in an object's own dict, if it has one; no code of the user's runs."""
+    """The `__dict__` of an object, or {}; no code of the user's class runs."""
     try:
         found: dict[str, Any] = object.__getattribute__(x, "__dict__")
     except AttributeError:
@@ -111,7 +111,7 @@ def _is_cached(cls: type, name: str) -> bool:
 
 
 def new_with_attributes(cls: type, names: Sequence[str], values: Sequence[Any]) -> Any:
-    """An object of a class that has these attributes, and no others."""
+    """An object of a class with these attributes and no others."""
     made = _new_empty(cls)
     slots = _slots(cls)
     for name, value in zip(names, values, strict=True):
@@ -123,7 +123,7 @@ def new_with_attributes(cls: type, names: Sequence[str], values: Sequence[Any]) 
 
 
 def drop_cached_properties(copy: Any) -> None:
-    """Have a copy compute its cached properties again, from what it holds now."""
+    """Delete the cached properties of a copy; they are computed again when read."""
     own = instance_dict(copy)
     for name in [name for name in own if _is_cached(type(copy), name)]:
         del own[name]

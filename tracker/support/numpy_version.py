@@ -1,4 +1,4 @@
-"""Which Python, NumPy and SciPy are here, where others do something else."""
+"""Versions of Python and NumPy, where behaviour differs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import ModuleType
 
 
 def version_of(package: ModuleType) -> tuple[int, int]:
-    """Its version, without what only mends.
+    """(major, minor) of a package.
 
     >>> version_of(np) >= (2, 0)
     True
@@ -17,7 +17,8 @@ def version_of(package: ModuleType) -> tuple[int, int]:
 
 
 def unsupported_interpreter() -> str:
-    """What this interpreter is, if it is none whose objects' layout in memory is known."""
+    """Name and version of this interpreter, if the memory layout of its objects is unknown; else
+    ""."""
     version = f"{sys.implementation.name} {sys.version.split()[0]}"
     if sys.implementation.name != "cpython":
         return version

@@ -1,10 +1,9 @@
-"""NumPy's RuntimeWarnings (a division by zero, an overflow) belong to the user's line.
+"""NumPy's RuntimeWarnings (division by zero, overflow) at the user's line.
 
-NumPy warns in the frame that called the ufunc, which is the gate of the tape. A filter turns such a
-warning into an exception there; the gate then has the op computed again by `warn_at_user_line`,
-which warns in the user's name, where the user's own filters and registry decide. Ops that do not
-warn do not pay. Filters that are put in front of ours (`simplefilter("always")`) see the gate's
-line.
+NumPy warns in the frame that called the ufunc, which is `tape/record.py`. A warning filter turns
+such a warning into an exception there; `warn_at_user_line` then computes the op again and warns in
+the user's frame, where the user's own filters and registry apply. Ops that do not warn pay nothing.
+Filters put in front of ours (`simplefilter("always")`) see the line in `record.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _KINDS = ("divide by zero", "overflow", "underflow", "invalid value")  # in NumP
 def warn_at_user_line(
     warning: RuntimeWarning, evaluate: Callable[..., Any], data: Any, params: Any
 ) -> Any:
-    """What `evaluate` gives, whose warning `warning` was the first; all of them are the user's."""
+    """What `evaluate` gives; all its warnings, first `warning`, go to the user's line."""
     _, between, name = str(warning).partition(" encountered in ")
     kinds: list[str] = []
     modes: dict[str, Any] = {k: "call" for k, mode in np.geterr().items() if mode == "warn"}

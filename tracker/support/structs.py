@@ -1,12 +1,12 @@
-"""Classes that are a few named fields: `record`, and `replace`, a copy with some fields changed.
+"""`record`, a light dataclass, and `replace`, a copy with some fields changed.
 
-They are the standard library's dataclasses, as far as this code base needs them, at a small part of
-the time to import: no text is compiled for a class (see `_initialiser`).
-A frozen record hashes by value; that nobody changes it is checked by the type checker, not on every
-assignment.
+The standard library's dataclasses compile text for each class, at 100 us each. Here one code object
+serves all records with as many fields (see `_initialiser`).
 
-Start at `record`. Invariant: fields are slots, in the order of the annotations, those of a base
-that is a record before them.
+A frozen record hashes by value; that nothing assigns to it is left to the type checker.
+
+Invariant: fields are slots, in the order of the annotations, after those of a base that is a
+record.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNSET: Any = object()
 
 
 class _Field:
-    """What `field` says of one."""
+    """The arguments of `field`."""
 
     __slots__ = ("compare", "factory")
 
@@ -33,8 +33,7 @@ class _Field:
 
 
 def field(*, default_factory: Callable[[], Any] | None = None, compare: bool = True) -> Any:
-    """A field whose default is made anew for each record, or that does not count when two records
-    are compared."""
+    """A field with a default made anew for each record, or one that comparison ignores."""
     return _Field(default_factory, compare)
 
 
@@ -46,7 +45,7 @@ def record(
 
     frozen  equal records have equal hashes; else a record that compares by value has no hash
     eq      compare by value, field by field; else by identity
-    slots   nothing but the fields can be set; False for classes that keep more than fields
+    slots   only the fields can be set; False for classes that set other attributes
     """
 
     def make(cls: type[_Record]) -> type[_Record]:
@@ -79,7 +78,7 @@ def record(
 
 
 def replace(record: _Record, **changes: Any) -> _Record:
-    """A copy in which some fields are others."""
+    """A copy in which some fields differ."""
     cls: Any = type(record)
     kept = {name: getattr(record, name) for name in cls._defaults if name not in changes}
     return cast(_Record, cls(**kept, **changes))
@@ -91,8 +90,8 @@ def field_names(cls: type) -> tuple[str, ...]:
 
 
 def _lazy_init(defaults: dict[str, Any]) -> Any:
-    """An `__init__` that makes the record's own when it is first called, and puts it in its place:
-    most records of a program that only imports this package are never made."""
+    """An `__init__` that, when first called, makes the real one and puts it in its place: most
+    record classes are never instantiated by a program that only imports the package."""
 
     def init(*args: Any, **kwargs: Any) -> None:
         made = _initialiser(defaults)
@@ -103,9 +102,9 @@ def _lazy_init(defaults: dict[str, Any]) -> Any:
 
 
 def _initialiser(defaults: dict[str, Any]) -> FunctionType:
-    """`__init__` of a record: the code that all records with as many fields share, under its own
-    names. To compile a text takes 100 us, and a first call of a jitted function makes 40 kinds of
-    records."""
+    """`__init__` of a record: the shared code for this number of fields, with the record's own
+    names. To compile a text takes 100 us, and a first call of a jitted function uses 40 record
+    classes."""
     made = tuple(
         isinstance(given, _Field) and given.factory is not None for given in defaults.values()
     )
@@ -124,7 +123,7 @@ def _initialiser(defaults: dict[str, Any]) -> FunctionType:
 
 @functools.cache
 def _shared_code(made: tuple[bool, ...]) -> CodeType:
-    """`__init__` with fields f0, f1, ..., of which some are made anew for each record."""
+    """`__init__` with fields f0, f1, ...; `made` says which have a default factory."""
     arguments = ["self", *(f"f{at}" for at in range(len(made)))]
     body = [
         f" self.f{at} = " + (f"make{at}() if f{at} is unset else f{at}" if anew else f"f{at}")

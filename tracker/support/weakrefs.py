@@ -1,11 +1,8 @@
-"""What is known of objects while they live, and what happens when they die.
+"""Weak references that remove an entry from a table when their object dies.
 
-Owns: `WeakIdentityDict`, what is known of objects, by identity, and `removing_ref`, a weak
-reference that takes an entry out of a dict when the object is gone.
-
-Invariant: no Python function runs where an object dies. An interrupt (Ctrl-C) that comes while one
-does is lost, as is what the function was to do: Python prints both and goes on. The weak
-containers of the standard library have such functions, so these stand in their place.
+Invariant: no Python function runs when an object dies. If an interrupt (Ctrl-C) arrives in such a
+callback, it is lost, with the rest of the callback: Python prints both and goes on. The weak
+containers of the standard library have callbacks in Python; these have one in C (`dict.pop`).
 """
 
 from __future__ import annotations
@@ -19,12 +16,12 @@ _Known = TypeVar("_Known")
 
 
 def removing_ref(x: Any, table: dict[int, Any]) -> weakref.ref[Any]:
-    """A weak reference to an object. When that is gone, its id is taken out of the table."""
+    """A weak reference to an object. When that dies, its id is removed from the table."""
     return weakref.ref(x, partial(table.pop, id(x)))  # `pop(id, reference)`: no KeyError
 
 
 class WeakIdentityDict(MutableMapping[Any, _Known]):
-    """What is known of objects, by identity, for as long as each of them lives."""
+    """A dict keyed by object identity; an entry lives as long as its object."""
 
     __slots__ = ("_found",)
 
