@@ -30,8 +30,8 @@ class State(NamedTuple):
     """The state of an optimiser.
 
     step   how many steps were taken
-    means  for each leaf of the parameters, in the order of `tracker.tree.leaves`, a tuple of running
-           means; None where nothing is trained
+    means  for each leaf of the parameters, in the order of `tracker.tree.leaves`, a tuple of
+           running means; None where nothing is trained
     """
 
     step: int
