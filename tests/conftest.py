@@ -21,6 +21,7 @@ from tracker.ops import special  # noqa: F401  (declared late otherwise: in the 
 from tracker.scipy import signal as _signal  # noqa: F401  (as above)
 from tracker.scipy import special as _special  # noqa: F401  (as above)
 from tracker.tape import observers
+from tracker.tape.tracer import current_tracer
 
 os.environ["TRACKER_CACHE"] = "0"  # tests compile, but for those that ask for `folder`
 
@@ -56,7 +57,7 @@ def _state():
     """Everything global that a test could leave changed."""
     return {
         "listeners": len(observers.observers),
-        "stage": observers.current_tracer(),
+        "stage": current_tracer(),
         "np.errstate": (np.geterr(), np.geterrcall()),
         "np.printoptions": np.get_printoptions(),
         "ops": dict(op.OPS),

@@ -14,7 +14,6 @@ import numpy as np
 
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import METHODS
-from tracker.tape.observers import current_tracer
 from tracker.tape.original_arrays import (
     OWNDATA,
     WRITEABLE,
@@ -25,6 +24,7 @@ from tracker.tape.original_arrays import (
 )
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import aval_of
+from tracker.tape.tracer import current_tracer
 from tracker.tape.tracked import Tracked, install
 
 _SET_OUTSIDE = "Set those of what the function is given, or returns, outside of it"
@@ -36,8 +36,8 @@ class _TrackedFlags:
 
     __slots__ = ("_handle",)
 
-    def __init__(self, handle: Any) -> None:
-        object.__setattr__(self, "_handle", handle)
+    def __init__(self, tracked: Any) -> None:
+        object.__setattr__(self, "_handle", tracked)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(flags_of(self._handle, _mask(name)), name)
@@ -81,10 +81,10 @@ def _mask(name: str) -> int:
     )
 
 
-def _settable_flags(handle: Any) -> Any:
+def _settable_flags(tracked: Any) -> Any:
     """The flags of a temporary view, on which they can be set."""
-    form = aval_of(handle)
-    return form[...].flags if isinstance(form, np.ndarray) else form.flags
+    aval = aval_of(tracked)
+    return aval[...].flags if isinstance(aval, np.ndarray) else aval.flags
 
 
 def _refuse_while_tracing() -> None:
@@ -93,11 +93,11 @@ def _refuse_while_tracing() -> None:
 
 
 def _flags(self: Any) -> Any:
-    mine = resolve_placeholder(self)
-    if mine is not self:
-        return mine.flags
-    form = aval_of(mine)
-    return _TrackedFlags(mine) if isinstance(form, np.ndarray) else form.flags
+    resolved = resolve_placeholder(self)
+    if resolved is not self:
+        return resolved.flags
+    aval = aval_of(resolved)
+    return _TrackedFlags(resolved) if isinstance(aval, np.ndarray) else aval.flags
 
 
 def _setflags(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
@@ -160,7 +160,7 @@ def _dlpack(
 
 @install("__delitem__")
 def _delete(self: Any, key: Any) -> NoReturn:
-    form = aval_of(resolve_placeholder(self))
-    if isinstance(form, np.ndarray):
+    aval = aval_of(resolve_placeholder(self))
+    if isinstance(aval, np.ndarray):
         raise ValueError("cannot delete array elements")
-    raise TypeError(f"{type(form).__name__!r} object does not support item deletion")
+    raise TypeError(f"{type(aval).__name__!r} object does not support item deletion")

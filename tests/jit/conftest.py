@@ -22,8 +22,8 @@ def nothing_put_off():
 def computed(monkeypatch):
     """The values that were computed after they had been put off."""
     found = []
-    fill = values._fill
-    monkeypatch.setattr(values, "_fill", lambda value: (found.append(value.op), fill(value)))
+    fill = values._compute
+    monkeypatch.setattr(values, "_compute", lambda value: (found.append(value.op), fill(value)))
     return found
 
 

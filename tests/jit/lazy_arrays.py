@@ -25,9 +25,9 @@ def everything(soon=0):
     """`soon`: how much NumPy computes on the first call, not machine code."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(first_call, "BYTES_WHILE_COMPILING", soon)
-        patch.setattr(lazy_schedule, "_WORTH", 0)
-        patch.setattr(lazy, "_room", lambda size: bytearray(b"\xff" * size))
-        patch.setattr(lazy, "_blank", lazy._room(1 << 16))
+        patch.setattr(lazy_schedule, "_MIN_REUSED_BYTES", 0)
+        patch.setattr(lazy, "_reserve_addresses", lambda size: bytearray(b"\xff" * size))
+        patch.setattr(lazy, "_addresses", lazy._reserve_addresses(1 << 16))
         patch.setattr(lazy, "LARGE", 0)
         yield
 

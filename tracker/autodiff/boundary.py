@@ -26,17 +26,11 @@ from tracker.ops.shape.shape import in_memory_order
 from tracker.random.draw_ops import is_numpy_generator, recording_argument
 from tracker.support.array_copies import snapshot
 from tracker.support.array_likes import Refusal, array_from_object, hidden_numbers
-from tracker.tape.observers import (
-    RunningDerivative,
-    active_tracers,
-    current_observer,
-    current_tracer,
-    is_tracing,
-)
+from tracker.tape.observers import RunningDerivative, current_observer, is_tracing
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.reachability import is_history_needed
 from tracker.tape.record import apply, aval_of, value_of, wrap
-from tracker.tape.tracer import close_leaf, require_no_alias
+from tracker.tape.tracer import active_tracers, close_leaf, current_tracer, require_no_alias
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, Value, leaf, new_epoch
 

@@ -27,10 +27,10 @@ from tracker.errors import (
 )
 from tracker.ops.indexing.inplace import invalidate_views
 from tracker.ops.shape.create import identity
-from tracker.tape.observers import current_tracer, is_deriving
+from tracker.tape.observers import is_deriving
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import apply, value_of
-from tracker.tape.tracer import check_write
+from tracker.tape.tracer import check_write, current_tracer
 from tracker.tape.tracked import ParamState, Tracked, new_param
 from tracker.tape.value import Value, leaf
 

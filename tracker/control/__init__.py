@@ -35,10 +35,9 @@ from tracker.control.loop_pullback import carries_read_by_pullback
 from tracker.control.while_loop import record_while
 from tracker.errors import UnsupportedError, message
 from tracker.ir.types import type_of
-from tracker.tape.observers import current_tracer
 from tracker.tape.record import aval_of, data_of, value_of
 from tracker.tape.replay import ReplayDiverged
-from tracker.tape.tracer import UnsupportedInBody
+from tracker.tape.tracer import UnsupportedInBody, current_tracer
 from tracker.tape.tracked import Tracked
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]

@@ -28,9 +28,8 @@ from tracker.jit.tracing.side_effects import StateRollbackLog
 from tracker.ops.shape.create import identity, item
 from tracker.support.array_copies import same_bytes
 from tracker.support.structs import record
-from tracker.tape.observers import current_tracer
 from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
-from tracker.tape.tracer import Tracer, UnsupportedInBody, close_leaf
+from tracker.tape.tracer import Tracer, UnsupportedInBody, close_leaf, current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value, leaf, new_epoch
 

@@ -25,9 +25,8 @@ from tracker.ir.lowering import Host
 from tracker.ir.op import Joint, define
 from tracker.ir.types import type_of
 from tracker.ops.declare.rule_helpers import match_tangent, project
-from tracker.tape.observers import current_tracer
 from tracker.tape.record import aval_of, data_of, record_result
-from tracker.tape.tracer import UnsupportedInBody
+from tracker.tape.tracer import UnsupportedInBody, current_tracer
 from tracker.tape.tracked import Tracked
 
 _WORDS = 624  # words that a Mersenne twister makes at a time
@@ -186,16 +185,16 @@ def draws_privately(function: Callable[..., _Result]) -> Callable[..., _Result]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> _Result:
-        watch, before = _thread.monitor, _thread.is_private
-        if watch is not None:
-            watch.check()
+        monitor, before = _thread.monitor, _thread.is_private
+        if monitor is not None:
+            monitor.check()
         _thread.is_private = True
         try:
             return function(*args, **kwargs)
         finally:
             _thread.is_private = before
-            if watch is not None:
-                watch.accept_all()
+            if monitor is not None:
+                monitor.accept_all()
 
     return call
 
@@ -427,8 +426,8 @@ def record_seed(source: Any, seed: Any) -> None:
 
 def record_draw(source: Any, method: str, arguments: dict[str, Any]) -> Any:
     """Draw numbers and record the draw; `arguments` by name, some of them tracked."""
-    stage = current_tracer()
-    if stage is not None and stage.is_body_trace:
+    tracer = current_tracer()
+    if tracer is not None and tracer.is_body_trace:
         raise UnsupportedInBody("the body draws random numbers")
     given = {
         name: _plain_argument(x) for name, x in arguments.items() if name in _CONSTANT_ARGUMENTS
@@ -441,15 +440,15 @@ def record_draw(source: Any, method: str, arguments: dict[str, Any]) -> Any:
         elif name not in given:
             given[name] = x
     params = {"source": source, "method": method, "names": tuple(operands), "given": given}
-    watch = _thread.monitor
-    if watch is not None:
-        watch.check_source(source)
+    monitor = _thread.monitor
+    if monitor is not None:
+        monitor.check_source(source)
     before_draw(source)
     data = _evaluate(*map(data_of, operands.values()), **params, type=None)
     if not tree.is_numeric(data):
         raise UnsupportedError(message(f"{method} drew a {type(data).__name__}", "Draw numbers"))
-    if watch is not None:
-        watch.accept(source)
+    if monitor is not None:
+        monitor.accept(source)
     return record_result(draw, tuple(operands.values()), {**params, "type": type_of(data)}, data)
 
 

@@ -22,9 +22,9 @@ import numpy.random as own
 from tracker.errors import UnsupportedError, message
 from tracker.ops.shape.create import buffer, join_tracked_list
 from tracker.random.draw_ops import is_private, record_draw, record_seed, restore_state, state_of
-from tracker.tape.observers import active_tracers, current_tracer, has_active_transform
+from tracker.tape.observers import has_active_transform
 from tracker.tape.record import aval_of, data_of, holds_tracked
-from tracker.tape.tracer import Tracer
+from tracker.tape.tracer import Tracer, active_tracers, current_tracer
 from tracker.tape.tracked import Tracked
 
 _default_rng = own.default_rng  # replaced by ours while a function is traced
@@ -45,7 +45,7 @@ class _RecordingGenerator:
     _gives_buffers = True  # whether draws in a derivative can be written into
     _is_seeded = False  # whether it alone draws from its bit generator
 
-    def _start_recording(self, stage: Tracer, method: str) -> None:
+    def _start_recording(self, tracer: Tracer, method: str) -> None:
         """Record draws from here on in a trace that made this generator."""
         if not self._is_seeded:
             raise UnsupportedError(
@@ -56,7 +56,9 @@ class _RecordingGenerator:
                 )
             )
         self._wrapped = _RestartedGenerator(self._wrapped)
-        self._creating_tracers = tuple(each for each in self._creating_tracers if each is not stage)
+        self._creating_tracers = tuple(
+            each for each in self._creating_tracers if each is not tracer
+        )
         record_draw(self._wrapped, "begin", {})
 
     def __reduce__(self) -> Any:
@@ -142,9 +144,9 @@ def _is_bit_generator(seed: Any) -> bool:
 def wrap_generator(x: Any) -> Any:
     """A generator that records the draws of one of NumPy's."""
     if isinstance(x, own.Generator):
-        made = Generator(x.bit_generator)
-        made._wrapped, made._creating_tracers, made._gives_buffers = x, (), False
-        return made
+        drawn = Generator(x.bit_generator)
+        drawn._wrapped, drawn._creating_tracers, drawn._gives_buffers = x, (), False
+        return drawn
     state = RandomState(like=x)
     state._gives_buffers = False
     return state
@@ -157,9 +159,9 @@ def default_rng(seed: Any = None) -> Any:
     if isinstance(seed, own.Generator):
         return wrap_generator(seed)
     _check_seed(seed, "default_rng")
-    made = Generator(_default_rng(_plain_seed(seed)).bit_generator)
-    made._is_seeded = not _is_bit_generator(seed)
-    return made
+    drawn = Generator(_default_rng(_plain_seed(seed)).bit_generator)
+    drawn._is_seeded = not _is_bit_generator(seed)
+    return drawn
 
 
 def _check_seed(seed: Any, who: str) -> None:
@@ -194,55 +196,59 @@ def _method(base: type, name: str) -> Callable[..., Any]:
             return getattr(self._wrapped, name)(*args, **kwargs)
         if name in _SIZE_AS_ARGS:
             method, args, names = _SIZE_AS_ARGS[name], (args,) if args else (), ("size",)
-        given = {
+        arguments = {
             key: join_tracked_list(x)
             for key, x in {**dict(zip(names, args, strict=False)), **kwargs}.items()
         }
-        stage = current_tracer()
-        if stage in self._creating_tracers and _depends_on_tracked(method, given):
-            self._start_recording(stage, method)
-        if stage is None or stage in self._creating_tracers:
-            return _unrecorded_draw(self._wrapped, method, given, self._gives_buffers)
+        tracer = current_tracer()
+        if tracer in self._creating_tracers and _depends_on_tracked(method, arguments):
+            self._start_recording(tracer, method)
+        if tracer is None or tracer in self._creating_tracers:
+            return _unrecorded_draw(self._wrapped, method, arguments, self._gives_buffers)
         if method in _REORDERS:
-            return _reorder(self._wrapped, method, given)
-        if method == "choice" and np.ndim(aval_of(given["a"])):
-            return _choice(self._wrapped, given)
-        out = given.pop("out", None)
-        made = record_draw(self._wrapped, method, given)
-        return made if out is None else _into_out(out, made)
+            return _reorder(self._wrapped, method, arguments)
+        if method == "choice" and np.ndim(aval_of(arguments["a"])):
+            return _choice(self._wrapped, arguments)
+        out = arguments.pop("out", None)
+        drawn = record_draw(self._wrapped, method, arguments)
+        return drawn if out is None else _into_out(out, drawn)
 
     call.__name__ = name
     call.__doc__ = getattr(base, name).__doc__
     return call
 
 
-def _unrecorded_draw(source: Any, method: str, given: dict[str, Any], fills: bool) -> Any:
+def _unrecorded_draw(
+    source: Any, method: str, arguments: dict[str, Any], gives_buffers: bool
+) -> Any:
     """A draw while nothing is recorded, or from a generator that the traced function made."""
-    if not any(map(holds_tracked, given.values())):
-        made = getattr(source, method)(**given)
-        fills = fills and type(made) is np.ndarray and made.dtype.kind == "f"
-        return buffer(made) if fills and "out" not in given else made
+    if not any(map(holds_tracked, arguments.values())):
+        drawn = getattr(source, method)(**arguments)
+        gives_buffers = gives_buffers and type(drawn) is np.ndarray and drawn.dtype.kind == "f"
+        return buffer(drawn) if gives_buffers and "out" not in arguments else drawn
     if method in _REORDERS:
-        return _reorder(source, method, given, plain=True)
-    if method == "choice" and np.ndim(aval_of(given["a"])):
-        return _choice(source, given, plain=not _depends_on_tracked(method, given))
-    return record_draw(source, method, given)
+        return _reorder(source, method, arguments, plain=True)
+    if method == "choice" and np.ndim(aval_of(arguments["a"])):
+        return _choice(source, arguments, plain=not _depends_on_tracked(method, arguments))
+    return record_draw(source, method, arguments)
 
 
-def _depends_on_tracked(method: str, given: dict[str, Any]) -> bool:
+def _depends_on_tracked(method: str, arguments: dict[str, Any]) -> bool:
     """Whether the drawn numbers depend on tracked values; not where tracked items are only picked
     or reordered by them."""
-    taken = {"x"} if method in _REORDERS else {"a"} if np.ndim(aval_of(given.get("a"))) else set()
-    return any(holds_tracked(x) for name, x in given.items() if name not in taken)
+    picked = (
+        {"x"} if method in _REORDERS else {"a"} if np.ndim(aval_of(arguments.get("a"))) else set()
+    )
+    return any(holds_tracked(x) for name, x in arguments.items() if name not in picked)
 
 
-def _draw_or_record(source: Any, method: str, given: dict[str, Any], plain: bool) -> Any:
-    return getattr(source, method)(**given) if plain else record_draw(source, method, given)
+def _draw_or_record(source: Any, method: str, arguments: dict[str, Any], plain: bool) -> Any:
+    return getattr(source, method)(**arguments) if plain else record_draw(source, method, arguments)
 
 
-def _reorder(source: Any, method: str, given: dict[str, Any], plain: bool = False) -> Any:
+def _reorder(source: Any, method: str, arguments: dict[str, Any], plain: bool = False) -> Any:
     """`shuffle`, `permutation` and `permuted`: draw the order, and take the array in that order."""
-    x, axis = given["x"], given.get("axis", None if method == "permuted" else 0)
+    x, axis = arguments["x"], arguments.get("axis", None if method == "permuted" else 0)
     if not isinstance(x, Tracked):
         if method == "shuffle":
             raise UnsupportedError(
@@ -252,27 +258,27 @@ def _reorder(source: Any, method: str, given: dict[str, Any], plain: bool = Fals
                 )
             )
         if not np.ndim(x) or method == "permuted":
-            return record_draw(source, method, {**given, "x": data_of(x)})
+            return record_draw(source, method, {**arguments, "x": data_of(x)})
         x = np.asarray(x)
     if not np.ndim(x):
-        return _draw_or_record(source, method, {**given, "x": int(x)}, plain)
+        return _draw_or_record(source, method, {**arguments, "x": int(x)}, plain)
     if method == "permuted":
-        places = np.arange(np.size(x)).reshape(np.shape(x))
-        order = _draw_or_record(source, method, {"x": places, "axis": axis}, plain)
-        return _into_out(given.get("out"), np.take(x, order))
+        indices = np.arange(np.size(x)).reshape(np.shape(x))
+        order = _draw_or_record(source, method, {"x": indices, "axis": axis}, plain)
+        return _into_out(arguments.get("out"), np.take(x, order))
     order = _draw_or_record(source, "permutation", {"x": np.shape(x)[axis]}, plain)
-    made = _take(x, order, axis)
+    drawn = _take(x, order, axis)
     if method == "permutation":
-        return made
-    x[...] = made
+        return drawn
+    x[...] = drawn
     return None
 
 
-def _choice(source: Any, given: dict[str, Any], plain: bool = False) -> Any:
+def _choice(source: Any, arguments: dict[str, Any], plain: bool = False) -> Any:
     """`choice` among the items of an array: draw their indices."""
-    a, axis = given["a"], given.get("axis", 0)
+    a, axis = arguments["a"], arguments.get("axis", 0)
     a = a if isinstance(a, Tracked) else np.asarray(a)
-    drawn = {key: x for key, x in given.items() if key != "axis"} | {"a": np.shape(a)[axis]}
+    drawn = {key: x for key, x in arguments.items() if key != "axis"} | {"a": np.shape(a)[axis]}
     return _take(a, _draw_or_record(source, "choice", drawn, plain), axis)
 
 
@@ -284,12 +290,12 @@ def _take(x: Any, order: Any, axis: int | None) -> Any:
     return np.take(x, order, axis=axis)
 
 
-def _into_out(out: Any, made: Any) -> Any:
+def _into_out(out: Any, drawn: Any) -> Any:
     if out is None:
-        return made
+        return drawn
     if not isinstance(out, Tracked):
         raise UnsupportedError(message("out= of a draw is a plain array", "Leave out= away"))
-    out[...] = made
+    out[...] = drawn
     return out
 
 
@@ -305,8 +311,8 @@ def _refusing_method(base: type, name: str) -> Callable[..., Any]:
 
 def _seed(self: Any, seed: Any = None) -> None:
     """Seed the generator; a seed chosen by the system differs on each call: not under a trace."""
-    stage = current_tracer()
-    if seed is None or stage is None or stage in self._creating_tracers:
+    tracer = current_tracer()
+    if seed is None or tracer is None or tracer in self._creating_tracers:
         _refuse(self, "seed")
         self._wrapped.seed(seed)
     else:
@@ -315,8 +321,8 @@ def _seed(self: Any, seed: Any = None) -> None:
 
 def _refuse(source: _RecordingGenerator, what: str) -> None:
     """Refuse, under a trace, what reads or sets the state of a generator that it was given."""
-    stage = current_tracer()
-    if stage is not None and stage not in source._creating_tracers:
+    tracer = current_tracer()
+    if tracer is not None and tracer not in source._creating_tracers:
         raise UnsupportedError(
             message(f"{what} of a generator under a trace", "Call it outside of the function")
         )

@@ -30,10 +30,10 @@ from tracker.tape.escape import (
     is_arange_length,
     is_inspected,
 )
-from tracker.tape.observers import current_tracer, is_deriving
+from tracker.tape.observers import is_deriving
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import data_of, value_of
-from tracker.tape.tracer import record_error
+from tracker.tape.tracer import current_tracer, record_error
 from tracker.tape.tracked import Tracked, install, numpy_class_name
 from tracker.tape.value import is_constant
 
@@ -64,51 +64,51 @@ _AS_KEY_TEXTS = (
 
 
 @install("__hash__")
-def _hash(handle: Any) -> int:
-    value = value_of(handle)
+def _hash(tracked: Any) -> int:
+    value = value_of(tracked)
     if isinstance(value.aval, np.ndarray):
         raise TypeError("unhashable type: a tracked array; use id(x) or tracker.Params")
-    has_history = handle.dtype.kind in "fc" and (is_deriving() or current_tracer() is None)
-    if has_history and not (is_constant(value) or is_arange_length(value) or is_inspected(handle)):
+    has_history = tracked.dtype.kind in "fc" and (is_deriving() or current_tracer() is None)
+    if has_history and not (is_constant(value) or is_arange_length(value) or is_inspected(tracked)):
         raise ConversionError(message(*_AS_KEY_TEXTS, user_line()))
-    guard_value(handle, "hash")
+    guard_value(tracked, "hash")
     return hash(value.data)
 
 
 @install("__bool__")
-def _bool(handle: Any) -> bool:
-    return _guarded_conversion(handle, "bool", bool)
+def _bool(tracked: Any) -> bool:
+    return _guarded_conversion(tracked, "bool", bool)
 
 
 @install("__int__")
-def _int(handle: Any) -> int:
-    return _guarded_conversion(handle, "int", int)
+def _int(tracked: Any) -> int:
+    return _guarded_conversion(tracked, "int", int)
 
 
 @install("__index__")
-def _index(handle: Any) -> int:
-    return _guarded_conversion(handle, "int", operator.index)
+def _index(tracked: Any) -> int:
+    return _guarded_conversion(tracked, "int", operator.index)
 
 
 @install("__bytes__")
-def _bytes(handle: Any) -> bytes:
+def _bytes(tracked: Any) -> bytes:
     """The bytes in memory; of an integer n, as in Python, n zero bytes."""
-    form = value_of(handle).aval
-    if np.ndim(form) == 0 and np.asarray(form).dtype.kind in "iu":
-        return bytes(int(handle))
-    found: bytes = handle.tobytes()
+    aval = value_of(tracked).aval
+    if np.ndim(aval) == 0 and np.asarray(aval).dtype.kind in "iu":
+        return bytes(int(tracked))
+    found: bytes = tracked.tobytes()
     return found
 
 
 @install("__float__")
-def _float(handle: Any) -> float:
-    if is_constant(value_of(handle)) or is_arange_length(value_of(handle)):
-        guard_value(handle, "hash")
-        return float(value_of(handle).data)
-    if is_inspected(handle):
-        return float(value_of(handle).data)
+def _float(tracked: Any) -> float:
+    if is_constant(value_of(tracked)) or is_arange_length(value_of(tracked)):
+        guard_value(tracked, "hash")
+        return float(value_of(tracked).data)
+    if is_inspected(tracked):
+        return float(value_of(tracked).data)
     plain = _escape_or_raise(
-        handle,
+        tracked,
         "float(t), a function of `math`, or storing t into a plain array",
         "Use np.sin, np.exp, ... on it; f'{t:.3f}' prints it; allocate what you fill with "
         "np.zeros_like(t), np.zeros(n, like=t) or `import tracker.numpy as np`",
@@ -117,85 +117,85 @@ def _float(handle: Any) -> float:
 
 
 @install("__complex__")
-def _complex(handle: Any) -> complex:
-    if is_constant(value_of(handle)):
-        guard_value(handle, "hash")
-        return complex(value_of(handle).data)
+def _complex(tracked: Any) -> complex:
+    if is_constant(value_of(tracked)):
+        guard_value(tracked, "hash")
+        return complex(value_of(tracked).data)
     plain = _escape_or_raise(
-        handle, "complex(t) or a function of `cmath`", "Use np.exp, np.sqrt, ... on it"
+        tracked, "complex(t) or a function of `cmath`", "Use np.exp, np.sqrt, ... on it"
     )
     return complex(plain)
 
 
 @install("__array__")
-def _array(handle: Any, dtype: Any = None, copy: bool | None = None) -> Any:
-    if resolve_placeholder(handle) is not handle:
-        return np.asarray(resolve_placeholder(handle), dtype=dtype, copy=copy)
-    asking = sys._getframe(1).f_code
-    if asking in _NEEDS_MEMORY:
+def _array(tracked: Any, dtype: Any = None, copy: bool | None = None) -> Any:
+    if resolve_placeholder(tracked) is not tracked:
+        return np.asarray(resolve_placeholder(tracked), dtype=dtype, copy=copy)
+    caller = sys._getframe(1).f_code
+    if caller in _NEEDS_MEMORY:
         raise ConversionError(
             message(
-                f"{asking.co_name} needs the memory of a tracked value of shape {handle.shape}",
+                f"{caller.co_name} needs the memory of a tracked value of shape {tracked.shape}",
                 "Use np.lib.stride_tricks.sliding_window_view, or index with integer arrays",
                 user_line(),
             )
         )
-    discrete = handle.dtype.kind in "biu" or _is_discrete(dtype)
-    if discrete or is_constant(value_of(handle)):
-        guard_elements(handle)
-        return export_array(handle, dtype, copy)
+    discrete = tracked.dtype.kind in "biu" or _is_discrete(dtype)
+    if discrete or is_constant(value_of(tracked)):
+        guard_elements(tracked)
+        return export_array(tracked, dtype, copy)
     if current_tracer() is None and _NUMPY_TESTING in sys._getframe(1).f_code.co_filename:
         # np.testing compares, and returns nothing
-        return np.array(value_of(handle).data, dtype=dtype)
+        return np.array(value_of(tracked).data, dtype=dtype)
     what, instead = next(
-        (words for part, words in _CONVERTING_MODULES.items() if part in asking.co_filename),
+        (words for part, words in _CONVERTING_MODULES.items() if part in caller.co_filename),
         _CONVERSION_TEXTS,
     )
-    _escape_or_raise(handle, what, instead)
-    return export_array(handle, dtype, copy)
+    _escape_or_raise(tracked, what, instead)
+    return export_array(tracked, dtype, copy)
 
 
-def _escape_or_raise(handle: Any, what: str, instead: str) -> Any:
+def _escape_or_raise(tracked: Any, what: str, instead: str) -> Any:
     """The plain data of a value, if it may escape."""
     text = message(
-        f"{what} would turn a tracked value of shape {handle.shape}, dtype {handle.dtype} "
+        f"{what} would turn a tracked value of shape {tracked.shape}, dtype {tracked.dtype} "
         "into plain numbers and lose its gradient",
         f"{instead}; or tracker.data(t) where no gradient is wanted",
         user_line(),
     )
-    plain = escape_as_plain(handle, lambda: text)
+    plain = escape_as_plain(tracked, lambda: text)
     if plain is NO_ESCAPE:
         raise ConversionError(text)
     return plain
 
 
 @install("__floor__")
-def _floor(handle: Any) -> int:
-    return int(_guarded_conversion(handle, "floor", math.floor))
+def _floor(tracked: Any) -> int:
+    return int(_guarded_conversion(tracked, "floor", math.floor))
 
 
 @install("__ceil__")
-def _ceil(handle: Any) -> int:
-    return int(_guarded_conversion(handle, "ceil", math.ceil))
+def _ceil(tracked: Any) -> int:
+    return int(_guarded_conversion(tracked, "ceil", math.ceil))
 
 
 @install("__trunc__")
-def _trunc(handle: Any) -> int:
-    return int(_guarded_conversion(handle, "int", math.trunc))
+def _trunc(tracked: Any) -> int:
+    return int(_guarded_conversion(tracked, "int", math.trunc))
 
 
 @install("__round__")
-def _round(handle: Any, digits: int | None = None) -> Any:
-    kind = type(value_of(handle).aval)
+def _round(tracked: Any, digits: int | None = None) -> Any:
+    kind = type(value_of(tracked).aval)
     if not hasattr(kind, "__round__"):
         raise TypeError(f"type {numpy_class_name(kind)} doesn't define __round__ method")
     if digits is None:
-        return _guarded_conversion(handle, "round", round)
-    data = value_of(handle).data
+        return _guarded_conversion(tracked, "round", round)
+    data = value_of(tracked).data
     if type(data) is float or type(data) is int:  # Python rounds decimals correctly, NumPy does not
-        guard_value(handle, "hash")
+        guard_value(tracked, "hash")
         return round(data, digits)
-    return NUMPY[np.round](handle, digits)
+    return NUMPY[np.round](tracked, digits)
 
 
 def _is_discrete(dtype: Any) -> bool:
@@ -205,14 +205,14 @@ def _is_discrete(dtype: Any) -> bool:
 _MAX_ELEMENT_GUARDS = 16  # elements with a guard each; more are compared all at once
 
 
-def guard_elements(handle: Tracked) -> None:
+def guard_elements(tracked: Tracked) -> None:
     """Python is about to depend on every element."""
     if current_tracer() is not None:
-        kind = {"b": "bool", "i": "int", "u": "int"}.get(handle.dtype.kind, "hash")
-        if handle.size > _MAX_ELEMENT_GUARDS and kind != "hash":
-            guard_value(NUMPY[np.all](handle == np.array(data_of(handle))), "bool")
+        kind = {"b": "bool", "i": "int", "u": "int"}.get(tracked.dtype.kind, "hash")
+        if tracked.size > _MAX_ELEMENT_GUARDS and kind != "hash":
+            guard_value(NUMPY[np.all](tracked == np.array(data_of(tracked))), "bool")
             return
-        for element in NUMPY[np.ravel](handle) if handle.ndim else (handle,):
+        for element in NUMPY[np.ravel](tracked) if tracked.ndim else (tracked,):
             guard_value(element, kind)
 
 
@@ -232,15 +232,15 @@ def plain_integers(x: Any) -> Any:
 
 
 def _guarded_conversion(
-    handle: Tracked, kind: str, convert: Callable[[Any], _Converted]
+    tracked: Tracked, kind: str, convert: Callable[[Any], _Converted]
 ) -> _Converted:
     """Convert a value: a trace guards the result, and records an error."""
-    data = data_of(handle)
+    data = data_of(tracked)
     try:
         answer = convert(data)
     except (ValueError, OverflowError) as error:
         if np.size(data) == 1:  # else the shape is the reason
             record_error(error)
         raise
-    guard_value(handle, kind)
+    guard_value(tracked, kind)
     return answer

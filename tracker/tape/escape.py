@@ -29,45 +29,45 @@ import numpy as np
 
 from tracker.errors import message, user_frame, user_line
 from tracker.ir.op import NUMPY
-from tracker.tape.observers import current_tracer, is_deriving
+from tracker.tape.observers import is_deriving
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import value_of
-from tracker.tape.tracer import Tracer, UnsupportedInBody
+from tracker.tape.tracer import Tracer, UnsupportedInBody, current_tracer
 from tracker.tape.value import CLOSED, Value, history_of
 
 NO_ESCAPE: Any = object()
 
 
-def escape_as_plain(handle: Any, reason: Callable[[], str]) -> Any:
+def escape_as_plain(tracked: Any, reason: Callable[[], str]) -> Any:
     """The plain data of a tracked value, if it may escape; else NO_ESCAPE. `reason` says why the
     trace ends."""
-    stage = current_tracer()
-    if resolve_placeholder(handle) is not handle:
-        return resolve_placeholder(handle)
-    if stage is None or stage.is_body_trace:
+    tracer = current_tracer()
+    if resolve_placeholder(tracked) is not tracked:
+        return resolve_placeholder(tracked)
+    if tracer is None or tracer.is_body_trace:
         return NO_ESCAPE
-    value = value_of(handle)
-    source = _origin_of(value, stage)
+    value = value_of(tracked)
+    source = _origin_of(value, tracer)
     if source == "argument" and not is_deriving():
-        stage.abort(reason())
+        tracer.abort(reason())
     elif source == "place":
-        _guard_by_value(handle, value, stage)
+        _guard_by_value(tracked, value, tracer)
     else:
         return NO_ESCAPE
     return value.data
 
 
-def guard_value(handle: Any, kind: str) -> None:
+def guard_value(tracked: Any, kind: str) -> None:
     """Python is about to depend on `kind` of a value: the trace guards it."""
-    stage = current_tracer()
-    if stage is not None and resolve_placeholder(handle) is handle:
-        value = value_of(handle)
-        stage.add_guard(value, kind)
-        if kind == "hash" and handle.dtype.kind == "f" and value.data == 0:
-            bool(np.signbit(handle))  # 0.0 and -0.0 are equal, but behave differently
+    tracer = current_tracer()
+    if tracer is not None and resolve_placeholder(tracked) is tracked:
+        value = value_of(tracked)
+        tracer.add_guard(value, kind)
+        if kind == "hash" and tracked.dtype.kind == "f" and value.data == 0:
+            bool(np.signbit(tracked))  # 0.0 and -0.0 are equal, but behave differently
 
 
-def export_array(handle: Any, dtype: Any, copy: bool | None) -> Any:
+def export_array(tracked: Any, dtype: Any, copy: bool | None) -> Any:
     """The data of a tracked array for plain NumPy, as an array of its own.
 
     In a plain call, that array may share memory with the tracked one, and each would see writes
@@ -75,39 +75,39 @@ def export_array(handle: Any, dtype: Any, copy: bool | None) -> Any:
     be written into any more (`check_write`); code that tries gets an error, and the call runs as
     plain Python (`is_escape_failure`).
     """
-    data, stage = value_of(handle).data, current_tracer()
+    data, tracer = value_of(tracked).data, current_tracer()
     array = np.array(data, dtype=dtype)
-    if stage is None or stage.is_body_trace or copy or not isinstance(data, np.ndarray):
+    if tracer is None or tracer.is_body_trace or copy or not isinstance(data, np.ndarray):
         return array
     if array.dtype == data.dtype:
-        owner = handle
+        owner = tracked
         while getattr(owner, "_view", None) is not None:
             owner = owner._view.base
-        stage.exported_values.add(value_of(owner))
-        stage.export_owners[id(array)] = owner
-        _make_read_only(array, stage)
+        tracer.exported_values.add(value_of(owner))
+        tracer.export_owners[id(array)] = owner
+        _make_read_only(array, tracer)
     return array
 
 
-def _make_read_only(array: Any, stage: Tracer) -> None:
+def _make_read_only(array: Any, tracer: Tracer) -> None:
     array.flags.writeable = False
-    stage.exported_arrays.append(array)
+    tracer.exported_arrays.append(array)
 
 
-def export_owner(result: Any, stage: Tracer) -> Any:
+def export_owner(result: Any, tracer: Tracer) -> Any:
     """The tracked array whose memory a result shares in a plain call, if the result was exported;
     or None."""
     if type(result) is not np.ndarray:
         return None
-    return stage.export_owners.get(id(result), stage.export_owners.get(id(result.base)))
+    return tracer.export_owners.get(id(result), tracer.export_owners.get(id(result.base)))
 
 
-def end_exports(stage: Tracer, results: Sequence[Any]) -> None:
+def end_exports(tracer: Tracer, results: Sequence[Any]) -> None:
     """The trace is over: exported arrays, and results that are views of them, are writeable
     again."""
-    for array in stage.exported_arrays:
+    for array in tracer.exported_arrays:
         array.flags.writeable = True
-    owners = {id(array) for array in stage.exported_arrays}
+    owners = {id(array) for array in tracer.exported_arrays}
     for x in results:
         if type(x) is np.ndarray and id(x.base) in owners:
             x.flags.writeable = True
@@ -117,7 +117,7 @@ _NO_ARRAY_TEXT = "object __array__ method not producing an array"  # it returned
 _READ_ONLY_TEXT = re.compile("read-?only|writeable")
 
 
-def is_escape_failure(error: Exception, stage: Tracer) -> bool:
+def is_escape_failure(error: Exception, tracer: Tracer) -> bool:
     """Whether an error arises because code was given a tracked value or a read-only export where a
     plain call has a plain array: C code that checks the type, or a write."""
     if isinstance(error, (TypeError, AttributeError, BufferError)) and "Tracked" in str(error):
@@ -125,30 +125,30 @@ def is_escape_failure(error: Exception, stage: Tracer) -> bool:
     if isinstance(error, ValueError) and str(error) == _NO_ARRAY_TEXT:
         return True
     locked = isinstance(error, (ValueError, TypeError, BufferError))
-    return bool(locked and stage.exported_arrays and _READ_ONLY_TEXT.search(str(error)))
+    return bool(locked and tracer.exported_arrays and _READ_ONLY_TEXT.search(str(error)))
 
 
-def escape_as_text(handle: Any) -> bool:
+def escape_as_text(tracked: Any) -> bool:
     """A value is about to become text. Returns whether that is the text of plain data.
 
     Text has no gradient. It is the same on each call where the value depends on captured arrays
     only, or consists of integers; both are guarded. Text of other numbers aborts the trace, unless
     it is only printed, which happens while tracing.
     """
-    stage = current_tracer()
-    if stage is None or resolve_placeholder(handle) is not handle:
+    tracer = current_tracer()
+    if tracer is None or resolve_placeholder(tracked) is not tracked:
         return False
-    value = value_of(handle)
-    source = _origin_of(value, stage)
+    value = value_of(tracked)
+    source = _origin_of(value, tracer)
     is_plain = not is_deriving() or source != "else"  # no derivative follows it
     if _is_printed(user_frame()):
         return is_plain
-    if stage.is_body_trace:
+    if tracer.is_body_trace:
         raise UnsupportedInBody("the body makes text of a value")
     if np.asarray(value.data).dtype.kind in "biu" or source == "place":
-        _guard_by_value(handle, value, stage)
+        _guard_by_value(tracked, value, tracer)
     else:
-        stage.abort_reason = stage.abort_reason or message(
+        tracer.abort_reason = tracer.abort_reason or message(
             f"text is made of a value of shape {np.shape(value.aval)}",
             "Print or format what the function returns",
             user_line(),
@@ -156,40 +156,40 @@ def escape_as_text(handle: Any) -> bool:
     return is_plain
 
 
-def _origin_of(root: Value, stage: Tracer) -> str:
+def _origin_of(root: Value, tracer: Tracer) -> str:
     """What a value depends on: captured arrays ('place'), an 'argument', or 'else' a leaf."""
     found = "place"
-    for value in history_of(root, stage.captures):
-        if value in stage.arguments:
+    for value in history_of(root, tracer.captures):
+        if value in tracer.arguments:
             found = "argument"
         elif value.op is None or (value.op is not CLOSED and value.op.name == "identity"):
             return "else"  # a derivative follows it, or may
     return found
 
 
-def _guard_by_value(handle: Any, value: Value, stage: Tracer) -> None:
+def _guard_by_value(tracked: Any, value: Value, tracer: Tracer) -> None:
     """Guard that a value is what it is now."""
-    if value in stage.guarded_by_value or stage.abort_reason:
+    if value in tracer.guarded_by_value or tracer.abort_reason:
         return
-    stage.guarded_by_value.add(value)
+    tracer.guarded_by_value.add(value)
     known = np.array(value.data)
-    same = handle == known[()]
+    same = tracked == known[()]
     if known.dtype.kind in "fc":
         if np.isnan(known).any():
-            same = same | ((handle != handle) & np.isnan(known)[()])
+            same = same | ((tracked != tracked) & np.isnan(known)[()])
         for part in (np.real, np.imag) if known.dtype.kind == "c" else (np.real,):
             zero = part(known) == 0
             if zero.any():  # 0.0 and -0.0 are equal, but differ
-                signs = np.signbit(part(handle)) == np.signbit(part(known))[()]
+                signs = np.signbit(part(tracked)) == np.signbit(part(known))[()]
                 same = same & (signs | ~zero[()])
-    stage.add_guard(value_of(NUMPY[np.all](same)), "bool")
+    tracer.add_guard(value_of(NUMPY[np.all](same)), "bool")
 
 
 def call_on_plain(
     call: Callable[..., Any], args: Any, kwargs: Any, reason: Callable[[], str]
 ) -> Any:
     """The result of NumPy on plain data, if all tracked arguments may escape; else NO_ESCAPE."""
-    given: list[tuple[Any, Any]] = []
+    escaped: list[tuple[Any, Any]] = []
 
     def plain(x: Any) -> Any:
         if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
@@ -199,16 +199,16 @@ def call_on_plain(
         data = escape_as_plain(x, reason)
         if data is not NO_ESCAPE and isinstance(data, np.ndarray):
             data = data.copy()
-            stage = current_tracer()
-            if stage is not None:  # a function that writes into it must fail
-                _make_read_only(data, stage)
-        given.append((x, data))
+            tracer = current_tracer()
+            if tracer is not None:  # a function that writes into it must fail
+                _make_read_only(data, tracer)
+        escaped.append((x, data))
         return data
 
     if kwargs.get("out") is not None:
         return NO_ESCAPE
     plain_args, plain_kwargs = plain(tuple(args)), {k: plain(v) for k, v in kwargs.items()}
-    if any(data is NO_ESCAPE for _, data in given):
+    if any(data is NO_ESCAPE for _, data in escaped):
         return NO_ESCAPE
     return call(*plain_args, **plain_kwargs)
 
@@ -275,7 +275,7 @@ def _is_call_of(code: CodeType, at: int, name: str) -> bool:
 # Formatting and tests -----------------------------------------------------------------------------
 
 
-def is_inspected(handle: Any) -> bool:
+def is_inspected(tracked: Any) -> bool:
     """Whether `float` of a value serves formatting (`"%g" % t`) or a test (`math.isnan(t)`):
     neither has a gradient. The trace is told."""
     frame = user_frame()
@@ -283,11 +283,11 @@ def is_inspected(handle: Any) -> bool:
         return False
     code, at = frame.f_code, frame.f_lasti
     if _is_percent_format(code, at):
-        escape_as_text(handle)
+        escape_as_text(tracked)
         return True
     if any(_is_call_of(code, at, name) for name in ("isfinite", "isinf", "isnan")):
         for question in (np.isnan, np.isinf):
-            bool(question(handle))
+            bool(question(tracked))
         return True
     return False
 

@@ -35,16 +35,16 @@ class InPlaceParams(dict[str, Any]):
         self.holders = holders
 
 
-def write_in_place(op: Op, handle: Any, part: Any, index: Any) -> bool:
+def write_in_place(op: Op, tracked: Any, part: Any, index: Any) -> bool:
     """As `tracked._value = op(tracked, part)` for the op `x[index] = part` on a copy of x, but
     without the copy. Returns False, and does nothing, where something else can see the array."""
-    if observers or not handle._value or part is handle:  # x[::-1] = x reads what it overwrites
+    if observers or not tracked._value or part is tracked:  # x[::-1] = x reads what it overwrites
         return False
-    params = handle._value.params
+    params = tracked._value.params
     holders = params.holders if type(params) is InPlaceParams else 1
-    if _reference_counts(handle) != (_unshared_counts[0], _unshared_counts[1] + holders - 1):
+    if _reference_counts(tracked) != (_unshared_counts[0], _unshared_counts[1] + holders - 1):
         return False
-    value = handle._value
+    value = tracked._value
     if value.op is not op and not _rules_allow_overwrite(value.op):
         return False
     array = value.data
@@ -53,7 +53,7 @@ def write_in_place(op: Op, handle: Any, part: Any, index: Any) -> bool:
     operand = recorded_operand(part, op)
     array[index] = operand.data if type(operand) is Value else operand
     made = Value(array, op, (value, operand), InPlaceParams({"index": index}, holders + 1))
-    handle._value = made
+    tracked._value = made
     return True
 
 
@@ -66,9 +66,9 @@ def _rules_allow_overwrite(op: Any) -> bool:
     return op.partials is not None or op.jvp == LINEAR
 
 
-def _reference_counts(handle: Any) -> tuple[int, int]:
+def _reference_counts(tracked: Any) -> tuple[int, int]:
     """How many references the value of a tracked array has, and the value's array."""
-    value = handle._value
+    value = tracked._value
     array = value.data
     return sys.getrefcount(value), sys.getrefcount(array)
 

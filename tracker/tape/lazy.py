@@ -108,22 +108,22 @@ class LazyScheduler(LazyCallbacks):
     ) -> Value | None:
         """The lazy value of an equation; None if it is to be computed now. `snapshot_operand` gives
         a copy of an array that nothing changes."""
-        due = has_lazy_values()
-        if due and isinstance(op.lower, Pick):
+        has_lazy = has_lazy_values()
+        if has_lazy and isinstance(op.lower, Pick):
             return self._defer_pick(op, operands, params)
-        large = self._threshold()
+        threshold = self._threshold()
         for o in operands:
-            form = o.aval if type(o) is Value else o
-            if (type(form) is _ndarray and form.nbytes >= large) or (due and is_lazy(o)):
+            aval = o.aval if type(o) is Value else o
+            if (type(aval) is _ndarray and aval.nbytes >= threshold) or (has_lazy and is_lazy(o)):
                 break
         else:
-            if not _may_give_large(op, operands, large):
+            if not _may_give_large(op, operands, threshold):
                 return None
-        forms = [o.aval if type(o) is Value else o for o in operands]
-        form = result_aval(op, forms, params)
-        if form is None or not self._cannot_raise(op, operands, forms, params):
+        avals = [o.aval if type(o) is Value else o for o in operands]
+        aval = result_aval(op, avals, params)
+        if aval is None or not self._cannot_raise(op, operands, avals, params):
             return None
-        value = Value(form, op, operands, params)
+        value = Value(aval, op, operands, params)
         arrays = [snapshot_operand(o) for o in operands if type(o) is _ndarray]
         make_lazy(
             value, op.evaluate, operands, arrays, params, self, _argument_view(op, operands, params)
@@ -176,15 +176,15 @@ class LazyScheduler(LazyCallbacks):
         return result
 
     def _cannot_raise(
-        self, op: Op, operands: Sequence[Any], forms: Sequence[Any], params: dict[str, Any]
+        self, op: Op, operands: Sequence[Any], avals: Sequence[Any], params: dict[str, Any]
     ) -> bool:
         """Whether NumPy computes the op whatever the lazy numbers are."""
-        how = op.lower
-        if isinstance(how, Map):
-            return _map_never_raises(how, operands, forms)
-        return not isinstance(how, Expand) or all(
+        lowering = op.lower
+        if isinstance(lowering, Map):
+            return _map_never_raises(lowering, operands, avals)
+        return not isinstance(lowering, Expand) or all(
             self._are_in_bounds(operands[at], extent)
-            for at, extent in _index_bounds(how, forms, params) or ()
+            for at, extent in _index_bounds(lowering, avals, params) or ()
         )
 
     def _are_in_bounds(self, positions: Any, extent: int) -> bool:
@@ -192,9 +192,9 @@ class LazyScheduler(LazyCallbacks):
         while is_lazy(positions) and positions.op is not None:
             op, operands = positions.op, positions.operands
             if isinstance(op.lower, Expand) and op.lower.position_bound is not None:
-                forms = [o.aval if type(o) is Value else o for o in operands]
+                avals = [o.aval if type(o) is Value else o for o in operands]
                 return bool(
-                    op.lower.position_bound(*map(type_of, forms), **positions.params) <= extent
+                    op.lower.position_bound(*map(type_of, avals), **positions.params) <= extent
                 )
             if not isinstance(op.lower, View) or op.lower.order != "V":
                 return False
@@ -211,12 +211,12 @@ class LazyScheduler(LazyCallbacks):
         """Whether NumPy would soon have computed the lazy values that these depend on: they have no
         more bytes than the trace has computed already, or than `byte_budget` gives for so many
         equations of so many kinds. `weight`: the time of an equation in units of a sum."""
-        due, left, kinds = list(lazy_history(values)), 0, set()
-        for value in due:
+        pending, left, kinds = list(lazy_history(values)), 0, set()
+        for value in pending:
             if value.op is not None and not isinstance(value.op.lower, View):
                 left += weight(value) * max(map(_nbytes, (value, *value.operands)))
                 kinds.add((value.op, getattr(value.aval, "shape", None)))
-        return left <= max(self.computed_bytes, byte_budget(len(due), len(kinds)))
+        return left <= max(self.computed_bytes, byte_budget(len(pending), len(kinds)))
 
     def compute(self, values: Iterable[Value]) -> None:
         """Compute values, after which nothing reads others; and verify speculated bools."""
@@ -296,26 +296,26 @@ def _nbytes(x: Any) -> int:
     return getattr(x.aval if type(x) is Value else x, "nbytes", 0)
 
 
-def _is_large(form: Any) -> bool:
-    return type(form) is _ndarray and form.nbytes >= LARGE
+def _is_large(aval: Any) -> bool:
+    return type(aval) is _ndarray and aval.nbytes >= LARGE
 
 
-def _map_never_raises(how: Map, operands: Sequence[Any], forms: Sequence[Any]) -> bool:
+def _map_never_raises(lowering: Map, operands: Sequence[Any], avals: Sequence[Any]) -> bool:
     """Whether NumPy computes an elementwise op whatever the numbers are."""
-    if how.requires is None and how.refuses is None and int not in map(type, forms):
+    if lowering.requires is None and lowering.refuses is None and int not in map(type, avals):
         return True
     atoms = [
-        Var(type_of(form)) if type(o) is Value or type(o) is _ndarray else Const.of(o)
-        for o, form in zip(operands, forms, strict=True)
+        Var(type_of(aval)) if type(o) is Value or type(o) is _ndarray else Const.of(o)
+        for o, aval in zip(operands, avals, strict=True)
     ]
-    if narrowed_integers(how, atoms):
+    if narrowed_integers(lowering, atoms):
         return False
-    if how.refuses is not None and how.refuses(*atoms):
+    if lowering.refuses is not None and lowering.refuses(*atoms):
         return False
-    asked = _RequirementProbe()
-    if how.requires is not None:
-        how.requires(asked, *atoms)
-    return not asked.has_requirements
+    probe = _RequirementProbe()
+    if lowering.requires is not None:
+        lowering.requires(probe, *atoms)
+    return not probe.has_requirements
 
 
 class _RequirementProbe:
@@ -331,14 +331,14 @@ class _RequirementProbe:
 
 
 def _index_bounds(
-    how: Expand, forms: Sequence[Any], params: dict[str, Any]
+    lowering: Expand, avals: Sequence[Any], params: dict[str, Any]
 ) -> Sequence[tuple[int, int]] | None:
     """Which operands must be positions within which extents, where NumPy raises for nothing else;
     None where it may."""
     return (
         None
-        if how.checked_positions is None
-        else how.checked_positions(*map(type_of, forms), **params)
+        if lowering.checked_positions is None
+        else lowering.checked_positions(*map(type_of, avals), **params)
     )
 
 
@@ -349,11 +349,15 @@ def lies_in(value: Value, whole: Value) -> bool:
     """Whether a value's array lies in that of another. All abstract values lie at the same
     addresses, so for lazy values the equations decide."""
     while value is not whole and is_lazy(value) and not is_lazy_copy(value):
-        how, form = value.op.lower, value.aval
-        if not isinstance(how, View) or how.order != "V" or type(value.operands[0]) is not Value:
+        lowering, aval = value.op.lower, value.aval
+        if (
+            not isinstance(lowering, View)
+            or lowering.order != "V"
+            or type(value.operands[0]) is not Value
+        ):
             return False
         (value, *_) = value.operands
-        if not may_overlap(form, value.aval):
+        if not may_overlap(aval, value.aval):
             return False
     if value is not whole and is_lazy(whole) and not is_lazy_copy(whole):
         return False
@@ -368,15 +372,15 @@ def may_overlap(a: Any, b: Any) -> bool:
 def result_aval(op: Op, avals: Sequence[Any], params: dict[str, Any]) -> Any:
     """The abstract value of `op(*operands, **params)`, given those of the operands; None if it is
     not known."""
-    how = op.lower
-    order = "K" if isinstance(how, _C_ORDERED) else getattr(how, "order", "")
-    if not order or any(type(form) is _ndarray and not form.size for form in avals):
+    lowering = op.lower
+    order = "K" if isinstance(lowering, _C_ORDERED) else getattr(lowering, "order", "")
+    if not order or any(type(aval) is _ndarray and not aval.size for aval in avals):
         return None
-    if not any(hasattr(form, "dtype") for form in avals):
+    if not any(hasattr(aval, "dtype") for aval in avals):
         return None  # Python's arithmetic
     try:
         made = op.infer(*map(type_of, avals), **params)
-        if isinstance(how, Expand) and _index_bounds(how, avals, params) is None:
+        if isinstance(lowering, Expand) and _index_bounds(lowering, avals, params) is None:
             return None
         if made.weak or made.dtype.kind not in "biufc" or not made.size:
             return None
@@ -384,56 +388,56 @@ def result_aval(op: Op, avals: Sequence[Any], params: dict[str, Any]) -> Any:
             return op.evaluate(*avals, **params)
         _check_python_ints(avals)
         if not made.shape:
-            number = not isinstance(how, Map | View) or _gives_scalar(op, avals, params)
+            number = not isinstance(lowering, Map | View) or _gives_scalar(op, avals, params)
             return blank_array((), made.dtype)[() if number else ...]
-        base = _base_operand(how, avals, params)
+        base = _base_operand(lowering, avals, params)
         if base is not None:
             simple = base.flags.c_contiguous or not any(base.strides)
             return blank_array(made.shape, made.dtype) if simple else None
-        return _layout_of_result(made.shape, made.dtype, order, how, avals)
+        return _layout_of_result(made.shape, made.dtype, order, lowering, avals)
     except EVALUATION_ERRORS:  # which NumPy will raise, too
         return None
 
 
-def _check_python_ints(forms: Sequence[Any]) -> None:
+def _check_python_ints(avals: Sequence[Any]) -> None:
     """Raise as NumPy does for a Python int that the other operand's dtype cannot hold."""
-    for number in forms:
+    for number in avals:
         if type(number) is int:
-            for other in forms:
+            for other in avals:
                 if hasattr(other, "dtype"):
                     other.dtype.type(number)
 
 
-def _gives_scalar(op: Op, forms: Sequence[Any], params: dict[str, Any]) -> bool:
+def _gives_scalar(op: Op, avals: Sequence[Any], params: dict[str, Any]) -> bool:
     """Whether NumPy makes a scalar, not an array, of 0-d operands."""
     with np.errstate(all="ignore"):
-        return type(op.evaluate(*forms, **params)) is not _ndarray
+        return type(op.evaluate(*avals, **params)) is not _ndarray
 
 
-def _base_operand(how: Any, forms: Sequence[Any], params: dict[str, Any]) -> Any:
+def _base_operand(lowering: Any, avals: Sequence[Any], params: dict[str, Any]) -> Any:
     """The operand that a result is a copy of, with parts written into it; or None."""
-    if not isinstance(how, View) or how.writes is None:
+    if not isinstance(lowering, View) or lowering.writes is None:
         return None
-    base = how.writes(*map(type_of, forms), **params).base
-    return None if base is None else forms[base]
+    base = lowering.writes(*map(type_of, avals), **params).base
+    return None if base is None else avals[base]
 
 
 def _layout_of_result(
-    shape: tuple[int, ...], dtype: np.dtype[Any], order: str, how: Any, forms: Sequence[Any]
+    shape: tuple[int, ...], dtype: np.dtype[Any], order: str, lowering: Any, avals: Sequence[Any]
 ) -> Any:
-    arrays = [form for form in forms if type(form) is _ndarray]
+    arrays = [aval for aval in avals if type(aval) is _ndarray]
     simple = all(
-        x.flags.c_contiguous and (x.shape == shape or not isinstance(how, Map)) for x in arrays
+        x.flags.c_contiguous and (x.shape == shape or not isinstance(lowering, Map)) for x in arrays
     )
-    if order == "C" or simple or (isinstance(how, Contract) and len(shape) <= 2):
+    if order == "C" or simple or (isinstance(lowering, Contract) and len(shape) <= 2):
         return blank_array(shape, dtype)
-    if not isinstance(how, Map):
+    if not isinstance(lowering, Map):
         return blank_array(shape, dtype) if all(map(_is_c_ordered, arrays)) else None
     roles = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
     kinds = [*(x.dtype for x in arrays), dtype]
-    walk: Any = np.nditer  # as ufuncs do
-    laid = walk([*arrays, None], [], roles, kinds, "K").operands[-1]
-    return None if laid.shape != shape else blank_array(shape, dtype, laid.strides)
+    nditer: Any = np.nditer  # as ufuncs do
+    probe = nditer([*arrays, None], [], roles, kinds, "K").operands[-1]
+    return None if probe.shape != shape else blank_array(shape, dtype, probe.strides)
 
 
 def _is_c_ordered(array: Any) -> bool:
@@ -446,21 +450,21 @@ _C_ORDERED = (Contract, Reduce, Scan)  # results are in C order if all that they
 _FLAGS = ("MAP_PRIVATE", "MAP_ANONYMOUS", "MAP_NORESERVE")  # those that the system has
 
 
-def _room(size: int) -> Any:
+def _reserve_addresses(size: int) -> Any:
     """Addresses, which take no memory as long as nothing is written there."""
     flags = sum(getattr(mmap, name, 0) for name in _FLAGS)
     return mmap.mmap(-1, size, **({"flags": flags} if flags else {}))
 
 
-_blank = _room(1 << 20)
+_addresses = _reserve_addresses(1 << 20)
 
 
 def blank_array(
     shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...] | None = None
 ) -> Any:
     """An array that serves as an abstract value. All of them lie at the same addresses."""
-    global _blank
+    global _addresses
     size = math.prod(shape) * dtype.itemsize
-    if size > len(_blank):
-        _blank = _room(2 * size)
-    return _ndarray(shape, dtype, _blank, 0, strides)
+    if size > len(_addresses):
+        _addresses = _reserve_addresses(2 * size)
+    return _ndarray(shape, dtype, _addresses, 0, strides)

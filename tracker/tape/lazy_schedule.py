@@ -31,7 +31,7 @@ from tracker.tape.value import (
     readonly_data,
 )
 
-_WORTH = 1 << 16  # bytes of an array that is worth overwriting
+_MIN_REUSED_BYTES = 1 << 16  # bytes of an array that is worth overwriting
 _UFUNCS: dict[Any, np.ufunc] = {
     operator.add: np.add,
     operator.sub: np.subtract,
@@ -98,15 +98,15 @@ class LastUseSchedule:
         self, value: Value, evaluate: Callable[..., Any], data: Sequence[Any], params: Any
     ) -> Any:
         """The numbers of one value, given those of its operands."""
-        room = self._reusable_buffer(value, evaluate, data)
-        if room is not None and isinstance(value.op.lower, View):
-            result = room
+        buffer = self._reusable_buffer(value, evaluate, data)
+        if buffer is not None and isinstance(value.op.lower, View):
+            result = buffer
             for number, index in _view_writes(value, data).parts:
-                room[index] = data[number]
-        elif room is not None and evaluate is np.where:
-            result = _where_into(data, room)
-        elif room is not None:
-            result = _UFUNCS.get(evaluate, evaluate)(*data, out=room, **params)
+                buffer[index] = data[number]
+        elif buffer is not None and evaluate is np.where:
+            result = _where_into(data, buffer)
+        elif buffer is not None:
+            result = _UFUNCS.get(evaluate, evaluate)(*data, out=buffer, **params)
         else:
             result = evaluate(*data, **params)
         for operand in _operands(value):
@@ -170,7 +170,7 @@ def _view_writes(value: Value, data: Sequence[Any]) -> SliceWrites:
 def _has_same_layout(aval: Any, array: Any) -> bool:
     return (
         type(aval) is type(array) is np.ndarray
-        and array.nbytes >= _WORTH
+        and array.nbytes >= _MIN_REUSED_BYTES
         and (aval.shape, aval.dtype, aval.strides) == (array.shape, array.dtype, array.strides)
     )
 
@@ -178,8 +178,8 @@ def _has_same_layout(aval: Any, array: Any) -> bool:
 def _measure_unshared_refcount() -> int:
     """The reference count of an operand's array that nothing else refers to."""
     operand = Value(np.zeros(1), None, (), {})
-    given = [operand.aval]
-    return sys.getrefcount(given[0])
+    holder = [operand.aval]
+    return sys.getrefcount(holder[0])
 
 
 _UNSHARED_REFCOUNT = _measure_unshared_refcount()

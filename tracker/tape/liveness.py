@@ -40,32 +40,34 @@ def dead_values(
     closed_at  the id of each closed leaf -> how many equations had been recorded by then
     """
     used, others = _operand_uses(recorded)
-    free = {id(value) for value in inputs}
-    openly = {id(value) for value in running}
-    until: dict[int, int] = {}  # a pullback may pass what depends on a value, if made before
+    input_ids = {id(value) for value in inputs}
+    running_ids = {id(value) for value in running}
+    last_pullback: dict[
+        int, int
+    ] = {}  # a pullback may pass what depends on a value, if made before
     for other, references in zip(others, _extra_references(others, used), strict=True):
         value = other[0]
-        if id(value) in free:
-            until[id(value)] = _NEVER
+        if id(value) in input_ids:
+            last_pullback[id(value)] = _NEVER
         elif value.op is None or value.operands:
-            until[id(value)] = _ALWAYS
+            last_pullback[id(value)] = _ALWAYS
         else:
-            until[id(value)] = closed_at.get(id(value), _NEVER) if references else _NEVER
-    held = _extra_references(recorded, used)
-    for at, (note, references) in enumerate(zip(recorded, held, strict=True)):
-        value = note[0]
-        above = [until.get(id(operand), _NEVER) for operand in value.operands]
-        if id(value) in openly:
-            above.append(_ALWAYS)
-        latest = max([when for when in above if when > at], default=_NEVER)
+            last_pullback[id(value)] = closed_at.get(id(value), _NEVER) if references else _NEVER
+    references_of = _extra_references(recorded, used)
+    for index, (equation, references) in enumerate(zip(recorded, references_of, strict=True)):
+        value = equation[0]
+        limits = [last_pullback.get(id(operand), _NEVER) for operand in value.operands]
+        if id(value) in running_ids:
+            limits.append(_ALWAYS)
+        last = max([when for when in limits if when > index], default=_NEVER)
         if references:
-            latest = max(latest, closed_at.get(id(value), _NEVER))
-        until[id(value)] = latest
-    asked = {key for key, when in until.items() if when != _NEVER}
-    for note, references in zip(reversed(recorded), reversed(held), strict=True):
-        value = note[0]
-        if id(value) in asked:  # a pullback through it reads all its operands
-            asked.update(map(id, value.operands))
+            last = max(last, closed_at.get(id(value), _NEVER))
+        last_pullback[id(value)] = last
+    reachable = {key for key, when in last_pullback.items() if when != _NEVER}
+    for equation, references in zip(reversed(recorded), reversed(references_of), strict=True):
+        value = equation[0]
+        if id(value) in reachable:  # a pullback through it reads all its operands
+            reachable.update(map(id, value.operands))
         elif not references and type(value.aval) is np.ndarray:
             yield value
 
@@ -106,21 +108,21 @@ def _is_unshared(array: Any) -> bool:
 def _operand_uses(recorded: _Holders) -> tuple[dict[int, int], _Holders]:
     """How often each value, by id, is an operand; and the operands that are not recorded."""
     kind = type(recorded[0][0])
-    noted = {id(note[0]) for note in recorded}
+    recorded_ids = {id(equation[0]) for equation in recorded}
     used: dict[int, int] = {}
     others: dict[int, tuple[Any, ...]] = {}
     for operand in _each_operand(recorded):
         if type(operand) is kind:
             key = id(operand)
             used[key] = used.get(key, 0) + 1
-            if key not in noted and key not in others:
+            if key not in recorded_ids and key not in others:
                 others[key] = (operand,)
     return used, list(others.values())
 
 
 def _each_operand(recorded: _Holders) -> Iterator[Any]:
     """The operands of recorded values, once per reference: values may share a tuple."""
-    tuples = {id(note[0].operands): note[0].operands for note in recorded}
+    tuples = {id(equation[0].operands): equation[0].operands for equation in recorded}
     return itertools.chain.from_iterable(tuples.values())
 
 

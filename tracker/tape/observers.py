@@ -13,12 +13,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracker.tape.value import Value
-
-if TYPE_CHECKING:
-    from tracker.tape.tracer import StopGradient, Tracer
 
 observers: list[object] = []
 
@@ -31,12 +28,12 @@ class RecordingObserver:
     backward_depth = 0
 
     def __enter__(self) -> RecordingObserver:
-        self.outer, thread_state.watch = thread_state.watch, self
+        self.outer, thread_state.observer = thread_state.observer, self
         observers.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        thread_state.watch = self.outer
+        thread_state.observer = self.outer
         observers.remove(self)
 
     def on_recorded(self, value: Value) -> None: ...
@@ -46,43 +43,29 @@ class RecordingObserver:
 
 
 class ThreadState(threading.local):
-    """What is active in a thread: tracers, the innermost stop-gradient scope and observer, and for
-    each derivative that is running its function the leaves and what it was given, as (tracked
-    array, leaf, the caller's array)."""
+    """What is active in this thread.
 
-    stages: list[Tracer]
-    cut: StopGradient | None = None
-    watch: RecordingObserver | None = None
+    tracers               innermost last
+    stop_gradient         the innermost stop-gradient scope
+    observer              the innermost observer
+    derivative_leaves     the leaves of each derivative that is running its function
+    derivative_arguments  what each was given: (tracked array, leaf, the caller's array)
+    """
 
     def __init__(self) -> None:
-        self.deriving: list[Sequence[Value]] = []
-        self.given: list[Sequence[tuple[Any, Value, Any]]] = []
+        self.tracers: list[Any] = []
+        self.stop_gradient: Any = None
+        self.observer: RecordingObserver | None = None
+        self.derivative_leaves: list[Sequence[Value]] = []
+        self.derivative_arguments: list[Sequence[tuple[Any, Value, Any]]] = []
 
 
 thread_state = ThreadState()
 
 
-def current_tracer() -> Tracer | None:
-    """The innermost tracer of this thread."""
-    if not observers:
-        return None
-    stack: list[Tracer] = getattr(thread_state, "stages", [])
-    return stack[-1] if stack else None
-
-
-def active_tracers() -> tuple[Tracer, ...]:
-    """The tracers of this thread, innermost last."""
-    return tuple(getattr(thread_state, "stages", ())) if observers else ()
-
-
-def current_stop_gradient() -> StopGradient | None:
-    """The innermost stop-gradient scope of this thread."""
-    return thread_state.cut if observers else None
-
-
 def current_observer() -> RecordingObserver | None:
     """The innermost observer of this thread."""
-    return thread_state.watch if observers else None
+    return thread_state.observer if observers else None
 
 
 class ObserversSuspended:
@@ -91,10 +74,9 @@ class ObserversSuspended:
 
     def __enter__(self) -> None:
         self.saved = dict(thread_state.__dict__)
-        thread_state.__dict__.update(stages=[], cut=None, watch=None, deriving=[], given=[])
+        ThreadState.__init__(thread_state)
 
     def __exit__(self, *_: object) -> None:
-        thread_state.__dict__.clear()
         thread_state.__dict__.update(self.saved)
 
 
@@ -107,42 +89,40 @@ class RunningDerivative:
     """While a derivative runs its function. A stop-gradient scope around the derivative does not
     apply inside."""
 
-    __slots__ = ("cut", "given", "leaves")
+    __slots__ = ("arguments", "leaves", "stop_gradient")
 
     def __init__(
-        self, leaves: Sequence[Value] = (), given: Sequence[tuple[Any, Value, Any]] = ()
+        self, leaves: Sequence[Value] = (), arguments: Sequence[tuple[Any, Value, Any]] = ()
     ) -> None:
-        self.leaves, self.given = leaves, given
+        self.leaves, self.arguments = leaves, arguments
 
     def __enter__(self) -> None:
-        thread_state.deriving.append(self.leaves)
-        thread_state.given.append(self.given)
-        self.cut: StopGradient | None = None
-        if observers:
-            self.cut, thread_state.cut = thread_state.cut, None
+        thread_state.derivative_leaves.append(self.leaves)
+        thread_state.derivative_arguments.append(self.arguments)
+        self.stop_gradient = thread_state.stop_gradient
+        thread_state.stop_gradient = None
 
     def __exit__(self, *_: object) -> None:
-        thread_state.deriving.pop()
-        thread_state.given.pop()
-        if self.cut is not None:
-            thread_state.cut = self.cut
+        thread_state.derivative_leaves.pop()
+        thread_state.derivative_arguments.pop()
+        thread_state.stop_gradient = self.stop_gradient
 
 
 def is_deriving() -> bool:
     """Whether a derivative is running its function in this thread."""
-    return bool(thread_state.deriving)
+    return bool(thread_state.derivative_leaves)
 
 
 def running_leaves() -> set[Value]:
     """The leaves of all derivatives that are running their functions in this thread."""
-    return {leaf for leaves in thread_state.deriving for leaf in leaves}
+    return {leaf for leaves in thread_state.derivative_leaves for leaf in leaves}
 
 
 def has_active_transform() -> bool:
     """Whether a function is being differentiated or traced in this thread."""
-    return bool(thread_state.deriving) or current_tracer() is not None
+    return bool(thread_state.derivative_leaves or thread_state.tracers)
 
 
 def is_tracing() -> bool:
     """Whether a tracer is active, so that ops without a derivative are recorded, too."""
-    return current_tracer() is not None
+    return bool(thread_state.tracers)

@@ -15,26 +15,26 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import UnsupportedError, message
-from tracker.tape.observers import active_tracers, current_tracer, thread_state
+from tracker.tape.observers import thread_state
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import aval_of
-from tracker.tape.tracer import Tracer
+from tracker.tape.tracer import Tracer, active_tracers, current_tracer
 from tracker.tape.tracked import Tracked
 
 WRITEABLE, OWNDATA, WRITEBACKIFCOPY = 0x400, 0x4, 0x2000  # in `x.flags.num`
 
 
-def original_of(handle: Any) -> Any:
+def original_of(tracked: Any) -> Any:
     """The caller's array that a tracked array is a copy of, while the function runs; or None."""
-    for handles in reversed(thread_state.given):
-        for each, _, array in handles:
-            if each is handle:
+    for arguments in reversed(thread_state.derivative_arguments):
+        for each, _, array in arguments:
+            if each is tracked:
                 return array
     return next(
         (
-            s.original_arrays[id(handle)]
+            s.original_arrays[id(tracked)]
             for s in active_tracers()
-            if id(handle) in s.original_arrays
+            if id(tracked) in s.original_arrays
         ),
         None,
     )
@@ -63,10 +63,10 @@ def caller_array(x: Any) -> Any:
 
 def _traced_originals(x: Any) -> Iterator[tuple[Tracer, Any]]:
     """The active traces of which an array is an argument or capture, or a part of one."""
-    for each in _owner_chain(x):
-        for stage in active_tracers():
-            if id(each) in stage.original_arrays:
-                yield stage, each
+    for array in _owner_chain(x):
+        for tracer in active_tracers():
+            if id(array) in tracer.original_arrays:
+                yield tracer, array
 
 
 def share_memory(query: Callable[..., bool], a: Any, b: Any, *rest: Any) -> bool:
@@ -83,12 +83,12 @@ def share_memory(query: Callable[..., bool], a: Any, b: Any, *rest: Any) -> bool
 
 def _record_alias_query(x: Any) -> None:
     """Each trace holds only where this array overlaps no other that it reads."""
-    stage, found = current_tracer(), False
-    for each, handle in _traced_originals(x):
-        each.alias_queries.add(id(handle))
+    tracer, found = current_tracer(), False
+    for array, tracked in _traced_originals(x):
+        array.alias_queries.add(id(tracked))
         found = True
-    if stage is not None and not found:
-        stage.abort(
+    if tracer is not None and not found:
+        tracer.abort(
             message(
                 "it asks whether arrays share memory, one of which is none that it is given",
                 "Pass both as arguments, or ask before the call",
@@ -125,5 +125,5 @@ def flags_of(x: Any, mask: int) -> Any:
 
 
 def _record_flag_query(x: Any, mask: int) -> None:
-    for stage, handle in _traced_originals(x):
-        stage.flag_queries[id(handle)] = stage.flag_queries.get(id(handle), 0) | mask
+    for tracer, tracked in _traced_originals(x):
+        tracer.flag_queries[id(tracked)] = tracer.flag_queries.get(id(tracked), 0) | mask

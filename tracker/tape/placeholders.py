@@ -34,21 +34,23 @@ PLACEHOLDERS: dict[int, _Placeholder] = {}
 _tracing_thread = 0  # the thread that traces, if it made all placeholders; else 0
 
 
-def add_placeholder(handle: Any, plain: Any) -> None:
+def add_placeholder(tracked: Any, plain: Any) -> None:
     """From now on a tracked array stands for plain data; this thread traces."""
     global _tracing_thread
     if not PLACEHOLDERS:
         _tracing_thread = get_ident()
     elif _tracing_thread != get_ident():
         _tracing_thread = 0
-    PLACEHOLDERS[id(handle)] = _Placeholder(plain, get_ident(), removing_ref(handle, PLACEHOLDERS))
+    PLACEHOLDERS[id(tracked)] = _Placeholder(
+        plain, get_ident(), removing_ref(tracked, PLACEHOLDERS)
+    )
 
 
-def release_placeholder(handle: Any) -> None:
+def release_placeholder(tracked: Any) -> None:
     """The trace is over; something may still hold the placeholder."""
     global _tracing_thread
     _tracing_thread = 0
-    found = PLACEHOLDERS.get(id(handle))
+    found = PLACEHOLDERS.get(id(tracked))
     if found is not None:
         found.thread = 0
 

@@ -2,7 +2,7 @@
 
 A leaf is live until its derivative has run its function (`close_leaf`); that of a param stays live.
 Derivatives in a loop of an outer function ask this of value after value, each made of the last, and
-must not walk back to the leaf each time: `Value.origin` caches the answer.
+must not walk back to the leaf each time: `Value.live_leaf` caches the answer.
 
     unset           nothing has asked
     None            depends on no live leaf, for good: leaves only close
@@ -49,7 +49,7 @@ def live_leaf(root: Value) -> Value | None:
         elif known is not None and not _is_param(known):
             found = weakref.ref(known)
             for above, _ in path:
-                above.origin = found
+                above.live_leaf = found
             return known
         value = _next_unknown(path)
     last: Value | None = _known_leaf(root)
@@ -60,10 +60,10 @@ def _known_leaf(value: Value) -> Any:
     """The live leaf that a value is, or is known to depend on; None; or _UNKNOWN."""
     if value.op is None:
         return value
-    origin = getattr(value, "origin", _UNKNOWN)
-    if origin is None or origin is _UNKNOWN:
-        return origin
-    leaf = origin()
+    cached = getattr(value, "live_leaf", _UNKNOWN)
+    if cached is None or cached is _UNKNOWN:
+        return cached
+    leaf = cached()
     return leaf if leaf is not None and leaf.op is None else _UNKNOWN
 
 
@@ -74,7 +74,7 @@ def _next_unknown(path: list[tuple[Value, list[Value]]]) -> Value | None:
         if waiting:
             return waiting.pop()
         leaves = (_known_leaf(o) for o in value.operands if type(o) is Value)
-        value.origin = next((weakref.ref(leaf) for leaf in leaves if leaf is not None), None)
+        value.live_leaf = next((weakref.ref(leaf) for leaf in leaves if leaf is not None), None)
         path.pop()
     return None
 

@@ -34,9 +34,15 @@ from tracker.ir.op import Op
 from tracker.support.array_copies import snapshot
 from tracker.support.source_lines import warn_at_user_line
 from tracker.tape.lazy import LazyScheduler, lies_in, may_overlap
-from tracker.tape.observers import current_stop_gradient, current_tracer, observers, thread_state
+from tracker.tape.observers import observers, thread_state
 from tracker.tape.placeholders import PLACEHOLDERS, may_need_resolving, resolve_placeholder
-from tracker.tape.tracer import UnsupportedInBody, notify_observers, record_op_failure
+from tracker.tape.tracer import (
+    UnsupportedInBody,
+    current_stop_gradient,
+    current_tracer,
+    notify_observers,
+    record_op_failure,
+)
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, has_lazy_values, is_lazy
 
 _ndarray = np.ndarray
@@ -52,14 +58,14 @@ def set_tracked_class(cls: type) -> None:
 
 def wrap(value: Value) -> Any:
     """A tracked array with this value."""
-    handle: Any = _new(_tracked_class)
-    handle._value = value
-    return handle
+    tracked: Any = _new(_tracked_class)
+    tracked._value = value
+    return tracked
 
 
-def value_of(handle: Any) -> Value:
+def value_of(tracked: Any) -> Value:
     """The current value of a tracked array (a view is first read again from its base)."""
-    value: Value = handle._value or handle._refresh()
+    value: Value = tracked._value or tracked._refresh()
     return value
 
 
@@ -91,8 +97,8 @@ def shares_memory(part: Any, whole: Any) -> bool:
 
 def shape_of(x: Any) -> tuple[int, ...]:
     """`np.shape(x)`, fast: derivative rules call it at every step."""
-    form = aval_of(x)
-    return form.shape if type(form) is _ndarray else np.shape(form)
+    aval = aval_of(x)
+    return aval.shape if type(aval) is _ndarray else np.shape(aval)
 
 
 def apply_unary(op: Op, a: Any) -> Any:
@@ -107,9 +113,9 @@ def apply_unary(op: Op, a: Any) -> Any:
     except RuntimeWarning as warning:
         data = warn_at_user_line(warning, op.evaluate, (value.data,), NO_PARAMS)
     made = Value(data, op, (value,), NO_PARAMS)
-    handle: Any = _new(_tracked_class)
-    handle._value = made
-    return handle
+    tracked: Any = _new(_tracked_class)
+    tracked._value = made
+    return tracked
 
 
 def apply_binary(op: Op, a: Any, b: Any) -> Any:
@@ -135,10 +141,10 @@ def apply_binary(op: Op, a: Any, b: Any) -> Any:
         data = op.evaluate(x, y)
     except RuntimeWarning as warning:
         data = warn_at_user_line(warning, op.evaluate, (x, y), NO_PARAMS)
-    made = Value(data, op, (left, right), NO_PARAMS)
-    handle: Any = _new(_tracked_class)
-    handle._value = made
-    return handle
+    value = Value(data, op, (left, right), NO_PARAMS)
+    tracked: Any = _new(_tracked_class)
+    tracked._value = value
+    return tracked
 
 
 def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -> Any:
@@ -193,26 +199,26 @@ def recorded_operand(operand: Any, op: Op, others: Sequence[Any] = ()) -> Any:
 
 def _apply_observed(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Record `op(*operands)` while something observes; a trace may make the result lazy."""
-    stage = current_tracer()
-    deferral = None if stage is None else stage.scheduler
-    postponing = stage.active_scheduler() if stage is not None and deferral is not None else None
-    made = None
-    now = params
-    if stage is not None and postponing is not None:
-        made = postponing.defer(op, operands, params, stage.snapshot_operand)
-        now = (
+    tracer = current_tracer()
+    scheduler = None if tracer is None else tracer.scheduler
+    deferring = tracer.active_scheduler() if tracer is not None and scheduler is not None else None
+    value = None
+    used_params = params
+    if tracer is not None and deferring is not None:
+        value = deferring.defer(op, operands, params, tracer.snapshot_operand)
+        used_params = (
             params
-            if made is not None or thread_state.deriving
-            else postponing.without_saved(op, params)
+            if value is not None or thread_state.derivative_leaves
+            else deferring.without_saved(op, params)
         )
-    if made is None:
-        made = Value(_evaluate(op, operands, now, deferral), op, operands, params)
-        if now is not params and stage is not None and postponing is not None:
-            postponing.defer_saved(made, stage.snapshot_operand)
-    notify_observers(made)
-    if stage is not None and stage.tests_identity_with_bool and type(made.aval) is bool:
-        return bool(wrap(made))
-    return wrap(made)
+    if value is None:
+        value = Value(_evaluate(op, operands, used_params, scheduler), op, operands, params)
+        if used_params is not params and tracer is not None and deferring is not None:
+            deferring.defer_saved(value, tracer.snapshot_operand)
+    notify_observers(value)
+    if tracer is not None and tracer.tests_identity_with_bool and type(value.aval) is bool:
+        return bool(wrap(value))
+    return wrap(value)
 
 
 def _evaluate(
@@ -239,10 +245,10 @@ def record_result(op: Op, operands: tuple[Any, ...], params: dict[str, Any], dat
     """Record that `op(*operands)` gave `data`, even if no operand is tracked."""
     if PLACEHOLDERS and may_need_resolving():
         operands = tuple(map(resolve_placeholder, operands))
-    made = Value(data, op, tuple([recorded_operand(o, op) for o in operands]), params)
+    value = Value(data, op, tuple([recorded_operand(o, op) for o in operands]), params)
     if observers:
-        notify_observers(made)
-    return wrap(made)
+        notify_observers(value)
+    return wrap(value)
 
 
 # Plain operands ---------------------------------------------------------------------------------
@@ -288,8 +294,8 @@ def as_numeric(x: Any) -> Any:
     if isinstance(x, _KNOWN) or type(x) is _tracked_class or hasattr(type(x), "__array_ufunc__"):
         return None
     convert = getattr(type(x), "__array__", None)
-    made = np.asarray(x) if convert is None else convert(x)
-    return made if type(made) is _tracked_class or made.dtype.kind in "biufc" else None
+    value = np.asarray(x) if convert is None else convert(x)
+    return value if type(value) is _tracked_class or value.dtype.kind in "biufc" else None
 
 
 _KNOWN = (np.ndarray, np.generic, *_NUMBERS, list, tuple, str, bytes)
@@ -307,24 +313,24 @@ def holds_tracked(x: Any) -> bool:
 def speculate_bool(x: Any, expected: bool) -> bool:
     """`bool(x)`; in a trace, if `x` is lazy, `expected`, under a guard that is checked before
     anything reads lazy numbers."""
-    stage = current_tracer()
-    if stage is None or stage.scheduler is None or not has_lazy_data(x):
+    tracer = current_tracer()
+    if tracer is None or tracer.scheduler is None or not has_lazy_data(x):
         return bool(x)
     value = value_of(x)
-    stage.add_guard(value, "bool", expected)
-    stage.scheduler.speculate(value, expected)
+    tracer.add_guard(value, "bool", expected)
+    tracer.scheduler.speculate(value, expected)
     return expected
 
 
 def alias_to_primal(value: Value, original: Any) -> Any:
     """A tracked array for `value`, which was recorded without `apply` and has the data of
     `original` (tracked or plain): traces use the original, derivatives the value."""
-    stage = current_tracer()
-    if stage is not None:
-        if stage.is_body_trace:  # other values that run through the body would not use the rule
+    tracer = current_tracer()
+    if tracer is not None:
+        if tracer.is_body_trace:  # other values that run through the body would not use the rule
             raise UnsupportedInBody("the body has a derivative rule of its own")
         known = type(original) is _tracked_class
-        stage.aliases[value] = (
+        tracer.aliases[value] = (
             value_of(original) if known else Value(original, CLOSED, (), NO_PARAMS)
         )
     cut = current_stop_gradient()

@@ -30,19 +30,15 @@ from tracker.support import errstate
 from tracker.support.array_copies import copy_with_layout, same_bytes
 from tracker.tape.lazy import LARGE, LazyScheduler
 from tracker.tape.liveness import dead_values
-from tracker.tape.observers import (
-    active_tracers,
-    current_stop_gradient,
-    current_tracer,
-    observers,
-    thread_state,
-)
+from tracker.tape.observers import observers, thread_state
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, is_lazy, new_epoch
 
 _ndarray = np.ndarray
 
-_ALLOWANCE = 1 << 24  # bytes that a trace may compute before it looks for dead arrays
-_SCAN = 1 << 13  # bytes that NumPy writes in about the time it takes to look at one equation
+_MIN_BYTE_LIMIT = 1 << 24  # bytes that a trace may compute before it looks for dead arrays
+_BYTES_PER_EQUATION = (
+    1 << 13
+)  # bytes that NumPy writes in about the time it takes to look at one equation
 
 
 class Tracer:
@@ -98,7 +94,7 @@ class Tracer:
         self.guarded_by_value: set[Value] = set()
         self.closed_at: dict[int, int] = {}
         self.new_bytes = 0
-        self.byte_limit = _ALLOWANCE
+        self.byte_limit = _MIN_BYTE_LIMIT
         self.abort_reason = ""
         self.drops_history = False
         self.errors: list[Exception] = []
@@ -122,7 +118,7 @@ class Tracer:
         return self.since > 0
 
     def __enter__(self) -> Tracer:
-        thread_state.__dict__.setdefault("stages", []).append(self)
+        thread_state.tracers.append(self)
         observers.append(self)
         if self.scheduler is not None:
             self.scheduler.on_allocated = self.add_bytes
@@ -131,7 +127,7 @@ class Tracer:
     def __exit__(self, *_: object) -> None:
         if self.scheduler is not None:
             self.scheduler.on_allocated = None
-        thread_state.stages.remove(self)
+        thread_state.tracers.remove(self)
         observers.remove(self)
 
     def abort(self, reason: str) -> None:
@@ -140,7 +136,11 @@ class Tracer:
 
     def active_scheduler(self) -> LazyScheduler | None:
         """The scheduler, where results may be lazy now."""
-        if self.scheduler is None or thread_state.watch is not None or thread_state.cut is not None:
+        if (
+            self.scheduler is None
+            or thread_state.observer is not None
+            or thread_state.stop_gradient is not None
+        ):
             return None
         self._check_errstate()
         return None if self.abort_reason else self.scheduler
@@ -162,19 +162,21 @@ class Tracer:
             if code is not self.location[0] or at != self.location[1]:
                 self.location = code, at, frame.f_lineno
             self.equations.append((value, code, self.location[2]))
-        form = value.aval
-        if type(form) is _ndarray and not is_lazy(value):
-            self.add_bytes(form.nbytes)
+        aval = value.aval
+        if type(aval) is _ndarray and not is_lazy(value):
+            self.add_bytes(aval.nbytes)
 
     def _drops_history_of(self, value: Value) -> bool:
         """Whether nothing will pull back through a value, and its history was dropped. The first
         time, all recorded values lose theirs: a question about a long chain would otherwise walk
         through all of it."""
-        if thread_state.deriving or self.is_body_trace or len(thread_state.stages) > 1:
+        if thread_state.derivative_leaves or self.is_body_trace or len(thread_state.tracers) > 1:
             return False
         if not self.drops_history:
             self.drops_history = True
-            self.equations = [note for note in self.equations if not self._make_constant(note[0])]
+            self.equations = [
+                equation for equation in self.equations if not self._make_constant(equation[0])
+            ]
             self.guards.clear()
         return self._make_constant(value)
 
@@ -207,28 +209,30 @@ class Tracer:
 
     def release_after_run(self) -> None:
         """The function has run: free dead arrays before the rest is computed."""
-        if self.scheduler is not None and self.new_bytes > max(LARGE, _SCAN * len(self.equations)):
+        if self.scheduler is not None and self.new_bytes > max(
+            LARGE, _BYTES_PER_EQUATION * len(self.equations)
+        ):
             self.release_dead()
 
     def release_dead(self) -> None:
         """Free the arrays that nothing can read any more."""
-        deriving = thread_state.deriving
+        derivatives = thread_state.derivative_leaves
         if (
             self.equations
             and not self.is_body_trace
-            and len(thread_state.stages) == 1
-            and all(deriving)
+            and len(thread_state.tracers) == 1
+            and all(derivatives)
         ):
-            running = [leaf for leaves in deriving for leaf in leaves]
+            running = [leaf for leaves in derivatives for leaf in leaves]
             found = set(
                 dead_values(self.equations, self.arguments | self.captures, running, self.closed_at)
             )
             for value in found - self._needed(found):
                 value.data = type_of(value.aval)  # nothing can read its numbers any more
             if self.scheduler is not None:
-                self.scheduler.evict_unneeded([note[0] for note in self.equations])
+                self.scheduler.evict_unneeded([equation[0] for equation in self.equations])
         self.new_bytes = 0
-        self.byte_limit = max(_ALLOWANCE, _SCAN * len(self.equations))
+        self.byte_limit = max(_MIN_BYTE_LIMIT, _BYTES_PER_EQUATION * len(self.equations))
 
     def _needed(self, dead: Container[Value]) -> set[Value]:
         """The operands of lazy values that may still be computed."""
@@ -253,20 +257,20 @@ class Tracer:
 
     def snapshot_operand(self, array: Any) -> Any:
         """A copy of what a plain operand holds now, which nothing changes."""
-        images = self.snapshots.setdefault(id(array), [])
-        if not images or not same_bytes(images[-1][1], array):
-            images.append((len(self.equations), copy_with_layout(array)))
-        return images[-1][1]
+        copies = self.snapshots.setdefault(id(array), [])
+        if not copies or not same_bytes(copies[-1][1], array):
+            copies.append((len(self.equations), copy_with_layout(array)))
+        return copies[-1][1]
 
     def operand_at(self, array: Any, value: Value) -> Any:
         """A plain operand as it was when the value was made: itself, if unchanged."""
-        images = self.snapshots.get(id(array), [])
-        if not images or (len(images) == 1 and same_bytes(images[0][1], array)):
+        copies = self.snapshots.get(id(array), [])
+        if not copies or (len(copies) == 1 and same_bytes(copies[0][1], array)):
             return array
-        at = next((i for i, note in enumerate(self.equations) if note[0] is value), None)
+        at = next((i for i, equation in enumerate(self.equations) if equation[0] is value), None)
         if at is None:
             return array  # another tracer recorded the value
-        return next(image for since, image in reversed(images) if since <= at)
+        return next(image for since, image in reversed(copies) if since <= at)
 
     def add_guard(self, value: Value, kind: str, expected: Any = None) -> None:
         """Python is about to depend on `kind(value)`, which is, or is assumed to be, `expected`."""
@@ -291,23 +295,23 @@ class StopGradient:
         self.outer: StopGradient | None = None
 
     def __enter__(self) -> StopGradient:
-        self.outer, thread_state.cut = thread_state.cut, self
+        self.outer, thread_state.stop_gradient = thread_state.stop_gradient, self
         observers.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        thread_state.cut = self.outer
+        thread_state.stop_gradient = self.outer
         observers.remove(self)
 
     def make_constant(self, value: Value) -> None:
         """Drop the history of a value made in the scope; a current tracer keeps it."""
-        stage = current_tracer()
-        if stage is not None and value not in stage.aliases:
-            if stage.is_body_trace:
+        tracer = current_tracer()
+        if tracer is not None and value not in tracer.aliases:
+            if tracer.is_body_trace:
                 raise UnsupportedInBody("the body ignores derivatives")
-            heard = Value(value.data, value.op, value.operands, value.params)
-            stage.observe(heard, 5)
-            stage.aliases[value] = heard
+            recorded = Value(value.data, value.op, value.operands, value.params)
+            tracer.observe(recorded, 5)
+            tracer.aliases[value] = recorded
         stack = [o for o in value.operands if type(o) is Value]
         while stack:
             operand = stack.pop()
@@ -318,21 +322,36 @@ class StopGradient:
         value.op, value.operands, value.params = CLOSED, (), NO_PARAMS
 
 
+def current_tracer() -> Tracer | None:
+    """The innermost tracer of this thread."""
+    return thread_state.tracers[-1] if observers and thread_state.tracers else None
+
+
+def active_tracers() -> tuple[Tracer, ...]:
+    """The tracers of this thread, innermost last."""
+    return tuple(thread_state.tracers) if observers else ()
+
+
+def current_stop_gradient() -> StopGradient | None:
+    """The innermost stop-gradient scope of this thread."""
+    return thread_state.stop_gradient if observers else None
+
+
 def close_leaf(value: Value) -> None:
     """Make a leaf a constant for everything but the backward pass that owns it."""
     if value.op is None:
         value.op = CLOSED
-    stage = current_tracer()
-    if stage is not None:
-        stage.closed_at[id(value)] = len(stage.equations)
+    tracer = current_tracer()
+    if tracer is not None:
+        tracer.closed_at[id(value)] = len(tracer.equations)
 
 
 def operand_when_recorded(operand: Any, value: Value) -> Any:
     """A plain operand of a value, for derivative rules: in a trace it is kept by reference, and the
     code may have changed it since."""
     if observers and type(operand) is _ndarray:
-        for stage in active_tracers():
-            seen = stage.operand_at(operand, value)
+        for tracer in active_tracers():
+            seen = tracer.operand_at(operand, value)
             if seen is not operand:
                 return seen
     return operand
@@ -340,32 +359,32 @@ def operand_when_recorded(operand: Any, value: Value) -> Any:
 
 def notify_observers(value: Value) -> None:
     """A value was recorded."""
-    watch = thread_state.watch
-    if watch is not None:
-        watch.on_recorded(value)
-    cut = thread_state.cut
+    observer = thread_state.observer
+    if observer is not None:
+        observer.on_recorded(value)
+    cut = thread_state.stop_gradient
     if cut is not None:
         cut.make_constant(value)
         return
-    stage = current_tracer()
-    if stage is not None:
-        stage.observe(value, 4)
+    tracer = current_tracer()
+    if tracer is not None:
+        tracer.observe(value, 4)
 
 
 def require_no_alias(value: Value) -> None:
     """A derivative found that an argument is written into: the trace holds only while that argument
     shares memory with no other."""
-    stage = current_tracer()
-    if stage is not None:
-        stage.no_alias.add(value)
+    tracer = current_tracer()
+    if tracer is not None:
+        tracer.no_alias.add(value)
 
 
 def record_error(error: Exception) -> None:
     """An error was raised because of a value: if the function goes on, it has branched on the
     value."""
-    stage = current_tracer()
-    if stage is not None:
-        stage.errors.append(error)
+    tracer = current_tracer()
+    if tracer is not None:
+        tracer.errors.append(error)
 
 
 def record_op_failure(
@@ -383,18 +402,18 @@ def record_op_failure(
 
 def dismiss_error(error: Exception) -> None:
     """What an op raised was handled: the result is being computed in another way."""
-    stage = current_tracer()
-    if stage is not None and error in stage.errors:
-        stage.errors.remove(error)
+    tracer = current_tracer()
+    if tracer is not None and error in tracer.errors:
+        tracer.errors.remove(error)
 
 
 def check_write(old: Value) -> None:
     """A tracked array is about to get another value. Raises where the old one is outside of a loop
     body or a stop-gradient scope, or was exported to plain NumPy."""
-    stage = current_tracer()
-    if stage is not None and old.epoch < stage.since:
+    tracer = current_tracer()
+    if tracer is not None and old.epoch < tracer.since:
         raise UnsupportedInBody("the body writes into an array outside of it")
-    if stage is not None and old in stage.exported_values:
+    if tracer is not None and old in tracer.exported_values:
         raise ConversionError(
             message(
                 "a write into an array that np.asarray(x) or the like has made plain",

@@ -25,7 +25,6 @@ from tracker.errors import AddressError, ConversionError, UnsupportedError, mess
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.support.numpy_version import version_of
 from tracker.tape.escape import NO_ESCAPE, call_on_plain, escape_as_text, guard_value
-from tracker.tape.observers import current_tracer
 from tracker.tape.placeholders import (
     PLACEHOLDERS,
     are_resolved,
@@ -41,7 +40,7 @@ from tracker.tape.record import (
     value_of,
     wrap,
 )
-from tracker.tape.tracer import dismiss_error
+from tracker.tape.tracer import current_tracer, dismiss_error
 from tracker.tape.value import Value, leaf
 
 _CASTS_PYTHON_COMPLEX = version_of(np) < (2, 5)  # as it casts arrays
@@ -90,20 +89,20 @@ class _array_method:
     def __init__(self, method: Callable[..., Any]) -> None:
         self.method = method
 
-    def __get__(self, handle: Any, _: type | None = None) -> Any:
-        if handle is None:
+    def __get__(self, tracked: Any, _: type | None = None) -> Any:
+        if tracked is None:
             return self.method
-        kind = type(value_of(handle).aval)
-        if hasattr(kind, self.method.__name__):
-            return MethodType(self.method, handle)
+        cls = type(value_of(tracked).aval)
+        if hasattr(cls, self.method.__name__):
+            return MethodType(self.method, tracked)
         raise _MissingMethodError(
-            _MISSING_METHOD_TEXTS[self.method.__name__].format(numpy_class_name(kind))
+            _MISSING_METHOD_TEXTS[self.method.__name__].format(numpy_class_name(cls))
         )
 
 
-def numpy_class_name(kind: type) -> str:
+def numpy_class_name(cls: type) -> str:
     """A class of numbers or arrays, as Python's errors name it."""
-    return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+    return f"numpy.{cls.__name__}" if cls.__module__ == "numpy" else cls.__name__
 
 
 _MISSING_METHOD_TEXTS = {  # in Python's words
@@ -176,9 +175,9 @@ class Tracked(metaclass=_TransparentMeta):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        form = value_of(self).aval
-        dtype = getattr(form, "dtype", None)
-        return np.asarray(form).dtype if dtype is None else dtype
+        aval = value_of(self).aval
+        dtype = getattr(aval, "dtype", None)
+        return np.asarray(aval).dtype if dtype is None else dtype
 
     @property
     def itemsize(self) -> int:
@@ -284,19 +283,21 @@ class Tracked(metaclass=_TransparentMeta):
             text = str(error)
             if method == "at":  # it writes into its argument
                 raise
-            numbers = tuple(map(as_numeric, inputs))
-            if any(x is not None for x in numbers):
-                pairs = zip(inputs, numbers, strict=True)
+            numeric = tuple(map(as_numeric, inputs))
+            if any(x is not None for x in numeric):
+                pairs = zip(inputs, numeric, strict=True)
                 return getattr(ufunc, method)(*(x if n is None else n for x, n in pairs), **kwargs)
             plain = call_on_plain(getattr(ufunc, method), inputs, kwargs, lambda: text)
             if plain is NO_ESCAPE:
                 raise
             return plain
         except ConversionError:  # lists with tracked values in them
-            again = tuple(NUMPY[np.asarray](x) if type(x) in (list, tuple) else x for x in inputs)
+            converted = tuple(
+                NUMPY[np.asarray](x) if type(x) in (list, tuple) else x for x in inputs
+            )
             if not any(type(x) in (list, tuple) for x in inputs):
                 raise
-            return getattr(ufunc, method)(*again, **kwargs)
+            return getattr(ufunc, method)(*converted, **kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if PLACEHOLDERS and may_need_resolving() and not are_resolved(args, kwargs):
@@ -357,9 +358,9 @@ def new_param(data: Any) -> Any:
     """A tracked leaf on plain data, which must be the caller's to give away."""
     made = leaf(data)
     made.params = ParamState(data)
-    handle = wrap(made)
-    handle._owner = made.params
-    return handle
+    tracked = wrap(made)
+    tracked._owner = made.params
+    return tracked
 
 
 def _identity(x: Any) -> Any:
@@ -409,15 +410,15 @@ def install_property(
     """
 
     def read(self: Any) -> Any:
-        mine = resolve_placeholder(self)
-        return get(self) if mine is self else getattr(mine, name)
+        resolved = resolve_placeholder(self)
+        return get(self) if resolved is self else getattr(resolved, name)
 
     def put(self: Any, value: Any) -> None:
-        part, form = read(self), value_of(self).aval
+        part, aval = read(self), value_of(self).aval
         if value is part:
             return
-        check_is_array(name, form)
-        if name == "imag" and form.dtype.kind != "c":
+        check_is_array(name, aval)
+        if name == "imag" and aval.dtype.kind != "c":
             raise TypeError("array does not have imaginary part to set")
         if type(value) is complex and _CASTS_PYTHON_COMPLEX:
             value = np.asarray(value)

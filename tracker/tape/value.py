@@ -36,15 +36,15 @@ class Value:
     """One SSA value: `data` = `op(*operands, **params)`.
 
     An operand is a Value, or plain data. A leaf has `op` None; its `params` belong to its owner (a
-    `ParamState` for `param`). `grad` is unset until `back` reaches the value, and `origin` until
+    `ParamState` for `param`). `grad` is unset until `back` reaches the value, and `live_leaf` until
     `reachability.py` looks for a live leaf.
     """
 
-    __slots__ = ("__weakref__", "data", "epoch", "grad", "op", "operands", "origin", "params")
+    __slots__ = ("__weakref__", "data", "epoch", "grad", "live_leaf", "op", "operands", "params")
     data: Any
     aval: Any
     grad: Any
-    origin: Any
+    live_leaf: Any
 
     def __init__(self, data: Any, op: Any, operands: tuple[Any, ...], params: Any) -> None:
         self.aval = data
@@ -94,8 +94,8 @@ _constants: WeakIdentityDict[bool] = WeakIdentityDict()  # found to be constant,
 def is_constant(value: Value) -> bool:
     """Whether a value depends only on arrays that were allocated to be filled (`np.zeros_like(t)`):
     no gradient can be lost."""
-    for at in history_of(value, _constants):
-        if at.op is not CLOSED and not any(type(o) is Value for o in at.operands):
+    for current in history_of(value, _constants):
+        if current.op is not CLOSED and not any(type(o) is Value for o in current.operands):
             return False
     _constants[value] = True
     return True
@@ -155,7 +155,7 @@ class _LazyDescriptor:
 
     def __get__(self, value: Value | None, _: type) -> Any:
         if value is not None and id(value) in _thunks:
-            _fill(value)
+            _compute(value)
         elif not _thunks:
             _remove_descriptor()
         return _slot.__get__(value, Value)
@@ -191,24 +191,24 @@ def readonly_data(value: Value) -> Any:
 
 def is_lazy_copy(value: Any) -> bool:
     """Whether a value is a lazy copy of an argument of the trace, or of a view of one."""
-    due = _thunks.get(id(value))
-    return due is not None and due.argument is not None
+    thunk = _thunks.get(id(value))
+    return thunk is not None and thunk.argument is not None
 
 
 def evict(value: Value) -> None:
     """Free the numbers of a value. They are computed again if something reads them, and then stay,
     so that a long chain of values is not computed over and over."""
-    due = _evictable.pop(id(value))
-    due.was_evicted = True
-    due.reference = removing_ref(value, _thunks)
-    value.aval = due.aval
-    _add_thunk(id(value), due)
+    thunk = _evictable.pop(id(value))
+    thunk.was_evicted = True
+    thunk.reference = removing_ref(value, _thunks)
+    value.aval = thunk.aval
+    _add_thunk(id(value), thunk)
 
 
 def keep_computed(scheduler: LazyCallbacks) -> None:
     """A trace has ended: the numbers that are there stay."""
     for key in [
-        key for key, due in list(_evictable.items()) if due.scheduler() in (scheduler, None)
+        key for key, thunk in list(_evictable.items()) if thunk.scheduler() in (scheduler, None)
     ]:
         _evictable.pop(key, None)
     _remove_descriptor()
@@ -216,14 +216,16 @@ def keep_computed(scheduler: LazyCallbacks) -> None:
 
 def lazy_values_of(scheduler: LazyCallbacks) -> list[Value]:
     """The lazy values of a trace that are alive."""
-    found = [due.reference() for due in list(_thunks.values()) if due.scheduler() is scheduler]
+    found = [
+        thunk.reference() for thunk in list(_thunks.values()) if thunk.scheduler() is scheduler
+    ]
     return [value for value in found if value is not None]
 
 
 def pending_operands(scheduler: LazyCallbacks) -> set[int]:
     """The ids of the operands of a trace's lazy values."""
-    dues = [due for due in list(_thunks.values()) if due.scheduler() is scheduler]
-    return {id(o) for due in dues for o in due.operands}
+    thunks = [thunk for thunk in list(_thunks.values()) if thunk.scheduler() is scheduler]
+    return {id(o) for thunk in thunks for o in thunk.operands}
 
 
 def make_lazy(
@@ -241,10 +243,12 @@ def make_lazy(
     arrays    copies of the plain arrays among the operands
     argument  see `_Thunk`
     """
-    alive, number = removing_ref(value, _thunks), next(_sequence_numbers)
-    form, of = value.aval, weakref.ref(scheduler)
-    due = _Thunk(number, alive, form, argument, evaluate, operands, arrays, params, of)
-    _add_thunk(id(value), due)
+    reference, number = removing_ref(value, _thunks), next(_sequence_numbers)
+    aval, scheduler_ref = value.aval, weakref.ref(scheduler)
+    thunk = _Thunk(
+        number, reference, aval, argument, evaluate, operands, arrays, params, scheduler_ref
+    )
+    _add_thunk(id(value), thunk)
 
 
 def _sequence_of(value: Any) -> int:
@@ -258,10 +262,10 @@ def _add_thunk(key: int, thunk: _Thunk) -> None:
             Value.data = _lazy_descriptor  # type: ignore[misc]
 
 
-def _given(due: _Thunk) -> Iterator[Any]:
+def _operand_data(thunk: _Thunk) -> Iterator[Any]:
     """The numbers of the operands, all of which are computed or lazy copies of arguments."""
-    arrays = iter(due.arrays)
-    for operand in due.operands:
+    arrays = iter(thunk.arrays)
+    for operand in thunk.operands:
         if type(operand) is Value:
             yield readonly_data(operand) if is_lazy_copy(operand) else operand.aval
         else:
@@ -282,7 +286,7 @@ def _remove_descriptor() -> None:
             Value.data = _slot  # type: ignore[misc]
 
 
-def _fill(value: Value) -> None:
+def _compute(value: Value) -> None:
     """Compute the numbers of a value that something reads."""
     first = _thunks.get(id(value))
     if first is None:
@@ -290,8 +294,10 @@ def _fill(value: Value) -> None:
     trace = first.scheduler()
     if trace is not None:
         trace.before_read()
-    kept = LazyCallbacks().own_result if trace is None else trace.own_result
-    compute_lazy(value, lambda at, evaluate, given, params: kept(evaluate(*given, **params)))
+    own_result = LazyCallbacks().own_result if trace is None else trace.own_result
+    compute_lazy(
+        value, lambda current, evaluate, data, params: own_result(evaluate(*data, **params))
+    )
 
 
 def compute_lazy(
@@ -309,22 +315,26 @@ def compute_lazy(
     Of several operands, the one that was recorded first is computed first: the terms of a long sum
     are then not all in memory at once.
     """
-    todo = [value]
+    stack = [value]
     with np.errstate(all="ignore"):
-        while todo:
-            at = todo[-1]
-            due = _thunks.get(id(at))
-            before = [o for o in due.operands if is_lazy(o) and not is_lazy_copy(o)] if due else ()
-            if before:
-                todo += sorted(before, key=_sequence_of, reverse=True)
+        while stack:
+            current = stack[-1]
+            thunk = _thunks.get(id(current))
+            pending = (
+                [o for o in thunk.operands if is_lazy(o) and not is_lazy_copy(o)] if thunk else ()
+            )
+            if pending:
+                stack += sorted(pending, key=_sequence_of, reverse=True)
                 continue
-            if due is not None:
-                at.aval = evaluate_one(at, due.evaluate, list(_given(due)), due.params)
-                _drop_thunk(id(at))
-                trace = due.scheduler()
+            if thunk is not None:
+                current.aval = evaluate_one(
+                    current, thunk.evaluate, list(_operand_data(thunk)), thunk.params
+                )
+                _drop_thunk(id(current))
+                trace = thunk.scheduler()
                 if trace is not None:
-                    if is_last_read or not due.was_evicted:
-                        due.reference = removing_ref(at, _evictable)
-                        _evictable[id(at)] = due
-                    trace.on_computed(getattr(at.aval, "nbytes", 0), value)
-            todo.pop()
+                    if is_last_read or not thunk.was_evicted:
+                        thunk.reference = removing_ref(current, _evictable)
+                        _evictable[id(current)] = thunk
+                    trace.on_computed(getattr(current.aval, "nbytes", 0), value)
+            stack.pop()

@@ -15,8 +15,7 @@ from tracker.jit.discovery.discovery import find_captured_state
 from tracker.jit.discovery.opaque_objects import is_opaque
 from tracker.jit.tracing.side_effects import StateRollbackLog
 from tracker.random.draw_ops import DrawMonitor, RollbackLog, is_numpy_generator, is_python_random
-from tracker.tape.observers import current_tracer
-from tracker.tape.tracer import UnsupportedInBody
+from tracker.tape.tracer import UnsupportedInBody, current_tracer
 
 
 @contextmanager

@@ -19,7 +19,8 @@ import tracker as tr
 from tracker import jit
 from tracker.jit.abi import native_callable as native
 from tracker.jit.tracing import placeholder_swap
-from tracker.tape import observers, placeholders
+from tracker.tape import placeholders
+from tracker.tape.tracer import current_tracer
 
 
 class Model:
@@ -170,7 +171,7 @@ def test_an_interrupt_while_tracing_leaves_no_stand_in():
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             g(2.0)
-        assert observers.current_tracer() is None and type(c) is np.ndarray
+        assert current_tracer() is None and type(c) is np.ndarray
     stop[0] = False
     for _ in range(3):
         assert_same(g(2.0), np.full(3, 4.0))
@@ -199,7 +200,7 @@ def test_an_interrupt_while_stand_ins_come_back(during, monkeypatch):
         g(2.0)
     assert not due and type(c) is np.ndarray and not placeholder_swap.ACTIVE_SWAPS
     assert type(held[0]) is float
-    assert observers.current_tracer() is None
+    assert current_tracer() is None
     assert all(each.thread == 0 for each in placeholders.PLACEHOLDERS.values())
     for _ in range(3):
         assert_same(g(2.0), np.full(3, 4.0))

@@ -24,6 +24,7 @@ from tracker.jit.pipeline import compile
 from tracker.jit.runtime import compile_queue
 from tracker.jit.tracing import placeholder_swap
 from tracker.tape import observers
+from tracker.tape.tracer import current_tracer
 
 
 @pytest.fixture(autouse=True)
@@ -387,9 +388,9 @@ def state():
     """The state of a thread that a trace changes meanwhile."""
     return (
         *(
-            observers.current_tracer(),
+            current_tracer(),
             list(observers.observers),
-            list(observers.thread_state.deriving),
+            list(observers.thread_state.derivative_leaves),
         ),
         *(
             list(placeholder_swap.ACTIVE_SWAPS),

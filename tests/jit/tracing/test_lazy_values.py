@@ -79,8 +79,8 @@ def test_gradients_that_numpy_computes(program):
 def test_gradients_where_numbers_are_freed_at_once(program):
     """As above, and what can be computed again is never kept."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tracer, "_ALLOWANCE", -1)
-        patch.setattr(tracer, "_SCAN", -1)
+        patch.setattr(tracer, "_MIN_BYTE_LIMIT", -1)
+        patch.setattr(tracer, "_BYTES_PER_EQUATION", -1)
         agree(program, slopes, lambda *xs: afresh(slopes, program, *xs))
 
 
@@ -331,7 +331,7 @@ def test_the_door_stands_only_while_something_is_put_off():
 def test_a_first_call_holds_little_more_than_the_gradient_by_hand(monkeypatch):
     """Of what machine code does not compute in the first call: sums that were asked for, products,
     running sums."""
-    monkeypatch.setattr(tracer, "_ALLOWANCE", ARRAY)
+    monkeypatch.setattr(tracer, "_MIN_BYTE_LIMIT", ARRAY)
     side = 1 << 10  # an array is as large as four of the others here
     a, b = (x.reshape(side, side) for x in arrays(2, side * side))
 
@@ -355,16 +355,16 @@ def test_a_first_call_holds_little_more_than_the_gradient_by_hand(monkeypatch):
 
 def test_numbers_are_computed_at_most_twice(monkeypatch):
     """However often a trace needs room, a chain of values is not computed over and over."""
-    monkeypatch.setattr(tracer, "_ALLOWANCE", 0)
-    monkeypatch.setattr(tracer, "_SCAN", 0)
+    monkeypatch.setattr(tracer, "_MIN_BYTE_LIMIT", 0)
+    monkeypatch.setattr(tracer, "_BYTES_PER_EQUATION", 0)
     count = [0]
-    given_ = values._given
+    given_ = values._operand_data
 
     def counted(due):
         count[0] += 1
         return given_(due)
 
-    monkeypatch.setattr(values, "_given", counted)
+    monkeypatch.setattr(values, "_operand_data", counted)
 
     def f(x):
         total = 0.0

@@ -26,14 +26,14 @@ def arrays(count):
 @pytest.fixture
 def soon(monkeypatch):
     """Two dead arrays are too many."""
-    monkeypatch.setattr(tracer, "_ALLOWANCE", 2 * ARRAY)
+    monkeypatch.setattr(tracer, "_MIN_BYTE_LIMIT", 2 * ARRAY)
 
 
 @pytest.fixture
 def at_once(monkeypatch):
     """Arrays are let go as soon as they are dead."""
-    monkeypatch.setattr(tracer, "_ALLOWANCE", 0)
-    monkeypatch.setattr(tracer, "_SCAN", 0)
+    monkeypatch.setattr(tracer, "_MIN_BYTE_LIMIT", 0)
+    monkeypatch.setattr(tracer, "_BYTES_PER_EQUATION", 0)
 
 
 def tanh_exp(x, w, b):

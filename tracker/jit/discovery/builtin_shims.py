@@ -18,9 +18,10 @@ from typing import Any, TypeAlias
 
 from tracker import tree
 from tracker.errors import UnsupportedError, message
-from tracker.tape.observers import current_tracer, is_deriving
+from tracker.tape.observers import is_deriving
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import value_of
+from tracker.tape.tracer import current_tracer
 from tracker.tape.tracked import Tracked
 
 

@@ -21,8 +21,8 @@ from tracker.autodiff import boundary
 from tracker.errors import UnsupportedError, message
 from tracker.jit.discovery.discovery import CapturedState, find_captured_state
 from tracker.jit.guards.source import class_attribute
-from tracker.tape.observers import current_tracer
 from tracker.tape.placeholders import resolve_placeholder
+from tracker.tape.tracer import current_tracer
 
 _MAX_CACHED = 4096
 _without_comparison: dict[tuple[int, ...], tuple[Any, ...]] = {}  # by ids: code, of what it calls

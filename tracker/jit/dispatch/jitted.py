@@ -72,7 +72,8 @@ from tracker.jit.tracing.trace import TracedRun, static_leaves, trace_call
 from tracker.random.draw_ops import RollbackLog, UnrecordedDraws
 from tracker.support import errstate
 from tracker.tape.lazy import SpeculationFailed
-from tracker.tape.observers import current_observer, current_tracer
+from tracker.tape.observers import current_observer
+from tracker.tape.tracer import current_tracer
 from tracker.tape.tracked import Tracked
 
 if TYPE_CHECKING:

@@ -33,14 +33,9 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.types import type_of
 from tracker.jit.tracing import StateSnapshot, contains_handle, find_sources
 from tracker.support.array_copies import same_bytes
-from tracker.tape.observers import (
-    CallbackMismatch,
-    ObserversSuspended,
-    active_tracers,
-    is_deriving,
-    is_tracing,
-)
+from tracker.tape.observers import CallbackMismatch, ObserversSuspended, is_deriving, is_tracing
 from tracker.tape.record import value_of
+from tracker.tape.tracer import active_tracers
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import is_constant
 
