@@ -26,7 +26,6 @@ from tracker.jit.llvm.signals import enter_all
 from tracker.jit.tracing.ir_builder import IRBuilder
 from tracker.jit.tracing.side_effects import StateRollbackLog
 from tracker.ops.shape.create import identity, item
-from tracker.support.array_copies import same_bytes
 from tracker.support.structs import record
 from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
 from tracker.tape.tracer import Tracer, UnsupportedInBody, close_leaf, current_tracer
@@ -68,9 +67,8 @@ def trace_body(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[
             for value in values:
                 close_leaf(value)
     if outer is not None:
-        outer.inner_values.update(
-            listener.inner_values, values, (note[0] for note in listener.equations)
-        )
+        inner, made = listener.recording, (value for value, *_ in listener.recording.equations)
+        outer.recording.inner_values.update(inner.inner_values, values, made)
     builder = _BodyBuilder(listener, values)
     builder.build_equations()
     atoms = tuple(builder.atom(x) for x in read)
@@ -115,13 +113,12 @@ class _BodyBuilder(IRBuilder):
     """As staging's, but what comes from outside is an operand, whoever made it."""
 
     def _outer_value(self, value: Value) -> Atom:
-        if value in self.tracer.inner_values:
+        if value in self.tracer.recording.inner_values:
             return super()._outer_value(value)  # which refuses
         return self._hoist(wrap(value), value.data, id(value))
 
     def _array_atom(self, array: Any) -> Atom:
-        images = self.tracer.snapshots.get(id(array), [])
-        if images and not (len(images) == 1 and same_bytes(images[0][1], array)):
+        if self.tracer.recording.plain_arrays.at(array, self.position) is not array:
             raise UnsupportedInBody("the body writes into a plain array")
         return self._hoist(array, array, id(array))
 

@@ -29,6 +29,30 @@ def snapshot(x: Any) -> Any:
     return copy
 
 
+class ArrayHistory:
+    """What arrays held in the course of a trace: a copy whenever one was seen changed.
+
+    Times are numbers that grow. The arrays must stay alive: they are known by their ids.
+    """
+
+    def __init__(self) -> None:
+        self._copies: dict[int, list[tuple[int, Any]]] = {}
+
+    def snapshot(self, array: Any, now: int) -> Any:
+        """A copy of what an array holds now, which nothing changes."""
+        copies = self._copies.setdefault(id(array), [])
+        if not copies or not same_bytes(copies[-1][1], array):
+            copies.append((now, copy_with_layout(array)))
+        return copies[-1][1]
+
+    def at(self, array: Any, time: int) -> Any:
+        """An array as it was then: itself, if it has not changed since it was first seen."""
+        copies = self._copies.get(id(array), [])
+        if not copies or (len(copies) == 1 and same_bytes(copies[0][1], array)):
+            return array
+        return next(copy for since, copy in reversed(copies) if since <= time)
+
+
 def copy_with_layout(x: Any) -> Any:
     """A copy with the memory order of the array: axes keep their order and direction, and there are
     gaps where the array has any. So what NumPy computes from the copy has the same layout, and its

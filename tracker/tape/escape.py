@@ -83,15 +83,15 @@ def export_array(tracked: Any, dtype: Any, copy: bool | None) -> Any:
         owner = tracked
         while getattr(owner, "_view", None) is not None:
             owner = owner._view.base
-        tracer.exported_values.add(value_of(owner))
-        tracer.export_owners[id(array)] = owner
+        tracer.escapes.values.add(value_of(owner))
+        tracer.escapes.owners[id(array)] = owner
         _make_read_only(array, tracer)
     return array
 
 
 def _make_read_only(array: Any, tracer: Tracer) -> None:
     array.flags.writeable = False
-    tracer.exported_arrays.append(array)
+    tracer.escapes.arrays.append(array)
 
 
 def export_owner(result: Any, tracer: Tracer) -> Any:
@@ -99,15 +99,15 @@ def export_owner(result: Any, tracer: Tracer) -> Any:
     or None."""
     if type(result) is not np.ndarray:
         return None
-    return tracer.export_owners.get(id(result), tracer.export_owners.get(id(result.base)))
+    return tracer.escapes.owners.get(id(result), tracer.escapes.owners.get(id(result.base)))
 
 
 def end_exports(tracer: Tracer, results: Sequence[Any]) -> None:
     """The trace is over: exported arrays, and results that are views of them, are writeable
     again."""
-    for array in tracer.exported_arrays:
+    for array in tracer.escapes.arrays:
         array.flags.writeable = True
-    owners = {id(array) for array in tracer.exported_arrays}
+    owners = {id(array) for array in tracer.escapes.arrays}
     for x in results:
         if type(x) is np.ndarray and id(x.base) in owners:
             x.flags.writeable = True
@@ -125,7 +125,7 @@ def is_escape_failure(error: Exception, tracer: Tracer) -> bool:
     if isinstance(error, ValueError) and str(error) == _NO_ARRAY_TEXT:
         return True
     locked = isinstance(error, (ValueError, TypeError, BufferError))
-    return bool(locked and tracer.exported_arrays and _READ_ONLY_TEXT.search(str(error)))
+    return bool(locked and tracer.escapes.arrays and _READ_ONLY_TEXT.search(str(error)))
 
 
 def escape_as_text(tracked: Any) -> bool:
@@ -169,9 +169,9 @@ def _origin_of(root: Value, tracer: Tracer) -> str:
 
 def _guard_by_value(tracked: Any, value: Value, tracer: Tracer) -> None:
     """Guard that a value is what it is now."""
-    if value in tracer.guarded_by_value or tracer.abort_reason:
+    if value in tracer.guards.by_value or tracer.abort_reason:
         return
-    tracer.guarded_by_value.add(value)
+    tracer.guards.by_value.add(value)
     known = np.array(value.data)
     same = tracked == known[()]
     if known.dtype.kind in "fc":

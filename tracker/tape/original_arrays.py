@@ -85,7 +85,7 @@ def _record_alias_query(x: Any) -> None:
     """Each trace holds only where this array overlaps no other that it reads."""
     tracer, found = current_tracer(), False
     for array, tracked in _traced_originals(x):
-        array.alias_queries.add(id(tracked))
+        array.guards.alias_queries.add(id(tracked))
         found = True
     if tracer is not None and not found:
         tracer.abort(
@@ -126,4 +126,6 @@ def flags_of(x: Any, mask: int) -> Any:
 
 def _record_flag_query(x: Any, mask: int) -> None:
     for tracer, tracked in _traced_originals(x):
-        tracer.flag_queries[id(tracked)] = tracer.flag_queries.get(id(tracked), 0) | mask
+        tracer.guards.flag_queries[id(tracked)] = (
+            tracer.guards.flag_queries.get(id(tracked), 0) | mask
+        )

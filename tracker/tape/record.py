@@ -330,7 +330,7 @@ def alias_to_primal(value: Value, original: Any) -> Any:
         if tracer.is_body_trace:  # other values that run through the body would not use the rule
             raise UnsupportedInBody("the body has a derivative rule of its own")
         known = type(original) is _tracked_class
-        tracer.aliases[value] = (
+        tracer.recording.aliases[value] = (
             value_of(original) if known else Value(original, CLOSED, (), NO_PARAMS)
         )
     cut = current_stop_gradient()

@@ -27,7 +27,8 @@ from tracker.errors import (
 from tracker.ir.op import Op
 from tracker.ir.types import type_of
 from tracker.support import errstate
-from tracker.support.array_copies import copy_with_layout, same_bytes
+from tracker.support.array_copies import ArrayHistory
+from tracker.support.structs import field, record
 from tracker.tape.lazy import LARGE, LazyScheduler
 from tracker.tape.liveness import dead_values
 from tracker.tape.observers import observers, thread_state
@@ -41,34 +42,79 @@ _BYTES_PER_EQUATION = (
 )  # bytes that NumPy writes in about the time it takes to look at one equation
 
 
-class Tracer:
-    """Listens to the gate in this thread, between `with` and its end.
+@record(eq=False)
+class Recording:
+    """The equations of a trace, and what is needed to read them.
 
-    `equations`: the equations in order, each (value, code, line). `guards`: each (how many
-    equations came before, value, kind, (code, line), what it is taken to be: None if that is
-    known). `snapshots`: what each plain operand held, and how many equations came before, when it
-    was first seen and whenever it was seen changed. `aliases`: values that were not computed, but
-    stand for others under another derivative. `since`, if it is not 0: the body of a loop or branch
-    is being traced, and what is older than this epoch is outside of it. `inner_values`: what the
-    traces of such bodies within this one made, which is nobody else's business. `no_alias`:
-    arguments that a derivative found to be written into. `arguments` and `captures`: the leaves
-    that stand for a traced function's arguments, and for the arrays it captured;
-    `guarded_by_value`: values made of the latter that are guarded to be what they were.
-    `closed_at`: by id, when leaves were closed, in equations. `new_bytes`: the bytes of arrays
-    noted since those that were dead by then were let go (they leave their type), `byte_limit` how
-    many may come. `abort_reason`: why the trace cannot be used, if it cannot: what goes on is a
-    plain run; `drops_history`: whether it has let go of the histories of its values since.
-    `errors`: those raised because of values: who goes on after one has branched on values unheard.
-    `exported_arrays`: arrays with a value's data that plain NumPy was given to read;
-    `export_owners`, by their ids: the handles whose memory they are in the plain function;
-    `exported_values`: the values of these. `original_arrays`: the caller's arrays, by the ids of
-    the handles that stand for them; `alias_queries`: those handles of which the code asks whether
-    they share memory with others, `flag_queries`: and of which it asks for flags, with a mask of
-    these. `instances`: by id, the objects of the user's own classes that the trace has made:
-    arguments with tracked values in them, and gradients. `scheduler`: what is put off, if anything
-    may be. `tests_identity_with_bool`: whether the code asks if something is True itself: then what
-    Python makes of a comparison of its numbers is that, under a guard; `tests_identity`: whether it
-    asks if two things are one object.
+    equations     (value, code, line) of each, in order
+    plain_arrays  what plain operands held; times are numbers of equations
+    aliases       values that no equation computes -> the values with the same data that traces use
+    inner_values  values made by the traces of loop and branch bodies within this one
+    closed_at     the id of each closed leaf -> how many equations came before
+    """
+
+    equations: list[tuple[Value, Any, int]] = field(default_factory=list)
+    plain_arrays: ArrayHistory = field(default_factory=ArrayHistory)
+    aliases: dict[Value, Value] = field(default_factory=dict)
+    inner_values: set[Value] = field(default_factory=set)
+    closed_at: dict[int, int] = field(default_factory=dict)
+
+    def operand_of(self, array: Any, value: Value) -> Any:
+        """A plain operand as it was when the value was made."""
+        for time, (made, _, _) in enumerate(self.equations):
+            if made is value:
+                return self.plain_arrays.at(array, time)
+        return array  # another tracer recorded the value
+
+
+@record(eq=False)
+class Guards:
+    """The conditions under which a trace holds.
+
+    conversions    (how many equations came before, value, kind, (code, line), what it is assumed to
+                   be, or None) for each `kind(value)` that Python depends on
+    by_value       values that depend on captures only and are guarded to be unchanged
+    no_alias       leaves of arguments that are written into: they must share memory with no other
+    alias_queries  ids of tracked arguments for which the code asks whether they share memory
+    flag_queries   ids of tracked arguments -> mask of the flags that the code asks for
+    """
+
+    conversions: list[tuple[int, Value, str, tuple[Any, int], Any]] = field(default_factory=list)
+    by_value: set[Value] = field(default_factory=set)
+    no_alias: set[Value] = field(default_factory=set)
+    alias_queries: set[int] = field(default_factory=set)
+    flag_queries: dict[int, int] = field(default_factory=dict)
+
+
+@record(eq=False)
+class Escapes:
+    """The arrays that plain NumPy was given to read.
+
+    arrays  the exported arrays, read-only while tracing
+    owners  the id of each -> the tracked array whose memory it has in a plain call
+    values  the values of the owners, which must not be written into
+    """
+
+    arrays: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    owners: dict[int, Any] = field(default_factory=dict)
+    values: set[Value] = field(default_factory=set)
+
+
+class Tracer:
+    """A trace in progress: observes recording in this thread, between `with` and its end.
+
+    since            0, or the epoch in which the traced loop or branch body began
+    scheduler        of lazy values, where there may be any
+    arguments        the leaves of the function's arguments, and `captures` of captured arrays
+    original_arrays  the id of each tracked argument or capture -> the caller's array
+    instances        by id, objects of the user's classes that the trace made: arguments with
+                     tracked values in them, gradients
+    errors           errors raised because of values: a function that goes on has branched on them
+    abort_reason     why the trace cannot be used; the call goes on as plain Python
+    drops_history    whether recorded values have lost their history, after the trace was aborted
+    new_bytes        computed since dead arrays were last looked for; at most `byte_limit`
+    tests_identity   whether the code tests `x is y`; `tests_identity_with_bool`: `x is True`, so
+                     that comparisons of Python numbers must give plain bools, under a guard
     """
 
     def __init__(
@@ -83,34 +129,20 @@ class Tracer:
         self.tests_identity_with_bool = tests_identity_with_bool
         self.tests_identity = tests_identity
         self.scheduler = scheduler
-        self.no_alias: set[Value] = set()
-        self.inner_values: set[Value] = set()
-        self.equations: list[tuple[Value, Any, int]] = []
-        self.guards: list[tuple[int, Value, str, tuple[Any, int], Any]] = []
-        self.snapshots: dict[int, list[tuple[int, Any]]] = {}
-        self.aliases: dict[Value, Value] = {}
+        self.recording = Recording()
+        self.guards = Guards()
+        self.escapes = Escapes()
         self.arguments: frozenset[Value] = frozenset()
         self.captures: frozenset[Value] = frozenset()
-        self.guarded_by_value: set[Value] = set()
-        self.closed_at: dict[int, int] = {}
-        self.new_bytes = 0
-        self.byte_limit = _MIN_BYTE_LIMIT
+        self.original_arrays: Mapping[int, Any] = {}
+        self.instances: dict[int, Any] = {}
+        self.errors: list[Exception] = []
         self.abort_reason = ""
         self.drops_history = False
-        self.errors: list[Exception] = []
-        self.exported_arrays: list[np.ndarray[Any, Any]] = []
-        self.export_owners: dict[int, Any] = {}
-        self.exported_values: set[Value] = set()
-        self.original_arrays: Mapping[int, Any] = {}
-        self.alias_queries: set[int] = set()
-        self.flag_queries: dict[int, int] = {}
-        self.instances: dict[int, Any] = {}
-        self.errstate: Any = None  # NumPy's settings at the last equation
-        self.location: tuple[Any, int, int] = (
-            None,
-            0,
-            0,
-        )  # code, instruction, line of the last one
+        self.new_bytes = 0
+        self.byte_limit = _MIN_BYTE_LIMIT
+        self._errstate: Any = None  # NumPy's settings at the last equation
+        self._location: tuple[Any, int, int] = (None, 0, 0)  # code, instruction, line of the last
 
     @property
     def is_body_trace(self) -> bool:
@@ -151,17 +183,17 @@ class Tracer:
         if self.abort_reason and self._drops_history_of(value):
             return
         self._check_errstate()
+        recording = self.recording
         for operand in value.operands:
             if type(operand) is _ndarray:
-                self.snapshot_operand(operand)
-        frame = user_frame(depth - 1)
-        if frame is None:
-            self.equations.append((value, None, 0))
-        else:  # a backward pass stays at one instruction: its line is looked up once
+                recording.plain_arrays.snapshot(operand, len(recording.equations))
+        code, line, frame = None, 0, user_frame(depth - 1)
+        if frame is not None:  # a backward pass stays at one instruction: look its line up once
             code, at = frame.f_code, frame.f_lasti
-            if code is not self.location[0] or at != self.location[1]:
-                self.location = code, at, frame.f_lineno
-            self.equations.append((value, code, self.location[2]))
+            if code is not self._location[0] or at != self._location[1]:
+                self._location = code, at, frame.f_lineno
+            line = self._location[2]
+        recording.equations.append((value, code, line))
         aval = value.aval
         if type(aval) is _ndarray and not is_lazy(value):
             self.add_bytes(aval.nbytes)
@@ -174,10 +206,12 @@ class Tracer:
             return False
         if not self.drops_history:
             self.drops_history = True
-            self.equations = [
-                equation for equation in self.equations if not self._make_constant(equation[0])
+            self.recording.equations = [
+                equation
+                for equation in self.recording.equations
+                if not self._make_constant(equation[0])
             ]
-            self.guards.clear()
+            self.guards.conversions.clear()
         return self._make_constant(value)
 
     def _make_constant(self, value: Value) -> bool:
@@ -196,7 +230,7 @@ class Tracer:
         """Whether nothing pulls back through an operand: a constant that is no leaf of a
         derivative, or an argument or capture."""
         if operand.op is CLOSED:
-            return id(operand) not in self.closed_at
+            return id(operand) not in self.recording.closed_at
         return operand in self.arguments or operand in self.captures
 
     def add_bytes(self, nbytes: int) -> None:
@@ -210,7 +244,7 @@ class Tracer:
     def release_after_run(self) -> None:
         """The function has run: free dead arrays before the rest is computed."""
         if self.scheduler is not None and self.new_bytes > max(
-            LARGE, _BYTES_PER_EQUATION * len(self.equations)
+            LARGE, _BYTES_PER_EQUATION * len(self.recording.equations)
         ):
             self.release_dead()
 
@@ -218,36 +252,43 @@ class Tracer:
         """Free the arrays that nothing can read any more."""
         derivatives = thread_state.derivative_leaves
         if (
-            self.equations
+            self.recording.equations
             and not self.is_body_trace
             and len(thread_state.tracers) == 1
             and all(derivatives)
         ):
             running = [leaf for leaves in derivatives for leaf in leaves]
             found = set(
-                dead_values(self.equations, self.arguments | self.captures, running, self.closed_at)
+                dead_values(
+                    self.recording.equations,
+                    self.arguments | self.captures,
+                    running,
+                    self.recording.closed_at,
+                )
             )
             for value in found - self._needed(found):
                 value.data = type_of(value.aval)  # nothing can read its numbers any more
             if self.scheduler is not None:
-                self.scheduler.evict_unneeded([equation[0] for equation in self.equations])
+                self.scheduler.evict_unneeded(
+                    [equation[0] for equation in self.recording.equations]
+                )
         self.new_bytes = 0
-        self.byte_limit = max(_MIN_BYTE_LIMIT, _BYTES_PER_EQUATION * len(self.equations))
+        self.byte_limit = max(_MIN_BYTE_LIMIT, _BYTES_PER_EQUATION * len(self.recording.equations))
 
     def _needed(self, dead: Container[Value]) -> set[Value]:
         """The operands of lazy values that may still be computed."""
         needed: set[Value] = set()
         if self.scheduler is not None:
-            for value, _, _ in reversed(self.equations):
+            for value, _, _ in reversed(self.recording.equations):
                 if is_lazy(value) and (value not in dead or value in needed):
                     needed.update(o for o in value.operands if type(o) is Value)
         return needed
 
     def _check_errstate(self) -> None:
         settings = errstate.VARIABLE.get()
-        if settings is self.errstate:
+        if settings is self._errstate:
             return
-        self.errstate = settings
+        self._errstate = settings
         if not self.abort_reason and "raise" in np.geterr().values():
             self.abort_reason = message(
                 "np.errstate has floating-point errors raised, which compiled code does not do",
@@ -257,25 +298,15 @@ class Tracer:
 
     def snapshot_operand(self, array: Any) -> Any:
         """A copy of what a plain operand holds now, which nothing changes."""
-        copies = self.snapshots.setdefault(id(array), [])
-        if not copies or not same_bytes(copies[-1][1], array):
-            copies.append((len(self.equations), copy_with_layout(array)))
-        return copies[-1][1]
-
-    def operand_at(self, array: Any, value: Value) -> Any:
-        """A plain operand as it was when the value was made: itself, if unchanged."""
-        copies = self.snapshots.get(id(array), [])
-        if not copies or (len(copies) == 1 and same_bytes(copies[0][1], array)):
-            return array
-        at = next((i for i, equation in enumerate(self.equations) if equation[0] is value), None)
-        if at is None:
-            return array  # another tracer recorded the value
-        return next(image for since, image in reversed(copies) if since <= at)
+        recording = self.recording
+        return recording.plain_arrays.snapshot(array, len(recording.equations))
 
     def add_guard(self, value: Value, kind: str, expected: Any = None) -> None:
         """Python is about to depend on `kind(value)`, which is, or is assumed to be, `expected`."""
         if not self.drops_history:
-            self.guards.append((len(self.equations), value, kind, _user_location(4), expected))
+            self.guards.conversions.append(
+                (len(self.recording.equations), value, kind, _user_location(4), expected)
+            )
 
 
 class UnsupportedInBody(Exception):
@@ -306,12 +337,12 @@ class StopGradient:
     def make_constant(self, value: Value) -> None:
         """Drop the history of a value made in the scope; a current tracer keeps it."""
         tracer = current_tracer()
-        if tracer is not None and value not in tracer.aliases:
+        if tracer is not None and value not in tracer.recording.aliases:
             if tracer.is_body_trace:
                 raise UnsupportedInBody("the body ignores derivatives")
             recorded = Value(value.data, value.op, value.operands, value.params)
             tracer.observe(recorded, 5)
-            tracer.aliases[value] = recorded
+            tracer.recording.aliases[value] = recorded
         stack = [o for o in value.operands if type(o) is Value]
         while stack:
             operand = stack.pop()
@@ -343,7 +374,7 @@ def close_leaf(value: Value) -> None:
         value.op = CLOSED
     tracer = current_tracer()
     if tracer is not None:
-        tracer.closed_at[id(value)] = len(tracer.equations)
+        tracer.recording.closed_at[id(value)] = len(tracer.recording.equations)
 
 
 def operand_when_recorded(operand: Any, value: Value) -> Any:
@@ -351,7 +382,7 @@ def operand_when_recorded(operand: Any, value: Value) -> Any:
     code may have changed it since."""
     if observers and type(operand) is _ndarray:
         for tracer in active_tracers():
-            seen = tracer.operand_at(operand, value)
+            seen = tracer.recording.operand_of(operand, value)
             if seen is not operand:
                 return seen
     return operand
@@ -376,7 +407,7 @@ def require_no_alias(value: Value) -> None:
     shares memory with no other."""
     tracer = current_tracer()
     if tracer is not None:
-        tracer.no_alias.add(value)
+        tracer.guards.no_alias.add(value)
 
 
 def record_error(error: Exception) -> None:
@@ -413,7 +444,7 @@ def check_write(old: Value) -> None:
     tracer = current_tracer()
     if tracer is not None and old.epoch < tracer.since:
         raise UnsupportedInBody("the body writes into an array outside of it")
-    if tracer is not None and old in tracer.exported_values:
+    if tracer is not None and old in tracer.escapes.values:
         raise ConversionError(
             message(
                 "a write into an array that np.asarray(x) or the like has made plain",

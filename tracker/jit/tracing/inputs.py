@@ -154,8 +154,10 @@ class TracedInputs:
     def no_alias_numbers(self, stage: Tracer) -> tuple[int, ...]:
         """The numbers of what must share memory with nothing else that is read."""
         pairs = zip(self.argument_numbers, self.values, strict=False)
-        asked = [n for key, n in self.numbers_by_handle().items() if key in stage.alias_queries]
-        return tuple(dict.fromkeys([*(n for n, v in pairs if v in stage.no_alias), *asked]))
+        asked = [
+            n for key, n in self.numbers_by_handle().items() if key in stage.guards.alias_queries
+        ]
+        return tuple(dict.fromkeys([*(n for n, v in pairs if v in stage.guards.no_alias), *asked]))
 
     def close(self) -> None:
         for value in (*self.values, *self.captured_values):

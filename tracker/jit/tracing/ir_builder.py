@@ -37,7 +37,6 @@ from tracker.jit.guards.signature import ArrayLeaf, SignaturePath, ViewOut, arra
 from tracker.jit.tracing.inputs import TracedInputs
 from tracker.ops.shape.create import item, to_discrete
 from tracker.ops.shape.memory_order import MemoryOrder, k_order_strides
-from tracker.support.array_copies import same_bytes
 from tracker.support.structs import record
 from tracker.tape.liveness import unreferenced_operands
 from tracker.tape.reachability import depends_on_live_leaf
@@ -199,7 +198,7 @@ class IRBuilder:
         self.owners: list[ParamState | None] = []
         self.captures_by_key: dict[Hashable, Var] = {}
         self.outer_values: set[Value] = set()  # values that are known to be made without the trace
-        self.unheld_arrays = unreferenced_operands(tracer.equations)
+        self.unheld_arrays = unreferenced_operands(tracer.recording.equations)
         self.bool_ints: dict[Var, Var] = {}  # a Python bool -> the int that it is
         self.source_lines: dict[
             tuple[int, int], str
@@ -207,10 +206,10 @@ class IRBuilder:
         self.position = 0  # which note is being read
 
     def build_equations(self) -> None:
-        guards = iter(self.tracer.guards)
+        guards = iter(self.tracer.guards.conversions)
         due = next(guards, None)
         known, find = self.vars, self.atom
-        for now, (value, code, line) in enumerate(self.tracer.equations):
+        for now, (value, code, line) in enumerate(self.tracer.recording.equations):
             self.position = now
             while due is not None and due[0] <= self.position:
                 self._add_guard(*due[1:])
@@ -265,7 +264,7 @@ class IRBuilder:
             known = self.vars.get(operand)
             if known is not None:
                 return known
-            original = self.tracer.aliases.get(operand)
+            original = self.tracer.recording.aliases.get(operand)
             return self._outer_value(operand) if original is None else self.atom(original)
         if isinstance(operand, np.ndarray):
             return self._array_atom(operand)
@@ -273,7 +272,7 @@ class IRBuilder:
 
     def _outer_value(self, value: Value) -> Atom:
         """A value that the traced code did not compute: a param, or what is a constant by now."""
-        if value in self.tracer.inner_values:
+        if value in self.tracer.recording.inner_values:
             raise UnsupportedError(
                 message(
                     "a value made inside the body of a loop or branch is used outside of it",
@@ -305,12 +304,10 @@ class IRBuilder:
 
     def _array_atom(self, array: Any) -> Atom:
         """A plain array: by reference; as it was, where the traced code changed it since."""
-        images = self.tracer.snapshots.get(id(array), [])
-        if not images or (len(images) == 1 and same_bytes(images[0][1], array)):
-            own = id(array) in self.unheld_arrays
-            return self._capture(array, None, _content_key(array) if own else id(array))
-        image = next(image for since, image in reversed(images) if since <= self.position)
-        return self._capture(image, None, _content_key(image))
+        then = self.tracer.recording.plain_arrays.at(array, self.position)
+        if then is array and id(array) not in self.unheld_arrays:
+            return self._capture(array, None, id(array))
+        return self._capture(then, None, _content_key(then))
 
     def _capture(
         self, data: Any, owner: ParamState | None, key: Hashable, number: int | None = None

@@ -286,7 +286,7 @@ def trace_call(
         apart,
         (
             *(distinct_objects(call) if captured.tests_identity else ()),
-            *inputs.flag_conditions(run.tracer.flag_queries),
+            *inputs.flag_conditions(run.tracer.guards.flag_queries),
         ),
         promoted,
         tuple(updates.writes) if updates else (),
