@@ -90,14 +90,8 @@ def register_object(cls: type) -> None:
     register(
         cls,
         lambda x: (tuple(vars(x).values()), tuple(vars(x))),
-        functools.partial(_new_object, cls),
+        functools.partial(instances.new_with_attributes, cls),
     )
-
-
-def _new_object(cls: type, names: Sequence[str], children: Sequence[Any]) -> Any:
-    made: Any = object.__new__(cls)
-    vars(made).update(zip(names, children, strict=True))
-    return made
 
 
 def is_namedtuple(cls: type) -> bool:

@@ -75,19 +75,16 @@ def _hash(tracked: Any) -> int:
     return hash(value.data)
 
 
-@install("__bool__")
-def _bool(tracked: Any) -> bool:
-    return _guarded_conversion(tracked, "bool", bool)
+def _install_conversion(name: str, kind: str, convert: Callable[[Any], Any]) -> None:
+    install(name)(lambda tracked: _guarded_conversion(tracked, kind, convert))
 
 
-@install("__int__")
-def _int(tracked: Any) -> int:
-    return _guarded_conversion(tracked, "int", int)
-
-
-@install("__index__")
-def _index(tracked: Any) -> int:
-    return _guarded_conversion(tracked, "int", operator.index)
+_install_conversion("__bool__", "bool", bool)
+_install_conversion("__int__", "int", int)
+_install_conversion("__index__", "int", operator.index)
+_install_conversion("__floor__", "floor", math.floor)
+_install_conversion("__ceil__", "ceil", math.ceil)
+_install_conversion("__trunc__", "int", math.trunc)
 
 
 @install("__bytes__")
@@ -102,11 +99,12 @@ def _bytes(tracked: Any) -> bytes:
 
 @install("__float__")
 def _float(tracked: Any) -> float:
-    if is_constant(value_of(tracked)) or is_arange_length(value_of(tracked)):
+    value = value_of(tracked)
+    if is_constant(value) or is_arange_length(value):
         guard_value(tracked, "hash")
-        return float(value_of(tracked).data)
+        return float(value.data)
     if is_inspected(tracked):
-        return float(value_of(tracked).data)
+        return float(value.data)
     plain = _escape_or_raise(
         tracked,
         "float(t), a function of `math`, or storing t into a plain array",
@@ -140,11 +138,11 @@ def _array(tracked: Any, dtype: Any = None, copy: bool | None = None) -> Any:
                 user_line(),
             )
         )
-    discrete = tracked.dtype.kind in "biu" or _is_discrete(dtype)
-    if discrete or is_constant(value_of(tracked)):
+    kinds = {tracked.dtype.kind, np.dtype(tracked.dtype if dtype is None else dtype).kind}
+    if not kinds.isdisjoint("biu") or is_constant(value_of(tracked)):
         guard_elements(tracked)
         return export_array(tracked, dtype, copy)
-    if current_tracer() is None and _NUMPY_TESTING in sys._getframe(1).f_code.co_filename:
+    if current_tracer() is None and _NUMPY_TESTING in caller.co_filename:
         # np.testing compares, and returns nothing
         return np.array(value_of(tracked).data, dtype=dtype)
     what, instead = next(
@@ -169,21 +167,6 @@ def _escape_or_raise(tracked: Any, what: str, instead: str) -> Any:
     return plain
 
 
-@install("__floor__")
-def _floor(tracked: Any) -> int:
-    return int(_guarded_conversion(tracked, "floor", math.floor))
-
-
-@install("__ceil__")
-def _ceil(tracked: Any) -> int:
-    return int(_guarded_conversion(tracked, "ceil", math.ceil))
-
-
-@install("__trunc__")
-def _trunc(tracked: Any) -> int:
-    return int(_guarded_conversion(tracked, "int", math.trunc))
-
-
 @install("__round__")
 def _round(tracked: Any, digits: int | None = None) -> Any:
     kind = type(value_of(tracked).aval)
@@ -196,10 +179,6 @@ def _round(tracked: Any, digits: int | None = None) -> Any:
         guard_value(tracked, "hash")
         return round(data, digits)
     return NUMPY[np.round](tracked, digits)
-
-
-def _is_discrete(dtype: Any) -> bool:
-    return dtype is not None and np.dtype(dtype).kind in "biu"
 
 
 _MAX_ELEMENT_GUARDS = 16  # elements with a guard each; more are compared all at once

@@ -22,6 +22,7 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Sequence
+from enum import Enum
 from types import CodeType, FrameType
 from typing import Any
 
@@ -47,10 +48,10 @@ def escape_as_plain(tracked: Any, reason: Callable[[], str]) -> Any:
     if tracer is None or tracer.is_body_trace:
         return NO_ESCAPE
     value = value_of(tracked)
-    source = _origin_of(value, tracer)
-    if source == "argument" and not is_deriving():
+    origin = _origin_of(value, tracer)
+    if origin is Origin.ARGUMENT and not is_deriving():
         tracer.abort(reason())
-    elif source == "place":
+    elif origin is Origin.CAPTURES:
         _guard_by_value(tracked, value, tracer)
     else:
         return NO_ESCAPE
@@ -139,31 +140,40 @@ def escape_as_text(tracked: Any) -> bool:
     if tracer is None or resolve_placeholder(tracked) is not tracked:
         return False
     value = value_of(tracked)
-    source = _origin_of(value, tracer)
-    is_plain = not is_deriving() or source != "else"  # no derivative follows it
+    origin = _origin_of(value, tracer)
+    is_plain = not is_deriving() or origin is not Origin.LEAF
     if _is_printed(user_frame()):
         return is_plain
     if tracer.is_body_trace:
         raise UnsupportedInBody("the body makes text of a value")
-    if np.asarray(value.data).dtype.kind in "biu" or source == "place":
+    if np.asarray(value.data).dtype.kind in "biu" or origin is Origin.CAPTURES:
         _guard_by_value(tracked, value, tracer)
     else:
-        tracer.abort_reason = tracer.abort_reason or message(
-            f"text is made of a value of shape {np.shape(value.aval)}",
-            "Print or format what the function returns",
-            user_line(),
+        tracer.abort(
+            message(
+                f"text is made of a value of shape {np.shape(value.aval)}",
+                "Print or format what the function returns",
+                user_line(),
+            )
         )
     return is_plain
 
 
-def _origin_of(root: Value, tracer: Tracer) -> str:
-    """What a value depends on: captured arrays ('place'), an 'argument', or 'else' a leaf."""
-    found = "place"
+class Origin(Enum):
+    """What a value was computed from; the last of these that it depends on."""
+
+    CAPTURES = "captured arrays only"
+    ARGUMENT = "an argument of the traced function"
+    LEAF = "a leaf that a derivative follows, or may follow"
+
+
+def _origin_of(root: Value, tracer: Tracer) -> Origin:
+    found = Origin.CAPTURES
     for value in history_of(root, tracer.captures):
         if value in tracer.arguments:
-            found = "argument"
+            found = Origin.ARGUMENT
         elif value.op is None or (value.op is not CLOSED and value.op.name == "identity"):
-            return "else"  # a derivative follows it, or may
+            return Origin.LEAF
     return found
 
 

@@ -188,24 +188,21 @@ class Tracked(metaclass=_TransparentMeta):
         return self.size * self.itemsize
 
     def __repr__(self) -> str:
-        if resolve_placeholder(self) is not self:
-            return repr(resolve_placeholder(self))
+        plain = _printable(self)
+        if plain is not NO_ESCAPE:
+            return repr(plain)
         data = value_of(self).data
-        if escape_as_text(self):
-            return repr(data)
         return f"tracked({data.item() if isinstance(data, np.generic) else data!r})"
 
     def __format__(self, spec: str) -> str:
-        if resolve_placeholder(self) is not self:
-            return format(resolve_placeholder(self), spec)
-        if escape_as_text(self) or spec:
-            return format(value_of(self).data, spec)
-        return repr(self)
+        plain = _printable(self)
+        if plain is NO_ESCAPE and not spec:
+            return repr(self)
+        return format(value_of(self).data if plain is NO_ESCAPE else plain, spec)
 
     def __str__(self) -> str:
-        if resolve_placeholder(self) is not self:
-            return str(resolve_placeholder(self))
-        return str(value_of(self).data) if escape_as_text(self) else repr(self)
+        plain = _printable(self)
+        return repr(self) if plain is NO_ESCAPE else str(plain)
 
     @_array_method
     def __len__(self) -> int:
@@ -341,6 +338,14 @@ class Tracked(metaclass=_TransparentMeta):
                 raise UnsupportedError(text)
             return _identity, (plain,)
         return _restore, (value_of(self).data, self.grad)
+
+
+def _printable(tracked: Any) -> Any:
+    """The plain data whose text is that of a tracked value, or NO_ESCAPE if it has its own."""
+    resolved = resolve_placeholder(tracked)
+    if resolved is not tracked:
+        return resolved
+    return value_of(tracked).data if escape_as_text(tracked) else NO_ESCAPE
 
 
 _PYTHON_NUMBERS = (float, int, complex)
