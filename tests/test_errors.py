@@ -1,6 +1,5 @@
 """Every refusal: the text says what happened, where, and what to write instead."""
 
-import builtins
 import cmath
 import math
 import re
@@ -164,23 +163,22 @@ LOSSES = [
 ]
 
 
+@pytest.mark.parametrize(
+    "f, error, text",
+    [
+        (lambda x: x * 2, tracker.NotScalarError, r"NAME needs a scalar.*\(3,\)"),
+        (lambda x: x * 2, tracker.NotScalarError, "Use np.sum, or tracker.jacobian"),
+        (lambda x: None, tracker.NotScalarError, "the output is a NoneType"),
+        (lambda x: "loss", tracker.NotScalarError, "the output is a str"),
+        (lambda x: np.sum(x) * 1j, tracker.ComplexLossError, r"complex128.*np\.abs"),
+        (lambda x: np.sum(x) * np.nan, tracker.NonFiniteError, "NaN.*errstate"),
+        (lambda x: np.sum(x) * np.inf, tracker.NonFiniteError, "infinite"),
+    ],
+)
 @pytest.mark.parametrize("call, name", LOSSES)
-def test_a_loss_must_be_one_finite_real_number(call, name):
-    with pytest.raises(
-        tracker.NotScalarError, match=rf"{name} needs a scalar.*\(3,\).*{HERE}"
-    ) as e:
-        call(lambda x: x * 2, V)
-    assert "Use np.sum, or tracker.jacobian" in str(e.value)
-    with pytest.raises(tracker.NotScalarError, match="the output is a NoneType"):
-        call(lambda x: None, V)
-    with pytest.raises(tracker.NotScalarError, match="the output is a str"):
-        call(lambda x: "loss", V)
-    with pytest.raises(tracker.ComplexLossError, match=rf"complex128.*np\.abs.*{HERE}"):
-        call(lambda x: np.sum(x) * 1j, V)
-    with pytest.raises(tracker.NonFiniteError, match=rf"NaN.*errstate.*{HERE}"):
-        call(lambda x: np.sum(x) * np.nan, V)
-    with pytest.raises(tracker.NonFiniteError, match=rf"infinite.*{HERE}"):
-        call(lambda x: np.sum(x) * np.inf, V)
+def test_a_loss_must_be_one_finite_real_number(call, name, f, error, text):
+    with pytest.raises(error, match=text.replace("NAME", name) + f".*{HERE}"):
+        call(f, V)
 
 
 def test_check_finite_switches_off():
@@ -191,29 +189,35 @@ def test_check_finite_switches_off():
     assert (val, g) == (np.inf, np.inf)
 
 
-def test_back_refuses():
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda p: back(p * 2), tracker.NotScalarError, r"\(3,\). Use back\(np.sum\(y\)\) or back"),
+        (
+            lambda p: back(p * 2, np.ones(2)),
+            tracker.NotScalarError,
+            r"seed has shape \(2,\).*\(3,\)",
+        ),
+        (lambda p: back(np.sum(p) * np.nan), tracker.NonFiniteError, "NaN"),
+        (lambda p: back(np.sum(p) * np.inf), tracker.NonFiniteError, "infinite"),
+        (lambda p: back(np.sum(p) * 1j), tracker.ComplexLossError, "complex128"),
+        (lambda p: back(3.0), tracker.NotTrackedError, r"plain float.*tracker\.param"),
+        (lambda p: back(np.sum(np.zeros_like(p))), tracker.NotTrackedError, "depend on any param"),
+    ],
+)
+def test_back_refuses(call, error, text):
     p = param(V)
-    with pytest.raises(tracker.NotScalarError) as caught:
-        back(p * 2)
-    assert "value has shape (3,). Use back(np.sum(y)) or back(y, seed)" in str(caught.value)
-    with pytest.raises(tracker.NotScalarError, match=r"seed has shape \(2,\).*\(3,\)"):
-        back(p * 2, np.ones(2))
-    with pytest.raises(tracker.NonFiniteError, match="NaN"):
-        back(np.sum(p) * np.nan)
-    with pytest.raises(tracker.NonFiniteError, match="infinite"):
-        back(np.sum(p) * np.inf)
-    with pytest.raises(tracker.ComplexLossError, match="complex128"):
-        back(np.sum(p) * 1j)
-    with pytest.raises(tracker.NotTrackedError, match=r"plain float.*tracker\.param"):
-        back(3.0)
-    with pytest.raises(tracker.NotTrackedError, match="does not depend on any param"):
-        back(np.sum(np.zeros_like(p)))
+    with pytest.raises(error, match=text):
+        call(p)
+    assert p.grad.tolist() == [0, 0, 0]
+
+
+def test_back_refuses_a_second_time():
+    p = param(V)
     y = np.sum(p)
     back(y)
-    with pytest.raises(tracker.GraphUsedError) as caught:
+    with pytest.raises(tracker.GraphUsedError, match=r"already used on this value.*once=False"):
         back(y)
-    assert "back was already used on this value" in str(caught.value)
-    assert "once=False" in str(caught.value)
     assert p.grad.tolist() == [1, 1, 1]
 
 
@@ -258,30 +262,25 @@ def test_an_error_in_the_function_passes_through_and_leaves_nothing():
     assert p.grad == 3.0
 
 
-def test_numpys_own_errors_stay():
-    p = param(V)
-    with pytest.raises(ValueError, match="broadcast"):
-        p + np.ones(2)
-    with pytest.raises(ValueError, match="match"):
-        p @ np.ones(2)
-    with pytest.raises(ValueError, match=r"shapes \(3,\) and \(2,\) not aligned: 3 \(dim 0\) != 2"):
-        np.dot(p, np.ones(2))
-    with pytest.raises(ValueError, match=r"\(3,\) and \(4,2\) not aligned: 3 \(dim 0\) != 4"):
-        p.dot(np.ones((4, 2)))
-    with pytest.raises(TypeError, match="`pad_width` must be of integral type"):
-        np.pad(p, 1.0)
-    with pytest.raises(ValueError, match="mask and data must be the same size"):
-        np.place(np.zeros_like(p), [True, False], p)
-    with pytest.raises(np.exceptions.AxisError):
-        np.sum(p, axis=1)
-    with pytest.raises(ValueError, match="reshape"):
-        p.reshape(2, 2)
-    with pytest.raises(IndexError, match="out of bounds"):
-        p[3]
-    with pytest.raises(IndexError, match="too many indices"):
-        p[0, 0]
-    with pytest.raises(TypeError):
-        np.sin(p, p, p, p)
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda p: p + np.ones(2), ValueError, "broadcast"),
+        (lambda p: p @ np.ones(2), ValueError, "match"),
+        (lambda p: np.dot(p, np.ones(2)), ValueError, r"\(3,\) and \(2,\) not aligned: 3 .* != 2"),
+        (lambda p: p.dot(np.ones((4, 2))), ValueError, r"\(4,2\) not aligned: 3 \(dim 0\) != 4"),
+        (lambda p: np.pad(p, 1.0), TypeError, "`pad_width` must be of integral type"),
+        (lambda p: np.place(np.zeros_like(p), [True, False], p), ValueError, "must be the same"),
+        (lambda p: np.sum(p, axis=1), np.exceptions.AxisError, None),
+        (lambda p: p.reshape(2, 2), ValueError, "reshape"),
+        (lambda p: p[3], IndexError, "out of bounds"),
+        (lambda p: p[0, 0], IndexError, "too many indices"),
+        (lambda p: np.sin(p, p, p, p), TypeError, None),
+    ],
+)
+def test_errors_of_numpy_stay(call, error, text):
+    with pytest.raises(error, match=text):
+        call(param(V))
 
 
 @pytest.mark.parametrize(
@@ -303,23 +302,6 @@ def test_ways_to_sort_and_to_take_that_numpy_does_not_know(call, error, text):
             f(np.arange(3.0))
 
 
-def test_errors_are_what_a_caller_would_catch():
-    for name, base in {
-        "ConversionError": "TypeError",
-        "NotScalarError": "TypeError",
-        "ComplexLossError": "TypeError",
-        "NonFiniteError": "ValueError",
-        "GraphUsedError": "RuntimeError",
-        "NotTrackedError": "ValueError",
-        "RuleError": "ValueError",
-        "UnsupportedError": "NotImplementedError",
-        "CompileError": "RuntimeError",
-        "IRError": "ValueError",
-    }.items():
-        assert issubclass(getattr(tracker, name), (tracker.TrackerError,))
-        assert issubclass(getattr(tracker, name), getattr(builtins, base))
-
-
 def test_refusals_of_the_class_itself():
     with pytest.raises(TypeError, match=r"Tracked is not called directly.*tracker\.param"):
         tracker.Tracked(2.0)
@@ -331,17 +313,6 @@ def test_refusals_of_the_class_itself():
         param(V).item()
     with pytest.raises(TypeError, match="'float' object does not support item assignment"):
         param(2.0)[0] = 1.0
-
-
-def test_refusals_of_the_checkers():
-    with pytest.raises(tracker.NotScalarError, match=r"no float or complex number.*2\.0, not 2"):
-        tracker.gradcheck(lambda n: n, 2)
-    with pytest.raises(tracker.NotScalarError, match=r"ngradient needs a scalar.*\(3,\)"):
-        tracker.ngradient(lambda x: x, V)
-    with pytest.raises(AssertionError, match=r"gradient \(vjp\) of argument 0\[1\]"):
-        tracker.gradcheck(
-            tracker.custom_gradient(lambda x: (x * x, lambda dy: (2 * dy * x * [1, 2, 1],))), V
-        )
 
 
 def test_a_folder_of_the_users_that_is_called_numpy(tmp_path):

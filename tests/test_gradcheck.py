@@ -17,7 +17,9 @@ def test_gradcheck_names_the_first_bad_entry():
         gradcheck(lambda d: half_wrong({"w": d["w"][1:]}), {"w": V})
     with pytest.raises(AssertionError, match="imaginary part"):
         gradcheck(lambda z: np.real(z) + 2 * tracker.data(z).imag, 1 + 2j)
-    with pytest.raises(tracker.NotScalarError, match="no float"):
+    with pytest.raises(AssertionError, match=r"gradient \(vjp\) of argument 0\[1\]"):
+        gradcheck(tracker.custom_gradient(lambda x: (x * x, lambda g: (2 * g * x * [1, 2, 1],))), V)
+    with pytest.raises(tracker.NotScalarError, match=r"no float or complex number.*2\.0, not 2"):
         gradcheck(lambda n: n, 3)
     assert gradcheck(half_wrong_at_second_order, V)
     with pytest.raises(AssertionError, match="jvp of operand 0"):
@@ -48,7 +50,7 @@ def test_ngradient():
     assert structure == {"s": pytest.approx(14.0), "n": None}
     z = 1 + 2j
     assert ngradient(lambda z: abs(z) ** 2, z)[0] == pytest.approx(2 * z)
-    with pytest.raises(tracker.NotScalarError, match=r"shape \(3,\)"):
+    with pytest.raises(tracker.NotScalarError, match=r"ngradient needs a scalar.*\(3,\)"):
         ngradient(lambda x: x, V)
 
 
