@@ -52,7 +52,7 @@ def test_generic_code_finds_its_namespace():
         param(A).to_device("gpu")
 
 
-def test_numbers_leave_by_dlpack_where_no_gradient_is_lost():
+def test_dlpack_exports_where_no_gradient_is_lost():
     with pytest.raises(ConversionError, match=r"tracker\.data"):
         np.from_dlpack(param(A))
     assert param(A).__dlpack_device__() == A.__dlpack_device__()
@@ -89,13 +89,13 @@ def test_elements_are_not_deleted(x):
 
 
 @pytest.mark.parametrize("x", [np.float64(2.5), 2.5])
-def test_nothing_is_in_a_number(x):
+def test_a_number_contains_nothing(x):
     with pytest.raises(TypeError, match="not iterable"):
         2.5 in param(x)  # noqa: B015
     assert 2.5 in param(np.array(x))
 
 
-def test_writing_one_part_of_a_complex_array_leaves_the_other_what_it_is():
+def test_writing_the_real_part_keeps_the_imaginary_part():
     infinite = np.array([np.inf, 1.0, -np.inf, np.nan])
 
     def f(z, a):
@@ -158,7 +158,7 @@ def test_parts_and_numbers_are_written_into_as_in_numpy(x, write):
 
 
 @pytest.mark.parametrize("x", [np.float64(2.0), np.complex64(2 + 1j)], ids=repr)
-def test_a_number_of_numpy_is_resized_in_vain(x):
+def test_resizing_a_numpy_scalar_does_nothing(x):
     plain, *ours = outcomes(lambda x: x.resize((2,)) or x * 1, x)
     assert ours == [plain] * 3
 
@@ -169,7 +169,7 @@ def test_the_parts_of_a_number_of_python_are_not_set(x, name):
     assert outcomes(lambda x: setattr(x * 1, name, 2), x) == (AttributeError,) * 4
 
 
-def test_the_words_of_what_is_not_written_into():
+def test_messages_of_refused_writes():
     with pytest.raises(ValueError, match=r"assignment destination is read-only. Write into a copy"):
         param(A).imag[...] = 2
     with pytest.raises(TypeError, match="array does not have imaginary part to set"):

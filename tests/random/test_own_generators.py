@@ -123,7 +123,7 @@ def test_classes_of_generators_are_told_apart():
         lambda bits: np.random.RandomState(np.random.default_rng(bits).bit_generator),
     ],
 )
-def test_bits_that_others_draw_are_not_begun_anew(make):
+def test_shared_bit_generators_are_not_restarted(make):
     def f(x, bits):
         return make(bits).normal(x, 2.0) + make(bits).normal()
 
@@ -131,7 +131,7 @@ def test_bits_that_others_draw_are_not_begun_anew(make):
     assert [fast(x, ours) for x in (1.0, 1.0, 2.0)] == [f(x, theirs) for x in (1.0, 1.0, 2.0)]
 
 
-def test_bits_that_the_function_makes_are_not_begun_anew_either():
+def test_bit_generators_made_in_the_function_are_not_restarted():
     """Who knows who draws them."""
 
     def f(x):

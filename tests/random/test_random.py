@@ -1,4 +1,4 @@
-"""Random numbers: the plain function's, in its order, on every call."""
+"""Compiled functions draw the numbers of a plain call, in its order, on every call."""
 
 import copy
 import random
@@ -54,14 +54,14 @@ def normals(x, rng):
 
 
 def unused(x, rng):
-    rng.random(5)  # nobody looks at them: the stream moves on all the same
+    rng.random(5)  # not used, but the stream advances
     y = x * rng.standard_normal(3)
     rng.exponential()
     return y
 
 
 def branches(x, rng):
-    """A guard on a draw: the other way draws the same numbers again."""
+    """A guard on a draw: the other branch draws the same numbers again."""
     total = 0.0 * x[0]
     for _ in range(3):
         total = total + (rng.normal() * x[1] if rng.random() < 0.5 else x[2])
@@ -177,16 +177,18 @@ def test_global_functions(random):
     assert numpy.random.randn.__self__ is numpy.random.mtrand._rand
 
 
-LATE = {
-    "global": "lambda x: x * np.random.rand()",
-    "imported inside": "inside",
-    "derivative": "lambda x: tracker.gradient(lambda y: y * np.random.rand(), x)[0]",
-    "library": "lambda x: x * library.h()",
+LATE = {  # a program, and how many different numbers four calls give
+    "global": ("lambda x: x * np.random.rand()", 4),
+    "imported inside": ("inside", 4),
+    "derivative": ("lambda x: tracker.gradient(lambda y: y * np.random.rand(), x)[0]", 4),
+    "library": ("lambda x: x * library.h()", 4),
+    "seeded": ("lambda x: x * np.random.default_rng(3).normal()", 1),
 }
 
 
 @pytest.mark.parametrize("name", LATE)
-def test_generators_that_nobody_has_imported(name):
+def test_generators_imported_late(name):
+    program, distinct = LATE[name]
     code = f"""
 import sys, types, warnings
 import numpy as np, tracker
@@ -202,19 +204,9 @@ text = "import numpy\\ndef h(): return numpy.random.rand()"
 exec(compile(text, installed, "exec"), vars(library))
 with warnings.catch_warnings(record=True) as heard:
     warnings.simplefilter("always")
-    fast = tracker.jit({LATE[name]})
-    assert len({{float(fast(1.0)) for _ in range(4)}}) == 4
-assert not heard and fast.cache_info().traces == 1
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_seeded_generator_that_nobody_has_imported_is_compiled():
-    code = """
-import numpy as np, tracker
-fast = tracker.jit(lambda x: x * np.random.default_rng(3).normal())
-assert len({float(fast(1.0)) for _ in range(4)}) == 1
-assert fast.cache_info().eager == 0
+    fast = tracker.jit({program})
+    assert len({{float(fast(1.0)) for _ in range(4)}}) == {distinct}
+assert not heard and fast.cache_info().traces == 1 and fast.cache_info().eager == 0
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -231,7 +223,7 @@ ITEMS = {
 
 @pytest.mark.parametrize("method", ["choice", "permutation"])
 @pytest.mark.parametrize("items", ITEMS)
-def test_what_is_drawn_from_plain_items_is_no_constant(items, method):
+def test_draws_from_plain_items_are_recorded(items, method):
     def f(x, rng):
         drawn = getattr(rng, method)(ITEMS[items])
         return drawn, x * numpy.sum(drawn)
@@ -368,7 +360,7 @@ def test_a_generator_is_seeded_at_each_call(f):
     assert fast.cache_info().eager == slope.cache_info().eager == 0
 
 
-def test_a_seed_that_the_system_chooses_is_not_traced():
+def test_a_seed_chosen_by_the_system_is_not_traced():
     def f(x):
         numpy.random.seed()
         return x * numpy.random.rand()
@@ -409,8 +401,8 @@ def test_draws_as_constants_in_a_derivative():
     assert type(np.random.rand(2)) is numpy.ndarray
 
 
-def test_paths_of_parameters():
-    """The numbers underneath are held fixed (reparametrisation)."""
+def test_derivatives_in_parameters():
+    """The underlying standard draws are held fixed (reparametrisation)."""
 
     def f(p):
         rng = np.random.default_rng(0)
@@ -486,7 +478,7 @@ OF_CONSTANTS = {
 
 
 @pytest.mark.parametrize("name", OF_CONSTANTS)
-def test_derivatives_at_constants_are_made_of_new_draws_each_time(name):
+def test_derivatives_at_constants_draw_at_each_call(name):
     f = OF_CONSTANTS[name]
     fast, results = tracker.jit(f), []
     for call in (f, fast):

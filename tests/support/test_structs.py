@@ -85,13 +85,13 @@ def test_a_default_is_made_for_each_record():
     assert second.things == []
 
 
-def test_a_base_lends_its_fields():
+def test_fields_of_a_base_come_first():
     assert field_names(Solid) == ("x", "label", "y", "z")
     assert replace(Solid(1.0, "a", 2.0), z=3.0) == Solid(1.0, "a", 2.0, 3.0)
     assert not hasattr(Solid(1.0, label=""), "__dict__")
 
 
-def test_what_the_class_brings_itself_stays():
+def test_own_methods_are_kept():
     assert repr(Own(1, 2)) == "<1>"
     assert hash(Own(1, 2)) == 7
     assert Own(1, 2) == Own(1, 2)

@@ -1,4 +1,4 @@
-"""What happens when objects die: no Python function runs, so that no interrupt is lost."""
+"""No Python function runs when an object dies, so that no interrupt is lost."""
 
 import gc
 import sys
@@ -20,7 +20,7 @@ class Thing:
     pass
 
 
-def test_a_table_knows_what_lives():
+def test_entries_live_as_long_as_their_objects():
     table: WeakIdentityDict[str] = WeakIdentityDict()
     a, b = Thing(), Thing()
     table[a], table[b] = "a", "b"
@@ -35,7 +35,7 @@ def test_a_table_knows_what_lives():
         table[b]
 
 
-def test_equal_objects_are_two():
+def test_keys_compare_by_identity():
     table: WeakIdentityDict[int] = WeakIdentityDict()
     a, b = np.float64, type("Float", (), {"__eq__": lambda *_: True, "__hash__": lambda _: 0})
     first, second = b(), b()

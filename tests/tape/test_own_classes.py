@@ -1,5 +1,5 @@
-"""Objects of the user's own classes beside tracked values, where NumPy takes them for arrays, and
-where the operator is theirs."""
+"""Objects of the user's own classes as operands beside tracked values: array-likes, and classes
+with operators of their own."""
 
 import warnings
 
@@ -66,7 +66,7 @@ CALLS = {
 
 @pytest.mark.parametrize("make", ARRAYS)
 @pytest.mark.parametrize("name", CALLS)
-def test_objects_that_numpy_takes_for_arrays(name, make):
+def test_array_likes_beside_tracked_values(name, make):
     v = make()
     plain, *ours = outcomes(lambda x: CALLS[name](x, v), X)
     assert ours == [plain] * 3
@@ -74,7 +74,7 @@ def test_objects_that_numpy_takes_for_arrays(name, make):
 
 @pytest.mark.parametrize("make", [Copied, Lent])
 @pytest.mark.parametrize("name", ["add", "where", "dot", "less"])
-def test_they_are_compiled_and_read_anew(name, make):
+def test_array_likes_are_read_at_each_compiled_call(name, make):
     v = make()
     f = tracker.jit(lambda x: CALLS[name](x, v))
     with warnings.catch_warnings():
@@ -87,7 +87,7 @@ def test_they_are_compiled_and_read_anew(name, make):
         np.testing.assert_array_equal(f(X), CALLS[name](X, v))
 
 
-def test_what_an_object_holds_is_differentiated():
+def test_tracked_data_of_array_likes_is_differentiated():
     def f(x):
         v = Lent()
         v.numbers = x * 2
@@ -99,7 +99,7 @@ def test_what_an_object_holds_is_differentiated():
 
 
 @pytest.mark.filterwarnings("ignore:.*not producing an array:RuntimeWarning")
-def test_an_object_that_lends_its_array_to_numpy_runs_plain():
+def test_array_likes_without_a_copy_run_as_plain_python():
     v = Lent()
     f = tracker.jit(lambda x: np.asarray(v) * x)
     for _ in range(2):
@@ -130,7 +130,7 @@ class Pair:
 
 
 class First(Copied, Pair):
-    """An array, but its operators go first."""
+    """An array whose own operators take precedence."""
 
     __array_priority__ = 10.0
 
@@ -157,7 +157,7 @@ OPERATORS = {
 
 
 def _without_types(outcome):
-    """NumPy's numbers of no axes go to an object as Python's, ours as they are."""
+    """NumPy gives its scalars to the object as Python numbers; tracked ones keep their class."""
     if isinstance(outcome, list):
         return [_without_types(each) for each in outcome]
     return outcome.partition("(")[2] if isinstance(outcome, str) else outcome
@@ -170,7 +170,7 @@ def _numbers(x):
 @pytest.mark.parametrize("p", [Pair(2.0, 3.0), First(), Apart(2.0, 3.0), Both()], ids=type)
 @pytest.mark.parametrize("x", [1.5, 3, np.float64(1.5), np.array(1.5)], ids=repr)
 @pytest.mark.parametrize("name", OPERATORS)
-def test_operators_are_left_to_objects_as_numbers_leave_them(name, x, p):
+def test_operators_defer_to_objects_as_those_of_numbers(name, x, p):
     plain, *ours = map(_without_types, outcomes(lambda x: _numbers(OPERATORS[name](x, p)), x))
     assert ours == [plain] * 3
 

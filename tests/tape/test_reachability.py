@@ -1,7 +1,7 @@
-"""Derivatives and rules in a loop of an outer function take steps in proportion to their number.
+"""Live leaves are found in linear time.
 
-Each of them asks whether what it was given depends on somebody's leaf, which may be as far away as
-the loop is long.
+Each derivative in a loop of an outer function asks whether its argument depends on a live leaf,
+which may be as far away as the loop is long.
 """
 
 import gc
@@ -65,15 +65,15 @@ def _chain(step, n):
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("step", STEPS)
-def test_steps_grow_with_the_chain(step, route):
+def test_cost_is_linear_in_the_length_of_a_chain(step, route):
     run = ROUTES[route]
     run(_chain(STEPS[step], 2))
     short, long = (lines_run(lambda n=n: run(_chain(STEPS[step], n))) for n in (SHORT, LONG))
     assert long < 1.1 * LONG / SHORT * short
 
 
-def test_questions_along_a_path_with_branches_and_joins():
-    """Two ways to the leaf at each step: 2**n paths."""
+def test_reachability_is_linear_in_a_graph_with_joins():
+    """Two operands at each step: 2**n paths to the leaf."""
     first = leaf(1.0)
     x = wrap(first)
 
@@ -87,7 +87,7 @@ def test_questions_along_a_path_with_branches_and_joins():
     assert lines_run(lambda: ask(x)) < 500 * LONG
 
 
-def test_leaves_that_close():
+def test_closed_leaves_are_not_live():
     outer, inner, param = leaf(1.0), leaf(2.0), tr.param(3.0)
     both = value_of(wrap(outer) * wrap(inner))
     all_three = value_of(wrap(both) * param)
@@ -101,7 +101,7 @@ def test_leaves_that_close():
     assert depends_on_live_leaf(all_three) and not depends_on_live_leaf(all_three, params=False)
 
 
-def test_an_answer_keeps_nothing_alive():
+def test_cached_leaves_are_weak_references():
     param = tr.param(np.ones(3))
     y = np.sum(param * param)
     held = weakref.ref(value_of(param))

@@ -304,7 +304,7 @@ def test_repr_and_format():
     assert "%.3f, %g" % (param(2.5), np.sum(param(V))) == "2.500, 6"  # noqa: UP031
 
 
-def test_questions_of_math_lose_no_gradient():
+def test_tests_of_math_keep_the_gradient():
     def f(x):
         loss = np.sum(x) ** 2
         if math.isinf(loss):
@@ -336,22 +336,27 @@ def test_truth_hash_and_conversions_to_int():
         operator.index(p)
 
 
+def _pickled(x):
+    return pickle.loads(pickle.dumps(x))
+
+
 def test_copies_and_pickles():
     p = param(V)
     back(np.sum(p * p))
-    for twin in (copy.deepcopy(p), pickle.loads(pickle.dumps(p))):
+    for clone in (copy.deepcopy, _pickled):
+        twin = clone(p)
         assert isleaf(twin)
-        assert twin.data.tolist() == p.data.tolist()
-        assert twin.grad.tolist() == [2, 4, 6]
+        assert (twin.data.tolist(), twin.grad.tolist()) == ([1, 2, 3], [2, 4, 6])
+        back(np.sum(twin))
         update(twin, 1.0)
-    assert p.data.tolist() == [1, 2, 3]
-    model = copy.deepcopy({"w": p, "b": [p, param(1.0)]})
-    assert model["w"] is model["b"][0]
+        assert (p.data.tolist(), p.grad.tolist()) == ([1, 2, 3], [2, 4, 6])
+        model = clone({"w": p, "b": [p, param(1.0)]})
+        assert model["w"] is model["b"][0] and model["w"] is not p
     y = p * 2
-    for twin in (copy.copy(y), copy.deepcopy(y)):
+    for twin in (copy.copy(y), copy.deepcopy(y)):  # interior values stay on the tape
         back(np.sum(twin), once=False)
     assert p.grad.tolist() == [6, 8, 10]
-    assert pickle.loads(pickle.dumps(y)).data.tolist() == [2, 4, 6]
+    assert (_pickled(y).data.tolist(), isleaf(_pickled(y))) == ([2, 4, 6], True)
 
 
 def test_data_is_read_only():
@@ -385,7 +390,7 @@ def test_a_param_keeps_its_gradient_after_being_written_into():
     assert w.grad.tolist() == [0.0, 0.0, 0.0]
 
 
-def test_numpys_assertions_look_inside():
+def test_numpy_testing_accepts_tracked_values():
     t, plain = param(np.array([1.0, 2.0])), np.array([1.0, 2.0])
     np.testing.assert_allclose(t, plain)
     np.testing.assert_allclose(plain, t * 1.0, rtol=1e-3)
@@ -406,7 +411,7 @@ def test_numpys_assertions_look_inside():
         checked(plain + 1)
 
 
-def test_rounding_a_python_float_is_python_s():
+def test_python_floats_round_as_in_python():
     """NumPy rounds 0.15 to 0.2."""
 
     def f(x):
@@ -421,7 +426,7 @@ def test_rounding_a_python_float_is_python_s():
 
 @pytest.mark.parametrize("kind", [Iterable, Sized, Container, Collection, Hashable, Number])
 @pytest.mark.parametrize("x", [1.5, np.float64(1.5), np.ones(2), 2, 1j], ids=repr)
-def test_abstract_classes_know_a_value_for_what_it_stands_for(x, kind):
+def test_abstract_classes_see_the_class_of_the_data(x, kind):
     def f(x):
         y = x * 3.0 if isinstance(x, kind) else x * 2.0
         return np.sum(y.real)
@@ -455,7 +460,7 @@ def test_a_number_has_no_length_as_hasattr_says(x):
             assert said[0] == said[1]
 
 
-def test_what_python_does_not_round_is_refused_in_its_words():
+def test_round_raises_the_error_of_python():
     for x in (np.array(1.5), np.array([1.5]), np.complex64(1), 2j, np.bool_(True)):
         with pytest.raises(TypeError) as plain:
             round(x, 1)
@@ -466,7 +471,7 @@ def test_what_python_does_not_round_is_refused_in_its_words():
 
 @pytest.mark.filterwarnings("ignore:.*plain Python")
 def test_a_tracked_number_is_no_key():
-    """An equal one with another history would be taken for it."""
+    """A dict would take it for an equal number with another history."""
 
     @functools.lru_cache
     def cached(x):

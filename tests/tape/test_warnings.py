@@ -24,7 +24,7 @@ np.exp(x * 1000.0)
 """
 
 
-def test_a_script_is_told_its_own_lines(tmp_path):
+def test_warnings_name_the_lines_of_a_script(tmp_path):
     path = tmp_path / "script.py"
     path.write_text(SCRIPT)
     run = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True)
@@ -48,7 +48,7 @@ def ours_in_front():
         yield caught
 
 
-def test_values_are_those_of_numpy_all_the_same(ours_in_front):
+def test_values_after_a_warning_are_those_of_numpy(ours_in_front):
     x = np.array([0.0, -1.0, 2.0])
     found = np.log(param(x)).data
     assert np.array_equal(found, np.log(x), equal_nan=True)
@@ -71,7 +71,7 @@ def test_filters_and_modes_of_the_user_decide(ours_in_front):
             np.log(param(np.zeros(2)))
 
 
-def test_our_own_warnings_are_of_the_users_line():
+def test_our_own_warnings_name_the_users_line():
     def opens(x):
         with open(os.devnull):
             return np.sum(x)
