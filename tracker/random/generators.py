@@ -50,7 +50,7 @@ class _RecordingGenerator:
         if not self._is_seeded:
             raise UnsupportedError(
                 message(
-                    f"{method} of traced numbers, from a generator that the traced function makes "
+                    f"{method} of traced numbers from a generator that the traced function makes "
                     "of a bit generator",
                     "Make the generator outside and pass it, or use default_rng with a seed",
                 )
@@ -168,7 +168,7 @@ def _check_seed(seed: Any, who: str) -> None:
     if seed is None and current_tracer() is not None:
         raise UnsupportedError(
             message(
-                f"{who}() without a seed in a traced function: each call would start it anew",
+                f"{who}() without a seed in a traced function: each call would restart it",
                 "Make it outside and pass it, or give it a seed",
             )
         )

@@ -56,11 +56,9 @@ from tracker.tape.value import (
     readonly_data,
 )
 
-LARGE = 1 << 21  # bytes
-_LONG_TRACE_BYTES = (
-    1 << 26
-)  # bytes: a trace that has computed these in smaller arrays puts those off, too,
-_LONG_TRACE_LARGE = 1 << 17  # bytes: of smaller ones NumPy adds up more while one is put off
+LARGE = 1 << 21  # bytes of an array that is lazy
+_LONG_TRACE_LARGE = 1 << 17  # the same, once a trace has computed `_LONG_TRACE_BYTES` in smaller
+_LONG_TRACE_BYTES = 1 << 26  # arrays; NumPy adds still smaller ones sooner than one is deferred
 _ndarray = np.ndarray
 
 
@@ -234,13 +232,13 @@ class LazyScheduler(LazyCallbacks):
         if lazy_values_of(self):
             gc.collect()
         for value in lazy_values_of(self):
-            value.data  # noqa: B018 (the door computes it)
+            value.data  # noqa: B018 (the descriptor computes it)
 
     def before_read(self) -> None:
-        granted, self.speculated = self.speculated, []
-        for value, answer in granted:
+        speculated, self.speculated = self.speculated, []
+        for value, answer in speculated:
             self.has_failed |= bool(value.data) is not answer
-        if granted and self.has_failed:
+        if speculated and self.has_failed:
             raise SpeculationFailed
 
     def on_computed(self, nbytes: int, requested: Value) -> None:

@@ -30,14 +30,10 @@ def original_of(tracked: Any) -> Any:
         for each, _, array in arguments:
             if each is tracked:
                 return array
-    return next(
-        (
-            s.original_arrays[id(tracked)]
-            for s in active_tracers()
-            if id(tracked) in s.original_arrays
-        ),
-        None,
-    )
+    for tracer in active_tracers():
+        if id(tracked) in tracer.original_arrays:
+            return tracer.original_arrays[id(tracked)]
+    return None
 
 
 def _owner_chain(x: Any) -> Iterator[Any]:
@@ -90,8 +86,8 @@ def _record_alias_query(x: Any) -> None:
     if tracer is not None and not found:
         tracer.abort(
             message(
-                "it asks whether arrays share memory, one of which is none that it is given",
-                "Pass both as arguments, or ask before the call",
+                "it asks whether arrays share memory, one of which is not an argument",
+                "Pass both as arguments, or call np.shares_memory before",
             )
         )
 
@@ -108,8 +104,7 @@ def base_of(x: Any) -> Any:
     if original is not None and original.base is not None:
         raise UnsupportedError(
             message(
-                f"an argument of shape {original.shape} is a view, and what it is a view of is not "
-                "tracked",
+                f"an argument of shape {original.shape} is a view of an array that is not tracked",
                 "Ask x.flags.owndata, or pass np.array(x)",
             )
         )

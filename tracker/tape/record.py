@@ -226,7 +226,7 @@ def _evaluate(
 ) -> Any:
     """What `op` gives; a trace's arguments are read where they lie."""
     if not has_lazy_values():
-        scheduler = None  # there is nothing to lend
+        scheduler = None  # there is no lazy copy of an argument
     if scheduler is None:
         data = [o.data if type(o) is Value else o for o in operands]
     else:

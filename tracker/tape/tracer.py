@@ -291,8 +291,8 @@ class Tracer:
         self._errstate = settings
         if not self.abort_reason and "raise" in np.geterr().values():
             self.abort_reason = message(
-                "np.errstate has floating-point errors raised, which compiled code does not do",
-                "Ask for what matters (if np.any(x == 0)), or use errstate outside of jit",
+                "np.errstate raises floating-point errors, which compiled code does not",
+                "Test for them (if np.any(x == 0)), or use errstate outside of jit",
                 user_line(),
             )
 
@@ -447,7 +447,7 @@ def check_write(old: Value) -> None:
     if tracer is not None and old in tracer.escapes.values:
         raise ConversionError(
             message(
-                "a write into an array that np.asarray(x) or the like has made plain",
+                "a write into an array after np.asarray(x) or the like has made it plain",
                 "Write before that, or let np.array(x) make a copy",
                 user_line(),
             )

@@ -76,7 +76,7 @@ class _MissingMethodError(AttributeError, TypeError):
 
 
 _NO_ADDRESS = message(
-    "the address of a tracked value's memory, through which it could be written into",
+    "the address of a tracked value's memory, through which code could write into it",
     "Use x.data for plain NumPy",
     "",
 )

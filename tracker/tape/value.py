@@ -144,7 +144,7 @@ class LazyCallbacks:
 _sequence_numbers = itertools.count()
 _thunks: dict[int, _Thunk] = {}  # by the id of the value
 _evictable: dict[int, _Thunk] = {}  # those that have their numbers now, for the first time
-_lock = threading.RLock()  # of whether the door stands
+_lock = threading.RLock()  # of whether `Value.data` is the lazy descriptor
 os.register_at_fork(
     before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
 )

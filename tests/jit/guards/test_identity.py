@@ -198,7 +198,7 @@ def test_comparisons_of_other_things_are_no_question_about_arrays():
 REFUSED = {
     "id": (lambda x: id(x) == id(W), r"id\(\) is asked of a ndarray"),
     "ids": (lambda x: len(set(map(id, (x, W)))) == 1, r"id\(\) is asked of a ndarray"),
-    "base": (lambda x: x.base is WHOLE, "is a view, and what it is a view of is not tracked"),
+    "base": (lambda x: x.base is WHOLE, "is a view of an array that is not tracked"),
     "address": (lambda x: x.ctypes.data != 0, "ctypes is not supported"),
     "interface": (lambda x: x.__array_interface__["data"][1], "the address of a tracked value"),
 }
@@ -254,7 +254,7 @@ def test_arrays_in_containers_and_beneath_other_derivatives():
 
 def test_memory_that_is_no_argument_is_refused():
     f = jit(lambda x: np.sum(x) * (2.0 if np.shares_memory(x, np.zeros(4)) else 1.0))
-    with pytest.warns(RuntimeWarning, match=r"whether arrays share memory, one of which is none"):
+    with pytest.warns(RuntimeWarning, match=r"whether arrays share memory, one of which is not"):
         assert [f(V), f(V)] == [8.0, 8.0]
 
 
