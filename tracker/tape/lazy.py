@@ -333,14 +333,11 @@ def _index_bounds(
 ) -> Sequence[tuple[int, int]] | None:
     """Which operands must be positions within which extents, where NumPy raises for nothing else;
     None where it may."""
-    return (
-        None
-        if lowering.checked_positions is None
-        else lowering.checked_positions(*map(type_of, avals), **params)
-    )
+    find = lowering.checked_positions
+    return None if find is None else find(*map(type_of, avals), **params)
 
 
-# Forms --------------------------------------------------------------------------------------------
+# Abstract values ----------------------------------------------------------------------------------
 
 
 def lies_in(value: Value, whole: Value) -> bool:
@@ -348,13 +345,10 @@ def lies_in(value: Value, whole: Value) -> bool:
     addresses, so for lazy values the equations decide."""
     while value is not whole and is_lazy(value) and not is_lazy_copy(value):
         lowering, aval = value.op.lower, value.aval
-        if (
-            not isinstance(lowering, View)
-            or lowering.order != "V"
-            or type(value.operands[0]) is not Value
-        ):
+        base = value.operands[0] if value.operands else None
+        if not isinstance(lowering, View) or lowering.order != "V" or type(base) is not Value:
             return False
-        (value, *_) = value.operands
+        value = base
         if not may_overlap(aval, value.aval):
             return False
     if value is not whole and is_lazy(whole) and not is_lazy_copy(whole):

@@ -33,10 +33,11 @@ from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import Op
 from tracker.support.array_copies import snapshot
 from tracker.support.source_lines import warn_at_user_line
-from tracker.tape.lazy import LazyScheduler, lies_in, may_overlap
+from tracker.tape.lazy import lies_in, may_overlap
 from tracker.tape.observers import observers, thread_state
 from tracker.tape.placeholders import PLACEHOLDERS, may_need_resolving, resolve_placeholder
 from tracker.tape.tracer import (
+    Tracer,
     UnsupportedInBody,
     current_stop_gradient,
     current_tracer,
@@ -47,18 +48,18 @@ from tracker.tape.value import CLOSED, NO_PARAMS, Value, has_lazy_values, is_laz
 
 _ndarray = np.ndarray
 _new = object.__new__
-_tracked_class: Any = object
+_Tracked: Any = object
 
 
 def set_tracked_class(cls: type) -> None:
     """Set the class of tracked arrays (`Tracked` calls this once, at import)."""
-    global _tracked_class
-    _tracked_class = cls
+    global _Tracked
+    _Tracked = cls
 
 
 def wrap(value: Value) -> Any:
     """A tracked array with this value."""
-    tracked: Any = _new(_tracked_class)
+    tracked: Any = _new(_Tracked)
     tracked._value = value
     return tracked
 
@@ -73,24 +74,24 @@ def data_of(x: Any) -> Any:
     """The plain data of a tracked array; anything else as it is."""
     if PLACEHOLDERS and may_need_resolving():
         x = resolve_placeholder(x)
-    return value_of(x).data if type(x) is _tracked_class else x
+    return value_of(x).data if type(x) is _Tracked else x
 
 
 def has_lazy_data(x: Any) -> bool:
     """Whether the numbers of a tracked array have yet to be computed."""
-    return type(x) is _tracked_class and is_lazy(value_of(x))
+    return type(x) is _Tracked and is_lazy(value_of(x))
 
 
 def aval_of(x: Any) -> Any:
     """As `data_of`, where only class, shape, dtype or strides matter."""
     if PLACEHOLDERS and may_need_resolving():
         x = resolve_placeholder(x)
-    return value_of(x).aval if type(x) is _tracked_class else x
+    return value_of(x).aval if type(x) is _Tracked else x
 
 
 def shares_memory(part: Any, whole: Any) -> bool:
     """Whether an array lies in the memory of another, as far as its bounds tell."""
-    if type(part) is _tracked_class and type(whole) is _tracked_class:
+    if type(part) is _Tracked and type(whole) is _Tracked:
         return lies_in(value_of(part), value_of(whole))
     return may_overlap(aval_of(part), aval_of(whole))
 
@@ -113,7 +114,7 @@ def apply_unary(op: Op, a: Any) -> Any:
     except RuntimeWarning as warning:
         data = warn_at_user_line(warning, op.evaluate, (value.data,), NO_PARAMS)
     made = Value(data, op, (value,), NO_PARAMS)
-    tracked: Any = _new(_tracked_class)
+    tracked: Any = _new(_Tracked)
     tracked._value = made
     return tracked
 
@@ -122,17 +123,17 @@ def apply_binary(op: Op, a: Any, b: Any) -> Any:
     """Record `op(a, b)`, at least one of them tracked: as `apply_unary`."""
     if PLACEHOLDERS and may_need_resolving():
         a, b = resolve_placeholder(a), resolve_placeholder(b)
-        if type(a) is not _tracked_class and type(b) is not _tracked_class:
+        if type(a) is not _Tracked and type(b) is not _Tracked:
             return op.evaluate(a, b)
     if observers:
         taken = (recorded_operand(a, op, (b,)), recorded_operand(b, op, (a,)))
         return _apply_observed(op, taken, NO_PARAMS)
-    if type(a) is _tracked_class:
+    if type(a) is _Tracked:
         left = a._value or a._refresh()
         x = left.data
     else:
         left = x = _plain_operand(a, op, (b,))
-    if type(b) is _tracked_class:
+    if type(b) is _Tracked:
         right = b._value or b._refresh()
         y = right.data
     else:
@@ -142,7 +143,7 @@ def apply_binary(op: Op, a: Any, b: Any) -> Any:
     except RuntimeWarning as warning:
         data = warn_at_user_line(warning, op.evaluate, (x, y), NO_PARAMS)
     value = Value(data, op, (left, right), NO_PARAMS)
-    tracked: Any = _new(_tracked_class)
+    tracked: Any = _new(_Tracked)
     tracked._value = value
     return tracked
 
@@ -161,13 +162,13 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
     if (
         observers
         and (not op.constant or current_tracer() is not None)
-        and _tracked_class in map(type, operands)
+        and _Tracked in map(type, operands)
     ):
         return _apply_observed(
             op, tuple([recorded_operand(operand, op, operands) for operand in operands]), params
         )
     for operand in operands:
-        if type(operand) is _tracked_class:
+        if type(operand) is _Tracked:
             value = operand._value or operand._refresh()
             taken.append(value)
             data.append(value.data)
@@ -188,33 +189,23 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
 
 
 def recorded_operand(operand: Any, op: Op, others: Sequence[Any] = ()) -> Any:
-    """The operand that an equation keeps: its value, or plain data. `others`: the other
-    operands."""
-    return (
-        value_of(operand)
-        if type(operand) is _tracked_class
-        else _plain_operand(operand, op, others)
-    )
+    """What an equation keeps of an operand: its value, or plain data."""
+    return value_of(operand) if type(operand) is _Tracked else _plain_operand(operand, op, others)
 
 
 def _apply_observed(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Record `op(*operands)` while something observes; a trace may make the result lazy."""
     tracer = current_tracer()
-    scheduler = None if tracer is None else tracer.scheduler
-    deferring = tracer.active_scheduler() if tracer is not None and scheduler is not None else None
-    value = None
-    used_params = params
-    if tracer is not None and deferring is not None:
-        value = deferring.defer(op, operands, params, tracer.snapshot_operand)
-        used_params = (
-            params
-            if value is not None or thread_state.derivative_leaves
-            else deferring.without_saved(op, params)
-        )
+    scheduler = None if tracer is None else tracer.active_scheduler()
+    value, used = None, params
+    if tracer is not None and scheduler is not None:
+        value = scheduler.defer(op, operands, params, tracer.snapshot_operand)
+        if value is None and not thread_state.derivative_leaves:
+            used = scheduler.without_saved(op, params)
     if value is None:
-        value = Value(_evaluate(op, operands, used_params, scheduler), op, operands, params)
-        if used_params is not params and tracer is not None and deferring is not None:
-            deferring.defer_saved(value, tracer.snapshot_operand)
+        value = Value(_evaluate(op, operands, used, tracer), op, operands, params)
+        if used is not params and tracer is not None and scheduler is not None:
+            scheduler.defer_saved(value, tracer.snapshot_operand)
     notify_observers(value)
     if tracer is not None and tracer.tests_identity_with_bool and type(value.aval) is bool:
         return bool(wrap(value))
@@ -222,11 +213,10 @@ def _apply_observed(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -
 
 
 def _evaluate(
-    op: Op, operands: tuple[Any, ...], params: dict[str, Any], scheduler: LazyScheduler | None
+    op: Op, operands: tuple[Any, ...], params: dict[str, Any], tracer: Tracer | None
 ) -> Any:
     """What `op` gives; a trace's arguments are read where they lie."""
-    if not has_lazy_values():
-        scheduler = None  # there is no lazy copy of an argument
+    scheduler = None if tracer is None or not has_lazy_values() else tracer.scheduler
     if scheduler is None:
         data = [o.data if type(o) is Value else o for o in operands]
     else:
@@ -291,11 +281,11 @@ def _plain_operand(x: Any, op: Op, others: Sequence[Any] = ()) -> Any:
 def as_numeric(x: Any) -> Any:
     """The numbers, tracked or not, of an object that NumPy takes for an array. None for numbers,
     arrays and lists, for arrays of objects, and for classes with their own `__array_ufunc__`."""
-    if isinstance(x, _KNOWN) or type(x) is _tracked_class or hasattr(type(x), "__array_ufunc__"):
+    if isinstance(x, _KNOWN) or type(x) is _Tracked or hasattr(type(x), "__array_ufunc__"):
         return None
     convert = getattr(type(x), "__array__", None)
     value = np.asarray(x) if convert is None else convert(x)
-    return value if type(value) is _tracked_class or value.dtype.kind in "biufc" else None
+    return value if type(value) is _Tracked or value.dtype.kind in "biufc" else None
 
 
 _KNOWN = (np.ndarray, np.generic, *_NUMBERS, list, tuple, str, bytes)
@@ -305,9 +295,9 @@ def holds_tracked(x: Any) -> bool:
     """Whether `x` is tracked, or a list or tuple with a tracked value in it."""
     if type(x) in (list, tuple):
         return any(
-            type(e) is _tracked_class or (type(e) in (list, tuple) and holds_tracked(e)) for e in x
+            type(e) is _Tracked or (type(e) in (list, tuple) and holds_tracked(e)) for e in x
         )
-    return type(x) is _tracked_class
+    return type(x) is _Tracked
 
 
 def speculate_bool(x: Any, expected: bool) -> bool:
@@ -329,7 +319,7 @@ def alias_to_primal(value: Value, original: Any) -> Any:
     if tracer is not None:
         if tracer.is_body_trace:  # other values that run through the body would not use the rule
             raise UnsupportedInBody("the body has a derivative rule of its own")
-        known = type(original) is _tracked_class
+        known = type(original) is _Tracked
         tracer.recording.aliases[value] = (
             value_of(original) if known else Value(original, CLOSED, (), NO_PARAMS)
         )

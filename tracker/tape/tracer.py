@@ -168,11 +168,7 @@ class Tracer:
 
     def active_scheduler(self) -> LazyScheduler | None:
         """The scheduler, where results may be lazy now."""
-        if (
-            self.scheduler is None
-            or thread_state.observer is not None
-            or thread_state.stop_gradient is not None
-        ):
+        if self.scheduler is None or thread_state.observer or thread_state.stop_gradient:
             return None
         self._check_errstate()
         return None if self.abort_reason else self.scheduler
@@ -206,11 +202,8 @@ class Tracer:
             return False
         if not self.drops_history:
             self.drops_history = True
-            self.recording.equations = [
-                equation
-                for equation in self.recording.equations
-                if not self._make_constant(equation[0])
-            ]
+            kept = [e for e in self.recording.equations if not self._make_constant(e[0])]
+            self.recording.equations = kept
             self.guards.conversions.clear()
         return self._make_constant(value)
 
@@ -243,35 +236,22 @@ class Tracer:
 
     def release_after_run(self) -> None:
         """The function has run: free dead arrays before the rest is computed."""
-        if self.scheduler is not None and self.new_bytes > max(
-            LARGE, _BYTES_PER_EQUATION * len(self.recording.equations)
-        ):
+        enough = max(LARGE, _BYTES_PER_EQUATION * len(self.recording.equations))
+        if self.scheduler is not None and self.new_bytes > enough:
             self.release_dead()
 
     def release_dead(self) -> None:
         """Free the arrays that nothing can read any more."""
-        derivatives = thread_state.derivative_leaves
-        if (
-            self.recording.equations
-            and not self.is_body_trace
-            and len(thread_state.tracers) == 1
-            and all(derivatives)
-        ):
+        derivatives, equations = thread_state.derivative_leaves, self.recording.equations
+        is_innermost = len(thread_state.tracers) == 1
+        if equations and is_innermost and not self.is_body_trace and all(derivatives):
             running = [leaf for leaves in derivatives for leaf in leaves]
-            found = set(
-                dead_values(
-                    self.recording.equations,
-                    self.arguments | self.captures,
-                    running,
-                    self.recording.closed_at,
-                )
-            )
+            inputs, closed_at = self.arguments | self.captures, self.recording.closed_at
+            found = set(dead_values(equations, inputs, running, closed_at))
             for value in found - self._needed(found):
                 value.data = type_of(value.aval)  # nothing can read its numbers any more
             if self.scheduler is not None:
-                self.scheduler.evict_unneeded(
-                    [equation[0] for equation in self.recording.equations]
-                )
+                self.scheduler.evict_unneeded([value for value, _, _ in equations])
         self.new_bytes = 0
         self.byte_limit = max(_MIN_BYTE_LIMIT, _BYTES_PER_EQUATION * len(self.recording.equations))
 

@@ -218,13 +218,10 @@ class Tracked(metaclass=_TransparentMeta):
         return bool(np.any(self == x))
 
     def __getattr__(self, name: str) -> Any:
-        if (
-            PLACEHOLDERS
-            and may_need_resolving()
-            and not name.startswith("_")
-            and resolve_placeholder(self) is not self
-        ):
-            return getattr(resolve_placeholder(self), name)
+        if PLACEHOLDERS and may_need_resolving() and not name.startswith("_"):
+            resolved = resolve_placeholder(self)
+            if resolved is not self:
+                return getattr(resolved, name)
         method = METHODS.get(name)
         if method is not None:
             return MethodType(method, self)
@@ -257,19 +254,12 @@ class Tracked(metaclass=_TransparentMeta):
             if method == "__call__" and not kwargs:
                 op = UFUNCS.get(ufunc)
                 if op is not None and not op.constant:
+                    apply = apply_unary if len(inputs) == 1 else apply_binary
                     if op.evaluate is ufunc:
-                        return (
-                            apply_unary(op, inputs[0])
-                            if len(inputs) == 1
-                            else apply_binary(op, *inputs)
-                        )
+                        return apply(op, *inputs)
                     # Python numbers have gone through Python's operator: np.add means NumPy's.
                     try:
-                        made = (
-                            apply_unary(op, inputs[0])
-                            if len(inputs) == 1
-                            else apply_binary(op, *inputs)
-                        )
+                        made = apply(op, *inputs)
                     except ArithmeticError as error:
                         dismiss_error(error)
                     else:
@@ -289,11 +279,11 @@ class Tracked(metaclass=_TransparentMeta):
                 raise
             return plain
         except ConversionError:  # lists with tracked values in them
-            converted = tuple(
-                NUMPY[np.asarray](x) if type(x) in (list, tuple) else x for x in inputs
-            )
-            if not any(type(x) in (list, tuple) for x in inputs):
+            lists = [type(x) in (list, tuple) for x in inputs]
+            if not any(lists):
                 raise
+            pairs = zip(inputs, lists, strict=True)
+            converted = [NUMPY[np.asarray](x) if is_list else x for x, is_list in pairs]
             return getattr(ufunc, method)(*converted, **kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:

@@ -207,25 +207,25 @@ def evict(value: Value) -> None:
 
 def keep_computed(scheduler: LazyCallbacks) -> None:
     """A trace has ended: the numbers that are there stay."""
-    for key in [
-        key for key, thunk in list(_evictable.items()) if thunk.scheduler() in (scheduler, None)
-    ]:
-        _evictable.pop(key, None)
+    for key, thunk in list(_evictable.items()):
+        if thunk.scheduler() in (scheduler, None):
+            _evictable.pop(key, None)
     _remove_descriptor()
 
 
 def lazy_values_of(scheduler: LazyCallbacks) -> list[Value]:
     """The lazy values of a trace that are alive."""
-    found = [
-        thunk.reference() for thunk in list(_thunks.values()) if thunk.scheduler() is scheduler
-    ]
+    found = [thunk.reference() for thunk in _thunks_of(scheduler)]
     return [value for value in found if value is not None]
 
 
 def pending_operands(scheduler: LazyCallbacks) -> set[int]:
     """The ids of the operands of a trace's lazy values."""
-    thunks = [thunk for thunk in list(_thunks.values()) if thunk.scheduler() is scheduler]
-    return {id(o) for thunk in thunks for o in thunk.operands}
+    return {id(o) for thunk in _thunks_of(scheduler) for o in thunk.operands}
+
+
+def _thunks_of(scheduler: LazyCallbacks) -> list[_Thunk]:
+    return [thunk for thunk in list(_thunks.values()) if thunk.scheduler() is scheduler]
 
 
 def make_lazy(
