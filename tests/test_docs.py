@@ -13,6 +13,9 @@ import tracker
 DOCS = Path(__file__).parent.parent / "docs"
 SHOWN = re.compile(r"^(?P<code>\S.*\S)  # (?P<value>.+)$")
 MODULES = [
+    "tracker.config",
+    "tracker.optim",
+    "tracker.support.numpy_version",
     "tracker.autodiff.custom_calls",
     "tracker.autodiff.stop_gradient",
     "tracker.debug",

@@ -57,7 +57,13 @@ def descent(rate: Rate = 0.1) -> Optimiser:
 
 def momentum(rate: Rate = 0.01, rho: float = 0.9, *, nesterov: bool = False) -> Optimiser:
     """Descent along v = rho * v + g (Polyak, 1964); `nesterov` looks ahead: g + rho * v
-    (Sutskever et al., On the importance of initialization and momentum in deep learning, 2013)."""
+    (Sutskever et al., On the importance of initialization and momentum in deep learning, 2013).
+
+    >>> init, update = momentum(0.1)
+    >>> params, state = update(1.0, 4.0, init(1.0))
+    >>> round(params, 6), state.means
+    (0.6, ((4.0,),))
+    """
 
     def move(rate: Any, t: Any, p: Any, g: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
         v = rho * v + g
@@ -87,7 +93,12 @@ def adamw(
     decay: float = 1e-2,
 ) -> Optimiser:
     """Adam after shrinking by rate * decay (Loshchilov and Hutter, Decoupled weight decay
-    regularization, 2019)."""
+    regularization, 2019).
+
+    >>> init, update = adamw(0.1, decay=0.5)
+    >>> round(update(1.0, 4.0, init(1.0))[0], 6)
+    0.85
+    """
     first, second = betas
 
     def move(rate: Any, t: Any, p: Any, g: Any, m: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -100,7 +111,12 @@ def adamw(
 
 
 def rmsprop(rate: Rate = 0.01, rho: float = 0.99, eps: float = 1e-8) -> Optimiser:
-    """Steps of the gradient over its running root mean square (Hinton, lecture 6e, 2012)."""
+    """Steps of the gradient over its running root mean square (Hinton, lecture 6e, 2012).
+
+    >>> init, update = rmsprop(0.1)
+    >>> round(update(1.0, 4.0, init(1.0))[0], 6)
+    0.0
+    """
 
     def move(rate: Any, t: Any, p: Any, g: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
         v = rho * v + (1 - rho) * _square(g)

@@ -117,7 +117,11 @@ def check_rule(f: Callable[..., Any], *args: Any, order: int = 2) -> bool:
 
 
 def ngradient(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
-    """The gradient of a scalar function by central differences: as `tracker.gradient`, but slow."""
+    """The gradient of a scalar function by central differences: as `tracker.gradient`, but slow.
+
+    >>> ngradient(lambda x: np.sum(x**2), np.array([1.0, 2.0]))[0].round(6)
+    array([2., 4.])
+    """
     args = convert_all_array_likes(args)
     found, structure = tree.flatten(args, tree.is_number_list, objects=True)
     leaves = [

@@ -271,7 +271,11 @@ def _too_deep_text(x: Any) -> str:
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any], template: Any = None) -> Any:
-    """The value with this structure and these leaves."""
+    """The value with this structure and these leaves.
+
+    >>> unflatten(flatten({"w": (1.0, 2.0)})[1], [3.0, 4.0])
+    {'w': (3.0, 4.0)}
+    """
     return _unflatten_from(structure, iter(leaves), template)
 
 
@@ -338,7 +342,11 @@ def _children_like(
 
 
 def leaves(x: Any, *, objects: bool = False) -> list[Any]:
-    """The leaves of `x`, in order."""
+    """The leaves of `x`, in order.
+
+    >>> leaves({"w": (1.0, 2.0), "b": 3.0})
+    [1.0, 2.0, 3.0]
+    """
     return flatten(x, objects=objects)[0]
 
 
