@@ -134,6 +134,14 @@ def test_what_follows_from_two_values_that_are_not_there_stays():
     assert results(after(CUT.replace("getitem q", "getitem s"), "p0 q0", "return (o)")) == 2
 
 
+def test_a_read_of_a_scalar_is_no_read_of_a_row():
+    """An empty index, which `simplify` would have removed."""
+    parts = (
+        CUT + "\n  e: f64[] = sum y {axis=(0,), keepdims=False}\n  h: f64[] = getitem e {index=()}"
+    )
+    assert results(after(parts, "p0 q0", "return (o, s, h)")) == 2
+
+
 @settings(deadline=None)
 @given(
     st.lists(

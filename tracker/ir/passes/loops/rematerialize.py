@@ -415,7 +415,7 @@ def _row_access(eqn: Eqn) -> tuple[Var, int, bool] | None:
         return None
     (stack,), index = eqn.operands, eqn.params["index"]
     shape = stack.type.shape
-    if not isinstance(stack, Var) or len(index) != len(shape):
+    if not isinstance(stack, Var) or not shape or len(index) != len(shape):
         return None
     if list(index[1:]) != [slice(0, n, 1) for n in shape[1:]]:
         return None
