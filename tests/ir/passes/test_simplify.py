@@ -144,6 +144,13 @@ ROWS = [
         "f64(1.0)",
     ),
     (
+        "matmul_of_broadcast",
+        "c: f64[3,2] = transpose m {axes=(1, 0)}; a: f64[4,3] = broadcast_to x {shape=(4,3)};"
+        "r: f64[4,2] = matmul a c",
+        "c: f64[3,2] = transpose m {axes=(1, 0)}; a: f64[1,3] = broadcast_to x {shape=(1,3)};"
+        "d: f64[1,2] = matmul a c; r: f64[4,2] = broadcast_to d {shape=(4,2)}",
+    ),
+    (
         "broadcast_operand",
         "a: f64[3] = ones_like y {shape=(3,), dtype=f64}; r: f64[3] = subtract x a",
         "r: f64[3] = subtract x f64(1.0)",

@@ -347,6 +347,38 @@ def product_of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     return broadcast_like(eqn, scalar(0, eqn.out.type.dtype))
 
 
+@rule("matmul")
+def matmul_of_broadcast(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """broadcast_to(row) @ b -> broadcast_to(row @ b), and the same for equal columns of b.
+
+    The pullback of a sum begins with such a matrix. (BLAS may add up the terms of a row in another
+    order than those of all rows.)
+    """
+    for at, axis in ((0, -2), (1, -1)):
+        operand = eqn.operands[at]
+        source, shape = broadcast_source(operand, defs), list(operand.type.shape)
+        if source is None or len(shape) < 2 or shape[axis] == 1:
+            continue
+        if (1, 1, *source.type.shape)[axis] != 1:
+            continue
+        shape[axis] = 1
+        slim = defs.emit(
+            eqn,
+            operand.type.with_shape(tuple(shape)),
+            "broadcast_to",
+            (source,),
+            shape=tuple(shape),
+        )
+        result = list(eqn.out.type.shape)
+        result[-1 if eqn.operands[1].type.ndim == 1 else axis] = 1
+        pair = (slim, eqn.operands[1]) if at == 0 else (eqn.operands[0], slim)
+        assert slim is not None
+        product = defs.emit(eqn, eqn.out.type.with_shape(tuple(result)), "matmul", pair)
+        if product is not None:
+            return rewrite_as(eqn, "broadcast_to", (product,), shape=eqn.out.type.shape)
+    return None
+
+
 @rule()
 def broadcast_operand(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """a * broadcast_to(b) -> a * b: elementwise ops broadcast by themselves.

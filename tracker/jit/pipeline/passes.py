@@ -19,7 +19,6 @@ from tracker.ir.passes.matmul_batching import (
     factor_products,
     join_products,
     outer_products,
-    uniform_products,
 )
 from tracker.ir.passes.matmul_layout import share_transposes, sink_transposes
 from tracker.ir.passes.scatter import accumulate_scattered, sink_scatters
@@ -48,7 +47,6 @@ PASSES = (
     cleanup.constant_folding,
     simplify,
     cleanup.common_subexpressions,  # what differed by an identity
-    uniform_products,
     batch_products,
     join_products,
     factor_products,
