@@ -5,10 +5,15 @@ import pytest
 
 import tracker
 from tracker.ir.passes.cleanup import common_subexpressions, dead_code
+from tracker.ir.passes.linalg_dtypes import legalize_linalg_dtypes
 from tracker.ir.passes.manager import run
+from tracker.ir.passes.matmul import rewrite_products
 from tracker.ir.passes.simplify import simplify
 
-PASSES = [common_subexpressions, simplify, common_subexpressions, dead_code]
+PASSES = [
+    *(legalize_linalg_dtypes, common_subexpressions, simplify, common_subexpressions),
+    *(rewrite_products, common_subexpressions, dead_code),
+]
 RNG = np.random.default_rng(0)
 
 
@@ -21,18 +26,26 @@ def products(f, *args):
 def agree(f, *args, rtol=1e-12):
     fast = tracker.jit(f)
     for scale in (1.0, 1.0, 0.5):
-        given = [x * scale for x in args]
+        given = [(x * scale).astype(x.dtype) for x in args]
         for have, want in zip(
             tracker.tree.leaves(fast(*given)), tracker.tree.leaves(f(*given)), strict=True
         ):
             np.testing.assert_allclose(have, want, rtol=rtol, atol=rtol)
-            assert np.shape(have) == np.shape(want)
+            assert (np.shape(have), np.result_type(have)) == (np.shape(want), np.result_type(want))
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape)
 
 
 # Equal rows, or columns ---------------------------------------------------------------------------
 
 A, B, C = (RNG.standard_normal(shape) for shape in ((20, 30), (30, 40), (40, 50)))
 STACK, ROW = RNG.standard_normal((3, 30, 40)), RNG.standard_normal(30)
+
+
+def squared(a):
+    return a @ a
 
 
 def chain(a, b, c):
@@ -49,6 +62,7 @@ def chain(a, b, c):
         (lambda r, x: np.broadcast_to(r[:1], (30,)) @ x[0], (ROW, STACK), 1, 0),
         (lambda r, b: np.broadcast_to(r, (20, 30)) @ b[:, 0], (ROW, B), 1, 0),
         (lambda r, a: np.broadcast_to(r[:20, None], (20, 30)) @ a.T, (ROW, A), 1, 0),
+        (lambda r: squared(np.broadcast_to(r[:, None], (30, 30))), (ROW,), 1, 1),
         (
             lambda r: np.broadcast_to(r, (9, 30)) @ np.broadcast_to(r[:, None], (30, 8)),
             (ROW,),
@@ -68,3 +82,199 @@ def test_infinite_numbers_and_nans_stay_in_their_rows():
     b = B.copy()
     b[3, 4], b[5, 6] = np.inf, np.nan
     agree(lambda b: np.broadcast_to(b[0, 0], (20, 30)) @ b, b)
+
+
+# Rows of one matrix -------------------------------------------------------------------------------
+
+X, W, V, H = normal(8, 6), normal(6, 7), normal(7, 6), normal(6, 6)
+
+
+def each_row(product, rows=range(8)):
+    return lambda x, w: sum(np.sum(np.tanh(product(x, i, w))) for i in rows)
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "left"),
+    [
+        (each_row(lambda x, i, w: x[i] @ w), (X, W), [(8, 7)]),
+        (each_row(lambda x, i, v: v @ x[i]), (X, V), [(8, 7)]),
+        (each_row(lambda x, i, w: x[i] @ w, (6, 2, 4, 1, 5)), (X, W), [(6, 7)]),
+        (each_row(lambda x, i, w: x[i : i + 1] @ w), (X, W), [(8, 7)]),
+        (each_row(lambda x, i, v: v @ x[i].reshape(6, 1)), (X, V), [(8, 7)]),
+        (each_row(lambda x, i, w: x[i] @ w, range(3)), (X, W), [(7,)] * 3),
+        (each_row(lambda x, i, w: x[i] @ w, range(0, 60, 12)), (normal(60, 6), W), [(7,)] * 5),
+    ],
+)
+def test_products_of_rows_with_one_factor_are_one_product(f, args, left):
+    assert products(f, *args) == left
+    agree(f, *args)
+
+
+# Sums of products ---------------------------------------------------------------------------------
+
+
+def outer(x, y, pairs):
+    total = 0.0
+    for i, j in pairs:
+        total = total + x[i].reshape(-1, 1) @ np.tanh(y[j]).reshape(1, -1)
+    return total
+
+
+def with_other_terms(x, y, z):
+    early = outer(x, y, EQUAL[:4]) + z
+    return np.exp(z) + (early + outer(x, y, EQUAL[4:])) * 2.0 + z
+
+
+def with_partial_sums(x, y):
+    half = outer(x, y, EQUAL[:4])
+    return np.sum(np.cos(half)) + (half + outer(x, y, EQUAL[4:]))
+
+
+def powers(a, b):
+    return sum(np.tanh(a * k) @ np.sin(b * k) for k in range(1, 7))
+
+
+Y, EQUAL = normal(8, 9), [(i, i) for i in range(8)]
+SHUFFLED, REPEATED = (
+    [(3, 2), (1, 7), (2, 0), (5, 5), (4, 1)],
+    [(0, 2), (0, 7), (2, 0), (7, 5), (4, 5)],
+)
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "left"),
+    [
+        (lambda x, y: outer(x, y, EQUAL), (X, Y), [(6, 9)]),
+        (lambda x, y: outer(x, y, SHUFFLED), (X, Y), [(6, 9)]),
+        (lambda x, y: outer(x, y, REPEATED), (X, Y), []),  # two pairs with a factor in common
+        (with_other_terms, (X, Y, normal(6, 9)), [(6, 9)]),
+        (with_partial_sums, (X, Y), []),
+        (powers, (normal(20, 3), normal(3, 30)), [(20, 30)]),
+        (lambda a, b: powers(a.T, b.T), (normal(3, 20), normal(30, 3)), [(20, 30)]),
+        (powers, (normal(4, 50), normal(50, 4)), [(4, 4)] * 6),  # large factors are not copied
+    ],
+)
+def test_many_products_that_are_added_are_one(f, args, left):
+    assert products(f, *args) == left
+    agree(f, *args)
+
+
+def test_rows_in_any_order_are_a_slice():
+    function = run(tracker.trace(lambda x, y: outer(x, y, SHUFFLED), X, Y), PASSES, check=True)
+    assert "f64[5,6]" in str(function)
+
+
+P, Q, R = normal(7, 7), normal(7, 7), normal(7, 7)
+SIX = normal(4, 5), normal(4, 5), normal(5, 6)
+
+
+def read_elsewhere(a, b, c):
+    p = a @ c
+    return np.sin(p) + (p + b @ c)
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "count"),
+    [
+        *[
+            (f, (P, Q, R), 1)
+            for f in [
+                lambda a, b, c: a @ c + b @ c,
+                lambda a, b, c: c @ a + c @ b,
+                lambda a, b, c: a @ c.T + (c @ b).T,
+                lambda a, b, c: (c.T @ a).T + b @ c,
+                lambda a, b, c: (a @ c).T + (b @ c).T,
+                lambda a, b, c: c @ a.T + (b @ c.T).T,
+                lambda a, b, c: (a @ c).T + c.T @ b,
+                lambda a, b, c: a @ c + (b @ c + (a * b) @ c),
+            ]
+        ],
+        (lambda a, b, c: a @ c + c @ b, (P, Q, R), 2),
+        (lambda a, b, c: a @ c + b @ c.T, (P, Q, R), 2),
+        (lambda a, b, c: a @ c - b @ c, (P, Q, R), 2),
+        (lambda a, b, c: (a @ c).T + b @ c, (P, Q, R), 2),
+        (read_elsewhere, (P, Q, R), 2),
+        (lambda a, b, c: a @ c + b @ c, (P, Q, R[:, :2]), 2),  # adding takes as long
+        (lambda a, b, c: a @ c + b @ c, (P[:2], Q[:2], R), 1),
+        (lambda a, b, c: (a @ c).reshape(6, 4).T + b @ c, SIX, 2),
+        (lambda a, b, c: (a @ c).reshape(24) + (b @ c).reshape(24, 1), SIX, 2),
+        (lambda a, b, c: (a @ c).reshape(24) + (b @ c).reshape(24), SIX, 1),
+    ],
+)
+def test_products_with_a_factor_in_common_are_one(f, args, count):
+    assert len(products(f, *args)) == count
+    agree(f, *args)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(7, 7), (5, 30), (30, 5)])
+def test_the_gradient_of_a_gram_matrix_is_one_product(dtype, shape):
+    f = lambda b: tracker.gradient(lambda b: np.sum(np.sin(b @ b.T) ** 2), b)  # noqa: E731
+    b = normal(*shape).astype(dtype)
+    assert len(products(f, b)) == 2
+    agree(f, b, rtol=1e-3 if dtype == np.float32 else 1e-10)
+
+
+@pytest.mark.parametrize("axes", [([0, 1], [0, 1]), ([1, 0], [1, 0])])
+def test_the_gradient_of_a_gram_matrix_of_a_tensor(axes):
+    f = lambda x: tracker.gradient(lambda x: np.sum(np.tensordot(x, x, axes) ** 2), x)  # noqa: E731
+    x = normal(5, 6, 7)
+    assert len(products(f, x)) == 2
+    agree(f, x)
+
+
+def recurrent(w, h, x):
+    state = np.zeros(6)
+    loss = 0.0
+    w = w[:, :6]
+    for t in range(8):
+        state = np.tanh(x[t] @ w + state @ h)
+        loss = loss + np.sum(state**2)
+    return np.real(loss)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+def test_the_gradient_of_a_recurrent_network(dtype):
+    """x @ w at once, a step each, the two gradients, and a step back each but for the first."""
+    args = [a.astype(dtype) for a in (W, H, X)]
+    if dtype is np.float64:
+        f = lambda w, h, x: tracker.gradient(lambda w, h: recurrent(w, h, x), w, h)  # noqa: E731
+        assert len(products(f, *args)) == 1 + 8 + 2 + 7
+    tolerance = 2e-5 if dtype is np.float32 else 1e-11
+    agree(lambda *a: tracker.gradient(recurrent, *a), *args, rtol=tolerance)
+
+
+# Outer products -----------------------------------------------------------------------------------
+
+COLUMN, LINE = normal(40, 1), normal(1, 50)
+MATRIX, VECTOR = normal(40, 50), normal(50)
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "count"),
+    [
+        (lambda a, b: a @ b, (COLUMN, LINE), 0),
+        (lambda a, b: 1j * a @ b, (COLUMN, LINE), 0),
+        (lambda a, b: np.stack([a, 2 * a]) @ b, (COLUMN, LINE), 0),
+        (lambda a, b: tracker.gradient(lambda a: np.sum(np.sin(a @ b)), a)[0], (MATRIX, VECTOR), 1),
+        (lambda a, b: a @ b, (np.arange(40)[:, None], np.arange(50)[None]), 1),  # exact as it is
+    ],
+)
+def test_a_column_times_a_row_is_no_product(f, args, count):
+    assert len(products(f, *args)) == count
+    agree(f, *args, rtol=1e-14)
+
+
+def test_zeros_have_the_signs_of_numpys_product():
+    a, b = np.array([[-0.0], [0.0], [1.0]] * 20), np.array([[1.0, -1.0, 0.0, -0.0] * 20])
+    agree(lambda a, b: np.copysign(1.0, a @ b), a, b, rtol=0)
+
+
+def test_outer_products_that_are_added_stay_one_product():
+    def f(w, x):
+        loss = lambda w: sum(np.sum(np.tanh(w @ x[i])) for i in range(12))  # noqa: E731
+        return tracker.gradient(loss, w)[0]
+
+    w, x = normal(20, 30), normal(12, 30)
+    assert len(products(f, w, x)) <= 2
+    agree(f, w, x, rtol=1e-11)

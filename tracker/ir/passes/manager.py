@@ -99,6 +99,10 @@ class BodyWriter:
         self.body.append(Eqn(op, operands, params, out, self.where))
         return out
 
+    def reshape(self, array: Var, shape: tuple[int, ...]) -> Var:
+        """An array in a shape, which it may have already."""
+        return array if array.type.shape == shape else self.emit("reshape", array, shape=shape)
+
     def slice_rows(self, array: Var, low: int, high: int) -> Var:
         """array[low:high]."""
         count, *others = array.type.shape

@@ -37,6 +37,7 @@ from tracker.ir.passes.rewriter import (
     rule,
     scalar,
 )
+from tracker.ir.types import Type
 
 
 @as_pass
@@ -354,29 +355,29 @@ def matmul_of_broadcast(eqn: Eqn, defs: Definitions) -> Eqn | None:
     The pullback of a sum begins with such a matrix. (BLAS may add up the terms of a row in another
     order than those of all rows.)
     """
-    for at, axis in ((0, -2), (1, -1)):
-        operand = eqn.operands[at]
-        source, shape = broadcast_source(operand, defs), list(operand.type.shape)
+    a, b = eqn.operands
+    for operand, axis in ((a, -2), (b, -1)):
+        source, shape = broadcast_source(operand, defs), operand.type.shape
         if source is None or len(shape) < 2 or shape[axis] == 1:
             continue
         if (1, 1, *source.type.shape)[axis] != 1:
             continue
-        shape[axis] = 1
-        slim = defs.emit(
-            eqn,
-            operand.type.with_shape(tuple(shape)),
-            "broadcast_to",
-            (source,),
-            shape=tuple(shape),
-        )
-        result = list(eqn.out.type.shape)
-        result[-1 if eqn.operands[1].type.ndim == 1 else axis] = 1
-        pair = (slim, eqn.operands[1]) if at == 0 else (eqn.operands[0], slim)
-        assert slim is not None
-        product = defs.emit(eqn, eqn.out.type.with_shape(tuple(result)), "matmul", pair)
+        slim = _one_along(operand.type, axis)
+        one = defs.emit(eqn, slim, "broadcast_to", (source,), shape=slim.shape)
+        if one is None:
+            continue
+        result = _one_along(eqn.out.type, -1 if b.type.ndim == 1 else axis)
+        pair = (one, b) if axis == -2 else (a, one)
+        product = defs.emit(eqn, result, "matmul", pair)
         if product is not None:
             return rewrite_as(eqn, "broadcast_to", (product,), shape=eqn.out.type.shape)
     return None
+
+
+def _one_along(type: Type, axis: int) -> Type:
+    shape = list(type.shape)
+    shape[axis] = 1
+    return type.with_shape(tuple(shape))
 
 
 @rule()

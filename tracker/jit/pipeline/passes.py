@@ -14,17 +14,11 @@ from tracker.ir.passes.linalg_dtypes import legalize_linalg_dtypes
 from tracker.ir.passes.loops.dedupe_bodies import dedupe_bodies
 from tracker.ir.passes.loops.prune_results import prune_loop_results
 from tracker.ir.passes.loops.rematerialize import rematerialize
-from tracker.ir.passes.matmul_batching import (
-    batch_products,
-    factor_products,
-    join_products,
-    outer_products,
-)
+from tracker.ir.passes.matmul import rewrite_products
 from tracker.ir.passes.matmul_layout import share_transposes, sink_transposes
 from tracker.ir.passes.scatter import accumulate_scattered, sink_scatters
 from tracker.ir.passes.simplify import simplify
 from tracker.ir.passes.sort_sharing import sort_once
-from tracker.ir.passes.window_matmul import sum_columns
 from tracker.jit.pipeline.partition import is_one_call, why_host
 from tracker.jit.runtime import lazy_imports
 
@@ -47,11 +41,7 @@ PASSES = (
     cleanup.constant_folding,
     simplify,
     cleanup.common_subexpressions,  # what differed by an identity
-    batch_products,
-    join_products,
-    factor_products,
-    outer_products,
-    sum_columns,
+    rewrite_products,
     sink_scatters,
     accumulate_scattered,
     cleanup.common_subexpressions,
