@@ -127,6 +127,9 @@ class Function:
         return Function.printer(self)
 
 
+Readers = dict[Atom, list[Eqn | None]]
+
+
 def nested_functions(body: Iterable[Eqn | Guard]) -> dict[str, Function]:
     """The functions that the params of equations refer to, by name."""
     return {
@@ -136,6 +139,17 @@ def nested_functions(body: Iterable[Eqn | Guard]) -> dict[str, Function]:
         for value in step.params.values()
         if isinstance(value, Function)
     }
+
+
+def readers_of(function: Function) -> Readers:
+    """The equations that read each atom; None stands for a guard, or the outputs."""
+    readers: Readers = {}
+    for step in function.body:
+        for atom in operands_of(step):
+            readers.setdefault(atom, []).append(step if isinstance(step, Eqn) else None)
+    for atom in function.outputs:
+        readers.setdefault(atom, []).append(None)
+    return readers
 
 
 def operands_of(step: Eqn | Guard) -> tuple[Atom, ...]:

@@ -1,109 +1,54 @@
-"""Sums with what is scattered: the elements are added to the other term, in its memory.
+"""Sums with a scattered term: the elements are added in the memory of the other term.
 
-Owns: the pass `accumulate_scattered`. The pullback of several reads by arrays of places adds up
-arrays that are zero but for these places:
+The pullback of a read at arrays of positions is zero but for these positions. Two rewrites, in
+this order:
 
-    v = scattered_sum x at i;  z = a + v    ->    z = scattered_added (a + 0.0) x at i
-
-Where the planner finds that nobody needs `a` afterwards, neither `v` nor its zeros are made.
-
-Invariants: types stay; the same numbers, but that what is added to one place more than once is
-added up in another order. Adding 0.0 makes -0.0 what it is in the sum; what has come of such a sum,
-or of zeros, has no -0.0 any more. Linear in the equations.
-
-Sums over what is scattered, and its place in a chain of sums: an array of zeros is not made.
-
-Owns: the pass `sink_scatters`. The pullback of a read by arrays of places is zero but for these
-places. That of a cross entropy (`z[rows, labels]`) adds to it, and sums over it, step by step:
+1. That of a cross entropy (`z[rows, labels]`) adds to it and sums over it, step by step. Sums over
+   it are scattered themselves, into a vector, and it is added after all other terms:
 
     v = scattered_sum x at i, j;  s = sum v over j;  k = v + a;  t = sum k over j;  z = k + b
     ->  s = scattered_sum x at i;  t = s + sum a over j;  z = (a + b) + v
 
-Its rows' sums are scattered themselves, into a vector; what is scattered comes last, where
-`scatter.py` adds it to the other term, in its memory.
+2. A sum with a scattered term becomes an update of the other term. Where that has no later readers,
+   the planner makes neither `v` nor its zeros:
 
-Invariants: types stay; the same numbers but for the order in which terms are added up; linear in
-the equations. What anybody needs as it is stays as it is: chains end there.
+    v = scattered_sum x at i;  z = a + v    ->    z = scattered_added (a + 0.0) x at i
+
+Adding 0.0 turns -0.0 into 0.0, as the sum does; what such a sum gave, and zeros, hold no -0.0.
+
+Invariants: types stay; linear in the equations; results differ only by the order of sums; a value
+that anything else reads is made as it is, so that chains of sums end there.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, operands_of
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Readers, Var, readers_of
 from tracker.ir.passes.manager import BodyWriter, as_pass, substitute, with_body
 from tracker.support.structs import field, record
 
+_MIN_RATIO = 4  # elements of the result per scattered element; below, adding zeros is quicker
+_MAX_TERMS = 16  # of a chain
+_HOLE = "_"  # in an index: an array of positions
+
 
 @as_pass
-def accumulate_scattered(function: Function) -> Function:
-    """a + scattered_sum(x, i) -> scattered_added(a, x, i)."""
-    if not (function.has_op("scattered_sum") and function.has_op("add")):
-        return function
-    sums: dict[Atom, Eqn] = {
-        eqn.out: eqn for eqn in function.eqns if eqn.op.name == "scattered_sum"
-    }
-    uses = function.uses
-    positive: set[Atom] = set(sums)  # arrays without -0.0
-    changed = False
-    new = BodyWriter()
-    for step in function.body:
-        part = _part(step, sums) if isinstance(step, Eqn) else None
-        if part is None or uses[part] > 1:
-            new.body.append(step)
-            if isinstance(step, Eqn) and _stays_positive(step, positive):
-                positive.add(step.out)
-            continue
-        assert isinstance(step, Eqn)
-        new.where = step.where
-        total = step.operands[step.operands[0] is part]
-        if total not in positive and step.out.type.dtype.kind in "fc":
-            total = new.emit("add", total, Const.of(step.out.type.dtype.type(0)))
-        x, *places = sums[part].operands
-        index = sums[part].params["index"]
-        changed = True
-        new.emit("scattered_added", total, x, *places, index=index, out=step.out)
-        positive.add(step.out)
-    return with_body(function, new.body) if changed else function
+def rewrite_scatters(function: Function) -> Function:
+    """Add scattered terms last, in the memory of the other term."""
+    return _accumulate(_sink(function)) if function.has_op("scattered_sum") else function
 
 
-def _stays_positive(eqn: Eqn, positive: set[Atom]) -> bool:
-    """Whether nothing in a result is -0.0: a number everywhere, or written where nothing is."""
-    if eqn.op.name not in ("broadcast_to", "put", "scattered"):
-        return False
-    return all(atom in positive or _is_positive(atom) for atom in eqn.operands[:2])
-
-
-def _is_positive(atom: Atom) -> bool:
-    """Whether this is a number no part of which is -0.0, nor negative."""
-    if not isinstance(atom, Const):
-        return False
-    x = atom.value
-    return not (np.signbit(x.real) or np.signbit(x.imag))
-
-
-def _part(eqn: Eqn, sums: dict[Atom, Eqn]) -> Atom | None:
-    """What an equation adds to another array of its type, if it was scattered: the later of two."""
-    if eqn.op.name != "add" or any(o.type != eqn.out.type for o in eqn.operands):
-        return None
-    a, b = eqn.operands
-    if a is b or eqn.out.type.dtype.kind == "b":
-        return None
-    return b if b in sums else a if a in sums else None
-
-
-_FEWER = 4  # so many times as many elements as are scattered: adding up zeros takes longer
-_LONGEST = 16  # terms of a chain
-_HOLE = "_"  # in an index: an array of places
-
-_Readers = dict[Atom, list[Eqn | None]]
+# -------------------------------------------------------------------------------- chains of sums
 
 
 @record(eq=False)
 class _SumChain:
-    """`scattered` is added to by `adds`, one after the other; `sums`: of each equation that sums
-    over it, or over the result of one of these but the last: whether over its negative, and how
-    many were added by then. `negatives` are what only such sums read."""
+    """A scattered term, the results of the additions to it in order, and the sums over axes.
+
+    sums: of each equation that sums over the term or one of the results but the last, whether it
+    sums over the negative, and how many additions came before. negatives: read by such sums only.
+    """
 
     scattered: Eqn
     adds: list[Var] = field(default_factory=list)
@@ -111,106 +56,82 @@ class _SumChain:
     negatives: list[Var] = field(default_factory=list)
 
 
-@as_pass
-def sink_scatters(function: Function) -> Function:
-    """Add what is scattered after all other terms, and sum over it by scattering."""
-    if not (function.has_op("scattered_sum") and function.has_op("sum")):
+def _sink(function: Function) -> Function:
+    """Add scattered terms after all other terms, and sum over them by scattering."""
+    if not function.has_op("sum"):
         return function
-    chains = _chains(function)
-    return _ScatterSinker(chains).run(function) if chains else function
-
-
-# Chains -------------------------------------------------------------------------------------------
-
-
-def _chains(function: Function) -> list[_SumChain]:
-    readers = _readers(function)
+    readers = readers_of(function)
     taken: set[Var] = set()
-    found = []
+    chains = []
     for eqn in function.eqns:
         if eqn.op.name == "scattered_sum" and _is_wide(eqn):
             chain = _chain(eqn, readers, taken)
             if chain.sums:
                 taken.update(chain.adds)
-                found.append(chain)
-    return found
+                chains.append(chain)
+    return _ScatterSinker(chains).run(function) if chains else function
 
 
-def _readers(function: Function) -> _Readers:
-    """Who reads each atom (None: a guard, or who called)."""
-    readers: _Readers = {}
-    for step in function.body:
-        for atom in operands_of(step):
-            readers.setdefault(atom, []).append(step if isinstance(step, Eqn) else None)
-    for atom in function.outputs:
-        readers.setdefault(atom, []).append(None)
-    return readers
-
-
-def _chain(eqn: Eqn, readers: _Readers, taken: set[Var]) -> _SumChain:
-    """The chain from here. Its last value is read as it is, or by nobody."""
-    chain, now = _SumChain(eqn), eqn.out
-    while len(chain.adds) < _LONGEST:
+def _chain(eqn: Eqn, readers: Readers, taken: set[Var]) -> _SumChain:
+    """The chain of a scattered term; anything may read its last value."""
+    chain, last = _SumChain(eqn), eqn.out
+    while len(chain.adds) < _MAX_TERMS:
         adds, sums, negatives = [], {}, []
-        for reader in readers.get(now, ()):
+        for reader in readers.get(last, ()):
             if reader is None:
                 return chain
             if reader.op.name == "add":
                 adds.append(reader)
                 continue
-            negative = reader.op.name == "negative"
-            if negative:
+            is_negative = reader.op.name == "negative"
+            if is_negative:
                 negatives.append(reader.out)
-            for step in readers.get(reader.out, ()) if negative else (reader,):
-                if step is None or step.op.name != "sum" or not _is_along(eqn, step):
+            for step in readers.get(reader.out, ()) if is_negative else (reader,):
+                if step is None or step.op.name != "sum" or not _can_sum_scattered(eqn, step):
                     return chain
-                sums[step.out] = negative, len(chain.adds)
-        if len(adds) > 1 or not all(_adds_all(add, taken) for add in adds):
+                sums[step.out] = is_negative, len(chain.adds)
+        if len(adds) > 1 or not all(_adds_without_broadcast(add, taken) for add in adds):
             return chain
         chain.sums.update(sums)
         chain.negatives += negatives
         if not adds:
             return chain
-        now = adds[0].out
-        chain.adds.append(now)
+        last = adds[0].out
+        chain.adds.append(last)
     return chain
 
 
-def _adds_all(add: Eqn, taken: set[Var]) -> bool:
+def _adds_without_broadcast(add: Eqn, taken: set[Var]) -> bool:
     a, b = add.operands
     return a is not b and a.type == b.type == add.out.type and add.out not in taken
 
 
 def _is_wide(eqn: Eqn) -> bool:
-    """Whether little is scattered, to places that arrays give along all axes."""
+    """Whether few elements are scattered, to positions that arrays give along all axes."""
     x, out = eqn.operands[0].type, eqn.out.type
-    few = x.ndim > 0 and out.size >= _FEWER * x.size
+    few = x.ndim > 0 and out.size >= _MIN_RATIO * x.size
     return few and out.dtype.kind in "fc" and eqn.params["index"] == (_HOLE,) * out.ndim
 
 
-def _is_along(eqn: Eqn, step: Eqn) -> bool:
-    """Whether a sum leaves axes whose arrays have all places of what is scattered, or none."""
-    left = _left(eqn, step.params["axis"])
-    whole = not left or np.broadcast_shapes(*(o.type.shape for o in left)) == _batch(eqn)
-    return whole and step.out.type.dtype == eqn.out.type.dtype
+def _can_sum_scattered(eqn: Eqn, step: Eqn) -> bool:
+    """Whether the arrays of positions along the axes that a sum leaves have all positions."""
+    left = _remaining_positions(eqn, step.params["axis"])
+    shape = np.broadcast_shapes(*(o.type.shape for o in left))
+    return (
+        not left or shape == eqn.operands[0].type.shape
+    ) and step.out.type.dtype == eqn.out.type.dtype
 
 
-def _batch(eqn: Eqn) -> tuple[int, ...]:
-    return eqn.operands[0].type.shape
-
-
-def _left(eqn: Eqn, axes: tuple[int, ...]) -> list[Atom]:
-    """The arrays of places along the other axes."""
-    return [o for at, o in enumerate(eqn.operands[1:]) if at not in axes]
-
-
-# The new body -------------------------------------------------------------------------------------
+def _remaining_positions(eqn: Eqn, axes: tuple[int, ...]) -> list[Atom]:
+    """The arrays of positions along the other axes."""
+    return [o for axis, o in enumerate(eqn.operands[1:]) if axis not in axes]
 
 
 class _ScatterSinker(BodyWriter):
-    """`partial_sums`: what was added up in the place of each value of a chain, without what is
-    scattered; `replaced`: what stands for sums; `axis_sums`: sums of what is scattered, by the
-    axes.
+    """Writes the body with the additions and sums of chains changed.
+
+    partial_sums: by each result of a chain, the sum of the other terms so far; axis_sums: sums of
+    scattered terms, by the axes; replaced: sums over axes; removed: negatives that only these read.
     """
 
     def __init__(self, chains: list[_SumChain]) -> None:
@@ -223,8 +144,8 @@ class _ScatterSinker(BodyWriter):
         self.axis_sums: dict[tuple[Var, tuple[int, ...]], Var] = {}
 
     def run(self, function: Function) -> Function:
-        for given in function.body:
-            step = substitute(given, self.replaced)
+        for old in function.body:
+            step = substitute(old, self.replaced)
             self.where = step.where
             if isinstance(step, Guard):
                 self.body.append(step)
@@ -236,37 +157,87 @@ class _ScatterSinker(BodyWriter):
                 self.body.append(step)
         return with_body(function, self.body, self.replaced)
 
-    def _add(self, step: Eqn, chain: _SumChain, at: int) -> None:
-        """One more term; what is scattered comes after the last."""
+    def _add(self, step: Eqn, chain: _SumChain, number: int) -> None:
+        """Add one more term; the scattered one after the last."""
         scattered = chain.scattered.out
-        before = chain.adds[at - 1] if at else scattered
-        core = step.operands[step.operands[0] is before]
-        if at:
-            core = self.emit("add", self.partial_sums[before], core)
-        self.partial_sums[step.out] = core
+        before = chain.adds[number - 1] if number else scattered
+        total = step.operands[step.operands[0] is before]
+        if number:
+            total = self.emit("add", self.partial_sums[before], total)
+        self.partial_sums[step.out] = total
         if step.out is chain.adds[-1]:
-            self.emit("add", core, scattered, out=step.out)
+            self.emit("add", total, scattered, out=step.out)
 
     def _sum(self, step: Eqn, chain: _SumChain) -> Atom:
-        negative, count = chain.sums[step.out]
-        axes = step.params["axis"]
-        key = chain.scattered.out, axes
+        is_negative, count = chain.sums[step.out]
+        key = chain.scattered.out, step.params["axis"]
         if key not in self.axis_sums:
-            self.axis_sums[key] = self._scattered(chain.scattered, axes)
-        total = self.axis_sums[key]
-        if total.type.shape != step.out.type.shape:
-            total = self.emit("reshape", total, shape=step.out.type.shape)
+            self.axis_sums[key] = self._scattered_sum(chain.scattered, step.params["axis"])
+        total = self.reshape(self.axis_sums[key], step.out.type.shape)
         if count:
-            core = self.emit("sum", self.partial_sums[chain.adds[count - 1]], **step.params)
-            total = self.emit("add", core, total)
-        if negative:  # of a sum, which is never -0.0
+            others = self.emit("sum", self.partial_sums[chain.adds[count - 1]], **step.params)
+            total = self.emit("add", others, total)
+        if is_negative:  # a sum is never -0.0, so that 0.0 - total has the sign of -total
             total = self.emit("subtract", Const.of(total.type.dtype.type(0)), total)
         return total
 
-    def _scattered(self, eqn: Eqn, axes: tuple[int, ...]) -> Var:
-        """The sum of what is scattered, along some axes."""
-        x, left = eqn.operands[0], _left(eqn, axes)
+    def _scattered_sum(self, eqn: Eqn, axes: tuple[int, ...]) -> Var:
+        """The sum of a scattered term over some axes."""
+        x, left = eqn.operands[0], _remaining_positions(eqn, axes)
         if not left:
             return self.emit("sum", x, axis=tuple(range(x.type.ndim)), keepdims=False)
-        shape = tuple(n for at, n in enumerate(eqn.out.type.shape) if at not in axes)
+        shape = tuple(n for axis, n in enumerate(eqn.out.type.shape) if axis not in axes)
         return self.emit("scattered_sum", x, *left, index=(_HOLE,) * len(left), shape=shape)
+
+
+# ------------------------------------------------------------------------------ updates in place
+
+
+def _accumulate(function: Function) -> Function:
+    """a + scattered_sum(x, i) -> scattered_added(a, x, i)."""
+    scattered: dict[Atom, Eqn] = {}
+    uses = function.uses
+    no_negative_zero: set[Atom] = set()
+    changed = False
+    new = BodyWriter()
+    for step in function.body:
+        term = _scattered_term(step, scattered) if isinstance(step, Eqn) else None
+        if isinstance(step, Eqn) and term is not None and uses[term] == 1:
+            new.where = step.where
+            total = step.operands[step.operands[0] is term]
+            if total not in no_negative_zero and step.out.type.dtype.kind in "fc":
+                total = new.emit("add", total, Const.of(step.out.type.dtype.type(0)))
+            x, *positions = scattered[term].operands
+            index = scattered[term].params["index"]
+            new.emit("scattered_added", total, x, *positions, index=index, out=step.out)
+            no_negative_zero.add(step.out)
+            changed = True
+            continue
+        new.body.append(step)
+        if isinstance(step, Eqn) and step.op.name == "scattered_sum":
+            scattered[step.out] = step
+        if isinstance(step, Eqn) and _has_no_negative_zero(step, no_negative_zero):
+            no_negative_zero.add(step.out)
+    return with_body(function, new.body) if changed else function
+
+
+def _has_no_negative_zero(eqn: Eqn, known: set[Atom]) -> bool:
+    """Whether a result holds no -0.0, as far as its operands are known to hold none."""
+    if eqn.op.name not in ("broadcast_to", "put", "scattered"):
+        return eqn.op.name == "scattered_sum"
+    return all(atom in known or _is_unsigned(atom) for atom in eqn.operands[:2])
+
+
+def _is_unsigned(atom: Atom) -> bool:
+    """Whether an atom is a literal without a minus sign."""
+    return isinstance(atom, Const) and not np.signbit([atom.value.real, atom.value.imag]).any()
+
+
+def _scattered_term(eqn: Eqn, scattered: dict[Atom, Eqn]) -> Atom | None:
+    """The scattered term of a sum without a broadcast; the right one, if both are scattered."""
+    if eqn.op.name != "add" or any(o.type != eqn.out.type for o in eqn.operands):
+        return None
+    a, b = eqn.operands
+    if a is b or eqn.out.type.dtype.kind == "b":
+        return None
+    return b if b in scattered else a if a in scattered else None

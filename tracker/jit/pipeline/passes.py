@@ -16,7 +16,7 @@ from tracker.ir.passes.loops.prune_results import prune_loop_results
 from tracker.ir.passes.loops.rematerialize import rematerialize
 from tracker.ir.passes.matmul import rewrite_products
 from tracker.ir.passes.matmul_layout import share_transposes, sink_transposes
-from tracker.ir.passes.scatter import accumulate_scattered, sink_scatters
+from tracker.ir.passes.scatter import rewrite_scatters
 from tracker.ir.passes.simplify import simplify
 from tracker.ir.passes.sort_sharing import sort_once
 from tracker.jit.pipeline.partition import is_one_call, why_host
@@ -42,8 +42,7 @@ PASSES = (
     simplify,
     cleanup.common_subexpressions,  # what differed by an identity
     rewrite_products,
-    sink_scatters,
-    accumulate_scattered,
+    rewrite_scatters,
     cleanup.common_subexpressions,
     cleanup.dead_code,
     prune_loop_results,

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, name_variables
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, name_variables, readers_of
 from tracker.ir.lowering import Loop, Pick
 from tracker.ir.passes.manager import BodyWriter, as_pass, resolve, substitute
 from tracker.ir.types import Bundle, Type
@@ -120,16 +120,11 @@ class _Rematerializer(BodyWriter):
         super().__init__()
         self.function = function
         self.functions = dict(function.functions)
-        self.readers: dict[Atom, list[Eqn | None]] = {}
+        self.readers = readers_of(function)
         self.picks: dict[Atom, list[Eqn]] = {}
         for eqn in function.eqns:
-            for operand in eqn.operands:
-                self.readers.setdefault(operand, []).append(eqn)
             if isinstance(eqn.op.lower, Pick):
                 self.picks.setdefault(eqn.operands[0], []).append(eqn)
-        others = [step.operand for step in function.body if isinstance(step, Guard)]
-        for atom in (*function.outputs, *others):
-            self.readers.setdefault(atom, []).append(None)
         self.derived_picks: dict[Atom, tuple[_ProducerLoop, Var]] = {}  # picks of what is derived
         self.derived_slices: dict[
             Atom, tuple[Var, int]
