@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import tracker
-from tracker.ir.passes.cleanup import common_subexpressions, dead_code
+from tracker.ir.passes.cleanup import common_subexpressions, dead_code, reuse_sort_order
 from tracker.ir.passes.expand import expand
 from tracker.ir.passes.manager import run
-from tracker.ir.passes.sort_sharing import sort_once
 
 RNG = np.random.default_rng(0)
 MATRIX = RNG.integers(0, 5, (6, 7)) * 1.0
@@ -15,7 +14,7 @@ MATRIX = RNG.integers(0, 5, (6, 7)) * 1.0
 
 def sorts(f, *args):
     """How often something is put in order."""
-    passes = [sort_once, expand, common_subexpressions, dead_code]
+    passes = [reuse_sort_order, expand, common_subexpressions, dead_code]
     function = run(tracker.trace(f, *args), passes, check=True)
     return sum(eqn.op.name in ("order", "ordered") for eqn in function.eqns)
 

@@ -1,25 +1,30 @@
-"""Passes: named functions from Function to Function, and the driver that runs them.
+"""Cleanup: dead code, common subexpressions of four kinds, and constants.
 
-Owns: `Pass`, `run`, the passes `dead_code`, `common_subexpressions`, `constant_folding`, and the
-helpers `resolve`, `substitute` and `Writer` that passes share. A pass builds new steps and shares
-all that did not change; `@as_pass` takes it into nested functions, innermost first.
+Common are equations with one op, operands and params; guards; a sort and the argsort of one array;
+and nested functions that are equal up to the names of their variables.
 
-Invariants: 1. a pass is linear in the number of steps; 2. inputs, captures, their order and the
-types of the outputs stay; 3. no pass changes a value, not even the sign of a zero; 4. an equation
-with an opaque param may hold state, so it is neither merged nor evaluated.
+Invariant: an equation with an opaque param may hold state, so it is neither merged nor evaluated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
 from tracker.errors import EVALUATION_ERRORS
+from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, has_side_effects
 from tracker.ir.lowering import Map, Routine
-from tracker.ir.passes.manager import _CONVERSIONS, as_pass, is_function, substitute, with_body
+from tracker.ir.passes.manager import (
+    BodyWriter,
+    as_pass,
+    is_function,
+    replace_nested,
+    substitute,
+    with_body,
+)
 from tracker.ir.structural_keys import const_key, params_key
 from tracker.ir.types import Type, type_of
 from tracker.support.structs import replace
@@ -104,6 +109,52 @@ def _atom_key(atom: Atom) -> Hashable:
 
 
 @as_pass
+def reuse_sort_order(function: Function) -> Function:
+    """sort a, where argsort a is there, too -> a[argsort a]: a pullback of a sort needs the order.
+
+    It runs before `expand`, which writes both ops out. Both are stable, so zeros keep their signs.
+    """
+    orders = {(e.operands[0], e.params["axis"]) for e in function.eqns if e.op.name == "argsort"}
+    if not (orders and function.has_op("sort")):
+        return function
+    new = BodyWriter()
+    for step in function.body:
+        if not isinstance(step, Eqn) or step.op.name != "sort":
+            new.body.append(step)
+            continue
+        array, axis, shape = step.operands[0], step.params["axis"], step.out.type.shape
+        if (array, axis) not in orders:
+            new.body.append(step)
+            continue
+        new.where = step.where
+        order = new.emit("argsort", array, axis=axis)
+        positions = [
+            order if at == axis else new.emit("iota", shape=shape, axis=at)
+            for at in range(len(shape))
+        ]
+        new.emit("taken", array, *positions, index=("_",) * len(shape), out=step.out)
+    return with_body(function, new.body)
+
+
+@as_pass
+def dedupe_bodies(function: Function) -> Function:
+    """Have equations with equal nested functions refer to the first of these.
+
+    A Python loop around `cond` or `scan` traces the bodies at each step: without this pass, 160
+    steps would be 160 functions to simplify, plan and compile, and no loop could be made of them,
+    because steps that refer to different functions are not equal.
+    """
+    if len(function.functions) < 2:
+        return function
+    first: dict[Hashable, Function] = {}
+    changed: dict[Function, Function] = {}
+    for nested in function.functions.values():
+        changed[nested] = first.setdefault(fingerprint(nested) or nested, nested)
+    kept = {nested.name: nested for nested in first.values()}
+    return function if len(kept) == len(changed) else replace_nested(function, changed, kept)
+
+
+@as_pass
 def constant_folding(function: Function) -> Function:
     """Evaluate equations whose operands are all literals and whose result is a scalar.
 
@@ -122,6 +173,9 @@ def constant_folding(function: Function) -> Function:
         elif not _guard_holds(step):
             body.append(step)
     return function if len(body) == len(function.body) else with_body(function, body, by)
+
+
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {"bool": bool, "int": int}
 
 
 def _guard_holds(guard: Guard) -> bool:

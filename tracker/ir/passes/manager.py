@@ -20,7 +20,6 @@ from tracker.ir.verify import verify
 from tracker.support.structs import record, replace
 
 Substitution = Mapping[Var, Atom]
-_CONVERSIONS: dict[str, Callable[[Any], Any]] = {"bool": bool, "int": int}
 
 
 @record(frozen=True)

@@ -11,14 +11,12 @@ from tracker.ir.passes import cleanup, loop_limits, manager
 from tracker.ir.passes.dead_stores import eliminate_dead_stores
 from tracker.ir.passes.expand import expand
 from tracker.ir.passes.linalg_dtypes import legalize_linalg_dtypes
-from tracker.ir.passes.loops.dedupe_bodies import dedupe_bodies
 from tracker.ir.passes.loops.prune_results import prune_loop_results
 from tracker.ir.passes.loops.rematerialize import rematerialize
 from tracker.ir.passes.matmul import rewrite_products
 from tracker.ir.passes.matmul_layout import share_transposes, sink_transposes
 from tracker.ir.passes.scatter import rewrite_scatters
 from tracker.ir.passes.simplify import simplify
-from tracker.ir.passes.sort_sharing import sort_once
 from tracker.jit.pipeline.partition import is_one_call, why_host
 from tracker.jit.runtime import lazy_imports
 
@@ -33,8 +31,8 @@ def _roll(function: Function) -> Function:
 
 
 PASSES = (
-    dedupe_bodies,
-    sort_once,
+    cleanup.dedupe_bodies,
+    cleanup.reuse_sort_order,
     expand,
     legalize_linalg_dtypes,
     cleanup.common_subexpressions,
