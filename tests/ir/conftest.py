@@ -2,8 +2,16 @@
 
 import pytest
 
+import tracker
 from tracker.ir.passes import loop_limits
 from tracker.ir.passes.loops import recurrences, repeat_detection
+
+
+@pytest.fixture(autouse=True)
+def checked_passes():
+    """What passes require and establish is checked, and the IR verified after each."""
+    with tracker.config(check=True):
+        yield
 
 
 @pytest.fixture

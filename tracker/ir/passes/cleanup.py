@@ -19,6 +19,7 @@ from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, has_side_ef
 from tracker.ir.lowering import Map, Routine
 from tracker.ir.passes.manager import (
     BodyWriter,
+    Property,
     as_pass,
     is_function,
     replace_nested,
@@ -30,7 +31,7 @@ from tracker.ir.types import Type, type_of
 from tracker.support.structs import replace
 
 
-@as_pass
+@as_pass()
 def dead_code(function: Function) -> Function:
     """Drop equations that neither an output nor a guard needs, and that do not raise; and nested
     functions nobody uses."""
@@ -73,7 +74,7 @@ def _without_unused_functions(function: Function) -> Function:
     return replace(function, functions=functions)
 
 
-@as_pass
+@as_pass()
 def common_subexpressions(function: Function) -> Function:
     """Compute once what has the same op, operands and params; ask a guard's question once."""
     seen: dict[Hashable, Var | None] = {}
@@ -108,7 +109,10 @@ def _atom_key(atom: Atom) -> Hashable:
     return const_key(atom) if isinstance(atom, Const) else atom
 
 
-@as_pass
+COMPOSITE = Property("ops that are lowered as other ops are not yet written out")
+
+
+@as_pass(requires=(COMPOSITE,))
 def reuse_sort_order(function: Function) -> Function:
     """sort a, where argsort a is there, too -> a[argsort a]: a pullback of a sort needs the order.
 
@@ -136,7 +140,10 @@ def reuse_sort_order(function: Function) -> Function:
     return with_body(function, new.body)
 
 
-@as_pass
+DISTINCT_BODIES = Property("nested functions that are equal when traced are one")
+
+
+@as_pass(establishes=(DISTINCT_BODIES,))
 def dedupe_bodies(function: Function) -> Function:
     """Have equations with equal nested functions refer to the first of these.
 
@@ -154,7 +161,7 @@ def dedupe_bodies(function: Function) -> Function:
     return function if len(kept) == len(changed) else replace_nested(function, changed, kept)
 
 
-@as_pass
+@as_pass()
 def constant_folding(function: Function) -> Function:
     """Evaluate equations whose operands are all literals and whose result is a scalar.
 

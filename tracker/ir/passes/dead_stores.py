@@ -40,7 +40,7 @@ class _ClearedPart(NamedTuple):
     user: Var | None = None
 
 
-@as_pass
+@as_pass()
 def eliminate_dead_stores(function: Function) -> Function:
     """Leave out writes whose numbers nobody reads."""
     if not function.has_op("put"):

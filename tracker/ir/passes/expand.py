@@ -18,7 +18,8 @@ from tracker.errors import IRError
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.lowering import Expand, Map
 from tracker.ir.op import OPS, Op
-from tracker.ir.passes.manager import as_pass, substitute, with_body
+from tracker.ir.passes.cleanup import COMPOSITE
+from tracker.ir.passes.manager import Property, as_pass, substitute, with_body
 from tracker.ir.types import is_compilable_dtype
 from tracker.ir.weak_integers import narrowed_integers
 
@@ -72,7 +73,18 @@ def expand_requirements(eqn: Eqn, lower: Map) -> tuple[list[Eqn | Guard], Atom |
     return builder.steps, lower.requires and lower.requires(builder, *eqn.operands)
 
 
-@as_pass
+EXPANDED = Property(
+    "ops that are lowered as other ops are written out",
+    lambda function: (
+        not any(
+            isinstance(eqn.op.lower, Expand) and not isinstance(expand_equation(eqn), str)
+            for eqn in function.eqns
+        )
+    ),
+)
+
+
+@as_pass(establishes=(EXPANDED,), removes=(COMPOSITE,))
 def expand(function: Function) -> Function:
     """Write out the equations of every op that is lowered as other ops."""
     by: dict[Var, Atom] = {}

@@ -20,13 +20,20 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Eqn, Function
 from tracker.ir.lowering import Contract, Routine
 from tracker.ir.op import OPS
-from tracker.ir.passes.manager import BodyWriter, as_pass, with_body
+from tracker.ir.passes.expand import EXPANDED
+from tracker.ir.passes.manager import BodyWriter, Property, as_pass, with_body
 
 _REAL, _COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
 _KINDS = "biufc"
 
 
-@as_pass
+LEGAL_DTYPES = Property(
+    "products and routines read the dtypes that they compute in",
+    lambda function: not any(_needs_casts(eqn) for eqn in function.eqns),
+)
+
+
+@as_pass(requires=(EXPANDED,), establishes=(LEGAL_DTYPES,))
 def legalize_linalg_dtypes(function: Function) -> Function:
     """Write out the conversions around products and routines on matrices of other dtypes."""
     if not any(isinstance(op.lower, (Contract, Routine)) for op in function.ops):
@@ -36,18 +43,22 @@ def legalize_linalg_dtypes(function: Function) -> Function:
     for step in function.body:
         if isinstance(step, Eqn) and step.op is OPS.get("transpose"):
             turned[step.out] = step
-        if isinstance(step, Eqn) and isinstance(step.op.lower, (Contract, Routine)):
-            wanted = _operand_dtypes(step, step.op.lower)
-            if any(o.type.dtype != d for o, d in zip(step.operands, wanted, strict=True)):
-                _emit_casts(new, step, wanted, turned)
-                continue
-        new.body.append(step)
+        if isinstance(step, Eqn) and _needs_casts(step):
+            _emit_casts(new, step, _operand_dtypes(step), turned)
+        else:
+            new.body.append(step)
     return with_body(function, new.body) if len(new.body) > len(function.body) else function
 
 
-def _operand_dtypes(eqn: Eqn, lower: Contract | Routine) -> list[np.dtype[Any]]:
-    """The dtypes in which operands are handed over."""
-    given = [o.type.dtype for o in eqn.operands]
+def _needs_casts(eqn: Eqn) -> bool:
+    return [o.type.dtype for o in eqn.operands] != _operand_dtypes(eqn)
+
+
+def _operand_dtypes(eqn: Eqn) -> list[np.dtype[Any]]:
+    """The dtypes that the operands of a product or routine must have; others stay."""
+    given, lower = [o.type.dtype for o in eqn.operands], eqn.op.lower
+    if not isinstance(lower, (Contract, Routine)):
+        return given
     if isinstance(lower, Contract):
         return [eqn.out.type.dtype] * len(given)
     matrices = [dtype for at, dtype in enumerate(given) if at not in lower.scalar_operands]

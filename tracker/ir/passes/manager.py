@@ -1,12 +1,17 @@
-"""Passes: named functions from Function to Function, and the driver that runs them.
+"""Passes and the driver that runs them in order.
 
-Owns: `Pass`, `run`, the passes `dead_code`, `common_subexpressions`, `constant_folding`, and the
-helpers `resolve`, `substitute` and `BodyWriter` that passes share. A pass builds new steps and
-shares all that did not change; `@as_pass` takes it into nested functions, innermost first.
+A pass maps a `Function` to an equivalent one. `@as_pass` makes one of a function that changes a
+single body; the pass changes nested functions first. What did not change is shared: a pass that
+finds nothing returns the very function that it was given.
+
+A pass states as data what it `requires`, `establishes` and `removes` (see `Property`). With
+`check=True`, as in tests, the driver reports a requirement that no earlier pass has established,
+and a property that a function does not have; otherwise this costs nothing.
 
 Invariants: 1. a pass is linear in the number of steps; 2. inputs, captures, their order and the
-types of the outputs stay; 3. no pass changes a value, not even the sign of a zero; 4. an equation
-with an opaque param may hold state, so it is neither merged nor evaluated.
+types of the outputs stay; 3. no pass changes a value, not even the sign of a zero, except for the
+order of sums where its header says so; 4. an equation with an opaque param may hold state: it is
+neither merged nor evaluated.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from tracker.errors import IRError
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.op import OPS
 from tracker.ir.verify import verify
@@ -22,12 +28,28 @@ from tracker.support.structs import record, replace
 Substitution = Mapping[Var, Atom]
 
 
+@record(frozen=True, eq=False)
+class Property:
+    """What later passes rely on; `holds` tests the body of one function, where a test exists."""
+
+    name: str
+    holds: Callable[[Function], bool] | None = None
+
+    def holds_in(self, function: Function) -> bool:
+        """Whether a function and the functions nested in it have the property."""
+        nested = function.functions.values()
+        return (self.holds is None or self.holds(function)) and all(map(self.holds_in, nested))
+
+
 @record(frozen=True)
 class Pass:
-    """A transformation of functions; `body` does one function, calling does the nested ones too."""
+    """A transformation of functions: `body` changes one function, a call its nested ones too."""
 
     name: str
     body: Callable[[Function], Function]
+    requires: tuple[Property, ...] = ()
+    establishes: tuple[Property, ...] = ()
+    removes: tuple[Property, ...] = ()
 
     def __call__(self, function: Function) -> Function:
         if function.functions:
@@ -35,9 +57,14 @@ class Pass:
         return self.body(function)
 
 
-def as_pass(body: Callable[[Function], Function]) -> Pass:
-    """The pass that bears the function's name."""
-    return Pass(body.__name__, body)
+def as_pass(
+    *,
+    requires: tuple[Property, ...] = (),
+    establishes: tuple[Property, ...] = (),
+    removes: tuple[Property, ...] = (),
+) -> Callable[[Callable[[Function], Function]], Pass]:
+    """Decorator: the pass that has the function's name."""
+    return lambda body: Pass(body.__name__, body, requires, establishes, removes)
 
 
 def run(
@@ -45,19 +72,32 @@ def run(
     passes: Iterable[Pass],
     *,
     check: bool = False,
+    given: Iterable[Property] | None = None,
     dump: Callable[[str, Function], None] | None = None,
 ) -> Function:
-    """Run passes in order; `check` verifies after each, `dump` is handed each result. In what it
-    gave a pass finds nothing any more: it is not asked again until another has changed it."""
-    gave: dict[Pass, Function] = {}
+    """Run passes in order; `dump` is handed each result.
+
+    check: verify each result. given: the properties that the function has; then the requirements
+    of passes are checked, too. A pass is skipped on its own result: it would find nothing.
+    """
+    results: dict[Pass, Function] = {}
+    properties = None if given is None else set(given)
     for each in passes:
-        if gave.get(each) is function:
+        if check and properties is not None:
+            missing = [p.name for p in each.requires if p not in properties]
+            if missing:
+                raise IRError(f"{each.name} requires of the passes before it: {', '.join(missing)}")
+            properties = properties.difference(each.removes).union(each.establishes)
+        if results.get(each) is function:
             continue
-        gave[each] = function = each(function)
+        results[each] = function = each(function)
         if dump is not None:
             dump(each.name, function)
         if check:
             verify(function)
+        for known in properties or () if check else ():
+            if not known.holds_in(function):
+                raise IRError(f"after {each.name} this does not hold: {known.name}")
     return function
 
 
@@ -150,6 +190,3 @@ def replace_nested(
 
 def is_function(value: Any) -> bool:
     return isinstance(value, Function)
-
-
-# ----------------------------------------------------------------------------------------- passes

@@ -25,6 +25,8 @@ from typing import Any
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Var
 from tracker.ir.lowering import Contract, View
+from tracker.ir.passes.expand import EXPANDED
+from tracker.ir.passes.linalg_dtypes import LEGAL_DTYPES
 from tracker.ir.passes.manager import BodyWriter, as_pass, with_body
 from tracker.support.structs import field, record, replace
 
@@ -34,7 +36,7 @@ _MIN_LENGTH, _MAX_WIDTH = 2048, 32  # of a matrix of windows that is not made
 _RATE = 2  # multiplications of a product in the time that it takes to copy an element
 
 
-@as_pass
+@as_pass(requires=(EXPANDED, LEGAL_DTYPES))
 def rewrite_products(function: Function) -> Function:
     """Batch, factor and concatenate products; write outer products out."""
     if not any(isinstance(op.lower, Contract) for op in function.ops):

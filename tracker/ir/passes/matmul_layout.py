@@ -28,11 +28,15 @@ from collections.abc import Mapping
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var, nested_functions, operands_of
 from tracker.ir.lowering import Contract, Loop
-from tracker.ir.passes.manager import as_pass, with_body
+from tracker.ir.passes.linalg_dtypes import LEGAL_DTYPES
+from tracker.ir.passes.loop_limits import ROLLED
+from tracker.ir.passes.manager import Property, as_pass, with_body
 from tracker.support.structs import replace
 
+SHARED_LAYOUTS = Property("transposes that products read from both sides are views of one array")
 
-@as_pass
+
+@as_pass(requires=(LEGAL_DTYPES,), establishes=(SHARED_LAYOUTS,))
 def share_transposes(function: Function) -> Function:
     if not (
         function.has_op("transpose") and any(isinstance(o.lower, Contract) for o in function.ops)
@@ -73,7 +77,7 @@ def _transpose_axes(eqn: Eqn) -> tuple[int, ...] | None:
 _MIN_BYTES = 1 << 16  # bytes of a matrix that is not copied
 
 
-@as_pass
+@as_pass(requires=(ROLLED,))
 def sink_transposes(function: Function) -> Function:
     """Take in the matrices that transposes are views of, and transpose them in the bodies."""
     if not any(isinstance(op.lower, Loop) for op in function.ops):

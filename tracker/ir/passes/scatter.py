@@ -25,6 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Readers, Var, readers_of
+from tracker.ir.passes.expand import EXPANDED
 from tracker.ir.passes.manager import BodyWriter, as_pass, substitute, with_body
 from tracker.support.structs import field, record
 
@@ -33,7 +34,7 @@ _MAX_TERMS = 16  # of a chain
 _HOLE = "_"  # in an index: an array of positions
 
 
-@as_pass
+@as_pass(requires=(EXPANDED,))
 def rewrite_scatters(function: Function) -> Function:
     """Add scattered terms last, in the memory of the other term."""
     return _accumulate(_sink(function)) if function.has_op("scattered_sum") else function

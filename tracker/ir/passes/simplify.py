@@ -26,6 +26,7 @@ from tracker.ir.graph import Atom, Const, Eqn, Function
 from tracker.ir.passes import slice_rules as _parts  # noqa: F401  (enters its rules)
 from tracker.ir.passes.cleanup import evaluate_literals
 from tracker.ir.passes.manager import as_pass, with_body
+from tracker.ir.passes.matmul_layout import SHARED_LAYOUTS
 from tracker.ir.passes.memory_ssa import recurring_parts
 from tracker.ir.passes.rewriter import (
     Definitions,
@@ -40,7 +41,7 @@ from tracker.ir.passes.rewriter import (
 from tracker.ir.types import Type
 
 
-@as_pass
+@as_pass(removes=(SHARED_LAYOUTS,))
 def simplify(function: Function) -> Function:
     """Apply the rules until none applies; equations that become unused are left to `dead_code`."""
     sweep = Definitions(recurring_parts(function))

@@ -9,7 +9,7 @@ from tracker.config import current, dump
 from tracker.ir.graph import Function
 from tracker.ir.passes import cleanup, loop_limits, manager
 from tracker.ir.passes.dead_stores import eliminate_dead_stores
-from tracker.ir.passes.expand import expand
+from tracker.ir.passes.expand import EXPANDED, expand
 from tracker.ir.passes.linalg_dtypes import legalize_linalg_dtypes
 from tracker.ir.passes.loops.prune_results import prune_loop_results
 from tracker.ir.passes.loops.rematerialize import rematerialize
@@ -48,7 +48,12 @@ PASSES = (
     eliminate_dead_stores,
     cleanup.dead_code,
     share_transposes,
-    manager.Pass("roll", _roll),
+    manager.Pass(
+        "roll",
+        _roll,
+        requires=(EXPANDED, cleanup.DISTINCT_BODIES),
+        establishes=(loop_limits.ROLLED,),
+    ),
     sink_transposes,
     rematerialize,
     cleanup.dead_code,
@@ -59,6 +64,6 @@ def optimise(function: Function) -> Function:
     """The function after all passes."""
     settings = current()
     dump("trace", lambda: str(function))
-    done = manager.run(function, PASSES, check=settings.check)
+    done = manager.run(function, PASSES, check=settings.check, given=(cleanup.COMPOSITE,))
     dump("ir", lambda: str(done))
     return done

@@ -22,7 +22,7 @@ from tracker.ir.types import Bundle
 from tracker.support.structs import replace
 
 
-@as_pass
+@as_pass()
 def prune_loop_results(function: Function) -> Function:
     """Drop stacks of loops that no `pick` takes."""
     if not any(isinstance(op.lower, (Loop, While)) for op in function.ops):

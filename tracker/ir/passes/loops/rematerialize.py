@@ -21,6 +21,7 @@ from typing import Any
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, name_variables, readers_of
 from tracker.ir.lowering import Loop, Pick
+from tracker.ir.passes.loop_limits import ROLLED
 from tracker.ir.passes.manager import BodyWriter, as_pass, resolve, substitute
 from tracker.ir.types import Bundle, Type
 from tracker.support.structs import field, record, replace
@@ -36,7 +37,7 @@ _COSTS = {
 }
 
 
-@as_pass
+@as_pass(requires=(ROLLED,))
 def rematerialize(function: Function) -> Function:
     """Do not stack what follows from other stacks by a few cheap equations."""
     if not any(isinstance(op.lower, Loop) for op in function.ops):
