@@ -1,11 +1,10 @@
-"""A name for a function of the IR that is the same in every process.
+"""A hash of an IR function that is the same in every process.
 
-Owns: `fingerprint`. It covers all that decides what the function computes, and how it is compiled:
-ops, operands, params, literals bit by bit, types, guards. It does not cover what people read:
-names of variables and functions, and the lines that equations come from.
+It covers what decides the results and the machine code: ops, operands, params, literals bit by bit,
+types and guards. It does not cover names of variables and functions, nor source lines.
 
-Invariant: equal fingerprints mean equal functions, up to the identity of their variables; what
-cannot be named by its value (an op that is not declared, a param that may hold state) has none.
+Invariant: functions with equal fingerprints are equal up to the identity of their variables. A
+function with an op that is not declared, or with an opaque param, has no fingerprint.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ _NO_REFERENCES = 2  # marshal's last format in which equal values are equal byte
 
 
 class _NotEncodable(Exception):
-    """A value that has no name in another process."""
+    """A value without a name in other processes."""
 
 
 def fingerprint(function: Function) -> str | None:
-    """See the file's header; None for a function that has none."""
+    """The hash in hexadecimal, or None (see the header)."""
     try:
         spelled = _Encoder({}).function(function)
     except _NotEncodable:
@@ -38,8 +37,10 @@ def fingerprint(function: Function) -> str | None:
 
 
 class _Encoder:
-    """Spells functions in values that marshal writes; types are numbered in order of appearance,
-    and spelled where they first appear."""
+    """Encodes functions as values that `marshal` writes.
+
+    Types are numbered in order of appearance, and spelled out where they first appear.
+    """
 
     def __init__(self, types: dict[Type, int]) -> None:
         self.types = types

@@ -1,10 +1,10 @@
-"""The IR: typed SSA equations in functions.
+"""The IR's data: variables, literals, equations, guards and functions.
 
-Owns: `Var`, `Const`, `Eqn`, `Guard`, `Function`. An operand is a `Var`, or a Python/NumPy scalar
-wrapped in `Const` (arrays are never literals: staging hoists them to inputs). Start at `Function`.
+An operand is a `Var`, or a Python or NumPy scalar in a `Const`; arrays are never literals, tracing
+makes them inputs. Start at `Function`.
 
-Invariants (checked by `verify.py`): every variable is defined once, before its uses; types agree
-with `op.infer`; equations are immutable.
+Invariants (see `verify.py`): every variable is defined once, before its uses; types agree with
+`op.infer`; equations are immutable.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tracker.support.structs import field, record
 
 
 class Var:
-    """One SSA value. Identity is what matters; `name` is for people."""
+    """One SSA value, compared by identity; `name` is for the text form."""
 
     __slots__ = ("name", "type")
 
@@ -51,7 +51,7 @@ Atom = Var | Const
 
 @record(frozen=True, eq=False)
 class Eqn:
-    """out = op(*operands, **params), written at `where` (the user's `file:line`)."""
+    """out = op(*operands, **params); `where` is the `file:line` of the user's code."""
 
     op: Op
     operands: tuple[Atom, ...]
@@ -62,10 +62,9 @@ class Eqn:
 
 @record(frozen=True, eq=False)
 class Guard:
-    """The function holds only while `kind(operand) == expected`; it stands between equations.
+    """The function is valid only while `kind(operand) == expected`; checked between equations.
 
-    kind: which Python conversion the user's code made of the value: bool, int, floor, ceil, round,
-    hash.
+    kind: the Python conversion that the user's code made: bool, int, floor, ceil, round or hash.
     """
 
     operand: Atom
@@ -78,10 +77,9 @@ class Guard:
 class Function:
     """A straight line of equations and guards.
 
-    inputs: the leaves of the arguments; captures: arrays the code reached from outside, passed
-    by reference; outputs: atoms, in the order of the result's leaves. `functions` holds nested
-    functions (loop bodies, branches, mapped bodies, calls) by name; an equation's params refer
-    to them (a param holds the `Function` itself).
+    inputs: the leaves of the arguments; captures: arrays that the code reached from outside, passed
+    by reference; outputs: atoms, in the order of the result's leaves; functions: the nested
+    functions (bodies of loops and branches) by name, which params of equations hold.
     """
 
     name: str
@@ -90,7 +88,7 @@ class Function:
     body: tuple[Eqn | Guard, ...]
     outputs: tuple[Atom, ...]
     functions: dict[str, Function] = field(default_factory=dict)
-    printer: ClassVar[Callable[[Function], str]]  # set by text.py, which owns the grammar
+    printer: ClassVar[Callable[[Function], str]]  # set by `text.py`
 
     @property
     def eqns(self) -> Iterator[Eqn]:
@@ -98,18 +96,20 @@ class Function:
 
     @cached_property
     def ops(self) -> frozenset[Op]:
-        """The ops of its own equations: most passes are over when they have seen these."""
+        """The ops of the body without nested functions; passes that look for one of them read this
+        first.
+        """
         return frozenset([step.op for step in self.body if isinstance(step, Eqn)])
 
     @cached_property
     def calls_python(self) -> bool:
-        """Whether Python runs some of it, or of its nested functions."""
+        """Whether an equation, or one in a nested function, is run by Python."""
         nested = any(function.calls_python for function in self.functions.values())
         return nested or any(isinstance(op.lower, Host) for op in self.ops)
 
     @cached_property
     def has_side_effects(self) -> bool:
-        """Whether running it, or one of its nested functions, does more than giving results."""
+        """Whether an equation, or one in a nested function, has side effects."""
         nested = any(function.has_side_effects for function in self.functions.values())
         return nested or any(map(has_effect, self.ops))
 
@@ -119,7 +119,7 @@ class Function:
 
     @property
     def uses(self) -> Counter[Atom]:
-        """How often each atom is read; outputs are, once each."""
+        """How often each atom is read; an output counts once."""
         read = [step.operands if isinstance(step, Eqn) else (step.operand,) for step in self.body]
         return Counter(itertools.chain(self.outputs, itertools.chain.from_iterable(read)))
 
@@ -131,7 +131,7 @@ Readers = dict[Atom, list[Eqn | None]]
 
 
 def nested_functions(body: Iterable[Eqn | Guard]) -> dict[str, Function]:
-    """The functions that the params of equations refer to, by name."""
+    """The functions in the params of equations, by name."""
     return {
         value.name: value
         for step in body
@@ -153,12 +153,12 @@ def readers_of(function: Function) -> Readers:
 
 
 def operands_of(step: Eqn | Guard) -> tuple[Atom, ...]:
-    """What a step reads."""
+    """The atoms that a step reads."""
     return step.operands if isinstance(step, Eqn) else (step.operand,)
 
 
 def may_bail_out(eqn: Eqn) -> bool:
-    """Whether machine code checks something here: Python's arithmetic can raise."""
+    """Whether machine code may stop at this equation, for Python to go on (which may raise)."""
     return eqn.out.type.weak or isinstance(eqn.op.lower, (Loop, While, Branch, Routine))
 
 
@@ -168,22 +168,22 @@ def calls_python(eqn: Eqn) -> bool:
 
 
 def has_side_effects(eqn: Eqn) -> bool:
-    """Whether running an equation, or one in a body of it, does more than giving its result."""
+    """Whether an equation, or one in a body of it, does more than give its result."""
     return has_effect(eqn.op) or any(body.has_side_effects for body in _control_bodies(eqn))
 
 
 def _control_bodies(eqn: Eqn) -> Iterable[Function]:
-    """Those of a loop or a branch."""
+    """The bodies of a loop or branch."""
     control = isinstance(eqn.op.lower, (Loop, While, Branch))
     return nested_functions((eqn,)).values() if control else ()
 
 
 def name_variables(function: Function) -> None:
     """Give every unnamed variable a short name: a, b, ..., z, a1, b1, ..."""
-    every = [*variables(function)]
-    taken = {v.name for v in every}
+    all_variables = [*variables(function)]
+    taken = {v.name for v in all_variables}
     fresh = (n for n in _fresh_names() if n not in taken)
-    for v in every:
+    for v in all_variables:
         if not v.name:
             v.name = next(fresh)
 

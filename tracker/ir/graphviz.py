@@ -1,7 +1,7 @@
-"""A picture of a function: the text of a Graphviz graph.
+"""The text of a Graphviz picture of a function.
 
-Owns: `dot`. Boxes are equations, ellipses are inputs and captures, edges carry types, guards and
-outputs are sinks. Nested functions are named, not drawn.
+Boxes are equations, ellipses are inputs and captures, edges carry types, guards and outputs are
+sinks. Nested functions are named, not drawn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tracker.ir.text import Printer
 
 
 def dot(function: Function) -> str:
-    """Graphviz text; `dot -Tsvg` makes a picture of it."""
+    """Graphviz text; `dot -Tsvg` draws it."""
     printer = Printer(function)
     lines = [f"digraph {_quote(function.name)} {{", "  node [shape=box, fontname=monospace];"]
     for variables, style in ((function.inputs, "solid"), (function.captures, "dashed")):

@@ -1,7 +1,5 @@
-"""Arithmetic of canonical basic indices: an entry per axis, and None; see
-`ops/indexing/canonical.py`.
-
-Owns: `compose_indices`.
+"""Arithmetic of canonical basic indices: one entry per axis, and None
+(`ops/indexing/canonical.py`).
 """
 
 from __future__ import annotations
@@ -12,31 +10,33 @@ from typing import Any
 def compose_indices(
     outer: tuple[Any, ...], inner: tuple[Any, ...], shape: tuple[int, ...]
 ) -> tuple[Any, ...] | None:
-    """The index k for which x[k] is x[outer][inner], of an x of this shape; None if there is none:
-    where an axis that `outer` makes is left out by `inner`, or nothing is left of one."""
+    """The index k with x[k] = x[outer][inner], for an x of this shape.
+
+    None if there is no such index: `inner` removes an axis that `outer` added, or selects nothing.
+    """
     entries = iter(inner)
     extents = iter(shape)
     found: list[Any] = []
 
     def following() -> Any:
-        """The entry of `inner` for the next axis of x[outer]; axes that it makes come before."""
+        """The entry of `inner` for the next axis of x[outer]; its new axes come before."""
         for entry in entries:
             if entry is not None:
                 return entry
             found.append(None)
         raise AssertionError("a canonical index has an entry for each axis")
 
-    for part in outer:
-        if part is None:
+    for outer_entry in outer:
+        if outer_entry is None:
             entry = following()
             if isinstance(entry, int):
                 continue
             if len(range(*entry.indices(1))) != 1:
                 return None
             found.append(None)
-        elif isinstance(part, slice):
+        elif isinstance(outer_entry, slice):
             extent = next(extents)
-            covered = range(*part.indices(extent))
+            covered = range(*outer_entry.indices(extent))
             entry = following()
             if isinstance(entry, int):
                 found.append(covered[entry])
@@ -48,6 +48,6 @@ def compose_indices(
             found.append(slice(rest.start, None if stop < 0 else stop, rest.step))
         else:
             next(extents)
-            found.append(part)
+            found.append(outer_entry)
     found.extend(entries)  # axes of extent 1
     return tuple(found)

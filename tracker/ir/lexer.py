@@ -1,8 +1,6 @@
-"""The tokens of IR text: lines, and a cursor over the tokens of one line.
+"""The lexer of IR text (`text.py`): lines, and a cursor over the tokens of one line.
 
-Owns: `Lines` and `Line`; the grammar that they serve, and its parser, are in `text.py`.
-
-Invariant: every failure is an IRError that shows the line, its number, and where in it.
+Invariant: every failure is an IRError that shows the line, its number, and the column.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class Lines:
 
 
 class Line:
-    """A cursor over the tokens of one line; `kind` and `token` are what comes next."""
+    """A cursor over the tokens of one line; `kind` and `token` are those of the next token."""
 
     def __init__(self, number: int, text: str) -> None:
         self.number, self.text = number, text
@@ -54,7 +52,7 @@ class Line:
         self.advance()
 
     def advance(self) -> str:
-        """Step over the token that comes next, and return it."""
+        """Consume the next token and return it."""
         token = self.token
         match = _TOKEN.match(self.text, self._after)
         assert match is not None and match.lastgroup is not None
@@ -89,7 +87,7 @@ class Line:
             raise self.error(f"expected the end of the line, found {self.token!r}")
 
     def items(self, close: str, item: Callable[[], Any]) -> list[Any]:
-        """What stands between brackets, separated by commas, the last one optional."""
+        """The items between brackets, separated by commas; a comma after the last is allowed."""
         found = []
         while not self.accept(close):
             found.append(item())

@@ -1,6 +1,4 @@
-"""The text of literals, params and dtypes; the grammar is in `text.py`.
-
-Owns: `print_value`, `print_type`; `read_number` and `read_scalar`, which undo it for numbers.
+"""The text of literals, params and dtypes; `text.py` has the grammar.
 
 Invariant: a number reads back with the same bits, whatever kind of NaN it is.
 """
@@ -16,12 +14,12 @@ import numpy as np
 from tracker.ir.graph import Function
 from tracker.ir.types import DTYPE_NAMES, Bundle, Type
 
-# How many bytes matter in the widest number: the rest of an x86 long double is padding.
+# Bytes of the widest number that hold its value: the rest of an x86 long double is padding.
 _LONG_DOUBLE_BYTES = 10 if np.finfo(np.longdouble).nmant == 63 else 16
 
 
 def print_type(type: Type) -> str:
-    """Like `str(type)`, with a dtype that has no short name in the grammar's form."""
+    """Like `str(type)`; a dtype without a short name is printed in the grammar's form."""
     if isinstance(type, Bundle):
         return f"({', '.join(map(print_type, type.parts))})"
     if type.weak or type.dtype in DTYPE_NAMES:
@@ -69,7 +67,7 @@ def _print_scalar(value: np.generic) -> str:
 
 
 def _print_float(value: Any) -> str:
-    """Shortest digits that read back; a NaN other than the usual one shows its bytes."""
+    """The shortest digits that read back; an unusual NaN is printed as its bytes."""
     if value == value:
         return repr(value) if value.__class__ is float else str(value)
     bits = _bits(value)

@@ -1,14 +1,10 @@
-"""What an operation is: one declaration with every slot filled.
+"""What an op is: a record of how it is typed, computed, differentiated and lowered.
 
-Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Scan`, `Sort`, `Select`,
-`Locate`, `Search`, `Borrow`, `Iota`, `Table`, `Reduce`, `Contract`, `Routine`, `Loop`, `While`,
-`Branch`, `Pick`, `Expand`, `Host`), `Joint` rules, `define`, and the tables in which NumPy
-callables and array methods find their op. Declarations live in `tracker/ops/`, one file per family;
-see `define` for the slots.
+Ops are declared in `tracker/ops/` with `define`, which explains the slots. The tables map NumPy
+callables and array methods to their ops.
 
-Invariants: an `Op` is inert data: it cannot apply itself (the gate in `tape/record.py` does). A
-slot left out is a `TypeError` at import. A kind, never a name, tells the compiler what loop an op
-is.
+Invariants: an `Op` is inert data and cannot apply itself (`tape/record.py` does); a slot left out
+is a `TypeError` at import; the compiler goes by the kind of lowering, never by an op's name.
 """
 
 from __future__ import annotations
@@ -28,12 +24,12 @@ Rule = Callable[..., Any]
 
 @record(frozen=True)
 class Joint:
-    """A rule for all operands at once, where one pass gives what all of them need.
+    """A derivative rule for all operands at once, where one computation serves several of them.
 
     As vjp: rule(g, y, operands, wanted, times, **params) -> a cotangent or None per operand;
-    wanted[i] tells whether operand i's is asked for, `times` is the product that the pass
-    multiplies with (see `autodiff/reverse.py`). As jvp: rule(tangents, y, operands, times,
-    **params) -> tangent. Where y is a bundle, g and the tangent are `Parts`.
+    wanted[i] tells whether operand i's is needed, `times` is the product to multiply with (see
+    `autodiff/reverse.py`). As jvp: rule(tangents, y, operands, times, **params) -> tangent. Where y
+    is a bundle, g and the tangent are `Parts`.
     """
 
     rule: Rule
@@ -43,8 +39,8 @@ class Joint:
 class Op:
     """One operation; see `define` for the slots.
 
-    Two facts follow from them: `constant`, no operand has a derivative; `needs_operand_values`,
-    some rule looks at an operand's numbers (and not only at its shape).
+    Two facts are derived: `constant`, no operand has a derivative; `needs_operand_values`, a rule
+    reads an operand's numbers and not only its shape.
     """
 
     name: str
@@ -62,7 +58,7 @@ class Op:
 
     @property
     def arity(self) -> int | None:
-        """How many operands it has rules for; None where one rule is for all of them."""
+        """How many operands have rules of their own; None where one rule is for all of them."""
         return None if isinstance(self.vjp, Joint) else len(self.vjp)
 
     def __repr__(self) -> str:
@@ -70,7 +66,7 @@ class Op:
 
 
 def has_effect(op: Op) -> bool:
-    """Whether running the op does more than giving its result."""
+    """Whether the op has side effects."""
     return isinstance(op.lower, Host) and op.lower.effect
 
 
@@ -99,17 +95,17 @@ def define(
 ) -> Op:
     """Declare an op and enter it in `OPS`.
 
-    numpy     the NumPy callables that land here
-    method    the array method that lands here, or None
-    entry     NumPy's own signature -> (operands, params); None when it is not called by users
+    numpy     the NumPy callables that map to the op
+    method    the array method that maps to the op, or None
+    entry     NumPy's own signature -> (operands, params); None: users cannot call the op
     infer     (*types, **params) -> Type, equal to what NumPy gives
     evaluate  (*arrays, **params) -> array, usually the NumPy function
     jvp       per operand rule(t, y, *operands, **params) -> tangent of y; LINEAR: the op itself
-    vjp       per operand rule(g, y, *operands, **params) -> cotangent of the operand;
-              None: no derivative. The last is for all operands that follow, too. Both jvp and
-              vjp may be `Joint` instead.
-    lower     which kind of loop
-    partials  elementwise only: what jvp and vjp were derived from; per operand a
+    vjp       per operand rule(g, y, *operands, **params) -> cotangent of the operand; None: it has
+              no derivative. The last rule also serves all further operands. Both jvp and vjp may be
+              a `Joint` instead.
+    lower     the kind of loop
+    partials  elementwise ops only: what jvp and vjp were derived from; per operand a
               rule(y, *operands, **params), or a number where the derivative is constant
     """
     op = Op(

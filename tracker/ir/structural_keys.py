@@ -1,11 +1,11 @@
-"""When two constants, or two sets of params, are the same: equal type and equal bits.
+"""Hashable keys of literals and params: equal exactly where type and bits are.
 
-Owns: `const_key`, `params_key` and `identity_key`, hashable stand-ins for values that Python's own
-`==` would confuse (`0.0 == -0.0`, `1 == True`, `nan != nan`) or cannot hash (lists).
+Python's `==` confuses values that ops tell apart (`0.0 == -0.0`, `1 == True`, `nan != nan`), and
+lists have no hash.
 
-Invariants: 1. equal keys mean that no op can tell the values apart; 2. an opaque value (a callable,
-a generator, an array: it may hold state) has no key, and the equation that holds it is left alone;
-but where two equations stay two, it is enough that both hold the very same one (`identity_key`).
+Invariants: 1. no op can tell values with equal keys apart; 2. an opaque value (a callable, a
+generator, an array: it may hold state) has no key, so its equation is neither merged nor evaluated.
+`identity_key` is for equations that stay apart: there the same opaque object is enough.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _doubles = struct.Struct("<dd").pack
 
 
 class _Opaque(Exception):
-    """A value whose equality cannot be judged."""
+    """A value of which equality cannot be decided."""
 
 
 def const_key(const: Const) -> Hashable:
@@ -35,7 +35,7 @@ def const_key(const: Const) -> Hashable:
 
 
 def params_key(params: dict[str, Any]) -> Hashable | None:
-    """Equal for two sets of params that no op can tell apart; None when one of them is opaque."""
+    """Equal for two sets of params that no op can tell apart; None if one of them is opaque."""
     try:
         return tuple([(name, _key(value)) for name, value in params.items()])
     except _Opaque:
@@ -43,7 +43,7 @@ def params_key(params: dict[str, Any]) -> Hashable | None:
 
 
 def identity_key(params: dict[str, Any]) -> Hashable:
-    """Equal for two sets of params that are the same, what is opaque being the same object."""
+    """Equal for two sets of params that are equal, or the same objects where they are opaque."""
     return tuple([(name, _identity_key_of_value(value)) for name, value in params.items()])
 
 

@@ -22,7 +22,7 @@ A header, each step, `return` and the closing brace have lines of their own. Sta
 
 Invariants: 1. `parse(print_function(f))` is `f` up to the identity of its variables, constants bit
 by bit; 2. printing never fails: a name that the grammar cannot hold is altered, an opaque param
-is shown as `<object: its class>`, which does not parse back.
+is printed as `<object: its class>`, which does not parse back.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _print(function: Function, indent: str, lines: list[str]) -> None:
 
 
 class Printer:
-    """Prints the parts of one function; knows how its variables and nested functions are called."""
+    """Prints the parts of one function; holds the names of its variables and nested functions."""
 
     def __init__(self, function: Function) -> None:
         name_variables(function)
@@ -124,7 +124,7 @@ class Printer:
 
 
 def _unique_names(variables: Iterable[Var]) -> dict[Var, str]:
-    """Names that the grammar can hold, no two alike; nearly always the variables' own."""
+    """Distinct names that the grammar can hold; nearly always the variables' own."""
     names: dict[Var, str] = {}
     taken: set[str] = set()
     for var in dict.fromkeys(variables):
@@ -165,7 +165,7 @@ def parse(text: str) -> Function:
 
 
 class _Parser:
-    """Reads one function; nested ones get readers of their own."""
+    """Reads one function; nested functions get parsers of their own."""
 
     def __init__(self, lines: Lines, line: Line) -> None:
         self.lines, self.line = lines, line

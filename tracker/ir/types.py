@@ -1,8 +1,8 @@
-"""Types of IR values: shape, dtype, and whether a scalar is Python's own.
+"""Types of IR values: shape, dtype and weakness.
 
-Owns: `Type`, its text (`f64[3,4]`, `float`), `Bundle`, and `type_of`. A *weak* type is that of a
-plain Python number: it has no shape, and in promotion it bends to its neighbour (NEP 50). A bundle
-is several values that one equation gives (a loop's results); only `pick` takes it apart.
+A *weak* type is that of a plain Python number: it has no shape, and takes the dtype of its
+neighbour in promotion (NEP 50). A `Bundle` is the type of several results of one equation (a loop);
+only `pick` takes one apart. The text is `f64[3,4]`, `float`, `(f64[], i64[2])`.
 
 Invariant: types are immutable, hashable, compared by value.
 """
@@ -61,7 +61,7 @@ def is_compilable_dtype(dtype: np.dtype[Any]) -> bool:
 class Type:
     """The type of one IR value.
 
-    shape: extents, in elements; dtype: NumPy's; weak: a Python `float`, `int` or `complex`.
+    shape: the extents; dtype: NumPy's; weak: a Python `float`, `int` or `complex`.
     """
 
     shape: tuple[int, ...]
@@ -91,7 +91,7 @@ class Type:
 
 @record(frozen=True)
 class Bundle(Type):
-    """The type of several values that one equation gives; their data is a tuple."""
+    """The type of several values that one equation gives; at run time they are a tuple."""
 
     parts: tuple[Type, ...] = ()
 
@@ -104,7 +104,7 @@ class Bundle(Type):
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """Short name of a dtype; other dtypes print as NumPy's own string in quotes."""
+    """The short name of a dtype, or NumPy's own string in quotes."""
     name = DTYPE_NAMES.get(dtype)
     return name if name is not None else f"'{dtype.str}'"
 
@@ -118,8 +118,10 @@ _MAX_CACHED_TYPES = 10_000
 
 
 def type_of(x: Any) -> Type:
-    """The type of a Python number, NumPy scalar or array; of a tuple of them; a type itself stands
-    for what it is the type of. (Mostly the same object for equal types: tracing asks often.)"""
+    """The type of a number, array, tuple of them, or of a type itself.
+
+    Equal types are mostly one object: tracing calls this for every value.
+    """
     cls = type(x)
     of_python = _PYTHON_TYPES.get(cls)
     if of_python is not None:

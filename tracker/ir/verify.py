@@ -1,13 +1,13 @@
-"""The verifier: what must hold of every function, checked in one linear sweep.
+"""The verifier: the invariants of the IR, checked in one linear sweep.
 
-Owns: `verify`, which raises an IRError that shows the offending step among its neighbours. It
-always runs when staging ends, so it is cheap: `infer` is asked once per op, types and params.
+It runs after every trace, so it is cheap: `infer` is called once per op, types and params. An
+IRError shows the offending step among its neighbours.
 
-Checked: 1. inputs, captures and results are distinct variables, each defined before it is used;
-2. an op has no fewer operands than rules; 3. a result has the type that `op.infer` gives; 4. a
-literal is a scalar with its own type; 5. a guard looks at one number, and expects what its kind of
-conversion gives; 6. outputs are defined; 7. nested functions hold to the same, and params refer to
-no others.
+Checked: 1. inputs, captures and results are distinct variables, defined before they are used; 2. an
+op has no fewer operands than rules; 3. a result has the type that `op.infer` gives; 4. a literal is
+a scalar with its own type; 5. a guard's operand is one number, and its expected value is a result
+of its kind of conversion; 6. outputs are defined; 7. nested functions satisfy the same, and params
+refer to no others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Memo = dict[Hashable, Type]  # by op, params, and the ids of types: to hash one 
 
 
 def verify(function: Function) -> None:
-    """Raise an IRError unless the function keeps every invariant of the IR."""
+    """Raise an IRError unless the function satisfies every invariant of the IR."""
     _verify(function, {})
 
 
@@ -47,7 +47,7 @@ def _verify(function: Function, memo: Memo) -> None:
 
 
 class _Verifier:
-    """One sweep over one function; `position` is the step being looked at."""
+    """One sweep over one function; `position` is the number of the current step."""
 
     def __init__(self, function: Function, memo: Memo) -> None:
         self.function = function
@@ -91,7 +91,7 @@ class _Verifier:
         defined.add(out)
 
     def infer(self, eqn: Eqn, types: tuple[Type, ...]) -> Type:
-        """What `op.infer` says, remembered from the last time it was asked."""
+        """What `op.infer` gives, cached."""
         frozen = params_key(eqn.params) if eqn.params else ()
         key = (eqn.op, frozen, *map(id, types))  # of types that live as long as the function
         found = self.memo.get(key)

@@ -1,12 +1,4 @@
-"""Expansion: equations whose op says how it is lowered as other ops are written out as these.
-
-Owns: the pass `expand`, and `Builder`, which the declarations (`Expand`, and `Map` for what it
-requires) are handed. It runs once,
-before the other passes: nothing that it writes out is user-visible but in `f.ir`.
-
-Invariants: an expanded equation has the type that it had; the guards it needs stand before it; an
-op that cannot be expanded for these operands stays, and NumPy runs it.
-"""
+"""Python integers that take a narrower dtype from the operands beside them."""
 
 from __future__ import annotations
 
@@ -20,8 +12,9 @@ from tracker.ir.lowering import Map
 
 
 def narrowed_integers(lower: Map, operands: Sequence[Atom]) -> list[tuple[Var, np.dtype[Any]]]:
-    """Python's ints that take the dtype of what stands beside them: NumPy raises where they are
-    none of its numbers."""
+    """The weak integer operands that are cast to another integer dtype: NumPy raises if they do
+    not fit.
+    """
     numbers = [o for o in operands if o.type.weak and isinstance(o, Var)]
     numbers = [o for o in numbers if o.type.dtype.kind == "i"]
     if not numbers:

@@ -1,4 +1,14 @@
-"""Passes: functions from an `ir.Function` to an equivalent, cheaper one.
+"""Passes: rewrites from an `ir.Function` to an equivalent, cheaper one.
 
-Knows `ir`; never the tape or the compiler. Start at `manager.py`, which runs passes in order.
+`manager.py` defines a pass, what passes require of one another, and the driver. The order is in
+`jit/pipeline/passes.py`:
+
+- written out: `expand.py` (composite ops), `linalg_dtypes.py` (casts around linear algebra)
+- cleaned up: `cleanup.py` (dead code, common subexpressions, constants), `simplify.py` with
+  `slice_rules.py` (rewrite rules), `rewriter.py` (how rules are applied), `memory_ssa.py` (which
+  write an element of an array comes from)
+- reduced: `matmul.py`, `matmul_layout.py`, `scatter.py`, `dead_stores.py`
+- rolled into loops: `loops/`
+
+Passes know `ir` only. Start at `manager.py`.
 """
