@@ -1,14 +1,6 @@
-"""What an operation is: one declaration with every slot filled.
+"""Kinds of lowering: what loop the compiler makes of an op (the slot `lower` of `op.py`).
 
-Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Scan`, `Sort`, `Select`,
-`LocateSelected`, `Search`, `UfuncCall`, `Iota`, `LiteralTable`, `Reduce`, `Contract`, `Routine`,
-`Loop`, `While`, `Branch`, `Pick`, `Expand`, `Host`), `Joint` rules, `define`, and the tables in
-which NumPy callables and array methods find their op. Declarations live in `tracker/ops/`, one file
-per family; see `define` for the slots.
-
-Invariants: an `Op` is inert data: it cannot apply itself (the gate in `tape/record.py` does). A
-slot left out is a `TypeError` at import. A kind, never a name, tells the compiler what loop an op
-is.
+Invariant: a lowering is inert data; the compiler goes by its class and fields, never by op names.
 """
 
 from __future__ import annotations
@@ -23,16 +15,17 @@ from tracker.support.structs import record
 
 @record(frozen=True)
 class Map:
-    """Elementwise with broadcasting. body(e, *scalars, **params) -> scalar.
+    """An elementwise op with broadcasting. body(e, *scalars, **params) -> scalar.
 
-    `dtypes(*types) -> (operand dtypes)` says in which dtypes the body wants its operands; `kinds`
-    are the dtype kinds it can compute in (others go through NumPy). `defined(e, y, *scalars)`:
-    where Python's own arithmetic gives this number; elsewhere it raises (division by zero).
-    `refuses(*operands)` says why NumPy must do it for these operands, or nothing.
-    `requires(b, *operands)` writes, as an `Expand` does, what must hold: elsewhere NumPy raises. It
-    may give a value that stands for the equation's.
-    `order` says how what `evaluate` gives lies in memory: 'K', as its operands do (a ufunc's), or
-    'C'. Where it is not said, a trace computes the result at once (see `tape/lazy.py`).
+    dtypes    (*types) -> the dtypes in which the body takes its operands
+    kinds     the dtype kinds that the body computes in; NumPy runs the op for others
+    defined   (e, y, *scalars) -> where Python's own arithmetic gives this number; where it is
+              false, Python raises (division by zero)
+    refuses   (*operands) -> why NumPy must run the op for these operands, or ''
+    requires  (b, *operands): writes, as an `Expand` does, conditions under which NumPy does not
+              raise; may return a value in place of the result
+    order     memory order of `evaluate`'s result: 'K', like the operands (a ufunc's), or 'C'; '' is
+              unknown, and a trace then computes the result at once (see `tape/lazy.py`)
     """
 
     body: Callable[..., Any]
@@ -47,7 +40,8 @@ class Map:
 @record(frozen=True)
 class SliceWrites:
     """A copy of operand `base` (None: zeros), into which parts (operand number, basic index) are
-    written in order. `covers`: the parts do not overlap and leave nothing of the base."""
+    written in order. covers: the parts do not overlap and leave nothing of the base.
+    """
 
     base: int | None
     parts: tuple[tuple[int, tuple[Any, ...]], ...]
@@ -56,20 +50,18 @@ class SliceWrites:
 
 @record(frozen=True)
 class View:
-    """An index map. source(e, index, *types, **params) -> (operand number, its index, inside).
+    """An index map. source(e, index, *types, **params) -> (operand number, its index, condition).
 
-    `index` and the answer are tuples of the emitter's index values; `inside` is None, or a
-    condition. A list of such triples is a list of alternatives: the element comes from the first
-    one whose condition holds, and is zero if none does.
+    `index` and the result are tuples of the emitter's index values; the condition may be None. A
+    list of such triples is a list of alternatives: the element comes from the first triple whose
+    condition holds, and is zero if none does.
 
-    writes(*types, **params) -> `SliceWrites` says the same of a view that is put together of
-    pieces.
+    writes  (*types, **params) -> `SliceWrites`: the same, for a view that is put together of slices
+    order   as in `Map`; 'V': `evaluate` gives a view wherever one is possible
 
-    `order` is that of `Map`; 'V' says that `evaluate` gives a view, wherever there can be one.
-
-    `e.held(k, index, extent)` is the position that operand k, an array of integers, holds at an
-    index: from the end if it is negative, and always inside of `extent` (who must know whether it
-    was asks first: see `Expand`).
+    `e.held(k, index, extent)` reads operand k, an array of integers, at an index, as a position: a
+    negative one counts from the end, and the result is always inside of `extent`. (That the
+    integers are in range is checked before; see `Expand`.)
     """
 
     source: Callable[..., Any]
@@ -80,11 +72,11 @@ class View:
 @record(frozen=True)
 class Scatter:
     """A copy of operand `base` (None: zeros), into which the elements of operand `value` are
-    written one after the other, in C order; the last one stays.
+    written one after another in C order; the last write to a position stays.
 
-    space(*types, **params) is the shape over which `value` is broadcast, and
-    target(e, index, *types, **params) the place of its element at `index` (`e` is that of a
-    `View`). `adds`: they are added to what is there, in the same order.
+    update_shape(*types, **params) is the shape to which `value` is broadcast,
+    target(e, index, *types, **params) the position of its element at `index` (`e` as in `View`).
+    adds: elements are added to what is there, in the same order.
     """
 
     update_shape: Callable[..., tuple[int, ...]]
@@ -95,65 +87,74 @@ class Scatter:
 
 
 class Compact:
-    """The positions, in C order, of the true elements of the operand; the result has room for
-    them, or takes as many as it has room for."""
+    """The positions of the true elements of the operand in C order; the shape of the result limits
+    how many.
+    """
 
 
 class Iota:
-    """No operands; each element is its own index along the axis `axis`."""
+    """No operands; each element is its own index along the param `axis`."""
 
 
 class LiteralTable:
-    """No operands; the elements are the numbers in the param `values`, and lie in the code."""
+    """No operands; the elements are the param `values`, constants in the code."""
 
 
 @record(frozen=True)
 class Sort:
-    """The positions that put the operand in order along the last axis: unsigned integers, least
-    first, equal ones as they come. With `values`: the operand in order."""
+    """The stable order of the last axis: positions that sort it, of unsigned integers.
+
+    values: the sorted operand instead.
+    """
 
     values: bool = False
 
 
 class Select:
-    """Which keys stand at some places of rows in order. The operands are rows of unsigned integers
-    and the places in each row, or those in all of them; the result is as many keys of each row."""
+    """Selection: the keys at given ranks of each row. The operands are rows of unsigned integers,
+    and the ranks, of each row or of all of them.
+    """
 
 
 class LocateSelected:
-    """Where in a row the keys that `Select` gives came from: equal ones as they come. The operands
-    are its operands and its result."""
+    """The positions of the keys that `Select` gives, equal keys in order. The operands are those of
+    the `Select` and its result.
+    """
 
 
 class Search:
-    """Where keys would go in a row of keys in order: how many of these are less, or, with the param
-    `right`, not greater. The operands are unsigned integers of one dtype: the row, the keys."""
+    """Binary search: for each key, how many elements of a sorted row are less, or, with the param
+    `right`, not greater. The operands are the row and the keys, unsigned integers of one dtype.
+    """
 
 
 class UfuncCall:
-    """A ufunc of another package, of whole arrays: its own inner loop is called once. The params
-    are `ufunc`, `at`, which of its results is meant, and `core`. The operands have the loop's
-    dtypes, and each has the shape of the result or one element; or, with a `core` (n, m), the
-    first is rows of n elements, of which the result has m each."""
+    """A call of another package's ufunc on whole arrays, by its inner loop.
+
+    The params are `ufunc`, `at` (the number of the result) and `core`. The operands have the loop's
+    dtypes, and each has the shape of the result or one element; or, with a `core` (n, m), the first
+    is rows of n elements, and the result has m for each row.
+    """
 
 
 @record(frozen=True)
 class Scan:
-    """A running fold along the axis `axis`: combine(e, acc, *xs) -> acc, element after element, in
-    the dtype of the result; the first element of the first operand is the first result."""
+    """A scan along the param `axis`: combine(e, acc, *xs) -> acc, element after element in the
+    dtype of the result; the first element of the first operand is the first result.
+    """
 
     combine: Callable[..., Any]
 
 
 @record(frozen=True)
 class Reduce:
-    """A fold over axes. combine(e, acc, x) -> acc; `identity(dtype)` starts it.
+    """A reduction over axes. combine(e, acc, x) -> acc; `identity(dtype)` starts it.
 
-    The op's params are `axis` (a tuple of ints) and `keepdims`. Elements are cast to the output's
-    dtype first. `reorder`: partial results may be combined in any order. `finish(e, acc, count)`
-    turns the folded value into the result (a mean divides). `widen`: small floats are folded in
-    float64, for one long sum of them loses digits that NumPy's pairwise sum keeps. `kinds` are the
-    dtype kinds that can be folded.
+    The op's params are `axis` (a tuple of ints) and `keepdims`; elements are first cast to the
+    dtype of the result. reorder: partial results may be combined in any order. finish(e, acc,
+    count) makes the result of the accumulator (a mean divides). widen: small floats are accumulated
+    in float64, because one long sum loses digits that NumPy's pairwise sum keeps. kinds: dtype
+    kinds that can be reduced.
     """
 
     identity: Callable[[np.dtype[Any]], Any]
@@ -165,51 +166,52 @@ class Reduce:
 
 
 class Contract:
-    """A matrix product in `np.matmul`'s sense; goes to BLAS, or inline when small."""
+    """A matrix product in the sense of `np.matmul`: BLAS, or inline where small."""
 
 
 class Loop:
     """A counted loop around the nested function `body`. Operands: count, consts, carries, rows.
 
-    Params: `body`(*consts, *carries, *rows[i]) -> (*carries, *ys); `consts`, `carries`: how many;
-    `length`: the extent of the rows' first axis and of what is stacked, at least `count`;
-    `reverse`: steps go from count-1 down; `keep`: which carries are stacked as each step found
-    them. The result is a bundle: carries, stacked ys, kept carries.
+    Params: `body`(*consts, *carries, *rows[i]) -> (*carries, *ys); `consts`, `carries`: their
+    numbers; `length`: the extent of the rows' first axis and of stacked results, at least `count`;
+    `reverse`: steps go from count-1 down; `keep`: which carries are stacked as they are at the
+    start of each step. The result is a bundle: carries, stacked ys, kept carries.
     """
 
 
 class While:
-    """A loop while the nested function `cond` holds. Operands: cond's consts, body's, carries.
+    """A loop while the nested function `cond` holds. Operands: consts of cond, of body, carries.
 
-    Params: `cond`, `body`(*consts, *carries) -> carries; `cond_consts`, `body_consts`: how many;
-    `capacity`: how many steps can be kept; `keep` as in `Loop`. The result is a bundle: carries,
-    how many steps there were, kept carries. A loop that keeps and takes more steps than `capacity`
-    fails as a guard does.
+    Params: `cond`, `body`(*consts, *carries) -> carries; `cond_consts`, `body_consts`: their
+    numbers; `capacity`: the number of steps that can be kept; `keep` as in `Loop`. The result is a
+    bundle: carries, the number of steps, kept carries. A loop that keeps carries and takes more
+    steps than `capacity` fails as a guard does.
     """
 
 
 class Branch:
     """One of the nested functions `branch0`, `branch1`, ... (params), chosen by the first operand.
 
-    The others are its arguments; all give the same types. The result is a bundle.
+    The other operands are its arguments; all branches give the same types. The result is a bundle.
     """
 
 
 class Pick:
-    """Part number `at` (a param) of a bundle: no code at all."""
+    """Part number `at` (a param) of a bundle; no code."""
 
 
 @record(frozen=True)
 class Expand:
-    """Lowered as other ops. build(b, *operands, **params) -> atom, or why NumPy must run it.
+    """Lowered as other ops. build(b, *operands, **params) -> atom, or why NumPy must run the op.
 
-    `b(op, *operands, **params)` writes an equation and gives its result; `b.require(atom)` says
-    that the rest holds only while a bool is true: where it is not, plain NumPy runs (and raises).
+    `b(op, *operands, **params)` writes an equation and returns its result; `b.require(atom)` makes
+    the rest conditional on a bool: where it is false, NumPy runs the op (and raises).
 
-    `order` is that of `Map`. positions(*types, **params) -> (operand number, extent) of each
-    operand whose integers must be positions within this extent, where NumPy raises for nothing
-    else; None where it may. below(*types, **params): what the integers that it gives are less than,
-    where they are positions.
+    order              as in `Map`
+    checked_positions  (*types, **params) -> (operand number, extent) of each operand whose integers
+                       must be positions within this extent, if NumPy raises for nothing else;
+                       otherwise None
+    position_bound     (*types, **params) -> the exclusive upper bound of a result of positions
     """
 
     build: Callable[..., Any]
@@ -220,15 +222,15 @@ class Expand:
 
 @record(frozen=True)
 class Routine:
-    """Dense linear algebra on a matrix, or on each matrix of a stack: in float64 or complex128,
-    in which NumPy computes it whatever the dtype.
+    """Dense linear algebra on a matrix, or on each matrix of a stack, in float64 or complex128, in
+    which NumPy computes it whatever the dtype.
 
-    name     which routine of `jit/dense/` does it; where it says that it failed, NumPy would raise
-    sizes    (*types, **params) -> the integers that the routine is given
-    factor   operand 0 is handed to it factored (LU); equations share the factors of a matrix
-    turns    operand 0 may be handed to it transposed; a last integer then says so
-    numbers  which operands are no matrices, but a real number for each matrix
-    raises   NumPy raises for some matrices
+    name             the routine of `jit/lapack/`; where it reports failure, NumPy would raise
+    sizes            (*types, **params) -> the integer arguments of the routine
+    takes_factored   operand 0 is passed factored (LU); equations share the factors of a matrix
+    takes_transposed operand 0 may be passed transposed; a last integer then says so
+    scalar_operands  the operands that are not matrices, but a real number per matrix
+    may_raise        NumPy raises for some matrices
     """
 
     name: str
@@ -241,9 +243,11 @@ class Routine:
 
 @record(frozen=True)
 class Host:
-    """NumPy runs it between kernels. `why` is what `explain` says. With an `effect` it is not only
-    its result that counts: it is run on each call, once, in order. `prepare`, given the parameters,
-    gives the function of the operands, if that is quicker than `evaluate`."""
+    """NumPy runs the op between kernels; `why` is the reason that `explain` prints.
+
+    effect: the op has side effects, so it runs once on each call, in order. prepare(**params)
+    returns a function of the operands that replaces `evaluate` where that is faster.
+    """
 
     why: str
     effect: bool = False

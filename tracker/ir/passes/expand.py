@@ -1,11 +1,10 @@
-"""Expansion: equations whose op says how it is lowered as other ops are written out as these.
+"""Expansion of composite ops: equations whose op is lowered as other ops are written out.
 
-Owns: the pass `expand`, and `ExpansionBuilder`, which the declarations (`Expand`, and `Map` for
-what it requires) are handed. It runs once, before the other passes: nothing that it writes out is
-user-visible but in `f.ir`.
+It runs once, before most passes. `ExpansionBuilder` is what declarations (`Expand.build`,
+`Map.requires`) write with.
 
-Invariants: an expanded equation has the type that it had; the guards it needs stand before it; an
-op that cannot be expanded for these operands stays, and NumPy runs it.
+Invariants: the result has the type of the equation; guards that it needs come before it; an op that
+cannot be expanded for these operands stays, and NumPy runs it.
 """
 
 from __future__ import annotations
@@ -25,15 +24,17 @@ from tracker.ir.weak_integers import narrowed_integers
 
 
 class ExpansionBuilder:
-    """Writes the equations that stand for one; `where` is the line it came from."""
+    """Writes the equations of an expansion; `where` is the source line of the expanded equation."""
 
     def __init__(self, where: str) -> None:
         self.where = where
         self.steps: list[Eqn | Guard] = []
 
     def __call__(self, op: Op, *operands: Any, **params: Any) -> Atom:
-        """An equation's result; a number among the operands is a literal. It is expanded in turn
-        if its op says so (then nothing in it may be left to NumPy)."""
+        """Write an equation and return its result; numbers among the operands are literals.
+
+        An op that is composite itself is expanded in turn, if it can be.
+        """
         atoms = tuple(x if isinstance(x, (Var, Const)) else Const.of(x) for x in operands)
         if isinstance(op.lower, Expand):
             built = op.lower.build(self, *atoms, **params)
@@ -44,13 +45,14 @@ class ExpansionBuilder:
         return out
 
     def require(self, condition: Atom) -> None:
-        """The rest holds only where a bool is true."""
+        """Make the rest conditional on a bool."""
         self.steps.append(Guard(condition, "bool", True, self.where))
 
 
 def expand_equation(eqn: Eqn) -> tuple[list[Eqn | Guard], Atom] | str:
-    """The equations that stand for one, and which of them gives its result; or why there are
-    none."""
+    """The steps that an equation expands to, and the atom of its result; or why it cannot be
+    expanded.
+    """
     assert isinstance(eqn.op.lower, Expand)
     foreign = next((o.type for o in eqn.operands if not is_compilable_dtype(o.type.dtype)), None)
     if foreign is not None:
@@ -61,7 +63,9 @@ def expand_equation(eqn: Eqn) -> tuple[list[Eqn | Guard], Atom] | str:
 
 
 def expand_requirements(eqn: Eqn, lower: Map) -> tuple[list[Eqn | Guard], Atom | None]:
-    """What must hold where an elementwise equation is compiled; what stands for it, if anything."""
+    """The guards that compiling an elementwise equation needs, and the value that replaces it, if
+    any.
+    """
     narrowed = narrowed_integers(lower, eqn.operands)
     if lower.requires is None and not narrowed:
         return [], None
@@ -113,7 +117,7 @@ def expand(function: Function) -> Function:
 
 
 def _check_result_type(eqn: Eqn, result: Atom) -> None:
-    """What reads the result takes its numbers for what the equation's type says."""
+    """Raise if a result has another type: readers would misread its bytes."""
     made, said = result.type, eqn.out.type
     if (made.shape, made.dtype) != (said.shape, said.dtype):
         raise IRError(f"{eqn.op.name} gives {said}, and is expanded to {made}")

@@ -1,14 +1,14 @@
-"""Linear algebra in the dtypes that the library computes in.
+"""Legalisation of linear algebra: casts to the dtypes that the library computes in.
 
-Owns: the pass `legalize_linalg_dtypes`. NumPy computes decompositions in float64 or complex128,
-whatever the dtype, and gives them in that of their operands; so what a routine reads is cast
-before, its result after. The operands of a product are cast to the dtype of its result.
+NumPy computes decompositions in float64 or complex128, whatever the dtype, and returns them in the
+dtype of the operands: operands of routines are cast before, results after. The operands of a
+product are cast to the dtype of its result.
 
     cholesky(a: f32)     ->  w = astype(a, f64); y = cholesky(w): f64; astype(y, f32)
     matmul(a: f32, b)    ->  matmul(astype(a, f64), b)
 
-Like `simplify.py` it names ops, for it relates several. Invariants: types stay; a transposed matrix
-is cast before it is transposed, so that it shares its cast (and its factors) with the matrix.
+Invariants: types stay; a transposed matrix is cast before it is transposed, so that it shares the
+cast (and the factors) with the matrix.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ LEGAL_DTYPES = Property(
 
 @as_pass(requires=(EXPANDED,), establishes=(LEGAL_DTYPES,))
 def legalize_linalg_dtypes(function: Function) -> Function:
-    """Write out the conversions around products and routines on matrices of other dtypes."""
+    """Write the casts around products and routines on matrices of other dtypes."""
     if not any(isinstance(op.lower, (Contract, Routine)) for op in function.ops):
         return function
     new = BodyWriter()
-    turned: dict[Atom, Eqn] = {}
+    transposes: dict[Atom, Eqn] = {}
     for step in function.body:
         if isinstance(step, Eqn) and step.op is OPS.get("transpose"):
-            turned[step.out] = step
+            transposes[step.out] = step
         if isinstance(step, Eqn) and _needs_casts(step):
-            _emit_casts(new, step, _operand_dtypes(step), turned)
+            _emit_casts(new, step, _operand_dtypes(step), transposes)
         else:
             new.body.append(step)
     return with_body(function, new.body) if len(new.body) > len(function.body) else function
@@ -69,9 +69,9 @@ def _operand_dtypes(eqn: Eqn) -> list[np.dtype[Any]]:
 
 
 def _emit_casts(
-    new: BodyWriter, eqn: Eqn, wanted: list[np.dtype[Any]], turned: dict[Atom, Eqn]
+    new: BodyWriter, eqn: Eqn, dtypes: list[np.dtype[Any]], transposes: dict[Atom, Eqn]
 ) -> None:
-    """The equation, its operands cast before and its result after it."""
+    """The equation between casts of its operands and of its result."""
     new.where = eqn.where
 
     def cast(atom: Atom, dtype: np.dtype[Any]) -> Atom:
@@ -79,12 +79,12 @@ def _emit_casts(
             return atom
         if isinstance(atom, Const):
             return Const.of(dtype.type(atom.value))
-        if atom in turned:
-            view = turned[atom]
+        if atom in transposes:
+            view = transposes[atom]
             return new.emit("transpose", cast(view.operands[0], dtype), **view.params)
         return new.emit("astype", atom, dtype=dtype)
 
-    operands = tuple(map(cast, eqn.operands, wanted))
+    operands = tuple(map(cast, eqn.operands, dtypes))
     result = eqn.op.infer(*(o.type for o in operands), **eqn.params)
     if result == eqn.out.type:
         new.emit(eqn.op.name, *operands, out=eqn.out, **eqn.params)

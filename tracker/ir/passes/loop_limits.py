@@ -1,4 +1,4 @@
-"""When repetition becomes a loop; also what steps of a loop should carry depends on this."""
+"""When repetition is rolled into a loop. Other passes follow these limits, too."""
 
 from __future__ import annotations
 

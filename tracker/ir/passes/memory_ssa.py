@@ -1,18 +1,16 @@
-"""Which write gave a part of an array its newest numbers, asked of a chain of writes.
+"""Memory SSA of arrays: which write an element of an array comes from.
 
-Owns: `WriteHistory`, `recurring_parts`, `partial_axes`. A chain is an array and its versions: each
-`record_put` (or sum with an `record_embed`) makes the next one. For each cell of a chain's array it
-is known which write was the last, so that a reading is answered at once, however many writes lie
-between.
+A chain is an array and its versions: each `put`, or sum with an `embed`, makes the next version.
+For each cell of the chain's array the number of its last write is stored, so that a read is
+answered in constant time, however many writes lie between.
 
-- A `ArrayWrite` is one version. `value` is what stands at its index; None: something was added
-there.
+- `ArrayWrite` is a version. `value` is the content at its index; None: something was added there.
 - `VersionChain.cells` holds the number of the last write of each cell, and is brought up to date by
-  readings only. A cell is an element, or all of an axis that is never cut; in a large array, a
+  reads only. A cell is an element, or all of an axis that is never sliced; in a large array, a
   block of them.
 
-Invariants: an answer is never older than the truth (a cell may say that it was written where
-another element of its block was); a reading or write costs no more than the cells that it covers.
+Invariants: an answer is never older than the truth (a cell may count as written when another
+element of its block was); a read or write costs no more than the cells that it covers.
 """
 
 from __future__ import annotations
@@ -28,16 +26,18 @@ from tracker.ir.graph import Atom, Eqn, Function, Var
 from tracker.ir.passes import loop_limits
 from tracker.support.structs import field, record
 
-_MAX_CELLS = 1 << 14  # of a chain, at most
-_MAX_BACKTRACK = 8  # writes that are looked at one by one, where cells are blocks
-_MIN_SIZE = 64  # elements of an array; parts of smaller ones may as well be carried
+_MAX_CELLS = 1 << 14  # of a chain
+_MAX_BACKTRACK = 8  # writes that are compared one by one, where cells are blocks
+_MIN_SIZE = 64  # elements of an array; slices of smaller ones may as well be carried
 
 
 @record(frozen=True)
 class ArrayWrite:
-    """The version `out`, which differs from the one before at a basic index; `previous`: how many
-    writes there were when the part at the index got its numbers before (None: not asked).
-    `added`: what was added to the part, where nothing is known to stand there."""
+    """The version `out`, which differs from the one before at a basic index.
+
+    added: what was added to the part, whose content is not known; previous: the number of writes
+    when the part got its content before (None: not asked).
+    """
 
     out: Var
     index: tuple[Any, ...]
@@ -48,7 +48,7 @@ class ArrayWrite:
 
 @record()
 class VersionChain:
-    """The versions of one array. `root`: what the first write was made to; None: zeros."""
+    """The versions of one array. root: what the first write was made to; None: zeros."""
 
     root: Atom | None
     shape: tuple[int, ...]
@@ -56,13 +56,12 @@ class VersionChain:
     cells: Any = None
     blocks: tuple[int, ...] = ()
     applied: int = 0
-    partial_axes: set[int] = field(
-        default_factory=set
-    )  # axes of which not everything is read and written
+    partial_axes: set[int] = field(default_factory=set)  # axes that some index slices
 
     def last_write(self, index: tuple[Any, ...], number: int) -> int:
-        """How many writes there were when the part at an index got the numbers that it has after
-        so many writes, no fewer than were asked about before."""
+        """The number of writes after which the part at an index had the content that it has after
+        `number` writes; `number` must not be less than in earlier calls.
+        """
         indices = [index, *(write.index for write in self.writes[self.applied : number])]
         cut = {axis for each in indices for axis in partial_axes(each, self.shape)}
         if self.cells is None or not cut <= self.partial_axes:
@@ -80,8 +79,9 @@ class VersionChain:
         return newest
 
     def _skip_disjoint(self, index: tuple[Any, ...], newest: int) -> int:
-        """The same, where a block may be said to be written for what lies beside the part: as the
-        rows of a table are that are written one after another."""
+        """The same where cells are blocks: a block counts as written for its other elements, as for
+        the rows of a table that are written one after another.
+        """
         for _ in range(_MAX_BACKTRACK):
             if not newest or not are_disjoint(index, self.writes[newest - 1].index, self.shape):
                 break
@@ -100,7 +100,7 @@ class VersionChain:
 
 
 def index_extents(index: tuple[Any, ...], shape: tuple[int, ...]) -> list[int]:
-    """How many elements of each axis a canonical basic index names."""
+    """How many elements of each axis a canonical basic index selects."""
     parts = [part for part in index if part is not None]
     return [
         len(range(*part.indices(n))) if isinstance(part, slice) else 1
@@ -109,15 +109,18 @@ def index_extents(index: tuple[Any, ...], shape: tuple[int, ...]) -> list[int]:
 
 
 def partial_axes(index: tuple[Any, ...], shape: tuple[int, ...]) -> list[int]:
-    """The axes of which it leaves something out."""
+    """The axes that a basic index does not select entirely."""
     extents = index_extents(index, shape)
     return [axis for axis, (k, n) in enumerate(zip(extents, shape, strict=False)) if k < n]
 
 
 def recurring_parts(function: Function) -> frozenset[tuple[Any, str]]:
-    """The parts of arrays, by shape and index, that a long body writes time and again, if they are
-    most of their arrays. What the steps of a loop hand on is then the array: were the part that the
-    next step reads taken from where it was computed, it would be handed on besides."""
+    """The slices, by shape and index, that a long body writes again and again, if they are most of
+    their arrays.
+
+    Iterations of a rolled loop then carry the array. If the next iteration's read of the slice were
+    forwarded, the slice would be carried besides.
+    """
     if len(function.body) < loop_limits.MIN_BODY:
         return frozenset()
     found = Counter(
@@ -131,12 +134,12 @@ def recurring_parts(function: Function) -> frozenset[tuple[Any, str]]:
 
 
 def part_key(eqn: Eqn) -> tuple[Any, str]:
-    """Which part of what array a read or write is of."""
+    """The shape and index that a read or write is of."""
     return eqn.operands[0].type.shape, str(eqn.params["index"])
 
 
 class WriteHistory:
-    """The chains of a body, and the place of each version in its own."""
+    """The chains of a body, and the position of each version in its chain."""
 
     def __init__(self) -> None:
         self._versions: dict[Atom, tuple[VersionChain, int]] = {}
@@ -152,7 +155,7 @@ class WriteHistory:
         self._versions[eqn.out] = (chain, 1)
 
     def record_add(self, eqn: Eqn, total: Atom, part: Eqn) -> None:
-        """Enter the sum of an array and an embedded part, unless one of them is broadcast."""
+        """Enter the sum of an array and an embed, unless one of them is broadcast."""
         if total.type == eqn.out.type and part.out.type.shape == eqn.out.type.shape:
             index, below = part.params["index"], None
             if part.operands[0].type.size == 1 and (found := self._find(total)) is not None:
@@ -165,14 +168,16 @@ class WriteHistory:
             last = found[0].writes[-1]
             if last.index == write.index and last.value is not None and write.value is not None:
                 del self._versions[last.out], found[0].writes[-1]  # a write in its place
-        if found is None or found[1] < len(found[0].writes):  # the first of its writes, or not
+        if found is None or found[1] < len(
+            found[0].writes
+        ):  # the first write to this version, or a second one
             found = (VersionChain(base, write.out.type.shape), 0)
         chain = found[0]
         chain.writes.append(write)
         self._versions[write.out] = (chain, len(chain.writes))
 
     def forget_last(self, x: Atom) -> None:
-        """Take back the newest write, which nobody will look at, if nothing was read since."""
+        """Take back the newest write, if nothing was read since; it will be replaced."""
         found = self._versions.get(x)
         if found is not None and found[1] == len(found[0].writes) > found[0].applied:
             del self._versions[x], found[0].writes[-1]
@@ -182,8 +187,10 @@ class WriteHistory:
         return x in self._versions
 
     def last_write(self, x: Atom, index: tuple[Any, ...]) -> ArrayWrite | VersionChain | None:
-        """Of x[index], where nobody has asked about a newer version of x: the write that its
-        numbers come from, or the chain if they are its root's. None: x is no such version."""
+        """The write that x[index] comes from, or the chain if it is the root's.
+
+        None: x is no version, or a newer version was asked about.
+        """
         found = self._find(x)
         if found is None:
             return None
@@ -192,7 +199,7 @@ class WriteHistory:
         return chain.writes[newest - 1] if newest else chain
 
     def previous_write(self, x: Atom) -> ArrayWrite | VersionChain | None:
-        """The same of what stood at the index of the write that gave x, before it."""
+        """The same for the part that the write to x overwrote."""
         found = self._versions.get(x)
         if found is None or not found[1]:
             return None
@@ -203,13 +210,13 @@ class WriteHistory:
         return chain.writes[below - 1] if below else chain
 
     def _find(self, x: Atom) -> tuple[VersionChain, int] | None:
-        """The chain that x is a version of, and its number, if the cells can tell of it."""
+        """The chain and number of a version, if the cells still describe it."""
         found = self._versions.get(x)
         return found if found is not None and found[0].applied <= found[1] else None
 
 
 def _block_sizes(shape: tuple[int, ...], cut: Collection[int]) -> tuple[int, ...]:
-    """How many elements of each axis share a cell: all of those that are not cut."""
+    """How many elements of each axis share a cell: all of an axis that is not sliced."""
     blocks = [1 if axis in cut else max(n, 1) for axis, n in enumerate(shape)]
     while (cells := [-(-n // b) for n, b in zip(shape, blocks, strict=True)]) and math.prod(
         cells

@@ -1,13 +1,11 @@
-"""The machinery of rewriting: rules, and one forward sweep that applies them.
+"""The rewriter: rules, and the forward sweep that applies them.
 
-Owns: `rule` and `RULES`, `Definitions` (the simplified body so far, as rules see it), `rewrite_as`,
-and what rules ask of atoms. The rules themselves are in `simplify.py` and `slice_rules.py`.
+A rule looks at one equation, whose operands are simplified already, and returns what replaces it:
+an atom, an equation made by `rewrite_as`, or None. The rules are in `simplify.py` and
+`slice_rules.py`.
 
-A rule looks at one equation, whose operands are simple already, and returns what replaces it: an
-atom, an equation made by `rewrite_as`, or None.
-
-Invariants: 1. types stay: `rewrite_as` refuses an equation whose inferred type is another, and the
-sweep refuses such atoms; 2. rules see equations in order, each once and again after a rewrite.
+Invariants: 1. types stay: `rewrite_as` refuses an equation of another inferred type, and the sweep
+refuses such atoms; 2. rules see equations in order, each once and again after a rewrite.
 """
 
 from __future__ import annotations
@@ -53,10 +51,10 @@ def rule(*ops: str) -> Callable[[Rewrite], Rewrite]:
 
 
 class Definitions:
-    """The simplified body so far, and which equation defines which variable."""
+    """The simplified body so far, and which equation defines each variable."""
 
     def __init__(self, steady: Collection[Any] = ()) -> None:
-        self.recurring_parts = steady  # parts of arrays that are read where they were written
+        self.recurring_parts = steady  # slices that are not forwarded, see `recurring_parts`
         self.body: list[Eqn | Guard] = []
         self.replaced: dict[Var, Atom] = {}
         self.changed = False
@@ -80,7 +78,7 @@ class Definitions:
             self.replaced[step.out] = simple
 
     def _record_write(self, eqn: Eqn) -> None:
-        """Tell the history of writes."""
+        """Enter a write into the history of versions."""
         if not eqn.out.type.shape:
             return
         if eqn.op.name == "put":
@@ -93,7 +91,7 @@ class Definitions:
                 self.history.record_add(eqn, total, embedded)
 
     def rewrite(self, eqn: Eqn) -> Atom | Eqn:
-        """What is left of an equation when no rule applies to it any more."""
+        """The equation, or atom, that is left when no rule applies."""
         again = True
         while again:
             again = False
@@ -121,7 +119,7 @@ class Definitions:
         return eqn if eqn is not None and eqn.op.name in names else None
 
     def split_embed(self, total: Eqn) -> tuple[Atom, Eqn | None]:
-        """A sum as an array, and the embed that is added to it, if one is."""
+        """The operands of a sum, if one is an embed: the other one, and the embed."""
         for rest, added in (total.operands, total.operands[::-1]):
             embedded = self.definition(added, "embed")
             if embedded is not None:
@@ -186,7 +184,7 @@ def is_signed_zero(atom: Atom, sign: float) -> bool:
 
 
 def broadcast_source(atom: Atom, defs: Definitions) -> Atom | None:
-    """What an atom is a broadcast of, of the same dtype: a weak source would promote otherwise."""
+    """The atom that is broadcast, if of the same dtype: a weak source would promote otherwise."""
     inner = defs.definition(atom, "broadcast_to")
     if inner is None:
         return None

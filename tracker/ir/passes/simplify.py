@@ -1,16 +1,15 @@
-"""Rewrite rules: what an equation may be replaced by without changing its value.
+"""The pass `simplify`: rewrite rules that make equations cheaper without changing their values.
 
-Owns: the pass `simplify`, and the rules, each named for what it rewrites (those about parts of
-arrays are in `slice_rules.py`). They name ops, because rules relate several; an op that is not
-declared makes its rules silent. How rules are applied, and that they keep types, is in
-`rewriter.py`.
+Each rule is named for what it rewrites; those about slices are in `slice_rules.py`, the rewriter is
+in `rewriter.py`. Rules name ops, because they relate several; a rule whose op is not declared never
+applies.
 
 Invariants
-1. Exact: signed zeros, infinities and NaN come out as before (a NaN's own sign and payload are not
-   values). What fails this is absent: x + 0.0, x * 0, 0 - x, x * y * z in another order. Where
-   NumPy differs from lane to lane (fmax of 0.0 and -0.0), the result is one that it gives. One
-   exception: to an `embed`, which pullbacks alone make, zeros are added without adding them, so
-   that a cotangent of -0.0 may keep its sign.
+1. Exact: signed zeros, infinities and NaN come out as before (a NaN's sign and payload are not
+   values). Absent for that reason: x + 0.0, x * 0, 0 - x, x * y * z in another order. Where NumPy
+   differs from lane to lane (fmax of 0.0 and -0.0), the result is one that NumPy gives. Exceptions:
+   adding the zeros of an `embed`, which only pullbacks make, may keep the sign of a cotangent of
+   -0.0; the terms of a matrix product of equal rows may be added in another order.
 2. Termination: an equation becomes an atom; or its op moves down in the order {power, sum,
    strong_multiply, divide}, {others}, multiply, {negative, square}, reshape, broadcast_to; or it
    stays at its level, and the tree of equations above its operands shrinks.
@@ -43,7 +42,7 @@ from tracker.ir.types import Type
 
 @as_pass(removes=(SHARED_LAYOUTS,))
 def simplify(function: Function) -> Function:
-    """Apply the rules until none applies; equations that become unused are left to `dead_code`."""
+    """Apply the rules until none applies; unused equations are left to `dead_code`."""
     sweep = Definitions(recurring_parts(function))
     for step in function.body:
         sweep.visit(step)
@@ -74,8 +73,9 @@ _MATRIX_OPS = (
 
 @rule(*_REDUCTIONS, *_MATRIX_OPS)
 def of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """A fold of no elements, or the determinant of an empty matrix -> the numbers that NumPy says
-    they are; where it raises, it is left."""
+    """A reduction of no elements, or a routine of an empty matrix -> the numbers that NumPy gives;
+    what raises in NumPy stays.
+    """
     arrays = [operand.type for operand in eqn.operands if operand.type.shape]
     if not arrays or any(type.size for type in arrays):
         return None
@@ -92,7 +92,7 @@ def of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
 
 @rule("mean")
 def mean_of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """NaN, of which NumPy warns; so did the plain function."""
+    """-> NaN; tracing has already given NumPy's warning."""
     (x,) = (operand.type for operand in eqn.operands)
     if not x.shape or x.size:
         return None
@@ -148,14 +148,13 @@ def undone(eqn: Eqn, defs: Definitions) -> Atom | None:
 
 @rule("positive", "copy", "identity", "conjugate", "real")
 def same_value(eqn: Eqn, defs: Definitions) -> Atom | None:
-    """+x -> x, and the conjugate and real part of a real x: the IR has values, not memory."""
+    """+x -> x, and the conjugate and real part of a real x: copies mean nothing in the IR."""
     (x,) = eqn.operands
     return None if _kind(eqn) == "c" and eqn.op.name in ("conjugate", "real") else x
 
 
 def _negated_operand(atom: Atom, eqn: Eqn, defs: Definitions) -> Atom | None:
-    """What an operand of an equation is the negative of. Not of an integer that becomes another
-    number there: it may have wrapped around before."""
+    """x, for an atom that is -x; not for an integer that is cast: it may have wrapped around."""
     inner = defs.definition(atom, "negative")
     dtype = atom.type.dtype
     exact = dtype.kind in "fc" or dtype == eqn.out.type.dtype
@@ -291,7 +290,7 @@ def where_decided(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
 
 @rule("reshape", "astype", "to_discrete", "broadcast_to")
 def already_so(eqn: Eqn, defs: Definitions) -> Atom | None:
-    """To the shape and dtype that x has -> x."""
+    """A change to the shape and dtype that x has -> x."""
     return eqn.operands[0]  # the sweep refuses it when the type differs
 
 
