@@ -159,7 +159,7 @@ def counted(f, *args):
 
 
 PASSES = "manager cleanup simplify rewriter repeat_detection verify"
-PRODUCTS = "matmul_batching matmul_layout linalg_dtypes"
+PRODUCTS = "matmul matmul_layout linalg_dtypes"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ PRODUCTS = "matmul_batching matmul_layout linalg_dtypes"
         (kept, 20, (X * 0.001,), PASSES),
         (spans, 8, (LINE,), "kernel_dedupe write_chains inplace loop_nest plan_data plan"),
         (gathered, 6, (X, *PLACES), "expand loop_body affine loop_order"),
-        (factors, 4, FACTORS, "matmul_batching lower"),
+        (factors, 4, FACTORS, "matmul lower"),
         (guarded, 30, (0.3,), f"{PASSES} expand"),
         (careful, 16, (X[:5],), "expand real registers unrolled"),
         (masked, 6, (X,), "expand loop_body"),

@@ -1,20 +1,18 @@
-"""Writes that nobody sees: overwritten before anybody looks, or taken back.
-
-Owns: the pass `eliminate_dead_stores`.
+"""Dead store elimination, for overwritten and for cancelled writes.
 
     put(put(x, v, i), w, i), put(x + embed(v, i), w, i)    ->  put(x, w, i)
     (put(g, 0.0, i) + a) + embed(v, i)                     ->  put(g, v, i) + a
     ((put(g, 0.0, i) + a) + b) + embed(g[i], i)            ->  (g + a) + b
     (put(g, v, i) + a) + embed(g[i], i)                    ->  (g + embed(v, i)) + a
 
-A loop that updates a row many times (`c[k] += ...`) leaves the first: what it reads it has at
-hand. The others are pullbacks, of `x[i] = f(x[i])` and of `x[i] -= v`: the write takes the part
-away from the cotangent of x, the read of what was there adds what came of it, or brings it back,
-and between the two other readers may have reported; one of these may have put what it had to say.
+The first comes from loops that update a row many times (`c[k] += ...`; reads are forwarded), the
+others from pullbacks of `x[i] = f(x[i])` and `x[i] -= v`: the write clears a part of the cotangent
+of x, and the read of the old content adds a new cotangent, or restores the old one. In between,
+other readers of x may have added theirs.
 
-Data: a `_ClearedPart` is a part that was taken away, and has not come back; a sum has the holes of
-the terms that nobody else reads. Invariants: types stay; linear in the equations, as a sum has few
-holes; results of the last three differ by the order of sums.
+Data: a `_ClearedPart` is a part that was cleared and not restored yet; a sum has those of its terms
+that have no other readers. Invariants: types stay; linear in the equations, as the parts of a sum
+are limited; results of the last three differ by the order of sums.
 """
 
 from __future__ import annotations
@@ -26,12 +24,14 @@ from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.op import OPS
 from tracker.ir.passes.manager import BodyWriter, as_pass, resolve, substitute, with_body
 
-_MAX_CLEARED = 4  # of a sum; more are not followed
+_MAX_CLEARED = 4  # parts of a sum; further ones are not followed
 
 
 class _ClearedPart(NamedTuple):
-    """`cleared` is `original` but for the part at an index, where there is `value` (None: zero);
-    `user` is the sum that it is a term of."""
+    """`cleared` is `original` except at an index, where it is `value` (None: zero).
+
+    user: the sum that `cleared` is a term of.
+    """
 
     cleared: Var
     original: Atom
@@ -42,7 +42,7 @@ class _ClearedPart(NamedTuple):
 
 @as_pass()
 def eliminate_dead_stores(function: Function) -> Function:
-    """Leave out writes whose numbers nobody reads."""
+    """Leave out writes whose elements are never read."""
     if not function.has_op("put"):
         return function
     sweep = _DeadStoreSweep(function)
@@ -50,44 +50,49 @@ def eliminate_dead_stores(function: Function) -> Function:
         sweep.visit(each)
     if not sweep.replaced and not sweep.rewired:
         return function
-    put_off = {write.out for writes in sweep.delayed.values() for write in writes}
+    delayed = {write.out for writes in sweep.delayed.values() for write in writes}
     new = BodyWriter()
     by: dict[Var, Atom] = {}
     for old in function.body:
         step = old
         if isinstance(old, Eqn):
-            if old.out in put_off:
+            if old.out in delayed:
                 continue
             new.body += [substitute(write, by) for write in sweep.delayed.get(old.out, ())]
             step = sweep.rewired.get(old.out, old)
-        stands = sweep.replaced.get(step.out) if isinstance(step, Eqn) else None
-        if stands is None:
+        replacement = sweep.replaced.get(step.out) if isinstance(step, Eqn) else None
+        if replacement is None:
             new.body.append(substitute(step, by))
             continue
         assert isinstance(step, Eqn)
-        if isinstance(stands, _ClearedPart):
+        if isinstance(replacement, _ClearedPart):
             new.where = step.where
-            by[step.out] = _emit_restored(new, stands, by)
+            by[step.out] = _emit_restored(new, replacement, by)
         else:
-            by[step.out] = resolve(stands, by)
+            by[step.out] = resolve(replacement, by)
     return with_body(function, new.body, by)
 
 
-def _emit_restored(new: BodyWriter, hole: _ClearedPart, by: Mapping[Var, Atom]) -> Atom:
-    """What a cleared array is from the start, if the part comes back."""
-    whole = resolve(hole.original, by)
-    if hole.value is None:
+def _emit_restored(new: BodyWriter, region: _ClearedPart, by: Mapping[Var, Atom]) -> Atom:
+    """The value of a cleared array if its part is restored later: the original, and what was put
+    there.
+    """
+    whole = resolve(region.original, by)
+    if region.value is None:
         return whole
-    value = resolve(hole.value, by)
-    part = new.emit("embed", value, index=hole.basic_index, shape=hole.cleared.type.shape)
+    value = resolve(region.value, by)
+    part = new.emit("embed", value, index=region.basic_index, shape=region.cleared.type.shape)
     return new.emit("add", whole, part)
 
 
 class _DeadStoreSweep:
-    """shorter: writes of another value, or to an earlier version of their array; late: writes of a
-    value that is made after the part was taken away, by the sum in front of which they are made;
-    by: what stands for the sums to which a part came back, and the holes of the arrays that were
-    cleared for it."""
+    """Finds the writes that change.
+
+    rewired: writes of another value, or to an earlier version of their array. delayed: writes of a
+    value that is made after its part was cleared, by the sum in front of which they are made.
+    replaced: for sums that restored a part, their other term, and for arrays that were cleared for
+    it, the part.
+    """
 
     def __init__(self, function: Function) -> None:
         self.uses = function.uses
@@ -123,11 +128,11 @@ class _DeadStoreSweep:
         return eqn
 
     def _live_base(self, base: Atom, index: tuple[Any, ...]) -> Atom:
-        """An array as it was before parts of it were written, or added to, that are overwritten."""
+        """An array before writes of, and additions to, parts that are overwritten now."""
         while self.uses[base] == 1 and (before := self.eqns.get(base)) is not None:
-            stands = self.replaced.get(before.out)
-            if isinstance(stands, Var):
-                base = stands
+            replacement = self.replaced.get(before.out)
+            if isinstance(replacement, Var):
+                base = replacement
                 continue
             if before.op.name == "put" and before.params["index"] == index:
                 base = before.operands[0]
@@ -149,63 +154,66 @@ class _DeadStoreSweep:
         return found if found is not None and found.op.name == "embed" else None
 
     def is_zero(self, atom: Atom) -> bool:
-        spread = self.eqns.get(atom)
-        if spread is not None and spread.op.name == "broadcast_to":
-            atom = spread.operands[0]
+        broadcast = self.eqns.get(atom)
+        if broadcast is not None and broadcast.op.name == "broadcast_to":
+            atom = broadcast.operands[0]
         return isinstance(atom, Const) and bool(atom.value == 0)
 
     def add(self, eqn: Eqn) -> None:
-        holes: tuple[_ClearedPart, ...] = ()
-        for total, part in (eqn.operands, eqn.operands[::-1]):
+        regions: tuple[_ClearedPart, ...] = ()
+        for total, term in (eqn.operands, eqn.operands[::-1]):
             found = self.cleared_parts.get(total, ()) if self.uses[total] == 1 else ()
             if not found or total.type != eqn.out.type:
                 continue
             if found[0].user is None:
                 found = (found[0]._replace(user=eqn.out),)
-            for hole in found:
-                if self.is_restored_by(part, hole):
-                    self.replaced[hole.cleared] = hole
-                elif not self.is_overwritten_by(part, hole, eqn):
+            for region in found:
+                if self.is_restored_by(term, region):
+                    self.replaced[region.cleared] = region
+                elif not self.is_overwritten_by(term, region, eqn):
                     continue
                 self.replaced[eqn.out] = total
-                found = tuple([other for other in found if other is not hole])
+                found = tuple([other for other in found if other is not region])
                 break
-            holes += found
-        if holes:
-            self.cleared_parts[eqn.out] = holes[:_MAX_CLEARED]
+            regions += found
+        if regions:
+            self.cleared_parts[eqn.out] = regions[:_MAX_CLEARED]
 
-    def is_restored_by(self, part: Atom, hole: _ClearedPart) -> bool:
-        """Whether a term is what was taken away, and zero elsewhere."""
-        embedded = self._embedded(part)
+    def is_restored_by(self, term: Atom, region: _ClearedPart) -> bool:
+        """Whether a term is the old content of a part, and zero elsewhere."""
+        embedded = self._embedded(term)
         if embedded is None:
             return False
         read = self.eqns.get(embedded.operands[0])
         return (
             read is not None
             and read.op.name == "getitem"
-            and read.operands[0] is hole.original
-            and read.params["index"] == embedded.params["index"] == hole.basic_index
-            and part.type == hole.cleared.type
+            and read.operands[0] is region.original
+            and read.params["index"] == embedded.params["index"] == region.basic_index
+            and term.type == region.cleared.type
         )
 
-    def is_overwritten_by(self, part: Atom, hole: _ClearedPart, total: Eqn) -> bool:
-        """Whether a term of a sum is zero but for what was taken away, and there when that was, or
-        when the rest was first looked at."""
-        embedded = self._embedded(part)
+    def is_overwritten_by(self, term: Atom, region: _ClearedPart, total: Eqn) -> bool:
+        """Whether a term is zero outside of a cleared part, and available when the part was
+        cleared, or when the array was first used.
+        """
+        embedded = self._embedded(term)
         if (
             embedded is None
-            or hole.value is not None
-            or embedded.params["index"] != hole.basic_index
-            or part.type != hole.cleared.type
+            or region.value is not None
+            or embedded.params["index"] != region.basic_index
+            or term.type != region.cleared.type
         ):
             return False
-        value, cleared = embedded.operands[0], self.eqns[hole.cleared]
-        write = Eqn(cleared.op, (hole.original, value), cleared.params, cleared.out, cleared.where)
+        value, cleared = embedded.operands[0], self.eqns[region.cleared]
+        write = Eqn(
+            cleared.op, (region.original, value), cleared.params, cleared.out, cleared.where
+        )
         made = self.position.get(value, 0)
-        if made <= self.position[hole.cleared]:
-            self.rewired[hole.cleared] = write
+        if made <= self.position[region.cleared]:
+            self.rewired[region.cleared] = write
             return True
-        user = hole.user or total.out
+        user = region.user or total.out
         if user is not total.out and made > self.position[user]:
             return False
         self.delayed.setdefault(user, []).append(write)
@@ -213,6 +221,6 @@ class _DeadStoreSweep:
 
 
 def _is_part(value: Atom, put: Eqn) -> bool:
-    """Whether what is written has the shape and dtype of the part, so that `embed` takes it."""
+    """Whether a written value has the shape and dtype of the slice, so that `embed` takes it."""
     getitem = OPS["getitem"].infer(put.operands[0].type, index=put.params["index"])
     return value.type == getitem

@@ -1,25 +1,23 @@
-"""One layout for an array that products take both as it is and with its last two axes exchanged.
+"""Transposes around matrix products: fewer copies of matrices.
 
-Owns: the pass `share_transposes`. A product's operand that is computed is laid out in memory for
-it, once per order of its axes; but BLAS reads a matrix from either side. The pullback of an einsum
-takes the same array from both:
+A computed operand of a product is laid out in memory for it, but BLAS reads a matrix in either
+order of its last two axes.
+
+1. `share_transposes`: two transposes of one array that differ in these axes share one layout (the
+   pullback of an einsum). It runs after `simplify`, which would merge two transposes again.
 
     u = transpose x {axes=(1, 2, 0)}        u = transpose x {axes=(1, 2, 0)}
     v = transpose x {axes=(1, 0, 2)}   ->   v = transpose u {axes=(0, 2, 1)}
 
-so only `u` is laid out. It runs after `simplify`, which would make two transposes one again.
-Invariants: values stay; linear in the equations.
-
-Matrices whose transposes a loop's products read are transposed in the loop: that costs nothing.
-
-Owns: the pass `sink_transposes`. What a loop takes in lies in memory in C order, so a transpose
-that was made before a loop is a copy; BLAS reads a matrix from either side:
+2. `sink_transposes`: a loop's operands are stored in C order, so that a transpose before the loop
+   is a copy; inside of the loop it costs nothing. Small matrices stay: their products are loops
+   of ours, which are faster in C order. It runs after loops are rolled.
 
     u = transpose w;  loop u, ... {body=(u, ...) -> matmul g u}
     ->  loop w, ... {body=(w, ...) -> u = transpose w; matmul g u}
 
-A small matrix is left where it is: its products are loops of ours, which like C order best. It runs
-after loops are made of what repeats itself. Invariants: values stay; linear in the equations.
+Of 54 programs the first changes one (attention, 1.03x as long without), the second another
+(hamiltonian, 1.05x). Invariants: values stay; linear in the equations.
 """
 
 from __future__ import annotations
@@ -38,26 +36,21 @@ SHARED_LAYOUTS = Property("transposes that products read from both sides are vie
 
 @as_pass(requires=(LEGAL_DTYPES,), establishes=(SHARED_LAYOUTS,))
 def share_transposes(function: Function) -> Function:
-    if not (
-        function.has_op("transpose") and any(isinstance(o.lower, Contract) for o in function.ops)
-    ):
+    """Make a transpose a view of another one that differs in the last two axes."""
+    products = [eqn for eqn in function.eqns if isinstance(eqn.op.lower, Contract)]
+    if not (products and function.has_op("transpose")):
         return function
-    taken = {
-        operand
-        for eqn in function.eqns
-        if isinstance(eqn.op.lower, Contract)
-        for operand in eqn.operands
-    }
-    computed = {eqn.out for eqn in function.eqns}
-    first: dict[tuple[Atom, tuple[int, ...]], Var] = {}
+    multiplied = {operand for eqn in products for operand in eqn.operands}
+    computed: set[Atom] = {eqn.out for eqn in function.eqns}
+    shared: dict[tuple[Atom, tuple[int, ...]], Var] = {}
     body: list[Eqn | Guard] = []
     for step in function.body:
-        axes = _transpose_axes(step) if isinstance(step, Eqn) else None
-        if isinstance(step, Eqn) and axes and step.out in taken and step.operands[0] in computed:
+        axes = _transpose_axes(step) if isinstance(step, Eqn) and step.out in multiplied else None
+        if isinstance(step, Eqn) and axes and step.operands[0] in computed:
             source = step.operands[0]
-            other = first.get((source, (*axes[:-2], axes[-1], axes[-2])))
+            other = shared.get((source, (*axes[:-2], axes[-1], axes[-2])))
             if other is None:
-                first.setdefault((source, axes), step.out)
+                shared.setdefault((source, axes), step.out)
             else:
                 kept = range(len(axes) - 2)
                 params = {"axes": (*kept, len(axes) - 1, len(axes) - 2)}
@@ -67,7 +60,7 @@ def share_transposes(function: Function) -> Function:
 
 
 def _transpose_axes(eqn: Eqn) -> tuple[int, ...] | None:
-    """The order of a transpose of three axes or more; of two, there is nothing to share."""
+    """The axes of a transpose of three axes or more; of two, there is nothing to share."""
     if eqn.op.name != "transpose" or (ndim := eqn.out.type.ndim) < 3:
         return None
     axes = eqn.params.get("axes")
@@ -79,7 +72,7 @@ _MIN_BYTES = 1 << 16  # bytes of a matrix that is not copied
 
 @as_pass(requires=(ROLLED,))
 def sink_transposes(function: Function) -> Function:
-    """Take in the matrices that transposes are views of, and transpose them in the bodies."""
+    """Pass matrices to loops as they are, and transpose them in the bodies."""
     if not any(isinstance(op.lower, Loop) for op in function.ops):
         return function
     transposes: dict[Atom, Eqn] = {}
@@ -107,25 +100,25 @@ def _is_large_transpose(eqn: Eqn) -> bool:
 
 
 def _sink(loop: Eqn, transposes: Mapping[Atom, Eqn]) -> Eqn:
-    """A loop that takes in what is transposed, of what only products read."""
+    """A loop that takes the operands of transposes that only its products read."""
     old: Function = loop.params["body"]
     read = _read_outside_products(old)
-    operands, inputs, first = list(loop.operands), list(old.inputs), []
+    operands, inputs, transposed_inside = list(loop.operands), list(old.inputs), []
     for at, var in enumerate(old.inputs[: loop.params["consts"]]):
-        made = transposes.get(operands[at + 1])  # the count of steps comes first
-        if made is None or var in read:
+        transpose = transposes.get(operands[at + 1])  # the count of steps comes first
+        if transpose is None or var in read:
             continue
-        (operands[at + 1],) = made.operands
-        inputs[at] = Var(made.operands[0].type)
-        first.append(replace(made, operands=(inputs[at],), out=var))
-    if not first:
+        (operands[at + 1],) = transpose.operands
+        inputs[at] = Var(transpose.operands[0].type)
+        transposed_inside.append(replace(transpose, operands=(inputs[at],), out=var))
+    if not transposed_inside:
         return loop
-    new = replace(old, inputs=tuple(inputs), body=(*first, *old.body))
+    new = replace(old, inputs=tuple(inputs), body=(*transposed_inside, *old.body))
     return replace(loop, operands=tuple(operands), params=loop.params | {"body": new})
 
 
 def _read_outside_products(body: Function) -> set[Atom]:
-    """What anything but a product reads."""
+    """The values that anything but a product reads."""
     read: set[Atom] = set(body.outputs)
     for step in body.body:
         if not (isinstance(step, Eqn) and isinstance(step.op.lower, Contract)):

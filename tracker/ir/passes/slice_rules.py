@@ -1,11 +1,9 @@
-"""Rewrite rules for parts of arrays: readings and writes at basic indices.
+"""Rewrite rules for reads and writes of slices, at basic indices.
 
-Owns: the rules. Which write gave a part its newest numbers is known by `memory_ssa.py`, the index
-of a part of a part by `ir/index_arithmetic.py`; how rules are applied, and that they keep types, is
-in `rewriter.py`.
+`memory_ssa.py` knows which write a slice comes from; `ir/index_arithmetic.py` composes indices.
 
-Invariant: as in `simplify.py`, of which these are a part: exact, and every rewrite is one towards
-the array that was there first.
+Invariant: exact, and every rewrite is one towards the earliest version of an array (see
+`simplify.py` for termination).
 """
 
 from __future__ import annotations
@@ -25,15 +23,13 @@ from tracker.ir.passes.rewriter import (
     scalar,
 )
 
-_MAX_IN_REGISTERS = (
-    64  # elements; a view of so few is handed on whole, in registers, while it is written
-)
-_MAX_UPDATES = 4  # changes of a view that are made in what it is a view of
+_MAX_IN_REGISTERS = 64  # elements; a smaller view is updated in registers
+_MAX_UPDATES = 4  # of a view, that are made in its array instead
 
 
 @rule("getitem")
 def getitem_of_all(eqn: Eqn, defs: Definitions) -> Atom | None:
-    """x[:, :] -> x, for an index of one slice per axis."""
+    """x[:, :] -> x, for an index of one full slice per axis."""
     x, index = eqn.operands[0], eqn.params.get("index")
     shape = x.type.shape
     if not isinstance(index, tuple) or len(index) != len(shape):
@@ -46,10 +42,11 @@ def getitem_of_all(eqn: Eqn, defs: Definitions) -> Atom | None:
 
 @rule("getitem")
 def read_past_writes(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """put(x, v, i)[i] -> v, (x + embed(v, i))[i] -> x[i] + v for single elements, and
-    put(x, v, i)[j] -> x[j] where i and j have nothing in common; an embed is a put into zeros, and
-    adding one changes what is at its index only, as in the pass that adds pieces up
-    (`autodiff/accumulate.py`)."""
+    """Store-to-load forwarding: put(x, v, i)[i] -> v; for single elements, (x + embed(v, i))[i] ->
+    x[i] + v; put(x, v, i)[j] -> x[j] where i and j are disjoint.
+
+    An embed is a put into zeros, and adding it changes x at its index only.
+    """
     x, index = eqn.operands[0], eqn.params["index"]
     found = defs.history.last_write(x, index)
     if found is None:
@@ -69,8 +66,10 @@ def read_past_writes(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
 
 
 def _read_of_sum(eqn: Eqn, write: ArrayWrite, defs: Definitions) -> Eqn | None:
-    """(x + embed(v, i))[i] -> x[i] + v, with what stood there in x, if that is known. Which of the
-    two terms is x the history says: both may be embeds at this index."""
+    """(x + embed(v, i))[i] -> x[i] + v, with the content of x at i if it is known.
+
+    Both terms may be embeds at i; the history says which of them is x.
+    """
     under = defs.history.previous_write(write.out)
     if under is None or write.added is None:
         return None
@@ -89,8 +88,10 @@ def _read_of_sum(eqn: Eqn, write: ArrayWrite, defs: Definitions) -> Eqn | None:
 
 @rule("put")
 def written_already(eqn: Eqn, defs: Definitions) -> Atom | None:
-    """put(x, x[i], i) -> x, and put(put(x, v, i), v, i) -> put(x, v, i): `x[i] += v` is a write
-    through the view x[i], and then of the view."""
+    """put(x, x[i], i) -> x, and put(put(x, v, i), v, i) -> put(x, v, i).
+
+    `x[i] += v` is an update of the view x[i], and then a write of it into x.
+    """
     x, value = eqn.operands
     index = eqn.params["index"]
     read = defs.definition(value, "getitem")
@@ -103,8 +104,9 @@ def written_already(eqn: Eqn, defs: Definitions) -> Atom | None:
 
 @rule("add")
 def part_replaced(eqn: Eqn, defs: Definitions) -> Eqn | None:
-    """put(x, 0.0, i) + embed(v, i) -> put(x, v, i): the pullback of x[i] = f(x[i]) takes away what
-    arrives at the part, and adds what came of it."""
+    """put(x, 0.0, i) + embed(v, i) -> put(x, v, i): the pullback of x[i] = f(x[i]) removes the
+    cotangent of the slice, and adds a new one.
+    """
     for total, part in (eqn.operands, eqn.operands[::-1]):
         cleared, embedded = defs.definition(total, "put"), defs.definition(part, "embed")
         if cleared is None or embedded is None or cleared.out.type != embedded.out.type:
@@ -122,9 +124,10 @@ def part_replaced(eqn: Eqn, defs: Definitions) -> Eqn | None:
 
 @rule("put")
 def written_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
-    """put(x, put(x[i], v, j), i) -> put(x, v, k), k the part j of the part i: `z = x[::-1]` and
-    `z[j] = v` write into z, then what has become of z into x. Likewise where embed(v, j) is added
-    to x[i], as the pullback does, and where several of these were done to it."""
+    """put(x, put(x[i], v, j), i) -> put(x, v, k) with x[k] = x[i][j], for several updates, too.
+
+    `z = x[::-1]` and `z[j] = v` write into z, then all of z into x. The pullback adds embed(v, j).
+    """
     x, value = eqn.operands
     outer, shape = eqn.params["index"], x.type.shape
     changes = _view_updates(x, outer, value, defs) if value.type.size > _MAX_IN_REGISTERS else []
@@ -148,8 +151,9 @@ def written_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
 
 
 def _view_updates(x: Atom, index: tuple[Any, ...], value: Atom, defs: Definitions) -> list[Eqn]:
-    """What x[index] was changed by until it was a value, the first change first: puts, and embeds
-    that were added. Nothing if the value is not made of it, or of many changes."""
+    """The puts and added embeds that made `value` of x[index], the first one first; none if it was
+    made otherwise, or of many.
+    """
     found: list[Eqn] = []
     while len(found) <= _MAX_UPDATES:
         read = defs.definition(value, "getitem")
@@ -170,7 +174,7 @@ def _view_updates(x: Atom, index: tuple[Any, ...], value: Atom, defs: Definition
 
 @rule("getitem")
 def read_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
-    """x[i][j] -> x[k] where x has been written into: then the writes to x are known."""
+    """x[i][j] -> x[k] where x has been written into, so that its writes are found."""
     (view,) = eqn.operands
     outer = defs.definition(view, "getitem")
     if outer is None or view.type.size <= _MAX_IN_REGISTERS:

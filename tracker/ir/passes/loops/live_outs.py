@@ -1,8 +1,4 @@
-"""What is wanted of the windows that become loops: stacks of values, and what steps found.
-
-Owns: `LiveOutAnalysis`, which asks the steps outside of the windows and the windows themselves;
-`LiveOuts`, what it found of one. `reroll.py` has each loop give just that.
-"""
+"""Live-outs of loop candidates: which results later steps, and other loops, read."""
 
 from __future__ import annotations
 
@@ -21,15 +17,16 @@ from tracker.support.structs import field, record
 
 @record()
 class LiveOuts:
-    """The slots of a window of which a stack is wanted, and whether of the last step, too; those
-    of which it is wanted what the steps found."""
+    """The slots of a loop whose stack is read, and whether in the last step, too; and the carries
+    whose values at the start of each step are read.
+    """
 
     stacks: dict[int, bool] = field(default_factory=dict)
     kept_carries: set[int] = field(default_factory=set)
 
 
 class LiveOutAnalysis:
-    """What steps outside of the windows, and other windows, want of each window."""
+    """Collects the live-outs of each candidate."""
 
     def __init__(self, function: Function, analysis: RecurrenceAnalysis) -> None:
         self.analysis = analysis
@@ -83,7 +80,7 @@ class LiveOutAnalysis:
     def mark_update(
         self, window: LoopCandidate, piece: LoopInvariant | SameStep | PreviousStep
     ) -> None:
-        """What a link of a chain puts somewhere."""
+        """Mark the value of a deferred update."""
         if isinstance(piece, LoopInvariant):
             self.mark_value(piece.atom)
         elif isinstance(piece, PreviousStep):

@@ -1,13 +1,7 @@
-"""Windows: repetitions that become a loop, and what their operands are from step to step.
+"""Loop candidates: repetitions that can become a loop, and the sources of their operands.
 
-Owns: `LoopCandidate`, and the kinds of `OperandSource` that an operand in it can be: the same value
-always (`LoopInvariant`), one of the same repetition (`SameStep`) or of the one before
-(`PreviousStep`), literals (`LiteralSequence`), rows of an array from outside (`MovingSlice`), or
-what an earlier window made at each of its steps (`OtherLoopResult`). The array that a loop only
-writes into, or only adds pieces to, is no carry but a `DeferredUpdates`: its pieces are left for
-after the loop. `recurrences.py` finds all of these.
-
-A slot is a step of the period, by its number.
+A slot is a step of the period, by its number. Invariant: everything here is data; `recurrences.py`
+finds it, `reroll.py` writes the loops.
 """
 
 from __future__ import annotations
@@ -19,7 +13,7 @@ from tracker.ir.graph import Atom, Const, Var
 from tracker.ir.types import Type
 from tracker.support.structs import field, record
 
-_MAX_WIDTH = 8  # places of a window that slides over an array
+_MAX_WIDTH = 8  # positions of a slice that moves
 
 
 @record(frozen=True)
@@ -31,14 +25,14 @@ class LoopInvariant:
 
 @record(frozen=True)
 class SameStep:
-    """What slot `slot` gives in the same step."""
+    """The result of a slot in the same step."""
 
     slot: int
 
 
 @record(frozen=True)
 class PreviousStep:
-    """What slot `slot` gave in the step before; `first` in the first step."""
+    """The result of a slot in the step before; `first` in the first step."""
 
     slot: int
     first: Atom
@@ -46,14 +40,14 @@ class PreviousStep:
 
 @record(frozen=True)
 class LiteralSequence:
-    """Literals."""
+    """A literal per step."""
 
     values: tuple[Const, ...]
 
 
 @record(frozen=True)
 class OtherLoopResult:
-    """What slot `slot` of another window gave in its step `at_step + by * step`."""
+    """The result of a slot of another loop in its step `at + by * step`."""
 
     window: LoopCandidate
     slot: int
@@ -63,9 +57,9 @@ class OtherLoopResult:
 
 @record(frozen=True)
 class WindowIndex:
-    """A basic index, whose integers move by `by` from step to step."""
+    """A basic index whose integers move by `by` from step to step."""
 
-    index: tuple[Any, ...] = field(compare=False)  # its text stands for it: slices have no hash
+    index: tuple[Any, ...] = field(compare=False)  # compared by `text`: slices have no hash
     by: tuple[int, ...]
     text: str
 
@@ -78,8 +72,9 @@ class WindowIndex:
         return _shift_index(self.index, [by * step for by in self.by])
 
     def moving_axis(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
-        """Which entry of the index moves, and of which axis, if it is one place along one axis, or
-        a few neighbouring ones."""
+        """The entry that moves, and its axis, if it is the only one, and selects a few neighbouring
+        positions at most.
+        """
         entries = [at for at, entry in enumerate(self.index) if entry is not None]
         moving = [axis for axis, by in enumerate(self.by) if by]
         if len(moving) != 1:
@@ -93,18 +88,18 @@ class WindowIndex:
         return entries[axis], axis
 
     def width(self, entry: int) -> int:
-        """How many places an entry of the index names, of those that `moving_axis` allows."""
+        """The number of positions that an entry selects (see `moving_axis`)."""
         found = self.index[entry]
         return found.stop - found.start if isinstance(found, slice) and found.step == 1 else 1
 
     def nth_position(self, entry: int, at: int) -> WindowIndex:
-        """One of the places that an entry names, as a slice."""
+        """The index with one of the positions that an entry selects, as a slice."""
         start = self.start(entry) + at
         index = (*self.index[:entry], slice(start, start + 1, 1), *self.index[entry + 1 :])
         return WindowIndex.of(index, self.by)
 
     def start(self, entry: int) -> int:
-        """Where an entry of the index is in the first step."""
+        """The first position of an entry in the first step."""
         found = self.index[entry]
         start: int = found.start if isinstance(found, slice) else found
         return start
@@ -112,7 +107,7 @@ class WindowIndex:
 
 @record(frozen=True)
 class MovingSlice:
-    """array[place]."""
+    """array[index], with an index that moves."""
 
     array: Var
     index: WindowIndex
@@ -126,8 +121,7 @@ OperandSource = (
 
 @record(frozen=True)
 class DeferredUpdate:
-    """A piece that is the same in every step, or what a slot gives, or gave in the step before, is
-    written or added at a place."""
+    """A value that is written, or added, to a slice of an array in each step."""
 
     piece: LoopInvariant | SameStep | PreviousStep
     index: WindowIndex
@@ -136,8 +130,9 @@ class DeferredUpdate:
 
 @record(frozen=True)
 class DeferredUpdates:
-    """An array that starts as `first`, and into which each step puts pieces; nobody looks at it
-    before the loop is over."""
+    """An array that the steps only update, and nothing reads before the end: the loop stacks the
+    values instead of carrying the array, and the updates are made after the loop.
+    """
 
     first: Atom
     updates: tuple[DeferredUpdate, ...]
@@ -147,9 +142,10 @@ class DeferredUpdates:
 class LoopCandidate:
     """Repetitions that become a loop: `count` of `period` steps, from step number `start` on.
 
-    sources: of the operands of each slot, a step of the period. carries: slots that the next step
-    reads, and their first values. parts: slots that are parts of an array from outside. chains: by
-    the slot that gives the array; `removed_slots`: slots that are not in the loop for that reason.
+    sources: of the operands of each slot. carries: the slots that the next step reads, and their
+    first values. slices: the slots that are slices of an array from outside. deferred: by the slot
+    that gives the array. removed_slots: those that are not in the loop because their updates are
+    deferred.
     """
 
     start: int
@@ -167,7 +163,7 @@ class LoopCandidate:
 
 
 def _shift_index(index: tuple[Any, ...], by: Sequence[int]) -> tuple[Any, ...]:
-    """A basic index, whose integers moved."""
+    """A basic index with its integers moved."""
     steps = iter(by)
     out: list[Any] = []
     for part in index:

@@ -1,11 +1,9 @@
-"""Results of loops that nobody takes are not made; rows that no step reads are not handed to it.
+"""Dead code of loops: results that nothing picks, and rows that no step reads.
 
-Owns: the pass `prune_loop_results`. A traced loop keeps its carries for a pullback that may never
-come, and stacks whatever its steps gave; only what a `pick` takes stays. A pullback is handed all
-carries that there were, and reads those that its derivative asks for; only these are rows of its
-loop.
+A traced loop keeps its carries for a pullback that may never come, and stacks all that its steps
+give. Its pullback takes all kept carries, and reads those that its derivative needs.
 
-Invariant: the steps of the loop, and what they compute for each other, stay as they are.
+Invariant: the steps of a loop, and what they compute for each other, stay.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from tracker.support.structs import replace
 
 @as_pass()
 def prune_loop_results(function: Function) -> Function:
-    """Drop stacks of loops that no `pick` takes."""
+    """Drop stacked results that no `pick` takes, and operands that no step reads."""
     if not any(isinstance(op.lower, (Loop, While)) for op in function.ops):
         return function
     functions = dict(function.functions)
@@ -38,10 +36,10 @@ def prune_loop_results(function: Function) -> Function:
     body: list[Eqn | Guard] = []
     for step in steps:
         if isinstance(step, Eqn) and isinstance(step.op.lower, (Loop, While)):
-            slim, places = _prune_results(step, taken.get(step.out, set()), functions)
-            if slim is not step:
-                renewed[step.out] = (slim.out, places)
-            step = slim
+            pruned, places = _prune_results(step, taken.get(step.out, set()), functions)
+            if pruned is not step:
+                renewed[step.out] = (pruned.out, places)
+            step = pruned
         elif isinstance(step, Eqn) and isinstance(step.op.lower, Pick):
             if step.out not in used:
                 continue
@@ -56,13 +54,13 @@ def prune_loop_results(function: Function) -> Function:
 
 
 def _used_variables(function: Function, steps: Iterable[Eqn | Guard]) -> set[Any]:
-    """The values that steps read, and those that the function gives."""
+    """The variables that steps or outputs read."""
     read = [(step.operand,) if isinstance(step, Guard) else step.operands for step in steps]
     return {o for o in itertools.chain(function.outputs, *read) if isinstance(o, Var)}
 
 
 def _prune_all_rows(function: Function, functions: dict[str, Function]) -> tuple[Eqn | Guard, ...]:
-    """The body, whose loops are handed no rows that their steps do not read."""
+    """The body with rows that no step reads taken from its loops."""
     return tuple(
         _prune_rows(step, functions)
         if isinstance(step, Eqn) and isinstance(step.op.lower, Loop)
@@ -86,29 +84,29 @@ def _prune_rows(eqn: Eqn, functions: dict[str, Function]) -> Eqn:
 
 
 def _numbered_names(name: str) -> Iterator[str]:
-    """Names for a body without some results: another loop may have it with all of them."""
+    """Names for a changed copy of a body; other loops may use the body itself."""
     return (f"{name}_{number}" for number in itertools.count(1))
 
 
 def _prune_results(
     eqn: Eqn, taken: set[int], functions: dict[str, Function]
 ) -> tuple[Eqn, dict[int, int]]:
-    """The equation without the stacks that are not taken, and where its other results went."""
+    """The loop without stacks that are not picked, and the new positions of its other results."""
     params = dict(eqn.params)
     nested, keep = params["body"], params["keep"]
     assert isinstance(eqn.out.type, Bundle)
     parts = eqn.out.type.parts
-    firm = params["carries"] if isinstance(eqn.op.lower, Loop) else len(parts) - len(keep)
-    stays = [at for at in range(len(parts)) if at < firm or at in taken]
+    fixed = params["carries"] if isinstance(eqn.op.lower, Loop) else len(parts) - len(keep)
+    stays = [at for at in range(len(parts)) if at < fixed or at in taken]
     if len(stays) == len(parts):
         return eqn, {}
     kept_from = len(parts) - len(keep)
     params["keep"] = tuple(keep[at - kept_from] for at in stays if at >= kept_from)
-    ys = [at for at in stays if firm <= at < kept_from]
-    if len(ys) < kept_from - firm:
-        outputs = (*nested.outputs[:firm], *(nested.outputs[at] for at in ys))
+    ys = [at for at in stays if fixed <= at < kept_from]
+    if len(ys) < kept_from - fixed:
+        outputs = (*nested.outputs[:fixed], *(nested.outputs[at] for at in ys))
         name = next(n for n in _numbered_names(nested.name) if n not in functions)
         params["body"] = functions[name] = replace(nested, name=name, outputs=outputs)
     out = Var(Bundle.of(parts[at] for at in stays), eqn.out.name)
-    slim = replace(eqn, params=params, out=out)
-    return slim, {at: i for i, at in enumerate(stays)}
+    pruned = replace(eqn, params=params, out=out)
+    return pruned, {at: i for i, at in enumerate(stays)}

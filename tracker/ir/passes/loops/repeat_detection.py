@@ -1,12 +1,12 @@
-"""Where a body repeats itself: runs of steps that are alike from one period to the next.
+"""Repeat detection: runs of steps that are equal from one period to the next.
 
-Owns: `find_runs` and its result `Run`. Two steps are alike when they have the same op, params and
-types, and literals in the same places; which values they read, and the integers of a basic index,
-may differ (`candidates.py` asks how). Runs do not overlap, and inner loops are found before the
-loops around them.
+Two steps are equal when they have the same op, params and types, and literals in the same places;
+which values they read, and the integers of a basic index, may differ (`recurrences.py` looks at
+these). Runs do not overlap, and inner loops are found before the loops around them.
 
-Invariant: linear in the steps. A run is found where a few steps in a row stand as they stood
-before; comparing on from there is paid for by what it finds, or out of an allowance.
+Invariant: linear in the steps. A run is detected where eight steps in a row are equal to eight
+earlier ones. Comparing on from there is paid for by the steps that the run covers, or out of an
+allowance.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tracker.ir.structural_keys import identity_key, params_key
 from tracker.ir.types import Type
 from tracker.support.structs import record
 
-MIN_STEPS = 150  # steps in a run; a shorter one is left to the loop around it
-_DOUBLINGS = 3  # times the sight is doubled: so many steps, 2**3, are a place one knows again
-_ALLOWANCE = 8  # comparisons per step of the body that may come to nothing
+MIN_STEPS = 150  # of a run; a shorter one is left to the loop around it
+_DOUBLINGS = 3  # 2**3 steps are compared to detect a run
+_ALLOWANCE = 8  # comparisons per step of the body without a result
 
 
 @record(frozen=True)
@@ -47,12 +47,12 @@ def has_variable_index(eqn: Eqn) -> bool:
 
 
 def index_integers(index: tuple[Any, ...]) -> list[int]:
-    """The integers of a basic index that may differ: positions, and where slices begin."""
+    """The integers of a basic index that may differ: positions, and starts of slices."""
     return [part.start if isinstance(part, slice) else part for part in index if part is not None]
 
 
 class _StepClasses:
-    """Numbers for steps: equal for those that are alike."""
+    """Numbers of steps: the same number for equal steps."""
 
     def __init__(self, fits: Callable[[Eqn], bool]) -> None:
         self.fits = fits
@@ -103,12 +103,12 @@ class _StepClasses:
 
 
 def _index_outline(part: Any) -> Hashable:
-    """An entry of a basic index without what may differ."""
+    """An entry of a basic index without the integers that may differ."""
     return (part.step,) if isinstance(part, slice) else part is None
 
 
 def _distances(kinds: list[int]) -> list[int]:
-    """For each place, how far back the same few steps stood last; 0 where they never did."""
+    """For each step, how far back the same few steps came last; 0 where they never did."""
     seen = kinds
     for ahead in (1 << k for k in range(_DOUBLINGS)):
         pairs: dict[tuple[int, int], int] = {}

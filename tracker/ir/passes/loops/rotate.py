@@ -1,9 +1,8 @@
-"""Where in its period a run is best cut into steps.
+"""Loop rotation: at which step of its period a run is cut into iterations.
 
-Owns: `rotate_run`. A run of equal periods can begin at any step of the period. What is alive where
-one step of the loop ends must be carried, in memory; and an elementwise chain that is cut there
-becomes two loops. So the cut goes where least is alive, and, of such places, where a step takes the
-fewest loops one after the other. The steps before it are left outside.
+Values that are live at the cut are carried, in memory, and an elementwise chain that is cut becomes
+two loops. The cut goes where the fewest bytes are live, and, among such places, where an iteration
+has the fewest loops in sequence. The steps before the first cut stay outside.
 
 Invariant: linear in the period, and in the operands of two repetitions.
 """
@@ -19,13 +18,15 @@ from tracker.ir.passes.loop_limits import MIN_REPETITIONS
 from tracker.ir.passes.loops.repeat_detection import Run
 from tracker.ir.types import Bundle
 
-_MAX_LIFETIME = MIN_REPETITIONS // 2  # repetitions; what lasts longer is taken to be there for good
-_BUNDLE_PENALTY = 1 << 20  # times as dear as they are
-_MAX_CANDIDATES = 12  # places whose loops are counted
+_MAX_LIFETIME = (
+    MIN_REPETITIONS // 2
+)  # repetitions; a value that is read later is counted as always live
+_BUNDLE_PENALTY = 1 << 20  # factor on their bytes
+_MAX_CANDIDATES = 12  # cuts whose loops are counted
 
 
 def rotate_run(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> Run:
-    """The run from the best place of its first period on."""
+    """The run from the best step of its first period on."""
     if run.count <= MIN_REPETITIONS:
         return run
     alive = _live_bytes(run, body, place)
@@ -40,9 +41,9 @@ def rotate_run(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) 
 
 
 def _live_bytes(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> list[int]:
-    """For each step of the period, how much is alive in front of it, in bytes."""
-    begin = run.start + _MAX_LIFETIME * run.period  # a repetition that has some before it
-    last: dict[int, int] = {}  # step of the period -> how long its value is looked at
+    """For each step of the period, the bytes that are live before it."""
+    begin = run.start + _MAX_LIFETIME * run.period  # a repetition with some before it
+    last: dict[int, int] = {}  # step of the period -> how many steps later its value is last read
     for at in range(begin, begin + run.period):
         for operand in operands_of(body[at]):
             made = place[operand] if isinstance(operand, Var) else -1
@@ -66,7 +67,7 @@ def _live_bytes(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int])
 
 
 def _carry_cost(type: Any) -> int:
-    """What it costs to carry a value; several results of a loop cannot be carried as one."""
+    """The cost of carrying a value; a bundle cannot be carried as one."""
     return (
         sum(part.nbytes for part in type.parts) * _BUNDLE_PENALTY
         if isinstance(type, Bundle)
@@ -77,7 +78,7 @@ def _carry_cost(type: Any) -> int:
 def _fused_loop_depth(
     run: Run, first: int, body: Sequence[Eqn | Guard], place: Mapping[Var, int]
 ) -> int:
-    """How many loops one after the other a step takes that begins at `first`."""
+    """How many loops in sequence an iteration has that begins at step `first`."""
     begin = run.start + first
     level: dict[int, int] = {}
     for at in range(begin, begin + run.period):
@@ -95,7 +96,7 @@ def _fused_loop_depth(
 
 
 def _fusion_break(made: Eqn | Guard, used: Eqn) -> int:
-    """1 where what makes a value and what uses it cannot be one loop."""
+    """1 where producer and consumer cannot be fused into one loop, otherwise 0."""
     assert isinstance(made, Eqn)
     fused = isinstance(made.op.lower, (Map, View)) and isinstance(used.op.lower, (Map, View))
     same = made.out.type.shape == used.out.type.shape

@@ -1,10 +1,10 @@
-"""Every reader takes the part of an array that it reads for itself.
+"""Slice forwarding, undone: each reader of a slice of a written array reads it for itself.
 
-Owns: `reread_slices`. What one step of a loop reads of an array that it wrote, the next one may
-read as well, and one equation serves both: the part would then be handed from step to step, besides
-the array. A part is taken in front of whoever looks at it, as long as the array is there anyway.
+A slice of an array that an iteration wrote may be read by the next iteration, too. One equation for
+both would be carried besides the array. A slice is read again in front of each reader, as long as
+the array is alive anyway.
 
-Invariants: linear in the operands; each reader reads what it read.
+Invariants: linear in the operands; each reader reads the same content.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var, operands_of
 from tracker.ir.passes.manager import substitute, with_body
 
-_MIN_SIZE = 32  # elements; what is smaller may as well be handed on
+_MIN_SIZE = 32  # elements; smaller slices may as well be carried
 
 
 def reread_slices(function: Function) -> Function:
-    """The function, in which parts of arrays that it writes into are taken time and again."""
+    """Read slices of arrays that are written again for each reader."""
     if not (function.has_op("put") and function.has_op("getitem")):
         return function
     last: dict[Atom, int] = {}
@@ -38,14 +38,14 @@ def reread_slices(function: Function) -> Function:
     newest: dict[Var, Atom] = {}
     body: list[Eqn | Guard] = []
 
-    def taken(operand: Atom, at: int) -> Atom:
-        """What a reader at a step looks at: a part of an array is taken in front of it."""
+    def read_for(operand: Atom, at: int) -> Atom:
+        """What a reader at a step reads: a slice is read in front of it."""
         part = parts.get(operand)
         if part is None:
             return operand
         before = newest.get(part.out)
         if before is None or at <= last[part.operands[0]]:
-            array = taken(part.operands[0], at)  # may be a part itself
+            array = read_for(part.operands[0], at)  # may be a part itself
             out = part.out if before is None else Var(part.out.type)
             body.append(Eqn(part.op, (array, *part.operands[1:]), part.params, out, part.where))
             newest[part.out] = out
@@ -56,7 +56,7 @@ def reread_slices(function: Function) -> Function:
             parts[step.out] = step
             continue
         by = {
-            parts[operand].out: taken(operand, at)
+            parts[operand].out: read_for(operand, at)
             for operand in dict.fromkeys(operands_of(step))
             if operand in parts
         }

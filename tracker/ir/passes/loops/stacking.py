@@ -1,8 +1,6 @@
-"""Rows for the steps of a loop: made of parts of arrays, and put back into them.
+"""Stacks: the slices of an array that iterations read, as one array with a row per iteration.
 
-Owns: `StackWriter`, which writes the equations. What steps read of one array, part after part, is
-stacked, a row for each step; what they leave is a stack that goes into an array at once; numbers
-are a table. Each is written once, however many loops want it. Start at `StackWriter.stack_slices`.
+Each stack is written once, however many loops read it. Start at `StackWriter.stack_slices`.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from tracker.ir.passes.manager import BodyWriter
 
 
 class StackWriter(BodyWriter):
-    """`_tables` and `_slices`: what has been written, by what it is made of."""
+    """Writes stacks; `_tables` and `_slices` are those written already, by their contents."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +37,7 @@ class StackWriter(BodyWriter):
         return self._slices[key]
 
     def stack_slices(self, part: MovingSlice, count: int, reverse: bool) -> Var:
-        """The parts below each other, the last one first if the loop goes in reverse."""
+        """The slices as rows, the last one first if the loop runs in reverse."""
         found = part.index.moving_axis(part.array.type.shape)
         assert found is not None
         entry, axis = found
@@ -48,21 +46,21 @@ class StackWriter(BodyWriter):
         start, by = part.index.start(entry), part.index.by[axis]
         if reverse:
             start, by = start + by * (count - 1), -by
-        cut = self.strided_slice(part.array, axis, start, by, count)
+        stack = self.strided_slice(part.array, axis, start, by, count)
         index = list(part.index.index)
         index[entry] = slice(0, count, 1)
-        full = [slice(0, n, 1) for n in cut.type.shape]
+        full = [slice(0, n, 1) for n in stack.type.shape]
         if index != full:
-            cut = self.emit("getitem", cut, index=tuple(index))
+            stack = self.emit("getitem", stack, index=tuple(index))
         front = result_axis(index, entry)
         if front:
-            axes = (front, *(at for at in range(cut.type.ndim) if at != front))
-            cut = self.emit("transpose", cut, axes=axes)
+            axes = (front, *(at for at in range(stack.type.ndim) if at != front))
+            stack = self.emit("transpose", stack, axes=axes)
         shape = (count, *part.type.shape)
-        return cut if cut.type.shape == shape else self.emit("reshape", cut, shape=shape)
+        return self.reshape(stack, shape)
 
     def _stack_wide_slices(self, part: MovingSlice, entry: int, count: int, reverse: bool) -> Var:
-        """The same of windows that slide over an array: column by column."""
+        """The same for slices of several positions: stacked position by position."""
         front = result_axis(part.index.index, entry)
         shape = (*part.type.shape[:front], 1, *part.type.shape[front + 1 :])
         columns = [
@@ -75,21 +73,21 @@ class StackWriter(BodyWriter):
     def align_stack(
         self, stack: Var, index: Sequence[Any], entry: int, link: DeferredUpdate
     ) -> Var:
-        """A stack of pieces with its first axis where the index has it."""
+        """A stack with its first axis where the index of an update has it."""
         front = result_axis(index, entry)
         rank = sum(each is None or isinstance(each, slice) for each in index)
         count, *rest = stack.type.shape
         if isinstance(link.index.index[entry], slice) and len(rest) > rank - 1 - front:
             del rest[len(rest) - (rank - front)]  # the extent of 1 that moves
         rest = [1] * (rank - 1 - len(rest)) + rest
-        if stack.type.shape != (count, *rest):
-            stack = self.emit("reshape", stack, shape=(count, *rest))
+        stack = self.reshape(stack, (count, *rest))
         if front:
             axes = (*range(1, front + 1), 0, *range(front + 1, rank))
             stack = self.emit("transpose", stack, axes=axes)
         return stack
 
     def literal_table(self, values: Sequence[Const]) -> Var:
+        """The literals as a table."""
         numbers = tuple([np.asarray(const.value)[()].item() for const in values])
         dtype = values[0].type.dtype
         key = dtype, np.array(numbers, dtype).tobytes()
@@ -99,5 +97,5 @@ class StackWriter(BodyWriter):
 
 
 def result_axis(index: Sequence[Any], entry: int) -> int:
-    """Which axis of array[index] an entry of the index makes."""
+    """The axis of array[index] that an entry of the index makes."""
     return sum(each is None or isinstance(each, slice) for each in index[:entry])
