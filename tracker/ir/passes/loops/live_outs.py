@@ -30,43 +30,43 @@ class LiveOutAnalysis:
 
     def __init__(self, function: Function, analysis: RecurrenceAnalysis) -> None:
         self.analysis = analysis
-        self.by_candidate = {window: LiveOuts() for window in analysis.candidates}
+        self.by_candidate = {candidate: LiveOuts() for candidate in analysis.candidates}
         for at, step in enumerate(function.body):
             if at not in analysis.candidate_at:
                 for atom in operands_of(step):
                     self.mark_value(atom)
         for atom in function.outputs:
             self.mark_value(atom)
-        for window in analysis.candidates:
-            self.mark_candidate(window)
+        for candidate in analysis.candidates:
+            self.mark_candidate(candidate)
 
     def mark_value(self, atom: Atom) -> None:
         found = self.analysis.locate(atom)
         if found is None:
             return
-        window, slot, step = found
-        if slot in window.slices:
-            self.mark_value(window.slices[slot].array)
-        elif slot not in window.deferred:
-            last = step == window.count - 1
-            if not last or slot not in window.carries:
-                self.mark_stack(window, slot, last)
+        candidate, slot, step = found
+        if slot in candidate.slices:
+            self.mark_value(candidate.slices[slot].array)
+        elif slot not in candidate.deferred:
+            last = step == candidate.count - 1
+            if not last or slot not in candidate.carries:
+                self.mark_stack(candidate, slot, last)
 
-    def mark_stack(self, window: LoopCandidate, slot: int, last: bool) -> None:
-        stacks = self.by_candidate[window].stacks
+    def mark_stack(self, candidate: LoopCandidate, slot: int, last: bool) -> None:
+        stacks = self.by_candidate[candidate].stacks
         stacks[slot] = stacks.get(slot, False) or last
 
-    def mark_candidate(self, window: LoopCandidate) -> None:
-        for atom in window.carries.values():
+    def mark_candidate(self, candidate: LoopCandidate) -> None:
+        for atom in candidate.carries.values():
             self.mark_value(atom)
-        for part in window.slices.values():
+        for part in candidate.slices.values():
             self.mark_value(part.array)
-        for chain in window.deferred.values():
+        for chain in candidate.deferred.values():
             self.mark_value(chain.first)
             for link in chain.updates:
-                self.mark_update(window, link.piece)
-        for slot, sources in enumerate(window.sources):
-            if slot in window.removed_slots:
+                self.mark_update(candidate, link.piece)
+        for slot, sources in enumerate(candidate.sources):
+            if slot in candidate.removed_slots:
                 continue
             for source in sources:
                 if isinstance(source, LoopInvariant):
@@ -74,18 +74,20 @@ class LiveOutAnalysis:
                 elif isinstance(source, MovingSlice):
                     self.mark_value(source.array)
                 elif isinstance(source, OtherLoopResult):
-                    ends = source.at, source.at + source.by * (window.count - 1)
-                    self.mark_stack(source.window, source.slot, source.window.count - 1 in ends)
+                    ends = source.at, source.at + source.by * (candidate.count - 1)
+                    self.mark_stack(
+                        source.candidate, source.slot, source.candidate.count - 1 in ends
+                    )
 
     def mark_update(
-        self, window: LoopCandidate, piece: LoopInvariant | SameStep | PreviousStep
+        self, candidate: LoopCandidate, piece: LoopInvariant | SameStep | PreviousStep
     ) -> None:
         """Mark the value of a deferred update."""
         if isinstance(piece, LoopInvariant):
             self.mark_value(piece.atom)
         elif isinstance(piece, PreviousStep):
-            self.by_candidate[window].kept_carries.add(piece.slot)
-        elif piece.slot in window.slices:
-            self.mark_value(window.slices[piece.slot].array)
+            self.by_candidate[candidate].kept_carries.add(piece.slot)
+        elif piece.slot in candidate.slices:
+            self.mark_value(candidate.slices[piece.slot].array)
         else:
-            self.mark_stack(window, piece.slot, last=True)
+            self.mark_stack(candidate, piece.slot, last=True)

@@ -49,7 +49,7 @@ class LiteralSequence:
 class OtherLoopResult:
     """The result of a slot of another loop in its step `at + by * step`."""
 
-    window: LoopCandidate
+    candidate: LoopCandidate
     slot: int
     at: int
     by: int

@@ -1,12 +1,10 @@
-"""What repetitions read, from one to the next: which of them can be the steps of a loop.
+"""Recurrence analysis: which repetitions of a run can be the iterations of a loop.
 
-Owns: `RecurrenceAnalysis`, which turns the runs of `repeat_detection.py` into the windows of
-`candidates.py`. Start at `RecurrenceAnalysis.add_run`.
+A value's position is the number of the step that makes it. Literals aside, all sources of operands
+follow one pattern: from one repetition to the next the position moves by a constant
+(`_AffinePattern`). Start at `RecurrenceAnalysis.add_run`.
 
-A value's place is the number of the step that makes it. All kinds of sources but literals are one
-thing: from one repetition to the next the place moves by a constant (`_AffinePattern`).
-
-Invariants: linear in the steps; operands of a window come from before it, or from within.
+Invariants: linear in the steps; operands of a candidate come from before it, or from within.
 """
 
 from __future__ import annotations
@@ -41,27 +39,23 @@ from tracker.ir.passes.memory_ssa import are_disjoint
 from tracker.ir.structural_keys import const_key
 from tracker.ir.types import Bundle, Type
 
-_MAX_MERGED = 4  # repetitions that may become one step of a loop
-_MANY_FACTOR = (
-    8  # times as long as a window that pays: a run, or body, of which shorter ones pay, too
-)
-_MAX_IN_REGISTERS = 16  # elements; arrays up to here are quicker in straight-line code
-_MIN_STEPS_IN_REGISTERS = (
-    10_000  # steps in a window that has such arrays; fewer stay as they are in a short body
-)
-_MIN_DEFERRED_SIZE = 64  # elements of an array whose sum is not carried while pieces are added
-_MAX_LATE_STEPS = 8  # steps from the end in which an array may be looked at from outside
+_MAX_MERGED = 4  # repetitions that may become one iteration
+_MANY_FACTOR = 8  # in a run or body that is so much longer than `MIN_STEPS`, shorter loops pay
+_MAX_IN_REGISTERS = 16  # elements; arrays up to here are faster in straight-line code
+_MIN_STEPS_IN_REGISTERS = 10_000  # of a loop with such arrays; a shorter one stays unrolled
+_MIN_DEFERRED_SIZE = 64  # elements; a smaller array is carried while values are added to it
+_MAX_LATE_STEPS = 8  # last steps in which an array may be read from outside
 
 
 class RecurrenceAnalysis:
-    """The windows of a function; `locate` says which value comes from where in them."""
+    """The loop candidates of a function; `locate` finds the slot and step of a value in them."""
 
     def __init__(self, function: Function) -> None:
         self.body = function.body
         self.position: dict[Var, int] = {
             var: -1 - n for n, var in enumerate((*function.inputs, *function.captures))
         }
-        small = 0  # elements of values that may be in registers
+        small = 0  # elements of values that fit into registers
         self.uses = function.uses
         for at, step in enumerate(function.body):
             if isinstance(step, Eqn):
@@ -70,11 +64,11 @@ class RecurrenceAnalysis:
                 small += size if size <= _MAX_IN_REGISTERS else 0
         self.in_registers = small <= MAX_REGISTER_ELEMENTS
         self.candidates: list[LoopCandidate] = []
-        self.candidate_at: dict[int, LoopCandidate] = {}  # step number -> the window that it is in
+        self.candidate_at: dict[int, LoopCandidate] = {}  # by the number of a step
 
     @functools.cached_property
     def readers(self) -> dict[Atom, list[Eqn]]:
-        """The equations that read parts of each array."""
+        """The equations that read slices of each array."""
         found: dict[Atom, list[Eqn]] = {}
         for step in self.body:
             if isinstance(step, Eqn) and step.op.name == "getitem":
@@ -82,7 +76,7 @@ class RecurrenceAnalysis:
         return found
 
     def add_run(self, run: Run) -> None:
-        """Find the windows of a run: of single repetitions, or of two, three, four at a time."""
+        """Find the candidates of a run, with one repetition per iteration, or two, three, four."""
         run = rotate_run(run, self.body, self.position)
         best: list[LoopCandidate] = []
         for many in range(1, _MAX_MERGED + 1):
@@ -94,18 +88,20 @@ class RecurrenceAnalysis:
                 best = found
             if 2 * _covered_steps(best) > run.period * run.count:
                 break
-        for window in best:
-            self.candidates.append(window)
-            self.candidate_at.update(dict.fromkeys(range(window.start, window.end), window))
+        for candidate in best:
+            self.candidates.append(candidate)
+            self.candidate_at.update(
+                dict.fromkeys(range(candidate.start, candidate.end), candidate)
+            )
 
     def locate(self, var: Atom) -> tuple[LoopCandidate, int, int] | None:
-        """The window, slot and step that a value comes from."""
-        place = self.position.get(var, -1)  # type: ignore[arg-type]
-        window = self.candidate_at.get(place)
-        if window is None:
+        """The candidate, slot and step that a value comes from."""
+        position = self.position.get(var, -1)  # type: ignore[arg-type]
+        candidate = self.candidate_at.get(position)
+        if candidate is None:
             return None
-        step, slot = divmod(place - window.start, window.period)
-        return window, slot, step
+        step, slot = divmod(position - candidate.start, candidate.period)
+        return candidate, slot, step
 
     def _candidates(self, run: Run) -> Iterator[LoopCandidate]:
         first = 0
@@ -115,18 +111,19 @@ class RecurrenceAnalysis:
             if end - first < MIN_REPETITIONS:
                 first = max(first + 1, end - 2)
                 continue
-            window = pattern.candidate(end)
-            if window is not None and self._is_profitable(window, run):
-                yield window
+            candidate = pattern.candidate(end)
+            if candidate is not None and self._is_profitable(candidate, run):
+                yield candidate
             first = end
 
-    def _is_profitable(self, window: LoopCandidate, run: Run) -> bool:
-        """Whether it is long enough, or one of many, as the rows of a table are: a loop keeps in
-        memory what straight-line code may have in registers, if there is not too much of it, nor
-        more that is too large for them, and Python is not called, which takes longer than either.
+    def _is_profitable(self, candidate: LoopCandidate, run: Run) -> bool:
+        """Whether a loop is faster: it is long, or one of many.
+
+        A loop keeps in memory what straight-line code keeps in registers, unless there is too much
+        of it, or it is too large for them, or Python is called, which takes longer than either.
         """
-        steps = window.count * window.period
-        period = self.body[window.start : window.start + window.period]
+        steps = candidate.count * candidate.period
+        period = self.body[candidate.start : candidate.start + candidate.period]
         eqns = [step for step in period if isinstance(step, Eqn)]
         sizes = [eqn.out.type.size for eqn in eqns]
         small = sum(1 < size <= _MAX_IN_REGISTERS for size in sizes)
@@ -143,15 +140,15 @@ class RecurrenceAnalysis:
         return pays and (is_large or not small)
 
 
-def _covered_steps(windows: Sequence[LoopCandidate]) -> int:
-    return sum(window.count * window.period for window in windows)
+def _covered_steps(candidates: Sequence[LoopCandidate]) -> int:
+    return sum(candidate.count * candidate.period for candidate in candidates)
 
 
 class _AffinePattern:
     """How the operands of a run move from its repetition `first` on, judged by the next two.
 
-    places: per slot, for each operand its place in the second repetition and by how much it moves
-    (None: a literal); numbers: the same of the integers of an index.
+    positions: per slot, for each operand its position in the second repetition and its shift from
+    there to the next (None: a literal); index_numbers: the same for the integers of an index.
     """
 
     def __init__(self, analysis: RecurrenceAnalysis, run: Run, first: int) -> None:
@@ -163,14 +160,14 @@ class _AffinePattern:
         self.index_numbers: list[tuple[list[int], list[int]] | None] = []
         for slot in range(run.period):
             a, b = self.step(slot, first + 1), self.step(slot, first + 2)
-            places: list[tuple[int, int] | None] = []
+            moves: list[tuple[int, int] | None] = []
             for p, q in zip(operands_of(a), operands_of(b), strict=True):
                 if isinstance(p, Var) and isinstance(q, Var):
                     at = analysis.position[p]
-                    places.append((at, analysis.position[q] - at))
+                    moves.append((at, analysis.position[q] - at))
                 else:
-                    places.append(None)
-            self.positions.append(places)
+                    moves.append(None)
+            self.positions.append(moves)
             numbers = None
             if isinstance(a, Eqn) and isinstance(b, Eqn) and has_variable_index(a):
                 low, high = index_integers(a.params["index"]), index_integers(b.params["index"])
@@ -180,10 +177,10 @@ class _AffinePattern:
     def step(self, slot: int, at: int) -> Eqn | Guard:
         return self.analysis.body[self.run.start + at * self.run.period + slot]
 
-    # How far it goes
+    # Length
 
     def end(self) -> int:
-        """The first repetition that does not go on as the others."""
+        """The first repetition that does not follow the pattern."""
         if not self._first_matches():
             return self.first
         at = self.first + 2
@@ -193,7 +190,9 @@ class _AffinePattern:
         return at
 
     def _max_count(self) -> int:
-        """How many repetitions there can be until an operand from an earlier window leaves it."""
+        """The number of repetitions until an operand that comes from an earlier loop leaves that
+        loop.
+        """
         count = self.run.count - self.first
         for at, by in filter(None, itertools.chain.from_iterable(self.positions)):
             other = self.analysis.candidate_at.get(at)
@@ -205,13 +204,14 @@ class _AffinePattern:
         return count
 
     def _first_matches(self) -> bool:
-        """Whether the first repetition can be the first step: what is carried comes from before,
-        and so does what is fixed; what an earlier window gives is of the window from the start."""
+        """Whether the first repetition can be the first iteration.
+
+        Carried and invariant operands must come from before it, and those from an earlier loop from
+        the same loop as in later repetitions.
+        """
         firsts: dict[int, Atom] = {}
-        for slot, places in enumerate(self.positions):
-            for operand, known in zip(
-                operands_of(self.step(slot, self.first)), places, strict=True
-            ):
+        for slot, moves in enumerate(self.positions):
+            for operand, known in zip(operands_of(self.step(slot, self.first)), moves, strict=True):
                 if known is None:
                     continue
                 at, by = known
@@ -232,13 +232,15 @@ class _AffinePattern:
         return self._matches(self.first, firsts)
 
     def _matches(self, at: int, firsts: Mapping[int, Atom] | None = None) -> bool:
-        """Whether a repetition goes on as the others; `firsts`: places that need not."""
-        place, body, ahead = self.analysis.position, self.analysis.body, at - self.first - 1
+        """Whether a repetition follows the pattern; `firsts`: carried positions, which it need
+        not.
+        """
+        position, body, ahead = self.analysis.position, self.analysis.body, at - self.first - 1
         base = self.run.start + at * self.run.period
         for slot in range(self.run.period):
             step = body[base + slot]
             for operand, known in zip(operands_of(step), self.positions[slot], strict=True):
-                if known is None or place[operand] == known[0] + ahead * known[1]:  # type: ignore[index]
+                if known is None or position[operand] == known[0] + ahead * known[1]:  # type: ignore[index]
                     continue
                 if not firsts or known[0] not in firsts or known[1] != self.run.period:
                     return False
@@ -251,48 +253,48 @@ class _AffinePattern:
                     return False
         return True
 
-    # What the operands are
+    # Sources of operands
 
     def candidate(self, end: int) -> LoopCandidate | None:
         """The repetitions up to `end`, if every operand is of a kind that loops have."""
-        window = LoopCandidate(self.begin, self.run.period, end - self.first)
+        candidate = LoopCandidate(self.begin, self.run.period, end - self.first)
         for slot in range(self.run.period):
             sources = []
             for at in range(len(self.positions[slot])):
-                source = self._source(window, slot, at)
+                source = self._source(candidate, slot, at)
                 if source is None:
                     return None
                 sources.append(source)
-            window.sources.append(sources)
-        if not all(self._is_bundle_unpacked(window, slot) for slot in range(self.run.period)):
+            candidate.sources.append(sources)
+        if not all(self._is_bundle_unpacked(candidate, slot) for slot in range(self.run.period)):
             return None
-        self._find_deferred(window)
+        self._find_deferred(candidate)
         for slot in range(self.run.period):
-            if slot not in window.removed_slots and not self._add_moving_slice(window, slot):
+            if slot not in candidate.removed_slots and not self._add_moving_slice(candidate, slot):
                 return None
-        return window
+        return candidate
 
-    def _is_bundle_unpacked(self, window: LoopCandidate, slot: int) -> bool:
-        """Whether a bundle, which is no result of a loop, is taken apart where it is made."""
+    def _is_bundle_unpacked(self, candidate: LoopCandidate, slot: int) -> bool:
+        """Whether a bundle, which no loop can return, is only read in its own iteration."""
         step = self.step(slot, self.first)
         if not isinstance(step, Eqn) or not isinstance(step.out.type, Bundle):
             return True
-        within = sum(sources.count(SameStep(slot)) for sources in window.sources)
-        steps = [self.step(slot, self.first + at) for at in range(window.count)]
+        within = sum(sources.count(SameStep(slot)) for sources in candidate.sources)
+        steps = [self.step(slot, self.first + at) for at in range(candidate.count)]
         return all(self.analysis.uses[each.out] == within for each in steps)  # type: ignore[union-attr]
 
-    def _add_moving_slice(self, window: LoopCandidate, slot: int) -> bool:
-        """Enter a slot whose index moves among the parts; False if it cannot be one."""
-        step, place = self.step(slot, self.first), self._affine_index(slot)
-        if place is None or not isinstance(step, Eqn):
+    def _add_moving_slice(self, candidate: LoopCandidate, slot: int) -> bool:
+        """Enter a slot with an index that moves as a slice; False if it is none."""
+        step, index = self.step(slot, self.first), self._affine_index(slot)
+        if index is None or not isinstance(step, Eqn):
             return True
-        source = window.sources[slot][0]
+        source = candidate.sources[slot][0]
         if step.op.name != "getitem" or not isinstance(source, LoopInvariant):
             return False
         array = source.atom
-        if not isinstance(array, Var) or place.moving_axis(array.type.shape) is None:
+        if not isinstance(array, Var) or index.moving_axis(array.type.shape) is None:
             return False
-        window.slices[slot] = MovingSlice(array, place, step.out.type)
+        candidate.slices[slot] = MovingSlice(array, index, step.out.type)
         return True
 
     def _affine_index(self, slot: int) -> WindowIndex | None:
@@ -302,46 +304,49 @@ class _AffinePattern:
             return None
         return WindowIndex.of(step.params["index"], tuple(numbers[1]))
 
-    def _source(self, window: LoopCandidate, slot: int, number: int) -> OperandSource | None:
-        """What operand `number` of a slot is."""
+    def _source(self, candidate: LoopCandidate, slot: int, number: int) -> OperandSource | None:
+        """The source of operand `number` of a slot."""
         known = self.positions[slot][number]
         first = operands_of(self.step(slot, self.first))[number]
         if known is None:
-            return self._literals(window, slot, number)
+            return self._literals(candidate, slot, number)
         at, by = known
         if _is_complex_number(first.type):
             return None
         if by == 0:
             return LoopInvariant(first) if not isinstance(first.type, Bundle) else None
-        if by == window.period and at >= window.start:
-            back, of = divmod(at - window.start, window.period)
+        if by == candidate.period and at >= candidate.start:
+            back, of = divmod(at - candidate.start, candidate.period)
             if back == 1:
                 return SameStep(of)
             if isinstance(first.type, Bundle):
                 return None
-            window.carries[of] = first
+            candidate.carries[of] = first
             return PreviousStep(of, first)
-        return self._other_loop_result(window, first, by)
+        return self._other_loop_result(candidate, first, by)
 
     def _other_loop_result(
-        self, window: LoopCandidate, first: Atom, by: int
+        self, candidate: LoopCandidate, first: Atom, by: int
     ) -> OperandSource | None:
         found = self.analysis.locate(first)
         if found is None or by % found[0].period or isinstance(first.type, Bundle):
             return None
         other, slot, step = found
         by //= other.period
-        if not 0 <= step + by * (window.count - 1) < other.count:
+        if not 0 <= step + by * (candidate.count - 1) < other.count:
             return None
         if slot in other.slices:
-            part = other.slices[slot]
-            place = WindowIndex.of(part.index.at_step(step), tuple(i * by for i in part.index.by))
-            return MovingSlice(part.array, place, part.type)
+            other_slice = other.slices[slot]
+            index = WindowIndex.of(
+                other_slice.index.at_step(step), tuple(i * by for i in other_slice.index.by)
+            )
+            return MovingSlice(other_slice.array, index, other_slice.type)
         return OtherLoopResult(other, slot, step, by)
 
-    def _literals(self, window: LoopCandidate, slot: int, number: int) -> OperandSource | None:
+    def _literals(self, candidate: LoopCandidate, slot: int, number: int) -> OperandSource | None:
         values = [
-            operands_of(self.step(slot, self.first + step))[number] for step in range(window.count)
+            operands_of(self.step(slot, self.first + step))[number]
+            for step in range(candidate.count)
         ]
         consts = [value for value in values if isinstance(value, Const)]
         if len(consts) < len(values):
@@ -351,83 +356,92 @@ class _AffinePattern:
             return LoopInvariant(consts[0])
         return LiteralSequence(tuple(consts)) if consts[0].type.dtype.kind in "biuf" else None
 
-    # Arrays that are only written
+    # Deferred updates
 
-    def _find_deferred(self, window: LoopCandidate) -> None:
-        """Enter the chains of a window, each from its carry on."""
-        links: dict[OperandSource, list[tuple[int, DeferredUpdate, set[int]]]] = {}
-        for slot in range(window.period):
-            found = self._deferred_update(window, slot)
+    def _find_deferred(self, candidate: LoopCandidate) -> None:
+        """Enter the arrays that a candidate only updates, each from its carry on."""
+        updates: dict[OperandSource, list[tuple[int, DeferredUpdate, set[int]]]] = {}
+        for slot in range(candidate.period):
+            found = self._deferred_update(candidate, slot)
             if found is not None:
-                total, link, gone = found
-                links.setdefault(total, []).append((slot, link, gone))
-        for last, first in list(window.carries.items()):
-            chain, gone = [], set()
-            at: OperandSource = PreviousStep(last, first)
-            while len(links.get(at, ())) == 1:
-                slot, link, slots = links[at][0]
-                chain.append(link)
-                gone |= slots
-                at = SameStep(slot)
+                array, update, slots = found
+                updates.setdefault(array, []).append((slot, update, slots))
+        for last, first in list(candidate.carries.items()):
+            chain: list[DeferredUpdate] = []
+            removed: set[int] = set()
+            version: OperandSource = PreviousStep(last, first)
+            while len(updates.get(version, ())) == 1:
+                slot, update, slots = updates[version][0]
+                chain.append(update)
+                removed |= slots
+                version = SameStep(slot)
                 if slot == last:
                     break
-            worth = at == SameStep(last) and _can_defer(chain, first.type, window.count)
-            if worth and self._has_single_use(window, gone, last, chain):
-                window.deferred[last] = DeferredUpdates(first, tuple(chain))
-                window.removed_slots |= gone
-                del window.carries[last]
+            is_chain = version == SameStep(last) and _can_defer(chain, first.type, candidate.count)
+            if is_chain and self._has_single_use(candidate, removed, last, chain):
+                candidate.deferred[last] = DeferredUpdates(first, tuple(chain))
+                candidate.removed_slots |= removed
+                del candidate.carries[last]
 
     def _deferred_update(
-        self, window: LoopCandidate, slot: int
+        self, candidate: LoopCandidate, slot: int
     ) -> tuple[OperandSource, DeferredUpdate, set[int]] | None:
-        """The array that a slot writes a piece into, the link, and the slots that this takes."""
-        step, sources = self.step(slot, self.first), window.sources[slot]
+        """The array that a slot updates, the update, and the slots that it takes."""
+        step, sources = self.step(slot, self.first), candidate.sources[slot]
         if not isinstance(step, Eqn):
             return None
         if step.op.name == "put":
-            place, (total, piece) = self._affine_index(slot), sources
-            if place is None or not isinstance(piece, (LoopInvariant, SameStep, PreviousStep)):
+            index, (array, value) = self._affine_index(slot), sources
+            if index is None or not isinstance(value, (LoopInvariant, SameStep, PreviousStep)):
                 return None
-            return total, DeferredUpdate(piece, place, adds=False), {slot}
+            return array, DeferredUpdate(value, index, adds=False), {slot}
         if step.op.name != "add" or any(o.type != step.out.type for o in step.operands):
             return None
-        for total, added in (sources, sources[::-1]):
-            if not isinstance(added, SameStep) or isinstance(total, LoopInvariant):
+        for array, added in (sources, sources[::-1]):
+            if not isinstance(added, SameStep) or isinstance(array, LoopInvariant):
                 continue
             inner = self.step(added.slot, self.first)
             if not isinstance(inner, Eqn) or inner.op.name != "embed":
                 continue
-            piece = window.sources[added.slot][0]
-            if isinstance(piece, (LoopInvariant, SameStep, PreviousStep)):
-                place = self._affine_index(added.slot) or _constant_index(inner.params["index"])
-                return total, DeferredUpdate(piece, place, adds=True), {slot, added.slot}
+            value = candidate.sources[added.slot][0]
+            if isinstance(value, (LoopInvariant, SameStep, PreviousStep)):
+                index = self._affine_index(added.slot) or _constant_index(inner.params["index"])
+                return array, DeferredUpdate(value, index, adds=True), {slot, added.slot}
         return None
 
     def _has_single_use(
-        self, window: LoopCandidate, slots: set[int], last: int, links: Sequence[DeferredUpdate]
+        self,
+        candidate: LoopCandidate,
+        slots: set[int],
+        last: int,
+        updates: Sequence[DeferredUpdate],
     ) -> bool:
-        """Whether what these slots give has one use; what is there after the loop, any number, and
-        so have parts that no later step writes into."""
-        for step in range(window.count):
+        """Whether the results of slots have one reader each; the last one may have any number, and
+        so may earlier ones of which only slices are read that no later step updates.
+        """
+        for step in range(candidate.count):
             for slot in slots:
                 out = self.step(slot, self.first + step).out  # type: ignore[union-attr]
-                if self.analysis.uses[out] == 1 or (slot, step) == (last, window.count - 1):
+                if self.analysis.uses[out] == 1 or (slot, step) == (last, candidate.count - 1):
                     continue
-                if slot != last or not self._may_be_read_late(window, out, step, links):
+                if slot != last or not self._may_be_read_late(candidate, out, step, updates):
                     return False
         return True
 
     def _may_be_read_late(
-        self, window: LoopCandidate, out: Var, step: int, links: Sequence[DeferredUpdate]
+        self, candidate: LoopCandidate, out: Var, step: int, updates: Sequence[DeferredUpdate]
     ) -> bool:
-        """Whether all but the next step read parts of an array, after the loop, that are no others
-        then."""
+        """Whether all readers but the next step read slices, after the loop, that later steps
+        leave alone.
+        """
         readers = self.analysis.readers.get(out, ())
-        if len(readers) != self.analysis.uses[out] - 1 or window.count - step > _MAX_LATE_STEPS:
+        if len(readers) != self.analysis.uses[out] - 1 or candidate.count - step > _MAX_LATE_STEPS:
             return False
-        later = [link.index.at_step(n) for n in range(step + 1, window.count) for link in links]
+        later = [
+            update.index.at_step(n) for n in range(step + 1, candidate.count) for update in updates
+        ]
         return all(
-            self.analysis.position[reader.out] >= window.end
+            self.analysis.position[reader.out] >= candidate.end
             and all(are_disjoint(reader.params["index"], at, out.type.shape) for at in later)
             for reader in readers
         )
@@ -437,45 +451,55 @@ def _constant_index(index: tuple[object, ...]) -> WindowIndex:
     return WindowIndex.of(index, (0,) * len(index_integers(index)))
 
 
-def _can_defer(links: Sequence[DeferredUpdate], type: Type, count: int) -> bool:
-    """Whether these links can be made after the loop, and whether that saves anything: where
-    nothing moves, a small sum may as well be carried."""
-    places = {link.index.moving_axis(type.shape) for link in links}
-    speeds = {link.index.by for link in links}
-    still = not any(any(by) for by in speeds)
-    if not links or len({link.adds for link in links}) > 1:
+def _can_defer(updates: Sequence[DeferredUpdate], type: Type, count: int) -> bool:
+    """Whether updates can be made after the loop, and whether that saves anything: a small sum into
+    one place may as well be carried.
+    """
+    axes = {update.index.moving_axis(type.shape) for update in updates}
+    shifts = {update.index.by for update in updates}
+    is_constant = not any(any(by) for by in shifts)
+    if not updates or len({update.adds for update in updates}) > 1:
         return False
-    if still:
+    if is_constant:
         return type.size > _MIN_DEFERRED_SIZE
-    if links[0].adds:
-        return all(not any(link.index.by) or link.index.moving_axis(type.shape) for link in links)
-    entries = [found[0] for found in places if found is not None]
-    if None in places or any(link.index.width(entry) > 1 for link in links for entry in entries):
+    if updates[0].adds:
+        return all(
+            not any(update.index.by) or update.index.moving_axis(type.shape) for update in updates
+        )
+    entries = [found[0] for found in axes if found is not None]
+    if None in axes or any(
+        update.index.width(entry) > 1 for update in updates for entry in entries
+    ):
         return False
-    return (len(speeds) == len(places) == 1) or _keeps_write_order(links, type.shape, count)
+    return (len(shifts) == len(axes) == 1) or _keeps_write_order(updates, type.shape, count)
 
 
-def _keeps_write_order(links: Sequence[DeferredUpdate], shape: tuple[int, ...], count: int) -> bool:
-    """Whether an array is the same where all pieces of one link are written after all of the one
-    before: no place gets a piece of an earlier link later."""
-    indices = [[part for part in link.index.index if part is not None] for link in links]
+def _keeps_write_order(
+    updates: Sequence[DeferredUpdate], shape: tuple[int, ...], count: int
+) -> bool:
+    """Whether the array is the same if all writes of one update come after all writes of the one
+    before: no position is written by an earlier update later.
+    """
+    indices = [[part for part in update.index.index if part is not None] for update in updates]
     outlines = {tuple(isinstance(part, slice) for part in index) for index in indices}
     whole = [slice(0, n, 1) for n in shape]
-    cut = any(
-        isinstance(i, slice) and i != n for at in indices for i, n in zip(at, whole, strict=True)
+    has_slices = any(
+        isinstance(i, slice) and i != n
+        for index in indices
+        for i, n in zip(index, whole, strict=True)
     )
-    if len(outlines) > 1 or cut:
+    if len(outlines) > 1 or has_slices:
         return False
     newest: dict[tuple[int, ...], int] = {}
     for step in range(count):
-        for number, link in enumerate(links):
-            place = tuple(index_integers(link.index.at_step(step)))
-            if newest.get(place, 0) > number:
+        for number, update in enumerate(updates):
+            position = tuple(index_integers(update.index.at_step(step)))
+            if newest.get(position, 0) > number:
                 return False
-            newest[place] = number
+            newest[position] = number
     return True
 
 
 def _is_complex_number(type: Type) -> bool:
-    """Whether a value takes two cells of a frame, where bodies have one for each."""
+    """Whether a value takes two cells of a frame; bodies of loops have one for each value."""
     return type.dtype.kind == "c" and not type.shape

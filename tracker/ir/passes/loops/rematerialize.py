@@ -1,17 +1,17 @@
-"""What later steps want of a loop: kept in memory, or computed again from what is there anyway.
+"""Rematerialisation: values that a pullback needs are computed again, if that is cheap.
 
-Owns: the pass `rematerialize`. A rolled loop stacks whatever its pullback reads: of v * (c - max(v,
-0)) the maximum and the difference, although both follow from v, which is stacked, too. Writing and
-reading a stack costs more than a few sums and products.
+A rolled loop stacks whatever its pullback reads: of v * (c - max(v, 0)) the maximum and the
+difference, although both follow from v, which is stacked, too. Writing and reading a stack costs
+more than a few sums and products.
 
 A result is *derived* if cheap equations lead to it from constants of the loop, its rows, and stacks
-that stay. If several results are derived from one more value, which is smaller than they are
-together, that one is stacked in their place (two slices of w: w). Those who read what is derived
-are loops, to whose bodies the equations are copied, and single rows, which are computed where they
+that stay. If several results are derived from one more value that is smaller than they are
+together, that value is stacked instead (two slices of w: w). The readers of derived results are
+loops, into whose bodies the equations are copied, and single rows, which are computed where they
 were read. Start at `_Rematerializer.run`; `_Selection` decides.
 
-Invariants: linear in the equations, as no derivation is longer than `_MAX_COST`; equations are
-copied as they are; a stack that anything else reads stays.
+Invariants: linear in the equations, as the cost of a derivation is limited; equations are copied as
+they are; a stack that has other readers stays.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tracker.ir.passes.manager import BodyWriter, as_pass, resolve, substitute
 from tracker.ir.types import Bundle, Type
 from tracker.support.structs import field, record, replace
 
-_MAX_COST = 16  # of a derivation, in halves of an addition
-_MIN_SIZE = 32  # elements; fewer are read as quickly as they are computed
+_MAX_COST = 16  # of a derivation; an addition costs 2
+_MIN_SIZE = 32  # elements; fewer are read as fast as they are computed
 _COSTS = {
     **dict.fromkeys(("getitem", "reshape", "transpose", "broadcast_to"), 1),
     **dict.fromkeys(("add", "subtract", "multiply", "negative", "square", "absolute"), 2),
@@ -46,10 +46,10 @@ def rematerialize(function: Function) -> Function:
 
 
 class _Selection:
-    """Which results of a loop are derived, and what is stacked besides.
+    """Which results of a loop are derived, and which values are stacked besides.
 
-    given: the variables of the body that its readers have anyway; free: the results that need not
-    stay, in the order of the body.
+    available: the variables of the body that readers have anyway; droppable: the results that need
+    not stay, in the order of the body.
     """
 
     def __init__(self, body: Function, given: Iterable[Var], free: list[Var]) -> None:
@@ -62,7 +62,7 @@ class _Selection:
         self.derived = [var for var in free if not reach[var][1]]
 
     def _shared_sources(self) -> list[Var]:
-        """What is to be stacked in the place of results that are larger together."""
+        """The values to stack in place of results that are larger together."""
         groups: dict[Var, int] = {}
         reach = self._costs_and_needs(final=False)
         for var in self.droppable:
@@ -78,10 +78,10 @@ class _Selection:
         ]
 
     def _costs_and_needs(self, final: bool) -> dict[Atom, tuple[int, frozenset[Var]]]:
-        """Of each variable what deriving it costs, and what has to be there for it besides.
+        """The cost of deriving each variable, and what must be stacked for it besides.
 
-        What costs too much, or needs two values more, has to be there itself, as a result is then;
-        in the `final` round, also a result that needs one.
+        A variable that costs too much, or needs two values more, must be stacked itself if it is a
+        result; in the `final` round, also a result that needs one.
         """
         found: dict[Atom, tuple[int, frozenset[Var]]] = {}
         free = set(self.droppable)
@@ -107,7 +107,7 @@ class _Selection:
 
 @record()
 class _ProducerLoop:
-    """A loop whose results are partly derived: its equations, and what its readers have of it."""
+    """A loop with derived results: its equations, and what its readers have of it."""
 
     definitions: dict[Var, Eqn]
     constants: dict[Var, Atom] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class _ProducerLoop:
 
 
 class _Rematerializer(BodyWriter):
-    """The new body."""
+    """Writes the new body."""
 
     def __init__(self, function: Function) -> None:
         super().__init__()
@@ -126,13 +126,13 @@ class _Rematerializer(BodyWriter):
         for eqn in function.eqns:
             if isinstance(eqn.op.lower, Pick):
                 self.picks.setdefault(eqn.operands[0], []).append(eqn)
-        self.derived_picks: dict[Atom, tuple[_ProducerLoop, Var]] = {}  # picks of what is derived
+        self.derived_picks: dict[Atom, tuple[_ProducerLoop, Var]] = {}  # picks of derived results
         self.derived_slices: dict[
             Atom, tuple[Var, int]
-        ] = {}  # slices of these, and where they begin
+        ] = {}  # slices of these, and their first rows
         self.emitted_picks: set[Var] = set()  # picks that have been written
         self.slices: dict[tuple[Var, int, int], Var] = {}
-        self.replaced: dict[Var, Atom] = {}  # single rows of what is derived
+        self.replaced: dict[Var, Atom] = {}  # single rows of derived results
 
     def run(self) -> Function:
         for step in self.function.body:
@@ -152,10 +152,10 @@ class _Rematerializer(BodyWriter):
         body = tuple(self.body)
         return replace(self.function, body=body, outputs=outputs, functions=self.functions)
 
-    # What a loop gives
+    # Producers
 
     def emit_producer(self, eqn: Eqn) -> None:
-        """Write a loop, without the stacks of what is derived."""
+        """Write a loop without the stacks of derived results."""
         body, carries = eqn.params["body"], eqn.params["carries"]
         picks = self.picks.get(eqn.out, [])
         source, free = self.producer(eqn, picks)
@@ -165,7 +165,7 @@ class _Rematerializer(BodyWriter):
             return
         derived = set(choice.derived)
         assert isinstance(eqn.out.type, Bundle)
-        after = len(body.outputs)  # of the loop's results, the first carry that it keeps
+        after = len(body.outputs)  # the first kept carry among the results
         stays = [at for at in range(carries, after) if body.outputs[at] not in derived]
         count = eqn.params["length"]
         parts = [*eqn.out.type.parts[:carries], *(eqn.out.type.parts[at] for at in stays)]
@@ -191,7 +191,7 @@ class _Rematerializer(BodyWriter):
             source.stacks[var] = self.emit("pick", out, at=at)
 
     def producer(self, eqn: Eqn, picks: list[Eqn]) -> tuple[_ProducerLoop, list[Var]]:
-        """What readers of a loop have of it anyway, and which of its results need not stay."""
+        """What readers of a loop have of it anyway, and the results that need not stay."""
         body, consts, carries = (eqn.params[name] for name in ("body", "consts", "carries"))
         _, *operands = eqn.operands
         source = _ProducerLoop({each.out: each for each in body.eqns})
@@ -200,7 +200,7 @@ class _Rematerializer(BodyWriter):
         source.stacks.update(rows)  # type: ignore[arg-type]
         after = len(body.outputs)
         free: dict[Var, None] = {}
-        firm: set[Atom] = set()
+        fixed: set[Atom] = set()
         for pick in picks:
             at = pick.params["at"]
             if at >= after:
@@ -214,14 +214,14 @@ class _Rematerializer(BodyWriter):
                 ):
                     free[var] = None
                 else:
-                    firm.add(var)
+                    fixed.add(var)
                     if isinstance(var, Var):
                         source.stacks[var] = pick.out
-        order = [each.out for each in body.eqns if each.out in free and each.out not in firm]
+        order = [each.out for each in body.eqns if each.out in free and each.out not in fixed]
         return source, order
 
     def is_droppable(self, stack: Var, type: Type) -> bool:
-        """Whether all that read a stack could do without: loops by rows, and single rows."""
+        """Whether all readers of a stack could do without it: loops by rows, and single rows."""
         if type.size < _MIN_SIZE:
             return False
         for reader in self.readers.get(stack, ()):
@@ -239,10 +239,10 @@ class _Rematerializer(BodyWriter):
                 return False
         return True
 
-    # Who reads it
+    # Consumers
 
     def derive_row(self, eqn: Eqn, stack: Var, at: int, sliced: bool) -> None:
-        """A reading of what is derived: a slice is left to the loops that read it."""
+        """Derive a row that is read outside of loops; a slice is left to the loops that read it."""
         if sliced:
             self.derived_slices[eqn.out] = stack, at
             return
@@ -250,7 +250,7 @@ class _Rematerializer(BodyWriter):
         self.replaced[eqn.out] = _RowDerivation(self, source, at).of(var)
 
     def derive_inputs(self, eqn: Eqn) -> Eqn:
-        """A loop, with what is derived computed in its body."""
+        """A loop with derived inputs computed in its body."""
         body, consts, carries = (eqn.params[name] for name in ("body", "consts", "carries"))
         count, *operands = eqn.operands
         first = consts + carries
@@ -287,7 +287,7 @@ class _Rematerializer(BodyWriter):
         return body
 
     def slice_stack(self, stack: Var, at: int, count: int) -> Var:
-        """stack[at : at + count], made once."""
+        """stack[at : at + count], written once."""
         key = stack, at, count
         if key not in self.slices:
             self.slices[key] = self.slice_rows(stack, at, at + count)
@@ -295,7 +295,7 @@ class _Rematerializer(BodyWriter):
 
 
 class _Derivation:
-    """The equations of a source once more, somewhere else."""
+    """Copies equations of a producer to another place."""
 
     def __init__(self, source: _ProducerLoop) -> None:
         self.source = source
@@ -331,7 +331,7 @@ class _Derivation:
 
 
 class _RowDerivation(_Derivation):
-    """Of one step, outside of loops."""
+    """Copies of one step's equations, outside of loops."""
 
     def __init__(self, sweep: _Rematerializer, source: _ProducerLoop, at: int) -> None:
         super().__init__(source)
@@ -350,7 +350,7 @@ class _RowDerivation(_Derivation):
 
 
 class _ConsumerBody:
-    """What a loop gets besides, for the derivations in its body."""
+    """The equations, constants and rows that a loop gets for the derivations in its body."""
 
     def __init__(
         self,
@@ -378,7 +378,7 @@ class _ConsumerBody:
 
 
 class _BodyDerivation(_Derivation):
-    """Of the step of a loop; its first row is that of step `start` of the source."""
+    """Copies in the body of a loop; its first row is that of step `start` of the producer."""
 
     def __init__(self, steps: _ConsumerBody, source: _ProducerLoop, start: int) -> None:
         super().__init__(source)
@@ -405,8 +405,9 @@ class _BodyDerivation(_Derivation):
 
 
 def _row_access(eqn: Eqn) -> tuple[Var, int, bool] | None:
-    """Of a reading of whole rows of a stack: the stack, the first row, and whether it is a slice
-    of them, one after the other."""
+    """Of a read of whole rows of a stack: the stack, the first row, and whether it is a contiguous
+    slice.
+    """
     if eqn.op.name != "getitem":
         return None
     (stack,), index = eqn.operands, eqn.params["index"]
@@ -422,7 +423,7 @@ def _row_access(eqn: Eqn) -> tuple[Var, int, bool] | None:
 
 
 def _reads_by_rows(eqn: Eqn, stack: Var) -> bool:
-    """Whether an equation is a loop that reads an array row by row, and not in another way."""
+    """Whether an equation is a loop that reads an array row by row, and in no other way."""
     if not isinstance(eqn.op.lower, Loop):
         return False
     first = 1 + eqn.params["consts"] + eqn.params["carries"]

@@ -1,16 +1,15 @@
-"""Repetition in a trace rolled back into loops.
+"""Loop re-rolling: repetition in a trace becomes `loop` equations.
 
-Owns: `roll`, which gives the pass. A Python loop leaves a copy of its equations per step, and its
-pullback as many again. `repeat_detection.py` finds them, `recurrences.py` asks what they read from
-one repetition to the next; here the windows that are left become `loop` equations. Start at
-`_LoopEmitter.run`.
+A Python loop leaves a copy of its equations per iteration, and its pullback as many again.
+`repeat_detection.py` finds them and `recurrences.py` turns them into loop candidates, which are
+written here. Start at `_LoopEmitter.run`.
 
-What later steps want of a loop is stacked; where that is a carry, it is kept as the steps find it.
-A loop goes in the direction in which most of what it reads lies (a pullback reads what the forward
-loop left from the last step to the first).
+Results that later steps read are stacked; carries are kept as they are at the start of each step. A
+loop runs in the direction in which most of what it reads lies: a pullback reads the stacks of the
+forward loop from the last row to the first.
 
 Invariants: linear in the steps; the equations of a body are those of the repetitions, so that
-results keep their bits; what does not fit stays as it is.
+results keep their bits; steps that do not fit stay as they are.
 """
 
 from __future__ import annotations
@@ -57,11 +56,11 @@ from tracker.ir.structural_keys import identity_key
 from tracker.ir.types import Type
 from tracker.support.structs import replace
 
-_MAX_LENGTH_RATIO = 0.9  # of its length; a round that leaves a body longer than that is taken back
+_MAX_LENGTH_RATIO = 0.9  # a round that shortens a body by less is taken back
 
 
 class _LoopEmitter(StackWriter):
-    """The new body; loops stand where their windows began."""
+    """Writes the new body, with loops in place of the candidates."""
 
     def __init__(self, function: Function, analysis: RecurrenceAnalysis) -> None:
         super().__init__()
@@ -76,13 +75,13 @@ class _LoopEmitter(StackWriter):
         needs = LiveOutAnalysis(self.function, self.analysis).by_candidate
         inside = self.analysis.candidate_at
         for at, step in enumerate(self.function.body):
-            window = inside.get(at)
-            if window is None:
+            candidate = inside.get(at)
+            if candidate is None:
                 self.emit_step(step)
-            elif at == window.start:
+            elif at == candidate.start:
                 self.where = step.where
-                self.loops[window] = _EmittedLoop(self, window, needs[window])
-                self.emit_deferred(window)
+                self.loops[candidate] = _EmittedLoop(self, candidate, needs[candidate])
+                self.emit_deferred(candidate)
         outputs = tuple([self.atom(atom) for atom in self.function.outputs])
         return Function(
             self.function.name,
@@ -94,7 +93,7 @@ class _LoopEmitter(StackWriter):
         )
 
     def emit_step(self, step: Eqn | Guard) -> None:
-        """A step that stays."""
+        """Write a step that is not in a loop."""
         if isinstance(step, Guard):
             self.body.append(Guard(self.atom(step.operand), step.kind, step.expected, step.where))
             return
@@ -106,29 +105,29 @@ class _LoopEmitter(StackWriter):
             operands = tuple([self.atom(o) for o in operands])
         self.body.append(Eqn(step.op, operands, step.params, step.out, step.where))
 
-    def emit_deferred(self, window: LoopCandidate) -> None:
-        """The arrays that the steps of a loop only put pieces into: made here, so that loops like
-        it, and what follows them, are alike for the next round."""
-        last = self.function.body[window.end - window.period : window.end]
-        for slot in window.deferred:
+    def emit_deferred(self, candidate: LoopCandidate) -> None:
+        """Write the deferred updates of a loop right after it, so that loops like it, and the steps
+        between them, are equal in the next round.
+        """
+        last = self.function.body[candidate.end - candidate.period : candidate.end]
+        for slot in candidate.deferred:
             self.atom(last[slot].out)  # type: ignore[union-attr]
 
     def atom(self, atom: Atom) -> Atom:
-        """What stands for a value."""
+        """The atom that replaces a value."""
         found = self.analysis.locate(atom)
         if found is None:
             return atom
-        window, slot, step = found
-        if slot in window.deferred:  # what may be read of it before is the same at the end
-            atom = self.analysis.body[window.end - window.period + slot].out  # type: ignore[union-attr]
+        candidate, slot, step = found
+        if slot in candidate.deferred:  # slices that are read earlier are the same at the end
+            atom = self.analysis.body[candidate.end - candidate.period + slot].out  # type: ignore[union-attr]
         known = self.values.get(atom)
         if known is None:
-            known = self.values[atom] = self.loops[window].value(slot, step)
+            known = self.values[atom] = self.loops[candidate].value(slot, step)
         return known
 
     def merge_operands(self, operands: Sequence[Atom]) -> Iterator[Atom]:
-        """The operands of a concatenation, where those that a loop left one after the other are
-        one operand."""
+        """The operands of a concatenation; consecutive rows of one stack are one operand."""
         at = 0
         while at < len(operands):
             length, by = self.consecutive_rows(operands, at)
@@ -138,15 +137,16 @@ class _LoopEmitter(StackWriter):
                 continue
             found = self.analysis.locate(operands[at])
             assert found is not None
-            window, slot, step = found
-            stack = self.loops[window].rows(slot, step, by, length)
+            candidate, slot, step = found
+            stack = self.loops[candidate].rows(slot, step, by, length)
             shape = (length * stack.type.shape[1], *stack.type.shape[2:])
             yield self.emit("reshape", stack, shape=shape)
             at += length
 
     def consecutive_rows(self, operands: Sequence[Atom], at: int) -> tuple[int, int]:
-        """How many operands from `at` on are what one slot gave in step after step, and whether
-        these go up or down."""
+        """How many operands from `at` on are results of one slot in consecutive steps, and whether
+        the steps go up or down.
+        """
         places: list[tuple[LoopCandidate, int, int]] = []
         for operand in operands[at:]:
             found = self.analysis.locate(operand)
@@ -162,8 +162,8 @@ class _LoopEmitter(StackWriter):
         return len(places), places[1][2] - places[0][2] if len(places) > 1 else 1
 
     def emit_updates(self, total: Atom, link: DeferredUpdate, loop: _EmittedLoop) -> Var:
-        """`total` with the pieces of a link written or added, all at once."""
-        shape, count = total.type.shape, loop.window.count
+        """`total` after an update of all iterations at once."""
+        shape, count = total.type.shape, loop.candidate.count
         by = max(link.index.by, key=abs, default=0)
         if by == 0:
             stack = loop.pieces(link.piece, 0, 1)
@@ -194,7 +194,7 @@ class _LoopEmitter(StackWriter):
         return total
 
     def nested(self, function: Function) -> Function:
-        """The function; or one like it, if there is one."""
+        """The function, or an equal one that is known."""
         name_variables(function)
         key = _body_key(function)
         known = self.known.get(key)
@@ -208,55 +208,58 @@ class _LoopEmitter(StackWriter):
 
 
 def _body_key(function: Function) -> Hashable:
-    """Equal for two functions that do the same: what Python runs must be the same object."""
+    """Equal for equal functions; opaque params of what Python runs must be the same objects."""
     called = [eqn for eqn in function.eqns if isinstance(eqn.op.lower, Host)]
     return str(function), *((eqn.op, identity_key(eqn.params)) for eqn in called)
 
 
 class _EmittedLoop:
-    """The loop of a window, and its results."""
+    """The loop of a candidate, and its results."""
 
-    def __init__(self, emitter: _LoopEmitter, window: LoopCandidate, need: LiveOuts) -> None:
+    def __init__(self, emitter: _LoopEmitter, candidate: LoopCandidate, need: LiveOuts) -> None:
         self.emitter = emitter
-        self.window = window
-        self.period = [emitter.analysis.body[window.start + slot] for slot in range(window.period)]
+        self.candidate = candidate
+        self.period = [
+            emitter.analysis.body[candidate.start + slot] for slot in range(candidate.period)
+        ]
         self.reverse = self._reverse()
         self.kept_slots = [
             slot
-            for slot in window.carries
+            for slot in candidate.carries
             if need.stacks.get(slot) is False or slot in need.kept_carries
         ]
-        self.ys = [s for s in need.stacks if s not in window.carries or need.stacks[s]]
-        self.inputs: dict[Any, tuple[Var, Atom]] = {}  # of the body, and what each is given
+        self.ys = [s for s in need.stacks if s not in candidate.carries or need.stacks[s]]
+        self.inputs: dict[Any, tuple[Var, Atom]] = {}  # inputs of the body, and their operands
         self.stacks: dict[OperandSource, Var] = {}
-        self.row_inputs: dict[Var, Var] = {}  # stack -> the body's input
-        self.carried = {slot: Var(first.type) for slot, first in window.carries.items()}
+        self.row_inputs: dict[Var, Var] = {}  # the body's input for each stack
+        self.carried = {slot: Var(first.type) for slot, first in candidate.carries.items()}
         self.body: list[Eqn | Guard] = []
         self.made: dict[int, Var] = {}
         self.items: dict[Var, Var] = {}
         for slot, step in enumerate(self.period):
-            if slot not in window.removed_slots:
+            if slot not in candidate.removed_slots:
                 self._slot(slot, step)
-        if self.body:  # else every step only puts what is always the same
+        if self.body:  # otherwise all updates are deferred, of loop invariants
             self._write()
 
     def _reverse(self) -> bool:
-        """Whether steps go down along the rows: as most of what is read asks; what acts does so in
-        the order in which it stands."""
+        """Whether to iterate downwards along the rows, as most reads go; never for steps with side
+        effects.
+        """
         balance = 0
-        window = self.window
+        candidate = self.candidate
         if any(isinstance(step, Eqn) and has_side_effects(step) for step in self.period):
             return False
-        sources: dict[OperandSource, None] = dict.fromkeys(window.slices.values())
-        for slot, found in enumerate(window.sources):
-            if slot not in window.removed_slots:
+        sources: dict[OperandSource, None] = dict.fromkeys(candidate.slices.values())
+        for slot, found in enumerate(candidate.sources):
+            if slot not in candidate.removed_slots:
                 sources.update(dict.fromkeys(found))
         for source in sources:
             if isinstance(source, OtherLoopResult):
-                made = self.emitter.analysis.body[source.window.start + source.slot]
+                made = self.emitter.analysis.body[source.candidate.start + source.slot]
                 assert isinstance(made, Eqn)
                 type = made.out.type
-                down = (source.by < 0) != self.emitter.loops[source.window].reverse
+                down = (source.by < 0) != self.emitter.loops[source.candidate].reverse
                 balance += -type.size if down else type.size
             elif isinstance(source, MovingSlice):
                 down = any(by < 0 for by in source.index.by)
@@ -266,11 +269,11 @@ class _EmittedLoop:
     # The body
 
     def _slot(self, slot: int, step: Eqn | Guard) -> None:
-        part = self.window.slices.get(slot)
+        part = self.candidate.slices.get(slot)
         if part is not None:
             self.made[slot] = self._row(part, part.type)
             return
-        pairs = zip(self.window.sources[slot], operands_of(step), strict=True)
+        pairs = zip(self.candidate.sources[slot], operands_of(step), strict=True)
         operands = tuple([self._operand(source, operand.type) for source, operand in pairs])
         if isinstance(step, Guard):
             self.body.append(Guard(operands[0], step.kind, step.expected, step.where))
@@ -309,13 +312,13 @@ class _EmittedLoop:
         return self.items[row]
 
     def _with_current_array(self, part: MovingSlice) -> MovingSlice:
-        """The same part of what stands for its array."""
+        """The same slice of the value that replaces its array."""
         array = self.emitter.atom(part.array)
         assert isinstance(array, Var)
         return replace(part, array=array)
 
     def _stack(self, source: LiteralSequence | OtherLoopResult | MovingSlice) -> Var:
-        count = self.window.count
+        count = self.candidate.count
         if isinstance(source, LiteralSequence):
             return self.emitter.literal_table(
                 source.values[::-1] if self.reverse else source.values
@@ -325,12 +328,12 @@ class _EmittedLoop:
         at, by = source.at, source.by
         if self.reverse:
             at, by = at + by * (count - 1), -by
-        return self.emitter.loops[source.window].rows(source.slot, at, by, count)
+        return self.emitter.loops[source.candidate].rows(source.slot, at, by, count)
 
     def _write(self) -> None:
-        """The equation, and its results."""
-        window = self.window
-        carried = list(window.carries)
+        """Write the equation, and enter its results."""
+        candidate = self.candidate
+        carried = list(candidate.carries)
         inputs = [var for var, _ in self.inputs.values()]
         inputs += [self.carried[slot] for slot in carried]
         inputs += self.row_inputs.values()
@@ -343,8 +346,8 @@ class _EmittedLoop:
             tuple(outputs),
             nested_functions(self.body),
         )
-        operands = [Const.of(window.count), *(given for _, given in self.inputs.values())]
-        operands += [self.emitter.atom(first) for first in window.carries.values()]
+        operands = [Const.of(candidate.count), *(given for _, given in self.inputs.values())]
+        operands += [self.emitter.atom(first) for first in candidate.carries.values()]
         operands += self.row_inputs
         self.bundle = self.emitter.emit(
             "loop",
@@ -352,7 +355,7 @@ class _EmittedLoop:
             body=self.emitter.nested(body),
             consts=len(self.inputs),
             carries=len(carried),
-            length=window.count,
+            length=candidate.count,
             reverse=self.reverse,
             keep=tuple(carried.index(slot) for slot in self.kept_slots),
         )
@@ -362,7 +365,7 @@ class _EmittedLoop:
         self.kept_at = {slot: after + at for at, slot in enumerate(self.kept_slots)}
         self.finals = {slot: at for at, slot in enumerate(carried)}
 
-    # What it gives
+    # Results
 
     def pick(self, at: int) -> Var:
         if at not in self.picked:
@@ -370,11 +373,12 @@ class _EmittedLoop:
         return self.picked[at]
 
     def rows(self, slot: int, at: int, by: int, count: int) -> Var:
-        """What the slot gave in the steps at, at + by, ..., stacked. Step -1 is what the first one
-        found."""
+        """The results of a slot in the steps at, at + by, ..., stacked; step -1 is the start of
+        the first.
+        """
         found = min(at, at + by * (count - 1)) < 0
-        if slot in self.window.slices and not found:
-            part = self.window.slices[slot]
+        if slot in self.candidate.slices and not found:
+            part = self.candidate.slices[slot]
             place = WindowIndex.of(part.index.at_step(at), tuple(n * by for n in part.index.by))
             return self.emitter.stack_slices(
                 replace(self._with_current_array(part), index=place), count, False
@@ -385,28 +389,28 @@ class _EmittedLoop:
         return self.emitter.strided_slice(stack, 0, row, -by if self.reverse else by, count)
 
     def pieces(self, piece: LoopInvariant | SameStep | PreviousStep, at: int, by: int) -> Var:
-        """What a chain is given in all steps, from step `at` on, stacked."""
-        count = self.window.count
+        """The values of an update in all steps, from step `at` on, stacked."""
+        count = self.candidate.count
         if isinstance(piece, LoopInvariant):
             shape = (count, *piece.atom.type.shape)
             return self.emitter.emit("broadcast_to", self.emitter.atom(piece.atom), shape=shape)
         return self.rows(piece.slot, at - isinstance(piece, PreviousStep), by, count)
 
     def has_row(self, slot: int, step: int) -> bool:
-        """Whether there is a stack with what the slot gave in this step."""
-        return slot in self.stack_of or (slot in self.kept_at and step < self.window.count - 1)
+        """Whether there is a stack with the result of the slot in this step."""
+        return slot in self.stack_of or (slot in self.kept_at and step < self.candidate.count - 1)
 
     def value(self, slot: int, step: int) -> Atom:
-        """What the slot gave in a step."""
+        """The result of a slot in a step."""
         type = self.period[slot].out.type  # type: ignore[union-attr]
-        if slot in self.window.slices:
-            part = self.window.slices[slot]
+        if slot in self.candidate.slices:
+            part = self.candidate.slices[slot]
             return self.emitter.emit(
                 "getitem", self.emitter.atom(part.array), index=part.index.at_step(step)
             )
-        if slot in self.window.deferred:
-            return self._deferred_result(self.window.deferred[slot])
-        if step == self.window.count - 1 and slot in self.finals:
+        if slot in self.candidate.deferred:
+            return self._deferred_result(self.candidate.deferred[slot])
+        if step == self.candidate.count - 1 and slot in self.finals:
             return self.pick(self.finals[slot])
         whole = slot in self.stack_of
         stack = self.pick(self.stack_of[slot] if whole else self.kept_at[slot])
@@ -416,8 +420,11 @@ class _EmittedLoop:
         return self.emitter.emit("item", found) if type.weak else found
 
     def _deferred_result(self, chain: DeferredUpdates) -> Atom:
-        """The array after the last step. Where several links that move alike reach one place, the
-        one goes first that reached it first; others go as in each step."""
+        """The array after the last step.
+
+        Where updates that move alike reach one position, the one that reached it first is written
+        first; other updates are written in the order of a step.
+        """
 
         def turn(link: DeferredUpdate) -> float:
             by = max(link.index.by, key=abs, default=0)
@@ -431,12 +438,12 @@ class _EmittedLoop:
         return total
 
     def _row_of_step(self, step: int) -> int:
-        """The row of a step."""
-        return self.window.count - 1 - step if self.reverse else step
+        """The row of a stack that holds a step."""
+        return self.candidate.count - 1 - step if self.reverse else step
 
 
 def roll(fits: Callable[[Eqn], bool]) -> Pass:
-    """The pass that makes loops of what repeats itself; equations that do not fit stay outside."""
+    """The pass that makes loops of repetition; equations that do not fit stay outside."""
 
     def body(function: Function) -> Function:
         while len(function.body) >= loop_limits.MIN_BODY:
@@ -448,7 +455,7 @@ def roll(fits: Callable[[Eqn], bool]) -> Pass:
                 break
             made = _LoopEmitter(function, analysis).run()
             if len(made.body) > _MAX_LENGTH_RATIO * len(function.body):
-                break  # a loop whose steps are read one by one saves nothing, and is found again
+                break  # its rows are read one by one: nothing is saved
             function = made
         return function
 
