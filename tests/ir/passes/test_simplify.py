@@ -31,20 +31,20 @@ ROWS = [
     ("multiply_by_one", "r: f64[3] = strong_multiply x 1.0", "x"),
     ("multiply_by_one", "r: f64[3] = multiply x f64(1.0)", "x"),
     ("multiply_by_one", "r: float = multiply w 1.0", "w"),
-    ("of_literals", "a: f64[] = exp f64(0.0); r: f64[3] = multiply x a", "x"),
-    ("add_nothing", "r: f64[3] = add x -0.0", "x"),
-    ("add_nothing", "r: f64[3] = add -0.0 x", "x"),
-    ("add_nothing", "r: i64[3] = add n 0", "n"),
-    ("subtract_nothing", "r: f64[3] = subtract x 0.0", "x"),
-    ("subtract_nothing", "r: f64[3] = subtract x 0", "x"),
-    ("undone", "a: f64[3] = negative x; r: f64[3] = negative a", "x"),
-    ("undone", "a: bool[3] = logical_not b; r: bool[3] = logical_not a", "b"),
-    ("undone", "a: c128[3] = conjugate z; r: c128[3] = conjugate a", "z"),
-    ("same_value", "r: f64[3] = conjugate x", "x"),
-    ("same_value", "r: f64[3] = real x", "x"),
-    ("same_value", "r: f64[3] = copy x", "x"),
-    ("same_value", "r: f64[3] = identity x", "x"),
-    ("same_value", "r: c128[3] = positive z", "z"),
+    ("fold_literals", "a: f64[] = exp f64(0.0); r: f64[3] = multiply x a", "x"),
+    ("add_zero", "r: f64[3] = add x -0.0", "x"),
+    ("add_zero", "r: f64[3] = add -0.0 x", "x"),
+    ("add_zero", "r: i64[3] = add n 0", "n"),
+    ("subtract_zero", "r: f64[3] = subtract x 0.0", "x"),
+    ("subtract_zero", "r: f64[3] = subtract x 0", "x"),
+    ("involution", "a: f64[3] = negative x; r: f64[3] = negative a", "x"),
+    ("involution", "a: bool[3] = logical_not b; r: bool[3] = logical_not a", "b"),
+    ("involution", "a: c128[3] = conjugate z; r: c128[3] = conjugate a", "z"),
+    ("identity_function", "r: f64[3] = conjugate x", "x"),
+    ("identity_function", "r: f64[3] = real x", "x"),
+    ("identity_function", "r: f64[3] = copy x", "x"),
+    ("identity_function", "r: f64[3] = identity x", "x"),
+    ("identity_function", "r: c128[3] = positive z", "z"),
     ("add_negative", "a: f64[3] = negative y; r: f64[3] = add x a", "r: f64[3] = subtract x y"),
     ("add_negative", "a: f64[3] = negative x; r: f64[3] = add a y", "r: f64[3] = subtract y x"),
     (
@@ -53,24 +53,24 @@ ROWS = [
         "r: f64[3] = add x y",
     ),
     (
-        "signs_cancel",
+        "cancel_signs",
         "a: f64[3] = negative x; c: f64[3] = negative y; r: f64[3] = divide a c",
         "r: f64[3] = divide x y",
     ),
     (
-        "sign_into_literal",
+        "negate_literal",
         "a: f64[3] = negative x; r: f64[3] = multiply a 3.0",
         "r: f64[3] = multiply x -3.0",
     ),
     (
-        "sign_into_literal",
+        "negate_literal",
         "a: f64[3] = negative x; r: f64[3] = divide 3.0 a",
         "r: f64[3] = divide -3.0 x",
     ),
     ("multiply_by_minus_one", "r: f64[3] = multiply -1 x", "r: f64[3] = negative x"),
     ("even_function", "a: f64[3] = negative x; r: f64[3] = square a", "r: f64[3] = square x"),
     (
-        "absolute_twice",
+        "absolute_of_absolute",
         "a: f64[3] = absolute x; r: f64[3] = absolute a",
         "a: f64[3] = absolute x; return a",
     ),
@@ -90,24 +90,24 @@ ROWS = [
     ("power_by_literal", "r: f64[3] = power x 2", "r: f64[3] = square x"),
     ("power_by_literal", "r: f64[3] = power x 1.0", "x"),
     ("power_by_literal", "r: f64[3] = power x 0", "r: f64[3] = broadcast_to f64(1.0) {shape=(3,)}"),
-    ("where_decided", "r: f64[3] = where True x y", "x"),
-    ("where_decided", "r: f64[3] = where b x x", "x"),
-    ("where_decided", "r: f64[3] = where False x s", "r: f64[3] = broadcast_to s {shape=(3,)}"),
+    ("where_constant", "r: f64[3] = where True x y", "x"),
+    ("where_constant", "r: f64[3] = where b x x", "x"),
+    ("where_constant", "r: f64[3] = where False x s", "r: f64[3] = broadcast_to s {shape=(3,)}"),
     (
-        "where_decided",
+        "where_constant",
         "r: f64[3] = where False x 2.0",
         "r: f64[3] = broadcast_to f64(2.0) {shape=(3,)}",
     ),
-    ("already_so", "r: f64[3] = reshape x {shape=(3,)}", "x"),
-    ("already_so", "r: f64[3] = astype x {dtype=f64}", "x"),
-    ("already_so", "r: f64[3] = broadcast_to x {shape=(3,)}", "x"),
+    ("same_type", "r: f64[3] = reshape x {shape=(3,)}", "x"),
+    ("same_type", "r: f64[3] = astype x {dtype=f64}", "x"),
+    ("same_type", "r: f64[3] = broadcast_to x {shape=(3,)}", "x"),
     (
-        "through_itself",
+        "repeated_view",
         "a: f64[3,1] = reshape x {shape=(3,1)}; r: f64[1,3] = reshape a {shape=(1,3)}",
         "r: f64[1,3] = reshape x {shape=(1,3)}",
     ),
     (
-        "through_itself",
+        "repeated_view",
         "a: f64[2,3] = broadcast_to x {shape=(2,3)};r: f64[4,2,3] = broadcast_to a {shape=(4,2,3)}",
         "r: f64[4,2,3] = broadcast_to x {shape=(4,2,3)}",
     ),
@@ -118,28 +118,28 @@ ROWS = [
     ),
     ("transpose_of_transpose", "r: f64[2,3] = transpose m {axes=(0,1)}", "m"),
     (
-        "there_and_back",
+        "cast_round_trip",
         "a: f64[3] = astype p {dtype=f64}; r: f32[3] = astype a {dtype=f32}",
         "p",
     ),
     (
-        "filled",
+        "filled_array",
         "r: f64[3] = zeros_like x {shape=(3,), dtype=f64}",
         "r: f64[3] = broadcast_to f64(0.0) {shape=(3,)}",
     ),
-    ("filled", "r: f64[] = ones_like s {shape=(), dtype=f64}", "f64(1.0)"),
+    ("filled_array", "r: f64[] = ones_like s {shape=(), dtype=f64}", "f64(1.0)"),
     (
-        "product_of_nothing",
+        "matmul_of_empty",
         "a: f64[0] = getitem x {index=(slice(0, 0, 1),)}; r: f64[] = matmul a a",
         "f64(0.0)",
     ),
     (
-        "mean_of_nothing",
+        "mean_of_empty",
         f"a: f64[0] = getitem x {{index=(slice(0, 0, 1),)}}; r: f64[] = mean a {SUM}",
         "f64(nan)",
     ),
     (
-        "of_nothing",
+        "reduction_of_empty",
         f"a: f64[0] = getitem x {{index=(slice(0, 0, 1),)}}; r: f64[] = prod a {SUM}",
         "f64(1.0)",
     ),
@@ -186,73 +186,73 @@ ROWS = [
         "r: f64[3] = add x c",
         "r: f64[3] = add x s",
     ),
-    ("getitem_of_all", "r: f64[3] = getitem x {index=(slice(0, 3, 1),)}", "x"),
+    ("full_slice", "r: f64[3] = getitem x {index=(slice(0, 3, 1),)}", "x"),
     (
-        "read_past_writes",
+        "forward_store",
         "a: f64[3] = put x s {index=(1,)}; r: f64[] = getitem a {index=(1,)}",
         "s",
     ),
     (
-        "read_past_writes",
+        "forward_store",
         "a: f64[3] = put x s {index=(1,)}; r: f64[2] = getitem a {index=(slice(0, 3, 2),)}",
         "r: f64[2] = getitem x {index=(slice(0, 3, 2),)}",
     ),
     (
-        "read_past_writes",
+        "forward_store",
         "a: f64[3] = embed s {index=(1,), shape=(3,)}; r: f64[] = getitem a {index=(2,)}",
         "f64(0.0)",
     ),
     (
-        "read_past_writes",
+        "forward_store",
         "a: f64[3] = put x s {index=(1,)}; c: f64[3] = embed w {index=(0,), shape=(3,)};"
         "d: f64[3] = add c a; r: f64[] = getitem d {index=(1,)}",
         "s",
     ),
     (
-        "read_past_writes",
+        "forward_store",
         "a: f64[3] = put x s {index=(1,)}; c: f64[3] = embed s {index=(1,), shape=(3,)};"
         "d: f64[3] = add a c; e: f64[3] = put d w {index=(2,)}; r: f64[] = getitem e {index=(1,)}",
         "r: f64[] = add s s",
     ),
     (
-        "read_past_writes",
+        "forward_store",
         "a: f64[3] = put x s {index=(2,)}; c: f64[3] = embed s {index=(1,), shape=(3,)};"
         "d: f64[3] = add a c; r: f64[] = getitem d {index=(1,)}",
         "a: f64[] = getitem x {index=(1,)}; r: f64[] = add a s",
     ),
     (
-        "read_past_writes",
+        "forward_store",
         "a: f64[3] = embed s {index=(1,), shape=(3,)};"
         "c: f64[3] = embed w {index=(1,), shape=(3,)};"
         "d: f64[3] = add a c; r: f64[] = getitem d {index=(1,)}",
         "r: f64[] = add s w",
     ),
     (
-        "read_past_writes",
+        "forward_store",
         "a: f64[3] = put x s {index=(1,)}; c: f64[3] = put x w {index=(1,)};"
         "r: f64[] = getitem c {index=(0,)}",
         "r: f64[] = getitem x {index=(0,)}",
     ),
     (
-        "written_already",
+        "redundant_put",
         "a: f64[2] = getitem x {index=(slice(0, 2, 1),)};"
         " r: f64[3] = put x a {index=(slice(0, 2, 1),)}",
         "x",
     ),
     (
-        "written_already",
+        "redundant_put",
         "a: f64[3] = put x s {index=(1,)}; c: f64[3] = put a w {index=(2,)};"
         "r: f64[3] = put c s {index=(1,)}",
         "a: f64[3] = put x s {index=(1,)}; c: f64[3] = put a w {index=(2,)}; c",
     ),
     (
-        "written_through_view",
+        "put_through_view",
         f"a: f64[100] = getitem q {BACK}; c: f64[100] = put a s {{index=(2,)}};"
         f"r: f64[100] = put q c {BACK}",
         "r: f64[100] = put q s {index=(97,)}",
     ),
     (
-        "written_through_view",
+        "put_through_view",
         f"a: f64[100] = getitem q {BACK}; c: f64[100] = embed t {{index=(slice(2, 72, 1),), "
         "shape=(100,)}; d: f64[100] = add c a;"
         f"e: f64[100] = put d s {{index=(2,)}}; r: f64[100] = put q e {BACK}",
@@ -260,25 +260,25 @@ ROWS = [
         "c: f64[100] = add q a; r: f64[100] = put c s {index=(97,)}",
     ),
     (
-        "read_through_view",
+        "getitem_through_view",
         f"a: f64[100] = put q s {{index=(3,)}}; c: f64[100] = getitem a {BACK};"
         "r: f64[] = getitem c {index=(96,)}",
         "s",
     ),
     (
-        "embedded_twice",
+        "embed_of_embed",
         "a: f64[4] = embed s {index=(1,), shape=(4,)};"
         "r: f64[2,9] = embed a {index=(0, slice(7, None, -2)), shape=(2,9)}",
         "r: f64[2,9] = embed s {index=(0, 5), shape=(2,9)}",
     ),
     (
-        "part_replaced",
+        "put_of_embed",
         "a: f64[3] = put x 0.0 {index=(1,)}; c: f64[3] = embed s {index=(1,), shape=(3,)};"
         "r: f64[3] = add c a",
         "r: f64[3] = put x s {index=(1,)}",
     ),
     (
-        "part_replaced",
+        "put_of_embed",
         "a: f64[2] = getitem x {index=(slice(0, 2, 1),)};"
         "c: f64[2] = broadcast_to 0.0 {shape=(2,)}; d: f64[3] = put x c {index=(slice(0, 2, 1),)};"
         "e: f64[3] = embed a {index=(slice(0, 2, 1),), shape=(3,)}; r: f64[3] = add d e",

@@ -171,7 +171,7 @@ PRODUCTS = "matmul matmul_layout linalg_dtypes"
         (sweeps, 1, (X,), "memory_ssa reroll real plan registers unrolled"),
         (steps, 24, (W, ROWS), f"{PRODUCTS} loop_nest affine"),
         (ruled, 60, (0.3,), "reroll"),
-        (scanned, 6, (X[:9],), "dedupe_bodies prune_results"),
+        (scanned, 6, (X[:9],), "fingerprint prune_results"),
         (joined, 8, [X[:5] + k for k in range(48)], "inplace lower"),
         (apart, 8, (X * 0.01,), "repeat_detection"),
         (kept, 20, (X * 0.001,), PASSES),

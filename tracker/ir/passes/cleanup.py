@@ -33,8 +33,10 @@ from tracker.support.structs import replace
 
 @as_pass()
 def dead_code(function: Function) -> Function:
-    """Drop equations that neither an output nor a guard needs, and that do not raise; and nested
-    functions nobody uses."""
+    """Drop equations that no output or guard needs, and unused nested functions.
+
+    Equations that may raise stay, and those with side effects.
+    """
     live: set[Atom] = set(function.outputs)
     kept: list[Eqn | Guard] = []
     for step in reversed(function.body):
@@ -52,11 +54,10 @@ def dead_code(function: Function) -> Function:
 
 
 def _may_raise(eqn: Eqn) -> bool:
-    """Whether NumPy, or Python's own arithmetic, raises for some numbers: then somebody may wait
-    for that who has no use for the result."""
+    """Whether NumPy or Python raises for some operands: programs may rely on that alone."""
     lower = eqn.op.lower
     if isinstance(lower, Map):
-        known = isinstance(eqn.operands[-1], Const)  # by what is divided, most often
+        known = isinstance(eqn.operands[-1], Const)  # usually the divisor
         return lower.defined is not None and eqn.out.type.weak and not known
     if isinstance(lower, Routine):
         return lower.may_raise
@@ -76,7 +77,7 @@ def _without_unused_functions(function: Function) -> Function:
 
 @as_pass()
 def common_subexpressions(function: Function) -> Function:
-    """Compute once what has the same op, operands and params; ask a guard's question once."""
+    """Compute equal equations once, and check equal guards once."""
     seen: dict[Hashable, Var | None] = {}
     by: dict[Var, Atom] = {}
     body: list[Eqn | Guard] = []
@@ -163,7 +164,7 @@ def dedupe_bodies(function: Function) -> Function:
 
 @as_pass()
 def constant_folding(function: Function) -> Function:
-    """Evaluate equations whose operands are all literals and whose result is a scalar.
+    """Evaluate equations with a scalar result whose operands are all literals.
 
     Guards on literals that hold are dropped. An op that raises is left to raise at run time.
     """
@@ -209,7 +210,7 @@ def evaluate_literals(eqn: Eqn) -> Const | None:
     with np.errstate(all="ignore"):
         try:
             return _literal(eqn.op.evaluate(*values, **eqn.params), eqn.out.type)
-        except EVALUATION_ERRORS:  # the user's code raises it, too, if it gets there
+        except EVALUATION_ERRORS:  # raised at run time, if the equation is reached
             return None
 
 

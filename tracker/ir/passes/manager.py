@@ -105,12 +105,12 @@ def run(
 
 
 def resolve(atom: Atom, by: Substitution) -> Atom:
-    """What stands for an atom after a substitution."""
+    """The atom that replaces an atom in a substitution, or the atom itself."""
     return by.get(atom, atom) if atom.__class__ is Var else atom
 
 
 def substitute(step: Eqn | Guard, by: Substitution) -> Eqn | Guard:
-    """The step with its operands replaced; itself when none is."""
+    """The step with its operands replaced; the step itself if none is."""
     if isinstance(step, Eqn):
         for operand in step.operands:
             if operand in by:
@@ -124,14 +124,16 @@ def substitute(step: Eqn | Guard, by: Substitution) -> Eqn | Guard:
 
 
 class BodyWriter:
-    """A body that is being written; `where` is the line that new equations come from."""
+    """Writes a body; `where` is the source line of new equations."""
 
     def __init__(self) -> None:
         self.body: list[Eqn | Guard] = []
         self.where = ""
 
     def emit(self, name: str, /, *operands: Atom, out: Var | None = None, **params: Any) -> Var:
-        """Add an equation of the op with this name; its result, which is `out` if that is given."""
+        """Add an equation of the op with this name, and return its result: `out`, or a new
+        variable.
+        """
         op = OPS[name]
         if out is None:
             out = Var(op.infer(*[o.type for o in operands], **params))
@@ -154,7 +156,7 @@ class BodyWriter:
 def with_body(
     function: Function, body: list[Eqn | Guard], by: Substitution | None = None
 ) -> Function:
-    """The function with another body, and its outputs replaced."""
+    """The function with another body, and with its outputs replaced."""
     outputs = function.outputs
     if by:
         outputs = tuple([resolve(atom, by) for atom in outputs])
@@ -162,7 +164,7 @@ def with_body(
 
 
 def map_nested(function: Function, change: Callable[[Function], Function]) -> Function:
-    """Change the nested functions, and the params that refer to them."""
+    """Change the nested functions, and the params that hold them."""
     changed = {nested: change(nested) for nested in function.functions.values()}
     if all(old is new for old, new in changed.items()):
         return function
@@ -173,7 +175,7 @@ def map_nested(function: Function, change: Callable[[Function], Function]) -> Fu
 def replace_nested(
     function: Function, changed: Mapping[Function, Function], functions: dict[str, Function]
 ) -> Function:
-    """The function with these nested ones, in the params of equations, too."""
+    """The function with other nested functions, in the params of equations, too."""
 
     def renew(step: Eqn | Guard) -> Eqn | Guard:
         if isinstance(step, Guard) or not any(is_function(v) for v in step.params.values()):

@@ -181,7 +181,9 @@ def _span(members: list[tuple[Var, int]]) -> tuple[int, int]:
 
 
 def _can_batch(key: _Batch, members: list[tuple[Var, int]]) -> bool:
-    """Whether there are many, no more than as many rows are computed in vain, and all fit."""
+    """Whether there are many products, at least half of the rows are needed, and the result is
+    small.
+    """
     _, factor, is_left = key
     low, high = _span(members)
     span, width = high - low + 1, factor.type.shape[0 if is_left else 1]
@@ -230,8 +232,11 @@ def _combine_sums(function: Function) -> Function:
 
 
 def _find_sums(function: Function) -> dict[Atom, _Sum]:
-    """The largest sums that hold products, by their results; a product may be transposed, or
-    reshaped, before it is added. What has other readers is no part of a sum."""
+    """The largest sums that hold products, by their results.
+
+    A product may be transposed, or reshaped, before it is added. A value with other readers is no
+    part of a sum.
+    """
     uses, views = function.uses, _Views()
     found: dict[Atom, _Sum] = {}
     for number, eqn in enumerate(function.eqns):
@@ -295,8 +300,10 @@ def _emit_sum(new: BodyWriter, total: _Sum, out: Var) -> bool:
 
 
 def _is_cheaper(products: list[_Product], copied: int, multiplications: int) -> bool:
-    """Whether to make one product of several, each of which is written and added: by the elements
-    that are copied for it, and the multiplications that are saved."""
+    """Whether one product is cheaper than several, each of which is written and added.
+
+    copied: elements that are copied for it; multiplications: those that are saved.
+    """
     size = math.prod(products[0].shape)
     return copied < 2 * size * len(products) + multiplications / _RATE
 
@@ -456,7 +463,7 @@ def _emit_columns(new: BodyWriter, eqn: Eqn, views: Mapping[Atom, Eqn]) -> bool:
 
 
 def _unfolded(matrix: Atom, axis: int, views: Mapping[Atom, Eqn]) -> tuple[Atom, range]:
-    """What a matrix is a reshape of, maybe transposed, and which of its axes are the long one."""
+    """The array that a matrix is a reshape of, maybe transposed, and which axes are long."""
     eqn, source, at = views[matrix], matrix, axis
     if eqn.op.name == "transpose":
         (source,), at = eqn.operands, 1 - axis

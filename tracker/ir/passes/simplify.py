@@ -22,7 +22,7 @@ import math
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function
-from tracker.ir.passes import slice_rules as _parts  # noqa: F401  (enters its rules)
+from tracker.ir.passes import slice_rules  # noqa: F401  (enters its rules)
 from tracker.ir.passes.cleanup import evaluate_literals
 from tracker.ir.passes.manager import as_pass, with_body
 from tracker.ir.passes.matmul_layout import SHARED_LAYOUTS
@@ -59,7 +59,7 @@ def _kind(eqn: Eqn) -> str:
 
 
 @rule()
-def of_literals(eqn: Eqn, defs: Definitions) -> Atom | None:
+def fold_literals(eqn: Eqn, defs: Definitions) -> Atom | None:
     """exp 1.0 -> its value, here too, because other rules look at literals."""
     return evaluate_literals(eqn)
 
@@ -72,7 +72,7 @@ _MATRIX_OPS = (
 
 
 @rule(*_REDUCTIONS, *_MATRIX_OPS)
-def of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+def reduction_of_empty(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """A reduction of no elements, or a routine of an empty matrix -> the numbers that NumPy gives;
     what raises in NumPy stays.
     """
@@ -91,7 +91,7 @@ def of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
 
 
 @rule("mean")
-def mean_of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+def mean_of_empty(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """-> NaN; tracing has already given NumPy's warning."""
     (x,) = (operand.type for operand in eqn.operands)
     if not x.shape or x.size:
@@ -121,7 +121,7 @@ def strong_multiply_by_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
 
 
 @rule("add")
-def add_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+def add_zero(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """x + -0.0 -> x, and n + 0 -> n for integers. (x + 0.0 turns -0.0 into 0.0.)"""
     if _kind(eqn) == "c":
         return None
@@ -133,21 +133,21 @@ def add_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
 
 
 @rule("subtract")
-def subtract_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+def subtract_zero(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """x - 0 -> x: also -0.0 - 0.0 is -0.0."""
     a, b = eqn.operands
     return broadcast_like(eqn, a) if is_signed_zero(b, 1.0) and _kind(eqn) != "c" else None
 
 
 @rule("negative", "conjugate", "logical_not")
-def undone(eqn: Eqn, defs: Definitions) -> Atom | None:
+def involution(eqn: Eqn, defs: Definitions) -> Atom | None:
     """-(-x) -> x, and likewise conjugate and (of booleans) not: each undoes itself."""
     inner = defs.definition(eqn.operands[0], eqn.op.name)
     return None if inner is None else inner.operands[0]
 
 
 @rule("positive", "copy", "identity", "conjugate", "real")
-def same_value(eqn: Eqn, defs: Definitions) -> Atom | None:
+def identity_function(eqn: Eqn, defs: Definitions) -> Atom | None:
     """+x -> x, and the conjugate and real part of a real x: copies mean nothing in the IR."""
     (x,) = eqn.operands
     return None if _kind(eqn) == "c" and eqn.op.name in ("conjugate", "real") else x
@@ -179,7 +179,7 @@ def subtract_negative(eqn: Eqn, defs: Definitions) -> Eqn | None:
 
 
 @rule("multiply", "divide")
-def signs_cancel(eqn: Eqn, defs: Definitions) -> Eqn | None:
+def cancel_signs(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """-a * -b -> a * b, and the same for quotients: a sign never affects rounding."""
     a, b = [_negated_operand(operand, eqn, defs) for operand in eqn.operands]
     if _kind(eqn) != "f" or a is None or b is None:
@@ -188,7 +188,7 @@ def signs_cancel(eqn: Eqn, defs: Definitions) -> Eqn | None:
 
 
 @rule("multiply", "divide")
-def sign_into_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
+def negate_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """-a * 2.0 -> a * -2.0, and the same for quotients."""
     if _kind(eqn) != "f":
         return None
@@ -223,7 +223,7 @@ def even_function(eqn: Eqn, defs: Definitions) -> Eqn | None:
 
 
 @rule("absolute")
-def absolute_twice(eqn: Eqn, defs: Definitions) -> Atom | None:
+def absolute_of_absolute(eqn: Eqn, defs: Definitions) -> Atom | None:
     """| |x| | -> |x|."""
     return eqn.operands[0] if defs.definition(eqn.operands[0], "absolute") is not None else None
 
@@ -277,7 +277,7 @@ def power_by_literal(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
 
 
 @rule("where")
-def where_decided(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+def where_constant(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """where(True, a, b) -> a, where(c, a, a) -> a."""
     condition, a, b = eqn.operands
     if isinstance(condition, Const):
@@ -289,13 +289,13 @@ def where_decided(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
 
 
 @rule("reshape", "astype", "to_discrete", "broadcast_to")
-def already_so(eqn: Eqn, defs: Definitions) -> Atom | None:
+def same_type(eqn: Eqn, defs: Definitions) -> Atom | None:
     """A change to the shape and dtype that x has -> x."""
     return eqn.operands[0]  # the sweep refuses it when the type differs
 
 
 @rule("reshape", "broadcast_to")
-def through_itself(eqn: Eqn, defs: Definitions) -> Eqn | None:
+def repeated_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """reshape(reshape x) -> reshape x, broadcast_to(broadcast_to x) -> broadcast_to x."""
     inner = defs.definition(eqn.operands[0], eqn.op.name)
     if inner is None or set(eqn.params) != {"shape"} or set(inner.params) != {"shape"}:
@@ -323,7 +323,7 @@ def _transpose_axes(eqn: Eqn) -> tuple[int, ...]:
 
 
 @rule("astype")
-def there_and_back(eqn: Eqn, defs: Definitions) -> Atom | None:
+def cast_round_trip(eqn: Eqn, defs: Definitions) -> Atom | None:
     """astype(astype(x, wider), x's own dtype) -> x, among floats or among integers of one kind."""
     inner = defs.definition(eqn.operands[0], "astype")
     if inner is None:
@@ -335,13 +335,13 @@ def there_and_back(eqn: Eqn, defs: Definitions) -> Atom | None:
 
 
 @rule("zeros_like", "ones_like")
-def filled(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+def filled_array(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """ones_like(x) -> a broadcast literal, which does not need x."""
     return broadcast_like(eqn, scalar(int(eqn.op.name == "ones_like"), eqn.out.type.dtype))
 
 
 @rule("matmul")
-def product_of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+def matmul_of_empty(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """a[:, :0] @ b[:0] -> zeros."""
     if all(operand.type.size for operand in eqn.operands):
         return None

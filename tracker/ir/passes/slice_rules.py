@@ -28,7 +28,7 @@ _MAX_UPDATES = 4  # of a view, that are made in its array instead
 
 
 @rule("getitem")
-def getitem_of_all(eqn: Eqn, defs: Definitions) -> Atom | None:
+def full_slice(eqn: Eqn, defs: Definitions) -> Atom | None:
     """x[:, :] -> x, for an index of one full slice per axis."""
     x, index = eqn.operands[0], eqn.params.get("index")
     shape = x.type.shape
@@ -41,7 +41,7 @@ def getitem_of_all(eqn: Eqn, defs: Definitions) -> Atom | None:
 
 
 @rule("getitem")
-def read_past_writes(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+def forward_store(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """Store-to-load forwarding: put(x, v, i)[i] -> v; for single elements, (x + embed(v, i))[i] ->
     x[i] + v; put(x, v, i)[j] -> x[j] where i and j are disjoint.
 
@@ -87,7 +87,7 @@ def _read_of_sum(eqn: Eqn, write: ArrayWrite, defs: Definitions) -> Eqn | None:
 
 
 @rule("put")
-def written_already(eqn: Eqn, defs: Definitions) -> Atom | None:
+def redundant_put(eqn: Eqn, defs: Definitions) -> Atom | None:
     """put(x, x[i], i) -> x, and put(put(x, v, i), v, i) -> put(x, v, i).
 
     `x[i] += v` is an update of the view x[i], and then a write of it into x.
@@ -103,7 +103,7 @@ def written_already(eqn: Eqn, defs: Definitions) -> Atom | None:
 
 
 @rule("add")
-def part_replaced(eqn: Eqn, defs: Definitions) -> Eqn | None:
+def put_of_embed(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """put(x, 0.0, i) + embed(v, i) -> put(x, v, i): the pullback of x[i] = f(x[i]) removes the
     cotangent of the slice, and adds a new one.
     """
@@ -123,7 +123,7 @@ def part_replaced(eqn: Eqn, defs: Definitions) -> Eqn | None:
 
 
 @rule("put")
-def written_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
+def put_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """put(x, put(x[i], v, j), i) -> put(x, v, k) with x[k] = x[i][j], for several updates, too.
 
     `z = x[::-1]` and `z[j] = v` write into z, then all of z into x. The pullback adds embed(v, j).
@@ -173,7 +173,7 @@ def _view_updates(x: Atom, index: tuple[Any, ...], value: Atom, defs: Definition
 
 
 @rule("getitem")
-def read_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
+def getitem_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """x[i][j] -> x[k] where x has been written into, so that its writes are found."""
     (view,) = eqn.operands
     outer = defs.definition(view, "getitem")
@@ -187,7 +187,7 @@ def read_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
 
 
 @rule("embed")
-def embedded_twice(eqn: Eqn, defs: Definitions) -> Eqn | None:
+def embed_of_embed(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """embed(embed(v, j), i) -> embed(v, k)."""
     inner = defs.definition(eqn.operands[0], "embed")
     if inner is None:
