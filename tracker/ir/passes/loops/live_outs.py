@@ -59,12 +59,12 @@ class LiveOutAnalysis:
     def mark_candidate(self, candidate: LoopCandidate) -> None:
         for atom in candidate.carries.values():
             self.mark_value(atom)
-        for part in candidate.slices.values():
-            self.mark_value(part.array)
-        for chain in candidate.deferred.values():
-            self.mark_value(chain.first)
-            for link in chain.updates:
-                self.mark_update(candidate, link.piece)
+        for moving in candidate.slices.values():
+            self.mark_value(moving.array)
+        for deferred in candidate.deferred.values():
+            self.mark_value(deferred.first)
+            for update in deferred.updates:
+                self.mark_update(candidate, update.value)
         for slot, sources in enumerate(candidate.sources):
             if slot in candidate.removed_slots:
                 continue
@@ -80,14 +80,14 @@ class LiveOutAnalysis:
                     )
 
     def mark_update(
-        self, candidate: LoopCandidate, piece: LoopInvariant | SameStep | PreviousStep
+        self, candidate: LoopCandidate, value: LoopInvariant | SameStep | PreviousStep
     ) -> None:
         """Mark the value of a deferred update."""
-        if isinstance(piece, LoopInvariant):
-            self.mark_value(piece.atom)
-        elif isinstance(piece, PreviousStep):
-            self.by_candidate[candidate].kept_carries.add(piece.slot)
-        elif piece.slot in candidate.slices:
-            self.mark_value(candidate.slices[piece.slot].array)
+        if isinstance(value, LoopInvariant):
+            self.mark_value(value.atom)
+        elif isinstance(value, PreviousStep):
+            self.by_candidate[candidate].kept_carries.add(value.slot)
+        elif value.slot in candidate.slices:
+            self.mark_value(candidate.slices[value.slot].array)
         else:
-            self.mark_stack(candidate, piece.slot, last=True)
+            self.mark_stack(candidate, value.slot, last=True)

@@ -123,7 +123,7 @@ OperandSource = (
 class DeferredUpdate:
     """A value that is written, or added, to a slice of an array in each step."""
 
-    piece: LoopInvariant | SameStep | PreviousStep
+    value: LoopInvariant | SameStep | PreviousStep
     index: WindowIndex
     adds: bool
 

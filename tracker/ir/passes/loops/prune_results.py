@@ -28,23 +28,23 @@ def prune_loop_results(function: Function) -> Function:
     functions = dict(function.functions)
     steps = _prune_all_rows(function, functions)
     used = _used_variables(function, steps)
-    taken: dict[Any, set[int]] = {}
+    picked: dict[Any, set[int]] = {}
     for eqn in function.eqns:
         if isinstance(eqn.op.lower, Pick) and eqn.out in used:
-            taken.setdefault(eqn.operands[0], set()).add(eqn.params["at"])
-    renewed: dict[Var, tuple[Var, dict[int, int]]] = {}
+            picked.setdefault(eqn.operands[0], set()).add(eqn.params["at"])
+    pruned_results: dict[Var, tuple[Var, dict[int, int]]] = {}
     body: list[Eqn | Guard] = []
     for step in steps:
         if isinstance(step, Eqn) and isinstance(step.op.lower, (Loop, While)):
-            pruned, places = _prune_results(step, taken.get(step.out, set()), functions)
+            pruned, positions = _prune_results(step, picked.get(step.out, set()), functions)
             if pruned is not step:
-                renewed[step.out] = (pruned.out, places)
+                pruned_results[step.out] = (pruned.out, positions)
             step = pruned
         elif isinstance(step, Eqn) and isinstance(step.op.lower, Pick):
             if step.out not in used:
                 continue
             assert isinstance(step.operands[0], Var)
-            found = renewed.get(step.operands[0])
+            found = pruned_results.get(step.operands[0])
             if found is not None:
                 at = {"at": found[1][step.params["at"]]}
                 step = replace(step, operands=(found[0],), params=at)
@@ -60,7 +60,7 @@ def _used_variables(function: Function, steps: Iterable[Eqn | Guard]) -> set[Any
 
 
 def _prune_all_rows(function: Function, functions: dict[str, Function]) -> tuple[Eqn | Guard, ...]:
-    """The body with rows that no step reads taken from its loops."""
+    """The body with loops that take no rows that no step reads."""
     return tuple(
         _prune_rows(step, functions)
         if isinstance(step, Eqn) and isinstance(step.op.lower, Loop)
@@ -89,7 +89,7 @@ def _numbered_names(name: str) -> Iterator[str]:
 
 
 def _prune_results(
-    eqn: Eqn, taken: set[int], functions: dict[str, Function]
+    eqn: Eqn, picked: set[int], functions: dict[str, Function]
 ) -> tuple[Eqn, dict[int, int]]:
     """The loop without stacks that are not picked, and the new positions of its other results."""
     params = dict(eqn.params)
@@ -97,7 +97,7 @@ def _prune_results(
     assert isinstance(eqn.out.type, Bundle)
     parts = eqn.out.type.parts
     fixed = params["carries"] if isinstance(eqn.op.lower, Loop) else len(parts) - len(keep)
-    stays = [at for at in range(len(parts)) if at < fixed or at in taken]
+    stays = [at for at in range(len(parts)) if at < fixed or at in picked]
     if len(stays) == len(parts):
         return eqn, {}
     kept_from = len(parts) - len(keep)

@@ -170,8 +170,10 @@ class _Rematerializer(BodyWriter):
         count = eqn.params["length"]
         parts = [*eqn.out.type.parts[:carries], *(eqn.out.type.parts[at] for at in stays)]
         parts += [Type((count, *var.type.shape), var.type.dtype) for var in choice.stacked]
-        places = {at: at for at in range(carries)} | {at: carries + i for i, at in enumerate(stays)}
-        places |= {at: len(parts) + at - after for at in range(after, len(eqn.out.type.parts))}
+        positions = {at: at for at in range(carries)} | {
+            at: carries + i for i, at in enumerate(stays)
+        }
+        positions |= {at: len(parts) + at - after for at in range(after, len(eqn.out.type.parts))}
         first = carries + len(stays)
         parts += eqn.out.type.parts[after:]
         outputs = (*(body.outputs[at] for at in (*range(carries), *stays)), *choice.stacked)
@@ -180,8 +182,8 @@ class _Rematerializer(BodyWriter):
         self.body.append(replace(eqn, params=params, out=out))
         for pick in picks:
             at = pick.params["at"]
-            if at in places:
-                self.emit("pick", out, at=places[at], out=pick.out)
+            if at in positions:
+                self.emit("pick", out, at=positions[at], out=pick.out)
                 self.emitted_picks.add(pick.out)
                 if carries <= at < after:
                     source.stacks[body.outputs[at]] = pick.out
@@ -259,8 +261,8 @@ class _Rematerializer(BodyWriter):
         for var, operand in zip(body.inputs[first:], operands[first:], strict=True):
             stack, at = self.derived_slices.get(operand, (operand, 0))
             if stack in self.derived_picks:
-                source, wanted = self.derived_picks[stack]
-                by[var] = steps.at(source, at).of(wanted)
+                source, result = self.derived_picks[stack]
+                by[var] = steps.at(source, at).of(result)
         if not by:
             return eqn
         pairs = list(zip(body.inputs, operands, strict=True))

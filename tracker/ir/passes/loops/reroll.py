@@ -59,11 +59,11 @@ from tracker.support.structs import replace
 _MAX_LENGTH_RATIO = 0.9  # a round that shortens a body by less is taken back
 
 
-class _LoopEmitter(StackWriter):
+class _LoopEmitter:
     """Writes the new body, with loops in place of the candidates."""
 
     def __init__(self, function: Function, analysis: RecurrenceAnalysis) -> None:
-        super().__init__()
+        self.new = StackWriter()
         self.function = function
         self.analysis = analysis
         self.values: dict[Atom, Atom] = {}
@@ -79,7 +79,7 @@ class _LoopEmitter(StackWriter):
             if candidate is None:
                 self.emit_step(step)
             elif at == candidate.start:
-                self.where = step.where
+                self.new.where = step.where
                 self.loops[candidate] = _EmittedLoop(self, candidate, needs[candidate])
                 self.emit_deferred(candidate)
         outputs = tuple([self.atom(atom) for atom in self.function.outputs])
@@ -87,7 +87,7 @@ class _LoopEmitter(StackWriter):
             self.function.name,
             self.function.inputs,
             self.function.captures,
-            tuple(self.body),
+            tuple(self.new.body),
             outputs,
             self.functions,
         )
@@ -95,15 +95,17 @@ class _LoopEmitter(StackWriter):
     def emit_step(self, step: Eqn | Guard) -> None:
         """Write a step that is not in a loop."""
         if isinstance(step, Guard):
-            self.body.append(Guard(self.atom(step.operand), step.kind, step.expected, step.where))
+            self.new.body.append(
+                Guard(self.atom(step.operand), step.kind, step.expected, step.where)
+            )
             return
-        self.where = step.where
+        self.new.where = step.where
         operands = step.operands
         if step.op.name == "concatenate" and step.params["axis"] == 0:
             operands = tuple(self.merge_operands(operands))
         else:
             operands = tuple([self.atom(o) for o in operands])
-        self.body.append(Eqn(step.op, operands, step.params, step.out, step.where))
+        self.new.body.append(Eqn(step.op, operands, step.params, step.out, step.where))
 
     def emit_deferred(self, candidate: LoopCandidate) -> None:
         """Write the deferred updates of a loop right after it, so that loops like it, and the steps
@@ -121,10 +123,10 @@ class _LoopEmitter(StackWriter):
         candidate, slot, step = found
         if slot in candidate.deferred:  # slices that are read earlier are the same at the end
             atom = self.analysis.body[candidate.end - candidate.period + slot].out  # type: ignore[union-attr]
-        known = self.values.get(atom)
-        if known is None:
-            known = self.values[atom] = self.loops[candidate].value(slot, step)
-        return known
+        value = self.values.get(atom)
+        if value is None:
+            value = self.values[atom] = self.loops[candidate].value(slot, step)
+        return value
 
     def merge_operands(self, operands: Sequence[Atom]) -> Iterator[Atom]:
         """The operands of a concatenation; consecutive rows of one stack are one operand."""
@@ -140,56 +142,58 @@ class _LoopEmitter(StackWriter):
             candidate, slot, step = found
             stack = self.loops[candidate].rows(slot, step, by, length)
             shape = (length * stack.type.shape[1], *stack.type.shape[2:])
-            yield self.emit("reshape", stack, shape=shape)
+            yield self.new.emit("reshape", stack, shape=shape)
             at += length
 
     def consecutive_rows(self, operands: Sequence[Atom], at: int) -> tuple[int, int]:
         """How many operands from `at` on are results of one slot in consecutive steps, and whether
         the steps go up or down.
         """
-        places: list[tuple[LoopCandidate, int, int]] = []
+        rows: list[tuple[LoopCandidate, int, int]] = []
         for operand in operands[at:]:
             found = self.analysis.locate(operand)
             if found is None or not self.loops[found[0]].has_row(found[1], found[2]):
                 break
-            if len(places) > 1:
-                by = places[1][2] - places[0][2]
-                if found != (*places[-1][:2], places[-1][2] + by):
+            if len(rows) > 1:
+                by = rows[1][2] - rows[0][2]
+                if found != (*rows[-1][:2], rows[-1][2] + by):
                     break
-            elif places and (found[:2] != places[0][:2] or abs(found[2] - places[0][2]) != 1):
+            elif rows and (found[:2] != rows[0][:2] or abs(found[2] - rows[0][2]) != 1):
                 break
-            places.append(found)
-        return len(places), places[1][2] - places[0][2] if len(places) > 1 else 1
+            rows.append(found)
+        return len(rows), rows[1][2] - rows[0][2] if len(rows) > 1 else 1
 
-    def emit_updates(self, total: Atom, link: DeferredUpdate, loop: _EmittedLoop) -> Var:
+    def emit_updates(self, total: Atom, update: DeferredUpdate, loop: _EmittedLoop) -> Var:
         """`total` after an update of all iterations at once."""
         shape, count = total.type.shape, loop.candidate.count
-        by = max(link.index.by, key=abs, default=0)
+        by = max(update.index.by, key=abs, default=0)
         if by == 0:
-            stack = loop.pieces(link.piece, 0, 1)
-            summed = self.emit("sum", stack, axis=(0,), keepdims=False)
-            added = self.emit("embed", summed, index=link.index.index, shape=shape)
-            return self.emit("add", total, added)
-        found = link.index.moving_axis(shape)
+            stack = loop.stacked_values(update.value, 0, 1)
+            summed = self.new.emit("sum", stack, axis=(0,), keepdims=False)
+            added = self.new.emit("embed", summed, index=update.index.index, shape=shape)
+            return self.new.emit("add", total, added)
+        found = update.index.moving_axis(shape)
         assert found is not None
         entry, _ = found
         at = 0 if by > 0 else count - 1
-        stack = loop.pieces(link.piece, at, 1 if by > 0 else -1)
-        width = link.index.width(entry)
+        stack = loop.stacked_values(update.value, at, 1 if by > 0 else -1)
+        width = update.index.width(entry)
         for column in range(width):
-            place, rows = link.index, stack
+            moving, rows = update.index, stack
             if width > 1:
-                place = place.nth_position(entry, column)
-                rows = self.strided_slice(stack, 1 + result_axis(place.index, entry), column, 1, 1)
-            index = list(place.at_step(at))
-            start = place.start(entry) + by * at
+                moving = moving.nth_position(entry, column)
+                rows = self.new.strided_slice(
+                    stack, 1 + result_axis(moving.index, entry), column, 1, 1
+                )
+            index = list(moving.at_step(at))
+            start = moving.start(entry) + by * at
             index[entry] = slice(start, start + abs(by) * (count - 1) + 1, abs(by))
-            rows = self.align_stack(rows, index, entry, replace(link, index=place))
-            if link.adds:
-                added = self.emit("embed", rows, index=tuple(index), shape=shape)
-                total = self.emit("add", total, added)
+            rows = self.new.align_stack(rows, index, entry, replace(update, index=moving))
+            if update.adds:
+                added = self.new.emit("embed", rows, index=tuple(index), shape=shape)
+                total = self.new.emit("add", total, added)
             else:
-                total = self.emit("put", total, rows, index=tuple(index))
+                total = self.new.emit("put", total, rows, index=tuple(index))
         assert isinstance(total, Var)
         return total
 
@@ -308,7 +312,7 @@ class _EmittedLoop:
         if row not in self.items:
             item = OPS["item"]
             out = self.items[row] = Var(item.infer(row.type))
-            self.body.append(Eqn(item, (row,), {}, out, self.emitter.where))
+            self.body.append(Eqn(item, (row,), {}, out, self.emitter.new.where))
         return self.items[row]
 
     def _with_current_array(self, part: MovingSlice) -> MovingSlice:
@@ -320,11 +324,13 @@ class _EmittedLoop:
     def _stack(self, source: LiteralSequence | OtherLoopResult | MovingSlice) -> Var:
         count = self.candidate.count
         if isinstance(source, LiteralSequence):
-            return self.emitter.literal_table(
+            return self.emitter.new.literal_table(
                 source.values[::-1] if self.reverse else source.values
             )
         if isinstance(source, MovingSlice):
-            return self.emitter.stack_slices(self._with_current_array(source), count, self.reverse)
+            return self.emitter.new.stack_slices(
+                self._with_current_array(source), count, self.reverse
+            )
         at, by = source.at, source.by
         if self.reverse:
             at, by = at + by * (count - 1), -by
@@ -349,7 +355,7 @@ class _EmittedLoop:
         operands = [Const.of(candidate.count), *(given for _, given in self.inputs.values())]
         operands += [self.emitter.atom(first) for first in candidate.carries.values()]
         operands += self.row_inputs
-        self.bundle = self.emitter.emit(
+        self.bundle = self.emitter.new.emit(
             "loop",
             *operands,
             body=self.emitter.nested(body),
@@ -369,7 +375,7 @@ class _EmittedLoop:
 
     def pick(self, at: int) -> Var:
         if at not in self.picked:
-            self.picked[at] = self.emitter.emit("pick", self.bundle, at=at)
+            self.picked[at] = self.emitter.new.emit("pick", self.bundle, at=at)
         return self.picked[at]
 
     def rows(self, slot: int, at: int, by: int, count: int) -> Var:
@@ -379,22 +385,24 @@ class _EmittedLoop:
         found = min(at, at + by * (count - 1)) < 0
         if slot in self.candidate.slices and not found:
             part = self.candidate.slices[slot]
-            place = WindowIndex.of(part.index.at_step(at), tuple(n * by for n in part.index.by))
-            return self.emitter.stack_slices(
-                replace(self._with_current_array(part), index=place), count, False
+            index = WindowIndex.of(part.index.at_step(at), tuple(n * by for n in part.index.by))
+            return self.emitter.new.stack_slices(
+                replace(self._with_current_array(part), index=index), count, False
             )
         whole = slot in self.stack_of and not found
         stack = self.pick(self.stack_of[slot] if whole else self.kept_at[slot])
         row = self._row_of_step(at if whole else at + 1)
-        return self.emitter.strided_slice(stack, 0, row, -by if self.reverse else by, count)
+        return self.emitter.new.strided_slice(stack, 0, row, -by if self.reverse else by, count)
 
-    def pieces(self, piece: LoopInvariant | SameStep | PreviousStep, at: int, by: int) -> Var:
+    def stacked_values(
+        self, value: LoopInvariant | SameStep | PreviousStep, at: int, by: int
+    ) -> Var:
         """The values of an update in all steps, from step `at` on, stacked."""
         count = self.candidate.count
-        if isinstance(piece, LoopInvariant):
-            shape = (count, *piece.atom.type.shape)
-            return self.emitter.emit("broadcast_to", self.emitter.atom(piece.atom), shape=shape)
-        return self.rows(piece.slot, at - isinstance(piece, PreviousStep), by, count)
+        if isinstance(value, LoopInvariant):
+            shape = (count, *value.atom.type.shape)
+            return self.emitter.new.emit("broadcast_to", self.emitter.atom(value.atom), shape=shape)
+        return self.rows(value.slot, at - isinstance(value, PreviousStep), by, count)
 
     def has_row(self, slot: int, step: int) -> bool:
         """Whether there is a stack with the result of the slot in this step."""
@@ -405,7 +413,7 @@ class _EmittedLoop:
         type = self.period[slot].out.type  # type: ignore[union-attr]
         if slot in self.candidate.slices:
             part = self.candidate.slices[slot]
-            return self.emitter.emit(
+            return self.emitter.new.emit(
                 "getitem", self.emitter.atom(part.array), index=part.index.at_step(step)
             )
         if slot in self.candidate.deferred:
@@ -416,25 +424,33 @@ class _EmittedLoop:
         stack = self.pick(self.stack_of[slot] if whole else self.kept_at[slot])
         row = self._row_of_step(step if whole else step + 1)
         index = (row, *(slice(0, n, 1) for n in type.shape))
-        found = self.emitter.emit("getitem", stack, index=index)
-        return self.emitter.emit("item", found) if type.weak else found
+        found = self.emitter.new.emit("getitem", stack, index=index)
+        return self.emitter.new.emit("item", found) if type.weak else found
 
-    def _deferred_result(self, chain: DeferredUpdates) -> Atom:
+    def _deferred_result(self, deferred: DeferredUpdates) -> Atom:
         """The array after the last step.
 
         Where updates that move alike reach one position, the one that reached it first is written
         first; other updates are written in the order of a step.
         """
 
-        def turn(link: DeferredUpdate) -> float:
-            by = max(link.index.by, key=abs, default=0)
-            found = link.index.moving_axis(chain.first.type.shape)
-            return -link.index.start(found[0]) / by if found is not None else 0.0
+        def first_write(update: DeferredUpdate) -> float:
+            by = max(update.index.by, key=abs, default=0)
+            found = update.index.moving_axis(deferred.first.type.shape)
+            return -update.index.start(found[0]) / by if found is not None else 0.0
 
-        total = chain.first if isinstance(chain.first, Const) else self.emitter.atom(chain.first)
-        alike = chain.updates[0].adds or len({link.index.by for link in chain.updates}) == 1
-        for link in sorted(chain.updates, key=turn) if alike else chain.updates:
-            total = self.emitter.emit_updates(total, link, self)
+        total = (
+            deferred.first
+            if isinstance(deferred.first, Const)
+            else self.emitter.atom(deferred.first)
+        )
+        moves_alike = (
+            deferred.updates[0].adds or len({update.index.by for update in deferred.updates}) == 1
+        )
+        for update in (
+            sorted(deferred.updates, key=first_write) if moves_alike else deferred.updates
+        ):
+            total = self.emitter.emit_updates(total, update, self)
         return total
 
     def _row_of_step(self, step: int) -> int:

@@ -71,13 +71,13 @@ class StackWriter(BodyWriter):
         return self.emit("concatenate", *rows, axis=front + 1)
 
     def align_stack(
-        self, stack: Var, index: Sequence[Any], entry: int, link: DeferredUpdate
+        self, stack: Var, index: Sequence[Any], entry: int, update: DeferredUpdate
     ) -> Var:
         """A stack with its first axis where the index of an update has it."""
         front = result_axis(index, entry)
         rank = sum(each is None or isinstance(each, slice) for each in index)
         count, *rest = stack.type.shape
-        if isinstance(link.index.index[entry], slice) and len(rest) > rank - 1 - front:
+        if isinstance(update.index.index[entry], slice) and len(rest) > rank - 1 - front:
             del rest[len(rest) - (rank - front)]  # the extent of 1 that moves
         rest = [1] * (rank - 1 - len(rest)) + rest
         stack = self.reshape(stack, (count, *rest))
