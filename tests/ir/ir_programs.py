@@ -22,21 +22,7 @@ from tracker.ir.types import DTYPES, PYTHON_DTYPES, Type, type_of
 # Anything that has a text -------------------------------------------------------------------------
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_.]{0,3}", fullmatch=True) | st.sampled_from(
-    [
-        "",
-        "inf",
-        "nan",
-        "f64",
-        "return",
-        "guard",
-        "True",
-        "<lambda>",
-        "w[0]",
-        "é",
-        "complex",
-        "a",
-        "b",
-    ]
+    ("", "inf", "nan", "f64", "return", "guard", "True", "<lambda>", "w[0]", "é", "complex", "a")
 )
 WHERE = st.sampled_from(["", "model.py:12", "/tmp/a b#c/{x}.py:3", "  padded  ", "<stdin>:1"])
 
@@ -152,19 +138,8 @@ def canonical(function):
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 3.0, -0.3, 1e-320, 1e300, np.inf, -np.inf, np.nan]
 SHAPES = [(), (3,), (1,), (2, 3), (1, 3), (2, 1)]
 UNARY = [
-    "negative",
-    "positive",
-    "absolute",
-    "square",
-    "sqrt",
-    "reciprocal",
-    "copy",
-    "exp",
-    "tanh",
-    "conjugate",
-    "real",
-    "logical_not",
-    "sign",
+    *("negative", "positive", "absolute", "square", "sqrt", "reciprocal", "copy", "exp", "tanh"),
+    *("conjugate", "real", "logical_not", "sign"),
 ]
 BINARY = [
     "add",

@@ -13,8 +13,14 @@ import numpy as np
 from tracker.support.structs import record
 
 
+class Lowering:
+    """How an op is compiled: the base class of all kinds."""
+
+    __slots__ = ()
+
+
 @record(frozen=True)
-class Map:
+class Map(Lowering):
     """An elementwise op with broadcasting. body(e, *scalars, **params) -> scalar.
 
     dtypes    (*types) -> the dtypes in which the body takes its operands
@@ -49,7 +55,7 @@ class SliceWrites:
 
 
 @record(frozen=True)
-class View:
+class View(Lowering):
     """An index map. source(e, index, *types, **params) -> (operand number, its index, condition).
 
     `index` and the result are tuples of the emitter's index values; the condition may be None. A
@@ -70,7 +76,7 @@ class View:
 
 
 @record(frozen=True)
-class Scatter:
+class Scatter(Lowering):
     """A copy of operand `base` (None: zeros), into which the elements of operand `value` are
     written one after another in C order; the last write to a position stays.
 
@@ -86,22 +92,22 @@ class Scatter:
     adds: bool = False
 
 
-class Compact:
+class Compact(Lowering):
     """The positions of the true elements of the operand in C order; the shape of the result limits
     how many.
     """
 
 
-class Iota:
+class Iota(Lowering):
     """No operands; each element is its own index along the param `axis`."""
 
 
-class LiteralTable:
+class LiteralTable(Lowering):
     """No operands; the elements are the param `values`, constants in the code."""
 
 
 @record(frozen=True)
-class Sort:
+class Sort(Lowering):
     """The stable order of the last axis: positions that sort it, of unsigned integers.
 
     values: the sorted operand instead.
@@ -110,25 +116,25 @@ class Sort:
     values: bool = False
 
 
-class Select:
+class Select(Lowering):
     """Selection: the keys at given ranks of each row. The operands are rows of unsigned integers,
     and the ranks, of each row or of all of them.
     """
 
 
-class LocateSelected:
+class LocateSelected(Lowering):
     """The positions of the keys that `Select` gives, equal keys in order. The operands are those of
     the `Select` and its result.
     """
 
 
-class Search:
+class Search(Lowering):
     """Binary search: for each key, how many elements of a sorted row are less, or, with the param
     `right`, not greater. The operands are the row and the keys, unsigned integers of one dtype.
     """
 
 
-class UfuncCall:
+class UfuncCall(Lowering):
     """A call of another package's ufunc on whole arrays, by its inner loop.
 
     The params are `ufunc`, `at` (the number of the result) and `core`. The operands have the loop's
@@ -138,7 +144,7 @@ class UfuncCall:
 
 
 @record(frozen=True)
-class Scan:
+class Scan(Lowering):
     """A scan along the param `axis`: combine(e, acc, *xs) -> acc, element after element in the
     dtype of the result; the first element of the first operand is the first result.
     """
@@ -147,7 +153,7 @@ class Scan:
 
 
 @record(frozen=True)
-class Reduce:
+class Reduce(Lowering):
     """A reduction over axes. combine(e, acc, x) -> acc; `identity(dtype)` starts it.
 
     The op's params are `axis` (a tuple of ints) and `keepdims`; elements are first cast to the
@@ -165,11 +171,11 @@ class Reduce:
     kinds: str = "biufc"
 
 
-class Contract:
+class Contract(Lowering):
     """A matrix product in the sense of `np.matmul`: BLAS, or inline where small."""
 
 
-class Loop:
+class Loop(Lowering):
     """A counted loop around the nested function `body`. Operands: count, consts, carries, rows.
 
     Params: `body`(*consts, *carries, *rows[i]) -> (*carries, *ys); `consts`, `carries`: their
@@ -179,7 +185,7 @@ class Loop:
     """
 
 
-class While:
+class While(Lowering):
     """A loop while the nested function `cond` holds. Operands: consts of cond, of body, carries.
 
     Params: `cond`, `body`(*consts, *carries) -> carries; `cond_consts`, `body_consts`: their
@@ -189,19 +195,19 @@ class While:
     """
 
 
-class Branch:
+class Branch(Lowering):
     """One of the nested functions `branch0`, `branch1`, ... (params), chosen by the first operand.
 
     The other operands are its arguments; all branches give the same types. The result is a bundle.
     """
 
 
-class Pick:
+class Pick(Lowering):
     """Part number `at` (a param) of a bundle; no code."""
 
 
 @record(frozen=True)
-class Expand:
+class Expand(Lowering):
     """Lowered as other ops. build(b, *operands, **params) -> atom, or why NumPy must run the op.
 
     `b(op, *operands, **params)` writes an equation and returns its result; `b.require(atom)` makes
@@ -221,7 +227,7 @@ class Expand:
 
 
 @record(frozen=True)
-class Routine:
+class Routine(Lowering):
     """Dense linear algebra on a matrix, or on each matrix of a stack, in float64 or complex128, in
     which NumPy computes it whatever the dtype.
 
@@ -242,7 +248,7 @@ class Routine:
 
 
 @record(frozen=True)
-class Host:
+class Host(Lowering):
     """NumPy runs the op between kernels; `why` is the reason that `explain` prints.
 
     effect: the op has side effects, so it runs once on each call, in order. prepare(**params)
@@ -252,28 +258,3 @@ class Host:
     why: str
     effect: bool = False
     prepare: Callable[..., Callable[..., Any]] | None = None
-
-
-Lowering = (
-    Map
-    | View
-    | Scatter
-    | Compact
-    | Scan
-    | Sort
-    | Search
-    | Select
-    | LocateSelected
-    | UfuncCall
-    | Iota
-    | LiteralTable
-    | Reduce
-    | Contract
-    | Routine
-    | Loop
-    | While
-    | Branch
-    | Pick
-    | Expand
-    | Host
-)

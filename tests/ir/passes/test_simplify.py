@@ -24,285 +24,177 @@ INPUTS = (
 BACK = "{index=(slice(99, None, -1),)}"
 SUM = "{axis=(0,), keepdims=False}"
 
-# rule, steps before, steps after; what is asked for is r
-ROWS = [
-    ("multiply_by_one", "r: f64[3] = multiply x 1", "x"),
-    ("multiply_by_one", "r: f64[3] = multiply 1.0 x", "x"),
-    ("multiply_by_one", "r: f64[3] = strong_multiply x 1.0", "x"),
-    ("multiply_by_one", "r: f64[3] = multiply x f64(1.0)", "x"),
-    ("multiply_by_one", "r: float = multiply w 1.0", "w"),
-    ("fold_literals", "a: f64[] = exp f64(0.0); r: f64[3] = multiply x a", "x"),
-    ("add_zero", "r: f64[3] = add x -0.0", "x"),
-    ("add_zero", "r: f64[3] = add -0.0 x", "x"),
-    ("add_zero", "r: i64[3] = add n 0", "n"),
-    ("subtract_zero", "r: f64[3] = subtract x 0.0", "x"),
-    ("subtract_zero", "r: f64[3] = subtract x 0", "x"),
-    ("involution", "a: f64[3] = negative x; r: f64[3] = negative a", "x"),
-    ("involution", "a: bool[3] = logical_not b; r: bool[3] = logical_not a", "b"),
-    ("involution", "a: c128[3] = conjugate z; r: c128[3] = conjugate a", "z"),
-    ("identity_function", "r: f64[3] = conjugate x", "x"),
-    ("identity_function", "r: f64[3] = real x", "x"),
-    ("identity_function", "r: f64[3] = copy x", "x"),
-    ("identity_function", "r: f64[3] = identity x", "x"),
-    ("identity_function", "r: c128[3] = positive z", "z"),
-    ("add_negative", "a: f64[3] = negative y; r: f64[3] = add x a", "r: f64[3] = subtract x y"),
-    ("add_negative", "a: f64[3] = negative x; r: f64[3] = add a y", "r: f64[3] = subtract y x"),
-    (
-        "subtract_negative",
-        "a: f64[3] = negative y; r: f64[3] = subtract x a",
-        "r: f64[3] = add x y",
-    ),
-    (
-        "cancel_signs",
-        "a: f64[3] = negative x; c: f64[3] = negative y; r: f64[3] = divide a c",
-        "r: f64[3] = divide x y",
-    ),
-    (
-        "negate_literal",
-        "a: f64[3] = negative x; r: f64[3] = multiply a 3.0",
-        "r: f64[3] = multiply x -3.0",
-    ),
-    (
-        "negate_literal",
-        "a: f64[3] = negative x; r: f64[3] = divide 3.0 a",
-        "r: f64[3] = divide -3.0 x",
-    ),
-    ("multiply_by_minus_one", "r: f64[3] = multiply -1 x", "r: f64[3] = negative x"),
-    ("even_function", "a: f64[3] = negative x; r: f64[3] = square a", "r: f64[3] = square x"),
-    (
-        "absolute_of_absolute",
-        "a: f64[3] = absolute x; r: f64[3] = absolute a",
-        "a: f64[3] = absolute x; return a",
-    ),
-    ("divide_by_power_of_two", "r: f64[3] = divide x 1", "x"),
-    ("divide_by_power_of_two", "r: f64[3] = divide n 1", "r: f64[3] = multiply n 1.0"),
-    ("divide_by_power_of_two", "r: f64[3] = divide x 4", "r: f64[3] = multiply x 0.25"),
-    (
-        "divide_by_power_of_two",
-        "r: f32[3] = divide p f32(-0.5)",
-        "r: f32[3] = multiply p f32(-2.0)",
-    ),
-    (
-        "strong_multiply_by_literal",
-        "r: f64[3] = strong_multiply x 3.0",
-        "r: f64[3] = multiply x 3.0",
-    ),
-    ("power_by_literal", "r: f64[3] = power x 2", "r: f64[3] = square x"),
-    ("power_by_literal", "r: f64[3] = power x 1.0", "x"),
-    ("power_by_literal", "r: f64[3] = power x 0", "r: f64[3] = broadcast_to f64(1.0) {shape=(3,)}"),
-    ("where_constant", "r: f64[3] = where True x y", "x"),
-    ("where_constant", "r: f64[3] = where b x x", "x"),
-    ("where_constant", "r: f64[3] = where False x s", "r: f64[3] = broadcast_to s {shape=(3,)}"),
-    (
-        "where_constant",
-        "r: f64[3] = where False x 2.0",
-        "r: f64[3] = broadcast_to f64(2.0) {shape=(3,)}",
-    ),
-    ("same_type", "r: f64[3] = reshape x {shape=(3,)}", "x"),
-    ("same_type", "r: f64[3] = astype x {dtype=f64}", "x"),
-    ("same_type", "r: f64[3] = broadcast_to x {shape=(3,)}", "x"),
-    (
-        "repeated_view",
-        "a: f64[3,1] = reshape x {shape=(3,1)}; r: f64[1,3] = reshape a {shape=(1,3)}",
-        "r: f64[1,3] = reshape x {shape=(1,3)}",
-    ),
-    (
-        "repeated_view",
-        "a: f64[2,3] = broadcast_to x {shape=(2,3)};r: f64[4,2,3] = broadcast_to a {shape=(4,2,3)}",
-        "r: f64[4,2,3] = broadcast_to x {shape=(4,2,3)}",
-    ),
-    (
-        "transpose_of_transpose",
-        "a: f64[3,2] = transpose m {axes=(1,0)}; r: f64[2,3] = transpose a {axes=(1,0)}",
-        "m",
-    ),
-    ("transpose_of_transpose", "r: f64[2,3] = transpose m {axes=(0,1)}", "m"),
-    (
-        "cast_round_trip",
-        "a: f64[3] = astype p {dtype=f64}; r: f32[3] = astype a {dtype=f32}",
-        "p",
-    ),
-    (
-        "filled_array",
-        "r: f64[3] = zeros_like x {shape=(3,), dtype=f64}",
-        "r: f64[3] = broadcast_to f64(0.0) {shape=(3,)}",
-    ),
-    ("filled_array", "r: f64[] = ones_like s {shape=(), dtype=f64}", "f64(1.0)"),
-    (
-        "matmul_of_empty",
-        "a: f64[0] = getitem x {index=(slice(0, 0, 1),)}; r: f64[] = matmul a a",
-        "f64(0.0)",
-    ),
-    (
-        "mean_of_empty",
-        f"a: f64[0] = getitem x {{index=(slice(0, 0, 1),)}}; r: f64[] = mean a {SUM}",
-        "f64(nan)",
-    ),
-    (
-        "reduction_of_empty",
-        f"a: f64[0] = getitem x {{index=(slice(0, 0, 1),)}}; r: f64[] = prod a {SUM}",
-        "f64(1.0)",
-    ),
-    (
-        "matmul_of_broadcast",
-        "c: f64[3,2] = transpose m {axes=(1, 0)}; a: f64[4,3] = broadcast_to x {shape=(4,3)};"
-        "r: f64[4,2] = matmul a c",
-        "c: f64[3,2] = transpose m {axes=(1, 0)}; a: f64[1,3] = broadcast_to x {shape=(1,3)};"
-        "d: f64[1,2] = matmul a c; r: f64[4,2] = broadcast_to d {shape=(4,2)}",
-    ),
-    (
-        "broadcast_operand",
-        "a: f64[3] = ones_like y {shape=(3,), dtype=f64}; r: f64[3] = subtract x a",
-        "r: f64[3] = subtract x f64(1.0)",
-    ),
-    (
-        "broadcast_operand",
-        "a: f64[2,3] = broadcast_to x {shape=(2,3)}; r: f64[2,3] = multiply a m",
-        "r: f64[2,3] = multiply x m",
-    ),
-    (
-        "broadcast_operand",
-        "a: f64[3] = broadcast_to 2.0 {shape=(3,)}; r: bool[3] = less p a",
-        "r: bool[3] = less p f64(2.0)",
-    ),
-    (
-        "map_of_splats",
-        "a: f64[3] = broadcast_to s {shape=(3,)}; r: f64[3] = exp a",
-        "a: f64[] = exp s; r: f64[3] = broadcast_to a {shape=(3,)}",
-    ),
-    (
-        "view_of_splat",
-        "a: f64[3] = broadcast_to s {shape=(3,)}; r: f64[1,3] = reshape a {shape=(1,3)}",
-        "r: f64[1,3] = broadcast_to s {shape=(1,3)}",
-    ),
-    (
-        "view_of_splat",
-        "a: f64[3] = broadcast_to s {shape=(3,)}; r: f64[] = getitem a {index=(1,)}",
-        "s",
-    ),
-    (
-        "view_of_splat",
-        "a: f64[1] = reshape s {shape=(1,)}; c: f64[3] = broadcast_to a {shape=(3,)};"
-        "r: f64[3] = add x c",
-        "r: f64[3] = add x s",
-    ),
-    ("full_slice", "r: f64[3] = getitem x {index=(slice(0, 3, 1),)}", "x"),
-    (
-        "forward_store",
-        "a: f64[3] = put x s {index=(1,)}; r: f64[] = getitem a {index=(1,)}",
-        "s",
-    ),
-    (
-        "forward_store",
-        "a: f64[3] = put x s {index=(1,)}; r: f64[2] = getitem a {index=(slice(0, 3, 2),)}",
-        "r: f64[2] = getitem x {index=(slice(0, 3, 2),)}",
-    ),
-    (
-        "forward_store",
-        "a: f64[3] = embed s {index=(1,), shape=(3,)}; r: f64[] = getitem a {index=(2,)}",
-        "f64(0.0)",
-    ),
-    (
-        "forward_store",
-        "a: f64[3] = put x s {index=(1,)}; c: f64[3] = embed w {index=(0,), shape=(3,)};"
-        "d: f64[3] = add c a; r: f64[] = getitem d {index=(1,)}",
-        "s",
-    ),
-    (
-        "forward_store",
-        "a: f64[3] = put x s {index=(1,)}; c: f64[3] = embed s {index=(1,), shape=(3,)};"
-        "d: f64[3] = add a c; e: f64[3] = put d w {index=(2,)}; r: f64[] = getitem e {index=(1,)}",
-        "r: f64[] = add s s",
-    ),
-    (
-        "forward_store",
-        "a: f64[3] = put x s {index=(2,)}; c: f64[3] = embed s {index=(1,), shape=(3,)};"
-        "d: f64[3] = add a c; r: f64[] = getitem d {index=(1,)}",
-        "a: f64[] = getitem x {index=(1,)}; r: f64[] = add a s",
-    ),
-    (
-        "forward_store",
-        "a: f64[3] = embed s {index=(1,), shape=(3,)};"
-        "c: f64[3] = embed w {index=(1,), shape=(3,)};"
-        "d: f64[3] = add a c; r: f64[] = getitem d {index=(1,)}",
-        "r: f64[] = add s w",
-    ),
-    (
-        "forward_store",
-        "a: f64[3] = put x s {index=(1,)}; c: f64[3] = put x w {index=(1,)};"
-        "r: f64[] = getitem c {index=(0,)}",
-        "r: f64[] = getitem x {index=(0,)}",
-    ),
-    (
-        "redundant_put",
-        "a: f64[2] = getitem x {index=(slice(0, 2, 1),)};"
-        " r: f64[3] = put x a {index=(slice(0, 2, 1),)}",
-        "x",
-    ),
-    (
-        "redundant_put",
-        "a: f64[3] = put x s {index=(1,)}; c: f64[3] = put a w {index=(2,)};"
-        "r: f64[3] = put c s {index=(1,)}",
-        "a: f64[3] = put x s {index=(1,)}; c: f64[3] = put a w {index=(2,)}; c",
-    ),
-    (
-        "put_through_view",
-        f"a: f64[100] = getitem q {BACK}; c: f64[100] = put a s {{index=(2,)}};"
-        f"r: f64[100] = put q c {BACK}",
-        "r: f64[100] = put q s {index=(97,)}",
-    ),
-    (
-        "put_through_view",
-        f"a: f64[100] = getitem q {BACK}; c: f64[100] = embed t {{index=(slice(2, 72, 1),), "
-        "shape=(100,)}; d: f64[100] = add c a;"
-        f"e: f64[100] = put d s {{index=(2,)}}; r: f64[100] = put q e {BACK}",
-        "a: f64[100] = embed t {index=(slice(97, 27, -1),), shape=(100,)}; "
-        "c: f64[100] = add q a; r: f64[100] = put c s {index=(97,)}",
-    ),
-    (
-        "getitem_through_view",
-        f"a: f64[100] = put q s {{index=(3,)}}; c: f64[100] = getitem a {BACK};"
-        "r: f64[] = getitem c {index=(96,)}",
-        "s",
-    ),
-    (
-        "embed_of_embed",
-        "a: f64[4] = embed s {index=(1,), shape=(4,)};"
-        "r: f64[2,9] = embed a {index=(0, slice(7, None, -2)), shape=(2,9)}",
-        "r: f64[2,9] = embed s {index=(0, 5), shape=(2,9)}",
-    ),
-    (
-        "put_of_embed",
-        "a: f64[3] = put x 0.0 {index=(1,)}; c: f64[3] = embed s {index=(1,), shape=(3,)};"
-        "r: f64[3] = add c a",
-        "r: f64[3] = put x s {index=(1,)}",
-    ),
-    (
-        "put_of_embed",
-        "a: f64[2] = getitem x {index=(slice(0, 2, 1),)};"
-        "c: f64[2] = broadcast_to 0.0 {shape=(2,)}; d: f64[3] = put x c {index=(slice(0, 2, 1),)};"
-        "e: f64[3] = embed a {index=(slice(0, 2, 1),), shape=(3,)}; r: f64[3] = add d e",
-        "x",
-    ),
-    (
-        "reduction_of_one",
-        f"r: f64[3] = sum row {SUM}",
-        "a: f64[3] = reshape row {shape=(3,)}; r: f64[3] = add a 0.0",
-    ),
-    ("reduction_of_one", f"r: f64[3] = max row {SUM}", "r: f64[3] = reshape row {shape=(3,)}"),
-    (
-        "sum_of_splat",
-        "a: f64[2,3] = broadcast_to -1.0 {shape=(2,3)};"
-        "r: f64[2] = sum a {axis=(1,), keepdims=False}",
-        "r: f64[2] = broadcast_to f64(-3.0) {shape=(2,)}",
-    ),
-    (
-        "sum_of_splat",
-        f"a: f64[3] = broadcast_to -0.0 {{shape=(3,)}}; r: f64[] = sum a {SUM}",
-        "f64(0.0)",
-    ),
-    ("reduction_of_one", "r: i64[3] = sum n {axis=(), keepdims=False}", "n"),
-]
+# Per rule: steps before and after, separated by semicolons; the result is r, or a lone atom.
+RULE_TABLE = """
+multiply_by_one
+    r: f64[3] = multiply x 1 -> x
+    r: f64[3] = multiply 1.0 x -> x
+    r: f64[3] = strong_multiply x 1.0 -> x
+    r: f64[3] = multiply x f64(1.0) -> x
+    r: float = multiply w 1.0 -> w
+add_zero
+    r: f64[3] = add x -0.0 -> x
+    r: f64[3] = add -0.0 x -> x
+    r: i64[3] = add n 0 -> n
+subtract_zero
+    r: f64[3] = subtract x 0.0 -> x
+    r: f64[3] = subtract x 0 -> x
+involution
+    a: f64[3] = negative x; r: f64[3] = negative a -> x
+    a: bool[3] = logical_not b; r: bool[3] = logical_not a -> b
+    a: c128[3] = conjugate z; r: c128[3] = conjugate a -> z
+identity_function
+    r: f64[3] = conjugate x -> x
+    r: f64[3] = real x -> x
+    r: f64[3] = copy x -> x
+    r: f64[3] = identity x -> x
+    r: c128[3] = positive z -> z
+add_negative
+    a: f64[3] = negative y; r: f64[3] = add x a -> r: f64[3] = subtract x y
+    a: f64[3] = negative x; r: f64[3] = add a y -> r: f64[3] = subtract y x
+subtract_negative
+    a: f64[3] = negative y; r: f64[3] = subtract x a -> r: f64[3] = add x y
+cancel_signs
+    a: f64[3] = negative x; c: f64[3] = negative y; r: f64[3] = divide a c -> r: f64[3] = divide x y
+negate_literal
+    a: f64[3] = negative x; r: f64[3] = multiply a 3.0 -> r: f64[3] = multiply x -3.0
+    a: f64[3] = negative x; r: f64[3] = divide 3.0 a -> r: f64[3] = divide -3.0 x
+multiply_by_minus_one
+    r: f64[3] = multiply -1 x -> r: f64[3] = negative x
+even_function
+    a: f64[3] = negative x; r: f64[3] = square a -> r: f64[3] = square x
+absolute_of_absolute
+    a: f64[3] = absolute x; r: f64[3] = absolute a -> a: f64[3] = absolute x; return a
+divide_by_power_of_two
+    r: f64[3] = divide x 1 -> x
+    r: f64[3] = divide n 1 -> r: f64[3] = multiply n 1.0
+    r: f64[3] = divide x 4 -> r: f64[3] = multiply x 0.25
+    r: f32[3] = divide p f32(-0.5) -> r: f32[3] = multiply p f32(-2.0)
+strong_multiply_by_literal
+    r: f64[3] = strong_multiply x 3.0 -> r: f64[3] = multiply x 3.0
+power_by_literal
+    r: f64[3] = power x 2 -> r: f64[3] = square x
+    r: f64[3] = power x 1.0 -> x
+    r: f64[3] = power x 0 -> r: f64[3] = broadcast_to f64(1.0) {shape=(3,)}
+where_constant
+    r: f64[3] = where True x y -> x
+    r: f64[3] = where b x x -> x
+    r: f64[3] = where False x s -> r: f64[3] = broadcast_to s {shape=(3,)}
+    r: f64[3] = where False x 2.0 -> r: f64[3] = broadcast_to f64(2.0) {shape=(3,)}
+same_type
+    r: f64[3] = reshape x {shape=(3,)} -> x
+    r: f64[3] = astype x {dtype=f64} -> x
+    r: f64[3] = broadcast_to x {shape=(3,)} -> x
+repeated_view
+    a: f64[3,1] = reshape x {shape=(3,1)}; r: f64[1,3] = reshape a {shape=(1,3)} -> r:
+        f64[1,3] = reshape x {shape=(1,3)}
+    a: f64[2,3] = broadcast_to x {shape=(2,3)}; r: f64[4,2,3] = broadcast_to a
+        {shape=(4,2,3)} -> r: f64[4,2,3] = broadcast_to x {shape=(4,2,3)}
+transpose_of_transpose
+    a: f64[3,2] = transpose m {axes=(1,0)}; r: f64[2,3] = transpose a {axes=(1,0)} -> m
+    r: f64[2,3] = transpose m {axes=(0,1)} -> m
+cast_round_trip
+    a: f64[3] = astype p {dtype=f64}; r: f32[3] = astype a {dtype=f32} -> p
+filled_array
+    r: f64[3] = zeros_like x {shape=(3,), dtype=f64} -> r: f64[3] = broadcast_to f64(0.0)
+        {shape=(3,)}
+    r: f64[] = ones_like s {shape=(), dtype=f64} -> f64(1.0)
+matmul_of_empty
+    a: f64[0] = getitem x {index=(slice(0, 0, 1),)}; r: f64[] = matmul a a -> f64(0.0)
+mean_of_empty
+    a: f64[0] = getitem x {index=(slice(0, 0, 1),)}; r: f64[] = mean a SUM -> f64(nan)
+reduction_of_empty
+    a: f64[0] = getitem x {index=(slice(0, 0, 1),)}; r: f64[] = prod a SUM -> f64(1.0)
+matmul_of_broadcast
+    c: f64[3,2] = transpose m {axes=(1, 0)}; a: f64[4,3] = broadcast_to x {shape=(4,3)}; r:
+        f64[4,2] = matmul a c -> c: f64[3,2] = transpose m {axes=(1, 0)}; a: f64[1,3] =
+        broadcast_to x {shape=(1,3)}; d: f64[1,2] = matmul a c; r: f64[4,2] = broadcast_to d
+        {shape=(4,2)}
+broadcast_operand
+    a: f64[3] = ones_like y {shape=(3,), dtype=f64}; r: f64[3] = subtract x a -> r: f64[3] =
+        subtract x f64(1.0)
+    a: f64[2,3] = broadcast_to x {shape=(2,3)}; r: f64[2,3] = multiply a m -> r: f64[2,3] =
+        multiply x m
+    a: f64[3] = broadcast_to 2.0 {shape=(3,)}; r: bool[3] = less p a -> r: bool[3] = less p f64(2.0)
+map_of_splats
+    a: f64[3] = broadcast_to s {shape=(3,)}; r: f64[3] = exp a -> a: f64[] = exp s; r:
+        f64[3] = broadcast_to a {shape=(3,)}
+view_of_splat
+    a: f64[3] = broadcast_to s {shape=(3,)}; r: f64[1,3] = reshape a {shape=(1,3)} -> r:
+        f64[1,3] = broadcast_to s {shape=(1,3)}
+    a: f64[3] = broadcast_to s {shape=(3,)}; r: f64[] = getitem a {index=(1,)} -> s
+    a: f64[1] = reshape s {shape=(1,)}; c: f64[3] = broadcast_to a {shape=(3,)}; r: f64[3] =
+        add x c -> r: f64[3] = add x s
+full_slice
+    r: f64[3] = getitem x {index=(slice(0, 3, 1),)} -> x
+forward_store
+    a: f64[3] = put x s {index=(1,)}; r: f64[] = getitem a {index=(1,)} -> s
+    a: f64[3] = put x s {index=(1,)}; r: f64[2] = getitem a {index=(slice(0, 3, 2),)} -> r:
+        f64[2] = getitem x {index=(slice(0, 3, 2),)}
+    a: f64[3] = embed s {index=(1,), shape=(3,)}; r: f64[] = getitem a {index=(2,)} -> f64(0.0)
+    a: f64[3] = put x s {index=(1,)}; c: f64[3] = embed w {index=(0,), shape=(3,)}; d:
+        f64[3] = add c a; r: f64[] = getitem d {index=(1,)} -> s
+    a: f64[3] = put x s {index=(1,)}; c: f64[3] = embed s {index=(1,), shape=(3,)}; d:
+        f64[3] = add a c; e: f64[3] = put d w {index=(2,)}; r: f64[] = getitem e
+        {index=(1,)} -> r: f64[] = add s s
+    a: f64[3] = put x s {index=(2,)}; c: f64[3] = embed s {index=(1,), shape=(3,)}; d:
+        f64[3] = add a c; r: f64[] = getitem d {index=(1,)} -> a: f64[] = getitem x
+        {index=(1,)}; r: f64[] = add a s
+    a: f64[3] = embed s {index=(1,), shape=(3,)}; c: f64[3] = embed w {index=(1,),
+        shape=(3,)}; d: f64[3] = add a c; r: f64[] = getitem d {index=(1,)} -> r: f64[] =
+        add s w
+    a: f64[3] = put x s {index=(1,)}; c: f64[3] = put x w {index=(1,)}; r: f64[] = getitem c
+        {index=(0,)} -> r: f64[] = getitem x {index=(0,)}
+redundant_put
+    a: f64[2] = getitem x {index=(slice(0, 2, 1),)}; r: f64[3] = put x a {index=(slice(0, 2,
+        1),)} -> x
+    a: f64[3] = put x s {index=(1,)}; c: f64[3] = put a w {index=(2,)}; r: f64[3] = put c s
+        {index=(1,)} -> a: f64[3] = put x s {index=(1,)}; c: f64[3] = put a w {index=(2,)};
+        c
+put_through_view
+    a: f64[100] = getitem q BACK; c: f64[100] = put a s {index=(2,)}; r: f64[100] = put q c
+        BACK -> r: f64[100] = put q s {index=(97,)}
+    a: f64[100] = getitem q BACK; c: f64[100] = embed t {index=(slice(2, 72, 1),),
+        shape=(100,)}; d: f64[100] = add c a; e: f64[100] = put d s {index=(2,)}; r:
+        f64[100] = put q e BACK -> a: f64[100] = embed t {index=(slice(97, 27, -1),),
+        shape=(100,)}; c: f64[100] = add q a; r: f64[100] = put c s {index=(97,)}
+getitem_through_view
+    a: f64[100] = put q s {index=(3,)}; c: f64[100] = getitem a BACK; r: f64[] = getitem c
+        {index=(96,)} -> s
+embed_of_embed
+    a: f64[4] = embed s {index=(1,), shape=(4,)}; r: f64[2,9] = embed a {index=(0, slice(7,
+        None, -2)), shape=(2,9)} -> r: f64[2,9] = embed s {index=(0, 5), shape=(2,9)}
+put_of_embed
+    a: f64[3] = put x 0.0 {index=(1,)}; c: f64[3] = embed s {index=(1,), shape=(3,)}; r:
+        f64[3] = add c a -> r: f64[3] = put x s {index=(1,)}
+    a: f64[2] = getitem x {index=(slice(0, 2, 1),)}; c: f64[2] = broadcast_to 0.0
+        {shape=(2,)}; d: f64[3] = put x c {index=(slice(0, 2, 1),)}; e: f64[3] = embed a
+        {index=(slice(0, 2, 1),), shape=(3,)}; r: f64[3] = add d e -> x
+reduction_of_one
+    r: f64[3] = sum row SUM -> a: f64[3] = reshape row {shape=(3,)}; r: f64[3] = add a 0.0
+    r: f64[3] = max row SUM -> r: f64[3] = reshape row {shape=(3,)}
+sum_of_splat
+    a: f64[2,3] = broadcast_to -1.0 {shape=(2,3)}; r: f64[2] = sum a {axis=(1,),
+        keepdims=False} -> r: f64[2] = broadcast_to f64(-3.0) {shape=(2,)}
+    a: f64[3] = broadcast_to -0.0 {shape=(3,)}; r: f64[] = sum a SUM -> f64(0.0)
+reduction_of_one
+    r: i64[3] = sum n {axis=(), keepdims=False} -> n
+"""
+
+
+def parse_table():
+    rows, name = [], ""
+    for line in RULE_TABLE.replace("SUM", SUM).replace("BACK", BACK).strip().splitlines():
+        if line.startswith(" " * 8):
+            rows[-1][1] += " " + line.strip()
+        elif line.startswith(" "):
+            rows.append([name, line.strip()])
+        else:
+            name = line
+    return [(name, *row.split(" -> ")) for name, row in rows]
+
+
+ROWS = parse_table()
 STAY = [
     "c: f64[1] = embed s {index=(0,), shape=(1,)}; a: f64[3] = add x c;"
     " r: f64[] = getitem a {index=(1,)}",

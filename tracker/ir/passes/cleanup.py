@@ -1,4 +1,4 @@
-"""Cleanup: dead code, common subexpressions of four kinds, and constants.
+"""Cleanup: dead code, and common subexpressions of four kinds; values of literals.
 
 Common are equations with one op, operands and params; guards; a sort and the argsort of one array;
 and nested functions that are equal up to the names of their variables.
@@ -162,31 +162,11 @@ def dedupe_bodies(function: Function) -> Function:
     return function if len(kept) == len(changed) else replace_nested(function, changed, kept)
 
 
-@as_pass()
-def constant_folding(function: Function) -> Function:
-    """Evaluate equations with a scalar result whose operands are all literals.
-
-    Guards on literals that hold are dropped. An op that raises is left to raise at run time.
-    """
-    by: dict[Var, Atom] = {}
-    body: list[Eqn | Guard] = []
-    for old in function.body:
-        step = substitute(old, by) if by else old
-        if isinstance(step, Eqn):
-            folded = evaluate_literals(step)
-            if folded is None:
-                body.append(step)
-            else:
-                by[step.out] = folded
-        elif not _guard_holds(step):
-            body.append(step)
-    return function if len(body) == len(function.body) else with_body(function, body, by)
-
-
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {"bool": bool, "int": int}
 
 
-def _guard_holds(guard: Guard) -> bool:
+def guard_holds(guard: Guard) -> bool:
+    """Whether a guard on a literal holds."""
     operand, convert = guard.operand, _CONVERSIONS.get(guard.kind)
     if not isinstance(operand, Const) or convert is None:
         return False

@@ -20,6 +20,7 @@ from tracker.errors import EVALUATION_ERRORS
 from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
 from tracker.ir.lowering import Map
 from tracker.ir.op import OPS, Op
+from tracker.ir.passes.cleanup import evaluate_literals, guard_holds
 from tracker.ir.passes.manager import substitute
 from tracker.ir.passes.memory_ssa import WriteHistory
 from tracker.ir.types import Type
@@ -65,7 +66,10 @@ class Definitions:
     def visit(self, step: Eqn | Guard) -> None:
         old, step = step, substitute(step, self.replaced) if self.replaced else step
         if isinstance(step, Guard):
-            self.body.append(step)
+            if guard_holds(step):
+                self.changed = True
+            else:
+                self.body.append(step)
             return
         simple = self.rewrite(step)
         if simple is not old:
@@ -91,10 +95,13 @@ class Definitions:
                 self.history.record_add(eqn, total, embedded)
 
     def rewrite(self, eqn: Eqn) -> Atom | Eqn:
-        """The equation, or atom, that is left when no rule applies."""
+        """The equation, or atom, that is left when it is no constant and no rule applies."""
         again = True
         while again:
             again = False
+            literal = evaluate_literals(eqn)
+            if literal is not None:
+                return literal
             for rewrite in self.rules(eqn.op):
                 new = rewrite(eqn, self)
                 if isinstance(new, Eqn):

@@ -1,4 +1,4 @@
-"""The pass `simplify`: rewrite rules that make equations cheaper without changing their values.
+"""The pass `simplify`: constant folding, and rules that make equations cheaper.
 
 Each rule is named for what it rewrites; those about slices are in `slice_rules.py`, the rewriter is
 in `rewriter.py`. Rules name ops, because they relate several; a rule whose op is not declared never
@@ -23,7 +23,6 @@ import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function
 from tracker.ir.passes import slice_rules  # noqa: F401  (enters its rules)
-from tracker.ir.passes.cleanup import evaluate_literals
 from tracker.ir.passes.manager import as_pass, with_body
 from tracker.ir.passes.matmul_layout import SHARED_LAYOUTS
 from tracker.ir.passes.memory_ssa import recurring_parts
@@ -56,12 +55,6 @@ def _kind(eqn: Eqn) -> str:
 
 
 # ------------------------------------------------------------------------------------ arithmetic
-
-
-@rule()
-def fold_literals(eqn: Eqn, defs: Definitions) -> Atom | None:
-    """exp 1.0 -> its value, here too, because other rules look at literals."""
-    return evaluate_literals(eqn)
 
 
 _REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")

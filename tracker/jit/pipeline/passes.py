@@ -36,7 +36,6 @@ PASSES = (
     expand,
     legalize_linalg_dtypes,
     cleanup.common_subexpressions,
-    cleanup.constant_folding,
     simplify,
     cleanup.common_subexpressions,  # what differed by an identity
     rewrite_products,
