@@ -1,8 +1,7 @@
-"""What a program is lowered to: the texts of its modules, and what these need.
+"""The compiled artifact before LLVM: texts of modules, what they need, and its form on disk.
 
-Owns: `LoweredProgram` and `KernelModule`; `serialize` and `deserialize`, the bytes that they are in
-a file. They are here, and not where they are made, so that who finds them in a file need not read
-the compiler.
+`serialize` and `deserialize` are here, not where artifacts are made, so that a process that finds
+one on disk need not import the compiler.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from tracker.ir.graph import Eqn
 from tracker.jit.runtime.ufunc_loops import UfuncLoop
 from tracker.support.structs import record
 
-# Calls of loops, bodies, BLAS and routines, and writes of whole blocks. A driver without them is
-# over soon, and another shape has another one: all is unrolled.
+# Calls of kernels, bodies, BLAS and routines, and block writes. A driver without them is fully
+# unrolled: it is short, and another shape has another driver.
 CALL_PATTERN = re.compile(r"\bcall (?:void|i64) @(?!llvm\.(?!mem))")
-_ZLIB_LEVEL = 1  # zlib's level
+_ZLIB_LEVEL = 1  # the fastest
 _MAX_TEXT_BYTES = 1 << 28  # bytes of text
 
 
 @record(frozen=True)
 class KernelModule:
-    """The text of a module of kernels, their names, and the level at which to compile it; those of
-    them that are not to be had from code that was compiled at a lower one."""
+    """The text of a module of kernels, their names, the level at which to compile it, and the
+    exports that must not come from code compiled at a lower level."""
 
     text: str
     exports: tuple[str, ...]
@@ -35,11 +34,11 @@ class KernelModule:
 
 @record(frozen=True)
 class LoweredProgram:
-    """The text of the driver, and the level at which to compile it; kernels where these are modules
-    of their own.
+    """The text of the driver, the level at which to compile it, and kernels in modules of their
+    own.
 
-    `symbols` are the external names (of BLAS) that are needed; `ufunc_loops` the inner loops of
-    ufuncs; `scratch` is in bytes; `callbacks` the equations that Python evaluates.
+    symbols: external names (BLAS, runtime); ufunc_loops: inner loops of foreign ufuncs; scratch:
+    bytes; callbacks: the equations that Python evaluates.
     """
 
     text: str
@@ -52,8 +51,8 @@ class LoweredProgram:
 
 
 def serialize(lowered: LoweredProgram) -> tuple[dict[str, Any], bytes]:
-    """Facts that JSON can say, and the texts. Of what calls ufuncs there is no such form: which of
-    a package's ufuncs a name means is not said in it, nor which function of Python's."""
+    """A program as facts for JSON and bytes. Programs that call ufuncs or Python functions have no
+    such form: a name does not identify these objects in another process."""
     assert not (lowered.ufunc_loops or lowered.callbacks)
     texts = [lowered.text, *(each.text for each in lowered.kernel_modules)]
     encoded = [text.encode() for text in texts]
@@ -68,7 +67,7 @@ def serialize(lowered: LoweredProgram) -> tuple[dict[str, Any], bytes]:
 
 
 def deserialize(facts: dict[str, Any], data: bytes) -> LoweredProgram:
-    """What `serialize` took apart; ValueError where it is not as long as it says."""
+    """The inverse of `serialize`; ValueError if the lengths do not match."""
     claimed = sum(facts["lengths"])
     if not 0 <= claimed <= _MAX_TEXT_BYTES:
         raise ValueError(f"{claimed} bytes of text")

@@ -1,15 +1,16 @@
-"""Loops and branches in the driver: nested functions called from counted loops, whiles, switches.
+"""Loops, whiles and branches: bodies as functions, called from the driver.
 
-Owns: `write_control`. A body is a driver of its own, `@bodyN(ptr %slots, ptr %scratch)`; its slots
-are an array on the caller's stack (`_BodyFrame`): a number lies in its cell, an array's cell holds
-the address. Start at `_emit_loop`.
+A body is a driver of its own, `@bodyN(ptr %slots, ptr %scratch)`. Its slots are an array on the
+caller's stack (`_BodyFrame`): a number is in its cell, an array's cell holds the address. Start at
+`_emit_loop`.
 
-How carries move: an array that is kept is computed right in the row of the stack where the next
-step finds it. Another stays in the result's memory, if the body can leave it where it found it; if
-not, it goes back and forth between there and a spare. Nothing is copied but what came from outside.
+How carried arrays move: an array that is saved at each step is computed right in the row of the
+stack where the next step reads it. Another one stays in the result's memory if the body can update
+it in place; if not, it alternates between the result and a spare buffer. Only initial values are
+copied.
 
-Invariants: every address that is used inside of a loop is taken before it; a body that fails fails
-the caller.
+Invariants: every address used inside of a loop is computed before the loop; if a body fails, its
+caller fails.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 
 
 def write_control(driver: Any, control: ControlFlow) -> None:
-    """Write a loop, a while or a branch."""
+    """Emit a loop, a while or a branch."""
     if has_side_effects(control.eqn):
         driver.act()
     kind = control.eqn.op.lower
@@ -49,8 +50,8 @@ def write_control(driver: Any, control: ControlFlow) -> None:
 
 @record(frozen=True)
 class BodyFunction:
-    """A body that is written: its symbol, its scratch in bytes, whether it can fail, and whether it
-    can leave an exception."""
+    """The function of a body: its symbol, its scratch in bytes, whether it can fail a guard, and
+    whether it can raise."""
 
     symbol: str
     scratch: int
@@ -72,7 +73,7 @@ def body_slots(function: Function) -> FrameSlots:
 
 
 class _BodyFrame:
-    """The slots of the calls of one body."""
+    """The slots for calls of one body."""
 
     def __init__(self, writer: _ControlWriter, name: str) -> None:
         self.w = writer
@@ -104,7 +105,7 @@ class _BodyFrame:
 
 
 class _ControlWriter:
-    """What the three kinds share: places of operands and results, cells, labels."""
+    """Shared by the three kinds: addresses of operands and results, cells, labels."""
 
     def __init__(self, driver: Any, control: ControlFlow) -> None:
         self.driver = driver
@@ -140,7 +141,7 @@ class _ControlWriter:
         return answer
 
     def array_address(self, atom: Atom) -> str:
-        """The address of an operand that is an array."""
+        """The address of an array operand."""
         assert not isinstance(atom, Const)
         place = self.control.operands[atom]
         if place.kind == "tiny":
@@ -149,7 +150,7 @@ class _ControlWriter:
         return self._address(place)
 
     def is_in_place(self, atom: Atom, result: Location) -> bool:
-        """Whether an operand lies where a result goes, as it may if nothing else reads it."""
+        """Whether an operand shares the memory of a result, as it may if nothing else reads it."""
         assert isinstance(atom, Var)
         driver, place = self.driver, self.control.operands[atom]
         old, new = place.buffer, result.buffer
@@ -162,7 +163,7 @@ class _ControlWriter:
         return driver.homes.get(old) is new
 
     def check_interrupts(self, since: str, step: str, every: int | None) -> None:
-        """Now and then, have Python look at its signals; fail if it raises."""
+        """Every `every` steps, let Python handle signals; fail if a handler raises."""
         if every is None:
             return
         driver = self.driver
@@ -182,7 +183,7 @@ class _ControlWriter:
         driver.require(self.compare("==", self.e.write(f"load i64, ptr {status}"), 0))
 
     def propagate_status(self, status: str, bodies: Sequence[BodyFunction]) -> None:
-        """What one of these bodies says of itself is what the caller says of itself, too."""
+        """Fail or raise if a body did."""
         if any(body.can_raise for body in bodies):
             self.driver.unless_raised(status, any(body.can_fail for body in bodies))
         elif any(body.can_fail for body in bodies):
@@ -195,7 +196,7 @@ class _ControlWriter:
         return since
 
     def pass_operand(self, cell: str, atom: Atom) -> None:
-        """Put an operand into a cell."""
+        """Store an operand in a cell."""
         if atom.type.shape:
             self.line(f"store ptr {self.array_address(atom)}, ptr {cell}")
         else:
@@ -223,18 +224,18 @@ class _ControlWriter:
         return element
 
     def move_cell(self, source: str, to: str) -> None:
-        """Copy a cell, whatever it holds."""
+        """Copy a cell of any content."""
         self.line(f"store i64 {self.e.write(f'load i64, ptr {source}')}, ptr {to}")
 
     def store_numbers(self, types: Sequence[Type], cells: Sequence[str]) -> None:
-        """Numbers in cells become the first results."""
+        """Store the numbers in cells as the first results."""
         for type, cell, result in zip(types, cells, self.results, strict=False):
             if not type.shape:
                 self.e.store(self.load_number(cell, type.dtype), result)
 
 
 class _Carries:
-    """The carries of a loop: cells of a frame, and where each step leaves them."""
+    """The carried values of a loop: their cells in a frame, and where each step writes them."""
 
     def __init__(self, writer: _ControlWriter, frame: _BodyFrame, start: Sequence[Atom]) -> None:
         w = self.w = writer
@@ -263,7 +264,7 @@ class _Carries:
         return [self.cell(at) for at in range(len(self.types))]
 
     def initialise(self, index: str) -> None:
-        """Before the first step, whose index this is."""
+        """Before the first step, whose index is given."""
         for at, (type, begin) in enumerate(zip(self.types, self.start_values, strict=True)):
             if not type.shape:
                 self.w.driver.store_number(begin, self.cell(at))
@@ -279,10 +280,10 @@ class _Carries:
             self.w.line(f"store ptr {begin}, ptr {self.cell(at)}")
 
     def prepare(self, index: str, following: str, last: str | None, even: str) -> None:
-        """Before a step: where it leaves what it makes.
+        """Before a step: the address for each array that it writes.
 
-        following: the next step's index; last: whether there is none (unknown: None); even: whether
-        what is not kept goes to the result's memory now, rather than to the spare.
+        following: the next step's index; last: whether this step is the last (None: unknown); even:
+        whether arrays that are not saved go to the result's memory now, rather than to the spare.
         """
         w = self.w
         for at, type in enumerate(self.types):
@@ -303,12 +304,12 @@ class _Carries:
             w.line(f"store ptr {target}, ptr {self.frame.result(at)}")
 
     def advance(self) -> None:
-        """After a step: what it made is what the next one finds."""
+        """After a step: its results are the next step's carries."""
         for at in range(len(self.types)):
             self.w.move_cell(self.frame.result(at), self.cell(at))
 
     def copy_start_values(self) -> None:
-        """There was no step: results are what came in."""
+        """Without a step, the results are the initial values."""
         for type, begin, result in zip(self.types, self.start_values, self.w.results, strict=False):
             if type.shape:
                 self.w.copy(result, begin, type.nbytes)
@@ -414,7 +415,7 @@ def _emit_while(w: _ControlWriter) -> None:
     w.label(done)
     w.store_numbers(state.types, state.cells())
     for at, type in enumerate(state.types):
-        if type.shape and at not in state.in_place:  # memcpy allows for source and target being one
+        if type.shape and at not in state.in_place:  # memcpy allows source and target to be equal
             found = w.e.write(f"load ptr, ptr {state.cell(at)}")
             w.copy(w.results[at], found, type.nbytes)
     w.move_cell(counter, w.results[len(start)])

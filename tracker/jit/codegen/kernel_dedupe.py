@@ -1,11 +1,11 @@
-"""Kernels that differ in numbers only become one, which is handed the numbers.
+"""Kernel deduplication: kernels that differ only in constants become one with parameters.
 
-Owns: `KernelText`, `deduplicate` and `redirect_calls`. A Python loop over rows of different lengths
-(`L[i, :i] @ x[:i]`), or with numbers of their own (`y[i] = i * x[i:i+9]`), makes as many loop nests
-as steps, alike but for extents, offsets and factors; compiled one by one they would take seconds.
+A Python loop over rows of different lengths (`L[i, :i] @ x[:i]`), or with constants of its own
+(`y[i] = i * x[i:i+9]`), gives a loop nest for each step, equal but for extents, offsets and
+factors. Compiled one by one they would take seconds.
 
-Invariants: a kernel is changed only where there are many like it, for with its numbers written out
-a loop is quicker; numbers that something is divided by stay.
+Invariants: kernels are merged only where there are many of a kind, because a loop with literal
+constants is faster; divisors stay literal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from tracker.support.structs import record
 
-_MAX_ALIKE = 4  # kernels; so many may differ in their numbers
+_MAX_ALIKE = 4  # kernels that differ in literals only and are not merged
 _NUMBER = (
     r"(= (?:icmp \w+|(?:add|sub|mul|shl)(?: nuw| nsw)*) i64 [^\n,]+, "
     r"|= getelementptr [^\n]*, i64 |= phi i64 \[ "
@@ -29,7 +29,7 @@ _CALL = r"call void (@k\d+)\(([^()\n]*)\)"
 
 @record(frozen=True)
 class KernelText:
-    """A kernel's function: its text after `define`, and how another module declares it."""
+    """The function of a kernel: its text after `define`, and its declaration for other modules."""
 
     name: str
     text: str
@@ -38,11 +38,11 @@ class KernelText:
 
 MergedKernels = Mapping[
     str, tuple[str, tuple[str, ...]]
-]  # kernel -> (what to call instead, numbers)
+]  # kernel -> (what to call instead, literals)
 
 
 def deduplicate(kernels: Sequence[KernelText]) -> tuple[list[KernelText], MergedKernels]:
-    """The kernels that are left, and whom to call instead of the others."""
+    """The remaining kernels, and what to call instead of the others."""
     lengths = Counter(kernel.text.count("\n") for kernel in kernels)
     if max(lengths.values(), default=0) <= _MAX_ALIKE:
         return list(kernels), {}
@@ -68,13 +68,13 @@ def deduplicate(kernels: Sequence[KernelText]) -> tuple[list[KernelText], Merged
 
 
 def _literal_type(found: re.Match[str]) -> str:
-    """The type of a number, where one was found."""
+    """The LLVM type of a matched literal."""
     kind = _FLOAT.search(found[1]) if found[2].startswith("0x") else None
     return "i64" if kind is None else kind[0]
 
 
 def _parametrise(kernel: KernelText, varying: Mapping[int, str]) -> KernelText:
-    """The kernel with some of its numbers, whose types these are, as further parameters."""
+    """The kernel with some of its literals as further parameters, of the given types."""
     parameter = {at: f"%number{i}" for i, at in enumerate(varying)}
     seen = iter(range(kernel.text.count("\n") + 1))
 
@@ -90,7 +90,7 @@ def _parametrise(kernel: KernelText, varying: Mapping[int, str]) -> KernelText:
 
 
 def redirect_calls(text: str, moved: MergedKernels) -> str:
-    """A text with the calls of kernels that were moved."""
+    """A text with the calls of merged kernels redirected."""
 
     def call(found: re.Match[str]) -> str:
         to = moved.get(found[1])

@@ -1,9 +1,8 @@
 """The innermost code of a kernel: the elements of its values at one index.
 
-Owns: `LoopBody`, which writes every store and fold at an index; `select_alternative` and
-`index_value`, which straight-line code uses, too. Values are written on demand:
-`LoopBody.value(var, index)` writes the code for one element and remembers it for the rest of the
-body. Start at `LoopBody.write`.
+`LoopBody` emits every store and reduction at an index. Values are emitted on demand and memoised:
+`LoopBody.value(var, index)` emits one element the first time that it is used in the body.
+`select_alternative` and `index_value` also serve unrolled code. Start at `LoopBody.write`.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from tracker.jit.schedule.buffer_reuse import BufferAccess
 from tracker.jit.schedule.plan_data import Kernel, Store
 from tracker.ops.shape.memory_order import c_strides
 
-LoopIndex = tuple[Any, ...]  # per axis: a formula or a number; None where no loop has begun yet
+LoopIndex = tuple[Any, ...]  # per axis: a formula or a number; None before its loop has begun
 _BOOL = np.dtype(bool)
 _INT64 = np.dtype(np.int64)
 
 
 class LoopBody:
-    """The innermost code: every store and fold at one index."""
+    """The innermost code: every store and reduction at one index."""
 
     def __init__(self, writer: Any, ranges: dict[int, tuple[int, int]], index: LoopIndex) -> None:
         self.w = writer
@@ -42,7 +41,7 @@ class LoopBody:
         writer.bodies.append(self.access)
 
     def write(self) -> None:
-        for eqn in self.w.kernel.members:  # in order, so that recursion stays shallow
+        for eqn in self.w.kernel.members:  # in order, which keeps the recursion shallow
             self.value(eqn.out, self.index)
         if self.w.overwritten:
             self._load_all()
@@ -55,14 +54,14 @@ class LoopBody:
             self._fused_reductions(guest, folds)
 
     def _load_all(self) -> None:
-        """Have all that is read before anything is written."""
+        """Load everything that is read before anything is written."""
         folded = [fold.eqn.operands[0] for fold in self.w.own]
         for atom in (*(store.value for store in self.w.kernel.stores), *folded):
             if atom is not None:
                 self.value(atom, self._index_of(atom, self.index))
 
     def _fused_reductions(self, guest: Kernel, folds: list[Any]) -> None:
-        """Folds over a space that ends before the loops do."""
+        """Reductions over a space that ends before the loops do."""
         found = [
             self.tools.within(i, 0, 1, n) for i, n in zip(self.index, guest.space, strict=True)
         ]
@@ -94,7 +93,7 @@ class LoopBody:
         self.e.store(x, where)
 
     def _position(self, place: Any, index: Sequence[Any]) -> Any:
-        """The element at an index, counted from the start of a place."""
+        """The position of an element within a location."""
         if self.w.flat:
             return index[0]
         flat: Any = 0
@@ -166,7 +165,7 @@ class LoopBody:
         return self.e.load(where, var.type.dtype, place.buffer.is_ours)
 
     def _view(self, eqn: Eqn, lower: View, index: tuple[Any, ...]) -> ScalarValue:
-        if self.w.flat:  # one element, spread
+        if self.w.flat:  # one element, broadcast
             return self.value(eqn.operands[0], (0,) * eqn.operands[0].type.ndim)
         types = [o.type for o in eqn.operands]
         found = self.tools.reading(
@@ -175,7 +174,7 @@ class LoopBody:
         return select_alternative(self.e, found, eqn, lambda o, at: self.value(o, at), self.cast)
 
     def reader(self, eqn: Eqn) -> Callable[[int, Sequence[Any]], str]:
-        """How an equation's formulas read integers of its operands."""
+        """A function that emits the integers of operands that an equation's formulas read."""
 
         def read(which: int, index: Sequence[Any]) -> str:
             return self.cast(self.value(eqn.operands[which], index), _INT64).name
@@ -195,7 +194,7 @@ def select_alternative(
     value: Callable[[Atom, Sequence[Any]], ScalarValue],
     cast: Callable[[ScalarValue, Any], ScalarValue],
 ) -> ScalarValue:
-    """The first of a view's alternatives that is inside; zero, if none is."""
+    """The first of a view's alternatives that is inside; zero if none is."""
     dtype = eqn.out.type.dtype
     kept: list[tuple[Any, ScalarValue]] = []
     for which, source, inside in found if isinstance(found, list) else [found]:

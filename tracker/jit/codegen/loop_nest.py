@@ -1,10 +1,11 @@
-"""Kernels as text: loop nests over an iteration space, with stores and folds.
+"""Kernels as text: a loop nest over an iteration space, with stores and reductions.
 
-Owns: `write_kernel`. A kernel's function takes the addresses of the buffers it touches and the
-numbers it uses; its reductions are in `reductions.py`, what is within all loops in `loop_body.py`.
+A kernel's function takes pointers into the buffers that it accesses and the scalars that it uses
+(`emit_kernel`). Reductions are in `reductions.py`, the code inside of all loops in `loop_body.py`,
+loop order in `loop_order.py`.
 
-A view such as a padded slice asks which part of a loop's range it is in; then the loop is cut there
-(`SplitLoop`), and each part is written with the answer known: no branches in loops.
+A view such as a padded slice may depend on the part of a loop's range: then the loop is split there
+(`SplitLoop`), and each part is emitted with the answer known, so loops contain no branches.
 """
 
 from __future__ import annotations
@@ -48,34 +49,36 @@ from tracker.jit.schedule.buffer_reuse import (
 from tracker.jit.schedule.plan_data import Kernel, Plan
 from tracker.support.structs import record
 
-_POINTER_REACH = 32  # elements; so far from where a pointer points, another one is used
-_MIN_THREADED_WORK = 2_000_000  # weighted operations; from here on threads share a loop
-_RARELY_FAR = 2.0**30  # an argument that hardly ever is
-_MAX_INLINED_FAR = 2  # general functions that a loop over far arguments inlines
-_MIN_ROW, _MAX_ROW = 5, 9  # elements; of fewer, gathers are cheap; more are not unrolled
-_VECTOR_STEPS = 8  # steps of a loop that is a vector
-_EDGE_FRACTION = 32  # of so many parts of a space, one is an edge
-_MAX_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
+_POINTER_REACH = 32  # elements; beyond this distance, another pointer is used
+_MIN_THREADED_WORK = 2_000_000  # operations; from here on threads share a loop
+_RARELY_FAR = 2.0**30  # an argument that hardly ever occurs
+_MAX_INLINED_FAR = 2  # general functions that the loop for large arguments inlines
+_MIN_ROW, _MAX_ROW = 5, 9  # elements; with fewer, gathers are cheap; LLVM does not unroll more
+_VECTOR_STEPS = 8  # steps of a loop that becomes one vector
+_EDGE_FRACTION = 32  # a part of at most 1/32 of a space is an edge
+_MAX_PARTS = 24  # parts of split loops; beyond, conditions are computed in the loop
 _MIN_PARTS, _MAX_COPIED_LINES = (
     3,
     12_000,
-)  # parts that any loop may have; lines of the parts of a long one
+)  # parts that any loop may have; lines of all parts
 
 
 @record(frozen=True)
 class ThreadedKernel:
-    """A loop that threads share: how many, and the folds whose parts the caller joins."""
+    """A kernel that threads share: their number, and the reductions whose partial results the
+    caller combines."""
 
     threads: int
     folds: list[Accumulator]
 
 
 def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str], ThreadedKernel | None]:
-    """A kernel's function (named @KERNEL; what follows `define`), and the arguments of its call.
+    """The function of a kernel (named @KERNEL; the text after `define`), and the arguments of its
+    call.
 
-    A kernel with functions that have a quick version for near arguments is written with these
-    first; where an argument turns out to be far, it runs again, as @KERNEL.far, with the others.
-    A long loop is shared by threads: then the function is @KERNEL.task, which runs one's part.
+    Functions that have a fast version for small arguments are first emitted with it; if an argument
+    turns out to be large, the kernel runs again, as @KERNEL.far, with the general version. A long
+    loop is shared by threads: then the function is @KERNEL.task, which runs one thread's part.
     """
     threads = (
         thread_pool.thread_count() if kernel_work(driver.plan, kernel) >= _MIN_THREADED_WORK else 1
@@ -106,7 +109,7 @@ def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _KernelWri
                     order, tiled = better
                     continue
             if writer.threads > 1 and not writer.is_parallel():
-                threads = 1  # parts would see each other's writes
+                threads = 1  # a part would read what another writes
                 continue
             if not writer.e.near_limits:
                 driver.pairs += coalescing_candidates(
@@ -125,12 +128,12 @@ def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _KernelWri
         if again:
             far = text_far.replace("@KERNEL", "@KERNEL.far")
             return f"{text}\ndefine internal {far}", writer
-        return text_far, general  # it changes what it reads: it cannot run twice
+        return text_far, general  # it overwrites its operands, so it cannot run twice
 
 
 class _KernelWriter:
-    """One attempt to write a kernel, with loops nested in `order` and cut at `cuts`. `tiled`: the
-    innermost two go over strips of columns (`loop_order.py`)."""
+    """One attempt to emit a kernel, with loops nested in `order` and split at `cuts`. `tiled`: the
+    innermost two loops run over strips of columns (`loop_order.py`)."""
 
     def __init__(
         self,
@@ -175,7 +178,7 @@ class _KernelWriter:
         self.folds = [Accumulator(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
         self.own = tuple(self.folds)
         self.tiled = tiled and not kernel.guests and can_tile(order, self.parts, self.folds)
-        self.strip: tuple[str, str] | None = None  # the columns that are gone over
+        self.strip: tuple[str, str] | None = None  # the columns of the current strip
         for guest in kernel.guests:
             folds = [
                 Accumulator(self, eqn, at) for at, eqn in enumerate(guest.folds, len(self.folds))
@@ -189,8 +192,8 @@ class _KernelWriter:
         self.threads = threads if self.space and whole and not alone else 1
 
     def _accumulates_short_rows(self) -> bool:
-        """Whether short rows are added up in one: LLVM unrolls the loop over a row, and would then
-        vectorise the one around it, with gathers; the sums of the row belong into a vector."""
+        """Whether the reduction adds short rows to one: LLVM unrolls the loop over a row, and would
+        then vectorise the outer loop with gathers, where the sums of a row should be the vector."""
         inner = self.order[-1] if self.order else 0
         return (
             len(self.space) > 1
@@ -199,9 +202,8 @@ class _KernelWriter:
         )
 
     def _has_vectors(self) -> bool:
-        """Whether a row is to be a vector. LLVM would write it out number by number, and then look
-        for vectors in many rows at once, which pays only where each row of narrow numbers is
-        folded into one."""
+        """Whether a row is to be a vector. LLVM would unroll it and look for vectors across rows,
+        which pays only where each row of narrow numbers is reduced to one."""
         inner = self.order[-1] if self.order else 0
         return len(self.space) > 1 and not any(
             fold.in_register and inner in fold.axis and fold.dtype.itemsize < 8
@@ -209,7 +211,7 @@ class _KernelWriter:
         )
 
     def is_repeatable(self) -> bool:
-        """Whether the kernel only writes what it does not read."""
+        """Whether the kernel writes only what it does not read."""
         read = {buffer for access in self.bodies for buffer in access.read}
         return not self._accumulates() and read.isdisjoint(self.written)
 
@@ -223,16 +225,17 @@ class _KernelWriter:
         return any(store.adds or scatter_stores.accumulates(store) for store in self.kernel.stores)
 
     def is_far_rare(self) -> bool:
-        """Whether the kernel hardly ever runs again with general functions, or these are many:
-        then they are called, not inlined, or they would take most of the time to compile."""
+        """Whether the general functions hardly ever run, or are many: then they are called, not
+        inlined, or they would take most of the compile time."""
         return min(self.e.near_limits) > _RARELY_FAR or len(self.e.near_limits) > _MAX_INLINED_FAR
 
     def task_text(self) -> str:
-        """What a thread runs: the arguments come from a frame, then the range of the part."""
+        """The function that a thread runs: it loads the arguments from a frame, and the range of
+        its part."""
         n = self.space[self.order[0]]
         part = -(-n // self.threads)
         if len(self.space) == 1:
-            part = (part + 63) // 64 * 64  # so that threads rarely share a cache line
+            part = (part + 63) // 64 * 64  # threads rarely share a cache line then
         return thread_pool.task_text(self.parameters, n, part)
 
     def text(self) -> str:
@@ -266,12 +269,12 @@ class _KernelWriter:
     # Parameters
 
     def home(self, buffer: Any) -> Any:
-        """The buffer in whose memory one lies."""
+        """The buffer whose memory a buffer shares."""
         return self.driver.homes.get(buffer, buffer)
 
     def pointer(self, buffer: Any, at: int) -> tuple[str, int]:
-        """A parameter that points to about element `at` of a buffer, and how far it is from there.
-        (Not to the first element: so loops over equal pieces of an array are equal text.)"""
+        """A parameter that points near element `at` of a buffer, and the distance from there. (Not
+        to the first element: so loops over equal slices of an array have equal text.)"""
         known = self.pointers.setdefault(self.home(buffer), [])
         for start, name in known:
             if abs(at - start) < _POINTER_REACH:
@@ -288,7 +291,7 @@ class _KernelWriter:
         return name
 
     def number(self, var: Var, position: int) -> ScalarValue:
-        """A tiny value's element, as a parameter."""
+        """An element of an unrolled value, as a parameter."""
         dtype = var.type.dtype
         known = self.numbers.get((var, position))
         if known is None:
@@ -314,7 +317,7 @@ class _KernelWriter:
     # Loops
 
     def emit_loops(self, depth: int, ranges: dict[int, tuple[int, int]], index: LoopIndex) -> None:
-        """Write the loops from this depth on; `index` has the variables of the outer ones."""
+        """Emit the loops from this depth on; `index` has the variables of the outer ones."""
         if depth == len(self.space):
             LoopBody(self, ranges, index).write()
             return
@@ -332,7 +335,7 @@ class _KernelWriter:
             fold.end(depth, index)
 
     def _thread_part(self, first: int, last: int) -> None:
-        """The part of a loop's range that falls to this thread."""
+        """The part of a loop's range that this thread runs."""
         e, tag = self.e, self.e.names.fresh()[1:]
         after = e.write(f"icmp ugt i64 %lo, {first}")
         low = e.write(f"select i1 {after}, i64 %lo, i64 {first}")
@@ -358,7 +361,7 @@ class _KernelWriter:
         index: LoopIndex,
         bounds: tuple[str, str],
     ) -> None:
-        """A loop within first .. last; `bounds` name where it really begins and ends."""
+        """A loop over first .. last, with these SSA names (or literals) as bounds."""
         v = self.order[depth]
 
         def body(counter: str) -> None:
@@ -404,8 +407,6 @@ class _KernelWriter:
         self.strip = None
 
     def _is_edge(self, ranges: dict[int, tuple[int, int]], depth: int) -> bool:
-        """Whether the loop at a depth covers a small part of the space: what it would save as
-        vectors is less than what making these takes."""
         around = [ranges.get(v, (0, 1)) for v in self.order[: depth + 1]]
         within = [self.space[v] for v in self.order[depth + 1 :]]
         covered = math.prod([last - first for first, last in around]) * math.prod(within)
@@ -420,8 +421,8 @@ class _KernelWriter:
         *,
         edge: bool = False,
     ) -> None:
-        """A counted loop; the range is not empty. A loop around others is not to be unrolled:
-        that would only make copies of what is within. One at an edge is left as it is."""
+        """A counted loop over a range that is not empty. A loop around others is not unrolled,
+        which would only copy the inner loops; nor is a loop at an edge."""
         self.loops += 1
         before = self.loops
         tag = self.e.names.fresh()[1:]
@@ -451,9 +452,9 @@ class _KernelWriter:
         self.lines.append(f"done{tag}:")
 
     def source(self, place: Any, flat: Any, tools: IndexEmitter) -> str:
-        """Where an element is that is read; its position in the place is a formula."""
+        """The address of an element to be read, given its position (a formula) in the location."""
         if self.home(place.buffer) in self.overwritten:
-            return self.target(place, flat, tools)  # one pointer for all: see `noalias`
+            return self.target(place, flat, tools)  # one pointer for both: parameters are `noalias`
         self._accessed(self.accesses, flat)
         fixed = flat if isinstance(flat, int) else getattr(flat, "constant", 0)
         base, rest = self.pointer(place.buffer, place.start + fixed)
@@ -463,8 +464,8 @@ class _KernelWriter:
         return self.e.address(base, dtype, index)
 
     def target(self, place: Any, flat: Any, tools: IndexEmitter) -> str:
-        """Where an element is that is written: always by way of one pointer, and the same element
-        by the same name, or LLVM asks whether rows overlap, and makes no vectors if they do."""
+        """The address of an element to be written: always by one pointer, and the same name for the
+        same element, or LLVM checks whether rows overlap, and does not vectorise if they do."""
         self._accessed(self.accesses, flat)
         self._accessed(self.writes, flat)
         base, rest = self.pointer(place.buffer, place.start)
@@ -479,8 +480,7 @@ class _KernelWriter:
             accesses.append(strides)
 
     def preferred_order(self, shared: bool) -> tuple[tuple[int, ...], bool]:
-        """The order in which what this attempt has read and written lies best, and whether it is
-        gone over in strips."""
+        """The best loop order for the recorded accesses, and whether to tile."""
         if self.flat:
             return tuple(range(len(self.kernel.space))), False
         kept = [fold.kept for fold in self.folds]
@@ -501,8 +501,8 @@ def _without_attributes(parameter: str) -> str:
 
 
 def kernel_work(plan: Plan, kernel: Kernel) -> int:
-    """About how many operations a loop takes: what its members do, and what it computes of others
-    for itself alone."""
+    """About how many operations a kernel takes: those of its members, and of other values that it
+    recomputes."""
     folds = [eqn for piece in kernel.with_fused for eqn in piece.folds]
     made = [s.value for s in kernel.stores] + [eqn.operands[0] for eqn in folds]
     places = [plan.places[atom] for atom in made if isinstance(atom, Var)]
@@ -512,6 +512,6 @@ def kernel_work(plan: Plan, kernel: Kernel) -> int:
 
 
 def _split_range(extent: int, cuts: set[int]) -> list[tuple[int, int]]:
-    """The range 0 .. extent, cut at the points."""
+    """The range 0 .. extent, split at the points."""
     edges = sorted({0, extent, *(c for c in cuts if 0 < c < extent)})
     return list(itertools.pairwise(edges))

@@ -1,27 +1,16 @@
-"""In which order a kernel's loops nest: so that the innermost walks along memory.
+"""Loop order: interchange, collapsing and tiling of a kernel's loops.
 
-Owns: `best_order` and `are_outermost`. A kernel is first written in C order; what it
-read and wrote on the way says how far apart neighbours are along each axis. Where another axis than
-the last is far better to walk along (an array of Fortran order, the transposed factor of a product,
-the fold of a leading axis), the kernel is written again with that axis innermost; where rows are
-long, so it is with the axes that all folds keep outermost, for then these add up in registers (and
-threads share them).
+- Interchange (`best_order`). A kernel is first emitted in C order, which records the stride of each
+  access along each axis. Where another axis is much better to walk along (Fortran order, a
+  transposed factor), it becomes the innermost; where rows are long, axes that all reductions keep
+  become the outermost, so that sums stay in registers and threads can share them.
+- Collapsing (`can_collapse`). Arrays of one shape and order without gaps need a single loop.
+- Tiling (`should_tile`). `a + a.T` touches a cache line of one array at each step in any order. Its
+  innermost two loops run over strips of `TILE` columns of all rows: half the time for matrices
+  written across, and for rows that are whole pages apart.
 
-Invariants: only a kernel whose points may come in any order is asked about; sums within it come in
-another order then, the same one on every call.
-
-Whether one loop will do for a kernel of several axes. Start at `can_collapse`.
-
-Loops over strips of columns: for kernels in which one array lies along the rows, another across.
-
-Owns: `should_tile` and `can_tile`, which are asked before a kernel's loops are written so, and
-`TILE`. No order of the loops is good for both arrays of `a + a.T`: the inner loop touches a cache
-line of one of them at each step, and the line is gone when the next row wants its other numbers.
-So the innermost two loops go over `TILE` columns of all rows, then over the next: `loop_nest.py`
-writes it. Half the time where a matrix is written across, and where rows are whole pages apart.
-
-Invariants: points come in another order than by rows, which only kernels are asked for whose
-points may; each point comes once.
+Invariants: only kernels whose points may come in any order are reordered, and each point comes
+once; the order of a sum changes with the loop order, and is the same on every call.
 """
 
 from __future__ import annotations
@@ -37,8 +26,8 @@ from tracker.ops.shape.memory_order import is_dense, nontrivial_strides
 
 
 def can_collapse(driver: Any, kernel: Kernel) -> bool:
-    """Whether all arrays in the kernel are of one shape and lie in one order, without gaps, so that
-    one loop will do."""
+    """Whether all arrays of the kernel have one shape and order, without gaps, so that one loop
+    suffices."""
     space = kernel.space
     if len(space) < 2 or kernel.guests or any(store.by is not None for store in kernel.stores):
         return False
@@ -73,7 +62,7 @@ def can_collapse(driver: Any, kernel: Kernel) -> bool:
 
 
 def _is_broadcast_scalar(eqn: Eqn) -> bool:
-    """Whether a view has one element everywhere."""
+    """Whether a view has the same element everywhere."""
     if len(eqn.operands) != 1 or eqn.operands[0].type.size != 1:
         return False
     shape = eqn.out.type.shape
@@ -81,21 +70,21 @@ def _is_broadcast_scalar(eqn: Eqn) -> bool:
     return found is not None and not isinstance(found, list) and found[2] in (None, True)
 
 
-Strides = dict[int, int]  # elements between neighbours along an axis; none: it stays where it is
+Strides = dict[int, int]  # axis -> elements between neighbours; absent: 0
 
-_NEAR_COST, _FAR_COST = 3, 8  # what an access costs that is not to the neighbour of the last one
-NEAR_ELEMENTS = 16  # elements; accesses so far apart are near: they share cache lines
-_MEMORY_SUM_COST = 1  # what a sum costs that is not in a register, besides its access
-_LOOP_START_COST = 16  # what starting a loop costs
-_UNROLLED_STEPS = 16  # steps; a loop of so few is none, and its sums are in registers
-_MAX_COST_RATIO = 0.6  # of its cost in C order; a kernel that costs more stays as it is
-_LONG_ROW = 64  # steps; rows that are as long may be gone through in any order
-_MIN_VECTOR_STEPS = 4  # steps; a loop of fewer takes no vectors, however well memory lies along it
-_MIN_POINTS = 256  # points; below, there is nothing to gain
+_NEAR_COST, _FAR_COST = 3, 8  # cost of an access that is not adjacent to the one before
+NEAR_ELEMENTS = 16  # elements; accesses within this distance share cache lines
+_MEMORY_SUM_COST = 1  # cost of a sum that is not in a register, besides its access
+_LOOP_START_COST = 16  # cost of starting a loop
+_UNROLLED_STEPS = 16  # steps; a shorter loop is unrolled, with its sums in registers
+_MAX_COST_RATIO = 0.6  # of the cost in C order; otherwise the order stays
+_LONG_ROW = 64  # steps; rows of at least this length may come in any order
+_MIN_VECTOR_STEPS = 4  # steps; a shorter loop is not vectorised
+_MIN_POINTS = 256  # points; a smaller kernel is not reordered
 
 
 def access_strides(position: object) -> Strides | None:
-    """How an access moves; None if that is only known in the loop."""
+    """The strides of an access along the loops; None if computed in the loop."""
     if isinstance(position, int):
         return {}
     return dict(position.terms) if isinstance(position, AffineIndex) else None
@@ -109,7 +98,7 @@ def best_order(
 ) -> tuple[int, ...]:
     """The axes from the outermost loop to the innermost.
 
-    kept: the axes that each fold keeps; shared: threads share the outermost loop.
+    kept: the axes that each reduction keeps; shared: whether threads share the outermost loop.
     """
     natural = tuple(range(len(space)))
     size = 1
@@ -138,7 +127,7 @@ def best_order(
 
 
 def are_outermost(kept: Sequence[int], order: Sequence[int]) -> bool:
-    """Whether the loops along the axes that a fold keeps are around the others."""
+    """Whether the loops along the axes that a reduction keeps are around the others."""
     return set(order[: len(kept)]) == set(kept)
 
 
@@ -156,9 +145,9 @@ def _cost(
     return total * (1 + _LOOP_START_COST / extent)
 
 
-TILE = 64  # columns of a strip: so many rows of what lies across stay in the cache
-_MIN_TILES = 4  # strips; fewer columns are all in the cache
-_PAGE_ELEMENTS = 512  # elements; rows so many (or twice, ...) apart share few places in a cache
+TILE = 64  # columns of a strip: as many rows of the transposed array stay in the cache
+_MIN_TILES = 4  # strips; fewer columns stay in the cache
+_PAGE_ELEMENTS = 512  # elements; rows a multiple of this apart map to few cache sets
 
 
 def should_tile(
@@ -167,10 +156,9 @@ def should_tile(
     writes: Iterable[Strides],
     order: Sequence[int],
 ) -> bool:
-    """Whether the innermost two loops shall go over strips of columns: what a row touches across
-    is out of the cache when the next row comes. What is only read comes in time even so, except
-    where the rows of it push each other out.
-    """
+    """Whether the innermost two loops should run over strips of columns: a cache line that a row
+    touches across is evicted when the next row comes. A line that is only read is prefetched in
+    time, except where rows evict each other."""
     if len(space) < 2 or space[order[-1]] < _MIN_TILES * TILE or space[order[-2]] < TILE:
         return False
     outer, inner = order[-2:]
@@ -187,7 +175,7 @@ def should_tile(
 
 
 def can_tile(order: Sequence[int], parts: Sequence[Sequence[Any]], folds: Iterable[Any]) -> bool:
-    """Whether no sum begins or ends with a row, and rows and columns are whole."""
+    """Whether no reduction begins or ends with a row, and rows and columns are not split."""
     inner = {*order[-2:]}
     return all(len(parts[v]) == 1 for v in inner) and not any(
         fold.by_rows or (fold.in_register and inner & {*fold.kept}) for fold in folds

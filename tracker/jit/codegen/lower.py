@@ -1,11 +1,10 @@
-"""From a plan to LLVM IR: the driver `@plan(ptr %slots)` and one function per kernel.
+"""Lowering: from a plan to LLVM IR, the driver `@plan(ptr %slots)` and a function for each kernel.
 
-Owns: `lower`. The driver is straight-line code: unrolled values and guards (`unrolled.py`),
-products, and calls of kernels, level by level. Start at `_Driver.write`; loops are written in
-`loop_nest.py`.
+The driver is straight-line code: unrolled values and guards, and calls of kernels and other steps,
+level by level. Start at `_Driver.write`.
 
 Invariants: a driver value, once computed, dominates everything after it (guards only branch away);
-scratch is laid out after the code is written, when it is known from when to when each buffer lives.
+scratch is allocated after the code is written, when the lifetime of each buffer is known.
 """
 
 from __future__ import annotations
@@ -43,14 +42,10 @@ from tracker.jit.schedule.buffer_allocation import ScratchAddress, allocate_scra
 from tracker.jit.schedule.buffer_reuse import Coalescing, coalesce_buffers
 from tracker.jit.schedule.plan_data import Buffer, ControlFlow, FrameSlots, Kernel, Plan, Store
 
-_LONG_DRIVER = (
-    400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
-)
+_LONG_DRIVER = 400  # lines; a longer driver is a module of its own, without loop passes
 _FLOAT64 = np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)
-_SCRATCH_REFERENCE = re.compile(
-    r"<(\d+)>"
-)  # stands for where a scratch buffer lies until it is known
+_SCRATCH_REFERENCE = re.compile(r"<(\d+)>")  # a scratch buffer, until its address is known
 
 
 def lower(plan: Plan, slots: FrameSlots) -> LoweredProgram:
@@ -66,8 +61,8 @@ def lower(plan: Plan, slots: FrameSlots) -> LoweredProgram:
 
 
 def coalesced_in_body(plan: Plan, slots: FrameSlots, carried: Coalescing) -> Coalescing:
-    """Which buffers of a loop's body can lie in which others, if it may leave what it carries where
-    it finds it: what its text says."""
+    """The buffers of a loop's body that can share memory, if the body may update carried arrays in
+    place."""
     driver = _Driver(plan, slots)
     driver.carried = carried
     driver.write()
@@ -75,7 +70,7 @@ def coalesced_in_body(plan: Plan, slots: FrameSlots, carried: Coalescing) -> Coa
 
 
 class _Driver(Unrolled):
-    """Writes one function; `parent` writes the function that calls it, in the same module."""
+    """Emits one function; `parent` emits the function that calls it, in the same module."""
 
     def __init__(self, plan: Plan, slots: FrameSlots, parent: _Driver | None = None) -> None:
         super().__init__(plan, slots, parent.needs if parent else ModuleNeeds())
@@ -85,17 +80,17 @@ class _Driver(Unrolled):
         self.body_functions: dict[Any, BodyFunction] = parent.body_functions if parent else {}
         self.work: dict[str, KernelWork] = (
             parent.work if parent else defaultdict(KernelWork)
-        )  # of each kernel
-        self.elsewhere = 0  # operations of what is not a kernel
+        )  # by kernel
+        self.elsewhere = 0  # operations outside of kernels
 
     def lowered(self) -> LoweredProgram:
-        """The module, once it is written."""
+        """The module, once it is emitted."""
         driver, scratch = self._function_text("@plan(ptr noalias %slots)")
         return self._split_modules(driver, scratch)
 
     def nested(self, control: ControlFlow, name: str, slots: FrameSlots) -> BodyFunction:
-        """Write a body as a function of its own, once for all loops and branches that share its
-        plan and what stays in it. The caller hands it the scratch."""
+        """Emit a body as a function of its own, once for all loops and branches that share its plan
+        and its in-place arrays. The caller passes the scratch."""
         plan = control.bodies[name]
         stay = control.in_place if name == "body" else frozenset()
         found = self.body_functions.get((id(plan), stay))
@@ -115,7 +110,7 @@ class _Driver(Unrolled):
         return found
 
     def write(self) -> None:
-        """Write the code, level by level."""
+        """Emit the code, level by level."""
         kernels: dict[int, list[Any]] = {}
         for kernel in self.plan.kernels:
             kernels.setdefault(kernel.level, []).append(kernel)
@@ -138,15 +133,14 @@ class _Driver(Unrolled):
         self.outputs()
 
     def _emit_steps(self, write: Callable[[_Driver, Any], None], steps: Iterable[Any]) -> None:
-        """Write steps one after another: what one has read for the last time is free for the
-        next."""
+        """Emit steps one after another: a buffer read last by one of them is free for the next."""
         for step in steps:
             self.step += 1
             write(self, step)
 
     def _bytes_written(self, kernel: Kernel) -> int:
-        """Bytes that a kernel writes. Of those of a level, which none of the others waits for, the
-        ones that only fold come first: what they have read for the last time is free."""
+        """The bytes that a kernel writes. Kernels of one level are independent; those that only
+        reduce come first, because operands that they read last are free then."""
         places = [store.place for store in kernel.stores]
         places += [self.plan.places[eqn.out] for eqn in kernel.folds]
         return sum(place.buffer.type.nbytes for place in places if place.buffer is not None)
@@ -161,11 +155,11 @@ class _Driver(Unrolled):
             write.write(self)
 
     def _function_text(self, header: str, owns: bool = True) -> tuple[str, int]:
-        """The text of the function, and how many bytes of scratch it needs."""
+        """The text of the function, and its bytes of scratch."""
         size, places = self._allocate_scratch(owns)
         varies = any(map(CALL_PATTERN.search, self.lines))
         taking = ScratchCode(size, varies, self.needs, self.symbols)
-        give = taking.epilogue if owns else lambda _: []  # a body has its caller's
+        give = taking.epilogue if owns else lambda _: []  # a body has its caller's scratch
         rooms = sorted({spot.output for spot in places.values() if spot.output is not None})
         journal = lazy_imports.journal(self) if owns and self.acted is not None else lambda _: []
         head = [f"define internal i64 {header} {{", *self.spills, *map(self._output_pointer, rooms)]
@@ -185,7 +179,7 @@ class _Driver(Unrolled):
         return _SCRATCH_REFERENCE.sub(lambda m: where[m[1]], driver), taking.size
 
     def _split_modules(self, driver: str, scratch: int) -> LoweredProgram:
-        """One module; several, where the driver is long, or not all is worth optimising."""
+        """One module; several, where the driver is long, or not everything is worth optimising."""
         symbols, borrowed = frozenset(self.symbols), frozenset(self.needs.ufunc_loops)
         written, moved = deduplicate(list(self.kernels.values()))
         merge_work(self.work, {name: to for name, (to, _) in moved.items()})
@@ -216,9 +210,9 @@ class _Driver(Unrolled):
             self._call_threaded(name, arguments, shared)
 
     def run_rows(self, loops: Any) -> None:
-        """Call the loops of a product."""
+        """Call the loops of a product by rows."""
         name = self._kernel_name(loops.text, loops.arguments, loops.threads > 1)
-        self.work[name].add(0, loops.work)  # vectors as they are: there is nothing to optimise
+        self.work[name].add(0, loops.work)  # vector code already: not worth optimising
         if loops.threads == 1:
             self.lines.append(f"  call void {name}({', '.join(loops.arguments)})")
             return
@@ -230,7 +224,7 @@ class _Driver(Unrolled):
             self.lines.append(f"  call void {name}({', '.join(arguments)})")
 
     def _kernel_name(self, text: str, arguments: list[str], shared: bool) -> str:
-        """The name by which a function is called: equal texts are one."""
+        """The name by which a function is called: equal texts are one function."""
         known = self.kernels.get(text)
         if known is None:
             name = f"@k{len(self.kernels)}"
@@ -242,7 +236,7 @@ class _Driver(Unrolled):
         return known.name
 
     def _call_threaded(self, task: str, arguments: list[str], shared: ThreadedKernel) -> None:
-        """Let threads run the parts of a loop, and join what they folded."""
+        """Let threads run the parts of a loop, and combine their partial results."""
         frame, partials = f"%frame{len(self.spills)}", f"%partials{len(self.spills)}"
         self.spills.append(f"  {frame} = alloca [{len(arguments) + 1} x i64], align 16")
         count = max([(fold.at + 1) * shared.threads for fold in shared.folds], default=1)
@@ -268,7 +262,7 @@ class _Driver(Unrolled):
             self.e.store(fold.join(self.e, parts), self.address(place.buffer, place.start))
 
     def assign(self, store: Store) -> None:
-        """Write one element."""
+        """Store one element."""
         assert store.value is not None and store.place.buffer is not None
         buffer = store.place.buffer
         dtype, where = buffer.type.dtype, self.address(buffer, store.place.start)
@@ -276,7 +270,7 @@ class _Driver(Unrolled):
         self.e.store(self.e.add(self.e.load(where, dtype), x) if store.adds else x, where)
 
     def outputs(self) -> None:
-        """Write the tiny results; the others were computed in place."""
+        """Store the unrolled results; the others were computed in their own memory."""
         for number, (atom, strides) in enumerate(
             zip(self.plan.function.outputs, self.plan.outputs, strict=True)
         ):
@@ -305,8 +299,8 @@ class _Driver(Unrolled):
     # Scratch
 
     def _allocate_scratch(self, owns: bool) -> tuple[int, dict[Buffer, ScratchAddress]]:
-        """Bytes of scratch, and where each buffer lies. Who is called in a loop has results that
-        may lie where what it reads does: there is no room in them."""
+        """The bytes of scratch, and the address of each buffer. The results of a body may share
+        memory with its operands, so they hold no scratch."""
         lives = {
             buffer: (first, last, buffer.type.nbytes)
             for buffer, (first, last) in self.lifetimes.items()
@@ -320,6 +314,6 @@ class _Driver(Unrolled):
         return allocate_scratch(lives, rooms)
 
     def _output_pointer(self, slot: int) -> str:
-        """The memory of a result, for what is done before it is written."""
+        """The memory of a result, for scratch that is dead before the result is written."""
         cell = f"getelementptr i64, ptr %slots, i64 {slot}"
         return f"  %room{slot}.cell = {cell}\n  %room{slot} = load ptr, ptr %room{slot}.cell"

@@ -1,13 +1,12 @@
-"""Which loops of a plan are worth optimising: these become a module of their own.
+"""The optimisation level of each kernel: kernels worth optimising become a module of their own.
 
-Owns: `KernelWork`, `kernels_to_optimise`, `urgent`, `reuse_choice` and `split_modules`. LLVM's
-pipeline takes 10 to 40 ms for the least of loops, a few passes and a code generator in a hurry a
-quarter of that, for loops that take two or three times as long; the quick code generator, for the
-driver, a tenth. In a plan that runs long, what hardly shows is compiled so: the driver, and loops
-over few elements.
+LLVM's full pipeline takes 10 to 40 ms for the smallest loop nest; a short pipeline takes a quarter
+of that, for loops that run two to three times slower; the quick code generator, for the driver, a
+tenth. In a plan that runs long, the parts that take a negligible share of its time get the short
+pipeline: the driver, and loops over few elements.
 
-Invariants: which loops these are follows from the plan, and from what was chosen for another shape
-of it, whose code is there already; a plan that is over soon is compiled as one module, well.
+Invariants: the choice follows from the plan, and from the choice made for another shape of the same
+plan, whose code may exist already; a short plan is compiled as one module, with all optimisations.
 """
 
 from __future__ import annotations
@@ -22,30 +21,26 @@ from tracker.jit.scalar.real import module_text
 from tracker.jit.scalar.values import ModuleNeeds
 from tracker.support.structs import record
 
-_LONG_PLAN = 1_000_000  # operations of a plan, about as many as take 100 us
-_NEGLIGIBLE_SHARE = (
-    1000  # operations for each element that is not optimised: all of these take 2% then
-)
-_TOLERABLE_SHARE = (
-    250  # and 8%: no reason to compile loops again that another shape has compiled in a hurry
-)
-_SHORT_PLAN = 100_000  # operations; a plan of fewer has a driver that is compiled well
-_OPERATIONS_PER_ELEMENT = 10  # operations of an element that takes longer than others in a hurry
-_MAX_CHOICES = 1000  # choices that are remembered
+_LONG_PLAN = 1_000_000  # operations, about 100 us
+_NEGLIGIBLE_SHARE = 1000  # operations of the plan per unoptimised element: 2% of the time
+_TOLERABLE_SHARE = 250  # 8% of the time: tolerable if the unoptimised code exists already
+_SHORT_PLAN = 100_000  # operations; the driver of a shorter plan is optimised, too
+_OPERATIONS_PER_ELEMENT = 10  # operations that count as one unoptimised element
+_MAX_CHOICES = 1000  # choices kept
 _DIGITS = b"0123456789ABCDEF"
-_choices: dict[int, set[str] | None] = {}  # by a text without its numbers
+_choices: dict[int, set[str] | None] = {}  # by the hash of the texts without digits
 
 
 @record()
 class KernelWork:
-    """What a loop does: for how many elements, and about how many operations in all."""
+    """What a kernel does: for how many elements, and about how many operations in all."""
 
     elements: int = 0
     operations: int = 0
 
     @property
     def count(self) -> int:
-        """As how many elements of few operations its elements count."""
+        """Its elements; as many as its operations are worth, if an element takes many."""
         return (
             max(self.elements, self.operations // _OPERATIONS_PER_ELEMENT) if self.elements else 0
         )
@@ -58,10 +53,10 @@ class KernelWork:
 def kernels_to_optimise(
     loops: Mapping[str, KernelWork], elsewhere: int, allowance: int | None = None
 ) -> set[str] | None:
-    """The loops, by name, that are to be optimised; None: everything is.
+    """The kernels, by name, that are worth optimising; None: all.
 
-    elsewhere: the operations of what is not a loop. In a loop compiled in a hurry an element takes
-    as long as some twenty operations that are vectorised, or three times as long as it would.
+    elsewhere: operations outside of kernels. In a kernel compiled by the short pipeline an element
+    takes as long as some twenty vectorised operations, or three times as long as it would.
     """
     total = sum(work.operations for work in loops.values()) + elsewhere
     if total < _LONG_PLAN:
@@ -70,8 +65,8 @@ def kernels_to_optimise(
 
 
 def _negligible(loops: Mapping[str, KernelWork], left: int) -> set[str]:
-    """The loops over the fewest elements, up to so many of these in all; what takes long for each
-    counts as many."""
+    """The kernels over the fewest elements, with at most `left` elements in all; an element of many
+    operations counts as several."""
     found = set()
     counts = {name: work.count for name, work in loops.items()}
     for name in sorted(loops, key=counts.__getitem__):
@@ -83,7 +78,7 @@ def _negligible(loops: Mapping[str, KernelWork], left: int) -> set[str]:
 
 
 def merge_work(loops: MutableMapping[str, KernelWork], same: Mapping[str, str]) -> None:
-    """Count loops that are done by others with these."""
+    """Add the work of merged kernels to that of the kernels that replace them."""
     for name, other in same.items():
         if name != other:
             work = loops.pop(name)
@@ -91,15 +86,15 @@ def merge_work(loops: MutableMapping[str, KernelWork], same: Mapping[str, str]) 
 
 
 def urgent(loops: Mapping[str, KernelWork], elsewhere: int) -> set[str] | None:
-    """The loops that are optimised even where there is code of them that was not; None: all."""
+    """The kernels that are optimised even if unoptimised code exists; None: all."""
     return kernels_to_optimise(loops, elsewhere, _TOLERABLE_SHARE)
 
 
 def reuse_choice(
     texts: Iterable[str], chosen: set[str] | None, loops: Mapping[str, KernelWork], elsewhere: int
 ) -> set[str] | None:
-    """What was chosen for another shape of these texts, if it will do for this one, too: nothing
-    needs to be compiled again then. That is, all was optimised, or what was not hardly shows."""
+    """The choice made for another shape of these texts, if it suffices for this shape, so that
+    nothing need be compiled again: everything was optimised, or what was not is negligible here."""
     key = hash(tuple(text.encode().translate(None, _DIGITS) for text in texts))
     before = _choices.get(key, chosen)
     if before != chosen and before is not None:
@@ -119,8 +114,8 @@ def split_modules(
     urgent: set[str] | None,
     needs: ModuleNeeds,
 ) -> tuple[KernelModule, ...]:
-    """Modules of the kernels that are to be optimised (None: all), and of the others. What is left
-    in `needs` is what a driver needs that calls them."""
+    """Modules of the kernels that are optimised (None: all), and of the others. `needs` keeps what
+    a driver that calls them needs."""
     math, needs.math = needs.math, set()
     fars, needs.general_calls = needs.general_calls, set()
     intrinsics = needs.intrinsics

@@ -1,10 +1,10 @@
-"""Reductions inside kernels: where they accumulate, and how parts are joined.
+"""Reductions inside of kernels: where they accumulate, and how partial results are combined.
 
-Owns: `Accumulator`. `loop_nest.py` tells a fold when a loop begins and ends, and hands it each
+`loop_nest.py` tells an `Accumulator` when a loop begins and ends, `loop_body.py` hands it each
 element.
 
-Invariant: a fold's result is stored once, by `end` or `end_memory`; parts that threads have folded
-are left in `%partials`, and the caller joins them (`join`), always in the same order.
+Invariant: a result is stored once, by `end` or `end_memory`; the partial results of threads are
+left in `%partials`, and the caller combines them (`join`), always in the same order.
 """
 
 from __future__ import annotations
@@ -26,22 +26,21 @@ _WIDE = {
     np.dtype(np.complex64): np.dtype(np.complex128),
 }
 
-_BLOCK_OF_SINGLE = 1024  # elements of a float32 sum that are added up before they go to the total
-_BLOCK = 8192  # those of a float64 sum: few enough for its digits, many enough to cost no time
-# A float64 sum over shorter rows is added up as it comes: to end a block takes as long as to add up
-# some fifty elements. The first is for sums that have one row, few enough for most to be written
-# alike, however long they are.
+_BLOCK_OF_SINGLE = 1024  # elements of a block of a float32 sum
+_BLOCK = 8192  # of a float64 sum: few enough for accuracy, many enough to cost no time
+# A float64 sum over shorter rows has no blocks: ending a block takes as long as some fifty additions.
+# The second limit is for sums of a single row, low so that most lengths have the same text.
 _MIN_BLOCKED_ROW, _MIN_BLOCKED_SINGLE_ROW = 2048, 32
 
 
 class Accumulator:
-    """A reduction of a kernel: an accumulator in a register, or in the result's memory.
+    """A reduction of a kernel, accumulated in a register or in the result's memory.
 
-    Where the kept axes are the outer loops, the accumulator is a register, started before the first
-    reduced loop and stored after it; otherwise every step adds into memory, or every innermost
+    Where the kept axes are the outer loops, the accumulator is a register, initialised before the
+    first reduced loop and stored after it; otherwise every step adds to memory, or every innermost
     loop, if that axis is reduced (`by_rows`). A long sum is added up by blocks (`block` elements),
-    lest its error grows with its length: those of single precision in double precision, others
-    with what each addition of a block loses (`lost`).
+    so that its error does not grow with its length: blocks of single precision are added in double
+    precision, others with compensation (`lost`).
     """
 
     def __init__(self, writer: Any, eqn: Eqn, at: int) -> None:
@@ -71,14 +70,14 @@ class Accumulator:
         self.has_cell = self.in_register or self.by_rows
         self.block = self._block() if self.in_register and lower.widen else 0
         wide = _WIDE.get(self.dtype, self.dtype)
-        self.summed = wide if self.block else self.dtype  # in what blocks are added up
+        self.summed = wide if self.block else self.dtype  # the dtype of totals
         self.total, self.lost = f"%total{at}", f"%lost{at}"
         strides = self.place.strides
-        keeps = len(strides) == len(shape)  # axes that were reduced, with extent 1
+        keeps = len(strides) == len(shape)  # reduced axes are kept with extent 1
         self.strides = tuple(strides[i] for i in self.kept) if keeps else strides
 
     def _block(self) -> int:
-        """How many elements are added up before they go to the total; 0: all of them."""
+        """The elements added up before they go to the total; 0: all of them."""
         if self.dtype in _WIDE:
             return _BLOCK_OF_SINGLE
         if self.dtype.kind not in "fc":
@@ -119,12 +118,12 @@ class Accumulator:
                     self.w.e.store(nothing, self.lost)
 
     def flush(self) -> None:
-        """Move what a block has added up into the total."""
+        """Add a block to the total."""
         e = self.w.e
         part = e.cast(e.load(self.cell, self.dtype), self.summed)
         before = e.load(self.total, self.summed)
         total = self.lower.combine(e, before, part)
-        if self.compensated:  # D. Knuth's exact error of a sum
+        if self.compensated:  # Knuth's exact error of a sum
             added = e.sub(total, before)
             error = e.add(e.sub(before, e.sub(total, added)), e.sub(part, added))
             e.store(e.add(e.load(self.lost, self.summed), error), self.lost)
@@ -132,14 +131,14 @@ class Accumulator:
         e.store(self.identity(), self.cell)
 
     def _summed(self) -> ScalarValue:
-        """What has been folded."""
+        """The reduced value."""
         e: Emitter = self.w.e
         if not self.block:
             return e.load(self.cell, self.dtype)
         total = e.load(self.total, self.summed)
         if not self.compensated:
             return total
-        lost = e.load(self.lost, self.summed)  # NaN where the total is infinite
+        lost = e.load(self.lost, self.summed)  # NaN if the total is infinite
         return e.select(e.isnan(lost), total, e.add(total, lost))
 
     def end(self, depth: int, index: tuple[Any, ...]) -> None:
@@ -160,11 +159,12 @@ class Accumulator:
 
     @property
     def joined(self) -> bool:
-        """Whether the caller joins what threads have folded; else each result is one thread's."""
+        """Whether the caller combines the partial results of threads; else each result is one
+        thread's."""
         return self.depth == 0
 
     def join(self, e: Emitter, parts: Sequence[ScalarValue]) -> ScalarValue:
-        """The result of the parts that threads have folded."""
+        """The result of the partial results of threads."""
         total = parts[0]
         for part in parts[1:]:
             total = self.lower.combine(e, total, part)
@@ -184,8 +184,8 @@ class Accumulator:
 
     def add(self, x: ScalarValue, body: Any) -> None:
         if self.has_cell:
-            # Not in memory: each result has its order there, and told that zeros are alike, LLVM
-            # makes the choice of a NaN a store under a mask, for which the next row's load waits.
+            # Not in memory: each result has a fixed order there, and if zeros are equal, LLVM turns the
+            # choice of a NaN into a masked store, for which the next row's load waits.
             self.w.e.reassociate = self.lower.reorder
             self._add(x, self.cell)
             self.w.e.reassociate = False

@@ -1,8 +1,8 @@
-"""Values in registers: what a driver knows of tiny values, and how it reads and addresses others.
+"""Values in registers: the state of straight-line code, and how it reads and addresses buffers.
 
-Owns: `Registers`, the state of a function that is written in straight-line code: its lines, the
-elements that are in registers (`elements`), pointers to buffers, values that were spilled into
-memory for a loop to read, and what must hold before it goes on (`require`). Start at `element`.
+`Registers` holds the lines of a function, the elements that are in registers, pointers to buffers,
+values spilled to the stack for loops that index them, and conditions to be checked (`require`).
+Start at `element`.
 
 Invariant: a value, once computed, dominates everything after it: conditions only branch away.
 """
@@ -34,7 +34,7 @@ _INT64 = np.dtype(np.int64)
 
 
 class Registers:
-    """One function: where its values are."""
+    """The values of one function in straight-line code."""
 
     def __init__(self, plan: Plan, slots: FrameSlots, needs: ModuleNeeds) -> None:
         self.plan = plan
@@ -47,21 +47,19 @@ class Registers:
         self.pointers: dict[Buffer, str] = {}
         self.spilled: dict[Var, str] = {}
         self.spills: list[str] = []
-        self.lifetimes: dict[Buffer, tuple[int, int]] = {}  # steps
-        self.homes: Coalescing = {}  # of buffers that lie where others do
-        self.carried: Coalescing = {}  # what comes from a step of a loop, and what goes to the next
+        self.lifetimes: dict[Buffer, tuple[int, int]] = {}  # first and last step
+        self.homes: Coalescing = {}  # buffers that share memory
+        self.carried: Coalescing = {}  # in a body: carried inputs and the results that replace them
         self.pairs: list[CoalescingCandidate] = []
-        self.step = 0  # what is written now: nothing that it reads is read any later for it
+        self.step = 0  # the number of the step that is emitted
         self.level = 0
         self.has_guards = False
-        self.raises = False  # whether what is called may leave an exception
-        self.acted: int | None = None  # the line in front of the first step with an effect
-        self.pending_condition: ScalarValue | None = (
-            None  # what must hold, and is still to be checked
-        )
+        self.raises = False  # whether a call may set an exception
+        self.acted: int | None = None  # the line before the first step with an effect
+        self.pending_condition: ScalarValue | None = None  # required, and not checked yet
 
     def place(self, var: Var) -> Location:
-        """Where a value can be read at this level: in its copy, once that is made."""
+        """The location of a value at this level: its copy, once that is made."""
         copy = self.plan.copies.get(var)
         return copy if copy is not None and copy.ready <= self.level else self.plan.places[var]
 
@@ -71,7 +69,7 @@ class Registers:
         return self.element(atom, position)
 
     def element(self, var: Var, position: int) -> ScalarValue:
-        """One element of a tiny value, by its position in C order."""
+        """One element of an unrolled value, by its position in C order."""
         cells = self.elements.get(var)
         if cells is None:
             cells = self.elements[var] = [None] * max(var.type.size, 1)
@@ -81,7 +79,7 @@ class Registers:
         return cell
 
     def _fetch(self, var: Var, position: int) -> ScalarValue:
-        """Load an element of a tiny input, or of a small result of a kernel."""
+        """Load an element of a small input, or of a small result of a kernel."""
         place = self.plan.places[var]
         buffer = place.buffer
         assert buffer is not None, var
@@ -97,7 +95,7 @@ class Registers:
         return self.e.load(where, var.type.dtype, buffer.is_ours)
 
     def _fetch_at(self, var: Var, index: Sequence[Any]) -> ScalarValue:
-        """Load an element whose index is known when the code runs."""
+        """Load an element whose index is known at run time."""
         place, dtype = self.plan.places[var], var.type.dtype
         if place.kind == "tiny":
             if var.type.size == 1:
@@ -113,8 +111,10 @@ class Registers:
         return self.e.load(self.e.address(pointer, dtype, self.tools.name(flat)), dtype, ours)
 
     def _is_usable(self, buffer: Buffer) -> bool:
-        """Whether what the user gave can be read as it is."""
-        return self._is_array(buffer) and buffer.type.dtype != bool  # whose bytes may be any
+        """Whether an array of the caller can be read as it is."""
+        return (
+            self._is_array(buffer) and buffer.type.dtype != bool
+        )  # whose bytes may have any value
 
     def _is_array(self, buffer: Buffer) -> bool:
         if buffer.role == "input":
@@ -126,7 +126,7 @@ class Registers:
         group = self.slots.inputs if buffer.role == "input" else self.slots.captures
         dtype = buffer.type.dtype
         pointer = self._slot_pointer(group[buffer.slot])
-        if dtype.kind == "c":  # each part has a slot
+        if dtype.kind == "c":  # real and imaginary part have a slot each
             second = self.e.write(f"getelementptr i64, ptr {pointer}, i64 1")
             part = part_dtype(dtype)
             return ComplexValue(self.e.load(pointer, part), self.e.load(second, part))
@@ -143,7 +143,7 @@ class Registers:
         buffer = self.homes.get(buffer, buffer)
         first, _ = self.lifetimes.get(buffer, (self.step, self.step))
         self.lifetimes[buffer] = (first, self.step)
-        if buffer.role == "scratch":  # taken afresh at each use: a register held long is dear
+        if buffer.role == "scratch":  # computed at each use: a long-lived register is expensive
             return self.e.write(f"getelementptr i8, <{buffer.number}>")
         if buffer.role == "table":
             return self.needs.table(buffer.values, buffer.type.dtype)
@@ -159,7 +159,8 @@ class Registers:
         return known
 
     def address(self, buffer: Buffer, at: int) -> str:
-        """The address of an element, which may be outside (where a formula's zero would be)."""
+        """The address of an element, which may be out of bounds (where the value is replaced by
+        zero)."""
         pointer = self.pointer(buffer)
         if not at:
             return pointer
@@ -167,7 +168,7 @@ class Registers:
         return self.e.write(f"getelementptr {kind}, ptr {pointer}, i64 {at}")
 
     def spill(self, var: Var) -> str:
-        """A tiny value in memory, for loops that index it."""
+        """An unrolled value in memory, for loops that index it."""
         place = self.plan.places[var]
         if (
             place.buffer is not None
@@ -187,8 +188,8 @@ class Registers:
         return known
 
     def readable(self, atom: Atom) -> str:
-        """The address of all of a value, in C order (`in_order` of the plan): what is in registers,
-        or a literal, is put into memory first."""
+        """The address of a whole value in C order (`Placement.in_order`); values in registers and
+        literals are stored first."""
         if isinstance(atom, Const):
             cell = f"%literal{len(self.spills)}"
             self.spills.append(f"  {cell} = alloca {memory_type(atom.type.dtype)}")
@@ -200,29 +201,29 @@ class Registers:
         assert buffer is not None
         return self.pointer(buffer)
 
-    # Conditions
+    # Conditions and effects
 
     def require(self, holds: ScalarValue) -> None:
-        """Abandon the call unless the condition holds."""
+        """Fail the call unless the condition holds."""
         self.require_later(holds)
         self.settle()
 
     def require_later(self, holds: ScalarValue) -> None:
-        """The same, but not at once: long arithmetic stays one block. (A select, for what a
-        condition looks at may be undefined where one before it does not hold.)"""
+        """Require a condition, but not at once, so that long arithmetic stays one block. (By a
+        select, because a condition may be undefined where one before it fails.)"""
         if self.pending_condition is not None:
             both = f"select i1 {self.pending_condition.name}, i1 {holds.name}, i1 false"
             holds = ScalarValue(self.e.write(both), holds.dtype)
         self.pending_condition = holds
 
     def act(self) -> None:
-        """Something with an effect comes next."""
+        """An effect comes next."""
         if self.acted is None:
             self.acted = len(self.lines)
 
     def unless_raised(self, status: str, fails: bool) -> None:
-        """Go on if what was called gave 0; abandon the call if it gave 1, as it does if it `fails`;
-        else it has left an exception."""
+        """Continue if a call returned 0; fail if it returned 1 (possible only if `fails`); else it
+        has set an exception."""
         label = f"ok{self.e.names.fresh()[1:]}"
         self.raises = True
         self.has_guards |= fails
@@ -231,7 +232,7 @@ class Registers:
         self.lines.append(f"{label}:")
 
     def settle(self) -> None:
-        """Check what is to hold by now: before anything that takes long, or writes."""
+        """Check pending conditions: before anything slow, and before effects."""
         holds, self.pending_condition = self.pending_condition, None
         if holds is None:
             return

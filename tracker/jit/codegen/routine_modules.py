@@ -1,13 +1,12 @@
-"""Routines that a driver calls, as modules of their own.
+"""Modules for routines: sorting, selection and search, compiled once for all programs.
 
-Owns: `extract_routines`. What sorts, chooses or searches is one routine for all programs
-(`jit/kernels/sort.py`, `jit/kernels/selection.py`, `jit/kernels/binary_search.py`), of many loops,
-which takes LLVM longer than the rest of most programs. In a module of its own it is compiled once
-for all of them; and a driver without loops goes through quicker passes, which do not take more than
-linear time when it is long.
+A routine (`jit/kernels/sort.py`, `selection.py`, `binary_search.py`) has many loops and takes LLVM
+longer than the rest of most programs. In a module of its own, compiled code is found again for
+every program; and a driver without loops goes through fewer passes, which stay linear when it is
+long.
 
-Invariant: a routine is taken out with all that it calls, if that is text, too, or the processor's;
-what is to be inlined stays where it is called.
+Invariant: a routine is moved with everything that it calls, if that is text or an LLVM intrinsic;
+functions to be inlined stay with their callers.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ _INTRINSIC_PREFIX = "llvm."
 
 
 def extract_routines(needs: ModuleNeeds, callers: Sequence[str]) -> tuple[KernelModule, ...]:
-    """Modules of the routines that these texts call. What is left in `needs` is what the texts
-    need then."""
+    """Modules of the routines that these texts call. `needs` keeps what the texts need then."""
     texts = _RoutineTexts(needs.intrinsics)
     if not texts.of:
         return ()
@@ -56,7 +54,7 @@ class _RoutineTexts:
                 self.others.add(text)
 
     def closure(self, names: Iterable[str]) -> set[str]:
-        """The names, and what their texts call, and so on."""
+        """The names, and everything that their texts call."""
         found: set[str] = set()
         todo = list(names)
         while todo:
@@ -67,7 +65,7 @@ class _RoutineTexts:
         return found
 
     def is_separable(self, name: str) -> bool:
-        """Whether a routine can be in another module: it is not inlined, and needs no more."""
+        """Whether a routine can be in another module: not inlined, and complete."""
         head = self.head(name)
         names = self.closure([name])
         whole = all(n in self.of or n.startswith(_INTRINSIC_PREFIX) for n in names)
@@ -77,12 +75,12 @@ class _RoutineTexts:
         return next(found for found in _HEAD.finditer(self.of[name]) if found[2] == name)
 
     def declaration(self, name: str) -> str:
-        """How another module declares a routine."""
+        """The declaration of a routine for another module."""
         head = self.head(name)
         return f"declare {head[1]}@{name}({_PARAMETER.sub('', ' '.join(head[3].split()))})"
 
     def module(self, name: str) -> KernelModule:
-        """A routine, which others can call, and what it calls."""
+        """A module that exports a routine, with everything that it calls."""
         names = self.closure([name])
         own = ModuleNeeds()
         own.intrinsics = {text for text in self.others if names & set(_CALLED.findall(text))}

@@ -1,7 +1,7 @@
-"""Stores whose place depends on values (`Scatter`, `Compact`), or on those before them (`Scan`).
+"""Stores whose address depends on values (`Scatter`, `Compact`) or on earlier elements (`Scan`).
 
-Owns: `emit_store`, which `loop_nest.py` calls for each element. The loops run in C order on one
-thread, so that places named twice get what NumPy gives them, and sums come out the same every time.
+`loop_body.py` calls `emit_store` for each element. The loops run in C order on one thread, so
+duplicate indices behave as in NumPy, and sums are the same on every call.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _INT64 = np.dtype(np.int64)
 
 
 def accumulates(store: Any) -> bool:
-    """Whether a store adds to what is there, so that it cannot be made twice."""
+    """Whether a store adds to memory, so that it cannot be repeated."""
     return (
         store.by is not None and isinstance(store.by.op.lower, Scatter) and store.by.op.lower.adds
     )
 
 
 def initial_cuts(kernel: Any) -> dict[int, set[int]]:
-    """Where loops are cut from the start: after the first element of a scan, which has none
+    """Where loops are split from the start: after the first element of a scan, which has none
     before it."""
     scans = [s.by for s in kernel.stores if s.by is not None and isinstance(s.by.op.lower, Scan)]
     return {eqn.params["axis"]: {1} for eqn in scans}
 
 
 def emit_store(body: Any, store: Any, x: ScalarValue) -> None:
-    """Store an element of a loop body (`elements.Body`) where its equation says."""
+    """Store an element of a `LoopBody` where its equation says."""
     lower = store.by.op.lower
     if isinstance(lower, Compact):
         _compact(body, store, x)
@@ -60,7 +60,8 @@ def _flat(index: Sequence[Any], strides: Sequence[int]) -> Any:
 
 
 def _scan(body: Any, store: Any, x: ScalarValue, lower: Scan) -> None:
-    """Make an element of the one before it: in a register, where that was made just now."""
+    """Combine an element with the one before it: kept in a register, if that was computed just
+    before."""
     axis, e, dtype = store.by.params["axis"], body.e, x.dtype
     flat = _flat(body.index, store.place.strides)
     body.access.writes(body.w.home(store.place.buffer), flat + store.place.start)
@@ -76,20 +77,20 @@ def _scan(body: Any, store: Any, x: ScalarValue, lower: Scan) -> None:
 
 
 def _accumulator(body: Any, dtype: np.dtype[Any]) -> str:
-    """Where the innermost loop keeps what it has made last (LLVM takes a register)."""
+    """The cell in which the innermost loop keeps its last element (LLVM makes it a register)."""
     cell = "%acc"
     text = f"  {cell} = alloca {memory_type(dtype)}"
-    if text not in body.w.head:  # a cut loop is written more than once
+    if text not in body.w.head:  # a split loop is emitted more than once
         body.w.head.insert(0, text)
     return cell
 
 
 def _compact(body: Any, store: Any, x: ScalarValue) -> None:
-    """Store the position in any case, where the next one will overwrite it unless it counts; what
-    would come after the last one goes aside."""
+    """Store the position in any case; the next one overwrites it unless it counts. Positions past
+    the last one go to a spare cell."""
     e, count = body.e, store.place.buffer.type.size
     cell, aside = "%next", "%aside"
-    if body.w.head[:1] != [f"  {cell} = alloca i64"]:  # a cut loop is written more than once
+    if body.w.head[:1] != [f"  {cell} = alloca i64"]:  # a split loop is emitted more than once
         body.w.head[:0] = [
             f"  {cell} = alloca i64",
             f"  {aside} = alloca i64",

@@ -1,12 +1,12 @@
-"""How a plan gets its scratch, and gives it back.
+"""The prologue and epilogue of a plan that allocate and free its scratch memory.
 
-Owns: `ScratchCode`, the lines of both. Little scratch is on the stack, some is Python's raw memory,
-much is taken from memory that is kept (`jit/runtime/allocator.py`).
+Up to 4 KiB of scratch is on the stack, more comes from `PyMem_RawMalloc`, much from memory that is
+kept between calls (`jit/runtime/allocator.py`).
 
-Invariant: another shape of a program that has loops gives the same text: whether the stack will do
-is asked when the plan runs, of a number that the text does not show
-(`jit/llvm/relocatable_sizes.py`), whose memory it is otherwise is bound when it is linked, and no
-buffer lies at an offset that the text would show.
+Invariant: another shape of a program that has loops gives the same text. So the plan itself
+compares the size with the stack limit, the size is a relocatable number
+(`jit/llvm/relocatable_sizes.py`), the allocator is bound at link time, and no buffer has offset 0,
+which the text would show.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tracker.jit.runtime import allocator
 from tracker.jit.scalar.values import ModuleNeeds
 from tracker.jit.schedule.buffer_allocation import ALIGNMENT
 
-_ON_STACK = 4096  # bytes of scratch that go on the stack, the same for every size
+_ON_STACK = 4096  # bytes; the stack buffer has this size in all cases
 _DECLARED = {"declare noalias ptr @tk.take(i64)", "declare void @tk.give(ptr, i64)"}
 
 
@@ -23,7 +23,7 @@ class ScratchCode:
     """The lines for `size` bytes; `varies`: another shape may need more or less."""
 
     def __init__(self, size: int, varies: bool, needs: ModuleNeeds, symbols: set[str]) -> None:
-        self.margin = ALIGNMENT if varies and size else 0  # of all offsets
+        self.margin = ALIGNMENT if varies and size else 0  # added to all offsets
         self.size = size + self.margin
         self.is_on_stack = not varies and size <= _ON_STACK
         self.needs, self.symbols = needs, symbols
@@ -52,10 +52,10 @@ class ScratchCode:
         ]
 
     def epilogue(self, way: str) -> list[str]:
-        """The lines that give it back; `way` names this way out of the function."""
+        """The lines that free it; `way` names this exit of the function."""
         if not self.size or self.is_on_stack:
             return []
-        return [  # a load that LLVM cannot see through: it writes no code twice for the two cases
+        return [  # volatile, so that LLVM does not duplicate the code for the two cases
             f"  %{way}.scratch = load volatile ptr, ptr %scratch.cell, align 8",
             f"  %{way}.much = icmp ne ptr %{way}.scratch, %scratch.room",
             f"  br i1 %{way}.much, label %{way}.give, label %{way}.given",

@@ -1,7 +1,7 @@
-"""Equations over tiny values, unrolled: an instruction for each element.
+"""Unrolled equations: an instruction for each element of a small value.
 
-Owns: `Unrolled`, which computes them one element at a time, and single elements of cheap
-expressions over big arrays (`expression_element`). Start at `unrolled`.
+`Unrolled` also emits single elements of cheap expressions over large arrays (`expression_element`).
+Start at `unrolled`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Unrolled(Registers):
     def _check_python_number(
         self, eqn: Eqn, lower_: Map, xs: list[ScalarValue], y: ScalarValue
     ) -> None:
-        """Python's numbers: fall back where Python raises, or an int outgrows 64 bits."""
+        """Python's numbers: fail where Python raises, or where an int outgrows 64 bits."""
         if lower_.defined is not None:
             self.require_later(lower_.defined(self.e, y, *xs))
         if eqn.out.type.dtype.kind == "i" and "f" in lower_.kinds:
@@ -105,7 +105,7 @@ class Unrolled(Registers):
         return self.expression_element(atom, tuple(index))
 
     def expression_element(self, var: Var, index: tuple[Any, ...]) -> ScalarValue:
-        """One element of a cheap expression over big arrays."""
+        """One element of a cheap expression over large arrays."""
         eqn = self.plan.definitions[var]
         if isinstance(eqn.op.lower, View):
             return self.view_element(eqn, eqn.op.lower, index)
@@ -198,7 +198,7 @@ def _broadcast_positions(shape: tuple[int, ...], target: tuple[int, ...]) -> lis
 
 @functools.lru_cache(maxsize=4096)
 def _reduction_groups(shape: tuple[int, ...], axis: tuple[int, ...]) -> list[list[int]]:
-    """The positions that each result of a reduction folds."""
+    """The positions that each result of a reduction combines."""
     kept = [i for i in range(len(shape)) if i not in axis]
     count = math.prod([shape[i] for i in kept])
     positions = np.arange(math.prod(shape)).reshape(shape).transpose([*kept, *axis])
@@ -207,7 +207,7 @@ def _reduction_groups(shape: tuple[int, ...], axis: tuple[int, ...]) -> list[lis
 
 
 def _product_positions(a: Type, b: Type) -> list[list[tuple[int, int]]]:
-    """For each element of a @ b, the positions whose products it sums."""
+    """For each element of a @ b, the pairs of positions whose products it sums."""
     left = np.arange(a.size).reshape(a.shape if a.ndim > 1 else (1, *a.shape))
     right = np.arange(b.size).reshape(b.shape if b.ndim > 1 else (*b.shape, 1))
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])

@@ -1,10 +1,9 @@
-"""Searching in machine code: where keys belong in a row of keys in order.
+"""Binary search: the positions of keys in a sorted row.
 
-Owns: `SearchStep` (a step of the plan), `plan_lookup`, and the text of the routine. The
-row is halved for eight keys at a time, by selects of vectors: a branch on a key is guessed wrong
-every other time. What is left of the keys goes one by one, as in NumPy.
+The row is halved for eight keys at a time with vector selects, because a branch on a key is
+mispredicted every other time. The remaining keys are searched one by one, as in NumPy.
 
-Invariant: what is read is inside of the row, also where it is out of order.
+Invariant: all reads are inside of the row, even if the row is not sorted.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tracker.support.structs import record
 
 @record(eq=False)
 class SearchStep:
-    """out = the places of the second operand's keys in the row that the first one is."""
+    """out = the positions of the keys (second operand) in the sorted row (first operand)."""
 
     eqn: Eqn
 
@@ -28,7 +27,7 @@ class SearchStep:
 
 
 def plan_lookup(planner: Any, eqn: Eqn) -> None:
-    """Have the keys where they can be read, in C order, and place the result."""
+    """Have the operands in memory in C order, and allocate the result."""
     places = [planner.in_order(o) for o in eqn.operands if isinstance(o, Var)]
     level = max((place.ready for place in places), default=0)
     planner.made(eqn.out, level)
@@ -36,7 +35,6 @@ def plan_lookup(planner: Any, eqn: Eqn) -> None:
 
 
 def _write(driver: Any, lookup: SearchStep) -> None:
-    """Call the routine for all keys."""
     row, wanted = lookup.eqn.operands
     target = driver.pointer(driver.plan.places[lookup.eqn.out].buffer)
     text = llvm_type(row.type.dtype)

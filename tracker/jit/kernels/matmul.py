@@ -1,11 +1,10 @@
-"""Matrix products, as calls in the driver: of BLAS, or of the loops in `small_matmul.py`.
+"""Matrix products as calls in the driver: of BLAS, or of the loops in `small_matmul.py`.
 
-Owns: `write_product`, and `why_no_product`, which says what neither can do. Operands are read as
-they lie: a transposed view is BLAS's "transposed", a slice its leading dimension. Batches are loops
-over the calls.
+Operands are read in place: a transposed view is BLAS's "transposed", a slice its leading dimension.
+Batches are loops over calls. `why_no_product` says which products neither can compute.
 
 Invariants: every address and extent is what `np.matmul` means for the operand types; operands have
-the dtype of the result (see `ir/passes/linalg_dtypes.py`).
+the dtype of the result (`ir/passes/linalg_dtypes.py`).
 """
 
 from __future__ import annotations
@@ -35,14 +34,12 @@ from tracker.ops.shape.memory_order import c_strides
 from tracker.support.structs import record
 
 _LLVM_TYPE = {"s": "float", "d": "double", "c": "float", "z": "double"}
-_MAX_SINGLE_THREADED = (
-    9000  # elements of a matrix; OpenBLAS multiplies a vector with 9216 on several threads
-)
-_LEAST_ROWS = 4  # of such a part
-_MAX_OWN_THREADS = 1 << 20  # elements; from here on BLAS's threads gain more than they may cost
-_MIN_THREADED = 1 << 18  # elements; from here on ours share the rows, each in the cache of its own
-_MAX_PARTIAL_SUMS = 4096  # numbers of the sums that threads make for themselves
-_MIN_GRAM_ROWS = 48  # rows of a product with its own transpose; from here on half of it is computed
+_MAX_SINGLE_THREADED = 9000  # elements of a matrix; OpenBLAS starts threads at 9216
+_LEAST_ROWS = 4  # rows of a part
+_MAX_OWN_THREADS = 1 << 20  # elements; from here on BLAS's threads pay
+_MIN_THREADED = 1 << 18  # elements; from here on our threads share the rows, each in its own cache
+_MAX_PARTIAL_SUMS = 4096  # elements of the partial sums of all threads
+_MIN_GRAM_ROWS = 48  # rows; from here on only half of a product with its own transpose is computed
 
 
 def why_no_product(eqn: Eqn) -> str:
@@ -55,7 +52,7 @@ def why_no_product(eqn: Eqn) -> str:
 
 
 def why_no_call(eqn: Eqn) -> str:
-    """Why neither BLAS nor a loop can do a product, if that is not unrolled; empty if one can."""
+    """Why neither BLAS nor a loop can compute a product that is not unrolled; empty if one can."""
     if any(isinstance(o, Const) for o in eqn.operands):
         return "a product with a scalar"
     if eqn.out.type.dtype not in LETTERS:
@@ -64,7 +61,7 @@ def why_no_call(eqn: Eqn) -> str:
 
 
 def write_product(driver: Any, eqn: Eqn) -> None:
-    """Write `out = a @ b`."""
+    """Emit `out = a @ b`."""
     rows = driver.plan.rows.get(eqn.out)
     if rows is not None:
         driver.run_rows(emit_row_product(driver, rows))
@@ -104,7 +101,7 @@ def _matrix(driver: Any, var: Var, batch: tuple[int, ...], *, row: bool) -> Matr
     (m, n), (down, across) = shape[-2:], strides[-2:]
     flipped = not (across == 1 and (down >= n or m == 1))
     if row and len(var.type.shape) == 1 and across != 1:
-        flipped = True  # a strided vector is a column read flipped
+        flipped = True  # a strided vector is a transposed column
     lead = max(across if flipped else down, m if flipped else n)
     if flipped and m == 1 and across != 1:
         lead = across
@@ -142,7 +139,7 @@ def _result(name: str) -> str:
 def _emit_batch(
     driver: Any, product: Product, batch: tuple[int, ...], where: tuple[str, str, str]
 ) -> None:
-    """A function that goes through a stack of products, and its call."""
+    """A function that loops over a batch of products, and its call."""
     m, n, _ = product.extents
     text = memory_type(product.dtype)
     number = len(driver.bodies)
@@ -179,8 +176,8 @@ def _emit_batch(
 
 @record(frozen=True)
 class _Gemv:
-    """A matrix, as it is stored, times a vector: what BLAS's gemv is told, and whether it is the
-    right operand that is the matrix."""
+    """A matrix as it is stored times a vector: the arguments of BLAS's gemv, and whether the matrix
+    is the right operand."""
 
     matrix: Matrix
     rows: int
@@ -191,7 +188,7 @@ class _Gemv:
 
 
 def _gemv(product: Product) -> _Gemv | None:
-    """A product with a vector; None for others."""
+    """A product with a vector as a gemv; None for other products."""
     (m, n, k), left, right = product.extents, product.left, product.right
     if product.letter not in ("s", "d") or (m != 1 and n != 1):
         return None
@@ -207,14 +204,14 @@ def _gemv(product: Product) -> _Gemv | None:
 
 
 def _is_gemv(product: Product, batch: tuple[int, ...]) -> bool:
-    """Whether it is a matrix times a vector. For those of middling size BLAS would wake threads
-    that are not worth it: on a busy machine it waits for them a hundred times as long as the
-    product takes. Which these are is asked when it runs: another shape has the same text."""
+    """Whether it is one matrix times a vector. For middling sizes BLAS would wake threads that are
+    not worth it: on a busy machine it waits for them a hundred times as long as the product takes.
+    The size is compared at run time, so that another shape has the same text."""
     return _gemv(product) is not None and math.prod(batch) == 1
 
 
 def _thread_count(gemv: _Gemv) -> int:
-    """How many threads share the rows."""
+    """How many of our threads share the rows."""
     size, count = gemv.rows * gemv.columns, thread_pool.thread_count()
     if (
         not _MIN_THREADED <= size <= _MAX_OWN_THREADS
@@ -225,7 +222,7 @@ def _thread_count(gemv: _Gemv) -> int:
 
 
 def _emit_gemv(driver: Any, product: Product, where: tuple[str, str, str]) -> None:
-    """Multiply so many rows at a time that BLAS does them alone, where that is better."""
+    """Multiply so few rows at a time that BLAS stays on one thread, where that is faster."""
     gemv, library, letter = _gemv(product), blas.find(), product.letter
     assert gemv is not None and library is not None
     integer = f"i{library.int_bits}"
@@ -272,7 +269,7 @@ def _emit_gemv(driver: Any, product: Product, where: tuple[str, str, str]) -> No
 
 
 def _fill_template(text: str, **values: Any) -> str:
-    """A text with values in the place of their names, which stand between dollar signs."""
+    """A text with values for the names that stand between dollar signs."""
     for name, value in values.items():
         text = text.replace(f"${name}$", str(value))
     return text
@@ -322,8 +319,8 @@ done:
 """
 
 
-# The rows of a matrix in as many parts as there are threads. What each sums of columns is in memory
-# of its own (%apart), but for the first's.
+# The rows of a matrix are divided among threads. Sums over rows are in memory of each thread
+# (%apart); the first thread's are in the result.
 _FRAME = (
     *("i32 %how", "i64 %rows", "i64 %columns", "ptr %a", "i64 %lead", "ptr %x", "i64 %step"),
     *("ptr %z", "ptr %apart"),
@@ -392,7 +389,8 @@ $LOADED$
 
 
 def _is_gram(product: Product) -> bool:
-    """Whether it is large, and a matrix times its own transpose: half of it is enough."""
+    """Whether it is a large product of a matrix with its own transpose: half of the result
+    suffices."""
     left, right = product.left, product.right
     return (
         not routines.missing_symbol("gram", _routine_kind(product.letter))
@@ -408,7 +406,7 @@ def _is_gram(product: Product) -> bool:
 
 
 def _blas_call(driver: Any, product: Product, where: tuple[str, str, str]) -> tuple[str, str]:
-    """The name of the function, and its arguments."""
+    """The name of the BLAS function and its arguments."""
     m, n, k = product.extents
     left, right = product.left, product.right
     x, y, z = where
@@ -450,7 +448,7 @@ def _routine_kind(letter: str) -> MatrixKind:
 
 
 def _one_and_zero(driver: Any, letter: str) -> tuple[str, str]:
-    """One and zero, as BLAS takes them: complex ones by address."""
+    """Alpha and beta, as BLAS takes them: complex numbers by address."""
     text = _LLVM_TYPE[letter]
     if letter in "sd":
         return f"{text} 1.0", f"{text} 0.0"

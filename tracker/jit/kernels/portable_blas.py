@@ -1,11 +1,10 @@
-"""What exported code would find in this process, as code: matrix products and scratch memory.
+"""Replacements for BLAS and the allocator in exported code, as LLVM text.
 
-Owns: `with_definitions`, LLVM IR for the external names that a plan may call. Code that is linked
-without Python brings its own: plain loops, which the compiler vectorises, instead of the tuned
-library.
+Code that is linked without Python brings its own definitions of the external names that a plan may
+call: plain loops, which the compiler vectorises, instead of the tuned library.
 
-Invariant: each has the meaning of its namesake where our plans call it: row-major, alpha 1, beta 0
-(gemv: any beta).
+Invariant: each function means what its namesake means in the calls that plans make: row-major,
+alpha 1, beta 0 (gemv: any beta).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ define internal void @tk.give(ptr %p, i64 %size) {
   ret void
 }
 """
-# z[i, j] = sum_p x[i, p] y[p, j]: each step of p adds a multiple of a row of y to a row of z.
+# z[i, j] = sum_p x[i, p] y[p, j]: a step of p adds a multiple of a row of y to a row of z.
 _GEMM = """
 define internal void @cblas_{letter}gemm(i32 %order, i32 %flipx, i32 %flipy, {int} %m, {int} %n,
     {int} %k, {t} %alpha, ptr %x, {int} %ldx, ptr %y, {int} %ldy, {t} %beta, ptr noalias %z,
@@ -131,7 +130,7 @@ end:
   ret void
 }}
 """
-# A matrix times its own transpose, as any other product.
+# A matrix times its own transpose, as a general product.
 _GRAM = """
 define internal i64 @tk.{letter}gram(ptr %a, ptr noalias %z, i64 %n, i64 %k, i64 %lead,
     i64 %flip) {{
@@ -154,16 +153,16 @@ _PRODUCTS = {
 }
 _GRAMS = {f"tk.{letter}gram": {"letter": letter, "t": kind} for letter, kind in _REAL}
 _SCRATCH = {"tk.take", "tk.give"}
-_PAUSE = "tk.pause"  # of Python's, to look at its signals: there is none
+_PAUSE = "tk.pause"  # would handle Python's signals: there is no Python
 
 
 def missing(symbols: Iterable[str]) -> list[str]:
-    """Names that have no definition here."""
+    """The names that have no definition here."""
     return sorted(set(symbols) - set(_PRODUCTS) - _SCRATCH - set(_GRAMS) - {_PAUSE})
 
 
 def with_definitions(text: str, symbols: Iterable[str], int_bits: int) -> str:
-    """A module in which these names are defined instead of declared."""
+    """A module that defines these names instead of declaring them."""
     wanted = set(symbols)
     found = []
     for name in sorted(wanted & set(_GRAMS)):

@@ -1,17 +1,16 @@
-"""Python's functions called in the midst of machine code: draws of generators, rules of users.
+"""Callbacks: machine code that calls Python (random generators, users' rules) and continues.
 
-Owns: `Callback` (a step of the plan), `why_no_callback` (which host calls can be one), the text of
-the call, the functions that all such calls go by, and the addresses that a text needs
-(`bound_callbacks`). Start at `plan_callback`; `call_table` says how a function is called. What a
-program does before and after its host calls stays one native call, whose arguments no Python looks
-at.
+`plan_callback` plans a `Callback` step, `why_no_callback` says which host calls cannot be one;
+`call_table` describes a call for the runtime function `tk.callback`. What a program does before and
+after its host calls stays one native call, without Python in the path of its arguments.
 
-What is given is copied, for a function may keep it; what comes back is copied to where the plan has
-it. So values are small: the executor calls NumPy with large ones (`jit/pipeline/executor.py`).
+Operands are copied, because a function may keep them, and results are copied into the plan's
+buffers. So only small values go this way; the executor calls NumPy with large ones
+(`jit/pipeline/executor.py`).
 
-Invariants: callbacks with effects keep their order, and come after all conditions that stand before
-them in the function; what was drawn when a later condition does not hold is taken back, for another
-trace draws it again. A result of another dtype or shape fails like a condition.
+Invariants: callbacks with effects keep their order, and run after all guards that precede them in
+the function; draws are rolled back when a later guard fails, because another trace draws these
+numbers again. A result of another dtype or shape fails like a guard.
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ _DECLARED = {
     "@callback.begin = external global i8",
     "@callback.finish = external global i8",
 }
-_MAX_BYTES = 1 << 16  # bytes of all values together: to copy more costs what the executor does
+_MAX_BYTES = 1 << 16  # bytes of all values; copying more costs as much as the executor
 
 
 def why_no_callback(eqn: Eqn) -> str:
-    """Why a host call cannot be made by machine code; empty if it can."""
+    """Why a host call cannot be a callback; empty if it can."""
     if not isinstance(eqn.op.lower, Host) or isinstance(eqn.out.type, Bundle):
         return "it gives several results"
     types = [eqn.out.type, *(o.type for o in eqn.operands)]
@@ -71,7 +70,7 @@ def why_no_callback(eqn: Eqn) -> str:
 
 @record(eq=False)
 class Callback:
-    """out = what Python makes of the operands."""
+    """out = the result of a Python function of the operands."""
 
     eqn: Eqn
 
@@ -86,8 +85,7 @@ class Callback:
 
 
 def plan_callback(planner: Any, eqn: Eqn) -> None:
-    """Have the operands where they can be read, in C order, after all conditions so far, and place
-    the result."""
+    """Have the operands in C order, run after all preceding guards, and allocate the result."""
     places = [planner.in_order(o) for o in eqn.operands if isinstance(o, Var)]
     level = max([planner.checked, *(place.ready for place in places)])
     if has_effect(eqn.op):
@@ -116,8 +114,8 @@ def _write(driver: Any, eqn: Eqn) -> None:
 
 
 def journal(driver: Any) -> Callable[[bool], list[str]]:
-    """What to say of what was drawn at each way out of a function (whether it fails there), if a
-    condition comes after the first effect. (For its bodies, too.)"""
+    """The lines that close the journal of random draws at an exit, by whether the function fails
+    there; none if no guard follows the first effect. (Draws of bodies are in it, too.)"""
     at = driver.acted
     if not any("label %fail" in line for line in driver.lines[at:]):
         return lambda _: []
@@ -130,17 +128,17 @@ def journal(driver: Any) -> Callable[[bool], list[str]]:
     return lambda fails: [f"{called}{fails:d})"]
 
 
-# What the text refers to -------------------------------------------------------------------------
+# Addresses for the text ---------------------------------------------------------------------------
 
 _ARRAY, _FLOAT, _INT, _BOOL, _COMPLEX, _SCALAR = range(6)
 _WEAK = {"f": _FLOAT, "i": _INT, "b": _BOOL, "c": _COMPLEX}
-_RESULT_FLAGS = CONTIGUOUS | ALIGNED  # how NumPy is to hand over a result
+_RESULT_FLAGS = CONTIGUOUS | ALIGNED  # what NumPy must guarantee of a result
 _MISMATCH = "a host call with an effect gave another dtype or shape than before\\00"
-_HEADER_WORDS, _RECORD_WORDS = 3, 5  # words of a table's head, and of each value's record
+_HEADER_WORDS, _RECORD_WORDS = 3, 5  # words of a table's head, and of the record of a value
 
 
 def bound_callbacks(eqns: Sequence[Eqn]) -> tuple[dict[str, int], list[Any]]:
-    """The addresses of what the texts of callbacks name, and what is to be kept alive."""
+    """The addresses of the names in the texts of callbacks, and the objects to keep alive."""
     found = {name: _runtime().address(name) for name in (CALL, BEGIN_JOURNAL, CLOSE_JOURNAL)}
     found.update({"callback.begin": id(_open_journal), "callback.finish": id(_close_journal)})
     keep: list[Any] = []
@@ -153,9 +151,12 @@ def bound_callbacks(eqns: Sequence[Eqn]) -> tuple[dict[str, int], list[Any]]:
 
 
 def call_table(eqn: Eqn) -> tuple[bytes, list[Any]]:
-    """What `tk.callback` reads of a host call, as words: the function, how many operands it has,
-    whether its result must be what it was; of the result, and then of each operand, what it is for
-    Python, its dtype, rank, where in the table its extents are, its bytes. And the objects."""
+    """The description of a host call for `tk.callback`, as words, and the objects to keep alive.
+
+    Head: the function, the number of operands, whether a result of another type is an error. Then
+    for the result and each operand: its kind, dtype, rank, offset of its extents in the table,
+    bytes.
+    """
     call = host_function(eqn)
     call = call if has_effect(eqn.op) else _none_if_unheard(call)
     types = [eqn.out.type, *(o.type for o in eqn.operands)]
@@ -171,7 +172,7 @@ def call_table(eqn: Eqn) -> tuple[bytes, list[Any]]:
 
 
 def host_function(eqn: Eqn) -> Callable[..., Any]:
-    """What evaluates an equation, as a function of its operands."""
+    """The function of the operands that evaluates an equation."""
     lower = eqn.op.lower
     if isinstance(lower, Host) and lower.prepare is not None:
         return lower.prepare(**eqn.params)
@@ -179,7 +180,8 @@ def host_function(eqn: Eqn) -> Callable[..., Any]:
 
 
 def _none_if_unheard(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The function; where it has nothing that the trace holds for, it gives what has no type."""
+    """A function that gives None where `call` raises `Unheard`: None has no dtype, so the result is
+    rejected."""
 
     def answer(*operands: Any) -> Any:
         try:

@@ -1,15 +1,13 @@
-"""What stands at some places of rows in order, in machine code, and where it came from.
+"""Selection: the keys at given ranks of each row (`Select`), and where these keys were (`Locate`).
 
-Owns: `SelectStep` (a step of the plan), `plan_choice` and `plan_source`, and the text of the
-routines. Many short rows are put in order by the networks of `sorting_networks.py`; of a long row
-only what is near the wanted place is kept, time and again: a sample says between which two keys it
-must be, and one pass without a branch on a key counts what is below them and copies what is between
-them. A sample that was wrong (many equal keys, an order made to mislead) is followed by halving the
-range of keys, so that a row takes linear time whatever is in it. Places that are near to each other
-are answered from what the first of them left.
+Many short rows are sorted by the networks of `sorting_networks.py`. In a long row, quickselect
+keeps the keys around the wanted rank: a sample gives two bounds, and one pass without a branch on a
+key counts the keys below the bounds and copies those between. Where a sample misleads (many equal
+keys, an adversarial order) the next pass halves the range of keys instead, so a row takes linear
+time in any case. Ranks near each other are answered from the keys that the first of them left.
 
-Invariants: places are kept within the row; the source of one of several equal keys is the one that
-a stable order would have put at the wanted place.
+Invariants: ranks are clipped to the row; of several equal keys, the position is that of the key
+that a stable sort would have put at the rank.
 """
 
 from __future__ import annotations
@@ -25,18 +23,16 @@ from tracker.jit.kernels import sorting_networks
 from tracker.jit.kernels.sort import insertion_sort_text
 from tracker.support.structs import record
 
-_MAX_SORTED = 72  # keys; up to here all of them are put in order
+_MAX_SORTED = 72  # keys; up to here all of them are sorted
 _SAMPLE = 64  # keys
-_SAMPLE_MARGIN = 10  # keys of a sample, on each side of where the wanted one should be
-_MAX_NETWORK_ROW = 256  # keys; longer rows are not put in order by networks
+_SAMPLE_MARGIN = 10  # keys of the sample on each side of the expected rank
+_MAX_NETWORK_ROW = 256  # keys; longer rows are not sorted by networks
 _WORD = np.dtype(np.uint64)
 
 
 @record(eq=False)
 class SelectStep:
-    """out = what the routine `name` says of all rows of the first operand; `scratch`, if any, is
-    for keys on their way.
-    """
+    """out = the result of routine `name` for all rows of the first operand."""
 
     eqn: Eqn
     name: str
@@ -47,7 +43,7 @@ class SelectStep:
 
 
 def plan_choice(planner: Any, eqn: Eqn) -> None:
-    """The keys at some places of rows in order."""
+    """Plan a `Select`: the keys at given ranks of each row."""
     bits, rows, n, _ = _shape(eqn)
     if _uses_networks(bits, rows, n):
         words = sorting_networks.scratch_words(bits, rows, n, values=True)
@@ -58,7 +54,7 @@ def plan_choice(planner: Any, eqn: Eqn) -> None:
 
 
 def plan_source(planner: Any, eqn: Eqn) -> None:
-    """Where in each row the keys came from that stand at some places of it in order."""
+    """Plan a `Locate`: the positions of the keys at given ranks of each row."""
     _plan(planner, eqn, SelectStep(eqn, "sources"))
 
 
@@ -70,7 +66,7 @@ def _plan(planner: Any, eqn: Eqn, step: SelectStep) -> None:
 
 
 def _shape(eqn: Eqn) -> tuple[int, int, int, int]:
-    """The bits of a key, how many rows, how many keys in each, and how many are wanted of it."""
+    """The bits of a key, the number of rows, keys per row, and ranks per row."""
     keys, places = eqn.operands[0].type, eqn.operands[1].type
     *front, n = keys.shape
     return 8 * keys.dtype.itemsize, math.prod(front), n, places.shape[-1]
@@ -87,7 +83,7 @@ def _write(driver: Any, step: SelectStep) -> None:
     pointers.append(f"ptr {driver.pointer(driver.plan.places[step.eqn.out].buffer)}")
     if step.scratch is not None:
         pointers.append(f"ptr {driver.pointer(step.scratch)}")
-    # from the places of one row to those of the next: some are those of all rows
+    # 0 if all rows have the same ranks
     apart = 0 if step.eqn.operands[1].type.shape[0] == 1 else count
     given = f"{', '.join(pointers)}, i64 {rows}, i64 {count}, i64 {apart}"
     if step.scratch is not None and _uses_networks(bits, rows, n):
@@ -100,15 +96,15 @@ def _write(driver: Any, step: SelectStep) -> None:
 
 
 def _texts(name: str, bits: int) -> set[str]:
-    """The text of a routine for keys of so many bits."""
+    """The text of a routine for keys of `bits` bits."""
     if name == "sources":
         return {text.replace("$", f"i{bits}") for text in (_LOCATE_ROWS, _LOCATE)}
     texts = (_SELECT_ROWS, _QUICKSELECT, _PARTITION)
     return {insertion_sort_text(bits), *(text.replace("$", f"i{bits}") for text in texts)}
 
 
-# A routine that answers something for each row and wanted place (`count` of each row, `apart` from
-# those of one row to those of the next).
+# A loop over rows and their ranks (`count` ranks per row, `apart` from those of a row to those
+# of the next).
 _PER_RANK = """
 define internal void @tk.{name}.$(
   ptr %keys, ptr %places, {given}, i64 %rows, i64 %count, i64 %apart, i64 %n
@@ -142,8 +138,8 @@ end:
   ret void
 }}
 """
-# For each row: its keys at the wanted places. What is known of a row is `many` keys in order from
-# number `base` on; one key alone (`apart` 0) stands for all of them. Room: for _CHOICE.
+# The keys at the ranks of each row. Known of a row: `many` sorted keys from rank `base` on; one key
+# with step 0 stands for all of them.
 _SELECT_ROWS = _PER_RANK.format(
     name="chosen",
     given="ptr %out, ptr %room",
@@ -355,7 +351,7 @@ end:
   ret {i64, i64} %both
 }
 """
-# For each row and wanted place: where the key comes from that stands there in order.
+# The position of the key at each rank of each row.
 _LOCATE_ROWS = _PER_RANK.format(
     name="sources",
     given="ptr %chosen, ptr %out",

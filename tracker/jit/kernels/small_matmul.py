@@ -1,8 +1,7 @@
-"""Matrix products as loops: small ones, for which a call of BLAS costs more than they do, and those
-of integers and bools, which BLAS does not know.
+"""Matrix products as loops: small ones, for which a BLAS call costs more than the product, and
+those of integers and booleans, which BLAS does not have.
 
-Owns: `Matrix` and `Product`, a product as BLAS would see it; `LETTERS`; `emit_product_loops`;
-`product_work`, how long any product takes.
+`Product` describes a product as BLAS would see it, `product_work` estimates its time.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from tracker.jit.schedule.plan_data import Location
 from tracker.support.structs import record
 
 LETTERS = {np.dtype(kind): letter for kind, letter in zip("fdFD", "sdcz", strict=True)}
-_MAX_SMALL = 512  # multiplications of real numbers; up to here they are done in loops
-_PER_OPERATION = 4  # multiplications in the time of an operation
+_MAX_SMALL = 512  # multiplications; up to here real products are loops
+_PER_OPERATION = 4  # multiplications in the time of one operation of a loop
 _MAX_COLUMNS = 16  # columns of such a product
 
 
 @record()
 class Matrix:
-    """The last two axes of an operand, as BLAS sees them, and its batch strides."""
+    """The last two axes of an operand, as BLAS sees them, and the strides of its batch axes."""
 
     pointer: str
     start: int
@@ -38,7 +37,7 @@ class Matrix:
     def element_address(
         self, c: RoutineWriter, text: str, pointer: str, i: object, j: object
     ) -> str:
-        """The address of an element; `pointer` is that of the first."""
+        """The address of an element; `pointer` is the address of the first."""
         if self.transposed:
             i, j = j, i
         return c.let(
@@ -48,7 +47,7 @@ class Matrix:
 
 @record(frozen=True)
 class Product:
-    """A product of an m x k and a k x n matrix; `extents` are (m, n, k)."""
+    """A product of an m x k and a k x n matrix; `extents` is (m, n, k)."""
 
     dtype: np.dtype[Any]
     extents: tuple[int, int, int]
@@ -59,7 +58,7 @@ class Product:
 
     @property
     def letter(self) -> str:
-        """BLAS's letter for the numbers; none for what it does not know."""
+        """BLAS's letter for the dtype; empty for dtypes that BLAS does not have."""
         return LETTERS.get(self.dtype, "")
 
     @property
@@ -69,19 +68,19 @@ class Product:
 
 
 def product_work(eqn: Eqn) -> int:
-    """About how long a product takes, in operations of loops: several multiplications each."""
+    """About how long a product takes, in operations of a loop (several multiplications each)."""
     inner = eqn.operands[0].type.shape[-1]
     return int(eqn.out.type.size * inner // _PER_OPERATION)
 
 
 def emit_product_loops(c: RoutineWriter, product: Product, where: tuple[str, str, str]) -> None:
-    """Write a product that BLAS does not do."""
+    """Emit a product without BLAS."""
     write = _vector_rows if product.is_small else _integer_loops
     write(c, product, where)
 
 
 def _vector_rows(c: RoutineWriter, product: Product, where: tuple[str, str, str]) -> None:
-    """A small product: a row of the result at a time, as a vector."""
+    """A small product: one row of the result at a time, as a vector."""
     m, n, k = product.extents
     text = memory_type(product.dtype)
     row = f"<{n} x {text}>"
@@ -112,7 +111,7 @@ def _vector_rows(c: RoutineWriter, product: Product, where: tuple[str, str, str]
 
 
 def _integer_loops(c: RoutineWriter, product: Product, where: tuple[str, str, str]) -> None:
-    """A product of integers, which wrap around, or of bools: whether any pair is true."""
+    """A product of integers, which wrap around, or of booleans ("any" of "and")."""
     m, n, k = product.extents
     text = memory_type(product.dtype)
     times, plus = ("and", "or") if product.dtype.kind == "b" else ("mul", "add")
@@ -126,7 +125,7 @@ def _integer_loops(c: RoutineWriter, product: Product, where: tuple[str, str, st
         return c.let(f"getelementptr {text}, ptr {z}, i64 {c.add(c.mul(i, n), j)}")
 
     with c.plain_loop(0, m) as i:
-        if n == 1 or right.transposed:  # number by number
+        if n == 1 or right.transposed:  # element by element
             with c.plain_loop(0, n) as j:
                 total = c.variable(0, text)
                 with c.plain_loop(0, k) as p:

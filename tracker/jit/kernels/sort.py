@@ -1,12 +1,11 @@
-"""Sorting in machine code: rows of keys in order, or the positions that put them in order.
+"""Sorting: rows of keys in order, or the positions that sort them.
 
-Owns: `SortStep` (a step of the plan), `plan_order`, and the text of the routine for few
-or long rows; many rows go through the networks of `sorting_networks.py`. Keys are unsigned integers
-(`Sort` in `ir/op.py` says how numbers become keys), so that there is one routine for all dtypes:
-rows of a few elements by insertion, longer ones digit by digit, least first, without a branch on a
-key. Digits that all keys share are passed over.
+Keys are unsigned integers (`Sort` in `ir/lowering.py` maps numbers to keys), so one routine serves
+all dtypes: insertion sort for rows of a few keys, radix sort for longer ones, without a branch on a
+key. Digits that all keys share are skipped. Many rows go through the networks of
+`sorting_networks.py`.
 
-Invariants: equal keys stay in order; keys are only read.
+Invariants: the sort is stable; keys are only read.
 """
 
 from __future__ import annotations
@@ -22,15 +21,13 @@ from tracker.ir.types import Type
 from tracker.jit.kernels import sorting_networks
 from tracker.support.structs import record
 
-_MAX_INSERTION = 72  # elements; up to here rows are sorted by insertion
+_MAX_INSERTION = 72  # keys; up to here rows are sorted by insertion
 _WORD = np.dtype(np.uint64)
 
 
 @record(eq=False)
 class SortStep:
-    """out = the rows of the operand in order, or the positions that say it; `scratch` is for keys
-    on their way.
-    """
+    """out = the sorted rows of the operand, or the positions that sort them."""
 
     eqn: Eqn
     scratch: Any
@@ -41,7 +38,7 @@ class SortStep:
 
 
 def plan_order(planner: Any, eqn: Eqn) -> None:
-    """Place the keys and the result."""
+    """Have the keys in memory in C order; allocate scratch and the result."""
     (keys,) = eqn.operands
     assert isinstance(keys, Var)
     place = planner.in_order(keys)
@@ -57,7 +54,7 @@ def plan_order(planner: Any, eqn: Eqn) -> None:
 
 
 def _shape(eqn: Eqn) -> tuple[int, int, int, bool]:
-    """The bits of a key, how many rows, how many keys in each; whether the keys are the result."""
+    """The bits of a key, the number of rows, keys per row, and whether the keys are the result."""
     assert isinstance(eqn.op.lower, Sort)
     keys = eqn.operands[0].type
     *front, n = keys.shape
@@ -65,7 +62,6 @@ def _shape(eqn: Eqn) -> tuple[int, int, int, bool]:
 
 
 def _write(driver: Any, order: SortStep) -> None:
-    """Call the routine for all rows."""
     (keys,), out = order.eqn.operands, order.eqn.out
     source = driver.readable(keys)
     target = driver.pointer(driver.plan.places[out].buffer)
@@ -83,12 +79,12 @@ def _write(driver: Any, order: SortStep) -> None:
 
 
 def insertion_sort_text(bits: int) -> str:
-    """The text of `void @tk.values.few.i<bits>(keys, out, n)`: a few keys in order."""
+    """The text of `void @tk.values.few.i<bits>(keys, out, n)`: insertion sort of a few keys."""
     return _INSERTION_KEYS.replace("$", f"i{bits}")
 
 
 def _texts(name: str, bits: int) -> set[str]:
-    """The text of the routine for keys of so many bits, and of what puts one row in order."""
+    """The texts of the routine for all rows and of the one that sorts a row."""
     one = {
         "values.few": _INSERTION_KEYS,
         "places.few": _INSERTION_POSITIONS,
@@ -211,7 +207,7 @@ sum:
   %b.next = add i64 %b, 1
   %summed = icmp eq i64 %b.next, 256
   br i1 %summed, label %deal, label %sum
-"""  # where the keys of each digit begin
+"""  # exclusive prefix sums of the counts
 _RADIX_KEYS = """
 ; A pass over each digit of 8 bits, to and fro between two arrays. Room: one of them.
 define internal void @tk.values.many.$(ptr %keys, ptr %out, ptr %room, i64 %n) {
@@ -381,7 +377,7 @@ end:
 
 
 def _digit_counts(digits: int) -> str:
-    """What counts each digit of %key."""
+    """The lines that count each digit of %key."""
     return "\n".join(
         f"  %c{d}.down = lshr i64 %key, {8 * d}\n"
         f"  %c{d}.digit = and i64 %c{d}.down, 255\n"
@@ -395,7 +391,7 @@ def _digit_counts(digits: int) -> str:
 
 
 def _radix_sort_text(text: str, bits: int) -> str:
-    """A routine that sorts by digits, for keys of so many bits."""
+    """A radix sort for keys of `bits` bits."""
     digits = bits // 8
 
     def cast(to: str, narrow: str, name: str) -> str:

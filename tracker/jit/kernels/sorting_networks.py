@@ -1,18 +1,17 @@
-"""Rows of keys put in order by networks of comparisons, a vector of rows at a time.
+"""Sorting networks: rows of keys, a vector of rows at a time.
 
-Owns: `is_quick`, which says for which rows that is quick, and `sort_routine`, the text that does it
-for all rows of one length. A block of rows is turned so that a *line* holds one key of each row;
-lines are compared, and exchanged lane by lane, in an order that depends on no key: eights of lines
-first (Batcher's network, in registers), then each two runs become one (the second one backwards,
-then in halves).
+A block of rows is transposed so that a *line* (a vector) holds one key of each row; lines are
+compared and exchanged lane by lane, in an order that depends on no key. Eight lines at a time are
+sorted in registers (Batcher's network), then pairs of runs are merged (bitonic merge: the second
+run reversed, then half-cleaners). `is_quick` says for which rows this is fast.
 
 Three kinds of lines:
-- `values`: the keys themselves; the rows of keys are the result.
-- `packed`: a key of at most 32 bits, and below it its position; the positions are the result.
+- `values`: the keys themselves; the sorted keys are the result.
+- `packed`: a key of at most 32 bits above its position; the positions are the result.
 - `paired`: a key of 64 bits, and a vector of positions beside it.
 
-Invariants: lines past a row's end hold what is greater than any key, and stay there; equal keys
-stay in order, for of these the position decides.
+Invariants: lines past a row's end hold the greatest key, and stay there; equal keys stay in order,
+because ties are decided by position.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from collections.abc import Callable, Iterable, Sequence
 
 _MIN_ROW = 2  # keys of a row
 _MAX_ROW = {"values": 2048, "packed": 2048, "paired": 512}
-_MAX_ROW_OF_FEW = 256  # the same where there are fewer than eight rows
-_EIGHT = 8  # lines that are put in order in registers
+_MAX_ROW_OF_FEW = 256  # with fewer than eight rows
+_EIGHT = 8  # lines sorted in registers
 
 
 def line_kind(bits: int, values: bool) -> str:
-    """The kind of lines for keys of so many bits, where the keys or their order are asked for."""
+    """The kind of lines for keys of `bits` bits, by whether keys or positions are the result."""
     return "values" if values else "packed" if bits <= 32 else "paired"
 
 
 def lanes(bits: int, kind: str, rows: int) -> int:
-    """How many of so many rows are put in order at a time."""
+    """How many of these rows are sorted at a time."""
     return 16 if kind == "values" and bits <= 32 and rows >= 16 else 8 if rows >= 8 else 4
 
 
 def is_quick(bits: int, rows: int, n: int, values: bool) -> bool:
-    """Whether networks are quick for these rows."""
+    """Whether networks are fast for these rows."""
     kind = line_kind(bits, values)
     most = _MAX_ROW[kind] if rows >= _EIGHT else _MAX_ROW_OF_FEW
     return rows >= lanes(bits, kind, rows) and _MIN_ROW <= n <= most
@@ -49,16 +48,16 @@ def scratch_words(bits: int, rows: int, n: int, values: bool) -> int:
 
 
 def sort_routine(bits: int, rows: int, n: int, values: bool) -> tuple[str, set[str]]:
-    """The name of the function (ptr keys, ptr out, ptr room, i64 rows), and all that it needs."""
+    """The name of the function (ptr keys, ptr out, ptr room, i64 rows), and all texts it needs."""
     text = _NetworkWriter(bits, line_kind(bits, values), rows)
     name = f"@tk.rows.{text.tag}.{n}"
     return name, _with_passes(text, _rows(text, name, n, _SORT_PARAMETERS, _store_all))
 
 
 def select_routine(bits: int, rows: int, n: int) -> tuple[str, set[str]]:
-    """The same of the function that gives the keys at some places of each row in order (ptr keys,
-    ptr places, ptr out, ptr room, i64 rows, i64 count of places, i64 from those of one row to those
-    of the next)."""
+    """The same for the function that gives the keys at some ranks of each row (ptr keys, ptr
+    places, ptr out, ptr room, i64 rows, i64 ranks per row, i64 distance of a row's ranks from those
+    of the one before)."""
     text = _NetworkWriter(bits, "values", rows)
     name = f"@tk.chosen.rows.{text.tag}.{n}"
     return name, _with_passes(text, _rows(text, name, n, _SELECT_PARAMETERS, _store_ranks))
@@ -77,7 +76,7 @@ def _padded_length(n: int) -> int:
 
 
 class _NetworkWriter:
-    """The lines of a function that works on lines of keys."""
+    """Emits a function that works on lines of keys."""
 
     def __init__(self, bits: int, kind: str, rows: int) -> None:
         self.kind = kind
@@ -124,7 +123,7 @@ class _NetworkWriter:
         ]
 
     def pass_function(self, name: str, body: Callable[[_NetworkWriter], None]) -> str:
-        """A function on the lines of a block: (ptr lines, i64 how many, i64 distance)."""
+        """A function on the lines of a block: (ptr lines, i64 count, i64 distance)."""
         self.out, self.count = [], 0
         body(self)
         head = f"define internal void @tk.{name}.{self.tag}(ptr %room, i64 %lines, i64 %d) noinline"
@@ -133,7 +132,7 @@ class _NetworkWriter:
     # Lines
 
     def cells(self, line: str) -> list[str]:
-        """The addresses of what a line holds."""
+        """The addresses of the vectors of a line."""
         found = [self.write(f"getelementptr {self.vector}, ptr %room, i64 {line}")]
         if self.kind == "paired":
             beside = self.write(f"add i64 {line}, %lines")
@@ -148,7 +147,7 @@ class _NetworkWriter:
             self.out.append(f"  store {self.vector} {x}, ptr {cell}, align 8")
 
     def min_max(self, a: Sequence[str], b: Sequence[str]) -> tuple[list[str], list[str]]:
-        """The lesser of each lane, and the greater."""
+        """The lesser key of each lane, and the greater."""
         v = self.vector
         if self.kind != "paired":
             least, most = (
@@ -170,14 +169,14 @@ class _NetworkWriter:
         return low, high
 
     def compare_exchange(self, i: str, j: str) -> None:
-        """Put two lines in order, lane by lane."""
+        """Sort two lines, lane by lane."""
         first, second = self.cells(i), self.cells(j)
         low, high = self.min_max(self.load(first), self.load(second))
         self.store(low, first)
         self.store(high, second)
 
     def network_pass(self, network: Iterable[tuple[int, int]]) -> None:
-        """Put each eight lines through a network."""
+        """Apply a network to each eight lines."""
 
         def body(start: str) -> None:
             cells = [self.cells(self.write(f"add i64 {start}, {k}")) for k in range(_EIGHT)]
@@ -190,7 +189,7 @@ class _NetworkWriter:
         self.loop("0", "%lines", str(_EIGHT), body)
 
 
-# The parts ----------------------------------------------------------------------------------------
+# Passes -------------------------------------------------------------------------------------------
 
 _SORT_EIGHT = (
     *((0, 1), (2, 3), (4, 5), (6, 7), (0, 2), (1, 3), (4, 6), (5, 7), (1, 2), (5, 6)),
@@ -200,7 +199,8 @@ _MERGE_EIGHT = tuple((i, i + d) for d in (4, 2, 1) for i in range(_EIGHT) if not
 
 
 def _merge_reversed(t: _NetworkWriter) -> None:
-    """Each two runs of %d lines: the first of one with the last of the other, and so on."""
+    """Compare each two runs of %d lines: the first line of one with the last of the other, and so
+    on."""
     both = t.write("mul i64 %d, 2")
 
     def run(start: str) -> None:
@@ -222,7 +222,7 @@ def _merge_reversed(t: _NetworkWriter) -> None:
 
 
 def _half_cleaner(t: _NetworkWriter) -> None:
-    """Lines that are %d apart, of each run of twice as many."""
+    """Compare lines that are %d apart, in each run of twice as many."""
     both = t.write("mul i64 %d, 2")
     inside = t.write("sub i64 %lines, %d")
 
@@ -244,7 +244,7 @@ _PASSES: dict[str, Callable[[_NetworkWriter], None]] = {
 
 
 def _steps(lines: int) -> list[tuple[str, int]]:
-    """The parts that put so many lines in order, each with its distance."""
+    """The passes that sort this many lines, each with its distance."""
     steps = [("sorted", 0)]
     run = _EIGHT
     while run < lines:
@@ -271,8 +271,8 @@ def _rows(
     parameters: str,
     turned_out: Callable[[_NetworkWriter, str, int, int], None],
 ) -> str:
-    """The function for all rows; the last block is as long as the others, and begins earlier.
-    `turned_out` writes the results of a block whose first row has this number."""
+    """The function for all rows; the last block overlaps the one before, so that it is full.
+    `turned_out` emits the stores of the results of a block, given the number of its first row."""
     t.out, t.count = [], 0
     lines = _padded_length(n)
 
@@ -302,7 +302,8 @@ _Transpose = Callable[[_NetworkWriter, str, str, int, int], None]
 def _each_key(
     t: _NetworkWriter, at: str, n: int, lines: int, eight: _Transpose, one: _Transpose
 ) -> None:
-    """Go through the keys of a block whose first one is at `at`, eight of each row at a time."""
+    """Apply `eight` or `one` to the keys of a block (whose first key is at `at`), eight columns at
+    a time."""
     whole = n - n % _EIGHT if t.lanes % _EIGHT == 0 else 0
     if whole:
         t.loop(
@@ -318,7 +319,7 @@ def _each_key(
 
 
 def _load_eight(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
-    """Eight keys of each row become eight lines, from number i on."""
+    """Load eight keys of each row into eight lines, from line i on."""
     given = f"<8 x {t.given}>"
     numbers = [t.write(f"add i64 {i}, {k}") for k in range(_EIGHT)]
     for group in range(0, t.lanes, _EIGHT):
@@ -343,7 +344,7 @@ def _load_eight(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
 
 
 def _store_eight(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
-    """Eight lines, from number i on, become eight results of each row."""
+    """Store eight lines, from line i on, as eight results of each row."""
     from_ = i if t.kind != "paired" else t.write(f"add i64 {i}, {lines}")
     for group in range(0, t.lanes, _EIGHT):
         cells = [_lane(t, t.write(f"add i64 {from_}, {k}"), group) for k in range(_EIGHT)]
@@ -361,7 +362,7 @@ def _lane(t: _NetworkWriter, line: str, lane: int) -> str:
 
 
 def _transposed(t: _NetworkWriter, rows: Sequence[str]) -> list[str]:
-    """Eight vectors of eight, turned: halves are exchanged, then quarters, then elements."""
+    """The transpose of eight vectors of eight: exchange halves, then quarters, then elements."""
     found, vector = list(rows), f"<8 x {t.word}>"
     for apart in (4, 2, 1):
         for r in (r for r in range(_EIGHT) if not r & apart):
@@ -381,7 +382,7 @@ def _line(t: _NetworkWriter, line: int) -> str:
 
 
 def _load_one(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
-    """Key number i of each row of a block becomes line i; `at` is where the first row's is."""
+    """Load key i of each row of a block into line i; `at` is the position in the first row."""
     cell = t.write(f"getelementptr {t.vector}, ptr %room, i64 {i}")
     for lane in range(t.lanes):
         where = t.write(f"add i64 {at}, {lane * n}")
@@ -396,7 +397,7 @@ def _load_one(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
 
 
 def _store_position(t: _NetworkWriter, line: str, lines: int) -> None:
-    """The position that the keys of a line begin with."""
+    """Store the initial position beside a line of keys."""
     number = t.write(f"insertelement {t.vector} poison, i64 {line}, i64 0")
     zeros = f"<{t.lanes} x i32> zeroinitializer"
     numbers = t.write(f"shufflevector {t.vector} {number}, {t.vector} poison, {zeros}")
@@ -406,13 +407,13 @@ def _store_position(t: _NetworkWriter, line: str, lines: int) -> None:
 
 
 def _store_all(t: _NetworkWriter, first: str, n: int, lines: int) -> None:
-    """All that is in the lines."""
+    """Store the results of all lines."""
     at = t.write(f"mul i64 {first}, {n}")
     _each_key(t, at, n, lines, _store_eight, _store_one)
 
 
 def _store_ranks(t: _NetworkWriter, first: str, n: int, lines: int) -> None:
-    """The keys at the wanted places of each row, which may be others in each."""
+    """Store the keys at the wanted ranks of each row, which may differ between rows."""
 
     def place(i: str) -> None:
         for lane in range(t.lanes):
@@ -430,7 +431,7 @@ def _store_ranks(t: _NetworkWriter, first: str, n: int, lines: int) -> None:
 
 
 def _store_one(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
-    """Line i becomes what is number i in each row of the result."""
+    """Store line i as result i of each row."""
     line = i if t.kind != "paired" else t.write(f"add i64 {i}, {lines}")
     cell = t.write(f"getelementptr {t.vector}, ptr %room, i64 {line}")
     for lane in range(t.lanes):

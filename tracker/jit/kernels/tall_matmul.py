@@ -1,29 +1,21 @@
-"""Products of a long matrix with a short one, as loops over the rows of the long one.
+"""Products of a tall matrix with a small one, as loops over the rows of the tall one.
 
-BLAS copies its operands into blocks before it multiplies: for thousands of rows of a few numbers
-each that takes longer than the products. Here a row's numbers stay in registers, and are read where
-they are: a matrix that is put together of views (the windows of a convolution, `np.stack` of
-shifted slices) is never made.
+BLAS packs its operands into blocks before it multiplies: for thousands of rows of a few numbers
+each the packing takes longer than the product. Here a row stays in registers and is read in place:
+a matrix that is put together of views (the windows of a convolution, `np.stack` of shifted slices)
+is never stored.
 
-    a (m, k) @ b (k, n)      each row of the result is a vector: the sum of the rows of b, times the
-                             numbers of a row of a
-    a (k, m) @ b (m, n)      a sum over long columns: of each row of b, times each number of a's
-                             column, into k vectors
+    a (m, k) @ b (k, n)      each row of the result is a vector: the rows of b, scaled by the numbers
+                             of a row of a, summed
+    a (k, m) @ b (m, n)      a sum over long columns: each row of b, scaled by each number of a's
+                             column, is added to one of k vectors
 
-Owns: `RowProduct` (a step of the plan), `row_product_form`, `gathered` and `plan_rows`; the loops
-are written in `tall_matmul.py`. Start at `plan_rows`.
+A row of the small matrix is a vector; a number of the tall one is broadcast to another. The offset
+of a number within its row is an i32 literal, which is never made a relocatable size, so that it
+folds into the address of the load. Start at `plan_rows`.
 
-Invariants: which products are done so follows from types alone, so that a view which only they read
-need not be stored; sums of many rows are added up by blocks, as BLAS does.
-
-The loops of products over long rows (see `tall_matmul.py`) as text.
-
-Owns: `emit_row_product`, which gives a function, the arguments of its call, and whether threads
-share it, as `jit/codegen/loop_nest.py` does for kernels.
-
-A row of the short matrix is a vector; a number of the long one is spread over another. The distance
-of a number from its row's start stays in the text (an i32, which is never lifted out as a size), so
-that it is a part of the load.
+Invariants: which products are done this way follows from types alone, so a view that only they read
+need not be stored; sums of many rows are added up by blocks, as in BLAS.
 """
 
 from __future__ import annotations
@@ -48,24 +40,23 @@ from tracker.jit.schedule.plan_data import Buffer, affine_location
 from tracker.ops.shape.memory_order import c_strides
 from tracker.support.structs import record
 
-_MIN_LONG = 2048  # rows; from here on a matrix is long
-_MAX_WIDTH = 16  # numbers of a vector; more than fit into one register must be a power of two
+_MIN_LONG = 2048  # rows; from here on a matrix is tall
+_MAX_WIDTH = 16  # numbers of a vector; more than one register holds must be a power of two
 _REGISTER = 64  # bytes
-_MAX_TERMS = (
-    64  # products of vectors of 32 bytes that one row takes; more would leave the registers
-)
-_MAX_ASPECT = (
-    8  # so many times as many numbers in a row as in a vector: BLAS's vectors go along rows
-)
-_MIN_WORK = 1 << 17  # products of numbers; fewer are not worth a loop of their own
-_MIN_THREADED_WORK = 1 << 21  # products of numbers; from here on threads share them
+_MAX_TERMS = 64  # products of 32-byte vectors per row; more would leave the registers
+_MAX_ASPECT = 8  # numbers of a row per number of a vector; beyond, BLAS vectorises along rows
+_MIN_WORK = 1 << 17  # multiplications; fewer are not worth a loop of their own
+_MIN_THREADED_WORK = 1 << 21  # multiplications; from here on threads share the rows
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 @record(frozen=True)
 class RowProductForm:
-    """Which operand is read number by number, and along which of its axes it is long; whether rows
-    are summed; whether the result is turned (its rows are the numbers of a vector)."""
+    """How a product is computed by rows.
+
+    long_operand: which operand is the tall one; long_axis: along which of its axes; sums_rows:
+    whether rows are summed; transposed: whether the rows of the result are the numbers of a vector.
+    """
 
     long_operand: int
     long_axis: int
@@ -75,8 +66,8 @@ class RowProductForm:
 
 @record(frozen=True)
 class GatheredRows:
-    """Where a long matrix is: the first row in a buffer, how far the next one is along each loop,
-    and how far from its start each number of a row is."""
+    """Where the rows of a tall matrix are: the first row in a buffer, the distance to the next row
+    along each loop, and the offset of each number within its row."""
 
     buffer: Buffer
     start: int
@@ -87,7 +78,7 @@ class GatheredRows:
 
 @record(eq=False)
 class RowProduct:
-    """A product as loops over `rows`. `partial_sums`: memory for what each thread sums."""
+    """A product as loops over `rows`; `partial_sums`: memory for the sums of each thread."""
 
     eqn: Eqn
     form: RowProductForm
@@ -99,7 +90,7 @@ class RowProduct:
 
 
 def row_product_form(eqn: Eqn) -> RowProductForm | None:
-    """How a product is done in loops over rows; None if it is not."""
+    """How a product is computed by rows; None if it is not."""
     if not isinstance(eqn.op.lower, Contract) or eqn.out.type.dtype not in _FLOATS:
         return None
     if not all(isinstance(o, Var) and o.type.ndim == 2 for o in eqn.operands):
@@ -118,7 +109,7 @@ def row_product_form(eqn: Eqn) -> RowProductForm | None:
 
 
 def _is_short(count: int, width: int, type: Type) -> bool:
-    """Whether so many vectors of so many numbers are few enough, and vectors at all."""
+    """Whether the small matrix fits registers, as `count` vectors of `width` numbers."""
     size = width * type.dtype.itemsize
     whole = size <= _REGISTER or width & (width - 1) == 0
     few = 1 < count <= min(_MAX_ASPECT * width, _MAX_TERMS // -(-size // 32))
@@ -126,7 +117,7 @@ def _is_short(count: int, width: int, type: Type) -> bool:
 
 
 def gathered(function: Function) -> set[Var]:
-    """Values that only products of this kind read, directly or by way of views of one operand."""
+    """Values that only products by rows read, directly or through views of one operand."""
     eqns = list(function.eqns)
     if not any(row_product_form(eqn) for eqn in eqns):
         return set()
@@ -158,8 +149,7 @@ def _is_row_operand(use: Eqn | None, var: Var, found: set[Var]) -> bool:
 
 
 def plan_rows(planner: Any, eqn: Eqn) -> bool:
-    """Have the operands where they can be read, and place the result; False if it is not done in
-    loops over rows."""
+    """Plan a product by rows; False if it is not computed that way."""
     form = row_product_form(eqn)
     if form is None:
         return False
@@ -184,7 +174,7 @@ def plan_rows(planner: Any, eqn: Eqn) -> bool:
 
 
 def _rows(planner: Any, var: Var, axis: int) -> tuple[int, ...]:
-    """The loops over the rows of a matrix: as many as the array has axes of which it is a view."""
+    """The loops over the rows of a matrix: one per axis of the array that it is a view of."""
     rows = (var.type.shape[axis],)
     while not planner.places[var].stored:
         eqn = planner.plan.definitions[var]
@@ -203,7 +193,7 @@ def _rows(planner: Any, var: Var, axis: int) -> tuple[int, ...]:
 
 
 def _source_axis(eqn: Eqn, source: Var, axis: int) -> int | None:
-    """Which axis of the operand of a view of a matrix is its long one."""
+    """The long axis of the operand of a view whose own long axis is `axis`."""
     index = _formulas(eqn, (AffineIndex(((0, 1),)), AffineIndex(((1, 1),))), eqn.out.type.shape)
     for at, i in enumerate(index or ()):
         if i == AffineIndex(((axis, 1),)) and source.type.shape[at] == eqn.out.type.shape[axis]:
@@ -212,7 +202,7 @@ def _source_axis(eqn: Eqn, source: Var, axis: int) -> int | None:
 
 
 def _row_axes(shape: tuple[int, ...], count: int, axis: int) -> tuple[int, ...] | None:
-    """The axes, first or last ones, that make up so many rows."""
+    """The leading (or trailing) axes that together have `count` elements."""
     for cut in range(1, len(shape)):
         part = shape[:cut] if axis == 0 else shape[cut:]
         if math.prod(part) == count:
@@ -221,7 +211,7 @@ def _row_axes(shape: tuple[int, ...], count: int, axis: int) -> tuple[int, ...] 
 
 
 def _gather(planner: Any, var: Var, axis: int, rows: tuple[int, ...]) -> GatheredRows:
-    """Where each number of a row is. What stands in the way is stored."""
+    """Where each number of a row is. Values whose elements have no affine address are stored."""
     flat = IndexEmitter().flatten([AffineIndex(((i, 1),)) for i in range(len(rows))], rows)
     while True:
         found = [
@@ -241,7 +231,7 @@ def _gather(planner: Any, var: Var, axis: int, rows: tuple[int, ...]) -> Gathere
 
 
 def _place(planner: Any, var: Var, index: tuple[Any, ...], rows: tuple[int, ...]) -> Any:
-    """The place of an element in each row; or the value that must be stored first."""
+    """The location of an element in each row; or the value that must be stored first."""
     while True:
         place = planner.places[var]
         if place.stored:
@@ -259,8 +249,7 @@ def _formulas(eqn: Eqn, index: tuple[Any, ...], extents: Iterable[int]) -> Any:
 
 
 def _source(eqn: Eqn, index: tuple[Any, ...], extents: Iterable[int]) -> Any:
-    """(operand, index) of which an element of a view is read; None where that takes more than
-    formulas."""
+    """(operand, index) that an element of a view reads; None where that needs code."""
     found = view_formulas(eqn, index, extents)
     if found is None:
         return None
@@ -274,13 +263,13 @@ def _source(eqn: Eqn, index: tuple[Any, ...], extents: Iterable[int]) -> Any:
 
 
 def row_strides(rows: tuple[int, ...], stride: int) -> tuple[int, ...]:
-    """How far the next row is along each loop, where rows lie one after the other."""
+    """The distance to the next row along each loop, for consecutive rows."""
     return tuple(stride * step for step in c_strides(rows))
 
 
-_PARALLEL_SUMS = 4  # sums of one row that go on side by side
-_MAX_ACCUMULATORS = 14  # vectors of 32 bytes of sums that are kept in registers
-_ROWS_PER_BLOCK = 4096  # rows that are summed before the sum is added to the total
+_PARALLEL_SUMS = 4  # independent partial sums of one row
+_MAX_ACCUMULATORS = 14  # 32-byte vectors of sums in registers
+_ROWS_PER_BLOCK = 4096  # rows added up before they go to the total
 _LOOP_METADATA = f", !llvm.loop {NO_UNROLL}"
 
 PointerStrides = Mapping[str, tuple[int, ...]]
@@ -288,8 +277,8 @@ PointerStrides = Mapping[str, tuple[int, ...]]
 
 @record(frozen=True)
 class RowLoops:
-    """A function named @KERNEL, the arguments of its call, how many threads share it, how long it
-    takes; `join`: the function that adds up what they have summed, and its arguments."""
+    """The function of a product (named @KERNEL), the arguments of its call, the number of threads,
+    its work; `join`: the function that combines the sums of threads, and its arguments."""
 
     text: str
     arguments: list[str]
@@ -299,7 +288,7 @@ class RowLoops:
 
 
 def emit_row_product(driver: Any, product: RowProduct) -> RowLoops:
-    """The loops of a product, and what they are called with."""
+    """The loops of a product, and the arguments of the call."""
     out = driver.pointer(driver.plan.places[product.eqn.out].buffer)
     target = out if product.partial_sums is None else driver.pointer(product.partial_sums)
     pointer, strides = _short_operand(driver, product)
@@ -315,7 +304,7 @@ def emit_row_product(driver: Any, product: RowProduct) -> RowLoops:
 
 
 def _join_text(product: RowProduct) -> str:
-    """A function that adds up what threads have summed."""
+    """A function that adds up the sums of threads."""
     kind, size = memory_type(product.eqn.out.type.dtype), product.eqn.out.type.size
     c = RoutineWriter("KERNEL", [])
     with c.plain_loop(0, size) as i:
@@ -331,7 +320,7 @@ def _join_text(product: RowProduct) -> str:
 
 
 def _short_operand(driver: Any, product: RowProduct) -> tuple[str, tuple[int, ...]]:
-    """Where the operand is of which rows are vectors, and its strides: (row, number)."""
+    """The address and the strides (row, number) of the small matrix."""
     place, shape = driver.place(product.other), product.other.type.shape
     if place.kind == "tiny":
         pointer, strides = driver.spill(product.other), c_strides(shape)
@@ -341,7 +330,8 @@ def _short_operand(driver: Any, product: RowProduct) -> tuple[str, tuple[int, ..
 
 
 class _RowProductWriter:
-    """Writes the function of one product: x is the long operand, y the other, z the result."""
+    """Emits the function of one product: %x is the tall operand, %y the small one, %z the
+    result."""
 
     def __init__(self, product: RowProduct, strides: tuple[int, ...]) -> None:
         self.rows, self.gather, self.form = product.rows, product.gather, product.form
@@ -374,7 +364,7 @@ class _RowProductWriter:
         body = [*self.c.cells, "  br label %start", "start:", *self.c.lines, "  ret void", "}"]
         return "\n".join([head, *body])
 
-    # The two kinds
+    # The two forms
 
     def _products(self) -> None:
         """z[r] = sum over p of x[r, p] y[p]."""
@@ -394,7 +384,7 @@ class _RowProductWriter:
             self._store(sums[0], z)
 
     def _sums(self) -> None:
-        """z[p] = sum over r of x[r, p] y[r], by blocks of rows."""
+        """z[p] = sum over r of x[r, p] y[r], added up by blocks of rows."""
         c, n = self.c, self.width
         c.cells.append(f"  %total = alloca [{self.count * n} x {self.kind}], align 64")
         with c.plain_loop(0, self.count * n, _LOOP_METADATA) as i:
@@ -420,7 +410,7 @@ class _RowProductWriter:
             c.lines.append(f"  store {self.kind} {number}, ptr {self._at(start, to)}")
 
     def _summed(self, chosen: range, low: str, high: str) -> None:
-        """Add the sums over a block of rows, for some of the numbers of each, to the totals."""
+        """Add the sums over a block of rows to the totals, for some of the numbers of each row."""
         c = self.c
         cells = [c.variable("zeroinitializer", self.vector) for _ in chosen]
         strides = row_strides(self.rows, self.down)
@@ -437,7 +427,7 @@ class _RowProductWriter:
     # Rows
 
     def _packed(self) -> list[str]:
-        """The rows of the short matrix, as vectors."""
+        """The rows of the small matrix, as vectors."""
         c, n = self.c, self.width
         c.cells.append(f"  %pack = alloca [{self.count * n} x {self.kind}], align 64")
         with (
@@ -453,7 +443,7 @@ class _RowProductWriter:
         ]
 
     def _row(self, y: str) -> str:
-        """A row as a vector, from memory in which it may not lie side by side."""
+        """A row as a vector; its numbers may not be adjacent in memory."""
         if self.across == 1:
             return self.c.let(f"load {self.vector}, ptr {y}, {self.align}")
         made = "poison"
@@ -463,7 +453,7 @@ class _RowProductWriter:
         return made
 
     def _spread(self, x: str, p: int) -> str:
-        """Number p of a row of the long matrix, in every lane."""
+        """Number p of a row of the tall matrix, in every lane."""
         number = self._load(self._fixed(x, self.gather.offsets[p]))
         one = self.c.let(f"insertelement {self.vector} poison, {self.kind} {number}, i32 0")
         mask = f"<{self.width} x i32> zeroinitializer"
@@ -473,8 +463,8 @@ class _RowProductWriter:
 
     @contextmanager
     def _nest(self, first: str, last: str, moving: PointerStrides) -> Iterator[tuple[str, ...]]:
-        """The loops over all rows, the outermost from first to last; gives the addresses of a row.
-        `moving`: pointers, and how far they go at each step of each loop."""
+        """The loops over all rows, the outermost from first to last; yields the addresses of a row.
+        `moving`: pointers, and their step along each loop."""
         c = self.c
         names = list(moving)
         with ExitStack() as loops:
@@ -487,7 +477,7 @@ class _RowProductWriter:
 
     @contextmanager
     def _blocks(self, first: str, last: str, step: int) -> Iterator[tuple[str, str]]:
-        """A loop over blocks of so many steps of the outermost; gives their first and last."""
+        """A loop over blocks of `step` iterations of the outermost loop; yields their bounds."""
         c = self.c
         count = c.sub(last, first)
         blocks = c.let(f"sdiv i64 {c.add(count, str(step - 1))}, {step}")
@@ -505,7 +495,7 @@ class _RowProductWriter:
         return self.c.let(f"getelementptr {self.kind}, ptr {pointer}, i64 {index}")
 
     def _fixed(self, pointer: str, offset: int) -> str:
-        """An element at a distance that is part of the text."""
+        """The address of an element at a literal offset."""
         size = "i32" if abs(offset) < 1 << 31 else "i64"
         return self.c.let(f"getelementptr {self.kind}, ptr {pointer}, {size} {offset}")
 

@@ -1,10 +1,9 @@
-"""Ufuncs of other packages called for whole arrays in machine code.
+"""Ufuncs of other packages, called on whole arrays from machine code.
 
-Owns: `UfuncCall` (a step of the plan), `plan_loan`, and the text of the call. One call of a ufunc's
-inner loop (`jit/runtime/ufunc_loops.py`) for all elements costs what the package's own call does,
-and Python has no part in it: what comes before and after stays one native call.
+One call of a ufunc's inner loop (`jit/runtime/ufunc_loops.py`) for all elements costs what the
+package's own call does, without Python: the code around it stays one native call.
 
-Invariant: of several results, those that are not asked for go to one cell each.
+Invariant: of several results, those that are not used are written to one cell each.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class UfuncCall:
 
 
 def plan_loan(planner: Any, eqn: Eqn) -> None:
-    """Have the operands where they can be read, in C order, and place the result."""
+    """Have the operands in memory in C order, and allocate the result."""
     places = [planner.in_order(o) for o in eqn.operands if isinstance(o, Var)]
     level = max((place.ready for place in places), default=0)
     planner.made(eqn.out, level)
@@ -55,7 +54,7 @@ def _write(driver: Any, eqn: Eqn) -> None:
 
 
 def _routine(loop: ufunc_loops.UfuncLoop, at: int, core: tuple[int, int] | None) -> tuple[str, str]:
-    """The function (ptr out, i64 count, and of each operand ptr from, i64 step), and its name."""
+    """The name and text of the function (ptr out, i64 count, then ptr and i64 step per operand)."""
     many = len(loop.operands)
     count = many + len(loop.results)
     name = f"@{loop.symbol}.all.{at}" + ("".join(f".{n}" for n in core) if core else "")
@@ -66,7 +65,7 @@ def _routine(loop: ufunc_loops.UfuncLoop, at: int, core: tuple[int, int] | None)
         wide = np.dtype(letter).itemsize * (core[1] if core else 1)
         args.append("%out" if k == at else "%cell")
         steps.append(str(wide) if k == at else "0")
-    if core:  # rows: what is within them comes after what is between them
+    if core:  # strides within a row follow the strides between rows
         counts += map(str, core)
         steps += [
             str(np.dtype(loop.operands[0]).itemsize),
@@ -90,7 +89,7 @@ def _routine(loop: ufunc_loops.UfuncLoop, at: int, core: tuple[int, int] | None)
 
 
 def _array_stores(array: str, kind: str, cells: Sequence[str]) -> Iterator[str]:
-    """What stores values in an array, one after the other."""
+    """The lines that store values in consecutive cells of an array."""
     for k, x in enumerate(cells):
         yield f"  %{array}.{k} = getelementptr {kind}, ptr %{array}, i64 {k}"
         yield f"  store {kind} {x}, ptr %{array}.{k}"

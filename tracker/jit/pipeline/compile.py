@@ -1,8 +1,7 @@
 """From a trace to something callable.
 
-Owns: `compile_call`. A program that can be lowered whole, and whose arguments can be read as they
-lie, becomes one native entry (`link.py`); otherwise an executor runs its native segments and
-NumPy's calls in turn (`executor.py`). The way from a function to text is in `program.py`.
+A program that can be lowered completely, and whose arguments can be read in place, becomes one
+native entry (`link.py`); any other runs by the executor (`executor.py`).
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from tracker.ops.shape.memory_order import MemoryOrder, is_dense, nontrivial_str
 
 
 def compile_call(trace: Trace, lengths_vary: bool = False) -> CompiledTrace:
-    """Compile a trace for the calls that it holds for. `lengths_vary`: short arrays came in other
-    lengths, too, and code for any length is found again."""
+    """Compile a trace for the calls that it is valid for. `lengths_vary`: short arrays came in
+    other lengths, too, and code for any length is reused."""
     started = time.perf_counter()
     done = _compile_native(trace, lengths_vary) if _can_be_native(trace) else None
     if done is None:
@@ -45,7 +44,7 @@ def compile_call(trace: Trace, lengths_vary: bool = False) -> CompiledTrace:
 
 
 def _compile_native(trace: Trace, lengths_vary: bool) -> CompiledTrace | None:
-    """One native call; None where NumPy must do a part."""
+    """One native call; None if NumPy must compute a part."""
     form, outputs, arrays = _calling_layout(trace, lengths_vary)
     program = Program(trace.function, form)
     lowered = program_cache.load_or_lower(program)
@@ -57,8 +56,8 @@ def _compile_native(trace: Trace, lengths_vary: bool) -> CompiledTrace | None:
 
 
 def _can_be_native(trace: Trace) -> bool:
-    """Whether a native entry can serve: it reads no params, and arrays where they lie, and gives
-    numbers that a frame has slots for."""
+    """Whether one native entry can serve: no parameters to read, arrays readable in place, results
+    with dtypes that a frame has slots for."""
     return (
         trace.signature.is_native
         and not any(trace.owners)
@@ -72,10 +71,10 @@ def _is_readable(array: Any) -> bool:
 
 
 def _calling_layout(trace: Trace, lengths_vary: bool) -> tuple[CallingLayout, Outputs, list[Any]]:
-    """How values come and go in a native call; what it returns; arrays that it brings along."""
+    """The calling layout of a native call, its outputs, and the captured arrays."""
     call = trace.signature
     leaves = [call.leaves[number] for number in trace.inputs]
-    atoms = iter(trace.function.outputs)  # passes keep their types
+    atoms = iter(trace.function.outputs)  # passes keep the types of outputs
     out_leaves = [_out_leaf_of(out, atoms) for out in trace.outputs]
     orders = _output_orders(trace)
     written = tuple(
@@ -118,8 +117,8 @@ def _calling_layout(trace: Trace, lengths_vary: bool) -> tuple[CallingLayout, Ou
 
 
 def _output_orders(trace: Trace) -> list[MemoryOrder]:
-    """How the outputs of a trace's function are to lie: as in the plain function; of what is
-    written, as the array that it is written into, if that has no gaps."""
+    """The memory orders of the outputs: those of the plain function; of a written argument, that of
+    the array, if it has no gaps."""
     orders = [out.order for out in trace.outputs if out.atom is not None]
     return orders + [_packed_strides(trace.signature.leaves[number]) for number in trace.writes]
 

@@ -1,7 +1,7 @@
-"""What is not one native call: native segments and NumPy's calls, run in turn.
+"""The executor: runs native segments and NumPy calls in turn, for programs that are not one call.
 
-Owns: `executor`, which runs a program's stages over a table of values, and `compile_values`, a
-function of a flat list of values. Start at `executor`.
+`executor` runs a program's stages over a table of values; `compile_values` makes a function of a
+flat list of values.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tracker.tree import LEAF, Structure
 
 
 def compile_values(function: Function) -> Callable[[Sequence[Any]], tuple[Any, ...] | None]:
-    """A function of a flat list of values; it gives None where a guard does not hold."""
+    """A function of a flat list of values; it gives None where a guard fails."""
     run = executor(Program(function)).run
     assert run is not None
 
@@ -53,7 +53,7 @@ def compile_values(function: Function) -> Callable[[Sequence[Any]], tuple[Any, .
 def executor(
     program: Program, orders: Sequence[MemoryOrder] = (), lengths_vary: bool = False
 ) -> CompiledTrace:
-    """Run the stages in turn, over a table of values; results lie as `orders` says.
+    """Run the stages in turn, over a table of values; results have the memory orders `orders`.
     `lengths_vary`: see `compile_call`."""
     function = program.function
     wanted = dict(zip(function.outputs, orders, strict=False))
@@ -77,7 +77,7 @@ def executor(
             try:
                 for step in steps:
                     step(table)
-            except GuardFailed:  # another trace draws these numbers
+            except GuardFailed:  # another trace draws these numbers again
                 drawn.roll_back()
                 raise
         found = [a.value if isinstance(a, Const) else table[a] for a in function.outputs]
@@ -88,7 +88,7 @@ def executor(
 
 
 def _with_order(x: Any, order: MemoryOrder) -> Any:
-    """A result in the memory order that it is to have."""
+    """A result in the wanted memory order."""
     if type(x) is not np.ndarray or k_order_strides(x) == order:
         return x
     if order is None:
@@ -123,7 +123,7 @@ def _guard_step(guard: Guard) -> Callable[[dict[Var, Any]], None]:
 
 
 class _SegmentCall:
-    """A segment, compiled when it first runs: only then are its inputs' exact classes known."""
+    """A segment, compiled when it first runs: only then are the classes of its inputs known."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class _SegmentCall:
         self.lengths_vary = lengths_vary
         self.pieces = pieces
         self.calls: dict[Any, Any] = {}
-        self.last: Callable[..., Any] = _guard_failed  # the call that took the last values
+        self.last: Callable[..., Any] = _guard_failed  # the call for the last classes
 
     def __call__(self, table: dict[Var, Any]) -> None:
         values = [table[v] for v in self.segment.inputs]
@@ -147,16 +147,16 @@ class _SegmentCall:
         table.update(zip(self.segment.outputs, results, strict=True))
 
     def _by_class(self, values: Sequence[Any]) -> Any:
-        """The results by the call that is made for values of these classes and layouts."""
+        """The results of the native call for values of these classes and layouts."""
         plain = [_plain_layout(x) for x in values]
         call, leaves = signature.signature_of(plain, {})
-        if not call.is_native:  # an int that has outgrown 64 bits
+        if not call.is_native:  # an int beyond 64 bits
             raise GuardFailed
         native_call = self.calls.get(call)
         if native_call is None:
             native_call = self.calls[call] = self._compile(call)
         elif native_call is self.last and all(map(operator.is_, plain, values)):
-            raise GuardFailed  # it has been asked
+            raise GuardFailed  # it has failed already
         results = native_call(*leaves)
         if results is GuardFailed:
             raise GuardFailed
@@ -203,4 +203,4 @@ def _plain_layout(x: Any) -> Any:
         if isinstance(signature.array_leaf(x), signature.ArrayLeaf):
             return x
         return np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
-    return np.bool_(x) if type(x) is bool else x  # Python's own would be part of the signature
+    return np.bool_(x) if type(x) is bool else x  # a Python bool would be part of the signature

@@ -1,22 +1,16 @@
-"""From a program's text to machine code that can be called.
+"""Linking: from the text of a program to callable machine code.
 
-Owns: `LinkedProgram`, a native entry with the program that it runs; `bind`, which makes one;
-`CompiledTrace`, what became of a whole trace. A text is compiled, or its object code found
-(`jit/llvm/object_cache.py`); the names in it are bound to addresses here.
+A text is compiled, or its object code found (`jit/llvm/object_cache.py`); names in it are bound to
+addresses. `bind` makes a `LinkedProgram`; a `CompiledTrace` is the result for a whole trace.
 
-Loops that were compiled for another shape, linked again.
+Kernel reuse (`link_kernels`). Which kernels of a program share a module, and in what order, depends
+on how many elements each has (`jit/codegen/module_split.py`), so another shape may have the same
+kernels in other modules. A kernel's text without its sizes and its name identifies it; where all
+kernels of a module exist in object code of this process, that code is linked with the new sizes.
+`_compiled_in` maps the text of a kernel to the modules that contain it, and its name there.
 
-Owns: `link_kernels`. Which loops of a program make a module of their own, and in what order they
-stand in it, follows from how many elements each has (`jit/codegen/module_split.py`), so another
-shape may have the same loops in other modules. A loop's text without its sizes and its name tells
-which it is; where all loops of a module are part of some object code of this process, that code is
-linked with this shape's tables.
-
-Data: `_compiled_in`, from the text of a loop (see `_kernel_texts`) to the modules that it was
-compiled in and its name there; a module is a text with its level, as `cache.recent` has it.
-Invariants: a loop that is urgent is taken from a module compiled at least as well as the one that
-is asked for; a link of a module has one table for each function, so it serves one loop for each of
-its own.
+Invariants: a hot kernel is taken only from a module of at least the wanted optimisation level; a
+linked module has one table of sizes for each function, so it serves one kernel for each of its own.
 """
 
 from __future__ import annotations
@@ -59,15 +53,15 @@ from tracker.jit.llvm import object_cache, relocatable_sizes
 _RAW_MEMORY = {
     "tk.take": "PyMem_RawMalloc",
     "tk.give": "PyMem_RawFree",
-}  # needs no lock of Python's
-_FAIL_EXIT = "\n  ret i64 1\n"  # in the text of a plan that may find that its trace does not hold
-# a number of two digits is one that the text does not show (`jit/llvm/relocatable_sizes.py`)
+}  # work without the GIL
+_FAIL_EXIT = "\n  ret i64 1\n"  # in the text of a plan with guards
+# a number of two digits is relocatable, not in the text (`jit/llvm/relocatable_sizes.py`)
 _MIN_WORK = 10
 
 
 @record()
 class LinkedProgram:
-    """A native entry."""
+    """A native entry, and the program that it runs."""
 
     program: Program
     modules: tuple[Any, ...]
@@ -81,8 +75,8 @@ class LinkedProgram:
 
 @record()
 class CompiledTrace:
-    """What compiling a trace gave. `entry` is the native entry of a program that is lowered whole,
-    else `run` executes its stages; `seconds` are those of each step."""
+    """The result of compiling a trace. `entry` is the native entry of a program that is one native
+    call, else `run` executes its stages; `seconds` are those of each step."""
 
     program: Program
     pieces: list[LinkedProgram]
@@ -93,7 +87,7 @@ class CompiledTrace:
 
     @property
     def function(self) -> Function:
-        """The function that is run, after all passes."""
+        """The function that runs, after all passes."""
         return self.program.function
 
 
@@ -143,7 +137,7 @@ def bind(
 
 
 def _addresses(lowered: LoweredProgram) -> dict[str, int]:
-    """Those of the functions that the text calls besides its own and the processor's."""
+    """The addresses of external functions that the text calls."""
     symbols: dict[str, int] = {}
     library = blas.find() if lowered.symbols else None
     for name in lowered.symbols:
@@ -161,17 +155,17 @@ def _addresses(lowered: LoweredProgram) -> dict[str, int]:
 
 
 def _allocator_address(name: str, size: int) -> int:
-    """The function that takes scratch of this size, or gives it back."""
+    """The function that allocates scratch of this size, or frees it."""
     if size >= allocator.MIN_BLOCK:
         return allocator.symbols()[name]
     return c_symbols.address_of(_RAW_MEMORY[name])
 
 
-# How things lie --------------------------------------------------------------------------------
+# Layouts ------------------------------------------------------------------------------------------
 
 
 def leaf_strides(array: Any) -> tuple[int, ...]:
-    """Those of an array, or of the leaf that stands for one, in elements; a number has none."""
+    """The strides in elements of an array or an array leaf; a number has none."""
     if isinstance(array, signature.ScalarLeaf):
         return ()
     if array.strides is None:
@@ -194,10 +188,10 @@ def out_leaf(kind: str, atom: Atom, order: MemoryOrder = None) -> OutLeaf:
     return ScalarOut(type.dtype.type)
 
 
-_MAX_KERNELS = 1000  # loops that are remembered
-_MAX_MODULES = 4  # modules for each
+_MAX_KERNELS = 1000  # kernels kept
+_MAX_MODULES = 4  # modules kept for each
 _TABLE = re.compile(rf"\n@({re.escape(relocatable_sizes.table_symbol(''))}[\w.]+) = external")
-_UNUSED_TABLE = 8  # an address for the table of a loop that nobody calls
+_UNUSED_TABLE = 8  # an address for the table of a kernel that is not called
 
 _Module = tuple[str, int]
 _compiled_in: dict[str, list[tuple[_Module, str]]] = {}
@@ -205,7 +199,7 @@ _compiled_in: dict[str, list[tuple[_Module, str]]] = {}
 
 @record()
 class _LinkedModule:
-    """A module that is linked, and whom its loops stand for: name there -> name here."""
+    """A compiled module to link, and which kernels its functions serve: name there -> name here."""
 
     module: _Module
     names: dict[str, str] = field(default_factory=dict)
@@ -244,7 +238,7 @@ def _kernel_of(function: str) -> str:
 
 
 def _kernel_texts(text: str) -> dict[str, str]:
-    """The loops of a module of these, by name: the texts of their functions, without that name."""
+    """The kernels of a module by name: the texts of their functions, without that name."""
     found: dict[str, str] = {}
     for name, part in relocatable_sizes.split_functions(text):
         if name is not None:
@@ -257,7 +251,7 @@ def _kernel_texts(text: str) -> dict[str, str]:
 
 
 def _find_modules(parts: Mapping[str, str], loops: KernelModule) -> list[_LinkedModule] | None:
-    """Modules of this process that have all of the loops; None if there are none."""
+    """Modules of this process that have all of the kernels; None if there are none."""
     links: list[_LinkedModule] = []
     urgent = set(map(_kernel_of, loops.hot_exports))
     for name, text in parts.items():
@@ -276,7 +270,8 @@ def _find_modules(parts: Mapping[str, str], loops: KernelModule) -> list[_Linked
 def _assign_module(
     name: str, places: list[tuple[_Module, str]], links: list[_LinkedModule]
 ) -> None:
-    """Let a link serve a loop: one that is there already, if it has a place for it."""
+    """Serve a kernel by a module that is linked already and has a function left for it, else by
+    another."""
     for module, there in places:
         for link in links:
             if link.module == module and there not in link.names:

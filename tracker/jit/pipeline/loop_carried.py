@@ -1,14 +1,13 @@
-"""What a loop's body carries from step to step, and how much of it stays where it is.
+"""Loop-carried arrays: which of them the body of a loop updates in place.
 
-Owns: `planned`, which makes the plan of a program, and settles for each of its loops which of the
-arrays that it carries the body leaves where it finds them: all steps then work in memory that the
-cache holds. That is known when a body's text is written, so each is written once for this alone.
-Start at `_choose_bodies`.
+If a body writes a carried array where it read it, all steps work in memory that stays in the cache.
+Whether that is possible is known once a body's text is written, so each body is written once for
+this analysis alone. Start at `_choose_bodies`.
 
-One loop that makes two of these arrays may read the neighbours of the one where it makes the other:
-`v = v + f(neighbours of u); u = u + v`. Two loops, the second of which reads what the first has
-left, write each where it was (`_separate_loops`). That takes one more reading, which is quicker
-than memory of its own for each, as long as the cache holds all of it.
+One loop that computes two carried arrays may read neighbours of one of them where it computes the
+other: `v = v + f(neighbours of u); u = u + v`. Two loops, the second of which reads what the first
+has written, can each work in place (`_separate_loops`). That costs one more pass over memory, which
+is faster than alternating buffers while everything fits the cache.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from tracker.jit.schedule.plan_data import Buffer, ControlFlow, Plan
 from tracker.ops.shape.memory_order import MemoryOrder
 from tracker.support.structs import field, record
 
-_CarryMoves = tuple[tuple[int, int], ...]  # inputs of a body, and the results that they become
+_CarryMoves = tuple[tuple[int, int], ...]  # (input of a body, the result that becomes it)
 
-_MAX_CACHED_BYTES = 1 << 23  # bytes; above, memory is slow, and each reading counts
+_MAX_CACHED_BYTES = 1 << 23  # bytes; larger arrays leave the cache, and another pass is expensive
 
 
 def planned(
@@ -45,8 +44,8 @@ def planned(
 
 @record(frozen=True)
 class _BodyPlan:
-    """A body's plan, the arrays that it carries (from where it finds each to where it is to leave
-    it), and which of its buffers lie in which."""
+    """A body's plan, its carried arrays (from the buffer that it reads to the one that it writes),
+    and which of its buffers are coalesced."""
 
     plan: Plan
     carried: Coalescing
@@ -54,25 +53,25 @@ class _BodyPlan:
 
     @property
     def in_place(self) -> list[Buffer]:
-        """The results that lie where the body finds what they were before."""
+        """The results that are written where their previous values were read."""
         return [new for old, new in self.carried.items() if self.coalesced.get(old) is new]
 
     @property
     def nbytes(self) -> int:
-        """Of what stays."""
+        """The bytes of the arrays updated in place."""
         return _nbytes(self.in_place)
 
 
 @record()
 class _KnownBodies:
-    """Bodies that loops may share: as they were planned first, and as they are now."""
+    """Bodies that loops may share: their first plans, and the chosen ones."""
 
     plans: dict[Function, Plan] = field(default_factory=dict)
     chosen: dict[Any, _BodyPlan] = field(default_factory=dict)
 
 
 def _choose_bodies(plan: Plan, known: _KnownBodies) -> None:
-    """Say of the loops of a plan, and of those in their bodies, what stays."""
+    """Choose the body plans of the loops of a plan, and of those in their bodies."""
     for control in (control for controls in plan.controls.values() for control in controls):
         for name, body in control.bodies.items():
             function = control.eqn.params[name]
@@ -113,7 +112,7 @@ def _body_plan(plan: Plan, moves: _CarryMoves) -> _BodyPlan:
 
 
 def _may_gain(found: _BodyPlan) -> bool:
-    """Whether more may stay by a plan that keeps arrays apart, and it would pay."""
+    """Whether a plan with separate loops may update more arrays in place, and would pay."""
     count, stay = len(found.carried), found.in_place
     if len(stay) == count or (count == 1 and not found.plan.writes):
         return False
@@ -121,8 +120,8 @@ def _may_gain(found: _BodyPlan) -> bool:
 
 
 def _separate_loops(found: _BodyPlan, known: _KnownBodies) -> Plan:
-    """A plan that makes each array that is carried in a loop of its own, as far as one is made of
-    another, and reads what is there before anything is written into it."""
+    """A plan that computes each carried array in a loop of its own, where one depends on another,
+    and reads carried arrays before they are overwritten."""
     function = found.plan.function
     inputs, outputs = function.inputs, function.outputs
     carried = {inputs[old.slot]: outputs[new.slot] for old, new in found.carried.items()}

@@ -1,13 +1,11 @@
-"""What runs natively and what NumPy runs in between.
+"""Partition: which equations run natively, and which NumPy runs in between.
 
-Owns: `partition`: a function becomes stages, each a native `Segment` or a `HostCall`. A function
-that can be lowered whole is one segment; so is one whose host calls machine code can make itself
-(`jit/kernels/python_callbacks.py`).
+`partition` divides a function into stages, each a native `Segment`, a `HostCall`, or a guard on a
+number that machine code cannot handle (float16). A function that can be lowered completely is one
+segment, and so is one whose host calls can be callbacks (`jit/kernels/python_callbacks.py`).
 
-A guard on a number that no machine code handles (float16) is a stage, too.
-
-Invariant: stages are in an order in which every operand is there; a guard stands in the earliest
-segment that knows its operand, and every guard stands before the stages that follow it.
+Invariant: every operand of a stage is available; a guard is in the earliest segment that knows its
+operand, and every guard precedes the stages that follow it in the function.
 """
 
 from __future__ import annotations
@@ -45,12 +43,12 @@ from tracker.jit.runtime import lazy_imports
 from tracker.jit.scalar.values import SUPPORTED
 from tracker.support.structs import record
 
-_MAX_SORT_ROW = 1 << 32  # elements of a row whose order machine code finds
+_MAX_SORT_ROW = 1 << 32  # elements of a row: positions have 32 bits while sorting
 
 
 @record()
 class Segment:
-    """A native piece: its function's inputs and outputs are variables of the whole."""
+    """A native segment: its function's inputs and outputs are variables of the whole function."""
 
     function: Function
     inputs: tuple[Var, ...]
@@ -59,7 +57,7 @@ class Segment:
 
 @record()
 class HostCall:
-    """One equation that NumPy runs, and why."""
+    """One equation that NumPy evaluates, and why."""
 
     eqn: Eqn
     why: str
@@ -69,18 +67,18 @@ Stage = Segment | HostCall | Guard
 
 
 def why_host(eqn: Eqn, calls: bool = False) -> str:
-    """Why NumPy must run an equation; empty if it can be lowered. `calls`: machine code may call
-    Python, where that is all that stands in the way."""
+    """Why NumPy must evaluate an equation; empty if it can be lowered. `calls`: callbacks into
+    Python are allowed."""
     lower = eqn.op.lower
     if isinstance(lower, Host):
         return "" if calls and not lazy_imports.why_no_callback(eqn) else lower.why
-    if isinstance(lower, Expand):  # those that can be expanded are gone
+    if isinstance(lower, Expand):  # expandable ones have been expanded
         why = expand_equation(eqn)
         assert isinstance(why, str)
         return why
     if isinstance(lower, (Loop, While, Branch)):
         return _why_not_control(eqn, calls)
-    if isinstance(lower, Pick):  # it goes where its bundle goes
+    if isinstance(lower, Pick):  # runs where its bundle runs
         return ""
     for atom in (*eqn.operands, eqn.out):
         if atom.type.dtype not in SUPPORTED:
@@ -121,12 +119,12 @@ def _why_not_control(eqn: Eqn, calls: bool) -> str:
 
 
 def _is_complex_number(type: Type) -> bool:
-    """Whether a value takes two cells of a frame, where bodies have one for each."""
+    """Whether a value takes two cells of a frame; bodies have one for each value."""
     return type.dtype.kind == "c" and not type.shape
 
 
 def host_reasons(function: Function, calls: bool = False) -> dict[Eqn, str]:
-    """Why NumPy must run each equation; empty for those that can be lowered (see `why_host`)."""
+    """Why NumPy must evaluate each equation (see `why_host`)."""
     reasons: dict[Eqn, str] = {}
     hosted: set[Atom] = set()
     for eqn in function.eqns:
@@ -158,15 +156,15 @@ def _why_not_map(eqn: Eqn, lower: Map) -> str:
 
 
 def is_one_call(function: Function) -> bool:
-    """Whether machine code runs all of a function, and calls Python itself where it must."""
-    # A result may be an argument as it came, of a dtype that no machine code handles.
+    """Whether machine code can run all of a function, with callbacks where needed."""
+    # A result may be an unchanged argument of a dtype that machine code cannot handle.
     asked = [step.operand for step in function.body if isinstance(step, Guard)]
     native = all(atom.type.dtype in SUPPORTED for atom in (*function.outputs, *asked))
     return native and not any(host_reasons(function, calls=True).values())
 
 
 def partition(function: Function) -> list[Stage]:
-    """Cut a function into native segments and host calls."""
+    """Divide a function into native segments and host calls."""
     if is_one_call(function):
         outputs = tuple(a for a in function.outputs if isinstance(a, Var))
         return [Segment(function, (*function.inputs, *function.captures), outputs)]
@@ -177,7 +175,7 @@ def _split_stages(function: Function, reasons: dict[Eqn, str]) -> list[Stage]:
     turn: dict[Var, int] = dict.fromkeys((*function.inputs, *function.captures), 0)
     native: dict[int, list[Eqn | Guard]] = {}
     hosts: dict[int, list[HostCall | Guard]] = {}
-    checked = 0  # NumPy may raise: it runs after what decides whether the code gets there
+    checked = 0  # NumPy may raise, so host calls run after preceding guards
     drawn = 0  # effects keep their order
     for step in function.body:
         at = max((turn[o] for o in _operands(step)), default=0)

@@ -1,8 +1,7 @@
-"""From an `ir.Function` to text, step by step; each step is taken when somebody asks for it.
+"""A program: from an IR function to text, each step on demand.
 
-Owns: `Program`, and `CallingLayout`, what the text depends on besides. Start at `Program.lowered`.
-A program whose text is known from an earlier time (`program_cache.py`) takes no step, unless it is
-to be explained.
+`CallingLayout` is what the text depends on besides the function. A program whose text is in the
+cache (`program_cache.py`) runs no step, unless it is explained. Start at `Program.lowered`.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
 @record(frozen=True)
 class CallingLayout:
-    """How values come and go: the slots of a frame, the strides of inputs and captures, and those
-    that outputs are to have; whether short arrays are to be expected in other lengths, too."""
+    """How values are passed: the slots of a frame, the strides of inputs and captures, and the
+    orders wanted of outputs; whether short arrays may come in other lengths, too."""
 
     slots: FrameSlots
     strides: tuple[tuple[int, ...], ...]
@@ -34,16 +33,16 @@ class CallingLayout:
 
 
 class Program:
-    """A traced function, and what becomes of it."""
+    """A traced function, and the stages of its compilation."""
 
     def __init__(self, traced: Function, form: CallingLayout | None = None) -> None:
         self.traced = traced
         self.layout = form
-        self.seconds = 0.0  # that the passes took
+        self.seconds = 0.0  # of the passes
 
     @staticmethod
     def optimised(function: Function, form: CallingLayout) -> Program:
-        """A program that has been through the passes."""
+        """A program whose function has been through the passes."""
         program = Program(function, form)
         program.function = function
         return program
@@ -58,19 +57,19 @@ class Program:
 
     @cached_property
     def stages(self) -> list[Stage]:
-        """What runs natively, and what NumPy runs in between."""
+        """The native segments, and NumPy's calls between them."""
         stages: list[Stage] = lazy_imports.partition(self.function)
         return stages
 
     @property
     def is_whole(self) -> bool:
-        """Whether machine code can do all of it."""
+        """Whether machine code can run all of it."""
         first: Any = self.stages[0] if self.stages else None
         return getattr(first, "function", None) is self.function
 
     @cached_property
     def plan(self) -> Plan:
-        """Where each value lives, and which loops compute what."""
+        """The location of each value, and the kernels."""
         form = self.layout
         assert form is not None
         plan: Plan = lazy_imports.planned(
@@ -86,7 +85,7 @@ class Program:
         return lowered
 
     def drop_intermediates(self) -> None:
-        """Let go what is made again for who asks: a program is compiled for each shape, and few of
-        them are explained."""
+        """Drop stages and plan, which can be made again: a program is compiled for each shape, and
+        few programs are explained."""
         self.__dict__.pop("stages", None)
         self.__dict__.pop("plan", None)

@@ -1,13 +1,12 @@
-"""What a program was lowered to, found again by the program itself: another process that runs the
-same function need neither plan it nor write its text.
+"""The program cache: lowered programs on disk, found by the trace.
 
-Owns: `load_or_lower`, and the files of programs in the cache's folder (`jit/llvm/object_cache.py`).
-A file is named by a hash of the trace, of how its values come and go, and of all else that the text
-depends on: this package's source files, the processor, NumPy, threads, BLAS where there may be
-products.
+A process that runs a known function need neither plan it nor write its text. A file is named by a
+hash of the trace, its calling layout, and everything else that the text depends on: this package's
+source files, processor, NumPy, threads, and BLAS where there may be products. The files are in the
+folder of `jit/llvm/object_cache.py`.
 
-Invariants: what cannot be named in another process has no file, nor has a program that is to be
-shown or checked step by step; a file that does not check out is as good as none.
+Invariants: a program that refers to objects of this process has no file, nor has one that is to be
+dumped or checked; a file that does not validate counts as missing.
 """
 
 from __future__ import annotations
@@ -32,11 +31,12 @@ from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 from tracker.jit.pipeline.program import Program
 from tracker.jit.runtime import allocator, blas, interrupt_checks, thread_pool
 
-_MAY_CALL_BLAS = (Contract, Routine, Expand)  # what may call BLAS or LAPACK, itself or written out
+_MAY_CALL_BLAS = (Contract, Routine, Expand)  # kinds that may call BLAS or LAPACK
 
 
 def load_or_lower(program: Program) -> LoweredProgram | None:
-    """The text of a program; None where machine code cannot do all of it."""
+    """The text of a program, from the cache if it is there; None where machine code cannot run all
+    of it."""
     name = _file_name(program)
     found = None if name is None else _read_program(name)
     if found is not None:
@@ -76,7 +76,7 @@ def _environment() -> tuple[str, ...]:
 
 
 def _blas_fingerprint(function: Function) -> str:
-    """What texts know of BLAS; nothing for a program that has no use for it."""
+    """What texts depend on of BLAS; empty for a program without products."""
     if not _may_call_blas(function):
         return ""
     found = blas.find()
@@ -91,7 +91,7 @@ def _may_call_blas(function: Function) -> bool:
 
 @functools.cache
 def _source_fingerprint() -> str | None:
-    """What this package's files are, by their sizes and times; None if they are no files."""
+    """A hash of the sizes and times of this package's files; None if there are no files."""
     root = Path(errors.__file__).parent
     with SIGNALS_DEFERRED:
         try:

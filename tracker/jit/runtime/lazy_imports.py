@@ -1,11 +1,8 @@
-"""What not all programs need of the compiler, read when the first one needs it.
+"""Lazy imports: functions whose module is imported at their first call.
 
-Owns: a stand-in for each function that plans or writes something rare, or makes what an earlier
-process may have left on disk. The first call of a process spends more time on reading modules than
-on compiling a small function.
-
-Invariant: a name here is the name in its module. Calls by way of this file go from lower files to
-higher ones, as a callback would: what is called is handed the planner or the driver that calls it.
+The first call of a process spends more time on importing modules than on compiling a small
+function, so kernels and compiler stages that not all programs need are imported late. Only calls
+within a room or to a lower one go this way.
 """
 
 from __future__ import annotations

@@ -1,5 +1,17 @@
-"""The plan of a compiled function: which values are stored where, which loops are fused, which
-writes happen in place, and what that costs.
+"""The plan of a compiled function: a storage location for each value, loop nests, their order.
 
-Knows `ir`, never how code is written. Start at `plan.py`.
+A plan is data (`plan_data.py`): locations and buffers, and for each level the steps that run there.
+`plan.py` makes it in one pass over the equations. An elementwise value is an expression that is
+computed inside of the loops that read it (fusion), unless the cost model (`cost.py`) finds that
+storing it is cheaper; `placement.py` says where values are stored. `inplace.py` and
+`write_chains.py` update arrays in place, `loop_fusion.py` moves a reduction into a larger loop,
+`buffer_reuse.py` and `buffer_allocation.py` share memory between buffers once the code is written.
+
+Knows `ir`, the layouts of `ops`, and the scalar emitter by its type. Never LLVM text, kernels, or
+BLAS: a kernel written by hand plans itself (`steps.py`) and is handed in.
+
+Invariants: levels never decrease along uses, so running levels in order is a legal schedule;
+planning is linear in the number of equations.
+
+Start at `Planner.plan_step` in `plan.py`.
 """

@@ -1,14 +1,13 @@
-"""Index arithmetic for views: one set of formulas for known, affine and computed indices.
+"""Index arithmetic of views, for indices that are known, affine in loop variables, or computed.
 
 An index value is
-    int      known now (tiny arrays are unrolled: every index is known)
-    Affine   constant + sum of coefficient * loop variable
-    Opaque   an SSA name of an i64 computed in the loop (division, remainder)
+    int            known now (unrolled code knows every index)
+    AffineIndex    constant + sum of coefficient * loop variable
+    ComputedIndex  the SSA name of an i64 computed in the loop (division, remainder, gather)
 
-Owns: `AffineIndex`, `ComputedIndex`, `IndexEmitter` (handed to the `View` declarations as their
-first argument). `IndexEmitter.within` answers True, False, or a condition computed in the loop;
-where the answer only depends on which part of a loop's range we are in, it raises `SplitLoop`, and
-the loop is cut at those points.
+`IndexEmitter` is the first argument of the `source` functions of `View` lowerings. Its `within`
+gives True, False, or the SSA name of a condition; where the answer only depends on the part of a
+loop's range, it raises `SplitLoop`, and the loop is split at those points.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class AffineIndex:
 
 
 def normal_form(terms: dict[int, int], constant: int) -> AffineIndex | int:
-    """An Affine in normal form; an int when no variable is left."""
+    """An `AffineIndex` in normal form; an int if no variable is left."""
     kept = tuple(sorted((v, c) for v, c in terms.items() if c))
     return AffineIndex(kept, constant) if kept else constant
 
@@ -81,7 +80,7 @@ Index = int | AffineIndex | ComputedIndex
 
 
 class SplitLoop(Exception):
-    """A loop variable's range must be cut at these points before its body can be written."""
+    """The range of a loop variable must be split at these points before its body can be emitted."""
 
     def __init__(self, variable: int, points: Sequence[int]) -> None:
         super().__init__(variable, points)
@@ -101,14 +100,14 @@ _Answer = TypeVar("_Answer")
 
 
 class NeedsCode(Exception):
-    """The answer must be computed in a loop body, and these tools have none."""
+    """The result must be computed in a loop body, and this emitter has none."""
 
 
 class IndexEmitter:
-    """The index emitter of one loop body (or of none: then all indices are known).
+    """Emits the index arithmetic of one loop body (of none: then all indices are known).
 
-    ranges[v] is the half-open range of loop variable v here. `write(instruction) -> name` puts an
-    instruction into the loop body; `name_of(v)` is the SSA name of a loop variable.
+    ranges[v] is the half-open range of loop variable v. `write(instruction) -> name` emits an
+    instruction; `name_of(v)` is the SSA name of a loop variable.
     """
 
     zero = 0
@@ -130,8 +129,8 @@ class IndexEmitter:
     def reading(
         self, read: Callable[[int, Sequence[Any]], str], ask: Callable[[], _Answer]
     ) -> _Answer:
-        """What `ask()` answers, while `read(k, index)` is the SSA name of the integer that operand
-        k holds."""
+        """The result of `ask()`, while `read(k, index)` is the SSA name of the integer in operand
+        k."""
         before, self.read = self.read, read
         try:
             return ask()
@@ -139,12 +138,12 @@ class IndexEmitter:
             self.read = before
 
     def once(self, key: Any, write: Callable[[], str]) -> str:
-        """The SSA name of what `write` puts into the loop body, if it has not done so before."""
+        """The SSA name of what `write` emits, memoised by `key`."""
         if key not in self.written:
             self.written[key] = write()
         return self.written[key]
 
-    # Formulas the View declarations use
+    # Formulas for View declarations
 
     def fixed(self, position: int) -> Index:
         return position
@@ -156,8 +155,8 @@ class IndexEmitter:
         return i + by
 
     def held(self, which: int, index: Sequence[Index], extent: int) -> Any:
-        """The position that an operand holds, from the start, and inside of the axis in any case:
-        who must know whether it was has asked before."""
+        """The position that an operand holds, counted from the start and clipped to the axis:
+        whether it was inside is checked elsewhere."""
         given = self.read(which, index)
         negative = self.write(f"icmp slt i64 {given}, 0")
         turned = self.write(f"add i64 {given}, {extent}")
@@ -233,13 +232,13 @@ class IndexEmitter:
         return safe, self.every([exact, within])
 
     def _clamped(self, k: Any, count: int) -> tuple[Any, Any]:
-        """k where 0 <= k < count, else 0 (which is safe to read), and whether it was inside."""
+        """k where 0 <= k < count, else 0 (which is safe to read), and whether k was inside."""
         inside = self._test("ult", k, count)
         safe = self.write(f"select i1 {inside}, i64 {self.name(k)}, i64 0")
         return ComputedIndex(safe, self), inside
 
     def every(self, conditions: Sequence[Any]) -> Any:
-        """All of the conditions."""
+        """The conjunction of conditions."""
         total: Any = True
         for condition in conditions:
             if condition is False or total is False:
@@ -262,7 +261,7 @@ class IndexEmitter:
     # Code
 
     def interval(self, i: Any) -> tuple[int, int]:
-        """Least and greatest value here."""
+        """The least and greatest value within the ranges."""
         if isinstance(i, int):
             return i, i
         low = high = i.constant
@@ -294,13 +293,13 @@ class IndexEmitter:
 
 
 def loop_index(shape: Sequence[int]) -> tuple[AffineIndex | int, ...]:
-    """Any element of an array, by a loop variable for each axis that is longer than one."""
+    """The index of any element of an array: a loop variable for each axis longer than one."""
     return tuple(AffineIndex(((i, 1),)) if n != 1 else 0 for i, n in enumerate(shape))
 
 
 def view_formulas(eqn: Any, index: Sequence[Any], extents: Iterable[int]) -> Any:
-    """What the `source` of an equation's view says of an index, for loop variables of these
-    extents; None where that takes code, or differs from part to part of a range."""
+    """The result of a view's `source` for an index, with loop variables of these extents; None
+    where that needs code, or differs between parts of a range."""
     tools = IndexEmitter({i: (0, n) for i, n in enumerate(extents)}, may_split=False)
     try:
         return eqn.op.lower.source(tools, index, *(o.type for o in eqn.operands), **eqn.params)

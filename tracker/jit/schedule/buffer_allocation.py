@@ -1,12 +1,12 @@
-"""Where scratch buffers lie: those whose lives do not overlap share memory.
+"""Allocation of scratch memory: buffers whose lifetimes do not overlap share memory.
 
-Owns: `allocate_scratch`. Buffers come in the order in which their lives begin; what has ended
-leaves a hole, and the first hole that is large enough serves. Small ones that lie in a hole for a
-large one are in its way: so the largest are laid out first, too, and the better layout is taken. A
-large result whose own memory is written later than a buffer's life ends has room for that buffer.
+First fit in the order in which lifetimes begin. Small buffers may fragment the hole that a large
+one needs, so a second layout places the largest buffers first, and the smaller of the two layouts
+is taken. A large output that is written only after a buffer's lifetime has ended can hold the
+buffer.
 
-Invariant: linear, but for a few holes (or buffers) looked at for each buffer: memory for time,
-where a program has very many buffers.
+Invariant: linear, with at most a constant number of holes examined for each buffer; programs with
+very many buffers trade memory for compile time.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tracker.support.structs import record
 Key = TypeVar("Key")
 
 ALIGNMENT = 64  # bytes
-_MAX_HOLES = 64  # holes that are looked at
-_MAX_OUTPUTS = 8  # results that are looked at
-_LARGEST_FIRST = 64  # buffers that are laid out with all others before them in sight
-_MIN_OUTPUT_BYTES = 1 << 16  # bytes of a buffer that is worth to be found room for in a result
+_MAX_HOLES = 64  # holes examined for each buffer
+_MAX_OUTPUTS = 8  # results examined for each buffer
+_LARGEST_FIRST = 64  # buffers that are placed by size
+_MIN_OUTPUT_BYTES = 1 << 16  # bytes; smaller buffers are not put into results
 
 
 @record(frozen=True)
@@ -38,9 +38,12 @@ class ScratchAddress:
 def allocate_scratch(
     lives: Mapping[Key, tuple[int, int, int]], outputs: Mapping[int, tuple[int, int]] | None = None
 ) -> tuple[int, dict[Key, ScratchAddress]]:
-    """Bytes of scratch in all, and a spot for each buffer, of (first step, last step, bytes).
-    `outputs`: the results that are large, each (first step at which it is written, bytes). The
-    better of two ways: in the order in which lives begin, and the largest (and longest) first."""
+    """The bytes of scratch in all, and the address of each buffer.
+
+    `lives`: (first step, last step, bytes) of each buffer; `outputs`: the large results, each
+    (first step at which it is written, bytes). Of two layouts the smaller one: first fit by first
+    step, and largest (then longest-lived) first.
+    """
     outputs = outputs or {}
     most, spots = _allocate_by_start(lives, outputs)
     large = heapq.nlargest(
@@ -62,7 +65,7 @@ def allocate_scratch(
 def _allocate_by_size(
     lives: Mapping[Key, tuple[int, int, int]], rooms: Mapping[int, tuple[int, int]]
 ) -> tuple[int, dict[Key, ScratchAddress]]:
-    """A layout of few buffers, each where it is in the way of none before it."""
+    """A layout of a few buffers, each at the lowest offset that is free for its lifetime."""
     most = 0
     spots: dict[Key, ScratchAddress] = {}
     held: dict[int | None, list[tuple[int, int, int, int]]] = {}  # (start, end, first, last)
@@ -87,7 +90,7 @@ def _allocate_by_size(
 
 
 def _lowest_gap(held: Iterable[tuple[int, int, int, int]], first: int, last: int, size: int) -> int:
-    """The lowest offset at which nothing lies from the first to the last step."""
+    """The lowest offset that is free from the first to the last step."""
     at = 0
     for start, end, begins, ends in sorted(held):
         if begins <= last and first <= ends:
@@ -100,11 +103,11 @@ def _lowest_gap(held: Iterable[tuple[int, int, int, int]], first: int, last: int
 def _allocate_by_start(
     lives: Mapping[Key, tuple[int, int, int]], rooms: Mapping[int, tuple[int, int]]
 ) -> tuple[int, dict[Key, ScratchAddress]]:
-    """A layout in the order in which lives begin."""
+    """First fit in the order in which lifetimes begin."""
     memory = _FreeList()
     free = _largest_outputs(rooms)
     spots: dict[Key, ScratchAddress] = {}
-    ends: list[tuple[int, int, int, int]] = []  # a heap of (last step, start, end, whose)
+    ends: list[tuple[int, int, int, int]] = []  # a heap of (last step, start, end, memory)
     held = [memory, *(inside for _, _, inside in free)]
     for key in sorted(lives, key=lambda key: lives[key][0]):
         first, last, size = lives[key]
@@ -124,16 +127,16 @@ def _allocate_by_start(
 
 
 def _largest_outputs(rooms: Mapping[int, tuple[int, int]]) -> list[tuple[int, int, _FreeList]]:
-    """The largest results, the one that is written first in front: the name of each, when that is,
-    and the memory in it."""
+    """The largest results, earliest written first: the name of each, when it is written, its
+    memory."""
     names = heapq.nlargest(_MAX_OUTPUTS, rooms, key=lambda name: rooms[name][1])
     found = [(name, rooms[name][0], _FreeList(rooms[name][1])) for name in names]
     return sorted(found, key=lambda room: room[1])
 
 
 class _FreeList:
-    """Holes below `top`, in order, never two that touch; none touches the top, which can be
-    moved if nobody has said how much memory there is."""
+    """The holes below `top`, in order, no two adjacent, none adjacent to the top, which can grow
+    unless `size` limits it."""
 
     def __init__(self, size: int = 0) -> None:
         self.starts: list[int] = []
@@ -145,7 +148,7 @@ class _FreeList:
             self.free(0, size)
 
     def allocate(self, size: int) -> tuple[int, int]:
-        """Where a buffer of so many bytes lies, and up to where nothing else does."""
+        """The start of a buffer of this size, and the end of its memory."""
         found = self.find_hole(size)
         if found is not None:
             return found
@@ -155,8 +158,8 @@ class _FreeList:
         return start, self.top
 
     def find_hole(self, size: int) -> tuple[int, int] | None:
-        """Take a hole; None if none is large enough. A result's memory may end anywhere: what is
-        as large as the result has room in it."""
+        """Allocate from a hole; None if none is large enough. The memory of a result may have any
+        size: a buffer as large as the result fits."""
         for i in range(min(len(self.starts), _MAX_HOLES)):
             start, most = self.starts[i], self.ends[i]
             if most - start >= size:

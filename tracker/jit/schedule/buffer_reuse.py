@@ -1,15 +1,13 @@
-"""Results of loops that lie where what they are made of lay.
+"""Buffer coalescing: a loop's result takes the memory of an operand that the loop reads last.
 
-Owns: `coalescing_candidates`, what a loop could write where it reads, and `coalesce_buffers`, which
-buffers are one. A loop that reads an array for the last time, each element only to write the same
-element of another, needs no memory for the other. When each buffer is used for the last time is
-known when the code is written; so where two can be one, it is written once more. Start at
-`coalesce_buffers`. Likewise a body may leave what it carries where it found it: see
-`jit/pipeline/loop_carried.py`.
+A loop that reads an array for the last time, each element only to write the same element of another
+array, needs no memory for the result. Lifetimes are known once the code is written, so the code is
+written again where two buffers can be one (`coalesce_buffers`). The same analysis lets the body of
+a loop update its carried arrays in place (`jit/pipeline/loop_carried.py`).
 
-Invariant: two buffers are one only if the life of one ends with the loop with which that of the
-other begins, and in every body of that loop all that is read of the one is the element that is
-written to the other. `elements.Body` reads all before it writes.
+Invariant: two buffers are coalesced only if the lifetime of one ends at the step at which the
+other's begins, and in every body of that loop the only element read of the one is the element that
+is written of the other. `LoopBody` loads everything before it stores.
 """
 
 from __future__ import annotations
@@ -24,14 +22,14 @@ from tracker.jit.schedule.plan_data import Buffer, Kernel, Store, element_span
 from tracker.ops.shape.memory_order import is_dense, nontrivial_strides
 from tracker.support.structs import record
 
-Coalescing = Mapping[Buffer, Buffer]  # of buffers that lie where others do
+Coalescing = Mapping[Buffer, Buffer]  # buffer -> the buffer whose memory it shares
 
-_MIN_BYTES = 1 << 20  # bytes of a buffer; the code of functions of less is that of any size
+_MIN_BYTES = 1 << 20  # bytes; with smaller buffers, the code does not depend on sizes
 
 
 @record(frozen=True)
 class CoalescingCandidate:
-    """`new` could be written where `old` is read, at this step of the driver."""
+    """`new` could be written in the memory of `old`, at this step of the driver."""
 
     step: int
     old: Buffer
@@ -39,7 +37,7 @@ class CoalescingCandidate:
 
 
 class BufferAccess:
-    """What one body of a loop reads and writes of buffers, by positions in them (formulas)."""
+    """What one loop body reads and writes, by positions in each buffer (index formulas)."""
 
     def __init__(self) -> None:
         self.read: dict[Buffer, set[Any]] = {}
@@ -52,21 +50,21 @@ class BufferAccess:
         self.written[buffer] = None if buffer in self.written else position
 
     def allows_overwrite(self, old: Buffer, new: Buffer) -> bool:
-        """Whether no element of `old` is read but that which is written to `new`."""
+        """Whether the only element of `old` that is read is the one written to `new`."""
         position = self.written.get(new)
         known = isinstance(position, int | AffineIndex)
         return old not in self.read or (known and self.read[old] == {position})
 
 
 def can_write_in_place(accesses: Sequence[BufferAccess], old: Buffer, new: Buffer) -> bool:
-    """Whether a loop with these bodies may write `new` where it reads `old`."""
+    """Whether a loop with these bodies may write `new` in the memory of `old`."""
     return all(access.allows_overwrite(old, new) for access in accesses)
 
 
 def coalescing_candidates(
     kernel: Kernel, step: int, accesses: Sequence[BufferAccess], carried: Coalescing
 ) -> list[CoalescingCandidate]:
-    """What a kernel could write where, as far as it goes."""
+    """The results of a kernel that could be written in the memory of its operands."""
     if kernel.guests or any(store.adds or not _has_affine_target(store) for store in kernel.stores):
         return []
     written = [store.place.buffer for store in kernel.stores if _covers_buffer(store, kernel)]
@@ -82,15 +80,14 @@ def coalescing_candidates(
 
 
 def may_coalesce(new: Buffer, old: Buffer, carried: Coalescing) -> bool:
-    """Whether a buffer may lie where one lay that nobody reads any more."""
+    """Whether a buffer may take the memory of one that is dead."""
     return carried.get(old) is new or _are_interchangeable(old, new)
 
 
 def coalesce_buffers(
     pairs: Sequence[CoalescingCandidate], life: Mapping[Buffer, tuple[int, int]]
 ) -> Coalescing:
-    """Where buffers lie instead of in memory of their own; `life`: at which step each is used for
-    the first time, and for the last."""
+    """The buffer whose memory each coalesced buffer shares; `life`: first and last step of each."""
     found: dict[Buffer, Buffer] = {}
     for pair in pairs:
         meet = life[pair.old][1] == pair.step == life[pair.new][0]
@@ -100,12 +97,12 @@ def coalesce_buffers(
 
 
 def _has_affine_target(store: Store) -> bool:
-    """Whether the place of an element follows from its index."""
+    """Whether the address of an element follows from its index."""
     return store.by is None or isinstance(store.by.op.lower, Scan)
 
 
 def _covers_buffer(store: Store, kernel: Kernel) -> bool:
-    """Whether each element of the buffer is written at one index of the kernel's."""
+    """Whether each element of the buffer is written, at one index of the kernel."""
     place, space = store.place, kernel.space
     assert place.buffer is not None
     strides = tuple(map(abs, nontrivial_strides(place.strides, space)))

@@ -1,15 +1,10 @@
-"""What is computed again where it is read, and what is stored first.
+"""The cost model: when an expression is computed again, and when it is stored and read.
 
-Owns: `CostModel`, the planner's questions about an expression: how long it takes to compute it once
-more (`recompute_cost`, `view_cost`), and whether a loop that did so would take longer than one that
-reads it (the rest).
+`CostModel` counts the operations that computing an expression once more takes, and compares loops
+that recompute with loops that load. What an elementwise op costs (`is_math`, `is_slow`, `is_sum`)
+is found by running the op's body once on a probe that records which emitter methods it calls.
 
-Invariant: a question changes nothing, and costs no more than the operations that it counts.
-
-What the body of an elementwise op does, asked of the body itself: it is run on stand-ins.
-
-Owns: `is_math`, `is_slow`, `is_sum`, each asked once per op. A `_OpProbe` stands for the emitter
-and for the numbers alike.
+Invariant: a query changes nothing, and takes no longer than the operations that it counts.
 """
 
 from __future__ import annotations
@@ -33,12 +28,12 @@ _sum_ops: dict[Op, bool] = {}
 
 
 def is_math(eqn: Eqn | Value) -> bool:
-    """Whether the body calls a function that costs much."""
+    """Whether the body calls a transcendental (or foreign) function."""
     return _probe(eqn).calls_math
 
 
 def is_slow(eqn: Eqn) -> bool:
-    """Whether it takes several times as long as an addition: a division, a root."""
+    """Whether the body takes several times as long as an addition: a division, a root."""
     return _probe(eqn).is_slow
 
 
@@ -49,7 +44,7 @@ def _probe(eqn: Eqn | Value) -> _OpProbe:
         lower = eqn.op.lower
         if isinstance(lower, Map):
             lower.body(known, *(known for _ in eqn.operands), **eqn.params)
-        _probes[eqn.op] = known  # not before: other threads compile, too
+        _probes[eqn.op] = known  # only when complete: other threads compile, too
     return known
 
 
@@ -65,7 +60,8 @@ def is_sum(op: Op) -> bool:
 
 
 class _OpProbe:
-    """Emitter and numbers in one; notices calls of functions. `terms`: what it is the sum of."""
+    """Emitter and operand in one; records which methods the body of an op calls. `terms`: the
+    operands of the addition that gave this value."""
 
     value = None
     dtype = np.dtype(np.float64)
@@ -98,21 +94,21 @@ class _OpProbe:
         return lambda *_, **__: self
 
 
-SLOW_OPS_LIMIT = 2  # divisions and roots that take longer than reading an operand once more
-_GATHER_COST = (
-    RECOMPUTE_LIMIT  # for which one waits for a number from anywhere: what is made of it is stored
+SLOW_OPS_LIMIT = 2  # divisions and roots that take longer than loading an operand once more
+_GATHER_COST = RECOMPUTE_LIMIT  # a load from a computed address: its users are stored
+_MIN_REPEATS = (
+    8  # elements of a result per element of an operand; from here on slow ops are not repeated
 )
-_MIN_REPEATS = 8  # elements for each of an operand, for which a division or root is not made again
-_LARGE_SCRATCH = 1 << 20  # bytes of scratch that is worth to be freed soon
-_MAX_MATH_DEPTH = 2  # functions of one another in a loop over what is near
+_LARGE_SCRATCH = 1 << 20  # bytes of scratch that is worth freeing early
+_MAX_MATH_DEPTH = 2  # transcendental functions of one another in a loop over cached values
 _MIN_CHAIN_SIZE, _MAX_CHAIN_SIZE = (
     256,
     1 << 17,
-)  # elements; fewer are soon done, more do not stay in the cache
+)  # elements; more leave the cache
 
 
 def view_cost(eqn: Eqn) -> int:
-    """How many operations a view counts as: more, if arrays of positions say what it reads."""
+    """The operations that a view counts as: a gather by arrays of positions counts as many."""
     view = eqn.op.lower
     if not isinstance(view, View) or view.writes is not None:
         return 1
@@ -120,11 +116,11 @@ def view_cost(eqn: Eqn) -> int:
 
 
 def sliced_by_products(function: Function) -> set[Atom]:
-    """What products read views of that have more elements together than it has itself, and its
-    views: stored once, it serves all of them."""
+    """The values of which products read views with more elements in total than the value has, and
+    these views: stored once, the value serves all of them."""
     views = [e for e in function.eqns if isinstance(e.op.lower, View) and len(e.operands) == 1]
-    read: Counter[Atom] = Counter()  # elements, of values or of views of them
-    seen: Counter[Atom] = Counter()  # of views only
+    read: Counter[Atom] = Counter()  # elements read of a value or its views
+    seen: Counter[Atom] = Counter()  # the same of its views only
     for eqn in function.eqns:
         if isinstance(eqn.op.lower, Contract):
             read.update({o: o.type.size for o in eqn.operands})
@@ -139,18 +135,18 @@ def sliced_by_products(function: Function) -> set[Atom]:
 
 
 class CostModel(Placement):
-    """Says what it would take to compute a value where it is read."""
+    """What it costs to compute a value where it is read."""
 
     def __init__(
         self, function: Function, wanted: Sequence[MemoryOrder], tiny: UnrollLimits, body: bool
     ) -> None:
         super().__init__(function, wanted, tiny, body)
-        self.slow_ops: Counter[Var] = Counter()  # how many divisions and roots an expression has
-        self.forced_stores: set[Atom] = set()  # what is read from memory once it is made
+        self.slow_ops: Counter[Var] = Counter()  # divisions and roots in an expression
+        self.forced_stores: set[Atom] = set()  # values to be read from memory
 
     def recompute_cost(self, o: Var, level: int, most: int) -> int:
-        """How many operations it takes to compute an expression at a level of what is in memory by
-        then; where it is more than `most`, any number that is."""
+        """The operations to compute an expression from values that are in memory at a level; if
+        more than `most`, any larger number."""
         place = self.places[o]
         if place.kind != "expression" or (place.stored and place.ready <= level):
             return 0
@@ -164,8 +160,8 @@ class CostModel(Placement):
         return found
 
     def is_mask_of_gather(self, o: Var) -> bool:
-        """Whether a value is a mask of what is gathered from a large array of scratch: once it is
-        stored, in a fraction of the memory, the array is free."""
+        """Whether a value is a mask computed from a gather of a large scratch array: once the mask
+        is stored, in a fraction of the memory, the array is dead."""
         if o.type.dtype.kind != "b" or self.places[o].kind != "expression":
             return False
         for gathered in self.plan.definitions[o].operands:
@@ -183,13 +179,13 @@ class CostModel(Placement):
         return False
 
     def is_forced_store(self, o: Var) -> bool:
-        """Whether an expression is one that others are to read from memory."""
+        """Whether an expression is to be read from memory in any case."""
         return o in self.forced_stores and self.places[o].kind == "expression"
 
     def repeats_slow_op(self, o: Var, eqn: Eqn) -> bool:
-        """Whether a division or a root would be made again for many elements of a result. Storing
-        it puts the result off by a level: it does not pay for only one where others of its shape
-        are made already, for it would read again what they read."""
+        """Whether a division or root would be recomputed for many elements of a result. Storing it
+        delays the result by a level; for a single slow op this does not pay if the result's kernel
+        exists already, because the kernel would read its operands again."""
         if not self.slow_ops[o] or eqn.out.type.size < _MIN_REPEATS * o.type.size:
             return False
         home = self.places[o].home
@@ -201,13 +197,13 @@ class CostModel(Placement):
         )
 
     def math_depth(self, o: Var) -> int:
-        """How many functions that take long are computed of one another, where a value is read."""
+        """The longest chain of transcendental functions behind a value, where it is read."""
         place = self.places[o]
         return 0 if place.stored else place.chain
 
     def exceeds_math_depth(self, o: Var, eqn: Eqn) -> bool:
-        """Whether a function of what is many functions of one another already would hold up its
-        loop: each waits for the one before, and a processor looks only so far ahead for more to do.
-        What is near is soon stored and read."""
+        """Whether one more function would make a chain of transcendental functions that holds up
+        its loop: each call waits for the one before, and a processor looks only so far ahead for
+        other work. Values that stay in the cache are soon stored and read."""
         near = _MIN_CHAIN_SIZE < eqn.out.type.size <= _MAX_CHAIN_SIZE
         return near and is_math(eqn) and self.math_depth(o) >= _MAX_MATH_DEPTH

@@ -1,22 +1,16 @@
-"""Where changes of arrays are made: in place, where the base's numbers are not needed any more.
+"""In-place updates.
 
-Owns: `InPlaceBuffers`, which the planner asks about each equation: `with_valid_operands` (with
-operands that can still be read as they were), `record_reads` (what it reads, and when),
-`plan_update` (plan a change). What is a change, and whether its base is needed afterwards, is found
-in `write_chains.py`.
+`y = put(x, v, i)` copies x. Where x is dead afterwards (`write_chains.py`), `InPlaceBuffers` writes
+v into x's buffer instead. Readers that would see the new contents (a read-after-write hazard) are
+dealt with as follows:
+- an expression that reads the buffer and is not stored yet becomes invalidated: its next use stores
+  it, at the level where it was planned, and reads the stored value;
+- a view records the number of updates before it (its epoch). When the view is used and its own
+  elements were written since, it is copied, at the level where it was planned.
 
-A `InPlaceBuffer` is a buffer that is written into while the function runs. Levels keep order: a
-change at level w comes after all reading at levels up to w, for writes are last in a level. What
-still reads the buffer without having been stored is
-- an expression that would be computed where it is used: `pending_readers`. A change makes these
-*stale*:
-  whoever uses one from then on has it stored, at the level where it was planned, and reads it from
-  memory: what is computed of it must not be computed from the changed buffer either;
-- a view, which is another way to read the same memory. When it is used it is asked whether its own
-  elements have been written since; then it is copied, at the level where it was taken.
-
-Invariants: a home's levels never decrease; what is stored or copied later on is so at a level that
-is not above the change's; each question costs no more than the elements (or blocks) it is about.
+Invariants: writes of a level run after its reads; a buffer's level never decreases; what is stored
+or copied later is so at a level not above the update's; each query costs no more than the elements
+(or blocks of elements) that it covers.
 """
 
 from __future__ import annotations
@@ -45,20 +39,20 @@ from tracker.jit.schedule.write_chains import Update, find_updates
 from tracker.ops.shape.memory_order import c_strides
 from tracker.support.structs import field, record
 
-_MAX_CELLS = (
-    1 << 15
-)  # of a buffer, at most: what was written is known element by element, or by blocks
-_MAX_STORES = (
-    8  # pieces alike, of one change, that one loop writes: they may be computed of the same
-)
+_MAX_CELLS = 1 << 15  # of a buffer; larger buffers are tracked by blocks of elements
+_MAX_STORES = 8  # slices of equal shape that one loop writes: they may share operands
 _INT32 = np.dtype(np.int32)
 
 
 @record(eq=False)
 class InPlaceBuffer:
-    """A buffer that is written into. `level`: that of its last change; `read`: the highest at which
-    what is there now is read; `changes`: how many there were; `log`: places written, of which the
-    first `applied` are in `last_update` (the number of each cell's last change)."""
+    """A buffer that is updated in place.
+
+    level: that of its last update; read: the highest level at which its current contents are read;
+    update_count: updates so far; pending_readers: expressions of it that are not stored; log:
+    locations written, the first `applied` of which are entered in `last_update` (the number of each
+    cell's last update; a cell is a block of elements).
+    """
 
     buffer: Buffer
     level: int
@@ -71,11 +65,11 @@ class InPlaceBuffer:
     last_update: Any = None
 
     def record_write(self, place: Location, shape: tuple[int, ...]) -> None:
-        """A part was written, by the change that comes next."""
+        """Record a slice written by the next update."""
         self.log.append((place, shape, self.update_count + 1))
 
     def is_written_since(self, changes: int, place: Location, shape: tuple[int, ...]) -> bool:
-        """Whether a part may have been written after so many changes."""
+        """Whether a part may have been written after that many updates."""
         if self.last_update is None:
             size = self.buffer.type.size
             self.block_size = -(-size // _MAX_CELLS)
@@ -94,30 +88,30 @@ class InPlaceBuffer:
 
 
 class InPlaceBuffers:
-    """The homes of one plan, and who reads them."""
+    """The in-place buffers of one plan, and their readers."""
 
     def __init__(self, planner: Any, function: Function, tiny: UnrollLimits) -> None:
-        self.planner: Any = weakref.proxy(planner)  # which holds this
+        self.planner: Any = weakref.proxy(planner)  # the planner owns this object
         self.tiny = tiny
         self.chains = find_updates(function, tiny)
         self.bases = self.chains.bases
         self.buffers: dict[Buffer, InPlaceBuffer] = {}
         self.pick_counts: Counter[Buffer] = Counter()
-        self.view_epochs: dict[Var, int] = {}  # views: after how many changes
-        self.buffers_read: dict[Var, tuple[InPlaceBuffer, ...]] = {}  # expressions
+        self.view_epochs: dict[Var, int] = {}  # views: the number of updates before them
+        self.buffers_read: dict[Var, tuple[InPlaceBuffer, ...]] = {}  # of expressions
         self.invalidated: set[Var] = set()
         self.replacements: dict[Var, Var] = {}
 
     def track_input(self, place: Location) -> None:
-        """Have an input read before its first change, which is made in a copy: that can lie where
-        the input does (see `jit/pipeline/loop_carried.py`)."""
+        """Have an input read before its first update. The update is made in a copy, which may share
+        the input's memory (`jit/pipeline/loop_carried.py`)."""
         assert place.buffer is not None
         self.buffers[place.buffer] = InPlaceBuffer(place.buffer, -1)
 
     # Reading
 
     def with_valid_operands(self, eqn: Eqn) -> Eqn:
-        """The equation, with its operands where they can be read."""
+        """The equation, with operands that can still be read."""
         if not self.buffers or eqn.out in self.chains.updates:
             return eqn
         operands = tuple([self.valid_operand(o) for o in eqn.operands])
@@ -126,7 +120,7 @@ class InPlaceBuffers:
         return Eqn(eqn.op, operands, eqn.params, eqn.out, eqn.where)
 
     def valid_operand(self, atom: Atom) -> Atom:
-        """A value that can be read: stored or copied, if what it is read from has changed."""
+        """A value that can be read: stored or copied, if the buffer it reads has changed."""
         if not isinstance(atom, Var):
             return atom
         atom = self.replacements.get(atom, atom)
@@ -143,13 +137,13 @@ class InPlaceBuffers:
         return atom
 
     def _copy_view(self, var: Var) -> Var:
-        """A copy of a view (or array), made where it was taken."""
+        """A copy of a view (or array), at the level where it was planned."""
         copy: Var = self.planner.duplicate(var)
         self.replacements[var] = copy
         return copy
 
     def record_reads(self, eqn: Eqn) -> None:
-        """Remember from when to when a planned equation reads what."""
+        """Record which buffers a planned equation reads, and at which level."""
         places, out = self.planner.places, eqn.out
         if isinstance(out.type, Bundle):
             level = max([place.ready for place in self.planner.bundles[out]], default=0)
@@ -175,7 +169,7 @@ class InPlaceBuffers:
             self._mark_read(eqn.operands, level)
 
     def _is_sole_value(self, eqn: Eqn, place: Location) -> bool:
-        """Whether no other value lives there (a bundle's part may be picked twice)."""
+        """Whether no other value is in that buffer (a bundle's part may be picked twice)."""
         assert place.buffer is not None
         return not isinstance(eqn.op.lower, View) and self.pick_counts[place.buffer] <= 1
 
@@ -190,7 +184,7 @@ class InPlaceBuffers:
         return tuple(dict.fromkeys(h for atom in atoms for h in self._buffers_of(atom, level)))
 
     def _buffers_of(self, atom: Atom, level: int) -> tuple[InPlaceBuffer, ...]:
-        """The homes that are read for a value at a level."""
+        """The in-place buffers that a value reads at a level."""
         place = self.planner.places.get(atom) if isinstance(atom, Var) else None
         if place is None or place.kind == "tiny":
             return ()
@@ -201,14 +195,14 @@ class InPlaceBuffers:
         return () if home is None else (home,)
 
     def version(self, var: Var) -> int:
-        """A number that two values in one place share only if they are the same."""
+        """A number that two values in one location share only if they are the same."""
         home = self.buffers.get(self.planner.places[var].buffer)
         return 0 if home is None else self.view_epochs.get(var, home.update_count)
 
     # Writing
 
     def plan_update(self, out: Var, change: Update) -> None:
-        """Plan a change: in the base's memory if nobody needs it afterwards, else in a copy."""
+        """Plan an update: in the base's memory if the base is dead afterwards, else in a copy."""
         base = None if change.base is None or change.covers_all else self.valid_operand(change.base)
         home = self._buffer_of_base(out, base)
         atoms = {
@@ -243,7 +237,7 @@ class InPlaceBuffers:
         home.pending_readers.clear()
 
     def _invalidate_readers(self, base: Var) -> int:
-        """Have all that still waits to read an input do so before it is copied; the level."""
+        """Have all pending readers of an input read it before it is copied; their level."""
         home = self.buffers.get(self.planner.places[base].buffer)
         if home is None or home.buffer.role != "input":
             return 0
@@ -252,7 +246,7 @@ class InPlaceBuffers:
         return home.read
 
     def _buffer_of_base(self, out: Var, base: Atom | None) -> InPlaceBuffer | None:
-        """Where the base is, if the change can be made there: not a view of another array."""
+        """The buffer of the base, if the update can be made there: not a view of another array."""
         if out not in self.chains.last or not isinstance(base, Var) or base in self.view_epochs:
             return None
         place = self.planner.places[base]
@@ -261,7 +255,7 @@ class InPlaceBuffers:
     def _separate_source(
         self, atom: Atom, home: InPlaceBuffer | None, change: Update, given: Atom
     ) -> Atom:
-        """A value to be written that is not read from where it goes."""
+        """A value to be written, copied or stored if it would be read from where it goes."""
         if home is None or not isinstance(atom, Var):
             return atom
         place = self.planner.places[atom]
@@ -312,7 +306,7 @@ class InPlaceBuffers:
 
 
 def _is_whole_scratch(place: Location, var: Var) -> bool:
-    """Whether a value is all of a buffer of the plan's own."""
+    """Whether a value is all of a scratch buffer."""
     return (
         place.kind == "memory"
         and place.buffer is not None

@@ -1,18 +1,14 @@
-"""Loops over ranges that differ a little, one of which computes again what the other does.
+"""Loop fusion of reductions, and the memory traffic of each kernel.
 
-Owns: `fuse_reductions`. A loss like `sum((x[1:] - x[:-1])**2)` is folded over n - 1 points, its
-gradient is stored at n, and needs the same differences: the fold then runs within the larger loop,
-as one of the kernel's `guests`, and what they share is read and computed once.
-`jit/codegen/loop_nest.py` cuts the larger loop where the guest ends.
+A loss like `sum((x[1:] - x[:-1])**2)` is reduced over n - 1 points; its gradient is stored at n
+points and needs the same differences. `fuse_reductions` moves the reduction into the larger loop
+(`Kernel.guests`), where shared operands are loaded and computed once; the loop is split where the
+smaller space ends. `memory_traffic` says what each kernel reads, writes and computes, and which
+values are stored between kernels: the fusion looks for recomputed values there, and `f.explain`
+prints the result.
 
-Invariants: a guest only folds, over all axes, from the first point of its host's space on; it has
-no guests. Every kernel is looked at once, and so is what it computes.
-
-What the loops of a plan read, write and compute, for people.
-
-Owns: `KernelTraffic`, the account of one kernel; `memory_traffic`, those of all kernels of a plan;
-`StoredValue`, a value that is stored between loops, and for whom. It reads the plan; it decides
-nothing.
+Invariants: a fused kernel only reduces, over all axes, from the first point of the larger space on;
+it has no fused kernels itself. Every kernel is examined once.
 """
 
 from __future__ import annotations
@@ -28,8 +24,8 @@ from tracker.support.structs import field, record
 
 @record()
 class KernelTraffic:
-    """One kernel: buffers read and written; arithmetic for each of its `points`; values computed
-    here again though another loop has them."""
+    """The traffic of one kernel: buffers read and written, operations at each of its `points`, and
+    values recomputed here that another kernel computes, too."""
 
     kernel: Kernel
     points: int
@@ -53,21 +49,22 @@ class KernelTraffic:
 
 @record()
 class StoredValue:
-    """A value that is stored, and not computed where it is read; `reason` in words."""
+    """A value that is stored between kernels; `reason` in words."""
 
     value: Atom
     reason: str
 
 
 def memory_traffic(plan: Plan) -> tuple[list[KernelTraffic], list[StoredValue]]:
-    """The kernels' accounts in the order in which they run, and what they hand on."""
+    """The traffic of all kernels in the order in which they run, and the values stored between
+    them."""
     kernels = sorted(plan.kernels, key=lambda kernel: kernel.level)
     found = [kernel_traffic(plan, kernel) for kernel in kernels]
     return found, list(_stored_values(plan, found))
 
 
 def kernel_traffic(plan: Plan, kernel: Kernel) -> KernelTraffic:
-    """What a kernel reads, writes and computes, its guests included."""
+    """The traffic of a kernel and the reductions fused into it."""
     found = KernelTraffic(kernel, math.prod(kernel.space))
     pieces = kernel.with_fused
     home = {eqn.out for piece in pieces for eqn in piece.members}
@@ -101,7 +98,7 @@ def kernel_traffic(plan: Plan, kernel: Kernel) -> KernelTraffic:
 
 
 def _stored_values(plan: Plan, found: list[KernelTraffic]) -> Iterable[StoredValue]:
-    """Values that are stored between loops, and what keeps the loops apart."""
+    """The values stored between kernels, and why the kernels are not fused."""
     for account in found:
         for store in account.kernel.stores:
             buffer = store.place.buffer
@@ -128,13 +125,11 @@ def format_space(kernel: Kernel) -> str:
     return "x".join(map(str, kernel.space)) or "1"
 
 
-_MAX_FUSED_WEIGHT = (
-    60  # weight of all guests together; beyond, their sums and numbers leave the registers
-)
+_MAX_FUSED_WEIGHT = 60  # weight of all fused kernels; beyond, their values leave the registers
 
 
 def fuse_reductions(plan: Plan) -> None:
-    """Move folds into larger loops of their level where these compute the same."""
+    """Move reductions into larger loops of their level that compute the same values."""
     free = {id(kernel) for kernel in plan.kernels if _is_full_reduction(kernel)}
     if not free:
         return
@@ -151,7 +146,7 @@ def fuse_reductions(plan: Plan) -> None:
 
 
 def _recomputed_kernels(plan: Plan, host: Kernel) -> dict[int, Kernel]:
-    """The other kernels whose values this one computes for itself."""
+    """The other kernels whose values this one recomputes."""
     homes = [plan.places[eqn.out].home for eqn in kernel_traffic(plan, host).recomputed]
     return {id(home): home for home in homes if home is not None}
 
@@ -164,7 +159,7 @@ def _is_full_reduction(kernel: Kernel) -> bool:
 
 
 def _can_fuse(guest: Kernel, host: Kernel) -> bool:
-    """Whether a guest's space begins where the host's does, and is not much smaller."""
+    """Whether the smaller space begins where the larger one does, and is not much smaller."""
     return (
         guest.level == host.level
         and len(guest.space) == len(host.space)

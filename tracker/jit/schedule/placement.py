@@ -1,9 +1,9 @@
-"""Where values are kept while a plan is made: in registers, in memory, in an expression.
+"""Placement: the location of each value while a plan is made, and the ways to store or copy it.
 
-Owns: `Placement`, the planner's memory: the place of each value, the kernels by (space, level), and
-the ways to have a value stored, copied, or laid out as somebody needs it. Start at `store`.
+`Placement` holds the planner's state: locations, and kernels by (space, level). Its methods have a
+value stored, copied, or laid out as a reader needs it. Start at `Placement.store`.
 
-Invariant: a value's place says from which level on it can be read, and that never grows smaller.
+Invariant: the level from which a value can be read never decreases.
 """
 
 from __future__ import annotations
@@ -28,22 +28,20 @@ from tracker.jit.schedule.plan_data import (
 )
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
 
-MATH_COST = 20  # operations, which a transcendental function takes
-RECOMPUTE_LIMIT = 24  # operations; up to here an expression is computed again rather than stored
-_RECOMPUTE_LIMIT_IN_BODY = 34  # the same in a loop's body, whose stores would be made at every step
-_RECOMPUTE_LIMIT_IN_CACHE = (
-    7  # the same for values that stay in the cache: these are soon stored and read
-)
-_CACHED_SIZE = 1 << 14  # elements that do
-_MAX_SHARED_DISTANCE = 4  # operations on what is in memory that are made again rather than stored
-_MAX_WEIGHT = 180  # operations of one kernel; beyond, a new one is begun
-# lines of one kernel; what is much longer is not made of vectors (`jit/llvm/engine.py`)
+MATH_COST = 20  # operations of a transcendental function
+RECOMPUTE_LIMIT = 24  # operations; up to here an expression is recomputed, not stored
+_RECOMPUTE_LIMIT_IN_BODY = 34  # in a loop's body, which would store at every step
+_RECOMPUTE_LIMIT_IN_CACHE = 7  # for values that stay in the cache, where stores and loads are fast
+_CACHED_SIZE = 1 << 14  # elements of such a value
+_MAX_SHARED_DISTANCE = 4  # operations between an expression and its shared operand
+_MAX_WEIGHT = 180  # operations of one kernel; beyond, a new one begins
+# lines of one kernel; much longer ones are not vectorised (`jit/llvm/engine.py`)
 _MAX_LINES = 2000
-_MAX_WEIGHT_UNCACHED = 600  # the same where what is kept for the next kernel would leave the cache
+_MAX_WEIGHT_UNCACHED = 600  # where stores between two kernels would leave the cache
 
 
 class Placement:
-    """The places of a function's values."""
+    """The locations of a function's values."""
 
     def __init__(
         self, function: Function, wanted: Sequence[MemoryOrder], tiny: UnrollLimits, body: bool
@@ -58,7 +56,9 @@ class Placement:
         self.places = self.plan.places
         self.contiguous_copies: dict[Var, Location] = {}
         self.kernels: dict[tuple[tuple[int, ...], int], Kernel] = {}
-        self.next_level: dict[tuple[tuple[int, ...], int], int] = {}  # past full kernels
+        self.next_level: dict[
+            tuple[tuple[int, ...], int], int
+        ] = {}  # the level after a run of full kernels
         self.shared_operands = _shared_operands(function)
 
     def buffer(self, type: Type, role: str) -> Buffer:
@@ -81,7 +81,7 @@ class Placement:
         return place
 
     def result(self, var: Var, ready: int) -> Buffer:
-        """Memory for what a call computes."""
+        """Memory for the result of a call."""
         buffer = self.buffer(var.type, "scratch")
         kind = "tiny" if self.tiny.admits(var.type) else "memory"
         self.places[var] = Location(kind, ready, 0, None, buffer, c_strides(var.type.shape))
@@ -105,8 +105,8 @@ class Placement:
         return self.store(var) if place.cost > self.recompute_limit_of(var) else place.ready
 
     def _store_shared_operand(self, var: Var) -> None:
-        """Keep, in place of an expression, the one that it is soon computed of, if others are, too:
-        one array serves them all."""
+        """Store, in place of an expression, a shared operand from which it is cheap to compute: one
+        array serves all expressions of that operand."""
         place = self.places[var]
         for o in self.plan.definitions[var].operands:
             if (
@@ -123,11 +123,11 @@ class Placement:
                 return
 
     def recompute_limit_of(self, var: Var) -> int:
-        """Up to which cost a value is computed again rather than stored."""
+        """The cost up to which a value is computed again rather than stored."""
         return _RECOMPUTE_LIMIT_IN_CACHE if var.type.size <= _CACHED_SIZE else self.recompute_limit
 
     def store(self, var: Var) -> int:
-        """Keep an expression in memory; the level from which it can be read."""
+        """Store an expression; the level from which it can be read."""
         place = self.places[var]
         if not place.stored:
             assert place.home is not None
@@ -138,25 +138,25 @@ class Placement:
         return place.ready
 
     def order(self, var: Var) -> tuple[int, ...]:
-        """The strides of a value in memory of its own: those of the result that it is, if any."""
+        """The strides of a value in memory of its own: those of the output that it is, if any."""
         return self.output_strides.get(var) or c_strides(var.type.shape)
 
     def stored(self, var: Var) -> Location:
-        """A value where it can be read, in registers or in memory."""
+        """The location of a value in registers or in memory."""
         if self.places[var].kind == "expression":
             self.store(var)
         return self.places[var]
 
     def store_if_dear(self, atom: Atom) -> None:
-        """Have an expression made by a loop of vectors, for one that can be none: of a view that
-        has each element once, what it is a view of."""
+        """Have an expensive expression stored by a vectorised loop, for a reader that is not
+        vectorised; of a view that has each element once, store its operand."""
         if isinstance(atom, Var):
             place = self.places[atom]
             if place.kind == "expression" and place.cost >= MATH_COST:
                 place.ready = max(place.ready, self.stored(self._permuted_source(atom)).ready)
 
     def _permuted_source(self, var: Var) -> Var:
-        """The expression whose elements a view has, each once, in another order."""
+        """The expression of which a value is a permutation."""
         while True:
             eqn = self.plan.definitions.get(var)
             if eqn is None or not isinstance(eqn.op.lower, View) or len(eqn.operands) != 1:
@@ -175,13 +175,13 @@ class Placement:
         return place if place.kind == "tiny" or start else self.copied(var)
 
     def copied(self, var: Var) -> Location:
-        """A value that is in memory, in C order."""
+        """A copy in C order of a value that is in memory."""
         if var not in self.plan.copies:
             self.plan.copies[var] = self.copy(var, self.buffer(var.type, "scratch"))
         return self.plan.copies[var]
 
     def blas_operand(self, var: Var) -> Location:
-        """The operand of a product, where BLAS can read it: a copy if its strides are unusual."""
+        """The operand of a product where BLAS can read it: a copy if its strides do not fit."""
         place = self.places[var]
         if place.kind == "tiny" or is_blas_matrix(place.strides, var.type.shape):
             return place
@@ -200,7 +200,7 @@ class Placement:
         return known
 
     def kept(self, var: Var) -> Var:
-        """An expression as another value, which is in memory and is never computed again."""
+        """An expression as another variable, which is in memory and never computed again."""
         ready = self.store(var)
         place = self.places[var]
         twin = Var(var.type, var.name)
@@ -209,7 +209,7 @@ class Placement:
         return twin
 
     def duplicate(self, var: Var) -> Var:
-        """A value that is in memory, as another that has memory of its own."""
+        """A value that is in memory as another variable with memory of its own."""
         twin = Var(var.type, var.name)
         self.plan.definitions[twin] = self.plan.definitions[var]
         self.places[twin] = self.copy(var, self.buffer(var.type, "scratch"))
@@ -219,7 +219,7 @@ class Placement:
         return buffer_location(buffer, ready)
 
     def copy(self, var: Var, buffer: Buffer, strides: MemoryOrder = None) -> Location:
-        """Store a value that is in memory already once more, in C order or with these strides."""
+        """Store a value that is in memory once more, in C order or with these strides."""
         kernel = self.kernel_at(var.type.shape, self.places[var].ready)
         kernel.stores.append(Store(var, buffer_location(buffer, 0, strides)))
         return buffer_location(buffer, kernel.level + 1, strides)
@@ -232,8 +232,8 @@ class Placement:
         return kernel
 
     def kernel_with_room(self, space: tuple[int, ...], level: int) -> Kernel:
-        """The first kernel from a level on that is not full; full ones are passed once, for they
-        stay full."""
+        """The first kernel from a level on that is not full. Full kernels stay full, so they are
+        skipped once."""
         most = _MAX_WEIGHT if math.prod(space) <= _CACHED_SIZE else _MAX_WEIGHT_UNCACHED
         kernel = self.kernel_at(space, level)
         passed = []
@@ -248,7 +248,7 @@ class Placement:
 
 
 def _shared_operands(function: Function) -> set[Atom]:
-    """What several values are computed of that are read at other indices than their own."""
+    """Operands of several values that are read at other indices than their own."""
     moved: set[Atom] = set()
     for eqn in function.eqns:
         how, shape = eqn.op.lower, eqn.out.type.shape

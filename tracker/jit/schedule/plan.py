@@ -1,11 +1,11 @@
-"""The plan: where each value of a function lives, and which loops compute what.
+"""Planning: one pass over the equations of a function that assigns locations and makes kernels.
 
-Owns: `make_plan`, which fills the data structures of `plan_data.py` step by step; how a value comes
-to be stored or copied is in `placement.py`, whether it pays in `cost.py`. Kernels are found by
-(space, level): everything of one level and one space shares one loop. Start at `_Planner.step`.
+Kernels are found by (space, level): all values of one shape that are ready at one level share one
+loop nest. `placement.py` stores and copies values, `cost.py` decides when to store, and
+`inplace.py` plans updates in place. Start at `Planner.plan_step`.
 
-Invariants: levels never decrease along uses, so the order of levels is a legal order; planning is
-linear in the equations (a cheap expression is inlined, an expensive one is stored and read again).
+Invariants: levels never decrease along uses, so the order of levels is a legal schedule; planning
+is linear in the number of equations (a cheap expression is inlined, an expensive one is stored).
 """
 
 from __future__ import annotations
@@ -76,15 +76,15 @@ from tracker.jit.schedule.plan_data import (
 )
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
 
-_VECTOR_LIMIT = 8  # elements; up to here a vector is unrolled where there is vector math
-_EQNS_PER_MATH = 40  # equations of vectors for each transcendental one; beyond, these are unrolled
-_MAX_MATH_LOOPS = 40  # transcendental functions of vectors; beyond, these are unrolled
-_BODY_LIMIT = 16  # elements; up to here a value in a loop is unrolled: its code is to stay near
-_MAX_UNROLLED_IN_BODY = (
-    500  # elements of all unrolled values of a body, or of what stands around it
+_VECTOR_LIMIT = 8  # elements; unroll limit of vectors where transcendental functions are vectorised
+_EQNS_PER_MATH = 40  # equations of vectors per transcendental one; beyond, they are unrolled
+_MAX_MATH_LOOPS = 40  # transcendental functions of vectors; beyond, they are unrolled
+_BODY_LIMIT = (
+    16  # elements; unroll limit in a loop's body, which should stay in the instruction cache
 )
-_MATH_WEIGHT = 30  # what a transcendental function adds to the crowd: its code is long
-_LINES_PER_OPERATION = 6  # of code that an operation takes, with where its operands are
+_MAX_UNROLLED_IN_BODY = 500  # elements of all unrolled values of a body, or of the code around it
+_MATH_WEIGHT = 30  # weight of a transcendental function: its code is long
+_LINES_PER_OPERATION = 6  # lines of code per operation, address computations included
 
 
 def make_plan(
@@ -97,12 +97,14 @@ def make_plan(
     carried: Mapping[Var, Atom] | None = None,
     bodies: Mapping[Function, Plan] | None = None,
 ) -> Plan:
-    """Plan a function all of whose equations can be lowered. `strides` are those of its inputs,
-    then of its captures, in elements (by default all are in C order); `output_orders` those that
-    its outputs are to have (None, or left out: C order). `lengths_vary`: the code is to be that of
-    other lengths, too, so little is unrolled. `carried`: the inputs of a body that are to be read
-    before anything takes their place, and the results that will; others that are made of these are
-    to read them from memory. `bodies`: plans of bodies that are known."""
+    """Plan a function all of whose equations can be lowered.
+
+    strides: those of its inputs, then of its captures, in elements (default: C order);
+    output_orders: those wanted of its outputs (None or left out: C order); lengths_vary: the code
+    is to serve other lengths, too, so little is unrolled; body: of a loop or branch; carried:
+    inputs of a body that are to be read before their memory is overwritten, with the results that
+    will be written there; bodies: known plans of bodies.
+    """
     if strides is None:
         strides = [c_strides(v.type.shape) for v in (*function.inputs, *function.captures)]
     most = _BODY_LIMIT if body else _VECTOR_LIMIT if lengths_vary else UNROLL_LIMIT
@@ -118,7 +120,7 @@ def make_plan(
 
 
 def _unroll_limits(function: Function, tiny: int, body: bool) -> UnrollLimits:
-    """Up to which size values are unrolled: less in a long program, to keep its code short."""
+    """The unroll limits of a function: lower in a long program, to keep its code short."""
     sizes = Counter(eqn.out.type.size for eqn in function.eqns)
     unrolled = _MAX_UNROLLED_IN_BODY if body or function.functions else MAX_REGISTER_ELEMENTS
     while tiny > 1 and sum(n * size for size, n in sizes.items() if size <= tiny) > unrolled:
@@ -127,9 +129,9 @@ def _unroll_limits(function: Function, tiny: int, body: bool) -> UnrollLimits:
 
 
 def _prefers_vector_loops(function: Function, tiny: int) -> bool:
-    """Whether there are transcendental functions of vectors that would be unrolled, but are quicker
-    by fours; not so many of them that loops would take seconds to compile, nor so few that it is
-    quick arithmetic which loops would hold up."""
+    """Whether vectors that could be unrolled have transcendental functions, which are faster by
+    fours: not so many that loops would take seconds to compile, nor so few that the rest is quick
+    arithmetic, which loops would hold up."""
     vectors = [
         eqn
         for eqn in function.eqns
@@ -140,7 +142,7 @@ def _prefers_vector_loops(function: Function, tiny: int) -> bool:
 
 
 class _Planner(CostModel):
-    """Says step by step what computes a value, and where."""
+    """Plans a function equation by equation."""
 
     def __init__(
         self,
@@ -153,11 +155,11 @@ class _Planner(CostModel):
         super().__init__(function, wanted, tiny, body)
         self.row_product_operands: set[Var] = set()
         self.bodies: dict[Function, Plan] = {}
-        self.turned: set[Var] | None = None  # see `scan.py`
+        self.turned: set[Var] | None = None  # see `reversed_scans`
         self.sliced_bases: set[Atom] = set()
         self.calls_back = function.calls_python
-        self.checked = 0  # the level from which all conditions so far have been looked at
-        self.drawn = 0  # the level of the last step that has an effect
+        self.checked = 0  # the level from which all guards so far have been checked
+        self.drawn = 0  # the level of the last step with an effect
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
             self.row_product_operands = lazy_imports.gathered(function)
             self.sliced_bases = sliced_by_products(function)
@@ -241,8 +243,8 @@ class _Planner(CostModel):
             self._plan_map(step, operands)
 
     def _plan_unrolled(self, eqn: Eqn, operands: list[Var]) -> None:
-        """An unrolled equation. A view sees through expressions; others read what is stored, as a
-        matrix of a few elements does that is made of a vector which is not unrolled."""
+        """An unrolled equation. A view reads expressions in place; other equations read stored
+        values."""
         through = isinstance(eqn.op.lower, View)
         level = 0
         for o in operands:
@@ -287,7 +289,7 @@ class _Planner(CostModel):
                 )
                 if self.recompute_cost(o, level, most) > most:
                     self.store(o)
-        shared = 0  # what the kernel computes for others, too
+        shared = 0  # cost of members that the kernel computes anyway
         for o in operands:
             place = self.places[o]
             if place.home is kernel:
@@ -323,9 +325,7 @@ class _Planner(CostModel):
                 self.store(o)
             alias = self._strided_alias(eqn, o)
             scattered = alias is None and place.kind == "memory" and _is_reshape(eqn)
-            if scattered and not _changes_unit_axes_only(
-                eqn
-            ):  # else each element is found by division
+            if scattered and not _changes_unit_axes_only(eqn):  # else each index needs a division
                 copy = self.copied(o)
                 strides = c_strides(eqn.out.type.shape)
                 alias = Location("memory", copy.ready, 0, None, copy.buffer, strides, copy.start)
@@ -346,7 +346,7 @@ class _Planner(CostModel):
         self._add_expression(eqn, kernel, cost, operands)
 
     def _strided_alias(self, eqn: Eqn, o: Var) -> Location | None:
-        """The view as another way to read the same memory, if strides can say it."""
+        """The view as strides over the same memory, where strides can express it."""
         place = self.places[o]
         if not place.stored or not o.type.shape:  # a scalar has no memory
             return None
@@ -388,9 +388,9 @@ class _Planner(CostModel):
         self.plan.products.setdefault(level, []).append(eqn)
 
     def _locate_factor(self, o: Var, operands: list[Var]) -> None:
-        """Have in memory what a product reads. A view of what is there, or is the other factor, or
-        of which products read much, is read from there: BLAS takes it as it lies, and knows a
-        product with its own transpose."""
+        """Have the factor of a product in memory. A view of a stored value, of the other factor, or
+        of a value that products read often is read in place: BLAS takes its strides, and recognises
+        a product with its own transpose."""
         if self.places[o].kind != "expression":
             return
         eqn = self.plan.definitions[o]
@@ -412,7 +412,7 @@ class _Planner(CostModel):
         level = max((place.ready for place in wholes.values()), default=0)
         if self.calls_back and calls_python(eqn):
             level = max(level, self.checked)
-            if has_side_effects(eqn):  # callbacks come after all else of their level
+            if has_side_effects(eqn):  # callbacks run after all other steps of their level
                 level = self.drawn = max(level, self.drawn + 1)
         results = []
         for part in eqn.out.type.parts:
@@ -425,7 +425,7 @@ class _Planner(CostModel):
         if keep is not None:  # not a branch
             carries = eqn.params.get(
                 "carries", len(results) - len(keep) - 1
-            )  # a while: and a count
+            )  # a while also has a count
             for at, part in enumerate(eqn.out.type.parts[:carries]):
                 moves = part.shape and at not in keep
                 spares.append(self.buffer(part, "scratch") if moves else None)
@@ -445,10 +445,10 @@ class _Planner(CostModel):
             plan = self.bodies[function] = make_plan(function, body=True)
         return plan
 
-    # Loops that write in an order of their own
+    # Loops that write in an order of their own, or by computed index
 
     def _plan_scatter(self, eqn: Eqn, lower: Scatter) -> None:
-        """A copy of the base, then a loop that writes the elements where they go."""
+        """A copy of the base, then a loop that writes the elements."""
         self.store_if_dear(eqn.operands[lower.value])
         level = max((self.reach(o) for o in eqn.operands if isinstance(o, Var)), default=0)
         place = self.made(eqn.out, level, strides=self.order(eqn.out))
@@ -470,10 +470,10 @@ class _Planner(CostModel):
         kernel = Kernel(mask.type.shape, level, stores=[Store(mask, place, by=eqn)])
         self.plan.writes.setdefault(level, []).append(kernel)
 
-    # The end
+    # Outputs
 
     def place_output(self, atom: Atom, strides: tuple[int, ...]) -> None:
-        """Let a result be computed in its own memory; tiny ones are written at the end."""
+        """Have a result computed in its own memory; unrolled results are stored at the end."""
         number = len(self.plan.outputs)
         if isinstance(atom, Const) or self.places[atom].kind == "tiny":
             self.plan.outputs.append(strides)
@@ -487,7 +487,7 @@ class _Planner(CostModel):
         fits = whole and place.strides == strides
         if buffer.role != "scratch" or not fits:
             buffer = self.buffer(atom.type, "output")
-            if fits and place.home is not None:  # a result twice: written twice
+            if fits and place.home is not None:  # one value as two outputs is written twice
                 place.home.stores.append(Store(atom, buffer_location(buffer, 0, strides)))
             else:
                 self.copy(atom, buffer, strides)
@@ -495,8 +495,8 @@ class _Planner(CostModel):
         self.plan.outputs.append(buffer)
 
     def finish(self) -> None:
-        """Place the results; keep in each kernel what it needs."""
-        for atom, order in self.outputs:  # a view of what was changed since is a copy
+        """Locate the outputs, drop dead members of kernels, fuse reductions."""
+        for atom, order in self.outputs:  # a view of an array that was updated since is a copy
             self.place_output(
                 self.in_place.valid_operand(atom), order or c_strides(atom.type.shape)
             )
@@ -512,7 +512,7 @@ class _Planner(CostModel):
         self.plan.level_count = max(highest, default=0) + 1
 
     def _live_members(self, kernel: Kernel) -> list[Eqn]:
-        """The members that stores and folds of this kernel reach at the kernel's own index."""
+        """The members that stores and reductions of this kernel reach at the kernel's own index."""
         wanted = {s.value for s in kernel.stores if isinstance(s.value, Var)}
         wanted.update(o for e in kernel.folds for o in e.operands if isinstance(o, Var))
         out = []
@@ -526,7 +526,7 @@ class _Planner(CostModel):
 
 
 def _is_reshape(eqn: Eqn) -> bool:
-    """A view that keeps the C order of all elements."""
+    """Whether a view keeps the C order of all elements."""
     return set(eqn.params) == {"shape"} and eqn.out.type.size == _operand_size(eqn)
 
 
@@ -535,6 +535,6 @@ def _operand_size(eqn: Eqn) -> int:
 
 
 def _changes_unit_axes_only(eqn: Eqn) -> bool:
-    """Only axes of extent 1 come or go, so that indices map without division."""
+    """Whether only axes of extent 1 come or go, so that indices map without division."""
     before = [n for n in eqn.operands[0].type.shape if n != 1]
     return before == [n for n in eqn.out.type.shape if n != 1]

@@ -1,16 +1,12 @@
-"""The data of a plan: buffers, places, kernels, and what else runs at each level.
+"""The data of a plan: buffers, locations of values, kernels, and the steps of each level.
 
-Owns: the classes that `plan.py` fills and the writers of code read, and the arithmetic of strided
-places (`buffer_location`, `slice_location`, `affine_location`, `is_blas_matrix`).
-
-- `Location` says where a value lives: 'tiny' (unrolled into registers), 'memory' (a strided piece
-of a
-  buffer), or 'expression' (computed inside of a kernel, and stored only where that is needed).
+- A location is `Unrolled` (a register for each element), `InMemory` (a strided part of a buffer),
+  or an `Expression` (computed inside of kernels, and stored only where that is cheaper).
 - A `Kernel` is one loop nest: an iteration space, the values stored at each of its points
   (`stores`) and the reductions over it (`folds`).
-- Levels order the plan. A value that a kernel produces can be used one level later.
+- Levels order the plan: what a kernel of one level produces can be read at the next level.
 
-Strides and starts are in elements.
+Strides and offsets are in elements.
 """
 
 from __future__ import annotations
@@ -30,12 +26,13 @@ if TYPE_CHECKING:
     from tracker.jit.kernels.sort import SortStep
     from tracker.jit.lapack.plan import RoutineCall
 
-UNROLL_LIMIT = 32  # elements; up to here a value is unrolled
+UNROLL_LIMIT = 32  # elements; values of at most this size are unrolled
 
 
 @record(frozen=True)
 class UnrollLimits:
-    """Up to how many elements values are unrolled: vectors, and arrays of more axes."""
+    """The largest numbers of elements that are unrolled, for vectors and for arrays of
+    more axes."""
 
     vector: int
     array: int
@@ -46,10 +43,9 @@ class UnrollLimits:
 
 @record(eq=False)
 class Buffer:
-    """Memory: an input, a capture, an output, scratch, or a table of numbers in the code.
+    """Memory: an input, a capture, an output, scratch, or a constant table.
 
-    role: 'input', 'capture', 'output', 'scratch', 'table'; `slot` is its number within the first
-    three; `values` are those of a table.
+    slot: its number among the buffers of its role (inputs, captures, outputs); values: of a table.
     """
 
     number: int
@@ -60,7 +56,7 @@ class Buffer:
 
     @property
     def is_ours(self) -> bool:
-        """Whether our own code, or NumPy for it, wrote all that is there."""
+        """Whether only our own code (or NumPy for it) has written the contents."""
         return self.role not in ("input", "capture")
 
 
@@ -86,7 +82,8 @@ class Location:
 
 @record(eq=False)
 class Store:
-    """An element of `value` (None: zero) goes to, or is added to, each point of a strided place.
+    """An element of `value` (None: zero) is stored at, or added to, each point of a strided
+    location.
 
     `by`: the equation whose lowering says where instead (`Scatter`, `Compact`), or how (`Scan`).
     """
@@ -99,10 +96,12 @@ class Store:
 
 @record(eq=False)
 class Kernel:
-    """One loop nest over `space` at `level`. `weight`: how much it has to do; `lines`: how long its
-    code is, with what it computes again; `work`: about how many operations its members take at each
-    point; `chain`: how many functions that take long are made of one another. `guests`: folds over
-    a smaller space that run within (see `loop_fusion.py`)."""
+    """One loop nest over `space` at `level`.
+
+    weight: its number of operations, transcendental functions counted as many; lines: the length of
+    its code, recomputed values included; work: operations of its members per point; chain: its
+    longest chain of transcendental functions; guests: fused reductions over a smaller space.
+    """
 
     space: tuple[int, ...]
     level: int
@@ -117,16 +116,14 @@ class Kernel:
 
     @property
     def with_fused(self) -> tuple[Kernel, ...]:
-        """The kernel, then what runs within it."""
+        """The kernel, then the reductions fused into it."""
         return (self, *self.guests)
 
 
 @record(frozen=True)
 class FrameSlots:
-    """Where the frame holds things: first slot of each input, capture, output of the function.
-
-    array[i]: output i is an array (its slot holds an address), not a number.
-    """
+    """The first slot in the frame of each input, capture and output of the function, and whether it
+    holds an array's address (else a number)."""
 
     inputs: tuple[int, ...]
     input_is_array: tuple[bool, ...]
@@ -138,12 +135,12 @@ class FrameSlots:
 
 @record(eq=False)
 class ControlFlow:
-    """A loop, while or branch: where its operands that are arrays lie, its results, a second home
-    for each carried array that is not kept, and the plans of its bodies by name.
+    """A loop, while or branch: locations of its array operands and of its results, a spare buffer
+    for each carried array that is not saved, and the plans of its bodies by name.
 
-    `first_carry`: which input of the body is the first carry; `in_place`: the arrays that the body
-    leaves where it finds them, which need no second home; `coalesced`: which of the body's buffers
-    lie in which others then (see `jit/pipeline/loop_carried.py`).
+    `first_carry`: the input of the body that is the first carry; `in_place`: the carried arrays
+    that the body updates in place, which need no spare; `coalesced`: the buffers of the body that
+    share memory then (`jit/pipeline/loop_carried.py`).
     """
 
     eqn: Eqn
@@ -187,7 +184,8 @@ def buffer_location(buffer: Buffer, ready: int = 0, strides: MemoryOrder = None)
 def slice_location(
     place: Location, index: tuple[Any, ...], shape: tuple[int, ...]
 ) -> tuple[tuple[int, ...], Location]:
-    """Shape and place of a canonical basic index (`ops/indexing/canonical.py`) into an array."""
+    """The shape and location of a canonical basic index (`ops/indexing/canonical.py`) into an
+    array."""
     extents: list[int] = []
     strides: list[int] = []
     start, axis = place.start, 0
@@ -206,7 +204,7 @@ def slice_location(
 
 
 def element_span(place: Location, shape: tuple[int, ...]) -> tuple[int, int]:
-    """The first element of a strided place, and the end of the last."""
+    """The lowest element of a strided location, and the end of the highest."""
     if 0 in shape:
         return place.start, place.start
     reach = [(n - 1) * stride for n, stride in zip(shape, place.strides, strict=True)]
@@ -217,7 +215,8 @@ def element_span(place: Location, shape: tuple[int, ...]) -> tuple[int, int]:
 def affine_location(
     place: Location, index: Iterable[Any], ndim: int, ready: int
 ) -> Location | None:
-    """A strided place for index formulas in the loop variables 0 .. ndim-1."""
+    """The strided location of index formulas in the loop variables 0 .. ndim-1; None if
+    computed."""
     flat: Any = place.start
     for i, stride in zip(index, place.strides, strict=True):
         if isinstance(i, ComputedIndex):
@@ -230,7 +229,7 @@ def affine_location(
 
 
 def is_blas_matrix(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether BLAS can read the last two axes (or the one) as they lie."""
+    """Whether BLAS can read the last two axes (or the only one) in place."""
     if len(shape) == 1:
         return strides[0] > 0
     rows, columns = strides[-2:]

@@ -1,12 +1,9 @@
-"""Running folds (`Scan`): loops in which each element is made from the one before it.
+"""Planning of scans (`Scan`): loops in which each element is computed from the one before it.
 
-Owns: `plan_scan`, which plans one, and `reversed_scans`; how an element is written is in
-`jit/codegen/scatter_stores.py`. Start at `plan_scan`.
-
-No loop of vectors does that, so what is dear about the operands is made before, by one that is.
-`np.flip(np.cumsum(np.flip(x)))`, which the gradient of a running sum is, goes from the end to the
-start: what nothing reads but views that turn the axis around lies in memory as these have it. Then
-they are no views of unusual strides, and each element can lie where that lay of which it is made.
+A scan loop cannot be vectorised, so expensive operands are computed and stored before, by a loop
+that can. `np.flip(np.cumsum(np.flip(x)))`, the gradient of a cumulative sum, runs from the end to
+the start: a result that is only read by views that reverse its axis is stored reversed. Then these
+views have unit strides, and each element can overwrite the element that it was computed from.
 
 Invariant: linear in the operands of the function.
 """
@@ -23,7 +20,7 @@ from tracker.ops.shape.memory_order import reversed_along
 
 
 def plan_scan(planner: Any, eqn: Eqn) -> None:
-    """Have what is dear stored, and place the result."""
+    """Have expensive operands stored, and allocate the result."""
     for o in eqn.operands:
         planner.store_if_dear(o)
     level = max((planner.reach(o) for o in eqn.operands if isinstance(o, Var)), default=0)
@@ -38,7 +35,7 @@ def plan_scan(planner: Any, eqn: Eqn) -> None:
 
 
 def reversed_scans(function: Function) -> set[Var]:
-    """The results that nothing reads but views which turn their axis around."""
+    """The results that only views which reverse their axis read."""
     scans = {eqn.out: eqn for eqn in function.eqns if isinstance(eqn.op.lower, Scan)}
     read: set[Var] = set()
     others = set(function.outputs)
@@ -54,7 +51,7 @@ def reversed_scans(function: Function) -> set[Var]:
 
 
 def _reverses_axis(eqn: Eqn, axis: int) -> bool:
-    """Whether an equation gives its operand with one axis turned around, and no other change."""
+    """Whether an equation is its operand with one axis reversed, and otherwise unchanged."""
     shape = eqn.out.type.shape
     if not isinstance(eqn.op.lower, View) or [o.type.shape for o in eqn.operands] != [shape]:
         return False

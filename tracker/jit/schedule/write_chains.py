@@ -1,16 +1,13 @@
-"""Chains of writes: which equations change an array, and which of them may do it in place.
+"""Update chains: which equations update an array, and which of them can be done in place.
 
-Owns: `find_updates`, which says before planning begins what the body changes. A loop such as
-`for i in range(n): t[i] = f(t[i - 1])` is n equations, each a whole new array; so is the gradient
-of reading t piece by piece, a sum of n arrays that are zero but for a piece. Each of them is a
-`Update`: its base, but for the pieces. Where nobody needs the base afterwards the change is made in
-the base's memory (`inplace.py`), and the work is linear in the pieces.
+A loop such as `for i in range(n): t[i] = f(t[i - 1])` is n equations, each with a new array as its
+result; so is the gradient of reading t slice by slice, a sum of n arrays that are zero outside of a
+slice. Each of these equations is an `Update`: its base with some slices replaced or added to. Where
+the base is dead afterwards the update is made in the base's memory (`inplace.py`), so the work is
+linear in the slices. Views of an array that is updated later are moved before the update.
 
-A view of an array that is changed later on is taken before the change: then the planner sees
-readings of an array's old numbers while they are there.
-
-Invariants: one sweep forwards and one backwards; a short chain is left alone, for it is better
-fused with its neighbours, and so is a change of most of a large array.
+Invariants: one forward and one backward pass; a short chain is left alone, because fusing it with
+its neighbours is faster, and so is an update of most of a large array.
 """
 
 from __future__ import annotations
@@ -26,23 +23,21 @@ from tracker.jit.schedule.cost import is_sum
 from tracker.jit.schedule.plan_data import UnrollLimits
 from tracker.support.structs import field, record
 
-_MIN_CHAIN = 5  # pieces; from here on a chain is written in place
+_MIN_CHAIN = 5  # slices; chains of at least this length are written in place
 _MIN_CHAIN_OF_LARGE = (
-    8  # the same of pieces that are most of one axis: one loop is cut into few parts
+    8  # the same for slices that are most of one axis: one loop is split into few parts
 )
-_LARGE_ARRAY = 1 << 14  # elements; in a larger array, pieces of half of it are not written in place
+_LARGE_ARRAY = 1 << 14  # elements; in a larger array, slices of half of it are not written in place
 _MEDIUM_ARRAY = (
     1 << 12
-)  # elements; in an array between, a chain that is mostly such pieces is not, if it
-_MAX_LOOP_PARTS = (
-    60  # has at most so many: one loop over the array is cut into more parts than that
-)
-_MAX_STACKED_ROWS = 16  # of a stack; up to here one loop over all of it chooses among them
+)  # elements; in a larger array, nor is a chain that is mostly such slices and has
+_MAX_LOOP_PARTS = 60  # at most this many: one loop over the array may be split into more parts
+_MAX_STACKED_ROWS = 16  # of a stack; up to here one loop over all rows selects among them
 
 
 @record(frozen=True)
 class UpdateSlice:
-    """`result[index] = value`, or `result[index] += value`; the atom broadcasts."""
+    """`result[index] = value`, or `result[index] += value`; the value broadcasts."""
 
     value: Atom
     index: tuple[Any, ...]
@@ -51,10 +46,10 @@ class UpdateSlice:
 
 @record(frozen=True)
 class Update:
-    """The result is `base` (None: zeros), but for pieces, or but for what the scatter `updates`
-    writes.
+    """The result is `base` (None: zeros) with some slices updated, or with the scatter `by`
+    applied.
 
-    `covers_all`: the pieces leave nothing of the base.
+    `covers_all`: the slices leave nothing of the base.
     """
 
     base: Atom | None
@@ -64,7 +59,7 @@ class Update:
 
     @property
     def values(self) -> list[Atom]:
-        """What is read, besides the base."""
+        """What is read besides the base."""
         if self.by is None:
             return [piece.value for piece in self.slices]
         assert isinstance(self.by.op.lower, Scatter)
@@ -73,11 +68,11 @@ class Update:
 
 @record()
 class UpdateChains:
-    """What a body changes.
+    """The updates of a body.
 
-    `body`: the steps, with readings before changes; `updates`: the change that gives a result;
-    `last`: results of changes after which nobody needs the base; `never_made`: arrays that are only
-    ever added to others, as pieces, and need not be made.
+    `body`: the steps, reads before updates; `updates`: the update that gives a result; `last`:
+    results whose base is dead afterwards; `never_made`: arrays that are only added to others, as
+    slices, and need no memory.
     """
 
     body: list[Eqn | Guard]
@@ -91,7 +86,7 @@ class UpdateChains:
 
 
 def find_updates(function: Function, tiny: UnrollLimits) -> UpdateChains:
-    """The changes of arrays that are not tiny."""
+    """The updates of arrays that are not unrolled."""
     finder = _UpdateFinder(tiny)
     for eqn in function.eqns:
         finder.visit(eqn)
@@ -102,16 +97,18 @@ def find_updates(function: Function, tiny: UnrollLimits) -> UpdateChains:
 
 
 class _UpdateFinder:
-    """The sweep forwards. A chain is known by its first result; `lengths` counts its pieces."""
+    """The forward pass. A chain is identified by its first result."""
 
     def __init__(self, tiny: UnrollLimits) -> None:
         self.tiny = tiny
         self.found: dict[Var, Update] = {}
-        self.embedded: dict[Var, UpdateSlice] = {}  # arrays of zeros but for a piece
+        self.embedded: dict[Var, UpdateSlice] = {}  # arrays of zeros with one slice set
         self.chain_of: dict[Atom, Var] = {}
         self.lengths: Counter[Var] = Counter()
-        self.large_slices: Counter[Var] = Counter()  # pieces that are half of the array, or more
-        self.mixed_chains: set[Var] = set()  # chains of small pieces, or of pieces of several axes
+        self.large_slices: Counter[Var] = Counter()  # slices of at least half of the array
+        self.mixed_chains: set[Var] = (
+            set()
+        )  # chains with small slices, or slices along several axes
         self.axis: dict[Var, int] = {}
 
     def long_chains(self) -> dict[Var, Update]:
@@ -152,7 +149,7 @@ class _UpdateFinder:
             self._record_slice(start, eqn.out.type.shape, piece.index)
 
     def _record_slice(self, chain: Var, shape: tuple[int, ...], index: tuple[Any, ...]) -> None:
-        """What kind of piece a chain has besides the others."""
+        """Record the shape of one slice of a chain."""
         cut = partial_axes(index, shape)
         small = 2 * index_size(index, shape) < math.prod(shape)
         self.large_slices[chain] += not small
@@ -186,21 +183,21 @@ class _UpdateFinder:
 
 
 def _is_mostly_rewritten(shape: tuple[int, ...], index: tuple[Any, ...]) -> bool:
-    """Whether an index is half of a large array, or more: then all of it may be made anew."""
+    """Whether an index covers half of a large array or more: then a copy costs little more."""
     size = math.prod(shape)
     return size > _LARGE_ARRAY and 2 * index_size(index, shape) >= size
 
 
 def index_size(index: tuple[Any, ...], shape: tuple[int, ...]) -> int:
-    """How many elements a canonical basic index names."""
+    """The number of elements that a canonical basic index covers."""
     return math.prod(index_extents(index, shape))
 
 
 def _find_dead_bases(
     function: Function, changes: UpdateChains, embedded: dict[Var, UpdateSlice]
 ) -> None:
-    """The sweep backwards: `later` holds what is needed after the step; `views`, the readings of
-    an array after the step that may be made before it."""
+    """The backward pass. `later` holds what is live after the step; `views`, the views of an array
+    that may be moved before the step."""
     bases = changes.bases
     later = {a for a in function.outputs if isinstance(a, Var)}
     views: dict[Var, list[int]] = {}
@@ -228,7 +225,7 @@ def _find_dead_bases(
 
 
 def _is_view_of_base(eqn: Eqn, bases: set[Var]) -> bool:
-    """Whether an equation is a view of an array that is changed somewhere."""
+    """Whether an equation is a view of an array that is updated somewhere."""
     lower = eqn.op.lower
     return (
         isinstance(lower, View)
