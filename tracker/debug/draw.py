@@ -217,8 +217,8 @@ def _plan_boxes(plan: Plan, owner: dict[Var, Node], checks: dict[Any, Node]) -> 
         for guard in guards:
             node = checks[guard.operand] = _step_node(guard)
             yield node
-    for eqns in plan.products.values():
-        for eqn in eqns:
+    for products in plan.products.values():
+        for eqn in (product.eqn for product in products):
             shapes = " @ ".join(print_type(o.type) for o in eqn.operands)
             node = owner[eqn.out] = Node(["product", shapes], "product", eqn.where)
             yield node

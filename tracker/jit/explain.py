@@ -99,12 +99,12 @@ def _count_text(plan: Plan) -> str:
 
 def _plan_lines(plan: Plan) -> Iterable[str]:
     """What a plan does, that of loop bodies indented."""
-    for eqn in (eqn for eqns in plan.products.values() for eqn in eqns):
+    for product in (step for steps in plan.products.values() for step in steps):
+        eqn = product.eqn
         shapes = " @ ".join(str(o.type) for o in eqn.operands)
         inner = eqn.operands[0].type.shape[-1] if eqn.operands[0].type.shape else 1
         count = 2 * eqn.out.type.size * inner
-        how = "in loops over rows" if eqn.out in plan.rows else "by BLAS"
-        yield f"    product: {shapes}: {count:,} operations, {how}{_location_text(eqn)}"
+        yield f"    product: {shapes}: {count:,} operations, {product.name}{_location_text(eqn)}"
     for call in (call for calls in plan.calls.values() for call in calls):
         shapes = ", ".join(str(o.type) for o in call.eqn.operands)
         yield f"    routine: {call.name} of {shapes}{_location_text(call.eqn)}"

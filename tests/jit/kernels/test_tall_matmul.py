@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 @pytest.fixture(params=[1, 3])
 def short_ones(request, monkeypatch):
     """Matrices of few rows count as long, so that tests are quick; threads share them."""
-    for name, least in (("_LONG", 20), ("_WORK", 1), ("_SHARED", 1)):
+    for name, least in (("_MIN_LONG", 20), ("_MIN_WORK", 1), ("_MIN_THREADED_WORK", 1)):
         monkeypatch.setattr(tall_matmul, name, least)
     with tracker.config(threads=request.param):
         yield
@@ -70,7 +70,7 @@ def test_extents(m, k, n, wide):
     dtype = np.float64 if wide else np.float32
     a, b, g = (array(*shape, dtype=dtype) for shape in [(m, k), (k, n), (m, n)])
     with pytest.MonkeyPatch.context() as patch:
-        for name, least in (("_LONG", 20), ("_WORK", 1), ("_SHARED", 1000)):
+        for name, least in (("_MIN_LONG", 20), ("_MIN_WORK", 1), ("_MIN_THREADED_WORK", 1000)):
             patch.setattr(tall_matmul, name, least)
         with tracker.config(threads=2):
             fast = jit(lambda a, b, g: (a @ b, a.T @ g, g.T @ a))

@@ -60,9 +60,10 @@ def test_a_loop_moves_from_a_module_to_another(compiled, monkeypatch):
         assert_same(fast(*args), derivative(*args))
     count = len(compiled)
     assert count == 2
-    of_one, of_all = module_split.kernels_to_optimise, lower.urgent
-    monkeypatch.setattr(lower, "busy", lambda work, more: set(sorted(of_one(work, more))[:1]))
-    monkeypatch.setattr(lower, "urgent", lambda work, more: set(sorted(of_all(work, more))[:1]))
+    for name in ("kernels_to_optimise", "urgent"):
+        choose = getattr(module_split, name)
+        first = lambda *args, choose=choose: set(sorted(choose(*args))[:1])  # noqa: E731
+        monkeypatch.setattr(lower, name, first)
     for sizes in ((128, 300, 100), (90, 280, 60)):
         args = arguments(*sizes)
         for _ in range(2):

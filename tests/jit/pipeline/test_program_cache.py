@@ -125,8 +125,8 @@ def test_what_differs_is_lowered(folder, made, monkeypatch):
         run(fast, *args)
         assert len(made) == count
     changes = [
-        (program_cache, "_source", lambda: "other files"),
-        (engine, "host", lambda: "another machine"),
+        (program_cache, "_source_fingerprint", lambda: "other files"),
+        (engine, "host_description", lambda: "another machine"),
         (np, "__version__", "99"),
     ]
     for count, (place, name, value) in enumerate(changes, len(calls) + 1):

@@ -9,7 +9,7 @@ from tracker import gradient, jit
 from tracker.ir.text import parse
 from tracker.jit.codegen.loop_nest import kernel_work
 from tracker.jit.codegen.module_split import KernelWork, kernels_to_optimise
-from tracker.jit.schedule.plan import make_plan
+from tracker.jit.pipeline.loop_carried import planned
 
 FUNCTIONS = {"exp": lambda u: np.exp(-u * u), "tanh": np.tanh, "log": lambda u: np.log(u * u + 1)}
 
@@ -70,7 +70,7 @@ def test_what_is_read_twice_is_counted_once():
             f"  s{k}: f64[1000] = multiply x{k} x{k}\n  x{k + 1}: f64[1000] = add s{k} x{k}\n"
             for k in range(count)
         )
-        plan = make_plan(parse(f"function f(x0: f64[1000]) {{\n{body}  return (x{count})\n}}"))
+        plan = planned(parse(f"function f(x0: f64[1000]) {{\n{body}  return (x{count})\n}}"))
         (kernel,) = plan.kernels
         return kernel_work(plan, kernel)
 

@@ -15,8 +15,9 @@ caller fails.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,18 +28,28 @@ from tracker.jit.runtime import interrupt_checks
 from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.scalar.values import ScalarValue, literal, memory_type
 from tracker.jit.schedule.buffer_reuse import CoalescingCandidate, may_coalesce
-from tracker.jit.schedule.plan_data import Buffer, ControlFlow, FrameSlots, Location
-from tracker.support.structs import record
+from tracker.jit.schedule.plan_data import (
+    Buffer,
+    ControlFlow,
+    FrameSlots,
+    Location,
+    Plan,
+    Unrolled,
+    memory_of,
+)
+
+if TYPE_CHECKING:
+    from tracker.jit.codegen.lower import BodyFunction, DriverWriter
 
 _INT64 = np.dtype(np.int64)
 _BYTES = np.dtype(np.int8)
 _MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 
 
-def write_control(driver: Any, control: ControlFlow) -> None:
+def write_control(driver: DriverWriter, control: ControlFlow) -> None:
     """Emit a loop, a while or a branch."""
     if has_side_effects(control.eqn):
-        driver.act()
+        driver.begin_effects()
     kind = control.eqn.op.lower
     if isinstance(kind, Loop):
         _emit_loop(_ControlWriter(driver, control))
@@ -46,17 +57,6 @@ def write_control(driver: Any, control: ControlFlow) -> None:
         _emit_branch(_ControlWriter(driver, control))
     else:
         _emit_while(_ControlWriter(driver, control))
-
-
-@record(frozen=True)
-class BodyFunction:
-    """The function of a body: its symbol, its scratch in bytes, whether it can fail a guard, and
-    whether it can raise."""
-
-    symbol: str
-    scratch: int
-    can_fail: bool
-    can_raise: bool
 
 
 def body_slots(function: Function) -> FrameSlots:
@@ -107,16 +107,16 @@ class _BodyFrame:
 class _ControlWriter:
     """Shared by the three kinds: addresses of operands and results, cells, labels."""
 
-    def __init__(self, driver: Any, control: ControlFlow) -> None:
+    def __init__(self, driver: DriverWriter, control: ControlFlow) -> None:
         self.driver = driver
         self.e: Emitter = driver.e
         self.control = control
         self.params = control.eqn.params
         self.operands = control.eqn.operands
-        self.results = [self._address(place) for place in control.results]
+        self.results = [self._address(location) for location in control.results]
 
-    def _address(self, place: Location) -> str:
-        pointer: str = self.driver.address(place.buffer, place.start)
+    def _address(self, location: Location) -> str:
+        pointer: str = self.driver.address(memory_of(location), location.start)
         return pointer
 
     def alloca(self, kind: str) -> str:
@@ -143,18 +143,18 @@ class _ControlWriter:
     def array_address(self, atom: Atom) -> str:
         """The address of an array operand."""
         assert not isinstance(atom, Const)
-        place = self.control.operands[atom]
-        if place.kind == "tiny":
+        location = self.control.operands[atom]
+        if isinstance(location, Unrolled):
             pointer: str = self.driver.spill(atom)
             return pointer
-        return self._address(place)
+        return self._address(location)
 
     def is_in_place(self, atom: Atom, result: Location) -> bool:
         """Whether an operand shares the memory of a result, as it may if nothing else reads it."""
         assert isinstance(atom, Var)
-        driver, place = self.driver, self.control.operands[atom]
-        old, new = place.buffer, result.buffer
-        if old is None or new is None or place.kind == "tiny" or old.type != new.type:
+        driver, location = self.driver, self.control.operands[atom]
+        old, new = memory_of(location), result.buffer
+        if old is None or new is None or isinstance(location, Unrolled) or old.type != new.type:
             return False
         readers = [o for o in self.control.operands.values() if o.buffer is old]
         alone = len(readers) == self.operands.count(atom) == 1
@@ -185,7 +185,7 @@ class _ControlWriter:
     def propagate_status(self, status: str, bodies: Sequence[BodyFunction]) -> None:
         """Fail or raise if a body did."""
         if any(body.can_raise for body in bodies):
-            self.driver.unless_raised(status, any(body.can_fail for body in bodies))
+            self.driver.check_status(status, any(body.can_fail for body in bodies))
         elif any(body.can_fail for body in bodies):
             self.driver.require(self.compare("==", status, 0))
 
@@ -317,6 +317,13 @@ class _Carries:
                 self.w.e.store(begin, result)
 
 
+def _check_interval(body: Plan, count: Atom | None) -> int | None:
+    """After how many steps (of `count`, if known) a loop checks for interrupts; None: never."""
+    elements = sum(math.prod(kernel.space) for kernel in body.kernels)
+    is_slow = any((body.products, body.calls, body.controls))
+    return interrupt_checks.check_interval(elements, is_slow, count)
+
+
 def _emit_loop(w: _ControlWriter) -> None:
     consts, carries = w.params["consts"], w.params["carries"]
     count, *operands = w.operands
@@ -342,7 +349,7 @@ def _emit_loop(w: _ControlWriter) -> None:
     w.line(f"br label %{again}")
     w.label(again)
     k = w.e.write(f"load i64, ptr {counter}")
-    w.check_interrupts(since, k, interrupt_checks.check_interval(w.control.bodies["body"], count))
+    w.check_interrupts(since, k, _check_interval(w.control.bodies["body"], count))
     left = w.e.write(f"sub i64 {top}, {k}")
     index, step = (left, -1) if w.params["reverse"] else (k, 1)
     following = w.e.write(f"add i64 {index}, {step}")
@@ -402,7 +409,7 @@ def _emit_while(w: _ControlWriter) -> None:
     w.line(f"br i1 {w.e.truth(holds).name}, label %{body}, label %{done}")
     w.label(body)
     k = w.e.write(f"load i64, ptr {counter}")
-    w.check_interrupts(since, k, interrupt_checks.check_interval(w.control.bodies["body"], None))
+    w.check_interrupts(since, k, _check_interval(w.control.bodies["body"], None))
     following = w.e.write(f"add i64 {k}, 1")
     if w.params["keep"]:
         w.driver.require(w.compare("<", following, capacity))

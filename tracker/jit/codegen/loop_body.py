@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,19 @@ from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.scalar.values import ScalarValue, literal
 from tracker.jit.schedule.affine import IndexEmitter
 from tracker.jit.schedule.buffer_reuse import BufferAccess
-from tracker.jit.schedule.plan_data import Kernel, Store
+from tracker.jit.schedule.plan_data import (
+    Kernel,
+    Location,
+    Store,
+    Unrolled,
+    is_in_memory,
+    memory_of,
+)
 from tracker.ops.shape.memory_order import c_strides
+
+if TYPE_CHECKING:
+    from tracker.jit.codegen.loop_nest import KernelWriter
+    from tracker.jit.codegen.reductions import Accumulator
 
 LoopIndex = tuple[Any, ...]  # per axis: a formula or a number; None before its loop has begun
 _BOOL = np.dtype(bool)
@@ -30,7 +41,9 @@ _INT64 = np.dtype(np.int64)
 class LoopBody:
     """The innermost code: every store and reduction at one index."""
 
-    def __init__(self, writer: Any, ranges: dict[int, tuple[int, int]], index: LoopIndex) -> None:
+    def __init__(
+        self, writer: KernelWriter, ranges: dict[int, tuple[int, int]], index: LoopIndex
+    ) -> None:
         self.w = writer
         self.e: Emitter = writer.e
         self.index = index
@@ -60,7 +73,7 @@ class LoopBody:
             if atom is not None:
                 self.value(atom, self._index_of(atom, self.index))
 
-    def _fused_reductions(self, guest: Kernel, folds: list[Any]) -> None:
+    def _fused_reductions(self, guest: Kernel, folds: list[Accumulator]) -> None:
         """Reductions over a space that ends before the loops do."""
         found = [
             self.tools.within(i, 0, 1, n) for i, n in zip(self.index, guest.space, strict=True)
@@ -78,26 +91,26 @@ class LoopBody:
             fold.add(x, self)
 
     def _store(self, store: Store) -> None:
-        dtype = store.place.buffer.type.dtype  # type: ignore[union-attr]
+        dtype = memory_of(store.location).type.dtype
         x = literal(0, dtype)
         if store.value is not None:
             x = self.cast(self.value(store.value, self._index_of(store.value, self.index)), dtype)
         if store.by is not None:
-            scatter_stores.emit_store(self, store, x)
+            scatter_stores.emit_store(self, store, store.by, x)
             return
-        at = self._position(store.place, self.index)
-        self.access.writes(self.w.home(store.place.buffer), at + store.place.start)
-        where = self.w.target(store.place, at, self.tools)
+        at = self._position(store.location, self.index)
+        self.access.writes(self.w.home(memory_of(store.location)), at + store.location.start)
+        where = self.w.target(store.location, at, self.tools)
         if store.adds:
             x = self.e.add(self.e.load(where, dtype), x)
         self.e.store(x, where)
 
-    def _position(self, place: Any, index: Sequence[Any]) -> Any:
+    def _position(self, location: Location, index: Sequence[Any]) -> Any:
         """The position of an element within a location."""
         if self.w.flat:
             return index[0]
         flat: Any = 0
-        for i, stride in zip(index, place.strides, strict=True):
+        for i, stride in zip(index, location.strides, strict=True):
             flat = i * stride + flat
         return flat
 
@@ -120,12 +133,12 @@ class LoopBody:
         return found
 
     def _value(self, var: Var, index: tuple[Any, ...]) -> ScalarValue:
-        place = self.w.plan.places[var]
-        if place.kind == "tiny":
+        location = self.w.plan.locations[var]
+        if isinstance(location, Unrolled):
             return self._unrolled_element(var, index)
-        own = var in self.w.members and index == self.index
-        if not own and place.stored and place.ready <= self.w.kernel.level:
-            return self._load(var, place, index)
+        is_own = var in self.w.members and index == self.index
+        if not is_own and is_in_memory(location, self.w.kernel.level):
+            return self._load(var, location, index)
         eqn = self.w.plan.definitions[var]
         lower = eqn.op.lower
         if isinstance(lower, View):
@@ -158,11 +171,11 @@ class LoopBody:
         where = self.e.address(pointer, var.type.dtype, self.tools.name(flat))
         return self.e.load(where, var.type.dtype)
 
-    def _load(self, var: Var, place: Any, index: tuple[Any, ...]) -> ScalarValue:
-        at = self._position(place, index)
-        self.access.reads(self.w.home(place.buffer), at + place.start)
-        where = self.w.source(place, at, self.tools)
-        return self.e.load(where, var.type.dtype, place.buffer.is_ours)
+    def _load(self, var: Var, location: Location, index: tuple[Any, ...]) -> ScalarValue:
+        at = self._position(location, index)
+        self.access.reads(self.w.home(memory_of(location)), at + location.start)
+        where = self.w.source(location, at, self.tools)
+        return self.e.load(where, var.type.dtype, memory_of(location).is_ours)
 
     def _view(self, eqn: Eqn, lower: View, index: tuple[Any, ...]) -> ScalarValue:
         if self.w.flat:  # one element, broadcast

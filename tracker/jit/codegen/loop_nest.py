@@ -29,6 +29,7 @@ from tracker.jit.codegen.loop_order import (
     should_tile,
 )
 from tracker.jit.codegen.reductions import Accumulator
+from tracker.jit.codegen.registers import Registers
 from tracker.jit.runtime import thread_pool
 from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.scalar.real import INTERLEAVE_TWO, NO_UNROLL, NO_UNROLL_NO_VECTORS, ONE_VECTOR_LOOP
@@ -46,7 +47,7 @@ from tracker.jit.schedule.buffer_reuse import (
     can_write_in_place,
     coalescing_candidates,
 )
-from tracker.jit.schedule.plan_data import Kernel, Plan
+from tracker.jit.schedule.plan_data import Buffer, Expression, Kernel, Location, Plan, memory_of
 from tracker.support.structs import record
 
 _POINTER_REACH = 32  # elements; beyond this distance, another pointer is used
@@ -57,10 +58,7 @@ _MIN_ROW, _MAX_ROW = 5, 9  # elements; with fewer, gathers are cheap; LLVM does 
 _VECTOR_STEPS = 8  # steps of a loop that becomes one vector
 _EDGE_FRACTION = 32  # a part of at most 1/32 of a space is an edge
 _MAX_PARTS = 24  # parts of split loops; beyond, conditions are computed in the loop
-_MIN_PARTS, _MAX_COPIED_LINES = (
-    3,
-    12_000,
-)  # parts that any loop may have; lines of all parts
+_MIN_PARTS, _MAX_COPIED_LINES = 3, 12_000  # parts that any loop may have; lines of all parts
 
 
 @record(frozen=True)
@@ -72,7 +70,7 @@ class ThreadedKernel:
     folds: list[Accumulator]
 
 
-def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str], ThreadedKernel | None]:
+def write_kernel(driver: Registers, kernel: Kernel) -> tuple[str, list[str], ThreadedKernel | None]:
     """The function of a kernel (named @KERNEL; the text after `define`), and the arguments of its
     call.
 
@@ -94,13 +92,13 @@ def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str], ThreadedK
     )
 
 
-def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _KernelWriter]:
+def _written(driver: Registers, kernel: Kernel, threads: int) -> tuple[str, KernelWriter]:
     cuts = scatter_stores.initial_cuts(kernel)
     order, tiled = tuple(range(len(kernel.space))), False
     asked = len(order) < 2 or any(store.by is not None for store in kernel.stores)
     while True:
         try:
-            writer = _KernelWriter(driver, kernel, cuts, order, tiled, near=True, threads=threads)
+            writer = KernelWriter(driver, kernel, cuts, order, tiled, near=True, threads=threads)
             text = writer.text()
             if not asked:
                 asked = True
@@ -118,7 +116,7 @@ def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _KernelWri
                 return text, writer
             again = writer.is_repeatable()
             seldom = again and writer.is_far_rare()
-            general = _KernelWriter(
+            general = KernelWriter(
                 driver, kernel, cuts, order, tiled, near=False, seldom=seldom, threads=threads
             )
             text_far = general.text()
@@ -131,13 +129,13 @@ def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _KernelWri
         return text_far, general  # it overwrites its operands, so it cannot run twice
 
 
-class _KernelWriter:
+class KernelWriter:
     """One attempt to emit a kernel, with loops nested in `order` and split at `cuts`. `tiled`: the
     innermost two loops run over strips of columns (`loop_order.py`)."""
 
     def __init__(
         self,
-        driver: Any,
+        driver: Registers,
         kernel: Kernel,
         cuts: dict[int, set[int]],
         order: tuple[int, ...],
@@ -157,14 +155,14 @@ class _KernelWriter:
             self.lines, SsaNames(), driver.needs, far_flag="%far" if near else "", is_rare=seldom
         )
         self.bodies: list[BufferAccess] = []
-        self.written = {self.home(store.place.buffer) for store in kernel.stores}
+        self.written = {self.home(memory_of(store.location)) for store in kernel.stores}
         self.overwritten = self.written.intersection(driver.homes.values())
         self.parameters: list[str] = []
         self.arguments: list[str] = []
         self.spill_names: dict[Any, str] = {}
         self.numbers: dict[tuple[Var, int], ScalarValue] = {}
         self.pointers: dict[Any, list[tuple[int, str]]] = {}
-        self.flat = can_collapse(driver, kernel)
+        self.flat = can_collapse(driver.plan, kernel)
         self.space = (math.prod(kernel.space),) if self.flat else kernel.space
         self.order = (0,) if self.flat else order
         self.accesses: list[Strides] = []
@@ -222,7 +220,7 @@ class _KernelWriter:
         )
 
     def _accumulates(self) -> bool:
-        return any(store.adds or scatter_stores.accumulates(store) for store in self.kernel.stores)
+        return any(map(scatter_stores.accumulates, self.kernel.stores))
 
     def is_far_rare(self) -> bool:
         """Whether the general functions hardly ever run, or are many: then they are called, not
@@ -268,11 +266,11 @@ class _KernelWriter:
 
     # Parameters
 
-    def home(self, buffer: Any) -> Any:
+    def home(self, buffer: Buffer) -> Buffer:
         """The buffer whose memory a buffer shares."""
         return self.driver.homes.get(buffer, buffer)
 
-    def pointer(self, buffer: Any, at: int) -> tuple[str, int]:
+    def pointer(self, buffer: Buffer, at: int) -> tuple[str, int]:
         """A parameter that points near element `at` of a buffer, and the distance from there. (Not
         to the first element: so loops over equal slices of an array have equal text.)"""
         known = self.pointers.setdefault(self.home(buffer), [])
@@ -445,31 +443,33 @@ class _KernelWriter:
             else ""
         )
         note = NO_UNROLL_NO_VECTORS if edge else note
-        if not note and self.loops == before and self.kernel.chain > 1:
+        if not note and self.loops == before and self.kernel.math_depth > 1:
             note = INTERLEAVE_TWO
         keep = f", !llvm.loop {note}" if note else ""
         self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{keep}")
         self.lines.append(f"done{tag}:")
 
-    def source(self, place: Any, flat: Any, tools: IndexEmitter) -> str:
+    def source(self, location: Location, flat: Any, tools: IndexEmitter) -> str:
         """The address of an element to be read, given its position (a formula) in the location."""
-        if self.home(place.buffer) in self.overwritten:
-            return self.target(place, flat, tools)  # one pointer for both: parameters are `noalias`
+        if self.home(memory_of(location)) in self.overwritten:
+            return self.target(
+                location, flat, tools
+            )  # one pointer for both: parameters are `noalias`
         self._accessed(self.accesses, flat)
         fixed = flat if isinstance(flat, int) else getattr(flat, "constant", 0)
-        base, rest = self.pointer(place.buffer, place.start + fixed)
-        index, dtype = tools.name(flat + (rest - fixed)), place.buffer.type.dtype
-        if index != "0" and not 0 <= place.start + fixed - rest <= place.buffer.type.size:
+        base, rest = self.pointer(memory_of(location), location.start + fixed)
+        index, dtype = tools.name(flat + (rest - fixed)), memory_of(location).type.dtype
+        if index != "0" and not 0 <= location.start + fixed - rest <= memory_of(location).type.size:
             return self.e.write(f"getelementptr {memory_type(dtype)}, ptr {base}, i64 {index}")
         return self.e.address(base, dtype, index)
 
-    def target(self, place: Any, flat: Any, tools: IndexEmitter) -> str:
+    def target(self, location: Location, flat: Any, tools: IndexEmitter) -> str:
         """The address of an element to be written: always by one pointer, and the same name for the
         same element, or LLVM checks whether rows overlap, and does not vectorise if they do."""
         self._accessed(self.accesses, flat)
         self._accessed(self.writes, flat)
-        base, rest = self.pointer(place.buffer, place.start)
-        dtype, index = place.buffer.type.dtype, flat + rest
+        base, rest = self.pointer(memory_of(location), location.start)
+        dtype, index = memory_of(location).type.dtype, flat + rest
         return tools.once(
             (base, dtype, index), lambda: self.e.address(base, dtype, tools.name(index))
         )
@@ -505,9 +505,9 @@ def kernel_work(plan: Plan, kernel: Kernel) -> int:
     recomputes."""
     folds = [eqn for piece in kernel.with_fused for eqn in piece.folds]
     made = [s.value for s in kernel.stores] + [eqn.operands[0] for eqn in folds]
-    places = [plan.places[atom] for atom in made if isinstance(atom, Var)]
-    costs = [place.cost for place in places if place.home is not kernel]
-    each = max([kernel.work, *costs]) + len(folds)
+    locations = [plan.locations[atom] for atom in made if isinstance(atom, Var)]
+    others = [at for at in locations if isinstance(at, Expression) and at.kernel is not kernel]
+    each = max([kernel.work, *(at.cost for at in others)]) + len(folds)
     return math.prod(kernel.space) * max(each, 1)
 
 

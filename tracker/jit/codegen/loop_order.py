@@ -16,47 +16,51 @@ once; the order of a sum changes with the loop order, and is the same on every c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tracker.ir.graph import Const, Eqn
+from tracker.ir.graph import Atom, Eqn, Var
 from tracker.ir.lowering import Map, View
 from tracker.jit.schedule.affine import AffineIndex, loop_index, view_formulas
-from tracker.jit.schedule.plan_data import Kernel
+from tracker.jit.schedule.plan_data import Expression, Kernel, Plan, Unrolled, is_in_memory
 from tracker.ops.shape.memory_order import is_dense, nontrivial_strides
 
+if TYPE_CHECKING:
+    from tracker.jit.codegen.reductions import Accumulator
 
-def can_collapse(driver: Any, kernel: Kernel) -> bool:
+
+def can_collapse(plan: Plan, kernel: Kernel) -> bool:
     """Whether all arrays of the kernel have one shape and order, without gaps, so that one loop
     suffices."""
     space = kernel.space
     if len(space) < 2 or kernel.guests or any(store.by is not None for store in kernel.stores):
         return False
-    orders = {nontrivial_strides(store.place.strides, space) for store in kernel.stores}
+    orders = {nontrivial_strides(store.location.strides, space) for store in kernel.stores}
 
-    def flat(atom: Any) -> bool:
-        if isinstance(atom, Const) or atom.type.size == 1:
+    def is_aligned(atom: Atom) -> bool:
+        """Whether a value has one element, or an order that all others have."""
+        if not isinstance(atom, Var) or atom.type.size == 1:
             return True
-        place = driver.plan.places[atom]
-        if atom.type.shape != space or place.kind == "tiny":
+        location = plan.locations[atom]
+        if atom.type.shape != space or isinstance(location, Unrolled):
             return False
-        if place.stored and place.ready <= kernel.level:
-            orders.add(nontrivial_strides(place.strides, space))
+        if is_in_memory(location, kernel.level):
+            orders.add(nontrivial_strides(location.strides, space))
             return len(orders) == 1
-        if place.home is kernel:
+        if isinstance(location, Expression) and location.kernel is kernel:
             return True
-        return same(driver.plan.definitions[atom])
+        return is_elementwise(plan.definitions[atom])
 
-    def same(eqn: Eqn) -> bool:
+    def is_elementwise(eqn: Eqn) -> bool:
         if isinstance(eqn.op.lower, View):
             return _is_broadcast_scalar(eqn)
-        return isinstance(eqn.op.lower, Map) and all(map(flat, eqn.operands))
+        return isinstance(eqn.op.lower, Map) and all(map(is_aligned, eqn.operands))
 
     if any(set(e.params["axis"]) != set(range(len(space))) for e in kernel.folds):
         return False
-    if not all(map(same, kernel.members)):
+    if not all(map(is_elementwise, kernel.members)):
         return False
     stored = [store.value for store in kernel.stores if store.value is not None]
-    if not all(map(flat, [*stored, *(e.operands[0] for e in kernel.folds)])):
+    if not all(map(is_aligned, [*stored, *(e.operands[0] for e in kernel.folds)])):
         return False
     return len(orders) <= 1 and all(is_dense(strides, space) for strides in orders)
 
@@ -115,12 +119,12 @@ def best_order(
         if space[inner] < _LONG_ROW or all(are_outermost(k, natural) for k in kept):
             return natural
 
-    def place(axis: int) -> tuple[bool, int]:
+    def nesting(axis: int) -> tuple[bool, int]:
         """What all folds keep goes outside, so that they are in registers; then long strides."""
         strides = sum(abs(each.get(axis, 0)) for each in known)
         return not all(axis in k for k in kept), -strides
 
-    order = (*sorted((axis for axis in natural if axis != inner), key=place), inner)
+    order = (*sorted((axis for axis in natural if axis != inner), key=nesting), inner)
     if inner == natural[-1] and not all(are_outermost(k, order) for k in kept):
         return natural
     return natural if shared and space[order[0]] < _LOOP_START_COST else order
@@ -174,7 +178,9 @@ def should_tile(
     )
 
 
-def can_tile(order: Sequence[int], parts: Sequence[Sequence[Any]], folds: Iterable[Any]) -> bool:
+def can_tile(
+    order: Sequence[int], parts: Sequence[Sequence[Any]], folds: Iterable[Accumulator]
+) -> bool:
     """Whether no reduction begins or ends with a row, and rows and columns are not split."""
     inner = {*order[-2:]}
     return all(len(parts[v]) == 1 for v in inner) and not any(

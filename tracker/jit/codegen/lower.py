@@ -13,7 +13,7 @@ import math
 import operator
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from tracker.ir.graph import Guard
 from tracker.jit.codegen import routine_modules
 from tracker.jit.codegen.artifact import CALL_PATTERN, KernelModule, LoweredProgram
-from tracker.jit.codegen.control_flow import BodyFunction
+from tracker.jit.codegen.journal_code import JournalCode
 from tracker.jit.codegen.kernel_dedupe import KernelText, deduplicate, redirect_calls
 from tracker.jit.codegen.loop_nest import ThreadedKernel, kernel_work, write_kernel
 from tracker.jit.codegen.module_split import (
@@ -33,28 +33,41 @@ from tracker.jit.codegen.module_split import (
     urgent,
 )
 from tracker.jit.codegen.scratch_code import ScratchCode
-from tracker.jit.codegen.unrolled import Unrolled
+from tracker.jit.codegen.unrolled import UnrolledCode
 from tracker.jit.llvm.engine import FEW_PASSES_FAST_CODEGEN, OPTIMISED
-from tracker.jit.runtime import allocator, lazy_imports, thread_pool
+from tracker.jit.runtime import allocator, thread_pool
+from tracker.jit.runtime.lazy_imports import lazy_import
 from tracker.jit.scalar.real import module_text
 from tracker.jit.scalar.values import ComplexValue, ModuleNeeds, ScalarValue
 from tracker.jit.schedule.buffer_allocation import ScratchAddress, allocate_scratch
 from tracker.jit.schedule.buffer_reuse import Coalescing, coalesce_buffers
-from tracker.jit.schedule.plan_data import Buffer, ControlFlow, FrameSlots, Kernel, Plan, Store
+from tracker.jit.schedule.plan_data import (
+    Buffer,
+    ControlFlow,
+    FrameSlots,
+    Kernel,
+    Plan,
+    Store,
+    memory_of,
+)
+from tracker.jit.schedule.steps import Step
+from tracker.support.structs import record
 
 _LONG_DRIVER = 400  # lines; a longer driver is a module of its own, without loop passes
 _FLOAT64 = np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)
 _SCRATCH_REFERENCE = re.compile(r"<(\d+)>")  # a scratch buffer, until its address is known
 
+_emit_control = lazy_import("tracker.jit.codegen.control_flow", "write_control")
+
 
 def lower(plan: Plan, slots: FrameSlots) -> LoweredProgram:
     """The module that computes a plan."""
-    driver = _Driver(plan, slots)
+    driver = DriverWriter(plan, slots)
     driver.write()
     homes = coalesce_buffers(driver.pairs, driver.lifetimes)
     if homes:
-        driver = _Driver(plan, slots)
+        driver = DriverWriter(plan, slots)
         driver.homes = homes
         driver.write()
     return driver.lowered()
@@ -63,16 +76,27 @@ def lower(plan: Plan, slots: FrameSlots) -> LoweredProgram:
 def coalesced_in_body(plan: Plan, slots: FrameSlots, carried: Coalescing) -> Coalescing:
     """The buffers of a loop's body that can share memory, if the body may update carried arrays in
     place."""
-    driver = _Driver(plan, slots)
+    driver = DriverWriter(plan, slots)
     driver.carried = carried
     driver.write()
     return coalesce_buffers(driver.pairs, driver.lifetimes)
 
 
-class _Driver(Unrolled):
+@record(frozen=True)
+class BodyFunction:
+    """The function of a body: its symbol, its scratch in bytes, whether it can fail a guard, and
+    whether it can raise."""
+
+    symbol: str
+    scratch: int
+    can_fail: bool
+    can_raise: bool
+
+
+class DriverWriter(UnrolledCode):
     """Emits one function; `parent` emits the function that calls it, in the same module."""
 
-    def __init__(self, plan: Plan, slots: FrameSlots, parent: _Driver | None = None) -> None:
+    def __init__(self, plan: Plan, slots: FrameSlots, parent: DriverWriter | None = None) -> None:
         super().__init__(plan, slots, parent.needs if parent else ModuleNeeds())
         self.symbols: set[str] = parent.symbols if parent else set()
         self.kernels: dict[str, KernelText] = parent.kernels if parent else {}
@@ -96,7 +120,7 @@ class _Driver(Unrolled):
         found = self.body_functions.get((id(plan), stay))
         if found is not None:
             return found
-        child = _Driver(plan, slots, self)
+        child = DriverWriter(plan, slots, self)
         if stay:
             child.homes = control.coalesced
         child.write()
@@ -105,76 +129,78 @@ class _Driver(Unrolled):
             f"{symbol}(ptr noalias %slots, ptr %scratch)", owns=False
         )
         self.bodies.append(text)
-        found = BodyFunction(symbol, scratch, child.has_guards, child.raises)
+        found = BodyFunction(symbol, scratch, child.has_guards, child.can_raise)
         self.body_functions[id(plan), stay] = found
         return found
 
     def write(self) -> None:
         """Emit the code, level by level."""
-        kernels: dict[int, list[Any]] = {}
-        for kernel in self.plan.kernels:
-            kernels.setdefault(kernel.level, []).append(kernel)
-        for level in range(self.plan.level_count):
+        plan = self.plan
+        kernels = defaultdict[int, list[Kernel]](list)
+        for kernel in plan.kernels:
+            kernels[kernel.level].append(kernel)
+        for level in range(plan.level_count):
             self.level = level
-            for step in self.plan.unrolled.get(level, ()):
+            for step in plan.unrolled.get(level, ()):
                 if isinstance(step, Guard):
                     self.guard(step)
                 else:
                     self.unrolled(step)
             self.settle()
-            self._emit_steps(lazy_imports.write_product, self.plan.products.get(level, ()))
-            self._emit_steps(lazy_imports.write_call, self.plan.calls.get(level, ()))
-            self._emit_steps(lazy_imports.write_control, self.plan.controls.get(level, ()))
-            self._emit_steps(
-                _Driver.kernel, sorted(kernels.get(level, ()), key=self._bytes_written)
-            )
-            self._emit_steps(_Driver._write, self.plan.writes.get(level, ()))
+            self._emit_steps(plan.products.get(level, ()))
+            self._emit_steps(plan.calls.get(level, ()))
+            self._emit_steps(plan.controls.get(level, ()))
+            in_order: list[Kernel] = sorted(kernels[level], key=self._bytes_written)
+            self._emit_steps(in_order)
+            self._emit_steps(plan.writes.get(level, ()))
             self.step += 1
         self.outputs()
 
-    def _emit_steps(self, write: Callable[[_Driver, Any], None], steps: Iterable[Any]) -> None:
+    def _emit_steps(self, steps: Iterable[Kernel | Store | ControlFlow | Step]) -> None:
         """Emit steps one after another: a buffer read last by one of them is free for the next."""
         for step in steps:
             self.step += 1
-            write(self, step)
+            match step:
+                case Kernel():
+                    self.kernel(step)
+                case Store():
+                    self.assign(step)
+                case ControlFlow():
+                    _emit_control(self, step)
+                case _:
+                    step.emit(self)
 
     def _bytes_written(self, kernel: Kernel) -> int:
         """The bytes that a kernel writes. Kernels of one level are independent; those that only
         reduce come first, because operands that they read last are free then."""
-        places = [store.place for store in kernel.stores]
-        places += [self.plan.places[eqn.out] for eqn in kernel.folds]
-        return sum(place.buffer.type.nbytes for place in places if place.buffer is not None)
-
-    def _write(self, write: Any) -> None:
-        """Write a piece."""
-        if isinstance(write, Store):
-            self.assign(write)
-        elif isinstance(write, Kernel):
-            self.kernel(write)
-        else:
-            write.write(self)
+        locations = [store.location for store in kernel.stores]
+        locations += [self.plan.locations[eqn.out] for eqn in kernel.folds]
+        return sum(
+            memory_of(location).type.nbytes for location in locations if location.buffer is not None
+        )
 
     def _function_text(self, header: str, owns: bool = True) -> tuple[str, int]:
         """The text of the function, and its bytes of scratch."""
-        size, places = self._allocate_scratch(owns)
+        size, locations = self._allocate_scratch(owns)
         varies = any(map(CALL_PATTERN.search, self.lines))
         taking = ScratchCode(size, varies, self.needs, self.symbols)
         give = taking.epilogue if owns else lambda _: []  # a body has its caller's scratch
-        rooms = sorted({spot.output for spot in places.values() if spot.output is not None})
-        journal = lazy_imports.journal(self) if owns and self.acted is not None else lambda _: []
+        rooms = sorted({spot.output for spot in locations.values() if spot.output is not None})
+        journal = JournalCode(self.lines, self.first_effect if owns else None)
+        self.spills += journal.allocation
         head = [f"define internal i64 {header} {{", *self.spills, *map(self._output_pointer, rooms)]
         body = [*(taking.prologue() if owns else ()), *self.lines]
-        tail = [*journal(False), *give("done"), "  ret i64 0"]
+        tail = [*journal.close(False), *give("done"), "  ret i64 0"]
         if self.has_guards:
-            tail += ["fail:", *journal(True), *give("failed"), "  ret i64 1"]
-        if self.raises:
-            tail += ["raised:", *journal(False), *give("raised"), "  ret i64 -1"]
+            tail += ["fail:", *journal.close(True), *give("failed"), "  ret i64 1"]
+        if self.can_raise:
+            tail += ["raised:", *journal.close(False), *give("raised"), "  ret i64 -1"]
         driver = "\n".join([*head, *body, *tail, "}"])
         where = {
             str(buffer.number): f"ptr %scratch, i64 {spot.offset + taking.margin}"
             if spot.output is None
             else f"ptr %room{spot.output}, i64 {spot.offset}"
-            for buffer, spot in places.items()
+            for buffer, spot in locations.items()
         }
         return _SCRATCH_REFERENCE.sub(lambda m: where[m[1]], driver), taking.size
 
@@ -199,7 +225,7 @@ class _Driver(Unrolled):
         text, called = module_text(texts, self.needs), tuple(self.needs.callbacks)
         return LoweredProgram(text, level, loops, symbols, borrowed, scratch, called)
 
-    def kernel(self, kernel: Any) -> None:
+    def kernel(self, kernel: Kernel) -> None:
         """Call a loop nest."""
         text, arguments, shared = write_kernel(self, kernel)
         name = self._kernel_name(text, arguments, shared is not None)
@@ -209,7 +235,7 @@ class _Driver(Unrolled):
         else:
             self._call_threaded(name, arguments, shared)
 
-    def run_rows(self, loops: Any) -> None:
+    def call_loops(self, loops: Any) -> None:
         """Call the loops of a product by rows."""
         name = self._kernel_name(loops.text, loops.arguments, loops.threads > 1)
         self.work[name].add(0, loops.work)  # vector code already: not worth optimising
@@ -257,15 +283,17 @@ class _Driver(Unrolled):
                 )
                 for tid in range(shared.threads)
             ]
-            place = self.plan.places[fold.eqn.out]
-            assert place.buffer is not None
-            self.e.store(fold.join(self.e, parts), self.address(place.buffer, place.start))
+            location = self.plan.locations[fold.eqn.out]
+            assert location.buffer is not None
+            self.e.store(
+                fold.join(self.e, parts), self.address(memory_of(location), location.start)
+            )
 
     def assign(self, store: Store) -> None:
         """Store one element."""
-        assert store.value is not None and store.place.buffer is not None
-        buffer = store.place.buffer
-        dtype, where = buffer.type.dtype, self.address(buffer, store.place.start)
+        assert store.value is not None and store.location.buffer is not None
+        buffer = store.location.buffer
+        dtype, where = buffer.type.dtype, self.address(buffer, store.location.start)
         x = self.e.cast(self.atom(store.value, 0), dtype)
         self.e.store(self.e.add(self.e.load(where, dtype), x) if store.adds else x, where)
 

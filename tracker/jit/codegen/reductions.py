@@ -9,8 +9,8 @@ left in `%partials`, and the caller combines them (`join`), always in the same o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,11 @@ from tracker.jit.codegen.loop_order import are_outermost
 from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.scalar.values import ScalarValue, literal, memory_type
 from tracker.jit.schedule.affine import IndexEmitter
+from tracker.jit.schedule.plan_data import memory_of
+
+if TYPE_CHECKING:
+    from tracker.jit.codegen.loop_body import LoopBody
+    from tracker.jit.codegen.loop_nest import KernelWriter
 
 _WIDE = {
     np.dtype(np.float32): np.dtype(np.float64),
@@ -28,7 +33,7 @@ _WIDE = {
 
 _BLOCK_OF_SINGLE = 1024  # elements of a block of a float32 sum
 _BLOCK = 8192  # of a float64 sum: few enough for accuracy, many enough to cost no time
-# A float64 sum over shorter rows has no blocks: ending a block takes as long as some fifty additions.
+# A float64 sum over shorter rows has no blocks: ending a block takes as long as fifty additions.
 # The second limit is for sums of a single row, low so that most lengths have the same text.
 _MIN_BLOCKED_ROW, _MIN_BLOCKED_SINGLE_ROW = 2048, 32
 
@@ -43,7 +48,7 @@ class Accumulator:
     precision, others with compensation (`lost`).
     """
 
-    def __init__(self, writer: Any, eqn: Eqn, at: int) -> None:
+    def __init__(self, writer: KernelWriter, eqn: Eqn, at: int) -> None:
         self.w = writer
         self.eqn = eqn
         self.at = at
@@ -51,7 +56,7 @@ class Accumulator:
         assert isinstance(lower, Reduce)
         self.lower = lower
         self.dtype = eqn.out.type.dtype
-        self.place = writer.plan.places[eqn.out]
+        self.location = writer.plan.locations[eqn.out]
         self.cell = f"%acc{at}"
         shape = eqn.operands[0].type.shape
         self.axis = eqn.params["axis"]
@@ -72,7 +77,7 @@ class Accumulator:
         wide = _WIDE.get(self.dtype, self.dtype)
         self.summed = wide if self.block else self.dtype  # the dtype of totals
         self.total, self.lost = f"%total{at}", f"%lost{at}"
-        strides = self.place.strides
+        strides = self.location.strides
         keeps = len(strides) == len(shape)  # reduced axes are kept with extent 1
         self.strides = tuple(strides[i] for i in self.kept) if keeps else strides
 
@@ -179,13 +184,13 @@ class Accumulator:
         if not self.w.flat:
             for i, stride in zip(self.kept, self.strides, strict=True):
                 flat = index[i] * stride + flat
-        address: str = self.w.target(self.place, flat, tools)
+        address: str = self.w.target(self.location, flat, tools)
         return address
 
-    def add(self, x: ScalarValue, body: Any) -> None:
+    def add(self, x: ScalarValue, body: LoopBody) -> None:
         if self.has_cell:
-            # Not in memory: each result has a fixed order there, and if zeros are equal, LLVM turns the
-            # choice of a NaN into a masked store, for which the next row's load waits.
+            # Not in memory: each result has a fixed order there, and if zeros are equal, LLVM turns
+            # the choice of a NaN into a masked store, for which the next row's load waits.
             self.w.e.reassociate = self.lower.reorder
             self._add(x, self.cell)
             self.w.e.reassociate = False
@@ -207,10 +212,10 @@ class Accumulator:
                 lambda where: e.store(self._finished(e.load(where, self.dtype)), where)
             )
 
-    def _over_result(self, act: Any) -> None:
+    def _over_result(self, act: Callable[[str], None]) -> None:
         """A loop over the result's memory."""
         size = self.eqn.out.type.size
-        pointer, _ = self.w.pointer(self.place.buffer, 0)
+        pointer, _ = self.w.pointer(memory_of(self.location), 0)
         self.w.loop_over(
             "0",
             str(size),

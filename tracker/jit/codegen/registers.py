@@ -27,7 +27,7 @@ from tracker.jit.scalar.values import (
 )
 from tracker.jit.schedule.affine import IndexEmitter
 from tracker.jit.schedule.buffer_reuse import Coalescing, CoalescingCandidate
-from tracker.jit.schedule.plan_data import Buffer, FrameSlots, Location, Plan
+from tracker.jit.schedule.plan_data import Buffer, FrameSlots, Location, Plan, Unrolled, memory_of
 from tracker.ops.shape.memory_order import c_strides
 
 _INT64 = np.dtype(np.int64)
@@ -54,14 +54,14 @@ class Registers:
         self.step = 0  # the number of the step that is emitted
         self.level = 0
         self.has_guards = False
-        self.raises = False  # whether a call may set an exception
-        self.acted: int | None = None  # the line before the first step with an effect
+        self.can_raise = False  # whether a call may set an exception
+        self.first_effect: int | None = None  # the line before the first step with an effect
         self.pending_condition: ScalarValue | None = None  # required, and not checked yet
 
-    def place(self, var: Var) -> Location:
+    def location(self, var: Var) -> Location:
         """The location of a value at this level: its copy, once that is made."""
         copy = self.plan.copies.get(var)
-        return copy if copy is not None and copy.ready <= self.level else self.plan.places[var]
+        return copy if copy is not None and copy.ready <= self.level else self.plan.locations[var]
 
     def atom(self, atom: Atom, position: int) -> ScalarValue:
         if isinstance(atom, Const):
@@ -80,14 +80,16 @@ class Registers:
 
     def _fetch(self, var: Var, position: int) -> ScalarValue:
         """Load an element of a small input, or of a small result of a kernel."""
-        place = self.plan.places[var]
-        buffer = place.buffer
+        location = self.plan.locations[var]
+        buffer = location.buffer
         assert buffer is not None, var
         if buffer.role in ("input", "capture") and not self._is_array(buffer):
             return self._slot_number(buffer)
-        index = place.start
+        index = location.start
         rest = position
-        for extent, stride in zip(reversed(var.type.shape), reversed(place.strides), strict=True):
+        for extent, stride in zip(
+            reversed(var.type.shape), reversed(location.strides), strict=True
+        ):
             rest, i = divmod(rest, extent)
             index += i * stride
         pointer = self.pointer(buffer)
@@ -96,17 +98,17 @@ class Registers:
 
     def _fetch_at(self, var: Var, index: Sequence[Any]) -> ScalarValue:
         """Load an element whose index is known at run time."""
-        place, dtype = self.plan.places[var], var.type.dtype
-        if place.kind == "tiny":
+        location, dtype = self.plan.locations[var], var.type.dtype
+        if isinstance(location, Unrolled):
             if var.type.size == 1:
                 return self.element(var, 0)
             pointer, flat = self.spill(var), self.tools.flatten(index, var.type.shape)
             ours = True
         else:
-            assert place.buffer is not None, var
-            pointer, flat = self.pointer(place.buffer), place.start
-            ours = place.buffer.is_ours
-            for i, stride in zip(index, place.strides, strict=True):
+            assert location.buffer is not None, var
+            pointer, flat = self.pointer(memory_of(location)), location.start
+            ours = memory_of(location).is_ours
+            for i, stride in zip(index, location.strides, strict=True):
                 flat = i * stride + flat
         return self.e.load(self.e.address(pointer, dtype, self.tools.name(flat)), dtype, ours)
 
@@ -169,14 +171,14 @@ class Registers:
 
     def spill(self, var: Var) -> str:
         """An unrolled value in memory, for loops that index it."""
-        place = self.plan.places[var]
+        location = self.plan.locations[var]
         if (
-            place.buffer is not None
-            and (place.buffer.is_ours or self._is_usable(place.buffer))
-            and place.start == 0
-            and place.strides == c_strides(var.type.shape)
+            location.buffer is not None
+            and (memory_of(location).is_ours or self._is_usable(memory_of(location)))
+            and location.start == 0
+            and location.strides == c_strides(var.type.shape)
         ):
-            return self.pointer(place.buffer)
+            return self.pointer(memory_of(location))
         known = self.spilled.get(var)
         if known is None:
             text = memory_type(var.type.dtype)
@@ -195,9 +197,9 @@ class Registers:
             self.spills.append(f"  {cell} = alloca {memory_type(atom.type.dtype)}")
             self.e.store(self.atom(atom, 0), cell)
             return cell
-        if self.plan.places[atom].kind == "tiny":
+        if isinstance(self.plan.locations[atom], Unrolled):
             return self.spill(atom)
-        buffer = self.place(atom).buffer
+        buffer = self.location(atom).buffer
         assert buffer is not None
         return self.pointer(buffer)
 
@@ -216,18 +218,18 @@ class Registers:
             holds = ScalarValue(self.e.write(both), holds.dtype)
         self.pending_condition = holds
 
-    def act(self) -> None:
+    def begin_effects(self) -> None:
         """An effect comes next."""
-        if self.acted is None:
-            self.acted = len(self.lines)
+        if self.first_effect is None:
+            self.first_effect = len(self.lines)
 
-    def unless_raised(self, status: str, fails: bool) -> None:
-        """Continue if a call returned 0; fail if it returned 1 (possible only if `fails`); else it
-        has set an exception."""
+    def check_status(self, status: str, can_fail: bool) -> None:
+        """Continue if a call returned 0; fail if it returned 1 (possible only if `can_fail`); else
+        it has set an exception."""
         label = f"ok{self.e.names.fresh()[1:]}"
-        self.raises = True
-        self.has_guards |= fails
-        differs = "i64 1, label %fail " if fails else ""
+        self.can_raise = True
+        self.has_guards |= can_fail
+        differs = "i64 1, label %fail " if can_fail else ""
         self.lines.append(f"  switch i64 {status}, label %raised [i64 0, label %{label} {differs}]")
         self.lines.append(f"{label}:")
 

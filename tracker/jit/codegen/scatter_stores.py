@@ -7,48 +7,52 @@ duplicate indices behave as in NumPy, and sums are the same on every call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracker.ir.graph import Eqn
 from tracker.ir.lowering import Compact, Scan, Scatter
 from tracker.jit.scalar.values import ScalarValue, memory_type
+from tracker.jit.schedule.plan_data import Kernel, Store, memory_of
+
+if TYPE_CHECKING:
+    from tracker.jit.codegen.loop_body import LoopBody
 
 _INT64 = np.dtype(np.int64)
 
 
-def accumulates(store: Any) -> bool:
+def accumulates(store: Store) -> bool:
     """Whether a store adds to memory, so that it cannot be repeated."""
-    return (
-        store.by is not None and isinstance(store.by.op.lower, Scatter) and store.by.op.lower.adds
-    )
+    lower = None if store.by is None else store.by.op.lower
+    return store.adds or (isinstance(lower, Scatter) and lower.adds)
 
 
-def initial_cuts(kernel: Any) -> dict[int, set[int]]:
+def initial_cuts(kernel: Kernel) -> dict[int, set[int]]:
     """Where loops are split from the start: after the first element of a scan, which has none
     before it."""
-    scans = [s.by for s in kernel.stores if s.by is not None and isinstance(s.by.op.lower, Scan)]
-    return {eqn.params["axis"]: {1} for eqn in scans}
+    eqns = [store.by for store in kernel.stores if store.by is not None]
+    return {eqn.params["axis"]: {1} for eqn in eqns if isinstance(eqn.op.lower, Scan)}
 
 
-def emit_store(body: Any, store: Any, x: ScalarValue) -> None:
+def emit_store(body: LoopBody, store: Store, eqn: Eqn, x: ScalarValue) -> None:
     """Store an element of a `LoopBody` where its equation says."""
-    lower = store.by.op.lower
-    if isinstance(lower, Compact):
-        _compact(body, store, x)
-    elif isinstance(lower, Scan):
-        _scan(body, store, x, lower)
-    else:
-        _scatter(body, store, x, lower)
+    match eqn.op.lower:
+        case Compact():
+            _compact(body, store, x)
+        case Scan() as scan:
+            _scan(body, store, eqn, x, scan)
+        case Scatter() as scatter:
+            _scatter(body, store, eqn, x, scatter)
 
 
-def _scatter(body: Any, store: Any, x: ScalarValue, lower: Scatter) -> None:
-    eqn, e = store.by, body.e
+def _scatter(body: LoopBody, store: Store, eqn: Eqn, x: ScalarValue, lower: Scatter) -> None:
+    e = body.e
     types = [o.type for o in eqn.operands]
     index = body.tools.reading(
         body.reader(eqn), lambda: lower.target(body.tools, body.index, *types, **eqn.params)
     )
-    where = body.w.target(store.place, _flat(index, store.place.strides), body.tools)
+    where = body.w.target(store.location, _flat(index, store.location.strides), body.tools)
     e.store(e.add(e.load(where, x.dtype), x) if lower.adds else x, where)
 
 
@@ -59,24 +63,26 @@ def _flat(index: Sequence[Any], strides: Sequence[int]) -> Any:
     return flat
 
 
-def _scan(body: Any, store: Any, x: ScalarValue, lower: Scan) -> None:
+def _scan(body: LoopBody, store: Store, eqn: Eqn, x: ScalarValue, lower: Scan) -> None:
     """Combine an element with the one before it: kept in a register, if that was computed just
     before."""
-    axis, e, dtype = store.by.params["axis"], body.e, x.dtype
-    flat = _flat(body.index, store.place.strides)
-    body.access.writes(body.w.home(store.place.buffer), flat + store.place.start)
+    axis, e, dtype = eqn.params["axis"], body.e, x.dtype
+    flat = _flat(body.index, store.location.strides)
+    body.access.writes(body.w.home(memory_of(store.location)), flat + store.location.start)
     cell = _accumulator(body, dtype) if body.w.order[-1] == axis else ""
     _, first = body.tools.within(body.index[axis], 0, 1, 1)
     if first is False:
-        others = [body.cast(body.value(o, body.index), dtype) for o in store.by.operands[1:]]
-        before = cell or body.w.target(store.place, flat - store.place.strides[axis], body.tools)
+        others = [body.cast(body.value(o, body.index), dtype) for o in eqn.operands[1:]]
+        before = cell or body.w.target(
+            store.location, flat - store.location.strides[axis], body.tools
+        )
         x = lower.combine(e, e.load(before, dtype), x, *others)
-    e.store(x, body.w.target(store.place, flat, body.tools))
+    e.store(x, body.w.target(store.location, flat, body.tools))
     if cell:
         e.store(x, cell)
 
 
-def _accumulator(body: Any, dtype: np.dtype[Any]) -> str:
+def _accumulator(body: LoopBody, dtype: np.dtype[Any]) -> str:
     """The cell in which the innermost loop keeps its last element (LLVM makes it a register)."""
     cell = "%acc"
     text = f"  {cell} = alloca {memory_type(dtype)}"
@@ -85,10 +91,10 @@ def _accumulator(body: Any, dtype: np.dtype[Any]) -> str:
     return cell
 
 
-def _compact(body: Any, store: Any, x: ScalarValue) -> None:
+def _compact(body: LoopBody, store: Store, x: ScalarValue) -> None:
     """Store the position in any case; the next one overwrites it unless it counts. Positions past
     the last one go to a spare cell."""
-    e, count = body.e, store.place.buffer.type.size
+    e, count = body.e, memory_of(store.location).type.size
     cell, aside = "%next", "%aside"
     if body.w.head[:1] != [f"  {cell} = alloca i64"]:  # a split loop is emitted more than once
         body.w.head[:0] = [
@@ -99,8 +105,8 @@ def _compact(body: Any, store: Any, x: ScalarValue) -> None:
     position = body.tools.name(body.tools.flatten(body.index, body.w.kernel.space))
     at = e.load(cell, _INT64)
     full = e.write(f"icmp uge {at}, {count}")
-    base, _ = body.w.pointer(store.place.buffer, store.place.start)
-    place = e.address(base, _INT64, at.name)
-    to = e.write(f"select i1 {full}, ptr {aside}, ptr {place}")
-    e.store(ScalarValue(position, store.place.buffer.type.dtype), to)
+    base, _ = body.w.pointer(memory_of(store.location), store.location.start)
+    location = e.address(base, _INT64, at.name)
+    to = e.write(f"select i1 {full}, ptr {aside}, ptr {location}")
+    e.store(ScalarValue(position, memory_of(store.location).type.dtype), to)
     e.store(e.add(at, e.cast(e.truth(x), _INT64)), cell)

@@ -20,13 +20,14 @@ from tracker.jit.codegen.loop_body import index_value, select_alternative
 from tracker.jit.codegen.registers import Registers
 from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.scalar.values import ScalarValue, literal
+from tracker.jit.schedule.plan_data import Unrolled, is_in_memory
 from tracker.ops.shape.memory_order import c_strides
 
 _FLOAT64 = np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)
 
 
-class Unrolled(Registers):
+class UnrolledCode(Registers):
     """One function: the steps that run in registers."""
 
     def guard(self, guard: Guard) -> None:
@@ -96,12 +97,16 @@ class Unrolled(Registers):
         """One element of any value."""
         if isinstance(atom, Const):
             return literal(atom.value, atom.type.dtype)
-        place = self.plan.places[atom]
-        if place.kind == "tiny" or (place.stored and place.ready <= self.level):
+        location = self.plan.locations[atom]
+        if isinstance(location, Unrolled) or is_in_memory(location, self.level):
             if not all(isinstance(i, int) for i in index):
                 return self._fetch_at(atom, index)
             flat = _flat_position(index, atom.type.shape)
-            return self.element(atom, flat) if place.kind == "tiny" else self._fetch(atom, flat)
+            return (
+                self.element(atom, flat)
+                if isinstance(location, Unrolled)
+                else self._fetch(atom, flat)
+            )
         return self.expression_element(atom, tuple(index))
 
     def expression_element(self, var: Var, index: tuple[Any, ...]) -> ScalarValue:

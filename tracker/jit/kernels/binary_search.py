@@ -8,11 +8,16 @@ Invariant: all reads are inside of the row, even if the row is not sorted.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from tracker.ir.graph import Eqn, Var
+from tracker.ir.graph import Eqn
 from tracker.jit.scalar.values import llvm_type
+from tracker.jit.schedule.steps import result_buffer
 from tracker.support.structs import record
+
+if TYPE_CHECKING:
+    from tracker.jit.schedule.plan import Planner
+    from tracker.jit.schedule.steps import Driver
 
 
 @record(eq=False)
@@ -21,30 +26,25 @@ class SearchStep:
 
     eqn: Eqn
 
-    def write(self, driver: Any) -> None:
+    def emit(self, driver: Driver) -> None:
         """Call the routine for all keys."""
-        _write(driver, self)
+        row, keys = self.eqn.operands
+        dtype = row.type.dtype
+        text = llvm_type(dtype)
+        driver.needs.intrinsics.add(
+            _ROUTINE.replace("SIZE", str(dtype.itemsize)).replace("$", text)
+        )
+        target = driver.pointer(result_buffer(driver, self.eqn))
+        right = "true" if self.eqn.params["right"] else "false"
+        driver.lines.append(
+            f"  call void @tk.search.{text}(ptr {driver.readable(row)}, i64 {row.type.size}, "
+            f"ptr {driver.readable(keys)}, ptr {target}, i64 {keys.type.size}, i1 {right})"
+        )
 
 
-def plan_lookup(planner: Any, eqn: Eqn) -> None:
+def plan_search(planner: Planner, eqn: Eqn) -> None:
     """Have the operands in memory in C order, and allocate the result."""
-    places = [planner.in_order(o) for o in eqn.operands if isinstance(o, Var)]
-    level = max((place.ready for place in places), default=0)
-    planner.made(eqn.out, level)
-    planner.plan.writes.setdefault(level, []).append(SearchStep(eqn))
-
-
-def _write(driver: Any, lookup: SearchStep) -> None:
-    row, wanted = lookup.eqn.operands
-    target = driver.pointer(driver.plan.places[lookup.eqn.out].buffer)
-    text = llvm_type(row.type.dtype)
-    size = str(row.type.dtype.itemsize)
-    driver.needs.intrinsics.add(_ROUTINE.replace("SIZE", size).replace("$", text))
-    right = "true" if lookup.eqn.params["right"] else "false"
-    driver.lines.append(
-        f"  call void @tk.search.{text}(ptr {driver.readable(row)}, i64 {row.type.size}, "
-        f"ptr {driver.readable(wanted)}, ptr {target}, i64 {wanted.type.size}, i1 {right})"
-    )
+    planner.add_routine_step(SearchStep(eqn))
 
 
 _ROUTINE = """

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,15 +23,20 @@ from tracker.jit.kernels.small_matmul import (
     emit_product_loops,
     product_work,
 )
-from tracker.jit.kernels.tall_matmul import emit_row_product
+from tracker.jit.kernels.tall_matmul import plan_rows
 from tracker.jit.lapack import routines
 from tracker.jit.lapack.blas_calls import NOT_TRANSPOSED, ROW_MAJOR, TRANSPOSED
 from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
 from tracker.jit.runtime import blas, thread_pool
 from tracker.jit.scalar.values import memory_type
-from tracker.jit.schedule.plan_data import UNROLL_LIMIT
+from tracker.jit.schedule.plan_data import UNROLL_LIMIT, Unrolled
+from tracker.jit.schedule.steps import result_buffer
 from tracker.ops.shape.memory_order import c_strides
 from tracker.support.structs import record
+
+if TYPE_CHECKING:
+    from tracker.jit.schedule.plan import Planner
+    from tracker.jit.schedule.steps import Driver
 
 _LLVM_TYPE = {"s": "float", "d": "double", "c": "float", "z": "double"}
 _MAX_SINGLE_THREADED = 9000  # elements of a matrix; OpenBLAS starts threads at 9216
@@ -60,22 +65,52 @@ def why_no_call(eqn: Eqn) -> str:
     return "" if blas.find() is not None else f"no BLAS: {blas.why_missing()}"
 
 
-def write_product(driver: Any, eqn: Eqn) -> None:
-    """Emit `out = a @ b`."""
-    rows = driver.plan.rows.get(eqn.out)
-    if rows is not None:
-        driver.run_rows(emit_row_product(driver, rows))
+@record(eq=False)
+class ProductStep:
+    """out = a @ b, by BLAS or in loops."""
+
+    eqn: Eqn
+
+    @property
+    def name(self) -> str:
+        return "by BLAS"
+
+    def emit(self, driver: Driver) -> None:
+        _emit_product(driver, self.eqn)
+
+
+def plan_product(planner: Planner, eqn: Eqn) -> None:
+    """Plan a product: unrolled, in loops over rows, or by BLAS."""
+    if plan_rows(planner, eqn):
         return
+    operands = [o for o in eqn.operands if isinstance(o, Var)]
+    most = max(o.type.size for o in (*operands, eqn.out))
+    unrolls = most <= planner.unroll_limits.array
+    unrolls = unrolls or (most <= UNROLL_LIMIT and why_no_call(eqn) != "")
+    level = 0
+    for o in operands:
+        planner.locate_factor(o, operands)
+        location = planner.locations[o] if unrolls else planner.blas_operand(o)
+        level = max(level, location.ready)
+    if unrolls:
+        planner.add_unrolled(eqn, level)
+        return
+    planner.allocate(eqn.out, level + 1)
+    planner.plan.products.setdefault(level, []).append(ProductStep(eqn))
+
+
+def _emit_product(driver: Driver, eqn: Eqn) -> None:
     driver.elsewhere += product_work(eqn)
     a, b = eqn.operands
     assert isinstance(a, Var) and isinstance(b, Var)
-    out = driver.place(eqn.out)
-    target = driver.pointer(out.buffer)
+    target = driver.pointer(result_buffer(driver, eqn))
     batch = np.broadcast_shapes(a.type.shape[:-2], b.type.shape[:-2])
     left = _matrix(driver, a, batch, row=True)
     right = _matrix(driver, b, batch, row=False)
     m, k, n = left.rows, left.columns, right.columns
-    product = Product(eqn.out.type.dtype, (m, n, k), left, right, driver.place(a), driver.place(b))
+    product = Product(
+        eqn.out.type.dtype, (m, n, k), left, right, driver.location(a), driver.location(b)
+    )
     x, y = (_start_address(driver, matrix, eqn) for matrix in (left, right))
     if _is_gemv(product, batch):
         _emit_gemv(driver, product, (x, y, target))
@@ -86,13 +121,14 @@ def write_product(driver: Any, eqn: Eqn) -> None:
         _emit_batch(driver, product, batch, (x, y, target))
 
 
-def _matrix(driver: Any, var: Var, batch: tuple[int, ...], *, row: bool) -> Matrix:
-    place = driver.place(var)
-    shape, strides = var.type.shape, place.strides
-    if place.kind == "tiny":
+def _matrix(driver: Driver, var: Var, batch: tuple[int, ...], *, row: bool) -> Matrix:
+    location = driver.location(var)
+    shape, strides = var.type.shape, location.strides
+    if isinstance(location, Unrolled):
         pointer, strides, start = driver.spill(var), c_strides(shape), 0
     else:
-        pointer, start = driver.pointer(place.buffer), place.start
+        assert location.buffer is not None
+        pointer, start = driver.pointer(location.buffer), location.start
     if len(shape) == 1:
         if row:
             shape, strides = (1, *shape), (shape[0] * strides[0], strides[0])
@@ -112,12 +148,12 @@ def _matrix(driver: Any, var: Var, batch: tuple[int, ...], *, row: bool) -> Matr
     return Matrix(pointer, start, flipped, lead, m, n, padded)
 
 
-def _start_address(driver: Any, matrix: Matrix, eqn: Eqn) -> str:
+def _start_address(driver: Driver, matrix: Matrix, eqn: Eqn) -> str:
     address: str = driver.e.address(matrix.pointer, eqn.out.type.dtype, str(matrix.start))
     return address
 
 
-def _emit_call(driver: Any, name: str, arguments: str) -> None:
+def _emit_call(driver: Driver, name: str, arguments: str) -> None:
     driver.symbols.add(name)
     driver.needs.intrinsics.add(_declaration(name, arguments))
     driver.lines.append(f"  {_call_text(name, arguments)}")
@@ -137,7 +173,7 @@ def _result(name: str) -> str:
 
 
 def _emit_batch(
-    driver: Any, product: Product, batch: tuple[int, ...], where: tuple[str, str, str]
+    driver: Driver, product: Product, batch: tuple[int, ...], where: tuple[str, str, str]
 ) -> None:
     """A function that loops over a batch of products, and its call."""
     m, n, _ = product.extents
@@ -221,7 +257,7 @@ def _thread_count(gemv: _Gemv) -> int:
     return count
 
 
-def _emit_gemv(driver: Any, product: Product, where: tuple[str, str, str]) -> None:
+def _emit_gemv(driver: Driver, product: Product, where: tuple[str, str, str]) -> None:
     """Multiply so few rows at a time that BLAS stays on one thread, where that is faster."""
     gemv, library, letter = _gemv(product), blas.find(), product.letter
     assert gemv is not None and library is not None
@@ -405,7 +441,7 @@ def _is_gram(product: Product) -> bool:
     )
 
 
-def _blas_call(driver: Any, product: Product, where: tuple[str, str, str]) -> tuple[str, str]:
+def _blas_call(driver: Driver, product: Product, where: tuple[str, str, str]) -> tuple[str, str]:
     """The name of the BLAS function and its arguments."""
     m, n, k = product.extents
     left, right = product.left, product.right
@@ -447,7 +483,7 @@ def _routine_kind(letter: str) -> MatrixKind:
     return MatrixKind(letter, f"i{found.int_bits}")
 
 
-def _one_and_zero(driver: Any, letter: str) -> tuple[str, str]:
+def _one_and_zero(driver: Driver, letter: str) -> tuple[str, str]:
     """Alpha and beta, as BLAS takes them: complex numbers by address."""
     text = _LLVM_TYPE[letter]
     if letter in "sd":

@@ -18,15 +18,16 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracker.ir.graph import Eqn, Var
+from tracker.ir.graph import Eqn
 from tracker.ir.lowering import Host
 from tracker.ir.op import has_effect
 from tracker.ir.types import Bundle, Type
 from tracker.jit.abi import loader
+from tracker.jit.codegen import journal_code
 from tracker.jit.guards.signature import NATIVE_DTYPES
 from tracker.jit.llvm import engine, object_cache
 from tracker.jit.llvm.lock import locked_cache
@@ -40,15 +41,20 @@ from tracker.jit.runtime.cpython_layout import (
     NDIM,
     TYPE_NUMBER,
 )
+from tracker.jit.schedule.steps import result_buffer
 from tracker.random.draw_ops import RollbackLog
 from tracker.support.structs import record
 from tracker.tape.observers import CallbackMismatch
 
-CALL, BEGIN_JOURNAL, CLOSE_JOURNAL = "tk.callback", "tk.callback.begin", "tk.callback.finish"
+if TYPE_CHECKING:
+    from tracker.jit.schedule.plan import Planner
+    from tracker.jit.schedule.steps import Driver
+
+CALL = "tk.callback"
 _DECLARED = {
     f"declare i64 @{CALL}(ptr, ptr, ptr)",
-    f"declare ptr @{BEGIN_JOURNAL}(ptr)",
-    f"declare void @{CLOSE_JOURNAL}(ptr, ptr, i64)",
+    f"declare ptr @{journal_code.OPEN}(ptr)",
+    f"declare void @{journal_code.CLOSE}(ptr, ptr, i64)",
     "@callback.begin = external global i8",
     "@callback.finish = external global i8",
 }
@@ -79,53 +85,33 @@ class Callback:
         assert isinstance(self.eqn.op.lower, Host)
         return self.eqn.op.lower.why
 
-    def write(self, driver: Any) -> None:
+    def emit(self, driver: Driver) -> None:
         """Call it."""
-        _write(driver, self.eqn)
+        eqn, effect = self.eqn, has_effect(self.eqn.op)
+        driver.settle()
+        if effect:
+            driver.begin_effects()
+        number = len(driver.needs.callbacks)
+        driver.needs.callbacks.append(eqn)
+        table = f"@callback.{number}"
+        driver.needs.intrinsics |= {*_DECLARED, f"{table} = external global i8"}
+        operands = f"%given{number}"
+        driver.spills.append(f"  {operands} = alloca [{max(len(eqn.operands), 1)} x ptr]")
+        for at, operand in enumerate(eqn.operands):
+            cell = driver.e.write(f"getelementptr ptr, ptr {operands}, i64 {at}")
+            driver.lines.append(f"  store ptr {driver.readable(operand)}, ptr {cell}")
+        target = driver.pointer(result_buffer(driver, eqn))
+        status = driver.e.write(f"call i64 @{CALL}(ptr {table}, ptr {operands}, ptr {target})")
+        driver.check_status(status, can_fail=not effect)
 
 
-def plan_callback(planner: Any, eqn: Eqn) -> None:
+def plan_callback(planner: Planner, eqn: Eqn) -> None:
     """Have the operands in C order, run after all preceding guards, and allocate the result."""
-    places = [planner.in_order(o) for o in eqn.operands if isinstance(o, Var)]
-    level = max([planner.checked, *(place.ready for place in places)])
+    level = max(planner.guard_level, planner.contiguous_level(eqn.operands))
     if has_effect(eqn.op):
-        level = planner.drawn = max(level, planner.drawn)
-    planner.made(eqn.out, level)
-    planner.plan.writes.setdefault(level, []).append(Callback(eqn))
-
-
-def _write(driver: Any, eqn: Eqn) -> None:
-    driver.settle()
-    effect = has_effect(eqn.op)
-    if effect:
-        driver.act()
-    number = len(driver.needs.callbacks)
-    driver.needs.callbacks.append(eqn)
-    table = f"@callback.{number}"
-    driver.needs.intrinsics |= {*_DECLARED, f"{table} = external global i8"}
-    cells = f"%given{number}"
-    driver.spills.append(f"  {cells} = alloca [{max(len(eqn.operands), 1)} x ptr]")
-    for at, operand in enumerate(eqn.operands):
-        cell = driver.e.write(f"getelementptr ptr, ptr {cells}, i64 {at}")
-        driver.lines.append(f"  store ptr {driver.readable(operand)}, ptr {cell}")
-    target = driver.pointer(driver.plan.places[eqn.out].buffer)
-    status = driver.e.write(f"call i64 @{CALL}(ptr {table}, ptr {cells}, ptr {target})")
-    driver.unless_raised(status, fails=not effect)
-
-
-def journal(driver: Any) -> Callable[[bool], list[str]]:
-    """The lines that close the journal of random draws at an exit, by whether the function fails
-    there; none if no guard follows the first effect. (Draws of bodies are in it, too.)"""
-    at = driver.acted
-    if not any("label %fail" in line for line in driver.lines[at:]):
-        return lambda _: []
-    driver.spills += ["  %journal = alloca ptr, align 8", "  store ptr null, ptr %journal, align 8"]
-    driver.lines[at:at] = [
-        f"  %journal.new = call ptr @{BEGIN_JOURNAL}(ptr @callback.begin)",
-        "  store ptr %journal.new, ptr %journal, align 8",
-    ]
-    called = f"  call void @{CLOSE_JOURNAL}(ptr @callback.finish, ptr %journal, i64 "
-    return lambda fails: [f"{called}{fails:d})"]
+        level = planner.effect_level = max(level, planner.effect_level)
+    planner.allocate(eqn.out, level + 1)
+    planner.add_write(Callback(eqn), level)
 
 
 # Addresses for the text ---------------------------------------------------------------------------
@@ -139,7 +125,9 @@ _HEADER_WORDS, _RECORD_WORDS = 3, 5  # words of a table's head, and of the recor
 
 def bound_callbacks(eqns: Sequence[Eqn]) -> tuple[dict[str, int], list[Any]]:
     """The addresses of the names in the texts of callbacks, and the objects to keep alive."""
-    found = {name: _runtime().address(name) for name in (CALL, BEGIN_JOURNAL, CLOSE_JOURNAL)}
+    found = {
+        name: _runtime().address(name) for name in (CALL, journal_code.OPEN, journal_code.CLOSE)
+    }
     found.update({"callback.begin": id(_open_journal), "callback.finish": id(_close_journal)})
     keep: list[Any] = []
     for number, eqn in enumerate(eqns):
@@ -406,7 +394,7 @@ raised:
 }}
 
 ; Ask for a journal of what is drawn; null with an exception set.
-define ptr @{BEGIN_JOURNAL}(ptr %function) nounwind {{
+define ptr @{journal_code.OPEN}(ptr %function) nounwind {{
   %state = call i32 @PyGILState_Ensure()
   %journal = call ptr @PyObject_Vectorcall(ptr %function, ptr null, i64 0, ptr null)
   call void @PyGILState_Release(i32 %state)
@@ -414,7 +402,7 @@ define ptr @{BEGIN_JOURNAL}(ptr %function) nounwind {{
 }}
 
 ; Close it, if there is one; an exception stays set.
-define void @{CLOSE_JOURNAL}(ptr %function, ptr %cell, i64 %fails) nounwind {{
+define void @{journal_code.CLOSE}(ptr %function, ptr %cell, i64 %fails) nounwind {{
   %journal = load ptr, ptr %cell
   %none = icmp eq ptr %journal, null
   br i1 %none, label %done, label %close

@@ -13,15 +13,21 @@ that a stable sort would have put at the rank.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracker.ir.graph import Eqn, Var
+from tracker.ir.graph import Eqn
 from tracker.ir.types import Type
 from tracker.jit.kernels import sorting_networks
 from tracker.jit.kernels.sort import insertion_sort_text
+from tracker.jit.schedule.plan_data import Buffer
+from tracker.jit.schedule.steps import result_buffer
 from tracker.support.structs import record
+
+if TYPE_CHECKING:
+    from tracker.jit.schedule.plan import Planner
+    from tracker.jit.schedule.steps import Driver
 
 _MAX_SORTED = 72  # keys; up to here all of them are sorted
 _SAMPLE = 64  # keys
@@ -36,63 +42,51 @@ class SelectStep:
 
     eqn: Eqn
     name: str
-    scratch: Any = None
+    scratch: Buffer | None = None
 
-    def write(self, driver: Any) -> None:
-        _write(driver, self)
+    def emit(self, driver: Driver) -> None:
+        """Call the routine for all rows."""
+        bits, rows, n, count = _shape(self.eqn)
+        pointers = [f"ptr {driver.readable(o)}" for o in self.eqn.operands]
+        pointers.append(f"ptr {driver.pointer(result_buffer(driver, self.eqn))}")
+        if self.scratch is not None:
+            pointers.append(f"ptr {driver.pointer(self.scratch)}")
+        apart = 0 if self.eqn.operands[1].type.shape[0] == 1 else count  # 0: all rows' ranks
+        arguments = f"{', '.join(pointers)}, i64 {rows}, i64 {count}, i64 {apart}"
+        if self.scratch is not None and _uses_networks(bits, rows, n):
+            name, texts = sorting_networks.select_routine(bits, rows, n)
+        else:
+            name, texts = f"@tk.{self.name}.i{bits}", _texts(self.name, bits)
+            arguments += f", i64 {n}"
+        driver.lines.append(f"  call void {name}({arguments})")
+        driver.needs.intrinsics |= texts
 
 
-def plan_choice(planner: Any, eqn: Eqn) -> None:
+def plan_select(planner: Planner, eqn: Eqn) -> None:
     """Plan a `Select`: the keys at given ranks of each row."""
     bits, rows, n, _ = _shape(eqn)
     if _uses_networks(bits, rows, n):
         words = sorting_networks.scratch_words(bits, rows, n, values=True)
     else:
         words = -(-(n + 2 * _MAX_SORTED) * bits // 64)
-    room = planner.buffer(Type((words,), _WORD), "scratch")
-    _plan(planner, eqn, SelectStep(eqn, "chosen", room))
+    scratch = planner.buffer(Type((words,), _WORD), "scratch")
+    planner.add_routine_step(SelectStep(eqn, "chosen", scratch))
 
 
-def plan_source(planner: Any, eqn: Eqn) -> None:
-    """Plan a `Locate`: the positions of the keys at given ranks of each row."""
-    _plan(planner, eqn, SelectStep(eqn, "sources"))
-
-
-def _plan(planner: Any, eqn: Eqn, step: SelectStep) -> None:
-    places = [planner.in_order(o) for o in eqn.operands if isinstance(o, Var)]
-    level = max((place.ready for place in places), default=0)
-    planner.made(eqn.out, level)
-    planner.plan.writes.setdefault(level, []).append(step)
+def plan_locate(planner: Planner, eqn: Eqn) -> None:
+    """Plan a `LocateSelected`: the positions of the keys at given ranks of each row."""
+    planner.add_routine_step(SelectStep(eqn, "sources"))
 
 
 def _shape(eqn: Eqn) -> tuple[int, int, int, int]:
     """The bits of a key, the number of rows, keys per row, and ranks per row."""
-    keys, places = eqn.operands[0].type, eqn.operands[1].type
+    keys, ranks = eqn.operands[0].type, eqn.operands[1].type
     *front, n = keys.shape
-    return 8 * keys.dtype.itemsize, math.prod(front), n, places.shape[-1]
+    return 8 * keys.dtype.itemsize, math.prod(front), n, ranks.shape[-1]
 
 
 def _uses_networks(bits: int, rows: int, n: int) -> bool:
     return n <= _MAX_NETWORK_ROW and sorting_networks.is_quick(bits, rows, n, values=True)
-
-
-def _write(driver: Any, step: SelectStep) -> None:
-    """Call the routine for all rows."""
-    bits, rows, n, count = _shape(step.eqn)
-    pointers = [f"ptr {driver.readable(o)}" for o in step.eqn.operands]
-    pointers.append(f"ptr {driver.pointer(driver.plan.places[step.eqn.out].buffer)}")
-    if step.scratch is not None:
-        pointers.append(f"ptr {driver.pointer(step.scratch)}")
-    # 0 if all rows have the same ranks
-    apart = 0 if step.eqn.operands[1].type.shape[0] == 1 else count
-    given = f"{', '.join(pointers)}, i64 {rows}, i64 {count}, i64 {apart}"
-    if step.scratch is not None and _uses_networks(bits, rows, n):
-        name, texts = sorting_networks.select_routine(bits, rows, n)
-        driver.lines.append(f"  call void {name}({given})")
-    else:
-        name, texts = f"@tk.{step.name}.i{bits}", _texts(step.name, bits)
-        driver.lines.append(f"  call void {name}({given}, i64 {n})")
-    driver.needs.intrinsics |= texts
 
 
 def _texts(name: str, bits: int) -> set[str]:

@@ -11,7 +11,7 @@ Invariants: the sort is stable; keys are only read.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,13 @@ from tracker.ir.graph import Eqn, Var
 from tracker.ir.lowering import Sort
 from tracker.ir.types import Type
 from tracker.jit.kernels import sorting_networks
+from tracker.jit.schedule.plan_data import Buffer
+from tracker.jit.schedule.steps import result_buffer
 from tracker.support.structs import record
+
+if TYPE_CHECKING:
+    from tracker.jit.schedule.plan import Planner
+    from tracker.jit.schedule.steps import Driver
 
 _MAX_INSERTION = 72  # keys; up to here rows are sorted by insertion
 _WORD = np.dtype(np.uint64)
@@ -30,27 +36,36 @@ class SortStep:
     """out = the sorted rows of the operand, or the positions that sort them."""
 
     eqn: Eqn
-    scratch: Any
+    scratch: Buffer
 
-    def write(self, driver: Any) -> None:
+    def emit(self, driver: Driver) -> None:
         """Call the routine for all rows."""
-        _write(driver, self)
+        source = driver.readable(self.eqn.operands[0])
+        target = driver.pointer(result_buffer(driver, self.eqn))
+        scratch = driver.pointer(self.scratch)
+        bits, rows, n, values = _shape(self.eqn)
+        arguments = f"ptr {source}, ptr {target}, ptr {scratch}, i64 {rows}"
+        if sorting_networks.is_quick(bits, rows, n, values):
+            name, texts = sorting_networks.sort_routine(bits, rows, n, values)
+            driver.needs.intrinsics |= texts
+            driver.lines.append(f"  call void {name}({arguments})")
+            return
+        name = f"{'values' if values else 'places'}.{'few' if n <= _MAX_INSERTION else 'many'}"
+        driver.needs.intrinsics |= {*_INTRINSICS, *_texts(name, bits)}
+        driver.lines.append(f"  call void @tk.order.{name}.i{bits}({arguments}, i64 {n})")
 
 
-def plan_order(planner: Any, eqn: Eqn) -> None:
+def plan_sort(planner: Planner, eqn: Eqn) -> None:
     """Have the keys in memory in C order; allocate scratch and the result."""
     (keys,) = eqn.operands
     assert isinstance(keys, Var)
-    place = planner.in_order(keys)
+    planner.contiguous(keys)
     bits, rows, n, values = _shape(eqn)
     if sorting_networks.is_quick(bits, rows, n, values):
         words = sorting_networks.scratch_words(bits, rows, n, values)
     else:
         words = -(-n * bits * (1 if values else 2) // 64)
-    room = planner.buffer(Type((words,), _WORD), "scratch")
-    level = place.ready
-    planner.made(eqn.out, level)
-    planner.plan.writes.setdefault(level, []).append(SortStep(eqn, room))
+    planner.add_routine_step(SortStep(eqn, planner.buffer(Type((words,), _WORD), "scratch")))
 
 
 def _shape(eqn: Eqn) -> tuple[int, int, int, bool]:
@@ -59,23 +74,6 @@ def _shape(eqn: Eqn) -> tuple[int, int, int, bool]:
     keys = eqn.operands[0].type
     *front, n = keys.shape
     return 8 * keys.dtype.itemsize, math.prod(front), n, eqn.op.lower.values
-
-
-def _write(driver: Any, order: SortStep) -> None:
-    (keys,), out = order.eqn.operands, order.eqn.out
-    source = driver.readable(keys)
-    target = driver.pointer(driver.plan.places[out].buffer)
-    room = driver.pointer(order.scratch)
-    bits, rows, n, values = _shape(order.eqn)
-    given = f"ptr {source}, ptr {target}, ptr {room}, i64 {rows}"
-    if sorting_networks.is_quick(bits, rows, n, values):
-        name, texts = sorting_networks.sort_routine(bits, rows, n, values)
-        driver.needs.intrinsics |= texts
-        driver.lines.append(f"  call void {name}({given})")
-        return
-    name = f"{'values' if values else 'places'}.{'few' if n <= _MAX_INSERTION else 'many'}"
-    driver.needs.intrinsics |= {*_INTRINSICS, *_texts(name, bits)}
-    driver.lines.append(f"  call void @tk.order.{name}.i{bits}({given}, i64 {n})")
 
 
 def insertion_sort_text(bits: int) -> str:

@@ -5,8 +5,8 @@ each the packing takes longer than the product. Here a row stays in registers an
 a matrix that is put together of views (the windows of a convolution, `np.stack` of shifted slices)
 is never stored.
 
-    a (m, k) @ b (k, n)      each row of the result is a vector: the rows of b, scaled by the numbers
-                             of a row of a, summed
+    a (m, k) @ b (k, n)      each row of the result is a vector: the sum of the rows of b, scaled by
+                             the numbers of a row of a
     a (k, m) @ b (m, n)      a sum over long columns: each row of b, scaled by each number of a's
                              column, is added to one of k vectors
 
@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,9 +36,14 @@ from tracker.jit.runtime import thread_pool
 from tracker.jit.scalar.real import NO_UNROLL
 from tracker.jit.scalar.values import memory_type
 from tracker.jit.schedule.affine import AffineIndex, IndexEmitter, view_formulas
-from tracker.jit.schedule.plan_data import Buffer, affine_location
+from tracker.jit.schedule.plan_data import Buffer, InMemory, Unrolled, affine_location
+from tracker.jit.schedule.steps import result_buffer
 from tracker.ops.shape.memory_order import c_strides
 from tracker.support.structs import record
+
+if TYPE_CHECKING:
+    from tracker.jit.schedule.plan import Planner
+    from tracker.jit.schedule.steps import Driver
 
 _MIN_LONG = 2048  # rows; from here on a matrix is tall
 _MAX_WIDTH = 16  # numbers of a vector; more than one register holds must be a power of two
@@ -88,6 +93,13 @@ class RowProduct:
     threads: int
     partial_sums: Buffer | None
 
+    @property
+    def name(self) -> str:
+        return "in loops over rows"
+
+    def emit(self, driver: Driver) -> None:
+        driver.call_loops(emit_row_product(driver, self))
+
 
 def row_product_form(eqn: Eqn) -> RowProductForm | None:
     """How a product is computed by rows; None if it is not."""
@@ -116,7 +128,7 @@ def _is_short(count: int, width: int, type: Type) -> bool:
     return 1 < width <= _MAX_WIDTH and whole and few
 
 
-def gathered(function: Function) -> set[Var]:
+def row_operands(function: Function) -> set[Var]:
     """Values that only products by rows read, directly or through views of one operand."""
     eqns = list(function.eqns)
     if not any(row_product_form(eqn) for eqn in eqns):
@@ -148,7 +160,7 @@ def _is_row_operand(use: Eqn | None, var: Var, found: set[Var]) -> bool:
     )
 
 
-def plan_rows(planner: Any, eqn: Eqn) -> bool:
+def plan_rows(planner: Planner, eqn: Eqn) -> bool:
     """Plan a product by rows; False if it is not computed that way."""
     form = row_product_form(eqn)
     if form is None:
@@ -157,7 +169,7 @@ def plan_rows(planner: Any, eqn: Eqn) -> bool:
     assert isinstance(long, Var) and isinstance(other, Var)
     rows = _rows(planner, long, form.long_axis)
     gather = _gather(planner, long, form.long_axis, rows)
-    place = planner.stored(other)
+    location = planner.stored(other)
     a, b = (o.type for o in eqn.operands)
     work = a.size * b.shape[1]
     threads = thread_pool.thread_count() if work >= _MIN_THREADED_WORK else 1
@@ -166,17 +178,17 @@ def plan_rows(planner: Any, eqn: Eqn) -> bool:
     parts = None
     if form.sums_rows and threads > 1:
         parts = planner.buffer(Type((threads, eqn.out.type.size), eqn.out.type.dtype), "scratch")
-    level = max(gather.ready, place.ready)
-    planner.result(eqn.out, level + 1)
-    planner.plan.rows[eqn.out] = RowProduct(eqn, form, rows, gather, other, threads, parts)
-    planner.plan.products.setdefault(level, []).append(eqn)
+    level = max(gather.ready, location.ready)
+    planner.allocate(eqn.out, level + 1)
+    product = RowProduct(eqn, form, rows, gather, other, threads, parts)
+    planner.plan.products.setdefault(level, []).append(product)
     return True
 
 
-def _rows(planner: Any, var: Var, axis: int) -> tuple[int, ...]:
+def _rows(planner: Planner, var: Var, axis: int) -> tuple[int, ...]:
     """The loops over the rows of a matrix: one per axis of the array that it is a view of."""
     rows = (var.type.shape[axis],)
-    while not planner.places[var].stored:
+    while planner.locations[var].buffer is None:
         eqn = planner.plan.definitions[var]
         if not isinstance(eqn.op.lower, View) or len(eqn.operands) != 1:
             break
@@ -210,7 +222,7 @@ def _row_axes(shape: tuple[int, ...], count: int, axis: int) -> tuple[int, ...] 
     return None
 
 
-def _gather(planner: Any, var: Var, axis: int, rows: tuple[int, ...]) -> GatheredRows:
+def _gather(planner: Planner, var: Var, axis: int, rows: tuple[int, ...]) -> GatheredRows:
     """Where each number of a row is. Values whose elements have no affine address are stored."""
     flat = IndexEmitter().flatten([AffineIndex(((i, 1),)) for i in range(len(rows))], rows)
     while True:
@@ -219,23 +231,25 @@ def _gather(planner: Any, var: Var, axis: int, rows: tuple[int, ...]) -> Gathere
             for p in range(var.type.shape[1 - axis])
         ]
         stored = next((f for f in found if isinstance(f, Var)), None)
-        places = [f for f in found if not isinstance(f, Var)]
-        if stored is None and len({(f.buffer, f.strides) for f in places}) > 1:
+        locations = [f for f in found if not isinstance(f, Var)]
+        if stored is None and len({(f.buffer, f.strides) for f in locations}) > 1:
             stored = var
         if stored is None:
-            first = places[0]
-            offsets = tuple(f.start - first.start for f in places)
-            ready = max(f.ready for f in places)
+            first = locations[0]
+            offsets = tuple(f.start - first.start for f in locations)
+            ready = max(f.ready for f in locations)
             return GatheredRows(first.buffer, first.start, first.strides, offsets, ready)
         planner.store(stored)
 
 
-def _place(planner: Any, var: Var, index: tuple[Any, ...], rows: tuple[int, ...]) -> Any:
+def _place(
+    planner: Planner, var: Var, index: tuple[Any, ...], rows: tuple[int, ...]
+) -> InMemory | Var:
     """The location of an element in each row; or the value that must be stored first."""
     while True:
-        place = planner.places[var]
-        if place.stored:
-            return affine_location(place, index, len(rows), place.ready) or var
+        location = planner.locations[var]
+        if location.buffer is not None:
+            return affine_location(location, index, len(rows)) or var
         eqn = planner.plan.definitions[var]
         found = _source(eqn, index, rows) if isinstance(eqn.op.lower, View) else None
         if found is None or not isinstance(found[0], Var):
@@ -287,9 +301,9 @@ class RowLoops:
     join: tuple[str, list[str]] | None
 
 
-def emit_row_product(driver: Any, product: RowProduct) -> RowLoops:
+def emit_row_product(driver: Driver, product: RowProduct) -> RowLoops:
     """The loops of a product, and the arguments of the call."""
-    out = driver.pointer(driver.plan.places[product.eqn.out].buffer)
+    out = driver.pointer(result_buffer(driver, product.eqn))
     target = out if product.partial_sums is None else driver.pointer(product.partial_sums)
     pointer, strides = _short_operand(driver, product)
     gather = product.gather
@@ -319,13 +333,14 @@ def _join_text(product: RowProduct) -> str:
     return "\n".join([head, "  br label %start", "start:", *c.lines, "  ret void", "}"])
 
 
-def _short_operand(driver: Any, product: RowProduct) -> tuple[str, tuple[int, ...]]:
+def _short_operand(driver: Driver, product: RowProduct) -> tuple[str, tuple[int, ...]]:
     """The address and the strides (row, number) of the small matrix."""
-    place, shape = driver.place(product.other), product.other.type.shape
-    if place.kind == "tiny":
+    location, shape = driver.location(product.other), product.other.type.shape
+    if isinstance(location, Unrolled):
         pointer, strides = driver.spill(product.other), c_strides(shape)
     else:
-        pointer, strides = driver.address(place.buffer, place.start), place.strides
+        assert location.buffer is not None
+        pointer, strides = driver.address(location.buffer, location.start), location.strides
     return pointer, strides[::-1] if product.form.transposed else strides
 
 

@@ -9,48 +9,47 @@ Invariant: of several results, those that are not used are written to one cell e
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracker.ir.graph import Eqn, Var
+from tracker.ir.graph import Eqn
 from tracker.jit.runtime import ufunc_loops
+from tracker.jit.schedule.steps import result_buffer
 from tracker.support.structs import record
+
+if TYPE_CHECKING:
+    from tracker.jit.schedule.plan import Planner
+    from tracker.jit.schedule.steps import Driver
 
 
 @record(eq=False)
-class UfuncCall:
+class UfuncStep:
     """out = one result of a ufunc."""
 
     eqn: Eqn
 
-    def write(self, driver: Any) -> None:
+    def emit(self, driver: Driver) -> None:
         """Call the inner loop for all elements."""
-        _write(driver, self.eqn)
+        eqn = self.eqn
+        loop = ufunc_loops.find(eqn.params["ufunc"], [o.type.dtype for o in eqn.operands])
+        at, core = eqn.params["at"], eqn.params["core"]
+        name, text = _routine(loop, at, core)
+        driver.needs.ufunc_loops.add(loop)
+        driver.needs.intrinsics.add(text)
+        target = driver.pointer(result_buffer(driver, eqn))
+        arguments = [f"ptr {target}, i64 {eqn.out.type.size // (core[1] if core else 1)}"]
+        for number, operand in enumerate(eqn.operands):
+            step = 0 if operand.type.size == 1 else operand.type.dtype.itemsize
+            if core and number == 0:
+                step = core[0] * operand.type.dtype.itemsize
+            arguments.append(f"ptr {driver.readable(operand)}, i64 {step}")
+        driver.lines.append(f"  call void {name}({', '.join(arguments)})")
 
 
-def plan_loan(planner: Any, eqn: Eqn) -> None:
+def plan_ufunc(planner: Planner, eqn: Eqn) -> None:
     """Have the operands in memory in C order, and allocate the result."""
-    places = [planner.in_order(o) for o in eqn.operands if isinstance(o, Var)]
-    level = max((place.ready for place in places), default=0)
-    planner.made(eqn.out, level)
-    planner.plan.writes.setdefault(level, []).append(UfuncCall(eqn))
-
-
-def _write(driver: Any, eqn: Eqn) -> None:
-    loop = ufunc_loops.find(eqn.params["ufunc"], [o.type.dtype for o in eqn.operands])
-    driver.needs.ufunc_loops.add(loop)
-    at, core = eqn.params["at"], eqn.params["core"]
-    name, text = _routine(loop, at, core)
-    driver.needs.intrinsics.add(text)
-    target = driver.pointer(driver.plan.places[eqn.out].buffer)
-    given = [f"ptr {target}, i64 {eqn.out.type.size // (core[1] if core else 1)}"]
-    for number, operand in enumerate(eqn.operands):
-        step = 0 if operand.type.size == 1 else operand.type.dtype.itemsize
-        if core and number == 0:
-            step = core[0] * operand.type.dtype.itemsize
-        given.append(f"ptr {driver.readable(operand)}, i64 {step}")
-    driver.lines.append(f"  call void {name}({', '.join(given)})")
+    planner.add_routine_step(UfuncStep(eqn))
 
 
 def _routine(loop: ufunc_loops.UfuncLoop, at: int, core: tuple[int, int] | None) -> tuple[str, str]:

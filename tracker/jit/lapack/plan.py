@@ -8,16 +8,22 @@ its transpose.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tracker.ir.graph import Atom, Eqn, Var
 from tracker.ir.lowering import Routine
 from tracker.ir.types import Type
+from tracker.jit.lapack.driver_calls import write_call
 from tracker.jit.lapack.routine_writer import MatrixKind
 from tracker.jit.lapack.routines import factored_words, kind_of, workspace_size
+from tracker.jit.schedule.plan_data import Unrolled, buffer_location
 from tracker.support.structs import record, replace
+
+if TYPE_CHECKING:
+    from tracker.jit.schedule.plan import Planner
+    from tracker.jit.schedule.steps import Driver
 
 _WORD = np.dtype(np.float64)
 
@@ -50,9 +56,14 @@ class RoutineCall:
     batch: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
 
+    def emit(self, driver: Driver) -> None:
+        write_call(driver, self)
 
-def plan_call(planner: Any, eqn: Eqn, lower: Routine) -> None:
+
+def plan_call(planner: Planner, eqn: Eqn) -> None:
     """Plan a routine's equation."""
+    lower = eqn.op.lower
+    assert isinstance(lower, Routine)
     kind = kind_of(eqn)
     operands = [
         _operand(
@@ -85,7 +96,7 @@ def plan_call(planner: Any, eqn: Eqn, lower: Routine) -> None:
     planner.plan.calls.setdefault(level, []).append(call)
 
 
-def _operand(planner: Any, atom: Atom, axes: int, may_turn: bool) -> RoutineOperand:
+def _operand(planner: Planner, atom: Atom, axes: int, may_turn: bool) -> RoutineOperand:
     """An operand where a routine can read it; the last `axes` are those of a matrix."""
     type = atom.type
     stack = type.shape[: type.ndim - axes]
@@ -93,7 +104,7 @@ def _operand(planner: Any, atom: Atom, axes: int, may_turn: bool) -> RoutineOper
     if not isinstance(atom, Var):
         return RoutineOperand(atom, None, stack, step, False, 0)
     place = planner.stored(atom)
-    if place.kind == "tiny":
+    if isinstance(place, Unrolled):
         return RoutineOperand(atom, None, stack, step, False, place.ready)
     if place.strides == _contiguous_strides(type.shape):
         return RoutineOperand(atom, place, stack, step, False, place.ready)
@@ -103,7 +114,7 @@ def _operand(planner: Any, atom: Atom, axes: int, may_turn: bool) -> RoutineOper
     return RoutineOperand(atom, copied, stack, step, flipped, copied.ready)
 
 
-def _contiguous_copy(planner: Any, atom: Var, place: Any, may_turn: bool) -> tuple[Any, bool]:
+def _contiguous_copy(planner: Planner, atom: Var, place: Any, may_turn: bool) -> tuple[Any, bool]:
     """A copy of matrices that lie with gaps, and whether it is that of their transposes: these are
     asked for by the pullback, and the factors are those of the copy."""
     source = place.buffer, place.start, planner.in_place.version(atom)
@@ -146,11 +157,12 @@ def _transposed_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _plan_factors(
-    planner: Any, eqn: Eqn, kind: MatrixKind, a: RoutineOperand
+    planner: Planner, eqn: Eqn, kind: MatrixKind, a: RoutineOperand
 ) -> list[RoutineOperand]:
     """The factors of a matrix and what goes with them, made now unless they are there already."""
     key: Any = a.atom
     if a.place is not None:
+        assert isinstance(a.atom, Var)
         version = planner.in_place.version(a.atom)
         key = (a.place.buffer, a.place.start, a.atom.type.shape, version)
     known = planner.factors.get(key)
@@ -161,12 +173,12 @@ def _plan_factors(
             planner.buffer(Type((math.prod(batch) * size,), _WORD), "scratch") for size in sizes
         )
         known = planner.factors[key] = (factors, pivots, a.ready + 1)
-        noted = replace(a, place=planner.whole(pivots, a.ready), step=sizes[1])
+        noted = replace(a, place=buffer_location(pivots, a.ready), step=sizes[1])
         strides = tuple(_batch_strides(batch, step, batch) for step in (a.step, sizes[1], sizes[0]))
         call = RoutineCall("lu", kind, eqn, (a, noted), factors, None, (n,), batch, strides)
         planner.plan.calls.setdefault(a.ready, []).append(call)
     *buffers, ready = known
     return [
-        replace(a, place=planner.whole(buffer, ready), step=size, ready=ready)
+        replace(a, place=buffer_location(buffer, ready), step=size, ready=ready)
         for buffer, size in zip(buffers, sizes, strict=True)
     ]

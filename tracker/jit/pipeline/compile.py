@@ -24,11 +24,14 @@ from tracker.jit.guards.signature import (
 from tracker.jit.pipeline import program_cache
 from tracker.jit.pipeline.link import CompiledTrace, array_out, bind, leaf_strides, out_leaf
 from tracker.jit.pipeline.program import CallingLayout, Program
-from tracker.jit.runtime import lazy_imports
+from tracker.jit.runtime.lazy_imports import lazy_import
 from tracker.jit.schedule.plan_data import FrameSlots
 from tracker.jit.tracing.ir_builder import TraceOutput
 from tracker.jit.tracing.trace import Trace
 from tracker.ops.shape.memory_order import MemoryOrder, is_dense, nontrivial_strides
+
+_executor = lazy_import("tracker.jit.pipeline.executor", "executor")
+_host_call = lazy_import("tracker.jit.pipeline.partition", "host_call")
 
 
 def compile_call(trace: Trace, lengths_vary: bool = False) -> CompiledTrace:
@@ -37,7 +40,7 @@ def compile_call(trace: Trace, lengths_vary: bool = False) -> CompiledTrace:
     started = time.perf_counter()
     done = _compile_native(trace, lengths_vary) if _can_be_native(trace) else None
     if done is None:
-        done = lazy_imports.executor(Program(trace.function), _output_orders(trace), lengths_vary)
+        done = _executor(Program(trace.function), _output_orders(trace), lengths_vary)
     passes = done.program.seconds
     done.seconds = {"passes": passes, "code": time.perf_counter() - started - passes}
     return done
@@ -51,7 +54,7 @@ def _compile_native(trace: Trace, lengths_vary: bool) -> CompiledTrace | None:
     if lowered is None:
         return None
     piece = bind(program, lowered, trace.signature, outputs, arrays)
-    hosts = list(map(lazy_imports.host_call, lowered.callbacks))
+    hosts = list(map(_host_call, lowered.callbacks))
     return CompiledTrace(program, [piece], hosts, entry=piece.entry)
 
 

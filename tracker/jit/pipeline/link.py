@@ -33,9 +33,9 @@ from tracker.jit.runtime import (
     blas,
     c_symbols,
     interrupt_checks,
-    lazy_imports,
     thread_pool,
 )
+from tracker.jit.runtime.lazy_imports import lazy_import
 from tracker.jit.schedule.plan_data import Plan
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
 from tracker.support.structs import field, record
@@ -50,10 +50,9 @@ from collections.abc import Mapping
 from tracker.jit.codegen.artifact import KernelModule
 from tracker.jit.llvm import object_cache, relocatable_sizes
 
-_RAW_MEMORY = {
-    "tk.take": "PyMem_RawMalloc",
-    "tk.give": "PyMem_RawFree",
-}  # work without the GIL
+_bound_callbacks = lazy_import("tracker.jit.kernels.python_callbacks", "bound_callbacks")
+_routine_address = lazy_import("tracker.jit.lapack.routines", "routine_address")
+_RAW_MEMORY = {"tk.take": "PyMem_RawMalloc", "tk.give": "PyMem_RawFree"}  # work without the GIL
 _FAIL_EXIT = "\n  ret i64 1\n"  # in the text of a plan with guards
 # a number of two digits is relocatable, not in the text (`jit/llvm/relocatable_sizes.py`)
 _MIN_WORK = 10
@@ -109,7 +108,7 @@ def bind(
         modules += linked
         keep += [*linked, *needed]
     if lowered.callbacks:
-        addresses, needed = lazy_imports.bound_callbacks(lowered.callbacks)
+        addresses, needed = _bound_callbacks(lowered.callbacks)
         symbols.update(addresses)
         keep += needed
     size = sum(v.type.size for v in program.traced.inputs) + lowered.scratch // 8
@@ -150,7 +149,7 @@ def _addresses(lowered: LoweredProgram) -> dict[str, int]:
         elif name == interrupt_checks.NAME:
             symbols.update(interrupt_checks.symbols())
         else:
-            symbols[name] = lazy_imports.routine_address(name)
+            symbols[name] = _routine_address(name)
     return symbols
 
 

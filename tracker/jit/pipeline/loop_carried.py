@@ -19,6 +19,7 @@ from typing import Any
 from tracker.ir.graph import Function
 from tracker.jit.codegen.control_flow import body_slots
 from tracker.jit.codegen.lower import coalesced_in_body
+from tracker.jit.pipeline.step_planners import STEP_PLANNERS
 from tracker.jit.schedule.buffer_reuse import Coalescing
 from tracker.jit.schedule.plan import make_plan
 from tracker.jit.schedule.plan_data import Buffer, ControlFlow, Plan
@@ -37,7 +38,7 @@ def planned(
     lengths_vary: bool = False,
 ) -> Plan:
     """The plan of a program; see `make_plan`."""
-    plan = make_plan(function, strides, wanted, lengths_vary)
+    plan = make_plan(function, strides, wanted, lengths_vary, step_planners=STEP_PLANNERS)
     _choose_bodies(plan, _KnownBodies())
     return plan
 
@@ -104,7 +105,7 @@ def _choose_body(control: ControlFlow, moves: _CarryMoves, known: _KnownBodies) 
 def _body_plan(plan: Plan, moves: _CarryMoves) -> _BodyPlan:
     carried = {}
     for at, to in moves:
-        old, new = plan.places[plan.function.inputs[at]].buffer, plan.outputs[to]
+        old, new = plan.locations[plan.function.inputs[at]].buffer, plan.outputs[to]
         if old is not None and isinstance(new, Buffer):
             carried[old] = new
     homes = coalesced_in_body(plan, body_slots(plan.function), carried) if carried else {}
@@ -125,7 +126,9 @@ def _separate_loops(found: _BodyPlan, known: _KnownBodies) -> Plan:
     function = found.plan.function
     inputs, outputs = function.inputs, function.outputs
     carried = {inputs[old.slot]: outputs[new.slot] for old, new in found.carried.items()}
-    other = make_plan(function, body=True, carried=carried, bodies=known.plans)
+    other = make_plan(
+        function, step_planners=STEP_PLANNERS, body=True, carried=carried, bodies=known.plans
+    )
     _choose_bodies(other, known)
     return other
 

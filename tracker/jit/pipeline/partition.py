@@ -39,10 +39,13 @@ from tracker.ir.lowering import (
 from tracker.ir.op import has_effect
 from tracker.ir.passes.expand import expand_equation
 from tracker.ir.types import Bundle, Type
-from tracker.jit.runtime import lazy_imports
+from tracker.jit.runtime.lazy_imports import lazy_import
 from tracker.jit.scalar.values import SUPPORTED
 from tracker.support.structs import record
 
+_why_no_callback = lazy_import("tracker.jit.kernels.python_callbacks", "why_no_callback")
+_why_no_product = lazy_import("tracker.jit.kernels.matmul", "why_no_product")
+_why_no_routine = lazy_import("tracker.jit.lapack.routines", "why_no_routine")
 _MAX_SORT_ROW = 1 << 32  # elements of a row: positions have 32 bits while sorting
 
 
@@ -71,7 +74,7 @@ def why_host(eqn: Eqn, calls: bool = False) -> str:
     Python are allowed."""
     lower = eqn.op.lower
     if isinstance(lower, Host):
-        return "" if calls and not lazy_imports.why_no_callback(eqn) else lower.why
+        return "" if calls and not _why_no_callback(eqn) else lower.why
     if isinstance(lower, Expand):  # expandable ones have been expanded
         why = expand_equation(eqn)
         assert isinstance(why, str)
@@ -84,11 +87,11 @@ def why_host(eqn: Eqn, calls: bool = False) -> str:
         if atom.type.dtype not in SUPPORTED:
             return f"dtype {atom.type.dtype}"
     if isinstance(lower, Contract):
-        return str(lazy_imports.why_no_product(eqn))
+        return str(_why_no_product(eqn))
     if isinstance(lower, Sort) and eqn.out.type.shape[-1] > _MAX_SORT_ROW:
         return "a row with more places than words of 32 bits can tell apart"
     if isinstance(lower, Routine):
-        return str(lazy_imports.why_no_routine(eqn, lower))
+        return str(_why_no_routine(eqn, lower))
     if isinstance(lower, Map):
         return _why_not_map(eqn, lower)
     if isinstance(lower, Reduce) and eqn.operands[0].type.size == 0:

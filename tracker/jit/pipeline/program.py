@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tracker.ir.graph import Function
-from tracker.jit.runtime import lazy_imports
+from tracker.jit.runtime.lazy_imports import lazy_import
 from tracker.jit.schedule.plan_data import FrameSlots, Plan
 from tracker.ops.shape.memory_order import MemoryOrder
 from tracker.support.structs import record
@@ -19,6 +19,11 @@ from tracker.support.structs import record
 if TYPE_CHECKING:
     from tracker.jit.codegen.artifact import LoweredProgram
     from tracker.jit.pipeline.partition import Stage
+
+_optimise = lazy_import("tracker.jit.pipeline.passes", "optimise")
+_partition = lazy_import("tracker.jit.pipeline.partition", "partition")
+_planned = lazy_import("tracker.jit.pipeline.loop_carried", "planned")
+_lower = lazy_import("tracker.jit.codegen.lower", "lower")
 
 
 @record(frozen=True)
@@ -51,14 +56,14 @@ class Program:
     def function(self) -> Function:
         """The function after all passes."""
         started = time.perf_counter()
-        done: Function = lazy_imports.optimise(self.traced)
+        done: Function = _optimise(self.traced)
         self.seconds = time.perf_counter() - started
         return done
 
     @cached_property
     def stages(self) -> list[Stage]:
         """The native segments, and NumPy's calls between them."""
-        stages: list[Stage] = lazy_imports.partition(self.function)
+        stages: list[Stage] = _partition(self.function)
         return stages
 
     @property
@@ -72,16 +77,14 @@ class Program:
         """The location of each value, and the kernels."""
         form = self.layout
         assert form is not None
-        plan: Plan = lazy_imports.planned(
-            self.function, form.strides, form.output_orders, form.lengths_vary
-        )
+        plan: Plan = _planned(self.function, form.strides, form.output_orders, form.lengths_vary)
         return plan
 
     @property
     def lowered(self) -> LoweredProgram:
         """The text."""
         assert self.layout is not None
-        lowered: LoweredProgram = lazy_imports.lower(self.plan, self.layout.slots)
+        lowered: LoweredProgram = _lower(self.plan, self.layout.slots)
         return lowered
 
     def drop_intermediates(self) -> None:

@@ -9,13 +9,10 @@ Invariant: a loop of less than some milliseconds makes no checks.
 
 from __future__ import annotations
 
-import math
-
 from tracker.ir.graph import Atom, Const
 from tracker.jit.llvm import engine, object_cache
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import c_symbols
-from tracker.jit.schedule.plan_data import Plan
 
 NAME = "tk.pause"
 DECLARATION = f"declare i64 @{NAME}(ptr)"
@@ -49,12 +46,13 @@ go:
 """
 
 
-def check_interval(body: Plan, count: Atom | None) -> int | None:
-    """After how many steps (a power of two) a loop asks; None if it is never long. `count` says how
-    many steps there are; None if nobody knows."""
-    others = [body.products, body.calls, body.controls]
-    elements = sum(math.prod(kernel.space) for kernel in body.kernels)
-    if any(others):
+def check_interval(elements: int, is_slow: bool, count: Atom | None) -> int | None:
+    """After how many steps (a power of two) a loop checks for signals; None if it is never long.
+
+    elements: computed at each step; is_slow: whether a step has products, routines or loops;
+    count: the number of steps, if it is known.
+    """
+    if is_slow:
         return 16
     if isinstance(count, Const) and int(count.value) * max(elements, 1) < _MIN_OPERATIONS:
         return None

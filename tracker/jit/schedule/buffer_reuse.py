@@ -67,7 +67,7 @@ def coalescing_candidates(
     """The results of a kernel that could be written in the memory of its operands."""
     if kernel.guests or any(store.adds or not _has_affine_target(store) for store in kernel.stores):
         return []
-    written = [store.place.buffer for store in kernel.stores if _covers_buffer(store, kernel)]
+    written = [store.location.buffer for store in kernel.stores if _covers_buffer(store, kernel)]
     read = dict.fromkeys(buffer for access in accesses for buffer in access.read)
     return [
         CoalescingCandidate(step, old, new)
@@ -103,10 +103,10 @@ def _has_affine_target(store: Store) -> bool:
 
 def _covers_buffer(store: Store, kernel: Kernel) -> bool:
     """Whether each element of the buffer is written, at one index of the kernel."""
-    place, space = store.place, kernel.space
-    assert place.buffer is not None
-    strides = tuple(map(abs, nontrivial_strides(place.strides, space)))
-    whole = place.buffer.type.size == math.prod(space) and element_span(place, space)[0] == 0
+    location, space = store.location, kernel.space
+    assert location.buffer is not None
+    strides = tuple(map(abs, nontrivial_strides(location.strides, space)))
+    whole = location.buffer.type.size == math.prod(space) and element_span(location, space)[0] == 0
     return whole and is_dense(strides, space)
 
 

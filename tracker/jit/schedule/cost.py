@@ -19,7 +19,7 @@ from tracker.ir.graph import Atom, Eqn, Function, Var
 from tracker.ir.lowering import Contract, Map, View
 from tracker.ir.op import Op
 from tracker.jit.schedule.placement import MATH_COST, RECOMPUTE_LIMIT, Placement
-from tracker.jit.schedule.plan_data import UnrollLimits
+from tracker.jit.schedule.plan_data import Expression, UnrollLimits, is_in_memory
 from tracker.ops.shape.memory_order import MemoryOrder
 from tracker.tape.value import Value
 
@@ -101,10 +101,7 @@ _MIN_REPEATS = (
 )
 _LARGE_SCRATCH = 1 << 20  # bytes of scratch that is worth freeing early
 _MAX_MATH_DEPTH = 2  # transcendental functions of one another in a loop over cached values
-_MIN_CHAIN_SIZE, _MAX_CHAIN_SIZE = (
-    256,
-    1 << 17,
-)  # elements; more leave the cache
+_MIN_CHAIN_SIZE, _MAX_CHAIN_SIZE = 256, 1 << 17  # elements; more leave the cache
 
 
 def view_cost(eqn: Eqn) -> int:
@@ -138,38 +135,42 @@ class CostModel(Placement):
     """What it costs to compute a value where it is read."""
 
     def __init__(
-        self, function: Function, wanted: Sequence[MemoryOrder], tiny: UnrollLimits, body: bool
+        self,
+        function: Function,
+        output_orders: Sequence[MemoryOrder],
+        unroll_limits: UnrollLimits,
+        body: bool,
     ) -> None:
-        super().__init__(function, wanted, tiny, body)
+        super().__init__(function, output_orders, unroll_limits, body)
         self.slow_ops: Counter[Var] = Counter()  # divisions and roots in an expression
         self.forced_stores: set[Atom] = set()  # values to be read from memory
 
     def recompute_cost(self, o: Var, level: int, most: int) -> int:
         """The operations to compute an expression from values that are in memory at a level; if
         more than `most`, any larger number."""
-        place = self.places[o]
-        if place.kind != "expression" or (place.stored and place.ready <= level):
+        location = self.locations[o]
+        if is_in_memory(location, level) or not isinstance(location, Expression):
             return 0
         eqn = self.plan.definitions[o]
-        found = MATH_COST if is_math(eqn) else view_cost(eqn)
+        cost = MATH_COST if is_math(eqn) else view_cost(eqn)
         for operand in eqn.operands:
-            if found > most:
+            if cost > most:
                 break
             if isinstance(operand, Var):
-                found += self.recompute_cost(operand, level, most - found)
-        return found
+                cost += self.recompute_cost(operand, level, most - cost)
+        return cost
 
     def is_mask_of_gather(self, o: Var) -> bool:
         """Whether a value is a mask computed from a gather of a large scratch array: once the mask
         is stored, in a fraction of the memory, the array is dead."""
-        if o.type.dtype.kind != "b" or self.places[o].kind != "expression":
+        if o.type.dtype.kind != "b" or not isinstance(self.locations[o], Expression):
             return False
         for gathered in self.plan.definitions[o].operands:
             eqn = self.plan.definitions.get(gathered) if isinstance(gathered, Var) else None
             if eqn is None or not isinstance(eqn.op.lower, View) or len(eqn.operands) == 1:
                 continue
             base = eqn.operands[0]
-            buffer = self.places[base].buffer if isinstance(base, Var) else None
+            buffer = self.locations[base].buffer if isinstance(base, Var) else None
             if (
                 buffer is not None
                 and buffer.role == "scratch"
@@ -180,7 +181,7 @@ class CostModel(Placement):
 
     def is_forced_store(self, o: Var) -> bool:
         """Whether an expression is to be read from memory in any case."""
-        return o in self.forced_stores and self.places[o].kind == "expression"
+        return o in self.forced_stores and isinstance(self.locations[o], Expression)
 
     def repeats_slow_op(self, o: Var, eqn: Eqn) -> bool:
         """Whether a division or root would be recomputed for many elements of a result. Storing it
@@ -188,18 +189,18 @@ class CostModel(Placement):
         exists already, because the kernel would read its operands again."""
         if not self.slow_ops[o] or eqn.out.type.size < _MIN_REPEATS * o.type.size:
             return False
-        home = self.places[o].home
-        if home is None:
+        location = self.locations[o]
+        if not isinstance(location, Expression):
             return False
-        return (
-            self.slow_ops[o] >= SLOW_OPS_LIMIT
-            or (eqn.out.type.shape, home.level) not in self.kernels
-        )
+        space = (eqn.out.type.shape, location.kernel.level)
+        return self.slow_ops[o] >= SLOW_OPS_LIMIT or space not in self.kernels
 
     def math_depth(self, o: Var) -> int:
         """The longest chain of transcendental functions behind a value, where it is read."""
-        place = self.places[o]
-        return 0 if place.stored else place.chain
+        location = self.locations[o]
+        if isinstance(location, Expression) and location.buffer is None:
+            return location.math_depth
+        return 0
 
     def exceeds_math_depth(self, o: Var, eqn: Eqn) -> bool:
         """Whether one more function would make a chain of transcendental functions that holds up

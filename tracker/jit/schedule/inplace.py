@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,14 +26,19 @@ import numpy as np
 from tracker.ir.graph import Atom, Eqn, Function, Var
 from tracker.ir.lowering import Pick, Scatter, View
 from tracker.ir.types import Bundle
+from tracker.jit.schedule.placement import Placement
 from tracker.jit.schedule.plan_data import (
     Buffer,
+    Expression,
+    InMemory,
     Kernel,
     Location,
     Store,
+    Unrolled,
     UnrollLimits,
     buffer_location,
     element_span,
+    is_in_memory,
     slice_location,
 )
 from tracker.jit.schedule.write_chains import Update, find_updates
@@ -64,11 +70,11 @@ class InPlaceBuffer:
     block_size: int = 1
     last_update: Any = None
 
-    def record_write(self, place: Location, shape: tuple[int, ...]) -> None:
+    def record_write(self, location: Location, shape: tuple[int, ...]) -> None:
         """Record a slice written by the next update."""
-        self.log.append((place, shape, self.update_count + 1))
+        self.log.append((location, shape, self.update_count + 1))
 
-    def is_written_since(self, changes: int, place: Location, shape: tuple[int, ...]) -> bool:
+    def is_written_since(self, changes: int, location: Location, shape: tuple[int, ...]) -> bool:
         """Whether a part may have been written after that many updates."""
         if self.last_update is None:
             size = self.buffer.type.size
@@ -77,23 +83,22 @@ class InPlaceBuffer:
         for written, extents, number in self.log[self.applied :]:
             self._cells_of(written, extents)[...] = number
         self.applied = len(self.log)
-        return bool(np.max(self._cells_of(place, shape), initial=0) > changes)
+        return bool(np.max(self._cells_of(location, shape), initial=0) > changes)
 
-    def _cells_of(self, place: Location, shape: tuple[int, ...]) -> Any:
+    def _cells_of(self, location: Location, shape: tuple[int, ...]) -> Any:
         if self.block_size == 1:
-            strides = [4 * stride for stride in place.strides]
-            return np.ndarray(shape, _INT32, self.last_update, 4 * place.start, strides)
-        low, high = element_span(place, shape)
+            strides = [4 * stride for stride in location.strides]
+            return np.ndarray(shape, _INT32, self.last_update, 4 * location.start, strides)
+        low, high = element_span(location, shape)
         return self.last_update[low // self.block_size : -(-high // self.block_size)]
 
 
 class InPlaceBuffers:
     """The in-place buffers of one plan, and their readers."""
 
-    def __init__(self, planner: Any, function: Function, tiny: UnrollLimits) -> None:
-        self.planner: Any = weakref.proxy(planner)  # the planner owns this object
-        self.tiny = tiny
-        self.chains = find_updates(function, tiny)
+    def __init__(self, planner: Placement, function: Function, unroll_limits: UnrollLimits) -> None:
+        self.planner: Placement = weakref.proxy(planner)  # the planner owns this object
+        self.chains = find_updates(function, unroll_limits)
         self.bases = self.chains.bases
         self.buffers: dict[Buffer, InPlaceBuffer] = {}
         self.pick_counts: Counter[Buffer] = Counter()
@@ -102,11 +107,11 @@ class InPlaceBuffers:
         self.invalidated: set[Var] = set()
         self.replacements: dict[Var, Var] = {}
 
-    def track_input(self, place: Location) -> None:
+    def track_input(self, location: Location) -> None:
         """Have an input read before its first update. The update is made in a copy, which may share
         the input's memory (`jit/pipeline/loop_carried.py`)."""
-        assert place.buffer is not None
-        self.buffers[place.buffer] = InPlaceBuffer(place.buffer, -1)
+        assert location.buffer is not None
+        self.buffers[location.buffer] = InPlaceBuffer(location.buffer, -1)
 
     # Reading
 
@@ -126,192 +131,199 @@ class InPlaceBuffers:
         atom = self.replacements.get(atom, atom)
         if atom in self.invalidated:
             self.invalidated.discard(atom)
-            kept: Var = self.planner.kept(atom)
-            self.replacements[atom] = kept
-            return kept
+            stored = self.replacements[atom] = self.planner.store_as_new(atom)
+            return stored
         if atom in self.view_epochs:
-            place = self.planner.places[atom]
-            home = self.buffers[place.buffer]
-            if home.is_written_since(self.view_epochs[atom], place, atom.type.shape):
+            location = self.planner.locations[atom]
+            buffer = self._buffer_at(location)
+            assert buffer is not None
+            if buffer.is_written_since(self.view_epochs[atom], location, atom.type.shape):
                 return self._copy_view(atom)
         return atom
 
+    def _buffer_at(self, location: Location) -> InPlaceBuffer | None:
+        return None if location.buffer is None else self.buffers.get(location.buffer)
+
     def _copy_view(self, var: Var) -> Var:
         """A copy of a view (or array), at the level where it was planned."""
-        copy: Var = self.planner.duplicate(var)
-        self.replacements[var] = copy
+        copy = self.replacements[var] = self.planner.copy_as_new(var)
         return copy
 
     def record_reads(self, eqn: Eqn) -> None:
         """Record which buffers a planned equation reads, and at which level."""
-        places, out = self.planner.places, eqn.out
+        out = eqn.out
         if isinstance(out.type, Bundle):
-            level = max([place.ready for place in self.planner.bundles[out]], default=0)
+            level = self.planner.computed_level(out)
         else:
-            place = places[out]
-            expression = place.kind == "expression"
-            level = place.home.level if expression else place.ready
-            if isinstance(eqn.op.lower, Pick):
-                self.pick_counts[place.buffer] += 1
-            if expression and (found := self._buffers_of_all(eqn.operands, level)):
+            location = self.planner.locations[out]
+            level = location.ready
+            if isinstance(location, Expression):
+                level = location.kernel.level
+            elif isinstance(eqn.op.lower, Pick):
+                assert location.buffer is not None
+                self.pick_counts[location.buffer] += 1
+            is_expression = isinstance(location, Expression)
+            if is_expression and (found := self._buffers_of_all(eqn.operands, level)):
                 self.buffers_read[out] = found
-                for home in found:
-                    home.pending_readers.append(out)
-            elif place.buffer in self.buffers:
-                self.view_epochs[out] = self.buffers[place.buffer].update_count
-            elif (
-                out in self.bases
-                and _is_whole_scratch(place, out)
-                and self._is_sole_value(eqn, place)
-            ):
-                self.buffers[place.buffer] = InPlaceBuffer(place.buffer, level - 1)
+                for buffer in found:
+                    buffer.pending_readers.append(out)
+            elif (known := self._buffer_at(location)) is not None:
+                self.view_epochs[out] = known.update_count
+            elif out in self.bases and self._is_sole_value(eqn, location):
+                assert location.buffer is not None
+                self.buffers[location.buffer] = InPlaceBuffer(location.buffer, level - 1)
         if self.buffers:
             self._mark_read(eqn.operands, level)
 
-    def _is_sole_value(self, eqn: Eqn, place: Location) -> bool:
-        """Whether no other value is in that buffer (a bundle's part may be picked twice)."""
-        assert place.buffer is not None
-        return not isinstance(eqn.op.lower, View) and self.pick_counts[place.buffer] <= 1
+    def _is_sole_value(self, eqn: Eqn, location: Location) -> bool:
+        """Whether a value is all of a scratch buffer that no other value uses (a bundle's part may
+        be picked twice)."""
+        if not _is_whole_scratch(location, eqn.out) or isinstance(eqn.op.lower, View):
+            return False
+        assert location.buffer is not None
+        return self.pick_counts[location.buffer] <= 1
 
-    def _mark_read(self, atoms: Any, level: int) -> None:
+    def _mark_read(self, atoms: Iterable[Atom | None], level: int) -> None:
         for atom in atoms:
-            for home in self._buffers_of(atom, level):
-                home.read = max(home.read, level)
+            for buffer in self._buffers_of(atom, level):
+                buffer.read = max(buffer.read, level)
 
-    def _buffers_of_all(self, atoms: Any, level: int) -> tuple[InPlaceBuffer, ...]:
+    def _buffers_of_all(self, atoms: Iterable[Atom], level: int) -> tuple[InPlaceBuffer, ...]:
         if not self.buffers:
             return ()
-        return tuple(dict.fromkeys(h for atom in atoms for h in self._buffers_of(atom, level)))
+        return tuple(dict.fromkeys(b for atom in atoms for b in self._buffers_of(atom, level)))
 
-    def _buffers_of(self, atom: Atom, level: int) -> tuple[InPlaceBuffer, ...]:
+    def _buffers_of(self, atom: Atom | None, level: int) -> tuple[InPlaceBuffer, ...]:
         """The in-place buffers that a value reads at a level."""
-        place = self.planner.places.get(atom) if isinstance(atom, Var) else None
-        if place is None or place.kind == "tiny":
+        location = self.planner.locations.get(atom) if isinstance(atom, Var) else None
+        if location is None or isinstance(location, Unrolled):
             return ()
         assert isinstance(atom, Var)
-        if place.kind == "expression":
-            return () if place.stored and place.ready <= level else self.buffers_read.get(atom, ())
-        home = self.buffers.get(place.buffer)
-        return () if home is None else (home,)
+        if isinstance(location, Expression):
+            stored = is_in_memory(location, level)
+            return () if stored else self.buffers_read.get(atom, ())
+        buffer = self._buffer_at(location)
+        return () if buffer is None else (buffer,)
 
     def version(self, var: Var) -> int:
         """A number that two values in one location share only if they are the same."""
-        home = self.buffers.get(self.planner.places[var].buffer)
-        return 0 if home is None else self.view_epochs.get(var, home.update_count)
+        buffer = self._buffer_at(self.planner.locations[var])
+        return 0 if buffer is None else self.view_epochs.get(var, buffer.update_count)
 
     # Writing
 
-    def plan_update(self, out: Var, change: Update) -> None:
+    def plan_update(self, out: Var, update: Update) -> None:
         """Plan an update: in the base's memory if the base is dead afterwards, else in a copy."""
-        base = None if change.base is None or change.covers_all else self.valid_operand(change.base)
-        home = self._buffer_of_base(out, base)
-        atoms = {
-            a: self._separate_source(self.valid_operand(a), home, change, a) for a in change.values
-        }
         planner = self.planner
-        for atom in atoms.values() if change.by is not None else ():
-            planner.store_if_dear(atom)
-        level = max([planner.reach(a) for a in atoms.values() if isinstance(a, Var)], default=0)
-        if home is None:
+        base = update.base
+        base = None if base is None or update.covers_all else self.valid_operand(base)
+        buffer = self._buffer_of_base(out, base)
+        values = {v: self._separate_source(v, buffer, update) for v in update.values}
+        for value in values.values() if update.by is not None else ():
+            planner.store_if_expensive(value)
+        level = planner.operand_level(values.values())
+        location: Location
+        if buffer is None:
             if isinstance(base, Var):
-                level = max(level, planner.reach(base), self._invalidate_readers(base))
-            buffer = planner.buffer(out.type, "scratch")
-            home, place = InPlaceBuffer(buffer, level), buffer_location(buffer)
-            self.buffers[buffer] = home
-            if not change.covers_all:
-                self._writes_at(level).append(
-                    Kernel(out.type.shape, level, [], 0, [Store(base, place)])
-                )
+                level = max(level, planner.available_level(base), self._invalidate_readers(base))
+            memory = planner.buffer(out.type, "scratch")
+            buffer = self.buffers[memory] = InPlaceBuffer(memory, level)
+            location = buffer_location(memory)
+            if not update.covers_all:
+                store = Store(base, location)
+                planner.add_write(Kernel(out.type.shape, level, stores=[store]))
                 self._mark_read([base], level)
         else:
-            level = max(level, home.level, home.read)
-            place = planner.places[base]
-        planner.places[out] = Location(
-            "memory", level + 1, 0, None, place.buffer, place.strides, place.start
-        )
-        self._add_writes(out, change, atoms, planner.places[out], level)
-        self._mark_read(atoms.values(), level)
-        home.level = level
-        home.update_count += 1
-        self.invalidated.update(home.pending_readers)
-        home.pending_readers.clear()
+            assert isinstance(base, Var)
+            level = max(level, buffer.level, buffer.read)
+            location = planner.locations[base]
+        location = InMemory(level + 1, buffer.buffer, location.strides, location.start)
+        planner.locations[out] = location
+        self._add_writes(update, values, location, out.type.shape, level)
+        self._mark_read(values.values(), level)
+        buffer.level = level
+        buffer.update_count += 1
+        self._invalidate(buffer)
+
+    def _invalidate(self, buffer: InPlaceBuffer) -> None:
+        self.invalidated.update(buffer.pending_readers)
+        buffer.pending_readers.clear()
 
     def _invalidate_readers(self, base: Var) -> int:
         """Have all pending readers of an input read it before it is copied; their level."""
-        home = self.buffers.get(self.planner.places[base].buffer)
-        if home is None or home.buffer.role != "input":
+        buffer = self._buffer_at(self.planner.locations[base])
+        if buffer is None or buffer.buffer.role != "input":
             return 0
-        self.invalidated.update(home.pending_readers)
-        home.pending_readers.clear()
-        return home.read
+        self._invalidate(buffer)
+        return buffer.read
 
     def _buffer_of_base(self, out: Var, base: Atom | None) -> InPlaceBuffer | None:
         """The buffer of the base, if the update can be made there: not a view of another array."""
         if out not in self.chains.last or not isinstance(base, Var) or base in self.view_epochs:
             return None
-        place = self.planner.places[base]
-        return self.buffers.get(place.buffer) if _is_whole_scratch(place, base) else None
+        location = self.planner.locations[base]
+        return self._buffer_at(location) if _is_whole_scratch(location, base) else None
 
-    def _separate_source(
-        self, atom: Atom, home: InPlaceBuffer | None, change: Update, given: Atom
-    ) -> Atom:
+    def _separate_source(self, value: Atom, buffer: InPlaceBuffer | None, update: Update) -> Atom:
         """A value to be written, copied or stored if it would be read from where it goes."""
-        if home is None or not isinstance(atom, Var):
+        atom = self.valid_operand(value)
+        if buffer is None or not isinstance(atom, Var):
             return atom
-        place = self.planner.places[atom]
-        if home not in self._buffers_of(atom, place.ready):
+        location = self.planner.locations[atom]
+        if buffer not in self._buffers_of(atom, location.ready):
             return atom
-        if place.kind == "expression":
+        if isinstance(location, Expression):
             self.planner.store(atom)
             return atom
-        low, high = element_span(place, atom.type.shape)
-        whole = buffer_location(home.buffer)
-        for piece in change.slices:
-            shape, target = slice_location(whole, piece.index, home.buffer.type.shape)
+        low, high = element_span(location, atom.type.shape)
+        whole = buffer_location(buffer.buffer)
+        for piece in update.slices:
+            shape, target = slice_location(whole, piece.index, buffer.buffer.type.shape)
             first, end = element_span(target, shape)
-            if piece.value is given and not (end <= low or high <= first):
+            if piece.value is value and not (end <= low or high <= first):
                 return self._copy_view(atom)
-        return self._copy_view(atom) if change.by is not None else atom
+        return self._copy_view(atom) if update.by is not None else atom
 
     def _add_writes(
-        self, out: Var, change: Update, atoms: dict[Atom, Atom], place: Location, level: int
+        self,
+        update: Update,
+        values: Mapping[Atom, Atom],
+        location: InMemory,
+        shape: tuple[int, ...],
+        level: int,
     ) -> None:
-        assert place.buffer is not None
-        steps, home, shape = self._writes_at(level), self.buffers[place.buffer], out.type.shape
-        if change.by is not None:
-            eqn = change.by
-            operands = tuple([atoms.get(o, o) for o in eqn.operands])
+        planner, buffer = self.planner, self.buffers[location.buffer]
+        if update.by is not None:
+            eqn = update.by
+            operands = tuple([values.get(o, o) for o in eqn.operands])
             eqn = Eqn(eqn.op, operands, eqn.params, eqn.out, eqn.where)
             lower = eqn.op.lower
             assert isinstance(lower, Scatter)
             space = lower.update_shape(*(o.type for o in operands), **eqn.params)
-            store = Store(operands[lower.value], place, by=eqn)
-            steps.append(Kernel(space, level, [], 0, [store]))
-            home.record_write(place, shape)
+            store = Store(operands[lower.value], location, by=eqn)
+            planner.add_write(Kernel(space, level, stores=[store]))
+            buffer.record_write(location, shape)
         loop = None
-        for piece in change.slices:
-            extents, target = slice_location(place, piece.index, shape)
-            home.record_write(target, extents)
-            store = Store(atoms[piece.value], target, piece.adds)
-            if math.prod(extents) <= 1:
-                steps.extend([store] * math.prod(extents))
-            elif loop is None or loop.space != extents or len(loop.stores) >= _MAX_STORES:
-                loop = Kernel(extents, level, [], 0, [store])
-                steps.append(loop)
-            else:
+        for piece in update.slices:
+            extents, target = slice_location(location, piece.index, shape)
+            buffer.record_write(target, extents)
+            store = Store(values[piece.value], target, piece.adds)
+            size = math.prod(extents)
+            if size == 1:
+                planner.add_write(store, level)
+            elif size > 1:
+                if loop is None or loop.space != extents or len(loop.stores) >= _MAX_STORES:
+                    loop = Kernel(extents, level)
+                    planner.add_write(loop)
                 loop.stores.append(store)
 
-    def _writes_at(self, level: int) -> Any:
-        return self.planner.plan.writes.setdefault(level, [])
 
-
-def _is_whole_scratch(place: Location, var: Var) -> bool:
+def _is_whole_scratch(location: Location, var: Var) -> bool:
     """Whether a value is all of a scratch buffer."""
     return (
-        place.kind == "memory"
-        and place.buffer is not None
-        and place.buffer.role == "scratch"
-        and place.buffer.type.size == var.type.size
-        and place.start == 0
-        and place.strides == c_strides(var.type.shape)
+        isinstance(location, InMemory)
+        and location.buffer.role == "scratch"
+        and location.buffer.type.size == var.type.size
+        and location.start == 0
+        and location.strides == c_strides(var.type.shape)
     )

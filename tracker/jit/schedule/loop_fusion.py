@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from tracker.ir.graph import Atom, Eqn, Var
 from tracker.ir.lowering import Map
-from tracker.jit.schedule.plan_data import Buffer, Kernel, Plan
+from tracker.jit.schedule.plan_data import Buffer, Expression, Kernel, Plan, Unrolled
 from tracker.support.structs import field, record
 
 
@@ -66,13 +66,13 @@ def memory_traffic(plan: Plan) -> tuple[list[KernelTraffic], list[StoredValue]]:
 def kernel_traffic(plan: Plan, kernel: Kernel) -> KernelTraffic:
     """The traffic of a kernel and the reductions fused into it."""
     found = KernelTraffic(kernel, math.prod(kernel.space))
-    pieces = kernel.with_fused
-    home = {eqn.out for piece in pieces for eqn in piece.members}
+    kernels = kernel.with_fused
+    own = {eqn.out for each in kernels for eqn in each.members}
     stack: list[Atom] = [store.value for store in kernel.stores if store.value is not None]
     for store in kernel.stores:
-        if store.place.buffer is not None:
-            found.writes[store.place.buffer] = None
-    for fold in (fold for piece in pieces for fold in piece.folds):
+        if store.location.buffer is not None:
+            found.writes[store.location.buffer] = None
+    for fold in (fold for each in kernels for fold in each.folds):
         stack += fold.operands
         found.ops += 1
     seen: set[Atom] = set()
@@ -81,17 +81,19 @@ def kernel_traffic(plan: Plan, kernel: Kernel) -> KernelTraffic:
         if atom in seen or not isinstance(atom, Var):
             continue
         seen.add(atom)
-        place = plan.places.get(atom)
+        location = plan.locations.get(atom)
         eqn = plan.definitions.get(atom)
-        if place is None or (place.buffer is not None and atom not in home):
-            if place is not None and place.buffer is not None and place.kind != "tiny":
-                found.reads[place.buffer] = None
+        if location is None:
             continue
-        if eqn is None or place.kind == "tiny":
+        if location.buffer is not None and atom not in own:
+            if not isinstance(location, Unrolled):
+                found.reads[location.buffer] = None
+            continue
+        if eqn is None or isinstance(location, Unrolled):
             continue
         if isinstance(eqn.op.lower, Map):
             found.ops += 1
-            if place.home is not None and all(place.home is not piece for piece in pieces):
+            if isinstance(location, Expression) and location.kernel not in kernels:
                 found.recomputed.append(eqn)
         stack += eqn.operands
     return found
@@ -101,7 +103,7 @@ def _stored_values(plan: Plan, found: list[KernelTraffic]) -> Iterable[StoredVal
     """The values stored between kernels, and why the kernels are not fused."""
     for account in found:
         for store in account.kernel.stores:
-            buffer = store.place.buffer
+            buffer = store.location.buffer
             if buffer is None or buffer.role != "scratch" or store.value is None:
                 continue
             readers = [other for other in found if other is not account and buffer in other.reads]
@@ -147,8 +149,8 @@ def fuse_reductions(plan: Plan) -> None:
 
 def _recomputed_kernels(plan: Plan, host: Kernel) -> dict[int, Kernel]:
     """The other kernels whose values this one recomputes."""
-    homes = [plan.places[eqn.out].home for eqn in kernel_traffic(plan, host).recomputed]
-    return {id(home): home for home in homes if home is not None}
+    locations = [plan.locations[eqn.out] for eqn in kernel_traffic(plan, host).recomputed]
+    return {id(at.kernel): at.kernel for at in locations if isinstance(at, Expression)}
 
 
 def _is_full_reduction(kernel: Kernel) -> bool:

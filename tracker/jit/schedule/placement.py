@@ -11,21 +11,25 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tracker.ir.graph import Atom, Const, Function, Var
 from tracker.ir.lowering import Map, View
 from tracker.ir.types import Type
 from tracker.jit.schedule.plan_data import (
     Buffer,
+    Expression,
+    InMemory,
     Kernel,
     Location,
     Plan,
     Store,
+    Unrolled,
     UnrollLimits,
     buffer_location,
     is_blas_matrix,
 )
+from tracker.jit.schedule.steps import Step
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
 
 MATH_COST = 20  # operations of a transcendental function
@@ -44,21 +48,24 @@ class Placement:
     """The locations of a function's values."""
 
     def __init__(
-        self, function: Function, wanted: Sequence[MemoryOrder], tiny: UnrollLimits, body: bool
+        self,
+        function: Function,
+        output_orders: Sequence[MemoryOrder],
+        unroll_limits: UnrollLimits,
+        body: bool,
     ) -> None:
-        self.tiny = tiny
+        self.unroll_limits = unroll_limits
         self.recompute_limit = _RECOMPUTE_LIMIT_IN_BODY if body else RECOMPUTE_LIMIT
-        self.outputs = list(itertools.zip_longest(function.outputs, wanted))
+        self.outputs = list(itertools.zip_longest(function.outputs, output_orders))
         self.output_strides: dict[Atom, tuple[int, ...]] = {}
         for atom, order in self.outputs:
             self.output_strides.setdefault(atom, order or c_strides(atom.type.shape))
-        self.plan = Plan(function, {}, {}, {}, {}, {}, {}, {}, [], {}, [], {}, [], 0)
-        self.places = self.plan.places
-        self.contiguous_copies: dict[Var, Location] = {}
+        self.plan = Plan(function)
+        self.locations = self.plan.locations
+        self.body_copies: dict[Var, Location] = {}
+        self.bundles: dict[Var, list[Location]] = {}
         self.kernels: dict[tuple[tuple[int, ...], int], Kernel] = {}
-        self.next_level: dict[
-            tuple[tuple[int, ...], int], int
-        ] = {}  # the level after a run of full kernels
+        self.next_level: dict[tuple[tuple[int, ...], int], int] = {}  # after a run of full kernels
         self.shared_operands = _shared_operands(function)
 
     def buffer(self, type: Type, role: str) -> Buffer:
@@ -66,60 +73,91 @@ class Placement:
         self.plan.buffers.append(buffer)
         return buffer
 
-    def add_parameter(self, var: Var, role: str, number: int, strides: tuple[int, ...]) -> None:
-        buffer = self.buffer(var.type, role)
-        buffer.slot = number
-        kind = "tiny" if self.tiny.admits(var.type) else "memory"
-        self.places[var] = Location(kind, 0, 0, None, buffer, strides)
+    def new_location(
+        self, type: Type, ready: int, strides: MemoryOrder = None, role: str = "scratch"
+    ) -> Unrolled | InMemory:
+        """A buffer for a value of this type, in C order or with these strides."""
+        buffer = self.buffer(type, role)
+        if self.unroll_limits.admits(type):
+            return Unrolled(ready, buffer, strides or c_strides(type.shape))
+        return InMemory(ready, buffer, strides or c_strides(type.shape))
 
-    def made(self, var: Var, level: int, strides: MemoryOrder = None) -> Location:
-        """Memory for a value that is written at a level, in C order or with these strides."""
-        kind = "tiny" if self.tiny.admits(var.type) else "memory"
-        buffer = self.buffer(var.type, "scratch")
-        place = Location(kind, level + 1, 0, None, buffer, strides or c_strides(var.type.shape))
-        self.places[var] = place
-        return place
+    def add_parameter(self, var: Var, role: str, number: int, strides: tuple[int, ...]) -> None:
+        location = self.locations[var] = self.new_location(var.type, 0, strides, role)
+        assert location.buffer is not None
+        location.buffer.slot = number
+
+    def allocate(self, var: Var, ready: int, strides: MemoryOrder = None) -> Location:
+        """Memory for a value that can be read from a level on."""
+        location = self.locations[var] = self.new_location(var.type, ready, strides)
+        return location
 
     def result(self, var: Var, ready: int) -> Buffer:
         """Memory for the result of a call."""
-        buffer = self.buffer(var.type, "scratch")
-        kind = "tiny" if self.tiny.admits(var.type) else "memory"
-        self.places[var] = Location(kind, ready, 0, None, buffer, c_strides(var.type.shape))
+        buffer = self.allocate(var, ready).buffer
+        assert buffer is not None
         return buffer
 
-    def is_not_unrolled(self, var: Var) -> bool:
-        return self.places[var].kind != "tiny"
+    def is_unrolled(self, var: Var) -> bool:
+        return isinstance(self.locations[var], Unrolled)
 
     def ready_level(self, atom: Atom) -> int:
-        return 0 if isinstance(atom, Const) else self.places[atom].ready
+        return 0 if isinstance(atom, Const) else self.locations[atom].ready
 
-    def reach(self, var: Var) -> int:
+    def computed_level(self, out: Var) -> int:
+        """The level by which an equation has been computed."""
+        bundle = self.bundles.get(out)
+        return (
+            self.locations[out].ready
+            if bundle is None
+            else max([p.ready for p in bundle], default=0)
+        )
+
+    def available_level(self, var: Var) -> int:
         """The level from which any element of `var` can be had at any index."""
-        place = self.places[var]
-        if place.kind != "expression":
-            return place.ready
-        if place.stored:
-            return place.ready
-        if place.cost > self.recompute_limit_of(var):
-            self._store_shared_operand(var)
-        return self.store(var) if place.cost > self.recompute_limit_of(var) else place.ready
+        location = self.locations[var]
+        if isinstance(location, Expression) and location.buffer is None:
+            if location.cost > self.recompute_limit_of(var):
+                self._store_shared_operand(var, location)
+            if location.cost > self.recompute_limit_of(var):
+                return self.store(var)
+        return location.ready
 
-    def _store_shared_operand(self, var: Var) -> None:
+    def operand_level(self, operands: Iterable[Atom]) -> int:
+        """The level from which any element of these operands can be had at any index."""
+        return max((self.available_level(o) for o in operands if isinstance(o, Var)), default=0)
+
+    def contiguous_level(self, operands: Iterable[Atom]) -> int:
+        """The level from which all operands can be read by a routine."""
+        return max((self.contiguous(o).ready for o in operands if isinstance(o, Var)), default=0)
+
+    def add_write(self, step: Kernel | Store | Step, level: int | None = None) -> None:
+        """Add a step that runs after the kernels of its level."""
+        if level is None:
+            assert isinstance(step, Kernel)
+            level = step.level
+        self.plan.writes.setdefault(level, []).append(step)
+
+    def add_routine_step(self, step: Step) -> None:
+        """Add a step that reads its operands in C order, and allocate its result."""
+        level = self.contiguous_level(step.eqn.operands)
+        self.allocate(step.eqn.out, level + 1)
+        self.add_write(step, level)
+
+    def _store_shared_operand(self, var: Var, location: Expression) -> None:
         """Store, in place of an expression, a shared operand from which it is cheap to compute: one
         array serves all expressions of that operand."""
-        place = self.places[var]
         for o in self.plan.definitions[var].operands:
-            if (
-                not isinstance(o, Var)
-                or o not in self.shared_operands
-                or o.type.shape != var.type.shape
-            ):
+            if not isinstance(o, Var) or o not in self.shared_operands:
                 continue
-            whole = self.places[o]
-            near = whole.home is place.home and place.cost - whole.cost <= _MAX_SHARED_DISTANCE
-            if near and o.type.dtype.itemsize <= var.type.dtype.itemsize:
-                place.ready = max(place.ready, self.store(o))
-                place.cost -= whole.cost
+            operand = self.locations[o]
+            if o.type.shape != var.type.shape or not isinstance(operand, Expression):
+                continue
+            near = location.cost - operand.cost <= _MAX_SHARED_DISTANCE
+            is_narrow = o.type.dtype.itemsize <= var.type.dtype.itemsize
+            if operand.kernel is location.kernel and near and is_narrow:
+                location.ready = max(location.ready, self.store(o))
+                location.cost -= operand.cost
                 return
 
     def recompute_limit_of(self, var: Var) -> int:
@@ -128,32 +166,31 @@ class Placement:
 
     def store(self, var: Var) -> int:
         """Store an expression; the level from which it can be read."""
-        place = self.places[var]
-        if not place.stored:
-            assert place.home is not None
-            place.buffer = self.buffer(var.type, "scratch")
-            place.strides = self.order(var)
-            place.ready = place.home.level + 1
-            place.home.stores.append(Store(var, buffer_location(place.buffer, 0, place.strides)))
-        return place.ready
+        location = self.locations[var]
+        if isinstance(location, Expression) and location.buffer is None:
+            location.buffer = self.buffer(var.type, "scratch")
+            location.strides = self.strides_of(var)
+            location.ready = location.kernel.level + 1
+            target = buffer_location(location.buffer, strides=location.strides)
+            location.kernel.stores.append(Store(var, target))
+        return location.ready
 
-    def order(self, var: Var) -> tuple[int, ...]:
+    def strides_of(self, var: Var) -> tuple[int, ...]:
         """The strides of a value in memory of its own: those of the output that it is, if any."""
         return self.output_strides.get(var) or c_strides(var.type.shape)
 
     def stored(self, var: Var) -> Location:
         """The location of a value in registers or in memory."""
-        if self.places[var].kind == "expression":
-            self.store(var)
-        return self.places[var]
+        self.store(var)
+        return self.locations[var]
 
-    def store_if_dear(self, atom: Atom) -> None:
+    def store_if_expensive(self, atom: Atom) -> None:
         """Have an expensive expression stored by a vectorised loop, for a reader that is not
         vectorised; of a view that has each element once, store its operand."""
-        if isinstance(atom, Var):
-            place = self.places[atom]
-            if place.kind == "expression" and place.cost >= MATH_COST:
-                place.ready = max(place.ready, self.stored(self._permuted_source(atom)).ready)
+        location = self.locations[atom] if isinstance(atom, Var) else None
+        if isinstance(location, Expression) and location.cost >= MATH_COST:
+            assert isinstance(atom, Var)
+            location.ready = max(location.ready, self.store(self._permuted_source(atom)))
 
     def _permuted_source(self, var: Var) -> Var:
         """The expression of which a value is a permutation."""
@@ -164,64 +201,59 @@ class Placement:
             (source,) = eqn.operands
             if not isinstance(source, Var) or source.type.size != var.type.size:
                 return var
-            if self.places[source].kind != "expression":
+            if not isinstance(self.locations[source], Expression):
                 return var
             var = source
 
-    def in_order(self, var: Var) -> Location:
+    def contiguous(self, var: Var) -> Location:
         """A value in registers, or in memory in C order, where a routine can read it."""
-        place = self.stored(var)
-        start = place.start == 0 and place.strides == c_strides(var.type.shape)
-        return place if place.kind == "tiny" or start else self.copied(var)
+        location = self.stored(var)
+        is_whole = location.start == 0 and location.strides == c_strides(var.type.shape)
+        return location if isinstance(location, Unrolled) or is_whole else self.copied(var)
 
     def copied(self, var: Var) -> Location:
         """A copy in C order of a value that is in memory."""
         if var not in self.plan.copies:
-            self.plan.copies[var] = self.copy(var, self.buffer(var.type, "scratch"))
+            self.plan.copies[var] = self.copy(var)
         return self.plan.copies[var]
 
     def blas_operand(self, var: Var) -> Location:
         """The operand of a product where BLAS can read it: a copy if its strides do not fit."""
-        place = self.places[var]
-        if place.kind == "tiny" or is_blas_matrix(place.strides, var.type.shape):
-            return place
+        location = self.locations[var]
+        if isinstance(location, Unrolled) or is_blas_matrix(location.strides, var.type.shape):
+            return location
         return self.copied(var)
 
     def body_operand(self, var: Var) -> Location:
         """An operand of a body: in registers, or in memory in C order."""
-        if self.places[var].kind == "expression":
-            self.store(var)
-        place = self.places[var]
-        if place.kind == "tiny" or place.strides == c_strides(var.type.shape):
-            return place
-        known = self.contiguous_copies.get(var)
-        if known is None:
-            known = self.contiguous_copies[var] = self.copy(var, self.buffer(var.type, "scratch"))
-        return known
+        location = self.stored(var)
+        if isinstance(location, Unrolled) or location.strides == c_strides(var.type.shape):
+            return location
+        if var not in self.body_copies:
+            self.body_copies[var] = self.copy(var)
+        return self.body_copies[var]
 
-    def kept(self, var: Var) -> Var:
+    def store_as_new(self, var: Var) -> Var:
         """An expression as another variable, which is in memory and never computed again."""
-        ready = self.store(var)
-        place = self.places[var]
-        twin = Var(var.type, var.name)
-        self.plan.definitions[twin] = self.plan.definitions[var]
-        self.places[twin] = Location("memory", ready, 0, None, place.buffer, place.strides)
-        return twin
+        location = self.stored(var)
+        assert location.buffer is not None
+        return self._new_variable(var, InMemory(location.ready, location.buffer, location.strides))
 
-    def duplicate(self, var: Var) -> Var:
+    def copy_as_new(self, var: Var) -> Var:
         """A value that is in memory as another variable with memory of its own."""
-        twin = Var(var.type, var.name)
-        self.plan.definitions[twin] = self.plan.definitions[var]
-        self.places[twin] = self.copy(var, self.buffer(var.type, "scratch"))
-        return twin
+        return self._new_variable(var, self.copy(var))
 
-    def whole(self, buffer: Buffer, ready: int) -> Location:
-        return buffer_location(buffer, ready)
+    def _new_variable(self, var: Var, location: Location) -> Var:
+        new = Var(var.type, var.name)
+        self.plan.definitions[new] = self.plan.definitions[var]
+        self.locations[new] = location
+        return new
 
-    def copy(self, var: Var, buffer: Buffer, strides: MemoryOrder = None) -> Location:
+    def copy(self, var: Var, buffer: Buffer | None = None, strides: MemoryOrder = None) -> Location:
         """Store a value that is in memory once more, in C order or with these strides."""
-        kernel = self.kernel_at(var.type.shape, self.places[var].ready)
-        kernel.stores.append(Store(var, buffer_location(buffer, 0, strides)))
+        buffer = buffer or self.buffer(var.type, "scratch")
+        kernel = self.kernel_at(var.type.shape, self.locations[var].ready)
+        kernel.stores.append(Store(var, buffer_location(buffer, strides=strides)))
         return buffer_location(buffer, kernel.level + 1, strides)
 
     def kernel_at(self, space: tuple[int, ...], level: int) -> Kernel:

@@ -29,27 +29,19 @@ from tracker.ir.lowering import (
     Branch,
     Compact,
     Contract,
-    Host,
     LiteralTable,
-    LocateSelected,
     Loop,
     Lowering,
     Map,
     Pick,
     Reduce,
-    Routine,
     Scan,
     Scatter,
-    Search,
-    Select,
-    Sort,
-    UfuncCall,
     View,
     While,
 )
 from tracker.ir.passes.loop_limits import MAX_REGISTER_ELEMENTS
 from tracker.ir.types import Bundle
-from tracker.jit.runtime import lazy_imports
 from tracker.jit.schedule.affine import loop_index, view_formulas
 from tracker.jit.schedule.cost import (
     SLOW_OPS_LIMIT,
@@ -66,14 +58,19 @@ from tracker.jit.schedule.plan_data import (
     UNROLL_LIMIT,
     Buffer,
     ControlFlow,
+    Expression,
+    InMemory,
     Kernel,
     Location,
     Plan,
     Store,
+    Unrolled,
     UnrollLimits,
     affine_location,
     buffer_location,
 )
+from tracker.jit.schedule.scan import plan_scan, reversed_scans
+from tracker.jit.schedule.steps import StepPlanners
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
 
 _VECTOR_LIMIT = 8  # elements; unroll limit of vectors where transcendental functions are vectorised
@@ -93,6 +90,7 @@ def make_plan(
     output_orders: Sequence[MemoryOrder] = (),
     lengths_vary: bool = False,
     *,
+    step_planners: StepPlanners,
     body: bool = False,
     carried: Mapping[Var, Atom] | None = None,
     bodies: Mapping[Function, Plan] | None = None,
@@ -101,70 +99,73 @@ def make_plan(
 
     strides: those of its inputs, then of its captures, in elements (default: C order);
     output_orders: those wanted of its outputs (None or left out: C order); lengths_vary: the code
-    is to serve other lengths, too, so little is unrolled; body: of a loop or branch; carried:
-    inputs of a body that are to be read before their memory is overwritten, with the results that
-    will be written there; bodies: known plans of bodies.
+    is to serve other lengths, too, so little is unrolled; step_planners: for equations that are not
+    loop nests; body: of a loop or branch; carried: inputs of a body that are to be read before
+    their memory is overwritten, with the results that will be written there; bodies: known plans of
+    bodies.
     """
     if strides is None:
         strides = [c_strides(v.type.shape) for v in (*function.inputs, *function.captures)]
-    most = _BODY_LIMIT if body else _VECTOR_LIMIT if lengths_vary else UNROLL_LIMIT
-    planner = _Planner(function, strides, output_orders, _unroll_limits(function, most, body), body)
+    limit = _BODY_LIMIT if body else _VECTOR_LIMIT if lengths_vary else UNROLL_LIMIT
+    limits = _unroll_limits(function, limit, body)
+    planner = Planner(function, strides, output_orders, limits, step_planners, body)
     planner.bodies.update(bodies or {})
     for old, new in (carried or {}).items():
         planner.forced_stores.add(new)
-        planner.in_place.track_input(planner.places[old])
+        planner.in_place.track_input(planner.locations[old])
     for step in planner.in_place.chains.body:
-        planner.step(step)
+        planner.plan_step(step)
     planner.finish()
     return planner.plan
 
 
-def _unroll_limits(function: Function, tiny: int, body: bool) -> UnrollLimits:
+def _unroll_limits(function: Function, limit: int, body: bool) -> UnrollLimits:
     """The unroll limits of a function: lower in a long program, to keep its code short."""
     sizes = Counter(eqn.out.type.size for eqn in function.eqns)
-    unrolled = _MAX_UNROLLED_IN_BODY if body or function.functions else MAX_REGISTER_ELEMENTS
-    while tiny > 1 and sum(n * size for size, n in sizes.items() if size <= tiny) > unrolled:
-        tiny //= 2
-    return UnrollLimits(_VECTOR_LIMIT if _prefers_vector_loops(function, tiny) else tiny, tiny)
+    most = _MAX_UNROLLED_IN_BODY if body or function.functions else MAX_REGISTER_ELEMENTS
+    while limit > 1 and sum(n * size for size, n in sizes.items() if size <= limit) > most:
+        limit //= 2
+    return UnrollLimits(_VECTOR_LIMIT if _prefers_vector_loops(function, limit) else limit, limit)
 
 
-def _prefers_vector_loops(function: Function, tiny: int) -> bool:
+def _prefers_vector_loops(function: Function, limit: int) -> bool:
     """Whether vectors that could be unrolled have transcendental functions, which are faster by
     fours: not so many that loops would take seconds to compile, nor so few that the rest is quick
     arithmetic, which loops would hold up."""
     vectors = [
         eqn
         for eqn in function.eqns
-        if eqn.out.type.ndim == 1 and _VECTOR_LIMIT < eqn.out.type.size <= tiny
+        if eqn.out.type.ndim == 1 and _VECTOR_LIMIT < eqn.out.type.size <= limit
     ]
     math = sum(map(is_math, vectors))
     return 0 < math <= _MAX_MATH_LOOPS and len(vectors) <= _EQNS_PER_MATH * math
 
 
-class _Planner(CostModel):
+class Planner(CostModel):
     """Plans a function equation by equation."""
 
     def __init__(
         self,
         function: Function,
         strides: Sequence[tuple[int, ...]],
-        wanted: Sequence[MemoryOrder],
-        tiny: UnrollLimits,
+        output_orders: Sequence[MemoryOrder],
+        unroll_limits: UnrollLimits,
+        step_planners: StepPlanners,
         body: bool,
     ) -> None:
-        super().__init__(function, wanted, tiny, body)
-        self.row_product_operands: set[Var] = set()
+        super().__init__(function, output_orders, unroll_limits, body)
+        self.step_planners = step_planners
+        self.row_operands: set[Var] = set()
         self.bodies: dict[Function, Plan] = {}
-        self.turned: set[Var] | None = None  # see `reversed_scans`
+        self.reversed_scans = reversed_scans(function)
         self.sliced_bases: set[Atom] = set()
-        self.calls_back = function.calls_python
-        self.checked = 0  # the level from which all guards so far have been checked
-        self.drawn = 0  # the level of the last step with an effect
+        self.calls_python = function.calls_python
+        self.guard_level = 0  # the level from which all guards so far have been checked
+        self.effect_level = 0  # the level of the last step with an effect
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
-            self.row_product_operands = lazy_imports.gathered(function)
+            self.row_operands = step_planners.row_operands(function)
             self.sliced_bases = sliced_by_products(function)
-        self.in_place = InPlaceBuffers(self, function, tiny)
-        self.bundles: dict[Var, list[Location]] = {}
+        self.in_place = InPlaceBuffers(self, function, unroll_limits)
         self.factors: dict[Any, tuple[Buffer, Buffer, int]] = {}  # see `jit/lapack/plan.py`
         self.gapless: dict[Any, Location] = {}  # likewise
         for number, var in enumerate(function.inputs):
@@ -172,235 +173,199 @@ class _Planner(CostModel):
         for number, var in enumerate(function.captures, start=len(function.inputs)):
             self.add_parameter(var, "capture", number - len(function.inputs), strides[number])
 
-    # One step
-
-    def step(self, step: Eqn | Guard) -> None:
+    def plan_step(self, step: Eqn | Guard) -> None:
+        """Plan one step of the function."""
         if isinstance(step, Guard):
             level = self.ready_level(step.operand)
-            self.checked = max(self.checked, level)
+            self.guard_level = max(self.guard_level, level)
             self.plan.unrolled.setdefault(level, []).append(step)
             return
-        changes = self.in_place.chains
-        if step.out in changes.never_made:
+        chains = self.in_place.chains
+        if step.out in chains.never_made:
             return
         eqn = self.in_place.with_valid_operands(step)
         self.plan.definitions[eqn.out] = eqn
-        if eqn.out in changes.updates:
-            self.in_place.plan_update(eqn.out, changes.updates[eqn.out])
+        if eqn.out in chains.updates:
+            self.in_place.plan_update(eqn.out, chains.updates[eqn.out])
             return
         self._plan_eqn(eqn, eqn.op.lower, [o for o in eqn.operands if isinstance(o, Var)])
         self.in_place.record_reads(eqn)
-        if self.calls_back and may_bail_out(eqn):
-            self.checked = max(self.checked, self._computed_level(eqn.out))
+        if self.calls_python and may_bail_out(eqn):
+            self.guard_level = max(self.guard_level, self.computed_level(eqn.out))
 
-    def _computed_level(self, out: Var) -> int:
-        """The level by which an equation has been computed."""
-        bundle = self.bundles.get(out)
-        return (
-            self.ready_level(out) if bundle is None else max((p.ready for p in bundle), default=0)
-        )
-
-    def _plan_eqn(self, step: Eqn, lower: Lowering, operands: list[Var]) -> None:
-        if isinstance(lower, Pick):
-            self.places[step.out] = self.bundles[operands[0]][step.params["at"]]
+    def _plan_eqn(self, eqn: Eqn, lower: Lowering, operands: list[Var]) -> None:
+        plan_step = self.step_planners.by_lowering.get(type(lower))
+        is_small = not isinstance(eqn.out.type, Bundle) and self.unroll_limits.admits(eqn.out.type)
+        if plan_step is not None:
+            plan_step(self, eqn)
+        elif isinstance(lower, Pick):
+            self.locations[eqn.out] = self.bundles[operands[0]][eqn.params["at"]]
         elif isinstance(lower, LiteralTable):
-            buffer = self.buffer(step.out.type, "table")
-            buffer.values = step.params["values"]
-            self.places[step.out] = buffer_location(buffer)
+            buffer = self.buffer(eqn.out.type, "table")
+            buffer.values = eqn.params["values"]
+            self.locations[eqn.out] = buffer_location(buffer)
         elif isinstance(lower, (Loop, While, Branch)):
-            self._plan_control(step, operands)
-        elif isinstance(lower, Contract):
-            self._plan_product(step, operands)
-        elif isinstance(lower, Routine):
-            lazy_imports.plan_call(self, step, lower)
+            self._plan_control(eqn, operands)
         elif isinstance(lower, Scatter):
-            self._plan_scatter(step, lower)
+            self._plan_scatter(eqn, lower)
         elif isinstance(lower, Compact):
-            self._plan_compact(step)
-        elif isinstance(lower, Sort):
-            lazy_imports.plan_order(self, step)
-        elif isinstance(lower, Select):
-            lazy_imports.plan_choice(self, step)
-        elif isinstance(lower, LocateSelected):
-            lazy_imports.plan_source(self, step)
-        elif isinstance(lower, Search):
-            lazy_imports.plan_lookup(self, step)
-        elif isinstance(lower, UfuncCall):
-            lazy_imports.plan_loan(self, step)
-        elif isinstance(lower, Host):
-            lazy_imports.plan_callback(self, step)
-        elif isinstance(lower, Reduce) and (
-            any(map(self.is_not_unrolled, operands)) or not self.tiny.admits(step.out.type)
-        ):
-            self._plan_reduction(step, operands[0])
-        elif isinstance(lower, Scan) and not self.tiny.admits(step.out.type):
-            lazy_imports.plan_scan(self, step)
-        elif self.tiny.admits(step.out.type):
-            self._plan_unrolled(step, operands)
+            self._plan_compact(eqn)
+        elif isinstance(lower, Reduce) and not (is_small and all(map(self.is_unrolled, operands))):
+            self._plan_reduction(eqn, operands[0])
+        elif isinstance(lower, Scan) and not is_small:
+            plan_scan(self, eqn, self.reversed_scans)
+        elif is_small:
+            self._plan_unrolled(eqn, operands)
         elif isinstance(lower, View):
-            self._plan_view(step, operands)
+            self._plan_view(eqn, operands)
         else:
-            self._plan_map(step, operands)
+            self._plan_map(eqn, operands)
+
+    def add_unrolled(self, eqn: Eqn, level: int) -> None:
+        """Compute an equation in registers, at a level."""
+        self.locations[eqn.out] = Unrolled(level)
+        self.plan.unrolled.setdefault(level, []).append(eqn)
 
     def _plan_unrolled(self, eqn: Eqn, operands: list[Var]) -> None:
         """An unrolled equation. A view reads expressions in place; other equations read stored
         values."""
-        through = isinstance(eqn.op.lower, View)
+        reads_expressions = isinstance(eqn.op.lower, View)
         level = 0
         for o in operands:
-            whole = self.places[o].kind != "expression" or through
-            level = max(level, self.reach(o) if whole else self.store(o))
-        self.places[eqn.out] = Location("tiny", level)
-        self.plan.unrolled.setdefault(level, []).append(eqn)
+            if reads_expressions or not isinstance(self.locations[o], Expression):
+                level = max(level, self.available_level(o))
+            else:
+                level = max(level, self.store(o))
+        self.add_unrolled(eqn, level)
 
     def _plan_map(self, eqn: Eqn, operands: list[Var]) -> None:
         space = eqn.out.type.shape
         level = 0
-        same = []
+        same: list[tuple[Var, Expression]] = []  # operands of the same shape
         for o in operands:
-            place = self.places[o]
-            if (
-                self.is_mask_of_gather(o)
-                or self.is_forced_store(o)
-                or self.exceeds_math_depth(o, eqn)
-            ):
+            location = self.locations[o]
+            if self._should_store(o, eqn):
                 level = max(level, self.store(o))
-            elif place.kind == "expression" and o.type.shape == space:
-                assert place.home is not None
-                same.append(o)
-                level = max(level, place.home.level)
+            elif isinstance(location, Expression) and o.type.shape == space:
+                same.append((o, location))
+                level = max(level, location.kernel.level)
             elif self.repeats_slow_op(o, eqn):
                 level = max(level, self.store(o))
             else:
-                level = max(level, self.reach(o))
+                level = max(level, self.available_level(o))
         kernel = self.kernel_with_room(space, level)
         crowded, level = kernel.level > level, kernel.level
-        dear = is_math(eqn)
-        own = MATH_COST if dear else 1
-        kernel.weight += _MATH_WEIGHT if dear else 1
-        for o in same:
-            place = self.places[o]
-            assert place.home is not None
-            if place.home.level < level and not place.stored:
-                most = (
-                    min(self.recompute_limit_of(o), MATH_COST - 1)
-                    if crowded
-                    else self.recompute_limit_of(o)
-                )
-                if self.recompute_cost(o, level, most) > most:
+        math = is_math(eqn)
+        own = MATH_COST if math else 1
+        kernel.weight += _MATH_WEIGHT if math else 1
+        for o, expression in same:
+            if expression.kernel.level < level and expression.buffer is None:
+                limit = self.recompute_limit_of(o)
+                limit = min(limit, MATH_COST - 1) if crowded else limit
+                if self.recompute_cost(o, level, limit) > limit:
                     self.store(o)
         shared = 0  # cost of members that the kernel computes anyway
         for o in operands:
-            place = self.places[o]
-            if place.home is kernel:
-                shared += place.cost
-            elif place.kind == "expression" and not place.stored:
-                own += self.recompute_cost(o, level, place.cost)
+            location = self.locations[o]
+            if isinstance(location, Expression):
+                if location.kernel is kernel:
+                    shared += location.cost
+                elif location.buffer is None:
+                    own += self.recompute_cost(o, level, location.cost)
         self.slow_ops[eqn.out] += is_slow(eqn)
         kernel.lines += (
             _MATH_WEIGHT + _LINES_PER_OPERATION * (own - MATH_COST)
-            if dear
+            if math
             else _LINES_PER_OPERATION * own
         )
         kernel.work += own
         self._add_expression(eqn, kernel, own + shared, operands)
 
+    def _should_store(self, o: Var, eqn: Eqn) -> bool:
+        """Whether an elementwise equation reads an operand from memory in any case."""
+        return (
+            self.is_mask_of_gather(o) or self.is_forced_store(o) or self.exceeds_math_depth(o, eqn)
+        )
+
     def _add_expression(self, eqn: Eqn, kernel: Kernel, cost: int, operands: list[Var]) -> None:
         kernel.members.append(eqn)
-        counts = [self.slow_ops[o] for o in operands if not self.places[o].stored]
+        counts = [self.slow_ops[o] for o in operands if self.locations[o].buffer is None]
         self.slow_ops[eqn.out] += min(sum(counts), SLOW_OPS_LIMIT)
-        place = self.places[eqn.out] = Location("expression", kernel.level, cost, kernel)
-        place.chain = max(map(self.math_depth, operands), default=0) + is_math(eqn)
-        kernel.chain = max(kernel.chain, place.chain)
+        depth = max(map(self.math_depth, operands), default=0) + is_math(eqn)
+        self.locations[eqn.out] = Expression(kernel, kernel.level, cost, depth)
+        kernel.math_depth = max(kernel.math_depth, depth)
 
     def _plan_view(self, eqn: Eqn, operands: list[Var]) -> None:
         for o in operands:
             if self.repeats_slow_op(o, eqn) or self.is_forced_store(o):
                 self.store(o)
-        if len(eqn.operands) == 1 and operands and eqn.out not in self.row_product_operands:
-            o = operands[0]
-            place = self.places[o]
-            fresh = place.kind == "expression" and not place.stored
-            if fresh and _is_reshape(eqn) and not _changes_unit_axes_only(eqn):
-                self.store(o)
-            alias = self._strided_alias(eqn, o)
-            scattered = alias is None and place.kind == "memory" and _is_reshape(eqn)
-            if scattered and not _changes_unit_axes_only(eqn):  # else each index needs a division
-                copy = self.copied(o)
-                strides = c_strides(eqn.out.type.shape)
-                alias = Location("memory", copy.ready, 0, None, copy.buffer, strides, copy.start)
+        if len(eqn.operands) == 1 and operands and eqn.out not in self.row_operands:
+            alias = self._view_alias(eqn, operands[0])
             if alias is not None:
-                self.places[eqn.out] = alias
+                self.locations[eqn.out] = alias
                 return
         level = 0
         cost = view_cost(eqn)
-        space = eqn.out.type.shape
         for o in operands:
-            level = max(level, self.reach(o))
-            place = self.places[o]
-            if place.kind == "expression" and not place.stored:
-                cost += place.cost
-        kernel = self.kernel_at(space, level)
+            level = max(level, self.available_level(o))
+            location = self.locations[o]
+            if isinstance(location, Expression) and location.buffer is None:
+                cost += location.cost
+        kernel = self.kernel_at(eqn.out.type.shape, level)
         kernel.lines += _LINES_PER_OPERATION * cost
         kernel.work += cost
         self._add_expression(eqn, kernel, cost, operands)
 
+    def _view_alias(self, eqn: Eqn, o: Var) -> Location | None:
+        """The view as strides over the memory of its operand, or of a copy of it. A reshape that
+        merges or splits axes needs contiguous memory: else each index needs a division."""
+        needs_division = _is_reshape(eqn) and not _changes_unit_axes_only(eqn)
+        if isinstance(self.locations[o], Expression) and needs_division:
+            self.store(o)
+        alias = self._strided_alias(eqn, o)
+        if alias is None and isinstance(self.locations[o], InMemory) and needs_division:
+            copy = self.copied(o)
+            assert copy.buffer is not None
+            return InMemory(copy.ready, copy.buffer, c_strides(eqn.out.type.shape), copy.start)
+        return alias
+
     def _strided_alias(self, eqn: Eqn, o: Var) -> Location | None:
         """The view as strides over the same memory, where strides can express it."""
-        place = self.places[o]
-        if not place.stored or not o.type.shape:  # a scalar has no memory
+        location = self.locations[o]
+        if location.buffer is None or not o.type.shape:  # a scalar has no memory
             return None
         shape = eqn.out.type.shape
-        if _is_reshape(eqn) and place.strides == c_strides(o.type.shape):
-            return Location(
-                "memory", place.ready, 0, None, place.buffer, c_strides(shape), place.start
-            )
+        if _is_reshape(eqn) and location.strides == c_strides(o.type.shape):
+            return InMemory(location.ready, location.buffer, c_strides(shape), location.start)
         found = view_formulas(eqn, loop_index(shape), shape)
         if found is None or isinstance(found, list) or found[2] not in (None, True):
             return None
-        return affine_location(place, found[1], len(shape), place.ready)
+        return affine_location(location, found[1], len(shape))
 
     def _plan_reduction(self, eqn: Eqn, o: Var) -> None:
-        place = self.places[o]
-        kernel = place.home or self.kernel_at(o.type.shape, place.ready)
+        location = self.locations[o]
+        if isinstance(location, Expression):
+            kernel = location.kernel
+        else:
+            kernel = self.kernel_at(o.type.shape, location.ready)
         kernel.folds.append(eqn)
-        ready = kernel.level + 1
-        kind = "tiny" if self.tiny.admits(eqn.out.type) else "memory"
-        buffer = self.buffer(eqn.out.type, "scratch")
-        self.places[eqn.out] = Location(kind, ready, 0, None, buffer, self.order(eqn.out))
+        self.allocate(eqn.out, kernel.level + 1, self.strides_of(eqn.out))
 
-    def _plan_product(self, eqn: Eqn, operands: list[Var]) -> None:
-        if lazy_imports.plan_rows(self, eqn):
-            return
-        level = 0
-        most = max(o.type.size for o in (*operands, eqn.out))
-        small = most <= self.tiny.array or (
-            most <= UNROLL_LIMIT and lazy_imports.why_no_call(eqn) != ""
-        )
-        for o in operands:
-            self._locate_factor(o, operands)
-            level = max(level, self.places[o].ready if small else self.blas_operand(o).ready)
-        if small:
-            self.places[eqn.out] = Location("tiny", level)
-            self.plan.unrolled.setdefault(level, []).append(eqn)
-            return
-        self.result(eqn.out, level + 1)
-        self.plan.products.setdefault(level, []).append(eqn)
-
-    def _locate_factor(self, o: Var, operands: list[Var]) -> None:
+    def locate_factor(self, o: Var, operands: list[Var]) -> None:
         """Have the factor of a product in memory. A view of a stored value, of the other factor, or
         of a value that products read often is read in place: BLAS takes its strides, and recognises
         a product with its own transpose."""
-        if self.places[o].kind != "expression":
+        location = self.locations[o]
+        if not isinstance(location, Expression):
             return
         eqn = self.plan.definitions[o]
         base = eqn.operands[0] if len(eqn.operands) == 1 else None
-        if isinstance(eqn.op.lower, View) and isinstance(base, Var) and not self.places[o].stored:
+        if isinstance(eqn.op.lower, View) and isinstance(base, Var) and location.buffer is None:
             if base in operands or base in self.sliced_bases:
-                self._locate_factor(base, operands)
+                self.locate_factor(base, operands)
             alias = self._strided_alias(eqn, base)
             if alias is not None:
-                self.places[o] = alias
+                self.locations[o] = alias
                 return
         self.store(o)
 
@@ -408,87 +373,79 @@ class _Planner(CostModel):
 
     def _plan_control(self, eqn: Eqn, operands: list[Var]) -> None:
         assert isinstance(eqn.out.type, Bundle)
-        wholes = {o: self.body_operand(o) for o in operands}
-        level = max((place.ready for place in wholes.values()), default=0)
-        if self.calls_back and calls_python(eqn):
-            level = max(level, self.checked)
+        parts = eqn.out.type.parts
+        locations = {o: self.body_operand(o) for o in operands}
+        level = max((location.ready for location in locations.values()), default=0)
+        if self.calls_python and calls_python(eqn):
+            level = max(level, self.guard_level)
             if has_side_effects(eqn):  # callbacks run after all other steps of their level
-                level = self.drawn = max(level, self.drawn + 1)
-        results = []
-        for part in eqn.out.type.parts:
-            kind = "tiny" if self.tiny.admits(part) else "memory"
-            buffer = self.buffer(part, "scratch")
-            results.append(Location(kind, level + 1, 0, None, buffer, c_strides(part.shape)))
+                level = self.effect_level = max(level, self.effect_level + 1)
+        results: list[Location] = [self.new_location(part, level + 1) for part in parts]
         self.bundles[eqn.out] = results
-        keep = eqn.params.get("keep")
+        saved = eqn.params.get("keep")
         spares: list[Buffer | None] = []
-        if keep is not None:  # not a branch
-            carries = eqn.params.get(
-                "carries", len(results) - len(keep) - 1
-            )  # a while also has a count
-            for at, part in enumerate(eqn.out.type.parts[:carries]):
-                moves = part.shape and at not in keep
+        if saved is not None:  # not a branch
+            # a while also has a count
+            carries = eqn.params.get("carries", len(results) - len(saved) - 1)
+            for at, part in enumerate(parts[:carries]):
+                moves = part.shape and at not in saved
                 spares.append(self.buffer(part, "scratch") if moves else None)
         bodies = {
             name: self._body_plan(nested)
             for name, nested in eqn.params.items()
             if isinstance(nested, Function)
         }
-        first = eqn.params.get("consts", eqn.params.get("body_consts", 0))
-        control = ControlFlow(eqn, wholes, results, spares, bodies, first)
+        first_carry = eqn.params.get("consts", eqn.params.get("body_consts", 0))
+        control = ControlFlow(eqn, locations, results, spares, bodies, first_carry)
         self.plan.controls.setdefault(level, []).append(control)
 
     def _body_plan(self, function: Function) -> Plan:
         """The plan of a body, which loops and branches may share."""
         plan = self.bodies.get(function)
         if plan is None:
-            plan = self.bodies[function] = make_plan(function, body=True)
+            plan = make_plan(function, step_planners=self.step_planners, body=True)
+            self.bodies[function] = plan
         return plan
 
     # Loops that write in an order of their own, or by computed index
 
     def _plan_scatter(self, eqn: Eqn, lower: Scatter) -> None:
         """A copy of the base, then a loop that writes the elements."""
-        self.store_if_dear(eqn.operands[lower.value])
-        level = max((self.reach(o) for o in eqn.operands if isinstance(o, Var)), default=0)
-        place = self.made(eqn.out, level, strides=self.order(eqn.out))
+        value = eqn.operands[lower.value]
+        self.store_if_expensive(value)
+        level = self.operand_level(eqn.operands)
+        location = self.allocate(eqn.out, level + 1, self.strides_of(eqn.out))
         space = lower.update_shape(*(o.type for o in eqn.operands), **eqn.params)
         base = None if lower.base is None else eqn.operands[lower.base]
-        self.plan.writes.setdefault(level, []).extend(
-            [
-                Kernel(eqn.out.type.shape, level, stores=[Store(base, place)]),
-                Kernel(space, level, stores=[Store(eqn.operands[lower.value], place, by=eqn)]),
-            ]
-        )
+        self.add_write(Kernel(eqn.out.type.shape, level, stores=[Store(base, location)]))
+        self.add_write(Kernel(space, level, stores=[Store(value, location, by=eqn)]))
 
     def _plan_compact(self, eqn: Eqn) -> None:
         """A loop that stores the positions of true elements."""
         (mask,) = eqn.operands
-        self.store_if_dear(mask)
-        level = self.reach(mask) if isinstance(mask, Var) else 0
-        place = self.made(eqn.out, level)
-        kernel = Kernel(mask.type.shape, level, stores=[Store(mask, place, by=eqn)])
-        self.plan.writes.setdefault(level, []).append(kernel)
+        self.store_if_expensive(mask)
+        level = self.operand_level(eqn.operands)
+        location = self.allocate(eqn.out, level + 1)
+        self.add_write(Kernel(mask.type.shape, level, stores=[Store(mask, location, by=eqn)]))
 
     # Outputs
 
     def place_output(self, atom: Atom, strides: tuple[int, ...]) -> None:
         """Have a result computed in its own memory; unrolled results are stored at the end."""
         number = len(self.plan.outputs)
-        if isinstance(atom, Const) or self.places[atom].kind == "tiny":
+        if isinstance(atom, Const) or self.is_unrolled(atom):
             self.plan.outputs.append(strides)
             return
-        place = self.places[atom]
-        if place.kind == "expression":
-            self.store(atom)
-        buffer = place.buffer
+        location = self.stored(atom)
+        buffer = location.buffer
         assert buffer is not None
-        whole = buffer.type.nbytes == atom.type.nbytes and place.start == 0
-        fits = whole and place.strides == strides
+        is_whole = buffer.type.nbytes == atom.type.nbytes and location.start == 0
+        fits = is_whole and location.strides == strides
         if buffer.role != "scratch" or not fits:
             buffer = self.buffer(atom.type, "output")
-            if fits and place.home is not None:  # one value as two outputs is written twice
-                place.home.stores.append(Store(atom, buffer_location(buffer, 0, strides)))
+            if fits and isinstance(location, Expression):  # one value as two outputs: stored twice
+                target = buffer_location(buffer, strides=strides)
+                location.kernel.stores.append(Store(atom, target))
             else:
                 self.copy(atom, buffer, strides)
         buffer.role, buffer.slot = "output", number
@@ -504,34 +461,28 @@ class _Planner(CostModel):
             kernel.members = self._live_members(kernel)
         self.plan.kernels = [k for k in self.plan.kernels if k.stores or k.folds]
         fuse_reductions(self.plan)
-        highest = [k.level + 1 for k in self.plan.kernels]
-        highest += [
-            level + 1 for level in (*self.plan.writes, *self.plan.controls, *self.plan.calls)
-        ]
-        highest += [*self.plan.unrolled, *(level + 1 for level in self.plan.products)]
-        self.plan.level_count = max(highest, default=0) + 1
+        plan = self.plan
+        steps = (plan.products, plan.calls, plan.controls, plan.writes)
+        highest = [*plan.unrolled, *(kernel.level + 1 for kernel in plan.kernels)]
+        highest += [level + 1 for levels in steps for level in levels]
+        plan.level_count = max(highest, default=0) + 1
 
     def _live_members(self, kernel: Kernel) -> list[Eqn]:
         """The members that stores and reductions of this kernel reach at the kernel's own index."""
-        wanted = {s.value for s in kernel.stores if isinstance(s.value, Var)}
-        wanted.update(o for e in kernel.folds for o in e.operands if isinstance(o, Var))
-        out = []
+        live = {store.value for store in kernel.stores}
+        live.update(o for eqn in kernel.folds for o in eqn.operands)
+        members = []
         for eqn in reversed(kernel.members):
-            if eqn.out in wanted:
-                out.append(eqn)
+            if eqn.out in live:
+                members.append(eqn)
                 if isinstance(eqn.op.lower, Map):
-                    wanted.update(o for o in eqn.operands if isinstance(o, Var))
-        out.reverse()
-        return out
+                    live.update(eqn.operands)
+        return members[::-1]
 
 
 def _is_reshape(eqn: Eqn) -> bool:
     """Whether a view keeps the C order of all elements."""
-    return set(eqn.params) == {"shape"} and eqn.out.type.size == _operand_size(eqn)
-
-
-def _operand_size(eqn: Eqn) -> int:
-    return eqn.operands[0].type.size
+    return set(eqn.params) == {"shape"} and eqn.out.type.size == eqn.operands[0].type.size
 
 
 def _changes_unit_axes_only(eqn: Eqn) -> bool:

@@ -21,10 +21,7 @@ from tracker.ops.shape.memory_order import MemoryOrder, c_strides
 from tracker.support.structs import field, record
 
 if TYPE_CHECKING:
-    from tracker.jit.kernels.binary_search import SearchStep
-    from tracker.jit.kernels.python_callbacks import Callback
-    from tracker.jit.kernels.sort import SortStep
-    from tracker.jit.lapack.plan import RoutineCall
+    from tracker.jit.schedule.steps import NamedStep, Step
 
 UNROLL_LIMIT = 32  # elements; values of at most this size are unrolled
 
@@ -60,24 +57,57 @@ class Buffer:
         return self.role not in ("input", "capture")
 
 
-@record(eq=False)
-class Location:
-    """Where a value lives (see the file's header). `ready`: the level from which it can be used;
-    `cost` and `chain`: of an expression, the operations that it takes, and how many functions that
-    take long it has within one another."""
+# Where a value can be read, from level `ready` on. A value without a buffer is not in memory.
 
-    kind: str
-    ready: int = 0
-    cost: int = 0
-    home: Kernel | None = None
+
+@record(eq=False)
+class Unrolled:
+    """A register for each element; in memory, too, if there is a buffer."""
+
+    ready: int
     buffer: Buffer | None = None
     strides: tuple[int, ...] = ()
     start: int = 0
-    chain: int = 0
 
-    @property
-    def stored(self) -> bool:
-        return self.buffer is not None
+
+@record(eq=False)
+class InMemory:
+    """A strided part of a buffer."""
+
+    ready: int
+    buffer: Buffer
+    strides: tuple[int, ...]
+    start: int = 0
+
+
+@record(eq=False)
+class Expression:
+    """Computed where it is read, first by `kernel`; stored only where that is cheaper.
+
+    cost: operations per element; math_depth: the longest chain of transcendental functions.
+    """
+
+    kernel: Kernel
+    ready: int
+    cost: int
+    math_depth: int = 0
+    buffer: Buffer | None = None
+    strides: tuple[int, ...] = ()
+    start: int = 0
+
+
+Location = Unrolled | InMemory | Expression
+
+
+def memory_of(location: Location) -> Buffer:
+    """The buffer of a stored value."""
+    assert location.buffer is not None
+    return location.buffer
+
+
+def is_in_memory(location: Location, level: int) -> bool:
+    """Whether a value can be loaded from memory at a level."""
+    return location.buffer is not None and location.ready <= level
 
 
 @record(eq=False)
@@ -89,7 +119,7 @@ class Store:
     """
 
     value: Atom | None
-    place: Location
+    location: Location
     adds: bool = False
     by: Eqn | None = None
 
@@ -112,7 +142,7 @@ class Kernel:
     guests: list[Kernel] = field(default_factory=list)
     lines: int = 0
     work: int = 0
-    chain: int = 0
+    math_depth: int = 0
 
     @property
     def with_fused(self) -> tuple[Kernel, ...]:
@@ -155,77 +185,77 @@ class ControlFlow:
 
 @record(eq=False)
 class Plan:
-    """By level, in the order in which they run: unrolled equations and guards, products, calls of
-    routines, kernels, writes piece by piece (a kernel per piece; a Store of a tiny one). `rows`: of
-    the products that are loops over rows, how (a `RowProduct`). `outputs`: the memory of each
-    result; the strides of one whose numbers are in registers."""
+    """What runs at each level, in this order: unrolled equations and guards, products, calls of
+    routines, control flow, kernels, and writes (in an order of their own: in-place updates,
+    scatters, scans, and kernels written by hand).
+
+    `copies`: copies in C order of stored values. `outputs`: the buffer of each output; for an
+    unrolled one, its strides.
+    """
 
     function: Function
-    places: dict[Var, Location]
-    definitions: dict[Var, Eqn]
-    unrolled: dict[int, list[Eqn | Guard]]
-    products: dict[int, list[Eqn]]
-    rows: dict[Var, Any]
-    calls: dict[int, list[RoutineCall]]
-    controls: dict[int, list[ControlFlow]]
-    kernels: list[Kernel]
-    writes: dict[int, list[Kernel | Store | SortStep | SearchStep | Callback]]
-    buffers: list[Buffer]
-    copies: dict[Var, Location]
-    outputs: list[Buffer | tuple[int, ...]]
-    level_count: int
+    locations: dict[Var, Location] = field(default_factory=dict)
+    definitions: dict[Var, Eqn] = field(default_factory=dict)
+    unrolled: dict[int, list[Eqn | Guard]] = field(default_factory=dict)
+    products: dict[int, list[NamedStep]] = field(default_factory=dict)
+    calls: dict[int, list[NamedStep]] = field(default_factory=dict)
+    controls: dict[int, list[ControlFlow]] = field(default_factory=dict)
+    kernels: list[Kernel] = field(default_factory=list)
+    writes: dict[int, list[Kernel | Store | Step]] = field(default_factory=dict)
+    buffers: list[Buffer] = field(default_factory=list)
+    copies: dict[Var, Location] = field(default_factory=dict)
+    outputs: list[Buffer | tuple[int, ...]] = field(default_factory=list)
+    level_count: int = 0
 
 
-def buffer_location(buffer: Buffer, ready: int = 0, strides: MemoryOrder = None) -> Location:
+def buffer_location(buffer: Buffer, ready: int = 0, strides: MemoryOrder = None) -> InMemory:
     """All of a buffer, in C order or with these strides."""
-    return Location("memory", ready, 0, None, buffer, strides or c_strides(buffer.type.shape))
+    return InMemory(ready, buffer, strides or c_strides(buffer.type.shape))
 
 
 def slice_location(
-    place: Location, index: tuple[Any, ...], shape: tuple[int, ...]
-) -> tuple[tuple[int, ...], Location]:
+    location: InMemory, index: tuple[Any, ...], shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], InMemory]:
     """The shape and location of a canonical basic index (`ops/indexing/canonical.py`) into an
     array."""
     extents: list[int] = []
     strides: list[int] = []
-    start, axis = place.start, 0
+    start, axis = location.start, 0
     for part in index:
         if part is None:
             extents.append(1)
             strides.append(0)
             continue
         first = part.start if isinstance(part, slice) else part
-        start += first * place.strides[axis]
+        start += first * location.strides[axis]
         if isinstance(part, slice):
             extents.append(len(range(*part.indices(shape[axis]))))
-            strides.append(part.step * place.strides[axis])
+            strides.append(part.step * location.strides[axis])
         axis += 1
-    return tuple(extents), Location("memory", 0, 0, None, place.buffer, tuple(strides), start)
+    return tuple(extents), InMemory(0, location.buffer, tuple(strides), start)
 
 
-def element_span(place: Location, shape: tuple[int, ...]) -> tuple[int, int]:
+def element_span(location: Location, shape: tuple[int, ...]) -> tuple[int, int]:
     """The lowest element of a strided location, and the end of the highest."""
     if 0 in shape:
-        return place.start, place.start
-    reach = [(n - 1) * stride for n, stride in zip(shape, place.strides, strict=True)]
-    low = place.start + sum(r for r in reach if r < 0)
-    return low, place.start + sum(r for r in reach if r > 0) + 1
+        return location.start, location.start
+    reach = [(n - 1) * stride for n, stride in zip(shape, location.strides, strict=True)]
+    low = location.start + sum(r for r in reach if r < 0)
+    return low, location.start + sum(r for r in reach if r > 0) + 1
 
 
-def affine_location(
-    place: Location, index: Iterable[Any], ndim: int, ready: int
-) -> Location | None:
+def affine_location(location: Location, index: Iterable[Any], ndim: int) -> InMemory | None:
     """The strided location of index formulas in the loop variables 0 .. ndim-1; None if
     computed."""
-    flat: Any = place.start
-    for i, stride in zip(index, place.strides, strict=True):
+    flat: Any = location.start
+    for i, stride in zip(index, location.strides, strict=True):
         if isinstance(i, ComputedIndex):
             return None
         flat = i * stride + flat
     terms = dict(flat.terms) if isinstance(flat, AffineIndex) else {}
     start = flat.constant if isinstance(flat, AffineIndex) else flat
     strides = tuple(terms.get(v, 0) for v in range(ndim))
-    return Location("memory", ready, 0, None, place.buffer, strides, start)
+    return InMemory(location.ready, memory_of(location), strides, start)
 
 
 def is_blas_matrix(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:

@@ -10,33 +10,32 @@ Invariant: linear in the operands of the function.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tracker.ir.graph import Eqn, Function, Var, operands_of
 from tracker.ir.lowering import Scan, View
 from tracker.jit.schedule.affine import loop_index, view_formulas
-from tracker.jit.schedule.plan_data import Kernel, Store
+from tracker.jit.schedule.placement import Placement
+from tracker.jit.schedule.plan_data import InMemory, Kernel, Store
 from tracker.ops.shape.memory_order import reversed_along
 
 
-def plan_scan(planner: Any, eqn: Eqn) -> None:
-    """Have expensive operands stored, and allocate the result."""
+def plan_scan(planner: Placement, eqn: Eqn, reversed: set[Var]) -> None:
+    """Have expensive operands stored, and allocate the result; those in `reversed` in reverse."""
     for o in eqn.operands:
-        planner.store_if_dear(o)
-    level = max((planner.reach(o) for o in eqn.operands if isinstance(o, Var)), default=0)
-    place = planner.made(eqn.out, level, strides=planner.order(eqn.out))
-    if planner.turned is None:
-        planner.turned = reversed_scans(planner.plan.function)
-    if place.kind == "memory" and eqn.out in planner.turned:
-        axis = eqn.params["axis"]
-        place.start, place.strides = reversed_along(place.strides, eqn.out.type.shape, axis)
-    kernel = Kernel(eqn.out.type.shape, level, stores=[Store(eqn.operands[0], place, by=eqn)])
-    planner.plan.writes.setdefault(level, []).append(kernel)
+        planner.store_if_expensive(o)
+    level = planner.operand_level(eqn.operands)
+    location = planner.allocate(eqn.out, level + 1, planner.strides_of(eqn.out))
+    if isinstance(location, InMemory) and eqn.out in reversed:
+        shape, axis = eqn.out.type.shape, eqn.params["axis"]
+        location.start, location.strides = reversed_along(location.strides, shape, axis)
+    store = Store(eqn.operands[0], location, by=eqn)
+    planner.add_write(Kernel(eqn.out.type.shape, level, stores=[store]))
 
 
 def reversed_scans(function: Function) -> set[Var]:
     """The results that only views which reverse their axis read."""
     scans = {eqn.out: eqn for eqn in function.eqns if isinstance(eqn.op.lower, Scan)}
+    if not scans:
+        return set()
     read: set[Var] = set()
     others = set(function.outputs)
     for step in function.body:
