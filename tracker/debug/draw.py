@@ -235,7 +235,7 @@ def _plan_boxes(plan: Plan, owner: dict[Var, Node], checks: dict[Any, Node]) -> 
         if isinstance(step, Callback):
             yield _host_box(step.eqn, step.why, owner)
     for kernel in sorted(plan.kernels, key=lambda k: k.level):
-        eqns = [eqn for piece in kernel.with_fused for eqn in (*piece.members, *piece.folds)]
+        eqns = [eqn for piece in kernel.with_fused for eqn in (*piece.members, *piece.reductions)]
         if eqns:
             space = " x ".join(map(str, kernel.space)) or "1"
             yield _group_box(f"loop over {space}", eqns, "kernel", owner, f"level {kernel.level}")

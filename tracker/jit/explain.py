@@ -156,7 +156,7 @@ def _kernel_lines(account: KernelTraffic) -> Iterable[str]:
     if account.recomputed:
         names = " ".join(dict.fromkeys(eqn.op.name for eqn in account.recomputed))
         yield f"      computes again, for it is cheaper than reading: {names}"
-    eqns = [eqn for piece in kernel.with_fused for eqn in (*piece.members, *piece.folds)]
+    eqns = [eqn for piece in kernel.with_fused for eqn in (*piece.members, *piece.reductions)]
     places = sorted({eqn.where for eqn in eqns if eqn.where})
     if places:
         yield f"      lines: {', '.join(places[:6])}{', ...' if len(places) > 6 else ''}"
@@ -164,7 +164,7 @@ def _kernel_lines(account: KernelTraffic) -> Iterable[str]:
 
 def _reduction_text(piece: Kernel, kernel: Kernel) -> str:
     """What a loop, or a guest of it, adds up."""
-    names = " ".join(eqn.op.name for eqn in piece.folds)
+    names = " ".join(eqn.op.name for eqn in piece.reductions)
     over = "" if piece is kernel else f" over {format_space(piece)}"
     return f", folds {names}{over}" if names else ""
 

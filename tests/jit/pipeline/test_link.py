@@ -60,7 +60,7 @@ def test_a_loop_moves_from_a_module_to_another(compiled, monkeypatch):
         assert_same(fast(*args), derivative(*args))
     count = len(compiled)
     assert count == 2
-    for name in ("kernels_to_optimise", "urgent"):
+    for name in ("kernels_to_optimise", "hot_kernels"):
         choose = getattr(module_split, name)
         first = lambda *args, choose=choose: set(sorted(choose(*args))[:1])  # noqa: E731
         monkeypatch.setattr(lower, name, first)

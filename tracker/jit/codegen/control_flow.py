@@ -159,8 +159,8 @@ class _ControlWriter:
         readers = [o for o in self.control.operands.values() if o.buffer is old]
         alone = len(readers) == self.operands.count(atom) == 1
         if alone and may_coalesce(new, old, driver.carried):
-            driver.pairs.append(CoalescingCandidate(driver.step, old, new))
-        return driver.homes.get(old) is new
+            driver.candidates.append(CoalescingCandidate(driver.step, old, new))
+        return driver.coalesced.get(old) is new
 
     def check_interrupts(self, since: str, step: str, every: int | None) -> None:
         """Every `every` steps, let Python handle signals; fail if a handler raises."""
@@ -205,8 +205,8 @@ class _ControlWriter:
     def load_number(self, cell: str, dtype: np.dtype[Any]) -> ScalarValue:
         """The number in a cell."""
         if dtype.kind == "f":
-            found: ScalarValue = self.e.load(cell, dtype)
-            return found
+            number: ScalarValue = self.e.load(cell, dtype)
+            return number
         return self.e.cast(self.e.load(cell, _INT64), dtype)
 
     def copy(self, to: str, source: str, size: int) -> None:
@@ -294,13 +294,13 @@ class _Carries:
                         w.load_number(self.cell(at), type.dtype), w.stack_row(stack, type, index)
                     )
                 continue
-            target = home = w.results[at]
+            target = result = w.results[at]
             if at in self.spares:
-                target = w.e.write(f"select i1 {even}, ptr {home}, ptr {self.spares[at]}")
+                target = w.e.write(f"select i1 {even}, ptr {result}, ptr {self.spares[at]}")
             elif stack is not None:
                 target = w.stack_row(stack, type, following)
                 if last is not None:
-                    target = w.e.write(f"select i1 {last}, ptr {home}, ptr {target}")
+                    target = w.e.write(f"select i1 {last}, ptr {result}, ptr {target}")
             w.line(f"store ptr {target}, ptr {self.frame.result(at)}")
 
     def advance(self) -> None:
@@ -325,44 +325,46 @@ def _check_interval(body: Plan, count: Atom | None) -> int | None:
 
 
 def _emit_loop(w: _ControlWriter) -> None:
-    consts, carries = w.params["consts"], w.params["carries"]
+    const_count, carry_count = w.params["consts"], w.params["carries"]
     count, *operands = w.operands
     frame = _BodyFrame(w, "body")
-    for at, atom in enumerate(operands[:consts]):
+    for at, atom in enumerate(operands[:const_count]):
         w.pass_operand(frame.cell(at), atom)
-    state = _Carries(w, frame, operands[consts : consts + carries])
+    state = _Carries(w, frame, operands[const_count : const_count + carry_count])
     rows = [
         (w.array_address(a), type)
         for a, type in zip(
-            operands[consts + carries :], frame.inputs[consts + carries :], strict=True
+            operands[const_count + carry_count :],
+            frame.inputs[const_count + carry_count :],
+            strict=True,
         )
     ]
     n = w.e.cast(w.driver.atom(count, 0), _INT64).name
     counter = w.alloca("i64")
-    start, again, none, done = w.labels("start", "loop", "none", "done")
+    start, loop, none, done = w.labels("start", "loop", "none", "done")
     w.line(f"br i1 {w.e.write(f'icmp sgt i64 {n}, 0')}, label %{start}, label %{none}")
     w.label(start)
     top = w.e.write(f"sub i64 {n}, 1")
     state.initialise(top if w.params["reverse"] else "0")
     w.line(f"store i64 0, ptr {counter}")
     since = w.interrupt_cell()
-    w.line(f"br label %{again}")
-    w.label(again)
-    k = w.e.write(f"load i64, ptr {counter}")
-    w.check_interrupts(since, k, _check_interval(w.control.bodies["body"], count))
-    left = w.e.write(f"sub i64 {top}, {k}")
-    index, step = (left, -1) if w.params["reverse"] else (k, 1)
+    w.line(f"br label %{loop}")
+    w.label(loop)
+    step_count = w.e.write(f"load i64, ptr {counter}")
+    w.check_interrupts(since, step_count, _check_interval(w.control.bodies["body"], count))
+    remaining = w.e.write(f"sub i64 {top}, {step_count}")
+    index, step = (remaining, -1) if w.params["reverse"] else (step_count, 1)
     following = w.e.write(f"add i64 {index}, {step}")
-    last = w.e.write(f"icmp eq i64 {left}, 0")
-    odd = w.e.write(f"trunc i64 {left} to i1")
+    last = w.e.write(f"icmp eq i64 {remaining}, 0")
+    odd = w.e.write(f"trunc i64 {remaining} to i1")
     state.prepare(index, following, last, w.e.write(f"xor i1 {odd}, true"))
-    for at, (base, type) in enumerate(rows, consts + carries):
+    for at, (base, type) in enumerate(rows, const_count + carry_count):
         element = w.stack_row(base, type, index)
         if type.shape:
             w.line(f"store ptr {element}, ptr {frame.cell(at)}")
         else:
             w.driver.store_number(w.e.load(element, type.dtype), frame.cell(at))
-    ys = list(enumerate(frame.results[carries:], carries))
+    ys = list(enumerate(frame.results[carry_count:], carry_count))
     for at, type in ys:
         if type.shape:
             w.line(f"store ptr {w.stack_row(w.results[at], type, index)}, ptr {frame.result(at)}")
@@ -373,9 +375,9 @@ def _emit_loop(w: _ControlWriter) -> None:
                 w.load_number(frame.result(at), type.dtype), w.stack_row(w.results[at], type, index)
             )
     state.advance()
-    w.line(f"store i64 {w.e.write(f'add i64 {k}, 1')}, ptr {counter}")
+    w.line(f"store i64 {w.e.write(f'add i64 {step_count}, 1')}, ptr {counter}")
     (ended,) = w.labels("ended")
-    w.line(f"br i1 {last}, label %{ended}, label %{again}")
+    w.line(f"br i1 {last}, label %{ended}, label %{loop}")
     w.label(ended)
     w.store_numbers(state.types, state.cells())
     w.line(f"br label %{done}")
@@ -386,39 +388,39 @@ def _emit_loop(w: _ControlWriter) -> None:
 
 
 def _emit_while(w: _ControlWriter) -> None:
-    of_cond, of_body = w.params["cond_consts"], w.params["body_consts"]
+    cond_count, body_count = w.params["cond_consts"], w.params["body_consts"]
     capacity = w.params["capacity"]
-    start = w.operands[of_cond + of_body :]
-    asked, frame = _BodyFrame(w, "cond"), _BodyFrame(w, "body")
-    for at, atom in enumerate(w.operands[:of_cond]):
-        w.pass_operand(asked.cell(at), atom)
-    for at, atom in enumerate(w.operands[of_cond : of_cond + of_body]):
+    start = w.operands[cond_count + body_count :]
+    condition, frame = _BodyFrame(w, "cond"), _BodyFrame(w, "body")
+    for at, atom in enumerate(w.operands[:cond_count]):
+        w.pass_operand(condition.cell(at), atom)
+    for at, atom in enumerate(w.operands[cond_count : cond_count + body_count]):
         w.pass_operand(frame.cell(at), atom)
     state = _Carries(w, frame, start)
     counter = w.alloca("i64")
     w.line(f"store i64 0, ptr {counter}")
     since = w.interrupt_cell()
     state.initialise("0")
-    again, body, done = w.labels("while", "body", "done")
-    w.line(f"br label %{again}")
-    w.label(again)
+    loop, body, done = w.labels("while", "body", "done")
+    w.line(f"br label %{loop}")
+    w.label(loop)
     for at in range(len(start)):
-        w.move_cell(state.cell(at), asked.cell(of_cond + at))
-    asked.run()
-    holds = w.load_number(asked.result(0), asked.results[0].dtype)
+        w.move_cell(state.cell(at), condition.cell(cond_count + at))
+    condition.run()
+    holds = w.load_number(condition.result(0), condition.results[0].dtype)
     w.line(f"br i1 {w.e.truth(holds).name}, label %{body}, label %{done}")
     w.label(body)
-    k = w.e.write(f"load i64, ptr {counter}")
-    w.check_interrupts(since, k, _check_interval(w.control.bodies["body"], None))
-    following = w.e.write(f"add i64 {k}, 1")
+    step_count = w.e.write(f"load i64, ptr {counter}")
+    w.check_interrupts(since, step_count, _check_interval(w.control.bodies["body"], None))
+    following = w.e.write(f"add i64 {step_count}, 1")
     if w.params["keep"]:
         w.driver.require(w.compare("<", following, capacity))
-    odd = w.e.write(f"trunc i64 {k} to i1")
-    state.prepare(k, following, None, w.e.write(f"xor i1 {odd}, true"))
+    odd = w.e.write(f"trunc i64 {step_count} to i1")
+    state.prepare(step_count, following, None, w.e.write(f"xor i1 {odd}, true"))
     frame.run()
     state.advance()
     w.line(f"store i64 {following}, ptr {counter}")
-    w.line(f"br label %{again}")
+    w.line(f"br label %{loop}")
     w.label(done)
     w.store_numbers(state.types, state.cells())
     for at, type in enumerate(state.types):

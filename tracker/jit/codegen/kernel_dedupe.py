@@ -47,30 +47,30 @@ def deduplicate(kernels: Sequence[KernelText]) -> tuple[list[KernelText], Merged
     if max(lengths.values(), default=0) <= _MAX_ALIKE:
         return list(kernels), {}
     number = re.compile(_NUMBER, re.MULTILINE)
-    alike: dict[str, list[tuple[KernelText, list[str]]]] = {}
+    groups: dict[str, list[tuple[KernelText, list[str]]]] = {}
     for kernel in kernels:
         pattern = number.sub(r"\1#", kernel.text.replace(f"{kernel.name}(", "@KERNEL("))
         numbers = [f"{_literal_type(found)} {found[2]}" for found in number.finditer(kernel.text)]
-        alike.setdefault(pattern, []).append((kernel, numbers))
-    left: list[KernelText] = []
-    moved: dict[str, tuple[str, tuple[str, ...]]] = {}
-    for group in alike.values():
+        groups.setdefault(pattern, []).append((kernel, numbers))
+    kept: list[KernelText] = []
+    merged: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for group in groups.values():
         first = group[0][0]
         if len(group) <= _MAX_ALIKE or first.name.endswith(".task"):
-            left += [kernel for kernel, _ in group]
+            kept += [kernel for kernel, _ in group]
             continue
         columns = list(zip(*(numbers for _, numbers in group), strict=True))
         varying = [at for at, column in enumerate(columns) if len(set(column)) > 1]
-        left.append(_parametrise(first, {at: columns[at][0].split()[0] for at in varying}))
+        kept.append(_parametrise(first, {at: columns[at][0].split()[0] for at in varying}))
         for kernel, numbers in group:
-            moved[kernel.name] = first.name, tuple(numbers[at] for at in varying)
-    return left, moved
+            merged[kernel.name] = first.name, tuple(numbers[at] for at in varying)
+    return kept, merged
 
 
-def _literal_type(found: re.Match[str]) -> str:
+def _literal_type(match: re.Match[str]) -> str:
     """The LLVM type of a matched literal."""
-    kind = _FLOAT.search(found[1]) if found[2].startswith("0x") else None
-    return "i64" if kind is None else kind[0]
+    type = _FLOAT.search(match[1]) if match[2].startswith("0x") else None
+    return "i64" if type is None else type[0]
 
 
 def _parametrise(kernel: KernelText, varying: Mapping[int, str]) -> KernelText:
@@ -78,8 +78,8 @@ def _parametrise(kernel: KernelText, varying: Mapping[int, str]) -> KernelText:
     parameter = {at: f"%number{i}" for i, at in enumerate(varying)}
     seen = iter(range(kernel.text.count("\n") + 1))
 
-    def put(found: re.Match[str]) -> str:
-        return found[1] + parameter.get(next(seen), found[2])
+    def put(match: re.Match[str]) -> str:
+        return match[1] + parameter.get(next(seen), match[2])
 
     text = re.sub(_NUMBER, put, kernel.text, flags=re.MULTILINE)
     more = "".join(f", {kind} {parameter[at]}" for at, kind in varying.items())
@@ -89,14 +89,14 @@ def _parametrise(kernel: KernelText, varying: Mapping[int, str]) -> KernelText:
     return KernelText(kernel.name, f"{head}{more}) {{\n{rest}", declaration)
 
 
-def redirect_calls(text: str, moved: MergedKernels) -> str:
+def redirect_calls(text: str, merged: MergedKernels) -> str:
     """A text with the calls of merged kernels redirected."""
 
-    def call(found: re.Match[str]) -> str:
-        to = moved.get(found[1])
-        if to is None:
-            return found[0]
-        numbers = "".join(f", {number}" for number in to[1])
-        return f"call void {to[0]}({found[2]}{numbers})"
+    def call(match: re.Match[str]) -> str:
+        target = merged.get(match[1])
+        if target is None:
+            return match[0]
+        numbers = "".join(f", {number}" for number in target[1])
+        return f"call void {target[0]}({match[2]}{numbers})"
 
-    return re.sub(_CALL, call, text) if moved else text
+    return re.sub(_CALL, call, text) if merged else text

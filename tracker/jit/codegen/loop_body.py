@@ -44,7 +44,7 @@ class LoopBody:
     def __init__(
         self, writer: KernelWriter, ranges: dict[int, tuple[int, int]], index: LoopIndex
     ) -> None:
-        self.w = writer
+        self.writer = writer
         self.e: Emitter = writer.e
         self.index = index
         self.tools: IndexEmitter = writer.tools(ranges)
@@ -54,60 +54,65 @@ class LoopBody:
         writer.bodies.append(self.access)
 
     def write(self) -> None:
-        for eqn in self.w.kernel.members:  # in order, which keeps the recursion shallow
+        for eqn in self.writer.kernel.members:  # in order, which keeps the recursion shallow
             self.value(eqn.out, self.index)
-        if self.w.overwritten:
+        if self.writer.overwritten:
             self._load_all()
-        for store in self.w.kernel.stores:
+        for store in self.writer.kernel.stores:
             self._store(store)
-        for fold in self.w.own:
-            operand = fold.eqn.operands[0]
-            fold.add(self.cast(self.value(operand, self.index), fold.dtype), self)
-        for guest, folds in self.w.guests:
-            self._fused_reductions(guest, folds)
+        for accumulator in self.writer.own_accumulators:
+            operand = accumulator.eqn.operands[0]
+            accumulator.add(self.cast(self.value(operand, self.index), accumulator.dtype), self)
+        for kernel, accumulators in self.writer.fused:
+            self._fused_reductions(kernel, accumulators)
 
     def _load_all(self) -> None:
         """Load everything that is read before anything is written."""
-        folded = [fold.eqn.operands[0] for fold in self.w.own]
-        for atom in (*(store.value for store in self.w.kernel.stores), *folded):
+        reduced = [accumulator.eqn.operands[0] for accumulator in self.writer.own_accumulators]
+        for atom in (*(store.value for store in self.writer.kernel.stores), *reduced):
             if atom is not None:
                 self.value(atom, self._index_of(atom, self.index))
 
-    def _fused_reductions(self, guest: Kernel, folds: list[Accumulator]) -> None:
+    def _fused_reductions(self, kernel: Kernel, accumulators: list[Accumulator]) -> None:
         """Reductions over a space that ends before the loops do."""
-        found = [
-            self.tools.within(i, 0, 1, n) for i, n in zip(self.index, guest.space, strict=True)
+        positions = [
+            self.tools.within(i, 0, 1, n) for i, n in zip(self.index, kernel.space, strict=True)
         ]
-        index = tuple(i for i, _ in found)
-        inside = self.tools.every([within for _, within in found])
+        index = tuple(i for i, _ in positions)
+        inside = self.tools.every([within for _, within in positions])
         if inside is False:
             return
-        for eqn in guest.members:
+        for eqn in kernel.members:
             self.value(eqn.out, index)
-        for fold in folds:
-            x = self.cast(self.value(fold.eqn.operands[0], index), fold.dtype)
+        for accumulator in accumulators:
+            x = self.cast(self.value(accumulator.eqn.operands[0], index), accumulator.dtype)
             if inside is not True:
-                x = self.e.select(ScalarValue(inside, _BOOL), x, fold.identity())
-            fold.add(x, self)
+                x = self.e.select(ScalarValue(inside, _BOOL), x, accumulator.identity())
+            accumulator.add(x, self)
 
     def _store(self, store: Store) -> None:
         dtype = memory_of(store.location).type.dtype
         x = literal(0, dtype)
         if store.value is not None:
             x = self.cast(self.value(store.value, self._index_of(store.value, self.index)), dtype)
-        if store.by is not None:
-            scatter_stores.emit_store(self, store, store.by, x)
+        if store.eqn is not None:
+            scatter_stores.emit_store(self, store, store.eqn, x)
             return
         at = self._position(store.location, self.index)
-        self.access.writes(self.w.home(memory_of(store.location)), at + store.location.start)
-        where = self.w.target(store.location, at, self.tools)
+        self.add_write(store.location, at)
+        where = self.writer.target(store.location, at, self.tools)
         if store.adds:
             x = self.e.add(self.e.load(where, dtype), x)
         self.e.store(x, where)
 
+    def add_write(self, location: Location, at: Any) -> None:
+        """Record that an element is written, at this position in a location."""
+        buffer = self.writer.shared_buffer(memory_of(location))
+        self.access.add_write(buffer, at + location.start)
+
     def _position(self, location: Location, index: Sequence[Any]) -> Any:
         """The position of an element within a location."""
-        if self.w.flat:
+        if self.writer.flat:
             return index[0]
         flat: Any = 0
         for i, stride in zip(index, location.strides, strict=True):
@@ -127,19 +132,19 @@ class LoopBody:
         if isinstance(atom, Const):
             return literal(atom.value, atom.type.dtype)
         key = (atom, tuple(index))
-        found = self.done.get(key)
-        if found is None:
-            found = self.done[key] = self._value(atom, tuple(index))
-        return found
+        element = self.done.get(key)
+        if element is None:
+            element = self.done[key] = self._value(atom, tuple(index))
+        return element
 
     def _value(self, var: Var, index: tuple[Any, ...]) -> ScalarValue:
-        location = self.w.plan.locations[var]
+        location = self.writer.plan.locations[var]
         if isinstance(location, Unrolled):
             return self._unrolled_element(var, index)
-        is_own = var in self.w.members and index == self.index
-        if not is_own and is_in_memory(location, self.w.kernel.level):
+        is_own = var in self.writer.members and index == self.index
+        if not is_own and is_in_memory(location, self.writer.kernel.level):
             return self._load(var, location, index)
-        eqn = self.w.plan.definitions[var]
+        eqn = self.writer.plan.definitions[var]
         lower = eqn.op.lower
         if isinstance(lower, View):
             return self._view(eqn, lower, index)
@@ -154,7 +159,7 @@ class LoopBody:
         return self.cast(lower.body(self.e, *xs, **eqn.params), eqn.out.type.dtype)
 
     def _index_of(self, operand: Atom, index: tuple[Any, ...]) -> tuple[Any, ...]:
-        if self.w.flat:
+        if self.writer.flat:
             return index if operand.type.size != 1 else (0,) * operand.type.ndim
         lead = len(index) - operand.type.ndim
         return tuple(0 if n == 1 else index[lead + i] for i, n in enumerate(operand.type.shape))
@@ -165,26 +170,29 @@ class LoopBody:
             for i, stride in zip(index, c_strides(var.type.shape), strict=True):
                 flat = i * stride + flat
         if isinstance(flat, int):
-            number: ScalarValue = self.w.number(var, flat)
+            number: ScalarValue = self.writer.number(var, flat)
             return number
-        pointer = self.w.spilled(var)
+        pointer = self.writer.spilled(var)
         where = self.e.address(pointer, var.type.dtype, self.tools.name(flat))
         return self.e.load(where, var.type.dtype)
 
     def _load(self, var: Var, location: Location, index: tuple[Any, ...]) -> ScalarValue:
         at = self._position(location, index)
-        self.access.reads(self.w.home(memory_of(location)), at + location.start)
-        where = self.w.source(location, at, self.tools)
+        buffer = self.writer.shared_buffer(memory_of(location))
+        self.access.add_read(buffer, at + location.start)
+        where = self.writer.source(location, at, self.tools)
         return self.e.load(where, var.type.dtype, memory_of(location).is_ours)
 
     def _view(self, eqn: Eqn, lower: View, index: tuple[Any, ...]) -> ScalarValue:
-        if self.w.flat:  # one element, broadcast
+        if self.writer.flat:  # one element, broadcast
             return self.value(eqn.operands[0], (0,) * eqn.operands[0].type.ndim)
         types = [o.type for o in eqn.operands]
-        found = self.tools.reading(
+        alternatives = self.tools.reading(
             self.reader(eqn), lambda: lower.source(self.tools, index, *types, **eqn.params)
         )
-        return select_alternative(self.e, found, eqn, lambda o, at: self.value(o, at), self.cast)
+        return select_alternative(
+            self.e, alternatives, eqn, lambda o, at: self.value(o, at), self.cast
+        )
 
     def reader(self, eqn: Eqn) -> Callable[[int, Sequence[Any]], str]:
         """A function that emits the integers of operands that an equation's formulas read."""
@@ -202,23 +210,23 @@ def index_value(tools: IndexEmitter, i: Any, dtype: Any) -> ScalarValue:
 
 def select_alternative(
     e: Emitter,
-    found: Any,
+    alternatives: Any,
     eqn: Eqn,
     value: Callable[[Atom, Sequence[Any]], ScalarValue],
     cast: Callable[[ScalarValue, Any], ScalarValue],
 ) -> ScalarValue:
     """The first of a view's alternatives that is inside; zero if none is."""
     dtype = eqn.out.type.dtype
-    kept: list[tuple[Any, ScalarValue]] = []
-    for which, source, inside in found if isinstance(found, list) else [found]:
+    candidates: list[tuple[Any, ScalarValue]] = []
+    for which, source, inside in alternatives if isinstance(alternatives, list) else [alternatives]:
         if inside is False:
             continue
-        kept.append((inside, cast(value(eqn.operands[which], source), dtype)))
+        candidates.append((inside, cast(value(eqn.operands[which], source), dtype)))
         if inside is None or inside is True:
             break
     else:
-        kept.append((True, literal(0, dtype)))
-    y = kept[-1][1]
-    for inside, x in reversed(kept[:-1]):
+        candidates.append((True, literal(0, dtype)))
+    y = candidates[-1][1]
+    for inside, x in reversed(candidates[:-1]):
         y = e.select(ScalarValue(inside, _BOOL), x, y)
     return y

@@ -67,7 +67,23 @@ class ThreadedKernel:
     caller combines."""
 
     threads: int
-    folds: list[Accumulator]
+    accumulators: list[Accumulator]
+
+
+@record()
+class LoopLayout:
+    """How the loops of a kernel are nested: their order from the outermost to the innermost,
+    whether the innermost two run over strips, where ranges are split, the number of
+    threads; `may_reorder`: whether order and strips are still to be decided."""
+
+    order: tuple[int, ...]
+    cuts: dict[int, set[int]]
+    threads: int
+    may_reorder: bool
+    tiled: bool = False
+
+    def split(self, split: SplitLoop) -> None:
+        self.cuts.setdefault(split.variable, set()).update(split.points)
 
 
 def write_kernel(driver: Registers, kernel: Kernel) -> tuple[str, list[str], ThreadedKernel | None]:
@@ -78,72 +94,74 @@ def write_kernel(driver: Registers, kernel: Kernel) -> tuple[str, list[str], Thr
     turns out to be large, the kernel runs again, as @KERNEL.far, with the general version. A long
     loop is shared by threads: then the function is @KERNEL.task, which runs one thread's part.
     """
-    threads = (
-        thread_pool.thread_count() if kernel_work(driver.plan, kernel) >= _MIN_THREADED_WORK else 1
+    is_long = kernel_work(driver.plan, kernel) >= _MIN_THREADED_WORK
+    layout = LoopLayout(
+        tuple(range(len(kernel.space))),
+        scatter_stores.initial_cuts(kernel),
+        thread_pool.thread_count() if is_long else 1,
+        len(kernel.space) > 1 and all(store.eqn is None for store in kernel.stores),
     )
-    text, writer = _written(driver, kernel, threads)
+    text, writer = _write_versions(driver, kernel, layout)
     if writer.threads == 1:
         return text, writer.arguments, None
-    task = f"{writer.task_text()}\ndefine internal {text}"
-    return (
-        task,
-        writer.arguments,
-        ThreadedKernel(writer.threads, [f for f in writer.folds if f.joined]),
-    )
+    accumulators = [each for each in writer.accumulators if each.joined]
+    shared = ThreadedKernel(writer.threads, accumulators)
+    return f"{writer.task_text()}\ndefine internal {text}", writer.arguments, shared
 
 
-def _written(driver: Registers, kernel: Kernel, threads: int) -> tuple[str, KernelWriter]:
-    cuts = scatter_stores.initial_cuts(kernel)
-    order, tiled = tuple(range(len(kernel.space))), False
-    asked = len(order) < 2 or any(store.by is not None for store in kernel.stores)
+def _write_versions(
+    driver: Registers, kernel: Kernel, layout: LoopLayout
+) -> tuple[str, KernelWriter]:
+    """The text of a kernel, with a general version where it has a fast one."""
     while True:
         try:
-            writer = KernelWriter(driver, kernel, cuts, order, tiled, near=True, threads=threads)
-            text = writer.text()
-            if not asked:
-                asked = True
-                better = writer.preferred_order(threads > 1)
-                if better != (order, tiled):
-                    order, tiled = better
-                    continue
-            if writer.threads > 1 and not writer.is_parallel():
-                threads = 1  # a part would read what another writes
-                continue
+            text, writer = _write_in_order(driver, kernel, layout)
             if not writer.e.near_limits:
-                driver.pairs += coalescing_candidates(
+                driver.candidates += coalescing_candidates(
                     kernel, driver.step, writer.bodies, driver.carried
                 )
                 return text, writer
-            again = writer.is_repeatable()
-            seldom = again and writer.is_far_rare()
-            general = KernelWriter(
-                driver, kernel, cuts, order, tiled, near=False, seldom=seldom, threads=threads
-            )
-            text_far = general.text()
+            is_repeatable = writer.is_repeatable()
+            is_rare = is_repeatable and writer.is_far_rare()
+            general = KernelWriter(driver, kernel, layout, near=False, is_rare=is_rare)
+            general_text = general.text()
         except SplitLoop as split:
-            cuts.setdefault(split.variable, set()).update(split.points)
+            layout.split(split)
             continue
-        if again:
-            far = text_far.replace("@KERNEL", "@KERNEL.far")
-            return f"{text}\ndefine internal {far}", writer
-        return text_far, general  # it overwrites its operands, so it cannot run twice
+        if not is_repeatable:  # the kernel overwrites its operands
+            return general_text, general
+        return f"{text}\ndefine internal {general_text.replace('@KERNEL', '@KERNEL.far')}", writer
+
+
+def _write_in_order(
+    driver: Registers, kernel: Kernel, layout: LoopLayout
+) -> tuple[str, KernelWriter]:
+    """The fast version of a kernel. The first attempt records accesses, which decide the layout."""
+    writer = KernelWriter(driver, kernel, layout)
+    text = writer.text()
+    if layout.may_reorder:
+        layout.may_reorder = False
+        order, tiled = writer.preferred_order(layout.threads > 1)
+        if (order, tiled) != (layout.order, layout.tiled):
+            layout.order, layout.tiled = order, tiled
+            return _write_in_order(driver, kernel, layout)
+    if writer.threads > 1 and not writer.is_parallel():
+        layout.threads = 1  # a part would read what another writes
+        return _write_in_order(driver, kernel, layout)
+    return text, writer
 
 
 class KernelWriter:
-    """One attempt to emit a kernel, with loops nested in `order` and split at `cuts`. `tiled`: the
-    innermost two loops run over strips of columns (`loop_order.py`)."""
+    """One attempt to emit a kernel with a layout of its loops. `near`: with functions that are fast
+    for small arguments; `is_rare`: whether this version hardly ever runs."""
 
     def __init__(
         self,
         driver: Registers,
         kernel: Kernel,
-        cuts: dict[int, set[int]],
-        order: tuple[int, ...],
-        tiled: bool,
-        *,
-        near: bool,
-        seldom: bool = False,
-        threads: int,
+        layout: LoopLayout,
+        near: bool = True,
+        is_rare: bool = False,
     ) -> None:
         self.driver = driver
         self.plan = driver.plan
@@ -152,11 +170,11 @@ class KernelWriter:
         self.lines: list[str] = []
         self.head: list[str] = []
         self.e = Emitter(
-            self.lines, SsaNames(), driver.needs, far_flag="%far" if near else "", is_rare=seldom
+            self.lines, SsaNames(), driver.needs, far_flag="%far" if near else "", is_rare=is_rare
         )
         self.bodies: list[BufferAccess] = []
-        self.written = {self.home(memory_of(store.location)) for store in kernel.stores}
-        self.overwritten = self.written.intersection(driver.homes.values())
+        self.written = {self.shared_buffer(memory_of(store.location)) for store in kernel.stores}
+        self.overwritten = self.written.intersection(driver.coalesced.values())
         self.parameters: list[str] = []
         self.arguments: list[str] = []
         self.spill_names: dict[Any, str] = {}
@@ -164,30 +182,34 @@ class KernelWriter:
         self.pointers: dict[Any, list[tuple[int, str]]] = {}
         self.flat = can_collapse(driver.plan, kernel)
         self.space = (math.prod(kernel.space),) if self.flat else kernel.space
-        self.order = (0,) if self.flat else order
+        self.order = (0,) if self.flat else layout.order
         self.accesses: list[Strides] = []
         self.writes: list[Strides] = []
-        self.parts = [_split_range(n, cuts.get(v, set())) for v, n in enumerate(self.space)]
-        most = min(_MAX_PARTS, max(_MIN_PARTS, _MAX_COPIED_LINES // max(kernel.lines, 1)))
-        self.may_split = math.prod(map(len, self.parts)) <= most
+        self.parts = [_split_range(n, layout.cuts.get(v, set())) for v, n in enumerate(self.space)]
+        max_parts = min(_MAX_PARTS, max(_MIN_PARTS, _MAX_COPIED_LINES // max(kernel.lines, 1)))
+        self.may_split = math.prod(map(len, self.parts)) <= max_parts
         self.counters: dict[int, str] = {}
         self.loops = 0
-        self.guests: list[tuple[Kernel, list[Accumulator]]] = []
-        self.folds = [Accumulator(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
-        self.own = tuple(self.folds)
-        self.tiled = tiled and not kernel.guests and can_tile(order, self.parts, self.folds)
+        self.fused: list[tuple[Kernel, list[Accumulator]]] = []
+        self.accumulators = [Accumulator(self, eqn, at) for at, eqn in enumerate(kernel.reductions)]
+        self.own_accumulators = tuple(self.accumulators)
+        self.tiled = layout.tiled and not kernel.fused
+        self.tiled = self.tiled and can_tile(layout.order, self.parts, self.accumulators)
         self.strip: tuple[str, str] | None = None  # the columns of the current strip
-        for guest in kernel.guests:
-            folds = [
-                Accumulator(self, eqn, at) for at, eqn in enumerate(guest.folds, len(self.folds))
+        for each in kernel.fused:
+            accumulators = [
+                Accumulator(self, eqn, at)
+                for at, eqn in enumerate(each.reductions, len(self.accumulators))
             ]
-            self.guests.append((guest, folds))
-            self.folds += folds
+            self.fused.append((each, accumulators))
+            self.accumulators += accumulators
         self.outer_metadata = NO_UNROLL_NO_VECTORS if self._accumulates_short_rows() else NO_UNROLL
         self.vector_metadata = ONE_VECTOR_LOOP if self._has_vectors() else ""
-        whole = all(f.in_register and not (f.joined and f.dtype.kind == "c") for f in self.folds)
-        alone = any(store.by is not None for store in kernel.stores)  # in order, on one thread
-        self.threads = threads if self.space and whole and not alone else 1
+        whole = all(
+            f.in_register and not (f.joined and f.dtype.kind == "c") for f in self.accumulators
+        )
+        alone = any(store.eqn is not None for store in kernel.stores)  # in order, on one thread
+        self.threads = layout.threads if self.space and whole and not alone else 1
 
     def _accumulates_short_rows(self) -> bool:
         """Whether the reduction adds short rows to one: LLVM unrolls the loop over a row, and would
@@ -196,7 +218,10 @@ class KernelWriter:
         return (
             len(self.space) > 1
             and _MIN_ROW <= self.space[inner] <= _MAX_ROW
-            and any(not fold.in_register and inner in fold.kept for fold in self.folds)
+            and any(
+                not accumulator.in_register and inner in accumulator.kept
+                for accumulator in self.accumulators
+            )
         )
 
     def _has_vectors(self) -> bool:
@@ -204,8 +229,8 @@ class KernelWriter:
         which pays only where each row of narrow numbers is reduced to one."""
         inner = self.order[-1] if self.order else 0
         return len(self.space) > 1 and not any(
-            fold.in_register and inner in fold.axis and fold.dtype.itemsize < 8
-            for fold in self.folds
+            accumulator.in_register and inner in accumulator.axis and accumulator.dtype.itemsize < 8
+            for accumulator in self.accumulators
         )
 
     def is_repeatable(self) -> bool:
@@ -237,15 +262,15 @@ class KernelWriter:
         return thread_pool.task_text(self.parameters, n, part)
 
     def text(self) -> str:
-        for fold in self.folds:
-            fold.declare()
+        for accumulator in self.accumulators:
+            accumulator.declare()
         self.lines.append("  br label %start")
         self.lines.append("start:")
-        for fold in self.folds:
-            fold.start_memory()
+        for accumulator in self.accumulators:
+            accumulator.start_memory()
         self.emit_loops(0, {}, (None,) * len(self.space))
-        for fold in self.folds:
-            fold.end_memory()
+        for accumulator in self.accumulators:
+            accumulator.end_memory()
         parameters = list(self.parameters)
         if self.threads > 1:
             parameters += ["ptr %partials", "i64 %lo", "i64 %hi", "i64 %tid"]
@@ -266,14 +291,14 @@ class KernelWriter:
 
     # Parameters
 
-    def home(self, buffer: Buffer) -> Buffer:
+    def shared_buffer(self, buffer: Buffer) -> Buffer:
         """The buffer whose memory a buffer shares."""
-        return self.driver.homes.get(buffer, buffer)
+        return self.driver.coalesced.get(buffer, buffer)
 
     def pointer(self, buffer: Buffer, at: int) -> tuple[str, int]:
         """A parameter that points near element `at` of a buffer, and the distance from there. (Not
         to the first element: so loops over equal slices of an array have equal text.)"""
-        known = self.pointers.setdefault(self.home(buffer), [])
+        known = self.pointers.setdefault(self.shared_buffer(buffer), [])
         for start, name in known:
             if abs(at - start) < _POINTER_REACH:
                 return name, at - start
@@ -320,8 +345,8 @@ class KernelWriter:
             LoopBody(self, ranges, index).write()
             return
         v = self.order[depth]
-        for fold in self.folds:
-            fold.start(depth)
+        for accumulator in self.accumulators:
+            accumulator.start(depth)
         for first, last in self.parts[v]:
             if self.threads > 1 and depth == 0:
                 self._thread_part(first, last)
@@ -329,16 +354,16 @@ class KernelWriter:
                 self.emit_loops(depth + 1, ranges, _replace_axis(index, v, first))
             elif last > first:
                 self._counted_loop(depth, first, last, ranges, index, (str(first), str(last)))
-        for fold in self.folds:
-            fold.end(depth, index)
+        for accumulator in self.accumulators:
+            accumulator.end(depth, index)
 
     def _thread_part(self, first: int, last: int) -> None:
         """The part of a loop's range that this thread runs."""
         e, tag = self.e, self.e.names.fresh()[1:]
-        after = e.write(f"icmp ugt i64 %lo, {first}")
-        low = e.write(f"select i1 {after}, i64 %lo, i64 {first}")
-        before = e.write(f"icmp ult i64 %hi, {last}")
-        high = e.write(f"select i1 {before}, i64 %hi, i64 {last}")
+        begins = e.write(f"icmp ugt i64 %lo, {first}")
+        low = e.write(f"select i1 {begins}, i64 %lo, i64 {first}")
+        ends = e.write(f"icmp ult i64 %hi, {last}")
+        high = e.write(f"select i1 {ends}, i64 %hi, i64 {last}")
         some = e.write(f"icmp ult i64 {low}, {high}")
         self.lines.append(f"  br i1 {some}, label %mine{tag}, label %past{tag}")
         self.lines.append(f"mine{tag}:")
@@ -369,7 +394,11 @@ class KernelWriter:
 
         is_inner = depth == len(self.space) - 1
         bounds = self.strip if is_inner and self.strip else bounds
-        by_blocks = [fold for fold in self.folds if fold.block] if is_inner else []
+        by_blocks = (
+            [accumulator for accumulator in self.accumulators if accumulator.block]
+            if is_inner
+            else []
+        )
         if not by_blocks:
             edge = self._is_edge({**ranges, v: (first, last)}, depth)
             loop = functools.partial(self.loop_over, *bounds, 1, body, edge=edge)
@@ -379,15 +408,15 @@ class KernelWriter:
                 loop()
             return
 
-        size = min(fold.block for fold in by_blocks)
+        size = min(accumulator.block for accumulator in by_blocks)
 
         def block(start: str) -> None:
             end = self.e.write(f"add nuw nsw i64 {start}, {size}")
             over = self.e.write(f"icmp ugt i64 {end}, {bounds[1]}")
             end = self.e.write(f"select i1 {over}, i64 {bounds[1]}, i64 {end}")
             self.loop_over(start, end, 1, body)
-            for fold in by_blocks:
-                fold.flush()
+            for accumulator in by_blocks:
+                accumulator.flush()
 
         self.loop_over(*bounds, size, block)
 
@@ -422,7 +451,7 @@ class KernelWriter:
         """A counted loop over a range that is not empty. A loop around others is not unrolled,
         which would only copy the inner loops; nor is a loop at an edge."""
         self.loops += 1
-        before = self.loops
+        loop_count = self.loops
         tag = self.e.names.fresh()[1:]
         counter = f"%i{tag}"
         self.lines.append(f"  br label %pre{tag}")
@@ -435,23 +464,23 @@ class KernelWriter:
         self.lines.append(f"latch{tag}:")
         self.lines.append(f"  %n{tag} = add nuw nsw i64 {counter}, {step}")
         self.lines.append(f"  %c{tag} = icmp ult i64 %n{tag}, {last}")
-        note = (
+        metadata = (
             self.outer_metadata
-            if self.loops > before
+            if self.loops > loop_count
             else self.vector_metadata
             if last == str(_VECTOR_STEPS)
             else ""
         )
-        note = NO_UNROLL_NO_VECTORS if edge else note
-        if not note and self.loops == before and self.kernel.math_depth > 1:
-            note = INTERLEAVE_TWO
-        keep = f", !llvm.loop {note}" if note else ""
-        self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{keep}")
+        metadata = NO_UNROLL_NO_VECTORS if edge else metadata
+        if not metadata and self.loops == loop_count and self.kernel.math_depth > 1:
+            metadata = INTERLEAVE_TWO
+        suffix = f", !llvm.loop {metadata}" if metadata else ""
+        self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{suffix}")
         self.lines.append(f"done{tag}:")
 
     def source(self, location: Location, flat: Any, tools: IndexEmitter) -> str:
         """The address of an element to be read, given its position (a formula) in the location."""
-        if self.home(memory_of(location)) in self.overwritten:
+        if self.shared_buffer(memory_of(location)) in self.overwritten:
             return self.target(
                 location, flat, tools
             )  # one pointer for both: parameters are `noalias`
@@ -483,7 +512,7 @@ class KernelWriter:
         """The best loop order for the recorded accesses, and whether to tile."""
         if self.flat:
             return tuple(range(len(self.kernel.space))), False
-        kept = [fold.kept for fold in self.folds]
+        kept = [accumulator.kept for accumulator in self.accumulators]
         order = best_order(self.space, self.accesses, kept, shared)
         return order, should_tile(self.space, self.accesses, self.writes, order)
 
@@ -503,12 +532,12 @@ def _without_attributes(parameter: str) -> str:
 def kernel_work(plan: Plan, kernel: Kernel) -> int:
     """About how many operations a kernel takes: those of its members, and of other values that it
     recomputes."""
-    folds = [eqn for piece in kernel.with_fused for eqn in piece.folds]
-    made = [s.value for s in kernel.stores] + [eqn.operands[0] for eqn in folds]
-    locations = [plan.locations[atom] for atom in made if isinstance(atom, Var)]
+    reductions = [eqn for operations in kernel.with_fused for eqn in operations.reductions]
+    values = [s.value for s in kernel.stores] + [eqn.operands[0] for eqn in reductions]
+    locations = [plan.locations[atom] for atom in values if isinstance(atom, Var)]
     others = [at for at in locations if isinstance(at, Expression) and at.kernel is not kernel]
-    each = max([kernel.work, *(at.cost for at in others)]) + len(folds)
-    return math.prod(kernel.space) * max(each, 1)
+    operations = max([kernel.work, *(at.cost for at in others)]) + len(reductions)
+    return math.prod(kernel.space) * max(operations, 1)
 
 
 def _split_range(extent: int, cuts: set[int]) -> list[tuple[int, int]]:

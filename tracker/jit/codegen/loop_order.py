@@ -32,7 +32,7 @@ def can_collapse(plan: Plan, kernel: Kernel) -> bool:
     """Whether all arrays of the kernel have one shape and order, without gaps, so that one loop
     suffices."""
     space = kernel.space
-    if len(space) < 2 or kernel.guests or any(store.by is not None for store in kernel.stores):
+    if len(space) < 2 or kernel.fused or any(store.eqn is not None for store in kernel.stores):
         return False
     orders = {nontrivial_strides(store.location.strides, space) for store in kernel.stores}
 
@@ -55,12 +55,12 @@ def can_collapse(plan: Plan, kernel: Kernel) -> bool:
             return _is_broadcast_scalar(eqn)
         return isinstance(eqn.op.lower, Map) and all(map(is_aligned, eqn.operands))
 
-    if any(set(e.params["axis"]) != set(range(len(space))) for e in kernel.folds):
+    if any(set(e.params["axis"]) != set(range(len(space))) for e in kernel.reductions):
         return False
     if not all(map(is_elementwise, kernel.members)):
         return False
     stored = [store.value for store in kernel.stores if store.value is not None]
-    if not all(map(is_aligned, [*stored, *(e.operands[0] for e in kernel.folds)])):
+    if not all(map(is_aligned, [*stored, *(e.operands[0] for e in kernel.reductions)])):
         return False
     return len(orders) <= 1 and all(is_dense(strides, space) for strides in orders)
 
@@ -70,8 +70,8 @@ def _is_broadcast_scalar(eqn: Eqn) -> bool:
     if len(eqn.operands) != 1 or eqn.operands[0].type.size != 1:
         return False
     shape = eqn.out.type.shape
-    found = view_formulas(eqn, loop_index(shape), shape)
-    return found is not None and not isinstance(found, list) and found[2] in (None, True)
+    formulas = view_formulas(eqn, loop_index(shape), shape)
+    return formulas is not None and not isinstance(formulas, list) and formulas[2] in (None, True)
 
 
 Strides = dict[int, int]  # axis -> elements between neighbours; absent: 0
@@ -179,10 +179,11 @@ def should_tile(
 
 
 def can_tile(
-    order: Sequence[int], parts: Sequence[Sequence[Any]], folds: Iterable[Accumulator]
+    order: Sequence[int], parts: Sequence[Sequence[Any]], accumulators: Iterable[Accumulator]
 ) -> bool:
     """Whether no reduction begins or ends with a row, and rows and columns are not split."""
     inner = {*order[-2:]}
     return all(len(parts[v]) == 1 for v in inner) and not any(
-        fold.by_rows or (fold.in_register and inner & {*fold.kept}) for fold in folds
+        accumulator.by_rows or (accumulator.in_register and inner & {*accumulator.kept})
+        for accumulator in accumulators
     )

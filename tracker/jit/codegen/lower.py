@@ -26,11 +26,11 @@ from tracker.jit.codegen.kernel_dedupe import KernelText, deduplicate, redirect_
 from tracker.jit.codegen.loop_nest import ThreadedKernel, kernel_work, write_kernel
 from tracker.jit.codegen.module_split import (
     KernelWork,
+    hot_kernels,
     kernels_to_optimise,
     merge_work,
     reuse_choice,
     split_modules,
-    urgent,
 )
 from tracker.jit.codegen.scratch_code import ScratchCode
 from tracker.jit.codegen.unrolled import UnrolledCode
@@ -65,10 +65,10 @@ def lower(plan: Plan, slots: FrameSlots) -> LoweredProgram:
     """The module that computes a plan."""
     driver = DriverWriter(plan, slots)
     driver.write()
-    homes = coalesce_buffers(driver.pairs, driver.lifetimes)
-    if homes:
+    coalesced = coalesce_buffers(driver.candidates, driver.lifetimes)
+    if coalesced:
         driver = DriverWriter(plan, slots)
-        driver.homes = homes
+        driver.coalesced = coalesced
         driver.write()
     return driver.lowered()
 
@@ -79,7 +79,7 @@ def coalesced_in_body(plan: Plan, slots: FrameSlots, carried: Coalescing) -> Coa
     driver = DriverWriter(plan, slots)
     driver.carried = carried
     driver.write()
-    return coalesce_buffers(driver.pairs, driver.lifetimes)
+    return coalesce_buffers(driver.candidates, driver.lifetimes)
 
 
 @record(frozen=True)
@@ -105,7 +105,7 @@ class DriverWriter(UnrolledCode):
         self.work: dict[str, KernelWork] = (
             parent.work if parent else defaultdict(KernelWork)
         )  # by kernel
-        self.elsewhere = 0  # operations outside of kernels
+        self.other_operations = 0  # operations outside of kernels
 
     def lowered(self) -> LoweredProgram:
         """The module, once it is emitted."""
@@ -116,22 +116,22 @@ class DriverWriter(UnrolledCode):
         """Emit a body as a function of its own, once for all loops and branches that share its plan
         and its in-place arrays. The caller passes the scratch."""
         plan = control.bodies[name]
-        stay = control.in_place if name == "body" else frozenset()
-        found = self.body_functions.get((id(plan), stay))
-        if found is not None:
-            return found
+        in_place = control.in_place if name == "body" else frozenset()
+        body = self.body_functions.get((id(plan), in_place))
+        if body is not None:
+            return body
         child = DriverWriter(plan, slots, self)
-        if stay:
-            child.homes = control.coalesced
+        if in_place:
+            child.coalesced = control.coalesced
         child.write()
         symbol = f"@body{len(self.bodies)}"
         text, scratch = child._function_text(
             f"{symbol}(ptr noalias %slots, ptr %scratch)", owns=False
         )
         self.bodies.append(text)
-        found = BodyFunction(symbol, scratch, child.has_guards, child.can_raise)
-        self.body_functions[id(plan), stay] = found
-        return found
+        body = BodyFunction(symbol, scratch, child.has_guards, child.can_raise)
+        self.body_functions[id(plan), in_place] = body
+        return body
 
     def write(self) -> None:
         """Emit the code, level by level."""
@@ -174,52 +174,55 @@ class DriverWriter(UnrolledCode):
         """The bytes that a kernel writes. Kernels of one level are independent; those that only
         reduce come first, because operands that they read last are free then."""
         locations = [store.location for store in kernel.stores]
-        locations += [self.plan.locations[eqn.out] for eqn in kernel.folds]
+        locations += [self.plan.locations[eqn.out] for eqn in kernel.reductions]
         return sum(
             memory_of(location).type.nbytes for location in locations if location.buffer is not None
         )
 
     def _function_text(self, header: str, owns: bool = True) -> tuple[str, int]:
         """The text of the function, and its bytes of scratch."""
-        size, locations = self._allocate_scratch(owns)
+        size, addresses = self._allocate_scratch(owns)
         varies = any(map(CALL_PATTERN.search, self.lines))
-        taking = ScratchCode(size, varies, self.needs, self.symbols)
-        give = taking.epilogue if owns else lambda _: []  # a body has its caller's scratch
-        rooms = sorted({spot.output for spot in locations.values() if spot.output is not None})
+        scratch = ScratchCode(size, varies, self.needs, self.symbols)
+        free = scratch.epilogue if owns else lambda _: []  # a body has its caller's scratch
+        outputs = {at.output for at in addresses.values() if at.output is not None}
         journal = JournalCode(self.lines, self.first_effect if owns else None)
         self.spills += journal.allocation
-        head = [f"define internal i64 {header} {{", *self.spills, *map(self._output_pointer, rooms)]
-        body = [*(taking.prologue() if owns else ()), *self.lines]
-        tail = [*journal.close(False), *give("done"), "  ret i64 0"]
+        output_pointers = map(self._output_pointer, sorted(outputs))
+        head = [f"define internal i64 {header} {{", *self.spills, *output_pointers]
+        body = [*(scratch.prologue() if owns else ()), *self.lines]
+        tail = [*journal.close(False), *free("done"), "  ret i64 0"]
         if self.has_guards:
-            tail += ["fail:", *journal.close(True), *give("failed"), "  ret i64 1"]
+            tail += ["fail:", *journal.close(True), *free("failed"), "  ret i64 1"]
         if self.can_raise:
-            tail += ["raised:", *journal.close(False), *give("raised"), "  ret i64 -1"]
+            tail += ["raised:", *journal.close(False), *free("raised"), "  ret i64 -1"]
         driver = "\n".join([*head, *body, *tail, "}"])
         where = {
-            str(buffer.number): f"ptr %scratch, i64 {spot.offset + taking.margin}"
-            if spot.output is None
-            else f"ptr %room{spot.output}, i64 {spot.offset}"
-            for buffer, spot in locations.items()
+            str(buffer.number): f"ptr %scratch, i64 {address.offset + scratch.margin}"
+            if address.output is None
+            else f"ptr %room{address.output}, i64 {address.offset}"
+            for buffer, address in addresses.items()
         }
-        return _SCRATCH_REFERENCE.sub(lambda m: where[m[1]], driver), taking.size
+        return _SCRATCH_REFERENCE.sub(lambda m: where[m[1]], driver), scratch.size
 
     def _split_modules(self, driver: str, scratch: int) -> LoweredProgram:
         """One module; several, where the driver is long, or not everything is worth optimising."""
         symbols, borrowed = frozenset(self.symbols), frozenset(self.needs.ufunc_loops)
-        written, moved = deduplicate(list(self.kernels.values()))
-        merge_work(self.work, {name: to for name, (to, _) in moved.items()})
+        kernels, merged = deduplicate(list(self.kernels.values()))
+        merge_work(self.work, {name: to for name, (to, _) in merged.items()})
         chosen = None
         if not self.bodies:
-            all_of_it = (driver, *(kernel.text for kernel in written))
-            chosen = kernels_to_optimise(self.work, self.elsewhere)
-            chosen = reuse_choice(all_of_it, chosen, self.work, self.elsewhere)
+            whole_text = (driver, *(kernel.text for kernel in kernels))
+            chosen = kernels_to_optimise(self.work, self.other_operations)
+            chosen = reuse_choice(whole_text, chosen, self.work, self.other_operations)
         loops: tuple[KernelModule, ...] = ()
         if chosen is not None or len(self.lines) > _LONG_DRIVER:
-            loops = split_modules(written, chosen, urgent(self.work, self.elsewhere), self.needs)
-            written = []
-        texts = [f"define internal {kernel.text}" for kernel in written]
-        texts += [redirect_calls(text, moved) for text in (*self.bodies, driver)]
+            loops = split_modules(
+                kernels, chosen, hot_kernels(self.work, self.other_operations), self.needs
+            )
+            kernels = []
+        texts = [f"define internal {kernel.text}" for kernel in kernels]
+        texts += [redirect_calls(text, merged) for text in (*self.bodies, driver)]
         loops += routine_modules.extract_routines(self.needs, texts)
         level = OPTIMISED if chosen is None else FEW_PASSES_FAST_CODEGEN
         text, called = module_text(texts, self.needs), tuple(self.needs.callbacks)
@@ -265,7 +268,10 @@ class DriverWriter(UnrolledCode):
         """Let threads run the parts of a loop, and combine their partial results."""
         frame, partials = f"%frame{len(self.spills)}", f"%partials{len(self.spills)}"
         self.spills.append(f"  {frame} = alloca [{len(arguments) + 1} x i64], align 16")
-        count = max([(fold.at + 1) * shared.threads for fold in shared.folds], default=1)
+        count = max(
+            [(accumulator.at + 1) * shared.threads for accumulator in shared.accumulators],
+            default=1,
+        )
         self.spills.append(f"  {partials} = alloca [{count} x i64], align 16")
         self.lines += thread_pool.store_frame([*arguments, f"ptr {partials}"], frame)
         self.symbols.add(thread_pool.NAME)
@@ -273,20 +279,19 @@ class DriverWriter(UnrolledCode):
         self.lines.append(
             f"  call void @tk.parallel(ptr {task}, ptr {frame}, i64 {shared.threads})"
         )
-        for fold in shared.folds:
+        for accumulator in shared.accumulators:
+            first = accumulator.at * shared.threads
             parts = [
                 self.e.load(
-                    self.e.write(
-                        f"getelementptr i64, ptr {partials}, i64 {fold.at * shared.threads + tid}"
-                    ),
-                    fold.summed,
+                    self.e.write(f"getelementptr i64, ptr {partials}, i64 {first + tid}"),
+                    accumulator.summed,
                 )
                 for tid in range(shared.threads)
             ]
-            location = self.plan.locations[fold.eqn.out]
+            location = self.plan.locations[accumulator.eqn.out]
             assert location.buffer is not None
             self.e.store(
-                fold.join(self.e, parts), self.address(memory_of(location), location.start)
+                accumulator.join(self.e, parts), self.address(memory_of(location), location.start)
             )
 
     def assign(self, store: Store) -> None:
@@ -334,12 +339,12 @@ class DriverWriter(UnrolledCode):
             for buffer, (first, last) in self.lifetimes.items()
             if buffer.role == "scratch"
         }
-        rooms = {
+        outputs = {
             self.slots.outputs[buffer.slot]: (first, buffer.type.nbytes)
             for buffer, (first, _) in self.lifetimes.items()
             if owns and buffer.role == "output" and buffer.type.nbytes >= allocator.MIN_BLOCK
         }
-        return allocate_scratch(lives, rooms)
+        return allocate_scratch(lives, outputs)
 
     def _output_pointer(self, slot: int) -> str:
         """The memory of a result, for scratch that is dead before the result is written."""

@@ -51,73 +51,76 @@ class KernelWork:
 
 
 def kernels_to_optimise(
-    loops: Mapping[str, KernelWork], elsewhere: int, allowance: int | None = None
+    kernels: Mapping[str, KernelWork], other_operations: int, allowance: int | None = None
 ) -> set[str] | None:
     """The kernels, by name, that are worth optimising; None: all.
 
     elsewhere: operations outside of kernels. In a kernel compiled by the short pipeline an element
     takes as long as some twenty vectorised operations, or three times as long as it would.
     """
-    total = sum(work.operations for work in loops.values()) + elsewhere
+    total = sum(work.operations for work in kernels.values()) + other_operations
     if total < _LONG_PLAN:
         return None
-    return loops.keys() - _negligible(loops, total // (allowance or _NEGLIGIBLE_SHARE))
+    return kernels.keys() - _negligible(kernels, total // (allowance or _NEGLIGIBLE_SHARE))
 
 
-def _negligible(loops: Mapping[str, KernelWork], left: int) -> set[str]:
+def _negligible(kernels: Mapping[str, KernelWork], elements: int) -> set[str]:
     """The kernels over the fewest elements, with at most `left` elements in all; an element of many
     operations counts as several."""
-    found = set()
-    counts = {name: work.count for name, work in loops.items()}
-    for name in sorted(loops, key=counts.__getitem__):
-        left -= counts[name]
-        if left < 0:
+    names = set()
+    counts = {name: work.count for name, work in kernels.items()}
+    for name in sorted(kernels, key=counts.__getitem__):
+        elements -= counts[name]
+        if elements < 0:
             break
-        found.add(name)
-    return found
+        names.add(name)
+    return names
 
 
-def merge_work(loops: MutableMapping[str, KernelWork], same: Mapping[str, str]) -> None:
+def merge_work(kernels: MutableMapping[str, KernelWork], same: Mapping[str, str]) -> None:
     """Add the work of merged kernels to that of the kernels that replace them."""
-    for name, other in same.items():
-        if name != other:
-            work = loops.pop(name)
-            loops[other].add(work.elements, work.operations)
+    for merged, kernel in same.items():
+        if merged != kernel:
+            work = kernels.pop(merged)
+            kernels[kernel].add(work.elements, work.operations)
 
 
-def urgent(loops: Mapping[str, KernelWork], elsewhere: int) -> set[str] | None:
+def hot_kernels(kernels: Mapping[str, KernelWork], other_operations: int) -> set[str] | None:
     """The kernels that are optimised even if unoptimised code exists; None: all."""
-    return kernels_to_optimise(loops, elsewhere, _TOLERABLE_SHARE)
+    return kernels_to_optimise(kernels, other_operations, _TOLERABLE_SHARE)
 
 
 def reuse_choice(
-    texts: Iterable[str], chosen: set[str] | None, loops: Mapping[str, KernelWork], elsewhere: int
+    texts: Iterable[str],
+    chosen: set[str] | None,
+    kernels: Mapping[str, KernelWork],
+    other_operations: int,
 ) -> set[str] | None:
     """The choice made for another shape of these texts, if it suffices for this shape, so that
     nothing need be compiled again: everything was optimised, or what was not is negligible here."""
     key = hash(tuple(text.encode().translate(None, _DIGITS) for text in texts))
-    before = _choices.get(key, chosen)
-    if before != chosen and before is not None:
-        total = sum(work.operations for work in loops.values()) + elsewhere
-        few = _negligible(loops, total // _TOLERABLE_SHARE)
-        if total < _SHORT_PLAN or not loops.keys() - few <= before:
-            before = chosen
-    _choices[key] = before
+    earlier = _choices.get(key, chosen)
+    if earlier != chosen and earlier is not None:
+        total = sum(work.operations for work in kernels.values()) + other_operations
+        negligible = _negligible(kernels, total // _TOLERABLE_SHARE)
+        if total < _SHORT_PLAN or not kernels.keys() - negligible <= earlier:
+            earlier = chosen
+    _choices[key] = earlier
     while len(_choices) > _MAX_CHOICES:
         _choices.pop(next(iter(_choices), 0), None)
-    return before
+    return earlier
 
 
 def split_modules(
     kernels: Sequence[KernelText],
     chosen: set[str] | None,
-    urgent: set[str] | None,
+    hot_names: set[str] | None,
     needs: ModuleNeeds,
 ) -> tuple[KernelModule, ...]:
     """Modules of the kernels that are optimised (None: all), and of the others. `needs` keeps what
     a driver that calls them needs."""
     math, needs.math = needs.math, set()
-    fars, needs.general_calls = needs.general_calls, set()
+    general_calls, needs.general_calls = needs.general_calls, set()
     intrinsics = needs.intrinsics
     needs.intrinsics = intrinsics | {kernel.declaration for kernel in kernels}
     modules = []
@@ -130,13 +133,17 @@ def split_modules(
         if not group:
             continue
         texts = [f"define {kernel.text}" for kernel in group]
-        own = ModuleNeeds()
-        own.ufunc_loops, own.intrinsics = needs.ufunc_loops, intrinsics
-        own.math = {f for f in math if any(f"{vmath.symbol(*f)}(" in text for text in texts)}
-        own.general_calls = {
-            f for f in fars if any(f"{vmath.general_symbol(*f)}(" in text for text in texts)
+        own_needs = ModuleNeeds()
+        own_needs.ufunc_loops, own_needs.intrinsics = needs.ufunc_loops, intrinsics
+        own_needs.math = {f for f in math if any(f"{vmath.symbol(*f)}(" in text for text in texts)}
+        own_needs.general_calls = {
+            f
+            for f in general_calls
+            if any(f"{vmath.general_symbol(*f)}(" in text for text in texts)
         }
         exports = tuple(kernel.name[1:] for kernel in group)
-        well = tuple(kernel.name[1:] for kernel in group if urgent is None or kernel.name in urgent)
-        modules.append(KernelModule(module_text(texts, own), exports, level, well))
+        hot = tuple(
+            kernel.name[1:] for kernel in group if hot_names is None or kernel.name in hot_names
+        )
+        modules.append(KernelModule(module_text(texts, own_needs), exports, level, hot))
     return tuple(modules)

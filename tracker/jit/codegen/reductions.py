@@ -49,7 +49,7 @@ class Accumulator:
     """
 
     def __init__(self, writer: KernelWriter, eqn: Eqn, at: int) -> None:
-        self.w = writer
+        self.writer = writer
         self.eqn = eqn
         self.at = at
         lower = eqn.op.lower
@@ -87,7 +87,7 @@ class Accumulator:
             return _BLOCK_OF_SINGLE
         if self.dtype.kind not in "fc":
             return 0
-        row: int = self.w.space[self.w.order[-1]]
+        row: int = self.writer.space[self.writer.order[-1]]
         return (
             _BLOCK
             if row
@@ -108,36 +108,36 @@ class Accumulator:
         cells += [(self.total, self.summed)] if self.block else []
         cells += [(self.lost, self.summed)] if self.compensated else []
         for cell, dtype in cells:
-            self.w.head.append(f"  {cell} = alloca {memory_type(dtype)}")
+            self.writer.head.append(f"  {cell} = alloca {memory_type(dtype)}")
 
     def identity(self) -> ScalarValue:
         return literal(self.lower.identity(self.dtype), self.dtype)
 
     def start(self, depth: int) -> None:
         if self.has_cell and depth == self.depth:
-            self.w.e.store(self.identity(), self.cell)
+            self.writer.e.store(self.identity(), self.cell)
             if self.block:
                 nothing = literal(self.lower.identity(self.summed), self.summed)
-                self.w.e.store(nothing, self.total)
+                self.writer.e.store(nothing, self.total)
                 if self.compensated:
-                    self.w.e.store(nothing, self.lost)
+                    self.writer.e.store(nothing, self.lost)
 
     def flush(self) -> None:
         """Add a block to the total."""
-        e = self.w.e
-        part = e.cast(e.load(self.cell, self.dtype), self.summed)
-        before = e.load(self.total, self.summed)
-        total = self.lower.combine(e, before, part)
+        e = self.writer.e
+        block = e.cast(e.load(self.cell, self.dtype), self.summed)
+        old_total = e.load(self.total, self.summed)
+        total = self.lower.combine(e, old_total, block)
         if self.compensated:  # Knuth's exact error of a sum
-            added = e.sub(total, before)
-            error = e.add(e.sub(before, e.sub(total, added)), e.sub(part, added))
+            added = e.sub(total, old_total)
+            error = e.add(e.sub(old_total, e.sub(total, added)), e.sub(block, added))
             e.store(e.add(e.load(self.lost, self.summed), error), self.lost)
         e.store(total, self.total)
         e.store(self.identity(), self.cell)
 
     def _summed(self) -> ScalarValue:
         """The reduced value."""
-        e: Emitter = self.w.e
+        e: Emitter = self.writer.e
         if not self.block:
             return e.load(self.cell, self.dtype)
         total = e.load(self.total, self.summed)
@@ -148,19 +148,19 @@ class Accumulator:
 
     def end(self, depth: int, index: tuple[Any, ...]) -> None:
         if self.by_rows and depth == self.depth:
-            part = self.w.e.load(self.cell, self.dtype)
-            self._add(part, self._address(index, self.w.tools({})))
+            part = self.writer.e.load(self.cell, self.dtype)
+            self._add(part, self._address(index, self.writer.tools({})))
         elif self.in_register and depth == self.depth:
             if self.block:
                 self.flush()
             acc = self._summed()
-            if self.joined and self.w.threads > 1:
-                e, row = self.w.e, self.at * self.w.threads
+            if self.joined and self.writer.threads > 1:
+                e, row = self.writer.e, self.at * self.writer.threads
                 which = e.write(f"add i64 %tid, {row}")
                 e.store(acc, e.write(f"getelementptr i64, ptr %partials, i64 {which}"))
                 return
-            acc = self.w.e.cast(self._finished(acc), self.dtype)
-            self.w.e.store(acc, self._address(index, self.w.tools({})))
+            acc = self.writer.e.cast(self._finished(acc), self.dtype)
+            self.writer.e.store(acc, self._address(index, self.writer.tools({})))
 
     @property
     def joined(self) -> bool:
@@ -177,37 +177,39 @@ class Accumulator:
         return e.cast(total if finish is None else finish(e, total, self.count), self.dtype)
 
     def _finished(self, acc: ScalarValue) -> ScalarValue:
-        return acc if self.lower.finish is None else self.lower.finish(self.w.e, acc, self.count)
+        return (
+            acc if self.lower.finish is None else self.lower.finish(self.writer.e, acc, self.count)
+        )
 
     def _address(self, index: Sequence[Any], tools: IndexEmitter) -> str:
         flat: Any = 0
-        if not self.w.flat:
+        if not self.writer.flat:
             for i, stride in zip(self.kept, self.strides, strict=True):
                 flat = index[i] * stride + flat
-        address: str = self.w.target(self.location, flat, tools)
+        address: str = self.writer.target(self.location, flat, tools)
         return address
 
     def add(self, x: ScalarValue, body: LoopBody) -> None:
         if self.has_cell:
             # Not in memory: each result has a fixed order there, and if zeros are equal, LLVM turns
             # the choice of a NaN into a masked store, for which the next row's load waits.
-            self.w.e.reassociate = self.lower.reorder
+            self.writer.e.reassociate = self.lower.reorder
             self._add(x, self.cell)
-            self.w.e.reassociate = False
+            self.writer.e.reassociate = False
         else:
             self._add(x, self._address(body.index, body.tools))
 
     def _add(self, x: ScalarValue, where: str) -> None:
-        e = self.w.e
+        e = self.writer.e
         e.store(self.lower.combine(e, e.load(where, self.dtype), x), where)
 
     def start_memory(self) -> None:
         if not self.in_register:
-            self._over_result(lambda where: self.w.e.store(self.identity(), where))
+            self._over_result(lambda where: self.writer.e.store(self.identity(), where))
 
     def end_memory(self) -> None:
         if not self.in_register and self.lower.finish is not None:
-            e = self.w.e
+            e = self.writer.e
             self._over_result(
                 lambda where: e.store(self._finished(e.load(where, self.dtype)), where)
             )
@@ -215,10 +217,10 @@ class Accumulator:
     def _over_result(self, act: Callable[[str], None]) -> None:
         """A loop over the result's memory."""
         size = self.eqn.out.type.size
-        pointer, _ = self.w.pointer(memory_of(self.location), 0)
-        self.w.loop_over(
+        pointer, _ = self.writer.pointer(memory_of(self.location), 0)
+        self.writer.loop_over(
             "0",
             str(size),
             1,
-            lambda counter: act(self.w.e.address(pointer, self.dtype, counter)),
+            lambda counter: act(self.writer.e.address(pointer, self.dtype, counter)),
         )

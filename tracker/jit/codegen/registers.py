@@ -48,9 +48,9 @@ class Registers:
         self.spilled: dict[Var, str] = {}
         self.spills: list[str] = []
         self.lifetimes: dict[Buffer, tuple[int, int]] = {}  # first and last step
-        self.homes: Coalescing = {}  # buffers that share memory
+        self.coalesced: Coalescing = {}  # buffers that share memory
         self.carried: Coalescing = {}  # in a body: carried inputs and the results that replace them
-        self.pairs: list[CoalescingCandidate] = []
+        self.candidates: list[CoalescingCandidate] = []
         self.step = 0  # the number of the step that is emitted
         self.level = 0
         self.has_guards = False
@@ -142,23 +142,23 @@ class Registers:
 
     def pointer(self, buffer: Buffer) -> str:
         """The address of a buffer."""
-        buffer = self.homes.get(buffer, buffer)
+        buffer = self.coalesced.get(buffer, buffer)
         first, _ = self.lifetimes.get(buffer, (self.step, self.step))
         self.lifetimes[buffer] = (first, self.step)
         if buffer.role == "scratch":  # computed at each use: a long-lived register is expensive
             return self.e.write(f"getelementptr i8, <{buffer.number}>")
         if buffer.role == "table":
             return self.needs.table(buffer.values, buffer.type.dtype)
-        known = self.pointers.get(buffer)
-        if known is None:
+        pointer = self.pointers.get(buffer)
+        if pointer is None:
             group = {
                 "input": self.slots.inputs,
                 "capture": self.slots.captures,
                 "output": self.slots.outputs,
             }[buffer.role]
             cell = self._slot_pointer(group[buffer.slot])
-            known = self.pointers[buffer] = self.e.write(f"load ptr, ptr {cell}")
-        return known
+            pointer = self.pointers[buffer] = self.e.write(f"load ptr, ptr {cell}")
+        return pointer
 
     def address(self, buffer: Buffer, at: int) -> str:
         """The address of an element, which may be out of bounds (where the value is replaced by
@@ -174,20 +174,20 @@ class Registers:
         location = self.plan.locations[var]
         if (
             location.buffer is not None
-            and (memory_of(location).is_ours or self._is_usable(memory_of(location)))
+            and (location.buffer.is_ours or self._is_usable(location.buffer))
             and location.start == 0
             and location.strides == c_strides(var.type.shape)
         ):
-            return self.pointer(memory_of(location))
-        known = self.spilled.get(var)
-        if known is None:
+            return self.pointer(location.buffer)
+        pointer = self.spilled.get(var)
+        if pointer is None:
             text = memory_type(var.type.dtype)
-            known = self.spilled[var] = f"%spill{len(self.spilled)}"
-            self.spills.append(f"  {known} = alloca [{var.type.size} x {text}], align 16")
+            pointer = self.spilled[var] = f"%spill{len(self.spilled)}"
+            self.spills.append(f"  {pointer} = alloca [{var.type.size} x {text}], align 16")
             for i in range(var.type.size):
-                pointer = self.e.address(known, var.type.dtype, str(i))
-                self.e.store(self.element(var, i), pointer)
-        return known
+                cell = self.e.address(pointer, var.type.dtype, str(i))
+                self.e.store(self.element(var, i), cell)
+        return pointer
 
     def readable(self, atom: Atom) -> str:
         """The address of a whole value in C order (`Placement.in_order`); values in registers and

@@ -28,51 +28,53 @@ _INTRINSIC_PREFIX = "llvm."
 def extract_routines(needs: ModuleNeeds, callers: Sequence[str]) -> tuple[KernelModule, ...]:
     """Modules of the routines that these texts call. `needs` keeps what the texts need then."""
     texts = _RoutineTexts(needs.intrinsics)
-    if not texts.of:
+    if not texts.definitions:
         return ()
     called = {name for caller in callers for name in _CALLED.findall(caller)}
-    moved = [name for name in sorted(called & texts.of.keys()) if texts.is_separable(name)]
-    kept = texts.closure(called.difference(moved))
+    extracted = [
+        name for name in sorted(called & texts.definitions.keys()) if texts.is_separable(name)
+    ]
+    kept = texts.closure(called.difference(extracted))
     needs.intrinsics = {
-        *texts.others,
-        *(texts.of[name] for name in kept & texts.of.keys()),
-        *(texts.declaration(name) for name in moved),
+        *texts.declarations,
+        *(texts.definitions[name] for name in kept & texts.definitions.keys()),
+        *(texts.declaration(name) for name in extracted),
     }
-    return tuple([texts.module(name) for name in moved])
+    return tuple([texts.module(name) for name in extracted])
 
 
 class _RoutineTexts:
     """`of`: the text that defines each name; `others`: declarations."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self.of: dict[str, str] = {}
-        self.others: set[str] = set()
+        self.definitions: dict[str, str] = {}
+        self.declarations: set[str] = set()
         for text in texts:
             names = [found[2] for found in _HEAD.finditer(text)]
-            self.of.update(dict.fromkeys(names, text))
+            self.definitions.update(dict.fromkeys(names, text))
             if not names:
-                self.others.add(text)
+                self.declarations.add(text)
 
     def closure(self, names: Iterable[str]) -> set[str]:
         """The names, and everything that their texts call."""
-        found: set[str] = set()
+        closure: set[str] = set()
         todo = list(names)
         while todo:
             name = todo.pop()
-            if name not in found:
-                found.add(name)
-                todo += _CALLED.findall(self.of.get(name, ""))
-        return found
+            if name not in closure:
+                closure.add(name)
+                todo += _CALLED.findall(self.definitions.get(name, ""))
+        return closure
 
     def is_separable(self, name: str) -> bool:
         """Whether a routine can be in another module: not inlined, and complete."""
         head = self.head(name)
         names = self.closure([name])
-        whole = all(n in self.of or n.startswith(_INTRINSIC_PREFIX) for n in names)
-        return whole and "noinline" in head[4]
+        is_complete = all(n in self.definitions or n.startswith(_INTRINSIC_PREFIX) for n in names)
+        return is_complete and "noinline" in head[4]
 
     def head(self, name: str) -> re.Match[str]:
-        return next(found for found in _HEAD.finditer(self.of[name]) if found[2] == name)
+        return next(found for found in _HEAD.finditer(self.definitions[name]) if found[2] == name)
 
     def declaration(self, name: str) -> str:
         """The declaration of a routine for another module."""
@@ -82,9 +84,11 @@ class _RoutineTexts:
     def module(self, name: str) -> KernelModule:
         """A module that exports a routine, with everything that it calls."""
         names = self.closure([name])
-        own = ModuleNeeds()
-        own.intrinsics = {text for text in self.others if names & set(_CALLED.findall(text))}
-        own.intrinsics |= {self.of[n] for n in names & self.of.keys()}
+        needs = ModuleNeeds()
+        needs.intrinsics = {
+            text for text in self.declarations if names & set(_CALLED.findall(text))
+        }
+        needs.intrinsics |= {self.definitions[n] for n in names & self.definitions.keys()}
         head = self.head(name)[0]
-        text = module_text((), own).replace(head, head.replace("define internal", "define", 1))
+        text = module_text((), needs).replace(head, head.replace("define internal", "define", 1))
         return KernelModule(text, (name,), OPTIMISED, ())

@@ -24,14 +24,14 @@ _INT64 = np.dtype(np.int64)
 
 def accumulates(store: Store) -> bool:
     """Whether a store adds to memory, so that it cannot be repeated."""
-    lower = None if store.by is None else store.by.op.lower
+    lower = None if store.eqn is None else store.eqn.op.lower
     return store.adds or (isinstance(lower, Scatter) and lower.adds)
 
 
 def initial_cuts(kernel: Kernel) -> dict[int, set[int]]:
     """Where loops are split from the start: after the first element of a scan, which has none
     before it."""
-    eqns = [store.by for store in kernel.stores if store.by is not None]
+    eqns = [store.eqn for store in kernel.stores if store.eqn is not None]
     return {eqn.params["axis"]: {1} for eqn in eqns if isinstance(eqn.op.lower, Scan)}
 
 
@@ -52,7 +52,7 @@ def _scatter(body: LoopBody, store: Store, eqn: Eqn, x: ScalarValue, lower: Scat
     index = body.tools.reading(
         body.reader(eqn), lambda: lower.target(body.tools, body.index, *types, **eqn.params)
     )
-    where = body.w.target(store.location, _flat(index, store.location.strides), body.tools)
+    where = body.writer.target(store.location, _flat(index, store.location.strides), body.tools)
     e.store(e.add(e.load(where, x.dtype), x) if lower.adds else x, where)
 
 
@@ -68,26 +68,26 @@ def _scan(body: LoopBody, store: Store, eqn: Eqn, x: ScalarValue, lower: Scan) -
     before."""
     axis, e, dtype = eqn.params["axis"], body.e, x.dtype
     flat = _flat(body.index, store.location.strides)
-    body.access.writes(body.w.home(memory_of(store.location)), flat + store.location.start)
-    cell = _accumulator(body, dtype) if body.w.order[-1] == axis else ""
+    body.add_write(store.location, flat)
+    accumulator = _accumulator(body, dtype) if body.writer.order[-1] == axis else ""
     _, first = body.tools.within(body.index[axis], 0, 1, 1)
     if first is False:
         others = [body.cast(body.value(o, body.index), dtype) for o in eqn.operands[1:]]
-        before = cell or body.w.target(
+        previous = accumulator or body.writer.target(
             store.location, flat - store.location.strides[axis], body.tools
         )
-        x = lower.combine(e, e.load(before, dtype), x, *others)
-    e.store(x, body.w.target(store.location, flat, body.tools))
-    if cell:
-        e.store(x, cell)
+        x = lower.combine(e, e.load(previous, dtype), x, *others)
+    e.store(x, body.writer.target(store.location, flat, body.tools))
+    if accumulator:
+        e.store(x, accumulator)
 
 
 def _accumulator(body: LoopBody, dtype: np.dtype[Any]) -> str:
     """The cell in which the innermost loop keeps its last element (LLVM makes it a register)."""
     cell = "%acc"
     text = f"  {cell} = alloca {memory_type(dtype)}"
-    if text not in body.w.head:  # a split loop is emitted more than once
-        body.w.head.insert(0, text)
+    if text not in body.writer.head:  # a split loop is emitted more than once
+        body.writer.head.insert(0, text)
     return cell
 
 
@@ -96,16 +96,16 @@ def _compact(body: LoopBody, store: Store, x: ScalarValue) -> None:
     the last one go to a spare cell."""
     e, count = body.e, memory_of(store.location).type.size
     cell, aside = "%next", "%aside"
-    if body.w.head[:1] != [f"  {cell} = alloca i64"]:  # a split loop is emitted more than once
-        body.w.head[:0] = [
+    if body.writer.head[:1] != [f"  {cell} = alloca i64"]:  # a split loop is emitted more than once
+        body.writer.head[:0] = [
             f"  {cell} = alloca i64",
             f"  {aside} = alloca i64",
             f"  store i64 0, ptr {cell}",
         ]
-    position = body.tools.name(body.tools.flatten(body.index, body.w.kernel.space))
+    position = body.tools.name(body.tools.flatten(body.index, body.writer.kernel.space))
     at = e.load(cell, _INT64)
     full = e.write(f"icmp uge {at}, {count}")
-    base, _ = body.w.pointer(memory_of(store.location), store.location.start)
+    base, _ = body.writer.pointer(memory_of(store.location), store.location.start)
     location = e.address(base, _INT64, at.name)
     to = e.write(f"select i1 {full}, ptr {aside}, ptr {location}")
     e.store(ScalarValue(position, memory_of(store.location).type.dtype), to)

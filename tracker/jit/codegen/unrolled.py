@@ -34,29 +34,29 @@ class UnrolledCode(Registers):
         self.require(guard_condition(self.e, self.atom(guard.operand, 0), guard))
 
     def unrolled(self, eqn: Eqn) -> None:
-        lower_ = eqn.op.lower
-        if isinstance(lower_, Map):
-            self.elements[eqn.out] = self._map(eqn, lower_)
-        elif isinstance(lower_, View):
+        lowering = eqn.op.lower
+        if isinstance(lowering, Map):
+            self.elements[eqn.out] = self._map(eqn, lowering)
+        elif isinstance(lowering, View):
             self.elements[eqn.out] = [
-                self.view_element(eqn, lower_, index) for index in np.ndindex(*eqn.out.type.shape)
+                self.view_element(eqn, lowering, index) for index in np.ndindex(*eqn.out.type.shape)
             ]
-        elif isinstance(lower_, Reduce):
-            self.elements[eqn.out] = self._reduce(eqn, lower_)
-        elif isinstance(lower_, Scan):
-            self.elements[eqn.out] = self._scan(eqn, lower_)
-        elif isinstance(lower_, Iota):
+        elif isinstance(lowering, Reduce):
+            self.elements[eqn.out] = self._reduce(eqn, lowering)
+        elif isinstance(lowering, Scan):
+            self.elements[eqn.out] = self._scan(eqn, lowering)
+        elif isinstance(lowering, Iota):
             axis, dtype = eqn.params["axis"], eqn.out.type.dtype
             self.elements[eqn.out] = [
                 literal(index[axis], dtype) for index in np.ndindex(*eqn.out.type.shape)
             ]
         else:
-            assert isinstance(lower_, Contract)
+            assert isinstance(lowering, Contract)
             self.elements[eqn.out] = self._contract(eqn)
 
-    def _map(self, eqn: Eqn, lower_: Map) -> list[ScalarValue | None]:
+    def _map(self, eqn: Eqn, lowering: Map) -> list[ScalarValue | None]:
         shape = eqn.out.type.shape
-        dtypes = lower_.dtypes(*(o.type for o in eqn.operands))
+        dtypes = lowering.dtypes(*(o.type for o in eqn.operands))
         maps = [_broadcast_positions(o.type.shape, shape) for o in eqn.operands]
         out: list[ScalarValue | None] = []
         for i in range(eqn.out.type.size):
@@ -64,34 +64,34 @@ class UnrolledCode(Registers):
                 self.e.cast(self.atom(o, m[i]), dtype)
                 for o, m, dtype in zip(eqn.operands, maps, dtypes, strict=True)
             ]
-            y = lower_.body(self.e, *xs, **eqn.params)
+            y = lowering.body(self.e, *xs, **eqn.params)
             if eqn.out.type.weak:
-                self._check_python_number(eqn, lower_, xs, y)
+                self._check_python_number(eqn, lowering, xs, y)
             out.append(self.e.cast(y, eqn.out.type.dtype))
         return out
 
     def _check_python_number(
-        self, eqn: Eqn, lower_: Map, xs: list[ScalarValue], y: ScalarValue
+        self, eqn: Eqn, lowering: Map, xs: list[ScalarValue], y: ScalarValue
     ) -> None:
         """Python's numbers: fail where Python raises, or where an int outgrows 64 bits."""
-        if lower_.defined is not None:
-            self.require_later(lower_.defined(self.e, y, *xs))
-        if eqn.out.type.dtype.kind == "i" and "f" in lower_.kinds:
+        if lowering.defined is not None:
+            self.require_later(lowering.defined(self.e, y, *xs))
+        if eqn.out.type.dtype.kind == "i" and "f" in lowering.kinds:
             wide = [self.e.cast(x, _FLOAT64) for x in xs]
-            size = self.e.abs(lower_.body(self.e, *wide, **eqn.params))
+            size = self.e.abs(lowering.body(self.e, *wide, **eqn.params))
             self.require_later(self.e.compare("<", size, literal(2.0**62, _FLOAT64)))
 
-    def view_element(self, eqn: Eqn, lower_: View, index: tuple[Any, ...]) -> ScalarValue:
+    def view_element(self, eqn: Eqn, lowering: View, index: tuple[Any, ...]) -> ScalarValue:
         """One element of a view."""
 
         def read(which: int, at: Sequence[Any]) -> str:
             return self.e.cast(self.element_at(eqn.operands[which], at), _INT64).name
 
         types = [o.type for o in eqn.operands]
-        found = self.tools.reading(
-            read, lambda: lower_.source(self.tools, index, *types, **eqn.params)
+        alternatives = self.tools.reading(
+            read, lambda: lowering.source(self.tools, index, *types, **eqn.params)
         )
-        return select_alternative(self.e, found, eqn, self.element_at, self.e.cast)
+        return select_alternative(self.e, alternatives, eqn, self.element_at, self.e.cast)
 
     def element_at(self, atom: Atom, index: Sequence[Any]) -> ScalarValue:
         """One element of any value."""
@@ -114,18 +114,18 @@ class UnrolledCode(Registers):
         eqn = self.plan.definitions[var]
         if isinstance(eqn.op.lower, View):
             return self.view_element(eqn, eqn.op.lower, index)
-        lower_ = eqn.op.lower
-        if isinstance(lower_, Iota):
+        lowering = eqn.op.lower
+        if isinstance(lowering, Iota):
             return index_value(self.tools, index[eqn.params["axis"]], eqn.out.type.dtype)
-        assert isinstance(lower_, Map)
-        dtypes = lower_.dtypes(*(o.type for o in eqn.operands))
+        assert isinstance(lowering, Map)
+        dtypes = lowering.dtypes(*(o.type for o in eqn.operands))
         xs = [
             self.e.cast(self.element_at(o, broadcast_index(index, o.type)), dtype)
             for o, dtype in zip(eqn.operands, dtypes, strict=True)
         ]
-        return self.e.cast(lower_.body(self.e, *xs, **eqn.params), eqn.out.type.dtype)
+        return self.e.cast(lowering.body(self.e, *xs, **eqn.params), eqn.out.type.dtype)
 
-    def _reduce(self, eqn: Eqn, lower_: Reduce) -> list[ScalarValue | None]:
+    def _reduce(self, eqn: Eqn, lowering: Reduce) -> list[ScalarValue | None]:
         x = eqn.operands[0]
         dtype = eqn.out.type.dtype
         axis = eqn.params["axis"]
@@ -135,20 +135,20 @@ class UnrolledCode(Registers):
             acc: ScalarValue | None = None
             for at in group:
                 item = self.e.cast(self.atom(x, at), dtype)
-                acc = item if acc is None else lower_.combine(self.e, acc, item)
+                acc = item if acc is None else lowering.combine(self.e, acc, item)
             if acc is None:
-                acc = literal(lower_.identity(dtype), dtype)
-            out.append(acc if lower_.finish is None else lower_.finish(self.e, acc, len(group)))
+                acc = literal(lowering.identity(dtype), dtype)
+            out.append(acc if lowering.finish is None else lowering.finish(self.e, acc, len(group)))
         return out
 
-    def _scan(self, eqn: Eqn, lower_: Scan) -> list[ScalarValue | None]:
+    def _scan(self, eqn: Eqn, lowering: Scan) -> list[ScalarValue | None]:
         dtype, axis = eqn.out.type.dtype, eqn.params["axis"]
         step = c_strides(eqn.out.type.shape)[axis]
         out: list[Any] = []
         for at, index in enumerate(np.ndindex(*eqn.out.type.shape)):
             items = [self.e.cast(self.atom(o, at), dtype) for o in eqn.operands]
-            before = out[at - step] if index[axis] else None
-            out.append(lower_.combine(self.e, before, *items) if before else items[0])
+            previous = out[at - step] if index[axis] else None
+            out.append(lowering.combine(self.e, previous, *items) if previous else items[0])
         return out
 
     def _contract(self, eqn: Eqn) -> list[ScalarValue | None]:
@@ -195,10 +195,10 @@ def _broadcast_positions(shape: tuple[int, ...], target: tuple[int, ...]) -> lis
     """For each element of the target shape, the position of its element in an operand."""
     if not shape:
         return [0] * math.prod(target)
-    found: list[int] = (
+    positions: list[int] = (
         np.broadcast_to(np.arange(math.prod(shape)).reshape(shape), target).ravel().tolist()
     )
-    return found
+    return positions
 
 
 @functools.lru_cache(maxsize=4096)
@@ -207,8 +207,8 @@ def _reduction_groups(shape: tuple[int, ...], axis: tuple[int, ...]) -> list[lis
     kept = [i for i in range(len(shape)) if i not in axis]
     count = math.prod([shape[i] for i in kept])
     positions = np.arange(math.prod(shape)).reshape(shape).transpose([*kept, *axis])
-    found: list[list[int]] = positions.reshape(count, -1 if positions.size else 0).tolist()
-    return found
+    groups: list[list[int]] = positions.reshape(count, -1 if positions.size else 0).tolist()
+    return groups
 
 
 def _product_positions(a: Type, b: Type) -> list[list[tuple[int, int]]]:
@@ -216,10 +216,10 @@ def _product_positions(a: Type, b: Type) -> list[list[tuple[int, int]]]:
     left = np.arange(a.size).reshape(a.shape if a.ndim > 1 else (1, *a.shape))
     right = np.arange(b.size).reshape(b.shape if b.ndim > 1 else (*b.shape, 1))
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    whole = (*batch, left.shape[-2], right.shape[-1], left.shape[-1])
-    rows = np.broadcast_to(left[..., :, None, :], whole)
-    columns = np.broadcast_to(np.swapaxes(right, -1, -2)[..., None, :, :], whole)
-    flat = (math.prod(whole[:-1]), whole[-1])
+    terms = (*batch, left.shape[-2], right.shape[-1], left.shape[-1])
+    rows = np.broadcast_to(left[..., :, None, :], terms)
+    columns = np.broadcast_to(np.swapaxes(right, -1, -2)[..., None, :, :], terms)
+    flat = (math.prod(terms[:-1]), terms[-1])
     return [
         list(zip(r, c, strict=True))
         for r, c in zip(rows.reshape(flat).tolist(), columns.reshape(flat).tolist(), strict=True)

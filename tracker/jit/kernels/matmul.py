@@ -100,7 +100,7 @@ def plan_product(planner: Planner, eqn: Eqn) -> None:
 
 
 def _emit_product(driver: Driver, eqn: Eqn) -> None:
-    driver.elsewhere += product_work(eqn)
+    driver.other_operations += product_work(eqn)
     a, b = eqn.operands
     assert isinstance(a, Var) and isinstance(b, Var)
     target = driver.pointer(result_buffer(driver, eqn))
@@ -135,17 +135,17 @@ def _matrix(driver: Driver, var: Var, batch: tuple[int, ...], *, row: bool) -> M
         else:
             shape, strides = (*shape, 1), (strides[0], 1)
     (m, n), (down, across) = shape[-2:], strides[-2:]
-    flipped = not (across == 1 and (down >= n or m == 1))
+    transposed = not (across == 1 and (down >= n or m == 1))
     if row and len(var.type.shape) == 1 and across != 1:
-        flipped = True  # a strided vector is a transposed column
-    lead = max(across if flipped else down, m if flipped else n)
-    if flipped and m == 1 and across != 1:
+        transposed = True  # a strided vector is a transposed column
+    lead = max(across if transposed else down, m if transposed else n)
+    if transposed and m == 1 and across != 1:
         lead = across
     padded = (0,) * (len(batch) - (len(shape) - 2)) + tuple(
         0 if extent == 1 else stride
         for extent, stride in zip(shape[:-2], strides[:-2], strict=True)
     )
-    return Matrix(pointer, start, flipped, lead, m, n, padded)
+    return Matrix(pointer, start, transposed, lead, m, n, padded)
 
 
 def _start_address(driver: Driver, matrix: Matrix, eqn: Eqn) -> str:
@@ -188,15 +188,15 @@ def _emit_batch(
     steps = [m * n * s for s in c_strides(batch)]
     with ExitStack() as loops:
         index = [loops.enter_context(c.plain_loop(0, extent)) for extent in batch]
-        moved = []
+        pointers = []
         for name, strides in zip(
             "xyz", (product.left.batch_strides, product.right.batch_strides, steps), strict=True
         ):
             flat = "0"
             for i, stride in zip(index, strides, strict=True):
                 flat = c.add(flat, c.mul(i, stride)) if stride else flat
-            moved.append(c.let(f"getelementptr {text}, ptr %{name}, i64 {flat}"))
-        x, y, z = moved
+            pointers.append(c.let(f"getelementptr {text}, ptr %{name}, i64 {flat}"))
+        x, y, z = pointers
         if product.is_small or not product.letter:
             emit_product_loops(c, product, (x, y, z))
         else:
@@ -218,7 +218,7 @@ class _Gemv:
     matrix: Matrix
     rows: int
     columns: int
-    how: int
+    transpose: int
     increment: int
     matrix_is_right: bool
 
@@ -291,14 +291,14 @@ def _emit_gemv(driver: Driver, product: Product, where: tuple[str, str, str]) ->
         driver.symbols.add(thread_pool.NAME)
         driver.needs.intrinsics |= {shared, thread_pool.DECLARATION}
         name += ".shared"
-    given = (
+    parameters = (
         f"i32, i32, {integer}, {integer}, {t}, ptr, {integer}, ptr, {integer}, {t}, ptr, {integer}"
     )
-    driver.needs.intrinsics |= {text, _declaration(f"cblas_{letter}gemv", given)}
+    driver.needs.intrinsics |= {text, _declaration(f"cblas_{letter}gemv", parameters)}
     x, y, z = where
     matrix, vector = (y, x) if gemv.matrix_is_right else (x, y)
     driver.lines.append(
-        f"  call void @{name}(i32 {gemv.how}, i64 {gemv.rows}, i64 {gemv.columns}, "
+        f"  call void @{name}(i32 {gemv.transpose}, i64 {gemv.rows}, i64 {gemv.columns}, "
         f"ptr {matrix}, i64 {gemv.matrix.leading_dimension}, "
         f"ptr {vector}, i64 {gemv.increment}, ptr {z})"
     )
@@ -446,9 +446,9 @@ def _blas_call(driver: Driver, product: Product, where: tuple[str, str, str]) ->
     m, n, k = product.extents
     left, right = product.left, product.right
     x, y, z = where
-    found = blas.find()
-    assert found is not None
-    integer = f"i{found.int_bits}"
+    library = blas.find()
+    assert library is not None
+    integer = f"i{library.int_bits}"
     letter = product.letter
     if _is_gram(product):
         sizes = (n, k, left.leading_dimension, int(left.transposed))
@@ -461,16 +461,16 @@ def _blas_call(driver: Driver, product: Product, where: tuple[str, str, str]) ->
         matrix, vector = (y, x) if gemv.matrix_is_right else (x, y)
         name = f"cblas_{letter}gemv"
         arguments = (
-            f"i32 {ROW_MAJOR}, i32 {gemv.how}, {integer} {gemv.rows}, {integer} {gemv.columns}, "
-            f"{one}, ptr {matrix}, {integer} {gemv.matrix.leading_dimension}, "
-            f"ptr {vector}, {integer} {gemv.increment}, "
-            f"{zero}, ptr {z}, {integer} 1"
+            f"i32 {ROW_MAJOR}, i32 {gemv.transpose}, {integer} {gemv.rows}, "
+            f"{integer} {gemv.columns}, {one}, "
+            f"ptr {matrix}, {integer} {gemv.matrix.leading_dimension}, "
+            f"ptr {vector}, {integer} {gemv.increment}, {zero}, ptr {z}, {integer} 1"
         )
     else:
         name = f"cblas_{letter}gemm"
-        flips = [TRANSPOSED if matrix.transposed else NOT_TRANSPOSED for matrix in (left, right)]
+        flags = [TRANSPOSED if matrix.transposed else NOT_TRANSPOSED for matrix in (left, right)]
         arguments = (
-            f"i32 {ROW_MAJOR}, i32 {flips[0]}, i32 {flips[1]}, {integer} {m}, {integer} {n}, "
+            f"i32 {ROW_MAJOR}, i32 {flags[0]}, i32 {flags[1]}, {integer} {m}, {integer} {n}, "
             f"{integer} {k}, {one}, ptr {x}, {integer} {left.leading_dimension}, ptr {y}, "
             f"{integer} {right.leading_dimension}, {zero}, ptr {z}, {integer} {n}"
         )
@@ -478,9 +478,9 @@ def _blas_call(driver: Driver, product: Product, where: tuple[str, str, str]) ->
 
 
 def _routine_kind(letter: str) -> MatrixKind:
-    found = blas.find()
-    assert found is not None
-    return MatrixKind(letter, f"i{found.int_bits}")
+    library = blas.find()
+    assert library is not None
+    return MatrixKind(letter, f"i{library.int_bits}")
 
 
 def _one_and_zero(driver: Driver, letter: str) -> tuple[str, str]:

@@ -164,22 +164,24 @@ def missing(symbols: Iterable[str]) -> list[str]:
 def with_definitions(text: str, symbols: Iterable[str], int_bits: int) -> str:
     """A module that defines these names instead of declaring them."""
     wanted = set(symbols)
-    found = []
+    definitions = []
     for name in sorted(wanted & set(_GRAMS)):
         wanted.add(f"cblas_{_GRAMS[name]['letter']}gemm")
-        found.append(_gram_text(f"i{int_bits}", **_GRAMS[name]))
-    found += [
+        definitions.append(_gram_text(f"i{int_bits}", **_GRAMS[name]))
+    definitions += [
         _PRODUCTS[name][0].format(int=f"i{int_bits}", **_PRODUCTS[name][1])
         for name in sorted(wanted & set(_PRODUCTS))
     ]
     if wanted & _SCRATCH:
-        found.append(_SCRATCH_TEXT)
+        definitions.append(_SCRATCH_TEXT)
         wanted |= _SCRATCH | {"malloc", "free"}
     if _PAUSE in wanted:
-        found.append(f"define internal i64 @{_PAUSE}(ptr %since) alwaysinline {{\n  ret i64 0\n}}")
+        definitions.append(
+            f"define internal i64 @{_PAUSE}(ptr %since) alwaysinline {{\n  ret i64 0\n}}"
+        )
     for name in wanted:
         text = re.sub(rf"^declare [^@\n]*@{re.escape(name)}\(.*\n", "", text, flags=re.MULTILINE)
-    return "\n".join([text, *found])
+    return "\n".join([text, *definitions])
 
 
 def _gram_text(integer: str, **how: str) -> str:

@@ -125,17 +125,17 @@ _HEADER_WORDS, _RECORD_WORDS = 3, 5  # words of a table's head, and of the recor
 
 def bound_callbacks(eqns: Sequence[Eqn]) -> tuple[dict[str, int], list[Any]]:
     """The addresses of the names in the texts of callbacks, and the objects to keep alive."""
-    found = {
+    addresses = {
         name: _runtime().address(name) for name in (CALL, journal_code.OPEN, journal_code.CLOSE)
     }
-    found.update({"callback.begin": id(_open_journal), "callback.finish": id(_close_journal)})
+    addresses.update({"callback.begin": id(_open_journal), "callback.finish": id(_close_journal)})
     keep: list[Any] = []
     for number, eqn in enumerate(eqns):
         table, things = call_table(eqn)
         buffer = loader.make_buffer(table)
-        found.update(loader.buffer_addresses({f"callback.{number}": buffer}))
+        addresses.update(loader.buffer_addresses({f"callback.{number}": buffer}))
         keep += [buffer, *things]
-    return found, keep
+    return addresses, keep
 
 
 def call_table(eqn: Eqn) -> tuple[bytes, list[Any]]:

@@ -91,11 +91,11 @@ def _vector_rows(c: RoutineWriter, product: Product, where: tuple[str, str, str]
     def right_row(p: str) -> str:
         if not right.transposed:
             return c.let(f"load {row}, ptr {right.element_address(c, text, y, p, 0)}, {align}")
-        made = "poison"
+        vector = "poison"
         for j in range(n):
             number = c.let(f"load {text}, ptr {right.element_address(c, text, y, p, j)}")
-            made = c.let(f"insertelement {row} {made}, {text} {number}, i64 {j}")
-        return made
+            vector = c.let(f"insertelement {row} {vector}, {text} {number}, i64 {j}")
+        return vector
 
     with c.plain_loop(0, m) as i:
         total = c.variable("zeroinitializer", row)

@@ -37,8 +37,8 @@ def lanes(bits: int, kind: str, rows: int) -> int:
 def is_quick(bits: int, rows: int, n: int, values: bool) -> bool:
     """Whether networks are fast for these rows."""
     kind = line_kind(bits, values)
-    most = _MAX_ROW[kind] if rows >= _EIGHT else _MAX_ROW_OF_FEW
-    return rows >= lanes(bits, kind, rows) and _MIN_ROW <= n <= most
+    longest = _MAX_ROW[kind] if rows >= _EIGHT else _MAX_ROW_OF_FEW
+    return rows >= lanes(bits, kind, rows) and _MIN_ROW <= n <= longest
 
 
 def scratch_words(bits: int, rows: int, n: int, values: bool) -> int:
@@ -133,11 +133,11 @@ class _NetworkWriter:
 
     def cells(self, line: str) -> list[str]:
         """The addresses of the vectors of a line."""
-        found = [self.write(f"getelementptr {self.vector}, ptr %room, i64 {line}")]
+        cells = [self.write(f"getelementptr {self.vector}, ptr %room, i64 {line}")]
         if self.kind == "paired":
             beside = self.write(f"add i64 {line}, %lines")
-            found.append(self.write(f"getelementptr {self.vector}, ptr %room, i64 {beside}"))
-        return found
+            cells.append(self.write(f"getelementptr {self.vector}, ptr %room, i64 {beside}"))
+        return cells
 
     def load(self, cells: Sequence[str]) -> list[str]:
         return [self.write(f"load {self.vector}, ptr {cell}, align 8") for cell in cells]
@@ -162,10 +162,10 @@ class _NetworkWriter:
         same = self.write(f"icmp eq {v} {a[0]}, {b[0]}")
         later = self.write(f"icmp ugt {v} {a[1]}, {b[1]}")
         tied = self.write(f"and {bools} {same}, {later}")
-        turn = self.write(f"or {bools} {above}, {tied}")
+        is_greater = self.write(f"or {bools} {above}, {tied}")
         pairs = list(zip(a, b, strict=True))
-        low = [self.write(f"select {bools} {turn}, {v} {y}, {v} {x}") for x, y in pairs]
-        high = [self.write(f"select {bools} {turn}, {v} {x}, {v} {y}") for x, y in pairs]
+        low = [self.write(f"select {bools} {is_greater}, {v} {y}, {v} {x}") for x, y in pairs]
+        high = [self.write(f"select {bools} {is_greater}, {v} {x}, {v} {y}") for x, y in pairs]
         return low, high
 
     def compare_exchange(self, i: str, j: str) -> None:
@@ -249,10 +249,10 @@ def _steps(lines: int) -> list[tuple[str, int]]:
     run = _EIGHT
     while run < lines:
         steps.append(("flip", run))
-        apart = run // 2
-        while apart >= _EIGHT:
-            steps.append(("halve", apart))
-            apart //= 2
+        distance = run // 2
+        while distance >= _EIGHT:
+            steps.append(("halve", distance))
+            distance //= 2
         steps.append(("halved", 0))
         run *= 2
     return steps
@@ -304,17 +304,20 @@ def _each_key(
 ) -> None:
     """Apply `eight` or `one` to the keys of a block (whose first key is at `at`), eight columns at
     a time."""
-    whole = n - n % _EIGHT if t.lanes % _EIGHT == 0 else 0
-    if whole:
+    in_eights = n - n % _EIGHT if t.lanes % _EIGHT == 0 else 0
+    if in_eights:
         t.loop(
             "0",
-            str(whole),
+            str(in_eights),
             str(_EIGHT),
             lambda i: eight(t, t.write(f"add i64 {at}, {i}"), i, n, lines),
         )
-    if whole < n:
+    if in_eights < n:
         t.loop(
-            str(whole), str(n), "1", lambda i: one(t, t.write(f"add i64 {at}, {i}"), i, n, lines)
+            str(in_eights),
+            str(n),
+            "1",
+            lambda i: one(t, t.write(f"add i64 {at}, {i}"), i, n, lines),
         )
 
 
@@ -363,18 +366,18 @@ def _lane(t: _NetworkWriter, line: str, lane: int) -> str:
 
 def _transposed(t: _NetworkWriter, rows: Sequence[str]) -> list[str]:
     """The transpose of eight vectors of eight: exchange halves, then quarters, then elements."""
-    found, vector = list(rows), f"<8 x {t.word}>"
-    for apart in (4, 2, 1):
-        for r in (r for r in range(_EIGHT) if not r & apart):
-            a, b = found[r], found[r + apart]
-            low = [c + 8 - apart if c & apart else c for c in range(_EIGHT)]
-            high = [c + 8 if c & apart else c + apart for c in range(_EIGHT)]
-            for to, mask in ((r, low), (r + apart, high)):
+    vectors, vector = list(rows), f"<8 x {t.word}>"
+    for distance in (4, 2, 1):
+        for r in (r for r in range(_EIGHT) if not r & distance):
+            a, b = vectors[r], vectors[r + distance]
+            low = [c + 8 - distance if c & distance else c for c in range(_EIGHT)]
+            high = [c + 8 if c & distance else c + distance for c in range(_EIGHT)]
+            for to, mask in ((r, low), (r + distance, high)):
                 picked = ", ".join(f"i32 {c}" for c in mask)
-                found[to] = t.write(
+                vectors[to] = t.write(
                     f"shufflevector {vector} {a}, {vector} {b}, <8 x i32> <{picked}>"
                 )
-    return found
+    return vectors
 
 
 def _line(t: _NetworkWriter, line: int) -> str:
@@ -418,10 +421,10 @@ def _store_ranks(t: _NetworkWriter, first: str, n: int, lines: int) -> None:
     def place(i: str) -> None:
         for lane in range(t.lanes):
             row = t.write(f"add i64 {first}, {lane}")
-            wanted = t.write(f"add i64 {t.write(f'mul i64 {row}, %apart')}, {i}")
-            asked = t.write(f"load i64, ptr {_address(t, 'i64', '%places', wanted)}")
-            past = t.write(f"icmp uge i64 {asked}, {n}")
-            line = t.write(f"select i1 {past}, i64 {n - 1}, i64 {asked}")
+            position = t.write(f"add i64 {t.write(f'mul i64 {row}, %apart')}, {i}")
+            rank = t.write(f"load i64, ptr {_address(t, 'i64', '%places', position)}")
+            past = t.write(f"icmp uge i64 {rank}, {n}")
+            line = t.write(f"select i1 {past}, i64 {n - 1}, i64 {rank}")
             at = t.write(f"add i64 {t.write(f'mul i64 {line}, {t.lanes}')}, {lane}")
             key = t.write(f"load {t.word}, ptr {_address(t, t.word, '%room', at)}")
             to = t.write(f"add i64 {t.write(f'mul i64 {row}, %count')}, {i}")

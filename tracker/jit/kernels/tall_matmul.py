@@ -89,7 +89,7 @@ class RowProduct:
     form: RowProductForm
     rows: tuple[int, ...]
     gather: GatheredRows
-    other: Var
+    small: Var
     threads: int
     partial_sums: Buffer | None
 
@@ -123,9 +123,9 @@ def row_product_form(eqn: Eqn) -> RowProductForm | None:
 def _is_short(count: int, width: int, type: Type) -> bool:
     """Whether the small matrix fits registers, as `count` vectors of `width` numbers."""
     size = width * type.dtype.itemsize
-    whole = size <= _REGISTER or width & (width - 1) == 0
+    fits_vector = size <= _REGISTER or width & (width - 1) == 0
     few = 1 < count <= min(_MAX_ASPECT * width, _MAX_TERMS // -(-size // 32))
-    return 1 < width <= _MAX_WIDTH and whole and few
+    return 1 < width <= _MAX_WIDTH and fits_vector and few
 
 
 def row_operands(function: Function) -> set[Var]:
@@ -139,20 +139,22 @@ def row_operands(function: Function) -> set[Var]:
         for atom in (step.operand,) if isinstance(step, Guard) else step.operands:
             if isinstance(atom, Var):
                 uses.setdefault(atom, []).append(user)
-    found: set[Var] = set()
-    kept = set(function.outputs)
+    operands: set[Var] = set()
+    outputs = set(function.outputs)
     for eqn in reversed(eqns):
         readers = uses.get(eqn.out, ())
-        if eqn.out not in kept and all(_is_row_operand(user, eqn.out, found) for user in readers):
-            found.add(eqn.out)
-    return found
+        if eqn.out not in outputs and all(
+            _is_row_operand(user, eqn.out, operands) for user in readers
+        ):
+            operands.add(eqn.out)
+    return operands
 
 
-def _is_row_operand(use: Eqn | None, var: Var, found: set[Var]) -> bool:
+def _is_row_operand(use: Eqn | None, var: Var, operands: set[Var]) -> bool:
     if use is None:
         return False
     if isinstance(use.op.lower, View):
-        return len(use.operands) == 1 and use.out in found
+        return len(use.operands) == 1 and use.out in operands
     form = row_product_form(use)
     return (
         form is not None
@@ -165,11 +167,11 @@ def plan_rows(planner: Planner, eqn: Eqn) -> bool:
     form = row_product_form(eqn)
     if form is None:
         return False
-    long, other = eqn.operands[form.long_operand], eqn.operands[1 - form.long_operand]
-    assert isinstance(long, Var) and isinstance(other, Var)
+    long, small = eqn.operands[form.long_operand], eqn.operands[1 - form.long_operand]
+    assert isinstance(long, Var) and isinstance(small, Var)
     rows = _rows(planner, long, form.long_axis)
     gather = _gather(planner, long, form.long_axis, rows)
-    location = planner.stored(other)
+    location = planner.stored(small)
     a, b = (o.type for o in eqn.operands)
     work = a.size * b.shape[1]
     threads = thread_pool.thread_count() if work >= _MIN_THREADED_WORK else 1
@@ -180,7 +182,7 @@ def plan_rows(planner: Planner, eqn: Eqn) -> bool:
         parts = planner.buffer(Type((threads, eqn.out.type.size), eqn.out.type.dtype), "scratch")
     level = max(gather.ready, location.ready)
     planner.allocate(eqn.out, level + 1)
-    product = RowProduct(eqn, form, rows, gather, other, threads, parts)
+    product = RowProduct(eqn, form, rows, gather, small, threads, parts)
     planner.plan.products.setdefault(level, []).append(product)
     return True
 
@@ -197,10 +199,10 @@ def _rows(planner: Planner, var: Var, axis: int) -> tuple[int, ...]:
             break
         if source.type.ndim != 2:
             return _row_axes(source.type.shape, rows[0], axis) or rows
-        moved = _source_axis(eqn, source, axis)
-        if moved is None:
+        source_axis = _source_axis(eqn, source, axis)
+        if source_axis is None:
             break
-        var, axis = source, moved
+        var, axis = source, source_axis
     return rows
 
 
@@ -264,10 +266,10 @@ def _formulas(eqn: Eqn, index: tuple[Any, ...], extents: Iterable[int]) -> Any:
 
 def _source(eqn: Eqn, index: tuple[Any, ...], extents: Iterable[int]) -> Any:
     """(operand, index) that an element of a view reads; None where that needs code."""
-    found = view_formulas(eqn, index, extents)
-    if found is None:
+    alternatives = view_formulas(eqn, index, extents)
+    if alternatives is None:
         return None
-    for which, source, inside in found if isinstance(found, list) else [found]:
+    for which, source, inside in alternatives if isinstance(alternatives, list) else [alternatives]:
         if inside is None or inside is True:
             operand: Atom = eqn.operands[which]
             return operand, tuple(source)
@@ -335,9 +337,9 @@ def _join_text(product: RowProduct) -> str:
 
 def _short_operand(driver: Driver, product: RowProduct) -> tuple[str, tuple[int, ...]]:
     """The address and the strides (row, number) of the small matrix."""
-    location, shape = driver.location(product.other), product.other.type.shape
+    location, shape = driver.location(product.small), product.small.type.shape
     if isinstance(location, Unrolled):
-        pointer, strides = driver.spill(product.other), c_strides(shape)
+        pointer, strides = driver.spill(product.small), c_strides(shape)
     else:
         assert location.buffer is not None
         pointer, strides = driver.address(location.buffer, location.start), location.strides
@@ -407,8 +409,8 @@ class _RowProductWriter:
         first, last = ("%lo", "%hi") if self.threads > 1 else ("0", str(self.rows[0]))
         step = max(1, _ROWS_PER_BLOCK * self.rows[0] // math.prod(self.rows))
         with self._blocks(first, last, step) as (low, high):
-            kept = max(2, _MAX_ACCUMULATORS // self.lanes)
-            parts = -(-self.count // kept)
+            per_pass = max(2, _MAX_ACCUMULATORS // self.lanes)
+            parts = -(-self.count // per_pass)
             for part in range(parts):
                 chosen = range(part * self.count // parts, (part + 1) * self.count // parts)
                 self._summed(chosen, low, high)
@@ -461,11 +463,13 @@ class _RowProductWriter:
         """A row as a vector; its numbers may not be adjacent in memory."""
         if self.across == 1:
             return self.c.let(f"load {self.vector}, ptr {y}, {self.align}")
-        made = "poison"
+        vector = "poison"
         for j in range(self.width):
             number = self._load(self._fixed(y, j * self.across))
-            made = self.c.let(f"insertelement {self.vector} {made}, {self.kind} {number}, i32 {j}")
-        return made
+            vector = self.c.let(
+                f"insertelement {self.vector} {vector}, {self.kind} {number}, i32 {j}"
+            )
+        return vector
 
     def _spread(self, x: str, p: int) -> str:
         """Number p of a row of the tall matrix, in every lane."""

@@ -53,9 +53,9 @@ def _compile_native(trace: Trace, lengths_vary: bool) -> CompiledTrace | None:
     lowered = program_cache.load_or_lower(program)
     if lowered is None:
         return None
-    piece = bind(program, lowered, trace.signature, outputs, arrays)
+    linked = bind(program, lowered, trace.signature, outputs, arrays)
     hosts = list(map(_host_call, lowered.callbacks))
-    return CompiledTrace(program, [piece], hosts, entry=piece.entry)
+    return CompiledTrace(program, [linked], hosts, entry=linked.entry)
 
 
 def _can_be_native(trace: Trace) -> bool:

@@ -67,22 +67,22 @@ def executor(
         elif isinstance(stage, Guard):
             steps.append(_guard_step(stage))
         elif any(isinstance(step, Guard) for step in stage.function.body) or stage.outputs:
-            laid = [wanted.get(v) for v in stage.outputs]
-            steps.append(_SegmentCall(stage, pieces, laid, lengths_vary))
+            orders_of_stage = [wanted.get(v) for v in stage.outputs]
+            steps.append(_SegmentCall(stage, pieces, orders_of_stage, lengths_vary))
     parameters = (*function.inputs, *function.captures)
 
     def run(values: Sequence[Any]) -> tuple[Any, ...]:
         table = dict(zip(parameters, values, strict=True))
-        with RollbackLog() as drawn:
+        with RollbackLog() as log:
             try:
                 for step in steps:
                     step(table)
             except GuardFailed:  # another trace draws these numbers again
-                drawn.roll_back()
+                log.roll_back()
                 raise
-        found = [a.value if isinstance(a, Const) else table[a] for a in function.outputs]
-        found[: len(orders)] = map(_with_order, found, orders)
-        return tuple(found)
+        results = [a.value if isinstance(a, Const) else table[a] for a in function.outputs]
+        results[: len(orders)] = map(_with_order, results, orders)
+        return tuple(results)
 
     return CompiledTrace(program, pieces, hosts, run=run)
 
@@ -188,9 +188,9 @@ class _SegmentCall:
         strides = tuple(leaf_strides(leaf) for leaf in call.leaves)
         form = CallingLayout(slots, strides, tuple(self.orders), self.lengths_vary)
         program = Program.optimised(function, form)
-        piece = bind(program, program.lowered, call, outputs)
-        self.pieces.append(piece)
-        return native_callable.make_builtin(piece.entry, segment.function.name, _guard_failed)
+        linked = bind(program, program.lowered, call, outputs)
+        self.pieces.append(linked)
+        return native_callable.make_builtin(linked.entry, segment.function.name, _guard_failed)
 
 
 def _guard_failed(*_: Any) -> type[GuardFailed]:

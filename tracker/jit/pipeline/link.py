@@ -215,9 +215,13 @@ def link_kernels(
     links = None if is_known else _find_modules(parts, loops)
     if links is None:
         bound = {**loader.buffer_addresses(tables), **loans}
-        made = object_cache.compile_or_load(text, level=loops.level, symbols=bound)
+        compiled = object_cache.compile_or_load(text, level=loops.level, symbols=bound)
         _remember(parts, module)
-        return {name: made.address(name) for name in loops.exports}, [made], [*tables.values()]
+        return (
+            {name: compiled.address(name) for name in loops.exports},
+            [compiled],
+            [*tables.values()],
+        )
     modules = [_load_module(each, loader.buffer_addresses(tables)) for each in links]
     home = {
         here: (linked, there)
@@ -238,15 +242,15 @@ def _kernel_of(function: str) -> str:
 
 def _kernel_texts(text: str) -> dict[str, str]:
     """The kernels of a module by name: the texts of their functions, without that name."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, part in relocatable_sizes.split_functions(text):
         if name is not None:
             loop = _kernel_of(name)
             nameless = re.sub(
                 rf"@((?:{re.escape(relocatable_sizes.table_symbol(''))})?){loop}\b", r"@\1", part
             )
-            found[loop] = found.get(loop, "") + nameless
-    return found
+            texts[loop] = texts.get(loop, "") + nameless
+    return texts
 
 
 def _find_modules(parts: Mapping[str, str], loops: KernelModule) -> list[_LinkedModule] | None:

@@ -34,11 +34,11 @@ _MAX_CACHED_BYTES = 1 << 23  # bytes; larger arrays leave the cache, and another
 def planned(
     function: Function,
     strides: Sequence[tuple[int, ...]] | None = None,
-    wanted: Sequence[MemoryOrder] = (),
+    output_orders: Sequence[MemoryOrder] = (),
     lengths_vary: bool = False,
 ) -> Plan:
     """The plan of a program; see `make_plan`."""
-    plan = make_plan(function, strides, wanted, lengths_vary, step_planners=STEP_PLANNERS)
+    plan = make_plan(function, strides, output_orders, lengths_vary, step_planners=STEP_PLANNERS)
     _choose_bodies(plan, _KnownBodies())
     return plan
 
@@ -90,16 +90,16 @@ def _choose_bodies(plan: Plan, known: _KnownBodies) -> None:
 
 def _choose_body(control: ControlFlow, moves: _CarryMoves, known: _KnownBodies) -> None:
     function = control.eqn.params["body"]
-    found = known.chosen.get((function, moves))
-    if found is None:
-        found = _body_plan(known.plans[function], moves)
-        if _may_gain(found):
-            found = max(
-                found, _body_plan(_separate_loops(found, known), moves), key=attrgetter("nbytes")
+    body = known.chosen.get((function, moves))
+    if body is None:
+        body = _body_plan(known.plans[function], moves)
+        if _may_gain(body):
+            body = max(
+                body, _body_plan(_separate_loops(body, known), moves), key=attrgetter("nbytes")
             )
-        known.chosen[function, moves] = found
-    control.bodies["body"], control.coalesced = found.plan, found.coalesced
-    control.in_place = frozenset(buffer.slot for buffer in found.in_place)
+        known.chosen[function, moves] = body
+    control.bodies["body"], control.coalesced = body.plan, body.coalesced
+    control.in_place = frozenset(buffer.slot for buffer in body.in_place)
 
 
 def _body_plan(plan: Plan, moves: _CarryMoves) -> _BodyPlan:
@@ -108,29 +108,29 @@ def _body_plan(plan: Plan, moves: _CarryMoves) -> _BodyPlan:
         old, new = plan.locations[plan.function.inputs[at]].buffer, plan.outputs[to]
         if old is not None and isinstance(new, Buffer):
             carried[old] = new
-    homes = coalesced_in_body(plan, body_slots(plan.function), carried) if carried else {}
-    return _BodyPlan(plan, carried, homes)
+    coalesced = coalesced_in_body(plan, body_slots(plan.function), carried) if carried else {}
+    return _BodyPlan(plan, carried, coalesced)
 
 
-def _may_gain(found: _BodyPlan) -> bool:
+def _may_gain(body: _BodyPlan) -> bool:
     """Whether a plan with separate loops may update more arrays in place, and would pay."""
-    count, stay = len(found.carried), found.in_place
-    if len(stay) == count or (count == 1 and not found.plan.writes):
+    count, in_place = len(body.carried), body.in_place
+    if len(in_place) == count or (count == 1 and not body.plan.writes):
         return False
-    return not stay or _nbytes(found.carried) <= _MAX_CACHED_BYTES
+    return not in_place or _nbytes(body.carried) <= _MAX_CACHED_BYTES
 
 
-def _separate_loops(found: _BodyPlan, known: _KnownBodies) -> Plan:
+def _separate_loops(body: _BodyPlan, known: _KnownBodies) -> Plan:
     """A plan that computes each carried array in a loop of its own, where one depends on another,
     and reads carried arrays before they are overwritten."""
-    function = found.plan.function
+    function = body.plan.function
     inputs, outputs = function.inputs, function.outputs
-    carried = {inputs[old.slot]: outputs[new.slot] for old, new in found.carried.items()}
-    other = make_plan(
+    carried = {inputs[old.slot]: outputs[new.slot] for old, new in body.carried.items()}
+    plan = make_plan(
         function, step_planners=STEP_PLANNERS, body=True, carried=carried, bodies=known.plans
     )
-    _choose_bodies(other, known)
-    return other
+    _choose_bodies(plan, known)
+    return plan
 
 
 def _nbytes(buffers: Iterable[Buffer]) -> int:

@@ -161,8 +161,8 @@ def _why_not_map(eqn: Eqn, lower: Map) -> str:
 def is_one_call(function: Function) -> bool:
     """Whether machine code can run all of a function, with callbacks where needed."""
     # A result may be an unchanged argument of a dtype that machine code cannot handle.
-    asked = [step.operand for step in function.body if isinstance(step, Guard)]
-    native = all(atom.type.dtype in SUPPORTED for atom in (*function.outputs, *asked))
+    guarded = [step.operand for step in function.body if isinstance(step, Guard)]
+    native = all(atom.type.dtype in SUPPORTED for atom in (*function.outputs, *guarded))
     return native and not any(host_reasons(function, calls=True).values())
 
 
@@ -175,32 +175,32 @@ def partition(function: Function) -> list[Stage]:
 
 
 def _split_stages(function: Function, reasons: dict[Eqn, str]) -> list[Stage]:
-    turn: dict[Var, int] = dict.fromkeys((*function.inputs, *function.captures), 0)
+    stage_of: dict[Var, int] = dict.fromkeys((*function.inputs, *function.captures), 0)
     native: dict[int, list[Eqn | Guard]] = {}
     hosts: dict[int, list[HostCall | Guard]] = {}
-    checked = 0  # NumPy may raise, so host calls run after preceding guards
-    drawn = 0  # effects keep their order
+    guard_stage = 0  # NumPy may raise, so host calls run after preceding guards
+    effect_stage = 0  # effects keep their order
     for step in function.body:
-        at = max((turn[o] for o in _operands(step)), default=0)
+        at = max((stage_of[o] for o in _operands(step)), default=0)
         if isinstance(step, Guard) or may_bail_out(step):
-            checked = max(checked, at)
+            guard_stage = max(guard_stage, at)
         if isinstance(step, Eqn) and reasons[step]:
-            at = max(checked, at)
+            at = max(guard_stage, at)
             if has_effect(step.op):
-                at = drawn = max(drawn, at)
+                at = effect_stage = max(effect_stage, at)
         if isinstance(step, Guard) and step.operand.type.dtype not in SUPPORTED:
             hosts.setdefault(at, []).append(step)
         elif isinstance(step, Guard) or not reasons[step]:
             native.setdefault(at, []).append(step)
             if isinstance(step, Eqn):
-                turn[step.out] = at
+                stage_of[step.out] = at
         else:
             hosts.setdefault(at, []).append(HostCall(step, reasons[step]))
-            turn[step.out] = at + 1
+            stage_of[step.out] = at + 1
     stages: list[Stage] = []
     for at in range(max((*native, *hosts), default=0) + 1):
         if at in native:
-            stages.append(_segment(function, native[at], at, turn, native, hosts))
+            stages.append(_segment(function, native[at], at, stage_of, native, hosts))
         stages.extend(hosts.get(at, ()))
     return stages
 
@@ -209,21 +209,21 @@ def _segment(
     function: Function,
     body: list[Eqn | Guard],
     at: int,
-    turn: dict[Var, int],
+    stage_of: dict[Var, int],
     native: dict[int, list[Eqn | Guard]],
     hosts: dict[int, list[HostCall | Guard]],
 ) -> Segment:
-    made = {step.out for step in body if isinstance(step, Eqn)}
-    inputs = dict.fromkeys(o for step in body for o in _operands(step) if o not in made)
-    wanted = {a for a in function.outputs if isinstance(a, Var)}
+    computed = {step.out for step in body if isinstance(step, Eqn)}
+    inputs = dict.fromkeys(o for step in body for o in _operands(step) if o not in computed)
+    live = {a for a in function.outputs if isinstance(a, Var)}
     for later in range(at, max((*native, *hosts)) + 1):
         if later > at:
-            wanted.update(o for step in native.get(later, ()) for o in _operands(step))
+            live.update(o for step in native.get(later, ()) for o in _operands(step))
         others = (h.eqn if isinstance(h, HostCall) else h for h in hosts.get(later, ()))
-        wanted.update(o for step in others for o in _operands(step))
-    outputs = tuple(step.out for step in body if isinstance(step, Eqn) and step.out in wanted)
-    piece = Function(f"{function.name}.{at}", tuple(inputs), (), tuple(body), outputs)
-    return Segment(piece, tuple(inputs), outputs)
+        live.update(o for step in others for o in _operands(step))
+    outputs = tuple(step.out for step in body if isinstance(step, Eqn) and step.out in live)
+    nested = Function(f"{function.name}.{at}", tuple(inputs), (), tuple(body), outputs)
+    return Segment(nested, tuple(inputs), outputs)
 
 
 def _operands(step: Eqn | Guard) -> list[Var]:

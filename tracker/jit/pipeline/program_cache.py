@@ -38,21 +38,23 @@ def load_or_lower(program: Program) -> LoweredProgram | None:
     """The text of a program, from the cache if it is there; None where machine code cannot run all
     of it."""
     name = _file_name(program)
-    found = None if name is None else _read_program(name)
-    if found is not None:
-        return found
+    cached = None if name is None else _read_program(name)
+    if cached is not None:
+        return cached
     if not program.is_whole:
         return None
-    made = program.lowered
-    if name is not None and _is_cacheable(program, made):
-        object_cache.put(name, *serialize(made))
-    return made
+    lowered = program.lowered
+    if name is not None and _is_cacheable(program, lowered):
+        object_cache.put(name, *serialize(lowered))
+    return lowered
 
 
-def _is_cacheable(program: Program, made: LoweredProgram) -> bool:
+def _is_cacheable(program: Program, lowered: LoweredProgram) -> bool:
     """Whether a text refers to nothing but what its file's name covers."""
-    ours = made.symbols <= {*allocator.NAMES, thread_pool.NAME, interrupt_checks.NAME}
-    return not (made.ufunc_loops or made.callbacks) and (ours or _may_call_blas(program.traced))
+    ours = lowered.symbols <= {*allocator.NAMES, thread_pool.NAME, interrupt_checks.NAME}
+    return not (lowered.ufunc_loops or lowered.callbacks) and (
+        ours or _may_call_blas(program.traced)
+    )
 
 
 def _read_program(name: str) -> LoweredProgram | None:
@@ -79,8 +81,8 @@ def _blas_fingerprint(function: Function) -> str:
     """What texts depend on of BLAS; empty for a program without products."""
     if not _may_call_blas(function):
         return ""
-    found = blas.find()
-    return "none" if found is None else f"{found.int_bits} {sorted(found.symbols)}"
+    library = blas.find()
+    return "none" if library is None else f"{library.int_bits} {sorted(library.symbols)}"
 
 
 def _may_call_blas(function: Function) -> bool:

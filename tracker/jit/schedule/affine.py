@@ -49,8 +49,8 @@ class AffineIndex:
 
 def normal_form(terms: dict[int, int], constant: int) -> AffineIndex | int:
     """An `AffineIndex` in normal form; an int if no variable is left."""
-    kept = tuple(sorted((v, c) for v, c in terms.items() if c))
-    return AffineIndex(kept, constant) if kept else constant
+    nonzero = tuple(sorted((v, c) for v, c in terms.items() if c))
+    return AffineIndex(nonzero, constant) if nonzero else constant
 
 
 @record(frozen=True)
@@ -127,13 +127,13 @@ class IndexEmitter:
         self.written: dict[Any, str] = {}
 
     def reading(
-        self, read: Callable[[int, Sequence[Any]], str], ask: Callable[[], _Answer]
+        self, read: Callable[[int, Sequence[Any]], str], emit: Callable[[], _Answer]
     ) -> _Answer:
         """The result of `ask()`, while `read(k, index)` is the SSA name of the integer in operand
         k."""
         before, self.read = self.read, read
         try:
-            return ask()
+            return emit()
         finally:
             self.read = before
 
@@ -157,10 +157,10 @@ class IndexEmitter:
     def held(self, which: int, index: Sequence[Index], extent: int) -> Any:
         """The position that an operand holds, counted from the start and clipped to the axis:
         whether it was inside is checked elsewhere."""
-        given = self.read(which, index)
-        negative = self.write(f"icmp slt i64 {given}, 0")
-        turned = self.write(f"add i64 {given}, {extent}")
-        position = self.write(f"select i1 {negative}, i64 {turned}, i64 {given}")
+        value = self.read(which, index)
+        negative = self.write(f"icmp slt i64 {value}, 0")
+        from_end = self.write(f"add i64 {value}, {extent}")
+        position = self.write(f"select i1 {negative}, i64 {from_end}, i64 {value}")
         inside = self.write(f"icmp ult i64 {position}, {extent}")
         return ComputedIndex(self.write(f"select i1 {inside}, i64 {position}, i64 0"), self)
 
@@ -195,10 +195,12 @@ class IndexEmitter:
         if isinstance(flat, AffineIndex):
             rest = normal_form({v: c for v, c in flat.terms if c % stride}, flat.constant)
             low, high = self.interval(rest)
-            q = low // stride
-            if q == high // stride:
-                whole = normal_form({v: c // stride for v, c in flat.terms if c % stride == 0}, q)
-                return whole, rest + -q * stride
+            constant = low // stride
+            if constant == high // stride:
+                quotient = normal_form(
+                    {v: c // stride for v, c in flat.terms if c % stride == 0}, constant
+                )
+                return quotient, rest + -constant * stride
         return self.compute("udiv", flat, stride), self.compute("urem", flat, stride)
 
     def within(self, i: Index, start: int, step: int, count: int) -> tuple[Any, Any]:
@@ -220,15 +222,15 @@ class IndexEmitter:
                     edges = (k.constant + 1, k.constant - count + 1)
                 raise SplitLoop(variable, edges)
             return self._clamped(k, count)
-        away: Any = i - start
+        distance: Any = i - start
         if step < 0:
-            away, step = away * -1, -step
+            distance, step = distance * -1, -step
         exact: Any = True
-        turn = away
+        quotient = distance
         if step != 1:
-            turn = self.compute("sdiv", away, step)
-            exact = self._test("eq", turn * step, away)
-        safe, within = self._clamped(turn, count)
+            quotient = self.compute("sdiv", distance, step)
+            exact = self._test("eq", quotient * step, distance)
+        safe, within = self._clamped(quotient, count)
         return safe, self.every([exact, within])
 
     def _clamped(self, k: Any, count: int) -> tuple[Any, Any]:

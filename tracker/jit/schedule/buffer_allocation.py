@@ -45,48 +45,52 @@ def allocate_scratch(
     step, and largest (then longest-lived) first.
     """
     outputs = outputs or {}
-    most, spots = _allocate_by_start(lives, outputs)
+    in_order_bytes, in_order = _allocate_by_start(lives, outputs)
     large = heapq.nlargest(
         _LARGEST_FIRST, lives, key=lambda k: (lives[k][2], lives[k][1] - lives[k][0])
     )
-    if not most or lives[large[0]][2] < _MIN_OUTPUT_BYTES:
-        return most, spots
-    high, found = _allocate_by_size({key: lives[key] for key in large}, outputs)
-    taken = {spot.output for spot in found.values()}
+    if not in_order_bytes or lives[large[0]][2] < _MIN_OUTPUT_BYTES:
+        return in_order_bytes, in_order
+    large_bytes, by_size = _allocate_by_size({key: lives[key] for key in large}, outputs)
+    taken = {address.output for address in by_size.values()}
     free = {name: room for name, room in outputs.items() if name not in taken}
-    low, others = _allocate_by_start({k: life for k, life in lives.items() if k not in found}, free)
-    if high + low >= most:
-        return most, spots
-    for key, spot in others.items():
-        found[key] = spot if spot.output is not None else ScratchAddress(spot.offset + high)
-    return high + low, found
+    rest_bytes, rest = _allocate_by_start(
+        {k: life for k, life in lives.items() if k not in by_size}, free
+    )
+    if large_bytes + rest_bytes >= in_order_bytes:
+        return in_order_bytes, in_order
+    for key, address in rest.items():
+        by_size[key] = (
+            address if address.output is not None else ScratchAddress(address.offset + large_bytes)
+        )
+    return large_bytes + rest_bytes, by_size
 
 
 def _allocate_by_size(
-    lives: Mapping[Key, tuple[int, int, int]], rooms: Mapping[int, tuple[int, int]]
+    lives: Mapping[Key, tuple[int, int, int]], outputs: Mapping[int, tuple[int, int]]
 ) -> tuple[int, dict[Key, ScratchAddress]]:
     """A layout of a few buffers, each at the lowest offset that is free for its lifetime."""
-    most = 0
-    spots: dict[Key, ScratchAddress] = {}
+    total = 0
+    addresses: dict[Key, ScratchAddress] = {}
     held: dict[int | None, list[tuple[int, int, int, int]]] = {}  # (start, end, first, last)
     free = [
-        (name, rooms[name])
-        for name in heapq.nlargest(_MAX_OUTPUTS, rooms, key=lambda k: rooms[k][1])
+        (name, outputs[name])
+        for name in heapq.nlargest(_MAX_OUTPUTS, outputs, key=lambda k: outputs[k][1])
     ]
     for key, (first, last, nbytes) in lives.items():
-        room, start, size = None, -1, max(nbytes, 1)
+        output, start, size = None, -1, max(nbytes, 1)
         for name, (written, bytes_) in free if size >= _MIN_OUTPUT_BYTES else ():
             start = _lowest_gap(held.get(name, ()), first, last, size) if last < written else bytes_
             if start + size <= bytes_:
-                room = name
+                output = name
                 break
-        if room is None:
+        if output is None:
             start = _lowest_gap(held.get(None, ()), first, last, size)
         end = start + -(-size // ALIGNMENT) * ALIGNMENT
-        held.setdefault(room, []).append((start, end, first, last))
-        spots[key] = ScratchAddress(start, room)
-        most = max(most, end if room is None else 0)
-    return most, spots
+        held.setdefault(output, []).append((start, end, first, last))
+        addresses[key] = ScratchAddress(start, output)
+        total = max(total, end if output is None else 0)
+    return total, addresses
 
 
 def _lowest_gap(held: Iterable[tuple[int, int, int, int]], first: int, last: int, size: int) -> int:
@@ -101,37 +105,37 @@ def _lowest_gap(held: Iterable[tuple[int, int, int, int]], first: int, last: int
 
 
 def _allocate_by_start(
-    lives: Mapping[Key, tuple[int, int, int]], rooms: Mapping[int, tuple[int, int]]
+    lives: Mapping[Key, tuple[int, int, int]], outputs: Mapping[int, tuple[int, int]]
 ) -> tuple[int, dict[Key, ScratchAddress]]:
     """First fit in the order in which lifetimes begin."""
     memory = _FreeList()
-    free = _largest_outputs(rooms)
-    spots: dict[Key, ScratchAddress] = {}
+    free = _largest_outputs(outputs)
+    addresses: dict[Key, ScratchAddress] = {}
     ends: list[tuple[int, int, int, int]] = []  # a heap of (last step, start, end, memory)
     held = [memory, *(inside for _, _, inside in free)]
     for key in sorted(lives, key=lambda key: lives[key][0]):
         first, last, size = lives[key]
         while ends and ends[0][0] < first:
-            _, start, end, whose = heapq.heappop(ends)
-            held[whose].free(start, end)
+            _, start, end, memory_number = heapq.heappop(ends)
+            held[memory_number].free(start, end)
         size = max(size, 1)
-        found, whose, room = None, 0, None
+        found, memory_number, output = None, 0, None
         for at, (name, written, inside) in enumerate(free if size >= _MIN_OUTPUT_BYTES else ()):
             if last < written and (found := inside.find_hole(size)) is not None:
-                whose, room = at + 1, name
+                memory_number, output = at + 1, name
                 break
         start, end = found or memory.allocate(size)
-        spots[key] = ScratchAddress(start, room)
-        heapq.heappush(ends, (last, start, end, whose))
-    return memory.most, spots
+        addresses[key] = ScratchAddress(start, output)
+        heapq.heappush(ends, (last, start, end, memory_number))
+    return memory.peak, addresses
 
 
-def _largest_outputs(rooms: Mapping[int, tuple[int, int]]) -> list[tuple[int, int, _FreeList]]:
+def _largest_outputs(outputs: Mapping[int, tuple[int, int]]) -> list[tuple[int, int, _FreeList]]:
     """The largest results, earliest written first: the name of each, when it is written, its
     memory."""
-    names = heapq.nlargest(_MAX_OUTPUTS, rooms, key=lambda name: rooms[name][1])
-    found = [(name, rooms[name][0], _FreeList(rooms[name][1])) for name in names]
-    return sorted(found, key=lambda room: room[1])
+    names = heapq.nlargest(_MAX_OUTPUTS, outputs, key=lambda name: outputs[name][1])
+    memories = [(name, outputs[name][0], _FreeList(outputs[name][1])) for name in names]
+    return sorted(memories, key=lambda room: room[1])
 
 
 class _FreeList:
@@ -142,7 +146,7 @@ class _FreeList:
         self.starts: list[int] = []
         self.ends: list[int] = []
         self.top = 0
-        self.most = 0
+        self.peak = 0
         if size:
             self.allocate(size + 1)
             self.free(0, size)
@@ -154,18 +158,18 @@ class _FreeList:
             return found
         start = self.top
         self.top += -(-size // ALIGNMENT) * ALIGNMENT
-        self.most = max(self.most, self.top)
+        self.peak = max(self.peak, self.top)
         return start, self.top
 
     def find_hole(self, size: int) -> tuple[int, int] | None:
         """Allocate from a hole; None if none is large enough. The memory of a result may have any
         size: a buffer as large as the result fits."""
         for i in range(min(len(self.starts), _MAX_HOLES)):
-            start, most = self.starts[i], self.ends[i]
-            if most - start >= size:
-                end = min(start + -(-size // ALIGNMENT) * ALIGNMENT, most)
+            start, hole_end = self.starts[i], self.ends[i]
+            if hole_end - start >= size:
+                end = min(start + -(-size // ALIGNMENT) * ALIGNMENT, hole_end)
                 self.starts[i] = end
-                if end == most:
+                if end == hole_end:
                     del self.starts[i], self.ends[i]
                 return start, end
         return None

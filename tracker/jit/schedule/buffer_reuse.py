@@ -43,17 +43,17 @@ class BufferAccess:
         self.read: dict[Buffer, set[Any]] = {}
         self.written: dict[Buffer, Any] = {}
 
-    def reads(self, buffer: Buffer, position: Any) -> None:
+    def add_read(self, buffer: Buffer, position: Any) -> None:
         self.read.setdefault(buffer, set()).add(position)
 
-    def writes(self, buffer: Buffer, position: Any) -> None:
+    def add_write(self, buffer: Buffer, position: Any) -> None:
         self.written[buffer] = None if buffer in self.written else position
 
     def allows_overwrite(self, old: Buffer, new: Buffer) -> bool:
         """Whether the only element of `old` that is read is the one written to `new`."""
         position = self.written.get(new)
-        known = isinstance(position, int | AffineIndex)
-        return old not in self.read or (known and self.read[old] == {position})
+        is_affine = isinstance(position, int | AffineIndex)
+        return old not in self.read or (is_affine and self.read[old] == {position})
 
 
 def can_write_in_place(accesses: Sequence[BufferAccess], old: Buffer, new: Buffer) -> bool:
@@ -65,7 +65,7 @@ def coalescing_candidates(
     kernel: Kernel, step: int, accesses: Sequence[BufferAccess], carried: Coalescing
 ) -> list[CoalescingCandidate]:
     """The results of a kernel that could be written in the memory of its operands."""
-    if kernel.guests or any(store.adds or not _has_affine_target(store) for store in kernel.stores):
+    if kernel.fused or any(store.adds or not _has_affine_target(store) for store in kernel.stores):
         return []
     written = [store.location.buffer for store in kernel.stores if _covers_buffer(store, kernel)]
     read = dict.fromkeys(buffer for access in accesses for buffer in access.read)
@@ -88,17 +88,17 @@ def coalesce_buffers(
     pairs: Sequence[CoalescingCandidate], life: Mapping[Buffer, tuple[int, int]]
 ) -> Coalescing:
     """The buffer whose memory each coalesced buffer shares; `life`: first and last step of each."""
-    found: dict[Buffer, Buffer] = {}
+    target: dict[Buffer, Buffer] = {}
     for pair in pairs:
-        meet = life[pair.old][1] == pair.step == life[pair.new][0]
-        if meet and pair.old not in found and pair.new not in found.values():
-            found[pair.old] = pair.new
-    return {old: _final_buffer(found, new) for old, new in found.items()}
+        adjoin = life[pair.old][1] == pair.step == life[pair.new][0]
+        if adjoin and pair.old not in target and pair.new not in target.values():
+            target[pair.old] = pair.new
+    return {old: _final_buffer(target, new) for old, new in target.items()}
 
 
 def _has_affine_target(store: Store) -> bool:
     """Whether the address of an element follows from its index."""
-    return store.by is None or isinstance(store.by.op.lower, Scan)
+    return store.eqn is None or isinstance(store.eqn.op.lower, Scan)
 
 
 def _covers_buffer(store: Store, kernel: Kernel) -> bool:
@@ -106,8 +106,10 @@ def _covers_buffer(store: Store, kernel: Kernel) -> bool:
     location, space = store.location, kernel.space
     assert location.buffer is not None
     strides = tuple(map(abs, nontrivial_strides(location.strides, space)))
-    whole = location.buffer.type.size == math.prod(space) and element_span(location, space)[0] == 0
-    return whole and is_dense(strides, space)
+    has_size = (
+        location.buffer.type.size == math.prod(space) and element_span(location, space)[0] == 0
+    )
+    return has_size and is_dense(strides, space)
 
 
 def _are_interchangeable(old: Buffer, new: Buffer) -> bool:
@@ -121,7 +123,7 @@ def _are_interchangeable(old: Buffer, new: Buffer) -> bool:
     )
 
 
-def _final_buffer(found: dict[Buffer, Buffer], buffer: Buffer) -> Buffer:
-    while buffer in found:
-        buffer = found[buffer]
+def _final_buffer(target: dict[Buffer, Buffer], buffer: Buffer) -> Buffer:
+    while buffer in target:
+        buffer = target[buffer]
     return buffer

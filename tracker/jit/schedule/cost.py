@@ -38,25 +38,25 @@ def is_slow(eqn: Eqn) -> bool:
 
 
 def _probe(eqn: Eqn | Value) -> _OpProbe:
-    known = _probes.get(eqn.op)
-    if known is None:
-        known = _OpProbe()
+    probe = _probes.get(eqn.op)
+    if probe is None:
+        probe = _OpProbe()
         lower = eqn.op.lower
         if isinstance(lower, Map):
-            lower.body(known, *(known for _ in eqn.operands), **eqn.params)
-        _probes[eqn.op] = known  # only when complete: other threads compile, too
-    return known
+            lower.body(probe, *(probe for _ in eqn.operands), **eqn.params)
+        _probes[eqn.op] = probe  # only when complete: other threads compile, too
+    return probe
 
 
 def is_sum(op: Op) -> bool:
     """Whether an elementwise op adds its two operands."""
-    known = _sum_ops.get(op)
-    if known is None:
+    is_sum_op = _sum_ops.get(op)
+    if is_sum_op is None:
         assert isinstance(op.lower, Map)
         a, b = _OpProbe(), _OpProbe()
-        found = op.lower.body(_OpProbe(), a, b) if op.arity == 2 else None
-        known = _sum_ops[op] = isinstance(found, _OpProbe) and found.terms == (a, b)
-    return known
+        result = op.lower.body(_OpProbe(), a, b) if op.arity == 2 else None
+        is_sum_op = _sum_ops[op] = isinstance(result, _OpProbe) and result.terms == (a, b)
+    return is_sum_op
 
 
 class _OpProbe:
@@ -124,11 +124,11 @@ def sliced_by_products(function: Function) -> set[Atom]:
     for eqn in reversed(views):
         read[eqn.operands[0]] += read[eqn.out]
         seen[eqn.operands[0]] += read[eqn.out]
-    found = {base for base, size in seen.items() if size > base.type.size}
+    values = {base for base, size in seen.items() if size > base.type.size}
     for eqn in views:
-        if eqn.operands[0] in found:
-            found.add(eqn.out)
-    return found
+        if eqn.operands[0] in values:
+            values.add(eqn.out)
+    return values
 
 
 class CostModel(Placement):
@@ -145,7 +145,7 @@ class CostModel(Placement):
         self.slow_ops: Counter[Var] = Counter()  # divisions and roots in an expression
         self.forced_stores: set[Atom] = set()  # values to be read from memory
 
-    def recompute_cost(self, o: Var, level: int, most: int) -> int:
+    def recompute_cost(self, o: Var, level: int, limit: int) -> int:
         """The operations to compute an expression from values that are in memory at a level; if
         more than `most`, any larger number."""
         location = self.locations[o]
@@ -154,10 +154,10 @@ class CostModel(Placement):
         eqn = self.plan.definitions[o]
         cost = MATH_COST if is_math(eqn) else view_cost(eqn)
         for operand in eqn.operands:
-            if cost > most:
+            if cost > limit:
                 break
             if isinstance(operand, Var):
-                cost += self.recompute_cost(operand, level, most - cost)
+                cost += self.recompute_cost(operand, level, limit - cost)
         return cost
 
     def is_mask_of_gather(self, o: Var) -> bool:

@@ -54,36 +54,36 @@ _INT32 = np.dtype(np.int32)
 class InPlaceBuffer:
     """A buffer that is updated in place.
 
-    level: that of its last update; read: the highest level at which its current contents are read;
-    update_count: updates so far; pending_readers: expressions of it that are not stored; log:
-    locations written, the first `applied` of which are entered in `last_update` (the number of each
-    cell's last update; a cell is a block of elements).
+    level: that of its last update; read_level: the highest level at which its current contents are
+    read; update_count: updates so far; pending_readers: expressions of it that are not stored;
+    writes: locations written, the first `applied` of which are entered in `last_update` (the number
+    of each cell's last update; a cell is a block of elements).
     """
 
     buffer: Buffer
     level: int
-    read: int = 0
+    read_level: int = 0
     update_count: int = 0
     pending_readers: list[Var] = field(default_factory=list)
-    log: list[tuple[Location, tuple[int, ...], int]] = field(default_factory=list)
+    writes: list[tuple[Location, tuple[int, ...], int]] = field(default_factory=list)
     applied: int = 0
     block_size: int = 1
     last_update: Any = None
 
     def record_write(self, location: Location, shape: tuple[int, ...]) -> None:
         """Record a slice written by the next update."""
-        self.log.append((location, shape, self.update_count + 1))
+        self.writes.append((location, shape, self.update_count + 1))
 
-    def is_written_since(self, changes: int, location: Location, shape: tuple[int, ...]) -> bool:
+    def is_written_since(self, count: int, location: Location, shape: tuple[int, ...]) -> bool:
         """Whether a part may have been written after that many updates."""
         if self.last_update is None:
             size = self.buffer.type.size
             self.block_size = -(-size // _MAX_CELLS)
             self.last_update = np.zeros(-(-size // self.block_size), _INT32)
-        for written, extents, number in self.log[self.applied :]:
+        for written, extents, number in self.writes[self.applied :]:
             self._cells_of(written, extents)[...] = number
-        self.applied = len(self.log)
-        return bool(np.max(self._cells_of(location, shape), initial=0) > changes)
+        self.applied = len(self.writes)
+        return bool(np.max(self._cells_of(location, shape), initial=0) > count)
 
     def _cells_of(self, location: Location, shape: tuple[int, ...]) -> Any:
         if self.block_size == 1:
@@ -186,7 +186,7 @@ class InPlaceBuffers:
     def _mark_read(self, atoms: Iterable[Atom | None], level: int) -> None:
         for atom in atoms:
             for buffer in self._buffers_of(atom, level):
-                buffer.read = max(buffer.read, level)
+                buffer.read_level = max(buffer.read_level, level)
 
     def _buffers_of_all(self, atoms: Iterable[Atom], level: int) -> tuple[InPlaceBuffer, ...]:
         if not self.buffers:
@@ -219,7 +219,7 @@ class InPlaceBuffers:
         base = None if base is None or update.covers_all else self.valid_operand(base)
         buffer = self._buffer_of_base(out, base)
         values = {v: self._separate_source(v, buffer, update) for v in update.values}
-        for value in values.values() if update.by is not None else ():
+        for value in values.values() if update.scatter is not None else ():
             planner.store_if_expensive(value)
         level = planner.operand_level(values.values())
         location: Location
@@ -235,7 +235,7 @@ class InPlaceBuffers:
                 self._mark_read([base], level)
         else:
             assert isinstance(base, Var)
-            level = max(level, buffer.level, buffer.read)
+            level = max(level, buffer.level, buffer.read_level)
             location = planner.locations[base]
         location = InMemory(level + 1, buffer.buffer, location.strides, location.start)
         planner.locations[out] = location
@@ -255,11 +255,15 @@ class InPlaceBuffers:
         if buffer is None or buffer.buffer.role != "input":
             return 0
         self._invalidate(buffer)
-        return buffer.read
+        return buffer.read_level
 
     def _buffer_of_base(self, out: Var, base: Atom | None) -> InPlaceBuffer | None:
         """The buffer of the base, if the update can be made there: not a view of another array."""
-        if out not in self.chains.last or not isinstance(base, Var) or base in self.view_epochs:
+        if (
+            out not in self.chains.with_dead_base
+            or not isinstance(base, Var)
+            or base in self.view_epochs
+        ):
             return None
         location = self.planner.locations[base]
         return self._buffer_at(location) if _is_whole_scratch(location, base) else None
@@ -277,12 +281,12 @@ class InPlaceBuffers:
             return atom
         low, high = element_span(location, atom.type.shape)
         whole = buffer_location(buffer.buffer)
-        for piece in update.slices:
-            shape, target = slice_location(whole, piece.index, buffer.buffer.type.shape)
+        for part in update.slices:
+            shape, target = slice_location(whole, part.index, buffer.buffer.type.shape)
             first, end = element_span(target, shape)
-            if piece.value is value and not (end <= low or high <= first):
+            if part.value is value and not (end <= low or high <= first):
                 return self._copy_view(atom)
-        return self._copy_view(atom) if update.by is not None else atom
+        return self._copy_view(atom) if update.scatter is not None else atom
 
     def _add_writes(
         self,
@@ -293,21 +297,21 @@ class InPlaceBuffers:
         level: int,
     ) -> None:
         planner, buffer = self.planner, self.buffers[location.buffer]
-        if update.by is not None:
-            eqn = update.by
+        if update.scatter is not None:
+            eqn = update.scatter
             operands = tuple([values.get(o, o) for o in eqn.operands])
             eqn = Eqn(eqn.op, operands, eqn.params, eqn.out, eqn.where)
             lower = eqn.op.lower
             assert isinstance(lower, Scatter)
             space = lower.update_shape(*(o.type for o in operands), **eqn.params)
-            store = Store(operands[lower.value], location, by=eqn)
+            store = Store(operands[lower.value], location, eqn=eqn)
             planner.add_write(Kernel(space, level, stores=[store]))
             buffer.record_write(location, shape)
         loop = None
-        for piece in update.slices:
-            extents, target = slice_location(location, piece.index, shape)
+        for part in update.slices:
+            extents, target = slice_location(location, part.index, shape)
             buffer.record_write(target, extents)
-            store = Store(values[piece.value], target, piece.adds)
+            store = Store(values[part.value], target, part.adds)
             size = math.prod(extents)
             if size == 1:
                 planner.add_write(store, level)

@@ -2,7 +2,7 @@
 
 A loss like `sum((x[1:] - x[:-1])**2)` is reduced over n - 1 points; its gradient is stored at n
 points and needs the same differences. `fuse_reductions` moves the reduction into the larger loop
-(`Kernel.guests`), where shared operands are loaded and computed once; the loop is split where the
+(`Kernel.fused`), where shared operands are loaded and computed once; the loop is split where the
 smaller space ends. `memory_traffic` says what each kernel reads, writes and computes, and which
 values are stored between kernels: the fusion looks for recomputed values there, and `f.explain`
 prints the result.
@@ -59,22 +59,22 @@ def memory_traffic(plan: Plan) -> tuple[list[KernelTraffic], list[StoredValue]]:
     """The traffic of all kernels in the order in which they run, and the values stored between
     them."""
     kernels = sorted(plan.kernels, key=lambda kernel: kernel.level)
-    found = [kernel_traffic(plan, kernel) for kernel in kernels]
-    return found, list(_stored_values(plan, found))
+    traffic = [kernel_traffic(plan, kernel) for kernel in kernels]
+    return traffic, list(_stored_values(plan, traffic))
 
 
 def kernel_traffic(plan: Plan, kernel: Kernel) -> KernelTraffic:
     """The traffic of a kernel and the reductions fused into it."""
-    found = KernelTraffic(kernel, math.prod(kernel.space))
+    traffic = KernelTraffic(kernel, math.prod(kernel.space))
     kernels = kernel.with_fused
     own = {eqn.out for each in kernels for eqn in each.members}
     stack: list[Atom] = [store.value for store in kernel.stores if store.value is not None]
     for store in kernel.stores:
         if store.location.buffer is not None:
-            found.writes[store.location.buffer] = None
-    for fold in (fold for each in kernels for fold in each.folds):
+            traffic.writes[store.location.buffer] = None
+    for fold in (fold for each in kernels for fold in each.reductions):
         stack += fold.operands
-        found.ops += 1
+        traffic.ops += 1
     seen: set[Atom] = set()
     while stack:
         atom = stack.pop()
@@ -87,36 +87,36 @@ def kernel_traffic(plan: Plan, kernel: Kernel) -> KernelTraffic:
             continue
         if location.buffer is not None and atom not in own:
             if not isinstance(location, Unrolled):
-                found.reads[location.buffer] = None
+                traffic.reads[location.buffer] = None
             continue
         if eqn is None or isinstance(location, Unrolled):
             continue
         if isinstance(eqn.op.lower, Map):
-            found.ops += 1
+            traffic.ops += 1
             if isinstance(location, Expression) and location.kernel not in kernels:
-                found.recomputed.append(eqn)
+                traffic.recomputed.append(eqn)
         stack += eqn.operands
-    return found
+    return traffic
 
 
-def _stored_values(plan: Plan, found: list[KernelTraffic]) -> Iterable[StoredValue]:
+def _stored_values(plan: Plan, traffic: list[KernelTraffic]) -> Iterable[StoredValue]:
     """The values stored between kernels, and why the kernels are not fused."""
-    for account in found:
-        for store in account.kernel.stores:
+    for writer in traffic:
+        for store in writer.kernel.stores:
             buffer = store.location.buffer
             if buffer is None or buffer.role != "scratch" or store.value is None:
                 continue
-            readers = [other for other in found if other is not account and buffer in other.reads]
-            yield StoredValue(store.value, _reason(plan, account, readers))
+            readers = [each for each in traffic if each is not writer and buffer in each.reads]
+            yield StoredValue(store.value, _reason(plan, writer, readers))
 
 
-def _reason(plan: Plan, account: KernelTraffic, readers: list[KernelTraffic]) -> str:
-    other = next((r for r in readers if r.kernel.space != account.kernel.space), None)
-    if other is not None:
-        return f"the loop over {format_space(other.kernel)} reads it"
+def _reason(plan: Plan, writer: KernelTraffic, readers: list[KernelTraffic]) -> str:
+    different = next((r for r in readers if r.kernel.space != writer.kernel.space), None)
+    if different is not None:
+        return f"the loop over {format_space(different.kernel)} reads it"
     if readers:
-        folds = [eqn.op.name for eqn in account.kernel.folds]
-        wait = f", which waits for {', '.join(dict.fromkeys(folds))}" if folds else ""
+        names = [eqn.op.name for eqn in writer.kernel.reductions]
+        wait = f", which waits for {', '.join(dict.fromkeys(names))}" if names else ""
         return f"a later loop over {format_space(readers[0].kernel)} reads it{wait}"
     if plan.products:
         return "a product reads it"
@@ -135,35 +135,35 @@ def fuse_reductions(plan: Plan) -> None:
     free = {id(kernel) for kernel in plan.kernels if _is_full_reduction(kernel)}
     if not free:
         return
-    for host in sorted(plan.kernels, key=lambda kernel: -math.prod(kernel.space)):
-        again = {} if host.guests else _recomputed_kernels(plan, host)
-        for guest in again.values():
-            crowd = sum(other.weight for other in host.guests) + guest.weight
-            if id(guest) in free and _can_fuse(guest, host) and crowd <= _MAX_FUSED_WEIGHT:
-                free.discard(id(guest))
-                free.discard(id(host))
-                host.guests.append(guest)
-    joined = {id(guest) for host in plan.kernels for guest in host.guests}
+    for larger in sorted(plan.kernels, key=lambda kernel: -math.prod(kernel.space)):
+        recomputed = {} if larger.fused else _recomputed_kernels(plan, larger)
+        for smaller in recomputed.values():
+            weight = sum(other.weight for other in larger.fused) + smaller.weight
+            if id(smaller) in free and _can_fuse(smaller, larger) and weight <= _MAX_FUSED_WEIGHT:
+                free.discard(id(smaller))
+                free.discard(id(larger))
+                larger.fused.append(smaller)
+    joined = {id(smaller) for larger in plan.kernels for smaller in larger.fused}
     plan.kernels = [kernel for kernel in plan.kernels if id(kernel) not in joined]
 
 
-def _recomputed_kernels(plan: Plan, host: Kernel) -> dict[int, Kernel]:
+def _recomputed_kernels(plan: Plan, larger: Kernel) -> dict[int, Kernel]:
     """The other kernels whose values this one recomputes."""
-    locations = [plan.locations[eqn.out] for eqn in kernel_traffic(plan, host).recomputed]
+    locations = [plan.locations[eqn.out] for eqn in kernel_traffic(plan, larger).recomputed]
     return {id(at.kernel): at.kernel for at in locations if isinstance(at, Expression)}
 
 
 def _is_full_reduction(kernel: Kernel) -> bool:
     axes = set(range(len(kernel.space)))
-    return bool(kernel.folds and not kernel.stores) and all(
-        set(eqn.params["axis"]) == axes for eqn in kernel.folds
+    return bool(kernel.reductions and not kernel.stores) and all(
+        set(eqn.params["axis"]) == axes for eqn in kernel.reductions
     )
 
 
-def _can_fuse(guest: Kernel, host: Kernel) -> bool:
+def _can_fuse(smaller: Kernel, larger: Kernel) -> bool:
     """Whether the smaller space begins where the larger one does, and is not much smaller."""
     return (
-        guest.level == host.level
-        and len(guest.space) == len(host.space)
-        and all(m <= n <= 2 * m for m, n in zip(guest.space, host.space, strict=True))
+        smaller.level == larger.level
+        and len(smaller.space) == len(larger.space)
+        and all(m <= n <= 2 * m for m, n in zip(smaller.space, larger.space, strict=True))
     )

@@ -266,28 +266,28 @@ class Placement:
     def kernel_with_room(self, space: tuple[int, ...], level: int) -> Kernel:
         """The first kernel from a level on that is not full. Full kernels stay full, so they are
         skipped once."""
-        most = _MAX_WEIGHT if math.prod(space) <= _CACHED_SIZE else _MAX_WEIGHT_UNCACHED
+        limit = _MAX_WEIGHT if math.prod(space) <= _CACHED_SIZE else _MAX_WEIGHT_UNCACHED
         kernel = self.kernel_at(space, level)
-        passed = []
-        while kernel.weight >= most or kernel.lines >= _MAX_LINES:
-            passed.append(kernel.level)
+        full = []
+        while kernel.weight >= limit or kernel.lines >= _MAX_LINES:
+            full.append(kernel.level)
             kernel = self.kernel_at(
                 space, self.next_level.get((space, kernel.level), kernel.level + 1)
             )
-        for level in passed:
+        for level in full:
             self.next_level[space, level] = kernel.level
         return kernel
 
 
 def _shared_operands(function: Function) -> set[Atom]:
     """Operands of several values that are read at other indices than their own."""
-    moved: set[Atom] = set()
+    reindexed: set[Atom] = set()
     for eqn in function.eqns:
-        how, shape = eqn.op.lower, eqn.out.type.shape
-        if isinstance(how, View):
-            moved.update(eqn.operands)
-        elif isinstance(how, Map):
-            moved.update(o for o in eqn.operands if o.type.shape != shape)
-    made = (set(eqn.operands) for eqn in function.eqns if eqn.out in moved)
-    counts = Counter(itertools.chain.from_iterable(made))
+        lowering, shape = eqn.op.lower, eqn.out.type.shape
+        if isinstance(lowering, View):
+            reindexed.update(eqn.operands)
+        elif isinstance(lowering, Map):
+            reindexed.update(o for o in eqn.operands if o.type.shape != shape)
+    operands = (set(eqn.operands) for eqn in function.eqns if eqn.out in reindexed)
+    counts = Counter(itertools.chain.from_iterable(operands))
     return {o for o, count in counts.items() if count > 1}

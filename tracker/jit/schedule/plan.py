@@ -256,7 +256,7 @@ class Planner(CostModel):
         kernel = self.kernel_with_room(space, level)
         crowded, level = kernel.level > level, kernel.level
         math = is_math(eqn)
-        own = MATH_COST if math else 1
+        cost = MATH_COST if math else 1
         kernel.weight += _MATH_WEIGHT if math else 1
         for o, expression in same:
             if expression.kernel.level < level and expression.buffer is None:
@@ -271,15 +271,15 @@ class Planner(CostModel):
                 if location.kernel is kernel:
                     shared += location.cost
                 elif location.buffer is None:
-                    own += self.recompute_cost(o, level, location.cost)
+                    cost += self.recompute_cost(o, level, location.cost)
         self.slow_ops[eqn.out] += is_slow(eqn)
         kernel.lines += (
-            _MATH_WEIGHT + _LINES_PER_OPERATION * (own - MATH_COST)
+            _MATH_WEIGHT + _LINES_PER_OPERATION * (cost - MATH_COST)
             if math
-            else _LINES_PER_OPERATION * own
+            else _LINES_PER_OPERATION * cost
         )
-        kernel.work += own
-        self._add_expression(eqn, kernel, own + shared, operands)
+        kernel.work += cost
+        self._add_expression(eqn, kernel, cost + shared, operands)
 
     def _should_store(self, o: Var, eqn: Eqn) -> bool:
         """Whether an elementwise equation reads an operand from memory in any case."""
@@ -337,10 +337,10 @@ class Planner(CostModel):
         shape = eqn.out.type.shape
         if _is_reshape(eqn) and location.strides == c_strides(o.type.shape):
             return InMemory(location.ready, location.buffer, c_strides(shape), location.start)
-        found = view_formulas(eqn, loop_index(shape), shape)
-        if found is None or isinstance(found, list) or found[2] not in (None, True):
+        formulas = view_formulas(eqn, loop_index(shape), shape)
+        if formulas is None or isinstance(formulas, list) or formulas[2] not in (None, True):
             return None
-        return affine_location(location, found[1], len(shape))
+        return affine_location(location, formulas[1], len(shape))
 
     def _plan_reduction(self, eqn: Eqn, o: Var) -> None:
         location = self.locations[o]
@@ -348,7 +348,7 @@ class Planner(CostModel):
             kernel = location.kernel
         else:
             kernel = self.kernel_at(o.type.shape, location.ready)
-        kernel.folds.append(eqn)
+        kernel.reductions.append(eqn)
         self.allocate(eqn.out, kernel.level + 1, self.strides_of(eqn.out))
 
     def locate_factor(self, o: Var, operands: list[Var]) -> None:
@@ -418,7 +418,7 @@ class Planner(CostModel):
         space = lower.update_shape(*(o.type for o in eqn.operands), **eqn.params)
         base = None if lower.base is None else eqn.operands[lower.base]
         self.add_write(Kernel(eqn.out.type.shape, level, stores=[Store(base, location)]))
-        self.add_write(Kernel(space, level, stores=[Store(value, location, by=eqn)]))
+        self.add_write(Kernel(space, level, stores=[Store(value, location, eqn=eqn)]))
 
     def _plan_compact(self, eqn: Eqn) -> None:
         """A loop that stores the positions of true elements."""
@@ -426,7 +426,7 @@ class Planner(CostModel):
         self.store_if_expensive(mask)
         level = self.operand_level(eqn.operands)
         location = self.allocate(eqn.out, level + 1)
-        self.add_write(Kernel(mask.type.shape, level, stores=[Store(mask, location, by=eqn)]))
+        self.add_write(Kernel(mask.type.shape, level, stores=[Store(mask, location, eqn=eqn)]))
 
     # Outputs
 
@@ -459,7 +459,7 @@ class Planner(CostModel):
             )
         for kernel in self.plan.kernels:
             kernel.members = self._live_members(kernel)
-        self.plan.kernels = [k for k in self.plan.kernels if k.stores or k.folds]
+        self.plan.kernels = [k for k in self.plan.kernels if k.stores or k.reductions]
         fuse_reductions(self.plan)
         plan = self.plan
         steps = (plan.products, plan.calls, plan.controls, plan.writes)
@@ -470,7 +470,7 @@ class Planner(CostModel):
     def _live_members(self, kernel: Kernel) -> list[Eqn]:
         """The members that stores and reductions of this kernel reach at the kernel's own index."""
         live = {store.value for store in kernel.stores}
-        live.update(o for eqn in kernel.folds for o in eqn.operands)
+        live.update(o for eqn in kernel.reductions for o in eqn.operands)
         members = []
         for eqn in reversed(kernel.members):
             if eqn.out in live:
@@ -487,5 +487,5 @@ def _is_reshape(eqn: Eqn) -> bool:
 
 def _changes_unit_axes_only(eqn: Eqn) -> bool:
     """Whether only axes of extent 1 come or go, so that indices map without division."""
-    before = [n for n in eqn.operands[0].type.shape if n != 1]
-    return before == [n for n in eqn.out.type.shape if n != 1]
+    extents = [n for n in eqn.operands[0].type.shape if n != 1]
+    return extents == [n for n in eqn.out.type.shape if n != 1]

@@ -3,7 +3,7 @@
 - A location is `Unrolled` (a register for each element), `InMemory` (a strided part of a buffer),
   or an `Expression` (computed inside of kernels, and stored only where that is cheaper).
 - A `Kernel` is one loop nest: an iteration space, the values stored at each of its points
-  (`stores`) and the reductions over it (`folds`).
+  (`stores`) and the reductions over it.
 - Levels order the plan: what a kernel of one level produces can be read at the next level.
 
 Strides and offsets are in elements.
@@ -115,13 +115,13 @@ class Store:
     """An element of `value` (None: zero) is stored at, or added to, each point of a strided
     location.
 
-    `by`: the equation whose lowering says where instead (`Scatter`, `Compact`), or how (`Scan`).
+    `eqn`: the equation whose lowering says where instead (`Scatter`, `Compact`), or how (`Scan`).
     """
 
     value: Atom | None
     location: Location
     adds: bool = False
-    by: Eqn | None = None
+    eqn: Eqn | None = None
 
 
 @record(eq=False)
@@ -130,7 +130,7 @@ class Kernel:
 
     weight: its number of operations, transcendental functions counted as many; lines: the length of
     its code, recomputed values included; work: operations of its members per point; chain: its
-    longest chain of transcendental functions; guests: fused reductions over a smaller space.
+    longest chain of transcendental functions; fused: reductions over a smaller space.
     """
 
     space: tuple[int, ...]
@@ -138,8 +138,8 @@ class Kernel:
     members: list[Eqn] = field(default_factory=list)
     weight: int = 0
     stores: list[Store] = field(default_factory=list)
-    folds: list[Eqn] = field(default_factory=list)
-    guests: list[Kernel] = field(default_factory=list)
+    reductions: list[Eqn] = field(default_factory=list)
+    fused: list[Kernel] = field(default_factory=list)
     lines: int = 0
     work: int = 0
     math_depth: int = 0
@@ -147,7 +147,7 @@ class Kernel:
     @property
     def with_fused(self) -> tuple[Kernel, ...]:
         """The kernel, then the reductions fused into it."""
-        return (self, *self.guests)
+        return (self, *self.fused)
 
 
 @record(frozen=True)

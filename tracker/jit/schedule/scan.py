@@ -27,7 +27,7 @@ def plan_scan(planner: Placement, eqn: Eqn, reversed: set[Var]) -> None:
     if isinstance(location, InMemory) and eqn.out in reversed:
         shape, axis = eqn.out.type.shape, eqn.params["axis"]
         location.start, location.strides = reversed_along(location.strides, shape, axis)
-    store = Store(eqn.operands[0], location, by=eqn)
+    store = Store(eqn.operands[0], location, eqn=eqn)
     planner.add_write(Kernel(eqn.out.type.shape, level, stores=[store]))
 
 
@@ -54,9 +54,9 @@ def _reverses_axis(eqn: Eqn, axis: int) -> bool:
     shape = eqn.out.type.shape
     if not isinstance(eqn.op.lower, View) or [o.type.shape for o in eqn.operands] != [shape]:
         return False
-    found = view_formulas(eqn, loop_index(shape), shape)
-    if found is None or isinstance(found, list) or found[2] not in (None, True):
+    formulas = view_formulas(eqn, loop_index(shape), shape)
+    if formulas is None or isinstance(formulas, list) or formulas[2] not in (None, True):
         return False
-    wanted = list(loop_index(shape))
-    wanted[axis] = wanted[axis] * -1 + (shape[axis] - 1)
-    return list(found[1]) == wanted
+    reversed = list(loop_index(shape))
+    reversed[axis] = reversed[axis] * -1 + (shape[axis] - 1)
+    return list(formulas[1]) == reversed

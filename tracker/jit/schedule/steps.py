@@ -60,7 +60,7 @@ class Driver(Protocol):
     spills: list[str]  # stack allocations, at the start of the function
     symbols: set[str]  # external functions to be linked
     bodies: list[str]  # texts of other functions of the module
-    elsewhere: int  # operations of steps that are not kernels
+    other_operations: int  # operations of steps that are not kernels
 
     def location(self, var: Var) -> Location:
         """The location of a value at this level."""

@@ -46,38 +46,37 @@ class UpdateSlice:
 
 @record(frozen=True)
 class Update:
-    """The result is `base` (None: zeros) with some slices updated, or with the scatter `by`
-    applied.
+    """The result is `base` (None: zeros) with some slices updated, or with a scatter applied.
 
-    `covers_all`: the slices leave nothing of the base.
+    covers_all: the slices leave nothing of the base.
     """
 
     base: Atom | None
     slices: tuple[UpdateSlice, ...] = ()
     covers_all: bool = False
-    by: Eqn | None = None
+    scatter: Eqn | None = None
 
     @property
     def values(self) -> list[Atom]:
         """What is read besides the base."""
-        if self.by is None:
-            return [piece.value for piece in self.slices]
-        assert isinstance(self.by.op.lower, Scatter)
-        return [o for at, o in enumerate(self.by.operands) if at != self.by.op.lower.base]
+        if self.scatter is None:
+            return [part.value for part in self.slices]
+        assert isinstance(self.scatter.op.lower, Scatter)
+        return [o for at, o in enumerate(self.scatter.operands) if at != self.scatter.op.lower.base]
 
 
 @record()
 class UpdateChains:
     """The updates of a body.
 
-    `body`: the steps, reads before updates; `updates`: the update that gives a result; `last`:
-    results whose base is dead afterwards; `never_made`: arrays that are only added to others, as
+    body: the steps, reads before updates; updates: the update that gives a result; with_dead_base:
+    results whose base is dead afterwards; never_made: arrays that are only added to others, as
     slices, and need no memory.
     """
 
     body: list[Eqn | Guard]
     updates: dict[Var, Update]
-    last: set[Var] = field(default_factory=set)
+    with_dead_base: set[Var] = field(default_factory=set)
     never_made: set[Var] = field(default_factory=set)
 
     @property
@@ -90,10 +89,10 @@ def find_updates(function: Function, tiny: UnrollLimits) -> UpdateChains:
     finder = _UpdateFinder(tiny)
     for eqn in function.eqns:
         finder.visit(eqn)
-    changes = UpdateChains(list(function.body), finder.long_chains())
-    if changes.updates:
-        _find_dead_bases(function, changes, finder.embedded)
-    return changes
+    chains = UpdateChains(list(function.body), finder.long_chains())
+    if chains.updates:
+        _find_dead_bases(function, chains, finder.embedded)
+    return chains
 
 
 class _UpdateFinder:
@@ -113,9 +112,9 @@ class _UpdateFinder:
 
     def long_chains(self) -> dict[Var, Update]:
         return {
-            var: change
-            for var, change in self.found.items()
-            if change.by is not None or self._is_long(self.chain_of[var])
+            var: update
+            for var, update in self.found.items()
+            if update.scatter is not None or self._is_long(self.chain_of[var])
         }
 
     def _is_long(self, chain: Var) -> bool:
@@ -132,53 +131,57 @@ class _UpdateFinder:
         if self.tiny.admits(eqn.out.type):
             return
         lower = eqn.op.lower
-        change = None
+        update = None
         if isinstance(lower, View) and lower.writes is not None:
-            change = self.write_update(eqn, lower)
+            update = self.write_update(eqn, lower)
         elif isinstance(lower, Map) and is_sum(eqn.op):
-            change = self.sum_update(eqn)
+            update = self.sum_update(eqn)
         elif isinstance(lower, Scatter) and lower.base is not None:
-            change = Update(eqn.operands[lower.base], by=eqn)
-        if change is None:
+            update = Update(eqn.operands[lower.base], scatter=eqn)
+        if update is None:
             return
-        self.found[eqn.out] = change
-        start = eqn.out if change.base is None else self.chain_of.get(change.base, eqn.out)
+        self.found[eqn.out] = update
+        start = eqn.out if update.base is None else self.chain_of.get(update.base, eqn.out)
         self.chain_of[eqn.out] = start
-        self.lengths[start] += max(len(change.slices), 1)
-        for piece in change.slices:
-            self._record_slice(start, eqn.out.type.shape, piece.index)
+        self.lengths[start] += max(len(update.slices), 1)
+        for part in update.slices:
+            self._record_slice(start, eqn.out.type.shape, part.index)
 
     def _record_slice(self, chain: Var, shape: tuple[int, ...], index: tuple[Any, ...]) -> None:
         """Record the shape of one slice of a chain."""
-        cut = partial_axes(index, shape)
+        axes = partial_axes(index, shape)
         small = 2 * index_size(index, shape) < math.prod(shape)
         self.large_slices[chain] += not small
-        if small or len(cut) > 1 or any(self.axis.setdefault(chain, axis) != axis for axis in cut):
+        if (
+            small
+            or len(axes) > 1
+            or any(self.axis.setdefault(chain, axis) != axis for axis in axes)
+        ):
             self.mixed_chains.add(chain)
 
     def write_update(self, eqn: Eqn, lower: View) -> Update | None:
         assert lower.writes is not None
         writes = lower.writes(*(o.type for o in eqn.operands), **eqn.params)
-        pieces = tuple([UpdateSlice(eqn.operands[at], index) for at, index in writes.parts])
+        slices = tuple([UpdateSlice(eqn.operands[at], index) for at, index in writes.parts])
         if writes.base is None:
-            rows = writes.covers and all(int in map(type, piece.index) for piece in pieces)
-            if rows and len(pieces) <= _MAX_STACKED_ROWS:
+            rows = writes.covers and all(int in map(type, part.index) for part in slices)
+            if rows and len(slices) <= _MAX_STACKED_ROWS:
                 return None
-            if len(pieces) == 1 and not writes.covers:
-                self.embedded[eqn.out] = UpdateSlice(pieces[0].value, pieces[0].index, adds=True)
-            return Update(None, pieces, writes.covers)
+            if len(slices) == 1 and not writes.covers:
+                self.embedded[eqn.out] = UpdateSlice(slices[0].value, slices[0].index, adds=True)
+            return Update(None, slices, writes.covers)
         if _is_mostly_rewritten(eqn.out.type.shape, writes.parts[0][1]):
             return None
-        return Update(eqn.operands[writes.base], pieces, writes.covers)
+        return Update(eqn.operands[writes.base], slices, writes.covers)
 
     def sum_update(self, eqn: Eqn) -> Update | None:
-        for total, part in (eqn.operands, eqn.operands[::-1]):
-            piece = self.embedded.get(part) if isinstance(part, Var) else None
-            if piece is None or total is part:
+        for total, term in (eqn.operands, eqn.operands[::-1]):
+            part = self.embedded.get(term) if isinstance(term, Var) else None
+            if part is None or total is term:
                 continue
-            if total.type == part.type == eqn.out.type:
-                most = _is_mostly_rewritten(eqn.out.type.shape, piece.index)
-                return None if most else Update(total, (piece,))
+            if total.type == term.type == eqn.out.type:
+                is_most = _is_mostly_rewritten(eqn.out.type.shape, part.index)
+                return None if is_most else Update(total, (part,))
         return None
 
 
@@ -194,34 +197,34 @@ def index_size(index: tuple[Any, ...], shape: tuple[int, ...]) -> int:
 
 
 def _find_dead_bases(
-    function: Function, changes: UpdateChains, embedded: dict[Var, UpdateSlice]
+    function: Function, chains: UpdateChains, embedded: dict[Var, UpdateSlice]
 ) -> None:
     """The backward pass. `later` holds what is live after the step; `views`, the views of an array
     that may be moved before the step."""
-    bases = changes.bases
-    later = {a for a in function.outputs if isinstance(a, Var)}
+    bases = chains.bases
+    live = {a for a in function.outputs if isinstance(a, Var)}
     views: dict[Var, list[int]] = {}
-    before: dict[int, list[int]] = {}
+    moved_before: dict[int, list[int]] = {}
     for at in range(len(function.body) - 1, -1, -1):
         step = function.body[at]
         if isinstance(step, Guard):
-            later.update(_variables([step.operand]))
+            live.update(_variables([step.operand]))
             continue
-        change = changes.updates.get(step.out)
-        if step.out in embedded and step.out not in later and step.out not in views:
-            changes.never_made.add(step.out)
-        elif change is not None:
-            if isinstance(change.base, Var) and change.base not in later:
-                changes.last.add(step.out)
-                if change.base in views:
-                    before[at] = views.pop(change.base)[::-1]
-            later.update(_variables([*change.values, change.base]))
+        update = chains.updates.get(step.out)
+        if step.out in embedded and step.out not in live and step.out not in views:
+            chains.never_made.add(step.out)
+        elif update is not None:
+            if isinstance(update.base, Var) and update.base not in live:
+                chains.with_dead_base.add(step.out)
+                if update.base in views:
+                    moved_before[at] = views.pop(update.base)[::-1]
+            live.update(_variables([*update.values, update.base]))
         elif _is_view_of_base(step, bases):
             views.setdefault(step.operands[0], []).append(at)  # type: ignore[arg-type]
         else:
-            later.update(_variables(step.operands))
-    if before:
-        changes.body = _reordered_body(function, before)
+            live.update(_variables(step.operands))
+    if moved_before:
+        chains.body = _reordered_body(function, moved_before)
 
 
 def _is_view_of_base(eqn: Eqn, bases: set[Var]) -> bool:
@@ -235,12 +238,12 @@ def _is_view_of_base(eqn: Eqn, bases: set[Var]) -> bool:
     )
 
 
-def _reordered_body(function: Function, before: dict[int, list[int]]) -> list[Eqn | Guard]:
+def _reordered_body(function: Function, moved_before: dict[int, list[int]]) -> list[Eqn | Guard]:
     """The body, with steps moved to before another."""
-    moved = {at for group in before.values() for at in group}
+    moved = {at for group in moved_before.values() for at in group}
     body: list[Eqn | Guard] = []
     for at, step in enumerate(function.body):
-        body += [function.body[earlier] for earlier in before.get(at, ())]
+        body += [function.body[earlier] for earlier in moved_before.get(at, ())]
         if at not in moved:
             body.append(step)
     return body
