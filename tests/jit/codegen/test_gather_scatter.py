@@ -113,7 +113,7 @@ def test_an_index_out_of_range_raises_as_numpy_does(n):
     assert f.cache_info().traces == 1
 
 
-def test_what_is_not_used_is_checked_too():
+def test_unused_gathers_are_checked():
     f = jit(lambda x, i: x[i][:2])
     x = np.arange(100.0)
     f(x, np.array([1, 2, 3]))
@@ -153,7 +153,7 @@ def test_captured_indices_are_read_at_every_call():
         f(x)
 
 
-def test_sums_of_repeated_places_come_out_the_same():
+def test_sums_at_repeated_positions_are_reproducible():
     rng = np.random.default_rng(0)
     i, g = rng.integers(0, 50, 20_000), rng.normal(size=20_000)
 
@@ -170,7 +170,7 @@ def test_sums_of_repeated_places_come_out_the_same():
         assert (f(i, g) == want).all()
 
 
-def test_the_last_of_several_writes_stays():
+def test_the_last_of_several_writes_wins():
     def f(x, v, i):
         x = x * 1.0
         x[i] = v
@@ -212,7 +212,7 @@ def test_a_mask_of_several_axes_and_of_rows():
     assert is_native(slopes, x)
 
 
-def test_places_that_are_found_are_followed():
+def test_computed_positions_are_used_as_indices():
     def f(x):
         rows, columns = np.nonzero(x > 0.5)
         (few,) = np.where(x[:, 0] > 0.0)
@@ -245,7 +245,7 @@ def test_a_traced_integer_is_a_position_and_not_a_constant(n):
 
 
 @pytest.mark.parametrize("n", [5, 50])
-def test_what_a_traced_integer_cuts_out_is_a_view(n):
+def test_a_slice_by_a_traced_integer_is_a_view(n):
     def f(x, i):
         y = 2.0 * x
         row = y[i]
@@ -273,8 +273,8 @@ def test_a_flag_as_an_index_is_a_guard():
         assert_same(f(x), x[x[0] > 0.0])
 
 
-def test_what_is_gathered_is_stored_before_it_is_gathered_again():
-    """Each step reads the one before in two ways: made anew for both, two steps are four."""
+def test_a_gathered_value_is_stored_before_the_next_gather():
+    """Each step reads the one before in two ways: recomputed for both, two steps would be four."""
 
     def f(x, i):
         for shift in (1, 2, 3, 4):

@@ -1,4 +1,4 @@
-"""Kernels that differ in numbers only are one function, and compute what they did."""
+"""Kernels that differ in constants only are one function, with the same results."""
 
 import numpy as np
 import pytest
@@ -25,12 +25,12 @@ def kernel(k, **numbers):
     return KernelText(name, text, f"declare void {name}(ptr)")
 
 
-def test_few_stay_as_they_are():
+def test_few_kernels_are_not_merged():
     few = [kernel(k, end=k) for k in range(3)]
     assert deduplicate(few) == (few, {})
 
 
-def test_numbers_that_vary_become_parameters():
+def test_varying_integers_become_parameters():
     left, moved = deduplicate([kernel(k, start=k % 2, end=10 + k) for k in range(6)])
     (one,) = left
     assert one.text.startswith("void @k0(ptr %p, i64 %number0, i64 %number1) {\n")
@@ -44,7 +44,7 @@ def test_numbers_that_vary_become_parameters():
     )
 
 
-def test_floats_that_vary_become_parameters_of_their_types():
+def test_varying_floats_become_parameters_of_their_types():
     floats = [TWO, PI, HALF]
     left, moved = deduplicate(
         [kernel(k, times=floats[k % 3], less=floats[k // 2]) for k in range(6)]
@@ -56,7 +56,7 @@ def test_floats_that_vary_become_parameters_of_their_types():
     assert moved["@k4"] == ("@k0", (f"double {PI}", f"float {HALF}"))
 
 
-def test_divisors_stay_numbers():
+def test_divisors_stay_literal():
     left, moved = deduplicate([kernel(k, by=3 + k) for k in range(6)])
     assert len(left) == 6 and not moved
 
@@ -79,7 +79,7 @@ def test_rows_of_different_lengths(n):
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "c16"])
-def test_rows_and_columns_with_numbers_of_their_own(dtype):
+def test_rows_and_columns_with_different_constants(dtype):
     def f(x):
         a, b = np.zeros_like(x, shape=(30, 9)), np.zeros_like(x, shape=(9, 30))
         for i in range(30):

@@ -62,7 +62,7 @@ def padded(x):
     f=[statistics, padded],
     threads=[1, 2],
 )
-def test_any_order_gives_the_same(f, shape, dtype, threads):
+def test_results_do_not_depend_on_the_order(f, shape, dtype, threads):
     x = RNG.normal(size=shape[::-1]).astype(dtype)
     rtol = 1e-4 if dtype == np.float32 else 1e-9
     with tracker.config(threads=threads):
@@ -76,7 +76,7 @@ def test_any_order_gives_the_same(f, shape, dtype, threads):
 @pytest.mark.optimised
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_row_of_eight_is_a_vector(dtype):
-    """It is not written out number by number, to be put together again by gathers."""
+    """It is not unrolled and put together again by gathers."""
 
     def f(x, y, b):
         return np.where(x > y, x * b, -y)
@@ -91,7 +91,7 @@ def test_a_row_of_eight_is_a_vector(dtype):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32, np.complex64])
 @pytest.mark.parametrize("n", [7, 8, 9])
-def test_short_rows_with_folds_of_every_axis(n, dtype):
+def test_short_rows_reduced_over_every_axis(n, dtype):
     def f(x, b):
         y = np.maximum(np.real(x * b), 1).reshape(-1, 3, 2, n)
         return np.max(y, axis=(1, 2)), np.sum(y, axis=(0, 1, 2)), np.sum(y, axis=3), y + np.real(b)
@@ -138,8 +138,8 @@ def is_ordered(name, shape, dtype):
     dtype=["f8", "f4", "c16", "i8"],
     where=is_ordered,
 )
-def test_folds_that_keep_an_axis_between(name, shape, dtype):
-    """By rows, or with that axis outermost: the sums of NumPy, of all kinds of numbers."""
+def test_reductions_that_keep_a_middle_axis(name, shape, dtype):
+    """By rows, or with that axis outermost: NumPy's sums, for all dtypes."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=shape) + (1j * rng.normal(size=shape) if dtype == "c16" else 0)
     x = np.round(9 * x).astype(dtype) if dtype == "i8" else x.astype(dtype)
@@ -155,7 +155,7 @@ def test_folds_that_keep_an_axis_between(name, shape, dtype):
 
 
 @pytest.mark.parametrize("last", [40, 80])
-def test_extremes_of_rows_with_what_is_no_number(last):
+def test_extremes_of_rows_with_nans(last):
     x = np.random.default_rng(0).normal(size=(5, 6, last))
     x[2, 3, last // 2], x[1, 1, 0] = np.nan, np.inf
     fast = tracker.jit(lambda x: np.max(x, axis=(0, 2)))
@@ -163,7 +163,7 @@ def test_extremes_of_rows_with_what_is_no_number(last):
         np.testing.assert_array_equal(fast(x), np.max(x, axis=(0, 2)))
 
 
-def test_long_rows_are_gone_through_with_what_is_kept_outside():
+def test_kept_axes_are_outermost_for_long_rows():
     walks = [{0: 50 * 100, 1: 100, 2: 1}]
     assert best_order((40, 50, 100), walks, [[1]], False) == (1, 0, 2)
     assert best_order((40, 50, 20), [{0: 1000, 1: 20, 2: 1}], [[1]], False) == (0, 1, 2)

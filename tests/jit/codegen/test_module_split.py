@@ -1,4 +1,4 @@
-"""Which loops are optimised, and that results do not depend on it."""
+"""Which kernels are optimised, and that results do not depend on it."""
 
 import numpy as np
 import pytest
@@ -18,22 +18,22 @@ def work(**loops):
     return {name: KernelWork(*each) for name, each in loops.items()}
 
 
-def test_what_is_over_soon_is_optimised_whole():
+def test_a_short_plan_is_optimised_completely():
     assert kernels_to_optimise(work(a=(1000, 5000), b=(10, 10)), 1000) is None
 
 
-def test_loops_that_hardly_show_are_not_optimised():
+def test_negligible_kernels_are_not_optimised():
     loops = work(long=(10**6, 10**7), short=(300, 9000), small=(400, 400), more=(20_000, 20_000))
     assert kernels_to_optimise(loops, 0) == {"long", "more"}
 
 
-def test_many_loops_that_hardly_show_do_show():
+def test_many_small_kernels_are_not_negligible():
     loops = work(long=(10**6, 10**7), **{f"k{i}": (1000, 1000) for i in range(50)})
     found = kernels_to_optimise(loops, 0)
     assert "long" in found and 35 < len(found) < 45
 
 
-def test_what_is_not_a_loop_counts():
+def test_work_outside_of_kernels_counts():
     assert kernels_to_optimise(work(a=(300, 9000)), 10**7) == set()
 
 
@@ -103,14 +103,14 @@ def test_a_long_plan_is_three_modules(levels, monkeypatch):
     assert levels == [3, 2, 1]
 
 
-def test_a_short_one_is_one(levels, monkeypatch):
+def test_a_short_plan_is_one_module(levels, monkeypatch):
     monkeypatch.setenv("TRACKER_CACHE", "0")
     args = arguments(np.float64, rows=50)
     tracker.jit(lambda *a: tracker.withgradient(softmax_regression, *a), strict=True)(*args)
     assert levels == [3]
 
 
-def test_they_can_be_read(monkeypatch):
+def test_modules_can_be_dumped(monkeypatch):
     monkeypatch.setattr(module_split, "_LONG_PLAN", 1)
     args = arguments(np.float64, rows=2000)
     fast = tracker.jit(lambda *a: tracker.withgradient(softmax_regression, *a))
@@ -119,7 +119,7 @@ def test_they_can_be_read(monkeypatch):
 
 
 def test_loops_within_loops_share_text():
-    """Bodies have loops of their own, which differ in numbers only."""
+    """Bodies have kernels of their own, which differ in constants only."""
 
     def autocorrelation(x):
         y = np.zeros_like(x)

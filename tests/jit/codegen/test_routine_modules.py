@@ -39,7 +39,7 @@ def test_a_driver_that_calls_routines_has_no_loops(n):
     assert len(exported) == len(set(exported)) and any(n.startswith("tk.") for n in exported)
 
 
-def test_what_cannot_be_apart_stays():
+def test_inseparable_routines_stay():
     needs = ModuleNeeds()
     inner = "define internal void @tk.inner(ptr noalias %p) {\n  ret void\n}\n"
     outer = (

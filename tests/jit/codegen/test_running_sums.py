@@ -1,4 +1,4 @@
-"""Running sums, compiled: along every axis, in NumPy's order, with what is fused into them."""
+"""Cumulative sums, compiled: along every axis, in NumPy's order, with fused expressions."""
 
 import numpy as np
 import pytest
@@ -44,8 +44,8 @@ def test_gradients(shape, axis):
         assert_native(compiled, x)
 
 
-def test_far_arguments_on_the_way():
-    """sin has a quick version; where an argument is far, the loop runs again with the other."""
+def test_large_arguments():
+    """sin has a fast version; if an argument is large, the loop runs again with the general one."""
     x = np.linspace(0.0, 1e12, 300)
     compiled = jit(lambda x: np.cumsum(np.sin(x)))
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Loops over strips of columns: which kernels take them, and that each point comes once."""
+"""Loop tiling: which kernels are tiled, and that each point comes once."""
 
 import importlib
 
@@ -22,7 +22,7 @@ from tracker.jit.codegen.loop_order import TILE, can_tile, should_tile
         ((512,), [{0: 512}], [{0: 512}], False),
     ],
 )
-def test_what_is_written_across_or_lies_in_pages_is_crossed(space, reads, writes, crossed):
+def test_transposed_writes_and_page_strides_are_tiled(space, reads, writes, crossed):
     order = tuple(range(len(space)))
     assert should_tile(space, [*reads, *writes], writes, order) is crossed
 
@@ -78,7 +78,7 @@ def test_sums_are_those_of_numpy(axis, threads):
 
 
 @pytest.mark.parametrize("n", [4 * TILE, 4 * TILE + 1, 515])
-def test_gradients_that_are_written_across(n, cut):
+def test_gradients_with_transposed_writes(n, cut):
     a, b = np.random.default_rng(3).normal(size=(2, n, n))
 
     def loss(a, b):
@@ -93,7 +93,7 @@ def test_gradients_that_are_written_across(n, cut):
     assert any(cut)
 
 
-def test_a_stack_of_matrices_has_strips_in_each(cut):
+def test_each_matrix_of_a_stack_is_tiled(cut):
     a = np.random.default_rng(4).normal(size=(3, 512, 512))
     f = tracker.jit(lambda a: a + a.transpose(0, 2, 1))
     for _ in range(2):

@@ -78,14 +78,14 @@ def test_unique_values_and_sets(kind):
         lambda x: np.searchsorted(np.sort(x), x[1:2]),
     ],
 )
-def test_numpy_sorts_what_are_no_numbers_of_the_machine(f, kind):
+def test_numpy_sorts_other_dtypes(f, kind):
     x = np.array([30, 10, 30, 5])
     compiled = jit(lambda x: f(x.astype(kind)))
     for _ in range(2):
         np.testing.assert_array_equal(compiled(x), f(x.astype(kind)))
 
 
-def test_far_apart_numbers():
+def test_numbers_of_many_magnitudes():
     rng = np.random.default_rng(1)
     x = rng.normal(size=5000) * 10.0 ** rng.integers(-300, 300, 5000)
     n = rng.integers(-(2**63), 2**63 - 1, 5000)
@@ -96,7 +96,7 @@ def test_far_apart_numbers():
 
 
 @pytest.mark.parametrize("shape", [(9,), (200,), (30, 7)])
-def test_what_is_made_of_it(shape):
+def test_functions_of_sorted_arrays(shape):
     x = np.random.default_rng(0).normal(size=shape)
 
     def f(x):
@@ -112,7 +112,7 @@ def test_what_is_made_of_it(shape):
     assert_native(slopes, x)
 
 
-def test_an_array_that_is_sorted_in_place():
+def test_sorting_in_place():
     def f(x):
         y = x * 2.0
         y.sort()
@@ -126,7 +126,7 @@ def test_an_array_that_is_sorted_in_place():
 
 
 @pytest.mark.parametrize("shape, axis", [((300,), 0), ((9, 40), 1), ((40, 9), 0)])
-def test_the_gradient_of_sorting_sorts_once_more(shape, axis):
+def test_the_gradient_of_sorting_sorts_once(shape, axis):
     """Cotangents go where the elements came from; of equal ones, in their order."""
     x = numbers(shape, "f8")
     x[~np.isfinite(x)] = 7.0
@@ -141,7 +141,7 @@ def test_the_gradient_of_sorting_sorts_once_more(shape, axis):
 
 @pytest.mark.parametrize("n", [73, 100, 1001])
 @pytest.mark.parametrize("kind", ["i1", "u2", "f2", "f4", "f8", "i8"])
-def test_places_of_long_rows_lie_in_the_result_on_their_way(n, kind):
+def test_positions_of_long_rows_use_the_result_as_scratch(n, kind):
     """As many passes as keys have digits, but those that all share: odd numbers of them, too."""
     rng = np.random.default_rng(n)
     for values in (rng.normal(size=(2, n)) * 100, rng.integers(0, 5, (2, n)), np.zeros((2, n))):
@@ -151,7 +151,7 @@ def test_places_of_long_rows_lie_in_the_result_on_their_way(n, kind):
             np.testing.assert_array_equal(places(x), np.argsort(x, kind="stable"))
 
 
-def test_numpy_sorts_rows_that_are_too_long_for_our_places(monkeypatch):
+def test_numpy_sorts_rows_too_long_for_our_positions(monkeypatch):
     monkeypatch.setattr(partition, "_MAX_SORT_ROW", 100)
     x = np.random.default_rng(0).normal(size=101)
     fast = jit(lambda x: np.argsort(x) + 1)

@@ -35,7 +35,7 @@ def test_pairs(name):
 
 
 @pytest.mark.parametrize("f", [np.sign, np.rint], ids=["sign", "rint"])
-def test_of_one(f):
+def test_unary(f):
     agree(f, SPECIAL)
     agree(f, 3 * numbers((5, 7)))
 
@@ -74,7 +74,7 @@ def test_searching():
     agree(lambda z: np.count_nonzero(z, axis=1), TIES.reshape(6, 10))
 
 
-def test_positions_of_extremes():
+def test_argmin_and_argmax():
     agree(lambda z: np.argmax(z, axis=1), TIES.reshape(6, 10))
     agree(lambda z: np.argmin(z), TIES)
     f = jit(lambda z: np.argmax(z))

@@ -1,4 +1,4 @@
-"""Products of integers, bools and mixed dtypes compile whole, in every layout."""
+"""Products of integers, booleans and mixed dtypes compile completely, in every layout."""
 
 import re
 
@@ -101,7 +101,7 @@ def test_convolutions(kind):
 
 
 @pytest.mark.parametrize("m", [3, 30])
-def test_what_is_no_number_stays_where_a_convolution_reaches(m):
+def test_nans_stay_within_the_reach_of_a_convolution(m):
     a, v = np.cos(np.arange(40.0)), np.linspace(-1, 2, m)
     v[1], v[-1] = np.nan, np.inf
     fast = jit(lambda a, v: np.convolve(a, v), strict=True)
@@ -160,7 +160,7 @@ def test_a_matrix_times_a_vector(size, matrix, vector, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_middling_matrices_are_cut(dtype):
+def test_matrices_of_middling_size_are_split(dtype):
     """A smaller one BLAS does on one thread, a larger one is worth several; which of these it is,
     is asked when the product runs: the text is one, and so is the result."""
     rng = np.random.default_rng(0)

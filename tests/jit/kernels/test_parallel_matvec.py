@@ -1,4 +1,4 @@
-"""A matrix times a vector whose rows threads share: each with BLAS, in parts that it does alone."""
+"""A matrix times a vector whose rows threads share: each with BLAS, on parts for one thread."""
 
 import re
 
@@ -32,7 +32,8 @@ def arguments(m, k, layout="C", dtype=np.float64, step=1):
     threads=[1, 2, 3, 5],
 )
 def test_results(size, layout, threads):
-    """All in one number of rows or another: fewer than threads have parts of none."""
+    """Row counts that divide evenly and others; with fewer rows than threads, some parts
+    are empty."""
     with tracker.config(threads=threads):
         fast = jit(products, strict=True)
         for step in (1, 2):
@@ -73,7 +74,7 @@ def test_a_regression_shares_both_products():
     "m, k, shared",
     [(2600, 100, False), (2622, 100, True), (10_480, 100, True), (10_490, 100, False)],
 )
-def test_what_is_small_is_done_by_one_and_what_is_large_by_blas(m, k, shared):
+def test_small_products_take_one_thread_and_large_ones_blas_threads(m, k, shared):
     with tracker.config(threads=2):
         x, v, _ = arguments(m, k)
         fast = jit(lambda x, v: x @ v, strict=True)

@@ -1,4 +1,4 @@
-"""Host calls that machine code makes itself: in order, with copies, with the draws taken back."""
+"""Host calls made by machine code: in order, with copies, with draws rolled back."""
 
 import gc
 import sys
@@ -90,7 +90,7 @@ def _outcome(f, *args):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_draws_are_the_plain_function_s(by, name):
+def test_draws_equal_those_of_the_plain_function(by, name):
     f = PROGRAMS[name]
     g = jit(f, max_traces=16)
     ours, plain = np.random.default_rng(5), np.random.default_rng(5)
@@ -122,8 +122,8 @@ def test_machine_code_makes_host_calls():
     assert odd(1.0, r).dtype == np.float16
 
 
-def test_what_was_drawn_before_a_condition_fails_is_drawn_again():
-    """By the trace that holds, and where none does, by the next one."""
+def test_draws_before_a_failed_guard_are_repeated():
+    """By the trace whose guards hold, or, if there is none, by the next one."""
     drawn = []
 
     def f(x, r):
@@ -140,7 +140,7 @@ def test_what_was_drawn_before_a_condition_fails_is_drawn_again():
 
 
 def test_an_exception_of_a_host_call_reaches_the_caller(by):
-    """With all that the call held let go, also where the draws are journalled."""
+    """All references of the call are released, also where draws are logged."""
 
     def f(x, s, r):
         y = r.normal(0.0, s)
@@ -170,7 +170,7 @@ def _root_of(x):
     return np.sqrt(x), lambda dy: (dy / 2 / np.sqrt(x),)
 
 
-def test_an_exception_of_a_host_call_is_the_function_s_to_catch(by):
+def test_the_function_can_catch_an_exception_of_a_host_call(by):
     def f(x):
         try:
             return np.sum(_root_of(x) * x)
@@ -197,7 +197,7 @@ def _keeping(x, n):
     return x * n + 1.0, lambda dy: (dy * n, np.sum(dy * x))
 
 
-def test_what_a_host_call_keeps_stays_what_it_was(by):
+def test_operands_kept_by_a_host_call_do_not_change(by):
     f = jit(lambda x, n: np.sum(_keeping(np.sin(x), n) * x))
     KEPT.clear()
     for k in range(5):
@@ -233,8 +233,8 @@ def _odd(effect, results):
 
 
 @pytest.mark.parametrize("other", [np.ones(3, np.float32), np.ones(2), np.ones((3, 1)), 2.0, "x"])
-def test_a_result_of_another_type_is_none(other):
-    """Another trace is made where there is no effect."""
+def test_a_result_of_another_type_is_rejected(other):
+    """Without an effect, another trace is made."""
     usual = np.array([1.0, 2.0, 3.0])
     op = _odd(False, [usual, usual, other, usual[::-1], other])
     run = compile_values(trace(lambda x: apply(op, (x,)) * 2.0, X))
@@ -268,7 +268,7 @@ def test_a_host_call_may_call_jitted_functions_that_are_new():
 
 
 def test_host_calls_of_threads_at_once_and_while_others_run():
-    """Long work runs without the lock, which a host call in its midst takes."""
+    """Long work runs without the GIL, which a host call in the middle acquires."""
     big = np.linspace(0.0, 1.0, 100_000)
 
     def f(x, s, r):
@@ -303,7 +303,7 @@ def test_references_of_host_calls_are_flat():
     assert sys.getallocatedblocks() - before < 200
 
 
-def test_a_result_that_machine_code_does_not_take_as_it_lies_is_no_other_way_through():
+def test_a_result_in_another_layout_is_copied():
     @custom_gradient(host=True)
     def twice(x):
         memory = np.zeros(x.nbytes + 1, np.uint8)

@@ -1,4 +1,4 @@
-"""Searching, membership, unique values, bins and running extremes, compiled: NumPy's answers."""
+"""Searching, membership, unique values, bins and cumulative extremes, compiled: NumPy's answers."""
 
 import warnings
 
@@ -29,7 +29,7 @@ def test_searchsorted_of_any_size(n, shape):
     agree(lambda a, v: a.searchsorted(np.sin(v) * 2, "right"), row, keys)
 
 
-def test_what_is_searched_lies_as_it_likes():
+def test_searched_arrays_of_any_layout():
     a, v = np.sort(np.random.default_rng(0).normal(size=(90, 2)), axis=0), np.linspace(-1, 1, 80)
     agree(lambda a, v: np.searchsorted(a[::-2, 1][::-1], v[::-1].reshape(8, 10).T), a, v)
     agree(lambda v: np.searchsorted(v, 0.25) + np.searchsorted(v, v[3], "right"), v)
@@ -113,7 +113,7 @@ def test_running_extremes(kind, axis):
     agree(lambda x: np.minimum.accumulate(x, axis), x)
 
 
-def test_positions_of_extremes_but_for_nan():
+def test_nanargmin_and_nanargmax():
     for f in (np.nanargmax, np.nanargmin):
         agree(lambda x, f=f: (f(x), f(x, axis=0), f(x, axis=1, keepdims=True)), HOLES)
         g = jit(lambda x, f=f: f(x, axis=1))
@@ -125,7 +125,7 @@ def test_positions_of_extremes_but_for_nan():
 
 @pytest.mark.parametrize("kth", [0, 3, -2, [1, 4]])
 def test_partitions(kth):
-    """Compiled, both sides of short rows are in order: a choice that NumPy leaves open."""
+    """Compiled, both sides of short rows are sorted: NumPy leaves the order open."""
     x = np.random.default_rng(0).normal(size=(6, 9))
     for axis in (0, 1, None):
         compiled = jit(lambda x, axis=axis: np.partition(x, kth, axis) * 1.0)
@@ -144,7 +144,7 @@ def test_partitions(kth):
 @pytest.mark.parametrize("kind", ["f8", "f4", "i8", "u1"])
 @pytest.mark.parametrize("kth", [0, 40, -3, [7, 70, 7]])
 def test_partitions_of_long_rows(kind, kth):
-    """Both sides are as they come: what is less, equal, greater; NaN is the greatest."""
+    """Both sides are in any order: less, equal, greater; NaN is the greatest."""
     x = numbers(kind, 7 * 90).reshape(7, 90)
     for axis, given in ((1, x), (0, x.T), (None, x), (-1, x[:, ::-1])):
         places = jit(lambda x, axis=axis: np.argpartition(x, kth, axis))
@@ -166,7 +166,7 @@ def test_partitions_of_long_rows(kind, kth):
         assert_native(places, given)
 
 
-def test_folds_of_nothing():
+def test_reductions_of_empty_arrays():
     for f in (np.sum, np.mean, np.prod, np.any, np.all, lambda x: np.max(x, axis=0)):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -176,8 +176,8 @@ def test_folds_of_nothing():
 
 @pytest.mark.parametrize("n", [4096, 5000, 9 * 512])
 @pytest.mark.parametrize("kind", ["f8", "f4", "i4", "?"])
-def test_positions_in_long_lines(n, kind):
-    """Block by block: the first of equals, in whatever block, in the rest, or the first NaN."""
+def test_argextremes_of_long_rows(n, kind):
+    """By blocks: the first of equal elements in any block or in the rest, or the first NaN."""
     rng = np.random.default_rng(n)
     x = np.round(rng.normal(size=n)).astype(kind)
     find = jit(lambda x: (np.argmax(x), np.argmin(x), np.argmax(x.reshape(2, -1))))
@@ -190,8 +190,8 @@ def test_positions_in_long_lines(n, kind):
     assert_native(find, x)
 
 
-def test_extremes_of_what_is_selected():
-    """Infinities stand in for what does not count, in vectors too."""
+def test_extremes_of_selected_elements():
+    """Excluded elements count as infinities, in vectors too."""
     x = np.where(np.arange(5000) % 7 == 3, np.nan, np.random.default_rng(0).normal(size=5000))
     for kind in ("f8", "f4"):
         for f in (np.nanmax, np.nanmin, lambda x: np.max(np.where(x > 0, -np.inf, x))):

@@ -74,7 +74,7 @@ def test_any_row(kind, n):
 @pytest.mark.parametrize("shape", [(40, 9), (19, 100), (19, 300), (5, 100), (3, 50), (3, 500)])
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_many_rows(shape, dtype):
-    """With networks and without; the same places in all rows, and others in each."""
+    """With networks and without; equal ranks in all rows, and different ones."""
     rows, n = shape
     fits = [
         sorting_networks.is_quick(b, rows, n, True) and n <= selection._MAX_NETWORK_ROW
@@ -113,7 +113,7 @@ COMPILED = {f: jit(lambda x, f=f: f(x)) for f in FUNCTIONS}
 
 
 @given(st.lists(st.sampled_from([0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan]), min_size=1))
-def test_quantiles_of_what_is_odd(given_numbers):
+def test_quantiles_of_special_values(given_numbers):
     x = np.resize(given_numbers, 90)
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # all are NaN
@@ -121,8 +121,8 @@ def test_quantiles_of_what_is_odd(given_numbers):
             np.testing.assert_allclose(compiled(x), f(x), rtol=1e-14)
 
 
-def test_how_many_are_left_may_change():
-    """The place of a quantile without NaNs is data: one trace."""
+def test_the_number_of_nans_may_change():
+    """The rank of a quantile without NaNs is data: one trace."""
     x = np.random.default_rng(0).normal(size=(6, 90))
     f = jit(lambda x: np.nanquantile(x, [0.2, 0.7], axis=1))
     for holes in (0.0, 0.1, 0.5, 0.9, 0.2):

@@ -1,4 +1,4 @@
-"""Networks that sort many rows at a time: each length, each width, ties, what lies at the end."""
+"""Sorting networks: each length and width, ties, and the last block."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from tracker import jit
 from tracker.jit.kernels import sorting_networks
 
 
-def test_eights_are_put_in_order():
+def test_eight_lines_are_sorted():
     """A network that sorts all zeros and ones sorts everything."""
     for bits in itertools.product((0, 1), repeat=8):
         v = list(bits)
@@ -33,7 +33,7 @@ def test_rows(n, kind):
 @pytest.mark.parametrize("rows", [3, 4, 7, 8, 15, 16, 17])
 @pytest.mark.parametrize("kind", ["f8", "f4", "u1"])
 def test_any_number_of_rows(rows, kind):
-    """Four at a time, eight or sixteen; eight keys of each at a time, and what is left."""
+    """Four, eight or sixteen at a time; eight keys of each at a time, and the rest."""
     assert sorting_networks.is_quick(8 * np.dtype(kind).itemsize, rows, 90, True) == (rows > 3)
     for n in (77, 80):
         x = numbers((rows, n), kind)
@@ -46,7 +46,7 @@ def test_any_number_of_rows(rows, kind):
 @pytest.mark.parametrize(
     "bits, values, most", [(64, True, 2048), (32, False, 2048), (64, False, 512)]
 )
-def test_longer_rows_and_few_rows_go_digit_by_digit(bits, values, most):
+def test_longer_rows_and_few_rows_take_radix_sort(bits, values, most):
     assert sorting_networks.is_quick(bits, 16, most, values)
     assert not sorting_networks.is_quick(bits, 16, most + 1, values)
     assert not sorting_networks.is_quick(bits, 7, most, values)

@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture(params=[1, 3])
 def short_ones(request, monkeypatch):
-    """Matrices of few rows count as long, so that tests are quick; threads share them."""
+    """Matrices of few rows count as tall, so that tests are quick; threads share them."""
     for name, least in (("_MIN_LONG", 20), ("_MIN_WORK", 1), ("_MIN_THREADED_WORK", 1)):
         monkeypatch.setattr(tall_matmul, name, least)
     with tracker.config(threads=request.param):
@@ -99,7 +99,7 @@ def sliding(x):
 
 
 @pytest.mark.parametrize("view", [patches, concatenated, turned])
-def test_a_view_is_never_made(short_ones, view):
+def test_views_are_not_stored(short_ones, view):
     x = array(4, 9, 8)
     k = view(x).shape[1]
 
@@ -113,7 +113,7 @@ def test_a_view_is_never_made(short_ones, view):
 
 
 @pytest.mark.parametrize("view", [patches, concatenated, turned, sliding])
-def test_gradients_of_both(short_ones, view):
+def test_gradients_of_both_operands(short_ones, view):
     x = array(4, 9, 8)
     w = array(view(x).shape[1], 3)
 
@@ -126,8 +126,8 @@ def test_gradients_of_both(short_ones, view):
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
-def test_what_is_computed_is_stored_once(short_ones):
-    """Not the patches, each number of which is there six times."""
+def test_a_computed_operand_is_stored_once(short_ones):
+    """Not its patches, which hold each number six times."""
 
     def f(w, x):
         y = patches(np.tanh(x))
@@ -143,7 +143,7 @@ def test_padding_is_stored(short_ones):
     check(f, array(6, 3), array(4, 9, 8))
 
 
-def test_what_is_read_otherwise_is_stored(short_ones):
+def test_a_view_with_other_readers_is_stored(short_ones):
     def f(w, x):
         y = patches(x)
         return y @ w, y, np.sum(y, axis=0)
@@ -183,7 +183,7 @@ def test_a_matrix_times_its_own_transpose(short_ones):
     check(lambda a: a.T @ a, array(50, 6))
 
 
-def test_sums_of_very_many_rows_are_as_good_as_those_of_blas():
+def test_sums_of_many_rows_are_as_accurate_as_blas():
     a, g = (np.abs(array(300_000, n, dtype=np.float32)) for n in (5, 8))
     exact = a.T.astype(np.float64) @ g.astype(np.float64)
     fast = jit(lambda a, g: a.T @ g)

@@ -35,7 +35,7 @@ CALLS = {
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", CALLS)
-def test_numbers_are_scipys_own(name, dtype):
+def test_values_equal_scipys(name, dtype):
     f, x = CALLS[name], X.astype(dtype)
     compiled = jit(f)
     first, want = compiled(x), f(x)
@@ -98,7 +98,7 @@ def test_a_long_python_loop():
     assert_same(compiled(0.3), f(0.3), tolerance=1e-14)
 
 
-def test_errors_that_scipy_is_told_to_raise():
+def test_scipys_error_settings_are_respected():
     compiled = jit(lambda x: sc.spence(x))
     compiled(X)
     assert np.isnan(compiled(-X)).all()
@@ -109,12 +109,12 @@ def test_errors_that_scipy_is_told_to_raise():
     assert_same(compiled(X), sc.spence(X), tolerance=0)
 
 
-def test_object_files_cannot_have_them(tmp_path):
+def test_export_rejects_ufunc_loops(tmp_path):
     with pytest.raises(CompileError, match=r"calls ufunc\.spence.*cannot go into an object file"):
         export_module.export(lambda x: np.sum(sc.spence(x)), X, path=tmp_path / "f", name="f")
 
 
-def test_a_loop_that_there_is_not():
+def test_a_missing_loop():
     with pytest.raises(CompileError, match="no loop for dd"):
         ufunc_loops.find(sc.spence, [np.dtype(float)] * 2)
     python = np.frompyfunc(lambda x: x, 1, 1)
@@ -122,7 +122,7 @@ def test_a_loop_that_there_is_not():
         ufunc_loops.find(python, [np.dtype(object)])
 
 
-def test_ufuncs_of_one_name_are_told_apart():
+def test_ufuncs_of_one_name_are_distinct():
     own, scipys = (ufunc_loops.find(module.log1p, [np.dtype(float)]) for module in (np, sc))
     assert own is ufunc_loops.find(np.log1p, [np.dtype(float)])
     assert own.symbol != scipys.symbol
@@ -130,14 +130,14 @@ def test_ufuncs_of_one_name_are_told_apart():
     assert addresses[own.symbol] != addresses[scipys.symbol]
 
 
-def test_a_ufunc_that_lies_otherwise_in_memory_is_not_called(monkeypatch):
+def test_a_ufunc_of_another_struct_layout_is_not_called(monkeypatch):
     nothing = loader._Ufunc.from_buffer_copy(bytes(200))
     monkeypatch.setattr(loader, "_Ufunc", SimpleNamespace(from_address=lambda _: nothing))
     with pytest.raises(CompileError, match="lays out <ufunc 'spence'> in an unknown way"):
         loader.loop_symbols([ufunc_loops.find(sc.spence, [np.dtype(float)])])
 
 
-def test_cached_code_finds_them_in_another_process(tmp_path):
+def test_cached_code_binds_loops_in_another_process(tmp_path):
     program = (
         "import numpy as np, scipy.special as sc, tracker\n"
         "f = tracker.jit(lambda x: sc.spence(x)); x = np.array([0.25, 0.5])\n"

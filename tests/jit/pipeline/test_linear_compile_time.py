@@ -202,7 +202,7 @@ def test_twice_the_program_takes_about_twice_the_steps(f, n, args, files, monkey
     assert not idle, idle
 
 
-def test_checks_do_not_cut_arithmetic_into_blocks(monkeypatch):
+def test_guards_do_not_split_basic_blocks(monkeypatch):
     straight = tuple(each for each in passes.PASSES if each.name != "roll")
     monkeypatch.setattr(passes, "PASSES", straight)
     fast = tracker.jit(lambda x: tracker.value_and_grad(lambda y: scalars(100, y))(x))
@@ -214,7 +214,7 @@ def test_checks_do_not_cut_arithmetic_into_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize("at", [0, 3, 7])
-def test_checks_that_come_later_still_hold(at):
+def test_postponed_guards_are_checked(at):
     def f(x, ys):
         for y in ys:
             x = x / y + (1 << int(y)) / (y + 3.0)
@@ -232,7 +232,7 @@ def test_checks_that_come_later_still_hold(at):
         fast(2.5, ys)
 
 
-def test_integers_that_outgrow_machine_words_or_shift_backwards():
+def test_integer_overflow_and_negative_shifts():
     def f(n, k):
         for _ in range(12):
             n = n * n + 1
@@ -262,7 +262,7 @@ def limited(*fields):
     return sum(np.sum((f - np.roll(f, -1, 0)) ** 2 * np.roll(g, 1, 1)) for f, g in pairs)
 
 
-def test_loops_over_large_arrays_are_cut_before_they_are_too_long_for_vectors():
+def test_kernels_are_split_before_they_are_too_long_to_vectorise():
     fields = RNG.standard_normal((14, 140, 130))
     fast = tracker.jit(lambda *a: tracker.withgradient(limited, *a))
     fast(*fields)

@@ -1,4 +1,4 @@
-"""Loops that another shape has compiled are linked again, with this shape's sizes."""
+"""Kernels compiled for another shape are linked again, with this shape's sizes."""
 
 import numpy as np
 import pytest
@@ -52,8 +52,8 @@ def assert_same(got, want):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
 
 
-def test_a_loop_moves_from_a_module_to_another(compiled, monkeypatch):
-    """Which loops are worth optimising differs, and with it who is in which module."""
+def test_a_kernel_moves_from_one_module_to_another(compiled, monkeypatch):
+    """Which kernels are worth optimising differs, and with it the module of each."""
     fast = tracker.jit(derivative)
     args = arguments(128, 300, 128)
     for _ in range(2):
@@ -71,7 +71,7 @@ def test_a_loop_moves_from_a_module_to_another(compiled, monkeypatch):
     assert len(compiled) == count
 
 
-def test_what_has_become_urgent_is_compiled_better(compiled, monkeypatch):
+def test_a_kernel_that_became_hot_is_compiled_again(compiled, monkeypatch):
     monkeypatch.setattr(module_split, "_NEGLIGIBLE_SHARE", 1)
     fast = tracker.jit(derivative)
     args = arguments(60, 30, 20)
@@ -86,8 +86,8 @@ def test_what_has_become_urgent_is_compiled_better(compiled, monkeypatch):
     assert {level for _, level in compiled} == {engine.FEW_PASSES, engine.OPTIMISED}
 
 
-def test_equal_loops_have_their_own_sizes(compiled):
-    """The sums over rows of three matrices are the same loop; one module has two of them."""
+def test_equal_kernels_have_their_own_sizes(compiled):
+    """The sums over rows of three matrices are the same kernel; one module has two of them."""
 
     def sums(a, b, c):
         return a.sum(axis=0), b.sum(axis=0), c.sum(axis=0)
@@ -101,7 +101,7 @@ def test_equal_loops_have_their_own_sizes(compiled):
                     np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
 
 
-def test_code_that_is_forgotten_is_compiled_again(compiled):
+def test_evicted_code_is_compiled_again(compiled):
     fast = tracker.jit(derivative)
     args = arguments(128, 300, 128)
     for _ in range(2):

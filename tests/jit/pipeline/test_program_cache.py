@@ -1,4 +1,4 @@
-"""What a program was lowered to is found by the next process, and never by another program."""
+"""A lowered program is found by the next process, and never by another program."""
 
 import json
 import os
@@ -103,7 +103,7 @@ def assert_same(a, b):
 
 
 @pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
-def test_the_second_time_nothing_is_lowered(folder, made, f):
+def test_a_known_program_is_not_lowered_again(folder, made, f):
     first = run(gradient(f), X, W)
     assert len(made) == 1
     assert len(programs(folder)) == 1
@@ -111,7 +111,7 @@ def test_the_second_time_nothing_is_lowered(folder, made, f):
     assert len(made) == 1
 
 
-def test_what_differs_is_lowered(folder, made, monkeypatch):
+def test_different_programs_are_lowered(folder, made, monkeypatch):
     calls = [
         (gradient(straight), X, W),
         (gradient(straight), X[:2], W),  # another shape
@@ -180,7 +180,7 @@ def test_a_damaged_file_is_replaced(folder, made, damage):
 
 
 @pytest.mark.parametrize("fact", ["level", "lengths", "loops", "symbols", "scratch"])
-def test_a_file_that_lacks_something_is_replaced(folder, made, fact):
+def test_an_incomplete_file_is_replaced(folder, made, fact):
     expected = run(gradient(straight), X, W)
     (path,) = programs(folder)
     good = path.read_bytes()
@@ -193,7 +193,7 @@ def test_a_file_that_lacks_something_is_replaced(folder, made, fact):
     assert path.read_bytes() == good
 
 
-def test_what_is_shown_or_checked_takes_every_step(folder, made, capsys):
+def test_dumped_or_checked_programs_run_every_step(folder, made, capsys):
     run(gradient(straight), X, W)
     with tracker.config(dump="ir"):
         run(gradient(straight), X, W)
@@ -203,7 +203,7 @@ def test_what_is_shown_or_checked_takes_every_step(folder, made, capsys):
     assert len(made) == 3
 
 
-def test_what_was_found_can_be_explained(folder, made):
+def test_a_cached_program_can_be_explained(folder, made):
     texts = []
     for _ in range(2):
         fast = gradient(products)
@@ -216,7 +216,7 @@ def test_what_was_found_can_be_explained(folder, made):
     assert len(made) == 1
 
 
-def test_what_numpy_must_do_has_no_file(folder):
+def test_programs_with_host_calls_have_no_file(folder):
     def hosted(x):
         return np.sum(x.astype(np.longdouble) * 2)
 
@@ -226,7 +226,7 @@ def test_what_numpy_must_do_has_no_file(folder):
     assert not programs(folder)
 
 
-def test_no_folder_no_files(folder, monkeypatch, made):
+def test_without_a_folder_there_are_no_files(folder, monkeypatch, made):
     monkeypatch.setenv("TRACKER_CACHE", "0")
     run(gradient(straight), X, W)
     run(gradient(straight), X, W)
@@ -245,7 +245,7 @@ print(value.tobytes(), gradient.tobytes(), [m for m in late if f"tracker.jit.{m}
 """
 
 
-def test_the_second_process_does_not_read_the_compiler(folder):
+def test_the_second_process_does_not_import_the_compiler(folder):
     outputs = [
         subprocess.run(
             [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True

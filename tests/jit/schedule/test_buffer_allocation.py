@@ -1,4 +1,5 @@
-"""The layout of scratch: nothing that lives at the same time overlaps, and holes are used."""
+"""Scratch allocation: buffers that are live at the same time do not overlap, and holes are
+reused."""
 
 import random
 import re
@@ -29,7 +30,7 @@ def spans(lives, rooms=None):
 
 
 @given(LIVES, st.lists(st.tuples(st.integers(0, 40), st.integers(1, 1000)), max_size=12))
-def test_buffers_of_one_time_do_not_overlap(rows, results):
+def test_live_buffers_do_not_overlap(rows, results):
     lives = {k: (first, first + length, size << 10) for k, (first, length, size) in enumerate(rows)}
     _, spots = spans(lives, {k: (first, size << 10) for k, (first, size) in enumerate(results)})
     for a, (first, last, size) in lives.items():
@@ -40,7 +41,7 @@ def test_buffers_of_one_time_do_not_overlap(rows, results):
                 assert low[0] + max(low[1], 1) <= high[0]
 
 
-def test_a_result_has_room_until_it_is_written():
+def test_an_output_holds_scratch_until_it_is_written():
     size = 1 << 20
     rooms = {3: (2, size), 5: (7, size)}
     total, spots = spans({k: (k, k + 1, size) for k in range(6)}, rooms)
@@ -53,15 +54,15 @@ def test_a_result_has_room_until_it_is_written():
     assert spans({0: (0, 1, odd), 1: (2, 3, size)}, {2: (4, odd)})[0] == 0
 
 
-def test_memory_is_used_again():
+def test_memory_is_reused():
     assert spans({k: (k, k, 1000) for k in range(100)})[0] == 1024
     assert spans({k: (k, k + 1, 1000) for k in range(100)})[0] == 2048
     assert spans({0: (0, 1, 100), 1: (0, 1, 100), 2: (2, 2, 200)})[0] == 256  # holes join
 
 
 @pytest.mark.parametrize("length", [0, 3, 10**9])
-def test_the_work_is_linear(length):
-    """Twice the buffers take about twice the steps, counted by the interpreter."""
+def test_allocation_is_linear(length):
+    """Twice the buffers take about twice the interpreter steps."""
 
     def steps(count):
         rng = random.Random(0)
@@ -71,7 +72,7 @@ def test_the_work_is_linear(length):
     assert steps(2000) < 2.5 * steps(1000)
 
 
-def test_what_is_computed_on_the_way_to_a_result_lies_in_its_memory():
+def test_intermediates_share_the_memory_of_the_result():
     x, w = np.random.default_rng(0).normal(size=(2, 300, 300))
 
     @tracker.jit
@@ -96,7 +97,7 @@ def test_what_is_computed_on_the_way_to_a_result_lies_in_its_memory():
         x = x[::-1].copy()
 
 
-def test_what_products_read_slices_of_is_stored_once():
+def test_a_value_sliced_by_products_is_stored_once():
     x = np.random.default_rng(0).normal(size=(300, 90))
 
     def correlations(x):
@@ -113,7 +114,7 @@ def test_what_products_read_slices_of_is_stored_once():
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_the_gradient_of_a_running_sum_lies_in_its_result(axis):
+def test_the_gradient_of_a_cumulative_sum_is_in_place(axis):
     x = 0.1 * np.random.default_rng(0).normal(size=(500, 300))
 
     def loss(x):
@@ -127,14 +128,14 @@ def test_the_gradient_of_a_running_sum_lies_in_its_result(axis):
         np.testing.assert_allclose(fast(x), by_hand, rtol=1e-9, atol=1e-12)
 
 
-def test_a_gradient_through_a_sort_needs_the_order_and_two_copies_of_keys():
+def test_a_gradient_through_a_sort_stores_positions_and_two_copies_of_keys():
     x = np.random.default_rng(0).normal(size=1 << 16)
     fast = tracker.jit(lambda x: tracker.gradient(lambda x: np.sum(np.sort(x) ** 2), x))
     assert scratch_of(fast, x) < 3.1 * x.nbytes
     np.testing.assert_allclose(fast(x)[0], 2 * x)
 
 
-def test_what_several_parts_of_a_gradient_are_made_of_is_kept_in_their_place():
+def test_a_shared_operand_is_stored_instead_of_its_users():
     x, w = np.random.default_rng(0).normal(size=(300, 300)), np.arange(1.0, 5.0)
 
     def loss(x, w):
@@ -146,8 +147,8 @@ def test_what_several_parts_of_a_gradient_are_made_of_is_kept_in_their_place():
     np.testing.assert_allclose(fast(x, w), tracker.gradient(loss, x, w)[0], rtol=1e-12, atol=1e-12)
 
 
-def test_what_a_loop_stacks_is_there_once():
-    """Only carries have a second place, to which a step writes while it reads the first."""
+def test_a_loop_has_one_buffer_for_each_stack():
+    """Only carries have a spare buffer, to which a step writes while it reads the other."""
     steps, n = 120, 1000
 
     @tracker.jit
@@ -171,7 +172,7 @@ def softmax(q, k):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_loop_writes_where_it_reads_for_the_last_time(threads):
+def test_a_kernel_overwrites_its_dead_operand(threads):
     rng = np.random.default_rng(0)
     q, k, v = rng.normal(size=(3, 512, 16))
     labels, x = rng.integers(0, 16, 1 << 14), rng.normal(size=(1 << 14, 16))
@@ -210,15 +211,15 @@ def test_a_loop_writes_where_it_reads_for_the_last_time(threads):
         lambda y: np.where(y > 0, y, y[0]),  # a row, by all others
     ],
 )
-def test_what_is_read_elsewhere_is_not_overwritten(f):
+def test_an_operand_read_at_other_indices_is_not_overwritten(f):
     a, b = np.random.default_rng(0).normal(size=(2, 400, 400))
     fast, want = tracker.jit(lambda a, b: f(a @ b)), f(a @ b)
     _, got = fast(a, b), fast(a, b)
     np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
 
 
-def test_a_loop_stacks_no_carry_that_its_pullback_does_not_read():
-    """Of an oscillator the positions, not the velocities."""
+def test_only_carries_that_the_pullback_reads_are_saved():
+    """Of an oscillator, the positions but not the velocities."""
 
     def loss(x):
         def step(state, t):
@@ -236,8 +237,8 @@ def test_a_loop_stacks_no_carry_that_its_pullback_does_not_read():
         np.testing.assert_allclose(fast(x), tracker.gradient(loss, x)[0], rtol=1e-12)
 
 
-def test_a_mask_of_what_was_gathered_frees_it():
-    """Which write to a place is the last is found in the memory of the gradient."""
+def test_a_mask_of_a_gather_is_stored():
+    """The mask of last writes to each position is computed in the memory of the gradient."""
     rng = np.random.default_rng(0)
     x, places, y = rng.normal(size=1 << 18), rng.integers(0, 1 << 18, 1 << 17), np.ones(1 << 17)
 
@@ -254,8 +255,8 @@ def test_a_mask_of_what_was_gathered_frees_it():
         np.testing.assert_allclose(b, want, rtol=1e-12)
 
 
-def test_what_only_folds_comes_before_what_writes():
-    """Of a weighted softmax regression: the logits, and five numbers of each row."""
+def test_reductions_run_before_kernels_that_write():
+    """In a weighted softmax regression: the logits, and five numbers of each row."""
     rng = np.random.default_rng(0)
     x, t, s = rng.normal(size=(1 << 17, 8)), rng.integers(0, 16, 1 << 17), np.ones(1 << 17)
 

@@ -1,4 +1,4 @@
-"""Functions of functions of arrays: what their loops are thought to take, and how they are cut."""
+"""Chains of elementwise functions: the estimated work of their loops, and where they are split."""
 
 import re
 
@@ -43,18 +43,18 @@ def test_results(name, size):
     np.testing.assert_allclose(gradient(steep, x), want, rtol=1e-11)
 
 
-def test_what_is_near_is_cut_after_two():
+def test_chains_over_cached_arrays_are_split_after_two():
     parts = loops(chain(np.tanh, 6), np.linspace(-1.0, 1.0, 3000))
     assert [part.split().count("tanh") for part in parts] == [2, 2, 2]
 
 
 @pytest.mark.parametrize("size", [100, 1 << 18])
-def test_what_is_short_or_far_is_one(size):
+def test_chains_over_short_or_large_arrays_are_one_loop(size):
     (part,) = loops(chain(np.tanh, 4), np.linspace(-1.0, 1.0, size))
     assert part.split().count("tanh") == 4
 
 
-def test_functions_beside_one_another_are_one_loop():
+def test_independent_functions_share_a_loop():
     (part,) = loops(
         lambda x: np.exp(x) * np.tanh(x) + np.sin(x) * np.log(x * x + 1) + np.arctan(x),
         np.linspace(-1.0, 1.0, 3000),
@@ -62,8 +62,8 @@ def test_functions_beside_one_another_are_one_loop():
     assert {"exp", "tanh", "sin", "log", "arctan"} <= set(part.split())
 
 
-def test_what_is_read_twice_is_counted_once():
-    """What each step is made of is there once, however often it is read."""
+def test_a_value_read_twice_is_counted_once():
+    """The operands of a step are stored once, however often they are read."""
 
     def work(count):
         body = "".join(
@@ -77,15 +77,15 @@ def test_what_is_read_twice_is_counted_once():
     assert work(40) == 2 * work(20) == 80 * 1000
 
 
-def test_a_loop_of_much_for_each_element_is_optimised():
+def test_a_loop_with_much_work_per_element_is_optimised():
     much = {"much": KernelWork(3000, 3000 * 2000)}
     assert kernels_to_optimise(much, 0) == {"much"}
     little = {"much": KernelWork(3000, 3000 * 2000), "little": KernelWork(100, 300)}
     assert kernels_to_optimise(little, 0) == {"much"}
 
 
-def test_steps_of_a_stencil_keep_what_neighbours_read_and_no_more():
-    """What is soon made of what is kept is made again where it is read."""
+def test_stencil_steps_store_only_what_neighbours_read():
+    """Cheap functions of stored values are recomputed where they are read."""
 
     def around(u):
         return np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1) - 4 * u

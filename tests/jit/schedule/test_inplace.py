@@ -213,7 +213,7 @@ def _wholes(compiled: Any, size: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("f", [_sweep, _triangular])
-def test_an_array_is_copied_once_however_often_it_is_written_and_read(f):
+def test_an_array_is_copied_once_for_all_writes(f):
     x = np.linspace(-1.0, 1.0, 49)
     compiled = jit(f)
     for given_ in (x, x + 0.5):
@@ -222,7 +222,7 @@ def test_an_array_is_copied_once_however_often_it_is_written_and_read(f):
 
 
 @pytest.mark.parametrize("f", [_sweep, _triangular])
-def test_cotangents_are_written_in_place_too(f):
+def test_cotangents_are_updated_in_place(f):
     def slope(x: Any) -> Any:
         return gradient(lambda y: np.sum(np.sin(f(y))), x)
 
@@ -232,7 +232,7 @@ def test_cotangents_are_written_in_place_too(f):
     assert len(_wholes(compiled, 49)) <= 2  # the array's own, and the cotangent's
 
 
-def test_a_copy_is_made_for_who_reads_the_old_array_later():
+def test_a_later_read_of_the_old_array_needs_a_copy():
     def f(x: Any) -> Any:
         y, olds = x.copy(), []
         for k in range(8):
@@ -248,8 +248,9 @@ def test_a_copy_is_made_for_who_reads_the_old_array_later():
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_what_is_computed_of_old_numbers_is_not_computed_of_new_ones(turned):
-    """The cotangent is read at the rows, then cleared there; a sum of what was read comes later."""
+def test_expressions_of_old_contents_do_not_read_new_ones(turned):
+    """The cotangent is read at the rows, then cleared there; a sum of the read values
+    comes later."""
 
     def loss(x: Any) -> Any:
         x[[0, -1]] += np.sum(x) * 0.01
@@ -260,7 +261,7 @@ def test_what_is_computed_of_old_numbers_is_not_computed_of_new_ones(turned):
         assert_same(compiled(x.copy()), gradient(loss, x.copy()), "gradient", 1e-10)
 
 
-def test_a_product_of_a_view_that_is_copied_for_somebody_else_reads_the_view():
+def test_a_product_reads_the_view_although_it_is_copied():
     def f(x: Any, y: Any) -> Any:
         turned = (x * 1.0).T
         return turned @ y, turned.reshape(-1) * 2.0
@@ -272,8 +273,8 @@ def test_a_product_of_a_view_that_is_copied_for_somebody_else_reads_the_view():
 
 
 @pytest.mark.parametrize("n", [9, 12, 20])
-def test_edges_are_copied_from_the_rows_beside_them(n, monkeypatch):
-    """What is read and what is written begin within one pointer's reach of each other."""
+def test_edges_are_copied_from_adjacent_rows(n, monkeypatch):
+    """The slices read and written begin within one pointer's reach of each other."""
     monkeypatch.setattr(plan, "UNROLL_LIMIT", 8)  # as in a long program
 
     def halo(x, y):
@@ -304,7 +305,7 @@ def windows(k):
 
 
 @pytest.mark.parametrize("n, k, pieces", [(40, 3, True), (80, 3, False), (80, 8, True)])
-def test_pieces_that_are_most_of_an_array(n, k, pieces):
+def test_slices_that_are_most_of_an_array(n, k, pieces):
     """A few of them are one loop over the array, unless it is small."""
     x, w = (np.random.default_rng(0).standard_normal(shape) for shape in ((n, n), (k, k)))
     slope = jit(lambda x, w: gradient(windows(k), x, w))
@@ -314,7 +315,7 @@ def test_pieces_that_are_most_of_an_array(n, k, pieces):
 
 
 @pytest.mark.parametrize("shape", [(77,), (7, 11)])
-def test_a_result_is_no_view_of_what_is_changed_after_it(shape):
+def test_a_result_is_not_a_view_of_a_later_update(shape):
     def halved_twice(x):
         x[x < 0.1] = x[x < 0.1] * 0.5
         y = x.copy()
@@ -354,8 +355,8 @@ STACKS = {
 
 @pytest.mark.parametrize("name", STACKS)
 @pytest.mark.parametrize("n", [40, 300])
-def test_many_rows_that_are_stacked_are_written_one_by_one(name, n):
-    """To choose among n rows for each element would take n times as long."""
+def test_many_stacked_rows_are_written_one_by_one(name, n):
+    """Selecting among n rows for each element would take n times as long."""
     f = STACKS[name]
     x = np.random.default_rng(0).normal(size=(n, 4))
     weights = np.random.default_rng(1).normal(size=f(x).shape)

@@ -1,4 +1,4 @@
-"""Loops whose arrays stay where they are: random bodies that read neighbours, write parts, swap."""
+"""Loop-carried arrays updated in place: random bodies that read neighbours, write slices, swap."""
 
 import re
 
@@ -144,8 +144,8 @@ def scratch(f, *args):
 
 
 @pytest.mark.parametrize("n", [100, 5000])
-def test_a_leapfrog_makes_one_array_after_the_other(n):
-    """Each where it was: there is no scratch, but for a loop that makes both at once."""
+def test_a_leapfrog_updates_both_arrays_in_place(n):
+    """There is no scratch, except for a loop that computes both at once."""
 
     @jit
     def wave(u, v):
@@ -159,7 +159,7 @@ def test_a_leapfrog_makes_one_array_after_the_other(n):
     assert "2 of 2 arrays stay" in wave.explain(u, u)
 
 
-def test_neighbours_of_what_is_made_need_memory_of_their_own():
+def test_neighbours_of_the_written_array_need_a_copy():
     @jit
     def heat(u):
         for _ in range(200):
@@ -171,8 +171,8 @@ def test_neighbours_of_what_is_made_need_memory_of_their_own():
     assert "0 of 1 arrays stay" in heat.explain(u)
 
 
-def test_a_write_at_each_step_costs_an_element():
-    """What is written into is not copied; neither is its cotangent in the pullback."""
+def test_a_write_at_each_step_copies_nothing():
+    """The written array is not copied; neither is its cotangent in the pullback."""
 
     @jit
     def held(h, idx, y):
@@ -191,7 +191,7 @@ def test_a_write_at_each_step_costs_an_element():
     assert len(loops) <= 3, loops
 
 
-def test_while_loops_keep_their_arrays_in_place():
+def test_while_loops_update_arrays_in_place():
     @jit
     def shrink(x, y):
         def cond(s):
@@ -211,7 +211,7 @@ def test_while_loops_keep_their_arrays_in_place():
     np.testing.assert_array_equal(none[1], x)
 
 
-def test_a_loop_within_a_loop_leaves_what_both_carry():
+def test_nested_loops_update_shared_carries_in_place():
     @jit
     def nested(x):
         def outer(state, _):

@@ -40,7 +40,7 @@ CASES = [
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(("f", "shape", "folds"), CASES)
-def test_one_loop_has_the_numbers_of_two(f, shape, folds, dtype):
+def test_fused_loops_give_the_same_results(f, shape, folds, dtype):
     x = RNG.normal(size=shape).astype(dtype)
     plain, fast = value_and_grad(f), tracker.jit(value_and_grad(f), strict=True)
     for _ in range(2):
@@ -70,8 +70,8 @@ def test_arguments_of_any_layout(view):
         np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
-def test_a_maximum_of_part_of_the_loop():
-    """What is beyond the guest's end would be the greatest."""
+def test_a_maximum_over_part_of_the_loop():
+    """The elements beyond the end of the smaller space would be the greatest."""
 
     def f(x):
         y = (x[1:] - x[:-1]) ** 2
@@ -83,7 +83,7 @@ def test_a_maximum_of_part_of_the_loop():
     assert "folds max over 299" in fast.explain(x)
 
 
-def test_what_shares_nothing_stays_apart():
+def test_kernels_that_share_nothing_are_not_fused():
     def f(x):
         return np.sum(x[1:] ** 2), np.exp(x)
 

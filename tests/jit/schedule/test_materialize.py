@@ -1,4 +1,4 @@
-"""Divisions and roots of small values that many elements are made of: made once, and read."""
+"""Divisions and roots of small values that many elements read: computed once and stored."""
 
 import numpy as np
 
@@ -16,15 +16,15 @@ def check(f, *arguments):
     return fast.explain(*arguments)
 
 
-def test_a_root_of_each_column_is_kept():
+def test_a_root_of_each_column_is_stored():
     x = RNG.normal(size=(80, 50))
     text = check(lambda x: gradient(lambda x: np.sum(np.std(x, axis=0)), x), x)
     kept = [line for line in text.splitlines() if "kept: " in line and "[1,50]" in line]
     assert len(kept) == 2, text
 
 
-def test_it_is_made_again_where_it_would_put_a_loop_off():
-    """Other elements are made at its level already: a second loop would read them again."""
+def test_it_is_recomputed_where_storing_it_would_delay_a_loop():
+    """Other elements are computed at its level already: a second loop would read them again."""
 
     def loss(x, scale):
         return np.sum(np.square(x / (scale * scale + 1.0) + 1.0) * x)
@@ -34,8 +34,8 @@ def test_it_is_made_again_where_it_would_put_a_loop_off():
     assert text.count("kernel over 80x50") == 1, text
 
 
-def test_one_element_everywhere_or_at_one_place():
-    """Spread, it takes no index, and the loops are one; where it stands at one place, it does."""
+def test_a_broadcast_element_and_an_embedded_one():
+    """A broadcast element needs no index, and the loops collapse; an embedded one does."""
     x = RNG.normal(size=(40, 5, 30))
     for given in (x, np.asfortranarray(x), x.transpose(1, 0, 2), x[:, ::2]):
         check(

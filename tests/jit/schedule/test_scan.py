@@ -1,4 +1,4 @@
-"""Running folds (sums, products, extremes, recurrences) in loops, in every order and kind."""
+"""Scans (sums, products, extremes, recurrences) in loops, in every order and kind."""
 
 import numpy as np
 from hypothesis import given
@@ -30,7 +30,7 @@ def flip(x, axis, turned):
     st.sampled_from(["flipped", "both", "other axis", "part", "result"]),
     st.booleans(),
 )
-def test_every_reader_sees_what_numpy_has(name, shape, axis, kind, turned, reader, dear):
+def test_every_reader_sees_numpys_values(name, shape, axis, kind, turned, reader, dear):
     axis %= len(shape)
     if name == "maximum" and kind in ("c8", "c16"):
         kind = "f8"
@@ -59,7 +59,7 @@ def test_every_reader_sees_what_numpy_has(name, shape, axis, kind, turned, reade
             np.testing.assert_allclose(a, b, rtol=1e-4 if kind in ("f4", "c8") else 1e-12)
 
 
-def test_a_sum_that_others_read_as_it_is_stays_as_it_is():
+def test_a_sum_with_other_readers_is_not_reversed():
     x = RNG.normal(size=(500, 300))
     fast = tracker.jit(lambda x: np.flip(s := np.cumsum(x, 1), 1) * s)
     s = np.cumsum(x, 1)
@@ -67,7 +67,7 @@ def test_a_sum_that_others_read_as_it_is_stays_as_it_is():
         np.testing.assert_allclose(fast(x), np.flip(s, 1) * s, rtol=1e-12)
 
 
-def test_windows_of_a_running_sum():
+def test_windows_of_a_cumulative_sum():
     x = RNG.normal(size=3000)
 
     def f(x):
