@@ -82,4 +82,11 @@ def deserialize(facts: dict[str, Any], data: bytes) -> LoweredProgram:
         for text, (exports, level, urgent) in zip(texts[1:], facts["loops"], strict=True)
     )
     symbols = frozenset(facts["symbols"])
-    return LoweredProgram(texts[0], facts["level"], loops, symbols, frozenset(), facts["scratch"])
+    return LoweredProgram(
+        text=texts[0],
+        level=facts["level"],
+        kernel_modules=loops,
+        symbols=symbols,
+        ufunc_loops=frozenset(),
+        scratch=facts["scratch"],
+    )

@@ -63,12 +63,12 @@ def body_slots(function: Function) -> FrameSlots:
     """The slots of a body: a cell per input, then per result."""
     n, m = len(function.inputs), len(function.outputs)
     return FrameSlots(
-        tuple(range(n)),
-        tuple(bool(v.type.shape) for v in function.inputs),
-        (),
-        (),
-        tuple(range(n, n + m)),
-        tuple(bool(atom.type.shape) for atom in function.outputs),
+        inputs=tuple(range(n)),
+        input_is_array=tuple(bool(v.type.shape) for v in function.inputs),
+        captures=(),
+        capture_is_array=(),
+        outputs=tuple(range(n, n + m)),
+        output_is_array=tuple(bool(atom.type.shape) for atom in function.outputs),
     )
 
 

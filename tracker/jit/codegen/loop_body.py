@@ -17,7 +17,7 @@ from tracker.ir.lowering import Iota, Map, View
 from tracker.jit.codegen import scatter_stores
 from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.scalar.values import ScalarValue, literal
-from tracker.jit.schedule.affine import IndexEmitter
+from tracker.jit.schedule.affine import IndexEmitter, linear_position
 from tracker.jit.schedule.buffer_reuse import BufferAccess
 from tracker.jit.schedule.plan_data import (
     Kernel,
@@ -71,7 +71,7 @@ class LoopBody:
         reduced = [accumulator.eqn.operands[0] for accumulator in self.writer.own_accumulators]
         for atom in (*(store.value for store in self.writer.kernel.stores), *reduced):
             if atom is not None:
-                self.value(atom, self._index_of(atom, self.index))
+                self.value(atom, self._index_of(self.index, atom))
 
     def _fused_reductions(self, kernel: Kernel, accumulators: list[Accumulator]) -> None:
         """Reductions over a space that ends before the loops do."""
@@ -94,7 +94,7 @@ class LoopBody:
         dtype = memory_of(store.location).type.dtype
         x = literal(0, dtype)
         if store.value is not None:
-            x = self.cast(self.value(store.value, self._index_of(store.value, self.index)), dtype)
+            x = self.cast(self.value(store.value, self._index_of(self.index, store.value)), dtype)
         if store.eqn is not None:
             scatter_stores.emit_store(self, store, store.eqn, x)
             return
@@ -114,10 +114,7 @@ class LoopBody:
         """The position of an element within a location."""
         if self.writer.flat:
             return index[0]
-        flat: Any = 0
-        for i, stride in zip(index, location.strides, strict=True):
-            flat = i * stride + flat
-        return flat
+        return linear_position(index, location.strides)
 
     def cast(self, x: ScalarValue, dtype: Any) -> ScalarValue:
         if x.dtype == dtype:
@@ -145,33 +142,22 @@ class LoopBody:
         if not is_own and is_in_memory(location, self.writer.kernel.level):
             return self._load(var, location, index)
         eqn = self.writer.plan.definitions[var]
-        lower = eqn.op.lower
-        if isinstance(lower, View):
-            return self._view(eqn, lower, index)
-        if isinstance(lower, Iota):
-            return index_value(self.tools, index[eqn.params["axis"]], eqn.out.type.dtype)
-        assert isinstance(lower, Map)
-        dtypes = lower.dtypes(*(o.type for o in eqn.operands))
-        xs = [
-            self.cast(self.value(o, self._index_of(o, index)), dtype)
-            for o, dtype in zip(eqn.operands, dtypes, strict=True)
-        ]
-        return self.cast(lower.body(self.e, *xs, **eqn.params), eqn.out.type.dtype)
+        if self.writer.flat and isinstance(eqn.op.lower, View):  # one element, broadcast
+            return self.value(eqn.operands[0], (0,) * eqn.operands[0].type.ndim)
+        return expression_element(
+            self.e, self.tools, eqn, index, self.value, self.cast, self._index_of
+        )
 
-    def _index_of(self, operand: Atom, index: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _index_of(self, index: Sequence[Any], operand: Atom) -> tuple[Any, ...]:
         if self.writer.flat:
-            return index if operand.type.size != 1 else (0,) * operand.type.ndim
-        lead = len(index) - operand.type.ndim
-        return tuple(0 if n == 1 else index[lead + i] for i, n in enumerate(operand.type.shape))
+            return tuple(index) if operand.type.size != 1 else (0,) * operand.type.ndim
+        return broadcast_index(index, operand)
 
     def _unrolled_element(self, var: Var, index: tuple[Any, ...]) -> ScalarValue:
-        flat: Any = 0
-        if var.type.size != 1:
-            for i, stride in zip(index, c_strides(var.type.shape), strict=True):
-                flat = i * stride + flat
+        is_scalar = var.type.size == 1
+        flat = 0 if is_scalar else linear_position(index, c_strides(var.type.shape))
         if isinstance(flat, int):
-            number: ScalarValue = self.writer.number(var, flat)
-            return number
+            return self.writer.number(var, flat)
         pointer = self.writer.spilled(var)
         where = self.e.address(pointer, var.type.dtype, self.tools.name(flat))
         return self.e.load(where, var.type.dtype)
@@ -183,24 +169,43 @@ class LoopBody:
         where = self.writer.source(location, at, self.tools)
         return self.e.load(where, var.type.dtype, memory_of(location).is_ours)
 
-    def _view(self, eqn: Eqn, lower: View, index: tuple[Any, ...]) -> ScalarValue:
-        if self.writer.flat:  # one element, broadcast
-            return self.value(eqn.operands[0], (0,) * eqn.operands[0].type.ndim)
-        types = [o.type for o in eqn.operands]
-        alternatives = self.tools.reading(
-            self.reader(eqn), lambda: lower.source(self.tools, index, *types, **eqn.params)
-        )
-        return select_alternative(
-            self.e, alternatives, eqn, lambda o, at: self.value(o, at), self.cast
-        )
-
     def reader(self, eqn: Eqn) -> Callable[[int, Sequence[Any]], str]:
         """A function that emits the integers of operands that an equation's formulas read."""
+        return lambda which, at: self.cast(self.value(eqn.operands[which], at), _INT64).name
 
-        def read(which: int, index: Sequence[Any]) -> str:
-            return self.cast(self.value(eqn.operands[which], index), _INT64).name
 
-        return read
+def broadcast_index(index: Sequence[Any], operand: Atom) -> tuple[Any, ...]:
+    """The index into an operand that is broadcast to where `index` points."""
+    lead = len(index) - operand.type.ndim
+    return tuple(0 if n == 1 else index[lead + i] for i, n in enumerate(operand.type.shape))
+
+
+def expression_element(
+    e: Emitter,
+    tools: IndexEmitter,
+    eqn: Eqn,
+    index: tuple[Any, ...],
+    value: Callable[[Atom, Sequence[Any]], ScalarValue],
+    cast: Callable[[ScalarValue, Any], ScalarValue],
+    index_of: Callable[[Sequence[Any], Atom], tuple[Any, ...]] = broadcast_index,
+) -> ScalarValue:
+    """One element of an expression; `value` emits the elements of its operands."""
+    lower, dtype = eqn.op.lower, eqn.out.type.dtype
+    if isinstance(lower, Iota):
+        return index_value(tools, index[eqn.params["axis"]], dtype)
+    types = [o.type for o in eqn.operands]
+    if isinstance(lower, View):
+        alternatives = tools.reading(
+            lambda which, at: cast(value(eqn.operands[which], at), _INT64).name,
+            lambda: lower.source(tools, index, *types, **eqn.params),
+        )
+        return select_alternative(e, alternatives, eqn, value, cast)
+    assert isinstance(lower, Map)
+    xs = [
+        cast(value(o, index_of(index, o)), kind)
+        for o, kind in zip(eqn.operands, lower.dtypes(*types), strict=True)
+    ]
+    return cast(lower.body(e, *xs, **eqn.params), dtype)
 
 
 def index_value(tools: IndexEmitter, i: Any, dtype: Any) -> ScalarValue:

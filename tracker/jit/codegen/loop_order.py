@@ -27,6 +27,20 @@ from tracker.ops.shape.memory_order import is_dense, nontrivial_strides
 if TYPE_CHECKING:
     from tracker.jit.codegen.reductions import Accumulator
 
+Strides = dict[int, int]  # axis -> elements between neighbours; absent: 0
+_NEAR_COST, _FAR_COST = 3, 8  # cost of an access that is not adjacent to the one before
+NEAR_ELEMENTS = 16  # elements; accesses within this distance share cache lines
+_MEMORY_SUM_COST = 1  # cost of a sum that is not in a register, besides its access
+_LOOP_START_COST = 16  # cost of starting a loop
+_UNROLLED_STEPS = 16  # steps; a shorter loop is unrolled, with its sums in registers
+_MAX_COST_RATIO = 0.6  # of the cost in C order; otherwise the order stays
+_LONG_ROW = 64  # steps; rows of at least this length may come in any order
+_MIN_VECTOR_STEPS = 4  # steps; a shorter loop is not vectorised
+_MIN_POINTS = 256  # points; a smaller kernel is not reordered
+TILE = 64  # columns of a strip: as many rows of the transposed array stay in the cache
+_MIN_TILES = 4  # strips; fewer columns stay in the cache
+_PAGE_ELEMENTS = 512  # elements; rows a multiple of this apart map to few cache sets
+
 
 def can_collapse(plan: Plan, kernel: Kernel) -> bool:
     """Whether all arrays of the kernel have one shape and order, without gaps, so that one loop
@@ -72,19 +86,6 @@ def _is_broadcast_scalar(eqn: Eqn) -> bool:
     shape = eqn.out.type.shape
     formulas = view_formulas(eqn, loop_index(shape), shape)
     return formulas is not None and not isinstance(formulas, list) and formulas[2] in (None, True)
-
-
-Strides = dict[int, int]  # axis -> elements between neighbours; absent: 0
-
-_NEAR_COST, _FAR_COST = 3, 8  # cost of an access that is not adjacent to the one before
-NEAR_ELEMENTS = 16  # elements; accesses within this distance share cache lines
-_MEMORY_SUM_COST = 1  # cost of a sum that is not in a register, besides its access
-_LOOP_START_COST = 16  # cost of starting a loop
-_UNROLLED_STEPS = 16  # steps; a shorter loop is unrolled, with its sums in registers
-_MAX_COST_RATIO = 0.6  # of the cost in C order; otherwise the order stays
-_LONG_ROW = 64  # steps; rows of at least this length may come in any order
-_MIN_VECTOR_STEPS = 4  # steps; a shorter loop is not vectorised
-_MIN_POINTS = 256  # points; a smaller kernel is not reordered
 
 
 def access_strides(position: object) -> Strides | None:
@@ -147,11 +148,6 @@ def _cost(
         return total
     total += sum(_MEMORY_SUM_COST for k in kept if k and axis in k)
     return total * (1 + _LOOP_START_COST / extent)
-
-
-TILE = 64  # columns of a strip: as many rows of the transposed array stay in the cache
-_MIN_TILES = 4  # strips; fewer columns stay in the cache
-_PAGE_ELEMENTS = 512  # elements; rows a multiple of this apart map to few cache sets
 
 
 def should_tile(

@@ -226,7 +226,15 @@ class DriverWriter(UnrolledCode):
         loops += routine_modules.extract_routines(self.needs, texts)
         level = OPTIMISED if chosen is None else FEW_PASSES_FAST_CODEGEN
         text, called = module_text(texts, self.needs), tuple(self.needs.callbacks)
-        return LoweredProgram(text, level, loops, symbols, borrowed, scratch, called)
+        return LoweredProgram(
+            text=text,
+            level=level,
+            kernel_modules=loops,
+            symbols=symbols,
+            ufunc_loops=borrowed,
+            scratch=scratch,
+            callbacks=called,
+        )
 
     def kernel(self, kernel: Kernel) -> None:
         """Call a loop nest."""

@@ -19,7 +19,7 @@ from tracker.ir.lowering import Reduce
 from tracker.jit.codegen.loop_order import are_outermost
 from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.scalar.values import ScalarValue, literal, memory_type
-from tracker.jit.schedule.affine import IndexEmitter
+from tracker.jit.schedule.affine import IndexEmitter, linear_position
 from tracker.jit.schedule.plan_data import memory_of
 
 if TYPE_CHECKING:
@@ -182,12 +182,9 @@ class Accumulator:
         )
 
     def _address(self, index: Sequence[Any], tools: IndexEmitter) -> str:
-        flat: Any = 0
-        if not self.writer.flat:
-            for i, stride in zip(self.kept, self.strides, strict=True):
-                flat = index[i] * stride + flat
-        address: str = self.writer.target(self.location, flat, tools)
-        return address
+        kept = () if self.writer.flat else [index[i] for i in self.kept]
+        flat = linear_position(kept, () if self.writer.flat else self.strides)
+        return self.writer.target(self.location, flat, tools)
 
     def add(self, x: ScalarValue, body: LoopBody) -> None:
         if self.has_cell:

@@ -25,7 +25,7 @@ from tracker.jit.scalar.values import (
     memory_type,
     part_dtype,
 )
-from tracker.jit.schedule.affine import IndexEmitter
+from tracker.jit.schedule.affine import IndexEmitter, linear_position
 from tracker.jit.schedule.buffer_reuse import Coalescing, CoalescingCandidate
 from tracker.jit.schedule.plan_data import Buffer, FrameSlots, Location, Plan, Unrolled, memory_of
 from tracker.ops.shape.memory_order import c_strides
@@ -106,10 +106,9 @@ class Registers:
             ours = True
         else:
             assert location.buffer is not None, var
-            pointer, flat = self.pointer(memory_of(location)), location.start
+            pointer = self.pointer(memory_of(location))
+            flat = linear_position(index, location.strides, location.start)
             ours = memory_of(location).is_ours
-            for i, stride in zip(index, location.strides, strict=True):
-                flat = i * stride + flat
         return self.e.load(self.e.address(pointer, dtype, self.tools.name(flat)), dtype, ours)
 
     def _is_usable(self, buffer: Buffer) -> bool:

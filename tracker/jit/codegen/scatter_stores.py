@@ -6,7 +6,6 @@ duplicate indices behave as in NumPy, and sums are the same on every call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from tracker.ir.graph import Eqn
 from tracker.ir.lowering import Compact, Scan, Scatter
 from tracker.jit.scalar.values import ScalarValue, memory_type
+from tracker.jit.schedule.affine import linear_position
 from tracker.jit.schedule.plan_data import Kernel, Store, memory_of
 
 if TYPE_CHECKING:
@@ -52,22 +52,16 @@ def _scatter(body: LoopBody, store: Store, eqn: Eqn, x: ScalarValue, lower: Scat
     index = body.tools.reading(
         body.reader(eqn), lambda: lower.target(body.tools, body.index, *types, **eqn.params)
     )
-    where = body.writer.target(store.location, _flat(index, store.location.strides), body.tools)
+    flat = linear_position(index, store.location.strides)
+    where = body.writer.target(store.location, flat, body.tools)
     e.store(e.add(e.load(where, x.dtype), x) if lower.adds else x, where)
-
-
-def _flat(index: Sequence[Any], strides: Sequence[int]) -> Any:
-    flat: Any = 0
-    for i, stride in zip(index, strides, strict=True):
-        flat = i * stride + flat
-    return flat
 
 
 def _scan(body: LoopBody, store: Store, eqn: Eqn, x: ScalarValue, lower: Scan) -> None:
     """Combine an element with the one before it: kept in a register, if that was computed just
     before."""
     axis, e, dtype = eqn.params["axis"], body.e, x.dtype
-    flat = _flat(body.index, store.location.strides)
+    flat = linear_position(body.index, store.location.strides)
     body.add_write(store.location, flat)
     accumulator = _accumulator(body, dtype) if body.writer.order[-1] == axis else ""
     _, first = body.tools.within(body.index[axis], 0, 1, 1)

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
+from tracker.ir.graph import Atom, Const, Eqn, Guard
 from tracker.ir.lowering import Contract, Iota, Map, Reduce, Scan, View
 from tracker.ir.types import Type
-from tracker.jit.codegen.loop_body import index_value, select_alternative
+from tracker.jit.codegen.loop_body import expression_element
 from tracker.jit.codegen.registers import Registers
 from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.scalar.values import ScalarValue, literal
@@ -39,7 +39,7 @@ class UnrolledCode(Registers):
             self.elements[eqn.out] = self._map(eqn, lowering)
         elif isinstance(lowering, View):
             self.elements[eqn.out] = [
-                self.view_element(eqn, lowering, index) for index in np.ndindex(*eqn.out.type.shape)
+                self.expression_element(eqn, index) for index in np.ndindex(*eqn.out.type.shape)
             ]
         elif isinstance(lowering, Reduce):
             self.elements[eqn.out] = self._reduce(eqn, lowering)
@@ -81,18 +81,6 @@ class UnrolledCode(Registers):
             size = self.e.abs(lowering.body(self.e, *wide, **eqn.params))
             self.require_later(self.e.compare("<", size, literal(2.0**62, _FLOAT64)))
 
-    def view_element(self, eqn: Eqn, lowering: View, index: tuple[Any, ...]) -> ScalarValue:
-        """One element of a view."""
-
-        def read(which: int, at: Sequence[Any]) -> str:
-            return self.e.cast(self.element_at(eqn.operands[which], at), _INT64).name
-
-        types = [o.type for o in eqn.operands]
-        alternatives = self.tools.reading(
-            read, lambda: lowering.source(self.tools, index, *types, **eqn.params)
-        )
-        return select_alternative(self.e, alternatives, eqn, self.element_at, self.e.cast)
-
     def element_at(self, atom: Atom, index: Sequence[Any]) -> ScalarValue:
         """One element of any value."""
         if isinstance(atom, Const):
@@ -107,23 +95,11 @@ class UnrolledCode(Registers):
                 if isinstance(location, Unrolled)
                 else self._fetch(atom, flat)
             )
-        return self.expression_element(atom, tuple(index))
+        return self.expression_element(self.plan.definitions[atom], tuple(index))
 
-    def expression_element(self, var: Var, index: tuple[Any, ...]) -> ScalarValue:
-        """One element of a cheap expression over large arrays."""
-        eqn = self.plan.definitions[var]
-        if isinstance(eqn.op.lower, View):
-            return self.view_element(eqn, eqn.op.lower, index)
-        lowering = eqn.op.lower
-        if isinstance(lowering, Iota):
-            return index_value(self.tools, index[eqn.params["axis"]], eqn.out.type.dtype)
-        assert isinstance(lowering, Map)
-        dtypes = lowering.dtypes(*(o.type for o in eqn.operands))
-        xs = [
-            self.e.cast(self.element_at(o, broadcast_index(index, o.type)), dtype)
-            for o, dtype in zip(eqn.operands, dtypes, strict=True)
-        ]
-        return self.e.cast(lowering.body(self.e, *xs, **eqn.params), eqn.out.type.dtype)
+    def expression_element(self, eqn: Eqn, index: tuple[Any, ...]) -> ScalarValue:
+        """One element of a view, or of a cheap expression over large arrays."""
+        return expression_element(self.e, self.tools, eqn, index, self.element_at, self.e.cast)
 
     def _reduce(self, eqn: Eqn, lowering: Reduce) -> list[ScalarValue | None]:
         x = eqn.operands[0]
@@ -175,12 +151,6 @@ def guard_condition(e: Emitter, x: ScalarValue, guard: Guard) -> ScalarValue:
         rounding = {"int": "trunc", "floor": "floor", "ceil": "ceil", "round": "roundeven"}
         x = e.intrinsic(rounding[guard.kind], x)
     return e.compare("==", x, literal(guard.expected, x.dtype))
-
-
-def broadcast_index(index: Sequence[Any], type: Type) -> tuple[Any, ...]:
-    """The index into an operand that is broadcast to where `index` points."""
-    lead = len(index) - type.ndim
-    return tuple(0 if n == 1 else index[lead + i] for i, n in enumerate(type.shape))
 
 
 def _flat_position(index: Sequence[int], shape: tuple[int, ...]) -> int:

@@ -109,7 +109,12 @@ def _emit_product(driver: Driver, eqn: Eqn) -> None:
     right = _matrix(driver, b, batch, row=False)
     m, k, n = left.rows, left.columns, right.columns
     product = Product(
-        eqn.out.type.dtype, (m, n, k), left, right, driver.location(a), driver.location(b)
+        dtype=eqn.out.type.dtype,
+        extents=(m, n, k),
+        left=left,
+        right=right,
+        a=driver.location(a),
+        b=driver.location(b),
     )
     x, y = (_start_address(driver, matrix, eqn) for matrix in (left, right))
     if _is_gemv(product, batch):

@@ -122,8 +122,8 @@ end:
   ret void
 }
 """
-_INSERTION_POSITIONS = """
-define internal void @tk.places.few.$(ptr noalias %keys, ptr noalias %out, i64 %n) {
+_INSERTION = """
+define internal void @tk.{name}.few.$(ptr noalias %keys, ptr noalias %out, i64 %n) {
 start:
   br label %next
 next:
@@ -140,60 +140,49 @@ shift:
   br i1 %any, label %look, label %put
 look:
   %before = sub i64 %j, 1
-  %there = getelementptr i64, ptr %out, i64 %before
+  %there = getelementptr {moved}, ptr %out, i64 %before
+{rival}  %greater = icmp ugt $ %rival, %key
+  br i1 %greater, label %move, label %put
+move:
+  %up = getelementptr {moved}, ptr %out, i64 %j
+  store {moved} {shifted}, ptr %up
+  br label %shift
+put:
+  %here = getelementptr {moved}, ptr %out, i64 %j
+  store {moved} {inserted}, ptr %here
+  %after = add i64 %i, 1
+  br label %next
+end:
+  ret void
+}
+"""
+
+
+def _insertion(**parts: str) -> str:
+    text = _INSERTION
+    for name, part in parts.items():
+        text = text.replace(f"{{{name}}}", part)
+    return text
+
+
+_INSERTION_POSITIONS = _insertion(
+    name="places",
+    moved="i64",
+    rival="""\
   %position = load i64, ptr %there
   %other = getelementptr $, ptr %keys, i64 %position
   %rival = load $, ptr %other
-  %greater = icmp ugt $ %rival, %key
-  br i1 %greater, label %move, label %put
-move:
-  %up = getelementptr i64, ptr %out, i64 %j
-  store i64 %position, ptr %up
-  br label %shift
-put:
-  %here = getelementptr i64, ptr %out, i64 %j
-  store i64 %i, ptr %here
-  %after = add i64 %i, 1
-  br label %next
-end:
-  ret void
-}
-"""
-_INSERTION_KEYS = """
-define internal void @tk.values.few.$(ptr noalias %keys, ptr noalias %out, i64 %n) {
-start:
-  br label %next
-next:
-  %i = phi i64 [0, %start], [%after, %put]
-  %more = icmp ult i64 %i, %n
-  br i1 %more, label %take, label %end
-take:
-  %cell = getelementptr $, ptr %keys, i64 %i
-  %key = load $, ptr %cell
-  br label %shift
-shift:
-  %j = phi i64 [%i, %take], [%before, %move]
-  %any = icmp ne i64 %j, 0
-  br i1 %any, label %look, label %put
-look:
-  %before = sub i64 %j, 1
-  %there = getelementptr $, ptr %out, i64 %before
-  %rival = load $, ptr %there
-  %greater = icmp ugt $ %rival, %key
-  br i1 %greater, label %move, label %put
-move:
-  %up = getelementptr $, ptr %out, i64 %j
-  store $ %rival, ptr %up
-  br label %shift
-put:
-  %here = getelementptr $, ptr %out, i64 %j
-  store $ %key, ptr %here
-  %after = add i64 %i, 1
-  br label %next
-end:
-  ret void
-}
-"""
+""",
+    shifted="%position",
+    inserted="%i",
+)
+_INSERTION_KEYS = _insertion(
+    name="values",
+    moved="$",
+    rival="  %rival = load $, ptr %there\n",
+    shifted="%rival",
+    inserted="%key",
+)
 _PREFIX_SUMS = """\
 sum:
   %b = phi i64 [0, %digit], [%b.next, %sum]

@@ -53,6 +53,11 @@ _MAX_ASPECT = 8  # numbers of a row per number of a vector; beyond, BLAS vectori
 _MIN_WORK = 1 << 17  # multiplications; fewer are not worth a loop of their own
 _MIN_THREADED_WORK = 1 << 21  # multiplications; from here on threads share the rows
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+_PARALLEL_SUMS = 4  # independent partial sums of one row
+_MAX_ACCUMULATORS = 14  # 32-byte vectors of sums in registers
+_ROWS_PER_BLOCK = 4096  # rows added up before they go to the total
+_LOOP_METADATA = f", !llvm.loop {NO_UNROLL}"
+PointerStrides = Mapping[str, tuple[int, ...]]
 
 
 @record(frozen=True)
@@ -182,7 +187,15 @@ def plan_rows(planner: Planner, eqn: Eqn) -> bool:
         parts = planner.buffer(Type((threads, eqn.out.type.size), eqn.out.type.dtype), "scratch")
     level = max(gather.ready, location.ready)
     planner.allocate(eqn.out, level + 1)
-    product = RowProduct(eqn, form, rows, gather, small, threads, parts)
+    product = RowProduct(
+        eqn=eqn,
+        form=form,
+        rows=rows,
+        gather=gather,
+        small=small,
+        threads=threads,
+        partial_sums=parts,
+    )
     planner.plan.products.setdefault(level, []).append(product)
     return True
 
@@ -281,14 +294,6 @@ def _source(eqn: Eqn, index: tuple[Any, ...], extents: Iterable[int]) -> Any:
 def row_strides(rows: tuple[int, ...], stride: int) -> tuple[int, ...]:
     """The distance to the next row along each loop, for consecutive rows."""
     return tuple(stride * step for step in c_strides(rows))
-
-
-_PARALLEL_SUMS = 4  # independent partial sums of one row
-_MAX_ACCUMULATORS = 14  # 32-byte vectors of sums in registers
-_ROWS_PER_BLOCK = 4096  # rows added up before they go to the total
-_LOOP_METADATA = f", !llvm.loop {NO_UNROLL}"
-
-PointerStrides = Mapping[str, tuple[int, ...]]
 
 
 @record(frozen=True)

@@ -48,8 +48,8 @@ def compile_call(trace: Trace, lengths_vary: bool = False) -> CompiledTrace:
 
 def _compile_native(trace: Trace, lengths_vary: bool) -> CompiledTrace | None:
     """One native call; None if NumPy must compute a part."""
-    form, outputs, arrays = _calling_layout(trace, lengths_vary)
-    program = Program(trace.function, form)
+    layout, outputs, arrays = _calling_layout(trace, lengths_vary)
+    program = Program(trace.function, layout)
     lowered = program_cache.load_or_lower(program)
     if lowered is None:
         return None
@@ -101,18 +101,21 @@ def _calling_layout(trace: Trace, lengths_vary: bool) -> tuple[CallingLayout, Ou
     out_first = first + len(arrays)
     shown = [i for i, out in enumerate(trace.outputs) if out.atom is not None]
     slots = FrameSlots(
-        tuple(inputs[number] for number in trace.inputs),
-        tuple(isinstance(leaf, signature.ArrayLeaf) for leaf in leaves),
-        tuple(inputs[c] if isinstance(c, int) else next(fresh) for c in trace.captures),
-        tuple(
+        inputs=tuple(inputs[number] for number in trace.inputs),
+        input_is_array=tuple(isinstance(leaf, signature.ArrayLeaf) for leaf in leaves),
+        captures=tuple(inputs[c] if isinstance(c, int) else next(fresh) for c in trace.captures),
+        capture_is_array=tuple(
             not isinstance(c, int) or isinstance(call.leaves[c], signature.ArrayLeaf)
             for c in trace.captures
         ),
-        (
+        outputs=(
             *(out_first + outputs.offsets[i] for i in shown),
             *(out_first + outputs.offsets[-1] + i for i in range(len(written))),
         ),
-        (*(isinstance(out_leaves[i], ArrayOut) for i in shown), *(True for _ in written)),
+        output_is_array=(
+            *(isinstance(out_leaves[i], ArrayOut) for i in shown),
+            *(True for _ in written),
+        ),
     )
     sources = (*trace.inputs, *trace.captures)
     strides = tuple(leaf_strides(call.leaves[s] if isinstance(s, int) else s) for s in sources)

@@ -175,19 +175,19 @@ class _SegmentCall:
         outputs = Outputs(structure, leaves)
         first = call.offsets[-1]
         slots = FrameSlots(
-            call.offsets[:-1],
-            tuple(isinstance(leaf, signature.ArrayLeaf) for leaf in call.leaves),
-            (),
-            (),
-            tuple(first + at for at in outputs.offsets[:-1]),
-            tuple(isinstance(leaf, ArrayOut) for leaf in leaves),
+            inputs=call.offsets[:-1],
+            input_is_array=tuple(isinstance(leaf, signature.ArrayLeaf) for leaf in call.leaves),
+            captures=(),
+            capture_is_array=(),
+            outputs=tuple(first + at for at in outputs.offsets[:-1]),
+            output_is_array=tuple(isinstance(leaf, ArrayOut) for leaf in leaves),
         )
         function = Function(
             segment.function.name, segment.inputs, (), segment.function.body, segment.outputs
         )
         strides = tuple(leaf_strides(leaf) for leaf in call.leaves)
-        form = CallingLayout(slots, strides, tuple(self.orders), self.lengths_vary)
-        program = Program.optimised(function, form)
+        layout = CallingLayout(slots, strides, tuple(self.orders), self.lengths_vary)
+        program = Program.optimised(function, layout)
         linked = bind(program, program.lowered, call, outputs)
         self.pieces.append(linked)
         return native_callable.make_builtin(linked.entry, segment.function.name, _guard_failed)

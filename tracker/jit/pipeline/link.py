@@ -16,25 +16,20 @@ linked module has one table of sizes for each function, so it serves one kernel 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracker.config import current, dump
 from tracker.ir.graph import Atom, Function
 from tracker.jit.abi import loader
 from tracker.jit.abi.entry import PlanTraits
-from tracker.jit.codegen.artifact import CALL_PATTERN, LoweredProgram
+from tracker.jit.codegen.artifact import CALL_PATTERN, KernelModule, LoweredProgram
 from tracker.jit.guards import signature
 from tracker.jit.guards.signature import ArrayOut, OutLeaf, Outputs, ScalarOut, Signature
-from tracker.jit.llvm import engine
+from tracker.jit.llvm import engine, object_cache, relocatable_sizes
 from tracker.jit.pipeline.program import Program
-from tracker.jit.runtime import (
-    allocator,
-    blas,
-    c_symbols,
-    interrupt_checks,
-    thread_pool,
-)
+from tracker.jit.runtime import allocator, blas, c_symbols, interrupt_checks, thread_pool
 from tracker.jit.runtime.lazy_imports import lazy_import
 from tracker.jit.schedule.plan_data import Plan
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
@@ -43,19 +38,18 @@ from tracker.support.structs import field, record
 if TYPE_CHECKING:
     from tracker.jit.pipeline.partition import HostCall
 
-
-import re
-from collections.abc import Mapping
-
-from tracker.jit.codegen.artifact import KernelModule
-from tracker.jit.llvm import object_cache, relocatable_sizes
-
 _bound_callbacks = lazy_import("tracker.jit.kernels.python_callbacks", "bound_callbacks")
 _routine_address = lazy_import("tracker.jit.lapack.routines", "routine_address")
 _RAW_MEMORY = {"tk.take": "PyMem_RawMalloc", "tk.give": "PyMem_RawFree"}  # work without the GIL
 _FAIL_EXIT = "\n  ret i64 1\n"  # in the text of a plan with guards
 # a number of two digits is relocatable, not in the text (`jit/llvm/relocatable_sizes.py`)
 _MIN_WORK = 10
+_MAX_KERNELS = 1000  # kernels kept
+_MAX_MODULES = 4  # modules kept for each
+_TABLE = re.compile(rf"\n@({re.escape(relocatable_sizes.table_symbol(''))}[\w.]+) = external")
+_UNUSED_TABLE = 8  # an address for the table of a kernel that is not called
+_Module = tuple[str, int]
+_compiled_in: dict[str, list[tuple[_Module, str]]] = {}
 
 
 @record()
@@ -187,13 +181,7 @@ def out_leaf(kind: str, atom: Atom, order: MemoryOrder = None) -> OutLeaf:
     return ScalarOut(type.dtype.type)
 
 
-_MAX_KERNELS = 1000  # kernels kept
-_MAX_MODULES = 4  # modules kept for each
-_TABLE = re.compile(rf"\n@({re.escape(relocatable_sizes.table_symbol(''))}[\w.]+) = external")
-_UNUSED_TABLE = 8  # an address for the table of a kernel that is not called
-
-_Module = tuple[str, int]
-_compiled_in: dict[str, list[tuple[_Module, str]]] = {}
+# Kernel reuse -------------------------------------------------------------------------------------
 
 
 @record()

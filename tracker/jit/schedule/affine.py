@@ -294,6 +294,13 @@ class IndexEmitter:
         return self.write(f"icmp {relation} i64 {self.name(a)}, {self.name(b)}")
 
 
+def linear_position(index: Iterable[Any], strides: Iterable[int], start: Any = 0) -> Any:
+    """The position in memory of an index, as a formula."""
+    for i, stride in zip(index, strides, strict=True):
+        start = i * stride + start
+    return start
+
+
 def loop_index(shape: Sequence[int]) -> tuple[AffineIndex | int, ...]:
     """The index of any element of an array: a loop variable for each axis longer than one."""
     return tuple(AffineIndex(((i, 1),)) if n != 1 else 0 for i, n in enumerate(shape))

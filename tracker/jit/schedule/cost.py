@@ -25,6 +25,14 @@ from tracker.tape.value import Value
 
 _probes: dict[Op, _OpProbe] = {}
 _sum_ops: dict[Op, bool] = {}
+SLOW_OPS_LIMIT = 2  # divisions and roots that take longer than loading an operand once more
+_GATHER_COST = RECOMPUTE_LIMIT  # a load from a computed address: its users are stored
+_MIN_REPEATS = (
+    8  # elements of a result per element of an operand; from here on slow ops are not repeated
+)
+_LARGE_SCRATCH = 1 << 20  # bytes of scratch that is worth freeing early
+_MAX_MATH_DEPTH = 2  # transcendental functions of one another in a loop over cached values
+_MIN_CHAIN_SIZE, _MAX_CHAIN_SIZE = 256, 1 << 17  # elements; more leave the cache
 
 
 def is_math(eqn: Eqn | Value) -> bool:
@@ -92,16 +100,6 @@ class _OpProbe:
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_, **__: self
-
-
-SLOW_OPS_LIMIT = 2  # divisions and roots that take longer than loading an operand once more
-_GATHER_COST = RECOMPUTE_LIMIT  # a load from a computed address: its users are stored
-_MIN_REPEATS = (
-    8  # elements of a result per element of an operand; from here on slow ops are not repeated
-)
-_LARGE_SCRATCH = 1 << 20  # bytes of scratch that is worth freeing early
-_MAX_MATH_DEPTH = 2  # transcendental functions of one another in a loop over cached values
-_MIN_CHAIN_SIZE, _MAX_CHAIN_SIZE = 256, 1 << 17  # elements; more leave the cache
 
 
 def view_cost(eqn: Eqn) -> int:

@@ -21,6 +21,8 @@ from tracker.ir.lowering import Map
 from tracker.jit.schedule.plan_data import Buffer, Expression, Kernel, Plan, Unrolled
 from tracker.support.structs import field, record
 
+_MAX_FUSED_WEIGHT = 60  # weight of all fused kernels; beyond, their values leave the registers
+
 
 @record()
 class KernelTraffic:
@@ -125,9 +127,6 @@ def _reason(plan: Plan, writer: KernelTraffic, readers: list[KernelTraffic]) -> 
 
 def format_space(kernel: Kernel) -> str:
     return "x".join(map(str, kernel.space)) or "1"
-
-
-_MAX_FUSED_WEIGHT = 60  # weight of all fused kernels; beyond, their values leave the registers
 
 
 def fuse_reductions(plan: Plan) -> None:

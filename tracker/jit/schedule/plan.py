@@ -396,7 +396,14 @@ class Planner(CostModel):
             if isinstance(nested, Function)
         }
         first_carry = eqn.params.get("consts", eqn.params.get("body_consts", 0))
-        control = ControlFlow(eqn, locations, results, spares, bodies, first_carry)
+        control = ControlFlow(
+            eqn=eqn,
+            operands=locations,
+            results=results,
+            spares=spares,
+            bodies=bodies,
+            first_carry=first_carry,
+        )
         self.plan.controls.setdefault(level, []).append(control)
 
     def _body_plan(self, function: Function) -> Plan:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.types import Type
-from tracker.jit.schedule.affine import AffineIndex, ComputedIndex
+from tracker.jit.schedule.affine import AffineIndex, ComputedIndex, linear_position
 from tracker.ops.shape.memory_order import MemoryOrder, c_strides
 from tracker.support.structs import field, record
 
@@ -247,11 +247,10 @@ def element_span(location: Location, shape: tuple[int, ...]) -> tuple[int, int]:
 def affine_location(location: Location, index: Iterable[Any], ndim: int) -> InMemory | None:
     """The strided location of index formulas in the loop variables 0 .. ndim-1; None if
     computed."""
-    flat: Any = location.start
-    for i, stride in zip(index, location.strides, strict=True):
-        if isinstance(i, ComputedIndex):
-            return None
-        flat = i * stride + flat
+    index = tuple(index)
+    if any(isinstance(i, ComputedIndex) for i in index):
+        return None
+    flat = linear_position(index, location.strides, location.start)
     terms = dict(flat.terms) if isinstance(flat, AffineIndex) else {}
     start = flat.constant if isinstance(flat, AffineIndex) else flat
     strides = tuple(terms.get(v, 0) for v in range(ndim))
