@@ -245,7 +245,7 @@ def test_what_one_row_changes_the_next_one_finds(name, kind):
     np.random.seed(1)
     random.seed(1)
     np.testing.assert_allclose(kind(getattr(other, name))(x), want)
-    assert repr(other.specs) == repr(one.specs)
+    assert repr(other.shown) == repr(one.shown)
 
 
 def test_integers_and_masks():

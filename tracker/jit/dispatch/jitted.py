@@ -511,7 +511,8 @@ class Jitted(TraceCache):
         if made is None:
             derivative = functools.wraps(self.function)(build(self.function))
             made = self.derivatives[key] = self.make(derivative, self.options)
-            made._jitted.is_derived, made._jitted.differentiated_positions = True, differentiated
+            made._jitted.is_derived = True
+            made._jitted.differentiated_positions = differentiated
         return made
 
     make: Callable[[Callable[..., Any], JitOptions], Any]  # set by jit/api.py, which makes objects
