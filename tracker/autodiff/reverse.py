@@ -1,29 +1,28 @@
-"""The reverse reader: walk the tape backwards from a value and collect cotangents.
+"""Reverse mode: one walk over the tape, from results back to leaves.
 
-Owns: `reverse_sweep`. Data structures: `uses`, how many consumers of a value have yet to report;
-`cotangents`, what they reported so far. Both belong to one pass, so passes nest and an exception
-leaves nothing behind.
+Start at `reverse_sweep`; `_ReversePass` is the walk itself. Its state belongs to one pass, so
+passes nest, and an exception leaves nothing behind.
 
-How higher derivatives work: rules are plain NumPy. When the history holds leaves that are not ours
-(an outer derivative's, a param's, a trace's), the rules are handed tracked operands, so that what
-they do is recorded in turn; otherwise they are handed plain arrays.
+Higher derivatives: rules are plain NumPy. If the history holds leaves of someone else (an outer
+derivative, a param, a trace), rules get tracked operands and are recorded in turn (`record_rules`);
+otherwise they get plain arrays.
 
-How zeros stay strong: a pass multiplies plainly first. Only where a NaN comes out, or an infinity
-of what is finite, is it repeated with `strong_multiply`, in which an exact zero (a branch not
-taken) beats an infinity or NaN. A pass that frees what it has visited cannot be repeated: in it
-each rule that gives such a number is asked again.
+Strong zeros: a pass multiplies plainly first. Only if a NaN results, or an infinity although the
+roots are finite, is the pass repeated with `strong_multiply`, where an exact zero (a branch not
+taken) times infinity or NaN is zero. A pass that frees history as it goes cannot be repeated; it
+repeats single rules instead.
 
 Invariants
-1. A value is visited after all of its consumers, once.
-2. Values of an epoch before `epoch` are not entered: they cannot depend on the leaves.
-3. A cotangent in `cotangents` is never written into unless this pass made it (`owned`).
+1. A value is visited once, after all of its users.
+2. Values older than `epoch` are not entered: they cannot depend on the leaves.
+3. A cotangent is written in place only if this pass made its array (`owned`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, MutableMapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -52,19 +51,21 @@ from tracker.ops.indexing.getitem import embed
 from tracker.ops.linalg.triangles import embed_diagonal
 from tracker.ops.shape.shape import broadcast_to, reshape, transpose
 from tracker.support.weakrefs import WeakIdentityDict
-from tracker.tape.observers import RecordingObserver, current_observer, is_tracing
+from tracker.tape.observers import current_observer, is_tracing
 from tracker.tape.record import apply, aval_of, shape_of, speculate_bool, value_of, wrap
 from tracker.tape.tracer import dismiss_error, operand_when_recorded
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
+
+Times: TypeAlias = Callable[[Any, Any], Any]  # the product of a cotangent and a derivative
 
 _ndarray = np.ndarray
 _np_float64 = np.float64
 _float64 = np.dtype(np.float64)
 FREE_EARLY_BYTES = (
     1 << 16
-)  # bytes of one array; below, looking for NaNs at each step costs more than it saves
-FREED: Any = "used"  # the op of a value whose history `back` has given up
+)  # of one array; for smaller ones, the NaN checks cost more than they save
+FREED: Any = "used"  # the op of a value whose history `back` has freed
 
 
 def reverse_sweep(
@@ -72,33 +73,40 @@ def reverse_sweep(
     leaves: Sequence[Value],
     epoch: int = 0,
     interior: dict[Value, Any] | None = None,
-    times: Any = None,
+    times: Times | None = None,
     *,
     freed_op: Any = None,
 ) -> list[Any]:
     """Cotangents of `leaves`, given those of the roots; None where nothing arrived.
 
-    keep: a dict to be filled with the cotangent of every value on the way that is still there.
-    times: the product to multiply with, when the caller looks after NaNs himself. spent: the op of
-    the values on the way from then on, where the caller gives their history up: USED, as the pass
-    goes where one is large; or CLOSED, unless another derivative or a trace may go through them.
+    interior: a dict that receives the cotangents of the values between roots and leaves.
+    times: the product to use, if the caller handles NaNs; by default zeros are strong.
+    freed_op: the op that the visited values get when their history is no longer needed: FREED, as
+    the pass goes if an array is large; CLOSED, unless an outer derivative or trace may need them.
     """
-    uses, foreign = count_uses(roots, leaves, epoch)
-    watch, recording = current_observer(), is_tracing()
-    if watch is not None:
-        found = _observed_sweep(watch, roots, leaves, uses, foreign, times, interior)
+    uses, record_rules = count_uses(roots, leaves, epoch)
+    observer, tracing = current_observer(), is_tracing()
+    if observer is not None:
+        interior = {} if interior is None else interior
+        observer.backward_depth += 1
+        try:
+            found = _sweep_with_strong_zeros(roots, leaves, uses, record_rules, times, interior)
+        finally:
+            observer.backward_depth -= 1
+        observer.on_backward(interior, zip(leaves, found, strict=True))
     elif freed_op is FREED and any(map(_is_large, uses)):
         alive: WeakIdentityDict[Any] = WeakIdentityDict()
-        found = _pass(roots, leaves, uses, foreign, np.multiply, alive, free_early=True)
+        found = _ReversePass(uses, leaves, record_rules, alive, free_early=True).run(roots)
         if interior is not None:
             interior.update(alive)
         return found
     else:
-        if interior is None and recording:
+        if interior is None and tracing:
             uses = _reached_from_leaves(leaves, uses, {root for root, _ in roots})
-        found = _sweep_with_strong_zeros(roots, leaves, uses, foreign, times, interior)
-    if freed_op is FREED or (freed_op is CLOSED and not foreign and not recording):
-        _free_history(uses, freed_op)
+        found = _sweep_with_strong_zeros(roots, leaves, uses, record_rules, times, interior)
+    if freed_op is FREED or (freed_op is CLOSED and not record_rules and not tracing):
+        for value in uses:
+            _free_history(value, freed_op)
     return found
 
 
@@ -106,11 +114,9 @@ def _is_large(value: Value) -> bool:
     return type(value.aval) is _ndarray and value.aval.nbytes >= FREE_EARLY_BYTES
 
 
-def _free_history(values: Iterable[Value], freed_op: Any) -> None:
-    """The history of values is not needed any more."""
-    for value in values:
-        if value.operands:
-            value.op, value.operands, value.params = freed_op, (), NO_PARAMS
+def _free_history(value: Value, freed_op: Any) -> None:
+    if value.operands:
+        value.op, value.operands, value.params = freed_op, (), NO_PARAMS
 
 
 def _sweep_with_strong_zeros(
@@ -118,34 +124,14 @@ def _sweep_with_strong_zeros(
     leaves: Sequence[Value],
     uses: dict[Value, int],
     record_rules: bool,
-    times: Any,
-    interior: Any,
+    times: Times | None,
+    interior: dict[Value, Any] | None,
 ) -> list[Any]:
-    found = _pass(roots, leaves, uses, record_rules, times or np.multiply, interior)
+    found = _ReversePass(uses, leaves, record_rules, interior, times or np.multiply).run(roots)
     if times is None and needs_strong_zeros(found, [root for root, _ in roots]):
         if interior is not None:
             interior.clear()
-        return _pass(roots, leaves, uses, record_rules, strong_product, interior)
-    return found
-
-
-def _observed_sweep(
-    observer: RecordingObserver,
-    roots: Sequence[tuple[Value, Any]],
-    leaves: Sequence[Value],
-    uses: dict[Value, int],
-    record_rules: bool,
-    times: Any,
-    interior: Any,
-) -> list[Any]:
-    """A pass that somebody looks at: he is told of it as a whole."""
-    interior = {} if interior is None else interior
-    observer.backward_depth += 1
-    try:
-        found = _sweep_with_strong_zeros(roots, leaves, uses, record_rules, times, interior)
-    finally:
-        observer.backward_depth -= 1
-    observer.on_backward(interior, zip(leaves, found, strict=True))
+        return _ReversePass(uses, leaves, record_rules, interior, strong_product).run(roots)
     return found
 
 
@@ -154,8 +140,8 @@ def strong_product(a: Any, b: Any) -> Any:
 
 
 def needs_strong_zeros(found: Sequence[Any], roots: Sequence[Value]) -> bool:
-    """Whether derivatives are to be had again with strong zeros: a NaN is among them, or an
-    infinity though the roots are finite."""
+    """Whether a pass must be repeated with strong zeros: its results hold a NaN, or an infinity
+    although the roots are finite."""
     totals = [_element_sum(c) for c in found if _has_nonfinite(c)]
     if not totals or any(bool(total != total) for total in totals):
         return bool(totals)
@@ -178,18 +164,18 @@ def _element_sum(c: Any) -> Any:
     return c if type(c) is float else np.sum(_distinct_elements(c) if type(c) is Tracked else c)
 
 
-_REPEATING_OPS = (broadcast_to, reshape, transpose, embed, embed_diagonal)  # adding zeros at most
+_REPEATING_OPS = (broadcast_to, reshape, transpose, embed, embed_diagonal)  # these add only zeros
 
 
 def _distinct_elements(c: Tracked) -> Any:
-    """What a recorded cotangent repeats: its elements, once, without the zeros around them. Where
-    they are as many, the cotangent itself: who writes it adds it up on the way."""
+    """The value that a recorded cotangent was broadcast, reshaped or padded from: it has the same
+    elements. The cotangent itself, if no such value is smaller: its sum is then fused with it."""
     found = value = value_of(c)
     while value.op in _REPEATING_OPS:
         x = value.operands[0]
         if type(x) is not Value:
             return x
-        if type(x.aval) is Type:  # its numbers were let go
+        if type(x.aval) is Type:  # its data is freed
             break
         value = x
         if np.size(value.aval) < np.size(found.aval):
@@ -200,11 +186,10 @@ def _distinct_elements(c: Tracked) -> Any:
 def count_uses(
     roots: Sequence[tuple[Value, Any]], leaves: Sequence[Value], epoch: int
 ) -> tuple[dict[Value, int], bool]:
-    """How many times each value between roots and leaves is used, and whether others' leaves are
-    among them, or, where somebody records, what is another at each call: random numbers."""
+    """How many uses each value between roots and leaves has, and whether rules must be recorded:
+    the history holds leaves of someone else or, under a trace, random draws."""
     uses: dict[Value, int] = dict.fromkeys(leaves, 0)
-    own = set(leaves)
-    foreign, recording = False, is_tracing()
+    record_rules, tracing = False, is_tracing()
     stack: list[Value] = []
     for root, _ in roots:
         if root not in uses:
@@ -215,7 +200,7 @@ def count_uses(
         value = stack.pop()
         op = value.op
         if op is None:
-            foreign = True
+            record_rules = True
         elif op is FREED:
             raise GraphUsedError(
                 message(
@@ -223,28 +208,27 @@ def count_uses(
                     "Pass once=False to keep it; change params with tracker.update(w, delta)",
                 )
             )
-        elif recording and has_effect(op):
-            foreign = True
+        elif tracing and has_effect(op):
+            record_rules = True
         for operand in value.operands:
             if type(operand) is Value:
                 if operand in uses:
                     uses[operand] += 1
                 elif operand.epoch < epoch:
-                    foreign = True
+                    record_rules = True
                 else:
                     uses[operand] = 1
                     stack.append(operand)
-    for value in own:  # a leaf that stands for an outer value: what is above it is not ours
-        if value.operands:
-            foreign = True
-    return uses, foreign
+    if any(leaf.operands for leaf in leaves):  # a leaf that stands for a value of an outer tape
+        record_rules = True
+    return uses, record_rules
 
 
 def _reached_from_leaves(
     leaves: Sequence[Value], uses: dict[Value, int], roots: Collection[Value]
 ) -> dict[Value, int]:
-    """Of the values in a pass the roots, and what a leaf went into. What is made of buffers only
-    has no say; a trace need not record rules for it, nor keep the numbers that they would read."""
+    """The values of a pass that depend on a leaf, and the roots. For the others, computed from
+    buffers only, a trace need not record rules, nor keep the data that these would read."""
     users: dict[Value, list[Value]] = {}
     for value in uses:
         for operand in value.operands:
@@ -260,141 +244,186 @@ def _reached_from_leaves(
     return {value: n for value, n in uses.items() if value in found or value in roots}
 
 
-def _pass(
-    roots: Sequence[tuple[Value, Any]],
-    leaves: Sequence[Value],
-    uses: dict[Value, int],
-    record_rules: bool,
-    times: Callable[[Any, Any], Any],
-    interior: MutableMapping[Value, Any] | None,
-    *,
-    free_early: bool = False,
-) -> list[Any]:
-    """free: a value that has been visited loses its operands, and `uses` what it says of it."""
-    waiting = uses if free_early else uses.copy()
-    cotangents: dict[Value, Any] = {}
-    owned: set[Value] = set()
-    ready: list[Value] = []
-    plain = not free_early and not record_rules and times is np.multiply and not is_tracing()
-    for leaf in leaves:
-        waiting[leaf] = -1  # a leaf is never visited, however many consumers it has
-    with np.errstate(all="ignore"):
-        for root, seed in roots:
-            _accumulate(cotangents, owned, root, seed)
-            waiting[root] -= 1
-            if not waiting[root]:
-                ready.append(root)
-        while ready:
-            value = ready.pop()
-            operands = value.operands
-            contributions: Any = None
-            g = cotangents.pop(value, None)
-            mine = value in owned
-            op: Any = value.op
-            if type(g) is SparseCotangent:
-                g, mine = densify(g), True
-            elif type(g) is TwoTerms and not (isinstance(op, Op) and is_additive(op)):
-                g, mine = g.total(), True
-            if interior is not None and g is not None:
-                interior[value] = as_one_term(g)
-            partials = None
-            if g is not None and op is not None and op is not CLOSED:
-                if type(g) is TwoTerms:
-                    contributions = _contributions_by_term(
-                        value, op, g, waiting, record_rules, times
-                    )
-                elif plain and op.partials is not None:  # where small programs spend their time
-                    partials = op.partials
-                    xs = [o.data if type(o) is Value else o for o in operands]
-                elif mine and interior is None and can_split_overwritten(op, g):
-                    x, v = operands
-                    contributions = split_overwritten(
-                        g, _rule_operand(v, record_rules, value), value.params["index"]
-                    )
-                    if type(x) is Value and x not in cotangents:
-                        owned.add(x)
+class _ReversePass:
+    """One walk from roots to leaves.
+
+    waiting      the uses of each value that have not contributed yet; leaves are never visited
+    cotangents   the sum of the contributions so far
+    owned        the values whose cotangent is an array that this pass made
+    ready        the values that all users have contributed to
+    interior     receives the cotangents of all visited values, if it is not None
+    free_early   whether visited values lose their operands, and their entries in `waiting`
+    """
+
+    __slots__ = (
+        "cotangents",
+        "free_early",
+        "interior",
+        "is_plain",
+        "leaves",
+        "owned",
+        "ready",
+        "record_rules",
+        "times",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        uses: dict[Value, int],
+        leaves: Sequence[Value],
+        record_rules: bool,
+        interior: MutableMapping[Value, Any] | None,
+        times: Times = np.multiply,
+        *,
+        free_early: bool = False,
+    ) -> None:
+        self.waiting = uses if free_early else uses.copy()
+        self.leaves = leaves
+        for leaf in leaves:
+            self.waiting[leaf] = -1  # it counts down from here and never reaches 0
+        self.cotangents: dict[Value, Any] = {}
+        self.owned: set[Value] = set()
+        self.ready: list[Value] = []
+        self.interior, self.free_early = interior, free_early
+        self.record_rules, self.times = record_rules, times
+        self.is_plain = (
+            not free_early and not record_rules and times is np.multiply and not is_tracing()
+        )
+
+    def run(self, roots: Sequence[tuple[Value, Any]]) -> list[Any]:
+        ready, visit = self.ready, self._visit
+        with np.errstate(all="ignore"):
+            for root, seed in roots:
+                self._contribute(root, seed)
+            while ready:
+                visit(ready.pop())
+        return [as_one_term(densify(self.cotangents.get(leaf))) for leaf in self.leaves]
+
+    def _visit(self, value: Value) -> None:
+        """Pull the cotangent of a value back to its operands."""
+        g, op = self.cotangents.pop(value, None), value.op
+        is_owned = value in self.owned
+        if type(g) is SparseCotangent:
+            g, is_owned = densify(g), True
+        elif type(g) is TwoTerms and not (isinstance(op, Op) and is_additive(op)):
+            g, is_owned = g.total(), True
+        if self.interior is not None and g is not None:
+            self.interior[value] = as_one_term(g)
+        contributions: Sequence[Any] | None = None
+        if g is not None and op is not None and op is not CLOSED:
+            if self.is_plain and op.partials is not None and type(g) is not TwoTerms:
+                self._contribute_plainly(value, g)
+                return
+            contributions = self._contributions(value, g, is_owned)
+        operands = value.operands
+        if self.free_early:
+            _free_history(value, FREED)
+            self.owned.discard(value)
+            del self.waiting[value], value, g
+        for at, operand in enumerate(operands):
+            if type(operand) is Value and operand in self.waiting:
+                self._contribute(operand, None if contributions is None else contributions[at])
+
+    def _contribute_plainly(self, value: Value, g: Any) -> None:
+        """`_visit` with partial derivatives and plain data: small programs spend their time here.
+        Each contribution is added before the next one is computed, so that both need one array."""
+        operands, partials, waiting = value.operands, value.op.partials, self.waiting
+        xs = [o.data if type(o) is Value else o for o in operands]
+        for at, operand in enumerate(operands):
+            if type(operand) is Value and operand in waiting:
+                self._contribute(operand, _plain_contribution(value, at, g, partials[at], xs))
+
+    def _contribute(self, value: Value, c: Any) -> None:
+        """Add the contribution of one use of a value."""
+        if c is not None:
+            old = self.cotangents.get(value)
+            self.cotangents[value] = c if old is None else self._sum(value, old, c)
+        left = self.waiting[value] = self.waiting[value] - 1
+        if not left:
+            self.ready.append(value)
+
+    def _sum(self, value: Value, old: Any, c: Any) -> Any:
+        """The sum of two cotangents of a value; in place if the array is owned."""
+        if type(c) is BundleParts:
+            return old.joined(c)
+        if type(c) is TwoTerms:
+            return c.plus(densify(old))
+        if type(old) is TwoTerms:
+            return old.plus(densify(c))
+        is_owned = value in self.owned
+        if type(c) is SparseCotangent or type(old) is SparseCotangent:
+            old, is_owned = add_sparse(old, is_owned, c)
+            if is_owned:
+                self.owned.add(value)
+            return old
+        if (
+            is_owned
+            and type(c) is type(old) is _ndarray
+            and c.dtype == old.dtype
+            and c.shape == old.shape
+        ):
+            old += c
+            return old
+        self.owned.add(value)
+        return old + c
+
+    def _contributions(self, value: Value, g: Any, is_owned: bool) -> Sequence[Any]:
+        """What the cotangent of a value contributes to each operand; None for nothing."""
+        if type(g) is TwoTerms:
+            heads, tails = (self._by_rules(value, term, self.times) for term in g)
+            return [
+                None if head is None else TwoTerms(densify(head), densify(tail))
+                for head, tail in zip(heads, tails, strict=True)
+            ]
+        if is_owned and self.interior is None and can_split_overwritten(value.op, g):
+            x, v = value.operands
+            if type(x) is Value and x not in self.cotangents:
+                self.owned.add(x)
+            return split_overwritten(g, self._rule_operand(v, value), value.params["index"])
+        found = self._by_rules(value, g, self.times)
+        if self.free_early and any(map(_has_nonfinite, found)):
+            return self._by_rules(value, g, strong_product)
+        return found
+
+    def _rule_operand(self, operand: Any, user: Value) -> Any:
+        """An operand of the value `user` as a rule gets it."""
+        if type(operand) is not Value:
+            return operand_when_recorded(operand, user)
+        return wrap(operand) if self.record_rules else operand.data
+
+    def _by_rules(self, value: Value, g: Any, times: Times) -> list[Any]:
+        xs = [self._rule_operand(o, value) for o in value.operands]
+        y = self._rule_operand(value, value)
+        try:
+            return self._apply_rules(value, g, y, xs, times)
+        except ZeroDivisionError as error:  # a derivative at a pole, in Python's arithmetic
+            dismiss_error(error)
+            y, xs = as_numpy_scalar(y), [as_numpy_scalar(x) for x in xs]
+            return self._apply_rules(value, g, y, xs, times)
+
+    def _apply_rules(self, value: Value, g: Any, y: Any, xs: list[Any], times: Times) -> list[Any]:
+        op = value.op
+        wanted = [type(o) is Value and o in self.waiting for o in value.operands]
+        out: list[Any] = []
+        try:
+            if isinstance(op.vjp, Joint):
+                return list(op.vjp.rule(g, y, xs, wanted, times, **value.params))
+            for at, is_wanted in enumerate(wanted):
+                if not is_wanted:
+                    out.append(None)
+                elif op.partials is None:
+                    apply_vjp = _apply_vjp if times is not strong_product else _apply_vjp_strongly
+                    out.append(apply_vjp(op, at, g, y, xs, value.params))
                 else:
-                    contributions = _contributions(value, op, g, waiting, record_rules, times)
-                    if free_early and any(map(_has_nonfinite, contributions)):
-                        contributions = _contributions(
-                            value, op, g, waiting, record_rules, strong_product
-                        )
-            if free_early:
-                _free_history((value,), FREED)
-                owned.discard(value)
-                del waiting[value], value, g
-            for at, operand in enumerate(operands):
-                if type(operand) is not Value:
-                    continue
-                left = waiting.get(operand)
-                if left is None:
-                    continue
-                if partials is not None:
-                    c = _plain_contribution(value, at, g, partials[at], xs)
-                elif contributions is not None:
-                    c = contributions[at]
-                else:
-                    c = None
-                if c is not None:
-                    if operand in cotangents:
-                        _accumulate(cotangents, owned, operand, c)
-                    else:
-                        cotangents[operand] = c
-                waiting[operand] = left - 1
-                if left == 1:
-                    ready.append(operand)
-    return [as_one_term(densify(cotangents.get(leaf))) for leaf in leaves]
-
-
-def _contributions_by_term(
-    value: Value,
-    op: Any,
-    g: TwoTerms,
-    waiting: dict[Value, int],
-    record_rules: bool,
-    times: Callable[[Any, Any], Any],
-) -> list[Any]:
-    """What a linear op contributes to its operands, for each term of a cotangent."""
-    heads, tails = (_contributions(value, op, term, waiting, record_rules, times) for term in g)
-    return [
-        None if head is None else TwoTerms(densify(head), densify(tail))
-        for head, tail in zip(heads, tails, strict=True)
-    ]
-
-
-def _rule_operand(operand: Any, record_rules: bool, user: Value) -> Any:
-    """An operand of the value `user` as a rule is handed it."""
-    if type(operand) is not Value:
-        return operand_when_recorded(operand, user)
-    return wrap(operand) if record_rules else operand.data
-
-
-def _accumulate(cotangents: dict[Value, Any], owned: set[Value], value: Value, c: Any) -> None:
-    """Add to a cotangent; in place where the array is this pass's own."""
-    old = cotangents.get(value)
-    if old is None:
-        cotangents[value] = c
-    elif type(c) is BundleParts:
-        cotangents[value] = old.joined(c)
-    elif type(c) is TwoTerms:
-        cotangents[value] = c.plus(densify(old))
-    elif type(old) is TwoTerms:
-        cotangents[value] = old.plus(densify(c))
-    elif type(c) is SparseCotangent or type(old) is SparseCotangent:
-        cotangents[value], mine = add_sparse(old, value in owned, c)
-        if mine:
-            owned.add(value)
-    elif (
-        value in owned
-        and type(c) is type(old) is _ndarray
-        and c.dtype == old.dtype
-        and c.shape == old.shape
-    ):
-        old += c
-    else:
-        total = old + c
-        cotangents[value] = total
-        owned.add(value)
+                    partial = op.partials[at]
+                    is_zero = isinstance(partial, (int, float)) and partial == 0
+                    out.append(None if is_zero else contribution(times, g, partial, y, xs, at))
+        except (TrackerError, ZeroDivisionError):
+            raise
+        except Exception as error:
+            raise _with_rule_note(error, op, len(out)) from None
+        return out
 
 
 def _plain_contribution(value: Value, at: int, g: Any, partial: Any, xs: list[Any]) -> Any:
@@ -439,82 +468,21 @@ def _with_rule_note(error: Exception, op: Any, at: int) -> Exception:
     return error
 
 
-def _contributions(
-    value: Value,
-    op: Any,
-    g: Any,
-    waiting: dict[Value, int],
-    record_rules: bool,
-    times: Callable[[Any, Any], Any],
-) -> list[Any]:
-    """What the cotangent of a value contributes to each of its operands; None: nothing."""
-    operands = value.operands
-    xs = [_rule_operand(o, record_rules, value) for o in operands]
-    y = _rule_operand(value, record_rules, value)
-    try:
-        return _apply_rules(value, op, g, y, xs, waiting, record_rules, times)
-    except ZeroDivisionError as error:  # a derivative at a pole, in Python's arithmetic
-        dismiss_error(error)
-        y, xs = as_numpy_scalar(y), [as_numpy_scalar(x) for x in xs]
-        return _apply_rules(value, op, g, y, xs, waiting, record_rules, times)
-
-
-def _apply_rules(
-    value: Value,
-    op: Any,
-    g: Any,
-    y: Any,
-    xs: list[Any],
-    waiting: dict[Value, int],
-    record_rules: bool,
-    times: Callable[[Any, Any], Any],
-) -> list[Any]:
-    """What the op's rules say of each operand."""
-    partials = op.partials
-    out: list[Any] = []
-    try:
-        if isinstance(op.vjp, Joint):
-            wanted = [type(o) is Value and o in waiting for o in value.operands]
-            return list(op.vjp.rule(g, y, xs, wanted, times, **value.params))
-        for at, operand in enumerate(value.operands):
-            if type(operand) is not Value or operand not in waiting:
-                out.append(None)
-            elif partials is None:
-                by = _apply_vjp if times is not strong_product else _apply_vjp_strongly
-                out.append(by(op, at, g, y, xs, value.params))
-            else:
-                partial = partials[at]
-                out.append(
-                    None
-                    if isinstance(partial, (int, float)) and partial == 0
-                    else contribution(times, g, partial, y, xs, at)
-                )
-    except (TrackerError, ZeroDivisionError):
-        raise
-    except Exception as error:
-        raise _with_rule_note(error, op, len(out)) from None
-    return out
-
-
 def _apply_vjp_strongly(
     op: Any, at: int, g: Any, y: Any, xs: list[Any], params: dict[str, Any]
 ) -> Any:
-    """A rule is linear in the cotangent: of a real number, as the root of `x @ x` has it, zeros are
-    strong if what it gives for 1 is multiplied with it."""
-    c, form = _apply_vjp(op, at, g, y, xs, params), aval_of(g)
-    if (
-        c is None
-        or isinstance(c, (SparseCotangent, BundleParts))
-        or np.ndim(form)
-        or np.iscomplexobj(form)
-    ):
+    """As `_apply_vjp`. A rule is linear in the cotangent: if that is one real number, as at the
+    root of `x @ x`, multiplying it with the rule's result for 1 makes zeros strong."""
+    c, aval = _apply_vjp(op, at, g, y, xs, params), aval_of(g)
+    is_other = c is None or isinstance(c, (SparseCotangent, BundleParts))
+    if is_other or np.ndim(aval) or np.iscomplexobj(aval):
         return c
     unit = _apply_vjp(op, at, np.ones_like(g), y, xs, params)
     return np.where(np.isfinite(c), c, strong_product(g, unit))[()]
 
 
 def _apply_vjp(op: Any, at: int, g: Any, y: Any, xs: list[Any], params: dict[str, Any]) -> Any:
-    rule = op.vjp[min(at, len(op.vjp) - 1)]  # the last is for all that follow
+    rule = op.vjp[min(at, len(op.vjp) - 1)]  # the last rule serves all further operands
     if rule is None:
         return None
     c = rule(g, y, *xs, **params)
