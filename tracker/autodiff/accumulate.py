@@ -1,15 +1,11 @@
-"""Cotangents that arrive in pieces, added up where they belong.
+"""Accumulation of sparse cotangents.
 
-Owns: `add_sparse` (two cotangents of one value become one), `densify`, `split_overwritten` (what a
-write leaves for the array it wrote into). The pass that uses them is in `reverse.py`.
+Each read `x[i]` sends a `SparseCotangent` back to `x`. The first two are added to a new array, all
+further ones in place: n reads cost n additions instead of n arrays. A recorded pass writes the
+equation `total + embed(part)` without making the padded array: its data is a broadcast zero.
 
-Reading an array element by element sends back a `SparseCotangent` per element. The first two make
-an array; from then on each piece is added in place, so that n reads cost n, and not n times the
-array. Where the pass is recorded, equations say `total + embed(piece)` all the same, but the array
-of zeros around the piece is never made: its data stands for its shape and dtype only.
-
-Invariant: an array is changed in place only if this pass made it and nobody else has seen it; and
-if its numbers are there (a trace may have put them off: then there is no array to be spared).
+Invariant: an array is written in place only if this pass made it, nothing else refers to it, and
+its data is computed (data that a trace computes lazily needs no array yet).
 """
 
 from __future__ import annotations
@@ -27,15 +23,15 @@ from tracker.tape.tracked import Tracked
 
 
 def densify(c: Any) -> Any:
-    """A cotangent as an array."""
+    """A cotangent as an array, if it is sparse."""
     if type(c) is not SparseCotangent:
         return c
     return apply(embed, (c.g,), {"index": c.index, "shape": c.shape})
 
 
 def add_sparse(old: Any, is_owned: bool, c: Any) -> tuple[Any, bool]:
-    """The sum of two cotangents, at least one of them a piece, and whether its array is the
-    pass's own; `is_owned` says so of `old`."""
+    """The sum of two cotangents, at least one of them sparse, and whether the pass owns its array;
+    `is_owned`: whether it owns that of `old`."""
     if type(old) is SparseCotangent:
         if type(c) is not SparseCotangent:
             old, c, is_owned = c, old, False
@@ -53,7 +49,7 @@ def add_sparse(old: Any, is_owned: bool, c: Any) -> tuple[Any, bool]:
 
 
 def _can_add_inplace(total: Any, c: SparseCotangent) -> bool:
-    """Whether a piece can be added to the array itself."""
+    """Whether a sparse cotangent can be added to the array of `total`."""
     array = aval_of(total)
     return (
         type(array) is np.ndarray
@@ -64,20 +60,20 @@ def _can_add_inplace(total: Any, c: SparseCotangent) -> bool:
 
 
 def split_overwritten(g: Any, v: Any, index: Any) -> list[Any]:
-    """What the cotangent of x[index] = v, an array of the pass's own, leaves for x and v: the
-    piece goes to v, and what remains of the array to x."""
+    """Contributions of `x[index] = v` to x and v, for an owned cotangent array g: v gets g[index],
+    and x gets g itself with zeros there."""
     array = data_of(g)
-    taken = array[index]
-    taken = taken.copy() if type(taken) is np.ndarray else taken
+    part = array[index]
+    part = part.copy() if type(part) is np.ndarray else part
     if not isinstance(g, Tracked):
         array[index] = 0
-        return [array, project(taken, v)]
-    piece = record_result(getitem, (g,), {"index": index}, taken)
-    hole = np.zeros_like(piece)
+        return [array, project(part, v)]
+    recorded = record_result(getitem, (g,), {"index": index}, part)
+    zeros = np.zeros_like(recorded)
     array[index] = 0
-    return [record_result(put, (g, hole), {"index": index}, array), project(piece, v)]
+    return [record_result(put, (g, zeros), {"index": index}, array), project(recorded, v)]
 
 
 def can_split_overwritten(op: Any, g: Any) -> bool:
-    """Whether `split_overwritten` is for this op and cotangent."""
+    """Whether `split_overwritten` applies to an op and its cotangent."""
     return op is put and type(aval_of(g)) is np.ndarray and not has_lazy_data(g)

@@ -1,11 +1,9 @@
-"""What every derivative of a function shares: arguments as leaves, results released.
+"""The boundary of a derivative: arguments are lifted to leaves, results lowered to plain arrays.
 
-Owns: `LiftedArguments` (the arguments of one derivative), `run_lifted`, `gradient_entry` (what a
-user gets for one leaf), `lower_output` (what a user gets of a result), `separate_outputs` (results
-that can be written into, each for itself), `compiled_derivative` (the way to a jitted function's).
-
-Every derivative has the same three steps: wrap the arguments' numbers in fresh leaves of a new
-epoch, run the function, read the tape from the results to the leaves.
+All derivatives of a function take three steps: lift the arguments' numbers to fresh leaves of a new
+epoch (`LiftedArguments`), run the function (`run_lifted`), walk the tape between leaves and results
+(`reverse.py`, `forward.py`). `gradient_entry` and `lower_output` make what the user gets;
+`compiled_derivative` is the way to the derivative of a jitted function instead.
 """
 
 from __future__ import annotations
@@ -36,12 +34,13 @@ from tracker.tape.value import CLOSED, Value, leaf, new_epoch
 
 
 class LiftedArguments:
-    """The arguments of one derivative: their numbers as fresh leaves, and how to put results back.
+    """The arguments of one derivative: their numbers as fresh leaves, and their structures.
 
-    `leaves[i]` is the Value of leaf i of the flattened arguments, or None where it is not a number.
-    `freed_op`: the op of what the function has computed once the derivative is done, for who keeps
-    a value need not keep its history; None if a pullback was made meanwhile, which may go through
-    it. `pullback_count` counts those that were made so far, by anybody.
+    leaves           per leaf of the flattened arguments its Value; None if it is not differentiated
+    arrays           per array its tracked form, its leaf, and the caller's array
+    freed_op         the op that values of the function get after the derivative, so that a kept
+                     value does not keep its history; None if a pullback made meanwhile may need it
+    pullback_count   of the process so far
     """
 
     freed_op: Any = None
@@ -52,7 +51,7 @@ class LiftedArguments:
         self.leaves: list[Value | None] = []
         self.structures: list[tree.Structure] = []
         self.originals: list[Any] = []
-        self.arrays: list[tuple[Any, Value, Any]] = []  # handle, leaf, array of the caller
+        self.arrays: list[tuple[Any, Value, Any]] = []
         self.args = tuple(
             self._lift(arg, i) if argnums is None or i in argnums else recording_argument(arg)
             for i, arg in enumerate(args)
@@ -64,7 +63,7 @@ class LiftedArguments:
             _refuse_without_numbers(args, argnums)
 
     def _lift(self, arg: Any, argnum: int) -> Any:
-        if type(arg) is float or type(arg) is np.float64:  # small calls: spare them the walk
+        if type(arg) is float or type(arg) is np.float64:  # fast path of small calls
             plain = leaf(arg)
             self.structures.append(tree.LEAF)
             self.originals.append(arg)
@@ -72,41 +71,42 @@ class LiftedArguments:
             return wrap(plain)
         if type(arg) is np.ndarray and arg.dtype.kind in "biufc":
             plain = leaf(_match_writeable(snapshot(arg), arg))
-            handle = wrap(plain)
+            tracked = wrap(plain)
             self.structures.append(tree.LEAF)
             self.originals.append(arg)
             self.leaves.append(plain)
-            self.arrays.append((handle, plain, arg))
-            return handle
+            self.arrays.append((tracked, plain, arg))
+            return tracked
         found, structure = _flatten_argument(arg, argnum)
         if current_tracer() is not None:
             _abort_for_unknown_objects(structure, arg)
         self.structures.append(structure)
         self.originals.append(arg)
-        wrapped = []
-        for x, yes in zip(found, trainable_mask(arg, structure), strict=True):
-            flag = structure.cls is not None and type(x) is bool
-            value = _lift_leaf(x, argnum) if yes and not flag else None
+        lifted = []
+        for x, is_trainable in zip(found, trainable_mask(arg, structure), strict=True):
+            is_flag = structure.cls is not None and type(x) is bool
+            value = _lift_leaf(x, argnum) if is_trainable and not is_flag else None
             self.leaves.append(value)
-            handle = recording_argument(x) if value is None else wrap(value)
-            wrapped.append(handle)
+            tracked = recording_argument(x) if value is None else wrap(value)
+            lifted.append(tracked)
             if value is not None and isinstance(x, np.ndarray):
-                self.arrays.append((handle, value, x))
-        return tree.unflatten(structure, wrapped, arg)
+                self.arrays.append((tracked, value, x))
+        return tree.unflatten(structure, lifted, arg)
 
     @property
     def own_leaves(self) -> list[Value]:
         return [value for value in self.leaves if value is not None]
 
     def check_aliased_writes(self) -> None:
-        """A write into one of two arguments that share memory would have to reach both."""
-        for handle, value, array in self.arrays:
-            if handle._value is value:
+        """Refuse a function that wrote into one of two arguments that share memory: the tape has
+        two leaves, of which only one has changed."""
+        for tracked, value, array in self.arrays:
+            if tracked._value is value:
                 continue
             if isinstance(array, Tracked):
                 require_no_alias(value_of(array))
-            for other, _, their in self.arrays:
-                if other is not handle and (
+            for another, _, their in self.arrays:
+                if another is not tracked and (
                     their is array or np.may_share_memory(plain_data(array), plain_data(their))
                 ):
                     raise UnsupportedError(
@@ -118,12 +118,17 @@ class LiftedArguments:
                     )
 
     def close(self) -> None:
-        """The function has run: its leaves are constants for everyone else."""
+        """Make the leaves constants: the function has run."""
         for value in self.own_leaves:
             close_leaf(value)
 
+    def gradient_entries(self, found: Sequence[Any]) -> list[Any]:
+        """The user's entry for each leaf, from the cotangents of `own_leaves`."""
+        arrived = iter(found)
+        return [None if v is None else gradient_entry(next(arrived), v) for v in self.leaves]
+
     def unflatten(self, entries: list[Any]) -> tuple[Any, ...]:
-        """Entries, one per leaf, in the structures of the arguments."""
+        """The structures of the arguments around entries, one per leaf."""
         out = []
         at = 0
         for structure, original in zip(self.structures, self.originals, strict=True):
@@ -141,7 +146,7 @@ class LiftedArguments:
 
 
 def _unflatten_or_none(structure: tree.Structure, entries: Iterator[Any], original: Any) -> Any:
-    """As `tree.unflatten`, but an empty structure gives None."""
+    """As `tree.unflatten`, but None for a structure without leaves."""
     if structure.cls is None:
         return next(entries)
     if not structure.count:
@@ -156,7 +161,7 @@ def _unflatten_or_none(structure: tree.Structure, entries: Iterator[Any], origin
 
 
 def trainable_mask(arg: Any, structure: tree.Structure) -> list[bool]:
-    """Which leaves are trained: all, unless a class names its trainable fields."""
+    """Which leaves are trained: all but those of fields that a class's `trainable` leaves out."""
     if structure.cls is None:
         return [True]
     parts = tree.children_or_attributes(arg)
@@ -176,7 +181,7 @@ def trainable_mask(arg: Any, structure: tree.Structure) -> list[bool]:
 
 
 def _match_writeable(copy: Any, x: Any) -> Any:
-    """A copy that may be written into only if the original may."""
+    """The copy, read-only if the original is."""
     if not x.flags.writeable:
         copy = copy.view()
         copy.flags.writeable = False
@@ -184,13 +189,13 @@ def _match_writeable(copy: Any, x: Any) -> Any:
 
 
 def _is_argument_leaf(x: Any) -> bool:
-    """Whether it is one leaf of a derivative, and no container: a list of numbers is an array, and
-    a method is not trained."""
+    """Whether an argument is one leaf: a list of numbers is an array, and methods are not
+    trained."""
     return _is_number_list(x) or tree.is_method(x)
 
 
 def _is_number_list(x: Any) -> bool:
-    """As `tree.is_number_list`, also where a trace or an outer derivative tracks the numbers."""
+    """As `tree.is_number_list`; the numbers may be tracked."""
     return type(x) is list and (tree.is_number_list(x) or tree.is_number_list(x, plain_data))
 
 
@@ -199,7 +204,7 @@ def _stack_nested(x: Any) -> Any:
 
 
 def _flatten_argument(arg: Any, argnum: int) -> tuple[list[Any], tree.Structure]:
-    """The leaves of an argument that is differentiated, and its structure."""
+    """The leaves and the structure of a differentiated argument."""
     try:
         return tree.flatten(arg, _is_argument_leaf, objects=True)
     except tree.TooDeepError as error:
@@ -212,27 +217,27 @@ UNTRACED_OBJECT = (
 
 
 def _abort_for_unknown_objects(structure: tree.Structure, arg: Any) -> None:
-    """A trace cannot know what objects that it has not made will hold."""
-    made = [stage.instances for stage in active_tracers()]
-    for x in tree.user_objects(structure, arg):
-        if not any(id(x) in known for known in made):
-            _abort_traces()
+    """Abort traces if an argument has objects that no trace has made: their attributes are not
+    guarded."""
+    known = {i for tracer in active_tracers() for i in tracer.instances}
+    if any(id(x) not in known for x in tree.user_objects(structure, arg)):
+        _abort_traces()
 
 
 def _abort_traces() -> None:
-    for stage in active_tracers():
-        stage.abort(UNTRACED_OBJECT)
+    for tracer in active_tracers():
+        tracer.abort(UNTRACED_OBJECT)
 
 
 def register_created_objects(structure: tree.Structure, made: Any) -> None:
-    """Tell a trace of objects of the user's own classes that a derivative has made."""
-    stage = current_tracer()
-    if stage is not None and made is not None:
-        stage.instances.update((id(x), x) for x in tree.user_objects(structure, made))
+    """Register with the trace the objects of users' classes that a derivative has made."""
+    tracer = current_tracer()
+    if tracer is not None and made is not None:
+        tracer.instances.update((id(x), x) for x in tree.user_objects(structure, made))
 
 
 def _refuse_without_numbers(args: Sequence[Any], argnums: Sequence[int] | None) -> None:
-    """Refuse a derivative with respect to nothing, where there are arguments."""
+    """Raise if there are arguments to differentiate, none of which holds a number."""
     names = [
         f"argument {i} is a {type(arg).__name__}"
         for i, arg in enumerate(args)
@@ -250,14 +255,13 @@ def _refuse_without_numbers(args: Sequence[Any], argnums: Sequence[int] | None) 
 
 
 def _lift_leaf(x: Any, argnum: int) -> Value | None:
-    """A fresh leaf around a number or an array; None for what is not and has none. `argnum` is that
-    of the argument it is in."""
+    """A fresh leaf for a number or an array; None for anything else."""
     x = resolve_placeholder(x)
     if type(x) is list:
         x = np.array(x) if tree.is_number_list(x) else _stack_nested(x)
-    if isinstance(x, Tracked):  # an outer derivative's value: stand for it
+    if isinstance(x, Tracked):  # of an outer derivative: a leaf that is computed from it
         value = value_of(apply(identity, (x,)))
-        if value.op is CLOSED:  # a trace that is no longer of use has forgotten its history
+        if value.op is CLOSED:  # an aborted trace has dropped its history
             value.op = None
         return value
     if type(x) is np.ndarray and x.dtype.kind in "biufc":
@@ -274,7 +278,8 @@ def _lift_leaf(x: Any, argnum: int) -> Value | None:
 
 
 def _array_like_leaf(x: Any, argnum: int) -> Any:
-    """The array of what is no number and none of NumPy's; None if it holds no numbers."""
+    """The array that a foreign object offers; None if it holds no numbers. Raises if the object
+    would lose its meaning as an array."""
     if is_numpy_generator(x) or tree.is_method(x) or isinstance(x, np.memmap):
         return None
     found = array_from_object(x)
@@ -292,8 +297,7 @@ def _array_like_leaf(x: Any, argnum: int) -> Any:
 
 
 def convert_array_likes(arg: Any, argnum: int) -> Any:
-    """An argument that is differentiated, with the arrays that parts of it offer in their place;
-    itself, if there are none."""
+    """A differentiated argument with its foreign objects replaced by the arrays they offer."""
     if type(arg) is not list and _is_plain_class(arg):
         return arg
     found, structure = _flatten_argument(arg, argnum)
@@ -305,13 +309,13 @@ def convert_array_likes(arg: Any, argnum: int) -> Any:
 
 
 def array_like_data(x: Any) -> Any:
-    """The array that an object of another class than NumPy's stands for; None if it is none."""
+    """The array that a foreign object offers; None if there is none."""
     found = None if _is_plain_class(x) else array_from_object(x)
     return None if isinstance(found, Refusal) else found
 
 
 def convert_all_array_likes(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """As `convert_array_likes`, of all arguments, some number of which there must be."""
+    """As `convert_array_likes`, for all arguments; raises if there is no number among them."""
     if all(map(is_number_or_array, args)):
         return args
     made = tuple(convert_array_likes(arg, at) for at, arg in enumerate(args))
@@ -323,13 +327,13 @@ def convert_all_array_likes(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def is_number_or_array(x: Any) -> bool:
-    """Whether it surely is one of NumPy's arrays, or a number; of most it is quickly said."""
+    """Whether `x` is surely a numeric NumPy array or a number (a quick test)."""
     cls = type(x)
     return (cls is np.ndarray and x.dtype.kind in "biufc") or cls is float or cls is np.float64
 
 
 def _is_plain_class(x: Any) -> bool:
-    """Whether it is of a class of which nothing needs to be asked."""
+    """Whether `x` needs no look at the array that it might offer."""
     return type(x) in _PLAIN_CLASSES and (type(x) is not np.ndarray or x.dtype.kind in "biufc")
 
 
@@ -339,36 +343,34 @@ _PLAIN_CLASSES = {float, int, bool, complex, np.float64, np.ndarray, list, type(
 def run_lifted(
     f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: Any = None
 ) -> tuple[LiftedArguments, Any]:
-    wrapped, pullbacks = LiftedArguments(args, argnums), LiftedArguments.pullback_count
-    if wrapped.arrays:
-        _check_identity(f, wrapped.arrays)
+    lifted, pullbacks = LiftedArguments(args, argnums), LiftedArguments.pullback_count
+    if lifted.arrays:
+        _check_identity(f, lifted.arrays)
     if kwargs:
         kwargs = {name: recording_argument(x) for name, x in kwargs.items()}
     try:
-        with RunningDerivative(wrapped.own_leaves, wrapped.arrays):
-            y = f(*wrapped.args, **kwargs)
+        with RunningDerivative(lifted.own_leaves, lifted.arrays):
+            y = f(*lifted.args, **kwargs)
     finally:
-        wrapped.close()
-    wrapped.check_aliased_writes()
+        lifted.close()
+    lifted.check_aliased_writes()
     if pullbacks == LiftedArguments.pullback_count:
-        wrapped.freed_op = CLOSED
-    return wrapped, y
+        lifted.freed_op = CLOSED
+    return lifted, y
 
 
-_LiftedArrays: TypeAlias = Sequence[
-    tuple[Any, Value, Any]
-]  # of each array: handle, leaf, the caller's
+_LiftedArrays: TypeAlias = Sequence[tuple[Any, Value, Any]]  # as `LiftedArguments.arrays`
 _check_identity: Callable[[Callable[..., Any], _LiftedArrays], None]
 
 
 def set_identity_check(check: Callable[[Callable[..., Any], _LiftedArrays], None]) -> None:
-    """Name what looks at a function and its arrays before it is run (said once, at import)."""
+    """Set the check of a function and its arrays before each run (called once, at import)."""
     global _check_identity
     _check_identity = check
 
 
 def gradient_entry(c: Any, value: Value) -> Any:
-    """What the user gets for one leaf."""
+    """The user's entry for a leaf, from its cotangent (None: nothing arrived)."""
     x = value.aval
     discrete = np.result_type(x).kind in "biu"
     if c is None:
@@ -385,8 +387,8 @@ def _zero_like(x: Any) -> Any:
 
 
 def _cast_like(c: Any, x: Any) -> Any:
-    """A recorded cotangent as the class that `plain_cotangent` gives: array, NumPy's or Python's
-    number."""
+    """A recorded cotangent in the class that `plain_cotangent` gives: an array, a NumPy scalar or a
+    Python number."""
     have = type(aval_of(c))
     if isinstance(x, np.ndarray):
         c = np.astype(c, x.dtype.type if x.dtype.kind in "fc" else np.float64)
@@ -401,7 +403,7 @@ def _cast_like(c: Any, x: Any) -> Any:
 
 
 def lower_output(y: Any) -> Any:
-    """What the user gets of a result."""
+    """A result as the user gets it: plain, unless an outer derivative or a trace needs it."""
     if not isinstance(y, Tracked):
         return y
     array = type(aval_of(y)) is np.ndarray
@@ -411,8 +413,8 @@ def lower_output(y: Any) -> Any:
 
 
 def separate_outputs(results: Sequence[Any], inputs: Sequence[Any] = ()) -> list[Any]:
-    """Results as arrays that can be written into, each its own: what is part of an array that was
-    given, or of an earlier result, or repeats its elements, is copied."""
+    """Results as independent writable arrays: views of inputs and of earlier results, and arrays
+    with repeated elements, are copied."""
     taken = {id(_memory_base(x)) for x in inputs}
     return [_separate(x, taken) for x in results]
 
@@ -428,7 +430,7 @@ def _separate(x: Any, taken: set[int]) -> Any:
 
 
 def _memory_base(x: Any) -> Any:
-    """What an array lies in: itself, or what it is a view of."""
+    """The array that owns the memory of an array: itself, or the base of a view."""
     view = getattr(x, "_view", None) if isinstance(x, Tracked) else None
     if view is not None:
         return _memory_base(view.base)
@@ -436,16 +438,14 @@ def _memory_base(x: Any) -> Any:
 
 
 def _owns_all_elements(x: Any, owner: Any) -> bool:
-    """Whether an array is the only way to its elements, each of which it has once."""
+    """Whether an array, not a view, has each of its elements once."""
     if isinstance(x, Tracked):
         return owner is x
     known = type(owner) is np.ndarray and owner.flags.owndata
     return known and x.flags.writeable and (x.flags.forc or 0 not in x.strides)
 
 
-ArgnumsOf = Callable[
-    [int], Sequence[int]
-]  # of so many positional arguments, the differentiated ones
+ArgnumsOf = Callable[[int], Sequence[int]]  # given the number of positional arguments
 
 
 def compiled_derivative(
@@ -455,8 +455,8 @@ def compiled_derivative(
     *options: Any,
     argnums_of: ArgnumsOf = range,
 ) -> Callable[..., Any] | None:
-    """The compiled derivative of a jitted function; None of a plain one, and while values are
-    watched. That of a method takes the object as a first argument, which is not differentiated."""
+    """The compiled derivative of a jitted function; None for a plain one, and while an observer
+    is active. The derivative of a method takes the object as an undifferentiated argument."""
     function, bound = split_method(f)
     derive = getattr(function, "_tracker_derive", None)
     if derive is None or current_observer() is not None:
@@ -472,7 +472,7 @@ def compiled_derivative(
 
 
 def split_method(f: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A method's function and the object that it is bound to; another function, and nothing."""
+    """A method's function and, as a tuple, its object; any other function and ()."""
     return (f.__func__, (f.__self__,)) if type(f) is MethodType else (f, ())
 
 

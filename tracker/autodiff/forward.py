@@ -1,18 +1,23 @@
-"""The forward reader: walk the tape from its leaves and collect tangents.
+"""Forward mode: one walk over a recorded tape, from leaves to results.
 
-Owns: `forward_sweep`. The function has been run and recorded; the tangents of its results are read
-off the tape, in order of recording. Zeros, nesting and leaves that are not ours: as in
-`reverse.py`.
+The function has run; tangents are computed for its values in the order of recording. Strong zeros
+and nested derivatives work as in `reverse.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tracker.autodiff.reverse import count_uses, needs_strong_zeros, strong_product
+from tracker.autodiff.reverse import (
+    Times,
+    count_uses,
+    needs_strong_zeros,
+    rule_operands,
+    strong_product,
+)
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import LINEAR, Joint, Op
 from tracker.ops.declare.bundle import BundleParts
@@ -24,38 +29,41 @@ from tracker.ops.declare.rule_helpers import (
     match_tangent,
     tangent_product,
 )
-from tracker.tape.record import apply, wrap
-from tracker.tape.tracer import dismiss_error, operand_when_recorded
+from tracker.tape.record import apply
+from tracker.tape.tracer import dismiss_error
 from tracker.tape.value import CLOSED, Value
 
 
 def forward_sweep(
-    leaves: Sequence[tuple[Value, Any]], roots: Sequence[Value], epoch: int = 0, times: Any = None
+    leaves: Sequence[tuple[Value, Any]],
+    roots: Sequence[Value],
+    epoch: int = 0,
+    times: Times | None = None,
 ) -> list[Any]:
     """Tangents of `roots`, given those of the leaves; None where none arrived.
 
-    times: the product to multiply with, when the caller looks after NaNs himself.
+    times: the product to use, if the caller handles NaNs; by default zeros are strong.
     """
-    own = [value for value, _ in leaves]
-    uses, foreign = count_uses([(root, None) for root in roots], own, epoch)
-    order = _recording_order(roots, uses, set(own))
-    found = _pass(leaves, roots, order, foreign, times or np.multiply)
+    values = [value for value, _ in leaves]
+    uses, record_rules = count_uses([(root, None) for root in roots], values, epoch)
+    order = _recording_order(roots, uses, set(values))
+    found = _pass(leaves, roots, order, record_rules, times or np.multiply)
     if times is None and needs_strong_zeros(found, roots):
-        return _pass(leaves, roots, order, foreign, strong_product)
+        return _pass(leaves, roots, order, record_rules, strong_product)
     return found
 
 
 def _recording_order(
-    roots: Sequence[Value], uses: dict[Value, int], own: set[Value]
+    roots: Sequence[Value], uses: dict[Value, int], leaves: set[Value]
 ) -> list[Value]:
-    """The values between leaves and roots, operands before their consumers."""
+    """The values between leaves and roots, operands before their users."""
     waiting = dict(uses)
     ready: list[Value] = []
     order: list[Value] = []
 
     def report(value: Value) -> None:
         waiting[value] -= 1
-        if not waiting[value] and value not in own:
+        if not waiting[value] and value not in leaves:
             ready.append(value)
 
     for root in roots:
@@ -75,7 +83,7 @@ def _pass(
     roots: Sequence[Value],
     order: list[Value],
     record_rules: bool,
-    times: Callable[[Any, Any], Any],
+    times: Times,
 ) -> list[Any]:
     tangents: dict[Value, Any] = {value: t for value, t in leaves if t is not None}
     with np.errstate(all="ignore"):
@@ -93,10 +101,8 @@ def _pass(
     return [as_one_term(tangents.get(root)) for root in roots]
 
 
-def _tangent_by_term(
-    value: Value, ts: list[Any], record_rules: bool, times: Callable[[Any, Any], Any]
-) -> Any:
-    """The tangent of a value, term by term where operands have sums and the op is linear."""
+def _tangent_by_term(value: Value, ts: list[Any], record_rules: bool, times: Times) -> Any:
+    """The tangent of a value; term by term if tangents are `TwoTerms` and the op is linear."""
     if not any(type(t) is TwoTerms for t in ts):
         return _tangent(value, ts, record_rules, times)
     if not is_additive(value.op):
@@ -106,33 +112,19 @@ def _tangent_by_term(
     return TwoTerms(*(_tangent(value, terms, record_rules, times) for terms in (heads, tails)))
 
 
-def _tangent(
-    value: Value, ts: list[Any], record_rules: bool, times: Callable[[Any, Any], Any]
-) -> Any:
+def _tangent(value: Value, ts: list[Any], record_rules: bool, times: Times) -> Any:
     op: Op = value.op
-    if record_rules:
-        xs = [
-            wrap(o) if type(o) is Value else operand_when_recorded(o, value) for o in value.operands
-        ]
-        y = wrap(value)
-    else:
-        xs = [
-            o.data if type(o) is Value else operand_when_recorded(o, value) for o in value.operands
-        ]
-        y = value.data
+    y, xs = rule_operands(value, record_rules)
     try:
         return _apply_rules(value, op, ts, y, xs, times)
     except ZeroDivisionError as error:  # a derivative at a pole, in Python's arithmetic
         dismiss_error(error)
-        return _apply_rules(
-            value, op, ts, as_numpy_scalar(y), [as_numpy_scalar(x) for x in xs], times
-        )
+        y, xs = as_numpy_scalar(y), [as_numpy_scalar(x) for x in xs]
+        return _apply_rules(value, op, ts, y, xs, times)
 
 
-def _apply_rules(
-    value: Value, op: Op, ts: list[Any], y: Any, xs: list[Any], times: Callable[[Any, Any], Any]
-) -> Any:
-    """What the op's rules say of the tangent."""
+def _apply_rules(value: Value, op: Op, ts: list[Any], y: Any, xs: list[Any], times: Times) -> Any:
+    """The tangent of a value by the rules of its op."""
     if op.partials is not None:
         parts = [
             tangent_product(times, t, partial, y, xs)

@@ -1,11 +1,8 @@
-"""Gradients of scalar functions.
-
-Owns: `gradient`, `withgradient`, `value_and_grad`, with arguments or with `Params`. Start at
-`gradient`.
-"""
+"""Gradients of scalar functions, with respect to arguments or to `Params`. Start at `gradient`."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -37,33 +34,29 @@ from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import Value
 
 
-def _printable(x: Any) -> Any:
-    """A NumPy scalar prints as the number it is."""
-    return x.item() if isinstance(x, np.generic) else x
-
-
 class ValueAndGradient(NamedTuple):
-    """`val`, the function's plain value, and `grad`, a tuple with an entry per argument."""
+    """`val`, the function's plain value, and `grad`, a tuple with one entry per argument."""
 
     val: Any
     grad: Any
 
     def __repr__(self) -> str:
-        val, grad = tree.map(_printable, (self.val, self.grad))
+        val, grad = tree.map(
+            lambda x: x.item() if isinstance(x, np.generic) else x, (self.val, self.grad)
+        )
         return f"(val={val!r}, grad={grad!r})"
 
 
 def gradient(f: Callable[..., Any], *args: Any, check_finite: bool = True, **kwargs: Any) -> Any:
     """The gradient of a scalar function: a tuple, one entry per positional argument.
 
-    Each entry has its argument's structure and float dtype; an object of a class of your own is a
-    structure of its attributes, and its gradient another object of that class. What offers an array
-    (a Series, a tensor, a memoryview) counts as that array: the function gets it, and NumPy's
-    methods. What would lose its meaning so is refused by name. Float leaves that the result does
-    not depend on get zeros; leaves that are not numbers, and integers that nothing reached, None.
-    `kwargs` go to `f` untracked. `gradient(f, Params([w, b]))` takes `f` without arguments, and
-    gives the gradients of the params it uses, as a `Grads`. For complex arguments the gradient is
-    df/dx + i df/dy.
+    Each entry has the structure and float dtype of its argument; an object of a user's class is a
+    structure of its attributes, and its gradient is another object of that class. Whatever offers
+    an array (a Series, a tensor, a memoryview) counts as that array, and `f` gets it; objects that
+    would lose their meaning so (units, masks) raise. Float leaves that the result does not depend
+    on get zeros; leaves that are not numbers, and such integers, get None. `kwargs` go to `f`
+    untracked. `gradient(f, Params([w, b]))` takes `f` without arguments and gives the gradients of
+    the params that it uses, as `Grads`. For complex arguments the gradient is df/dx + i df/dy.
 
     >>> gradient(lambda x: np.sum(np.abs(x) ** 2) + np.prod(x[1:]), [1, 2, 3])
     (array([2., 7., 8.]),)
@@ -73,9 +66,9 @@ def gradient(f: Callable[..., Any], *args: Any, check_finite: bool = True, **kwa
     compiled = compiled_derivative(f, ("gradient", check_finite), _build_gradient, check_finite)
     if compiled is not None:
         return compiled(*args, **kwargs)
-    wrapped, y = run_lifted(f, args, kwargs)
+    lifted, y = run_lifted(f, args, kwargs)
     root = _scalar_root(y, "gradient", check_finite)
-    return wrapped.unflatten(_gradient_entries(wrapped, root))
+    return lifted.unflatten(_gradient_entries(lifted, root))
 
 
 def withgradient(
@@ -96,22 +89,20 @@ def withgradient(
     )
     if compiled is not None:
         return compiled(*args, **kwargs)  # type: ignore[no-any-return]
-    wrapped, y = run_lifted(f, args, kwargs)
+    lifted, y = run_lifted(f, args, kwargs)
     root = _scalar_root(_loss_of(y), "withgradient", check_finite)
-    entries = _gradient_entries(wrapped, root)
-    at = 0
-    for structure in wrapped.structures:
-        if structure.cls is not None:
-            for i in range(at, at + structure.count):
-                value = wrapped.leaves[i]
-                if value is not None and np.result_type(value.aval).kind in "biu":
-                    entries[i] = None
-        at += structure.count
-    return ValueAndGradient(tree.map(lower_output, y), wrapped.unflatten(entries))
+    entries = _gradient_entries(lifted, root)
+    leaves = iter(enumerate(lifted.leaves))
+    for structure in lifted.structures:
+        for i, value in itertools.islice(leaves, structure.count):
+            is_nested = structure.cls is not None and value is not None
+            if is_nested and np.result_type(value.aval).kind in "biu":
+                entries[i] = None
+    return ValueAndGradient(tree.map(lower_output, y), lifted.unflatten(entries))
 
 
 def _loss_of(y: Any) -> Any:
-    """The loss among the results of a function."""
+    """The loss: the first of several results."""
     items = list(y.values()) if isinstance(y, dict) else y if isinstance(y, tuple) else (y,)
     return items[0] if items else y
 
@@ -119,16 +110,14 @@ def _loss_of(y: Any) -> Any:
 def _params_gradient(
     f: Callable[[], Any], params: Params, caller: str, check_finite: bool
 ) -> tuple[Any, Grads]:
-    """The value, and the gradients for params that `f` uses without being given them."""
+    """The value of `f`, and its gradients with respect to params that it captures."""
     leaves = params.leaves()
     y = run_for_params(f, caller)
     root = _scalar_root(_loss_of(y) if caller == "withgradient" else y, caller, check_finite)
     seeds = [] if root is None else [(root, _unit_seed(wrap(root), root))]
     found = reverse_sweep(seeds, leaves)
-    entries = []
-    for value, c in zip(leaves, found, strict=True):
-        found_here = gradient_entry(c, value)
-        entries.append(found_here if _has_outer_argument(found_here) else plain_data(found_here))
+    entries = [gradient_entry(c, value) for value, c in zip(leaves, found, strict=True)]
+    entries = [g if _has_outer_argument(g) else plain_data(g) for g in entries]
     return tree.map(plain_data, y), Grads(params, entries)
 
 
@@ -136,7 +125,7 @@ _params_state = threading.local()
 
 
 def run_for_params(f: Callable[[], Any], caller: str) -> Any:
-    """The result of a function whose params are to be differentiated."""
+    """The result of a function that is differentiated with respect to its params."""
     if getattr(_params_state, "running", False):
         raise UnsupportedError(
             message(
@@ -153,7 +142,7 @@ def run_for_params(f: Callable[[], Any], caller: str) -> Any:
 
 
 def _has_outer_argument(x: Any) -> bool:
-    """Whether a gradient depends on the argument of a derivative that is being taken."""
+    """Whether a gradient depends on an argument of a derivative around this one."""
     return isinstance(x, Tracked) and any(
         v.op is None and not isinstance(v.params, ParamState) for v in ancestors(value_of(x))
     )
@@ -189,10 +178,10 @@ def value_and_grad(
                         "Pass what is differentiated by position, or give other argnums",
                     )
                 )
-        wrapped, y = run_lifted(f, args, kwargs, only)
+        lifted, y = run_lifted(f, args, kwargs, only)
         root = _scalar_root(y, "value_and_grad", check_finite)
         entries = dict(
-            zip(sorted(only), wrapped.unflatten(_gradient_entries(wrapped, root)), strict=True)
+            zip(sorted(only), lifted.unflatten(_gradient_entries(lifted, root)), strict=True)
         )
         grads = tuple(entries[n] for n in only)
         return lower_output(y), grads[0] if isinstance(argnums, int) else grads
@@ -209,7 +198,7 @@ def _build_withgradient(f: Callable[..., Any], check_finite: bool) -> Callable[.
 
 
 def _scalar_root(y: Any, caller: str, check_finite: bool) -> Value | None:
-    """The value to differentiate; None if the result is a plain number."""
+    """The value to differentiate; None if the result is a plain number. Raises if it is no loss."""
     root = value_of(y) if isinstance(y, Tracked) else None
     if is_tracing():
         plain = y if root is None else root.aval
@@ -238,29 +227,24 @@ def _scalar_root(y: Any, caller: str, check_finite: bool) -> Value | None:
                 "Use np.real or np.abs, or tracker.jacobian",
             )
         )
-    if check_finite:  # under a trace this comparison becomes a guard
+    if check_finite:  # under a trace this becomes a guard
         finite = speculate_bool(np.isfinite(y), True) if is_tracing() else np.isfinite(plain)
         if not finite:
             check_loss(plain_data(y), caller)
     return root
 
 
-def _gradient_entries(wrapped: LiftedArguments, root: Value | None) -> list[Any]:
-    own = wrapped.own_leaves
-    found: list[Any] = [None] * len(own)
-    if root is not None:
-        y = wrap(root)
-        found = reverse_sweep(
-            [(root, _unit_seed(y, root))], own, wrapped.epoch, freed_op=wrapped.freed_op
-        )
-    arrived = dict(zip(own, found, strict=True))
-    return [
-        None if value is None else gradient_entry(arrived[value], value) for value in wrapped.leaves
-    ]
+def _gradient_entries(lifted: LiftedArguments, root: Value | None) -> list[Any]:
+    if root is None:
+        return lifted.gradient_entries([None] * len(lifted.own_leaves))
+    seed = _unit_seed(wrap(root), root)
+    return lifted.gradient_entries(
+        reverse_sweep([(root, seed)], lifted.own_leaves, lifted.epoch, freed_op=lifted.freed_op)
+    )
 
 
 def _unit_seed(y: Any, root: Value) -> Any:
-    """The seed of a scalar: traced, so that a compiled pullback sees where it comes from."""
+    """The seed 1 of a scalar; under a trace it is traced, as the shape and dtype are."""
     if (type(root.aval) is float or type(root.aval) is np.float64) and not is_tracing():
         return type(root.aval)(1.0)
     kind = np.result_type(root.aval)

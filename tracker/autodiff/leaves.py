@@ -1,8 +1,7 @@
-"""Tracked leaves and the older style: `param`, `back`, `grad`.
+"""Tracked leaves and the `param`/`back` style.
 
-Owns: `param`, `plain_data`, `grad`, `istracked`, `isleaf`, `zero_grad`, `update`, `back`. A
-`param`'s `ParamState` holds its accumulated gradient and survives `update`; older values keep the
-old numbers.
+A param's `ParamState` holds its accumulated gradient and survives `update`; values computed before
+an update keep the old data.
 
 Invariant: `back` changes gradients only after the whole pass has succeeded.
 """
@@ -76,9 +75,9 @@ def param(x: Any) -> Any:
 
 
 def plain_data(x: Any) -> Any:
-    """The plain array or number inside `x`, whoever traces; an untracked `x` itself.
+    """The plain array or number inside `x`; an untracked `x` itself.
 
-    For the library's own use: what a user asks for is `cuts.data`, which a trace follows.
+    For internal use: a trace does not see it. `stop_gradient.data` is the public form.
     """
     return x._plain if isinstance(x, Tracked) else x
 
@@ -86,19 +85,19 @@ def plain_data(x: Any) -> Any:
 def grad(x: Any) -> Any:
     """The accumulated gradient of `x` as a plain array.
 
-    Zeros for a leaf nothing has reached; None for an untracked value, or an interior one that no
-    `back` has reached.
+    Zeros for a leaf that no `back` has reached; None for such an interior value, and for an
+    untracked one.
     """
     return x.grad if isinstance(x, Tracked) else None
 
 
 def istracked(x: Any) -> bool:
-    """Whether `x` records what is done with it."""
+    """Whether `x` is a tracked value: operations on it are recorded."""
     return isinstance(resolve_placeholder(x), Tracked)
 
 
 def isleaf(x: Any) -> bool:
-    """Whether `x` has no history: made by `param`, or not tracked."""
+    """Whether `x` has no history: it was made by `param`, or is not tracked."""
     if not isinstance(x, Tracked):
         return True
     value = value_of(x)
@@ -106,7 +105,7 @@ def isleaf(x: Any) -> bool:
 
 
 def zero_grad(x: Any) -> Any:
-    """Forget the accumulated gradient of a leaf; returns `x`."""
+    """Zero the accumulated gradient of a leaf; returns `x`."""
     owner = getattr(x, "_owner", None) if isinstance(x, Tracked) else None
     if owner is not None:
         owner.grad = None
@@ -116,7 +115,7 @@ def zero_grad(x: Any) -> Any:
 def update(x: Any, delta: Any) -> Any:
     """Add `delta` in place to a tracked leaf or a plain array; zero the leaf's gradient.
 
-    Callers of gradient descent pass `-rate * grad(x)`. Returns `x`.
+    Gradient descent passes `-rate * grad(x)`. Returns `x`.
     """
     delta = plain_data(delta)
     if not isinstance(x, Tracked):
@@ -148,9 +147,9 @@ def update(x: Any, delta: Any) -> Any:
 
 
 def replace_data(x: Any, new_data: Any) -> Any:
-    """Give a param other data, of the same class, shape and dtype; zero its gradient.
+    """Give a param new data of the same class, shape and dtype, and zero its gradient.
 
-    Values that saw the old data keep it; only the handle moves on.
+    Values computed from the old data keep it.
     """
     owner = value_of(x).params
     made = leaf(new_data)
@@ -165,8 +164,7 @@ def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
     """Run the reverse pass from `y`; gradients of leaves add up over calls.
 
     `y` must be a scalar unless `seed`, of the same shape, is given. With `once`, the history of `y`
-    is given up, as the pass goes where arrays are large. If a rule fails, all gradients are as they
-    were.
+    is freed (during the pass, if arrays are large). If a rule raises, no gradient has changed.
     """
     if not isinstance(y, Tracked):
         raise NotTrackedError(
@@ -227,12 +225,12 @@ def _accumulate_gradients(root: Value, seed: Any, once: bool) -> None:
                 "Wrap what it is computed from in tracker.param",
             )
         )
-    del past  # it would hold what the pass frees
+    del past  # these references would keep alive what the pass frees
     interior: dict[Value, Any] = {}
     found = reverse_sweep(
         [(root, seed)], leaves, interior=interior, freed_op=FREED if once else None
     )
-    for value, c in zip(leaves, found, strict=True):  # nothing can fail from here on
+    for value, c in zip(leaves, found, strict=True):  # nothing below can raise
         if c is not None:
             owner = value.params
             c = plain_cotangent(c, value.data)
@@ -242,6 +240,7 @@ def _accumulate_gradients(root: Value, seed: Any, once: bool) -> None:
 
 
 def ancestors(root: Value) -> list[Value]:
+    """A value and all values in its history."""
     seen = {root}
     stack = [root]
     while stack:
@@ -254,8 +253,8 @@ def ancestors(root: Value) -> list[Value]:
 
 
 def plain_cotangent(c: Any, x: Any) -> Any:
-    """A cotangent as a plain array of its own, in the leaf's dtype (in the machine's byte order)
-    and shape. What repeats itself lies in memory as the leaf does."""
+    """A cotangent as a new plain array of the leaf's shape and dtype (in native byte order). A
+    broadcast cotangent gets the leaf's memory layout."""
     c = plain_data(c)
     if isinstance(x, np.ndarray):
         kind = x.dtype.type if x.dtype.kind in "fc" else np.float64

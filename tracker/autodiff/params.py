@@ -1,12 +1,12 @@
-"""The implicit style: a collection of params, and the gradients of all of them.
+"""The implicit style: `gradient(f, Params([w, b]))` gives `Grads`, keyed by param.
 
-Owns: `Params`, what `gradient(operation, Params([...]))` is taken for; `Grads`, what it gives. Both
-go by the identity of their members, never by their values, and both can be one flat vector, which
-is what optimisers want. (The older style: functions with arguments say more of what they do.)
+Members are compared by identity, never by value. Both collections convert to one flat vector and
+back, as optimisers want. New code should pass arguments instead.
 """
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -63,7 +63,7 @@ class Params:
         return any(x is member for member in self._members)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the members are the same, in the same order."""
+        """Whether both hold the same params in the same order."""
         return isinstance(other, Params) and list(map(id, self)) == list(map(id, other))
 
     __hash__ = None  # type: ignore[assignment]
@@ -72,17 +72,17 @@ class Params:
         return f"Params({list(self._members)!r})"
 
     def leaves(self) -> list[Value]:
-        """The members' values now."""
+        """The members' current values."""
         return [value_of(member) for member in self._members]
 
     def flat(self) -> Any:
-        """All members' numbers in one vector, in order."""
+        """The members as one vector, in order."""
         return _concatenated([plain_data(member) for member in self._members])
 
     def copyfrom(self, vector: Any) -> Params:
-        """Give the members the numbers of a vector that `flat` could have made; returns self.
+        """Set the members from a vector laid out as `flat` does; returns self.
 
-        Gradients that `back` has accumulated are forgotten, as `tracker.update` does.
+        Zeroes their accumulated gradients, as `tracker.update` does.
 
         >>> w, b = tracker.param([1.0, 2.0]), tracker.param(3.0)
         >>> Params([w, b]).copyfrom([4.0, 5.0, 6.0]).flat()
@@ -96,9 +96,9 @@ class Params:
 
 
 class Grads:
-    """Gradients by param: `gs[x]` for the very x that was given to `Params`.
+    """Gradients by param: `gs[x]` for an `x` that was given to `Params`.
 
-    Arithmetic and `map` go entry by entry, and need the same params in the same order.
+    Arithmetic and `map` work entry by entry and need the same params in the same order.
 
     >>> w, b = tracker.param([1.0, 2.0]), tracker.param(3.0)
     >>> gs = tracker.gradient(lambda: np.sum(w) * b, Params([w, b]))
@@ -141,7 +141,7 @@ class Grads:
         return list(zip(self.params, self.values(), strict=True))
 
     def map(self, f: Callable[..., Any], *others: Grads) -> Grads:
-        """`operation` of each entry, and of the entries of `others` for the same param."""
+        """`f` of each entry and the entries of `others` for the same param."""
         for other in others:
             if not isinstance(other, Grads) or other.params != self.params:
                 raise NotTrackedError(
@@ -154,11 +154,11 @@ class Grads:
         return Grads(self.params, [f(*row) for row in rows])
 
     def flat(self) -> Any:
-        """All entries in one vector, in order."""
+        """The entries as one vector, in order."""
         return _concatenated(self.values())
 
     def copyfrom(self, vector: Any) -> Grads:
-        """Give the entries the numbers of a vector that `flat` could have made; returns self."""
+        """Set the entries from a vector laid out as `flat` does; returns self."""
         parts = _split_like(vector, self.values(), "Grads")
         self._entries = {id(x): part for x, part in zip(self.params, parts, strict=True)}
         return self
@@ -192,10 +192,11 @@ def _concatenated(entries: list[Any]) -> Any:
 
 
 def _split_like(vector: Any, templates: Iterable[Any], what: str) -> list[Any]:
-    """A flat vector in pieces like these numbers and arrays."""
+    """Parts of a flat vector, in the shapes, dtypes and classes of the templates."""
     templates = list(templates)
     vector = np.asarray(plain_data(vector))
-    size = sum(int(np.size(like)) for like in templates)
+    ends = list(itertools.accumulate(int(np.size(x)) for x in templates))
+    size = ends[-1] if ends else 0
     if vector.shape != (size,):
         raise NotTrackedError(
             message(
@@ -203,10 +204,8 @@ def _split_like(vector: Any, templates: Iterable[Any], what: str) -> list[Any]:
                 "Give one flat vector, as flat() makes",
             )
         )
-    parts, at = [], 0
-    for like in templates:
-        n = int(np.size(like))
-        piece = np.array(vector[at : at + n], dtype=np.result_type(like)).reshape(np.shape(like))
-        parts.append(piece if isinstance(like, np.ndarray) else type(like)(piece[()]))
-        at += n
+    parts = []
+    for x, end in zip(templates, ends, strict=True):
+        part = np.array(vector[end - int(np.size(x)) : end], np.result_type(x)).reshape(np.shape(x))
+        parts.append(part if isinstance(x, np.ndarray) else type(x)(part[()]))
     return parts

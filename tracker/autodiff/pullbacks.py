@@ -1,7 +1,7 @@
-"""Pullbacks and pushforwards: derivatives of functions with any results.
+"""Pullbacks and pushforwards of functions with results of any structure.
 
-Owns: `pullback`, `pushforward`, `jvp`, and `linearize`, which gives both from one run. Start at
-it.
+Start at `linearize`, which gives both from one run; jitted functions take
+`_compiled_linear_map` where possible.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from tracker.autodiff.boundary import (
     array_like_data,
     compiled_derivative,
     convert_all_array_likes,
-    gradient_entry,
     is_number_or_array,
     lower_output,
     register_created_objects,
@@ -39,7 +38,7 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     """The value of `f`, and a function that pulls a cotangent of it back to the arguments.
 
     `y, back = pullback(f, *args)`; `back(seed)` gives a tuple, one entry per argument, and may be
-    called again. `y` may be any structure; the seed then has the same one (None stands for zero).
+    called again. The seed has the structure of `y`; None is zero.
 
     >>> y, back = pullback(lambda x: [3 * x**2, 2 * x], 5.0)
     >>> back([1.0, 1.0])
@@ -48,8 +47,8 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     compiled = _compiled_linear_map(f, "pullback", _build_pullback, args, kwargs)
     if compiled is not None:
         return compiled
-    shown, pull, _ = linearize(f, args, kwargs)
-    return shown, pull
+    outcome, pull, _ = linearize(f, args, kwargs)
+    return outcome, pull
 
 
 def _build_pullback(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,10 +72,10 @@ def _compiled_linear_map(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[Any, Callable[..., Any]] | None:
-    """Value and compiled linear map of a jitted function, which computes its needs again. It takes
-    what the derivative takes after the function's arguments.
+    """The value of a jitted function and its compiled linear map; None if a plain run is needed.
 
-    The function runs on copies: what it writes into its arguments is nobody's.
+    The map takes the derivative's further arguments (seeds or tangents) and recomputes the function
+    on copies of its arguments, so that writes into them do not reach the caller.
     """
     compiled = compiled_derivative(f, key, build)
     if compiled is None:
@@ -87,17 +86,17 @@ def _compiled_linear_map(
         if any(isinstance(x, Tracked) for x in leaves) or next(objects, None) is not None:
             return None
     args = convert_all_array_likes(args)
-    kept, (given, named) = _copy_arrays(args, kwargs), _copy_arrays(args, kwargs)
+    saved, (given, named) = _copy_arrays(args, kwargs), _copy_arrays(args, kwargs)
     function, bound = split_method(f)
     with function._tracker_attempt((*bound, *given), named) as attempt:
         y = f(*given, **named)
     reading = function._tracker_reading((*bound, *given), named)
-    if reading is None or attempt.has_draws():  # what is computed again would draw other numbers
+    if reading is None or attempt.has_draws():  # a recomputation would draw other numbers
         attempt.roll_back()
         return None
     results, structure = tree.flatten(y)
-    shown = tree.unflatten(structure, separate_outputs(results), y)
-    return shown, lambda *seeds: reading.call_with(compiled, *kept[0], *seeds, **kept[1])
+    outcome = tree.unflatten(structure, separate_outputs(results), y)
+    return outcome, lambda *seeds: reading.call_with(compiled, *saved[0], *seeds, **saved[1])
 
 
 def _copy_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -109,10 +108,10 @@ def linearize(
 ) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
     """The value of `f`, its pullback and its pushforward, from one run."""
     LiftedArguments.pullback_count += 1
-    wrapped, y = run_lifted(f, args, kwargs)
+    lifted, y = run_lifted(f, args, kwargs)
     outputs, structure = tree.flatten(y, objects=True)
     values = [value_of(out) if isinstance(out, Tracked) else None for out in outputs]
-    shown = tree.unflatten(structure, [lower_output(out) for out in outputs], y)
+    outcome = tree.unflatten(structure, [lower_output(out) for out in outputs], y)
 
     def pull(seed: Any) -> tuple[Any, ...]:
         seeds = _flatten_as(y, structure, seed, "seed")
@@ -121,26 +120,20 @@ def linearize(
             for value, s in zip(values, seeds, strict=True)
             if value is not None and s is not None
         ]
-        found = reverse_sweep(roots, wrapped.own_leaves, wrapped.epoch)
-        arrived = dict(zip(wrapped.own_leaves, found, strict=True))
-        return wrapped.unflatten(
-            [
-                None if value is None else gradient_entry(arrived[value], value)
-                for value in wrapped.leaves
-            ]
-        )
+        found = reverse_sweep(roots, lifted.own_leaves, lifted.epoch)
+        return lifted.unflatten(lifted.gradient_entries(found))
 
     def push_tangents(*tangents: Any) -> Any:
         seeds: list[Any] = []
         given = _one_per_argument(args, tangents)
-        for arg, below, tangent in zip(args, wrapped.structures, given, strict=True):
+        for arg, below, tangent in zip(args, lifted.structures, given, strict=True):
             seeds.extend(_flatten_as(arg, below, tangent, "tangent"))
         pairs = [
             (value, None if s is None else _checked_tangent(value, s))
-            for value, s in zip(wrapped.leaves, seeds, strict=True)
+            for value, s in zip(lifted.leaves, seeds, strict=True)
             if value is not None
         ]
-        arrived = iter(forward_sweep(pairs, [v for v in values if v is not None], wrapped.epoch))
+        arrived = iter(forward_sweep(pairs, [v for v in values if v is not None], lifted.epoch))
         tangents_of = [
             _zero_tangent(out) if value is None else _tangent_entry(next(arrived), value)
             for value, out in zip(values, outputs, strict=True)
@@ -149,18 +142,18 @@ def linearize(
         register_created_objects(structure, dy)
         return dy
 
-    register_created_objects(structure, shown)
-    return shown, pull, push_tangents
+    register_created_objects(structure, outcome)
+    return outcome, pull, push_tangents
 
 
 def _flatten_as(y: Any, structure: tree.Structure, seed: Any, what: str) -> list[Any]:
-    """The leaves of a seed, which must have the structure of `y`."""
+    """The leaves of a seed or tangent, which must have the structure of `y`."""
     if structure.cls is None:
         return [seed]
     if seed is None:
         return [None] * structure.count
     if isinstance(seed, (np.ndarray, Tracked)) and structure.cls is list and np.ndim(seed):
-        seed = list(seed)  # a list of numbers is an array
+        seed = list(seed)  # lists of numbers are arrays
     found: list[Any] = []
     try:
         tree.map_as(structure, lambda _, s: found.append(s), y, seed)
@@ -201,12 +194,12 @@ def pushforward(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., A
     if compiled is not None:
         y, pushed = compiled
         return y, lambda *tangents: pushed(*_one_per_argument(args, tangents))
-    shown, _, push_tangents = linearize(f, args, {})
-    return shown, push_tangents
+    outcome, _, push_tangents = linearize(f, args, {})
+    return outcome, push_tangents
 
 
 def _one_per_argument(args: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
-    """The tangents, one of which each argument needs."""
+    """The tangents, after a check that there is one per argument."""
     if len(tangents) != len(args):
         raise UnsupportedError(
             message(f"{len(args)} arguments need {len(args)} tangents; {len(tangents)} were given")
@@ -227,7 +220,7 @@ def _tangent_entry(t: Any, value: Value) -> Any:
         return np.zeros_like(value.aval)[()]
     if isinstance(t, Tracked) and not is_history_needed(t):
         t = plain_data(t)
-    return np.copy(t) if type(aval_of(t)) is np.ndarray else t  # a rule may give what it was given
+    return np.copy(t) if type(aval_of(t)) is np.ndarray else t  # a rule may return its operand
 
 
 def _zero_tangent(out: Any) -> Any:

@@ -292,13 +292,50 @@ class _ReversePass:
         )
 
     def run(self, roots: Sequence[tuple[Value, Any]]) -> list[Any]:
-        ready, visit = self.ready, self._visit
         with np.errstate(all="ignore"):
-            for root, seed in roots:
-                self._contribute(root, seed)
-            while ready:
-                visit(ready.pop())
+            self._send([root for root, _ in roots], [seed for _, seed in roots])
+            if self.is_plain:
+                self._walk_plainly()
+            while self.ready:
+                self._visit(self.ready.pop())
         return [as_one_term(densify(self.cotangents.get(leaf))) for leaf in self.leaves]
+
+    def _walk_plainly(self) -> None:
+        """Visit all values, those with partial derivatives here: without calls and attribute
+        accesses, for small programs spend their time here. A contribution is added before the next
+        one is computed, so that both use the same memory."""
+        cotangents, waiting, ready = self.cotangents, self.waiting, self.ready
+        interior = self.interior
+        while ready:
+            value = ready.pop()
+            op = value.op
+            if op is CLOSED or op.partials is None:
+                self._visit(value)
+                continue
+            g = cotangents.pop(value, None)
+            if type(g) is SparseCotangent:
+                g = densify(g)
+            elif g is None or type(g) is TwoTerms:
+                cotangents[value] = g
+                self._visit(value)
+                continue
+            if interior is not None:
+                interior[value] = g
+            operands, partials = value.operands, op.partials
+            xs = [o.data if type(o) is Value else o for o in operands]
+            for at, operand in enumerate(operands):
+                if type(operand) is Value:
+                    left = waiting.get(operand)
+                    if left is None:
+                        continue
+                    c = _plain_contribution(value, at, g, partials[at], xs)
+                    if c is not None:
+                        if operand in cotangents:
+                            c = self._sum(operand, cotangents[operand], c)
+                        cotangents[operand] = c
+                    waiting[operand] = left - 1
+                    if left == 1:
+                        ready.append(operand)
 
     def _visit(self, value: Value) -> None:
         """Pull the cotangent of a value back to its operands."""
@@ -310,38 +347,35 @@ class _ReversePass:
             g, is_owned = g.total(), True
         if self.interior is not None and g is not None:
             self.interior[value] = as_one_term(g)
-        contributions: Sequence[Any] | None = None
-        if g is not None and op is not None and op is not CLOSED:
-            if self.is_plain and op.partials is not None and type(g) is not TwoTerms:
-                self._contribute_plainly(value, g)
-                return
-            contributions = self._contributions(value, g, is_owned)
         operands = value.operands
+        if g is None or op is None or op is CLOSED:
+            contributions: Sequence[Any] = (None,) * len(operands)
+        elif type(g) is TwoTerms:
+            contributions = self._contributions_by_term(value, g)
+        elif is_owned and self.interior is None and can_split_overwritten(op, g):
+            contributions = self._split(value, g)
+        else:
+            contributions = self._contributions(value, g, self.times)
+            if self.free_early and any(map(_has_nonfinite, contributions)):
+                contributions = self._contributions(value, g, strong_product)
         if self.free_early:
             _free_history(value, FREED)
             self.owned.discard(value)
             del self.waiting[value], value, g
-        for at, operand in enumerate(operands):
-            if type(operand) is Value and operand in self.waiting:
-                self._contribute(operand, None if contributions is None else contributions[at])
+        self._send(operands, contributions)
 
-    def _contribute_plainly(self, value: Value, g: Any) -> None:
-        """`_visit` with partial derivatives and plain data: small programs spend their time here.
-        Each contribution is added before the next one is computed, so that both need one array."""
-        operands, partials, waiting = value.operands, value.op.partials, self.waiting
-        xs = [o.data if type(o) is Value else o for o in operands]
-        for at, operand in enumerate(operands):
-            if type(operand) is Value and operand in waiting:
-                self._contribute(operand, _plain_contribution(value, at, g, partials[at], xs))
-
-    def _contribute(self, value: Value, c: Any) -> None:
-        """Add the contribution of one use of a value."""
-        if c is not None:
-            old = self.cotangents.get(value)
-            self.cotangents[value] = c if old is None else self._sum(value, old, c)
-        left = self.waiting[value] = self.waiting[value] - 1
-        if not left:
-            self.ready.append(value)
+    def _send(self, operands: Sequence[Any], contributions: Sequence[Any]) -> None:
+        """Add contributions to the cotangents of the operands that they are for."""
+        cotangents, waiting = self.cotangents, self.waiting
+        for operand, c in zip(operands, contributions, strict=False):
+            if type(operand) is not Value or (left := waiting.get(operand)) is None:
+                continue
+            if c is not None:
+                old = cotangents.get(operand)
+                cotangents[operand] = c if old is None else self._sum(operand, old, c)
+            waiting[operand] = left - 1
+            if left == 1:
+                self.ready.append(operand)
 
     def _sum(self, value: Value, old: Any, c: Any) -> Any:
         """The sum of two cotangents of a value; in place if the array is owned."""
@@ -368,33 +402,27 @@ class _ReversePass:
         self.owned.add(value)
         return old + c
 
-    def _contributions(self, value: Value, g: Any, is_owned: bool) -> Sequence[Any]:
+    def _contributions_by_term(self, value: Value, g: TwoTerms) -> list[Any]:
+        heads, tails = (self._contributions(value, term, self.times) for term in g)
+        return [
+            None if head is None else TwoTerms(densify(head), densify(tail))
+            for head, tail in zip(heads, tails, strict=True)
+        ]
+
+    def _split(self, value: Value, g: Any) -> list[Any]:
+        """Contributions of a write `x[index] = v` that reuse the array of its cotangent."""
+        x, v = value.operands
+        if type(x) is Value and x not in self.cotangents:
+            self.owned.add(x)
+        if type(v) is Value:
+            v = wrap(v) if self.record_rules else v.data
+        else:
+            v = operand_when_recorded(v, value)
+        return split_overwritten(g, v, value.params["index"])
+
+    def _contributions(self, value: Value, g: Any, times: Times) -> list[Any]:
         """What the cotangent of a value contributes to each operand; None for nothing."""
-        if type(g) is TwoTerms:
-            heads, tails = (self._by_rules(value, term, self.times) for term in g)
-            return [
-                None if head is None else TwoTerms(densify(head), densify(tail))
-                for head, tail in zip(heads, tails, strict=True)
-            ]
-        if is_owned and self.interior is None and can_split_overwritten(value.op, g):
-            x, v = value.operands
-            if type(x) is Value and x not in self.cotangents:
-                self.owned.add(x)
-            return split_overwritten(g, self._rule_operand(v, value), value.params["index"])
-        found = self._by_rules(value, g, self.times)
-        if self.free_early and any(map(_has_nonfinite, found)):
-            return self._by_rules(value, g, strong_product)
-        return found
-
-    def _rule_operand(self, operand: Any, user: Value) -> Any:
-        """An operand of the value `user` as a rule gets it."""
-        if type(operand) is not Value:
-            return operand_when_recorded(operand, user)
-        return wrap(operand) if self.record_rules else operand.data
-
-    def _by_rules(self, value: Value, g: Any, times: Times) -> list[Any]:
-        xs = [self._rule_operand(o, value) for o in value.operands]
-        y = self._rule_operand(value, value)
+        y, xs = rule_operands(value, self.record_rules)
         try:
             return self._apply_rules(value, g, y, xs, times)
         except ZeroDivisionError as error:  # a derivative at a pole, in Python's arithmetic
@@ -403,14 +431,14 @@ class _ReversePass:
             return self._apply_rules(value, g, y, xs, times)
 
     def _apply_rules(self, value: Value, g: Any, y: Any, xs: list[Any], times: Times) -> list[Any]:
-        op = value.op
-        wanted = [type(o) is Value and o in self.waiting for o in value.operands]
+        op, waiting = value.op, self.waiting
         out: list[Any] = []
         try:
             if isinstance(op.vjp, Joint):
+                wanted = [type(o) is Value and o in waiting for o in value.operands]
                 return list(op.vjp.rule(g, y, xs, wanted, times, **value.params))
-            for at, is_wanted in enumerate(wanted):
-                if not is_wanted:
+            for at, operand in enumerate(value.operands):
+                if type(operand) is not Value or operand not in waiting:
                     out.append(None)
                 elif op.partials is None:
                     apply_vjp = _apply_vjp if times is not strong_product else _apply_vjp_strongly
@@ -424,6 +452,17 @@ class _ReversePass:
         except Exception as error:
             raise _with_rule_note(error, op, len(out)) from None
         return out
+
+
+def rule_operands(value: Value, record_rules: bool) -> tuple[Any, list[Any]]:
+    """A value and its operands as its rules get them."""
+    if record_rules:
+        return wrap(value), [
+            wrap(o) if type(o) is Value else operand_when_recorded(o, value) for o in value.operands
+        ]
+    return value.data, [
+        o.data if type(o) is Value else operand_when_recorded(o, value) for o in value.operands
+    ]
 
 
 def _plain_contribution(value: Value, at: int, g: Any, partial: Any, xs: list[Any]) -> Any:

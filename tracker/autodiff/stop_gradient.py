@@ -1,9 +1,8 @@
-"""Where derivatives stop, and where they can be looked at.
+"""Where derivatives stop, and where cotangents can be inspected.
 
-Owns: `data`, `ignore_derivatives`, `non_differentiable`, `hook`, `showgrad`, `isderiving`. The
-tape's `StopGradient` makes constant what is computed inside a `with` block; a hook is an identity
-whose rule is the user's function. What `data` gives to traced code is no constant of the compiled
-code.
+`ignore_derivatives` and `non_differentiable` run code in the tape's `StopGradient` scope; `hook` is
+an identity whose derivative rule is the user's function. `data` under a trace gives a traced value
+without a derivative, so compiled code follows the argument.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tracker.tape.value import Value
 
 
 def isderiving() -> bool:
-    """Whether a derivative is running its function now, in this thread.
+    """Whether a derivative is running its function in this thread now.
 
     >>> isderiving(), tracker.gradient(lambda x: x * isderiving(), 3.0)
     (False, (1.0,))
@@ -34,7 +33,7 @@ def isderiving() -> bool:
 def data(x: Any) -> Any:
     """The plain array (read-only) or number inside `x`; an untracked `x` itself.
 
-    Compiled code follows it: while a function is traced, it is a value without a derivative.
+    In a traced function it is a traced value without a derivative: compiled code follows it.
 
     >>> data(tracker.param([1.0, 2.0]))
     array([1., 2.])
@@ -59,10 +58,10 @@ class _IgnoreDerivatives:
 def ignore_derivatives(x: Any = ...) -> Any:
     """Make a value, a block, or a function a constant for every derivative.
 
-    `ignore_derivatives(x)` gives the numbers of `x` (any structure); `with ignore_derivatives():`
-    makes constant what is computed in the block; of a function it makes one whose results are
-    constant. Compiled code still follows the value. Writing into a tracked array from inside a
-    block is refused: what the array held would lose its gradient.
+    `ignore_derivatives(x)` gives the data of `x` (any structure); values computed inside `with
+    ignore_derivatives():` are constants; `ignore_derivatives(f)` is a function with constant
+    results. Compiled code still follows the values. Writing into an outer tracked array inside a
+    block raises, because the gradient of its elements would be lost.
 
     >>> tracker.gradient(lambda x: x * ignore_derivatives(x), 3.0)
     (3.0,)
@@ -75,9 +74,9 @@ def ignore_derivatives(x: Any = ...) -> Any:
 
 
 def non_differentiable(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, run forward only: its results are constants.
+    """The same function with constant results.
 
-    `f` gets plain arguments (while it is traced, traced ones).
+    `f` gets plain arguments (under a trace, traced ones).
 
     >>> @non_differentiable
     ... def rank(x):
@@ -104,7 +103,7 @@ def _plain_read_only(x: Any) -> Any:
 def hook(f: Callable[..., Any], x: Any) -> Any:
     """`x`, with `f` applied to the cotangent that reaches it. A plain `x` is returned as it is.
 
-    Forward mode does not see hooks.
+    Forward mode ignores hooks.
 
     >>> tracker.gradient(lambda x: hook(lambda g: -g, x) * 3.0, 1.0)
     (-3.0,)
@@ -126,9 +125,7 @@ _hook_op = call_op(
 
 
 def showgrad(x: Any, name: str = "x") -> Any:
-    """`x`; whenever a cotangent reaches it, it is printed: `∂(name) = ...`.
-
-    Compiled code prints, too.
+    """`x`; prints each cotangent that reaches it: `∂(name) = ...`. Compiled code prints, too.
 
     >>> tracker.gradient(lambda x: showgrad(x, "x") ** 2, 3.0)
     ∂(x) = 6.0
@@ -139,10 +136,10 @@ def showgrad(x: Any, name: str = "x") -> Any:
         print(f"∂({name}) = {g}")
         return [g]
 
-    def look(g: Any) -> Any:
+    def print_cotangent(g: Any) -> Any:
         if is_tracing() and type(g) is Tracked:
             return host_call("showgrad", show, [g])[0]
         show(leaves.plain_data(g))
         return g
 
-    return hook(look, x)
+    return hook(print_cotangent, x)
