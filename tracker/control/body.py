@@ -21,10 +21,7 @@ from tracker.autodiff.boundary import gradient_entry
 from tracker.ir.graph import Atom, Function, name_variables, nested_functions
 from tracker.ir.types import Type
 from tracker.ir.verify import verify
-from tracker.jit.discovery.discovery import find_captured_state
-from tracker.jit.llvm.signals import enter_all
-from tracker.jit.tracing.ir_builder import IRBuilder
-from tracker.jit.tracing.side_effects import StateRollbackLog
+from tracker.jit.tracing import IRBuilder, StateRollbackLog, enter_all, find_captured_state
 from tracker.ops.shape.create import identity, item
 from tracker.support.structs import record
 from tracker.tape.record import apply, aval_of, data_of, value_of, wrap

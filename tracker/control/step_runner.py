@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tracker.ir.graph import Function
-from tracker.jit.runtime.availability import why_unavailable
+from tracker.jit import why_unavailable
 from tracker.support.structs import replace
 from tracker.tape.replay import replay
 
@@ -98,6 +98,6 @@ def _function_names(function: Function) -> Iterator[str]:
 
 
 def _compile_body(function: Function) -> Callable[[Sequence[Any]], Sequence[Any] | None]:
-    from tracker.jit.pipeline.executor import compile_values  # and LLVM with it: only now
+    from tracker.jit import compile_values  # imports LLVM, so only here
 
     return compile_values(replace(function))

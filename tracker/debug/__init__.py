@@ -12,7 +12,7 @@ from tracker.debug.nan_check import nan_check
 from tracker.debug.tape import tape
 from tracker.errors import UnsupportedError, message
 from tracker.ir import graphviz as _dot
-from tracker.jit.api import trace
+from tracker.jit import trace
 
 __all__ = ["dot", "draw", "explain", "nan_check", "tape"]
 

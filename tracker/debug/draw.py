@@ -20,11 +20,7 @@ from tracker.debug.tape import format_equation, recorded_values, type_name
 from tracker.errors import UnsupportedError, message
 from tracker.ir.graph import Eqn, Function, Guard, Var, operands_of
 from tracker.ir.literals import print_type, print_value
-from tracker.jit.api import newest_trace, trace
-from tracker.jit.kernels.python_callbacks import Callback
-from tracker.jit.pipeline.loop_carried import planned
-from tracker.jit.pipeline.partition import HostCall, partition
-from tracker.jit.schedule.plan_data import Plan
+from tracker.jit import Callback, HostCall, Plan, newest_trace, partition, planned, trace
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import CLOSED, Value
 

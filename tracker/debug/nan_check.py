@@ -16,7 +16,7 @@ import numpy as np
 
 from tracker.autodiff.leaves import plain_data
 from tracker.errors import NonFiniteError, message, user_line
-from tracker.jit.api import in_python
+from tracker.jit import in_python
 from tracker.support.weakrefs import WeakIdentityDict
 from tracker.tape.observers import RecordingObserver
 from tracker.tape.value import Value

@@ -11,9 +11,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from tracker import tree
-from tracker.jit.discovery.discovery import find_captured_state
-from tracker.jit.discovery.opaque_objects import is_opaque
-from tracker.jit.tracing.side_effects import StateRollbackLog
+from tracker.jit.tracing import StateRollbackLog, find_captured_state, is_opaque
 from tracker.random.draw_ops import DrawMonitor, RollbackLog, is_numpy_generator, is_python_random
 from tracker.tape.tracer import UnsupportedInBody, current_tracer
 
