@@ -95,8 +95,9 @@ def withgradient(
     leaves = iter(enumerate(lifted.leaves))
     for structure in lifted.structures:
         for i, value in itertools.islice(leaves, structure.count):
-            is_nested = structure.cls is not None and value is not None
-            if is_nested and np.result_type(value.aval).kind in "biu":
+            if structure.cls is None or value is None:
+                continue
+            if np.result_type(value.aval).kind in "biu":
                 entries[i] = None
     return ValueAndGradient(tree.map(lower_output, y), lifted.unflatten(entries))
 

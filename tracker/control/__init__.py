@@ -1,16 +1,20 @@
 """Structured control flow: `scan`, `fori_loop`, `while_loop`, `cond`, `switch`.
 
-Each means the plain Python loop or branch that its docstring shows, and that is what runs. But
-while a function is being traced (for `jit`, `vmap`), the body is traced once and stays a loop,
-so that compiling does not depend on the number of steps. Start at `scan`.
+Each function means the Python loop or branch in its docstring, and that is what runs eagerly. Under
+a trace (`jit`, `vmap`) the body is traced once into a nested function, and the loop becomes one
+equation: compile time does not depend on the number of steps.
 
-Owns: the public functions; structures become flat lists here, and the ops in `loop.py`,
-`while_loop.py` and `branch.py` see these only.
+This file turns structures into flat lists. `body.py` traces bodies, `carry_types.py` finds the
+types that a loop carries; `loop.py`, `while_loop.py` and `branch.py` define the ops and their
+derivatives (`loop_pullback.py` the reverse loop); `step_runner.py` runs steps while a loop is
+traced. May import `autodiff` and what `tracker.jit` and `tracker.jit.tracing` offer. Start at
+`scan`.
 
-Invariant: where a body cannot be traced once for all steps (it writes into arrays outside, changes
-what it reads, changes shapes, or takes other Python branches at later steps), the plain Python loop
-is what is traced. So it is where a body writes into a row, or into a carry that it keeps elsewhere,
-too. Where each step writes into the carry and hands it on, the last is written into the first.
+Invariant: a body that cannot be traced once for all steps raises `UnsupportedInBody`, and the plain
+loop is traced instead. Such a body writes into outer arrays, into a row, or into a carry that it
+also keeps elsewhere; changes state that it reads; changes shapes; or takes another Python branch at
+a later step. A body that writes into a carry and returns it is supported: the final carry is
+written into the initial array.
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ from tracker.tape.tracked import Tracked
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
 
-_UNROLL_LIMIT = 3  # steps; fewer are traced as they come
+_UNROLL_LIMIT = 3  # steps; up to here the plain loop is traced
 
 
 def scan(
@@ -53,7 +57,7 @@ def scan(
     reverse: bool = False,
     unroll: int | bool = 1,
 ) -> tuple[Any, Any]:
-    """Carry a value through the rows of `xs`: the last carry, and what the steps gave, stacked.
+    """Carry a value through the rows of `xs`; returns the last carry and the stacked outputs.
 
     The same as
 
@@ -62,10 +66,9 @@ def scan(
             ys.append(y)
         return carry, np.stack(ys)      # in the order of the rows
 
-    but that Python numbers among the `ys` (0.0 as `init`) take the dtype that they have beside the
-    others, as in arithmetic. `init`, `xs` and `y` may be any structures; every array in `xs` has
-    the same first extent, which is the number of steps (`length`, where there is no `xs`).
-    `unroll` is taken for the sake of programs that give it; the compiler decides. As
+    except that Python numbers among the `ys` are promoted to the dtype of the others, as in
+    arithmetic. `init`, `xs` and `y` may be any structures; all arrays in `xs` have the same first
+    extent, the number of steps (without `xs` it is `length`). `unroll` is accepted and ignored. As
     `jax.lax.scan`.
 
     >>> scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
@@ -74,8 +77,8 @@ def scan(
     steps = _step_count(xs, length)
     if steps > _UNROLL_LIMIT and current_tracer() is not None:
         try:
-            with forbid_side_effects(f) as (watched,):
-                return _traced_scan(watched, init, xs, steps, reverse)
+            with forbid_side_effects(f) as (checked,):
+                return _traced_scan(checked, init, xs, steps, reverse)
         except (UnsupportedInBody, ReplayDiverged):
             pass
     order = range(steps - 1, -1, -1) if reverse else range(steps)
@@ -91,7 +94,7 @@ def scan(
 
 
 def _stack_rows(*rows: Any) -> Any:
-    """The rows as one array; Python numbers take the dtype that they have beside the others."""
+    """The rows as one array; Python numbers are promoted to the dtype of the others."""
     if rows[0] is None:
         return None
     types = [type_of(aval_of(row)) for row in rows]
@@ -108,7 +111,7 @@ def _stack_rows(*rows: Any) -> Any:
 
 
 def _step_count(xs: Any, length: int | None) -> int:
-    """How many rows there are."""
+    """The number of rows."""
     found = [x for x in tree.leaves(xs) if x is not None]
     for x in found:
         if not tree.is_numeric(aval_of(x)) or not np.shape(x):
@@ -138,7 +141,7 @@ def _row(xs: Any, i: int) -> Any:
 
 
 def _empty_outputs(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any) -> Any:
-    """What no steps give: empty stacks of what one would give."""
+    """The outputs of no steps: empty stacks in the shapes of one step's outputs."""
     row = tree.map(
         lambda x: None if x is None else np.zeros_like(data_of(x), shape=np.shape(x)[1:])[()], xs
     )
@@ -155,29 +158,29 @@ def _empty_outputs(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any)
 def _traced_scan(f: Any, init: Any, xs: Any, steps: int, reverse: bool) -> tuple[Any, Any]:
     start = FlatStructure.of(init)
     rows = FlatStructure.of(xs)
-    given: list[FlatStructure] = []
+    outputs: list[FlatStructure] = []
 
     def body(*flat: Any) -> list[Any]:
         values, elements = split_list(flat, len(start.numbers))
         new, y = f(start.rebuild(values), rows.rebuild(elements))
-        given[:] = [FlatStructure.of(y)]
-        return [*flatten_carry(start, new), *given[0].numbers]
+        outputs[:] = [FlatStructure.of(y)]
+        return [*flatten_carry(start, new), *outputs[0].numbers]
 
     first = [data_of(x)[-1 if reverse else 0] for x in rows.numbers]
-    nested, carries, written = trace_until_types_agree("scan", body, start.numbers, first)
-    made = record_loop_outputs(
-        nested.function,
+    traced, carries, written = trace_until_types_agree("scan", body, start.numbers, first)
+    results = record_loop_outputs(
+        traced.function,
         steps,
-        nested.hoisted,
+        traced.hoisted,
         carries,
         rows.numbers,
         steps,
         reverse,
-        carries_read_by_pullback(nested.function, len(nested.hoisted), len(carries)),
+        carries_read_by_pullback(traced.function, len(traced.hoisted), len(carries)),
     )
-    ends, ys = split_list(made, len(carries))
+    ends, ys = split_list(results, len(carries))
     ends = write_back(start.numbers, ends, written)
-    return start.rebuild(ends), given[0].rebuild(ys)
+    return start.rebuild(ends), outputs[0].rebuild(ys)
 
 
 def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
@@ -197,9 +200,9 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
     low, high = int(lower), int(upper)
     if high - low > _UNROLL_LIMIT and current_tracer() is not None:
         try:
-            with forbid_side_effects(body) as (watched,):
+            with forbid_side_effects(body) as (checked,):
                 return _traced_scan(
-                    lambda state, _: ((state[0] + 1, watched(*state)), None),
+                    lambda state, _: ((state[0] + 1, checked(*state)), None),
                     (low, init),
                     None,
                     high - low,
@@ -240,19 +243,19 @@ def _traced_while(cond: Any, body: Any, init: Any) -> Any:
         return flatten_carry(start, body(start.rebuild(flat)))
 
     try:
-        with np.errstate(all="ignore"):  # the loop itself warns, at the steps that it takes
-            nested, carries, written = trace_until_types_agree("while", step, start.numbers, [])
-            asked = trace_body(
+        with np.errstate(all="ignore"):  # the loop itself warns at the steps that it runs
+            traced, carries, written = trace_until_types_agree("while", step, start.numbers, [])
+            condition = trace_body(
                 "holds", lambda *flat: [_scalar_condition(cond(start.rebuild(flat)))], carries
             )
-    except Exception as error:  # a body that no step runs need not work
+    except Exception as error:  # a body that never runs may raise
         raise UnsupportedInBody(str(error)) from error
-    ends = record_while(asked, nested, carries)
+    ends = record_while(condition, traced, carries)
     return start.rebuild(write_back(start.numbers, ends, written))
 
 
 def _check_condition(holds: Any) -> Any:
-    """What a condition gave, which must not be a container: that is true whatever is in it."""
+    """The result of a condition; raises for a container, which is true whatever it holds."""
     if isinstance(holds, (tuple, list, dict)):
         raise UnsupportedError(
             message(
@@ -281,15 +284,15 @@ def cond(
     """
     if isinstance(_scalar_condition(pred), Tracked) and current_tracer() is not None:
         try:
-            with forbid_side_effects(false_fun, true_fun) as watched:
-                return _traced_branch(pred, watched, operands)
+            with forbid_side_effects(false_fun, true_fun) as checked:
+                return _traced_branch(pred, checked, operands)
         except (UnsupportedInBody, ReplayDiverged):
             pass
     return true_fun(*operands) if pred else false_fun(*operands)
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """`branches[index](*operands)`; an index outside means the first or the last one.
+    """`branches[index](*operands)`; an index out of range is clipped to the first or last branch.
 
     As `jax.lax.switch`.
 
@@ -302,16 +305,16 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     if isinstance(index, Tracked) and current_tracer() is not None:
         try:
             clipped = np.clip(index, 0, last)
-            with forbid_side_effects(*branches) as watched:
-                return _traced_branch(clipped, watched, operands)
+            with forbid_side_effects(*branches) as checked:
+                return _traced_branch(clipped, checked, operands)
         except (UnsupportedInBody, ReplayDiverged):
             pass
     return branches[min(max(int(index), 0), last)](*operands)
 
 
 def _branch_type(x: Any) -> Any:
-    """What must not depend on the branch taken, or the trace is of that branch: of a result, the
-    precision, and whether it is an array. (A float is as good as NumPy's.)"""
+    """The type of a result as far as all branches must agree for one trace: its dtype, and whether
+    it is an array. (A Python float counts as NumPy's.)"""
     form = aval_of(x)
     return np.result_type(form), type(form) is np.ndarray
 
@@ -319,34 +322,34 @@ def _branch_type(x: Any) -> Any:
 def _traced_branch(index: Any, branches: Sequence[Callable[..., Any]], operands: Any) -> Any:
     start = FlatStructure.of(operands)
     taken = int(data_of(index))
-    given: dict[int, FlatStructure] = {}
-    kinds: dict[int, list[Any]] = {}
+    outputs: dict[int, FlatStructure] = {}
+    types: dict[int, list[Any]] = {}
 
     def body(at: int) -> Callable[..., list[Any]]:
         def run(*flat: Any) -> list[Any]:
             before = [value_of(x) for x in flat]
-            given[at] = FlatStructure.of(branches[at](*start.rebuild(flat)))
+            outputs[at] = FlatStructure.of(branches[at](*start.rebuild(flat)))
             refuse_writes(flat, before)
-            kinds[at] = [_branch_type(x) for x in given[at].numbers]
-            return given[at].numbers
+            types[at] = [_branch_type(x) for x in outputs[at].numbers]
+            return outputs[at].numbers
 
         return run
 
-    found = []
+    bodies = []
     for at in range(len(branches)):
         try:
             with np.errstate(all="ignore"):
-                found.append(trace_body("branch", body(at), start.numbers))
-        except Exception as error:  # a branch that is not taken need not work
+                bodies.append(trace_body("branch", body(at), start.numbers))
+        except Exception as error:  # a branch that is not taken may raise
             raise UnsupportedInBody(str(error)) from error
-    shown = given[taken]
-    if any(flat.structure != shown.structure for flat in given.values()):
+    outcome = outputs[taken]
+    if any(flat.structure != outcome.structure for flat in outputs.values()):
         raise UnsupportedInBody("the branches give different structures")
-    stage = current_tracer()
+    tracer = current_tracer()
     if (
-        stage is not None
-        and not stage.is_body_trace
-        and any(k != kinds[taken] for k in kinds.values())
+        tracer is not None
+        and not tracer.is_body_trace
+        and any(k != types[taken] for k in types.values())
     ):
         raise UnsupportedInBody("the branches give numbers of different types")
-    return shown.rebuild(record_branch(index, found, start.numbers))
+    return outcome.rebuild(record_branch(index, bodies, start.numbers))

@@ -1,11 +1,11 @@
-"""The bodies of loops and branches: traced once, into nested functions.
+"""Bodies of loops and branches, traced once into nested functions.
 
-Owns: `trace_body` and its result `TracedBody`; `forbid_side_effects`, within which bodies are
-traced; the helpers that the ops of control flow share.
+`trace_body` does it, inside `forbid_side_effects`. The inputs of a body's function are first the
+outer values that the body uses (`hoisted`), then its own arguments. Below are helpers that the
+control-flow ops share.
 
-A body's function takes first what the body reached from outside (`hoisted`), then its own values.
-Invariant: a body is a pure function of these; where it is not, `UnsupportedInBody` is raised, and
-the caller runs the plain Python loop instead.
+Invariant: a body is a pure function of these inputs; otherwise `UnsupportedInBody` is raised, and
+the caller traces the plain Python loop instead.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _body_counter = itertools.count(1)
 
 @record()
 class TracedBody:
-    """A body: its function, and what it reached from outside, which are its first operands."""
+    """A body's function, and the outer values that are its first operands."""
 
     function: Function
     hoisted: list[Any]
@@ -46,29 +46,28 @@ class TracedBody:
 
 
 def trace_body(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[Any]) -> TracedBody:
-    """Trace `body`, which takes and gives flat lists of numbers and arrays, at these samples."""
-    since = new_epoch()
+    """Trace `body`, a function from and to flat lists of numbers and arrays, at these samples."""
+    epoch = new_epoch()
     values = [leaf(data_of(sample)) for sample in samples]
     outer = current_tracer()
-    flags, compares = (
-        (outer.tests_identity_with_bool, outer.tests_identity)
-        if outer is not None
-        else (False, False)
+    tracer = Tracer(
+        epoch,
+        tests_identity_with_bool=outer is not None and outer.tests_identity_with_bool,
+        tests_identity=outer is not None and outer.tests_identity,
     )
-    listener = Tracer(since, tests_identity_with_bool=flags, tests_identity=compares)
-    with enter_all(listener):
+    with enter_all(tracer):
         try:
             results = list(body(*map(wrap, values)))
-            read = [value_of(r) if isinstance(r, Tracked) else r for r in results]
+            outputs = [value_of(r) if isinstance(r, Tracked) else r for r in results]
         finally:
             for value in values:
                 close_leaf(value)
     if outer is not None:
-        inner, made = listener.recording, (value for value, *_ in listener.recording.equations)
+        inner, made = tracer.recording, (value for value, *_ in tracer.recording.equations)
         outer.recording.inner_values.update(inner.inner_values, values, made)
-    builder = _BodyBuilder(listener, values)
+    builder = _BodyBuilder(tracer, values)
     builder.build_equations()
-    atoms = tuple(builder.atom(x) for x in read)
+    atoms = tuple(builder.atom(x) for x in outputs)
     function = Function(
         f"{name}{next(_body_counter)}",
         (*builder.captured, *(builder.vars[value] for value in values)),
@@ -84,34 +83,34 @@ def trace_body(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[
 
 @contextmanager
 def forbid_side_effects(*functions: Callable[..., Any]) -> Iterator[list[Callable[..., Any]]]:
-    """Within it, bodies that call these functions, as they come from here, are traced once for all
-    steps: `UnsupportedInBody` where one changes what it reads. That is taken back."""
-    attempt = StateRollbackLog(find_captured_state(functions[0], functions[1:]))
+    """A context that gives the functions with a check: a call that changes state which the
+    functions read raises `UnsupportedInBody`, and the state is restored."""
+    log = StateRollbackLog(find_captured_state(functions[0], functions[1:]))
 
-    def watched(f: Callable[..., Any]) -> Callable[..., Any]:
+    def checked(f: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any) -> Any:
             result = f(*args)
-            if attempt.has_written:
+            if log.has_written:
                 raise UnsupportedInBody("the body changes what it reads")
             return result
 
         return call
 
     try:
-        yield list(map(watched, functions))
+        yield list(map(checked, functions))
     except Exception as error:
-        if not attempt.has_written:
+        if not log.has_written:
             raise
-        attempt.roll_back()
+        log.roll_back()
         raise UnsupportedInBody(str(error)) from error
 
 
 class _BodyBuilder(IRBuilder):
-    """As staging's, but what comes from outside is an operand, whoever made it."""
+    """As the trace of a jitted function, but every outer value becomes an operand."""
 
     def _outer_value(self, value: Value) -> Atom:
         if value in self.tracer.recording.inner_values:
-            return super()._outer_value(value)  # which refuses
+            return super()._outer_value(value)  # raises
         return self._hoist(wrap(value), value.data, id(value))
 
     def _array_atom(self, array: Any) -> Atom:
@@ -122,23 +121,23 @@ class _BodyBuilder(IRBuilder):
     def _hoist(self, operand: Any, data: Any, key: int) -> Atom:
         if isinstance(data, tuple):
             raise UnsupportedInBody("the body takes the results of an outer equation apart")
-        known = self.captures_by_key.get(key)
-        if known is None:
-            known = self._capture(data, None, key)
+        atom = self.captures_by_key.get(key)
+        if atom is None:
+            atom = self._capture(data, None, key)
             self.arrays[-1] = operand
-        return known
+        return atom
 
 
 # What the ops share -------------------------------------------------------------------------------
 
 
 def is_active(x: Any, include_integers: bool = False) -> bool:
-    """Whether an operand has a derivative; that of integers only if somebody asks."""
+    """Whether an operand has a derivative; integers only if they are included."""
     return include_integers or np.result_type(aval_of(x)).kind in "fc"
 
 
 def needs_integer_derivatives(xs: Sequence[Any], requested: Sequence[Any]) -> bool:
-    """Whether somebody asks for the derivative in integers, or has their tangents."""
+    """Whether a derivative in an integer is requested, or an integer has a tangent."""
     return any(
         a is not None and a is not False and not is_active(x)
         for x, a in zip(xs, requested, strict=True)
@@ -146,23 +145,21 @@ def needs_integer_derivatives(xs: Sequence[Any], requested: Sequence[Any]) -> bo
 
 
 def lift_operand(x: Any) -> Value:
-    """A leaf that stands for an operand in a pass of one's own."""
+    """A leaf for an operand of a body, for a separate pass over the body."""
     return value_of(apply(identity, (x,))) if isinstance(x, Tracked) else leaf(x)
 
 
 def as_tangent_of(c: Any, x: Any) -> Any:
-    """A cotangent or tangent (None: zero) as the exact type of what it belongs to."""
+    """A cotangent or tangent (None: zero) cast to the type of its primal."""
     if isinstance(x, Tracked):
         return as_tangent_of_value(c, value_of(x))
     constant = leaf(x)
-    close_leaf(
-        constant
-    )  # open, it would be a derivative's that nobody ends, and nothing could be traced
+    close_leaf(constant)  # an open leaf would look like one of a running derivative
     return as_tangent_of_value(c, constant)
 
 
 def as_tangent_of_value(c: Any, value: Value) -> Any:
-    """As `as_tangent_of`, of a value. Those of integers are floats, and never None in here."""
+    """As `as_tangent_of`, for a value. Integers have float tangents, None is made zero."""
     made = gradient_entry(c, value)
     if made is not None:
         return made
@@ -170,11 +167,11 @@ def as_tangent_of_value(c: Any, value: Value) -> Any:
 
 
 def restore_weak_type(x: Any, type: Type) -> Any:
-    """What was stacked, as the Python number that it was."""
+    """An element of a stack, as a Python number if the carry was one."""
     return apply(item, (x,)) if type.weak else x
 
 
 def split_list(flat: Sequence[Any], *counts: int) -> list[list[Any]]:
-    """A flat list in pieces of the given lengths; the rest is the last piece."""
+    """A list in parts of the given lengths, and the rest as a last part."""
     rest = iter(flat)
     return [list(itertools.islice(rest, n)) for n in counts] + [list(rest)]

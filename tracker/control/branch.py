@@ -1,17 +1,19 @@
-"""The op `branch`: one of several functions of the same arguments, chosen by a number.
+"""The op `branch`: one of several functions of the same arguments, chosen by an index.
 
-Owns: the op (see `ir.op.Branch`), its rules, and `record_branch`. Derivatives are branches on the
-same number: what was not taken contributes nothing, whatever it would have been.
+Its derivatives are branches on the same index: a branch not taken contributes nothing, even where
+its derivative is infinite or NaN.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
+from tracker.autodiff.reverse import Times
 from tracker.control.body import (
     TracedBody,
     as_tangent_of,
@@ -47,7 +49,7 @@ def evaluate(index: Any, *operands: Any, **branches: Function) -> tuple[Any, ...
 
 
 def record_branch(index: Any, branches: Sequence[TracedBody], operands: Sequence[Any]) -> list[Any]:
-    """Record a branch; its results. What one branch reached from outside, all are given."""
+    """Record a branch; returns its results. All branches get what any of them hoisted."""
     types = [
         functools.reduce(promote_types, column)
         for column in zip(*(b.types for b in branches), strict=True)
@@ -57,8 +59,8 @@ def record_branch(index: Any, branches: Sequence[TracedBody], operands: Sequence
 
     def of(at: int) -> Callable[..., list[Any]]:
         def body(*flat: Any) -> list[Any]:
-            *reached, given = split_list(flat, *counts)
-            made = replay(branches[at].function, [*reached[at], *given])
+            *captured, given = split_list(flat, *counts)
+            made = replay(branches[at].function, [*captured[at], *given])
             return [cast_to(x, type) for x, type in zip(made, types, strict=True)]
 
         return body
@@ -66,12 +68,12 @@ def record_branch(index: Any, branches: Sequence[TracedBody], operands: Sequence
     given = [*hoisted, *operands]
     samples = [data_of(x) for x in given]
     with np.errstate(all="ignore"):
-        alike = [trace_body(f"branch{at}", of(at), samples) for at in range(len(branches))]
-    return _record_uniform(index, alike, given)
+        uniform = [trace_body(f"branch{at}", of(at), samples) for at in range(len(branches))]
+    return _record_uniform(index, uniform, given)
 
 
 def _record_uniform(index: Any, branches: Sequence[TracedBody], given: Sequence[Any]) -> list[Any]:
-    """The results of branches that are alike and reach nothing from outside."""
+    """Record branches of one type that have hoisted nothing."""
     assert not any(branch.hoisted for branch in branches)
     functions = {f"branch{at}": branch.function for at, branch in enumerate(branches)}
     return unbundle(apply(branch, (index, *given), functions))
@@ -80,7 +82,7 @@ def _record_uniform(index: Any, branches: Sequence[TracedBody], given: Sequence[
 def _record_derivative(
     index: Any, name: str, bodies: Sequence[Callable[..., list[Any]]], given: Sequence[Any]
 ) -> list[Any]:
-    """Record the branches that a rule made: of one type, but with constants that they reach."""
+    """Record the branches that a rule made: of one type, possibly with hoisted constants."""
     samples = [data_of(x) for x in given]
     with np.errstate(all="ignore"):
         branches = [trace_body(name, body, samples) for body in bodies]
@@ -94,12 +96,12 @@ def _vjp(
     y: Any,
     xs: Sequence[Any],
     wanted: Sequence[bool],
-    times: Callable[[Any, Any], Any],
+    times: Times,
     **branches: Function,
 ) -> list[Any]:
     index, *operands = xs
     marks = [is_active(x) and w for x, w in zip(operands, wanted[1:], strict=True)]
-    if needs_integer_derivatives(operands, wanted[1:]):  # those at which something arrives
+    if needs_integer_derivatives(operands, wanted[1:]):  # active are those that a cotangent reaches
         values = [data_of(x) for x in operands]
         given = [None if c is None else data_of(c) for c in g]
         reached = [reached_operands(f, values, wanted[1:], given, times) for f in branches.values()]
@@ -112,7 +114,7 @@ def _vjp(
             arrived = iter(given)
             _, pull = body_pullback(function, values, marks)
             cs = pull([None if c is None else next(arrived) for c in g], times)
-            moving = [x for x, m in zip(values, marks, strict=True) if m]
+            moving = list(compress(values, marks))
             return [as_tangent_of(c, x) for c, x in zip(cs, moving, strict=True)]
 
         return body
@@ -126,7 +128,7 @@ def _jvp(
     ts: Sequence[Any],
     y: Any,
     xs: Sequence[Any],
-    times: Callable[[Any, Any], Any],
+    times: Times,
     **branches: Function,
 ) -> BundleParts:
     index, *operands = xs

@@ -1,11 +1,11 @@
-"""Structures as flat lists of numbers, and the types that a loop carries.
+"""Structures as flat lists, and the types of loop carries.
 
-Owns: `FlatStructure`, `flatten_carry`, `trace_until_types_agree`; `refuse_writes` and `write_back`,
-for bodies that write.
+In a Python loop a carry may change its type from step to step (0, then a float); a traced loop has
+one type for it. `trace_until_types_agree` finds that type: it traces the body, promotes the types
+of its inputs and outputs as NumPy does, and repeats until they agree.
 
-Python's loop lets a carry change its type from step to step (0, then a float); a traced loop has
-one type for it. `trace_until_types_agree` finds it: what the first step is given and what it gives,
-promoted as NumPy promotes, until that no longer changes.
+A body may write into a carry that it returns (`write_back`); other writes into its arguments are
+refused, because they would also have to reach arrays outside.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PYTHON_CLASS = {dtype: cls for cls, dtype in PYTHON_DTYPES.items()}
 
 @record()
 class FlatStructure:
-    """A structure's numbers, and how to put others in their place; None stays None."""
+    """The numbers of a structure, and how to rebuild it with others; None stays None."""
 
     template: Any
     structure: tree.Structure
@@ -56,7 +56,7 @@ class FlatStructure:
 
 
 def flatten_carry(start: FlatStructure, new: Any) -> list[Any]:
-    """The numbers of what a step gives, which must be built as what it was given."""
+    """The numbers of a new carry, which must have the structure of the first one."""
     flat = FlatStructure.of(new)
     if flat.structure != start.structure or flat.positions != start.positions:
         raise UnsupportedInBody("a step gives another structure than it was given")
@@ -64,7 +64,7 @@ def flatten_carry(start: FlatStructure, new: Any) -> list[Any]:
 
 
 def refuse_writes(given: Sequence[Any], before: Sequence[Value]) -> None:
-    """Refuse a body that has written into what it was given: what it is a part of would change."""
+    """Refuse a body that has written into its arguments."""
     if any(value_of(x) is not value for x, value in zip(given, before, strict=True)):
         raise UnsupportedInBody("the body writes into what it is given")
 
@@ -72,25 +72,25 @@ def refuse_writes(given: Sequence[Any], before: Sequence[Value]) -> None:
 def _written_carries(
     given: Sequence[Any], before: Sequence[Value], made: Sequence[Any]
 ) -> list[bool]:
-    """Which of its carries a step has written into, and handed on: all steps write into one array
-    then. Where a step keeps it elsewhere, too, or hands on another, one trace does not say so."""
+    """Which carries a step has written into and returned: all steps then write into one array.
+    Refuses a written carry that is not returned, or of which another result is a view."""
     wrote = [value_of(x) is not value for x, value in zip(given, before, strict=True)]
     for at, x in enumerate(given):
-        others = [y for place, y in enumerate(made) if place != at]
+        others = [y for k, y in enumerate(made) if k != at]
         if wrote[at] and (made[at] is not x or any(_view_base(y) is x for y in others)):
             raise UnsupportedInBody("the body writes into an array that it does not only carry")
     return wrote
 
 
 def _view_base(x: Any) -> Any:
-    """What a view is of, be it through other views."""
+    """The array that a view, or a view of a view, refers to."""
     while (view := getattr(x, "_view", None) if isinstance(x, Tracked) else None) is not None:
         x = view.base
     return x
 
 
 def write_back(start: Sequence[Any], ends: Sequence[Any], written: Sequence[bool]) -> list[Any]:
-    """What is carried at the end: where the steps have written into the first carry, that array."""
+    """The final carries; for a written carry, the initial array with the final contents."""
     out = []
     for x, end, wrote in zip(start, ends, written, strict=True):
         if wrote and isinstance(x, Tracked):
@@ -103,8 +103,8 @@ def write_back(start: Sequence[Any], ends: Sequence[Any], written: Sequence[bool
 def trace_until_types_agree(
     name: str, body: Callable[..., list[Any]], start: Sequence[Any], others: Sequence[Any]
 ) -> tuple[TracedBody, list[Any], list[bool]]:
-    """Trace a body whose first results are its next first arguments; the trace, these in the
-    types that the loop carries, and whether the steps write into them."""
+    """Trace a body whose first results are the carries of the next step. Returns the traced body,
+    the initial carries in their final types, and which of them the steps write into."""
     written: list[bool] = []
     types = [type_of(aval_of(x)) for x in start]
     for _ in range(_ATTEMPTS):
@@ -120,19 +120,19 @@ def trace_until_types_agree(
             ends = [_cast_if_it_fits(x, type) for x, type in zip(made, fixed, strict=False)]
             return [*ends, *made[len(fixed) :]]
 
-        nested = trace_body(name, step, [*carries, *others])
-        types = [promote_types(a, b) for a, b in zip(types, nested.types, strict=False)]
+        traced = trace_body(name, step, [*carries, *others])
+        types = [promote_types(a, b) for a, b in zip(types, traced.types, strict=False)]
         if types == list(fixed):
             _refuse_other_aliases(
-                [x for x, w in zip(start, written, strict=True) if w], start, nested
+                [x for x, w in zip(start, written, strict=True) if w], start, traced
             )
-            return nested, carries, written
+            return traced, carries, written
     raise UnsupportedInBody("what is carried does not settle on a type")
 
 
-def _refuse_other_aliases(written: Sequence[Any], start: Sequence[Any], nested: TracedBody) -> None:
-    """Refuse a loop that writes into an array which it also carries, or reaches, otherwise."""
-    reached = {value_of(x) for x in nested.hoisted if isinstance(x, Tracked)}
+def _refuse_other_aliases(written: Sequence[Any], start: Sequence[Any], traced: TracedBody) -> None:
+    """Refuse a loop that writes into an array which it also carries or captures as another."""
+    reached = {value_of(x) for x in traced.hoisted if isinstance(x, Tracked)}
     bases = [_view_base(x) for x in start]
     for base in map(_view_base, written):
         if sum(b is base for b in bases) > 1 or any(v in reached for v in _values_with_views(base)):
@@ -140,7 +140,7 @@ def _refuse_other_aliases(written: Sequence[Any], start: Sequence[Any], nested: 
 
 
 def _values_with_views(x: Any) -> Iterator[Value]:
-    """Of a handle and of its views."""
+    """The values of a tracked array and its views."""
     if isinstance(x, Tracked):
         yield value_of(x)
         for ref in list(getattr(x, "_views", None) or ()):
@@ -148,6 +148,7 @@ def _values_with_views(x: Any) -> Iterator[Value]:
 
 
 def promote_types(a: Type, b: Type) -> Type:
+    """The type that holds both, by NumPy's promotion."""
     if a == b:
         return a
     if a.shape != b.shape:
@@ -159,13 +160,13 @@ def promote_types(a: Type, b: Type) -> Type:
 
 
 def _cast_if_it_fits(x: Any, type: Type) -> Any:
-    """A result in the carried type, where that can hold it; otherwise as it is."""
+    """A result in the carried type if that can hold it; otherwise unchanged."""
     have = type_of(aval_of(x))
     return cast_to(x, type) if have != type and promote_types(have, type) == type else x
 
 
 def cast_to(x: Any, type: Type) -> Any:
-    """A number or array in another type of its shape."""
+    """A number or array, cast to another type of the same shape."""
     if type_of(aval_of(x)) == type:
         return x
     if type.weak:

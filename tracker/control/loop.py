@@ -1,10 +1,8 @@
-"""The op `loop`: a counted loop around a body that was traced once.
+"""The op `loop`: a counted loop around a traced body (operands and results: `ir.lowering.Loop`).
 
-Owns: the op (see `ir.op.Loop` for operands, params and results), its rules, and
-`record_reverse_loop`, which `while_` shares. Start at `evaluate`.
-
-The pullback of a loop is a loop that goes the other way (`loop_pullback.py`); the pushforward is a
-loop of pairs. A carry that is not kept is one whose numbers no pullback looks at.
+Its pullback is a loop in the other direction (`loop_pullback.py`), its pushforward a loop over
+values and tangents. `keep` names the carries that are stacked for the pullback; the pullback does
+not read the numbers of the others. Start at `evaluate`.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tracker.autodiff.forward import forward_sweep
+from tracker.autodiff.reverse import Times
 from tracker.control.body import (
     as_tangent_of,
     is_active,
@@ -96,7 +95,7 @@ def record_loop_outputs(
     reverse: bool,
     keep: tuple[int, ...],
 ) -> list[Any]:
-    """Record a loop; its carries and ys, as parts."""
+    """Record a loop; returns its carries and ys."""
     made = record_loop(body, count, consts, carries, rows, length, reverse, keep)
     return made[: len(body.outputs)]
 
@@ -111,7 +110,7 @@ def record_loop(
     reverse: bool,
     keep: tuple[int, ...],
 ) -> list[Any]:
-    """Record a loop; all of its results, as parts: carries, ys, and what it keeps."""
+    """Record a loop; returns all of its results: carries, ys, kept stacks."""
     params = {
         "body": body,
         "consts": len(consts),
@@ -128,7 +127,7 @@ def _vjp(
     y: Any,
     xs: Sequence[Any],
     wanted: Sequence[bool],
-    times: Callable[[Any, Any], Any],
+    times: Times,
     *,
     body: Function,
     consts: int,
@@ -154,13 +153,13 @@ def dual_body(
     body: Function,
     groups: Sequence[Sequence[Any]],
     outs: int,
-    times: Callable[[Any, Any], Any],
+    times: Times,
     include_integers: bool,
 ) -> Callable[..., list[Any]]:
-    """The body on pairs: (values, tangents) of each group, to results and tangents.
+    """The body on dual numbers: each group of inputs becomes its values, then their tangents.
 
-    The first `outs` results and then the tangents of those that can have one come out: of
-    `include_integers`, too, where some of them move.
+    Results: the first `outs` results, their tangents, the other results, their tangents; tangents
+    only of results that have a derivative (integers only if included).
     """
     marks = [[is_active(x, include_integers) for x in group] for group in groups]
     sizes = [n for group, m in zip(groups, marks, strict=True) for n in (len(group), sum(m))]
@@ -190,7 +189,7 @@ def _jvp(
     ts: Sequence[Any],
     y: Any,
     xs: Sequence[Any],
-    times: Callable[[Any, Any], Any],
+    times: Times,
     *,
     body: Function,
     consts: int,
@@ -214,11 +213,11 @@ def _jvp(
     first = max(int(data_of(count)) - 1, 0) if reverse else 0
     elements = [[data_of(x)[first] for x in group] for group in (groups[2], duals[2])]
     samples = [*groups[0], *duals[0], *groups[1], *duals[1], *elements[0], *elements[1]]
-    nested = trace_body("push", step, samples)
+    traced = trace_body("push", step, samples)
     made = record_loop(
-        nested.function,
+        traced.function,
         count,
-        [*nested.hoisted, *groups[0], *duals[0]],
+        [*traced.hoisted, *groups[0], *duals[0]],
         [*groups[1], *duals[1]],
         [*groups[2], *duals[2]],
         length,
@@ -231,7 +230,7 @@ def _jvp(
 def tangents_of_results(
     made: list[Any], body: Function, carries: int, keep: tuple[int, ...], include_integers: bool
 ) -> BundleParts:
-    """The tangents among the results of a loop of pairs, in the order of the loop's own results."""
+    """The tangents among the results of a dual loop, in the order of the loop's own results."""
     marks = [include_integers or atom.type.dtype.kind in "fc" for atom in body.outputs]
     carried, stacked = marks[:carries], marks[carries:]
     _, of_carries, _, of_ys, _, of_kept = split_list(

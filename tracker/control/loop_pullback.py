@@ -1,23 +1,21 @@
-"""The pullback of a loop, as a loop: its body, its operands, and what its results mean.
+"""The pullback of a loop, as a loop (`ReverseLoop`). Start at `ReverseLoop.step`.
 
-Owns: `LoopRun` (a loop that has run), `ReverseLoop` (the loop that goes back through it),
-`body_pullback`, `reached_operands`. Start at `ReverseLoop.step`.
-
-A step back takes the carries that the step found, runs the body again, and pulls the cotangents of
-what it gave back through it. What all steps used collects its cotangent as it goes, in carries of
-its own (`const_sums`). But where each step would add a product of two small matrices to a big one
-(the weights of a recurrent network), the factors are stacked, and one product after the loop adds
-them all up: sum_t a_t b_t = [a_1 a_2 ...] [b_1; b_2; ...].
+A reverse step takes the saved carries of its step, runs the body again, and pulls the cotangents of
+the body's results back. Cotangents of constants are summed in carries of their own (`const_sums`).
+If each step would add a product of two small matrices to a large one (the weights of a recurrent
+network), the factors are stacked instead, and one product after the loop gives the sum:
+sum_t a_t b_t = [a_1 a_2 ...] [b_1; b_2; ...].
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from tracker.autodiff.reverse import reverse_sweep
+from tracker.autodiff.reverse import Times, reverse_sweep
 from tracker.control.body import (
     TracedBody,
     as_tangent_of,
@@ -40,15 +38,13 @@ from tracker.tape.tracer import close_leaf
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value, new_epoch
 
-Times = Callable[[Any, Any], Any]
-
 
 @record()
 class LoopRun:
-    """A loop that has run: what its steps used, and the carries that each of them found.
+    """A loop that has run: the operands of its body, and the carries at the start of each step.
 
-    saved: stacks, a row per step; None for a carry that nobody looks at (see
-    `carries_read_by_pullback`).
+    saved_carries: stacks with a row per step; None for a carry that the pullback does not read
+    (see `carries_read_by_pullback`).
     """
 
     body: Function
@@ -61,14 +57,14 @@ class LoopRun:
 
 
 class ReverseLoop:
-    """The loop back through `run`.
+    """The loop that pulls cotangents back through `run`.
 
-    last      the carries after the last step
-    seeds     the cotangents of `final_carries`, None for zero
-    stacked   the cotangents of what the steps gave, None for zero
-    found     the cotangents of `saved_carries`, None for zero
-    wanted    per const, carry and row, whether anybody asks
-    times     what the pass multiplies with
+    final_carries       the carries after the last step
+    seeds               their cotangents; None for zero
+    output_cotangents   the cotangents of the stacked outputs; None for zero
+    saved_cotangents    the cotangents of the saved carries; None for zero
+    wanted              per const, carry and row, whether its cotangent is requested
+    times               the product that the pass multiplies with
     """
 
     def __init__(
@@ -84,32 +80,33 @@ class ReverseLoop:
         self.run, self.times = run, times
         self.output_cotangents, self.saved_cotangents = output_cotangents, saved_cotangents
         consts, rows = run.consts, run.rows
-        asked, _, asked_rows = split_list(wanted, len(consts), len(final_carries))
-        self.active_consts = [is_active(x) and w for x, w in zip(consts, asked, strict=True)]
-        self.active_rows = [is_active(x) and w for x, w in zip(rows, asked_rows, strict=True)]
+        wanted_consts, _, wanted_rows = split_list(wanted, len(consts), len(final_carries))
+        self.active_consts = [
+            is_active(x) and w for x, w in zip(consts, wanted_consts, strict=True)
+        ]
+        self.active_rows = [is_active(x) and w for x, w in zip(rows, wanted_rows, strict=True)]
         self.active_carries = [is_active(x) for x in final_carries]
         if needs_integer_derivatives([*consts, *final_carries, *rows], wanted):
-            self._activate_integers(asked, final_carries, seeds, asked_rows)
+            self._activate_integers(wanted_consts, final_carries, seeds, wanted_rows)
         self.carry_cotangents = [
             as_tangent_of(g, x)
             for x, g, m in zip(final_carries, seeds, self.active_carries, strict=True)
             if m
         ]
-        sums = [x for x, m in zip(consts, self.active_consts, strict=True) if m]
+        sums = list(compress(consts, self.active_consts))
         self.const_sums = [as_tangent_of(None, x) for x in sums]
         self.saved_carries = [x for x in run.saved_carries if x is not None]
         self.row_cotangents = [g for g in (*output_cotangents, *saved_cotangents) if g is not None]
         self.factors: list[list[tuple[Any, Any]] | None] = [None] * len(sums)
 
     def _activate_integers(
-        self, asked: list[bool], last: list[Any], seeds: list[Any], asked_rows: list[bool]
+        self, wanted_consts: list[bool], last: list[Any], seeds: list[Any], wanted_rows: list[bool]
     ) -> None:
-        """Integers are differentiated, too, where somebody asks: those at which something arrives,
-        be it only after some steps."""
+        """Mark the integers as active that a cotangent reaches, be it after several steps."""
         consts, rows, moving = self.run.consts, self.run.rows, self.active_carries
         given = zip(moving, seeds, self.saved_cotangents, strict=True)
         moving = [m or g is not None or h is not None for m, g, h in given]
-        marks = [*asked, *(True for _ in last), *asked_rows]
+        marks = [*wanted_consts, *(True for _ in last), *wanted_rows]
         sample = [*consts, *self._sample_carries(), *(self._sample(x) for x in rows)]
         of_ys = [None if g is None else self._sample(g) for g in self.output_cotangents]
         while True:
@@ -122,14 +119,15 @@ class ReverseLoop:
             moving = more
         self.active_carries = moving
         self.active_consts = [
-            w and (is_active(x) or r) for x, w, r in zip(consts, asked, of_consts, strict=True)
+            w and (is_active(x) or r)
+            for x, w, r in zip(consts, wanted_consts, of_consts, strict=True)
         ]
         self.active_rows = [
-            w and (is_active(x) or r) for x, w, r in zip(rows, asked_rows, of_rows, strict=True)
+            w and (is_active(x) or r) for x, w, r in zip(rows, wanted_rows, of_rows, strict=True)
         ]
 
     def _sample(self, stack: Any) -> Any:
-        """A row of the first step back."""
+        """The row of the first reverse step."""
         steps = self.run
         return data_of(stack)[0 if steps.reverse else max(int(data_of(steps.count)) - 1, 0)]
 
@@ -143,7 +141,7 @@ class ReverseLoop:
         ]
 
     def step(self, *flat: Any) -> list[Any]:
-        """One step back: cotangents of the carries, sums, cotangents of the rows, factors."""
+        """One reverse step: cotangents of carries, sums, cotangents of rows, matmul factors."""
         steps = self.run
         counts = (
             len(steps.consts),
@@ -162,7 +160,7 @@ class ReverseLoop:
         cs = pull([*fill_by_mask(cts, self.active_carries), *of_ys], self.times)
         parts = (len(totals), len(cts))
         (of_consts, of_carries, of_rows), of = split_list(cs, *parts), split_list(leaves, *parts)
-        more = [g for g, m in zip(of_saved, self.active_carries, strict=True) if m]
+        more = list(compress(of_saved, self.active_carries))
         news = [
             as_tangent_of_value(c if g is None else g if c is None else c + g, leaf)
             for c, g, leaf in zip(of_carries, more, of[1], strict=True)
@@ -171,7 +169,7 @@ class ReverseLoop:
         return [*news, *self._updated_sums(of_consts, totals, of[0]), *ys, *self._flat_factors()]
 
     def _step_carries(self, cts: list[Any], saved: list[Any]) -> list[Any]:
-        """What the step found; anything will do for a carry that nobody looks at."""
+        """The carries at the start of the step; zeros for those that the pullback does not read."""
         rows, sent = iter(saved), iter(fill_by_mask(cts, self.active_carries))
         types = [v.type for v in self.run.body.inputs[len(self.run.consts) :]]
         out = []
@@ -181,7 +179,7 @@ class ReverseLoop:
         return out
 
     def _updated_sums(self, cs: list[Any], totals: list[Any], leaves: list[Value]) -> list[Any]:
-        """The sums with this step's share; those that are left to a product are left out."""
+        """The sums with this step's contribution, without those that a product makes at the end."""
         out = []
         for at, (c, total, leaf) in enumerate(zip(cs, totals, leaves, strict=True)):
             self.factors[at] = (
@@ -204,21 +202,21 @@ class ReverseLoop:
             *self.const_sums,
             *map(self._sample, per_step),
         ]
-        nested = trace_body("back", self.step, samples)
-        before = len(nested.hoisted) + len(steps.consts) + len(self.carry_cotangents)
+        traced = trace_body("back", self.step, samples)
+        before = len(traced.hoisted) + len(steps.consts) + len(self.carry_cotangents)
         left = [at for at, pairs in enumerate(self.factors) if pairs is None]
         return {
             "body": _drop_inputs(
-                nested, before, [at for at in range(len(self.const_sums)) if at not in left]
+                traced, before, [at for at in range(len(self.const_sums)) if at not in left]
             ),
             "count": steps.count,
-            "consts": [*nested.hoisted, *steps.consts],
+            "consts": [*traced.hoisted, *steps.consts],
             "carries": [*self.carry_cotangents, *(self.const_sums[at] for at in left)],
             "rows": per_step,
             "length": steps.length,
             "reverse": not steps.reverse,
             "keep": carries_read_by_pullback(
-                nested.function, before - len(self.carry_cotangents), len(self.carry_cotangents)
+                traced.function, before - len(self.carry_cotangents), len(self.carry_cotangents)
             ),
         }
 
@@ -243,8 +241,8 @@ class ReverseLoop:
 
 
 def carries_read_by_pullback(body: Function, consts: int, carries: int) -> tuple[int, ...]:
-    """The carries whose numbers a pullback of the body may look at, by place. The others are only
-    added up, moved, and scaled by literals, so that any numbers will do for them."""
+    """The positions of the carries whose numbers a pullback of the body may read. The others are
+    only added, moved, and scaled by literals."""
     read: set[Atom] = set()
     for step in reversed(body.body):
         if isinstance(step, Guard) or step.out in read or not _pullback_ignores_operands(step):
@@ -255,25 +253,25 @@ def carries_read_by_pullback(body: Function, consts: int, carries: int) -> tuple
 
 
 def _pullback_ignores_operands(eqn: Eqn) -> bool:
-    """Whether no rule of an equation looks at the numbers of variables, and nobody can for whom
-    they are places, or yes and no."""
+    """Whether no derivative rule of an equation reads the data of its operands, and its result
+    is a float (it cannot index or branch)."""
     if eqn.out.type.dtype.kind not in "fc":
         return False
     if eqn.op.jvp == LINEAR or (not eqn.op.needs_operand_values and all(eqn.op.partials or ())):
-        return True  # not of steps, whose partials are 0: these may divide by anything
+        return True  # excludes ops with a zero partial, which may divide by any operand
     a, b = eqn.operands if eqn.op is multiply or eqn.op is divide else (None, None)
     return isinstance(b, Const) or (eqn.op is multiply and isinstance(a, Const))
 
 
-def _drop_inputs(nested: TracedBody, before: int, places: list[int]) -> Function:
-    """The function without inputs that it does not read."""
+def _drop_inputs(traced: TracedBody, before: int, places: list[int]) -> Function:
+    """The function without inputs that it does not use."""
     dropped = {before + at for at in places}
-    inputs = tuple(v for at, v in enumerate(nested.function.inputs) if at not in dropped)
-    return replace(nested.function, inputs=inputs)
+    inputs = tuple(v for at, v in enumerate(traced.function.inputs) if at not in dropped)
+    return replace(traced.function, inputs=inputs)
 
 
 def _matmul_factors(c: Any, leaf: Value) -> list[tuple[Any, Any]] | None:
-    """The factors of a sum of matrix products, where they are smaller than the product."""
+    """The factors of a sum of matrix products, if they are smaller than the product."""
     pairs = _matmul_terms(value_of(c)) if isinstance(c, Tracked) else None
     if pairs is None or np.result_type(aval_of(c)) != np.result_type(leaf.aval):
         return None
@@ -294,7 +292,7 @@ def _matmul_terms(value: Value) -> list[tuple[Any, Any]] | None:
 
 
 def _concatenated_product(pairs: list[tuple[Any, Any]]) -> Any:
-    """The sum over all steps of all products, as one product."""
+    """The sum over all steps of each product, as one product per pair."""
     total = None
     for a, b in pairs:
         (steps, m, k), n = np.shape(a), np.shape(b)[2]
@@ -305,7 +303,7 @@ def _concatenated_product(pairs: list[tuple[Any, Any]]) -> Any:
 
 
 def fill_by_mask(found: Sequence[Any], marks: Sequence[bool]) -> list[Any]:
-    """One entry per mark: the next one found, or None."""
+    """A list with the next item where the mask is true, and None elsewhere."""
     arrived = iter(found)
     return [next(arrived) if mark else None for mark in marks]
 
@@ -313,8 +311,8 @@ def fill_by_mask(found: Sequence[Any], marks: Sequence[bool]) -> list[Any]:
 def replay_on_leaves(
     body: Function, values: Sequence[Any], marks: Sequence[bool]
 ) -> tuple[int, list[Value], list[Any]]:
-    """Run a body on fresh leaves in place of the marked values, for a pass of one's own: the epoch
-    since which to look, the leaves (closed by now), and the results."""
+    """Run a body with fresh leaves for the marked values. Returns the epoch of the leaves, the
+    leaves (closed), and the results, for a separate pass over the body."""
     since = new_epoch()
     leaves = [lift_operand(x) for x, mark in zip(values, marks, strict=True) if mark]
     given = iter(leaves)
@@ -344,7 +342,7 @@ def body_pullback(
 def reached_operands(
     body: Function, values: list[Any], marks: Sequence[bool], seeds: Sequence[Any], times: Times
 ) -> list[bool]:
-    """At which of the marked values of a body a cotangent arrives, where it has these seeds."""
+    """Which marked values of a body a cotangent reaches, given the seeds of its results."""
     found: list[Any] = []
 
     def probe(*flat: Any) -> list[Any]:

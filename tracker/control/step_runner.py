@@ -1,11 +1,11 @@
-"""How the steps of a loop are run while its trace is made: op by op, natively once that pays.
+"""Running the steps of a loop while it is traced: op by op, later by native code.
 
-Owns: `make_stepper`. A trace has real values, so a loop that is recorded is also run, once. Its
-body is a pure function; after `_COMPILE_AFTER` equations it is compiled by itself, and the rest of
-the steps cost what a call costs. Bodies of equal text share what was compiled: a nested loop is
-traced anew for each derivative and each trace of the loop around it.
+Traces have real values, so a recorded loop also runs once. After `_COMPILE_AFTER` equations its
+body is compiled, and each further step costs one native call. Bodies of equal text share the
+compiled code, because a nested loop is traced anew for each derivative and trace of the outer loop.
 
-Invariant: a body runs natively only where its guards hold; elsewhere `replay` says `PathLeft`.
+Invariant: native code runs a step only if the body's guards hold; otherwise `replay` runs the step
+and raises `ReplayDiverged`.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tracker.jit import why_unavailable
 from tracker.support.structs import replace
 from tracker.tape.replay import replay
 
-_COMPILE_AFTER = 20_000  # equations, some 3 us each: about what compiling costs
-_PROFILE_AFTER = 500  # as many are run before anybody asks whether the body is known
-_CACHE_SIZE = 128  # bodies that are remembered
+_COMPILE_AFTER = 20_000  # equations of about 3 us: together they take as long as compiling
+_PROFILE_AFTER = 500  # equations before the body's text is looked up
+_CACHE_SIZE = 128  # bodies
 
 _profiles: OrderedDict[str, _BodyProfile] = OrderedDict()
-_equations_replayed = 0  # equations so far, here and in loops inside
+_equations_replayed = 0  # in total, including nested loops
 
 
 class _BodyProfile:
-    """A body, by its text: how many equations of it were run, and its native form."""
+    """How many equations of a body were run, and its native code."""
 
     def __init__(self) -> None:
         self.equations_run = 0
@@ -37,29 +37,29 @@ class _BodyProfile:
 
 
 def make_stepper(function: Function) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """A function that takes and gives what `replay(function, values)` does."""
+    """A function of `values` with the results of `replay(function, values)`."""
     size = len(function.body)
-    spent, body = 0, None
+    equations_run, profile = 0, None
 
     def step(values: Sequence[Any]) -> Sequence[Any]:
-        nonlocal spent, body
-        if body is not None and body.native is not None:
-            found = body.native(values)
+        nonlocal equations_run, profile
+        if profile is not None and profile.native is not None:
+            found = profile.native(values)
             if found is not None:
                 return found
         found, cost = _replay_and_count(function, size, values)
-        spent += cost
-        if body is None and spent > _PROFILE_AFTER:
-            body = _profile_of(function)
-            body.equations_run += spent
-        elif body is not None:
-            body.equations_run += cost
+        equations_run += cost
+        if profile is None and equations_run > _PROFILE_AFTER:
+            profile = _profile_of(function)
+            profile.equations_run += equations_run
+        elif profile is not None:
+            profile.equations_run += cost
             if (
-                body.native is None
-                and body.equations_run > _COMPILE_AFTER
+                profile.native is None
+                and profile.equations_run > _COMPILE_AFTER
                 and not why_unavailable()
             ):
-                body.native = _compile_body(function)
+                profile.native = _compile_body(function)
         return found
 
     return step
@@ -68,7 +68,7 @@ def make_stepper(function: Function) -> Callable[[Sequence[Any]], Sequence[Any]]
 def _replay_and_count(
     function: Function, size: int, values: Sequence[Any]
 ) -> tuple[list[Any], int]:
-    """The results, and how many equations were run for them."""
+    """The results of a replay, and how many equations it ran."""
     global _equations_replayed
     before = _equations_replayed
     found = replay(function, values)
@@ -77,16 +77,16 @@ def _replay_and_count(
 
 
 def _profile_of(function: Function) -> _BodyProfile:
-    text = _cache_key(function)
-    body = _profiles.setdefault(text, _BodyProfile())
-    _profiles.move_to_end(text)
+    key = _cache_key(function)
+    profile = _profiles.setdefault(key, _BodyProfile())
+    _profiles.move_to_end(key)
     while len(_profiles) > _CACHE_SIZE:
         _profiles.popitem(last=False)
-    return body
+    return profile
 
 
 def _cache_key(function: Function) -> str:
-    """A function's text; nested functions, whose names are numbered, by their order."""
+    """A function's text with nested functions, whose names have running numbers, named by order."""
     order = {name: f"f{at}" for at, name in enumerate(_function_names(function))}
     return re.sub(r"\w+", lambda found: order.get(found[0], found[0]), str(function))
 

@@ -1,20 +1,21 @@
-"""The op `while_`: a loop of which nobody knows how long it is until it has run.
+"""The op `while_`: a loop whose number of steps is known only after it has run.
 
-Owns: the op (see `ir.op.While`), its rules, and `record_while`. The pullback is a counted loop back
-over the kept carries; the pushforward is a while of pairs, whose condition looks at the values.
+Its pullback is a counted reverse loop over the saved carries; its pushforward is a while loop over
+values and tangents whose condition reads the values.
 
-How long the kept stacks are is part of the op (`capacity`): generous, so that what the trace saw
-and a good deal more fits. A compiled loop that outgrows its stacks leaves them as at a failing
-guard, and is traced again with longer ones: there is no bound.
+The length of the saved stacks is a param of the op (`capacity`), at least twice the steps that the
+trace saw. A compiled loop that outgrows its stacks fails like a guard and is traced again with
+longer ones: there is no bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tracker.autodiff.reverse import Times
 from tracker.control.body import (
     TracedBody,
     as_tangent_of,
@@ -34,8 +35,8 @@ from tracker.ops.declare.bundle import BundleParts, unbundle
 from tracker.tape.record import apply, data_of
 from tracker.tape.replay import ReplayDiverged, replay
 
-_INITIAL_STACK_BYTES = 1 << 20  # bytes of kept carries that are set aside in any case
-_INITIAL_STACK_STEPS = 1 << 16  # but no more steps than this, unless they were seen
+_INITIAL_STACK_BYTES = 1 << 20  # of saved carries, reserved in any case
+_INITIAL_STACK_STEPS = 1 << 16  # at most, unless the trace saw more
 
 
 def infer(
@@ -83,7 +84,7 @@ def evaluate(
 
 
 def record_while(cond: TracedBody, body: TracedBody, carries: Sequence[Any]) -> list[Any]:
-    """Record a while loop; the carries at its end."""
+    """Record a while loop; returns its final carries."""
     operands = (*cond.hoisted, *body.hoisted, *carries)
     params: dict[str, Any] = {
         "cond": cond.function,
@@ -94,8 +95,8 @@ def record_while(cond: TracedBody, body: TracedBody, carries: Sequence[Any]) -> 
     plain = [data_of(x) for x in operands]
     steps = int(evaluate(*plain, **params, capacity=0, keep=())[len(carries)])
     size = sum(atom.type.nbytes for atom in body.function.outputs)
-    roomy = min(_INITIAL_STACK_BYTES // max(size, 1), _INITIAL_STACK_STEPS)
-    params["capacity"] = 1 << (max(2 * steps, roomy, 15)).bit_length()
+    initial_steps = min(_INITIAL_STACK_BYTES // max(size, 1), _INITIAL_STACK_STEPS)
+    params["capacity"] = 1 << (max(2 * steps, initial_steps, 15)).bit_length()
     params["keep"] = tuple(range(len(carries)))
     return unbundle(apply(while_, operands, params))[: len(carries)]
 
@@ -105,7 +106,7 @@ def _vjp(
     y: Any,
     xs: Sequence[Any],
     wanted: Sequence[bool],
-    times: Callable[[Any, Any], Any],
+    times: Times,
     *,
     cond: Function,
     body: Function,
@@ -126,7 +127,7 @@ def _jvp(
     ts: Sequence[Any],
     y: Any,
     xs: Sequence[Any],
-    times: Callable[[Any, Any], Any],
+    times: Times,
     *,
     cond: Function,
     body: Function,
@@ -150,23 +151,23 @@ def _jvp(
         return replay(cond, [*fixed, *values])
 
     carries = [*carried, *duals[1]]
-    asked = trace_body("holds", holds, [*of_cond, *carries])
-    moved = trace_body("push", step, [*of_body, *duals[0], *carries])
+    traced_cond = trace_body("holds", holds, [*of_cond, *carries])
+    traced_step = trace_body("push", step, [*of_body, *duals[0], *carries])
     made = apply(
         while_,
         (
-            *asked.hoisted,
+            *traced_cond.hoisted,
             *of_cond,
-            *moved.hoisted,
+            *traced_step.hoisted,
             *of_body,
             *duals[0],
             *carries,
         ),
         {
-            "cond": asked.function,
-            "body": moved.function,
-            "cond_consts": len(asked.hoisted) + len(of_cond),
-            "body_consts": len(moved.hoisted) + len(of_body) + len(duals[0]),
+            "cond": traced_cond.function,
+            "body": traced_step.function,
+            "cond_consts": len(traced_cond.hoisted) + len(of_cond),
+            "body_consts": len(traced_step.hoisted) + len(of_body) + len(duals[0]),
             "capacity": capacity,
             "keep": tuple(range(len(carries))),
         },
