@@ -1,20 +1,20 @@
-"""Ops that are made while a program runs: calls of Python code, and results with a refusal.
+"""Ops made at run time: calls of Python code with a rule of their own.
 
-Owns: `call_op`, the op of a call that brings its own rule, and `record_outputs`, handles on what it
-gave; `host_call`, a call back into Python that a trace can hold; `detach`,
-`refuse_second_derivative` and `refuse_captured`, which say on what a call's results may depend.
-Start at `call_op`.
+`call_op` makes such an op and `record_outputs` puts a call on the tape; `host_call` is a call back
+into Python that a trace can hold. `detach`, `refuse_second_derivative` and `refuse_captured` limit
+what the results of a call may depend on. Start at `call_op`.
 
-Invariants: such an op is in no table; a host call gives the types it gave when it was traced.
+Invariants: these ops are in no table; a host call returns the types that it returned when traced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from tracker import tree
 from tracker.autodiff.leaves import plain_data
 from tracker.errors import RuleError, TrackerError, UnsupportedError, message
 from tracker.ir.lowering import Host
@@ -33,7 +33,7 @@ from tracker.tape.value import CLOSED, NO_PARAMS, Value
 def call_op(
     name: str, pull: Callable[..., Any], push: Callable[..., Any], evaluate: Callable[..., Any]
 ) -> Op:
-    """An op that is made while a program runs: it is in no table, and no trace holds it."""
+    """An op made at run time: it is in no table, and no trace holds it."""
     return Op(
         name,
         numpy=(),
@@ -55,7 +55,7 @@ def _no_type(*_: Any, **__: Any) -> Any:
 
 
 def outputs_of(y: Any) -> list[Any]:
-    """The results of a call, of which a derivative holds the data or a handle."""
+    """The results of a call as a list, from its plain or tracked value."""
     plain = data_of(y)
     return list(plain) if isinstance(plain, tuple) else [y]
 
@@ -63,7 +63,7 @@ def outputs_of(y: Any) -> list[Any]:
 def record_outputs(
     op: Op, params: dict[str, Any], operands: Sequence[Value], outs: list[Any]
 ) -> list[Any]:
-    """Handles on the results `outs` (handles or plain) of one call."""
+    """The results of one call (tracked or plain) as tracked values of its op."""
     found = [plain_data(out) for out in outs]
     if len(outs) == 1:
         return [alias_to_primal(Value(found[0], op, tuple(operands), params), outs[0])]
@@ -75,12 +75,27 @@ def record_outputs(
 
 
 def as_read_only(x: Any) -> Any:
-    """Data of the tape, for code that is not ours."""
+    """Data of the tape as a user's code gets it: arrays are read-only."""
     if type(x) is not np.ndarray:
         return x
     view = x.view()
     view.flags.writeable = False
     return view
+
+
+def is_differentiable(x: Any) -> bool:
+    plain = plain_data(x)
+    return tree.is_numeric(plain) and np.result_type(plain).kind in "iufc"
+
+
+def basis(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """The unit vectors of x's space, as a real one, and the position of their entry."""
+    kind = np.result_type(x)
+    for position in np.ndindex(np.shape(x)):
+        for part in (1, 1j) if kind.kind == "c" else (1,):
+            unit = np.zeros(np.shape(x), kind)
+            unit[position] = part
+            yield position, unit[()]
 
 
 def zero_like(x: Any) -> Any:
@@ -89,7 +104,7 @@ def zero_like(x: Any) -> Any:
 
 
 def results_agree(found: list[Any], want: list[Any]) -> bool:
-    """Whether a second run gave what the first gave, up to rounding."""
+    """Whether two runs gave the same results, up to rounding."""
     if len(found) != len(want):
         return False
     for a, b in zip(found, want, strict=True):
@@ -104,7 +119,7 @@ def results_agree(found: list[Any], want: list[Any]) -> bool:
 
 
 def refuse_captured(name: str, outs: list[Any], operands: Sequence[Value], traced: bool) -> None:
-    """Results must depend on nothing that has a derivative but the operands."""
+    """Raise if results depend on a tracked value that is not among the operands."""
     stack = [value_of(out) for out in outs if type(out) is Tracked]
     if not stack:
         return
@@ -150,7 +165,7 @@ def refuse_second_derivative(name: str, x: Any, inputs: Sequence[Any]) -> Any:
 
 
 def detach(x: Any) -> Any:
-    """A handle on the same data, without a derivative; a trace still sees where it comes from."""
+    """The same data without a derivative; under a trace a tracked value without a history."""
     if type(x) is not Tracked:
         return x
     if not is_tracing():
@@ -164,8 +179,8 @@ _host_call_count = 0
 
 
 def host_call(name: str, run: Callable[..., list[Any]], operands: Sequence[Any]) -> list[Any]:
-    """run(*plain operands) -> numbers and arrays, as an op that a trace holds. Where it raises, the
-    function may catch that and go on: the trace does not hold."""
+    """The results of run(*plain operands), a list of numbers and arrays, as an op that a trace
+    holds. If `run` raises, the trace is not kept: the traced function may catch the error."""
     global _host_call_count
     _host_call_count += 1
     types: list[Type] = []

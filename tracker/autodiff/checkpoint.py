@@ -1,11 +1,8 @@
-"""Derivatives that run a function a second time, or forwards.
+"""Derivatives that run a function a second time (`checkpoint`) or forwards (`forwarddiff`).
 
-Owns: `checkpoint`, whose call keeps its arguments and nothing of what happens inside;
-`forwarddiff`.
-
-How a checkpoint keeps the gradients of captured values: the forward run happens in a
-`StopGradient`, which notes every tracked value from outside that is used. These are operands of the
-call, beside the arguments; the second run pulls cotangents back to all of them.
+A checkpointed call keeps its operands and nothing of what happens inside. The forward run is inside
+a `StopGradient` scope, which collects the tracked outer values that it uses; they become operands
+of the call beside the arguments, and the second run pulls cotangents back to all of them.
 """
 
 from __future__ import annotations
@@ -18,8 +15,10 @@ import numpy as np
 from tracker import tree
 from tracker.autodiff.call_ops import (
     as_read_only,
+    basis,
     call_op,
     detach,
+    is_differentiable,
     outputs_of,
     record_outputs,
     results_agree,
@@ -42,7 +41,7 @@ from tracker.tape.tracer import StopGradient, close_leaf
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, leaf, new_epoch
 
-after = declare(  # x, once `token` is there: keeps a second run from being taken for the first
+after = declare(  # x, computed after `token`: keeps CSE from merging the second run with the first
     "after",
     method=None,
     entry=None,
@@ -55,8 +54,8 @@ after = declare(  # x, once `token` is there: keeps a second run from being take
 
 
 class _CheckpointCall:
-    """One checkpointed call. `operands`: the tracked leaves of the arguments, then what `f` took
-    from outside."""
+    """One checkpointed call. Its operands are the tracked leaves of the arguments, then the tracked
+    values that `f` captures."""
 
     def __init__(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]):
         self.f = f
@@ -72,37 +71,37 @@ class _CheckpointCall:
 
     def rebuild_args(self, operands: Sequence[Any]) -> Any:
         leaves = [as_read_only(x) for x in self.leaves]
-        for i, handle in zip(self.tracked_positions, operands, strict=True):
-            leaves[i] = handle
+        for i, x in zip(self.tracked_positions, operands, strict=True):
+            leaves[i] = x
         return tree.unflatten(self.structure, leaves, self.args)
 
     def run(self) -> Any:
         with StopGradient() as cut:
-            handles = [_detach_value(value) for value in self.operands]
-            given = list(map(value_of, handles))
-            y = self.f(*self.rebuild_args(handles), **self.kwargs)
-        if any(value_of(h) is not value for h, value in zip(handles, given, strict=True)):
+            tracked = [_detach_value(value) for value in self.operands]
+            before = list(map(value_of, tracked))
+            y = self.f(*self.rebuild_args(tracked), **self.kwargs)
+        if any(value_of(x) is not value for x, value in zip(tracked, before, strict=True)):
             raise UnsupportedError(
                 message("checkpoint: the function writes into an argument", "Copy it first")
             )
         self.operands += cut.outer_values
         outs, structure = tree.flatten(y)
-        self.active_outputs = [k for k, out in enumerate(outs) if _is_differentiable(out)]
-        shown = [out if is_tracing() else plain_data(out) for out in outs]
+        self.active_outputs = [k for k, out in enumerate(outs) if is_differentiable(out)]
+        outcome = [out if is_tracing() else plain_data(out) for out in outs]
         if self.operands and self.active_outputs:
             made = record_outputs(
                 _checkpoint_op,
-                {"segment": self},
+                {"call": self},
                 self.operands,
-                [shown[k] for k in self.active_outputs],
+                [outcome[k] for k in self.active_outputs],
             )
             for k, out in zip(self.active_outputs, made, strict=True):
-                shown[k] = out
-        return tree.unflatten(structure, shown, y)
+                outcome[k] = out
+        return tree.unflatten(structure, outcome, y)
 
     def rerun(self, y: Any, xs: list[Any], token: Any) -> tuple[list[Value], list[Value], int]:
-        """Run `f` on fresh leaves: the values of its results, the leaves (those of the arguments,
-        then the captured values), and the epoch in which this began."""
+        """Run `f` on fresh leaves. Returns the values of its results, the leaves (of the arguments,
+        then the captured values), and the epoch of the run."""
         since = new_epoch()
         own = []
         for x in xs[: len(self.tracked_positions)]:
@@ -138,31 +137,27 @@ class _CheckpointCall:
 
 
 def _detach_value(value: Value) -> Any:
-    """A handle on a value's data that is a constant for derivatives."""
+    """A tracked value with the same data that is constant for derivatives."""
     found = detach(wrap(value))
     if type(found) is Tracked:
         return found
     return wrap(Value(value.data, CLOSED, (), NO_PARAMS))
 
 
-def _is_differentiable(x: Any) -> bool:
-    return tree.is_numeric(plain_data(x)) and np.result_type(plain_data(x)).kind in "iufc"
-
-
 def _pull(
-    g: Any, y: Any, xs: list[Any], wanted: Any, times: Any, *, segment: _CheckpointCall
+    g: Any, y: Any, xs: list[Any], wanted: Any, times: Any, *, call: _CheckpointCall
 ) -> list[Any]:
     gs = list(g) if type(g) is BundleParts else [g]
     token = next(part for part in gs if part is not None)
-    roots, leaves, since = segment.rerun(y, xs, token)
+    roots, leaves, since = call.rerun(y, xs, token)
     seeds = [(root, part) for root, part in zip(roots, gs, strict=True) if part is not None]
     found = reverse_sweep(seeds, leaves, since, times=times)
     return _without_history(found, [*gs, *xs])
 
 
-def _push(ts: list[Any], y: Any, xs: list[Any], times: Any, *, segment: _CheckpointCall) -> Any:
+def _push(ts: list[Any], y: Any, xs: list[Any], times: Any, *, call: _CheckpointCall) -> Any:
     token = next(t for t in ts if t is not None)
-    roots, leaves, since = segment.rerun(y, xs, token)
+    roots, leaves, since = call.rerun(y, xs, token)
     found = _without_history(
         forward_sweep(list(zip(leaves, ts, strict=True)), roots, since, times), [*ts, *xs]
     )
@@ -176,11 +171,9 @@ def _without_history(found: list[Any], given: list[Any]) -> list[Any]:
     return found if any(type(x) is Tracked for x in given) else [plain_data(c) for c in found]
 
 
-def _evaluate(*xs: Any, segment: _CheckpointCall) -> Any:
-    outs = tree.leaves(
-        segment.f(*segment.rebuild_args(xs[: len(segment.tracked_positions)]), **segment.kwargs)
-    )
-    found = [outs[k] for k in segment.active_outputs]
+def _evaluate(*xs: Any, call: _CheckpointCall) -> Any:
+    outs = tree.leaves(call.f(*call.rebuild_args(xs[: len(call.tracked_positions)]), **call.kwargs))
+    found = [outs[k] for k in call.active_outputs]
     return found[0] if len(found) == 1 else tuple(found)
 
 
@@ -188,10 +181,10 @@ _checkpoint_op: Op = call_op("checkpoint", _pull, _push, _evaluate)
 
 
 def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """`f(*args, **kwargs)`, of which nothing is kept: it is run again in the backward pass.
+    """`f(*args, **kwargs)`, whose intermediate values are not kept: `back` runs it again.
 
-    Tracked values that `f` captured keep their gradients. Raises RuleError if the second run gives
-    something else: random numbers have to be drawn outside. `f` may not write into its arguments.
+    Tracked values that `f` captures get gradients. Raises RuleError if the second run gives other
+    results: draw random numbers outside. `f` may not write into its arguments.
 
     >>> tracker.gradient(lambda x: checkpoint(lambda a: np.sum(np.sin(a) ** 2), x), [0.0, 1.0])
     (array([0.        , 0.90929743]),)
@@ -200,9 +193,9 @@ def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def forwarddiff(f: Callable[..., Any], x: Any) -> Any:
-    """`f(x)`, differentiated forwards, also by a backward pass: for few inputs and long loops.
+    """`f(x)`, differentiated forwards even by a backward pass: for few inputs and long loops.
 
-    `x` is a number or an array, and so is `f(x)`. Tracked values that `f` captures are refused.
+    `x` and `f(x)` are numbers or arrays. Captured tracked values raise.
 
     >>> tracker.gradient(lambda x: forwarddiff(lambda a: a**3, x), 2.0)
     (12.0,)
@@ -226,7 +219,7 @@ def forwarddiff(f: Callable[..., Any], x: Any) -> Any:
                 )
             )
         y, move = pushforward(f, a)
-        columns = [move(unit) for unit in _basis(plain_data(a))]
+        columns = [move(unit) for _, unit in basis(plain_data(a))]
 
         def back(dy: Any) -> tuple[Any]:
             slopes = [np.sum(np.real(np.conjugate(column) * dy)) for column in columns]
@@ -235,17 +228,6 @@ def forwarddiff(f: Callable[..., Any], x: Any) -> Any:
         return y, back
 
     return custom_gradient(alone)(x)
-
-
-def _basis(x: Any) -> list[Any]:
-    kind = np.result_type(x)
-    units = []
-    for position in np.ndindex(np.shape(x)):
-        for part in (1, 1j) if kind.kind == "c" else (1,):
-            unit = np.zeros(np.shape(x), kind)
-            unit[position] = part
-            units.append(unit[()])
-    return units
 
 
 def _gradient_from_slopes(slopes: list[Any], x: Any) -> Any:

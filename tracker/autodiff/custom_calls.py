@@ -1,28 +1,22 @@
-"""Calls of functions that bring their own derivative rules.
+"""Calls of functions with their own derivative rules. Start at `apply_rule`.
 
-Owns: `CustomRule`, what is known of such a function; `apply_rule`, which runs one on tracked
-arguments. Start at `apply_rule`; the ops that calls are on the tape are made in `call_ops.py`.
+A call is one value on the tape: its operands are the tracked leaves of the arguments, its op brings
+a joint rule, and several results form a bundle. Under a trace the rule's body runs on tracked
+arguments: the trace records the body, derivatives see the call (`alias_to_primal`).
 
-How a call lies on the tape: one value whose operands are the tracked leaves of the arguments, and
-whose op brings a joint rule. Several results are parts of a bundle.
-While somebody traces, the rule's body runs on tracked arguments: the trace hears what it computes,
-derivatives see the call (`tape.stand_for`).
-
-How higher derivatives work: a rule's body is handed plain data. When a pass needs more, because an
-operand depends on an outer derivative, the body is run again on tracked operands.
-
-Forward from reverse, and the other way round: `back` is linear, so its own pullback, at any point,
-is the pushforward; likewise the pullback of a forward rule.
+Higher derivatives: a rule's body gets plain data. If an operand depends on an outer derivative, the
+body runs again on tracked operands. Forward from reverse: `back` is linear, so its own pullback is
+the pushforward; the pullback of a forward rule likewise.
 
 Invariants
-1. What a user's rule returns is checked before it is used; the error names the rule.
-2. A body that gives something else when it is run again is an error, never a wrong gradient.
+1. The results of a user's rule are checked before use; errors name the rule.
+2. A body that gives other results when it runs again is an error, never a wrong gradient.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,8 +24,10 @@ import numpy as np
 from tracker import tree
 from tracker.autodiff.call_ops import (
     as_read_only,
+    basis,
     call_op,
     host_call,
+    is_differentiable,
     outputs_of,
     record_outputs,
     refuse_captured,
@@ -56,9 +52,10 @@ _HOST_HINT = "a body that is no NumPy code needs host=True"
 class CustomRule:
     """A function and its rules.
 
-    primal(*args) -> y, for arguments none of which is tracked; reverse(*args) -> (y, back);
-    forward(tangents, *args) -> (y, dy). One of the two may be None. `host`: the bodies need plain
-    arrays. `location`: the user's file and line.
+    primal     (*args) -> y, for plain arguments
+    reverse    (*args) -> (y, back); None if there is only a forward rule
+    forward    (tangents, *args) -> (y, dy); None if there is only a reverse rule
+    host       whether the bodies need plain arrays
     """
 
     def __init__(
@@ -116,11 +113,11 @@ def apply_rule(rule: CustomRule, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 class _RuleCall:
-    """One call: its arguments, and `back` for what they were.
+    """One call: its arguments, and the `back` that the rule returned for them.
 
-    leaves: of all arguments, the tracked ones among them (numbers `tracked_positions`) to be filled
-    in; moving: which leaves of the result have a derivative; traced: whether `back` holds tracked
-    values.
+    leaves            of all arguments; those at `tracked_positions` are filled in later
+    active_outputs    the result leaves that have a derivative
+    traced            whether the call was traced, so that `back` holds tracked values
     """
 
     def __init__(
@@ -148,30 +145,30 @@ class _RuleCall:
         self.output_count = 0
 
     def run(self) -> Any:
-        handles = [wrap(value) for value in self.operands]
+        tracked = [wrap(value) for value in self.operands]
         if self.traced and self.rule.host:
-            y = self._host_results(handles)
+            y = self._host_results(tracked)
         else:
             given = (
-                handles if self.traced else [as_read_only(value.data) for value in self.operands]
+                tracked if self.traced else [as_read_only(value.data) for value in self.operands]
             )
             y, self.back = self.run_rule(given)
         outs, self.out_structure = tree.flatten(y)
-        if any(value_of(h) is not v for h, v in zip(handles, self.operands, strict=True)):
+        if any(value_of(x) is not value for x, value in zip(tracked, self.operands, strict=True)):
             raise self.rule.error("writes into an argument", "Copy it first, or write outside")
         refuse_captured(self.rule.name, outs, self.operands, self.traced)
         self.output_count = len(outs)
-        self.active_outputs = [k for k, out in enumerate(outs) if _is_differentiable(out)]
-        shown = list(outs) if self.traced else [plain_data(out) for out in outs]
-        moving = [shown[k] for k in self.active_outputs]
-        if moving:
-            made = record_outputs(self.rule.op, {"call": self}, self.operands, moving)
+        self.active_outputs = [k for k, out in enumerate(outs) if is_differentiable(out)]
+        outcome = list(outs) if self.traced else [plain_data(out) for out in outs]
+        active = [outcome[k] for k in self.active_outputs]
+        if active:
+            made = record_outputs(self.rule.op, {"call": self}, self.operands, active)
             for k, out in zip(self.active_outputs, made, strict=True):
-                shown[k] = out
-        return tree.unflatten(self.out_structure, shown, y)
+                outcome[k] = out
+        return tree.unflatten(self.out_structure, outcome, y)
 
     def rebuild_args(self, operands: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments, with these operands."""
+        """The arguments with these operands in place of the tracked leaves."""
         leaves = list(self.leaves)
         for i, x in zip(self.tracked_positions, operands, strict=True):
             leaves[i] = x
@@ -179,7 +176,7 @@ class _RuleCall:
         return args
 
     def run_rule(self, operands: Sequence[Any]) -> tuple[Any, Callable[..., Any] | None]:
-        """The function's value and its `back`, by its reverse rule."""
+        """The function's value and its `back` from the reverse rule; no `back` without one."""
         rule = self.rule
         args = self.rebuild_args(operands)
         if rule.reverse is None:
@@ -230,7 +227,7 @@ class _RuleCall:
             )
 
     def run_back(self, back: Callable[..., Any] | None, gs: list[Any], xs: list[Any]) -> list[Any]:
-        """What `back` says of each operand, checked."""
+        """The checked contributions of `back` to the operands."""
         if back is None:
             return self._transpose_forward(gs, xs)
         whole: list[Any] = [None] * self.output_count
@@ -267,8 +264,8 @@ class _RuleCall:
         ]
 
     def _drop_default_entries(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What is said of the arguments that were given, where the rule names others, which had
-        their defaults or were given by keyword."""
+        """The entries of positional arguments, if the rule has an entry for each parameter, also
+        for those that had their defaults or were passed by keyword."""
         assert self.rule.reverse is not None
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         parameters = inspect.signature(self.rule.reverse).parameters.values()
@@ -321,7 +318,7 @@ class _RuleCall:
     # Forwards
 
     def push(self, y: Any, ts: list[Any], xs: list[Any]) -> list[Any]:
-        """Tangents of the moving results."""
+        """Tangents of the active results."""
         foreign = any(type(x) is Tracked for x in (*ts, *xs))
         if not self.traced:
             xs = [x if _has_outer_dependence(x) else plain_data(x) for x in xs]
@@ -392,21 +389,21 @@ class _RuleCall:
     # Black boxes
 
     def _plain_host_pull(self, gs: list[Any], xs: list[Any]) -> list[Any]:
-        """Cotangents from plain data; whoever differentiates them is refused."""
+        """Cotangents from plain data; a derivative of them is an error."""
         plain = [plain_data(g) for g in gs]
         found = self.run_back(self.back, plain, [plain_data(x) for x in xs])
         return [refuse_second_derivative(self.rule.name, c, (*gs, *xs)) for c in found]
 
-    def _host_results(self, handles: list[Any]) -> Any:
-        shown: Any = None
+    def _host_results(self, tracked: list[Any]) -> Any:
+        outcome: Any = None
 
         def run(*xs: Any) -> list[Any]:
-            nonlocal shown
-            shown, _ = self.run_rule(xs)
-            return [x for x in tree.leaves(shown) if tree.is_numeric(x)]
+            nonlocal outcome
+            outcome, _ = self.run_rule(xs)
+            return [x for x in tree.leaves(outcome) if tree.is_numeric(x)]
 
-        outs = iter(host_call(self.rule.name, run, handles))
-        return tree.map(lambda x: next(outs) if tree.is_numeric(x) else x, shown, objects=False)
+        outs = iter(host_call(self.rule.name, run, tracked))
+        return tree.map(lambda x: next(outs) if tree.is_numeric(x) else x, outcome, objects=False)
 
     def _host_pull(self, gs: list[Any], xs: list[Any]) -> list[Any]:
         count = len(gs)
@@ -424,12 +421,12 @@ class _RuleCall:
         filled = [zero_like(plain_data(x)) if t is None else t for t, x in zip(ts, xs, strict=True)]
 
         def run(*both: Any) -> list[Any]:
-            moved, given = list(both[:count]), list(both[count:])
+            tangents, primals = list(both[:count]), list(both[count:])
             if self.rule.forward is not None:
-                return self._run_forward_rule(moved, given)
-            again, self.back = self.run_rule(given)
+                return self._run_forward_rule(tangents, primals)
+            again, self.back = self.run_rule(primals)
             outs = tree.leaves(again)
-            return self._push_by_rows(moved, given, [outs[k] for k in self.active_outputs])
+            return self._push_by_rows(tangents, primals, [outs[k] for k in self.active_outputs])
 
         if is_tracing():
             return host_call(f"{self.rule.name}_push", run, [*filled, *xs])
@@ -437,12 +434,12 @@ class _RuleCall:
         return [refuse_second_derivative(self.rule.name, t, (*ts, *xs)) for t in found]
 
     def _push_by_rows(self, ts: list[Any], xs: list[Any], outs: list[Any]) -> list[Any]:
-        """Tangents of the results, one call of `back` for each of their entries."""
+        """Tangents of the results, by one call of `back` per entry."""
         found = []
         plain = [plain_data(out) for out in outs]
         for k, out in enumerate(plain):
             t = np.zeros_like(out, subok=False) if np.ndim(out) else np.zeros((), type(out))
-            for position, unit in _basis(out):
+            for position, unit in basis(out):
                 gs = [unit if j == k else zero_like(other) for j, other in enumerate(plain)]
                 cs = self.run_back(self.back, gs, xs)
                 slope = sum(
@@ -453,14 +450,6 @@ class _RuleCall:
                 t[position] += slope * (1j if np.iscomplexobj(unit) and np.any(unit.imag) else 1)
             found.append(t[()])
         return found
-
-
-def _basis(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
-    for position in np.ndindex(np.shape(x)):
-        for part in (1, 1j) if np.iscomplexobj(x) else (1,):
-            unit = np.zeros(np.shape(x), np.result_type(x))
-            unit[position] = part
-            yield position, unit[()]
 
 
 def _pull(g: Any, y: Any, xs: list[Any], wanted: Any, times: Any, *, call: _RuleCall) -> list[Any]:
@@ -483,17 +472,12 @@ def _evaluate(*xs: Any, call: _RuleCall) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _is_differentiable(x: Any) -> bool:
-    plain = plain_data(x)
-    return tree.is_numeric(plain) and np.result_type(plain).kind in "iufc"
-
-
 def _has_outer_dependence(x: Any) -> bool:
     return type(x) is Tracked and depends_on_live_leaf(value_of(x))
 
 
 def _with_needed_history(c: Any) -> Any:
-    """What a rule gave: its history counts where somebody else listens to what the rule read."""
+    """A rule's result; plain unless a trace or an outer derivative needs its history."""
     return c if is_tracing() or _has_outer_dependence(c) else plain_data(c)
 
 

@@ -1,11 +1,8 @@
-"""Rules that users write: a function with its own derivative.
+"""Rules that users register: `rrule`, `frule`, `scalar_rule`, `custom_gradient`.
 
-Owns: `track`, `rrule`, `frule`, `scalar_rule`, `custom_gradient`, `nobacksies`, and the table of
-registered rules. How a call with a rule runs is in `custom_calls.py`.
-
-Rules are found by the function they are registered for. NumPy's functions that have no derivative
-here take the rule wherever they are called with tracked values; other functions take it through
-`track`, or because `custom_gradient` made them.
+Rules are looked up by function. A NumPy function without a derivative here uses its rule wherever
+it is called with tracked values; other functions use theirs through `track`, or because
+`custom_gradient` made them. `custom_calls.py` runs a call with a rule.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ _SCALAR_OPS: dict[Any, Op] = {}
 def track(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """`f(*args, **kwargs)`, differentiated by the rule that is registered for `f`.
 
-    Keyword arguments get no gradient. Raises RuleError where `f` has no rule.
+    Keyword arguments get no gradient. Raises RuleError if `f` has no rule.
 
     >>> def cube(x): return x * x * x
     >>> @rrule(cube)
@@ -90,8 +87,8 @@ def rrule(f: Callable[..., Any], *, host: bool = False) -> Callable[..., Any]:
 def frule(f: Callable[..., Any]) -> Callable[..., Any]:
     """Register a forward rule for `f`: a decorator of `rule(tangents, *args) -> (y, dy)`.
 
-    `tangents` has one entry per positional argument (None beside what is not a number). Without a
-    reverse rule, the reverse mode transposes this one.
+    `tangents` has one entry per positional argument, None for an argument that is not a number.
+    Without a reverse rule, reverse mode transposes this one.
 
     >>> def cube(x): return x * x * x
     >>> @frule(cube)
@@ -124,13 +121,14 @@ def _rule_for(f: Callable[..., Any]) -> CustomRule:
 
 
 def _register_with_numpy(f: Any, call: Callable[..., Any]) -> None:
-    """Let NumPy's own function lead here, unless it has a derivative already."""
+    """Make calls of a NumPy function with tracked values use its rule, unless it has a
+    derivative."""
     if f not in NUMPY and f not in UFUNCS and _is_numpy_function(f):
         NUMPY[f] = call
 
 
 def _is_numpy_function(f: Any) -> bool:
-    """Whether NumPy asks tracked arguments what this function shall do."""
+    """Whether NumPy dispatches calls of a function to its tracked arguments."""
     return isinstance(f, np.ufunc) or hasattr(f, "_implementation")
 
 
@@ -208,9 +206,9 @@ def custom_gradient(
 ) -> Callable[..., Any]:
     """Define a function and its reverse rule in one: a decorator of `f(*args) -> (y, back)`.
 
-    The result is called like any function of those arguments, and returns `y`; `back` is as in
-    `rrule`. `host`: the body is a black box (C, SciPy, a socket) that needs plain arrays; compiled
-    code calls back into Python for it, forward mode asks `back` once per entry of `y`, and its
+    The result is called like any function of those arguments and returns `y`; `back` is as in
+    `rrule`. `host`: the body is a black box (C, SciPy, a socket) that needs plain arrays. Compiled
+    code calls back into Python for it, forward mode calls `back` once per entry of `y`, and its
     gradient has no gradient.
 
     >>> @custom_gradient
@@ -241,9 +239,9 @@ def custom_gradient(
 
 
 def nobacksies(name: str, x: Any) -> Any:
-    """`x`, whose derivative is an error that names `name`.
+    """`x` with a derivative that raises an error naming `name`.
 
-    For the results of a rule's `back`: the first derivative passes, a second one is refused.
+    For results of a rule's `back`: the first derivative works, the second raises.
 
     >>> nobacksies("f", 2.0)
     2.0
@@ -277,7 +275,7 @@ def stack(xs: Any, axis: int = 0) -> Any:
 
 
 def registered_rule(f: Any) -> CustomRule | None:
-    """The rule that is registered for a function."""
+    """The rule registered for a function, or None."""
     return _RULES.get(f)
 
 

@@ -1,13 +1,9 @@
-"""Central differences, and the numbers that they are taken of.
+"""Central differences, and the arithmetic of derivative checks (`tracker.testing`).
 
-Owns: `derivative_at_zero` (of a function of a step) and `difference_along` (of a function as one
-entry of its argument moves); how numbers are moved, multiplied and compared by those who check
-derivatives (`testing.py`).
-
-A five-point stencil is taken at one step, which is all that a smooth function needs, or at several;
-of these the estimate that agrees best with the one before it, element by element. Complex numbers
-are pairs of reals: the gradient of a real function of z = x + iy is df/dx + i df/dy, and <a, b> =
-real(conj(a) b) summed.
+A five-point stencil is evaluated at one step, enough for smooth functions, or at several; then each
+element takes the estimate that agrees best with the estimate of the step before. Complex numbers
+are pairs of reals: the gradient of a real function of z = x + iy is df/dx + i df/dy, and <a, b> is
+the sum of real(conj(a) b).
 """
 
 from __future__ import annotations
@@ -35,7 +31,7 @@ def copied(x: Any) -> Any:
 
 
 def at_least_double(x: Any) -> Any:
-    """A float32 or float16 as float64, so that differences have digits."""
+    """A float32 or float16 as float64, so that differences keep enough digits."""
     kind = np.result_type(x)
     if kind.kind in "fc" and kind.itemsize < np.result_type(kind, np.float64).itemsize:
         return np.asarray(x).astype(np.result_type(kind, np.float64))[()]
@@ -58,7 +54,7 @@ def tolerances_of(xs: Sequence[Any], rtol: float | None, atol: float | None) -> 
 
 
 def random_like(x: Any, rng: np.random.Generator) -> Any:
-    """Numbers between 0.5 and 1.5 in size, of x's shape and float dtype."""
+    """Random numbers of magnitude 0.5 to 1.5, in x's shape and float dtype."""
     kind = np.result_type(x)
     shape = np.shape(x)
     values = rng.uniform(0.5, 1.5, shape) * rng.choice([-1.0, 1.0], shape)
@@ -99,7 +95,7 @@ def unit_vector(x: Any, direction: Direction) -> Any:
 def difference_along(
     f: Callable[[Any], list[Any]], x: Any, direction: Direction, steps: Sequence[float] = STEPS
 ) -> list[Any]:
-    """The slope of `f` as one entry of x moves."""
+    """The derivative of `f` along one entry of x."""
     base = x + 0.0 if np.result_type(x).kind in "biu" else at_least_double(x)
     scale = max(abs(complex(np.asarray(x)[direction[0]])), 0.1)
     t = unit_vector(base, direction)
@@ -108,7 +104,7 @@ def difference_along(
 
 
 def derivative_at_zero(f: Callable[[float], list[Any]], steps: Sequence[float]) -> list[Any]:
-    """The derivative at 0 of a function of the step."""
+    """The derivative at 0 of a function of a number."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimates = [_stencil(f, h) for h in steps]
@@ -128,7 +124,7 @@ def _double_dtype(x: Any) -> Any:
 
 
 def _most_stable(estimates: list[Any]) -> Any:
-    """Element by element, the estimate that agrees best with the one before it, if there is one."""
+    """Per element, the estimate that agrees best with the one before it."""
     if len(estimates) == 1:
         return estimates[0]
     stacked = np.array(estimates)
@@ -140,7 +136,7 @@ def _most_stable(estimates: list[Any]) -> Any:
 
 
 def as_gradient(entries: list[Any], x: Any) -> Any:
-    """Real slopes, one per way, as a gradient in the shape and dtype of x."""
+    """Real slopes, one per direction, as a gradient in the shape and dtype of x."""
     kind = np.result_type(x)
     values = np.array([complex(e).real for e in entries])
     if kind.kind == "c":

@@ -1,7 +1,7 @@
-"""Whether a function can be called at one row for all of them.
+"""Whether `vmap` may trace a function at one row for all rows.
 
-Owns: `require_pure_rows`. What a row changes, and what it draws, the next one would find changed:
-that is taken back, and `UnsupportedInBody` sends `vmap` from row to row.
+It may not if a row changes state that the next row reads, or draws random numbers. The changes are
+then rolled back, and `UnsupportedInBody` makes `vmap` call the function row by row.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from tracker.tape.tracer import UnsupportedInBody, current_tracer
 def require_pure_rows(
     f: Callable[..., Any], leaves: Sequence[Any], one: Callable[..., Any]
 ) -> Iterator[Callable[..., Any]]:
-    """Within it, `one`, as it comes from here, may be called at one row; it calls `f`, and `leaves`
-    are the leaves of its arguments."""
+    """A context that gives `one`, a call of `f` at one row, with a check of its side effects.
+    `leaves`: those of the arguments of `f`."""
     reads = find_captured_state(f, [x for x in leaves if not tree.is_numeric(x)])
     found = [*leaves, *(x for place in reads.sources for x in tree.leaves(place.read()))]
     if any(map(is_opaque, found)):
         raise UnsupportedInBody("an iterator gives each row something else")
-    attempt = StateRollbackLog(reads)
+    log = StateRollbackLog(reads)
 
-    def watched(*flat: Any) -> Any:
+    def checked(*flat: Any) -> Any:
         result = one(*flat)
-        if attempt.has_written:
+        if log.has_written:
             raise UnsupportedInBody("a row changes what the next one reads")
         return result
 
     sources = [x for x in found if is_numpy_generator(x) or is_python_random(x)]
-    eager = current_tracer() is None  # a stage hears of draws, and refuses
-    with RollbackLog() as drawn, DrawMonitor(sources) if eager else nullcontext() as watch:
+    is_eager = current_tracer() is None  # otherwise the tracer refuses draws
+    with RollbackLog() as draws, DrawMonitor(sources) if is_eager else nullcontext() as monitor:
         try:
-            yield watched
-            if watch is not None:
-                watch.check()
+            yield checked
+            if monitor is not None:
+                monitor.check()
         except Exception:
-            drawn.roll_back()
-            if attempt.has_written:
-                attempt.roll_back()
+            draws.roll_back()
+            if log.has_written:
+                log.roll_back()
             raise

@@ -1,7 +1,7 @@
-"""Running an `ir.Function` on all rows at once.
+"""Replaying an `ir.Function` on all rows at once.
 
-Owns: `replay_rows`. A value is (what it is, whether the rows are its first axis); of a bundle, a
-list of such pairs. Guards do not stop a replay: `alive` says which rows keep to this path.
+A value is a pair: its data, and whether its first axis runs over the rows; for a bundle, a list of
+such pairs. Guards do not stop a replay: `alive` says which rows take the traced path.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ROUNDING = {"int": np.trunc, "floor": np.floor, "ceil": np.ceil, "round": np.ri
 def replay_rows(
     function: Function, values: Sequence[Any], marks: Sequence[bool], n: int
 ) -> tuple[list[BatchedValue], Any]:
-    """The results, and which of the n rows keep to the function's path (True: all of them)."""
+    """The results, and which of the n rows take the function's path (True: all)."""
     table: dict[Var, BatchedValue] = dict(
         zip(function.inputs, zip(values, marks, strict=True), strict=True)
     )
@@ -50,7 +50,7 @@ def replay_rows(
 
 
 def _guard_holds(guard: Guard, x: Any, mark: bool) -> Any:
-    """For which rows a guard holds."""
+    """The rows for which a guard holds."""
     if not mark:
         if GUARD_CONVERSIONS[guard.kind](x) != guard.expected:
             raise ReplayDiverged(guard)
@@ -82,20 +82,20 @@ def _batched_equation(eqn: Eqn, given: list[BatchedValue], n: int) -> BatchedVal
 
 
 def _unchanged_results(eqn: Eqn) -> dict[int, int]:
-    """Results that are an operand, whatever happens: what all branches give back, and the carries
-    that no step changes. By the operand's number."""
+    """The results of control flow that are always an operand (by its position): what all branches
+    return unchanged, and carries that no step changes."""
     if eqn.op is branch:
-        ways = list(eqn.params.values())
+        branches = list(eqn.params.values())
         return {
             k: 1 + at
-            for k in range(len(ways[0].outputs))
-            for at in range(len(ways[0].inputs))
-            if all(way.outputs[k] is way.inputs[at] for way in ways)
+            for k in range(len(branches[0].outputs))
+            for at in range(len(branches[0].inputs))
+            if all(f.outputs[k] is f.inputs[at] for f in branches)
         }
     if eqn.op is while_:
         first, before = eqn.params["body_consts"], eqn.params["cond_consts"]
     elif eqn.op is loop:
-        first, before = eqn.params["consts"], 1  # how often
+        first, before = eqn.params["consts"], 1  # the count
     else:
         return {}
     body = eqn.params["body"]
@@ -119,19 +119,20 @@ def _batched_loop(
     reverse: bool,
     keep: tuple[int, ...],
 ) -> list[BatchedValue]:
-    """All rows go through a loop together: one loop, whose carries that differ have a row axis."""
+    """One loop for all rows; carries that differ from row to row get a row axis. Repeated until no
+    further carry needs one."""
     count, *operands = xs
     fixed, carried, rows = split_list(operands, consts, carries)
-    of_fixed, of_carried, of_rows = split_list(marks[1:], consts, carries)
-    rows = [np.moveaxis(x, 1, 0) if m else x for x, m in zip(rows, of_rows, strict=True)]
+    fixed_marks, carried_marks, row_marks = split_list(marks[1:], consts, carries)
+    rows = [np.moveaxis(x, 1, 0) if m else x for x, m in zip(rows, row_marks, strict=True)]
     first = max(int(data_of(count)) - 1, 0) if reverse else 0
     while True:
         start = [
             broadcast_rows(x, had, n) if wide else x
-            for x, had, wide in zip(carried, marks[1 + consts :], of_carried, strict=False)
+            for x, had, wide in zip(carried, marks[1 + consts :], carried_marks, strict=False)
         ]
         out_marks: list[bool] = []
-        inner = [*of_fixed, *of_carried, *of_rows]
+        inner = [*fixed_marks, *carried_marks, *row_marks]
 
         def step(*flat: Any, inner: list[bool] = inner, out: list[bool] = out_marks) -> list[Any]:
             made, _ = replay_rows(body, flat, inner, n)
@@ -141,17 +142,17 @@ def _batched_loop(
                 broadcast_rows(x, m, n) if w else x for (x, m), w in zip(made, wide, strict=True)
             ]
 
-        nested = trace_body("rows", step, [*fixed, *start, *(data_of(x)[first] for x in rows)])
-        grown = [a or b for a, b in zip(of_carried, out_marks, strict=False)]
-        if grown == of_carried:
+        traced = trace_body("rows", step, [*fixed, *start, *(data_of(x)[first] for x in rows)])
+        new_marks = [a or b for a, b in zip(carried_marks, out_marks, strict=False)]
+        if new_marks == carried_marks:
             break
-        of_carried = grown
+        carried_marks = new_marks
     made = record_loop(
-        nested.function, count, [*nested.hoisted, *fixed], start, rows, length, reverse, keep
+        traced.function, count, [*traced.hoisted, *fixed], start, rows, length, reverse, keep
     )
     ends, stacks = split_list(made, carries)
-    of_stacks = [*out_marks[carries:], *(of_carried[at] for at in keep)]
+    stack_marks = [*out_marks[carries:], *(carried_marks[at] for at in keep)]
     return [
-        *zip(ends, of_carried, strict=True),
-        *((np.moveaxis(y, 1, 0) if m else y, m) for y, m in zip(stacks, of_stacks, strict=True)),
+        *zip(ends, carried_marks, strict=True),
+        *((np.moveaxis(y, 1, 0) if m else y, m) for y, m in zip(stacks, stack_marks, strict=True)),
     ]

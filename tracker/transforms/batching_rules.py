@@ -1,10 +1,8 @@
-"""How an op on one row becomes an op on all rows at once.
+"""Batching rules: an op on one row becomes an op on all rows.
 
-Owns: `batch_op`, which finds the rule of an op. A rule takes (op, xs, marks, params, n) and gives
-(result, is it batched); marks[i] says whether operand i has the rows as its first axis, n of them.
-
-An op without a rule is applied row by row: in a Python loop, or, under a trace, in a loop that
-stays one. So every op can be mapped, and the rules are there for speed.
+A rule takes (op, xs, marks, params, n) and gives (result, whether it is batched); marks[i] says
+whether the first axis of operand i runs over the n rows. An op without a rule is applied row by
+row, under a trace in a recorded loop: rules exist for speed only.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ BatchingRule = Callable[[Op, Sequence[Any], Sequence[bool], OpParams, int], Batc
 def batch_op(
     op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
 ) -> BatchedValue:
-    """Apply an op to all rows."""
+    """An op applied to all rows, by its rule."""
     rule = _RULES.get(op)
     if rule is None:
         kind = op.lower
@@ -57,7 +55,7 @@ def row_shape(x: Any, mark: bool) -> tuple[int, ...]:
 
 
 def pad_rank(x: Any, rank: int) -> Any:
-    """A batched operand with axes of extent 1 after the first, so that its rows have this rank."""
+    """A batched operand with its rows padded to a rank by leading axes of extent 1."""
     n, *rest = np.shape(x)
     missing = rank - len(rest)
     return np.reshape(x, (n, *(1,) * missing, *rest)) if missing else x
@@ -87,17 +85,17 @@ def apply_row_by_row(
 
 
 def _traced_rows(one: Callable[..., Any], moving: Sequence[Any], n: int) -> BatchedValue:
-    several = False
+    is_bundle = False
 
     def body(*rows: Any) -> list[Any]:
-        nonlocal several
+        nonlocal is_bundle
         y = one(*rows)
-        several = type(aval_of(y)) is tuple
-        return unbundle(y) if several else [y]
+        is_bundle = type(aval_of(y)) is tuple
+        return unbundle(y) if is_bundle else [y]
 
-    nested = trace_body("row", body, [data_of(x)[0] for x in moving])
-    made = record_loop_outputs(nested.function, n, nested.hoisted, [], moving, n, False, ())
-    return ([(y, True) for y in made], True) if several else (made[0], True)
+    traced = trace_body("row", body, [data_of(x)[0] for x in moving])
+    made = record_loop_outputs(traced.function, n, traced.hoisted, [], moving, n, False, ())
+    return ([(y, True) for y in made], True) if is_bundle else (made[0], True)
 
 
 # Rules --------------------------------------------------------------------------------------------
@@ -141,7 +139,7 @@ def _matmul(
 
 
 def _rows_times_matrix(a: Any, b: Any, n: int, ranks: Sequence[int]) -> Any:
-    """All rows of a batch times one matrix or vector are one product."""
+    """All rows times one matrix or vector, as one product."""
     *lead, inner = np.shape(a)
     flat = np.matmul(np.reshape(a, (-1, inner)), b)
     return np.reshape(flat, (*lead, *np.shape(b)[1:]))
@@ -162,7 +160,7 @@ def _matrix_stack(
 def _along_axis(
     op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
 ) -> BatchedValue:
-    """An op along an axis of its operands; of None, over all elements."""
+    """An op along an axis of its operands, or over all elements if the axis is None."""
     given = [broadcast_rows(x, m, n) for x, m in zip(xs, marks, strict=True)]
     axis = params["axis"]
     if axis is not None:
@@ -176,7 +174,7 @@ def _along_axis(
 def _order_statistics(
     op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
 ) -> BatchedValue:
-    """What stands at (Q, R) places of (R, N) rows: of n times as many rows."""
+    """The elements of (R, N) rows at (Q, R) ranks: the batch makes n times as many rows."""
     rows, *others = (broadcast_rows(x, m, n) for x, m in zip(xs, marks, strict=True))
     _, many, count = np.shape(rows)
 
@@ -185,7 +183,7 @@ def _order_statistics(
 
     same = not marks[-1] and np.shape(xs[-1])[1] == 1
     given = [beside(np.broadcast_to(x, (n, np.shape(x)[1], many))) for x in others]
-    if same:  # the same places of all rows
+    if same:  # the same ranks in all rows
         given[-1] = xs[-1]
     found = apply(op, (np.reshape(rows, (n * many, count)), *given), params)
     return np.moveaxis(np.reshape(found, (-1, n, many)), 1, 0), True
@@ -226,11 +224,11 @@ def _transpose(
 def _basic_index(
     op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
 ) -> BatchedValue:
-    """Basic indices: every row."""
+    """Basic indexing of each row."""
     given = [broadcast_rows(x, m, n) for x, m in zip(xs, marks, strict=True)]
-    if op is getitem.put:  # the value broadcasts into its place
-        place = canonical.indexed_shape(params["index"], row_shape(xs[0], marks[0]))
-        given[1] = pad_rank(given[1], len(place))
+    if op is getitem.put:  # the value is broadcast to the indexed part
+        part_shape = canonical.indexed_shape(params["index"], row_shape(xs[0], marks[0]))
+        given[1] = pad_rank(given[1], len(part_shape))
     more = {"index": (slice(0, n, 1), *params["index"])}
     if "shape" in params:
         more["shape"] = (n, *params["shape"])
@@ -240,20 +238,20 @@ def _basic_index(
 def _gather(
     op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
 ) -> BatchedValue:
-    """Rows of one table by batched positions, or the same positions in every row."""
-    x, *places = xs
+    """Elements of one table at batched indices, or the same indices in every row."""
+    x, *indices = xs
     key = params["index"]
     holes = [at for at, part in enumerate(key) if part is HOLE or part == HOLE]
     together = holes == list(range(holes[0], holes[0] + len(holes)))
-    masks = any(np.result_type(aval_of(a)) == np.bool_ for a in places)
+    masks = any(np.result_type(aval_of(a)) == np.bool_ for a in indices)
     if masks or not together or (marks[0] and any(marks[1:])):
         return apply_row_by_row(op, xs, marks, params, n)
     if marks[0]:
-        return apply(op, (x, *places), {"index": (slice(0, n, 1), *key)}), True
+        return apply(op, (x, *indices), {"index": (slice(0, n, 1), *key)}), True
     if any(part is None or part is Ellipsis for part in key[: holes[0]]):
         return apply_row_by_row(op, xs, marks, params, n)
-    rank = max(len(row_shape(a, m)) for a, m in zip(places, marks[1:], strict=True))
-    given = [pad_rank(a, rank) if m else a for a, m in zip(places, marks[1:], strict=True)]
+    rank = max(len(row_shape(a, m)) for a, m in zip(indices, marks[1:], strict=True))
+    given = [pad_rank(a, rank) if m else a for a, m in zip(indices, marks[1:], strict=True)]
     y = apply(op, (x, *given), params)
     lead = sum(isinstance(part, slice) for part in key[: holes[0]])
     return np.moveaxis(y, lead, 0), True

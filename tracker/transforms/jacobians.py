@@ -1,11 +1,10 @@
 """Derivatives that are matrices: jacobians, hessians, and products with hessians.
 
-Owns: `jacobian`, `withjacobian`, `hessian`, `hessian_reverse`, `diaghessian`, `hvp`. The function
-runs once; its pullback or pushforward is mapped over a basis, all vectors of it in one pass
+The function runs once; `vmap` applies its pullback or pushforward to all basis vectors in one pass
 (`_apply_to_basis`).
 
-Convention for complex numbers: of a complex result, the entries are holomorphic derivatives dy/dx;
-of a real result, the rows are gradients, dy/dx.real + i dy/dx.imag.
+Complex numbers: for a complex result the entries are holomorphic derivatives dy/dx; for a real
+result the rows are gradients, dy/dx.real + i dy/dx.imag.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from tracker.tape.record import aval_of, value_of
 from tracker.tape.tracked import Tracked
 from tracker.transforms.vmap import vmap_pure
 
-_VMAP_THRESHOLD = 3  # unit vectors; fewer are passed one by one
-_COMPUTED_BASIS_SIZE = 200  # unit vectors; to compute so many is quicker than to read them
+_VMAP_THRESHOLD = 3  # unit vectors; up to here they are passed one by one
+_COMPUTED_BASIS_SIZE = 200  # unit vectors; above, computing them is faster than reading them
 
 
 def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:
@@ -77,8 +76,8 @@ def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Val
 
 
 def _array_arguments(args: tuple[Any, ...], caller: str) -> tuple[Any, ...]:
-    """Arguments of a derivative that is a matrix: lists of numbers, and what else offers an array,
-    as arrays. One at least must be a number or an array."""
+    """The arguments of a matrix derivative, with lists of numbers and foreign objects as arrays.
+    Raises if none is a number or an array."""
     if all(map(is_number_or_array, args)):
         return args
     made = tuple(
@@ -98,7 +97,7 @@ def _array_arguments(args: tuple[Any, ...], caller: str) -> tuple[Any, ...]:
 
 
 def _stack_nested(y: Any) -> Any:
-    """A list of numbers, some of them tracked, as the array that it is."""
+    """A nested list of numbers, some of them tracked, as an array."""
     return np.stack([_stack_nested(e) for e in y]) if type(y) is list and y else y
 
 
@@ -113,8 +112,8 @@ def _check_output(y: Any) -> None:
 
 
 def _apply_to_basis(linear: Callable[[Any], Any], x: Any) -> Any:
-    """A linear function of x's space at each of its unit vectors, in C order: what it gives,
-    stacked; None if there are none."""
+    """The stacked results of a linear function at each unit vector of x's space, in C order; None
+    if x is empty."""
     size = np.size(x)
     if not size:
         return None
@@ -125,7 +124,8 @@ def _apply_to_basis(linear: Callable[[Any], Any], x: Any) -> Any:
 
 
 def _basis(x: Any) -> Any:
-    """The identity matrix of x's space; a big one is recorded while x is, and never in memory."""
+    """The identity matrix of x's space. A large one is recorded if x is tracked: compiled code
+    computes it instead of reading it."""
     kind = np.result_type(aval_of(x))
     dtype = kind if kind.kind in "fc" else np.dtype(float)
     if isinstance(x, Tracked) and np.size(x) > _COMPUTED_BASIS_SIZE:
@@ -150,7 +150,7 @@ def _by_rows(pull: Callable[..., Any], y: Any, moving: list[int]) -> dict[int, A
 
 
 def _shape_result(matrix: Any, y: Any, x: Any, shaped: bool) -> Any:
-    """A matrix (y.size, x.size) in the form the user gets."""
+    """A matrix (y.size, x.size) in the shape that the user gets; zeros if it is None."""
     if not tree.is_numeric(aval_of(x)):
         return None
     if matrix is None:
@@ -161,7 +161,7 @@ def _shape_result(matrix: Any, y: Any, x: Any, shaped: bool) -> Any:
 
 
 def _params_jacobian(f: Callable[..., Any], params: Params, shaped: bool) -> tuple[Any, list[Any]]:
-    """The jacobian for params, from one run."""
+    """The value and the jacobian with respect to params, from one run."""
     leaves = params.leaves()
     y = _stack_nested(run_for_params(f, "jacobian"))
     _check_output(y)
@@ -195,17 +195,17 @@ def _gradient_function(f: Callable[..., Any]) -> Callable[[Any], Any]:
 def _compiled_derivative(
     f: Callable[..., Any], derivative: Callable[..., Any]
 ) -> Callable[..., Any] | None:
-    """The compiled derivative of a jitted function; None of a plain one."""
+    """The compiled derivative of a jitted function; None for a plain one."""
     return compiled_derivative(f, derivative.__name__, lambda g: lambda *args: derivative(g, *args))
 
 
 def _as_array(x: Any) -> Any:
-    """A list of numbers as an array of floats, what offers an array as that array."""
+    """A list of numbers as an array of floats, a foreign object as the array that it offers."""
     return np.array(x, dtype=float) if tree.is_number_list(x) else convert_array_likes(x, 0)
 
 
 def _one_array(x: Any, caller: str) -> Any:
-    """The argument of a function whose hessian is a matrix."""
+    """The argument of `hessian` as an array or a number."""
     return _array_arguments((_as_array(x),), caller)[0]
 
 
@@ -239,7 +239,7 @@ def _raveled(push: Callable[..., Any], unit: Any) -> Any:
 
 
 def _hessian_result(rows: Any, x: Any) -> Any:
-    """Rows of second derivatives as the user gets them; a hessian is its own transpose."""
+    """Rows of second derivatives in the shape that the user gets."""
     if rows is None:
         return np.zeros((0, 0))
     if not np.ndim(x):

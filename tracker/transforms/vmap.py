@@ -1,14 +1,11 @@
 """`vmap`: a function of one row, applied to all rows at once.
 
-The function is traced at one row, and what was recorded is run on all rows (`batching_replay.py`,
-`batching_rules.py`). Rows at which the function takes another Python branch are traced in turn, and
-each row's results are those of its own path. Where one row cannot tell of all (the function changes
-what it reads, draws random numbers, or leaves NumPy), it is called row by row.
+The function is traced at one row, and the trace is replayed on all rows (`batching_replay.py`,
+`batching_rules.py`). Rows at which the function takes another Python branch are traced in turn;
+each row gets the results of its own path. A function that changes state it reads, draws random
+numbers, or leaves NumPy is called row by row. Start at `_apply_mapped`.
 
-Owns: `vmap`, `vmap_pure`. Start at `_apply_mapped`.
-
-Invariant: the results are those of calling the function on each row and stacking what it gives:
-arrays of their own, which can be written into.
+Invariant: the results equal the stacked results of a call per row, and are new writable arrays.
 """
 
 from __future__ import annotations
@@ -33,17 +30,17 @@ from tracker.transforms.batching_purity import require_pure_rows
 from tracker.transforms.batching_replay import replay_rows
 from tracker.transforms.batching_rules import BatchedValue, broadcast_rows
 
-_MAX_PATHS = 64  # rows that go more different ways than this are called one by one
+_MAX_PATHS = 64  # a function with more paths is called row by row
 
 
 def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
-    """A function that applies `f` to every row of its arguments, and stacks the results.
+    """A function that applies `f` to every row of its arguments and stacks the results.
 
-    in_axes: which axis of the arguments' arrays runs over the rows: an int, None for what all rows
-    share, or a tuple with one entry per argument, each an int, None, or a structure of them.
-    Keyword arguments are mapped over their first axis. out_axes: where the axis of rows goes in the
-    results: an int, or a structure of them. `f` may branch on its values, write into its rows, and
-    be mapped or differentiated again. As `jax.vmap`.
+    in_axes: the axis of the arguments' arrays that runs over the rows: an int, None for an argument
+    that all rows share, or a tuple with one entry per argument, each an int, None, or a structure
+    of them. Keyword arguments are mapped over their first axis. out_axes: the axis of the rows in
+    the results: an int, or a structure of ints. `f` may branch on its values, write into its rows,
+    and be mapped or differentiated again. As `jax.vmap`.
 
     >>> vmap(np.dot)(np.ones((2, 3)), np.arange(6.0).reshape(2, 3))
     array([ 3., 12.])
@@ -66,7 +63,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
 
 
 def vmap_pure(f: Callable[[Any], Any], x: Any) -> Any:
-    """`vmap(f)(x)` of a function that surely does no more than compute."""
+    """`vmap(f)(x)` of a function that is known to have no side effects."""
     return _apply_mapped(f, (x,), {}, 0, 0, _unchecked)
 
 
@@ -89,7 +86,7 @@ def _apply_mapped(
     n = _row_count(leaves, axes)
     moving = [axis is not None for axis in axes]
     rows = [_rows_first(x, axis) for x, axis in zip(leaves, axes, strict=True) if axis is not None]
-    shown: list[Any] = []
+    template: list[Any] = []
 
     def one(*flat: Any) -> list[Any]:
         given = iter(flat)
@@ -97,15 +94,15 @@ def _apply_mapped(
         inner_args, inner_kwargs = tree.unflatten(structure, whole, (args, kwargs))
         y = f(*inner_args, **inner_kwargs)
         found, below = tree.flatten(y, objects=True)
-        shown[:] = [below, y]
+        template[:] = [below, y]
         return found
 
     try:
-        with purity_check(f, leaves, one) as row:
-            results = _run_all_paths(row, rows, n)
-    except Exception:  # what is wrong with the function itself, the plain calls raise again
+        with purity_check(f, leaves, one) as checked:
+            results = _run_all_paths(checked, rows, n)
+    except Exception:  # an error of the function itself is raised again by the plain calls
         results = _call_row_by_row(one, rows, n)
-    axes = _broadcast_axes(out_axes, shown[1], objects=True)
+    axes = _broadcast_axes(out_axes, template[1], objects=True)
     wide = separate_outputs(
         [_with_rows(*y, axis, n) for y, axis in zip(results, axes, strict=True)], leaves
     )
@@ -113,7 +110,7 @@ def _apply_mapped(
         np.moveaxis(y, 0, axis) if mark is not None and axis else y
         for y, (_, mark), axis in zip(wide, results, axes, strict=True)
     ]
-    return tree.unflatten(shown[0], placed, shown[1])
+    return tree.unflatten(template[0], placed, template[1])
 
 
 def _axes_of(args: tuple[Any, ...], in_axes: Any) -> list[int | None]:
@@ -133,7 +130,7 @@ def _axes_of(args: tuple[Any, ...], in_axes: Any) -> list[int | None]:
 
 
 def _broadcast_axes(axes: Any, x: Any, *, objects: bool = False) -> list[Any]:
-    """A structure of axes over the leaves below each of its entries."""
+    """The axis of each leaf of `x`, from a structure of axes that may end above the leaves."""
     if axes is None or isinstance(axes, int):
         return [axes for _ in tree.leaves(x, objects=objects)]
     parts, kids = tree.children_of(axes), tree.children_of(x)
@@ -150,7 +147,7 @@ def _broadcast_axes(axes: Any, x: Any, *, objects: bool = False) -> list[Any]:
 
 
 def _row_count(leaves: Sequence[Any], axes: Sequence[int | None]) -> int:
-    """How many rows there are."""
+    """The number of rows."""
     extents = set()
     for x, axis in zip(leaves, axes, strict=True):
         if axis is None:
@@ -184,17 +181,17 @@ def _rows_first(x: Any, axis: int) -> Any:
 def _run_all_paths(
     one: Callable[..., list[Any]], rows: Sequence[Any], n: int
 ) -> list[BatchedValue]:
-    """Trace at one row, run on all rows; again for rows that take another path."""
-    results, done = _run_path(one, rows, n, 0)
+    """Trace at one row and replay on all rows; repeat for rows that take another path."""
+    results, is_done = _run_path(one, rows, n, 0)
     for _ in range(_MAX_PATHS):
-        if done is True or bool(np.all(done)):
+        if is_done is True or bool(np.all(is_done)):
             return results
-        at = int(np.argmin(np.asarray(data_of(done))))
+        at = int(np.argmin(np.asarray(data_of(is_done))))
         more, alive = _run_path(one, rows, n, at)
         if len(more) != len(results):
             raise UnsupportedInBody("rows give different structures")
-        results = [_merge_rows(done, a, b, n) for a, b in zip(results, more, strict=True)]
-        done = np.logical_or(done, alive)
+        results = [_merge_rows(is_done, a, b, n) for a, b in zip(results, more, strict=True)]
+        is_done = np.logical_or(is_done, alive)
     raise UnsupportedInBody("rows go too many ways")
 
 
@@ -208,11 +205,11 @@ def _run_path(
         constants.update((i, x) for i, x in enumerate(found) if not tree.is_numeric(aval_of(x)))
         return [x for i, x in enumerate(found) if i not in constants]
 
-    nested: TracedBody = trace_body("row", numeric, [data_of(x)[at] for x in rows])
-    marks = [*(False for _ in nested.hoisted), *(True for _ in rows)]
-    with np.errstate(all="ignore"):  # what a row would do off its path is thrown away
+    traced: TracedBody = trace_body("row", numeric, [data_of(x)[at] for x in rows])
+    marks = [*(False for _ in traced.hoisted), *(True for _ in rows)]
+    with np.errstate(all="ignore"):  # results of rows off the path are dropped
         made, alive = replay_rows(
-            nested.function, [*map(_without_history, nested.hoisted), *rows], marks, n
+            traced.function, [*map(_without_history, traced.hoisted), *rows], marks, n
         )
     answers = iter(made)
     total = len(made) + len(constants)
@@ -220,13 +217,13 @@ def _run_path(
 
 
 def _without_history(x: Any) -> Any:
-    """What was captured, plain if it is an array that the function made: no more is recorded."""
-    plain = type(x) is Tracked and not is_tracing() and is_constant(value_of(x))
-    return data_of(x) if plain else x
+    """A captured value; its data if that is a constant, so that no more is recorded."""
+    is_plain = type(x) is Tracked and not is_tracing() and is_constant(value_of(x))
+    return data_of(x) if is_plain else x
 
 
-def _merge_rows(done: Any, a: BatchedValue, b: BatchedValue, n: int) -> BatchedValue:
-    """Rows that are done from `a`, the others from `b`."""
+def _merge_rows(is_done: Any, a: BatchedValue, b: BatchedValue, n: int) -> BatchedValue:
+    """The rows of `a` that are is_done, and the others of `b`."""
     if a[1] is None or b[1] is None:
         if a[0] is not b[0] and a[0] != b[0]:
             raise UnsupportedInBody("rows give different constants")
@@ -234,7 +231,7 @@ def _merge_rows(done: Any, a: BatchedValue, b: BatchedValue, n: int) -> BatchedV
     x, y = broadcast_rows(*a, n), broadcast_rows(*b, n)
     if np.shape(x) != np.shape(y):
         raise UnsupportedInBody("rows give different shapes")
-    return np.where(np.reshape(done, (n, *(1,) * (np.ndim(x) - 1))), x, y), True
+    return np.where(np.reshape(is_done, (n, *(1,) * (np.ndim(x) - 1))), x, y), True
 
 
 def _call_row_by_row(
@@ -257,7 +254,7 @@ def _call_row_by_row(
 
 
 def _with_rows(y: Any, mark: bool | None, axis: int | None, n: int) -> Any:
-    """A result with its rows in front; what is no number, or is asked for once, as it is."""
+    """A result with its rows first; a constant, or a result with out_axes None, as it is."""
     if mark is None:
         return y
     if axis is not None:
