@@ -46,14 +46,14 @@ def forward_sweep(
     """
     values = [value for value, _ in leaves]
     uses, record_rules = count_uses([(root, None) for root in roots], values, epoch)
-    order = _recording_order(roots, uses, set(values))
+    order = recording_order(roots, uses, set(values))
     found = _pass(leaves, roots, order, record_rules, times or np.multiply)
     if times is None and needs_strong_zeros(found, roots):
         return _pass(leaves, roots, order, record_rules, strong_product)
     return found
 
 
-def _recording_order(
+def recording_order(
     roots: Sequence[Value], uses: dict[Value, int], leaves: set[Value]
 ) -> list[Value]:
     """The values between leaves and roots, operands before their users."""

@@ -1,6 +1,8 @@
-"""Seeing what happens: tapes, compiled plans, pictures of both, and where a NaN came from.
+"""`tracker.debug`: text and pictures of tapes, traces and compiled plans; the origin of a NaN.
 
-Owns: the names of `tracker.debug`: `nan_check`, `tape`, `draw`, `dot`, `explain`.
+`tape.py` prints the history of a value, `draw.py` draws it, or a trace, or a plan, as SVG laid out
+by `graph_layout.py`; `nan_check.py` observes recordings and backward passes. May import `autodiff`,
+`ir` and what `tracker.jit` offers. Only users import this package.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ __all__ = ["dot", "draw", "explain", "nan_check", "tape"]
 
 
 def dot(f: Any, *args: Any, **kwargs: Any) -> str:
-    """The trace of `f` at these arguments as Graphviz text: `dot -Tsvg` makes a picture of it.
+    """The trace of `f` at these arguments as Graphviz text, for `dot -Tsvg`.
 
-    `draw` makes one without Graphviz.
+    `draw` makes a picture without Graphviz.
 
     >>> print(dot(lambda x: x * 2.0, 3.0).splitlines()[0])
     digraph "function" {
@@ -29,7 +31,7 @@ def dot(f: Any, *args: Any, **kwargs: Any) -> str:
 
 
 def explain(f: Any, *args: Any, **kwargs: Any) -> str:
-    """What a jitted function runs for these arguments, in words: as `f.explain(*args)`."""
+    """What a jitted function runs for these arguments, as text: `f.explain(*args)`."""
     if not hasattr(f, "explain"):
         raise UnsupportedError(
             message(

@@ -1,8 +1,7 @@
-"""Pictures of tapes, traces and compiled plans, as SVG.
+"""SVG pictures of tapes, traces and compiled plans.
 
-Owns: `draw`; the graphs it makes of a tape (`_tape_graph`), of a function's trace
-(`_function_graph`) and of what a jitted function runs (`_plan_graph`); and their SVG. The
-arrangement is made in `graph_layout.py`.
+`_tape_graph`, `_function_graph` and `_plan_graph` make graphs of boxes and arrows, which
+`graph_layout.py` arranges. Start at `draw`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tracker.jit import Callback, HostCall, Plan, newest_trace, partition, plann
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import CLOSED, Value
 
-MAX_BOXES = 400  # boxes in one picture
+MAX_BOXES = 400  # in one picture
 _COLOURS = {  # fill, border
     "input": ("#dbeafe", "#3b82f6"),
     "capture": ("#e0e7ff", "#6366f1"),
@@ -57,10 +56,9 @@ Graph = tuple[str, list[Node], list[Edge]]
 def draw(what: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Path:
     """Draw a tape, a function's trace, or a compiled plan, as an SVG file; returns its path.
 
-    `what` is a tracked value (its history is drawn), a jitted function (what runs for the arguments
-    given, or for the newest ones it was called with: loops, products, host calls, and what goes
-    between them), or another function (its equations at these arguments). A picture shows at most
-    400 boxes, the last ones.
+    `what` is a tracked value (its history is drawn), a jitted function (the loops, products and
+    host calls that run for these arguments, or for those of the newest trace), or another function
+    (its equations at these arguments). A picture shows at most the last 400 boxes.
 
     >>> draw(np.sum(np.sin(tracker.param([1.0, 2.0]))), path).name
     'picture.svg'
@@ -152,10 +150,10 @@ def _add_result(
 
 
 def _plan_graph(function: Function, name: str) -> Graph:
-    """What runs: a box for each loop, product, run of unrolled equations, and host call."""
+    """The compiled plan: a box per loop, product, group of unrolled equations, and host call."""
     owner: dict[Var, Node] = {}
     checks: dict[Any, Node] = {}
-    runs = [_segment_boxes(stage, owner, checks) for stage in partition(function)]
+    segments = [_segment_boxes(part, owner, checks) for part in partition(function)]
     arrows: dict[tuple[Node, Node], int] = {}
     sources: dict[Var, tuple[Node, ...]] = {}
     nodes = []
@@ -169,7 +167,7 @@ def _plan_graph(function: Function, name: str) -> Graph:
             continue
         box = owner.get(step.out)
         operands = dict.fromkeys(o for o in step.operands if isinstance(o, Var))
-        if box is None:  # a view: no code of its own
+        if box is None:  # a view has no code
             sources[step.out] = tuple(dict.fromkeys(n for o in operands for n in sources[o]))
             continue
         sources[step.out] = (box,)
@@ -180,7 +178,7 @@ def _plan_graph(function: Function, name: str) -> Graph:
                     arrows[key] = max(arrows.get(key, 0), o.type.nbytes)
     for operand, node in checks.items():
         arrows.update(((source, node), 0) for source in sources.get(operand, ()))
-    nodes += [node for run in runs for node in run]
+    nodes += [node for boxes in segments for node in boxes]
     edges = [Edge(a, b, _format_bytes(size)) for (a, b), size in arrows.items()]
     nodes, edges = _topological_order(nodes, edges)
     _add_result(function, lambda v: sources[v], nodes, edges)
@@ -203,8 +201,8 @@ def _host_box(eqn: Eqn, why: str, owner: dict[Var, Node]) -> Node:
 
 
 def _plan_boxes(plan: Plan, owner: dict[Var, Node], checks: dict[Any, Node]) -> Iterable[Node]:
-    """The boxes of one segment; `owner` learns which box computes what, `checks` what guards
-    look at."""
+    """The boxes of one native segment. Fills `owner`, the box that computes each variable, and
+    `checks`, the box of the guard on each operand."""
     for level, scalars in sorted(plan.unrolled.items()):
         eqns = [s for s in scalars if isinstance(s, Eqn)]
         guards = [s for s in scalars if isinstance(s, Guard)]
@@ -242,18 +240,17 @@ def _group_box(title: str, eqns: list[Eqn], kind: str, owner: dict[Var, Node], n
     shown = [" ".join(names[k : k + 4]) for k in range(0, min(len(names), 12), 4)]
     if len(names) > 12:
         shown[-1] += " ..."
-    places = list(dict.fromkeys(eqn.where for eqn in eqns if eqn.where))
-    lines = sorted({f"{os.path.basename(p)}" for p in places})[:2]
-    node = Node([title, *shown, *lines], kind, "\n".join([note, *places[:20]]))
+    locations = list(dict.fromkeys(eqn.where for eqn in eqns if eqn.where))
+    lines = sorted({f"{os.path.basename(p)}" for p in locations})[:2]
+    node = Node([title, *shown, *lines], kind, "\n".join([note, *locations[:20]]))
     for eqn in eqns:
         owner[eqn.out] = node
     return node
 
 
 def _topological_order(nodes: list[Node], edges: list[Edge]) -> tuple[list[Node], list[Edge]]:
-    """Nodes in an order in which edges point forwards; an edge that closes a circle (two boxes that
-    run in turns) is left out."""
-    place = {node: k for k, node in enumerate(nodes)}
+    """The nodes in topological order, and the edges without those that close a cycle (of two boxes
+    that run alternately)."""
     out: dict[Node, list[Node]] = {}
     for edge in edges:
         out.setdefault(edge.start, []).append(edge.end)
@@ -275,8 +272,8 @@ def _topological_order(nodes: list[Node], edges: list[Edge]) -> tuple[list[Node]
                 state[following] = 1
                 stack.append((following, iter(out.get(following, ()))))
     order.reverse()
-    place = {node: k for k, node in enumerate(order)}
-    return order, [e for e in edges if place[e.start] < place[e.end]]
+    position = {node: k for k, node in enumerate(order)}
+    return order, [e for e in edges if position[e.start] < position[e.end]]
 
 
 def _shorten(text: str, most: int = 34) -> str:
@@ -337,7 +334,7 @@ def _legend(kinds: list[str]) -> Iterable[str]:
 def _svg_arrow(edge: Edge) -> str:
     first, last = edge.path[0], edge.path[-1]
     points = [(first.x, first.y + first.height / 2)]
-    for node in edge.path[1:-1]:  # straight down past the boxes beside it
+    for node in edge.path[1:-1]:  # straight down beside the boxes of a layer
         points += [(node.x, node.y - node.height / 2), (node.x, node.y + node.height / 2)]
     points.append((last.x, last.y - last.height / 2 - 2))
     d = f"M{points[0][0]:.1f},{points[0][1]:.1f}"

@@ -1,11 +1,10 @@
-"""Layered drawing of a directed graph without cycles.
+"""Layered drawing of a directed acyclic graph (Sugiyama's method). Start at `arrange`.
 
-Owns: `Node`, `Edge`, `arrange`, and the result, `Picture`. The usual four steps: layers by longest
-path (a source stands right above its first consumer); long edges get a point in every layer they
-cross; layers are ordered by the mean place of their neighbours, downwards and upwards in turn;
-places are the least squares that keep order and distance.
+Four steps: assign layers by longest path, a source right above its first consumer; insert a bend
+where an edge crosses a layer; order each layer by the mean position of its neighbours, alternating
+downwards and upwards; place nodes by least squares that keep order and distance.
 
-Invariant: the arrangement depends on the graph only, not on hashes or on the machine.
+Invariant: the layout depends on the graph only, not on hashes or the machine.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _LINE = 16.0
 
 @record(eq=False)
 class Node:
-    """A box: its lines of text (the first is its title), its kind (a colour), a tooltip."""
+    """A box: lines of text (the first is the title), a kind (its colour), a tooltip."""
 
     lines: list[str]
     kind: str
@@ -60,7 +59,7 @@ class _Bend(Node):
 
 @record(eq=False)
 class Edge:
-    """An arrow; `label` is shown beside it; `path` is filled in: the nodes it goes through."""
+    """An arrow with a label; `arrange` fills in `path`, its nodes and bends."""
 
     start: Node
     end: Node
@@ -77,7 +76,7 @@ class Picture:
 
 
 def arrange(nodes: Sequence[Node], edges: Sequence[Edge]) -> Picture:
-    """Give every node a place. `nodes` come in an order in which edges point forwards."""
+    """Place all nodes, which are given in topological order."""
     layers = _assign_layers(nodes, edges)
     _insert_bends(layers, edges)
     below: dict[Node, list[Node]] = {}
@@ -152,7 +151,7 @@ def _mean(nodes: list[Node], default: float) -> float:
 
 
 def _place_layer(layer: list[Node], targets: list[float]) -> None:
-    """Places as near to the wanted ones as order and distance allow (isotonic regression)."""
+    """Place nodes as near to the targets as order and distance allow (isotonic regression)."""
     offsets, at = [], 0.0
     for k, node in enumerate(layer):
         if k:

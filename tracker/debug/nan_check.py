@@ -1,9 +1,9 @@
-"""Finding where the first number that is not finite appeared.
+"""`nan_check`: where the first number that is not finite appeared.
 
-Owns: `nan_check`. A watch is told of every value that is recorded, forward, and of the cotangents
-of every backward pass. Jitted functions run in Python within it, so that every value is seen.
+An observer sees every recorded value and the cotangents of every backward pass. Jitted functions
+run in Python meanwhile, so that all values are recorded.
 
-Invariant: a result is blamed on an op only if everything that went into it is finite.
+Invariant: an op is named only if all of its operands are finite.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tracker.tape.value import Value
 
 @contextmanager
 def nan_check(*, inf: bool = True) -> Iterator[None]:
-    """Within this block, the first NaN (or infinity, unless `inf=False`) raises NonFiniteError,
-    which names the op, the place in its result, and the user's line.
+    """A context in which the first NaN (or infinity, unless `inf=False`) raises NonFiniteError with
+    the op, the index in its result, and the user's line.
 
-    Forward, every value that is computed from a tracked one is looked at; backward, every
-    cotangent. What is not finite in the data itself is nobody's mistake, and passes. Functions made
-    by `jit` run in plain Python within the block: what is found does not depend on compilation.
+    It checks every value computed from a tracked one, and every cotangent of a backward pass.
+    Numbers that are not finite in the input data pass. Jitted functions run in plain Python
+    meanwhile: the result does not depend on compilation.
 
     >>> with nan_check():
     ...     tracker.gradient(lambda x: np.sum(np.sqrt(x)), [1.0, 0.0])
@@ -52,11 +52,11 @@ class _NanObserver(RecordingObserver):
             self.first_nonfinite(_operand_data(o)) is not None for o in value.operands
         ):
             return
-        given = ", ".join(_format_operand(_operand_data(o), found[0]) for o in value.operands)
+        operands = ", ".join(_format_operand(_operand_data(o), found[0]) for o in value.operands)
         raise NonFiniteError(
             message(
                 f"{value.op.name} gave {found[1]} at {list(found[0])} of its result, shape "
-                f"{np.shape(value.aval)}; it was given {given}",
+                f"{np.shape(value.aval)}; it was given {operands}",
                 "np.where with a safe value inside, or np.clip, keeps the argument in range",
                 line,
             )
@@ -71,23 +71,23 @@ class _NanObserver(RecordingObserver):
             if (found := self.first_nonfinite(plain_data(g)))
         }
         for value, (position, number) in bad.items():
-            guilty = [
+            causes = [
                 consumer
                 for consumer in visited
                 if any(o is value for o in consumer.operands)
                 and consumer not in bad
                 and all(self.first_nonfinite(_operand_data(o)) is None for o in consumer.operands)
             ]
-            if not guilty:
-                continue  # it was handed on, or is in the data, or is the seed
-            consumer = guilty[0]
-            given = ", ".join(
+            if not causes:
+                continue  # passed on by another op, or part of the data or the seed
+            consumer = causes[0]
+            operands = ", ".join(
                 _format_operand(_operand_data(o), position) for o in consumer.operands
             )
             raise NonFiniteError(
                 message(
                     f"the derivative of {consumer.op.name} gave {number} at {list(position)}: the "
-                    f"cotangent that came in is finite; {consumer.op.name} was given {given}",
+                    f"cotangent that came in is finite; {consumer.op.name} was given {operands}",
                     "np.where with a safe value inside keeps the argument where the derivative is "
                     "finite",
                     self.lines.get(consumer) or "<unknown>",
@@ -95,17 +95,17 @@ class _NanObserver(RecordingObserver):
             )
 
     def first_nonfinite(self, x: Any) -> tuple[tuple[int, ...], Any] | None:
-        """The first place that is not finite, and what is there."""
+        """The index of the first number that is not finite, and the number."""
         if isinstance(x, tuple):
             return next((found for part in x if (found := self.first_nonfinite(part))), None)
         if not hasattr(x, "dtype") and not isinstance(x, (float, complex)):
             return None
         if np.result_type(x).kind not in "fc":
             return None
-        wrong = ~np.isfinite(x) if self.inf else np.isnan(x)
-        if not np.any(wrong):
+        mask = ~np.isfinite(x) if self.inf else np.isnan(x)
+        if not np.any(mask):
             return None
-        position = tuple(int(i) for i in np.argwhere(wrong)[0])
+        position = tuple(int(i) for i in np.argwhere(mask)[0])
         return position, np.asarray(x)[position].item()
 
 
@@ -114,7 +114,7 @@ def _operand_data(operand: Any) -> Any:
 
 
 def _format_operand(x: Any, position: tuple[int, ...]) -> str:
-    """An operand at the place in question, where it has that place."""
+    """The element of an operand at a position, if it has that position; else its shape."""
     if np.ndim(x) == 0:
         return f"{x!s}"
     if np.ndim(x) == len(position) and all(

@@ -1,7 +1,4 @@
-"""Looking at a tape: what a value was made from, and what that keeps in memory.
-
-Owns: `tape`, which prints it, and `recorded_values`, the values in order of recording.
-"""
+"""The history of a value as text (`tape`), and the memory that it keeps alive."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.autodiff.forward import recording_order
 from tracker.autodiff.leaves import ancestors
 from tracker.autodiff.reverse import FREED
 from tracker.errors import NotTrackedError, message
@@ -22,7 +20,7 @@ from tracker.tape.value import CLOSED, Value
 
 @record(frozen=True)
 class TapeText:
-    """The text of a tape, and the bytes that the tape keeps alive. Prints as the text."""
+    """The text of a tape, the bytes that it keeps alive, and its number of values."""
 
     text: str
     live_bytes: int
@@ -33,9 +31,9 @@ class TapeText:
 
 
 def tape(y: Any) -> TapeText:
-    """The history of a tracked value, one line per value, and the bytes it keeps alive.
+    """The history of a tracked value, one line per value, and the bytes that it keeps alive.
 
-    An array that several values share counts once.
+    A shared array counts once.
 
     >>> x = tracker.param([1.0, 2.0])
     >>> tape(np.sum(np.sin(x)))
@@ -63,25 +61,16 @@ def recorded_values(y: Any) -> list[Value]:
             )
         )
     root = value_of(y)
-    waiting = dict.fromkeys(ancestors(root), 0)
-    for value in waiting:
+    uses = {value: int(value is root) for value in ancestors(root)}
+    for value in list(uses):
         for operand in value.operands:
             if type(operand) is Value:
-                waiting[operand] += 1
-    ready, order = [root], []
-    while ready:
-        value = ready.pop()
-        order.append(value)
-        for operand in value.operands:
-            if type(operand) is Value:
-                waiting[operand] -= 1
-                if not waiting[operand]:
-                    ready.append(operand)
-    return order[::-1]
+                uses[operand] += 1
+    return recording_order([root], uses, set())
 
 
 def live_bytes(values: list[Value]) -> int:
-    """The bytes of all arrays that these values hold, each array once."""
+    """The bytes of all arrays that these values hold; a shared array counts once."""
     arrays: dict[int, int] = {}
     for value in values:
         for x in (value.data, *value.operands):
@@ -103,7 +92,7 @@ def type_name(x: Any) -> str:
 
 
 def format_equation(value: Value, names: dict[Value, str]) -> str:
-    """The right-hand side of one line."""
+    """The right-hand side of a value's line."""
     if value.op is None:
         return "param" if isinstance(value.params, ParamState) else "argument"
     if value.op is CLOSED:
