@@ -109,10 +109,7 @@ CASES = {
         lambda x: (lambda r: np.sum(r["product"] * r["sum"]))(pair(x, x[::-1])),
         lambda x: np.sum(x * x[::-1] * (x + x[::-1])),
     ),
-    "one of two": (
-        lambda x: np.sum(pair(x, V)["product"] ** 2),
-        lambda x: np.sum((x * V) ** 2),
-    ),
+    "one of two": (lambda x: np.sum(pair(x, V)["product"] ** 2), lambda x: np.sum((x * V) ** 2)),
     "forwarddiff": (
         lambda x: tracker.forwarddiff(lambda a: np.sum(a**3) * a, x)[1],
         lambda x: np.sum(x**3) * x[1],

@@ -117,8 +117,7 @@ def test_complex_gradients_point_uphill():
 
 
 @pytest.mark.parametrize(
-    "f",
-    [lambda z: abs(z) ** 2, lambda z: abs(z * z.real) ** 2, lambda z: np.angle(z) * z.imag],
+    "f", [lambda z: abs(z) ** 2, lambda z: abs(z * z.real) ** 2, lambda z: np.angle(z) * z.imag]
 )
 def test_second_derivatives_at_complex_numbers_of_python(f):
     def slope(z):
@@ -375,10 +374,7 @@ def test_what_happens_after_the_run_does_not_matter():
 def test_pullback_of_structures():
     y, back = pullback(lambda x, s: {"a": x * 2, "b": (s * x[0], "text", 4.0)}, V, 3.0)
     same(y, {"a": 2 * V, "b": (np.float64(3.0), "text", 4.0)})
-    same(
-        back({"a": None, "b": (2.0, None, None)}),
-        (np.array([6.0, 0, 0]), 2.0),
-    )
+    same(back({"a": None, "b": (2.0, None, None)}), (np.array([6.0, 0, 0]), 2.0))
 
 
 def test_pushforward_and_jvp():

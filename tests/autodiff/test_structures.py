@@ -94,11 +94,7 @@ CASES = {
     "mixture": (
         lambda m: m[0]["a"][0] * np.sum(m[1].x) + m[2][0].w[1],
         ({"a": [1.0, "s"]}, Pair(V, 2.0), [Frozen(V)]),
-        (
-            {"a": [3.0, None]},
-            Pair(np.ones(2), 0.0),
-            [Frozen(np.array([0.0, 1.0]), 0.0)],
-        ),
+        ({"a": [3.0, None]}, Pair(np.ones(2), 0.0), [Frozen(np.array([0.0, 1.0]), 0.0)]),
     ),
     "empty": (
         lambda d: np.sum(d["x"]),

@@ -185,8 +185,7 @@ def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
         if np.shape(root.aval) != ():
             raise NotScalarError(
                 message(
-                    f"value has shape {np.shape(root.aval)}",
-                    "Use back(np.sum(y)) or back(y, seed)",
+                    f"value has shape {np.shape(root.aval)}", "Use back(np.sum(y)) or back(y, seed)"
                 )
             )
         if np.iscomplexobj(root.aval):

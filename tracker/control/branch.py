@@ -125,11 +125,7 @@ def _vjp(
 
 
 def _jvp(
-    ts: Sequence[Any],
-    y: Any,
-    xs: Sequence[Any],
-    times: Times,
-    **branches: Function,
+    ts: Sequence[Any], y: Any, xs: Sequence[Any], times: Times, **branches: Function
 ) -> BundleParts:
     index, *operands = xs
     integers = needs_integer_derivatives(operands, ts[1:])

@@ -150,11 +150,7 @@ def _vjp(
 
 
 def dual_body(
-    body: Function,
-    groups: Sequence[Sequence[Any]],
-    outs: int,
-    times: Times,
-    include_integers: bool,
+    body: Function, groups: Sequence[Sequence[Any]], outs: int, times: Times, include_integers: bool
 ) -> Callable[..., list[Any]]:
     """The body on dual numbers: each group of inputs becomes its values, then their tangents.
 

@@ -155,14 +155,7 @@ def _jvp(
     traced_step = trace_body("push", step, [*of_body, *duals[0], *carries])
     made = apply(
         while_,
-        (
-            *traced_cond.hoisted,
-            *of_cond,
-            *traced_step.hoisted,
-            *of_body,
-            *duals[0],
-            *carries,
-        ),
+        (*traced_cond.hoisted, *of_cond, *traced_step.hoisted, *of_body, *duals[0], *carries),
         {
             "cond": traced_cond.function,
             "body": traced_step.function,
