@@ -20,6 +20,7 @@ written into the initial array.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ from tracker.tape.tracked import Tracked
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
 
+_UNTRACEABLE = (UnsupportedInBody, ReplayDiverged)  # then the plain loop is traced
 _UNROLL_LIMIT = 3  # steps; up to here the plain loop is traced
 
 
@@ -76,11 +78,8 @@ def scan(
     """
     steps = _step_count(xs, length)
     if steps > _UNROLL_LIMIT and current_tracer() is not None:
-        try:
-            with forbid_side_effects(f) as (checked,):
-                return _traced_scan(checked, init, xs, steps, reverse)
-        except (UnsupportedInBody, ReplayDiverged):
-            pass
+        with suppress(*_UNTRACEABLE), forbid_side_effects(f) as (checked,):
+            return _traced_scan(checked, init, xs, steps, reverse)
     order = range(steps - 1, -1, -1) if reverse else range(steps)
     carry, ys = init, []
     for i in order:
@@ -199,17 +198,12 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
         )[1]
     low, high = int(lower), int(upper)
     if high - low > _UNROLL_LIMIT and current_tracer() is not None:
-        try:
-            with forbid_side_effects(body) as (checked,):
-                return _traced_scan(
-                    lambda state, _: ((state[0] + 1, checked(*state)), None),
-                    (low, init),
-                    None,
-                    high - low,
-                    False,
-                )[0][1]
-        except (UnsupportedInBody, ReplayDiverged):
-            pass
+        with suppress(*_UNTRACEABLE), forbid_side_effects(body) as (checked,):
+
+            def step(state: Any, _: None) -> Any:
+                return (state[0] + 1, checked(*state)), None
+
+            return _traced_scan(step, (low, init), None, high - low, False)[0][1]
     value = init
     for i in range(low, high):
         value = body(i, value)
@@ -225,11 +219,8 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     192.0
     """
     if current_tracer() is not None:
-        try:
-            with forbid_side_effects(cond, body) as (holds, step):
-                return _traced_while(holds, step, init)
-        except (UnsupportedInBody, ReplayDiverged):
-            pass
+        with suppress(*_UNTRACEABLE), forbid_side_effects(cond, body) as (holds, step):
+            return _traced_while(holds, step, init)
     value = init
     while _check_condition(cond(value)):
         value = body(value)
@@ -283,11 +274,8 @@ def cond(
     np.float64(0.0)
     """
     if isinstance(_scalar_condition(pred), Tracked) and current_tracer() is not None:
-        try:
-            with forbid_side_effects(false_fun, true_fun) as checked:
-                return _traced_branch(pred, checked, operands)
-        except (UnsupportedInBody, ReplayDiverged):
-            pass
+        with suppress(*_UNTRACEABLE), forbid_side_effects(false_fun, true_fun) as checked:
+            return _traced_branch(pred, checked, operands)
     return true_fun(*operands) if pred else false_fun(*operands)
 
 
@@ -303,12 +291,8 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         raise UnsupportedError(message("switch got no branches", "Give at least one function"))
     last = len(branches) - 1
     if isinstance(index, Tracked) and current_tracer() is not None:
-        try:
-            clipped = np.clip(index, 0, last)
-            with forbid_side_effects(*branches) as checked:
-                return _traced_branch(clipped, checked, operands)
-        except (UnsupportedInBody, ReplayDiverged):
-            pass
+        with suppress(*_UNTRACEABLE), forbid_side_effects(*branches) as checked:
+            return _traced_branch(np.clip(index, 0, last), checked, operands)
     return branches[min(max(int(index), 0), last)](*operands)
 
 

@@ -28,76 +28,49 @@ from tracker.ir.lowering import Loop
 from tracker.ir.op import Joint, define
 from tracker.ir.types import Bundle, Type
 from tracker.ops.declare.bundle import BundleParts, unbundle
+from tracker.support.structs import record
 from tracker.tape.record import apply, data_of, value_of
 from tracker.tape.tracked import Tracked
 
 
-def infer(
-    count: Type,
-    *operands: Type,
-    body: Function,
-    consts: int,
-    carries: int,
-    length: int,
-    reverse: bool,
-    keep: tuple[int, ...],
-) -> Type:
-    fixed, carried, rows = split_list(operands, consts, carries)
+@record(frozen=True)
+class LoopParams:
+    """The params of a `loop`; see `ir.lowering.Loop`."""
+
+    body: Function
+    consts: int
+    carries: int
+    length: int
+    reverse: bool
+    keep: tuple[int, ...]
+
+
+def infer(count: Type, *operands: Type, **params: Any) -> Type:
+    p = LoopParams(**params)
+    fixed, carried, rows = split_list(operands, p.consts, p.carries)
     elements = [Type(row.shape[1:], row.dtype) for row in rows]
-    if [*fixed, *carried, *elements] != [v.type for v in body.inputs]:
-        raise TypeError(f"the body takes {[str(v.type) for v in body.inputs]}")
-    if carried != [atom.type for atom in body.outputs[:carries]]:
-        raise TypeError(f"the body gives {[str(atom.type) for atom in body.outputs]}")
-    stacked = [atom.type for atom in body.outputs[carries:]] + [carried[i] for i in keep]
-    return Bundle.of([*carried, *(Type((length, *t.shape), t.dtype) for t in stacked)])
+    if [*fixed, *carried, *elements] != [v.type for v in p.body.inputs]:
+        raise TypeError(f"the body takes {[str(v.type) for v in p.body.inputs]}")
+    if carried != [atom.type for atom in p.body.outputs[: p.carries]]:
+        raise TypeError(f"the body gives {[str(atom.type) for atom in p.body.outputs]}")
+    stacked = [atom.type for atom in p.body.outputs[p.carries :]] + [carried[i] for i in p.keep]
+    return Bundle.of([*carried, *(Type((p.length, *t.shape), t.dtype) for t in stacked)])
 
 
-def evaluate(
-    count: Any,
-    *operands: Any,
-    body: Function,
-    consts: int,
-    carries: int,
-    length: int,
-    reverse: bool,
-    keep: tuple[int, ...],
-) -> tuple[Any, ...]:
-    fixed, carried, rows = split_list(operands, consts, carries)
-    types = [body.outputs[carries + i].type for i in range(len(body.outputs) - carries)]
-    types += [body.outputs[i].type for i in keep]
-    stacks = [np.zeros((length, *t.shape), t.dtype) for t in types]
-    step = make_stepper(body)
-    for i in reversed(range(count)) if reverse else range(count):
-        found = [carried[at] for at in keep]
+def evaluate(count: Any, *operands: Any, **params: Any) -> tuple[Any, ...]:
+    p = LoopParams(**params)
+    fixed, carried, rows = split_list(operands, p.consts, p.carries)
+    types = [atom.type for atom in p.body.outputs[p.carries :]]
+    types += [p.body.outputs[i].type for i in p.keep]
+    stacks = [np.zeros((p.length, *t.shape), t.dtype) for t in types]
+    step = make_stepper(p.body)
+    for i in reversed(range(count)) if p.reverse else range(count):
+        found = [carried[at] for at in p.keep]
         out = step([*fixed, *carried, *(row[i] for row in rows)])
-        carried = list(out[:carries])
-        for stack, y in zip(stacks, [*out[carries:], *found], strict=True):
+        carried = list(out[: p.carries])
+        for stack, y in zip(stacks, [*out[p.carries :], *found], strict=True):
             stack[i] = y
     return (*carried, *stacks)
-
-
-# Reverse ------------------------------------------------------------------------------------------
-
-
-def record_reverse_loop(steps: LoopRun, *rest: Any) -> list[Any]:
-    """Cotangents of a loop's consts, carries and rows (arguments as of `ReverseLoop`)."""
-    back = ReverseLoop(steps, *rest)
-    return back.cotangents(record_loop_outputs(**back.arguments()))
-
-
-def record_loop_outputs(
-    body: Function,
-    count: Any,
-    consts: Sequence[Any],
-    carries: Sequence[Any],
-    rows: Sequence[Any],
-    length: int,
-    reverse: bool,
-    keep: tuple[int, ...],
-) -> list[Any]:
-    """Record a loop; returns its carries and ys."""
-    made = record_loop(body, count, consts, carries, rows, length, reverse, keep)
-    return made[: len(body.outputs)]
 
 
 def record_loop(
@@ -122,28 +95,32 @@ def record_loop(
     return unbundle(apply(loop, (count, *consts, *carries, *rows), params))
 
 
+def record_loop_outputs(body: Function, *args: Any, **kwargs: Any) -> list[Any]:
+    """As `record_loop`, without the kept stacks."""
+    return record_loop(body, *args, **kwargs)[: len(body.outputs)]
+
+
+# Reverse ------------------------------------------------------------------------------------------
+
+
+def record_reverse_loop(run: LoopRun, *args: Any) -> list[Any]:
+    """Cotangents of a loop's consts, carries and rows; the arguments are those of `ReverseLoop`."""
+    loop_back = ReverseLoop(run, *args)
+    return loop_back.cotangents(record_loop_outputs(**loop_back.arguments()))
+
+
 def _vjp(
-    g: BundleParts,
-    y: Any,
-    xs: Sequence[Any],
-    wanted: Sequence[bool],
-    times: Times,
-    *,
-    body: Function,
-    consts: int,
-    carries: int,
-    length: int,
-    reverse: bool,
-    keep: tuple[int, ...],
+    g: BundleParts, y: Any, xs: Sequence[Any], wanted: Sequence[bool], times: Times, **params: Any
 ) -> list[Any]:
+    p = LoopParams(**params)
     count, *operands = xs
-    fixed, _, rows = split_list(operands, consts, carries)
-    last, stacks, kept = split_list(unbundle(y), carries, len(body.outputs) - carries)
-    seeds, stacked, of_kept = split_list(g, carries, len(stacks))
-    marks = [at in keep for at in range(carries)]
+    fixed, _, rows = split_list(operands, p.consts, p.carries)
+    last, stacks, kept = split_list(unbundle(y), p.carries, len(p.body.outputs) - p.carries)
+    seeds, stacked, of_kept = split_list(g, p.carries, len(stacks))
+    marks = [at in p.keep for at in range(p.carries)]
     saved, found = fill_by_mask(kept, marks), fill_by_mask(of_kept, marks)
-    steps = LoopRun(body, count, length, fixed, saved, rows, reverse)
-    return [None, *record_reverse_loop(steps, last, seeds, stacked, found, wanted[1:], times)]
+    run = LoopRun(p.body, count, p.length, fixed, saved, rows, p.reverse)
+    return [None, *record_reverse_loop(run, last, seeds, stacked, found, wanted[1:], times)]
 
 
 # Forward ------------------------------------------------------------------------------------------
@@ -181,59 +158,42 @@ def dual_body(
     return step
 
 
-def _jvp(
-    ts: Sequence[Any],
-    y: Any,
-    xs: Sequence[Any],
-    times: Times,
-    *,
-    body: Function,
-    consts: int,
-    carries: int,
-    length: int,
-    reverse: bool,
-    keep: tuple[int, ...],
-) -> BundleParts:
+def _jvp(ts: Sequence[Any], y: Any, xs: Sequence[Any], times: Times, **params: Any) -> BundleParts:
+    p = LoopParams(**params)
     count, *operands = xs
-    groups = split_list(operands, consts, carries)
-    tangents = split_list(ts[1:], consts, carries)
+    consts, carries, rows = split_list(operands, p.consts, p.carries)
     integers = needs_integer_derivatives(operands, ts[1:])
-    duals = [
+    t_consts, t_carries, t_rows = (
         [as_tangent_of(t, x) for x, t in zip(group, gs, strict=True) if is_active(x, integers)]
-        for group, gs in zip(groups, tangents, strict=True)
-    ]
-    marks = [is_active(x, integers) for x in groups[1]]
-    places = fill_by_mask(range(carries, carries + sum(marks)), marks)
-    dual_of = [places[at] for at in keep]
-    step = dual_body(body, groups, carries, times, integers)
-    first = max(int(data_of(count)) - 1, 0) if reverse else 0
-    elements = [[data_of(x)[first] for x in group] for group in (groups[2], duals[2])]
-    samples = [*groups[0], *duals[0], *groups[1], *duals[1], *elements[0], *elements[1]]
-    traced = trace_body("push", step, samples)
+        for group, gs in zip(
+            (consts, carries, rows), split_list(ts[1:], p.consts, p.carries), strict=True
+        )
+    )
+    marks = [integers or atom.type.dtype.kind in "fc" for atom in p.body.outputs]
+    active, active_ys = marks[: p.carries], marks[p.carries :]
+    tangent_at = fill_by_mask(range(p.carries, p.carries + sum(active)), active)
+    first = max(int(data_of(count)) - 1, 0) if p.reverse else 0
+    elements = [data_of(x)[first] for x in (*rows, *t_rows)]
+    traced = trace_body(
+        "push",
+        dual_body(p.body, (consts, carries, rows), p.carries, times, integers),
+        [*consts, *t_consts, *carries, *t_carries, *elements],
+    )
     made = record_loop(
         traced.function,
         count,
-        [*traced.hoisted, *groups[0], *duals[0]],
-        [*groups[1], *duals[1]],
-        [*groups[2], *duals[2]],
-        length,
-        reverse,
-        (*keep, *(n for n in dual_of if n is not None)),
+        [*traced.hoisted, *consts, *t_consts],
+        [*carries, *t_carries],
+        [*rows, *t_rows],
+        p.length,
+        p.reverse,
+        (*p.keep, *(tangent_at[at] for at in p.keep if active[at])),
     )
-    return tangents_of_results(made, body, carries, keep, integers)
-
-
-def tangents_of_results(
-    made: list[Any], body: Function, carries: int, keep: tuple[int, ...], include_integers: bool
-) -> BundleParts:
-    """The tangents among the results of a dual loop, in the order of the loop's own results."""
-    marks = [include_integers or atom.type.dtype.kind in "fc" for atom in body.outputs]
-    carried, stacked = marks[:carries], marks[carries:]
     _, of_carries, _, of_ys, _, of_kept = split_list(
-        made, carries, sum(carried), len(stacked), sum(stacked), len(keep)
+        made, p.carries, sum(active), len(active_ys), sum(active_ys), len(p.keep)
     )
-    kept = fill_by_mask(of_kept, [carried[at] for at in keep])
-    return BundleParts([*fill_by_mask(of_carries, carried), *fill_by_mask(of_ys, stacked), *kept])
+    kept = fill_by_mask(of_kept, [active[at] for at in p.keep])
+    return BundleParts([*fill_by_mask(of_carries, active), *fill_by_mask(of_ys, active_ys), *kept])
 
 
 loop = define(

@@ -32,6 +32,7 @@ from tracker.ir.lowering import While
 from tracker.ir.op import Joint, define
 from tracker.ir.types import Bundle, Type
 from tracker.ops.declare.bundle import BundleParts, unbundle
+from tracker.support.structs import record
 from tracker.tape.record import apply, data_of
 from tracker.tape.replay import ReplayDiverged, replay
 
@@ -39,44 +40,42 @@ _INITIAL_STACK_BYTES = 1 << 20  # of saved carries, reserved in any case
 _INITIAL_STACK_STEPS = 1 << 16  # at most, unless the trace saw more
 
 
-def infer(
-    *operands: Type,
-    cond: Function,
-    body: Function,
-    cond_consts: int,
-    body_consts: int,
-    capacity: int,
-    keep: tuple[int, ...],
-) -> Type:
-    of_cond, of_body, carried = split_list(operands, cond_consts, body_consts)
-    if [*of_cond, *carried] != [v.type for v in cond.inputs]:
-        raise TypeError(f"the condition takes {[str(v.type) for v in cond.inputs]}")
-    if [*of_body, *carried] != [v.type for v in body.inputs]:
-        raise TypeError(f"the body takes {[str(v.type) for v in body.inputs]}")
-    if carried != [atom.type for atom in body.outputs]:
-        raise TypeError(f"the body gives {[str(atom.type) for atom in body.outputs]}")
-    kept = (Type((capacity, *carried[i].shape), carried[i].dtype) for i in keep)
+@record(frozen=True)
+class WhileParams:
+    """The params of a `while_`; see `ir.lowering.While`."""
+
+    cond: Function
+    body: Function
+    cond_consts: int
+    body_consts: int
+    capacity: int
+    keep: tuple[int, ...]
+
+
+def infer(*operands: Type, **params: Any) -> Type:
+    p = WhileParams(**params)
+    of_cond, of_body, carried = split_list(operands, p.cond_consts, p.body_consts)
+    if [*of_cond, *carried] != [v.type for v in p.cond.inputs]:
+        raise TypeError(f"the condition takes {[str(v.type) for v in p.cond.inputs]}")
+    if [*of_body, *carried] != [v.type for v in p.body.inputs]:
+        raise TypeError(f"the body takes {[str(v.type) for v in p.body.inputs]}")
+    if carried != [atom.type for atom in p.body.outputs]:
+        raise TypeError(f"the body gives {[str(atom.type) for atom in p.body.outputs]}")
+    kept = (Type((p.capacity, *carried[i].shape), carried[i].dtype) for i in p.keep)
     return Bundle.of([*carried, Type((), np.dtype(np.int64)), *kept])
 
 
-def evaluate(
-    *operands: Any,
-    cond: Function,
-    body: Function,
-    cond_consts: int,
-    body_consts: int,
-    capacity: int,
-    keep: tuple[int, ...],
-) -> tuple[Any, ...]:
-    of_cond, of_body, carried = split_list(operands, cond_consts, body_consts)
-    types = [body.outputs[i].type for i in keep]
-    stacks = [np.zeros((capacity, *t.shape), t.dtype) for t in types]
+def evaluate(*operands: Any, **params: Any) -> tuple[Any, ...]:
+    p = WhileParams(**params)
+    of_cond, of_body, carried = split_list(operands, p.cond_consts, p.body_consts)
+    types = [p.body.outputs[i].type for i in p.keep]
+    stacks = [np.zeros((p.capacity, *t.shape), t.dtype) for t in types]
     count = 0
-    holds, step = make_stepper(cond), make_stepper(body)
+    holds, step = make_stepper(p.cond), make_stepper(p.body)
     while holds([*of_cond, *carried])[0]:
-        if keep and count == capacity:
+        if p.keep and count == p.capacity:
             raise ReplayDiverged
-        for stack, at in zip(stacks, keep, strict=True):
+        for stack, at in zip(stacks, p.keep, strict=True):
             stack[count] = carried[at]
         carried = list(step([*of_body, *carried]))
         count += 1
@@ -102,53 +101,32 @@ def record_while(cond: TracedBody, body: TracedBody, carries: Sequence[Any]) -> 
 
 
 def _vjp(
-    g: BundleParts,
-    y: Any,
-    xs: Sequence[Any],
-    wanted: Sequence[bool],
-    times: Times,
-    *,
-    cond: Function,
-    body: Function,
-    cond_consts: int,
-    body_consts: int,
-    capacity: int,
-    keep: tuple[int, ...],
+    g: BundleParts, y: Any, xs: Sequence[Any], wanted: Sequence[bool], times: Times, **params: Any
 ) -> list[Any]:
-    of_cond, of_body, carried = split_list(xs, cond_consts, body_consts)
+    p = WhileParams(**params)
+    of_cond, of_body, carried = split_list(xs, p.cond_consts, p.body_consts)
     last, (count,), saved = split_list(unbundle(y), len(carried), 1)
     seeds, _, found = split_list(g, len(carried), 1)
-    steps = LoopRun(body, count, capacity, of_body, saved, [], False)
-    cs = record_reverse_loop(steps, last, seeds, [], found, wanted[len(of_cond) :], times)
+    run = LoopRun(p.body, count, p.capacity, of_body, saved, [], False)
+    cs = record_reverse_loop(run, last, seeds, [], found, wanted[len(of_cond) :], times)
     return [*(None for _ in of_cond), *cs]
 
 
-def _jvp(
-    ts: Sequence[Any],
-    y: Any,
-    xs: Sequence[Any],
-    times: Times,
-    *,
-    cond: Function,
-    body: Function,
-    cond_consts: int,
-    body_consts: int,
-    capacity: int,
-    keep: tuple[int, ...],
-) -> BundleParts:
-    of_cond, of_body, carried = split_list(xs, cond_consts, body_consts)
-    _, t_body, t_carried = split_list(ts, cond_consts, body_consts)
+def _jvp(ts: Sequence[Any], y: Any, xs: Sequence[Any], times: Times, **params: Any) -> BundleParts:
+    p = WhileParams(**params)
+    of_cond, of_body, carried = split_list(xs, p.cond_consts, p.body_consts)
+    _, t_body, t_carried = split_list(ts, p.cond_consts, p.body_consts)
     integers = needs_integer_derivatives([*of_body, *carried], [*t_body, *t_carried])
     duals = [
         [as_tangent_of(t, x) for x, t in zip(group, gs, strict=True) if is_active(x, integers)]
         for group, gs in ((of_body, t_body), (carried, t_carried))
     ]
-    step = dual_body(body, (of_body, carried), len(carried), times, integers)
+    step = dual_body(p.body, (of_body, carried), len(carried), times, integers)
     n = len(carried)
 
     def holds(*flat: Any) -> list[Any]:
         fixed, values, _ = split_list(flat, len(of_cond), n)
-        return replay(cond, [*fixed, *values])
+        return replay(p.cond, [*fixed, *values])
 
     carries = [*carried, *duals[1]]
     traced_cond = trace_body("holds", holds, [*of_cond, *carries])
@@ -161,14 +139,14 @@ def _jvp(
             "body": traced_step.function,
             "cond_consts": len(traced_cond.hoisted) + len(of_cond),
             "body_consts": len(traced_step.hoisted) + len(of_body) + len(duals[0]),
-            "capacity": capacity,
+            "capacity": p.capacity,
             "keep": tuple(range(len(carries))),
         },
     )
     marks = [is_active(x, integers) for x in carried]
     _, ends, _, _, stacks = split_list(unbundle(made), n, sum(marks), 1, n)
     kept = fill_by_mask(stacks, marks)
-    return BundleParts([*fill_by_mask(ends, marks), None, *(kept[at] for at in keep)])
+    return BundleParts([*fill_by_mask(ends, marks), None, *(kept[at] for at in p.keep)])
 
 
 while_ = define(

@@ -23,13 +23,13 @@ from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracer import current_tracer
 
 OpParams = dict[str, Any]
+Values = Sequence[Any]
+Marks = Sequence[bool]
 BatchedValue = tuple[Any, Any]
-BatchingRule = Callable[[Op, Sequence[Any], Sequence[bool], OpParams, int], BatchedValue]
+BatchingRule = Callable[[Op, Values, Marks, OpParams, int], BatchedValue]
 
 
-def batch_op(
-    op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
-) -> BatchedValue:
+def batch_op(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     """An op applied to all rows, by its rule."""
     rule = _RULES.get(op)
     if rule is None:
@@ -64,9 +64,7 @@ def pad_rank(x: Any, rank: int) -> Any:
 # Every row in turn --------------------------------------------------------------------------------
 
 
-def apply_row_by_row(
-    op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
-) -> BatchedValue:
+def apply_row_by_row(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     moving = [x for x, mark in zip(xs, marks, strict=True) if mark]
 
     def one(*rows: Any) -> Any:
@@ -101,24 +99,18 @@ def _traced_rows(one: Callable[..., Any], moving: Sequence[Any], n: int) -> Batc
 # Rules --------------------------------------------------------------------------------------------
 
 
-def _elementwise(
-    op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
-) -> BatchedValue:
+def _elementwise(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     rank = max(len(row_shape(x, m)) for x, m in zip(xs, marks, strict=True))
     given = [pad_rank(x, rank) if m else x for x, m in zip(xs, marks, strict=True)]
     return apply(op, tuple(given), params), True
 
 
-def _reduce(
-    op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
-) -> BatchedValue:
+def _reduce(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     axes = tuple(axis + 1 for axis in params["axis"])
     return apply(op, tuple(xs), {**params, "axis": axes}), True
 
 
-def _matmul(
-    op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
-) -> BatchedValue:
+def _matmul(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     (a, b), (left, right) = xs, marks
     ranks = [len(row_shape(x, m)) for x, m in zip(xs, marks, strict=True)]
     if left and not right and ranks[0] <= 2 and ranks[1] <= 2 and ranks[0] + ranks[1] > 2:
@@ -145,9 +137,7 @@ def _rows_times_matrix(a: Any, b: Any, n: int, ranks: Sequence[int]) -> Any:
     return np.reshape(flat, (*lead, *np.shape(b)[1:]))
 
 
-def _matrix_stack(
-    op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
-) -> BatchedValue:
+def _matrix_stack(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     """An op that NumPy applies to stacks of matrices."""
     rank = max(len(row_shape(x, m)) for x, m in zip(xs, marks, strict=True))
     given = [pad_rank(broadcast_rows(x, m, n), rank) for x, m in zip(xs, marks, strict=True)]
@@ -157,9 +147,7 @@ def _matrix_stack(
     return y, True
 
 
-def _along_axis(
-    op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
-) -> BatchedValue:
+def _along_axis(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     """An op along an axis of its operands, or over all elements if the axis is None."""
     given = [broadcast_rows(x, m, n) for x, m in zip(xs, marks, strict=True)]
     axis = params["axis"]
@@ -171,9 +159,7 @@ def _along_axis(
     return apply(op, tuple(flat), {**params, "axis": 1}), True
 
 
-def _order_statistics(
-    op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
-) -> BatchedValue:
+def _order_statistics(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     """The elements of (R, N) rows at (Q, R) ranks: the batch makes n times as many rows."""
     rows, *others = (broadcast_rows(x, m, n) for x, m in zip(xs, marks, strict=True))
     _, many, count = np.shape(rows)
@@ -189,41 +175,29 @@ def _order_statistics(
     return np.moveaxis(np.reshape(found, (-1, n, many)), 1, 0), True
 
 
-def _pass_through(
-    op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
-) -> BatchedValue:
+def _pass_through(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     return xs[0], True
 
 
-def _apply_unchanged(
-    op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
-) -> BatchedValue:
+def _apply_unchanged(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     return apply(op, tuple(xs), params), True
 
 
-def _prepend_rows_to_shape(
-    op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
-) -> BatchedValue:
+def _prepend_extent(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     return apply(op, tuple(xs), {**params, "shape": (n, *params["shape"])}), True
 
 
-def _broadcast_to(
-    op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
-) -> BatchedValue:
+def _broadcast_to(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     x = pad_rank(xs[0], len(params["shape"]))
     return np.broadcast_to(x, (n, *params["shape"])), True
 
 
-def _transpose(
-    op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
-) -> BatchedValue:
+def _transpose(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     axes = (0, *(axis + 1 for axis in params["axes"]))
     return apply(op, tuple(xs), {"axes": axes}), True
 
 
-def _basic_index(
-    op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
-) -> BatchedValue:
+def _basic_index(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     """Basic indexing of each row."""
     given = [broadcast_rows(x, m, n) for x, m in zip(xs, marks, strict=True)]
     if op is getitem.put:  # the value is broadcast to the indexed part
@@ -235,9 +209,7 @@ def _basic_index(
     return apply(op, tuple(given), more), True
 
 
-def _gather(
-    op: Op, xs: Sequence[Any], marks: Sequence[bool], params: OpParams, n: int
-) -> BatchedValue:
+def _gather(op: Op, xs: Values, marks: Marks, params: OpParams, n: int) -> BatchedValue:
     """Elements of one table at batched indices, or the same indices in every row."""
     x, *indices = xs
     key = params["index"]
@@ -273,7 +245,7 @@ _RULES: dict[Op, BatchingRule] = {
         (_reduce, ("softmax", "logsoftmax", "logsumexp")),
         (_pass_through, ("item",)),
         (_apply_unchanged, ("identity", "copy")),
-        (_prepend_rows_to_shape, ("zeros_like", "ones_like", "reshape")),
+        (_prepend_extent, ("zeros_like", "ones_like", "reshape")),
         (_broadcast_to, ("broadcast_to",)),
         (_transpose, ("transpose",)),
         (_basic_index, ("getitem", "embed", "put")),
