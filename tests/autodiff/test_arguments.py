@@ -150,7 +150,7 @@ def ways(derivative):
 
 
 @pytest.mark.parametrize("name", [*DERIVATIVES, *MATRICES])
-def test_what_offers_an_array_is_that_array(name):
+def test_foreign_arrays_count_as_arrays(name):
     derivative = {**DERIVATIVES, **MATRICES}[name]
     want = derivative(squares, V)
     for way, call in ways(derivative).items():
@@ -159,7 +159,7 @@ def test_what_offers_an_array_is_that_array(name):
 
 
 @pytest.mark.parametrize("name", [*DERIVATIVES, *MATRICES])
-def test_what_would_lose_its_meaning_is_refused_by_name(name):
+def test_objects_with_units_or_masks_are_refused_by_name(name):
     calls = ways({**DERIVATIVES, **MATRICES}[name])
     if name in ("gradcheck", "ngradient", "checkpoint"):
         del calls["compiled"]
@@ -198,14 +198,14 @@ def test_a_matrix_needs_an_array(name):
 
 
 @pytest.mark.parametrize("name", DERIVATIVES)
-def test_there_must_be_a_number(name):
+def test_arguments_without_numbers_are_refused(name):
     for call in (*ways(DERIVATIVES[name]).values(),):
         for x in ("text", None, {}, [None]):
             with pytest.raises(tracker.NotTrackedError, match=r"no number .*argument 0 is a"):
                 call(x)
 
 
-def test_what_is_passive_stays_allowed():
+def test_other_arguments_get_none():
     passive = ["text", None, np.sum, len, np.array(["a"]), bytearray(b"a"), range(3), {1, 2}, Model]
     passive += [np.random.default_rng(0), functools.partial(np.sum, axis=0), np.dtype(float)]
     for x in passive:
@@ -216,7 +216,7 @@ def test_what_is_passive_stays_allowed():
     assert gradient(lambda a, *, b: 2 * a, 1.0, b=decimal.Decimal(2)) == (2.0,)
 
 
-def test_arrays_inside_structures_and_their_kinds():
+def test_foreign_arrays_inside_structures_keep_their_dtypes():
     single, whole = Series(V.astype("f4")), array.array("i", [1, 2])
     for f in (lambda d: np.sum(d["a"] ** 2) + np.sum(d["b"][0] * 3),) * 2:
         for g in (f, jit(f)):
@@ -309,7 +309,7 @@ def test_a_compiled_gradient_of_an_object_is_native():
     assert derived.cache_info().traces == 1
 
 
-def test_what_is_cached_is_computed_again():
+def test_cached_properties_are_recomputed():
     class Gram:
         def __init__(self, w):
             self.w = w
@@ -396,7 +396,7 @@ def parent():
 
 
 @pytest.mark.parametrize("make", [contains_itself, deep, parent])
-def test_structures_without_an_end_are_refused(make):
+def test_cyclic_and_very_deep_arguments_are_refused(make):
     x = make()
     for f in (lambda x: 1.0, jit(lambda x: 1.0)):
         for derivative in DERIVATIVES.values():
@@ -412,7 +412,7 @@ def test_structures_without_an_end_are_refused(make):
 
 
 @pytest.mark.parametrize("make", [contains_itself, deep])
-def test_results_without_an_end(make):
+def test_cyclic_and_very_deep_results_are_refused(make):
     f = jit(lambda a: [2 * a, make()])
     with pytest.warns(RuntimeWarning, match="contains itself, or is more than"):
         same(f(V)[0], 2 * V)

@@ -46,7 +46,7 @@ def deep(x, w=1.0):
     return x
 
 
-def test_memory_falls():
+def test_checkpoint_saves_memory():
     x = param(np.linspace(0.0, 1.0, 1000))
     plain = np.sum(deep(deep(x)))
     kept = np.sum(checkpoint(deep, checkpoint(deep, x)))
@@ -59,7 +59,7 @@ def test_memory_falls():
     np.testing.assert_allclose(x.grad, want)
 
 
-def test_it_is_run_twice():
+def test_checkpoint_runs_the_function_twice():
     runs = []
 
     def f(x):
@@ -119,7 +119,7 @@ def test_writes_into_arguments_are_refused():
     assert gradient(lambda x: checkpoint(copies, x), V)[0].tolist() == [0.0, -2.0, 4.0]
 
 
-def test_integers():
+def test_checkpoint_of_integers():
     assert gradient(lambda n: checkpoint(lambda a: a * a, n), 3) == (6.0,)
     assert gradient(lambda x: np.sum(x[checkpoint(np.argsort, x)] * [1, 2, 3]), V)[0].tolist() == [
         2.0,
@@ -128,7 +128,7 @@ def test_integers():
     ]
 
 
-def test_it_is_recomputed_in_compiled_code():
+def test_compiled_code_recomputes_a_checkpoint():
     def f(x):
         return np.sum(checkpoint(lambda a: np.exp(np.sin(a)), x))
 
@@ -150,7 +150,7 @@ def test_a_second_run_that_differs_is_an_error():
     assert w.grad == 0.0
 
 
-def test_plain_arguments():
+def test_checkpoint_of_plain_arguments():
     assert checkpoint(deep, 0.5) == deep(0.5)
 
 
@@ -194,7 +194,7 @@ def scale(x):
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jit])
-def test_what_is_ignored(wrap):
+def test_ignored_values_blocks_and_functions(wrap):
     assert gradient(wrap(ignored_value), V)[0].tolist() == V.tolist()
     np.testing.assert_allclose(gradient(wrap(ignored_block), V)[0], 2 * np.sin(V))
     assert gradient(wrap(lambda x: np.sum(x * ranks(x))), V)[0].tolist() == [1.0, 0.0, 2.0]
@@ -236,7 +236,7 @@ def test_a_block_ends_with_an_exception():
     assert gradient(f, 3.0) == (6.0,)
 
 
-def test_writes_out_of_a_block_are_refused():
+def test_writes_into_outer_arrays_in_a_block_are_refused():
     def f(x):
         buffer = x * 1.0
         with ignore_derivatives():
@@ -296,7 +296,7 @@ def test_isderiving():
     assert not isderiving()
 
 
-def test_compiled_memory_falls():
+def test_checkpoint_saves_memory_in_compiled_code():
     turn = np.linspace(-0.1, 0.1, 10_000).reshape(100, 100)
 
     def layer(x):

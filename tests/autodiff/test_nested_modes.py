@@ -107,7 +107,7 @@ def test_forward_over_forward():
 
 @pytest.mark.parametrize("outer", WAYS)
 @pytest.mark.parametrize("inner", WAYS)
-def test_confusion_classics(outer, inner):
+def test_no_perturbation_confusion(outer, inner):
     D, d = WAYS[outer], WAYS[inner]
     # d/dx (x * d/dy (x + y)) = 1
     assert D(lambda x: x * d(lambda y: x + y)(1.0))(1.0) == 1.0
@@ -183,7 +183,7 @@ def test_a_gradient_inside_a_training_loop():
     np.testing.assert_allclose(gs[p], want)
 
 
-def test_an_exception_in_an_inner_derivative_leaves_the_outer_whole():
+def test_an_exception_in_an_inner_derivative_keeps_the_outer_one():
     def f(x):
         with contextlib.suppress(tracker.NonFiniteError):
             gradient(lambda y: y * np.nan * x, 1.0)

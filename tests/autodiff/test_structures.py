@@ -14,7 +14,7 @@ from tracker.scipy import stats
 V = np.array([1.0, 2.0])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Frozen:
     w: np.ndarray
     b: float = 1.0
@@ -90,6 +90,22 @@ CASES = {
         Chosen(V, 2 * V),
         Chosen(None, V),
     ),
+    "a class in a class": (
+        lambda m: np.sum(m.w * m.fixed) * m.inner.w,
+        Partly(V, V, Frozen(2.0, 1.0)),
+        Partly(2 * V, None, Frozen(5.0, 0.0)),
+    ),
+    "text beside numbers": (lambda t: t[0] * t[1][0] * 2, (2.0, [3.0, "x"]), (6.0, [4.0, None])),
+    "ordered": (
+        lambda d: d["a"]["b"] * 2,
+        collections.OrderedDict(a={"b": 2.0, "c": {}}, d=()),
+        collections.OrderedDict(a={"b": 2.0, "c": None}, d=None),
+    ),
+    "a list of lists": (
+        lambda xs: xs[0][1] * xs[1],
+        [[1.0, 2.0], 3.0],
+        [np.array([0.0, 3.0]), 2.0],
+    ),
     "named tuple": (lambda p: np.sum(p.x) * p.y, Pair(V, 3.0), Pair(3 * np.ones(2), 3.0)),
     "mixture": (
         lambda m: m[0]["a"][0] * np.sum(m[1].x) + m[2][0].w[1],
@@ -125,12 +141,46 @@ def test_registered_classes():
         assert found.a.tolist() == [2.0, 4.0]
 
 
+def test_functions_inside_a_class():
+    @dataclass
+    class Layer:
+        w: np.ndarray
+        f: object = np.tanh
+        rest: list = field(default_factory=list)
+
+        def __post_init__(self):
+            self.calls = 0
+
+    rng = np.random.default_rng(0)
+    model = Layer(rng.normal(size=(2, 3)), rest=[Layer(rng.normal(size=(1, 2)))])
+
+    def loss(m, x):
+        assert (type(m), m.calls) == (Layer, 0)
+        for layer in (m, *m.rest):
+            x = layer.f(layer.w @ x)
+        return np.sum(x**2)
+
+    x = np.array([1.0, 2.0, 3.0])
+    g, _ = gradient(loss, model, x)
+    assert (type(g), g.f) == (Layer, None)
+    (want,) = tracker.testing.ngradient(lambda w: loss(Layer(w, rest=model.rest), x), model.w)
+    np.testing.assert_allclose(g.w, want, rtol=1e-6)
+    assert type(model.w) is np.ndarray
+
+
+def test_a_descent_step():
+    model = {"w": V, "b": [1.0, (2.0,)], "f": None, "e": ()}
+    (g,) = gradient(lambda m: np.sum(m["w"]) * m["b"][0] + m["b"][1][0], model)
+    moved = tree.map(lambda p, d: p if d is None else p - 0.5 * d, model, g)
+    same(moved, {"w": V - 0.5, "b": [-0.5, (1.5,)], "f": None, "e": ()})
+
+
 def test_empty_arguments_and_shared_arrays():
     assert gradient(lambda a, b, c, x: x * x, (), [], {}, 3.0) == (None, None, None, 6.0)
     same(gradient(lambda a, b: np.sum(a * b[0] ** 2), V, (V, V)), (V**2, (2 * V**2, 0 * V)))
 
 
-def test_integers_stand_where_the_contract_says():
+def test_integers_inside_structures():
     def f(a, t):
         return np.sum(a * t[0]) + t[1]
 

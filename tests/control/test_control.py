@@ -108,7 +108,7 @@ def test_python_numbers_take_the_dtype_of_the_rows(steps, init, dtype):
             np.testing.assert_array_equal(got, want)
 
 
-def test_scan_is_the_loop_written_out():
+def test_scan_equals_a_python_loop():
     for ours, plain in zip(gradient(rnn, W, XS, H0), gradient(rnn_plain, W, XS, H0), strict=True):
         np.testing.assert_allclose(ours, plain, rtol=1e-12)
 
@@ -294,7 +294,7 @@ def test_bodies_that_write_into_what_they_are_given(f):
     )
 
 
-def test_structures_and_what_is_stacked():
+def test_structures_of_carries_and_outputs():
     def step(carry, x):
         a, b = carry
         return (a + x["u"], b * x["v"]), (a, None)
@@ -326,7 +326,7 @@ def test_a_carry_may_change_its_type():
     assert gradient(jit(f), x)[0].dtype == np.float32
 
 
-def test_a_position_may_be_the_step():
+def test_the_step_may_be_an_index():
     def f(x):
         def body(i, out):
             out = np.copy(out)
@@ -380,7 +380,7 @@ def test_switch(i):
     assert "branch" in ops_of(f, i, 0.7)
 
 
-def test_what_has_no_one_trace_is_traced_as_it_comes():
+def test_untraceable_bodies_run_as_plain_loops():
     def branching(x):
         return scan(lambda c, v: (c + (v if v > 0 else 2 * v), None), 0.0, x)[0]
 
@@ -404,7 +404,7 @@ def test_what_has_no_one_trace_is_traced_as_it_comes():
         np.testing.assert_allclose(gradient(jit(f), x)[0], gradient(f, x)[0])
 
 
-def test_a_value_of_the_body_leaves_it_in_a_plain_loop():
+def test_values_that_escape_by_a_list_make_a_plain_loop():
     def f(x):
         seen = []
         scan(lambda c, v: (c, seen.append(v * x)), x, np.arange(6.0))
@@ -414,7 +414,7 @@ def test_a_value_of_the_body_leaves_it_in_a_plain_loop():
     assert [g(x) for x in (2.0, 3.0, 5.0)] == [f(x) for x in (2.0, 3.0, 5.0)]
 
 
-def test_a_value_of_the_body_cannot_leave_it_unseen():
+def test_values_that_escape_by_a_generator_are_refused():
     def first():
         found = yield
         while True:
@@ -457,7 +457,7 @@ def test_errors(call, text):
         call()
 
 
-def test_nothing_is_compiled_per_step():
+def test_trace_size_does_not_depend_on_the_steps():
     def f(x):
         return scan(lambda c, v: (np.sin(c) + v, c), 0.0, x)[0]
 
@@ -524,7 +524,7 @@ def test_long_loops_run_natively_while_they_are_traced():
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_native_step_leaves_a_path_as_a_replayed_one_does():
+def test_guards_of_native_steps():
     def f(x):
         return fori_loop(0, 90, lambda i, t: t + x if t < 80.0 else t - x, 0.0)
 
@@ -533,7 +533,7 @@ def test_a_native_step_leaves_a_path_as_a_replayed_one_does():
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_native_step_raises_what_a_replayed_one_raises():
+def test_exceptions_of_native_steps():
     def f(x):
         return fori_loop(0, 90, lambda i, a: np.linalg.inv(a) * (1.0 if i < 80 else 0.0), x)
 
@@ -541,7 +541,7 @@ def test_a_native_step_raises_what_a_replayed_one_raises():
         jit(f)(np.eye(2))
 
 
-def test_bodies_of_equal_text_are_known_by_it():
+def test_bodies_of_equal_text_share_a_cache_key():
     bodies = [next(iter(trace(nested_loops, np.ones(n)).functions.values())) for n in (5, 5, 7)]
     assert len({id(b) for b in bodies}) == 3
     assert len({step_runner._cache_key(b) for b in bodies}) == 1
@@ -574,7 +574,7 @@ MIXED = {
 
 
 @pytest.mark.parametrize("name", MIXED)
-def test_branches_of_different_types_give_the_type_of_the_one_taken(name):
+def test_branches_of_different_types(name):
     f, fast = MIXED[name], jit(MIXED[name])
     for value in (1.0, -1.0, 2.0, 0.0, 1.0, -2.0):
         x = np.float32(value)

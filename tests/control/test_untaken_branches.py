@@ -19,7 +19,7 @@ UNTAKEN = {
 
 
 @pytest.mark.parametrize("name", UNTAKEN)
-def test_no_warning(name):
+def test_untaken_code_does_not_warn(name):
     def loss(x):
         return np.sum(UNTAKEN[name](x) ** 2)
 
@@ -31,7 +31,7 @@ def test_no_warning(name):
         assert curvature(x) == pytest.approx(hessian(loss, x))
 
 
-def test_no_error():
+def test_untaken_code_does_not_raise():
     def body(x):
         if x < 0:
             raise ValueError("there is no root")

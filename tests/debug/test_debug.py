@@ -67,7 +67,7 @@ def test_the_first_cotangent_that_is_not_finite_is_named(run):
     assert f"test_debug.py:{line_of('# the backward culprit')}" in str(e.value)
 
 
-def test_what_is_fine_passes():
+def test_masked_and_input_nans_pass():
     def masked(x):
         return np.sum(np.where(x > 0, np.log(np.where(x > 0, x, 1.0)), 0.0))
 
@@ -79,7 +79,7 @@ def test_what_is_fine_passes():
         assert gradient(lambda x: np.sum(np.sqrt(x)), V)[0].tolist() == [0.5, np.inf, 0.25]
 
 
-def test_compiled_calls_are_looked_into_and_come_back():
+def test_nan_check_suspends_native_code():
     f = jit(lambda x: np.sqrt(x - 1.0) * 0.0)
     with np.errstate(invalid="ignore"):
         f(V)
@@ -100,7 +100,7 @@ def test_compiled_calls_are_looked_into_and_come_back():
     assert x.tolist() == [2.0, 2.0]
 
 
-def test_another_thread_is_left_alone():
+def test_nan_check_is_per_thread():
     found = []
 
     def other():
@@ -235,7 +235,7 @@ def test_draw(tmp_path):
         draw(2.0, path)
 
 
-def test_large_pictures_are_cut(tmp_path):
+def test_large_pictures_are_truncated(tmp_path):
     x = param(1.0)
     for _ in range(500):
         x = np.sin(x)
@@ -280,7 +280,7 @@ def test_explain_accounts_for_what_runs():
     assert "llvm codegen" in text
 
 
-def test_explain_says_what_is_kept_between_loops_and_why():
+def test_explain_lists_materialized_values():
     def f(a):
         r = np.exp(np.sin(np.tanh(a)))
         return np.sum(np.outer(r, r) * np.outer(a, r), axis=1)
@@ -301,7 +301,7 @@ def test_explain_refuses():
         explain(network, X)
 
 
-def test_writes_of_a_compiled_function_while_values_are_watched():
+def test_writes_of_a_compiled_function_in_nan_check():
     def f(x, y):
         y *= 2.0
         if y[0] > 3.0:
@@ -323,7 +323,7 @@ def test_writes_of_a_compiled_function_while_values_are_watched():
             np.testing.assert_array_equal(ours, plain)
 
 
-def test_what_is_compiled_while_values_are_watched_takes_calls_afterwards():
+def test_functions_compiled_in_nan_check_run_natively_afterwards():
     """Another thread may enter machine code for a function that is suspended."""
     f = tracker.jit(lambda x: np.sum(np.sin(x)))
     f(np.ones(3)), f(np.ones(3))

@@ -280,7 +280,7 @@ SCALARS = {
 
 
 @pytest.mark.parametrize("name", SCALARS)
-def test_of_a_scalar_argument_there_is_a_vector(name):
+def test_jacobian_of_a_scalar_argument_is_a_vector(name):
     f, n, want = SCALARS[name]
     compiled = tracker.jit(f)
     found = [
@@ -299,7 +299,7 @@ def test_of_a_scalar_argument_there_is_a_vector(name):
         assert np.ravel(jn).tolist() == want
 
 
-def test_of_an_array_of_integers_there_is_a_matrix():
+def test_jacobian_of_an_integer_array_is_a_matrix():
     f = lambda a, i: a[i]  # noqa: E731
     for g in (f, tracker.jit(f)):
         assert jacobian(g, V, np.array([2, 0]))[1].tolist() == [[0.0, 0.0], [0.0, 0.0]]

@@ -79,7 +79,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
-def test_rows_one_by_one(f):
+def test_vmap_is_a_stack_of_calls(f):
     want = by_row(f, X.copy())
     for mapped in (vmap(f), jit(vmap(f)), vmap(jit(f))):
         for _ in range(2):
@@ -145,7 +145,7 @@ PASSING_ON = {
 
 
 @pytest.mark.parametrize("f", PASSING_ON.values(), ids=PASSING_ON)
-def test_what_control_flow_passes_on_is_one_for_all_rows(f):
+def test_shared_operands_of_control_flow_stay_shared(f):
     xs, w = np.array([-1.0, 0.0, 4.0, 2.0]), np.array([3.0, 4.0])
     wanted = np.stack([f(x, w)[0] for x in xs])
     for mapped in (
@@ -175,7 +175,7 @@ def test_captured_values_are_differentiated():
     np.testing.assert_allclose(g, want)
 
 
-def test_rows_that_cannot_be_traced_are_called_one_by_one():
+def test_untraceable_functions_are_called_row_by_row():
     seen = []
 
     def f(x):
@@ -236,7 +236,7 @@ class Drawing:
 @pytest.mark.parametrize("name", [n for n in vars(Drawing) if n[0] != "_" and n != "shown"])
 @pytest.mark.parametrize("kind", [vmap, lambda f: jit(vmap(f)), lambda f: vmap(jit(f))])
 @pytest.mark.filterwarnings("ignore:.* runs in plain Python")
-def test_what_one_row_changes_the_next_one_finds(name, kind):
+def test_side_effects_of_a_row_reach_the_next_row(name, kind):
     x = np.arange(12.0).reshape(6, 2)
     one, other = Drawing(), Drawing()
     np.random.seed(1)
