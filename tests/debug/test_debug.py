@@ -130,7 +130,7 @@ def test_tape():
     ]
     assert (shown.values, shown.live_bytes) == (4, 56)
     back(y)
-    assert str(tape(y)) == "a: f64[] = given up by back\n1 value, 8 bytes alive"
+    assert str(tape(y)) == "a: f64[] = freed by back\n1 value, 8 bytes alive"
     with pytest.raises(tracker.NotTrackedError, match="no tape behind a plain float"):
         tape(2.0)
 

@@ -184,7 +184,7 @@ def pushforward(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., A
     """The value of `f`, and a function that pushes tangents of the arguments forward to it.
 
     `y, forward_sweep = pushforward(f, *args)`; `forward_sweep(*tangents)` takes one tangent per
-    argument, of its structure (None stands for zero), and gives the tangent of `y`.
+    argument, of its structure (None is zero), and gives the tangent of `y`.
 
     >>> y, push = pushforward(lambda x: x**2, 3.0)
     >>> push(1.0)

@@ -138,21 +138,18 @@ def dual_body(
     sizes = [n for group, m in zip(groups, marks, strict=True) for n in (len(group), sum(m))]
 
     def step(*flat: Any) -> list[Any]:
-        pieces = split_list(flat, *sizes)
-        values = [x for at in range(0, 2 * len(groups), 2) for x in pieces[at]]
-        tangents = iter([t for at in range(0, 2 * len(groups), 2) for t in pieces[at + 1]])
-        marked = [m for group in marks for m in group]
-        since, leaves, results = replay_on_leaves(body, values, marked)
-        pairs = [(leaf, next(tangents)) for leaf in leaves]
+        parts = split_list(flat, *sizes)
+        values = [x for part in parts[:-1:2] for x in part]
+        tangents = [t for part in parts[1::2] for t in part]
+        mask = [m for group in marks for m in group]
+        epoch, leaves, results = replay_on_leaves(body, values, mask)
         roots = [value_of(r) for r in results if isinstance(r, Tracked)]
-        arrived = iter(forward_sweep(pairs, roots, since, times=times))
+        pairs = list(zip(leaves, tangents, strict=True))
+        arrived = iter(forward_sweep(pairs, roots, epoch, times=times))
         ts = [next(arrived) if isinstance(r, Tracked) else None for r in results]
-        of = [
-            as_tangent_of(t, r)
-            for r, t in zip(results, ts, strict=True)
-            if is_active(r, include_integers)
-        ]
-        carried = sum(is_active(r, include_integers) for r in results[:outs])
+        active = [is_active(r, include_integers) for r in results]
+        of = [as_tangent_of(t, r) for r, t, a in zip(results, ts, active, strict=True) if a]
+        carried = sum(active[:outs])
         return [*results[:outs], *of[:carried], *results[outs:], *of[carried:]]
 
     return step

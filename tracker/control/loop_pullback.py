@@ -102,22 +102,22 @@ class ReverseLoop:
     def _activate_integers(
         self, wanted_consts: list[bool], last: list[Any], seeds: list[Any], wanted_rows: list[bool]
     ) -> None:
-        """Mark the integers as active that a cotangent reaches, be it after several steps."""
-        consts, rows, moving = self.run.consts, self.run.rows, self.active_carries
-        given = zip(moving, seeds, self.saved_cotangents, strict=True)
-        moving = [m or g is not None or h is not None for m, g, h in given]
+        """Mark the integers as active that a cotangent reaches, be it after several run."""
+        consts, rows, active = self.run.consts, self.run.rows, self.active_carries
+        cotangents = zip(active, seeds, self.saved_cotangents, strict=True)
+        active = [m or g is not None or h is not None for m, g, h in cotangents]
         marks = [*wanted_consts, *(True for _ in last), *wanted_rows]
         sample = [*consts, *self._sample_carries(), *(self._sample(x) for x in rows)]
         of_ys = [None if g is None else self._sample(g) for g in self.output_cotangents]
         while True:
-            cts = [as_tangent_of(None, x) if m else None for x, m in zip(last, moving, strict=True)]
+            cts = [as_tangent_of(None, x) if m else None for x, m in zip(last, active, strict=True)]
             reached = reached_operands(self.run.body, sample, marks, [*cts, *of_ys], self.times)
             of_consts, of_carries, of_rows = split_list(reached, len(consts), len(last))
-            more = [m or r for m, r in zip(moving, of_carries, strict=True)]
-            if more == moving:
+            more = [m or r for m, r in zip(active, of_carries, strict=True)]
+            if more == active:
                 break
-            moving = more
-        self.active_carries = moving
+            active = more
+        self.active_carries = active
         self.active_consts = [
             w and (is_active(x) or r)
             for x, w, r in zip(consts, wanted_consts, of_consts, strict=True)
@@ -128,8 +128,8 @@ class ReverseLoop:
 
     def _sample(self, stack: Any) -> Any:
         """The row of the first reverse step."""
-        steps = self.run
-        return data_of(stack)[0 if steps.reverse else max(int(data_of(steps.count)) - 1, 0)]
+        run = self.run
+        return data_of(stack)[0 if run.reverse else max(int(data_of(run.count)) - 1, 0)]
 
     def _sample_carries(self) -> list[Any]:
         types = [v.type for v in self.run.body.inputs[len(self.run.consts) :]]
@@ -142,31 +142,32 @@ class ReverseLoop:
 
     def step(self, *flat: Any) -> list[Any]:
         """One reverse step: cotangents of carries, sums, cotangents of rows, matmul factors."""
-        steps = self.run
+        run = self.run
         counts = (
-            len(steps.consts),
+            len(run.consts),
             len(self.carry_cotangents),
             len(self.const_sums),
             len(self.saved_carries),
         )
         fixed, cts, totals, saved, rest = split_list(flat, *counts)
-        elements, arrived = split_list(rest, len(steps.rows))
+        elements, arrived = split_list(rest, len(run.rows))
         carries = self._step_carries(cts, saved)
         marks = [*self.active_consts, *self.active_carries, *self.active_rows]
-        leaves, pull = body_pullback(steps.body, [*fixed, *carries, *elements], marks)
+        leaves, pull = body_pullback(run.body, [*fixed, *carries, *elements], marks)
         gs = iter(arrived)
         of_ys = [None if g is None else next(gs) for g in self.output_cotangents]
         of_saved = [None if g is None else next(gs) for g in self.saved_cotangents]
         cs = pull([*fill_by_mask(cts, self.active_carries), *of_ys], self.times)
         parts = (len(totals), len(cts))
-        (of_consts, of_carries, of_rows), of = split_list(cs, *parts), split_list(leaves, *parts)
+        of_consts, of_carries, of_rows = split_list(cs, *parts)
+        consts, carry_leaves, row_leaves = split_list(leaves, *parts)
         more = list(compress(of_saved, self.active_carries))
         news = [
             as_tangent_of_value(c if g is None else g if c is None else c + g, leaf)
-            for c, g, leaf in zip(of_carries, more, of[1], strict=True)
+            for c, g, leaf in zip(of_carries, more, carry_leaves, strict=True)
         ]
-        ys = [as_tangent_of_value(c, leaf) for c, leaf in zip(of_rows, of[2], strict=True)]
-        return [*news, *self._updated_sums(of_consts, totals, of[0]), *ys, *self._flat_factors()]
+        ys = [as_tangent_of_value(c, leaf) for c, leaf in zip(of_rows, row_leaves, strict=True)]
+        return [*news, *self._updated_sums(of_consts, totals, consts), *ys, *self._flat_factors()]
 
     def _step_carries(self, cts: list[Any], saved: list[Any]) -> list[Any]:
         """The carries at the start of the step; zeros for those that the pullback does not read."""
@@ -193,28 +194,28 @@ class ReverseLoop:
         return [x for pairs in self.factors for pair in pairs or () for x in pair]
 
     def arguments(self) -> dict[str, Any]:
-        """The loop back, as `run_loop` takes it."""
-        steps = self.run
-        per_step = [*self.saved_carries, *steps.rows, *self.row_cotangents]
+        """The arguments of `record_loop_outputs` for the reverse loop."""
+        run = self.run
+        per_step = [*self.saved_carries, *run.rows, *self.row_cotangents]
         samples = [
-            *steps.consts,
+            *run.consts,
             *self.carry_cotangents,
             *self.const_sums,
             *map(self._sample, per_step),
         ]
         traced = trace_body("back", self.step, samples)
-        before = len(traced.hoisted) + len(steps.consts) + len(self.carry_cotangents)
+        before = len(traced.hoisted) + len(run.consts) + len(self.carry_cotangents)
         left = [at for at, pairs in enumerate(self.factors) if pairs is None]
         return {
             "body": _drop_inputs(
                 traced, before, [at for at in range(len(self.const_sums)) if at not in left]
             ),
-            "count": steps.count,
-            "consts": [*traced.hoisted, *steps.consts],
+            "count": run.count,
+            "consts": [*traced.hoisted, *run.consts],
             "carries": [*self.carry_cotangents, *(self.const_sums[at] for at in left)],
             "rows": per_step,
-            "length": steps.length,
-            "reverse": not steps.reverse,
+            "length": run.length,
+            "reverse": not run.reverse,
             "keep": carries_read_by_pullback(
                 traced.function, before - len(self.carry_cotangents), len(self.carry_cotangents)
             ),

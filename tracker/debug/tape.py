@@ -98,7 +98,7 @@ def format_equation(value: Value, names: dict[Value, str]) -> str:
     if value.op is CLOSED:
         return "constant"
     if value.op is FREED:
-        return "given up by back"
+        return "freed by back"
     shown = " ".join(operand_name(o, names) for o in value.operands)
     texts = {k: print_value(v) for k, v in value.params.items()}
     params = ", ".join(f"{k}={text}" for k, text in texts.items() if not text.startswith("<object"))
