@@ -235,7 +235,7 @@ def test_a_long_chain_of_objects_is_looked_at_once(monkeypatch):
     looks = []
     look = discovery._Walker._visit_object
     monkeypatch.setattr(
-        discovery._Walker, "_object", lambda self, x: looks.append(x) or look(self, x)
+        discovery._Walker, "_visit_object", lambda self, x: looks.append(x) or look(self, x)
     )
     counts = []
     for length in (40, 80):

@@ -437,7 +437,7 @@ def test_functions_without_captures_look_at_their_code_only():
     f = jit(lambda x: np.sin(x) * 2.0 + abs(x))
     f(1.0)
     (family,) = f._jitted.groups.values()
-    assert [place.kind for place in family.specializations[0].trace.call.places] == [
+    assert [place.kind for place in family.specializations[0].trace.signature.sources] == [
         "slot",
         "names",
         "names",
@@ -457,7 +457,7 @@ def test_a_derivative_reads_what_its_function_reads():
     w = np.ones(3)
     f = jit(lambda x: np.sum(x * w))
     tr.value_and_grad(f)(w)
-    (derived,) = f._jitted.derived.values()
+    (derived,) = f._jitted.derivatives.values()
     labels = [place.label for place in find_sources(derived)]
     own = "names in test_captures"  # which module `np` is
     assert labels == ["code of <lambda>", "closure variable w", own, "names in numpy"]

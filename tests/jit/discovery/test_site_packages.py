@@ -231,10 +231,10 @@ def test_numbers_and_arrays_of_its_modules(package):
 
 
 def test_members_that_c_has_for_itself(monkeypatch):
-    monkeypatch.setattr(LibraryObjects, "owns", lambda self, cls: True)
+    monkeypatch.setattr(LibraryObjects, "is_installed_class", lambda self, cls: True)
     getter = operator.itemgetter(0)
     assert "__vectorcalloffset__" in vars(type(getter))
-    assert not list(LibraryObjects("").slots(getter))
+    assert not list(LibraryObjects("").filled_slots(getter))
 
 
 def test_numbers_that_c_makes_for_each_reader():

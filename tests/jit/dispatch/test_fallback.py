@@ -18,7 +18,7 @@ def traced(monkeypatch):
         made.append(args[0])
         return trace_call(*args, **kwargs)
 
-    monkeypatch.setattr(jitted, "stage", counting)
+    monkeypatch.setattr(jitted, "trace_call", counting)
     return made
 
 

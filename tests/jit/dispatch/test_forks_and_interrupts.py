@@ -177,7 +177,7 @@ def test_an_interrupt_while_tracing_leaves_no_stand_in():
         assert_same(g(2.0), np.full(3, 4.0))
 
 
-@pytest.mark.parametrize("during", ["withdraw", "plain"])
+@pytest.mark.parametrize("during", ["release_placeholder", "plain_data"])
 def test_an_interrupt_while_stand_ins_come_back(during, monkeypatch):
     """Whatever of it was done by then, all of it is."""
     c, held = np.ones(3), [None]

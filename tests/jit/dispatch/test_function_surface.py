@@ -250,7 +250,7 @@ def test_derivatives_of_a_jitted_method(name):
 def test_the_derivative_of_a_method_is_compiled():
     slope = tr.value_and_grad(Scaled().loss)
     slope(np.ones(3))
-    derived = Scaled.loss._jitted.derived["method", ("value_and_grad", 0, True)]
+    derived = Scaled.loss._jitted.derivatives["method", ("value_and_grad", 0, True)]
     before = derived.cache_info()
     for _ in range(5):
         slope(np.ones(3))

@@ -44,7 +44,7 @@ def test_a_function_that_nobody_holds_is_gone_with_its_code(call, uncollected):
         drain()
     fast(X)
     drain()
-    derived = list(fast._jitted.derived.values())
+    derived = list(fast._jitted.derivatives.values())
     gone = [probe for f in (fast, *derived) for probe in (weakref.ref(f), *probes(f))]
     gone += [weakref.ref(fast.__wrapped__), weakref.ref(fast.__wrapped__.__code__)]
     assert len(gone) > 5

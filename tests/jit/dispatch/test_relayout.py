@@ -132,8 +132,8 @@ def test_writes_into_arrays_whose_elements_share_memory(f, folded, order):
 
 def test_arrays_that_share_memory_are_not_traced_again_and_again(monkeypatch):
     traced, module = [], sys.modules["tracker.jit.dispatch.jitted"]
-    stage = module.stage
-    monkeypatch.setattr(module, "stage", lambda *a, **k: traced.append(a) or stage(*a, **k))
+    stage = module.trace_call
+    monkeypatch.setattr(module, "trace_call", lambda *a, **k: traced.append(a) or stage(*a, **k))
 
     def f(x, y):
         x += y

@@ -42,7 +42,7 @@ def test_leaves_and_slots():
         ScalarLeaf(np.int32),
     )
     assert signature.offsets == (0, 1, 2, 4, 4, 5)
-    assert signature.names == ("n",) and signature.positional == 3
+    assert signature.names == ("n",) and signature.positional_count == 3
     assert signature.structures[2] == tree.flatten([0, 0])[1]
     assert str(signature.leaves[0]) == "float32[2,3]" and str(signature.leaves[1]) == "float"
 
@@ -93,8 +93,8 @@ def test_names_and_their_order_count():
 )
 def test_what_no_entry_takes(x, why):
     signature = of(x)
-    assert not signature.native and isinstance(signature.leaves[0], UnsupportedLeaf)
-    assert why in signature.leaves[0].why
+    assert not signature.is_native and isinstance(signature.leaves[0], UnsupportedLeaf)
+    assert why in signature.leaves[0].reason
 
 
 def test_static_arguments():
@@ -156,7 +156,7 @@ def test_a_rebuilt_value_has_an_equal_signature(args):
     assert at == len(leaves) == len(signature.leaves)
     again, _ = signature_of(rebuilt, {})
     assert again == signature and hash(again) == hash(signature)
-    assert signature.native
+    assert signature.is_native
 
 
 def test_output_slots():

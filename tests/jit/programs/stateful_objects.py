@@ -65,9 +65,9 @@ class Lent:
     on, n, w = False, 0, np.ones(3)
 
     def step(self, x):
-        self.is_patched, self.n = not self.is_patched, self.n + 1
+        self.on, self.n = not self.on, self.n + 1
         self.w = self.w + x
-        return self.w * 2 if self.is_patched else self.w + self.n
+        return self.w * 2 if self.on else self.w + self.n
 
 
 @dataclasses.dataclass

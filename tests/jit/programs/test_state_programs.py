@@ -129,7 +129,7 @@ class Part:
 
 class State:
     def __init__(self):
-        self.a, self.n, self.c, self.d, self.is_patched = 1.0, 1, np.ones(3), np.arange(3.0), False
+        self.a, self.n, self.c, self.d, self.on = 1.0, 1, np.ones(3), np.arange(3.0), False
         self.list, self.pair = [0.5, np.ones(3)], (np.zeros(3), 2)
         self.dict, self.log = {"x": 1.0, "y": np.ones(3)}, []
         self.part, self.other = Part(), Part()

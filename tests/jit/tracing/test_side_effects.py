@@ -523,8 +523,8 @@ def test_a_constant_is_put_while_other_threads_run():
         on = False
 
         def step(self, x):
-            self.is_patched = not self.is_patched
-            return x * 2 if self.is_patched else x
+            self.on = not self.on
+            return x * 2 if self.on else x
 
     end = threading.Event()
     thread = threading.Thread(target=end.wait)

@@ -330,7 +330,7 @@ def _run_in_python(
         elif out.kind == "input":
             results.append(leaves[out.constant])
         elif out.kind == "view":
-            results.append(out.constant.cut(leaves[out.constant.out.leaf]))
+            results.append(out.constant.make_view(leaves[out.constant.out.leaf]))
         elif out.kind == "node":
             results.append(_container_at(trace.signature, given, out.constant))
         elif out.kind == "same":

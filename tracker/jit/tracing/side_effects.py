@@ -502,7 +502,7 @@ def apply_state_writes(
     ]
     for update, target, x in zip(state_writes, targets, made, strict=True):
         if update.kind == "place":
-            target.put(x, True)
+            target.write(x, True)
         elif update.kind == "append":
             target.append(x)
         elif update.kind == "delete":
