@@ -1,6 +1,21 @@
-"""The compiler. `api.py` is where a call comes in; `jit/pipeline/compile.py` shows the way through.
+"""The compiler behind `tracker.jit`.
 
-Nothing here imports llvmlite until something is compiled.
+A call goes through these rooms, and imports point down this list:
+
+api, explain, export   what users call
+dispatch               finds a specialisation for a call, traces on a miss, falls back to Python
+pipeline               IR passes, partition into native segments, compilation, linking
+kernels, codegen       loops, reductions, products and sorts as LLVM text
+lapack                 factorisations and solves
+abi                    the native entry: checks arguments, builds results, writes state
+schedule, scalar       the plan of kernels and buffers; arithmetic of one element
+tracing                runs a function once, and records its equations and side effects
+discovery, runtime     what a function can reach; threads, memory, C symbols, BLAS
+guards                 signatures, sources, constants: what a specialisation is keyed by
+llvm, vmath            llvmlite; math functions as IR text
+
+Start at `api.py`; `pipeline/compile.py` shows the way of a trace to machine code. Nothing here
+imports llvmlite until something is compiled.
 """
 
 import importlib

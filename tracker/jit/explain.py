@@ -1,7 +1,4 @@
-"""`f.explain`: what a compiled trace runs, in words.
-
-Owns: `explain`. It reads the plan; it decides nothing.
-"""
+"""`f.explain`: a description of the plan of a compiled trace. Reads the plan, decides nothing."""
 
 from __future__ import annotations
 
@@ -25,9 +22,9 @@ if TYPE_CHECKING:
 def explain(
     name: str, specialization: Specialization, specializations: Sequence[Specialization]
 ) -> str:
-    """Text: why there are these traces; of one of them how the call is made, host calls, the
-    kernels of each piece with what they read, write and compute, what is stored between them and
-    why, memory, guards, times."""
+    """Text: why the traces were made; for one of them the call, its host calls, the kernels of each
+    segment with their reads, writes and operations, the values stored between them and why, memory,
+    guards, and times."""
     trace, compiled = specialization.trace, specialization.compiled
     lines = [f"{name}: {len(specializations)} trace(s) for these arguments"]
     lines += [
@@ -76,7 +73,7 @@ def _segment_line(compiled: CompiledTrace) -> str:
 
 
 def _memory_line(compiled: CompiledTrace) -> str:
-    """What a call has in memory at most: scratch, and the results, which are the caller's."""
+    """The memory of a call: arguments, results, and the largest scratch block."""
     arguments = sum(v.type.nbytes for v in compiled.function.inputs)
     results = sum(a.type.nbytes for a in compiled.function.outputs)
     scratch = max((piece.scratch for piece in compiled.pieces), default=0)
@@ -98,7 +95,7 @@ def _count_text(plan: Plan) -> str:
 
 
 def _plan_lines(plan: Plan) -> Iterable[str]:
-    """What a plan does, that of loop bodies indented."""
+    """The steps of a plan; those of loop bodies are indented."""
     for product in (step for steps in plan.products.values() for step in steps):
         eqn = product.eqn
         shapes = " @ ".join(str(o.type) for o in eqn.operands)
@@ -124,7 +121,7 @@ def _plan_lines(plan: Plan) -> Iterable[str]:
 
 
 def _control_text(control: ControlFlow) -> str:
-    """A loop with its steps and what it keeps of each, a while, a branch."""
+    """A loop with its steps and saved values, a while loop, or a branch."""
     eqn = control.eqn
     assert isinstance(eqn.out.type, Bundle)
     parts = eqn.out.type.parts
@@ -163,7 +160,7 @@ def _kernel_lines(account: KernelTraffic) -> Iterable[str]:
 
 
 def _reduction_text(piece: Kernel, kernel: Kernel) -> str:
-    """What a loop, or a guest of it, adds up."""
+    """The reductions of a loop, or of a reduction fused into it."""
     names = " ".join(eqn.op.name for eqn in piece.reductions)
     over = "" if piece is kernel else f" over {format_space(piece)}"
     return f", folds {names}{over}" if names else ""

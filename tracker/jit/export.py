@@ -1,12 +1,12 @@
 """Compiled functions for programs without Python: an object file and its C header.
 
-Owns: `export`. A function becomes two C functions, its value and its value with gradient, which
-take and fill plain C arrays. Start at `_value_function`, which traces one, and `_wrapper`, which
-turns C's arguments into the frame that a plan reads.
+A function becomes two C functions, its value and its value with gradient, which take and fill plain
+C arrays. `_value_function` traces one; `_wrapper` turns C arguments into the frame that a plan
+reads.
 
-Invariants: the object file needs the C library's math and memory only; arrays that the function
-captured are in it, as they were; a C function returns 0, or 1 where the Python function would have
-taken another way than at the example arguments.
+Invariants: the object file needs only the C library's math and memory. Captured arrays are embedded
+with their contents at export. A C function returns 0, or 1 where the Python function would have
+taken another branch than at the example arguments.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _C_TYPES = {
 
 @record()
 class _CFunction:
-    """A C function: its parameters as (name, type), results likewise, and LLVM IR."""
+    """A C function: its parameters and results as (name, type), and its LLVM IR."""
 
     name: str
     inputs: list[tuple[str, Type]]
@@ -127,7 +127,7 @@ def export(
 def _argument_names(
     f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[tuple[str, Any]]:
-    """A C name for every leaf of the arguments, and the leaf."""
+    """A C name for each leaf of the arguments, and the leaf."""
     try:
         bound = list(inspect.signature(f).bind(*args, **kwargs).arguments.items())
         if len(bound) != len(args) + len(kwargs):
@@ -145,7 +145,7 @@ def _argument_names(
 
 
 def _unique_names(names: list[str]) -> list[str]:
-    """Names that differ from one another, and from those of results: value, d_name."""
+    """Names that differ from each other, and from those of results: value, d_name."""
     for at, name in enumerate(names):
         others = {*names[:at], *names[at + 1 :]}
         if name in others or _RESULT_NAME.fullmatch(name) or any(name == f"d_{n}" for n in others):
@@ -154,7 +154,7 @@ def _unique_names(names: list[str]) -> list[str]:
 
 
 def _identifier(name: str) -> str:
-    """A name as C can have it."""
+    """A name as a C identifier."""
     ascii = re.sub(r"\W", "_", name, flags=re.ASCII)
     return f"{ascii}_" if ascii in _C_KEYWORDS or ascii[:1].isdigit() else ascii
 
@@ -193,7 +193,7 @@ def _value_function(
     kwargs: Mapping[str, Any],
     names: list[tuple[str, Any]],
 ) -> _CFunction:
-    """Trace a function and write its C function."""
+    """Trace a function and generate its C function."""
     staged = trace_call(f, args, kwargs, name=name)
     function = optimise(staged.required_trace.function)
     if staged.required_trace.writes:
@@ -236,7 +236,7 @@ def _value_function(
 
 
 def _passed_inputs(run: TracedRun, argument_count: int) -> list[tuple[int, int]]:
-    """(input of the function, argument's leaf) of what the caller passes."""
+    """The (input of the function, leaf number) of the inputs that the caller passes."""
     return [(i, n) for i, n in enumerate(run.required_trace.inputs) if n < argument_count]
 
 
@@ -285,7 +285,7 @@ def _wrapper(
     n: int,
     argument_count: int,
 ) -> str:
-    """The C function: it lays its arguments and what was captured into a frame."""
+    """The C function: it stores its arguments and the captured arrays in a frame."""
     parameters, lines, constants = [], [], []
     for at, var in enumerate(variables):
         source = run.required_trace.inputs[at] if at < n else run.required_trace.captures[at - n]
@@ -331,7 +331,8 @@ def _wrapper(
 
 
 def _store_lines(value: str, type: Type, cell: str) -> list[str]:
-    """A parameter in its cell: addresses and floats as they are, other numbers in 64 bits."""
+    """Store a parameter in its slot: addresses and floats as they are, other numbers widened to 64
+    bits."""
     if type.shape:
         return [f"  store ptr {value}, ptr {cell}"]
     kind = memory_type(type.dtype)

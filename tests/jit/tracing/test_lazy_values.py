@@ -397,7 +397,10 @@ def ragged(x):
     return total
 
 
-@pytest.mark.parametrize(("name", "size"), [("BYTES_PER_OP_KIND", 0), ("BYTES_PER_OP_KIND", 1 << 24), ("BYTES_PER_EQUATION", 1 << 23)])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("BYTES_PER_OP_KIND", 0), ("BYTES_PER_OP_KIND", 1 << 24), ("BYTES_PER_EQUATION", 1 << 23)],
+)
 def test_numpy_is_sooner_where_there_is_much_to_compile(name, size, monkeypatch, machine_code):
     monkeypatch.setattr(first_call, name, size)
     compiled = []

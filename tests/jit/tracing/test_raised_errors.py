@@ -175,7 +175,9 @@ def test_whether_a_matrix_is_positive_definite():
 
 def test_a_function_that_raises_each_time_is_not_traced_each_time(monkeypatch):
     traced = []
-    monkeypatch.setattr(jitted, "trace_call", lambda *a, **k: traced.append(1) or trace_call(*a, **k))
+    monkeypatch.setattr(
+        jitted, "trace_call", lambda *a, **k: traced.append(1) or trace_call(*a, **k)
+    )
     calls = []
 
     def f(x):

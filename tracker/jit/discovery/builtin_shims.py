@@ -1,13 +1,13 @@
-"""What Python's questions about a value say while a function is traced.
+"""Shims of `type`, `isinstance`, `hasattr`, `getattr` and `id` for code that is being traced.
 
-Owns: `BuiltinShims`, within which the traced code's `type`, `isinstance`, `hasattr` and `getattr`
-know a handle for what it stands for: `type(x) is np.ndarray`, `hasattr(x, "shape")` of a number,
-`isinstance(x, Iterable)` say what they say of plain data. A handle itself can lie about its class
-only (`Tracked.__class__`). The answers stand in the globals of the code that asks (`discovery.py`
-finds it), before Python's own. An address (`id`) is refused.
+Traced code sees tracked arrays where the plain function sees arrays and numbers. A tracked array
+can lie about its class only (`Tracked.__class__`); the shims answer `type(x) is np.ndarray`,
+`hasattr(x, "shape")` of a number or `isinstance(x, Iterable)` as for plain data. They are put into
+the globals of the code that uses these names, in front of Python's builtins. `id` is refused.
 
-Invariants: of anything but a handle, the answers are Python's, in every thread. Within a derivative
-they are Python's of handles, too: its function meets tracked values when it is not compiled.
+Invariants: for anything but a tracked array, in any thread, a shim does what the builtin does.
+Within a derivative it also does so for tracked arrays, which the function sees when it is not
+compiled, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tracker.tape.tracked import Tracked
 
 
 class _TypeShim(type):
-    """The class of `_type_shim`, which is Python's `type` to all who ask."""
+    """The class of `_type_shim`, which compares and tests like Python's `type`."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is not _type_shim:
@@ -84,7 +84,7 @@ SHIMMED_NAMES = frozenset(_SHIMS)
 
 
 def _plain_value(x: Any) -> Any:
-    """What a handle stands for: data of the same class and type; anything else as it is."""
+    """Data of the class and type that a tracked array stands for; anything else unchanged."""
     if type(x) is not Tracked or is_deriving():
         return x
     x = resolve_placeholder(x)
@@ -92,7 +92,7 @@ def _plain_value(x: Any) -> Any:
 
 
 class BuiltinShims:
-    """See the file's header."""
+    """Context in which the shims are in the globals of traced code."""
 
     def __init__(self, namespaces: Iterable[ShimmedGlobals]) -> None:
         self.namespaces = namespaces

@@ -1,12 +1,11 @@
-"""Names that code reads things by, also as text: `getattr(o, "k")`, `globals()["n"]`.
+"""The names in the bytecode of a function, including names given as text: `getattr(o, "k")`.
 
-Owns: `ReferencedNames`, `referenced_names`, `operator_names`. Code says most names outright; what
-it says as text it hands to a few functions (`_NAME_ARGUMENT`), or looks up in the dict of a
-namespace (`_NAMESPACE_CALLS`). Where such text is known only when the code runs, all that an object
-or a namespace holds may be read.
+Most names are arguments of instructions. Names in strings reach a few functions (`_NAME_ARGUMENT`),
+or are keys of a namespace (`_NAMESPACE_CALLS`). Where such a string is known only at run time, any
+attribute or global may be read.
 
-Invariant: a name that is missed would be a constant of the trace for ever; one too many is only
-looked at. Where the bytecode is not as expected, the text counts as unknown. Start at
+Invariant: a missed name would be a constant of the trace for ever; a superfluous one is merely read
+on each call. Bytecode of an unexpected form counts as an unknown string. Start at
 `referenced_names`.
 """
 
@@ -73,17 +72,22 @@ _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 @record(frozen=True)
 class ReferencedNames:
-    """The names that code mentions, its inner functions' included.
+    """The names that code refers to, including its inner functions.
 
-    `maybe_missing`: attributes that may be missing; `imports`: modules, as (level, name);
-    `environment_keys`: keys of the environment; `stored`: what is put somewhere, `writes_unknown`:
-    other things may be; `append_targets`: what something is appended to, `loaded`: what is read in
-    any other way. `reads_any_attribute`: any attribute of an object may be read,
-    `lists_attributes`: and which there are, `reads_any_global`: any global,
-    `reads_any_environment_key`: any key of it. `tests_classes`: it asks of what class things are;
-    `tests_identity`: whether two are one object; `identity_operands`: what it compares others with,
-    as a name and the attributes that are looked up from there; `tests_identity_with_bool`: whether
-    something is True or False itself."""
+    maybe_missing      attributes that may not exist
+    imports            modules, as (level, name)
+    environment_keys   keys of `os.environ`
+    stored             names that are assigned
+    append_targets     names of lists that are appended to
+    loaded             names that are read in any other way
+    reads_any_*        whether any attribute, global or environment key may be read
+    lists_attributes   whether the names of an object's attributes may be read
+    writes_unknown     whether something without a name in the code may be written
+    tests_classes      whether classes of objects are tested
+    tests_identity     whether objects may be compared by identity
+    tests_identity_with_bool   whether something is compared with True or False by identity
+    identity_operands  what `is` compares with: a name, and attributes looked up from there
+    """
 
     globals: frozenset[str] = frozenset()
     attributes: frozenset[str] = frozenset()
@@ -106,7 +110,7 @@ class ReferencedNames:
 
 @functools.lru_cache(maxsize=4096)
 def referenced_names(code: types.CodeType) -> ReferencedNames:
-    """See `ReferencedNames`."""
+    """The names in a code object and its inner functions."""
     reader = _NameCollector(code)
     inner = [referenced_names(c) for c in code.co_consts if isinstance(c, types.CodeType)]
     return ReferencedNames(
@@ -131,7 +135,7 @@ def referenced_names(code: types.CodeType) -> ReferencedNames:
 
 
 class _NameCollector:
-    """Reads one code object, without its inner functions."""
+    """Collects the names in one code object, without its inner functions."""
 
     def __init__(self, code: types.CodeType) -> None:
         self.instructions = list(dis.get_instructions(code))
@@ -174,7 +178,7 @@ class _NameCollector:
             self.maybe_missing |= self.attributes
 
     def _add_class_pattern(self, positions: int, names: Any) -> None:
-        """A pattern of a class reads attributes by name, and by positions that the class names."""
+        """A class pattern reads attributes by name, or by positions that the class defines."""
         self.reads_any_attribute |= positions > 0 or not isinstance(names, tuple)
         if isinstance(names, tuple):
             self.attributes.update(names)
@@ -182,8 +186,8 @@ class _NameCollector:
             self.loaded.update(names)
 
     def _add_load(self, at: int, name: str) -> None:
-        """A name is loaded: to append to what it stands for, or to what that has under a key; or to
-        look at it."""
+        """A name is loaded: to append to its value, or to the value at a key of it, or for anything
+        else."""
         if self.instructions[at].opname in _STORE_OPS:
             return
         is_method = self._is_append(at + 1) or (
@@ -192,14 +196,14 @@ class _NameCollector:
         (self.append_targets if is_method else self.loaded).add(name)
 
     def _is_append(self, at: int) -> bool:
-        """Whether a step asks what lies on the stack for its `append`."""
+        """Whether an instruction loads the method `append`."""
         return at < len(self.instructions) and (
             self.instructions[at].opname in ("LOAD_METHOD", "LOAD_ATTR")
             and self.instructions[at].argval == "append"
         )
 
     def _is_key_lookup(self, at: int) -> bool:
-        """Whether two steps ask what lies on the stack for a key, of which they do no more."""
+        """Whether two instructions look up a constant or local key."""
         names = [step.opname for step in self.instructions[at : at + 2]]
         return (
             len(names) == 2
@@ -208,7 +212,7 @@ class _NameCollector:
         )
 
     def _add_reflection(self, at: int, name: str) -> None:
-        """A name may be one of those that read by text."""
+        """A name may be that of a function that reads or writes names given as text."""
         self.writes_unknown |= name in _INDIRECT_WRITERS
         if name in _NAME_ARGUMENT:
             found = _string_argument(self.instructions, at, _NAME_ARGUMENT[name])
@@ -251,9 +255,12 @@ class _NameCollector:
 
 
 def _is_plain_attribute(steps: Sequence[dis.Instruction], at: int) -> bool:
-    """Whether a name that a function of Python's has, `fields` or `dir`, is plainly that of what
-    an object holds: it is put there; or one looks up a key in it, or asks it for a method; or it
-    is an attribute of a variable, and not called."""
+    """Whether `fields`, `dir` or the like is the name of a plain attribute, not of Python's
+    function.
+
+    So it is where it is stored, where a key of it or a method is looked up, or where it is an
+    attribute of a local variable and not called.
+    """
     step, after = steps[at], steps[at + 1 : at + 3]
     if step.argval == "__dict__" or step.opname not in _ATTRIBUTE_OPS:
         return False
@@ -268,7 +275,8 @@ def _is_plain_attribute(steps: Sequence[dis.Instruction], at: int) -> bool:
 
 
 def _is_called(steps: Sequence[dis.Instruction], at: int) -> bool:
-    """Whether an attribute is loaded for a call; how differs with the version of Python."""
+    """Whether an attribute is loaded for a call; the bytecode for that depends on the Python
+    version."""
     is_method = steps[at].opname != "LOAD_ATTR" or (
         sys.version_info >= (3, 12) and bool((steps[at].arg or 0) & 1)
     )
@@ -277,17 +285,18 @@ def _is_called(steps: Sequence[dis.Instruction], at: int) -> bool:
 
 
 def _is_local_attribute(steps: Sequence[dis.Instruction], at: int) -> bool:
-    """Whether it is an attribute, or one of an attribute, of a variable that no import has set."""
+    """Whether it is an attribute (of an attribute) of a local variable that no import sets."""
     while steps[at].opname == "LOAD_ATTR":
         at -= 1
     return steps[at].opname in _LOCAL_LOADS and all(s.opname != "IMPORT_NAME" for s in steps)
 
 
 def _identity_operands(steps: Sequence[dis.Instruction]) -> Iterator[tuple[str, ...]]:
-    """What each `is` compares with: a name that is not the function's own (empty, if it is), and
-    attributes; nothing where it is anything else. A constant of the code is no argument, and does
-    not count. `in` and `==` compare what is in a list like that before they look at numbers: a NaN
-    equals itself."""
+    """What each `is` compares with, as (name, attributes...); see `_loaded_path`.
+
+    Constants in the code are no arguments, and do not count. `in` and `==` on list and tuple
+    displays compare identities before values, which matters for NaN.
+    """
     for before, step in enumerate(steps[1:]):
         loaded = steps[before].opname
         if step.opname == "IS_OP" and loaded != "LOAD_CONST":
@@ -297,8 +306,8 @@ def _identity_operands(steps: Sequence[dis.Instruction]) -> Iterator[tuple[str, 
 
 
 def _loaded_path(steps: Sequence[dis.Instruction], at: int) -> tuple[str, ...]:
-    """The name and the attributes of what a step loads. The name is empty where that is a local
-    variable, or computed; then, without attributes, there is nothing."""
+    """The name and attributes that an instruction loads; an empty name for a local or computed
+    value, and () for such a value itself."""
     attributes: list[str] = []
     while steps[at].opname == "LOAD_ATTR":
         attributes.insert(0, steps[at].argval)
@@ -309,8 +318,8 @@ def _loaded_path(steps: Sequence[dis.Instruction], at: int) -> tuple[str, ...]:
 
 
 def _has_bool_identity_test(steps: Sequence[dis.Instruction]) -> bool:
-    """Whether it asks if something is True or False itself, as the pattern `case True` does, or if
-    a comparison comes out as something else did."""
+    """Whether something is compared with True or False by `is` (as the pattern `case True` does),
+    or with the result of a comparison."""
     return any(
         step.opname == "IS_OP"
         and any(
@@ -322,7 +331,7 @@ def _has_bool_identity_test(steps: Sequence[dis.Instruction]) -> bool:
 
 
 def _identifiers_in(constant: object) -> list[str]:
-    """The names in a constant of code."""
+    """The identifiers in a constant of code."""
     if isinstance(constant, str):
         return _IDENTIFIER.findall(constant)
     if isinstance(constant, (tuple, frozenset)):
@@ -335,8 +344,8 @@ def _string_constants(steps: Sequence[dis.Instruction]) -> list[str]:
 
 
 def _string_argument(steps: Sequence[dis.Instruction], at: int, which: int) -> str | None:
-    """Argument number `which` of the call of what has just been loaded, if it is text in the code:
-    what was pushed when so many arguments lay on the stack, and stayed until the call."""
+    """The string passed as argument number `which` in the call of the value just loaded: the
+    constant pushed at that stack depth which stays there until the call; None if there is none."""
     depth, found = 0, None
     if (
         steps[at + 1].opname == "PUSH_NULL"
@@ -357,7 +366,7 @@ def _string_argument(steps: Sequence[dis.Instruction], at: int, which: int) -> s
 
 
 def _index_after_call(steps: Sequence[dis.Instruction], at: int) -> int:
-    """What comes after a call without arguments of what has just been loaded."""
+    """The index of the instruction after a call without arguments of the value just loaded."""
     at += 1
     while (
         at < len(steps)
@@ -369,7 +378,8 @@ def _index_after_call(steps: Sequence[dis.Instruction], at: int) -> int:
 
 
 def _constant_key(steps: Sequence[dis.Instruction], at: int) -> str | None:
-    """The key, if it is text in the code, by which what was loaded before `at` is asked."""
+    """The constant string that the value loaded before `at` is subscripted with, or that is passed
+    to its `get`; None if there is none."""
     here = [(s.opname, s.argval) for s in steps[at : at + 2]]
     if len(here) < 2:
         return None
@@ -382,8 +392,8 @@ def _constant_key(steps: Sequence[dis.Instruction], at: int) -> str | None:
 
 
 def reflection_names(tool: Any) -> ReferencedNames | None:
-    """What a tool of Python's may read by text, wherever it was kept and whatever it goes by there;
-    None of anything else."""
+    """What a function such as `getattr` may read or write, wherever it was kept under whatever
+    name; None for any other object."""
     name = getattr(tool, "__name__", "")
     if (
         getattr(tool, "__module__", "") not in _REFLECTION_MODULES
@@ -402,6 +412,6 @@ def reflection_names(tool: Any) -> ReferencedNames | None:
 
 
 def operator_names(x: Any) -> set[str]:
-    """The names that an `operator.attrgetter` or `methodcaller` was given."""
+    """The names that an `operator.attrgetter` or `methodcaller` was made with."""
     given: Any = x.__reduce__()[1]
     return {name for text in given if isinstance(text, str) for name in text.split(".")}

@@ -1,10 +1,9 @@
-"""The places that say of which class objects are, and what these lend them.
+"""Sources for classes: which class an object has, what the class defines, what shadows it.
 
-Owns: `ClassSources`. What the code reads as an attribute of an object may come from its class,
-unless the object has one of its own in front of that. So three things are looked at: which class an
-object has, what that lends it under the names that the code mentions (`jit/guards/class_guard.py`),
-and that there is still nothing in front. Start at `ClassSources.sources`, once all names are known
-(`discovery.py`).
+An attribute that code reads of an object may come from its class, unless the object has one of its
+own. So each call checks the class of the object, a class guard over the attributes that the code
+names (`jit/guards/class_guard.py`), and that no instance attribute shadows them. Start at
+`ClassSources.sources`, which needs all names to be known (`discovery.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tracker.support.instances import instance_dict
 
 
 class ClassSources:
-    """`is_user_defined`: whether an object's class, or a class, is the user's."""
+    """`is_user_defined` says whether an object's class, or a class, is user code."""
 
     def __init__(self, names: NameSet, is_user_defined: Callable[[Any], bool]) -> None:
         self._names = names
@@ -32,7 +31,7 @@ class ClassSources:
         self._names_by_class: dict[tuple[type, bool], list[str]] = {}
 
     def sources(self, objects: Iterable[Any]) -> Iterator[Source]:
-        """What is looked at, of the objects whose attributes may be read."""
+        """The sources for the classes of objects whose attributes may be read."""
         if self._names.tests_classes and self._names.uses_abstract_classes:
             label = "what is registered with classes"
             yield Source("token", ConstantKey(abc.get_cache_token), "", label)
@@ -56,7 +55,7 @@ class ClassSources:
             yield Source("lent", ConstantKey(cls), every, f"what {cls.__name__} lends")
 
     def _shadowing_source(self, x: Any, cls: type) -> Iterator[Source]:
-        """An object may get attributes of its own in front of what its class lends it."""
+        """The source that says which instance attributes shadow attributes of the class."""
         own = instance_dict(x)
         if isinstance(x, type) or isinstance(cls.__getattribute__, types.FunctionType):
             return
@@ -71,8 +70,8 @@ class ClassSources:
             )
 
     def _shadowing_names(self, cls: type, is_user_defined: bool) -> list[str]:
-        """The names of what an object may have in front of its class, in order: the same for all
-        objects of the class, and there are many functions."""
+        """The names, sorted, that an instance attribute could shadow. Cached by class: a program
+        has many objects of few classes."""
         if (cls, is_user_defined) in self._names_by_class:
             return self._names_by_class[cls, is_user_defined]
         asks, names = hasattr(cls, "__getattr__"), self._names.attributes

@@ -1,17 +1,19 @@
-"""What a function reads besides its arguments: the places that its code names.
+"""Finds the captured state of a function: all that it can read besides its arguments.
 
-Owns: `find_captured_state`. It follows the code's names (`bytecode.py`) from the function to the
-functions and objects it can reach, without running anything: closure cells, globals, attributes
-that the code mentions, context variables, the environment, and the code of functions itself.
+Follows the names in the code (`bytecode.py`), without running it, through closure cells, globals,
+attributes, context variables, the environment, and the code of other functions. Start at
+`find_captured_state`.
 
-Invariants: a place that the code reads by name is found (one too many does no harm, it is only
-looked at); library code is not followed, and what it holds is taken to stay as it is, but for lists
-and dicts that the user's code names, and for objects of packages that somebody has installed: of
-these all attributes count, for their methods may read and change them, and of their functions the
-numbers and arrays of their modules, so far as names lead; no code of the user's runs.
-Of an object it counts, too, which class it has, what that lends it (methods, properties, special
-methods: `jit/guards/class_guard.py`), and that it has nothing of its own in front of these. Start
-at `find_captured_state`.
+Invariants
+1. Every source that user code reads by name is found; a superfluous source is merely read on each
+   call.
+2. Library code is not followed and its state is taken as fixed, except for lists and dicts that
+   user code names, and for installed packages: all attributes of their objects are sources, since
+   their methods may read and change them, and so are the numbers and arrays in the modules of their
+   functions.
+3. Of an object, its class, the class attributes it uses (`jit/guards/class_guard.py`), and the
+   absence of instance attributes that shadow these are sources, too.
+4. No user code runs.
 """
 
 from __future__ import annotations
@@ -106,17 +108,23 @@ _MUTABLE_STATE = (
 
 
 class CapturedState(NamedTuple):
-    """The places that a call can read; `may_be_impure`: whether it may call what is not known to be
-    pure, `impure_reason`: why it surely does (`impure_calls.py`); the globals of code that asks
-    what a value is, and how (`builtin_shims.py`). `stored`: the names under which it puts
-    something; `writes_unknown`: it may put something elsewhere, too. `objects`: whose attributes it
-    may read. `over_limit`: why there is too much to look at, if there is. `tests_identity`: it may
-    ask whether two things are one object, `tests_identity_with_bool`: whether something is True;
-    `lru_caches`: of `functools.lru_cache`; `draws_random`: it may draw random numbers from a
-    module; `stored_after_init`: the names under which it puts something, but for objects being
-    made;
-    `reads_layout`: it may ask how an array
-    lies in memory."""
+    """The sources of a function, and what its code may do.
+
+    sources            where it reads; a holder's own source comes before the sources on it
+    may_be_impure      whether it may call what is not known to be pure
+    impure_reason      why it certainly does so; "" if it does not (`impure_calls.py`)
+    shimmed_globals    the globals of code that tests types (`builtin_shims.py`)
+    stored             names under which it stores something
+    stored_after_init  the same, except for objects under construction
+    writes_unknown     whether it may also write elsewhere
+    objects            objects whose attributes it may read
+    over_limit         why there is too much to look at; "" if there is not
+    tests_identity     whether it may compare objects by identity
+    tests_identity_with_bool   whether it may test something for being True itself
+    lru_caches         caches of `functools.lru_cache` that it may use
+    draws_random       whether it may draw random numbers from a module
+    reads_layout       whether it may read how an array lies in memory
+    """
 
     sources: list[Source]
     may_be_impure: bool
@@ -135,7 +143,7 @@ class CapturedState(NamedTuple):
 
 
 def find_sources(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[Source]:
-    """The places of `find_captured_state`."""
+    """The sources of `find_captured_state`."""
     return find_captured_state(function, values).sources
 
 
@@ -144,9 +152,8 @@ def find_captured_state(
     values: Iterable[Any] = (),
     vouched: VouchedCallables = NONE_VOUCHED,
 ) -> CapturedState:
-    """What a call of `function` can read, by functions and objects among its arguments' leaves,
-    too; a holder's own place comes before the places in it. `vouched`: what the user vouches for.
-    """
+    """What a call of `function` can read, also through functions and objects among its arguments'
+    leaves (`values`). The user vouches for the callables in `vouched`."""
     walk = _Walker(package_of(function), vouched)
     walk.reach(function)
     for x in values:
@@ -172,7 +179,7 @@ def find_captured_state(
 
 
 def with_constant_arrays(captured: CapturedState, function: Callable[..., Any]) -> CapturedState:
-    """The same, where arrays in objects of libraries are constants."""
+    """The same captured state, where arrays in objects of libraries are constants."""
     installed = LibraryObjects(package_of(function))
 
     def is_librarys(place: Source) -> bool:
@@ -183,8 +190,8 @@ def with_constant_arrays(captured: CapturedState, function: Callable[..., Any]) 
 
 
 class _Walker:
-    """Follows names. An object is looked at again when more attribute names have been met, and then
-    only; so a long chain of objects takes linear time."""
+    """Walks over all objects that code can reach. An object is visited again only after more
+    attribute names were met, so that a long chain of objects takes linear time."""
 
     def __init__(self, package: str, vouched: VouchedCallables) -> None:
         self.package = package
@@ -252,14 +259,14 @@ class _Walker:
 
     @property
     def over_limit(self) -> str:
-        """Why calls cannot be looked at, if so: before each, all places would be compared."""
+        """Why a call cannot be guarded, if so: all sources are compared before each call."""
         if len(self.sources) > _MAX_SOURCES:
             return f"it can read more than {_MAX_SOURCES:,} names and attributes"
         return self.libraries.over_limit
 
     def _may_be_argument(self, f: types.FunctionType, path: tuple[str, ...]) -> bool:
-        """Whether what code compares with may be an argument, or what it has stored of one. Of an
-        attribute of whatever it is, all that stands under its name is looked at."""
+        """Whether an identity test may involve an argument or state stored from one. An attribute
+        of an unknown object is looked up at all sources of its name."""
         if not path or path[-1] in self.names.stored_after_init:
             return True
         if path[0]:
@@ -268,7 +275,7 @@ class _Walker:
         return not found or any(map(may_be_argument, found))
 
     def _add_name_sources(self) -> None:
-        """The places of what was named in dicts that hardly change, and of classes."""
+        """Add sources for names in namespaces that hardly change, and for classes."""
         for space, which in self.looked_up.values():
             for name in sorted(which & self.names.stored):
                 self.sources.setdefault(Source("item", ConstantKey(space), name, f"global {name}"))
@@ -279,7 +286,7 @@ class _Walker:
             self.sources.setdefault(place)
 
     def reach(self, x: Any, source: Source | None = None) -> None:
-        """Something that the code can get hold of; what stands at a place."""
+        """Visit an object that the code can get hold of, maybe as the value at a source."""
         if self._is_plain_data(x):
             return
         self.replaced_dataclasses.add(x, source)
@@ -294,7 +301,7 @@ class _Walker:
         (self.vouched if self.purity.vouches(x) else self.todo).append(x)
 
     def _add_reflection(self, x: Any) -> None:
-        """`getattr` and its like by another name: what is said to it is not seen in the code."""
+        """`getattr` and its like under another name: its arguments are not seen in the code."""
         if isinstance(x, _SLOT_DESCRIPTORS):
             self._visit_slot(x)
             return
@@ -306,7 +313,7 @@ class _Walker:
                 self.reach(os.environ)
 
     def _is_plain_data(self, x: Any) -> bool:
-        """Whether it is a number, text or an array, and of no class of the user's."""
+        """Whether an object is a number, text or an array, and of no user class."""
         if not isinstance(x, PLAIN_CLASSES):
             return False
         cls = type(x)
@@ -369,7 +376,8 @@ class _Walker:
                 self._add_source(kind, holder, name, f"{type(x).__name__} of {name}")
 
     def _visit_abstract_class(self, cls: abc.ABCMeta) -> None:
-        """Others can be registered with the class; a protocol asks which attributes there are."""
+        """Other classes can be registered with an abstract class; a runtime protocol tests for
+        attributes."""
         self.names.uses_abstract_classes = True
         if getattr(cls, "_is_runtime_protocol", False):
             names = {n for c in cls.__mro__ for n in (*vars(c), *getattr(c, "__annotations__", ()))}
@@ -433,7 +441,7 @@ class _Walker:
                 self._add_source("item", given, each, f"default {each} of {f.__name__}")
 
     def _global_names(self, f: types.FunctionType, names: ReferencedNames) -> set[str]:
-        """The globals that a function's code may read; modules that it imports are reached."""
+        """The globals that a function's code may read; visits the modules that it imports."""
         for level, name in names.imports:
             self._visit_import(f, level, name)
         missing = names.globals - f.__globals__.keys() - SHIMMED_NAMES
@@ -448,11 +456,11 @@ class _Walker:
         return {*data, *(n for n in names.globals if n in f.__globals__)}
 
     def _is_library_module(self, x: Any) -> bool:
-        """Whether it is a module of a library, which hardly ever is another."""
+        """Whether a value is a library's module, which is hardly ever rebound."""
         return isinstance(x, types.ModuleType) and is_library(x, self.package)
 
     def _add_looked_up(self, namespace: dict[str, Any], names: Iterable[str]) -> None:
-        """Note names that are looked up in a dict which hardly changes."""
+        """Note names that are looked up in a namespace that hardly changes."""
         self.looked_up.setdefault(id(namespace), (namespace, set()))[1].update(names)
 
     def _visit_import(self, f: types.FunctionType, level: int, name: str) -> None:
@@ -466,7 +474,7 @@ class _Walker:
                 self.purity.needs_monitor = True  # nobody knows what it has
 
     def _visit_environ(self) -> None:
-        """The keys of the environment that the code names, or all of it."""
+        """Add the keys of the environment that the code names, or all of it."""
         names, whole = self.names.environment
         if whole:
             self._add_source("attribute", os.environ, "_data", "the environment")
@@ -475,14 +483,14 @@ class _Walker:
             self._add_source("item", held, key, f"environment {name}")
 
     def _visit_c_method(self, x: Any) -> None:
-        """A method in C of an object: `o.__getattribute__`, what a slot is read and written by."""
+        """A bound method in C: `o.__getattribute__`, or the getter and setter of a slot."""
         self.reach(x.__self__)
         self._visit_slot(x)
         if isinstance(x.__self__, C_DESCRIPTORS):
             self._visit_slot(x.__self__)
 
     def _visit_slot(self, x: Any) -> None:
-        """What a slot is called, or `__getattribute__` and its like: what may be done with it."""
+        """Note what a slot descriptor or a method like `__getattribute__` allows by its name."""
         name = x.__name__
         self.names.reads_any_attribute |= name in _ATTRIBUTE_ACCESSORS
         self.names.writes_unknown |= name in _ATTRIBUTE_WRITERS
@@ -492,8 +500,8 @@ class _Walker:
             self.names.loaded.add(name)
 
     def _visit_partial(self, x: functools.partial[Any]) -> None:
-        """What it calls, and what it gives. A text among that may name an attribute; without
-        one, which it is shows when it is called."""
+        """Visit a partial's function and arguments. A string argument may name an attribute;
+        without one, the attribute is known only in the call."""
         self.reach(x.func)
         texts = {given for given in (*x.args, *x.keywords.values()) if type(given) is str}
         self.names.attributes |= texts
@@ -550,15 +558,15 @@ class _Walker:
                     self._add_source("attribute", x, name, f"{type(x).__name__}.{name}")
 
     def _visit_instance_dict(self, x: Any) -> None:
-        """All that an object has of its own, for only the code of its class can tell what it gives
-        under which name."""
+        """Add all instance attributes: only the code of the class knows what it returns under which
+        name."""
         own = instance_dict(x)
         if self._is_user_defined(x) and not isinstance(x, type):
             for name in sorted({name for name in own if type(name) is str} | self.names.attributes):
                 self._add_source("item", own, name, f"{type(x).__name__}.{name}")
 
     def _visit_library_object(self, x: Any) -> None:
-        """Note what methods that nobody follows may put where, and look into slots."""
+        """Note what methods that are not followed may write, and add the slots of an object."""
         for f, names in self.libraries.methods(x):
             self.names.writes_unknown |= names.writes_unknown
             self.names.stored |= names.stored  # also of functions that are too many
@@ -578,7 +586,7 @@ class _Walker:
                 self._add_source("item", f.__globals__, name, f"{f.__module__}.{name}")
 
     def _visit_module(self, x: types.ModuleType) -> None:
-        """Of a library, only what users are known to change."""
+        """Of a library's module, add only state that users are known to change."""
         ours = not is_library(x, self.package)
         if not ours:
             self._check_members(x)
@@ -612,14 +620,15 @@ class _Walker:
                 self.objects.append(os.environ)
 
     def _check_members(self, library: types.ModuleType) -> None:
-        """What the code names of a library's module; ours have what NumPy and SciPy have."""
+        """Check the purity of the members that code names in a library's module. Our modules have
+        the members of NumPy and SciPy."""
         like = sys.modules.get(library.__name__.removeprefix(f"{INTERNAL_PACKAGES[0]}."), library)
         for name in self.names.attributes & vars(like).keys():
             self.purity.add(vars(like)[name], name)
 
     def _visit_any_attribute(self, x: Any, cls: type, name: str, raw: Any) -> None:
-        """What the class of an object has, any of whose attributes may be read. What its methods
-        read counts; that they are rebound does not."""
+        """Visit a class attribute where any attribute may be read. What a method reads counts; that
+        it may be rebound does not."""
         if isinstance(raw, types.FunctionType):
             self.reach(raw)
         else:
@@ -640,7 +649,7 @@ class _Walker:
             self.reach(raw)  # the code of a descriptor of the user's
 
     def _is_user_defined(self, x: Any) -> bool:
-        """Whether an object's class, a class or a module is the user's."""
+        """Whether an object's class, a class or a module is user code."""
         if isinstance(x, types.ModuleType):
             return not is_library(x, self.package)
         module = (x if isinstance(x, type) else type(x)).__module__
@@ -648,6 +657,6 @@ class _Walker:
 
 
 def _is_generated(f: types.FunctionType) -> bool:
-    """Whether `dataclasses` wrote it, or `namedtuple`: such code asks whether two things have one
-    class."""
+    """Whether `dataclasses` or `namedtuple` generated a function: such code tests whether two
+    objects have one class."""
     return f.__name__.startswith("__") and f.__code__.co_filename == "<string>"

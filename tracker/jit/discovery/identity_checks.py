@@ -1,11 +1,10 @@
-"""Functions that are differentiated and compare what they are given with arrays that they hold.
+"""Refuses derivatives of functions that compare an argument by identity with an array they hold.
 
-Owns: `check_identity`, which a derivative asks before it runs its function. The function gets
-tracked copies, so that `x is W` is False where the plain function, given W, finds it True: that is
-refused. What the function itself stores, as in `self.last_x = x`, it remembers of earlier calls;
-to a derivative, each call gives another array.
+A differentiated function gets tracked copies, so `x is W` is False where the plain function, given
+W, finds it True. State that the function itself stored (`self.last_x = x`) belongs to earlier
+calls, and each call of a derivative passes another array.
 
-Invariant: of code that compares nothing this is found once.
+Invariant: code that compares nothing is analysed once.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ _FIX = "Decide outside of the derivative, and pass what was decided as an argume
 
 
 def check_identity(f: Callable[..., Any], given: Sequence[tuple[Any, Any, Any]]) -> None:
-    """Raise where code of `f` compares objects, and one of the arrays that it is given, the last of
-    each (handle, leaf, array), is another, or is held."""
+    """Raise if code of `f` compares objects, and one of the arrays given, the last of each (tracked
+    array, leaf, array), is another of them, or is held by `f`."""
     if type(f) is FunctionType and f.__closure__ is None:  # small calls: spare them the look
         code = f.__code__
         if _without_comparison.get((id(code),), _NOT_CACHED)[0] is code:
@@ -69,8 +68,8 @@ def _refusal(reason: str) -> UnsupportedError:
 
 
 def _code_key(f: Any) -> tuple[Any, ...]:
-    """The code of a function, and that, or the class, of what is bound to it; empty if it is none
-    of Python's."""
+    """The code of a function, and the code or class of what is bound to it; () if it is not a
+    Python function."""
     bound: list[Any] = []
     while type(f) is functools.partial:
         f = f.func

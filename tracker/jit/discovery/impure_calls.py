@@ -1,16 +1,13 @@
-"""Calls whose answer may be another each time: the clock, files, processes, databases, C libraries.
+"""Impure calls: the clock, files, processes, databases, C libraries.
 
-What such a call answers would be a constant of the trace, so there is no trace of a function that
-makes one. Which calls are pure is known (`purity_table.py`); every other counts.
+The result of such a call would be a constant of the trace, so a function that makes one is not
+traced. `purity_table.py` lists what is known to be pure; every other call counts as impure.
 
-Owns: `ImpureCallMonitor`, which watches a traced run for such calls in C, by the user's code and by
-libraries; `PurityCheck`, which `discovery.py` tells what code can reach, and which says whether a
-run must be watched at all: most of what people write is proven pure beforehand, and a trace that is
-watched takes three times as long. What Python's profiling hook does not show (a call of an object
-that is written in C, or of a class) is refused by `PurityCheck`, by name.
-
-Where somebody else profiles this thread, nobody can watch: see `is_profiler_in_use`. Start at
-`ImpureCallMonitor`.
+`PurityCheck` decides before a run, from what the code can reach; most functions are proven pure
+that way. Otherwise `ImpureCallMonitor` watches the traced run through Python's profiling hook,
+which makes tracing three times slower. Calls that the hook does not report (of instances of C
+classes, and of classes) are refused by `PurityCheck`, by name. If another profiler is active in
+this thread, the run cannot be monitored: see `is_profiler_in_use`.
 """
 
 from __future__ import annotations
@@ -62,7 +59,7 @@ _DYNAMIC_LOOKUPS = frozenset(
 
 
 def is_profiler_in_use() -> bool:
-    """Whether somebody else profiles this thread."""
+    """Whether another profiler is active in this thread."""
     return sys.getprofile() is not None and not isinstance(_profiler_owner(), ImpureCallMonitor)
 
 
@@ -71,8 +68,8 @@ def _profiler_owner() -> Any:
 
 
 class ImpureCallMonitor:
-    """While a function that `caller` calls runs: `report` is told, once, what it calls that is not
-    known to be pure."""
+    """Context that monitors a function called by the frame `caller`: the first call that is not
+    known to be pure is reported as a message."""
 
     def __init__(
         self, report: Callable[[str], None], vouched: VouchedCallables, caller: FrameType
@@ -111,8 +108,8 @@ class ImpureCallMonitor:
                 self._report_call(frame_name(frame), caller)
 
     def _is_exempt(self, frame: FrameType) -> bool:
-        """Whether what is called from here is no business of the function's: the innermost code is
-        known, or somebody further out asks for its own purposes, or is vouched for."""
+        """Whether a call from this frame does not count: the innermost code is known to be pure, or
+        a caller further out is exempt or vouched for."""
         if is_pure_frame(frame):
             return True
         at: FrameType | None = frame
@@ -140,7 +137,7 @@ class ImpureCallMonitor:
 
 
 def impure_call_message(what: str, callee: str, where: str) -> str:
-    """That a call is not known to be pure, and what to do about it."""
+    """The message that a call is not known to be pure, and what to do."""
     return message(
         f"{what}, whose answer may be another at each call",
         "Ask before the call, and pass the answer as an argument; if it depends on its arguments "
@@ -150,7 +147,7 @@ def impure_call_message(what: str, callee: str, where: str) -> str:
 
 
 def _public_name(name: str) -> str:
-    """The name by which people call what has this one (`posix.stat`: `os.stat`)."""
+    """The name by which users know a function (`os.stat` for `posix.stat`)."""
     name = name.partition(".<locals>")[0].removesuffix(".__init__").removesuffix(".__new__")
     module, _, function = name.rpartition(".")
     own = getattr(sys.modules.get(module), function, None)
@@ -166,7 +163,7 @@ def _public_name(name: str) -> str:
 
 
 def _is_user_frame(frame: FrameType) -> bool:
-    """Whether the user's code runs there. (What `python -c` runs has the name of no file.)"""
+    """Whether a frame runs user code. (Code of `python -c` has no file name.)"""
     code = frame.f_code
     if is_internal(code):
         return False
@@ -178,9 +175,10 @@ def _is_user_frame(frame: FrameType) -> bool:
 
 class PurityCheck:
     """What code can reach that is not known to be pure. `needs_monitor`: whether a run must be
-    watched.
+    monitored.
 
-    `codes` are those that were read; what is met after `close` is what the user vouches for."""
+    `codes` are the code objects seen. Whatever is added after `close` is vouched for.
+    """
 
     def __init__(self, package: str, vouched: VouchedCallables) -> None:
         self.needs_monitor = False
@@ -201,7 +199,7 @@ class PurityCheck:
         self._is_closed = True
 
     def add_code(self, code: CodeType, names: ReferencedNames) -> None:
-        """Code that may run, and what it mentions."""
+        """Add code that may run, and its names."""
         if self._is_closed:
             return
         self.codes.append(code)
@@ -211,7 +209,7 @@ class PurityCheck:
         )
 
     def add(self, x: Any, name: str = "") -> None:
-        """Something that code gets hold of, under this name if it says one."""
+        """Add an object that code can reach, under this name if the code has one for it."""
         if self._is_closed or self._pure.covers(x):
             return
         pure, seen = self._purity(x)
@@ -225,7 +223,8 @@ class PurityCheck:
 
     @property
     def refusal(self) -> str:
-        """Why there can be no trace, if so: it calls what nobody sees being called."""
+        """Why the function cannot be traced: it makes a call that the monitor would not see; ""
+        otherwise."""
         made = (
             (name, f"makes a {what}", what)
             for name, what in self._instantiated.items()
@@ -239,7 +238,7 @@ class PurityCheck:
         return impure_call_message(f"it {found[1]}", found[2], next(lines, ""))
 
     def _purity(self, x: Any) -> tuple[bool, bool]:
-        """Whether it is known to be pure; whether its calls are seen by a profile function."""
+        """Whether an object is known to be pure; whether the monitor sees its calls."""
         cls = type(x)
         if issubclass(cls, types.ModuleType):
             is_users = not is_library(x, self._package) and _is_python_module(x)
@@ -277,18 +276,19 @@ def _is_python_module(module: types.ModuleType) -> bool:
 
 
 def _dotted_name(x: Any) -> str:
-    """The dotted name of a function that is an object of a class in C; "" of anything else."""
+    """The dotted name of a function that is an instance of a C class; "" for anything else."""
     module, name = getattr(x, "__module__", None), getattr(x, "__qualname__", None)
     return f"{module}.{name}" if isinstance(module, str) and isinstance(name, str) else ""
 
 
 def _hides_calls(cls: type) -> bool:
-    """Whether nobody sees all calls of what a class in C has: of files all are of methods."""
+    """Whether the profiling hook does not report all calls of a C class. (Of files, all calls are
+    methods.)"""
     return cls.__module__ != "_io" and is_c_class(cls)
 
 
 def _may_instantiate(code: CodeType, name: str) -> bool:
-    """Whether code may call what it has under a name: not if it only asks what is of this class."""
+    """Whether code may call the class it has under a name, rather than only test instances of it."""
     steps = list(dis.get_instructions(code))
     named = [step for step in steps if step.argval == name and step.opname.startswith("LOAD")]
     direct = any(step.opname == "LOAD_METHOD" or _is_call_target(step) for step in named)
@@ -307,7 +307,7 @@ def _is_call_target(step: dis.Instruction) -> bool:
 
 
 def _line_of(code: CodeType, name: str) -> str:
-    """The `file:line` at which code first says a name; "" if it does not."""
+    """The `file:line` at which code first uses a name; "" if it does not."""
     line = code.co_firstlineno
     for step in dis.get_instructions(code):
         line = (step.positions.lineno if step.positions else None) or line

@@ -1,8 +1,4 @@
-"""What is seen of an object from outside, without running any code of the user's.
-
-Owns: small questions that `discovery.py` asks of functions, cells, descriptors, namespaces and
-modules.
-"""
+"""Small inspections of functions, cells, descriptors, namespaces and modules. No user code runs."""
 
 from __future__ import annotations
 
@@ -29,7 +25,7 @@ _NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace"), ("_threa
 
 
 def package_of(function: Any) -> str:
-    """The first name of the module of the user's function: its package is not a library."""
+    """The top-level package of the user's function, which does not count as a library."""
     while True:
         if is_jitted(function):
             function = function._jitted.function
@@ -48,15 +44,15 @@ def is_jitted(x: Any) -> bool:
 
 
 def may_hold_user_attributes(x: Any) -> bool:
-    """Whether an object of a library's holds what the user's code may have put there: a namespace,
-    a model. Only what the code names is looked at."""
+    """Whether a library's object may have attributes that user code has set: a namespace, a model.
+    Only those that the code names are read."""
     if isinstance(x, (type, types.ModuleType)) or not has_instance_dict(x):
         return False
     return type(x).__module__.partition(".")[0] != INTERNAL_PACKAGES[0]
 
 
 def iter_lists(x: Any, above: tuple[int, ...]) -> Iterator[Any]:
-    """All lists in what stands at a place."""
+    """All lists in the value at a source."""
     if type(x) is list:
         yield x
     parts = source_children(x) if id(x) not in above else None
@@ -76,12 +72,12 @@ def is_data_descriptor(raw: Any) -> bool:
 
 
 def with_dict_values(xs: list[Any]) -> list[Any]:
-    """Some objects, and what the dicts among them hold."""
+    """Some objects, and the values of the dicts among them."""
     return xs + [value for x in xs if isinstance(x, dict) for value in x.values()]
 
 
 def is_data_global(name: str, x: Any) -> bool:
-    """Whether a global is what code may read by a name that is not in it, and not a tool."""
+    """Whether a global is data that code may read by a computed name."""
     return (
         not name.startswith("_") and not isinstance(x, (types.ModuleType, type)) and not callable(x)
     )
@@ -94,13 +90,13 @@ def is_namespace(x: Any) -> bool:
 
 
 def is_function_of_package(x: Any, module: types.ModuleType) -> bool:
-    """Whether it is a function of a module's package."""
+    """Whether an object is a function of the package that a module belongs to."""
     first = module.__name__.partition(".")[0]
     return isinstance(x, types.FunctionType) and (x.__module__ or "").partition(".")[0] == first
 
 
 def is_absent(x: Any, name: str) -> bool:
-    """Whether there is no such attribute, without running code of the user's."""
+    """Whether an object has no such attribute; runs no user code."""
     if isinstance(
         class_attribute(type(x), name), types.MemberDescriptorType
     ):  # a slot, maybe empty
@@ -109,8 +105,8 @@ def is_absent(x: Any, name: str) -> bool:
 
 
 def lookup_path(f: types.FunctionType, path: Sequence[str]) -> Any:
-    """What the code of a function finds by a name that is not its own, and attributes of classes
-    and modules; MISSING if that cannot be said."""
+    """What a name in the code of a function, and attributes of classes and modules from there,
+    refer to; MISSING if that cannot be told."""
     if not path:
         return MISSING
     code = f.__code__
@@ -130,7 +126,7 @@ def lookup_path(f: types.FunctionType, path: Sequence[str]) -> Any:
 
 
 def may_be_argument(x: Any) -> bool:
-    """Whether something may be an argument that a trace knows by what it holds, not by itself: an
+    """Whether an object may be an argument that traces compare by its contents, not by identity: an
     array, a float, a container."""
     held = (np.ndarray, np.generic, float, complex)
     return x is MISSING or isinstance(x, held) or tree.children_of(x) is not None

@@ -1,12 +1,9 @@
-"""Caches of `functools.lru_cache` that a traced function fills, and which the user empties.
+"""Caches of `functools.lru_cache` that a traced function uses.
 
-What is kept there while stand-ins stand where arrays do may be tracked values, which nobody else is
-to find: the cache is emptied, and the plain function, which runs instead, fills it. (The first call
-does so to begin with: one that finds what it needs in the cache is like all others.) What such a
-trace found in a cache is a constant, until the cache is emptied, or somebody writes into an array
-that it keeps.
-
-Owns: `WatchedCaches`, `clear_counter`.
+While a function is traced it may cache tracked values, which other code must not find: the cache is
+then cleared, and the plain function runs instead and fills it. (The first call always runs plain,
+so that later calls find their values in the cache.) A value that a trace found in a cache is a
+constant until the cache is cleared, or somebody writes into an array in it.
 """
 
 from __future__ import annotations
@@ -26,13 +23,13 @@ _LINK_CLASS = "_lru_list_elem"  # the class of what holds a key and what is kept
 
 
 class WatchedCaches:
-    """Caches, and how often they have not had what was asked for."""
+    """Caches, and their numbers of misses at one time."""
 
     def __init__(self, caches: Iterable[Any]) -> None:
         self.misses = [(cache, cache.cache_info().misses) for cache in caches]
 
     def clear_tracked(self) -> bool:
-        """Empty those that have got tracked values since; whether there are any."""
+        """Clear the caches that have stored tracked values since; return whether there are any."""
         new = [cache for cache, misses in self.misses if cache.cache_info().misses != misses]
         filled = [cache for cache in new if any(type(x) is Tracked for x in _cached_values(cache))]
         for cache in filled:
@@ -41,8 +38,8 @@ class WatchedCaches:
 
 
 def _cached_values(cache: Any) -> Iterator[Any]:
-    """The numbers and arrays that a cache has, and what else: it leads to them itself, or by links,
-    or, without bounds, by a dict alone."""
+    """The leaves of all cached values. The garbage collector sees them in the cache itself, in its
+    linked entries, or, in an unbounded cache, in a dict."""
     for found in gc.get_referents(cache):
         if type(found) is not dict:
             yield from tree.leaves(found)
@@ -53,10 +50,13 @@ def _cached_values(cache: Any) -> Iterator[Any]:
 
 
 class ClearCounter:
-    """How often a cache was emptied, or an array in it written into, when called, so far as looks
-    from time to time can tell: its counts are smaller than at the last look, or the oldest thing in
-    it is another, and it has not had to make room for new ones. (Arrays are looked at if they are
-    few and small.) It belongs to the cache, and goes with it."""
+    """How often a cache was cleared, or an array in it written to, as far as repeated looks can
+    tell.
+
+    It was cleared if its counts are lower than at the last look, or its oldest entry differs
+    although nothing was evicted. Arrays are compared if they are few and small. The counter is
+    stored on the cache.
+    """
 
     def __init__(self, cache: Any) -> None:
         self.cache = cache
@@ -83,14 +83,14 @@ class ClearCounter:
         return self._count
 
     def _has_array_write(self, contents_changed: bool) -> bool:
-        """Whether somebody has written into an array since the last look."""
+        """Whether an array in the cache has changed since the last look."""
         found = any(x.tobytes() != held for x, held in self._arrays)
         if found or contents_changed:
             self._arrays = self._cached_arrays()
         return found
 
     def _cached_arrays(self) -> list[tuple[Any, bytes]]:
-        """The arrays in the cache, and what is in them."""
+        """The arrays in the cache, and their bytes; none if there are too many."""
         arrays = {id(x): x for x in _cached_values(self.cache) if type(x) is np.ndarray}
         if len(arrays) > _MAX_ARRAYS or sum(x.nbytes for x in arrays.values()) > _MAX_BYTES:
             return []
@@ -105,14 +105,14 @@ _MAX_ARRAYS, _MAX_BYTES = (
 
 
 def _cache_dict(cache: Any) -> dict[Any, Any]:
-    """What a cache has by key; it comes before the function, after all that is kept."""
+    """The dict of a cache: it precedes the wrapped function among the referents."""
     found = gc.get_referents(cache)[::-1]
     at = next(i for i, x in enumerate(found) if x is cache.__wrapped__) + 1
     return found[at] if at < len(found) and type(found[at]) is dict else {}
 
 
 def clear_counter(cache: Any) -> ClearCounter:
-    """What says how often a cache was emptied: one for each cache."""
+    """The counter of a cache: there is one for each cache."""
     known = vars(cache).get(_ATTRIBUTE)
     if known is None or known.cache is not cache:  # what wraps another cache has its attributes
         known = vars(cache)[_ATTRIBUTE] = ClearCounter(cache)

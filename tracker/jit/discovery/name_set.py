@@ -1,7 +1,6 @@
-"""What the code that a function can reach mentions, all of it together.
+"""The union of the names in all code that a function can reach.
 
-Owns: `NameSet`: the names of attributes, and what is done with them. `bytecode.py` says it of
-one code object; `discovery.py` follows the names.
+`bytecode.py` finds the names of one code object; `discovery.py` follows them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _CONSTRUCTION_METHODS = {  # methods whose reflection is on objects being made, 
 
 
 class NameSet:
-    """It grows; `size` tells whether it has."""
+    """Grows as code is added; `size` shows whether it has."""
 
     def __init__(self) -> None:
         self.attributes: set[str] = set()
@@ -37,7 +36,7 @@ class NameSet:
         self.loaded: set[str] = set()
 
     def add(self, names: ReferencedNames, name: str) -> None:
-        """Take in what the code of a function of this name mentions."""
+        """Add the names in the code of a function of this name."""
         self.attributes |= names.attributes
         self.maybe_missing |= names.maybe_missing
         if name not in _CONSTRUCTION_METHODS:
@@ -56,7 +55,7 @@ class NameSet:
         self.draws_random |= "random" in names.attributes | names.globals | modules
 
     def add_user_code(self, names: ReferencedNames, name: str) -> None:
-        """The same of code that somebody has written, which may compare and set what it likes."""
+        """Add the names in code that a user has written, which may compare and set anything."""
         self.add(names, name)
         self.tests_identity |= names.tests_identity
         self.sets_frozen_attributes |= (
@@ -64,7 +63,7 @@ class NameSet:
         )
 
     def size(self) -> tuple[object, ...]:
-        """How much of it decides which places there are."""
+        """The sizes of the parts that decide which sources there are."""
         texts = len(self.string_values) * self.reads_any_attribute
         return (
             len(self.attributes),

@@ -1,8 +1,6 @@
-"""Objects of which nobody can tell what they give next: iterators, random bits, pointers, queues.
+"""Objects with state that no guard can compare: iterators, bit generators, pointers, queues.
 
-Owns: `is_opaque`. What they give is told by what they have given, or by memory and objects that
-they lead to and do not show. No trace can know them again, so calls that meet one run in plain
-Python.
+A call that reaches one runs in plain Python.
 """
 
 from __future__ import annotations
@@ -23,9 +21,8 @@ _OPAQUE_CLASSES = {  # what is in them shows to nobody, or to too many
 
 
 def is_opaque(x: Any) -> bool:
-    """Whether it is an iterator, of the library or a generator, or what random numbers are drawn
-    from, or hides what it gives. (Of an iterator of the user's class, the code says what it
-    reads.)"""
+    """Whether an object is an iterator in C, a generator, a source of random bits, or hides its
+    contents. (An iterator of a user class shows in its code what it reads.)"""
     if is_bit_source(x) or _hides_contents(x):
         return True
     step = getattr(type(x), "__next__", None)
@@ -42,7 +39,7 @@ def _hides_contents(x: Any) -> bool:
 
 
 def _holds_pointer(x: Any) -> bool:
-    """Whether it is a pointer of `ctypes`, or has one in it, or a Python object."""
+    """Whether an object is a `ctypes` pointer, or contains one, or a Python object."""
     module = sys.modules.get("_ctypes")
     if module is None:
         return False

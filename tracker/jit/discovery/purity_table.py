@@ -1,12 +1,9 @@
-"""Which calls are known to answer by their arguments alone: those that a trace may keep.
+"""Which calls are pure: their results depend on their arguments alone, so a trace may keep them.
 
-Owns: the table of that, `is_pure`, and `VouchedCallables`, which adds what a user vouches for
-(`jit(pure=[f])`).
-
-The table has dotted names, of modules, classes and functions; of the entries that a name begins
-with, the longest decides. What no entry is about is not known to be pure. `print`, `warnings` and
-`logging` are in the table: what they write is a side effect, which happens when a function is
-traced, and no part of its result. So are locks. Start at `is_pure`.
+The table has dotted names of modules, classes and functions; the longest entry that a name starts
+with decides, and names without an entry are not known to be pure. `print`, `warnings` and `logging`
+count as pure: their output is a side effect of tracing and no part of the result. So do locks.
+`VouchedCallables` adds what the user vouches for (`jit(pure=[f])`). Start at `is_pure`.
 """
 
 from __future__ import annotations
@@ -72,8 +69,8 @@ REFLECTIVE_NAMES = frozenset(
 
 @functools.lru_cache(maxsize=8192)
 def is_pure(name: str) -> bool | None:
-    """Whether a call of what has this dotted name is known to be pure (True), or not to be (False);
-    None if nothing is known."""
+    """Whether calls under this dotted name are known to be pure (True) or impure (False); None if
+    unknown."""
     while name:
         if name in _TABLE:
             return _TABLE[name]
@@ -83,12 +80,12 @@ def is_pure(name: str) -> bool | None:
 
 @functools.lru_cache(maxsize=1024)
 def _is_partly_pure(module: str) -> bool:
-    """Whether some of a module is pure, and some is not."""
+    """Whether the table has entries within a module."""
     return any(name.startswith(module + ".") for name in _TABLE)
 
 
 def is_pure_frame(frame: FrameType) -> bool | None:
-    """The same of the Python function that runs in a frame."""
+    """The same as `is_pure`, for the Python function running in a frame."""
     module = frame.f_globals.get("__name__")
     if type(module) is not str:
         return None
@@ -96,8 +93,8 @@ def is_pure_frame(frame: FrameType) -> bool | None:
 
 
 def is_exempt(frame: FrameType) -> bool:
-    """Whether what runs there, and what that calls, is no part of what the function computes: a
-    warning, a logger's work, a module that is being imported, signals that wait."""
+    """Whether calls from a frame, direct or not, are no part of what the function computes:
+    warnings, logging, imports, pending signals."""
     name = str(frame.f_globals.get("__name__"))
     return name == "tracker.jit.llvm.signals" or name.partition(".")[0] in _EXEMPT_PACKAGES
 
@@ -111,7 +108,7 @@ def class_name(cls: type) -> str:
 
 
 def builtin_name(called: Any) -> str:
-    """The dotted name of a built-in function, or of a method in C by the class that has it."""
+    """The dotted name of a builtin function, or of a C method, by its defining class."""
     owner = getattr(called, "__objclass__", None) or called.__self__
     if owner is None or isinstance(owner, types.ModuleType):
         return f"{called.__module__}.{called.__qualname__}"
@@ -122,7 +119,7 @@ def builtin_name(called: Any) -> str:
 
 
 class VouchedCallables:
-    """What a user vouches for: functions, methods, classes, modules."""
+    """Functions, methods, classes and modules that a user declares pure."""
 
     def __init__(self, vouched: Iterable[Any] = ()) -> None:
         self._vouched = tuple(vouched)
@@ -130,7 +127,7 @@ class VouchedCallables:
         self._modules = tuple(x.__name__ for x in self._vouched if isinstance(x, types.ModuleType))
 
     def covers(self, x: Any) -> bool:
-        """Whether it is one of these, or of their classes and modules."""
+        """Whether an object is one of these, or an instance or member of one."""
         if not self._vouched:
             return False
         owner = getattr(x, "__self__", None) if isinstance(x, _BOUND_METHODS) else x
@@ -143,7 +140,7 @@ class VouchedCallables:
         return self._is_within(named)
 
     def covers_frame(self, frame: FrameType) -> bool:
-        """The same of the Python function that runs in a frame."""
+        """The same for the Python function running in a frame."""
         if not self._vouched:
             return False
         module = str(frame.f_globals.get("__name__"))
@@ -163,7 +160,7 @@ def _module_of(x: Any, owner: Any) -> str:
 
 
 def _codes_of(x: Any) -> list[CodeType]:
-    """The code of a Python function, by whatever it is wrapped; of all that a class has."""
+    """The code of a Python function, through its wrappers; of a class, that of all its functions."""
     found: list[CodeType] = []
     while x is not None:
         if isinstance(x, type):
@@ -178,7 +175,7 @@ def _codes_of(x: Any) -> list[CodeType]:
 
 
 def _called_generators(f: types.FunctionType) -> list[CodeType]:
-    """The code of the generators that a function may return, which run when it has returned."""
+    """The code of generator functions that a function calls: they may run after it has returned."""
     named = [f.__globals__.get(name) for name in f.__code__.co_names]
     return [
         x.__code__

@@ -1,11 +1,11 @@
-"""What a function reads of libraries, whose code is not followed.
+"""Objects and functions of libraries, whose code is not followed.
 
-Owns: `LibraryObjects`. Of their objects all attributes count, for methods that nobody follows may
-read and change them; of functions of packages that somebody has installed the numbers, text and
-arrays of their modules, so far as names lead (not lists and dicts: libraries keep there what they
-have seen).
+All attributes of such objects are sources, since their methods may read and change them. Of
+functions of installed packages, the numbers, text and arrays in their modules are sources as far as
+names lead, but not lists and dicts: libraries cache there.
 
-Invariant: beyond MOST objects, or functions, nothing more is looked into; `over_limit` says so.
+Invariant: at most `MAX_LIBRARY_OBJECTS` objects, and functions, are looked into; `over_limit` says
+when there are more.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SKIPPED_CLASSES = {("threading", "Condition")}
 
 
 class LibraryObjects:
-    """The objects of libraries that a walk has met, and how many functions of installed ones."""
+    """The library objects that a walk has met."""
 
     def __init__(self, package: str) -> None:
         self._package = package
@@ -54,11 +54,12 @@ class LibraryObjects:
         self._function_count = 0
 
     def is_installed_class(self, cls: type) -> bool:
-        """Whether a class is of such a package."""
+        """Whether a class is of an installed package."""
         return is_installed(cls.__module__, self._package)
 
     def is_library_object(self, x: Any) -> bool:
-        """Whether an object's class is a library's, or derived from one of an installed package."""
+        """Whether an object's class is a library's, or derived from a class of an installed
+        package."""
         known = self._is_library_class.get(type(x))
         if known is None:
             cls = type(x)
@@ -70,7 +71,7 @@ class LibraryObjects:
         return known
 
     def _library_classes(self, x: Any) -> list[type]:
-        """The classes of libraries that an object has."""
+        """The library classes in the MRO of an object."""
         return [
             cls
             for cls in type(x).__mro__
@@ -78,8 +79,8 @@ class LibraryObjects:
         ]
 
     def _is_python_library_class(self, cls: type) -> bool:
-        """Whether it is a class of Python's, NumPy's or SciPy's that is written in Python: its
-        objects may hold what the user can change."""
+        """Whether a class of the standard library, NumPy or SciPy is written in Python: its
+        instances may hold state that users change."""
         if (
             not cls.__flags__ & HEAP_TYPE_FLAG
             or issubclass(cls, PLAIN_CLASSES)
@@ -90,7 +91,7 @@ class LibraryObjects:
         return is_library(sys.modules.get(cls.__module__), self._package)
 
     def add(self, x: Any) -> bool:
-        """Whether it is one of these, which counts."""
+        """Add an object; return whether it is a library's."""
         found = self.is_library_object(x)
         if found:
             self._objects.append(x)
@@ -98,14 +99,14 @@ class LibraryObjects:
 
     @property
     def over_limit(self) -> str:
-        """What holds more objects than are looked into; "" if nothing does."""
+        """Which object holds more objects than are looked into; "" if there is none."""
         if len(self._objects) <= MAX_LIBRARY_OBJECTS:
             return ""
         name = type(self._objects[MAX_LIBRARY_OBJECTS]).__name__
         return f"a {name} that it reads holds too many other objects"
 
     def methods(self, x: Any) -> Iterator[tuple[types.FunctionType, ReferencedNames]]:
-        """The methods of an object, which may put something anywhere."""
+        """The methods of an object, which may write anywhere."""
         for cls in self._library_classes(x):
             for raw in vars(cls).values():
                 for f in (raw.fget, raw.fset) if isinstance(raw, property) else (raw,):
@@ -113,8 +114,8 @@ class LibraryObjects:
                         yield f, referenced_names(f.__code__)
 
     def filled_slots(self, x: Any) -> Iterator[tuple[str, str]]:
-        """The filled slots of an object, and what to call them (not those that C has for itself,
-        such as `__vectorcalloffset__`)."""
+        """The filled slots of an object, and their labels. (C's own slots have names like
+        `__vectorcalloffset__`.)"""
         for cls in self._library_classes(x):
             for name, raw in vars(cls).items():
                 is_slot = isinstance(raw, types.MemberDescriptorType)
@@ -122,7 +123,7 @@ class LibraryObjects:
                     yield name, f"{cls.__name__}.{name}"
 
     def module_globals(self, f: types.FunctionType) -> Iterator[tuple[str, Any]]:
-        """The functions, numbers, text and arrays that a function finds in its module."""
+        """The functions, numbers, text and arrays that a function reads in its module."""
         self._function_count += 1
         if self._function_count > MAX_LIBRARY_OBJECTS:
             return

@@ -1,11 +1,8 @@
-"""Where objects of Python's own keep what code reads of them by no attribute that it names.
+"""State of standard-library objects that code reads without naming an attribute.
 
-Owns: `hidden_sources`, the places of these, as (kind, holder, name); `referenced_objects`, what
-else they lead to. A mapping's read-only view shows a dict, an exception its arguments, a member of
-an enumeration its value, a dict with defaults calls what makes them. What is in there can be
-changed, and is to be noticed, though no code says its name.
-
-Invariant: no code of the user's runs.
+A read-only view of a mapping shows a dict, an exception its arguments, an enumeration member its
+value; a `defaultdict` calls its factory. This state can change, so it is found here. No user code
+runs.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ _DATA_ATTRIBUTES = {  # where objects of the standard library keep what is in th
 
 
 def hidden_sources(x: Any) -> Iterator[tuple[SourceKind, Any, Any]]:
-    """(kind, holder, name) of each place where an object keeps something."""
+    """The (kind, holder, name) of each source that an object keeps state at."""
     if isinstance(x, defaultdict):
         yield "attribute", x, "default_factory"
     elif isinstance(x, BaseException):
@@ -58,7 +55,7 @@ def hidden_sources(x: Any) -> Iterator[tuple[SourceKind, Any, Any]]:
 
 
 def referenced_objects(x: Any) -> tuple[Any, ...]:
-    """What else an object leads to."""
+    """Other objects that an object leads to."""
     if isinstance(x, (set, frozenset, *MAPPING_VIEWS)):
         return container_contents(x)
     if isinstance(x, enum.EnumType):
@@ -73,6 +70,6 @@ def referenced_objects(x: Any) -> tuple[Any, ...]:
 
 
 def _viewed_dict(view: Any) -> dict[Any, Any]:
-    """The dict of which it is a view; not that of a class, which others may not write into."""
+    """The dict that a view shows; {} for that of a class, which only the class can write to."""
     found = next((d for d in gc.get_referents(view) if isinstance(d, dict)), {})
     return {} if "__module__" in found and "__doc__" in found else found

@@ -1,7 +1,6 @@
-"""Whose code is whose: the user's is followed, a library's is taken to stay as it is.
+"""Tells user code, which is followed, from library code, which is not.
 
-Owns: `is_library`, which says it of modules, `is_library_code` of functions; `is_installed`, of
-the modules of packages that somebody has installed: nothing is known of them.
+`is_installed` singles out installed packages, of which nothing is known.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _KNOWN_PACKAGES = (*INTERNAL_PACKAGES, "scipy")
 
 
 def is_library(module: types.ModuleType | None, package: str) -> bool:
-    """Whether a module is a library's; those of `package` never are."""
+    """Whether a module is a library's; modules of `package` never are."""
     first = "" if module is None else module.__name__.partition(".")[0]
     if module is None or first == package:
         return False
@@ -32,7 +31,8 @@ def is_library(module: types.ModuleType | None, package: str) -> bool:
 
 
 def is_installed(module: str, package: str) -> bool:
-    """Whether a module is of a package that is not the user's, nor Python's, NumPy's, SciPy's."""
+    """Whether a module belongs to an installed package: not the user's, nor Python's, NumPy's or
+    SciPy's."""
     found = sys.modules.get(module)
     where = _module_dict(found).get("__file__")
     if where is None or module.partition(".")[0] in _KNOWN_PACKAGES:
@@ -41,7 +41,7 @@ def is_installed(module: str, package: str) -> bool:
 
 
 def _module_dict(module: types.ModuleType | None) -> dict[str, Any]:
-    """What a module has itself: its `__getattr__` is code of the user's."""
+    """The `__dict__` of a module: its `__getattr__` would run user code."""
     own: dict[str, Any] = getattr(module, "__dict__", {})
     return own
 

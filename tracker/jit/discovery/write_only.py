@@ -1,8 +1,7 @@
-"""What the code of a function puts at places, where that needs less than a place for all of it.
+"""State that code writes but does not read, which needs no source for each part of it.
 
-Owns: `append_only_sources`, the lists that are only appended to; `ReplacedDataclasses`, the
-dataclasses each of which is put in the place of another. Both are asked once all names are known
-(`discovery.py`).
+`append_only_sources` finds lists that are only appended to, `ReplacedDataclasses` dataclasses that
+are each replaced by another. Both need all names to be known (`discovery.py`).
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from tracker.jit.guards.source import Source, is_plain_dataclass
 def append_only_sources(
     sources: Iterable[Source], append_targets: set[str], loaded: set[str]
 ) -> set[Source]:
-    """The places of lists, and of dicts of lists, which the code appends to, and does nothing else
-    with."""
+    """The sources of lists, and of dicts of lists, that the code only appends to."""
     found = {
         place: place.read()
         for place in sources
@@ -34,36 +32,36 @@ def append_only_sources(
 
 
 def _is_bound_append(source: Source) -> bool:
-    """Whether it is where a kept `h.append` has its list."""
+    """Whether a source has the list of a kept bound method `append`."""
     method = source.holder.value
     return source.name == "__self__" and getattr(method, "__name__", "") == "append"
 
 
 def _lists_at(x: Any) -> list[Any]:
-    """The list that stands at a place, or those in a dict there."""
+    """The list at a source, or the lists in the dict there."""
     if type(x) is list:
         return [x]
     return [y for y in x.values() if type(y) is list] if type(x) is dict else []
 
 
 class ReplacedDataclasses:
-    """Which dataclasses stand at places, and at no others but inside of each other."""
+    """Dataclasses that are found at sources, and nowhere else but inside each other."""
 
     def __init__(self) -> None:
         self._sources_by_id: dict[int, set[Source]] = {}  # ids of dataclasses: where they stand
         self._reached_elsewhere: set[int] = set()  # ids of what can be reached in another way
 
     def add(self, x: Any, source: Source | None) -> None:
-        """Something that the code can get hold of, at a place or in another way."""
+        """Note an object that the code can reach at a source, or in another way."""
         if source is None or source.kind not in ("cell", "item", "attribute"):
             self._reached_elsewhere.add(id(x))
         elif is_plain_dataclass(x):
             self._sources_by_id.setdefault(id(x), set()).add(source)
 
     def find(self, sources: Iterable[Source], stored: set[str]) -> tuple[set[Source], set[int]]:
-        """The places where the code puts such objects, each another, and the ids of all that stand
-        only there, or inside of these: their attributes are no places of their own. `stored`: the
-        names under which the code puts something."""
+        """The sources where the code stores such dataclasses, each time another, and the ids of all
+        that are found only there or inside of these: their attributes are no sources of their own.
+        `stored`: the names under which the code stores something."""
         held = self._sources_by_id
         odd = {
             id(p.holder.value)

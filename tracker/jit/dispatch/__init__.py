@@ -1,4 +1,11 @@
-"""Which specialisation serves a call, what happens on a first call, and when calls run in Python.
+"""Dispatch: the Python side of a call of a jitted function.
 
-Start at `jitted.py`.
+The native entry serves calls that match a compiled specialisation. All others arrive at
+`jitted.py`, which runs a matching trace without its entry, traces the call, or falls back to plain
+Python. `specialization.py` has the traces of each signature and matches them, `trace_cache.py`
+decides which traces are kept and compiled, `first_call.py` whether NumPy or machine code computes
+the result of a traced call, `relayout.py` copies arrays that no entry takes, and `saved_state.py`
+keeps captured state for a later pullback.
+
+Knows all of `jit` except `explain`, `export` and `api`. Start at `Jitted.call_slow`.
 """

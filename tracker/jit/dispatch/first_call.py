@@ -1,7 +1,7 @@
-"""What a call gives that has just been traced: numbers of the trace, of NumPy, or of machine code.
+"""Computes the result of a call that has just been traced: with NumPy, or with machine code.
 
-Owns: `is_numpy_soon_done`, whether NumPy computes what the trace has put off, while nobody has
-compiled yet; `finish_with_numpy` and `finish_with_machine_code`, which give the result.
+Tracing leaves large arrays lazy. NumPy computes them if it is done before machine code would be
+compiled (`is_numpy_soon_done`), otherwise the call waits for machine code.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _SLOW_COST = 16  # or numbers are put in order, or gathered
 
 
 def is_numpy_soon_done(run: TracedRun, is_synchronous: bool) -> bool:
-    """Whether all that the call gives and writes is there, or will be before machine code is.
-    `is_synchronous`: the call waits for machine code anyhow."""
+    """Whether all that the call returns and writes is computed, or will be before machine code is
+    compiled. `is_synchronous`: the call waits for machine code anyway."""
     return run.is_numpy_soon_done(_cost, _no_bytes if is_synchronous else _bytes_while_compiling)
 
 
@@ -38,7 +38,7 @@ def _no_bytes(count: int, kinds: int) -> int:
 
 
 def _bytes_while_compiling(count: int, kinds: int) -> int:
-    """How many bytes NumPy adds up while so many equations are compiled, of so many kinds."""
+    """How many bytes NumPy adds up while so many equations of so many kinds are compiled."""
     return max(BYTES_WHILE_COMPILING, BYTES_PER_OP_KIND * kinds + BYTES_PER_EQUATION * count)
 
 
@@ -49,8 +49,8 @@ def _cost(value: Value) -> int:
 
 
 def finish_with_numpy(run: TracedRun) -> Any:
-    """The result, as the plain function has it. Fresh memory takes longer than most of what is
-    computed in it: so NumPy works in memory that is used again."""
+    """The result, computed as by the plain function, but in reused memory: fresh memory takes
+    longer than most of the computations."""
     if not run.has_pending:
         return run.finish()
     with use_block_allocator():
@@ -60,8 +60,8 @@ def finish_with_numpy(run: TracedRun) -> Any:
 def finish_with_machine_code(
     specialization: Specialization, run: TracedRun, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Any:
-    """The result: machine code computes what the trace has put off, if it can without NumPy, and
-    if the trace holds."""
+    """The result: machine code computes the lazy values, if it needs no NumPy and the trace
+    matches."""
     compiled, result = specialization.compiled, NO_RESULT
     if compiled.host_calls:
         return finish_with_numpy(run)

@@ -91,7 +91,7 @@ if TYPE_CHECKING:
 
 
 class Jitted(TraceCache):
-    """See the file's header."""
+    """The state of a jitted function; see the file's header."""
 
     def __init__(self, function: Callable[..., Any], options: JitOptions) -> None:
         super().__init__(function, options)
@@ -104,7 +104,7 @@ class Jitted(TraceCache):
         self.relayout_ids: set[int] = set()  # the ids of arrays in `call_with_relayout` just now
 
     def call_slow(self, *args: Any, **kwargs: Any) -> Any:
-        """A call that no machine code took."""
+        """A call that no native entry has served."""
         if current_tracer() is not None or not current().jit:
             return self.function(*args, **kwargs)
         if self.is_derived and (arrays := self._with_plain_arrays(args)) is not None:
@@ -135,19 +135,19 @@ class Jitted(TraceCache):
         return self._call_plain(args, kwargs)
 
     def call_unsupported(self, *args: Any, **kwargs: Any) -> Any:
-        """A call where no machine code can be made."""
+        """A call where machine code is unavailable."""
         if self.options.strict:
             require_native(f"{self.name} is strict")
         return self.function(*args, **kwargs)
 
     def _with_plain_arrays(self, args: Sequence[Any]) -> list[Any] | None:
-        """The arguments with plain arrays in the place of what offers them, if anything does."""
+        """The arguments with array-likes converted to arrays; None if there are none."""
         taken = self.differentiated(args)
         given = [convert_array_likes(x, at) if at in taken else x for at, x in enumerate(args)]
         return None if all(map(operator.is_, given, args)) else given
 
     def _captured_state(self, call: signature.Signature, leaves: list[Any]) -> CapturedState:
-        """What a call reads."""
+        """The captured state of a call."""
         reads = find_captured_state(self.function, static_leaves(call, leaves), self.options.pure)
         return (
             with_constant_arrays(reads, self.function)
@@ -156,26 +156,26 @@ class Jitted(TraceCache):
         )
 
     def _call_plain(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """The plain function; what it is given is the caller's own."""
+        """Call the plain function; its arguments must be the caller's own."""
         if self._is_relayout_call(args, kwargs):
             raise NeedsPlainCall
         return self.function(*args, **kwargs)
 
     def _is_relayout_call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-        """Whether it is `call_with_relayout` that calls."""
+        """Whether the arguments are copies made by `call_with_relayout`."""
         if not self.relayout_ids:
             return False
         return not self.relayout_ids.isdisjoint(map(id, tree.leaves((tuple(args), kwargs))))
 
     def _call_untraceable(self, args: Sequence[Any], kwargs: dict[str, Any], reason: str) -> Any:
-        """A call with an iterator, which goes on: there will be no other like it; or with what
-        has no signature."""
+        """A call whose arguments can match no trace: an opaque object, or a structure without a
+        signature."""
         if self.options.strict:
             raise CompileError(f"{self.name} is strict, and {reason}")
         return self._call_plain(args, kwargs)
 
     def _install_compiled(self, group: SignatureGroup) -> Callable[..., Any]:
-        """Wait for what is being compiled, and have machine code take its calls; what to call."""
+        """Wait for pending compilations, and install their entries; return what to call."""
         for special in group.specializations:
             special.job.wait()
         with TRACING_LOCK.acquire_within(_LOCK_TIMEOUT) as is_ours:
@@ -194,8 +194,8 @@ class Jitted(TraceCache):
         call: signature.Signature,
         leaves: list[Any],
     ) -> Any:
-        """A call while values are watched: the function is traced, so that the watch sees what it
-        computes, and nothing is compiled."""
+        """A call within an observer: it is traced, so that the observer sees its equations, and not
+        compiled."""
         with TRACING_LOCK.lock:
             reads = self._captured_state(call, leaves)
             attempt = StateRollbackLog(reads)
@@ -216,8 +216,8 @@ class Jitted(TraceCache):
         args: Sequence[Any],
         kwargs: dict[str, Any],
     ) -> Specialization | None:
-        """The first trace for a signature and what stands at places now (or the first of all), made
-        if need be; None if it runs in plain Python."""
+        """The first trace that matches a call (or the first of all), made if need be; None if the
+        call runs in plain Python."""
         with TRACING_LOCK.lock:
             family = self._group(call)
             for _ in range(_LOOKUP_TRACES):
@@ -229,7 +229,7 @@ class Jitted(TraceCache):
             return next(holding, family.specializations[0] if family.specializations else None)
 
     def rollback_log(self, args: Sequence[Any], kwargs: dict[str, Any]) -> RollbackLog:
-        """What takes back what a call does to generators, and to what the function reads."""
+        """A log that can roll back what a call does to generators and captured state."""
         call, leaves = self.signature_of(args, kwargs)
         family = self.groups.get(call)
         if family is not None and not family.may_write_state:
@@ -246,7 +246,7 @@ class Jitted(TraceCache):
         kwargs: dict[str, Any],
         run: bool = True,
     ) -> Any:
-        """Run a trace that holds, or make one."""
+        """Run a trace that matches, or make one."""
         given = (*args, *kwargs.values())
         done = run_matching(group, call, leaves, given)
         if done is not NO_RESULT:
@@ -300,7 +300,7 @@ class Jitted(TraceCache):
             return self._trace_and_run(group, args, kwargs, reads, full, run, is_lazy=False)
 
     def _warn_of_profiler(self) -> None:
-        """Nothing is traced while somebody else profiles: it is traced when they no longer do."""
+        """Nothing is traced while another profiler is active; say so once."""
         if self.options.strict:
             raise CompileError(f"{self.name} is strict, and {PROFILER_IN_USE}")
         if not self.has_warned_of_profiler:
@@ -310,8 +310,7 @@ class Jitted(TraceCache):
     def _call_after_errors(
         self, group: SignatureGroup, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> Any:
-        """A call of a function that has raised each time lately: it is traced when it no longer
-        does."""
+        """A plain call of a function whose last traces all raised; the next call is traced again."""
         result = self._call_plain(args, kwargs)
         group.failed_traces = 0
         return result
@@ -398,8 +397,8 @@ class Jitted(TraceCache):
     def _may_be_transient(
         self, group: SignatureGroup, error: Exception, has_imported: bool
     ) -> bool:
-        """Whether it may have been another thread that drew random numbers while this one traced,
-        or a module that was imported: then another call is traced."""
+        """Whether another thread, or an import, may have drawn random numbers while this thread
+        traced: then another call is traced."""
         alone = threading.active_count() == 1 and not has_imported
         if not isinstance(error, UnrecordedDraws) or alone:
             return False
@@ -415,7 +414,7 @@ class Jitted(TraceCache):
         rollback_log: StateRollbackLog,
         run: bool,
     ) -> Any:
-        """The plain function's result, where it cannot be traced for this reason."""
+        """The plain function's result, where the call cannot be traced because of `error`."""
         if isinstance(error.__cause__, TypeError) and not self.options.strict:
             try:
                 result = self._roll_back_and_call_plain(
@@ -437,8 +436,7 @@ class Jitted(TraceCache):
         rollback_log: StateRollbackLog,
         is_lazy: bool,
     ) -> TracedRun:
-        """Trace a call. Where the function cannot do with numbers that vary, or a library with
-        values of the trace in its own objects (C code takes none), it runs again."""
+        """Trace a call; see `Retry` for the cases in which the function runs again."""
         varying = self.promotion.paths
         fixed = (
             None
@@ -495,7 +493,7 @@ class Jitted(TraceCache):
     def _roll_back_and_call_plain(
         self, args: Sequence[Any], kwargs: dict[str, Any], rollback_log: StateRollbackLog, run: bool
     ) -> Any:
-        """The plain function, which draws the trace's numbers again."""
+        """Call the plain function, which draws the same random numbers again."""
         rollback_log.roll_back()
         return self._call_plain(args, kwargs) if run else None
 
@@ -505,7 +503,7 @@ class Jitted(TraceCache):
         build: Callable[[Callable[..., Any]], Callable[..., Any]],
         differentiated: ArgnumsOf,
     ) -> Any:
-        """A jitted function of this one's derivative with respect to the arguments that are
+        """The jitted derivative of this function with respect to the arguments that are
         `differentiated`, made once for each key."""
         made = self.derivatives.get(key)
         if made is None:
@@ -527,14 +525,13 @@ _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
 
 
 def _holds_constant_arrays(captured: CapturedState) -> bool:
-    """Whether an array is a constant because a library's object holds it."""
+    """Whether an array in a library's object is a constant of the trace."""
     held = (place.read() for place in captured.sources if place.is_constant)
     return any(isinstance(x, np.ndarray) for each in held for x in tree.leaves(each))
 
 
 def _is_untraceable(error: BaseException | None) -> bool:
-    """Whether an error is tracing's own; NumPy wraps some in a ValueError, of which they are the
-    cause."""
+    """Whether an error is one of tracing; NumPy wraps some in a ValueError, as the cause."""
     while error is not None:
         if isinstance(error, _UNTRACEABLE):
             return True
@@ -543,7 +540,7 @@ def _is_untraceable(error: BaseException | None) -> bool:
 
 
 def plain_function(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The plain function of a jitted one, bound to what that is bound to; another as it is."""
+    """The plain function of a jitted one, bound to the same object; others unchanged."""
     function, bound = split_method(f)
     state = getattr(function, "_jitted", None)
     if state is None:
@@ -558,7 +555,8 @@ def call_with_relayout(
     call: Signature,
     leaves: list[Any],
 ) -> Any:
-    """The result of machine code for copies, or of the plain function for what was given."""
+    """The result of machine code on copies in native layout, or of the plain function on the
+    originals."""
     function = jitted.function
     usual = [relayout.to_native_layout(x) for x in leaves]
     if any(s.cls is not None for s in call.structures) and _may_write_state(function, call, leaves):
@@ -590,11 +588,11 @@ def call_with_relayout(
 
 
 class NeedsPlainCall(Exception):
-    """No machine code took the copies: the function is to run with what was given."""
+    """No machine code took the copies: the plain function must run on the originals."""
 
 
 def _may_write_state(function: Callable[..., Any], call: Signature, leaves: list[Any]) -> bool:
-    """Whether the code may put something somewhere."""
+    """Whether the code may write captured state."""
     with TRACING_LOCK.lock:
         reads = find_captured_state(function, static_leaves(call, leaves))
     return bool(reads.stored) or reads.writes_unknown

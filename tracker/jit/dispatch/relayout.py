@@ -1,10 +1,9 @@
 """Arrays that no entry takes as they lie: byte-swapped, misaligned, fields of records.
 
-Owns: `to_native_layout`, which copies one into a layout that machine code takes, and
-`with_views_of_originals`, which puts what a result shares with such a copy back over the memory of
-the array that was given.
+`to_native_layout` copies such an array into a layout that machine code takes;
+`with_views_of_originals` maps what a result shares with the copy back onto the original's memory.
 
-Invariant: a result that is an argument, or a view of one, in the plain function is that of a call.
+Invariant: a result that is an argument, or a view of one, in the plain function is one in the call.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ UNSUPPORTED = object()
 
 
 def to_native_layout(x: Any) -> Any:
-    """An array in the layout that native code takes, if its class and dtype allow that."""
+    """An array in the layout that native code takes; UNSUPPORTED if its class or dtype rules that
+    out."""
     if not isinstance(signature.leaf_of(x), signature.UnsupportedLeaf):
         return x
     if type(x) is not np.ndarray or x.dtype.newbyteorder("=") not in signature.NATIVE_DTYPES:
@@ -38,7 +38,7 @@ def to_native_layout(x: Any) -> Any:
 
 
 def with_views_of_originals(result: Any, given: Sequence[Any], copies: Sequence[Any]) -> Any:
-    """A result in which views of the copies are views of the arrays that were given."""
+    """A result in which views of the copies are replaced by views of the original arrays."""
     pairs = [(x, copy) for x, copy in zip(given, copies, strict=True) if x is not copy]
     leaves, structure = tree.flatten(result)
     placed = [_on_original(leaf, pairs) for leaf in leaves]
@@ -58,7 +58,7 @@ def _on_original(leaf: Any, pairs: list[tuple[Any, Any]]) -> Any:
 
 
 def _same_view(view: Any, copy: Any, x: Any) -> Any:
-    """The view of `x` that `view` is of its copy."""
+    """The view of `x` that corresponds to a view of its copy."""
     start, within = _index_at(_address(view) - _address(copy), copy)
     first = x[tuple(slice(i, i + 1) for i in start)]
     if view.dtype != copy.dtype:  # a part of complex numbers
@@ -74,7 +74,7 @@ def _same_view(view: Any, copy: Any, x: Any) -> Any:
 
 
 def _index_at(offset: int, copy: Any) -> tuple[list[int], int]:
-    """The index of the element of a copy at an offset from its first, and what is left over."""
+    """The index of a copy's element at an offset in bytes from its first, and the remainder."""
     index = [0] * copy.ndim
     steps = [(abs(s), axis) for axis, s in enumerate(copy.strides) if s and copy.shape[axis] > 1]
     for step, axis in steps:

@@ -1,9 +1,9 @@
-"""What a jitted function reads, kept for a derivative that is asked for later.
+"""The captured state of a call, saved for a pullback that is called later.
 
-Owns: `SavedState`: what stood at the places that a call read. A compiled pullback computes what it
-needs again; what it reads then must be what the call has read. Start at `SavedState.of`.
+A compiled pullback recomputes what it needs, and must then read what the call has read. Start at
+`SavedState.of`.
 
-Invariant: what stands at the places after `call_with` is what stood there before.
+Invariant: `call_with` restores the present captured state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_ARGUMENTS = Signature((), (), ())
 
 
 class SavedState:
-    """What stood at the places of a signature, arrays as copies that nobody changes."""
+    """The values at the sources of a signature; arrays as copies that are never written."""
 
     def __init__(self, call: Signature, values: Sequence[Any]) -> None:
         self.sources = call.sources
@@ -38,7 +38,7 @@ class SavedState:
 
     @staticmethod
     def of(jitted: Jitted, args: Sequence[Any], kwargs: dict[str, Any]) -> SavedState | None:
-        """What a call that has just been made has read; None if no trace says so."""
+        """The captured state of a call that has just been made; None if no trace knows it."""
         call, leaves = jitted.signature_of(args, kwargs)
         family = jitted.groups.get(call)
         for special in () if family is None or family.fallback_reason else family.specializations:
@@ -51,7 +51,7 @@ class SavedState:
         return None
 
     def call_with(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Make a call that reads what was read before."""
+        """Make a call that reads the saved state."""
         changed = self._changed()
         if not changed:
             return call(*args, **kwargs)
@@ -64,7 +64,7 @@ class SavedState:
                 run_idempotent(past.restore)
 
     def _changed(self) -> dict[SourcePath, Any]:
-        """What stood where something else stands now."""
+        """The saved values, by path, that differ from the present ones."""
         now, standing = with_captured_state(_NO_ARGUMENTS, [], self.sources)
         if now.structures != self.signature.structures:
             raise UnsupportedError(
@@ -86,7 +86,7 @@ def _same_value(old: Any, x: Any) -> bool:
 
 
 class _SavedStateSwap(PlaceholderSwap):
-    """Has what stood at spots stand there again."""
+    """Puts saved values at their paths."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)

@@ -1,11 +1,10 @@
-"""The traces of one signature: what each was made for, and how one is run without machine code.
+"""Specialisations: the traces of each signature, matching them, and running one without its entry.
 
-Owns: `Specialization`, a trace and the job that compiles it; `SignatureGroup`, all traces of a
-signature; `SpecializationCache`, those of a function; `run_matching`, which the slow path asks
-first. Start at `SignatureGroup`.
+`SpecializationCache` has a `SignatureGroup` for each signature of arguments, whose
+`Specialization`s are traces with their compile jobs.
 
-Invariant: a trace is run only for values that it was made for (`match_leaves`), and only if the
-arrays it writes into share no memory with others (`has_overlap`).
+Invariant: a trace runs only for leaves that it matches (`match_leaves`), and only if the arrays it
+writes to share no memory with others (`has_overlap`).
 """
 
 from __future__ import annotations
@@ -52,9 +51,8 @@ _MAX_UNROLLED = 40  # elements; shorter arrays are unrolled, and their code is g
 
 @record()
 class Specialization:
-    """One trace, the job that compiles it, and what says why it was made; `is_pending` until
-    machine code takes its calls, if it is one native entry.
-    """
+    """A trace, the job that compiles it, and a function that says why it was made. `is_pending`
+    until its native entry, if it has one, is installed."""
 
     trace: Trace
     job: Job[CompiledTrace]
@@ -66,12 +64,12 @@ class Specialization:
         return self.job.result()
 
     def call(self, leaves: Sequence[Any], given: Sequence[Any]) -> Any:
-        """A call in Python terms, of all leaves, and the arguments; machine code that is one native
-        entry has been asked already."""
+        """Run the trace through Python, with all leaves and the arguments. A native entry was tried
+        already."""
         return _run_in_python(self.trace, self.compiled, leaves, given)
 
     def covers(self, other: Trace) -> bool:
-        """Whether another trace holds no more often than this one."""
+        """Whether another trace is valid for no call that this one is not valid for."""
         mine = self.trace
         if mine.signature != other.signature or mine.conditions != other.conditions:
             return False
@@ -81,8 +79,8 @@ class Specialization:
 
 
 def _same_capture(one: Any, other: Any) -> bool:
-    """Whether what two traces with one text capture is the same: an array that holds what was asked
-    of a value may hold another answer."""
+    """Whether two traces with the same text capture the same: the result of a guarded conversion
+    may differ."""
     if one is other:
         return True
     if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
@@ -92,9 +90,7 @@ def _same_capture(one: Any, other: Any) -> bool:
 
 @record()
 class SignatureGroup:
-    """All traces of one signature, `signature`; `earlier_signatures` are some that came before it,
-    `fallback_reason` says why it is run in plain Python, if it is.
-    """
+    """All specialisations of one signature, and the history that decides about falling back."""
 
     signature: Signature
     earlier_signatures: Sequence[Signature] = ()
@@ -113,7 +109,7 @@ class SignatureGroup:
 
     @property
     def last_used(self) -> int:
-        """When a call was last this signature's."""
+        """When a call last had this signature."""
         entries = [s.compiled.entry for s in self.specializations if s.job.has_result]
         times: list[int] = [entry.last_used for entry in entries if entry]
         return max(self.last_lookup, *times, 0)
@@ -125,22 +121,21 @@ class SignatureGroup:
 
 
 class SpecializationCache(dict[Signature, SignatureGroup]):
-    """The families of a function, by signature; `capacity` is how many there are before room is
-    made for others."""
+    """The groups of one function, by signature; beyond `capacity` it evicts before it adds."""
 
     def __init__(self) -> None:
         super().__init__()
         self.capacity = _INITIAL_CAPACITY
 
     def add(self, call: Signature) -> SignatureGroup:
-        """A new family."""
+        """Add a group."""
         known = tuple(itertools.islice(reversed(self), _MAX_COMPARED_SIGNATURES))
         family = self[call] = SignatureGroup(call, known)
         return family
 
     def evict(self) -> list[Specialization]:
-        """Forget the traces for objects that are gone, of which no call can ask any more; where all
-        are alive and there are very many, the one that was used least recently."""
+        """Remove the groups of signatures with dead objects, which match no call; if there are none
+        and very many groups, the least recently used one. Returns their specialisations."""
         gone = [call for call in self if not call.is_alive]
         if not gone and len(self) >= _MAX_SIGNATURES:
             gone = [min(self, key=lambda call: self[call].last_used)]
@@ -150,7 +145,7 @@ class SpecializationCache(dict[Signature, SignatureGroup]):
 
 
 def _have_other_lengths(call: Signature, other: Signature) -> bool:
-    """Whether two signatures differ in the extents of arrays only, of which a short one does."""
+    """Whether two signatures differ in array extents only, one of them short."""
     if len(call.leaves) != len(other.leaves) or call.names != other.names:
         return False
     short = False
@@ -169,7 +164,7 @@ def _have_other_lengths(call: Signature, other: Signature) -> bool:
 def run_matching(
     group: SignatureGroup, call: Signature, leaves: list[Any], given: Sequence[Any]
 ) -> Any:
-    """The result of the first trace that holds; NONE if none does."""
+    """The result of the first trace that matches; NO_RESULT if none does."""
     for special in group.specializations:
         everything = match_leaves(special.trace, call, leaves)
         if everything is not None:
@@ -183,9 +178,9 @@ def run_matching(
 def needs_plain_call(
     group: SignatureGroup, call: Signature, leaves: list[Any], given: Sequence[Any]
 ) -> bool:
-    """Whether a trace is known to write into an array of this call that shares memory with another,
-    or to compare two objects that are one here: then plain Python does what is right, and to trace
-    it once more tells nothing new."""
+    """Whether a trace is known to be invalid for this call because an array that it writes to
+    shares memory with another, or because objects that it compares are one object: plain Python
+    must run, and another trace would not help."""
     traces = [special.trace for special in group.specializations]
     if group.aliasing_trace is not None:
         traces.append(group.aliasing_trace)
@@ -207,13 +202,13 @@ def conditions_hold(
     leaves: Sequence[Any],
     given: Sequence[Any],
 ) -> bool:
-    """Whether conditions hold of a call with these leaves, and arguments."""
+    """Whether conditions hold for a call with these leaves and arguments."""
     container = functools.partial(_container_at, call, given)
     return all(each.holds(leaves, container) for each in conditions)
 
 
 def match_leaves(trace: Trace, call: Signature, leaves: list[Any]) -> list[Any] | None:
-    """All leaves of a call, as a trace takes them; None if what it reads differs."""
+    """All leaves of a call as a trace takes them; None if its captured state differs."""
     standing = unchanged_captures(trace.signature, len(leaves))
     if standing is not None:  # the arguments are those of the family
         return [*leaves, *standing]
@@ -222,8 +217,8 @@ def match_leaves(trace: Trace, call: Signature, leaves: list[Any]) -> list[Any] 
 
 
 def miss_cause(group: SignatureGroup, trace: Trace, full_signature: Signature) -> Callable[[], str]:
-    """What says why the traces that there are did not do: what differs from the one that is most
-    alike. `full_signature`: the signature of the call, with all captured numbers."""
+    """A function that describes why the present traces did not match: the difference from the most
+    similar one. `full_signature` has all captured numbers."""
     if not group.specializations:
         return functools.partial(_signature_cause, group.signature, group.earlier_signatures)
     found = _trace_cause(group.specializations, trace, full_signature)
@@ -231,8 +226,8 @@ def miss_cause(group: SignatureGroup, trace: Trace, full_signature: Signature) -
 
 
 def _signature_cause(call: Signature, known: Sequence[Signature]) -> str:
-    """What differs from the known signature that is most alike. (Put into words when somebody asks:
-    that takes as long as all passes over a small function.)"""
+    """The difference from the most similar known signature. (Described on demand: that takes as
+    long as all passes over a small function.)"""
     causes = [signature_difference(old, call) for old in known]
     return min(causes)[1] if causes else "the first call"
 
@@ -252,8 +247,7 @@ def _trace_cause(
 
 
 def _guards_with_constants(trace: Trace) -> list[tuple[Guard, str, bytes]]:
-    """All guards, each with the number that the trace has for a constant there, if any, and with
-    those of an array."""
+    """All guards, each with the constant number and the array that it compares with, if any."""
     made: dict[Any, Eqn] = {}
     held = dict(zip(trace.function.captures, trace.captures, strict=True))
     found = []
@@ -266,8 +260,8 @@ def _guards_with_constants(trace: Trace) -> list[tuple[Guard, str, bytes]]:
 
 
 def _compared_constants(atom: Any, made: dict[Any, Eqn], held: dict[Any, Any]) -> tuple[str, bytes]:
-    """The number that a condition compares with, or the array: of `equal c 4`, or of `all` of that,
-    4. (An array is compared with the signs of its zeros, too, which comes second.)"""
+    """The number that a condition compares with, or the array's bytes: 4 for `equal c 4`, or for
+    `all` of that."""
     eqn = made.get(atom)
     while eqn is not None:
         constants = [str(x.value) for x in eqn.operands if isinstance(x, Const)]
@@ -284,7 +278,7 @@ def _compared_constants(atom: Any, made: dict[Any, Eqn], held: dict[Any, Any]) -
 def _first_difference(
     old: list[tuple[Guard, str, bytes]], new: list[tuple[Guard, str, bytes]]
 ) -> tuple[int, str]:
-    """After how many guards two traces part, and there."""
+    """After how many guards two traces differ, and how."""
     both = zip(old, new, strict=False)
     for at, ((a, before, array_before), (b, now, array_now)) in enumerate(both):
         if (a.kind, a.where, a.expected) != (b.kind, b.where, b.expected):
@@ -297,7 +291,7 @@ def _first_difference(
 
 
 def newest_cause(group: SignatureGroup) -> str:
-    """What people should look at: what the newest trace was made for."""
+    """Why the newest trace was made: a hint for users."""
     return (
         f"the last for: {group.specializations[-1].describe_cause()}"
         if group.specializations
@@ -308,7 +302,7 @@ def newest_cause(group: SignatureGroup) -> str:
 def _run_in_python(
     trace: Trace, compiled: CompiledTrace, leaves: Sequence[Any], given: Sequence[Any]
 ) -> Any:
-    """How the slow path runs a trace: an executor's values in, structured results out."""
+    """Run a trace through the executor: plain values in, structured results out."""
     if compiled.run is None or (_requires_no_alias(trace) and has_overlap(trace, leaves)):
         raise GuardFailed  # machine code has been asked already
     if not conditions_hold(trace.conditions, trace.signature, leaves, given):
@@ -350,12 +344,12 @@ def _run_in_python(
 
 
 def aliases_holder(call: Signature, given: Sequence[Any]) -> bool:
-    """Whether an object that the signature takes apart is read at places of its own, too."""
+    """Whether an object that the signature flattens is also the holder of a source."""
     return any(_container_at(call, given, n) is h.value for n, h in possible_holder_aliases(call))
 
 
 def _container_at(call: Signature, given: Sequence[Any], path: SignaturePath) -> Any:
-    """The container among the arguments, or at a place, that a node says."""
+    """The container among the arguments, or at a source, at a path."""
     number, way = path
     x = given[number] if number < len(given) else call.sources[number - len(given)].read()
     for at in way:
@@ -366,13 +360,13 @@ def _container_at(call: Signature, given: Sequence[Any], path: SignaturePath) ->
 
 
 def _requires_no_alias(trace: Trace) -> bool:
-    """Whether a trace is wrong for arrays that `has_overlap`."""
+    """Whether a trace is invalid for arrays that share memory."""
     return bool(trace.writes or trace.no_alias)
 
 
 def has_overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
-    """Whether an array that the function writes into shares memory with another that it reads, or
-    its elements share it."""
+    """Whether an array that the function writes to shares memory with another that it reads, or its
+    own elements do."""
     if any(overlaps_itself(leaves[number]) for number in trace.writes):
         return True
     fixed = [x for x in trace.captures if isinstance(x, np.ndarray)]
@@ -382,7 +376,7 @@ def has_overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
 
 
 def run_has_overlap(run: TracedRun) -> bool:
-    """The same of a run that gave no trace."""
+    """The same for a run that gave no trace."""
     leaves, writes = run.leaves, run.effects.writes
     return any(overlaps_itself(leaves[write.leaf_number]) for write in writes) or _shares_memory(
         run.no_alias, run.signature, leaves
@@ -400,7 +394,7 @@ def _shares_memory(no_alias: Iterable[int], call: Signature, leaves: Sequence[An
 
 
 def _as_result_class(kind: str, x: Any) -> Any:
-    """A value as the class of result that the plain function gives."""
+    """A value in the class that the plain function returns."""
     if kind == "array":
         return np.asarray(x)
     if kind == "numpy":
@@ -409,7 +403,7 @@ def _as_result_class(kind: str, x: Any) -> Any:
 
 
 def _unshared(x: Any, leaves: Sequence[Any]) -> Any:
-    """A result that shares no memory with an argument, the trace, or another result."""
+    """A result that shares no memory with an argument, a capture, or another result."""
     return (
         x.copy()
         if isinstance(x, np.ndarray) and (x.base is not None or _is_any_of(x, leaves))

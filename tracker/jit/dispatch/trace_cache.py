@@ -1,10 +1,9 @@
-"""The traces of a jitted function: which are kept, compiled, entered; which calls have none.
+"""Which traces of a jitted function are kept and compiled, and when it falls back to plain Python.
 
-Owns: `TraceCache`, the base of `Jitted`, with a `SignatureGroup` of traces for each signature
-(`specialization.py`), and `JitOptions`. Start at `TraceCache._keep_trace`.
+Start at `TraceCache._keep_trace`.
 
-Invariants: a trace is kept if another call can be of its kind; who gives up says so once, at the
-user's line, or raises where the function is strict.
+Invariants: a trace is kept if another call can match it. A fallback is announced once, as a warning
+at the user's line, or raises CompileError where the function is strict.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _MAX_BACKOFF_POWER = 8  # powers of two of calls that are not traced after trace
 
 @record(frozen=True)
 class JitOptions:
-    """What `jit` was told: see there."""
+    """The options of `jit`."""
 
     static: frozenset[int | str]
     cache: bool | None
@@ -63,7 +62,7 @@ class JitOptions:
 
 
 class TraceCache:
-    """See the file's header. `native` is a weak reference to the object that users hold."""
+    """See the file's header. `native` weakly refers to the native callable that users hold."""
 
     def __init__(self, function: Callable[..., Any], options: JitOptions) -> None:
         self.function = function
@@ -82,7 +81,7 @@ class TraceCache:
     def signature_of(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[signature.Signature, list[Any]]:
-        """The signature of a call and its leaves."""
+        """The signature of a call, and its leaves."""
         return signature.signature_of(args, kwargs, self.options.static, self.differentiated(args))
 
     def _group(self, call: signature.Signature) -> SignatureGroup:
@@ -105,7 +104,7 @@ class TraceCache:
             native.remove_entries(callable_, entries)
 
     def _install_entry(self, specialization: Specialization) -> None:
-        """Have machine code take the calls that a trace holds for."""
+        """Let the native callable use the entry of a specialisation."""
         from tracker.jit.abi import native_callable as native
 
         entry = specialization.compiled.entry
@@ -125,8 +124,8 @@ class TraceCache:
         leaves: list[Any],
         sources: list[Any],
     ) -> bool:
-        """Whether the function reads tracked values, whose history the result must carry, or what
-        no trace can know again."""
+        """Whether the captured state has tracked values whose history the result must carry, or
+        opaque objects."""
         _, everything = with_captured_state(call, leaves, sources)
         if any(map(is_opaque, everything)):
             group.fallback_reason = READS_OPAQUE_OBJECT
@@ -150,7 +149,7 @@ class TraceCache:
         full_signature: signature.Signature,
         can_wait: bool,
     ) -> Specialization | None:
-        """Compile a trace, if it can be of use again."""
+        """Compile a trace if it can match another call."""
         moved, new = trace.changed_numbers
         self.promotion.promote(new)
         if self.promotion.promote(moved):
@@ -167,8 +166,8 @@ class TraceCache:
         return None
 
     def _is_confirmed(self, trace: Trace) -> bool:
-        """Whether it was the function that has put something where it stands, and no other thread
-        meanwhile: two traces agree."""
+        """Whether a trace's writes are the function's own, not another thread's: two traces in a
+        row agree."""
         if not trace.is_certain:
             constants = [repr(out.constant) for out in trace.outputs if out.kind == "constant"]
             key = trace.signature, str(trace.function), repr(trace.state_writes), tuple(constants)
@@ -184,7 +183,7 @@ class TraceCache:
         full_signature: signature.Signature,
         can_wait: bool,
     ) -> Specialization | None:
-        """`can_wait`: the result is known already, so machine code is for the next call."""
+        """Compile a trace. `can_wait`: the result of this call is known already."""
         if any(each.covers(trace) for each in group.specializations):
             group.duplicate_traces += (
                 1  # it holds no more often than the trace that has just failed
@@ -207,7 +206,7 @@ class TraceCache:
 
     @property
     def _compiles_synchronously(self) -> bool:
-        """Whether a call waits for machine code even if it has no need of it."""
+        """Whether a call waits for machine code even if it does not need it."""
         settings = current()
         told = settings.dump or settings.check or self.options.strict
         return bool(told) or settings.threads == 1

@@ -1,5 +1,12 @@
-"""What a specialisation is keyed by: where captured values are read, the arguments' signature,
-constants, class attributes. Data and comparisons; no user code runs.
+"""Guards: the conditions under which a compiled specialisation may serve a call.
 
-Start at `source.py` and `signature.py`.
+A specialisation is keyed by the signature of its arguments (`signature.py`) and by the values found
+at its sources: closure cells, globals, attributes and other places outside the arguments that the
+code can read (`source.py`). `matching.py` flattens both into one `Signature` and compares
+signatures. Constants are compared by value, by identity or by their parts (`constants.py`), classes
+by their version tag (`class_guard.py`); `conditions.py` has what must hold between leaves.
+`promotion.py` decides which captured numbers become inputs.
+
+Data and comparisons only: no user code runs, and no machine code is written here (`jit/abi`
+compiles these checks into the native entry). Start at `signature.py`, then `source.py`.
 """

@@ -1,16 +1,13 @@
-"""What a class lends its objects: methods, properties, special methods, by which classes in turn.
+"""Class guards: a specialisation is valid while the classes of the objects it reads are unchanged.
 
-Owns: `ClassGuard`, the leaf of a signature that says it, and `ClassGuardCheck`, by which machine
-code asks whether it is so still; `is_c_class`, whether a class is written in C.
+A specialisation inlines methods, properties and class attributes, found through the MRO. CPython
+gives every class a version tag, and drops the tags of a class and its subclasses when the class is
+modified. The native entry compares tags, one load per class; on a mismatch Python compares the
+attributes by identity and, if they are equal, stores the new tag.
 
-A class that is changed, and those below it, get another version tag from CPython:
-machine code, and `ClassGuard` itself, compare the tag with that of the last look, and only where
-they differ does Python look again. So methods that a function calls cost it one comparison for each
-class.
-
-Invariants: what is lent is known by identity, numbers and other data that a class has only by their
-names (these are places of their own, `jit/discovery/discovery.py`); no class is kept alive; no code
-of the user's runs. Start at `ClassGuard`.
+Invariants: attributes are compared by identity; of numbers and other data on a class only the names
+count, since each such value has a source of its own (`jit/discovery/discovery.py`). Classes are
+referenced weakly. No user code runs.
 """
 
 from __future__ import annotations
@@ -34,7 +31,8 @@ _C_DESCRIPTORS = (
 
 
 class ClassGuard:
-    """What a class and its bases have under `names` and as special methods; None: all they have."""
+    """The MRO of a class, its special methods, and its attributes under `names` (None: all of
+    them)."""
 
     slots = 0
 
@@ -50,7 +48,7 @@ class ClassGuard:
         return self.cls.is_dead
 
     def holds(self, cls: Any) -> bool:
-        """Whether it is this class, and lends the same."""
+        """Whether `cls` is this class, with the same attributes."""
         if cls is None or self.cls.value is not cls:
             return False
         tag = ensure_version_tag(cls)
@@ -73,8 +71,10 @@ class ClassGuard:
 
 
 class ClassGuardCheck:
-    """Asked where the version tag is another: whether the class lends the same nevertheless.
-    `store_version_tag` notes the tag that the class has by now (`jit/abi/loader.py`)."""
+    """Called by machine code when the version tag differs: compares the attributes.
+
+    `store_version_tag` writes the new tag into the native entry; `jit/abi/loader.py` sets it.
+    """
 
     def __init__(self, leaf: ClassGuard) -> None:
         self.guard = leaf
@@ -88,12 +88,12 @@ class ClassGuardCheck:
 
 
 def version_tag(cls: type) -> int:
-    """The version tag of a class; 0 until somebody has looked, and if it cannot have one."""
+    """The version tag of a class; 0 if none was assigned since the last change."""
     return ctypes.c_uint32.from_address(id(cls) + VERSION_TAG_OFFSET).value
 
 
 def ensure_version_tag(cls: type) -> int:
-    """The version tag of a class, which is given one if it can have one; 0 if tags tell nothing."""
+    """The version tag of a class, assigned if need be; 0 if tags are not reliable here."""
     if not has_reliable_version_tags():
         return 0
     type.__getattribute__(cls, "__init__")  # to look something up gives the class a tag
@@ -102,8 +102,8 @@ def ensure_version_tag(cls: type) -> int:
 
 @functools.cache
 def has_reliable_version_tags() -> bool:
-    """Whether a class has a version tag, where it is looked for, when something has been looked up,
-    and none when it has changed."""
+    """Whether this interpreter keeps a version tag at `VERSION_TAG_OFFSET`, assigns one on
+    attribute lookup, and drops it when the class changes."""
     if unsupported_interpreter():
         return False
 
@@ -119,7 +119,7 @@ def has_reliable_version_tags() -> bool:
 
 
 def is_c_class(cls: type) -> bool:
-    """Whether a class is written in C: those of Python code free their objects alike."""
+    """Whether a class is implemented in C: classes defined in Python share one deallocator."""
     return not cls.__flags__ & _HEAP_TYPE_FLAG or _type_slot(cls, _TP_DEALLOC) != _type_slot(
         ClassGuard, _TP_DEALLOC
     )
@@ -160,7 +160,8 @@ def _attribute_name(item: tuple[Any, ...]) -> str:
 
 
 def _attribute_key(raw: Any) -> tuple[Any, ...]:
-    """A function by itself; what wraps functions by these, for it cannot be referred to weakly."""
+    """How an attribute is compared: by identity, wrappers by the functions they wrap (they have no
+    weak references), data by nothing."""
     if isinstance(raw, types.FunctionType):
         return (ConstantKey(raw),)
     if isinstance(raw, (staticmethod, classmethod)):

@@ -1,11 +1,8 @@
-"""What a trace takes for granted of the objects it is given, beside what the signature says.
+"""Conditions between the leaves of a call that its signature does not express.
 
-Owns: the conditions, `DistinctObjects` (these are different objects) and `ArrayFlags` (an array has
-these flags), `distinct_objects`, which says what must be distinct where the code compares objects,
-and `emit_condition_checks`, which has machine code look. The signature says which leaves are one
-object (`AliasLeaf`).
-
-Invariant: a condition is looked at on each call, before anything is computed or written.
+The signature says which leaves are one object (`AliasLeaf`); a condition says which are not, or
+which flags an array has. Invariant: conditions are checked on each call, before anything is
+computed or written.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ from tracker.tree import Structure
 
 @record(frozen=True)
 class DistinctObjects:
-    """These are different objects: leaves, by their numbers, or containers, by their nodes."""
+    """Different objects: leaves, by number, or containers, by their path in the signature."""
 
     members: tuple[int | SignaturePath, ...]
 
@@ -41,7 +38,7 @@ class DistinctObjects:
 
 @record(frozen=True)
 class ArrayFlags:
-    """Of the flags of the array that leaf number `leaf` is, those in `mask` are `flags`."""
+    """The flags in `mask` of the array at leaf number `leaf` equal `flags`."""
 
     leaf: int
     mask: int
@@ -55,8 +52,9 @@ Condition: TypeAlias = DistinctObjects | ArrayFlags
 
 
 def distinct_objects(call: Signature) -> tuple[DistinctObjects, ...]:
-    """What code that compares objects must find distinct, as a trace of the call does: arrays that
-    are alike, containers of one class, a number that is given and one that stands at a place."""
+    """The objects that code which compares identities must find distinct, as they are in this call:
+    equal array leaves, containers of one class, and a number that is an argument and one at a
+    source."""
     own = sum(s.count for s in call.structures[: len(call.structures) - len(call.sources)])
     alike: dict[Any, list[int | SignaturePath]] = {}
     for number, leaf in enumerate(call.leaves):
@@ -79,14 +77,14 @@ def distinct_objects(call: Signature) -> tuple[DistinctObjects, ...]:
 
 
 def _scalar_class(leaf: Any) -> type | None:
-    """The class of a number at a place."""
+    """The class of a number at a source."""
     if isinstance(leaf, ScalarLeaf):
         return leaf.cls
     return type(leaf.value) if isinstance(leaf, ConstantKey) else None
 
 
 def _iter_containers(call: Signature) -> Iterator[tuple[SignaturePath, Structure, Sequence[Leaf]]]:
-    """The containers in a signature, and the leaves in each."""
+    """The path, structure and leaves of each container in a signature."""
     first = 0
     todo: list[tuple[Structure, SignaturePath, int]] = []
     for at, structure in enumerate(call.structures):
@@ -102,7 +100,7 @@ def _iter_containers(call: Signature) -> Iterator[tuple[SignaturePath, Structure
 
 
 def condition_paths(conditions: Iterable[Condition]) -> set[SignaturePath]:
-    """The containers that conditions are about."""
+    """The paths of the containers that the conditions mention."""
     return {
         at
         for each in conditions

@@ -1,11 +1,12 @@
-"""Objects that a trace knows by what they hold: large containers, sets, slices, dates, methods.
+"""Constants of a specialisation, as keys that can be hashed and compared.
 
-Owns: `ConstantKey`, an object by value or by identity, and `StructuralKey`, one by its parts.
-`has_structural_key` says which objects are known by their parts wherever they come from.
+`ConstantKey` compares an object by value or by identity, `StructuralKey` by its parts.
+`has_structural_key` says which objects are compared by their parts wherever they are found: sets,
+slices, dates, methods. Lists, tuples and dicts are flattened into leaves, unless they are large.
 
-Invariants: both are hashable; they never keep alive an object that they know by identity, if that
-object can be referred to weakly (but for what stands in containers of places); comparing runs no
-Python code of the user's.
+Invariants: no key keeps an object alive that it compares by identity, if that object can be
+referenced weakly (an exception: the contents of containers at sources). A comparison runs no user
+code.
 """
 
 from __future__ import annotations
@@ -61,8 +62,9 @@ _VALUE_CLASSES = {
 
 
 class ConstantKey:
-    """An object that is part of the specialisation: text and integers by type and value, other
-    numbers by their bits, everything else by identity (referred to weakly where possible)."""
+    """An object as part of a specialisation: text and integers are compared by type and value,
+    other numbers by type and bits, everything else by identity (through a weak reference where
+    possible)."""
 
     __slots__ = ("_hash", "_ref", "value_key")
 
@@ -81,7 +83,7 @@ class ConstantKey:
 
     @property
     def value(self) -> Any:
-        """The object, or None once it is gone."""
+        """The object, or None once it has been freed."""
         return self._ref()
 
     @property
@@ -90,7 +92,7 @@ class ConstantKey:
 
     @property
     def is_weak(self) -> bool:
-        """Whether the object may die, and its address mean another."""
+        """Whether the object may be freed, and its address reused."""
         return isinstance(self._ref, weakref.ref)
 
     @property
@@ -120,7 +122,7 @@ def bits_of(x: Any) -> bytes:
 
 
 def _are_both_none(a: ConstantKey, b: ConstantKey) -> bool:
-    """Whether both stand for None itself, not for an object that is gone."""
+    """Whether both are keys of None, not of objects that have been freed."""
     return a._hash == b._hash == id(None)
 
 
@@ -132,9 +134,9 @@ def _reference(value: Any) -> Callable[[], Any]:
 
 
 class StructuralKey:
-    """An object by its class and its parts: plain values, objects by identity, or `StructuralKey`.
+    """An object compared by its class and parts: plain values, objects by identity, or nested keys.
 
-    `immutable_object`: itself, if nobody can change it.
+    `immutable_object` is the object itself, if nothing in it can change.
     """
 
     slots = 0
@@ -159,7 +161,7 @@ class StructuralKey:
 
     @property
     def is_dead(self) -> bool:
-        """Whether an object of whose a method it is is gone."""
+        """Whether an object that a bound method belongs to has been freed."""
         return any(type(i) in (ConstantKey, StructuralKey) and i.is_dead for i in self.parts)
 
     def holds(self, x: Any) -> bool:
@@ -203,7 +205,7 @@ def _parts_equal(a: Any, b: Any) -> bool:
 
 
 def container_contents(x: Any) -> tuple[Any, ...]:
-    """What a container holds."""
+    """The contents of a container, buffer or array that is compared by its parts."""
     if isinstance(x, (dict, types.MappingProxyType)):
         return (*x, *x.values())
     if isinstance(x, _DICT_ITEMS):
@@ -217,7 +219,7 @@ def container_contents(x: Any) -> tuple[Any, ...]:
 
 
 def _array_contents(x: Any) -> tuple[Any, ...]:
-    """What an array holds, or an item of one that no input can be."""
+    """The contents of an array, or of an item of an array, that cannot be an input."""
     plain, mask = np.asarray(x), getattr(x, "mask", None)
     held = plain.flat if plain.dtype.hasobject else (plain.tobytes(),)
     covered = mask.tobytes() if isinstance(mask, np.ndarray) else b""
@@ -235,17 +237,17 @@ def _parts_of(x: Any) -> tuple[Any, ...]:
 
 
 def is_value_class(cls: type) -> bool:
-    """Whether an object of a class is a value: immutable, and known by its parts."""
+    """Whether instances are immutable values, compared by their parts."""
     return cls.__name__ in _VALUE_CLASSES.get(cls.__module__, ()) or issubclass(cls, np.dtype)
 
 
 def is_mutable_leaf(x: Any) -> bool:
-    """Whether it is a container which is not taken apart, and which may change."""
+    """Whether an object is a mutable container that signatures do not flatten."""
     return isinstance(x, _MUTABLE_CLASSES) or _is_buffer(x) or _is_unsupported_array(x)
 
 
 def _is_buffer(x: Any) -> bool:
-    """Whether it is memory that others may write into: Python's, or that of `ctypes`."""
+    """Whether an object is memory that other code may write to: a buffer, or `ctypes` data."""
     cls = type(x)
     if (cls.__module__, cls.__name__) in _BUFFER_CLASSES:
         return True
@@ -256,7 +258,7 @@ def _is_buffer(x: Any) -> bool:
 
 
 def _is_unsupported_array(x: Any) -> bool:
-    """Whether it is an array, or an item of one, that native code cannot take."""
+    """Whether an object is an array, or an item of an array, that native code cannot take."""
     cls = type(x)  # a tracked value says that it is an array
     if issubclass(cls, np.ndarray):
         return cls is not np.ndarray or x.dtype.kind not in "biufc"
@@ -264,7 +266,7 @@ def _is_unsupported_array(x: Any) -> bool:
 
 
 def has_structural_key(x: Any) -> bool:
-    """Whether an object is known by its parts, and not by itself."""
+    """Whether an object is compared by its parts, not by identity."""
     return (
         type(x) is types.MethodType
         or is_mutable_leaf(x)
@@ -278,7 +280,7 @@ def _is_frozenset(x: Any) -> bool:
 
 
 def holds_plain_values(x: Any) -> bool:
-    """Whether what a container holds is known by value."""
+    """Whether all contents of a container are compared by value."""
     return all(
         i is None or ConstantKey(i).is_by_value or type(i) is bool for i in container_contents(x)
     )

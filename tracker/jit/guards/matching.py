@@ -1,12 +1,10 @@
-"""Where Python code finds what it was not given: closure cells, entries of a namespace, attributes.
+"""Extends the signature of a call by the captured state, and matches signatures.
 
-Owns: `Source`, and what stands there now; `SourcePath`, one leaf of that.
-`jit/discovery/discovery.py` finds the places that a function reads; a call's signature has them
-after the arguments; native code looks at them on each call. Numbers at places are constants of a
-trace, but for those at spots that are known to vary.
+`with_captured_state` reads the sources of a trace and flattens what it finds into leaves after
+those of the arguments. Captured numbers are constants, except at paths that were promoted to inputs
+(`promotion.py`); large containers of constants are compared as a whole.
 
-Invariants: places are equal when they mean the same; a place never keeps alive an object that
-can be referred to weakly; reading a place runs no Python code of the user's.
+Invariant: reading a source runs no user code.
 """
 
 from __future__ import annotations
@@ -74,8 +72,9 @@ _ATOMIC_KINDS = (
 
 
 def possible_holder_aliases(call: Signature) -> list[tuple[SignaturePath, ConstantKey]]:
-    """The objects that a signature takes apart, and those of the same class with places of their
-    own, none of which they may be: what is written by one way would not be read by the other."""
+    """Pairs of a container that a signature flattens and the holder of an attribute source of the
+    same class: they must not be one object, since a write through one would be missed by the other.
+    """
     holders: dict[type, dict[int, ConstantKey]] = {}
     for place in call.sources:
         x = place.holder.value
@@ -92,7 +91,7 @@ def possible_holder_aliases(call: Signature) -> list[tuple[SignaturePath, Consta
 
 
 def structure_at(call: Signature, path: SignaturePath) -> Structure:
-    """The structure at a node; a leaf, where the signature does not take apart what is there."""
+    """The structure at a path; a leaf where the signature does not flatten the object."""
     structure = call.structures[path[0]]
     for at in path[1]:
         if not structure.children:
@@ -107,7 +106,7 @@ def with_captured_state(
     sources: Sequence[Source],
     promoted: frozenset[SourcePath] = frozenset(),
 ) -> tuple[Signature, list[Any]]:
-    """The signature of a call and what stands at the places, and all leaves."""
+    """The signature of a call extended by the values at the sources, and all leaves."""
     taken = _Flattener(call, leaves, promoted, {id(place.holder.value) for place in sources})
     structures = tuple(map(taken.flatten_source, sources, itertools.count(len(call.structures))))
     same, shown = tuple(taken.aliases), tuple(taken.specs)
@@ -116,9 +115,9 @@ def with_captured_state(
 
 
 def unchanged_captures(call: Signature, argument_count: int) -> list[Any] | None:
-    """What stands at the places of a signature whose first `argument_count` leaves are arguments,
-    if each is the very object that the signature knows there: then nothing needs to be taken apart.
-    """
+    """The values at the sources of a signature, if each is the very object that the signature knows
+    there; else None. Then nothing needs flattening. The first `argument_count` leaves are
+    arguments."""
     leaves = call.leaves[argument_count:]
     if len(leaves) != len(call.sources):
         return None
@@ -133,7 +132,7 @@ def unchanged_captures(call: Signature, argument_count: int) -> list[Any] | None
 
 
 class _Flattener:
-    """Takes the values at places apart, after a call's leaves."""
+    """Appends the flattened values at sources to the leaves of a call."""
 
     def __init__(
         self,
@@ -155,7 +154,7 @@ class _Flattener:
         }
 
     def flatten_source(self, source: Source, number: int) -> Structure:
-        """What stands at a place."""
+        """Flatten the value at a source."""
         if source.kind not in _ATOMIC_KINDS:
             return self.flatten(source.read(), (), (source, ()), number)
         x = source.read()
@@ -223,7 +222,7 @@ def _is_large_constant(children: tuple[Any, ...]) -> bool:
 
 
 def _constant_count(items: tuple[Any, ...], depth: int) -> float:
-    """How many plain values there are; less than none if there is anything else."""
+    """How many plain values there are; negative if there is anything else."""
     total = 0.0
     for x in items:
         if type(x) in BUILTIN_CONTAINERS and depth:
@@ -237,18 +236,18 @@ def _constant_count(items: tuple[Any, ...], depth: int) -> float:
 
 
 def can_be_promoted(x: Any) -> bool:
-    """Whether native code could take a value as an input. A bool is a flag: see `leaf_of`."""
+    """Whether a captured value could be an input. A bool is a flag: see `leaf_of`."""
     return isinstance(leaf_of(x), ScalarLeaf) and type(x) is not np.bool_
 
 
 def captured_paths(call: Signature) -> list[SourcePath]:
-    """The spot of each leaf that stands at a place."""
+    """The path of each leaf at a source, relative to its source."""
     own = len(call.structures) - len(call.sources)
     return [(call.sources[at - own], way) for at, way in captured_signature_paths(call)]
 
 
 def captured_signature_paths(call: Signature) -> list[SignaturePath]:
-    """The node of each leaf that stands at a place."""
+    """The path in the signature of each leaf at a source."""
     own = len(call.structures) - len(call.sources)
     return [
         node
@@ -265,7 +264,7 @@ def _leaf_paths(structure: Structure, path: SignaturePath) -> Iterator[Signature
 
 
 def leaf_labels(call: Signature) -> list[str]:
-    """What people call each leaf."""
+    """How messages name each leaf."""
     heads = [f"argument {at}" for at in range(call.positional_count)]
     heads += [f"argument {name}" for name in call.names]
     heads += [place.label for place in call.sources]
@@ -277,7 +276,7 @@ def leaf_labels(call: Signature) -> list[str]:
 
 
 def signature_difference(old: Signature, new: Signature) -> tuple[int, str]:
-    """How much is new in a signature, and what comes first, in words."""
+    """How many leaves are new or differ in a signature, and a text that describes the first."""
     before = dict(zip(leaf_labels(old), old.leaves, strict=True))
     after = dict(zip(leaf_labels(new), new.leaves, strict=True))
     found = [f"{name} is there" for name in after if name not in before]
@@ -291,7 +290,7 @@ def signature_difference(old: Signature, new: Signature) -> tuple[int, str]:
 
 
 def _accepts(leaf: Leaf, now: Leaf) -> bool:
-    """Whether an input takes what another trace had as a constant."""
+    """Whether an input leaf takes what is a constant in another trace."""
     return (
         isinstance(leaf, ScalarLeaf)
         and isinstance(now, ConstantKey)

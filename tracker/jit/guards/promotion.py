@@ -1,10 +1,10 @@
-"""Captured numbers that vary: constants of a trace at first, inputs once they have changed.
+"""Promotion: captured numbers that change between calls become inputs of the trace.
 
-Owns: `Promotion`, which a jitted function has. A constant is the better code, and may stand where
-no traced number can; so a number is an input only where another has stood, an integer (they count,
-index and choose) where two others have; what the function itself puts there is one at once. Where a
-function cannot do with it, it stays a constant. Numbers that are others in each of many objects of
-a class are inputs, too, so that these objects have the same code.
+A captured number starts as a constant: constants give better code, and may be used where no traced
+number can. It is promoted once another value was seen, an integer (they count, index and choose)
+once two others were, and at once where the function itself writes it. If the function cannot be
+traced with inputs there, the numbers are constants for good. Attributes that differ between many
+objects of one class are promoted too, so that these objects share code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _AttributeKind: TypeAlias = tuple[type, str, tuple[int, ...]]
 
 
 class Promotion:
-    """Where the captured numbers of a function are inputs: `paths`."""
+    """The paths at which the captured numbers of one jitted function are inputs."""
 
     def __init__(self) -> None:
         self.paths: frozenset[SourcePath] = frozenset()
@@ -36,7 +36,8 @@ class Promotion:
         self._rejected_kinds: set[_AttributeKind] = set()
 
     def learn_from_miss(self, traced: Iterable[Signature], now: Signature) -> None:
-        """A call that no trace holds for is about to be traced."""
+        """Compare the traces so far with a call that none of them matches and that is about to be
+        traced."""
         others: dict[SourcePath, set[ConstantKey]] = {}
         standing = _captured_numbers(now)
         for call in traced:
@@ -51,7 +52,7 @@ class Promotion:
         self.paths |= (found | self._promoted_by_class(standing)) - self._rejected
 
     def _promoted_by_class(self, numbers: dict[SourcePath, ConstantKey]) -> set[SourcePath]:
-        """Those that vary in other objects, or from one to the other."""
+        """The numbers that change in other objects of the class, or differ between its objects."""
         found: set[SourcePath] = set()
         for spot, number in numbers.items():
             kind = _attribute_kind(spot)
@@ -64,25 +65,25 @@ class Promotion:
         return found
 
     def promote(self, paths: frozenset[SourcePath]) -> bool:
-        """The function itself puts other numbers there; whether that is news."""
+        """Promote numbers that the function itself writes; return whether any is new."""
         news = paths - self.paths - self._rejected
         self.paths |= news
         self._changing_kinds.update(filter(None, map(_attribute_kind, news)))
         return bool(news)
 
     def has_rejected(self, paths: frozenset[SourcePath]) -> bool:
-        """Whether some of these are constants, for the function cannot do with anything else."""
+        """Whether some of these stay constants: the function could not be traced otherwise."""
         return not self._rejected.isdisjoint(paths)
 
     def reject_all(self) -> None:
-        """The function cannot do with what varies: constants, from now on."""
+        """Make all promoted numbers constants: the function cannot be traced with inputs."""
         self._rejected |= self.paths
         self._rejected_kinds.update(filter(None, map(_attribute_kind, self.paths)))
         self.paths = frozenset()
 
 
 def _attribute_kind(path: SourcePath) -> _AttributeKind | None:
-    """What spots in objects of one class have in common, if it is in one."""
+    """What the paths of one attribute have in common over all objects of a class."""
     place, way = path
     holder = place.holder.value
     if place.kind != "attribute" or holder is None or isinstance(holder, type):
@@ -95,7 +96,7 @@ def _is_changed_number(was: ConstantKey, now: ConstantKey) -> bool:
 
 
 def _captured_numbers(call: Signature) -> dict[SourcePath, ConstantKey]:
-    """The numbers at places that are constants."""
+    """The captured numbers that are constants, by path."""
     spots = captured_paths(call)
     leaves = call.leaves[len(call.leaves) - len(spots) :]
     return {

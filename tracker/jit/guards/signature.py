@@ -1,13 +1,12 @@
-"""What a native call takes and gives: leaves, containers, names. Plain data, no machine code.
+"""Signatures: the types of what a native call takes and returns. Plain data.
 
-Owns: the input leaves (`ArrayLeaf`, `ScalarLeaf`, `AliasLeaf`, `UnsupportedLeaf`, `AppendOnlyLeaf`;
-see `constants.py`, `class_guard.py`), the output leaves (`ArrayOut`, `ScalarOut`, `ConstantOut`,
-`InputOut`, `ViewOut`, `AliasOut`, `ContainerOut`), `Signature`, `StateWrite`, `Outputs`, and the
-slots they take in the frame that native code computes on. Start at `signature_of`.
+Input leaves are `ArrayLeaf`, `ScalarLeaf`, `AliasLeaf`, `AppendOnlyLeaf`, `UnsupportedLeaf`, the
+constant keys of `constants.py` and `ClassGuard`; output leaves are the classes named `...Out`. A
+leaf takes `slots` words in the frame that native code computes on. Start at `signature_of`.
 
-Invariants: two calls have equal signatures exactly when one compiled entry serves both (a
-signature with a `UnsupportedLeaf` leaf has none); signatures are hashable; they never keep alive an
-object that they know by identity, if that object can be referred to weakly.
+Invariants: two calls have equal signatures exactly when one compiled entry serves both (none serves
+a signature with an `UnsupportedLeaf`). Signatures are hashable, and keep no object alive that they
+know by identity, if it can be referenced weakly.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ NATIVE_DTYPES: frozenset[np.dtype[Any]] = frozenset(
 
 @record(frozen=True)
 class ArrayLeaf:
-    """Exactly an ndarray: native byte order, aligned, this dtype and this shape; C-contiguous, or
-    with these strides (in bytes)."""
+    """An `ndarray`, no subclass: native byte order, aligned, of this dtype and shape; C-contiguous,
+    or with these strides (in bytes)."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -60,7 +59,7 @@ class ArrayLeaf:
 
 @record(frozen=True)
 class ScalarLeaf:
-    """Exactly this class: `float`, `int` (fitting int64), `complex`, a NumPy scalar."""
+    """A number of exactly this class: `float`, `int` (within int64), `complex`, a NumPy scalar."""
 
     cls: type
 
@@ -87,7 +86,7 @@ class UnsupportedLeaf:
 
 @record(frozen=True)
 class AliasLeaf:
-    """The very object that an earlier leaf is: the array numbered `leaf`."""
+    """The same object as the array at an earlier leaf."""
 
     leaf: int
 
@@ -96,7 +95,7 @@ class AliasLeaf:
 
 @record(frozen=True)
 class AppendOnlyLeaf:
-    """A list that is appended to: what is in it does not matter."""
+    """A list that the code only appends to: its contents do not matter."""
 
     slots = 0
 
@@ -116,9 +115,12 @@ Leaf: TypeAlias = (
 
 @record(frozen=True, slots=False)
 class Signature:
-    """The arguments of a call: one structure for each positional argument, one for each name in
-    `names`, one for each of the `sources` that the function reads; all leaves in order. `aliases`:
-    the lists and dicts at places that are one object."""
+    """The arguments and captured state of a call.
+
+    `structures` has one structure for each positional argument, each name in `names` and each of
+    the `sources`; `leaves` are those of all structures, in order. `aliases` are pairs of paths of
+    captured lists, dicts or dataclasses that are one object.
+    """
 
     structures: tuple[Structure, ...]
     names: tuple[str, ...]
@@ -139,7 +141,7 @@ class Signature:
 
     @property
     def is_alive(self) -> bool:
-        """Whether all objects that it knows by identity are still there."""
+        """Whether all objects that the signature knows by identity still exist."""
         holders = (place.holder for place in self.sources)
         known = (ConstantKey, StructuralKey, ClassGuard)
         return not any(isinstance(x, known) and x.is_dead for x in (*self.leaves, *holders))
@@ -151,12 +153,12 @@ class Signature:
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """The first slot of each leaf; one more number, the count of slots."""
+        """The first slot of each leaf, then the number of slots."""
         return slot_offsets(self.leaves)
 
 
 def mutable_containers(call: Signature) -> list[SignaturePath]:
-    """The nodes of all containers that can be changed."""
+    """The paths of all containers that can change."""
     found: list[SignaturePath] = []
     todo: list[tuple[Structure, SignaturePath]] = [
         (structure, (at, ())) for at, structure in enumerate(call.structures)
@@ -172,7 +174,7 @@ def mutable_containers(call: Signature) -> list[SignaturePath]:
 def no_alias_pairs(
     call: Signature, state_writes: Sequence[StateWrite]
 ) -> list[tuple[SignaturePath, SignaturePath]]:
-    """The containers that must not be one object: those that are changed, and all others."""
+    """Pairs of containers that must not be one object: each that is written to, with each other."""
     changed = {u.target for u in state_writes if isinstance(u.target, tuple)}
     others = mutable_containers(call) if changed else []
     return [(node, other) for node in changed for other in others if node != other]
@@ -184,9 +186,11 @@ def signature_of(
     static: frozenset[int | str] = frozenset(),
     differentiated: Container[int] = (),
 ) -> tuple[Signature, list[Any]]:
-    """The signature of a call and its leaves. In arguments in `static` all but Python's
-    containers are constants; those in `differentiated` are differentiated: objects of the user's
-    own classes are containers in them."""
+    """The signature of a call, and its leaves.
+
+    In `static` arguments everything but Python's own containers is a constant. Arguments that are
+    `differentiated` may contain objects of user classes, which are flattened like containers.
+    """
     values: list[Any] = []
     leaves: list[Leaf] = []
     structures = [
@@ -219,13 +223,13 @@ def _flatten_argument(
 
 
 def _is_static_leaf(x: Any) -> bool:
-    """Whether a part of a static argument is known by itself: it is none of Python's containers, in
-    which others may be put."""
+    """Whether an object within a static argument is compared as one: it is not a list, tuple or
+    dict, which may hold other objects later."""
     return type(x) not in BUILTIN_CONTAINERS and not tree.is_namedtuple(type(x))
 
 
 def leaf_of(x: Any) -> Leaf:
-    """How a native entry would take a value that is not a container."""
+    """The leaf of a value that is not a container."""
     cls = type(x)
     if cls is np.ndarray:
         return array_leaf(x) or UnsupportedLeaf(f"an array of {x.dtype!r}")
@@ -243,7 +247,7 @@ def leaf_of(x: Any) -> Leaf:
 
 
 def array_leaf(x: Any) -> ArrayLeaf | UnsupportedLeaf | None:
-    """How a native entry would take an array where it lies; None if `x` is no array of numbers."""
+    """The leaf of an array as it lies in memory; None if `x` is not an array of numbers."""
     if type(x) is not np.ndarray or x.dtype.kind not in "biufc":
         return None
     dtype, flags = x.dtype, x.flags
@@ -256,8 +260,8 @@ def array_leaf(x: Any) -> ArrayLeaf | UnsupportedLeaf | None:
 
 @record(frozen=True)
 class ArrayOut:
-    """A fresh ndarray, in C order or with these strides (in bytes); the plan finds the address of
-    its data in the slot."""
+    """A new `ndarray`, in C order or with these strides (in bytes); its slot has the address of the
+    data."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -268,7 +272,7 @@ class ArrayOut:
 
 @record(frozen=True)
 class ScalarOut:
-    """A scalar of this class, Python's or NumPy's, that the plan stores in the slot."""
+    """A new scalar of this class, Python's or NumPy's; its slot has the value."""
 
     cls: type
 
@@ -283,7 +287,7 @@ class ScalarOut:
 
 @record(frozen=True, eq=False)
 class ConstantOut:
-    """This very object, at each call."""
+    """The same object on each call."""
 
     value: Any
 
@@ -292,7 +296,7 @@ class ConstantOut:
 
 @record(frozen=True)
 class InputOut:
-    """The object given as input leaf number `leaf`."""
+    """The object passed as input leaf number `leaf`."""
 
     leaf: int
 
@@ -301,8 +305,11 @@ class InputOut:
 
 @record(frozen=True)
 class ViewOut:
-    """A view of the array given as input leaf number `leaf`: `offset` and `strides` in bytes;
-    whether it may be written into where the array may (NumPy's broadcasts may not)."""
+    """A view of the array at input leaf number `leaf`.
+
+    `offset` and `strides` are in bytes; `writeable` says whether the view may be written to where
+    the array may (broadcast views may not).
+    """
 
     leaf: int
     dtype: np.dtype[Any]
@@ -316,7 +323,7 @@ class ViewOut:
 
 @record(frozen=True)
 class AliasOut:
-    """The object made for an earlier output leaf, number `leaf`."""
+    """The object created for the earlier output leaf number `leaf`."""
 
     leaf: int
 
@@ -328,9 +335,10 @@ StateWriteKind: TypeAlias = Literal["place", "item", "append", "delete", "attrib
 
 @record(frozen=True)
 class StateWrite:
-    """What a call puts at a place, or, under `key`, into a container: `target` is the place, or the
-    number of a structure of the signature and the way down to the container in it. `structure` is
-    that of what is put: its leaves come after the result's."""
+    """One write to a source (`target`), or under `key` into the container at a path.
+
+    `structure` is that of the value written; its leaves follow those of the result.
+    """
 
     kind: StateWriteKind
     target: Source | SignaturePath
@@ -340,7 +348,7 @@ class StateWrite:
 
 @record(frozen=True)
 class ContainerOut:
-    """The container that is given at a node of the signature."""
+    """The container passed at a path of the signature."""
 
     path: SignaturePath
 
@@ -352,11 +360,13 @@ OutLeaf = ArrayOut | ScalarOut | ConstantOut | InputOut | ViewOut | AliasOut | C
 
 @record(frozen=True, slots=False)
 class Outputs:
-    """The result of a call. Tuples, named tuples, lists and dicts are made by native code, other
-    containers by `build(structure, children)`. `writes`: the input leaves that are written into,
-    and as what; their slots come after the results'. `no_alias`: input leaves that share memory
-    with no other in any case. `conditions`: what else must hold of what is given. `state_writes`:
-    what is put where, in order."""
+    """The result of a call, and its writes.
+
+    Native code builds tuples, named tuples, lists and dicts; `build(structure, children)` the
+    others. `writes` are the input leaves that are written to, with their types; their slots follow
+    those of the result. `no_alias` are input leaves that must share memory with no other.
+    `conditions` must hold for the arguments. `state_writes` are done in order.
+    """
 
     structure: Structure
     leaves: tuple[OutLeaf, ...]
@@ -368,12 +378,13 @@ class Outputs:
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """The first slot of each leaf, from the first output slot; then the count of slots."""
+        """The first slot of each output leaf, counted from the first output slot; then the number
+        of slots."""
         return slot_offsets(self.leaves)
 
 
 def slot_offsets(leaves: Sequence[Leaf | OutLeaf]) -> tuple[int, ...]:
-    """Running sum of the slots that leaves take."""
+    """Running sum of the slots of the leaves."""
     offsets = [0]
     for leaf in leaves:
         offsets.append(offsets[-1] + leaf.slots)

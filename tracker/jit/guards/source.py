@@ -1,12 +1,10 @@
-"""Where Python code finds what it was not given: closure cells, entries of a namespace, attributes.
+"""Sources: the places outside its arguments where code finds a value.
 
-Owns: `Source`, and what stands there now; `SourcePath`, one leaf of that.
-`jit/discovery/discovery.py` finds the places that a function reads; a call's signature has them
-after the arguments; native code looks at them on each call. Numbers at places are constants of a
-trace, but for those at spots that are known to vary.
+`jit/discovery/discovery.py` finds the sources of a function; a signature has them after the
+arguments, and native code reads them on each call.
 
-Invariants: places are equal when they mean the same; a place never keeps alive an object that
-can be referred to weakly; reading a place runs no Python code of the user's.
+Invariants: sources are equal when they mean the same place. A source keeps no object alive that can
+be referenced weakly. Reading a source runs no user code.
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ class Source:
     is_constant: bool = field(default_factory=bool, compare=False)
 
     def read(self) -> Any:
-        """What stands there; MISSING if nothing does."""
+        """The value now; MISSING if there is none."""
         holder = self.holder.value
         if self.kind == "cell":
             try:
@@ -87,7 +85,8 @@ class Source:
 
     @property
     def is_on_holder(self) -> bool:
-        """Whether what stands there is the holder's own: an attribute may be lent by a class."""
+        """Whether the value is stored on the holder itself: an attribute may be inherited from its
+        class."""
         holder = self.holder.value
         if self.kind != "attribute" or isinstance(holder, type):
             return True
@@ -97,16 +96,16 @@ class Source:
 
     @property
     def class_source(self) -> Source | None:
-        """The place in a class that lends the holder what stands there; None if it is its own."""
+        """The source on the class that the value is inherited from; None if it is stored on the
+        holder."""
         if self.is_on_holder:
             return None
         cls = _defining_class(type(self.holder.value), self.name)
         return None if cls is None else Source(self.kind, ConstantKey(cls), self.name, self.label)
 
     def write(self, x: Any, on_holder: bool) -> None:
-        """Have something stand there, or nothing, if it is MISSING; as what is the holder's
-        `on_holder`, or is lent to it.
-        """
+        """Store a value, or delete it if it is MISSING; `on_holder`: on the holder, not on its
+        class."""
         holder = self.holder.value
         if self.kind == "cell":
             if x is MISSING:
@@ -134,12 +133,12 @@ class Source:
             _set_attribute(holder, self.name, x)
 
     def _is_class_attribute(self, x: Any) -> bool:
-        """Whether its class lends the holder this attribute."""
+        """Whether the holder inherits `x` from its class."""
         return class_attribute(type(self.holder.value), self.name) is x
 
     def replace_if_unchanged(self, old: Any, new: Any) -> None:
-        """Have something else stand there, unless another thread has put something there: between
-        look and store nothing is called, so that Python lets no other thread in."""
+        """Replace a value, unless another thread has replaced it: nothing is called between test
+        and store, so Python switches to no other thread."""
         holder = self.holder.value
         if self.kind == "cell":
             if holder.cell_contents is old:
@@ -159,38 +158,41 @@ SourcePath: TypeAlias = tuple[Source, tuple[int, ...]]  # a place, and the way f
 
 
 def has_instance_dict(x: Any) -> bool:
-    """Whether an object has attributes of its own. Where a `__getattr__` may answer to every name,
-    the classes are asked instead of it."""
+    """Whether an object has a `__dict__`. A user's `__getattr__` might answer to any name; then the
+    classes are asked."""
     if not hasattr(type(x), "__getattr__"):
         return hasattr(x, "__dict__")
     return any("__dict__" in vars(cls) for cls in type(x).__mro__)
 
 
 def instance_attributes(x: Any) -> Mapping[str, Any]:
-    """The attributes that an object has of its own."""
+    """The attributes stored on an object itself."""
     return vars(x) if has_instance_dict(x) else {}
 
 
 def builtin_attribute_method(x: Any, name: str) -> Callable[..., Any]:
-    """What sets (`__setattr__`) or deletes an attribute of an object without code of the user's:
-    `object`'s, but for classes that keep attributes elsewhere (`threading.local`: each thread)."""
+    """The `__setattr__` or `__delattr__` in C of an object, which runs no user code.
+
+    It is `object`'s, except for classes that store attributes elsewhere: `threading.local` keeps a
+    dict for each thread.
+    """
     found = (vars(cls)[name] for cls in type(x).__mro__ if name in vars(cls))
     return next(f for f in found if isinstance(f, types.WrapperDescriptorType))
 
 
 def _defining_class(cls: type, name: str) -> type | None:
-    """The class, of a class and its bases, that has the attribute; None if none has."""
+    """The first class in the MRO that defines an attribute; None if none does."""
     return next((c for c in cls.__mro__ if name in vars(c)), None)
 
 
 def class_attribute(cls: type, name: str) -> Any:
-    """What a class lends its objects under a name, as it was put there; None if nothing."""
+    """The raw attribute of a class or its bases, without binding; None if there is none."""
     lender = _defining_class(cls, name)
     return None if lender is None else vars(lender)[name]
 
 
 def _set_attribute(holder: Any, name: str, x: Any) -> None:
-    """Set an attribute where it is: on the object, or on the class that lends it."""
+    """Set an attribute where it is stored: on the object, or on the class it is inherited from."""
     if isinstance(holder, functools.partial):
         parts = {"func": holder.func, "args": holder.args, "keywords": holder.keywords, name: x}
         holder.__setstate__((*parts.values(), vars(holder)))  # type: ignore[attr-defined]
@@ -211,8 +213,10 @@ def _set_attribute(holder: Any, name: str, x: Any) -> None:
 def source_children(
     x: Any, flatten_dataclasses: bool = False
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
-    """(names, children) of what a place's value is taken apart into; a dataclass is an object,
-    whose attributes are places, but at a place that is `flatten_dataclasses`."""
+    """The (names, children) that a captured value is flattened into; None for a leaf.
+
+    The attributes of a dataclass are sources of their own, unless `flatten_dataclasses`.
+    """
     if is_plain_dataclass(x):
         return tree.children_of(x) if flatten_dataclasses else None
     if hasattr(type(x), "__dataclass_fields__") and not isinstance(x, (tuple, list, dict)):
@@ -221,12 +225,12 @@ def source_children(
 
 
 def is_frozen_dataclass(x: Any) -> bool:
-    """Whether it is a record that cannot be changed."""
+    """Whether an object is such a dataclass, and frozen."""
     return is_plain_dataclass(x) and bool(type(x).__dataclass_params__.frozen)
 
 
 def is_plain_dataclass(x: Any) -> bool:
-    """Whether it is a dataclass that is no more than its fields."""
+    """Whether an object is a dataclass with no state but its fields."""
     cls: Any = type(x)
     params = getattr(cls, "__dataclass_params__", None)
     if params is None or isinstance(x, (type, tuple, list, dict)):
@@ -241,5 +245,5 @@ def is_plain_dataclass(x: Any) -> bool:
 
 
 def child_path(path: tuple[_Root, tuple[int, ...]], at: int) -> tuple[_Root, tuple[int, ...]]:
-    """The spot of a child of what is at a spot, or the node below a node."""
+    """The path of a child."""
     return path[0], (*path[1], at)

@@ -1,7 +1,12 @@
-"""Running a function once on placeholders, recording an `ir.Function` and its side effects.
+"""Tracing: runs a function once on real values, and records what it computes and writes.
 
-Knows the tape, guards and discovery; never schedules or generates code. Start at `trace.py`.
-Control flow, `vmap` and host callbacks trace functions of their own; they import from here.
+`trace.py` runs the function; `inputs.py` has the tracked values that stand for its arguments and
+captured arrays, and `placeholder_swap.py` puts these where the code finds them. `side_effects.py`
+compares the captured state before and after the run, `ir_builder.py` turns the recorded equations
+into an `ir.Function`, and `stability.py` decides whether the trace can serve another call.
+
+After a run, aborted or not, no tracked value stays in the user's objects. Knows `jit/guards`,
+`jit/discovery`, the tape and the IR; nothing is compiled here. Start at `trace_call` in `trace.py`.
 """
 
 from tracker.jit.discovery.discovery import find_captured_state as find_captured_state

@@ -1,8 +1,6 @@
-"""Errors that a function raises while it is traced: whether values of the trace gave rise to them.
+"""Errors raised while tracing that the plain function may not raise.
 
-Owns: `is_raised_by_library` and `is_raised_by_c_function`, which ask whose code raised;
-`swallowed_error_reason`, of errors after which the function went on. Where the answer is yes, the
-plain function runs instead of the trace.
+In each of these cases the plain function runs instead of the trace.
 """
 
 from __future__ import annotations
@@ -15,8 +13,8 @@ from tracker.support.instances import is_library_file
 
 
 def is_raised_by_library(error: Exception) -> bool:
-    """Whether a library has raised an error that it may not have for the plain values: its code
-    asks for a type by other ways than `isinstance`, as the encoder of json does."""
+    """Whether a library raised a TypeError or AttributeError that it may not raise for plain
+    values: its code tests types by other means than `isinstance`, as json's encoder does."""
     if not isinstance(error, (TypeError, AttributeError)):
         return False
     files, at = [], error.__traceback__
@@ -32,8 +30,8 @@ _CYTHON_FILES = ("<stringsource>", "stringsource")  # where functions for severa
 
 
 def is_raised_by_c_function(error: Exception) -> bool:
-    """Whether a function in C has raised a TypeError for what the user's code has called it with:
-    some take Python's own numbers alone (`itertools.permutations(x, n)`)."""
+    """Whether a function in C, called by user code, raised a TypeError: some accept Python's own
+    numbers only (`itertools.permutations(x, n)`)."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
@@ -48,7 +46,8 @@ def _is_call_instruction(code: types.CodeType, at: int) -> bool:
 
 
 def swallowed_error_reason(errors: list[Exception]) -> str:
-    """Why a trace does not hold whose function went on after an error that a value gave rise to."""
+    """Why a trace is invalid if the function caught an error that depends on traced values; "" if
+    it caught none."""
     if not errors:
         return ""
     what = f"{type(errors[0]).__name__}: {errors[0]}"

@@ -1,12 +1,11 @@
-"""Python's cyclic collector comes seldom while the compiler works.
+"""Raises the threshold of Python's cyclic collector while a function is traced or compiled.
 
-Owns: `infrequent_gc`. Tracing and compiling make many objects, which stay, and hardly a cycle;
-the first compile of a process imports modules: the collector would go through everything in the
-process, again and again, to find nothing (of a trace of 20,000 equations that is half the time).
+Tracing and compiling allocate many objects that stay alive, and hardly a cycle; the collector would
+scan the whole process repeatedly and find nothing: half the time of a trace of 20,000 equations.
 
-Invariant: whether the collector is on is the program's own affair, whose other threads run
-meanwhile. Only the threshold is raised, to the highest that those within want; the last to leave
-puts back what the program has set, whenever that was.
+Invariant: whether the collector is enabled is up to the program. Only the threshold changes, to the
+highest value requested; the last context to exit restores what the program has set, whenever it was
+set.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ USER_CODE_THRESHOLD = 20_000  # where code of the user's runs, whose cycles may 
 
 
 class _Threshold:
-    """`requests`: what those want who are within, each by a key. `program_value`: what the program
-    has set; `raised_value`: what was set here, if that is another.
-    """
+    """`requests` are the values requested by active contexts, `program_value` what the program has
+    set; `raised_value` is what was set here, None if nothing was."""
 
     def __init__(self) -> None:
         self.requests: dict[object, int] = {}
@@ -34,7 +32,7 @@ class _Threshold:
         self.raised_value: int | None = None
 
     def apply(self) -> None:
-        """Set what is wanted now."""
+        """Set the threshold that is requested now."""
         threshold, *older = gc.get_threshold()
         if threshold != self.raised_value:
             self.program_value = threshold
@@ -54,7 +52,7 @@ os.register_at_fork(
 
 @contextlib.contextmanager
 def infrequent_gc(threshold: int = _COMPILER_THRESHOLD) -> Iterator[None]:
-    """The collector comes only after so many objects within, if it would come at all."""
+    """Context in which the collector, if enabled, runs only after so many new objects."""
     key = object()
     try:
         with SIGNALS_DEFERRED, _lock:

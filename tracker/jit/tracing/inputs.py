@@ -1,10 +1,9 @@
-"""What a traced function is given: the leaves of its call, and what it does to them.
+"""The tracked values that stand for the leaves of a call while it is traced.
 
-Owns: `TracedInputs`, the values and handles that stand for the arguments and for what stands at
-places; `PendingEffects`, the writes that are still to be done to the caller's arrays and
-containers.
+`TracedInputs` has one for each argument and each captured array or promoted number;
+`PendingEffects` are the writes still to be applied to the caller's arrays and containers.
 
-Invariant: while the function is traced, nothing is done to the caller's own.
+Invariant: while a function is traced, nothing is written to the caller's objects.
 """
 
 from __future__ import annotations
@@ -40,9 +39,8 @@ from tracker.tape.value import Value, has_lazy_values, leaf
 
 @record()
 class ArgumentWrite:
-    """An array, by leaf number, that the function wrote into, and its handle in the trace;
-    `initial_value` is what that was at first.
-    """
+    """An array, by leaf number, that the function wrote into, its tracked array, and the value that
+    this had at first."""
 
     leaf_number: int
     array: Any
@@ -55,7 +53,7 @@ class ArgumentWrite:
 
 @record()
 class PendingEffects:
-    """What a traced function did to what it was given, still to be done to the caller's."""
+    """What a traced function did to its arguments, still to be done to the caller's."""
 
     writes: list[ArgumentWrite]
     containers: ArgumentContainers
@@ -63,15 +61,15 @@ class PendingEffects:
     plain_values: PlainValues
 
     def detach_lazy_values(self) -> None:
-        """What is written into is about to change: values that are computed later find a copy."""
+        """Give lazy values that may be computed later a copy of the arrays about to be written."""
         for write in self.writes if has_lazy_values() else ():
             if write.initial_value.data is write.array:
                 write.initial_value.aval = copy_with_layout(write.array)
 
     @property
     def has_aliases(self) -> bool:
-        """Whether an array that was written into shares memory with another that was given, or its
-        elements share it, or a list that was changed is another, too."""
+        """Whether a written array shares memory with another leaf, or its elements share memory, or
+        a changed container was passed twice."""
         if self.containers.has_aliases:
             return True
         others = [(at, x) for at, x in self.originals.items() if isinstance(x, np.ndarray)]
@@ -92,7 +90,7 @@ class PendingEffects:
 
 
 def is_traced_input(x: Any) -> bool:
-    """Whether an argument's leaf is traced (numbers and numeric arrays) or static."""
+    """Whether a leaf of the arguments is traced (numbers and numeric arrays) or a constant."""
     if isinstance(x, np.ndarray):
         return x.dtype.kind in "biufc"
     if type(x) is int:
@@ -101,10 +99,10 @@ def is_traced_input(x: Any) -> bool:
 
 
 class TracedInputs:
-    """The leaves of a call that are traced: their numbers, values, and handles.
+    """The traced leaves of a call.
 
-    `argument_numbers` are the numbers of arguments; arrays at places come after them, one for each
-    array.
+    `argument_numbers` are the leaf numbers of traced arguments; captured values, one for each
+    array, come after them.
     """
 
     def __init__(
@@ -152,7 +150,7 @@ class TracedInputs:
                 self.handles_by_id[id(x)] = self.traced_leaves[number]
 
     def no_alias_numbers(self, stage: Tracer) -> tuple[int, ...]:
-        """The numbers of what must share memory with nothing else that is read."""
+        """The leaf numbers of arrays that must share memory with no other that is read."""
         pairs = zip(self.argument_numbers, self.values, strict=False)
         asked = [
             n for key, n in self.numbers_by_handle().items() if key in stage.guards.alias_queries
@@ -164,17 +162,18 @@ class TracedInputs:
             close_leaf(value)
 
     def numbers_by_handle(self) -> dict[int, int]:
-        """The id of each handle -> the number of its leaf."""
+        """The leaf number of each tracked array, by its id."""
         numbers = (*self.argument_numbers, *self.captured_values.values())
         return {id(self.traced_leaves[number]): number for number in numbers}
 
     def originals(self) -> dict[int, Any]:
-        """The id of each handle -> the leaf that it stands for."""
+        """The leaf that each tracked array stands for, by its id."""
         pairs = zip(self.traced_leaves, self.leaves, strict=True)
         return {id(handle): x for handle, x in pairs if handle is not x}
 
     def flag_conditions(self, masks: Mapping[int, int]) -> tuple[ArrayFlags, ...]:
-        """The conditions of a trace whose code asked for flags: by handle, for those in a mask."""
+        """Conditions on the array flags that traced code has read: a mask for each tracked array,
+        by its id."""
         numbers = self.numbers_by_handle()
         return tuple(
             ArrayFlags(numbers[key], mask, self.leaves[numbers[key]].flags.num & mask)
@@ -183,7 +182,7 @@ class TracedInputs:
         )
 
     def check_shapes(self) -> None:
-        """Refuse a trace in which an array was given another shape: so is the caller's, then."""
+        """Refuse a trace that assigned another shape to an argument."""
         for handle, x in zip(self.traced_leaves, self.leaves, strict=True):
             if type(handle) is Tracked and isinstance(x, np.ndarray) and handle.shape != x.shape:
                 raise UnsupportedError(
@@ -195,7 +194,7 @@ class TracedInputs:
                 )
 
     def check_returned_memory(self, stage: Tracer, outputs: Sequence[Any]) -> None:
-        """Refuse a trace that gives back, by way of plain NumPy, an array that it was given."""
+        """Refuse a trace that returns an argument through plain NumPy."""
         numbers = self.numbers_by_handle()
         if any(id(export_owner(x, stage)) in numbers for x in outputs):
             raise UnsupportedError(
@@ -209,7 +208,7 @@ class TracedInputs:
         return PendingEffects(self.argument_writes(), containers, self.originals(), known)
 
     def argument_writes(self) -> list[ArgumentWrite]:
-        """Which arrays hold something else than they did."""
+        """The arrays that hold another value than at first."""
         known = dict(zip(self.values, self.argument_numbers, strict=True)) | self.captured_values
         return [
             ArgumentWrite(number, self.leaves[number], self.traced_leaves[number], value)
@@ -219,7 +218,7 @@ class TracedInputs:
 
 
 def _copied_leaf(x: Any, scheduler: LazyScheduler | None) -> Value:
-    """A leaf for a number, or with its own copy of an array."""
+    """A leaf for a number, or with a copy of an array; copied lazily, if possible."""
     if not isinstance(x, np.ndarray):
         return leaf(x)
     put_off = None if scheduler is None else scheduler.lazy_leaf(x, copy_with_layout)

@@ -1,15 +1,14 @@
-"""What a stage heard, as an `ir.Function`.
+"""Builds an `ir.Function` from the equations that a tracer has recorded.
 
-Owns: `build_function` and its result, `BuiltFunction`; `TraceOutput` and `ArgumentView`, which say
-how the leaves of a result are put together; `IRBuilder`, which turns notes into equations
-(`control/body.py` has it build the bodies of loops, too). Start at `build_function`.
+`TraceOutput` and `ArgumentView` describe the leaves of the result. `control/body.py` uses
+`IRBuilder` for the bodies of loops, too. Start at `build_function`.
 
 Invariants
-1. The function is verified before anybody sees it.
-2. Captured arrays are inputs by reference; a captured array that the traced code itself changed
-   while it ran was scratch paper, and is baked in as it was at each time it was read.
-3. Small arrays that the code itself made, and that hold the same, are one capture: a loop whose
-   steps each write `np.eye(3)` repeats itself.
+1. The function is verified before it is returned.
+2. Captured arrays are inputs, by reference. A captured array that the traced code wrote to while it
+   ran is scratch memory: its contents at each read are constants.
+3. Equal small arrays that the code itself created are one capture, so that a loop whose steps each
+   write `np.eye(3)` repeats itself.
 """
 
 from __future__ import annotations
@@ -49,13 +48,17 @@ from tracker.tape.value import Value, history_of
 
 @record()
 class TraceOutput:
-    """One leaf of the result: an atom of the function, or a constant object.
+    """One leaf of the result.
 
-    kind: 'array', 'numpy' (a NumPy scalar), 'python' (a Python number): `atom` says what it holds;
-    'constant': the object `constant`; 'input': the very argument leaf number `constant`; 'view': a
-    view of an argument, `constant` says which; 'same': the very object that result leaf number
-    `constant` is; 'node': the container at the node `constant`. `order`: how an array lies in
-    memory.
+    kind      constant
+    array     (`atom` is the array; `order` is its memory layout)
+    numpy     (`atom` is a NumPy scalar)
+    python    (`atom` is a Python number)
+    constant  that object
+    input     the number of an argument's leaf, returned itself
+    view      an `ArgumentView`
+    same      the number of an earlier result leaf: the same object
+    node      the path in the signature of a container that is returned itself
     """
 
     kind: str
@@ -66,7 +69,7 @@ class TraceOutput:
 
 @record()
 class ArgumentView:
-    """A view of an array that is a leaf: where it lies, and `make_view`, which makes it."""
+    """A view of an array that is a leaf: its layout, and the function that makes it."""
 
     out: ViewOut
     make_view: Callable[[Any], Any]
@@ -74,8 +77,8 @@ class ArgumentView:
 
 @record()
 class BuiltFunction:
-    """A function; the arrays that it captured (the leaf number of one that stands at a place) and
-    the params that own them; how each leaf of the result is given back."""
+    """A function; the arrays it captures (or the leaf numbers of captured state); the params that
+    own them; and the leaves of the result."""
 
     function: Function
     arrays: list[Any]
@@ -89,7 +92,8 @@ _MAX_COMPARED_BYTES = (
 
 
 class TraceAbandoned(Exception):
-    """The function reached a value that a derivative around the call is following."""
+    """The trace cannot be used, and the plain function must run: the function used a value of an
+    enclosing derivative, or raised after writing into aliased arguments."""
 
 
 def build_function(
@@ -100,8 +104,10 @@ def build_function(
     views: dict[int, ArgumentView],
     paths: Mapping[int, SignaturePath],
 ) -> BuiltFunction:
-    """What was heard, as a function that gives the outputs, then what is written. `paths`: where
-    the containers that were given are, by their ids."""
+    """The recorded equations as a function that returns the outputs, then the written arrays.
+
+    `paths` has the path of each container in the signature, by id.
+    """
     builder = IRBuilder(tracer, inputs.values, inputs.captured_values)
     builder.build_equations()
     shown = _trace_outputs(builder, outputs, inputs.numbers_by_handle(), views, paths)
@@ -121,7 +127,7 @@ def build_function(
 
 
 def find_views(outputs: list[Any], inputs: TracedInputs) -> dict[int, ArgumentView]:
-    """Which outputs, by the id of the handle, are views of what was given, as NumPy has it."""
+    """The outputs that are NumPy views of arguments, by the id of the tracked array."""
     numbers = inputs.numbers_by_handle()
     found: dict[int, ArgumentView] = {}
     for x in outputs:
@@ -161,7 +167,7 @@ def _trace_outputs(
     views: dict[int, ArgumentView],
     paths: Mapping[int, SignaturePath],
 ) -> list[TraceOutput]:
-    """How each leaf of the result is given back; an object that is there already stays itself."""
+    """How each leaf of the result is returned; existing objects are returned themselves."""
     shown: list[TraceOutput] = []
     seen: dict[int, int] = {}
     for number, x in enumerate(outputs):
@@ -181,7 +187,7 @@ def _trace_outputs(
 
 
 class IRBuilder:
-    """Turns what a stage heard into equations."""
+    """Turns the equations that a tracer has recorded into IR."""
 
     def __init__(
         self,
@@ -230,7 +236,7 @@ class IRBuilder:
             due = next(guards, None)
 
     def _bool_as_int(self, atom: Atom, operand: Any) -> Atom:
-        """An operand of Python's arithmetic, in which a bool is an int."""
+        """An operand of Python arithmetic, where a bool counts as an int."""
         if type(operand.aval if type(operand) is Value else operand) is not bool:
             return atom
         if isinstance(atom, Const):
@@ -271,7 +277,8 @@ class IRBuilder:
         return Const.of(operand)
 
     def _outer_value(self, value: Value) -> Atom:
-        """A value that the traced code did not compute: a param, or what is a constant by now."""
+        """A value that the traced code did not compute: a param, captured state, or a constant by
+        now."""
         if value in self.tracer.recording.inner_values:
             raise UnsupportedError(
                 message(
@@ -291,7 +298,8 @@ class IRBuilder:
         return Const.of(value.data)
 
     def _check_other_threads(self, value: Value) -> None:
-        """Refuse what another thread has made of the trace's own values: nobody heard of that."""
+        """Refuse values that another thread has computed from the trace's own: they were not
+        recorded."""
         history = list(history_of(value, self.outer_values))
         if not self.vars.keys().isdisjoint(history):
             raise UnsupportedError(
@@ -303,7 +311,8 @@ class IRBuilder:
         self.outer_values.update(history)
 
     def _array_atom(self, array: Any) -> Atom:
-        """A plain array: by reference; as it was, where the traced code changed it since."""
+        """A plain array: by reference, or its contents at this read if the traced code has changed
+        it since."""
         then = self.tracer.recording.plain_arrays.at(array, self.position)
         if then is array and id(array) not in self.unheld_arrays:
             return self._capture(array, None, id(array))
@@ -331,7 +340,7 @@ class IRBuilder:
 
 
 def _content_key(array: Any) -> Hashable:
-    """What is the same for arrays that hold the same, lying in memory the same way."""
+    """Equal for arrays with the same contents and memory layout."""
     if array.nbytes > _MAX_COMPARED_BYTES or array.dtype.kind not in "biufc":
         return id(array)
     return array.dtype.str, array.shape, array.strides, array.tobytes()

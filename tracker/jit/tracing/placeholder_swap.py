@@ -1,14 +1,13 @@
-"""Tracked stand-ins where a traced function will look: arrays, and numbers that vary, at places.
+"""Puts tracked placeholders where a traced function will look for captured arrays and numbers.
 
-Owns: `PlaceholderSwap`, and `ArgumentContainers`, which carries what a function does to the lists,
-dicts and objects of its arguments over to the caller's. Plain NumPy on a captured array would go by
-unheard (`2 * c`, `c.sum()`, `if c[0] > 2`, `c += x`), so a handle stands in its place while the
-function is traced.
+Plain NumPy on a captured array would not be recorded (`2 * c`, `c.sum()`, `if c[0] > 2`, `c += x`),
+so while a function is traced a tracked array takes its place. `ArgumentContainers` copies what a
+function does to the containers of its arguments over to the caller's.
 
-Invariants: what stood there stands there again afterwards, whatever happened; what the function put
-there stays, as plain data; no handle of the trace stays behind. Another thread that reads such a
-place meanwhile finds what stood there (`tape/placeholders.py`); `TRACING_LOCK` keeps traces from
-each other.
+Invariants: afterwards, whatever happened, the sources have what they had before, except for what
+the function has written there, which stays as plain data; no tracked value stays behind. Another
+thread that reads such a source meanwhile resolves the placeholder to what it stands for
+(`tape/placeholders.py`); `TRACING_LOCK` admits one trace at a time.
 """
 
 from __future__ import annotations
@@ -42,14 +41,16 @@ from tracker.tape.tracked import Tracked
 
 
 class TracingLock:
-    """One thread at a time has stand-ins out. A forked child has the turn if its thread had it."""
+    """Lets one thread at a time have placeholders in place. In a forked child the lock is free,
+    unless the forking thread held it."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
 
     @contextmanager
     def acquire_within(self, seconds: float) -> Iterator[bool]:
-        """Whether this thread gets the turn within so many seconds; it has it meanwhile."""
+        """Yield whether this thread gets the lock within so many seconds; it is held in the
+        context."""
         taken: list[bool] = []
         try:  # one call of C takes it and notes that: between the two, a signal could raise
             taken.extend(map(self.lock.acquire, [True], [seconds]))
@@ -59,7 +60,7 @@ class TracingLock:
                 self.lock.release()
 
     def reset_after_fork(self) -> None:
-        """Where the thread that had the turn is not there, what it has put out comes back."""
+        """In a child without the thread that held the lock, undo that thread's swaps."""
         if self.lock.acquire(blocking=False):
             self.lock.release()
             return
@@ -75,8 +76,8 @@ _LeafChange: TypeAlias = "Callable[[Any, SourcePath], Any]"
 
 
 class PlaceholderSwap:
-    """Handles at the places in question: for arrays by the array's id, for numbers by their spot
-    (one number may be an object that stands everywhere)."""
+    """Placeholders at the sources: for arrays by the array's id, for numbers by their path (one
+    number object may be at many sources)."""
 
     def __init__(
         self,
@@ -99,8 +100,8 @@ class PlaceholderSwap:
         self.rebuilt: dict[int, tuple[Any, Any]] = {}  # the id of a tuple made anew -> it, the old
 
     def install(self, leaves: Sequence[Any], originals: Mapping[int, Any]) -> None:
-        """Have the handles stand at the places instead of what `leaves` says is there now;
-        `originals`: the id of each handle -> the leaf that it stands for."""
+        """Replace the values at the sources, which are `leaves`, by placeholders. `originals`: the
+        leaf that each tracked array stands for, by its id."""
         ACTIVE_SWAPS.append(self)
         self.plain_values = PlainValues(
             {**originals, **{id(x): x for x in leaves if type(x) is Tracked}}
@@ -110,9 +111,8 @@ class PlaceholderSwap:
         self.found = [(place, place.read()) for place in self.sources]
 
     def restore(self) -> None:
-        """Have what it was stand there again, and plain data for handles that are new:
-        `run_idempotent`.
-        """
+        """Put the original values back, and plain data in the place of new tracked values. May run
+        twice: see `run_idempotent`."""
         self._has_run = True
         try:
             self._replace_everywhere(self._plain_for, (*self.sources, *self.class_sources))
@@ -128,8 +128,7 @@ class PlaceholderSwap:
                 ACTIVE_SWAPS.remove(self)
 
     def clean_new_sources(self, sources: Sequence[Source]) -> None:
-        """Have plain data stand where the function has put handles and nothing of ours stood:
-        `sources` are those that it can read now."""
+        """Put plain data in the place of tracked values at sources that are new."""
         known, self.keeps_views = frozenset(self.sources), True
         self._replace_everywhere(
             self._plain_for, [place for place in sources if place not in known]
@@ -173,8 +172,8 @@ class PlaceholderSwap:
     def _replaced(
         self, x: Any, change: _LeafChange, above: tuple[int, ...], path: SourcePath
     ) -> Any:
-        """`x` with its leaves changed: lists and dicts in place, others made anew. A container that
-        the function was given is the caller's."""
+        """`x` with its leaves changed: lists, dicts and dataclasses in place, other containers
+        rebuilt. A container among the function's arguments is the caller's."""
         if id(x) in self.plain_values.by_id:
             return change(x, path)
         untrack_keys(x)
@@ -224,13 +223,13 @@ class PlaceholderSwap:
 
 
 def _is_object_array(x: Any) -> bool:
-    """Whether it is an array of Python's objects, in which a function may have put handles."""
+    """Whether an array holds Python objects, among which a function may have put tracked values."""
     return type(x) is np.ndarray and x.dtype.kind == "O" and x.flags.writeable
 
 
 def _replace_item(x: Any, key: Any, old: Any, new: Any) -> None:
-    """An item of a list or dict by another, unless it is a third by now. What the user's class does
-    when it is asked or written is not run: it may count, or refuse."""
+    """Replace an item of a list or dict, unless it is another object by now. Overridden methods of
+    user classes do not run: they may count, or refuse."""
     base: Any = next(cls for cls in (list, dict, deque) if isinstance(x, cls))
     try:
         if new is not old and base.__getitem__(x, key) is old:
@@ -240,8 +239,8 @@ def _replace_item(x: Any, key: Any, old: Any, new: Any) -> None:
 
 
 def run_idempotent(action: Callable[[], None]) -> None:
-    """Put back what can be put back twice: half of it done is as good as nothing. What signals
-    raise waits; another thread can have this one raise something, too."""
+    """Run an action, and once more if it is interrupted. Signals are held back, but another thread
+    can raise an exception in this one."""
     with SIGNALS_DEFERRED:
         try:
             action()
@@ -251,7 +250,7 @@ def run_idempotent(action: Callable[[], None]) -> None:
 
 
 def plain_data(x: Any) -> Any:
-    """The data of a handle, as the caller's own; anything else as it is."""
+    """A copy of the data of a tracked array; anything else unchanged."""
     if type(x) is not Tracked:
         return x
     data = value_of(x).data
@@ -259,15 +258,14 @@ def plain_data(x: Any) -> Any:
 
 
 def view_root(x: Any) -> Any:
-    """The array that a handle is a view of; itself, if it is none."""
+    """The array that a tracked array is a view of; itself if it is none."""
     while (view := getattr(x, "_view", None)) is not None:
         x = view.base
     return x
 
 
 class PlainValues:
-    """What the caller gets for each handle, by the id of that: `by_id`. A handle that stands in two
-    places is one object in both."""
+    """What the caller gets for each tracked array, by its id: one object wherever it is used."""
 
     def __init__(self, by_id: Mapping[int, Any]) -> None:
         self.by_id = dict(by_id)
@@ -284,8 +282,8 @@ class PlainValues:
 
 
 def untrack_keys(x: Any) -> Any:
-    """`x`; if it is a dict, handles among its keys are plain from now on, and so are those in a
-    set: their values are guarded, for they were hashed."""
+    """Replace tracked values among the keys of a dict or the items of a set by plain data: they
+    were hashed, so their values are guarded. Returns `x`."""
     if isinstance(x, dict) and any(type(key) is Tracked for key in x):
         items = [(plain_data(key), value) for key, value in x.items()]
         x.clear()
@@ -299,7 +297,7 @@ def untrack_keys(x: Any) -> Any:
 
 
 def untrack_nested_keys(x: Any) -> None:
-    """The same of all dicts in a structure."""
+    """Do the same for all dicts in a structure."""
     todo, seen = [x], {id(x): x}
     while todo:
         at = todo.pop()
@@ -310,7 +308,8 @@ def untrack_nested_keys(x: Any) -> None:
 
 
 def untrack_error(error: BaseException, originals: Mapping[int, Any]) -> None:
-    """Have an error that leaves the traced function, and what it came of, hold plain data."""
+    """Replace tracked values in an error that leaves the traced function, and in its causes, by
+    plain data."""
 
     def change(x: Any) -> Any:
         return originals[id(x)] if id(x) in originals else plain_data(x)
@@ -331,8 +330,8 @@ def untrack_error(error: BaseException, originals: Mapping[int, Any]) -> None:
 
 
 def contains_handle(x: Any) -> bool:
-    """Whether a value that a trace works with is in something that a function made: in a closure, a
-    generator, an object. Looks at a thousand things at most."""
+    """Whether a tracked value is reachable from an object that a function created: a closure, a
+    generator, an instance. Looks at a thousand objects at most."""
     seen: dict[int, Any] = {}
     todo = [x]
     while todo and len(seen) < 1000:
@@ -356,9 +355,9 @@ _LEAF_CLASSES = (
 
 
 class ArgumentContainers:
-    """The containers among the arguments that a traced function is given, and the caller's.
+    """Pairs of the caller's containers and the copies that the traced function gets.
 
-    The function's hold handles; what it takes out, puts in or puts elsewhere, it does to them.
+    The copies hold tracked values; what the function changes in them is applied to the caller's.
     """
 
     def __init__(self, originals: Sequence[Any], given: Sequence[Any]) -> None:
@@ -385,18 +384,19 @@ class ArgumentContainers:
 
     @property
     def has_changed(self) -> bool:
-        """Whether the function has changed one of them."""
+        """Whether the function has changed a container."""
         return any(
             _contents_differ(tree.children_or_attributes(copy), was) for _, copy, was in self.pairs
         )
 
     @property
     def has_aliases(self) -> bool:
-        """Whether one was given twice and changed: the function was to see that in both places."""
+        """Whether a changed container was passed twice, or is captured: the function would have
+        seen the change in both places."""
         return self.is_captured or (self._has_duplicate and self.has_changed)
 
     def apply(self, plain: Callable[[Any], Any]) -> None:
-        """Do to the caller's containers what was done to the function's; `plain_data` of a leaf."""
+        """Change the caller's containers like the function's; `plain` maps a leaf."""
         for original, copy, was in self.pairs:
             if _contents_differ(tree.children_or_attributes(copy), was):
                 self._assign(original, copy, plain)
@@ -432,7 +432,7 @@ def _opened_children(x: Any) -> tuple[Any, ...]:
 
 
 def _contents_differ(now: Any, was: Any) -> bool:
-    """Whether (names, children) are others."""
+    """Whether (names, children) are not the same objects."""
     return (
         now[0] != was[0]
         or len(now[1]) != len(was[1])

@@ -1,16 +1,15 @@
-"""State: what a function puts at the places it reads, and into the containers that it is given.
+"""Side effects: what a function writes to its sources, and into containers that it is given.
 
-Owns: `StateSnapshot`, what stood at places at one time, to compare with and to go back to;
-`find_state_writes`, which says what a traced function has put where (`StateWrite`), so that each
-call can do it again; `apply_state_writes`, which does it in Python (`jit/abi/state_writes.py` has
-machine code do it). A function that counts, keeps a moving average or an optimiser's state is no
-other than one that returns these: what it puts is a result, and what it reads an input. Start at
-`find_state_writes`.
+`StateSnapshot` is what the sources had at one time. `find_state_writes` compares a snapshot with
+the state after a traced run and returns `StateWrite`s, which each later call repeats:
+`apply_state_writes` in Python, `jit/abi/state_writes.py` in machine code. So a function that
+counts, or updates a moving average or an optimiser's state, is one that reads this state as an
+input and returns it as a result.
 
-Invariants: an update is what the plain function leaves, an object that is there already as itself;
-where one trace cannot say what was put (an object made at each call, a container that stands in two
-places, half of what was computed beside a view of it), there are no updates, and the trace is not
-kept. Updates are done when nothing can fail any more, so that a failing guard has put nothing.
+Invariants: a write stores what the plain function stores, an existing object as itself. Where a
+trace cannot express that (an object created at each call, a container at two sources, a part of a
+result next to a view of it), there are no writes, and the trace is dropped. Writes happen when
+nothing can fail any more, so a failing guard leaves nothing written.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ _UNSTABLE_CLASSES = {str, bytes, int, float, complex}
 
 
 class StateSnapshot:
-    """What stands at places, and in the containers there, now; later, what stood there."""
+    """The values at sources, and the contents of the containers there, at one time."""
 
     def __init__(self, sources: Iterable[Source], arrays: bool = False) -> None:
         self.entries = [(place, place.read(), place.is_on_holder) for place in sources]
@@ -106,7 +105,7 @@ class StateSnapshot:
                 self._add_containers(child, child_path(way, at))
 
     def contains_dataclass(self, x: Any) -> bool:
-        """Whether it is a dataclass that can be changed and stood here: nothing like it will do."""
+        """Whether an object is a mutable dataclass that was at a source: a copy would not do."""
         return is_plain_dataclass(x) and not is_frozen_dataclass(x) and id(x) in self._ids
 
     @functools.cached_property
@@ -117,7 +116,7 @@ class StateSnapshot:
 
     @property
     def has_changed(self) -> bool:
-        """Whether something else stands there by now."""
+        """Whether a source or container differs now."""
         inside = self.containers.values()
         found = (
             (place.read(), was)
@@ -129,7 +128,7 @@ class StateSnapshot:
         )
 
     def restore(self) -> None:
-        """Have it stand there again."""
+        """Restore the values and contents."""
         for array, held in self.arrays or ():
             if not same_bytes(array, held):
                 array[...] = held
@@ -151,8 +150,8 @@ class StateSnapshot:
 
 
 class StateRollbackLog(RollbackLog):
-    """A run of a function that may be abandoned: then what it drew and what it put where is taken
-    back, and the function can run again. `arrays`: and what it wrote into arrays that it reads."""
+    """Context of a run that may be abandoned: its random draws and writes are rolled back, so that
+    the function can run again; with `arrays`, also what it wrote into captured arrays."""
 
     def __init__(self, captured: CapturedState, arrays: bool = False) -> None:
         super().__init__()
@@ -171,7 +170,7 @@ class StateRollbackLog(RollbackLog):
 
     @property
     def has_written(self) -> bool:
-        """Whether something else stands there."""
+        """Whether captured state differs now."""
         return self._snapshot.has_changed or any(
             not (instance_dict(x).keys() - names).isdisjoint(self._stored)
             for x, names in self._attribute_names
@@ -185,8 +184,8 @@ def _has_own_attributes(x: Any) -> bool:
 def container_paths(
     call: Signature, snapshot: StateSnapshot, containers: ArgumentContainers
 ) -> dict[int, SignaturePath]:
-    """Where each container that a function was given, or found at a place, is in the signature, if
-    that takes it apart. By the ids of those that the function has seen."""
+    """The path in the signature of each container that the function was given or found at a source,
+    by id, if the signature flattens it."""
     first = len(call.structures) - len(call.sources)
     found = [
         (snapshot.containers[key][0], (first + at, way))
@@ -199,8 +198,8 @@ def container_paths(
 
 @record()
 class ObservedWrites:
-    """What a function has put where: `leaves` are those of all structures in `writes`, in order.
-    `is_certain`: it was surely this thread that has put it there."""
+    """The writes of a run; `leaves` are those of all structures in `writes`, in order.
+    `is_certain`: no other thread can have made them."""
 
     writes: list[StateWrite]
     leaves: list[Any]
@@ -208,7 +207,7 @@ class ObservedWrites:
 
 
 class _Unrepresentable(Exception):
-    """One trace cannot say what was put."""
+    """A trace cannot express what was written."""
 
 
 def find_state_writes(
@@ -220,8 +219,8 @@ def find_state_writes(
     paths: Mapping[int, SignaturePath],
     result: Any,
 ) -> ObservedWrites | None:
-    """What a function has put at places, and into the containers among its arguments; None if
-    that cannot be said. `snapshot`: what it found, handles of the trace in it."""
+    """What a function has written to sources, and into the containers of its arguments; None if a
+    trace cannot express it. `snapshot` has what it found, including tracked arrays."""
     kept = [*containers.originals, *map(id, _containers_in(result))]
     finder = _StateDiff(call, inputs, captured, snapshot, paths, kept)
     try:
@@ -244,13 +243,13 @@ def find_state_writes(
 
 
 def _are_arguments_captured(snapshot: StateSnapshot, containers: ArgumentContainers) -> bool:
-    """Whether a container among the arguments stands at a place, too, where the function has seen
+    """Whether a container among the arguments is also at a source, where the function has seen
     another."""
     return any(id(original) in snapshot.containers for original, _, _ in containers.pairs)
 
 
 class _StateDiff:
-    """Compares what was with what is."""
+    """Compares a snapshot with the state now."""
 
     def __init__(
         self,
@@ -283,7 +282,7 @@ class _StateDiff:
         self.changed_ids: set[int] = set()  # the containers that were changed
 
     def compare_source(self, source: Source, was: Any, on_holder: bool, number: int) -> None:
-        """Look at a place, the structure of this number."""
+        """Compare the value at a source, whose structure has this number."""
         references = sys.getrefcount(source.read())
         now = source.read()
         if was is not MISSING:
@@ -298,7 +297,7 @@ class _StateDiff:
         self._add_write("place", source, None, now, fresh)
 
     def _compare_below(self, x: Any, path: SignaturePath) -> None:
-        """Look into what stands at a place as it did."""
+        """Compare the contents of a value that is still at its source."""
         known = self.snapshot.containers.get(id(x))
         if known is None:
             return
@@ -321,7 +320,7 @@ class _StateDiff:
     def compare_container(
         self, x: Any, was: _Parts, now: _Parts | None, path: SignaturePath
     ) -> None:
-        """Compare what is in a container."""
+        """Compare the contents of a container."""
         assert now is not None
         if _same_contents(was, now):
             return
@@ -371,7 +370,7 @@ class _StateDiff:
         self.writes.append(StateWrite(kind, target, key, self._written_structure(x, fresh)))
 
     def _written_structure(self, x: Any, fresh: bool = False) -> Structure:
-        """The structure of what was put."""
+        """The structure of a value that was written."""
         if type(x) is Tracked or id(x) in self.container_paths:
             self.is_certain &= self.is_only_thread or not (
                 id(x) in self.input_numbers or id(x) in self.container_paths
@@ -396,7 +395,7 @@ class _StateDiff:
         return tree.LEAF
 
     def check_views(self, results: Iterable[Any]) -> None:
-        """Refuse what was put beside a view of it: machine code would make a copy of each."""
+        """Refuse a value that was written next to a view of it: machine code would copy both."""
         roots: dict[int, int] = {}
         for x in (*self.leaves, *(results if self.leaves else ())):
             if type(x) is Tracked:
@@ -408,15 +407,14 @@ class _StateDiff:
 
 
 def _is_unchanged(now: Any, was: Any) -> bool:
-    """Whether it is the very same still. C's members make a number (or text) anew for each who
-    reads it."""
+    """Whether it is the same object. C members create a new number or string on each read."""
     return now is was or (
         type(now) is type(was) and type(now) in _UNSTABLE_CLASSES and repr(now) == repr(was)
     )
 
 
 def _same_contents(a: _Parts | None, b: _Parts) -> bool:
-    """Whether a container holds the very same under the same names."""
+    """Whether a container holds the same objects under the same names."""
     return (
         a is not None
         and a[0] == b[0]
@@ -439,12 +437,12 @@ def _is_plain_container(x: Any) -> bool:
 
 
 def _is_immutable_container(x: Any) -> bool:
-    """Whether it is a container that cannot be changed: one like it is as good."""
+    """Whether an object is an immutable container: an equal one does as well."""
     return type(x) is tuple or tree.is_namedtuple(type(x)) or is_frozen_dataclass(x)
 
 
 def _is_writable(source: Source, was: Any, on_holder: bool) -> bool:
-    """Whether a place takes what is put there by one call of the interpreter's."""
+    """Whether machine code can write to a source with one call of the interpreter's API."""
     holder = source.holder.value
     if source.kind == "cell":
         return was is not MISSING
@@ -465,7 +463,7 @@ def _is_writable(source: Source, was: Any, on_holder: bool) -> bool:
 
 
 def _is_only_thread() -> bool:
-    """Whether no other thread can have put something somewhere. (Those that compile do not.)"""
+    """Whether no other thread can have written anything; compile threads do not."""
     me = threading.get_ident()
     return all(t.ident == me or t.name == "tracker-compile" for t in threading.enumerate())
 
@@ -475,7 +473,7 @@ class _Holder:
 
 
 def _single_reference_count() -> int:
-    """The references that are seen of an object which only a place has."""
+    """The reference count seen of an object that only a source refers to."""
     holder = _Holder()
     holder.x = np.zeros(1)  # type: ignore[attr-defined]
     place = Source("attribute", ConstantKey(holder), "x", "")
@@ -490,7 +488,7 @@ def apply_state_writes(
     values: Sequence[Any],
     container: Callable[[SignaturePath], Any],
 ) -> None:
-    """Put values, the leaves of the updates' structures, where they belong."""
+    """Write values, the leaves of the writes' structures."""
     found = iter(values)
     made = [
         None if update.structure is None else tree.unflatten(update.structure, found)

@@ -1,8 +1,7 @@
-"""Whether what a function reads is what it was before a call, but for what it has put there itself.
+"""Post-trace validation: whether captured state is as before the run, except for its own writes.
 
-Owns: `PostTraceState`, what stands at the places of a call that is over. A trace whose own run
-changed what it read in any other way is not kept: it would hold for no call. Start at
-`PostTraceState.is_unchanged`.
+A trace whose own run changed what it reads in any other way would match no later call, and is not
+kept. Start at `PostTraceState.is_unchanged`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tracker.jit.guards.source import Source, SourcePath
 
 
 class PostTraceState:
-    """What stands at the places that a call has read, now that it is over."""
+    """The captured state of a call after its run."""
 
     def __init__(
         self,
@@ -34,8 +33,8 @@ class PostTraceState:
         )
 
     def is_unchanged(self, state_writes: Sequence[StateWrite]) -> bool:
-        """Whether the function reads the same places, and all but what it has put there itself
-        is the very same."""
+        """Whether the function has the same sources, with the same objects except where it has
+        written."""
         if not state_writes and self.signature_after == self.signature:
             return all(map(_is_same_object, self.signature.leaves, self.leaves, self.leaves_after))
         if self.signature_after.sources != self.signature.sources:
@@ -60,7 +59,7 @@ class PostTraceState:
 
     @property
     def changed_numbers(self) -> tuple[frozenset[SourcePath], frozenset[SourcePath]]:
-        """Where there is another number than before; where there is one that was not there."""
+        """The paths at which a number has changed, and those at which there was none."""
         if self.signature_after == self.signature:
             return frozenset(), frozenset()
         before = dict(
@@ -80,7 +79,7 @@ class PostTraceState:
 
 
 def _is_same_object(leaf: Leaf, was: Any, now: Any) -> bool:
-    """Whether it is the very object; a tuple that was made to be compared never is."""
+    """Whether it is the same object; a tuple that was built for a comparison never is."""
     return was is now or (type(leaf) is StructuralKey and leaf.cls is tuple)
 
 
@@ -89,12 +88,12 @@ def _is_same_class(a: Leaf, b: ConstantKey) -> bool:
 
 
 def captured_leaves(call: Signature) -> Sequence[Leaf]:
-    """The leaves of what stands at places."""
+    """The leaves at sources."""
     return call.leaves[len(call.leaves) - len(captured_paths(call)) :]
 
 
 def leaves_by_source(call: Signature) -> list[tuple[Sequence[Leaf], slice]]:
-    """The leaves of what stands at each place, and which these are."""
+    """The leaves at each source, and their positions."""
     at = len(call.leaves) - len(captured_leaves(call))
     found: list[tuple[Sequence[Leaf], slice]] = []
     for structure in call.structures[len(call.structures) - len(call.sources) :]:

@@ -1,10 +1,10 @@
-"""Staging: run a function on real values, listen to the gate, and get an `ir.Function`.
+"""Traces a call: runs the function on real values, and builds an `ir.Function` of what it computed.
 
-Owns: `trace_call` and its result, `Trace`. A trace says what the function computed (`function`),
-which leaves of the arguments are its inputs, which arrays it captured, how results are put
-together, and which argument arrays it wrote into. How notes become equations is in `ir_builder.py`.
+A `Trace` says what the function computes, which leaves are its inputs, which arrays it captures,
+how results are put together, and what it writes. `ir_builder.py` builds the equations. Start at
+`trace_call`.
 
-Invariant: an exception in the traced function leaves no stage behind.
+Invariant: an exception in the traced function leaves no tracer behind.
 """
 
 from __future__ import annotations
@@ -75,17 +75,21 @@ from tracker.tape.value import NO_PARAMS, Value, is_lazy
 
 @record()
 class Trace:
-    """See the file's header. `inputs[i]` is the leaf number of input i; `captures[i]` is the leaf
-    number of an array that stands at a place, or an array that the code reached otherwise.
+    """One recorded path through a function.
 
-    `function` has the atoms of `outputs` that have one, then those of the leaves in `writes`.
-    `signature` is the signature of calls that the trace holds for; `is_stable` whether a call
-    leaves what the code reads as it was: else what it does to it happens only while plain Python
-    runs. It holds only while the leaves in `writes` and `no_alias` share memory with no other, and
-    its `conditions` hold. `promoted`: where numbers at places are inputs. `state_writes`: what is
-    put at places and into containers; `outputs` has the leaves of that after those of the result.
-    `changed_numbers`: where the function itself puts another number than the one that this trace
-    has for a constant, or one that was not there.
+    function    returns the atoms of `outputs` that have one, then the contents of `writes`
+    signature   of the calls that the trace is valid for
+    inputs      the leaf number of each input of the function
+    captures    each a leaf number of captured state, or an array reached otherwise
+    owners      the param that owns a captured array, if any
+    outputs     the leaves of the result, then those of `state_writes`
+    writes      leaf numbers of arrays written to; these and `no_alias` share memory with no other
+    is_stable   whether a call leaves its captured state as it was, apart from `state_writes`
+    conditions  further guards on the leaves
+    promoted    where captured numbers are inputs
+    is_certain  whether no other thread can have made the `state_writes`
+    changed_numbers   where the function changes a number that is a constant of this trace, and
+                where it writes one that was not there
     """
 
     function: Function
@@ -107,10 +111,11 @@ class Trace:
 
 @record()
 class TracedRun:
-    """A trace (None, and `failure_reason` it is), what the function returned, and what is still to
-    be done. `leaves` are those of the call, and of what stands at places, `no_alias`: which of them
-    must share memory with no other, `signature`: what they are; `has_filled_caches`: caches of the
-    user's with tracked values, which were let go.
+    """A traced call: its trace, its result, and the effects still to be applied.
+
+    `trace` is None for a `failure_reason`. `leaves` are those of `signature`, captured state
+    included; those in `no_alias` must share memory with no other. `has_filled_caches`: caches of
+    the user's had stored tracked values, and were cleared.
     """
 
     trace: Trace | None
@@ -126,15 +131,15 @@ class TracedRun:
     def is_numpy_soon_done(
         self, cost: Callable[[Value], int], budget: Callable[[int, int], int]
     ) -> bool:
-        """Whether the numbers of all that the call gives and writes are there, or soon are: see
-        `LazyScheduler.is_numpy_soon_done`."""
+        """Whether all that the call returns and writes is computed, or soon will be: see the
+        scheduler's."""
         return self.scheduler is None or self.scheduler.is_numpy_soon_done(
             self._result_values, cost, budget
         )
 
     @property
     def has_pending(self) -> bool:
-        """Whether there are numbers to be computed."""
+        """Whether values remain to be computed."""
         return any(map(is_lazy, self._result_values))
 
     @property
@@ -143,7 +148,7 @@ class TracedRun:
         return [value_of(x) for x in handles if type(x) is Tracked]
 
     def finish(self) -> Any:
-        """The plain function's result, after what it wrote was carried out."""
+        """The plain function's result, after applying its writes."""
         if self.scheduler is not None:
             self.scheduler.compute(self._result_values)
         result = self.returned.to_plain()
@@ -160,8 +165,10 @@ class TracedRun:
 
 @record()
 class _ReturnedResult:
-    """What a function returned: the leaves, as handles where they are values, and the structure.
-    `plain_values`: the very objects that the caller gets."""
+    """What a function returned: its leaves, tracked where they are values, and its structure.
+
+    `plain_values` has the objects that the caller gets.
+    """
 
     outputs: list[Any]
     structure: tree.Structure
@@ -179,7 +186,7 @@ class _ReturnedResult:
         )
 
     def _rebuild(self, structure: tree.Structure, leaves: Iterator[Any], template: Any) -> Any:
-        """What has this structure: itself, if it is a container that is there already."""
+        """Rebuild a structure; a container that exists already is used itself."""
         if structure.cls is None:
             return next(leaves)
         parts = tree.children_or_attributes(template)
@@ -193,7 +200,7 @@ class _ReturnedResult:
 
 
 def _is_unreferenced(outputs: list[Any], at: int) -> bool:
-    """Whether nobody can see the array of an output but who is given what the function returned."""
+    """Whether only the returned result refers to the array of an output."""
     if type(outputs[at]) is not Tracked:
         return False
     array = value_of(outputs[at]).aval
@@ -204,13 +211,13 @@ def _is_unreferenced(outputs: list[Any], at: int) -> bool:
 
 
 def _reference_counts(outputs: list[Any], at: int) -> tuple[int, int, int]:
-    """How many references there are to an output, its value, and the value's array."""
+    """The reference counts of an output, its value, and the value's array."""
     value = value_of(outputs[at])
     return sys.getrefcount(outputs[at]), sys.getrefcount(value), sys.getrefcount(value.aval)
 
 
 def _unreferenced_counts() -> tuple[int, int, int]:
-    """The same where there are no others but those of what the function returned."""
+    """The reference counts where only a returned result refers to them."""
     result = (wrap(Value(np.zeros(1), None, (), NO_PARAMS)),)
     return _reference_counts(list(result), 0)
 
@@ -219,7 +226,7 @@ _UNREFERENCED = _unreferenced_counts()
 
 
 class GuardFailed(Exception):
-    """A compiled trace met a guard that does not hold."""
+    """A guard of a compiled trace does not hold."""
 
 
 def trace_call(
@@ -237,15 +244,15 @@ def trace_call(
     is_lazy: bool = False,
     differentiated: Sequence[int] = (),
 ) -> TracedRun:
-    """Trace `f` at these arguments, whose own arrays are left alone.
+    """Trace `f` at these arguments, without writing to the caller's arrays.
 
-    on_error  told of an exception in `f`, and of what `f` had done by then
-    reads     what `f` can read, where that is known already
-    pure      what the user vouches for
-    varying   where captured numbers are inputs, not constants
-    with_views  whether a result that is a view of an argument is one of the caller's array
-    deferring   whether the numbers of large arrays may be put off
-    taken     the positional arguments that `f` differentiates
+    on_error        called with an exception of `f`, and the effects of `f` until then
+    captured        the captured state of `f`, if known already
+    vouched         callables that the user declares pure
+    promoted        where captured numbers are inputs, not constants
+    with_views      whether a result that is a view of an argument is one of the caller's array
+    is_lazy         whether large arrays may be computed later
+    differentiated  the positional arguments with respect to which `f` differentiates
     """
     kwargs = kwargs or {}
     given, own = signature_of(args, kwargs, static, differentiated)
@@ -297,7 +304,7 @@ def trace_call(
 
 
 class _TracingRun:
-    """One run of a function while a stage listens: what it is given, and what it leaves behind."""
+    """One run of a function under a tracer: its inputs, and what it leaves behind."""
 
     def __init__(
         self,
@@ -345,7 +352,7 @@ class _TracingRun:
         self.container_paths: dict[int, SignaturePath] = {}
 
     def _monitor(self, caller: FrameType) -> AbstractContextManager[Any]:
-        """What watches a run that may call what is not known to be pure."""
+        """The context that monitors a run for impure calls, if it may make any."""
         return (
             ImpureCallMonitor(self.tracer.abort, self.pure, caller)
             if self.captured.may_be_impure
@@ -358,7 +365,7 @@ class _TracingRun:
         on_error: Callable[[Exception, PendingEffects], None] | None,
         with_views: bool,
     ) -> tuple[list[Any], tree.Structure, Any]:
-        """The leaves of what `f` returns, their structure, and the thing itself."""
+        """The leaves of the result of `f`, their structure, and the result."""
         if self.captured.draws_random:
             import_generators()
         watch = DrawMonitor(self.inputs.random_sources)
@@ -394,8 +401,8 @@ class _TracingRun:
         return outputs, structure, result
 
     def _is_result_leaf(self, x: Any, snapshot: StateSnapshot) -> bool:
-        """Whether a result is not taken apart: it was there before, or is an object of a class of
-        the user's that no derivative has made."""
+        """Whether a result is not flattened: it existed before, or is an object of a user class
+        that no derivative has created."""
         if id(x) in self.container_paths or snapshot.contains_dataclass(x):
             return True
         is_object = tree.children_of(x) is None and is_user_class(type(x))
@@ -404,8 +411,7 @@ class _TracingRun:
     def _collect_effects(
         self, snapshot: StateSnapshot, outputs: list[Any], result: Any, with_views: bool
     ) -> None:
-        """See what the function has put where, what is a view of what, and what views hold, while
-        somebody listens."""
+        """Find writes, views of arguments, and their values, while the tracer is active."""
         found = find_state_writes(
             self.signature,
             self.inputs,
@@ -428,8 +434,8 @@ class _TracingRun:
         self.tracer.release_after_run()
 
     def _replace_fresh_results(self, outputs: list[Any]) -> None:
-        """What the function makes without its arguments it makes at each call: an array is a copy;
-        of what else can be changed, there can be no trace."""
+        """Results that the function creates without its arguments are new at each call: arrays are
+        copied; for other mutable objects there is no trace."""
         for at in range(len(outputs)):
             x = outputs[at]
             if (
@@ -449,7 +455,7 @@ class _TracingRun:
                 )
 
     def _restore(self, f: Callable[..., Any]) -> None:
-        """Have plain data stand wherever `f` can look."""
+        """Put plain data at every source of `f`."""
         self.swap.restore()
         self.swap.clean_new_sources([*self.sources_now(f), *_new_module_sources(self.modules)])
         for x in self.static_objects:
@@ -457,8 +463,8 @@ class _TracingRun:
         self.inputs.close()
 
     def sources_now(self, f: Callable[..., Any]) -> list[Source]:
-        """What `f` can read now: the same as before its run, if it puts nothing anywhere and the
-        very same objects stand there; names need not be followed again for that."""
+        """The sources of `f` now: those before the run, if it writes nothing and they have the same
+        objects; then its names need not be followed again."""
         puts = self.captured.stored or self.captured.writes_unknown
         has_new = len(sys.modules) > len(self.modules)
         if (
@@ -471,7 +477,7 @@ class _TracingRun:
         return [known.get(place, place) for place in find_sources(f, self.static_objects)]
 
     def _raise_if_untraceable(self, error: Exception) -> None:
-        """UnsupportedError for an error that plain arrays may not give rise to."""
+        """Raise UnsupportedError for an error that plain arrays may not cause."""
         if self.scheduler is not None:
             self.scheduler.before_read()
         end_exports(self.tracer, ())
@@ -483,13 +489,13 @@ class _TracingRun:
             raise UnsupportedError(f"{type(error).__name__}: {error}") from error
 
     def failure_reason(self) -> str:
-        """Why there can be no trace, if so."""
+        """Why there can be no trace; "" if there can."""
         return self.tracer.abort_reason or swallowed_error_reason(self.tracer.errors)
 
 
 def _new_module_sources(known: frozenset[str]) -> list[Source]:
-    """Where modules that the function was the first to import may have put values of its trace:
-    what they draw, they draw as it does."""
+    """Sources in modules that the function was the first to import, and which may hold values of
+    its trace."""
     new = [sys.modules[name] for name in sys.modules.keys() - known]
     return [
         Source("item", ConstantKey(vars(module)), name, f"{module.__name__}.{name}")
@@ -501,8 +507,8 @@ def _new_module_sources(known: frozenset[str]) -> list[Source]:
 
 
 def _restore_changed_statics(given: Signature, leaves: Sequence[Any], known: PlainValues) -> str:
-    """Why there can be no trace of a function that changes what nothing takes apart: a set. Plain
-    data stands in it then."""
+    """Why there can be no trace of a function that changes a container which signatures do not
+    flatten; "" if it does not. Puts plain data into the container."""
     why = ""
     for leaf, x in zip(given.leaves, leaves, strict=True):
         if isinstance(leaf, StructuralKey) and not leaf.holds(x):
@@ -526,7 +532,7 @@ _MUTABLE_CLASSES = (set, bytearray, deque, np.ndarray)
 
 
 def _is_mutable_result(x: Any) -> bool:
-    """Whether it matters if a result is the same object at each call."""
+    """Whether it matters that a result is the same object at each call."""
     if isinstance(x, (Tracked, type, types.ModuleType)):
         return False
     return (
@@ -537,7 +543,7 @@ def _is_mutable_result(x: Any) -> bool:
 
 
 def _refuse_tracked_holders(outputs: list[Any]) -> None:
-    """Refuse results that would be given back as they are, with values of the trace in them."""
+    """Refuse results that would be returned as they are, with tracked values in them."""
     for x in outputs:
         if type(x) is not Tracked and contains_handle(x):
             raise UnsupportedError(
