@@ -200,13 +200,13 @@ def _specialization_for(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) 
     require_native("there is no machine code")
     state: Jitted = self._jitted
     call, leaves = state.signature_of(args, kwargs)
-    special = state.lookup(call, leaves, args, kwargs)
-    if special is None:
+    specialization = state.lookup(call, leaves, args, kwargs)
+    if specialization is None:
         raise CompileError(
             f"{function_name(state.function)} runs in plain Python for these arguments: "
             f"{state.groups[call].fallback_reason or PROFILER_IN_USE}"
         )
-    return special
+    return specialization
 
 
 def _ir(self: Any, *args: Any, pullback: bool = False, **kwargs: Any) -> Function:
@@ -236,23 +236,23 @@ def _joined(specialization: Specialization, what: str) -> str:
 
 def _explain(self: Any, *args: Any, **kwargs: Any) -> str:
     """What arguments like these run: kernels, host calls, guards, times of compilation."""
-    special = _specialization_for(self, args, kwargs)
+    specialization = _specialization_for(self, args, kwargs)
     from tracker.jit.explain import explain
 
     state: Jitted = self._jitted
     call, _ = state.signature_of(args, kwargs)
-    return explain(state.name, special, state.groups[call].specializations)
+    return explain(state.name, specialization, state.groups[call].specializations)
 
 
 def _cache_info(self: Any) -> CacheInfo:
     """How many traces, signatures, slow calls and eager signatures there are."""
     state: Jitted = self._jitted
-    families = state.groups.values()
+    groups = state.groups.values()
     return CacheInfo(
-        sum(len(family.specializations) for family in families),
-        len(families),
+        sum(len(group.specializations) for group in groups),
+        len(groups),
         state.slow_calls,
-        sum(bool(family.fallback_reason) for family in families),
+        sum(bool(group.fallback_reason) for group in groups),
     )
 
 
@@ -347,10 +347,10 @@ for _name, _method in _METHODS.items():
 
 def newest_trace(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Function:
     """The optimised IR that a jitted function runs for these arguments; without any, the newest."""
-    specials = [s for family in f._jitted.groups.values() for s in family.specializations]
-    if args or kwargs or not specials:
+    specializations = [s for group in f._jitted.groups.values() for s in group.specializations]
+    if args or kwargs or not specializations:
         return _ir(f, *args, **kwargs)
-    newest: Specialization = specials[-1]
+    newest: Specialization = specializations[-1]
     return newest.compiled.function
 
 

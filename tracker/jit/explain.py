@@ -154,9 +154,9 @@ def _kernel_lines(account: KernelTraffic) -> Iterable[str]:
         names = " ".join(dict.fromkeys(eqn.op.name for eqn in account.recomputed))
         yield f"      computes again, for it is cheaper than reading: {names}"
     eqns = [eqn for piece in kernel.with_fused for eqn in (*piece.members, *piece.reductions)]
-    places = sorted({eqn.where for eqn in eqns if eqn.where})
-    if places:
-        yield f"      lines: {', '.join(places[:6])}{', ...' if len(places) > 6 else ''}"
+    sources = sorted({eqn.where for eqn in eqns if eqn.where})
+    if sources:
+        yield f"      lines: {', '.join(sources[:6])}{', ...' if len(sources) > 6 else ''}"
 
 
 def _reduction_text(piece: Kernel, kernel: Kernel) -> str:

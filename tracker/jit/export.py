@@ -181,8 +181,8 @@ def _gradient_function(
         return value, [g for g in found if g is not None]
 
     entry = _value_function(name, both, args, kwargs, names)
-    shown = ["value", *(f"d_{n}" for n in moving)]
-    entry.outputs = [(n, type) for n, (_, type) in zip(shown, entry.outputs, strict=True)]
+    result_names = ["value", *(f"d_{n}" for n in moving)]
+    entry.outputs = [(n, type) for n, (_, type) in zip(result_names, entry.outputs, strict=True)]
     return entry
 
 

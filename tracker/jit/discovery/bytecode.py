@@ -400,10 +400,10 @@ def reflection_names(tool: Any) -> ReferencedNames | None:
         or name not in _REFLECTION_FUNCTIONS
     ):
         return None
-    reads = name in _NAME_ARGUMENT or name in _ATTRIBUTE_LISTERS
+    reads_any = name in _NAME_ARGUMENT or name in _ATTRIBUTE_LISTERS
     return ReferencedNames(
-        reads_any_attribute=reads,
-        lists_attributes=reads,
+        reads_any_attribute=reads_any,
+        lists_attributes=reads_any,
         reads_any_environment_key=name in _GETENV_ARGUMENT,
         writes_unknown=name in _INDIRECT_WRITERS,
         tests_identity=name in _IDENTITY_FUNCTIONS,

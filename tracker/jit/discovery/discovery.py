@@ -158,10 +158,10 @@ def find_captured_state(
     walk.reach(function)
     for x in values:
         walk.reach(x)
-    places = walk.run()
+    sources = walk.run()
     names = walk.names
     return CapturedState(
-        sources=places,
+        sources=sources,
         may_be_impure=walk.purity.needs_monitor,
         impure_reason=walk.purity.refusal,
         shimmed_globals=list(walk.shimmed_globals.values()),
@@ -182,8 +182,8 @@ def with_constant_arrays(captured: CapturedState, function: Callable[..., Any]) 
     """The same captured state, where arrays in objects of libraries are constants."""
     installed = LibraryObjects(package_of(function))
 
-    def is_librarys(place: Source) -> bool:
-        return place.kind == "attribute" and installed.is_library_object(place.holder.value)
+    def is_librarys(source: Source) -> bool:
+        return source.kind == "attribute" and installed.is_library_object(source.holder.value)
 
     fixed = [replace(p, is_constant=True) if is_librarys(p) else p for p in captured.sources]
     return captured._replace(sources=fixed)
@@ -282,8 +282,8 @@ class _Walker:
             if held := tuple(sorted(which - self.names.stored)):
                 label = f"names in {space.get('__name__', 'globals')}"
                 self.sources.setdefault(Source("names", ConstantKey(space), held, label))
-        for place in ClassSources(self.names, self._is_user_defined).sources(self.objects):
-            self.sources.setdefault(place)
+        for source in ClassSources(self.names, self._is_user_defined).sources(self.objects):
+            self.sources.setdefault(source)
 
     def reach(self, x: Any, source: Source | None = None) -> None:
         """Visit an object that the code can get hold of, maybe as the value at a source."""
@@ -390,13 +390,13 @@ class _Walker:
             self.reach(x)
 
     def _add_source(self, kind: SourceKind, holder: Any, name: Any, label: str) -> None:
-        place = Source(kind, ConstantKey(holder), name, label)
-        value = place.read()
+        source = Source(kind, ConstantKey(holder), name, label)
+        value = source.read()
         if not self._is_library_module(value):
-            self.sources.setdefault(place)
+            self.sources.setdefault(source)
         if type(value) is str:
             self.names.string_values.add(value)
-        self.reach(value, place)
+        self.reach(value, source)
 
     def _visit_function(self, f: types.FunctionType) -> None:
         if type(vars(f).get("registry")) is types.MappingProxyType:  # of `functools.singledispatch`

@@ -43,9 +43,9 @@ def check_identity(f: Callable[..., Any], given: Sequence[tuple[Any, Any, Any]])
     stage = current_tracer()
     if stage is not None and not stage.tests_identity:
         return
-    reads = find_captured_state(f)
-    if reads.tests_identity:
-        _check_arrays([array for _, _, array in given], reads)
+    captured = find_captured_state(f)
+    if captured.tests_identity:
+        _check_arrays([array for _, _, array in given], captured)
     elif known:
         if len(_without_comparison) >= _MAX_CACHED:
             _without_comparison.clear()
@@ -55,11 +55,11 @@ def check_identity(f: Callable[..., Any], given: Sequence[tuple[Any, Any, Any]])
 def _check_arrays(arrays: Sequence[Any], captured: CapturedState) -> None:
     if any(one is other for one, other in combinations(arrays, 2)):
         raise _refusal("two arguments are one array")
-    for place in captured.sources:
-        if place.name not in captured.stored_after_init:
-            for x in tree.leaves(resolve_placeholder(place.read())):
+    for source in captured.sources:
+        if source.name not in captured.stored_after_init:
+            for x in tree.leaves(resolve_placeholder(source.read())):
                 if any(x is array for array in arrays):
-                    raise _refusal(f"an argument is the array that {place.label} is")
+                    raise _refusal(f"an argument is the array that {source.label} is")
 
 
 def _refusal(reason: str) -> UnsupportedError:

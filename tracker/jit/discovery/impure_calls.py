@@ -46,7 +46,6 @@ _PUBLIC_MODULES = (
     "threading",
     "numpy",
 )  # modules by which people call C's
-_FunctionType = types.FunctionType
 _C_FUNCTIONS = (
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
@@ -151,11 +150,11 @@ def _public_name(name: str) -> str:
     name = name.partition(".<locals>")[0].removesuffix(".__init__").removesuffix(".__new__")
     module, _, function = name.rpartition(".")
     own = getattr(sys.modules.get(module), function, None)
-    shown = function.lstrip("_")
-    if shown != function and isinstance(
-        getattr(sys.modules.get(module), shown, None), _FunctionType
+    bare = function.lstrip("_")
+    if bare != function and isinstance(
+        getattr(sys.modules.get(module), bare, None), types.FunctionType
     ):
-        return f"{module}.{shown}"
+        return f"{module}.{bare}"
     for public in (*_PUBLIC_MODULES, module.lstrip("_")):
         if own is not None and getattr(sys.modules.get(public), function, None) is own:
             return f"{public}.{function}".removeprefix("builtins.")
@@ -288,7 +287,7 @@ def _hides_calls(cls: type) -> bool:
 
 
 def _may_instantiate(code: CodeType, name: str) -> bool:
-    """Whether code may call the class it has under a name, rather than only test instances of it."""
+    """Whether code may call the class it has under a name, not only test instances of it."""
     steps = list(dis.get_instructions(code))
     named = [step for step in steps if step.argval == name and step.opname.startswith("LOAD")]
     direct = any(step.opname == "LOAD_METHOD" or _is_call_target(step) for step in named)

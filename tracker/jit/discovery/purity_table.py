@@ -160,7 +160,7 @@ def _module_of(x: Any, owner: Any) -> str:
 
 
 def _codes_of(x: Any) -> list[CodeType]:
-    """The code of a Python function, through its wrappers; of a class, that of all its functions."""
+    """The code of a Python function, through its wrappers, or of all functions of a class."""
     found: list[CodeType] = []
     while x is not None:
         if isinstance(x, type):

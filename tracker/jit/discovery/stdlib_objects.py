@@ -44,10 +44,10 @@ def hidden_sources(x: Any) -> Iterator[tuple[SourceKind, Any, Any]]:
     elif isinstance(x, enum.Enum):
         yield "attribute", x, "_value_"
     elif isinstance(x, MAPPING_VIEWS):
-        shown = _viewed_dict(x)
-        for name, value in shown.items():
+        viewed = _viewed_dict(x)
+        for name, value in viewed.items():
             if not isinstance(value, PLAIN_CLASSES) or isinstance(value, np.ndarray):
-                yield "item", shown, name
+                yield "item", viewed, name
     for cls in type(x).__mro__:
         name = _DATA_ATTRIBUTES.get((cls.__module__, cls.__name__))
         if name is not None:

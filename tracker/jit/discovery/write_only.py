@@ -19,13 +19,13 @@ def append_only_sources(
 ) -> set[Source]:
     """The sources of lists, and of dicts of lists, that the code only appends to."""
     found = {
-        place: place.read()
-        for place in sources
-        if (place.name in append_targets and place.name not in loaded) or _is_bound_append(place)
+        source: source.read()
+        for source in sources
+        if (source.name in append_targets and source.name not in loaded) or _is_bound_append(source)
     }
     if not found:
         return set()
-    times = Counter(id(x) for place in sources for x in iter_lists(place.read(), ()))
+    times = Counter(id(x) for source in sources for x in iter_lists(source.read(), ()))
     return {
         p for p, x in found.items() if (own := _lists_at(x)) and all(times[id(y)] == 1 for y in own)
     }

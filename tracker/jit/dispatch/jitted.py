@@ -121,17 +121,19 @@ class Jitted(TraceCache):
             return self._call_plain(args, kwargs)
         if any(map(is_opaque, leaves)):
             return self._call_untraceable(args, kwargs, READS_OPAQUE_OBJECT)
-        family = self.groups.get(call)
-        if family is not None and any(special.is_pending for special in family.specializations):
-            return self._install_compiled(family)(*args, **kwargs)
+        group = self.groups.get(call)
+        if group is not None and any(
+            specialization.is_pending for specialization in group.specializations
+        ):
+            return self._install_compiled(group)(*args, **kwargs)
         self.slow_calls += 1
         if not call.is_native:
             return call_with_relayout(self, args, kwargs, call, leaves)
         with TRACING_LOCK.acquire_within(
             _LOCK_TIMEOUT
         ) as is_ours:  # who traces may be waiting for this very thread
-            if is_ours and not (family := self._group(call)).fallback_reason:
-                return self._run_or_trace(family, call, leaves, args, kwargs)
+            if is_ours and not (group := self._group(call)).fallback_reason:
+                return self._run_or_trace(group, call, leaves, args, kwargs)
         return self._call_plain(args, kwargs)
 
     def call_unsupported(self, *args: Any, **kwargs: Any) -> Any:
@@ -148,11 +150,13 @@ class Jitted(TraceCache):
 
     def _captured_state(self, call: signature.Signature, leaves: list[Any]) -> CapturedState:
         """The captured state of a call."""
-        reads = find_captured_state(self.function, static_leaves(call, leaves), self.options.pure)
+        captured = find_captured_state(
+            self.function, static_leaves(call, leaves), self.options.pure
+        )
         return (
-            with_constant_arrays(reads, self.function)
+            with_constant_arrays(captured, self.function)
             if self.has_constant_library_arrays
-            else reads
+            else captured
         )
 
     def _call_plain(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -176,14 +180,14 @@ class Jitted(TraceCache):
 
     def _install_compiled(self, group: SignatureGroup) -> Callable[..., Any]:
         """Wait for pending compilations, and install their entries; return what to call."""
-        for special in group.specializations:
-            special.job.wait()
+        for specialization in group.specializations:
+            specialization.job.wait()
         with TRACING_LOCK.acquire_within(_LOCK_TIMEOUT) as is_ours:
             if not is_ours:
                 return self.function
-            for special in group.specializations:
-                if special.is_pending:
-                    self._install_entry(special)
+            for specialization in group.specializations:
+                if specialization.is_pending:
+                    self._install_entry(specialization)
         callable_: Callable[..., Any] = self.native()
         return callable_
 
@@ -197,16 +201,16 @@ class Jitted(TraceCache):
         """A call within an observer: it is traced, so that the observer sees its equations, and not
         compiled."""
         with TRACING_LOCK.lock:
-            reads = self._captured_state(call, leaves)
-            attempt = StateRollbackLog(reads)
+            captured = self._captured_state(call, leaves)
+            rollback_log = StateRollbackLog(captured)
             try:
-                staged = self._trace(args, kwargs, reads, attempt, is_lazy=False)
+                staged = self._trace(args, kwargs, captured, rollback_log, is_lazy=False)
             except Exception as error:
                 if not (isinstance(error, TraceAbandoned) or _is_untraceable(error)):
                     raise
-                return self._roll_back_and_call_plain(args, kwargs, attempt, True)
+                return self._roll_back_and_call_plain(args, kwargs, rollback_log, True)
         if run_has_overlap(staged):
-            return self._roll_back_and_call_plain(args, kwargs, attempt, True)
+            return self._roll_back_and_call_plain(args, kwargs, rollback_log, True)
         return staged.finish()
 
     def lookup(
@@ -219,20 +223,20 @@ class Jitted(TraceCache):
         """The first trace that matches a call (or the first of all), made if need be; None if the
         call runs in plain Python."""
         with TRACING_LOCK.lock:
-            family = self._group(call)
+            group = self._group(call)
             for _ in range(_LOOKUP_TRACES):
-                if not family.specializations and not family.fallback_reason:
-                    self._run_or_trace(family, call, leaves, args, kwargs, run=False)
+                if not group.specializations and not group.fallback_reason:
+                    self._run_or_trace(group, call, leaves, args, kwargs, run=False)
             holding = (
-                s for s in family.specializations if match_leaves(s.trace, call, leaves) is not None
+                s for s in group.specializations if match_leaves(s.trace, call, leaves) is not None
             )
-            return next(holding, family.specializations[0] if family.specializations else None)
+            return next(holding, group.specializations[0] if group.specializations else None)
 
     def rollback_log(self, args: Sequence[Any], kwargs: dict[str, Any]) -> RollbackLog:
         """A log that can roll back what a call does to generators and captured state."""
         call, leaves = self.signature_of(args, kwargs)
-        family = self.groups.get(call)
-        if family is not None and not family.may_write_state:
+        group = self.groups.get(call)
+        if group is not None and not group.may_write_state:
             return RollbackLog()
         with TRACING_LOCK.lock:
             return StateRollbackLog(self._captured_state(call, leaves), arrays=True)
@@ -259,7 +263,9 @@ class Jitted(TraceCache):
             group.backoff_calls -= 1
             return self._call_plain(args, kwargs)
         dead = [
-            special for special in group.specializations if not special.trace.signature.is_alive
+            specialization
+            for specialization in group.specializations
+            if not specialization.trace.signature.is_alive
         ]
         if dead:
             group.specializations = [s for s in group.specializations if s.trace.signature.is_alive]
@@ -267,37 +273,37 @@ class Jitted(TraceCache):
         if len(group.specializations) >= self.options.max_traces:
             what = f"it has {self.options.max_traces} traces already"
             self._fall_back(group, f"{what} ({newest_cause(group)})")
-        reads = self._captured_state(call, leaves)
-        group.may_write_state |= bool(reads.stored) or reads.writes_unknown
-        if not group.fallback_reason and (why := reads.impure_reason or reads.over_limit):
+        captured = self._captured_state(call, leaves)
+        group.may_write_state |= bool(captured.stored) or captured.writes_unknown
+        if not group.fallback_reason and (why := captured.impure_reason or captured.over_limit):
             self._refuse(group, why)
-        if reads.may_be_impure and is_profiler_in_use() and not group.fallback_reason:
+        if captured.may_be_impure and is_profiler_in_use() and not group.fallback_reason:
             self._warn_of_profiler()
             return self._call_plain(args, kwargs) if run else None
-        if group.fallback_reason or self._must_run_plain(group, call, leaves, reads.sources):
+        if group.fallback_reason or self._must_run_plain(group, call, leaves, captured.sources):
             if self.options.strict and group.fallback_reason == READS_OPAQUE_OBJECT:
                 raise CompileError(f"{self.name} is strict, and {READS_OPAQUE_OBJECT}")
             return self._call_plain(args, kwargs) if run else None
 
-        if reads.lru_caches and run and not group.cache_fills:
+        if captured.lru_caches and run and not group.cache_fills:
             group.cache_fills = 1  # the first call does, as a rule
             return self.function(*args, **kwargs)
-        full, everything = with_captured_state(call, leaves, reads.sources)
+        full, everything = with_captured_state(call, leaves, captured.sources)
         if group.may_write_state and aliases_holder(full, given):
             return self._call_plain(args, kwargs) if run else None
-        distinct = distinct_objects(full) if reads.tests_identity else ()
+        distinct = distinct_objects(full) if captured.tests_identity else ()
         if any(len(each.members) > _MAX_COMPARED_ARRAYS for each in distinct):
             self._refuse(group, "it compares objects, and is given many arrays")
             return self._call_plain(args, kwargs) if run else None
         if not conditions_hold(distinct, full, everything, given):
             return self._call_plain(args, kwargs) if run else None
         self.promotion.learn_from_miss(
-            [special.trace.signature for special in group.specializations], full
+            [specialization.trace.signature for specialization in group.specializations], full
         )
         try:
-            return self._trace_and_run(group, args, kwargs, reads, full, run, is_lazy=True)
+            return self._trace_and_run(group, args, kwargs, captured, full, run, is_lazy=True)
         except SpeculationFailed:
-            return self._trace_and_run(group, args, kwargs, reads, full, run, is_lazy=False)
+            return self._trace_and_run(group, args, kwargs, captured, full, run, is_lazy=False)
 
     def _warn_of_profiler(self) -> None:
         """Nothing is traced while another profiler is active; say so once."""
@@ -310,7 +316,7 @@ class Jitted(TraceCache):
     def _call_after_errors(
         self, group: SignatureGroup, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> Any:
-        """A plain call of a function whose last traces all raised; the next call is traced again."""
+        """A plain call of a function whose last traces all raised; the next call is traced."""
         result = self._call_plain(args, kwargs)
         group.failed_traces = 0
         return result
@@ -326,34 +332,34 @@ class Jitted(TraceCache):
         is_lazy: bool,
     ) -> Any:
         """Make a trace, and keep it; the result is machine code's where numbers were put off."""
-        attempt, modules = StateRollbackLog(captured), len(sys.modules)
+        rollback_log, modules = StateRollbackLog(captured), len(sys.modules)
         try:
-            staged = self._trace(args, kwargs, captured, attempt, is_lazy)
+            staged = self._trace(args, kwargs, captured, rollback_log, is_lazy)
         except SpeculationFailed:
-            attempt.roll_back()
+            rollback_log.roll_back()
             raise
         except TraceAbandoned:
-            return self._roll_back_and_call_plain(args, kwargs, attempt, run)
+            return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
         except Exception as error:
             if not _is_untraceable(error):
                 group.failed_traces += 1
                 raise
             if self._may_be_transient(group, error, has_imported=len(sys.modules) > modules):
-                return self._roll_back_and_call_plain(args, kwargs, attempt, run)
-            return self._call_refused(group, error, args, kwargs, attempt, run)
+                return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
+            return self._call_refused(group, error, args, kwargs, rollback_log, run)
         group.failed_traces = 0
         with SIGNALS_DEFERRED:
             from tracker.jit.dispatch import first_call
             from tracker.jit.runtime import compile_queue
 
         if staged.effects.containers.has_aliases:
-            return self._roll_back_and_call_plain(args, kwargs, attempt, run)
+            return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
         if staged.has_filled_caches and staged.trace is not None:
             group.cache_fills += 1
             if group.cache_fills == MAX_FAILED_TRACES:
                 self._fall_back(group, "each call fills a cache with what it reads")
-            return self._roll_back_and_call_plain(args, kwargs, attempt, run)
-        special, is_ahead = (
+            return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
+        specialization, is_ahead = (
             None,
             first_call.is_numpy_soon_done(staged, self._compiles_synchronously),
         )
@@ -363,35 +369,40 @@ class Jitted(TraceCache):
             else:
                 self._refuse(group, staged.failure_reason)
             if run_has_overlap(staged) or self._is_relayout_call(args, kwargs):
-                return self._roll_back_and_call_plain(args, kwargs, attempt, run)
+                return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
         elif any(staged.trace.owners) and not self.is_derived:
             group.fallback_reason = READS_RECORDED_PARAM
-            return self._roll_back_and_call_plain(args, kwargs, attempt, run)
+            return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
         elif has_overlap(staged.trace, staged.leaves):
             group.aliasing_trace = staged.trace
-            return self._roll_back_and_call_plain(args, kwargs, attempt, run)
+            return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
         else:
-            special = self._keep_trace(group, staged.trace, full_signature, is_ahead and run)
+            specialization = self._keep_trace(group, staged.trace, full_signature, is_ahead and run)
         try:
             if not run:
-                attempt.roll_back()
+                rollback_log.roll_back()
                 return None
-            if is_ahead or special is None or attempt.has_draws() or special.trace.state_writes:
+            if (
+                is_ahead
+                or specialization is None
+                or rollback_log.has_draws()
+                or specialization.trace.state_writes
+            ):
                 result = first_call.finish_with_numpy(staged)
             else:
-                result = first_call.finish_with_machine_code(special, staged, args, kwargs)
+                result = first_call.finish_with_machine_code(specialization, staged, args, kwargs)
         except SpeculationFailed:
-            attempt.roll_back()
+            rollback_log.roll_back()
             raise
         finally:
-            if special is not None:
-                compile_queue.start(special.job)  # not before: who computes is not disturbed
-                if special.job.has_result:
-                    self._install_entry(special)
-        deferral = staged.scheduler
-        if deferral is not None:
+            if specialization is not None:
+                compile_queue.start(specialization.job)  # not before: who computes is not disturbed
+                if specialization.job.has_result:
+                    self._install_entry(specialization)
+        scheduler = staged.scheduler
+        if scheduler is not None:
             del staged
-            deferral.finish()
+            scheduler.finish()
         return result
 
     def _may_be_transient(
@@ -437,7 +448,7 @@ class Jitted(TraceCache):
         is_lazy: bool,
     ) -> TracedRun:
         """Trace a call; see `Retry` for the cases in which the function runs again."""
-        varying = self.promotion.paths
+        promoted = self.promotion.paths
         fixed = (
             None
             if self.has_constant_library_arrays
@@ -446,7 +457,7 @@ class Jitted(TraceCache):
 
         def cannot(error: Exception) -> bool:
             refused = isinstance(error, (TypeError, AttributeError)) or _is_untraceable(error)
-            return refused and any(place in captured.sources for place, _ in varying)
+            return refused and any(source in captured.sources for source, _ in promoted)
 
         def is_of_library(error: Exception) -> bool:
             may_be = isinstance(error, (TypeError, AttributeError, ValueError))
@@ -475,7 +486,7 @@ class Jitted(TraceCache):
                     on_error=on_error,
                     captured=captured,
                     vouched=self.options.pure,
-                    promoted=varying,
+                    promoted=promoted,
                     with_views=True,
                     is_lazy=is_lazy,
                 )
@@ -526,7 +537,7 @@ _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
 
 def _holds_constant_arrays(captured: CapturedState) -> bool:
     """Whether an array in a library's object is a constant of the trace."""
-    held = (place.read() for place in captured.sources if place.is_constant)
+    held = (source.read() for source in captured.sources if source.is_constant)
     return any(isinstance(x, np.ndarray) for each in held for x in tree.leaves(each))
 
 
@@ -594,8 +605,8 @@ class NeedsPlainCall(Exception):
 def _may_write_state(function: Callable[..., Any], call: Signature, leaves: list[Any]) -> bool:
     """Whether the code may write captured state."""
     with TRACING_LOCK.lock:
-        reads = find_captured_state(function, static_leaves(call, leaves))
-    return bool(reads.stored) or reads.writes_unknown
+        captured = find_captured_state(function, static_leaves(call, leaves))
+    return bool(captured.stored) or captured.writes_unknown
 
 
 def _share_memory(
@@ -604,9 +615,9 @@ def _share_memory(
     """Whether an array to be laid out anew shares memory with another that the code sees, or the
     code sees how it lies."""
     with TRACING_LOCK.lock:
-        reads = find_captured_state(function, static_leaves(call, leaves))
-        _, everything = with_captured_state(call, leaves, reads.sources)
-    if reads.reads_layout:
+        captured = find_captured_state(function, static_leaves(call, leaves))
+        _, everything = with_captured_state(call, leaves, captured.sources)
+    if captured.reads_layout:
         return True
     arrays = [(i, x) for i, x in enumerate(everything) if isinstance(x, np.ndarray)]
     return any(

@@ -40,11 +40,13 @@ class SavedState:
     def of(jitted: Jitted, args: Sequence[Any], kwargs: dict[str, Any]) -> SavedState | None:
         """The captured state of a call that has just been made; None if no trace knows it."""
         call, leaves = jitted.signature_of(args, kwargs)
-        family = jitted.groups.get(call)
-        for special in () if family is None or family.fallback_reason else family.specializations:
-            found = match_leaves(special.trace, call, leaves)
+        group = jitted.groups.get(call)
+        for specialization in (
+            () if group is None or group.fallback_reason else group.specializations
+        ):
+            found = match_leaves(specialization.trace, call, leaves)
             if found is not None:
-                trace = special.trace
+                trace = specialization.trace
                 if trace.state_writes or any(number >= len(leaves) for number in trace.writes):
                     return None  # it changes what it reads
                 return SavedState(trace.signature, found[len(leaves) :])
@@ -74,9 +76,9 @@ class SavedState:
                     "Call tracker.pullback again, or pass it as an argument",
                 )
             )
-        spots = captured_paths(now)
-        triples = zip(spots, self.values, standing, strict=True)
-        return {spot: old for spot, old, x in triples if not _same_value(old, x)}
+        paths = captured_paths(now)
+        triples = zip(paths, self.values, standing, strict=True)
+        return {path: old for path, old, x in triples if not _same_value(old, x)}
 
 
 def _same_value(old: Any, x: Any) -> bool:

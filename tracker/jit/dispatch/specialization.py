@@ -130,8 +130,8 @@ class SpecializationCache(dict[Signature, SignatureGroup]):
     def add(self, call: Signature) -> SignatureGroup:
         """Add a group."""
         known = tuple(itertools.islice(reversed(self), _MAX_COMPARED_SIGNATURES))
-        family = self[call] = SignatureGroup(call, known)
-        return family
+        group = self[call] = SignatureGroup(call, known)
+        return group
 
     def evict(self) -> list[Specialization]:
         """Remove the groups of signatures with dead objects, which match no call; if there are none
@@ -139,7 +139,9 @@ class SpecializationCache(dict[Signature, SignatureGroup]):
         gone = [call for call in self if not call.is_alive]
         if not gone and len(self) >= _MAX_SIGNATURES:
             gone = [min(self, key=lambda call: self[call].last_used)]
-        forgotten = [special for call in gone for special in self.pop(call).specializations]
+        forgotten = [
+            specialization for call in gone for specialization in self.pop(call).specializations
+        ]
         self.capacity = min(_MAX_SIGNATURES, max(_INITIAL_CAPACITY, 2 * len(self)))
         return forgotten
 
@@ -165,11 +167,11 @@ def run_matching(
     group: SignatureGroup, call: Signature, leaves: list[Any], given: Sequence[Any]
 ) -> Any:
     """The result of the first trace that matches; NO_RESULT if none does."""
-    for special in group.specializations:
-        everything = match_leaves(special.trace, call, leaves)
+    for specialization in group.specializations:
+        everything = match_leaves(specialization.trace, call, leaves)
         if everything is not None:
             try:
-                return special.call(everything, given)
+                return specialization.call(everything, given)
             except GuardFailed:
                 continue
     return NO_RESULT
@@ -181,7 +183,7 @@ def needs_plain_call(
     """Whether a trace is known to be invalid for this call because an array that it writes to
     shares memory with another, or because objects that it compares are one object: plain Python
     must run, and another trace would not help."""
-    traces = [special.trace for special in group.specializations]
+    traces = [specialization.trace for specialization in group.specializations]
     if group.aliasing_trace is not None:
         traces.append(group.aliasing_trace)
     for trace in traces:
@@ -240,7 +242,10 @@ def _trace_cause(
         return signature_difference(specializations[-1].trace.signature, full_signature)[1]
     new = _guards_with_constants(trace)
     found = max(
-        (_first_difference(_guards_with_constants(special.trace), new) for special in alike),
+        (
+            _first_difference(_guards_with_constants(specialization.trace), new)
+            for specialization in alike
+        ),
         key=lambda b: b[0],
     )
     return found[1]

@@ -85,13 +85,13 @@ class TraceCache:
         return signature.signature_of(args, kwargs, self.options.static, self.differentiated(args))
 
     def _group(self, call: signature.Signature) -> SignatureGroup:
-        family = self.groups.get(call)
-        if family is None:
+        group = self.groups.get(call)
+        if group is None:
             if len(self.groups) >= self.groups.capacity:
                 self._drop_entries(self.groups.evict())
-            family = self.groups.add(call)
-        family.last_lookup = CLOCK.tick()
-        return family
+            group = self.groups.add(call)
+        group.last_lookup = CLOCK.tick()
+        return group
 
     def _drop_entries(self, specializations: list[Specialization]) -> None:
         from tracker.jit.abi import native_callable as native
@@ -200,9 +200,9 @@ class TraceCache:
         work = functools.partial(self._compile_trace, trace, group.lengths_vary)
         can_wait = can_wait and not self._compiles_synchronously
         job = compile_queue.enqueue(work) if can_wait else compile_queue.run_now(work)
-        special = Specialization(trace, job, miss_cause(group, trace, full_signature))
-        group.specializations.append(special)
-        return special
+        specialization = Specialization(trace, job, miss_cause(group, trace, full_signature))
+        group.specializations.append(specialization)
+        return specialization
 
     @property
     def _compiles_synchronously(self) -> bool:

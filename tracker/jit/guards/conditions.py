@@ -61,10 +61,10 @@ def distinct_objects(call: Signature) -> tuple[DistinctObjects, ...]:
         if isinstance(leaf, ArrayLeaf):
             alike.setdefault(leaf, []).append(number)
     again = {other for _, other in call.aliases}
-    for node, structure, leaves in _iter_containers(call):
+    for path, structure, leaves in _iter_containers(call):
         holds_array = any(isinstance(leaf, (ArrayLeaf, AliasLeaf)) for leaf in leaves)
-        if node not in again and (holds_array or not issubclass(structure.cls or tuple, tuple)):
-            alike.setdefault(structure.cls, []).append(node)
+        if path not in again and (holds_array or not issubclass(structure.cls or tuple, tuple)):
+            alike.setdefault(structure.cls, []).append(path)
     numbers = [
         (one, other)
         for one, leaf in enumerate(call.leaves[:own])
@@ -91,11 +91,11 @@ def _iter_containers(call: Signature) -> Iterator[tuple[SignaturePath, Structure
         todo.append((structure, (at, ()), first))
         first += structure.count
     while todo:
-        structure, node, first = todo.pop()
+        structure, path, first = todo.pop()
         if structure.cls is not None:
-            yield node, structure, call.leaves[first : first + structure.count]
+            yield path, structure, call.leaves[first : first + structure.count]
         for at, child in enumerate(structure.children):
-            todo.append((child, (node[0], (*node[1], at)), first))
+            todo.append((child, (path[0], (*path[1], at)), first))
             first += child.count
 
 

@@ -76,17 +76,17 @@ def possible_holder_aliases(call: Signature) -> list[tuple[SignaturePath, Consta
     same class: they must not be one object, since a write through one would be missed by the other.
     """
     holders: dict[type, dict[int, ConstantKey]] = {}
-    for place in call.sources:
-        x = place.holder.value
-        if place.kind == "attribute" and not (
+    for source in call.sources:
+        x = source.holder.value
+        if source.kind == "attribute" and not (
             is_frozen_dataclass(x) or isinstance(x, (list, dict, deque))
         ):
-            holders.setdefault(type(x), {})[id(x)] = place.holder
+            holders.setdefault(type(x), {})[id(x)] = source.holder
     found = mutable_containers(call) if holders else []
     return [
-        (node, holder)
-        for node in found
-        for holder in holders.get(structure_at(call, node).cls or object, {}).values()
+        (path, holder)
+        for path in found
+        for holder in holders.get(structure_at(call, path).cls or object, {}).values()
     ]
 
 
@@ -107,10 +107,10 @@ def with_captured_state(
     promoted: frozenset[SourcePath] = frozenset(),
 ) -> tuple[Signature, list[Any]]:
     """The signature of a call extended by the values at the sources, and all leaves."""
-    taken = _Flattener(call, leaves, promoted, {id(place.holder.value) for place in sources})
+    taken = _Flattener(call, leaves, promoted, {id(source.holder.value) for source in sources})
     structures = tuple(map(taken.flatten_source, sources, itertools.count(len(call.structures))))
-    same, shown = tuple(taken.aliases), tuple(taken.specs)
-    full = Signature(call.structures + structures, call.names, shown, tuple(sources), same)
+    same, specs = tuple(taken.aliases), tuple(taken.specs)
+    full = Signature(call.structures + structures, call.names, specs, tuple(sources), same)
     return full, taken.leaves
 
 
@@ -121,7 +121,7 @@ def unchanged_captures(call: Signature, argument_count: int) -> list[Any] | None
     leaves = call.leaves[argument_count:]
     if len(leaves) != len(call.sources):
         return None
-    found = [place.read() for place in call.sources]
+    found = [source.read() for source in call.sources]
     for x, leaf in zip(found, leaves, strict=True):
         is_same = isinstance(leaf, ConstantKey) and leaf.value is x
         if isinstance(leaf, (ClassGuard, StructuralKey)):
@@ -243,16 +243,16 @@ def can_be_promoted(x: Any) -> bool:
 def captured_paths(call: Signature) -> list[SourcePath]:
     """The path of each leaf at a source, relative to its source."""
     own = len(call.structures) - len(call.sources)
-    return [(call.sources[at - own], way) for at, way in captured_signature_paths(call)]
+    return [(call.sources[at - own], path) for at, path in captured_signature_paths(call)]
 
 
 def captured_signature_paths(call: Signature) -> list[SignaturePath]:
     """The path in the signature of each leaf at a source."""
     own = len(call.structures) - len(call.sources)
     return [
-        node
+        path
         for at, whole in enumerate(call.structures[own:], own)
-        for node in _leaf_paths(whole, (at, ()))
+        for path in _leaf_paths(whole, (at, ()))
     ]
 
 
@@ -267,7 +267,7 @@ def leaf_labels(call: Signature) -> list[str]:
     """How messages name each leaf."""
     heads = [f"argument {at}" for at in range(call.positional_count)]
     heads += [f"argument {name}" for name in call.names]
-    heads += [place.label for place in call.sources]
+    heads += [source.label for source in call.sources]
     return [
         head + path
         for head, structure in zip(heads, call.structures, strict=True)

@@ -41,25 +41,25 @@ class Promotion:
         others: dict[SourcePath, set[ConstantKey]] = {}
         standing = _captured_numbers(now)
         for call in traced:
-            for spot, was in _captured_numbers(call).items():
-                if spot in standing and _is_changed_number(was, standing[spot]):
-                    others.setdefault(spot, set()).add(was)
+            for path, was in _captured_numbers(call).items():
+                if path in standing and _is_changed_number(was, standing[path]):
+                    others.setdefault(path, set()).add(was)
         found = {
-            spot
-            for spot, values in others.items()
-            if len(values) > isinstance(standing[spot].value, (int, np.integer))
+            path
+            for path, values in others.items()
+            if len(values) > isinstance(standing[path].value, (int, np.integer))
         }
         self.paths |= (found | self._promoted_by_class(standing)) - self._rejected
 
     def _promoted_by_class(self, numbers: dict[SourcePath, ConstantKey]) -> set[SourcePath]:
         """The numbers that change in other objects of the class, or differ between its objects."""
         found: set[SourcePath] = set()
-        for spot, number in numbers.items():
-            kind = _attribute_kind(spot)
-            if kind is not None and kind not in self._rejected_kinds and spot not in self.paths:
+        for path, number in numbers.items():
+            kind = _attribute_kind(path)
+            if kind is not None and kind not in self._rejected_kinds and path not in self.paths:
                 seen = self._seen_constants.setdefault(kind, set())
                 if len(seen) > _MAX_CLASS_CONSTANTS or kind in self._changing_kinds:
-                    found.add(spot)
+                    found.add(path)
                 elif not seen or _is_changed_number(next(iter(seen)), number):
                     seen.add(number)
         return found
@@ -84,11 +84,11 @@ class Promotion:
 
 def _attribute_kind(path: SourcePath) -> _AttributeKind | None:
     """What the paths of one attribute have in common over all objects of a class."""
-    place, way = path
-    holder = place.holder.value
-    if place.kind != "attribute" or holder is None or isinstance(holder, type):
+    source, way = path
+    holder = source.holder.value
+    if source.kind != "attribute" or holder is None or isinstance(holder, type):
         return None
-    return type(holder), place.name, way
+    return type(holder), source.name, way
 
 
 def _is_changed_number(was: ConstantKey, now: ConstantKey) -> bool:
@@ -97,10 +97,10 @@ def _is_changed_number(was: ConstantKey, now: ConstantKey) -> bool:
 
 def _captured_numbers(call: Signature) -> dict[SourcePath, ConstantKey]:
     """The captured numbers that are constants, by path."""
-    spots = captured_paths(call)
-    leaves = call.leaves[len(call.leaves) - len(spots) :]
+    paths = captured_paths(call)
+    leaves = call.leaves[len(call.leaves) - len(paths) :]
     return {
-        spot: leaf
-        for spot, leaf in zip(spots, leaves, strict=True)
+        path: leaf
+        for path, leaf in zip(paths, leaves, strict=True)
         if isinstance(leaf, ConstantKey) and leaf.is_by_value and can_be_promoted(leaf.value)
     }

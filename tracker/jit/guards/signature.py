@@ -142,7 +142,7 @@ class Signature:
     @property
     def is_alive(self) -> bool:
         """Whether all objects that the signature knows by identity still exist."""
-        holders = (place.holder for place in self.sources)
+        holders = (source.holder for source in self.sources)
         known = (ConstantKey, StructuralKey, ClassGuard)
         return not any(isinstance(x, known) and x.is_dead for x in (*self.leaves, *holders))
 
@@ -164,10 +164,10 @@ def mutable_containers(call: Signature) -> list[SignaturePath]:
         (structure, (at, ())) for at, structure in enumerate(call.structures)
     ]
     while todo:
-        structure, node = todo.pop()
+        structure, path = todo.pop()
         if structure.cls is not None and not issubclass(structure.cls, tuple):
-            found.append(node)
-        todo += [(s, (node[0], (*node[1], at))) for at, s in enumerate(structure.children)]
+            found.append(path)
+        todo += [(s, (path[0], (*path[1], at))) for at, s in enumerate(structure.children)]
     return found
 
 
@@ -177,7 +177,7 @@ def no_alias_pairs(
     """Pairs of containers that must not be one object: each that is written to, with each other."""
     changed = {u.target for u in state_writes if isinstance(u.target, tuple)}
     others = mutable_containers(call) if changed else []
-    return [(node, other) for node in changed for other in others if node != other]
+    return [(path, other) for path in changed for other in others if path != other]
 
 
 def signature_of(

@@ -187,8 +187,8 @@ def _defining_class(cls: type, name: str) -> type | None:
 
 def class_attribute(cls: type, name: str) -> Any:
     """The raw attribute of a class or its bases, without binding; None if there is none."""
-    lender = _defining_class(cls, name)
-    return None if lender is None else vars(lender)[name]
+    defining_class = _defining_class(cls, name)
+    return None if defining_class is None else vars(defining_class)[name]
 
 
 def _set_attribute(holder: Any, name: str, x: Any) -> None:
@@ -201,13 +201,13 @@ def _set_attribute(holder: Any, name: str, x: Any) -> None:
     else:
         cls = holder if isinstance(holder, type) else type(holder)
         own = not isinstance(holder, type) and name in instance_attributes(holder)
-        lender = _defining_class(cls, name)
+        defining_class = _defining_class(cls, name)
         if own:
             vars(holder)[name] = x
-        elif lender is None or isinstance(vars(lender)[name], C_DESCRIPTORS):
+        elif defining_class is None or isinstance(vars(defining_class)[name], C_DESCRIPTORS):
             object.__setattr__(holder, name, x)
         else:
-            type.__setattr__(lender, name, x)
+            type.__setattr__(defining_class, name, x)
 
 
 def source_children(

@@ -120,10 +120,8 @@ class TracedInputs:
         self.generators = [x for x in leaves if is_numpy_generator(x)]
         self.random_sources = [*self.generators, *(x for x in leaves if is_python_random(x))]
         recorders = {id(x): recording_generator(x) for x in self.generators}
-        for number, (x, shown) in enumerate(
-            zip(leaves[:argument_count], call.leaves, strict=False)
-        ):
-            if is_traced_input(x) and not isinstance(shown, (ConstantKey, StructuralKey)):
+        for number, (x, spec) in enumerate(zip(leaves[:argument_count], call.leaves, strict=False)):
+            if is_traced_input(x) and not isinstance(spec, (ConstantKey, StructuralKey)):
                 value = _copied_leaf(x, scheduler)
                 self.argument_numbers.append(number)
                 self.values.append(value)
@@ -134,8 +132,8 @@ class TracedInputs:
         self.captured_values: dict[Value, int] = {}
         self.handles_by_id: dict[int, Any] = recorders  # the id of an array -> its handle
         self.handles_by_path: dict[SourcePath, Any] = {}
-        for number, spot in enumerate(captured_paths(call), argument_count):
-            self._add_capture(number, leaves[number], call.leaves[number], spot)
+        for number, path in enumerate(captured_paths(call), argument_count):
+            self._add_capture(number, leaves[number], call.leaves[number], path)
 
     def _add_capture(self, number: int, x: Any, spec: Any, path: SourcePath) -> None:
         if isinstance(spec, AliasLeaf):

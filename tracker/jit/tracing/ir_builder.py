@@ -110,8 +110,8 @@ def build_function(
     """
     builder = IRBuilder(tracer, inputs.values, inputs.captured_values)
     builder.build_equations()
-    shown = _trace_outputs(builder, outputs, inputs.numbers_by_handle(), views, paths)
-    atoms = [o.atom for o in shown if o.atom is not None]
+    results = _trace_outputs(builder, outputs, inputs.numbers_by_handle(), views, paths)
+    atoms = [o.atom for o in results if o.atom is not None]
     atoms += [builder.atom(value_of(write.handle)) for write in inputs.argument_writes()]
     function = Function(
         name,
@@ -123,7 +123,7 @@ def build_function(
     )
     name_variables(function)
     verify(function)
-    return BuiltFunction(function, builder.arrays, builder.owners, shown)
+    return BuiltFunction(function, builder.arrays, builder.owners, results)
 
 
 def find_views(outputs: list[Any], inputs: TracedInputs) -> dict[int, ArgumentView]:
@@ -168,22 +168,22 @@ def _trace_outputs(
     paths: Mapping[int, SignaturePath],
 ) -> list[TraceOutput]:
     """How each leaf of the result is returned; existing objects are returned themselves."""
-    shown: list[TraceOutput] = []
+    results: list[TraceOutput] = []
     seen: dict[int, int] = {}
     for number, x in enumerate(outputs):
         if id(x) in paths:
-            shown.append(TraceOutput("node", None, paths[id(x)]))
+            results.append(TraceOutput("node", None, paths[id(x)]))
         elif not isinstance(x, Tracked):
-            shown.append(TraceOutput("constant", None, x))
+            results.append(TraceOutput("constant", None, x))
         elif id(x) in arguments:
-            shown.append(TraceOutput("input", None, arguments[id(x)]))
+            results.append(TraceOutput("input", None, arguments[id(x)]))
         elif id(x) in seen:
-            shown.append(TraceOutput("same", None, seen[id(x)]))
+            results.append(TraceOutput("same", None, seen[id(x)]))
         else:
             seen[id(x)] = number
             view = views.get(id(x))
-            shown.append(builder.output(x) if view is None else TraceOutput("view", None, view))
-    return shown
+            results.append(builder.output(x) if view is None else TraceOutput("view", None, view))
+    return results
 
 
 class IRBuilder:

@@ -86,7 +86,7 @@ class PlaceholderSwap:
         handles_by_path: Mapping[SourcePath, Any],
     ) -> None:
         self.sources = sources
-        self.holder_ids = {id(place.holder.value) for place in sources}
+        self.holder_ids = {id(source.holder.value) for source in sources}
         self.handles_by_id = handles_by_id
         self.handles_by_path = handles_by_path
         self.installed: dict[SourcePath, Tracked] = {}  # the handles that stand somewhere
@@ -106,9 +106,11 @@ class PlaceholderSwap:
         self.plain_values = PlainValues(
             {**originals, **{id(x): x for x in leaves if type(x) is Tracked}}
         )
-        self.class_sources = [lender for place in self.sources if (lender := place.class_source)]
+        self.class_sources = [
+            defining_class for source in self.sources if (defining_class := source.class_source)
+        ]
         self._replace_everywhere(self._placeholder_for, self.sources)
-        self.found = [(place, place.read()) for place in self.sources]
+        self.found = [(source, source.read()) for source in self.sources]
 
     def restore(self) -> None:
         """Put the original values back, and plain data in the place of new tracked values. May run
@@ -116,9 +118,9 @@ class PlaceholderSwap:
         self._has_run = True
         try:
             self._replace_everywhere(self._plain_for, (*self.sources, *self.class_sources))
-            for place, x in self.found:
-                if place.read() is not x:  # it has left, and somebody else may know it
-                    self._replaced(x, self._plain_for, (), (place, ()))
+            for source, x in self.found:
+                if source.read() is not x:  # it has left, and somebody else may know it
+                    self._replaced(x, self._plain_for, (), (source, ()))
             for new, old in self.rebuilt.values():
                 self.plain_values.bind(new, old)
         finally:
@@ -131,15 +133,15 @@ class PlaceholderSwap:
         """Put plain data in the place of tracked values at sources that are new."""
         known, self.keeps_views = frozenset(self.sources), True
         self._replace_everywhere(
-            self._plain_for, [place for place in sources if place not in known]
+            self._plain_for, [source for source in sources if source not in known]
         )
 
     def _replace_everywhere(self, change: _LeafChange, sources: Iterable[Source]) -> None:
-        for place in sources:
-            x = place.read()
-            made = self._replaced(x, change, (), (place, ()))
+        for source in sources:
+            x = source.read()
+            made = self._replaced(x, change, (), (source, ()))
             if made is not x:
-                place.replace_if_unchanged(x, made)
+                source.replace_if_unchanged(x, made)
 
     def _placeholder_for(self, x: Any, path: SourcePath) -> Any:
         if id(x) in self.plain_values.by_id:  # its container stands at two places

@@ -83,7 +83,7 @@ class StateSnapshot:
     """The values at sources, and the contents of the containers there, at one time."""
 
     def __init__(self, sources: Iterable[Source], arrays: bool = False) -> None:
-        self.entries = [(place, place.read(), place.is_on_holder) for place in sources]
+        self.entries = [(source, source.read(), source.is_on_holder) for source in sources]
         self.containers: dict[int, tuple[Any, _Parts]] = {}
         self.container_paths: dict[
             int, tuple[int, tuple[int, ...]]
@@ -111,7 +111,7 @@ class StateSnapshot:
     @functools.cached_property
     def _ids(self) -> set[int]:
         inside = (child for _, (_, children) in self.containers.values() for child in children)
-        at = ((place.holder.value, was) for place, was, _ in self.entries)
+        at = ((source.holder.value, was) for source, was, _ in self.entries)
         return set(map(id, (*inside, *itertools.chain.from_iterable(at))))
 
     @property
@@ -119,9 +119,9 @@ class StateSnapshot:
         """Whether a source or container differs now."""
         inside = self.containers.values()
         found = (
-            (place.read(), was)
-            for place, was, _ in self.entries
-            if place.kind not in _READ_ONLY_KINDS
+            (source.read(), was)
+            for source, was, _ in self.entries
+            if source.kind not in _READ_ONLY_KINDS
         )
         return not all(_is_unchanged(now, was) for now, was in found) or not all(
             _same_contents(source_children(x, True), parts) for x, parts in inside
@@ -132,9 +132,9 @@ class StateSnapshot:
         for array, held in self.arrays or ():
             if not same_bytes(array, held):
                 array[...] = held
-        for place, was, own in self.entries:
-            if place.kind not in _READ_ONLY_KINDS and not _is_unchanged(place.read(), was):
-                place.write(was, own)
+        for source, was, own in self.entries:
+            if source.kind not in _READ_ONLY_KINDS and not _is_unchanged(source.read(), was):
+                source.write(was, own)
         for x, (names, children) in self.containers.values():
             if _same_contents(source_children(x, True), (names, children)):
                 continue
@@ -188,12 +188,12 @@ def container_paths(
     by id, if the signature flattens it."""
     first = len(call.structures) - len(call.sources)
     found = [
-        (snapshot.containers[key][0], (first + at, way))
-        for key, (at, way) in snapshot.container_paths.items()
+        (snapshot.containers[key][0], (first + at, path))
+        for key, (at, path) in snapshot.container_paths.items()
     ]
     given = zip(containers.pairs, containers.paths, strict=True)
-    found += [(copy, node) for (_, copy, _), node in given]
-    return {id(x): node for x, node in found if structure_at(call, node).cls is type(x)}
+    found += [(copy, path) for (_, copy, _), path in given]
+    return {id(x): path for x, path in found if structure_at(call, path).cls is type(x)}
 
 
 @record()
@@ -225,11 +225,11 @@ def find_state_writes(
     finder = _StateDiff(call, inputs, captured, snapshot, paths, kept)
     try:
         first = len(call.structures) - len(call.sources)
-        for number, (place, was, own) in enumerate(snapshot.entries, first):
-            finder.compare_source(place, was, own, number)
-        for (_, copy, was), node in zip(containers.pairs, containers.paths, strict=True):
+        for number, (source, was, own) in enumerate(snapshot.entries, first):
+            finder.compare_source(source, was, own, number)
+        for (_, copy, was), path in zip(containers.pairs, containers.paths, strict=True):
             finder.compare_container(
-                copy, was, tree.children_or_attributes(untrack_keys(copy)), node
+                copy, was, tree.children_or_attributes(untrack_keys(copy)), path
             )
         finder.check_views(tree.leaves(result))
         if len(no_alias_pairs(call, finder.writes)) > _MAX_ALIAS_CHECKS:
@@ -277,7 +277,7 @@ class _StateDiff:
         self.container_paths = paths
         self.escaping_ids = {*snapshot.containers, *kept}
         found = zip(captured_signature_paths(call), captured_leaves(call), strict=True)
-        self.append_only_paths = {node for node, leaf in found if leaf == AppendOnlyLeaf()}
+        self.append_only_paths = {path for path, leaf in found if leaf == AppendOnlyLeaf()}
         self.visited_ids: set[int] = set()
         self.changed_ids: set[int] = set()  # the containers that were changed
 
@@ -476,8 +476,8 @@ def _single_reference_count() -> int:
     """The reference count seen of an object that only a source refers to."""
     holder = _Holder()
     holder.x = np.zeros(1)  # type: ignore[attr-defined]
-    place = Source("attribute", ConstantKey(holder), "x", "")
-    return sys.getrefcount(place.read())
+    source = Source("attribute", ConstantKey(holder), "x", "")
+    return sys.getrefcount(source.read())
 
 
 _SINGLE_REFERENCE_COUNT = _single_reference_count()

@@ -42,8 +42,8 @@ class PostTraceState:
         first = len(self.signature.structures) - len(self.signature.sources)
         put = {u.target if isinstance(u.target, Source) else u.target[0] for u in state_writes}
         before, after = (leaves_by_source(call) for call in (self.signature, self.signature_after))
-        for number, place in enumerate(self.signature.sources):
-            if place in put or first + number in put:
+        for number, source in enumerate(self.signature.sources):
+            if source in put or first + number in put:
                 continue
             (old, at), (new, then) = before[number], after[number]
             if (

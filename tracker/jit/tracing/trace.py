@@ -259,8 +259,8 @@ def trace_call(
     if captured is None:
         captured = find_captured_state(f, static_leaves(given, own), vouched)
     call, leaves = with_captured_state(given, own, captured.sources, promoted)
-    deferral = LazyScheduler() if is_lazy else None
-    run = _TracingRun(args, kwargs, given, call, leaves, captured, vouched, deferral)
+    scheduler = LazyScheduler() if is_lazy else None
+    run = _TracingRun(args, kwargs, given, call, leaves, captured, vouched, scheduler)
     with infrequent_gc(USER_CODE_THRESHOLD):
         outputs, structure, result = run.execute(f, on_error, with_views)
     inputs, updates = run.inputs, run.state_writes
@@ -274,10 +274,10 @@ def trace_call(
     )
     if staged.failure_reason:
         return staged
-    shown = [*outputs, *updates.leaves] if updates else outputs
+    results = [*outputs, *updates.leaves] if updates else outputs
     with infrequent_gc():
         built = build_function(
-            name or _trace_name(f), run.tracer, inputs, shown, run.views, run.container_paths
+            name or _trace_name(f), run.tracer, inputs, results, run.views, run.container_paths
         )
     after = PostTraceState(run.sources_now(f), given, own, call, leaves, promoted)
     staged.trace = Trace(
@@ -422,13 +422,13 @@ class _TracingRun:
             result,
         )
         self.state_writes, self.swap.keeps_views = found, found is None
-        shown = [*outputs, *(found.leaves if found else ())]
+        results = [*outputs, *(found.leaves if found else ())]
         if with_views:
-            self.views = find_views(shown, self.inputs)
+            self.views = find_views(results, self.inputs)
             known, leaves = self.swap.plain_values, self.inputs.leaves
             known.by_id.update((k, v.make_view(leaves[v.out.leaf])) for k, v in self.views.items())
         self.swap.plain_values.by_id.update(self.containers.originals)
-        for handle in (*shown, *self.inputs.handles):
+        for handle in (*results, *self.inputs.handles):
             if isinstance(handle, Tracked):
                 value_of(handle)
         self.tracer.release_after_run()
@@ -473,8 +473,8 @@ class _TracingRun:
             and unchanged_captures(self.signature, self.argument_count) is not None
         ):
             return self.captured.sources
-        known = {place: place for place in self.captured.sources}  # with what is said of them
-        return [known.get(place, place) for place in find_sources(f, self.static_objects)]
+        known = {source: source for source in self.captured.sources}  # with what is said of them
+        return [known.get(source, source) for source in find_sources(f, self.static_objects)]
 
     def _raise_if_untraceable(self, error: Exception) -> None:
         """Raise UnsupportedError for an error that plain arrays may not cause."""
