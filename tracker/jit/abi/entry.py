@@ -25,9 +25,10 @@ import numpy as np
 
 from tracker.jit.abi.arguments import ArgumentChecks
 from tracker.jit.abi.array_writes import ArrayWriteEmitter
+from tracker.jit.abi.condition_checks import emit_condition_checks
 from tracker.jit.abi.results import ResultBuilder
 from tracker.jit.abi.state_writes import StateWriteEmitter
-from tracker.jit.guards.conditions import condition_paths, emit_condition_checks
+from tracker.jit.guards.conditions import condition_paths
 from tracker.jit.guards.signature import (
     ContainerOut,
     InputOut,

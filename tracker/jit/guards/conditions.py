@@ -7,7 +7,7 @@ computed or written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from tracker.jit.guards.constants import BIT_COMPARED_CLASSES, ConstantKey
@@ -19,8 +19,6 @@ from tracker.jit.guards.signature import (
     Signature,
     SignaturePath,
 )
-from tracker.jit.runtime.cpython_layout import FLAGS
-from tracker.jit.runtime.ir_text_writer import EntryWriter
 from tracker.support.structs import record
 from tracker.tree import Structure
 
@@ -108,27 +106,3 @@ def condition_paths(conditions: Iterable[Condition]) -> set[SignaturePath]:
         for at in each.members
         if type(at) is tuple
     }
-
-
-def emit_condition_checks(
-    writer: EntryWriter,
-    conditions: Iterable[Condition],
-    leaves: Sequence[str],
-    containers: Mapping[Any, str],
-) -> None:
-    """Have an entry look at the conditions; `leaves` and `containers` say where the objects are."""
-    for each in conditions:
-        if isinstance(each, ArrayFlags):
-            flags = writer.let(
-                f"and i32 {writer.load('i32', leaves[each.leaf], FLAGS)}, {each.mask}"
-            )
-            writer.check(writer.equal("i32", flags, each.flags))
-            continue
-        found = [leaves[at] if isinstance(at, int) else containers[at] for at in each.members]
-        if len(found) == 2:
-            writer.check(writer.let(f"icmp ne ptr {found[0]}, {found[1]}"))
-            continue
-        table = writer.alloca(f"[{len(found)} x ptr]")
-        for at, x in enumerate(found):
-            writer.store("ptr", x, table, 8 * at)
-        writer.check(writer.let(f"call i1 @native.distinct(ptr {table}, i64 {len(found)})"))
