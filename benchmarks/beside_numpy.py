@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        return self.other / self.own_routines
+        return self.other / self.ours
 
 
 def sizes_of(family: str, case: Case, wanted: tuple[int, ...]) -> list[int]:
@@ -87,7 +87,7 @@ def report(rows: list[Row], gradients: bool, worst: int) -> None:
     rows.sort(key=lambda row: row.ratio, reverse=gradients)
     for row in rows[:worst]:
         print(
-            f"{row.family:12} {row.name:22} {row.type} {row.n:8}  {row.own_routines:12.2f} us"
+            f"{row.family:12} {row.name:22} {row.type} {row.n:8}  {row.ours:12.2f} us"
             f" {row.other:12.2f} us  {row.ratio:8.2f}"
         )
     for family in {row.family: None for row in rows}:

@@ -76,7 +76,7 @@ def load():
     """Images (N, 1, 8, 8) in float32 and labels, for training and for the test."""
     digits = load_digits()
     order = np.random.default_rng(0).permutation(len(digits.target))
-    images = (digits.snapshots[order, None] / 16.0).astype(np.float32)
+    images = (digits.images[order, None] / 16.0).astype(np.float32)
     labels = digits.target[order]
     cut = 1437  # four fifths
     return (images[:cut], labels[:cut]), (images[cut:], labels[cut:])

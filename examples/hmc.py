@@ -91,7 +91,7 @@ def sample(move, x, y, draws: int, warmup: int, rng: np.random.Generator) -> Cha
 
 def r_hat(chains: list[Chain]) -> np.ndarray:
     """Gelman and Rubin's measure of how well the chains agree: 1 when they do."""
-    draws = np.stack([chain.draws_random for chain in chains])
+    draws = np.stack([chain.draws for chain in chains])
     within = draws.var(axis=1, ddof=1).mean(axis=0)
     between = draws.mean(axis=1).var(axis=0, ddof=1)
     return np.sqrt((within * (1 - 1 / draws.shape[1]) + between) / within)
@@ -110,7 +110,7 @@ def run(chains: int = 4, draws: int = 1000, warmup: int = 500, compiled: bool = 
 
 def predictions(chains: list[Chain], x) -> np.ndarray:
     """The posterior's probability of malignancy, for each row of x."""
-    draws = np.concatenate([chain.draws_random for chain in chains])
+    draws = np.concatenate([chain.draws for chain in chains])
     return np.mean(1.0 / (1.0 + np.exp(-(x @ draws.T))), axis=1)
 
 
@@ -121,7 +121,7 @@ def draw(chains: list[Chain], test, names, path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    draws = np.concatenate([chain.draws_random for chain in chains])
+    draws = np.concatenate([chain.draws for chain in chains])
     order = np.argsort(draws.mean(axis=0))
     low, middle, high = np.quantile(draws[:, order], [0.05, 0.5, 0.95], axis=0)
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 7), width_ratios=(3, 2))
@@ -149,7 +149,7 @@ def main() -> None:
     chains, seconds = run()
     _, test, names = load()
     _, eager = run(chains=1, draws=50, warmup=50, compiled=False)
-    total = sum(len(chain.draws_random) + 500 for chain in chains)
+    total = sum(len(chain.draws) + 500 for chain in chains)
     console.print(
         f"{len(chains)} chains, {total} trajectories of {STEPS} steps: {seconds:.1f} s compiled "
         f"({1e6 * seconds / total:.0f} us a trajectory; eager {1e4 * eager:.0f} us)"

@@ -78,7 +78,7 @@ def jit(
     What a trace has called, it does not call again: so a function that calls what is not known to
     answer by its arguments alone (the clock, a file, a database, a library in C) runs in plain
     Python, with a warning. Ask before the call, and pass the answer as an argument. Where the
-    answer does depend on the arguments alone, `jit(vouched=[lookup])` says so: what happens inside
+    answer does depend on the arguments alone, `jit(pure=[lookup])` says so: what happens inside
     `lookup` is not looked at.
 
     >>> @jit
