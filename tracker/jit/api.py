@@ -159,7 +159,7 @@ def _make(f: Callable[..., Any], options: JitOptions) -> Any:
         from tracker.jit.abi import native_callable as native
 
         made = native.new_callable(cls, state.call_slow)
-        state.native = weakref.ref(made)
+        state.traces.native = weakref.ref(made)
         made._jitted = state
         _LIVE[made] = True
     functools.update_wrapper(made, f)
@@ -199,9 +199,9 @@ def _jit_type() -> type:  # threads that ask at the same time may get two, which
 def _specialization_for(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Specialization:
     require_native("there is no machine code")
     state: Jitted = self._jitted
-    call, leaves = state.signature_of(args, kwargs)
-    specialization = state.lookup(call, leaves, args, kwargs)
+    specialization = state.lookup(args, kwargs)
     if specialization is None:
+        call, _ = state.signature_of(args, kwargs)
         raise CompileError(
             f"{function_name(state.function)} runs in plain Python for these arguments: "
             f"{state.groups[call].fallback_reason or PROFILER_IN_USE}"
@@ -263,7 +263,7 @@ def _clear_cache(self: Any) -> None:
         state.groups.clear()
         state.derivatives.clear()
         state.slow_calls = 0
-        if state.native is not None:
+        if state.traces.native is not None:
             from tracker.jit.abi import native_callable as native
 
             native.remove_all_entries(self)

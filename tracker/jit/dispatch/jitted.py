@@ -1,22 +1,16 @@
-"""The Python side of a jitted function: its traces, and the calls that no machine code took.
+"""The Python side of a jitted function: calls that no native entry has served.
 
-Owns: `Jitted`, which runs what has a trace, and traces what has none; what becomes of traces is in
-`trace_cache.py`. Start at `Jitted.call_slow`.
+`Jitted.call_slow` runs a matching trace without its entry, traces the call, or calls the plain
+function; `trace_cache.py` decides what becomes of traces. A trace is valid for one signature (of
+the arguments and captured state) and one path through its guards.
 
-A trace holds for one signature (of the arguments, and of what the function reads besides them) and
-one way through the guards. Invariant: a call runs the user's function once, whether it is traced,
-compiled, or given up; twice only where a derivative's error stopped the trace, where arrays that
-share memory were written into or a list that was given twice was changed, where a loop's body gave
-away a value of its own, where it could not do with a captured number that varies, or C code with
-what stood in a library's object, where large arrays gave a derivative with NaNs, where a call back
-into Python raised, and where it cannot be compiled and was given arrays of another byte order.
+Invariant: a call runs the user's function once, traced or not; again only for the reasons in
+`Retry`, after the first run was rolled back.
 
-Calls with arguments that no entry takes as they lie: of another byte order, alignment or class.
-
-Owns: `call_with_relayout` and `NeedsPlainCall`. Arrays are laid out anew (`relayout.py`), machine
-code is called with the copies, and what it has written into these goes back. Where that could be
-told from the plain call, or no machine code takes the copies, the function runs plain, with what
-was given.
+Arrays that no entry takes as they lie (another byte order, alignment or class) are copied into
+native layout (`relayout.py`); what machine code writes into the copies is copied back. If the
+function could tell the difference, or no machine code takes the copies, the plain function runs on
+the originals.
 """
 
 from __future__ import annotations
@@ -26,8 +20,9 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from enum import Enum
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -38,10 +33,12 @@ from tracker.errors import CompileError, ConversionError, IRError, UnsupportedEr
 from tracker.jit.discovery.discovery import CapturedState, find_captured_state, with_constant_arrays
 from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_use
 from tracker.jit.discovery.opaque_objects import is_opaque
+from tracker.jit.dispatch import relayout
 from tracker.jit.dispatch.specialization import (
     NO_RESULT,
     SignatureGroup,
     Specialization,
+    SpecializationCache,
     aliases_holder,
     conditions_hold,
     has_overlap,
@@ -58,10 +55,11 @@ from tracker.jit.dispatch.trace_cache import (
     UNFLATTENABLE,
     JitOptions,
     TraceCache,
+    function_name,
 )
-from tracker.jit.guards import signature
 from tracker.jit.guards.conditions import distinct_objects
 from tracker.jit.guards.matching import with_captured_state
+from tracker.jit.guards.signature import Signature, signature_of
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED, enter_all
 from tracker.jit.runtime.availability import require_native
 from tracker.jit.tracing.inputs import PendingEffects
@@ -71,69 +69,114 @@ from tracker.jit.tracing.side_effects import StateRollbackLog
 from tracker.jit.tracing.trace import TracedRun, static_leaves, trace_call
 from tracker.random.draw_ops import RollbackLog, UnrecordedDraws
 from tracker.support import errstate
+from tracker.support.array_copies import same_bytes
+from tracker.support.structs import record
 from tracker.tape.lazy import SpeculationFailed
 from tracker.tape.observers import current_observer
+from tracker.tape.record import value_of
 from tracker.tape.tracer import current_tracer
 from tracker.tape.tracked import Tracked
+from tracker.tape.value import is_constant
 
-if TYPE_CHECKING:
-    pass
-
-
-from typing import TYPE_CHECKING
-
-from tracker.jit.dispatch import relayout
-from tracker.jit.guards.signature import Signature
-from tracker.support.array_copies import same_bytes
-
-if TYPE_CHECKING:
-    pass
+_LOCK_TIMEOUT = 0.3  # seconds; a call that has waited longer for another trace runs in plain Python
+_LOOKUP_TRACES = 3  # after these it is known which captured numbers change
+_MAX_COMPARED_ARRAYS = 300  # to compare all pairs of so many arrays takes 20 us
+_UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
 
 
-class Jitted(TraceCache):
+class Retry(Enum):
+    """Why a call runs the user's function a second time: the plain function, or, from
+    `CONSTANT_NUMBERS` on, another trace."""
+
+    UNTRACEABLE = "tracing raised an error of its own"
+    ABANDONED = "it used a value of an outer derivative, or raised after writing aliased arguments"
+    ALIASED_CONTAINER = "it changed a container that was passed twice, or that is captured"
+    FILLED_CACHE = "it stored tracked values in an lru_cache"
+    ALIASED_ARRAYS = "it wrote into an array that shares memory with another"
+    RECORDED_PARAM = "its result must carry the recorded history of a param"
+    RELAYOUT = "there is no trace, and its arguments are copies in native layout"
+    OBSERVED = "it cannot be traced within an observer"
+    CONSTANT_NUMBERS = "it failed where promoted numbers are inputs"
+    CONSTANT_ARRAYS = "C code failed on tracked arrays in a library's object"
+    NOT_LAZY = "a speculated value was wrong, or a host callback raised"
+
+
+class NeedsPlainCall(Exception):
+    """No machine code took the copies: the plain function must run on the originals."""
+
+
+@record()
+class SlowCall:
+    """A call that no native entry has served. `runs`: False if only its trace is wanted."""
+
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    signature: Signature
+    leaves: list[Any]
+    runs: bool = True
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        return (*self.args, *self.kwargs.values())
+
+
+class Jitted:
     """The state of a jitted function; see the file's header."""
 
+    make: Callable[[Callable[..., Any], JitOptions], Any]  # set by jit/api.py, which makes objects
+
     def __init__(self, function: Callable[..., Any], options: JitOptions) -> None:
-        super().__init__(function, options)
+        self.function = function
+        self.options = options
+        self.groups = SpecializationCache()
+        self.traces = TraceCache(function, options, self.groups)
         self.derivatives: dict[Any, Any] = {}
+        self.is_derived = False  # a derivative: its results are plain, whatever it reads
+        self.argnums: ArgnumsOf = lambda _: ()  # with respect to which arguments
         self.slow_calls = 0
+        self.last_retry: Retry | None = None
         self.has_warned_of_profiler = False
-        self.has_constant_library_arrays = (
-            False  # whether arrays in objects of libraries are constants of traces
-        )
-        self.relayout_ids: set[int] = set()  # the ids of arrays in `call_with_relayout` just now
+        self.has_constant_library_arrays = False  # arrays in libraries' objects are constants
+        self.relayout_ids: set[int] = set()  # of the copies of relayout calls in progress
+
+    @property
+    def name(self) -> str:
+        return function_name(self.function)
+
+    def signature_of(
+        self, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> tuple[Signature, list[Any]]:
+        """The signature of a call, and its leaves."""
+        return signature_of(args, kwargs, self.options.static, self.argnums(len(args)))
 
     def call_slow(self, *args: Any, **kwargs: Any) -> Any:
         """A call that no native entry has served."""
         if current_tracer() is not None or not current().jit:
             return self.function(*args, **kwargs)
         if self.is_derived and (arrays := self._with_plain_arrays(args)) is not None:
-            return self.native()(*arrays, **kwargs)
+            return self.traces.native()(*arrays, **kwargs)
         try:
-            call, leaves = self.signature_of(args, kwargs)
-        except tree.TooDeepError:  # which the plain function may not mind
+            call = SlowCall(args, kwargs, *self.signature_of(args, kwargs))
+        except tree.TooDeepError:  # the plain function may not mind
             return self._call_untraceable(args, kwargs, UNFLATTENABLE)
-        if any(type(x) is Tracked for x in leaves):
+        if any(type(x) is Tracked for x in call.leaves):
             return self.function(*args, **kwargs)
         if current_observer() is not None:
-            return self._call_observed(args, kwargs, call, leaves)
+            return self._call_observed(call)
         if errstate.are_errors_reported():
             return self._call_plain(args, kwargs)
-        if any(map(is_opaque, leaves)):
+        if any(map(is_opaque, call.leaves)):
             return self._call_untraceable(args, kwargs, READS_OPAQUE_OBJECT)
-        group = self.groups.get(call)
-        if group is not None and any(
-            specialization.is_pending for specialization in group.specializations
-        ):
+        group = self.groups.get(call.signature)
+        if group is not None and any(each.is_pending for each in group.specializations):
             return self._install_compiled(group)(*args, **kwargs)
         self.slow_calls += 1
-        if not call.is_native:
-            return call_with_relayout(self, args, kwargs, call, leaves)
-        with TRACING_LOCK.acquire_within(
-            _LOCK_TIMEOUT
-        ) as is_ours:  # who traces may be waiting for this very thread
-            if is_ours and not (group := self._group(call)).fallback_reason:
-                return self._run_or_trace(group, call, leaves, args, kwargs)
+        if not call.signature.is_native:
+            return self._call_with_relayout(call)
+        # The thread that traces may wait for this very thread: do not wait for long.
+        with TRACING_LOCK.acquire_within(_LOCK_TIMEOUT) as is_ours:
+            if is_ours and not (group := self.traces.group(call.signature)).fallback_reason:
+                return self._run_or_trace(group, call)
         return self._call_plain(args, kwargs)
 
     def call_unsupported(self, *args: Any, **kwargs: Any) -> Any:
@@ -142,95 +185,19 @@ class Jitted(TraceCache):
             require_native(f"{self.name} is strict")
         return self.function(*args, **kwargs)
 
-    def _with_plain_arrays(self, args: Sequence[Any]) -> list[Any] | None:
-        """The arguments with array-likes converted to arrays; None if there are none."""
-        taken = self.differentiated(args)
-        given = [convert_array_likes(x, at) if at in taken else x for at, x in enumerate(args)]
-        return None if all(map(operator.is_, given, args)) else given
-
-    def _captured_state(self, call: signature.Signature, leaves: list[Any]) -> CapturedState:
-        """The captured state of a call."""
-        captured = find_captured_state(
-            self.function, static_leaves(call, leaves), self.options.pure
-        )
-        return (
-            with_constant_arrays(captured, self.function)
-            if self.has_constant_library_arrays
-            else captured
-        )
-
-    def _call_plain(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Call the plain function; its arguments must be the caller's own."""
-        if self._is_relayout_call(args, kwargs):
-            raise NeedsPlainCall
-        return self.function(*args, **kwargs)
-
-    def _is_relayout_call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-        """Whether the arguments are copies made by `call_with_relayout`."""
-        if not self.relayout_ids:
-            return False
-        return not self.relayout_ids.isdisjoint(map(id, tree.leaves((tuple(args), kwargs))))
-
-    def _call_untraceable(self, args: Sequence[Any], kwargs: dict[str, Any], reason: str) -> Any:
-        """A call whose arguments can match no trace: an opaque object, or a structure without a
-        signature."""
-        if self.options.strict:
-            raise CompileError(f"{self.name} is strict, and {reason}")
-        return self._call_plain(args, kwargs)
-
-    def _install_compiled(self, group: SignatureGroup) -> Callable[..., Any]:
-        """Wait for pending compilations, and install their entries; return what to call."""
-        for specialization in group.specializations:
-            specialization.job.wait()
-        with TRACING_LOCK.acquire_within(_LOCK_TIMEOUT) as is_ours:
-            if not is_ours:
-                return self.function
-            for specialization in group.specializations:
-                if specialization.is_pending:
-                    self._install_entry(specialization)
-        callable_: Callable[..., Any] = self.native()
-        return callable_
-
-    def _call_observed(
-        self,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        call: signature.Signature,
-        leaves: list[Any],
-    ) -> Any:
-        """A call within an observer: it is traced, so that the observer sees its equations, and not
-        compiled."""
-        with TRACING_LOCK.lock:
-            captured = self._captured_state(call, leaves)
-            rollback_log = StateRollbackLog(captured)
-            try:
-                staged = self._trace(args, kwargs, captured, rollback_log, is_lazy=False)
-            except Exception as error:
-                if not (isinstance(error, TraceAbandoned) or _is_untraceable(error)):
-                    raise
-                return self._roll_back_and_call_plain(args, kwargs, rollback_log, True)
-        if run_has_overlap(staged):
-            return self._roll_back_and_call_plain(args, kwargs, rollback_log, True)
-        return staged.finish()
-
-    def lookup(
-        self,
-        call: signature.Signature,
-        leaves: list[Any],
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-    ) -> Specialization | None:
+    def lookup(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Specialization | None:
         """The first trace that matches a call (or the first of all), made if need be; None if the
         call runs in plain Python."""
+        call = SlowCall(args, kwargs, *self.signature_of(args, kwargs), runs=False)
         with TRACING_LOCK.lock:
-            group = self._group(call)
+            group = self.traces.group(call.signature)
             for _ in range(_LOOKUP_TRACES):
                 if not group.specializations and not group.fallback_reason:
-                    self._run_or_trace(group, call, leaves, args, kwargs, run=False)
-            holding = (
-                s for s in group.specializations if match_leaves(s.trace, call, leaves) is not None
-            )
-            return next(holding, group.specializations[0] if group.specializations else None)
+                    self._run_or_trace(group, call)
+            for each in group.specializations:
+                if match_leaves(each.trace, call.signature, call.leaves) is not None:
+                    return each
+            return group.specializations[0] if group.specializations else None
 
     def rollback_log(self, args: Sequence[Any], kwargs: dict[str, Any]) -> RollbackLog:
         """A log that can roll back what a call does to generators and captured state."""
@@ -241,69 +208,213 @@ class Jitted(TraceCache):
         with TRACING_LOCK.lock:
             return StateRollbackLog(self._captured_state(call, leaves), arrays=True)
 
-    def _run_or_trace(
+    def derive(
         self,
-        group: SignatureGroup,
-        call: signature.Signature,
-        leaves: list[Any],
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        run: bool = True,
+        key: Any,
+        build: Callable[[Callable[..., Any]], Callable[..., Any]],
+        argnums: ArgnumsOf,
     ) -> Any:
-        """Run a trace that matches, or make one."""
-        given = (*args, *kwargs.values())
-        done = run_matching(group, call, leaves, given)
-        if done is not NO_RESULT:
-            return done
-        if needs_plain_call(group, call, leaves, given):
-            return self._call_plain(args, kwargs) if run else None
-        if group.failed_traces >= MAX_FAILED_TRACES and run:
-            return self._call_after_errors(group, args, kwargs)
-        if group.backoff_calls and run and not self.options.strict:
-            group.backoff_calls -= 1
-            return self._call_plain(args, kwargs)
-        dead = [
-            specialization
-            for specialization in group.specializations
-            if not specialization.trace.signature.is_alive
+        """The jitted derivative of this function with respect to `argnums`, made once per key."""
+        made = self.derivatives.get(key)
+        if made is None:
+            derivative = functools.wraps(self.function)(build(self.function))
+            made = self.derivatives[key] = self.make(derivative, self.options)
+            made._jitted.is_derived, made._jitted.argnums = True, argnums
+        return made
+
+    # Calls that are not traced -------------------------------------------------------------------
+
+    def _call_plain(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Call the plain function; its arguments must be the caller's own."""
+        if self._is_relayout_call(args, kwargs):
+            raise NeedsPlainCall
+        return self.function(*args, **kwargs)
+
+    def _run_plain(self, call: SlowCall) -> Any:
+        """The plain function's result, if one is wanted."""
+        return self._call_plain(call.args, call.kwargs) if call.runs else None
+
+    def _call_untraceable(self, args: Sequence[Any], kwargs: dict[str, Any], reason: str) -> Any:
+        """A call whose arguments can match no trace: an opaque object, or a structure without a
+        signature."""
+        if self.options.strict:
+            raise CompileError(f"{self.name} is strict, and {reason}")
+        return self._call_plain(args, kwargs)
+
+    def _with_plain_arrays(self, args: Sequence[Any]) -> list[Any] | None:
+        """The arguments with array-likes converted to arrays; None if there are none."""
+        argnums = self.argnums(len(args))
+        given = [convert_array_likes(x, at) if at in argnums else x for at, x in enumerate(args)]
+        return None if all(map(operator.is_, given, args)) else given
+
+    def _install_compiled(self, group: SignatureGroup) -> Callable[..., Any]:
+        """Wait for pending compilations, and install their entries; return what to call."""
+        for each in group.specializations:
+            each.job.wait()
+        with TRACING_LOCK.acquire_within(_LOCK_TIMEOUT) as is_ours:
+            if not is_ours:
+                return self.function
+            for each in group.specializations:
+                if each.is_pending:
+                    self.traces.install_entry(each)
+        callable_: Callable[..., Any] = self.traces.native()
+        return callable_
+
+    def _call_observed(self, call: SlowCall) -> Any:
+        """Trace a call within an observer, which sees its equations; nothing is compiled."""
+        with TRACING_LOCK.lock:
+            captured = self._captured_state(call.signature, call.leaves)
+            log = StateRollbackLog(captured)
+            try:
+                traced = self._trace(call, captured, log, is_lazy=False)
+            except Exception as error:
+                if not (isinstance(error, TraceAbandoned) or _is_untraceable(error)):
+                    raise
+                return self._rerun_plain(call, log, Retry.OBSERVED)
+        if run_has_overlap(traced):
+            return self._rerun_plain(call, log, Retry.ALIASED_ARRAYS)
+        return traced.finish()
+
+    def _call_after_errors(self, group: SignatureGroup, call: SlowCall) -> Any:
+        """A plain call of a function whose last traces all raised; the next call is traced."""
+        result = self._run_plain(call)
+        group.failed_traces = 0
+        return result
+
+    def _is_relayout_call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        """Whether the arguments are copies made by `_call_with_relayout`."""
+        if not self.relayout_ids:
+            return False
+        return not self.relayout_ids.isdisjoint(map(id, tree.leaves((tuple(args), kwargs))))
+
+    def _call_with_relayout(self, call: SlowCall) -> Any:
+        """Call machine code on copies in native layout, or the plain function on the originals."""
+        leaves = call.leaves
+        native = [relayout.to_native_layout(x) for x in leaves]
+        if self._needs_original_arguments(call, native):
+            return self.function(*call.args, **call.kwargs)
+        values = iter(native)
+        rebuilt = [
+            tree.unflatten(structure, [next(values) for _ in range(structure.count)], template)
+            for structure, template in zip(call.signature.structures, call.given, strict=True)
         ]
-        if dead:
-            group.specializations = [s for s in group.specializations if s.trace.signature.is_alive]
-            self._drop_entries(dead)
+        copies = [(x, copy) for x, copy in zip(leaves, native, strict=True) if x is not copy]
+        ids = {id(copy) for _, copy in copies}
+        self.relayout_ids |= ids
+        try:
+            count = len(call.args)
+            named = dict(zip(call.kwargs, rebuilt[count:], strict=True))
+            result = self.traces.native()(*rebuilt[:count], **named)
+            return relayout.with_views_of_originals(result, leaves, native)
+        except NeedsPlainCall:
+            pass
+        finally:  # what was written into a copy belongs into the caller's array
+            for x, copy in copies:
+                if not same_bytes(np.asarray(x, copy.dtype), copy):
+                    x[...] = copy
+            self.relayout_ids -= ids
+        return self.function(*call.args, **call.kwargs)
+
+    def _needs_original_arguments(self, call: SlowCall, native: list[Any]) -> bool:
+        """Whether the function can tell copies in native layout from its arguments: it may change
+        a container, which would be a copy too; it reads how arrays lie in memory; or an array to
+        be copied shares memory with another that it sees."""
+        has_containers = any(s.cls is not None for s in call.signature.structures)
+        if any(x is relayout.UNSUPPORTED for x in native):
+            return True
+        with TRACING_LOCK.lock:
+            captured = find_captured_state(
+                self.function, static_leaves(call.signature, call.leaves)
+            )
+            if has_containers and _may_write(captured):
+                return True
+            _, everything = with_captured_state(call.signature, call.leaves, captured.sources)
+        return captured.reads_layout or any(
+            i != j and np.may_share_memory(x, y)
+            for j, (x, copy) in enumerate(zip(call.leaves, native, strict=True))
+            if x is not copy
+            for i, y in enumerate(everything)
+            if isinstance(y, np.ndarray)
+        )
+
+    # Matching and tracing ------------------------------------------------------------------------
+
+    def _captured_state(self, call: Signature, leaves: list[Any]) -> CapturedState:
+        objects = static_leaves(call, leaves)
+        captured = find_captured_state(self.function, objects, self.options.pure)
+        if self.has_constant_library_arrays:
+            return with_constant_arrays(captured, self.function)
+        return captured
+
+    def _run_or_trace(self, group: SignatureGroup, call: SlowCall) -> Any:
+        """Run a trace that matches, or make one."""
+        leaves, given = call.leaves, call.given
+        result = run_matching(group, call.signature, leaves, given)
+        if result is not NO_RESULT:
+            return result
+        if needs_plain_call(group, call.signature, leaves, given):
+            return self._run_plain(call)
+        if group.failed_traces >= MAX_FAILED_TRACES and call.runs:
+            return self._call_after_errors(group, call)
+        if group.backoff_calls and call.runs and not self.options.strict:
+            group.backoff_calls -= 1
+            return self._run_plain(call)
+        self.traces.drop_dead(group)
         if len(group.specializations) >= self.options.max_traces:
             what = f"it has {self.options.max_traces} traces already"
-            self._fall_back(group, f"{what} ({newest_cause(group)})")
-        captured = self._captured_state(call, leaves)
-        group.may_write_state |= bool(captured.stored) or captured.writes_unknown
-        if not group.fallback_reason and (why := captured.impure_reason or captured.over_limit):
-            self._refuse(group, why)
-        if captured.may_be_impure and is_profiler_in_use() and not group.fallback_reason:
-            self._warn_of_profiler()
-            return self._call_plain(args, kwargs) if run else None
-        if group.fallback_reason or self._must_run_plain(group, call, leaves, captured.sources):
-            if self.options.strict and group.fallback_reason == READS_OPAQUE_OBJECT:
-                raise CompileError(f"{self.name} is strict, and {READS_OPAQUE_OBJECT}")
-            return self._call_plain(args, kwargs) if run else None
-
-        if captured.lru_caches and run and not group.cache_fills:
-            group.cache_fills = 1  # the first call does, as a rule
-            return self.function(*args, **kwargs)
-        full, everything = with_captured_state(call, leaves, captured.sources)
-        if group.may_write_state and aliases_holder(full, given):
-            return self._call_plain(args, kwargs) if run else None
-        distinct = distinct_objects(full) if captured.tests_identity else ()
+            self.traces.fall_back(group, f"{what} ({newest_cause(group)})")
+        captured = self._captured_state(call.signature, leaves)
+        group.may_write_state |= _may_write(captured)
+        if not self._may_trace(group, captured):
+            return self._run_plain(call)
+        full_signature, everything = with_captured_state(call.signature, leaves, captured.sources)
+        if self._must_run_plain(group, everything):
+            return self._run_plain(call)
+        if captured.lru_caches and call.runs and not group.cache_fills:
+            group.cache_fills = 1  # the first call fills the caches, as a rule
+            return self.function(*call.args, **call.kwargs)
+        if group.may_write_state and aliases_holder(full_signature, given):
+            return self._run_plain(call)
+        distinct = distinct_objects(full_signature) if captured.tests_identity else ()
         if any(len(each.members) > _MAX_COMPARED_ARRAYS for each in distinct):
-            self._refuse(group, "it compares objects, and is given many arrays")
-            return self._call_plain(args, kwargs) if run else None
-        if not conditions_hold(distinct, full, everything, given):
-            return self._call_plain(args, kwargs) if run else None
-        self.promotion.learn_from_miss(
-            [specialization.trace.signature for specialization in group.specializations], full
+            self.traces.refuse(group, "it compares objects, and is given many arrays")
+            return self._run_plain(call)
+        if not conditions_hold(distinct, full_signature, everything, given):
+            return self._run_plain(call)
+        self.traces.promotion.learn_from_miss(
+            [each.trace.signature for each in group.specializations], full_signature
         )
         try:
-            return self._trace_and_run(group, args, kwargs, captured, full, run, is_lazy=True)
-        except SpeculationFailed:
-            return self._trace_and_run(group, args, kwargs, captured, full, run, is_lazy=False)
+            return self._trace_and_run(group, call, captured, full_signature, is_lazy=True)
+        except SpeculationFailed:  # rolled back already
+            self.last_retry = Retry.NOT_LAZY
+            return self._trace_and_run(group, call, captured, full_signature, is_lazy=False)
+
+    def _may_trace(self, group: SignatureGroup, captured: CapturedState) -> bool:
+        """Whether the captured state allows traces; if not, the group may fall back for good."""
+        if group.fallback_reason:
+            return False
+        if reason := captured.impure_reason or captured.over_limit:
+            self.traces.refuse(group, reason)
+            return False
+        if captured.may_be_impure and is_profiler_in_use():
+            self._warn_of_profiler()
+            return False
+        return True
+
+    def _must_run_plain(self, group: SignatureGroup, leaves: Sequence[Any]) -> bool:
+        """Whether the leaves have opaque objects, or tracked values whose history the result must
+        carry."""
+        if any(map(is_opaque, leaves)):
+            group.fallback_reason = READS_OPAQUE_OBJECT
+            if self.options.strict:
+                raise CompileError(f"{self.name} is strict, and {READS_OPAQUE_OBJECT}")
+            return True
+        tracked = [x for x in leaves if type(x) is Tracked]
+        if any(hasattr(x, "_owner") for x in tracked) and not self.is_derived:
+            group.fallback_reason = READS_RECORDED_PARAM
+            return True
+        return not all(hasattr(x, "_owner") or is_constant(value_of(x)) for x in tracked)
 
     def _warn_of_profiler(self) -> None:
         """Nothing is traced while another profiler is active; say so once."""
@@ -313,97 +424,114 @@ class Jitted(TraceCache):
             self.has_warned_of_profiler = True
             warn(f"{self.name} runs in plain Python for now: {PROFILER_IN_USE}", RuntimeWarning)
 
-    def _call_after_errors(
-        self, group: SignatureGroup, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> Any:
-        """A plain call of a function whose last traces all raised; the next call is traced."""
-        result = self._call_plain(args, kwargs)
-        group.failed_traces = 0
-        return result
+    def _rerun_plain(self, call: SlowCall, log: StateRollbackLog, retry: Retry) -> Any:
+        """Roll back, and call the plain function, which draws the same random numbers again."""
+        self.last_retry = retry
+        log.roll_back()
+        return self._run_plain(call)
 
     def _trace_and_run(
         self,
         group: SignatureGroup,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
+        call: SlowCall,
         captured: CapturedState,
-        full_signature: signature.Signature,
-        run: bool,
+        full_signature: Signature,
         is_lazy: bool,
     ) -> Any:
-        """Make a trace, and keep it; the result is machine code's where numbers were put off."""
-        rollback_log, modules = StateRollbackLog(captured), len(sys.modules)
+        """Trace a call, compile the trace if it can serve others, and compute the result."""
+        log, modules = StateRollbackLog(captured), len(sys.modules)
         try:
-            staged = self._trace(args, kwargs, captured, rollback_log, is_lazy)
+            traced = self._trace(call, captured, log, is_lazy)
         except SpeculationFailed:
-            rollback_log.roll_back()
+            log.roll_back()
             raise
         except TraceAbandoned:
-            return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
+            return self._rerun_plain(call, log, Retry.ABANDONED)
         except Exception as error:
             if not _is_untraceable(error):
                 group.failed_traces += 1
                 raise
             if self._may_be_transient(group, error, has_imported=len(sys.modules) > modules):
-                return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
-            return self._call_refused(group, error, args, kwargs, rollback_log, run)
+                return self._rerun_plain(call, log, Retry.UNTRACEABLE)
+            return self._refuse_and_rerun(group, error, call, log)
         group.failed_traces = 0
+        if (retry := self._reject(group, call, traced)) is not None:
+            return self._rerun_plain(call, log, retry)
+        scheduler = traced.scheduler
+        result = self._finish(group, call, traced, full_signature, log)
+        if scheduler is not None and call.runs:
+            del traced  # lazy values that nobody else refers to are not computed
+            scheduler.finish()
+        return result
+
+    def _reject(self, group: SignatureGroup, call: SlowCall, traced: TracedRun) -> Retry | None:
+        """Why the result of a traced run cannot be used, if so; a group whose other calls would be
+        no better falls back."""
+        trace = traced.trace
+        if traced.effects.containers.has_aliases:
+            return Retry.ALIASED_CONTAINER
+        if traced.has_filled_caches and trace is not None:
+            group.cache_fills += 1
+            if group.cache_fills == MAX_FAILED_TRACES:
+                self.traces.fall_back(group, "each call fills a cache with what it reads")
+            return Retry.FILLED_CACHE
+        if trace is None:
+            if traced.failure_reason == UNTRACED_OBJECT and not self.options.strict:
+                group.fallback_reason = UNTRACED_OBJECT
+            else:
+                self.traces.refuse(group, traced.failure_reason)
+            if run_has_overlap(traced):
+                return Retry.ALIASED_ARRAYS
+            is_copy = self._is_relayout_call(call.args, call.kwargs)
+            return Retry.RELAYOUT if is_copy else None
+        if any(trace.owners) and not self.is_derived:
+            group.fallback_reason = READS_RECORDED_PARAM
+            return Retry.RECORDED_PARAM
+        if has_overlap(trace, traced.leaves):
+            group.aliasing_trace = trace
+            return Retry.ALIASED_ARRAYS
+        return None
+
+    def _finish(
+        self,
+        group: SignatureGroup,
+        call: SlowCall,
+        traced: TracedRun,
+        full_signature: Signature,
+        log: StateRollbackLog,
+    ) -> Any:
+        """The result of a traced call: by machine code, where large arrays are still lazy."""
         with SIGNALS_DEFERRED:
             from tracker.jit.dispatch import first_call
             from tracker.jit.runtime import compile_queue
 
-        if staged.effects.containers.has_aliases:
-            return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
-        if staged.has_filled_caches and staged.trace is not None:
-            group.cache_fills += 1
-            if group.cache_fills == MAX_FAILED_TRACES:
-                self._fall_back(group, "each call fills a cache with what it reads")
-            return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
-        specialization, is_ahead = (
-            None,
-            first_call.is_numpy_soon_done(staged, self._compiles_synchronously),
-        )
-        if staged.trace is None:
-            if staged.failure_reason == UNTRACED_OBJECT and not self.options.strict:
-                group.fallback_reason = UNTRACED_OBJECT
-            else:
-                self._refuse(group, staged.failure_reason)
-            if run_has_overlap(staged) or self._is_relayout_call(args, kwargs):
-                return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
-        elif any(staged.trace.owners) and not self.is_derived:
-            group.fallback_reason = READS_RECORDED_PARAM
-            return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
-        elif has_overlap(staged.trace, staged.leaves):
-            group.aliasing_trace = staged.trace
-            return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
-        else:
-            specialization = self._keep_trace(group, staged.trace, full_signature, is_ahead and run)
+        by_numpy = first_call.is_numpy_soon_done(traced, self.traces.compiles_synchronously)
+        specialization = None
+        if traced.trace is not None:
+            can_wait = by_numpy and call.runs
+            specialization = self.traces.keep(group, traced.trace, full_signature, can_wait)
         try:
-            if not run:
-                rollback_log.roll_back()
+            if not call.runs:
+                log.roll_back()
                 return None
             if (
-                is_ahead
+                by_numpy
                 or specialization is None
-                or rollback_log.has_draws()
                 or specialization.trace.state_writes
+                or log.has_draws()
             ):
-                result = first_call.finish_with_numpy(staged)
-            else:
-                result = first_call.finish_with_machine_code(specialization, staged, args, kwargs)
+                return first_call.finish_with_numpy(traced)
+            return first_call.finish_with_machine_code(
+                specialization, traced, call.args, call.kwargs
+            )
         except SpeculationFailed:
-            rollback_log.roll_back()
+            log.roll_back()
             raise
         finally:
-            if specialization is not None:
-                compile_queue.start(specialization.job)  # not before: who computes is not disturbed
+            if specialization is not None:  # start late: compiling would slow the computation
+                compile_queue.start(specialization.job)
                 if specialization.job.has_result:
-                    self._install_entry(specialization)
-        scheduler = staged.scheduler
-        if scheduler is not None:
-            del staged
-            scheduler.finish()
-        return result
+                    self.traces.install_entry(specialization)
 
     def _may_be_transient(
         self, group: SignatureGroup, error: Exception, has_imported: bool
@@ -416,73 +544,54 @@ class Jitted(TraceCache):
         group.unstable_traces += 1
         return group.unstable_traces < MAX_FAILED_TRACES
 
-    def _call_refused(
-        self,
-        group: SignatureGroup,
-        error: Exception,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        rollback_log: StateRollbackLog,
-        run: bool,
+    def _refuse_and_rerun(
+        self, group: SignatureGroup, error: Exception, call: SlowCall, log: StateRollbackLog
     ) -> Any:
         """The plain function's result, where the call cannot be traced because of `error`."""
         if isinstance(error.__cause__, TypeError) and not self.options.strict:
-            try:
-                result = self._roll_back_and_call_plain(
-                    args, kwargs, rollback_log, run
-                )  # it may raise that, too
+            try:  # the plain function may raise the same error: then there is nothing to announce
+                result = self._rerun_plain(call, log, Retry.UNTRACEABLE)
             except NeedsPlainCall:
-                self._refuse(group, str(error), error)
+                self.traces.refuse(group, str(error), error)
                 raise
-            self._refuse(group, str(error), error)
+            self.traces.refuse(group, str(error), error)
             return result
-        self._refuse(group, str(error), error)
-        return self._roll_back_and_call_plain(args, kwargs, rollback_log, run)
+        self.traces.refuse(group, str(error), error)
+        return self._rerun_plain(call, log, Retry.UNTRACEABLE)
 
     def _trace(
-        self,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        captured: CapturedState,
-        rollback_log: StateRollbackLog,
-        is_lazy: bool,
+        self, call: SlowCall, captured: CapturedState, log: StateRollbackLog, is_lazy: bool
     ) -> TracedRun:
-        """Trace a call; see `Retry` for the cases in which the function runs again."""
-        promoted = self.promotion.paths
-        fixed = (
-            None
-            if self.has_constant_library_arrays
-            else with_constant_arrays(captured, self.function)
-        )
+        """Trace a call, again in another way if need be."""
+        promoted = self.traces.promotion.paths
+        constant = None
+        if not self.has_constant_library_arrays:
+            constant = with_constant_arrays(captured, self.function)
 
-        def cannot(error: Exception) -> bool:
-            refused = isinstance(error, (TypeError, AttributeError)) or _is_untraceable(error)
-            return refused and any(source in captured.sources for source, _ in promoted)
-
-        def is_of_library(error: Exception) -> bool:
-            may_be = isinstance(error, (TypeError, AttributeError, ValueError))
-            return (
-                (may_be or _is_untraceable(error))
-                and fixed is not None
-                and _holds_constant_arrays(fixed)
-            )
+        def other_way(error: Exception) -> Retry | None:
+            is_refusal = isinstance(error, (TypeError, AttributeError)) or _is_untraceable(error)
+            if is_refusal and any(source in captured.sources for source, _ in promoted):
+                return Retry.CONSTANT_NUMBERS
+            if constant is not None and (is_refusal or isinstance(error, ValueError)):
+                return Retry.CONSTANT_ARRAYS if _holds_constant_arrays(constant) else None
+            return None
 
         def on_error(error: Exception, effects: PendingEffects) -> None:
-            if not (_is_untraceable(error) or cannot(error) or is_of_library(error)):
+            if not _is_untraceable(error) and other_way(error) is None:
                 if effects.has_aliases:  # the error is the user's: so is what was written
                     raise TraceAbandoned from error
                 effects.apply()
                 untrack_error(error, effects.originals)
 
         try:
-            with enter_all(rollback_log):
+            with enter_all(log):
                 return trace_call(
                     self.function,
-                    args,
-                    kwargs,
+                    call.args,
+                    call.kwargs,
                     self.options.static,
                     self.name,
-                    differentiated=self.differentiated(args),
+                    differentiated=self.argnums(len(call.args)),
                     on_error=on_error,
                     captured=captured,
                     vouched=self.options.pure,
@@ -491,48 +600,20 @@ class Jitted(TraceCache):
                     is_lazy=is_lazy,
                 )
         except Exception as error:
-            if not cannot(error) and not is_of_library(error):
+            retry = other_way(error)
+            if retry is None:
                 raise
-            again = captured
-            if cannot(error):
-                self.promotion.reject_all()
-            elif fixed is not None:
-                again, self.has_constant_library_arrays = fixed, True
-        rollback_log.roll_back()
-        return self._trace(args, kwargs, again, rollback_log, is_lazy)
-
-    def _roll_back_and_call_plain(
-        self, args: Sequence[Any], kwargs: dict[str, Any], rollback_log: StateRollbackLog, run: bool
-    ) -> Any:
-        """Call the plain function, which draws the same random numbers again."""
-        rollback_log.roll_back()
-        return self._call_plain(args, kwargs) if run else None
-
-    def derive(
-        self,
-        key: Any,
-        build: Callable[[Callable[..., Any]], Callable[..., Any]],
-        differentiated: ArgnumsOf,
-    ) -> Any:
-        """The jitted derivative of this function with respect to the arguments that are
-        `differentiated`, made once for each key."""
-        made = self.derivatives.get(key)
-        if made is None:
-            derivative = functools.wraps(self.function)(build(self.function))
-            made = self.derivatives[key] = self.make(derivative, self.options)
-            made._jitted.is_derived = True
-            made._jitted.differentiated_positions = differentiated
-        return made
-
-    make: Callable[[Callable[..., Any], JitOptions], Any]  # set by jit/api.py, which makes objects
+        self.last_retry = retry
+        if retry is Retry.CONSTANT_NUMBERS:
+            self.traces.promotion.reject_all()
+        elif constant is not None:
+            captured, self.has_constant_library_arrays = constant, True
+        log.roll_back()
+        return self._trace(call, captured, log, is_lazy)
 
 
-_LOCK_TIMEOUT = (
-    0.3  # seconds; a call that has waited so long for another's trace runs in plain Python
-)
-_LOOKUP_TRACES = 3  # after which it is known what varies
-_MAX_COMPARED_ARRAYS = 300  # arrays, any two of which may be one: to compare them takes 20 us
-_UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
+def _may_write(captured: CapturedState) -> bool:
+    return bool(captured.stored) or captured.writes_unknown
 
 
 def _holds_constant_arrays(captured: CapturedState) -> bool:
@@ -557,72 +638,3 @@ def plain_function(f: Callable[..., Any]) -> Callable[..., Any]:
     if state is None:
         return f
     return MethodType(state.function, *bound) if bound else state.function
-
-
-def call_with_relayout(
-    jitted: Jitted,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    call: Signature,
-    leaves: list[Any],
-) -> Any:
-    """The result of machine code on copies in native layout, or of the plain function on the
-    originals."""
-    function = jitted.function
-    usual = [relayout.to_native_layout(x) for x in leaves]
-    if any(s.cls is not None for s in call.structures) and _may_write_state(function, call, leaves):
-        return function(*args, **kwargs)  # a container made anew is not the caller's
-    if any(x is relayout.UNSUPPORTED for x in usual) or _share_memory(
-        function, call, leaves, usual
-    ):
-        return function(*args, **kwargs)
-    given = iter(usual)
-    templates = (*args, *kwargs.values())
-    rebuilt = [
-        tree.unflatten(structure, [next(given) for _ in range(structure.count)], template)
-        for structure, template in zip(call.structures, templates, strict=True)
-    ]
-    copies = {id(copy) for x, copy in zip(leaves, usual, strict=True) if x is not copy}
-    jitted.relayout_ids |= copies
-    try:
-        named = dict(zip(kwargs, rebuilt[len(args) :], strict=True))
-        result = jitted.native()(*rebuilt[: len(args)], **named)
-        return relayout.with_views_of_originals(result, leaves, usual)
-    except NeedsPlainCall:
-        pass
-    finally:  # what was written into a copy belongs into the caller's array
-        for x, copy in zip(leaves, usual, strict=True):
-            if x is not copy and not same_bytes(np.asarray(x, copy.dtype), copy):
-                x[...] = copy
-        jitted.relayout_ids -= copies
-    return function(*args, **kwargs)
-
-
-class NeedsPlainCall(Exception):
-    """No machine code took the copies: the plain function must run on the originals."""
-
-
-def _may_write_state(function: Callable[..., Any], call: Signature, leaves: list[Any]) -> bool:
-    """Whether the code may write captured state."""
-    with TRACING_LOCK.lock:
-        captured = find_captured_state(function, static_leaves(call, leaves))
-    return bool(captured.stored) or captured.writes_unknown
-
-
-def _share_memory(
-    function: Callable[..., Any], call: Signature, leaves: list[Any], usual: list[Any]
-) -> bool:
-    """Whether an array to be laid out anew shares memory with another that the code sees, or the
-    code sees how it lies."""
-    with TRACING_LOCK.lock:
-        captured = find_captured_state(function, static_leaves(call, leaves))
-        _, everything = with_captured_state(call, leaves, captured.sources)
-    if captured.reads_layout:
-        return True
-    arrays = [(i, x) for i, x in enumerate(everything) if isinstance(x, np.ndarray)]
-    return any(
-        i != j and np.may_share_memory(x, y)
-        for j, (x, copy) in enumerate(zip(leaves, usual, strict=True))
-        if x is not copy
-        for i, y in arrays
-    )
