@@ -16,6 +16,7 @@ from test_parity import agree
 import tracker as tr
 from tracker import gradient, jit
 from tracker.jit.discovery.discovery import find_sources
+from tracker.jit.guards.source import FunctionSource, NamespaceSource
 from tracker.tape.tracked import Tracked
 
 A = np.linspace(-1.0, 2.0, 40)
@@ -437,12 +438,8 @@ def test_functions_without_captures_look_at_their_code_only():
     f = jit(lambda x: np.sin(x) * 2.0 + abs(x))
     f(1.0)
     (family,) = f._jitted.groups.values()
-    assert [place.kind for place in family.specializations[0].trace.signature.sources] == [
-        "slot",
-        "names",
-        "names",
-        "names",
-    ]
+    kinds = [type(source) for source in family.specializations[0].trace.signature.sources]
+    assert kinds == [FunctionSource, NamespaceSource, NamespaceSource, NamespaceSource]
 
 
 def test_explain_names_captures():

@@ -13,7 +13,7 @@ import pytest
 from tracker import CompileError, gradient, jit
 from tracker.jit.discovery.site_packages import LibraryObjects
 from tracker.jit.guards.constants import ConstantKey
-from tracker.jit.guards.source import Source
+from tracker.jit.guards.source import AttributeSource
 from tracker.jit.tracing.side_effects import StateSnapshot
 
 PACKAGE = """
@@ -240,7 +240,7 @@ def test_members_that_c_has_for_itself(monkeypatch):
 def test_numbers_that_c_makes_for_each_reader():
     """They are not other numbers than before, and nobody can put the old ones back."""
     code = compile("\n" * 1000 + "pass", "file", "exec").replace(co_firstlineno=1000)
-    before = StateSnapshot([Source("attribute", ConstantKey(code), "co_firstlineno", "")])
+    before = StateSnapshot([AttributeSource(ConstantKey(code), "co_firstlineno", "")])
     assert code.co_firstlineno is not code.co_firstlineno
     assert not before.has_changed
     before.restore()

@@ -18,7 +18,15 @@ from tracker.jit.discovery.inspection import is_data_descriptor
 from tracker.jit.discovery.name_set import NameSet
 from tracker.jit.discovery.site_packages import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import ConstantKey
-from tracker.jit.guards.source import Source, class_attribute, has_instance_dict
+from tracker.jit.guards.source import (
+    ClassGuardSource,
+    ShadowSource,
+    Source,
+    TokenSource,
+    TypeSource,
+    class_attribute,
+    has_instance_dict,
+)
 from tracker.support.instances import instance_dict
 
 
@@ -34,7 +42,7 @@ class ClassSources:
         """The sources for the classes of objects whose attributes may be read."""
         if self._names.tests_classes and self._names.uses_abstract_classes:
             label = "what is registered with classes"
-            yield Source("token", ConstantKey(abc.get_cache_token), "", label)
+            yield TokenSource(ConstantKey(abc.get_cache_token), "", label)
         classes: dict[type, None] = {}
         for x in objects:
             if isinstance(x, types.ModuleType):
@@ -46,13 +54,13 @@ class ClassSources:
             if cls.__flags__ & HEAP_TYPE_FLAG and self._is_user_defined(cls):
                 classes.setdefault(cls)
                 if not tree.is_namedtuple(cls):  # of which the signature says the class
-                    yield Source("class", ConstantKey(x), "", f"class of a {cls.__name__}")
+                    yield TypeSource(ConstantKey(x), "", f"class of a {cls.__name__}")
         names = self._names
         every = (
             None if names.reads_any_attribute else frozenset(names.attributes | names.maybe_missing)
         )
         for cls in classes:
-            yield Source("lent", ConstantKey(cls), every, f"what {cls.__name__} lends")
+            yield ClassGuardSource(ConstantKey(cls), every, f"what {cls.__name__} lends")
 
     def _shadowing_source(self, x: Any, cls: type) -> Iterator[Source]:
         """The source that says which instance attributes shadow attributes of the class."""
@@ -65,8 +73,8 @@ class ClassSources:
             n for n in self._shadowing_names(cls, self._is_user_defined(x)) if n not in own
         )
         if found:
-            yield Source(
-                "own", ConstantKey(x), found, f"what a {cls.__name__} has in front of its class"
+            yield ShadowSource(
+                ConstantKey(x), found, f"what a {cls.__name__} has in front of its class"
             )
 
     def _shadowing_names(self, cls: type, is_user_defined: bool) -> list[str]:

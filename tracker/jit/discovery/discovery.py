@@ -72,8 +72,15 @@ from tracker.jit.discovery.write_only import ReplacedDataclasses, append_only_so
 from tracker.jit.guards.constants import ConstantKey
 from tracker.jit.guards.source import (
     C_DESCRIPTORS,
+    AttributeSource,
+    CellSource,
+    ContextVarSource,
+    FunctionSource,
+    ItemSource,
+    NamespaceSource,
     Source,
-    SourceKind,
+    TokenSource,
+    TypeSource,
     class_attribute,
     has_instance_dict,
     source_children,
@@ -183,7 +190,9 @@ def with_constant_arrays(captured: CapturedState, function: Callable[..., Any]) 
     installed = LibraryObjects(package_of(function))
 
     def is_librarys(source: Source) -> bool:
-        return source.kind == "attribute" and installed.is_library_object(source.holder.value)
+        return isinstance(source, AttributeSource) and installed.is_library_object(
+            source.holder.value
+        )
 
     fixed = [replace(p, is_constant=True) if is_librarys(p) else p for p in captured.sources]
     return captured._replace(sources=fixed)
@@ -271,17 +280,19 @@ class _Walker:
             return True
         if path[0]:
             return may_be_argument(lookup_path(f, path))
-        found = [p.read() for p in self.sources if p.name == path[-1] and p.kind != "class"]
+        found = [
+            p.read() for p in self.sources if p.name == path[-1] and not isinstance(p, TypeSource)
+        ]
         return not found or any(map(may_be_argument, found))
 
     def _add_name_sources(self) -> None:
         """Add sources for names in namespaces that hardly change, and for classes."""
         for space, which in self.looked_up.values():
             for name in sorted(which & self.names.stored):
-                self.sources.setdefault(Source("item", ConstantKey(space), name, f"global {name}"))
+                self.sources.setdefault(ItemSource(ConstantKey(space), name, f"global {name}"))
             if held := tuple(sorted(which - self.names.stored)):
                 label = f"names in {space.get('__name__', 'globals')}"
-                self.sources.setdefault(Source("names", ConstantKey(space), held, label))
+                self.sources.setdefault(NamespaceSource(ConstantKey(space), held, label))
         for source in ClassSources(self.names, self._is_user_defined).sources(self.objects):
             self.sources.setdefault(source)
 
@@ -334,7 +345,7 @@ class _Walker:
         elif isinstance(x, _BOUND_METHODS) and (
             isinstance(x.__self__, _BUILTIN_CONTAINERS) or is_opaque(x.__self__)
         ):
-            self._add_source("attribute", x, "__self__", f"what {x.__name__} is a method of")
+            self._add_source(AttributeSource, x, "__self__", f"what {x.__name__} is a method of")
         elif isinstance(x, types.MethodType):
             self.reach(x.__func__)
             self.reach(x.__self__)
@@ -348,7 +359,7 @@ class _Walker:
             self.reach(x.__wrapped__)
             self.lru_caches.append(x)
             label = f"how often the cache of {getattr(x, '__name__', 'a function')} was emptied"
-            self.sources.setdefault(Source("token", ConstantKey(clear_counter(x)), "", label))
+            self.sources.setdefault(TokenSource(ConstantKey(clear_counter(x)), "", label))
         elif isinstance(x, weakref.ref):
             self.reach(x())
         elif (parts := source_children(x)) is not None:
@@ -360,7 +371,7 @@ class _Walker:
         elif isinstance(x, functools.singledispatchmethod):
             self._reach_all((x.dispatcher, x.func))
         elif isinstance(x, ContextVar):
-            self._add_source("variable", x, "", f"context variable {x.name}")
+            self._add_source(ContextVarSource, x, "", f"context variable {x.name}")
         elif type(x).__module__ == "operator" and callable(x):
             self.names.attributes |= operator_names(x)
             self.names.loaded |= operator_names(x)
@@ -389,8 +400,8 @@ class _Walker:
         for x in xs:
             self.reach(x)
 
-    def _add_source(self, kind: SourceKind, holder: Any, name: Any, label: str) -> None:
-        source = Source(kind, ConstantKey(holder), name, label)
+    def _add_source(self, kind: type[Source], holder: Any, name: Any, label: str) -> None:
+        source = kind(ConstantKey(holder), name, label)
         value = source.read()
         if not self._is_library_module(value):
             self.sources.setdefault(source)
@@ -400,7 +411,7 @@ class _Walker:
 
     def _visit_function(self, f: types.FunctionType) -> None:
         if type(vars(f).get("registry")) is types.MappingProxyType:  # of `functools.singledispatch`
-            self._add_source("attribute", f, "registry", f"what {f.__name__} dispatches to")
+            self._add_source(AttributeSource, f, "registry", f"what {f.__name__} dispatches to")
             self.names.uses_abstract_classes = self.names.tests_classes = True
             return
         if is_library_code(f, self.package):
@@ -422,11 +433,11 @@ class _Walker:
         self.purity.add_code(f.__code__, names)
         if questions := SHIMMED_NAMES & names.globals:
             self.shimmed_globals[id(f.__globals__), questions] = f.__globals__, questions
-        self._add_source("slot", f, "__code__", f"code of {f.__name__}")
+        self._add_source(FunctionSource, f, "__code__", f"code of {f.__name__}")
         for cell, name in zip(f.__closure__ or (), f.__code__.co_freevars, strict=True):
-            self._add_source("cell", cell, name, f"closure variable {name}")
+            self._add_source(CellSource, cell, name, f"closure variable {name}")
         for name in sorted(self._global_names(f, names)):
-            self._add_source("item", f.__globals__, name, f"global {name}")
+            self._add_source(ItemSource, f.__globals__, name, f"global {name}")
         self._visit_defaults(f)
         self.objects.append(f)
 
@@ -434,11 +445,11 @@ class _Walker:
         for name, given in (("__defaults__", f.__defaults__), ("__kwdefaults__", f.__kwdefaults__)):
             values = given.values() if isinstance(given, dict) else given or ()
             if any(not isinstance(x, PLAIN_CLASSES) or isinstance(x, np.ndarray) for x in values):
-                self._add_source("attribute", f, name, f"{f.__name__}.{name}")
+                self._add_source(AttributeSource, f, name, f"{f.__name__}.{name}")
             elif given:
-                self._add_source("slot", f, name, f"{f.__name__}.{name}")
+                self._add_source(FunctionSource, f, name, f"{f.__name__}.{name}")
             for each in given if isinstance(given, dict) else ():
-                self._add_source("item", given, each, f"default {each} of {f.__name__}")
+                self._add_source(ItemSource, given, each, f"default {each} of {f.__name__}")
 
     def _global_names(self, f: types.FunctionType, names: ReferencedNames) -> set[str]:
         """The globals that a function's code may read; visits the modules that it imports."""
@@ -469,7 +480,7 @@ class _Walker:
             name = ".".join(filter(None, [*package.split(".")[: 1 - level or None], name]))
         for which in {name, name.partition(".")[0]}:
             if which in sys.modules:
-                self._add_source("item", sys.modules, which, f"module {which}")
+                self._add_source(ItemSource, sys.modules, which, f"module {which}")
             else:
                 self.purity.needs_monitor = True  # nobody knows what it has
 
@@ -477,10 +488,10 @@ class _Walker:
         """Add the keys of the environment that the code names, or all of it."""
         names, whole = self.names.environment
         if whole:
-            self._add_source("attribute", os.environ, "_data", "the environment")
+            self._add_source(AttributeSource, os.environ, "_data", "the environment")
         for name in sorted(names):
             key, held = os.environ.encodekey(name), os.environ._data  # type: ignore[attr-defined]
-            self._add_source("item", held, key, f"environment {name}")
+            self._add_source(ItemSource, held, key, f"environment {name}")
 
     def _visit_c_method(self, x: Any) -> None:
         """A bound method in C: `o.__getattribute__`, or the getter and setter of a slot."""
@@ -510,7 +521,7 @@ class _Walker:
             not texts and getattr(x.func, "__name__", "") in _ATTRIBUTE_ACCESSORS
         )
         for name in ("args", "keywords", *["func"] * tree.is_method(x.func)):
-            self._add_source("attribute", x, name, f"partial.{name}")
+            self._add_source(AttributeSource, x, name, f"partial.{name}")
         self.objects.append(x)
 
     def _visit_object(self, x: Any) -> None:
@@ -547,15 +558,15 @@ class _Walker:
         for name in sorted(own.keys() if whole else self.names.attributes & own.keys()):
             label = f"{type(x).__name__}.{name}"
             if not is_data_descriptor(class_attribute(type(x), name)):
-                self._add_source("attribute", x, name, label)
+                self._add_source(AttributeSource, x, name, label)
             elif whole and not self._is_user_defined(x):  # where a property of its class has it
-                self._add_source("item", own, name, label)
+                self._add_source(ItemSource, own, name, label)
         if every and self.names.lists_attributes and keeps:
-            self._add_source("attribute", x, "__dict__", f"{type(x).__name__}.__dict__")
+            self._add_source(AttributeSource, x, "__dict__", f"{type(x).__name__}.__dict__")
         if not hasattr(type(x), "__getattr__"):
             for name in sorted(self.names.maybe_missing):
                 if self._is_user_defined(x) and is_absent(x, name):
-                    self._add_source("attribute", x, name, f"{type(x).__name__}.{name}")
+                    self._add_source(AttributeSource, x, name, f"{type(x).__name__}.{name}")
 
     def _visit_instance_dict(self, x: Any) -> None:
         """Add all instance attributes: only the code of the class knows what it returns under which
@@ -563,7 +574,7 @@ class _Walker:
         own = instance_dict(x)
         if self._is_user_defined(x) and not isinstance(x, type):
             for name in sorted({name for name in own if type(name) is str} | self.names.attributes):
-                self._add_source("item", own, name, f"{type(x).__name__}.{name}")
+                self._add_source(ItemSource, own, name, f"{type(x).__name__}.{name}")
 
     def _visit_library_object(self, x: Any) -> None:
         """Note what methods that are not followed may write, and add the slots of an object."""
@@ -572,18 +583,18 @@ class _Walker:
             self.names.stored |= names.stored  # also of functions that are too many
             self.reach(f)
         for name, label in self.libraries.filled_slots(x):
-            self._add_source("attribute", x, name, label)
+            self._add_source(AttributeSource, x, name, label)
 
     def _visit_library_function(self, f: types.FunctionType) -> None:
         names = referenced_names(f.__code__)
         self.names.stored |= names.stored
         for name in sorted(names.attributes & vars(f).keys()):
-            self._add_source("attribute", f, name, f"{f.__name__}.{name}")
+            self._add_source(AttributeSource, f, name, f"{f.__name__}.{name}")
         for name, value in self.libraries.module_globals(f):
             if isinstance(value, types.FunctionType):
                 self.reach(value)
             else:
-                self._add_source("item", f.__globals__, name, f"{f.__module__}.{name}")
+                self._add_source(ItemSource, f.__globals__, name, f"{f.__module__}.{name}")
 
     def _visit_module(self, x: types.ModuleType) -> None:
         """Of a library's module, add only state that users are known to change."""
@@ -613,7 +624,7 @@ class _Walker:
         for name in sorted(named & vars(x).keys()):
             value = vars(x)[name]
             if ours or type(value) in _MUTABLE_STATE:
-                self._add_source("item", vars(x), name, f"{x.__name__}.{name}")
+                self._add_source(ItemSource, vars(x), name, f"{x.__name__}.{name}")
             elif self.libraries.is_installed_class(type(value)) or is_function_of_package(value, x):
                 self.reach(value)
             elif value is os.getenv:
@@ -642,9 +653,9 @@ class _Walker:
             self.reach(raw.func if isinstance(raw, functools.cached_property) else raw)
         elif isinstance(raw, types.MemberDescriptorType):
             if not isinstance(x, type) and hasattr(x, name):
-                self._add_source("attribute", x, name, label)
+                self._add_source(AttributeSource, x, name, label)
         elif not hasattr(type(raw), "__get__"):
-            self._add_source("attribute", x, name, label)
+            self._add_source(AttributeSource, x, name, label)
         else:
             self.reach(raw)  # the code of a descriptor of the user's
 

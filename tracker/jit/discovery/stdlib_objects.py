@@ -18,7 +18,7 @@ import numpy as np
 
 from tracker.jit.discovery.site_packages import PLAIN_CLASSES
 from tracker.jit.guards.constants import MAPPING_VIEWS, container_contents
-from tracker.jit.guards.source import SourceKind
+from tracker.jit.guards.source import AttributeSource, CellSource, ItemSource, Source
 
 _DATA_ATTRIBUTES = {  # where objects of the standard library keep what is in them
     ("collections", "UserDict"): "data",
@@ -33,25 +33,25 @@ _DATA_ATTRIBUTES = {  # where objects of the standard library keep what is in th
 }
 
 
-def hidden_sources(x: Any) -> Iterator[tuple[SourceKind, Any, Any]]:
+def hidden_sources(x: Any) -> Iterator[tuple[type[Source], Any, Any]]:
     """The (kind, holder, name) of each source that an object keeps state at."""
     if isinstance(x, defaultdict):
-        yield "attribute", x, "default_factory"
+        yield AttributeSource, x, "default_factory"
     elif isinstance(x, BaseException):
-        yield "attribute", x, "args"
+        yield AttributeSource, x, "args"
     elif isinstance(x, types.CellType):
-        yield "cell", x, ""
+        yield CellSource, x, ""
     elif isinstance(x, enum.Enum):
-        yield "attribute", x, "_value_"
+        yield AttributeSource, x, "_value_"
     elif isinstance(x, MAPPING_VIEWS):
         viewed = _viewed_dict(x)
         for name, value in viewed.items():
             if not isinstance(value, PLAIN_CLASSES) or isinstance(value, np.ndarray):
-                yield "item", viewed, name
+                yield ItemSource, viewed, name
     for cls in type(x).__mro__:
         name = _DATA_ATTRIBUTES.get((cls.__module__, cls.__name__))
         if name is not None:
-            yield "attribute", x, name
+            yield AttributeSource, x, name
 
 
 def referenced_objects(x: Any) -> tuple[Any, ...]:

@@ -11,7 +11,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from tracker.jit.discovery.inspection import iter_lists
-from tracker.jit.guards.source import Source, is_plain_dataclass
+from tracker.jit.guards.source import (
+    AttributeSource,
+    CellSource,
+    ItemSource,
+    Source,
+    is_plain_dataclass,
+)
 
 
 def append_only_sources(
@@ -53,7 +59,7 @@ class ReplacedDataclasses:
 
     def add(self, x: Any, source: Source | None) -> None:
         """Note an object that the code can reach at a source, or in another way."""
-        if source is None or source.kind not in ("cell", "item", "attribute"):
+        if source is None or not isinstance(source, (CellSource, ItemSource, AttributeSource)):
             self._reached_elsewhere.add(id(x))
         elif is_plain_dataclass(x):
             self._sources_by_id.setdefault(id(x), set()).add(source)
@@ -67,7 +73,7 @@ class ReplacedDataclasses:
             id(p.holder.value)
             for p in sources
             if id(p.holder.value) in held
-            and p.kind == "attribute"
+            and isinstance(p, AttributeSource)
             and p.name not in type(p.holder.value).__dataclass_fields__
         }
         inside, before = held.keys() - self._reached_elsewhere - odd, -1

@@ -41,6 +41,9 @@ from tracker.jit.guards.signature import (
 )
 from tracker.jit.guards.source import (
     MISSING,
+    AttributeSource,
+    ClassGuardSource,
+    NamespaceSource,
     Source,
     SourcePath,
     child_path,
@@ -61,16 +64,6 @@ _MAX_NESTED_CONSTANTS = (
 _MAX_DEPTH = 8  # containers in containers; beyond, they are taken apart
 
 
-_ATOMIC_KINDS = (
-    "slot",
-    "class",
-    "own",
-    "lent",
-    "names",
-    "token",
-)  # kinds of which what stands there is never taken apart
-
-
 def possible_holder_aliases(call: Signature) -> list[tuple[SignaturePath, ConstantKey]]:
     """Pairs of a container that a signature flattens and the holder of an attribute source of the
     same class: they must not be one object, since a write through one would be missed by the other.
@@ -78,7 +71,7 @@ def possible_holder_aliases(call: Signature) -> list[tuple[SignaturePath, Consta
     holders: dict[type, dict[int, ConstantKey]] = {}
     for source in call.sources:
         x = source.holder.value
-        if source.kind == "attribute" and not (
+        if isinstance(source, AttributeSource) and not (
             is_frozen_dataclass(x) or isinstance(x, (list, dict, deque))
         ):
             holders.setdefault(type(x), {})[id(x)] = source.holder
@@ -155,13 +148,13 @@ class _Flattener:
 
     def flatten_source(self, source: Source, number: int) -> Structure:
         """Flatten the value at a source."""
-        if source.kind not in _ATOMIC_KINDS:
+        if not source.is_atomic:
             return self.flatten(source.read(), (), (source, ()), number)
         x = source.read()
         self.leaves.append(x)
-        if source.kind == "names":
+        if isinstance(source, NamespaceSource):
             self.specs.append(StructuralKey(x))
-        elif source.kind == "lent" and x is not MISSING:
+        elif isinstance(source, ClassGuardSource) and x is not MISSING:
             self.specs.append(ClassGuard(x, source.name))
         else:
             self.specs.append(ConstantKey(x))

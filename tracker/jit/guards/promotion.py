@@ -17,7 +17,7 @@ import numpy as np
 from tracker.jit.guards.constants import ConstantKey
 from tracker.jit.guards.matching import can_be_promoted, captured_paths
 from tracker.jit.guards.signature import Signature
-from tracker.jit.guards.source import SourcePath
+from tracker.jit.guards.source import AttributeSource, SourcePath
 
 _MAX_CLASS_CONSTANTS = 3  # values in objects of one class, from which on they are inputs
 _AttributeKind: TypeAlias = tuple[type, str, tuple[int, ...]]
@@ -86,7 +86,7 @@ def _attribute_kind(path: SourcePath) -> _AttributeKind | None:
     """What the paths of one attribute have in common over all objects of a class."""
     source, way = path
     holder = source.holder.value
-    if source.kind != "attribute" or holder is None or isinstance(holder, type):
+    if not isinstance(source, AttributeSource) or holder is None or isinstance(holder, type):
         return None
     return type(holder), source.name, way
 

@@ -13,7 +13,7 @@ import functools
 import types
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from tracker import tree
 from tracker.jit.guards.constants import ConstantKey
@@ -21,33 +21,23 @@ from tracker.support.instances import instance_dict
 from tracker.support.structs import field, record
 
 MISSING: Any = object()
-C_DESCRIPTORS = (
-    types.MemberDescriptorType,
-    types.GetSetDescriptorType,
-)  # which keep it in the object
-
-
-SourceKind: TypeAlias = Literal[
-    "cell", "item", "attribute", "variable", "slot", "class", "own", "lent", "names", "token"
-]
+C_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)  # stored on the object
 
 
 @record(frozen=True)
 class Source:
-    """The content of a cell, `holder[name]` of a dict, the attribute `name`, what a context
-    variable is in this context, or a slot of a function, known by identity: its code, its defaults;
-    the class of an object, which of the names in `name` its own dict has (none, as a rule), or what
-    a class lends under such names (`class_guard.py`); what a dict that hardly changes, a library's
-    or the globals where nothing stands, has under the names `name`; a token: that of abstract
-    classes, or how often a cache was emptied (`jit/discovery/lru_caches.py`).
+    """A place outside its arguments where code finds a value; each kind is a subclass.
 
-    `label` says to people what it is. `is_append_only`: the function appends to the list there, or
-    to those in the dict there, and does not look at it. `is_flattened`: the function puts
-    dataclasses there, which are known by their fields. `is_constant`: an array there is a constant
-    of the trace.
+    label           how messages name the place
+    is_append_only  the function only appends to the list there, or to the lists in the dict there
+    is_flattened    the function stores dataclasses there, which are compared by their fields
+    is_constant     an array there is a constant of the trace
     """
 
-    kind: SourceKind
+    kind: ClassVar[str]
+    is_atomic: ClassVar[bool] = False  # the value is never flattened
+    is_read_only: ClassVar[bool] = False  # functions write nothing there
+
     holder: ConstantKey
     name: Any
     label: str = field(compare=False)
@@ -57,104 +47,225 @@ class Source:
 
     def read(self) -> Any:
         """The value now; MISSING if there is none."""
-        holder = self.holder.value
-        if self.kind == "cell":
-            try:
-                return holder.cell_contents
-            except ValueError:
-                return MISSING
-        if self.kind == "item":
-            return holder.get(self.name, MISSING)
-        if self.kind == "variable":
-            try:
-                return MISSING if holder is None else holder.get()  # maybe what it is to begin with
-            except LookupError:
-                return MISSING
-        if holder is None:
-            return MISSING
-        if self.kind == "names":
-            return tuple(holder.get(name, MISSING) for name in self.name)
-        if self.kind == "token":
-            return holder()
-        if self.kind == "class":
-            return type(holder)
-        if self.kind == "own":
-            own = instance_dict(holder)
-            return tuple(name for name in self.name if name in own) or MISSING
-        return holder if self.kind == "lent" else getattr(holder, self.name, MISSING)
+        raise NotImplementedError
+
+    def write(self, x: Any, on_holder: bool) -> None:
+        """Store a value, or delete it if it is MISSING; `on_holder`: on the holder, not on its
+        class."""
+        raise NotImplementedError
+
+    def replace_if_unchanged(self, old: Any, new: Any) -> None:
+        """Replace a value, unless another thread has replaced it: nothing is called between test
+        and store, so Python switches to no other thread."""
+        raise NotImplementedError
 
     @property
     def is_on_holder(self) -> bool:
         """Whether the value is stored on the holder itself: an attribute may be inherited from its
         class."""
-        holder = self.holder.value
-        if self.kind != "attribute" or isinstance(holder, type):
-            return True
-        return self.name in instance_attributes(holder) or isinstance(
-            class_attribute(type(holder), self.name), C_DESCRIPTORS
-        )
+        return True
 
     @property
     def class_source(self) -> Source | None:
         """The source on the class that the value is inherited from; None if it is stored on the
         holder."""
-        if self.is_on_holder:
-            return None
-        cls = _defining_class(type(self.holder.value), self.name)
-        return None if cls is None else Source(self.kind, ConstantKey(cls), self.name, self.label)
+        return None
+
+
+@record(frozen=True)
+class CellSource(Source):
+    """The contents of a closure cell."""
+
+    kind = "cell"
+
+    def read(self) -> Any:
+        try:
+            return self.holder.value.cell_contents
+        except ValueError:
+            return MISSING
 
     def write(self, x: Any, on_holder: bool) -> None:
-        """Store a value, or delete it if it is MISSING; `on_holder`: on the holder, not on its
-        class."""
+        if x is MISSING:
+            del self.holder.value.cell_contents
+        else:
+            self.holder.value.cell_contents = x
+
+    def replace_if_unchanged(self, old: Any, new: Any) -> None:
+        cell = self.holder.value
+        if cell.cell_contents is old:
+            cell.cell_contents = new
+
+
+@record(frozen=True)
+class ItemSource(Source):
+    """An item of a dict: a global, a default, a key of the environment."""
+
+    kind = "item"
+
+    def read(self) -> Any:
+        return self.holder.value.get(self.name, MISSING)
+
+    def write(self, x: Any, on_holder: bool) -> None:
+        if x is MISSING:
+            self.holder.value.pop(self.name, None)
+        else:
+            self.holder.value[self.name] = x
+
+    def replace_if_unchanged(self, old: Any, new: Any) -> None:
+        items = self.holder.value
+        if items[self.name] is old:
+            items[self.name] = new
+
+
+@record(frozen=True)
+class ContextVarSource(Source):
+    """The value of a context variable in the present context."""
+
+    kind = "variable"
+
+    def read(self) -> Any:
+        variable = self.holder.value
+        try:
+            return MISSING if variable is None else variable.get()  # maybe its default
+        except LookupError:
+            return MISSING
+
+    def write(self, x: Any, on_holder: bool) -> None:
+        if x is not MISSING:
+            self.holder.value.set(x)
+
+    def replace_if_unchanged(self, old: Any, new: Any) -> None:
+        if self.read() is old:
+            self.holder.value.set(new)
+
+
+@record(frozen=True)
+class AttributeSource(Source):
+    """An attribute of an object, class or function."""
+
+    kind = "attribute"
+
+    def read(self) -> Any:
         holder = self.holder.value
-        if self.kind == "cell":
-            if x is MISSING:
-                del holder.cell_contents
-            else:
-                holder.cell_contents = x
-        elif self.kind == "item":
-            if x is MISSING:
-                holder.pop(self.name, None)
-            else:
-                holder[self.name] = x
-        elif self.kind == "variable":
-            if x is not MISSING:
-                holder.set(x)
-        elif self.kind == "own":
-            for name in self.read():
-                object.__delattr__(holder, name)
-        elif self.kind == "class":
-            object.__setattr__(holder, "__class__", x)
-        elif x is MISSING or (not on_holder and self.is_on_holder and self._is_class_attribute(x)):
+        return MISSING if holder is None else getattr(holder, self.name, MISSING)
+
+    def write(self, x: Any, on_holder: bool) -> None:
+        holder = self.holder.value
+        if x is MISSING or (not on_holder and self.is_on_holder and self._is_class_attribute(x)):
             builtin_attribute_method(holder, "__delattr__")(holder, self.name)
         elif on_holder and not isinstance(holder, (type, functools.partial)):
             builtin_attribute_method(holder, "__setattr__")(holder, self.name, x)
         else:
             _set_attribute(holder, self.name, x)
 
+    def replace_if_unchanged(self, old: Any, new: Any) -> None:
+        holder = self.holder.value
+        if getattr(holder, self.name, MISSING) is old:
+            _set_attribute(holder, self.name, new)
+
+    @property
+    def is_on_holder(self) -> bool:
+        holder = self.holder.value
+        if isinstance(holder, type) or self.name in instance_attributes(holder):
+            return True
+        return isinstance(class_attribute(type(holder), self.name), C_DESCRIPTORS)
+
+    @property
+    def class_source(self) -> Source | None:
+        if self.is_on_holder:
+            return None
+        cls = _defining_class(type(self.holder.value), self.name)
+        return None if cls is None else AttributeSource(ConstantKey(cls), self.name, self.label)
+
     def _is_class_attribute(self, x: Any) -> bool:
         """Whether the holder inherits `x` from its class."""
         return class_attribute(type(self.holder.value), self.name) is x
 
-    def replace_if_unchanged(self, old: Any, new: Any) -> None:
-        """Replace a value, unless another thread has replaced it: nothing is called between test
-        and store, so Python switches to no other thread."""
+
+@record(frozen=True)
+class FunctionSource(Source):
+    """The code or the defaults of a function, compared by identity."""
+
+    kind = "slot"
+    is_atomic = is_read_only = True
+
+    def read(self) -> Any:
         holder = self.holder.value
-        if self.kind == "cell":
-            if holder.cell_contents is old:
-                holder.cell_contents = new
-        elif self.kind == "item":
-            if holder[self.name] is old:
-                holder[self.name] = new
-        elif self.kind == "variable":
-            if self.read() is old:
-                holder.set(new)
-        elif getattr(holder, self.name, MISSING) is old:
-            _set_attribute(holder, self.name, new)
+        return MISSING if holder is None else getattr(holder, self.name, MISSING)
+
+
+@record(frozen=True)
+class TypeSource(Source):
+    """The class of an object."""
+
+    kind = "class"
+    is_atomic = True
+
+    def read(self) -> Any:
+        holder = self.holder.value
+        return MISSING if holder is None else type(holder)
+
+    def write(self, x: Any, on_holder: bool) -> None:
+        object.__setattr__(self.holder.value, "__class__", x)
+
+
+@record(frozen=True)
+class ShadowSource(Source):
+    """Which of the names in `name` are instance attributes, shadowing the class; MISSING: none."""
+
+    kind = "own"
+    is_atomic = True
+
+    def read(self) -> Any:
+        holder = self.holder.value
+        own = {} if holder is None else instance_dict(holder)
+        return tuple(name for name in self.name if name in own) or MISSING
+
+    def write(self, x: Any, on_holder: bool) -> None:
+        for name in self.read():
+            object.__delattr__(self.holder.value, name)
+
+
+@record(frozen=True)
+class ClassGuardSource(Source):
+    """A class, guarded for its attributes under the names in `name` (see `class_guard.py`)."""
+
+    kind = "lent"
+    is_atomic = is_read_only = True
+
+    def read(self) -> Any:
+        holder = self.holder.value
+        return MISSING if holder is None else holder
+
+
+@record(frozen=True)
+class NamespaceSource(Source):
+    """The values under the names in `name` of a dict that hardly changes: a library's module, or
+    globals that do not exist."""
+
+    kind = "names"
+    is_atomic = is_read_only = True
+
+    def read(self) -> Any:
+        names = self.holder.value
+        return MISSING if names is None else tuple(names.get(name, MISSING) for name in self.name)
+
+
+@record(frozen=True)
+class TokenSource(Source):
+    """What a function returns: the cache token of abstract classes, how often a cache was
+    cleared."""
+
+    kind = "token"
+    is_atomic = is_read_only = True
+
+    def read(self) -> Any:
+        holder = self.holder.value
+        return MISSING if holder is None else holder()
 
 
 _Root = TypeVar("_Root")
-SourcePath: TypeAlias = tuple[Source, tuple[int, ...]]  # a place, and the way from there to a leaf
+SourcePath: TypeAlias = tuple[Source, tuple[int, ...]]  # from a source to a leaf of its value
 
 
 def has_instance_dict(x: Any) -> bool:

@@ -39,6 +39,9 @@ from tracker.jit.guards.signature import (
 )
 from tracker.jit.guards.source import (
     MISSING,
+    AttributeSource,
+    CellSource,
+    ItemSource,
     Source,
     builtin_attribute_method,
     child_path,
@@ -73,7 +76,6 @@ _PLAIN_CLASSES = (
     type(...),
 )
 _PERMANENT_CLASSES = (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc)
-_READ_ONLY_KINDS = ("slot", "lent", "names", "token")  # places where a function puts nothing
 _MAX_ALIAS_CHECKS = 2000  # comparisons of containers before each call
 _KEY_CLASSES = {str, bytes, int, float, bool, type(None)}
 _UNSTABLE_CLASSES = {str, bytes, int, float, complex}
@@ -118,11 +120,7 @@ class StateSnapshot:
     def has_changed(self) -> bool:
         """Whether a source or container differs now."""
         inside = self.containers.values()
-        found = (
-            (source.read(), was)
-            for source, was, _ in self.entries
-            if source.kind not in _READ_ONLY_KINDS
-        )
+        found = ((source.read(), was) for source, was, _ in self.entries if not source.is_read_only)
         return not all(_is_unchanged(now, was) for now, was in found) or not all(
             _same_contents(source_children(x, True), parts) for x, parts in inside
         )
@@ -133,7 +131,7 @@ class StateSnapshot:
             if not same_bytes(array, held):
                 array[...] = held
         for source, was, own in self.entries:
-            if source.kind not in _READ_ONLY_KINDS and not _is_unchanged(source.read(), was):
+            if not source.is_read_only and not _is_unchanged(source.read(), was):
                 source.write(was, own)
         for x, (names, children) in self.containers.values():
             if _same_contents(source_children(x, True), (names, children)):
@@ -287,7 +285,7 @@ class _StateDiff:
         now = source.read()
         if was is not MISSING:
             self._compare_below(was, (number, ()))  # others may know what has left this place
-        if now is was or source.kind in _READ_ONLY_KINDS:
+        if now is was or source.is_read_only:
             return
         if not self.reads.writes_unknown and source.name not in self.reads.stored:
             raise _Unrepresentable  # it was another thread
@@ -444,11 +442,11 @@ def _is_immutable_container(x: Any) -> bool:
 def _is_writable(source: Source, was: Any, on_holder: bool) -> bool:
     """Whether machine code can write to a source with one call of the interpreter's API."""
     holder = source.holder.value
-    if source.kind == "cell":
+    if isinstance(source, CellSource):
         return was is not MISSING
-    if source.kind == "item":
+    if isinstance(source, ItemSource):
         return type(holder) is dict and holder is not os.environ._data  # type: ignore[attr-defined]
-    if source.kind != "attribute" or source.name.startswith("__"):
+    if not isinstance(source, AttributeSource) or source.name.startswith("__"):
         return False
     if isinstance(holder, (type, functools.partial)):
         return False
@@ -476,7 +474,7 @@ def _single_reference_count() -> int:
     """The reference count seen of an object that only a source refers to."""
     holder = _Holder()
     holder.x = np.zeros(1)  # type: ignore[attr-defined]
-    source = Source("attribute", ConstantKey(holder), "x", "")
+    source = AttributeSource(ConstantKey(holder), "x", "")
     return sys.getrefcount(source.read())
 
 

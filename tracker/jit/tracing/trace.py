@@ -34,7 +34,7 @@ from tracker.jit.guards.conditions import Condition, distinct_objects
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
 from tracker.jit.guards.matching import unchanged_captures, with_captured_state
 from tracker.jit.guards.signature import Signature, SignaturePath, StateWrite, signature_of
-from tracker.jit.guards.source import Source, SourcePath, has_instance_dict
+from tracker.jit.guards.source import ItemSource, Source, SourcePath, has_instance_dict
 from tracker.jit.llvm.signals import enter_all
 from tracker.jit.tracing.errors import (
     is_raised_by_c_function,
@@ -498,7 +498,7 @@ def _new_module_sources(known: frozenset[str]) -> list[Source]:
     its trace."""
     new = [sys.modules[name] for name in sys.modules.keys() - known]
     return [
-        Source("item", ConstantKey(vars(module)), name, f"{module.__name__}.{name}")
+        ItemSource(ConstantKey(vars(module)), name, f"{module.__name__}.{name}")
         for module in new
         if isinstance(module, types.ModuleType)
         for name, x in vars(module).items()
