@@ -47,9 +47,6 @@ class CacheInfo(NamedTuple):
     eager: int
 
 
-# The native object --------------------------------------------------------------------------------
-
-
 def jit(
     f: Callable[..., Any] | None = None,
     *,
@@ -128,7 +125,7 @@ def _static_arguments(f: Callable[..., Any], static: Iterable[int | str]) -> fro
     out: set[int | str] = set()
     for which in given:
         if inspect.Parameter.VAR_POSITIONAL in kinds and not isinstance(which, str):
-            known = which >= 0  # from the end, there is no telling which it is
+            known = which >= 0  # positions from the end are unknown
         elif inspect.Parameter.VAR_KEYWORD in kinds and isinstance(which, str):
             known = which not in {p.name for p in parameters} or which in names
         else:
@@ -189,7 +186,7 @@ def in_python() -> Iterator[None]:
 
 
 @functools.cache
-def _jit_type() -> type:  # threads that ask at the same time may get two, which are alike
+def _jit_type() -> type:
     with infrequent_gc(), SIGNALS_DEFERRED:
         from tracker.jit.abi import native_callable as native
 

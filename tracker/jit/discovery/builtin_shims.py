@@ -69,9 +69,7 @@ def _id(x: Any, /) -> int:
     return builtins.id(x)
 
 
-ShimmedGlobals: TypeAlias = tuple[
-    dict[str, Any], frozenset[str]
-]  # globals of code, what it asks by
+ShimmedGlobals: TypeAlias = tuple[dict[str, Any], frozenset[str]]  # globals, names used there
 
 _SHIMS = {
     "type": _type_shim,

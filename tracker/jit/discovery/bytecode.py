@@ -26,7 +26,7 @@ _ATTRIBUTE_OPS = {
     *("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_ATTR", "DELETE_ATTR"),
     "IMPORT_FROM",
 }
-# Which argument is a name, or text with names in it.
+# The argument that is a name, or a string with names.
 _NAME_ARGUMENT = {
     "getattr": 1,
     "hasattr": 1,
@@ -38,15 +38,15 @@ _NAME_ARGUMENT = {
     "import_module": 0,
     "__import__": 0,
 }
-_CODE_ARGUMENT = {"eval": 0, "exec": 0}  # the same, of code: it reads globals
+_CODE_ARGUMENT = {"eval": 0, "exec": 0}  # the argument that is code
 _ATTRIBUTE_LISTERS = {"vars", "dir", "__dict__", "asdict", "astuple", "fields", "getmembers"}
-_LOCAL_LOADS = {"LOAD_FAST", "LOAD_FAST_LOAD_FAST"}  # a variable of the function's own
-_NAMESPACE_CALLS = {"globals"}  # what is called and gives the namespace
+_LOCAL_LOADS = {"LOAD_FAST", "LOAD_FAST_LOAD_FAST"}  # of local variables
+_NAMESPACE_CALLS = {"globals"}  # calls that return a namespace
 _ENVIRON_NAMES = {"environ", "environb"}
 _GETENV_ARGUMENT = {"getenv": 0, "getenvb": 0}
 _DICT_LOOKUPS = {"get", "pop", "setdefault"}
-_CALL_OPS = {"PRECALL"} if sys.version_info < (3, 12) else {"CALL"}  # which take the arguments
-# What puts something where no name in the code says it.
+_CALL_OPS = {"PRECALL"} if sys.version_info < (3, 12) else {"CALL"}  # pops the arguments
+# Functions and methods that write where no name in the code says.
 _INDIRECT_WRITERS = {
     *("setattr", "delattr", "__setattr__", "__delattr__", "__setitem__", "__delitem__", "__dict__"),
     *("append", "extend", "insert", "pop", "popitem", "remove", "clear", "sort", "reverse"),
@@ -58,7 +58,7 @@ _STORE_OPS = {"STORE_ATTR", "STORE_GLOBAL", "STORE_NAME", "STORE_DEREF"}
 _CELL_LOADS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
 _BUILD_OPS = {"BUILD_LIST", "BUILD_TUPLE"}
 _IDENTITY_OPERATORS = {"is_", "is_not"}
-_IDENTITY_FUNCTIONS = _IDENTITY_OPERATORS | {"id"}  # what else asks whether two things are one
+_IDENTITY_FUNCTIONS = _IDENTITY_OPERATORS | {"id"}
 _REFLECTION_MODULES = ("builtins", "operator", "_operator", "inspect", "dataclasses", "os")
 _REFLECTION_FUNCTIONS = {
     *_NAME_ARGUMENT,
@@ -66,7 +66,7 @@ _REFLECTION_FUNCTIONS = {
     *_GETENV_ARGUMENT,
     *_IDENTITY_FUNCTIONS,
 }
-_NULL_FOLLOWS_CALLABLE = sys.version_info >= (3, 13)  # what is called comes before its NULL
+_NULL_FOLLOWS_CALLABLE = sys.version_info >= (3, 13)
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
@@ -174,7 +174,7 @@ class _NameCollector:
             self.instructions
         ) or not _IDENTITY_OPERATORS.isdisjoint(self.globals | self.attributes)
         self.tests_classes |= not {"isinstance", "issubclass"}.isdisjoint(self.globals)
-        if "AttributeError" in self.globals:  # it can tell that there is none
+        if "AttributeError" in self.globals:  # it may handle a missing attribute
             self.maybe_missing |= self.attributes
 
     def _add_class_pattern(self, positions: int, names: Any) -> None:

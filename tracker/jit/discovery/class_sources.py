@@ -53,7 +53,7 @@ class ClassSources:
             cls = type(x)
             if cls.__flags__ & HEAP_TYPE_FLAG and self._is_user_defined(cls):
                 classes.setdefault(cls)
-                if not tree.is_namedtuple(cls):  # of which the signature says the class
+                if not tree.is_namedtuple(cls):  # the signature has its class
                     yield TypeSource(ConstantKey(x), "", f"class of a {cls.__name__}")
         names = self._names
         every = (

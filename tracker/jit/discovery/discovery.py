@@ -98,7 +98,7 @@ _IGNORED_SPECIAL_METHODS = {
 }
 _ATTRIBUTE_ACCESSORS = {"getattr", "__getattribute__", "__setattr__", "__delattr__"}
 _ATTRIBUTE_WRITERS = {"__setattr__", "__delattr__", "__set__", "__delete__"}
-_MAX_SOURCES = 20_000  # places; to compare them takes milliseconds
+_MAX_SOURCES = 20_000  # comparing so many takes milliseconds on each call
 _BOUND_METHODS = (types.BuiltinMethodType, types.MethodWrapperType, types.MethodType)
 _SLOT_DESCRIPTORS = (types.MemberDescriptorType, types.WrapperDescriptorType)
 _REFLECTION_TYPES = (type, types.BuiltinFunctionType, types.FunctionType, *_SLOT_DESCRIPTORS)
@@ -207,16 +207,14 @@ class _Walker:
         self.purity = PurityCheck(package, vouched)
         self.vouched: list[Any] = []
         self.sources: dict[Source, None] = {}
-        self.names = NameSet()  # by the code so far
-        self.looked_up: dict[int, tuple[dict[str, Any], set[str]]] = {}  # names looked up in a dict
+        self.names = NameSet()
+        self.looked_up: dict[int, tuple[dict[str, Any], set[str]]] = {}  # by id: a namespace, names
         self.shimmed_globals: dict[tuple[int, frozenset[str]], ShimmedGlobals] = {}
         self.seen: dict[int, Any] = {}
         self.replaced_dataclasses = ReplacedDataclasses()
         self.objects: list[Any] = []
         self.lru_caches: list[Any] = []
-        self.identity_operands: list[
-            tuple[types.FunctionType, tuple[str, ...]]
-        ] = []  # by whose code
+        self.identity_operands: list[tuple[types.FunctionType, tuple[str, ...]]] = []
         self.libraries = LibraryObjects(package)
         self.todo: list[Any] = []
 
@@ -226,7 +224,7 @@ class _Walker:
             while self.todo and not self.over_limit:
                 self._visit(self.todo.pop())
             if self.over_limit:
-                break  # calls are not looked at, so nobody asks what there is
+                break  # calls are not guarded, so the rest does not matter
             if known != self.names.size():
                 known, looked_at = self.names.size(), 0
             new, looked_at = self.objects[looked_at:], len(self.objects)
@@ -244,7 +242,7 @@ class _Walker:
         names.tests_identity |= any(
             self._may_be_argument(f, path) for f, path in self.identity_operands
         )
-        # by `__self__` code would come from the method that appends to the list
+        # `__self__` leads from a bound `append` to its list
         unknown = (
             names.reads_any_attribute or names.lists_attributes or "__self__" in names.attributes
         )
@@ -339,7 +337,7 @@ class _Walker:
             self._visit_abstract_class(x)
         if is_jitted(x):
             self.reach(x._jitted.function)
-            self.objects.append(x)  # which has attributes of its own, as a function has
+            self.objects.append(x)  # it has attributes, like a function
         elif isinstance(x, types.FunctionType):
             self._visit_function(x)
         elif isinstance(x, _BOUND_METHODS) and (
@@ -410,12 +408,12 @@ class _Walker:
         self.reach(value, source)
 
     def _visit_function(self, f: types.FunctionType) -> None:
-        if type(vars(f).get("registry")) is types.MappingProxyType:  # of `functools.singledispatch`
+        if type(vars(f).get("registry")) is types.MappingProxyType:  # singledispatch
             self._add_source(AttributeSource, f, "registry", f"what {f.__name__} dispatches to")
             self.names.uses_abstract_classes = self.names.tests_classes = True
             return
         if is_library_code(f, self.package):
-            for cell in f.__closure__ or ():  # what a library wraps may be the user's
+            for cell in f.__closure__ or ():  # a library's wrapper may call user code
                 self._reach_all(filter(callable, with_dict_values(cell_contents(cell))))
             if f is os.getenv:
                 self.objects.append(os.environ)
@@ -482,7 +480,7 @@ class _Walker:
             if which in sys.modules:
                 self._add_source(ItemSource, sys.modules, which, f"module {which}")
             else:
-                self.purity.needs_monitor = True  # nobody knows what it has
+                self.purity.needs_monitor = True  # its contents are unknown
 
     def _visit_environ(self) -> None:
         """Add the keys of the environment that the code names, or all of it."""
@@ -559,7 +557,7 @@ class _Walker:
             label = f"{type(x).__name__}.{name}"
             if not is_data_descriptor(class_attribute(type(x), name)):
                 self._add_source(AttributeSource, x, name, label)
-            elif whole and not self._is_user_defined(x):  # where a property of its class has it
+            elif whole and not self._is_user_defined(x):  # behind a property of its class
                 self._add_source(ItemSource, own, name, label)
         if every and self.names.lists_attributes and keeps:
             self._add_source(AttributeSource, x, "__dict__", f"{type(x).__name__}.__dict__")
@@ -580,7 +578,7 @@ class _Walker:
         """Note what methods that are not followed may write, and add the slots of an object."""
         for f, names in self.libraries.methods(x):
             self.names.writes_unknown |= names.writes_unknown
-            self.names.stored |= names.stored  # also of functions that are too many
+            self.names.stored |= names.stored  # even of functions beyond the limit
             self.reach(f)
         for name, label in self.libraries.filled_slots(x):
             self._add_source(AttributeSource, x, name, label)
@@ -604,7 +602,7 @@ class _Walker:
         if x.__name__.partition(".")[0] == INTERNAL_PACKAGES[0] or x.__name__.startswith(
             "numpy.random"
         ):
-            return  # while a function is traced, other functions stand in `numpy.random`
+            return  # tracing patches `numpy.random`
         if not ours:
             names = (self.names.attributes & vars(x).keys()) | self.names.maybe_missing
             self.names.uses_abstract_classes |= any(
@@ -657,7 +655,7 @@ class _Walker:
         elif not hasattr(type(raw), "__get__"):
             self._add_source(AttributeSource, x, name, label)
         else:
-            self.reach(raw)  # the code of a descriptor of the user's
+            self.reach(raw)  # a user's descriptor
 
     def _is_user_defined(self, x: Any) -> bool:
         """Whether an object's class, a class or a module is user code."""

@@ -24,7 +24,7 @@ from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.tracer import current_tracer
 
 _MAX_CACHED = 4096
-_without_comparison: dict[tuple[int, ...], tuple[Any, ...]] = {}  # by ids: code, of what it calls
+_without_comparison: dict[tuple[int, ...], tuple[Any, ...]] = {}  # by ids of code objects
 _NOT_CACHED = (None,)
 _FIX = "Decide outside of the derivative, and pass what was decided as an argument"
 
@@ -32,7 +32,7 @@ _FIX = "Decide outside of the derivative, and pass what was decided as an argume
 def check_identity(f: Callable[..., Any], given: Sequence[tuple[Any, Any, Any]]) -> None:
     """Raise if code of `f` compares objects, and one of the arrays given, the last of each (tracked
     array, leaf, array), is another of them, or is held by `f`."""
-    if type(f) is FunctionType and f.__closure__ is None:  # small calls: spare them the look
+    if type(f) is FunctionType and f.__closure__ is None:  # fast path for small calls
         code = f.__code__
         if _without_comparison.get((id(code),), _NOT_CACHED)[0] is code:
             return

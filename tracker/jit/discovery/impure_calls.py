@@ -89,7 +89,7 @@ class ImpureCallMonitor:
     def __exit__(self, *_: object) -> None:
         if not is_profiler_in_use():
             sys.setprofile(self._outer_profiler)
-        self._root = None  # which holds what the run made
+        self._root = None  # frees the values of the run
 
     def _on_event(self, frame: FrameType, event: str, called: Any) -> None:
         if event == "c_call":
@@ -185,9 +185,7 @@ class PurityCheck:
         self._package = package
         self._pure = vouched
         self._is_closed = False
-        self._unobservable: dict[
-            str, str
-        ] = {}  # objects: the name by which they are called -> what
+        self._unobservable: dict[str, str] = {}  # name in the code -> description
         self._instantiated: dict[str, str] = {}
         self._class_purity: dict[type, tuple[bool, bool]] = {}
 
@@ -247,7 +245,7 @@ class PurityCheck:
             return pure, pure or not _hides_calls(x)
         if cls is types.FunctionType:
             name = f"{x.__globals__.get('__name__')}.{x.__qualname__}"
-            generated = x.__code__.co_filename == "<string>"  # by `dataclasses`, `namedtuple`
+            generated = x.__code__.co_filename == "<string>"  # dataclass, namedtuple
             users = generated or not is_library_code(x, self._package)
             return users or is_pure(name) is True, True
         if cls in _C_FUNCTIONS:

@@ -19,7 +19,7 @@ from tracker import tree
 from tracker.tape.tracked import Tracked
 
 _ATTRIBUTE = "_tracker_emptied"
-_LINK_CLASS = "_lru_list_elem"  # the class of what holds a key and what is kept for it
+_LINK_CLASS = "_lru_list_elem"  # class of the entries of a bounded cache
 
 
 class WatchedCaches:
@@ -98,10 +98,7 @@ class ClearCounter:
 
 
 _NO_ENTRY = (None, None)
-_MAX_ARRAYS, _MAX_BYTES = (
-    8,
-    1 << 14,
-)  # arrays, and bytes, in a cache: to compare them takes microseconds
+_MAX_ARRAYS, _MAX_BYTES = 8, 1 << 14  # compared in microseconds
 
 
 def _cache_dict(cache: Any) -> dict[Any, Any]:
@@ -114,6 +111,6 @@ def _cache_dict(cache: Any) -> dict[Any, Any]:
 def clear_counter(cache: Any) -> ClearCounter:
     """The counter of a cache: there is one for each cache."""
     known = vars(cache).get(_ATTRIBUTE)
-    if known is None or known.cache is not cache:  # what wraps another cache has its attributes
+    if known is None or known.cache is not cache:  # `functools.wraps` copies attributes
         known = vars(cache)[_ATTRIBUTE] = ClearCounter(cache)
     return known  # type: ignore[no-any-return]

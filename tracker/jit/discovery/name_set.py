@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tracker.jit.discovery.bytecode import ReferencedNames
 
-_CONSTRUCTION_METHODS = {  # methods whose reflection is on objects being made, copied or compared
+_CONSTRUCTION_METHODS = {  # methods that use reflection on objects under construction or comparison
     *("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"),
     *("__eq__", "__ne__", "__hash__", "__copy__", "__deepcopy__", "__dir__"),
 }
@@ -19,19 +19,17 @@ class NameSet:
     def __init__(self) -> None:
         self.attributes: set[str] = set()
         self.maybe_missing: set[str] = set()  # attributes that may be missing
-        self.string_values: set[str] = set()  # that stand at places
-        self.reads_any_attribute = self.lists_attributes = (
-            False  # whether any attribute may be read; and which there are
-        )
-        self.environment: tuple[frozenset[str], bool] = frozenset(), False  # keys; any of them
+        self.string_values: set[str] = set()  # strings found at sources
+        self.reads_any_attribute = self.lists_attributes = False
+        self.environment: tuple[frozenset[str], bool] = frozenset(), False  # keys, whether any
         self.draws_random = False
         self.tests_classes = self.uses_abstract_classes = (
             False  # whether classes are asked for; abstract ones
         )
         self.stored: set[str] = set()
-        self.stored_after_init: set[str] = set()  # that of it which no object being made stores
+        self.stored_after_init: set[str] = set()  # without stores by constructors
         self.writes_unknown = self.tests_identity = self.tests_identity_with_bool = False
-        self.sets_frozen_attributes = False  # whether it sets attributes of what is frozen
+        self.sets_frozen_attributes = False  # by `object.__setattr__`
         self.append_targets: set[str] = set()
         self.loaded: set[str] = set()
 

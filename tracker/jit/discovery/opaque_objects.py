@@ -13,7 +13,7 @@ import numpy as np
 
 from tracker.random.draw_ops import is_bit_source
 
-_OPAQUE_CLASSES = {  # what is in them shows to nobody, or to too many
+_OPAQUE_CLASSES = {  # their contents cannot be read, or are shared too widely
     ("_queue", "SimpleQueue"),
     ("decimal", "Context"),
     ("_contextvars", "Context"),
@@ -33,7 +33,7 @@ def _hides_contents(x: Any) -> bool:
     cls = type(x)
     if (cls.__module__, cls.__name__) in _OPAQUE_CLASSES:
         return True
-    if cls is np.ufunc:  # which `numpy.frompyfunc` has made of a function
+    if cls is np.ufunc:  # made by `numpy.frompyfunc`
         return all(set(kind) <= set("O->") for kind in x.types)
     return _holds_pointer(x)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from types import CodeType, FrameType
 from typing import Any
 
-_PURE = (  # modules, and what is pure in others
+_PURE = (  # modules, and pure members of others
     "tracker numpy scipy pandas "
     "abc _abc array base64 binascii bisect _bisect builtins cmath _codecs collections "
     "_collections _collections_abc colorsys contextlib contextvars _contextvars copy copyreg "
@@ -34,7 +34,7 @@ _PURE = (  # modules, and what is pure in others
     "_pickle.dumps _pickle.loads pickle.dumps pickle.loads "
     "threading.local uuid.UUID zoneinfo.ZoneInfo inspect.unwrap"
 )
-_IMPURE = (  # what is not, in these
+_IMPURE = (  # exceptions among these
     "builtins.breakpoint builtins.input builtins.open ctypes decimal.getcontext "
     "_decimal.getcontext _pydecimal.getcontext "
     "numpy.fromfile numpy.ctypeslib numpy._core.memmap numpy._core._ufunc_config.getbufsize "
@@ -43,7 +43,7 @@ _IMPURE = (  # what is not, in these
     "numpy.lib.format numpy.lib._format_impl pandas.io random.SystemRandom scipy.datasets scipy.io "
     "threading.active_count threading.enumerate"
 )
-_IMPURE_METHODS = (  # the same, of classes in these
+_IMPURE_METHODS = (  # exceptions among the methods of their classes
     "datetime.datetime.now datetime.datetime.today datetime.datetime.utcnow datetime.date.today "
     "numpy.ndarray.tofile numpy.ndarray.dump"
 )
@@ -51,14 +51,14 @@ _TABLE = {
     **dict.fromkeys(_PURE.split(), True),
     **dict.fromkeys((*_IMPURE.split(), *_IMPURE_METHODS.split()), False),
 }
-# Whatever these ask is for their own purposes, and that of what they call.
+# Calls made by these packages are no part of what a function computes.
 _EXEMPT_PACKAGES = frozenset({"logging", "warnings", "importlib"})
-# Classes that ask for entropy where they are given no seed.
+# Classes that draw entropy when they are given no seed.
 SEEDABLE_CLASSES = frozenset(
     ("MT19937", "PCG64", "PCG64DXSM", "Philox", "RandomState", "SFC64", "SeedSequence")
 )
 IMPURE_METHOD_NAMES = frozenset(name.rpartition(".")[2] for name in _IMPURE_METHODS.split())
-# What leads from what is known to what is not by no name that code says, and what runs other code.
+# Names that lead to objects which the code does not name, or that run other code.
 REFLECTIVE_NAMES = frozenset(
     {
         *("__subclasses__", "__globals__", "__builtins__", "__loader__", "f_back", "f_globals"),

@@ -33,11 +33,11 @@ PLAIN_CLASSES = (
     np.generic,
     np.dtype,
 )
-MAX_LIBRARY_OBJECTS = 256  # objects, and functions; frameworks have thousands
-HEAP_TYPE_FLAG = 1 << 9  # the flag of classes that are made while a program runs
-# Objects of these are left alone: ours; loggers, each of which leads to all others; sparse
-# matrices, which are constants of linear maps; and what threads wait for, or are given work by:
-# to put back who waits would lose them.
+MAX_LIBRARY_OBJECTS = 256  # frameworks have thousands
+HEAP_TYPE_FLAG = 1 << 9  # in `tp_flags`: created at run time
+# Objects that are not looked into: our own; loggers, each of which leads to all others; sparse
+# matrices, constants of linear maps; and the conditions and queues of threads, whose waiters a
+# rollback would lose.
 _SKIPPED_MODULES = (INTERNAL_PACKAGES[0], "logging", "scipy.sparse", "concurrent.futures.thread")
 _SKIPPED_CLASSES = {("threading", "Condition")}
 
@@ -48,9 +48,7 @@ class LibraryObjects:
     def __init__(self, package: str) -> None:
         self._package = package
         self._objects: list[Any] = []
-        self._is_library_class: dict[
-            type, bool
-        ] = {}  # classes: whether their objects are among these
+        self._is_library_class: dict[type, bool] = {}
         self._function_count = 0
 
     def is_installed_class(self, cls: type) -> bool:

@@ -20,7 +20,7 @@ from tracker.jit.discovery.site_packages import PLAIN_CLASSES
 from tracker.jit.guards.constants import MAPPING_VIEWS, container_contents
 from tracker.jit.guards.source import AttributeSource, CellSource, ItemSource, Source
 
-_DATA_ATTRIBUTES = {  # where objects of the standard library keep what is in them
+_DATA_ATTRIBUTES = {  # the attribute with the contents
     ("collections", "UserDict"): "data",
     ("collections", "UserList"): "data",
     ("weakref", "WeakValueDictionary"): "data",

@@ -47,7 +47,7 @@ def _module_dict(module: types.ModuleType | None) -> dict[str, Any]:
 
 
 def is_library_code(f: types.FunctionType, package: str) -> bool:
-    if is_internal(f.__code__):  # a derivative bears its function's name, and its module's
+    if is_internal(f.__code__):  # a derivative has the names of its function
         return True
     module, path = f.__module__ or "", f.__code__.co_filename
     if module.partition(".")[0] == package:

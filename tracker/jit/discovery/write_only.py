@@ -54,8 +54,8 @@ class ReplacedDataclasses:
     """Dataclasses that are found at sources, and nowhere else but inside each other."""
 
     def __init__(self) -> None:
-        self._sources_by_id: dict[int, set[Source]] = {}  # ids of dataclasses: where they stand
-        self._reached_elsewhere: set[int] = set()  # ids of what can be reached in another way
+        self._sources_by_id: dict[int, set[Source]] = {}  # by id of a dataclass
+        self._reached_elsewhere: set[int] = set()  # ids of objects
 
     def add(self, x: Any, source: Source | None) -> None:
         """Note an object that the code can reach at a source, or in another way."""

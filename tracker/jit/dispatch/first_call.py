@@ -18,13 +18,11 @@ from tracker.jit.schedule.cost import is_math
 from tracker.jit.tracing.trace import GuardFailed, TracedRun
 from tracker.tape.value import Value
 
-BYTES_WHILE_COMPILING = (
-    1 << 29
-)  # bytes that NumPy adds up in less time than machine code takes to make
-BYTES_PER_OP_KIND = 1 << 22  # the same for each kind of equation of a long program
-BYTES_PER_EQUATION = 1 << 17  # the same for each equation
-_MATH_COST = 8  # sums are made while one function is computed that is not arithmetic
-_SLOW_COST = 16  # or numbers are put in order, or gathered
+BYTES_WHILE_COMPILING = 1 << 29  # bytes that NumPy adds up while machine code is compiled
+BYTES_PER_OP_KIND = 1 << 22  # added for each kind of equation of a long program
+BYTES_PER_EQUATION = 1 << 17  # added for each equation
+_MATH_COST = 8  # sums in the time of one transcendental function
+_SLOW_COST = 16  # sums in the time of a sort or gather
 
 
 def is_numpy_soon_done(run: TracedRun, is_synchronous: bool) -> bool:

@@ -28,7 +28,7 @@ def to_native_layout(x: Any) -> Any:
     if type(x) is not np.ndarray or x.dtype.newbyteorder("=") not in signature.NATIVE_DTYPES:
         return UNSUPPORTED
     if x.flags.writeable and overlaps_itself(x):
-        return UNSUPPORTED  # a copy would not
+        return UNSUPPORTED  # the elements of a copy would not share memory
     copy = copy_with_layout(x)
     if not x.dtype.isnative:
         copy = copy.byteswap(inplace=True).view(x.dtype.newbyteorder("="))
@@ -61,7 +61,7 @@ def _same_view(view: Any, copy: Any, x: Any) -> Any:
     """The view of `x` that corresponds to a view of its copy."""
     start, within = _index_at(_address(view) - _address(copy), copy)
     first = x[tuple(slice(i, i + 1) for i in start)]
-    if view.dtype != copy.dtype:  # a part of complex numbers
+    if view.dtype != copy.dtype:  # the real or imaginary part
         first = first.imag if within else first.real
     strides = [0] * view.ndim
     for axis, (n, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
@@ -78,7 +78,7 @@ def _index_at(offset: int, copy: Any) -> tuple[list[int], int]:
     index = [0] * copy.ndim
     steps = [(abs(s), axis) for axis, s in enumerate(copy.strides) if s and copy.shape[axis] > 1]
     for step, axis in steps:
-        if copy.strides[axis] < 0:  # counted from its other end
+        if copy.strides[axis] < 0:  # stored from the other end
             offset += (copy.shape[axis] - 1) * step
     for step, axis in sorted(steps, reverse=True):
         index[axis], offset = divmod(offset, step)

@@ -48,7 +48,7 @@ class SavedState:
             if found is not None:
                 trace = specialization.trace
                 if trace.state_writes or any(number >= len(leaves) for number in trace.writes):
-                    return None  # it changes what it reads
+                    return None  # the call has changed its captured state
                 return SavedState(trace.signature, found[len(leaves) :])
         return None
 

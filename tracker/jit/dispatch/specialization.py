@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 NO_RESULT = object()
 _INITIAL_CAPACITY = 16
-_MAX_SIGNATURES = 256  # signatures of a function whose traces are kept; each takes 70 kB and more
-_MAX_COMPARED_SIGNATURES = 16  # signatures that a new one is compared with
-_MAX_UNROLLED = 40  # elements; shorter arrays are unrolled, and their code is good for one length
+_MAX_SIGNATURES = 256  # per function; each takes 70 kB and more
+_MAX_COMPARED_SIGNATURES = 16  # with a new one
+_MAX_UNROLLED = 40  # elements; shorter arrays are unrolled, which fixes their length
 
 
 @record()
@@ -75,7 +75,9 @@ class Specialization:
             return False
         if str(mine.function) != str(other.function):
             return False
-        return all(map(_same_capture, mine.captures, other.captures))  # the text has no numbers
+        return all(
+            map(_same_capture, mine.captures, other.captures)
+        )  # the text names captures only
 
 
 def _same_capture(one: Any, other: Any) -> bool:
@@ -96,16 +98,14 @@ class SignatureGroup:
     earlier_signatures: Sequence[Signature] = ()
     specializations: list[Specialization] = field(default_factory=list)
     fallback_reason: str = ""
-    unstable_traces: int = 0  # calls that changed what they read
-    may_write_state: bool = False  # what the function reads, by what its code says
-    aliasing_trace: Trace | None = None  # not kept, for arrays of its call share memory
-    cache_fills: int = 0  # traces in which the function filled a cache
-    failed_traces: int = 0  # traces in a row in which the function raised
-    duplicate_traces: int = (
-        0  # traces in a row that were there already: machine code came to other numbers
-    )
-    backoff_calls: int = 0  # calls that machine code does not take, and that are not traced, either
-    last_lookup: int = 0  # when a call was last looked up here (see `jit/runtime/lru_clock.py`)
+    unstable_traces: int = 0  # calls that changed their captured state
+    may_write_state: bool = False  # by its code
+    aliasing_trace: Trace | None = None  # dropped: arrays of its call share memory
+    cache_fills: int = 0
+    failed_traces: int = 0  # in a row, because the function raised
+    duplicate_traces: int = 0  # in a row, covered by a trace whose machine code failed a guard
+    backoff_calls: int = 0  # calls still to run plain instead of being traced
+    last_lookup: int = 0  # a tick of `jit/runtime/lru_clock.py`
 
     @property
     def last_used(self) -> int:
@@ -199,10 +199,7 @@ def needs_plain_call(
 
 
 def conditions_hold(
-    conditions: Iterable[Condition],
-    call: Signature,
-    leaves: Sequence[Any],
-    given: Sequence[Any],
+    conditions: Iterable[Condition], call: Signature, leaves: Sequence[Any], given: Sequence[Any]
 ) -> bool:
     """Whether conditions hold for a call with these leaves and arguments."""
     container = functools.partial(_container_at, call, given)
@@ -212,7 +209,7 @@ def conditions_hold(
 def match_leaves(trace: Trace, call: Signature, leaves: list[Any]) -> list[Any] | None:
     """All leaves of a call as a trace takes them; None if its captured state differs."""
     standing = unchanged_captures(trace.signature, len(leaves))
-    if standing is not None:  # the arguments are those of the family
+    if standing is not None:  # the arguments match already
         return [*leaves, *standing]
     full, everything = with_captured_state(call, leaves, trace.signature.sources, trace.promoted)
     return everything if full == trace.signature else None
@@ -309,14 +306,14 @@ def _run_in_python(
 ) -> Any:
     """Run a trace through the executor: plain values in, structured results out."""
     if compiled.run is None or (_requires_no_alias(trace) and has_overlap(trace, leaves)):
-        raise GuardFailed  # machine code has been asked already
+        raise GuardFailed  # the native entry was tried already
     if not conditions_hold(trace.conditions, trace.signature, leaves, given):
         raise GuardFailed
     if any(
         _container_at(trace.signature, given, one) is _container_at(trace.signature, given, other)
         for one, other in no_alias_pairs(trace.signature, trace.state_writes)
     ) or (trace.state_writes and aliases_holder(trace.signature, given)):
-        raise GuardFailed  # containers that are one object, and were two
+        raise GuardFailed  # two containers are one object now
     captured = [
         owner.data if owner else leaves[source] if isinstance(source, int) else source
         for source, owner in zip(trace.captures, trace.owners, strict=True)

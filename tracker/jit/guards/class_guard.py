@@ -21,13 +21,9 @@ from typing import Any
 from tracker.jit.guards.constants import ConstantKey
 from tracker.support.numpy_version import unsupported_interpreter
 
-VERSION_TAG_OFFSET = (
-    384  # of a class, in CPython's struct: another number when it, or a base, has changed
-)
-_C_DESCRIPTORS = (
-    types.MemberDescriptorType,
-    types.GetSetDescriptorType,
-)  # they keep their class alive
+VERSION_TAG_OFFSET = 384  # in CPython's type object
+# These keep their class alive, so they are compared by class.
+_C_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
 class ClassGuard:
@@ -56,7 +52,7 @@ class ClassGuard:
             return True
         if _class_snapshot(cls, self.names) != self.snapshot:
             return False
-        self._version_tag = tag  # of before the look
+        self._version_tag = tag  # read before the comparison
         return True
 
     def __hash__(self) -> int:
@@ -96,7 +92,7 @@ def ensure_version_tag(cls: type) -> int:
     """The version tag of a class, assigned if need be; 0 if tags are not reliable here."""
     if not has_reliable_version_tags():
         return 0
-    type.__getattribute__(cls, "__init__")  # to look something up gives the class a tag
+    type.__getattribute__(cls, "__init__")  # a lookup assigns a tag
     return version_tag(cls)
 
 
@@ -125,7 +121,7 @@ def is_c_class(cls: type) -> bool:
     )
 
 
-_HEAP_TYPE_FLAG = 1 << 9  # the flag of classes that are made while a program runs
+_HEAP_TYPE_FLAG = 1 << 9  # in `tp_flags`: created at run time
 _TP_DEALLOC = 52
 _type_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(
     ("PyType_GetSlot", ctypes.pythonapi)

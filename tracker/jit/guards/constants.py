@@ -35,7 +35,7 @@ SCALARS = PYTHON_SCALARS | NUMPY_SCALARS
 _VALUE_COMPARED_CLASSES = (str, bytes, int)
 BIT_COMPARED_CLASSES = {float, complex, *NUMPY_SCALARS} - {np.bool_}
 BUILTIN_CONTAINERS = (tuple, list, dict)
-# Containers that are not taken apart, and may change.
+# Mutable containers that signatures do not flatten.
 _DICT_ITEMS: Any = type({}.items())
 MAPPING_VIEWS: tuple[Any, ...] = (
     types.MappingProxyType,
@@ -51,7 +51,7 @@ _BUFFER_CLASSES = {
 }
 _MUTABLE_CLASSES = (set, deque, *MAPPING_VIEWS)
 _PATH_CLASSES = ("PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath")
-# Values of the standard library, each made anew wherever it is written down.
+# Immutable values of the standard library: each literal creates a new object.
 _VALUE_CLASSES = {
     "builtins": ("slice", "range"),
     "fractions": ("Fraction",),
@@ -183,7 +183,7 @@ class StructuralKey:
         )
 
 
-_HASHED_PARTS = 16  # parts that a hash looks at
+_HASHED_PARTS = 16  # parts that count for a hash
 
 
 def _part_hash(item: Any) -> int:
@@ -259,7 +259,7 @@ def _is_buffer(x: Any) -> bool:
 
 def _is_unsupported_array(x: Any) -> bool:
     """Whether an object is an array, or an item of an array, that native code cannot take."""
-    cls = type(x)  # a tracked value says that it is an array
+    cls = type(x)  # not `isinstance`: a tracked array claims to be an ndarray
     if issubclass(cls, np.ndarray):
         return cls is not np.ndarray or x.dtype.kind not in "biufc"
     return issubclass(cls, np.void)

@@ -53,15 +53,13 @@ from tracker.jit.guards.source import (
 )
 from tracker.tree import Structure
 
-MAX_CONSTANTS = 64  # a list of more plain values than this is compared as a whole
+MAX_CONSTANTS = 64  # a list of more plain values is compared as one constant
 
 
-_MAX_NESTED_CONSTANTS = (
-    256  # the same of a list of lists, whose every value would take some lines of code
-)
+_MAX_NESTED_CONSTANTS = 256  # the same for nested lists: each value takes some lines of code
 
 
-_MAX_DEPTH = 8  # containers in containers; beyond, they are taken apart
+_MAX_DEPTH = 8  # of nested containers of plain values; deeper ones are flattened
 
 
 def possible_holder_aliases(call: Signature) -> list[tuple[SignaturePath, ConstantKey]]:

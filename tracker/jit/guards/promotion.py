@@ -19,7 +19,7 @@ from tracker.jit.guards.matching import can_be_promoted, captured_paths
 from tracker.jit.guards.signature import Signature
 from tracker.jit.guards.source import AttributeSource, SourcePath
 
-_MAX_CLASS_CONSTANTS = 3  # values in objects of one class, from which on they are inputs
+_MAX_CLASS_CONSTANTS = 3  # differing values of an attribute, beyond which it is an input
 _AttributeKind: TypeAlias = tuple[type, str, tuple[int, ...]]
 
 
@@ -29,10 +29,8 @@ class Promotion:
     def __init__(self) -> None:
         self.paths: frozenset[SourcePath] = frozenset()
         self._rejected: set[SourcePath] = set()
-        self._seen_constants: dict[
-            _AttributeKind, set[ConstantKey]
-        ] = {}  # the constants that traces have had
-        self._changing_kinds: set[_AttributeKind] = set()  # where it varies within an object
+        self._seen_constants: dict[_AttributeKind, set[ConstantKey]] = {}
+        self._changing_kinds: set[_AttributeKind] = set()  # that change within an object
         self._rejected_kinds: set[_AttributeKind] = set()
 
     def learn_from_miss(self, traced: Iterable[Signature], now: Signature) -> None:

@@ -234,7 +234,7 @@ def leaf_of(x: Any) -> Leaf:
     if cls is np.ndarray:
         return array_leaf(x) or UnsupportedLeaf(f"an array of {x.dtype!r}")
     if cls is bool:
-        return ConstantKey(x)  # a flag: code asks `is True`, and each value goes its own way
+        return ConstantKey(x)  # code tests flags by `is True`, and branches on them
     if cls is int and not -(2**63) <= x < 2**63:
         return UnsupportedLeaf("an int beyond 64 bits")
     if cls in SCALARS:

@@ -26,7 +26,7 @@ def is_raised_by_library(error: Exception) -> bool:
     return bool(files) and last != files[0] and (is_library_file(last) or last in _CYTHON_FILES)
 
 
-_CYTHON_FILES = ("<stringsource>", "stringsource")  # where functions for several types choose one
+_CYTHON_FILES = ("<stringsource>", "stringsource")  # dispatch of fused types
 
 
 def is_raised_by_c_function(error: Exception) -> bool:

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 
-_COMPILER_THRESHOLD = 200_000  # objects made, less those freed, from one collection to the next
-USER_CODE_THRESHOLD = 20_000  # where code of the user's runs, whose cycles may hold arrays
+_COMPILER_THRESHOLD = 200_000  # allocations less frees between two collections
+USER_CODE_THRESHOLD = 20_000  # while user code runs: its cycles may hold arrays
 
 
 class _Threshold:

@@ -57,7 +57,7 @@ class PendingEffects:
 
     writes: list[ArgumentWrite]
     containers: ArgumentContainers
-    originals: dict[int, Any]  # the id of a handle -> the leaf that it stands for
+    originals: dict[int, Any]  # by id of the tracked array
     plain_values: PlainValues
 
     def detach_lazy_values(self) -> None:
@@ -82,7 +82,7 @@ class PendingEffects:
         )
 
     def apply(self) -> None:
-        written = [write.data() for write in self.writes]  # all, before anything is changed
+        written = [write.data() for write in self.writes]  # all results before any write
         self.detach_lazy_values()
         self.containers.apply(self.plain_values.get)
         for write, data in zip(self.writes, written, strict=True):
@@ -130,7 +130,7 @@ class TracedInputs:
             elif id(x) in recorders:
                 self.traced_leaves[number] = recorders[id(x)]
         self.captured_values: dict[Value, int] = {}
-        self.handles_by_id: dict[int, Any] = recorders  # the id of an array -> its handle
+        self.handles_by_id: dict[int, Any] = recorders  # by id of the captured array
         self.handles_by_path: dict[SourcePath, Any] = {}
         for number, path in enumerate(captured_paths(call), argument_count):
             self._add_capture(number, leaves[number], call.leaves[number], path)

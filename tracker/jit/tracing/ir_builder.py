@@ -86,9 +86,7 @@ class BuiltFunction:
     outputs: list[TraceOutput]
 
 
-_MAX_COMPARED_BYTES = (
-    1 << 16
-)  # bytes; arrays up to here are compared: it takes less than an equation does
+_MAX_COMPARED_BYTES = 1 << 16  # to compare such arrays takes less than an equation
 
 
 class TraceAbandoned(Exception):
@@ -196,20 +194,18 @@ class IRBuilder:
         captured_values: Mapping[Value, int] | None = None,
     ) -> None:
         self.tracer = tracer
-        self.captured_values = captured_values or {}  # what stands at places -> its leaf number
+        self.captured_values = captured_values or {}  # leaf numbers
         self.vars: dict[Value, Var] = {value: Var(type_of(value.aval)) for value in inputs}
         self.body: list[Eqn | Guard] = []
         self.captured: list[Var] = []
         self.arrays: list[Any] = []
         self.owners: list[ParamState | None] = []
         self.captures_by_key: dict[Hashable, Var] = {}
-        self.outer_values: set[Value] = set()  # values that are known to be made without the trace
+        self.outer_values: set[Value] = set()  # computed without the trace
         self.unheld_arrays = unreferenced_operands(tracer.recording.equations)
-        self.bool_ints: dict[Var, Var] = {}  # a Python bool -> the int that it is
-        self.source_lines: dict[
-            tuple[int, int], str
-        ] = {}  # by the id of the code: its hash takes long
-        self.position = 0  # which note is being read
+        self.bool_ints: dict[Var, Var] = {}  # ints of Python bools
+        self.source_lines: dict[tuple[int, int], str] = {}  # by id of the code, which hashes slowly
+        self.position = 0  # of the equation being built
 
     def build_equations(self) -> None:
         guards = iter(self.tracer.guards.conversions)

@@ -52,7 +52,7 @@ class TracingLock:
         """Yield whether this thread gets the lock within so many seconds; it is held in the
         context."""
         taken: list[bool] = []
-        try:  # one call of C takes it and notes that: between the two, a signal could raise
+        try:  # one call in C locks and records it, so that no signal comes between
             taken.extend(map(self.lock.acquire, [True], [seconds]))
             yield True in taken
         finally:
@@ -70,7 +70,7 @@ class TracingLock:
 
 
 TRACING_LOCK = TracingLock()
-ACTIVE_SWAPS: list[PlaceholderSwap] = []  # whose handles stand at places, outermost first
+ACTIVE_SWAPS: list[PlaceholderSwap] = []  # outermost first
 os.register_at_fork(after_in_child=TRACING_LOCK.reset_after_fork)
 _LeafChange: TypeAlias = "Callable[[Any, SourcePath], Any]"
 
@@ -89,15 +89,13 @@ class PlaceholderSwap:
         self.holder_ids = {id(source.holder.value) for source in sources}
         self.handles_by_id = handles_by_id
         self.handles_by_path = handles_by_path
-        self.installed: dict[SourcePath, Tracked] = {}  # the handles that stand somewhere
-        self.found: list[tuple[Source, Any]] = []  # what the function finds
-        self.class_sources: list[
-            Source
-        ] = []  # where they do for objects that may get one of their own
-        self.plain_values = PlainValues({})  # what belongs in the place of each handle
-        self._has_run = False  # whether the function has run
-        self.keeps_views = False  # whether a view is put beside what it is a view of
-        self.rebuilt: dict[int, tuple[Any, Any]] = {}  # the id of a tuple made anew -> it, the old
+        self.installed: dict[SourcePath, Tracked] = {}
+        self.found: list[tuple[Source, Any]] = []  # the values after `install`
+        self.class_sources: list[Source] = []  # of inherited attributes
+        self.plain_values = PlainValues({})
+        self._has_run = False
+        self.keeps_views = False  # whether views stay views of arrays written next to them
+        self.rebuilt: dict[int, tuple[Any, Any]] = {}  # by id: new tuple, original
 
     def install(self, leaves: Sequence[Any], originals: Mapping[int, Any]) -> None:
         """Replace the values at the sources, which are `leaves`, by placeholders. `originals`: the
@@ -119,7 +117,7 @@ class PlaceholderSwap:
         try:
             self._replace_everywhere(self._plain_for, (*self.sources, *self.class_sources))
             for source, x in self.found:
-                if source.read() is not x:  # it has left, and somebody else may know it
+                if source.read() is not x:  # it was replaced, and may be referenced elsewhere
                     self._replaced(x, self._plain_for, (), (source, ()))
             for new, old in self.rebuilt.values():
                 self.plain_values.bind(new, old)
@@ -144,7 +142,7 @@ class PlaceholderSwap:
                 source.replace_if_unchanged(x, made)
 
     def _placeholder_for(self, x: Any, path: SourcePath) -> Any:
-        if id(x) in self.plain_values.by_id:  # its container stands at two places
+        if id(x) in self.plain_values.by_id:  # its container is at two sources
             return x
         if path[0].is_constant and isinstance(x, np.ndarray):
             return x
@@ -216,11 +214,11 @@ class PlaceholderSwap:
             return known[1]
         new = tree.rebuild(type(x), names, made, x)
         if self._has_run and is_frozen_dataclass(x):
-            self.rebuilt[id(x)] = x, new  # the function has made it, and may have put it twice
+            self.rebuilt[id(x)] = x, new  # created by the function, and maybe stored twice
         else:
             self.rebuilt[id(new)] = new, x
         if tree.is_method(x):
-            self.plain_values.bind(new, x)  # a method of a handle is no container
+            self.plain_values.bind(new, x)  # a bound method of a tracked array
         return new
 
 
@@ -236,7 +234,7 @@ def _replace_item(x: Any, key: Any, old: Any, new: Any) -> None:
     try:
         if new is not old and base.__getitem__(x, key) is old:
             base.__setitem__(x, key, new)
-    except LookupError:  # another thread has taken it out
+    except LookupError:  # another thread has removed it
         pass
 
 
@@ -271,7 +269,7 @@ class PlainValues:
 
     def __init__(self, by_id: Mapping[int, Any]) -> None:
         self.by_id = dict(by_id)
-        self._alive: list[Any] = []  # so that no other handle has the id of one of these
+        self._alive: list[Any] = []  # keeps their ids from being reused
 
     def get(self, x: Any) -> Any:
         if type(x) is Tracked and id(x) not in self.by_id:
@@ -363,12 +361,12 @@ class ArgumentContainers:
     """
 
     def __init__(self, originals: Sequence[Any], given: Sequence[Any]) -> None:
-        self.pairs: list[tuple[Any, Any, Any]] = []  # the caller's, the function's, what was in it
-        self.paths: list[SignaturePath] = []  # where each of these is among the arguments
+        self.pairs: list[tuple[Any, Any, Any]] = []  # caller's, copy, contents at first
+        self.paths: list[SignaturePath] = []
         self.originals: dict[int, Any] = {}
-        self._seen: set[int] = set()  # the ids of the caller's
-        self._has_duplicate = False  # whether one of them stands at two places
-        self.is_captured = False  # whether the function has changed one of them by another name
+        self._seen: set[int] = set()  # ids of the caller's containers
+        self._has_duplicate = False  # whether one was passed twice
+        self.is_captured = False  # whether one was changed through a source
         for at, (original, copy) in enumerate(zip(originals, given, strict=True)):
             self._pair(original, copy, (at, ()))
 

@@ -76,7 +76,7 @@ _PLAIN_CLASSES = (
     type(...),
 )
 _PERMANENT_CLASSES = (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc)
-_MAX_ALIAS_CHECKS = 2000  # comparisons of containers before each call
+_MAX_ALIAS_CHECKS = 2000  # pairs of containers compared on each call
 _KEY_CLASSES = {str, bytes, int, float, bool, type(None)}
 _UNSTABLE_CLASSES = {str, bytes, int, float, complex}
 
@@ -87,9 +87,7 @@ class StateSnapshot:
     def __init__(self, sources: Iterable[Source], arrays: bool = False) -> None:
         self.entries = [(source, source.read(), source.is_on_holder) for source in sources]
         self.containers: dict[int, tuple[Any, _Parts]] = {}
-        self.container_paths: dict[
-            int, tuple[int, tuple[int, ...]]
-        ] = {}  # to the containers: which place
+        self.container_paths: dict[int, tuple[int, tuple[int, ...]]] = {}  # number of the source
         self.arrays: list[tuple[Any, Any]] | None = [] if arrays else None
         for at, (_, x, _) in enumerate(self.entries):
             self._add_containers(x, (at, ()))
@@ -266,7 +264,7 @@ class _StateDiff:
         self.is_certain = True
         self.is_only_thread = _is_only_thread()
         self.input_numbers = inputs.numbers_by_handle()
-        # the leaves that the call is known by, and the containers that are there or leave
+        # ids of the constants of the signature
         self.constant_ids = {
             id(x)
             for x, leaf in zip(inputs.leaves, call.leaves, strict=True)
@@ -277,18 +275,18 @@ class _StateDiff:
         found = zip(captured_signature_paths(call), captured_leaves(call), strict=True)
         self.append_only_paths = {path for path, leaf in found if leaf == AppendOnlyLeaf()}
         self.visited_ids: set[int] = set()
-        self.changed_ids: set[int] = set()  # the containers that were changed
+        self.changed_ids: set[int] = set()
 
     def compare_source(self, source: Source, was: Any, on_holder: bool, number: int) -> None:
         """Compare the value at a source, whose structure has this number."""
         references = sys.getrefcount(source.read())
         now = source.read()
         if was is not MISSING:
-            self._compare_below(was, (number, ()))  # others may know what has left this place
+            self._compare_below(was, (number, ()))  # it may be referenced elsewhere
         if now is was or source.is_read_only:
             return
         if not self.reads.writes_unknown and source.name not in self.reads.stored:
-            raise _Unrepresentable  # it was another thread
+            raise _Unrepresentable  # another thread has written
         if now is MISSING or not _is_writable(source, was, on_holder):
             raise _Unrepresentable
         fresh = type(now) is np.ndarray and references == _SINGLE_REFERENCE_COUNT
@@ -302,10 +300,10 @@ class _StateDiff:
         was = known[1]
         now = source_children(untrack_keys(x), True)
         if now is None:
-            raise _Unrepresentable  # it has got more than its fields
+            raise _Unrepresentable  # it has new attributes
         if id(x) in self.visited_ids:
             if id(x) in self.changed_ids:
-                # it stands at two places: by which of them is not in the trace
+                # at two sources: the trace does not say through which
                 raise _Unrepresentable
             return
         self.visited_ids.add(id(x))
@@ -327,7 +325,7 @@ class _StateDiff:
             return
         structure = structure_at(self.call, path)
         if structure.cls is not type(x) or id(x) in self.changed_ids:
-            raise _Unrepresentable  # it is compared as a whole
+            raise _Unrepresentable  # it is compared as one constant
         self.changed_ids.add(id(x))
         if type(x) in (list, deque):
             self._compare_list(was[1], now[1], path)
@@ -457,7 +455,7 @@ def _is_writable(source: Source, was: Any, on_holder: bool) -> bool:
         return True
     if hasattr(type(raw), "__set__") or not source.is_on_holder:
         return False
-    return on_holder or was is MISSING or raw is was  # else the class's is another, too
+    return on_holder or was is MISSING or raw is was  # else the class attribute changed too
 
 
 def _is_only_thread() -> bool:

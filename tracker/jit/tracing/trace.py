@@ -473,7 +473,7 @@ class _TracingRun:
             and unchanged_captures(self.signature, self.argument_count) is not None
         ):
             return self.captured.sources
-        known = {source: source for source in self.captured.sources}  # with what is said of them
+        known = {source: source for source in self.captured.sources}  # with their flags
         return [known.get(source, source) for source in find_sources(f, self.static_objects)]
 
     def _raise_if_untraceable(self, error: Exception) -> None:
@@ -525,9 +525,7 @@ def _restore_changed_statics(given: Signature, leaves: Sequence[Any], known: Pla
     return why
 
 
-_FRESH_REFERENCE_COUNT = (
-    4  # references: the result's, the list's, the loop's, and the one to ask with
-)
+_FRESH_REFERENCE_COUNT = 4  # of the result, the list, the loop, and `getrefcount`
 _MUTABLE_CLASSES = (set, bytearray, deque, np.ndarray)
 
 
