@@ -19,7 +19,7 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tracker.support.structs import record
+from tracker.support.structs import field_names, record
 
 _GLOBAL_OPS = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTE_OPS = {
@@ -111,27 +111,13 @@ class ReferencedNames:
 @functools.lru_cache(maxsize=4096)
 def referenced_names(code: types.CodeType) -> ReferencedNames:
     """The names in a code object and its inner functions."""
-    reader = _NameCollector(code)
     inner = [referenced_names(c) for c in code.co_consts if isinstance(c, types.CodeType)]
-    return ReferencedNames(
-        frozenset(reader.globals).union(*(n.globals for n in inner)),
-        frozenset(reader.attributes).union(*(n.attributes for n in inner)),
-        frozenset(reader.maybe_missing).union(*(n.maybe_missing for n in inner)),
-        frozenset(reader.imports).union(*(n.imports for n in inner)),
-        frozenset(reader.environment_keys).union(*(n.environment_keys for n in inner)),
-        frozenset(reader.stored).union(*(n.stored for n in inner)),
-        frozenset(reader.append_targets).union(*(n.append_targets for n in inner)),
-        frozenset(reader.loaded).union(*(n.loaded for n in inner)),
-        reader.reads_any_attribute or any(n.reads_any_attribute for n in inner),
-        reader.lists_attributes or any(n.lists_attributes for n in inner),
-        reader.reads_any_global or any(n.reads_any_global for n in inner),
-        reader.reads_any_environment_key or any(n.reads_any_environment_key for n in inner),
-        reader.writes_unknown or any(n.writes_unknown for n in inner),
-        reader.tests_classes or any(n.tests_classes for n in inner),
-        reader.tests_identity or any(n.tests_identity for n in inner),
-        reader.tests_identity_with_bool or any(n.tests_identity_with_bool for n in inner),
-        frozenset(reader.identity_operands).union(*(n.identity_operands for n in inner)),
-    )
+    parts = [_NameCollector(code), *inner]
+    found: dict[str, Any] = {}
+    for name in field_names(ReferencedNames):
+        values = [getattr(part, name) for part in parts]
+        found[name] = any(values) if type(values[0]) is bool else frozenset().union(*values)
+    return ReferencedNames(**found)
 
 
 class _NameCollector:

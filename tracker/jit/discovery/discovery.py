@@ -242,26 +242,21 @@ class _Walker:
         names.tests_identity |= any(
             self._may_be_argument(f, path) for f, path in self.identity_operands
         )
-        # `__self__` leads from a bound `append` to its list
-        unknown = (
-            names.reads_any_attribute or names.lists_attributes or "__self__" in names.attributes
-        )
-        appended = (
-            set()
-            if unknown
-            else append_only_sources(self.sources, names.append_targets, names.loaded)
-        )
-        tells = (
-            names.tests_identity or names.sets_frozen_attributes
-        )  # whether it is the very same, or a copy of it
-        apart, inside = (
-            (set(), set()) if tells else self.replaced_dataclasses.find(self.sources, names.stored)
-        )
-        marked = appended | apart
+        appended: set[Source] = set()
+        flattened: set[Source] = set()
+        inside: set[int] = set()
+        reads_any = names.reads_any_attribute or names.lists_attributes
+        if not reads_any and "__self__" not in names.attributes:  # of a bound `append`: its list
+            appended = append_only_sources(self.sources, names.append_targets, names.loaded)
+        if not names.tests_identity and not names.sets_frozen_attributes:  # a copy will do
+            flattened, inside = self.replaced_dataclasses.find(self.sources, names.stored)
+        marked = appended | flattened
         return [
-            replace(p, is_append_only=p in appended, is_flattened=p in apart) if p in marked else p
-            for p in self.sources
-            if id(p.holder.value) not in inside
+            replace(s, is_append_only=s in appended, is_flattened=s in flattened)
+            if s in marked
+            else s
+            for s in self.sources
+            if id(s.holder.value) not in inside
         ]
 
     @property

@@ -18,14 +18,12 @@ class NameSet:
 
     def __init__(self) -> None:
         self.attributes: set[str] = set()
-        self.maybe_missing: set[str] = set()  # attributes that may be missing
+        self.maybe_missing: set[str] = set()
         self.string_values: set[str] = set()  # strings found at sources
         self.reads_any_attribute = self.lists_attributes = False
         self.environment: tuple[frozenset[str], bool] = frozenset(), False  # keys, whether any
         self.draws_random = False
-        self.tests_classes = self.uses_abstract_classes = (
-            False  # whether classes are asked for; abstract ones
-        )
+        self.tests_classes = self.uses_abstract_classes = False
         self.stored: set[str] = set()
         self.stored_after_init: set[str] = set()  # without stores by constructors
         self.writes_unknown = self.tests_identity = self.tests_identity_with_bool = False

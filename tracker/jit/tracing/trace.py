@@ -264,43 +264,47 @@ def trace_call(
     with infrequent_gc(USER_CODE_THRESHOLD):
         outputs, structure, result = run.execute(f, on_error, with_views)
     inputs, updates = run.inputs, run.state_writes
-    effects = inputs.effects(run.containers, run.swap.plain_values)
-    returned = _ReturnedResult(outputs, structure, result, run.swap.plain_values)
-    why = run.failure_reason() or _restore_changed_statics(given, own, run.swap.plain_values)
-    writes, apart = [w.leaf_number for w in effects.writes], inputs.no_alias_numbers(run.tracer)
-    alone = [*writes, *apart]
-    staged = TracedRun(
-        None, returned, effects, call, leaves, alone, run.scheduler, why, run.has_filled_caches
+    plain_values = run.swap.plain_values
+    effects = inputs.effects(run.containers, plain_values)
+    writes, no_alias = [w.leaf_number for w in effects.writes], inputs.no_alias_numbers(run.tracer)
+    traced = TracedRun(
+        trace=None,
+        returned=_ReturnedResult(outputs, structure, result, plain_values),
+        effects=effects,
+        signature=call,
+        leaves=leaves,
+        no_alias=[*writes, *no_alias],
+        scheduler=scheduler,
+        failure_reason=run.failure_reason() or _restore_changed_statics(given, own, plain_values),
+        has_filled_caches=run.has_filled_caches,
     )
-    if staged.failure_reason:
-        return staged
+    if traced.failure_reason:
+        return traced
     results = [*outputs, *updates.leaves] if updates else outputs
     with infrequent_gc():
         built = build_function(
             name or _trace_name(f), run.tracer, inputs, results, run.views, run.container_paths
         )
     after = PostTraceState(run.sources_now(f), given, own, call, leaves, promoted)
-    staged.trace = Trace(
-        built.function,
-        call,
-        inputs.argument_numbers,
-        built.arrays,
-        built.owners,
-        built.outputs,
-        structure,
-        writes,
-        updates is not None and after.is_unchanged(updates.writes),
-        apart,
-        (
-            *(distinct_objects(call) if captured.tests_identity else ()),
-            *inputs.flag_conditions(run.tracer.guards.flag_queries),
-        ),
-        promoted,
-        tuple(updates.writes) if updates else (),
-        updates is None or updates.is_certain,
-        after.changed_numbers,
+    distinct = distinct_objects(call) if captured.tests_identity else ()
+    traced.trace = Trace(
+        function=built.function,
+        signature=call,
+        inputs=inputs.argument_numbers,
+        captures=built.arrays,
+        owners=built.owners,
+        outputs=built.outputs,
+        structure=structure,
+        writes=writes,
+        is_stable=updates is not None and after.is_unchanged(updates.writes),
+        no_alias=no_alias,
+        conditions=(*distinct, *inputs.flag_conditions(run.tracer.guards.flag_queries)),
+        promoted=promoted,
+        state_writes=tuple(updates.writes) if updates else (),
+        is_certain=updates is None or updates.is_certain,
+        changed_numbers=after.changed_numbers,
     )
-    return staged
+    return traced
 
 
 class _TracingRun:
