@@ -293,7 +293,9 @@ def _derive(self: Any, key: Any, build: Callable[..., Any], differentiated: Argn
 
 
 def _saved_state(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> SavedState | None:
-    return SavedState.of(self._jitted, args, kwargs)
+    state: Jitted = self._jitted
+    call, leaves = state.signature_of(args, kwargs)
+    return SavedState.of(state.groups.get(call), call, leaves)
 
 
 def _rollback_log(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> RollbackLog:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from tracker.ir.graph import Const, Eqn, Guard
 from tracker.ir.lowering import Loop
 from tracker.ir.types import Bundle
+from tracker.jit.dispatch.specialization import Specialization
 from tracker.jit.guards.matching import leaf_labels
+from tracker.jit.pipeline.link import CompiledTrace, LinkedProgram
 from tracker.jit.pipeline.partition import Segment, partition
 from tracker.jit.runtime import blas
 from tracker.jit.schedule.loop_fusion import KernelTraffic, format_space, memory_traffic
 from tracker.jit.schedule.plan_data import ControlFlow, Kernel, Plan
-
-if TYPE_CHECKING:
-    from tracker.jit.dispatch.specialization import Specialization
-    from tracker.jit.pipeline.link import CompiledTrace, LinkedProgram
 
 
 def explain(

@@ -28,7 +28,7 @@ from tracker.ir.graph import Function, Var
 from tracker.ir.types import Type
 from tracker.jit.codegen.lower import lower
 from tracker.jit.dispatch.jitted import plain_function
-from tracker.jit.guards.conditions import ArrayFlags
+from tracker.jit.guards.signature import ArrayFlags
 from tracker.jit.kernels import portable_blas
 from tracker.jit.llvm import engine
 from tracker.jit.pipeline.loop_carried import planned

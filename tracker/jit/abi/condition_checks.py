@@ -1,11 +1,11 @@
-"""Checks, in a native entry, of the conditions between leaves (`jit/guards/conditions.py`)."""
+"""Checks, in a native entry, of the conditions between leaves (`jit/guards/signature.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tracker.jit.guards.conditions import ArrayFlags, Condition
+from tracker.jit.guards.signature import ArrayFlags, Condition
 from tracker.jit.runtime.cpython_layout import FLAGS
 from tracker.jit.runtime.ir_text_writer import EntryWriter
 

@@ -9,21 +9,18 @@ Invariant: `call_with` restores the present captured state.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracker.errors import UnsupportedError, message
-from tracker.jit.dispatch.specialization import match_leaves
+from tracker.jit.dispatch.specialization import SignatureGroup, match_leaves
 from tracker.jit.guards.constants import ConstantKey
 from tracker.jit.guards.matching import captured_paths, signature_difference, with_captured_state
 from tracker.jit.guards.signature import Signature
 from tracker.jit.guards.source import SourcePath
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK, PlaceholderSwap, run_idempotent
 from tracker.support.array_copies import same_bytes, snapshot
-
-if TYPE_CHECKING:
-    from tracker.jit.dispatch.jitted import Jitted
 
 _NO_ARGUMENTS = Signature((), (), ())
 
@@ -37,16 +34,12 @@ class SavedState:
         self.values = [snapshot(x) if isinstance(x, np.ndarray) else x for x in values]
 
     @staticmethod
-    def of(jitted: Jitted, args: Sequence[Any], kwargs: dict[str, Any]) -> SavedState | None:
+    def of(group: SignatureGroup | None, call: Signature, leaves: list[Any]) -> SavedState | None:
         """The captured state of a call that has just been made; None if no trace knows it."""
-        call, leaves = jitted.signature_of(args, kwargs)
-        group = jitted.groups.get(call)
-        for specialization in (
-            () if group is None or group.fallback_reason else group.specializations
-        ):
-            found = match_leaves(specialization.trace, call, leaves)
+        for each in () if group is None or group.fallback_reason else group.specializations:
+            trace = each.trace
+            found = match_leaves(trace, call, leaves)
             if found is not None:
-                trace = specialization.trace
                 if trace.state_writes or any(number >= len(leaves) for number in trace.writes):
                     return None  # the call has changed its captured state
                 return SavedState(trace.signature, found[len(leaves) :])

@@ -18,7 +18,6 @@ import numpy as np
 
 from tracker import tree
 from tracker.ir.graph import Const, Eqn, Guard
-from tracker.jit.guards.conditions import Condition, DistinctObjects
 from tracker.jit.guards.matching import (
     possible_holder_aliases,
     signature_difference,
@@ -28,6 +27,8 @@ from tracker.jit.guards.matching import (
 from tracker.jit.guards.signature import (
     AliasLeaf,
     ArrayLeaf,
+    Condition,
+    DistinctObjects,
     Signature,
     SignaturePath,
     no_alias_pairs,

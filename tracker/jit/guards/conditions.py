@@ -1,52 +1,27 @@
-"""Conditions between the leaves of a call that its signature does not express.
+"""Which objects of a call must be distinct, where code compares identities.
 
-The signature says which leaves are one object (`AliasLeaf`); a condition says which are not, or
+The signature says which leaves are one object (`AliasLeaf`); a `Condition` says which are not, or
 which flags an array has. Invariant: conditions are checked on each call, before anything is
 computed or written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from tracker.jit.guards.constants import BIT_COMPARED_CLASSES, ConstantKey
 from tracker.jit.guards.signature import (
     AliasLeaf,
     ArrayLeaf,
+    Condition,
+    DistinctObjects,
     Leaf,
     ScalarLeaf,
     Signature,
     SignaturePath,
 )
-from tracker.support.structs import record
 from tracker.tree import Structure
-
-
-@record(frozen=True)
-class DistinctObjects:
-    """Different objects: leaves, by number, or containers, by their path in the signature."""
-
-    members: tuple[int | SignaturePath, ...]
-
-    def holds(self, leaves: Sequence[Any], container: Callable[[SignaturePath], Any]) -> bool:
-        found = [leaves[at] if isinstance(at, int) else container(at) for at in self.members]
-        return len(set(map(id, found))) == len(found)
-
-
-@record(frozen=True)
-class ArrayFlags:
-    """The flags in `mask` of the array at leaf number `leaf` equal `flags`."""
-
-    leaf: int
-    mask: int
-    flags: int
-
-    def holds(self, leaves: Sequence[Any], _: Callable[[SignaturePath], Any]) -> bool:
-        return bool(leaves[self.leaf].flags.num & self.mask == self.flags)
-
-
-Condition: TypeAlias = DistinctObjects | ArrayFlags
 
 
 def distinct_objects(call: Signature) -> tuple[DistinctObjects, ...]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -29,12 +29,9 @@ from tracker.jit.guards.constants import (
     holds_plain_values,
     is_mutable_leaf,
 )
+from tracker.jit.guards.source import Source
 from tracker.support.structs import record
 from tracker.tree import Structure
-
-if TYPE_CHECKING:
-    from tracker.jit.guards.conditions import Condition
-    from tracker.jit.guards.source import Source
 
 NATIVE_DTYPES: frozenset[np.dtype[Any]] = frozenset(
     np.dtype(code) for code in NUMBER_TYPE_CODES.split()
@@ -356,6 +353,32 @@ class ContainerOut:
 
 
 OutLeaf = ArrayOut | ScalarOut | ConstantOut | InputOut | ViewOut | AliasOut | ContainerOut
+
+
+@record(frozen=True)
+class DistinctObjects:
+    """Different objects: leaves, by number, or containers, by their path in the signature."""
+
+    members: tuple[int | SignaturePath, ...]
+
+    def holds(self, leaves: Sequence[Any], container: Callable[[SignaturePath], Any]) -> bool:
+        found = [leaves[at] if isinstance(at, int) else container(at) for at in self.members]
+        return len(set(map(id, found))) == len(found)
+
+
+@record(frozen=True)
+class ArrayFlags:
+    """The flags in `mask` of the array at leaf number `leaf` equal `flags`."""
+
+    leaf: int
+    mask: int
+    flags: int
+
+    def holds(self, leaves: Sequence[Any], _: Callable[[SignaturePath], Any]) -> bool:
+        return bool(leaves[self.leaf].flags.num & self.mask == self.flags)
+
+
+Condition: TypeAlias = DistinctObjects | ArrayFlags
 
 
 @record(frozen=True, slots=False)
