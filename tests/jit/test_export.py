@@ -152,7 +152,7 @@ def test_what_is_not_a_loss_has_no_gradient(tmp_path):
         (lambda x: x.astype(np.float16), "needs NumPy"),
         (lambda x: (x * 2, "name"), "no number or array"),
         (lambda x: x.fill(0.0), "writes into its arguments"),
-        (lambda x: x * x.flags.writeable, "asks for flags of its arguments"),
+        (lambda x: x * x.flags.writeable, "reads flags of its arguments"),
         (lambda x: x * 1j, "no type in C"),
     ],
 )

@@ -20,7 +20,7 @@ from tracker.autodiff import gradients
 from tracker.autodiff.boundary import ArgnumsOf
 from tracker.errors import CompileError, UnsupportedError, message, warn
 from tracker.ir.graph import Function
-from tracker.jit.discovery import identity_checks as _held  # noqa: F401  (derivatives ask it)
+from tracker.jit.discovery import identity_checks as _  # noqa: F401  (sets a hook)
 from tracker.jit.discovery.impure_calls import PROFILER_IN_USE
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.dispatch.jitted import Jitted, plain_function

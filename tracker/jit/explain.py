@@ -63,7 +63,7 @@ def explain(
 
 
 def _segment_line(compiled: CompiledTrace) -> str:
-    segments = sum(isinstance(stage, Segment) for stage in partition(compiled.function))
+    segments = sum(isinstance(part, Segment) for part in partition(compiled.function))
     waiting = segments - len(compiled.pieces)
     later = f", {waiting} of them compiled when they first run" if waiting > 0 else ""
     return f"  {segments} native segment(s) between {len(compiled.host_calls)} host call(s){later}"

@@ -194,16 +194,16 @@ def _value_function(
     names: list[tuple[str, Any]],
 ) -> _CFunction:
     """Trace a function and generate its C function."""
-    staged = trace_call(f, args, kwargs, name=name)
-    function = optimise(staged.required_trace.function)
-    if staged.required_trace.writes:
+    traced = trace_call(f, args, kwargs, name=name)
+    function = optimise(traced.required_trace.function)
+    if traced.required_trace.writes:
         raise CompileError(
             message(f"{name} writes into its arguments", "Return the new arrays instead")
         )
-    if any(isinstance(each, ArrayFlags) for each in staged.required_trace.conditions):
+    if any(isinstance(each, ArrayFlags) for each in traced.required_trace.conditions):
         raise CompileError(
             message(
-                f"{name} asks for flags of its arguments, and C's arrays have none",
+                f"{name} reads flags of its arguments, which C arrays do not have",
                 "Pass what they say as an argument",
             )
         )
@@ -216,12 +216,12 @@ def _value_function(
                     eqn.where,
                 )
             )
-    atoms = [out.atom for out in staged.required_trace.outputs if out.atom is not None]
-    if len(atoms) != len(staged.required_trace.outputs):
+    atoms = [out.atom for out in traced.required_trace.outputs if out.atom is not None]
+    if len(atoms) != len(traced.required_trace.outputs):
         raise CompileError(
             message(f"{name} returns something that is no number or array it computed")
         )
-    inputs = [(names[n][0], function.inputs[i].type) for i, n in _passed_inputs(staged, len(names))]
+    inputs = [(names[n][0], function.inputs[i].type) for i, n in _passed_inputs(traced, len(names))]
     many = len(atoms) > 1
     outputs = [(f"value{i}" if many else "value", a.type) for i, a in enumerate(function.outputs)]
     for own, type in (*inputs, *outputs):
@@ -232,7 +232,7 @@ def _value_function(
                     "Pass, and return, the real and the imaginary part",
                 )
             )
-    return _CFunction(name, inputs, outputs, _module_texts(name, staged, function, len(names)))
+    return _CFunction(name, inputs, outputs, _module_texts(name, traced, function, len(names)))
 
 
 def _passed_inputs(run: TracedRun, argument_count: int) -> list[tuple[int, int]]:

@@ -196,8 +196,8 @@ def test_comparisons_of_other_things_are_no_question_about_arrays():
 
 
 REFUSED = {
-    "id": (lambda x: id(x) == id(W), r"id\(\) is asked of a ndarray"),
-    "ids": (lambda x: len(set(map(id, (x, W)))) == 1, r"id\(\) is asked of a ndarray"),
+    "id": (lambda x: id(x) == id(W), r"id\(\) of a ndarray differs"),
+    "ids": (lambda x: len(set(map(id, (x, W)))) == 1, r"id\(\) of a ndarray differs"),
     "base": (lambda x: x.base is WHOLE, "is a view of an array that is not tracked"),
     "address": (lambda x: x.ctypes.data != 0, "ctypes is not supported"),
     "interface": (lambda x: x.__array_interface__["data"][1], "the address of a tracked value"),

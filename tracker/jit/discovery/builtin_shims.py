@@ -61,8 +61,7 @@ def _id(x: Any, /) -> int:
     if current_tracer() is not None and (type(x) is Tracked or tree.children_of(x) is not None):
         raise UnsupportedError(
             message(
-                f"id() is asked of a {builtins.type(_plain_value(x)).__name__}, whose address is "
-                "another at each call",
+                f"id() of a {builtins.type(_plain_value(x)).__name__} differs at each call",
                 "Compare objects with `is`",
             )
         )

@@ -82,18 +82,18 @@ class ClassSources:
         has many objects of few classes."""
         if (cls, is_user_defined) in self._names_by_class:
             return self._names_by_class[cls, is_user_defined]
-        asks, names = hasattr(cls, "__getattr__"), self._names.attributes
+        has_getattr, names = hasattr(cls, "__getattr__"), self._names.attributes
         if self._names.reads_any_attribute:
             names = names.union(*map(vars, cls.__mro__))
         found: list[str] = []
         for name in sorted(names):
             raw = class_attribute(cls, name)
-            lends = (
+            is_method = (
                 is_user_defined and hasattr(type(raw), "__get__") and not is_data_descriptor(raw)
             )
             is_tested = name in self._names.maybe_missing and not is_user_defined
             if not name.startswith("__") and (
-                lends or is_tested or (asks and is_user_defined and raw is None)
+                is_method or is_tested or (has_getattr and is_user_defined and raw is None)
             ):
                 found.append(name)
         return self._names_by_class.setdefault((cls, is_user_defined), found)

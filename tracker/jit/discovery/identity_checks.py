@@ -40,8 +40,8 @@ def check_identity(f: Callable[..., Any], given: Sequence[tuple[Any, Any, Any]])
     key = tuple(map(id, known))
     if key in _without_comparison:
         return
-    stage = current_tracer()
-    if stage is not None and not stage.tests_identity:
+    tracer = current_tracer()
+    if tracer is not None and not tracer.tests_identity:
         return
     captured = find_captured_state(f)
     if captured.tests_identity:
@@ -63,7 +63,7 @@ def _check_arrays(arrays: Sequence[Any], captured: CapturedState) -> None:
 
 
 def _refusal(reason: str) -> UnsupportedError:
-    what = f"the function asks whether things are one object, and {reason}: it is given a copy"
+    what = f"the function compares objects by identity, and {reason}: it is given a copy"
     return UnsupportedError(message(what, _FIX))
 
 

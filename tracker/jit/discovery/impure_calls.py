@@ -81,7 +81,7 @@ class ImpureCallMonitor:
     def __enter__(self) -> ImpureCallMonitor:
         self._outer_profiler = sys.getprofile()
         if is_profiler_in_use():
-            self._report(message(PROFILER_IN_USE, "Call it once while nobody profiles", ""))
+            self._report(message(PROFILER_IN_USE, "Call it once without a profiler", ""))
         else:
             sys.setprofile(self._on_event)
         return self
@@ -289,11 +289,11 @@ def _may_instantiate(code: CodeType, name: str) -> bool:
     steps = list(dis.get_instructions(code))
     named = [step for step in steps if step.argval == name and step.opname.startswith("LOAD")]
     direct = any(step.opname == "LOAD_METHOD" or _is_call_target(step) for step in named)
-    asks = {"isinstance", "issubclass"} & set(code.co_names)
+    tests = {"isinstance", "issubclass"} & set(code.co_names)
     catches = any(step.opname == "CHECK_EXC_MATCH" for step in steps)
     return (
         direct
-        or bool(named and not asks and not catches)
+        or bool(named and not tests and not catches)
         or any(_may_instantiate(c, name) for c in code.co_consts if isinstance(c, CodeType))
     )
 

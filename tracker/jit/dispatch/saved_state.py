@@ -60,7 +60,7 @@ class SavedState:
 
     def _changed(self) -> dict[SourcePath, Any]:
         """The saved values, by path, that differ from the present ones."""
-        now, standing = with_captured_state(_NO_ARGUMENTS, [], self.sources)
+        now, values = with_captured_state(_NO_ARGUMENTS, [], self.sources)
         if now.structures != self.signature.structures:
             raise UnsupportedError(
                 message(
@@ -70,7 +70,7 @@ class SavedState:
                 )
             )
         paths = captured_paths(now)
-        triples = zip(paths, self.values, standing, strict=True)
+        triples = zip(paths, self.values, values, strict=True)
         return {path: old for path, old, x in triples if not _same_value(old, x)}
 
 
@@ -90,7 +90,7 @@ class _SavedStateSwap(PlaceholderSwap):
     def _placeholder_for(self, x: Any, path: SourcePath) -> Any:
         if (
             path not in self.handles_by_path or x is self.handles_by_path[path]
-        ):  # a container at two places
+        ):  # its container is at two sources
             return x
         self.current[path] = x
         return self.handles_by_path[path]

@@ -209,9 +209,9 @@ def conditions_hold(
 
 def match_leaves(trace: Trace, call: Signature, leaves: list[Any]) -> list[Any] | None:
     """All leaves of a call as a trace takes them; None if its captured state differs."""
-    standing = unchanged_captures(trace.signature, len(leaves))
-    if standing is not None:  # the arguments match already
-        return [*leaves, *standing]
+    values = unchanged_captures(trace.signature, len(leaves))
+    if values is not None:  # the arguments match already
+        return [*leaves, *values]
     full, everything = with_captured_state(call, leaves, trace.signature.sources, trace.promoted)
     return everything if full == trace.signature else None
 

@@ -164,8 +164,8 @@ class _Flattener:
             self.leaves.append(x)
             self.specs.append(AppendOnlyLeaf())
             return tree.LEAF
-        apart = path[0].is_flattened and id(x) not in self._holder_ids
-        parts = source_children(x, apart) if id(x) not in above else None
+        is_flattened = path[0].is_flattened and id(x) not in self._holder_ids
+        parts = source_children(x, is_flattened) if id(x) not in above else None
         if parts is None or (_is_large_constant(parts[1]) and not (is_log and type(x) is dict)):
             self._add_leaf(x, parts is not None, path)
             return tree.LEAF

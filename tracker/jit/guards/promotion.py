@@ -37,17 +37,17 @@ class Promotion:
         """Compare the traces so far with a call that none of them matches and that is about to be
         traced."""
         others: dict[SourcePath, set[ConstantKey]] = {}
-        standing = _captured_numbers(now)
+        numbers = _captured_numbers(now)
         for call in traced:
             for path, was in _captured_numbers(call).items():
-                if path in standing and _is_changed_number(was, standing[path]):
+                if path in numbers and _is_changed_number(was, numbers[path]):
                     others.setdefault(path, set()).add(was)
         found = {
             path
             for path, values in others.items()
-            if len(values) > isinstance(standing[path].value, (int, np.integer))
+            if len(values) > isinstance(numbers[path].value, (int, np.integer))
         }
-        self.paths |= (found | self._promoted_by_class(standing)) - self._rejected
+        self.paths |= (found | self._promoted_by_class(numbers)) - self._rejected
 
     def _promoted_by_class(self, numbers: dict[SourcePath, ConstantKey]) -> set[SourcePath]:
         """The numbers that change in other objects of the class, or differ between its objects."""

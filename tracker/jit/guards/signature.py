@@ -327,7 +327,7 @@ class AliasOut:
     slots = 0
 
 
-StateWriteKind: TypeAlias = Literal["place", "item", "append", "delete", "attribute"]
+StateWriteKind: TypeAlias = Literal["source", "item", "append", "delete", "attribute"]
 
 
 @record(frozen=True)

@@ -147,13 +147,15 @@ class TracedInputs:
             else:
                 self.handles_by_id[id(x)] = self.traced_leaves[number]
 
-    def no_alias_numbers(self, stage: Tracer) -> tuple[int, ...]:
+    def no_alias_numbers(self, tracer: Tracer) -> tuple[int, ...]:
         """The leaf numbers of arrays that must share memory with no other that is read."""
         pairs = zip(self.argument_numbers, self.values, strict=False)
-        asked = [
-            n for key, n in self.numbers_by_handle().items() if key in stage.guards.alias_queries
+        queried = [
+            n for key, n in self.numbers_by_handle().items() if key in tracer.guards.alias_queries
         ]
-        return tuple(dict.fromkeys([*(n for n, v in pairs if v in stage.guards.no_alias), *asked]))
+        return tuple(
+            dict.fromkeys([*(n for n, v in pairs if v in tracer.guards.no_alias), *queried])
+        )
 
     def close(self) -> None:
         for value in (*self.values, *self.captured_values):
@@ -191,10 +193,10 @@ class TracedInputs:
                     )
                 )
 
-    def check_returned_memory(self, stage: Tracer, outputs: Sequence[Any]) -> None:
+    def check_returned_memory(self, tracer: Tracer, outputs: Sequence[Any]) -> None:
         """Refuse a trace that returns an argument through plain NumPy."""
         numbers = self.numbers_by_handle()
-        if any(id(export_owner(x, stage)) in numbers for x in outputs):
+        if any(id(export_owner(x, tracer)) in numbers for x in outputs):
             raise UnsupportedError(
                 message(
                     "the function returns an array that it was given, by way of plain NumPy",

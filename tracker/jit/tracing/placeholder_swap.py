@@ -178,14 +178,14 @@ class PlaceholderSwap:
             return change(x, path)
         untrack_keys(x)
         is_in = x is MISSING or id(x) in above
-        apart = path[0].is_flattened or (self._has_run and id(x) not in self.holder_ids)
+        is_flattened = path[0].is_flattened or (self._has_run and id(x) not in self.holder_ids)
         if self._has_run and _is_object_array(x) and not is_in:
             for at, old in enumerate(x.flat):
                 new = self._replaced(old, change, (*above, id(x)), child_path(path, at))
                 if new is not old:
                     x.flat[at] = new
             return x
-        parts = None if is_in else source_children(x, apart)
+        parts = None if is_in else source_children(x, is_flattened)
         if parts is None:
             return change(x, path)
         names, children = parts

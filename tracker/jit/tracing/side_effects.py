@@ -290,7 +290,7 @@ class _StateDiff:
         if now is MISSING or not _is_writable(source, was, on_holder):
             raise _Unrepresentable
         fresh = type(now) is np.ndarray and references == _SINGLE_REFERENCE_COUNT
-        self._add_write("place", source, None, now, fresh)
+        self._add_write("source", source, None, now, fresh)
 
     def _compare_below(self, x: Any, path: SignaturePath) -> None:
         """Compare the contents of a value that is still at its source."""
@@ -495,7 +495,7 @@ def apply_state_writes(
         for update in state_writes
     ]
     for update, target, x in zip(state_writes, targets, made, strict=True):
-        if update.kind == "place":
+        if update.kind == "source":
             target.write(x, True)
         elif update.kind == "append":
             target.append(x)
