@@ -116,10 +116,6 @@ recurrence = declare(  # s[i] = b[i] + a[i] * s[i - 1] along an axis, with s[-1]
 )
 
 
-def _cumprod_jvp(t: Any, y: Any, x: Any, *, axis: int) -> Any:
-    return _solve_recurrence(t * _shifted(y, np.ones_like, axis), x, axis)
-
-
 def _cumprod_vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
     """The product before an element times the adjoint recurrence of later cotangents."""
     prefix = conjugated(y)
@@ -130,7 +126,7 @@ cumprod = declare(
     "cumprod",
     infer=_infer_cumulative(np.cumprod),
     evaluate=lambda x, *, axis: np.cumprod(x, axis),
-    jvp=[_cumprod_jvp],
+    jvp=[lambda t, y, x, *, axis: _solve_recurrence(t * _shifted(y, np.ones_like, axis), x, axis)],
     vjp=[_cumprod_vjp],
     lower=Scan(lambda e, acc, x: e.mul(acc, x)),
 )

@@ -129,10 +129,6 @@ def lexicographic_order(b: Any, keys: list[Any]) -> Any:
     return found
 
 
-def _argsort_build(b: Any, x: Any, *, axis: int) -> Any:
-    return on_last_axis(b, lambda rows: lexicographic_order(b, [rows]), x, axis)
-
-
 def _sort_build(b: Any, x: Any, *, axis: int) -> Any:
     if x.type.dtype.kind == "c":
         return on_last_axis(
@@ -147,7 +143,7 @@ argsort = nondiff_op(
     infer=lambda x, *, axis: Type(x.shape, np.dtype(np.intp)),
     evaluate=lambda x, *, axis: np.argsort(x, axis=axis, kind="stable"),
     lower=Expand(
-        _argsort_build,
+        lambda b, x, *, axis: on_last_axis(b, lambda rows: lexicographic_order(b, [rows]), x, axis),
         order="K",
         checked_positions=lambda x, **_: (),
         position_bound=lambda x, *, axis: x.shape[axis],

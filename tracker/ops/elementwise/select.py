@@ -137,8 +137,4 @@ def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
     return a
 
 
-def _compress_method(a: Any, condition: Any, axis: int | None = None, out: Any = None) -> Any:
-    return compress(condition, a, axis, out)
-
-
-METHODS["compress"] = _compress_method
+METHODS["compress"] = lambda a, condition, axis=None, out=None: compress(condition, a, axis, out)

@@ -211,20 +211,12 @@ scattered = nondiff_op(
 )
 
 
-def _compacted(mask: Any, *, count: int) -> Any:
-    return np.flatnonzero(mask)[:count]
-
-
 compacted = nondiff_op(
     "compacted",
     infer=lambda mask, *, count: Type((count,), np.dtype(np.intp)),
-    evaluate=_compacted,
+    evaluate=lambda mask, *, count: np.flatnonzero(mask)[:count],
     lower=Compact(),
 )
-
-
-def _positions_build(b: Any, mask: Any, *, count: int) -> Any:
-    return _mask_positions(b, mask, count)
 
 
 # Flat positions of the `count` true elements of a mask of any shape, for `np.nonzero`.
@@ -232,7 +224,7 @@ positions = nondiff_op(
     "positions",
     infer=lambda mask, *, count: Type((count,), np.dtype(np.intp)),
     evaluate=lambda mask, *, count: np.flatnonzero(mask),
-    lower=Expand(_positions_build),
+    lower=Expand(lambda b, mask, *, count: _mask_positions(b, mask, count)),
 )
 inside = nondiff_op(  # whether a position, possibly negative, is in range of an axis
     "inside",

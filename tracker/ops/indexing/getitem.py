@@ -109,10 +109,6 @@ def _put(x: Any, v: Any, *, index: Index) -> Any:
     return out
 
 
-def _put_vjp_value(g: Any, y: Any, x: Any, v: Any, *, index: Index) -> Any:
-    return project(apply(getitem, (g,), {"index": index}), v)
-
-
 def _put_vjp_base(g: Any, y: Any, x: Any, v: Any, *, index: Index) -> Any:
     zeros = np.zeros_like(apply(getitem, (g,), {"index": index}))
     return apply(put, (g, zeros), {"index": index})
@@ -137,7 +133,10 @@ put: Op = declare(
             embed, (_broadcast_value(t, index, y),), {"index": index, "shape": np.shape(x)}
         ),
     ],
-    vjp=[_put_vjp_base, _put_vjp_value],
+    vjp=[
+        _put_vjp_base,
+        lambda g, y, x, v, *, index: project(apply(getitem, (g,), {"index": index}), v),
+    ],
     lower=View(
         lambda e, at, x, v, *, index: e.either(
             _embed_source(e, at, v, index=index, shape=x.shape), v, at
@@ -328,10 +327,6 @@ winners: Op = nondiff_op(
 )
 
 
-def _scatter_jvp_value(t: Any, y: Any, x: Any, v: Any, *arrays: Any, **params: Any) -> Any:
-    return apply(scatter, (np.zeros_like(y), t, *arrays), params)
-
-
 scatter: Op = declare(
     "scatter",
     infer=lambda x, v, *arrays, index, counts=(): x,
@@ -340,7 +335,9 @@ scatter: Op = declare(
         lambda t, y, x, v, *arrays, **params: apply(
             scatter, (t, np.zeros_like(v), *arrays), params
         ),
-        _scatter_jvp_value,
+        lambda t, y, x, v, *arrays, **params: apply(
+            scatter, (np.zeros_like(y), t, *arrays), params
+        ),
         None,
     ],
     vjp=[_scatter_vjp_base, _scatter_vjp_value, None],

@@ -157,10 +157,6 @@ def _pack(q: Any, r: Any) -> Any:
     )
 
 
-def _qr(a: Any, *, complete: bool) -> Any:
-    return _pack(*np.linalg.qr(a, "complete" if complete else "reduced"))
-
-
 def _solve_right(a: Any, r: Any) -> Any:
     """a r^-1 for an upper triangular r."""
     return adjoint(solve_triangle(r, adjoint(a), lower=False, trans="C"))
@@ -221,7 +217,7 @@ qr = declare(
         ),
         linalg_dtype(a.dtype),
     ),
-    evaluate=_qr,
+    evaluate=lambda a, *, complete: _pack(*np.linalg.qr(a, "complete" if complete else "reduced")),
     jvp=[_qr_jvp],
     vjp=[_qr_vjp],
     lower=Routine("qr", lambda a, *, complete: _sizes(a.shape, complete)),

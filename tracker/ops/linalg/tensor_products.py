@@ -174,14 +174,6 @@ def _chained(chain: Sequence[Any], split: dict[tuple[int, int], int], i: int, j:
 # NumPy's generalised ufuncs -----------------------------------------------------------------------
 
 
-def _vecdot(a: Any, b: Any) -> Any:
-    return sum_in_dtype(conjugated(a) * b, -1)
-
-
-def _matvec(a: Any, b: Any) -> Any:
-    return np.matmul(a, np.expand_dims(b, -1))[..., 0]
-
-
 def _vecmat(a: Any, b: Any) -> Any:
     left = conjugated(a)
     return np.matmul(np.expand_dims(left, -2), b)[..., 0, :]
@@ -263,8 +255,11 @@ def _move_to_end(x: Any, axes: Any) -> Any:
 
 
 _install_gufunc(np.matmul, lambda a, b: apply(matmul, (a, b)), 2)
-_install_gufunc(np.vecdot, _vecdot, 0)
-for _name, _body in (("matvec", _matvec), ("vecmat", _vecmat)):
+_install_gufunc(np.vecdot, lambda a, b: sum_in_dtype(conjugated(a) * b, -1), 0)
+for _name, _body in (
+    ("matvec", lambda a, b: np.matmul(a, np.expand_dims(b, -1))[..., 0]),
+    ("vecmat", _vecmat),
+):
     if hasattr(np, _name):  # since NumPy 2.2
         _install_gufunc(getattr(np, _name), _body, 1)
 

@@ -145,12 +145,8 @@ def copy_(a: Any, order: str = "K", subok: bool = False) -> Any:
     return copied if order == "K" else in_memory_order(copied, order, a)
 
 
-def _copy_method(a: Any, order: str = "C") -> Any:
-    """`ndarray.copy`; a NumPy scalar is returned itself."""
-    return copy_(a, order) if isinstance(aval_of(a), np.ndarray) else a
-
-
-METHODS["copy"] = _copy_method
+# The method returns a NumPy scalar itself.
+METHODS["copy"] = lambda a, order="C": copy_(a, order) if isinstance(aval_of(a), np.ndarray) else a
 
 
 def _declare_fill(name: str, function: Any, value: int) -> Any:

@@ -63,16 +63,16 @@ def _source_position(
     return (*index[:lead], *along)
 
 
-def _windows_vjp(g: Any, y: Any, x: Any, *, kernel: Ints, **how: Any) -> Any:
-    return apply(overlaps, (g,), {"extents": np.shape(x)[np.ndim(x) - len(kernel) :], **how})
-
-
 windows: Op = declare(
     "windows",
     infer=_windows_infer,
     evaluate=_windows,
     jvp=LINEAR,
-    vjp=[_windows_vjp],
+    vjp=[
+        lambda g, y, x, *, kernel, **how: apply(
+            overlaps, (g,), {"extents": np.shape(x)[np.ndim(x) - len(kernel) :], **how}
+        )
+    ],
     lower=View(
         lambda e, index, x, *, kernel, stride, dilation: (
             0,
@@ -82,10 +82,6 @@ windows: Op = declare(
         order="V",
     ),
 )
-
-
-def _overlaps_infer(g: Type, *, extents: Ints, stride: Ints, dilation: Ints) -> Type:
-    return Type((*g.shape[: g.ndim - 2 * len(extents)], *extents), g.dtype)
 
 
 def _overlaps(g: Any, *, extents: Ints, stride: Ints, dilation: Ints) -> Any:
@@ -106,7 +102,9 @@ def _overlaps(g: Any, *, extents: Ints, stride: Ints, dilation: Ints) -> Any:
 
 overlaps: Op = declare(
     "overlaps",
-    infer=_overlaps_infer,
+    infer=lambda g, *, extents, stride, dilation: Type(
+        (*g.shape[: g.ndim - 2 * len(extents)], *extents), g.dtype
+    ),
     evaluate=_overlaps,
     jvp=LINEAR,
     vjp=[

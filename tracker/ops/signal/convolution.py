@@ -31,10 +31,6 @@ _FEW_PARTS = 16  # elements of an unrolled factor or result of `slide`, without 
 # Full convolution ---------------------------------------------------------------------------------
 
 
-def _convolve_infer(a: Type, v: Type) -> Type:
-    return Type((a.shape[0] + v.shape[0] - 1,), np.result_type(a.dtype, v.dtype))
-
-
 def _factor_cotangent(g: Any, v: Any, x: Any) -> Any:
     """The cotangent of one factor: g correlated with the other factor."""
     return project(apply(slide, (g, conjugated(v))), x)
@@ -78,7 +74,7 @@ def _convolve_build(b: Any, a: Any, v: Any) -> Any:
 
 convolve_ = declare(
     "convolve",
-    infer=_convolve_infer,
+    infer=lambda a, v: Type((a.shape[0] + v.shape[0] - 1,), np.result_type(a.dtype, v.dtype)),
     evaluate=np.convolve,
     jvp=[lambda t, y, a, v: np.convolve(t, v), lambda t, y, a, v: np.convolve(a, t)],
     vjp=[
@@ -89,10 +85,6 @@ convolve_ = declare(
 )
 
 # Valid correlation --------------------------------------------------------------------------------
-
-
-def _slide_infer(a: Type, v: Type) -> Type:
-    return Type((a.shape[0] - v.shape[0] + 1,), np.result_type(a.dtype, v.dtype))
 
 
 def _slide_build(b: Any, a: Any, v: Any) -> Any:
@@ -128,7 +120,7 @@ def _narrow_sum(b: Any, x: Any, axis: int, keepdims: bool = False) -> Any:
 
 slide: Op = declare(  # sum over i of a[j + i] * v[i], where v is not longer than a
     "slide",
-    infer=_slide_infer,
+    infer=lambda a, v: Type((a.shape[0] - v.shape[0] + 1,), np.result_type(a.dtype, v.dtype)),
     evaluate=lambda a, v: np.convolve(a, v[::-1], "valid"),
     jvp=[lambda t, y, a, v: apply(slide, (t, v)), lambda t, y, a, v: apply(slide, (a, t))],
     vjp=[

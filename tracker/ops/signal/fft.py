@@ -95,10 +95,6 @@ def _real_build(b: Any, x: Any, *, axis: int, norm: str) -> Any:
     return _build_transform(b, x, axis, loop, n, n // 2 + 1, norm, "forward")
 
 
-def _half_build(b: Any, x: Any, *, axis: int, n: int, norm: str) -> Any:
-    return _build_transform(b, x, axis, "irfft", n, n, norm, "backward")
-
-
 fourier = declare(
     "fourier",
     infer=_infer_transform(_evaluate),
@@ -152,7 +148,13 @@ from_half = declare(
     evaluate=_half_evaluate,
     jvp=LINEAR,
     vjp=[_half_vjp],
-    lower=Expand(_half_build, "K", _operand_positions),
+    lower=Expand(
+        lambda b, x, *, axis, n, norm: _build_transform(
+            b, x, axis, "irfft", n, n, norm, "backward"
+        ),
+        "K",
+        _operand_positions,
+    ),
 )
 
 

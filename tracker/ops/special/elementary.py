@@ -135,10 +135,6 @@ def _entropy(e: Any, x: Any, y: Any, inside: Any, at_zero: Any) -> Any:
     return e.select(e.logical_and(e.compare(">", x, zero), y_positive), inside, outside)
 
 
-def _rel_entr_body(e: Any, x: Any, y: Any) -> Any:
-    return _entropy(e, x, y, e.mul(x, _log_ratio(e, x, y)), e.constant(0, x))
-
-
 def _kl_div_body(e: Any, x: Any, y: Any) -> Any:
     inside = e.add(e.sub(e.mul(x, _log_ratio(e, x, y)), x), y)
     return _entropy(e, x, y, inside, y)
@@ -149,7 +145,7 @@ define_ufunc(
     "rel_entr",
     lambda r, x, y: np.log(x) - np.log(y) + 1,
     lambda r, x, y: -_ratio(x, y),
-    lower=_rel_entr_body,
+    lower=lambda e, x, y: _entropy(e, x, y, e.mul(x, _log_ratio(e, x, y)), e.constant(0, x)),
 )
 define_ufunc(
     "kl_div",

@@ -66,13 +66,6 @@ def _gammaln_body(e: Any, x: Any) -> Any:
 define_ufunc("gammaln", lambda y, x: sc.psi(x), lower=_gammaln_body)
 
 
-def _loggamma_body(e: Any, x: Any) -> Any:
-    """NaN for negative reals, where Gamma may be negative."""
-    return e.select(
-        e.compare("<", x, e.constant(0, x)), e.constant(math.nan, x), e.math("lgamma", x)
-    )
-
-
 def _rgamma_body(e: Any, x: Any) -> Any:
     zero = e.constant(0, x)
     is_integer = e.compare("==", x, e.intrinsic("rint", x))
@@ -80,7 +73,14 @@ def _rgamma_body(e: Any, x: Any) -> Any:
     return e.select(is_pole, zero, e.div(e.constant(1, x), e.math("gamma", x)))
 
 
-define_ufunc("loggamma", lambda y, x: sc.psi(x), lower=_loggamma_body)
+# NaN for negative reals, where Gamma may be negative.
+define_ufunc(
+    "loggamma",
+    lambda y, x: sc.psi(x),
+    lower=lambda e, x: e.select(
+        e.compare("<", x, e.constant(0, x)), e.constant(math.nan, x), e.math("lgamma", x)
+    ),
+)
 define_ufunc("rgamma", lambda y, x: rgamma_slope(x), lower=_rgamma_body)
 define_ufunc("gammasgn", 0)
 define_ufunc("psi", lambda y, x: trigamma(x), lower=math_call("digamma"))
