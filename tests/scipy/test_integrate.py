@@ -9,8 +9,8 @@ import pytest
 import scipy.integrate
 import scipy.linalg
 import scipy.optimize
-from exact import check_exact, integrated
-from scipy_cases import refused
+from exact import area, check_exact, integrated
+from scipy_cases import against_scipy, refused
 
 import tracker
 from tracker import UnsupportedError, data, gradient, jit, param
@@ -314,3 +314,72 @@ test_refused = refused(
 def test_an_integral_from_a_number_to_itself():
     assert gradcheck(lambda a, b: integrate.quad(lambda x: a * x, 1.0, 1.0)[0] + b, 2.0, 3.0)
     assert gradcheck(lambda a: integrate.quad(lambda x: 3.0 * x, a, a)[0], 2.0)
+
+
+# Integrals over several variables -----------------------------------------------------------------
+
+ROWS, AT = RNG.normal(size=(2, 7)), np.array([0.0, 0.3, 1.1, 1.5, 2.0, 2.2, 3.1])
+SUMS = {
+    "cumulative_simpson": lambda m, y=ROWS, x=AT: (
+        m.cumulative_simpson(y, x=x) * m.cumulative_simpson(y[:, :6], dx=0.3, initial=2.0),
+        m.cumulative_simpson(y.T, x=x, axis=0) + m.cumulative_simpson(y[:, :2], initial=1.0)[0, 0],
+        m.cumulative_simpson(y, x=np.stack([x, x**2 + x])),
+        m.cumulative_simpson(y, dx=np.array([[0.1], [0.2]])),
+    )
+}
+test_sums = against_scipy(integrate, scipy.integrate, SUMS)
+
+
+NESTED = {
+    "dblquad": lambda m, p: m.dblquad(
+        lambda y, x, k: np.exp(-k * x * y) * p[1],
+        0.0,
+        p[0],
+        lambda x: x,
+        lambda x: 2 * x + p[1],
+        (p[0],),
+    ),
+    "dblquad of a box": lambda m, p: m.dblquad(lambda y, x: p[0] * x * y**2, 0, 2, 0, 1),
+    "nquad": lambda m, p: m.nquad(
+        lambda x, y, k: np.cos(k * x + y), [lambda y, k: (0, y * k), (0, p[1])], (p[0],)
+    ),
+}
+
+
+AREAS = {  # of complex numbers, too
+    "dblquad": lambda p: area(
+        lambda x: area(lambda y: np.exp(-p[0] * x * y) * p[1], x, 2 * x + p[1]), 0.0, p[0]
+    ),
+    "dblquad of a box": lambda p: p[0] * 2 / 3,
+    "nquad": lambda p: area(
+        lambda y: area(lambda x: np.cos(p[0] * x + y), 0.0, y * p[0]), 0.0, p[1]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_nested_integrals(name):
+    f, p = NESTED[name], np.array([0.7, 0.4])
+    found, want = f(integrate, param(p)), f(scipy.integrate, p)
+    np.testing.assert_allclose(data(found[0]), want[0], rtol=1e-9)
+    check_exact(lambda p: f(integrate, p)[0], AREAS[name], p)
+
+
+def test_integrals_over_three_variables():
+    m = integrate
+
+    def f(m, k):
+        return m.tplquad(
+            lambda z, y, x: k * x * y * z, 0, 1, 0, lambda x: x, 0, lambda x, y: x * y
+        )[0]
+
+    assert gradient(lambda k: f(m, k), 2.0)[0] == pytest.approx(f(scipy.integrate, 1.0))
+    assert m.nquad(lambda x, y: x * y, [(0, 1), (0, 1)]) == scipy.integrate.nquad(
+        lambda x, y: x * y, [(0, 1), (0, 1)]
+    )
+    with pytest.raises(UnsupportedError, match="nquad with full_output="):
+        gradient(lambda k: m.nquad(lambda x: k * x, [(0, 1)], full_output=True)[0], 1.0)
+    with pytest.raises(UnsupportedError, match=r"solve_bvp has no derivative .* shooting"):
+        m.solve_bvp(None, None, param(START), START)
+    with pytest.raises(ValueError, match="strictly increasing"):
+        m.cumulative_simpson(param(ROWS), x=-AT)
