@@ -1,17 +1,15 @@
-"""Every array and scratch buffer between two pages that nobody may touch.
+"""Every array and scratch buffer between two inaccessible pages.
 
 Run: python -m pytest -p guarded tests/jit (or any tests; make guarded runs those of the compiler,
 make deep the random programs). Linux only.
 
-`install` gives NumPy a memory handler and compiled code a `malloc` of our own: a block ends where a
-page does that cannot be read or written, or begins after one, as chance has it, and its pages are
-gone when it is freed. So machine code, with the vector instructions of this processor, that leaves
-a block or uses it too late ends the process (faulthandler says where in Python). Fresh blocks are
-filled with ones, which are NaN as floats: what was never set is seen in results. Where the system
-has no more mappings to give (beyond some ten thousand blocks at once) a block has no guards.
-
-Owns: the allocator, as LLVM text. A block is a page with the length of all, one guard, the data,
-one guard. Plans keep no scratch on the stack meanwhile.
+`install` gives NumPy a memory handler, and compiled code a `malloc`, that are written in LLVM text
+here. A block is a page with the total length, a guard page, the data, a guard page; the data
+touches one of the guards, at random. Its pages are unmapped when it is freed. So machine code that
+leaves a block, or uses it after it was freed, ends the process (faulthandler says where in Python).
+Fresh blocks are filled with one bits, which are NaN as floats, so that uninitialised numbers show
+in results. Where the system has no more mappings (beyond some ten thousand blocks at once) a block
+has no guards. No scratch is kept on the stack meanwhile.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from typing import Any
 
 import numpy._core._multiarray_umath as _multiarray
 
-from tracker.jit.codegen import lower
+from tracker.jit.codegen import scratch_code
 from tracker.jit.llvm import engine
 
 _capsule = ctypes.pythonapi.PyCapsule_New
@@ -196,7 +194,7 @@ def install() -> None:
         return load(code, names, symbols={**(symbols or {}), **others}, **rest)
 
     engine.load = guarded
-    lower._ON_STACK = 0
+    scratch_code._ON_STACK = 0
     api = ctypes.cast(_pointer(_multiarray._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
     set_handler = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(api[_SET_HANDLER])
     set_handler(_capsule(module.address("guarded.handler"), _NAME, None))
