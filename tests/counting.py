@@ -1,4 +1,4 @@
-"""What a call takes, for tests that something is bounded: steps and bytes, not seconds."""
+"""The cost of a call, for tests of bounds: lines and bytes, not seconds."""
 
 import gc
 import sys
@@ -37,7 +37,7 @@ def lines_by_file(call, root):
 
 
 def _counter():
-    """What counts the lines of a frame, and what reads how many there were."""
+    """A function that counts the lines of a frame, and one that returns the count."""
     lines = 0
 
     def count(frame, event, arg):
@@ -49,7 +49,7 @@ def _counter():
 
 
 def _traced(call, trace):
-    """Run a call under a trace function; the collector's steps are none of the call's."""
+    """Run a call under a trace function, with the garbage collector off."""
     old, collects = sys.gettrace(), gc.isenabled()
     gc.disable()
     sys.settrace(trace)

@@ -1,5 +1,5 @@
-"""What comes of a function: its value as text, or the kind of its error, plain, in a derivative,
-and compiled (called twice)."""
+"""The outcome of a function, as text of its value or the class of its error: of a plain call, in a
+derivative, and of two compiled calls."""
 
 import warnings
 
@@ -9,7 +9,7 @@ import tracker
 
 
 def outcome(f, *args):
-    """Types, dtypes and numbers of what f gives, or the built-in class of what it raises."""
+    """Types, dtypes and numbers of the result, or the built-in class of the error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -27,7 +27,7 @@ def _said(x):
 
 
 def outcomes(f, *args):
-    """Of the function, of its run in an eager derivative, and of its compiled form."""
+    """Outcomes of a plain call, in an eager derivative, and of two compiled calls."""
     copies = [[_copy(x) for x in args] for _ in range(4)]
     plain = outcome(f, *copies[0])
     eager = outcome(lambda *xs: tracker.pullback(f, *xs)[0], *copies[1])

@@ -1,4 +1,4 @@
-"""What tests of writes share."""
+"""Comparison with NumPy for functions that write into their arguments."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from tracker.testing import gradcheck
 
 
 def same_as_numpy(f, *args, order=1):
-    """`f` writes and returns an array; the same numbers, dtype and gradient as NumPy's."""
+    """Assert that `f`, which writes, gives NumPy's numbers and dtype, and the right gradient."""
     want = f(*(np.copy(a)[()] if np.ndim(a) == 0 else np.copy(a) for a in args))
     found = f(*map(param, args))
     shown = tracker.data(found)

@@ -30,10 +30,13 @@ DUMP_STAGES = ("trace", "ir", "llvm", "asm")
 
 @record(frozen=True)
 class Settings:
-    """jit      compile
+    """The settings in force.
+
+    jit      compile
     check    verify the IR after every pass
     dump     stages to print
-    threads  for long loops compiled from now on (0: the processors we may use)"""
+    threads  for long loops compiled from now on (0: the processors we may use)
+    """
 
     jit: bool = True
     check: bool = False

@@ -69,9 +69,12 @@ def _is_freed(operand: Any) -> bool:
 
 
 class LastUseSchedule:
-    """requested  the values to be computed
+    """Computes values, and frees or overwrites each array after its last use.
+
+    requested  the values to be computed
     pending    all lazy values that these depend on
-    uses       how many pending values still need a value, plus one where it is requested"""
+    uses       how many pending values still need a value, plus one where it is requested
+    """
 
     def __init__(self, wanted: Sequence[Value]) -> None:
         self.requested = wanted
