@@ -116,8 +116,7 @@ class _ControlWriter:
         self.results = [self._address(location) for location in control.results]
 
     def _address(self, location: Location) -> str:
-        pointer: str = self.driver.address(memory_of(location), location.start)
-        return pointer
+        return self.driver.address(memory_of(location), location.start)
 
     def alloca(self, kind: str) -> str:
         name = f"%control{len(self.driver.spills)}"
@@ -145,8 +144,7 @@ class _ControlWriter:
         assert not isinstance(atom, Const)
         location = self.control.operands[atom]
         if isinstance(location, Unrolled):
-            pointer: str = self.driver.spill(atom)
-            return pointer
+            return self.driver.spill(atom)
         return self._address(location)
 
     def is_in_place(self, atom: Atom, result: Location) -> bool:
@@ -205,8 +203,7 @@ class _ControlWriter:
     def load_number(self, cell: str, dtype: np.dtype[Any]) -> ScalarValue:
         """The number in a cell."""
         if dtype.kind == "f":
-            number: ScalarValue = self.e.load(cell, dtype)
-            return number
+            return self.e.load(cell, dtype)
         return self.e.cast(self.e.load(cell, _INT64), dtype)
 
     def copy(self, to: str, source: str, size: int) -> None:
@@ -217,11 +214,9 @@ class _ControlWriter:
         """The address of row `index` of a stack of values of this type."""
         if type.shape:
             offset = self.e.write(f"mul i64 {index}, {type.nbytes}")
-            address: str = self.e.write(f"getelementptr i8, ptr {base}, i64 {offset}")
-            return address
+            return self.e.write(f"getelementptr i8, ptr {base}, i64 {offset}")
         kind = memory_type(type.dtype)
-        element: str = self.e.write(f"getelementptr {kind}, ptr {base}, i64 {index}")
-        return element
+        return self.e.write(f"getelementptr {kind}, ptr {base}, i64 {index}")
 
     def move_cell(self, source: str, to: str) -> None:
         """Copy a cell of any content."""

@@ -121,7 +121,8 @@ def best_order(
             return natural
 
     def nesting(axis: int) -> tuple[bool, int]:
-        """What all folds keep goes outside, so that they are in registers; then long strides."""
+        """Axes that all reductions keep go outside, where sums are in registers; then long
+        strides."""
         strides = sum(abs(each.get(axis, 0)) for each in known)
         return not all(axis in k for k in kept), -strides
 

@@ -177,8 +177,7 @@ def _reduction_groups(shape: tuple[int, ...], axis: tuple[int, ...]) -> list[lis
     kept = [i for i in range(len(shape)) if i not in axis]
     count = math.prod([shape[i] for i in kept])
     positions = np.arange(math.prod(shape)).reshape(shape).transpose([*kept, *axis])
-    groups: list[list[int]] = positions.reshape(count, -1 if positions.size else 0).tolist()
-    return groups
+    return positions.reshape(count, -1 if positions.size else 0).tolist()
 
 
 def _product_positions(a: Type, b: Type) -> list[list[tuple[int, int]]]:

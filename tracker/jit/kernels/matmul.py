@@ -154,8 +154,7 @@ def _matrix(driver: Driver, var: Var, batch: tuple[int, ...], *, row: bool) -> M
 
 
 def _start_address(driver: Driver, matrix: Matrix, eqn: Eqn) -> str:
-    address: str = driver.e.address(matrix.pointer, eqn.out.type.dtype, str(matrix.start))
-    return address
+    return driver.e.address(matrix.pointer, eqn.out.type.dtype, str(matrix.start))
 
 
 def _emit_call(driver: Driver, name: str, arguments: str) -> None:

@@ -23,6 +23,7 @@ from tracker.jit.schedule.plan_data import (
     Kernel,
     Location,
     Plan,
+    Role,
     Store,
     Unrolled,
     UnrollLimits,
@@ -68,13 +69,13 @@ class Placement:
         self.next_level: dict[tuple[tuple[int, ...], int], int] = {}  # after a run of full kernels
         self.shared_operands = _shared_operands(function)
 
-    def buffer(self, type: Type, role: str) -> Buffer:
+    def buffer(self, type: Type, role: Role) -> Buffer:
         buffer = Buffer(len(self.plan.buffers), type, role)
         self.plan.buffers.append(buffer)
         return buffer
 
     def new_location(
-        self, type: Type, ready: int, strides: MemoryOrder = None, role: str = "scratch"
+        self, type: Type, ready: int, strides: MemoryOrder = None, role: Role = "scratch"
     ) -> Unrolled | InMemory:
         """A buffer for a value of this type, in C order or with these strides."""
         buffer = self.buffer(type, role)
@@ -82,7 +83,7 @@ class Placement:
             return Unrolled(ready, buffer, strides or c_strides(type.shape))
         return InMemory(ready, buffer, strides or c_strides(type.shape))
 
-    def add_parameter(self, var: Var, role: str, number: int, strides: tuple[int, ...]) -> None:
+    def add_parameter(self, var: Var, role: Role, number: int, strides: tuple[int, ...]) -> None:
         location = self.locations[var] = self.new_location(var.type, 0, strides, role)
         assert location.buffer is not None
         location.buffer.slot = number

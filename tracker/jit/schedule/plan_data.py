@@ -12,7 +12,7 @@ Strides and offsets are in elements.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.types import Type
@@ -22,6 +22,8 @@ from tracker.support.structs import field, record
 
 if TYPE_CHECKING:
     from tracker.jit.schedule.steps import NamedStep, Step
+
+Role = Literal["input", "capture", "output", "scratch", "table"]
 
 UNROLL_LIMIT = 32  # elements; values of at most this size are unrolled
 
@@ -47,7 +49,7 @@ class Buffer:
 
     number: int
     type: Type
-    role: str
+    role: Role
     slot: int = -1
     values: tuple[Any, ...] = ()
 

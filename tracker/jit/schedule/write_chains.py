@@ -199,7 +199,7 @@ def index_size(index: tuple[Any, ...], shape: tuple[int, ...]) -> int:
 def _find_dead_bases(
     function: Function, chains: UpdateChains, embedded: dict[Var, UpdateSlice]
 ) -> None:
-    """The backward pass. `later` holds what is live after the step; `views`, the views of an array
+    """The backward pass. `live` holds what is live after the step; `views`, the views of an array
     that may be moved before the step."""
     bases = chains.bases
     live = {a for a in function.outputs if isinstance(a, Var)}
