@@ -17,10 +17,10 @@ from types import FrameType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from tracker.autodiff import gradients
-from tracker.autodiff.boundary import ArgnumsOf
+from tracker.autodiff.boundary import ArgnumsOf, set_identity_check
 from tracker.errors import CompileError, UnsupportedError, message, warn
 from tracker.ir.graph import Function
-from tracker.jit.discovery import identity_checks as _  # noqa: F401  (sets a hook)
+from tracker.jit.discovery.identity_checks import check_identity
 from tracker.jit.discovery.impure_calls import PROFILER_IN_USE
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.dispatch.jitted import Jitted, plain_function
@@ -34,6 +34,8 @@ from tracker.jit.tracing.placeholder_swap import TRACING_LOCK
 from tracker.jit.tracing.trace import trace_call
 from tracker.random.draw_ops import RollbackLog
 from tracker.support.weakrefs import WeakIdentityDict
+
+set_identity_check(check_identity)  # derivatives refuse functions that compare by identity
 
 
 class CacheInfo(NamedTuple):

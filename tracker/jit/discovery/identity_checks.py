@@ -16,7 +16,6 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from tracker import tree
-from tracker.autodiff import boundary
 from tracker.errors import UnsupportedError, message
 from tracker.jit.discovery.discovery import CapturedState, find_captured_state
 from tracker.jit.guards.source import class_attribute
@@ -88,6 +87,3 @@ def _code_key(f: Any) -> tuple[Any, ...]:
             continue
         bound.append(x.__code__ if type(x) is FunctionType else type(x))
     return f.__code__, *bound
-
-
-boundary.set_identity_check(check_identity)
