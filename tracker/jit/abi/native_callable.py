@@ -227,11 +227,6 @@ def entries(callable_: Any) -> tuple[NativeEntry, ...]:
     return tuple(reversed(_entry_state(callable_).live))
 
 
-def slow_callable(callable_: Any) -> Any:
-    """The Python callable at the end of the chain."""
-    return ctypes.py_object.from_address(id(callable_) + SLOW).value
-
-
 @lock.locked_cache
 def _function_self_type() -> type:
     return make_type("tracker.jit.native_function", {})

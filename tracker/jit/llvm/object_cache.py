@@ -1,6 +1,6 @@
 """Files on disk, shared by processes, and object code kept in this process.
 
-`get`, `read` and `put` are files of facts (JSON) and bytes in `directory()`: a folder of this cache
+`read` and `put` access files of facts (JSON) and bytes in `directory()`: a folder of this cache
 below $TRACKER_CACHE_DIR, else below `tracker` in the user's cache folder; TRACKER_CACHE=0 switches
 them off. `compile_or_load` stores object code, under a hash of the text, the processor and LLVM's
 version; `jit/pipeline/program_cache.py` stores the texts of programs. A file is a header line
@@ -158,11 +158,6 @@ def _load_or_compile(text: str, level: int, symbols: Mapping[str, int] | None) -
 def _file_key(text: str, level: int) -> str:
     parts = (engine.host_description(), str(level), text)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-
-def get(name: str) -> tuple[dict[str, Any], bytes] | None:
-    """Facts and data of a valid file; None if there is none."""
-    return read(name, lambda facts, data: (facts, data))
 
 
 def read(name: str, parse: Callable[[dict[str, Any], bytes], _Result]) -> _Result | None:
