@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -186,6 +186,11 @@ def name_variables(function: Function) -> None:
     for v in all_variables:
         if not v.name:
             v.name = next(fresh)
+
+
+def unused_name(stem: str, taken: Container[str]) -> str:
+    """The first of stem1, stem2, ... that is not taken."""
+    return next(name for k in itertools.count(1) if (name := f"{stem}{k}") not in taken)
 
 
 def variables(function: Function) -> Iterator[Var]:

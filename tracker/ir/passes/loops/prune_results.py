@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-from tracker.ir.graph import Eqn, Function, Guard, Var
+from tracker.ir.graph import Eqn, Function, Guard, Var, operands_of, unused_name
 from tracker.ir.lowering import Loop, Pick, While
 from tracker.ir.passes.manager import as_pass
 from tracker.ir.types import Bundle
@@ -55,8 +55,8 @@ def prune_loop_results(function: Function) -> Function:
 
 def _used_variables(function: Function, steps: Iterable[Eqn | Guard]) -> set[Any]:
     """The variables that steps or outputs read."""
-    read = [(step.operand,) if isinstance(step, Guard) else step.operands for step in steps]
-    return {o for o in itertools.chain(function.outputs, *read) if isinstance(o, Var)}
+    read = itertools.chain(function.outputs, *map(operands_of, steps))
+    return {o for o in read if isinstance(o, Var)}
 
 
 def _prune_all_rows(function: Function, functions: dict[str, Function]) -> tuple[Eqn | Guard, ...]:
@@ -78,14 +78,9 @@ def _prune_rows(eqn: Eqn, functions: dict[str, Function]) -> Eqn:
         return eqn
     inputs = tuple(v for at, v in enumerate(nested.inputs) if at not in idle)
     operands = tuple(o for at, o in enumerate(eqn.operands, -1) if at not in idle)  # a length first
-    name = next(n for n in _numbered_names(nested.name) if n not in functions)
+    name = unused_name(f"{nested.name}_", functions)
     functions[name] = replace(nested, name=name, inputs=inputs)
     return replace(eqn, operands=operands, params={**eqn.params, "body": functions[name]})
-
-
-def _numbered_names(name: str) -> Iterator[str]:
-    """Names for a changed copy of a body; other loops may use the body itself."""
-    return (f"{name}_{number}" for number in itertools.count(1))
 
 
 def _prune_results(
@@ -105,7 +100,7 @@ def _prune_results(
     ys = [at for at in stays if fixed <= at < kept_from]
     if len(ys) < kept_from - fixed:
         outputs = (*nested.outputs[:fixed], *(nested.outputs[at] for at in ys))
-        name = next(n for n in _numbered_names(nested.name) if n not in functions)
+        name = unused_name(f"{nested.name}_", functions)
         params["body"] = functions[name] = replace(nested, name=name, outputs=outputs)
     out = Var(Bundle.of(parts[at] for at in stays), eqn.out.name)
     pruned = replace(eqn, params=params, out=out)

@@ -16,10 +16,21 @@ they are; a stack that has other readers stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, name_variables, readers_of
+from tracker.ir.graph import (
+    Atom,
+    Const,
+    Eqn,
+    Function,
+    Guard,
+    Var,
+    name_variables,
+    readers_of,
+    unused_name,
+)
 from tracker.ir.lowering import Loop, Pick
 from tracker.ir.passes.loop_limits import ROLLED
 from tracker.ir.passes.manager import BodyWriter, as_pass, resolve, substitute
@@ -249,20 +260,26 @@ class _Rematerializer(BodyWriter):
             self.derived_slices[eqn.out] = stack, at
             return
         source, var = self.derived_picks[stack]
-        self.replaced[eqn.out] = _RowDerivation(self, source, at).of(var)
+
+        def row(stack: Var) -> Var:
+            index = (at, *(slice(0, n, 1) for n in stack.type.shape[1:]))
+            return self.emit("getitem", stack, index=index)
+
+        derivation = _Derivation(source, lambda var, atom: atom, row, self.body)
+        self.replaced[eqn.out] = derivation.of(var)
 
     def derive_inputs(self, eqn: Eqn) -> Eqn:
         """A loop with derived inputs computed in its body."""
         body, consts, carries = (eqn.params[name] for name in ("body", "consts", "carries"))
         count, *operands = eqn.operands
         first = consts + carries
-        steps = _ConsumerBody(self, body.inputs, operands, consts, first, eqn.params["length"])
+        steps = _ConsumerBody(self, eqn)
         by: dict[Var, Atom] = {}
         for var, operand in zip(body.inputs[first:], operands[first:], strict=True):
             stack, at = self.derived_slices.get(operand, (operand, 0))
             if stack in self.derived_picks:
                 source, result = self.derived_picks[stack]
-                by[var] = steps.at(source, at).of(result)
+                by[var] = steps.derivation(source, at).of(result)
         if not by:
             return eqn
         pairs = list(zip(body.inputs, operands, strict=True))
@@ -280,10 +297,7 @@ class _Rematerializer(BodyWriter):
 
     def nested(self, body: Function) -> Function:
         """A body under a name of its own."""
-        number = 1
-        while f"{body.name}_{number}" in self.functions:
-            number += 1
-        body = replace(body, name=f"{body.name}_{number}")
+        body = replace(body, name=unused_name(f"{body.name}_", self.functions))
         name_variables(body)
         self.functions[body.name] = body
         return body
@@ -297,21 +311,29 @@ class _Rematerializer(BodyWriter):
 
 
 class _Derivation:
-    """Copies equations of a producer to another place."""
+    """Copies equations of a producer to another body.
 
-    def __init__(self, source: _ProducerLoop) -> None:
-        self.source = source
+    constant: the atom for a constant of the producer; row: the variable for a row of a stack.
+    """
+
+    def __init__(
+        self,
+        source: _ProducerLoop,
+        constant: Callable[[Var, Atom], Atom],
+        row: Callable[[Var], Var],
+        body: list[Eqn | Guard],
+    ) -> None:
+        self.source, self.constant, self.row, self.body = source, constant, row, body
         self.known: dict[Var, Atom] = {}
 
     def of(self, atom: Atom) -> Atom:
         if isinstance(atom, Const):
             return atom
-        found = self.known.get(atom)
-        if found is None:
-            found = self.known[atom] = self._of(atom)
-        return found
+        if atom not in self.known:
+            self.known[atom] = self._copy(atom)
+        return self.known[atom]
 
-    def _of(self, var: Var) -> Atom:
+    def _copy(self, var: Var) -> Atom:
         if var in self.source.constants:
             return self.constant(var, self.source.constants[var])
         if var in self.source.stacks:
@@ -319,91 +341,47 @@ class _Derivation:
         eqn = self.source.definitions[var]
         operands = tuple([self.of(operand) for operand in eqn.operands])
         out = Var(var.type)
-        self.write(Eqn(eqn.op, operands, eqn.params, out, eqn.where))
+        self.body.append(Eqn(eqn.op, operands, eqn.params, out, eqn.where))
         return out
-
-    def constant(self, var: Var, atom: Atom) -> Atom:
-        raise NotImplementedError
-
-    def row(self, stack: Var) -> Var:
-        raise NotImplementedError
-
-    def write(self, eqn: Eqn) -> None:
-        raise NotImplementedError
-
-
-class _RowDerivation(_Derivation):
-    """Copies of one step's equations, outside of loops."""
-
-    def __init__(self, sweep: _Rematerializer, source: _ProducerLoop, at: int) -> None:
-        super().__init__(source)
-        self.sweep = sweep
-        self.step = at
-
-    def constant(self, var: Var, atom: Atom) -> Atom:
-        return atom
-
-    def row(self, stack: Var) -> Var:
-        index = (self.step, *(slice(0, n, 1) for n in stack.type.shape[1:]))
-        return self.sweep.emit("getitem", stack, index=index)
-
-    def write(self, eqn: Eqn) -> None:
-        self.sweep.body.append(eqn)
 
 
 class _ConsumerBody:
     """The equations, constants and rows that a loop gets for the derivations in its body."""
 
-    def __init__(
-        self,
-        sweep: _Rematerializer,
-        inputs: tuple[Var, ...],
-        operands: list[Atom],
-        consts: int,
-        first: int,
-        length: int,
-    ) -> None:
+    def __init__(self, sweep: _Rematerializer, loop: Eqn) -> None:
+        body, consts, carries = (loop.params[name] for name in ("body", "consts", "carries"))
+        inputs, operands, first = body.inputs, loop.operands[1:], consts + carries
         self.sweep = sweep
-        self.length = length
+        self.length = loop.params["length"]
         self.body: list[Eqn | Guard] = []
         self.constants: list[tuple[Var, Atom]] = []
         self.rows: list[tuple[Var, Atom]] = []
-        self.has: dict[Any, Var] = dict(zip(operands[:consts], inputs, strict=False))
-        self.has_row: dict[Atom, Var] = dict(zip(operands[first:], inputs[first:], strict=True))
+        self.known: dict[Any, Var] = dict(zip(operands[:consts], inputs, strict=False))
+        self.known_rows: dict[Atom, Var] = dict(zip(operands[first:], inputs[first:], strict=True))
         self.derivations: dict[tuple[int, int], _Derivation] = {}
 
-    def at(self, source: _ProducerLoop, start: int) -> _Derivation:
+    def derivation(self, source: _ProducerLoop, start: int) -> _Derivation:
+        """Copies whose first row is that of step `start` of the producer."""
         key = id(source), start
         if key not in self.derivations:
-            self.derivations[key] = _BodyDerivation(self, source, start)
+            row = functools.partial(self.row, start)
+            self.derivations[key] = _Derivation(source, self.constant, row, self.body)
         return self.derivations[key]
-
-
-class _BodyDerivation(_Derivation):
-    """Copies in the body of a loop; its first row is that of step `start` of the producer."""
-
-    def __init__(self, steps: _ConsumerBody, source: _ProducerLoop, start: int) -> None:
-        super().__init__(source)
-        self.steps = steps
-        self.start = start
 
     def constant(self, var: Var, atom: Atom) -> Atom:
         if isinstance(atom, Const):
             return atom
-        if atom not in self.steps.has:
-            self.steps.has[atom] = Var(var.type)
-            self.steps.constants.append((self.steps.has[atom], atom))
-        return self.steps.has[atom]
+        if atom not in self.known:
+            self.known[atom] = Var(var.type)
+            self.constants.append((self.known[atom], atom))
+        return self.known[atom]
 
-    def row(self, stack: Var) -> Var:
-        rows = self.steps.sweep.slice_stack(stack, self.start, self.steps.length)
-        if rows not in self.steps.has_row:
-            self.steps.has_row[rows] = Var(Type(rows.type.shape[1:], rows.type.dtype))
-            self.steps.rows.append((self.steps.has_row[rows], rows))
-        return self.steps.has_row[rows]
-
-    def write(self, eqn: Eqn) -> None:
-        self.steps.body.append(eqn)
+    def row(self, start: int, stack: Var) -> Var:
+        rows = self.sweep.slice_stack(stack, start, self.length)
+        if rows not in self.known_rows:
+            self.known_rows[rows] = Var(Type(rows.type.shape[1:], rows.type.dtype))
+            self.rows.append((self.known_rows[rows], rows))
+        return self.known_rows[rows]
 
 
 def _row_access(eqn: Eqn) -> tuple[Var, int, bool] | None:

@@ -28,6 +28,7 @@ from tracker.ir.graph import (
     name_variables,
     nested_functions,
     operands_of,
+    unused_name,
 )
 from tracker.ir.lowering import Host
 from tracker.ir.op import OPS
@@ -203,10 +204,8 @@ class _LoopEmitter:
         key = _body_key(function)
         known = self.known.get(key)
         if known is None:
-            number = 1
-            while f"rolled{number}" in self.functions:
-                number += 1
-            known = self.known[key] = replace(function, name=f"rolled{number}")
+            name = unused_name("rolled", self.functions)
+            known = self.known[key] = replace(function, name=name)
             self.functions[known.name] = known
         return known
 
