@@ -1,8 +1,7 @@
-"""Random IR functions, and what the IR tests ask of functions: are they the same, what do they
-give.
+"""Random IR functions, and helpers that compare and run functions.
 
-`any_function` draws text-book nonsense (for the text form: types need not fit); `programs` draws
-functions that verify and can be run by `evaluate`.
+`any_function` draws functions for the text form, whose types need not fit; `programs` draws
+functions that verify, and that `evaluate` can run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""For tests of loops that were rolled back: programs after all passes, and the loops in them."""
+"""For tests of re-rolling: functions after all passes, and the loops in them."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Functions have one fingerprint if they are the same, in any process, else others."""
+"""Equal functions have one fingerprint in any process; different functions have different ones."""
 
 import os
 import subprocess
@@ -48,17 +48,17 @@ def text(*change):
 
 
 @pytest.mark.parametrize("change", ALTERED.values(), ids=ALTERED)
-def test_what_differs_has_another(change):
+def test_a_change_changes_the_fingerprint(change):
     assert text(*change) != TEXT
     assert fingerprint(parse(text(*change))) not in (None, fingerprint(parse(TEXT)))
 
 
-def test_all_alterations_are_told_apart():
+def test_all_changes_have_different_fingerprints():
     marks = {fingerprint(parse(text(*change))) for change in ALTERED.values()}
     assert len(marks) == len(ALTERED)
 
 
-def test_names_and_lines_do_not_count():
+def test_names_and_source_lines_are_ignored():
     renamed = TEXT.replace(" a:", " some:").replace("sum a", "sum some").replace("(a,", "(some,")
     assert fingerprint(parse(renamed)) == fingerprint(parse(TEXT))
     function = parse(TEXT)
@@ -66,7 +66,7 @@ def test_names_and_lines_do_not_count():
     assert fingerprint(replace(function, body=moved, name="g")) == fingerprint(function)
 
 
-def test_inputs_and_captures_are_not_the_same():
+def test_inputs_and_captures_differ():
     function = parse(TEXT)
     first, second = function.inputs
     captured = replace(function, inputs=(first,), captures=(second,))
@@ -77,14 +77,14 @@ def looped(x, factor=0.5):
     return np.sum(scan(lambda c, row: (c * row + factor, None), x[0], x)[0])
 
 
-def test_nested_functions_count():
+def test_nested_functions_are_covered():
     x = np.ones((5, 3))
     marks = [fingerprint(tracker.trace(lambda x, k=k: looped(x, k), x)) for k in (0.5, 0.5, 0.7)]
     assert marks[0] == marks[1] != marks[2]
     assert None not in marks
 
 
-def test_what_has_no_value_to_be_named_by_has_none():
+def test_opaque_params_and_undeclared_ops_have_no_fingerprint():
     x, out = Var(parse(TEXT).inputs[0].type), Var(parse(TEXT).inputs[0].type)
     opaque = Eqn(OPS["sin"], (x,), {"where": object()}, out)
     assert fingerprint(Function("f", (x,), (), (opaque,), (out,))) is None
@@ -106,7 +106,7 @@ def test_unusual_literals():
     assert len(set(marks)) == len(values)
 
 
-def test_another_process_finds_the_same():
+def test_the_fingerprint_is_the_same_in_other_processes():
     code = (
         "import numpy as np, tracker; from tracker.ir.fingerprint import fingerprint; "
         "f = lambda x: tracker.gradient(lambda y: np.sum(np.tanh(y) * 0.3)**2, x); "

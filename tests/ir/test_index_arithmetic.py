@@ -1,4 +1,4 @@
-"""The index of a part of a part, beside NumPy's answer."""
+"""Composition of basic indices, compared with NumPy."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def _tuple(index):
 
 
 @given(parts())
-def test_a_part_of_a_part_is_a_part(drawn):
+def test_composed_indices_agree_with_numpy(drawn):
     shape, outer, inner = drawn
     x = np.arange(np.prod(shape)).reshape(shape)
     index = compose_indices(outer, inner, shape)

@@ -1,4 +1,4 @@
-"""The text form: what it looks like, that it reads back, and what its errors say."""
+"""The text form: what it looks like, that it parses back, and its errors."""
 
 import ir_programs as programs
 import numpy as np
@@ -104,7 +104,7 @@ def test_names_are_kept_filled_in_and_told_apart():
     )
 
 
-def test_an_opaque_param_is_shown_but_not_read():
+def test_an_opaque_param_is_printed_but_not_parsed():
     x, y = Var(Type((), np.dtype(float)), "x"), Var(Type((), np.dtype(float)), "y")
     body = (Eqn(OPS["sin"], (x,), {"rng": np.random.default_rng()}, y),)
     text = print_function(Function("f", (x,), (), body, (y,)))

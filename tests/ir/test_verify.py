@@ -1,4 +1,4 @@
-"""The verifier: what it lets through, and what it says of each broken invariant."""
+"""The verifier: valid functions pass, and each broken invariant has its error."""
 
 import ir_programs as programs
 import numpy as np
@@ -126,13 +126,13 @@ def test_an_error_shows_five_neighbours():
     ]
 
 
-def test_a_step_that_is_no_step():
+def test_a_step_of_another_class_is_an_error():
     x = Var(VECTOR, "x")
     with pytest.raises(IRError, match="a step is an equation or a guard, not a str"):
         verify(Function("f", (x,), (), ("y = x",), (x,)))
 
 
-def test_equal_looking_params_are_inferred_apart():
+def test_params_that_python_calls_equal_are_inferred_separately():
     """`True == 1 == 1.0`: what infer said of one says nothing of the other."""
     scalar = Type((), F64)
 

@@ -1,4 +1,4 @@
-"""Writes that nobody sees are left out, and all others stay; values and gradients agree."""
+"""Dead store elimination: the number of writes that are left, and equal values and gradients."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def overwritten_elsewhere(x, y):
 @pytest.mark.parametrize(
     ("f", "left"), [(updated_often, 1), (overwritten_once_read, 2), (overwritten_elsewhere, 2)]
 )
-def test_what_is_overwritten_before_it_is_read(f, left):
+def test_overwritten_stores_are_dead(f, left):
     assert writes(f, X, Y) == left
     agree(lambda x, y: np.sum(f(x, y) * y), X, Y)
 
@@ -103,7 +103,7 @@ def halved(x, y):
     return np.sum(x * x * y)
 
 
-def test_a_value_that_is_made_after_the_part_was_taken_away_takes_its_place():
+def test_a_later_value_replaces_a_cleared_part():
     found = run(tracker.trace(lambda x, y: tracker.gradient(halved, x, y)[0], X, Y), PASSES)
     names = [
         eqn.op.name for eqn in run(found, [dead_code]).eqns if eqn.out.type == found.inputs[0].type
@@ -113,7 +113,7 @@ def test_a_value_that_is_made_after_the_part_was_taken_away_takes_its_place():
     agree(halved, X, Y)
 
 
-def test_a_cleared_cotangent_that_somebody_else_reads_stays():
+def test_a_cleared_cotangent_with_other_readers_stays():
     def f(x, y):
         z = x * y
         kept = z.copy()

@@ -1,4 +1,4 @@
-"""Bodies that are alike become one, and only these."""
+"""Equal nested functions become one."""
 
 import numpy as np
 import pytest
@@ -34,14 +34,14 @@ def branches(*bodies):
         ([lambda x, f=f: cond(x[1] > 0, np.sin, f, x) for f in (np.cos, np.tan)], 3),
     ],
 )
-def test_bodies_that_are_alike_become_one(bodies, left):
+def test_equal_bodies_become_one(bodies, left):
     traced = trace(branches(*bodies), X)
     shared = run(traced, [dedupe_bodies], check=True)
     assert (len(traced.functions), len(shared.functions)) == (2 * len(bodies), left)
     assert run(shared, [dedupe_bodies]) is shared
 
 
-def test_what_may_hold_state_is_shared_with_nobody():
+def test_bodies_with_opaque_params_stay():
     traced = trace(branches(np.sin, np.sin), X)
     op = replace(OPS["sin"], infer=lambda x, *, state: x)
     for nested in traced.functions.values():
@@ -59,7 +59,7 @@ def steps(x):
     return total
 
 
-def test_a_loop_around_bodies_is_compiled_to_what_it_is():
+def test_values_of_a_loop_around_bodies():
     compiled = jit(lambda x: (steps(x), gradient(steps, x)[0]))
     with config(check=True):
         for x in (X, -X):
@@ -69,7 +69,7 @@ def test_a_loop_around_bodies_is_compiled_to_what_it_is():
 
 
 @pytest.mark.optimised
-def test_steps_that_share_their_bodies_are_a_loop():
+def test_steps_with_equal_bodies_are_rolled():
     def f(x):
         for _ in range(120):
             x = cond(x[0] > 0.5, lambda x: np.sin(x) * x, lambda x: np.cos(x) + x, x)

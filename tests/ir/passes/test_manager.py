@@ -138,7 +138,7 @@ def test_literals_are_common_only_if_type_and_bits_are():
 
 
 @pytest.mark.parametrize("each", [common_subexpressions, simplify])
-def test_what_may_hold_state_is_left_alone(each):
+def test_opaque_params_are_neither_merged_nor_evaluated(each):
     op = replace(OPS["sin"], evaluate=lambda x, *, rng: rng.random())
     function = parse(
         "function f() {\n a: f64[] = sin f64(1.0)\n b: f64[] = sin f64(1.0)\n return (a, b)\n}"
@@ -192,7 +192,7 @@ def test_the_driver_verifies_and_dumps():
     assert run(function, [broken]).outputs[0].name == "v"
 
 
-def test_in_what_it_gave_a_pass_is_not_asked_again():
+def test_a_pass_is_skipped_on_its_own_result():
     asked = []
     look = Pass("look", lambda f: asked.append(f) or f)
     anew = Pass("anew", lambda f: replace(f, body=f.body))
@@ -202,7 +202,7 @@ def test_in_what_it_gave_a_pass_is_not_asked_again():
 
 
 @pytest.mark.parametrize("each", ALL)
-def test_what_cannot_be_improved_is_handed_back(each):
+def test_an_unchanged_function_is_returned_itself(each):
     function = parse("function f(x: f64[3]) {\n a: f64[3] = sin x\n return (a)\n}")
     assert each(function) is function
 

@@ -1,4 +1,4 @@
-"""Arrays that products take from both sides are laid out once."""
+"""Operands of products that are read in two orders are laid out once."""
 
 import numpy as np
 
@@ -19,13 +19,13 @@ function f(a: f64[9,4,5], l: f64[4,5,5]) {
 """
 
 
-def test_the_second_is_the_first_seen_from_the_other_side():
+def test_the_second_transpose_is_a_view_of_the_first():
     text = str(run(parse(BOTH), [share_transposes], check=True))
     assert "u: f64[4,5,9] = transpose x {axes=(1, 2, 0)}" in text
     assert "v: f64[4,9,5] = transpose u {axes=(0, 2, 1)}" in text
 
 
-def test_what_lies_in_memory_stays_as_it_is():
+def test_transposes_of_inputs_stay():
     function = parse(BOTH.replace("transpose x", "transpose a"))
     assert str(run(function, [share_transposes], check=True)) == str(function)
 

@@ -41,12 +41,12 @@ def cross_entropy(z, rows, t):
 @pytest.mark.parametrize(
     ("rows", "t"), [(ROWS, T), (TWICE, T[TWICE]), (-1 - ROWS, T - 8), (ROWS[:3], T[:1])]
 )
-def test_a_cross_entropy_adds_what_it_scatters_last(rows, t):
+def test_a_cross_entropy_adds_the_scattered_term_last(rows, t):
     fast = compiled(lambda z: tracker.gradient(lambda z: cross_entropy(z, rows, t), z), Z)
     assert scattered(fast) == [("scattered_added", 2), ("scattered_sum", 1)]
 
 
-def test_places_are_asked_of_both_axes():
+def test_sums_over_all_axes_and_second_derivatives():
     """Of all of it; twice derived; where the places spread over the batch."""
 
     def loss(z):
@@ -58,7 +58,7 @@ def test_places_are_asked_of_both_axes():
     compiled(lambda z: tracker.gradient(lambda z: cross_entropy(z, ROWS[:, None], T[:2]), z), Z)
 
 
-def test_what_others_read_is_made_as_it_is():
+def test_scattered_terms_with_other_readers_stay():
     """`pull` is wanted itself, and read by a product: the chain ends there."""
 
     def f(z):
@@ -70,7 +70,7 @@ def test_what_others_read_is_made_as_it_is():
     assert scattered(fast) == [("scattered_sum", 2)]
 
 
-def test_what_is_only_summed_is_not_made():
+def test_terms_that_are_only_summed_are_not_made():
     def f(z):
         (pull,) = tracker.gradient(lambda z: np.sum(z[ROWS, T] ** 2), z)
         more = pull + z
@@ -80,7 +80,7 @@ def test_what_is_only_summed_is_not_made():
     assert {axes for _, axes in scattered(fast)} == {1}
 
 
-def test_signs_of_zeros_and_what_is_not_finite():
+def test_signs_of_zeros_infinities_and_nans():
     def f(z, x):
         (pull,) = tracker.gradient(lambda z: np.sum(z[ROWS[:9], T[:9]] ** 2), z)
         total = pull + x
@@ -110,13 +110,13 @@ def gradient_of(loss):
         (lambda x: np.sum(x[K] * x[J]), 1, 1),
     ],
 )
-def test_pullbacks_of_reads_by_places(loss, added, summed):
+def test_pullbacks_of_reads_at_positions(loss, added, summed):
     fast = compiled(gradient_of(loss), X, tol=1e-13)
     assert count(fast, "scattered_added") == added
     assert count(fast, "scattered_sum") == summed
 
 
-def test_what_is_wanted_otherwise_stays():
+def test_a_scattered_term_that_is_an_output_stays():
     def both(x):
         pull = tracker.gradient(lambda x: np.sum(x[K] ** 2), x)[0]
         return pull, pull + x, pull + pull

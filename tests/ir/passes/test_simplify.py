@@ -1,4 +1,4 @@
-"""Rewrite rules: per rule what it rewrites, text before and after; and what must stay as it is."""
+"""Rewrite rules: per rule what it rewrites; rewrites that are absent because they are inexact."""
 
 import ir_programs as programs
 import numpy as np
@@ -273,13 +273,13 @@ def test_each_row_needs_its_rule(name, before, after, monkeypatch):
     assert str(simplified(before)) != str(function(after))
 
 
-def test_every_rule_has_a_row_and_says_why():
+def test_every_rule_has_a_row_and_a_docstring():
     assert {rule.name for rule in rewriter.RULES} == {row[0] for row in ROWS}
     assert all(rule.rewrite.__doc__ for rule in rewriter.RULES)
 
 
 @pytest.mark.parametrize("steps", STAY)
-def test_stays(steps):
+def test_inexact_rewrites_are_absent(steps):
     assert str(simplified(steps)) == str(function(steps))
 
 
@@ -291,7 +291,7 @@ def test_roots(exponent, op):
     )
 
 
-def test_rules_work_through_one_another():
+def test_rules_apply_to_results_of_rules():
     """The seed of a gradient melts away."""
     steps = """
         a: f64[3] = ones_like x {shape=(3,), dtype=f64}; c: f64[3] = multiply a 2;
@@ -303,7 +303,7 @@ def test_rules_work_through_one_another():
     )
 
 
-def test_rules_are_silent_when_an_op_is_missing(monkeypatch):
+def test_rules_for_undeclared_ops_do_not_apply(monkeypatch):
     for steps, op in [
         ("a: f64[3] = negative y; r: f64[3] = add x a", "subtract"),
         ("r: f64[3] = power x 2", "square"),
@@ -355,7 +355,7 @@ def test_rewriting_ends(function):
 
 
 @pytest.mark.parametrize("shape", [(7,), (5, 4), (200, 300)])
-def test_what_is_read_past_writes_is_what_was_written(shape):
+def test_the_last_write_is_found(shape):
     """A reading of the newest version finds the write that it is from, or an older one's place."""
     rng = np.random.default_rng(0)
     history, base = WriteHistory(), Var(Type(shape, np.dtype(float)))
@@ -377,7 +377,7 @@ def test_what_is_read_past_writes_is_what_was_written(shape):
 
 
 @pytest.mark.parametrize("shape", [(7,), (5, 4), (200, 300)])
-def test_what_is_read_of_any_version_is_what_was_written(shape):
+def test_the_last_write_is_found_for_any_version(shape):
     """Of an older version, or of one of two that were made of the same; or it is not known. A write
     may be taken back."""
     rng = np.random.default_rng(0)
@@ -405,7 +405,7 @@ def test_what_is_read_of_any_version_is_what_was_written(shape):
     assert answers > 100
 
 
-def test_rows_of_a_large_table_are_told_apart():
+def test_rows_of_a_large_table_are_disjoint():
     """Though its cells are blocks of several rows and columns, once columns were written, too."""
     base = Var(Type((400, 200), np.dtype(float)))
     history, versions = WriteHistory(), [base]

@@ -1,4 +1,4 @@
-"""Transposes that a loop's products read are made in the loop: there is no copy."""
+"""Transposes that only a loop's products read are made in the loop, without a copy."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_a_small_matrix_is_laid_out_once():
     assert function.has_op("transpose")
 
 
-def test_what_is_not_for_products_alone_is_laid_out_once():
+def test_a_transpose_with_other_readers_is_laid_out_once():
     def f(w, x):
         u = w.T
         return tracker.scan(lambda h, row: (np.tanh(u @ h + row), np.max(u * row)), x[0], x)

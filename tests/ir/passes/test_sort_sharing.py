@@ -1,4 +1,4 @@
-"""What is sorted, and whose order is asked for, is sorted once."""
+"""A sort and an argsort of one array share the order."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def slope(axis):
         (lambda x: np.sort(x), MATRIX, 1),
     ],
 )
-def test_it_is_sorted_once(f, x, count):
+def test_sort_and_argsort_share_the_order(f, x, count):
     assert sorts(f, x) == count
     fast = tracker.jit(f)
     fast(x)
@@ -50,7 +50,7 @@ def test_it_is_sorted_once(f, x, count):
         np.testing.assert_allclose(a, b, rtol=1e-14)
 
 
-def test_numbers_are_those_of_a_stable_sort():
+def test_sorted_values_are_those_of_a_stable_sort():
     """Zeros of both signs and NaNs, as NumPy's."""
     x = np.array([1.0, 0.0, np.nan, -0.0, -np.inf, 0.0, -0.0, np.inf, np.nan])
     fast = tracker.jit(lambda x: (np.sort(x), np.argsort(x, kind="stable")))

@@ -1,4 +1,4 @@
-"""Products of windows with a vector are sums of slices, whichever way they are written."""
+"""Products of sliding windows with a vector are sums of slices, in every form."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_products_of_windows(name, dtype):
         np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * scale)
 
 
-def test_what_is_no_long_matrix_of_windows_is_left_to_blas():
+def test_other_products_are_left_to_blas():
     x, w = np.ones(N), np.ones(40)
     for f in (
         lambda x, w: windows(x, 40) @ w,

@@ -1,6 +1,6 @@
-"""The passes over an `ir.Function`, in order.
+"""The order of the passes over an `ir.Function`; `program.py` has the steps before and after.
 
-Owns: `PASSES`, and `optimise`, which runs them. What comes before and after: `program.py`.
+`ir/passes/manager.py` checks the order against what passes require, in tests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tracker.jit.runtime import lazy_imports
 
 
 def _roll(function: Function) -> Function:
-    """Loops of what repeats itself, in a body that is long enough for it."""
+    """Roll repetition into loops, in a body that is long enough."""
     if len(function.body) < loop_limits.MIN_BODY:
         return function
     calls = function.calls_python and is_one_call(function)

@@ -1,4 +1,4 @@
-"""What a loop stacks for its pullback: what follows from other stacks is computed again."""
+"""Rematerialisation: which results a loop stacks for its pullback, with equal gradients."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def doubled(v, c):
         (doubled, (V, C), 1),  # the exponential; not its sum with c
     ],
 )
-def test_what_is_stacked(f, args, forward):
+def test_number_of_stacks_of_the_forward_loop(f, args, forward):
     assert stacks(f, *args)[0] == forward
     agree(f, *args)
 
@@ -121,20 +121,20 @@ def results(function):
     return len(first.out.type.parts)
 
 
-def test_loops_and_single_rows_compute_what_is_not_stacked():
+def test_loops_and_single_rows_derive_results():
     assert results(after(CUT, "p0 q0", "return (o, s)")) == 2  # the carry, and the sine
 
 
-def test_what_anything_else_reads_stays():
+def test_stacks_with_other_readers_stay():
     assert results(after(CUT, "p0 q0", "return (o, s, q)")) == 3
     assert results(after(CUT, "p0 q0", "h: f64[5,40] = exp p\n  return (o, s, h)")) == 3
 
 
-def test_what_follows_from_two_values_that_are_not_there_stays():
+def test_results_that_need_two_more_values_stay():
     assert results(after(CUT.replace("getitem q", "getitem s"), "p0 q0", "return (o)")) == 2
 
 
-def test_a_read_of_a_scalar_is_no_read_of_a_row():
+def test_an_empty_index_reads_no_row():
     """An empty index, which `simplify` would have removed."""
     parts = (
         CUT + "\n  e: f64[] = sum y {axis=(0,), keepdims=False}\n  h: f64[] = getitem e {index=()}"
@@ -207,5 +207,5 @@ def cost(n):
     return lines_run(lambda: rematerialize(function))
 
 
-def test_it_is_linear():
+def test_derivations_take_linear_time():
     assert cost(200) < 2.5 * cost(100)

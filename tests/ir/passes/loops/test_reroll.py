@@ -1,4 +1,4 @@
-"""Repetition in traces becomes loops: which, with what in them, and with the same results."""
+"""Re-rolling: which repetition becomes loops, with what operands, and with equal results."""
 
 import numpy as np
 import pytest
@@ -21,14 +21,14 @@ W = RNG.standard_normal((6, 6)) * 0.4
 ROWS = RNG.standard_normal((40, 6))
 
 
-# Where it repeats itself --------------------------------------------------------------------------
+# Repeat detection --------------------------------------------------------------------------------
 
 
 def runs_of(f, *args):
     return find_runs(tracker.trace(f, *args).body, lambda eqn: True)
 
 
-def test_a_run_begins_with_the_first_step_that_is_alike():
+def test_a_run_begins_with_the_first_equal_step():
     def f(x):
         y = np.exp(x)
         for _ in range(60):
@@ -38,7 +38,7 @@ def test_a_run_begins_with_the_first_step_that_is_alike():
     assert runs_of(f, 0.3) == [Run(1, 3, 60)]
 
 
-def test_steps_of_other_types_params_or_literals_are_not_alike():
+def test_steps_with_other_types_params_or_literals_differ():
     def types(x):
         for n in range(1, 90):
             x = x + np.sum(np.zeros(n) + x)
@@ -83,11 +83,11 @@ def comparisons(n):
     return lines_run(lambda: find_runs(body, lambda eqn: True))
 
 
-def test_finding_is_linear():
+def test_run_detection_takes_linear_time():
     assert comparisons(4000) < 2.5 * comparisons(2000)
 
 
-# What becomes of it -------------------------------------------------------------------------------
+# Loops -------------------------------------------------------------------------------------------
 
 BEFORE = """
 function f(x: float, y: float) {
@@ -248,7 +248,7 @@ def test_lines_of_the_loop_are_those_of_the_source(eager_to_roll):
     assert {int(e.where.rsplit(":", 1)[1]) - first for e in body.eqns} == {2, 3}
 
 
-def test_the_steps_of_a_pullback_read_what_the_steps_left(eager_to_roll):
+def test_a_pullback_reads_the_stacks_in_reverse(eager_to_roll):
     gradient = optimised(lambda x, y: tracker.gradient(carried, x, y), 0.3, 0.2)
     assert [(n, reverse) for n, _, _, reverse in loops(gradient)] == [(99, False), (97, True)]
 
@@ -272,7 +272,7 @@ def test_short_programs_stay_as_they_are():
     assert loops(optimised(reading, X)) == []
 
 
-def test_arrays_that_fit_into_registers_stay_there():
+def test_arrays_that_fit_into_registers_stay_unrolled():
     def steps(x):
         for _ in range(200):
             x = np.sin(x) * 1.1 + 0.1
@@ -284,7 +284,7 @@ def test_arrays_that_fit_into_registers_stay_there():
     assert loops(optimised(lambda x: (steps(x), steps(x * 2)), many)) == [(200, 1, 0, False)] * 2
 
 
-def test_what_is_too_large_for_registers_is_a_loop_whatever_small_there_is_beside():
+def test_large_arrays_are_rolled_beside_small_ones():
     """The edges of a field are small, and most of each step is not."""
 
     def field(u):

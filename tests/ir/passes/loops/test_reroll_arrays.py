@@ -1,4 +1,4 @@
-"""Loops that read and write parts of arrays: which are found again, and what they hand on."""
+"""Re-rolled loops that read and write slices of arrays, and what they carry."""
 
 import numpy as np
 import pytest
@@ -14,13 +14,13 @@ RNG = np.random.default_rng(0)
 X = RNG.standard_normal(40)
 
 
-def test_arrays_that_are_only_added_to_are_no_carries(eager_to_roll):
+def test_arrays_that_are_only_added_to_are_not_carried(eager_to_roll):
     gradient = optimised(lambda x: tracker.gradient(strided, x), X)
     bodies = [e.params["body"] for e in gradient.eqns if e.op.name == "loop"]
     assert bodies and all(not var.type.shape for body in bodies for var in body.inputs)
 
 
-def test_a_part_that_every_step_updates_is_handed_on_in_its_array():
+def test_a_slice_that_every_step_updates_is_carried_in_its_array():
     """The step reads what the one before wrote from the array, which is the one carry of each."""
 
     def f(x, y):
@@ -37,7 +37,7 @@ def test_a_part_that_every_step_updates_is_handed_on_in_its_array():
         np.testing.assert_allclose(have, want, rtol=1e-12)
 
 
-def test_every_reader_takes_its_part_of_what_is_written():
+def test_each_reader_reads_its_slice_of_a_written_array():
     """But not where the array would have to be kept for it."""
     text = """
     function f(u: f64[40], v: f64[40]) {
@@ -61,7 +61,7 @@ def test_every_reader_takes_its_part_of_what_is_written():
         np.testing.assert_array_equal(have, want)
 
 
-def test_a_part_of_a_part_is_taken_after_it():
+def test_a_slice_of_a_slice_is_read_after_it():
     """A view that is written into is a part of its array, and what is read of it another."""
 
     def f(x, y):
@@ -84,7 +84,7 @@ def convolved(x, w):
     return out
 
 
-def test_windows_that_slide_over_an_array_are_rows(eager_to_roll):
+def test_sliding_slices_are_rows(eager_to_roll):
     x, w = RNG.standard_normal((14, 15)), RNG.standard_normal((2, 3, 9))
     found = optimised(convolved, x, w)
     assert loops(found)
@@ -92,7 +92,7 @@ def test_windows_that_slide_over_an_array_are_rows(eager_to_roll):
     agree(lambda x, w: np.sum(convolved(x, w) ** 2), x, w)
 
 
-def test_pieces_that_are_the_same_in_every_step_are_put_after_the_loop(eager_to_roll):
+def test_constant_updates_are_deferred(eager_to_roll):
     """As the pullback of a plain sum has them, or an array that is filled with a constant."""
     x, w = RNG.standard_normal((14, 15)), RNG.standard_normal((2, 3, 9))
     both = optimised(lambda *a: tracker.gradient(lambda x, w: np.sum(convolved(x, w)), *a), x, w)
@@ -109,7 +109,7 @@ def test_pieces_that_are_the_same_in_every_step_are_put_after_the_loop(eager_to_
     agree(filled, X)
 
 
-def test_loops_begin_where_all_that_they_read_is_of_one_loop(eager_to_roll):
+def test_a_loop_reads_stacks_of_one_earlier_loop(eager_to_roll):
     """A second loop goes down the columns that the first one read, but for the last one: as rows of
     what that left, not as numbers that are handed on."""
 
@@ -131,7 +131,7 @@ def test_loops_begin_where_all_that_they_read_is_of_one_loop(eager_to_roll):
     agree(filtered, x, 0.3)
 
 
-def test_rows_of_loops_are_loops_of_loops(eager_to_roll):
+def test_deferred_updates_leave_rows_equal_for_an_outer_loop(eager_to_roll):
     """What is only written in an inner loop is put where that ends, so the rows are alike."""
     x, w = RNG.standard_normal((24, 15)), RNG.standard_normal((2, 3, 9))
     found = optimised(convolved, x, w)
@@ -139,7 +139,7 @@ def test_rows_of_loops_are_loops_of_loops(eager_to_roll):
     agree(lambda x, w: np.sum(convolved(x, w) ** 2), x, w)
 
 
-def test_a_constant_that_is_embedded_at_each_step_is_no_row_of_it(eager_to_roll):
+def test_a_constant_that_is_embedded_at_each_step_is_not_stacked(eager_to_roll):
     def f(x, c):
         total = 0 * x
         for i in range(24):
@@ -186,7 +186,7 @@ def test_writes_through_views_are_loops_in_both_directions(views, eager_to_roll)
     agree(f, x)
 
 
-def test_parts_that_no_later_step_writes_may_be_read_late(eager_to_roll):
+def test_slices_that_no_later_step_updates_may_be_read_late(eager_to_roll):
     """Of the row above, which is complete but for its last element where it is read."""
 
     def f(x):
@@ -204,7 +204,7 @@ def test_parts_that_no_later_step_writes_may_be_read_late(eager_to_roll):
 
 
 @pytest.mark.parametrize("late", range(6))
-def test_parts_that_later_steps_write_are_read_as_they_were(late, eager_to_roll):
+def test_slices_that_later_steps_update_are_read_as_they_were(late, eager_to_roll):
     def f(x):
         y, seen = x.copy(), 0.0
         for i in range(1, 120):
@@ -245,7 +245,7 @@ def following(v):
 
 
 @pytest.mark.parametrize("f", [distances, crossing, following])
-def test_writes_that_move_apart(f, eager_to_roll):
+def test_updates_that_move_differently(f, eager_to_roll):
     v = RNG.standard_normal((40, 3))
     found = optimised(f, v)
     assert f is not distances or loops(found)
