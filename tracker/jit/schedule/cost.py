@@ -10,7 +10,6 @@ Invariant: a query changes nothing, and takes no longer than the operations that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,7 @@ from tracker.ir.graph import Atom, Eqn, Function, Var
 from tracker.ir.lowering import Contract, Map, View
 from tracker.ir.op import Op
 from tracker.jit.schedule.placement import MATH_COST, RECOMPUTE_LIMIT, Placement
-from tracker.jit.schedule.plan_data import Expression, UnrollLimits, is_in_memory
-from tracker.ops.shape.memory_order import MemoryOrder
+from tracker.jit.schedule.plan_data import Expression, is_in_memory
 from tracker.tape.value import Value
 
 _probes: dict[Op, _OpProbe] = {}
@@ -129,17 +127,13 @@ def sliced_by_products(function: Function) -> set[Atom]:
     return values
 
 
-class CostModel(Placement):
+class CostModel:
     """What it costs to compute a value where it is read."""
 
-    def __init__(
-        self,
-        function: Function,
-        output_orders: Sequence[MemoryOrder],
-        unroll_limits: UnrollLimits,
-        body: bool,
-    ) -> None:
-        super().__init__(function, output_orders, unroll_limits, body)
+    def __init__(self, placement: Placement) -> None:
+        self.locations = placement.locations
+        self.definitions = placement.plan.definitions
+        self.kernels = placement.kernels
         self.slow_ops: Counter[Var] = Counter()  # divisions and roots in an expression
         self.forced_stores: set[Atom] = set()  # values to be read from memory
 
@@ -149,7 +143,7 @@ class CostModel(Placement):
         location = self.locations[o]
         if is_in_memory(location, level) or not isinstance(location, Expression):
             return 0
-        eqn = self.plan.definitions[o]
+        eqn = self.definitions[o]
         cost = MATH_COST if is_math(eqn) else view_cost(eqn)
         for operand in eqn.operands:
             if cost > limit:
@@ -163,8 +157,8 @@ class CostModel(Placement):
         is stored, in a fraction of the memory, the array is dead."""
         if o.type.dtype.kind != "b" or not isinstance(self.locations[o], Expression):
             return False
-        for gathered in self.plan.definitions[o].operands:
-            eqn = self.plan.definitions.get(gathered) if isinstance(gathered, Var) else None
+        for gathered in self.definitions[o].operands:
+            eqn = self.definitions.get(gathered) if isinstance(gathered, Var) else None
             if eqn is None or not isinstance(eqn.op.lower, View) or len(eqn.operands) == 1:
                 continue
             base = eqn.operands[0]
@@ -180,6 +174,12 @@ class CostModel(Placement):
     def is_forced_store(self, o: Var) -> bool:
         """Whether an expression is to be read from memory in any case."""
         return o in self.forced_stores and isinstance(self.locations[o], Expression)
+
+    def must_store(self, o: Var, eqn: Eqn) -> bool:
+        """Whether an elementwise equation reads an operand from memory in any case."""
+        return (
+            self.is_mask_of_gather(o) or self.is_forced_store(o) or self.exceeds_math_depth(o, eqn)
+        )
 
     def repeats_slow_op(self, o: Var, eqn: Eqn) -> bool:
         """Whether a division or root would be recomputed for many elements of a result. Storing it

@@ -53,7 +53,7 @@ from tracker.jit.schedule.cost import (
 )
 from tracker.jit.schedule.inplace import InPlaceBuffers
 from tracker.jit.schedule.loop_fusion import fuse_reductions
-from tracker.jit.schedule.placement import MATH_COST
+from tracker.jit.schedule.placement import MATH_COST, Placement
 from tracker.jit.schedule.plan_data import (
     UNROLL_LIMIT,
     Buffer,
@@ -111,7 +111,7 @@ def make_plan(
     planner = Planner(function, strides, output_orders, limits, step_planners, body)
     planner.bodies.update(bodies or {})
     for old, new in (carried or {}).items():
-        planner.forced_stores.add(new)
+        planner.cost.forced_stores.add(new)
         planner.in_place.track_input(planner.locations[old])
     for step in planner.in_place.chains.body:
         planner.plan_step(step)
@@ -141,7 +141,7 @@ def _prefers_vector_loops(function: Function, limit: int) -> bool:
     return 0 < math <= _MAX_MATH_LOOPS and len(vectors) <= _EQNS_PER_MATH * math
 
 
-class Planner(CostModel):
+class Planner(Placement):
     """Plans a function equation by equation."""
 
     def __init__(
@@ -154,6 +154,7 @@ class Planner(CostModel):
         body: bool,
     ) -> None:
         super().__init__(function, output_orders, unroll_limits, body)
+        self.cost = CostModel(self)
         self.step_planners = step_planners
         self.row_operands: set[Var] = set()
         self.bodies: dict[Function, Plan] = {}
@@ -244,12 +245,12 @@ class Planner(CostModel):
         same: list[tuple[Var, Expression]] = []  # operands of the same shape
         for o in operands:
             location = self.locations[o]
-            if self._should_store(o, eqn):
+            if self.cost.must_store(o, eqn):
                 level = max(level, self.store(o))
             elif isinstance(location, Expression) and o.type.shape == space:
                 same.append((o, location))
                 level = max(level, location.kernel.level)
-            elif self.repeats_slow_op(o, eqn):
+            elif self.cost.repeats_slow_op(o, eqn):
                 level = max(level, self.store(o))
             else:
                 level = max(level, self.available_level(o))
@@ -262,7 +263,7 @@ class Planner(CostModel):
             if expression.kernel.level < level and expression.buffer is None:
                 limit = self.recompute_limit_of(o)
                 limit = min(limit, MATH_COST - 1) if crowded else limit
-                if self.recompute_cost(o, level, limit) > limit:
+                if self.cost.recompute_cost(o, level, limit) > limit:
                     self.store(o)
         shared = 0  # cost of members that the kernel computes anyway
         for o in operands:
@@ -271,8 +272,8 @@ class Planner(CostModel):
                 if location.kernel is kernel:
                     shared += location.cost
                 elif location.buffer is None:
-                    cost += self.recompute_cost(o, level, location.cost)
-        self.slow_ops[eqn.out] += is_slow(eqn)
+                    cost += self.cost.recompute_cost(o, level, location.cost)
+        self.cost.slow_ops[eqn.out] += is_slow(eqn)
         kernel.lines += (
             _MATH_WEIGHT + _LINES_PER_OPERATION * (cost - MATH_COST)
             if math
@@ -281,23 +282,17 @@ class Planner(CostModel):
         kernel.work += cost
         self._add_expression(eqn, kernel, cost + shared, operands)
 
-    def _should_store(self, o: Var, eqn: Eqn) -> bool:
-        """Whether an elementwise equation reads an operand from memory in any case."""
-        return (
-            self.is_mask_of_gather(o) or self.is_forced_store(o) or self.exceeds_math_depth(o, eqn)
-        )
-
     def _add_expression(self, eqn: Eqn, kernel: Kernel, cost: int, operands: list[Var]) -> None:
         kernel.members.append(eqn)
-        counts = [self.slow_ops[o] for o in operands if self.locations[o].buffer is None]
-        self.slow_ops[eqn.out] += min(sum(counts), SLOW_OPS_LIMIT)
-        depth = max(map(self.math_depth, operands), default=0) + is_math(eqn)
+        counts = [self.cost.slow_ops[o] for o in operands if self.locations[o].buffer is None]
+        self.cost.slow_ops[eqn.out] += min(sum(counts), SLOW_OPS_LIMIT)
+        depth = max(map(self.cost.math_depth, operands), default=0) + is_math(eqn)
         self.locations[eqn.out] = Expression(kernel, kernel.level, cost, depth)
         kernel.math_depth = max(kernel.math_depth, depth)
 
     def _plan_view(self, eqn: Eqn, operands: list[Var]) -> None:
         for o in operands:
-            if self.repeats_slow_op(o, eqn) or self.is_forced_store(o):
+            if self.cost.repeats_slow_op(o, eqn) or self.cost.is_forced_store(o):
                 self.store(o)
         if len(eqn.operands) == 1 and operands and eqn.out not in self.row_operands:
             alias = self._view_alias(eqn, operands[0])
