@@ -89,12 +89,17 @@ def _texts(name: str, bits: int) -> set[str]:
         "values.many": _radix_sort_text(_RADIX_KEYS, bits),
         "places.many": _radix_sort_text(_RADIX_POSITIONS, bits),
     }[name]
-    rows = (
-        _ROWS.replace("{name}", name)
-        .replace("{result}", "i64" if name.startswith("places") else "$")
-        .replace("{room}", "" if name.endswith("few") else "ptr %room, ")
-    )
+    result = "i64" if name.startswith("places") else "$"
+    room = "" if name.endswith("few") else "ptr %room, "
+    rows = _filled(_ROWS, name=name, result=result, room=room)
     return {text.replace("$", f"i{bits}") for text in (rows, one)}
+
+
+def _filled(text: str, **parts: str) -> str:
+    """A text with parts in the place of their names."""
+    for name, part in parts.items():
+        text = text.replace(f"{{{name}}}", part)
+    return text
 
 
 _INTRINSICS = (
@@ -158,14 +163,8 @@ end:
 """
 
 
-def _insertion(**parts: str) -> str:
-    text = _INSERTION
-    for name, part in parts.items():
-        text = text.replace(f"{{{name}}}", part)
-    return text
-
-
-_INSERTION_POSITIONS = _insertion(
+_INSERTION_POSITIONS = _filled(
+    _INSERTION,
     name="places",
     moved="i64",
     rival="""\
@@ -176,7 +175,8 @@ _INSERTION_POSITIONS = _insertion(
     shifted="%position",
     inserted="%i",
 )
-_INSERTION_KEYS = _insertion(
+_INSERTION_KEYS = _filled(
+    _INSERTION,
     name="values",
     moved="$",
     rival="  %rival = load $, ptr %there\n",
@@ -195,31 +195,29 @@ sum:
   %summed = icmp eq i64 %b.next, 256
   br i1 %summed, label %deal, label %sum
 """  # exclusive prefix sums of the counts
-_RADIX_KEYS = """
-; A pass over each digit of 8 bits, to and fro between two arrays. Room: one of them.
-define internal void @tk.values.many.$(ptr %keys, ptr %out, ptr %room, i64 %n) {
+_RADIX = """
+; A pass over each digit of 8 bits{header}
+define internal void @tk.{name}.many.$(ptr %keys, ptr %out, ptr %room, i64 %n) {
 start:
   %counts = alloca [CELLS x i64], align 64
   call void @llvm.memset.p0.i64(ptr align 64 %counts, i8 0, i64 BYTES, i1 false)
-  br label %count
+{halves}  br label %count
 count:
   %i = phi i64 [0, %start], [%i.next, %count]
   %cell = getelementptr $, ptr %keys, i64 %i
   %narrow = load $, ptr %cell
   %key = WIDEN
-{counting}
+{numbered}{counting}
   %i.next = add i64 %i, 1
   %counted = icmp eq i64 %i.next, %n
   br i1 %counted, label %digit, label %count
 digit:
   %d = phi i64 [0, %count], [%d.next, %passed]
-  %from = phi ptr [%keys, %count], [%from.next, %passed]
-  %into = phi ptr [%room, %count], [%into.next, %passed]
-  %row = mul i64 %d, 256
+{arrays}  %row = mul i64 %d, 256
   %bucket = getelementptr i64, ptr %counts, i64 %row
   %shift.wide = mul i64 %d, 8
   %shift = NARROW
-  %first = load $, ptr %from
+  %first = load $, ptr {source}
   %first.down = lshr $ %first, %shift
   %first.low = and $ %first.down, 255
   %first.digit = FIRST
@@ -229,112 +227,101 @@ digit:
   br i1 %shared, label %passed, label %sum
 {summing}deal:
   %e = phi i64 [0, %sum], [%e.next, %deal]
-  %e.cell = getelementptr $, ptr %from, i64 %e
+  %e.cell = getelementptr $, ptr {source}, i64 %e
   %e.key = load $, ptr %e.cell
-  %down = lshr $ %e.key, %shift
+{take}  %down = lshr $ %e.key, %shift
   %low = and $ %down, 255
   %value = LOW
   %to.cell = getelementptr i64, ptr %bucket, i64 %value
   %to = load i64, ptr %to.cell
   %to.next = add i64 %to, 1
   store i64 %to.next, ptr %to.cell
-  %key.to = getelementptr $, ptr %into, i64 %to
+  %key.to = getelementptr $, ptr {target}, i64 %to
   store $ %e.key, ptr %key.to
-  %e.next = add i64 %e, 1
+{put}  %e.next = add i64 %e, 1
   %dealt = icmp eq i64 %e.next, %n
   br i1 %dealt, label %turn, label %deal
 turn:
+{turn}  br label %passed
+passed:
+{passed}  %d.next = add i64 %d, 1
+  %over = icmp eq i64 %d.next, DIGITS
+  br i1 %over, label %{end}
+end:
+  ret void
+}"""
+_RADIX_KEYS = _filled(
+    _RADIX,
+    name="values",
+    header=", to and fro between two arrays. Room: one of them.",
+    halves="",
+    numbered="",
+    arrays="""\
+  %from = phi ptr [%keys, %count], [%from.next, %passed]
+  %into = phi ptr [%room, %count], [%into.next, %passed]
+""",
+    source="%from",
+    target="%into",
+    take="",
+    put="",
+    turn="""\
   %filled = icmp eq ptr %into, %room
   %free = select i1 %filled, ptr %out, ptr %room
-  br label %passed
-passed:
+""",
+    passed="""\
   %from.next = phi ptr [%from, %digit], [%into, %turn]
   %into.next = phi ptr [%into, %digit], [%free, %turn]
-  %d.next = add i64 %d, 1
-  %over = icmp eq i64 %d.next, DIGITS
-  br i1 %over, label %last, label %digit
+""",
+    end="""last, label %digit
 last:
   %there = icmp eq ptr %from.next, %out
   br i1 %there, label %end, label %copy
 copy:
   %bytes = mul i64 %n, DIGITS
   call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %from.next, i64 %bytes, i1 false)
-  br label %end
-end:
-  ret void
-}"""
-_RADIX_POSITIONS = """
-; A pass over each digit of 8 bits. Room: two arrays of keys. Positions have 32 bits on their way:
-; two arrays of them are as long as the result, and lie there.
-define internal void @tk.places.many.$(ptr %keys, ptr %out, ptr %room, i64 %n) {
-start:
-  %counts = alloca [CELLS x i64], align 64
-  call void @llvm.memset.p0.i64(ptr align 64 %counts, i8 0, i64 BYTES, i1 false)
+  br label %end""",
+)
+_RADIX_POSITIONS = _filled(
+    _RADIX,
+    name="places",
+    header=""". Room: two arrays of keys. Positions have 32 bits on their way:
+; two arrays of them are as long as the result, and lie there.""",
+    halves="""\
   %i2 = getelementptr i32, ptr %out, i64 %n
   %k2 = getelementptr $, ptr %room, i64 %n
-  br label %count
-count:
-  %i = phi i64 [0, %start], [%i.next, %count]
-  %cell = getelementptr $, ptr %keys, i64 %i
-  %narrow = load $, ptr %cell
-  %key = WIDEN
+""",
+    numbered="""\
   %own = getelementptr i32, ptr %i2, i64 %i
   %i.narrow = trunc i64 %i to i32
   store i32 %i.narrow, ptr %own
-{counting}
-  %i.next = add i64 %i, 1
-  %counted = icmp eq i64 %i.next, %n
-  br i1 %counted, label %digit, label %count
-digit:
-  %d = phi i64 [0, %count], [%d.next, %passed]
+""",
+    arrays="""\
   %sk = phi ptr [%keys, %count], [%sk.next, %passed]
   %si = phi ptr [%i2, %count], [%si.next, %passed]
   %dk = phi ptr [%room, %count], [%dk.next, %passed]
   %di = phi ptr [%out, %count], [%di.next, %passed]
-  %row = mul i64 %d, 256
-  %bucket = getelementptr i64, ptr %counts, i64 %row
-  %shift.wide = mul i64 %d, 8
-  %shift = NARROW
-  %first = load $, ptr %sk
-  %first.down = lshr $ %first, %shift
-  %first.low = and $ %first.down, 255
-  %first.digit = FIRST
-  %first.cell = getelementptr i64, ptr %bucket, i64 %first.digit
-  %first.count = load i64, ptr %first.cell
-  %shared = icmp eq i64 %first.count, %n
-  br i1 %shared, label %passed, label %sum
-{summing}deal:
-  %e = phi i64 [0, %sum], [%e.next, %deal]
-  %e.cell = getelementptr $, ptr %sk, i64 %e
-  %e.key = load $, ptr %e.cell
+""",
+    source="%sk",
+    target="%dk",
+    take="""\
   %p.cell = getelementptr i32, ptr %si, i64 %e
   %p = load i32, ptr %p.cell
-  %down = lshr $ %e.key, %shift
-  %low = and $ %down, 255
-  %value = LOW
-  %to.cell = getelementptr i64, ptr %bucket, i64 %value
-  %to = load i64, ptr %to.cell
-  %to.next = add i64 %to, 1
-  store i64 %to.next, ptr %to.cell
-  %key.to = getelementptr $, ptr %dk, i64 %to
-  store $ %e.key, ptr %key.to
+""",
+    put="""\
   %p.to = getelementptr i32, ptr %di, i64 %to
   store i32 %p, ptr %p.to
-  %e.next = add i64 %e, 1
-  %dealt = icmp eq i64 %e.next, %n
-  br i1 %dealt, label %turn, label %deal
-turn:
+""",
+    turn="""\
   %given = icmp eq ptr %sk, %keys
   %free = select i1 %given, ptr %k2, ptr %sk
-  br label %passed
-passed:
+""",
+    passed="""\
   %sk.next = phi ptr [%sk, %digit], [%dk, %turn]
   %si.next = phi ptr [%si, %digit], [%di, %turn]
   %dk.next = phi ptr [%dk, %digit], [%free, %turn]
   %di.next = phi ptr [%di, %digit], [%si, %turn]
-  %d.next = add i64 %d, 1
-  %over = icmp eq i64 %d.next, DIGITS
-  br i1 %over, label %widen, label %digit
+""",
+    end="""widen, label %digit
 widen:
   %front = icmp eq ptr %si.next, %out
   br i1 %front, label %backward, label %forward
@@ -357,10 +344,8 @@ forward:
   store i64 %u.wide, ptr %u.to
   %u.next = add i64 %u, 1
   %all = icmp eq i64 %u.next, %n
-  br i1 %all, label %end, label %forward
-end:
-  ret void
-}"""
+  br i1 %all, label %end, label %forward""",
+)
 
 
 def _digit_counts(digits: int) -> str:
@@ -385,7 +370,7 @@ def _radix_sort_text(text: str, bits: int) -> str:
         """A word of 64 bits from a key, or the other way; of 64 bits it is the same."""
         return f"or i64 {name}, 0" if bits == 64 else f"{to} {name} to {narrow}"
 
-    text = text.replace("{counting}", _digit_counts(digits)).replace("{summing}", _PREFIX_SUMS)
+    text = _filled(text, counting=_digit_counts(digits), summing=_PREFIX_SUMS)
     for name, code in {
         "WIDEN": cast("zext $", "i64", "%narrow"),
         "FIRST": cast("zext $", "i64", "%first.low"),
