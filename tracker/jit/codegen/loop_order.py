@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracker.ir.graph import Atom, Eqn, Var
 from tracker.ir.lowering import Map, View
-from tracker.jit.schedule.affine import AffineIndex, loop_index, view_formulas
+from tracker.jit.schedule.affine import AffineIndex, loop_index, view_index
 from tracker.jit.schedule.plan_data import Expression, Kernel, Plan, Unrolled, is_in_memory
 from tracker.ops.shape.memory_order import is_dense, nontrivial_strides
 
@@ -84,8 +84,7 @@ def _is_broadcast_scalar(eqn: Eqn) -> bool:
     if len(eqn.operands) != 1 or eqn.operands[0].type.size != 1:
         return False
     shape = eqn.out.type.shape
-    formulas = view_formulas(eqn, loop_index(shape), shape)
-    return formulas is not None and not isinstance(formulas, list) and formulas[2] in (None, True)
+    return view_index(eqn, loop_index(shape), shape) is not None
 
 
 def access_strides(position: object) -> Strides | None:

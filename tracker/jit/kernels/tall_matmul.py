@@ -221,9 +221,10 @@ def _rows(planner: Planner, var: Var, axis: int) -> tuple[int, ...]:
 
 def _source_axis(eqn: Eqn, source: Var, axis: int) -> int | None:
     """The long axis of the operand of a view whose own long axis is `axis`."""
-    index = _formulas(eqn, (AffineIndex(((0, 1),)), AffineIndex(((1, 1),))), eqn.out.type.shape)
-    for at, i in enumerate(index or ()):
-        if i == AffineIndex(((axis, 1),)) and source.type.shape[at] == eqn.out.type.shape[axis]:
+    shape = eqn.out.type.shape
+    found = _source(eqn, (AffineIndex(((0, 1),)), AffineIndex(((1, 1),))), shape)
+    for at, i in enumerate(() if found is None else found[1]):
+        if i == AffineIndex(((axis, 1),)) and source.type.shape[at] == shape[axis]:
             return at
     return None
 
@@ -267,25 +268,24 @@ def _place(
             return affine_location(location, index, len(rows)) or var
         eqn = planner.plan.definitions[var]
         found = _source(eqn, index, rows) if isinstance(eqn.op.lower, View) else None
-        if found is None or not isinstance(found[0], Var):
+        if found is None:
             return var
-        var, index = found
+        operand, index = found
+        if not isinstance(operand, Var):
+            return var
+        var = operand
 
 
-def _formulas(eqn: Eqn, index: tuple[Any, ...], extents: Iterable[int]) -> Any:
-    found = _source(eqn, index, extents)
-    return None if found is None else found[1]
-
-
-def _source(eqn: Eqn, index: tuple[Any, ...], extents: Iterable[int]) -> Any:
+def _source(
+    eqn: Eqn, index: tuple[Any, ...], extents: Iterable[int]
+) -> tuple[Atom, tuple[Any, ...]] | None:
     """(operand, index) that an element of a view reads; None where that needs code."""
     alternatives = view_formulas(eqn, index, extents)
     if alternatives is None:
         return None
     for which, source, inside in alternatives if isinstance(alternatives, list) else [alternatives]:
         if inside is None or inside is True:
-            operand: Atom = eqn.operands[which]
-            return operand, tuple(source)
+            return eqn.operands[which], tuple(source)
         if inside is not False:
             return None
     return None

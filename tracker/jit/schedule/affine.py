@@ -314,3 +314,12 @@ def view_formulas(eqn: Any, index: Sequence[Any], extents: Iterable[int]) -> Any
         return eqn.op.lower.source(tools, index, *(o.type for o in eqn.operands), **eqn.params)
     except (NeedsCode, SplitLoop):
         return None
+
+
+def view_index(eqn: Any, index: Sequence[Any], extents: Iterable[int]) -> tuple[Any, ...] | None:
+    """The index at which an element of a view reads its operand; None where that needs code or a
+    condition, or where there are alternatives."""
+    formulas = view_formulas(eqn, index, extents)
+    if formulas is None or isinstance(formulas, list) or formulas[2] not in (None, True):
+        return None
+    return tuple(formulas[1])

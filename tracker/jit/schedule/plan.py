@@ -42,7 +42,7 @@ from tracker.ir.lowering import (
 )
 from tracker.ir.passes.loop_limits import MAX_REGISTER_ELEMENTS
 from tracker.ir.types import Bundle
-from tracker.jit.schedule.affine import loop_index, view_formulas
+from tracker.jit.schedule.affine import loop_index, view_index
 from tracker.jit.schedule.cost import (
     SLOW_OPS_LIMIT,
     CostModel,
@@ -332,10 +332,8 @@ class Planner(Placement):
         shape = eqn.out.type.shape
         if _is_reshape(eqn) and location.strides == c_strides(o.type.shape):
             return InMemory(location.ready, location.buffer, c_strides(shape), location.start)
-        formulas = view_formulas(eqn, loop_index(shape), shape)
-        if formulas is None or isinstance(formulas, list) or formulas[2] not in (None, True):
-            return None
-        return affine_location(location, formulas[1], len(shape))
+        index = view_index(eqn, loop_index(shape), shape)
+        return None if index is None else affine_location(location, index, len(shape))
 
     def _plan_reduction(self, eqn: Eqn, o: Var) -> None:
         location = self.locations[o]

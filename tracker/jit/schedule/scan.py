@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tracker.ir.graph import Eqn, Function, Var, operands_of
 from tracker.ir.lowering import Scan, View
-from tracker.jit.schedule.affine import loop_index, view_formulas
+from tracker.jit.schedule.affine import loop_index, view_index
 from tracker.jit.schedule.placement import Placement
 from tracker.jit.schedule.plan_data import InMemory, Kernel, Store
 from tracker.ops.shape.memory_order import reversed_along
@@ -54,9 +54,6 @@ def _reverses_axis(eqn: Eqn, axis: int) -> bool:
     shape = eqn.out.type.shape
     if not isinstance(eqn.op.lower, View) or [o.type.shape for o in eqn.operands] != [shape]:
         return False
-    formulas = view_formulas(eqn, loop_index(shape), shape)
-    if formulas is None or isinstance(formulas, list) or formulas[2] not in (None, True):
-        return False
     reversed = list(loop_index(shape))
     reversed[axis] = reversed[axis] * -1 + (shape[axis] - 1)
-    return list(formulas[1]) == reversed
+    return view_index(eqn, loop_index(shape), shape) == tuple(reversed)
