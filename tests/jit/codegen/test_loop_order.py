@@ -1,5 +1,4 @@
-"""The order of a kernel's loops: which one is chosen, and that results do not depend on it; and
-what becomes of short rows."""
+"""Loop order: which one is chosen, that results do not depend on it, and short rows."""
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ RNG = np.random.default_rng(0)
         ((200, 300), [{0: 1, 1: 200}], [[1]], (1, 0)),  # each in a register
         ((4, 50, 60), [{0: 1, 1: 4, 2: 200}] * 3, [], (2, 1, 0)),  # all the way round
         ((900, 2, 8), [{2: 900}, *[{0: 16, 1: 8, 2: 1}] * 2, *[{0: 8, 2: 1}] * 2], [], (0, 1, 2)),
-        ((60, 4, 50), [{0: 1, 1: 60, 2: 240}] * 3, [[2]], (2, 1, 0)),  # what is kept goes outside
+        ((60, 4, 50), [{0: 1, 1: 60, 2: 240}] * 3, [[2]], (2, 1, 0)),  # kept axes go outside
     ],
 )
 def test_the_innermost_loop_walks_along_memory(space, accesses, kept, order):

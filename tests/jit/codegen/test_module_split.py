@@ -68,7 +68,7 @@ def levels(monkeypatch):
     original = engine.compile_module
 
     def noted(text, *, level=3, **options):
-        if level and "@k" in text:  # not what all calls share
+        if level and "@k" in text:  # without the texts that all calls share
             seen.append(level)
         return original(text, level=level, **options)
 

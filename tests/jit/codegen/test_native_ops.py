@@ -175,7 +175,7 @@ def test_row(op, samples):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("h", [0.5, np.float64(0.5), np.array(0.5), np.array([0.5]), 1.5], ids=repr)
 def test_a_uniform_exponent_takes_roots_as_numpy_does(dtype, h):
-    """NumPy's loop gives sqrt(x) for a half, also of -0.0 and -inf; pow has other signs there."""
+    """NumPy's loop gives sqrt(x) for a half, also of -0.0 and -inf, where pow gives other signs."""
     x = np.array([-0.0, 0.0, 4.0, -np.inf, np.inf, -2.0, np.nan, 3.0], dtype)
 
     for f in (lambda x, h: x**h, lambda x, h: np.power(x, h), lambda x, h: np.power(x[:1], h)):

@@ -32,7 +32,7 @@ loops = importlib.import_module("tracker.jit.codegen.loop_nest")  # `tracker.jit
 
 @pytest.fixture
 def cut(monkeypatch):
-    """Whether each kernel that is crossed went over strips, in the order they were written."""
+    """Whether each kernel that should be tiled was tiled, in the order of emission."""
     found = []
 
     def asked(*args):

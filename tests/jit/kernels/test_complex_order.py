@@ -79,7 +79,7 @@ def test_argmin_and_argmax():
     agree(lambda z: np.argmin(z), TIES)
     f = jit(lambda z: np.argmax(z))
     holes = np.array([1 + 1j, complex(0, np.nan), 3 - 1j, complex(np.nan, 5)])
-    for z in (holes[::2], holes, holes):  # what NumPy makes of half a NaN is left to it
+    for z in (holes[::2], holes, holes):  # NumPy handles numbers with one NaN part
         assert f(z) == np.argmax(z)
 
 

@@ -161,8 +161,8 @@ def test_a_matrix_times_a_vector(size, matrix, vector, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_matrices_of_middling_size_are_split(dtype):
-    """A smaller one BLAS does on one thread, a larger one is worth several; which of these it is,
-    is asked when the product runs: the text is one, and so is the result."""
+    """BLAS takes one thread for a smaller matrix, and a larger one is worth several. The size is
+    compared at run time: the text is the same for all sizes, and so is the result."""
     rng = np.random.default_rng(0)
     compiled = jit(lambda x, v, w: (x @ v, x.T @ w, w @ x), strict=True)
     for m, k in ((100, 50), (179, 50), (181, 50), (300, 50), (360, 50), (30_000, 50), (60, 3000)):

@@ -23,7 +23,7 @@ ARRAYS = [X, np.array([0.3, 0.2, -0.9]), X[::-1].copy()]
 
 @pytest.fixture(params=["machine code", "executor"])
 def by(request, monkeypatch):
-    """Who makes host calls."""
+    """Which part makes host calls."""
     if request.param == "executor":
         monkeypatch.setattr(python_callbacks, "_MAX_BYTES", -1)
     return request.param

@@ -1,5 +1,6 @@
-"""Medians, quantiles and what they are made of, compiled: NumPy's values, the sources of a stable
-order, whatever is in the rows; rows that mislead a sample."""
+"""Medians and quantiles, compiled: NumPy's values, the positions of a stable sort, whatever is in
+the rows; rows that mislead the sample.
+"""
 
 import warnings
 

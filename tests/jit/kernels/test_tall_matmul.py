@@ -1,5 +1,4 @@
-"""Products of long matrices with short ones, as loops over rows: in every layout, of whatever the
-long matrix is a view."""
+"""Products of tall matrices with small ones, as loops over rows: in every layout, of any view."""
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ def array(*shape, dtype=np.float64):
 
 
 def assert_in_rows(fast, *arguments, count=1, kept=None):
-    """So many products are loops over rows; what is kept in memory is of these shapes only."""
+    """`count` products are loops over rows; only values of these shapes are stored."""
     text = fast.explain(*arguments)
     assert text.count("in loops over rows") == count, text
     for line in text.splitlines():
@@ -217,7 +216,7 @@ def test_another_number_of_rows_needs_no_compiling(short_ones, monkeypatch):
     original = engine.compile_module
 
     def noted(text, *, level=3, **options):
-        if level:  # not what all calls share
+        if level:  # without the texts that all calls share
             texts.append(text)
         return original(text, level=level, **options)
 

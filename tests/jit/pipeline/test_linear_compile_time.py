@@ -1,5 +1,6 @@
-"""Compiling takes steps in proportion to the program, in each file of the compiler, counted by the
-interpreter; long arithmetic with checks stays one block of straight-line code."""
+"""Compile time is linear in the program, in each file of the compiler, counted in interpreter
+steps; long arithmetic with guards stays one basic block.
+"""
 
 import collections
 from pathlib import Path
@@ -79,7 +80,7 @@ def ruled(n, x):
 
 
 def scanned(n, x):
-    """Loops, every other of whose stacks nobody takes."""
+    """Loops; every other stack is unused."""
     total = 0.0
     for k in range(n):
         last, stack = tracker.scan(lambda c, r, k=k: (c * 0.9 + r * k, np.sin(c)), x[0], x)
@@ -88,7 +89,7 @@ def scanned(n, x):
 
 
 def kept(n, x):
-    """Everything lives until the end."""
+    """Every value is live until the end."""
     parts = [np.exp(x * k) for k in range(1, n)]
     return np.sum(sum(p * q for p, q in zip(parts, reversed(parts), strict=True)))
 
@@ -99,7 +100,7 @@ def joined(n, *xs):
 
 
 def apart(n, x):
-    """What does not depend on one another: all of it could be one kernel, which is to end."""
+    """Independent values that could all be one kernel, which must be split."""
     return sum(np.sum(each(x * k)) for k in range(n) for each in (np.sin, np.tanh, np.cos))
 
 
@@ -119,7 +120,7 @@ def gathered(n, x, *places):
 
 
 def factors(n, *ms):
-    """What the pullback of `m @ m.T` adds up has a factor in common."""
+    """The terms of the pullback of `m @ m.T` have a common factor."""
     return sum(np.sum(np.sin(m @ m.T) * m[0, 0]) for m in ms[:n])
 
 
@@ -131,7 +132,7 @@ def guarded(n, x):
 
 
 def careful(n, x):
-    """Infinities at which zeros win."""
+    """Infinities multiplied by strong zeros."""
     y = x
     for k in range(n):
         y = y + np.sum(np.sqrt(x - x)) * (k * k % 7)
@@ -143,7 +144,7 @@ def masked(n, x):
 
 
 class Lowered(Exception):
-    """There is a text for LLVM."""
+    """Lower to LLVM text."""
 
 
 def counted(f, *args):
@@ -190,11 +191,11 @@ def test_twice_the_program_takes_about_twice_the_steps(f, n, args, files, monkey
     def stop(text, *, level=engine.OPTIMISED, symbols=None):
         raise Lowered
 
-    tracker.jit(lambda *a: tracker.gradient(lambda *b: f(3, *b), *a))(*args)  # what is made once
+    tracker.jit(lambda *a: tracker.gradient(lambda *b: f(3, *b), *a))(*args)  # fills caches
     drain()
     monkeypatch.setattr(engine, "compile_module", stop)
     once, twice, four = (counted(lambda *a, k=k: f(k * n, *a), *args) for k in (1, 2, 4))
-    some = 0.02 * four.total()  # of what starts with the second length
+    some = 0.02 * four.total()  # of caches that start with the second length
     more = [x for x in twice if four[x] > 3 * max(twice[x], 2 * once[x]) + some]
     assert not more, [(file, once[file], twice[file], four[file]) for file in more]
     steps = collections.Counter({Path(file).stem: count for file, count in four.items()})
@@ -247,7 +248,7 @@ def test_integer_overflow_and_negative_shifts():
 
 
 def limited(*fields):
-    """Slopes and fluxes of many fields, each made of its neighbours'."""
+    """Slopes and fluxes of many fields, each computed from its neighbours."""
     slopes = []
     for q in fields:
         left, right = q - np.roll(q, 1, 0), np.roll(q, -1, 1) - q

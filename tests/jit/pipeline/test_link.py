@@ -13,7 +13,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """The texts with loops that LLVM is asked to compile, and their levels."""
+    """The texts with kernels that LLVM compiles, and their levels."""
     seen = []
     original = engine.compile_module
 

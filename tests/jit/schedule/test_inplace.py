@@ -1,5 +1,6 @@
-"""Compiled programs that write element by element: same numbers as the plain ones, and the same
-gradients, whoever still reads old versions; and the work and the code are those of the pieces."""
+"""Compiled in-place updates: values and gradients of the plain programs, whichever old versions are
+still read; and work and code proportional to the slices.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from tracker.jit.schedule.plan_data import UNROLL_LIMIT, Kernel
 
 @dataclass
 class Program:
-    """Statements that run on a list of arrays of one shape, and on a list of what was read."""
+    """Statements on a list of arrays of one shape and on a list of the values read so far."""
 
     arrays: list[Any]
     lines: list[tuple[str, Any]] = field(default_factory=list)
@@ -62,7 +63,7 @@ def _index(draw: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _write(draw: Any, count: int, shape: tuple[int, ...]) -> tuple[str, Any]:
-    """t[i] = what was read, a number, or another (or the same) array's elements, or a sum."""
+    """t[i] = a value read before, a number, elements of another (or the same) array, or a sum."""
     t, s, k = (draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1)), _back(draw))
     i, shift = _index(draw, shape), draw(st.integers(0, 2))
     kind = draw(st.sampled_from(["number", "kept", "elements", "shifted", "adds", "scales"]))
@@ -100,7 +101,7 @@ def _copy(draw: Any, count: int, shape: tuple[int, ...]) -> tuple[str, Any]:
 
 
 def _read(draw: Any, count: int, shape: tuple[int, ...]) -> tuple[str, Any]:
-    """Keep elements as they are now, or a view that sees later writes, or something computed."""
+    """Read elements now, keep a view that sees later writes, or compute with elements."""
     t, i = draw(st.integers(0, count - 1)), _index(draw, shape)
     kind = draw(st.sampled_from(["copy", "view", "sum", "square", "flip", "whole", "dot", "scan"]))
 
@@ -122,7 +123,7 @@ def _read(draw: Any, count: int, shape: tuple[int, ...]) -> tuple[str, Any]:
 
 
 def _whole(draw: Any, count: int, shape: tuple[int, ...]) -> tuple[str, Any]:
-    """A new array, an old version of one, or a write by way of a view."""
+    """A new array, an old version of an array, or a write through a view."""
     t, s, k = draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1)), _back(draw)
     i = _index(draw, shape)
     kind = draw(st.sampled_from(["new", "old", "by view", "kept view", "scatter", "flat"]))

@@ -135,7 +135,7 @@ def test_any_body(body):
             for g, w in zip(way, want, strict=True):
                 np.testing.assert_allclose(g, w, rtol=1e-8, atol=1e-8)
         for x, y in zip(given_, arguments(seed), strict=True):
-            np.testing.assert_array_equal(x, y)  # a loop leaves alone what it was given
+            np.testing.assert_array_equal(x, y)  # a loop does not write into its arguments
 
 
 def scratch(f, *args):

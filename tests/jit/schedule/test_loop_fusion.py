@@ -1,5 +1,4 @@
-"""Folds that run within the larger loop that computes the same: one loop instead of two, with the
-numbers of two."""
+"""Fused reductions: one loop instead of two, with the results of two."""
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ def smooth(u):
 
 
 def farther(u):
-    """Cut at so many places that the loop asks itself where it is."""
+    """Split at so many points that conditions are computed in the loop."""
     shifts = (1, 2, 3, 4)
     return sum(np.sum((u[k:, k:] - u[:-k, :-k]) ** 2) for k in shifts)
 

@@ -8,7 +8,7 @@ RNG = np.random.default_rng(0)
 
 
 def check(f, *arguments):
-    """The text of what was compiled, after a look at its numbers."""
+    """The compiled text, after a check of the results."""
     fast = jit(f, strict=True)
     for _ in range(2):
         for got, want in zip(fast(*arguments), f(*arguments), strict=True):
