@@ -481,9 +481,7 @@ class KernelWriter:
     def source(self, location: Location, flat: Any, tools: IndexEmitter) -> str:
         """The address of an element to be read, given its position (a formula) in the location."""
         if self.shared_buffer(memory_of(location)) in self.overwritten:
-            return self.target(
-                location, flat, tools
-            )  # one pointer for both: parameters are `noalias`
+            return self.target(location, flat, tools)  # one pointer: parameters are `noalias`
         self._accessed(self.accesses, flat)
         fixed = flat if isinstance(flat, int) else getattr(flat, "constant", 0)
         base, rest = self.pointer(memory_of(location), location.start + fixed)

@@ -50,7 +50,7 @@ from tracker.jit.schedule.plan_data import (
     Store,
     memory_of,
 )
-from tracker.jit.schedule.steps import Step
+from tracker.jit.schedule.steps import LoopFunction, Step
 from tracker.support.structs import record
 
 _LONG_DRIVER = 400  # lines; a longer driver is a module of its own, without loop passes
@@ -102,9 +102,8 @@ class DriverWriter(UnrolledCode):
         self.kernels: dict[str, KernelText] = parent.kernels if parent else {}
         self.bodies: list[str] = parent.bodies if parent else []
         self.body_functions: dict[Any, BodyFunction] = parent.body_functions if parent else {}
-        self.work: dict[str, KernelWork] = (
-            parent.work if parent else defaultdict(KernelWork)
-        )  # by kernel
+        work = parent.work if parent else defaultdict(KernelWork)
+        self.work: dict[str, KernelWork] = work  # by kernel
         self.other_operations = 0  # operations outside of kernels
 
     def lowered(self) -> LoweredProgram:
@@ -246,7 +245,7 @@ class DriverWriter(UnrolledCode):
         else:
             self._call_threaded(name, arguments, shared)
 
-    def call_loops(self, loops: Any) -> None:
+    def call_loops(self, loops: LoopFunction) -> None:
         """Call the loops of a product by rows."""
         name = self._kernel_name(loops.text, loops.arguments, loops.threads > 1)
         self.work[name].add(0, loops.work)  # vector code already: not worth optimising

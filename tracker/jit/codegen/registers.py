@@ -113,9 +113,7 @@ class Registers:
 
     def _is_usable(self, buffer: Buffer) -> bool:
         """Whether an array of the caller can be read as it is."""
-        return (
-            self._is_array(buffer) and buffer.type.dtype != bool
-        )  # whose bytes may have any value
+        return self._is_array(buffer) and buffer.type.dtype != bool  # bytes may have any value
 
     def _is_array(self, buffer: Buffer) -> bool:
         if buffer.role == "input":

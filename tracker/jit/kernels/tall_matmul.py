@@ -37,7 +37,7 @@ from tracker.jit.scalar.real import NO_UNROLL
 from tracker.jit.scalar.values import memory_type
 from tracker.jit.schedule.affine import AffineIndex, IndexEmitter, view_formulas
 from tracker.jit.schedule.plan_data import Buffer, InMemory, Unrolled, affine_location
-from tracker.jit.schedule.steps import result_buffer
+from tracker.jit.schedule.steps import LoopFunction, result_buffer
 from tracker.ops.shape.memory_order import c_strides
 from tracker.support.structs import record
 
@@ -296,19 +296,7 @@ def row_strides(rows: tuple[int, ...], stride: int) -> tuple[int, ...]:
     return tuple(stride * step for step in c_strides(rows))
 
 
-@record(frozen=True)
-class RowLoops:
-    """The function of a product (named @KERNEL), the arguments of its call, the number of threads,
-    its work; `join`: the function that combines the sums of threads, and its arguments."""
-
-    text: str
-    arguments: list[str]
-    threads: int
-    work: int
-    join: tuple[str, list[str]] | None
-
-
-def emit_row_product(driver: Driver, product: RowProduct) -> RowLoops:
+def emit_row_product(driver: Driver, product: RowProduct) -> LoopFunction:
     """The loops of a product, and the arguments of the call."""
     out = driver.pointer(result_buffer(driver, product.eqn))
     target = out if product.partial_sums is None else driver.pointer(product.partial_sums)
@@ -321,7 +309,7 @@ def emit_row_product(driver: Driver, product: RowProduct) -> RowLoops:
     join = None
     if product.partial_sums is not None:
         join = _join_text(product), [f"ptr {target}", f"ptr {out}"]
-    return RowLoops(text, arguments, product.threads, product_work(product.eqn), join)
+    return LoopFunction(text, arguments, product.threads, product_work(product.eqn), join)
 
 
 def _join_text(product: RowProduct) -> str:

@@ -274,11 +274,8 @@ class Planner(Placement):
                 elif location.buffer is None:
                     cost += self.cost.recompute_cost(o, level, location.cost)
         self.cost.slow_ops[eqn.out] += is_slow(eqn)
-        kernel.lines += (
-            _MATH_WEIGHT + _LINES_PER_OPERATION * (cost - MATH_COST)
-            if math
-            else _LINES_PER_OPERATION * cost
-        )
+        lines = _LINES_PER_OPERATION
+        kernel.lines += _MATH_WEIGHT + lines * (cost - MATH_COST) if math else lines * cost
         kernel.work += cost
         self._add_expression(eqn, kernel, cost + shared, operands)
 

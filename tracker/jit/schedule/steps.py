@@ -9,7 +9,7 @@ generator knows the kernels.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tracker.ir.graph import Atom, Eqn, Function, Var
 from tracker.support.structs import record
@@ -48,6 +48,21 @@ class StepPlanners:
 
     by_lowering: Mapping[type, StepPlanner]
     row_operands: Callable[[Function], set[Var]]
+
+
+@record(frozen=True)
+class LoopFunction:
+    """A function made of loops, named @KERNEL in its text, and the arguments of its call.
+
+    threads: how many share it; work: operations; join: the function that combines the sums of
+    threads, and its arguments.
+    """
+
+    text: str
+    arguments: list[str]
+    threads: int
+    work: int
+    join: tuple[str, list[str]] | None
 
 
 class Driver(Protocol):
@@ -89,8 +104,8 @@ class Driver(Protocol):
     def check_status(self, status: str, can_fail: bool) -> None:
         """Continue if a call returned 0; fail if it returned 1; else it has set an exception."""
 
-    def call_loops(self, loops: Any) -> None:
-        """Call a function made of loops (`RowLoops`), by threads if it says so."""
+    def call_loops(self, loops: LoopFunction) -> None:
+        """Call a function made of loops, by threads if it says so."""
 
 
 def result_buffer(driver: Driver, eqn: Eqn) -> Buffer:

@@ -105,9 +105,7 @@ class _UpdateFinder:
         self.chain_of: dict[Atom, Var] = {}
         self.lengths: Counter[Var] = Counter()
         self.large_slices: Counter[Var] = Counter()  # slices of at least half of the array
-        self.mixed_chains: set[Var] = (
-            set()
-        )  # chains with small slices, or slices along several axes
+        self.mixed_chains: set[Var] = set()  # with small slices, or slices along several axes
         self.axis: dict[Var, int] = {}
 
     def long_chains(self) -> dict[Var, Update]:
