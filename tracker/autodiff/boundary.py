@@ -199,8 +199,9 @@ def _is_number_list(x: Any) -> bool:
     return type(x) is list and (tree.is_number_list(x) or tree.is_number_list(x, plain_data))
 
 
-def _stack_nested(x: Any) -> Any:
-    return np.stack([_stack_nested(e) for e in x]) if type(x) is list else x
+def stack_nested(x: Any) -> Any:
+    """A nested list of numbers, some of them tracked, as an array; anything else as it is."""
+    return np.stack([stack_nested(e) for e in x]) if type(x) is list and x else x
 
 
 def _flatten_argument(arg: Any, argnum: int) -> tuple[list[Any], tree.Structure]:
@@ -258,7 +259,7 @@ def _lift_leaf(x: Any, argnum: int) -> Value | None:
     """A fresh leaf for a number or an array; None for anything else."""
     x = resolve_placeholder(x)
     if type(x) is list:
-        x = np.array(x) if tree.is_number_list(x) else _stack_nested(x)
+        x = np.array(x) if tree.is_number_list(x) else stack_nested(x)
     if isinstance(x, Tracked):  # of an outer derivative: a leaf that is computed from it
         value = value_of(apply(identity, (x,)))
         if value.op is CLOSED:  # an aborted trace has dropped its history

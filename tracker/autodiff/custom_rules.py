@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.autodiff.call_ops import refuse_captured, refuse_second_derivative
+from tracker.autodiff.call_ops import call_op, refuse_captured, refuse_second_derivative
 from tracker.autodiff.custom_calls import CustomRule, apply_rule
 from tracker.autodiff.leaves import plain_data
 from tracker.errors import RuleError, message
-from tracker.ir.lowering import Host
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops.declare.dtypes import infer_by_example
 from tracker.support.array_copies import snapshot
+from tracker.support.structs import replace
 from tracker.tape.observers import is_tracing
 from tracker.tape.record import alias_to_primal, value_of
 from tracker.tape.tracked import Tracked
@@ -153,19 +153,12 @@ def scalar_rule(f: Callable[..., Any], *partials: Any) -> Callable[..., Any]:
         )
     _RULES.pop(f, None)
     rules = [_drop_result(p) if callable(p) else p for p in partials]
-    _SCALAR_OPS[f] = Op(
-        _function_name(f),
-        numpy=(),
-        method=None,
-        entry=None,
+    _SCALAR_OPS[f] = replace(
+        call_op(_function_name(f), f, f, f),
         infer=infer_by_example(f),
-        evaluate=f,
         jvp=(None,) * len(rules),
         vjp=(None,) * len(rules),
         partials=tuple(rules),
-        lower=Host("its rule is Python"),
-        constant=False,
-        needs_operand_values=True,
     )
     _register_with_numpy(f, lambda *args: _apply_scalar(_SCALAR_OPS[f], f, args))
     return f

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.autodiff.reverse import FREED, reverse_sweep
+from tracker.autodiff.reverse import FREED, graph_used, reverse_sweep
 from tracker.errors import (
     ComplexLossError,
-    GraphUsedError,
     NonFiniteError,
     NotScalarError,
     NotTrackedError,
@@ -210,12 +209,7 @@ def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
 def _accumulate_gradients(root: Value, seed: Any, once: bool) -> None:
     past = ancestors(root)
     if any(value.op is FREED for value in past):
-        raise GraphUsedError(
-            message(
-                "back was already used on this value",
-                "Pass once=False to keep it; change params with tracker.update(w, delta)",
-            )
-        )
+        raise graph_used()
     leaves = [value for value in past if isinstance(value.params, ParamState)]
     if not leaves:
         raise NotTrackedError(

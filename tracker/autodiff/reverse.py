@@ -202,12 +202,7 @@ def count_uses(
         if op is None:
             record_rules = True
         elif op is FREED:
-            raise GraphUsedError(
-                message(
-                    "back was already used on this value",
-                    "Pass once=False to keep it; change params with tracker.update(w, delta)",
-                )
-            )
+            raise graph_used()
         elif tracing and has_effect(op):
             record_rules = True
         for operand in value.operands:
@@ -222,6 +217,15 @@ def count_uses(
     if any(leaf.operands for leaf in leaves):  # a leaf that stands for a value of an outer tape
         record_rules = True
     return uses, record_rules
+
+
+def graph_used() -> GraphUsedError:
+    return GraphUsedError(
+        message(
+            "back was already used on this value",
+            "Pass once=False to keep it; change params with tracker.update(w, delta)",
+        )
+    )
 
 
 def _reached_from_leaves(

@@ -21,6 +21,7 @@ from tracker.autodiff.boundary import (
     convert_array_likes,
     gradient_entry,
     is_number_or_array,
+    stack_nested,
 )
 from tracker.autodiff.gradients import ValueAndGradient, gradient, run_for_params
 from tracker.autodiff.leaves import plain_data
@@ -64,7 +65,7 @@ def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Val
     if compiled is not None:
         return compiled(*args)  # type: ignore[no-any-return]
     moving = [i for i, a in enumerate(args) if tree.is_numeric(aval_of(a))]
-    y, pull, push = linearize(lambda *xs: _stack_nested(f(*xs)), args, {})
+    y, pull, push = linearize(lambda *xs: stack_nested(f(*xs)), args, {})
     _check_output(y)
     size = sum(np.size(args[i]) for i in moving)
     if np.iscomplexobj(y) or (size < np.size(y) and not any(map(np.iscomplexobj, args))):
@@ -94,11 +95,6 @@ def _array_arguments(args: tuple[Any, ...], caller: str) -> tuple[Any, ...]:
             )
         )
     return made
-
-
-def _stack_nested(y: Any) -> Any:
-    """A nested list of numbers, some of them tracked, as an array."""
-    return np.stack([_stack_nested(e) for e in y]) if type(y) is list and y else y
 
 
 def _check_output(y: Any) -> None:
@@ -163,7 +159,7 @@ def _shape_result(matrix: Any, y: Any, x: Any, shaped: bool) -> Any:
 def _params_jacobian(f: Callable[..., Any], params: Params, shaped: bool) -> tuple[Any, list[Any]]:
     """The value and the jacobian with respect to params, from one run."""
     leaves = params.leaves()
-    y = _stack_nested(run_for_params(f, "jacobian"))
+    y = stack_nested(run_for_params(f, "jacobian"))
     _check_output(y)
     matrices: dict[int, Any] = {}
     if isinstance(y, Tracked):
