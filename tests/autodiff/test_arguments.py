@@ -13,24 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from equality import same
 
 import tracker
 from tracker import gradient, jit
 
 V = np.array([1.0, 2.0])
-
-
-def same(found, want, where=""):
-    assert type(found) is type(want), where
-    if isinstance(want, (tuple, list, dict)):
-        assert len(found) == len(want), where
-        pairs = (want, want.values()) if isinstance(want, dict) else (range(len(want)), want)
-        for key, each in zip(*pairs, strict=True):
-            same(found[key], each, where)
-    elif isinstance(want, np.ndarray):
-        assert (found.dtype, found.tolist()) == (want.dtype, want.tolist()), where
-    else:
-        assert found == want, where
 
 
 class Series:

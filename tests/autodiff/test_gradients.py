@@ -1,10 +1,12 @@
 """gradient, withgradient, value_and_grad, pullback, pushforward, jvp; structures of arguments."""
 
+import functools
 import tracemalloc
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from equality import same as exactly
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
@@ -23,27 +25,8 @@ from tracker import (
 )
 from tracker.testing import gradcheck, ngradient
 
+same = functools.partial(exactly, rtol=1e-7)
 V = np.array([1.0, 2.0, 3.0])
-
-
-def same(found, want):
-    """Equal structures of equal numbers of equal types."""
-    assert type(found) is type(want), (found, want)
-    if isinstance(want, dict):
-        assert list(found) == list(want)
-        for key in want:
-            same(found[key], want[key])
-    elif isinstance(want, (tuple, list)):
-        assert len(found) == len(want)
-        for a, b in zip(found, want, strict=True):
-            same(a, b)
-    elif isinstance(want, np.ndarray):
-        assert found.dtype == want.dtype
-        np.testing.assert_allclose(found, want)
-    elif want is None:
-        assert found is None
-    else:
-        assert found == pytest.approx(want)
 
 
 # gradient -----------------------------------------------------------------------------------------

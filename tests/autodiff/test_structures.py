@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from equality import same
 
 import tracker
 from tracker import gradient, hvp, jit, jvp, pullback, tree, withgradient
@@ -66,14 +67,6 @@ class Registered:
 
 
 tree.register(Registered, lambda r: ((r.a,), r.meta), lambda meta, kids: Registered(*kids, meta))
-
-
-def same(a, b):
-    a, b = tree.flatten(a), tree.flatten(b)
-    assert a[1] == b[1]
-    for x, y in zip(a[0], b[0], strict=True):
-        assert type(x) is type(y) or {type(x), type(y)} <= {float, np.float64}
-        np.testing.assert_array_equal(x, y)
 
 
 CASES = {
