@@ -9,7 +9,6 @@ result the rows are gradients, dy/dx.real + i dy/dx.imag.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -200,11 +199,6 @@ def _as_array(x: Any) -> Any:
     return np.array(x, dtype=float) if tree.is_number_list(x) else convert_array_likes(x, 0)
 
 
-def _one_array(x: Any, caller: str) -> Any:
-    """The argument of `hessian` as an array or a number."""
-    return _array_arguments((_as_array(x),), caller)[0]
-
-
 def hessian(f: Callable[..., Any], x: Any) -> Any:
     """All second derivatives of a scalar function: (n, n) in C order, a number for a number.
 
@@ -212,35 +206,39 @@ def hessian(f: Callable[..., Any], x: Any) -> Any:
     array([[0., 1.],
            [1., 0.]])
     """
-    x = x if type(x) is np.ndarray else _one_array(x, "hessian")
-    compiled = _compiled_derivative(f, hessian)
-    if compiled is not None:
-        return compiled(x)
-    _, push = pushforward(_gradient_function(f), x)
-    return _hessian_result(_apply_to_basis(functools.partial(_raveled, push), x), x)
+    return _hessian_by(hessian, _pushforward_map, f, x)
 
 
 def hessian_reverse(f: Callable[..., Any], x: Any) -> Any:
     """As `hessian`, by reverse over reverse mode."""
-    x = x if type(x) is np.ndarray else _one_array(x, "hessian_reverse")
-    compiled = _compiled_derivative(f, hessian_reverse)
+    return _hessian_by(hessian_reverse, _pullback_map, f, x)
+
+
+def _hessian_by(
+    derivative: Callable[..., Any],
+    linear_map: Callable[..., Callable[[Any], Any]],
+    f: Callable[..., Any],
+    x: Any,
+) -> Any:
+    if type(x) is not np.ndarray:
+        (x,) = _array_arguments((_as_array(x),), derivative.__name__)
+    compiled = _compiled_derivative(f, derivative)
     if compiled is not None:
         return compiled(x)
-    _, pull = pullback(_gradient_function(f), x)
-    return _hessian_result(_apply_to_basis(lambda unit: np.ravel(pull(unit)[0]), x), x)
-
-
-def _raveled(push: Callable[..., Any], unit: Any) -> Any:
-    return np.ravel(push(unit))
-
-
-def _hessian_result(rows: Any, x: Any) -> Any:
-    """Rows of second derivatives in the shape that the user gets."""
+    rows = _apply_to_basis(linear_map(_gradient_function(f), x), x)
     if rows is None:
         return np.zeros((0, 0))
-    if not np.ndim(x):
-        return rows[0, 0]
-    return rows
+    return rows if np.ndim(x) else rows[0, 0]
+
+
+def _pushforward_map(f: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
+    _, push = pushforward(f, x)
+    return lambda unit: np.ravel(push(unit))
+
+
+def _pullback_map(f: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
+    _, pull = pullback(f, x)
+    return lambda unit: np.ravel(pull(unit)[0])
 
 
 def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
@@ -249,11 +247,8 @@ def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     >>> diaghessian(lambda x, y: np.sum(x**3) * y**2, [1.0, 2.0], 3.0)
     (array([ 54., 108.]), np.float64(18.0))
     """
-    args = (
-        args
-        if all(map(is_number_or_array, args))
-        else _array_arguments(tuple(map(_as_array, args)), "diaghessian")
-    )
+    if not all(map(is_number_or_array, args)):
+        args = _array_arguments(tuple(map(_as_array, args)), "diaghessian")
     compiled = _compiled_derivative(f, diaghessian)
     if compiled is not None:
         return compiled(*args)  # type: ignore[no-any-return]
@@ -263,11 +258,10 @@ def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
             out.append(None)
             continue
 
-        def alone(moved: Any, at: int = at) -> Any:
-            return f(*(moved if i == at else a for i, a in enumerate(args)))
+        def alone(varied: Any, at: int = at) -> Any:
+            return f(*(varied if i == at else a for i, a in enumerate(args)))
 
-        _, push = pushforward(_gradient_function(alone), x)
-        rows = _apply_to_basis(functools.partial(_raveled, push), x)
+        rows = _apply_to_basis(_pushforward_map(_gradient_function(alone), x), x)
         if rows is None:
             out.append(np.zeros(np.shape(x)))
         else:
