@@ -36,25 +36,22 @@ def globals_restored():
 
 
 def test_globals_that_are_rebound(globals_restored):
-    global scale, weights, offsets, chosen
-    f, x = jit(_uses_globals), np.arange(3.0)
-    same(f, _uses_globals, x)
-    scale = 3
-    same(f, _uses_globals, x)
-    weights = np.arange(3.0)
-    same(f, _uses_globals, x)
-    weights = np.arange(3)  # another dtype
-    same(f, _uses_globals, x)
-    weights = 4.0
-    same(f, _uses_globals, x)
-    chosen = np.cos
-    same(f, _uses_globals, x)
-    offsets["a"] = np.full(3, 7.0)
-    same(f, _uses_globals, x)
-    offsets["b"][0] = -1.0
-    same(f, _uses_globals, x)
-    offsets = {"a": 1.0, "b": (2.0,)}
-    same(f, _uses_globals, x)
+    f = jit(_uses_globals)
+    for change in (
+        {},
+        {"scale": 3},
+        {"weights": np.arange(3.0)},
+        {"weights": np.arange(3)},  # another dtype
+        {"weights": 4.0},
+        {"chosen": np.cos},
+        {"offsets": {"a": np.full(3, 7.0), "b": [1.0, 2.0]}},
+        {"offsets": {"a": np.full(3, 7.0), "b": [-1.0, 2.0]}},
+        {"offsets": {"a": 1.0, "b": (2.0,)}},
+    ):
+        globals().update(change)
+        same(f, _uses_globals, np.arange(3.0))
+    offsets["a"] = np.zeros(3)
+    same(f, _uses_globals, np.arange(3.0))
 
 
 def test_arrays_rebound_at_each_call_need_one_trace(globals_restored):

@@ -1,7 +1,6 @@
-"""Programs that read and change what they were not given, by ways that no name in their code says.
+"""Helpers for programs whose captured state is changed between their calls.
 
-Each is made twice; the plain function and the compiled one do the same, call after call, while
-others change what they read.
+Each program is made twice; the plain and the compiled function must agree, call after call.
 """
 
 import collections
@@ -16,9 +15,19 @@ def nothing(i=0):
     pass
 
 
+def puts(container, key):
+    """Put another number under a key before each call."""
+    return lambda i: container.__setitem__(key, float(i))
+
+
+def sets(x, name):
+    """Set an attribute to another number before each call."""
+    return lambda i: setattr(x, name, float(i))
+
+
 def collector():
-    """A list of programs, and the decorator that adds to it: `make()` gives a function, what
-    somebody else does before call `i`, and what to look at."""
+    """A list of programs, and the decorator that adds to it. A program returns a function, what is
+    done before call `i`, and a function that returns the state to compare."""
     programs = []
 
     def program(make):
@@ -29,7 +38,7 @@ def collector():
 
 
 def shown(x):
-    """What is seen of an object, in which there must be no handle of a trace."""
+    """The contents of an object, which must have no tracked values."""
     assert type(x) is not Tracked
     if isinstance(x, dict):
         return type(x), [(key, shown(value)) for key, value in x.items()]
