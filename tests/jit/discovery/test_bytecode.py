@@ -1,4 +1,4 @@
-"""What code reads by names that stand in text, and through what the library offers for that."""
+"""Names given as text: reads by reflection, and attributes named like reflection functions."""
 
 import array
 import collections
@@ -13,11 +13,13 @@ import queue
 import sys
 import threading
 import types
+import warnings
 import weakref
 
 import few_names
 import numpy as np
 import pytest
+from jit_programs import assert_same
 
 from tracker import gradient, jit
 from tracker.jit.discovery.bytecode import referenced_names
@@ -498,3 +500,65 @@ def test_code_made_by_exec_is_the_users():
     _agree(fast, plain)
     holder.v = 3.0
     _agree(fast, plain)
+
+
+# Attributes named like reflection functions: `ray.dir` ---------------------------------------------
+
+
+class Fields:
+    """Fields on a grid, known by name as well."""
+
+    def __init__(self):
+        self.dir, self.vars = np.array([0.0, 1.0, 0.5]), [np.ones(3)]
+        self.fields = {"E": self.dir + 1.0, "H": self.dir + 2.0}
+
+    def step(self, k):
+        self.fields["E"] = self.fields["E"] + k * self.fields["H"]
+        self.vars[0] = self.fields["E"] * self.dir
+        self.dir = self.dir / np.sqrt(self.dir @ self.dir)
+        return self.fields
+
+
+def test_state_under_names_of_reflection_functions():
+    plain, held = Fields(), Fields()
+    fast = jit(held.step)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        for k in (1.0, 2.0, 0.5, 0.25, 3.0, 1.5):
+            assert_same(fast(k), plain.step(k))
+            assert fast(0.0) is held.fields
+            plain.step(0.0)
+            assert_same(held.fields["E"], plain.fields["E"])
+            assert_same(held.vars[0], plain.vars[0])
+            assert_same(held.dir, plain.dir)
+
+
+def _imported(x):
+    import dataclasses as d
+
+    kept = d.fields
+    return kept(x)
+
+
+PLAIN_NAMES = {
+    "looked up": (lambda o: o.a.fields["k"], False),
+    "looked up in a list": (lambda o, i: o.vars[i], False),
+    "asked": (lambda o: o.fields.items(), False),
+    "returned": (lambda o: o.dir, False),
+    "computed with": (lambda o: o.dir * 2.0 + o.x.dir, False),
+    "of a global": (lambda: Fields.fields["k"], False),
+    "called": (lambda o: dataclasses.fields(o), True),
+    "called with many": (lambda m, o: m.fields(*o), True),
+    "called by keywords": (lambda m, o: m.asdict(o, dict_factory=dict), True),
+    "kept": (lambda: dataclasses.astuple, True),
+    "its method": (lambda o: inspect.getmembers.__call__(o), True),
+    "imported": (_imported, True),
+    "a function": (lambda o: dir(o), True),
+    "all there is": (lambda o: o.__dict__["k"], True),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN_NAMES)
+def test_attributes_named_like_reflection_functions(name):
+    f, whole = PLAIN_NAMES[name]
+    assert referenced_names(f.__code__).lists_attributes is whole

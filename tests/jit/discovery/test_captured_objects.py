@@ -249,6 +249,23 @@ def test_a_long_chain_of_objects_is_looked_at_once(monkeypatch):
     assert counts[1] <= 2 * counts[0] + 4
 
 
+class _Node:
+    def __init__(self, value, children=()):
+        self.value, self.children = value, children
+
+    def total(self, x):
+        return x * sum(child.value for child in self.children)
+
+
+def test_more_objects_than_a_call_can_compare():
+    root = _Node(0.0, [_Node(1.0) for _ in range(8000)])
+    fast = jit(root.total)
+    with pytest.warns(RuntimeWarning, match="it can read more than 20,000 names and attributes"):
+        assert fast(2.0) == 16_000.0
+    root.children[7].value = 3.0
+    assert fast(2.0) == 16_004.0
+
+
 def test_params_in_objects():
     m = Model()
     m.w = tr.param(m.w)
