@@ -73,14 +73,14 @@ def calls(method, f):
 
 @pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")
 @pytest.mark.parametrize("name", [*OF_CONTAINERS, *OF_ARRAYS, *DRAWS])
-def test_a_kept_method_does_at_each_call_what_it_does(name):
+def test_a_captured_bound_method_runs_at_each_call(name):
     make, f = {**OF_CONTAINERS, **OF_ARRAYS, **DRAWS}[name]
     kept, other = make(), make()
     assert calls(kept, jit(f(kept))) == calls(other, f(other))
 
 
 @pytest.mark.parametrize("name", ["sum", "item", "__getitem__", "dot", "Generator", "RandomState"])
-def test_a_kept_method_of_an_array_or_a_generator_is_compiled(name):
+def test_a_captured_method_of_an_array_or_a_generator_is_compiled(name):
     make, f = {**OF_ARRAYS, **DRAWS}[name]
     kept = make()
     fast = jit(f(kept))
@@ -88,7 +88,7 @@ def test_a_kept_method_of_an_array_or_a_generator_is_compiled(name):
     assert fast.explain(1.0).startswith("function: 1 trace(s)")
 
 
-def test_a_kept_append_needs_one_trace():
+def test_a_captured_append_needs_one_trace():
     history = []
     add = history.append
     fast = jit(lambda x: (add(x), 2 * x)[1], strict=True)
@@ -98,7 +98,7 @@ def test_a_kept_append_needs_one_trace():
     assert fast.explain(1.0).startswith("function: 1 trace(s)")
 
 
-def test_a_kept_method_of_an_array_behind_a_partial_and_as_an_argument():
+def test_an_array_method_in_a_partial_and_as_an_argument():
     a = np.arange(3.0)
     dot, inner = a.dot, functools.partial(a.dot, np.ones(3))
     fast = jit(lambda x, method: inner() * x + method(x * np.ones(3)), strict=True)
@@ -107,12 +107,12 @@ def test_a_kept_method_of_an_array_behind_a_partial_and_as_an_argument():
         assert fast(x, dot) == inner() * x + dot(x * np.ones(3))
 
 
-def test_a_method_that_is_given_is_not_trained():
+def test_a_method_argument_has_no_gradient():
     a = np.arange(3.0)
     assert gradient(lambda x, total: x * total(), 2.0, a.sum) == (3.0, None)
 
 
-def test_a_method_of_a_generator_that_is_given_takes_tracked_values():
+def test_a_generator_method_argument_takes_tracked_values():
     def slope(draw):
         return gradient(lambda s, draw: draw(0.0, s), 2.0, draw)
 

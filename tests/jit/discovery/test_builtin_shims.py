@@ -113,7 +113,7 @@ def test_a_question_is_answered_so_in_captured_arrays_and_results():
         assert_same(f(2.0), plain(2.0))
 
 
-def test_classes_of_the_drop_in_are_numpys_own_to_who_compares_them():
+def test_classes_of_the_drop_in_compare_equal_to_numpys():
     def plain(x):
         known = type(x) is tnp.ndarray, type(tnp.sum(x)) is tnp.float64, type(x) is not tnp.float32
         return *known, type(x) in (tnp.ndarray, tnp.float64), tnp.float64(x[0]) * 2
@@ -125,7 +125,7 @@ def test_classes_of_the_drop_in_are_numpys_own_to_who_compares_them():
     assert gradient(lambda x: x * 2 if type(held) is tnp.ndarray else x, 1.0) == (2.0,)
 
 
-def test_a_derivative_asks_as_it_does_eagerly():
+def test_shims_do_nothing_within_a_derivative():
     def plain(x):
         return np.sum(x * x) if type(x) is np.ndarray else 3.0 * np.sum(x)
 

@@ -502,7 +502,7 @@ def test_code_made_by_exec_is_the_users():
     _agree(fast, plain)
 
 
-# Attributes named like reflection functions: `ray.dir` ---------------------------------------------
+# Attributes named like reflection functions: `ray.dir` --------------------------------------------
 
 
 class Fields:

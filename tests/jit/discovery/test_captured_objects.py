@@ -206,7 +206,7 @@ def _pieces(g):
     return [piece for special in family.specializations for piece in special.compiled.pieces]
 
 
-def test_lists_of_lists_with_arrays_are_taken_apart():
+def test_lists_of_lists_with_arrays_are_flattened():
     table = [[float(k), np.full(3, float(k))] for k in range(300)]
 
     def f(x):

@@ -358,7 +358,7 @@ def test_state_that_each_call_changes():
         assert type(x) is np.float64
 
 
-def test_an_exception_leaves_no_stand_in():
+def test_an_exception_leaves_no_placeholder():
     c, d, m = np.ones(3), [(np.ones(3), 1)], Model()
     pair = d[0]
 
@@ -416,7 +416,7 @@ def test_values_followed_by_a_derivative_outside():
     assert_same(gradient(loss, 3.0), (float(4 * np.sum(A)),))
 
 
-def test_threads_see_no_stand_in():
+def test_threads_see_no_placeholder():
     c = np.ones(40)
     wrong = []
 

@@ -147,7 +147,7 @@ ASKS = {
 
 @pytest.mark.parametrize("name", ASKS)
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-def test_who_asks_runs_in_plain_python(name):
+def test_impure_calls_run_in_plain_python(name):
     f, what = ASKS[name]
     fast = jit(f)
     line = rf"pure=\[.*test_impure_calls\.py:{f.__code__.co_firstlineno}\)"
@@ -303,7 +303,7 @@ def test_what_cannot_be_vouched_for():
         jit(lambda x: x, pure=[3])
 
 
-def test_a_helper_that_asks_is_not_excused_by_its_cache():
+def test_an_impure_helper_with_a_cache_is_impure():
     fast = jit(lambda x: x * _cached_at(object()))
     with pytest.warns(RuntimeWarning, match=r"time\.time"):
         for _ in range(3):
@@ -432,7 +432,7 @@ def test_a_generator_of_the_system_as_a_capture():
     assert len(found) == 4
 
 
-def test_derivatives_of_who_asks():
+def test_derivatives_of_impure_functions():
     fast = jit(lambda x: _timed(x)[0])
     with pytest.warns(RuntimeWarning, match="calls time.perf_counter"):
         np.testing.assert_allclose(gradient(fast, X)[0], np.cos(X))
@@ -458,7 +458,7 @@ def test_a_name_that_only_looks_like_it_is_compiled():
     assert fast.cache_info().traces == 1
 
 
-def test_where_somebody_profiles_nothing_is_traced():
+def test_nothing_is_traced_under_a_profiler():
     called = []
 
     def profile(_frame, event, x):
@@ -483,7 +483,7 @@ def test_where_somebody_profiles_nothing_is_traced():
     assert fast.cache_info().traces == 1 and not fast.cache_info().eager
 
 
-def test_an_error_leaves_nobody_watching():
+def test_an_error_removes_the_monitor():
     def f(x):
         time.sleep(0.0)
         raise LookupError(str(time))

@@ -205,7 +205,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_values_made_anew_need_no_new_trace(name):
+def test_equal_values_need_no_new_trace(name):
     one, other = VALUES[name]
     f = jit(lambda x, value: (x * 2, str(value)))
     for _ in range(3):
@@ -243,7 +243,7 @@ def test_methods_as_arguments():
     np.testing.assert_allclose(gradient(f, _Model(1.0).energy, X)[1], 6 * X)
 
 
-def test_a_method_is_known_by_what_it_is_of():
+def test_a_method_is_compared_by_its_object():
     one, other = _Model(1.0), _Model(1.0)
     known = StructuralKey(one.energy)
     assert known.holds(one.energy)
@@ -254,7 +254,7 @@ def test_a_method_is_known_by_what_it_is_of():
     assert known.is_dead
 
 
-def test_what_is_put_where_nothing_stood_is_plain():
+def test_new_attributes_have_plain_data():
     class Record:
         def __init__(self, v):
             self.v = v
@@ -294,7 +294,7 @@ def test_strict_functions_refuse_iterators():
         jit(lambda x, it: x * next(it), strict=True)(X, iter([1.0]))
 
 
-def test_an_iterator_that_is_given_twice_goes_on():
+def test_an_iterator_argument_advances_at_each_call():
     f, numbers = jit(lambda x, it: x * next(it)), iter([1.0, 2.0, 3.0])
     assert [f(1.0, numbers) for _ in range(3)] == [1.0, 2.0, 3.0]
     assert f.cache_info().signatures == 0

@@ -12,7 +12,7 @@ from jit_programs import assert_same
 from tracker import gradient, jit
 
 
-def test_values_made_once():
+def test_values_computed_once():
     class Lazy:
         table = None
 
@@ -57,7 +57,7 @@ def test_what_a_cache_keeps_is_plain_and_stays():
 
 
 @pytest.mark.filterwarnings("ignore:.*fills a cache")
-def test_caches_that_are_asked_for_an_argument():
+def test_caches_keyed_by_an_argument():
     _, _, scaled, _ = _with_a_cache()
     f = jit(lambda x, n: x * scaled(n))
     sizes = jit(lambda x, n: x * identity(n)[0, 0])
@@ -70,7 +70,7 @@ def test_caches_that_are_asked_for_an_argument():
 
 
 @pytest.mark.parametrize("kind", [functools.cache, functools.lru_cache, functools.lru_cache(3)])
-def test_a_cache_that_is_emptied_is_filled_anew(kind):
+def test_a_cleared_cache_is_filled_again(kind):
     known = {}
     get = known.get  # what stands behind a method that is no Python code, nobody can look at
 

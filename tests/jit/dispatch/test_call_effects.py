@@ -333,7 +333,7 @@ def test_a_pullback_of_a_jitted_function_is_compiled_within_another():
 
 
 @pytest.mark.parametrize("row", [lambda m: m[1], lambda m: m[:, 0], lambda m: m.ravel()[2:6]])
-def test_what_leaves_a_trace_minds_shared_memory(row):
+def test_results_that_share_memory(row):
     """The trace's own run, whose arrays share nothing, is none to take the result from."""
 
     def f(x, m):

@@ -417,7 +417,7 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_what_is_not_taken_apart_is_changed_at_each_call(name):
+def test_containers_that_are_not_flattened_change_at_each_call(name):
     make, change = CHANGED[name]
     f = jit(lambda s, x: (change(s, x), x * 2)[1])
     for k in range(4):

@@ -83,7 +83,7 @@ def test_written_arguments_are_written_once():
     np.testing.assert_array_equal(x, 0.0)
 
 
-def test_nothing_is_traced_meanwhile_and_compiled_code_goes_on_afterwards():
+def test_reported_errors_suspend_tracing():
     fast = jit(f)
     with np.errstate(all="raise"):
         for _ in range(3):

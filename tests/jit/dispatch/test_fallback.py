@@ -38,7 +38,7 @@ def branching(x):
     return scaled(x) if x[0] < 1e6 else x + 1.0
 
 
-def test_it_is_seldom_traced(traced, rounded_otherwise):
+def test_backoff_limits_traces(traced, rounded_otherwise):
     x = rounded_otherwise
     fast = jit(scaled)
     for _ in range(100):

@@ -55,7 +55,7 @@ def test_values_and_gradients(name, soon):
         same(lambda x: tracker.hvp(loss_of(f), x, np.cos(x)), x)
 
 
-def test_an_index_outside_raises_where_it_stands():
+def test_an_index_out_of_bounds_raises_at_its_line():
     went_on = []
 
     def f(x, i):
@@ -73,7 +73,7 @@ def test_an_index_outside_raises_where_it_stands():
     assert jit(f)(x, np.array([1, -N])) == f(x, np.array([1, -N]))
 
 
-def test_a_result_that_nobody_else_can_see_is_not_copied(monkeypatch):
+def test_an_unshared_result_is_not_copied(monkeypatch):
     monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", LATER)
     seen = []
 
@@ -190,7 +190,7 @@ def test_what_has_served_for_the_last_time_makes_room(f, size, most, monkeypatch
     np.testing.assert_allclose(fast(x), tracker.gradient(f, x)[0], rtol=1e-9, atol=1e-9)
 
 
-def test_what_somebody_holds_has_its_numbers(monkeypatch):
+def test_held_values_are_computed(monkeypatch):
     """Though it was computed for a branch, again for the result, and served for the last time."""
     monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", LATER)
     held = []

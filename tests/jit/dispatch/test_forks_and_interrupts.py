@@ -142,7 +142,7 @@ def _long(x):
     return np.sum(x)
 
 
-def test_an_interrupt_ends_a_run_and_leaves_all_sound():
+def test_an_interrupt_ends_a_run_cleanly():
     big = np.linspace(0.0, 1.0, 300_000)
     f, want = jit(_long), _long(big)
     f(big)
@@ -158,7 +158,7 @@ def test_an_interrupt_ends_a_run_and_leaves_all_sound():
     assert threading.active_count() == threads
 
 
-def test_an_interrupt_while_tracing_leaves_no_stand_in():
+def test_an_interrupt_while_tracing_leaves_no_placeholder():
     c, stop = np.ones(3), [True]
 
     def f(x):
@@ -178,7 +178,7 @@ def test_an_interrupt_while_tracing_leaves_no_stand_in():
 
 
 @pytest.mark.parametrize("during", ["release_placeholder", "plain_data"])
-def test_an_interrupt_while_stand_ins_come_back(during, monkeypatch):
+def test_an_interrupt_while_originals_are_restored(during, monkeypatch):
     """Whatever of it was done by then, all of it is."""
     c, held = np.ones(3), [None]
 
@@ -316,7 +316,7 @@ def test_an_interrupt_ends_a_loop_of_machine_code(f, x):
     assert fast.cache_info() == calls
 
 
-def test_a_loop_goes_on_after_a_signal_whose_handler_returns():
+def test_a_loop_continues_after_a_handled_signal():
     fast = jit(lambda x, n: tr.fori_loop(0, n, lambda i, c: c * 0.5 + 1.0, x))
     fast(1.0, 3)
     seen, before = [], signal.signal(signal.SIGALRM, lambda *_: seen.append(True))

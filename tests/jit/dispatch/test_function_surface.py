@@ -163,7 +163,7 @@ def test_what_is_only_printed_is_printed_while_tracing(capsys):
     assert lines.lines == ["x is 1.5"]
 
 
-def test_text_that_is_used_is_made_on_each_call():
+def test_formatted_text_is_new_on_each_call():
     def rounded(x):
         print(x)
         return float(f"{x:.1f}") * x

@@ -139,7 +139,7 @@ def test_random_numbers_are_those_of_one_run():
         _same(push(V, None), plainly(V, None))
 
 
-def test_two_arrays_that_are_read_where_one_was_made_of_the_other():
+def test_two_captured_arrays_of_one_origin():
     """At each step two cotangents arrive at the same element, each of another array's."""
 
     def spread(p, r):

@@ -37,7 +37,7 @@ def total(x):
     [lambda f: f(X), lambda f: tracker.gradient(f, X), lambda f: tracker.value_and_grad(f)(X)],
     ids=["value", "gradient", "both"],
 )
-def test_a_function_that_nobody_holds_is_gone_with_its_code(call, uncollected):
+def test_a_dropped_function_is_freed_with_its_code(call, uncollected):
     fast = tracker.jit(lambda x: total(x))
     for _ in range(2):
         call(fast)

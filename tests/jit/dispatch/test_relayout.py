@@ -130,7 +130,7 @@ def test_writes_into_arrays_whose_elements_share_memory(f, folded, order):
             np.testing.assert_array_equal(got, want)
 
 
-def test_arrays_that_share_memory_are_not_traced_again_and_again(monkeypatch):
+def test_arrays_that_share_memory_are_traced_once(monkeypatch):
     traced, module = [], sys.modules["tracker.jit.dispatch.jitted"]
     stage = module.trace_call
     monkeypatch.setattr(module, "trace_call", lambda *a, **k: traced.append(a) or stage(*a, **k))
@@ -160,7 +160,7 @@ BYTES = {
 
 @pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")
 @pytest.mark.parametrize("name", BYTES)
-def test_who_runs_plain_is_given_the_callers_own_array(name):
+def test_the_plain_function_gets_the_callers_array(name):
     x, fast = np.arange(3).astype(">i4"), jit(BYTES[name])
     want = BYTES[name](x)
     for _ in range(3):

@@ -220,7 +220,7 @@ def test_gradients_follow_the_draws(name):
         drain()
 
 
-def test_what_was_drawn_in_a_loop_before_a_condition_fails_is_drawn_again():
+def test_draws_before_a_failing_guard_are_repeated():
     g = jit(_condition)
     ours, plain = np.random.default_rng(2), np.random.default_rng(2)
     for _ in range(20):

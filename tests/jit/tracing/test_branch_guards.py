@@ -113,7 +113,7 @@ def test_conversions(convert):
         lambda x: cmath.sqrt((HELD.astype(complex) * -1)[0]),
     ],
 )
-def test_what_python_asks_tells_the_zeros_apart(ask):
+def test_guards_distinguish_signed_zeros(ask):
     compiled = jit(ask)
     for x in 0.0, -0.0, 0.0, 2.5, -0.0:
         HELD[0] = x

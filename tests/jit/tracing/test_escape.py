@@ -315,7 +315,7 @@ def test_memory_around_a_tracked_value_is_not_read():
         as_strided(param([1.0, 2.0])[1:], (2,), (-8,))
 
 
-def test_a_spoilt_trace_holds_no_history():
+def test_an_aborted_trace_holds_no_history():
     """What goes on is a plain run: after n steps each reads and writes what it did after one."""
     living = []
 
@@ -341,7 +341,7 @@ def test_a_spoilt_trace_holds_no_history():
     assert longer <= traced + 2
 
 
-def test_a_spoilt_trace_takes_derivatives():
+def test_derivatives_in_an_aborted_trace():
     def f(x):
         y = np.zeros(2)
         y[0] = x[0] * 2

@@ -54,7 +54,7 @@ def runs(monkeypatch):
     ],
     ids=["values", "from the end", "gradient", "pullback"],
 )
-def test_what_nobody_pulls_through_is_not_kept(f, kept, runs):
+def test_nothing_is_saved_without_a_pullback(f, kept, runs):
     same(f, X)
     assert runs == kept
 
@@ -118,7 +118,7 @@ def test_derivatives(f, soon):
         same(f, X, tolerance=1e-11)
 
 
-def test_a_loop_runs_again_for_who_asks_for_what_it_keeps(runs):
+def test_a_loop_runs_again_for_its_saved_values(runs):
     powers = 0.5 ** np.arange(5)[:, None] * X
 
     def f(x):

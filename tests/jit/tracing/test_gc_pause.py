@@ -48,7 +48,7 @@ def test_threads_that_overlap_leave_it_as_it_was():
     assert gc.get_threshold() == before
 
 
-def test_who_switches_the_collector_off_meanwhile_finds_it_off():
+def test_a_collector_disabled_meanwhile_stays_disabled():
     with infrequent_gc():
         gc.disable()
     try:
@@ -88,7 +88,7 @@ def test_a_threshold_that_was_set_meanwhile_stays(chosen):
         gc.set_threshold(*before)
 
 
-def test_an_error_leaves_it_as_it_was():
+def test_an_error_restores_the_threshold():
     with pytest.raises(ValueError), infrequent_gc():
         raise ValueError
 

@@ -20,7 +20,7 @@ def test_a_branch_is_answered_by_the_numbers():
     same(f, -np.abs(x))
 
 
-def test_what_is_asked_on_the_way(computed):
+def test_lazy_values_read_during_a_trace(computed):
     seen = []
 
     def f(x):
@@ -46,7 +46,7 @@ def test_a_printed_value_is_its_numbers(capsys):
     assert capsys.readouterr().out == "[2. 2.]\n"
 
 
-def test_an_exception_of_the_user_after_values_were_put_off():
+def test_a_users_exception_after_lazy_values():
     def f(x):
         x *= 2.0
         raise RuntimeError("stop")
@@ -74,7 +74,7 @@ def test_numpy_raises_its_own_errors_at_once():
         jit(lambda x: 1.0 / (x[0] * 0.0).item())(x)
 
 
-def test_floating_point_errors_are_raised_where_that_is_asked_for():
+def test_floating_point_errors_raise_under_errstate():
     def f(x):
         with np.errstate(divide="raise"):
             return 1.0 / x

@@ -216,7 +216,7 @@ def test_a_view_of_an_argument_is_read_where_that_lies(computed):
     np.testing.assert_allclose(x, f(a)[0], rtol=1e-12, atol=1e-12)
 
 
-def test_what_is_used_again_is_not_overwritten(monkeypatch):
+def test_values_in_use_are_not_overwritten(monkeypatch):
     monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", LATER)
 
     def f(x):
@@ -264,7 +264,7 @@ def kernel(x, y):
 
 
 @pytest.mark.parametrize("f", [distances, kernel])
-def test_what_is_large_of_small_arrays_is_put_off_too(f, computed, machine_code):
+def test_large_results_of_small_arrays_are_lazy(f, computed, machine_code):
     x, y = arrays(2, 1 << 10)
     fast = jit(lambda x, y: tracker.withgradient(f, x, y))
     most = peak_bytes(lambda: fast(x, y)) / lazy.LARGE
@@ -311,7 +311,7 @@ def test_many_small_products_are_computed_at_once():
 # Forms --------------------------------------------------------------------------------------------
 
 
-def test_the_door_stands_only_while_something_is_put_off():
+def test_the_lazy_descriptor_is_installed_only_while_values_are_lazy():
     seen = []
 
     def f(x):

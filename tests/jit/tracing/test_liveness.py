@@ -99,7 +99,7 @@ def test_a_trace_of_a_gradient_holds_no_more_than_the_plain_gradient(soon):
     assert first < plain + len(args) + SLACK
 
 
-def test_what_was_put_off_and_forgotten_holds_nothing(soon):
+def test_dropped_lazy_values_hold_nothing(soon):
     def sorted_again_and_again(x):
         for k in range(30):
             x = np.sort(x)
@@ -211,7 +211,7 @@ def scanned(x, w):
         scanned,
     ],
 )
-def test_what_is_still_to_be_asked_for_stays(f, at_once):
+def test_lazy_values_in_use_stay(f, at_once):
     x, w = (a[: 1 << 10] for a in arrays(2))
     want = f(x.copy(), w.copy())
     fast = tracker.jit(f)
@@ -234,14 +234,14 @@ def test_a_handle_that_outlives_its_trace_keeps_its_numbers(at_once):
     np.testing.assert_array_equal(tracker.data(kept[0]), np.sin(x))
 
 
-def test_an_operand_that_is_asked_for_before_anything_is_noted(at_once):
+def test_an_operand_read_before_any_equation(at_once):
     x, w = np.ones((400_000, 2)), np.ones((2, 3))
     fast = tracker.jit(lambda x, w: x @ w)
     for _ in range(2):
         np.testing.assert_array_equal(fast(x, w), x @ w)
 
 
-def test_what_is_made_of_buffers_only_has_no_say_in_a_pullback(at_once):
+def test_values_of_buffers_only_are_no_part_of_a_pullback(at_once):
     """Nor are the numbers there that its rules would read."""
 
     def f(x):
@@ -257,7 +257,7 @@ def test_what_is_made_of_buffers_only_has_no_say_in_a_pullback(at_once):
     np.testing.assert_allclose(have, tracker.gradient(f, x)[0], rtol=1e-12)
 
 
-def test_rules_of_what_is_made_of_buffers_only_are_not_recorded():
+def test_rules_for_values_of_buffers_only_are_not_recorded():
     def f(x):
         weights = tnp.zeros(9)
         weights[:] = 0.5

@@ -142,7 +142,7 @@ UNUSED = {
 
 @pytest.mark.parametrize("name", UNUSED)
 @pytest.mark.parametrize("derive", [False, True], ids=["result", "gradient"])
-def test_what_nobody_uses_raises_all_the_same(name, derive):
+def test_unused_values_raise(name, derive):
     step, good, bad = UNUSED[name]
 
     def f(x, i):

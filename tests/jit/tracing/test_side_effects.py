@@ -216,7 +216,7 @@ _SEEN_BEFORE = [
 
 
 @pytest.mark.parametrize("f", _SEEN_BEFORE)
-def test_what_leaves_a_place_was_changed_before(f):
+def test_a_value_changed_before_it_is_replaced(f):
     """Somebody else knows the container that was changed there."""
     warnings.simplefilter("ignore", RuntimeWarning)
     found = []
@@ -426,7 +426,7 @@ def test_a_failing_guard_has_put_nothing():
 
 @pytest.mark.parametrize("name", ["pose", "before"])
 @pytest.mark.parametrize("reads", [False, True])
-def test_a_dataclass_that_stands_somewhere_is_returned_itself(name, reads):
+def test_a_captured_dataclass_is_returned_itself(name, reads):
     def f(x):
         return [x * np.sum(m.pose.x) if reads else x, getattr(m, name)]
 
@@ -485,7 +485,7 @@ def test_one_dataclass_that_is_read_in_two_ways(f, hosts):
     assert_same(found[1], found[0])
 
 
-def test_what_another_thread_puts_is_not_put_again():
+def test_writes_of_other_threads_are_not_repeated():
     class Shared:
         def __init__(self):
             self.k, self.n = 2.0, 0

@@ -193,7 +193,7 @@ def test_an_abandoned_run_is_taken_back(way, n):
             assert (other.n, other.log, other.last) == (one.n, one.log, one.last)
 
 
-def test_who_only_looks_changes_nothing():
+def test_a_read_only_function_writes_nothing():
     m, step = Adam(), jit(Adam.step)
     p, g = np.ones(3), np.arange(3.0)
     assert "native call" in step.explain(m, p, g)

@@ -377,7 +377,7 @@ def test_what_a_timer_raises_waits_until_llvm_is_done():
             signal.signal(each, handler)
 
 
-def test_what_a_handler_raises_before_it_is_put_off_comes_afterwards(monkeypatch):
+def test_an_exception_of_a_deferred_handler_is_raised_afterwards(monkeypatch):
     class Late:
         """Signals, of which one was handled just when SIGTERM was asked for."""
 
@@ -404,7 +404,7 @@ def test_what_a_handler_raises_before_it_is_put_off_comes_afterwards(monkeypatch
         signal.signal(signal.SIGTERM, before)
 
 
-def test_signals_that_nobody_handles_stay_as_they_are():
+def test_signals_without_handlers_stay_as_they_are():
     before = signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     try:
         with LOCK:
@@ -415,7 +415,7 @@ def test_signals_that_nobody_handles_stay_as_they_are():
         signal.signal(signal.SIGUSR2, before)
 
 
-def test_the_first_functions_of_a_process_may_be_made_by_many_threads():
+def test_many_threads_create_the_first_functions():
     """What all compiled functions share is made by one of them: code that another made and nobody
     kept would be freed under its callers."""
     code = """

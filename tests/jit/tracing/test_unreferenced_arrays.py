@@ -27,7 +27,7 @@ def notes_of(*operands):
 
 
 @pytest.mark.parametrize("make", [eye, view, reshaped])
-def test_what_was_made_on_the_way_is_held_by_nobody(make):
+def test_intermediate_arrays_are_unreferenced(make):
     notes = notes_of(make())
     array = id(notes[0][0].operands[0])
     assert unreferenced_operands(notes) == {array}
@@ -46,7 +46,7 @@ def test_what_was_made_on_the_way_is_held_by_nobody(make):
     ],
 )
 @pytest.mark.parametrize("make", [eye, view])
-def test_what_somebody_can_reach_is_not(hold, make):
+def test_reachable_arrays_are_referenced(hold, make):
     array = make()
     held, notes = hold(array), notes_of(array)
     del array
