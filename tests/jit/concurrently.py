@@ -1,10 +1,10 @@
-"""Runs functions in threads of their own, all at once."""
+"""Runs functions at the same time, each in its own thread."""
 
 import threading
 
 
 def at_once(*works):
-    """Return when all have; what one raises is for its thread (pytest makes it a warning)."""
+    """Wait for all; an exception is reported by its thread (a warning in pytest)."""
     threads = [threading.Thread(target=work) for work in works]
     for thread in threads:
         thread.start()

@@ -1,4 +1,4 @@
-"""Fixtures for the tests of what a trace puts off (`lazy_arrays.py`)."""
+"""Fixtures for the tests of lazy values (`lazy_arrays.py`)."""
 
 import gc
 
@@ -10,7 +10,7 @@ from tracker.tape import value as values
 
 @pytest.fixture
 def nothing_put_off():
-    """When a trace is over, nothing that it has put off is left."""
+    """No lazy values are left after a trace."""
     yield
     gc.collect()
     assert not values.has_lazy_values()
@@ -20,7 +20,7 @@ def nothing_put_off():
 
 @pytest.fixture
 def computed(monkeypatch):
-    """The values that were computed after they had been put off."""
+    """The ops of the lazy values that were computed."""
     found = []
     fill = values._compute
     monkeypatch.setattr(values, "_compute", lambda value: (found.append(value.op), fill(value)))
@@ -29,7 +29,7 @@ def computed(monkeypatch):
 
 @pytest.fixture
 def machine_code(monkeypatch):
-    """What is put off is left to machine code, however little it is."""
+    """Lazy values are left to machine code, however few they are."""
     monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", 0)
     monkeypatch.setattr(first_call, "BYTES_PER_OP_KIND", 0)
     monkeypatch.setattr(first_call, "BYTES_PER_EQUATION", 0)

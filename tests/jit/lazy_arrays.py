@@ -1,7 +1,7 @@
-"""For the tests of what a trace puts off: arrays that are large enough for that, `everything`,
-within which all that can be is put off, however small, and how much memory a call needs.
+"""Arrays and contexts for the tests of lazy values.
 
-Within `everything` forms lie in memory full of NaNs: whoever read one would be found out.
+Within `everything` all that can be lazy is, however small, and abstract values lie in memory full
+of NaNs, so that any read of one shows.
 """
 
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Methods that are kept: `add = history.append` outside of the function, called within."""
+"""Bound methods that a function captures: `add = history.append`."""
 
 import functools
 import random
@@ -61,8 +61,7 @@ DRAWS = {
 
 
 def calls(method, f):
-    """What each call gives, and what the method belongs to by then; of that, which goes on by
-    itself, only what is seen of it."""
+    """The result of each call and the state of the method's owner (an iterator's type)."""
     owner, found = method.__self__, []
     for x in (1.0, 2.0, 3.0, 4.0):
         if isinstance(owner, np.ndarray):

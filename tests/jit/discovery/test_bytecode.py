@@ -359,7 +359,7 @@ def test_what_is_read_by_text_is_seen(name, restored):
 
 
 def test_code_and_defaults_that_are_replaced(restored):
-    """As reloading a module in place does."""
+    """Reloading a module in place replaces them."""
     for fast, plain in ((jit(_replaced), _replaced), (jit(lambda x: _replaced(x) + 1), None)):
         plain = plain or (lambda x: _replaced(x) + 1)
         _agree(fast, plain)
@@ -394,7 +394,7 @@ def test_a_context_variable_has_a_value_in_each_context():
 
 
 def test_text_of_what_no_derivative_follows_is_the_plain_one():
-    """In a gradient, too, a number that varies is no tracked value to those who print it."""
+    """Within a gradient, too, a promoted number is formatted as a plain number."""
     n = 3
 
     def f(x, k):

@@ -169,7 +169,7 @@ def test_long_lists_of_numbers():
 
 
 def test_large_lists_of_lists():
-    """They are compared as a whole: code that looks at each number would be as long."""
+    """Compared as one constant: checks of each number would be as long as the list."""
     steps = [(k % 3, float(k), ("name", k)) for k in range(400)]
     layers = {"a": [[k, k + 1] for k in range(300)], "b": {"c": (True, None)}}
 

@@ -1,4 +1,4 @@
-"""What a function reads besides its arguments: each call sees it as the plain function does."""
+"""Captured state: each call reads it as the plain function does."""
 
 import cmath
 import functools
@@ -480,7 +480,7 @@ def test_a_derivative_of_a_function_that_writes_minds_shared_memory():
 
 @pytest.mark.parametrize("directory", ["site-packages", "dist-packages"])
 def test_what_is_installed_anywhere_is_not_followed(tmp_path, monkeypatch, directory):
-    """The user's own directory of packages, and the system's, are no place of the interpreter's."""
+    """Also in the user's and the system's own package directories."""
     (tmp_path / directory).mkdir()
     text = "scale = [2.0]\n\ndef scaled(x):\n    return x * scale[0]\n"
     (tmp_path / directory / f"installed_{directory[:4]}.py").write_text(text)

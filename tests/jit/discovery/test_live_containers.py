@@ -1,5 +1,6 @@
-"""What stands in objects of the library (namespaces, sets, iterators) is read anew on each call;
-what a function puts into objects is plain; values are known by their parts."""
+"""Containers and iterators of the standard library are read at each call; values are compared by
+their parts.
+"""
 
 import array
 import collections

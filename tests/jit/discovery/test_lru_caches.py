@@ -1,5 +1,6 @@
-"""Caches that functions reach: what they keep is plain, and they are filled as the plain function
-fills them."""
+"""Caches of `functools.lru_cache` in compiled functions: filled as by the plain function, plain
+data only.
+"""
 
 import functools
 import gc

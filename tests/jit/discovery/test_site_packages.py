@@ -1,5 +1,6 @@
-"""Objects of packages that somebody has installed: nobody follows their code, but all of their
-attributes count, read by methods and changed by them."""
+"""Objects of installed packages: their code is not followed, so all of their attributes are
+sources.
+"""
 
 import importlib
 import itertools
@@ -238,7 +239,7 @@ def test_members_that_c_has_for_itself(monkeypatch):
 
 
 def test_numbers_that_c_makes_for_each_reader():
-    """They are not other numbers than before, and nobody can put the old ones back."""
+    """A new object on each read is no change, and cannot be written back."""
     code = compile("\n" * 1000 + "pass", "file", "exec").replace(co_firstlineno=1000)
     before = StateSnapshot([AttributeSource(ConstantKey(code), "co_firstlineno", "")])
     assert code.co_firstlineno is not code.co_firstlineno

@@ -512,7 +512,7 @@ class Slotted:
 
 
 def meanwhile(model):
-    """What somebody else does to a model before a call, and what to look at."""
+    """What changes a model before each call, and the state to compare."""
 
     def poke(i):
         model.rate *= 2

@@ -1,6 +1,4 @@
-"""First calls of what is not elementwise: put off, too, computed of the arguments where they lie,
-and never in more memory than the gradient by hand.
-"""
+"""First calls of ops that are not elementwise: lazy, computed on the arguments' memory."""
 
 import numpy as np
 import pytest

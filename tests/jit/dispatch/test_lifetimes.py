@@ -1,4 +1,4 @@
-"""What a jitted function keeps, and for how long."""
+"""What a jitted function keeps alive, and for how long."""
 
 import weakref
 

@@ -1,4 +1,4 @@
-"""A compiled pullback is that of its call: what the function reads may change before it is used."""
+"""Captured state saved for a pullback that runs later."""
 
 import types
 

@@ -1,5 +1,4 @@
-"""What code asks of the identity and the memory of arrays is answered as in the plain function, at
-each call: compiled, in derivatives, and in both."""
+"""Identity tests and memory queries of arrays agree with the plain function."""
 
 import enum
 import functools

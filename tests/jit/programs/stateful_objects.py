@@ -60,7 +60,7 @@ class Behind:
 
 
 class Lent:
-    """What the class lends is the object's own once it was put there."""
+    """A class attribute that an instance attribute shadows once it is written."""
 
     on, n, w = False, 0, np.ones(3)
 

@@ -1,5 +1,4 @@
-"""Jitted functions in which values go to plain NumPy, and to C code that knows nothing of tracing:
-what is done there to an array is done to the plain function's array, from the first call on."""
+"""Traced values that escape into plain Python."""
 
 import ctypes
 import fractions

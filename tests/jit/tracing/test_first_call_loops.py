@@ -1,5 +1,5 @@
-"""What loops keep for a pullback of them: no more than that looks at, and on first calls not before
-it is there.
+"""Values that loops save for their pullback: only those it reads, and on first calls only when it
+runs.
 """
 
 import numpy as np

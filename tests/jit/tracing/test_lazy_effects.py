@@ -1,4 +1,4 @@
-"""Writes, captured arrays, effects and threads beside values that a trace has put off."""
+"""Writes, captured arrays, effects and threads next to lazy values of a trace."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Who asks for the numbers of values that a trace has put off, and what it takes for granted."""
+"""Reads of lazy values, and the conditions that a lazy trace speculates on."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,6 @@
-"""What a trace puts off: nobody reads memory that was not written, and the first call gives what
-the plain function does, whatever is asked for on the way."""
+"""Lazy values of a trace: no unwritten memory is read, and first calls return what the plain
+function does.
+"""
 
 import numpy as np
 import pytest

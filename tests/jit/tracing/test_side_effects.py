@@ -1,5 +1,6 @@
-"""What functions put into containers and places: after each call there is what the plain function
-leaves there, and what is one object is one."""
+"""Writes to captured state and containers: after each call the state is as after the plain
+function.
+"""
 
 import dataclasses
 import threading

@@ -1,4 +1,4 @@
-"""One thread traces; what it puts at places, other threads never meet as anything but the array."""
+"""One thread traces at a time; other threads see its placeholders as the arrays they stand for."""
 
 import copy
 import gc
