@@ -1,18 +1,17 @@
-"""The native calls under valgrind's memcheck: no read or write outside of a block, nothing unset.
+"""The native calls under valgrind's memcheck: no access outside a block, no unset value.
 
 Run: make memcheck (or python tests/jit/memcheck.py [programs]; needs Linux and valgrind)
 
-Two processes do the work. One compiles the workload into a cache, the other runs it under memcheck
-from that cache, so that none of the time goes into compiling. The code is for a processor without
-AVX, of which valgrind does not know every instruction (`vmovq` between registers above the eighth);
-what this processor runs is looked at by `guarded.py`. Python allocates with malloc, so each NumPy
-buffer is a block whose ends memcheck knows.
+One process compiles the workload into a cache, a second runs it under memcheck from that cache, so
+that no time goes into compiling under valgrind. The code is for a processor without AVX, because
+valgrind does not know all AVX instructions (`vmovq` between registers above the eighth);
+`guarded.py` checks the code for this processor. Python allocates with malloc, so each NumPy buffer
+is a block whose ends memcheck knows.
 
-What counts: invalid writes and frees wherever they are, and whatever code without a symbol does, or
-what it calls: that is generated code. (The C library compares strings by words past their ends, and
-Python and LLVM are built by compilers whose code uses unset bits, all harmlessly. Whether memory
-grows with the calls is asked by test_endurance.py, not here.) At first a plan
-is run that reads past the end of its argument, which must be found: a run that sees nothing proves
+Findings are invalid writes and frees anywhere, and any error in code without a symbol (generated
+code) or in its callees. (The C library compares strings by words past their ends, and Python and
+LLVM use unset bits, all harmlessly; test_endurance.py checks that memory does not grow.) First a
+plan that reads past the end of its argument must be found: a run without that finding proves
 nothing.
 """
 
@@ -84,7 +83,7 @@ def findings(report: str) -> Iterator[str]:
 
 
 def _is_generated(frames: list[tuple[str | None, str | None]]) -> bool:
-    """Whether code without a symbol or a file did it, or what that called outside of Python."""
+    """Whether generated code (no symbol, no file) caused an error, or its callee outside Python."""
     for function, library in frames:
         if not function and not library:
             return True
@@ -105,7 +104,7 @@ def work(programs: int) -> None:
 
 
 def _use_cpu() -> None:
-    """Compile for a processor that valgrind imitates."""
+    """Compile for a processor that valgrind emulates."""
     import llvmlite.binding as llvm
 
     llvm.get_host_cpu_name = lambda: CPU

@@ -1,7 +1,7 @@
-"""What `memcheck.py` runs under memcheck: every kind of native call, on arrays of every odd length.
+"""The workload of `memcheck.py`: every kind of native call, on arrays of many lengths.
 
-Sizes around the widths of vectors, so that a loop that reads or writes a whole vector too many
-leaves its block; results are compared with NumPy's, so that unset values would be seen, too.
+Lengths lie around the widths of vectors, so that a loop that reads or writes a whole vector too
+many leaves its block; results are compared with NumPy's, so that unset values show, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DTYPES = ("f8", "f4", "c16", "i8", "i4", "u1", "?")
 
 
 def run(programs: int) -> None:
-    """All of it; says how far it is."""
+    """All of it; prints its progress."""
     parts = (native, lengths, matrices, guards, structures, state, errors, loops, threads)
     for part in (*parts, callbacks):
         part()

@@ -1,4 +1,4 @@
-"""The whole way, eager and compiled, on any Python: needs NumPy and llvmlite only.
+"""Eager and compiled functions on any Python: needs NumPy and llvmlite only.
 
 Run: python tests/jit/smoke_jit.py
 """
@@ -23,7 +23,7 @@ def branch(x):
 
 
 def step(x, r):
-    """What is drawn decides whether it is drawn again."""
+    """A draw decides whether there is another draw."""
     y = x + r.normal(size=3)
     return y if r.random() < 0.5 else y * r.normal(np.sum(x), 1.0)
 
@@ -74,7 +74,7 @@ def check_draws():
 
 
 def check_impure_calls():
-    """What Python's profile function shows differs with its version."""
+    """Python's profile function reports different calls in different versions."""
     impure = (
         lambda x: x * time.time(),
         lambda x: x * len(list(pathlib.Path("/").iterdir())),

@@ -190,7 +190,7 @@ def check_arrays():
 
 
 def check_dtype_objects():
-    """A dtype that is equal but another object (unpickled, with metadata) is as good."""
+    """A dtype that is equal but another object (unpickled, with metadata) is accepted."""
     x = np.arange(3.0)
     f = compiled(scaling(0, 1, 3, 2.0), (x,), [ArrayOut(F8, (3,))])
     for dtype in (copy.deepcopy(F8), np.dtype("f8", metadata={"unit": "m"}), F8.newbyteorder("<")):
@@ -340,7 +340,7 @@ def check_captures():
 
 
 def check_chain():
-    """Three candidates: guards fail one after the other, then the slow path."""
+    """Three entries: guards fail one after the other, then the slow path."""
     keeps = "  %x = load double, ptr %s\n  %no = fcmp {} double %x, 0.0\n  br i1 %no, "
     keeps += "label %bad, label %good\nbad:\n  ret i64 1\ngood:\n  ret i64 0\n"
     a = entry(plan(keeps.format("ole")), (1.0,), [ConstantOut("positive")])
@@ -457,7 +457,7 @@ def tie_by_constant():
 
 
 def check_code_outlives_calls():
-    """Resetting, or dropping the last reference, from inside a call must not free its code."""
+    """Removing entries, or the last reference, inside a call must not free its code."""
 
     class Meddler:
         def __init__(self, data):

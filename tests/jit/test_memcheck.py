@@ -1,4 +1,4 @@
-"""What `memcheck.py` counts as a finding, on reports as valgrind writes them."""
+"""The findings of `memcheck.py`, on reports as valgrind writes them."""
 
 from memcheck import findings
 

@@ -1,7 +1,7 @@
 """Every function of `vmath` against mpmath, over its whole range, in both formats.
 
-Each function is compiled twice: as the loop the compiler would write, and as straight-line code
-calls it. `EXACT` says what it should compute. The bounds are the module's own, `vmath.ULP`.
+Each function is compiled twice: as a loop of the compiler calls it, and as straight-line code does.
+`vmath_exact.py` has the exact results. The bounds are the module's own, `vmath.ULP`.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def many_floats(seed: int, count: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", vmath.NAMES)
 def test_many_floats_beside_doubles(name: str) -> None:
-    """The form for floats against the one for doubles, where that one's errors do not count."""
+    """The form for floats against the one for doubles, whose errors are negligible here."""
     count = 2**22 if DEEP else 2**16
     xs = [many_floats(0, count)]
     if vmath.NAMES[name] == 2:

@@ -1,5 +1,6 @@
-"""What the functions of `vmath` should give, by mpmath; at zeros, infinities and NaN by NumPy or
-SciPy."""
+"""Exact results of the functions of `vmath`, by mpmath; at zeros, infinities and NaN by NumPy or
+SciPy.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +89,7 @@ def exact_log_ndtr(x: object) -> object:
 
 
 def exact_erfcinv(y: object) -> object:
-    """By Newton's method, on the logarithm, which is nearly a parabola; from SciPy's number."""
+    """By Newton's method on the logarithm, which is nearly a parabola, from SciPy's number."""
     if y in (0, 2):
         raise ZeroDivisionError
     if not 0 < y < 2:
