@@ -130,10 +130,9 @@ ROUTINES: dict[str, RoutineSpec] = {
 
 def kind_of(eqn: Eqn) -> MatrixKind:
     """The kind of an equation's matrices."""
-    found = blas.find()
-    assert found is not None
+    library = blas.library()
     dtype = np.result_type(*(atom.type.dtype for atom in eqn.operands))
-    return MatrixKind(_LETTERS[dtype], f"i{found.int_bits}")
+    return MatrixKind(_LETTERS[dtype], f"i{library.int_bits}")
 
 
 def workspace_size(name: str, kind: MatrixKind, sizes: Sizes) -> tuple[Sizes, int]:
@@ -160,12 +159,11 @@ def routine_address(symbol: str) -> int | None:
 
 @locked_cache
 def _compiled_routine(name: str, letter: str) -> int:
-    found = blas.find()
-    assert found is not None
-    kind = MatrixKind(letter, f"i{found.int_bits}")
+    library = blas.library()
+    kind = MatrixKind(letter, f"i{library.int_bits}")
     code = ROUTINES[name].write(kind)
     symbols = {
-        call: routine_address(call) or found.symbols[call] for call in _called_symbols(name, kind)
+        call: routine_address(call) or library.symbols[call] for call in _called_symbols(name, kind)
     }
     text = "\n".join([*sorted(code.declared), code.text()])
     module = object_cache.compile_or_load(text, symbols=symbols)
@@ -204,10 +202,9 @@ def why_no_routine(eqn: Eqn, lower: Routine) -> str:
 
 def missing_symbol(name: str, kind: MatrixKind) -> str:
     """A function that a routine calls and the library lacks; empty if there is none."""
-    found = blas.find()
-    assert found is not None
-    missing = sorted(_library_symbols(name, kind) - set(found.symbols))
-    return f"no {missing[0]} in {found.path}" if missing else ""
+    library = blas.library()
+    missing = sorted(_library_symbols(name, kind) - set(library.symbols))
+    return f"no {missing[0]} in {library.path}" if missing else ""
 
 
 def _library_symbols(name: str, kind: MatrixKind) -> set[str]:

@@ -30,9 +30,8 @@ def _query(
     """The workspace of a routine. Its arguments are letters, then `sizes`, then `tail`: of numbers
     (n), real numbers (r) and integers (i) the workspace, or (capital) the workspace and its length;
     complex matrices only have real workspace."""
-    found = blas.find()
-    assert found is not None
-    integer = np.dtype(f"i{found.int_bits // 8}")
+    library = blas.library()
+    integer = np.dtype(f"i{library.int_bits // 8}")
     cells: list[Any] = [np.array([ord(letter)], np.uint8) for letter in letters]
     cells += [np.array([n], integer) if n >= 0 else np.zeros(2) for n in sizes]
     workspace = {"n": np.zeros(2), "r": np.zeros(2), "i": np.zeros(2, integer)}
@@ -43,7 +42,7 @@ def _query(
     cells.append(np.zeros(1, integer))
     kinds = "p" * len(cells) + "q" * len(letters)
     pointers = [cell.ctypes.data for cell in cells]
-    c_symbols.call_c(found.symbols[kind.lapack(name)], kinds, *pointers, *[1] * len(letters))
+    c_symbols.call_c(library.symbols[kind.lapack(name)], kinds, *pointers, *[1] * len(letters))
     return LapackWorkspace(*(max(int(workspace[part][0]), 1) for part in "nri"))
 
 

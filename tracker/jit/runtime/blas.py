@@ -64,6 +64,13 @@ def find() -> Blas | None:
     return _search(os.environ.get("TRACKER_BLAS", ""))[0]
 
 
+def library() -> Blas:
+    """The BLAS to call, where a check has shown that there is one."""
+    found = find()
+    assert found is not None, why_missing()
+    return found
+
+
 def why_missing() -> str:
     """Why `find` gives None; empty when it gives a library."""
     return _search(os.environ.get("TRACKER_BLAS", ""))[1]
