@@ -112,8 +112,8 @@ class ArgumentChecks:
         cell = w.alloca("ptr")
         w.store("ptr", x, cell, 0)
         answer = w.let(f"call ptr @PyObject_Vectorcall(ptr {test}, ptr {cell}, i64 1, ptr null)")
-        w.check(w.let(f"icmp ne ptr {answer}, null"), "fail")
-        w.emit(f"call void @Py_DecRef(ptr {answer})")  # True and False are immortal
+        w.check(w.is_not_null(answer), "fail")
+        w.decref(answer)  # True and False are immortal
         w.check(w.equal("ptr", answer, w.objects.name(True)))
 
     def _check_source(self, source: Source, structure: Structure, node: SignaturePath) -> None:
@@ -129,7 +129,7 @@ class ArgumentChecks:
             self.leaf_values.append(x)
             w.check(w.equal("ptr", x, "null"))
             return
-        w.check(w.let(f"icmp ne ptr {x}, null"))
+        w.check(w.is_not_null(x))
         self._check_value(x, is_owned, structure, node)
 
     def _check_dict_items(self, source: Source) -> None:
@@ -183,7 +183,7 @@ class ArgumentChecks:
         if not holder.is_weak:
             return w.objects.name(holder.value)
         address = w.load("ptr", w.objects.weak_cell(holder), 0)
-        w.check(w.let(f"icmp ne ptr {address}, null"))
+        w.check(w.is_not_null(address))
         return address
 
     def _check_keyword_names(self, names: tuple[str, ...]) -> None:
@@ -232,7 +232,7 @@ class ArgumentChecks:
             self._check_custom_container(x, structure, node)
 
     def _own(self, x: str) -> None:
-        self.w.emit(f"call void @Py_IncRef(ptr {x})")
+        self.w.incref(x)
         self.w.hold_reference(x)
 
     def _check_sequence(
@@ -266,7 +266,7 @@ class ArgumentChecks:
         count = len(structure.children)
         opener = w.objects.name(functools.partial(_children_or_mismatch, structure.names, count))
         kids = w.let(f"call ptr @PyObject_Vectorcall(ptr {opener}, ptr {cell}, i64 1, ptr null)")
-        w.check(w.let(f"icmp ne ptr {kids}, null"), "fail")
+        w.check(w.is_not_null(kids), "fail")
         w.hold_reference(kids)
         self._check_sequence(kids, structure, w.field_address(kids, ITEMS), True, node)
 

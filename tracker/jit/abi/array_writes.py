@@ -93,7 +93,7 @@ class ArrayWriteEmitter:
                 status = w.let(f"call i32 @PyArray_CopyInto(ptr {target}, ptr {made})")
                 w.check(w.equal("i32", status, 0), "fail")
             w.transfer(made_slot)
-            w.emit(f"call void @Py_DecRef(ptr {made})")
+            w.decref(made)
 
 
 def _byte_span(leaf: ArrayLeaf) -> tuple[int, int]:

@@ -176,7 +176,7 @@ def _call_plan(w: EntryWriter, traits: PlanTraits) -> None:
 def _write_exits(w: EntryWriter, root: str, traits: PlanTraits) -> None:
     """The four exits: a result, a failed guard, a miss, an exception."""
     for at in range(w.held_count):
-        w.emit(f"call void @Py_DecRef(ptr {w.load('ptr', '%held', 8 * at)})")
+        w.decref(w.load("ptr", "%held", 8 * at))
     _decrement_active(w)
     w.emit(f"store i64 {w.let('load i64, ptr @clock')}, ptr @entry.used")
     if traits.has_guards:

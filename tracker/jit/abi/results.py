@@ -60,7 +60,7 @@ class ResultBuilder:
         w = self.w
         dims, strides = self._store_extents(leaf.shape), self._store_extents(leaf.strides or ())
         descr = w.objects.name(np.dtype(leaf.dtype.type))
-        w.emit(f"call void @Py_IncRef(ptr {descr})")
+        w.incref(descr)
         rank = f"i32 {len(leaf.shape)}"
         is_big = math.prod(leaf.shape) * leaf.dtype.itemsize >= BIG_BYTES
         maker = w.objects.array_constructor(leaf.strides is not None, is_big)
@@ -131,7 +131,7 @@ class ResultBuilder:
             status = w.let(f"call i32 @PyDict_SetItem(ptr {made}, ptr {key}, ptr {ref})")
             w.check(w.equal("i32", status, 0), "fail")
             w.transfer(made_slot)
-            w.emit(f"call void @Py_DecRef(ptr {ref})")
+            w.decref(ref)
 
     def _register_owned(self, value: tuple[str, int | None]) -> tuple[str, int]:
         """Register a reference that could not fail, before something that can."""
@@ -156,7 +156,7 @@ class ResultBuilder:
         )
         for ref, made_slot in kids:
             w.transfer(made_slot)
-            w.emit(f"call void @Py_DecRef(ptr {ref})")
+            w.decref(ref)
         return made
 
     def _build_leaf(self) -> tuple[str, int | None]:
@@ -173,7 +173,7 @@ class ResultBuilder:
             made = self._existing_object(leaf), None
         self._objects.append(made[0])
         if number in self._shared:
-            self.w.emit(f"call void @Py_IncRef(ptr {made[0]})")
+            self.w.incref(made[0])
             self.w.hold_reference(made[0])
         return made
 
@@ -182,7 +182,7 @@ class ResultBuilder:
         w, base = self.w, self._leaf_values[leaf.leaf]
         dims, strides = self._store_extents(leaf.shape), self._store_extents(leaf.strides)
         descr = w.objects.name(np.dtype(leaf.dtype.type))
-        w.emit(f"call void @Py_IncRef(ptr {descr})")
+        w.incref(descr)
         data = w.field_address(w.load("ptr", base, DATA), leaf.offset)
         writeable = WRITEABLE if leaf.writeable else 0
         flags = w.let(f"and i32 {w.load('i32', base, FLAGS)}, {writeable}")
@@ -191,7 +191,7 @@ class ResultBuilder:
             f"i32 {len(leaf.shape)}, ptr {dims}, ptr {strides}, ptr {data}, i32 {flags}, "
             "ptr null)"
         )
-        w.emit(f"call void @Py_IncRef(ptr {base})")
+        w.incref(base)
         status = w.let(f"call i32 @PyArray_SetBaseObject(ptr {made[0]}, ptr {base})")
         w.check(w.equal("i32", status, 0), "fail")
         return made
@@ -207,7 +207,7 @@ class ResultBuilder:
         else:
             assert isinstance(leaf, AliasOut)
             ref = self._objects[leaf.leaf]
-        self.w.emit(f"call void @Py_IncRef(ptr {ref})")
+        self.w.incref(ref)
         return ref
 
     def _build_scalar(self, leaf: ScalarOut, slot: int) -> tuple[str, int | None]:
@@ -236,7 +236,7 @@ class ResultBuilder:
         on = w.let(f"icmp ne i64 {w.load('i64', '%slots', 8 * slot)}, 0")
         true, false = (w.objects.name(cls(value)) for value in (1, 0))
         ref = w.let(f"select i1 {on}, ptr {true}, ptr {false}")
-        w.emit(f"call void @Py_IncRef(ptr {ref})")
+        w.incref(ref)
         return ref
 
 

@@ -57,7 +57,7 @@ class StateWriteEmitter:
             return
         self._call_checked(self._store_call(update, target, x))
         w.transfer(made_slot)
-        w.emit(f"call void @Py_DecRef(ptr {x})")
+        w.decref(x)
 
     def _store_call(self, update: StateWrite, target: str, x: str) -> str:
         name = self.w.objects.name
@@ -95,8 +95,8 @@ class StateWriteEmitter:
         name = w.objects.name("append")
         call = f"@PyObject_VectorcallMethod(ptr {name}, ptr {cells}, i64 2, ptr null)"
         answer = w.let(f"call ptr {call}")
-        w.check(w.let(f"icmp ne ptr {answer}, null"), "fail")
-        w.emit(f"call void @Py_DecRef(ptr {answer})")
+        w.check(w.is_not_null(answer), "fail")
+        w.decref(answer)
 
     def _c_api_prefix(self, update: StateWrite) -> str:
         """The C API for a container: an OrderedDict keeps its order outside the dict."""

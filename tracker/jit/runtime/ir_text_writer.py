@@ -144,6 +144,15 @@ class EntryWriter(TextWriter):
     def store(self, type_: str, value: str, base: str, offset: int) -> None:
         self.emit(f"store {type_} {value}, ptr {self.field_address(base, offset)}")
 
+    def incref(self, ref: str) -> None:
+        self.emit(f"call void @Py_IncRef(ptr {ref})")
+
+    def decref(self, ref: str) -> None:
+        self.emit(f"call void @Py_DecRef(ptr {ref})")
+
+    def is_not_null(self, ref: str) -> str:
+        return self.let(f"icmp ne ptr {ref}, null")
+
     def equal(self, type_: str, a: str, b: str | int) -> str:
         return self.let(f"icmp eq {type_} {a}, {b}")
 
@@ -158,7 +167,7 @@ class EntryWriter(TextWriter):
     def new_reference(self, value: str) -> tuple[str, int]:
         """A new reference from a call that may fail: (name, slot in `%made`)."""
         ref = self.let(value)
-        self.check(self.let(f"icmp ne ptr {ref}, null"), "fail")
+        self.check(self.is_not_null(ref), "fail")
         self.store("ptr", ref, "%made", 8 * self.made_count)
         self.made_count += 1
         return ref, self.made_count - 1
