@@ -146,28 +146,28 @@ def compile_module(
     FEW_PASSES and FEW_PASSES_FAST_CODEGEN are for code that takes a small part of the run time: our
     own passes once, then the code generator at level 1 (loops) or 0 (code that runs once a call).
     """
-    plan = choose_pipeline(text, level)
+    pipeline = choose_pipeline(text, level)
     with LOCK:
-        object_code, exports, timings = _object_code(text, plan)
+        object_code, exports, timings = _object_code(text, pipeline)
         module = load(object_code, exports, symbols=symbols, text=text, level=level)
     module.timings = replace(timings, link=module.timings.link)
     return module
 
 
-def _object_code(text: str, plan: Pipeline) -> tuple[bytes, tuple[str, ...], Timings]:
-    optimised = _parse_and_optimise(text, plan)
+def _object_code(text: str, pipeline: Pipeline) -> tuple[bytes, tuple[str, ...], Timings]:
+    optimised = _parse_and_optimise(text, pipeline)
     started = time.perf_counter()
-    with _loop_strength_reduction(plan.lsr):
-        object_code = bytes(_target_machine(plan.codegen_level).emit_object(optimised.module))
+    with _loop_strength_reduction(pipeline.lsr):
+        object_code = bytes(_target_machine(pipeline.codegen_level).emit_object(optimised.module))
     exports = _exported_names(optimised.module)
     timings = Timings(optimised.parse, optimised.optimise, time.perf_counter() - started)
     return object_code, exports, timings
 
 
-def _assembly(text: str, plan: Pipeline) -> str:
-    optimised = _parse_and_optimise(text, plan)
-    with _loop_strength_reduction(plan.lsr):
-        return str(_target_machine(plan.codegen_level).emit_assembly(optimised.module))
+def _assembly(text: str, pipeline: Pipeline) -> str:
+    optimised = _parse_and_optimise(text, pipeline)
+    with _loop_strength_reduction(pipeline.lsr):
+        return str(_target_machine(pipeline.codegen_level).emit_assembly(optimised.module))
 
 
 @contextmanager
@@ -348,10 +348,10 @@ class _OptimisedModule:
     optimise: float
 
 
-def _parse_and_optimise(text: str, plan: Pipeline) -> _OptimisedModule:
+def _parse_and_optimise(text: str, pipeline: Pipeline) -> _OptimisedModule:
     started = time.perf_counter()
-    machine = _target_machine(plan.codegen_level)
-    if not plan.codegen_level:
+    machine = _target_machine(pipeline.codegen_level)
+    if not pipeline.codegen_level:
         text = rewrite_for_fast_isel(text, longest_block(text) > MAX_STANDARD_BLOCK)
     try:
         module = llvm.parse_assembly(text)
@@ -363,17 +363,17 @@ def _parse_and_optimise(text: str, plan: Pipeline) -> _OptimisedModule:
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     parsed = time.perf_counter()
-    _run_passes(module, machine, plan)
+    _run_passes(module, machine, pipeline)
     return _OptimisedModule(module, parsed - started, time.perf_counter() - parsed)
 
 
-def _run_passes(module: Any, machine: Any, plan: Pipeline) -> None:
-    options = llvm.create_pipeline_tuning_options(speed_level=plan.speed_level)
-    options.loop_vectorization = plan.speed_level >= 2
-    options.slp_vectorization = plan.slp
+def _run_passes(module: Any, machine: Any, pipeline: Pipeline) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=pipeline.speed_level)
+    options.loop_vectorization = pipeline.speed_level >= 2
+    options.slp_vectorization = pipeline.slp
     builder = llvm.create_pass_builder(machine, options)
-    if plan.own_passes and plan.speed_level > 0:
-        passes = _own_passes(plan.gvn)
+    if pipeline.own_passes and pipeline.speed_level > 0:
+        passes = _own_passes(pipeline.gvn)
     else:
         passes = builder.getModulePassManager()
         passes.add_global_dead_code_eliminate_pass()  # level 0 keeps unused functions
