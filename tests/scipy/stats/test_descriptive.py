@@ -40,9 +40,9 @@ CASES = {
     "relative": lambda m, w=V**2: m.relfreq(X, 3, (-0.5, 0.5), weights=w)[0],
 }
 for _statistic in ("mean", "sum", "std", "min", "max", "median", np.ptp):
-    CASES[f"bins, {_statistic}"] = lambda m, v=V, *, s=_statistic: m.binned_statistic(
-        X, v, s, bins=6
-    )[0]
+    CASES[f"bins, {getattr(_statistic, '__name__', _statistic)}"] = lambda m, v=V, *, s=_statistic: (
+        m.binned_statistic(X, v, s, bins=6)[0]
+    )
 
 
 @pytest.fixture(autouse=True)
