@@ -15,5 +15,5 @@ Invariants: generated text depends on the plan alone (no addresses, no hash orde
 programs give equal text, which the caches rely on; a value in a register dominates all code after
 it.
 
-Start at `_Driver.write` in `lower.py`.
+Start at `DriverWriter.emit` in `lower.py`.
 """

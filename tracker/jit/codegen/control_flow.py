@@ -46,7 +46,7 @@ _BYTES = np.dtype(np.int8)
 _MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 
 
-def write_control(driver: DriverWriter, control: ControlFlow) -> None:
+def emit_control(driver: DriverWriter, control: ControlFlow) -> None:
     """Emit a loop, a while or a branch."""
     if has_side_effects(control.eqn):
         driver.begin_effects()
@@ -82,7 +82,7 @@ class _BodyFrame:
         self.inputs = [v.type for v in function.inputs]
         self.results = [atom.type for atom in function.outputs]
         n, m = len(self.inputs), len(self.results)
-        self.body: BodyFunction = driver.nested(writer.control, name, body_slots(function))
+        self.body: BodyFunction = driver.body_function(writer.control, name, body_slots(function))
         self.name = writer.alloca(f"[{max(n + m, 1)} x i64]")
         self.scratch = "null"
         if self.body.scratch:

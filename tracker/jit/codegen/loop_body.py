@@ -2,7 +2,7 @@
 
 `LoopBody` emits every store and reduction at an index. Values are emitted on demand and memoised:
 `LoopBody.value(var, index)` emits one element the first time that it is used in the body.
-`select_alternative` and `index_value` also serve unrolled code. Start at `LoopBody.write`.
+`select_alternative` and `index_value` also serve unrolled code. Start at `LoopBody.emit`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LoopBody:
         self.access = BufferAccess()
         writer.bodies.append(self.access)
 
-    def write(self) -> None:
+    def emit(self) -> None:
         for eqn in self.writer.kernel.members:  # in order, which keeps the recursion shallow
             self.value(eqn.out, self.index)
         if self.writer.overwritten:

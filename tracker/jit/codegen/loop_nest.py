@@ -1,7 +1,7 @@
 """Kernels as text: a loop nest over an iteration space, with stores and reductions.
 
 A kernel's function takes pointers into the buffers that it accesses and the scalars that it uses
-(`emit_kernel`). Reductions are in `reductions.py`, the code inside of all loops in `loop_body.py`,
+(`kernel_text`). Reductions are in `reductions.py`, the code inside of all loops in `loop_body.py`,
 loop order in `loop_order.py`.
 
 A view such as a padded slice may depend on the part of a loop's range: then the loop is split there
@@ -86,7 +86,7 @@ class LoopLayout:
         self.cuts.setdefault(split.variable, set()).update(split.points)
 
 
-def write_kernel(driver: Registers, kernel: Kernel) -> tuple[str, list[str], ThreadedKernel | None]:
+def kernel_text(driver: Registers, kernel: Kernel) -> tuple[str, list[str], ThreadedKernel | None]:
     """The function of a kernel (named @KERNEL; the text after `define`), and the arguments of its
     call.
 
@@ -96,10 +96,10 @@ def write_kernel(driver: Registers, kernel: Kernel) -> tuple[str, list[str], Thr
     """
     is_long = kernel_work(driver.plan, kernel) >= _MIN_THREADED_WORK
     layout = LoopLayout(
-        tuple(range(len(kernel.space))),
-        scatter_stores.initial_cuts(kernel),
-        thread_pool.thread_count() if is_long else 1,
-        len(kernel.space) > 1 and all(store.eqn is None for store in kernel.stores),
+        order=tuple(range(len(kernel.space))),
+        cuts=scatter_stores.initial_cuts(kernel),
+        threads=thread_pool.thread_count() if is_long else 1,
+        may_reorder=len(kernel.space) > 1 and all(store.eqn is None for store in kernel.stores),
     )
     text, writer = _write_versions(driver, kernel, layout)
     if writer.threads == 1:
@@ -342,7 +342,7 @@ class KernelWriter:
     def emit_loops(self, depth: int, ranges: dict[int, tuple[int, int]], index: LoopIndex) -> None:
         """Emit the loops from this depth on; `index` has the variables of the outer ones."""
         if depth == len(self.space):
-            LoopBody(self, ranges, index).write()
+            LoopBody(self, ranges, index).emit()
             return
         v = self.order[depth]
         for accumulator in self.accumulators:

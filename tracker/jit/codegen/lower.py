@@ -1,7 +1,7 @@
 """Lowering: from a plan to LLVM IR, the driver `@plan(ptr %slots)` and a function for each kernel.
 
 The driver is straight-line code: unrolled values and guards, and calls of kernels and other steps,
-level by level. Start at `_Driver.write`.
+level by level. Start at `DriverWriter.emit`.
 
 Invariants: a driver value, once computed, dominates everything after it (guards only branch away);
 scratch is allocated after the code is written, when the lifetime of each buffer is known.
@@ -23,7 +23,7 @@ from tracker.jit.codegen import routine_modules
 from tracker.jit.codegen.artifact import CALL_PATTERN, KernelModule, LoweredProgram
 from tracker.jit.codegen.journal_code import JournalCode
 from tracker.jit.codegen.kernel_dedupe import KernelText, deduplicate, redirect_calls
-from tracker.jit.codegen.loop_nest import ThreadedKernel, kernel_work, write_kernel
+from tracker.jit.codegen.loop_nest import ThreadedKernel, kernel_text, kernel_work
 from tracker.jit.codegen.module_split import (
     KernelWork,
     hot_kernels,
@@ -58,18 +58,18 @@ _FLOAT64 = np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)
 _SCRATCH_REFERENCE = re.compile(r"<(\d+)>")  # a scratch buffer, until its address is known
 
-_emit_control = lazy_import("tracker.jit.codegen.control_flow", "write_control")
+_emit_control = lazy_import("tracker.jit.codegen.control_flow", "emit_control")
 
 
 def lower(plan: Plan, slots: FrameSlots) -> LoweredProgram:
     """The module that computes a plan."""
     driver = DriverWriter(plan, slots)
-    driver.write()
+    driver.emit()
     coalesced = coalesce_buffers(driver.candidates, driver.lifetimes)
     if coalesced:
         driver = DriverWriter(plan, slots)
         driver.coalesced = coalesced
-        driver.write()
+        driver.emit()
     return driver.lowered()
 
 
@@ -78,7 +78,7 @@ def coalesced_in_body(plan: Plan, slots: FrameSlots, carried: Coalescing) -> Coa
     place."""
     driver = DriverWriter(plan, slots)
     driver.carried = carried
-    driver.write()
+    driver.emit()
     return coalesce_buffers(driver.candidates, driver.lifetimes)
 
 
@@ -111,7 +111,7 @@ class DriverWriter(UnrolledCode):
         driver, scratch = self._function_text("@plan(ptr noalias %slots)")
         return self._split_modules(driver, scratch)
 
-    def nested(self, control: ControlFlow, name: str, slots: FrameSlots) -> BodyFunction:
+    def body_function(self, control: ControlFlow, name: str, slots: FrameSlots) -> BodyFunction:
         """Emit a body as a function of its own, once for all loops and branches that share its plan
         and its in-place arrays. The caller passes the scratch."""
         plan = control.bodies[name]
@@ -122,7 +122,7 @@ class DriverWriter(UnrolledCode):
         child = DriverWriter(plan, slots, self)
         if in_place:
             child.coalesced = control.coalesced
-        child.write()
+        child.emit()
         symbol = f"@body{len(self.bodies)}"
         text, scratch = child._function_text(
             f"{symbol}(ptr noalias %slots, ptr %scratch)", owns=False
@@ -132,7 +132,7 @@ class DriverWriter(UnrolledCode):
         self.body_functions[id(plan), in_place] = body
         return body
 
-    def write(self) -> None:
+    def emit(self) -> None:
         """Emit the code, level by level."""
         plan = self.plan
         kernels = defaultdict[int, list[Kernel]](list)
@@ -142,9 +142,9 @@ class DriverWriter(UnrolledCode):
             self.level = level
             for step in plan.unrolled.get(level, ()):
                 if isinstance(step, Guard):
-                    self.guard(step)
+                    self.emit_guard(step)
                 else:
-                    self.unrolled(step)
+                    self.emit_unrolled(step)
             self.settle()
             self._emit_steps(plan.products.get(level, ()))
             self._emit_steps(plan.calls.get(level, ()))
@@ -153,7 +153,7 @@ class DriverWriter(UnrolledCode):
             self._emit_steps(in_order)
             self._emit_steps(plan.writes.get(level, ()))
             self.step += 1
-        self.outputs()
+        self.emit_outputs()
 
     def _emit_steps(self, steps: Iterable[Kernel | Store | ControlFlow | Step]) -> None:
         """Emit steps one after another: a buffer read last by one of them is free for the next."""
@@ -161,9 +161,9 @@ class DriverWriter(UnrolledCode):
             self.step += 1
             match step:
                 case Kernel():
-                    self.kernel(step)
+                    self.emit_kernel(step)
                 case Store():
-                    self.assign(step)
+                    self.emit_store(step)
                 case ControlFlow():
                     _emit_control(self, step)
                 case _:
@@ -235,9 +235,9 @@ class DriverWriter(UnrolledCode):
             callbacks=called,
         )
 
-    def kernel(self, kernel: Kernel) -> None:
+    def emit_kernel(self, kernel: Kernel) -> None:
         """Call a loop nest."""
-        text, arguments, shared = write_kernel(self, kernel)
+        text, arguments, shared = kernel_text(self, kernel)
         name = self._kernel_name(text, arguments, shared is not None)
         self.work[name].add(math.prod(kernel.space), kernel_work(self.plan, kernel))
         if shared is None:
@@ -301,7 +301,7 @@ class DriverWriter(UnrolledCode):
                 accumulator.join(self.e, parts), self.address(memory_of(location), location.start)
             )
 
-    def assign(self, store: Store) -> None:
+    def emit_store(self, store: Store) -> None:
         """Store one element."""
         assert store.value is not None and store.location.buffer is not None
         buffer = store.location.buffer
@@ -309,7 +309,7 @@ class DriverWriter(UnrolledCode):
         x = self.e.cast(self.atom(store.value, 0), dtype)
         self.e.store(self.e.add(self.e.load(where, dtype), x) if store.adds else x, where)
 
-    def outputs(self) -> None:
+    def emit_outputs(self) -> None:
         """Store the unrolled results; the others were computed in their own memory."""
         for number, (atom, strides) in enumerate(
             zip(self.plan.function.outputs, self.plan.outputs, strict=True)

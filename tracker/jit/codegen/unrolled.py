@@ -1,7 +1,7 @@
 """Unrolled equations: an instruction for each element of a small value.
 
-`Unrolled` also emits single elements of cheap expressions over large arrays (`expression_element`).
-Start at `unrolled`.
+`UnrolledCode` also emits single elements of cheap expressions over large arrays
+(`expression_element`). Start at `emit_unrolled`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _INT64 = np.dtype(np.int64)
 class UnrolledCode(Registers):
     """One function: the steps that run in registers."""
 
-    def guard(self, guard: Guard) -> None:
+    def emit_guard(self, guard: Guard) -> None:
         self.require(guard_condition(self.e, self.atom(guard.operand, 0), guard))
 
-    def unrolled(self, eqn: Eqn) -> None:
+    def emit_unrolled(self, eqn: Eqn) -> None:
         lowering = eqn.op.lower
         if isinstance(lowering, Map):
             self.elements[eqn.out] = self._map(eqn, lowering)

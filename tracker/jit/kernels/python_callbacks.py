@@ -146,7 +146,7 @@ def call_table(eqn: Eqn) -> tuple[bytes, list[Any]]:
     bytes.
     """
     call = host_function(eqn)
-    call = call if has_effect(eqn.op) else _none_if_unheard(call)
+    call = call if has_effect(eqn.op) else _none_if_rejected(call)
     types = [eqn.out.type, *(o.type for o in eqn.operands)]
     at = 8 * (_HEADER_WORDS + _RECORD_WORDS * len(types))
     words, extents = [id(call), len(types) - 1, int(has_effect(eqn.op))], list[int]()
@@ -167,9 +167,9 @@ def host_function(eqn: Eqn) -> Callable[..., Any]:
     return functools.partial(eqn.op.evaluate, **eqn.params)
 
 
-def _none_if_unheard(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that gives None where `call` raises `Unheard`: None has no dtype, so the result is
-    rejected."""
+def _none_if_rejected(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that gives None where `call` raises `CallbackMismatch`: None has no dtype, so the
+    result is rejected."""
 
     def answer(*operands: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Selection: the keys at given ranks of each row (`Select`), and where these keys were (`Locate`).
+"""Selection: the keys at given ranks of each row (`Select`), their positions (`LocateSelected`).
 
 Many short rows are sorted by the networks of `sorting_networks.py`. In a long row, quickselect
 keeps the keys around the wanted rank: a sample gives two bounds, and one pass without a branch on a
