@@ -89,7 +89,7 @@ def is_differentiable(x: Any) -> bool:
 
 
 def basis(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """The unit vectors of x's space, as a real one, and the position of their entry."""
+    """Positions and unit vectors of x's space; for complex numbers also i times each unit vector."""
     kind = np.result_type(x)
     for position in np.ndindex(np.shape(x)):
         for part in (1, 1j) if kind.kind == "c" else (1,):

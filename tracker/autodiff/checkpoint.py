@@ -152,13 +152,13 @@ def _pull(
     roots, leaves, since = call.rerun(y, xs, token)
     seeds = [(root, part) for root, part in zip(roots, gs, strict=True) if part is not None]
     found = reverse_sweep(seeds, leaves, since, times=times)
-    return _without_history(found, [*gs, *xs])
+    return _plain_unless_tracked(found, [*gs, *xs])
 
 
 def _push(ts: list[Any], y: Any, xs: list[Any], times: Any, *, call: _CheckpointCall) -> Any:
     token = next(t for t in ts if t is not None)
     roots, leaves, since = call.rerun(y, xs, token)
-    found = _without_history(
+    found = _plain_unless_tracked(
         forward_sweep(list(zip(leaves, ts, strict=True)), roots, since, times), [*ts, *xs]
     )
     found = [
@@ -167,7 +167,7 @@ def _push(ts: list[Any], y: Any, xs: list[Any], times: Any, *, call: _Checkpoint
     return found[0] if len(found) == 1 else BundleParts(found)
 
 
-def _without_history(found: list[Any], given: list[Any]) -> list[Any]:
+def _plain_unless_tracked(found: list[Any], given: list[Any]) -> list[Any]:
     return found if any(type(x) is Tracked for x in given) else [plain_data(c) for c in found]
 
 

@@ -102,7 +102,7 @@ class ReverseLoop:
     def _activate_integers(
         self, wanted_consts: list[bool], last: list[Any], seeds: list[Any], wanted_rows: list[bool]
     ) -> None:
-        """Mark the integers as active that a cotangent reaches, be it after several run."""
+        """Mark the integers as active that a cotangent reaches, be it after several steps."""
         consts, rows, active = self.run.consts, self.run.rows, self.active_carries
         cotangents = zip(active, seeds, self.saved_cotangents, strict=True)
         active = [m or g is not None or h is not None for m, g, h in cotangents]

@@ -223,7 +223,7 @@ def _without_history(x: Any) -> Any:
 
 
 def _merge_rows(is_done: Any, a: BatchedValue, b: BatchedValue, n: int) -> BatchedValue:
-    """The rows of `a` that are is_done, and the others of `b`."""
+    """The rows of `a` that are done, and the others of `b`."""
     if a[1] is None or b[1] is None:
         if a[0] is not b[0] and a[0] != b[0]:
             raise UnsupportedInBody("rows give different constants")
