@@ -89,7 +89,7 @@ def is_differentiable(x: Any) -> bool:
 
 
 def basis(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Positions and unit vectors of x's space; for complex numbers also i times each unit vector."""
+    """Positions and unit vectors of x's space, if it is complex also i times each vector."""
     kind = np.result_type(x)
     for position in np.ndindex(np.shape(x)):
         for part in (1, 1j) if kind.kind == "c" else (1,):

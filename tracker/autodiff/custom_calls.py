@@ -198,7 +198,7 @@ class _RuleCall:
         """Cotangents of the operands."""
         if self.traced and self.rule.host:
             return self._host_pull(gs, xs)
-        dependent = [type(x) is Tracked and depends_on_live_leaf(value_of(x)) for x in xs]
+        dependent = [_has_outer_dependence(x) for x in xs]
         if self.traced or not any(dependent):
             xs = [plain_data(x) for x in xs] if not self.traced else xs
             if not self.traced:
@@ -215,12 +215,11 @@ class _RuleCall:
 
     def _check_rerun(self, y: Any, again: Any) -> None:
         outs = tree.leaves(again)
-        found = (
-            [plain_data(outs[k]) for k in self.active_outputs]
-            if len(outs) == self.output_count
-            else []
+        is_like_first = len(outs) == self.output_count and results_agree(
+            [plain_data(outs[k]) for k in self.active_outputs],
+            [plain_data(x) for x in outputs_of(y)],
         )
-        if not results_agree(found, [plain_data(x) for x in outputs_of(y)]):
+        if not is_like_first:
             raise self.rule.error(
                 "gave another value when it was run again for a second derivative",
                 "Draw random numbers outside, and pass them as an argument",
