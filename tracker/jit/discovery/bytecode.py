@@ -133,9 +133,8 @@ class _NameCollector:
         self.environment_keys: set[str] = set()
         self.append_targets: set[str] = set()
         self.loaded: set[str] = set()
-        self.reads_any_attribute = self.lists_attributes = self.reads_any_global = (
-            self.reads_any_environment_key
-        ) = False
+        self.reads_any_attribute = self.lists_attributes = False
+        self.reads_any_global = self.reads_any_environment_key = False
         self.stored = {step.argval for step in self.instructions if step.opname in _STORE_OPS}
         self.writes_unknown = any(step.opname in _SUBSCRIPT_STORES for step in self.instructions)
         self.tests_classes = any(step.opname == "MATCH_CLASS" for step in self.instructions)
@@ -223,17 +222,16 @@ class _NameCollector:
         elif name in _NAMESPACE_CALLS:
             key = _constant_key(self.instructions, _index_after_call(self.instructions, at))
             self.reads_any_global |= key is None
-            self.globals |= {key} if key is not None else set()
-            self.loaded |= {key} if key is not None else set()
+            keys = {key} if key is not None else set()
+            self.globals |= keys
+            self.loaded |= keys
         elif name == "modules":
             self.imports |= {(0, c) for c in _string_constants(self.instructions)}
         elif name in _ENVIRON_NAMES or name in _GETENV_ARGUMENT:
-            environ = name in _ENVIRON_NAMES
-            key = (
-                _constant_key(self.instructions, at + 1)
-                if environ
-                else _string_argument(self.instructions, at, _GETENV_ARGUMENT[name])
-            )
+            if name in _ENVIRON_NAMES:
+                key = _constant_key(self.instructions, at + 1)
+            else:
+                key = _string_argument(self.instructions, at, _GETENV_ARGUMENT[name])
             self.reads_any_environment_key |= key is None
             self.environment_keys |= {key} if key is not None else set()
         if name in ("import_module", "__import__"):
@@ -333,11 +331,8 @@ def _string_argument(steps: Sequence[dis.Instruction], at: int, which: int) -> s
     """The string passed as argument number `which` in the call of the value just loaded: the
     constant pushed at that stack depth which stays there until the call; None if there is none."""
     depth, found = 0, None
-    if (
-        steps[at + 1].opname == "PUSH_NULL"
-        and _NULL_FOLLOWS_CALLABLE
-        and steps[at].opname != "LOAD_GLOBAL"
-    ):
+    has_null = _NULL_FOLLOWS_CALLABLE and steps[at].opname != "LOAD_GLOBAL"
+    if has_null and steps[at + 1].opname == "PUSH_NULL":
         at += 1
     for step in steps[at + 1 :]:
         if step.opname in _CALL_OPS and depth == step.arg:
@@ -380,11 +375,8 @@ def _constant_key(steps: Sequence[dis.Instruction], at: int) -> str | None:
 def reflection_names(tool: Any) -> ReferencedNames | None:
     """What a function such as `getattr` may read or write, wherever it was kept under whatever
     name; None for any other object."""
-    name = getattr(tool, "__name__", "")
-    if (
-        getattr(tool, "__module__", "") not in _REFLECTION_MODULES
-        or name not in _REFLECTION_FUNCTIONS
-    ):
+    name, module = getattr(tool, "__name__", ""), getattr(tool, "__module__", "")
+    if module not in _REFLECTION_MODULES or name not in _REFLECTION_FUNCTIONS:
         return None
     reads_any = name in _NAME_ARGUMENT or name in _ATTRIBUTE_LISTERS
     return ReferencedNames(

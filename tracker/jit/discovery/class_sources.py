@@ -56,9 +56,8 @@ class ClassSources:
                 if not tree.is_namedtuple(cls):  # the signature has its class
                     yield TypeSource(ConstantKey(x), "", f"class of a {cls.__name__}")
         names = self._names
-        every = (
-            None if names.reads_any_attribute else frozenset(names.attributes | names.maybe_missing)
-        )
+        named = frozenset(names.attributes | names.maybe_missing)
+        every = None if names.reads_any_attribute else named
         for cls in classes:
             yield ClassGuardSource(ConstantKey(cls), every, f"what {cls.__name__} lends")
 
@@ -88,12 +87,13 @@ class ClassSources:
         found: list[str] = []
         for name in sorted(names):
             raw = class_attribute(cls, name)
-            is_method = (
-                is_user_defined and hasattr(type(raw), "__get__") and not is_data_descriptor(raw)
-            )
-            is_tested = name in self._names.maybe_missing and not is_user_defined
-            if not name.startswith("__") and (
-                is_method or is_tested or (has_getattr and is_user_defined and raw is None)
-            ):
+            if name.startswith("__"):
+                continue
+            if is_user_defined:
+                is_method = hasattr(type(raw), "__get__") and not is_data_descriptor(raw)
+                can_shadow = is_method or (has_getattr and raw is None)
+            else:
+                can_shadow = name in self._names.maybe_missing
+            if can_shadow:
                 found.append(name)
         return self._names_by_class.setdefault((cls, is_user_defined), found)

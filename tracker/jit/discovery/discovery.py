@@ -89,12 +89,7 @@ from tracker.support.instances import instance_dict
 from tracker.support.structs import replace
 
 _IGNORED_SPECIAL_METHODS = {
-    "__repr__",
-    "__str__",
-    "__reduce__",
-    "__reduce_ex__",
-    "__getstate__",
-    "__setstate__",
+    *("__repr__", "__str__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
 }
 _ATTRIBUTE_ACCESSORS = {"getattr", "__getattribute__", "__setattr__", "__delattr__"}
 _ATTRIBUTE_WRITERS = {"__setattr__", "__delattr__", "__set__", "__delete__"}
@@ -104,14 +99,8 @@ _SLOT_DESCRIPTORS = (types.MemberDescriptorType, types.WrapperDescriptorType)
 _REFLECTION_TYPES = (type, types.BuiltinFunctionType, types.FunctionType, *_SLOT_DESCRIPTORS)
 _LAYOUT_ATTRIBUTES = {"flags", "strides", "base"}
 _BUILTIN_CONTAINERS = (list, dict, set, deque, bytearray)
-_MUTABLE_STATE = (
-    list,
-    dict,
-    set,
-    deque,
-    ContextVar,
-    type(os.environ),
-)  # of libraries, that users change
+# State of libraries that users change.
+_MUTABLE_STATE = (list, dict, set, deque, ContextVar, type(os.environ))
 
 
 class CapturedState(NamedTuple):
@@ -189,12 +178,12 @@ def with_constant_arrays(captured: CapturedState, function: Callable[..., Any]) 
     """The same captured state, where arrays in objects of libraries are constants."""
     installed = LibraryObjects(package_of(function))
 
-    def is_librarys(source: Source) -> bool:
+    def is_of_library(source: Source) -> bool:
         return isinstance(source, AttributeSource) and installed.is_library_object(
             source.holder.value
         )
 
-    fixed = [replace(p, is_constant=True) if is_librarys(p) else p for p in captured.sources]
+    fixed = [replace(p, is_constant=True) if is_of_library(p) else p for p in captured.sources]
     return captured._replace(sources=fixed)
 
 
@@ -273,10 +262,8 @@ class _Walker:
             return True
         if path[0]:
             return may_be_argument(lookup_path(f, path))
-        found = [
-            p.read() for p in self.sources if p.name == path[-1] and not isinstance(p, TypeSource)
-        ]
-        return not found or any(map(may_be_argument, found))
+        named = [s for s in self.sources if s.name == path[-1] and not isinstance(s, TypeSource)]
+        return not named or any(may_be_argument(source.read()) for source in named)
 
     def _add_name_sources(self) -> None:
         """Add sources for names in namespaces that hardly change, and for classes."""
@@ -321,11 +308,8 @@ class _Walker:
         if not isinstance(x, PLAIN_CLASSES):
             return False
         cls = type(x)
-        return (
-            cls in PLAIN_CLASSES
-            or not cls.__flags__ & HEAP_TYPE_FLAG
-            or not self._is_user_defined(cls)
-        )
+        is_static = cls in PLAIN_CLASSES or not cls.__flags__ & HEAP_TYPE_FLAG
+        return is_static or not self._is_user_defined(cls)
 
     def _visit(self, x: Any) -> None:
         if isinstance(x, abc.ABCMeta):
@@ -510,9 +494,8 @@ class _Walker:
         texts = {given for given in (*x.args, *x.keywords.values()) if type(given) is str}
         self.names.attributes |= texts
         self.names.loaded |= texts
-        self.names.reads_any_attribute |= (
-            not texts and getattr(x.func, "__name__", "") in _ATTRIBUTE_ACCESSORS
-        )
+        is_accessor = getattr(x.func, "__name__", "") in _ATTRIBUTE_ACCESSORS
+        self.names.reads_any_attribute |= is_accessor and not texts
         for name in ("args", "keywords", *["func"] * tree.is_method(x.func)):
             self._add_source(AttributeSource, x, name, f"partial.{name}")
         self.objects.append(x)
@@ -528,11 +511,8 @@ class _Walker:
         own_classes = x.__mro__ if isinstance(x, type) else ()
         for cls in filter(self._is_user_defined, (*own_classes, *type(x).__mro__)):
             for name, raw in vars(cls).items():
-                if (
-                    name.startswith("__")
-                    and name.endswith("__")
-                    and name not in _IGNORED_SPECIAL_METHODS
-                ):
+                is_special = name.startswith("__") and name.endswith("__")
+                if is_special and name not in _IGNORED_SPECIAL_METHODS:
                     if isinstance(raw, (types.FunctionType, staticmethod, classmethod)):
                         self.reach(raw)  # `__new__` is a static method
                 elif name in self.names.attributes:
@@ -594,26 +574,20 @@ class _Walker:
         ours = not is_library(x, self.package)
         if not ours:
             self._check_members(x)
-        if x.__name__.partition(".")[0] == INTERNAL_PACKAGES[0] or x.__name__.startswith(
-            "numpy.random"
-        ):
+        package = x.__name__.partition(".")[0]
+        if package == INTERNAL_PACKAGES[0] or x.__name__.startswith("numpy.random"):
             return  # tracing patches `numpy.random`
         if not ours:
             names = (self.names.attributes & vars(x).keys()) | self.names.maybe_missing
-            self.names.uses_abstract_classes |= any(
-                isinstance(vars(x).get(name), abc.ABCMeta) for name in names
-            )
             self._add_looked_up(vars(x), names)
-            held = [vars(x).get(name) for name in names]
-            self._reach_all(module for module in held if isinstance(module, types.ModuleType))
-        if x.__name__.partition(".")[0] in INTERNAL_PACKAGES:
+            members = [vars(x).get(name) for name in names]
+            self.names.uses_abstract_classes |= any(isinstance(m, abc.ABCMeta) for m in members)
+            self._reach_all(m for m in members if isinstance(m, types.ModuleType))
+        if package in INTERNAL_PACKAGES:
             return
-        named = (
-            self.names.attributes | self.names.string_values
-            if self.names.reads_any_attribute
-            else self.names.attributes
-        )
-        named = named | {"__getattr__"} if ours else named
+        named = self.names.attributes | ({"__getattr__"} if ours else set())
+        if self.names.reads_any_attribute:
+            named |= self.names.string_values
         for name in sorted(named & vars(x).keys()):
             value = vars(x)[name]
             if ours or type(value) in _MUTABLE_STATE:

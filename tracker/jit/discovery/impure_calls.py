@@ -39,13 +39,7 @@ from tracker.jit.guards.class_guard import is_c_class
 from tracker.support.instances import is_library_file
 
 PROFILER_IN_USE = "another profile function is set (sys.setprofile), and its calls must be watched"
-_PUBLIC_MODULES = (
-    "builtins",
-    "os",
-    "os.path",
-    "threading",
-    "numpy",
-)  # modules by which people call C's
+_PUBLIC_MODULES = ("builtins", "os", "os.path", "threading", "numpy")
 _C_FUNCTIONS = (
     types.BuiltinFunctionType,
     types.MethodDescriptorType,

@@ -407,12 +407,5 @@ def _as_result_class(kind: str, x: Any) -> Any:
 
 def _unshared(x: Any, leaves: Sequence[Any]) -> Any:
     """A result that shares no memory with an argument, a capture, or another result."""
-    return (
-        x.copy()
-        if isinstance(x, np.ndarray) and (x.base is not None or _is_any_of(x, leaves))
-        else x
-    )
-
-
-def _is_any_of(x: Any, leaves: Sequence[Any]) -> bool:
-    return any(x is leaf for leaf in leaves)
+    is_shared = isinstance(x, np.ndarray) and (x.base is not None or any(x is y for y in leaves))
+    return x.copy() if is_shared else x

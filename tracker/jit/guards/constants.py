@@ -271,12 +271,8 @@ def has_structural_key(x: Any) -> bool:
         type(x) is types.MethodType
         or is_mutable_leaf(x)
         or is_value_class(type(x))
-        or _is_frozenset(x)
+        or type(x) is frozenset
     )
-
-
-def _is_frozenset(x: Any) -> bool:
-    return type(x) is frozenset
 
 
 def holds_plain_values(x: Any) -> bool:

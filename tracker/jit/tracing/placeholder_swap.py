@@ -65,8 +65,8 @@ class TracingLock:
             self.lock.release()
             return
         self.lock = threading.RLock()
-        for stand_ins in tuple(ACTIVE_SWAPS):
-            stand_ins.restore()
+        for swap in tuple(ACTIVE_SWAPS):
+            swap.restore()
 
 
 TRACING_LOCK = TracingLock()
@@ -101,12 +101,9 @@ class PlaceholderSwap:
         """Replace the values at the sources, which are `leaves`, by placeholders. `originals`: the
         leaf that each tracked array stands for, by its id."""
         ACTIVE_SWAPS.append(self)
-        self.plain_values = PlainValues(
-            {**originals, **{id(x): x for x in leaves if type(x) is Tracked}}
-        )
-        self.class_sources = [
-            defining_class for source in self.sources if (defining_class := source.class_source)
-        ]
+        tracked = {id(x): x for x in leaves if type(x) is Tracked}
+        self.plain_values = PlainValues({**originals, **tracked})
+        self.class_sources = [s for source in self.sources if (s := source.class_source)]
         self._replace_everywhere(self._placeholder_for, self.sources)
         self.found = [(source, source.read()) for source in self.sources]
 

@@ -63,19 +63,11 @@ from tracker.tape.tracked import Tracked
 from tracker.tree import Structure
 
 _Parts: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
-_PLAIN_CLASSES = (
-    type(None),
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    np.generic,
-    np.dtype,
-    type(...),
+# Objects that a write may share between calls.
+_SHARED_CLASSES = (
+    *(type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, type(...)),
+    *(type, types.ModuleType, types.BuiltinFunctionType, np.ufunc),
 )
-_PERMANENT_CLASSES = (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc)
 _MAX_ALIAS_CHECKS = 2000  # pairs of containers compared on each call
 _KEY_CLASSES = {str, bytes, int, float, bool, type(None)}
 _UNSTABLE_CLASSES = {str, bytes, int, float, complex}
@@ -218,24 +210,23 @@ def find_state_writes(
     """What a function has written to sources, and into the containers of its arguments; None if a
     trace cannot express it. `snapshot` has what it found, including tracked arrays."""
     kept = [*containers.originals, *map(id, _containers_in(result))]
-    finder = _StateDiff(call, inputs, captured, snapshot, paths, kept)
+    diff = _StateDiff(call, inputs, captured, snapshot, paths, kept)
     try:
         first = len(call.structures) - len(call.sources)
         for number, (source, was, own) in enumerate(snapshot.entries, first):
-            finder.compare_source(source, was, own, number)
+            diff.compare_source(source, was, own, number)
         for (_, copy, was), path in zip(containers.pairs, containers.paths, strict=True):
-            finder.compare_container(
-                copy, was, tree.children_or_attributes(untrack_keys(copy)), path
-            )
-        finder.check_views(tree.leaves(result))
-        if len(no_alias_pairs(call, finder.writes)) > _MAX_ALIAS_CHECKS:
+            now = tree.children_or_attributes(untrack_keys(copy))
+            diff.compare_container(copy, was, now, path)
+        diff.check_views(tree.leaves(result))
+        if len(no_alias_pairs(call, diff.writes)) > _MAX_ALIAS_CHECKS:
             raise _Unrepresentable
-        if finder.writes and _are_arguments_captured(snapshot, containers):
+        if diff.writes and _are_arguments_captured(snapshot, containers):
             raise _Unrepresentable
     except _Unrepresentable:
         containers.is_captured = _are_arguments_captured(snapshot, containers)
         return None
-    return ObservedWrites(finder.writes, finder.leaves, finder.is_certain)
+    return ObservedWrites(diff.writes, diff.leaves, diff.is_certain)
 
 
 def _are_arguments_captured(snapshot: StateSnapshot, containers: ArgumentContainers) -> bool:
@@ -257,14 +248,13 @@ class _StateDiff:
         kept: Iterable[int],
     ) -> None:
         self.call = call
-        self.reads = captured
+        self.captured = captured
         self.snapshot = snapshot
         self.writes: list[StateWrite] = []
         self.leaves: list[Any] = []
         self.is_certain = True
         self.is_only_thread = _is_only_thread()
         self.input_numbers = inputs.numbers_by_handle()
-        # ids of the constants of the signature
         self.constant_ids = {
             id(x)
             for x, leaf in zip(inputs.leaves, call.leaves, strict=True)
@@ -285,7 +275,7 @@ class _StateDiff:
             self._compare_below(was, (number, ()))  # it may be referenced elsewhere
         if now is was or source.is_read_only:
             return
-        if not self.reads.writes_unknown and source.name not in self.reads.stored:
+        if not self.captured.writes_unknown and source.name not in self.captured.stored:
             raise _Unrepresentable  # another thread has written
         if now is MISSING or not _is_writable(source, was, on_holder):
             raise _Unrepresentable
@@ -303,8 +293,7 @@ class _StateDiff:
             raise _Unrepresentable  # it has new attributes
         if id(x) in self.visited_ids:
             if id(x) in self.changed_ids:
-                # at two sources: the trace does not say through which
-                raise _Unrepresentable
+                raise _Unrepresentable  # at two sources: through which is not in the trace
             return
         self.visited_ids.add(id(x))
         self.compare_container(x, was, now, path)
@@ -368,9 +357,8 @@ class _StateDiff:
     def _written_structure(self, x: Any, fresh: bool = False) -> Structure:
         """The structure of a value that was written."""
         if type(x) is Tracked or id(x) in self.container_paths:
-            self.is_certain &= self.is_only_thread or not (
-                id(x) in self.input_numbers or id(x) in self.container_paths
-            )
+            is_known = id(x) in self.input_numbers or id(x) in self.container_paths
+            self.is_certain &= self.is_only_thread or not is_known
             self.leaves.append(x)
             return tree.LEAF
         is_made = _is_plain_container(x) and not self.snapshot.contains_dataclass(x)
@@ -382,9 +370,7 @@ class _StateDiff:
             return Structure(type(x), parts[0], kids, len(self.leaves) - before)
         if fresh:
             x = buffer(copy_with_layout(x))
-        elif not (
-            isinstance(x, (*_PLAIN_CLASSES, *_PERMANENT_CLASSES)) or id(x) in self.constant_ids
-        ):
+        elif not isinstance(x, _SHARED_CLASSES) and id(x) not in self.constant_ids:
             raise _Unrepresentable
         self.is_certain &= self.is_only_thread
         self.leaves.append(x)
@@ -395,10 +381,8 @@ class _StateDiff:
         roots: dict[int, int] = {}
         for x in (*self.leaves, *(results if self.leaves else ())):
             if type(x) is Tracked:
-                root = view_root(x)
-                if id(root) not in self.input_numbers and roots.setdefault(id(root), id(x)) != id(
-                    x
-                ):
+                root = id(view_root(x))
+                if root not in self.input_numbers and roots.setdefault(root, id(x)) != id(x):
                     raise _Unrepresentable
 
 

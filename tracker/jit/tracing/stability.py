@@ -46,14 +46,11 @@ class PostTraceState:
             if source in put or first + number in put:
                 continue
             (old, at), (new, then) = before[number], after[number]
-            if (
-                self.signature.structures[first + number]
-                != self.signature_after.structures[first + number]
-            ):
+            at_source = first + number
+            if self.signature.structures[at_source] != self.signature_after.structures[at_source]:
                 return False
-            if old != new or not all(
-                map(_is_same_object, old, self.leaves[at], self.leaves_after[then])
-            ):
+            pairs = zip(old, self.leaves[at], self.leaves_after[then], strict=True)
+            if old != new or not all(_is_same_object(*each) for each in pairs):
                 return False
         return True
 

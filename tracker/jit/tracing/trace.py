@@ -448,11 +448,9 @@ class _TracingRun:
         copied; for other mutable objects there is no trace."""
         for at in range(len(outputs)):
             x = outputs[at]
-            if (
-                id(x) in self.container_paths
-                or not _is_mutable_result(x)
-                or sys.getrefcount(x) > _FRESH_REFERENCE_COUNT
-            ):
+            if id(x) in self.container_paths or not _is_mutable_result(x):
+                continue
+            if sys.getrefcount(x) > _FRESH_REFERENCE_COUNT:
                 continue
             if type(x) is np.ndarray and x.dtype.kind in "biufc":
                 outputs[at] = buffer(copy_with_layout(x))
@@ -475,13 +473,9 @@ class _TracingRun:
     def sources_now(self, f: Callable[..., Any]) -> list[Source]:
         """The sources of `f` now: those before the run, if it writes nothing and they have the same
         objects; then its names need not be followed again."""
-        puts = self.captured.stored or self.captured.writes_unknown
-        has_new = len(sys.modules) > len(self.modules)
-        if (
-            not puts
-            and not has_new
-            and unchanged_captures(self.signature, self.argument_count) is not None
-        ):
+        may_write = self.captured.stored or self.captured.writes_unknown
+        may_differ = may_write or len(sys.modules) > len(self.modules)
+        if not may_differ and unchanged_captures(self.signature, self.argument_count) is not None:
             return self.captured.sources
         known = {source: source for source in self.captured.sources}  # with their flags
         return [known.get(source, source) for source in find_sources(f, self.static_objects)]
