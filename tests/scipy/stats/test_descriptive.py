@@ -39,8 +39,8 @@ CASES = {
     "limits": lambda m, x=X: m.cumfreq(x, 4)[1:3],
     "relative": lambda m, w=V**2: m.relfreq(X, 3, (-0.5, 0.5), weights=w)[0],
 }
-for _statistic in ("mean", "sum", "std", "min", "max", "median", np.ptp):
-    CASES[f"bins, {getattr(_statistic, '__name__', _statistic)}"] = lambda m, v=V, *, s=_statistic: (
+for _name in ("mean", "sum", "std", "min", "max", "median", "ptp"):
+    CASES[f"bins, {_name}"] = lambda m, v=V, *, s=np.ptp if _name == "ptp" else _name: (
         m.binned_statistic(X, v, s, bins=6)[0]
     )
 
