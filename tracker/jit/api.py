@@ -1,8 +1,8 @@
 """`@tracker.jit` and `tracker.trace`.
 
-Owns: `jit`, `trace`, and the methods of the object that users hold. It is native
-(`jit/abi/native_callable.py`): its calls go to machine code, and to `Jitted.slow`
-(`jit/dispatch/jitted.py`) only when no compiled trace fits. Start at `jit`.
+The object that users hold is a native callable (`jit/abi/native_callable.py`) with the methods
+below: its calls go to machine code, and to `Jitted.call_slow` (`jit/dispatch/jitted.py`) only when
+no compiled trace matches. Start at `jit`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ set_identity_check(check_identity)  # derivatives refuse functions that compare 
 
 
 class CacheInfo(NamedTuple):
-    """traces: compiled; signatures: argument types seen; slow: calls that machine code did not
-    take;
-    eager: signatures that are run in plain Python."""
+    """traces: compiled; signatures: argument types seen; slow: calls that no machine code served;
+    eager: signatures that run in plain Python."""
 
     traces: int
     signatures: int
@@ -61,24 +60,23 @@ def jit(
     """Compile a function of NumPy arrays and numbers, when it is called, to native code.
 
     The first call traces `f` with the real values; later calls with arguments of the same
-    structure, dtypes and shapes run machine code. Results are those of the plain function: a Python
-    branch on a value is checked on every call, and another way through is traced when it is first
-    taken. Of all these signatures, the 256 that were used last keep their traces. `gradient`,
-    `value_and_grad`, ... of a jitted function run compiled, too.
+    structure, dtypes and shapes run machine code. Results are those of the plain function: Python
+    branches on values are checked on every call, and another path is traced when it is first
+    taken. The 256 signatures that were used last keep their traces. `gradient`, `value_and_grad`,
+    ... of a jitted function run compiled, too.
 
     static      names or positions (also in `*args`) of arguments that are constants of a trace:
-                lists, tuples and dicts by what is in them, numbers by value, arrays and other
-                objects by themselves
+                lists, tuples and dicts are compared by their contents, numbers by value, arrays
+                and other objects by identity
     cache       whether compiled kernels are kept on disk (None: as TRACKER_CACHE says)
     strict      raise CompileError where NumPy or plain Python would have to run something
     max_traces  after so many traces of one signature, plain Python runs, with a warning
-    pure        functions, classes and modules that answer by their arguments alone
+    pure        functions, classes and modules whose results depend on their arguments alone
 
-    What a trace has called, it does not call again: so a function that calls what is not known to
-    answer by its arguments alone (the clock, a file, a database, a library in C) runs in plain
-    Python, with a warning. Ask before the call, and pass the answer as an argument. Where the
-    answer does depend on the arguments alone, `jit(pure=[lookup])` says so: what happens inside
-    `lookup` is not looked at.
+    Machine code does not repeat the calls that a trace has made. So a function that calls what is
+    not known to be pure (the clock, a file, a database, a library in C) runs in plain Python, with
+    a warning. Make that call before, and pass its result as an argument. If the result depends on
+    the arguments alone, `jit(pure=[lookup])` says so, and `lookup` is not inspected.
 
     >>> @jit
     ... def f(x):
@@ -101,7 +99,7 @@ def jit(
 
 
 def _vouched_callables(vouched: Iterable[Any]) -> VouchedCallables:
-    """What the user vouches for."""
+    """The callables that the user declares pure."""
     given = [vouched] if callable(vouched) or isinstance(vouched, ModuleType) else list(vouched)
     for x in given:
         if not callable(x) and not isinstance(x, ModuleType):
@@ -115,8 +113,8 @@ def _vouched_callables(vouched: Iterable[Any]) -> VouchedCallables:
 
 
 def _static_arguments(f: Callable[..., Any], static: Iterable[int | str]) -> frozenset[int | str]:
-    """Static arguments by position and by name: those that `*args` takes have a position alone,
-    those that only a keyword gives, a name."""
+    """Static arguments by position and by name; those of `*args` have a position only, those of
+    `**kwargs` a name only."""
     given = [static] if isinstance(static, (int, str)) else list(static)
     if not given:
         return frozenset()
@@ -170,7 +168,7 @@ _LIVE: WeakIdentityDict[bool] = WeakIdentityDict()
 
 @contextmanager
 def in_python() -> Iterator[None]:
-    """Within it, jitted functions take the slow path: no machine code runs."""
+    """Within this context, jitted functions take the slow path: no machine code runs."""
     if not _LIVE:
         yield
         return
@@ -210,8 +208,7 @@ def _specialization_for(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) 
 
 def _ir(self: Any, *args: Any, pullback: bool = False, **kwargs: Any) -> Function:
     """The function's IR after all passes, for arguments like these; with `pullback`, the joint IR
-    of
-    value and gradient."""
+    of value and gradient."""
     require_native("there is no machine code")
     if pullback:
         return _ir(gradients.value_and_grad(self, tuple(range(len(args)))), *args, **kwargs)
@@ -256,7 +253,7 @@ def _cache_info(self: Any) -> CacheInfo:
 
 
 def _clear_cache(self: Any) -> None:
-    """Forget all traces."""
+    """Drop all traces."""
     state: Jitted = self._jitted
     with TRACING_LOCK.lock:
         state.groups.clear()
@@ -273,8 +270,8 @@ def _repr(self: Any) -> str:
 
 
 def _reduce(self: Any) -> Any:
-    """Pickle by reference: a decorated function by its name, another with the plain function's.
-    Cloudpickle takes the functions of a script by value, for a worker runs another: so do we."""
+    """Pickle a decorated function by its name, any other by the plain function. Cloudpickle copies
+    the functions of `__main__` by value, since a worker's `__main__` differs: then so do we."""
     state: Jitted = self._jitted
     where = getattr(self, "__module__", None) or ""
     found: Any = sys.modules.get(where)
@@ -286,7 +283,7 @@ def _reduce(self: Any) -> Any:
 
 
 def _is_by_value(frame: FrameType | None) -> bool:
-    """Whether the pickler that is asking, in this frame, is cloudpickle's, or a copy of it."""
+    """Whether the pickler running in this frame is cloudpickle's, or a copy of it."""
     return frame is not None and "cloudpickle" in frame.f_globals.get("__name__", "")
 
 
@@ -322,8 +319,8 @@ _METHODS: dict[str, Any] = {
 
 
 class _Unsupported:
-    """A jitted function where no machine code can be made: to derivatives and to other jitted
-    functions it is a plain one. Says why, once."""
+    """A jitted function where machine code is unavailable, which is a plain function to derivatives
+    and to other jitted functions. Says why, once."""
 
     has_warned = False
 

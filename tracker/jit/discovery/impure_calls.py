@@ -132,8 +132,8 @@ class ImpureCallMonitor:
 def impure_call_message(what: str, callee: str, where: str) -> str:
     """The message that a call is not known to be pure, and what to do."""
     return message(
-        f"{what}, whose answer may be another at each call",
-        "Ask before the call, and pass the answer as an argument; if it depends on its arguments "
+        f"{what}, whose result may differ at each call",
+        "Call it before, and pass the result as an argument; if that depends on its arguments "
         f"alone, say so: jit(pure=[{callee}])",
         where,
     )
