@@ -86,7 +86,7 @@ def test_views_of_arguments_that_are_returned_share_their_memory():
         assert np.shares_memory(view, x)
 
 
-@pytest.mark.filterwarnings("ignore:.*may be another at each call:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:.*may differ at each call:RuntimeWarning")
 def test_another_thread_finds_the_numbers_of_a_handle():
     found = []
 

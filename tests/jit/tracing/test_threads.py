@@ -24,7 +24,7 @@ from tracker.jit.tracing.placeholder_swap import ACTIVE_SWAPS
 from tracker.tape.placeholders import PLACEHOLDERS, add_placeholder, release_placeholder
 
 # here functions have other threads work while they are traced, which keeps them plain
-pytestmark = pytest.mark.filterwarnings("ignore:.*may be another at each call")
+pytestmark = pytest.mark.filterwarnings("ignore:.*may differ at each call")
 
 shared = np.arange(6.0).reshape(2, 3)
 table = {"w": [np.ones(3), np.ones(3)], "k": 1.0}
