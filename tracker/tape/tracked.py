@@ -254,12 +254,12 @@ class Tracked(metaclass=_TransparentMeta):
             if method == "__call__" and not kwargs:
                 op = UFUNCS.get(ufunc)
                 if op is not None and not op.constant:
-                    apply = apply_unary if len(inputs) == 1 else apply_binary
+                    unary = len(inputs) == 1
                     if op.evaluate is ufunc:
-                        return apply(op, *inputs)
+                        return apply_unary(op, inputs[0]) if unary else apply_binary(op, *inputs)
                     # Python numbers have gone through Python's operator: np.add means NumPy's.
                     try:
-                        made = apply(op, *inputs)
+                        made = apply_unary(op, inputs[0]) if unary else apply_binary(op, *inputs)
                     except ArithmeticError as error:
                         dismiss_error(error)
                     else:
