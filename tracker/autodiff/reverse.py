@@ -259,19 +259,6 @@ class _ReversePass:
     free_early   whether visited values lose their operands, and their entries in `waiting`
     """
 
-    __slots__ = (
-        "cotangents",
-        "free_early",
-        "interior",
-        "is_plain",
-        "leaves",
-        "owned",
-        "ready",
-        "record_rules",
-        "times",
-        "waiting",
-    )
-
     def __init__(
         self,
         uses: dict[Value, int],
