@@ -1,7 +1,10 @@
 """Dead store elimination: the number of writes that are left, and equal values and gradients."""
 
+import functools
+
 import numpy as np
 import pytest
+from compare import agree as agree_within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +14,7 @@ from tracker.ir.passes.dead_stores import eliminate_dead_stores
 from tracker.ir.passes.manager import run
 from tracker.ir.passes.simplify import simplify
 
+agree = functools.partial(agree_within, rtol=1e-12)
 PASSES = [common_subexpressions, simplify, common_subexpressions, dead_code, eliminate_dead_stores]
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((2, 6, 7))
@@ -20,16 +24,6 @@ def writes(f, *args):
     """How many writes are left."""
     function = run(tracker.trace(f, *args), [*PASSES, dead_code], check=True)
     return sum(eqn.op.name == "put" for eqn in function.eqns)
-
-
-def agree(f, *args):
-    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
-    fast(*args)
-    others = [a * 1.5 + 0.25 for a in args]
-    have, want = fast(*others), tracker.withgradient(f, *others)
-    np.testing.assert_allclose(have[0], want[0], rtol=1e-12, atol=1e-12)
-    for a, b in zip(have[1], want[1], strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
 def updated_often(x, y):

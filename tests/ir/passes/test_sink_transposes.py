@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compare import compiled, compiled_ir
 
 import tracker
 from tracker.ir.verify import verify
@@ -25,31 +26,19 @@ def given(n):
     return rng.normal(size=(n, n)) / np.sqrt(n), rng.normal(size=(STEPS, n))
 
 
-def compiled(f, *args):
-    """What the compiled code is made of, once it has given what the plain function does."""
-    fast = tracker.jit(f)
-    for _ in range(3):
-        for have, want in zip(
-            tracker.tree.leaves(fast(*args)), tracker.tree.leaves(f(*args)), strict=True
-        ):
-            np.testing.assert_allclose(have, want, rtol=1e-11, atol=1e-12)
-    (special,) = next(iter(fast._jitted.groups.values())).specializations
-    return special.compiled.function
-
-
 def inside(function, name):
     """How many equations of an op each body of its loops has."""
     return [sum(e.op.name == name for e in body.eqns) for body in function.functions.values()]
 
 
 def test_a_large_matrix_is_transposed_in_the_loop():
-    function = compiled(backwards, *given(100))
+    function = compiled_ir(compiled(backwards, *given(100)))
     verify(function)
     assert sorted(inside(function, "transpose")) == [0, 1]
 
 
 def test_a_small_matrix_is_laid_out_once():
-    function = compiled(backwards, *given(60))
+    function = compiled_ir(compiled(backwards, *given(60)))
     assert inside(function, "transpose") == [0, 0]
     assert function.has_op("transpose")
 
@@ -59,7 +48,7 @@ def test_a_transpose_with_other_readers_is_laid_out_once():
         u = w.T
         return tracker.scan(lambda h, row: (np.tanh(u @ h + row), np.max(u * row)), x[0], x)
 
-    function = compiled(f, *given(100))
+    function = compiled_ir(compiled(f, *given(100)))
     assert inside(function, "transpose") == [0]
 
 

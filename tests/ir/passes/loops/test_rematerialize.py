@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from compare import agree
 from counting import lines_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rerolled import agree
 
 import tracker
 from tracker.ir.lowering import Loop

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from compare import agree, loops, optimised, strided
 from counting import lines_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rerolled import agree, loops, optimised, strided
 
 import tracker
 import tracker.numpy as tnp

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from compare import agree, loops, optimised, strided
 from ir_programs import evaluate
-from rerolled import agree, loops, optimised, strided
 
 import tracker
 import tracker.numpy as tnp
