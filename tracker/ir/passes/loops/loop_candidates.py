@@ -56,31 +56,31 @@ class OtherLoopResult:
 
 
 @record(frozen=True)
-class WindowIndex:
-    """A basic index whose integers move by `by` from step to step."""
+class MovingIndex:
+    """A basic index, `first` in the first step, whose integers move by `by` from step to step."""
 
-    index: tuple[Any, ...] = field(compare=False)  # compared by `text`: slices have no hash
+    first: tuple[Any, ...] = field(compare=False)  # compared by `text`: slices have no hash
     by: tuple[int, ...]
     text: str
 
     @staticmethod
-    def of(index: tuple[Any, ...], by: tuple[int, ...]) -> WindowIndex:
-        return WindowIndex(index, by, str(index))
+    def of(index: tuple[Any, ...], by: tuple[int, ...]) -> MovingIndex:
+        return MovingIndex(index, by, str(index))
 
     def at_step(self, step: int) -> tuple[Any, ...]:
         """The index in a step."""
-        return _shift_index(self.index, [by * step for by in self.by])
+        return _shift_index(self.first, [by * step for by in self.by])
 
     def moving_axis(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
         """The entry that moves, and its axis, if it is the only one, and selects a few neighbouring
         positions at most.
         """
-        entries = [at for at, entry in enumerate(self.index) if entry is not None]
+        entries = [at for at, entry in enumerate(self.first) if entry is not None]
         moving = [axis for axis, by in enumerate(self.by) if by]
         if len(moving) != 1:
             return None
         axis = moving[0]
-        entry = self.index[entries[axis]]
+        entry = self.first[entries[axis]]
         if isinstance(entry, slice):
             covered = range(*entry.indices(shape[axis]))
             if not 1 <= len(covered) <= _MAX_WIDTH or (len(covered) > 1 and covered.step != 1):
@@ -89,18 +89,18 @@ class WindowIndex:
 
     def width(self, entry: int) -> int:
         """The number of positions that an entry selects (see `moving_axis`)."""
-        found = self.index[entry]
+        found = self.first[entry]
         return found.stop - found.start if isinstance(found, slice) and found.step == 1 else 1
 
-    def nth_position(self, entry: int, at: int) -> WindowIndex:
+    def nth_position(self, entry: int, at: int) -> MovingIndex:
         """The index with one of the positions that an entry selects, as a slice."""
         start = self.start(entry) + at
-        index = (*self.index[:entry], slice(start, start + 1, 1), *self.index[entry + 1 :])
-        return WindowIndex.of(index, self.by)
+        index = (*self.first[:entry], slice(start, start + 1, 1), *self.first[entry + 1 :])
+        return MovingIndex.of(index, self.by)
 
     def start(self, entry: int) -> int:
         """The first position of an entry in the first step."""
-        found = self.index[entry]
+        found = self.first[entry]
         start: int = found.start if isinstance(found, slice) else found
         return start
 
@@ -110,7 +110,7 @@ class MovingSlice:
     """array[index], with an index that moves."""
 
     array: Var
-    index: WindowIndex
+    index: MovingIndex
     type: Type
 
 
@@ -124,7 +124,7 @@ class DeferredUpdate:
     """A value that is written, or added, to a slice of an array in each step."""
 
     value: LoopInvariant | SameStep | PreviousStep
-    index: WindowIndex
+    index: MovingIndex
     adds: bool
 
 

@@ -21,12 +21,12 @@ from tracker.ir.passes.loops.loop_candidates import (
     LiteralSequence,
     LoopCandidate,
     LoopInvariant,
+    MovingIndex,
     MovingSlice,
     OperandSource,
     OtherLoopResult,
     PreviousStep,
     SameStep,
-    WindowIndex,
 )
 from tracker.ir.passes.loops.repeat_detection import (
     MIN_STEPS,
@@ -297,12 +297,12 @@ class _AffinePattern:
         candidate.slices[slot] = MovingSlice(array, index, step.out.type)
         return True
 
-    def _affine_index(self, slot: int) -> WindowIndex | None:
+    def _affine_index(self, slot: int) -> MovingIndex | None:
         """The index of a slot, if it moves."""
         numbers, step = self.index_numbers[slot], self.step(slot, self.first)
         if numbers is None or not any(numbers[1]) or not isinstance(step, Eqn):
             return None
-        return WindowIndex.of(step.params["index"], tuple(numbers[1]))
+        return MovingIndex.of(step.params["index"], tuple(numbers[1]))
 
     def _source(self, candidate: LoopCandidate, slot: int, number: int) -> OperandSource | None:
         """The source of operand `number` of a slot."""
@@ -337,7 +337,7 @@ class _AffinePattern:
             return None
         if slot in other.slices:
             other_slice = other.slices[slot]
-            index = WindowIndex.of(
+            index = MovingIndex.of(
                 other_slice.index.at_step(step), tuple(i * by for i in other_slice.index.by)
             )
             return MovingSlice(other_slice.array, index, other_slice.type)
@@ -447,8 +447,8 @@ class _AffinePattern:
         )
 
 
-def _constant_index(index: tuple[object, ...]) -> WindowIndex:
-    return WindowIndex.of(index, (0,) * len(index_integers(index)))
+def _constant_index(index: tuple[object, ...]) -> MovingIndex:
+    return MovingIndex.of(index, (0,) * len(index_integers(index)))
 
 
 def _can_defer(updates: Sequence[DeferredUpdate], type: Type, count: int) -> bool:
@@ -480,7 +480,7 @@ def _keeps_write_order(
     """Whether the array is the same if all writes of one update come after all writes of the one
     before: no position is written by an earlier update later.
     """
-    indices = [[part for part in update.index.index if part is not None] for update in updates]
+    indices = [[part for part in update.index.first if part is not None] for update in updates]
     outlines = {tuple(isinstance(part, slice) for part in index) for index in indices}
     whole = [slice(0, n, 1) for n in shape]
     has_slices = any(

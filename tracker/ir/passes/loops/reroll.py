@@ -41,12 +41,12 @@ from tracker.ir.passes.loops.loop_candidates import (
     LiteralSequence,
     LoopCandidate,
     LoopInvariant,
+    MovingIndex,
     MovingSlice,
     OperandSource,
     OtherLoopResult,
     PreviousStep,
     SameStep,
-    WindowIndex,
 )
 from tracker.ir.passes.loops.recurrences import RecurrenceAnalysis
 from tracker.ir.passes.loops.repeat_detection import find_runs
@@ -171,7 +171,7 @@ class _LoopEmitter:
         if by == 0:
             stack = loop.stacked_values(update.value, 0, 1)
             summed = self.new.emit("sum", stack, axis=(0,), keepdims=False)
-            added = self.new.emit("embed", summed, index=update.index.index, shape=shape)
+            added = self.new.emit("embed", summed, index=update.index.first, shape=shape)
             return self.new.emit("add", total, added)
         found = update.index.moving_axis(shape)
         assert found is not None
@@ -184,7 +184,7 @@ class _LoopEmitter:
             if width > 1:
                 moving = moving.nth_position(entry, column)
                 rows = self.new.strided_slice(
-                    stack, 1 + result_axis(moving.index, entry), column, 1, 1
+                    stack, 1 + result_axis(moving.first, entry), column, 1, 1
                 )
             index = list(moving.at_step(at))
             start = moving.start(entry) + by * at
@@ -272,9 +272,9 @@ class _EmittedLoop:
     # The body
 
     def _slot(self, slot: int, step: Eqn | Guard) -> None:
-        part = self.candidate.slices.get(slot)
-        if part is not None:
-            self.made[slot] = self._row(part, part.type)
+        moving = self.candidate.slices.get(slot)
+        if moving is not None:
+            self.made[slot] = self._row(moving, moving.type)
             return
         pairs = zip(self.candidate.sources[slot], operands_of(step), strict=True)
         operands = tuple([self._operand(source, operand.type) for source, operand in pairs])
@@ -314,11 +314,11 @@ class _EmittedLoop:
             self.body.append(Eqn(item, (row,), {}, out, self.emitter.new.where))
         return self.items[row]
 
-    def _with_current_array(self, part: MovingSlice) -> MovingSlice:
+    def _with_current_array(self, moving: MovingSlice) -> MovingSlice:
         """The same slice of the value that replaces its array."""
-        array = self.emitter.atom(part.array)
+        array = self.emitter.atom(moving.array)
         assert isinstance(array, Var)
-        return replace(part, array=array)
+        return replace(moving, array=array)
 
     def _stack(self, source: LiteralSequence | OtherLoopResult | MovingSlice) -> Var:
         count = self.candidate.count
@@ -383,10 +383,10 @@ class _EmittedLoop:
         """
         found = min(at, at + by * (count - 1)) < 0
         if slot in self.candidate.slices and not found:
-            part = self.candidate.slices[slot]
-            index = WindowIndex.of(part.index.at_step(at), tuple(n * by for n in part.index.by))
+            moving = self.candidate.slices[slot]
+            index = MovingIndex.of(moving.index.at_step(at), tuple(n * by for n in moving.index.by))
             return self.emitter.new.stack_slices(
-                replace(self._with_current_array(part), index=index), count, False
+                replace(self._with_current_array(moving), index=index), count, False
             )
         whole = slot in self.stack_of and not found
         stack = self.pick(self.stack_of[slot] if whole else self.kept_at[slot])
@@ -411,9 +411,9 @@ class _EmittedLoop:
         """The result of a slot in a step."""
         type = self.period[slot].out.type  # type: ignore[union-attr]
         if slot in self.candidate.slices:
-            part = self.candidate.slices[slot]
+            moving = self.candidate.slices[slot]
             return self.emitter.new.emit(
-                "getitem", self.emitter.atom(part.array), index=part.index.at_step(step)
+                "getitem", self.emitter.atom(moving.array), index=moving.index.at_step(step)
             )
         if slot in self.candidate.deferred:
             return self._deferred_result(self.candidate.deferred[slot])

@@ -36,18 +36,18 @@ class StackWriter(BodyWriter):
             self._slices[key] = self.emit("getitem", array, index=tuple(index))
         return self._slices[key]
 
-    def stack_slices(self, part: MovingSlice, count: int, reverse: bool) -> Var:
+    def stack_slices(self, moving: MovingSlice, count: int, reverse: bool) -> Var:
         """The slices as rows, the last one first if the loop runs in reverse."""
-        found = part.index.moving_axis(part.array.type.shape)
+        found = moving.index.moving_axis(moving.array.type.shape)
         assert found is not None
         entry, axis = found
-        if part.index.width(entry) > 1:
-            return self._stack_wide_slices(part, entry, count, reverse)
-        start, by = part.index.start(entry), part.index.by[axis]
+        if moving.index.width(entry) > 1:
+            return self._stack_wide_slices(moving, entry, count, reverse)
+        start, by = moving.index.start(entry), moving.index.by[axis]
         if reverse:
             start, by = start + by * (count - 1), -by
-        stack = self.strided_slice(part.array, axis, start, by, count)
-        index = list(part.index.index)
+        stack = self.strided_slice(moving.array, axis, start, by, count)
+        index = list(moving.index.first)
         index[entry] = slice(0, count, 1)
         full = [slice(0, n, 1) for n in stack.type.shape]
         if index != full:
@@ -56,16 +56,18 @@ class StackWriter(BodyWriter):
         if front:
             axes = (front, *(at for at in range(stack.type.ndim) if at != front))
             stack = self.emit("transpose", stack, axes=axes)
-        shape = (count, *part.type.shape)
+        shape = (count, *moving.type.shape)
         return self.reshape(stack, shape)
 
-    def _stack_wide_slices(self, part: MovingSlice, entry: int, count: int, reverse: bool) -> Var:
+    def _stack_wide_slices(self, moving: MovingSlice, entry: int, count: int, reverse: bool) -> Var:
         """The same for slices of several positions: stacked position by position."""
-        front = result_axis(part.index.index, entry)
-        shape = (*part.type.shape[:front], 1, *part.type.shape[front + 1 :])
+        front = result_axis(moving.index.first, entry)
+        shape = (*moving.type.shape[:front], 1, *moving.type.shape[front + 1 :])
         columns = [
-            MovingSlice(part.array, part.index.nth_position(entry, at), part.type.with_shape(shape))
-            for at in range(part.index.width(entry))
+            MovingSlice(
+                moving.array, moving.index.nth_position(entry, at), moving.type.with_shape(shape)
+            )
+            for at in range(moving.index.width(entry))
         ]
         rows = [self.stack_slices(column, count, reverse) for column in columns]
         return self.emit("concatenate", *rows, axis=front + 1)
@@ -77,7 +79,7 @@ class StackWriter(BodyWriter):
         front = result_axis(index, entry)
         rank = sum(each is None or isinstance(each, slice) for each in index)
         count, *rest = stack.type.shape
-        if isinstance(update.index.index[entry], slice) and len(rest) > rank - 1 - front:
+        if isinstance(update.index.first[entry], slice) and len(rest) > rank - 1 - front:
             del rest[len(rest) - (rank - front)]  # the extent of 1 that moves
         rest = [1] * (rank - 1 - len(rest)) + rest
         stack = self.reshape(stack, (count, *rest))
