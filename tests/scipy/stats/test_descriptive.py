@@ -40,9 +40,8 @@ CASES = {
     "relative": lambda m, w=V**2: m.relfreq(X, 3, (-0.5, 0.5), weights=w)[0],
 }
 for _name in ("mean", "sum", "std", "min", "max", "median", "ptp"):
-    CASES[f"bins, {_name}"] = lambda m, v=V, *, s=np.ptp if _name == "ptp" else _name: (
-        m.binned_statistic(X, v, s, bins=6)[0]
-    )
+    _statistic = np.ptp if _name == "ptp" else _name
+    CASES[f"bins, {_name}"] = lambda m, v=V, *, s=_statistic: m.binned_statistic(X, v, s, bins=6)[0]
 
 
 @pytest.fixture(autouse=True)
