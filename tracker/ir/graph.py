@@ -96,9 +96,7 @@ class Function:
 
     @cached_property
     def ops(self) -> frozenset[Op]:
-        """The ops of the body without nested functions; passes that look for one of them read this
-        first.
-        """
+        """The ops of the body without nested functions; many passes need to read only these."""
         return frozenset([step.op for step in self.body if isinstance(step, Eqn)])
 
     @cached_property

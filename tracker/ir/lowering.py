@@ -46,8 +46,7 @@ class Map(Lowering):
 @record(frozen=True)
 class SliceWrites:
     """A copy of operand `base` (None: zeros), into which parts (operand number, basic index) are
-    written in order. covers: the parts do not overlap and leave nothing of the base.
-    """
+    written in order. covers: the parts do not overlap and leave nothing of the base."""
 
     base: int | None
     parts: tuple[tuple[int, tuple[Any, ...]], ...]
@@ -93,9 +92,7 @@ class Scatter(Lowering):
 
 
 class Compact(Lowering):
-    """The positions of the true elements of the operand in C order; the shape of the result limits
-    how many.
-    """
+    """The positions of the true elements in C order, as many as the result has room for."""
 
 
 class Iota(Lowering):
@@ -118,20 +115,17 @@ class Sort(Lowering):
 
 class Select(Lowering):
     """Selection: the keys at given ranks of each row. The operands are rows of unsigned integers,
-    and the ranks, of each row or of all of them.
-    """
+    and the ranks, of each row or of all of them."""
 
 
 class LocateSelected(Lowering):
     """The positions of the keys that `Select` gives, equal keys in order. The operands are those of
-    the `Select` and its result.
-    """
+    the `Select` and its result."""
 
 
 class Search(Lowering):
     """Binary search: for each key, how many elements of a sorted row are less, or, with the param
-    `right`, not greater. The operands are the row and the keys, unsigned integers of one dtype.
-    """
+    `right`, not greater. The operands are the row and the keys, unsigned integers of one dtype."""
 
 
 class UfuncCall(Lowering):
@@ -146,8 +140,7 @@ class UfuncCall(Lowering):
 @record(frozen=True)
 class Scan(Lowering):
     """A scan along the param `axis`: combine(e, acc, *xs) -> acc, element after element in the
-    dtype of the result; the first element of the first operand is the first result.
-    """
+    dtype of the result; the first element of the first operand is the first result."""
 
     combine: Callable[..., Any]
 

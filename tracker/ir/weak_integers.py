@@ -12,9 +12,7 @@ from tracker.ir.lowering import Map
 
 
 def narrowed_integers(lower: Map, operands: Sequence[Atom]) -> list[tuple[Var, np.dtype[Any]]]:
-    """The weak integer operands that are cast to another integer dtype: NumPy raises if they do
-    not fit.
-    """
+    """Weak integer operands that are cast to another integer dtype; NumPy raises on overflow."""
     numbers = [o for o in operands if o.type.weak and isinstance(o, Var)]
     numbers = [o for o in numbers if o.type.dtype.kind == "i"]
     if not numbers:

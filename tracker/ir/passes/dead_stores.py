@@ -74,9 +74,7 @@ def eliminate_dead_stores(function: Function) -> Function:
 
 
 def _emit_restored(new: BodyWriter, region: _ClearedPart, by: Mapping[Var, Atom]) -> Atom:
-    """The value of a cleared array if its part is restored later: the original, and what was put
-    there.
-    """
+    """The value of a cleared array whose part is restored: the original, plus what was put."""
     whole = resolve(region.original, by)
     if region.value is None:
         return whole
@@ -195,8 +193,7 @@ class _DeadStoreSweep:
 
     def is_overwritten_by(self, term: Atom, region: _ClearedPart, total: Eqn) -> bool:
         """Whether a term is zero outside of a cleared part, and available when the part was
-        cleared, or when the array was first used.
-        """
+        cleared, or when the array was first used."""
         embedded = self._embedded(term)
         if (
             embedded is None

@@ -31,9 +31,8 @@ class ExpansionBuilder:
         self.steps: list[Eqn | Guard] = []
 
     def __call__(self, op: Op, *operands: Any, **params: Any) -> Atom:
-        """Write an equation and return its result; numbers among the operands are literals.
-
-        An op that is composite itself is expanded in turn, if it can be.
+        """Write an equation and return its result; numbers are literals, composite ops are
+        expanded.
         """
         atoms = tuple(x if isinstance(x, (Var, Const)) else Const.of(x) for x in operands)
         if isinstance(op.lower, Expand):
@@ -50,9 +49,7 @@ class ExpansionBuilder:
 
 
 def expand_equation(eqn: Eqn) -> tuple[list[Eqn | Guard], Atom] | str:
-    """The steps that an equation expands to, and the atom of its result; or why it cannot be
-    expanded.
-    """
+    """The steps that an equation expands to and the atom of its result, or why there are none."""
     assert isinstance(eqn.op.lower, Expand)
     foreign = next((o.type for o in eqn.operands if not is_compilable_dtype(o.type.dtype)), None)
     if foreign is not None:
@@ -63,9 +60,7 @@ def expand_equation(eqn: Eqn) -> tuple[list[Eqn | Guard], Atom] | str:
 
 
 def expand_requirements(eqn: Eqn, lower: Map) -> tuple[list[Eqn | Guard], Atom | None]:
-    """The guards that compiling an elementwise equation needs, and the value that replaces it, if
-    any.
-    """
+    """The guards that a compiled elementwise equation needs, and a value to replace it, or None."""
     narrowed = narrowed_integers(lower, eqn.operands)
     if lower.requires is None and not narrowed:
         return [], None

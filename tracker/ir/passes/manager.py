@@ -131,9 +131,7 @@ class BodyWriter:
         self.where = ""
 
     def emit(self, name: str, /, *operands: Atom, out: Var | None = None, **params: Any) -> Var:
-        """Add an equation of the op with this name, and return its result: `out`, or a new
-        variable.
-        """
+        """Add an equation of the op with this name; its result is `out`, or a new variable."""
         op = OPS[name]
         if out is None:
             out = Var(op.infer(*[o.type for o in operands], **params))

@@ -181,9 +181,7 @@ def _span(members: list[tuple[Var, int]]) -> tuple[int, int]:
 
 
 def _can_batch(key: _Batch, members: list[tuple[Var, int]]) -> bool:
-    """Whether there are many products, at least half of the rows are needed, and the result is
-    small.
-    """
+    """Whether there are many products, which need half of the rows, and the result is small."""
     _, factor, is_left = key
     low, high = _span(members)
     span, width = high - low + 1, factor.type.shape[0 if is_left else 1]

@@ -60,8 +60,7 @@ class VersionChain:
 
     def last_write(self, index: tuple[Any, ...], number: int) -> int:
         """The number of writes after which the part at an index had the content that it has after
-        `number` writes; `number` must not be less than in earlier calls.
-        """
+        `number` writes; `number` must not be less than in earlier calls."""
         indices = [index, *(write.index for write in self.writes[self.applied : number])]
         cut = {axis for each in indices for axis in partial_axes(each, self.shape)}
         if self.cells is None or not cut <= self.partial_axes:
@@ -80,8 +79,7 @@ class VersionChain:
 
     def _skip_disjoint(self, index: tuple[Any, ...], newest: int) -> int:
         """The same where cells are blocks: a block counts as written for its other elements, as for
-        the rows of a table that are written one after another.
-        """
+        the rows of a table that are written one after another."""
         for _ in range(_MAX_BACKTRACK):
             if not newest or not are_disjoint(index, self.writes[newest - 1].index, self.shape):
                 break

@@ -67,8 +67,7 @@ _MATRIX_OPS = (
 @rule(*_REDUCTIONS, *_MATRIX_OPS)
 def reduction_of_empty(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """A reduction of no elements, or a routine of an empty matrix -> the numbers that NumPy gives;
-    what raises in NumPy stays.
-    """
+    what raises in NumPy stays."""
     arrays = [operand.type for operand in eqn.operands if operand.type.shape]
     if not arrays or any(type.size for type in arrays):
         return None

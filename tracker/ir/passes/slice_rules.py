@@ -105,8 +105,7 @@ def redundant_put(eqn: Eqn, defs: Definitions) -> Atom | None:
 @rule("add")
 def put_of_embed(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """put(x, 0.0, i) + embed(v, i) -> put(x, v, i): the pullback of x[i] = f(x[i]) removes the
-    cotangent of the slice, and adds a new one.
-    """
+    cotangent of the slice, and adds a new one."""
     for total, part in (eqn.operands, eqn.operands[::-1]):
         cleared, embedded = defs.definition(total, "put"), defs.definition(part, "embed")
         if cleared is None or embedded is None or cleared.out.type != embedded.out.type:
@@ -152,8 +151,7 @@ def put_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
 
 def _view_updates(x: Atom, index: tuple[Any, ...], value: Atom, defs: Definitions) -> list[Eqn]:
     """The puts and added embeds that made `value` of x[index], the first one first; none if it was
-    made otherwise, or of many.
-    """
+    made otherwise, or of many."""
     found: list[Eqn] = []
     while len(found) <= _MAX_UPDATES:
         read = defs.definition(value, "getitem")

@@ -18,8 +18,7 @@ from tracker.support.structs import field, record
 @record()
 class LiveOuts:
     """The slots of a loop whose stack is read, and whether in the last step, too; and the carries
-    whose values at the start of each step are read.
-    """
+    whose values at the start of each step are read."""
 
     stacks: dict[int, bool] = field(default_factory=dict)
     kept_carries: set[int] = field(default_factory=set)

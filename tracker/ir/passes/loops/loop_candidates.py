@@ -72,9 +72,7 @@ class MovingIndex:
         return _shift_index(self.first, [by * step for by in self.by])
 
     def moving_axis(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
-        """The entry that moves, and its axis, if it is the only one, and selects a few neighbouring
-        positions at most.
-        """
+        """The entry that moves and its axis, if it is one entry, of a few neighbouring positions."""
         entries = [at for at, entry in enumerate(self.first) if entry is not None]
         moving = [axis for axis, by in enumerate(self.by) if by]
         if len(moving) != 1:
@@ -131,8 +129,7 @@ class DeferredUpdate:
 @record(frozen=True)
 class DeferredUpdates:
     """An array that the steps only update, and nothing reads before the end: the loop stacks the
-    values instead of carrying the array, and the updates are made after the loop.
-    """
+    values instead of carrying the array, and the updates are made after the loop."""
 
     first: Atom
     updates: tuple[DeferredUpdate, ...]

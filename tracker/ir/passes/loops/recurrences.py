@@ -190,9 +190,7 @@ class _AffinePattern:
         return at
 
     def _max_count(self) -> int:
-        """The number of repetitions until an operand that comes from an earlier loop leaves that
-        loop.
-        """
+        """The number of repetitions until an operand of an earlier loop leaves that loop."""
         count = self.run.count - self.first
         for at, by in filter(None, itertools.chain.from_iterable(self.positions)):
             other = self.analysis.candidate_at.get(at)
@@ -232,9 +230,7 @@ class _AffinePattern:
         return self._matches(self.first, firsts)
 
     def _matches(self, at: int, firsts: Mapping[int, Atom] | None = None) -> bool:
-        """Whether a repetition follows the pattern; `firsts`: carried positions, which it need
-        not.
-        """
+        """Whether a repetition follows the pattern; `firsts` are carried positions that need not."""
         position, body, ahead = self.analysis.position, self.analysis.body, at - self.first - 1
         base = self.run.start + at * self.run.period
         for slot in range(self.run.period):
@@ -417,8 +413,7 @@ class _AffinePattern:
         updates: Sequence[DeferredUpdate],
     ) -> bool:
         """Whether the results of slots have one reader each; the last one may have any number, and
-        so may earlier ones of which only slices are read that no later step updates.
-        """
+        so may earlier ones of which only slices are read that no later step updates."""
         for step in range(candidate.count):
             for slot in slots:
                 out = self.step(slot, self.first + step).out  # type: ignore[union-attr]
@@ -431,9 +426,7 @@ class _AffinePattern:
     def _may_be_read_late(
         self, candidate: LoopCandidate, out: Var, step: int, updates: Sequence[DeferredUpdate]
     ) -> bool:
-        """Whether all readers but the next step read slices, after the loop, that later steps
-        leave alone.
-        """
+        """Whether all other readers read slices after the loop that later steps do not update."""
         readers = self.analysis.readers.get(out, ())
         if len(readers) != self.analysis.uses[out] - 1 or candidate.count - step > _MAX_LATE_STEPS:
             return False
@@ -453,8 +446,7 @@ def _constant_index(index: tuple[object, ...]) -> MovingIndex:
 
 def _can_defer(updates: Sequence[DeferredUpdate], type: Type, count: int) -> bool:
     """Whether updates can be made after the loop, and whether that saves anything: a small sum into
-    one place may as well be carried.
-    """
+    one place may as well be carried."""
     axes = {update.index.moving_axis(type.shape) for update in updates}
     shifts = {update.index.by for update in updates}
     is_constant = not any(any(by) for by in shifts)
@@ -478,8 +470,7 @@ def _keeps_write_order(
     updates: Sequence[DeferredUpdate], shape: tuple[int, ...], count: int
 ) -> bool:
     """Whether the array is the same if all writes of one update come after all writes of the one
-    before: no position is written by an earlier update later.
-    """
+    before: no position is written by an earlier update later."""
     indices = [[part for part in update.index.first if part is not None] for update in updates]
     outlines = {tuple(isinstance(part, slice) for part in index) for index in indices}
     whole = [slice(0, n, 1) for n in shape]

@@ -385,9 +385,7 @@ class _ConsumerBody:
 
 
 def _row_access(eqn: Eqn) -> tuple[Var, int, bool] | None:
-    """Of a read of whole rows of a stack: the stack, the first row, and whether it is a contiguous
-    slice.
-    """
+    """Of a read of whole rows of a stack: the stack, the first row, whether it is a slice."""
     if eqn.op.name != "getitem":
         return None
     (stack,), index = eqn.operands, eqn.params["index"]

@@ -110,8 +110,7 @@ class _LoopEmitter:
 
     def emit_deferred(self, candidate: LoopCandidate) -> None:
         """Write the deferred updates of a loop right after it, so that loops like it, and the steps
-        between them, are equal in the next round.
-        """
+        between them, are equal in the next round."""
         last = self.function.body[candidate.end - candidate.period : candidate.end]
         for slot in candidate.deferred:
             self.atom(last[slot].out)  # type: ignore[union-attr]
@@ -147,9 +146,7 @@ class _LoopEmitter:
             at += length
 
     def consecutive_rows(self, operands: Sequence[Atom], at: int) -> tuple[int, int]:
-        """How many operands from `at` on are results of one slot in consecutive steps, and whether
-        the steps go up or down.
-        """
+        """How many operands from `at` on are results of one slot in consecutive steps; up or down."""
         rows: list[tuple[LoopCandidate, int, int]] = []
         for operand in operands[at:]:
             found = self.analysis.locate(operand)
@@ -246,9 +243,7 @@ class _EmittedLoop:
             self._write()
 
     def _reverse(self) -> bool:
-        """Whether to iterate downwards along the rows, as most reads go; never for steps with side
-        effects.
-        """
+        """Whether to iterate downwards, as most reads go; never for steps with side effects."""
         balance = 0
         candidate = self.candidate
         if any(isinstance(step, Eqn) and has_side_effects(step) for step in self.period):
@@ -378,9 +373,7 @@ class _EmittedLoop:
         return self.picked[at]
 
     def rows(self, slot: int, at: int, by: int, count: int) -> Var:
-        """The results of a slot in the steps at, at + by, ..., stacked; step -1 is the start of
-        the first.
-        """
+        """The results of a slot in the steps at, at + by, ..., stacked; -1 is before the first."""
         found = min(at, at + by * (count - 1)) < 0
         if slot in self.candidate.slices and not found:
             moving = self.candidate.slices[slot]
