@@ -72,7 +72,7 @@ class MovingIndex:
         return _shift_index(self.first, [by * step for by in self.by])
 
     def moving_axis(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
-        """The entry that moves and its axis, if it is one entry, of a few neighbouring positions."""
+        """The entry that moves and its axis, if it is one entry of a few adjacent positions."""
         entries = [at for at, entry in enumerate(self.first) if entry is not None]
         moving = [axis for axis, by in enumerate(self.by) if by]
         if len(moving) != 1:

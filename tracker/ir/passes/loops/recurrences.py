@@ -230,7 +230,7 @@ class _AffinePattern:
         return self._matches(self.first, firsts)
 
     def _matches(self, at: int, firsts: Mapping[int, Atom] | None = None) -> bool:
-        """Whether a repetition follows the pattern; `firsts` are carried positions that need not."""
+        """Whether a repetition follows the pattern; `firsts`: carried positions that need not."""
         position, body, ahead = self.analysis.position, self.analysis.body, at - self.first - 1
         base = self.run.start + at * self.run.period
         for slot in range(self.run.period):

@@ -146,7 +146,7 @@ class _LoopEmitter:
             at += length
 
     def consecutive_rows(self, operands: Sequence[Atom], at: int) -> tuple[int, int]:
-        """How many operands from `at` on are results of one slot in consecutive steps; up or down."""
+        """How many operands from `at` on are one slot in consecutive steps, and the direction."""
         rows: list[tuple[LoopCandidate, int, int]] = []
         for operand in operands[at:]:
             found = self.analysis.locate(operand)
