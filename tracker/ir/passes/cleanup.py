@@ -15,13 +15,21 @@ import numpy as np
 
 from tracker.errors import EVALUATION_ERRORS
 from tracker.ir.fingerprint import fingerprint
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, has_side_effects
+from tracker.ir.graph import (
+    Atom,
+    Const,
+    Eqn,
+    Function,
+    Guard,
+    Var,
+    has_side_effects,
+    nested_functions,
+)
 from tracker.ir.lowering import Map, Routine
 from tracker.ir.passes.manager import (
     BodyWriter,
     Property,
     as_pass,
-    is_function,
     replace_nested,
     substitute,
     with_body,
@@ -61,14 +69,14 @@ def _may_raise(eqn: Eqn) -> bool:
         return lower.defined is not None and eqn.out.type.weak and not known
     if isinstance(lower, Routine):
         return lower.may_raise
-    nested = [v for v in eqn.params.values() if is_function(v)]
+    nested = nested_functions((eqn,)).values()
     return any(isinstance(s, Guard) or _may_raise(s) for v in nested for s in v.body)
 
 
 def _without_unused_functions(function: Function) -> Function:
     if not function.functions:
         return function
-    used = {v for eqn in function.eqns for v in eqn.params.values() if is_function(v)}
+    used = set(nested_functions(function.body).values())
     functions = {name: nested for name, nested in function.functions.items() if nested in used}
     if len(functions) == len(function.functions):
         return function
@@ -185,7 +193,7 @@ def evaluate_literals(eqn: Eqn) -> Const | None:
         if not isinstance(operand, Const):
             return None
         values.append(operand.value)
-    if params_key(eqn.params) is None or any(map(is_function, eqn.params.values())):
+    if params_key(eqn.params) is None or nested_functions((eqn,)):
         return None
     with np.errstate(all="ignore"):
         try:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tracker.errors import IRError
-from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
+from tracker.ir.graph import Atom, Eqn, Function, Guard, Var, nested_functions
 from tracker.ir.op import OPS
 from tracker.ir.verify import verify
 from tracker.support.structs import record, replace
@@ -176,17 +176,13 @@ def replace_nested(
     """The function with other nested functions, in the params of equations, too."""
 
     def renew(step: Eqn | Guard) -> Eqn | Guard:
-        if isinstance(step, Guard) or not any(is_function(v) for v in step.params.values()):
+        if isinstance(step, Guard) or not nested_functions((step,)):
             return step
         params = {
-            name: changed.get(value, value) if is_function(value) else value
+            name: changed.get(value, value) if isinstance(value, Function) else value
             for name, value in step.params.items()
         }
         return replace(step, params=params)
 
     body = tuple([renew(step) for step in function.body])
     return replace(function, body=body, functions=functions)
-
-
-def is_function(value: Any) -> bool:
-    return isinstance(value, Function)
