@@ -258,11 +258,7 @@ READS = {
         lambda x, s: x * s["u"][1],
         [lambda s: s["u"].fill(3.0)],
     ),
-    "a record": (
-        lambda: np.ones(1, [("u", float)])[0],
-        lambda x, s: x * s["u"],
-        _puts("u", 3.0),
-    ),
+    "a record": (lambda: np.ones(1, [("u", float)])[0], lambda x, s: x * s["u"], _puts("u", 3.0)),
     "array of text": (
         lambda: np.array(["1.5", "2"]),
         lambda x, s: x * float(s[0]),

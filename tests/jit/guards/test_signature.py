@@ -12,12 +12,7 @@ from hypothesis import strategies as st
 from tracker import tree
 from tracker.jit.guards import signature as sig
 from tracker.jit.guards.constants import ConstantKey
-from tracker.jit.guards.signature import (
-    ArrayLeaf,
-    ScalarLeaf,
-    UnsupportedLeaf,
-    signature_of,
-)
+from tracker.jit.guards.signature import ArrayLeaf, ScalarLeaf, UnsupportedLeaf, signature_of
 
 
 def of(*args, **kwargs):

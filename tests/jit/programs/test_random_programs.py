@@ -112,11 +112,7 @@ def test_gradients_of_structures(program, pack):
 
     f, whole = jit(lambda s: loss(program, s)), jit(lambda *xs: plain(program, *xs))
     agree(
-        program,
-        plain,
-        lambda *xs: tr.withgradient(f, PACKS[pack](list(xs))),
-        whole,
-        tolerance=10,
+        program, plain, lambda *xs: tr.withgradient(f, PACKS[pack](list(xs))), whole, tolerance=10
     )
 
 

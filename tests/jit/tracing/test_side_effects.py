@@ -10,13 +10,7 @@ import warnings
 import numpy as np
 import pytest
 from jit_programs import assert_same
-from stateful_objects import (
-    Body,
-    Pose,
-    Posed,
-    Record,
-    shown,
-)
+from stateful_objects import Body, Pose, Posed, Record, shown
 
 from tracker import gradient, jit
 

@@ -37,13 +37,7 @@ def test_intermediate_arrays_are_unreferenced(make):
 
 
 @pytest.mark.parametrize(
-    "hold",
-    [
-        lambda x: [x],
-        lambda x: weakref.ref(x),
-        lambda x: x[1:],
-        lambda x: memoryview(x),
-    ],
+    "hold", [lambda x: [x], lambda x: weakref.ref(x), lambda x: x[1:], lambda x: memoryview(x)]
 )
 @pytest.mark.parametrize("make", [eye, view])
 def test_reachable_arrays_are_referenced(hold, make):
