@@ -1,5 +1,4 @@
-"""Functions that call what may answer something else each time: they run in plain Python, and are
-said to. What is known to be pure is compiled."""
+"""Impure calls run in plain Python, with a warning; calls known to be pure are compiled."""
 
 import concurrent.futures
 import contextlib
@@ -153,7 +152,7 @@ def test_impure_calls_run_in_plain_python(name):
     line = rf"pure=\[.*test_impure_calls\.py:{f.__code__.co_firstlineno}\)"
     if name in ELSEWHERE:
         line = r"pure=\["
-    with pytest.warns(RuntimeWarning, match=rf"{what}\b.*may be another.*{line}"):
+    with pytest.warns(RuntimeWarning, match=rf"{what}\b.*may differ.*{line}"):
         fast(2.0)
     assert np.shape(fast(2.0)) == ()
     assert fast.cache_info()[:] == (0, 1, 2, 1)
@@ -311,7 +310,7 @@ def test_an_impure_helper_with_a_cache_is_impure():
 
 
 def test_a_module_that_is_imported_by_a_call(tmp_path, monkeypatch):
-    """What it asks and draws as it is loaded, it does once."""
+    """Calls and draws made while a module is loaded happen once."""
     text = "import random, time\nimport numpy as np\n"
     (tmp_path / "loaded_late.py").write_text(
         f"{text}T = time.time(), random.random(), np.random.rand()"
