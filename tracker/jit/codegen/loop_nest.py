@@ -63,8 +63,7 @@ _MIN_PARTS, _MAX_COPIED_LINES = 3, 12_000  # parts that any loop may have; lines
 
 @record(frozen=True)
 class ThreadedKernel:
-    """A kernel that threads share: their number, and the reductions whose partial results the
-    caller combines."""
+    """A kernel that threads share: their number, and the reductions that the caller combines."""
 
     threads: int
     accumulators: list[Accumulator]
@@ -253,8 +252,7 @@ class KernelWriter:
         return min(self.e.near_limits) > _RARELY_FAR or len(self.e.near_limits) > _MAX_INLINED_FAR
 
     def task_text(self) -> str:
-        """The function that a thread runs: it loads the arguments from a frame, and the range of
-        its part."""
+        """What a thread runs: it loads the arguments and the range of its part from a frame."""
         n = self.space[self.order[0]]
         part = -(-n // self.threads)
         if len(self.space) == 1:
@@ -528,8 +526,7 @@ def _without_attributes(parameter: str) -> str:
 
 
 def kernel_work(plan: Plan, kernel: Kernel) -> int:
-    """About how many operations a kernel takes: those of its members, and of other values that it
-    recomputes."""
+    """About how many operations a kernel takes, those of recomputed values included."""
     reductions = [eqn for operations in kernel.with_fused for eqn in operations.reductions]
     values = [s.value for s in kernel.stores] + [eqn.operands[0] for eqn in reductions]
     locations = [plan.locations[atom] for atom in values if isinstance(atom, Var)]

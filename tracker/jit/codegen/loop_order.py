@@ -43,8 +43,7 @@ _PAGE_ELEMENTS = 512  # elements; rows a multiple of this apart map to few cache
 
 
 def can_collapse(plan: Plan, kernel: Kernel) -> bool:
-    """Whether all arrays of the kernel have one shape and order, without gaps, so that one loop
-    suffices."""
+    """Whether all arrays of a kernel have one shape and order without gaps: one loop suffices."""
     space = kernel.space
     if len(space) < 2 or kernel.fused or any(store.eqn is not None for store in kernel.stores):
         return False
@@ -120,8 +119,7 @@ def best_order(
             return natural
 
     def nesting(axis: int) -> tuple[bool, int]:
-        """Axes that all reductions keep go outside, where sums are in registers; then long
-        strides."""
+        """Axes that all reductions keep go outside (sums in registers); then long strides."""
         strides = sum(abs(each.get(axis, 0)) for each in known)
         return not all(axis in k for k in kept), -strides
 

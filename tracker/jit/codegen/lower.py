@@ -74,8 +74,7 @@ def lower(plan: Plan, slots: FrameSlots) -> LoweredProgram:
 
 
 def coalesced_in_body(plan: Plan, slots: FrameSlots, carried: Coalescing) -> Coalescing:
-    """The buffers of a loop's body that can share memory, if the body may update carried arrays in
-    place."""
+    """The buffers of a body that can share memory, if it may update carried arrays in place."""
     driver = DriverWriter(plan, slots)
     driver.carried = carried
     driver.emit()
@@ -84,8 +83,8 @@ def coalesced_in_body(plan: Plan, slots: FrameSlots, carried: Coalescing) -> Coa
 
 @record(frozen=True)
 class BodyFunction:
-    """The function of a body: its symbol, its scratch in bytes, whether it can fail a guard, and
-    whether it can raise."""
+    """The function of a body: symbol, bytes of scratch, whether a guard in it can fail or it can
+    raise."""
 
     symbol: str
     scratch: int

@@ -164,8 +164,7 @@ class Accumulator:
 
     @property
     def joined(self) -> bool:
-        """Whether the caller combines the partial results of threads; else each result is one
-        thread's."""
+        """Whether the caller combines the results of threads; else each is one thread's."""
         return self.depth == 0
 
     def join(self, e: Emitter, parts: Sequence[ScalarValue]) -> ScalarValue:

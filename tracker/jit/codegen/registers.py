@@ -158,8 +158,7 @@ class Registers:
         return pointer
 
     def address(self, buffer: Buffer, at: int) -> str:
-        """The address of an element, which may be out of bounds (where the value is replaced by
-        zero)."""
+        """The address of an element, which may be out of bounds (where zero replaces it)."""
         pointer = self.pointer(buffer)
         if not at:
             return pointer

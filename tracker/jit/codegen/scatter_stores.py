@@ -29,8 +29,7 @@ def accumulates(store: Store) -> bool:
 
 
 def initial_cuts(kernel: Kernel) -> dict[int, set[int]]:
-    """Where loops are split from the start: after the first element of a scan, which has none
-    before it."""
+    """Where loops are split from the start: after the first element of a scan."""
     eqns = [store.eqn for store in kernel.stores if store.eqn is not None]
     return {eqn.params["axis"]: {1} for eqn in eqns if isinstance(eqn.op.lower, Scan)}
 
@@ -58,8 +57,7 @@ def _scatter(body: LoopBody, store: Store, eqn: Eqn, x: ScalarValue, lower: Scat
 
 
 def _scan(body: LoopBody, store: Store, eqn: Eqn, x: ScalarValue, lower: Scan) -> None:
-    """Combine an element with the one before it: kept in a register, if that was computed just
-    before."""
+    """Combine an element with the one before it: from a register, if that was just computed."""
     axis, e, dtype = eqn.params["axis"], body.e, x.dtype
     flat = linear_position(body.index, store.location.strides)
     body.add_write(store.location, flat)

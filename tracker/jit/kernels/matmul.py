@@ -429,8 +429,7 @@ $LOADED$
 
 
 def _is_gram(product: Product) -> bool:
-    """Whether it is a large product of a matrix with its own transpose: half of the result
-    suffices."""
+    """Whether it is a large product of a matrix with its own transpose: half of it suffices."""
     left, right = product.left, product.right
     return (
         not routines.missing_symbol("gram", _routine_kind(product.letter))

@@ -168,8 +168,7 @@ def host_function(eqn: Eqn) -> Callable[..., Any]:
 
 
 def _none_if_rejected(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that gives None where `call` raises `CallbackMismatch`: None has no dtype, so the
-    result is rejected."""
+    """A function that gives None, which has no dtype, where `call` raises `CallbackMismatch`."""
 
     def answer(*operands: Any) -> Any:
         try:

@@ -199,8 +199,7 @@ _MERGE_EIGHT = tuple((i, i + d) for d in (4, 2, 1) for i in range(_EIGHT) if not
 
 
 def _merge_reversed(t: _NetworkWriter) -> None:
-    """Compare each two runs of %d lines: the first line of one with the last of the other, and so
-    on."""
+    """Compare each two runs of %d lines: the first line of one with the last of the other."""
     both = t.write("mul i64 %d, 2")
 
     def run(start: str) -> None:
@@ -302,8 +301,7 @@ _Transpose = Callable[[_NetworkWriter, str, str, int, int], None]
 def _each_key(
     t: _NetworkWriter, at: str, n: int, lines: int, eight: _Transpose, one: _Transpose
 ) -> None:
-    """Apply `eight` or `one` to the keys of a block (whose first key is at `at`), eight columns at
-    a time."""
+    """Apply `eight` or `one` to the keys of a block, eight columns at a time."""
     in_eights = n - n % _EIGHT if t.lanes % _EIGHT == 0 else 0
     if in_eights:
         t.loop(

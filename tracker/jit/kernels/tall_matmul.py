@@ -340,8 +340,7 @@ def _short_operand(driver: Driver, product: RowProduct) -> tuple[str, tuple[int,
 
 
 class _RowProductWriter:
-    """Emits the function of one product: %x is the tall operand, %y the small one, %z the
-    result."""
+    """Emits a product's function: %x is the tall operand, %y the small one, %z the result."""
 
     def __init__(self, product: RowProduct, strides: tuple[int, ...]) -> None:
         self.rows, self.gather, self.form = product.rows, product.gather, product.form

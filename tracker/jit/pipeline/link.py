@@ -261,8 +261,7 @@ def _find_modules(parts: Mapping[str, str], loops: KernelModule) -> list[_Linked
 def _assign_module(
     name: str, places: list[tuple[_Module, str]], links: list[_LinkedModule]
 ) -> None:
-    """Serve a kernel by a module that is linked already and has a function left for it, else by
-    another."""
+    """Serve a kernel by a linked module with a function left for it, else by another."""
     for module, there in places:
         for link in links:
             if link.module == module and there not in link.names:

@@ -70,8 +70,7 @@ Stage = Segment | HostCall | Guard
 
 
 def why_host(eqn: Eqn, calls: bool = False) -> str:
-    """Why NumPy must evaluate an equation; empty if it can be lowered. `calls`: callbacks into
-    Python are allowed."""
+    """Why NumPy must evaluate an equation; empty if not. `calls`: callbacks are allowed."""
     lower = eqn.op.lower
     if isinstance(lower, Host):
         return "" if calls and not _why_no_callback(eqn) else lower.why

@@ -35,8 +35,7 @@ _MAY_CALL_BLAS = (Contract, Routine, Expand)  # kinds that may call BLAS or LAPA
 
 
 def load_or_lower(program: Program) -> LoweredProgram | None:
-    """The text of a program, from the cache if it is there; None where machine code cannot run all
-    of it."""
+    """The text of a program, cached or new; None if machine code cannot run all of it."""
     name = _file_name(program)
     cached = None if name is None else _read_program(name)
     if cached is not None:

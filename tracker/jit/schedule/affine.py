@@ -129,8 +129,7 @@ class IndexEmitter:
     def reading(
         self, read: Callable[[int, Sequence[Any]], str], emit: Callable[[], _Answer]
     ) -> _Answer:
-        """The result of `emit()`, while `read(k, index)` is the SSA name of the integer in operand
-        k."""
+        """The result of `emit()`, while `read(k, index)` names the integer that operand k holds."""
         before, self.read = self.read, read
         try:
             return emit()

@@ -131,8 +131,7 @@ def _allocate_by_start(
 
 
 def _largest_outputs(outputs: Mapping[int, tuple[int, int]]) -> list[tuple[int, int, _FreeList]]:
-    """The largest results, earliest written first: the name of each, when it is written, its
-    memory."""
+    """The largest results, earliest written first: name, first step written, memory."""
     names = heapq.nlargest(_MAX_OUTPUTS, outputs, key=lambda name: outputs[name][1])
     memories = [(name, outputs[name][0], _FreeList(outputs[name][1])) for name in names]
     return sorted(memories, key=lambda room: room[1])

@@ -58,8 +58,7 @@ class StoredValue:
 
 
 def memory_traffic(plan: Plan) -> tuple[list[KernelTraffic], list[StoredValue]]:
-    """The traffic of all kernels in the order in which they run, and the values stored between
-    them."""
+    """The traffic of all kernels in running order, and the values stored between them."""
     kernels = sorted(plan.kernels, key=lambda kernel: kernel.level)
     traffic = [kernel_traffic(plan, kernel) for kernel in kernels]
     return traffic, list(_stored_values(plan, traffic))

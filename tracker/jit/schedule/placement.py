@@ -265,8 +265,7 @@ class Placement:
         return kernel
 
     def kernel_with_room(self, space: tuple[int, ...], level: int) -> Kernel:
-        """The first kernel from a level on that is not full. Full kernels stay full, so they are
-        skipped once."""
+        """The first kernel from a level on that is not full. Full ones are skipped once."""
         limit = _MAX_WEIGHT if math.prod(space) <= _CACHED_SIZE else _MAX_WEIGHT_UNCACHED
         kernel = self.kernel_at(space, level)
         full = []

@@ -228,8 +228,7 @@ class Planner(Placement):
         self.plan.unrolled.setdefault(level, []).append(eqn)
 
     def _plan_unrolled(self, eqn: Eqn, operands: list[Var]) -> None:
-        """An unrolled equation. A view reads expressions in place; other equations read stored
-        values."""
+        """An unrolled equation. A view reads expressions in place; others read stored values."""
         reads_expressions = isinstance(eqn.op.lower, View)
         level = 0
         for o in operands:

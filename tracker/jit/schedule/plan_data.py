@@ -30,8 +30,7 @@ UNROLL_LIMIT = 32  # elements; values of at most this size are unrolled
 
 @record(frozen=True)
 class UnrollLimits:
-    """The largest numbers of elements that are unrolled, for vectors and for arrays of
-    more axes."""
+    """The largest numbers of elements to unroll, for vectors and for arrays of more axes."""
 
     vector: int
     array: int
@@ -218,8 +217,7 @@ def buffer_location(buffer: Buffer, ready: int = 0, strides: MemoryOrder = None)
 def slice_location(
     location: InMemory, index: tuple[Any, ...], shape: tuple[int, ...]
 ) -> tuple[tuple[int, ...], InMemory]:
-    """The shape and location of a canonical basic index (`ops/indexing/canonical.py`) into an
-    array."""
+    """Shape and location of a canonical basic index (`ops/indexing/canonical.py`) into an array."""
     extents: list[int] = []
     strides: list[int] = []
     start, axis = location.start, 0
@@ -247,8 +245,7 @@ def element_span(location: Location, shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def affine_location(location: Location, index: Iterable[Any], ndim: int) -> InMemory | None:
-    """The strided location of index formulas in the loop variables 0 .. ndim-1; None if
-    computed."""
+    """The strided location of index formulas in the loop variables; None if computed."""
     index = tuple(index)
     if any(isinstance(i, ComputedIndex) for i in index):
         return None
