@@ -151,8 +151,8 @@ class _ControlWriter:
         """Whether an operand shares the memory of a result, as it may if nothing else reads it."""
         assert isinstance(atom, Var)
         driver, location = self.driver, self.control.operands[atom]
-        old, new = memory_of(location), result.buffer
-        if old is None or new is None or isinstance(location, Unrolled) or old.type != new.type:
+        old, new = location.buffer, result.buffer
+        if isinstance(location, Unrolled) or old is None or new is None or old.type != new.type:
             return False
         readers = [o for o in self.control.operands.values() if o.buffer is old]
         alone = len(readers) == self.operands.count(atom) == 1
