@@ -44,12 +44,12 @@ memcheck: $(VENV)/.test
 
 # The compiler's tests with every array between pages that nobody may touch: Linux only.
 guarded: $(VENV)/.test
-	PYTHONPATH=tests $(BIN)/python -m pytest -n 2 -p guarded tests/jit tests/ops
+	PYTHONPATH=tests $(BIN)/python -m pytest -n 2 -p guard_pages tests/jit tests/ops
 
 # A thousand random programs for each property and every combination of crossed values
-# (tests/pairwise.py), arrays guarded as above.
+# (tests/pairwise.py), arrays between guard pages as above.
 deep: $(VENV)/.test
-	PYTHONPATH=tests TRACKER_HYPOTHESIS=deep $(BIN)/python -m pytest -n 2 -p guarded -m "hypothesis or crossed" tests
+	PYTHONPATH=tests TRACKER_HYPOTHESIS=deep $(BIN)/python -m pytest -n 2 -p guard_pages -m "hypothesis or crossed" tests
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py

@@ -22,7 +22,7 @@ FLOORS = [
     {"tracker.ir.passes.loops"},
     {"tracker.tape"},
     {"tracker.ops.declare"},
-    {"tracker.ops", "tracker.array_api"},
+    {"tracker.ops", "tracker.array_attributes"},
     {"tracker.random"},
     {"tracker.autodiff"},
     {"tracker.testing"},

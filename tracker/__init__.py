@@ -2,7 +2,7 @@
 
 import importlib
 
-from tracker import array_api as _attributes  # noqa: F401  (installs attributes)
+from tracker import array_attributes as _attributes  # noqa: F401  (installs attributes)
 from tracker import tree
 from tracker.autodiff.checkpoint import checkpoint, forwarddiff
 from tracker.autodiff.custom_rules import (

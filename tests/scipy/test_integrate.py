@@ -9,7 +9,7 @@ import pytest
 import scipy.integrate
 import scipy.linalg
 import scipy.optimize
-from exact import area, check_exact, integrated
+from exact_derivatives import area, check_exact, integrated
 from scipy_cases import against_scipy, refused
 
 import tracker

@@ -5,7 +5,7 @@ compiled."""
 import numpy as np
 import pytest
 import scipy.optimize
-from exact import check_exact, solved
+from exact_derivatives import check_exact, solved
 from scipy_cases import refused
 
 from tracker import UnsupportedError, data, gradient, jit, param

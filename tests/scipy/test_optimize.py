@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.optimize
-from exact import check_exact, solved
+from exact_derivatives import check_exact, solved
 
 import tracker
 from tracker import UnsupportedError, data, gradient, jit, param

@@ -9,7 +9,7 @@ import pytest
 import scipy.integrate
 import scipy.optimize
 import scipy.special as sc
-from exact import solved
+from exact_derivatives import solved
 from scipy_cases import refused
 
 from tracker import UnsupportedError, gradient, hessian, jit, jvp

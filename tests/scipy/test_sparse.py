@@ -4,7 +4,7 @@ sparse systems; SciPy's values, derivatives against differences or dense solutio
 import numpy as np
 import pytest
 import scipy.sparse
-from exact import check_exact
+from exact_derivatives import check_exact
 from scipy_cases import refused
 
 import tracker

@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tracker.autodiff.accumulate import (
+from tracker.autodiff.sparse_cotangents import (
     add_sparse,
     can_split_overwritten,
     densify,

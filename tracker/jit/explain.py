@@ -8,7 +8,7 @@ from tracker.ir.graph import Const, Eqn, Guard
 from tracker.ir.lowering import Loop
 from tracker.ir.types import Bundle
 from tracker.jit.dispatch.specialization import Specialization
-from tracker.jit.guards.matching import leaf_labels
+from tracker.jit.guards.captured_leaves import leaf_labels
 from tracker.jit.pipeline.link import CompiledTrace, LinkedProgram
 from tracker.jit.pipeline.partition import Segment, partition
 from tracker.jit.runtime import blas

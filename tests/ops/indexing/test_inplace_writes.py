@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from aliasing_programs import ARRAYS, PROGRAMS, run, total
+from compare_writes import same_as_numpy
 from hypothesis import given
-from strategies import ARRAYS, PROGRAMS, run, total
-from written import same_as_numpy
 
 import tracker
 from tracker import gradient, jit, jvp, param

@@ -3,7 +3,7 @@ overlapping views."""
 
 import numpy as np
 import pytest
-from written import same_as_numpy
+from compare_writes import same_as_numpy
 
 import tracker
 import tracker.numpy as tnp

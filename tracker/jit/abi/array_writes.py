@@ -18,7 +18,7 @@ import numpy as np
 from tracker.jit.abi.results import ResultBuilder
 from tracker.jit.guards.signature import ArrayLeaf, Outputs, Signature
 from tracker.jit.runtime.cpython_layout import DATA, FLAGS, WRITEABLE
-from tracker.jit.runtime.ir_text_writer import EntryWriter
+from tracker.jit.runtime.entry_writer import EntryWriter
 
 
 class ArrayWriteEmitter:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tracker.jit.guards.signature import ArrayFlags, Condition
 from tracker.jit.runtime.cpython_layout import FLAGS
-from tracker.jit.runtime.ir_text_writer import EntryWriter
+from tracker.jit.runtime.entry_writer import EntryWriter
 
 
 def emit_condition_checks(

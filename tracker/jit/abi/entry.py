@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from tracker.jit.abi.arguments import ArgumentChecks
 from tracker.jit.abi.array_writes import ArrayWriteEmitter
+from tracker.jit.abi.call_checks import ArgumentChecks
 from tracker.jit.abi.condition_checks import emit_condition_checks
 from tracker.jit.abi.results import ResultBuilder
 from tracker.jit.abi.state_writes import StateWriteEmitter
@@ -38,7 +38,7 @@ from tracker.jit.guards.signature import (
     no_alias_pairs,
 )
 from tracker.jit.runtime.cpython_layout import ACTIVE, CONTEXTVAR_CACHED
-from tracker.jit.runtime.ir_text_writer import EntryWriter, ObjectSymbols
+from tracker.jit.runtime.entry_writer import EntryWriter, ObjectSymbols
 from tracker.support.structs import record
 
 _MIN_WORK_WITHOUT_GIL = 50_000  # elements, and numbers of scratch

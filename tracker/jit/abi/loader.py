@@ -33,7 +33,7 @@ from tracker.jit.guards.class_guard import (
 from tracker.jit.guards.constants import NUMPY_SCALARS, ConstantKey
 from tracker.jit.guards.signature import Outputs, Signature
 from tracker.jit.llvm import engine, object_cache, relocatable_sizes
-from tracker.jit.runtime import cpython_layout, ir_text_writer, ufunc_loops
+from tracker.jit.runtime import cpython_layout, entry_writer, ufunc_loops
 from tracker.jit.runtime.c_symbols import (
     C_FUNCTION,
     NUMPY_API_INDEX,
@@ -119,7 +119,7 @@ def prepare_entry(
     traits: PlanTraits = DEFAULT_TRAITS,
 ) -> PreparedEntry:
     """The complete text (equal for equal calls in any process: a cache key) and its symbols."""
-    objects = ir_text_writer.ObjectSymbols()
+    objects = entry_writer.ObjectSymbols()
     body = entry_text(signature, outputs, captures, objects, traits)
     text, tables = lift_to_buffers(f"{_declarations(plan, body)}\n{body}\n{plan}")
     bound = {**(symbols or {}), **buffer_addresses(tables)}
@@ -134,7 +134,7 @@ def prepare_entry(
     first = _buffer_address(versions)
     bound.update((f"version.{n}", first + 8 * n) for n in range(objects.dict_versions))
     bound.update((f"alloc.{n}", scalar_allocator(cls)) for n, cls in enumerate(objects.allocators))
-    makers = [address_of(ir_text_writer.ARRAY_CONSTRUCTORS[kind]) for kind in objects.constructors]
+    makers = [address_of(entry_writer.ARRAY_CONSTRUCTORS[kind]) for kind in objects.constructors]
     bound.update((f"maker.{n}", address) for n, address in enumerate(makers))
     bound["clock"] = CLOCK.address
     keep = (*objects.kept_alive, *cells, *tags, versions, *tables.values())

@@ -26,7 +26,7 @@ from tracker.jit.guards.signature import (
     ViewOut,
 )
 from tracker.jit.runtime.cpython_layout import BIG_BYTES, DATA, FLAGS, ITEMS, VALUE, WRITEABLE
-from tracker.jit.runtime.ir_text_writer import EntryWriter, is_plain_namedtuple, part_memory_type
+from tracker.jit.runtime.entry_writer import EntryWriter, is_plain_namedtuple, part_memory_type
 from tracker.tree import Structure
 
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Sequence
 
-from tracker.jit.abi.arguments import ArgumentChecks
+from tracker.jit.abi.call_checks import ArgumentChecks
 from tracker.jit.abi.results import ResultBuilder
 from tracker.jit.guards.signature import StateWrite
-from tracker.jit.runtime.ir_text_writer import EntryWriter
+from tracker.jit.runtime.entry_writer import EntryWriter
 
 
 class StateWriteEmitter:

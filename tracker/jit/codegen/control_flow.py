@@ -27,7 +27,7 @@ from tracker.ir.types import Type
 from tracker.jit.runtime import interrupt_checks
 from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.scalar.values import ScalarValue, literal, memory_type
-from tracker.jit.schedule.buffer_reuse import CoalescingCandidate, may_coalesce
+from tracker.jit.schedule.buffer_coalescing import CoalescingCandidate, may_coalesce
 from tracker.jit.schedule.plan_data import (
     Buffer,
     ControlFlow,

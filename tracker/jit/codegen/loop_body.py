@@ -18,7 +18,7 @@ from tracker.jit.codegen import scatter_stores
 from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.scalar.values import ScalarValue, literal
 from tracker.jit.schedule.affine import IndexEmitter, linear_position
-from tracker.jit.schedule.buffer_reuse import BufferAccess
+from tracker.jit.schedule.buffer_coalescing import BufferAccess
 from tracker.jit.schedule.plan_data import (
     Kernel,
     Location,

@@ -42,7 +42,7 @@ from tracker.jit.scalar.values import (
     memory_type,
 )
 from tracker.jit.schedule.affine import AffineIndex, IndexEmitter, SplitLoop
-from tracker.jit.schedule.buffer_reuse import (
+from tracker.jit.schedule.buffer_coalescing import (
     BufferAccess,
     can_write_in_place,
     coalescing_candidates,

@@ -40,7 +40,7 @@ from tracker.jit.runtime.lazy_imports import lazy_import
 from tracker.jit.scalar.real import module_text
 from tracker.jit.scalar.values import ComplexValue, ModuleNeeds, ScalarValue
 from tracker.jit.schedule.buffer_allocation import ScratchAddress, allocate_scratch
-from tracker.jit.schedule.buffer_reuse import Coalescing, coalesce_buffers
+from tracker.jit.schedule.buffer_coalescing import Coalescing, coalesce_buffers
 from tracker.jit.schedule.plan_data import (
     Buffer,
     ControlFlow,

@@ -26,7 +26,7 @@ from tracker.jit.scalar.values import (
     part_dtype,
 )
 from tracker.jit.schedule.affine import IndexEmitter, linear_position
-from tracker.jit.schedule.buffer_reuse import Coalescing, CoalescingCandidate
+from tracker.jit.schedule.buffer_coalescing import Coalescing, CoalescingCandidate
 from tracker.jit.schedule.plan_data import Buffer, FrameSlots, Location, Plan, Unrolled, memory_of
 from tracker.ops.shape.memory_order import c_strides
 

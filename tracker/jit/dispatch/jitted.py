@@ -57,8 +57,8 @@ from tracker.jit.dispatch.trace_cache import (
     TraceCache,
     function_name,
 )
+from tracker.jit.guards.captured_leaves import with_captured_state
 from tracker.jit.guards.conditions import distinct_objects
-from tracker.jit.guards.matching import with_captured_state
 from tracker.jit.guards.signature import Signature, signature_of
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED, enter_all
 from tracker.jit.runtime.availability import require_native

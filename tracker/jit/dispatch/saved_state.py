@@ -15,8 +15,12 @@ import numpy as np
 
 from tracker.errors import UnsupportedError, message
 from tracker.jit.dispatch.specialization import SignatureGroup, match_leaves
+from tracker.jit.guards.captured_leaves import (
+    captured_paths,
+    signature_difference,
+    with_captured_state,
+)
 from tracker.jit.guards.constants import ConstantKey
-from tracker.jit.guards.matching import captured_paths, signature_difference, with_captured_state
 from tracker.jit.guards.signature import Signature
 from tracker.jit.guards.source import SourcePath
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK, PlaceholderSwap, run_idempotent

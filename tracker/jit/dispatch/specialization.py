@@ -18,7 +18,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.ir.graph import Const, Eqn, Guard
-from tracker.jit.guards.matching import (
+from tracker.jit.guards.captured_leaves import (
     possible_holder_aliases,
     signature_difference,
     unchanged_captures,

@@ -2,7 +2,7 @@
 
 A specialisation is keyed by the signature of its arguments (`signature.py`) and by the values found
 at its sources: closure cells, globals, attributes and other places outside the arguments that the
-code can read (`source.py`). `matching.py` flattens both into one `Signature` and compares
+code can read (`source.py`). `captured_leaves.py` flattens both into one `Signature` and compares
 signatures. Constants are compared by value, by identity or by their parts (`constants.py`), classes
 by their version tag (`class_guard.py`); `conditions.py` has what must hold between leaves.
 `promotion.py` decides which captured numbers become inputs.

@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tracker.jit.guards.captured_leaves import can_be_promoted, captured_paths
 from tracker.jit.guards.constants import ConstantKey
-from tracker.jit.guards.matching import can_be_promoted, captured_paths
 from tracker.jit.guards.signature import Signature
 from tracker.jit.guards.source import AttributeSource, SourcePath
 

@@ -25,7 +25,7 @@ from tracker.jit.kernels.small_matmul import (
 )
 from tracker.jit.kernels.tall_matmul import plan_rows
 from tracker.jit.lapack import routines
-from tracker.jit.lapack.blas_calls import NOT_TRANSPOSED, ROW_MAJOR, TRANSPOSED
+from tracker.jit.lapack.library_calls import NOT_TRANSPOSED, ROW_MAJOR, TRANSPOSED
 from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
 from tracker.jit.runtime import blas, thread_pool
 from tracker.jit.scalar.values import memory_type

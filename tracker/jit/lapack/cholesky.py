@@ -5,7 +5,7 @@ Small matrices are worked on in loops: a call of LAPACK costs more than they do.
 
 from __future__ import annotations
 
-from tracker.jit.lapack.blas_calls import (
+from tracker.jit.lapack.library_calls import (
     ADJOINT,
     LOWER,
     NON_UNIT_DIAGONAL,

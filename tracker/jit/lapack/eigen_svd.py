@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracker.jit.lapack.blas_calls import (
+from tracker.jit.lapack.library_calls import (
     char_argument,
     failure_flag,
     gemm,

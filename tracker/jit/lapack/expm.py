@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tracker.jit.lapack.blas_calls import gemm, ptr
+from tracker.jit.lapack.library_calls import gemm, ptr
 from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter, new_routine
 
 # The largest norm for which a degree is accurate.

@@ -5,8 +5,8 @@ Permutations are whole numbers in the dtype of the result, as in the ops that re
 
 from __future__ import annotations
 
-from tracker.jit.lapack.blas_calls import integer_argument, load_integer
 from tracker.jit.lapack.eigen_svd import call_lapack, lapack_routine, lapack_workspace, min_extent
+from tracker.jit.lapack.library_calls import integer_argument, load_integer
 from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
 
 

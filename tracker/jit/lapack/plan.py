@@ -15,7 +15,7 @@ import numpy as np
 from tracker.ir.graph import Atom, Eqn, Var
 from tracker.ir.lowering import Routine
 from tracker.ir.types import Type
-from tracker.jit.lapack.driver_calls import write_call
+from tracker.jit.lapack.routine_calls import write_call
 from tracker.jit.lapack.routine_writer import MatrixKind
 from tracker.jit.lapack.routines import factored_words, kind_of, workspace_size
 from tracker.jit.schedule.plan_data import Unrolled, buffer_location

@@ -20,7 +20,7 @@ from tracker.ir.graph import Function
 from tracker.jit.codegen.control_flow import body_slots
 from tracker.jit.codegen.lower import coalesced_in_body
 from tracker.jit.pipeline.step_planners import STEP_PLANNERS
-from tracker.jit.schedule.buffer_reuse import Coalescing
+from tracker.jit.schedule.buffer_coalescing import Coalescing
 from tracker.jit.schedule.plan import make_plan
 from tracker.jit.schedule.plan_data import Buffer, ControlFlow, Plan
 from tracker.ops.shape.memory_order import MemoryOrder

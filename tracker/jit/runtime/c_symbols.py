@@ -20,7 +20,7 @@ import numpy as np
 from tracker.errors import CompileError
 from tracker.jit.llvm import engine, object_cache
 from tracker.jit.llvm.lock import locked_cache
-from tracker.jit.runtime import allocator, cpython_layout, ir_text_writer
+from tracker.jit.runtime import allocator, cpython_layout, entry_writer
 
 C_FUNCTION = re.compile(r"@(_?Py\w+|native\.\w+)\(")
 _TP_ALLOC_SLOT = 47
@@ -103,7 +103,7 @@ def address_of(name: str) -> int:
     if name.startswith("native."):
         return (
             _big_array_module()
-            if name in ir_text_writer.ARRAY_CONSTRUCTORS.values()
+            if name in entry_writer.ARRAY_CONSTRUCTORS.values()
             else helper_module()
         ).address(name)
     if name in NUMPY_API_INDEX:

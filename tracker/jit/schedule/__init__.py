@@ -5,7 +5,8 @@ A plan is data (`plan_data.py`): locations and buffers, and for each level the s
 computed inside of the loops that read it (fusion), unless the cost model (`cost.py`) finds that
 storing it is cheaper; `placement.py` says where values are stored. `inplace.py` and
 `write_chains.py` update arrays in place, `loop_fusion.py` moves a reduction into a larger loop,
-`buffer_reuse.py` and `buffer_allocation.py` share memory between buffers once the code is written.
+`buffer_coalescing.py` and `buffer_allocation.py` share memory between buffers once the code is
+written.
 
 Knows `ir`, the layouts of `ops`, and the scalar emitter by its type. Never LLVM text, kernels, or
 BLAS: a kernel written by hand plans itself (`steps.py`) and is handed in.

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import UnsupportedError, message
+from tracker.jit.guards.captured_leaves import captured_paths
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
-from tracker.jit.guards.matching import captured_paths
 from tracker.jit.guards.signature import (
     AliasLeaf,
     ArrayFlags,

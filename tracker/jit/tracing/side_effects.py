@@ -28,8 +28,8 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.discovery.discovery import CapturedState
+from tracker.jit.guards.captured_leaves import captured_signature_paths, structure_at
 from tracker.jit.guards.constants import ConstantKey
-from tracker.jit.guards.matching import captured_signature_paths, structure_at
 from tracker.jit.guards.signature import (
     AppendOnlyLeaf,
     Signature,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tracker.jit.guards.captured_leaves import can_be_promoted, captured_paths, with_captured_state
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
-from tracker.jit.guards.matching import can_be_promoted, captured_paths, with_captured_state
 from tracker.jit.guards.signature import Leaf, Signature, StateWrite
 from tracker.jit.guards.source import Source, SourcePath
 

@@ -1,9 +1,9 @@
 """`scipy.stats` on tracked values. Names that are not defined here are SciPy's own.
 
 Distributions: `distribution.py` has the classes (loc, scale, support, frozen distributions);
-`common.py`, `real_line.py`, `half_line.py`, `intervals.py` and `discrete.py` give the formulas of
-the standard forms, `moments.py` their means, variances and entropies, `multivariate.py` the
-multivariate ones. Samples: `descriptive.py`, `hypothesis_tests.py`, `binned.py`, `kde.py`.
+`common_distributions.py`, `real_line.py`, `half_line.py`, `intervals.py` and `discrete.py` give the
+formulas of the standard forms, `moments.py` their means, variances and entropies, `multivariate.py`
+the multivariate ones. Samples: `descriptive.py`, `hypothesis_tests.py`, `binned.py`, `kde.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tracker.scipy._bridge.dropin import DROP_INS
 from tracker.scipy._bridge.fallback import scipy_fallback
 from tracker.scipy.stats import (  # noqa: F401
     binned,
-    common,
+    common_distributions,
     descriptive,
     discrete,
     half_line,
@@ -61,6 +61,6 @@ def __getattr__(name: str) -> Any:
     return MultivariateDistribution(name) if isinstance(theirs, multi_rv_generic) else theirs
 
 
-for _module in (common, discrete, half_line, intervals, real_line):
+for _module in (common_distributions, discrete, half_line, intervals, real_line):
     globals().update((name, x) for name, x in vars(_module).items() if isinstance(x, Distribution))
 globals().update(DROP_INS[scipy.stats])

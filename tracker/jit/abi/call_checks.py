@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
+from tracker.jit.guards.captured_leaves import possible_holder_aliases
 from tracker.jit.guards.class_guard import VERSION_TAG_OFFSET, ClassGuard
 from tracker.jit.guards.constants import BIT_COMPARED_CLASSES, ConstantKey, StructuralKey, bits_of
-from tracker.jit.guards.matching import possible_holder_aliases
 from tracker.jit.guards.signature import (
     AliasLeaf,
     AppendOnlyLeaf,
@@ -42,7 +42,7 @@ from tracker.jit.runtime.cpython_layout import (
     TYPE,
     VALUE,
 )
-from tracker.jit.runtime.ir_text_writer import EntryWriter, is_plain_namedtuple, part_memory_type
+from tracker.jit.runtime.entry_writer import EntryWriter, is_plain_namedtuple, part_memory_type
 from tracker.tree import Structure
 
 

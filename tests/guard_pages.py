@@ -1,15 +1,7 @@
 """Every array and scratch buffer between two inaccessible pages.
 
-Run: python -m pytest -p guarded tests/jit (or any tests; make guarded runs those of the compiler,
-make deep the random programs). Linux only.
-
-`install` gives NumPy a memory handler, and compiled code a `malloc`, that are written in LLVM text
-here. A block is a page with the total length, a guard page, the data, a guard page; the data
-touches one of the guards, at random. Its pages are unmapped when it is freed. So machine code that
-leaves a block, or uses it after it was freed, ends the process (faulthandler says where in Python).
-Fresh blocks are filled with one bits, which are NaN as floats, so that uninitialised numbers show
-in results. Where the system has no more mappings (beyond some ten thousand blocks at once) a block
-has no guards. No scratch is kept on the stack meanwhile.
+Run: python -m pytest -p guard_pages tests/jit (or any tests; make guarded runs those of the
+compiler, make deep the random programs). Linux only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The guards of `guarded.py`: machine code that leaves a block, or uses it too late, ends there."""
+"""The guards of `guard_pages.py`: machine code that leaves a block, or uses it too late, ends
+there.
+"""
 
 import subprocess
 import sys
@@ -13,9 +15,9 @@ import faulthandler
 
 faulthandler.enable()
 sys.path[:0] = ["{root}", "{root}/tests", "{root}/tests/jit"]
-import guarded
+import guard_pages
 
-guarded.install()
+guard_pages.install()
 import numpy as np
 from tracker import jit
 """
