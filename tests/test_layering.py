@@ -1,7 +1,9 @@
 """Imports point one way, and the costly ones stay lazy."""
 
 import ast
+import collections
 import functools
+import graphlib
 import re
 import subprocess
 import sys
@@ -189,3 +191,32 @@ def test_import_is_light():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_modules_have_no_circles():
+    """Modules can be imported in any order; imports for types alone stay within a room."""
+    below = {
+        name_of(path): {
+            x for x, late, typing in imports(path) if x in known_modules() and not (late or typing)
+        }
+        - {name_of(path)}
+        for path in modules()
+    }
+    graphlib.TopologicalSorter(below).prepare()  # CycleError names a circle
+
+
+def test_what_is_outside_of_the_compiler_imports_what_it_offers():
+    for path in modules():
+        module = name_of(path)
+        if module != "tracker" and not module.startswith("tracker.jit"):
+            inside = [x for x, *_ in imports(path) if x.startswith("tracker.jit.")]
+            assert set(inside) <= {"tracker.jit.tracing"}, f"{module} imports {inside}"
+
+
+def test_a_class_name_means_one_class():
+    defined = collections.defaultdict(set)
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                defined[node.name].add(name_of(path))
+    assert not {name: found for name, found in defined.items() if len(found) > 1}

@@ -377,7 +377,7 @@ def _count_references() -> int:
     """The reference count that `_ufunc_call` sees for an array with a single local name."""
     found = []
 
-    class Probe:
+    class _Augend:
         def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
             return outer(ufunc, method, inputs, kwargs)
 
@@ -391,7 +391,7 @@ def _count_references() -> int:
         return target
 
     plain = np.zeros(1)
-    probe: Any = Probe()
+    probe: Any = _Augend()
     plain += probe
     return found[0]
 

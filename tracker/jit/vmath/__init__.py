@@ -62,7 +62,7 @@ from functools import cache
 from types import MappingProxyType
 
 from tracker.jit.vmath import trigonometric
-from tracker.jit.vmath.expression import DOUBLE, FORMATS, Expression, FunctionBody
+from tracker.jit.vmath.expression import DOUBLE, FORMATS, FunctionBody, MathValue
 from tracker.support.structs import record
 
 Key = tuple[str, str]  # a function's name and its type, "double" or "float"
@@ -198,7 +198,7 @@ class _StraightBody:
     """A body for straight-line code; with a condition `near`, it is right where that is true."""
 
     body: FunctionBody
-    near: Expression | None = None
+    near: MathValue | None = None
 
 
 @cache
@@ -207,7 +207,7 @@ def _straight_body(name: str, type: str) -> _StraightBody:
         return _StraightBody(_body(name, type, straight=True))
     near_name = f"{name}_near"
     body = _build_body(near_name, type, straight=True)
-    size = abs(Expression(body, "%x0", type))
+    size = abs(MathValue(body, "%x0", type))
     limit = body.constant(RANGE_LIMIT[near_name][type], type)
     near = body.emit("i1", f"fcmp ole {size}, {limit.name}")
     return _StraightBody(body, near)
@@ -252,12 +252,12 @@ def _body(name: str, type: str, straight: bool = False) -> FunctionBody:
 
 def _build_body(name: str, type: str, straight: bool) -> FunctionBody:
     function, format = _TABLE[name], FORMATS[type]
-    build: Callable[..., Expression] = getattr(
+    build: Callable[..., MathValue] = getattr(
         importlib.import_module(f"{__name__}.{function.file}"), name
     )
     widened = function.widened and type == "float"
     body = FunctionBody(DOUBLE if widened else format, type, straight)
-    arguments = [Expression(body, f"%x{index}", type) for index in range(function.arity)]
+    arguments = [MathValue(body, f"%x{index}", type) for index in range(function.arity)]
     if widened:
         arguments = [body.emit("double", f"fpext {x} to double") for x in arguments]
     result = build(*arguments)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from tracker.jit.vmath.exponential import exp_parts
 from tracker.jit.vmath.expression import (
-    Expression,
+    MathValue,
     at_most,
     copysign,
     fit,
@@ -59,45 +59,45 @@ FAR_1 = fit("""
 """)
 
 
-def _near(a: Expression, coefficients: Sequence[float]) -> Expression:
+def _near(a: MathValue, coefficients: Sequence[float]) -> MathValue:
     """I0(a), or 2 I1(a) / a, for a <= 8."""
     half = at_most(a, SPLIT) * 0.5
     z = half * half
     return fma(z, polynomial(z, coefficients), 1.0)
 
 
-def _far(a: Expression, coefficients: Sequence[float]) -> Expression:
+def _far(a: MathValue, coefficients: Sequence[float]) -> MathValue:
     """exp(-a) I(a) for a >= 8."""
     return polynomial(2.0 * SPLIT / a - 1.0, coefficients) / sqrt(a)
 
 
-def _scaled(a: Expression, near: Expression, far: Expression) -> Expression:
+def _scaled(a: MathValue, near: MathValue, far: MathValue) -> MathValue:
     high, low, first, second = exp_parts(-at_most(a, SPLIT))
     return select(a < SPLIT, fma(near, high, near * low) * first * second, far)
 
 
-def _unscaled(a: Expression, near: Expression, far: Expression) -> Expression:
+def _unscaled(a: MathValue, near: MathValue, far: MathValue) -> MathValue:
     """I(a), for a clamped at `OVERFLOW`."""
     high, low, first, second = exp_parts(a - SPLIT)
     grown = fma(far, high, far * low) * math.exp(SPLIT)
     return select(a < SPLIT, near, grown * first * second)
 
 
-def i0(x: Expression) -> Expression:
+def i0(x: MathValue) -> MathValue:
     a = at_most(abs(x), OVERFLOW)
     return _unscaled(a, _near(a, NEAR_0), _far(a, FAR_0))
 
 
-def i0e(x: Expression) -> Expression:
+def i0e(x: MathValue) -> MathValue:
     a = abs(x)
     return _scaled(a, _near(a, NEAR_0), _far(a, FAR_0))
 
 
-def i1(x: Expression) -> Expression:
+def i1(x: MathValue) -> MathValue:
     a = at_most(abs(x), OVERFLOW)
     return copysign(_unscaled(a, a * 0.5 * _near(a, NEAR_1), _far(a, FAR_1)), x)
 
 
-def i1e(x: Expression) -> Expression:
+def i1e(x: MathValue) -> MathValue:
     a = abs(x)
     return copysign(_scaled(a, a * 0.5 * _near(a, NEAR_1), _far(a, FAR_1)), x)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from tracker.jit.vmath.exponential import exp, exp_parts
-from tracker.jit.vmath.expression import Expression, at_most, fit, fma, polynomial, select, sqrt
+from tracker.jit.vmath.expression import MathValue, at_most, fit, fma, polynomial, select, sqrt
 from tracker.jit.vmath.logarithm import log_parts
 
 SPLIT = 2.0
@@ -58,19 +58,19 @@ FAR_1 = fit("""
 """)
 
 
-def _quarter_square(x: Expression) -> Expression:
+def _quarter_square(x: MathValue) -> MathValue:
     half = at_most(x, SPLIT) * 0.5
     return half * half
 
 
-def _log_half(x: Expression) -> tuple[Expression, Expression]:
+def _log_half(x: MathValue) -> tuple[MathValue, MathValue]:
     """log(x / 2) as a sum, for finite x > 0; half of a small number may lose its last bit."""
     small = x < 2.0**-1000
     high, low = log_parts(select(small, x * 2.0**64, x * 0.5))
     return high - select(small, x.like(65 * math.log(2.0)), 0.0), low
 
 
-def _near_0(x: Expression) -> Expression:
+def _near_0(x: MathValue) -> MathValue:
     """K0(x) for x <= 2."""
     z = _quarter_square(x)
     high, low = _log_half(x)
@@ -78,7 +78,7 @@ def _near_0(x: Expression) -> Expression:
     return _special_cases(x, fma(-high, first, fma(-low, first, polynomial(z, REST_0))))
 
 
-def _near_1(x: Expression) -> Expression:
+def _near_1(x: MathValue) -> MathValue:
     """K1(x) for x <= 2."""
     z = _quarter_square(x)
     high, _ = _log_half(x)
@@ -87,35 +87,35 @@ def _near_1(x: Expression) -> Expression:
     return _special_cases(x, fma(z, inner, 1.0) / x)
 
 
-def _special_cases(x: Expression, inside: Expression) -> Expression:
+def _special_cases(x: MathValue, inside: MathValue) -> MathValue:
     return select(x > 0.0, inside, select(x.equals(0.0), x.like(math.inf), math.nan))
 
 
-def _far(x: Expression, coefficients: Sequence[float]) -> Expression:
+def _far(x: MathValue, coefficients: Sequence[float]) -> MathValue:
     """exp(x) K(x) for x >= 2."""
     return polynomial(2.0 * SPLIT / x - 1.0, coefficients) / sqrt(x)
 
 
-def _unscaled(x: Expression, near: Expression, far: Expression) -> Expression:
+def _unscaled(x: MathValue, near: MathValue, far: MathValue) -> MathValue:
     high, low, first, second = exp_parts(-x)
     return select(x > SPLIT, fma(far, high, far * low) * first * second, near)
 
 
-def _scaled(x: Expression, near: Expression, far: Expression) -> Expression:
+def _scaled(x: MathValue, near: MathValue, far: MathValue) -> MathValue:
     return select(x > SPLIT, far, near * exp(at_most(x, SPLIT)))
 
 
-def k0(x: Expression) -> Expression:
+def k0(x: MathValue) -> MathValue:
     return _unscaled(x, _near_0(x), _far(x, FAR_0))
 
 
-def k1(x: Expression) -> Expression:
+def k1(x: MathValue) -> MathValue:
     return _unscaled(x, _near_1(x), _far(x, FAR_1))
 
 
-def k0e(x: Expression) -> Expression:
+def k0e(x: MathValue) -> MathValue:
     return _scaled(x, _near_0(x), _far(x, FAR_0))
 
 
-def k1e(x: Expression) -> Expression:
+def k1e(x: MathValue) -> MathValue:
     return _scaled(x, _near_1(x), _far(x, FAR_1))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tracker.jit.vmath.exponential import exp_parts
 from tracker.jit.vmath.expression import (
-    Expression,
+    MathValue,
     at_most,
     copysign,
     fit,
@@ -52,7 +52,7 @@ ERFC = {
 }
 
 
-def _erfc_magnitude(a: Expression) -> Expression:
+def _erfc_magnitude(a: MathValue) -> MathValue:
     """erfc(a) for a >= 0."""
     precision = a.body.precision
     a = at_most(a, UNDERFLOW[precision])
@@ -62,17 +62,17 @@ def _erfc_magnitude(a: Expression) -> Expression:
     return fma(slope, high, slope * fma(-lost, high, low)) * first * second
 
 
-def erf_near(x: Expression) -> Expression:
+def erf_near(x: MathValue) -> MathValue:
     """erf(x) for |x| <= 1."""
     return fma(x, polynomial(x * x, ERF[x.body.precision]), x)
 
 
-def erf(x: Expression) -> Expression:
+def erf(x: MathValue) -> MathValue:
     far = copysign(1.0 - _erfc_magnitude(abs(x)), x)
     return select(abs(x) < 1.0, erf_near(x), far)
 
 
-def erfc(x: Expression) -> Expression:
+def erfc(x: MathValue) -> MathValue:
     magnitude = _erfc_magnitude(abs(x))
     far = select(x < 0.0, 2.0 - magnitude, magnitude)
     return select(abs(x) < 0.5, 1.0 - erf_near(x), far)

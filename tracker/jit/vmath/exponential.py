@@ -10,8 +10,8 @@ that a result is rounded once.
 from __future__ import annotations
 
 from tracker.jit.vmath.expression import (
-    Expression,
     Format,
+    MathValue,
     at_least,
     at_most,
     copysign,
@@ -82,7 +82,7 @@ TANH = fit("""
 """)
 
 
-def _reduce(x: Expression, bias: int) -> tuple[Expression, Expression, Expression]:
+def _reduce(x: MathValue, bias: int) -> tuple[MathValue, MathValue, MathValue]:
     """`r`, its rounding error, and a word whose low bits are `k + bias`."""
     magic = x.format.magic + bias
     high, low = LN2[x.type]
@@ -94,31 +94,31 @@ def _reduce(x: Expression, bias: int) -> tuple[Expression, Expression, Expressio
     return r, fma(minus_k, low, near - r), shifted.bits
 
 
-def _power_of_two(word: Expression, format: Format) -> Expression:
+def _power_of_two(word: MathValue, format: Format) -> MathValue:
     """2**k from a word whose low bits are `k + bias`."""
     return (word << format.fraction).as_float
 
 
-def _power_of_two_halves(word: Expression, format: Format) -> tuple[Expression, Expression]:
+def _power_of_two_halves(word: MathValue, format: Format) -> tuple[MathValue, MathValue]:
     """Two factors of 2**k, neither subnormal, from a word whose low bits are `k + 2 bias`."""
     half = word >> 1
     return _power_of_two(half, format), _power_of_two(word - half, format)
 
 
-def exp(x: Expression) -> Expression:
+def exp(x: MathValue) -> MathValue:
     x = at_least(at_most(x, MAX_ARGUMENT[x.type]), MIN_ARGUMENT[x.type])
     r, _, word = _reduce(x, 2 * x.format.bias)
     first, second = _power_of_two_halves(word, x.format)
     return polynomial(r, (1.0, *EXP[x.body.precision])) * first * second
 
 
-def _exp_normal(x: Expression) -> Expression:
+def _exp_normal(x: MathValue) -> MathValue:
     """exp(x), where 2**k is neither subnormal nor infinite."""
     r, _, word = _reduce(x, x.format.bias)
     return polynomial(r, (1.0, *EXP[x.body.precision])) * _power_of_two(word, x.format)
 
 
-def exp2(x: Expression) -> Expression:
+def exp2(x: MathValue) -> MathValue:
     limit = 1.5 * x.format.bias
     x = at_least(at_most(x, limit), -limit)
     magic = x.format.magic + 2 * x.format.bias
@@ -127,9 +127,7 @@ def exp2(x: Expression) -> Expression:
     return polynomial(x - (shifted - magic), (1.0, *EXP2[x.body.precision])) * first * second
 
 
-def exp_parts(
-    x: Expression, exponent: int = 0
-) -> tuple[Expression, Expression, Expression, Expression]:
+def exp_parts(x: MathValue, exponent: int = 0) -> tuple[MathValue, MathValue, MathValue, MathValue]:
     """exp(x) * 2**exponent as `(high + low) * first * second`, the last two powers of two."""
     x = at_least(at_most(x, MAX_ARGUMENT[x.type]), MIN_ARGUMENT[x.type])
     r, _, word = _reduce(x, 2 * x.format.bias + exponent)
@@ -138,7 +136,7 @@ def exp_parts(
     return high, fma(r, slope, 1.0 - high), *_power_of_two_halves(word, x.format)
 
 
-def _expm1_parts(x: Expression, exponent: int, rising: bool) -> tuple[Expression, Expression]:
+def _expm1_parts(x: MathValue, exponent: int, rising: bool) -> tuple[MathValue, MathValue]:
     """(exp(x) - 1) * 2**exponent as a sum; x is clamped, so that 2**(k + exponent) is normal or 0.
 
     The sum is exact for x > 0 if `rising`, else for x < 0: there the other term is the larger one.
@@ -151,7 +149,7 @@ def _expm1_parts(x: Expression, exponent: int, rising: bool) -> tuple[Expression
     return high, fma(scale, curve, low + slip)
 
 
-def _expm1_terms(x: Expression, exponent: int) -> tuple[Expression, Expression, Expression]:
+def _expm1_terms(x: MathValue, exponent: int) -> tuple[MathValue, MathValue, MathValue]:
     """`scale`, a power of two, `near` and `curve`: exp(x) * 2**exponent is
     scale + near + scale * curve."""
     r, lost, word = _reduce(x, x.format.bias + exponent)
@@ -162,18 +160,18 @@ def _expm1_terms(x: Expression, exponent: int) -> tuple[Expression, Expression, 
     return scale, scale * r, curve
 
 
-def expm1(x: Expression) -> Expression:
+def expm1(x: MathValue) -> MathValue:
     # One factor must hold 2**(k - 1), hence a lower limit than for exp; both overflow.
     clamped = at_least(at_most(x, MAX_ARGUMENT[x.type] - 2.0), -40.0)
     high, low = _expm1_parts(clamped, -1, rising=True)
     return select(abs(x) < 2.0 ** -(x.format.fraction + 2), x, (high + low) * 2.0)
 
 
-def _minus_twice_abs(x: Expression) -> Expression:
+def _minus_twice_abs(x: MathValue) -> MathValue:
     return at_least(abs(x) * -2.0, MIN_HALVED_ARGUMENT[x.type])
 
 
-def _tanh_parts(x: Expression) -> tuple[Expression, Expression, Expression, Expression]:
+def _tanh_parts(x: MathValue) -> tuple[MathValue, MathValue, MathValue, MathValue]:
     """n / 4 and (2 + n) / 4, each as a sum, for n = exp(-2 |x|) - 1."""
     high, low = _expm1_parts(_minus_twice_abs(x), -2, rising=False)
     most, rest = fast_two_sum(x.like(0.5), high)  # computed before `low`
@@ -181,7 +179,7 @@ def _tanh_parts(x: Expression) -> tuple[Expression, Expression, Expression, Expr
     return high, low, bottom, lost + rest
 
 
-def tanh(x: Expression) -> Expression:
+def tanh(x: MathValue) -> MathValue:
     """-n / (2 + n) for n = exp(-2 |x|) - 1. Of floats, a fit around zero, which is shorter than the
     arithmetic that keeps the digits of n; further out 1 - 2 e / (1 + e) for e = exp(-2 |x|)."""
     if x.type == "float":
@@ -194,7 +192,7 @@ def tanh(x: Expression) -> Expression:
     return copysign(divide_sums(*_tanh_parts(x)), x)
 
 
-def sech_squared(x: Expression) -> Expression:
+def sech_squared(x: MathValue) -> MathValue:
     """4 e / (1 + e)**2 for e = exp(-2 |x|); LLVM merges the common part with a tanh(x) beside it.
     The result is 0 beyond its range."""
     down = _minus_twice_abs(x)
@@ -208,7 +206,7 @@ def sech_squared(x: Expression) -> Expression:
     return quarter * (inverse * inverse)
 
 
-def sigmoid(x: Expression) -> Expression:
+def sigmoid(x: MathValue) -> MathValue:
     """exp(-|x|) is `(high + low) * scale`; for x < 0 the scale is applied after the division."""
     high, low, first, second = exp_parts(-abs(x))
     scale = first * second

@@ -67,7 +67,7 @@ class FunctionBody:
     where latency counts more than the number of instructions.
     """
 
-    result: Expression
+    result: MathValue
 
     def __init__(self, format: Format, precision: str, straight: bool = False) -> None:
         self.format = format
@@ -77,26 +77,26 @@ class FunctionBody:
         self.intrinsics: set[str] = set()
         self.constants: dict[str, str] = {}
 
-    def emit(self, type: str, instruction: str) -> Expression:
-        value = Expression(self, f"%v{len(self.lines)}", type)
+    def emit(self, type: str, instruction: str) -> MathValue:
+        value = MathValue(self, f"%v{len(self.lines)}", type)
         self.lines.append(f"  {value.name} = {instruction}")
         return value
 
-    def constant(self, number: float, type: str | None = None) -> Expression:
+    def constant(self, number: float, type: str | None = None) -> MathValue:
         """A literal."""
         type = type or self.format.type
         if type in FORMATS:
-            return Expression(self, FORMATS[type].literal(number), type)
-        return Expression(self, str(int(number)), type)
+            return MathValue(self, FORMATS[type].literal(number), type)
+        return MathValue(self, str(int(number)), type)
 
-    def call(self, intrinsic: str, *arguments: Expression) -> Expression:
+    def call(self, intrinsic: str, *arguments: MathValue) -> MathValue:
         """Call `llvm.<intrinsic>`, whose arguments and result have one type."""
         type = arguments[0].type
         name = f"@llvm.{intrinsic}.{FORMATS[type].suffix}"
         self.intrinsics.add(f"declare {type} {name}({', '.join([type] * len(arguments))})")
         return self.emit(type, f"call {type} {name}({', '.join(map(str, arguments))})")
 
-    def load_word(self, table: str, data: bytes, offset: Expression) -> Expression:
+    def load_word(self, table: str, data: bytes, offset: MathValue) -> MathValue:
         """8 bytes of a constant table at `offset`: in a loop, one lane of a gather."""
         escaped = "".join(f"\\{byte:02X}" for byte in data)
         array = f'[{len(data)} x i8] c"{escaped}"'
@@ -105,7 +105,7 @@ class FunctionBody:
         return self.emit("i64", f"load i64, {address}, align 1")
 
 
-class Expression:
+class MathValue:
     """An SSA value or literal of a `FunctionBody`."""
 
     __slots__ = ("body", "name", "type")
@@ -122,118 +122,116 @@ class Expression:
     def format(self) -> Format:
         return FORMATS[self.type]
 
-    def like(self, operand: Expression | float) -> Expression:
-        return (
-            operand if isinstance(operand, Expression) else self.body.constant(operand, self.type)
-        )
+    def like(self, operand: MathValue | float) -> MathValue:
+        return operand if isinstance(operand, MathValue) else self.body.constant(operand, self.type)
 
-    def _binary(self, floating: str, integer: str, other: Expression | float) -> Expression:
+    def _binary(self, floating: str, integer: str, other: MathValue | float) -> MathValue:
         opcode = floating if self.type in FORMATS else integer
         return self.body.emit(self.type, f"{opcode} {self}, {self.like(other).name}")
 
-    def _compare(self, predicate: str, other: Expression | float) -> Expression:
+    def _compare(self, predicate: str, other: MathValue | float) -> MathValue:
         opcode = f"fcmp o{predicate}" if self.type in FORMATS else f"icmp s{predicate}"
         return self.body.emit("i1", f"{opcode} {self}, {self.like(other).name}")
 
-    def __add__(self, other: Expression | float) -> Expression:
+    def __add__(self, other: MathValue | float) -> MathValue:
         return self._binary("fadd", "add", other)
 
-    def __sub__(self, other: Expression | float) -> Expression:
+    def __sub__(self, other: MathValue | float) -> MathValue:
         return self._binary("fsub", "sub", other)
 
-    def __mul__(self, other: Expression | float) -> Expression:
+    def __mul__(self, other: MathValue | float) -> MathValue:
         return self._binary("fmul", "mul", other)
 
-    def __truediv__(self, other: Expression | float) -> Expression:
+    def __truediv__(self, other: MathValue | float) -> MathValue:
         return self._binary("fdiv", "", other)
 
-    def __rsub__(self, other: float) -> Expression:
+    def __rsub__(self, other: float) -> MathValue:
         return self.like(other) - self
 
-    def __rtruediv__(self, other: float) -> Expression:
+    def __rtruediv__(self, other: float) -> MathValue:
         return self.like(other) / self
 
-    def __neg__(self) -> Expression:
+    def __neg__(self) -> MathValue:
         return self.body.emit(self.type, f"fneg {self}")
 
-    def __abs__(self) -> Expression:
+    def __abs__(self) -> MathValue:
         return self.body.call("fabs", self)
 
-    def __and__(self, other: Expression | int) -> Expression:
+    def __and__(self, other: MathValue | int) -> MathValue:
         return self._binary("", "and", other)
 
-    def __or__(self, other: Expression | int) -> Expression:
+    def __or__(self, other: MathValue | int) -> MathValue:
         return self._binary("", "or", other)
 
-    def __xor__(self, other: Expression | int) -> Expression:
+    def __xor__(self, other: MathValue | int) -> MathValue:
         return self._binary("", "xor", other)
 
-    def __lshift__(self, other: int) -> Expression:
+    def __lshift__(self, other: int) -> MathValue:
         return self._binary("", "shl", other)
 
-    def __rshift__(self, other: int) -> Expression:
+    def __rshift__(self, other: int) -> MathValue:
         return self._binary("", "lshr", other)
 
-    def __invert__(self) -> Expression:
+    def __invert__(self) -> MathValue:
         return self ^ (1 if self.type == "i1" else -1)
 
-    def __lt__(self, other: Expression | float) -> Expression:
+    def __lt__(self, other: MathValue | float) -> MathValue:
         return self._compare("lt", other)
 
-    def __gt__(self, other: Expression | float) -> Expression:
+    def __gt__(self, other: MathValue | float) -> MathValue:
         return self._compare("gt", other)
 
-    def __ge__(self, other: Expression | float) -> Expression:
+    def __ge__(self, other: MathValue | float) -> MathValue:
         return self._compare("ge", other)
 
-    def equals(self, other: Expression | float) -> Expression:
+    def equals(self, other: MathValue | float) -> MathValue:
         opcode = "fcmp oeq" if self.type in FORMATS else "icmp eq"
         return self.body.emit("i1", f"{opcode} {self}, {self.like(other).name}")
 
-    def is_nan(self) -> Expression:
+    def is_nan(self) -> MathValue:
         return self.body.emit("i1", f"fcmp uno {self}, {self.name}")
 
     @property
-    def bits(self) -> Expression:
+    def bits(self) -> MathValue:
         word = self.format.word
         return self.body.emit(word, f"bitcast {self} to {word}")
 
     @property
-    def as_float(self) -> Expression:
+    def as_float(self) -> MathValue:
         """The float with these bits."""
         type = "double" if self.type == "i64" else "float"
         return self.body.emit(type, f"bitcast {self} to {type}")
 
 
-def fma(a: Expression, b: Expression | float, c: Expression | float) -> Expression:
+def fma(a: MathValue, b: MathValue | float, c: MathValue | float) -> MathValue:
     """`a * b + c`, rounded once."""
     return a.body.call("fma", a, a.like(b), a.like(c))
 
 
-def select(condition: Expression, yes: Expression | float, no: Expression | float) -> Expression:
-    if not isinstance(yes, Expression):
-        yes = no.like(yes) if isinstance(no, Expression) else condition.body.constant(yes)
+def select(condition: MathValue, yes: MathValue | float, no: MathValue | float) -> MathValue:
+    if not isinstance(yes, MathValue):
+        yes = no.like(yes) if isinstance(no, MathValue) else condition.body.constant(yes)
     return yes.body.emit(yes.type, f"select {condition}, {yes}, {yes.like(no)}")
 
 
-def sqrt(x: Expression) -> Expression:
+def sqrt(x: MathValue) -> MathValue:
     return x.body.call("sqrt", x)
 
 
-def round_even(x: Expression) -> Expression:
+def round_even(x: MathValue) -> MathValue:
     return x.body.call("rint", x)
 
 
-def copysign(magnitude: Expression, sign: Expression) -> Expression:
+def copysign(magnitude: MathValue, sign: MathValue) -> MathValue:
     return magnitude.body.call("copysign", magnitude, sign)
 
 
-def at_most(x: Expression, limit: float) -> Expression:
+def at_most(x: MathValue, limit: float) -> MathValue:
     """The smaller of the two, or NaN: one `minpd` on x86."""
     return select(x > limit, limit, x)
 
 
-def at_least(x: Expression, limit: float) -> Expression:
+def at_least(x: MathValue, limit: float) -> MathValue:
     return select(x < limit, limit, x)
 
 
@@ -242,7 +240,7 @@ def fit(coefficients: str) -> tuple[float, ...]:
     return tuple(map(float, coefficients.split()))
 
 
-def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
+def polynomial(x: MathValue, coefficients: Sequence[float]) -> MathValue:
     """Horner's rule, constant term first: the fewest instructions, and loops hide its latency.
     Straight-line code evaluates all but the first two terms by Estrin's scheme, whose rounding is
     too far from the result to matter."""
@@ -255,7 +253,7 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     return result
 
 
-def _estrin(x: Expression, coefficients: Sequence[float]) -> Expression:
+def _estrin(x: MathValue, coefficients: Sequence[float]) -> MathValue:
     """Estrin's scheme: neighbouring terms are joined until one is left."""
     terms = [x.like(coefficient) for coefficient in coefficients]
     while len(terms) > 1:
@@ -267,28 +265,26 @@ def _estrin(x: Expression, coefficients: Sequence[float]) -> Expression:
     return terms[0]
 
 
-def two_sum(a: Expression, b: Expression) -> tuple[Expression, Expression]:
+def two_sum(a: MathValue, b: MathValue) -> tuple[MathValue, MathValue]:
     """`a + b` as a rounded sum and its exact error."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
-def fast_two_sum(a: Expression, b: Expression) -> tuple[Expression, Expression]:
+def fast_two_sum(a: MathValue, b: MathValue) -> tuple[MathValue, MathValue]:
     """`two_sum` for `|a| >= |b|` or `a == 0`."""
     total = a + b
     return total, b - (total - a)
 
 
-def two_product(a: Expression, b: Expression | float) -> tuple[Expression, Expression]:
+def two_product(a: MathValue, b: MathValue | float) -> tuple[MathValue, MathValue]:
     """`a * b` as a rounded product and its exact error."""
     product = a * b
     return product, fma(a, b, -product)
 
 
-def divide_sums(
-    high: Expression, low: Expression, bottom: Expression, rest: Expression
-) -> Expression:
+def divide_sums(high: MathValue, low: MathValue, bottom: MathValue, rest: MathValue) -> MathValue:
     """(high + low) / (bottom + rest), rounded once: one division, then one Newton step."""
     inverse = 1.0 / bottom
     result = high * inverse

@@ -15,7 +15,7 @@ import struct
 
 from tracker.jit.vmath.exponential import exp_parts
 from tracker.jit.vmath.expression import (
-    Expression,
+    MathValue,
     fit,
     fma,
     polynomial,
@@ -78,7 +78,7 @@ TRIGAMMA = fit("""
 """)
 
 
-def _lgamma_positive(x: Expression) -> tuple[Expression, Expression]:
+def _lgamma_positive(x: MathValue) -> tuple[MathValue, MathValue]:
     """As a sum: lgamma(2 + d) and the log of the steps of one from x to 2 + d, or Stirling's
     series."""
     reach = STIRLING_FROM[x.type]
@@ -103,7 +103,7 @@ def _lgamma_positive(x: Expression) -> tuple[Expression, Expression]:
     return select(far, far_high, high), select(far, far_low, low)
 
 
-def lgamma(x: Expression) -> Expression:
+def lgamma(x: MathValue) -> MathValue:
     """log(pi / |a sin(pi a)|) - lgamma(a) for x = -a < 0: 1 - x would lose digits of x."""
     negative, a = x < 0.0, abs(x)
     tiny = negative & (a < 2.0**-60)  # log(1 / a), though a sin(pi a) is zero
@@ -116,7 +116,7 @@ def lgamma(x: Expression) -> Expression:
     return select(a < math.inf, select(a > 0.0, result, math.inf), a)
 
 
-def digamma(x: Expression) -> Expression:
+def digamma(x: MathValue) -> MathValue:
     """digamma(1 - x) - pi / tan(pi x) for x < 0."""
     negative = x < 0.0
     z = select(negative, 1.0 - x, x)
@@ -140,7 +140,7 @@ def digamma(x: Expression) -> Expression:
     return select(pole, math.nan, select(negative, mirrored, result))
 
 
-def trigamma(x: Expression) -> Expression:
+def trigamma(x: MathValue) -> MathValue:
     """pi**2 / sin(pi x)**2 - trigamma(1 - x) for x < 0."""
     negative = x < 0.0
     z = select(negative, 1.0 - x, x)
@@ -164,7 +164,7 @@ def trigamma(x: Expression) -> Expression:
 FACTORIALS = struct.pack("<171d", *(float(math.factorial(n)) for n in range(171)))
 
 
-def gamma(x: Expression) -> Expression:
+def gamma(x: MathValue) -> MathValue:
     """exp(lgamma(x)); -pi / (a sin(pi a) Gamma(a)) for x = -a < 0."""
     negative, a = x < 0.0, abs(x)
     tiny = a < 2.0**-60

@@ -11,7 +11,7 @@ import math
 
 from tracker.jit.vmath.exponential import exp_parts
 from tracker.jit.vmath.expression import (
-    Expression,
+    MathValue,
     copysign,
     fast_two_sum,
     fit,
@@ -38,13 +38,13 @@ SINH = {
 }
 
 
-def _half_exponential(x: Expression) -> tuple[Expression, Expression]:
+def _half_exponential(x: MathValue) -> tuple[MathValue, MathValue]:
     """exp(|x|) / 2 as a sum: finite wherever cosh is."""
     high, low, first, second = exp_parts(abs(x), -1)
     return high * first * second, low * first * second
 
 
-def sinh(x: Expression) -> Expression:
+def sinh(x: MathValue) -> MathValue:
     square = x * x
     near = fma(x, square * polynomial(square, SINH[x.body.precision]), x)
     high, low = _half_exponential(x)
@@ -52,12 +52,12 @@ def sinh(x: Expression) -> Expression:
     return select(abs(x) < 1.0, near, copysign(far, x))
 
 
-def cosh(x: Expression) -> Expression:
+def cosh(x: MathValue) -> MathValue:
     high, low = _half_exponential(x)
     return high + (0.25 / high + low)
 
 
-def asinh(x: Expression) -> Expression:
+def asinh(x: MathValue) -> MathValue:
     """log(1 + (a + a**2 / (1 + sqrt(1 + a**2))))."""
     a = abs(x)
     huge = a > SQUARE_OVERFLOW[x.type]
@@ -67,7 +67,7 @@ def asinh(x: Expression) -> Expression:
     return copysign(select((a > 2.0**-28) & (a < math.inf), result, a), x)
 
 
-def acosh(x: Expression) -> Expression:
+def acosh(x: MathValue) -> MathValue:
     """log(1 + (t + sqrt(t (t + 2)))) with t = x - 1."""
     huge = x > SQUARE_OVERFLOW[x.type]
     t = x - 1.0
@@ -77,7 +77,7 @@ def acosh(x: Expression) -> Expression:
     return select(x < math.inf, select(x < 1.0, x.like(math.nan), result), x)
 
 
-def atanh(x: Expression) -> Expression:
+def atanh(x: MathValue) -> MathValue:
     """log(1 + 2 a / (1 - a)) / 2."""
     a = abs(x)
     top, bottom = a * 2.0, 1.0 - a

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from tracker.jit.vmath.expression import Expression, copysign, fit, fma, polynomial, select, sqrt
+from tracker.jit.vmath.expression import MathValue, copysign, fit, fma, polynomial, select, sqrt
 
 # pi / 4, as a sum; twice and four times of it are exact.
 QUARTER_PI = {
@@ -49,19 +49,19 @@ ASIN = {
 
 
 def _inverse_series(
-    t: Expression, coefficients: dict[str, tuple[float, ...]], square: Expression
-) -> Expression:
+    t: MathValue, coefficients: dict[str, tuple[float, ...]], square: MathValue
+) -> MathValue:
     """The inverse function of t, minus t."""
     return t * (square * polynomial(square, coefficients[t.body.precision]))
 
 
-def _eighths_of_turn(x: Expression, eighths: int) -> tuple[float, float]:
+def _eighths_of_turn(x: MathValue, eighths: int) -> tuple[float, float]:
     """So many eighths of a turn, as a sum, in the format of the computation."""
     high, low = QUARTER_PI[x.type]
     return high * eighths, low * eighths
 
 
-def atan(x: Expression) -> Expression:
+def atan(x: MathValue) -> MathValue:
     """atan(a) = pi/4 + atan((a - 1) / (a + 1)) = pi/2 + atan(-1 / a)."""
     a = abs(x)
     middle, far = a > TAN_PI_8, a > 1.0 / TAN_PI_8
@@ -75,7 +75,7 @@ def atan(x: Expression) -> Expression:
     return copysign(high + (t + (_inverse_series(t, ATAN, t * t) + low)), x)
 
 
-def atan2(y: Expression, x: Expression) -> Expression:
+def atan2(y: MathValue, x: MathValue) -> MathValue:
     """n pi/4 +- atan(t), where n counts the reflections that make t small."""
     ax, ay = abs(x), abs(y)
     steep = ay > ax
@@ -104,7 +104,7 @@ def atan2(y: Expression, x: Expression) -> Expression:
     return select(x.is_nan() | y.is_nan(), either, result)
 
 
-def asin(x: Expression) -> Expression:
+def asin(x: MathValue) -> MathValue:
     """asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)) for a > 1/2."""
     a = abs(x)
     far = a > 0.5
@@ -116,7 +116,7 @@ def asin(x: Expression) -> Expression:
     return copysign(select(far, corner, t + arc), x)
 
 
-def acos(x: Expression) -> Expression:
+def acos(x: MathValue) -> MathValue:
     """2 asin(sqrt((1 - x) / 2)) for x > 1/2, its mirror image below -1/2, else pi/2 - asin(x)."""
     a = abs(x)
     far, left = a > 0.5, x < 0.0

@@ -13,7 +13,7 @@ import math
 
 from tracker.jit.vmath.exponential import LN2, exp_parts
 from tracker.jit.vmath.expression import (
-    Expression,
+    MathValue,
     fast_two_sum,
     fit,
     fma,
@@ -48,7 +48,7 @@ LOG10_2 = {
 }
 
 
-def unpack_exponent(x: Expression, lift: Expression | float = 0.0) -> tuple[Expression, Expression]:
+def unpack_exponent(x: MathValue, lift: MathValue | float = 0.0) -> tuple[MathValue, MathValue]:
     """Normal x > 0 as `k - lift` and `m` in [sqrt(1/2), sqrt(2)) with x = 2**k m."""
     format = x.format
     lowest = format.pattern(math.sqrt(0.5))
@@ -60,7 +60,7 @@ def unpack_exponent(x: Expression, lift: Expression | float = 0.0) -> tuple[Expr
     return exponent - (x.like(lift) + (exact + format.bias)), mantissa.as_float
 
 
-def split_exponent(x: Expression) -> tuple[Expression, Expression]:
+def split_exponent(x: MathValue) -> tuple[MathValue, MathValue]:
     """`k` and `f` for every finite x > 0, subnormals included."""
     lift = x.format.fraction + 2
     tiny = x < x.format.least_normal
@@ -68,7 +68,7 @@ def split_exponent(x: Expression) -> tuple[Expression, Expression]:
     return k, m - 1.0
 
 
-def _log1p_correction(f: Expression) -> Expression:
+def _log1p_correction(f: MathValue) -> MathValue:
     """f - log(1 + f), which is of the order of f**2 / 2."""
     s = f / (f + 2.0)
     half = f * f * 0.5
@@ -76,19 +76,19 @@ def _log1p_correction(f: Expression) -> Expression:
     return fma(-s, fma(z, polynomial(z, LOG[f.body.precision]), half), half)
 
 
-def _special_cases(x: Expression, result: Expression, zero: float = 0.0) -> Expression:
+def _special_cases(x: MathValue, result: MathValue, zero: float = 0.0) -> MathValue:
     """The values of a logarithm at infinity, NaN, at its pole `zero` and below it."""
     result = select(x < math.inf, result, x)
     return select(x > zero, result, select(x.equals(zero), x.like(-math.inf), math.nan))
 
 
-def log(x: Expression) -> Expression:
+def log(x: MathValue) -> MathValue:
     k, f = split_exponent(x)
     high, low = LN2[x.type]
     return _special_cases(x, fma(k, high, f - (_log1p_correction(f) - k * low)))
 
 
-def log_parts(x: Expression) -> tuple[Expression, Expression]:
+def log_parts(x: MathValue) -> tuple[MathValue, MathValue]:
     """log(x) as a sum, for finite x > 0."""
     k, f = split_exponent(x)
     product, lost = two_product(k, LN2[x.type][0])
@@ -96,7 +96,7 @@ def log_parts(x: Expression) -> tuple[Expression, Expression]:
     return fast_two_sum(high, error + (fma(k, LN2[x.type][1], lost) - _log1p_correction(f)))
 
 
-def _in_base(f: Expression, factors: tuple[float, float]) -> tuple[Expression, Expression]:
+def _in_base(f: MathValue, factors: tuple[float, float]) -> tuple[MathValue, MathValue]:
     """log(1 + f) in another base, as a sum."""
     high, low = fast_two_sum(f, -_log1p_correction(f))
     product = high * factors[0]
@@ -104,21 +104,21 @@ def _in_base(f: Expression, factors: tuple[float, float]) -> tuple[Expression, E
     return product, error + fma(low, factors[0], high * factors[1])
 
 
-def log2(x: Expression) -> Expression:
+def log2(x: MathValue) -> MathValue:
     k, f = split_exponent(x)
     high, low = _in_base(f, LOG2_E[x.type])
     total, error = fast_two_sum(k, high)
     return _special_cases(x, total + (error + low))
 
 
-def log10(x: Expression) -> Expression:
+def log10(x: MathValue) -> MathValue:
     k, f = split_exponent(x)
     high, low = _in_base(f, LOG10_E[x.type])
     total, error = fast_two_sum(k * LOG10_2[x.type][0], high)
     return _special_cases(x, total + (error + fma(k, LOG10_2[x.type][1], low)))
 
 
-def log_sum(x: Expression, rest: Expression | float = 0.0) -> Expression:
+def log_sum(x: MathValue, rest: MathValue | float = 0.0) -> MathValue:
     """log(1 + x + rest) for x > -1, finite, and `rest` below the last bit of 1 + x."""
     whole, error = two_sum(x.like(1.0), x)
     error = error + rest
@@ -133,12 +133,12 @@ def log_sum(x: Expression, rest: Expression | float = 0.0) -> Expression:
     return fma(k, high, f - (_log1p_correction(f) - fma(k, low, rest)))
 
 
-def log1p(x: Expression) -> Expression:
+def log1p(x: MathValue) -> MathValue:
     tiny = abs(x) < 2.0 ** -(x.format.fraction + 2)
     return _special_cases(x, select(tiny, x, log_sum(x)), -1.0)
 
 
-def _log1p_exp_minus(x: Expression) -> tuple[Expression, Expression]:
+def _log1p_exp_minus(x: MathValue) -> tuple[MathValue, MathValue]:
     """log(1 + exp(-x)) for x >= 0, as a sum."""
     high, low, first, second = exp_parts(-x)
     power = high * first * second
@@ -151,13 +151,13 @@ def _log1p_exp_minus(x: Expression) -> tuple[Expression, Expression]:
     return tail, select(doubled, x.like(base_high), 0.0)
 
 
-def softplus(x: Expression) -> Expression:
+def softplus(x: MathValue) -> MathValue:
     """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))."""
     tail, base = _log1p_exp_minus(abs(x))
     return select(x > 0.0, x, 0.0) + (tail + base)
 
 
-def logaddexp(x: Expression, y: Expression) -> Expression:
+def logaddexp(x: MathValue, y: MathValue) -> MathValue:
     """max(x, y) + log(1 + exp(-|x - y|)); equal operands may be infinite."""
     top = select(x < y, y, x)
     gap = select(x.equals(y), 0.0, abs(x - y))

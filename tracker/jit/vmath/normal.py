@@ -12,7 +12,7 @@ import math
 from tracker.jit.vmath.erf import erf_near
 from tracker.jit.vmath.exponential import exp_parts
 from tracker.jit.vmath.expression import (
-    Expression,
+    MathValue,
     at_most,
     copysign,
     fit,
@@ -80,13 +80,13 @@ ERFINV_LAST = fit("""
 """)
 
 
-def _erfcx_positive(a: Expression) -> Expression:
+def _erfcx_positive(a: MathValue) -> MathValue:
     """exp(a**2) erfc(a) for a >= 0."""
     near = at_most(a, 1e30)
     return polynomial((near - 4.0) / (near + 4.0), ERFCX[a.body.precision]) / (a + 0.5)
 
 
-def erfcx(x: Expression) -> Expression:
+def erfcx(x: MathValue) -> MathValue:
     a = abs(x)
     steep = at_most(a, EXP_SQUARE_MAX[x.body.precision])
     square, lost = two_product(steep, steep)
@@ -97,7 +97,7 @@ def erfcx(x: Expression) -> Expression:
     return select(a < 0.5, (1.0 - erf_near(x)) * grown, far)
 
 
-def _upper_tail(x: Expression) -> Expression:
+def _upper_tail(x: MathValue) -> MathValue:
     """The normal distribution's mass beyond |x|."""
     a = at_most(abs(x), UNDERFLOW[x.body.precision])
     square, lost = two_product(a, a)
@@ -106,14 +106,14 @@ def _upper_tail(x: Expression) -> Expression:
     return fma(half, high, half * fma(lost * -0.5, high, low)) * first * second
 
 
-def ndtr(x: Expression) -> Expression:
+def ndtr(x: MathValue) -> MathValue:
     """Around zero as 1/2 + erf(x / sqrt(2)) / 2, whose first term is exact."""
     beyond = _upper_tail(x)
     near = fma(erf_near(x * HALF_ROOT), 0.5, 0.5)
     return select(abs(x) < 0.7, near, select(x > 0.0, 1.0 - beyond, beyond))
 
 
-def log_ndtr(x: Expression) -> Expression:
+def log_ndtr(x: MathValue) -> MathValue:
     """On the left the density is factored out of the logarithm, near zero one half."""
     a = abs(x)
     beside = a < 0.6
@@ -122,7 +122,7 @@ def log_ndtr(x: Expression) -> Expression:
     return select(beside, rest - math.log(2.0), select(x > 0.0, rest, left))
 
 
-def _erfinv_from(y: Expression, complement: Expression) -> Expression:
+def _erfinv_from(y: MathValue, complement: MathValue) -> MathValue:
     """erfinv(y), given 1 - y**2."""
     square = y * y
     near = square < 0.25
@@ -140,16 +140,16 @@ def _erfinv_from(y: Expression, complement: Expression) -> Expression:
     return select(complement.equals(0.0), copysign(y.like(math.inf), y), result)
 
 
-def erfinv(x: Expression) -> Expression:
+def erfinv(x: MathValue) -> MathValue:
     a = abs(x)
     return select(
         a < 2.0**-60, x * (0.5 * math.sqrt(math.pi)), _erfinv_from(x, (1.0 - a) * (a + 1.0))
     )
 
 
-def erfcinv(x: Expression) -> Expression:
+def erfcinv(x: MathValue) -> MathValue:
     return _erfinv_from(1.0 - x, x * (2.0 - x))
 
 
-def ndtri(x: Expression) -> Expression:
+def ndtri(x: MathValue) -> MathValue:
     return _erfinv_from(x * 2.0 - 1.0, x * 4.0 * (1.0 - x)) * math.sqrt(2.0)

@@ -12,7 +12,7 @@ import math
 
 from tracker.jit.vmath.exponential import EXP2, EXP2_FOR_FLOAT
 from tracker.jit.vmath.expression import (
-    Expression,
+    MathValue,
     at_least,
     at_most,
     copysign,
@@ -47,7 +47,7 @@ INVERSE_CBRT = fit("""
 """)
 
 
-def cbrt(x: Expression) -> Expression:
+def cbrt(x: MathValue) -> MathValue:
     """m * m**(-2/3), from steps of Householder for m**(-1/3) and one of Newton."""
     format = x.format
     fraction, exact = format.fraction, 2.0**format.fraction
@@ -81,7 +81,7 @@ SCALE_DOWN = {"double": (2.0**500, 2.0**-600), "float": (2.0**60, 2.0**-70)}
 SCALE_UP = {"double": (2.0**-450, 2.0**600), "float": (2.0**-45, 2.0**100)}
 
 
-def hypot(x: Expression, y: Expression) -> Expression:
+def hypot(x: MathValue, y: MathValue) -> MathValue:
     ax, ay = abs(x), abs(y)
     big, small = select(ax < ay, ay, ax), select(ax < ay, ax, ay)
     (high_end, down), (low_end, up) = SCALE_DOWN[x.type], SCALE_UP[x.type]
@@ -96,7 +96,7 @@ def hypot(x: Expression, y: Expression) -> Expression:
     return select(ax.equals(math.inf) | ay.equals(math.inf), math.inf, result)
 
 
-def _log2_sum(x: Expression) -> tuple[Expression, Expression]:
+def _log2_sum(x: MathValue) -> tuple[MathValue, MathValue]:
     """log2(x) to 65 bits for finite x > 0."""
     k, f = split_exponent(x)
     bottom = f + 2.0
@@ -123,7 +123,7 @@ def _log2_sum(x: Expression) -> tuple[Expression, Expression]:
     return total, error + (lost + fma(high, scale_low, low * scale))
 
 
-def _exp2_sum(high: Expression, low: Expression) -> Expression:
+def _exp2_sum(high: MathValue, low: MathValue) -> MathValue:
     """2**(high + low), infinite and NaN `high` included."""
     low = select(abs(high) < 1100.0, low, 0.0)
     high = at_least(at_most(high, 1100.0), -1100.0)
@@ -135,7 +135,7 @@ def _exp2_sum(high: Expression, low: Expression) -> Expression:
     return polynomial(r, (1.0, *EXP2["double"])) * first * second
 
 
-def _signed_power(x: Expression, y: Expression, magnitude: Expression) -> Expression:
+def _signed_power(x: MathValue, y: MathValue, magnitude: MathValue) -> MathValue:
     """x**y from |x|**y."""
     whole = round_even(y).equals(y)
     half = y * 0.5
@@ -148,7 +148,7 @@ def _signed_power(x: Expression, y: Expression, magnitude: Expression) -> Expres
     return select(y.equals(0.0) | x.equals(1.0), 1.0, result)
 
 
-def pow(x: Expression, y: Expression) -> Expression:
+def pow(x: MathValue, y: MathValue) -> MathValue:
     if x.type == "float":
         return _signed_power(x, y, _float_power(abs(x), y))
     a = abs(x)
@@ -158,7 +158,7 @@ def pow(x: Expression, y: Expression) -> Expression:
     return _signed_power(x, y, _exp2_sum(product, fma(y, high, -product) + y * low))
 
 
-def _float_power(a: Expression, y: Expression) -> Expression:
+def _float_power(a: MathValue, y: MathValue) -> MathValue:
     """a**y of floats, except y = 0: in double, where no float is subnormal. Of zero, infinity and
     NaN, 2**(y inf) by the sign of the logarithm."""
     zero = a.equals(0.0)
@@ -175,5 +175,5 @@ def _float_power(a: Expression, y: Expression) -> Expression:
     return a.body.emit("float", f"fptrunc {result} to float")
 
 
-def _widen(x: Expression) -> Expression:
+def _widen(x: MathValue) -> MathValue:
     return x.body.emit("double", f"fpext {x} to double")

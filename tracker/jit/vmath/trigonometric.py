@@ -11,7 +11,7 @@ small as r and must be as accurate.
 from __future__ import annotations
 
 from tracker.jit.vmath.expression import (
-    Expression,
+    MathValue,
     copysign,
     divide_sums,
     fast_two_sum,
@@ -69,10 +69,10 @@ COS = {
 }
 
 # r, its tail unless the result is a float, and a word whose low two bits are the quadrant.
-ReducedAngle = tuple[Expression, Expression | None, Expression]
+ReducedAngle = tuple[MathValue, MathValue | None, MathValue]
 
 
-def _reduce(x: Expression) -> ReducedAngle:
+def _reduce(x: MathValue) -> ReducedAngle:
     first, second, third = HALF_PI[x.type]
     shifted = fma(x, TWO_OVER_PI, x.format.magic)
     minus_k = x.format.magic - shifted
@@ -83,7 +83,7 @@ def _reduce(x: Expression) -> ReducedAngle:
     return r, tail + fma(minus_k, third, error), shifted.bits
 
 
-def _payne_hanek(x: Expression) -> ReducedAngle:
+def _payne_hanek(x: MathValue) -> ReducedAngle:
     """Payne and Hanek: multiply x by the bits of 2 / pi that matter for its exponent.
 
     With x = M * 2**e, bits of weight above 2**(2 - e) only add multiples of four quadrants. The
@@ -103,7 +103,7 @@ def _payne_hanek(x: Expression) -> ReducedAngle:
         parts.append(two_product(scaled * 2.0 ** (-48 * index), chunk))
     (first, first_error), (second, second_error) = parts[:2]
 
-    def turn(part: Expression) -> Expression:
+    def turn(part: MathValue) -> MathValue:
         return fma(round_even(part * 0.25), -4.0, part)
 
     turns, lost = two_sum(turn(first), turn(first_error))
@@ -124,7 +124,7 @@ def _payne_hanek(x: Expression) -> ReducedAngle:
     return r, error + fma(h, rest, low * quarter), shifted.bits
 
 
-def _sin(r: Expression, tail: Expression | None) -> tuple[Expression, Expression]:
+def _sin(r: MathValue, tail: MathValue | None) -> tuple[MathValue, MathValue]:
     square = r * r
     cube = square * r
     curve = polynomial(square, SIN[r.body.precision])
@@ -133,7 +133,7 @@ def _sin(r: Expression, tail: Expression | None) -> tuple[Expression, Expression
     return r, fma(cube, curve, fma(square * tail, -0.5, tail))
 
 
-def _cos(r: Expression, tail: Expression | None) -> tuple[Expression, Expression]:
+def _cos(r: MathValue, tail: MathValue | None) -> tuple[MathValue, MathValue]:
     square = r * r
     curve = polynomial(square, COS[r.body.precision])
     if tail is None:
@@ -144,7 +144,7 @@ def _cos(r: Expression, tail: Expression | None) -> tuple[Expression, Expression
     return whole, fma(square * square, curve, fma(-r, tail, rest))
 
 
-def _sin_of_angle(angle: ReducedAngle, advance: int) -> Expression:
+def _sin_of_angle(angle: ReducedAngle, advance: int) -> MathValue:
     """sin(x + advance * pi / 2)."""
     r, tail, word = angle
     quadrant = word + advance
@@ -154,7 +154,7 @@ def _sin_of_angle(angle: ReducedAngle, advance: int) -> Expression:
     return (result.bits ^ ((quadrant & 2) << (result.format.size - 2))).as_float
 
 
-def _tan_of_angle(angle: ReducedAngle) -> Expression:
+def _tan_of_angle(angle: ReducedAngle) -> MathValue:
     """tan; its division needs both sums for two ulps."""
     r, tail, word = angle
     odd = (word & 1).equals(1)
@@ -170,36 +170,36 @@ def _tan_of_angle(angle: ReducedAngle) -> Expression:
     return (result.bits ^ (word << (result.format.size - 1))).as_float
 
 
-def _keep_tiny(x: Expression, result: Expression) -> Expression:
+def _keep_tiny(x: MathValue, result: MathValue) -> MathValue:
     """Tiny arguments, -0.0 among them, are their own sine."""
     return select(abs(x) < 2.0**-28, x, result)
 
 
-def sin(x: Expression) -> Expression:
+def sin(x: MathValue) -> MathValue:
     return _keep_tiny(x, _sin_of_angle(_payne_hanek(x), 0))
 
 
-def cos(x: Expression) -> Expression:
+def cos(x: MathValue) -> MathValue:
     return _sin_of_angle(_payne_hanek(x), 1)
 
 
-def tan(x: Expression) -> Expression:
+def tan(x: MathValue) -> MathValue:
     return _keep_tiny(x, _tan_of_angle(_payne_hanek(x)))
 
 
-def sin_near(x: Expression) -> Expression:
+def sin_near(x: MathValue) -> MathValue:
     return _keep_tiny(x, _sin_of_angle(_reduce(x), 0))
 
 
-def cos_near(x: Expression) -> Expression:
+def cos_near(x: MathValue) -> MathValue:
     return _sin_of_angle(_reduce(x), 1)
 
 
-def tan_near(x: Expression) -> Expression:
+def tan_near(x: MathValue) -> MathValue:
     return _keep_tiny(x, _tan_of_angle(_reduce(x)))
 
 
-def sin_cos_pi(x: Expression) -> tuple[Expression, Expression]:
+def sin_cos_pi(x: MathValue) -> tuple[MathValue, MathValue]:
     """sin(pi x) and cos(pi x), both with the sign of cos(pi n) for the integer n next to x."""
     near = x - round_even(x)
     quarter = round_even(near * 2.0)
@@ -213,13 +213,13 @@ def sin_cos_pi(x: Expression) -> tuple[Expression, Expression]:
     return select(beside, sine, quarter * cosine), select(beside, cosine, -quarter * sine)
 
 
-def _restore_sign(x: Expression, part: Expression) -> Expression:
+def _restore_sign(x: MathValue, part: MathValue) -> MathValue:
     """A result of `sin_cos_pi` with its own sign: that of cos(pi n) is taken back."""
     half = round_even(x) * 0.5
     return select(abs(half - round_even(half)).equals(0.5), -part, part)
 
 
-def sinpi(x: Expression) -> Expression:
+def sinpi(x: MathValue) -> MathValue:
     """Where the error of the product with pi may be subnormal, a multiple of x is used."""
     first, second, _ = HALF_PI[x.type]
     lifted = x * 2.0**64
@@ -228,6 +228,6 @@ def sinpi(x: Expression) -> Expression:
     return select(result.equals(0.0), copysign(result, x), result)
 
 
-def cospi(x: Expression) -> Expression:
+def cospi(x: MathValue) -> MathValue:
     result = _restore_sign(x, sin_cos_pi(x)[1])
     return select(result.equals(0.0), 0.0, result)
