@@ -50,13 +50,17 @@ class TracingLock:
     @contextmanager
     def acquire_within(self, seconds: float) -> Iterator[bool]:
         """Yield whether this thread gets the lock within so many seconds; it is held in the
-        context."""
+        context. A swap that a signal has kept from being undone is undone at the end."""
         taken: list[bool] = []
+        outer: int | None = None  # swaps of traces around this one
         try:  # one call in C locks and records it, so that no signal comes between
             taken.extend(map(self.lock.acquire, [True], [seconds]))
+            outer = len(ACTIVE_SWAPS)
             yield True in taken
         finally:
             if True in taken:
+                for swap in ACTIVE_SWAPS[outer:] if outer is not None else ():
+                    run_idempotent(swap.restore)
                 self.lock.release()
 
     def reset_after_fork(self) -> None:
