@@ -8,6 +8,7 @@ import dataclasses
 import datetime
 import decimal
 import functools
+import gc
 import glob
 import itertools
 import json
@@ -490,3 +491,16 @@ def test_an_error_removes_the_monitor():
     with pytest.raises(LookupError):
         jit(f)(2.0)
     assert sys.getprofile() is None
+
+
+def test_callbacks_of_the_collector_are_no_calls_of_the_function():
+    def callback(*_):
+        return time.perf_counter()
+
+    f = jit(lambda x: (gc.collect(0), x * 2.0)[1], pure=[gc.collect])
+    gc.callbacks.append(callback)
+    try:
+        assert [f(3.0), f(4.0)] == [6.0, 8.0]
+    finally:
+        gc.callbacks.remove(callback)
+    assert f.cache_info().traces == 1

@@ -13,6 +13,7 @@ this thread, the run cannot be monitored: see `is_profiler_in_use`.
 from __future__ import annotations
 
 import dis
+import gc
 import itertools
 import sys
 import types
@@ -107,7 +108,7 @@ class ImpureCallMonitor:
             return True
         at: FrameType | None = frame
         while at is not None and at is not self._root:
-            if is_exempt(at) or self._pure.covers_frame(at):
+            if is_exempt(at) or self._pure.covers_frame(at) or _is_gc_callback(at):
                 return True
             at = at.f_back
         return False
@@ -127,6 +128,11 @@ class ImpureCallMonitor:
                 f"{user.f_code.co_filename}:{user.f_lineno}",
             )
         )
+
+
+def _is_gc_callback(frame: FrameType) -> bool:
+    """Whether the garbage collector has called this code, not the function that runs."""
+    return any(getattr(f, "__code__", None) is frame.f_code for f in gc.callbacks)
 
 
 def impure_call_message(what: str, callee: str, where: str) -> str:
