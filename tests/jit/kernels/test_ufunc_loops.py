@@ -11,10 +11,12 @@ import pytest
 import scipy.special as sc
 from jit_programs import assert_same
 
-from tracker import CompileError, gradient, jit
+from tracker import CompileError, gradient, jit, trace
 from tracker.jit import export as export_module
 from tracker.jit.abi import loader
 from tracker.jit.runtime import ufunc_loops
+from tracker.jit.scalar.emitter import Emitter
+from tracker.jit.schedule.cost import _OpProbe, is_math
 
 X = np.linspace(0.1, 0.9, 7)
 CALLS = {
@@ -148,3 +150,13 @@ def test_cached_code_binds_loops_in_another_process(tmp_path):
     for _ in range(2):
         subprocess.run([sys.executable, "-c", program], env=environment, check=True)
     assert list(tmp_path.glob("*/*.o"))
+
+
+def test_called_ufuncs_cost_as_much_as_math_functions():
+    (eqn,) = trace(lambda x: sc.gammainc(x, 2.5), np.ones(4)).eqns
+    assert is_math(eqn)
+
+
+def test_the_cost_model_looks_at_methods_that_emitters_have():
+    overridden = {name for name, x in vars(_OpProbe).items() if callable(x) and name[0] != "_"}
+    assert overridden <= set(dir(Emitter))

@@ -88,7 +88,7 @@ class _OpProbe:
         self.is_slow = True
         return self
 
-    def borrow(self, *_: Any) -> Any:
+    def call_ufunc(self, *_: Any) -> Any:
         self.calls_math = True
         return self
 
