@@ -86,19 +86,17 @@ _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
 
 class Retry(Enum):
     """Why a call runs the user's function a second time: the plain function, or, from
-    `CONSTANT_NUMBERS` on, another trace."""
+    `CONSTANT_NUMBERS` on, another trace. Besides: the plain function where tracing raised an error
+    of its own or was abandoned, or where an observer is active; another trace that is not lazy
+    where a speculated value was wrong."""
 
-    UNTRACEABLE = "tracing raised an error of its own"
-    ABANDONED = "it used a value of an outer derivative, or raised after writing aliased arguments"
     ALIASED_CONTAINER = "it changed a container that was passed twice, or that is captured"
     FILLED_CACHE = "it stored tracked values in an lru_cache"
     ALIASED_ARRAYS = "it wrote into an array that shares memory with another"
     RECORDED_PARAM = "its result must carry the recorded history of a param"
     RELAYOUT = "there is no trace, and its arguments are copies in native layout"
-    OBSERVED = "it cannot be traced within an observer"
     CONSTANT_NUMBERS = "it failed where promoted numbers are inputs"
     CONSTANT_ARRAYS = "C code failed on tracked arrays in a library's object"
-    NOT_LAZY = "a speculated value was wrong, or a host callback raised"
 
 
 class NeedsPlainCall(Exception):
@@ -134,7 +132,6 @@ class Jitted:
         self.is_derived = False  # a derivative: its results are plain, whatever it reads
         self.argnums: ArgnumsOf = lambda _: ()  # with respect to which arguments
         self.slow_calls = 0
-        self.last_retry: Retry | None = None
         self.has_warned_of_profiler = False
         self.has_constant_library_arrays = False  # arrays in libraries' objects are constants
         self.relayout_ids: set[int] = set()  # of the copies of relayout calls in progress
@@ -270,9 +267,9 @@ class Jitted:
             except Exception as error:
                 if not (isinstance(error, TraceAbandoned) or _is_untraceable(error)):
                     raise
-                return self._rerun_plain(call, log, Retry.OBSERVED)
+                return self._rerun_plain(call, log)
         if run_has_overlap(traced):
-            return self._rerun_plain(call, log, Retry.ALIASED_ARRAYS)
+            return self._rerun_plain(call, log)
         return traced.finish()
 
     def _call_after_errors(self, group: SignatureGroup, call: SlowCall) -> Any:
@@ -387,7 +384,6 @@ class Jitted:
         try:
             return self._trace_and_run(group, call, captured, full_signature, is_lazy=True)
         except SpeculationFailed:  # rolled back already
-            self.last_retry = Retry.NOT_LAZY
             return self._trace_and_run(group, call, captured, full_signature, is_lazy=False)
 
     def _may_trace(self, group: SignatureGroup, captured: CapturedState) -> bool:
@@ -424,9 +420,8 @@ class Jitted:
             self.has_warned_of_profiler = True
             warn(f"{self.name} runs in plain Python for now: {PROFILER_IN_USE}", RuntimeWarning)
 
-    def _rerun_plain(self, call: SlowCall, log: StateRollbackLog, retry: Retry) -> Any:
+    def _rerun_plain(self, call: SlowCall, log: StateRollbackLog) -> Any:
         """Roll back, and call the plain function, which draws the same random numbers again."""
-        self.last_retry = retry
         log.roll_back()
         return self._run_plain(call)
 
@@ -446,17 +441,17 @@ class Jitted:
             log.roll_back()
             raise
         except TraceAbandoned:
-            return self._rerun_plain(call, log, Retry.ABANDONED)
+            return self._rerun_plain(call, log)
         except Exception as error:
             if not _is_untraceable(error):
                 group.failed_traces += 1
                 raise
             if self._may_be_transient(group, error, has_imported=len(sys.modules) > modules):
-                return self._rerun_plain(call, log, Retry.UNTRACEABLE)
+                return self._rerun_plain(call, log)
             return self._refuse_and_rerun(group, error, call, log)
         group.failed_traces = 0
-        if (retry := self._reject(group, call, traced)) is not None:
-            return self._rerun_plain(call, log, retry)
+        if self._reject(group, call, traced) is not None:
+            return self._rerun_plain(call, log)
         scheduler = traced.scheduler
         result = self._finish(group, call, traced, full_signature, log)
         if scheduler is not None and call.runs:
@@ -550,14 +545,14 @@ class Jitted:
         """The plain function's result, where the call cannot be traced because of `error`."""
         if isinstance(error.__cause__, TypeError) and not self.options.strict:
             try:  # the plain function may raise the same error: then there is nothing to announce
-                result = self._rerun_plain(call, log, Retry.UNTRACEABLE)
+                result = self._rerun_plain(call, log)
             except NeedsPlainCall:
                 self.traces.refuse(group, str(error), error)
                 raise
             self.traces.refuse(group, str(error), error)
             return result
         self.traces.refuse(group, str(error), error)
-        return self._rerun_plain(call, log, Retry.UNTRACEABLE)
+        return self._rerun_plain(call, log)
 
     def _trace(
         self, call: SlowCall, captured: CapturedState, log: StateRollbackLog, is_lazy: bool
@@ -603,7 +598,6 @@ class Jitted:
             retry = other_way(error)
             if retry is None:
                 raise
-        self.last_retry = retry
         if retry is Retry.CONSTANT_NUMBERS:
             self.traces.promotion.reject_all()
         elif constant is not None:
