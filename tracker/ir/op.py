@@ -29,7 +29,7 @@ class Joint:
     As vjp: rule(g, y, operands, wanted, times, **params) -> a cotangent or None per operand;
     wanted[i] tells whether operand i's is needed, `times` is the product to multiply with (see
     `autodiff/reverse.py`). As jvp: rule(tangents, y, operands, times, **params) -> tangent. Where y
-    is a bundle, g and the tangent are `Parts`.
+    is a bundle, g and the tangent are `BundleParts`.
     """
 
     rule: Rule

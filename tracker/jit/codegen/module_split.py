@@ -65,7 +65,7 @@ def kernels_to_optimise(
 
 
 def _negligible(kernels: Mapping[str, KernelWork], elements: int) -> set[str]:
-    """The kernels over the fewest elements, with at most `left` elements in all; an element of many
+    """The kernels over the fewest elements, with at most `elements` in all; an element of many
     operations counts as several."""
     names = set()
     counts = {name: work.count for name, work in kernels.items()}

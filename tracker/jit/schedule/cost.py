@@ -139,7 +139,7 @@ class CostModel:
 
     def recompute_cost(self, o: Var, level: int, limit: int) -> int:
         """The operations to compute an expression from values that are in memory at a level; if
-        more than `most`, any larger number."""
+        more than `limit`, any larger number."""
         location = self.locations[o]
         if is_in_memory(location, level) or not isinstance(location, Expression):
             return 0

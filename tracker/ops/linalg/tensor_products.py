@@ -205,7 +205,7 @@ def _check_core_dims(function: np.ufunc, operands: Sequence[Any]) -> None:
 def _install_gufunc(
     function: np.ufunc, body: Callable[[Any, Any], Any], result_core_ndim: int
 ) -> None:
-    """Enter a generalised ufunc; `given_axes` is the number of core axes of its result."""
+    """Enter a generalised ufunc; `result_core_ndim` is the number of core axes of its result."""
 
     def call(a: Any, b: Any, out: Any = None, **given: Any) -> Any:
         a, b = as_array(a), as_array(b)
