@@ -6,78 +6,57 @@ import dataclasses
 import inspect
 import math
 import operator
-import warnings
 
 import numpy as np
 import pytest
-from jit_programs import assert_same
-from test_parity import agree, gradients_agree
+from side_by_side import each, program
 
 import tracker as tr
 from tracker import gradient, jit
 from tracker.jit.runtime.compile_queue import drain
 
-HELD = np.array([0.0, 1.0])
+LINE, INDEX = np.linspace(0.0, 1.0, 50), np.arange(0, 50, 7)
+WAVE = np.random.default_rng(0).normal(size=(9, 4)) * [[1.0]] + [[0.0]]
+SINGULAR, REGULAR = np.ones((2, 2)), np.array([[2.0, 0.0], [1.0, 1.0]])
 
 
-def _branch(x):
-    if x > 0:
-        return x * 2
-    return -x
+class Ways:
+    @program(1.0, -3.0, 2.0, -5.0, 0.0, traces=2, signatures=1, slow=2, gradients=True)
+    def two(x):
+        return x * 2 if x > 0 else -x
 
-
-def test_both_branches_are_kept():
-    f = agree(_branch, 1.0, others=[(-3.0,), (2.0,), (-5.0,), (0.0,)])
-    info = f.cache_info()
-    assert (info.traces, info.signatures, info.slow, info.eager) == (2, 1, 2, 0)
-    for x in (4.0, -4.0):
-        assert f(x) == _branch(x)
-    assert f.cache_info() == info
-
-
-def test_branches_of_gradients():
-    gradients_agree(_branch, 1.0, others=[(-3.0,), (2.0,)])
-
-
-def test_nested_branches():
-    def f(x, y):
+    @program(*[(a, b) for a in (1.0, -1.0, 3.0) for b in (2.0, -2.0, 0.5, -0.5)], traces=5)
+    def nested(x, y):
         if x > 0:
             if y > x:
                 return x * y
             return x - y if y < -1 else x + y
         return np.sum(np.array([1.0, 2.0])) * (y if y > 0 else x)
 
-    points = [(a, b) for a in (1.0, -1.0, 3.0) for b in (2.0, -2.0, 0.5, -0.5)]
-    assert agree(f, *points[0], others=points * 2).cache_info().traces == 5
-
-
-def test_branches_on_arrays():
-    def f(x):
+    @program(LINE, LINE * 5, LINE - 3, LINE * 6)
+    def by_arrays(x):
         y = x * 2
         if np.any(y > 5):
             y = y / np.max(y)
-        if np.all(x < 0):
-            return -y
-        return y
+        return -y if np.all(x < 0) else y
 
-    x = np.linspace(0.0, 1.0, 50)
-    agree(f, x, others=[(x * 5,), (x - 3,), (x,), (x * 6,)])
-
-
-def test_while_until_small():
-    def root(a):
+    @program(2.0, 2.1, 3.0, 1.0, 50.0, 100.0)
+    def until_small(a):
         x, steps = a, 0
         while abs(x * x - a) > 1e-10:
             x = 0.5 * (x + a / x)
             steps += 1
         return x, steps
 
-    agree(root, 2.0, others=[(2.1,), (3.0,), (1.0,), (100.0,), (2.0,)])
-    gradients_agree(lambda a: root(a)[0], 2.0, others=[(1.0,), (50.0,)])
+    @program(2.0, 1.0, 50.0, gradients=True)
+    def derivatives_until_small(a):
+        x = a
+        while abs(x * x - a) > 1e-10:
+            x = 0.5 * (x + a / x)
+        return x
 
-
-def test_branches_inside_loops():
-    def f(xs):
+    @program(WAVE[0], *WAVE[1:] * 2)
+    def in_a_loop(xs):
         total = 0.0
         for x in xs:
             if x > 0.5:
@@ -89,17 +68,99 @@ def test_branches_inside_loops():
             return total
         return -total
 
-    rng = np.random.default_rng(0)
-    agree(f, rng.normal(size=4), others=[(rng.normal(size=4) * 2,) for _ in range(8)])
+    @program((2.0, 3), (1.0, 5), (1.0, 0), (3.0, 3))
+    def a_range(x, n):
+        return sum(x * i for i in range(n))
+
+    @program((2.0, 3.5), (1.0, 5.9), (1.0, 0.1))
+    def a_truncated_range(x, n):
+        return sum(x * i for i in range(int(n)))
+
+    @program(2.5, 4.1, 2.9)
+    def a_rounded_range(x):
+        return [x * i for i in range(int(np.floor(x)))]
+
+    @program((2.0, 1), (2.0, 2), (3.0, 7), (3.0, 1), (1.0, 5))
+    def places_and_keys(x, n):
+        table, keyed = [1.0, 10.0, 100.0], {0: "a", 1: "b", 2: "c", 7: "d"}
+        return x * table[n % 3], keyed.get(n, "none"), x * n
+
+    @program((LINE, 3), (LINE * 2, 7), (LINE, -1), (LINE, 0), (LINE * 3, 3))
+    def an_index(x, i):
+        return x[i] * x[i:].sum()
+
+    @program((LINE, INDEX), (LINE * 2, INDEX[::-1].copy()))
+    def an_array_of_indices(x, i):
+        return x[i] * 2
+
+    @program(LINE - 0.5, LINE - 1.0, LINE + 4.5)
+    def a_mask(x):
+        return x[x > 0] * 2
+
+    @program(LINE - 0.5, LINE - 0.7, gradients=True)
+    def derivatives_of_a_mask(x):
+        return np.sum(x[x > 0] ** 2)
+
+    @program(LINE - 0.5, LINE - 1.0)
+    def writes_by_a_mask(x):
+        t = x * 1.0
+        t[t < 0] = 0.0
+        return t
+
+    @program(np.arange(3), np.arange(3) * 2)
+    def integers_that_leave(n):
+        return [int(k) for k in n] + [len(n)]
+
+    @program((2.0, np.arange(3)), (2.0, np.ones(3, int)))
+    def a_list_that_leaves(x, n):
+        return x * np.asarray(n).tolist()[1]
+
+    @program(4.0, 0.0, -1.0, 9.0)
+    def early_returns_and_exceptions(x):
+        if x < 0:
+            raise ValueError(f"negative: {x < 0}")
+        return None if x == 0 else np.sqrt(x)
+
+    @program(
+        *[(np.array([0.0, 1.0]), REGULAR), (np.array([1.0, 0.0]), SINGULAR)],
+        *[(np.array([1.0, 0.0]), REGULAR)],
+    )
+    def errors_of_the_way_that_is_taken_alone(x, a):
+        return np.linalg.inv(a) if np.argmax(x) > 0 else a * 2
+
+    @program(np.array([1.0, 2.0, 3.0]), np.array([1.0, -2.0, 3.0]))
+    def after_writes(x):
+        x[0] = 7.0
+        if x[1] > 0:
+            x[2] = x[0] + x[1]
+        return np.sum(x)
+
+    @program(np.array([0.5, 4.0]), np.array([2.0, 4.0]), np.array([3.0, 4.0]))
+    def contains_and_chains(x):
+        if 2.0 in x:
+            return np.max(x)
+        return x[0] if 0 < x[0] < 1 else x[1]
+
+    @program(2.0, 3.0)
+    def a_number_among_lists(x):
+        return x * 2 if x in ([], (2.0,)) or x == [2.0] else x
+
+    @program((np.ones(2), np.float16(2)), (np.ones(2), np.float16(3)))
+    def a_half(x, n):
+        return x * int(n)
+
+
+@each(Ways)
+def test_ways(row):
+    row.check()
 
 
 @pytest.mark.parametrize("convert", [int, np.floor, np.ceil, round, bool, hash])
 def test_conversions(convert):
-    def f(x):
-        n = int(convert(x))
-        return x * n + 1
+    program(2.7, 2.2, -2.7, -0.5, 0.5, 1.5, 2.5)(lambda x: x * int(convert(x)) + 1).check()
 
-    agree(f, 2.7, others=[(2.2,), (-2.7,), (-0.5,), (0.5,), (1.5,), (2.5,), (2.7,)])
+
+HELD = np.array([0.0, 1.0])
 
 
 @pytest.mark.parametrize(
@@ -121,26 +182,6 @@ def test_guards_distinguish_signed_zeros(ask):
             assert str(compiled(x)) == str(ask(x))
 
 
-def test_ranges():
-    agree(lambda x, n: sum(x * i for i in range(n)), 2.0, 3, others=[(1.0, 5), (1.0, 0), (3.0, 3)])
-    agree(lambda x, n: sum(x * i for i in range(int(n))), 2.0, 3.5, others=[(1.0, 5.9), (1.0, 0.1)])
-    agree(lambda x: [x * i for i in range(int(np.floor(x)))], 2.5, others=[(4.1,), (2.9,)])
-
-
-def test_lookups():
-    table, keyed = [1.0, 10.0, 100.0], {0: "a", 1: "b", 2: "c", 7: "d"}
-
-    def f(x, n):
-        return x * table[n % 3], keyed.get(n, "none"), x * n
-
-    agree(f, 2.0, 1, others=[(2.0, 2), (3.0, 7), (3.0, 1), (1.0, 5)])
-
-
-def test_integers_that_index():
-    x = np.linspace(0.0, 1.0, 50)
-    agree(lambda x, i: x[i] * x[i:].sum(), x, 3, others=[(x * 2, 7), (x, -1), (x, 0), (x * 3, 3)])
-
-
 _AXES = {
     "argmin": lambda x, n: np.argmin(x, axis=n),
     "argmax": lambda x, n: x.argmax(n, keepdims=True),
@@ -156,105 +197,8 @@ _AXES = {
 @pytest.mark.parametrize("name", _AXES)
 @pytest.mark.parametrize("convert", [int, lambda n: np.array([n])[0]])
 def test_integers_that_are_axes(name, convert):
-    x = np.sin(np.arange(64.0)).reshape(4, 4, 4)
-    f = _AXES[name]
-    agree(f, x, convert(1), others=[(x * 2, convert(1)), (x, convert(2)), (-x, convert(1))])
-
-
-def test_integer_arrays_and_masks():
-    x = np.linspace(-1.0, 1.0, 50)
-    index = np.arange(0, 50, 7)
-    agree(lambda x, i: x[i] * 2, x, index, others=[(x * 2, index[::-1].copy())])
-    agree(lambda x: x[x > 0] * 2, x, others=[(x * 2,), (x - 0.5,), (x + 5,)])
-    gradients_agree(lambda x: np.sum(x[x > 0] ** 2), x, others=[(x - 0.5,)])
-
-    def clipped(x):
-        t = x * 1.0
-        t[t < 0] = 0.0
-        return t
-
-    agree(clipped, x, others=[(x - 0.5,)])
-
-
-def test_integer_arrays_that_leave():
-    agree(lambda n: [int(k) for k in n] + [len(n)], np.arange(3), others=[(np.arange(3) * 2,)])
-    agree(
-        lambda x, n: x * np.asarray(n).tolist()[1],
-        2.0,
-        np.arange(3),
-        others=[(2.0, np.ones(3, int))],
-    )
-
-
-def test_early_returns_and_exceptions():
-    def f(x):
-        if x < 0:
-            raise ValueError(f"negative: {x < 0}")
-        if x == 0:
-            return None
-        return np.sqrt(x)
-
-    g = jit(f)
-    for _ in range(2):
-        assert g(4.0) == 2.0
-        assert g(0.0) is None
-        with pytest.raises(ValueError, match="negative"):
-            g(-1.0)
-    assert g(9.0) == 3.0
-
-
-def test_numpy_raises_only_where_the_plain_function_would():
-    def f(x, a):
-        if np.argmax(x) > 0:
-            return np.linalg.inv(a) if np.linalg.matrix_rank(np.eye(2)) else a
-        return a * 2
-
-    singular, regular = np.ones((2, 2)), np.array([[2.0, 0.0], [1.0, 1.0]])
-    up, down = np.array([0.0, 1.0]), np.array([1.0, 0.0])
-    g = jit(lambda x, a: _chosen(x, a))
-    for x, a in [(up, regular), (down, singular), (up, regular), (down, singular)]:
-        assert_same(g(x, a), _chosen(x, a))
-    assert f is not g
-
-
-def _chosen(x, a):
-    order = np.argsort(a[0])
-    if np.argmax(x) > 0:
-        return a[order]
-    return a * 2
-
-
-def test_after_max_traces_plain_python_runs():
-    def f(x):
-        n = int(x)
-        return x * n
-
-    g = jit(f, max_traces=3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for x in (1.5, 2.5, 3.5):
-            assert g(x) == f(x)
-    line = inspect.getsourcelines(f)[1] + 1
-    with pytest.warns(
-        RuntimeWarning, match=rf"plain Python.*3 traces.*test_branch_guards\.py:{line}"
-    ):
-        assert g(4.5) == f(4.5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for x in (5.5, 1.5, 9.5):
-            assert g(x) == f(x)
-    assert g.cache_info().eager == 1
-    assert_same(g(np.float64(2.5)), f(np.float64(2.5)))  # another signature is compiled
-
-
-def test_guards_after_writes():
-    def f(x):
-        x[0] = 7.0
-        if x[1] > 0:
-            x[2] = x[0] + x[1]
-        return np.sum(x)
-
-    agree(f, np.array([1.0, 2.0, 3.0]), others=[(np.array([1.0, -2.0, 3.0]),)] * 2)
+    x, one, two = np.sin(np.arange(64.0)).reshape(4, 4, 4), convert(1), convert(2)
+    program((x, one), (x * 2, one), (x, two), (-x, one))(_AXES[name]).check()
 
 
 def _matched(x, y):
@@ -279,44 +223,61 @@ def _matched(x, y):
     ],
 )
 def test_comparisons_of_pythons_numbers_are_true_itself(f):
-    others = [(2.0, 1.0), (-1.0, 2.0), (2.0, 2.0), (-1.0, -2.0), (1.0, 2.0)]
-    agree(f, 1.0, 2.0, others=others)
-    gradients_agree(f, 1.0, 2.0, others=others)
-
-
-def test_contains_and_comparison_chains():
-    def f(x):
-        if 2.0 in x:
-            return np.max(x)
-        return x[0] if 0 < x[0] < 1 else x[1]
-
-    agree(f, np.array([0.5, 4.0]), others=[(np.array([2.0, 4.0]),), (np.array([3.0, 4.0]),)] * 2)
+    calls = [(1.0, 2.0), (2.0, 1.0), (-1.0, 2.0), (2.0, 2.0), (-1.0, -2.0)]
+    program(*calls, gradients=True)(f).check()
 
 
 @pytest.mark.parametrize("x", [2.0, 2, np.float32(2), np.array([2.0, 0.0])])
 @pytest.mark.parametrize("other", [None, "auto", float, {}, set(), len])
 def test_questions_whether_a_number_is_none(x, other):
-    def f(x):
+    @program(x, x * 3)
+    def asks(x):
         return (x * 2 if np.all(x != other) else x), x == other, other == x, x is other
 
-    agree(f, x, others=[(x * 3,)])
+    asks.check()
     if np.ndim(x) == 0:
-        agree(lambda x: x * 2 if x in (other, 2) else x, x, others=[(x * 3,)])
+        program(x, x * 3)(lambda x: x * 2 if x in (other, 2) else x).check()
 
 
-def test_a_number_of_pythons_is_no_list():
-    agree(lambda x: x * 2 if x in ([], (2.0,)) or x == [2.0] else x, 2.0, others=[(3.0,)])
+@pytest.mark.parametrize("dtype", [np.float16, np.longdouble])
+def test_guards_on_numbers_that_machine_code_has_not(dtype):
+    calls = [np.ones(3), np.ones(4), np.ones(7), np.zeros(3), np.ones(3) * 1.5]
+
+    @program(*calls)
+    def f(x):
+        narrow = np.sum(x.astype(dtype))
+        return x * 2.0 if narrow > 5 else x * int(narrow) + (1.0 if narrow else 2.0)
+
+    assert "guard: " in f.check().explain(np.ones(3))
+
+
+# Too many ways, and their causes -----------------------------------------------------------------
+
+
+def test_after_max_traces_plain_python_runs():
+    def f(x):
+        return x * int(x)
+
+    g, line = jit(f, max_traces=3), inspect.getsourcelines(f)[1] + 1
+    for x in (1.5, 2.5, 3.5):
+        assert g(x) == f(x)
+    with pytest.warns(
+        RuntimeWarning, match=rf"plain Python.*3 traces.*test_branch_guards\.py:{line}"
+    ):
+        assert g(4.5) == f(4.5)
+    for x in (5.5, 1.5, 9.5):
+        assert g(x) == f(x)
+    assert g.cache_info().eager == 1
+    y = g(np.float64(2.5))  # another signature is compiled
+    assert y == f(np.float64(2.5)) and type(y) is np.float64
 
 
 def test_each_trace_has_a_cause():
     def f(x, n=1.0):
-        if np.sum(x) > 0:
-            return x * n
-        return -x
+        return x * n if np.sum(x) > 0 else -x
 
-    g = jit(f)
+    g, line = jit(f), inspect.getsourcelines(f)[1] + 1
     g(np.ones(3)), g(-np.ones(3)), g(np.ones(4)), g(np.ones(3), 2)
-    line = inspect.getsourcelines(f)[1] + 1
     text = g.explain(np.ones(3))
     assert "trace 1: the first call" in text
     assert f"trace 2: bool is False, not True, at {__file__}:{line}" in text
@@ -326,11 +287,7 @@ def test_each_trace_has_a_cause():
 
 def test_a_global_is_named_as_the_cause():
     n, how = 1.0, "sum"
-
-    def f(x):
-        return getattr(np, how)(x) * n
-
-    g = jit(f, max_traces=2)
+    g = jit(lambda x: getattr(np, how)(x) * n, max_traces=2)
     g(1.0)
     n = 2.0
     g(1.0)
@@ -340,74 +297,62 @@ def test_a_global_is_named_as_the_cause():
         assert g(1.0) == 2.0
 
 
+def _counts_in_python(x, s):
+    s.n += 1
+    return x * float(s.n)
+
+
+def _keeps_a_plain_copy(x, s):
+    plain = np.array(s.p * 2.0)
+    s.p = s.p * 0.5
+    return plain @ x
+
+
 def test_a_number_that_was_left_to_python_is_named_as_the_cause():
-    held = {"n": 0}
-
-    def f(x):
-        held["n"] += 1
-        return x * float(held["n"])
-
-    g = jit(f, max_traces=3)
-    with pytest.warns(RuntimeWarning, match=r"3 traces already .*a number is \d, not \d, at .*:\d"):
-        for k in range(1, 9):
-            assert g(1.0) == k
-    assert "another way through" not in g.explain(1.0)
+    why = r"3 traces already .*a number is \d, not \d, at .*:\d"
+    row = program(1.0, times=8, state={"n": 0}, warns=why, options={"max_traces": 3})
+    assert "another way through" not in row(_counts_in_python).check().explain(1.0)
 
 
 def test_plain_numbers_of_an_array_that_is_another_at_each_call_end_with_a_warning():
-    state = {"p": np.eye(2)}
-
-    def f(x):
-        plain = np.array(state["p"] * 2.0)
-        state["p"] = state["p"] * 0.5
-        return plain @ x
-
-    def follow(g):
-        state["p"] = np.eye(2)
-        return [g(np.ones(2)) for _ in range(8)]
-
-    want, g = follow(f), jit(f, max_traces=3)
-    with pytest.warns(RuntimeWarning, match=r"3 traces.*an array, of which.*test_branch_guards.py"):
-        assert_same(follow(g), want)
-    assert g.cache_info().eager == 1
+    why = r"3 traces.*an array, of which.*test_branch_guards.py"
+    row = program(
+        np.ones(2), times=8, state={"p": np.eye(2)}, warns=why, eager=1, options={"max_traces": 3}
+    )
+    row(_keeps_a_plain_copy).check()
 
 
 # What a call does besides ------------------------------------------------------------------------
 
 
-def test_a_function_that_cannot_be_traced_runs_once():
-    log = []
-
-    def f(x, out):
-        log.append("in")
+class Plain:
+    @program(
+        (2.0, np.zeros(2)), (3.0, np.zeros(2)), state={"log": []}, warns=r"float\(t\)", eager=1
+    )
+    def a_float_that_leaves(x, out, s):
+        s.log.append("in")
         out[0] = x * 2
-        y = np.float64(float(x))  # leaves NumPy
-        out[1] = y
-        log.append("out")
+        out[1] = y = np.float64(float(x))
+        s.log.append("out")
         return y * 3, out
 
-    g = jit(f)
-    out = np.zeros(2)
-    with pytest.warns(RuntimeWarning, match=rf"plain Python.*float\(t\).*{__file__}"):
-        y, same = g(2.0, out)
-    assert log == ["in", "out"] and y == 6.0 and same is out and out.tolist() == [4.0, 2.0]
-    assert g(3.0, out)[0] == 9.0 and log == ["in", "out"] * 2
-
-
-def test_plain_buffers_run_once():
-    runs = []
-
-    def f(x):
-        runs.append(1)
+    @program(np.arange(3.0), state={"runs": 0}, warns="plain Python")
+    def a_plain_buffer(x, s):
+        s.runs += 1
         out = np.zeros(3)
         for i in range(3):
             out[i] = x[i] * 2
         return out
 
-    g = jit(f)
-    with pytest.warns(RuntimeWarning, match="plain Python"):
-        assert_same(g(np.arange(3.0)), np.arange(3.0) * 2)
-    assert len(runs) == 1
+    @program(np.arange(5.0), state={"runs": 0}, warns="plain Python.*tobytes")
+    def a_function_without_a_rule(x, s):
+        s.runs += 1
+        return x.tobytes()
+
+
+@each(Plain)
+def test_a_function_that_cannot_be_traced_runs_once(row):
+    row.check()
 
 
 def test_refusals_still_keep_gradients():
@@ -423,28 +368,20 @@ def test_refusals_still_keep_gradients():
         jit(lambda x: x * float(p * 2))(1.0)
 
 
-def test_functions_without_a_rule_run_once():
-    runs = []
-
-    def f(x):
-        runs.append(1)
-        return x.tobytes()
-
-    g, x = jit(f), np.arange(5.0)
-    want = f(x)
-    runs.clear()
-    with pytest.warns(RuntimeWarning, match="plain Python.*tobytes"):
-        assert g(x) == want
-    assert len(runs) == 1
+@dataclasses.dataclass
+class _State:
+    w: np.ndarray
+    n: int = 0
 
 
-def test_containers_that_a_function_changes():
-    @dataclasses.dataclass
-    class State:
-        w: np.ndarray
-        n: int = 0
+def _given():
+    g = np.ones(3)
+    return {"w": np.arange(3.0), "g": g}, _State(np.ones(2)), [1.0, g]
 
-    def f(params, state, log):
+
+class Left:
+    @program(_given, slow=1)
+    def in_containers(params, state, log):
         params["w"] = params["w"] - 0.5 * params["g"]
         params["new"] = [params["g"]]
         state.w = state.w * 2
@@ -453,74 +390,27 @@ def test_containers_that_a_function_changes():
         log[0], log[1] = log[1], log[0]
         return params["w"]
 
-    def given():
-        g = np.ones(3)
-        return {"w": np.arange(3.0), "g": g}, State(np.ones(2)), [1.0, g]
-
-    g = jit(f)
-    for _ in range(5):
-        plain, jitted = given(), given()
-        assert_same(g(*jitted), f(*plain))
-        assert_same(jitted[0], plain[0])
-        assert_same((jitted[1].w, jitted[1].n), (plain[1].w, plain[1].n))
-        assert_same(jitted[2], plain[2])
-        assert jitted[0]["new"][0] is jitted[0]["g"] is jitted[2][0]
-    assert g.cache_info().slow == 1
-
-
-def test_what_was_done_before_an_exception_stays():
-    def f(x, log):
+    @program((np.zeros(3), []), (np.full(3, 5.0), []))
+    def before_an_exception(x, log):
         log.append(1.0)
         x += 1.0
         if x[0] > 1:
             raise KeyError("big")
         return x
 
-    g = jit(f)
-    for start in (0.0, 5.0, 0.0, 5.0):
-        x, log = np.full(3, start), []
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                g(x, log)
-        except KeyError:
-            assert start == 5.0
-        assert log == [1.0] and x[0] == start + 1.0
+
+@each(Left)
+def test_what_a_call_leaves_behind(row):
+    row.check()
 
 
-def test_disk_cache_can_be_chosen_per_function(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("setting", "options", "kept"),
+    [("1", {"cache": False}, 0), ("0", {}, 0), ("0", {"cache": True}, 1)],
+)
+def test_disk_cache_can_be_chosen_per_function(setting, options, kept, tmp_path, monkeypatch):
     monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("TRACKER_CACHE", "1")
-    jit(lambda x: np.sin(x) * 2.0, cache=False)(np.ones(50))
+    monkeypatch.setenv("TRACKER_CACHE", setting)
+    jit(lambda x: np.sin(x) * 2.0, **options)(np.ones(50))
     drain()
-    assert not list(tmp_path.iterdir())
-    monkeypatch.setenv("TRACKER_CACHE", "0")
-    jit(lambda x: np.sin(x) * 3.0)(np.ones(50))
-    drain()
-    assert not list(tmp_path.iterdir())
-    jit(lambda x: np.sin(x) * 4.0, cache=True)(np.ones(50))
-    drain()
-    assert list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.longdouble])
-def test_guards_on_numbers_that_machine_code_has_not(dtype):
-    def f(x):
-        narrow = np.sum(x.astype(dtype))
-        if narrow > 5:
-            return x * 2.0
-        return x * int(narrow) + (1.0 if narrow else 2.0)
-
-    fast = jit(f)
-    for n in (3, 3, 4, 7, 3, 7):
-        np.testing.assert_array_equal(fast(np.ones(n)), f(np.ones(n)))
-    assert "guard: " in fast.explain(np.ones(3))
-    for x in (np.zeros(3), np.ones(3), np.ones(3) * 1.5):
-        for _ in range(2):
-            np.testing.assert_array_equal(fast(x), f(x))
-
-
-def test_a_guard_on_an_argument_that_machine_code_has_not():
-    fast = jit(lambda x, n: x * int(n))
-    for n in (2, 3, 2):
-        assert fast(np.ones(2), np.float16(n)).tolist() == [n, n]
+    assert bool(list(tmp_path.iterdir())) == kept
