@@ -53,13 +53,14 @@ class Row:
     """A program: `calls` are tuples of arguments, single arguments, or functions that make them;
     `traces`, `signatures`, `slow` and `eager` are of `cache_info` afterwards; `options` are of
     `jit`; with `gradients`, those are compared, too. With a `state` (attributes, or a function that
-    makes an object), the program takes that object last, captured; after each of the `changes` to
-    it all calls are made again, `times` times."""
+    makes an object), the program takes that object last: captured, or `given`. The calls are made
+    `times` times, and again after each of the `changes` to the state."""
 
     f: object
     calls: tuple
     state: object = None
     changes: object = ()
+    given: bool = False
     times: int = 2
     traces: object = None
     signatures: object = None
@@ -93,11 +94,15 @@ class Row:
         """Make all calls of two functions (each with its state); the second one's own warnings."""
         told = []
         for call in self.calls * self.times:
-            want, expected = outcome(plain[0], _arguments(call), plain[1])
-            got, said = outcome(ours[0], _arguments(call), ours[1])
+            want, expected = self._outcome(*plain, call)
+            got, said = self._outcome(*ours, call)
             assert_alike(got, want, self.tolerance)
             told += [text for text in said if text not in expected]
         return told
+
+    def _outcome(self, f, s, call):
+        args = _arguments(call)
+        return outcome(f, (*args, s) if self.given and s is not None else args, s)
 
     def _state(self):
         made = self.state() if callable(self.state) else copy.deepcopy(self.state)
@@ -105,7 +110,7 @@ class Row:
 
     def _bound(self, s):
         f = self.f
-        return f if self.state is None else lambda *args: f(*args, s)
+        return f if self.state is None or self.given else lambda *args: f(*args, s)
 
 
 def _arguments(call):

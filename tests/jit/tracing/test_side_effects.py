@@ -4,270 +4,259 @@ function.
 
 import dataclasses
 import threading
-import types
 import warnings
 
 import numpy as np
 import pytest
 from jit_programs import assert_same
+from side_by_side import each, program
 from stateful_objects import Body, Pose, Posed, Record, shown
 
 from tracker import gradient, jit
 
-
-@pytest.fixture(autouse=True)
-def _no_plain_runs():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)
-        yield
+PLAIN = "runs in plain Python"
 
 
-losses = []
+def ones_times(*factors):
+    return [np.ones(3) * k for k in factors]
+
+
+def ramps(count, most=3):
+    return [np.arange(3.0) + k % most for k in range(1, count)]
 
 
 class Recorder:
     def __init__(self):
-        self.steps, self.log, self.n = [], [], 0
+        self.steps, self.log, self.n, self.losses = [], [], 0, []
 
-    def step(self, x):
-        self.n += 1
-        y = x * self.n
-        losses.append(np.sum(y))
-        self.log.append({"y": y, "n": self.n})
+
+class Appended:
+    """A list that is appended to, and not looked at, needs no trace for each length."""
+
+    @program(*ramps(30), times=1, state=Recorder, given=True, traces=2, eager=0)
+    def step(x, s):
+        s.n += 1
+        y = x * s.n
+        s.losses.append(np.sum(y))
+        s.log.append({"y": y, "n": s.n})
         if x[0] > 1.0:
-            self.steps.append(self.n)
+            s.steps.append(s.n)
         return y
 
-    def reads(self, x):
-        self.log.append(x)
-        return x * len(self.log)
+    @program(*ramps(30), times=1, state=Recorder, given=True, warns=PLAIN)
+    def reads(x, s):
+        s.log.append(x)
+        return x * len(s.log)
 
-    def reads_by_name(self, x):
-        self.log.append(x)
-        return x * len(getattr(self, "log"))  # noqa: B009
+    @program(*ramps(30), times=1, state=Recorder, given=True, warns=PLAIN)
+    def reads_by_name(x, s):
+        s.log.append(x)
+        return x * len(getattr(s, "log"))  # noqa: B009
 
-    def keeps_the_method(self, x):
-        put = self.log.append
+    @program(*ramps(30), times=1, state=Recorder, given=True, warns=PLAIN)
+    def keeps_the_method(x, s):
+        put = s.log.append
         put(x)
         return x * put.__self__[0]
 
-
-@pytest.mark.parametrize("name", ["step", "reads", "reads_by_name", "keeps_the_method"])
-def test_what_is_appended_to(name):
-    """A list that is appended to, and not looked at, needs no trace for each length."""
-    plain, found, states = getattr(Recorder, name), [], []
-    step = jit(plain)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error" if name == "step" else "ignore")
-        for f in (plain, step):
-            losses.clear()
-            r = Recorder()
-            found.append([f(r, np.arange(3.0) + k % 3) for k in range(1, 30)])
-            states.append((list(losses), r.log, r.steps, r.n))
-    assert_same(*found)
-    assert_same(*states)
-    if name == "step":
-        assert found[1][-1] is r.log[-1]["y"] and type(r.steps[-1]) is int
-        assert step.cache_info()[::3] == (2, 0)
-        r.log = None
-        with pytest.raises(AttributeError, match="append"):
-            step(r, np.ones(3))
+    @program(1.0, times=25, state={"log": []}, warns=PLAIN)
+    def known_by_two_names(x, s):
+        other = {"same": s.log}
+        s.log.append(x)
+        return x * len(other["same"])
 
 
-history = {"loss": [], "n": []}
+@each(Appended)
+def test_what_is_appended_to(row):
+    row.check()
+
+
+def test_what_is_appended_to_may_be_gone():
+    r = Recorder()
+    step = jit(lambda x: (r.log.append(x), x * 2)[1])
+    for _ in range(3):
+        step(np.ones(3))
+    r.log = None
+    with pytest.raises(AttributeError, match="append"):
+        step(np.ones(3))
 
 
 class Fitted:
     def __init__(self):
         self.history, self.n = {"x": [], "other": [1, 2], "text": "as it is"}, 0
+        self.losses = {"loss": [], "n": []}
         self.two = {"a": [], "b": []}
         self.one = {"a": [], "b": None}
         self.one["b"] = self.one["a"]
         self.aside = self.two["a"]
 
-    def step(self, x):
-        history["loss"].append(np.sum(x))
+
+def _emptied(s):
+    s.history["x"] = []
+
+
+def _reordered(s):
+    s.history["other"] = s.history.pop("other")
+
+
+def _shared_lists(s):
+    s.losses["loss"] = s.losses["n"]
+
+
+def fitted(**expected):
+    changes = [_emptied, _reordered, _shared_lists]
+    return program(*ramps(4), state=Fitted, given=True, changes=changes, **expected)
+
+
+class InADict:
+    @fitted(traces=4, eager=0)
+    def step(x, s):
+        s.losses["loss"].append(np.sum(x))
         for name in ("x", "other"):
-            self.history[name].append(x * 2)
+            s.history[name].append(x * 2)
         if x[0] > 1.0:
-            history["n"].append(3)
+            s.losses["n"].append(3)
         return x + 1
 
-    def derives(self, x):
+    @fitted()
+    def derives(x, s):
         def loss(y):
             z = np.sum(y * y)
-            self.history["x"].append(1.0)
+            s.history["x"].append(1.0)
             return z
 
         return gradient(loss, x)[0]
 
-    def raises(self, x):
-        self.history["x"].append(x)
+    @fitted()
+    def raises(x, s):
+        s.history["x"].append(x)
         if x[0] > 1.0:
             raise ZeroDivisionError
         return x
 
-    def misses(self, x):
-        self.history["missing"].append(x)
+    @fitted()
+    def misses(x, s):
+        s.history["missing"].append(x)
         return x
 
-    def reads(self, x):
-        self.history["x"].append(x)
-        return x * len(self.history["x"])
+    @fitted(warns=PLAIN)
+    def reads(x, s):
+        s.history["x"].append(x)
+        return x * len(s.history["x"])
 
-    def reads_another(self, x):
-        self.history["x"].append(x)
-        return x * self.history["other"][-1]
+    @fitted(warns=PLAIN)
+    def reads_another(x, s):
+        s.history["x"].append(x)
+        return x * s.history["other"][-1]
 
-    def gives(self, x):
-        self.history["x"].append(x)
-        return x, self.history
+    @fitted(warns=PLAIN)
+    def gives(x, s):
+        s.history["x"].append(x)
+        return x, s.history
 
-    def is_one(self, x):
-        self.one["a"].append(x)
-        return x * len(self.one["b"])
+    @fitted(warns=PLAIN)
+    def is_one(x, s):
+        s.one["a"].append(x)
+        return x * len(s.one["b"])
 
-    def stands_elsewhere(self, x):
-        self.two["a"].append(x)
-        return x * len(self.aside)
+    @fitted(warns=PLAIN)
+    def stands_elsewhere(x, s):
+        s.two["a"].append(x)
+        return x * len(s.aside)
 
-    def makes(self, x):
-        self.history["x"].append(x)
-        self.history = {"x": [x], "other": self.history["other"]}
+    @fitted()
+    def makes(x, s):
+        s.history["x"].append(x)
+        s.history = {"x": [x], "other": s.history["other"]}
         return x
 
 
-@pytest.mark.parametrize("name", [n for n in vars(Fitted) if not n.startswith("_")])
-def test_what_is_appended_to_lists_in_a_dict(name):
-    plain, found, states = getattr(Fitted, name), [], []
-    step = jit(plain)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error" if name in ("step", "derives") else "ignore")
-        for f in (plain, step):
-            history.update(loss=[], n=[])
-            fitted, results = Fitted(), []
-            for k in range(1, 15):
-                try:
-                    results.append(f(fitted, np.arange(3.0) + k % 3))
-                except (KeyError, ZeroDivisionError) as error:
-                    results.append(type(error).__name__)
-                if k == 7:  # an empty list, and a dict in another order
-                    fitted.history["x"] = []
-                if k == 9 and "other" in fitted.history:
-                    fitted.history["other"] = fitted.history.pop("other")
-                if k == 11:
-                    history["loss"] = history["n"]
-            found.append(repr(results))
-            states.append(repr((history, vars(fitted))))
-    assert found[0] == found[1]
-    assert states[0] == states[1]
-    if name == "step":
-        assert step.cache_info().traces <= 6 and step.cache_info().eager == 0
+@each(InADict)
+def test_what_is_appended_to_lists_in_a_dict(row):
+    row.check()
 
 
-def _shared(x, s):
-    s.kept["n"] += 1.0
-    s.kept = dict(s.kept, x=x)
-    return x * s.kept["n"]
-
-
-def _within_a_tuple(x, s):
-    s.pair[1]["n"] += 1.0
-    s.pair = s.pair[0] + x, s.pair[1]
-    return s.pair[0] * s.pair[1]["n"]
-
-
-def _within_a_dataclass(x, s):
-    s.body.spin["n"] += 1.0
-    s.body = dataclasses.replace(s.body, x=s.body.x + x)
-    return s.body.x * s.body.spin["n"]
-
-
-def _forced(x, s):
-    object.__setattr__(s.body, "n", s.body.n + 1)
-    s.body = dataclasses.replace(s.body, x=s.body.x + x)
-    return s.body.x * s.body.n
+def _seen_before():
+    body = Body(np.ones(3), np.ones(3), {"n": 0.0})
+    kept, pair = {"n": 0.0}, (np.ones(3), {"n": 0.0})
+    return {"kept": kept, "pair": pair, "body": body, "other": body, "known": [kept, pair, body]}
 
 
 _force = object.__setattr__
 
 
-def _forced_by_another_name(x, s):
-    _force(s.body, "n", s.body.n + 1)
-    s.body = dataclasses.replace(s.body, x=s.body.x + x)
-    return s.body.x * s.body.n
+def seen(**expected):
+    return program(
+        *ones_times(1, 2, 3, 4, 5, 6), times=1, state=_seen_before, given=True, **expected
+    )
 
 
-def _compared(x, s):
-    was = s.body is s.other
-    s.body = dataclasses.replace(s.body, x=s.body.x + x)
-    return x * was
+class SeenBefore:
+    """Somebody else knows the container that is changed before it is replaced."""
+
+    @seen()
+    def shared(x, s):
+        s.kept["n"] += 1.0
+        s.kept = dict(s.kept, x=x)
+        return x * s.kept["n"]
+
+    @seen()
+    def within_a_tuple(x, s):
+        s.pair[1]["n"] += 1.0
+        s.pair = s.pair[0] + x, s.pair[1]
+        return s.pair[0] * s.pair[1]["n"]
+
+    @seen()
+    def within_a_dataclass(x, s):
+        s.body.spin["n"] += 1.0
+        s.body = dataclasses.replace(s.body, x=s.body.x + x)
+        return s.body.x * s.body.spin["n"]
+
+    @seen(warns=PLAIN)
+    def forced(x, s):
+        object.__setattr__(s.body, "n", s.body.n + 1)
+        s.body = dataclasses.replace(s.body, x=s.body.x + x)
+        return s.body.x * s.body.n
+
+    @seen(warns=PLAIN)
+    def forced_by_another_name(x, s):
+        _force(s.body, "n", s.body.n + 1)
+        s.body = dataclasses.replace(s.body, x=s.body.x + x)
+        return s.body.x * s.body.n
+
+    @seen(warns=PLAIN)
+    def compared(x, s):
+        was = s.body is s.other
+        s.body = dataclasses.replace(s.body, x=s.body.x + x)
+        return x * was
 
 
-_SEEN_BEFORE = [
-    *(_shared, _within_a_tuple, _within_a_dataclass),
-    *(_forced, _forced_by_another_name, _compared),
-]
+@each(SeenBefore)
+def test_a_value_changed_before_it_is_replaced(row):
+    row.check()
 
 
-@pytest.mark.parametrize("f", _SEEN_BEFORE)
-def test_a_value_changed_before_it_is_replaced(f):
-    """Somebody else knows the container that was changed there."""
-    warnings.simplefilter("ignore", RuntimeWarning)
-    found = []
-    for call in (f, jit(f)):
-        body = Body(np.ones(3), np.ones(3), {"n": 0.0})
-        s = types.SimpleNamespace(kept={"n": 0.0}, pair=(np.ones(3), {"n": 0.0}), body=body)
-        s.other, known = body, []
-        for k in range(1, 7):
-            known += [(s.kept, s.pair, s.body.n, s.body)]
-            known += [call(np.ones(3) * k, s)]
-        found.append(shown(known))
-    assert_same(found[1], found[0])
+class Kept:
+    def __init__(self):
+        self.rows, self.pair = [np.ones(2), 1.0], (np.ones(2), [2.0])
 
 
-def test_a_list_that_is_known_by_two_names_is_looked_at():
-    log = []
-    other = {"same": log}
-
-    def f(x):
-        log.append(x)
-        return x * len(other["same"])
-
-    g = jit(f)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert [g(1.0) for _ in range(25)] == [float(k) for k in range(1, 26)]
+def _given(k):
+    return {"n": k, "inner": [np.ones(2) * k]}, Record(), (1.0, np.ones(3))
 
 
-def test_what_is_put_is_what_is_returned():
-    class Holder:
-        a = b = None
+class Themselves:
+    """What is put, given or kept is the object itself."""
 
-        def step(self, x):
-            y = x * 2
-            self.a = self.b = y
-            self.x = x
-            return y
+    @program(*ones_times(*range(6)), state={"a": None, "b": None, "x": None}, given=True, slow=2)
+    def put_and_returned(x, s):
+        y = x * 2
+        s.a = s.b = y
+        s.x = x
+        return y
 
-    h, step = Holder(), jit(Holder.step)
-    for k in range(6):
-        x = np.ones(3) * k
-        y = step(h, x)
-        assert y is h.a is h.b and h.x is x
-    assert step.cache_info().slow <= 3
-
-
-def test_containers_that_are_given_or_kept_are_themselves():
-    class Kept:
-        def __init__(self):
-            self.rows, self.pair, self.named = (
-                [np.ones(2), 1.0],
-                (np.ones(2), [2.0]),
-                {"r": Record()},
-            )
-
-    def f(kept, given, record, pair):
+    @program(*[lambda k=k: _given(k) for k in range(6)], state=Kept, given=True, eager=0, slow=2)
+    def containers(given, record, pair, kept):
         given["n"] += 1
         record.x = record.x * 2
         kept.rows[1] = kept.rows[1] + 1
@@ -275,22 +264,68 @@ def test_containers_that_are_given_or_kept_are_themselves():
         inner = given["inner"]
         return kept.rows, given, [inner, record], pair, kept.pair, kept.pair[1], (inner,)
 
-    one, other, g = Kept(), Kept(), jit(f)
-    for k in range(6):
-        found = []
-        for kept, function in ((one, f), (other, g)):
-            given, record, pair = {"n": k, "inner": [np.ones(2) * k]}, Record(), (1.0, np.ones(3))
-            result = function(kept, given, record, pair)
-            assert result[0] is kept.rows and result[1] is given is kept.given
-            assert result[2][0] is given["inner"] is kept.inner is result[6][0]
-            assert result[2][1] is record and result[3] is pair
-            assert result[4] is kept.pair and result[5] is kept.pair[1]
-            found.append((result, kept.rows, given, record))
-        assert_same(*found)
-    assert g.cache_info().eager == 0 and g.cache_info().slow <= 4
-    same = jit(lambda x: x)
-    for x in ([1.0], {"a": [2]}, (1.0, [2.0]), Record(), [], np.ones(2)):
-        assert all(same(x) is x for _ in range(3))
+    @program([1.0], {"a": [2]}, ((1.0, [2.0]),), Record(), [], np.ones(2))
+    def arguments(x):
+        return x
+
+    @program({"x": np.ones(3, ">f8"), "n": 1})
+    def containers_of_arrays_that_no_entry_takes(state):
+        state["x"] = state["x"] * 2
+        state["n"] += 1
+        return state["n"]
+
+    @program(2.0, state=Posed, traces=1)
+    def a_captured_dataclass(x, m):
+        return [x, m.pose, m.before]
+
+    @program(2.0, state=Posed, traces=1)
+    def a_captured_dataclass_that_is_read(x, m):
+        return [x * np.sum(m.pose.x), m.before, m.pose]
+
+    @program(1.0, times=4, state=Posed, warns=r"plain Python.*changes")
+    def a_dataclass_that_is_put(x, m):
+        m.pose = m.pose.moved(x)
+        return m.pose
+
+    @program(*ones_times(*range(6)), state={"all": None, "part": None}, given=True, warns=PLAIN)
+    def a_view_of_what_is_put(x, s):
+        y = x * 2
+        s.all, s.part = y, y[1:]
+        return np.sum(y)
+
+    @program(*[np.ones((2, 2)) * k for k in range(6)], state={"first": None}, given=True, eager=0)
+    def a_view_that_is_put(x, s):
+        s.first = x[0]
+        return x[0] * 2
+
+    @program(*ones_times(1.0, -1.0), state={"row": None}, given=True)
+    def a_view_that_is_put_before_an_error(x, s):
+        s.row = x[1:]
+        if x[0] > 0:
+            raise ValueError("no")
+        return x * 2
+
+    @program(
+        *[1.0, 1.0, 2.0, 0.5, 1.0, 2.0, 4.0, 1.0, 1.0, 1.0, 1.0, 2.0, 0.5],
+        times=1,
+        state={"n": 0, "at": 0.0},
+        given=True,
+        eager=0,
+    )
+    def nothing_by_a_failing_guard(x, s):
+        s.n += 1
+        s.at = s.at + x
+        if s.at > 3.0:
+            s.at = 0.0
+            raise ValueError("outside")
+        if x > 1.5:
+            s.at = -s.at
+        return s.at
+
+
+@each(Themselves)
+def test_what_is_put_is_the_object_itself(row):
+    row.check()
 
 
 class Aliased:
@@ -336,112 +371,6 @@ def test_lists_that_are_one_and_lists_that_are_two(name):
             assert_same(*found)
 
 
-def test_views_that_are_put_before_an_error():
-    class Holder:
-        def step(self, x):
-            self.row = x[1:]
-            if x[0] > 0:
-                raise ValueError("no")
-            return x * 2
-
-    h, step = Holder(), jit(Holder.step)
-    for k in (1.0, -1.0, 1.0, -1.0):
-        x = np.ones(3) * k
-        with pytest.raises(ValueError, match="no") if k > 0 else warnings.catch_warnings():
-            step(h, x)
-        assert np.shares_memory(h.row, x)
-
-
-def test_containers_of_arrays_that_no_entry_takes_are_changed():
-    def f(state):
-        state["x"] = state["x"] * 2
-        state["n"] += 1
-        return state["n"]
-
-    g = jit(f)
-    one, other = ({"x": np.ones(3, ">f8"), "n": 1} for _ in range(2))
-    for _ in range(3):
-        assert g(other) == f(one)
-        assert_same(other, one)
-
-
-def test_a_view_of_what_is_put_shares_its_memory():
-    class Holder:
-        def step(self, x):
-            y = x * 2
-            self.all, self.part = y, y[1:]
-            return np.sum(y)
-
-        def row(self, x):
-            self.first = x[0]
-            return x[0] * 2
-
-    h, step, row = Holder(), jit(Holder.step), jit(Holder.row)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for k in range(6):
-            step(h, np.ones(3) * k)
-            assert np.shares_memory(h.all, h.part)
-    for k in range(6):
-        x = np.ones((2, 2)) * k
-        row(h, x)
-        x[0, 0] = 7.0
-        assert h.first[0] == 7.0
-    assert row.cache_info().eager == 0
-
-
-def test_a_failing_guard_has_put_nothing():
-    class Walker:
-        def __init__(self):
-            self.n, self.at = 0, 0.0
-
-        def step(self, x):
-            self.n += 1
-            self.at = self.at + x
-            if self.at > 3.0:
-                self.at = 0.0
-                raise ValueError("outside")
-            if x > 1.5:
-                self.at = -self.at
-            return self.at
-
-    one, other, step = Walker(), Walker(), jit(Walker.step)
-    for x in [1.0, 1.0, 2.0, 0.5, 1.0, 2.0, 4.0, 1.0, 1.0, 1.0, 1.0, 2.0, 0.5]:
-        results = []
-        for w, f in ((one, Walker.step), (other, step)):
-            try:
-                results.append(f(w, x))
-            except ValueError as error:
-                results.append(str(error))
-        assert results[0] == results[1]
-        assert (one.n, one.at) == (other.n, other.at)
-        assert type(other.n) is int and type(other.at) is float
-    assert step.cache_info().eager == 0
-
-
-@pytest.mark.parametrize("name", ["pose", "before"])
-@pytest.mark.parametrize("reads", [False, True])
-def test_a_captured_dataclass_is_returned_itself(name, reads):
-    def f(x):
-        return [x * np.sum(m.pose.x) if reads else x, getattr(m, name)]
-
-    m, compiled = Posed(), jit(f)
-    for _ in range(3):
-        assert compiled(2.0)[1] is getattr(m, name)
-    assert compiled.cache_info().traces == 1
-
-
-def test_a_dataclass_that_is_put_and_returned_is_one():
-    def f(x):
-        m.pose = m.pose.moved(x)
-        return m.pose
-
-    m, compiled = Posed(), jit(f)
-    with pytest.warns(RuntimeWarning, match=r"plain Python.*changes"):
-        for k in range(1, 5):
-            assert compiled(1.0) is m.pose and m.pose.n == k
-
-
 def _at_two_places(pose, m, x):
     m.before.v = m.before.v + x
     seen = m.pose.v * 1.0
@@ -456,9 +385,9 @@ def _given_too(pose, m, x):
 
 @pytest.mark.parametrize("f", [_at_two_places, _given_too])
 @pytest.mark.parametrize("hosts", [False, True])
+@pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")
 def test_one_dataclass_that_is_read_in_two_ways(f, hosts):
     """What is written by one way is read by the other, whichever came first."""
-    warnings.simplefilter("ignore", RuntimeWarning)
     halves = np.zeros(2, np.float16)
 
     def called(g, m):

@@ -5,45 +5,37 @@ import gc
 import math
 import sys
 import types
-import warnings
 
 import numpy as np
 import pytest
 from jit_programs import assert_same
-from stateful_objects import MACHINES, Adam, Lent, Nested, Record, Slots, shown
+from side_by_side import each, program
+from stateful_objects import MACHINES, Adam, Lent, Nested, Record, Slots
 
 import tracker as tr
 from tracker import jit
 from tracker.jit.abi import native_callable as native
 from tracker.tape.placeholders import PLACEHOLDERS
 
-table = {"x": 1.0, "v": np.ones(2)}
+table, logged = {"x": 1.0, "v": np.ones(2)}, []
 calls = 0
 
 
-@pytest.fixture(autouse=True)
-def _no_plain_runs():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)
-        yield
-
-
-def _called(step, machine, x):
-    return step(machine, x + 1.0, x) if type(machine) is Adam else step(machine, x)
+def _decayed(s):
+    """The user changes something."""
+    if type(s) is Adam:
+        s.lr = s.lr / 2
 
 
 @pytest.mark.parametrize("cls", MACHINES)
 def test_a_method_that_changes_its_object(cls):
-    one, other, step = cls(), cls(), jit(cls.step)
-    for k in range(1, 12):
-        x, y = np.array([0.1, -0.2, 0.3]) * k, np.array([0.1, -0.2, 0.3]) * k
-        want, got = _called(cls.step, one, x), _called(step, other, y)
-        assert_same(got, want)
-        assert_same(shown(other), shown(one))
-        if k in (3, 6, 8) and cls is Adam:  # the user decays the rate
-            one.lr = other.lr = one.lr / 2
-    info = step.cache_info()
-    assert info.eager == 0 and info.slow <= 7
+    calls = [np.array([0.1, -0.2, 0.3]) * k for k in (1, 2, 3, 4)]
+    row = program(*calls, times=1, state=cls, given=True, changes=[_decayed] * 2, eager=0)
+    if cls is Adam:
+        step = row(lambda x, machine: machine.step(x + 1.0, x)).check()
+    else:
+        step = row(lambda x, machine: machine.step(x)).check()
+    assert step.cache_info().slow <= 7
     assert native.entries(step)
     gc.collect()  # of traces of other tests
     assert not PLACEHOLDERS and type(Lent.w) is np.ndarray
@@ -54,6 +46,7 @@ def _globals(x):
     calls += 1
     table["x"] = table["x"] + x[0]
     table["v"] = table["v"] * x[0]
+    logged.append(x[0])
     return table["v"] * calls
 
 
@@ -63,7 +56,8 @@ def test_globals():
     for f in (_globals, step):
         calls = 0
         table.update(x=1.0, v=np.ones(2))
-        found.append([(f(np.ones(1) * k), dict(table), calls) for k in range(1, 8)])
+        logged.clear()
+        found.append([(f(np.ones(1) * k), dict(table), calls, [*logged]) for k in range(1, 8)])
     assert_same(*found)
     assert step.cache_info() == (1, 1, 3, 0) and type(calls) is int
 
@@ -146,52 +140,147 @@ def test_attributes_of_functions(kind):
         assert step.cache_info().slow <= 4
 
 
-def test_arguments():
-    def f(state, record, dt):
-        state["x"] += dt
-        state["new"] = [state["x"], record.v]
-        state.pop("old", None)
-        record.x, record.v = record.x + dt, record.v * dt
-        return state["x"] * record.x
-
-    g = jit(f)
-    for k in range(1, 6):
-        one, other = ({"old": 1.0, "x": 0.5}, Record()), ({"old": 1.0, "x": 0.5}, Record())
-        held = other[0]
-        assert_same(g(*other, 0.5 * k), f(*one, 0.5 * k))
-        assert_same(other[0], one[0])
-        assert_same(shown(other[1]), shown(one[1]))
-        assert other[0] is held
-    assert g.cache_info() == (1, 1, 1, 0)
+def _mapping_and_record(dt):
+    return {"old": 1.0, "x": 0.5}, Record(), dt
 
 
 class Abandoned:
     def __init__(self):
         self.n, self.log, self.made = 0, [0.0], {}
 
-    def step(self, x, way):
-        self.n += 1
-        self.log[0] = self.log[0] + 1.0
-        self.last = self.n
-        if way == "leaves":
-            return len(np.asarray(x).tobytes()) + self.n
-        if way == "untraceable":
-            return np.interp(x[0] * tr.param(1.0), [0.0, 1.0], [1.0, 2.0])
-        return tr.gradient(lambda x: np.sum(np.where(x > 0, np.log(x), 0.0)), x)[0] * self.n
 
-
-@pytest.mark.parametrize("way", ["leaves", "untraceable", "nans"])
-@pytest.mark.parametrize("n", [3, 200_000])
-def test_an_abandoned_run_is_taken_back(way, n):
-    """What cannot be traced runs again, and a gradient with NaNs that was put off."""
-    one, other, step = Abandoned(), Abandoned(), jit(Abandoned.step, static="way")
+def _abandoned(n, **expected):
     x = np.zeros(n)
     x[2:] = 2.0
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        for _ in range(4):
-            np.testing.assert_array_equal(tr.data(step(other, x, way)), tr.data(one.step(x, way)))
-            assert (other.n, other.log, other.last) == (one.n, one.log, one.last)
+    return program(x, times=4, state=Abandoned, given=True, **expected)
+
+
+def _counted(s):
+    s.n += 1
+    s.log[0] = s.log[0] + 1.0
+    s.last = s.n
+
+
+def _leaves(x, s):
+    _counted(s)
+    return len(np.asarray(x).tobytes()) + s.n
+
+
+def _untraceable(x, s):
+    _counted(s)
+    return tr.data(np.interp(x[0] * tr.param(1.0), [0.0, 1.0], [1.0, 2.0]))
+
+
+def _nans(x, s):
+    _counted(s)
+    with np.errstate(all="ignore"):
+        return tr.gradient(lambda x: np.sum(np.where(x > 0, np.log(x), 0.0)), x)[0] * s.n
+
+
+@pytest.mark.parametrize("f", [_leaves, _untraceable, _nans])
+@pytest.mark.parametrize("n", [3, 200_000])
+def test_an_abandoned_run_is_taken_back(f, n):
+    """What cannot be traced runs again, and a gradient with NaNs that was put off."""
+    _abandoned(n, warns="plain Python" if f is _leaves else "")(f).check()
+
+
+class Single:
+    def __init__(self):
+        self.gain = 1.0
+
+        class One:
+            held, gain = None, 1.0
+
+            def __new__(cls):
+                if cls.held is None:
+                    cls.held = object.__new__(cls)
+                    cls.held.count = 0
+                return cls.held
+
+            def __class_getitem__(cls, k):
+                return k * cls.gain
+
+        self.cls = One
+
+
+def _put_on_its_class(s):
+    s.cls.gain = 2.0
+
+
+class Makes:
+    n = 0
+
+    def __init__(self):
+        self.obj = None
+
+
+class Programs:
+    @program(*[lambda k=k: _mapping_and_record(0.5 * k) for k in range(1, 6)], traces=1, slow=1)
+    def arguments(state, record, dt):
+        state["x"] += dt
+        state["new"] = [state["x"], record.v]
+        state.pop("old", None)
+        record.x, record.v = record.x + dt, record.v * dt
+        return state["x"] * record.x
+
+    @program(np.arange(3.0), times=3, state=Single, changes=[_put_on_its_class])
+    def what_new_reads_of_its_class(x, s):
+        one = s.cls()
+        one.count += 1
+        return x * one.count + s.cls[2.0], one.count
+
+    @program(*[np.arange(1.0, 7.0) * k for k in (1.0, 2.0, -1.0)], state={"n": 0, "total": 0.0})
+    def a_scan(x, s):
+        def body(carry, a):
+            s.n += 1
+            s.total = s.total + a
+            return carry + a * s.n, carry
+
+        return tr.scan(body, 0.0, x)[0]
+
+    @program(*[np.arange(1.0, 7.0) * k for k in (1.0, 2.0, -1.0)], state={"n": 0, "log": [1.0]})
+    def a_counted_loop(x, s):
+        def body(i, carry):
+            s.n += i
+            s.log.append(carry)
+            return carry + x[i] * s.n
+
+        carry = tr.fori_loop(0, 5, body, s.log.pop())
+        del s.log[:-1]
+        return carry
+
+    @program(*[np.arange(1.0, 7.0) * k for k in (1.0, 2.0, -1.0)])
+    def a_loop_with_a_condition(x):
+        n = 0
+
+        def body(y):
+            nonlocal n
+            n += 1
+            return y / 2
+
+        return tr.while_loop(lambda y: y > 0.3, body, 4 + x[0]) + n
+
+    @program(*[np.arange(1.0, 7.0) * k for k in (1.0, 2.0, -1.0, -0.5, 3.0)], state={"n": 0})
+    def branches(x, s):
+        def up(y):
+            s.n += 1
+            return y + s.n
+
+        def down(y):
+            s.n -= 1
+            return y - s.n
+
+        return tr.cond(x[0] > 0, up, down, x[1])
+
+    @program(1.0, 2.0, state=lambda: type("Counts", (Makes,), {})(), given=True, warns="changes")
+    def a_class_that_is_changed(x, s):
+        type(s).n += 1
+        return x * s.n
+
+
+@each(Programs)
+def test_what_is_changed(row):
+    row.check()
 
 
 def test_a_read_only_function_writes_nothing():
@@ -270,83 +359,15 @@ def test_a_jitted_function_within_another():
     assert Jitted.step.cache_info().eager == Jitted.inner.cache_info().eager == 0
 
 
-def _scanned(self, x):
-    def body(carry, a):
-        self.n += 1
-        self.total = self.total + a
-        return carry + a * self.n, carry
+def test_an_object_that_is_made_and_kept():
+    def step(s, x):
+        s.obj = types.SimpleNamespace(x=x)
+        return x * 2
 
-    return tr.scan(body, 0.0, x)[0]
-
-
-def _repeated(self, x):
-    def body(i, carry):
-        self.n += i
-        self.log.append(carry)
-        return carry + x[i] * self.n
-
-    return tr.fori_loop(0, 5, body, self.log.pop())
-
-
-def _halved(self, x):
-    n = 0
-
-    def body(y):
-        nonlocal n
-        n += 1
-        return y / 2
-
-    return tr.while_loop(lambda y: y > 0.3, body, 4 + x[0]) + n
-
-
-def _chosen(self, x):
-    def up(y):
-        self.n += 1
-        return y + self.n
-
-    def down(y):
-        self.n -= 1
-        return y - self.n
-
-    return tr.cond(x[0] > 0, up, down, x[1])
-
-
-@pytest.mark.parametrize("function", [_scanned, _repeated, _halved, _chosen])
-def test_bodies_of_loops_and_branches_that_change_what_they_read(function):
-    class Walker:
-        def __init__(self):
-            self.n, self.total, self.log = 0, 0.0, [1.0]
-
-    one, other, f = Walker(), Walker(), jit(function)
-    for k in (1.0, 2.0, -1.0, -0.5, 3.0, 2.0):
-        x = np.arange(1.0, 7.0) * k
-        np.testing.assert_allclose(f(other, x), function(one, x), rtol=1e-14)
-        assert (other.n, other.total) == (one.n, one.total)
-        del one.log[:-1], other.log[:-1]
-        assert other.log == pytest.approx(one.log, rel=1e-14)
-
-
-def test_what_one_trace_cannot_say_runs_plain():
-    class Makes:
-        obj = None
-
-        def step(self, x):
-            self.obj = types.SimpleNamespace(x=x)
-            return x * 2
-
-        def counts(self, x):
-            type(self).n += 1
-            return x * self.n
-
-        n = 0
-
-    for function in (Makes.step, Makes.counts):
-        m, step = Makes(), jit(function)
-        with pytest.warns(RuntimeWarning, match=r"plain Python.*changes"):
-            for k in range(1, 6):
-                assert step(m, float(k)) == (2.0 * k if function is Makes.step else k * k)
-        assert m.obj is None or m.obj.x == 5.0
-    assert Makes.n == 5
+    m, step = Makes(), jit(step)
+    with pytest.warns(RuntimeWarning, match=r"plain Python.*changes"):
+        for k in range(1, 6):
+            assert step(m, float(k)) == 2.0 * k and m.obj.x == k
 
 
 def test_references_and_memory_are_flat():
@@ -366,33 +387,3 @@ def test_references_and_memory_are_flat():
     after = [sys.getrefcount(t) for t in things]
     assert all(abs(a - b) < 20 for a, b in zip(after, before, strict=True))
     assert s.n == 5008
-
-
-class _Single:
-    held = None
-    gain = 1.0
-
-    def __new__(cls):
-        if cls.held is None:
-            cls.held = object.__new__(cls)
-            cls.held.count = 0
-        return cls.held
-
-    def __class_getitem__(cls, k):
-        return k * cls.gain
-
-
-def test_what_new_reads_of_its_class():
-    def f(x):
-        one = _Single()
-        one.count += 1
-        return x * one.count + _Single[2.0]
-
-    results, x = [], np.arange(3.0)
-    for call in (f, jit(f)):
-        _Single.held, _Single.gain = None, 1.0
-        results.append([])
-        for k in range(6):
-            _Single.gain = 1.0 + k // 3
-            results[-1].append((call(x), _Single.held.count))
-    assert_same(*results)
