@@ -1,23 +1,19 @@
 """Small strange programs do compiled what they do plainly: results, errors, writes, gradients."""
 
 import copy
-import dataclasses
-import re
-import warnings
 
 import numpy as np
 import pytest
 import unusual_arguments as strange_arguments
 import unusual_code as strange_code
 import unusual_values as strange_values
-from jit_programs import assert_same
+from side_by_side import assert_alike, outcome
 from unusual import PROGRAMS, unaligned
 
 import tracker as tr
 from tracker import gradient, jit
 
 FILES = strange_arguments, strange_code, strange_values
-_COARSE = {np.dtype("f2"): 3e-3, np.dtype("f4"): 1e-5, np.dtype("c8"): 1e-5}
 
 
 def _own(x):
@@ -37,45 +33,12 @@ def _own(x):
     return out
 
 
-def _assert_alike(got, want):
-    """As `assert_same`, for results of any class."""
-    assert type(got) is type(want), f"{got!r} is not {want!r}"
-    if dataclasses.is_dataclass(want) and not isinstance(want, type):
-        _assert_alike(tuple(vars(got).values()), tuple(vars(want).values()))
-    elif isinstance(want, (list, tuple)):
-        assert len(got) == len(want)
-        for one, other in zip(got, want, strict=True):
-            _assert_alike(one, other)
-    elif isinstance(want, dict):
-        assert list(got) == list(want)
-        _assert_alike(list(got.values()), list(want.values()))
-    elif type(want) in (np.ndarray, float, complex) or isinstance(want, np.inexact):
-        kind = np.result_type(want)
-        if kind.kind in "biufc":
-            assert_same(got, want, "result", _COARSE.get(kind, 1e-10))
-        else:
-            assert repr(got) == repr(want)
-    else:
-        assert repr(got) == repr(want)
-
-
-def _outcome(f, args):
-    """What came of a call: its result or error, and its arguments afterwards."""
-    given = [_own(x) for x in args]
-    try:
-        result = f(*given)
-    except Exception as error:
-        result = type(error), re.sub(r" \(at \S+\)", "", str(error))
-    return result, given
-
-
 def _compare(compiled, plain, calls):
     for args in calls:
         for _ in range(2):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                want, got = _outcome(plain, args), _outcome(compiled, args)
-            _assert_alike(got, want)
+            want, _ = outcome(plain, [_own(x) for x in args])
+            got, _ = outcome(compiled, [_own(x) for x in args])
+            assert_alike(got, want, 1e-10)
 
 
 def _loss(f):

@@ -24,6 +24,14 @@ def program(*calls):
     return put
 
 
+def table(cls):
+    """Decorator: a class of programs; those without calls of their own take a vector."""
+    for name, f in vars(cls).items():
+        if not name.startswith("__") and name not in PROGRAMS:
+            program((V,), (V * 2,))(f)
+    return cls
+
+
 def unaligned(x):
     raw = np.zeros(x.nbytes + 1, np.uint8)
     out = raw[1:].view(x.dtype).reshape(x.shape)
