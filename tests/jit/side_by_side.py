@@ -42,9 +42,10 @@ def program(*calls, **expected):
     return lambda f: Row(f, calls, **expected)
 
 
-def each(table):
-    """Decorator of a test: a row for each program of a class."""
-    rows = {name: row for name, row in vars(table).items() if isinstance(row, Row)}
+def each(*tables):
+    """Decorator of a test: a row for each program of these classes."""
+    rows = {name: row for table in tables for name, row in vars(table).items()}
+    rows = {name: row for name, row in rows.items() if isinstance(row, Row)}
     return pytest.mark.parametrize("row", rows.values(), ids=rows)
 
 
@@ -200,7 +201,7 @@ def assert_alike(got, want, tolerance=1e-12):
 
 def _assert_equal(got, want, path, tolerance):
     if not isinstance(want, (np.ndarray, np.generic, float, complex)):
-        assert got == want or repr(got) == repr(want), (path, got, want)
+        assert got == want or _shown(got) == _shown(want), (path, got, want)
         return
     assert np.shape(got) == np.shape(want), (path, np.shape(got), np.shape(want))
     dtype = np.result_type(want)
@@ -214,3 +215,7 @@ def _assert_equal(got, want, path, tolerance):
     finite = np.abs(np.asarray(want)[np.isfinite(want)])
     scale = max(1.0, float(np.max(finite))) if finite.size else 1.0
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * scale, err_msg=path)
+
+
+def _shown(x):
+    return re.sub(" at 0x[0-9a-f]+", "", repr(x))
