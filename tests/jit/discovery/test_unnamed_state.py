@@ -19,10 +19,12 @@ import queue
 import threading
 import types
 import weakref
+
 import numpy as np
 import pytest
 from scipy.interpolate import PPoly
 from side_by_side import assert_alike, leaves
+
 from tracker import CompileError, jit
 
 
