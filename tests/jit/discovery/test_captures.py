@@ -11,6 +11,7 @@ import pytest
 from captured import Model, same
 from concurrently import at_once
 from jit_programs import assert_same
+from side_by_side import each, program
 from test_parity import agree
 
 import tracker as tr
@@ -86,61 +87,167 @@ def test_closure_variables_that_are_rebound():
     assert np.signbit(jit(lambda x: x * n)(1.0))
 
 
-def test_numbers_equal_to_what_they_were_are_no_new_trace():
-    n = 0.5
+def _times(k):
+    """Numbers in place of those in all captured arrays."""
 
-    def f(x):
-        return x * n
+    def change(s):
+        for x in vars(s).values():
+            if isinstance(x, np.ndarray):
+                x[...] = x * k
 
-    g = jit(f)
-    g(1.0)
-    for _ in range(5):
-        n = float("0.5")
-        assert g(3.0) == 1.5
-    assert g.cache_info().slow == 1
+    return change
 
 
-def test_plain_numpy_on_captured_arrays():
-    c = np.array([1.0, 2.0, 3.0])
-    n = np.array([4, 5, 6])
+def _both(s):
+    s.c[:], s.d[...] = [1.0, 2.0, 3.0], 4.0
 
-    def f(x):
-        y = 2 * c
-        if c[0] > 2:
-            y = y + c.sum()
-        return y * x + np.exp(c).max() + n[1] + c[n - 4][::-1]
 
-    g = jit(f)
-    for k in (1.0, 3.0, -1.0, 5.0):
-        c[:] = np.array([1.0, 2.0, 3.0]) * k
-        n[1] = 4 + int(k) % 3
+def _replaced(s):
+    s.c, s.d = np.full(3, 5.0), [np.ones(3), np.full(3, 10.0)]
+
+
+def _decayed(s):
+    s.c += 1.0
+    s.m.w = s.m.w * 2.0
+    s.m.rate *= 0.5
+
+
+def _doubled(f):
+    @functools.wraps(f)
+    def call(*args):
+        return 2 * f(*args)
+
+    return call
+
+
+C, D, STEPS = np.array([1.0, 2.0, 3.0]), np.array([4, 5, 6]), [_times(k) for k in (3, -1, 2)]
+
+
+class Programs:
+    @program(2.0, state={"c": C, "n": D}, changes=[_times(3)], traces=2, eager=0)
+    def plain_numpy(x, s):
+        y = 2 * s.c
+        if s.c[0] > 2:
+            y = y + s.c.sum()
+        return y * x + np.exp(s.c).max() + s.n[1] + s.c[s.n % 3][::-1]
+
+    @program(np.arange(3.0), state={"knots": np.array([0.0, 1.0, 2.0])}, changes=STEPS[::2])
+    def what_leaves_numpy(x, s):
+        return np.interp(1.5, s.knots.tolist(), [3.0, 4.0, 5.0]) * x + float(s.knots[1])
+
+    @program(
+        *[np.arange(2.0)],
+        state={"edges": np.array([0.0, 1.0, 2.0]), "values": np.array([0.5, np.nan, 1.5])},
+        changes=[_times(0.5), _times(3)],
+    )
+    def functions_without_a_rule(x, s):
+        counts = np.histogram(s.values[::2], s.edges)[0]
+        return x * counts + len(s.edges.tobytes()) + s.edges.tobytes()[0]
+
+    @program(2.0, state={"c": np.zeros(3), "d": np.zeros((2, 3))}, changes=[_both, _both])
+    def writes(x, s):
+        s.c[0] += x
+        s.c[1:] *= 2.0
+        s.d.T[...] = s.c[:, None]
+        return s.c.sum() + s.d[0, 0]
+
+    @program(1.0, times=5, state={"calls": np.zeros((), int)}, slow=1)
+    def a_counter_in_an_array(x, s):
+        s.calls[...] += 1
+        return x * 2
+
+    @program(2.0, state={"c": np.ones(3)})
+    def results(x, s):
+        return s.c, x * s.c
+
+    @program(2.0, 3.0, times=5, state={"n": 0.5}, changes=[lambda s: setattr(s, "n", 0.5)], slow=1)
+    def numbers_equal_to_what_they_were(x, s):
+        return x * s.n
+
+    @program((2.0, 3), state={"c": C}, changes=STEPS)
+    def wrapped_and_recursive(x, n, s):
+        @_doubled
+        def f(x, n):
+            return s.c.sum() * x if n == 0 else f(x, n - 1)
+
+        return f(x, n)
+
+    @program(2.0, state={"d": [np.ones(3), np.ones(3)]}, changes=[_replaced])
+    def inner_functions_and_comprehensions(x, s):
+        def inner(k):
+            return sum(2 * w * k for w in s.d)
+
+        return inner(x) + np.sum([3 * w for w in s.d][1])
+
+    @program(
+        *[np.float64(k) for k in range(1, 8)],
+        times=1,
+        state={"n": 0, "last": None, "log": [], "total": 0.0},
+        eager=0,
+    )
+    def attributes_and_lists(x, s):
+        s.n += 1
+        s.last = x * 2
+        s.log.append(x * 3)
+        s.total = s.total + x
+        return x * s.n
+
+    @program(0.0, 2.0, state=lambda: {"c": np.ones(3), "d": [(np.ones(3), 1)], "m": Model()})
+    def nothing_after_an_exception(x, s):
+        y = 2 * s.c + s.d[0][0] + s.m.w
+        if x > 1:
+            raise KeyError("no")
+        return y
+
+    @program(
+        *[np.array([0.1, 0.2, 0.3])],
+        state=lambda: {"m": Model(), "c": np.arange(3.0)},
+        changes=[_decayed, _decayed],
+        gradients=True,
+    )
+    def gradients(x, s):
+        return np.sum(s.m.plain(x) * (2 * s.c) ** 2)
+
+    @program(np.arange(3.0), state={"w": np.ones(3)}, changes=STEPS)
+    def gradients_in_captured_arrays(x, s):
+        return gradient(lambda w: np.sum((w * x) ** 2), s.w)[0]
+
+
+@each(Programs)
+def test_captured_state_is_read_at_each_call(row):
+    row.check()
+
+
+def test_arrays_as_defaults_and_in_partials():
+    c, k = np.ones(3), {"b": np.ones(3)}
+
+    def f(x, c=c, *, extra=k):
+        return 2 * c * x + 3 * extra["b"]
+
+    g, h = jit(f), jit(functools.partial(f, 2.0, extra=k))
+    for n in (1.0, 2.0, 3.0):
+        c[:] = n
+        k["b"][:] = -n
         same(g, f, 2.0)
-    assert g.cache_info().traces >= 2
+        same(h, functools.partial(f, 2.0, extra=k))
+    assert f.__defaults__[0] is c
 
 
-def test_captured_arrays_that_leave_numpy_are_compared():
-    knots = np.array([0.0, 1.0, 2.0])
+def test_a_captured_array_as_argument():
+    """Itself, another one, and parts of it."""
 
-    def f(x):
-        return np.interp(1.5, knots.tolist(), [3.0, 4.0, 5.0]) * x + float(knots[1])
+    def f(x, c):
+        x[0] = 5.0
+        c[1] += 1.0
+        return x.sum() + 10 * c.sum()
 
-    g = jit(f)
-    for k in (1.0, 2.0, 1.0, 0.5):
-        knots[1] = k
-        same(g, f, np.arange(3.0))
-
-
-def test_captured_arrays_in_functions_without_a_rule():
-    edges, values = np.array([0.0, 1.0, 2.0]), np.array([0.5, np.nan, 1.5])
-
-    def f(x):
-        return x * np.histogram(values[::2], edges)[0] + len(edges.tobytes()) + edges.tobytes()[0]
-
-    g = jit(f)
-    for last in (2.0, 1.2, 5.0):
-        edges[2] = last
-        same(g, f, np.arange(2.0))
-    assert gradient(jit(lambda x: np.sum(f(x))), np.arange(2.0))[0].tolist() == [1.0, 1.0]
+    ours, plain = np.ones(3), np.ones(3)
+    g = jit(lambda x: f(x, ours))
+    for part in [lambda c: c, lambda c: np.zeros(3), lambda c: c[:], lambda c: c[::-1]] * 3:
+        ours[:] = plain[:] = 1.0
+        given, other = part(ours), part(plain)
+        assert_same(g(given), f(other, plain))
+        assert_same((ours, given), (plain, other))
 
 
 def test_derivatives_in_captured_arrays_do_not_leave():
@@ -148,65 +255,6 @@ def test_derivatives_in_captured_arrays_do_not_leave():
     f = jit(lambda x: gradient(lambda w: float(w[0]) * np.sum(w), w)[0] * x)
     with pytest.warns(RuntimeWarning, match="plain Python"), pytest.raises(tr.ConversionError):
         f(2.0)
-
-
-def test_writes_into_captured_arrays():
-    c, d = np.zeros(3), np.zeros((2, 3))
-
-    def f(x):
-        c[0] += x
-        c[1:] *= 2.0
-        d.T[...] = c[:, None]
-        return c.sum() + d[0, 0]
-
-    g = jit(f)
-    for k in range(5):
-        c[:], d[...] = [1.0, 2.0, k], k
-        want_c, want_d = c.copy(), d.copy()
-        want_c[0] += 2.0
-        want_c[1:] *= 2.0
-        want_d.T[...] = want_c[:, None]
-        assert_same(g(2.0), want_c.sum() + want_d[0, 0])
-        assert_same((c, d), (want_c, want_d))
-
-
-def test_a_counter_in_an_array():
-    calls = np.zeros((), int)
-
-    def f(x):
-        calls[...] += 1
-        return x * 2
-
-    g = jit(f)
-    for k in range(5):
-        assert g(1.0) == 2.0 and calls == k + 1
-
-
-def test_a_captured_array_that_is_returned_is_itself():
-    c = np.ones(3)
-    f = jit(lambda x: (c, x * c))
-    for _ in range(3):
-        assert f(2.0)[0] is c
-
-
-def test_a_captured_array_as_argument():
-    c = np.ones(3)
-
-    def f(x):
-        x[0] = 5.0
-        c[1] += 1.0
-        return x.sum() + 10 * c.sum()
-
-    g = jit(f)
-    for _ in range(3):
-        for given in (c, np.zeros(3), c[:], c[::-1]):
-            c[:] = 1.0
-            want = f(given)
-            left = c.copy(), given.copy()
-            c[:] = 1.0
-            given[:] = 0.0 if given.base is None and given is not c else 1.0
-            assert_same(g(given), want)
-            assert_same((c, given), left)
 
 
 def test_one_array_in_two_places():
@@ -273,139 +321,6 @@ def test_functions_made_in_a_loop():
     for _ in range(2):
         assert [f(2.0) for f in made] == [0.0, 2.0, 4.0, 6.0]
         assert [f(2.0) for f in late] == [6.0] * 4
-
-
-def test_arrays_as_defaults_and_in_partials():
-    c, k = np.ones(3), {"b": np.ones(3)}
-
-    def f(x, c=c, *, extra=k):
-        return 2 * c * x + 3 * extra["b"]
-
-    g, h = jit(f), jit(functools.partial(f, 2.0, extra=k))
-    for n in (1.0, 2.0, 3.0):
-        c[:] = n
-        k["b"][:] = -n
-        same(g, f, 2.0)
-        same(h, functools.partial(f, 2.0, extra=k))
-    assert f.__defaults__[0] is c
-
-
-def test_wrapped_and_recursive_functions():
-    c = np.ones(3)
-
-    def doubled(f):
-        @functools.wraps(f)
-        def call(*args):
-            return 2 * f(*args)
-
-        return call
-
-    @doubled
-    def f(x, n):
-        return c.sum() * x if n == 0 else f(x, n - 1)
-
-    @jit
-    def power(x, n):
-        return 2 * c[0] * x if n == 0 else x * power(x, n - 1)
-
-    g = jit(f)
-    for n in (1.0, 2.0):
-        c[:] = n
-        same(g, f, 2.0, 3)
-        assert power(2.0, 3) == power(2.0, 3) == 2 * n * 16.0
-
-
-def test_inner_functions_and_comprehensions():
-    c = [np.ones(3), np.ones(3)]
-
-    def f(x):
-        def inner(k):
-            return sum(2 * w * k for w in c)
-
-        return inner(x) + np.sum([3 * w for w in c][1])
-
-    g = jit(f)
-    for n in (1.0, 2.0):
-        c[0][:] = n
-        c[1] = np.full(3, 5 * n)
-        same(g, f, 2.0)
-
-
-# What a call changes -----------------------------------------------------------------------------
-
-
-def test_state_that_each_call_changes():
-    class Counter:
-        n = 0
-        last = None
-
-    counter, log, total = Counter(), [], 0.0
-
-    def f(x):
-        nonlocal total
-        counter.n += 1
-        counter.last = x * 2
-        log.append(x * 3)
-        total = total + x
-        return x * counter.n
-
-    g = jit(f)
-    for k in range(1, 8):
-        assert_same(g(np.float64(k)), np.float64(k * k))
-    assert counter.n == 7 and counter.last == 14.0 and total == 28.0
-    assert log == [3.0 * k for k in range(1, 8)]
-    for x in (counter.last, total, *log):
-        assert type(x) is np.float64
-
-
-def test_an_exception_leaves_no_placeholder():
-    c, d, m = np.ones(3), [(np.ones(3), 1)], Model()
-    pair = d[0]
-
-    def f(x):
-        y = 2 * c + d[0][0] + m.w
-        if x > 1:
-            raise KeyError("no")
-        return y
-
-    g = jit(f)
-    for x in (0.0, 2.0, 0.0, 2.0):
-        if x > 1:
-            with pytest.raises(KeyError):
-                g(x)
-        else:
-            g(x)
-        assert type(c) is type(d[0][0]) is type(m.w) is np.ndarray
-        assert d[0] is pair
-
-
-def test_gradients_of_functions_with_captures():
-    m, c = Model(), np.arange(3.0)
-
-    def loss(x):
-        return np.sum(m.plain(x) * (2 * c) ** 2)
-
-    f = jit(loss)
-    x = np.array([0.1, 0.2, 0.3])
-    for _ in range(3):
-        for g in (lambda x: gradient(f, x), jit(lambda x: gradient(loss, x))):
-            assert_same(g(x), gradient(loss, x))
-            assert_same(g(x), gradient(loss, x))
-        c += 1.0
-        m.w = m.w * 2.0
-        m.rate *= 0.5
-
-
-def test_gradients_in_captured_arrays():
-    w = np.ones(3)
-
-    def step(x):
-        return gradient(lambda w: np.sum((w * x) ** 2), w)[0]
-
-    g = jit(step)
-    for k in range(3):
-        w = np.full(3, float(k))
-        same(g, step, np.arange(3.0))
 
 
 def test_values_followed_by_a_derivative_outside():
