@@ -207,6 +207,8 @@ def _assert_equal(got, want, path, tolerance):
         assert got == want or _shown(got) == _shown(want), (path, got, want)
         return
     assert np.shape(got) == np.shape(want), (path, np.shape(got), np.shape(want))
+    if isinstance(want, np.ndarray):
+        assert got.flags.writeable == want.flags.writeable, path
     dtype = np.result_type(want)
     assert np.result_type(got) == dtype, (path, np.result_type(got), dtype)
     if dtype.kind not in "fc":

@@ -4,13 +4,13 @@ itself."""
 import contextlib
 import gc
 import math
-import warnings
 import weakref
 
 import numpy as np
 import pytest
 from concurrently import at_once
 from jit_programs import assert_same
+from side_by_side import each, program
 from test_parity import agree, gradients_agree
 from unusual import read_only
 
@@ -41,45 +41,164 @@ def test_views_of_what_a_call_writes_and_captures():
             assert_same(part, np.full(2, float(k)))  # it keeps its memory alive
 
 
-def test_writes_into_arguments():
-    def f(x, y):
+def laid_out(lay):
+    """Calls with arrays in a layout, small and big."""
+    return [
+        lambda n=n, y=y: (lay(np.arange(n).reshape(3, -1)), y)
+        for n in (12.0, 600_000.0)
+        for y in (1.0, 2.0)
+    ]
+
+
+def into(lay):
+    return program(*laid_out(lay), slow=2)(_writes)
+
+
+def _writes(x, y):
+    x += y
+    if x.ndim == 2 and x.size:
+        x[0, ::2] = np.sin(x[0, ::2]) * y
+    return (np.sum(x) if x.size else 0.0) * y
+
+
+class Layouts:
+    """Writes are machine code, whatever the layout."""
+
+    c = into(lambda x: x)
+    fortran = into(np.asfortranarray)
+    transposed = into(lambda x: np.ascontiguousarray(x.T).T)
+    backwards = into(lambda x: x[::-1, ::-1])
+    part = into(lambda x: np.repeat(x, 2, axis=1)[:, ::2])
+    of_one = program(*laid_out(lambda x: x[:1, :1]), slow=1)(_writes)
+    empty = into(lambda x: x[:0])
+    scalar = program(*laid_out(lambda x: np.array(x[0, 0])), slow=1)(_writes)
+
+
+def pairs(*parts, n=8):
+    """Calls with two parts of one array, which they return, too."""
+    return [lambda part=part: (*part(a := np.arange(float(n))), a) for part in parts]
+
+
+def shares(row):
+    """A result shares memory with an argument that is written."""
+
+    @program(lambda: (row(m := np.arange(12.0).reshape(3, 4)), m), warns="plain Python")
+    def shared(x, m):
+        m[:, 0] = 5.0
+        m[1] *= 2
+        y = x * 2
+        return y * math.sin(y[0]), x
+
+    return shared
+
+
+def locks(f):
+    return program(np.ones(3), warns="plain Python.*flags")(f)
+
+
+def _sum(x):
+    return np.sum(np.sin(x) ** 3)
+
+
+INNER = jit(_sum)
+
+
+class Programs:
+    @program((A, 2.0), (A * 2, 3.0), (A[:5], 1.0), (A[:5], 2.0), slow=2)
+    def writes(x, y):
         x[::2] = y
         x += 1.0
         return np.sum(x)
 
-    agree(f, A, 2.0, others=[(A * 2, 3.0), (A[:5], 1.0), (A[:5], 2.0)])
-
-
-def test_writes_before_an_exception():
-    def f(x):
+    @program(np.array([0.0, 1.0]), np.array([0.0, -1.0]))
+    def writes_before_an_exception(x):
         x[0] = 7.0
         if x[1] < 0:
             raise ValueError("negative")
         return x * 2
 
-    g = jit(f)
-    for second in (1.0, -1.0, 1.0, -1.0):
-        x = np.array([0.0, second])
-        if second < 0:
-            with pytest.raises(ValueError, match="negative"):
-                g(x)
-        else:
-            g(x)
-        assert x[0] == 7.0
-
-
-def test_writes_into_an_argument_given_twice():
-    def f(x, y):
+    @program(
+        *pairs(lambda a: (a[:3], a[3:6]), lambda a: (a[:3], a[:3]), lambda a: (a[:3], a[:2])),
+        lambda: ((x := np.ones(3)), x, x),
+    )
+    def writes_into_an_argument_given_twice(x, y, a):
         x[0] = 5.0
         return np.sum(y)
 
-    g = jit(f)
-    for _ in range(3):
-        one, two = np.ones(3), np.ones(3)
-        assert g(one, two) == 3.0 and one[0] == 5.0 and two[0] == 1.0
-        assert g(one, one) == 7.0
-        whole = np.zeros(4)
-        assert g(whole[:3], whole[:2]) == 5.0
+    @program(
+        *pairs(lambda a: (a[:3], a[3:6])),  # side by side
+        *pairs(lambda a: (a[2:5], a[3:6])),  # overlapping
+        *pairs(lambda a: (a[4::-2], a[1:6:2])),  # interleaved
+        lambda: (read_only(np.zeros(3)), np.ones(3), None),
+        lambda: (np.zeros(3), read_only(np.ones(3)), None),
+    )
+    def writes_that_overlap(x, y, a):
+        x[:2] = 2 * y[:2]
+        return y.sum()
+
+    @program(*[np.full(3, start) for start in (0.0, 9.0, 4.5)], slow=2)
+    def writes_of_a_failing_guard(x):
+        x += 1.0
+        if x[0] > 5:
+            x *= 10.0
+        return x
+
+    @program(A, gradients=True)
+    def nested_derivatives(x):
+        return np.sum(gradient(INNER, x)[0] ** 2)
+
+    @program(A)
+    def derivatives_of_compiled_derivatives(x):
+        whole = gradient(jit(lambda x: np.sum(gradient(INNER, x)[0] ** 2)), x)
+        inner = jit(lambda x: gradient(_sum, x))
+        return whole, gradient(lambda x: np.sum(inner(x)[0] ** 2), x)
+
+    @program((2.0, 3), (3.0, 5), (2.0, 0), (1.5, 3), (A, 2))
+    def recursion(x, n):
+        @jit
+        def power(x, n):
+            return 1.0 if n == 0 else x * power(x, n - 1)
+
+        return power(x, n)
+
+    @program(2.0, 3.0, warns="plain Python", eager=1)
+    def a_number_that_leaves(x):
+        return float(x) * 2
+
+    a_row = shares(lambda m: m[1])
+    a_column = shares(lambda m: m[:, 0])
+    a_flat_part = shares(lambda m: m.ravel()[2:6])
+
+    @locks
+    def locked(x):
+        x.flags.writeable = False
+        return x, x.flags.writeable
+
+    @locks
+    def locked_by_name(x):
+        x.flags["WRITEABLE"] = False
+        x[0] = 5.0
+
+    @locks
+    def locked_by_a_method(x):
+        x.setflags(write=False)
+        return x * 2
+
+    @locks
+    def locked_result(x):
+        y = x * 2
+        y.flags.writeable = False
+        return y, y.flags.writeable
+
+
+@each(Programs, Layouts)
+def test_programs(row):
+    row.check()
+
+
+def test_strict_functions_do_not_run_plainly():
+    with pytest.raises(CompileError, match="traced"):
+        jit(lambda x: float(x) * 2, strict=True)(2.0)
 
 
 @pytest.mark.filterwarnings("ignore:.*plain Python")
@@ -105,74 +224,6 @@ def test_writes_that_other_arguments_see_where_a_function_cannot_be_traced():
         jit(derived)(*(2 * [np.arange(4.0)]))
 
 
-LAYOUTS = {
-    "C": lambda x: x,
-    "Fortran": np.asfortranarray,
-    "transposed": lambda x: np.ascontiguousarray(x.T).T,
-    "backwards": lambda x: x[::-1, ::-1],
-    "part": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
-    "of one": lambda x: x[:1, :1],
-    "empty": lambda x: x[:0],
-    "0-d": lambda x: np.array(x[0, 0]),
-}
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("big", [False, True])
-def test_writes_are_machine_code(layout, big):
-    lay = LAYOUTS[layout]
-
-    def f(x, y):
-        x += y
-        if x.ndim == 2 and x.size:
-            x[0, ::2] = np.sin(x[0, ::2]) * y
-        return (np.sum(x) if x.size else 0.0) * y
-
-    g = jit(f)
-    start = np.arange(12.0 if not big else 600_000.0).reshape(3, -1)
-    for y in (1.0, 2.0, 3.0):
-        one, two = lay(start.copy()), lay(start.copy())
-        assert_same(g(one, y), f(two, y))
-        assert_same(one, two)
-    assert g.cache_info().slow == 1
-
-
-def test_writes_in_machine_code_keep_to_their_rules():
-    def f(x, y):
-        x[:2] = 2 * y[:2]
-        return y.sum()
-
-    g = jit(f)
-    g(np.zeros(3), np.ones(3))
-    for _ in range(3):
-        whole, want = np.arange(8.0), np.arange(8.0)
-        assert g(whole[2:5], whole[3:6]) == f(want[2:5], want[3:6])  # overlapping
-        assert_same(whole, want)
-        assert g(whole[:3], whole[3:6]) == f(want[:3], want[3:6])  # side by side
-        assert_same(whole, want)
-        assert g(whole[4::-2], whole[1:6:2]) == f(want[4::-2], want[1:6:2])  # interleaved
-        assert_same(whole, want)
-        with pytest.raises(ValueError, match="read-only"):
-            g(read_only(np.zeros(3)), np.ones(3))
-        assert g(np.zeros(3), read_only(np.ones(3))) == 3.0
-
-
-def test_a_failing_guard_has_written_nothing():
-    def f(x):
-        x += 1.0
-        if x[0] > 5:
-            x *= 10.0
-        return x
-
-    g = jit(f)
-    for start in (0.0, 9.0, 0.0, 9.0, 4.5):
-        x, y = np.full(3, start), np.full(3, start)
-        assert g(x) is x
-        f(y)
-        assert_same(x, y)
-    assert g.cache_info().slow == 2
-
-
 def test_exceptions_leave_no_state():
     def f(x):
         if x > 1:
@@ -187,29 +238,6 @@ def test_exceptions_leave_no_state():
             gradient(g, 2.0)
         assert not observers.observers and current_tracer() is None
     assert g(0.5) == 0.5
-
-
-def test_nesting_of_jit_and_gradient():
-    inner = jit(lambda x: np.sum(np.sin(x) ** 3))
-    want = gradient(lambda x: np.sum(gradient(inner, x)[0] ** 2), A)
-    forms = [
-        jit(lambda x: gradient(lambda x: np.sum(gradient(inner, x)[0] ** 2), x)),
-        jit(lambda x: gradient(jit(lambda x: np.sum(gradient(inner, x)[0] ** 2)), x)),
-        lambda x: gradient(jit(lambda x: np.sum(jit(lambda x: gradient(inner, x))(x)[0] ** 2)), x),
-    ]
-    for form in forms:
-        for _ in range(2):
-            assert_same(form(A), want)
-
-
-def test_recursion():
-    @jit
-    def power(x, n):
-        return 1.0 if n == 0 else x * power(x, n - 1)
-
-    for x, n in [(2.0, 3), (3.0, 5), (2.0, 0), (1.5, 3), (A, 2)]:
-        for _ in range(2):
-            assert_same(power(x, n), 1.0 if n == 0 else x**n * 1.0)
 
 
 def test_threads_call_one_function_at_once():
@@ -290,19 +318,6 @@ def test_host_calls_are_listed_and_strict_refuses_them():
         jit(f, strict=True)(A)
 
 
-def test_what_cannot_be_traced_runs_plainly_with_a_warning():
-    def f(x):
-        return float(x) * 2
-
-    g = jit(f)
-    with pytest.warns(RuntimeWarning, match="plain Python"):
-        assert g(2.0) == 4.0
-    assert g(3.0) == 6.0
-    assert g.cache_info().eager == 1
-    with pytest.raises(CompileError, match="traced"):
-        jit(f, strict=True)(2.0)
-
-
 def test_a_pullback_writes_into_copies():
     def f(x, parts):
         x[0] = 5.0 * x[1]
@@ -330,60 +345,3 @@ def test_a_pullback_of_a_jitted_function_is_compiled_within_another():
     for _ in range(2):
         np.testing.assert_array_equal(outer(np.array([1.0, 2.0])), [2.0, 4.0])
     assert outer.cache_info().eager == 0
-
-
-@pytest.mark.parametrize("row", [lambda m: m[1], lambda m: m[:, 0], lambda m: m.ravel()[2:6]])
-def test_results_that_share_memory(row):
-    """The trace's own run, whose arrays share nothing, is none to take the result from."""
-
-    def f(x, m):
-        m[:, 0] = 5.0
-        m[1] *= 2
-        y = x * 2
-        return y * math.sin(y[0]), x
-
-    fast = jit(f)
-    for _ in range(3):
-        ours, theirs = np.arange(12.0).reshape(3, 4), np.arange(12.0).reshape(3, 4)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            got = fast(row(ours), ours)
-        assert_same(got, f(row(theirs), theirs))
-        assert_same(ours, theirs)
-
-
-def _locked(x):
-    x.flags.writeable = False
-    return x
-
-
-def _locked_by_name(x):
-    x.flags["WRITEABLE"] = False
-    x[0] = 5.0
-
-
-def _locked_by_a_method(x):
-    x.setflags(write=False)
-    return x * 2
-
-
-def _locked_result(x):
-    y = x * 2
-    y.flags.writeable = False
-    return y
-
-
-@pytest.mark.parametrize("f", [_locked, _locked_by_name, _locked_by_a_method, _locked_result])
-def test_flags_that_are_set_are_the_plain_functions(f):
-    def called(g):
-        x = np.ones(3)
-        try:
-            y = g(x)
-        except ValueError as error:
-            y = str(error)
-        return str(y), getattr(getattr(y, "flags", None), "writeable", None), x.flags.writeable
-
-    with pytest.warns(RuntimeWarning, match="plain Python.*flags"):
-        fast = jit(f)
-        first = called(fast)
-    assert [first, called(fast), called(fast)] == [called(f)] * 3
