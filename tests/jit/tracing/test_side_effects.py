@@ -14,8 +14,6 @@ from stateful_objects import Body, Pose, Posed, Record, shown
 
 from tracker import gradient, jit
 
-PLAIN = "runs in plain Python"
-
 
 def ones_times(*factors):
     return [np.ones(3) * k for k in factors]
@@ -43,23 +41,23 @@ class Appended:
             s.steps.append(s.n)
         return y
 
-    @program(*ramps(30), times=1, state=Recorder, given=True, warns=PLAIN)
+    @program(*ramps(30), times=1, state=Recorder, given=True, warns=None)
     def reads(x, s):
         s.log.append(x)
         return x * len(s.log)
 
-    @program(*ramps(30), times=1, state=Recorder, given=True, warns=PLAIN)
+    @program(*ramps(30), times=1, state=Recorder, given=True, warns=None)
     def reads_by_name(x, s):
         s.log.append(x)
         return x * len(getattr(s, "log"))  # noqa: B009
 
-    @program(*ramps(30), times=1, state=Recorder, given=True, warns=PLAIN)
+    @program(*ramps(30), times=1, state=Recorder, given=True, warns=None)
     def keeps_the_method(x, s):
         put = s.log.append
         put(x)
         return x * put.__self__[0]
 
-    @program(1.0, times=25, state={"log": []}, warns=PLAIN)
+    @program(1.0, times=25, state={"log": []}, warns=None)
     def known_by_two_names(x, s):
         other = {"same": s.log}
         s.log.append(x)
@@ -139,27 +137,27 @@ class InADict:
         s.history["missing"].append(x)
         return x
 
-    @fitted(warns=PLAIN)
+    @fitted(warns=None)
     def reads(x, s):
         s.history["x"].append(x)
         return x * len(s.history["x"])
 
-    @fitted(warns=PLAIN)
+    @fitted(warns=None)
     def reads_another(x, s):
         s.history["x"].append(x)
         return x * s.history["other"][-1]
 
-    @fitted(warns=PLAIN)
+    @fitted(warns=None)
     def gives(x, s):
         s.history["x"].append(x)
         return x, s.history
 
-    @fitted(warns=PLAIN)
+    @fitted(warns=None)
     def is_one(x, s):
         s.one["a"].append(x)
         return x * len(s.one["b"])
 
-    @fitted(warns=PLAIN)
+    @fitted(warns=None)
     def stands_elsewhere(x, s):
         s.two["a"].append(x)
         return x * len(s.aside)
@@ -212,19 +210,19 @@ class SeenBefore:
         s.body = dataclasses.replace(s.body, x=s.body.x + x)
         return s.body.x * s.body.spin["n"]
 
-    @seen(warns=PLAIN)
+    @seen(warns=None)
     def forced(x, s):
         object.__setattr__(s.body, "n", s.body.n + 1)
         s.body = dataclasses.replace(s.body, x=s.body.x + x)
         return s.body.x * s.body.n
 
-    @seen(warns=PLAIN)
+    @seen(warns=None)
     def forced_by_another_name(x, s):
         _force(s.body, "n", s.body.n + 1)
         s.body = dataclasses.replace(s.body, x=s.body.x + x)
         return s.body.x * s.body.n
 
-    @seen(warns=PLAIN)
+    @seen(warns=None)
     def compared(x, s):
         was = s.body is s.other
         s.body = dataclasses.replace(s.body, x=s.body.x + x)
@@ -287,7 +285,7 @@ class Themselves:
         m.pose = m.pose.moved(x)
         return m.pose
 
-    @program(*ones_times(*range(6)), state={"all": None, "part": None}, given=True, warns=PLAIN)
+    @program(*ones_times(*range(6)), state={"all": None, "part": None}, given=True, warns=None)
     def a_view_of_what_is_put(x, s):
         y = x * 2
         s.all, s.part = y, y[1:]
