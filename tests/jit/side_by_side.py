@@ -50,6 +50,12 @@ def each(*tables):
     return pytest.mark.parametrize("row", rows.values(), ids=rows)
 
 
+def functions_of(cls):
+    """Decorator of a test: a case `f` for each function of a class."""
+    found = {name: f for name, f in vars(cls).items() if isinstance(f, types.FunctionType)}
+    return pytest.mark.parametrize("f", found.values(), ids=found)
+
+
 @dataclasses.dataclass
 class Row:
     """A program: `calls` are tuples of arguments, single arguments, or functions that make them;

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from side_by_side import functions_of
 
 import tracker
 from tracker.control import scan
@@ -37,53 +38,38 @@ def programs(folder):
     return sorted(folder.glob("*.program"))
 
 
-def straight(x, w):
-    return np.sum(np.tanh(x) * np.exp(-x)) * 0.5
+class Functions:
+    def straight(x, w):
+        return np.sum(np.tanh(x) * np.exp(-x)) * 0.5
 
+    def products(x, w):
+        return np.sum(np.tanh(x @ w) ** 2)
 
-def products(x, w):
-    return np.sum(np.tanh(x @ w) ** 2)
+    def solved(x, w):
+        return np.sum(np.linalg.solve(w.T @ w + np.eye(2), x[:2, 0]))
 
+    def looped(x, w):
+        return np.sum(scan(lambda c, row: (np.sin(c) * 0.3 + row, None), x[0], x)[0])
 
-def solved(x, w):
-    return np.sum(np.linalg.solve(w.T @ w + np.eye(2), x[:2, 0]))
+    def repeated(x, w):
+        y = x[0]
+        for row in range(40):
+            y = np.sin(y) * 0.9 + x[row % 3]
+        return np.sum(y)
 
+    def guarded(x, w):
+        return np.sum(x) if np.sum(x) > 0.0 else np.sum(x * x)
 
-def looped(x, w):
-    return np.sum(scan(lambda c, row: (np.sin(c) * 0.3 + row, None), x[0], x)[0])
+    def gathered(x, w):
+        return np.sum(x[:, np.array([2, 0, 2])] ** 2)
 
+    def captured(x, w):
+        return np.sum(x * X)
 
-def repeated(x, w):
-    y = x[0]
-    for row in range(40):
-        y = np.sin(y) * 0.9 + x[row % 3]
-    return np.sum(y)
-
-
-def guarded(x, w):
-    return np.sum(x) if np.sum(x) > 0.0 else np.sum(x * x)
-
-
-def gathered(x, w):
-    return np.sum(x[:, np.array([2, 0, 2])] ** 2)
-
-
-def captured(x, w):
-    return np.sum(x * X)
-
-
-def written(x, w):
-    y = x * 2.0
-    y[1:, ::2] = 3.0 * x[:2, 1::2]
-    return np.sum(y * y)
-
-
-FUNCTIONS = {
-    f.__name__: f
-    for f in (
-        straight, products, solved, looped, repeated, guarded, gathered, captured, written
-    )
-}  # fmt: skip
+    def written(x, w):
+        y = x * 2.0
+        y[1:, ::2] = 3.0 * x[:2, 1::2]
+        return np.sum(y * y)
 
 
 def gradient(f):
@@ -102,7 +88,7 @@ def assert_same(a, b):
         assert np.array_equal(one[1], other[1])
 
 
-@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+@functions_of(Functions)
 def test_a_known_program_is_not_lowered_again(folder, made, f):
     first = run(gradient(f), X, W)
     assert len(made) == 1
@@ -113,13 +99,13 @@ def test_a_known_program_is_not_lowered_again(folder, made, f):
 
 def test_different_programs_are_lowered(folder, made, monkeypatch):
     calls = [
-        (gradient(straight), X, W),
-        (gradient(straight), X[:2], W),  # another shape
-        (gradient(straight), X.astype(np.float32), W),  # dtype
-        (gradient(straight), np.asfortranarray(X), W),  # layout
-        (gradient(straight), X[:, ::2], W),
-        (gradient(lambda x, w: straight(x, w) * 2.0), X, W),  # program
-        (tracker.jit(lambda x, w: straight(x, w)), X, W),
+        (gradient(Functions.straight), X, W),
+        (gradient(Functions.straight), X[:2], W),  # another shape
+        (gradient(Functions.straight), X.astype(np.float32), W),  # dtype
+        (gradient(Functions.straight), np.asfortranarray(X), W),  # layout
+        (gradient(Functions.straight), X[:, ::2], W),
+        (gradient(lambda x, w: Functions.straight(x, w) * 2.0), X, W),  # program
+        (tracker.jit(lambda x, w: Functions.straight(x, w)), X, W),
     ]
     for count, (fast, *args) in enumerate(calls, 1):
         run(fast, *args)
@@ -131,10 +117,10 @@ def test_different_programs_are_lowered(folder, made, monkeypatch):
     ]
     for count, (place, name, value) in enumerate(changes, len(calls) + 1):
         monkeypatch.setattr(place, name, value)
-        run(gradient(straight), X, W)
+        run(gradient(Functions.straight), X, W)
         assert len(made) == count
     with tracker.config(threads=3):
-        run(gradient(straight), X, W)
+        run(gradient(Functions.straight), X, W)
     assert len(made) == count + 1
 
 
@@ -149,13 +135,13 @@ def test_a_captured_array_is_not_part_of_the_program(folder, made):
 
 
 def test_another_blas_is_another_program(folder, made, monkeypatch):
-    run(gradient(products), X, W)
-    run(gradient(straight), X, W)
+    run(gradient(Functions.products), X, W)
+    run(gradient(Functions.straight), X, W)
     monkeypatch.setenv("TRACKER_BLAS", "off")
     assert blas.find() is None
-    run(gradient(straight), X, W)
+    run(gradient(Functions.straight), X, W)
     assert len(made) == 2  # it has no use for BLAS
-    run(gradient(products), X, W)
+    run(gradient(Functions.products), X, W)
     assert len(made) == 3
 
 
@@ -170,43 +156,43 @@ def test_another_blas_is_another_program(folder, made, monkeypatch):
     ],
 )
 def test_a_damaged_file_is_replaced(folder, made, damage):
-    expected = run(gradient(straight), X, W)
+    expected = run(gradient(Functions.straight), X, W)
     (path,) = programs(folder)
     good = path.read_bytes()
     path.write_bytes(damage(good))
-    assert_same(run(gradient(straight), X, W), expected)
+    assert_same(run(gradient(Functions.straight), X, W), expected)
     assert len(made) == 2
     assert path.read_bytes() == good
 
 
 @pytest.mark.parametrize("fact", ["level", "lengths", "loops", "symbols", "scratch"])
 def test_an_incomplete_file_is_replaced(folder, made, fact):
-    expected = run(gradient(straight), X, W)
+    expected = run(gradient(Functions.straight), X, W)
     (path,) = programs(folder)
     good = path.read_bytes()
     header, _, data = good.partition(b"\n")
     facts = json.loads(header)
     del facts[fact]
     path.write_bytes(json.dumps(facts).encode() + b"\n" + data)
-    assert_same(run(gradient(straight), X, W), expected)
+    assert_same(run(gradient(Functions.straight), X, W), expected)
     assert len(made) == 2
     assert path.read_bytes() == good
 
 
 def test_dumped_or_checked_programs_run_every_step(folder, made, capsys):
-    run(gradient(straight), X, W)
+    run(gradient(Functions.straight), X, W)
     with tracker.config(dump="ir"):
-        run(gradient(straight), X, W)
+        run(gradient(Functions.straight), X, W)
     assert "function" in capsys.readouterr().err
     with tracker.config(check=True):
-        run(gradient(straight), X, W)
+        run(gradient(Functions.straight), X, W)
     assert len(made) == 3
 
 
 def test_a_cached_program_can_be_explained(folder, made):
     texts = []
     for _ in range(2):
-        fast = gradient(products)
+        fast = gradient(Functions.products)
         run(fast, X, W)
         lines = fast.explain(X, W).splitlines()
         texts.append([line for line in lines if "times:" not in line])
@@ -228,8 +214,8 @@ def test_programs_with_host_calls_have_no_file(folder):
 
 def test_without_a_folder_there_are_no_files(folder, monkeypatch, made):
     monkeypatch.setenv("TRACKER_CACHE", "0")
-    run(gradient(straight), X, W)
-    run(gradient(straight), X, W)
+    run(gradient(Functions.straight), X, W)
+    run(gradient(Functions.straight), X, W)
     assert len(made) == 2
     assert not folder.exists()
 

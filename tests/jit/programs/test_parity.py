@@ -14,6 +14,7 @@ import warnings
 import numpy as np
 import pytest
 from jit_programs import assert_same
+from side_by_side import functions_of
 
 from tracker import gradient, jit, withgradient
 
@@ -132,84 +133,64 @@ def test_views(name):
 LONG = np.linspace(0.0, 1.0, 500)
 
 
-def _fill(x):
-    t = np.zeros_like(x)
-    for i in range(200):
-        t[i] = x[i] * 2 + x[i + 1]
-    return t
+class Chains:
+    def fill(x):
+        t = np.zeros_like(x)
+        for i in range(200):
+            t[i] = x[i] * 2 + x[i + 1]
+        return t
+
+    def recurrence(x):
+        t = np.zeros_like(x)
+        t[0] = x[0]
+        for i in range(1, 200):
+            t[i] = 0.5 * t[i - 1] + x[i] * t[0]
+        return t
+
+    def fill_rows(x):
+        m = np.zeros_like(x, shape=(40, 50))
+        for i in range(40):
+            m[i] = np.sin(x[i * 10 : i * 10 + 50])
+        return m
+
+    def overlapping(x):
+        t = x * 2.0
+        for i in range(0, 300, 9):
+            t[i : i + 50] = x[i : i + 50] * i
+            t[i + 3 : i + 200 : 4] -= 1.0
+        return t
+
+    def accumulated(x):
+        t = np.zeros_like(x)
+        for i in range(40):
+            t[i : i + 50] += x[i * 9 : i * 9 + 50]
+        return t
+
+    def stencil(x):
+        u = x * 1.0
+        for _ in range(12):
+            u[1:-1] = u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+        return u
+
+    def many_cheap_steps(x):
+        for _ in range(1500):
+            x = x * 0.999 + 0.01
+        return x
+
+    def many_steps_of_numbers(x):
+        total = x[0]
+        for i in range(1000):
+            total = total * 0.9 + x[i % 100] * 0.1
+        return total
+
+    def many_terms(x):
+        total = 0.0
+        for i in range(60):
+            total = total + np.sin(x[i : i + 100]) * x[i]
+        return total
 
 
-def _recurrence(x):
-    t = np.zeros_like(x)
-    t[0] = x[0]
-    for i in range(1, 200):
-        t[i] = 0.5 * t[i - 1] + x[i] * t[0]
-    return t
-
-
-def _fill_rows(x):
-    m = np.zeros_like(x, shape=(40, 50))
-    for i in range(40):
-        m[i] = np.sin(x[i * 10 : i * 10 + 50])
-    return m
-
-
-def _overlapping(x):
-    t = x * 2.0
-    for i in range(0, 300, 9):
-        t[i : i + 50] = x[i : i + 50] * i
-        t[i + 3 : i + 200 : 4] -= 1.0
-    return t
-
-
-def _accumulated(x):
-    t = np.zeros_like(x)
-    for i in range(40):
-        t[i : i + 50] += x[i * 9 : i * 9 + 50]
-    return t
-
-
-def _stencil(x):
-    u = x * 1.0
-    for _ in range(12):
-        u[1:-1] = u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
-    return u
-
-
-def _many_cheap_steps(x):
-    for _ in range(1500):
-        x = x * 0.999 + 0.01
-    return x
-
-
-def _many_steps_of_numbers(x):
-    total = x[0]
-    for i in range(1000):
-        total = total * 0.9 + x[i % 100] * 0.1
-    return total
-
-
-def _many_terms(x):
-    total = 0.0
-    for i in range(60):
-        total = total + np.sin(x[i : i + 100]) * x[i]
-    return total
-
-
-@pytest.mark.parametrize(
-    "f",
-    [
-        _fill,
-        _recurrence,
-        _fill_rows,
-        _overlapping,
-        _accumulated,
-        _stencil,
-        _many_cheap_steps,
-        _many_steps_of_numbers,
-        _many_terms,
-    ],
-)
+@functions_of(Chains)
 def test_long_chains(f):
     agree(f, LONG, others=[(LONG - 2.0,)])
     gradients_agree(lambda x: np.sum(np.sin(f(x))), LONG, others=[(LONG - 2.0,)], tolerance=1e-11)

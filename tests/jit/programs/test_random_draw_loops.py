@@ -21,104 +21,89 @@ def by(request, monkeypatch):
     return request.param
 
 
-def _diffusion(x, r):
-    for _ in range(N):
-        x = x - 0.1 * x + 0.2 * r.normal(size=3)
-    return x
+class Programs:
+    def diffusion(x, r):
+        for _ in range(N):
+            x = x - 0.1 * x + 0.2 * r.normal(size=3)
+        return x
+
+    def written(x, r):
+        out = np.zeros((N, 3), like=x)
+        for t in range(N):
+            x = x * np.exp(0.1 * r.normal(size=3) - 0.005)
+            out[t] = x
+        return out
+
+    def metropolis(x, r):
+        for _ in range(N):
+            y = x + 0.5 * r.normal(size=3)
+            accepts = np.log(r.random()) < np.sum(x * x) - np.sum(y * y)
+            x = np.where(accepts, y, x)
+        return x
+
+    def around(x, r):
+        first = r.normal()
+        for _ in range(N):
+            x = np.sin(x) + r.normal() * first
+        last = r.normal(size=3)
+        for _ in range(N):
+            x = np.cos(x) + r.random(3) * last
+        return x, r.normal(), first
+
+    def only_drawn(x, r):
+        y = np.zeros(3)
+        for _ in range(3 * N):
+            r.normal()
+            y = y + r.normal()
+        return x * 2.0
+
+    def unread(x, r):
+        for _ in range(4 * N):
+            r.integers(5)
+        return x + r.normal()
+
+    def means(x, r):
+        for _ in range(N):
+            x = r.normal(0.9 * x, np.abs(x) + 0.1)
+        return x
+
+    def condition(x, r):
+        for _ in range(N):
+            x = 0.9 * x + r.normal(size=3)
+        return x if x[0] > 1 else -10.0 * x + r.normal()
+
+    def conditions(x, r):
+        for _ in range(N):
+            y = r.random()
+            x = x + y
+            if y < 0.002:
+                x = -x
+        return x, r.random()
+
+    def nested(x, r):
+        for _ in range(12):
+            y = r.normal(size=3)
+            for _ in range(20):
+                x = x + 0.01 * r.normal() * y
+        return x
+
+    def by_scan(x, r):
+        return scan(lambda c, _: (0.9 * c + r.normal(size=3), c[0]), x, None, length=N)
+
+    def backwards(x, r):
+        rows = [x * t for t in range(N)]
+        for t in reversed(range(N)):
+            x = x * 0.9 + rows[t] * r.normal()
+        return x
+
+    def shuffled(x, r):
+        for _ in range(N):
+            order = r.permutation(3)
+            x = 0.5 * x[order] + r.normal(size=3)
+        return x
 
 
-def _written(x, r):
-    out = np.zeros((N, 3), like=x)
-    for t in range(N):
-        x = x * np.exp(0.1 * r.normal(size=3) - 0.005)
-        out[t] = x
-    return out
-
-
-def _metropolis(x, r):
-    for _ in range(N):
-        y = x + 0.5 * r.normal(size=3)
-        accepts = np.log(r.random()) < np.sum(x * x) - np.sum(y * y)
-        x = np.where(accepts, y, x)
-    return x
-
-
-def _around(x, r):
-    first = r.normal()
-    for _ in range(N):
-        x = np.sin(x) + r.normal() * first
-    last = r.normal(size=3)
-    for _ in range(N):
-        x = np.cos(x) + r.random(3) * last
-    return x, r.normal(), first
-
-
-def _only_drawn(x, r):
-    y = np.zeros(3)
-    for _ in range(3 * N):
-        r.normal()
-        y = y + r.normal()
-    return x * 2.0
-
-
-def _unread(x, r):
-    for _ in range(4 * N):
-        r.integers(5)
-    return x + r.normal()
-
-
-def _means(x, r):
-    for _ in range(N):
-        x = r.normal(0.9 * x, np.abs(x) + 0.1)
-    return x
-
-
-def _condition(x, r):
-    for _ in range(N):
-        x = 0.9 * x + r.normal(size=3)
-    return x if x[0] > 1 else -10.0 * x + r.normal()
-
-
-def _conditions(x, r):
-    for _ in range(N):
-        y = r.random()
-        x = x + y
-        if y < 0.002:
-            x = -x
-    return x, r.random()
-
-
-def _nested(x, r):
-    for _ in range(12):
-        y = r.normal(size=3)
-        for _ in range(20):
-            x = x + 0.01 * r.normal() * y
-    return x
-
-
-def _by_scan(x, r):
-    return scan(lambda c, _: (0.9 * c + r.normal(size=3), c[0]), x, None, length=N)
-
-
-def _backwards(x, r):
-    rows = [x * t for t in range(N)]
-    for t in reversed(range(N)):
-        x = x * 0.9 + rows[t] * r.normal()
-    return x
-
-
-def _shuffled(x, r):
-    for _ in range(N):
-        order = r.permutation(3)
-        x = 0.5 * x[order] + r.normal(size=3)
-    return x
-
-
-PROGRAMS = {
-    name.strip("_"): f
-    for name, f in list(globals().items())
-    if name.startswith("_") and callable(f) and f.__code__.co_varnames[:2] == ("x", "r")
-}
+PROGRAMS = {name: f for name, f in vars(Programs).items() if not name.startswith("_")}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -221,10 +206,10 @@ def test_gradients_follow_the_draws(name):
 
 
 def test_draws_before_a_failing_guard_are_repeated():
-    g = jit(_condition)
+    g = jit(Programs.condition)
     ours, plain = np.random.default_rng(2), np.random.default_rng(2)
     for _ in range(20):
-        assert_same(g(X, ours), _condition(X, plain))
+        assert_same(g(X, ours), Programs.condition(X, plain))
         drain()
     assert "2 trace(s)" in g.explain(X, ours)
 

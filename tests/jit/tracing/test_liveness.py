@@ -2,25 +2,14 @@
 
 import numpy as np
 import pytest
-from counting import peak_bytes
+from lazy_arrays import ARRAY, N, arrays, peak
+from side_by_side import functions_of
 
 import tracker
 import tracker.numpy as tnp
 from tracker.tape import tracer
 
-N = 1 << 18
-ARRAY = 8 * N
 SLACK = 6  # arrays: what a trace may hold for nobody, and the compiler's own
-
-
-def peak(f, *args):
-    """The most that a call holds at a time, in arrays."""
-    return peak_bytes(lambda: f(*args)) / ARRAY
-
-
-def arrays(count):
-    rng = np.random.default_rng(count)
-    return [rng.normal(size=N) for _ in range(count)]
 
 
 @pytest.fixture
@@ -124,93 +113,73 @@ def test_what_is_computed_in_the_end_is_let_go_on_the_way(soon):
     np.testing.assert_allclose(fast(x), chain(x), rtol=1e-12)
 
 
-def late_pull(x, w):
-    y, pull = tracker.pullback(lambda x: np.sin(x * w) * w, x)
-    noise = y
-    for _ in range(8):
-        noise = np.cos(noise) + x
-    return pull(noise)[0], noise
+class InUse:
+    def late_pull(x, w):
+        y, pull = tracker.pullback(lambda x: np.sin(x * w) * w, x)
+        noise = y
+        for _ in range(8):
+            noise = np.cos(noise) + x
+        return pull(noise)[0], noise
+
+    def two_pulls(x, w):
+        y, pull = tracker.pullback(lambda x: np.exp(np.sin(x) * w), x)
+        first = pull(y)[0]
+        for _ in range(8):
+            first = first * 0.5 + w
+        return first + pull(np.cos(first))[0]
+
+    def second_order(x, w):
+        def slope(x):
+            return np.sum(tracker.gradient(lambda y: np.sum(np.sin(y) * w), x)[0] ** 2)
+
+        return tracker.gradient(slope, x), tracker.hvp(lambda y: np.sum(np.exp(y) * y), x, w)
+
+    def forward(x, w):
+        y, push = tracker.pushforward(lambda x: np.sin(x) * w, x)
+        z = np.cos(y * w) + np.exp(x)
+        return push(z), z
+
+    def kept_in_a_list(x, w):
+        found = []
+        for _ in range(4):
+            x = np.sin(x) * w
+            found.append(x)
+        return found[0] + found[-1] * found[1]
+
+    def written(x, w):
+        y = x * w
+        view = y[10:]
+        view[::2] = w[10::2] * 3.0
+        other = np.cos(y)
+        y[:5] = 0.0
+        return y + other, view * 2.0
+
+    def branching(x, w):
+        y = np.sin(x) * w
+        for _ in range(4):
+            y = np.cos(y) if np.sum(y) > 0.0 else np.exp(y)
+        return np.where(y > 0.5, x, y)
+
+    def checkpointed(x, w):
+        def step(y):
+            return tracker.checkpoint(lambda y: np.sin(y * w) + y, y)
+
+        return tracker.gradient(lambda y: np.sum(step(step(y))), x)
+
+    def scanned(x, w):
+        rows = x.reshape(8, -1)
+
+        def body(carry, row):
+            return np.sin(carry) + row, np.sum(carry)
+
+        def loss(rows):
+            last, sums = tracker.scan(body, w[: rows.shape[1]], rows)
+            return np.sum(last) + np.sum(sums)
+
+        return tracker.gradient(loss, rows)
 
 
-def two_pulls(x, w):
-    y, pull = tracker.pullback(lambda x: np.exp(np.sin(x) * w), x)
-    first = pull(y)[0]
-    for _ in range(8):
-        first = first * 0.5 + w
-    return first + pull(np.cos(first))[0]
-
-
-def second_order(x, w):
-    def slope(x):
-        return np.sum(tracker.gradient(lambda y: np.sum(np.sin(y) * w), x)[0] ** 2)
-
-    return tracker.gradient(slope, x), tracker.hvp(lambda y: np.sum(np.exp(y) * y), x, w)
-
-
-def forward(x, w):
-    y, push = tracker.pushforward(lambda x: np.sin(x) * w, x)
-    z = np.cos(y * w) + np.exp(x)
-    return push(z), z
-
-
-def kept_in_a_list(x, w):
-    found = []
-    for _ in range(4):
-        x = np.sin(x) * w
-        found.append(x)
-    return found[0] + found[-1] * found[1]
-
-
-def written(x, w):
-    y = x * w
-    view = y[10:]
-    view[::2] = w[10::2] * 3.0
-    other = np.cos(y)
-    y[:5] = 0.0
-    return y + other, view * 2.0
-
-
-def branching(x, w):
-    y = np.sin(x) * w
-    for _ in range(4):
-        y = np.cos(y) if np.sum(y) > 0.0 else np.exp(y)
-    return np.where(y > 0.5, x, y)
-
-
-def checkpointed(x, w):
-    def step(y):
-        return tracker.checkpoint(lambda y: np.sin(y * w) + y, y)
-
-    return tracker.gradient(lambda y: np.sum(step(step(y))), x)
-
-
-def scanned(x, w):
-    rows = x.reshape(8, -1)
-
-    def body(carry, row):
-        return np.sin(carry) + row, np.sum(carry)
-
-    def loss(rows):
-        last, sums = tracker.scan(body, w[: rows.shape[1]], rows)
-        return np.sum(last) + np.sum(sums)
-
-    return tracker.gradient(loss, rows)
-
-
-@pytest.mark.parametrize(
-    "f",
-    [
-        late_pull,
-        two_pulls,
-        second_order,
-        forward,
-        kept_in_a_list,
-        written,
-        branching,
-        checkpointed,
-        scanned,
-    ],
-)
+@functions_of(InUse)
 def test_lazy_values_in_use_stay(f, at_once):
     x, w = (a[: 1 << 10] for a in arrays(2))
     want = f(x.copy(), w.copy())
