@@ -1,127 +1,112 @@
 """Dicts, sets and lists that a compiled function fills are left as the plain function leaves them:
 with plain keys, and changed in both places where one was given twice."""
 
-import copy
 from collections import Counter, OrderedDict, defaultdict, deque
 
 import numpy as np
 import pytest
+from side_by_side import assert_alike, each, leaves, program
 
 from tracker import gradient, jit, tree
 
 cache, found = {}, set()
+KEYS = [(n, x) for n in (3, 4, 3) for x in (2.0, 0.5, 2.0)]
 
 
-def _fills_global(n, x):
-    cache[n] = x * n
-    return cache[n] + len(cache)
+def into(d):
+    """A program that writes into a dict that it is given, or a dict in that."""
+    return program((d, 3, 2.0), (d, 5, 2.0), warns=None)(_writes)
 
 
-def _collects(n, x):
-    found.add(n)
-    found.update((n + 1, n - 1))
+def _writes(d, n, x):
+    d.get("inner", d)[n] = x
     return x * n
 
 
-def _counts_twice(n, x):
-    return {n: x, n + 1: [x * n, {n - 1: x}]}
+class Memo:
+    def __init__(self):
+        self.known = {}
+
+    def fib(self, n):
+        if n not in self.known:
+            self.known[n] = n if n < 2 else self.fib(n - 1) + self.fib(n - 2)
+        return self.known[n]
 
 
-PROGRAMS = {"global dict": _fills_global, "global set": _collects, "result": _counts_twice}
+def _twice():
+    return (a := [1.0, 2.0]), a, np.arange(2.0)
 
 
-def _classes(x):
-    """What can be told of the keys and elements."""
-    if isinstance(x, dict):
-        return [(type(k), k, _classes(v)) for k, v in x.items()]
-    if isinstance(x, (list, tuple, set)):
-        return [_classes(y) for y in x]
-    return type(x), x
+class Containers:
+    """With plain keys, and changed in both places where one was given twice."""
 
+    @program(*KEYS, state={"cache": {}}, warns=None)
+    def a_dict(n, x, s):
+        s.cache[n] = x * n
+        return s.cache[n] + len(s.cache)
 
-@pytest.mark.filterwarnings("ignore:.*each call changes")
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_numbers_as_keys_are_plain(name):
-    left = []
-    for f in (PROGRAMS[name], jit(PROGRAMS[name])):
-        cache.clear()
-        found.clear()
-        results = [_classes(f(n, x)) for n in (3, 4, 3) for x in (2.0, 0.5, 2.0)]
-        left.append((results, _classes(cache), _classes(sorted(found))))
-    assert left[0] == left[1]
-
-
-@pytest.mark.parametrize(
-    "d", [{}, OrderedDict(), defaultdict(list), Counter(), {"inner": {}}], ids=lambda d: str(d)
-)
-def test_keys_in_a_dict_that_was_given(d):
-    def plain(d, n, x):
-        into = d.get("inner", d)
-        into[n] = x
+    @program(*KEYS, state={"found": set()}, warns=None)
+    def a_set(n, x, s):
+        s.found.add(n)
+        s.found.update((n + 1, n - 1))
         return x * n
 
-    given, expected = copy.copy(d), copy.copy(d)
-    f = jit(plain)
-    for n in (3, 5, 3):
-        assert f(given, n, 2.0) == plain(expected, n, 2.0)
-        assert _classes(given) == _classes(expected) and type(given) is type(expected)
+    @program(*KEYS)
+    def a_result(n, x):
+        return {n: x, n + 1: [x * n, {n - 1: x}]}
 
+    given = into({})
+    given_ordered = into(OrderedDict())
+    given_with_defaults = into(defaultdict(list))
+    given_counter = into(Counter())
+    given_within = into({"inner": {}})
 
-def test_a_set_that_was_given_and_a_memo_of_an_object():
-    class Memo:
-        def __init__(self):
-            self.known = {}
-
-        def fib(self, n):
-            if n not in self.known:
-                self.known[n] = n if n < 2 else self.fib(n - 1) + self.fib(n - 2)
-            return self.known[n]
-
-    def adds(members, n):
+    @program(({1}, 7), warns="the function changes a set")
+    def a_given_set(members, n):
         members.add(n)
         return 2 * n
 
-    plain, other, members = Memo(), Memo(), set()
-    f, g = jit(other.fib), jit(adds)
-    for n in (7, 5, 9):
-        assert f(n) == plain.fib(n)
-        assert _classes(other.known) == _classes(plain.known)
-        with pytest.warns(RuntimeWarning, match="the function changes a set"):
-            assert g(members, n) == 2 * n
-    assert _classes(sorted(members)) == [(int, 5), (int, 7), (int, 9)]
+    @program(7, 5, 9, state=Memo)
+    def a_memo(n, s):
+        return s.fib(n)
+
+    @program(_twice, warns=None)
+    def appended_twice(a, b, x):
+        a.append(x)
+        b.append(2 * x)
+        return a is b, len(a), a[-1], b[0]
+
+    @program(_twice, warns=None)
+    def extended_by_itself(a, b, x):
+        a.extend(b)
+        return a[2] + b[3] * x  # there are so many only if it is one list
+
+    @program(_twice, warns=None)
+    def appended_before_an_error(a, b, x):
+        a.append(x)
+        if len(b) > 2:
+            raise ValueError(f"there are {len(b)}")
+        return x
 
 
-def _appends(a, b, x):
-    a.append(x)
-    b.append(2 * x)
-    return a is b, len(a), a[-1], b[0]
+@each(Containers)
+def test_containers(row):
+    row.check()
 
 
-def _takes(a, b, x):
-    a.extend(b)
-    return a[2] + b[3] * x  # there are so many only if it is one list
+def _fills_globals(n, x):
+    cache[n] = x * n
+    found.update((n, n + 1))
+    return cache[n] + len(cache)
 
 
-def _fails(a, b, x):
-    a.append(x)
-    if len(b) > 2:
-        raise ValueError(f"there are {len(b)}")
-    return x
-
-
-@pytest.mark.parametrize("plain", [_appends, _takes, _fails])
-def test_a_list_that_is_given_twice(plain):
-    x, ours, theirs = np.arange(2.0), [1.0, 2.0], [1.0, 2.0]
-    f = jit(plain)
-    for _ in range(5):
-        outcomes = []
-        for g, both in ((f, ours), (plain, theirs)):
-            try:
-                outcomes.append(repr(g(both, both, x)))
-            except ValueError as error:
-                outcomes.append(repr(error))
-        assert outcomes[0] == outcomes[1]
-        assert repr(ours) == repr(theirs)
+@pytest.mark.filterwarnings("ignore:.*each call changes")
+def test_global_containers():
+    seen = []
+    for f in (_fills_globals, jit(_fills_globals)):
+        cache.clear(), found.clear()
+        seen.append(leaves(([f(*call) for call in KEYS], dict(cache), sorted(found))))
+    assert_alike(*seen)
 
 
 def test_a_list_that_is_given_twice_and_left_alone_is_compiled():

@@ -3,6 +3,7 @@ what had been written by then."""
 
 import numpy as np
 import pytest
+from side_by_side import each, functions_of, program
 
 from tracker import fori_loop, gradient, jit
 from tracker.jit.dispatch import jitted
@@ -16,49 +17,6 @@ class _Own(Exception):
     def __init__(self, value):
         super().__init__("own", value)
         self.value = {"twice": [value * 2]}
-
-
-def _with_a_key(x):
-    return {1: x}[int(x[2])]
-
-
-def _with_a_value(x):
-    raise _Own(x[0])
-
-
-def _with_an_argument(x):
-    raise ValueError("text", [x, (x * 2,)])
-
-
-def _from_another(x):
-    try:
-        raise KeyError(x[1])
-    except KeyError as error:
-        raise _Own(x[2]) from error
-
-
-def _asserted(x):
-    assert x[0] < 0, x
-
-
-@pytest.mark.parametrize(
-    "f", [_with_a_key, _with_a_value, _with_an_argument, _from_another, _asserted]
-)
-def test_what_an_error_holds_is_plain(f):
-    fast = jit(f)
-    for _ in range(2):
-        x = X.copy()
-        with pytest.raises(Exception) as want:
-            f(x)
-        with pytest.raises(type(want.value)) as got:
-            fast(x)
-        pairs = [(got.value, want.value), (got.value.__cause__, want.value.__cause__)]
-        for one, other in pairs:
-            assert repr(one) == repr(other)
-            if other is not None:
-                assert repr(vars(one)) == repr(vars(other))
-    if f is _with_an_argument:
-        assert got.value.args[1][0] is x
 
 
 @pytest.mark.parametrize("index", [2.0, 0.5, 1j, slice(0.0, 2), slice(None, 1.5), "a"])
@@ -75,49 +33,76 @@ def test_what_is_no_index_raises_numpys_error(index):
                 g(X, index)
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        lambda a: (a[:8], a[4:]),
-        lambda a: (a, a[::-1]),
-        lambda a: (a[::2], a[2::2]),
-        lambda a: (a[:6], a[6:]),
-    ],
-)
-def test_writes_before_an_error_where_arguments_overlap(parts):
-    def f(x, y):
+class Holding:
+    """What an error holds is plain."""
+
+    def a_key(x):
+        return {1: x}[int(x[2])]
+
+    def a_value(x):
+        raise _Own(x[0])
+
+    def an_argument(x):
+        raise ValueError("text", [x, (x * 2,)])
+
+    def a_cause(x):
+        try:
+            raise KeyError(x[1])
+        except KeyError as error:
+            raise _Own(x[2]) from error
+
+    def an_assertion(x):
+        assert x[0] < 0, x
+
+
+@functions_of(Holding)
+def test_what_an_error_holds_is_plain(f):
+    fast = jit(f)
+    for _ in range(2):
+        x = X.copy()
+        with pytest.raises(Exception) as want:
+            f(x)
+        with pytest.raises(type(want.value)) as got:
+            fast(x)
+        pairs = [(got.value, want.value), (got.value.__cause__, want.value.__cause__)]
+        for one, other in pairs:
+            assert repr(one) == repr(other)
+            assert other is None or repr(vars(one)) == repr(vars(other))
+    if f is Holding.an_argument:
+        assert got.value.args[1][0] is x
+
+
+def parts(*pick):
+    """Calls with parts of one array, which comes last."""
+    return [lambda pick=pick: (*pick(a := np.arange(1.0, 13.0)), a) for pick in pick]
+
+
+class Written:
+    """What had been written by then, where arguments share memory."""
+
+    @program(
+        *parts(lambda a: (a[:8], a[4:]), lambda a: (a, a[::-1])),
+        *parts(lambda a: (a[::2], a[2::2]), lambda a: (a[:6], a[6:])),
+    )
+    def overlapping(x, y, a):
         x[...] = x * 2
         y[1] = x[0] + y[2]
         x[1] = y[1]
         if x[0] > 0:
             raise ValueError("too late")
 
-    plain, given, fast = np.arange(1.0, 13.0), np.arange(1.0, 13.0), jit(f)
-    for _ in range(3):
-        with pytest.raises(ValueError, match="too late"):
-            f(*parts(plain))
-        with pytest.raises(ValueError, match="too late"):
-            fast(*parts(given))
-        np.testing.assert_array_equal(given, plain)
-
-
-@pytest.mark.parametrize("pick", [lambda a, b: (a, a, a), lambda a, b: (a, a, b)])
-def test_writes_before_an_error_where_one_array_is_given_twice(pick):
-    def f(x, y, z):
+    @program(*parts(lambda a: (a, a, a), lambda a: (a, a, np.zeros(12))))
+    def one_array(x, y, z, a):
         x += 1
         y += 2
         z += 3
         if y.sum() > 8:
             raise ValueError(f"{y} {z}")
 
-    plain, given, fast = np.arange(3.0), np.arange(3.0), jit(f)
-    for _ in range(3):
-        with pytest.raises(ValueError) as want:
-            f(*pick(plain, np.zeros(3)))
-        with pytest.raises(ValueError) as got:
-            fast(*pick(given, np.zeros(3)))
-        assert str(got.value) == str(want.value)
-        np.testing.assert_array_equal(given, plain)
+
+@each(Written)
+def test_writes_before_an_error(row):
+    row.check()
 
 
 def _through(x, i):
