@@ -239,7 +239,7 @@ DERIVATIVES = {
 def test_derivatives_of_a_jitted_method(name):
     one, other = Scaled(), Scaled()
     other.w = np.full(3, 5.0)
-    derive, plain = DERIVATIVES[name], Scaled.loss._jitted.function
+    derive, plain = DERIVATIVES[name], Scaled.loss.__wrapped__
     for model in (one, other, one):
         for x in (np.arange(3.0), np.full(3, -1.5)):
             want = derive(types.MethodType(plain, model), x)
@@ -268,13 +268,13 @@ def test_traces_exports_and_pictures_of_a_jitted_method(tmp_path):
 
 def test_cloudpickle_takes_functions_of_a_script_by_value(monkeypatch):
     """A worker's `__main__` is another: joblib and Dask send what is in it as it is."""
-    made = jit(decorated._jitted.function)
+    made = jit(decorated.__wrapped__)
     made.__module__, made.__qualname__ = "__main__", "of_the_script"
     monkeypatch.setattr(sys.modules["__main__"], "of_the_script", made, raising=False)
     space = {"__name__": "joblib.externals.cloudpickle.cloudpickle"}
     exec("def reduced(f): return f.__reduce_ex__(4)", space)
     make, (function, options) = space["reduced"](made)
-    assert function is made._jitted.function
+    assert function is made.__wrapped__
     assert_same(make(function, options)(2.0), made(2.0))
     assert made.__reduce_ex__(4) == "of_the_script"
     assert space["reduced"](decorated) == "decorated"
