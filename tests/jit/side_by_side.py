@@ -17,6 +17,7 @@ give fails the row, so that a row runs compiled unless it says which warning it 
 it may run plainly).
 """
 
+import contextlib
 import copy
 import dataclasses
 import re
@@ -156,7 +157,9 @@ def attributes(x):
         return None
     names = [n for cls in type(x).__mro__ for n in np.atleast_1d(getattr(cls, "__slots__", ()))]
     held = {n: getattr(x, n) for n in names if n not in ("__dict__", "__weakref__")}
-    return held | getattr(x, "__dict__", {}) or None
+    with contextlib.suppress(AttributeError):  # a class may look attributes up itself
+        held |= object.__getattribute__(x, "__dict__")
+    return held or None
 
 
 def leaves(x, path="", found=None):
@@ -231,4 +234,4 @@ def _assert_equal(got, want, path, tolerance):
 
 
 def _shown(x):
-    return re.sub(" at 0x[0-9a-f]+", "", repr(x))
+    return re.sub(" at 0x[0-9a-fA-F]+", "", repr(x))

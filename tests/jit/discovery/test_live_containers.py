@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from side_by_side import program
 
 from tracker import CompileError, gradient, jit
 from tracker.jit.guards.constants import StructuralKey
@@ -46,6 +47,12 @@ def _put(key, value):
 
 def _set(name, value):
     return lambda s: setattr(s, name, value)
+
+
+def _of_this_thread():
+    held = threading.local()
+    held.v = 2.0
+    return held
 
 
 def _reads(x, s):
@@ -106,11 +113,11 @@ HOLDERS = {
         ],
     ),
     "threading.local": (
-        threading.local,
+        _of_this_thread,
         lambda x, s: x * s.v,
         [_set("v", 3.0), _set("v", _ones())],
     ),
-    "threading.local, put": (threading.local, _counts, [lambda s: None, _set("v", _ones())]),
+    "threading.local, put": (_of_this_thread, _counts, [lambda s: None, _set("v", _ones())]),
     "SeedSequence": (lambda: np.random.SeedSequence(1), _spawns, [lambda s: s.spawn(2)]),
     "PCG64": (lambda: np.random.PCG64(1), lambda x, s: x * (s.random_raw() % 7), [lambda s: None]),
     "RandomState": (
@@ -125,36 +132,11 @@ HOLDERS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*runs in plain Python")
+@pytest.mark.parametrize("given", [False, True], ids=["captured", "argument"])
 @pytest.mark.parametrize("name", HOLDERS)
-def test_changes_inside_are_seen(name):
+def test_changes_inside_are_seen(name, given):
     make, compute, changes = HOLDERS[name]
-
-    def made():
-        s = make()
-        if isinstance(s, threading.local):
-            s.v = 2.0
-        return s, lambda x: compute(x, s)
-
-    (one, plain), (other, f) = made(), made()
-    fast = jit(f)
-    for change in [lambda s: None, lambda s: None, *changes, lambda s: None]:
-        change(one)
-        change(other)
-        np.testing.assert_allclose(fast(X), plain(X), rtol=1e-14)
-
-
-@pytest.mark.filterwarnings("ignore:.*runs in plain Python")
-@pytest.mark.parametrize("name", HOLDERS)
-def test_changes_inside_of_an_argument_are_seen(name):
-    make, compute, changes = HOLDERS[name]
-    one, other, fast = make(), make(), jit(compute)
-    if isinstance(one, threading.local):
-        one.v = other.v = 2.0
-    for change in [lambda s: None, lambda s: None, *changes, lambda s: None]:
-        change(one)
-        change(other)
-        np.testing.assert_allclose(fast(X, other), compute(X, one), rtol=1e-14)
+    program(X, state=make, given=given, changes=changes, warns=None)(compute).check()
 
 
 def _keeps(x, kept=[]):  # noqa: B006
@@ -255,35 +237,24 @@ def test_a_method_is_compared_by_its_object():
     assert known.is_dead
 
 
+class _Record:
+    def __init__(self, v):
+        self.v = v
+
+
+@program(
+    *[X, X + 1, X + 2],
+    state=lambda: {"held": _Held(), "names": types.SimpleNamespace(), "log": []},
+    warns=None,
+)
+def puts_attributes(x, s):
+    s.held.last, s.names.twice, s.names.nested = x, x * 2, {"a": [x + 1, (x,)]}
+    s.log.append(_Record(x * 3))
+    return x * 2
+
+
 def test_new_attributes_have_plain_data():
-    class Record:
-        def __init__(self, v):
-            self.v = v
-
-    def make():
-        held, names, log = _Held(), types.SimpleNamespace(), []
-
-        def f(x):
-            held.last, names.twice, names.nested = x, x * 2, {"a": [x + 1, (x,)]}
-            log.append(Record(x * 3))
-            return x * 2
-
-        return held, names, log, f
-
-    _, names, log, f = make()
-    fast_held, fast_names, fast_log, g = make()
-    fast = jit(g)
-    for k in range(4):
-        x = X + k
-        f(x)
-        fast(x)
-        assert fast_held.last is x
-        assert fast_names.nested["a"][1][0] is x
-        assert type(fast_names.twice) is type(fast_log[-1].v) is np.ndarray
-        np.testing.assert_array_equal(fast_names.twice, names.twice)
-        np.testing.assert_array_equal(fast_names.nested["a"][0], names.nested["a"][0])
-        np.testing.assert_array_equal(fast_log[-1].v, log[-1].v)
-    assert len(fast_log) == len(log)
+    puts_attributes.check()
 
 
 def test_strict_functions_refuse_iterators():
@@ -354,20 +325,13 @@ def _appends_to_it(x, o):
     return o.log[-1] + len(o.log)
 
 
+@pytest.mark.parametrize("given", [False, True], ids=["captured", "argument"])
 @pytest.mark.parametrize("f", [_asks_it, _counts_on_it, _writes_it, _appends_to_it])
 @pytest.mark.parametrize("cls", [OwnLookUp, FromItsDict, UnderAnotherName])
-def test_what_a_class_with_a_look_up_of_its_own_holds_is_seen(cls, f):
-    one, other, third = cls(), cls(), cls()
-    given, held = jit(f), jit(lambda x: f(x, third))
-    for value in (2.0, 3.0, np.ones(2), 4.0, 4.0):
-        for each in (one, other, third):
-            _own_of(each)["z"] = value
-        for _ in range(2):
-            x = np.arange(2.0) + value
-            want = f(x, one)
-            np.testing.assert_array_equal(given(x, other), want)
-            np.testing.assert_array_equal(held(x), want)
-            assert repr(_own_of(one)) == repr(_own_of(other)) == repr(_own_of(third))
+def test_what_a_class_with_a_look_up_of_its_own_holds_is_seen(cls, f, given):
+    changes = [lambda s, v=v: _own_of(s).update(z=v) for v in (3.0, np.ones(2), 4.0)]
+    row = program(np.arange(2.0), np.ones(2), state=cls, given=given, changes=changes, warns=None)
+    row(f).check()
 
 
 def _own_of(x):
