@@ -323,14 +323,6 @@ def test_functions_made_in_a_loop():
         assert [f(2.0) for f in late] == [6.0] * 4
 
 
-def test_values_followed_by_a_derivative_outside():
-    def loss(w):
-        inner = jit(lambda x: np.sum(2 * w * x))
-        return inner(A) + inner(A)
-
-    assert_same(gradient(loss, 3.0), (float(4 * np.sum(A)),))
-
-
 def test_threads_see_no_placeholder():
     c = np.ones(40)
     wrong = []

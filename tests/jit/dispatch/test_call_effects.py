@@ -197,7 +197,7 @@ def test_programs(row):
 
 
 def test_strict_functions_do_not_run_plainly():
-    with pytest.raises(CompileError, match="traced"):
+    with pytest.raises(CompileError, match="cannot be traced"):
         jit(lambda x: float(x) * 2, strict=True)(2.0)
 
 

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 import tracemalloc
-import weakref
 
 import numpy as np
 import pytest
@@ -114,17 +113,6 @@ def test_an_object_that_goes_while_its_trace_is_compiled():
         assert_same(f(2.0), Holder.method.w * 2.0)
         if n % 3 == 0:
             Holder.method = Method(n)
-
-
-def test_functions_that_are_gone_are_freed():
-    alive = []
-    for n in range(20):
-        f = jit(lambda x, n=n: np.sum(x) * n)
-        assert f(np.ones(3)) == f(np.ones(3)) == 3.0 * n
-        alive += [weakref.ref(f), weakref.ref(f._jitted), weakref.ref(f.__wrapped__)]
-        del f
-    gc.collect()
-    assert not any(ref() for ref in alive)
 
 
 def test_rebinding_at_each_call_is_flat():

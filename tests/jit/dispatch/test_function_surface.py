@@ -63,29 +63,6 @@ def test_a_param_that_a_jitted_function_reads_keeps_its_history():
     assert tracker.data(fast(np.ones(2))) == 5.0
 
 
-def test_allocate_and_fill_runs_in_plain_python_with_one_warning():
-    def fill(x):
-        out = np.zeros(3)
-        for i in range(3):
-            out[i] = x[i] ** 2
-        return out.sum()
-
-    fast = jit(fill)
-    with pytest.warns(RuntimeWarning, match="runs in plain Python from now on"):
-        assert fast(np.arange(3.0)) == 5.0
-    assert fast(np.arange(3.0) + 1) == 14.0
-    with pytest.raises(tracker.CompileError, match="cannot be traced"):
-        jit(fill, strict=True)(np.arange(3.0))
-
-
-def test_an_error_of_the_function_is_not_taken_for_one_of_tracing():
-    def bad(x):
-        raise ValueError("my own")
-
-    with pytest.raises(ValueError, match="my own"):
-        jit(bad)(1.0)
-
-
 def test_pickle_and_copy():
     assert pickle.loads(pickle.dumps(decorated)) is decorated
     assert copy.deepcopy(decorated) is decorated

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from jit_programs import Raised, check, outcome, programs
@@ -32,31 +33,114 @@ def agree(program, plain, *compiled, tolerance=1):
             )
 
 
-def slopes(program, *xs):
-    return gradient(program.loss, *xs)
+def tangents(arguments):
+    rng = np.random.default_rng(3)
+    return tuple(
+        rng.normal(size=np.shape(x)) if np.shape(x) else float(rng.normal()) for x in arguments
+    )
 
 
-# Results ------------------------------------------------------------------------------------------
+class Plain:
+    """What is compared."""
+
+    def results(p, *xs):
+        return p(*xs)
+
+    def gradients(p, *xs):
+        return gradient(p.loss, *xs)
+
+    def twice(p, *xs):
+        return _twice(p.loss)(*xs)
+
+    def pullbacks(p, *xs):
+        return _pulled(p.loss, *xs)
+
+    def second_derivatives(p, *xs):
+        return gradient(lambda *ys: _squared_slopes(p, *ys), *xs)
+
+    def forward_mode(p, *xs):
+        return tr.jvp(p.loss, xs, tangents(xs))[1]
+
+    def forward_over_reverse_and_over_that(p, *xs):
+        """Hessian-vector products, and the third derivative along two tangents."""
+        along = tangents(xs)
+
+        def product(*ys):
+            return tr.jvp(lambda *zs: gradient(p.loss, *zs), ys, along)[1]
+
+        return product(*xs), tr.jvp(product, xs, along)[1]
 
 
-@given(program=programs("tiny"))
-def test_results_tiny(program):
-    agree(program, lambda p, *xs: p(*xs), jit(program))
+def _twice(f):
+    return lambda *xs: tr.withgradient(lambda *ys: f(*ys) * 2.0, *xs)
 
 
-@given(program=programs("medium"))
-def test_results_medium(program):
-    agree(program, lambda p, *xs: p(*xs), jit(program))
+def _pulled(f, *xs):
+    y, back = tr.pullback(f, *xs)
+    return y, back(1.0), back(-2.5)
 
 
-@given(program=programs("mixed", most=20))
-def test_results_of_long_programs(program):
-    agree(program, lambda p, *xs: p(*xs), jit(program))
+def _squared_slopes(p, *xs):
+    return sum(np.sum(g * g) for g in gradient(p.loss, *xs) if g is not None) * 0.1
 
 
-@given(program=programs("mixed", dtypes=["c16", "c16", "f8", "c8", "i8"]))
-def test_results_of_complex_programs(program):
-    agree(program, lambda p, *xs: p(*xs), jit(program))
+def derived(derive):
+    """A derivative of a compiled loss."""
+
+    def way(p):
+        f = jit(p.loss)
+        return lambda *xs: derive(f, *xs)
+
+    return way
+
+
+def _gradient_of_slopes(p):
+    f = jit(lambda *xs: _squared_slopes(p, *xs))
+    return lambda *xs: gradient(f, *xs)
+
+
+def _pushed(f, *xs):
+    return tr.jvp(f, xs, tangents(xs))[1]
+
+
+COMPLEX = {"sizes": "mixed", "dtypes": ["c16", "c16", "f8", "c8", "i8"]}
+SMOOTH = {"most": 6, "dtypes": ["f8"], "numbers": ["float", "np.float64"]}
+MIXED = {"sizes": "mixed", "most": 6}
+# Which programs; what is compared, also compiled whole; another way to it; the tolerance.
+WAYS = {
+    "tiny": ({"sizes": "tiny"}, Plain.results, jit, 1),
+    "medium": ({"sizes": "medium"}, Plain.results, jit, 1),
+    "long": ({"sizes": "mixed", "most": 20}, Plain.results, jit, 1),
+    "complex": (COMPLEX, Plain.results, jit, 1),
+    "gradients": ({"sizes": "mixed"}, Plain.gradients, derived(gradient), 10),
+    "complex gradients": (COMPLEX | {"most": 6}, Plain.gradients, derived(gradient), 10),
+    "compiled in differentiated in compiled": (
+        *(MIXED, Plain.twice),
+        *(lambda p: jit(_twice(jit(p.loss))), 10),
+    ),
+    "pullbacks": (MIXED, Plain.pullbacks, derived(_pulled), 10),
+    "second derivatives": (
+        MIXED | {"sizes": "tiny"},
+        Plain.second_derivatives,
+        _gradient_of_slopes,
+        100,
+    ),
+    "forward mode": (SMOOTH | {"sizes": "mixed"}, Plain.forward_mode, derived(_pushed), 10),
+    "forward over reverse": (
+        *(SMOOTH | {"sizes": "tiny"}, Plain.forward_over_reverse_and_over_that),
+        *(None, 1000),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+@given(data=st.data())
+def test_random_programs(name, data):
+    options, plain, way, tolerance = WAYS[name]
+    program = data.draw(programs(**options))
+    ways = [jit(lambda *xs: plain(program, *xs))] if way is not jit else []
+    ways += [way(program)] if way else []
+    agree(program, plain, *ways, tolerance=tolerance)
 
 
 # Structures ---------------------------------------------------------------------------------------
@@ -114,99 +198,6 @@ def test_gradients_of_structures(program, pack):
     agree(
         program, plain, lambda *xs: tr.withgradient(f, PACKS[pack](list(xs))), whole, tolerance=10
     )
-
-
-# Derivatives --------------------------------------------------------------------------------------
-
-
-@given(program=programs("mixed"))
-def test_gradients(program):
-    f, whole = jit(program.loss), jit(lambda *xs: slopes(program, *xs))
-    agree(program, slopes, lambda *xs: gradient(f, *xs), whole, tolerance=10)
-
-
-@given(program=programs("mixed", most=6, dtypes=["c16", "f8", "c16"]))
-def test_gradients_of_complex_programs(program):
-    f, whole = jit(program.loss), jit(lambda *xs: slopes(program, *xs))
-    agree(program, slopes, lambda *xs: gradient(f, *xs), whole, tolerance=10)
-
-
-@given(program=programs("mixed", most=6))
-def test_compiled_in_differentiated_in_compiled(program):
-    def twice(f):
-        return lambda *xs: tr.withgradient(lambda *ys: f(*ys) * 2.0, *xs)
-
-    def plain(p, *xs):
-        return twice(p.loss)(*xs)
-
-    outer = jit(twice(jit(program.loss)))
-    agree(program, plain, outer, tolerance=10)
-
-
-@given(program=programs("mixed", most=6))
-def test_pullbacks(program):
-    inner = jit(program.loss)
-
-    def plain(p, *xs):
-        y, back = tr.pullback(p.loss, *xs)
-        return y, back(1.0), back(-2.5)
-
-    def compiled(*xs):
-        y, back = tr.pullback(inner, *xs)
-        return y, back(1.0), back(-2.5)
-
-    agree(program, plain, compiled, tolerance=10)
-
-
-def _squared_slopes(program, *xs):
-    return sum(np.sum(g * g) for g in gradient(program.loss, *xs) if g is not None) * 0.1
-
-
-@given(program=programs("tiny", most=6))
-def test_second_derivatives(program):
-    def plain(p, *xs):
-        return gradient(lambda *ys: _squared_slopes(p, *ys), *xs)
-
-    f = jit(lambda *xs: _squared_slopes(program, *xs))
-    whole = jit(lambda *xs: plain(program, *xs))
-    agree(program, plain, lambda *xs: gradient(f, *xs), whole, tolerance=100)
-
-
-def tangents(arguments):
-    rng = np.random.default_rng(3)
-    return tuple(
-        rng.normal(size=np.shape(x)) if np.shape(x) else float(rng.normal()) for x in arguments
-    )
-
-
-@given(program=programs("mixed", most=6, dtypes=["f8"], numbers=["float", "np.float64"]))
-def test_forward_mode(program):
-    def plain(p, *xs):
-        return tr.jvp(p.loss, xs, tangents(xs))[1]
-
-    f = jit(program.loss)
-    agree(
-        program,
-        plain,
-        lambda *xs: tr.jvp(f, xs, tangents(xs))[1],
-        jit(lambda *xs: plain(program, *xs)),
-        tolerance=10,
-    )
-
-
-@given(program=programs("tiny", most=6, dtypes=["f8"], numbers=["float", "np.float64"]))
-def test_forward_over_reverse_and_over_that(program):
-    """Hessian-vector products, and the third derivative along two tangents."""
-
-    def plain(p, *xs):
-        along = tangents(xs)
-
-        def product(*ys):
-            return tr.jvp(lambda *zs: gradient(p.loss, *zs), ys, along)[1]
-
-        return product(*xs), tr.jvp(product, xs, along)[1]
-
-    agree(program, plain, jit(lambda *xs: plain(program, *xs)), tolerance=1000)
 
 
 # The eager derivatives themselves -----------------------------------------------------------------

@@ -16,7 +16,6 @@ from tracker import gradient, jit
 from tracker.jit.runtime.compile_queue import drain
 
 LINE, INDEX = np.linspace(0.0, 1.0, 50), np.arange(0, 50, 7)
-WAVE = np.random.default_rng(0).normal(size=(9, 4)) * [[1.0]] + [[0.0]]
 SINGULAR, REGULAR = np.ones((2, 2)), np.array([[2.0, 0.0], [1.0, 1.0]])
 
 
@@ -40,54 +39,13 @@ class Ways:
             y = y / np.max(y)
         return -y if np.all(x < 0) else y
 
-    @program(2.0, 2.1, 3.0, 1.0, 50.0, 100.0)
-    def until_small(a):
-        x, steps = a, 0
-        while abs(x * x - a) > 1e-10:
-            x = 0.5 * (x + a / x)
-            steps += 1
-        return x, steps
-
-    @program(2.0, 1.0, 50.0, gradients=True)
-    def derivatives_until_small(a):
-        x = a
-        while abs(x * x - a) > 1e-10:
-            x = 0.5 * (x + a / x)
-        return x
-
-    @program(WAVE[0], *WAVE[1:] * 2)
-    def in_a_loop(xs):
-        total = 0.0
-        for x in xs:
-            if x > 0.5:
-                continue
-            if x < -2:
-                break
-            total = total + x * x
-        else:
-            return total
-        return -total
-
     @program((2.0, 3), (1.0, 5), (1.0, 0), (3.0, 3))
     def a_range(x, n):
         return sum(x * i for i in range(n))
 
-    @program((2.0, 3.5), (1.0, 5.9), (1.0, 0.1))
-    def a_truncated_range(x, n):
-        return sum(x * i for i in range(int(n)))
-
     @program(2.5, 4.1, 2.9)
     def a_rounded_range(x):
         return [x * i for i in range(int(np.floor(x)))]
-
-    @program((2.0, 1), (2.0, 2), (3.0, 7), (3.0, 1), (1.0, 5))
-    def places_and_keys(x, n):
-        table, keyed = [1.0, 10.0, 100.0], {0: "a", 1: "b", 2: "c", 7: "d"}
-        return x * table[n % 3], keyed.get(n, "none"), x * n
-
-    @program((LINE, 3), (LINE * 2, 7), (LINE, -1), (LINE, 0), (LINE * 3, 3))
-    def an_index(x, i):
-        return x[i] * x[i:].sum()
 
     @program((LINE, INDEX), (LINE * 2, INDEX[::-1].copy()))
     def an_array_of_indices(x, i):
@@ -336,7 +294,7 @@ class Plain:
         s.log.append("out")
         return y * 3, out
 
-    @program(np.arange(3.0), state={"runs": 0}, warns="plain Python")
+    @program(np.arange(3.0), state={"runs": 0}, warns="runs in plain Python from now on")
     def a_plain_buffer(x, s):
         s.runs += 1
         out = np.zeros(3)

@@ -31,11 +31,6 @@ def slopes(program, *xs):
     return gradient(program.loss, *xs)
 
 
-def afresh(plain, program, *xs):
-    """A first call."""
-    return jit(lambda *xs: plain(program, *xs))(*xs)
-
-
 def agree(program, plain, compiled, soon=0):
     for given_ in (program.arguments, program.arguments, program.others(1)):
         with everything(soon):
@@ -49,40 +44,32 @@ def agree(program, plain, compiled, soon=0):
             )
 
 
-@given(program=programs("mixed"))
-def test_results(program):
-    agree(program, call, jit(program))
+# What is compared, whether each call is a first one, how much NumPy computes, and whether numbers
+# are freed at once, so that what can be computed again is never kept.
+WAYS = {
+    "results": (call, False, 0, False),
+    "gradients": (slopes, False, 0, False),
+    "first calls": (call, True, 0, False),
+    "results by NumPy": (call, True, LATER, False),
+    "gradients by NumPy": (slopes, True, LATER, False),
+    "gradients of freed numbers": (slopes, True, 0, True),
+}
 
 
-@given(program=programs("mixed", most=6))
-def test_gradients(program):
-    agree(program, slopes, jit(lambda *xs: slopes(program, *xs)))
-
-
-@given(program=programs("mixed", most=6))
-def test_each_trace_by_itself(program):
-    """As above, but each call is a first one."""
-    agree(program, call, lambda *xs: afresh(call, program, *xs))
-
-
-@given(program=programs("mixed"))
-def test_results_that_numpy_computes(program):
-    """As above, by NumPy, in arrays that are overwritten when they have served."""
-    agree(program, call, lambda *xs: afresh(call, program, *xs), LATER)
-
-
-@given(program=programs("mixed", most=6))
-def test_gradients_that_numpy_computes(program):
-    agree(program, slopes, lambda *xs: afresh(slopes, program, *xs), LATER)
-
-
-@given(program=programs("mixed", most=6))
-def test_gradients_where_numbers_are_freed_at_once(program):
-    """As above, and what can be computed again is never kept."""
+@pytest.mark.parametrize("name", WAYS)
+@given(program=programs("mixed", most=8))
+def test_random_programs(name, program):
+    plain, first, soon, frees = WAYS[name]
+    whole = jit(lambda *xs: plain(program, *xs))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tracer, "_MIN_BYTE_LIMIT", -1)
-        patch.setattr(tracer, "_BYTES_PER_EQUATION", -1)
-        agree(program, slopes, lambda *xs: afresh(slopes, program, *xs))
+        if frees:
+            patch.setattr(tracer, "_MIN_BYTE_LIMIT", -1)
+            patch.setattr(tracer, "_BYTES_PER_EQUATION", -1)
+        agree(program, plain, lambda *xs: (_afresh(plain, program) if first else whole)(*xs), soon)
+
+
+def _afresh(plain, program):
+    return jit(lambda *xs: plain(program, *xs))
 
 
 # Views and copies of what is put off --------------------------------------------------------------
