@@ -46,9 +46,8 @@ def program(*calls, **expected):
 
 def each(*tables):
     """Decorator of a test: a row for each program of these classes."""
-    rows = {name: row for table in tables for name, row in vars(table).items()}
-    rows = {name: row for name, row in rows.items() if isinstance(row, Row)}
-    return pytest.mark.parametrize("row", rows.values(), ids=rows)
+    rows = [(k, row) for table in tables for k, row in vars(table).items() if isinstance(row, Row)]
+    return pytest.mark.parametrize("row", [row for _, row in rows], ids=[name for name, _ in rows])
 
 
 def functions_of(cls):
@@ -62,14 +61,15 @@ class Row:
     """A program: `calls` are tuples of arguments, single arguments, or functions that make them;
     `traces`, `signatures`, `slow` and `eager` are of `cache_info` afterwards; `options` are of
     `jit`; with `gradients`, those are compared, too. With a `state` (attributes, or a function that
-    makes an object), the program takes that object last: captured, or `given`. The calls are made
-    `times` times, and again after each of the `changes` to the state."""
+    makes an object), the program takes that object last: captured (`bind` says how), or `given`.
+    The calls are made `times` times, and again after each of the `changes` to the state."""
 
     f: object
     calls: tuple
     state: object = None
     changes: object = ()
     given: bool = False
+    bind: object = lambda f, s: lambda *args: f(*args, s)
     times: int = 2
     traces: object = None
     signatures: object = None
@@ -120,7 +120,7 @@ class Row:
 
     def _bound(self, s):
         f = self.f
-        return f if self.state is None or self.given else lambda *args: f(*args, s)
+        return f if self.state is None or self.given else self.bind(f, s)
 
 
 def _arguments(call):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sized
 
 import numpy as np
 import pytest
-from jit_programs import assert_same
+from side_by_side import each, program
 
 import tracker.numpy as tnp
 from tracker import gradient, jit
@@ -61,29 +61,30 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("x", VALUES, ids=lambda x: f"{type(x).__name__}{np.shape(x)}")
+IDS = [f"{type(x).__name__}{np.shape(x)}" for x in VALUES]
+
+
+@pytest.mark.parametrize("x", VALUES, ids=IDS)
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_questions_about_values(name, x):
-    ask = QUESTIONS[name]
-    f = jit(ask)
-    assert [f(x), f(x)] == [ask(x), ask(x)]
+    program(x)(QUESTIONS[name]).check()
 
 
 @pytest.mark.parametrize("f", [copy.copy, copy.deepcopy, operator.pos], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("x", VALUES, ids=lambda x: f"{type(x).__name__}{np.shape(x)}")
+@pytest.mark.parametrize("x", VALUES, ids=IDS)
 def test_copies_are_of_the_same_class(f, x):
-    def plain(x):
+    @program(x)
+    def copied(x):
         y = f(x)
         y *= 2
         return y, x
 
-    made = jit(plain)
-    for _ in range(3):
-        assert_same(made(x), plain(x))
+    copied.check()
 
 
-def test_type_makes_classes_and_is_one():
-    def plain(x):
+class Programs:
+    @program(2.5, np.arange(3.0))
+    def classes_that_type_makes(x):
         class Meta(type):
             def __new__(mcs, name, bases, space):
                 return type.__new__(mcs, name, bases, space)
@@ -94,45 +95,30 @@ def test_type_makes_classes_and_is_one():
         made = type("B", (A,), {"more": 3.0})
         return x * made.factor * made.more, isinstance(A, type), type(A) is Meta, type(Meta) is type
 
-    f = jit(plain)
-    for x in (2.5, np.arange(3.0)):
-        for _ in range(3):
-            assert_same(f(x), plain(x))
-    assert "type" not in globals() and "isinstance" not in globals()
+    @program(2.0, state={"c": np.arange(3.0)})
+    def captured_arrays_and_results(x, s):
+        y = s.c * x
+        return type(s.c) is np.ndarray, type(y) is type(s.c), type(np.sum(y)) is np.float64, y
 
-
-def test_a_question_is_answered_so_in_captured_arrays_and_results():
-    c = np.arange(3.0)
-
-    def plain(x):
-        y = c * x
-        return type(c) is np.ndarray, type(y) is type(c), type(np.sum(y)) is np.float64, y
-
-    f = jit(plain)
-    for _ in range(3):
-        assert_same(f(2.0), plain(2.0))
-
-
-def test_classes_of_the_drop_in_compare_equal_to_numpys():
-    def plain(x):
+    @program(np.arange(3.0))
+    def classes_of_the_drop_in(x):
         known = type(x) is tnp.ndarray, type(tnp.sum(x)) is tnp.float64, type(x) is not tnp.float32
         return *known, type(x) in (tnp.ndarray, tnp.float64), tnp.float64(x[0]) * 2
 
-    f = jit(plain)
-    for _ in range(3):
-        assert_same(f(np.arange(3.0)), plain(np.arange(3.0)))
-    held = np.ones(2)
-    assert gradient(lambda x: x * 2 if type(held) is tnp.ndarray else x, 1.0) == (2.0,)
-
-
-def test_shims_do_nothing_within_a_derivative():
-    def plain(x):
+    @program(np.arange(3.0), gradients=True)
+    def derivatives(x):
         return np.sum(x * x) if type(x) is np.ndarray else 3.0 * np.sum(x)
 
-    x = np.arange(3.0)
-    eager = gradient(plain, x)
-    for f in (lambda x: gradient(jit(plain), x), jit(lambda x: gradient(plain, x))):
-        assert_same([f(x), f(x)], [eager, eager])
+
+@each(Programs)
+def test_programs(row):
+    row.check()
+    assert "type" not in globals() and "isinstance" not in globals()
+
+
+def test_a_question_in_an_eager_derivative():
+    held = np.ones(2)
+    assert gradient(lambda x: x * 2 if type(held) is tnp.ndarray else x, 1.0) == (2.0,)
 
 
 def test_other_threads_are_answered_as_ever():
@@ -223,45 +209,33 @@ READERS = {
 }
 
 
-def _changes(o):
-    yield
-    o.b = 3.0
-    yield
-    o.a = 4.0
-    yield
-    o.w = np.full(2, 9.0)
-    yield
-    o.w[:] = 3.0
-    yield
-    del o.b
-    yield
-    if not isinstance(o, Data):
-        del o.a
-        yield
-        o.a = 5.5
-    type(o).scale = 8.0
-    yield
-    type(o).scale = 2.0
-    yield
+def _shadowed(scale):
+    """A class attribute of the object's own class, so that each has one."""
+    return lambda o: setattr(type(o), "scale", scale)
 
 
-@pytest.mark.parametrize("make", [Model, Open, lambda: Data(w=np.ones(2))])
+CHANGES = [
+    lambda o: setattr(o, "b", 3.0),
+    lambda o: setattr(o, "a", 4.0),
+    lambda o: setattr(o, "w", np.full(2, 9.0)),
+    lambda o: o.w.fill(3.0),
+    lambda o: delattr(o, "b"),
+    lambda o: isinstance(o, Data) or delattr(o, "a"),
+    lambda o: (setattr(o, "a", 5.5), _shadowed(8.0)(o)),
+    _shadowed(2.0),
+]
+
+
+def _capture(read, o):
+    return lambda x: read(o, x)
+
+
+@pytest.mark.parametrize("make", [Model, Open, functools.partial(Data, w=np.ones(2))])
 @pytest.mark.parametrize("name", READERS)
-def test_attributes_that_come_and_go(name, make):
-    o, x, read = make(), np.arange(2.0), READERS[name]
-    captured, bound = jit(lambda x: read(o, x)), jit(functools.partial(read, o))
-
-    def outcome(f):
-        try:
-            return f(x)
-        except AttributeError as error:
-            return str(type(error))
-
-    for _ in _changes(o):
-        expected = outcome(functools.partial(read, o))
-        for f in (captured, bound):
-            for _ in range(3):
-                assert_same(outcome(f), expected)
+@pytest.mark.parametrize("bind", [_capture, functools.partial])
+def test_attributes_that_come_and_go(bind, name, make):
+    row = program(np.arange(2.0), state=make, bind=bind, changes=CHANGES, warns=None)
+    row(READERS[name]).check()
 
 
 def test_names_of_attributes_that_are_data():
