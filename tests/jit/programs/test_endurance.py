@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stateful_objects import Nested, Slots
 
 import tracker as tr
 from tracker import gradient, jit
@@ -162,6 +163,37 @@ def _more_calls():
     }
 
 
+class _Model:
+    def __init__(self):
+        self.w, self.k, self.out = np.ones(8), 2.5, np.ones(8)
+        self.layers, self.named = [np.ones(8), np.ones(8)], {"a": np.ones(8)}
+
+    def __call__(self, x, p):
+        if x < 0:
+            raise ArithmeticError("negative")
+        self.out[0] = x
+        total = x * self.w * self.k + self.layers[1] + self.named["a"] + p["q"]
+        return {"y": total, "written": self.out}
+
+
+MODEL, P, NESTED, SLOTS = _Model(), {"q": np.ones(8)}, Nested(), Slots()
+
+
+def _captured_calls():
+    """As `_calls`: objects that are captured, or change at each call."""
+    captured = jit(lambda x, p: MODEL(x, p))
+    nested, slots, three = jit(Nested.step), jit(Slots.step), X[:3].copy()
+    return {
+        "captured objects": (lambda k: captured(1.5, P), 1),
+        "captured objects, and an error": (
+            _raising(captured, -1.5, P, error=ArithmeticError),
+            0.03,
+        ),
+        "objects within others": (lambda k: nested(NESTED, three), 1),
+        "objects with slots": (lambda k: slots(SLOTS, three), 1),
+    }
+
+
 def _raising(f, *arguments, error):
     def call(k):
         with pytest.raises(error):
@@ -234,8 +266,10 @@ def _calls():
     }
 
 
-CALLS = _calls() | _more_calls()
+CALLS = _calls() | _more_calls() | _captured_calls()
 WATCHED = [X, Y, MATRIX, BIG, X.dtype, None, True, np.float64, _wave, _branch, _fails, _writes]
+WATCHED += [MODEL, MODEL.w, MODEL.k, MODEL.layers, *MODEL.layers, MODEL.named, MODEL.out, P]
+WATCHED += [*P.values(), *MODEL.named.values(), NESTED, NESTED.layers, SLOTS, Nested, Slots]
 
 
 def _resident():
