@@ -22,6 +22,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import tomllib
 import warnings
 import xml.etree.ElementTree as xml
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ def main(programs: int) -> int:
         environment = {
             **os.environ,
             "PYTHONMALLOC": "malloc",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *_places()])),
             "TRACKER_CACHE_DIR": str(Path(folder, "cache")),
             "TRACKER_THREADS": "2",
             "OPENBLAS_NUM_THREADS": "1",
@@ -64,6 +65,12 @@ def main(programs: int) -> int:
         print(error, end="\n\n")
     print(f"memcheck: {len(errors)} findings; of the planted one {len(planted)}")
     return 0 if planted and not errors else 1
+
+
+def _places() -> list[Path]:
+    """Where tests find what they share."""
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    return [ROOT / place for place in options["pythonpath"]]
 
 
 def findings(report: str) -> Iterator[str]:

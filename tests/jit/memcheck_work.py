@@ -15,6 +15,12 @@ import numpy as np
 import smoke_jit
 import smoke_native
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from side_by_side import program, rows
+from stateful_objects import MACHINES, Adam
+from test_branch_guards import Ways
+from test_container_writes import Containers
+from test_raised_errors import Written
+from test_state_writes import Programs
 
 import tracker as tr
 from tracker import gradient, jit
@@ -26,7 +32,7 @@ DTYPES = ("f8", "f4", "c16", "i8", "i4", "u1", "?")
 
 def run(programs: int) -> None:
     """All of it; prints its progress."""
-    parts = (native, lengths, matrices, guards, structures, state, errors, loops, threads)
+    parts = (native, lengths, matrices, structures, tables, loops, threads)
     for part in (*parts, callbacks):
         part()
         print(part.__name__, flush=True)
@@ -111,20 +117,6 @@ def matrices() -> None:
         same(lambda a: np.sum(np.linalg.eigvalsh(a @ a.T)), a.astype("f8"))
 
 
-def guards() -> None:
-    def f(x: Any, n: int) -> Any:
-        total = 0.0
-        for k in range(n):
-            total = total + x[k] if x[k] > 0 else total - k
-        return total
-
-    compiled = jit(f)
-    for n in (1, 3, 2, 3):
-        for sign in (1.0, -1.0):
-            x = sign * np.arange(-1.0, 4.0)
-            assert compiled(x, n) == f(x, n)
-
-
 def structures() -> None:
     p = {"a": [np.ones(3), (2.5, np.arange(5.0))], "b": np.float32(1.5), "name": "text"}
 
@@ -136,48 +128,14 @@ def structures() -> None:
     same(lambda x, y: (x + y, x[0], y), np.ones((3, 5))[::-1, ::2], np.asfortranarray(np.eye(3)))
 
 
-class _Machine:
-    def __init__(self) -> None:
-        self.m, self.n, self.table, self.items = np.zeros(5), 0, {"x": 1.0}, [np.ones(5), 2]
-
-    def step(self, x: Any) -> Any:
-        self.n += 1
-        self.m = self.m * 0.5 + x
-        self.table["x"] = self.table["x"] + x[0]
-        self.items[0] = self.items[0] * self.m
-        self.items.append(self.n)
-        del self.items[2:]
-        return self.m if self.m[1] > 0 else self.m * self.table["x"]
-
-
-def state() -> None:
-    plain, ours, step = _Machine(), _Machine(), jit(_Machine.step)
-    for k in range(12):
-        x = np.arange(-2.0, 3.0) * (-1.0) ** k
-        jit_programs.assert_same(step(ours, x), plain.step(x), "memcheck", 1e-9)
-        jit_programs.assert_same(vars(ours), vars(plain), "memcheck", 1e-9)
-
-
-def errors() -> None:
-    def f(x: Any, i: Any) -> Any:
-        if np.sum(x) > 100:
-            raise ValueError("too much")
-        x[0] = 7.0
-        return x[i] * 2.0
-
-    compiled = jit(f)
-    for _ in range(3):
-        compiled(np.ones(5), np.array([1, 2]))
-        for x, i, error in (
-            (np.full(5, 99.0), np.array([1, 2]), ValueError),
-            (np.ones(5), np.array([1, 9]), IndexError),
-            ("text", 1, TypeError),
-        ):
-            try:
-                compiled(x, i)
-            except error:
-                continue
-            raise AssertionError(f"no {error.__name__}")
+def tables() -> None:
+    """Branches, writes, errors, and objects that a call changes."""
+    for table in (Ways, Containers, Written, Programs):
+        for row in rows(table).values():
+            row.check()
+    for cls in MACHINES:
+        if cls is not Adam:
+            program(np.ones(3), times=4, state=cls, given=True)(lambda x, s: s.step(x)).check()
 
 
 def loops() -> None:

@@ -44,10 +44,17 @@ def program(*calls, **expected):
     return lambda f: Row(f, calls, **expected)
 
 
+def rows(table):
+    """The programs of a class by name."""
+    return {name: row for name, row in vars(table).items() if isinstance(row, Row)}
+
+
 def each(*tables):
     """Decorator of a test: a row for each program of these classes."""
-    rows = [(k, row) for table in tables for k, row in vars(table).items() if isinstance(row, Row)]
-    return pytest.mark.parametrize("row", [row for _, row in rows], ids=[name for name, _ in rows])
+    found = [item for table in tables for item in rows(table).items()]
+    return pytest.mark.parametrize(
+        "row", [row for _, row in found], ids=[name for name, _ in found]
+    )
 
 
 def functions_of(cls):
