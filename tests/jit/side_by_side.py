@@ -163,7 +163,8 @@ def attributes(x):
     if isinstance(x, (type, types.ModuleType, types.FunctionType, np.ndarray, np.generic)):
         return None
     names = [n for cls in type(x).__mro__ for n in np.atleast_1d(getattr(cls, "__slots__", ()))]
-    held = {n: getattr(x, n) for n in names if n not in ("__dict__", "__weakref__")}
+    slots = [n for n in names if n not in ("__dict__", "__weakref__") and hasattr(x, n)]
+    held = {n: getattr(x, n) for n in slots}
     with contextlib.suppress(AttributeError):  # a class may look attributes up itself
         held |= object.__getattribute__(x, "__dict__")
     return held or None

@@ -3,13 +3,13 @@ sources.
 """
 
 import importlib
-import itertools
 import operator
 import sys
 import textwrap
 
 import numpy as np
 import pytest
+from side_by_side import program
 
 from tracker import CompileError, gradient, jit
 from tracker.jit.discovery.site_packages import LibraryObjects
@@ -117,86 +117,61 @@ def package(tmp_path, monkeypatch):
     del sys.modules["tracker_test_installed"]
 
 
-def test_what_methods_read_may_change(package):
-    model = package.Filter(2.0)
-
-    @jit
-    def f(x):
-        return model.predict(x)
-
-    slopes = jit(lambda x: gradient(model.predict, x))
-    for gain, state in itertools.product((2.0, 3.0), (0.0, 1.0)):
-        model.gain, model.state = gain, state
-        assert f(1.5) == gain * 1.5 + state
-        assert slopes(1.5) == (gain,)
-    assert f.cache_info().eager == 0
+def sets(**attributes):
+    return lambda s: [setattr(s, name, value) for name, value in attributes.items()]
 
 
-def test_what_methods_change(package):
-    ours, plain = package.Filter(0.5), package.Filter(0.5)
-    f = jit(lambda x: ours.update(x) * 2)
-    for x in (1.0, 2.0, 4.0, 8.0, 16.0):
-        assert f(x) == plain.update(x) * 2
-        assert (ours.state, ours.steps) == (plain.state, plain.steps)
-    assert f.cache_info().slow < 4
-    assert f.cache_info().eager == 0
-
-
-def test_arrays_lists_and_functions_of_the_package(package):
-    ours, plain = package.Filter(np.ones(3)), package.Filter(np.ones(3))
-    f = jit(lambda x: ours.log(x))
-    for x in (1.0, 2.0, 4.0):
-        ours.state = plain.state = np.full(3, x)
-        np.testing.assert_array_equal(f(x), plain.log(x))
-        assert ours.history == plain.history
-
-
-def test_a_new_attribute(package):
-    model = package.Filter(1.0)
-
-    @jit
-    def f(x):
-        model.start()
-        return model.predict(x)
-
-    for x in (1.0, 2.0, 3.0, 4.0):
-        assert f(x) == x
-        assert model.begun is True
-    assert f.cache_info().slow == 2
-
-
-def test_users_classes_on_bases_of_a_package(package):
+def _users_class(package):
     class Mine(package.Filter):
         def double(self, x):
             return 2 * self.predict(x)
 
-    model = Mine(2.0)
-    f = jit(model.double)
+    return Mine(2.0)
+
+
+def _begins(x, s):
+    s.start()
+    return s.predict(x)
+
+
+def _puts(x, s):
+    s.size = s.size + x
+    return s.size
+
+
+STATES = [sets(gain=2.0, state=1.0), sets(gain=3.0, state=0.0), sets(gain=3.0, state=1.0)]
+# What makes the object, what is done with it, and what changes between the calls.
+OBJECTS = {
+    "what methods read": (lambda p: p.Filter(2.0), lambda x, s: s.predict(x), STATES),
+    "in a gradient": (lambda p: p.Filter(2.0), lambda x, s: gradient(s.predict, x), STATES),
+    "what methods change": (lambda p: p.Filter(0.5), lambda x, s: s.update(x) * 2, STATES[:1]),
+    "arrays, lists and functions": (
+        lambda p: p.Filter(np.ones(3)),
+        lambda x, s: s.log(x),
+        [sets(state=np.full(3, k)) for k in (1.0, 2.0, 4.0)],
+    ),
+    "a new attribute": (lambda p: p.Filter(1.0), _begins, []),
+    "a user's class": (_users_class, lambda x, s: s.double(x), STATES),
+    "a property": (lambda p: p.Property(), _puts, []),
+    "slots": (lambda p: p.Slots(2.0), lambda x, s: s(x), [sets(weight=3.0), sets(weight=4.0)]),
+}
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["captured", "argument"])
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_of_a_package(name, given, package):
+    make, f, changes = OBJECTS[name]
+    calls = (1.5,) if "lists" in name else (1.5, 2.0, 4.0)  # each length needs a trace
+    row = program(*calls, state=lambda: make(package), given=given, changes=changes)
+    assert row(f).check().cache_info().slow <= 4 or "lists" in name
+
+
+def test_a_bound_method_and_what_a_module_holds(package):
+    model = _users_class(package)
+    bound, shared = jit(model.double), jit(lambda x: package.SHARED.predict(x))
     for gain in (2.0, 3.0, 4.0):
-        model.gain = gain
-        assert f(1.5) == 3 * gain
-
-
-def test_properties_slots_and_what_a_module_holds(package):
-    thing, scale = package.Property(), package.Slots(2.0)
-
-    def put(x):
-        thing.size = thing.size + x
-        return thing.size
-
-    f, g, h = jit(put), jit(lambda x: scale(x)), jit(lambda x: package.SHARED.predict(x))
-    for n in range(1, 5):
-        assert f(1.0) == thing.size == 1.0 + n
-        scale.weight = package.SHARED.gain = float(n)
-        assert g(2.0) == h(2.0) == 2.0 * n
-
-
-def test_an_argument(package):
-    f = jit(lambda model, x: model.predict(x))
-    model = package.Filter(2.0)
-    for gain in (2.0, 3.0, 4.0):
-        model.gain = gain
-        assert f(model, 1.5) == 1.5 * gain
+        model.gain = package.SHARED.gain = gain
+        assert (bound(1.5), shared(1.5)) == (3 * gain, 1.5 * gain)
 
 
 def test_too_many_objects_to_look_at(package):
