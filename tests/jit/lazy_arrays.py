@@ -51,3 +51,20 @@ def same(f, *args, calls=2, tolerance=1e-12):
 
 def peak(f, *args):
     return peak_bytes(lambda: f(*args)) / ARRAY
+
+
+def tanh_exp(x, w, b):
+    return np.sum(np.tanh(x * w + b) * np.exp(-(x**2)))
+
+
+def rosenbrock(x):
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+def rosenbrock_by_hand(x):
+    x0, x1 = x[:-1], x[1:]
+    a, b = x1 - x0 * x0, 1.0 - x0
+    g = np.zeros_like(x)
+    g[:-1] = -400.0 * x0 * a - 2.0 * b
+    g[1:] += 200.0 * a
+    return 100.0 * np.dot(a, a) + np.dot(b, b), (g,)

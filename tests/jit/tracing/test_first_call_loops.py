@@ -5,7 +5,7 @@ runs.
 import numpy as np
 import pytest
 from counting import peak_bytes
-from test_lazy_values import LATER, everything, same
+from lazy_arrays import LATER, everything, same
 
 import tracker
 from tracker.control import loop

@@ -7,7 +7,7 @@ import pytest
 from counting import peak_bytes
 from hypothesis import given
 from jit_programs import check, programs
-from lazy_arrays import ARRAY, LATER, N, arrays, everything, peak, same
+from lazy_arrays import ARRAY, LATER, N, arrays, everything, peak, rosenbrock, same, tanh_exp
 from pairwise import crossed
 
 import tracker
@@ -116,14 +116,6 @@ def test_what_is_a_copy_of_it_is_none_of_its_views(name, soon, written, result):
 # Large arrays -------------------------------------------------------------------------------------
 
 
-def tanh_exp(x, w, b):
-    return np.sum(np.tanh(x * w + b) * np.exp(-(x**2)))
-
-
-def rosenbrock(x):
-    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
-
-
 def greeks(s, k, t):
     d = (np.log(s / k) + 0.5 * t) / np.sqrt(t)
     return np.sum(s * np.tanh(d) - k * np.exp(-t) * np.tanh(d - np.sqrt(t)))
@@ -150,22 +142,6 @@ def test_nothing_is_computed_by_numpy(f, count, computed, machine_code):
 def test_what_numpy_computes(f, count, monkeypatch):
     monkeypatch.setattr(first_call, "BYTES_WHILE_COMPILING", LATER)
     same(f, *arrays(count))
-
-
-def by_hand(x):
-    a, b = x[1:] - x[:-1] ** 2, 1.0 - x[:-1]
-    slope = np.zeros_like(x)
-    slope[:-1] = -400.0 * x[:-1] * a - 2.0 * b
-    slope[1:] += 200.0 * a
-    return 100.0 * np.sum(a**2) + np.sum(b**2), slope
-
-
-def test_numpy_needs_no_more_memory_than_by_hand():
-    (x,) = arrays(1, 4 * N)
-    fast = jit(lambda x: tracker.withgradient(rosenbrock, x))
-    assert peak(fast, x) <= peak(by_hand, x) + 4  # the compiler's own
-    for have, want in zip((fast(x)[0], fast(x)[1][0]), by_hand(x), strict=True):
-        np.testing.assert_allclose(have, want, rtol=1e-12, atol=1e-12)
 
 
 def test_results_are_the_callers_own(monkeypatch):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lazy_arrays import ARRAY, N, arrays, peak
+from lazy_arrays import ARRAY, N, arrays, peak, rosenbrock, rosenbrock_by_hand, tanh_exp
 from side_by_side import functions_of
 
 import tracker
@@ -25,28 +25,11 @@ def at_once(monkeypatch):
     monkeypatch.setattr(tracer, "_BYTES_PER_EQUATION", 0)
 
 
-def tanh_exp(x, w, b):
-    return np.sum(np.tanh(x * w + b) * np.exp(-(x**2)))
-
-
 def tanh_exp_by_hand(x, w, b):
     t, e = np.tanh(x * w + b), np.exp(-x * x)
     v = t * e
     d = (1.0 - t * t) * e
     return np.sum(v), (d * w - 2.0 * x * v, d * x, d)
-
-
-def rosenbrock(x):
-    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
-
-
-def rosenbrock_by_hand(x):
-    x0, x1 = x[:-1], x[1:]
-    a, b = x1 - x0 * x0, 1.0 - x0
-    g = np.zeros_like(x)
-    g[:-1] = -400.0 * x0 * a - 2.0 * b
-    g[1:] += 200.0 * a
-    return 100.0 * np.dot(a, a) + np.dot(b, b), (g,)
 
 
 @pytest.mark.parametrize(
