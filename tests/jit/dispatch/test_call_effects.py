@@ -96,13 +96,6 @@ def locks(f):
     return program(np.ones(3), warns="plain Python.*flags")(f)
 
 
-def _sum(x):
-    return np.sum(np.sin(x) ** 3)
-
-
-INNER = jit(_sum)
-
-
 class Programs:
     @program((A, 2.0), (A * 2, 3.0), (A[:5], 1.0), (A[:5], 2.0), slow=2)
     def writes(x, y):
@@ -143,24 +136,6 @@ class Programs:
             x *= 10.0
         return x
 
-    @program(A, gradients=True)
-    def nested_derivatives(x):
-        return np.sum(gradient(INNER, x)[0] ** 2)
-
-    @program(A)
-    def derivatives_of_compiled_derivatives(x):
-        whole = gradient(jit(lambda x: np.sum(gradient(INNER, x)[0] ** 2)), x)
-        inner = jit(lambda x: gradient(_sum, x))
-        return whole, gradient(lambda x: np.sum(inner(x)[0] ** 2), x)
-
-    @program((2.0, 3), (3.0, 5), (2.0, 0), (1.5, 3), (A, 2))
-    def recursion(x, n):
-        @jit
-        def power(x, n):
-            return 1.0 if n == 0 else x * power(x, n - 1)
-
-        return power(x, n)
-
     @program(2.0, 3.0, warns="plain Python", eager=1)
     def a_number_that_leaves(x):
         return float(x) * 2
@@ -194,6 +169,29 @@ class Programs:
 @each(Programs, Layouts)
 def test_programs(row):
     row.check()
+
+
+def test_nesting_of_jit_and_gradient():
+    inner = jit(lambda x: np.sum(np.sin(x) ** 3))
+    want = gradient(lambda x: np.sum(gradient(inner, x)[0] ** 2), A)
+    forms = [
+        jit(lambda x: gradient(lambda x: np.sum(gradient(inner, x)[0] ** 2), x)),
+        jit(lambda x: gradient(jit(lambda x: np.sum(gradient(inner, x)[0] ** 2)), x)),
+        lambda x: gradient(jit(lambda x: np.sum(jit(lambda x: gradient(inner, x))(x)[0] ** 2)), x),
+    ]
+    for form in forms:
+        for _ in range(2):
+            assert_same(form(A), want)
+
+
+def test_recursion():
+    @jit
+    def power(x, n):
+        return 1.0 if n == 0 else x * power(x, n - 1)
+
+    for x, n in [(2.0, 3), (3.0, 5), (2.0, 0), (1.5, 3), (A, 2)]:
+        for _ in range(2):
+            assert_same(power(x, n), 1.0 if n == 0 else x**n * 1.0)
 
 
 def test_strict_functions_do_not_run_plainly():
