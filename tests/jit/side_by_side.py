@@ -109,11 +109,13 @@ class Row:
 
     def _called(self, plain, ours):
         """Make all calls of two functions (each with its state); the second one's own warnings."""
-        told = []
+        told, before = [], ({}, {})
         for call in self.calls * self.times:
             want, expected = self._outcome(*plain, call)
             got, said = self._outcome(*ours, call)
             assert_alike(got, want, self.tolerance)
+            assert kept(got, before[0]) == kept(want, before[1])
+            before = got, want
             told += [text for text in said if text not in expected]
         return told
 
@@ -183,13 +185,24 @@ def leaves(x, path="", found=None):
     else:
         items = attributes(x) or {}
         found[path] = f"{type(x).__qualname__} {_keys(items)}" if items else x
-    if isinstance(x, (list, dict, deque)) or (items and not isinstance(x, tuple)):
+    if items or isinstance(x, (list, dict, deque)):
         found[f"{path} itself"] = Itself(x)
     for name, child in items.items():
         way = f"{path}.{name}"
         if way.count(".") < 12:  # an object may hold itself
             leaves(child, way, found)
     return found
+
+
+def kept(now, before):
+    """Where the state has the same things as before."""
+    places = [path for path in now if path.startswith("given.1.") and path in before]
+    things = [path for path in places if isinstance(now[path], (Itself, np.ndarray))]
+    return [path for path in things if _thing(now[path]) is _thing(before[path])]
+
+
+def _thing(leaf):
+    return leaf.x if isinstance(leaf, Itself) else leaf
 
 
 def _keys(x):

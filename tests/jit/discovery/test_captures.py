@@ -98,6 +98,10 @@ def _times(k):
     return change
 
 
+def _another_half(s):
+    s.n = float("0.5")
+
+
 def _both(s):
     s.c[:], s.d[...] = [1.0, 2.0, 3.0], 4.0
 
@@ -160,7 +164,7 @@ class Programs:
     def results(x, s):
         return s.c, x * s.c
 
-    @program(2.0, 3.0, times=5, state={"n": 0.5}, changes=[lambda s: setattr(s, "n", 0.5)], slow=1)
+    @program(2.0, 3.0, times=5, state={"n": 0.5}, changes=[_another_half], slow=1)
     def numbers_equal_to_what_they_were(x, s):
         return x * s.n
 
@@ -231,6 +235,12 @@ def test_arrays_as_defaults_and_in_partials():
         same(g, f, 2.0)
         same(h, functools.partial(f, 2.0, extra=k))
     assert f.__defaults__[0] is c
+
+
+def test_a_gradient_beside_captures_without_a_rule():
+    edges = np.array([0.0, 1.0, 2.0])
+    f = jit(lambda x: np.sum(x * np.histogram([0.5, 1.5], edges)[0]) + len(edges.tobytes()))
+    assert gradient(f, np.arange(2.0))[0].tolist() == [1.0, 1.0]
 
 
 def test_a_captured_array_as_argument():

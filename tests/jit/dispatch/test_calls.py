@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from jit_programs import assert_same
 from side_by_side import each, program
-from test_parity import agree
 from unusual import read_only, unaligned
 
 import tracker as tr
@@ -147,10 +146,6 @@ class Programs:
         y = np.sin(x)
         return y, [y], np.sin(x), y[2:5]
 
-    @program((np.arange(6.0).reshape(2, 3), 0), (np.arange(6.0).reshape(2, 3), 1))
-    def views_that_depend_on_values(x, i):
-        return x[[0, 1]], x[x > 0], np.sum(x[i])
-
     @program(
         *[ROW],
         state={"w": np.ones(3), "big": np.ones(100), "tiny": np.array(2.0)},
@@ -186,6 +181,35 @@ class Programs:
 @each(Programs)
 def test_programs(row):
     row.check()
+
+
+def test_views_that_depend_on_values_are_copies():
+    f = jit(lambda x, i: (x[i], x[[0, 1]], x[x > 0]))
+    x = np.arange(6.0).reshape(2, 3)
+    for i in (0, 1, 0):
+        for one, other in zip(f(x, i), (x[i], x[[0, 1]], x[x > 0]), strict=True):
+            assert_same(one, other)
+
+
+def test_results_have_memory_of_their_own():
+    g = jit(Programs.the_same_result_twice.f)
+    for _ in range(3):
+        a, _, c, d = g(A)
+        a[...] = 0
+        assert_same((c, d, g(A)[0]), (np.sin(A), np.sin(A)[2:5], np.sin(A)))
+
+
+def test_a_number_that_is_returned_is_the_argument():
+    f = jit(lambda y: (y, y * 2))
+    assert all(f(y)[0] is y for y in (2.0, 3.5, 2.0))
+
+
+def test_arrays_made_in_the_body_are_kept():
+    compiled = Programs.arrays_made_in_the_body.check()
+    gc.collect()
+    rubbish = [np.full(40, 9.0) for _ in range(100)]
+    assert_same(compiled(A), Programs.arrays_made_in_the_body.f(A))
+    assert len(rubbish) == 100
 
 
 def _with_keywords(x, y=2.0, *rest, scale=1.0, **others):
@@ -310,24 +334,6 @@ def test_captured_arrays_of_every_kind(name):
 
 # Captures
 # -------------------------------------------------------------------------------------------
-
-
-def test_arrays_made_in_the_body_are_constants():
-    def f(x):
-        t = np.linspace(0.0, 1.0, 40)
-        buffer = np.zeros(3)
-        total = 0.0
-        for i in range(3):
-            buffer[:] = i  # scratch paper: another content for each read
-            total = total + np.sum(buffer * x[:3])
-        return np.sin(t * x) + total, np.arange(3.0) * x[0]
-
-    agree(f, A, others=[(A * 2,), (A - 1,)])
-    compiled = agree(f, A)
-    gc.collect()
-    rubbish = [np.full(40, 9.0) for _ in range(100)]
-    assert_same(compiled(A), f(A))
-    assert len(rubbish) == 100
 
 
 def test_captured_params_are_read_at_each_call():
