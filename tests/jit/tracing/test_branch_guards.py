@@ -363,12 +363,16 @@ def test_what_a_call_leaves_behind(row):
 
 
 @pytest.mark.parametrize(
-    ("setting", "options", "kept"),
-    [("1", {"cache": False}, 0), ("0", {}, 0), ("0", {"cache": True}, 1)],
+    ("setting", "options", "factor", "kept"),
+    [("1", {"cache": False}, 2.0, 0), ("0", {}, 3.0, 0), ("0", {"cache": True}, 4.0, 1)],
 )
-def test_disk_cache_can_be_chosen_per_function(setting, options, kept, tmp_path, monkeypatch):
+def test_disk_cache_can_be_chosen_per_function(
+    setting, options, factor, kept, tmp_path, monkeypatch
+):
+    jit(lambda x: x + 1.0)(1.0)  # compiles what all functions share
+    drain()
     monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TRACKER_CACHE", setting)
-    jit(lambda x: np.sin(x) * 2.0, **options)(np.ones(50))
+    jit(lambda x: np.sin(x) * factor, **options)(np.ones(50))
     drain()
     assert bool(list(tmp_path.iterdir())) == kept
