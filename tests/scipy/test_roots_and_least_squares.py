@@ -2,7 +2,8 @@
 derivatives against closed forms or exact solutions of the optimality conditions, all of it
 compiled. Differences through a solver would depend on where it stops."""
 
-import warnings
+import functools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from exact_derivatives import solved
 from scipy_cases import refused
 
 from tracker import UnsupportedError, gradient, hessian, jit, jvp
-from tracker.scipy.integrate import fixed_quad, quad, romb
+from tracker.scipy.integrate import fixed_quad, nquad, quad, romb
 from tracker.scipy.optimize import (
     brentq,
     curve_fit,
@@ -252,16 +253,14 @@ ALIKE = {f"least_squares, {loss}" for loss in LOSSES} | {"curve_fit, a matrix of
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - ALIKE))
 def test_compiled(name):
-    """What captures the parameters runs in plain Python, with a warning: SciPy cannot see them."""
     f = CASES[name]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*captures a value that may change.*", RuntimeWarning)
-        fast = jit(f)
-        for factor in (1.0, 1.0, 1.3):
-            np.testing.assert_allclose(fast(P * factor), f(P * factor), rtol=1e-5, atol=1e-7)
-            np.testing.assert_allclose(
-                gradient(fast, P * factor)[0], gradient(f, P * factor)[0], rtol=1e-4, atol=1e-5
-            )
+    fast = jit(f)
+    for factor in (1.0, 1.0, 1.3):
+        np.testing.assert_allclose(fast(P * factor), f(P * factor), rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(
+            gradient(fast, P * factor)[0], gradient(f, P * factor)[0], rtol=1e-4, atol=1e-5
+        )
+    assert fast.cache_info().eager == 0
 
 
 def test_values_are_scipy_s():
@@ -296,14 +295,60 @@ CAPTURING = {
 }
 
 
+class Curve:
+    def __init__(self, rate):
+        self.rate = rate
+
+    def height(self, x):
+        return np.exp(-self.rate * x)
+
+
+def _default(p):
+    return quad(lambda x, rate=p[0]: np.exp(-rate * x), 0, 1)[0]
+
+
+def _partial(p):
+    return quad(functools.partial(lambda rate, x: np.exp(-rate * x), p[0]), 0, 1)[0]
+
+
+def _helper(p):
+    pair = [p[0], {"shift": p[1]}]
+
+    def height(x):
+        return np.exp(-pair[0] * x) + pair[1]["shift"]
+
+    return quad(lambda x: height(x) * x, 0, 1)[0]
+
+
+CAPTURING |= {
+    "nquad": lambda p: nquad(lambda x, y: np.sin(p[0] * x) * y + p[1], [(0, 1), (0, p[1])])[0],
+    "least_squares": lambda p: np.sum(least_squares(lambda x: x * p - p[0], [1.0, 1.0]).x ** 2),
+    "quad of a method": lambda p: quad(Curve(p[0] * 2).height, 0, 1)[0],
+    "quad of a default": _default,
+    "quad of a partial": _partial,
+    "quad of a helper with a list": _helper,
+}
+
+
 @pytest.mark.parametrize("name", CAPTURING)
-def test_captured_parameters_are_not_compiled(name):
+def test_captured_parameters_are_compiled(name):
+    """SciPy's calls get the numbers that the captured values have in that call."""
     f = CAPTURING[name]
     fast = jit(f)
-    with pytest.warns(RuntimeWarning, match=f"{name} gets under jit captures a value.*args="):
-        fast(P)
     for factor in (1.0, 2.0, 5.0):
         np.testing.assert_allclose(fast(P * factor), f(P * factor), rtol=1e-9)
+        np.testing.assert_allclose(
+            gradient(fast, P * factor)[0], gradient(f, P * factor)[0], rtol=1e-6, atol=1e-9
+        )
+    assert fast.cache_info().eager == 0
+
+
+def test_captured_parameters_of_several_threads():
+    fast = jit(CAPTURING["quad"])
+    want = {k: fast(P * k) for k in (1.0, 2.0, 3.0, 4.0)}
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda k: (k, fast(P * k)), list(want) * 20))
+    assert all(y == want[k] for k, y in found)
 
 
 def own_loss(z):

@@ -193,6 +193,9 @@ class FunctionSource(Source):
         holder = self.holder.value
         return MISSING if holder is None else getattr(holder, self.name, MISSING)
 
+    def write(self, x: Any, on_holder: bool) -> None:
+        setattr(self.holder.value, self.name, x)
+
 
 @record(frozen=True)
 class TypeSource(Source):

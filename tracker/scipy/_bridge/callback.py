@@ -11,14 +11,17 @@ runs SciPy's function again on each call:
 
 Invariants: entries of a result that are not numbers (texts, the structure) are part of the trace
 and guarded by value; other objects (operators, functions) are refused when they are read. A
-function of the user's that SciPy calls may read captured state, which is observed and guarded, but
-no value of the trace itself (`refuse_captured_values`), and must not write (`_CapturedState`).
+function of the user's that SciPy calls may read captured state, which is observed and guarded.
+Values of the trace that it captures become operands of the call (`_CapturedValues`). It must not
+write (`_CapturedState`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,6 +105,8 @@ def as_plain_function(f: Function) -> Function:
 def host_callback(name: str, function: Function, *args: Any) -> Any:
     """The result of a function of plain numbers. Callable arguments may capture state."""
     of_numbers, given, others = _split_tracked(function, args)
+    if is_tracing():
+        of_numbers, given = _with_captured_operands(name, of_numbers, given, others)
     return _host_callback(name, of_numbers, given, others)
 
 
@@ -128,7 +133,6 @@ def _host_callback(
     leaves."""
     if not is_tracing():
         return tree.map(plain_data, function(*map(plain_data, given)))
-    refuse_captured_values(name, *others)
     captured = [] if given else _captured_tracked(others)
     captured = [x for x in captured if not is_constant(value_of(x))]
     if not (given or captured):
@@ -229,6 +233,7 @@ def _restricted_class(cls: Any, dropped: frozenset[str]) -> Any:
 def differentiable_callback(name: str, function: Function, *args: Any) -> Any:
     """As `host_callback`, with derivatives: each derivative is one more host callback."""
     of_numbers, given, others = _split_tracked(function, args)
+    of_numbers, given = _with_captured_operands(name, of_numbers, given, others)
     return _differentiable_callback(name, of_numbers, given, others)
 
 
@@ -259,15 +264,60 @@ def _differentiable_callback(
 # What functions capture ---------------------------------------------------------------------------
 
 
-def refuse_captured_values(name: str, *functions: Any) -> None:
-    """Refuse functions that capture values of the trace: these do not exist when compiled code runs
-    SciPy. Captured state that the trace itself reads as an input is allowed."""
-    known = frozenset[Any]().union(*(tracer.captures for tracer in active_tracers()))
-    captured = [x for x in map(value_of, _captured_tracked(functions)) if x not in known]
-    in_objects = any(contains_handle(x) for x in functions if not callable(x))
-    if in_objects or not all(map(is_constant, captured)):
-        text = f"the function that {name} gets under jit captures a value that may change"
-        raise UnsupportedError(message(text, "Pass it through args="))
+def _with_captured_operands(
+    name: str, function: Function, given: Sequence[Any], others: Sequence[Any]
+) -> tuple[Function, list[Any]]:
+    """The function, and its operands, followed by the values of the trace that the functions among
+    its other leaves capture: when compiled code calls SciPy, there are only their numbers."""
+    if any(contains_handle(x) for x in others if not callable(x)):
+        text = f"what {name} gets under jit holds a value that may change"
+        raise UnsupportedError(message(text, "Pass the value as an argument of its own"))
+    captured = _CapturedValues(others)
+    if not captured.values:
+        return function, list(given)
+    count = len(given)
+
+    def of_all(*numbers: Any) -> Any:
+        with captured.replaced_by(numbers[count:]):
+            return function(*numbers[:count])
+
+    return of_all, [*given, *captured.values]
+
+
+class _CapturedValues:
+    """The tracked values that functions capture. Constants are left out, and so is captured state
+    that the trace itself reads as an input: the functions read it themselves."""
+
+    def __init__(self, functions: Sequence[Any]) -> None:
+        inputs = frozenset[Any]().union(*(tracer.captures for tracer in active_tracers()))
+        values: dict[int, Any] = {}
+        self._holders: list[tuple[Any, list[Any]]] = []  # a source, and the leaves of its value
+        for source in _captured_sources(functions):
+            leaves = tree.leaves(source.read())
+            new = [x for x in leaves if type(x) is Tracked and not _is_fixed(x, inputs)]
+            if new:
+                values.update((id(x), x) for x in new)
+                self._holders.append((source, leaves))
+        self.values = list(values.values())
+        self._lock = threading.RLock()  # functions of all threads read the same closure cells
+
+    @contextlib.contextmanager
+    def replaced_by(self, numbers: Sequence[Any]) -> Iterator[None]:
+        """Within it, the functions read these numbers instead."""
+        numbers_by_id = {id(x): n for x, n in zip(self.values, numbers, strict=True)}
+        with self._lock, contextlib.ExitStack() as restore:
+            for source, leaves in self._holders:
+                before, is_on_holder = source.read(), source.is_on_holder
+                filled = [numbers_by_id.get(id(x), x) for x in leaves]
+                now = tree.unflatten(tree.flatten(before)[1], filled, before)
+                restore.callback(source.write, before, is_on_holder)
+                source.write(now, is_on_holder)
+            yield
+
+
+def _is_fixed(x: Tracked, inputs: frozenset[Any]) -> bool:
+    value = value_of(x)
+    return value in inputs or is_constant(value)
 
 
 def _captured_tracked(functions: Sequence[Any]) -> list[Any]:
