@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -36,7 +37,13 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.types import type_of
 from tracker.jit.tracing import StateSnapshot, contains_handle, find_sources
 from tracker.support.array_copies import same_bytes
-from tracker.tape.observers import CallbackMismatch, ObserversSuspended, is_deriving, is_tracing
+from tracker.tape.observers import (
+    CallbackMismatch,
+    ObserversSuspended,
+    is_deriving,
+    is_tracing,
+    observers,
+)
 from tracker.tape.record import value_of
 from tracker.tape.tracer import active_tracers
 from tracker.tape.tracked import Tracked
@@ -138,11 +145,12 @@ def _host_callback(
     if not (given or captured):
         return tree.map(plain_data, function())
     first: list[Any] = []
+    count = len(given)  # what compiled code calls must not keep the trace's values
 
     def run(*numbers: Any) -> list[Any]:
         with ObserversSuspended():
             found = _traceable_result(
-                tree.map(plain_data, function(*map(_copy_if_array, numbers[: len(given)])))
+                tree.map(plain_data, function(*map(_copy_if_array, numbers[:count])))
             )
         leaves, structure = tree.flatten(found)
         kind = structure, [type_of(x) if _is_number(x) else x for x in leaves]
@@ -272,8 +280,9 @@ def _with_captured_operands(
     if any(contains_handle(x) for x in others if not callable(x)):
         text = f"what {name} gets under jit holds a value that may change"
         raise UnsupportedError(message(text, "Pass the value as an argument of its own"))
-    captured = _CapturedValues(others)
-    if not captured.values:
+    captured = _CapturedValues()
+    operands = captured.find(others)
+    if not operands:
         return function, list(given)
     count = len(given)
 
@@ -281,37 +290,50 @@ def _with_captured_operands(
         with captured.replaced_by(numbers[count:]):
             return function(*numbers[:count])
 
-    return of_all, [*given, *captured.values]
+    return of_all, [*given, *operands]
 
 
 class _CapturedValues:
     """The tracked values that functions capture. Constants are left out, and so is captured state
     that the trace itself reads as an input: the functions read it themselves."""
 
-    def __init__(self, functions: Sequence[Any]) -> None:
-        inputs = frozenset[Any]().union(*(tracer.captures for tracer in active_tracers()))
-        values: dict[int, Any] = {}
-        self._holders: list[tuple[Any, list[Any]]] = []  # a source, and the leaves of its value
-        for source in _captured_sources(functions):
-            leaves = tree.leaves(source.read())
-            new = [x for x in leaves if type(x) is Tracked and not _is_fixed(x, inputs)]
-            if new:
-                values.update((id(x), x) for x in new)
-                self._holders.append((source, leaves))
-        self.values = list(values.values())
+    def __init__(self) -> None:
+        self._tracers = [weakref.ref(tracer) for tracer in active_tracers()]
+        self._holders: list[tuple[Any, dict[int, int]]] = []  # a source; by leaf, which value
         self._lock = threading.RLock()  # functions of all threads read the same closure cells
+
+    def find(self, functions: Sequence[Any]) -> list[Tracked]:
+        """The values that these functions capture."""
+        inputs = frozenset[Any]().union(*(tracer.captures for tracer in active_tracers()))
+        values: list[Tracked] = []
+        numbers: dict[int, int] = {}  # by id of a value
+        for source in _captured_sources(functions):
+            which = {}
+            for at, x in enumerate(tree.leaves(source.read())):
+                if type(x) is Tracked and not _is_fixed(x, inputs):
+                    if id(x) not in numbers:
+                        numbers[id(x)] = len(values)
+                        values.append(x)
+                    which[at] = numbers[id(x)]
+            if which:
+                self._holders.append((source, which))
+        return values
 
     @contextlib.contextmanager
     def replaced_by(self, numbers: Sequence[Any]) -> Iterator[None]:
-        """Within it, the functions read these numbers instead."""
-        numbers_by_id = {id(x): n for x, n in zip(self.values, numbers, strict=True)}
+        """Within it, the functions read these numbers instead. After the trace they keep numbers,
+        not its values with all that these were computed from."""
+        is_over = bool(self._tracers) and not any(each() in observers for each in self._tracers)
         with self._lock, contextlib.ExitStack() as restore:
-            for source, leaves in self._holders:
+            for source, which in self._holders:
                 before, is_on_holder = source.read(), source.is_on_holder
-                filled = [numbers_by_id.get(id(x), x) for x in leaves]
-                now = tree.unflatten(tree.flatten(before)[1], filled, before)
-                restore.callback(source.write, before, is_on_holder)
-                source.write(now, is_on_holder)
+                leaves, structure = tree.flatten(before)
+                kept = list(map(plain_data, leaves)) if is_over else leaves
+                restore.callback(
+                    source.write, tree.unflatten(structure, kept, before), is_on_holder
+                )
+                now = [numbers[which[at]] if at in which else x for at, x in enumerate(leaves)]
+                source.write(tree.unflatten(structure, now, before), is_on_holder)
             yield
 
 
