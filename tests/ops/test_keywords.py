@@ -5,13 +5,14 @@ import warnings
 
 import numpy as np
 import pytest
-from keyword_calls import ARRAYS, CALLS, GIVEN
+from keyword_calls import ARRAYS, CALLS, GIVEN, calls
 from refused_calls import RAISING
 
 from tracker import data, jit, param
 from tracker.testing import check_derivatives
 
-TEXTS = [text for lines in CALLS.values() for text in lines.split("\n") if text]
+TEXTS = [text for kind in CALLS.values() for text in calls(kind)]
+LAID_OUT = calls(CALLS["laid out as NumPy's"])
 
 
 def leaves(y):
@@ -34,7 +35,7 @@ def test_call(text):
         assert len(found) == len(want)
         for ours, theirs in zip(map(data, found), want, strict=True):
             _same(ours, theirs)
-            if text in CALLS["laid out as NumPy's"] and not isinstance(theirs, type):
+            if text in LAID_OUT and not isinstance(theirs, type):
                 assert ours.flags.fnc == theirs.flags.fnc
         exact = not any(np.result_type(x).itemsize < 8 for x in (*copies(), *numbers(want)))
         smooth = any(np.result_type(y).kind in "fc" for y in numbers(want))
