@@ -8,18 +8,7 @@ import numpy as np
 import pytest
 
 import tracker
-from tracker import (
-    back,
-    data,
-    gradient,
-    jit,
-    jvp,
-    param,
-    pullback,
-    update,
-    value_and_grad,
-    withgradient,
-)
+from tracker import back, data, gradient, jit, param, pullback, update, value_and_grad, withgradient
 from tracker.errors import TrackerError
 
 V = np.array([1.0, 2.0, 3.0])
@@ -242,7 +231,7 @@ def test_seeds_and_tangents_are_checked():
     with pytest.raises(tracker.NotScalarError, match="another structure"):
         pull((np.ones(3),))
     with pytest.raises(TypeError, match="1 arguments need 1 tangents; 2 were given"):
-        jvp(lambda x: x, (V,), (V, V))
+        tracker.jvp(lambda x: x, (V,), (V, V))
 
 
 # Errors of the user's own -------------------------------------------------------------------------

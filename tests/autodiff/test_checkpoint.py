@@ -6,20 +6,7 @@ import numpy as np
 import pytest
 
 import tracker
-from tracker import (
-    back,
-    checkpoint,
-    forwarddiff,
-    gradient,
-    hook,
-    ignore_derivatives,
-    isderiving,
-    jit,
-    jvp,
-    non_differentiable,
-    param,
-    showgrad,
-)
+from tracker import back, checkpoint, gradient, hook, ignore_derivatives, jit, jvp, param
 from tracker.autodiff.leaves import ancestors
 from tracker.tape.record import value_of
 
@@ -158,15 +145,15 @@ def test_checkpoint_of_plain_arguments():
 
 
 def test_forwarddiff():
-    assert forwarddiff(lambda a: a**2, 3.0) == 9.0
+    assert tracker.forwarddiff(lambda a: a**2, 3.0) == 9.0
     w = param(2.0)
     with pytest.raises(tracker.UnsupportedError, match=r"forwarddiff.*1 tracked value.*lost"):
-        gradient(lambda x: forwarddiff(lambda a: a * w, x), 3.0)
+        gradient(lambda x: tracker.forwarddiff(lambda a: a * w, x), 3.0)
     with pytest.raises(tracker.NotTrackedError, match="forwarddiff got a dict"):
-        forwarddiff(lambda a: a, {"x": 1.0})
+        tracker.forwarddiff(lambda a: a, {"x": 1.0})
     z = np.array([1 + 1j, 2j])
     want = gradient(lambda z: np.sum(np.abs(z * z) ** 2), z)[0]
-    found = gradient(lambda z: forwarddiff(lambda a: np.sum(np.abs(a * a) ** 2), z), z)[0]
+    found = gradient(lambda z: tracker.forwarddiff(lambda a: np.sum(np.abs(a * a) ** 2), z), z)[0]
     np.testing.assert_allclose(found, want)
 
 
@@ -183,7 +170,7 @@ def ignored_block(x):
     return np.sum(x * y)
 
 
-@non_differentiable
+@tracker.non_differentiable
 def ranks(x):
     return np.argsort(np.argsort(x)) * 1.0
 
@@ -256,7 +243,7 @@ def test_writes_into_outer_arrays_in_a_block_are_refused():
 
 
 def test_black_boxes_run_forward_only():
-    @non_differentiable
+    @tracker.non_differentiable
     def count(x):
         return float(np.median(np.asarray(x)))
 
@@ -283,17 +270,17 @@ def test_hook(wrap):
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jit])
 def test_showgrad(wrap, capsys):
-    f = wrap(lambda x: showgrad(x, "x") ** 2)
+    f = wrap(lambda x: tracker.showgrad(x, "x") ** 2)
     for x in (3.0, 4.0):
         assert gradient(f, x) == (2 * x,)
         assert capsys.readouterr().out == f"∂(x) = {2 * x}\n"
 
 
 def test_isderiving():
-    assert not isderiving()
-    assert gradient(lambda x: x if isderiving() else x * 100, 2.0) == (1.0,)
-    assert jvp(lambda x: x if isderiving() else x * 100, (2.0,), (1.0,))[1] == 1.0
-    assert not isderiving()
+    assert not tracker.isderiving()
+    assert gradient(lambda x: x if tracker.isderiving() else x * 100, 2.0) == (1.0,)
+    assert jvp(lambda x: x if tracker.isderiving() else x * 100, (2.0,), (1.0,))[1] == 1.0
+    assert not tracker.isderiving()
 
 
 def test_checkpoint_saves_memory_in_compiled_code():

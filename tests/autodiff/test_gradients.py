@@ -12,17 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import tracker
-from tracker import (
-    gradient,
-    hessian,
-    jit,
-    jvp,
-    param,
-    pullback,
-    pushforward,
-    value_and_grad,
-    withgradient,
-)
+from tracker import gradient, hessian, jit, jvp, pullback, pushforward, value_and_grad, withgradient
 from tracker.testing import gradcheck, ngradient
 
 same = functools.partial(exactly, rtol=1e-7)
@@ -242,7 +232,7 @@ def test_jvp_is_the_transpose_of_the_pullback(seed):
 
 
 def test_params_are_left_alone_by_gradients():
-    p = param(2.0)
+    p = tracker.param(2.0)
     (g,) = gradient(lambda x: tracker.data(p) * x, 3.0)
     assert g == 2.0
     assert p.grad == 0.0

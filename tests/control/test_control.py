@@ -7,20 +7,7 @@ import numpy as np
 import pytest
 
 import tracker
-from tracker import (
-    UnsupportedError,
-    cond,
-    fori_loop,
-    gradcheck,
-    gradient,
-    hessian,
-    jit,
-    jvp,
-    scan,
-    switch,
-    trace,
-    while_loop,
-)
+from tracker import cond, fori_loop, gradcheck, gradient, hessian, jit, jvp, scan, trace, while_loop
 from tracker.control import step_runner
 
 RNG = np.random.default_rng(0)
@@ -374,7 +361,7 @@ def test_a_branch_not_taken_contributes_nothing():
 
 @pytest.mark.parametrize("i", [-3, 0, 1, 2, 9])
 def test_switch(i):
-    f = lambda i, x: switch(i, [np.sin, np.exp, lambda x: x**3], x)  # noqa: E731
+    f = lambda i, x: tracker.switch(i, [np.sin, np.exp, lambda x: x**3], x)  # noqa: E731
     assert jit(f)(i, 0.7) == pytest.approx(f(i, 0.7), rel=1e-15)
     assert gradient(jit(f), i, 0.7)[1] == pytest.approx(gradient(f, i, 0.7)[1], rel=1e-12)
     assert "branch" in ops_of(f, i, 0.7)
@@ -432,7 +419,7 @@ def test_values_that_escape_by_a_generator_are_refused():
         return next(seen) * x
 
     assert f(2.0) == 0.0
-    with pytest.raises(UnsupportedError, match="used outside of it"):
+    with pytest.raises(tracker.UnsupportedError, match="used outside of it"):
         trace(f, 2.0)
 
 
@@ -449,11 +436,11 @@ def test_values_that_escape_by_a_generator_are_refused():
         (lambda: cond((True, False), np.sin, np.cos, 0.0), "gave a tuple"),
         (lambda: while_loop(lambda s: (s < 3.0,), lambda s: s + 1, 0.0), "gave a tuple"),
         (lambda: trace(lambda x: while_loop(lambda s: [s < 3], abs, x), 0.0), "gave a list"),
-        (lambda: switch(0, [], 0.0), "no branches"),
+        (lambda: tracker.switch(0, [], 0.0), "no branches"),
     ],
 )
 def test_errors(call, text):
-    with pytest.raises(UnsupportedError, match=text):
+    with pytest.raises(tracker.UnsupportedError, match=text):
         call()
 
 
@@ -567,7 +554,7 @@ MIXED = {
     "single or double": lambda x: cond(x > 0, lambda x: x * 2, lambda x: np.float64(0.1), x),
     "single or Python's": lambda x: cond(x > 0, lambda x: x * 2, lambda x: 0.1, x),
     "number or array": lambda x: cond(x > 0, lambda x: x * 2, lambda x: np.zeros((), x.dtype), x),
-    "one of three": lambda x: switch(
+    "one of three": lambda x: tracker.switch(
         np.astype(x, int), [lambda x: x, lambda x: np.astype(x, float) / 3, lambda x: 2], x
     ),
 }

@@ -12,19 +12,7 @@ import numpy as np
 import pytest
 
 import tracker
-from tracker import (
-    Tracked,
-    back,
-    data,
-    grad,
-    isleaf,
-    istracked,
-    jit,
-    param,
-    update,
-    withgradient,
-    zero_grad,
-)
+from tracker import Tracked, back, data, grad, isleaf, istracked, jit, param, update, withgradient
 from tracker.ops.elementwise.unary import sin
 from tracker.support.structs import replace
 from tracker.tape.record import apply
@@ -117,7 +105,7 @@ def test_gradients_add_up_over_calls():
     back(np.sum(p * p))
     assert p.grad.tolist() == [4, 6, 8]
     assert q.grad == 6.0
-    zero_grad(p)
+    tracker.zero_grad(p)
     assert p.grad.tolist() == [0, 0, 0]
     assert q.grad == 6.0
 

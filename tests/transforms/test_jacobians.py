@@ -4,20 +4,7 @@ import numpy as np
 import pytest
 
 import tracker
-from tracker import (
-    Grads,
-    Params,
-    back,
-    diaghessian,
-    gradient,
-    hessian,
-    hessian_reverse,
-    hvp,
-    jacobian,
-    param,
-    withgradient,
-    withjacobian,
-)
+from tracker import Params, back, diaghessian, gradient, hessian, hvp, jacobian, param, withjacobian
 from tracker.testing import numerical_jvp
 
 V = np.array([0.5, -1.0, 2.0])
@@ -92,7 +79,7 @@ def f(x):
 
 def test_hessians_agree():
     want = numeric(lambda a: gradient(f, a)[0], V)
-    for h in (hessian, hessian_reverse):
+    for h in (hessian, tracker.hessian_reverse):
         np.testing.assert_allclose(h(f, V), want, atol=1e-7)
         assert h(lambda x: x**3, 2.0) == 12.0
         assert h(lambda x: np.sum(x**2), np.ones((2, 2))).tolist() == (2 * np.eye(4)).tolist()
@@ -130,7 +117,7 @@ def test_gradients_of_params():
     ps = Params([w, b, w, rest])
     assert len(ps) == 3
     gs = gradient(lambda: np.sum(w * w) * b, ps)
-    assert isinstance(gs, Grads)
+    assert isinstance(gs, tracker.Grads)
     assert gs[w].tolist() == (4 * V).tolist()
     assert gs[b] == V @ V
     assert gs[rest].tolist() == [[0, 0], [0, 0]]
@@ -140,7 +127,7 @@ def test_gradients_of_params():
     with pytest.raises(KeyError, match=r"Params\(\[\.\.\.\]\)"):
         gs[param(V)]
     assert w.grad.tolist() == [0, 0, 0]
-    val, gs = withgradient(lambda: (np.sum(w), b), ps)
+    val, gs = tracker.withgradient(lambda: (np.sum(w), b), ps)
     assert (val[0], val[1], gs[b]) == (1.5, 2.0, 0.0)
     assert gs[w].tolist() == [1, 1, 1]
 

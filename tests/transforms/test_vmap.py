@@ -7,20 +7,7 @@ import pytest
 
 import tracker
 import tracker.numpy as tnp
-from tracker import (
-    UnsupportedError,
-    cond,
-    fori_loop,
-    gradient,
-    hessian,
-    jit,
-    jvp,
-    scan,
-    switch,
-    value_and_grad,
-    vmap,
-    while_loop,
-)
+from tracker import UnsupportedError, cond, gradient, hessian, jit, scan, vmap, while_loop
 
 RNG = np.random.default_rng(3)
 
@@ -108,7 +95,7 @@ def test_derivatives(name):
     for way, call in ways.items():
         np.testing.assert_allclose(call(), want, rtol=1e-9, atol=1e-11, err_msg=way)
     tangent = np.cos(np.arange(X.size)).reshape(X.shape)
-    _, t = jvp(lambda x: total(vmap(f)(x)), (X,), (tangent,))
+    _, t = tracker.jvp(lambda x: total(vmap(f)(x)), (X,), (tangent,))
     np.testing.assert_allclose(t, np.sum(want * tangent), rtol=1e-9)
 
 
@@ -129,7 +116,7 @@ def test_axes():
 
 PASSING_ON = {
     "cond": lambda x, w: cond(x < 3, lambda x, w: (x * 2, w), lambda x, w: (x * 3, w), x, w),
-    "switch": lambda x, w: switch(
+    "switch": lambda x, w: tracker.switch(
         np.astype(x, int), [lambda x, w: (np.sin(x), w), lambda x, w: (-x, w)], x, w
     ),
     "while": lambda x, w: while_loop(
@@ -138,7 +125,7 @@ PASSING_ON = {
     "loop, branching": lambda x, w: scan(
         lambda c, r: ((cond(c[0] > 0, np.sin, np.cos, c[0]) * r, c[1]), None), (x, w), np.ones(5)
     )[0],
-    "loop, as often as the row says": lambda x, w: fori_loop(
+    "loop, as often as the row says": lambda x, w: tracker.fori_loop(
         0, np.astype(x, int), lambda i, c: (c[0] * np.sum(c[1]), c[1]), (1.0, w)
     ),
 }
@@ -163,7 +150,7 @@ def test_nested_derivatives_of_every_row():
     want = np.stack([hessian(f, x) for x in X])
     np.testing.assert_allclose(vmap(lambda x: hessian(f, x))(X), want, rtol=1e-12)
     np.testing.assert_allclose(jit(vmap(lambda x: hessian(f, x)))(X), want, rtol=1e-12)
-    values, grads = vmap(value_and_grad(f))(X)
+    values, grads = vmap(tracker.value_and_grad(f))(X)
     np.testing.assert_allclose(values, by_row(f, X))
     np.testing.assert_allclose(grads, by_row(lambda x: gradient(f, x)[0], X))
 
