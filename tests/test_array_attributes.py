@@ -119,29 +119,12 @@ def test_writing_the_real_part_keeps_the_imaginary_part():
 
 
 PARTS = [
-    "y.imag[...] = 2",
-    "y.imag = 2",
-    "y.imag += 1",
-    "y.imag.fill(2)",
-    "y.imag.sort()",
-    "y.imag.T[...] = 1",
-    "y.imag.flat[0] = 1",
-    "np.imag(y)[...] = 2",
-    "np.copyto(y.imag, 1)",
-    "np.put(y.imag, [0], 1)",
-    "np.add(y.imag, 1, out=y.imag)",
-    "y.real = 2",
-    "y.real = 1j",
-    "y.real += 1",
-    "np.real(y)[...] = 2",
-    "y.shape = (1,)",
-    "y.fill(3)",
-    "y.put(0, 5)",
-    "y.flat[0] = 3",
-    "np.put(y, 0, 5)",
-    "np.add.at(y, (), 1)",
-    "y[...] = 1",
-]
+    "y.imag[...] = 2", "y.imag = 2", "y.imag += 1", "y.imag.fill(2)", "y.imag.sort()",
+    "y.imag.T[...] = 1", "y.imag.flat[0] = 1", "np.imag(y)[...] = 2", "np.copyto(y.imag, 1)",
+    "np.put(y.imag, [0], 1)", "np.add(y.imag, 1, out=y.imag)", "y.real = 2", "y.real = 1j",
+    "y.real += 1", "np.real(y)[...] = 2", "y.shape = (1,)", "y.fill(3)", "y.put(0, 5)",
+    "y.flat[0] = 3", "np.put(y, 0, 5)", "np.add.at(y, (), 1)", "y[...] = 1",
+]  # fmt: skip
 HAVE_PARTS = [
     *(np.arange(3.0), np.arange(3, dtype="f4"), np.arange(3.0) + 1j, np.array([1.5])),
     *(np.array(1.0), np.array(1 + 1j), np.float64(2.0), np.complex64(2 + 1j)),

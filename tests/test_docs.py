@@ -13,25 +13,13 @@ import tracker
 DOCS = Path(__file__).parent.parent / "docs"
 SHOWN = re.compile(r"^(?P<code>\S.*\S)  # (?P<value>.+)$")
 MODULES = [
-    "tracker.config",
-    "tracker.optim",
-    "tracker.support.numpy_version",
-    "tracker.autodiff.custom_calls",
-    "tracker.autodiff.stop_gradient",
-    "tracker.debug",
-    "tracker.debug.draw",
-    "tracker.debug.nan_check",
-    "tracker.debug.tape",
-    "tracker.autodiff.gradients",
-    "tracker.transforms.jacobians",
-    "tracker.autodiff.leaves",
-    "tracker.autodiff.params",
-    "tracker.autodiff.pullbacks",
-    "tracker.autodiff.checkpoint",
-    "tracker.autodiff.custom_rules",
-    "tracker.testing",
-    "tracker.tree",
-]
+    "tracker.config", "tracker.optim", "tracker.support.numpy_version",
+    "tracker.autodiff.custom_calls", "tracker.autodiff.stop_gradient", "tracker.debug",
+    "tracker.debug.draw", "tracker.debug.nan_check", "tracker.debug.tape",
+    "tracker.autodiff.gradients", "tracker.transforms.jacobians", "tracker.autodiff.leaves",
+    "tracker.autodiff.params", "tracker.autodiff.pullbacks", "tracker.autodiff.checkpoint",
+    "tracker.autodiff.custom_rules", "tracker.testing", "tracker.tree",
+]  # fmt: skip
 
 
 def blocks(name):

@@ -14,18 +14,11 @@ from tracker.testing import gradcheck
 DOCS = Path(__file__).parent.parent / "docs"
 
 NUMBERS = {
-    "x": 0.7,
-    "y": 1.9,
-    "p": 0.8,
-    "q": 1.3,
-    "u": 0.4,
-    "w": 2.6,
-    "A": np.array([[2.0, 0.3], [0.1, 1.5]]),
-    "B": np.array([[1.2, -0.4], [0.6, 0.9]]),
-    "v": np.array([0.5, 1.4, -0.8]),
-    "image": np.random.default_rng(0).normal(size=(1, 2, 4, 4)),
+    "x": 0.7, "y": 1.9, "p": 0.8, "q": 1.3, "u": 0.4, "w": 2.6,
+    "A": np.array([[2.0, 0.3], [0.1, 1.5]]), "B": np.array([[1.2, -0.4], [0.6, 0.9]]),
+    "v": np.array([0.5, 1.4, -0.8]), "image": np.random.default_rng(0).normal(size=(1, 2, 4, 4)),
     "kernel": np.random.default_rng(1).normal(size=(3, 2, 2, 2)),
-}
+}  # fmt: skip
 NAMES = {"np": np, "sc": sc, "special": special, "tracker": tracker, "n": 2, "abs": abs}
 
 

@@ -79,13 +79,9 @@ class Model:
 
 
 ARRAYS = {
-    "series": Series(),
-    "dlpack": Capsule(),
-    "interface": Interface(),
-    "array": array.array("d", V),
-    "memoryview": memoryview(V),
-    "ctypes": (ctypes.c_double * 2)(*V),
-}
+    "series": Series(), "dlpack": Capsule(), "interface": Interface(), "array": array.array("d", V),
+    "memoryview": memoryview(V), "ctypes": (ctypes.c_double * 2)(*V),
+}  # fmt: skip
 REFUSED = {
     "decimal": (decimal.Decimal(2), r"a Decimal .*float\(x\)"),
     "fraction": (fractions.Fraction(1, 2), r"a Fraction .*float\(x\)"),

@@ -79,28 +79,21 @@ CASES = {
     "rrule": (lambda x: np.sum(track(cube, np.sin(x))), lambda x: np.sum(np.sin(x) ** 3)),
     "frule": (lambda x: np.sum(track(square, np.sin(x))), lambda x: np.sum(np.sin(x) ** 2)),
     "both": (
-        lambda x: np.sum(track(both_ways, x, x[0]) * x),
-        lambda x: np.sum(x * x * np.sin(x[0])),
-    ),
+        lambda x: np.sum(track(both_ways, x, x[0]) * x), lambda x: np.sum(x * x * np.sin(x[0]))),
     "scalar": (lambda x: np.sum(track(log1pexp, x) * x), lambda x: np.sum(np.logaddexp(0, x) * x)),
     "broadcast": (
-        lambda x: np.sum(track(scaled, x, x[1]) ** 2),
-        lambda x: np.sum((2 * x * x[1]) ** 2),
-    ),
+        lambda x: np.sum(track(scaled, x, x[1]) ** 2), lambda x: np.sum((2 * x * x[1]) ** 2)),
     "structure": (
         lambda x: (lambda r: np.sum(r["product"] * r["sum"]))(pair(x, x[::-1])),
-        lambda x: np.sum(x * x[::-1] * (x + x[::-1])),
-    ),
+        lambda x: np.sum(x * x[::-1] * (x + x[::-1]))),
     "one of two": (lambda x: np.sum(pair(x, V)["product"] ** 2), lambda x: np.sum((x * V) ** 2)),
     "forwarddiff": (
         lambda x: tracker.forwarddiff(lambda a: np.sum(a**3) * a, x)[1],
-        lambda x: np.sum(x**3) * x[1],
-    ),
+        lambda x: np.sum(x**3) * x[1]),
     "checkpoint": (
         lambda x: tracker.checkpoint(lambda a: np.sum(np.tanh(a * x[0]) ** 2), x),
-        lambda x: np.sum(np.tanh(x * x[0]) ** 2),
-    ),
-}
+        lambda x: np.sum(np.tanh(x * x[0]) ** 2)),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -74,48 +74,32 @@ CASES = {
     "slots": (lambda m: np.sum(m.w) * m.n, Slots(V), Slots(3 * np.ones(2), 3.0, None)),
     "inheritance": (lambda m: np.sum(m.b) * m.a, Child(2.0), Child(2.0, 2 * np.ones(2), None)),
     "trainable": (
-        lambda m: np.sum(m.w * m.fixed) + m.inner["s"] ** 2,
-        Partly(V, 2 * V, {"s": 3.0}),
-        Partly(2 * V, None, {"s": 6.0}),
-    ),
+        lambda m: np.sum(m.w * m.fixed) + m.inner["s"] ** 2, Partly(V, 2 * V, {"s": 3.0}),
+        Partly(2 * V, None, {"s": 6.0})),
     "a method says what is trained": (
-        lambda m: np.sum(m.w * m.k),
-        Chosen(V, 2 * V),
-        Chosen(None, V),
-    ),
+        lambda m: np.sum(m.w * m.k), Chosen(V, 2 * V), Chosen(None, V)),
     "a class in a class": (
-        lambda m: np.sum(m.w * m.fixed) * m.inner.w,
-        Partly(V, V, Frozen(2.0, 1.0)),
-        Partly(2 * V, None, Frozen(5.0, 0.0)),
-    ),
+        lambda m: np.sum(m.w * m.fixed) * m.inner.w, Partly(V, V, Frozen(2.0, 1.0)),
+        Partly(2 * V, None, Frozen(5.0, 0.0))),
     "text beside numbers": (lambda t: t[0] * t[1][0] * 2, (2.0, [3.0, "x"]), (6.0, [4.0, None])),
     "ordered": (
-        lambda d: d["a"]["b"] * 2,
-        collections.OrderedDict(a={"b": 2.0, "c": {}}, d=()),
-        collections.OrderedDict(a={"b": 2.0, "c": None}, d=None),
-    ),
+        lambda d: d["a"]["b"] * 2, collections.OrderedDict(a={"b": 2.0, "c": {}}, d=()),
+        collections.OrderedDict(a={"b": 2.0, "c": None}, d=None)),
     "a list of lists": (
-        lambda xs: xs[0][1] * xs[1],
-        [[1.0, 2.0], 3.0],
-        [np.array([0.0, 3.0]), 2.0],
-    ),
+        lambda xs: xs[0][1] * xs[1], [[1.0, 2.0], 3.0], [np.array([0.0, 3.0]), 2.0]),
     "named tuple": (lambda p: np.sum(p.x) * p.y, Pair(V, 3.0), Pair(3 * np.ones(2), 3.0)),
     "mixture": (
         lambda m: m[0]["a"][0] * np.sum(m[1].x) + m[2][0].w[1],
         ({"a": [1.0, "s"]}, Pair(V, 2.0), [Frozen(V)]),
-        ({"a": [3.0, None]}, Pair(np.ones(2), 0.0), [Frozen(np.array([0.0, 1.0]), 0.0)]),
-    ),
+        ({"a": [3.0, None]}, Pair(np.ones(2), 0.0), [Frozen(np.array([0.0, 1.0]), 0.0)])),
     "empty": (
-        lambda d: np.sum(d["x"]),
-        {"x": V, "e": (), "l": [], "d": {}, "n": None, "s": "t"},
-        {"x": np.ones(2), "e": None, "l": None, "d": None, "n": None, "s": None},
-    ),
+        lambda d: np.sum(d["x"]), {"x": V, "e": (), "l": [], "d": {}, "n": None, "s": "t"},
+        {"x": np.ones(2), "e": None, "l": None, "d": None, "n": None, "s": None}),
     "unused": (
         lambda m: 1.0 + 0.0 * m["u"],
         {"u": 1.0, "w": V, "f": 2.0, "i": 3, "z": 1j, "a": np.arange(2), "f4": np.float32(2)},
-        {"u": 0.0, "w": 0 * V, "f": 0.0, "i": None, "z": 0j, "a": None, "f4": np.float32(0)},
-    ),
-}
+        {"u": 0.0, "w": 0 * V, "f": 0.0, "i": None, "z": 0j, "a": None, "f4": np.float32(0)}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

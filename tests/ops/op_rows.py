@@ -24,14 +24,9 @@ CHECKS: list[Callable[..., None]] = [*testing.CHECKS]
 Interval = tuple[float, float]
 UNARY_SHAPES = [((),), ((3,),), ((2, 3),), ((0,),), ((2, 0, 1),)]
 BINARY_SHAPES = [
-    ((), ()),
-    ((3,), ()),
-    ((), (3,)),
-    ((2, 1), (3,)),
-    ((2, 3), (1, 3)),
-    ((0,), ()),
+    ((), ()), ((3,), ()), ((), (3,)), ((2, 1), (3,)), ((2, 3), (1, 3)), ((0,), ()),
     ((1, 1), (0, 1)),
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,7 @@ CASES = {
     "round": (lambda a: np.round(a, 1) + a, A),
     "method round": (lambda a: a.round() * a, A),
     "sinc": (np.sinc, np.array([-1.3, -0.1, -1e-9, 0.0, 1e-5, 0.14, 0.16, 2.5])),
-    "nan_to_num": (np.nan_to_num, A),
-    "nan_to_num complex": (np.nan_to_num, z(3)),
+    "nan_to_num": (np.nan_to_num, A), "nan_to_num complex": (np.nan_to_num, z(3)),
     "angle": (np.angle, z(3)),
     "real imag": (lambda a: a.real * a.imag, z(3)),
     "imag of reals": (lambda a: a.imag + a.real, A),
@@ -41,8 +40,7 @@ CASES = {
     "clip dtype": (lambda a: np.clip(a, -1, 1, dtype=np.float64) * a, A),
     "item is a Python number": (
         lambda a: a * a[0, 1].item() + np.array([1, 2, 3], np.float32) * a.tolist()[1][2],
-        A.astype(np.float32),
-    ),
+        A.astype(np.float32)),
     "where": (lambda a, b: np.where(a > b, a * b, b), A, B),
     "where broadcast": (lambda a: np.where(M, a, 2.0), V),
     "power": (lambda a: a**2 + a**3 + a**4 + a**0 + a**1 + a**-1 + a**-2, A),
@@ -55,9 +53,7 @@ CASES = {
     "subtract.outer": (lambda a, b: np.subtract.outer(a, b) ** 2, A, V),
     "ufunc dtype": (lambda a: np.multiply(a, 2, dtype=np.float32), A.astype(np.float32)),
     "where without out": (
-        lambda a: np.log(a, where=a > 0, out=None)[a > 0],
-        np.array([-1.0, -0.5, 3.0]),
-    ),
+        lambda a: np.log(a, where=a > 0, out=None)[a > 0], np.array([-1.0, -0.5, 3.0])),
     "where of two": (lambda a, b: np.divide(a, b, where=b > 0, out=None)[b > 0], A, B),
     "where of several results": (lambda a: np.divmod(a, 0.7, where=M, out=(None, None))[1][M], A),
     "reduce where": (lambda a: np.logaddexp.reduce(a, axis=1, where=M, initial=0.5), A),
@@ -78,9 +74,7 @@ CASES = {
     "std": (lambda a: np.std(a) + a.std(axis=0) + np.std(a, axis=1, ddof=1, keepdims=True), A),
     "std where": (lambda a: np.std(a, where=M), A),
     "cumsum": (
-        lambda a: np.cumsum(a) ** 2 + a.cumsum(axis=1).sum() + np.add.accumulate(a)[0, 0],
-        A,
-    ),
+        lambda a: np.cumsum(a) ** 2 + a.cumsum(axis=1).sum() + np.add.accumulate(a)[0, 0], A),
     "ptp": (lambda a: np.ptp(a) + np.ptp(a, axis=0), A),
     "arg": (lambda a: a.ravel()[np.argmax(a)] * a[np.argmin(a, axis=0)[0]] + a.argsort() * a, A),
     "count": (lambda a: np.count_nonzero(a > 0) * a + np.any(a > 0) + a.all(), A),
@@ -89,9 +83,7 @@ CASES = {
     "reshape F": (lambda a: a.reshape(3, 2, order="F") * np.arange(6).reshape(3, 2), A),
     "ravel": (lambda a: np.ravel(a) * a.ravel() * a.flatten(), A),
     "reshape a vector F": (
-        lambda a: a.ravel().reshape((3, -1), order="F") * np.arange(6).reshape(3, 2),
-        A,
-    ),
+        lambda a: a.ravel().reshape((3, -1), order="F") * np.arange(6).reshape(3, 2), A),
     "ravel F": (lambda a: a.ravel(order="F") * np.arange(6) + a.T.flatten("F"), A),
     "T": (lambda a: a.T * np.transpose(a) * a.transpose(1, 0) + a.transpose().mT.mT, A),
     "transpose": (lambda a: np.transpose(a, (2, 0, 1)) * a.transpose((2, 0, 1)), C),
@@ -108,8 +100,7 @@ CASES = {
     "column_stack": (lambda a, b: np.column_stack([a, b]) ** 2, V, x(3, seed=1)),
     "astype": (
         lambda a: a.astype(np.float32).astype(complex) * np.astype(a, complex),
-        V.astype(np.float32),
-    ),
+        V.astype(np.float32)),
     "copy": (lambda a: a.copy() * np.copy(a), V),
     "likes": (lambda a: np.ones_like(a) + np.zeros_like(a) + np.full_like(a, 3) * a, A),
     "full_like of tracked": (lambda a, s: np.full_like(a, s) * a, A, 2.5),
@@ -131,9 +122,7 @@ CASES = {
     "masks": (lambda a: a[M] * 2 + a[a > -9][:3] + a[np.array([True, False])].sum(), A),
     "take": (lambda a: a.take(I) * np.take(a, [0, -1, 5]) + np.take(a, I, axis=1)[1], A),
     "take modes": (
-        lambda a: np.take(a, [7, -9], mode="wrap") * np.take(a, [7, -9], mode="clip"),
-        A,
-    ),
+        lambda a: np.take(a, [7, -9], mode="wrap") * np.take(a, [7, -9], mode="clip"), A),
     "take_along_axis": (lambda a: np.take_along_axis(a, np.argsort(-a, axis=1), 1) * a, A),
     "sort": (lambda a: np.sort(a) * np.sort(a, axis=0) + np.sort(a, axis=None)[:3], A),
     "flip": (lambda a: np.flip(a) * a + np.flip(a, 1) * np.flipud(a) + np.fliplr(a), A),
@@ -146,9 +135,7 @@ CASES = {
     "dsplit": (lambda a: np.dsplit(a, 2)[0] * np.dsplit(a, [1, 3])[1], C),
     "reduce with amax": (lambda a: np.amax(a) * np.amin(a), A),
     "nonzero": (
-        lambda a: a[np.nonzero(a > 0)] * a[a.nonzero()][:3] if np.sum(a > 0) == 3 else a,
-        A,
-    ),
+        lambda a: a[np.nonzero(a > 0)] * a[a.nonzero()][:3] if np.sum(a > 0) == 3 else a, A),
     "diagonals": (lambda a: np.diagonal(a) * a.diagonal(1) + np.diag(a, -1)[:1], A),
     "diagonal of many": (lambda a: np.diagonal(a, 1, 1, 2) * np.trace(a, -1, 0, 2)[0], C),
     "diag": (lambda a: np.diag(a, 1) @ np.diag(a, -1) + np.trace(np.diag(a)), V),
@@ -161,9 +148,8 @@ CASES = {
     "dot of many": (lambda a, b: np.dot(a, b), A, x(2, 3, 2)),
     "dot of scalars": (lambda a, b: np.dot(a, b), 2.0, V),
     "inner outer": (lambda a, b: np.inner(a, b) * np.outer(a, b), V, x(3, seed=2)),
-    "inner of matrices": (np.inner, A, B),
-    "vdot": (np.vdot, z(3), z(3) * (1 + 2j)),
-}
+    "inner of matrices": (np.inner, A, B), "vdot": (np.vdot, z(3), z(3) * (1 + 2j)),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

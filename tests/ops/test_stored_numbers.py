@@ -8,25 +8,14 @@ from outcomes import outcome, outcomes
 import tracker.numpy as np
 
 STORES = [
-    "np.insert(y, 0, v)",
-    "np.insert(y, [0, 1], [v, 1])",
-    "np.insert(y, 1, [v, v])",
-    "np.insert(np.stack([y, y]), 1, v, axis=1)",
-    "np.put(y, [0, 1], [v, 1])",
-    "np.place(y, y > 2, [v, 2])",
-    "np.copyto(y, [v, v, v])",
-    "np.copyto(y, v)",
-    "np.pad(y, 1, constant_values=v)",
-    "np.r_[y, v]",
-    "np.select([y > 2, y > 1], [v, y], y)",
-    "np.select([y > 2], [y], v)",
-    "np.choose(y % 2, [y, v])",
-    "y.__setitem__(0, v)",
-    "y.__setitem__(0, y[0] + v)",
-    "y.__setitem__(slice(2), [v, 1])",
-    "y.__setitem__([0, 1], v)",
+    "np.insert(y, 0, v)", "np.insert(y, [0, 1], [v, 1])", "np.insert(y, 1, [v, v])",
+    "np.insert(np.stack([y, y]), 1, v, axis=1)", "np.put(y, [0, 1], [v, 1])",
+    "np.place(y, y > 2, [v, 2])", "np.copyto(y, [v, v, v])", "np.copyto(y, v)",
+    "np.pad(y, 1, constant_values=v)", "np.r_[y, v]", "np.select([y > 2, y > 1], [v, y], y)",
+    "np.select([y > 2], [y], v)", "np.choose(y % 2, [y, v])", "y.__setitem__(0, v)",
+    "y.__setitem__(0, y[0] + v)", "y.__setitem__(slice(2), [v, 1])", "y.__setitem__([0, 1], v)",
     "y.fill(v)",
-]
+]  # fmt: skip
 NUMBERS = [300, -1, 2**40, 300.7, float("nan"), True]
 
 

@@ -201,13 +201,9 @@ assert not heard and fast.cache_info().traces == 1 and fast.cache_info().eager =
 
 
 ITEMS = {
-    "a range": range(8),
-    "numbers": [5, 2, 0],
-    "bytes": numpy.arange(8, dtype=numpy.uint8),
-    "truths": [True, False],
-    "complex": [1j, 2.0],
-    "rows": [[1, 2], [3, 4]],
-}
+    "a range": range(8), "numbers": [5, 2, 0], "bytes": numpy.arange(8, dtype=numpy.uint8),
+    "truths": [True, False], "complex": [1j, 2.0], "rows": [[1, 2], [3, 4]],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("method", ["choice", "permutation"])

@@ -123,15 +123,11 @@ def best_fit(p):
 
 
 EXACT = {
-    "nnls": lengths,
-    "lsq_linear": squares_in_bounds,
-    "lsq_linear, cost": cost,
-    "linprog": corner,
+    "nnls": lengths, "lsq_linear": squares_in_bounds, "lsq_linear, cost": cost, "linprog": corner,
     "linprog with equations": lambda p: np.stack([p[0] + 1.5 * p[1], p[0], -p[1]]),
     "linprog, its least": least_cost,
-    **dict.fromkeys(["fmin", "fmin_bfgs", "fmin_cg", "fmin_powell"], lowest),
-    "leastsq": best_fit,
-}
+    **dict.fromkeys(["fmin", "fmin_bfgs", "fmin_cg", "fmin_powell"], lowest), "leastsq": best_fit,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -89,10 +89,8 @@ CASES = {
         RNG.normal(size=(2, 3)),
     ),
     "correlate, complex": (
-        lambda m, x, w: m.correlate(x * (1 + 2j), w * (2 - 1j)) + m.convolve1d(x, w[0] * 1j),
-        SMALL,
-        RNG.normal(size=(2, 3)),
-    ),
+        lambda m, x, w: m.correlate(x * (1 + 2j), w * (2 - 1j)) + m.convolve1d(x, w[0] * 1j), SMALL,
+        RNG.normal(size=(2, 3))),
     "gaussian_filter": lambda m, x=SMALL: (
         m.gaussian_filter(x, 0.8, axes=(0,)) * m.gaussian_laplace(x, 0.6),
         m.gaussian_filter(x, (0.7, 0.0), order=(1, 0), mode=("wrap", "mirror")),
@@ -120,10 +118,8 @@ CASES = {
         np.array([[0.3, 1.7, 2.4, 2.9], [1.2, 0.1, 1.7, 0.6]]),
     ),
     "map_coordinates, complex": (
-        lambda m, x, at: m.map_coordinates(x * (1 + 2j), at),
-        SMALL,
-        np.array([[0.3, 1.7, 2.4], [1.2, 0.1, 1.7]]),
-    ),
+        lambda m, x, at: m.map_coordinates(x * (1 + 2j), at), SMALL,
+        np.array([[0.3, 1.7, 2.4], [1.2, 0.1, 1.7]])),
     "spline coefficients": lambda m, x=SMALL: tuple(
         m.spline_filter(x, order, mode=mode) + m.spline_filter1d(x, 4, 0, mode=mode)
         for order, mode in ((3, "mirror"), (5, "reflect"), (2, "grid-wrap"))
@@ -154,7 +150,7 @@ CASES = {
         m.sum_labels(x, LABELS, [1, 2, 3]) * m.center_of_mass(np.exp(x), LABELS, [1, 2])[1][0],
         *m.center_of_mass(np.exp(x)),
     ),
-}
+}  # fmt: skip
 
 
 test_case = against_scipy(ndimage, scipy.ndimage, CASES, slack=1e-6)
@@ -195,8 +191,7 @@ test_refused = refused(
         UnsupportedError: {
             "output=array": lambda: m.gaussian_filter(P, 1.0, output=np.zeros(3)),
             "sliding_window_view": lambda: m.generic_filter(P, np.sum, 3),
-            "fourier_shift has no derivative": lambda: m.fourier_shift(P, 1.0),
-        },
+            "fourier_shift has no derivative": lambda: m.fourier_shift(P, 1.0)},
         RuntimeError: {
             "mode not supported": lambda: m.correlate1d(P, [1.0], mode="x"),
             "must match": lambda: m.correlate(P, [1.0, 2.0]),
@@ -210,8 +205,7 @@ test_refused = refused(
             "boundary mode not": lambda: m.spline_filter1d(P, 3, mode="x"),
             "invalid shape": lambda: m.map_coordinates(P, np.zeros((3, 2))),
             "must be > 0": lambda: m.map_coordinates(P, np.zeros(2)),
-            "number of rows": lambda: m.affine_transform(P, np.eye(4)),
-        },
+            "number of rows": lambda: m.affine_transform(P, np.eye(4))},
         ValueError: {
             "Invalid origin": lambda: m.correlate1d(P, [1.0, 2.0], origin=3),
             "nonnegative": lambda: m.gaussian_filter1d(P, 1.0, radius=-1),
@@ -220,11 +214,9 @@ test_refused = refused(
             "must be specified": lambda: m.grey_erosion(P),
             "homogeneous": lambda: m.affine_transform(P, np.ones((3, 3))),
             "at least 2D": lambda: m.rotate(P[0], 3.0),
-            "without defined labels": lambda: m.sum(P, None, 1),
-        },
-        TypeError: {"Complex type": lambda: m.median_filter(P + 0j, 3)},
-    }
-)
+            "without defined labels": lambda: m.sum(P, None, 1)},
+        TypeError: {"Complex type": lambda: m.median_filter(P + 0j, 3)}},
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "float32"])

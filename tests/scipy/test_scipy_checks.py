@@ -41,61 +41,48 @@ INTERPOLATE = {
     "PchipInterpolator": (_spline("PchipInterpolator"), [*NODES, (X, Y + 1j, AT)]),
     "Akima1DInterpolator": (_spline("Akima1DInterpolator"), NODES),
     "InterpolatedUnivariateSpline": (
-        _spline("InterpolatedUnivariateSpline"),
-        [*NODES[:3], (X[:3], Y[:3], AT)],
-    ),
+        _spline("InterpolatedUnivariateSpline"), [*NODES[:3], (X[:3], Y[:3], AT)]),
     "make_interp_spline": (_spline("make_interp_spline"), [*NODES, (X[:3], Y[:3], AT)]),
     "CubicHermiteSpline": (lambda m, x, y, at: m.CubicHermiteSpline(x, y, y)(at), NODES[:2]),
     "periodic": (
         lambda m, y: m.CubicSpline(X, y, bc_type="periodic")(AT),
-        [(Y * (X < 4),), (Y,), (2 * Y * (X < 4),)],
-    ),
+        [(Y * (X < 4),), (Y,), (2 * Y * (X < 4),)]),
     "interp1d": (_spline("interp1d"), [(X, Y, AT), (X, Y, OUT), (TURNED, Y, AT), (X, Y[:3], AT)]),
     "interp1d, a number outside": (
         lambda m, at, fill: m.interp1d(X, Y, fill_value=fill)(at),
-        [(AT, 1.0), (OUT, 1.0), (OUT, np.nan)],
-    ),
+        [(AT, 1.0), (OUT, 1.0), (OUT, np.nan)]),
     "interp1d, cubic": (
         lambda m, x, y, at: m.interp1d(x, y, "cubic")(at),
-        [(X, Y, AT), (X, Y, OUT), (TWICE, Y, AT)],
-    ),
+        [(X, Y, AT), (X, Y, OUT), (TWICE, Y, AT)]),
     "RegularGridInterpolator": (
         lambda m, x, at: m.RegularGridInterpolator((x, X[:4]), GRID)(at),
         [
             *[(X[:3], POINT), (TURNED[:3], POINT), (X[2::-1].copy(), POINT)],
-            *[(X[:3], POINT + 5), (X[:3], POINT * np.nan)],
-        ],
-    ),
+            *[(X[:3], POINT + 5), (X[:3], POINT * np.nan)]]),
     "RectBivariateSpline": (
         lambda m, x, at: m.RectBivariateSpline(x, X[:4], GRID, kx=1)(at, at),
-        [(X[:3], AT / 2), (TURNED[:3], AT / 2), (X[:3], AT[::-1] / 2)],
-    ),
+        [(X[:3], AT / 2), (TURNED[:3], AT / 2), (X[:3], AT[::-1] / 2)]),
     "BSpline": (
         lambda m, t: m.BSpline(t, Y[:3], 1)(AT / 2),
-        [(np.array([0.0, 0, t, 2, 2]),) for t in (1.0, 3.0, np.nan)],
-    ),
-}
+        [(np.array([0.0, 0, t, 2, 2]),) for t in (1.0, 3.0, np.nan)]),
+}  # fmt: skip
 SIGNAL = {
     "lfilter": (
         lambda m, b, a, x: m.lfilter(b, a, x),
         [
             *[(NUMERATOR, DENOMINATOR, WAVE), (NUMERATOR, DENOMINATOR - [1, 0], WAVE)],
-            *[(np.array([1, 2]), np.array([1, 1]), np.arange(9))],
-        ],
-    ),
+            *[(np.array([1, 2]), np.array([1, 1]), np.arange(9))]]),
     "filtfilt": (
         lambda m, a: m.filtfilt(NUMERATOR, a, WAVE),
-        [(DENOMINATOR,), (DENOMINATOR - [1, 0],), (DENOMINATOR * 2,)],
-    ),
+        [(DENOMINATOR,), (DENOMINATOR - [1, 0],), (DENOMINATOR * 2,)]),
     "lfilter_zi": (
         lambda m, a: m.lfilter_zi(NUMERATOR, a),
-        [(DENOMINATOR,), (np.array([0.0, 1.0]),), (np.zeros(2),), (np.array([1.0, -1.0]),)],
-    ),
+        [(DENOMINATOR,), (np.array([0.0, 1.0]),), (np.zeros(2),), (np.array([1.0, -1.0]),)]),
     "sosfilt": (lambda m, s: m.sosfilt(s, WAVE), [(SECTIONS,), (SECTIONS * 2,), (SECTIONS * 0,)]),
     "sosfiltfilt": (lambda m, s: m.sosfiltfilt(s, WAVE), [(SECTIONS,), (SECTIONS * 2,)]),
     "welch": (lambda m, fs: m.welch(WAVE, fs, nperseg=8), [(1.0,), (2.0,), (0.0,), (-1.0,)]),
     "fftconvolve": (lambda m, x: m.fftconvolve(x, NUMERATOR), [(WAVE,), (WAVE[:0],)]),
-}
+}  # fmt: skip
 FINITE = ("inv", "det", "cholesky", "svdvals", "eigvalsh", "pinv", "norm", "lu", "qr", "orth")
 LINALG = {
     **{name: (_finite(name), [(A,), (A * np.nan,), (A + np.inf,)]) for name in FINITE},
@@ -103,19 +90,13 @@ LINALG = {
     "logm": (_finite("logm"), [(A,), (A * np.nan,)]),
     "solve": (lambda m, a, b: m.solve(a, b), [(A, B), (A, B * np.nan), (A * np.nan, B)]),
     "unchecked": (
-        lambda m, b: m.solve(A, b, assume_a="pos", check_finite=False),
-        [(B,), (B * np.nan,)],
-    ),
+        lambda m, b: m.solve(A, b, assume_a="pos", check_finite=False), [(B,), (B * np.nan,)]),
     "eigh, by index": (
-        lambda m, last: m.eigvalsh(A, subset_by_index=[0, last]),
-        [(0,), (1,), (2,), (-1,)],
-    ),
+        lambda m, last: m.eigvalsh(A, subset_by_index=[0, last]), [(0,), (1,), (2,), (-1,)]),
     "eigh, by value": (
-        lambda m, high: m.eigvalsh(A, subset_by_value=[0.0, high]),
-        [(3.0,), (9.0,), (-3.0,)],
-    ),
+        lambda m, high: m.eigvalsh(A, subset_by_value=[0.0, high]), [(3.0,), (9.0,), (-3.0,)]),
     "norm, ord": (lambda m, x, ord: m.norm(x, ord), [(B, 2.0), (B, 1.0), (A, 1.0), (A, np.inf)]),
-}
+}  # fmt: skip
 SPATIAL = {
     name: (
         lambda m, u, v, name=name: getattr(m.distance, name)(u, v),

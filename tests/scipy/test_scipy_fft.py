@@ -95,16 +95,12 @@ m, p = fft, param(X)
 test_refused = refused(
     {
         ValueError: {
-            "type 5": lambda: m.dct(p, 5),
-            "Invalid norm value 'x'": lambda: m.dct(p, norm="x"),
+            "type 5": lambda: m.dct(p, 5), "Invalid norm value 'x'": lambda: m.dct(p, norm="x"),
             "data points": lambda: m.dct(p[:1], 1),
-            "of the same length": lambda: m.dctn(p, s=[3, 4], axes=[0]),
-        },
+            "of the same length": lambda: m.dctn(p, s=[3, 4], axes=[0])},
         UnsupportedError: {
             r"scipy\.fft\.fht has no derivative rule here": lambda: m.fht(p, 0.1, 0.0),
             r"cluster\.vq\.kmeans": lambda: vq.kmeans(param(ROWS), 2),
             r"cluster\.hierarchy\.linkage": lambda: hierarchy.linkage(param(ROWS)),
-            r"constants\.convert_temperature": lambda: convert_temperature(param(X), "C", "K"),
-        },
-    }
-)
+            r"constants\.convert_temperature": lambda: convert_temperature(param(X), "C", "K")}},
+)  # fmt: skip

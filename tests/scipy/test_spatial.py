@@ -105,9 +105,7 @@ ROTATIONS = {
         m.Rotation.from_quat(q).as_matrix()
     ).as_quat(canonical=True, scalar_first=True),
     "from_matrix, not orthogonal": (
-        lambda m, a: m.Rotation.from_matrix(a).as_quat(),
-        np.eye(3) + 0.1 * VECTORS[:3],
-    ),
+        lambda m, a: m.Rotation.from_matrix(a).as_quat(), np.eye(3) + 0.1 * VECTORS[:3]),
     "from_euler": lambda m, a=TURN: (
         m.Rotation.from_euler("xyz", a).as_quat() * m.Rotation.from_euler("ZYX", a).as_quat(),
         m.Rotation.from_euler("y", a[0], degrees=True).as_matrix(),
@@ -136,10 +134,8 @@ ROTATIONS = {
     ),
     "Slerp": (
         lambda m, q, t: m.Slerp([0.0, 1.0, 2.0, 4.0], m.Rotation.from_quat(q))(t).as_matrix(),
-        QUATS,
-        np.array([0.2, 1.7, 3.1]),
-    ),
-}
+        QUATS, np.array([0.2, 1.7, 3.1])),
+}  # fmt: skip
 
 
 test_rotation = against_scipy(transform, scipy.spatial.transform, ROTATIONS, slack=2e-6)

@@ -24,15 +24,8 @@ POSITIVE = np.array([0.5, 1.5, 0.7])
 ROWS = [
     row(ranges.rounded, sample(x(3)), sample(x(2, 3)), sample(np.float32(0.7))),
     row(
-        convolution.convolve_,
-        sample(x(4), x(2)),
-        sample(x(10), x(9)),
-        sample(x(2), x(4)),
-        sample(x(1), x(1)),
-        sample(z(3), x(2)),
-        sample(x(2), z(2)),
-        sample(np.arange(3), x(2)),
-    ),
+        convolution.convolve_, sample(x(4), x(2)), sample(x(10), x(9)), sample(x(2), x(4)),
+        sample(x(1), x(1)), sample(z(3), x(2)), sample(x(2), z(2)), sample(np.arange(3), x(2))),
     row(  # a short factor, a short result, more results than factors, fewer
         convolution.slide,
         *(sample(x(n), x(m)) for n, m in [(4, 2), (1, 1), (12, 10), (20, 9), (20, 11)]),
@@ -41,7 +34,7 @@ ROWS = [
         sample(np.arange(19), x(10)),
     ),
     row(statistics.bin_count, sample(x(9), bins="auto", range=None)),
-]
+]  # fmt: skip
 
 CASES = {
     # differences
@@ -57,8 +50,7 @@ CASES = {
     "gradient edges": (lambda a: np.gradient(a, 2.0, edge_order=2) ** 2, V),
     "gradient places": ordered(lambda a, t: np.gradient(a, t) ** 2, HEIGHTS, KNOTS),
     "gradient places edges": ordered(
-        lambda a, t: np.gradient(a, t, edge_order=2) ** 2, HEIGHTS, KNOTS
-    ),
+        lambda a, t: np.gradient(a, t, edge_order=2) ** 2, HEIGHTS, KNOTS),
     "gradient axis": (lambda a: np.gradient(a, axis=1) * np.gradient(a, axis=(0, 1))[0], C),
     "trapezoid": (lambda a: np.trapezoid(a) ** 2, A),
     "trapezoid dx": (lambda a, h: np.trapezoid(a, dx=h, axis=0), A, 0.3),
@@ -87,9 +79,7 @@ CASES = {
     "correlate full": (lambda a, b: np.correlate(a, b, "full"), V, W),
     "correlate swapped": (
         lambda a, b: np.concatenate([np.correlate(b, a, m) for m in ("same", "full", "valid")]),
-        x(4),
-        W,
-    ),
+        x(4), W),
     "correlate even": (lambda a, b: np.correlate(a, b, "same"), W, x(4)),
     "correlate complex": (lambda a: np.correlate(W, a, "full"), z(3)),
     # ranges
@@ -106,10 +96,7 @@ CASES = {
     "average": (lambda a: np.average(a) * np.average(a, axis=0), A),
     "average weights": (lambda a, w: np.average(a, axis=1, weights=w), A, POSITIVE),
     "average returned": (
-        lambda a, w: np.average(a, axis=-1, weights=w, returned=True),
-        A,
-        POSITIVE,
-    ),
+        lambda a, w: np.average(a, axis=-1, weights=w, returned=True), A, POSITIVE),
     "average keepdims": (lambda a: np.average(a, axis=0, weights=np.abs(B), keepdims=True), A),
     "cov": (lambda a: np.cov(a), A),
     "cov columns": (lambda a: np.cov(a, rowvar=False, bias=True), C),
@@ -122,20 +109,16 @@ CASES = {
     "histogram weights": (lambda w: np.histogram(V, 3, weights=w)[0] ** 2, HEIGHTS),
     "histogram edges": (lambda a: np.histogram(a, 3)[1] ** 2, V),
     "histogram density": (
-        lambda w: np.histogram(V, [-2, 0, 0.5, 2], density=True, weights=w)[0],
-        HEIGHTS**2,
-    ),
+        lambda w: np.histogram(V, [-2, 0, 0.5, 2], density=True, weights=w)[0], HEIGHTS**2),
     "histogram of data": (lambda a: np.histogram(a, 4, (-2.1, 2.2))[0] * a[0], V),
     "histogram_bin_edges": (lambda a: np.histogram_bin_edges(a, "sturges") ** 2, V),
     "histogram2d": (lambda w: np.histogram2d(V, V[::-1], 2, weights=w)[0] ** 2, HEIGHTS),
     "histogramdd": (
-        lambda w: np.histogramdd(C, (2, 2, 1, 2), weights=w, density=True)[0],
-        POSITIVE,
-    ),
+        lambda w: np.histogramdd(C, (2, 2, 1, 2), weights=w, density=True)[0], POSITIVE),
     "histogramdd edges": (lambda a: np.histogramdd([a, a**2], 2)[1], V),
     "bincount": (lambda w: np.bincount([0, 3, 1, 3, 0], w, minlength=5) ** 2, HEIGHTS),
     "digitize": (lambda a: np.digitize(a, [-1.0, 0.0, 1.0]) * a, V),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

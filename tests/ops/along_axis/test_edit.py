@@ -44,17 +44,11 @@ def callback(vector, widths, axis, kwargs):
 
 
 PADS = {
-    "constant": {"constant_values": ((1.0, 2.0), (3.0, 4.0))},
-    "edge": {},
-    "wrap": {},
-    "reflect": {},
-    "symmetric": {},
-    "linear_ramp": {"end_values": (5.0, -3.0)},
-    "maximum": {"stat_length": 2},
-    "minimum": {},
-    "mean": {"stat_length": ((1, 2), (2, 1))},
+    "constant": {"constant_values": ((1.0, 2.0), (3.0, 4.0))}, "edge": {}, "wrap": {},
+    "reflect": {}, "symmetric": {}, "linear_ramp": {"end_values": (5.0, -3.0)},
+    "maximum": {"stat_length": 2}, "minimum": {}, "mean": {"stat_length": ((1, 2), (2, 1))},
     "median": {},
-}
+}  # fmt: skip
 
 CASES = {
     # joining
@@ -76,8 +70,7 @@ CASES = {
     "rot90 axes": (lambda a: np.rot90(a, axes=(1, 2)) ** 2, C),
     "concatenate dtype": (
         lambda a: np.concatenate([a, a], dtype=np.float32, casting="same_kind"),
-        W.astype(np.float32),
-    ),
+        W.astype(np.float32)),
     # cutting
     "delete": (lambda a: np.delete(a, 1, axis=1) ** 2, A),
     "delete many": (lambda a: np.delete(a, [0, -1]) ** 2, A),
@@ -125,13 +118,9 @@ CASES = {
     "compress method": (lambda a: a.compress(M.ravel()) ** 2, A),
     "extract": (lambda a: np.extract(M, a) ** 2, A),
     "piecewise": (
-        lambda a: np.piecewise(a, [a < -1, a > 1], [lambda t: t**2, 3.0, lambda t: -t]),
-        A,
-    ),
+        lambda a: np.piecewise(a, [a < -1, a > 1], [lambda t: t**2, 3.0, lambda t: -t]), A),
     "piecewise arguments": (
-        lambda a: np.piecewise(a, [a < 0], [lambda t, s: t * s, lambda t, s: t + s], 2.5),
-        V,
-    ),
+        lambda a: np.piecewise(a, [a < 0], [lambda t, s: t * s, lambda t, s: t + s], 2.5), V),
     "apply_along_axis": (lambda a: np.apply_along_axis(lambda r: r[:2] * r.sum(), 1, a), A),
     "apply_along_axis number": (lambda a: np.apply_along_axis(np.std, 0, a), A),
     "apply_over_axes": (lambda a: np.apply_over_axes(np.sum, a, [0, 2]) ** 2, C),
@@ -144,14 +133,10 @@ CASES = {
     "sort_complex": (np.sort_complex, z(4)),
     "lexsort": (lambda a, b: a[np.lexsort((a, b))] * b, V, V[::-1] ** 2),
     "searchsorted": (
-        lambda a: np.searchsorted([-1.0, 0.5], a) * a + a.argsort().searchsorted(2),
-        V,
-    ),
+        lambda a: np.searchsorted([-1.0, 0.5], a) * a + a.argsort().searchsorted(2), V),
     "unique": (lambda a: np.unique(np.concatenate([a, a[:2]])) ** 2, V),
     "unique all": (
-        lambda a: np.unique(a, True, True, True)[0][np.unique(a, True, True, True)[2]] * a,
-        V,
-    ),
+        lambda a: np.unique(a, True, True, True)[0][np.unique(a, True, True, True)[2]] * a, V),
     "unique rows": (lambda a: np.unique(np.concatenate([a, a]), axis=0) ** 2, A),
     "unique_values": (lambda a: np.sort(np.unique_values(a)) ** 2, V),
     "unique_inverse": (lambda a: np.unique_inverse(a).values[np.unique_inverse(a)[1]] * a, V),
@@ -171,16 +156,12 @@ CASES = {
     "where of one": (lambda a: a[np.where(a > 0)] ** 2, V),
     "common type": (lambda a: a * np.common_type(a)(1), V),
     "integers": (
-        lambda a: a[np.gcd([4, 6], 2) - 2][0] * a[np.ravel_multi_index(([1], [0]), (2, 2))],
-        V,
-    ),
+        lambda a: a[np.gcd([4, 6], 2) - 2][0] * a[np.ravel_multi_index(([1], [0]), (2, 2))], V),
     "clip forms": (
-        lambda a, lo: np.clip(a, lo, 1.0) + np.clip(a, None, lo + 1) + a.clip(min=lo, max=1.2),
-        V,
-        -0.7,
-    ),
+        lambda a, lo: np.clip(a, lo, 1.0) + np.clip(a, None, lo + 1) + a.clip(min=lo, max=1.2), V,
+        -0.7),
     "round forms": (lambda a: np.around(a, 1) * a + a.round(-1) + np.round(a, decimals=0), V),
-}
+}  # fmt: skip
 
 
 def resized(a, shape):

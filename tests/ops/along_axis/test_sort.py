@@ -12,14 +12,10 @@ KINDS = [
     *(np.array([True, False, True]),),
 ]
 LINES = [
-    sample(x(4), axis=0),
-    sample(x(2, 3), axis=1),
-    sample(x(3, 2), axis=0),
-    sample(x(2, 3, 2), axis=1),
-    sample(x(0, 2), axis=1),
-    sample(z(4), axis=0),
+    sample(x(4), axis=0), sample(x(2, 3), axis=1), sample(x(3, 2), axis=0),
+    sample(x(2, 3, 2), axis=1), sample(x(0, 2), axis=1), sample(z(4), axis=0),
     *(sample(values, axis=0) for values in KINDS[2:]),
-]
+]  # fmt: skip
 
 ROWS = [
     row(sort.sort, *LINES),

@@ -21,11 +21,8 @@ ROWS = [
     row(binary.subtract, domain=REAL, complex=True, extremes=HUGE),
     row(binary.multiply, domain=REAL, complex=True, extremes=HUGE),
     row(
-        binary.divide,
-        domain=[(-2.0, 2.0), (0.3, 3.0)],
-        complex=True,
-        extremes=[(1e-200, 1e200), (1e200, 1e200), (0.0, 1e-100), (1e200, 1e150)],
-    ),
+        binary.divide, domain=[(-2.0, 2.0), (0.3, 3.0)], complex=True,
+        extremes=[(1e-200, 1e200), (1e200, 1e200), (0.0, 1e-100), (1e200, 1e150)]),
     row(binary.floor_divide, domain=[(1.1, 1.9), (2.1, 2.9)], extremes=[(1e300, 7.0)]),
     row(binary.remainder, domain=[(2.1, 2.9), (1.6, 1.9)], extremes=[(-7.0, 1e200)]),
     row(binary.fmod, domain=[(-2.9, -2.1), (1.6, 1.9)], extremes=[(-7.0, 1e200)]),
@@ -42,30 +39,20 @@ ROWS = [
     ),
     row(binary.float_power, domain=[(0.3, 2.0), (-2.0, 2.0)], extremes=[(1e-200, 0.5), (0.0, 2.0)]),
     row(
-        binary.arctan2,
-        domain=[(0.2, 2.0), (-2.0, 2.0)],
-        extremes=[(1e200, 1e200), (1e-200, 1e-200), (0.0, 0.0), (0.0, 1e-200), (1e300, 0.0)],
-    ),
+        binary.arctan2, domain=[(0.2, 2.0), (-2.0, 2.0)],
+        extremes=[(1e200, 1e200), (1e-200, 1e-200), (0.0, 0.0), (0.0, 1e-200), (1e300, 0.0)]),
     row(
-        binary.hypot,
-        domain=[(0.2, 2.0), (-2.0, 2.0)],
-        extremes=[(1e200, 1e200), (1e-200, 1e-200), (0.0, 0.0), (0.0, 1e-200), (1e300, 0.0)],
-    ),
+        binary.hypot, domain=[(0.2, 2.0), (-2.0, 2.0)],
+        extremes=[(1e200, 1e200), (1e-200, 1e-200), (0.0, 0.0), (0.0, 1e-200), (1e300, 0.0)]),
     row(
-        binary.cosine,
-        domain=[(0.2, 2.0), (-2.0, 2.0)],
-        extremes=[(1e200, 1e200), (1e-200, 1e-200), (0.0, 0.0), (1e300, 0.0)],
-    ),
+        binary.cosine, domain=[(0.2, 2.0), (-2.0, 2.0)],
+        extremes=[(1e200, 1e200), (1e-200, 1e-200), (0.0, 0.0), (1e300, 0.0)]),
     row(
-        binary.logaddexp,
-        domain=REAL,
-        extremes=[(1e300, -1e300), (800.0, 801.0), (-800.0, -1e300), (0.0, 0.0), (3e15, 3e15 + 1)],
-    ),
+        binary.logaddexp, domain=REAL,
+        extremes=[(1e300, -1e300), (800.0, 801.0), (-800.0, -1e300), (0.0, 0.0), (3e15, 3e15 + 1)]),
     row(
-        binary.logaddexp2,
-        domain=REAL,
-        extremes=[(1e300, -1e300), (1800.0, 1801.0), (-1800.0, -1e300), (0.0, 0.0)],
-    ),
+        binary.logaddexp2, domain=REAL,
+        extremes=[(1e300, -1e300), (1800.0, 1801.0), (-1800.0, -1e300), (0.0, 0.0)]),
     row(binary.maximum, domain=REAL, extremes=[*HUGE, (1.0, 1.0), (np.inf, 0.0)]),
     row(binary.minimum, domain=REAL, extremes=[*HUGE, (1.0, 1.0), (np.inf, 0.0)]),
     row(binary.fmax, domain=REAL, extremes=[*HUGE, (1.0, 1.0), (np.nan, 0.0), (0.0, np.nan)]),
@@ -73,12 +60,8 @@ ROWS = [
     row(binary.copysign, domain=[(0.2, 2.0), (-2.0, -0.2)], extremes=[(1e300, -1.0), (-3.0, 2.0)]),
     row(binary.heaviside, domain=[(0.2, 2.0), (-2.0, 2.0)], extremes=HUGE),
     row(
-        binary.strong_multiply,
-        sample(np.array([0.5, 2.0]), np.array([-1.0, 3.0], np.float64)),
-        domain=REAL,
-        complex=True,
-        extremes=HUGE,
-    ),
+        binary.strong_multiply, sample(np.array([0.5, 2.0]), np.array([-1.0, 3.0], np.float64)),
+        domain=REAL, complex=True, extremes=HUGE),
     *(
         row(getattr(comparison, name), INTEGERS, BOOLS, domain=REAL)
         for name in (
@@ -93,16 +76,11 @@ ROWS = [
     row(comparison.left_shift, INTEGERS, sample(5, 3)),
     row(comparison.right_shift, INTEGERS, sample(5, 3)),
     row(
-        comparison.where,
-        sample(np.array([True, False, True]), x(3), x(3, seed=1)),
-        sample(np.array([[True], [False]]), x(3), x()),
-        sample(np.array([True, False]), 1.0, x(2)),
-        sample(np.array([True, False]), z(2), x(2)),
-        sample(True, 1.0, 2.0),
-        sample(np.zeros((0, 1), bool), x(1, 3), x(3)),
-        sample(np.arange(3), x(3), x(3, seed=1)),
-    ),
-]
+        comparison.where, sample(np.array([True, False, True]), x(3), x(3, seed=1)),
+        sample(np.array([[True], [False]]), x(3), x()), sample(np.array([True, False]), 1.0, x(2)),
+        sample(np.array([True, False]), z(2), x(2)), sample(True, 1.0, 2.0),
+        sample(np.zeros((0, 1), bool), x(1, 3), x(3)), sample(np.arange(3), x(3), x(3, seed=1))),
+]  # fmt: skip
 
 
 INF = np.inf

@@ -42,8 +42,8 @@ ROWS = [
     row(unary.sinh, domain=REAL, complex=True, extremes=[-700.0, -1e-300, 0.0, 40.0]),
     row(unary.cosh, domain=REAL, complex=True, extremes=[-700.0, -1e-300, 0.0, 40.0]),
     row(
-        unary.sech_squared, *(sample(np.tanh(v), v) for v in (x(2, 3), z(3), np.float64(0.3), x(0)))
-    ),
+        unary.sech_squared,
+        *(sample(np.tanh(v), v) for v in (x(2, 3), z(3), np.float64(0.3), x(0)))),
     row(unary.tanh, domain=REAL, complex=True, extremes=HUGE),
     row(unary.arcsinh, domain=REAL, complex=True, extremes=HUGE),
     row(unary.arccosh, domain=[(1.2, 4.0)], complex=True, extremes=[1 + 1e-15, 1e8, 1e300]),
@@ -52,10 +52,8 @@ ROWS = [
     row(unary.rad2deg, domain=REAL, extremes=[0.0, 1e300]),
     row(unary.radians, domain=REAL, extremes=HUGE),
     row(unary.degrees, domain=REAL, extremes=[0.0, 1e300]),
-    row(unary.floor, domain=CELL, extremes=HUGE),
-    row(unary.ceil, domain=CELL, extremes=HUGE),
-    row(unary.trunc, domain=CELL, extremes=HUGE),
-    row(unary.rint, domain=CELL, extremes=HUGE),
+    row(unary.floor, domain=CELL, extremes=HUGE), row(unary.ceil, domain=CELL, extremes=HUGE),
+    row(unary.trunc, domain=CELL, extremes=HUGE), row(unary.rint, domain=CELL, extremes=HUGE),
     row(unary.isnan, sample(np.array([1.0, np.nan, np.inf])), domain=REAL),
     row(unary.isinf, sample(np.array([1.0, np.nan, np.inf])), domain=REAL),
     row(unary.isfinite, sample(np.array([1.0, np.nan, np.inf])), domain=REAL),
@@ -65,12 +63,10 @@ ROWS = [
     row(unary.real, sample(x(3)), sample(z(3)), sample(z()), sample(z(0, 2)), sample(1.0 + 2j)),
     row(unary.imag, sample(x(3)), sample(z(3)), sample(z()), sample(z(0, 2)), sample(1.0 + 2j)),
     row(
-        unary.complex_of,
-        *(sample(x(*n), x(*n, seed=1)) for n in [(3,), (), (0, 2), (2, 3)]),
-        sample(x(3).astype(np.float32), x(3, seed=1).astype(np.float32)),
-    ),
+        unary.complex_of, *(sample(x(*n), x(*n, seed=1)) for n in [(3,), (), (0, 2), (2, 3)]),
+        sample(x(3).astype(np.float32), x(3, seed=1).astype(np.float32))),
     row(unary.conjugate, sample(x(3)), sample(z(3)), sample(z()), sample(z(0, 2))),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("z", [2.5 + 0j, complex(2.5, -0.0), -2.5 + 0j, complex(-2.5, -0.0)])

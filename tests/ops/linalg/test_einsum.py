@@ -39,10 +39,7 @@ CASES = {
     "ellipsis implicit": (lambda a, b: np.einsum("i...,i...", a, b), C, A[:, :, None]),
     "ellipsis moved": (lambda a: np.einsum("i...->...i", a), C),
     "ellipsis of extent one": (
-        lambda a, b: np.einsum("...ij,...jk->...ik", a, b),
-        x(2, 1, 2, 3),
-        x(4, 3, 2),
-    ),
+        lambda a, b: np.einsum("...ij,...jk->...ik", a, b), x(2, 1, 2, 3), x(4, 3, 2)),
     "three": (lambda a, b, c: np.einsum("ij,jk,k->i", a, b, c), A, B, W),
     "three optimised": (lambda a, b, c: np.einsum("ij,jk,k->i", a, b, c, optimize=True), A, B, W),
     "optimal": (lambda a, b, c: np.einsum("ij,jk,k->i", a, b, c, optimize="optimal"), A, B, W),
@@ -59,11 +56,8 @@ CASES = {
         W,
     ),
     "path at once": (
-        lambda a, b, c: np.einsum("ij,jk,k->i", a, b, c, optimize=["einsum_path", (0, 1, 2)]),
-        A,
-        B,
-        W,
-    ),
+        lambda a, b, c: np.einsum("ij,jk,k->i", a, b, c, optimize=["einsum_path", (0, 1, 2)]), A, B,
+        W),
     "four": (lambda a, b: np.einsum("i,ij,jk,k", V, a, b, W), Q, B),
     "lists": (lambda a, b: np.einsum(a, [0, 1], b, [1, 2], [2, 0]), A, B),
     "lists implicit": (lambda a, b: np.einsum(a, [0, 1], b, [1, 2]), A, B),
@@ -100,7 +94,7 @@ CASES = {
     "matmul axes": (lambda a: np.matmul(a, B, axes=[(2, 1), (0, 1), (0, 1)]), C),
     "matmul out": (lambda a: np.matmul(a, B, out=np.zeros_like(a @ B)), A),
     "matmul dtype": (lambda a: np.matmul(a, a.T, dtype=np.float64), np.float32(A)),
-}
+}  # fmt: skip
 if hasattr(np, "matvec"):
     CASES["matvec"] = (lambda a, b: np.matvec(a, b) * np.matvec(C, W), C, x(2, 4))
     CASES["vecmat"] = (lambda a, b: np.vecmat(a, b) + np.vecmat(V, C), x(2, 3), C)
@@ -164,17 +158,11 @@ def test_errors(call, text):
 
 
 MISFITS = [
-    ("vecdot", (), (4,)),
-    ("vecdot", (1,), (3,)),  # not spread: these axes are summed
-    ("vecdot", (2, 3), (2, 1)),
-    ("matvec", (3,), (3,)),
-    ("matvec", (2, 3), (1,)),
-    ("vecmat", (3,), (3,)),
-    ("vecmat", (1,), (3, 2)),
-    ("matmul", (), (3,)),
-    ("matmul", (2, 3), ()),
+    ("vecdot", (), (4,)), ("vecdot", (1,), (3,)),  # not spread: these axes are summed
+    ("vecdot", (2, 3), (2, 1)), ("matvec", (3,), (3,)), ("matvec", (2, 3), (1,)),
+    ("vecmat", (3,), (3,)), ("vecmat", (1,), (3, 2)), ("matmul", (), (3,)), ("matmul", (2, 3), ()),
     ("matmul", (3, 4), (3, 4)),
-]
+]  # fmt: skip
 HERE = [case for case in MISFITS if hasattr(np, case[0])]  # matvec and vecmat: since NumPy 2.2
 
 

@@ -20,23 +20,19 @@ BAND = x(3, 5) + np.array([[0.0], [4.0], [0.0]])
 ROWS = [
     row(factorizations.lu_op, *(sample(a) for a in (A, x(4, 2), x(2, 4), x(3, 3), CA, z(3, 2)))),
     row(
-        factorizations.permutation,
-        sample(np.array([2, 1, 2]), rows=4),
-        sample(np.array([2.0]), rows=3),
-    ),
+        factorizations.permutation, sample(np.array([2, 1, 2]), rows=4),
+        sample(np.array([2.0]), rows=3)),
     row(factorizations.column_order, sample(x(3, 4)), sample(z(4, 3))),
     row(
-        factorizations.banded,
-        sample(BAND, x(5, 2), lower=1, upper=1),
+        factorizations.banded, sample(BAND, x(5, 2), lower=1, upper=1),
         sample(x(4, 5) + np.array([[0.0], [0], [5], [0]]), x(5, 1), lower=1, upper=2),
         sample(BAND[:2], x(5, 2), lower=0, upper=1),
-        sample(BAND + 1j * x(3, 5), z(5, 2), lower=1, upper=1),
-    ),
+        sample(BAND + 1j * x(3, 5), z(5, 2), lower=1, upper=1)),
     row(factorizations.sylvester, sample(A, square(2), x(3, 2)), sample(CA, csquare(2), z(3, 2))),
     row(matrix_functions._expm, sample(A / 4), sample(np.stack([A, -A]) / 4), sample(CA / 4)),
     row(matrix_functions._logm, sample(P), sample(np.stack([P, P + A / 9])), sample(CP)),
     row(matrix_functions._sqrtm, sample(P), sample(np.stack([P, P + A / 9])), sample(CP)),
-]
+]  # fmt: skip
 
 
 def rotated(m, lu, piv):
@@ -77,16 +73,12 @@ CASES = {
         np.array([0.3, -0.4]),
     ),
     "eigh_tridiagonal of a range": (
-        lambda m, d, e: m.eigvalsh_tridiagonal(d, e, "v", (2.0, 9.0)),
-        np.array([1.0, 3.0, 5.0]),
-        np.array([0.3, -0.4]),
-    ),
+        lambda m, d, e: m.eigvalsh_tridiagonal(d, e, "v", (2.0, 9.0)), np.array([1.0, 3.0, 5.0]),
+        np.array([0.3, -0.4])),
     "rq": (lambda m, a: m.rq(a)[0] + m.rq(a)[1] * m.rq(a, mode="r"), A),
     "rq wide": (lambda m, a: m.rq(a, mode="economic")[0] * m.rq(a)[0][:, 1:], x(2, 3)),
     "polar": (
-        lambda m, a: m.polar(a)[0] @ m.polar(a)[1] + m.polar(a)[0] + m.polar(a, "left")[1],
-        A,
-    ),
+        lambda m, a: m.polar(a)[0] @ m.polar(a)[1] + m.polar(a)[0] + m.polar(a, "left")[1], A),
     "orth": (lambda m, a: m.orth(a) @ m.orth(a).T, TALL),
     "orth of low rank": (lambda m, a: m.orth(a @ a.T) @ m.orth(a @ a.T).T, TALL),
     "null_space": (lambda m, a: m.null_space(a.T) @ m.null_space(a.T).T, TALL),
@@ -102,27 +94,18 @@ CASES = {
     "cholesky": (lambda m, a: m.cholesky(a) + m.cholesky(a, lower=True, check_finite=False), P),
     "cholesky complex": (lambda m, a: m.cholesky(a) @ m.cholesky(a, lower=True), CP),
     "cho": (
-        lambda m, a, v: m.cho_solve(m.cho_factor(a), v) * m.cho_solve((m.cholesky(a), False), v),
-        P,
-        V,
-    ),
+        lambda m, a, v: m.cho_solve(m.cho_factor(a), v) * m.cho_solve((m.cholesky(a), False), v), P,
+        V),
     "cho lower": (lambda m, a, b: m.cho_solve(m.cho_factor(a, lower=True), b), CP, z(3, 2)),
     "solve_triangular": (
         lambda m, a, b: m.solve_triangular(a, b) + m.solve_triangular(a, b, trans="T", lower=True),
-        A,
-        B,
-    ),
+        A, B),
     "solve_triangular unit": (
-        lambda m, a, b: m.solve_triangular(a, b, 2, unit_diagonal=True, lower=True),
-        CA,
-        z(3),
-    ),
+        lambda m, a, b: m.solve_triangular(a, b, 2, unit_diagonal=True, lower=True), CA, z(3)),
     "solve": (lambda m, a, b: m.solve(a, b) + m.solve(a, b, transposed=True), A, V),
     "solve sym": (
         lambda m, a, b: m.solve(a, b, assume_a="sym") + m.solve(a, b, lower=True, assume_a="pos"),
-        P,
-        B,
-    ),
+        P, B),
     "solve her": (lambda m, a, b: m.solve(a, b, assume_a="her"), CP, z(3)),
     "solve triangular": (
         lambda m, a, b: (
@@ -143,9 +126,7 @@ CASES = {
     ),
     "solve pos": (
         lambda m, a, b: m.solve(a, b, assume_a="pos") + m.solve(a, b, lower=True, assume_a="pos"),
-        CP,
-        z(3, 2),
-    ),
+        CP, z(3, 2)),
     "solveh_banded": (
         lambda m, ab, b: (
             m.solveh_banded(ab, b)
@@ -166,10 +147,7 @@ CASES = {
     ),
     "inv her": (lambda m, a: m.inv(a, assume_a="her") + m.inv(a, assume_a="pos", lower=True), CP),
     "lstsq parts": (
-        lambda m, a, b: m.lstsq(a, b)[0] * m.lstsq(a, b)[1] + m.lstsq(a, b)[3],
-        x(5, 3),
-        x(5),
-    ),
+        lambda m, a, b: m.lstsq(a, b)[0] * m.lstsq(a, b)[1] + m.lstsq(a, b)[3], x(5, 3), x(5)),
     "inv det": (lambda m, a: m.inv(a) * m.det(a), A),
     "lu": (lambda m, a: sum(np.prod(f[:2], axis=0).sum() for f in m.lu(a)) * m.lu(a)[2], A),
     "lu tall": (lambda m, a: m.lu(a, permute_l=True)[0] @ m.lu(a)[2][:, ::-1], x(4, 3)),
@@ -181,15 +159,12 @@ CASES = {
     "qr full": (lambda m, a: m.qr(a)[0] @ m.qr(a)[1], x(4, 2)),
     "qr pivots": (
         lambda m, a: m.qr(a, pivoting=True)[1] * (1 + m.qr(a, mode="r", pivoting=True)[1]),
-        x(4, 3),
-    ),
+        x(4, 3)),
     "svd": (lambda m, a: m.svd(a)[0] * m.svd(a, compute_uv=False) + m.svd(a)[2], A),
     "svdvals": (lambda m, a: m.svdvals(a), B),
     "eigh": (lambda m, a: np.abs(m.eigh(herm(a))[1]) * m.eigvalsh(herm(a), lower=False), A),
     "eigh only": (
-        lambda m, a: m.eigh(a, eigvals_only=True, subset_by_index=[1, 2]) + m.eigvalsh(a)[:2],
-        A,
-    ),
+        lambda m, a: m.eigh(a, eigvals_only=True, subset_by_index=[1, 2]) + m.eigvalsh(a)[:2], A),
     "eigh subset": (lambda m, a: m.eigh(a, subset_by_value=(0, 50))[0] ** 2, A),
     "eigh pair": (lambda m, a, b: np.abs(m.eigh(a, b)[1]) * m.eigh(a, b, lower=False)[0], A, P),
     "eigh pair 2": (lambda m, *ab: np.abs(m.eigh(*ab, type=2)[1]) + m.eigvalsh(*ab, type=2), A, P),
@@ -214,7 +189,7 @@ CASES = {
     "hankel": (lambda m, c, r: m.hankel(c, r).sum(0) + m.hankel(c)[0, 1], V, x(4)),
     "solve_banded": (lambda m, ab, b: m.solve_banded((1, 1), ab, b), BAND, x(5)),
     "solve_sylvester": (lambda m, a, q: m.solve_sylvester(a, A.T, q), A, x(3, 3)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

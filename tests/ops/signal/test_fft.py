@@ -19,28 +19,22 @@ ROWS = [
         fft.fourier,
         *(sample(x(4), axis=0, inverse=i, norm=n) for n in NORMS for i in (False, True)),
         sample(z(5), axis=0, inverse=False, norm="backward"),
-        sample(z(2, 3), axis=0, inverse=True, norm="forward"),
-    ),
+        sample(z(2, 3), axis=0, inverse=True, norm="forward")),
     row(
         fft.real_fourier,
         *(sample(x(n), axis=0, norm=m) for n, m in [(4, "ortho"), (5, "forward"), (1, "backward")]),
-        sample(x(2, 3), axis=0, norm="backward"),
-    ),
+        sample(x(2, 3), axis=0, norm="backward")),
     row(
         fft.from_half,
         *(sample(z(3), axis=0, n=n, norm=m) for n, m in [(4, "ortho"), (5, "forward")]),
-        sample(z(2, 3), axis=0, n=2, norm="backward"),
-    ),
+        sample(z(2, 3), axis=0, n=2, norm="backward")),
     row(float_parts.nextafter, sample(np.float32(1.0), np.float32(2.0)), sample(x(3), 5.0)),
     row(float_parts.spacing, sample(x(3))),
     row(
-        float_parts.ldexp,
-        sample(x(3), np.arange(3)),
-        sample(x(2, 1), np.array([1, -2])),
-        sample(x(), np.int64(2)),
-    ),
+        float_parts.ldexp, sample(x(3), np.arange(3)), sample(x(2, 1), np.array([1, -2])),
+        sample(x(), np.int64(2))),
     row(float_parts.exponent, sample(x(3))),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["f8", "f4", "c16", "c8", "i4"])

@@ -15,18 +15,12 @@ SPARSE = sparse_map(scipy.sparse.csr_array(np.array([[0.0, 1.5, 0.0], [2.0, 0.0,
 ROWS = [
     row(linear_map.linear_map, sample(x(3), map=SPARSE), sample(x(3, 2), map=SPARSE)),
     row(
-        all_pole,
-        sample(x(6), np.array([1.0, 0.4, -0.2])),
-        sample(x(2, 5), np.array([1.0, 0.3])),
+        all_pole, sample(x(6), np.array([1.0, 0.4, -0.2])), sample(x(2, 5), np.array([1.0, 0.3])),
         sample(x(4) + 1j * x(4, seed=1), np.array([1.0, 0.2 + 0.3j])),
-        sample(x(4), np.array([1.0])),
-    ),
+        sample(x(4), np.array([1.0]))),
     row(
-        harmonics.sph_legendre,
-        sample(3, 1, np.abs(x(4))),
-        sample(np.array([[2], [4]]), np.array([[-2], [4]]), np.abs(x(3))),
-        sample(2, 0, 0.7),
-    ),
+        harmonics.sph_legendre, sample(3, 1, np.abs(x(4))),
+        sample(np.array([[2], [4]]), np.array([[-2], [4]]), np.abs(x(3))), sample(2, 0, 0.7)),
     row(
         interpolation.spline_coefficients,
         *(
@@ -39,4 +33,4 @@ ROWS = [
             )
         ),
     ),
-]
+]  # fmt: skip
