@@ -16,14 +16,11 @@ def test_environment_is_read():
     assert read == Settings(jit=False, dump=frozenset({"ir", "llvm"}))
 
 
-@pytest.mark.parametrize(
-    ("environment", "text"),
-    [
-        ({"TRACKER_JIT": "yes"}, "TRACKER_JIT='yes'; valid are 0 and 1"),
-        ({"TRACKER_THREADS": "many"}, "TRACKER_THREADS='many'; valid are whole numbers from 0"),
-        ({"TRACKER_DUMP": "all"}, "no stage 'all'; there are trace, ir, llvm, asm"),
-    ],
-)
+@pytest.mark.parametrize(("environment", "text"), [
+    ({"TRACKER_JIT": "yes"}, "TRACKER_JIT='yes'; valid are 0 and 1"),
+    ({"TRACKER_THREADS": "many"}, "TRACKER_THREADS='many'; valid are whole numbers from 0"),
+    ({"TRACKER_DUMP": "all"}, "no stage 'all'; there are trace, ir, llvm, asm"),
+])  # fmt: skip
 def test_bad_values_list_the_good_ones(environment, text):
     with pytest.raises(ValueError, match=text):
         from_environment(environment)
@@ -82,15 +79,9 @@ def test_nothing_is_compiled_without_jit():
     assert f.cache_info().traces == 1
 
 
-@pytest.mark.parametrize(
-    ("stage", "text"),
-    [
-        ("trace", "sin a"),
-        ("ir", "return ("),
-        ("llvm", "define"),
-        ("asm", ".text"),
-    ],
-)
+@pytest.mark.parametrize(("stage", "text"), [
+    ("trace", "sin a"), ("ir", "return ("), ("llvm", "define"), ("asm", ".text"),
+])  # fmt: skip
 def test_dump_prints_a_stage_of_what_is_compiled(stage, text, capsys):
     with tracker.config(dump=stage, check=True):
         tracker.jit(lambda x: np.sin(x) * 2.0)(np.ones(50))

@@ -29,15 +29,11 @@ def test_every_name_is_there_and_documented(name):
     assert inspect.getdoc(thing), name
 
 
-@pytest.mark.parametrize(
-    "base, names",
-    [
-        (TypeError, "ConversionError NotScalarError ComplexLossError UnsupportedError"),
-        (ValueError, "NonFiniteError NotTrackedError RuleError IRError"),
-        (RuntimeError, "GraphUsedError CompileError"),
-        (NotImplementedError, "UnsupportedError"),
-    ],
-)
+@pytest.mark.parametrize("base, names", [
+    (TypeError, "ConversionError NotScalarError ComplexLossError UnsupportedError"),
+    (ValueError, "NonFiniteError NotTrackedError RuleError IRError"),
+    (RuntimeError, "GraphUsedError CompileError"), (NotImplementedError, "UnsupportedError"),
+])  # fmt: skip
 def test_errors_are_the_builtins_that_a_caller_would_catch(base, names):
     for name in names.split():
         assert issubclass(getattr(tracker, name), tracker.TrackerError)

@@ -297,18 +297,15 @@ def test_plain_arguments_may_change_later():
 # Wrong rules --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "answer, what",
-    [
-        (lambda dy, x: dy, r"gave a float64 from back, for 1 positional"),
-        (lambda dy, x: (dy, dy), r"gave a tuple of 2 from back, for 1 positional"),
-        (lambda dy, x: (dy * np.ones(2),), r"shape \(2,\); its shape is \(3,\)"),
-        (lambda dy, x: (dy * x * 1j,), r"dtype complex128; its dtype is float64"),
-        (lambda dy, x: ("text",), r"a cotangent that is a str"),
-        (lambda dy, x: (x["a"],), r"failed in back: IndexError"),
-        (lambda dy, x: ([dy],), r"a cotangent that is a list"),
-    ],
-)
+@pytest.mark.parametrize("answer, what", [
+    (lambda dy, x: dy, r"gave a float64 from back, for 1 positional"),
+    (lambda dy, x: (dy, dy), r"gave a tuple of 2 from back, for 1 positional"),
+    (lambda dy, x: (dy * np.ones(2),), r"shape \(2,\); its shape is \(3,\)"),
+    (lambda dy, x: (dy * x * 1j,), r"dtype complex128; its dtype is float64"),
+    (lambda dy, x: ("text",), r"a cotangent that is a str"),
+    (lambda dy, x: (x["a"],), r"failed in back: IndexError"),
+    (lambda dy, x: ([dy],), r"a cotangent that is a list"),
+])  # fmt: skip
 def test_errors_in_back_name_the_rule(answer, what):
     @custom_gradient
     def broken(x):

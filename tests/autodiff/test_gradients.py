@@ -341,20 +341,17 @@ def test_broadcast_gradients_have_their_arguments_layout(f, order, compiled):
 
 
 @pytest.mark.parametrize("x", [3, np.int64(3), np.array([3, 4])])
-@pytest.mark.parametrize(
-    "f",
-    [
-        lambda x: np.multiply(2.0, x),
-        lambda x: np.add(x, 1.0) * 1.5,
-        lambda x: np.divide(2.0, x),
-        lambda x: np.power(x, 2.0),
-        lambda x: np.square(x) * 0.5,
-        lambda x: 1.5 * x + np.multiply(x, x) * 0.5,
-        lambda x: np.maximum(x, 3) * 0.5,
-        lambda x: np.clip(x, 1, 3) * 0.5,
-        lambda x: 1.5 * x * x,
-    ],
-)
+@pytest.mark.parametrize("f", [
+    lambda x: np.multiply(2.0, x),
+    lambda x: np.add(x, 1.0) * 1.5,
+    lambda x: np.divide(2.0, x),
+    lambda x: np.power(x, 2.0),
+    lambda x: np.square(x) * 0.5,
+    lambda x: 1.5 * x + np.multiply(x, x) * 0.5,
+    lambda x: np.maximum(x, 3) * 0.5,
+    lambda x: np.clip(x, 1, 3) * 0.5,
+    lambda x: 1.5 * x * x,
+])  # fmt: skip
 def test_integers_differentiate_as_floats_do(f, x):
     def loss(x):
         return np.sum(f(x)) if np.ndim(x) else f(x)

@@ -244,20 +244,10 @@ def into_a_dict(x):
     return while_loop(lambda state: state["i"] < len(x), body, {"i": 0, "a": x})["a"]
 
 
-@pytest.mark.parametrize(
-    "f",
-    [
-        into_the_argument,
-        into_a_view,
-        into_a_buffer,
-        into_what_it_reads,
-        into_what_it_stacks,
-        into_rows,
-        into_one_of_two,
-        into_an_operand,
-        into_a_dict,
-    ],
-)
+@pytest.mark.parametrize("f", [
+    into_the_argument, into_a_view, into_a_buffer, into_what_it_reads, into_what_it_stacks,
+    into_rows, into_one_of_two, into_an_operand, into_a_dict,
+])  # fmt: skip
 def test_bodies_that_write_into_what_they_are_given(f):
     compiled = jit(f)
     for n in (7, 7, 9):
@@ -423,22 +413,16 @@ def test_values_that_escape_by_a_generator_are_refused():
         trace(f, 2.0)
 
 
-@pytest.mark.parametrize(
-    "call, text",
-    [
-        (lambda: scan(lambda c, x: (c, x), 0.0), "neither xs nor length"),
-        (
-            lambda: scan(lambda c, x: (c, x), 0.0, (np.ones(2), np.ones(3))),
-            r"arrays of \[2, 3\] rows",
-        ),
-        (lambda: scan(lambda c, x: (c, x), 0.0, 3.0), "rows of arrays"),
-        (lambda: cond(np.ones(2) > 0, np.sin, np.cos, 0.0), r"shape \(2,\)"),
-        (lambda: cond((True, False), np.sin, np.cos, 0.0), "gave a tuple"),
-        (lambda: while_loop(lambda s: (s < 3.0,), lambda s: s + 1, 0.0), "gave a tuple"),
-        (lambda: trace(lambda x: while_loop(lambda s: [s < 3], abs, x), 0.0), "gave a list"),
-        (lambda: tracker.switch(0, [], 0.0), "no branches"),
-    ],
-)
+@pytest.mark.parametrize("call, text", [
+    (lambda: scan(lambda c, x: (c, x), 0.0), "neither xs nor length"),
+    (lambda: scan(lambda c, x: (c, x), 0.0, (np.ones(2), np.ones(3))), r"arrays of \[2, 3\] rows"),
+    (lambda: scan(lambda c, x: (c, x), 0.0, 3.0), "rows of arrays"),
+    (lambda: cond(np.ones(2) > 0, np.sin, np.cos, 0.0), r"shape \(2,\)"),
+    (lambda: cond((True, False), np.sin, np.cos, 0.0), "gave a tuple"),
+    (lambda: while_loop(lambda s: (s < 3.0,), lambda s: s + 1, 0.0), "gave a tuple"),
+    (lambda: trace(lambda x: while_loop(lambda s: [s < 3], abs, x), 0.0), "gave a list"),
+    (lambda: tracker.switch(0, [], 0.0), "no branches"),
+])  # fmt: skip
 def test_errors(call, text):
     with pytest.raises(tracker.UnsupportedError, match=text):
         call()
@@ -465,16 +449,13 @@ def test_explain_looks_into_bodies():
     assert "while, native" in jit(newton).explain(2.0, 1.0)
 
 
-@pytest.mark.parametrize(
-    "loop",
-    [
-        lambda w: while_loop(
-            lambda s: s[0] < 3.0, lambda s: (s[0] + w, s[1] * w), (0.0, np.ones(2))
-        )[1],
-        lambda w: fori_loop(0, 6, lambda i, s: s * w + i, np.ones(2)),
-        lambda w: scan(lambda s, x: (s * w + x, s), np.ones(2), np.arange(12.0).reshape(6, 2))[1],
-    ],
-)
+@pytest.mark.parametrize("loop", [
+    lambda w: while_loop(
+        lambda s: s[0] < 3.0, lambda s: (s[0] + w, s[1] * w), (0.0, np.ones(2))
+    )[1],
+    lambda w: fori_loop(0, 6, lambda i, s: s * w + i, np.ones(2)),
+    lambda w: scan(lambda s, x: (s * w + x, s), np.ones(2), np.arange(12.0).reshape(6, 2))[1],
+])  # fmt: skip
 def test_a_pushforward_from_plain_carries_stays_a_loop(loop):
     def slope(w):
         return jvp(loop, (w,), (1.0,))[1]

@@ -235,31 +235,28 @@ def test_comparisons_reflect():
 # Kinks and singular points ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "f, x, want",
-    [
-        (lambda x: abs(x), 0.0, 0.0),
-        (lambda x: abs(x), 0j, 0j),
-        (lambda x: np.sign(x), 0.0, 0.0),
-        (lambda x: np.real(np.sign(x)), 0j, 0j),
-        (lambda x: np.imag(np.sign(x)), 0j, 0j),
-        (lambda x: x**0, 0.0, 0.0),
-        (lambda x: 0.0**x, 0.0, 0.0),
-        (lambda x: x**0.5, 0.0, np.inf),
-        (lambda x: (-2.0) ** x, 2.0, 0.0),
-        (lambda x: np.arctan2(x, x), 0.0, 0.0),
-        (lambda x: np.hypot(x, x), 0.0, 0.0),
-        (lambda x: np.sqrt(x * x), 0.0, 0.0),
-        (lambda x: np.maximum(x, 0.0), 0.0, 0.5),
-        (lambda x: np.minimum(x, 0.0), 0.0, 0.5),
-        (lambda x: np.maximum(x, x), 1.0, 1.0),
-        (lambda x: np.fmax(x, np.nan), 1.0, 1.0),
-        (lambda x: np.heaviside(0.0, x), 0.5, 1.0),
-        (lambda x: np.sinc(x), 0.0, 0.0),
-        (lambda x: x % 1.0, 0.25, 1.0),
-        (lambda x: np.floor(x) + np.rint(x), 0.5, 0.0),
-    ],
-)
+@pytest.mark.parametrize("f, x, want", [
+    (lambda x: abs(x), 0.0, 0.0),
+    (lambda x: abs(x), 0j, 0j),
+    (lambda x: np.sign(x), 0.0, 0.0),
+    (lambda x: np.real(np.sign(x)), 0j, 0j),
+    (lambda x: np.imag(np.sign(x)), 0j, 0j),
+    (lambda x: x**0, 0.0, 0.0),
+    (lambda x: 0.0**x, 0.0, 0.0),
+    (lambda x: x**0.5, 0.0, np.inf),
+    (lambda x: (-2.0) ** x, 2.0, 0.0),
+    (lambda x: np.arctan2(x, x), 0.0, 0.0),
+    (lambda x: np.hypot(x, x), 0.0, 0.0),
+    (lambda x: np.sqrt(x * x), 0.0, 0.0),
+    (lambda x: np.maximum(x, 0.0), 0.0, 0.5),
+    (lambda x: np.minimum(x, 0.0), 0.0, 0.5),
+    (lambda x: np.maximum(x, x), 1.0, 1.0),
+    (lambda x: np.fmax(x, np.nan), 1.0, 1.0),
+    (lambda x: np.heaviside(0.0, x), 0.5, 1.0),
+    (lambda x: np.sinc(x), 0.0, 0.0),
+    (lambda x: x % 1.0, 0.25, 1.0),
+    (lambda x: np.floor(x) + np.rint(x), 0.5, 0.0),
+])  # fmt: skip
 def test_kink(f, x, want):
     assert gradient(f, x) == (want,)
     array = np.full(2, x)
@@ -352,18 +349,15 @@ def test_prod_of_rows_of_any_length(n):
         np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize(
-    "f, x",
-    [
-        (lambda x: np.where(x > 0, np.log(x), 0.0), 0.0),
-        (lambda x: np.where(x > 0, np.log(x), 0.0), np.zeros(())),
-        (lambda x: np.where(x > 0, np.log(-x / x), 0.0), np.zeros(())),
-        (lambda x: np.where(x > 0, np.sqrt(x), 0.0), -1.0),
-        (lambda x: np.where(x > 0, x**0.5, 0.0), 0.0),
-        (lambda x: np.where(x < 1, 0.0, np.exp(x * x)), 1e200),
-        (lambda x: np.where(x < 1, 0.0, 1.0 / (x - x)), np.ones(())),
-    ],
-)
+@pytest.mark.parametrize("f, x", [
+    (lambda x: np.where(x > 0, np.log(x), 0.0), 0.0),
+    (lambda x: np.where(x > 0, np.log(x), 0.0), np.zeros(())),
+    (lambda x: np.where(x > 0, np.log(-x / x), 0.0), np.zeros(())),
+    (lambda x: np.where(x > 0, np.sqrt(x), 0.0), -1.0),
+    (lambda x: np.where(x > 0, x**0.5, 0.0), 0.0),
+    (lambda x: np.where(x < 1, 0.0, np.exp(x * x)), 1e200),
+    (lambda x: np.where(x < 1, 0.0, 1.0 / (x - x)), np.ones(())),
+])  # fmt: skip
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_branch_not_taken_contributes_exactly_nothing(f, x, order):

@@ -115,14 +115,11 @@ def test_classes_of_generators_are_told_apart():
             np.testing.assert_array_equal(fast(2.0, given()), state(seed).randn(2) * 2.0)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda bits: np.random.default_rng(bits),
-        lambda bits: np.random.RandomState(bits),
-        lambda bits: np.random.RandomState(np.random.default_rng(bits).bit_generator),
-    ],
-)
+@pytest.mark.parametrize("make", [
+    lambda bits: np.random.default_rng(bits),
+    lambda bits: np.random.RandomState(bits),
+    lambda bits: np.random.RandomState(np.random.default_rng(bits).bit_generator),
+])  # fmt: skip
 def test_shared_bit_generators_are_not_restarted(make):
     def f(x, bits):
         return make(bits).normal(x, 2.0) + make(bits).normal()

@@ -125,14 +125,11 @@ for _k in (1, 3):
 test_spline = against_scipy(interpolate, scipy.interpolate, SPLINES, rtol=1e-11)
 
 
-@pytest.mark.parametrize(
-    "f",
-    [
-        lambda m, y: m.make_interp_spline(X5, y, bc_type="periodic")(ROUND),
-        lambda m, y: m.CubicSpline(X5, y, extrapolate="periodic")(ROUND),
-        lambda m, y: m.CubicSpline(X5, y)(ROUND, extrapolate="periodic"),
-    ],
-)
+@pytest.mark.parametrize("f", [
+    lambda m, y: m.make_interp_spline(X5, y, bc_type="periodic")(ROUND),
+    lambda m, y: m.CubicSpline(X5, y, extrapolate="periodic")(ROUND),
+    lambda m, y: m.CubicSpline(X5, y)(ROUND, extrapolate="periodic"),
+])  # fmt: skip
 def test_other_ways_to_a_periodic_spline(f):
     y = np.concatenate([Y5[:-1], Y5[:1]])
     found, want = data(f(interpolate, param(y))), f(scipy.interpolate, y)

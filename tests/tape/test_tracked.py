@@ -23,24 +23,15 @@ V = np.array([1.0, 2.0, 3.0])
 # param, data, grad --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "x, want",
-    [
-        (2, 2.0),
-        (True, 1.0),
-        (2.5, 2.5),
-        (1 + 2j, 1 + 2j),
-        (np.float32(2), np.float32(2)),
-        (np.int64(3), np.float64(3)),
-        ([1, 2, 3], V),
-        ([[1, 2], [3, 4]], np.array([[1.0, 2.0], [3.0, 4.0]])),
-        (np.arange(3), np.arange(3.0)),
-        (np.array([True, False]), np.array([1.0, 0.0])),
-        (np.array([1, 2], np.float16), np.array([1, 2], np.float16)),
-        (np.array([1, 2], np.longdouble), np.array([1, 2], np.longdouble)),
-        (np.array([1, 2], np.complex64), np.array([1, 2], np.complex64)),
-    ],
-)
+@pytest.mark.parametrize("x, want", [
+    (2, 2.0), (True, 1.0), (2.5, 2.5), (1 + 2j, 1 + 2j), (np.float32(2), np.float32(2)),
+    (np.int64(3), np.float64(3)), ([1, 2, 3], V),
+    ([[1, 2], [3, 4]], np.array([[1.0, 2.0], [3.0, 4.0]])), (np.arange(3), np.arange(3.0)),
+    (np.array([True, False]), np.array([1.0, 0.0])),
+    (np.array([1, 2], np.float16), np.array([1, 2], np.float16)),
+    (np.array([1, 2], np.longdouble), np.array([1, 2], np.longdouble)),
+    (np.array([1, 2], np.complex64), np.array([1, 2], np.complex64)),
+])  # fmt: skip
 def test_param_keeps_floats_and_makes_integers_float64(x, want):
     p = param(x)
     assert istracked(p)

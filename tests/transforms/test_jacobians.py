@@ -22,17 +22,14 @@ def numeric(f, x):
     return np.stack(columns, axis=-1)
 
 
-@pytest.mark.parametrize(
-    "f, x",
-    [
-        (lambda x: A @ np.sin(x), V),
-        (lambda x: np.outer(x, x) * x[0], V),
-        (lambda x: np.sum(x**2), V),
-        (lambda x: np.sort(x)[:2] * np.prod(x), V),
-        (lambda x: x[:, 0] * x[0, 1], A),
-        (lambda x: x.T * 2, A),
-    ],
-)
+@pytest.mark.parametrize("f, x", [
+    (lambda x: A @ np.sin(x), V),
+    (lambda x: np.outer(x, x) * x[0], V),
+    (lambda x: np.sum(x**2), V),
+    (lambda x: np.sort(x)[:2] * np.prod(x), V),
+    (lambda x: x[:, 0] * x[0, 1], A),
+    (lambda x: x.T * 2, A),
+])  # fmt: skip
 def test_jacobian(f, x):
     (found,) = jacobian(f, x)
     np.testing.assert_allclose(found, numeric(f, x), atol=1e-7)

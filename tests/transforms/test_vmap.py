@@ -249,18 +249,15 @@ def _grows(x):
     return while_loop(lambda s: np.sum(s) < 4.0, lambda s: np.append(s, x), np.ones(2))
 
 
-@pytest.mark.parametrize(
-    "call, text",
-    [
-        (lambda: vmap(np.sin)(2.0), "cannot go along axis 0 of a float"),
-        (lambda: vmap(np.add)(np.ones(2), np.ones(3)), r"arrays of \[2, 3\] rows"),
-        (lambda: vmap(np.sin, in_axes=None)(np.ones(2)), "nothing to map over"),
-        (lambda: vmap(np.add, in_axes=(0,))(np.ones(2), 1.0), "for 2 arguments"),
-        (lambda: vmap(np.sin, out_axes=None)(np.ones(2)), "differs from row to row"),
-        (lambda: vmap(np.sin, in_axes=((0, 0),))(np.ones(2)), "Give the same structure"),
-        (lambda: vmap(_grows)(np.array([1.0, 4.0])), r"rows give results of shapes .*py:\d"),
-    ],
-)
+@pytest.mark.parametrize("call, text", [
+    (lambda: vmap(np.sin)(2.0), "cannot go along axis 0 of a float"),
+    (lambda: vmap(np.add)(np.ones(2), np.ones(3)), r"arrays of \[2, 3\] rows"),
+    (lambda: vmap(np.sin, in_axes=None)(np.ones(2)), "nothing to map over"),
+    (lambda: vmap(np.add, in_axes=(0,))(np.ones(2), 1.0), "for 2 arguments"),
+    (lambda: vmap(np.sin, out_axes=None)(np.ones(2)), "differs from row to row"),
+    (lambda: vmap(np.sin, in_axes=((0, 0),))(np.ones(2)), "Give the same structure"),
+    (lambda: vmap(_grows)(np.array([1.0, 4.0])), r"rows give results of shapes .*py:\d"),
+])  # fmt: skip
 def test_errors(call, text):
     with pytest.raises(UnsupportedError, match=text):
         call()

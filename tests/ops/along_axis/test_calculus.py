@@ -213,19 +213,10 @@ def test_a_number_has_no_differences():
             np.diff(number, axis=0)
 
 
-@pytest.mark.parametrize(
-    "x",
-    [
-        np.array([True, False, True]),
-        np.array([1, 2, 2], np.uint64),
-        np.array([], int),
-        np.array([0.5]),
-        np.array([-1, 2]),
-        np.array(3),
-        np.ones((2, 2), int),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("x", [
+    np.array([True, False, True]), np.array([1, 2, 2], np.uint64), np.array([], int),
+    np.array([0.5]), np.array([-1, 2]), np.array(3), np.ones((2, 2), int),
+], ids=repr)  # fmt: skip
 @pytest.mark.parametrize(
     "options", [{}, {"minlength": 5}, {"minlength": -1}, {"weights": np.array([1.0, 2.0, 3.0])}]
 )

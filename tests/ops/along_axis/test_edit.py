@@ -235,16 +235,12 @@ def test_text_of_tracked_values():
     assert np.array_repr(t) == np.array_repr(t.data)
 
 
-@pytest.mark.parametrize(
-    "places, runs",
-    [
-        ([4, 0, 1, 2, 3, 4, 0], [(4, 1, 1), (0, 1, 5), (0, 1, 1)]),
-        ([2, 3, 0, 1, 2, 3, 0, 1], [(2, 1, 2), (0, 1, 4), (0, 1, 2)]),
-        ([0, 0, 0, 1, 2, 2], [(0, 0, 3), (1, 1, 2), (2, 1, 1)]),
-        ([0, 4, 8, 7], [(0, 4, 3), (7, 1, 1)]),
-        ([5, 0], [(5, 1, 1), (0, 1, 1)]),
-    ],
-)
+@pytest.mark.parametrize("places, runs", [
+    ([4, 0, 1, 2, 3, 4, 0], [(4, 1, 1), (0, 1, 5), (0, 1, 1)]),
+    ([2, 3, 0, 1, 2, 3, 0, 1], [(2, 1, 2), (0, 1, 4), (0, 1, 2)]),
+    ([0, 0, 0, 1, 2, 2], [(0, 0, 3), (1, 1, 2), (2, 1, 1)]), ([0, 4, 8, 7], [(0, 4, 3), (7, 1, 1)]),
+    ([5, 0], [(5, 1, 1), (0, 1, 1)]),
+])  # fmt: skip
 def test_runs_of_positions(places, runs):
     """Two distant positions are no run: the gradient of such a slice would need a division."""
     assert edit._runs(np.array(places)) == runs

@@ -80,16 +80,13 @@ def test_putmask_puts_arrays_only_where_that_is_safe():
                 assert repr(want) == repr(got)
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda a, s: a.__iadd__(s),
-        lambda a, s: a.__itruediv__(s),
-        lambda a, s: a.__ipow__(s),
-        lambda a, s: np.maximum(a, s, out=a),
-        lambda a, s: np.sqrt(a, out=a),
-    ],
-)
+@pytest.mark.parametrize("write", [
+    lambda a, s: a.__iadd__(s),
+    lambda a, s: a.__itruediv__(s),
+    lambda a, s: a.__ipow__(s),
+    lambda a, s: np.maximum(a, s, out=a),
+    lambda a, s: np.sqrt(a, out=a),
+])  # fmt: skip
 def test_results_that_an_array_cannot_hold_are_refused_in_numpys_words(write):
     for f in (lambda a: write(a, 2.5), jit(lambda a: write(a, 2.5))):
         with pytest.raises(TypeError) as plain:

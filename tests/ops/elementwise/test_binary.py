@@ -86,29 +86,17 @@ ROWS = [
 INF = np.inf
 
 
-@pytest.mark.parametrize(
-    "f, a, b, want",
-    [
-        (np.hypot, INF, 3.0, (1.0, 0.0)),
-        (np.hypot, -INF, 3.0, (-1.0, 0.0)),
-        (np.hypot, 0.0, -INF, (0.0, -1.0)),
-        (np.hypot, INF, -INF, (0.5**0.5, -(0.5**0.5))),
-        (np.arctan2, INF, 3.0, (0.0, 0.0)),
-        (np.arctan2, 3.0, -INF, (0.0, 0.0)),
-        (np.arctan2, INF, INF, (0.0, 0.0)),
-        (np.logaddexp, INF, 0.0, (1.0, 0.0)),
-        (np.logaddexp, -INF, 0.0, (0.0, 1.0)),
-        (np.logaddexp, -INF, -INF, (0.5, 0.5)),
-        (np.logaddexp, INF, INF, (0.5, 0.5)),
-        (np.logaddexp2, INF, -INF, (1.0, 0.0)),
-        (np.maximum, INF, 0.0, (1.0, 0.0)),
-        (np.maximum, INF, INF, (0.5, 0.5)),
-        (np.fmin, np.nan, -INF, (0.0, 1.0)),
-        (np.divide, 1.0, INF, (0.0, 0.0)),
-        (np.copysign, INF, -1.0, (-1.0, 0.0)),
-        (np.power, INF, -1.0, (0.0, 0.0)),
-    ],
-)
+@pytest.mark.parametrize("f, a, b, want", [
+    (np.hypot, INF, 3.0, (1.0, 0.0)), (np.hypot, -INF, 3.0, (-1.0, 0.0)),
+    (np.hypot, 0.0, -INF, (0.0, -1.0)), (np.hypot, INF, -INF, (0.5**0.5, -(0.5**0.5))),
+    (np.arctan2, INF, 3.0, (0.0, 0.0)), (np.arctan2, 3.0, -INF, (0.0, 0.0)),
+    (np.arctan2, INF, INF, (0.0, 0.0)), (np.logaddexp, INF, 0.0, (1.0, 0.0)),
+    (np.logaddexp, -INF, 0.0, (0.0, 1.0)), (np.logaddexp, -INF, -INF, (0.5, 0.5)),
+    (np.logaddexp, INF, INF, (0.5, 0.5)), (np.logaddexp2, INF, -INF, (1.0, 0.0)),
+    (np.maximum, INF, 0.0, (1.0, 0.0)), (np.maximum, INF, INF, (0.5, 0.5)),
+    (np.fmin, np.nan, -INF, (0.0, 1.0)), (np.divide, 1.0, INF, (0.0, 0.0)),
+    (np.copysign, INF, -1.0, (-1.0, 0.0)), (np.power, INF, -1.0, (0.0, 0.0)),
+])  # fmt: skip
 def test_derivatives_at_infinity(f, a, b, want):
     """Finite, and the limit where there is one; numbers, arrays and compiled."""
 
@@ -138,15 +126,10 @@ def test_extrema_of_pythons_complex_numbers_go_by_numpys_order(f):
     assert gradient(lambda a: loss(a, a), 1 + 2j) == (2 + 0j,)
 
 
-@pytest.mark.parametrize(
-    "f, a, b",
-    [
-        (np.logaddexp, 0.6, 0.6),
-        (np.logaddexp2, -1.5, -1.5),
-        (np.power, 0.7, 0.0),
-        (np.float_power, 2.5, 0.0),
-    ],
-)
+@pytest.mark.parametrize("f, a, b", [
+    (np.logaddexp, 0.6, 0.6), (np.logaddexp2, -1.5, -1.5), (np.power, 0.7, 0.0),
+    (np.float_power, 2.5, 0.0),
+])  # fmt: skip
 def test_second_derivatives_at_ties_and_zeros(f, a, b):
     assert gradcheck(f, a, b, order=2)
     assert gradcheck(f, np.full(2, a), np.full(2, b), order=2)
@@ -195,16 +178,12 @@ def test_powers_of_a_half_are_roots_where_numpy_takes_them(spelling, dtype):
     np.testing.assert_array_equal(np.signbit(got[0]), np.signbit(want[0]))
 
 
-@pytest.mark.parametrize(
-    "positive",
-    [
-        lambda v: np.maximum(v, 0.0),
-        lambda v: np.clip(v, 0.0, None),
-        lambda v: np.fmax(v, 0.0),
-        lambda v: -np.minimum(0.0, -v),
-    ],
-    ids=["maximum", "clip", "fmax", "minimum"],
-)
+@pytest.mark.parametrize("positive", [
+    lambda v: np.maximum(v, 0.0),
+    lambda v: np.clip(v, 0.0, None),
+    lambda v: np.fmax(v, 0.0),
+    lambda v: -np.minimum(0.0, -v),
+], ids=["maximum", "clip", "fmax", "minimum"])  # fmt: skip
 def test_an_operand_not_selected_gets_no_cotangent(positive):
     """A variance clipped at 0: its roots have infinite slopes of both signs."""
 

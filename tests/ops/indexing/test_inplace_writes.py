@@ -258,16 +258,10 @@ OF_MATRICES = [
 OF_VECTORS = [swapped_elements, overlapping, recurrence, repeated_places]
 
 
-@pytest.mark.parametrize(
-    "f, x",
-    [
-        *((f, M) for f in OF_MATRICES),
-        *((f, V) for f in OF_VECTORS),
-        (complex_parts, Z),
-        (augmented, np.abs(M)),
-    ],
-    ids=lambda f: getattr(f, "__name__", ""),
-)
+@pytest.mark.parametrize("f, x", [
+    *((f, M) for f in OF_MATRICES), *((f, V) for f in OF_VECTORS), (complex_parts, Z),
+    (augmented, np.abs(M)),
+], ids=lambda f: getattr(f, "__name__", ""))  # fmt: skip
 def test_case(f, x):
     same_as_numpy(f, x, order=2)
 
@@ -308,35 +302,29 @@ def test_an_array_without_views_can_be_resized():
         part.resize(2)
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda plain, t: np.place(plain, [True, False, False], t),
-        lambda plain, t: np.put_along_axis(plain, np.array([0]), t[:1], 0),
-        lambda plain, t: np.put(plain, [0], t),
-        lambda plain, t: np.putmask(plain, [True, False, False], t),
-        lambda plain, t: np.copyto(plain, t),
-        lambda plain, t: np.multiply.at(plain, [0], t[0]),
-    ],
-)
+@pytest.mark.parametrize("write", [
+    lambda plain, t: np.place(plain, [True, False, False], t),
+    lambda plain, t: np.put_along_axis(plain, np.array([0]), t[:1], 0),
+    lambda plain, t: np.put(plain, [0], t),
+    lambda plain, t: np.putmask(plain, [True, False, False], t),
+    lambda plain, t: np.copyto(plain, t),
+    lambda plain, t: np.multiply.at(plain, [0], t[0]),
+])  # fmt: skip
 def test_tracked_values_do_not_go_into_plain_arrays(write):
     with pytest.raises(tracker.ConversionError, match="like=t"):
         write(V.copy(), param(V))
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda plain, at: np.put(plain, at, 2.0),
-        lambda plain, at: np.put(plain, [at[1], at[0]], [3.0, 4.0]),
-        lambda plain, at: np.put_along_axis(plain, at, 2.0, 0),
-        lambda plain, at: np.add.at(plain, at, [1.0, 2.0]),
-        lambda plain, at: np.multiply.at(plain, (at,), 0.0),
-        lambda plain, at: np.place(plain, np.isin([0, 1, 2], at), [2.0]),
-        lambda plain, at: np.putmask(plain, np.isin([0, 1, 2], at), 2.0),
-        lambda plain, at: np.copyto(plain, 2.0, where=np.isin([0, 1, 2], at)),
-    ],
-)
+@pytest.mark.parametrize("write", [
+    lambda plain, at: np.put(plain, at, 2.0),
+    lambda plain, at: np.put(plain, [at[1], at[0]], [3.0, 4.0]),
+    lambda plain, at: np.put_along_axis(plain, at, 2.0, 0),
+    lambda plain, at: np.add.at(plain, at, [1.0, 2.0]),
+    lambda plain, at: np.multiply.at(plain, (at,), 0.0),
+    lambda plain, at: np.place(plain, np.isin([0, 1, 2], at), [2.0]),
+    lambda plain, at: np.putmask(plain, np.isin([0, 1, 2], at), 2.0),
+    lambda plain, at: np.copyto(plain, 2.0, where=np.isin([0, 1, 2], at)),
+])  # fmt: skip
 def test_tracked_indices_may_select_writes_to_plain_arrays(write):
     def weighted(at, x):
         plain = np.ones(3)
@@ -352,15 +340,12 @@ def test_tracked_indices_may_select_writes_to_plain_arrays(write):
 
 
 @pytest.mark.parametrize("n", [3, 3000])
-@pytest.mark.parametrize(
-    "derive",
-    [
-        lambda f, x: gradient(f, x),
-        lambda f, x: jvp(f, (x,), (np.ones_like(x),)),
-        lambda f, x: gradient(lambda a: np.sum(gradient(f, a)[0]), x),
-        lambda f, x: tracker.jit(f)(x),
-    ],
-)
+@pytest.mark.parametrize("derive", [
+    lambda f, x: gradient(f, x),
+    lambda f, x: jvp(f, (x,), (np.ones_like(x),)),
+    lambda f, x: gradient(lambda a: np.sum(gradient(f, a)[0]), x),
+    lambda f, x: tracker.jit(f)(x),
+])  # fmt: skip
 def test_read_only_arguments_stay_read_only(derive, n):
     def f(a):
         a[0] = 1.0
@@ -510,20 +495,17 @@ def test_rebinding_a_name_is_fine():
         one += param(V)
 
 
-@pytest.mark.parametrize(
-    "write, error, text",
-    [
-        (lambda a: a.__setitem__(3, 1.0), IndexError, "out of bounds"),
-        (lambda a: a.__setitem__((0, 0), 1.0), IndexError, "too many indices"),
-        (lambda a: a.__setitem__(slice(None), [1.0, 2.0]), ValueError, "broadcast"),
-        (lambda a: a.__setitem__(0, 1j), TypeError, "complex"),
-        (lambda a: a.__setitem__("x", 1.0), IndexError, "valid indices"),
-        (lambda a: a.__iadd__(np.ones((2, 3))), ValueError, r"shape \(3,\)"),
-        (lambda a: a.__imul__(1j), TypeError, "same_kind"),
-        (lambda a: np.add(a, np.ones((2, 3)), out=a), ValueError, r"shape \(3,\)"),
-        (lambda a: np.add(a, 1j, out=a), TypeError, "same_kind"),
-    ],
-)
+@pytest.mark.parametrize("write, error, text", [
+    (lambda a: a.__setitem__(3, 1.0), IndexError, "out of bounds"),
+    (lambda a: a.__setitem__((0, 0), 1.0), IndexError, "too many indices"),
+    (lambda a: a.__setitem__(slice(None), [1.0, 2.0]), ValueError, "broadcast"),
+    (lambda a: a.__setitem__(0, 1j), TypeError, "complex"),
+    (lambda a: a.__setitem__("x", 1.0), IndexError, "valid indices"),
+    (lambda a: a.__iadd__(np.ones((2, 3))), ValueError, r"shape \(3,\)"),
+    (lambda a: a.__imul__(1j), TypeError, "same_kind"),
+    (lambda a: np.add(a, np.ones((2, 3)), out=a), ValueError, r"shape \(3,\)"),
+    (lambda a: np.add(a, 1j, out=a), TypeError, "same_kind"),
+])  # fmt: skip
 def test_a_refused_write_changes_nothing(write, error, text):
     x = param(V)
     part = x[1:]
@@ -537,17 +519,14 @@ def test_a_refused_write_changes_nothing(write, error, text):
     assert tracker.isleaf(x)
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda a, z: a.__setitem__(slice(None), z),
-        lambda a, z: a.__setitem__([0, 2], z[0]),
-        lambda a, z: a.__setitem__(a > 0, z[1]),
-        lambda a, z: a.fill(z[1]),
-        lambda a, z: a.put([0, 1], z),
-        lambda a, z: np.copyto(a, z, casting="unsafe"),
-    ],
-)
+@pytest.mark.parametrize("write", [
+    lambda a, z: a.__setitem__(slice(None), z),
+    lambda a, z: a.__setitem__([0, 2], z[0]),
+    lambda a, z: a.__setitem__(a > 0, z[1]),
+    lambda a, z: a.fill(z[1]),
+    lambda a, z: a.put([0, 1], z),
+    lambda a, z: np.copyto(a, z, casting="unsafe"),
+])  # fmt: skip
 def test_writes_of_complex_values_keep_the_real_parts(write):
     """With NumPy's warning."""
 
@@ -603,14 +582,11 @@ def test_writes_differentiate_twice_and_forwards():
     assert t == pytest.approx(g @ [1.0, 0.0, 2.0])
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda y: np.copyto(y, 1.0),
-        lambda y: np.place(y, [True], [1.0]),
-        lambda y: np.putmask(y, [True], [1.0]),
-    ],
-)
+@pytest.mark.parametrize("write", [
+    lambda y: np.copyto(y, 1.0),
+    lambda y: np.place(y, [True], [1.0]),
+    lambda y: np.putmask(y, [True], [1.0]),
+])  # fmt: skip
 def test_functions_that_write_into_arrays_refuse_numbers(write):
     """A write into a copy would be lost: NumPy raises."""
 

@@ -96,15 +96,11 @@ def test_writes_of_a_jitted_function_reach_a_reshaped_argument():
         np.testing.assert_array_equal(x, [[4, 6], [2, 3]])
 
 
-@pytest.mark.parametrize(
-    "x",
-    [
-        np.broadcast_to(np.arange(4.0), (3, 4)),
-        np.broadcast_to(np.arange(3.0)[:, None], (3, 4)),
-        np.broadcast_to(np.arange(6.0).reshape(2, 1, 3), (2, 4, 3)).transpose(2, 1, 0),
-        np.asfortranarray(np.arange(12.0).reshape(3, 4)).astype(">f8", order="K"),
-    ],
-)
+@pytest.mark.parametrize("x", [
+    np.broadcast_to(np.arange(4.0), (3, 4)), np.broadcast_to(np.arange(3.0)[:, None], (3, 4)),
+    np.broadcast_to(np.arange(6.0).reshape(2, 1, 3), (2, 4, 3)).transpose(2, 1, 0),
+    np.asfortranarray(np.arange(12.0).reshape(3, 4)).astype(">f8", order="K"),
+])  # fmt: skip
 def test_results_of_broadcast_arrays_have_numpys_layout(x):
     def f(x):
         t = x * 0.5
@@ -149,23 +145,15 @@ def _exp_by_rule(x):
     return y, lambda g: (g * y,)
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        np.linalg.inv,
-        np.linalg.cholesky,
-        np.exp,
-        np.cumprod,
-        _exp_by_rule,
-        tracker.nn.softmax,
-        lambda x: np.max(x, axis=0, keepdims=True),
-        lambda x: np.prod(x, axis=0),
-        lambda x: np.linalg.solve(x, x[0]),
-        lambda x: np.sort(x, axis=0),
-        lambda x: x @ x,
-        lambda x: x.copy(),
-    ],
-)
+@pytest.mark.parametrize("made", [
+    np.linalg.inv, np.linalg.cholesky, np.exp, np.cumprod, _exp_by_rule, tracker.nn.softmax,
+    lambda x: np.max(x, axis=0, keepdims=True),
+    lambda x: np.prod(x, axis=0),
+    lambda x: np.linalg.solve(x, x[0]),
+    lambda x: np.sort(x, axis=0),
+    lambda x: x @ x,
+    lambda x: x.copy(),
+])  # fmt: skip
 def test_a_write_into_a_result_keeps_the_values_of_its_rule(made):
     """The rule of an inverse reads its result, so a write into the result goes to a copy."""
 
@@ -188,15 +176,11 @@ def test_a_write_into_a_result_keeps_the_values_of_its_rule(made):
         np.testing.assert_allclose(t, np.sum(want), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize(
-    "x",
-    [
-        *(np.ones((8, 3))[::2], np.ones((4, 6))[:, ::2], np.ones((4, 3))[::-1]),
-        *(np.ones((4, 3))[:, ::-1], np.ones((3, 8)).T[::2], np.ones((2, 6, 4))[:, ::2]),
-        *(np.ones((5, 8))[1::2, 2::3],),
-    ],
-    ids=lambda x: str(x.strides),
-)
+@pytest.mark.parametrize("x", [
+    *(np.ones((8, 3))[::2], np.ones((4, 6))[:, ::2], np.ones((4, 3))[::-1]),
+    *(np.ones((4, 3))[:, ::-1], np.ones((3, 8)).T[::2], np.ones((2, 6, 4))[:, ::2]),
+    *(np.ones((5, 8))[1::2, 2::3],),
+], ids=lambda x: str(x.strides))  # fmt: skip
 @pytest.mark.parametrize("flat", [lambda t: t.reshape(-1), lambda t: t.ravel()])
 def test_reshapes_of_strided_arrays_are_views_where_numpys_are(x, flat):
     def f(x):
@@ -291,16 +275,13 @@ def test_flat_repeats_values(place, values):
     assert outcome(lambda x: x, lambda f, a: jit(f)(a)) == want
 
 
-@pytest.mark.parametrize(
-    "write, want",
-    [
-        (lambda a: a.__setitem__(np.ones(4, bool), a[::-1]), [3.0, 2.0, 1.0, 0.0]),
-        (lambda a: a.flat.__setitem__(slice(None), a[::-1]), [3.0, 2.0, 1.0, 0.0]),
-        (lambda a: a.__setitem__([0, 1, 2, 3], a[::-1]), [3.0, 2.0, 1.0, 0.0]),
-        (lambda a: np.place(a, a > 0.5, a), [0.0, 0.0, 1.0, 2.0]),
-        (lambda a: np.copyto(a, a[::-1], where=a > 0.5), [0.0, 2.0, 1.0, 0.0]),
-    ],
-)
+@pytest.mark.parametrize("write, want", [
+    (lambda a: a.__setitem__(np.ones(4, bool), a[::-1]), [3.0, 2.0, 1.0, 0.0]),
+    (lambda a: a.flat.__setitem__(slice(None), a[::-1]), [3.0, 2.0, 1.0, 0.0]),
+    (lambda a: a.__setitem__([0, 1, 2, 3], a[::-1]), [3.0, 2.0, 1.0, 0.0]),
+    (lambda a: np.place(a, a > 0.5, a), [0.0, 0.0, 1.0, 2.0]),
+    (lambda a: np.copyto(a, a[::-1], where=a > 0.5), [0.0, 2.0, 1.0, 0.0]),
+])  # fmt: skip
 def test_overlapping_writes_read_old_values(write, want):
     def written(a):
         write(a)
@@ -314,17 +295,14 @@ def test_overlapping_writes_read_old_values(write, want):
     assert g.tolist() == [weights[np.equal(sources, i)].sum() for i in range(4)]
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda a: a.__iadd__(1.0),
-        lambda a: a.sort(),
-        lambda a: a.__setitem__(a > 0.5, 1.5),
-        lambda a: a.__setitem__([0, 1], a[[1, 0]]),
-        lambda a: np.put(a, [0], 3.0),
-        lambda a: np.exp(a, out=a),
-    ],
-)
+@pytest.mark.parametrize("write", [
+    lambda a: a.__iadd__(1.0),
+    lambda a: a.sort(),
+    lambda a: a.__setitem__(a > 0.5, 1.5),
+    lambda a: a.__setitem__([0, 1], a[[1, 0]]),
+    lambda a: np.put(a, [0], 3.0),
+    lambda a: np.exp(a, out=a),
+])  # fmt: skip
 @pytest.mark.parametrize("step", [2, -1, 1])
 def test_a_strided_vector_stays_strided_after_a_write(write, step):
     """So `ravel` copies it."""

@@ -132,26 +132,23 @@ def test_any_equation(drawn):
     assert gradcheck(lambda *xs: np.einsum(text, *xs), *arrays)
 
 
-@pytest.mark.parametrize(
-    "call, text",
-    [
-        (lambda: np.einsum("ij,jk", param(A)), "got 1 operand.*2 subscript"),
-        (lambda: np.einsum("ijk", param(A)), "name 3 axes; the operand has 2"),
-        (lambda: np.einsum("ij,jk", param(A), A), "'j'.*has extents 3 and 2"),
-        (lambda: np.einsum("ii", param(A[:1])), "'i'.*has extents 1 and 3"),
-        (lambda: np.einsum("ij->k", param(A)), "cannot have subscript 'k' in the result"),
-        (lambda: np.einsum("ij->ii", param(A)), "cannot have subscript 'i' in the result"),
-        (lambda: np.einsum("i.j", param(A)), "no ellipsis"),
-        (lambda: np.einsum("i$", param(A)), "invalid subscript '\\$'"),
-        (lambda: np.einsum("i...->i", param(A)), "drop the axes of an ellipsis"),
-        (lambda: np.einsum(param(A), [0, 60]), "not within the range"),
-        (lambda: np.tensordot(param(A), B, ([0], [0])), "shape-mismatch for sum"),
-        (lambda: np.cross(param(W), W), "3-dimensional vectors"),
-        (lambda: np.linalg.cross(param(A[:, :2]), A[:, :2]), "3-dimensional vectors"),
-        (lambda: np.linalg.outer(param(A), V), "must be one-dimensional"),
-        (lambda: np.linalg.multi_dot([param(A)]), "at least two arrays"),
-    ],
-)
+@pytest.mark.parametrize("call, text", [
+    (lambda: np.einsum("ij,jk", param(A)), "got 1 operand.*2 subscript"),
+    (lambda: np.einsum("ijk", param(A)), "name 3 axes; the operand has 2"),
+    (lambda: np.einsum("ij,jk", param(A), A), "'j'.*has extents 3 and 2"),
+    (lambda: np.einsum("ii", param(A[:1])), "'i'.*has extents 1 and 3"),
+    (lambda: np.einsum("ij->k", param(A)), "cannot have subscript 'k' in the result"),
+    (lambda: np.einsum("ij->ii", param(A)), "cannot have subscript 'i' in the result"),
+    (lambda: np.einsum("i.j", param(A)), "no ellipsis"),
+    (lambda: np.einsum("i$", param(A)), "invalid subscript '\\$'"),
+    (lambda: np.einsum("i...->i", param(A)), "drop the axes of an ellipsis"),
+    (lambda: np.einsum(param(A), [0, 60]), "not within the range"),
+    (lambda: np.tensordot(param(A), B, ([0], [0])), "shape-mismatch for sum"),
+    (lambda: np.cross(param(W), W), "3-dimensional vectors"),
+    (lambda: np.linalg.cross(param(A[:, :2]), A[:, :2]), "3-dimensional vectors"),
+    (lambda: np.linalg.outer(param(A), V), "must be one-dimensional"),
+    (lambda: np.linalg.multi_dot([param(A)]), "at least two arrays"),
+])  # fmt: skip
 def test_errors(call, text):
     with pytest.raises(ValueError, match=text):
         call()

@@ -413,26 +413,16 @@ def test_singular_values_of_lstsq_have_the_precision_of_both():
 # What NumPy refuses -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "f, a",
-    [
-        (la.inv, SINGULAR),
-        (la.inv, x(2, 3)),
-        (la.inv, x(3)),
-        (la.det, x(2, 3)),
-        (la.cholesky, -P),
-        (la.cholesky, x(2, 3)),
-        (la.eigh, x(2, 3)),
-        (la.eigvals, x(2, 3)),
-        (la.svd, x(3)),
-        (la.qr, x(3)),
-        (lambda a: la.solve(a, V), SINGULAR),
-        (lambda a: la.solve(a, V), x(2, 3)),
-        (lambda a: la.lstsq(a, V), x(2, 3)),
-        (lambda a: la.matrix_power(a, -1), SINGULAR),
-        (lambda a: la.tensorsolve(a, V), x(3, 2)),
-    ],
-)
+@pytest.mark.parametrize("f, a", [
+    (la.inv, SINGULAR), (la.inv, x(2, 3)), (la.inv, x(3)), (la.det, x(2, 3)), (la.cholesky, -P),
+    (la.cholesky, x(2, 3)), (la.eigh, x(2, 3)), (la.eigvals, x(2, 3)), (la.svd, x(3)),
+    (la.qr, x(3)),
+    (lambda a: la.solve(a, V), SINGULAR),
+    (lambda a: la.solve(a, V), x(2, 3)),
+    (lambda a: la.lstsq(a, V), x(2, 3)),
+    (lambda a: la.matrix_power(a, -1), SINGULAR),
+    (lambda a: la.tensorsolve(a, V), x(3, 2)),
+])  # fmt: skip
 def test_errors_are_numpys(f, a):
     with pytest.raises(np.linalg.LinAlgError) as theirs:
         f(a)
@@ -530,19 +520,12 @@ def test_a_rebuilt_matrix_forward_and_to_second_order(rebuilt, a):
     np.testing.assert_allclose(found, 2 * want * t, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "rebuilt, a",
-    [
-        (_by_svd(True), np.zeros((3, 3))),
-        (_by_svd(False), np.diag([3.0, 0, 0])),
-        (_by_svd(True), np.eye(4, 3) * [2.0, 1, 0]),
-        (_by_svd(True), np.diag([2.0, 1, 0]).astype(complex)),
-        (_by_svd(True), np.eye(3)),
-        (_by_eigh, np.zeros((3, 3))),
-        (_by_eigh, np.eye(3)),
-        (_by_hermitian_svd, np.diag([2.0, 0, 0])),
-    ],
-)
+@pytest.mark.parametrize("rebuilt, a", [
+    (_by_svd(True), np.zeros((3, 3))), (_by_svd(False), np.diag([3.0, 0, 0])),
+    (_by_svd(True), np.eye(4, 3) * [2.0, 1, 0]),
+    (_by_svd(True), np.diag([2.0, 1, 0]).astype(complex)), (_by_svd(True), np.eye(3)),
+    (_by_eigh, np.zeros((3, 3))), (_by_eigh, np.eye(3)), (_by_hermitian_svd, np.diag([2.0, 0, 0])),
+])  # fmt: skip
 def test_a_rebuilt_matrix_with_undetermined_factors_warns(rebuilt, a):
     f, _ = _weighed(rebuilt, a)
     with pytest.warns(tracker.DegenerateWarning):

@@ -354,22 +354,14 @@ def test_draws_beside_those_of_an_op_are_still_noticed():
         jit(f)(np.ones((4, 4)))
 
 
-@pytest.mark.parametrize(
-    "name, args",
-    [
-        ("norm", (np.array([1e200, 2e200]),)),
-        ("norm", (np.array([1e20, 1e-20], "f"),)),
-        ("norm", (np.array([3e-200j, 4e-200]), 2)),
-        ("norm", (np.zeros(3),)),
-        ("norm", (np.array([3, 4]),)),
-        ("norm", (np.array([3.0, 4.0]), None, 0)),
-        ("pinv", (np.array([[1, 2], [3, 4], [5, 8]]),)),
-        ("pinvh", ([[3, 1], [1, 2]],)),
-        ("cholesky_banded", (HALF.astype("f"),)),
-        ("eigvals_banded", (HALF.astype("f"),)),
-        ("cholesky_banded", (np.where(HALF == 0, np.nan, HALF), False, False, False)),
-    ],
-)
+@pytest.mark.parametrize("name, args", [
+    ("norm", (np.array([1e200, 2e200]),)), ("norm", (np.array([1e20, 1e-20], "f"),)),
+    ("norm", (np.array([3e-200j, 4e-200]), 2)), ("norm", (np.zeros(3),)),
+    ("norm", (np.array([3, 4]),)), ("norm", (np.array([3.0, 4.0]), None, 0)),
+    ("pinv", (np.array([[1, 2], [3, 4], [5, 8]]),)), ("pinvh", ([[3, 1], [1, 2]],)),
+    ("cholesky_banded", (HALF.astype("f"),)), ("eigvals_banded", (HALF.astype("f"),)),
+    ("cholesky_banded", (np.where(HALF == 0, np.nan, HALF), False, False, False)),
+])  # fmt: skip
 def test_values_and_types(name, args):
     """Overflowing squares, integers, float32, and parts of the argument that are not read."""
     want = getattr(scipy.linalg, name)(*args)

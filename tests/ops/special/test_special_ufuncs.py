@@ -154,31 +154,28 @@ def test_black_scholes_runs_natively():
 # Singular points (docs/conventions.md)
 
 
-@pytest.mark.parametrize(
-    "f, x, want",
-    [
-        (lambda x: sc.xlogy(x, 0.0), 0.0, -math.inf),
-        (lambda y: sc.xlogy(0.0, y), 0.0, 0.0),
-        (lambda y: sc.xlog1py(0.0, y), -1.0, 0.0),
-        (lambda x: sc.rgamma(x), -2.0, 2.0),
-        (lambda x: sc.rgamma(x), 0.0, 1.0),
-        (lambda y: sc.rel_entr(0.0, y), 0.0, 0.0),
-        (lambda y: sc.kl_div(0.0, y), 3.0, 1.0),
-        (lambda x: sc.gammasgn(x), 0.5, 0.0),
-        (lambda x: sc.huber(1.0, x), 1.0, 1.0),
-        (lambda d: sc.pseudo_huber(d, 2.0), 0.0, 2.0),
-        (lambda x: sc.exprel(x), 0.0, 0.5),
-        (lambda p: sc.boxcox(3.0, p), 0.0, 0.5 * math.log(3.0) ** 2),
-        (lambda n: sc.binom(n, 5.0), 3.0, -0.05),
-        (lambda x: sc.i0e(x), 0.0, 0.0),
-        (lambda x: sc.gammainc(2.0, x), 0.0, 0.0),
-        (lambda x: sc.gammainc(1.0, x), 0.0, 1.0),
-        (lambda x: sc.gammainc(0.5, x), 0.0, math.inf),
-        (lambda x: sc.gammainc(2.0, x), math.inf, 0.0),
-        (lambda x: sc.betainc(2.0, 3.0, x), 1.0, 0.0),
-        (lambda n: sc.stdtr(n, 0.0), 3.0, 0.0),
-    ],
-)
+@pytest.mark.parametrize("f, x, want", [
+    (lambda x: sc.xlogy(x, 0.0), 0.0, -math.inf),
+    (lambda y: sc.xlogy(0.0, y), 0.0, 0.0),
+    (lambda y: sc.xlog1py(0.0, y), -1.0, 0.0),
+    (lambda x: sc.rgamma(x), -2.0, 2.0),
+    (lambda x: sc.rgamma(x), 0.0, 1.0),
+    (lambda y: sc.rel_entr(0.0, y), 0.0, 0.0),
+    (lambda y: sc.kl_div(0.0, y), 3.0, 1.0),
+    (lambda x: sc.gammasgn(x), 0.5, 0.0),
+    (lambda x: sc.huber(1.0, x), 1.0, 1.0),
+    (lambda d: sc.pseudo_huber(d, 2.0), 0.0, 2.0),
+    (lambda x: sc.exprel(x), 0.0, 0.5),
+    (lambda p: sc.boxcox(3.0, p), 0.0, 0.5 * math.log(3.0) ** 2),
+    (lambda n: sc.binom(n, 5.0), 3.0, -0.05),
+    (lambda x: sc.i0e(x), 0.0, 0.0),
+    (lambda x: sc.gammainc(2.0, x), 0.0, 0.0),
+    (lambda x: sc.gammainc(1.0, x), 0.0, 1.0),
+    (lambda x: sc.gammainc(0.5, x), 0.0, math.inf),
+    (lambda x: sc.gammainc(2.0, x), math.inf, 0.0),
+    (lambda x: sc.betainc(2.0, 3.0, x), 1.0, 0.0),
+    (lambda n: sc.stdtr(n, 0.0), 3.0, 0.0),
+])  # fmt: skip
 def test_singular_point(f, x, want):
     assert gradient(f, x, check_finite=False)[0] == pytest.approx(want, rel=1e-14)
 
@@ -265,18 +262,12 @@ def test_integrals_of_airy_functions():
         assert found == pytest.approx(float(want[i]), rel=1e-14)
 
 
-@pytest.mark.parametrize(
-    "inverse, forward, at, args",
-    [
-        ("ncfdtrinc", "ncfdtr", 2, (3.0, 5.0, 0.3, 1.1)),
-        ("nctdtrinc", "nctdtr", 1, (3.0, 0.3, 1.1)),
-        ("chndtrinc", "chndtr", 2, (1.5, 3.0, 0.2)),
-        ("ncfdtridfd", "ncfdtr", 1, (3.0, 0.3, 0.7, 1.1)),
-        ("ncfdtridfn", "ncfdtr", 0, (0.5, 5.0, 0.7, 1.1)),
-        ("nctdtridf", "nctdtr", 0, (0.57, 0.7, 1.1)),
-        ("chndtridf", "chndtr", 1, (1.5, 0.2, 0.7)),
-    ],
-)
+@pytest.mark.parametrize("inverse, forward, at, args", [
+    ("ncfdtrinc", "ncfdtr", 2, (3.0, 5.0, 0.3, 1.1)), ("nctdtrinc", "nctdtr", 1, (3.0, 0.3, 1.1)),
+    ("chndtrinc", "chndtr", 2, (1.5, 3.0, 0.2)), ("ncfdtridfd", "ncfdtr", 1, (3.0, 0.3, 0.7, 1.1)),
+    ("ncfdtridfn", "ncfdtr", 0, (0.5, 5.0, 0.7, 1.1)), ("nctdtridf", "nctdtr", 0, (0.57, 0.7, 1.1)),
+    ("chndtridf", "chndtr", 1, (1.5, 0.2, 0.7)),
+])  # fmt: skip
 def test_inverses_that_scipy_finds_by_search(inverse, forward, at, args):
     """Where F(.., y, ..) = p: dy/dp is one over dF/dy."""
     y = getattr(sc, inverse)(*args)
@@ -315,25 +306,12 @@ def test_a_function_that_converts_is_refused_in_the_users_line():
         sc.logsumexp(param([1.0, 2.0]))
 
 
-@pytest.mark.parametrize(
-    "name, args",
-    [
-        ("xlogy", (0.0, 0.5)),
-        ("xlog1py", (0.0, 2.0)),
-        ("rgamma", (-2.0,)),
-        ("rgamma", (0.0,)),
-        ("rgamma", (0.3,)),
-        ("binom", (-0.5, -2.0)),
-        ("binom", (2.0, 3.0)),
-        ("binom", (0.5, 1.5)),
-        ("poch", (-2.0, 0.5)),
-        ("stdtr", (3.0, 0.0)),
-        ("stdtrit", (2.0, 0.5)),
-        ("agm", (-2.0, -0.7)),
-        ("tklmbda", (-2.0, 3.0)),
-        ("pdtrik", (0.5, 0.5)),
-    ],
-)
+@pytest.mark.parametrize("name, args", [
+    ("xlogy", (0.0, 0.5)), ("xlog1py", (0.0, 2.0)), ("rgamma", (-2.0,)), ("rgamma", (0.0,)),
+    ("rgamma", (0.3,)), ("binom", (-0.5, -2.0)), ("binom", (2.0, 3.0)), ("binom", (0.5, 1.5)),
+    ("poch", (-2.0, 0.5)), ("stdtr", (3.0, 0.0)), ("stdtrit", (2.0, 0.5)), ("agm", (-2.0, -0.7)),
+    ("tklmbda", (-2.0, 3.0)), ("pdtrik", (0.5, 0.5)),
+])  # fmt: skip
 def test_second_derivatives_where_a_factor_is_zero(name, args):
     assert gradcheck(getattr(sc, name), *args, order=2)
 

@@ -16,17 +16,12 @@ COV = ROOT @ ROOT.T
 POINTS = np.array([[0.3, -0.4, 1.2], [1.0, 0.1, 0.2]])
 
 
-@pytest.mark.parametrize(
-    "x, mean, cov",
-    [
-        (POINTS, np.array([0.1, 0.2, 0.3]), COV),
-        (POINTS[0], np.zeros(3), COV),
-        (POINTS, np.array([0.1, 0.2, 0.3]), np.array([0.5, 1.0, 2.0])),
-        (POINTS, np.array([0.1, 0.2, 0.3]), 1.7),
-        (np.array([0.3, 0.7]), 0.2, 1.7),
-        (np.array(0.3), 0.2, 1.7),
-    ],
-)
+@pytest.mark.parametrize("x, mean, cov", [
+    (POINTS, np.array([0.1, 0.2, 0.3]), COV), (POINTS[0], np.zeros(3), COV),
+    (POINTS, np.array([0.1, 0.2, 0.3]), np.array([0.5, 1.0, 2.0])),
+    (POINTS, np.array([0.1, 0.2, 0.3]), 1.7), (np.array([0.3, 0.7]), 0.2, 1.7),
+    (np.array(0.3), 0.2, 1.7),
+])  # fmt: skip
 def test_multivariate_normal(x, mean, cov):
     ours = stats.multivariate_normal.logpdf(param(x), mean, cov)
     np.testing.assert_allclose(data(ours), own.multivariate_normal.logpdf(x, mean, cov), rtol=1e-12)
