@@ -23,13 +23,10 @@ V = np.array([1.0, 2.0, 3.0])
 
 
 def test_the_entries_have_their_arguments_types():
-    def f(*xs):
-        return sum(np.sum(np.real(x) * 2) for x in xs)
-
     f32 = np.ones(2, np.float32)
     args = (2.0, np.float32(2), 3, V, f32, np.arange(2), [1, 2], 1 + 1j, True, np.ones(()))
     same(
-        gradient(f, *args),
+        gradient(lambda *xs: sum(np.sum(np.real(x) * 2) for x in xs), *args),
         (
             2.0,
             np.float32(2),

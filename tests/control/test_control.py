@@ -518,12 +518,9 @@ def test_bodies_of_equal_text_share_a_cache_key():
 def test_more_than_a_hundred_loops_in_one_function():
     """Each is a loop of the compiled code, of its own: constants differ from one to the next."""
 
-    def step(k, i, c):
-        return 1.1 / (1.0 + c * c) + 0.01 * k
-
     def f(x):
         for k in range(110):
-            x = fori_loop(0, 6, partial(step, k), x)
+            x = fori_loop(0, 6, partial(lambda k, i, c: 1.1 / (1.0 + c * c) + 0.01 * k, k), x)
         return x
 
     fast = jit(f)

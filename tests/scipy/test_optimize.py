@@ -254,10 +254,7 @@ def test_operators_in_results_run_in_plain_python():
 def test_a_compiled_system_that_captures_parameters():
     """Functions that return lists capture, too."""
 
-    def f(a):
-        return optimize.fsolve(lambda x: [x[0] ** 2 - a, x[1] - a * x[0]], GUESS)
-
-    compiled = jit(f)
+    compiled = jit(lambda a: optimize.fsolve(lambda x: [x[0] ** 2 - a, x[1] - a * x[0]], GUESS))
     np.testing.assert_allclose(compiled(1.0), [1.0, 1.0])
     np.testing.assert_allclose(compiled(900.0), [30.0, 27000.0])
 
