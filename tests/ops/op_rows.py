@@ -1,8 +1,8 @@
 """The tables of ops and samples in each family's test file.
 
-`row(op, domain=[(-2, 2)], extremes=[...])` is enough for an elementwise op: shapes, Python numbers,
-complex numbers and hypothesis draws follow from the domain. Other ops list their samples: `row(op,
-sample(x(2, 3), axis=(0,), keepdims=True), ...)`.
+`row("exp", domain=[(-2, 2)], extremes=[...])` is enough for an elementwise op: shapes, Python
+numbers, complex numbers and hypothesis draws follow from the domain. Other ops list their samples:
+`row("sum", sample(x(2, 3), axis=(0,), keepdims=True), ...)`.
 
 `CHECKS` is what `test_rows.py` runs on every sample. A check takes (op, operands, params) and
 raises.
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tracker import testing
-from tracker.ir.op import Op
+from tracker.ir.op import OPS, Op
 
 CHECKS: list[Callable[..., None]] = [*testing.CHECKS]
 
@@ -59,13 +59,13 @@ def sample(*operands: Any, **params: Any) -> Sample:
 
 
 def row(
-    op: Op,
+    name: str,
     *samples: Sample,
     domain: Sequence[Interval] | None = None,
     complex: bool = False,
     extremes: Sequence[Any] = (),
 ) -> Row:
-    """A row of a family's table.
+    """A row of a family's table: the op of this name.
 
     domain    per operand, the interval where an elementwise op is smooth; samples are made from it
     complex   whether it takes complex numbers extremes  operands (a number, or a tuple) at which
@@ -85,7 +85,7 @@ def row(
         Sample(tuple(np.float64(v) for v in (e if isinstance(e, tuple) else (e,))))
         for e in extremes
     )
-    return Row(op, tuple(made), None if domain is None else tuple(domain), complex, wide)
+    return Row(OPS[name], tuple(made), None if domain is None else tuple(domain), complex, wide)
 
 
 def grid(domain: Interval, steps: Any, at: int) -> Any:

@@ -9,9 +9,6 @@ from cases import check, ordered
 from op_rows import row, sample, x, z
 
 from tracker import gradient, jit, param, pullback
-from tracker.ops.along_axis import statistics
-from tracker.ops.shape import ranges
-from tracker.ops.signal import convolution
 
 A, B, V, W = x(2, 3), x(2, 3, seed=1), x(5), x(3, seed=1)
 C = x(3, 4)
@@ -22,18 +19,18 @@ HEIGHTS = np.array([0.5, -1.0, 2.0, 0.2, 0.7])
 POSITIVE = np.array([0.5, 1.5, 0.7])
 
 ROWS = [
-    row(ranges.rounded, sample(x(3)), sample(x(2, 3)), sample(np.float32(0.7))),
+    row("rounded", sample(x(3)), sample(x(2, 3)), sample(np.float32(0.7))),
     row(
-        convolution.convolve_, sample(x(4), x(2)), sample(x(10), x(9)), sample(x(2), x(4)),
+        "convolve", sample(x(4), x(2)), sample(x(10), x(9)), sample(x(2), x(4)),
         sample(x(1), x(1)), sample(z(3), x(2)), sample(x(2), z(2)), sample(np.arange(3), x(2))),
     row(  # a short factor, a short result, more results than factors, fewer
-        convolution.slide,
+        "slide",
         *(sample(x(n), x(m)) for n, m in [(4, 2), (1, 1), (12, 10), (20, 9), (20, 11)]),
         sample(z(4), x(2)),
         sample(x(19), z(9)),
         sample(np.arange(19), x(10)),
     ),
-    row(statistics.bin_count, sample(x(9), bins="auto", range=None)),
+    row("bin_count", sample(x(9), bins="auto", range=None)),
 ]  # fmt: skip
 
 CASES = {

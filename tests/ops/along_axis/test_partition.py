@@ -23,11 +23,11 @@ LINES = [(x(2, 3), PLACES), (x(2, 4), ALL), (x(3, 4), MANY), (z(2, 3), PLACES)]
 LINES += [(values[None], ALL) for values in KINDS]
 
 ROWS = [
-    row(partition.ranked, *(sample(*line) for line in [*LINES[:4], *LINES[6:]])),
-    row(partition.rank_sources, *(_ranked(*line) for line in LINES)),
-    row(partition.keys_at, sample(KEYS, np.array([[0, 3]])), sample(KEYS, np.array([[2], [3]]))),
+    row("ranked", *(sample(*line) for line in [*LINES[:4], *LINES[6:]])),
+    row("rank_sources", *(_ranked(*line) for line in LINES)),
+    row("keys_at", sample(KEYS, np.array([[0, 3]])), sample(KEYS, np.array([[2], [3]]))),
     row(
-        partition.sources_of,
+        "sources_of",
         sample(KEYS, np.array([[2, 0], [1, 3]]), CHOSEN),
         sample(KEYS, np.array([[3]]), np.array([[3], [1]], np.uint8)),
     ),

@@ -18,11 +18,11 @@ LINES = [
 ]  # fmt: skip
 
 ROWS = [
-    row(sort.sort, *LINES),
-    row(sort.argsort, *LINES, *(sample(values, axis=0) for values in KINDS)),
-    row(sort.sort_key, *(sample(values) for values in KINDS)),
-    row(sort.value_key, *(sample(values) for values in KINDS)),
-    row(sort.key_value, *(sample(sort.value_key.evaluate(v), dtype=v.dtype) for v in KINDS)),
-    row(sort.ordered, sample(np.array([[3, 1, 3], [0, 0, 1]], np.uint8))),
-    row(sort.order, sample(np.array([[3, 1, 3], [0, 0, 1]], np.uint64))),
+    row("sort", *LINES),
+    row("argsort", *LINES, *(sample(values, axis=0) for values in KINDS)),
+    row("sort_key", *(sample(values) for values in KINDS)),
+    row("value_key", *(sample(values) for values in KINDS)),
+    row("key_value", *(sample(sort.value_key.evaluate(v), dtype=v.dtype) for v in KINDS)),
+    row("ordered", sample(np.array([[3, 1, 3], [0, 0, 1]], np.uint8))),
+    row("order", sample(np.array([[3, 1, 3], [0, 0, 1]], np.uint64))),
 ]

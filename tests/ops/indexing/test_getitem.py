@@ -3,9 +3,7 @@
 import numpy as np
 from op_rows import row, sample, x, z
 
-from tracker.ops.indexing import gather_scatter, getitem
 from tracker.ops.indexing.gather_scatter import HOLE
-from tracker.ops.shape import create
 
 ROW = (1, slice(0, 3, 1))
 STEPS = (slice(0, 3, 2), None, slice(2, None, -1))
@@ -26,33 +24,33 @@ FIRST, SECOND = np.array([[0], [2]]), np.array([1, 1])
 
 ROWS = [
     row(
-        getitem.getitem, *(sample(x(3, 3), index=i) for i in (ROW, STEPS, ALL, NONE, ONE)),
+        "getitem", *(sample(x(3, 3), index=i) for i in (ROW, STEPS, ALL, NONE, ONE)),
         sample(z(3, 3), index=STEPS), sample(x(), index=(None,))),
     row(
-        getitem.embed, sample(x(3), index=ROW, shape=(3, 3)),
+        "embed", sample(x(3), index=ROW, shape=(3, 3)),
         sample(x(2, 1, 3), index=STEPS, shape=(3, 3)), sample(x(), index=ONE, shape=(3, 3)),
         sample(x(0, 3), index=NONE, shape=(3, 3)), sample(z(3), index=ROW, shape=(3, 3))),
     row(
-        getitem.put, sample(x(3, 3), x(3), index=ROW), sample(x(3, 3), x(2, 1, 3), index=STEPS),
+        "put", sample(x(3, 3), x(3), index=ROW), sample(x(3, 3), x(2, 1, 3), index=STEPS),
         sample(x(3, 3), x(3), index=STEPS), sample(x(3, 3), x(), index=ALL),
         sample(x(3, 3), 1.5, index=ONE), sample(x(3, 3), x(), index=ONE),
         sample(x(3, 3), x(1), index=NONE), sample(z(3, 3), x(3), index=ROW),
         sample(z(3, 3), z(3), index=ROW),
         sample(np.arange(9).reshape(3, 3), np.arange(3), index=ROW)),
     row(
-        getitem.gather, sample(x(3, 3), TWICE, index=LIST),
+        "gather", sample(x(3, 3), TWICE, index=LIST),
         sample(x(3, 3), MASK, index=LIST, counts=(2,)),
         sample(x(3, 3), MASKS, index=LIST, counts=(3,)), sample(x(3, 3), FIRST, SECOND, index=TWO),
         sample(x(3, 3), TWICE, index=MIXED), sample(x(3, 3), np.zeros(0, int), index=LIST),
         sample(z(3, 3), TWICE, index=LIST), sample(x(3), np.array(-1), index=LIST)),
     row(
-        getitem.scatter_add, sample(x(3, 3), TWICE, index=LIST, shape=(3, 3)),
+        "scatter_add", sample(x(3, 3), TWICE, index=LIST, shape=(3, 3)),
         sample(x(2, 3), MASK, index=LIST, shape=(3, 3), counts=(2,)),
         sample(x(3), MASKS, index=LIST, shape=(3, 3), counts=(3,)),
         sample(x(2, 2), FIRST, SECOND, index=TWO, shape=(3, 3)),
         sample(z(3, 3), TWICE, index=MIXED, shape=(3, 3))),
     row(
-        getitem.scatter, sample(x(3, 3), x(3, 3, seed=1), TWICE, index=LIST),
+        "scatter", sample(x(3, 3), x(3, 3, seed=1), TWICE, index=LIST),
         sample(x(3, 3), x(3, seed=1), TWICE, index=LIST),
         sample(x(3, 3), x(2, 3, seed=1), MASK, index=LIST, counts=(2,)),
         sample(x(3, 3), x(seed=1), MASKS, index=LIST, counts=(3,)),
@@ -61,35 +59,32 @@ ROWS = [
         sample(x(3, 3), x(3, seed=1), TWICE, index=MIXED),
         sample(z(3, 3), x(3, 3, seed=1), TWICE, index=LIST),
         sample(x(3, 3), 2.0, TWICE, index=LIST)),
-    row(getitem.as_view, sample(x()), sample(z()), sample(np.float32(1.5)), sample(np.int64(3))),
+    row("as_view", sample(x()), sample(z()), sample(np.float32(1.5)), sample(np.int64(3))),
     row(
-        getitem.winners, sample(TWICE, index=LIST, shape=(3, 3)),
+        "winners", sample(TWICE, index=LIST, shape=(3, 3)),
         sample(FIRST, SECOND, index=TWO, shape=(3, 3))),
     row(
-        gather_scatter.taken, sample(x(3, 3), TWICE, index=MIXED),
-        sample(x(3, 1, 3), FIRST, SECOND, index=DOTS),
+        "taken", sample(x(3, 3), TWICE, index=MIXED), sample(x(3, 1, 3), FIRST, SECOND, index=DOTS),
         sample(x(3, 2, 3), FIRST, SECOND, index=APART), sample(x(3), np.array(-1), index=LIST),
         sample(z(3), np.zeros((0, 2), int), index=LIST)),
     row(
-        gather_scatter.scattered_sum, sample(x(3, 3), TWICE, index=MIXED, shape=(3, 3)),
+        "scattered_sum", sample(x(3, 3), TWICE, index=MIXED, shape=(3, 3)),
         sample(x(2, 2, 1), FIRST, SECOND, index=DOTS, shape=(3, 1, 3)),
         sample(x(2, 2, 1), FIRST, SECOND, index=APART, shape=(3, 2, 3))),
     row(
-        gather_scatter.scattered_added, sample(x(3, 3), x(3, 3, seed=1), TWICE, index=MIXED),
+        "scattered_added", sample(x(3, 3), x(3, 3, seed=1), TWICE, index=MIXED),
         sample(x(3, 1, 3), x(2, 2, 1, seed=1), FIRST, SECOND, index=DOTS),
         sample(x(3, 2, 3), x(2, 2, 1, seed=1), FIRST, SECOND, index=APART)),
     row(
-        gather_scatter.scattered, sample(x(3, 3), x(3, 3, seed=1), TWICE, index=MIXED),
+        "scattered", sample(x(3, 3), x(3, 3, seed=1), TWICE, index=MIXED),
         sample(x(3, 1, 3), x(1, seed=1), FIRST, SECOND, index=DOTS),
         sample(x(3, 2, 3), x(seed=1), FIRST, SECOND, index=APART)),
-    row(gather_scatter.compacted, sample(MASK, count=2), sample(np.zeros(3, bool), count=0)),
-    row(gather_scatter.positions, sample(MASKS, count=3), sample(np.zeros((2, 0), bool), count=0)),
+    row("compacted", sample(MASK, count=2), sample(np.zeros(3, bool), count=0)),
+    row("positions", sample(MASKS, count=3), sample(np.zeros((2, 0), bool), count=0)),
+    row("inside", sample(TWICE, extent=2), sample(np.array([-3, -4], np.int8), extent=3)),
+    row("iota", sample(shape=(2, 3), axis=1), sample(shape=(0,), axis=0)),
     row(
-        gather_scatter.inside, sample(TWICE, extent=2),
-        sample(np.array([-3, -4], np.int8), extent=3)),
-    row(create.iota, sample(shape=(2, 3), axis=1), sample(shape=(0,), axis=0)),
-    row(
-        create.table, sample(values=(1.5, -0.0, 2.0), dtype=np.dtype(np.float64)),
+        "table", sample(values=(1.5, -0.0, 2.0), dtype=np.dtype(np.float64)),
         sample(values=(1, 2), dtype=np.dtype(np.int16)),
         sample(values=(True, False), dtype=np.dtype(bool))),
 ]  # fmt: skip

@@ -5,24 +5,20 @@ import numpy as np
 import scipy.sparse
 from op_rows import row, sample, x
 
-from tracker.scipy._bridge import linear_map
-from tracker.scipy.ndimage import interpolation
-from tracker.scipy.signal.lfilter import all_pole
 from tracker.scipy.sparse._products import sparse_map
-from tracker.scipy.special import harmonics
 
 SPARSE = sparse_map(scipy.sparse.csr_array(np.array([[0.0, 1.5, 0.0], [2.0, 0.0, -0.5]])))
 ROWS = [
-    row(linear_map.linear_map, sample(x(3), map=SPARSE), sample(x(3, 2), map=SPARSE)),
+    row("linear_map", sample(x(3), map=SPARSE), sample(x(3, 2), map=SPARSE)),
     row(
-        all_pole, sample(x(6), np.array([1.0, 0.4, -0.2])), sample(x(2, 5), np.array([1.0, 0.3])),
+        "all_pole", sample(x(6), np.array([1.0, 0.4, -0.2])), sample(x(2, 5), np.array([1.0, 0.3])),
         sample(x(4) + 1j * x(4, seed=1), np.array([1.0, 0.2 + 0.3j])),
         sample(x(4), np.array([1.0]))),
     row(
-        harmonics.sph_legendre, sample(3, 1, np.abs(x(4))),
+        "sph_legendre", sample(3, 1, np.abs(x(4))),
         sample(np.array([[2], [4]]), np.array([[-2], [4]]), np.abs(x(3))), sample(2, 0, 0.7)),
     row(
-        interpolation.spline_coefficients,
+        "spline_coefficients",
         *(
             sample(x(*shape), order=order, mode=mode)
             for shape, order, mode in (
