@@ -100,31 +100,28 @@ def test_scan_equals_a_python_loop():
         np.testing.assert_allclose(ours, plain, rtol=1e-12)
 
 
+def last(step, init, xs):
+    return scan(step, init, xs)[0]
+
+
+N = [1, 2, 3, 4, 5]
 INTEGERS = {  # name: a function of a float and of integers, these
-    "rows": (lambda w, n: scan(lambda c, t: (c * t * w, c), 0.1, n)[0], [1, 2, 3, 4, 5]),
-    "what is reached": (
-        lambda w, n: fori_loop(0, 5, lambda i, v: v * w + n[i] * n[-1], 0.1),
-        [1, 2, 3, 4, 5],
-    ),
+    "rows": (lambda w, n: scan(lambda c, t: (c * t * w, c), 0.1, n)[0], N),
+    "what is reached": (lambda w, n: fori_loop(0, 5, lambda i, v: v * w + n[i] * n[-1], 0.1), N),
     "and something else": (lambda w, n: 2.0 * n + fori_loop(0, 6, lambda i, v: v * n * w, 0.1), 3),
     "first carry": (lambda w, n: scan(lambda c, t: (c * t, None), n, np.arange(1, 7))[0] * w, 3),
     "integers of integers": (
-        lambda w, n: scan(lambda c, t: ((c[1], t * c[0], c[2] + w * c[1]), None), (1, 2, 0.0), n)[
-            0
-        ][2],
-        [1, 2, 3, 4, 5],
+        lambda w, n: last(lambda c, t: ((c[1], t * c[0], c[2] + w * c[1]), None), (1, 2, 0.0), n)[
+            2
+        ],
+        N,
     ),
-    "what the steps give": (
-        lambda w, n: np.sum(scan(lambda c, t: (c + t, c * t), 0, n)[1] * w),
-        [1, 2, 3, 4, 5],
-    ),
+    "what the steps give": (lambda w, n: np.sum(scan(lambda c, t: (c + t, c * t), 0, n)[1] * w), N),
     "while": (lambda w, n: while_loop(lambda v: v < 90.0, lambda v: v * n + w, 1.5), 3),
     "branch": (lambda w, n: cond(w > 0, lambda v: v * v * w, lambda v: v * 0.1, n), 3),
     "loop in a loop": (
-        lambda w, n: scan(lambda c, t: (fori_loop(0, 4, lambda i, v: v * t * w, c), None), 0.1, n)[
-            0
-        ],
-        [1, 2, 3, 4, 5],
+        lambda w, n: last(lambda c, t: (fori_loop(0, 4, lambda i, v: v * t * w, c), None), 0.1, n),
+        N,
     ),
 }
 

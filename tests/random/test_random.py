@@ -270,9 +270,6 @@ def test_what_a_trace_cannot_record_runs_in_plain_python():
     def unseeded(x):
         return x + numpy.random.default_rng().random()
 
-    def pythons(x):
-        return x + random.random()
-
     def reseeds(x):
         numpy.random.set_state(LEGACY)
         return x + numpy.random.random()
@@ -284,7 +281,7 @@ def test_what_a_trace_cannot_record_runs_in_plain_python():
 
     for f, text in (
         (unseeded, "without a seed in a traced function"),
-        (pythons, "where a trace cannot see it"),
+        (lambda x: x + random.random(), "where a trace cannot see it"),
         (reseeds, "set_state of a generator under a trace"),
         (shuffles, "Use permutation"),
     ):
@@ -421,10 +418,7 @@ def test_explain_draws_nothing():
 
 def test_loops_with_draws():
     def f(x, rng):
-        def body(i, total):
-            return total + rng.normal() * x[1]
-
-        return tracker.fori_loop(0, 4, body, x[0])
+        return tracker.fori_loop(0, 4, lambda i, total: total + rng.normal() * x[1], x[0])
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

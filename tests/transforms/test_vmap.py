@@ -39,14 +39,6 @@ def writing(x):
     return y + x
 
 
-def scanning(x):
-    return scan(lambda c, v: (np.tanh(c * v + x[0]), c), 0.3, x)
-
-
-def reaching(x):
-    return x[np.argmax(x)] + x[np.array([0, 1, 0])] @ np.arange(3.0)
-
-
 X = RNG.normal(size=(6, 4))
 FUNCTIONS = {
     "plain": lambda x: np.exp(-x) @ np.outer(x, x) + np.mean(x, keepdims=True),
@@ -54,8 +46,8 @@ FUNCTIONS = {
     "branching": branching,
     "looping": looping,
     "writing": writing,
-    "scanning": scanning,
-    "reaching": reaching,
+    "scanning": lambda x: scan(lambda c, v: (np.tanh(c * v + x[0]), c), 0.3, x),
+    "reaching": lambda x: x[np.argmax(x)] + x[np.array([0, 1, 0])] @ np.arange(3.0),
     "sorting": lambda x: np.sort(x) * np.cumsum(x),
     "quantiles": lambda x: np.quantile(x, np.abs(np.sin(x[:2]))) * np.median(x) * x[0],
     "matrices": lambda x: np.linalg.solve(np.outer(x, x) + 3 * np.eye(4), x),

@@ -112,6 +112,17 @@ READ = {  # what NumPy does not let write into
 }
 
 
+def check_writes(f):
+    """NumPy's value and the gradient of a function that writes: of an argument, a computed array,
+    and compiled."""
+    x = np.arange(9.0).reshape(3, 3) / 4 + 0.1
+    want, fast = f(x.copy()), tracker.jit(f)
+    for g in (f, lambda x: f(x * 1), fast):
+        np.testing.assert_allclose(tracker.withgradient(g, x).val, want, rtol=1e-14)
+        tracker.testing.gradcheck(g, x)
+    np.testing.assert_allclose(fast(x.copy()), want, rtol=1e-14)
+
+
 @pytest.mark.parametrize("name", READ)
 def test_a_read_only_view_shows_writes_to_its_base(name):
     read = READ[name]
@@ -122,12 +133,8 @@ def test_a_read_only_view_shows_writes_to_its_base(name):
         x *= 2.0
         return np.sum(np.sin(part))
 
-    x = np.arange(9.0).reshape(3, 3) / 4 + 0.1
-    want, fast = f(x.copy()), tracker.jit(f)
-    for g in (f, lambda x: f(x * 1), fast):
-        np.testing.assert_allclose(tracker.withgradient(g, x).val, want, rtol=1e-14)
-        tracker.testing.gradcheck(g, x)
-    np.testing.assert_allclose(fast(x.copy()), want, rtol=1e-14)
+    check_writes(f)
+    x = np.arange(9.0).reshape(3, 3)
     with pytest.raises(ValueError, match="read-only"):
         read(x)[...] = 0
     with pytest.raises(ValueError, match="read-only"):
@@ -152,12 +159,7 @@ def test_a_write_to_a_part_reaches_the_base_where_it_does_in_numpy(name):
         y[...] = 2 * x[1, 1] - x[0, 2]
         return np.sum(x * x) + np.sum(y)
 
-    x = np.arange(9.0).reshape(3, 3) / 4 + 0.1
-    want, fast = f(x.copy()), tracker.jit(f)
-    for g in (f, lambda x: f(x * 1), fast):
-        np.testing.assert_allclose(tracker.withgradient(g, x).val, want, rtol=1e-14)
-        tracker.testing.gradcheck(g, x)
-    np.testing.assert_allclose(fast(x.copy()), want, rtol=1e-14)
+    check_writes(f)
 
 
 @pytest.mark.parametrize("name", SAME)
@@ -248,26 +250,23 @@ def _check_that_each_can_be_written_into(results):
     assert C[2, 2] == 8.0
 
 
+def _check_results(of, f):
+    """Those of a derivative, of that of a compiled function, and of the compiled derivative."""
+    x, fast = C / 4 + 0.1, tracker.jit(lambda x: of(f, x))
+    for g in (lambda x: of(f, x), lambda x: of(tracker.jit(f), x), fast, fast, fast):
+        _check_that_each_can_be_written_into(g(x.copy()))
+
+
 @pytest.mark.parametrize("name", LINEAR)
 @pytest.mark.parametrize("derivative", LOSSES)
 def test_derivatives_share_no_memory(derivative, name):
-    of, f, x = LOSSES[derivative], LINEAR[name], C / 4 + 0.1
-    for g in (of, lambda f, x: of(tracker.jit(f), x)):
-        _check_that_each_can_be_written_into([x.copy(), g(f, x)])
-    fast = tracker.jit(lambda x: of(f, x))
-    for _ in range(3):
-        _check_that_each_can_be_written_into([x.copy(), fast(x)])
+    _check_results(LOSSES[derivative], LINEAR[name])
 
 
 @pytest.mark.parametrize("name", SHARED)
 @pytest.mark.parametrize("derivative", SPREAD)
 def test_results_that_alias_are_copied(derivative, name):
-    of, f, x = SPREAD[derivative], SHARED[name], C / 4 + 0.1
-    for g in (of, lambda f, x: of(tracker.jit(f), x)):
-        _check_that_each_can_be_written_into(g(f, x.copy()))
-    fast = tracker.jit(lambda x: of(f, x))
-    for _ in range(3):
-        _check_that_each_can_be_written_into(fast(x.copy()))
+    _check_results(SPREAD[derivative], SHARED[name])
 
 
 def test_rows_that_a_mapped_function_returns_are_copies_within_a_derivative():
