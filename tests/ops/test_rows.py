@@ -19,8 +19,8 @@ from tracker.tape.record import apply
 
 FAMILIES = [
     *("scipy_signal", "special_ufuncs", "unary", "binary", "reduce", "predicates", "shape"),
-    *("getitem", "products", "sort", "partition", "linalg", "cumulative", "calculus", "fft"),
-    *("edit", "scipy_linalg", "windows"),
+    *("getitem", "einsum", "sort", "partition", "linalg", "cumulative", "calculus", "fft"),
+    *("edit", "scipy_linalg"),
 ]
 ROWS = [row for name in FAMILIES for row in importlib.import_module(f"test_{name}").ROWS]
 CASES = [

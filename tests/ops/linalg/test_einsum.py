@@ -10,7 +10,7 @@ import pytest
 from cases import check_numbers
 from hypothesis import given
 from hypothesis import strategies as st
-from op_rows import x, z
+from op_rows import row, sample, x, z
 
 import tracker
 from tracker import gradient, jit, param
@@ -214,3 +214,20 @@ def test_sums_of_mixed_floats_are_as_precise_as_numpys(text, short, long):
         arrays, gradient(lambda *a: np.sum(abs(np.einsum(text, *a))), *arrays), strict=True
     ):
         assert found.dtype == array.dtype
+
+
+SHAPES = [
+    *(((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((4, 2, 3), (3, 2))),
+    *(((2, 3), (4, 3, 2)), ((4, 1, 2, 3), (2, 3, 2)), ((3,), (4, 3, 2)), ((4, 2, 3), (3,))),
+    *(((0, 3), (3, 2)), ((2, 0), (0, 3)), ((0,), (0,))),
+]
+
+ROWS = [
+    row(
+        "matmul",
+        *(sample(x(*a), x(*b, seed=1)) for a, b in SHAPES),
+        *(sample(z(*a), z(*b)) for a, b in SHAPES[:8]),
+        sample(x(2, 3), z(3, 2)),
+        sample(z(3), x(3)),
+    )
+]
