@@ -6,6 +6,7 @@ which the first is to be differentiated. Steps fit whatever shapes they meet, so
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -107,30 +108,33 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def showing(text: str, view: Callable[[Env], Any]) -> Step:
+    """A step that adds a view to the arrays, unless it is a number or large."""
+
+    def step(env: Env) -> None:
+        part = view(env)
+        if np.ndim(part) and is_small(part):
+            env.append(part)
+
+    return Step(f"view {text}", step)
+
+
 @st.composite
 def views(draw: Any) -> Step:
     i = draw(st.integers(0, 5))
     text = draw(st.sampled_from(list(VIEWS)))
-
-    def step(env: Env) -> None:
-        part = VIEWS[text](env[i % len(env)])
-        if np.ndim(part) and is_small(part):
-            env.append(part)
-
-    return Step(f"view {text.format(i)}", step)
+    return showing(text.format(i), lambda env: VIEWS[text](env[i % len(env)]))
 
 
 @st.composite
 def cuts(draw: Any) -> Step:
     i, key = draw(st.integers(0, 5)), draw(KEYS)
 
-    def step(env: Env) -> None:
+    def cut(env: Env) -> Any:
         a = env[i % len(env)]
-        part = a[fit_key(key, a.shape)]
-        if np.ndim(part) and is_small(part):
-            env.append(part)
+        return a[fit_key(key, a.shape)]
 
-    return Step(f"view {i}{key}", step)
+    return showing(f"{i}{key}", cut)
 
 
 # Writes -------------------------------------------------------------------------------------------
@@ -195,85 +199,36 @@ def array_writes(draw: Any) -> Step:
     return Step(f"{kind} {i}{places} from {j}", step)
 
 
-def _iadd(a: Any, b: Any) -> None:
-    a += mean(b) * 0.1
-
-
-def _imul(a: Any, b: Any) -> None:
-    a *= a
-
-
-def _isub(a: Any, b: Any) -> None:
-    if a.shape == b.shape:
-        a -= b
-
-
-def _out(a: Any, b: Any) -> None:
-    np.multiply(a, 0.5, out=a)
-
-
-def _copyto(a: Any, b: Any) -> None:
-    np.copyto(a, mean(b) * 0.2, where=a > 0)
-
-
-def _fill(a: Any, b: Any) -> None:
-    a.fill(0.7)
-
-
-def _sort(a: Any, b: Any) -> None:
-    if a.ndim:
-        a.sort()
-
-
-def _flat(a: Any, b: Any) -> None:
-    if a.size:
-        a.flat[a.size // 2] = mean(b) * 0.3
-
-
-def _loop(a: Any, b: Any) -> None:
+def recurrence(a: Any) -> None:
     """Element by element, each from the ones before it."""
-    if a.ndim == 1:
-        for i in range(len(a)):
-            a[i] = a[i - 1] * 0.5 + a[i]
+    for i in range(len(a)):
+        a[i] = a[i - 1] * 0.5 + a[i]
 
 
-def _add_at(a: Any, b: Any) -> None:
-    if a.ndim and len(a):
-        np.add.at(a, [0, len(a) - 1, 0], mean(b) * 0.1)
-        np.multiply.at(a, [0, 0], 0.9)
-
-
-def _put(a: Any, b: Any) -> None:
-    if a.size:
-        np.put(a, [0, -1, 0], [0.3, 0.2])
-
-
-def _place(a: Any, b: Any) -> None:
-    np.putmask(a, a > 0.5, 0.5 * a)
-    np.place(a, a < -0.5, [-0.4, -0.3])
-
-
-def _diagonal(a: Any, b: Any) -> None:
-    if a.ndim == 2:
-        np.fill_diagonal(a, mean(b))
-
-
-def _partition(a: Any, b: Any) -> None:
-    if a.ndim and a.shape[-1]:
-        a.partition(0)
-
-
-_ALL = (_iadd, _imul, _isub, _out, _copyto, _fill, _sort, _flat, _loop, _add_at, _put, _place)
-IN_PLACE = {f.__name__[1:]: f for f in (*_ALL, _diagonal, _partition)}
+IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
+    "iadd": lambda a, b: operator.iadd(a, mean(b) * 0.1),
+    "imul": lambda a, b: operator.imul(a, a),
+    "isub": lambda a, b: a.shape == b.shape and operator.isub(a, b),
+    "out": lambda a, b: np.multiply(a, 0.5, out=a),
+    "copyto": lambda a, b: np.copyto(a, mean(b) * 0.2, where=a > 0),
+    "fill": lambda a, b: a.fill(0.7),
+    "sort": lambda a, b: a.ndim and a.sort(),
+    "flat": lambda a, b: a.size and operator.setitem(a.flat, a.size // 2, mean(b) * 0.3),
+    "loop": lambda a, b: a.ndim == 1 and recurrence(a),
+    "add_at": lambda a, b: a.ndim and len(a) and np.add.at(a, [0, len(a) - 1, 0], mean(b) * 0.1),
+    "multiply_at": lambda a, b: a.ndim and len(a) and np.multiply.at(a, [0, 0], 0.9),
+    "put": lambda a, b: a.size and np.put(a, [0, -1, 0], [0.3, 0.2]),
+    "putmask": lambda a, b: np.putmask(a, a > 0.5, 0.5 * a),
+    "place": lambda a, b: np.place(a, a < -0.5, [-0.4, -0.3]),
+    "diagonal": lambda a, b: a.ndim == 2 and np.fill_diagonal(a, mean(b)),
+    "partition": lambda a, b: a.ndim and a.shape[-1] and a.partition(0),
+}
 
 
 @st.composite
 def updates(draw: Any) -> Step:
-    i, j, name = (
-        draw(st.integers(0, 5)),
-        draw(st.integers(0, 5)),
-        draw(st.sampled_from([*IN_PLACE])),
-    )
+    i, j = draw(st.integers(0, 5)), draw(st.integers(0, 5))
+    name = draw(st.sampled_from(list(IN_PLACE)))
     return Step(f"{i} {name} {j}", lambda env: IN_PLACE[name](env[i % len(env)], env[j % len(env)]))
 
 

@@ -318,11 +318,3 @@ def test_texts_and_slices_are_those_of_the_call():
     compiled = jit(found)
     for x in (np.eye(2), 3 * np.eye(2), np.tri(2) * 5, np.eye(2)[::-1] * 4):
         assert compiled(x) == found(x)
-
-
-def test_operators_are_not_held():
-    def f(k):
-        return optimize.minimize(bowl, START, (k,), "L-BFGS-B").hess_inv.todense()
-
-    with pytest.warns(RuntimeWarning, match="does not hold what SciPy says as 'hess_inv'"):
-        np.testing.assert_allclose(jit(f)(2.0), f(2.0))

@@ -246,7 +246,7 @@ def test_operators_in_results_run_in_plain_python():
         return optimize.minimize(bowl, [0.0, 0.0], (a,), "L-BFGS-B").hess_inv.todense()
 
     compiled = jit(f)
-    with pytest.warns(RuntimeWarning, match="compiled code does not hold .* 'hess_inv'"):
+    with pytest.warns(RuntimeWarning, match="does not hold what SciPy says as 'hess_inv'"):
         np.testing.assert_array_equal(compiled(1.0), f(1.0))
     np.testing.assert_array_equal(compiled(7.0), f(7.0))
 
