@@ -228,13 +228,6 @@ def test_jvp_is_the_transpose_of_the_pullback(seed):
     assert np.dot(dy, g) == pytest.approx(np.dot(back(g)[0], t))
 
 
-def test_params_are_left_alone_by_gradients():
-    p = tracker.param(2.0)
-    (g,) = gradient(lambda x: tracker.data(p) * x, 3.0)
-    assert g == 2.0
-    assert p.grad == 0.0
-
-
 # Arguments, layouts, kinds ------------------------------------------------------------------------
 
 

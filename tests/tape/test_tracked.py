@@ -314,12 +314,6 @@ def test_copies_and_pickles():
     assert (_pickled(y).data.tolist(), isleaf(_pickled(y))) == ([2, 4, 6], True)
 
 
-def test_data_is_read_only():
-    p = param(V)
-    with pytest.raises(ValueError, match="read-only"):
-        p.data[0] = 5.0
-
-
 def test_attributes_that_do_not_exist():
     p = param(V)
     with pytest.raises(AttributeError, match="no attribute 'foo'"):

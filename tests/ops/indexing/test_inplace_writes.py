@@ -176,8 +176,8 @@ def flat_writes(a):
 
 
 def outs(a):
-    np.exp(a, out=a)
-    np.add(a[0], a[1], out=a[0])
+    assert np.exp(a, out=a) is a
+    np.add(a[0], a[1], out=(a[0],))
     np.multiply(a, 2, out=a, where=a > 1)
     np.sum(a, axis=0, out=a[1])
     return a
@@ -238,6 +238,7 @@ def at_repeated_places(a):
     np.multiply.at(b, [0, 1, 0, 0], a[1, [0, 1, 2, 0]])
     np.maximum.at(b, [1, 2, 1], a[1])
     np.negative.at(b, np.array([2, 2, 1]))
+    np.subtract.at(b, (slice(1),), 2 * a[0, 0])
     np.divide.at(b, slice(1, 2), a[0, 0])
     np.add.at(b, (np.array([1, 1]),), a[1, 1])
     np.power.at(a, ([0, 1, 0], [0, 2, 0]), 2)

@@ -1,10 +1,8 @@
 """Rows of SciPy's ufuncs, and their derivatives against mpmath over the range."""
 
-import importlib
 import math
 import subprocess
 import sys
-import warnings
 
 import mpmath as mp
 import numpy as np
@@ -211,23 +209,6 @@ def test_complex_arguments():
     assert hessian(lambda x: np.real(sc.loggamma(x + 1j)), 0.8) == pytest.approx(
         sum(((0.8 + k + 1j) ** -2).real for k in range(200000)), rel=1e-4
     )
-
-
-def test_families_do_not_import_each_other_in_circles():
-    for name in table.__name__, *(f"tracker.ops.special.{n}" for n in ("error", "gamma")):
-        assert importlib.import_module(name)
-
-
-def test_no_warnings_from_derivatives_at_ordinary_points():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for name, (_, _, *points) in ACCURACY.items():
-            for point in points:
-                gradient(
-                    table_function(name),
-                    *(point if isinstance(point, tuple) else (point,)),
-                    check_finite=False,
-                )
 
 
 SLOPES = {
