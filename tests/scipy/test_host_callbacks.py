@@ -58,101 +58,76 @@ def corner(m, c=COSTS, a=ROWS, b=ENDS, **options):
 OPTIMIZE = {
     "root, tol": (
         lambda m, k, tol: m.root(system, START, (k,), "broyden1", tol=tol).x,
-        [(2.0, 1e-1), (2.0, 1e-12), (2.5, 1e-2), (2.5, 1e-10)],
-    ),
+        [(2.0, 1e-1), (2.0, 1e-12), (2.5, 1e-2), (2.5, 1e-10)]),
     "root, options": (
         lambda m, k, xtol: m.root(system, START, (k,), options={"xtol": xtol}).x,
-        [(2.0, 1e-1), (2.0, 1e-12), (2.5, 1e-2)],
-    ),
+        [(2.0, 1e-1), (2.0, 1e-12), (2.5, 1e-2)]),
     "fsolve": (
         lambda m, k, scales: m.fsolve(system, START, (k,), diag=scales, xtol=0.1),
-        [(2.0, START), (2.0, np.array([5.0, 0.1])), (2.0, np.array([0.1, 10.0]))],
-    ),
+        [(2.0, START), (2.0, np.array([5.0, 0.1])), (2.0, np.array([0.1, 10.0]))]),
     "fixed_point": (
         lambda m, k, n: m.fixed_point(lambda x, k: np.cos(k * x), 0.5, (k,), maxiter=n),
-        [(0.9, 100), (0.9, 2), (0.8, 100), (0.8, 1)],
-    ),
+        [(0.9, 100), (0.9, 2), (0.8, 100), (0.8, 1)]),
     "brentq": (
         lambda m, k, xtol: m.brentq(cubic, 0.0, 3.0, (k,), xtol=xtol),
-        [(2.0, 0.5), (2.0, 1e-10), (30.0, 0.1), (3.0, -1.0), (3.0, 0.1)],
-    ),
+        [(2.0, 0.5), (2.0, 1e-10), (30.0, 0.1), (3.0, -1.0), (3.0, 0.1)]),
     "newton": (
         lambda m, k, tol, x1: m.newton(cubic, 1.0, args=(k,), tol=tol, x1=x1, maxiter=20),
-        [(2.0, 0.5, 1.1), (2.0, 1e-10, 1.5), (3.0, 0.1, 2.0), (3.0, -1.0, 2.0)],
-    ),
+        [(2.0, 0.5, 1.1), (2.0, 1e-10, 1.5), (3.0, 0.1, 2.0), (3.0, -1.0, 2.0)]),
     "root_scalar": (
         lambda m, k, x1: m.root_scalar(cubic, (k,), x0=1.0, x1=x1, maxiter=3),
-        [(2.0, 1.5), (2.0, 2.0), (3.0, 2.5)],
-    ),
+        [(2.0, 1.5), (2.0, 2.0), (3.0, 2.5)]),
     "minimize": (
         lambda m, k, n: m.minimize(bowl, START, (k,), "BFGS", options={"maxiter": n}),
-        [(2.0, 100), (2.0, 2), (3.0, 100), (3.0, 1)],
-    ),
+        [(2.0, 100), (2.0, 2), (3.0, 100), (3.0, 1)]),
     "minimize, bounds": (
         lambda m, k, low, high: (
-            m.minimize(bowl, START, (k,), bounds=scipy.optimize.Bounds(low, high)).x
-        ),
-        [(2.0, START * 0, START), (2.0, -START, START * 3), (3.0, START * 4, START)],
-    ),
+            m.minimize(bowl, START, (k,), bounds=scipy.optimize.Bounds(low, high)).x),
+        [(2.0, START * 0, START), (2.0, -START, START * 3), (3.0, START * 4, START)]),
     "minimize, constraints": (
         lambda m, k, c: (
             m.minimize(
                 bowl, START, (k,), constraints={"type": "ineq", "fun": lambda x, c: c - x[0],
                 "args": (c,)},
-            ).x
-        ),
-        [(2.0, 1.0), (2.0, 0.5), (3.0, 9.0)],
-    ),
+            ).x),
+        [(2.0, 1.0), (2.0, 0.5), (3.0, 9.0)]),
     "minimize_scalar": (
         lambda m, k, low: m.minimize_scalar(lambda x, k: (x - k) ** 2, (low, low + 1.0), args=(k,)),
-        [(2.0, 0.5), (2.0, 4.0), (3.0, 0.0)],
-    ),
+        [(2.0, 0.5), (2.0, 4.0), (3.0, 0.0)]),
     "fmin": (
         lambda m, k, n: m.fmin(bowl, START, (k,), maxiter=n, disp=False),
-        [(2.0, 100), (2.0, 2), (3.0, 100)],
-    ),
+        [(2.0, 100), (2.0, 2), (3.0, 100)]),
     "leastsq": (
         lambda m, y, ftol: m.leastsq(misfit, START, (y,), ftol=ftol),
-        [(SAMPLES, 1e-1), (SAMPLES, 1e-10), (SAMPLES * 1.1, 1e-2)],
-    ),
+        [(SAMPLES, 1e-1), (SAMPLES, 1e-10), (SAMPLES * 1.1, 1e-2)]),
     "least_squares": (
         lambda m, y, top, n: m.least_squares(misfit, START, args=(y,), bounds=(0, top), max_nfev=n),
-        [(SAMPLES, 2.0, 100), (SAMPLES, 1.2, 2), (SAMPLES * 1.1, 1.05, 100), (SAMPLES, 0.5, 9)],
-    ),
+        [(SAMPLES, 2.0, 100), (SAMPLES, 1.2, 2), (SAMPLES * 1.1, 1.05, 100), (SAMPLES, 0.5, 9)]),
     "curve_fit": (
         lambda m, y, n: m.curve_fit(decay, POINTS, y, maxfev=n)[0],
-        [(SAMPLES, 100), (SAMPLES, 2), (SAMPLES * np.nan, 100), (SAMPLES * 1.1, 100)],
-    ),
+        [(SAMPLES, 100), (SAMPLES, 2), (SAMPLES * np.nan, 100), (SAMPLES * 1.1, 100)]),
     "nnls": (
         lambda m, a, n: m.nnls(a, [1.0, 2.0], maxiter=n),
-        [(ROWS, 10), (ROWS - 2.0, 10), (ROWS, 0)],
-    ),
+        [(ROWS, 10), (ROWS - 2.0, 10), (ROWS, 0)]),
     "lsq_linear": (
         lambda m, a, tol: m.lsq_linear(a, [1.0, 2.0], (0, 0.6), method="trf", tol=tol).x,
-        [(ROWS, 0.5), (ROWS, 1e-9), (ROWS * 2, 0.5)],
-    ),
+        [(ROWS, 0.5), (ROWS, 1e-9), (ROWS * 2, 0.5)]),
     "linprog, costs": (
-        corner,
-        [(COSTS,), (np.array([-3.0, -1.0]),), (START,), (-START,), (START * 0,)],
-    ),
+        corner, [(COSTS,), (np.array([-3.0, -1.0]),), (START,), (-START,), (START * 0,)]),
     "linprog, rights": (
         lambda m, b: corner(m, b=b),
-        [(ENDS,), (np.array([1.0, 9.0]),), (np.array([-1.0, 3.0]),), (np.array([2.0, 6.0]),)],
-    ),
+        [(ENDS,), (np.array([1.0, 9.0]),), (np.array([-1.0, 3.0]),), (np.array([2.0, 6.0]),)]),
     "linprog, rows": (
         lambda m, a: corner(m, a=a),
-        [(ROWS,), (np.array([[-1.0, 1.0], [1.0, -3.0]]),), (np.ones((2, 2)),)],
-    ),
+        [(ROWS,), (np.array([[-1.0, 1.0], [1.0, -3.0]]),), (np.ones((2, 2)),)]),
     "linprog, bounds and options": (
         lambda m, top, n: corner(m, bounds=(0.0, top), options={"maxiter": n}),
-        [(5.0, 100), (1.0, 100), (np.inf, 100), (-1.0, 100), (2.0, 0)],
-    ),
+        [(5.0, 100), (1.0, 100), (np.inf, 100), (-1.0, 100), (2.0, 0)]),
 }  # fmt: skip
 INTEGRATE = {
     "quad": (
         lambda m, k, tol, n: m.quad(kink, 0, 1, (k,), epsabs=0.0, epsrel=tol, limit=n, points=[k]),
-        [(0.3, 0.1, 50), (0.3, 1e-10, 50), (0.4, 1e-2, 60)],
-    ),
+        [(0.3, 0.1, 50), (0.3, 1e-10, 50), (0.4, 1e-2, 60)]),
     "nquad": (
         lambda m, k, tol: m.nquad(
             lambda x, y, k: np.exp(-k * x * y), [(0, 1), (0, 2)], (k,), {"epsrel": tol}
@@ -161,12 +136,10 @@ INTEGRATE = {
     ),
     "dblquad": (
         lambda m, k, low: m.dblquad(lambda y, x, k: k * x * y, low, 1, 0.0, lambda x: x, (k,)),
-        [(1.0, 0.0), (2.0, 0.5), (3.0, 1.0)],
-    ),
+        [(1.0, 0.0), (2.0, 0.5), (3.0, 1.0)]),
     "tplquad": (
         lambda m, k, top: m.tplquad(lambda z, y, x, k: k + z, 0, 1, 0, 1, 0, top, (k,)),
-        [(1.0, 1.0), (2.0, 0.5), (3.0, 2.0)],
-    ),
+        [(1.0, 1.0), (2.0, 0.5), (3.0, 2.0)]),
     "solve_ivp": (
         lambda m, k, rtol, step: (
             lambda found: (found.y, found.nfev, found.message)
@@ -175,12 +148,10 @@ INTEGRATE = {
     ),
     "solve_ivp, times": (
         lambda m, k, times: solution(m, k, t_eval=times).y,
-        [(2.0, np.array(t)) for t in ([0.1, 0.5], [0.2, 0.9], [0.5, 0.1], [0.0, 1.1], [0.0, 1.0])],
-    ),
+        [(2.0, np.array(t)) for t in ([0.1, 0.5], [0.2, 0.9], [0.5, 0.1], [0.0, 1.1], [0.0, 1.0])]),
     "odeint": (
         lambda m, k, rtol: m.odeint(pendulum, START, [0.0, 1.0], (k,), tfirst=True, rtol=rtol),
-        [(2.0, 1e-2), (2.0, 1e-9), (3.0, 1e-4)],
-    ),
+        [(2.0, 1e-2), (2.0, 1e-9), (3.0, 1e-4)]),
 }  # fmt: skip
 
 

@@ -24,8 +24,7 @@ CASES = {
     "pchip of two": lambda m, y=Y[:2]: m.PchipInterpolator(X[:2], y)(AT),
     "pchip_interpolate": lambda m, y=Y, at=AT: m.pchip_interpolate(X, y, at, 1),
     "pchip_interpolate twice": lambda m, y=Y, at=AT: np.stack(
-        m.pchip_interpolate(X, y, at, [1, 0])
-    ),
+        m.pchip_interpolate(X, y, at, [1, 0])),
     "akima": lambda m, x=X, y=Y, at=AT: m.Akima1DInterpolator(x, y)(at),
     "makima": lambda m, y=TABLE, at=AT: m.Akima1DInterpolator(X, y, method="makima")(at),
     "akima of a line": lambda m, y=1.3: m.Akima1DInterpolator(X, X * y)(AT),
@@ -33,37 +32,29 @@ CASES = {
     "slopes": lambda m, y=Y, at=AT: m.PchipInterpolator(X, y).derivative()(at),
     "curvatures": lambda m, y=Y, at=AT: m.CubicSpline(X, y).derivative(2)(at),
     "integral": lambda m, x=X, y=Y, a=1.7: (
-        m.CubicSpline(x, y).integrate(a, 3.9) + m.PchipInterpolator(x, y).integrate(-0.3, a)
-    ),
+        m.CubicSpline(x, y).integrate(a, 3.9) + m.PchipInterpolator(x, y).integrate(-0.3, a)),
     "BSpline": lambda m, c=WAVE, at=AT: m.BSpline(np.arange(11.0) - 3, c, 3)(at),
     "BSpline, slopes": lambda m, c=WAVE, at=AT: (
-        m.BSpline(np.arange(10.0) - 2, c, 2).derivative()(at) ** 2
-    ),
+        m.BSpline(np.arange(10.0) - 2, c, 2).derivative()(at) ** 2),
     "BSpline of plain numbers": lambda m, at=AT: m.BSpline(np.arange(11.0) - 3, WAVE, 3)(at, 1),
     "splrep": lambda m, x=X, y=Y, at=AT: m.splev(at, m.splrep(x, y, s=0)),
     "splev outside": lambda m, y=Y, at=AT: m.splev(at * 3 - 2, m.splrep(X, y, s=0), der=1, ext=1),
     "InterpolatedUnivariateSpline": lambda m, y=Y, at=AT[0]: m.InterpolatedUnivariateSpline(X, y)(
-        at
-    ),
+        at),
     "spline of plain nodes": lambda m, at=AT: m.make_interp_spline(X, TABLE)(at),
     "grid": lambda m, v=VALUES, p=np.array([[0.1, 0.3], [0.9, -0.7]]): (  # noqa: B008
-        m.RegularGridInterpolator(GRID, v)(p)
-    ),
+        m.RegularGridInterpolator(GRID, v)(p)),
     "grid and its axes": lambda m, a=GRID[0], v=VALUES, p=np.array([0.1, 0.3]): (  # noqa: B008
-        m.RegularGridInterpolator((a, GRID[1]), v)(p)
-    ),
+        m.RegularGridInterpolator((a, GRID[1]), v)(p)),
     "grid of vectors": lambda m, v=VALUES, x=np.array([0.1, 0.8]): (  # noqa: B008
-        m.interpn(GRID, np.stack([v, v**2], axis=2), (x, 0.3))
-    ),
+        m.interpn(GRID, np.stack([v, v**2], axis=2), (x, 0.3))),
     "grid, nearest": lambda m, v=VALUES: m.RegularGridInterpolator(GRID, v, "nearest")(
-        [[0.1, 0.3], [0.9, -0.7]]
-    ),
+        [[0.1, 0.3], [0.9, -0.7]]),
     "grid, outside": lambda m, v=VALUES: (
         m.RegularGridInterpolator(GRID, v, bounds_error=False)([[9.0, 0.3], [0.9, -0.7]])[1]
         + m.interpn(GRID, v, [[9.0, 0.3]], bounds_error=False, fill_value=None)
-        + m.interpn(GRID, v, [[9.0, 0.3]], bounds_error=False, fill_value=2.5)
-    ),
-}
+        + m.interpn(GRID, v, [[9.0, 0.3]], bounds_error=False, fill_value=2.5)),
+}  # fmt: skip
 for _k in range(6):
     CASES[f"make_interp_spline of degree {_k}"] = lambda m, x=X, y=TABLE, *, k=_k: (
         m.make_interp_spline(x, y, k)(AT)

@@ -30,31 +30,26 @@ def misfit(q, a, b):
 
 CASES = {
     "nnls": lambda m, p: np.concatenate(
-        [m.nnls(A * p[0], B + p[1] * A[:, 0])[0], np.reshape(m.nnls(A, B * p[1])[1], (1,))]
-    ),
+        [m.nnls(A * p[0], B + p[1] * A[:, 0])[0], np.reshape(m.nnls(A, B * p[1])[1], (1,))]),
     "lsq_linear": lambda m, p: m.lsq_linear(A + p[0], B * p[1], (-0.02 * p[0], 0.1)).x,
     "lsq_linear, cost": lambda m, p: np.reshape(m.lsq_linear(A * p[0], B + p[1]).cost, (1,)),
     "linprog": lambda m, p: m.linprog([-1.0, -2.0, -1.5], A_UB * p[0], B_UB + p[1]).x,
     "linprog with equations": lambda m, p: (
         m.linprog(
             [1.0, 2.0, p[0]], A_UB, B_UB, A_EQ, [p[1]], [(None, 3), (p[0], None), (-p[1], 2.0)]
-        ).x
-    ),
+        ).x),
     "linprog, its least": lambda m, p: np.reshape(
-        m.linprog(np.stack([-p[0], -p[1], -1.0]), A_UB, B_UB, bounds=(0, 1.3)).fun, (1,)
-    ),
+        m.linprog(np.stack([-p[0], -p[1], -1.0]), A_UB, B_UB, bounds=(0, 1.3)).fun, (1,)),
     "fmin": lambda m, p: m.fmin(valley, [1.0, 1.0], (p[0], p[1]), 1e-10, 1e-12, disp=0),
     "fmin_bfgs": lambda m, p: m.fmin_bfgs(
-        lambda x: valley(x, p[0], p[1]), np.ones(2), gtol=1e-7, disp=False
-    ),
+        lambda x: valley(x, p[0], p[1]), np.ones(2), gtol=1e-7, disp=False),
     "fmin_cg": lambda m, p: m.fmin_cg(valley, np.ones(2), args=(p[0], p[1]), gtol=1e-7, disp=False),
     "fmin_powell": lambda m, p: m.fmin_powell(
-        valley, np.ones(2), (p[0], p[1]), xtol=1e-10, ftol=1e-12, disp=False
-    ),
+        valley, np.ones(2), (p[0], p[1]), xtol=1e-10, ftol=1e-12, disp=False),
     "leastsq": lambda m, p: m.leastsq(
         misfit, [1.0, 1.0], (p[0], p[1]), ftol=1e-13, xtol=1e-13, gtol=1e-13
     )[0],
-}
+}  # fmt: skip
 
 
 # What each case equals, for complex parameters, too.

@@ -83,11 +83,8 @@ CASES = {
     "correlate": (
         lambda m, x, w: (
             m.correlate(x, w, mode="mirror") * m.convolve(x, w[:1], mode="nearest", cval=0.3),
-            m.correlate1d(x, w[0], 0) + m.convolve1d(x, w[:, 1], mode="wrap", origin=-1),
-        ),
-        SMALL,
-        RNG.normal(size=(2, 3)),
-    ),
+            m.correlate1d(x, w[0], 0) + m.convolve1d(x, w[:, 1], mode="wrap", origin=-1)),
+        SMALL, RNG.normal(size=(2, 3))),
     "correlate, complex": (
         lambda m, x, w: m.correlate(x * (1 + 2j), w * (2 - 1j)) + m.convolve1d(x, w[0] * 1j), SMALL,
         RNG.normal(size=(2, 3))),
@@ -95,61 +92,45 @@ CASES = {
         m.gaussian_filter(x, 0.8, axes=(0,)) * m.gaussian_laplace(x, 0.6),
         m.gaussian_filter(x, (0.7, 0.0), order=(1, 0), mode=("wrap", "mirror")),
         m.gaussian_gradient_magnitude(x, 0.5, axes=(1,)) + m.laplace(x) * m.sobel(x),
-        m.uniform_filter(x, (2, 1)) * m.prewitt(x, 0, mode="constant", cval=1.0),
-    ),
+        m.uniform_filter(x, (2, 1)) * m.prewitt(x, 0, mode="constant", cval=1.0)),
     "ranks": lambda m, x=SMALL: (
         m.maximum_filter(x, 2) + m.minimum_filter1d(x, 3, axis=0) * m.median_filter(x, 3),
-        footprint(m, x) + m.percentile_filter(x, 100, (2, 2)) + m.rank_filter(x, 0, 2),
-    ),
+        footprint(m, x) + m.percentile_filter(x, 100, (2, 2)) + m.rank_filter(x, 0, 2)),
     "morphology": (
         lambda m, x, s: (
             m.grey_closing(x, 2) * m.morphological_gradient(x, (2, 3)) + m.white_tophat(x, 2),
-            m.grey_dilation(x, structure=s) * m.grey_erosion(x, structure=s, footprint=s > -9),
-        ),
-        SMALL,
-        RNG.normal(size=(2, 3)),
-    ),
+            m.grey_dilation(x, structure=s) * m.grey_erosion(x, structure=s, footprint=s > -9)),
+        SMALL, RNG.normal(size=(2, 3))),
     "map_coordinates": (
         lambda m, x, at: tuple(
             m.map_coordinates(x, at, order=order, mode=mode, cval=0.5)
-            for order, mode in ((1, "constant"), (3, "mirror"), (2, "nearest"), (3, "grid-wrap"))
-        ),
-        SMALL,
-        np.array([[0.3, 1.7, 2.4, 2.9], [1.2, 0.1, 1.7, 0.6]]),
-    ),
+            for order, mode in ((1, "constant"), (3, "mirror"), (2, "nearest"), (3, "grid-wrap"))),
+        SMALL, np.array([[0.3, 1.7, 2.4, 2.9], [1.2, 0.1, 1.7, 0.6]])),
     "map_coordinates, complex": (
         lambda m, x, at: m.map_coordinates(x * (1 + 2j), at), SMALL,
         np.array([[0.3, 1.7, 2.4], [1.2, 0.1, 1.7]])),
     "spline coefficients": lambda m, x=SMALL: tuple(
         m.spline_filter(x, order, mode=mode) + m.spline_filter1d(x, 4, 0, mode=mode)
-        for order, mode in ((3, "mirror"), (5, "reflect"), (2, "grid-wrap"))
-    ),
+        for order, mode in ((3, "mirror"), (5, "reflect"), (2, "grid-wrap"))),
     "shift and zoom": lambda m, x=SMALL: (
         m.shift(x, (0.4, -0.3), mode="nearest") * m.shift(x, 0.2, order=1, cval=2.0),
         m.zoom(x, (2, 1.3), order=1)
         + m.zoom(x, 1)[0, 0]
-        + m.zoom(x, 0.5, grid_mode=True, mode="grid-constant")[0, 0],
-    ),
+        + m.zoom(x, 0.5, grid_mode=True, mode="grid-constant")[0, 0]),
     "affine_transform": (
         lambda m, x, a, b: (
             m.affine_transform(x, a, b, mode="mirror"),
             m.affine_transform(x, np.concatenate([a, b[:, None]], axis=1), order=2, mode="nearest"),
-            m.affine_transform(x, np.diagonal(a), b, mode="mirror"),
-        ),
-        SMALL,
-        np.array([[0.9, -0.13], [0.05, 1.07]]),
-        np.array([0.31, -0.17]),
-    ),
+            m.affine_transform(x, np.diagonal(a), b, mode="mirror")),
+        SMALL, np.array([[0.9, -0.13], [0.05, 1.07]]), np.array([0.31, -0.17])),
     "rotate": lambda m, x=SMALL: (
         m.rotate(x, 33.0, reshape=False, mode="nearest")
-        + m.rotate(x, 20.0, order=1, cval=0.3, reshape=False)
-    ),
+        + m.rotate(x, 20.0, order=1, cval=0.3, reshape=False)),
     "regions": lambda m, x=X[:2, :5]: (
         m.sum(x) * m.mean(x, LABELS, [1, 3]) + m.variance(x, LABELS) * m.maximum(x, LABELS, 2),
         m.standard_deviation(x, LABELS, [[1], [2]]) + m.median(x, LABELS, 2) - m.minimum(x),
         m.sum_labels(x, LABELS, [1, 2, 3]) * m.center_of_mass(np.exp(x), LABELS, [1, 2])[1][0],
-        *m.center_of_mass(np.exp(x)),
-    ),
+        *m.center_of_mass(np.exp(x))),
 }  # fmt: skip
 
 

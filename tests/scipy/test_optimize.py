@@ -174,22 +174,17 @@ def rosenbrock(x, a):
 
 UNFINISHED = {
     "minimize": lambda o, a: (
-        o.minimize(rosenbrock, [-1.2, 1.0], (a,), method="Nelder-Mead", options={"maxiter": 9}).x
-    ),
+        o.minimize(rosenbrock, [-1.2, 1.0], (a,), method="Nelder-Mead", options={"maxiter": 9}).x),
     "brentq": lambda o, a: o.brentq(cubic, 0.0, 5.0, (a,), xtol=0.1),
     "newton": lambda o, a: o.newton(cubic, 9.0, args=(a,), maxiter=4, disp=False),
     "fixed_point": lambda o, a: o.fixed_point(lambda x, a: np.cos(a * x), 0.5, (a,), xtol=0.1),
     "least_squares": lambda o, a: (
         o.least_squares(
-            lambda x, a: np.stack([10 * (x[1] - x[0] ** 2), a - x[0]]),
-            [-1.2, 1.0],
-            lambda x, a: np.array([[-20 * x[0], 10.0], [-1.0, 0.0]]),
-            args=(a,),
-            max_nfev=3,
-        ).x
-    ),
+            lambda x, a: np.stack([10 * (x[1] - x[0] ** 2), a - x[0]]), [-1.2, 1.0],
+            lambda x, a: np.array([[-20 * x[0], 10.0], [-1.0, 0.0]]), args=(a,), max_nfev=3,
+        ).x),
     "where the slope is 0": lambda o, a: o.bisect(lambda x, a: a * x**3, -1.0, 1.0, (a,)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:.*cannot be traced:RuntimeWarning")
@@ -295,23 +290,15 @@ def test_a_function_that_gives_its_slope_with_its_value():
 GRID = np.linspace(-1.0, 2.0, 6)
 STARTS = {
     "bracket": lambda o, a, x: (
-        o.root_scalar(lambda x, a: np.sin(x) - a, (a,), bracket=[x - 0.5, x + 0.8]).root
-    ),
+        o.root_scalar(lambda x, a: np.sin(x) - a, (a,), bracket=[x - 0.5, x + 0.8]).root),
     "x0": lambda o, a, x: (
-        o.root_scalar(lambda x, a: np.sin(x) - a, (a,), x0=x, fprime=lambda x, a: np.cos(x)).root
-    ),
+        o.root_scalar(lambda x, a: np.sin(x) - a, (a,), x0=x, fprime=lambda x, a: np.cos(x)).root),
     "x1": lambda o, a, x: o.root_scalar(lambda x, a: np.sin(x) - a, (a,), x0=x, x1=x + 0.1).root,
     "p0": lambda o, a, x: o.curve_fit(
-        lambda t, w: np.sin(w * t),
-        GRID,
-        np.sin(a * GRID),
-        [x + 0.3],
-        jac=lambda t, w: np.expand_dims(t * np.cos(w * t), 1),
-        ftol=1e-13,
-        xtol=1e-13,
-        gtol=1e-13,
+        lambda t, w: np.sin(w * t), GRID, np.sin(a * GRID), [x + 0.3],
+        jac=lambda t, w: np.expand_dims(t * np.cos(w * t), 1), ftol=1e-13, xtol=1e-13, gtol=1e-13,
     )[0][0],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", STARTS)

@@ -82,41 +82,32 @@ FITS = {
     "root_scalar, captured": lambda p: root_scalar(lambda x: cubic(x, *p), bracket=[0, 5]).root,
     "root_scalar, secant": lambda p: root_scalar(cubic, args=(p[0], p[1]), x0=2.0, x1=3.0).root,
     "root_scalar, Newton": lambda p: (
-        root_scalar(cubic, (p[0], p[1]), x0=2.0, fprime=lambda x, a, b: 3 * x**2 - a).root
-    ),
+        root_scalar(cubic, (p[0], p[1]), x0=2.0, fprime=lambda x, a, b: 3 * x**2 - a).root),
     "least_squares": lambda p: np.sum(
-        least_squares(lambda q: misfit(q, *p), [1.0, 1.0], misfit_slopes, **TIGHT).x ** 2
-    ),
+        least_squares(lambda q: misfit(q, *p), [1.0, 1.0], misfit_slopes, **TIGHT).x ** 2),
     "least_squares, fun and cost": lambda p: (lambda r: np.sum(r.fun) + r.cost)(
-        least_squares(misfit, [1.0, 1.0], misfit_slopes, args=(p[0], p[1]), **TIGHT)
-    ),
+        least_squares(misfit, [1.0, 1.0], misfit_slopes, args=(p[0], p[1]), **TIGHT)),
     "least_squares, bounds": lambda p: np.sum(
         least_squares(misfit, [1.0, 1.0], bounds=([0, 0], [1.2, 5.0]), args=(p[0], p[1]), **TIGHT).x
     ),
     "curve_fit": lambda p: np.sum(
         curve_fit(decay, T, Y * p[0] + p[1] * T * 0.1, [1.0, 1.0], jac=decay_slopes, **TIGHT)[0]
-        ** 2
-    ),
+        ** 2),
     "curve_fit, covariance": lambda p: np.sum(
-        10 * curve_fit(decay, T + p[0], Y * p[1], **TIGHT)[1] ** 2
-    ),
+        10 * curve_fit(decay, T + p[0], Y * p[1], **TIGHT)[1] ** 2),
     "curve_fit, sigma": lambda p: np.sum(
-        curve_fit(decay, T, Y, None, np.exp(p[1] * T) * p[0], True, jac=decay_slopes, **TIGHT)[1]
-    ),
+        curve_fit(decay, T, Y, None, np.exp(p[1] * T) * p[0], True, jac=decay_slopes, **TIGHT)[1]),
     "curve_fit, a matrix of sigma": lambda p: np.sum(
-        curve_fit(decay, T, Y, sigma=np.eye(8) * p[0] + p[1], **TIGHT)[0]
-    ),
+        curve_fit(decay, T, Y, sigma=np.eye(8) * p[0] + p[1], **TIGHT)[0]),
     "minimize_scalar": lambda p: (
         minimize_scalar(lambda x: quartic(x, *p), tol=1e-12).x
-        + minimize_scalar(quartic, args=(p[0], p[1])).fun
-    ),
+        + minimize_scalar(quartic, args=(p[0], p[1])).fun),
     "minimize_scalar, at a bound": lambda p: (
         minimize_scalar(
             quartic, bounds=(p[0] * 3, 5.0), args=(p[0], p[1]), options={"xatol": 1e-10}
-        ).x
-    ),
+        ).x),
     "rosen": rosen,
-}
+}  # fmt: skip
 LOSSES = {  # the derivative of each loss by its argument
     "linear": np.ones_like,
     "soft_l1": lambda z: (1 + z) ** -0.5,

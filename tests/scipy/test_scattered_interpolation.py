@@ -20,27 +20,22 @@ CASES = {
     "RectBivariateSpline": lambda m, z=Z, at=ON: (
         m.RectBivariateSpline(X, Y, z)(at, at[:2] - 0.3),
         m.RectBivariateSpline(X, Y, z, kx=1, ky=3).ev(at, at**2)
-        * m.RectBivariateSpline(X, Y, z)(at, at, dx=1, grid=False),
-    ),
+        * m.RectBivariateSpline(X, Y, z)(at, at, dx=1, grid=False)),
     "RectBivariateSpline of nodes": lambda m, x=X: m.RectBivariateSpline(x, Y, Z)(
-        [0.3, 5.0], [-3.0, 0.1]
-    ),
+        [0.3, 5.0], [-3.0, 0.1]),
     "griddata": lambda m, v=VALUES, at=AT: (
         m.griddata(POINTS, v, at) * m.LinearNDInterpolator(POINTS, v)(at[:, 0], at[:, 1]),
-        m.griddata((POINTS[:, 0], POINTS[:, 1]), v, (at[:, 0], 0.4), fill_value=2.0),
-    ),
+        m.griddata((POINTS[:, 0], POINTS[:, 1]), v, (at[:, 0], 0.4), fill_value=2.0)),
     "griddata of vectors": lambda m, v=VALUES: m.griddata(
         POINTS, np.stack([v, v**2], 1), np.concatenate([AT, AT + 9])[:4]
     )[:3],
     "nearest": lambda m, v=VALUES: m.griddata(POINTS, v, AT, "nearest") ** 2,
     "RBFInterpolator": lambda m, p=POINTS, v=VALUES, at=AT: tuple(
-        m.RBFInterpolator(p, v, kernel=name, smoothing=0.1)(at) for name in FREE
-    ),
+        m.RBFInterpolator(p, v, kernel=name, smoothing=0.1)(at) for name in FREE),
     "RBFInterpolator, scaled": lambda m, p=POINTS, v=VALUES: tuple(
         m.RBFInterpolator(p, np.stack([v, v**2], 1), kernel=name, epsilon=1.3)(AT)
-        for name in SCALED
-    ),
-}
+        for name in SCALED),
+}  # fmt: skip
 test_case = against_scipy(interpolate, scipy.interpolate, CASES, rtol=1e-7, slack=1e-5)
 
 

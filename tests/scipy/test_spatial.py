@@ -30,28 +30,24 @@ CASES = {
     "of vectors": (each, A[0], B[0], W),
     "of vectors, unweighted": lambda m, u=A[0], v=B[0]: np.stack(
         [getattr(m.distance, name)(u, v) for name in METRICS]
-        + [m.distance.minkowski(u, v, p) for p in (1, 3, np.inf)]
-    ),
+        + [m.distance.minkowski(u, v, p) for p in (1, 3, np.inf)]),
     "cdist": lambda m, a=A, b=B: tuple(m.distance.cdist(a, b, name) for name in METRICS),
     "cdist with keywords": lambda m, a=A, b=B, w=W: (
         m.distance.cdist(a, b, "minkowski", p=3, w=w) + m.distance.cdist(a, b, "cb", w=w),
         m.distance.cdist(a, b, "mahalanobis", VI=SPREAD) * m.distance.cdist(a, b, "se", V=w),
         m.distance.cdist(a, b, "seuclidean") + m.distance.cdist(a, b, "mahalanobis"),
         m.distance.cdist(a, b, m.distance.euclidean),
-        m.distance.cdist(a, b, lambda u, v: np.sum(np.sin(u) * v)),
-    ),
+        m.distance.cdist(a, b, lambda u, v: np.sum(np.sin(u) * v))),
     "pdist": lambda m, a=A, w=W: (
         m.distance.pdist(a, "sqeuclidean", w=w) + m.distance.pdist(a, "seuclidean", V=w),
         m.distance.squareform(m.distance.pdist(a)),
         m.distance.squareform(m.distance.cdist(a, a)) * m.distance.pdist(a, "seuclidean"),
-        m.distance.pdist(a, lambda u, v: np.sum(np.sin(u) * v)),
-    ),
+        m.distance.pdist(a, lambda u, v: np.sum(np.sin(u) * v))),
     "distance_matrix": lambda m, a=A, b=B: (
         m.distance_matrix(a, b, 3) * m.minkowski_distance_p(a[:1], a[1:2], 3.0)[0]
-        + m.minkowski_distance_p(a[0], a[1], np.inf)
-    ),
+        + m.minkowski_distance_p(a[0], a[1], np.inf)),
     "procrustes": lambda m, a=A, b=A**2: m.procrustes(a, b @ SPREAD),
-}
+}  # fmt: skip
 
 
 test_case = against_scipy(spatial, scipy.spatial, CASES, slack=1e-6)
@@ -109,29 +105,23 @@ ROTATIONS = {
     "from_euler": lambda m, a=TURN: (
         m.Rotation.from_euler("xyz", a).as_quat() * m.Rotation.from_euler("ZYX", a).as_quat(),
         m.Rotation.from_euler("y", a[0], degrees=True).as_matrix(),
-        m.Rotation.from_euler("zx", np.stack([a[:2], a[1:]])).as_mrp(),
-    ),
+        m.Rotation.from_euler("zx", np.stack([a[:2], a[1:]])).as_mrp()),
     "as_euler": lambda m, q=QUATS: tuple(
         m.Rotation.from_quat(q).as_euler(seq, degrees=seq == "zyx")
-        for seq in ("xyz", "zyx", "ZYX", "zxz", "YXY", "yzx")
-    ),
+        for seq in ("xyz", "zyx", "ZYX", "zxz", "YXY", "yzx")),
     "apply": lambda m, q=QUATS, v=VECTORS: (
         m.Rotation.from_quat(q).apply(v) + m.Rotation.from_quat(q[0]).apply(v, inverse=True),
-        m.Rotation.from_quat(q).apply(v[0]),
-    ),
+        m.Rotation.from_quat(q).apply(v[0])),
     "products": lambda m, q=QUATS, r=TURN: (
         (m.Rotation.from_quat(q) * m.Rotation.from_rotvec(r)).as_quat()
         * (m.Rotation.from_rotvec(r).inv() * m.Rotation.from_quat(q[1:2])).magnitude()[0],
-        (m.Rotation.from_mrp(r) ** 2.5).as_rotvec(),
-    ),
+        (m.Rotation.from_mrp(r) ** 2.5).as_rotvec()),
     "many": lambda m, q=QUATS: (
         m.Rotation.concatenate([m.Rotation.from_quat(q)[1:], m.Rotation.identity()]).as_matrix()
-        + m.Rotation.from_quat(q).mean(np.arange(1.0, 5.0)).as_matrix()
-    ),
+        + m.Rotation.from_quat(q).mean(np.arange(1.0, 5.0)).as_matrix()),
     "align_vectors": lambda m, a=VECTORS, b=A: (
         m.Rotation.align_vectors(a, b)[0].as_matrix()
-        + m.Rotation.align_vectors(b, a, np.arange(1.0, 5.0))[1]
-    ),
+        + m.Rotation.align_vectors(b, a, np.arange(1.0, 5.0))[1]),
     "Slerp": (
         lambda m, q, t: m.Slerp([0.0, 1.0, 2.0, 4.0], m.Rotation.from_quat(q))(t).as_matrix(),
         QUATS, np.array([0.2, 1.7, 3.1])),

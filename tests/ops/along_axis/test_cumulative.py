@@ -103,18 +103,14 @@ CASES = {
     "percentile": (lambda a: np.percentile(a, [20, 50.5], axis=(0, 1), keepdims=True), A),
     "percentile of rows": (lambda a: np.percentile(a, np.array([[5.0], [40.0]]), axis=1), A),
     "quantile weights": case(
-        lambda a, w: np.quantile(a, 0.4, weights=w, method="inverted_cdf") * w, V, np.abs(V) + 1
-    ),
+        lambda a, w: np.quantile(a, 0.4, weights=w, method="inverted_cdf") * w, V, np.abs(V) + 1),
     "quantile weights axis": (
-        lambda a: np.quantile(a, [0.2, 0.9], axis=1, weights=[1, 0, 3], method="inverted_cdf"),
-        A,
-    ),
+        lambda a: np.quantile(a, [0.2, 0.9], axis=1, weights=[1, 0, 3], method="inverted_cdf"), A),
     **{
         f"quantile {m}": (lambda a, m=m: np.quantile(a, [0.0, 0.13, 0.5, 0.77, 1.0], method=m), V)
-        for m in METHODS
-    },
+        for m in METHODS},
     **{f"even {m}": (lambda a, m=m: np.quantile(a, [0.25, 0.5], method=m), x(4)) for m in METHODS},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

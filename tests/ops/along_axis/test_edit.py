@@ -89,8 +89,7 @@ CASES = {
     # padding
     **{
         f"pad {m}": (lambda a, m=m, k=k: np.pad(a, ((1, 2), (2, 1)), m, **k) ** 2, A + A**2 / 20)
-        for m, k in PADS.items()
-    },
+        for m, k in PADS.items()},
     "pad far": (lambda a: np.pad(a, (5, 7), "reflect") * np.pad(a, (5, 7), "symmetric"), W),
     "pad odd": (lambda a: np.pad(a, (2, 1), "reflect", reflect_type="odd") ** 2, W),
     "pad odd symmetric": (lambda a: np.pad(a, 3, "symmetric", reflect_type="odd") ** 2, W),
@@ -101,20 +100,16 @@ CASES = {
     "sliding_window_view": (
         lambda a: (
             np.lib.stride_tricks.sliding_window_view(a, 2, axis=1).sum(-1) ** 2
-            * np.lib.stride_tricks.sliding_window_view(a, (2, 2)).sum((0, -1))
-        ),
-        A,
-    ),
+            * np.lib.stride_tricks.sliding_window_view(a, (2, 2)).sum((0, -1))),
+        A),
     # choosing
     "select": (lambda a, b: np.select([a > 1, a < 0], [a * b, b], default=a), A, B),
     "choose": (lambda a, b: np.choose([[0, 1, 1], [1, 0, 1]], [a, b]), A, B),
     "choose modes": (
         lambda a: (
             np.choose([3, 1, -1], [a, a**2], mode="wrap")
-            * np.choose([3, 1, -1], (a, a**2), mode="clip")
-        ),
-        W,
-    ),
+            * np.choose([3, 1, -1], (a, a**2), mode="clip")),
+        W),
     "compress": (lambda a: np.compress([True, False, True], a, axis=1) ** 2, A),
     "compress method": (lambda a: a.compress(M.ravel()) ** 2, A),
     "extract": (lambda a: np.extract(M, a) ** 2, A),

@@ -45,16 +45,9 @@ CASES = {
     "optimal": (lambda a, b, c: np.einsum("ij,jk,k->i", a, b, c, optimize="optimal"), A, B, W),
     "path": (
         lambda a, b, c: np.einsum(
-            "ij,jk,k->i",
-            a,
-            b,
-            c,
-            optimize=np.einsum_path("ij,jk,k->i", a, b, c, optimize="greedy")[0],
-        ),
-        A,
-        B,
-        W,
-    ),
+            "ij,jk,k->i", a, b, c,
+            optimize=np.einsum_path("ij,jk,k->i", a, b, c, optimize="greedy")[0]),
+        A, B, W),
     "path at once": (
         lambda a, b, c: np.einsum("ij,jk,k->i", a, b, c, optimize=["einsum_path", (0, 1, 2)]), A, B,
         W),

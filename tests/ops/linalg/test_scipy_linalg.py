@@ -43,32 +43,22 @@ STABLE = A / 4 - 2 * np.eye(3)
 CASES = {
     "cholesky_banded": (
         lambda m, ab: (
-            m.cholesky_banded(ab) * m.cholesky_banded(ab[::-1] * [[1], [0.1]], lower=True)
-        ),
-        HALF,
-    ),
+            m.cholesky_banded(ab) * m.cholesky_banded(ab[::-1] * [[1], [0.1]], lower=True)),
+        HALF),
     "cho_solve_banded": (
         lambda m, ab, b: (
             m.cho_solve_banded((m.cholesky_banded(ab), False), b)
-            + m.cho_solve_banded((m.cholesky_banded(ab[::-1], lower=True), True), b[:, :1])
-        ),
-        HALF,
-        x(4, 2),
-    ),
+            + m.cho_solve_banded((m.cholesky_banded(ab[::-1], lower=True), True), b[:, :1])),
+        HALF, x(4, 2)),
     "eig_banded": (
         lambda m, ab: (
             m.eig_banded(ab)[0] * m.eigvals_banded(ab[::-1] * [[1], [0.1]], lower=True)
-            + np.sum(np.abs(m.eig_banded(ab, select="i", select_range=(1, 2))[1]))
-        ),
-        HALF,
-    ),
+            + np.sum(np.abs(m.eig_banded(ab, select="i", select_range=(1, 2))[1]))),
+        HALF),
     "eigh_tridiagonal": (
         lambda m, d, e: (
-            m.eigvalsh_tridiagonal(d, e) + np.sum(np.abs(m.eigh_tridiagonal(d, e)[1]), axis=0)
-        ),
-        np.array([1.0, 3.0, 5.0]),
-        np.array([0.3, -0.4]),
-    ),
+            m.eigvalsh_tridiagonal(d, e) + np.sum(np.abs(m.eigh_tridiagonal(d, e)[1]), axis=0)),
+        np.array([1.0, 3.0, 5.0]), np.array([0.3, -0.4])),
     "eigh_tridiagonal of a range": (
         lambda m, d, e: m.eigvalsh_tridiagonal(d, e, "v", (2.0, 9.0)), np.array([1.0, 3.0, 5.0]),
         np.array([0.3, -0.4])),
@@ -83,11 +73,8 @@ CASES = {
     "lyapunov": (
         lambda m, a, q: (
             m.solve_continuous_lyapunov(a, q) * m.solve_lyapunov(a, q)
-            + m.solve_discrete_lyapunov(a / 9, q)
-        ),
-        STABLE,
-        P,
-    ),
+            + m.solve_discrete_lyapunov(a / 9, q)),
+        STABLE, P),
     "cholesky": (lambda m, a: m.cholesky(a) + m.cholesky(a, lower=True, check_finite=False), P),
     "cholesky complex": (lambda m, a: m.cholesky(a) @ m.cholesky(a, lower=True), CP),
     "cho": (
@@ -107,20 +94,14 @@ CASES = {
     "solve triangular": (
         lambda m, a, b: (
             m.solve(a, b, assume_a="upper triangular")
-            + m.solve(a, b, assume_a="lower triangular", transposed=True)
-        ),
-        A,
-        B,
-    ),
+            + m.solve(a, b, assume_a="lower triangular", transposed=True)),
+        A, B),
     "solve diagonal": (lambda m, a: m.solve(a, V, assume_a="diagonal"), np.diag(V)),
     "solve tridiagonal": (
         lambda m, a, b: (
             m.solve(a, b, assume_a="tridiagonal")
-            + m.solve(a, b, assume_a="tridiagonal", transposed=True)
-        ),
-        square(4),
-        x(4),
-    ),
+            + m.solve(a, b, assume_a="tridiagonal", transposed=True)),
+        square(4), x(4)),
     "solve pos": (
         lambda m, a, b: m.solve(a, b, assume_a="pos") + m.solve(a, b, lower=True, assume_a="pos"),
         CP, z(3, 2)),
@@ -128,20 +109,14 @@ CASES = {
         lambda m, ab, b: (
             m.solveh_banded(ab, b)
             * m.solveh_banded(np.abs(ab[::-1]) + np.array([[7.0], [0], [0]]), b[:, 0], lower=True)[
-                :, None
-            ]
-        ),
-        z(3, 5) + np.array([[0.0], [0.0], [9.0]]),
-        z(5, 2),
-    ),
+                :, None]),
+        z(3, 5) + np.array([[0.0], [0.0], [9.0]]), z(5, 2)),
     "inv read": (
         lambda m, a: sum(
             m.inv(a, assume_a=kind, lower=lower)
             for kind in ("sym", "her", "pos")
-            for lower in (False, True)
-        ),
-        P,
-    ),
+            for lower in (False, True)),
+        P),
     "inv her": (lambda m, a: m.inv(a, assume_a="her") + m.inv(a, assume_a="pos", lower=True), CP),
     "lstsq parts": (
         lambda m, a, b: m.lstsq(a, b)[0] * m.lstsq(a, b)[1] + m.lstsq(a, b)[3], x(5, 3), x(5)),

@@ -22,11 +22,6 @@ ROWS = [
         *(
             sample(x(*shape), order=order, mode=mode)
             for shape, order, mode in (
-                ((6,), 3, "mirror"),
-                ((2, 5), 5, "reflect"),
-                ((4,), 2, "grid-wrap"),
-                ((1,), 3, "mirror"),
-            )
-        ),
-    ),
+                ((6,), 3, "mirror"), ((2, 5), 5, "reflect"), ((4,), 2, "grid-wrap"),
+                ((1,), 3, "mirror")))),
 ]  # fmt: skip

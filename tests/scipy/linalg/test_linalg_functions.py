@@ -15,40 +15,28 @@ C, W = np.array([3.0, 0.7, -0.4, 0.3]), RNG.normal(size=3)
 POSITIVE = 0.3 * B.T @ B + np.eye(3)
 CASES = {
     "made by position": lambda m, v=V, w=W: (
-        m.companion(v) @ m.companion(v**2),
-        m.leslie(v, w) + m.fiedler(v) * m.diagsvd(v, 4, 4),
-        m.khatri_rao(m.fiedler(v), m.diagsvd(w, 3, 4)),
-        m.diagsvd(w, 3, 5),
-    ),
+        m.companion(v) @ m.companion(v**2), m.leslie(v, w) + m.fiedler(v) * m.diagsvd(v, 4, 4),
+        m.khatri_rao(m.fiedler(v), m.diagsvd(w, 3, 4)), m.diagsvd(w, 3, 5)),
     "convolution_matrix": lambda m, v=V: tuple(
-        m.convolution_matrix(v, n, mode) for n in (3, 6) for mode in ("full", "same", "valid")
-    ),
+        m.convolution_matrix(v, n, mode) for n in (3, 6) for mode in ("full", "same", "valid")),
     "toeplitz": (
         lambda m, c, r, b: (
             m.solve_toeplitz((c, r), b) * m.solve_toeplitz(c, b[:, 0])[:, None],
-            m.matmul_toeplitz((c, r), b) + m.matmul_toeplitz(c, b),
-        ),
-        C,
-        C * np.array([1.0, 0.3, 2.0, -1.0]),
-        A,
-    ),
+            m.matmul_toeplitz((c, r), b) + m.matmul_toeplitz(c, b)),
+        C, C * np.array([1.0, 0.3, 2.0, -1.0]), A),
     "toeplitz, complex": lambda m, c=C, b=V: (
-        m.solve_toeplitz(c * np.array([1, 1j, 2, 1]), b) + m.matmul_toeplitz(c, b * 1j)
-    ),
+        m.solve_toeplitz(c * np.array([1, 1j, 2, 1]), b) + m.matmul_toeplitz(c, b * 1j)),
     "circulant": lambda m, c=C, b=V: (
         m.solve_circulant(c, b) * m.solve_circulant(c, V),
-        m.solve_circulant(c * (1 + 1j), V, outaxis=-1),
-    ),
+        m.solve_circulant(c * (1 + 1j), V, outaxis=-1)),
     "subspace_angles": lambda m, a=A, b=B: (
-        m.subspace_angles(a, b[:, :2]) * m.subspace_angles(b[:, :1], a)[0]
-    ),
+        m.subspace_angles(a, b[:, :2]) * m.subspace_angles(b[:, :1], a)[0]),
     "orthogonal_procrustes": lambda m, a=A, b=B: m.orthogonal_procrustes(b[:, :2], a),
     "powers": lambda m, a=POSITIVE: (
         m.fractional_matrix_power(a, 0.3) + m.fractional_matrix_power(a, 3),
         m.funm(a, np.exp) + m.expm_frechet(a, a @ a, compute_expm=False),
-        *m.expm_frechet(a / 2, a),
-    ),
-}
+        *m.expm_frechet(a / 2, a)),
+}  # fmt: skip
 
 
 test_case = against_scipy(linalg, scipy.linalg, CASES, slack=2e-6)

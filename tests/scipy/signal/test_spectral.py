@@ -43,8 +43,7 @@ CASES = {
     "stft of columns": lambda m, x=ROWS.T[:9]: m.stft(x, axis=0, nperseg=4)[2],
     "stft, complex": lambda m, x=X[:15]: m.stft(x * (1 + 2j), return_onesided=False, **SHORT)[2],
     "spectrogram": lambda m, x=X[:15]: tuple(
-        m.spectrogram(x, **{**SHORT, **k})[2] for k in SPECTROGRAMS
-    ),
+        m.spectrogram(x, **{**SHORT, **k})[2] for k in SPECTROGRAMS),
     "spectrogram of columns": lambda m, x=ROWS.T[:9]: m.spectrogram(x, axis=0, nperseg=4)[2],
     "istft": lambda m, z=SPECTRA: tuple(m.istft(z, **k)[1] for k in ISTFTS),
     "istft of stft": lambda m, x=ROWS[:, :16]: m.istft(
@@ -52,38 +51,28 @@ CASES = {
     )[1],
     "sosfiltfilt": lambda m, x=ROWS: (
         m.sosfiltfilt(SECTIONS, x) * m.sosfiltfilt(SECTIONS, x, padtype="even", padlen=4),
-        m.sosfiltfilt(SECTIONS[:1], x[0], padtype=None),
-    ),
+        m.sosfiltfilt(SECTIONS[:1], x[0], padtype=None)),
     "sosfilt_zi": lambda m, b=SECTIONS[:, :3]: m.sosfilt_zi(
-        np.concatenate([b, SECTIONS[:, 3:]], axis=1)
-    ),
+        np.concatenate([b, SECTIONS[:, 3:]], axis=1)),
     "upfirdn": lambda m, h=B, x=ROWS[:, :8]: (
-        m.upfirdn(h, x, 3, 2) + m.upfirdn(h**2, x, 3, 2),
-        m.upfirdn(h, x[:, :5], 2, 3, axis=0),
-    ),
+        m.upfirdn(h, x, 3, 2) + m.upfirdn(h**2, x, 3, 2), m.upfirdn(h, x[:, :5], 2, 3, axis=0)),
     "resample_poly": lambda m, x=ROWS[:, :9]: (
-        m.resample_poly(x, 3, 2, axis=1),
-        m.resample_poly(x, 2, 6, axis=1, padtype="mean"),
+        m.resample_poly(x, 3, 2, axis=1), m.resample_poly(x, 2, 6, axis=1, padtype="mean"),
         m.resample_poly(x, 5, 4, axis=1, window=np.arange(1.0, 8.0), padtype="minimum"),
-        m.resample_poly(x, 2, 2),
-    ),
+        m.resample_poly(x, 2, 2)),
     "decimate": lambda m, x=X: (
         m.decimate(x, 3, n=2) * m.decimate(x, 3, n=3, zero_phase=False),
-        m.decimate(x, 2, ftype="fir", n=6) + m.decimate(x, 2, n=4, ftype="fir", zero_phase=False),
-    ),
+        m.decimate(x, 2, ftype="fir", n=6) + m.decimate(x, 2, n=4, ftype="fir", zero_phase=False)),
     "medfilt": lambda m, x=IMAGE: (
-        m.medfilt(x) * m.medfilt(x, (1, 3)) + m.medfilt2d(x, 3) + m.medfilt(x[0], 5)
-    ),
+        m.medfilt(x) * m.medfilt(x, (1, 3)) + m.medfilt2d(x, 3) + m.medfilt(x[0], 5)),
     "wiener": lambda m, x=IMAGE: m.wiener(x) * m.wiener(x, (3, 5), noise=0.3),
     "freqz": lambda m, b=B, a=A: (
         m.freqz(b, a, 8)[1] * m.freqz(b, worN=8, whole=True)[1],
-        m.freqz(b, a, np.array([0.3, 1.2]), fs=4.0)[1],
-    ),
+        m.freqz(b, a, np.array([0.3, 1.2]), fs=4.0)[1]),
     "find_peaks": lambda m, x=X[:14]: tuple(
         m.find_peaks(x, height=-1, threshold=0, prominence=0.1, width=0, rel_height=0.7)[1][k]
-        for k in PROPERTIES
-    ),
-}
+        for k in PROPERTIES),
+}  # fmt: skip
 test_case = pytest.mark.filterwarnings("ignore:NOLA condition failed")(
     against_scipy(signal, scipy.signal, CASES, slack=1e-6)
 )

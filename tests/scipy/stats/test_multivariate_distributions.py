@@ -176,8 +176,7 @@ REFUSED = {
     "entropy": (lambda m, c: m.multivariate_normal.entropy(np.zeros(2), c), _MATRICES),
     "flat": (
         lambda m, c: m.multivariate_normal.logpdf(_AT, np.zeros(2), c, allow_singular=True),
-        _MATRICES,
-    ),
+        _MATRICES),
     "t": (lambda m, c: m.multivariate_t.logpdf(_AT, np.zeros(2), c, 3.0), _MATRICES),
     "t, pdf": (lambda m, c: m.multivariate_t.pdf(_AT, np.zeros(2), c, 3.0), _MATRICES),
     "t, inf": (lambda m, c: m.multivariate_t.logpdf(_AT, np.zeros(2), c, np.inf), _MATRICES),
@@ -187,19 +186,15 @@ REFUSED = {
     "invwishart": (lambda m, c: m.invwishart.logpdf(c, 3.0, _DEFINITE), _MATRICES[:4]),
     "dirichlet": (
         lambda m, x: m.dirichlet.logpdf(x, np.array([0.7, 2.0, 3.0])),
-        [_SHARES, 2 * _SHARES, np.array([0, 0.5, 0.5]), np.array([-0.1, 0.6, 0.5]), _SHARES / 2],
-    ),
+        [_SHARES, 2 * _SHARES, np.array([0, 0.5, 0.5]), np.array([-0.1, 0.6, 0.5]), _SHARES / 2]),
     "dirichlet, alpha": (
-        lambda m, alpha: m.dirichlet.pdf(_SHARES[:2], alpha), [_SHARES, -_SHARES, 2 * _SHARES]
-    ),
+        lambda m, alpha: m.dirichlet.pdf(_SHARES[:2], alpha), [_SHARES, -_SHARES, 2 * _SHARES]),
     "multinomial": (
         lambda m, p: m.multinomial.logpmf(np.array([1, 3, 2]), 6, p),
-        [_SHARES, np.array([-0.1, 0.6, 0.5]), np.array([0.7, 0.6, -0.3])],
-    ),
+        [_SHARES, np.array([-0.1, 0.6, 0.5]), np.array([0.7, 0.6, -0.3])]),
     "multinomial, x": (
         lambda m, x: m.multinomial.pmf(x, 6, _SHARES),
-        [np.array([1.0, 3, 2]), np.array([1.5, 2.5, 2]), np.array([7.0, -1, 0])],
-    ),
+        [np.array([1.0, 3, 2]), np.array([1.5, 2.5, 2]), np.array([7.0, -1, 0])]),
 }  # fmt: skip
 
 

@@ -24,57 +24,43 @@ CASES = {
     "pearsonr": lambda m, x=X, y=Y: (
         *m.pearsonr(x, y),
         *m.pearsonr(x, y, alternative="less"),
-        *m.pearsonr(x, y, alternative="greater"),
-    ),
+        *m.pearsonr(x, y, alternative="greater")),
     "pearsonr of rows": lambda m, a=A, b=B: m.pearsonr(a, b[:5], axis=1)[0],
     "linregress": lambda m, x=X, y=Y: (*m.linregress(x, y), m.linregress(x, y).intercept_stderr),
     "t-tests": lambda m, a=A, b=B: (
         *m.ttest_ind(a, b),
         *m.ttest_ind(a, b, equal_var=False, alternative="less"),
         *m.ttest_rel(a, b[:5], axis=1, alternative="greater"),
-        *m.ttest_1samp(a, 0.3, axis=None),
-    ),
+        *m.ttest_1samp(a, 0.3, axis=None)),
     "f_oneway": lambda m, a=A, b=B: tuple(m.f_oneway(a, b, a**2)),
     "chisquare": lambda m, a=POSITIVE: (
         *m.chisquare(a),
-        *m.chisquare(a, np.mean(a) * a / np.mean(a) + 0 * a, ddof=1),
-    ),
+        *m.chisquare(a, np.mean(a) * a / np.mean(a) + 0 * a, ddof=1)),
     "distances": lambda m, x=FEW, y=Y, w=W: (
         m.wasserstein_distance(x, y) * m.wasserstein_distance(x, y, None, w),
-        m.energy_distance(x, y) + m.energy_distance(y, x, u_weights=w),
-    ),
+        m.energy_distance(x, y) + m.energy_distance(y, x, u_weights=w)),
     "means": lambda m, a=POSITIVE: (
-        m.gstd(a) + m.pmean(a, 2.5) * m.pmean(a[:, 0], 3, weights=W[:5]),
-        m.pmean(a, 0.0, axis=1),
+        m.gstd(a) + m.pmean(a, 2.5) * m.pmean(a[:, 0], 3, weights=W[:5]), m.pmean(a, 0.0, axis=1),
         m.trim_mean(a, 0.3) + m.iqr(a, axis=0) * m.iqr(a, rng=(10, 60), scale="normal"),
-        m.median_abs_deviation(a) * m.median_abs_deviation(a, None, np.mean, "normal"),
-    ),
+        m.median_abs_deviation(a) * m.median_abs_deviation(a, None, np.mean, "normal")),
     "angles": lambda m, a=POSITIVE: (
         m.circmean(a) * m.circmean(a, 3.0, -1.0, axis=0),
-        m.circstd(a, axis=1) * m.circvar(a) + m.circstd(a, 4.0, normalize=True),
-    ),
+        m.circstd(a, axis=1) * m.circvar(a) + m.circstd(a, 4.0, normalize=True)),
     "boxcox": lambda m, a=POSITIVE, p=0.6: (
-        m.boxcox(a[:, 0], 0.7),
-        m.boxcox_llf(p, a) * m.boxcox_llf(0.3, a[:, 0]),
-    ),
+        m.boxcox(a[:, 0], 0.7), m.boxcox_llf(p, a) * m.boxcox_llf(0.3, a[:, 0])),
     "gaussian_kde": lambda m, x=X, at=FEW[:3], w=W: (
         m.gaussian_kde(x)(at) * m.gaussian_kde(x, weights=w).logpdf(at),
         m.gaussian_kde(x, "silverman").integrate_box_1d(-0.3, 0.7),
-        m.gaussian_kde(x, 0.4).pdf(at) + m.gaussian_kde(x, lambda k: k.scotts_factor() / 2)(at),
-    ),
+        m.gaussian_kde(x, 0.4).pdf(at) + m.gaussian_kde(x, lambda k: k.scotts_factor() / 2)(at)),
     "gaussian_kde of vectors": lambda m, x=B[:, :2], at=A[:2]: (
-        m.gaussian_kde(x.T)(at),
-        m.gaussian_kde(x.T)(at[:, 0]),
-    ),
+        m.gaussian_kde(x.T)(at), m.gaussian_kde(x.T)(at[:, 0])),
     "multivariate_t": lambda m, x=A[:, :2], loc=FEW[:2], shape=COV: (
         m.multivariate_t.logpdf(x, loc, symmetric(shape), 3.3),
-        m.multivariate_t.pdf(x[0], loc, symmetric(shape), 2) + m.multivariate_t.logpdf(x[0, 0]),
-    ),
+        m.multivariate_t.pdf(x[0], loc, symmetric(shape), 2) + m.multivariate_t.logpdf(x[0, 0])),
     "wishart": lambda m, x=COV, s=WIDE_COV: (
         m.wishart.logpdf(symmetric(x), 3.5, symmetric(s)),
-        m.invwishart.logpdf(symmetric(x), 3, symmetric(s)) * m.wishart.pdf(x @ x.T, 4, s @ s.T),
-    ),
-}
+        m.invwishart.logpdf(symmetric(x), 3, symmetric(s)) * m.wishart.pdf(x @ x.T, 4, s @ s.T)),
+}  # fmt: skip
 test_case = against_scipy(stats, scipy.stats, CASES, slack=2e-6)
 
 
