@@ -273,13 +273,6 @@ def test_of_one_count(mode, shape, axis, repeats):
         np.testing.assert_array_equal(again(x), want)
 
 
-def test_of_a_count_for_each():
-    x, counts = np.arange(3.0), [2, 0, 1]
-    y, (g,) = tracker.withgradient(lambda x: np.sum(np.repeat(x, counts) ** 2), x)
-    assert y == 4.0
-    np.testing.assert_array_equal(g, 2 * x * counts)
-
-
 @pytest.mark.parametrize("repeats", [-1, [1, -1, 1]], ids=str)
 def test_of_less_than_nothing(repeats):
     with pytest.raises(ValueError, match="negative"):
