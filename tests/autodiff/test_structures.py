@@ -165,6 +165,12 @@ def test_integers_inside_structures():
     same(withgradient(f, [1, 2, 3], (4, 5)).grad, (np.full(3, 4.0), (None, None)))
 
 
+def test_values_keep_their_structure():
+    val = withgradient(lambda x: {"loss": np.sum(x), "aux": [x * 2, "text"]}, V).val
+    same(val, {"loss": np.float64(3.0), "aux": [2 * V, "text"]})
+    assert type(withgradient(lambda x: Pair(np.sum(x), x[0]), V).val) is Pair
+
+
 def test_map():
     same(tree.map(lambda a, b: a + b, {"a": 1, "b": 2}, {"b": 20, "a": 10}), {"a": 11, "b": 22})
     for other in ({"a": 1, "c": 2}, {"a": 1}, [1, 2, 3], 3.0):
