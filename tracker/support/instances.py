@@ -47,8 +47,13 @@ def is_user_class(cls: type) -> bool:
     return known
 
 
+def is_namespace_class(cls: type) -> bool:
+    """Whether a class of Python's takes attributes of any name as keyword arguments."""
+    return (cls.__module__, cls.__name__) in _NAMESPACES
+
+
 def _is_user_class(cls: type) -> bool:
-    if (cls.__module__, cls.__name__) in _NAMESPACES:
+    if is_namespace_class(cls):
         return True
     if is_library_class(cls) or issubclass(cls, enum.Enum):
         return False

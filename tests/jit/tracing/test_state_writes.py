@@ -1,6 +1,7 @@
 """Functions that change what they read: attributes, globals, closures, items of containers. What a
 call leaves behind is what the plain function leaves, and machine code leaves it."""
 
+import argparse
 import gc
 import math
 import types
@@ -12,7 +13,7 @@ from side_by_side import each, program
 from stateful_objects import MACHINES, Adam, Lent, Record
 
 import tracker as tr
-from tracker import jit
+from tracker import istracked, jit
 from tracker.jit.abi import native_callable as native
 from tracker.tape.placeholders import PLACEHOLDERS
 
@@ -358,12 +359,14 @@ def test_a_jitted_function_within_another():
     assert Jitted.step.cache_info().eager == Jitted.inner.cache_info().eager == 0
 
 
-def test_an_object_that_is_made_and_kept():
+@pytest.mark.parametrize("cls", [types.SimpleNamespace, argparse.Namespace])
+def test_an_object_that_is_made_and_kept(cls):
     def step(s, x):
-        s.obj = types.SimpleNamespace(x=x)
+        s.obj = cls(x=x)
         return x * 2
 
     m, step = Makes(), jit(step)
     with pytest.warns(RuntimeWarning, match=r"plain Python.*changes"):
         for k in range(1, 6):
             assert step(m, float(k)) == 2.0 * k and m.obj.x == k
+            assert not istracked(m.obj.x)

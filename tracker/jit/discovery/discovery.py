@@ -85,7 +85,7 @@ from tracker.jit.guards.source import (
     has_instance_dict,
     source_children,
 )
-from tracker.support.instances import instance_dict
+from tracker.support.instances import instance_dict, is_namespace_class
 from tracker.support.structs import replace
 
 _IGNORED_SPECIAL_METHODS = {
@@ -524,7 +524,7 @@ class _Walker:
             return
         keeps = has_instance_dict(x) and not isinstance(x, type)
         own = vars(x) if keeps else {}
-        whole = every
+        whole = every or is_namespace_class(type(x))  # no code names what its keywords set
         if not self.libraries.over_limit and self.libraries.is_library_object(x):
             self._visit_library_object(x)
             whole = True
