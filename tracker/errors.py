@@ -2,17 +2,21 @@
 
 Every error class is also the built-in error that a caller would catch. A message has three parts:
 what happened (shapes, dtypes), what to write instead, and where: the file and line of the innermost
-frame outside this package, NumPy and SciPy.
+frame outside of installed packages and the standard library.
 
 Invariant: this file imports nothing of the package.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import sys
 import warnings
+from collections.abc import Callable
 from types import CodeType, FrameType
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +30,26 @@ class TrackerError(Exception):
 
 
 class ConversionError(TrackerError, TypeError):
-    """A conversion of a tracked value to plain Python or NumPy would lose its gradient."""
+    """A conversion of a tracked value to plain Python or NumPy would lose its gradient.
+
+    The text may be a function that composes it: `tracker.numpy` catches most of these errors.
+    """
+
+    def __init__(self, text: str | Callable[[], str]) -> None:
+        super().__init__(text)
+
+    def __str__(self) -> str:
+        (text,) = self.args
+        if callable(text):
+            text = text()
+            self.args = (text,)
+        return str(text)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __reduce__(self) -> Any:
+        return type(self), (str(self),)
 
 
 class NotScalarError(TrackerError, TypeError):
@@ -139,10 +162,49 @@ def _is_scipy_file(file: str) -> bool:
     return scipy is not None and file.startswith(os.path.dirname(os.path.abspath(scipy)) + os.sep)
 
 
+INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")  # the user's or the system's
+
+
+@functools.lru_cache(maxsize=4096)
+def is_library_file(path: str) -> bool:
+    """Whether a file belongs to the standard library or an installed package."""
+    prefixes = ("<frozen", "<string>", "<__array_function__", *_libraries())
+    return path.startswith(prefixes) or INSTALLED.search(path) is not None
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    import sysconfig
+
+    paths = sysconfig.get_paths()
+    return tuple({paths[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def user_call() -> tuple[FrameType | None, list[FrameType]]:
+    """The innermost frame of the user's own code, and the frames of other libraries that it has
+    called, outermost first. Where all code is installed, the user is who called NumPy or this
+    package."""
+    called: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not is_internal(frame.f_code) and (file == "<string>" or not is_library_file(file)):
+            return frame, called[::-1]
+        if not file.startswith(_HERE):
+            called.append(frame)
+        frame = frame.f_back
+    return user_frame(2), []
+
+
 def user_line() -> str:
     """`file:line` of the user's code that is running, or `<unknown>`."""
-    frame = user_frame(2)
-    return "<unknown>" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    frame, _ = user_call()
+    return "<unknown>" if frame is None else line_of(frame)
+
+
+def line_of(frame: FrameType) -> str:
+    """`file:line` of what a frame is executing."""
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def message(what: str, instead: str = "", where: str | None = None) -> str:

@@ -242,10 +242,8 @@ def test_outside_a_derivative_tracked_values_join_too():
     assert np.array([[t, 1.0], u]).shape == (2, 2)
     assert np.full(2, t).shape == (2,) and np.asarray(u) is u and np.r_[t, u].shape == (3,)
     assert isinstance(np.sum([t, t]), Tracked)
-    with pytest.raises(ValueError, match="sequence") as caught:
+    with pytest.raises(ConversionError, match=r"np\.zeros\(n, like=t\)"):
         np.zeros(2)[0] = t  # no constructor can know what will be stored
-    assert isinstance(caught.value.__cause__, ConversionError)
-    assert "np.zeros(n, like=t)" in str(caught.value.__cause__)
 
 
 def test_types():
@@ -295,7 +293,7 @@ def test_asarray_keeps_aliases():
 
     gradient(f, 1.0)
     assert log[0] == 1
-    with pytest.raises(ValueError, match="sequence"):
+    with pytest.raises(ConversionError, match=r"np\.asarray\(\.\.\.\)\.__setitem__ would store"):
         gradient(lambda x: np.asarray(log).__setitem__(0, x), 1.0)
 
 
@@ -457,13 +455,15 @@ def test_a_ufunc_stands_for_numpys():
 
 
 REFUSED = {
-    r"import tracker\.numpy as np": lambda p: numpy.sqrt([p[0], p[1]]),
+    r"numpy\.sqrt .* Use tracker\.numpy\.sqrt": lambda p: numpy.sqrt([p[0], p[1]]),
     r"np\.where\(mask, 0\.0, t\)": lambda p: numpy.ma.masked_array(p, [0, 1, 0]),
     r"np\.sum\(t, where=~mask\)": lambda p: np.ma.sum(p),
     r"one array for each field, in a dict": lambda p: p.astype([("a", float)])["a"],
     r"numbers into records": lambda p: np.array([(p[0], p[1])], [("a", float), ("b", float)]),
     r"numbers into an array of objects": lambda p: p.astype(object),
-    r"np\.rec, whose records": lambda p: numpy.rec.fromarrays([p, p], names="a,b"),
+    r"numpy\.rec\.fromarrays .* Keep one array for each field": lambda p: numpy.rec.fromarrays(
+        [p, p], names="a,b"
+    ),
     r"tracker\.numpy\.vectorize\(f\) follows f": lambda p: numpy.frompyfunc(abs, 1, 1)(p),
 }
 

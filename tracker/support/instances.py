@@ -10,33 +10,16 @@ from __future__ import annotations
 
 import enum
 import functools
-import os
-import re
 import sys
 import types
 from collections.abc import Sequence
 from typing import Any
 
+from tracker.errors import is_library_file
 from tracker.support.weakrefs import WeakIdentityDict
 
-INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")  # the user's or the system's
 _NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace")}
 _USER_CLASSES: WeakIdentityDict[bool] = WeakIdentityDict()
-
-
-@functools.lru_cache(maxsize=4096)
-def is_library_file(path: str) -> bool:
-    """Whether a file belongs to the standard library or an installed package."""
-    prefixes = ("<frozen", "<string>", "<__array_function__", *_libraries())
-    return path.startswith(prefixes) or INSTALLED.search(path) is not None
-
-
-@functools.cache
-def _libraries() -> tuple[str, ...]:
-    import sysconfig
-
-    paths = sysconfig.get_paths()
-    return tuple({paths[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 def is_user_class(cls: type) -> bool:

@@ -22,6 +22,8 @@ import numpy as np
 
 from tracker.errors import ConversionError, message, user_line
 from tracker.ir.op import NUMPY
+from tracker.support.sequence_slot import hide_items
+from tracker.tape.conversion_errors import conversion_text
 from tracker.tape.escape import (
     NO_ESCAPE,
     escape_as_plain,
@@ -38,22 +40,6 @@ from tracker.tape.tracked import Tracked, install, numpy_class_name
 from tracker.tape.value import is_constant
 
 _Converted = TypeVar("_Converted")
-_CONVERSION_TEXTS = (
-    "np.array([t]), np.asarray(t), a ufunc of a list, or storing t into a plain array",
-    "Use np.stack([...]) to join tracked values; allocate what you fill with np.zeros_like(t), "
-    "np.zeros(n, like=t) or `import tracker.numpy as np`, which takes lists, too; functions of "
-    "SciPy that convert their arguments are in tracker.scipy",
-)
-_CONVERTING_MODULES = {  # parts of NumPy that convert their arguments, by file
-    os.sep + os.path.join("numpy", "ma", ""): (
-        "np.ma, whose masked arrays hold plain numbers,",
-        "Keep the mask beside the array: np.where(mask, 0.0, t), np.sum(t, where=~mask), t[~mask]",
-    ),
-    os.sep + os.path.join("numpy", "_core", "records.py"): (
-        "np.rec, whose records hold plain numbers,",
-        "Keep one array for each field, in a dict, a named tuple or a dataclass",
-    ),
-}
 _NUMPY_TESTING = os.sep + os.path.join("numpy", "testing", "")
 _NEEDS_MEMORY = {inspect.unwrap(f).__code__ for f in (np.lib.stride_tricks.as_strided, np.require)}
 _AS_KEY_TEXTS = (
@@ -105,13 +91,11 @@ def _float(tracked: Any) -> float:
         return float(value.data)
     if is_inspected(tracked):
         return float(value.data)
-    plain = _escape_or_raise(
-        tracked,
-        "float(t), a function of `math`, or storing t into a plain array",
-        "Use np.sin, np.exp, ... on it; f'{t:.3f}' prints it; allocate what you fill with "
-        "np.zeros_like(t), np.zeros(n, like=t) or `import tracker.numpy as np`",
-    )
-    return float(plain)
+    try:
+        return float(_escape_or_raise(tracked, "float(t)"))
+    except ConversionError:
+        hide_items(Tracked)
+        raise
 
 
 @install("__complex__")
@@ -119,10 +103,7 @@ def _complex(tracked: Any) -> complex:
     if is_constant(value_of(tracked)):
         guard_value(tracked, "hash")
         return complex(value_of(tracked).data)
-    plain = _escape_or_raise(
-        tracked, "complex(t) or a function of `cmath`", "Use np.exp, np.sqrt, ... on it"
-    )
-    return complex(plain)
+    return complex(_escape_or_raise(tracked, "complex(t)"))
 
 
 @install("__array__")
@@ -145,25 +126,15 @@ def _array(tracked: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     if current_tracer() is None and _NUMPY_TESTING in caller.co_filename:
         # np.testing compares, and returns nothing
         return np.array(value_of(tracked).data, dtype=dtype)
-    what, instead = next(
-        (words for part, words in _CONVERTING_MODULES.items() if part in caller.co_filename),
-        _CONVERSION_TEXTS,
-    )
-    _escape_or_raise(tracked, what, instead)
+    _escape_or_raise(tracked, "np.asarray(t)")
     return export_array(tracked, dtype, copy)
 
 
-def _escape_or_raise(tracked: Any, what: str, instead: str) -> Any:
+def _escape_or_raise(tracked: Any, converter: str) -> Any:
     """The plain data of a value, if it may escape."""
-    text = message(
-        f"{what} would turn a tracked value of shape {tracked.shape}, dtype {tracked.dtype} "
-        "into plain numbers and lose its gradient",
-        f"{instead}; or tracker.data(t) where no gradient is wanted",
-        user_line(),
-    )
-    plain = escape_as_plain(tracked, lambda: text)
+    plain = escape_as_plain(tracked, lambda: conversion_text(tracked, converter)())
     if plain is NO_ESCAPE:
-        raise ConversionError(text)
+        raise ConversionError(conversion_text(tracked, converter))
     return plain
 
 

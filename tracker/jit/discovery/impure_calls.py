@@ -21,7 +21,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-from tracker.errors import is_internal, message
+from tracker.errors import is_internal, is_library_file, message
 from tracker.jit.discovery.bytecode import ReferencedNames
 from tracker.jit.discovery.purity_table import (
     IMPURE_METHOD_NAMES,
@@ -37,7 +37,6 @@ from tracker.jit.discovery.purity_table import (
 )
 from tracker.jit.discovery.user_code import INTERNAL_PACKAGES, is_library, is_library_code
 from tracker.jit.guards.class_guard import is_c_class
-from tracker.support.instances import is_library_file
 
 PROFILER_IN_USE = "another profile function is set (sys.setprofile), and its calls must be watched"
 _PUBLIC_MODULES = ("builtins", "os", "os.path", "threading", "numpy")

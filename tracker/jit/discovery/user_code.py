@@ -9,8 +9,7 @@ import sys
 import types
 from typing import Any
 
-from tracker.errors import is_internal
-from tracker.support.instances import INSTALLED, is_library_file
+from tracker.errors import INSTALLED, is_internal, is_library_file
 
 INTERNAL_PACKAGES = ("tracker", "numpy")
 _KNOWN_PACKAGES = (*INTERNAL_PACKAGES, "scipy")

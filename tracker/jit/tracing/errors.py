@@ -8,8 +8,7 @@ from __future__ import annotations
 import dis
 import types
 
-from tracker.errors import is_internal, message
-from tracker.support.instances import is_library_file
+from tracker.errors import is_internal, is_library_file, message
 
 
 def is_raised_by_library(error: Exception) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import ConversionError, message
 from tracker.ops.declare.arguments import NO_VALUE, as_array
+from tracker.tape.conversion_errors import store_error
 from tracker.tape.record import aval_of, data_of, holds_tracked
 from tracker.tape.tracked import Tracked
 
@@ -27,13 +27,7 @@ def store_out(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> 
     is_plain = not isinstance(out, Tracked)
     holds_integers = type(out) is np.ndarray and out.dtype.kind in "biu"  # no gradient to lose
     if is_plain and isinstance(y, Tracked) and not holds_integers:
-        raise ConversionError(
-            message(
-                f"out= would store a tracked value of shape {y.shape}, dtype {y.dtype} into a "
-                "plain array and lose its gradient",
-                "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
-            )
-        )
+        raise store_error(y, out, "out=")
     both_plain = is_plain and not isinstance(y, Tracked)
     out[...] = y if both_plain else cast_to_out(y, out, casting, ufunc)
     return out
@@ -45,12 +39,7 @@ def is_plain_target(name: str, target: Any, values: Any) -> bool:
     if isinstance(target, Tracked):
         return False
     if holds_tracked(values):
-        raise ConversionError(
-            message(
-                f"{name} would store a tracked value into a plain array and lose its gradient",
-                "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
-            )
-        )
+        raise store_error(values, target, name)
     return True
 
 

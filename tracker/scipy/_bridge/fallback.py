@@ -60,6 +60,7 @@ def refuse_tracked(theirs: Callable[..., Any], title: str, hint: str) -> Callabl
             kwargs = {name: to_plain(x, title, hint) for name, x in kwargs.items()}
         return theirs(*args, **kwargs)
 
+    call.refuses_tracked = True  # type: ignore[attr-defined]
     return call
 
 

@@ -1,0 +1,145 @@
+"""The errors for what would turn tracked values into plain numbers: they name the call that was
+made, the value, and the one thing to type instead.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import ConversionError, line_of, message, user_call
+from tracker.support.call_names import STORING, Call, running_call
+from tracker.tape.record import aval_of, holds_tracked
+
+STORE_HINT = "Make the array with np.zeros_like(t) or np.zeros(n, like=t)"
+_PLAIN = "Use tracker.data(t) where no gradient is wanted"
+_NUMBER_HINT = "Use t itself, or tracker.data(t) where no gradient is wanted"
+_OTHER_NAMES = {  # of functions of `math`
+    "comb": "scipy.special.comb",
+    "dist": "np.linalg.norm",
+    "erf": "scipy.special.erf",
+    "erfc": "scipy.special.erfc",
+    "fsum": "np.sum",
+    "gamma": "scipy.special.gamma",
+    "lgamma": "scipy.special.gammaln",
+    "phase": "np.angle",
+    "sumprod": "np.dot",
+}
+_HINTS = {  # by the beginning of the call's name
+    "float": _NUMBER_HINT,
+    "complex": _NUMBER_HINT,
+    "numpy.ma.": "Keep the mask beside the array: np.where(mask, 0.0, t), np.sum(t, where=~mask)",
+    "numpy.random.Generator": "Draw from tracker.numpy.random.default_rng",
+    "numpy.random.RandomState": "Draw from tracker.numpy.random.RandomState",
+    "numpy.rec.": "Keep one array for each field, in a dict, a named tuple or a dataclass",
+}
+
+
+def conversion_text(tracked: Any, converter: str) -> Callable[[], str]:
+    """Why a tracked value is not converted, composed when called; `converter` names the conversion,
+    where nothing more is known: "float(t)"."""
+    call, where = _running_call()
+    aval = aval_of(tracked)
+    return lambda: _conversion_text(call, aval, converter, where)
+
+
+def _conversion_text(call: Call, aval: Any, converter: str, where: str) -> str:
+    name = call.name
+    if name.endswith("= t") or name.rpartition(".")[2] in STORING:
+        return _store_text(name, aval, call.target, where)
+    if "." not in name:  # Python's own: `list` of a `map`
+        name = converter
+    return message(
+        f"{name} would turn a tracked value {_described(aval)} into plain numbers and lose its "
+        "gradient",
+        _instead(name),
+        where,
+    )
+
+
+def store_error(value: Any, target: Any, name: str) -> ConversionError:
+    """The error for a store into a plain array by a function of NumPy; `name` names it where its
+    call is not found."""
+    call, where = _running_call()
+    while isinstance(value, (list, tuple)):
+        value = next(x for x in value if holds_tracked(x))
+    return ConversionError(_store_text(call.name or name, aval_of(value), target, where))
+
+
+def _store_text(name: str, aval: Any, target: Any, where: str) -> str:
+    array = "a plain array" if target is None else f"a plain array {_described(target)}"
+    return message(
+        f"{name} would store a tracked value {_described(aval)} into {array} and lose its gradient",
+        STORE_HINT,
+        where,
+    )
+
+
+def _running_call() -> tuple[Call, str]:
+    """The call that the user's code is executing, and its line."""
+    frame, libraries = user_call()
+    if frame is None:
+        return Call(""), ""
+    return running_call(frame, libraries), line_of(frame)
+
+
+def _described(x: Any) -> str:
+    return f"of shape {np.shape(x)}, dtype {np.result_type(x)}"
+
+
+def _instead(name: str) -> str:
+    """What to type instead of a call."""
+    owner, _, function = name.rpartition(".")
+    package = name.partition(".")[0]
+    for beginning, hint in _HINTS.items():
+        if name.startswith(beginning):
+            return hint
+    if owner in ("math", "cmath"):
+        theirs = _OTHER_NAMES.get(function, f"np.{function}")
+        return f"Use {theirs}" if theirs[:3] != "np." or _found(f"numpy.{theirs[3:]}") else _PLAIN
+    if owner == "numpy.ndarray" and hasattr(np, function):
+        return f"Use np.{function}"
+    if owner == "numpy" and isinstance(getattr(np, function), type):
+        return f"Use t.astype(np.{function})"
+    if package in ("numpy", "scipy"):
+        if _follows(name):
+            return f"Use tracker.{name}"
+        public, is_private, _ = name.partition("._")
+        return f"Use tracker.{public}" if is_private else _PLAIN
+    holder = _found(owner)
+    if isinstance(holder, type) and hasattr(holder, "to_numpy"):
+        return f"Use its .to_numpy(), as a {holder.__name__} holds plain numbers"
+    return _PLAIN
+
+
+def _split(name: str) -> tuple[str, list[str]]:
+    """The imported module that a dotted name begins with, and the attributes that follow."""
+    parts = name.split(".")
+    count = len(parts)
+    while count and ".".join(parts[:count]) not in sys.modules:
+        count -= 1
+    return ".".join(parts[:count]), parts[count:]
+
+
+def _found(name: str) -> Any:
+    """What has a dotted name; None if nothing has."""
+    module, path = _split(name)
+    return functools.reduce(lambda x, part: getattr(x, part, None), path, sys.modules.get(module))
+
+
+def _follows(name: str) -> bool:
+    """Whether a function of NumPy or SciPy has a drop-in that follows tracked values."""
+    module, path = _split(name)
+    if f"tracker.{module}" not in sys.modules:
+        try:
+            importlib.import_module(f"tracker.{module}")
+        except ImportError:
+            return False
+    first, dropin = f"{module}.{path[0]}", _found(f"tracker.{name}")
+    is_own = _found(f"tracker.{first}") is not _found(first)
+    return is_own and dropin is not None and not getattr(dropin, "refuses_tracked", False)
