@@ -253,10 +253,28 @@ def test_repr_and_format():
     assert repr(param([1, 2, 3])) == "tracked(array([1., 2., 3.]))"
     assert repr(param(2.5)) == "tracked(2.5)"
     assert repr(param(np.float32(2))) == "tracked(2.0)"
-    assert str(param(1j)) == "tracked(1j)"
-    assert f"{param(2.5):.3f} {param(2)}" == "2.500 tracked(2.0)"
+    for x in (2.5, 1j, np.float32(2), V, V.reshape(1, 3)):  # as text, its numbers
+        assert str(param(x)) == f"{param(x)}" == "%s" % param(x) == "{}".format(param(x)) == str(x)  # noqa: UP031, UP032
+    assert f"{param(2.5):.3f} {param(2)!r} {[param(2)]}" == "2.500 tracked(2.0) [tracked(2.0)]"
     assert f"{np.sum(param(V)):6.2f}" == "  6.00"
     assert "%.3f, %g" % (param(2.5), np.sum(param(V))) == "2.500, 6"  # noqa: UP031
+
+
+@pytest.mark.filterwarnings("ignore:function runs in plain Python.*text is made:RuntimeWarning")
+@pytest.mark.parametrize("wrap", [lambda g: g, tracker.jit])
+def test_text_within_a_derivative(wrap):
+    said = []
+
+    def loss(x):
+        said.append((str(x), f"{x}", "%s" % x, f"{x:.1f}"))  # noqa: UP031
+        return x * x
+
+    def function(x):
+        return tracker.gradient(loss, x)[0]
+
+    call = wrap(function)
+    assert [call(2.5), call(1.5)] == [5.0, 3.0]
+    assert said == [("2.5", "2.5", "2.5", "2.5"), ("1.5", "1.5", "1.5", "1.5")]
 
 
 def test_tests_of_math_keep_the_gradient():

@@ -196,14 +196,10 @@ class Tracked(metaclass=_TransparentMeta):
         return f"tracked({data.item() if isinstance(data, np.generic) else data!r})"
 
     def __format__(self, spec: str) -> str:
-        plain = _printable(self)
-        if plain is NO_ESCAPE and not spec:
-            return repr(self)
-        return format(value_of(self).data if plain is NO_ESCAPE else plain, spec)
+        return format(_text_data(self), spec)
 
     def __str__(self) -> str:
-        plain = _printable(self)
-        return repr(self) if plain is NO_ESCAPE else str(plain)
+        return str(_text_data(self))
 
     @_array_method
     def __len__(self) -> int:
@@ -334,6 +330,12 @@ class Tracked(metaclass=_TransparentMeta):
                 raise UnsupportedError(text)
             return _identity, (plain,)
         return _restore, (value_of(self).data, self.grad)
+
+
+def _text_data(tracked: Any) -> Any:
+    """The plain data that becomes text."""
+    plain = _printable(tracked)
+    return value_of(tracked).data if plain is NO_ESCAPE else plain
 
 
 def _printable(tracked: Any) -> Any:
