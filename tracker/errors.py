@@ -80,8 +80,8 @@ class UnsupportedError(TrackerError, NotImplementedError, TypeError):
     """NumPy can do this, and this package cannot (yet, or at all)."""
 
 
-class AddressError(UnsupportedError, AttributeError):
-    """A tracked value has no memory address: for NumPy the attribute is absent."""
+class MissingAttributeError(UnsupportedError, AttributeError):
+    """An attribute that other arrays have and a tracked value has not: for NumPy it is absent."""
 
 
 class CompileError(TrackerError, RuntimeError):

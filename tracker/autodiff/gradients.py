@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import inspect
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -47,8 +47,19 @@ class ValueAndGradient(NamedTuple):
         return f"(val={val!r}, grad={grad!r})"
 
 
-def gradient(f: Callable[..., Any], *args: Any, check_finite: bool = True, **kwargs: Any) -> Any:
+Argnums = int | Sequence[int]
+
+
+def gradient(
+    f: Callable[..., Any],
+    *args: Any,
+    argnums: Argnums | None = None,
+    check_finite: bool = True,
+    **kwargs: Any,
+) -> Any:
     """The gradient of a scalar function: a tuple, one entry per positional argument.
+
+    `argnums` names those to differentiate: an int gives one entry, a tuple of ints a tuple.
 
     Each entry has the structure and float dtype of its argument; an object of a user's class is a
     structure of its attributes, and its gradient is another object of that class. Whatever offers
@@ -61,8 +72,13 @@ def gradient(f: Callable[..., Any], *args: Any, check_finite: bool = True, **kwa
     >>> gradient(lambda x: np.sum(np.abs(x) ** 2) + np.prod(x[1:]), [1, 2, 3])
     (array([2., 7., 8.]),)
     """
+    if argnums is not None:
+        differentiate = _with_argnums(f, argnums, "gradient", check_finite=check_finite)
+        return differentiate(*args, **kwargs)[1]
     if len(args) == 1 and isinstance(args[0], Params):
         return _params_gradient(f, args[0], "gradient", check_finite)[1]
+    if not args:
+        _require_arguments(f, "gradient", kwargs)
     compiled = compiled_derivative(f, ("gradient", check_finite), _build_gradient, check_finite)
     if compiled is not None:
         return compiled(*args, **kwargs)
@@ -72,9 +88,13 @@ def gradient(f: Callable[..., Any], *args: Any, check_finite: bool = True, **kwa
 
 
 def withgradient(
-    f: Callable[..., Any], *args: Any, check_finite: bool = True, **kwargs: Any
+    f: Callable[..., Any],
+    *args: Any,
+    argnums: Argnums | None = None,
+    check_finite: bool = True,
+    **kwargs: Any,
 ) -> ValueAndGradient:
-    """The value and the gradient of `f`, as a named tuple (val, grad).
+    """The value and the gradient of `f`, as a named tuple (val, grad); `argnums` as in `gradient`.
 
     If `f` returns a tuple, named tuple or dict, its first item is the loss, and `val` is the whole.
     Integers inside structures are not differentiated (entry None).
@@ -82,8 +102,13 @@ def withgradient(
     >>> withgradient(lambda x: np.sum(x**2), [1.0, 2.0])
     (val=5.0, grad=(array([2., 4.]),))
     """
+    if argnums is not None:
+        differentiate = _with_argnums(f, argnums, "withgradient", True, check_finite=check_finite)
+        return ValueAndGradient(*differentiate(*args, **kwargs))
     if len(args) == 1 and isinstance(args[0], Params):
         return ValueAndGradient(*_params_gradient(f, args[0], "withgradient", check_finite))
+    if not args:
+        _require_arguments(f, "withgradient", kwargs)
     compiled = compiled_derivative(
         f, ("withgradient", check_finite), _build_withgradient, check_finite
     )
@@ -91,15 +116,34 @@ def withgradient(
         return compiled(*args, **kwargs)  # type: ignore[no-any-return]
     lifted, y = run_lifted(f, args, kwargs)
     root = _scalar_root(_loss_of(y), "withgradient", check_finite)
-    entries = _gradient_entries(lifted, root)
-    leaves = iter(enumerate(lifted.leaves))
-    for structure in lifted.structures:
-        for i, value in itertools.islice(leaves, structure.count):
-            if structure.cls is None or value is None:
-                continue
-            if np.result_type(value.aval).kind in "biu":
-                entries[i] = None
+    entries = _entries_outside_structures(lifted, _gradient_entries(lifted, root))
     return ValueAndGradient(tree.map(lower_output, y), lifted.unflatten(entries))
+
+
+def _entries_outside_structures(lifted: LiftedArguments, entries: list[Any]) -> list[Any]:
+    """The entries, None for integers inside structures."""
+    structured = (s.cls is not None for s in lifted.structures for _ in range(s.count))
+    return [
+        None if inside and value is not None and np.result_type(value.aval).kind in "biu" else entry
+        for entry, value, inside in zip(entries, lifted.leaves, structured, strict=True)
+    ]
+
+
+def _require_arguments(f: Callable[..., Any], caller: str, kwargs: dict[str, Any]) -> None:
+    """Raise where a function that needs arguments gets none: `gradient(f)(x)`."""
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(**kwargs)
+    except TypeError:
+        raise NotTrackedError(
+            message(
+                f"{caller} got a function, and no arguments to differentiate with respect to",
+                f"Use {caller}(f, x), or value_and_grad(f), which gives a function",
+            )
+        ) from None
 
 
 def _loss_of(y: Any) -> Any:
@@ -150,19 +194,36 @@ def _has_outer_argument(x: Any) -> bool:
 
 
 def value_and_grad(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, check_finite: bool = True
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    check_finite: bool = True,
 ) -> Callable[..., Any]:
     """A function of the same arguments that returns (value, gradient).
 
     `argnums` names the positional arguments to differentiate; an int gives one entry, a tuple a
-    tuple. Made for `scipy.optimize.minimize(value_and_grad(f), x0, jac=True)`.
+    tuple. With `has_aux`, `f` returns the loss and more; the value is the whole.
+    Made for `scipy.optimize.minimize(value_and_grad(f), x0, jac=True)`.
     """
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    key = ("value_and_grad", argnums if isinstance(argnums, int) else numbers, check_finite)
+    return _with_argnums(f, argnums, "value_and_grad", has_aux, check_finite=check_finite)
+
+
+def _with_argnums(
+    f: Callable[..., Any],
+    argnums: Argnums,
+    caller: str,
+    has_aux: bool = False,
+    *,
+    check_finite: bool,
+) -> Callable[..., Any]:
+    """A function that returns the value of `f` and its gradient with respect to some arguments."""
+    numbers = _positions(argnums, caller)
+    is_single = isinstance(argnums, int)
     compiled = compiled_derivative(
         f,
-        key,
-        lambda g: value_and_grad(g, argnums, check_finite=check_finite),
+        (caller, argnums if is_single else numbers, has_aux, check_finite),
+        lambda g: _with_argnums(g, argnums, caller, has_aux, check_finite=check_finite),
         argnums_of=lambda count: [n % count for n in numbers if -count <= n < count],
     )
     if compiled is not None:
@@ -174,20 +235,38 @@ def value_and_grad(
             if not 0 <= n < len(args):
                 raise NotTrackedError(
                     message(
-                        f"value_and_grad differentiates positional argument {n}, and the call has "
+                        f"{caller} differentiates positional argument {n}, and the call has "
                         f"{len(args)} positional argument(s)",
                         "Pass what is differentiated by position, or give other argnums",
                     )
                 )
         lifted, y = run_lifted(f, args, kwargs, only)
-        root = _scalar_root(y, "value_and_grad", check_finite)
-        entries = dict(
-            zip(sorted(only), lifted.unflatten(_gradient_entries(lifted, root)), strict=True)
-        )
+        root = _scalar_root(_loss_of(y) if has_aux else y, caller, check_finite)
+        found = _gradient_entries(lifted, root)
+        if caller == "withgradient":
+            found = _entries_outside_structures(lifted, found)
+        entries = dict(zip(sorted(only), lifted.unflatten(found), strict=True))
         grads = tuple(entries[n] for n in only)
-        return lower_output(y), grads[0] if isinstance(argnums, int) else grads
+        value = tree.map(lower_output, y) if has_aux else lower_output(y)
+        return value, grads[0] if is_single else grads
 
     return both
+
+
+def _positions(argnums: Any, caller: str) -> tuple[int, ...]:
+    """The positions that `argnums` names."""
+    numbers = argnums if isinstance(argnums, (tuple, list)) else (argnums,)
+    if any(not isinstance(n, (int, np.integer)) or isinstance(n, bool) for n in numbers):
+        raise NotTrackedError(
+            message(
+                f"{caller} got argnums of class {type(argnums).__name__}, which are positions of "
+                "arguments",
+                "Use value_and_grad(f)(x), or withgradient(f, x)"
+                if caller == "value_and_grad"
+                else f"Use {caller}(f, x, argnums=0)",
+            )
+        )
+    return tuple(map(int, numbers))
 
 
 def _build_gradient(f: Callable[..., Any], check_finite: bool) -> Callable[..., Any]:

@@ -9,7 +9,10 @@ Invariant: `back` changes gradients only after the whole pass has succeeded.
 from __future__ import annotations
 
 import cmath
-from typing import Any
+import functools
+import sys
+from types import FunctionType, MethodType
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -21,6 +24,7 @@ from tracker.errors import (
     NotScalarError,
     NotTrackedError,
     UnsupportedError,
+    is_internal,
     message,
 )
 from tracker.ops.indexing.inplace import invalidate_views
@@ -87,7 +91,23 @@ def grad(x: Any) -> Any:
     Zeros for a leaf that no `back` has reached; None for such an interior value, and for an
     untracked one.
     """
-    return x.grad if isinstance(x, Tracked) else None
+    if isinstance(x, Tracked):
+        return x.grad
+    is_curried = isinstance(x, _FUNCTIONS) or hasattr(type(x), "_tracker_derive")
+    return _refuse_call if is_curried and not is_internal(sys._getframe(1).f_code) else None
+
+
+_FUNCTIONS = (FunctionType, MethodType, functools.partial)
+
+
+def _refuse_call(*_: Any, **__: Any) -> NoReturn:
+    """What `grad(f)` gives: called as in other libraries, it says what to type."""
+    raise NotTrackedError(
+        message(
+            "grad(x) is the gradient that tracker.back has accumulated in x, and got a function",
+            "Use tracker.gradient(f, x)",
+        )
+    )
 
 
 def istracked(x: Any) -> bool:

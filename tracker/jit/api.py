@@ -51,11 +51,13 @@ class CacheInfo(NamedTuple):
 def jit(
     f: Callable[..., Any] | None = None,
     *,
-    static: Iterable[int | str] = (),
+    static: int | str | Iterable[int | str] = (),
     cache: bool | None = None,
     strict: bool = False,
     max_traces: int = 16,
     pure: Iterable[Any] = (),
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
 ) -> Any:
     """Compile a function of NumPy arrays and numbers, when it is called, to native code.
 
@@ -72,6 +74,8 @@ def jit(
     strict      raise CompileError where NumPy or plain Python would have to run something
     max_traces  after so many traces of one signature, plain Python runs, with a warning
     pure        functions, classes and modules whose results depend on their arguments alone
+    static_argnums, static_argnames
+                more static arguments, as other libraries name them
 
     Machine code does not repeat the calls that a trace has made. So a function that calls what is
     not known to be pure (the clock, a file, a database, a library in C) runs in plain Python, with
@@ -84,6 +88,7 @@ def jit(
     >>> f(np.zeros(3))
     np.float64(0.0)
     """
+    static = [*_listed(static), *_listed(static_argnums), *_listed(static_argnames)]
     if f is None:
         return functools.partial(
             jit, static=static, cache=cache, strict=strict, max_traces=max_traces, pure=pure
@@ -112,10 +117,13 @@ def _vouched_callables(vouched: Iterable[Any]) -> VouchedCallables:
     return VouchedCallables(given) if given else NONE_VOUCHED
 
 
-def _static_arguments(f: Callable[..., Any], static: Iterable[int | str]) -> frozenset[int | str]:
+def _listed(static: int | str | Iterable[int | str]) -> list[int | str]:
+    return [static] if isinstance(static, (int, str)) else list(static)
+
+
+def _static_arguments(f: Callable[..., Any], given: list[int | str]) -> frozenset[int | str]:
     """Static arguments by position and by name; those of `*args` have a position only, those of
     `**kwargs` a name only."""
-    given = [static] if isinstance(static, (int, str)) else list(static)
     if not given:
         return frozenset()
     parameters = inspect.signature(f).parameters.values()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from tracker.errors import AddressError, ConversionError, UnsupportedError, message
+from tracker.errors import ConversionError, MissingAttributeError, UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.support.numpy_version import version_of
 from tracker.support.sequence_slot import hidden, show_items
@@ -81,6 +81,21 @@ _NO_ADDRESS = message(
     "Use x.data for plain NumPy",
     "",
 )
+
+
+_OTHER_LIBRARIES = {  # attributes of their arrays -> what to type here
+    "at": "t[i] = v or np.add.at(t, i, v): tracked arrays are written into as NumPy's are",
+    "backward": "tracker.back(t)",
+    "block_until_ready": "t itself: it has been computed",
+    "clone": "t.copy()",
+    "cpu": "t itself: it is in the computer's memory",
+    "detach": "tracker.data(t)",
+    "is_leaf": "tracker.isleaf(t)",
+    "numpy": "tracker.data(t)",
+    "requires_grad": "tracker.istracked(t)",
+    "requires_grad_": "tracker.param(x)",
+    "zero_grad": "tracker.zero_grad(t)",
+}
 
 
 class _array_method:
@@ -228,7 +243,7 @@ class Tracked(metaclass=_TransparentMeta):
         if method is not None:
             return MethodType(method, self)
         if name in ("__array_interface__", "__array_struct__"):
-            raise AddressError(_NO_ADDRESS)
+            raise MissingAttributeError(_NO_ADDRESS)
         if name.startswith("_"):
             raise AttributeError(name)
         if name in _NUMBER_ATTRIBUTES and hasattr(type(value_of(self).aval), name):
@@ -245,7 +260,10 @@ class Tracked(metaclass=_TransparentMeta):
                 if plain is not NO_ESCAPE:
                     return plain
             raise UnsupportedError(text)
-        raise AttributeError(f"a tracked value has no attribute {name!r}", name=name, obj=self)
+        text = f"a tracked value has no attribute {name!r}"
+        if name in _OTHER_LIBRARIES:
+            raise MissingAttributeError(message(text, f"Use {_OTHER_LIBRARIES[name]}"))
+        raise AttributeError(text, name=name, obj=self)
 
     # NumPy's protocols
 
