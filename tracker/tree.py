@@ -350,22 +350,64 @@ def leaves(x: Any, *, objects: bool = False) -> list[Any]:
     return flatten(x, objects=objects)[0]
 
 
+def trainable_mask(arg: Any, structure: Structure) -> list[bool]:
+    """Which leaves are trained: all but those of fields that a class's `trainable` leaves out."""
+    if structure.cls is None:
+        return [True]
+    parts = children_or_attributes(arg)
+    names, kids = parts if parts is not None else ((), ())
+    allowed = getattr(type(arg), "trainable", None)
+    if allowed is not None:
+        allowed = arg.trainable() if callable(allowed) else arg.trainable
+    out: list[bool] = []
+    for i, (kid, below) in enumerate(zip(kids, structure.children, strict=True)):
+        if allowed is not None and i < len(names) and names[i] not in allowed:
+            out.extend([False] * below.count)
+        elif below.cls is None:
+            out.append(True)
+        else:
+            out.extend(trainable_mask(kid, below))
+    return out
+
+
+def parameter_leaves(x: Any) -> tuple[list[Any], list[bool], Structure]:
+    """The leaves of parameters, lists of numbers as arrays; which of them optimisers move (floats
+    and complex numbers that are trainable: integers and bools are settings); and the structure."""
+    found, structure = flatten(x, is_number_list, objects=True)
+    found = [np.array(leaf) if type(leaf) is list else leaf for leaf in found]
+    pairs = zip(found, trainable_mask(x, structure), strict=True)
+    return found, [yes and _is_inexact(leaf) for leaf, yes in pairs], structure
+
+
+def _is_inexact(leaf: Any) -> bool:
+    if isinstance(leaf, (float, complex)):
+        return True
+    return is_numeric(leaf) and hasattr(leaf, "dtype") and leaf.dtype.kind in "fc"
+
+
 def ravel(x: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """All numbers of `x` in one vector, and the function that turns such a vector back into a
+    """All floats of `x` in one vector, and the function that turns such a vector back into a
     structure.
 
-    >>> vector, back = ravel({"w": np.ones(2), "b": 3.0})
+    Integers and bools inside structures, text and what is not trainable stay as they are, so that
+    parameters and their gradient (of `withgradient` or `value_and_grad`) give vectors of one size.
+    A list of numbers is an array.
+
+    >>> vector, back = ravel({"w": np.ones(2), "b": 3.0, "layers": 2})
     >>> vector
     array([1., 1., 3.])
+    >>> back(2 * vector)
+    {'w': array([2., 2.]), 'b': 6.0, 'layers': 2}
     """
-    found, structure = flatten(x, objects=True)
-    numeric = [is_numeric(leaf) for leaf in found]
-    parts = [np.ravel(leaf) for leaf, yes in zip(found, numeric, strict=True) if yes]
+    found, trained, structure = parameter_leaves(x)
+    if structure.cls is None:  # a single number or array, to which there are no settings
+        trained = [is_numeric(found[0]) and type(x) is not bool]
+    parts = [np.ravel(leaf) for leaf, yes in zip(found, trained, strict=True) if yes]
     vector = np.concatenate(parts) if parts else np.empty(0)
 
     def restore(flat: Any) -> Any:
         out, at = [], 0
-        for leaf, yes in zip(found, numeric, strict=True):
+        for leaf, yes in zip(found, trained, strict=True):
             if not yes:
                 out.append(leaf)
                 continue

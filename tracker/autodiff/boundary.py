@@ -83,7 +83,7 @@ class LiftedArguments:
         self.structures.append(structure)
         self.originals.append(arg)
         lifted = []
-        for x, is_trainable in zip(found, trainable_mask(arg, structure), strict=True):
+        for x, is_trainable in zip(found, tree.trainable_mask(arg, structure), strict=True):
             is_flag = structure.cls is not None and type(x) is bool
             value = _lift_leaf(x, argnum) if is_trainable and not is_flag else None
             self.leaves.append(value)
@@ -158,26 +158,6 @@ def _unflatten_or_none(structure: tree.Structure, entries: Iterator[Any], origin
         for s, o in zip(structure.children, originals, strict=True)
     ]
     return tree.rebuild(structure.cls, structure.names, kids, original)
-
-
-def trainable_mask(arg: Any, structure: tree.Structure) -> list[bool]:
-    """Which leaves are trained: all but those of fields that a class's `trainable` leaves out."""
-    if structure.cls is None:
-        return [True]
-    parts = tree.children_or_attributes(arg)
-    names, kids = parts if parts is not None else ((), ())
-    allowed = getattr(type(arg), "trainable", None)
-    if allowed is not None:
-        allowed = arg.trainable() if callable(allowed) else arg.trainable
-    out: list[bool] = []
-    for i, (kid, below) in enumerate(zip(kids, structure.children, strict=True)):
-        if allowed is not None and i < len(names) and names[i] not in allowed:
-            out.extend([False] * below.count)
-        elif below.cls is None:
-            out.append(True)
-        else:
-            out.extend(trainable_mask(kid, below))
-    return out
 
 
 def _match_writeable(copy: Any, x: Any) -> Any:

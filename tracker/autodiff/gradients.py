@@ -203,7 +203,8 @@ def value_and_grad(
     """A function of the same arguments that returns (value, gradient).
 
     `argnums` names the positional arguments to differentiate; an int gives one entry, a tuple a
-    tuple. With `has_aux`, `f` returns the loss and more; the value is the whole.
+    tuple. With `has_aux`, `f` returns the loss and more; the value is the whole. Integers inside
+    structures are not differentiated (entry None).
     Made for `scipy.optimize.minimize(value_and_grad(f), x0, jac=True)`.
     """
     return _with_argnums(f, argnums, "value_and_grad", has_aux, check_finite=check_finite)
@@ -243,7 +244,7 @@ def _with_argnums(
         lifted, y = run_lifted(f, args, kwargs, only)
         root = _scalar_root(_loss_of(y) if has_aux else y, caller, check_finite)
         found = _gradient_entries(lifted, root)
-        if caller == "withgradient":
+        if caller != "gradient":
             found = _entries_outside_structures(lifted, found)
         entries = dict(zip(sorted(only), lifted.unflatten(found), strict=True))
         grads = tuple(entries[n] for n in only)

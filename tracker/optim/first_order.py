@@ -1,4 +1,4 @@
-"""Optimisers: pairs of functions over structures of parameters.
+"""First-order optimisers: pairs of functions over structures of parameters.
 
 `init, update = adam(1e-3)`; `state = init(params)`; then, for every gradient, `params, state =
 update(params, gradient, state)`. Parameters are numbers, arrays, or any structure of them (dicts,
@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracker import tree
-from tracker.autodiff.boundary import trainable_mask
 from tracker.errors import message
 from tracker.ops.declare.arguments import as_array
 from tracker.ops.shape.create import item
@@ -135,7 +134,7 @@ StepFunction = Callable[..., tuple[Any, tuple[Any, ...]]]
 
 def _optimiser(rate: Rate, n_means: int, move: StepFunction) -> Optimiser:
     def init(params: Any) -> State:
-        leaves, flags, _ = _parameter_leaves(params)
+        leaves, flags, _ = tree.parameter_leaves(params)
         return State(
             0,
             tuple(
@@ -145,7 +144,7 @@ def _optimiser(rate: Rate, n_means: int, move: StepFunction) -> Optimiser:
         )
 
     def update(params: Any, gradient: Any, state: State) -> tuple[Any, State]:
-        leaves, flags, structure = _parameter_leaves(params)
+        leaves, flags, structure = tree.parameter_leaves(params)
         if len(state.means) != len(leaves):
             raise ValueError(
                 message(
@@ -158,7 +157,11 @@ def _optimiser(rate: Rate, n_means: int, move: StepFunction) -> Optimiser:
         now = rate(step) if callable(rate) else rate
         moved, kept = [], []
         for p, g, yes, old in zip(
-            leaves, _leaf_gradients(structure, params, gradient), flags, state.means, strict=True
+            leaves,
+            matching_leaves(structure, params, gradient, "gradient"),
+            flags,
+            state.means,
+            strict=True,
         ):
             if yes and g is not None:
                 if np.shape(g) != np.shape(p):
@@ -179,31 +182,21 @@ def _like(new: Any, p: Any) -> Any:
     return apply(item, (new,)) if type(aval_of(p)) in (float, complex) else new
 
 
-def _parameter_leaves(params: Any) -> tuple[list[Any], list[bool], tree.Structure]:
-    """The leaves of the parameters, which of them are trained, and their structure."""
-    leaves, structure = tree.flatten(params, tree.is_number_list, objects=True)
-    leaves = [np.array(p) if type(p) is list else p for p in leaves]
-    flags = [
-        yes and tree.is_numeric(p) and np.result_type(aval_of(p)).kind in "fc"
-        for p, yes in zip(leaves, trainable_mask(params, structure), strict=True)
-    ]
-    return leaves, flags, structure
-
-
-def _leaf_gradients(structure: tree.Structure, params: Any, gradient: Any) -> list[Any]:
-    """The gradient of each leaf; None stands for any structure of None."""
+def matching_leaves(structure: tree.Structure, params: Any, other: Any, name: str) -> list[Any]:
+    """What `other`, called `name`, has for each leaf of the parameters; None stands for any
+    structure of None."""
     if structure.cls is None:
-        return [as_array(gradient) if type(gradient) is list else gradient]
-    if gradient is None:
+        return [as_array(other) if type(other) is list else other]
+    if other is None:
         return [None] * structure.count
-    parts, below = tree.children_or_attributes(params), tree.children_or_attributes(gradient)
+    parts, below = tree.children_or_attributes(params), tree.children_or_attributes(other)
     if parts is None or below is None or len(below[1]) != len(parts[1]) or below[0] != parts[0]:
         raise ValueError(
             message(
-                f"the gradient is a {type(gradient).__name__} and the parameters a "
+                f"the {name} is a {type(other).__name__} and the parameters a "
                 f"{type(params).__name__}",
-                "Give the gradient with respect to these parameters",
+                f"Give the {name} with respect to these parameters",
             )
         )
     each = zip(structure.children, parts[1], below[1], strict=True)
-    return [g for row in each for g in _leaf_gradients(*row)]
+    return [g for row in each for g in matching_leaves(*row, name)]
