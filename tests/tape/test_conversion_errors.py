@@ -6,6 +6,7 @@ import cmath  # noqa: F401  (in the programs)
 import functools  # noqa: F401
 import math
 import sys
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -226,17 +227,71 @@ def test_installed_code_without_a_user_is_named_itself(frames):
         exec(code, {"frames": frames, "t": param(2.0)})
 
 
-def test_a_failed_store_leaves_sequences_as_they_were():
+def fail_to_store(t):
+    PLAIN[0] = t
+
+
+def convert(t):
+    float(t)
+
+
+FAILURES = {
+    "store": fail_to_store,
+    "fill": PLAIN.fill,
+    "float": convert,
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_a_failure_leaves_sequences_as_they_were(name, in_thread):
     """The error itself arrives, not NumPy's about a sequence; and the class stays a sequence."""
-    t = param(V)
-    for _ in range(2):
+    t, shapes, before = param(V), [], []
+
+    def program():
+        before.append(sys.gettrace())
+        for _ in range(2):
+            try:
+                FAILURES[name](t[0])
+            except ConversionError:
+                assert bisect.bisect(t, 1.5) == 1
+                assert [tracker.data(x) for x in reversed(t)] == [3.0, 2.0, 1.0]
+            gradient(lambda n: shapes.append(np.zeros(n).shape) or n[0] * 1.0, np.array([2, 3]))
+        before.append(sys.gettrace())
+
+    if in_thread:
+        thread = threading.Thread(target=program)
+        thread.start()
+        thread.join()
+    else:
+        program()
+    assert shapes == [(2, 3)] * 2 and before[0] is before[1]
+
+
+def test_a_debugger_goes_on():
+    """Its trace function sees the frame's later lines, and those of later calls."""
+    seen = []
+
+    def tracer(frame, event, arg):
+        if frame.f_code in (watched.__code__, convert.__code__):
+            seen.append((frame.f_code.co_name, event))
+            return tracer
+        return None
+
+    def watched(t):
         with pytest.raises(ConversionError):
-            PLAIN[0] = t[0]
-        assert [float(tracker.data(x)) for x in reversed(t)] == [3.0, 2.0, 1.0]
-        assert bisect.bisect(t, 1.5) == 1
-        assert bisect.bisect_left(t, 3.0) == 2
-    with pytest.raises(TypeError, match="has no len"):
-        reversed(param(2.0)).__next__()
+            PLAIN[0] = t
+        convert(2.0)
+
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        watched(param(1.0))
+        assert sys.gettrace() is tracer
+    finally:
+        sys.settrace(before)
+    assert ("watched", "exception") in seen
+    assert seen[-3:] == [("convert", "line"), ("convert", "return"), ("watched", "return")]
 
 
 @pytest.mark.parametrize("derivative", [gradient, tracker.withgradient, tracker.pullback])

@@ -1,37 +1,40 @@
 """Errors of `__float__` that reach the user from `array[i] = x`.
 
 NumPy replaces any such error by "setting an array element with a sequence" if the class of `x` has
-the slot `sq_item`, which Python fills in for `__getitem__`. Nothing else of NumPy reads that slot,
-and indexing uses another. So it is emptied when `__float__` fails, and filled again when the length
-of an object is asked for: what reads elements through it (`bisect`) asks for the length first.
+the slot `sq_item`, which Python fills in for `__getitem__`. So the slot is empty from the failure
+of `__float__` until the interpreter goes on in the frame that called NumPy: a trace function fills
+it again, and takes itself away.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+from types import FrameType
 from typing import Any
 
 _TP_AS_SEQUENCE = 10  # the field's number in a type object, after its header
 _SQ_ITEM = 3  # in a table of sequence methods
 _SQ_ITEM_SLOT = 44  # for `PyType_GetSlot`
 
-hidden: list[tuple[Any, int]] = []  # emptied slots, and what they held
 
-
-def hide_items(cls: type) -> None:
-    """Empty the slot of a class."""
+def hide_items(cls: type, caller: FrameType | None) -> None:
+    """Empty the slot of a class until anything runs in the frame, or is called from there."""
     slot = _item_slot(cls)
-    if slot is not None and slot.value:
-        hidden.append((slot, slot.value))
-        slot.value = None
+    if caller is None or slot is None or not slot.value:
+        return
+    method, tracers = slot.value, (sys.gettrace(), caller.f_trace)
 
-
-def show_items() -> None:
-    """Fill the slots again."""
-    while hidden:
-        slot, method = hidden.pop()
+    def show_items(frame: FrameType, event: Any, arg: Any) -> Any:
         slot.value = method
+        sys.settrace(tracers[0])
+        caller.f_trace = tracers[1]
+        tracer = tracers[0] if event == "call" else tracers[1]
+        return None if tracer is None else tracer(frame, event, arg)
+
+    caller.f_trace = show_items
+    slot.value = None
+    sys.settrace(show_items)
 
 
 @functools.cache

@@ -94,7 +94,7 @@ def _float(tracked: Any) -> float:
     try:
         return float(_escape_or_raise(tracked, "float(t)"))
     except ConversionError:
-        hide_items(Tracked)
+        hide_items(Tracked, sys._getframe().f_back)
         raise
 
 

@@ -24,7 +24,6 @@ import numpy as np
 from tracker.errors import ConversionError, MissingAttributeError, UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.support.numpy_version import version_of
-from tracker.support.sequence_slot import hidden, show_items
 from tracker.tape.escape import NO_ESCAPE, call_on_plain, escape_as_text, guard_value
 from tracker.tape.placeholders import (
     PLACEHOLDERS,
@@ -218,17 +217,12 @@ class Tracked(metaclass=_TransparentMeta):
 
     @_array_method
     def __len__(self) -> int:
-        if hidden:
-            show_items()
         return len(value_of(self).aval)
 
     def __iter__(self) -> Iterator[Any]:
         if self.ndim == 0:
             raise TypeError(message("iteration over a 0-d tracked value"))
         return (self[i] for i in range(len(self)))
-
-    def __reversed__(self) -> Iterator[Any]:
-        return (self[i] for i in range(len(self) - 1, -1, -1))
 
     @_array_method
     def __contains__(self, x: Any) -> bool:
