@@ -39,6 +39,7 @@ def line(text, **names):
 
 SCALAR = "a tracked value of shape (), dtype float64"
 ZEROS = "Make the array with np.zeros_like(t) or np.zeros(n, like=t)"
+DATA = "Use tracker.data(t) where no gradient is wanted"
 ITSELF = "Use t itself, or tracker.data(t) where no gradient is wanted"
 
 
@@ -88,6 +89,8 @@ TEXTS = {
     "z = np.zeros(2, complex); z[0] = t": stores("z[...] = t", "(2,)", "complex128"),
     "[PLAIN][0][0] = t": stores("x[...] = t", ""),
     "PLAIN.fill(t)": stores("numpy.ndarray.fill"),
+    "[PLAIN][0].fill(t)": stores("(...).fill", ""),
+    "(math\n    .sqrt(t))": turns("(...).sqrt", DATA),  # the name begins on another line
     "np.zeros(3).fill(t)": stores("np.zeros(...).fill", ""),
     "np.add.at(PLAIN, 0, t)": stores("numpy.add.at"),
     "np.put(PLAIN, 0, t)": stores("numpy.put"),
@@ -123,7 +126,8 @@ def test_the_text_names_the_call_and_what_to_type(program):
     for value in (2.0, np.float64(2.0)):
         with pytest.raises(ConversionError) as caught:
             line(program)(param(value))
-        assert str(caught.value) == f"{TEXTS[program]} (at /home/user/model.py:2)"
+        last = 2 + program.count("\n")
+        assert str(caught.value) == f"{TEXTS[program]} (at /home/user/model.py:{last})"
         assert caught.value.__cause__ is None
     assert not PLAIN.any() and not MODEL.state.any()  # nothing was stored
 
@@ -171,6 +175,9 @@ class Series:
     def __mul__(self, other):
         return Series(self.x * other)
 
+    def __setitem__(self, key, value):
+        self.x[key] = value
+
     __array_ufunc__ = None
 
 def scaled(x):
@@ -206,6 +213,7 @@ def frames(tmp_path, monkeypatch):
             "frames.Series(V) * t",
             r"frames\.Series\.__mul__ would turn .*Use its \.to_numpy\(\), as a Series holds plain",
         ),
+        ("frames.Series(V)[0] = t", r"frames\.Series\.__setitem__ would store .* Make the array"),
         ("frames.Series(t)", r"frames\.Series would turn .*Use tracker\.data\(t\) where no"),
         ("frames.scaled(t)", r"frames\.scaled would turn .*Use tracker\.data\(t\) where no"),
         ("f = frames.scaled; f(t)", r"frames\.scaled would turn"),

@@ -38,7 +38,6 @@ class Call(NamedTuple):
 
 
 _UNKNOWN: Any = object()
-_UNNAMED = "...)"  # in the text of an expression that has no name
 STORING = ("__setitem__", "fill", "put", "setfield")  # methods of arrays
 
 
@@ -52,13 +51,13 @@ def running_call(frame: FrameType, libraries: Sequence[FrameType] = ()) -> Call:
     elif operation == "BINARY_OP" and operator.endswith("="):
         text = f"{'.'.join(path) or 'x'} {operator} t"
     elif operation.startswith("CALL"):
-        if objects[-1] is not _UNKNOWN:
+        if objects[-1] is not _UNKNOWN and callable(objects[-1]):
             owner = objects[-2] if path[-1] in STORING and len(path) > 1 else None
             return Call("", path, objects, owner if isinstance(owner, np.ndarray) else None)
         text = ".".join(path)
     if isinstance(target, np.ndarray):
         return Call(text, target=target)
-    return Call(("" if _UNNAMED in text else text) or _library_name(libraries) or text)
+    return Call(_library_name(libraries) or text)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -74,8 +73,8 @@ def _running_operation(code: CodeType, offset: int) -> tuple[str, str, Sequence[
     for step in steps[:at]:
         if not _begins(step.positions, whole):
             continue
-        if step.opname.startswith(("LOAD_ATTR", "LOAD_METHOD")) and path:
-            path.append(step.argval)
+        if step.opname.startswith(("LOAD_ATTR", "LOAD_METHOD")):
+            path = [*(path or ["(...)"]), step.argval]
         elif step.opname.startswith("LOAD_") and step.opname != "LOAD_CONST":
             path = [step.argval[0] if isinstance(step.argval, tuple) else step.argval]
         elif path and step.opname.startswith("CALL"):
