@@ -223,7 +223,7 @@ def _with_argnums(
     is_single = isinstance(argnums, int)
     compiled = compiled_derivative(
         f,
-        (caller, argnums if is_single else numbers, has_aux, check_finite),
+        (caller, argnums if is_single else numbers, check_finite, *(["has_aux"] * has_aux)),
         lambda g: _with_argnums(g, argnums, caller, has_aux, check_finite=check_finite),
         argnums_of=lambda count: [n % count for n in numbers if -count <= n < count],
     )
