@@ -50,7 +50,7 @@ def running_call(frame: FrameType, libraries: Sequence[FrameType] = ()) -> Call:
         text, target = f"{'.'.join(path) or 'x'}[...] = t", objects[-1]
     elif operation == "BINARY_OP" and operator.endswith("="):
         text = f"{'.'.join(path) or 'x'} {operator} t"
-    elif operation.startswith("CALL"):
+    elif operation.startswith(("CALL", "PRECALL")):  # the latter in Python 3.11
         if objects[-1] is not _UNKNOWN and callable(objects[-1]):
             owner = objects[-2] if path[-1] in STORING and len(path) > 1 else None
             return Call("", path, objects, owner if isinstance(owner, np.ndarray) else None)
@@ -130,9 +130,9 @@ def _call_name(path: Sequence[str], objects: Sequence[Any]) -> str:
         return f"{owner.__name__}.{path[-1]}"
     if isinstance(owner, type):
         return own
-    if len(path) > 2 and isinstance(objects[-3], types.ModuleType):  # a ufunc or a distribution
-        return f"{_public(owner) or f'{objects[-3].__name__}.{path[-2]}'}.{path[-1]}"
-    return f"{public_name(type(owner))}.{path[-1]}"
+    # an object that a module has: a ufunc, a distribution
+    holder = _public(owner) or _name_in_module(owner, type(owner).__module__, path[-2])
+    return f"{holder or public_name(type(owner))}.{path[-1]}"
 
 
 def _public(x: Any) -> str:
@@ -152,19 +152,33 @@ def public_name(x: Any) -> str:
     module, name = getattr(x, "__module__", None) or "", x.__qualname__
     if module in ("builtins", ""):
         return str(name)
+    return _name_in_module(x, module, name) or f"{module}.{name}"
+
+
+def _name_in_module(x: Any, module: str, name: str) -> str:
+    """The shortest name of an object called `name` in a module or the packages around it; "" if it
+    is not there."""
     parts = module.split(".")
     for count in range(1, len(parts) + 1):
         package = sys.modules.get(".".join(parts[:count]))
-        if package is not None and _within(package, name) is x:
-            return f"{package.__name__}.{name}"
-    return f"{module}.{name}"
+        found = None if package is None else _within(package, name)
+        is_same = found == x if isinstance(found, types.BuiltinMethodType) else found is x
+        if found is not None and is_same:  # bound methods are made anew
+            return f"{'.'.join(parts[:count])}.{name}"
+    return ""
 
 
 def _within(package: types.ModuleType, name: str) -> Any:
     found: Any = package
     for part in name.split("."):
-        found = vars(found).get(part) if hasattr(found, "__dict__") else None
+        found = (
+            getattr(found, part, None) if isinstance(found, type) else _own_attribute(found, part)
+        )
     return found
+
+
+def _own_attribute(x: Any, name: str) -> Any:
+    return vars(x).get(name) if hasattr(x, "__dict__") else None
 
 
 def _library_name(frames: Sequence[FrameType]) -> str:
