@@ -171,6 +171,7 @@ def test_shapes_and_dtypes_are_the_values():
 
 LIBRARY = '''
 import numpy as np
+import tracker
 
 class Series:
     """A class of another package, which converts what it is given."""
@@ -197,6 +198,9 @@ def _twice(x):
 
 def applied(f, x):
     return f(x)
+
+def slope(f, x):
+    return tracker.gradient(f, x)
 '''
 
 
@@ -235,6 +239,11 @@ def test_other_packages_are_named_at_the_users_line(frames, program, want):
     with pytest.raises(ConversionError, match=want) as caught:
         line(program, frames=frames)(param(2.0))
     assert str(caught.value).endswith("(at /home/user/model.py:2)")
+
+
+def test_all_messages_stand_at_the_users_line(frames):
+    with pytest.raises(tracker.NotScalarError, match=r"\(at /home/user/model\.py:2\)"):
+        line("frames.slope(np.cumsum, t)", frames=frames)(V)
 
 
 def test_installed_code_without_a_user_is_named_itself(frames):
