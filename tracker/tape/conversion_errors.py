@@ -44,19 +44,19 @@ def conversion_text(tracked: Any, converter: str) -> Callable[[], str]:
     """Why a tracked value is not converted, composed when called; `converter` names the conversion,
     where nothing more is known: "float(t)"."""
     call, where = _running_call()
-    aval = aval_of(tracked)
-    return lambda: _conversion_text(call, aval, converter, where)
+    layout = _layout(aval_of(tracked))
+    return lambda: _conversion_text(call, layout, converter, where)
 
 
-def _conversion_text(call: Call, aval: Any, converter: str, where: str) -> str:
+def _conversion_text(call: Call, layout: _Layout, converter: str, where: str) -> str:
     name = call.name
     if name.endswith("= t") or name.rpartition(".")[2] in STORING:
-        return _store_text(name, aval, call.target, where)
+        return _store_text(name, layout, call.target, where)
     if "." not in name:  # Python's own: `list` of a `map`
         name = converter
     return message(
-        f"{name} would turn a tracked value {_described(aval)} into plain numbers and lose its "
-        "gradient",
+        f"{name} would turn a tracked value {_described(layout)} into plain numbers and lose "
+        "its gradient",
         _instead(name),
         where,
     )
@@ -68,13 +68,17 @@ def store_error(value: Any, target: Any, name: str) -> ConversionError:
     call, where = _running_call()
     while isinstance(value, (list, tuple)):
         value = next(x for x in value if holds_tracked(x))
-    return ConversionError(_store_text(call.name or name, aval_of(value), target, where))
+    layout = _layout(aval_of(value))
+    return ConversionError(_store_text(call.name or name, layout, target, where))
 
 
-def _store_text(name: str, aval: Any, target: Any, where: str) -> str:
-    array = "a plain array" if target is None else f"a plain array {_described(target)}"
+def _store_text(name: str, layout: _Layout, target: Any, where: str) -> str:
+    array = "a plain array"
+    if isinstance(target, np.ndarray):
+        array = f"{array} {_described(_layout(target))}"
     return message(
-        f"{name} would store a tracked value {_described(aval)} into {array} and lose its gradient",
+        f"{name} would store a tracked value {_described(layout)} into {array} and lose its "
+        "gradient",
         STORE_HINT,
         where,
     )
@@ -88,8 +92,15 @@ def _running_call() -> tuple[Call, str]:
     return running_call(frame, libraries), line_of(frame)
 
 
-def _described(x: Any) -> str:
-    return f"of shape {np.shape(x)}, dtype {np.result_type(x)}"
+_Layout = tuple[tuple[int, ...], np.dtype[Any]]  # what an error keeps of an array
+
+
+def _layout(x: Any) -> _Layout:
+    return np.shape(x), np.result_type(x)
+
+
+def _described(layout: _Layout) -> str:
+    return "of shape {}, dtype {}".format(*layout)
 
 
 def _instead(name: str) -> str:
