@@ -145,21 +145,26 @@ _IS_INTERNAL: dict[str, bool] = {}  # by file
 
 
 def is_internal(code: CodeType) -> bool:
-    """Whether code belongs to this package, NumPy or SciPy. Tracing calls this for every frame of
-    every op; the table is keyed by file, since a code object computes its hash each time."""
+    """Whether code belongs to this package, NumPy, SciPy, pandas or xarray. Tracing calls this for
+    every frame of every op; the table is keyed by file, since a code object computes its hash each
+    time."""
     file = code.co_filename
     known = _IS_INTERNAL.get(file)
     if known is None:
         if len(_IS_INTERNAL) > 10_000:
             _IS_INTERNAL.clear()
-        known = _IS_INTERNAL[file] = file.startswith(_INTERNAL_PREFIXES) or _is_scipy_file(file)
+        known = _IS_INTERNAL[file] = file.startswith(_INTERNAL_PREFIXES) or _is_of_package(file)
     return known
 
 
-def _is_scipy_file(file: str) -> bool:
-    """Whether a file belongs to SciPy, which may not be installed or imported."""
-    scipy = getattr(sys.modules.get("scipy"), "__file__", None)
-    return scipy is not None and file.startswith(os.path.dirname(os.path.abspath(scipy)) + os.sep)
+def _is_of_package(file: str) -> bool:
+    """Whether a file belongs to a package that calls tracked values' methods, if it is imported."""
+    found = (getattr(sys.modules.get(name), "__file__", None) for name in _CALLING_PACKAGES)
+    folders = (os.path.dirname(os.path.abspath(path)) + os.sep for path in found if path)
+    return file.startswith(tuple(folders))
+
+
+_CALLING_PACKAGES = ("scipy", "pandas", "xarray")
 
 
 INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")  # the user's or the system's

@@ -20,10 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracker.support.instances import attributes, instance_dict, is_library_class, is_user_class
+from tracker.support.weakrefs import WeakIdentityDict
 
 _PROTOCOLS = ("__array__", "__array_struct__", "__array_interface__", "__dlpack__")
 _UNITS = ("magnitude", "units")
 _TEXT = (str, bytes, bytearray)
+LABELLING_PACKAGES = frozenset(("pandas", "xarray"))
+_LABELLED: WeakIdentityDict[bool] = WeakIdentityDict()  # by class
 _CALLABLE = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType),
     *(functools.partial, np.ufunc, np.vectorize, type, types.ModuleType),
@@ -88,6 +91,33 @@ def _has_attribute(x: Any, names: Iterable[str]) -> bool:
     """Whether an object or its class has one of these attributes; `__getattr__` is not called."""
     own = instance_dict(x)
     return any(name in own or hasattr(type(x), name) for name in names)
+
+
+def is_labelled(x: Any) -> bool:
+    """Whether an object is of a class of pandas or xarray, or derived from one."""
+    cls = type(x)
+    known = _LABELLED.get(cls)
+    if known is None:
+        packages = {each.__module__.partition(".")[0] for each in cls.__mro__}
+        known = _LABELLED[cls] = not packages.isdisjoint(LABELLING_PACKAGES)
+    return known
+
+
+def array_of_labelled(x: Any) -> Any:
+    """The array of numbers of a pandas or xarray object, without its labels; None if the object is
+    of another class, or has no plain numbers, or numbers with units."""
+    if not is_labelled(x) or not hasattr(type(x), "__array__"):
+        return None
+    dtype = getattr(x, "dtype", None)
+    if not isinstance(dtype, (np.dtype, type(None))) and not is_labelled(dtype):
+        return None
+    if _has_attribute(getattr(x, "data", None), _UNITS):
+        return None
+    try:
+        found = np.asarray(x)
+    except TypeError:  # a data set: several arrays
+        return None
+    return found if found.dtype.kind in "biufc" else None
 
 
 def hidden_numbers(x: Any) -> Refusal | None:

@@ -32,6 +32,7 @@ import numpy as np
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import Op
 from tracker.support.array_copies import snapshot
+from tracker.support.array_likes import array_of_labelled
 from tracker.support.source_lines import warn_at_user_line
 from tracker.tape.lazy import lies_in, may_overlap
 from tracker.tape.observers import observers, thread_state
@@ -268,6 +269,9 @@ def _plain_operand(x: Any, op: Op, others: Sequence[Any] = ()) -> Any:
         return np.asarray(x)
     if isinstance(x, np.memmap):
         return snapshot(np.asarray(x))
+    numbers = array_of_labelled(x)
+    if numbers is not None:
+        return _plain_operand(numbers, op)
     raise UnsupportedError(
         message(
             f"{op.name} got a {cls.__name__} beside a tracked value",
@@ -280,9 +284,12 @@ def _plain_operand(x: Any, op: Op, others: Sequence[Any] = ()) -> Any:
 
 def as_numeric(x: Any) -> Any:
     """The numbers, tracked or not, of an object that NumPy takes for an array. None for numbers,
-    arrays and lists, for arrays of objects, and for classes with their own `__array_ufunc__`."""
-    if isinstance(x, _KNOWN) or type(x) is _Tracked or hasattr(type(x), "__array_ufunc__"):
+    arrays and lists, for arrays of objects, and for classes with their own `__array_ufunc__` (but
+    not those of arrays with labels)."""
+    if isinstance(x, _KNOWN) or type(x) is _Tracked:
         return None
+    if hasattr(type(x), "__array_ufunc__"):
+        return array_of_labelled(x)
     convert = getattr(type(x), "__array__", None)
     value = np.asarray(x) if convert is None else convert(x)
     return value if type(value) is _Tracked or value.dtype.kind in "biufc" else None

@@ -134,7 +134,8 @@ class Tracked(metaclass=_TransparentMeta):
     """
 
     __slots__ = ("__weakref__", "_owner", "_value", "_view", "_views")
-    __array_priority__ = 1000.0
+    __array_priority__ = 1001.0  # above that of pandas
+    __pandas_priority__ = 5000  # above that of its data frames
 
     def __new__(cls, *_: Any, **__: Any) -> NoReturn:
         raise TypeError(message("Tracked is not called directly", "Use tracker.param(x)"))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -27,6 +28,7 @@ import numpy as np
 
 from tracker.support.structs import record
 from tracker.support.weakrefs import WeakIdentityDict, removing_ref
+from tracker.tape import library_hooks
 
 NO_PARAMS: dict[str, Any] = {}
 _epoch = 0
@@ -70,6 +72,8 @@ CLOSED: Any = "closed"  # the op of a leaf whose derivative has run its function
 
 def leaf(data: Any) -> Value:
     """A new leaf."""
+    if len(sys.modules) != library_hooks.seen_count:
+        library_hooks.run_hooks()
     return Value(data, None, (), NO_PARAMS)
 
 

@@ -9,15 +9,20 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.errors import UnsupportedError, message
+from tracker.support.array_likes import array_of_labelled
 from tracker.tape.record import as_numeric, aval_of, holds_tracked
+from tracker.tape.tracked import Tracked
 
 NO_VALUE: Any = np._NoValue
 
 
 def as_array(x: Any) -> Any:
     """The argument as an array, tracked or plain; lists may hold tracked values."""
-    if hasattr(x, "dtype"):
+    if type(x) is Tracked or isinstance(x, (np.ndarray, np.generic)):
         return x
+    if hasattr(x, "dtype"):
+        numbers = array_of_labelled(x)
+        return x if numbers is None else numbers
     if type(x) in (list, tuple) and holds_tracked(x):
         return np.stack([as_array(e) for e in x])
     try:

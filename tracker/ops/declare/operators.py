@@ -18,6 +18,7 @@ import numpy as np
 from tracker.errors import ConversionError, UnsupportedError
 from tracker.ir.op import Op
 from tracker.ops.declare.arguments import as_array
+from tracker.support.array_likes import is_labelled
 from tracker.tape.record import apply, apply_binary, as_numeric, aval_of
 from tracker.tape.tracked import install
 
@@ -28,11 +29,11 @@ _PYTHON_NUMBERS = (bool, int, float, complex)
 def defers_to(other: Any, method: str, number: Any) -> bool:
     """Whether an operator with a tracked operand returns NotImplemented, so that Python tries
     `method` of the other operand: Python numbers always defer, arrays by priority, 0-d arrays to
-    non-arrays."""
+    non-arrays; none to arrays with labels, which have deferred."""
     cls, aval = type(other), aval_of(number)
     if getattr(cls, "__array_ufunc__", cls) is None:
         return True
-    if isinstance(other, np.ndarray) or not hasattr(cls, method):
+    if isinstance(other, np.ndarray) or not hasattr(cls, method) or is_labelled(other):
         return False
     if type(aval) in _PYTHON_NUMBERS:
         return True

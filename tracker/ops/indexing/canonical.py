@@ -13,6 +13,7 @@ import numpy as np
 
 from tracker.ops.indexing.gather_scatter import HOLE, Index, canonical_entry
 from tracker.ops.shape.create import to_discrete
+from tracker.support.array_likes import array_of_labelled
 from tracker.tape.observers import is_tracing
 from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracked import Tracked
@@ -59,6 +60,9 @@ def _split_entry(part: Any) -> tuple[Any, Any]:
         return HOLE, array.astype(np.intp) if array.size == 0 else array
     if isinstance(data, np.ndarray):
         return HOLE, part
+    numbers = array_of_labelled(data)
+    if numbers is not None:
+        return _split_entry(numbers)
     if hasattr(data, "__index__"):
         return data_of(part).__index__(), None
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):  # a range

@@ -1,0 +1,187 @@
+"""pandas and xarray objects beside tracked values, in programs that use them as operands, constants
+and indices: gradients against differences of the plain function, eager and compiled."""
+
+import numpy as np
+import pytest
+from scipy_cases import refused
+
+from tracker import ConversionError, UnsupportedError, data, gradient, jit, param, value_and_grad
+from tracker.testing import ngradient
+
+pd = pytest.importorskip("pandas")
+xr = pytest.importorskip("xarray")
+
+RNG = np.random.default_rng(0)
+DF = pd.DataFrame({"a": RNG.normal(size=4), "b": RNG.normal(size=4)}, index=list("wxyz"))
+S, MASK, PLACES = DF["a"], DF["a"] > 0, pd.Series([1, 3, 1])
+DAYS = pd.date_range("2020-01-01", periods=2)
+KEYED = DF.assign(key=["x", "y", "x", "y"])
+DA = xr.DataArray(S.to_numpy(), dims="time", coords={"time": np.arange(4)}, attrs={"units": "m"})
+GRID = xr.DataArray(DF.to_numpy(), dims=("time", "kind"))
+W4, W2 = RNG.normal(size=4), RNG.normal(size=2)
+
+
+def in_place(labelled):
+    def program(w):
+        w = w * 1
+        w += labelled
+        w *= labelled
+        return w**2
+
+    return program
+
+
+def stored(w):
+    w = w * 2
+    w[PLACES] = 0
+    w[MASK] = S[MASK]
+    return w**2
+
+
+def grouped(w):
+    total = 0
+    for _, rows in KEYED.groupby("key"):
+        total = total + np.sum(rows["a"] * w[0] + rows["b"].values * w[1])
+    return total + KEYED.groupby("key")["a"].mean() @ w
+
+
+def dated(w):
+    t = (DAYS - pd.Timestamp("2020-01-01")).days
+    return np.exp(-w * t) + t.to_numpy() * w
+
+
+VECTOR = {  # of four numbers
+    "series * t": lambda w: S * w,
+    "t * series": lambda w: w * S,
+    "series - t": lambda w: (S - w) ** 2,
+    "t / series": lambda w: w / S,
+    "series ** t": lambda w: S.abs() ** w,
+    "t ** series": lambda w: abs(w) ** S,
+    "series @ t": lambda w: S @ w,
+    "t @ series": lambda w: w @ S,
+    "series.dot": lambda w: S.dot(w),
+    "t @ frame": lambda w: w @ DF,
+    "series * number": lambda w: S * w[0],
+    "number * series": lambda w: w[0] * S,
+    "frame * number": lambda w: DF * w[0],
+    "index * number": lambda w: PLACES.index * w[0],
+    "array of pandas": lambda w: S.array * w,
+    "nullable": lambda w: pd.Series([1.0, 2.0, 3.0, 4.0], dtype="Float64") * w,
+    "ufunc": lambda w: np.add(S, w) ** 2,
+    "ufunc reflected": lambda w: np.maximum(w, S),
+    "np.exp(series) * t": lambda w: np.exp(S) * w,
+    "np.dot": lambda w: np.dot(w, DF),
+    "where": lambda w: np.where(S > 0, w, 2 * w),
+    "where of two": lambda w: np.where(w > 0, S, 2 * w),
+    "less": lambda w: np.where(w > S, w, 2 * w),
+    "reflected less": lambda w: np.where(w < S, w, 2 * w),
+    "equal": lambda w: (w == S) * w + w,
+    "and": lambda w: np.where((w > 0) & MASK, w, 3 * w),
+    "reflected and": lambda w: np.where(MASK & (w > 0), w, 3 * w),
+    "mask": lambda w: w[MASK] ** 2,
+    "pandas index": lambda w: w[pd.Index([0, 2])] ** 2,
+    "series of places": lambda w: w[PLACES] ** 2,
+    "nullable places": lambda w: w[pd.array([1, 2], dtype="Int64")],
+    "codes": lambda w: w[pd.Series(["a", "b", "a"]).astype("category").cat.codes],
+    "in place": in_place(S),
+    "stored": stored,
+    "concatenate": lambda w: np.concatenate([S, w]) ** 2,
+    "stack": lambda w: np.stack([S, w]) ** 2,
+    "interp": lambda w: np.interp(w, S.sort_values(), S),
+    "rolling": lambda w: S.rolling(2).mean().dropna() * w[0],
+    "number of a reduction": lambda w: w * S.mean() + S.std(),
+    ".values": lambda w: (S * w).values,
+    ".to_numpy()": lambda w: (w * S).to_numpy(dtype=float, copy=True),
+    "data array * t": lambda w: DA * w,
+    "t * data array": lambda w: w * DA,
+    "data array - number": lambda w: (DA - w[0]) ** 2,
+    "data array's ufunc": lambda w: np.add(DA, w) ** 2 + np.add(w, DA),
+    "np.exp(data array) * t": lambda w: np.exp(DA) * w,
+    "np.where(data array)": lambda w: np.where(DA > 0, w, 2 * w) + np.where(w < DA, w, 0.0),
+    "data array as mask": lambda w: w[DA > 0] ** 2,
+    "data array in place": in_place(DA),
+    "data array's groups": lambda w: DA.groupby("time").mean().values * w,
+    "data array's window": lambda w: DA.rolling(time=2).mean().dropna("time") * w[:3],
+    "0-d data array": lambda w: w[0] * DA.sel(time=2) + DA.mean() * w[1],
+    "variable": lambda w: DA.variable * w,
+}
+PAIR = {  # of two numbers
+    "frame @ t": lambda w: DF @ w,
+    "frame.dot": lambda w: DF.dot(w),
+    "frame * t": lambda w: DF * w,
+    "t * frame": lambda w: w * DF,
+    "matmul": lambda w: np.matmul(DF, w),
+    "einsum": lambda w: np.einsum("ij,j->", DF, w),
+    "numbers @ t": lambda w: DF.to_numpy() @ w,
+    "means": lambda w: DF.mean() * w,
+    "row": lambda w: w * DF.loc["x"],
+    "rows": lambda w: sum(np.sum(row * w) for _, row in DF.iterrows()),
+    "groups": grouped,
+    "dates": dated,
+    "data array of two axes": lambda w: np.dot(GRID.values, w) + (GRID * w).sum(axis=1),
+}
+PROGRAMS = {name: (f, W4) for name, f in VECTOR.items()} | {
+    name: (f, W2) for name, f in PAIR.items()
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name):
+    f, w = PROGRAMS[name]
+
+    def loss(w):
+        return np.sum(np.asarray(f(w))) if type(w) is np.ndarray else np.sum(f(w))
+
+    want = ngradient(loss, w)[0]
+    (found,) = gradient(loss, w)
+    assert type(found) is np.ndarray
+    np.testing.assert_allclose(found, want, atol=1e-6)
+    compiled = value_and_grad(jit(loss))
+    for each in (w, w.copy()):
+        value, slope = compiled(each)
+        np.testing.assert_allclose(value, loss(w))
+        np.testing.assert_allclose(slope, want, atol=1e-6)
+
+
+def test_results_are_arrays_without_labels():
+    for made in (S * param(W4), param(W4) - S, DF @ param(W2), DA * param(W4)):
+        assert isinstance(made, np.ndarray) and not hasattr(made, "index")
+    assert data((S.astype("f") * param(W4.astype("f"))).to_numpy()).dtype == np.float32
+
+
+def test_arguments_count_as_their_arrays():
+    (found,) = gradient(lambda s: np.sum(s.to_numpy() ** 2 + s.values), S)
+    np.testing.assert_allclose(found, 2 * S.to_numpy() + 1)
+    assert type(found) is np.ndarray
+
+
+def test_plain_operands_are_left_to_pandas_and_xarray():
+    gradient(np.sum, W4)  # their methods are wrapped by now
+    assert S.dot(DF).index.equals(DF.columns)
+    assert isinstance(DF @ W2, pd.Series) and isinstance(DA + W4, xr.DataArray)
+    changed = S.copy()
+    changed += 1
+    pd.testing.assert_series_equal(changed, S + 1)
+
+
+def add_in_place(labelled):
+    labelled = labelled.copy()
+    labelled += param(W4)
+
+
+test_refused = refused(
+    {
+        ConversionError: {
+            r"store a tracked value into a Series\. Use x = x \+ t": lambda: add_in_place(S),
+            r"into a DataArray\. Use x = x \+ t .*test_labelled": lambda: add_in_place(DA),
+            r"pandas and xarray objects hold .*test_labelled": lambda: S.mul(param(W4)),
+            "pandas and xarray objects hold plain numbers": lambda: pd.DataFrame({"c": param(W4)}),
+        },
+        UnsupportedError: {
+            "got a Series beside a tracked value": lambda: KEYED["key"] * param(W4),
+            r"got a Series beside .*test_labelled": lambda: param(W4) * pd.Series(param(W4)),
+        },
+        IndexError: {"valid indices, not Series": lambda: param(W4)[KEYED["key"]]},
+        AttributeError: {"attribute 'to_numpy' of 'float'": lambda: param(1.0).to_numpy()},
+    }
+)

@@ -1,0 +1,83 @@
+"""pandas and xarray objects beside tracked values: they count as their arrays, and results are
+tracked arrays without labels.
+
+pandas asks for `__pandas_priority__` before most operators. Its other methods, and xarray's
+operators, are wrapped to return NotImplemented, so that the tracked operand's own operator runs,
+which takes the numbers (`support/array_likes.py`). The wrapped methods change nothing for other
+operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import ConversionError, message, user_line
+from tracker.ir.op import METHODS
+from tracker.ops.shape.create import copy_
+from tracker.tape.library_hooks import when_imported, wrap_method
+from tracker.tape.placeholders import resolve_placeholder
+from tracker.tape.record import aval_of
+from tracker.tape.tracked import Tracked, check_is_array
+
+
+def _if_tracked(instead: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Makes a method into one that calls `instead` if an operand is tracked."""
+
+    def wrap(theirs: Any) -> Any:
+        def method(self: Any, *operands: Any, **options: Any) -> Any:
+            given = tuple(map(resolve_placeholder, operands))
+            if Tracked in map(type, given):
+                return instead(self, *given)
+            return theirs(self, *given, **options)
+
+        return method
+
+    return wrap
+
+
+def _defer(*_: Any) -> Any:
+    return NotImplemented
+
+
+def _refuse_in_place(self: Any, *_: Any) -> Any:
+    raise ConversionError(
+        message(
+            f"an in-place operator would store a tracked value into a {type(self).__name__}",
+            "Use x = x + t in place of x += t: the result is a tracked array",
+            user_line(),
+        )
+    )
+
+
+def _install_pandas(pandas: Any) -> None:
+    for cls in (pandas.DataFrame, pandas.Series):
+        wrap_method(cls, "dot", _if_tracked(np.dot))
+        wrap_method(cls, "_inplace_method", _if_tracked(_refuse_in_place))
+
+
+def _install_xarray(xarray: Any) -> None:
+    for cls in (xarray.DataArray, xarray.Variable):
+        wrap_method(cls, "_binary_op", _if_tracked(_defer))
+        wrap_method(cls, "__array_ufunc__", _if_tracked(_defer))
+        wrap_method(cls, "_inplace_binary_op", _if_tracked(_refuse_in_place))
+
+
+when_imported("pandas", _install_pandas)
+when_imported("xarray", _install_xarray)
+
+
+# Code written for pandas may get an array without labels: an argument, or a result.
+
+
+def _to_numpy(self: Any, dtype: Any = None, copy: bool = False) -> Any:
+    """The array itself, as of a pandas or xarray object."""
+    check_is_array("to_numpy", aval_of(self))
+    found = self if dtype is None else self.astype(dtype)
+    return copy_(found, "K") if copy and found is self else found
+
+
+METHODS["to_numpy"] = _to_numpy
+Tracked.values = property(_to_numpy)  # type: ignore[attr-defined]
