@@ -6,10 +6,11 @@ One file per family; folders by what the ops do: `shape`, `elementwise`, `reduce
 Ops may import the IR, the tape and each other in this order, never jit or autodiff. To add one,
 read `declare/`, then a neighbour in its family's file, and give it a row in the family's test.
 `ufunc_protocol.py` handles ufunc calls with keywords, and ufunc methods; `no_derivative.py` has
-functions whose results are never differentiated, `labelled.py` objects of pandas and xarray.
+functions whose results are never differentiated, `labelled.py` and
+`sparse_operands.py` objects of pandas, xarray and `scipy.sparse`.
 """
 
-from tracker.ops import labelled, linalg, no_derivative, ufunc_protocol  # noqa: F401
+from tracker.ops import labelled, linalg, no_derivative, sparse_operands, ufunc_protocol  # noqa: F401
 from tracker.ops.along_axis import (  # noqa: F401
     argextremes,
     calculus,

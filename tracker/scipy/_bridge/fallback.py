@@ -69,6 +69,8 @@ def to_plain(x: Any, title: str, hint: str = USE_DATA_HINT) -> Any:
     captures, buffers that are not filled. Other tracked values raise an error."""
     if type(x) in (list, tuple):
         return type(x)(to_plain(part, title, hint) for part in x)
+    if is_tracked_sparse(x):
+        raise no_derivative_rule(title, hint)
     if not isinstance(x, Tracked):
         return x
     try:
@@ -84,8 +86,16 @@ def no_derivative_rule(title: str, hint: str = USE_DATA_HINT) -> UnsupportedErro
 def is_tracked(*xs: Any) -> bool:
     """Whether an argument is tracked, or is a list or tuple that contains a tracked value."""
     return any(
-        isinstance(x, Tracked) or (isinstance(x, (list, tuple)) and is_tracked(*x)) for x in xs
+        isinstance(x, Tracked)
+        or is_tracked_sparse(x)
+        or (isinstance(x, (list, tuple)) and is_tracked(*x))
+        for x in xs
     )
+
+
+def is_tracked_sparse(x: Any) -> bool:
+    """Whether an object is a sparse array with tracked entries."""
+    return hasattr(type(x), "_tracker_sparse")
 
 
 def as_array(x: Any) -> Any:

@@ -1,16 +1,24 @@
-"""`scipy.sparse` on tracked values: products of plain sparse arrays with tracked dense ones, and
-(in `linalg.py`) solutions of sparse systems. Names that are not defined here are SciPy's own.
+"""`scipy.sparse` on tracked values. Names that are not defined here are SciPy's own.
 
-Importing this module installs the operators `A @ x`, `x @ A`, `A.dot(x)` and, for sparse matrices,
-`A * x` on SciPy's own classes: their product returns NotImplemented for tracked operands.
+A sparse array made of tracked entries is a `TrackedSparse` (`tracked_array.py`, `construct.py`):
+fixed places, and a vector of entries in which everything is differentiated. `operators.py` has the
+products of plain sparse arrays with tracked dense ones; `linalg.py` and `systems.py` solve systems.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import scipy.sparse
 
 from tracker.scipy._bridge.fallback import scipy_fallback
-from tracker.scipy.sparse import _products  # noqa: F401  (for its effect)
 from tracker.scipy.sparse import linalg as linalg
+from tracker.scipy.sparse.construct import CONSTRUCTORS
+from tracker.tape.library_hooks import run_hooks
 
-__getattr__ = scipy_fallback(scipy.sparse)
+_theirs = scipy_fallback(scipy.sparse)
+run_hooks()
+
+
+def __getattr__(name: str) -> Any:
+    return CONSTRUCTORS[name] if name in CONSTRUCTORS else _theirs(name)

@@ -1,7 +1,8 @@
-"""`scipy.sparse.linalg` on tracked values: solutions of systems with a plain sparse matrix or
-operator, differentiable in the right side. Names that are not defined here are SciPy's own.
+"""`scipy.sparse.linalg` on tracked values: solutions of systems, differentiable in the right side
+and in the entries of a sparse matrix. Names that are not defined here are SciPy's own.
 
-The cotangent of the right side is the solution of the adjoint system, by the same solver.
+The cotangent of the right side is the solution of the adjoint system, by the same solver. Systems
+with tracked entries are in `systems.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,21 @@ from tracker.autodiff.custom_rules import custom_gradient
 from tracker.errors import UnsupportedError, message
 from tracker.ops.declare.rule_helpers import project
 from tracker.scipy._bridge.callback import host_callback
-from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, scipy_fallback
+from tracker.scipy._bridge.fallback import (
+    as_array,
+    is_tracked,
+    is_tracked_sparse,
+    no_derivative_rule,
+    scipy_fallback,
+)
 from tracker.scipy._bridge.linear_map import LinearMap
+from tracker.scipy.sparse.construct import CONSTRUCTORS
+from tracker.scipy.sparse.systems import (
+    DirectMethod,
+    TrackedFactors,
+    WarnsIfSingular,
+    apply_trans,
+)
 
 __getattr__ = scipy_fallback(scipy.sparse.linalg)
 
@@ -27,9 +41,14 @@ def _require_plain(name: str, a: Any) -> Any:
     if is_tracked(a):
         raise no_derivative_rule(
             f"scipy.sparse.linalg.{name} of a tracked matrix",
-            "Use np.linalg.solve, or a plain sparse matrix",
+            "Use spsolve, or a plain sparse matrix",
         )
     return a
+
+
+def _tracked_factors(a: Any, method: Callable[[Any, Any, str], Any]) -> TrackedFactors:
+    """The factors of a tracked matrix, which may be dense."""
+    return TrackedFactors(a if is_tracked_sparse(a) else CONSTRUCTORS["csc_array"](a), method)
 
 
 def _result_dtype(a: Any) -> np.dtype[Any]:
@@ -62,8 +81,14 @@ def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) ->
         x = scipy.sparse.linalg.spsolve(a.tocsc(), b, permc_spec, use_umfpack)
         return np.reshape(x, np.shape(b))
 
+    if scipy.sparse.issparse(b):
+        text = "spsolve with a sparse right side, on tracked values"
+        raise UnsupportedError(message(text, "Give b.toarray()"))
     b = as_array(b)
-    x = _solution_map("spsolve", _require_plain("spsolve", A), solve)(b)
+    if is_tracked(A):
+        x = _tracked_factors(A, WarnsIfSingular(permc_spec=permc_spec)).solve(b)
+    else:
+        x = _solution_map("spsolve", A, solve)(b)
     return x[:, 0] if np.ndim(b) == 2 and np.shape(b)[1] == 1 else x
 
 
@@ -81,6 +106,10 @@ def spsolve_triangular(
             A, b, lower, overwrite_A, overwrite_b, unit_diagonal
         )
 
+    b = as_array(b)
+    if is_tracked(A):
+        return _solve_tracked_triangle(A, b, lower, unit_diagonal)
+
     def solving(a: Any, lower: bool) -> LinearMap:
         return LinearMap(
             lambda b: scipy.sparse.linalg.spsolve_triangular(
@@ -92,23 +121,62 @@ def spsolve_triangular(
             "spsolve_triangular",
         )
 
-    return solving(_require_plain("spsolve_triangular", A), lower)(as_array(b))
+    return solving(A, lower)(b)
+
+
+def _solve_tracked_triangle(A: Any, b: Any, lower: bool, unit_diagonal: bool) -> Any:
+    """The solution of a system with one triangle of a tracked matrix."""
+    part = CONSTRUCTORS["tril" if lower else "triu"]
+    if unit_diagonal:
+        A = part(A, -1 if lower else 1) + scipy.sparse.eye_array(A.shape[0], dtype=A.dtype)
+    return _tracked_factors(part(A), DirectMethod(permc_spec="NATURAL")).solve(b)
+
+
+class _Factors:
+    """SciPy's factors of a plain matrix, which solve for tracked right sides, too."""
+
+    def __init__(self, theirs: Any, dtype: Any) -> None:
+        self._theirs, self._dtype = theirs, dtype
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._theirs, name)
+
+    def _map(self, trans: str) -> LinearMap:
+        adjoint = {"N": "H", "H": "N", "T": "conjugate"}
+        return LinearMap(
+            lambda b: self._solve_plain(b, trans),
+            self._theirs.shape[1],
+            self._dtype,
+            lambda: self._map(adjoint.get(trans, "T")),
+            "factors",
+        )
+
+    def _solve_plain(self, b: Any, trans: str) -> Any:
+        """`trans` may be "conjugate": conj(A) x = b."""
+        b = b.astype(np.result_type(self._dtype, b.dtype))
+        if trans == "conjugate":
+            return self._solve_plain(b.conj(), "N").conj()
+        if b.dtype.kind == "c" and self._dtype.kind != "c":
+            return self._solve_plain(b.real, trans) + 1j * self._solve_plain(b.imag, trans)
+        return self._theirs.solve(b, trans)
+
+    def solve(self, rhs: Any, trans: str = "N") -> Any:
+        """The solution x of op(A) x = rhs."""
+        return self._map(trans)(rhs) if is_tracked(rhs) else self._theirs.solve(rhs, trans)
+
+
+def splu(A: Any, *args: Any, **options: Any) -> Any:
+    """Factors of a matrix, whose `solve(b)` is differentiable in b and in the matrix's entries."""
+    if not is_tracked(A):
+        return _Factors(scipy.sparse.linalg.splu(A, *args, **options), _result_dtype(A))
+    names = ("permc_spec", "diag_pivot_thresh", "relax", "panel_size", "options")
+    return _tracked_factors(A, DirectMethod(**dict(zip(names, args, strict=False)), **options))
 
 
 def factorized(A: Any) -> Callable[[Any], Any]:
     """A function that solves A x = b for given b."""
-    factors = scipy.sparse.linalg.splu(_require_plain("factorized", A).tocsc())
-
-    def map(trans: str) -> LinearMap:
-        return LinearMap(
-            lambda b: factors.solve(b.astype(_result_dtype(A)), trans),
-            A.shape[1],
-            _result_dtype(A),
-            lambda: map("H" if trans == "N" else "N"),
-            "factorized",
-        )
-
-    return lambda b: map("N")(b) if is_tracked(b) else factors.solve(b)
+    solve: Callable[[Any], Any] = splu(A if is_tracked(A) else A.tocsc()).solve
+    return solve
 
 
 def aslinearoperator(A: Any) -> Any:
@@ -194,6 +262,8 @@ def _iterative_solver(name: str) -> Callable[..., Any]:
             raise UnsupportedError(message(text, "Give a plain one"))
         if not is_tracked(A, b, x0):
             return theirs(A, b, x0, **options)
+        if is_tracked(A):
+            return _solve_tracked(A, b, x0, options)
         adjoint = _adjoint(_require_plain(name, A))
         adjoint_map = _solution_map(name, adjoint, lambda a, b: theirs(a, b, **options)[0])
 
@@ -207,6 +277,28 @@ def _iterative_solver(name: str) -> Callable[..., Any]:
         b, x0 = as_array(b), as_array(x0) if is_tracked(x0) else x0
         found = host_callback(name, solve, A, b, x0, options)
         return solution(b, found["x"]), found["info"]
+
+    def _solve_tracked(A: Any, b: Any, x0: Any, options: Any) -> Any:
+        """The solution, and how it was found: SciPy's solver runs for each."""
+
+        def solve(matrix: Any, b: Any, trans: str) -> Any:
+            if np.ndim(b) == 2:  # several tangents
+                return np.stack([solve(matrix, each, trans) for each in b.T], axis=1)
+            start = x0 if trans == "N" else None
+            return theirs(apply_trans(matrix, trans), b, start, **options)[0]
+
+        if is_tracked(x0):
+            text = f"scipy.sparse.linalg.{name} with a tracked x0= and a tracked matrix"
+            raise UnsupportedError(message(text, "Give a plain one"))
+        b, A = as_array(b), A if is_tracked_sparse(A) else CONSTRUCTORS["csc_array"](A)
+        kept = A.tocsc().without_duplicates()
+        pattern = kept._pattern
+
+        def flag(data: Any, b: Any) -> Any:
+            matrix = scipy.sparse.csc_matrix((data, pattern.indices, pattern.indptr), kept.shape)
+            return theirs(matrix, b, x0, **options)[1]
+
+        return TrackedFactors(kept, solve).solve(b), host_callback(name, flag, kept.data, b)
 
     solver.__name__ = name
     solver.__doc__ = f"As scipy.sparse.linalg.{name}; as exact as its rtol= and atol= ask for."
