@@ -149,7 +149,8 @@ def test_iterative_solvers(solver):
 def test_what_it_looks_like():
     a = coo(sparse, param(T), "csr_matrix")
     plain = coo(scipy.sparse, T, "csr_matrix")
-    assert scipy.sparse.issparse(a) and isinstance(a, scipy.sparse.csr_matrix)
+    assert sparse.issparse(a) and scipy.sparse.issparse(a) and not sparse.issparse(param(T))
+    assert isinstance(a, scipy.sparse.csr_matrix)
     assert isinstance(a, sparse.csr_matrix) and not isinstance(a, sparse.csr_array)
     assert isinstance(plain, sparse.csr_matrix) and type(plain) == sparse.csr_matrix  # noqa: E721
 

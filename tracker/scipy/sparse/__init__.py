@@ -7,8 +7,6 @@ products of plain sparse arrays with tracked dense ones; `linalg.py` and `system
 
 from __future__ import annotations
 
-from typing import Any
-
 import scipy.sparse
 
 from tracker.scipy._bridge.fallback import scipy_fallback
@@ -16,9 +14,8 @@ from tracker.scipy.sparse import linalg as linalg
 from tracker.scipy.sparse.construct import CONSTRUCTORS
 from tracker.tape.library_hooks import run_hooks
 
-_theirs = scipy_fallback(scipy.sparse)
+globals().update(CONSTRUCTORS)
+__getattr__ = scipy_fallback(
+    scipy.sparse, accept_tracked=[name for name in dir(scipy.sparse) if name.startswith("iss")]
+)
 run_hooks()
-
-
-def __getattr__(name: str) -> Any:
-    return CONSTRUCTORS[name] if name in CONSTRUCTORS else _theirs(name)
