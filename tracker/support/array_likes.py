@@ -95,7 +95,11 @@ def _has_attribute(x: Any, names: Iterable[str]) -> bool:
 
 def is_labelled(x: Any) -> bool:
     """Whether an object is of a class of pandas or xarray, or derived from one."""
-    cls = type(x)
+    return is_labelled_class(type(x))
+
+
+def is_labelled_class(cls: type) -> bool:
+    """Whether a class is of pandas or xarray, or derived from one."""
     known = _LABELLED.get(cls)
     if known is None:
         packages = {each.__module__.partition(".")[0] for each in cls.__mro__}

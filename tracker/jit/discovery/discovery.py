@@ -56,6 +56,7 @@ from tracker.jit.discovery.inspection import (
     package_of,
     with_dict_values,
 )
+from tracker.jit.discovery.library_contents import contents_check
 from tracker.jit.discovery.lru_caches import clear_counter
 from tracker.jit.discovery.name_set import NameSet
 from tracker.jit.discovery.opaque_objects import is_opaque
@@ -74,6 +75,7 @@ from tracker.jit.guards.source import (
     C_DESCRIPTORS,
     AttributeSource,
     CellSource,
+    ContentsSource,
     ContextVarSource,
     FunctionSource,
     ItemSource,
@@ -525,7 +527,10 @@ class _Walker:
         keeps = has_instance_dict(x) and not isinstance(x, type)
         own = vars(x) if keeps else {}
         whole = every or is_namespace_class(type(x))  # no code names what its keywords set
-        if not self.libraries.over_limit and self.libraries.is_library_object(x):
+        if (check := contents_check(x)) is not None:
+            label = f"the contents of a {type(x).__name__}"
+            self.sources.setdefault(ContentsSource(ConstantKey(check), "", label))
+        elif not self.libraries.over_limit and self.libraries.is_library_object(x):
             self._visit_library_object(x)
             whole = True
         for name in sorted(own.keys() if whole else self.names.attributes & own.keys()):

@@ -16,7 +16,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 _PURE = (  # modules, and pure members of others
-    "tracker numpy scipy pandas "
+    "tracker numpy scipy pandas xarray "
     "abc _abc array base64 binascii bisect _bisect builtins cmath _codecs collections "
     "_collections _collections_abc colorsys contextlib contextvars _contextvars copy copyreg "
     "dataclasses datetime _datetime _pydatetime decimal _decimal _pydecimal difflib enum fractions "
@@ -41,7 +41,7 @@ _IMPURE = (  # exceptions among these
     "numpy._core._ufunc_config.geterr numpy._core._ufunc_config.geterrcall "
     "numpy._core.arrayprint.get_printoptions numpy.lib._datasource numpy.lib._npyio_impl "
     "numpy.lib.format numpy.lib._format_impl pandas.io random.SystemRandom scipy.datasets scipy.io "
-    "threading.active_count threading.enumerate"
+    "xarray.backends xarray.tutorial threading.active_count threading.enumerate"
 )
 _IMPURE_METHODS = (  # exceptions among the methods of their classes
     "datetime.datetime.now datetime.datetime.today datetime.datetime.utcnow datetime.date.today "

@@ -267,6 +267,21 @@ class TokenSource(Source):
         return MISSING if holder is None else holder()
 
 
+@record(frozen=True)
+class ContentsSource(Source):
+    """What a function returns: the contents of an object that is compared by these."""
+
+    kind = "token"
+    is_atomic = True
+
+    def read(self) -> Any:
+        holder = self.holder.value
+        return MISSING if holder is None else holder()
+
+    def write(self, x: Any, on_holder: bool) -> None:
+        self.holder.value.restore(x)
+
+
 _Root = TypeVar("_Root")
 SourcePath: TypeAlias = tuple[Source, tuple[int, ...]]  # from a source to a leaf of its value
 

@@ -41,6 +41,7 @@ from tracker.jit.guards.source import (
     MISSING,
     AttributeSource,
     CellSource,
+    ContentsSource,
     ItemSource,
     Source,
     builtin_attribute_method,
@@ -275,6 +276,8 @@ class _StateDiff:
             self._compare_below(was, (number, ()))  # it may be referenced elsewhere
         if now is was or source.is_read_only:
             return
+        if isinstance(source, ContentsSource):
+            raise _Unrepresentable
         if not self.captured.writes_unknown and source.name not in self.captured.stored:
             raise _Unrepresentable  # another thread has written
         if now is MISSING or not _is_writable(source, was, on_holder):
