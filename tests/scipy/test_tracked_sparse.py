@@ -8,7 +8,7 @@ import scipy.sparse.linalg
 from scipy_cases import against_scipy, refused
 
 import tracker
-from tracker import UnsupportedError, data, gradient, jit, param, value_and_grad
+from tracker import ConversionError, UnsupportedError, data, gradient, jit, param, value_and_grad
 from tracker.scipy import sparse
 from tracker.scipy.sparse import linalg
 
@@ -205,6 +205,17 @@ def test_compiled_code_follows_places_and_entries():
     assert "sparse_solve" in str(tracker.trace(topology, sparse, T))
 
 
+def stored_in(plain):
+    plain = plain.copy()
+    plain.data = param(np.ones(plain.nnz))
+    return plain
+
+
+def assembled():
+    a = scipy.sparse.lil_matrix((4, 4))
+    a[0, 0] += param(T)[0]
+
+
 A, P = coo(sparse, param(T)), param(V)
 test_refused = refused(
     {
@@ -217,9 +228,13 @@ test_refused = refused(
             r"power 0 of a csr_matrix": lambda: sparse.csr_matrix(A) ** 0,
             "a quotient of sparse arrays": lambda: A / PLAIN,
             "with a sparse right side": lambda: linalg.spsolve(A.tocsc(), PLAIN),
-            r"linalg\.eigsh has no derivative rule": lambda: linalg.eigsh(A, 1),
+            r"linalg\.eigsh has no .*csr_array\(\(tracker\.data": lambda: linalg.eigsh(A, 1),
             r"linalg\.aslinearoperator of a tracked": lambda: linalg.aslinearoperator(A),
             "tracked x0= and a tracked matrix": lambda: linalg.cg(A, V, P),
+        },
+        ConversionError: {
+            r"scipy\.sparse would turn .* csr_array\(\(t, a\.indices": lambda: stored_in(PLAIN) @ V,
+            r"make the array of its entries: coo_array": lambda: assembled(),
         },
         ValueError: {
             r"dimension mismatch: \(4, 4\) and \(3,\)": lambda: A @ V[:3],

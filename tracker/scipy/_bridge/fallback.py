@@ -20,6 +20,10 @@ from tracker.scipy._bridge.callback import nondifferentiable
 from tracker.tape.tracked import Tracked
 
 USE_DATA_HINT = "Use tracker.data(x) where no gradient is wanted"
+_PLAIN_SPARSE_HINT = (
+    "Where no gradient is wanted, use csr_array((tracker.data(a.data), a.indices, a.indptr), "
+    "a.shape) for a in CSR format"
+)
 
 
 def scipy_fallback(
@@ -70,7 +74,7 @@ def to_plain(x: Any, title: str, hint: str = USE_DATA_HINT) -> Any:
     if type(x) in (list, tuple):
         return type(x)(to_plain(part, title, hint) for part in x)
     if is_tracked_sparse(x):
-        raise no_derivative_rule(title, hint)
+        raise no_derivative_rule(title, _PLAIN_SPARSE_HINT if hint is USE_DATA_HINT else hint)
     if not isinstance(x, Tracked):
         return x
     try:
