@@ -47,6 +47,10 @@ def place(x, at, value):
         x[last] = value
 
 
+def groups():
+    return frame().groupby("text")
+
+
 CASES = {  # how it is made, what is read, where something is stored, and what
     "copied columns": (frame, lambda x: x[["b", "a"]].sum(axis=1), ("loc", (0, "a")), 9.0),
     "mean": (frame, lambda x: x["a"].mean(), ("iloc", (1, 0)), 7.0),
@@ -78,7 +82,15 @@ CASES = {  # how it is made, what is read, where something is stored, and what
     ),
     "data array": (lambda: data_set()["a"], lambda x: x.mean().item(), (1,), 5.0),
     "data set": (data_set, lambda x: x["a"].values, ("a", 0), 5.0),
-    "variable": (data_set, lambda x: len(x.data_vars), ("b",), 1.0),
+    "new variable": (data_set, lambda x: len(x.data_vars), ("b",), 1.0),
+    "groups made before": (groups, lambda x: x["a"].sum().sum(), ("obj", "loc", (0, "a")), 9.0),
+    "window": (
+        lambda: frame()["a"].rolling(2),
+        lambda x: x.sum().dropna().sum(),
+        ("obj", "iloc", 1),
+        9.0,
+    ),
+    "variable": (lambda: xr.Variable("t", [1.0, 2.0, 3.0]), lambda x: x.mean().item(), (0,), 9.0),
     "csr": (lambda: scipy.sparse.csr_array(np.eye(3)), lambda x: x.toarray()[0], ("data", 0), 4.0),
     "coo": (
         lambda: scipy.sparse.coo_array(np.eye(3)),

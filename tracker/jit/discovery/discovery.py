@@ -56,7 +56,11 @@ from tracker.jit.discovery.inspection import (
     package_of,
     with_dict_values,
 )
-from tracker.jit.discovery.library_contents import contents_check
+from tracker.jit.discovery.library_contents import (
+    contents_check,
+    is_view_of_labelled,
+    state_of,
+)
 from tracker.jit.discovery.lru_caches import clear_counter
 from tracker.jit.discovery.name_set import NameSet
 from tracker.jit.discovery.opaque_objects import is_opaque
@@ -530,6 +534,9 @@ class _Walker:
         if (check := contents_check(x)) is not None:
             label = f"the contents of a {type(x).__name__}"
             self.sources.setdefault(ContentsSource(ConstantKey(check), "", label))
+        elif is_view_of_labelled(x) and not self._is_user_defined(x):
+            self._reach_all(state_of(x).values())
+            return
         elif not self.libraries.over_limit and self.libraries.is_library_object(x):
             self._visit_library_object(x)
             whole = True

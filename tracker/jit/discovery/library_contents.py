@@ -106,9 +106,9 @@ class ContentsCheck:
         """Put back what the object held."""
         x = self._object()
         if x is not None and contents.copy is not None and not contents.are_those_of(x):
-            copied = _deep_copy(contents.copy)
-            for name in _state_names(x):
-                object.__setattr__(x, name, getattr(copied, name))
+            for name, value in state_of(_deep_copy(contents.copy)).items():
+                if name not in _NOT_RESTORED:
+                    object.__setattr__(x, name, value)
 
 
 _checks: WeakIdentityDict[ContentsCheck] = WeakIdentityDict()
@@ -122,6 +122,13 @@ def contents_check(x: Any) -> ContentsCheck | None:
         return None
     _checks[x] = found = ContentsCheck(x)
     return found
+
+
+def is_view_of_labelled(x: Any) -> bool:
+    """Whether an object of pandas or xarray only refers to others of these: groups, windows,
+    locators. (A `Variable` of xarray, which holds numbers, has no weak references.)"""
+    cls = type(x)
+    return is_labelled_class(cls) and not _kind(cls) and cls.__weakrefoffset__ > 0
 
 
 def _kind(cls: type) -> str:
@@ -222,10 +229,11 @@ def _words(x: Any) -> Any:
     return x.ravel("K").view(f"u{math.gcd(x.itemsize, 8)}")
 
 
-def _state_names(x: Any) -> list[str]:
-    slots = {name for cls in type(x).__mro__ for name in vars(cls).get("__slots__", ())}
-    names = (slots | instance_dict(x).keys()) - _NOT_RESTORED
-    return [name for name in names if hasattr(x, name)]
+def state_of(x: Any) -> dict[str, Any]:
+    """The attributes that are stored on an object, also in slots."""
+    slots = [name for cls in type(x).__mro__ for name in vars(cls).get("__slots__", ())]
+    found = {name: getattr(x, name) for name in slots if hasattr(x, name)}
+    return found | instance_dict(x)
 
 
 def _deep_copy(x: Any) -> Any:
