@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from tracker.scipy._bridge.fallback import as_array, is_tracked
+from tracker.scipy._bridge.fallback import as_array, is_tracked, is_tracked_sparse
+from tracker.scipy.sparse.fillable_array import FillableSparse
 from tracker.scipy.sparse.tracked_array import TrackedSparse
 from tracker.tape.conversions import plain_integers
+from tracker.tape.observers import is_deriving, is_tracing
 
+_FILLED_FORMATS = ("lil", "dok", "csr")
 FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
 CONSTRUCTORS: dict[str, Any] = {}
 
@@ -35,7 +38,11 @@ class _SparseClass:
 
     def __call__(self, arg1: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(arg1):
-            return self._theirs(arg1, *args, **kwargs)
+            made = self._theirs(arg1, *args, **kwargs)
+            is_shape = isinstance(arg1, tuple) and all(np.ndim(n) == 0 for n in arg1)
+            if is_shape and made.format in _FILLED_FORMATS and (is_deriving() or is_tracing()):
+                return FillableSparse.empty(self._theirs, made.shape, made.dtype)
+            return made
         options = inspect.signature(self._theirs).bind(arg1, *args, **kwargs).arguments
         made = _from_entries(self._theirs, arg1, options.get("shape"))
         dtype = options.get("dtype")
@@ -63,7 +70,8 @@ class _SparseClass:
 def _from_entries(theirs: Any, arg1: Any, shape: Any) -> Any:
     """What SciPy's class makes of `arg1`, which contains tracked numbers or is tracked."""
     name = theirs.__name__.partition("_")[0]
-    if type(arg1) is TrackedSparse:
+    if is_tracked_sparse(arg1):
+        arg1 = TrackedSparse.of(arg1)
         cls = theirs if name in ("coo", "csr", "csc") else scipy.sparse.csr_array
         return arg1.asformat(cls.__name__.partition("_")[0]).moved(cls)
     if not isinstance(arg1, tuple):  # dense: every element is an entry, also one that is 0
@@ -112,7 +120,7 @@ class _Numbering:
             return [self(each) for each in x]
         if scipy.sparse.issparse(x):
             tracked = TrackedSparse.of(x).without_duplicates()
-            pattern = tracked.moved(lambda p: p.copy())._pattern
+            pattern = tracked.moved(lambda p: p.copy()).pattern
             pattern.data = self._numbers(tracked.data)
             return pattern
         return self._numbers(as_array(x))
@@ -176,7 +184,7 @@ def find(A: Any) -> Any:
     """The coordinates of the entries, and the entries (also those that are 0)."""
     if not is_tracked(A):
         return scipy.sparse.find(A)
-    kept = A.without_duplicates()
+    kept = TrackedSparse.of(A).without_duplicates()
     return (*kept.at_entries(), kept.data)
 
 

@@ -292,7 +292,7 @@ def _iterative_solver(name: str) -> Callable[..., Any]:
             raise UnsupportedError(message(text, "Give a plain one"))
         b, A = as_array(b), A if is_tracked_sparse(A) else CONSTRUCTORS["csc_array"](A)
         kept = A.tocsc().without_duplicates()
-        pattern = kept._pattern
+        pattern = kept.pattern
 
         def flag(data: Any, b: Any) -> Any:
             matrix = scipy.sparse.csc_matrix((data, pattern.indices, pattern.indptr), kept.shape)

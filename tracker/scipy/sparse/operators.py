@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tracker.scipy._bridge.fallback import is_tracked_sparse
 from tracker.scipy._bridge.linear_map import LinearMap
 from tracker.scipy.sparse.tracked_array import TrackedSparse
 
 
 def apply_operator(name: str, a: Any, other: Any) -> Any:
     """What SciPy's method of this name gives for a tracked operand."""
-    if type(other) is TrackedSparse or np.ndim(other) == 0:
+    if is_tracked_sparse(other) or np.ndim(other) == 0:
         public = {"_matmul_dispatch": "__matmul__", "_rmatmul_dispatch": "__rmatmul__"}
         if np.ndim(other) == 0 and name in public:
             return TrackedSparse.of(a).multiply(other)

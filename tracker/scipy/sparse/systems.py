@@ -149,7 +149,7 @@ class TrackedFactors:
         if kept.shape[0] != kept.shape[1]:
             raise ValueError(f"can only factor square matrices, not one of shape {kept.shape}")
         self.shape, self._data = kept.shape, kept.data
-        self._solver = SparseSolver(kept._pattern, method)
+        self._solver = SparseSolver(kept.pattern, method)
 
     def solve(self, b: Any, trans: str = "N") -> Any:
         """The solution x of op(A) x = b."""

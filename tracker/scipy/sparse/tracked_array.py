@@ -32,12 +32,12 @@ _FORMAT_INSTEAD = {"bsr": "csr", "dia": "coo", "dok": "csr", "lil": "csr"}
 class TrackedSparse:
     """A sparse array with tracked entries; to `isinstance` an instance of SciPy's class."""
 
-    __slots__ = ("__weakref__", "_pattern", "data")
+    __slots__ = ("__weakref__", "data", "pattern")
     __array_ufunc__ = None  # NumPy's operators defer
     _tracker_sparse = True
 
     def __init__(self, pattern: Any, data: Any) -> None:
-        self._pattern, self.data = pattern, data
+        self.pattern, self.data = pattern, data
 
     @staticmethod
     def from_numbered(numbered: Any, data: Any) -> TrackedSparse:
@@ -60,8 +60,8 @@ class TrackedSparse:
     @staticmethod
     def of(a: Any) -> TrackedSparse:
         """A sparse array as one of this class."""
-        if type(a) is TrackedSparse:
-            return a
+        if hasattr(type(a), "_tracker_sparse"):
+            return a if type(a) is TrackedSparse else a.tocsr()
         a = _with_entries(a)
         return TrackedSparse(_numbered(a), a.data)
 
@@ -69,7 +69,7 @@ class TrackedSparse:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return type(self._pattern)
+        return type(self.pattern)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -78,36 +78,36 @@ class TrackedSparse:
 
     @property
     def is_matrix(self) -> bool:
-        return isinstance(self._pattern, scipy.sparse.spmatrix)
+        return isinstance(self.pattern, scipy.sparse.spmatrix)
 
     def __repr__(self) -> str:
-        return f"<{type(self._pattern).__name__} of shape {self.shape}, entries {self.data!r}>"
+        return f"<{type(self.pattern).__name__} of shape {self.shape}, entries {self.data!r}>"
 
     def __getattr__(self, name: str) -> Any:
         if name in _PARTS:
-            return getattr(self._pattern, name)
-        if name.startswith("__") or not hasattr(self._pattern, name):
+            return getattr(self.pattern, name)
+        if name.startswith("__") or not hasattr(self.pattern, name):
             raise AttributeError(name)
         raise self.refusal(f".{name}")
 
     def refusal(self, what: str) -> UnsupportedError:
         return UnsupportedError(
             message(
-                f"{what} of a {type(self._pattern).__name__} with tracked entries",
+                f"{what} of a {type(self.pattern).__name__} with tracked entries",
                 "Its entries are A.data, at A.tocoo().coords; A.toarray() is dense",
             )
         )
 
     def at_entries(self) -> tuple[Any, ...]:
         """The coordinates of the entries, in their order."""
-        coords: tuple[Any, ...] = self._pattern.tocoo().coords
+        coords: tuple[Any, ...] = self.pattern.tocoo().coords
         return coords
 
     # Moving entries
 
     def moved(self, move: Callable[[Any], Any]) -> Any:
         """What a function of SciPy's that only moves entries gives."""
-        return TrackedSparse.from_numbered(move(self._pattern), self.data)
+        return TrackedSparse.from_numbered(move(self.pattern), self.data)
 
     def without_duplicates(self) -> Any:
         """The same array with one entry for each place."""
@@ -143,11 +143,11 @@ class TrackedSparse:
 
     def sum_duplicates(self) -> None:
         made = self.without_duplicates()
-        self._pattern, self.data = made._pattern, made.data
+        self.pattern, self.data = made.pattern, made.data
 
     def sort_indices(self) -> None:
         made = self.without_duplicates().moved(lambda p: p.sorted_indices())
-        self._pattern, self.data = made._pattern, made.data
+        self.pattern, self.data = made.pattern, made.data
 
     def transpose(self, axes: Any = None, copy: bool = False) -> Any:
         return self.moved(lambda p: p.transpose(axes))
@@ -159,13 +159,28 @@ class TrackedSparse:
 
     def __getitem__(self, key: Any) -> Any:
         kept = self.without_duplicates()
-        found = kept._pattern[_plain_key(key)]
+        return TrackedSparse.element(kept.pattern[plain_key(key)], kept.data)
+
+    @staticmethod
+    def element(found: Any, data: Any) -> Any:
+        """What has these numbers: a sparse array, or an element, which may be no entry."""
         if scipy.sparse.issparse(found):
-            return TrackedSparse.from_numbered(found, kept.data)
-        return kept.data[int(found) - 1] if found else self.dtype.type(0)
+            return TrackedSparse.from_numbered(found, data)
+        return data[int(found) - 1] if found else data.dtype.type(0)
 
     def __setitem__(self, key: Any, v: Any) -> None:
-        raise self.refusal("storing an element")
+        self._store(v, lambda numbers, new: numbers.__setitem__(plain_key(key), new))
+
+    def setdiag(self, values: Any, k: int = 0) -> None:
+        self._store(values, lambda numbers, new: numbers.setdiag(new, k))
+
+    def _store(self, v: Any, write: Callable[[Any, Any], None]) -> None:
+        kept = self.without_duplicates()
+        numbers = kept.pattern.tolil()
+        new, data = with_new_entries(kept.data, v)
+        write(numbers, new)
+        made = TrackedSparse.from_numbered(numbers.asformat(self.format), data)
+        self.pattern, self.data = made.pattern, made.data
 
     def getrow(self, i: int) -> Any:
         return self[[i], :]
@@ -177,15 +192,15 @@ class TrackedSparse:
         return (self[i] for i in range(self.shape[0]))
 
     def __len__(self) -> int:
-        return len(self._pattern)  # raises SciPy's error
+        return len(self.pattern)  # raises SciPy's error
 
     # Changing entries
 
     def with_data(self, data: Any) -> TrackedSparse:
-        return TrackedSparse(self._pattern, data)
+        return TrackedSparse(self.pattern, data)
 
     def copy(self) -> TrackedSparse:
-        return TrackedSparse(self._pattern.copy(), self.data.copy())
+        return TrackedSparse(self.pattern.copy(), self.data.copy())
 
     def astype(self, dtype: Any, *_: Any, **__: Any) -> TrackedSparse:
         return self.with_data(self.data.astype(dtype))
@@ -244,7 +259,7 @@ class TrackedSparse:
 
     def diagonal(self, k: int = 0) -> Any:
         rows, columns = self.at_entries()
-        length = len(self._pattern.diagonal(k))
+        length = len(self.pattern.diagonal(k))
         on = np.flatnonzero(columns - rows == k)
         return add_into_zeros((length,), rows[on] - max(0, -k), self.data[on])
 
@@ -370,11 +385,22 @@ def _numbered(a: Any) -> Any:
     return numbered
 
 
-def _plain_key(key: Any) -> Any:
+def plain_key(key: Any) -> Any:
     """A subscript with plain arrays, whose values a trace guards."""
     if type(key) is tuple:
-        return tuple(map(_plain_key, key))
+        return tuple(map(plain_key, key))
     return np.asarray(key)[()] if type(key) is Tracked else key
+
+
+def with_new_entries(data: Any, v: Any) -> tuple[Any, Any]:
+    """Numbers for new entries, and all entries. A plain 0 is no entry: its number is 0."""
+    if _is_sparse(v):
+        v = TrackedSparse.of(v).toarray()
+    if not is_tracked(v) and not np.any(v):
+        return 0, data
+    v, start = as_array(v).astype(data.dtype), np.size(data) + 1
+    numbers = np.arange(start, start + np.size(v)).reshape(np.shape(v))[()]
+    return numbers, np.concatenate([data, np.ravel(v)])
 
 
 def _sparse_product(a: TrackedSparse, b: TrackedSparse) -> Any:
