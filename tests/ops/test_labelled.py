@@ -10,6 +10,7 @@ from tracker.testing import ngradient
 
 pd = pytest.importorskip("pandas")
 xr = pytest.importorskip("xarray")
+param(0.0)  # the first leaf after their import: what they need is installed
 
 RNG = np.random.default_rng(0)
 DF = pd.DataFrame({"a": RNG.normal(size=4), "b": RNG.normal(size=4)}, index=list("wxyz"))
@@ -141,6 +142,41 @@ def test_programs(name):
         value, slope = compiled(each)
         np.testing.assert_allclose(value, loss(w))
         np.testing.assert_allclose(slope, want, atol=1e-6)
+
+
+METHODS = {  # whose defaults are others in pandas
+    "std": (lambda w: (S * w).std(), W4),
+    "var": (lambda w: (w - S).var(), W4),
+    "of a ratio": (lambda w: (DF @ w).mean() / (DF @ w).std(), W2),
+    "of a ufunc": (lambda w: np.exp(S * w).std() + np.clip(S * w, -0.5, 0.5).var(), W4),
+    "of a slice": (lambda w: (S * w)[1:].std() + (S * w)[MASK.to_numpy()].var(), W4),
+    "of cumulative sums": (lambda w: (S * w).cumsum().std() + np.cumsum(S * w).var(), W4),
+    "np.std": (lambda w: np.std(S * w), W4),
+    "of numbers": (lambda w: (S * w).values.std() + (DF.T @ w).to_numpy().std(), W4),
+    "ddof": (lambda w: (S * w).std(ddof=0) + (S * w).var(ddof=2), W4),
+    "of arrays": (lambda w: np.where(S > 0, S * w, w).std() + np.stack([S, w]).var() + w.std(), W4),
+    "of columns": (lambda w: (DF * w).mean().max() + (DF * w).sum().std(), W2),
+    "of rows": (lambda w: (DF * w).sum(axis=1).std() + (DF * w).max(axis=1).sum(), W2),
+    "of transposed": (lambda w: (DF * w).T.sum().std(), W2),
+    "of everything": (lambda w: np.sum(DF * w) + np.mean(DF * w) + np.dot(DF, w).std(), W2),
+    "of an array's columns": (lambda w: (DF.to_numpy() * w).mean() + 1.0, W2),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_have_the_defaults_of_pandas(name):
+    f, w = METHODS[name]
+    want = ngradient(f, w)[0]
+    for g in (f, jit(f)):
+        value, slope = value_and_grad(g)(w)
+        np.testing.assert_allclose(value, f(w))
+        np.testing.assert_allclose(slope, want, atol=1e-6)
+
+
+def test_methods_of_an_argument_have_the_defaults_of_pandas():
+    np.testing.assert_allclose(
+        gradient(lambda s: s.std(), S)[0], ngradient(lambda s: np.std(s, ddof=1), S.to_numpy())[0]
+    )
 
 
 def test_results_are_arrays_without_labels():

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import ConversionError, message, user_line
-from tracker.ir.op import METHODS
-from tracker.ops.shape.create import copy_
+from tracker.ir.op import METHODS, UFUNCS, Op
+from tracker.ops.shape.create import copy_, identity
+from tracker.support.array_likes import FRAME_ARRAYS
 from tracker.tape.library_hooks import when_imported, wrap_method
 from tracker.tape.placeholders import resolve_placeholder
-from tracker.tape.record import aval_of
+from tracker.tape.record import apply, aval_of, value_of
 from tracker.tape.tracked import Tracked, check_is_array
+from tracker.tape.value import Value
 
 
 def _if_tracked(instead: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -52,10 +54,19 @@ def _refuse_in_place(self: Any, *_: Any) -> Any:
     )
 
 
+def _dot(frame: Any, other: Any) -> Any:
+    return other.__rmatmul__(frame)
+
+
 def _install_pandas(pandas: Any) -> None:
     for cls in (pandas.DataFrame, pandas.Series):
-        wrap_method(cls, "dot", _if_tracked(np.dot))
+        wrap_method(cls, "dot", _if_tracked(_dot))
         wrap_method(cls, "_inplace_method", _if_tracked(_refuse_in_place))
+
+    for name in ("std", "var"):
+        METHODS[name] = _with_default(METHODS[name], "ddof", 1, position=3)
+    for name in _REDUCTIONS:
+        METHODS[name] = _with_default(METHODS[name], "axis", 0, position=0, ndim=2)
 
 
 def _install_xarray(xarray: Any) -> None:
@@ -69,14 +80,60 @@ when_imported("pandas", _install_pandas)
 when_imported("xarray", _install_xarray)
 
 
+# Methods ------------------------------------------------------------------------------------------
+#
+# The result of an operator is a tracked array where pandas has a Series or DataFrame, whose methods
+# have other defaults: one degree of freedom less, and the first axis of two. Where pandas would
+# keep its classes is read from the history of a value.
+
+_REDUCTIONS = ["sum", "mean", "prod", "max", "min", "std", "var", "any", "all", "cumsum", "cumprod"]
+_KEEPING_OPS = {"getitem", "gather", "transpose", "astype", "copy"}
+_KEEPING_OPS |= {"sum", "mean", "prod", "max", "min"}
+
+
+def _with_default(theirs: Any, name: str, value: Any, *, position: int, ndim: int = 0) -> Any:
+    """A method with pandas' default for an argument, where pandas would have a Series (or, if
+    `ndim` is 2, a DataFrame)."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = len(args) > position or name in kwargs
+        if not given and FRAME_ARRAYS and np.ndim(self) >= ndim and _is_frame(self):
+            kwargs[name] = value
+        return theirs(self, *args, **kwargs)
+
+    return method
+
+
+def _is_frame(x: Any) -> bool:
+    """Whether pandas would have a Series or DataFrame in the place of a tracked array."""
+    todo: list[Any] = [value_of(resolve_placeholder(x))]
+    seen: set[Any] = set()
+    keeping = {id(op) for op in UFUNCS.values()}
+    while todo:
+        at = todo.pop()
+        if type(at) is np.ndarray and at in FRAME_ARRAYS:
+            return True
+        if type(at) is not Value or at in seen:
+            continue
+        seen.add(at)
+        if type(at.op) is Op:
+            if id(at.op) in keeping or at.op.name in _KEEPING_OPS:
+                todo += at.operands
+            elif at.op.name in ("cumsum", "cumprod"):  # of a flattened array
+                todo += getattr(at.operands[0], "operands", ())
+        else:
+            todo.append(at.aval)
+    return False
+
+
 # Code written for pandas may get an array without labels: an argument, or a result.
 
 
 def _to_numpy(self: Any, dtype: Any = None, copy: bool = False) -> Any:
     """The array itself, as of a pandas or xarray object."""
     check_is_array("to_numpy", aval_of(self))
-    found = self if dtype is None else self.astype(dtype)
-    return copy_(found, "K") if copy and found is self else found
+    found = apply(identity, (self,)) if dtype is None else self.astype(dtype)
+    return copy_(found, "K") if copy else found
 
 
 METHODS["to_numpy"] = _to_numpy

@@ -32,7 +32,7 @@ import numpy as np
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import Op
 from tracker.support.array_copies import snapshot
-from tracker.support.array_likes import array_of_labelled
+from tracker.support.array_likes import array_of_labelled, note_frame
 from tracker.support.source_lines import warn_at_user_line
 from tracker.tape.lazy import lies_in, may_overlap
 from tracker.tape.observers import observers, thread_state
@@ -271,7 +271,7 @@ def _plain_operand(x: Any, op: Op, others: Sequence[Any] = ()) -> Any:
         return snapshot(np.asarray(x))
     numbers = array_of_labelled(x)
     if numbers is not None:
-        return _plain_operand(numbers, op)
+        return note_frame(_plain_operand(numbers, op), x)
     raise UnsupportedError(
         message(
             f"{op.name} got a {cls.__name__} beside a tracked value",
