@@ -5,7 +5,16 @@ import numpy as np
 import pytest
 from scipy_cases import refused
 
-from tracker import ConversionError, UnsupportedError, data, gradient, jit, param, value_and_grad
+from tracker import (
+    ConversionError,
+    UnsupportedError,
+    data,
+    gradient,
+    istracked,
+    jit,
+    param,
+    value_and_grad,
+)
 from tracker.testing import ngradient
 
 pd = pytest.importorskip("pandas")
@@ -179,6 +188,13 @@ def test_methods_of_an_argument_have_the_defaults_of_pandas():
     )
 
 
+def test_labels_that_match():
+    t = param(W4)
+    for made in (t * S * S, t * S - DF["b"], (t * S).values * S[::-1], t * DF.T * S, DA * t + DA):
+        assert istracked(made)
+    assert istracked(GRID * param(W2) * GRID[0]) and istracked(DF * param(W2) / DF.std())
+
+
 def test_results_are_arrays_without_labels():
     for made in (S * param(W4), param(W4) - S, DF @ param(W2), DA * param(W4)):
         assert isinstance(made, np.ndarray) and not hasattr(made, "index")
@@ -208,6 +224,10 @@ def add_in_place(labelled):
 test_refused = refused(
     {
         ConversionError: {
+            "multiply of a Series and a tracked array with other": lambda: param(W4) * S * S[::-1],
+            r"other labels, which .*x\.to_numpy": lambda: S[::-1] - np.exp(S * param(W4)),
+            "of a DataFrame and a tracked": lambda: DF.mean() * param(W2) - DF[["b", "a"]],
+            "divide of a DataArray and": lambda: DA.rename(time="x") / (DA * param(W4)),
             r"store a tracked value into a Series\. Use x = x \+ t": lambda: add_in_place(S),
             r"into a DataArray\. Use x = x \+ t .*test_labelled": lambda: add_in_place(DA),
             r"pandas and xarray objects hold .*test_labelled": lambda: S.mul(param(W4)),

@@ -288,6 +288,7 @@ test_refused = refused(
             r"\.max of a coo_array .*A\.toarray": lambda: A.max(),
             r"power -1 of a coo_array": lambda: A.power(-1),
             r"power 0 of a csr_matrix": lambda: sparse.csr_matrix(A) ** 0,
+            r"\.todense\(\) of a csr_matrix .*A\.toarray": lambda: sparse.csr_matrix(A).todense(),
             "a quotient of sparse arrays": lambda: A / PLAIN,
             "with a sparse right side": lambda: linalg.spsolve(A.tocsc(), PLAIN),
             r"linalg\.eigsh has no .*csr_array\(\(tracker\.data": lambda: linalg.eigsh(A, 1),

@@ -23,7 +23,8 @@ from tracker.ops.shape.create import identity, item
 from tracker.ops.shape.shape import in_memory_order
 from tracker.random.draw_ops import is_numpy_generator, recording_argument
 from tracker.support.array_copies import snapshot
-from tracker.support.array_likes import Refusal, array_from_object, hidden_numbers, note_frame
+from tracker.support.array_likes import Refusal, array_from_object, hidden_numbers
+from tracker.tape.labels import note_labels
 from tracker.tape.observers import RunningDerivative, current_observer, is_tracing
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.reachability import is_history_needed
@@ -267,7 +268,7 @@ def _array_like_leaf(x: Any, argnum: int) -> Any:
     if found is None:
         found = hidden_numbers(x)
     if not isinstance(found, Refusal):
-        return note_frame(found, x)
+        return found if found is None else note_labels(found, x)
     kind = UnsupportedError if isinstance(x, np.ndarray) else NotTrackedError
     raise kind(
         message(

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import ConversionError, message, user_line
-from tracker.ir.op import METHODS, UFUNCS, Op
+from tracker.ir.op import METHODS
 from tracker.ops.shape.create import copy_, identity
-from tracker.support.array_likes import FRAME_ARRAYS
+from tracker.tape.labels import LABELS, is_frame
 from tracker.tape.library_hooks import when_imported, wrap_method
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import apply, aval_of, value_of
 from tracker.tape.tracked import Tracked, check_is_array
-from tracker.tape.value import Value
 
 
 def _if_tracked(instead: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -84,11 +83,9 @@ when_imported("xarray", _install_xarray)
 #
 # The result of an operator is a tracked array where pandas has a Series or DataFrame, whose methods
 # have other defaults: one degree of freedom less, and the first axis of two. Where pandas would
-# keep its classes is read from the history of a value.
+# keep its classes is read from the history of a value (`tape/labels.py`).
 
 _REDUCTIONS = ["sum", "mean", "prod", "max", "min", "std", "var", "any", "all", "cumsum", "cumprod"]
-_KEEPING_OPS = {"getitem", "gather", "transpose", "astype", "copy"}
-_KEEPING_OPS |= {"sum", "mean", "prod", "max", "min"}
 
 
 def _with_default(theirs: Any, name: str, value: Any, *, position: int, ndim: int = 0) -> Any:
@@ -97,33 +94,11 @@ def _with_default(theirs: Any, name: str, value: Any, *, position: int, ndim: in
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = len(args) > position or name in kwargs
-        if not given and FRAME_ARRAYS and np.ndim(self) >= ndim and _is_frame(self):
+        if not given and LABELS and np.ndim(self) >= ndim and is_frame(value_of(self)):
             kwargs[name] = value
         return theirs(self, *args, **kwargs)
 
     return method
-
-
-def _is_frame(x: Any) -> bool:
-    """Whether pandas would have a Series or DataFrame in the place of a tracked array."""
-    todo: list[Any] = [value_of(resolve_placeholder(x))]
-    seen: set[Any] = set()
-    keeping = {id(op) for op in UFUNCS.values()}
-    while todo:
-        at = todo.pop()
-        if type(at) is np.ndarray and at in FRAME_ARRAYS:
-            return True
-        if type(at) is not Value or at in seen:
-            continue
-        seen.add(at)
-        if type(at.op) is Op:
-            if id(at.op) in keeping or at.op.name in _KEEPING_OPS:
-                todo += at.operands
-            elif at.op.name in ("cumsum", "cumprod"):  # of a flattened array
-                todo += getattr(at.operands[0], "operands", ())
-        else:
-            todo.append(at.aval)
-    return False
 
 
 # Code written for pandas may get an array without labels: an argument, or a result.

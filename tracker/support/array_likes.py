@@ -27,7 +27,6 @@ _UNITS = ("magnitude", "units")
 _TEXT = (str, bytes, bytearray)
 LABELLING_PACKAGES = frozenset(("pandas", "xarray"))
 _LABELLED: WeakIdentityDict[bool] = WeakIdentityDict()  # by class
-FRAME_ARRAYS: WeakIdentityDict[bool] = WeakIdentityDict()
 _CALLABLE = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType),
     *(functools.partial, np.ufunc, np.vectorize, type, types.ModuleType),
@@ -123,14 +122,6 @@ def array_of_labelled(x: Any) -> Any:
     except TypeError:  # a data set: several arrays
         return None
     return found if found.dtype.kind in "biufc" else None
-
-
-def note_frame(array: Any, x: Any) -> Any:
-    """Note that an array stands for `x`, if that is a Series or DataFrame of pandas: the methods of
-    these have other defaults."""
-    if is_labelled(x) and hasattr(type(x), "iloc"):
-        FRAME_ARRAYS[array] = True
-    return array
 
 
 def hidden_numbers(x: Any) -> Refusal | None:

@@ -32,8 +32,9 @@ import numpy as np
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import Op
 from tracker.support.array_copies import snapshot
-from tracker.support.array_likes import array_of_labelled, note_frame
+from tracker.support.array_likes import array_of_labelled
 from tracker.support.source_lines import warn_at_user_line
+from tracker.tape.labels import check_labels, note_labels
 from tracker.tape.lazy import lies_in, may_overlap
 from tracker.tape.observers import observers, thread_state
 from tracker.tape.placeholders import PLACEHOLDERS, may_need_resolving, resolve_placeholder
@@ -271,7 +272,9 @@ def _plain_operand(x: Any, op: Op, others: Sequence[Any] = ()) -> Any:
         return snapshot(np.asarray(x))
     numbers = array_of_labelled(x)
     if numbers is not None:
-        return note_frame(_plain_operand(numbers, op), x)
+        taken = note_labels(_plain_operand(numbers, op), x)
+        check_labels(op, taken, x, [value_of(y) for y in others if type(y) is _Tracked])
+        return taken
     raise UnsupportedError(
         message(
             f"{op.name} got a {cls.__name__} beside a tracked value",

@@ -240,7 +240,11 @@ class TrackedSparse:
             raise self.refusal(".toarray(out=)")
         return add_into_zeros(self.shape, self.at_entries(), self.data)
 
-    todense = toarray
+    def todense(self, order: str | None = None, out: Any = None) -> Any:
+        if self.is_matrix:  # to np.matrix, whose `*` is another
+            raise self.refusal(".todense()")
+        return self.toarray(order, out)
+
     A = property(toarray)
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
