@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 seen_count = 0  # modules that were imported at the last look
@@ -28,14 +29,17 @@ def run_hooks() -> None:
     seen_count = len(sys.modules)
     for name in [name for name in _hooks if name in sys.modules]:
         module = sys.modules[name]
-        if not getattr(module.__spec__, "_initializing", False):
-            _hooks.pop(name)(module)
+        if not getattr(getattr(module, "__spec__", None), "_initializing", False):
+            install = _hooks.pop(name, None)
+            if install is not None and isinstance(module, ModuleType):
+                install(module)
 
 
 def wrap_method(cls: type, name: str, wrap: Callable[[Any], Any]) -> None:
-    """Replace a method where it is defined, in `cls` or a base; only once."""
-    owner = next(each for each in cls.__mro__ if name in vars(each))
-    if (owner, name) not in _wrapped:
+    """Replace a method where it is defined, in `cls` or a base; only once. (Without it, as in
+    another version of the library, operands are refused.)"""
+    owner = next((each for each in cls.__mro__ if name in vars(each)), None)
+    if owner is not None and (owner, name) not in _wrapped:
         _wrapped.add((owner, name))
         theirs = vars(owner)[name]
         setattr(owner, name, functools.wraps(theirs)(wrap(theirs)))
