@@ -19,7 +19,6 @@ from tracker.testing import ngradient
 
 pd = pytest.importorskip("pandas")
 xr = pytest.importorskip("xarray")
-param(0.0)  # the first leaf after their import: what they need is installed
 
 RNG = np.random.default_rng(0)
 DF = pd.DataFrame({"a": RNG.normal(size=4), "b": RNG.normal(size=4)}, index=list("wxyz"))

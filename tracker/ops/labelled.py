@@ -9,7 +9,7 @@ operands.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from tracker.errors import ConversionError, message, user_line
 from tracker.ir.op import METHODS
 from tracker.ops.shape.create import copy_, identity
-from tracker.tape.labels import LABELS, is_frame
+from tracker.tape.labels import FRAME_METHODS, is_frame
 from tracker.tape.library_hooks import when_imported, wrap_method
 from tracker.tape.placeholders import resolve_placeholder
 from tracker.tape.record import apply, aval_of, value_of
@@ -62,11 +62,6 @@ def _install_pandas(pandas: Any) -> None:
         wrap_method(cls, "dot", _if_tracked(_dot))
         wrap_method(cls, "_inplace_method", _if_tracked(_refuse_in_place))
 
-    for name in ("std", "var"):
-        METHODS[name] = _with_default(METHODS[name], "ddof", 1, position=3)
-    for name in _REDUCTIONS:
-        METHODS[name] = _with_default(METHODS[name], "axis", 0, position=0, ndim=2)
-
 
 def _install_xarray(xarray: Any) -> None:
     for cls in (xarray.DataArray, xarray.Variable):
@@ -85,20 +80,27 @@ when_imported("xarray", _install_xarray)
 # have other defaults: one degree of freedom less, and the first axis of two. Where pandas would
 # keep its classes is read from the history of a value (`tape/labels.py`).
 
-_REDUCTIONS = ["sum", "mean", "prod", "max", "min", "std", "var", "any", "all", "cumsum", "cumprod"]
 
-
-def _with_default(theirs: Any, name: str, value: Any, *, position: int, ndim: int = 0) -> Any:
-    """A method with pandas' default for an argument, where pandas would have a Series (or, if
-    `ndim` is 2, a DataFrame)."""
+def _with_defaults(name: str, defaults: dict[str, int], positions: Sequence[str]) -> Any:
+    """A method with pandas' defaults; `positions` are the names of the leading arguments."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        given = len(args) > position or name in kwargs
-        if not given and LABELS and np.ndim(self) >= ndim and is_frame(value_of(self)):
-            kwargs[name] = value
-        return theirs(self, *args, **kwargs)
+        if is_frame(value_of(self)):
+            given = {*positions[: len(args)], *kwargs}
+            if np.ndim(self) < 2:
+                given.add("axis")
+            kwargs |= {key: x for key, x in defaults.items() if key not in given}
+        return METHODS[name](self, *args, **kwargs)
 
     return method
+
+
+for _name in ("std", "var"):
+    FRAME_METHODS[_name] = _with_defaults(
+        _name, {"axis": 0, "ddof": 1}, ("axis", "dtype", "out", "ddof")
+    )
+for _name in ("sum", "mean", "prod", "max", "min", "any", "all", "cumsum", "cumprod"):
+    FRAME_METHODS[_name] = _with_defaults(_name, {"axis": 0}, ("axis",))
 
 
 # Code written for pandas may get an array without labels: an argument, or a result.

@@ -17,11 +17,14 @@ import numpy as np
 
 from tracker.errors import ConversionError, message
 from tracker.ir.op import UFUNCS, Op
-from tracker.support.weakrefs import WeakIdentityDict
+from tracker.support.weakrefs import removing_ref
 from tracker.tape.value import Value
 
-# By array: the indexes of a Series or DataFrame, or the dimensions of an xarray object.
-LABELS: WeakIdentityDict[tuple[Any, ...]] = WeakIdentityDict()
+# By the id of an array, beside a weak reference to it: the indexes of a Series or DataFrame, or the
+# dimensions of an xarray object.
+LABELS: dict[int, tuple[Any, tuple[Any, ...]]] = {}
+# Methods that have other defaults where pandas would have its own class.
+FRAME_METHODS: dict[str, Any] = {}
 # What pandas gives for its objects is one of them again after ufuncs, and after these ops.
 _KEEPING_OPS = {"getitem", "gather", "transpose", "astype", "copy"}
 _KEEPING_OPS |= {"sum", "mean", "prod", "max", "min"}
@@ -32,7 +35,7 @@ def note_labels(array: Any, x: Any) -> Any:
     """Note that an array stands for a pandas or xarray object; returns the array."""
     found = tuple(x.axes) if hasattr(type(x), "iloc") else getattr(x, "dims", None)
     if type(found) is tuple and found:
-        LABELS[array] = found
+        LABELS[id(array)] = removing_ref(array, LABELS), found
     return array
 
 
@@ -46,7 +49,7 @@ def labelled_ancestors(value: Value, limit: float = math.inf) -> Iterator[Any]:
     keeping = {id(op) for op in UFUNCS.values()}
     while todo and len(seen) < limit:
         at = todo.popleft()
-        if type(at) is np.ndarray and at in LABELS:
+        if type(at) is np.ndarray and id(at) in LABELS:
             yield at
         if type(at) is not Value or at in seen:
             continue
@@ -61,17 +64,18 @@ def labelled_ancestors(value: Value, limit: float = math.inf) -> Iterator[Any]:
 
 def is_frame(value: Value) -> bool:
     """Whether pandas would have a Series or DataFrame in the place of a value."""
-    return any(not _are_names(LABELS[x]) for x in labelled_ancestors(value))
+    return any(not _are_names(LABELS[id(x)][1]) for x in labelled_ancestors(value))
 
 
 def check_labels(op: Op, array: Any, x: Any, others: Iterable[Value]) -> None:
     """Raise if an operand's labels would not be matched by position with those of the others."""
-    labels = LABELS.get(array)
-    if labels is None or op.name == "matmul":
+    if id(array) not in LABELS or op.name == "matmul":
         return
+    labels = LABELS[id(array)][1]
     for value in others:
         for found in labelled_ancestors(value, _MAX_LOOKED_AT):
-            if found.shape == np.shape(value.aval) and not _match(labels, LABELS[found]):
+            has_shape = found.shape == np.shape(value.aval)
+            if has_shape and not _match(labels, LABELS[id(found)][1]):
                 raise ConversionError(
                     message(
                         f"{op.name} of a {type(x).__name__} and a tracked array with other labels, "

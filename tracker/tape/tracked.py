@@ -25,6 +25,7 @@ from tracker.errors import ConversionError, MissingAttributeError, UnsupportedEr
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.support.numpy_version import version_of
 from tracker.tape.escape import NO_ESCAPE, call_on_plain, escape_as_text, guard_value
+from tracker.tape.labels import FRAME_METHODS, LABELS
 from tracker.tape.placeholders import (
     PLACEHOLDERS,
     are_resolved,
@@ -236,6 +237,8 @@ class Tracked(metaclass=_TransparentMeta):
                 return getattr(resolved, name)
         method = METHODS.get(name)
         if method is not None:
+            if LABELS and name in FRAME_METHODS:
+                method = FRAME_METHODS[name]
             return MethodType(method, self)
         if name in ("__array_interface__", "__array_struct__"):
             raise MissingAttributeError(_NO_ADDRESS)
