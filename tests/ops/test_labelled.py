@@ -229,8 +229,8 @@ test_refused = refused(
             "divide of a DataArray and": lambda: DA.rename(time="x") / (DA * param(W4)),
             r"store a tracked value into a Series\. Use x = x \+ t": lambda: add_in_place(S),
             r"into a DataArray\. Use x = x \+ t .*test_labelled": lambda: add_in_place(DA),
-            r"pandas and xarray objects hold .*test_labelled": lambda: S.mul(param(W4)),
-            "pandas and xarray objects hold plain numbers": lambda: pd.DataFrame({"c": param(W4)}),
+            r"pandas.Series.mul would .* Use operators: .*test_labelled": lambda: S.mul(param(W4)),
+            r"pandas.DataFrame would .* Use operators": lambda: pd.DataFrame({"c": param(W4)}),
         },
         UnsupportedError: {
             "got a Series beside a tracked value": lambda: KEYED["key"] * param(W4),

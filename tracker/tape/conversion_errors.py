@@ -19,6 +19,9 @@ from tracker.tape.record import aval_of, holds_tracked
 STORE_HINT = "Make the array with np.zeros_like(t) or np.zeros(n, like=t)"
 _PLAIN = "Use tracker.data(t) where no gradient is wanted"
 _NUMBER_HINT = "Use t itself, or tracker.data(t) where no gradient is wanted"
+_LABELS_HINT = (
+    "Use operators: s * t and df @ t are tracked arrays; join columns with np.stack([...], axis=1)"
+)
 _OTHER_NAMES = {  # of functions of `math`
     "comb": "scipy.special.comb",
     "dist": "np.linalg.norm",
@@ -36,6 +39,8 @@ _HINTS = {  # by the beginning of the call's name
     "numpy.ma.": "Keep the mask beside the array: np.where(mask, 0.0, t), np.sum(t, where=~mask)",
     "numpy.random.Generator": "Draw from tracker.numpy.random.default_rng",
     "numpy.random.RandomState": "Draw from tracker.numpy.random.RandomState",
+    "pandas.": _LABELS_HINT,
+    "xarray.": _LABELS_HINT,
     "numpy.rec.": "Keep one array for each field, in a dict, a named tuple or a dataclass",
 }
 
