@@ -29,6 +29,7 @@ from tracker.autodiff.stop_gradient import (
 )
 from tracker.config import config
 from tracker.control import cond, fori_loop, scan, switch, while_loop
+from tracker.drop_ins import drop_in as _drop_in
 from tracker.errors import (
     CompileError,
     ComplexLossError,
@@ -46,6 +47,7 @@ from tracker.errors import (
 from tracker.jit.api import jit, trace
 from tracker.ops.indexing import inplace as _mutation  # noqa: F401  (installs indexing)
 from tracker.ops.indexing import views as _views  # noqa: F401  (installs other views)
+from tracker.plain import set_drop_ins as _set_drop_ins
 from tracker.tape.tracked import Tracked
 from tracker.transforms.jacobians import (
     diaghessian,
@@ -56,6 +58,8 @@ from tracker.transforms.jacobians import (
     withjacobian,
 )
 from tracker.transforms.vmap import vmap
+
+_set_drop_ins(_drop_in)
 
 
 def __getattr__(name: str) -> object:

@@ -36,12 +36,15 @@ class Settings:
     check    verify the IR after every pass
     dump     stages to print
     threads  for long loops compiled from now on (0: the processors we may use)
+    plain    installed packages whose code counts as the user's; None: `tracker.numpy` must be
+             imported where it is needed
     """
 
     jit: bool = True
     check: bool = False
     dump: frozenset[str] = frozenset()
     threads: int = 0
+    plain: frozenset[str] | None = frozenset()
 
 
 class config:
@@ -51,6 +54,9 @@ class config:
     check    True: verify the IR after every pass
     threads  how many threads share a long loop that is compiled now; 1: only the caller's
     dump     stages to print to stderr: any of 'trace', 'ir', 'llvm', 'asm', separated by commas
+    plain    False: NumPy in your code stays NumPy while it is differentiated, and `tracker.numpy`
+             must be imported where it is needed; a tuple of names: code of these installed
+             packages counts as yours
 
     A change applies to the calling thread, as with NumPy's `errstate`; the TRACKER_* variables are
     for the whole process. Raises ValueError for unknown names and values.
@@ -138,7 +144,18 @@ def _parse_count(name: str, value: Any) -> int:
     return count
 
 
+def _parse_packages(name: str, value: Any) -> frozenset[str] | None:
+    if isinstance(value, (bool, int)) or value in ("0", "1", None):
+        return frozenset() if value is not None and _parse_flag(name, value) else None
+    names = value.split(",") if isinstance(value, str) else list(value)
+    wrong = [each for each in names if type(each) is not str or not each.isidentifier()]
+    if wrong:
+        raise ValueError(f"{name}={value!r}: {wrong[0]!r} is no name of a package")
+    return frozenset(names)
+
+
 _PARSERS: dict[str, Any] = {
+    "plain": _parse_packages,
     "threads": _parse_count,
     "jit": _parse_flag,
     "check": _parse_flag,

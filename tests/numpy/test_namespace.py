@@ -18,6 +18,13 @@ from tracker import ConversionError, Tracked, gradient, jit, param
 from tracker.testing import gradcheck
 
 
+@pytest.fixture(autouse=True)
+def explicit_spelling():
+    """These tests compare `tracker.numpy` with NumPy, which has to stay what it is here."""
+    with tracker.config(plain=False):
+        yield
+
+
 def test_every_name_is_there():
     for name in numpy.__all__:
         assert hasattr(np, name), name

@@ -1,4 +1,5 @@
-"""Programs in plain NumPy, differentiated and compiled with only their import line changed."""
+"""Programs in plain NumPy, differentiated and compiled: as they are, and with only their import
+line changed."""
 
 import types
 from pathlib import Path
@@ -26,8 +27,9 @@ def changed():
 
 MODULE = changed()
 CASES = [
-    pytest.param(plain, getattr(MODULE, plain.__name__), np.array(x), id=plain.__name__)
+    pytest.param(plain, getattr(module, plain.__name__), np.array(x), id=f"{plain.__name__}-{how}")
     for plain, x in numpy_programs.PROGRAMS.items()
+    for how, module in (("unchanged", numpy_programs), ("drop-in", MODULE))
 ]
 
 
@@ -53,9 +55,10 @@ def test_program_compiled(plain, ours, x):
         np.testing.assert_allclose(slope, gradient(ours, x * factor)[0], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("module", [numpy_programs, MODULE], ids=["unchanged", "drop-in"])
 @pytest.mark.parametrize("name", ["euler", "stiffness", "kalman", "spline", "kinematics"])
-def test_program_twice_differentiated(name):
-    plain, ours = getattr(numpy_programs, name), getattr(MODULE, name)
+def test_program_twice_differentiated(name, module):
+    plain, ours = getattr(numpy_programs, name), getattr(module, name)
     x = np.array(numpy_programs.PROGRAMS[plain])
     curvature = hessian(ours, x)
     differences = [

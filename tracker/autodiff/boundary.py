@@ -21,6 +21,7 @@ from tracker.errors import NotTrackedError, UnsupportedError, message
 from tracker.ops.declare.rule_helpers import project
 from tracker.ops.shape.create import identity, item
 from tracker.ops.shape.shape import in_memory_order
+from tracker.plain import call_exchanged, exchange_suspended
 from tracker.random.draw_ops import is_numpy_generator, recording_argument
 from tracker.support.array_copies import snapshot
 from tracker.support.array_likes import Refusal, array_from_object, hidden_numbers
@@ -264,7 +265,8 @@ def _array_like_leaf(x: Any, argnum: int) -> Any:
     would lose its meaning as an array."""
     if is_numpy_generator(x) or tree.is_method(x) or isinstance(x, np.memmap):
         return None
-    found = array_from_object(x)
+    with exchange_suspended():  # NumPy may ask user code
+        found = array_from_object(x)
     if found is None:
         found = hidden_numbers(x)
     if not isinstance(found, Refusal):
@@ -292,7 +294,10 @@ def convert_array_likes(arg: Any, argnum: int) -> Any:
 
 def array_like_data(x: Any) -> Any:
     """The array that a foreign object offers; None if there is none."""
-    found = None if _is_plain_class(x) else array_from_object(x)
+    if _is_plain_class(x):
+        return None
+    with exchange_suspended():
+        found = array_from_object(x)
     return None if isinstance(found, Refusal) else found
 
 
@@ -332,7 +337,7 @@ def run_lifted(
         kwargs = {name: recording_argument(x) for name, x in kwargs.items()}
     try:
         with RunningDerivative(lifted.own_leaves, lifted.arrays):
-            y = f(*lifted.args, **kwargs)
+            y = call_exchanged(f, lifted.args, kwargs)
     finally:
         lifted.close()
     lifted.check_aliased_writes()

@@ -34,6 +34,7 @@ from tracker.ir.op import Op
 from tracker.ops.declare.bundle import BundleParts
 from tracker.ops.declare.declare import declare
 from tracker.ops.shape.create import identity
+from tracker.plain import call_exchanged
 from tracker.support.array_copies import snapshot
 from tracker.tape.observers import RunningDerivative, is_tracing
 from tracker.tape.record import apply, value_of, wrap
@@ -113,7 +114,8 @@ class _CheckpointCall:
                 own.append(leaf(x))
         try:
             with RunningDerivative(own):
-                made = self.f(*self.rebuild_args([wrap(value) for value in own]), **self.kwargs)
+                given = self.rebuild_args([wrap(value) for value in own])
+                made = call_exchanged(self.f, given, self.kwargs)
         finally:
             for value in own:
                 close_leaf(value)

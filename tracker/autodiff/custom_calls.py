@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ from tracker.errors import ConversionError, RuleError, TrackerError, message
 from tracker.ops.declare.bundle import BundleParts
 from tracker.ops.declare.rule_helpers import project
 from tracker.support.array_copies import snapshot
-from tracker.tape.observers import is_tracing
+from tracker.tape.observers import ObserversSuspended, is_tracing
 from tracker.tape.reachability import depends_on_live_leaf
 from tracker.tape.record import value_of, wrap
 from tracker.tape.tracked import Tracked
@@ -112,6 +113,13 @@ def apply_rule(rule: CustomRule, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return _RuleCall(rule, args, kwargs, leaves, structure, at).run()
 
 
+def _running_on(operands: Sequence[Any]) -> AbstractContextManager[None]:
+    """The context of a rule: nothing is differentiated in it if it is given plain numbers."""
+    if any(type(x) is Tracked for x in operands):
+        return nullcontext()
+    return ObserversSuspended()
+
+
 class _RuleCall:
     """One call: its arguments, and the `back` that the rule returned for them.
 
@@ -177,6 +185,10 @@ class _RuleCall:
 
     def run_rule(self, operands: Sequence[Any]) -> tuple[Any, Callable[..., Any] | None]:
         """The function's value and its `back` from the reverse rule; no `back` without one."""
+        with _running_on(operands):
+            return self._run_rule(operands)
+
+    def _run_rule(self, operands: Sequence[Any]) -> tuple[Any, Callable[..., Any] | None]:
         rule = self.rule
         args = self.rebuild_args(operands)
         if rule.reverse is None:
@@ -234,7 +246,8 @@ class _RuleCall:
             whole[k] = g
         dy = tree.unflatten(self.out_structure, whole)
         try:
-            found = back(dy)
+            with _running_on([*gs, *xs]):
+                found = back(dy)
         except TrackerError as error:
             hint = f": {_HOST_HINT}" if isinstance(error, ConversionError) else ""
             error.add_note(f"in back of the rule of {self.rule.name}{hint}")

@@ -28,6 +28,7 @@ from tracker.errors import (
     UnsupportedError,
     message,
 )
+from tracker.plain import call_exchanged
 from tracker.tape.observers import RunningDerivative, is_tracing
 from tracker.tape.record import speculate_bool, value_of, wrap
 from tracker.tape.tracked import ParamState, Tracked
@@ -181,7 +182,7 @@ def run_for_params(f: Callable[[], Any], caller: str) -> Any:
     _params_state.running = True
     try:
         with RunningDerivative():
-            return f()
+            return call_exchanged(f, ())
     finally:
         _params_state.running = False
 

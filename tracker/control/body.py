@@ -23,6 +23,7 @@ from tracker.ir.types import Type
 from tracker.ir.verify import verify
 from tracker.jit.tracing import IRBuilder, StateRollbackLog, enter_all, find_captured_state
 from tracker.ops.shape.create import identity, item
+from tracker.plain import call_exchanged
 from tracker.support.structs import record
 from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
 from tracker.tape.tracer import Tracer, UnsupportedInBody, close_leaf, current_tracer
@@ -57,7 +58,7 @@ def trace_body(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[
     )
     with enter_all(tracer):
         try:
-            results = list(body(*map(wrap, values)))
+            results = list(call_exchanged(body, [*map(wrap, values)]))
             outputs = [value_of(r) if isinstance(r, Tracked) else r for r in results]
         finally:
             for value in values:

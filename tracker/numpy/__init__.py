@@ -59,6 +59,8 @@ def _names() -> dict[str, Any]:
     names = {}
     known: dict[Any, Any] = {}  # some ufuncs have two names
     for name in _numpy.__all__:
+        if name not in vars(_numpy):  # a submodule that NumPy imports when it is asked for
+            continue
         value = getattr(_numpy, name)
         if name in _FRESH:
             value = _making_of(value)

@@ -67,6 +67,7 @@ from tracker.jit.tracing.side_effects import (
 )
 from tracker.jit.tracing.stability import PostTraceState
 from tracker.ops.shape.create import buffer
+from tracker.plain import call_exchanged, prepare_exchange
 from tracker.random.draw_ops import DrawMonitor, PatchedGlobals, import_generators
 from tracker.support.array_copies import copy_with_layout
 from tracker.support.instances import is_user_class
@@ -261,6 +262,7 @@ def trace_call(
     differentiated  the positional arguments with respect to which `f` differentiates
     """
     kwargs = kwargs or {}
+    prepare_exchange(f, args, kwargs)
     given, own = signature_of(args, kwargs, static, differentiated)
     if captured is None:
         captured = find_captured_state(f, static_leaves(given, own), vouched)
@@ -384,7 +386,7 @@ class _TracingRun:
                 self.swap.install(self.captured_leaves, self.inputs.originals())
                 before = StateSnapshot(self.captured.sources)
                 with enter_all(self._monitor(sys._getframe()), self.shims):
-                    result = f(*self.positional, **self.named)
+                    result = call_exchanged(f, self.positional, self.named)
                 watch.check()
                 untrack_nested_keys(result)
                 self.container_paths = container_paths(self.signature, before, self.containers)

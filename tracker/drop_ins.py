@@ -1,0 +1,86 @@
+"""Which of our drop-ins stands for an object of NumPy's, SciPy's or `math`.
+
+NumPy's are known all at once; SciPy's are looked up one by one, so that `tracker.scipy` is imported
+only for code that uses SciPy.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+import types
+from typing import Any
+
+import numpy as np
+
+_NUMPY_MODULES = (
+    *("numpy", "numpy.fft", "numpy.lib", "numpy.lib.stride_tricks", "numpy.linalg", "numpy.random"),
+)
+
+
+def drop_in(x: Any, package: str) -> Any:
+    """The drop-in for an object of a package; the object itself if there is none."""
+    home = _home(x)
+    if package == "scipy":
+        return _scipy_drop_in(x, home)
+    if home.startswith("numpy.polynomial"):
+        return _named_drop_in(x, home if home in sys.modules else "numpy.polynomial")
+    return _numpy_drop_ins().get(id(x), (x, x))[1]
+
+
+def _home(x: Any) -> str:
+    """The name of the module that an object is, or is defined in."""
+    if isinstance(x, types.ModuleType):
+        return x.__name__
+    return getattr(x, "__module__", None) or type(x).__module__ or ""
+
+
+@functools.cache
+def _numpy_drop_ins() -> dict[int, tuple[Any, Any]]:
+    """By id: an object of NumPy's, and its drop-in."""
+    found: dict[int, tuple[Any, Any]] = {}
+    for module in _NUMPY_MODULES:
+        theirs, ours = importlib.import_module(module), importlib.import_module(f"tracker.{module}")
+        found[id(theirs)] = theirs, ours
+        for name in getattr(theirs, "__all__", vars(ours)):
+            x, y = vars(theirs).get(name), vars(ours).get(name)
+            if y is not None and y is not x:
+                found[id(x)] = x, y
+    return found
+
+
+def _named_drop_in(x: Any, module: str) -> Any:
+    """What has the name of an object of this module in our module of the same name."""
+    theirs, ours = sys.modules[module], importlib.import_module(f"tracker.{module}")
+    if isinstance(x, types.ModuleType):
+        return ours if x is theirs else x
+    name = getattr(x, "__name__", None)
+    if name is None or vars(theirs).get(name) is not x:
+        name = next((name for name, y in vars(theirs).items() if y is x), None)
+    return x if name is None else getattr(ours, name)
+
+
+def _scipy_drop_in(x: Any, home: str) -> Any:
+    scipy = importlib.import_module("tracker.scipy")
+    if x is sys.modules["scipy"]:
+        return scipy
+    if isinstance(x, np.ufunc):
+        home = "scipy.special"
+    homes = [
+        f"scipy.{name}" for name in scipy.SUBMODULES if f"{home}.".startswith(f"scipy.{name}.")
+    ]
+    module = max(homes, key=len, default=None)
+    if module is None or module not in sys.modules:
+        return x
+    distribution = _frozen_distribution(x)
+    if distribution is None:
+        return _named_drop_in(x, module)
+    like = _named_drop_in(getattr(sys.modules[module], distribution), module)
+    return like(*x.args, **x.kwds)
+
+
+def _frozen_distribution(x: Any) -> str | None:
+    """The name of a univariate distribution whose parameters are fixed; None for anything else."""
+    names = {cls.__name__ for cls in type(x).__mro__}
+    return x.dist.name if "rv_frozen" in names else None

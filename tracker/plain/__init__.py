@@ -1,0 +1,23 @@
+"""Plain NumPy code under a derivative or a trace: the user's names for NumPy hold our drop-ins.
+
+While a function is differentiated or traced, `np` in the user's modules holds `tracker.numpy`,
+`math` a module of ours, `stats` `tracker.scipy.stats`, whichever way they were imported
+(`call_exchanged`). NumPy, SciPy and all other packages are left as they are: only names in
+namespaces of user code change (`user_code.py`).
+
+`places.py`      where user code finds an object of NumPy's, and the exchange of what is there
+`reach.py`       the functions, classes and namespaces that a call can reach
+`exchange.py`    the plan of a function, and the exchange around a call
+`imports.py`     `import` statements that run meanwhile
+
+Drop-ins act like NumPy in threads that differentiate and trace nothing. What drop-in an object has
+is handed in from above (`set_drop_ins`).
+
+Invariants: nothing is exchanged while no derivative or trace runs in any thread; a place gets its
+original back unless somebody else has written there.
+"""
+
+from tracker.plain.drop_ins import set_drop_ins
+from tracker.plain.exchange import call_exchanged, exchange_suspended, prepare_exchange
+
+__all__ = ["call_exchanged", "exchange_suspended", "prepare_exchange", "set_drop_ins"]

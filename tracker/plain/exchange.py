@@ -1,0 +1,316 @@
+"""The exchange around a call of user code.
+
+An `ExchangePlan` has the places that a call needs. It is found again by the code that the function
+and the arguments lead to (`reachable`), and made anew once one of its namespaces has changed.
+
+Invariants: whatever happens in the call, its places are released; an interrupt (Ctrl-C) between the
+steps is no exception. In a forked child, what other threads have exchanged is restored.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import threading
+import types
+from _thread import get_ident
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tracker.config import current
+from tracker.plain.drop_ins import PLAIN_CLASSES, drop_in_for
+from tracker.plain.namespaces import Namespace, namespace_of
+from tracker.plain.places import ACTIVE, Attribute, Place
+from tracker.plain.reach import reachable
+from tracker.plain.user_code import NAMESPACES, Packages, is_user_namespace
+from tracker.tape.observers import ObserversSuspended
+
+_MAX_PLANS = 1000
+_LOCK = threading.RLock()
+_PLANS: dict[Any, ExchangePlan] = {}
+_NO_ARGUMENTS: Mapping[str, Any] = {}
+
+
+class ExchangePlan:
+    """The places that calls need which lead to the same code.
+
+    namespaces  with names that are exchanged; other places are in `places`
+    code     what they lead to, which is kept alive: the key has its ids
+    imports  whether code imports something when it runs
+    """
+
+    __slots__ = ("code", "imports", "namespaces", "packages", "places", "versions")
+
+    def __init__(self, code: list[Any], packages: Packages) -> None:
+        self.code, self.packages = code, packages
+        self.namespaces: list[Namespace] = []
+        self.places: list[Place] = []
+        self._follow(packages)
+        self.places = list({place.key: place for place in self.places}.values())
+        self.versions = [(space, space.version) for space in self.namespaces]
+        self.imports = any(space.imports for space in self.namespaces)
+        self.namespaces = [space for space in self.namespaces if space.exchanged]
+        if self.imports:
+            self.places.append(IMPORTS)
+
+    def is_current(self) -> bool:
+        for space, version in self.versions:
+            if space.version != version or not space.is_current():
+                return False
+        return True
+
+    def _follow(self, packages: Packages) -> None:
+        """Follow the code to all namespaces."""
+        seen: set[int] = set()
+        todo = [*self.code]
+        while todo:
+            x = todo.pop()
+            if type(x) is tuple:
+                code, space = x
+                known = self._enter(space, packages, seen, todo)
+                if known is not None:
+                    known.add_code(code)
+            elif id(x) in seen:
+                continue
+            elif isinstance(x, type):
+                seen.add(id(x))
+                for cls in x.__mro__:
+                    self._enter_class(cls, packages, seen, todo)
+            elif isinstance(x, types.ModuleType):
+                self._enter(vars(x), packages, seen, todo)
+
+    def _enter(
+        self, space: dict[str, Any], packages: Packages, seen: set[int], todo: list[Any]
+    ) -> Namespace | None:
+        """The namespace of user code with these globals; None for those of a library."""
+        if not is_user_namespace(space, packages):
+            return None
+        found = namespace_of(space)
+        if id(space) not in seen:
+            seen.add(id(space))
+            if not found.version or not found.is_current():
+                found.look(packages)
+            self.namespaces.append(found)
+            self.places += found.places
+            todo += found.code
+        return found
+
+    def _enter_class(self, cls: type, packages: Packages, seen: set[int], todo: list[Any]) -> None:
+        space = getattr(sys.modules.get(cls.__module__), "__dict__", None)
+        if space is None or self._enter(space, packages, seen, todo) is None:
+            return
+        members: list[Any] = []
+        for name, raw in list(vars(cls).items()):
+            x = raw.__func__ if isinstance(raw, (staticmethod, classmethod)) else raw
+            drop_in = x if type(x) in PLAIN_CLASSES else drop_in_for(x)
+            if drop_in is not x:
+                new = type(raw)(drop_in) if x is not raw else drop_in
+                self.places.append(Attribute(cls, name, raw, new))
+            elif isinstance(x, property):
+                members += (x.fget, x.fset, x.fdel)
+            else:
+                members.append(getattr(x, "func", x))
+        _, code, places = reachable(members, packages)
+        self.places += places
+        todo += code
+
+
+class Call:
+    """A call of user code, with the places that it has exchanged."""
+
+    plan: ExchangePlan
+    thread: int
+    outer: Call | None
+    places: Sequence[Place] = ()
+    is_held = False
+
+    def hold(self) -> None:
+        self.is_held = True
+        self.thread = get_ident()
+        self.outer, _running.call = _running.call, self
+        with _LOCK:
+            for space in self.plan.namespaces:
+                space.holders.add(self)
+                if not space.is_installed:
+                    space.install()
+                    space.is_installed = True
+            if self.places:
+                self._hold_places()
+
+    def _hold_places(self) -> None:
+        self.places = [ACTIVE.setdefault(place.key, place) for place in self.places]
+        for place in self.places:
+            place.holders.add(self)
+            if not place.is_installed:
+                place.install()
+                place.is_installed = True
+
+    def release(self) -> None:
+        if _running.call is self:
+            _running.call = self.outer
+        with _LOCK:
+            for space in self.plan.namespaces:
+                space.holders.discard(self)
+                if not space.holders:
+                    space.is_installed = False
+                    space.restore()
+            for place in self.places:
+                place.holders.discard(self)
+                if not place.holders:
+                    place.is_installed = False
+                    place.restore()
+                    ACTIVE.pop(place.key, None)
+        self.is_held = False
+
+    def reach(self, module: types.ModuleType) -> None:
+        """Hold what an imported module leads to, too."""
+        with _LOCK:
+            plan = ExchangePlan([module], self.plan.packages)
+            self.places = [*self.places, *plan.namespaces, *plan.places]
+            self._hold_places()
+
+
+class _Running(threading.local):
+    """The innermost call in this thread."""
+
+    call: Call | None = None
+
+
+_running = _Running()
+
+
+def call_exchanged(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] = _NO_ARGUMENTS
+) -> Any:
+    """`f(*args, **kwargs)`, with drop-ins in place of what its code knows of NumPy, SciPy and
+    `math`. A derivative or a trace runs in this thread."""
+    packages = current().plain
+    if packages is None:
+        return f(*args, **kwargs)
+    if (
+        type(f) is types.FunctionType
+        and not (kwargs or f.__closure__ or f.__defaults__ or f.__kwdefaults__)
+        and PLAIN_CLASSES.issuperset(map(type, args))
+    ):
+        plan = _PLANS.get((id(f.__code__), id(f.__globals__), packages))
+        if plan is None or not plan.is_current():
+            plan = _new_plan([f], packages)[0]
+        places: Sequence[Place] = plan.places
+    else:
+        f = drop_in_for(f)
+        args = [x if type(x) in PLAIN_CLASSES else drop_in_for(x) for x in args]
+        kwargs = {name: drop_in_for(x) for name, x in kwargs.items()}
+        plan, places = _plan_for([f, *args, *kwargs.values()], packages)
+    if not places and not plan.namespaces:
+        return f(*args, **kwargs)
+    call = Call()
+    call.plan = plan
+    if places:
+        call.places = places
+    try:
+        try:
+            call.hold()
+            return f(*args, **kwargs)
+        finally:
+            call.release()
+    finally:
+        if call.is_held:  # a signal came before the release
+            call.release()
+
+
+@contextmanager
+def exchange_suspended() -> Iterator[None]:
+    """A context in which this thread has exchanged nothing: for user code that libraries call."""
+    calls: list[Call] = []
+    try:
+        while (call := _running.call) is not None:
+            calls.append(call)
+            call.release()
+        yield
+    finally:
+        while calls:
+            calls[-1].hold()
+            calls.pop()
+
+
+def prepare_exchange(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Import what `call_exchanged` will need."""
+    packages = current().plain
+    if packages is not None:
+        _plan_for([drop_in_for(x) for x in (f, *args, *kwargs.values())], packages)
+
+
+def _plan_for(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, Sequence[Place]]:
+    """The plan for a function and its arguments, and all places to exchange but for namespaces."""
+    key, _, places = reachable([*objects])
+    plan = _PLANS.get((*key, packages))
+    if plan is None or not plan.is_current():
+        plan, places = _new_plan(objects, packages)
+    return plan, [*plan.places, *places] if places else plan.places
+
+
+def _new_plan(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, list[Place]]:
+    """The plan for a function and its arguments, and the places among these."""
+    with _LOCK:
+        key, code, places = reachable([*objects], packages)
+        plan = ExchangePlan(code, packages)
+        if len(_PLANS) >= _MAX_PLANS:
+            _PLANS.clear()
+        _PLANS[*key, packages] = plan
+    return plan, places
+
+
+# Imports ------------------------------------------------------------------------------------------
+
+
+class _Imports(Place):
+    """`builtins.__import__`, which gives drop-ins to functions of user code."""
+
+    __slots__ = ("original",)
+
+    def install(self) -> None:
+        found = self.holder["__import__"]
+        if found is not _import:
+            self.original = found
+            self.holder["__import__"] = _import
+
+    def restore(self) -> None:
+        if self.holder["__import__"] is _import:
+            self.holder["__import__"] = self.original
+
+
+IMPORTS = _Imports(vars(builtins), "__import__")
+
+
+def _import(
+    name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
+) -> Any:
+    """`__import__` of a statement. The code of a module that is imported meanwhile runs as if
+    nothing were differentiated."""
+    call = _running.call
+    if call is None or globals is locals or not is_user_namespace(globals, call.plan.packages):
+        return IMPORTS.original(name, globals, locals, fromlist, level)
+    with ObserversSuspended():
+        module = IMPORTS.original(name, globals, locals, fromlist, level)
+    drop_in = drop_in_for(module)
+    if drop_in is module:
+        call.reach(module)
+    return drop_in
+
+
+def _release_other_threads() -> None:
+    """In a forked child, release what threads hold that it has not."""
+    _LOCK.release()
+    spaces = [space for known in [*NAMESPACES.values()] if (space := known()) is not None]
+    for call in {call for place in (*spaces, *ACTIVE.values()) for call in place.holders}:
+        if call.thread != get_ident():
+            call.release()
+
+
+os.register_at_fork(
+    before=_LOCK.acquire,
+    after_in_parent=_LOCK.release,
+    after_in_child=_release_other_threads,
+)

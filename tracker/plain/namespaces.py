@@ -1,0 +1,127 @@
+"""The globals of user code: which names hold objects of NumPy's, and what the others lead to."""
+
+from __future__ import annotations
+
+import opcode
+import types
+import weakref
+from functools import partial
+from typing import Any
+
+from tracker.plain.drop_ins import ORIGINALS, PLAIN_CLASSES, drop_in_for
+from tracker.plain.places import Exchanged, Items, Place
+from tracker.plain.reach import reachable
+from tracker.plain.user_code import NAMESPACES, Packages
+
+_MAX_NAMES = 32  # exchanged whether they are used or not: `from numpy import *` gives hundreds
+_IMPORT_NAME = opcode.opmap["IMPORT_NAME"]
+
+
+class Namespace(Items):
+    """The globals of user code.
+
+    version     how often it was looked at
+    names       all names, when it was
+    candidates  those that hold an object with a drop-in
+    watched     names that lead to `places`, and their objects
+    code        what the names lead to: see `reachable`
+    used_names  by the code that is known
+    imports     whether that code imports something when it runs
+    """
+
+    __slots__ = (
+        *("__weakref__", "candidates", "code", "imports", "names", "places", "used_names"),
+        *("version", "watched"),
+    )
+
+    def __init__(self, space: dict[str, Any]) -> None:
+        super().__init__(space, [])
+        self.version = 0
+        self.names: frozenset[str] = frozenset()
+        self.candidates: Exchanged = []
+        self.watched: list[tuple[str, Any]] = []
+        self.code: list[Any] = []
+        self.places: list[Place] = []
+        self.used_names: set[str] = set()
+        self.imports = False
+
+    def is_current(self) -> bool:
+        space = self.holder
+        if len(space) != len(self.names):
+            return False
+        get = space.get
+        for name, original, drop_in in self.exchanged:
+            x = get(name)
+            if x is not original and x is not drop_in:
+                return False
+        return all(get(name) is x for name, x in self.watched)
+
+    def install(self) -> None:
+        space = self.holder
+        get = space.get
+        for name, original, drop_in in self.exchanged:
+            if get(name) is original:
+                space[name] = drop_in
+
+    def restore(self) -> None:
+        space = self.holder
+        get = space.get
+        for name, original, drop_in in self.exchanged:
+            if get(name) is drop_in:
+                space[name] = original
+        if len(space) != len(self.names):  # `global np` in front of an import
+            for name in [*space]:
+                if name not in self.names and id(get(name)) in ORIGINALS:
+                    space[name] = ORIGINALS[id(get(name))]
+
+    def look(self, packages: Packages) -> None:
+        """Look at all names."""
+        held = {each[0]: each for each in self.candidates} if self.is_installed else {}
+        items = list(self.holder.items())
+        self.candidates, self.watched, self.code, self.places = [], [], [], []
+        for name, x in items:
+            if type(x) in PLAIN_CLASSES or name == "__builtins__":
+                continue
+            if name in held and x is held[name][2]:
+                self.candidates.append(held[name])
+                continue
+            drop_in = drop_in_for(x)
+            if drop_in is not x:
+                self.candidates.append((name, x, drop_in))
+                continue
+            _, code, places = reachable([x], packages)
+            self.code += code
+            if places:
+                self.watched.append((name, x))
+                self.places += places
+        self.names = frozenset(name for name, _ in items)
+        self.version += 1
+        self._choose()
+
+    def add_code(self, code: types.CodeType) -> None:
+        """Note the names that code with these globals uses."""
+        todo = [code]
+        for each in todo:
+            self.used_names.update(each.co_names)
+            self.imports |= _IMPORT_NAME in each.co_code[::2]
+            todo += [x for x in each.co_consts if type(x) is types.CodeType]
+        self._choose()
+
+    def _choose(self) -> None:
+        """Choose the names that are exchanged."""
+        found = self.candidates
+        if len(found) > _MAX_NAMES:
+            found = [each for each in found if each[0] in self.used_names]
+        if len(found) != len(self.exchanged) or self.exchanged != found:
+            self.exchanged = found
+            self.is_installed = False
+
+
+def namespace_of(space: dict[str, Any]) -> Namespace:
+    """The namespace of a dict of globals."""
+    known = NAMESPACES.get(id(space))
+    found: Namespace | None = None if known is None else known()
+    if found is None:
+        found = Namespace(space)
+        NAMESPACES[id(space)] = weakref.ref(found, partial(NAMESPACES.pop, id(space)))
+    return found

@@ -1,0 +1,131 @@
+"""Places where user code finds objects of NumPy's, and the exchange of what they hold.
+
+A place is held by every call that needs its drop-ins (`holders`); the first holder installs them,
+the last one puts the originals back.
+
+Invariants
+1. `install` and `restore` may be interrupted anywhere and run again. Neither touches what somebody
+   else has written to the place meanwhile.
+2. One object stands for a place while it is held: `ACTIVE` has it by its key. (Namespaces have one
+   as long as they live.)
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+Exchanged = list[tuple[Any, Any, Any]]  # name or index, original, drop-in
+
+
+class Place:
+    """Where an object of NumPy's is held: in a dict or a list, a closure cell, the defaults of a
+    function, an attribute of a class.
+
+    key           of places that are the same
+    holders       the calls that need the drop-ins
+    is_installed  whether the drop-ins are there
+    """
+
+    __slots__ = ("holder", "holders", "is_installed", "key")
+
+    def __init__(self, holder: Any, key: Any) -> None:
+        self.holder, self.key = holder, key
+        self.holders: set[Any] = set()
+        self.is_installed = False
+
+    def install(self) -> None:
+        """Put the drop-ins where the originals are."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Put the originals where the drop-ins are."""
+        raise NotImplementedError
+
+
+ACTIVE: dict[Any, Place] = {}
+
+
+class Items(Place):
+    """Items of a dict or a list."""
+
+    __slots__ = ("exchanged",)
+
+    def __init__(self, holder: Any, exchanged: Exchanged) -> None:
+        super().__init__(holder, id(holder))
+        self.exchanged = exchanged
+
+    def install(self) -> None:
+        holder = self.holder
+        for name, original, drop_in in self.exchanged:
+            if _item(holder, name) is original:
+                holder[name] = drop_in
+
+    def restore(self) -> None:
+        holder = self.holder
+        for name, original, drop_in in self.exchanged:
+            if _item(holder, name) is drop_in:
+                holder[name] = original
+
+
+def _item(holder: Any, name: Any) -> Any:
+    try:
+        return holder[name]
+    except LookupError:
+        return None
+
+
+class Cell(Place):
+    """A variable of a closure."""
+
+    __slots__ = ("drop_in", "original")
+
+    def __init__(self, cell: Any, original: Any, drop_in: Any) -> None:
+        super().__init__(cell, id(cell))
+        self.original, self.drop_in = original, drop_in
+
+    def install(self) -> None:
+        if cell_contents(self.holder) is self.original:
+            self.holder.cell_contents = self.drop_in
+
+    def restore(self) -> None:
+        if cell_contents(self.holder) is self.drop_in:
+            self.holder.cell_contents = self.original
+
+
+def cell_contents(cell: types.CellType) -> Any:
+    """What a cell holds; None if that is nothing yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+class Attribute(Place):
+    """An attribute that is replaced as a whole: the defaults of a function, an attribute of a
+    class."""
+
+    __slots__ = ("drop_in", "name", "original")
+
+    def __init__(self, holder: Any, name: str, original: Any, drop_in: Any) -> None:
+        super().__init__(holder, (id(holder), name))
+        self.name, self.original, self.drop_in = name, original, drop_in
+
+    def _read(self) -> Any:
+        if isinstance(self.holder, type):
+            return vars(self.holder).get(self.name)
+        return getattr(self.holder, self.name)
+
+    def _write(self, x: Any) -> None:
+        if isinstance(self.holder, type):
+            type.__setattr__(self.holder, self.name, x)
+        else:
+            setattr(self.holder, self.name, x)
+
+    def install(self) -> None:
+        if self._read() is self.original:
+            self._write(self.drop_in)
+
+    def restore(self) -> None:
+        if self._read() is self.drop_in:
+            self._write(self.original)

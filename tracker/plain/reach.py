@@ -1,0 +1,134 @@
+"""What objects lead to: functions, classes and modules, and the places that hold objects of
+NumPy's, through closures, defaults, containers and the attributes of the user's objects.
+
+Invariant: no user code runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+from tracker.plain.drop_ins import KNOWN, ORIGINALS, PLAIN_CLASSES, drop_in_for
+from tracker.plain.places import ACTIVE, Attribute, Cell, Exchanged, Items, Place, cell_contents
+from tracker.plain.user_code import NAMESPACES, Packages, is_user_namespace
+from tracker.support.instances import instance_dict, is_library_class
+from tracker.support.weakrefs import WeakIdentityDict
+
+_MAX_OBJECTS = 10_000  # looked at: frameworks have more
+_CONTAINERS = (list, tuple, dict, set, frozenset)
+_IS_LIBRARY_CLASS: WeakIdentityDict[bool] = WeakIdentityDict()
+
+
+def _known_drop_in(x: Any) -> Any:
+    known = KNOWN.get(id(x))
+    return x if known is None else known[1]
+
+
+def reachable(
+    todo: list[Any], packages: Packages | None = None
+) -> tuple[list[int], list[Any], list[Place]]:
+    """What can be reached from the objects, which are consumed, without entering namespaces: a key
+    that is equal for the same code; that code (functions as (code, globals); classes; modules); and
+    the places of user code that hold objects with a drop-in. Without `packages`, only what earlier
+    calls have met counts as user code and as an object with a drop-in."""
+    find = _known_drop_in if packages is None else drop_in_for
+    key: list[int] = []
+    code: list[Any] = []
+    places: list[Place] = []
+    seen: set[int] = set()
+    while todo and len(seen) < _MAX_OBJECTS:
+        x = todo.pop()
+        cls = type(x)
+        if cls in PLAIN_CLASSES or id(x) in seen or id(x) in ORIGINALS:
+            continue
+        seen.add(id(x))
+        if cls is types.FunctionType:
+            key += (id(x.__code__), id(x.__globals__))
+            code.append((x.__code__, x.__globals__))
+            if x.__closure__ is not None or x.__defaults__ or x.__kwdefaults__:
+                space = x.__globals__
+                is_user = id(space) in NAMESPACES
+                if packages is not None and not is_user:
+                    is_user = is_user_namespace(space, packages)
+                _look_into_function(x, todo, places, find if is_user else _itself)
+        elif cls is types.MethodType:
+            todo += (x.__self__, x.__func__)
+        elif isinstance(x, _CONTAINERS):
+            _look_into_container(x, todo, places, find)
+        elif cls is functools.partial:
+            todo += (x.func, x.args, x.keywords)
+        elif cls is types.ModuleType or isinstance(x, type):
+            key.append(id(x))
+            code.append(x)
+        else:
+            key.append(id(cls))
+            code.append(cls)
+            own = instance_dict(x)
+            if not _is_library_class(cls):
+                _look_into_container(own, todo, places, find)
+            elif "__wrapped__" in own:  # functools.lru_cache, `jit`
+                todo.append(own["__wrapped__"])
+    return key, code, places
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
+def _is_library_class(cls: type) -> bool:
+    known = _IS_LIBRARY_CLASS.get(cls)
+    if known is None:
+        known = _IS_LIBRARY_CLASS[cls] = is_library_class(cls)
+    return known
+
+
+def _look_into_function(
+    f: types.FunctionType, todo: list[Any], places: list[Place], find: Callable[[Any], Any]
+) -> None:
+    for cell in f.__closure__ or ():
+        x = cell_contents(cell)
+        if type(x) in PLAIN_CLASSES:
+            continue
+        drop_in = find(x)
+        if drop_in is not x:
+            places.append(Cell(cell, x, drop_in))
+        elif id(cell) in ACTIVE:
+            places.append(ACTIVE[id(cell)])
+        else:
+            todo.append(x)
+    for name, given in (("__defaults__", f.__defaults__), ("__kwdefaults__", f.__kwdefaults__)):
+        if not given:
+            continue
+        if (id(f), name) in ACTIVE:
+            places.append(ACTIVE[id(f), name])
+            continue
+        values = given.values() if isinstance(given, dict) else given
+        made = [x if type(x) in PLAIN_CLASSES else find(x) for x in values]
+        if any(x is not y for x, y in zip(values, made, strict=True)):
+            new: Any = dict(zip(given, made, strict=True)) if type(given) is dict else tuple(made)
+            places.append(Attribute(f, name, given, new))
+        todo += values
+
+
+def _look_into_container(
+    x: Any, todo: list[Any], places: list[Place], find: Callable[[Any], Any]
+) -> None:
+    """Look at the items of a container; drop-ins can be put into lists and dicts."""
+    is_dict = isinstance(x, dict)
+    values = dict.values(x) if is_dict else x
+    if PLAIN_CLASSES.issuperset(map(type, values)) or (is_dict and "__builtins__" in x):
+        return
+    if id(x) in ACTIVE:
+        places.append(ACTIVE[id(x)])
+    exchanged: Exchanged = []
+    for name, y in list(dict.items(x) if is_dict else enumerate(x)):
+        drop_in = y if type(y) in PLAIN_CLASSES else find(y)
+        if drop_in is y:
+            todo.append(y)
+        else:
+            exchanged.append((name, y, drop_in))
+    if exchanged and type(x) in (list, dict):
+        places.append(Items(x, exchanged))
