@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-_NUMPY_MODULES = (
-    *("numpy", "numpy.fft", "numpy.lib", "numpy.lib.stride_tricks", "numpy.linalg", "numpy.random"),
-)
+_MODULES = {
+    name: f"tracker.{name}"
+    for name in ("numpy", "numpy.fft", "numpy.lib", "numpy.linalg", "numpy.random")
+} | {"numpy.lib.stride_tricks": "tracker.numpy.lib.stride_tricks", "math": "tracker.numpy._math"}
 
 
 def drop_in(x: Any, package: str) -> Any:
@@ -26,7 +27,7 @@ def drop_in(x: Any, package: str) -> Any:
         return _scipy_drop_in(x, home)
     if home.startswith("numpy.polynomial"):
         return _named_drop_in(x, home if home in sys.modules else "numpy.polynomial")
-    return _numpy_drop_ins().get(id(x), (x, x))[1]
+    return _known_drop_ins().get(id(x), (x, x))[1]
 
 
 def _home(x: Any) -> str:
@@ -37,11 +38,11 @@ def _home(x: Any) -> str:
 
 
 @functools.cache
-def _numpy_drop_ins() -> dict[int, tuple[Any, Any]]:
-    """By id: an object of NumPy's, and its drop-in."""
+def _known_drop_ins() -> dict[int, tuple[Any, Any]]:
+    """By id: an object of NumPy's or of `math`, and its drop-in."""
     found: dict[int, tuple[Any, Any]] = {}
-    for module in _NUMPY_MODULES:
-        theirs, ours = importlib.import_module(module), importlib.import_module(f"tracker.{module}")
+    for module, drop_in_module in _MODULES.items():
+        theirs, ours = importlib.import_module(module), importlib.import_module(drop_in_module)
         found[id(theirs)] = theirs, ours
         for name in getattr(theirs, "__all__", vars(ours)):
             x, y = vars(theirs).get(name), vars(ours).get(name)

@@ -1,0 +1,175 @@
+"""Python's `math`, also of tracked numbers.
+
+On plain numbers each function is Python's own. On tracked ones it is a function of NumPy's with the
+results and errors of `math`: a Python float, a ValueError outside of the domain, an OverflowError.
+Under a trace the errors are guards, but not in the bodies of `scan` and its like, which have none.
+Functions that are not here (`floor`, `prod`, `gcd`) take tracked numbers as they are, or need plain
+ones (`frexp`).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math as _math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracker.ops.shape.create import item
+from tracker.tape.record import apply, data_of, holds_tracked, speculate_bool
+from tracker.tape.tracer import current_tracer
+from tracker.tape.tracked import Tracked
+
+_Function = Callable[..., Any]
+_DEFINED_EVERYWHERE = (
+    *("asinh", "atan", "atan2", "cbrt", "copysign", "degrees", "dist", "erf", "erfc", "fabs"),
+    *("hypot", "radians", "tanh"),
+)
+_SAME_NAMES = (
+    *("cbrt", "copysign", "cos", "cosh", "degrees", "exp", "exp2", "expm1", "fmod", "hypot"),
+    *("log10", "log1p", "log2", "radians", "sin", "sinh", "sqrt", "tan", "tanh"),
+)
+_OTHER_NAMES = (
+    *(("acos", "arccos"), ("acosh", "arccosh"), ("asin", "arcsin"), ("asinh", "arcsinh")),
+    *(("atan", "arctan"), ("atan2", "arctan2"), ("atanh", "arctanh"), ("fabs", "abs")),
+    ("pow", "power"),
+)
+
+
+def _like_math(name: str, ours: _Function) -> _Function:
+    """The function of `math` with this name; `ours` on tracked numbers of double precision."""
+    own = getattr(_math, name)
+
+    @functools.wraps(own)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        args = tuple(x if isinstance(x, (*_NUMBERS, Tracked)) else _listed(x) for x in args)
+        if not holds_tracked(args) and not any(map(holds_tracked, kwargs.values())):
+            return own(*args, **kwargs)
+        own(*map(_plain, args), **{key: _plain(x) for key, x in kwargs.items()})  # may raise
+        y = ours(*map(_double, args), **{key: _double(x) for key, x in kwargs.items()})
+        if name not in _DEFINED_EVERYWHERE:
+            _guard_domain(y, args)
+        return _python_float(y)
+
+    return call
+
+
+_NUMBERS = (float, int)
+
+
+def _listed(x: Any) -> Any:
+    """The items of an iterable, which is read once."""
+    return list(x) if hasattr(x, "__next__") else x
+
+
+def _plain(x: Any) -> Any:
+    return type(x)(map(_plain, x)) if type(x) in (list, tuple) else data_of(x)
+
+
+def _double(x: Any) -> Any:
+    """Numbers in double precision, in which `math` computes."""
+    if type(x) in (list, tuple):
+        return [_double(part) for part in x]
+    if not isinstance(x, Tracked) or x.dtype == np.float64:
+        return x
+    return x * 1.0 if x.dtype.kind in "biu" else np.astype(x, np.float64)
+
+
+def _python_float(y: Any) -> Any:
+    if not isinstance(y, Tracked):
+        return float(y)
+    return apply(item, (y[()] if np.ndim(y) else y,))
+
+
+def _guard_domain(y: Any, args: Any) -> None:
+    """Under a trace: the trace is valid for calls with a finite result. One that is not comes from
+    numbers that are not, and is valid where they are the same."""
+    tracer = current_tracer()
+    if tracer is None or tracer.is_body_trace or speculate_bool(np.isfinite(y), True):
+        return
+    for x in args:
+        if isinstance(x, Tracked) and not bool(np.isnan(x)):
+            bool(np.isinf(x))
+
+
+def _special(name: str) -> _Function:
+    def ours(x: Any) -> Any:
+        return getattr(importlib.import_module("tracker.scipy.special"), name)(x)
+
+    return ours
+
+
+def _log(x: Any, base: Any = None) -> Any:
+    return np.log(x) if base is None else np.log(x) / np.log(base)
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    return x - y * np.round(x / y)
+
+
+def _hypot(*parts: Any) -> Any:
+    return functools.reduce(np.hypot, parts) if len(parts) > 1 else np.abs(parts[0])
+
+
+def _dist(p: Any, q: Any) -> Any:
+    return _hypot(*(a - b for a, b in zip(p, q, strict=True)))
+
+
+def _fsum(seq: Any) -> Any:
+    return np.sum(seq if isinstance(seq, Tracked) else np.stack(seq))
+
+
+def _ldexp(x: Any, i: Any) -> Any:
+    return x * 2.0**i
+
+
+def _sumprod(p: Any, q: Any) -> Any:
+    return sum(a * b for a, b in zip(p, q, strict=True))
+
+
+_COMPOSED = (
+    *(("dist", _dist), ("fsum", _fsum), ("hypot", _hypot), ("ldexp", _ldexp), ("log", _log)),
+    *(("remainder", _remainder), ("sumprod", _sumprod), ("erf", _special("erf"))),
+    *(("erfc", _special("erfc")), ("gamma", _special("gamma")), ("lgamma", _special("gammaln"))),
+)
+
+
+def _asking(name: str, ours: _Function) -> _Function:
+    own = getattr(_math, name)
+
+    @functools.wraps(own)
+    def call(*args: Any, **kwargs: Any) -> bool:
+        if not holds_tracked(args):
+            answer: bool = own(*args, **kwargs)
+            return answer
+        return bool(ours(*args, **kwargs))
+
+    return call
+
+
+def _isclose(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> Any:
+    largest = np.maximum(np.abs(a), np.abs(b))
+    near = np.abs(a - b) <= np.maximum(rel_tol * largest, abs_tol)
+    return (a == b) | (near & np.isfinite(largest))
+
+
+def _modf(x: Any) -> Any:
+    """Return the fractional and integer parts of x, both as floats with its sign."""
+    if not holds_tracked((x,)):
+        return _math.modf(x)
+    whole = np.trunc(_double(x))
+    return _python_float(_double(x) - whole), _python_float(whole)
+
+
+_OURS = {name: getattr(np, name) for name in _SAME_NAMES}
+_OURS |= {name: getattr(np, like) for name, like in _OTHER_NAMES}
+_OURS |= dict(_COMPOSED)
+globals().update({name: x for name, x in vars(_math).items() if not name.startswith("_")})
+globals().update(
+    {name: _like_math(name, x) for name, x in _OURS.items() if hasattr(_math, name)}
+    | {name: _asking(name, getattr(np, name)) for name in ("isfinite", "isinf", "isnan")}
+    | {"isclose": _asking("isclose", _isclose), "modf": _modf}
+)
+__all__ = [name for name in dir(_math) if not name.startswith("_")]
