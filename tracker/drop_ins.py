@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tracker.jit.tracing import SIGNALS_DEFERRED
+
 _MODULES = {
     name: f"tracker.{name}"
     for name in ("numpy", "numpy.fft", "numpy.lib", "numpy.linalg", "numpy.random")
@@ -23,11 +25,12 @@ _MODULES = {
 def drop_in(x: Any, package: str) -> Any:
     """The drop-in for an object of a package; the object itself if there is none."""
     home = _home(x)
-    if package == "scipy":
-        return _scipy_drop_in(x, home)
-    if home.startswith("numpy.polynomial"):
-        return _named_drop_in(x, home if home in sys.modules else "numpy.polynomial")
-    return _known_drop_ins().get(id(x), (x, x))[1]
+    with SIGNALS_DEFERRED:  # imports
+        if package == "scipy":
+            return _scipy_drop_in(x, home)
+        if home.startswith("numpy.polynomial"):
+            return _named_drop_in(x, home if home in sys.modules else "numpy.polynomial")
+        return _known_drop_ins().get(id(x), (x, x))[1]
 
 
 def _home(x: Any) -> str:

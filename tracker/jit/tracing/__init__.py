@@ -12,6 +12,7 @@ After a run, aborted or not, no tracked value stays in the user's objects. Knows
 from tracker.jit.discovery.discovery import find_captured_state as find_captured_state
 from tracker.jit.discovery.discovery import find_sources as find_sources
 from tracker.jit.discovery.opaque_objects import is_opaque as is_opaque
+from tracker.jit.llvm.signals import SIGNALS_DEFERRED as SIGNALS_DEFERRED
 from tracker.jit.llvm.signals import enter_all as enter_all
 from tracker.jit.tracing.ir_builder import IRBuilder as IRBuilder
 from tracker.jit.tracing.placeholder_swap import contains_handle as contains_handle
