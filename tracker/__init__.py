@@ -30,6 +30,7 @@ from tracker.autodiff.stop_gradient import (
 from tracker.config import config
 from tracker.control import cond, fori_loop, scan, switch, while_loop
 from tracker.drop_ins import drop_in as _drop_in
+from tracker.drop_ins import follow_changes as _follow_changes
 from tracker.errors import (
     CompileError,
     ComplexLossError,
@@ -59,7 +60,7 @@ from tracker.transforms.jacobians import (
 )
 from tracker.transforms.vmap import vmap
 
-_set_drop_ins(_drop_in)
+_set_drop_ins(_drop_in, _follow_changes)
 
 
 def __getattr__(name: str) -> object:

@@ -48,10 +48,29 @@ def _known_drop_ins() -> dict[int, tuple[Any, Any]]:
         theirs, ours = importlib.import_module(module), importlib.import_module(drop_in_module)
         found[id(theirs)] = theirs, ours
         for name in getattr(theirs, "__all__", vars(ours)):
-            x, y = vars(theirs).get(name), vars(ours).get(name)
-            if y is not None and y is not x:
-                found[id(x)] = x, y
+            if name in vars(theirs):
+                x, y = vars(theirs)[name], vars(ours).get(name, _ABSENT)
+                _names.append((vars(theirs), vars(ours), name, x, y))
+                if y is not _ABSENT and y is not x:
+                    found[id(x)] = x, y
     return found
+
+
+_ABSENT: Any = object()
+_names: list[tuple[dict[str, Any], dict[str, Any], str, Any, Any]] = []
+
+
+def follow_changes() -> None:
+    """Do to our modules what somebody has done to NumPy's and to `math`: `np.sqrt = mine`."""
+    for theirs, ours, name, x, y in _names:
+        now = theirs.get(name, _ABSENT)
+        want = y if now is x else now
+        if ours.get(name, _ABSENT) is want:
+            continue
+        if want is _ABSENT:
+            del ours[name]
+        else:
+            ours[name] = _known_drop_ins().get(id(want), (want, want))[1]
 
 
 def _named_drop_in(x: Any, module: str) -> Any:

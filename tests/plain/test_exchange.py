@@ -186,18 +186,18 @@ def test_a_child_process_has_numpy_where_it_was(user):
     assert seen == [b"y"]
 
 
-def test_nested_derivatives_of_other_modules(user):
-    other = make_module("other")
+def test_nested_derivatives_of_other_modules(user, monkeypatch):
+    monkeypatch.setitem(sys.modules, "other", make_module("other"))
 
     def outer(x):
-        slope = tracker.gradient(other.f, x)[0]
-        assert is_restored(other)
+        assert not is_restored(user)
+        slope = tracker.gradient(sys.modules["other"].f, x)[0]
+        assert is_restored(sys.modules["other"])
         assert not is_restored(user)
         return user.f(x) * slope
 
-    before = is_restored(user), is_restored(other)
     assert tracker.gradient(outer, 2.0) == (5.0 * 5.0 + 8.0 * 2.0,)
-    assert before == (is_restored(user), is_restored(other))
+    assert is_restored(user)
 
 
 def test_an_installed_package_is_left_alone(user, tmp_path):
@@ -270,8 +270,6 @@ def test_an_import_for_the_first_time(tmp_path, monkeypatch):
         importlib.reload(late)
         assert is_restored(late)
         assert tracker.gradient(late.f, 2.0) == (5.0,)
-        assert tracker.gradient(lambda x: importlib.reload(late).f(x), 2.0) == (5.0,)
-        assert is_restored(late)
     finally:
         del sys.modules["late_helper"]
 

@@ -6,12 +6,17 @@ differentiate import none of the drop-ins themselves.
 
 from __future__ import annotations
 
+import functools
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tracker.support.weakrefs import removing_ref
+from tracker.tape.observers import ObserversSuspended
+from tracker.tape.record import data_of
 from tracker.tape.tracked import Tracked
 
 # What has no drop-in, and leads to nothing that has.
@@ -24,16 +29,23 @@ PLAIN_CLASSES = frozenset(
 PACKAGES = ("numpy", "scipy", "math")
 
 _DEFINED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+CACHED = functools._lru_cache_wrapper
 KNOWN: dict[int, tuple[Any, Any]] = {}  # by id: an original, its drop-in
 ORIGINALS: dict[int, Any] = {}  # by the id of a drop-in
 _look_up: Callable[[Any, str], Any]
+_follow_changes: Callable[[], None]
 
 
-def set_drop_ins(look_up: Callable[[Any, str], Any]) -> None:
-    """Set the function that gives the drop-in for an object of a package, or the object itself
-    (called once, at import)."""
-    global _look_up
-    _look_up = look_up
+def set_drop_ins(look_up: Callable[[Any, str], Any], follow_changes: Callable[[], None]) -> None:
+    """Set the function that gives the drop-in for an object of a package, or the object itself, and
+    one that does to the drop-ins what was done to the packages (called once, at import)."""
+    global _look_up, _follow_changes
+    _look_up, _follow_changes = look_up, follow_changes
+
+
+def follow_changes() -> None:
+    """Look at what has been changed in NumPy: too costly to do it at each call."""
+    _follow_changes()
 
 
 def drop_in_for(x: Any) -> Any:
@@ -41,6 +53,9 @@ def drop_in_for(x: Any) -> Any:
     known = KNOWN.get(id(x))
     if known is not None:
         return known[1]
+    if type(x) is CACHED:
+        KNOWN[id(x)] = removing_ref(x, KNOWN), CachedFunction(x)
+        return KNOWN[id(x)][1]
     package = _package_of(x)
     if package not in PACKAGES or id(x) in ORIGINALS:
         return x
@@ -49,6 +64,39 @@ def drop_in_for(x: Any) -> Any:
         KNOWN[id(x)] = x, found
         ORIGINALS[id(found)] = x
     return found
+
+
+class CachedFunction:
+    """The drop-in for a function with `functools.lru_cache`: what it keeps outlives the derivative,
+    so it runs as if there were none."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: Any) -> None:
+        self._function = weakref.ref(function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _call_cached(self._function(), args, kwargs)
+
+    def __get__(self, x: Any, cls: Any = None) -> Any:
+        return self if x is None else types.MethodType(self, x)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function(), name)
+
+
+def _call_cached(function: Any, args: Any, kwargs: Any) -> Any:
+    args = [_key(x) for x in args]
+    kwargs = {name: _key(x) for name, x in kwargs.items()}
+    with ObserversSuspended():
+        return function(*args, **kwargs)
+
+
+def _key(x: Any) -> Any:
+    if type(x) is Tracked:
+        hash(x)  # an error, or a guard
+        return data_of(x)
+    return x
 
 
 def _package_of(x: Any) -> str:

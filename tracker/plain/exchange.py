@@ -10,17 +10,19 @@ steps is no exception. In a forked child, what other threads have exchanged is r
 from __future__ import annotations
 
 import builtins
+import functools
 import os
 import sys
 import threading
 import types
+import weakref
 from _thread import get_ident
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from tracker.config import current
-from tracker.plain.drop_ins import PLAIN_CLASSES, drop_in_for
+from tracker.plain.drop_ins import CACHED, PLAIN_CLASSES, drop_in_for, follow_changes
 from tracker.plain.namespaces import Namespace, namespace_of
 from tracker.plain.places import ACTIVE, Attribute, Place
 from tracker.plain.reach import reachable
@@ -37,14 +39,16 @@ class ExchangePlan:
     """The places that calls need which lead to the same code.
 
     namespaces  with names that are exchanged; other places are in `places`
-    code     what they lead to, which is kept alive: the key has its ids
-    imports  whether code imports something when it runs
+    code        what they lead to, which is kept alive: the key has its ids
+    classes     among that, without which the plan ends
+    imports     whether code imports something when it runs
     """
 
-    __slots__ = ("code", "imports", "namespaces", "packages", "places", "versions")
+    __slots__ = ("classes", "code", "imports", "namespaces", "packages", "places", "versions")
 
     def __init__(self, code: list[Any], packages: Packages) -> None:
         self.code, self.packages = code, packages
+        self.classes: list[weakref.ref[type]] = []
         self.namespaces: list[Namespace] = []
         self.places: list[Place] = []
         self._follow(packages)
@@ -108,6 +112,7 @@ class ExchangePlan:
             if drop_in is not x:
                 new = type(raw)(drop_in) if x is not raw else drop_in
                 self.places.append(Attribute(cls, name, raw, new))
+                members += [x] if type(x) is CACHED else []
             elif isinstance(x, property):
                 members += (x.fget, x.fset, x.fdel)
             else:
@@ -240,6 +245,7 @@ def prepare_exchange(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     packages = current().plain
     if packages is not None:
         _plan_for([drop_in_for(x) for x in (f, *args, *kwargs.values())], packages)
+        follow_changes()
 
 
 def _plan_for(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, Sequence[Place]]:
@@ -254,11 +260,16 @@ def _plan_for(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, Seq
 def _new_plan(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, list[Place]]:
     """The plan for a function and its arguments, and the places among these."""
     with _LOCK:
-        key, code, places = reachable([*objects], packages)
+        ids, code, places = reachable([*objects], packages)
         plan = ExchangePlan(code, packages)
         if len(_PLANS) >= _MAX_PLANS:
             _PLANS.clear()
-        _PLANS[*key, packages] = plan
+        key = (*ids, packages)
+        _PLANS[key] = plan
+        classes = [x for x in code if isinstance(x, type)]
+        plan.code = [x for x in code if not isinstance(x, type)]
+        plan.classes = [weakref.ref(cls, functools.partial(_PLANS.pop, key)) for cls in classes]
+        follow_changes()
     return plan, places
 
 

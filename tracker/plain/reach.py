@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tracker.plain.drop_ins import KNOWN, ORIGINALS, PLAIN_CLASSES, drop_in_for
+from tracker.plain.drop_ins import CACHED, KNOWN, ORIGINALS, PLAIN_CLASSES, drop_in_for
 from tracker.plain.places import ACTIVE, Attribute, Cell, Exchanged, Items, Place, cell_contents
 from tracker.plain.user_code import NAMESPACES, Packages, is_user_namespace
 from tracker.support.instances import instance_dict, is_library_class
@@ -95,6 +95,7 @@ def _look_into_function(
         drop_in = find(x)
         if drop_in is not x:
             places.append(Cell(cell, x, drop_in))
+            todo += [x] if type(x) is CACHED else []
         elif id(cell) in ACTIVE:
             places.append(ACTIVE[id(cell)])
         else:
@@ -130,5 +131,6 @@ def _look_into_container(
             todo.append(y)
         else:
             exchanged.append((name, y, drop_in))
+            todo += [y] if type(y) is CACHED else []
     if exchanged and type(x) in (list, dict):
         places.append(Items(x, exchanged))
