@@ -62,8 +62,8 @@ def accepting_lists(function: Function) -> Function:
         # a conversion would abort a trace, and lose integers
         if not of_sequences and has_active_transform():
             args = tuple(map(join_tracked_list, args))
-            if kwargs:
-                kwargs = {name: join_tracked_list(x) for name, x in kwargs.items()}
+            if kwargs:  # (axes are integers, not numbers)
+                kwargs = {n: x if n == "axis" else join_tracked_list(x) for n, x in kwargs.items()}
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError) as error:

@@ -25,9 +25,10 @@ from tracker.ir.lowering import Host
 from tracker.ir.op import Joint, define
 from tracker.ir.types import type_of
 from tracker.ops.declare.rule_helpers import match_tangent, project
-from tracker.tape.record import aval_of, data_of, record_result
+from tracker.tape.record import alias_to_primal, aval_of, data_of, record_result, value_of
 from tracker.tape.tracer import UnsupportedInBody, current_tracer
 from tracker.tape.tracked import Tracked
+from tracker.tape.value import CLOSED, NO_PARAMS, Value, is_constant
 
 _WORDS = 624  # words that a Mersenne twister makes at a time
 
@@ -436,7 +437,7 @@ def record_draw(source: Any, method: str, arguments: dict[str, Any]) -> Any:
     for name, x in arguments.items():
         if isinstance(x, Tracked) or (isinstance(x, np.ndarray) and x.dtype.kind in "biuf"):
             if name not in given:
-                operands[name] = x
+                operands[name] = _without_history(x)
         elif name not in given:
             given[name] = x
     params = {"source": source, "method": method, "names": tuple(operands), "given": given}
@@ -450,6 +451,15 @@ def record_draw(source: Any, method: str, arguments: dict[str, Any]) -> Any:
     if monitor is not None:
         monitor.accept(source)
     return record_result(draw, tuple(operands.values()), {**params, "type": type_of(data)}, data)
+
+
+def _without_history(x: Any) -> Any:
+    """An operand that depends on no argument (`np.eye(2)` in a derivative) as a constant."""
+    if not isinstance(x, Tracked) or not is_constant(value_of(x)):
+        return x
+    if current_tracer() is None:
+        return data_of(x)
+    return alias_to_primal(Value(value_of(x).data, CLOSED, (), NO_PARAMS), x)
 
 
 def _plain_argument(x: Any) -> Any:

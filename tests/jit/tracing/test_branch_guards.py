@@ -272,6 +272,7 @@ def test_a_number_that_was_left_to_python_is_named_as_the_cause():
     assert "another way through" not in row(_counts_in_python).check().explain(1.0)
 
 
+@tr.config(plain=False)
 def test_plain_numbers_of_an_array_that_is_another_at_each_call_end_with_a_warning():
     why = r"3 traces.*an array, of which.*test_branch_guards.py"
     row = program(
@@ -308,6 +309,7 @@ class Plain:
         return x.tobytes()
 
 
+@tr.config(plain=False)
 @each(Plain)
 def test_a_function_that_cannot_be_traced_runs_once(row):
     row.check()

@@ -15,6 +15,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 from side_by_side import each, program
 
+import tracker
 from tracker import data, gradient, jit, jvp, param, pullback, scan, value_and_grad, vmap
 from tracker.errors import CompileError, ConversionError
 from tracker.tape.value import Value
@@ -282,6 +283,7 @@ def test_memory_around_a_tracked_value_is_not_read():
         as_strided(param([1.0, 2.0])[1:], (2,), (-8,))
 
 
+@tracker.config(plain=False)
 def test_an_aborted_trace_holds_no_history():
     """What goes on is a plain run: after n steps each reads and writes what it did after one."""
     living = []

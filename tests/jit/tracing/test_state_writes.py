@@ -90,6 +90,7 @@ def _gives_a_library_a_name(x):
         (_gives_a_library_a_name, vars(math)),
     ],
 )
+@tr.config(plain=False)
 def test_names_that_are_not_there_before_the_first_call(f, space):
     found = []
     for g in (f, jit(f)):

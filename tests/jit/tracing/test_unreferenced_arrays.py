@@ -57,6 +57,7 @@ def test_pieces_of_one_array_and_of_foreign_memory_are_not():
     assert not unreferenced_operands(notes_of(np.frombuffer(bytearray(16))))
 
 
+@tracker.config(plain=False)
 def test_arrays_that_hold_the_same_are_one_capture():
     mine = np.eye(3)
 
@@ -73,6 +74,7 @@ def test_arrays_that_hold_the_same_are_one_capture():
         mine += 1.0
 
 
+@tracker.config(plain=False)
 def test_arrays_that_differ_are_several():
     @tracker.jit
     def f(x):
@@ -89,6 +91,7 @@ def test_arrays_that_differ_are_several():
             np.testing.assert_array_equal(f(x), f.__wrapped__(x))
 
 
+@tracker.config(plain=False)
 def test_a_step_that_makes_an_array_repeats_itself():
     def filtered(x):
         p = np.eye(3)

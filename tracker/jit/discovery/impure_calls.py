@@ -93,7 +93,7 @@ class ImpureCallMonitor:
             if known is None:
                 known = is_pure(builtin_name(called)) is True or self._pure.covers(called)
                 self._purity_by_name[kind, called.__name__] = known
-            if not known and not self._is_exempt(frame):
+            if not known and (_is_drop_in(frame) or not self._is_exempt(frame)):
                 self._report_call(builtin_name(called), frame)
         elif event == "call" and is_pure_frame(frame) is False:
             caller = frame.f_back
@@ -127,6 +127,11 @@ class ImpureCallMonitor:
                 f"{user.f_code.co_filename}:{user.f_lineno}",
             )
         )
+
+
+def _is_drop_in(frame: FrameType) -> bool:
+    """Whether a function of NumPy's is called by the one of ours that stands for it."""
+    return frame.f_globals.get("__name__") == "tracker.numpy._trackable"
 
 
 def _is_gc_callback(frame: FrameType) -> bool:
