@@ -24,6 +24,7 @@ from typing import Any
 from tracker.config import current
 from tracker.plain.drop_ins import CACHED, PLAIN_CLASSES, drop_in_for, follow_changes
 from tracker.plain.namespaces import Namespace, namespace_of
+from tracker.plain.numba_compile import watch_numba
 from tracker.plain.places import ACTIVE, Attribute, Place
 from tracker.plain.reach import reachable
 from tracker.plain.user_code import NAMESPACES, Packages, is_user_namespace
@@ -103,6 +104,9 @@ class ExchangePlan:
 
     def _enter_class(self, cls: type, packages: Packages, seen: set[int], todo: list[Any]) -> None:
         space = getattr(sys.modules.get(cls.__module__), "__dict__", None)
+        if space is None:  # a namespace that is no module
+            functions = (x for x in vars(cls).values() if type(x) is types.FunctionType)
+            space = next((f.__globals__ for f in functions), None)
         if space is None or self._enter(space, packages, seen, todo) is None:
             return
         members: list[Any] = []
@@ -270,6 +274,7 @@ def _new_plan(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, lis
         plan.code = [x for x in code if not isinstance(x, type)]
         plan.classes = [weakref.ref(cls, functools.partial(_PLANS.pop, key)) for cls in classes]
         follow_changes()
+        watch_numba(exchange_suspended)
     return plan, places
 
 
