@@ -27,16 +27,28 @@ def blocks(name):
     return re.findall(r"```python\n(.*?)```", (DOCS / name).read_text(), re.DOTALL)
 
 
+def check_shown(block, names):
+    """Each expression of a block has the value that its comment shows."""
+    for line in block.splitlines():
+        shown = SHOWN.match(line)
+        if shown:
+            assert repr(eval(shown["code"], names)) == shown["value"], shown["code"]
+
+
 @pytest.mark.parametrize("number", range(len(blocks("derivatives.md"))))
 def test_derivatives(number):
     found = blocks("derivatives.md")
     names = {}
     for block in found[: number + 1]:
         exec(block, names)
-    for line in found[number].splitlines():
-        shown = SHOWN.match(line)
-        if shown:
-            assert repr(eval(shown["code"], names)) == shown["value"], shown["code"]
+    check_shown(found[number], names)
+
+
+def test_plain_numpy():
+    names = {}
+    for block in blocks("plain_numpy.md"):
+        exec(block, names)
+        check_shown(block, names)
 
 
 def test_every_derivative_has_its_example():
