@@ -19,7 +19,7 @@ import weakref
 from _thread import get_ident
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 from tracker.config import current
 from tracker.plain.drop_ins import CACHED, PLAIN_CLASSES, drop_in_for, follow_changes
@@ -129,11 +129,11 @@ class ExchangePlan:
 class Call:
     """A call of user code, with the places that it has exchanged."""
 
-    plan: ExchangePlan
-    thread: int
-    outer: Call | None
-    places: Sequence[Place] = ()
-    is_held = False
+    __slots__ = ("is_held", "outer", "places", "plan", "thread")
+
+    def __init__(self, plan: ExchangePlan, places: Sequence[Place]) -> None:
+        self.plan, self.places = plan, places
+        self.is_held = False
 
     def hold(self) -> None:
         self.is_held = True
@@ -198,11 +198,7 @@ def call_exchanged(
     packages = current().plain
     if packages is None:
         return f(*args, **kwargs)
-    if (
-        type(f) is types.FunctionType
-        and not (kwargs or f.__closure__ or f.__defaults__ or f.__kwdefaults__)
-        and PLAIN_CLASSES.issuperset(map(type, args))
-    ):
+    if _leads_nowhere_else(f, args, kwargs):
         plan = _PLANS.get((id(f.__code__), id(f.__globals__), packages))
         if plan is None or not plan.is_current():
             plan = _new_plan([f], packages)[0]
@@ -214,10 +210,7 @@ def call_exchanged(
         plan, places = _plan_for([f, *args, *kwargs.values()], packages)
     if not places and not plan.namespaces:
         return f(*args, **kwargs)
-    call = Call()
-    call.plan = plan
-    if places:
-        call.places = places
+    call = Call(plan, places)
     try:
         try:
             call.hold()
@@ -227,6 +220,18 @@ def call_exchanged(
     finally:
         if call.is_held:  # a signal came before the release
             call.release()
+
+
+def _leads_nowhere_else(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> TypeGuard[types.FunctionType]:
+    """Whether a call leads to no code but what the globals of the function lead to."""
+    if type(f) is not types.FunctionType or f.__closure__ or f.__defaults__ or kwargs:
+        return False
+    for x in args:
+        if type(x) not in PLAIN_CLASSES:
+            return False
+    return not f.__kwdefaults__
 
 
 @contextmanager

@@ -21,7 +21,7 @@ class Namespace(Items):
     """The globals of user code.
 
     version     how often it was looked at
-    names       all names, when it was
+    names       all names, when it was; `count` of them
     candidates  those that hold an object with a drop-in
     watched     names that lead to `places`, and their objects
     code        what the names lead to: see `reachable`
@@ -30,7 +30,7 @@ class Namespace(Items):
     """
 
     __slots__ = (
-        *("__weakref__", "candidates", "code", "imports", "names", "places", "used_names"),
+        *("__weakref__", "candidates", "code", "count", "imports", "names", "places", "used_names"),
         *("version", "watched"),
     )
 
@@ -38,6 +38,7 @@ class Namespace(Items):
         super().__init__(space, [])
         self.version = 0
         self.names: frozenset[str] = frozenset()
+        self.count = 0
         self.candidates: Exchanged = []
         self.watched: list[tuple[str, Any]] = []
         self.code: list[Any] = []
@@ -47,14 +48,17 @@ class Namespace(Items):
 
     def is_current(self) -> bool:
         space = self.holder
-        if len(space) != len(self.names):
+        if len(space) != self.count:
             return False
         get = space.get
         for name, original, drop_in in self.exchanged:
             x = get(name)
             if x is not original and x is not drop_in:
                 return False
-        return all(get(name) is x for name, x in self.watched)
+        for name, x in self.watched:  # noqa: SIM110 (a generator takes longer)
+            if get(name) is not x:
+                return False
+        return True
 
     def install(self) -> None:
         space = self.holder
@@ -69,7 +73,7 @@ class Namespace(Items):
         for name, original, drop_in in self.exchanged:
             if get(name) is drop_in:
                 space[name] = original
-        if len(space) != len(self.names):  # `global np` in front of an import
+        if len(space) != self.count:  # `global np` in front of an import
             for name in [*space]:
                 if name not in self.names and id(get(name)) in ORIGINALS:
                     space[name] = ORIGINALS[id(get(name))]
@@ -96,6 +100,7 @@ class Namespace(Items):
                 self.watched.append((name, x))
                 self.places += places
         self.names = frozenset(name for name, _ in items)
+        self.count = len(items)
         self.version += 1
         self._choose()
 

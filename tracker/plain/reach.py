@@ -7,6 +7,7 @@ Invariant: no user code runs.
 from __future__ import annotations
 
 import functools
+import itertools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from tracker.support.instances import instance_dict, is_library_class
 from tracker.support.weakrefs import WeakIdentityDict
 
 _MAX_OBJECTS = 10_000  # looked at: frameworks have more
+_MAX_ITEMS = 256  # of a container: a longer one has data
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 _IS_LIBRARY_CLASS: WeakIdentityDict[bool] = WeakIdentityDict()
 
@@ -33,7 +35,7 @@ def reachable(
     """What can be reached from the objects, which are consumed, without entering namespaces: a key
     that is equal for the same code; that code (functions as (code, globals); classes; modules); and
     the places of user code that hold objects with a drop-in. Without `packages`, only what earlier
-    calls have met counts as user code and as an object with a drop-in."""
+    calls have met counts as user code and as an object with a drop-in, and there is no code."""
     find = _known_drop_in if packages is None else drop_in_for
     key: list[int] = []
     code: list[Any] = []
@@ -47,7 +49,8 @@ def reachable(
         seen.add(id(x))
         if cls is types.FunctionType:
             key += (id(x.__code__), id(x.__globals__))
-            code.append((x.__code__, x.__globals__))
+            if packages is not None:
+                code.append((x.__code__, x.__globals__))
             if x.__closure__ is not None or x.__defaults__ or x.__kwdefaults__:
                 space = x.__globals__
                 is_user = id(space) in NAMESPACES
@@ -92,7 +95,7 @@ def _look_into_function(
         x = cell_contents(cell)
         if type(x) in PLAIN_CLASSES:
             continue
-        drop_in = find(x)
+        drop_in = x if find is _known_drop_in and id(x) not in KNOWN else find(x)
         if drop_in is not x:
             places.append(Cell(cell, x, drop_in))
             todo += [x] if type(x) is CACHED else []
@@ -119,13 +122,13 @@ def _look_into_container(
 ) -> None:
     """Look at the items of a container; drop-ins can be put into lists and dicts."""
     is_dict = isinstance(x, dict)
-    values = dict.values(x) if is_dict else x
+    values = itertools.islice(dict.values(x) if is_dict else x, _MAX_ITEMS)
     if PLAIN_CLASSES.issuperset(map(type, values)) or (is_dict and "__builtins__" in x):
         return
     if id(x) in ACTIVE:
         places.append(ACTIVE[id(x)])
     exchanged: Exchanged = []
-    for name, y in list(dict.items(x) if is_dict else enumerate(x)):
+    for name, y in [*itertools.islice(dict.items(x) if is_dict else enumerate(x), _MAX_ITEMS)]:
         drop_in = y if type(y) in PLAIN_CLASSES else find(y)
         if drop_in is y:
             todo.append(y)
