@@ -17,8 +17,7 @@ import numpy as np
 from tracker.jit.tracing import SIGNALS_DEFERRED
 
 _MODULES = {
-    name: f"tracker.{name}"
-    for name in ("numpy", "numpy.fft", "numpy.lib", "numpy.linalg", "numpy.random")
+    name: f"tracker.{name}" for name in ("numpy", "numpy.fft", "numpy.lib", "numpy.linalg")
 } | {"numpy.lib.stride_tricks": "tracker.numpy.lib.stride_tricks", "math": "tracker.numpy._math"}
 
 
@@ -28,6 +27,8 @@ def drop_in(x: Any, package: str) -> Any:
     with SIGNALS_DEFERRED:  # imports
         if package == "scipy":
             return _scipy_drop_in(x, home)
+        if home.startswith("numpy.random"):
+            return _named_drop_in(x, "numpy.random")
         if home.startswith("numpy.polynomial"):
             return _named_drop_in(x, home if home in sys.modules else "numpy.polynomial")
         return _known_drop_ins().get(id(x), (x, x))[1]

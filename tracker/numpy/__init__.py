@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as _numpy
 
-from tracker.numpy import _callables, _constructors, _iterators, fft, lib, linalg, random  # noqa: F401
+from tracker.numpy import _callables, _constructors, _iterators, fft, lib, linalg  # noqa: F401
 from tracker.numpy._trackable import accepting_lists as _lenient
 from tracker.numpy._trackable import giving_trackable as _making_of
 from tracker.numpy._ufuncs import Ufunc as _Ufunc
@@ -86,8 +86,8 @@ __version__ = _numpy.__version__
 def __getattr__(name: str) -> Any:
     """Names that depend on the running transform (scalar types, `ndarray`), and those that NumPy
     does not list."""
-    if name == "polynomial":  # loaded on first use
-        return importlib.import_module("tracker.numpy.polynomial")
+    if name in ("polynomial", "random"):  # loaded on first use
+        return importlib.import_module(f"tracker.numpy.{name}")
     value = getattr(_numpy, name)
     if (name != "ndarray" and name not in _SCALARS) or not _is_following():
         return value
