@@ -1,8 +1,9 @@
 """`scipy.integrate` on tracked values. Names that are not defined here are SciPy's own.
 
 Rules for samples (trapezoid, simpson, romb, cumulative ones) are here, in NumPy. `quad.py` and
-`nquad.py` integrate functions, `ode_adjoint.py` differential equations: SciPy solves, and the
-derivatives follow from Leibniz's rule and the adjoint equation.
+`nquad.py` integrate functions: SciPy solves, and the derivatives follow from Leibniz's rule.
+`initial_value.py` solves differential equations: SciPy does, and the steps that it accepted
+(`accepted_steps.py`) are differentiated (`step_adjoint.py`) by their tableaus (`tableau.py`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import scipy.integrate
 
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array, scipy_fallback
+from tracker.scipy.integrate.initial_value import odeint as odeint
+from tracker.scipy.integrate.initial_value import solve_ivp as solve_ivp
 from tracker.scipy.integrate.nquad import dblquad as dblquad
 from tracker.scipy.integrate.nquad import nquad as nquad
 from tracker.scipy.integrate.nquad import tplquad as tplquad
-from tracker.scipy.integrate.ode_adjoint import odeint as odeint
-from tracker.scipy.integrate.ode_adjoint import solve_ivp as solve_ivp
 from tracker.scipy.integrate.quad import fixed_quad as fixed_quad
 from tracker.scipy.integrate.quad import quad as quad
 

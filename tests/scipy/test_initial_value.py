@@ -1,0 +1,237 @@
+"""Solutions of `solve_ivp` and `odeint` as people write them, against closed forms: captured
+parameters, ends and times that are differentiated, dense output, events, every method."""
+
+import types
+
+import numpy as np
+import pytest
+import scipy.integrate
+from exact_derivatives import check_exact
+
+import tracker
+from tracker import gradient, param
+from tracker.scipy import integrate
+from tracker.scipy.integrate import odeint, solve_ivp
+
+TIGHT = {"rtol": 1e-9, "atol": 1e-10}
+METHODS = ["RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA"]
+
+
+def decay(t, y, a):
+    return [-a * y[0], -2 * a * y[1]]
+
+
+def decayed(a, t):
+    return np.stack([np.exp(-a * t), 3 * np.exp(-2 * a * t)])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_methods(method):
+    """A captured parameter, ends and times, at once."""
+
+    def f(a, start, t, end):
+        given = {"t_eval": np.stack([t, end]), "method": method, **TIGHT}
+        y0 = [np.exp(-a * start), 3 * np.exp(-2 * a * start)]
+        return solve_ivp(lambda t, y: decay(t, y, a), (start, end), y0, **given).y
+
+    def exact(a, start, t, end):
+        return decayed(a, np.stack([t, end]))
+
+    check_exact(f, exact, 0.7, 0.1, 0.5, 1.0, rtol=1e-5 if method in ("BDF", "LSODA") else 1e-6)
+
+
+def wave(t, y, w):
+    return [y[1], -(w**2) * y[0]]
+
+
+def zero(t, y):
+    return y[0]
+
+
+def falls(t, y):
+    return y[0]
+
+
+def reaches_level(level):
+    def event(t, y):
+        return y[0] - level
+
+    return event
+
+
+falls.terminal, falls.direction = True, -1
+EIGHT = np.arange(1.0, 9.0)
+
+
+def shot(g, h, **more):
+    return solve_ivp(lambda t, y: [y[1], -g], (0.0, 50.0), [h, 0.0], events=falls, **more, **TIGHT)
+
+
+def swing(w, events, **more):
+    given = {"events": events, "method": "DOP853", **more, **TIGHT}
+    return solve_ivp(lambda t, y: wave(t, y, w), (0.0, 4.0), [1.0, 0.0], **given)
+
+
+def count(f):
+    calls = []
+
+    def counted(t, y):
+        calls.append(t)
+        return f(t, y)
+
+    return counted
+
+
+class Rate:
+    def __init__(self, a):
+        self.a = a
+
+    def __call__(self, t, y):
+        return -self.a * y
+
+
+def forgotten(a):
+    """A function whose parameter matters late only, and whose closure has other functions."""
+    rate = lambda: a  # noqa: E731
+
+    def f(t, y):
+        return [-y[0] if t < 0.5 else -rate() * y[0]]
+
+    return solve_ivp(f, (0.0, 1.0), [1.0], max_step=0.01, **TIGHT).y[0, -1]
+
+
+PROGRAMS = {
+    "closure": (
+        lambda a: solve_ivp(lambda t, y: -a * y, (0.0, 1.0), [1.0], **TIGHT).y[0, -1],
+        lambda a: np.exp(-a),
+        (0.7,),
+    ),
+    "odeint, closure": (
+        lambda a: odeint(lambda y, t: [-a * y[0]], [1.0], [0.0, 1.0], **TIGHT)[-1, 0],
+        lambda a: np.exp(-a),
+        (0.7,),
+    ),
+    "odeint, times": (
+        lambda a, t: odeint(Rate(a), [1.0], [0.0, t, t, 2.0], tfirst=True, **TIGHT)[1:, 0],
+        lambda a, t: np.exp(-a * np.stack([t, t, 2.0 + 0 * t])),
+        (0.7, 0.4),
+    ),
+    "an object": (
+        lambda a: solve_ivp(Rate(a), (0.0, 1.0), [1.0], **TIGHT).y[0, -1],
+        lambda a: np.exp(-a),
+        (0.7,),
+    ),
+    "counted calls": (
+        lambda a: solve_ivp(count(lambda t, y: -a * y), (0.0, 1.0), [1.0], **TIGHT).y[0, -1],
+        lambda a: np.exp(-a),
+        (0.7,),
+    ),
+    "backwards in time": (
+        lambda a, end: solve_ivp(Rate(a), (1.0, end), [1.0], t_eval=[0.5, end], **TIGHT).y[0],
+        lambda a, end: np.exp(-a * (np.stack([0.5 + 0 * end, end]) - 1.0)),
+        (0.7, 0.2),
+    ),
+    "vectorized": (
+        lambda a: solve_ivp(
+            lambda t, y: np.stack([-a * y[0], y[0]]),
+            (0.0, 1.0),
+            [1.0, 0.0],
+            vectorized=True,
+            **TIGHT,
+        ).y[1, -1],
+        lambda a: (1 - np.exp(-a)) / a,
+        (0.7,),
+    ),
+    "conjugate": (
+        lambda a: np.abs(
+            solve_ivp(lambda t, y: a * np.conj(y), (0.0, 1.0), np.array([3 + 4j]), **TIGHT).y[:, -1]
+        ),
+        lambda a: np.sqrt(9 * np.exp(2 * a) + 16 * np.exp(-2 * a)) * np.ones(1),
+        (0.7,),
+    ),
+    "no interval": (
+        lambda y0: solve_ivp(lambda t, y: -y, (0.0, 0.0), y0, **TIGHT).y[:, -1],
+        lambda y0: y0,
+        (np.array([1.0, 2.0]),),
+    ),
+    "many equations": (
+        lambda a, end: solve_ivp(
+            lambda t, y: -a * t * y, (0.0, end), np.linspace(1.0, 2.0, 70), **TIGHT
+        ).y[:, -1],
+        lambda a, end: np.exp(-a * end**2 / 2) * np.linspace(1.0, 2.0, 70),
+        (0.7, 1.2),
+    ),
+    "dense output": (
+        lambda w, t: swing(w, None, dense_output=True).sol(np.stack([t, 2.0]))[0],
+        lambda w, t: np.cos(w * np.stack([t, 2.0 + 0 * t])),
+        (1.3, 0.4),
+    ),
+    "dense output at one time": (
+        lambda w, t: swing(w, None, dense_output=True).sol(t),
+        lambda w, t: np.stack([np.cos(w * t), -w * np.sin(w * t)]),
+        (1.3, 0.4),
+    ),
+    "times of events": (
+        lambda w: swing(w, zero).t_events[0],
+        lambda w: (np.arange(2) + 0.5) * np.pi / w,
+        (1.3,),
+    ),
+    "events of one direction": (
+        lambda w: swing(w, [falls], t_eval=[1.0]).t_events[0],
+        lambda w: np.pi / 2 / w * np.ones(1),
+        (1.3,),
+    ),
+    "states of events": (
+        lambda w, level: swing(w, [zero, reaches_level(level)], method="RK45").y_events[1][0],
+        lambda w, level: np.stack([level, -w * np.sqrt(1 - level**2)]),
+        (1.3, 0.4),
+    ),
+    "an event that ends it": (
+        lambda g, h: np.stack([shot(g, h).t[-1], shot(g, h).y[1, -1]]),
+        lambda g, h: np.stack([np.sqrt(2 * h / g), -np.sqrt(2 * h * g)]),
+        (9.81, 3.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name):
+    f, exact, args = PROGRAMS[name]
+    order = 2 if "event" in name or name in ("closure", "odeint, times") else 1
+    check_exact(f, exact, *args, order=order)
+
+
+def test_a_parameter_that_matters_late():
+    assert gradient(forgotten, 0.7)[0] == pytest.approx(-0.5 * np.exp(-0.85), rel=1e-6)
+
+
+def test_params():
+    """Params outside of a derivative are found, too."""
+    a, holder = param(0.7), types.SimpleNamespace(b=param(2.0))
+    found = solve_ivp(lambda t, y: [-a * y[0] * holder.b], (0.0, 1.0), [1.0], **TIGHT)
+    tracker.back(found.y[0, -1])
+    assert a.grad == pytest.approx(-2 * np.exp(-1.4), rel=1e-6)
+    assert holder.b.grad == pytest.approx(-0.7 * np.exp(-1.4), rel=1e-6)
+
+
+def test_results_are_scipys():
+    def f(t, y):
+        return [y[1], -9.81]
+
+    given = {"t_span": (0.0, 50.0), "y0": [3.0, 0.0], "events": [falls, zero], "dense_output": True}
+    theirs = scipy.integrate.solve_ivp(f, **given)
+    plain = integrate.solve_ivp(f, **given)
+    tracked = integrate.solve_ivp(f, **{**given, "y0": param([3.0, 0.0])})
+    for found in (plain, tracked):
+        np.testing.assert_allclose(tracker.data(found.t), theirs.t, rtol=1e-12)
+        np.testing.assert_allclose(tracker.data(found.y), theirs.y, rtol=1e-12, atol=1e-12)
+        for ours, wanted in zip(found.t_events, theirs.t_events, strict=True):
+            np.testing.assert_allclose(tracker.data(ours), wanted, rtol=1e-12)
+        np.testing.assert_allclose(tracker.data(found.sol(0.3)), theirs.sol(0.3), rtol=1e-12)
+        assert (found.status, found.message, found.nfev) == (1, theirs.message, theirs.nfev)
+        assert found.sol.t_min == 0.0
+    value, info = integrate.odeint(
+        lambda y, t: -y, param([1.0]), [0.0, 1.0], full_output=True, **TIGHT
+    )
+    assert info["message"] == "Integration successful."
+    assert tracker.istracked(value)

@@ -1,0 +1,345 @@
+"""Initial value problems: `solve_ivp` and `odeint`.
+
+SciPy solves; its accepted steps are differentiated (`step_adjoint.py`), and what a solution is made
+of besides (`t_eval`, dense output, events) is NumPy on the states and slopes of the steps. The
+right side may depend on tracked values through `args` and through what it captures.
+
+Without tracked values everything is SciPy's. The values that are returned are SciPy's in any case.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import operator
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.integrate
+
+from tracker import tree
+from tracker.autodiff.leaves import plain_data
+from tracker.autodiff.pullbacks import pullback
+from tracker.errors import UnsupportedError, message
+from tracker.scipy._bridge.callback import (
+    call_scipy,
+    differentiable_callback,
+    use_scipy_unless_differentiated,
+)
+from tracker.scipy._bridge.fallback import as_array, is_tracked
+from tracker.scipy._bridge.implicit import (
+    as_tuple,
+    start_vector,
+    with_derivatives_of,
+    with_entries,
+)
+from tracker.scipy.integrate.accepted_steps import Flow, RightSide, record_steps
+from tracker.scipy.integrate.step_adjoint import differentiable_steps
+from tracker.tape.observers import is_deriving, is_tracing
+from tracker.tape.record import value_of
+from tracker.tape.tracer import StopGradient
+from tracker.tape.tracked import Tracked
+from tracker.transforms.vmap import vmap
+
+_STORE_DEREF = dis.opmap["STORE_DEREF"]
+
+
+class _DependsOnTracked(Exception):
+    """A function of the equation has given a tracked value."""
+
+
+def _wraps(f: Callable[..., Any]) -> Any:
+    """As `functools.wraps`, with what SciPy reads of an event also where it is its class's."""
+
+    def copy(call: Any) -> Any:
+        call = functools.wraps(f)(call)
+        for name in ("terminal", "direction"):
+            if hasattr(f, name):
+                setattr(call, name, getattr(f, name))
+        return call
+
+    return copy
+
+
+def _plain_or_stop(f: Callable[..., Any]) -> Any:
+    """The function, which raises `_DependsOnTracked` rather than return a tracked value."""
+
+    def call(*args: Any) -> Any:
+        y = f(*args)
+        if is_tracked(y):
+            raise _DependsOnTracked
+        return y
+
+    return _wraps(f)(call)
+
+
+@use_scipy_unless_differentiated(scipy.integrate.odeint)
+def odeint(
+    func: Any,
+    y0: Any,
+    t: Any,
+    args: Any = (),
+    *rest: Any,
+    tfirst: bool = False,
+    rtol: Any = None,
+    atol: Any = None,
+    **options: Any,
+) -> Any:
+    """The solution of dy/dt = func(y, t, *args) at the times t, differentiable in y0, t, args, and
+    what func captures.
+
+    >>> tracker.gradient(lambda k: odeint(lambda y, t: -k * y, [1.0], [0.0, 1.0])[1, 0], 0.5)
+    (np.float64(-0.606530...),)
+    """
+    options |= {"rtol": rtol, "atol": atol}
+    if is_tracing():
+        given = (func, y0, t, args, *rest)
+        return _as_one_callback(odeint, given, {**options, "tfirst": tfirst})
+    args = as_tuple(args)
+    if not is_tracked(y0, t, *tree.leaves(args)):
+        try:
+            f = _plain_or_stop(func)
+            return scipy.integrate.odeint(f, y0, t, args, *rest, tfirst=tfirst, **options)
+        except _DependsOnTracked:
+            pass
+
+    def right(t: Any, y: Any, *args: Any) -> Any:
+        return func(t, y, *args) if tfirst else func(y, t, *args)
+
+    times, y0 = 1.0 * as_array(t), _state_vector(start_vector(y0))
+    problem = _Problem(right, args)
+    plain_t, plain_y0 = plain_data(times), plain_data(y0)
+    tolerances = {"rtol": 1.49012e-8 if rtol is None else rtol}
+    tolerances["atol"] = 1.49012e-8 if atol is None else atol
+    with problem.collecting():
+        ends = plain_t[0], plain_t[-1]
+        _, steps = record_steps(problem.plain(right), ends, plain_y0, "LSODA", **tolerances)
+        value = scipy.integrate.odeint(
+            problem.plain(right), plain_y0, plain_t, (), *rest, **options, tfirst=True
+        )
+    flow = problem.flow(steps, times[0], times[-1], y0)
+    states, *info = value if isinstance(value, tuple) else (value,)
+    states = with_derivatives_of(states, flow(times))
+    return (states, *info) if info else states
+
+
+class _Problem:
+    """A right side f(t, y, *args), and the tracked values on which a solution depends."""
+
+    def __init__(self, f: Callable[..., Any], args: Sequence[Any]) -> None:
+        self.f, self.args = f, args
+        self.plain_args = tree.map(plain_data, args)
+        self.scope = StopGradient()
+        self.in_closures: list[Any] = []
+
+    def collecting(self) -> StopGradient:
+        """A context in which tracked values that functions capture are noticed."""
+        return self.scope
+
+    def plain(self, f: Callable[..., Any]) -> Any:
+        """A function of (t, y, *args) as one of plain t and y."""
+        call = self._with_plain_cells(f)
+        return _wraps(f)(lambda t, y: plain_data(as_array(call(t, y, *self.plain_args))))
+
+    def _with_plain_cells(self, f: Any, above: tuple[Any, ...] = ()) -> Any:
+        """The function with plain copies of the tracked values in its closure, for speed: the scope
+        finds tracked values wherever they are, but each operation with one takes its time."""
+        if type(f) is not types.FunctionType or not f.__closure__ or f in above:
+            return f
+        if _STORE_DEREF in f.__code__.co_code[::2]:  # it may assign to a name outside
+            return f
+        cells = []
+        for cell in f.__closure__:
+            content = cell.cell_contents if cell != types.CellType() else None
+            plain = self._with_plain_cells(content, (*above, f))
+            if type(content) is Tracked:
+                self.in_closures.append(content)
+                plain = np.copy(plain_data(content))[()]
+            cells.append(cell if plain is content else types.CellType(plain))
+        if all(map(operator.is_, cells, f.__closure__)):
+            return f
+        made = types.FunctionType(
+            f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(cells)
+        )
+        made.__kwdefaults__ = f.__kwdefaults__
+        return made
+
+    def flow(self, steps: Any, start: Any, end: Any, y0: Any) -> Flow:
+        """The solution as a differentiable function of the time. The inner times of the steps are
+        constants, and so is the last one where an event has ended the solution earlier."""
+        times = steps.times
+        if is_tracked(start, end) and len(times) > 1:
+            last = end if times[-1] == plain_data(end) else times[-1]
+            times = np.stack([start, *times[1:-1], last])
+        given = [x for x in tree.leaves(self.args) if isinstance(x, Tracked)]
+        known = map(value_of, (*given, *self.in_closures))
+        captured = list(dict.fromkeys([*known, *self.scope.outer_values]))
+        f: RightSide = lambda t, y: as_array(self.f(t, y, *self.args))  # noqa: E731
+        found = differentiable_steps(f, steps, 1.0 * y0, times, captured)
+        return Flow(steps.tableau, times, *found)
+
+
+def solve_ivp(
+    fun: Any,
+    t_span: Any,
+    y0: Any,
+    method: Any = "RK45",
+    t_eval: Any = None,
+    dense_output: bool = False,
+    events: Any = None,
+    vectorized: bool = False,
+    args: Any = None,
+    **options: Any,
+) -> Any:
+    """As `scipy.integrate.solve_ivp`, differentiable in t_span, y0, t_eval, args and what the
+    functions capture: `.y` and `.t`, `.sol` and the times and states of events.
+
+    The steps of the solver are constants: without t_eval, so are the inner times.
+
+    >>> def hit(t, y): return y[0]
+    >>> hit.terminal = True
+    >>> def time_of_fall(g):
+    ...     return solve_ivp(lambda t, y: [y[1], -g], (0.0, 9.0), [2.0, 0.0], events=hit).t[-1]
+    >>> tracker.gradient(time_of_fall, 4.0)
+    (np.float64(-0.125),)
+    """
+    if is_tracing():
+        return _solve_ivp_in_trace(
+            fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, options
+        )
+    args = () if args is None else tuple(args)
+    listed = [events] if callable(events) else list(events or ())
+    if not is_tracked(t_span, y0, t_eval, *tree.leaves(args), *options.values()):
+        f, g = _plain_or_stop(fun), list(map(_plain_or_stop, listed)) or None
+        given = (t_span, y0, method, t_eval, dense_output, g, vectorized, args or None)
+        try:
+            return scipy.integrate.solve_ivp(f, *given, **options)
+        except _DependsOnTracked:
+            pass
+    start, end = (1.0 * x for x in t_span)
+    y0 = _state_vector(y0)
+    fun = _of_one_state(fun) if vectorized else fun
+    problem = _Problem(fun, args)
+    options = tree.map(plain_data, options)
+    if callable(slopes := options.get("jac")):
+        options["jac"] = problem.plain(slopes)
+    times = None if t_eval is None else 1.0 * as_array(t_eval)
+    with problem.collecting():
+        found, steps = record_steps(
+            problem.plain(fun),
+            (plain_data(start), plain_data(end)),
+            plain_data(1.0 * y0),
+            method,
+            t_eval=plain_data(times),
+            events=list(map(problem.plain, listed)) or None,
+            **options,
+        )
+    flow = problem.flow(steps, start, end, y0)
+    return _differentiable_result(found, flow, times, listed, args, dense_output)
+
+
+def _of_one_state(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A vectorized right side as one of a single state."""
+    return lambda t, y, *args: np.ravel(fun(t, y[:, None], *args))
+
+
+def _differentiable_result(
+    found: Any, flow: Flow, t_eval: Any, events: list[Any], args: Any, dense_output: bool
+) -> Any:
+    """SciPy's result with derivatives."""
+    entries: dict[str, Any] = {"sol": DenseSolution(found.sol, flow) if dense_output else None}
+    located: list[Any] = []
+    if events:
+        pairs = zip(events, found.t_events, found.y_events, strict=True)
+        located = [_locate(event, flow, t, y, args) for event, t, y in pairs]
+        entries["t_events"], entries["y_events"] = map(list, zip(*located, strict=True))
+    if t_eval is None and len(flow.times) == 1:  # an interval of no length
+        t_eval = found.t
+    if t_eval is not None:
+        times = t_eval[: len(found.t)]
+        states = flow(times) if len(found.t) else np.transpose(found.y)
+    else:
+        times, states = flow.times, flow.states
+        if found.status == 1:
+            count = len(found.t) - 1
+            (end, *_) = (t[-1:] for t, _ in located if found.t[-1] in plain_data(t)[-1:])
+            times = np.concatenate([times[:count], end])
+            states = np.concatenate([states[:count], flow(end)])
+    entries["t"] = with_derivatives_of(found.t, times)
+    entries["y"] = with_derivatives_of(found.y, np.transpose(states))
+    return with_entries(found, **entries)
+
+
+def _locate(event: Any, flow: Flow, times: Any, states: Any, args: Any) -> tuple[Any, Any]:
+    """The times and states of an event with derivatives, by Newton steps from SciPy's times: two,
+    for derivatives up to the third order."""
+    if not len(times):
+        return times, states
+
+    def values(t: Any) -> Any:
+        return vmap(lambda t, y: np.reshape(as_array(event(t, y, *args)), ()))(t, flow(t))
+
+    found = times
+    for _ in range(2):
+        value, pull = pullback(values, found)
+        (slope,) = pull(np.ones(len(times)))
+        if not np.all(plain_data(slope)):
+            text = "an event of solve_ivp does not cross zero where it is found"
+            raise UnsupportedError(
+                message(text, "Use tracker.data on its times where no gradient is wanted")
+            )
+        found = found - value / slope
+    found = with_derivatives_of(times, found)
+    return found, with_derivatives_of(states, flow(found))
+
+
+class DenseSolution:
+    """As `scipy.integrate.OdeSolution`, differentiable."""
+
+    def __init__(self, plain: Any, flow: Flow) -> None:
+        self._plain, self._flow = plain, flow
+
+    def __call__(self, t: Any) -> Any:
+        t = 1.0 * as_array(t)
+        return with_derivatives_of(self._plain(plain_data(t)), np.transpose(self._flow(t)))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plain, name)
+
+
+def _state_vector(y0: Any) -> Any:
+    y0 = as_array(y0)
+    if np.ndim(y0) != 1:
+        raise ValueError(f"y0 must be a vector; it has shape {np.shape(y0)}")
+    return y0
+
+
+def _solve_ivp_in_trace(
+    fun: Any,
+    t_span: Any,
+    y0: Any,
+    method: Any,
+    t_eval: Any,
+    dense_output: Any,
+    events: Any,
+    vectorized: Any,
+    args: Any,
+    options: dict[str, Any],
+) -> Any:
+    """`solve_ivp` in a trace, as one callback."""
+    if t_eval is None:
+        text = "the number of solve_ivp's steps depends on the arguments"
+        raise UnsupportedError(message(text, "Ask for the times that you need with t_eval="))
+    given = (fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args)
+    if is_deriving():
+        return _as_one_callback(solve_ivp, given, options)
+    return call_scipy(scipy.integrate.solve_ivp, *given, **options)
+
+
+def _as_one_callback(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A function of this module as one differentiable callback."""
+    return differentiable_callback(
+        function.__name__, lambda args, options: function(*args, **options), args, options
+    )
