@@ -586,3 +586,21 @@ def test_untaken_code_does_not_raise():
         assert [g(x) for x in (-1.0, -2.0, -3.0)] == [-1.0, -2.0, -3.0]
         with pytest.raises(ValueError, match="there is no root"):
             g(-101.0)
+
+
+def test_a_body_that_ignores_derivatives_stays_a_loop():
+    def f(a):
+        def step(state):
+            t, x = state
+            return t + tracker.ignore_derivatives(x), x * a
+
+        return while_loop(lambda s: s[0] < 5.0, step, (a, a))
+
+    def total(a):
+        return sum(f(a))
+
+    assert "while" in str(trace(f, 1.1))
+    steps = 4  # 1.1 + 1.1 + 1.21 + 1.331 < 5
+    for fast in (total, jit(total)):
+        assert gradient(fast, 1.1)[0] == pytest.approx(1.0 + (steps + 1) * 1.1**steps)
+        assert jvp(fast, (1.1,), (1.0,))[1] == pytest.approx(1.0 + (steps + 1) * 1.1**steps)

@@ -22,10 +22,11 @@ from tracker.ir.op import Joint, Op
 from tracker.ir.types import Bundle, Type, type_of
 from tracker.ops.declare import bundle
 from tracker.ops.declare.bundle import pick
+from tracker.ops.shape.create import constant
 from tracker.support.structs import replace
 from tracker.tape.observers import CallbackMismatch, is_tracing, running_leaves
 from tracker.tape.record import alias_to_primal, apply, data_of, value_of
-from tracker.tape.tracer import record_error
+from tracker.tape.tracer import current_tracer, record_error
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
@@ -170,6 +171,9 @@ def detach(x: Any) -> Any:
         return x
     if not is_tracing():
         return plain_data(x)
+    tracer = current_tracer()
+    if tracer is not None and tracer.is_body_trace:  # the body is differentiated from its record
+        return apply(constant, (x,))
     return alias_to_primal(Value(value_of(x).data, CLOSED, (), NO_PARAMS), x)
 
 

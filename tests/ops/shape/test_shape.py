@@ -38,6 +38,7 @@ ROWS = [
     row("to_discrete", sample(x(3), dtype=np.dtype(np.int64)), sample(x(), dtype=np.dtype(bool))),
     row("after", sample(x(3), 2.5), sample(2.5, x(2)), sample(z(2), x(2))),
     row("identity", sample(x(3)), sample(2.5), sample(z(2)), sample(np.arange(3))),
+    row("constant", sample(x(3)), sample(2.5), sample(z(2)), sample(np.arange(3))),
     row("item", sample(x()), sample(x().astype(np.float32)), sample(2.5), sample(z())),
     row("copy", sample(x(3)), sample(x()), sample(z(2, 2)), sample(x(0)), sample(np.arange(3))),
     row(

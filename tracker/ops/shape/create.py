@@ -114,6 +114,13 @@ identity = declare(  # marks the arguments of a derivative
     lower=View(lambda e, index, x: (0, index, None), order="V"),
 )
 
+constant = nondiff_op(  # the same data, without a derivative
+    "constant",
+    infer=lambda x: x,
+    evaluate=lambda x: x,
+    lower=View(lambda e, index, x: (0, index, None), order="V"),
+)
+
 
 def _item_infer(x: Type) -> Type:
     example = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}[x.dtype.kind]
