@@ -45,7 +45,7 @@ def pendulum(t, y, k):
 
 
 def solution(module, k, **options):
-    given = {"t_eval": [0.5, 1.0], "args": (k,), **options}
+    given = {"t_eval": [0.5, 1.0], "args": (k,), "method": "Radau", **options}
     return module.solve_ivp(pendulum, (0.0, 1.0), START, **given)
 
 
@@ -169,7 +169,7 @@ DERIVED = {
     "odeint": lambda k: integrate.odeint(
         pendulum, START, [0.0, 1.0], (k,), tfirst=True, rtol=1e-9, atol=1e-9
     )[1, 0],
-    "solve_ivp": lambda k: solution(integrate, k, method="DOP853", rtol=1e-9, atol=1e-9).y[0, 1],
+    "solve_ivp": lambda k: solution(integrate, k, rtol=1e-9, atol=1e-9).y[0, 1],
     "root, tol": lambda k: optimize.root(system, START, (k,), tol=1e-12 * k).x[0],
     "minimize_scalar": lambda k: optimize.minimize_scalar(
         lambda x, k: (x - k) ** 4 + x * x, (0.0, k), args=(k,), tol=1e-10

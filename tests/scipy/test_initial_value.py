@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 from exact_derivatives import check_exact
+from scipy_cases import calls_as_scipy
 
 import tracker
 from tracker import gradient, param
@@ -68,7 +69,7 @@ def shot(g, h, **more):
 
 
 def swing(w, events, **more):
-    given = {"events": events, "method": "DOP853", **more, **TIGHT}
+    given = {"events": events, **more, **TIGHT}
     return solve_ivp(lambda t, y: wave(t, y, w), (0.0, 4.0), [1.0, 0.0], **given)
 
 
@@ -182,7 +183,7 @@ PROGRAMS = {
         (1.3,),
     ),
     "states of events": (
-        lambda w, level: swing(w, [zero, reaches_level(level)], method="RK45").y_events[1][0],
+        lambda w, level: swing(w, [zero, reaches_level(level)], method="DOP853").y_events[1][0],
         lambda w, level: np.stack([level, -w * np.sqrt(1 - level**2)]),
         (1.3, 0.4),
     ),
@@ -235,3 +236,99 @@ def test_results_are_scipys():
     )
     assert info["message"] == "Integration successful."
     assert tracker.istracked(value)
+
+
+def solution(m, k, times=(0.5, 1.0), **options):
+    given = {"t_eval": times, "args": (k,), **options}
+    found = m.solve_ivp(lambda t, y, k: [y[1], -k * np.sin(y[0])], (0.0, 1.0), [1.0, 0.5], **given)
+    return found.t, found.y, found.nfev, found.status, found.success, len(found.message)
+
+
+COMPILED = {
+    "tolerances": (
+        lambda m, k, rtol, step: solution(m, k, rtol=rtol, first_step=step),
+        [(2.0, 1e-2, 0.1), (2.0, 1e-9, 0.01), (3.0, 1e-4, 2.0), (3.0, 1e-4, -1.0)],
+    ),
+    "times": (
+        lambda m, k, times: solution(m, k, times),
+        [(2.0, np.array(t)) for t in ([0.1, 0.5], [0.2, 0.9], [0.5, 0.1], [0.0, 1.1], [0.0, 1.0])],
+    ),
+    "largest step": (
+        lambda m, k, step: solution(m, k, max_step=step, method="RK23"),
+        [(2.0, 0.1), (2.0, 0.3), (2.0, 0.0)],
+    ),
+    "tolerances of each state": (
+        lambda m, k, atol: solution(m, k, atol=atol, method="DOP853"),
+        [(2.0, np.array([1e-3, 1e-8])), (2.0, np.array([1e-6, 1e-3])), (2.0, np.array([1.0, -1]))],
+    ),
+    "no times": (
+        lambda m, k: solution(m, k, None, max_step=0.4),
+        [(2.0,), (2.1,)],
+    ),
+    "a rejected first step": (
+        lambda m, k: solution(m, k, [0.0, 0.3, 1.0], first_step=1.0, rtol=1e-6),
+        [(2.0,), (40.0,)],
+    ),
+}
+test_compiled_results_are_scipys = calls_as_scipy(integrate, scipy.integrate, COMPILED)
+
+
+def test_attributes_of_compiled_dense_output():
+    @tracker.jit
+    def f(w):
+        return swing(w, None, dense_output=True).sol.t_max * w
+
+    text = "compiled code does not hold what SciPy says as 't_max' of a solution"
+    with pytest.warns(RuntimeWarning, match=text):
+        assert f(1.3) == 4.0 * 1.3
+
+
+def test_a_step_that_is_too_small():
+    """Then compiled code asks SciPy, whose solution ends early."""
+
+    def f(m, k):
+        found = m.solve_ivp(
+            lambda t, y, k: k * y**2, (0.0, 2.0), [1.0], args=(k,), t_eval=[0.5, 1.5]
+        )
+        return found.y, found.status, found.message
+
+    compiled = tracker.jit(lambda k: f(integrate, k))
+    for k in (0.5, 1.0, 0.4):
+        ours, theirs = compiled(k), f(scipy.integrate, k)
+        np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-9)
+        assert ours[1:] == theirs[1:]
+
+
+COMPILED_GRADIENTS = {
+    "closure": PROGRAMS["closure"],
+    "an object": PROGRAMS["an object"],
+    "backwards in time": PROGRAMS["backwards in time"],
+    "vectorized": PROGRAMS["vectorized"],
+    "dense output": PROGRAMS["dense output"],
+    "dense output at one time": PROGRAMS["dense output at one time"],
+    "conjugate": PROGRAMS["conjugate"],
+}
+
+
+@pytest.mark.parametrize("name", COMPILED_GRADIENTS)
+def test_compiled_programs(name):
+    f, exact, args = COMPILED_GRADIENTS[name]
+    check_exact(tracker.jit(f), exact, *args)
+
+
+@pytest.mark.parametrize("method", METHODS[:3])
+def test_compiled_methods(method):
+    def f(a, start, t, end):
+        given = {"t_eval": np.stack([start, t, end]), "method": method, "rtol": 1e-5}
+        y0 = [np.exp(-a * start), 3 * np.exp(-2 * a * start)]
+        return solve_ivp(lambda t, y: decay(t, y, a), (start, end), y0, **given).y
+
+    def loss(*args):
+        return np.sum(f(*args) * [[1.0, 2.0, 3.0], [0.3, 0.2, 0.1]])
+
+    args = (0.7, 0.1, 0.5, 1.0)
+    compiled = tracker.jit(lambda *args: tracker.withgradient(loss, *args))
+    for _ in range(2):
+        found, want = compiled(*args), tracker.withgradient(loss, *args)
+        assert found.val == pytest.approx(want.val, rel=1e-9)
+        np.testing.assert_allclose(found.grad, want.grad, rtol=1e-7, atol=1e-9)

@@ -48,6 +48,7 @@ from tracker.tape.tracked import Tracked
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
 
 _UNTRACEABLE = (UnsupportedInBody, ReplayDiverged)  # then the plain loop is traced
+_HISTORY_STEPS = 64  # reserved for a history, unless the trace saw more
 _UNROLL_LIMIT = 3  # steps; up to here the plain loop is traced
 
 
@@ -220,14 +221,25 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     """
     if current_tracer() is not None:
         with suppress(*_UNTRACEABLE), forbid_side_effects(cond, body) as (holds, step):
-            return _traced_while(holds, step, init)
+            return _traced_while(holds, step, init)[0]
     value = init
     while _check_condition(cond(value)):
         value = body(value)
     return value
 
 
-def _traced_while(cond: Any, body: Any, init: Any) -> Any:
+def while_loop_history(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any) -> Any:
+    """As `while_loop` in a trace; returns the final value, the number of steps, and the values at
+    the start of the steps, stacked. Rows after the last step are undefined. Raises
+    `UnsupportedInBody` for a body that cannot be traced once for all steps."""
+    try:
+        with forbid_side_effects(cond, body) as (holds, step):
+            return _traced_while(holds, step, init, _HISTORY_STEPS)
+    except ReplayDiverged as error:
+        raise UnsupportedInBody(str(error)) from error
+
+
+def _traced_while(cond: Any, body: Any, init: Any, capacity: int | None = None) -> Any:
     start = FlatStructure.of(init)
 
     def step(*flat: Any) -> list[Any]:
@@ -241,8 +253,10 @@ def _traced_while(cond: Any, body: Any, init: Any) -> Any:
             )
     except Exception as error:  # a body that never runs may raise
         raise UnsupportedInBody(str(error)) from error
-    ends = record_while(condition, traced, carries)
-    return start.rebuild(write_back(start.numbers, ends, written))
+    made = record_while(condition, traced, carries, capacity)
+    ends, (count,), stacks = split_list(made, len(carries), 1)
+    end = start.rebuild(write_back(start.numbers, ends, written))
+    return end, count, start.rebuild(stacks)
 
 
 def _check_condition(holds: Any) -> Any:

@@ -82,8 +82,11 @@ def evaluate(*operands: Any, **params: Any) -> tuple[Any, ...]:
     return (*carried, np.int64(count), *stacks)
 
 
-def record_while(cond: TracedBody, body: TracedBody, carries: Sequence[Any]) -> list[Any]:
-    """Record a while loop; returns its final carries."""
+def record_while(
+    cond: TracedBody, body: TracedBody, carries: Sequence[Any], capacity: int | None = None
+) -> list[Any]:
+    """Record a while loop; returns its final carries, the number of steps, and the stacks of the
+    carries at the start of each step. `capacity`: the least length of the stacks."""
     operands = (*cond.hoisted, *body.hoisted, *carries)
     params: dict[str, Any] = {
         "cond": cond.function,
@@ -93,11 +96,12 @@ def record_while(cond: TracedBody, body: TracedBody, carries: Sequence[Any]) -> 
     }
     plain = [data_of(x) for x in operands]
     steps = int(evaluate(*plain, **params, capacity=0, keep=())[len(carries)])
-    size = sum(atom.type.nbytes for atom in body.function.outputs)
-    initial_steps = min(_INITIAL_STACK_BYTES // max(size, 1), _INITIAL_STACK_STEPS)
-    params["capacity"] = 1 << (max(2 * steps, initial_steps, 15)).bit_length()
+    if capacity is None:
+        size = sum(atom.type.nbytes for atom in body.function.outputs)
+        capacity = min(_INITIAL_STACK_BYTES // max(size, 1), _INITIAL_STACK_STEPS)
+    params["capacity"] = 1 << (max(2 * steps, capacity, 15)).bit_length()
     params["keep"] = tuple(range(len(carries)))
-    return unbundle(apply(while_, operands, params))[: len(carries)]
+    return unbundle(apply(while_, operands, params))
 
 
 def _vjp(

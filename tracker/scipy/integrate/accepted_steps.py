@@ -35,20 +35,25 @@ class Steps:
 def record_steps(
     f: RightSide, t_span: Any, y0: Any, method: Any, **options: Any
 ) -> tuple[Any, Steps]:
-    """SciPy's solution of an equation of plain numbers, with its dense output, and its steps."""
+    """SciPy's solution of an equation of plain numbers, and its steps."""
     base: Any = getattr(scipy.integrate, method) if isinstance(method, str) else method
     tableau = tableau_of(base)
     found: list[tuple[Any, ...]] = []
 
     class RecordingSolver(base):  # type: ignore[misc]
-        def _dense_output_impl(self) -> Any:
-            """SciPy asks for it once in each step."""
-            between = super()._dense_output_impl()
-            slopes = getattr(self, "K_extended", getattr(self, "K", None))  # overwritten later
-            found.append((self.t_old, self.t, self.y.copy(), np.array(slopes), between))
-            return between
+        nfev: int
 
-    result = scipy.integrate.solve_ivp(f, t_span, y0, RecordingSolver, dense_output=True, **options)
+        def step(self) -> Any:
+            problem = super().step()
+            if self.status != "failed" and self.t != self.t_old:
+                evaluations = self.nfev
+                between = self.dense_output()
+                self.nfev = evaluations
+                slopes = getattr(self, "K_extended", getattr(self, "K", None))  # overwritten later
+                found.append((self.t_old, self.t, self.y.copy(), np.array(slopes), between))
+            return problem
+
+    result = scipy.integrate.solve_ivp(f, t_span, y0, RecordingSolver, **options)
     times = np.array([t_span[0], *(t for _, t, *_ in found)])
     states = np.stack([y0, *(y for _, _, y, *_ in found)])
     slopes: list[Any] = [k for *_, k, _ in found]

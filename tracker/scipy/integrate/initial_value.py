@@ -5,6 +5,8 @@ of besides (`t_eval`, dense output, events) is NumPy on the states and slopes of
 right side may depend on tracked values through `args` and through what it captures.
 
 Without tracked values everything is SciPy's. The values that are returned are SciPy's in any case.
+Under a trace, explicit Runge-Kutta methods are one loop (`compiled_steps.py`); for the other
+methods, compiled code calls back once for the solution and once for each derivative.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ import functools
 import operator
 import types
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import scipy.integrate
+import scipy.optimize
 
 from tracker import tree
 from tracker.autodiff.leaves import plain_data
@@ -36,10 +40,12 @@ from tracker.scipy._bridge.implicit import (
     with_entries,
 )
 from tracker.scipy.integrate.accepted_steps import Flow, RightSide, record_steps
+from tracker.scipy.integrate.compiled_steps import CONTROL_OPTIONS, CompiledFlow, StepControl
 from tracker.scipy.integrate.step_adjoint import differentiable_steps
+from tracker.scipy.integrate.tableau import EXPLICIT_METHODS, explicit_tableau
 from tracker.tape.observers import is_deriving, is_tracing
 from tracker.tape.record import value_of
-from tracker.tape.tracer import StopGradient
+from tracker.tape.tracer import StopGradient, UnsupportedInBody
 from tracker.tape.tracked import Tracked
 from tracker.transforms.vmap import vmap
 
@@ -233,11 +239,12 @@ def solve_ivp(
             plain_data(1.0 * y0),
             method,
             t_eval=plain_data(times),
+            dense_output=dense_output,
             events=list(map(problem.plain, listed)) or None,
             **options,
         )
     flow = problem.flow(steps, start, end, y0)
-    return _differentiable_result(found, flow, times, listed, args, dense_output)
+    return _differentiable_result(found, flow, times, listed, args)
 
 
 def _of_one_state(fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -246,10 +253,10 @@ def _of_one_state(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _differentiable_result(
-    found: Any, flow: Flow, t_eval: Any, events: list[Any], args: Any, dense_output: bool
+    found: Any, flow: Flow, t_eval: Any, events: list[Any], args: Any
 ) -> Any:
     """SciPy's result with derivatives."""
-    entries: dict[str, Any] = {"sol": DenseSolution(found.sol, flow) if dense_output else None}
+    entries: dict[str, Any] = {"sol": found.sol and DenseSolution(flow, found.sol)}
     located: list[Any] = []
     if events:
         pairs = zip(events, found.t_events, found.y_events, strict=True)
@@ -296,16 +303,20 @@ def _locate(event: Any, flow: Flow, times: Any, states: Any, args: Any) -> tuple
 
 
 class DenseSolution:
-    """As `scipy.integrate.OdeSolution`, differentiable."""
+    """As `scipy.integrate.OdeSolution`, differentiable. `plain`: SciPy's own."""
 
-    def __init__(self, plain: Any, flow: Flow) -> None:
-        self._plain, self._flow = plain, flow
+    def __init__(self, flow: Callable[[Any], Any], plain: Any = None) -> None:
+        self._flow, self._plain = flow, plain
 
     def __call__(self, t: Any) -> Any:
         t = 1.0 * as_array(t)
-        return with_derivatives_of(self._plain(plain_data(t)), np.transpose(self._flow(t)))
+        y = np.transpose(self._flow(t))
+        return y if self._plain is None else with_derivatives_of(self._plain(plain_data(t)), y)
 
     def __getattr__(self, name: str) -> Any:
+        if self._plain is None and not name.startswith("_"):
+            text = f"compiled code does not hold what SciPy says as {name!r} of a solution"
+            raise UnsupportedError(message(text, "Leave it out"))
         return getattr(self._plain, name)
 
 
@@ -328,7 +339,16 @@ def _solve_ivp_in_trace(
     args: Any,
     options: dict[str, Any],
 ) -> Any:
-    """`solve_ivp` in a trace, as one callback."""
+    """`solve_ivp` in a trace: an explicit method as a loop, the others as one callback."""
+    solver = getattr(scipy.integrate, method) if isinstance(method, str) else method
+    if solver in EXPLICIT_METHODS and not events and options.keys() <= CONTROL_OPTIONS:
+        one = _of_one_state(fun) if vectorized else fun
+        f: RightSide = lambda t, y: as_array(one(t, y, *(args or ())))  # noqa: E731
+        control = StepControl(**options)
+        with suppress(UnsupportedInBody):
+            found = _compiled_result(f, t_span, y0, solver, t_eval, dense_output, control)
+            if found is not None:
+                return found
     if t_eval is None:
         text = "the number of solve_ivp's steps depends on the arguments"
         raise UnsupportedError(message(text, "Ask for the times that you need with t_eval="))
@@ -336,6 +356,57 @@ def _solve_ivp_in_trace(
     if is_deriving():
         return _as_one_callback(solve_ivp, given, options)
     return call_scipy(scipy.integrate.solve_ivp, *given, **options)
+
+
+def _compiled_result(
+    f: RightSide,
+    t_span: Any,
+    y0: Any,
+    method: Any,
+    t_eval: Any,
+    dense_output: bool,
+    control: StepControl,
+) -> Any:
+    """The solution by a loop; None if it does not reach the end."""
+    start, end = (1.0 * x for x in t_span)
+    y0 = 1.0 * _state_vector(y0)
+    if bool(start == end):
+        return None
+    times = None if t_eval is None else _checked_times(t_eval, start, end)
+    tableau = explicit_tableau(method)
+    if times is None and not dense_output:
+        tableau = tableau.without_interpolation()
+    control = control.checked(np.abs(end - start))
+    flow = CompiledFlow(f, start, end, y0, tableau, control)
+    if not bool(flow.reaches_end):
+        return None
+    evaluations = flow.evaluations(times)
+    times, states = flow.accepted_states() if times is None else (times, flow(times))
+    return scipy.optimize.OptimizeResult(
+        t=times,
+        y=np.transpose(states),
+        sol=DenseSolution(flow) if dense_output else None,
+        t_events=None,
+        y_events=None,
+        nfev=evaluations,
+        njev=0,
+        nlu=0,
+        status=0,
+        message="The solver successfully reached the end of the integration interval.",
+        success=True,
+    )
+
+
+def _checked_times(t_eval: Any, start: Any, end: Any) -> Any:
+    """The times, which must lie in order between the ends."""
+    times = 1.0 * as_array(t_eval)
+    if np.ndim(times) != 1:
+        raise ValueError("`t_eval` must be 1-dimensional.")
+    if bool(np.any((times < np.minimum(start, end)) | (times > np.maximum(start, end)))):
+        raise ValueError("Values in `t_eval` are not within `t_span`.")
+    if bool(np.any(np.diff(times) * (end - start) <= 0)):
+        raise ValueError("Values in `t_eval` are not properly sorted.")
+    return times
 
 
 def _as_one_callback(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.integrate
 
-from tracker.support.structs import record
+from tracker.support.structs import record, replace
 
+EXPLICIT_METHODS = (scipy.integrate.RK23, scipy.integrate.RK45, scipy.integrate.DOP853)
 _RADAU_NODES = ((4 - 6**0.5) / 10, (4 + 6**0.5) / 10, 1.0)
 _GAUSS_NODES = 6  # of the methods whose own steps are no Runge-Kutta steps
 
@@ -34,6 +35,11 @@ class Tableau:
     @property
     def is_explicit(self) -> bool:
         return not np.any(np.triu(self.a))
+
+    def without_interpolation(self) -> Tableau:
+        """Only the slopes that a step and its error need."""
+        count = np.shape(self.error)[1]
+        return replace(self, a=self.a[:count], b=self.b[:count], c=self.c[:count])
 
     def weights_at(self, x: Any) -> Any:
         """beta_s(x): shape (*x.shape, number of slopes)."""
@@ -84,7 +90,7 @@ def collocation_tableau(nodes: tuple[float, ...]) -> Tableau:
 def tableau_of(method: type) -> Tableau:
     """The tableau that describes the steps of a SciPy solver. Methods of several steps are
     described by collocation at Gauss's nodes of a higher order."""
-    if method in (scipy.integrate.RK23, scipy.integrate.RK45, scipy.integrate.DOP853):
+    if method in EXPLICIT_METHODS:
         return explicit_tableau(method)
     if method is scipy.integrate.Radau:
         return collocation_tableau(_RADAU_NODES)

@@ -1,0 +1,205 @@
+"""Explicit Runge-Kutta methods as one loop of a trace, for compiled code.
+
+The control of the steps is that of `scipy.integrate.RK23`, `RK45` and `DOP853` (E. Hairer, S. P.
+Norsett, G. Wanner, Solving Ordinary Differential Equations I, section II.4). An iteration tries a
+step; if the error is too large, the next one starts at the same place. The derivative is that of
+the loop, with constant step sizes. Start at `CompiledFlow`.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tracker.autodiff.stop_gradient import ignore_derivatives
+from tracker.control import while_loop_history
+from tracker.scipy._bridge.fallback import as_array
+from tracker.scipy.integrate.accepted_steps import RightSide
+from tracker.scipy.integrate.tableau import Tableau
+from tracker.support.structs import record, replace
+
+_SAFETY, _LEAST_FACTOR, _LARGEST_FACTOR = 0.9, 0.2, 10.0
+
+
+@record()
+class StepControl:
+    """The options of a solver."""
+
+    rtol: Any = 1e-3
+    atol: Any = 1e-6
+    max_step: Any = np.inf
+    first_step: Any = None
+
+    def checked(self, length: Any) -> StepControl:
+        """The options as SciPy uses them. Raises for those that it refuses."""
+        if bool(self.max_step <= 0):
+            raise ValueError("`max_step` must be positive.")
+        if bool(np.any(as_array(self.atol) < 0)):
+            raise ValueError("`atol` must be positive.")
+        if self.first_step is not None and bool(self.first_step <= 0):
+            raise ValueError("`first_step` must be positive.")
+        if self.first_step is not None and bool(self.first_step > length):
+            raise ValueError("`first_step` exceeds bounds.")
+        return replace(self, rtol=np.maximum(self.rtol, 100 * np.finfo(float).eps))
+
+
+CONTROL_OPTIONS = frozenset(StepControl.__annotations__)
+
+
+class _State(NamedTuple):
+    """Where an attempt starts: the time, the state and its slope, the next step's size, whether it
+    was refused before; how many steps were accepted; and the slopes of the attempt before."""
+
+    t: Any
+    y: Any
+    slope: Any
+    size: Any
+    was_refused: Any
+    accepted: Any
+    slopes: Any
+
+
+class CompiledFlow:
+    """The solution from `start` to `end` as a function of the time, in a trace."""
+
+    def __init__(
+        self, f: RightSide, start: Any, end: Any, y0: Any, tableau: Tableau, control: StepControl
+    ) -> None:
+        self.f, self.tableau, self.control = f, tableau, control
+        self.stages = np.shape(tableau.error)[1]  # the last one starts the next step
+        self.start, self.end = start, end
+        self.sign = np.where(ignore_derivatives(end) >= ignore_derivatives(start), 1.0, -1.0)
+        slope = f(start, y0)
+        size = control.first_step
+        if size is None:
+            size = self._first_size(*map(ignore_derivatives, (y0, slope)))
+        slopes = np.stack([0.0 * slope] * len(tableau.c))
+        first = _State(start, y0, slope, 1.0 * size, False, 0, slopes)
+        self.last, self.attempts, self.states = while_loop_history(
+            self._goes_on, self._attempt, first
+        )
+        self.reaches_end = self.sign * (self.last.t - end) >= 0
+
+    def _first_size(self, y: Any, slope: Any) -> Any:
+        length = np.abs(ignore_derivatives(self.end) - ignore_derivatives(self.start))
+        scale = self.control.atol + np.abs(y) * self.control.rtol
+        d0, d1 = _rms(y / scale), _rms(slope / scale)
+        is_small = (d0 < 1e-5) | (d1 < 1e-5)
+        h0 = np.where(is_small, 1e-6, 0.01 * d0 / np.where(is_small, 1.0, d1))
+        h0 = np.minimum(h0, length)
+        t = ignore_derivatives(self.start) + h0 * self.sign
+        after = ignore_derivatives(self.f(t, y + h0 * self.sign * slope))
+        d2 = _rms((after - slope) / scale) / np.where(h0 == 0, 1.0, h0)
+        largest = np.maximum(d1, d2)
+        is_flat = largest <= 1e-15
+        power = 1.0 / (self.tableau.order + 1)
+        h1 = np.where(is_flat, 1.0, 0.01 / np.where(is_flat, 1.0, largest)) ** power
+        h1 = np.where(is_flat, np.maximum(1e-6, h0 * 1e-3), h1)
+        return np.minimum(np.minimum(100 * h0, h1), np.minimum(length, self.control.max_step))
+
+    def _least_size(self, t: Any) -> Any:
+        return 10 * np.abs(np.nextafter(t, self.sign * np.inf) - t)
+
+    def _goes_on(self, state: _State) -> Any:
+        is_too_small = state.was_refused & (state.size < self._least_size(state.t))
+        return (self.sign * (self.end - state.t) > 0) & ~is_too_small
+
+    def _attempt(self, state: _State) -> _State:
+        tableau, t, y = self.tableau, state.t, state.y
+        now = ignore_derivatives(t)
+        bounded = np.clip(state.size, self._least_size(now), self.control.max_step)
+        size = np.where(state.was_refused, state.size, bounded)
+        next_t = now + self.sign * size
+        next_t = np.where(self.sign * (next_t - self.end) > 0, self.end, next_t)
+        h = next_t - t
+        slopes = [state.slope]
+        for row, c in zip(tableau.a[1:], tableau.c[1:], strict=True):
+            here = y + h * _combination(row, slopes)
+            slopes.append(self.f(t + c * h, here))
+            if len(slopes) == self.stages:
+                next_y = here
+        error = self._error_norm(h, y, next_y, slopes)
+        is_good = error < 1
+        factor = _SAFETY * np.where(error == 0, 1e-30, error) ** (-1.0 / (tableau.order + 1))
+        larger = np.minimum(factor, np.where(state.was_refused, 1.0, _LARGEST_FACTOR))
+        smaller = np.fmax(_LEAST_FACTOR, factor)  # which NaN makes smallest
+        return _State(
+            t=np.where(is_good, next_t, t),
+            y=np.where(is_good, next_y, y),
+            slope=np.where(is_good, slopes[self.stages - 1], state.slope),
+            size=np.abs(ignore_derivatives(h)) * np.where(is_good, larger, smaller),
+            was_refused=~is_good,
+            accepted=state.accepted + is_good,
+            slopes=np.stack(slopes),
+        )
+
+    def _error_norm(self, h: Any, y: Any, next_y: Any, slopes: list[Any]) -> Any:
+        h, y, next_y, *slopes = map(ignore_derivatives, (h, y, next_y, *slopes))
+        scale = self.control.atol + np.maximum(np.abs(y), np.abs(next_y)) * self.control.rtol
+        errors = [_rms(h * _combination(row, slopes) / scale) for row in self.tableau.error]
+        if len(errors) == 1:
+            return errors[0]
+        both = np.hypot(errors[0], 0.1 * errors[1])
+        return np.where(both == 0, 0.0, errors[0] ** 2 / np.where(both == 0, 1.0, both))
+
+    def __call__(self, t: Any) -> Any:
+        """The states at the times t: shape (*t.shape, n)."""
+        flat = np.reshape(1.0 * t, (-1,))
+        i = self._attempts_at(flat)
+        is_last = i + 1 == self.attempts
+        after = np.minimum(i + 1, len(self.knots) - 1)
+        begin, end = self.states.t[i], np.where(is_last, self.last.t, self.states.t[after])
+        is_last = np.reshape(is_last, (-1, 1, 1))
+        slopes = np.where(is_last, self.last.slopes, self.states.slopes[after])
+        h = end - begin
+        weights = np.expand_dims(h, -1) * self.tableau.weights_at((flat - begin) / h)
+        y = self.states.y[i] + np.sum(np.expand_dims(weights, -1) * slopes, axis=1)
+        return np.reshape(y, (*np.shape(t), -1))
+
+    def _attempts_at(self, t: Any) -> Any:
+        """The attempt within which a time is: the last one that starts earlier, which was accepted;
+        at the start the first one that was."""
+        first = np.searchsorted(self.knots, self._ordered(self.start), side="right") - 1
+        return np.maximum(np.searchsorted(self.knots, self._ordered(t)) - 1, first)
+
+    def evaluations(self, t_eval: Any) -> Any:
+        """How often SciPy calls the right side."""
+        count = 2 if self.control.first_step is None else 1
+        count = count + (self.stages - 1) * self.attempts
+        more = len(self.tableau.c) - self.stages
+        if more and t_eval is not None:
+            i = self._attempts_at(t_eval)
+            count = count + more * (1 + np.count_nonzero(np.diff(i)))
+        return count.item()
+
+    def _ordered(self, t: Any) -> Any:
+        return self.sign * ignore_derivatives(t)
+
+    @functools.cached_property
+    def knots(self) -> Any:
+        """The times at which attempts start, in increasing order; infinite after the last one."""
+        rows = np.arange(np.shape(self.states.t)[0])
+        return np.where(rows < self.attempts, self._ordered(self.states.t), np.inf)
+
+    def accepted_states(self) -> tuple[Any, Any]:
+        """The times and states between the steps. Their number is part of the trace."""
+        count = int(self.last.accepted)
+        rows = np.arange(np.shape(self.states.t)[0])
+        accepted = np.where(rows < self.attempts, self.states.accepted, count)
+        i = np.searchsorted(accepted, np.arange(count), side="right") - 1
+        return (
+            np.append(self.states.t[i], self.last.t),
+            np.concatenate([self.states.y[i], np.expand_dims(self.last.y, 0)]),
+        )
+
+
+def _combination(weights: Any, slopes: list[Any]) -> Any:
+    """The sum of the slopes with their weights, without those that are zero."""
+    terms = [w * k for w, k in zip(weights.tolist(), slopes, strict=False) if w]
+    return sum(terms[1:], terms[0])
+
+
+def _rms(x: Any) -> Any:
+    return np.sqrt(np.mean(np.real(x) ** 2 + np.imag(x) ** 2))
