@@ -150,7 +150,9 @@ INTEGRATE = {
         lambda m, k, times: solution(m, k, t_eval=times).y,
         [(2.0, np.array(t)) for t in ([0.1, 0.5], [0.2, 0.9], [0.5, 0.1], [0.0, 1.1], [0.0, 1.0])]),
     "odeint": (
-        lambda m, k, rtol: m.odeint(pendulum, START, [0.0, 1.0], (k,), tfirst=True, rtol=rtol),
+        lambda m, k, rtol: m.odeint(
+            pendulum, START, [0.0, 1.0], (k,), tfirst=True, rtol=rtol, h0=0.01
+        ),
         [(2.0, 1e-2), (2.0, 1e-9), (3.0, 1e-4)]),
 }  # fmt: skip
 
@@ -167,7 +169,7 @@ DERIVED = {
     )[0],
     "dblquad": lambda k: integrate.dblquad(lambda y, x, k: x * y, k, 1, 0, lambda x: x, (k,))[0],
     "odeint": lambda k: integrate.odeint(
-        pendulum, START, [0.0, 1.0], (k,), tfirst=True, rtol=1e-9, atol=1e-9
+        pendulum, START, [0.0, 1.0], (k,), tfirst=True, rtol=1e-9, atol=1e-9, h0=0.01
     )[1, 0],
     "solve_ivp": lambda k: solution(integrate, k, rtol=1e-9, atol=1e-9).y[0, 1],
     "root, tol": lambda k: optimize.root(system, START, (k,), tol=1e-12 * k).x[0],

@@ -299,21 +299,29 @@ def test_a_step_that_is_too_small():
         assert ours[1:] == theirs[1:]
 
 
-COMPILED_GRADIENTS = {
-    "closure": PROGRAMS["closure"],
-    "an object": PROGRAMS["an object"],
-    "backwards in time": PROGRAMS["backwards in time"],
-    "vectorized": PROGRAMS["vectorized"],
-    "dense output": PROGRAMS["dense output"],
-    "dense output at one time": PROGRAMS["dense output at one time"],
-    "conjugate": PROGRAMS["conjugate"],
-}
+COMPILED_PROGRAMS = [
+    *("closure", "an object", "backwards in time", "vectorized", "conjugate"),
+    *("dense output", "dense output at one time", "odeint, closure", "odeint, times"),
+]
 
 
-@pytest.mark.parametrize("name", COMPILED_GRADIENTS)
+@pytest.mark.parametrize("name", COMPILED_PROGRAMS)
 def test_compiled_programs(name):
-    f, exact, args = COMPILED_GRADIENTS[name]
+    f, exact, args = PROGRAMS[name]
     check_exact(tracker.jit(f), exact, *args)
+
+
+def test_a_stiff_equation_is_not_solved_by_an_explicit_method():
+    def stiff(y, t, a):
+        return -1e5 * (y - np.cos(a * t))
+
+    def f(m, a):
+        return m.odeint(stiff, [1.0], [0.0, 1.0], (a,))[1, 0]
+
+    compiled = tracker.jit(lambda a: f(integrate, a))
+    for a in (1.3, 1.3, 1.1):
+        assert compiled(a) == f(scipy.integrate, a)
+        assert gradient(compiled, a)[0] == pytest.approx(-np.sin(a), abs=1e-4)
 
 
 @pytest.mark.parametrize("method", METHODS[:3])

@@ -25,12 +25,13 @@ _SAFETY, _LEAST_FACTOR, _LARGEST_FACTOR = 0.9, 0.2, 10.0
 
 @record()
 class StepControl:
-    """The options of a solver."""
+    """The options of a solver. `most_steps`: after so many it gives up."""
 
     rtol: Any = 1e-3
     atol: Any = 1e-6
     max_step: Any = np.inf
     first_step: Any = None
+    most_steps: Any = np.inf
 
     def checked(self, length: Any) -> StepControl:
         """The options as SciPy uses them. Raises for those that it refuses."""
@@ -45,7 +46,7 @@ class StepControl:
         return replace(self, rtol=np.maximum(self.rtol, 100 * np.finfo(float).eps))
 
 
-CONTROL_OPTIONS = frozenset(StepControl.__annotations__)
+CONTROL_OPTIONS = frozenset(StepControl.__annotations__) - {"most_steps"}
 
 
 class _State(NamedTuple):
@@ -104,7 +105,8 @@ class CompiledFlow:
 
     def _goes_on(self, state: _State) -> Any:
         is_too_small = state.was_refused & (state.size < self._least_size(state.t))
-        return (self.sign * (self.end - state.t) > 0) & ~is_too_small
+        goes_on = (self.sign * (self.end - state.t) > 0) & ~is_too_small
+        return goes_on & (state.accepted < self.control.most_steps)
 
     def _attempt(self, state: _State) -> _State:
         tableau, t, y = self.tableau, state.t, state.y

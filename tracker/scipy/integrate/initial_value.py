@@ -27,11 +27,7 @@ from tracker import tree
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.pullbacks import pullback
 from tracker.errors import UnsupportedError, message
-from tracker.scipy._bridge.callback import (
-    call_scipy,
-    differentiable_callback,
-    use_scipy_unless_differentiated,
-)
+from tracker.scipy._bridge.callback import call_scipy, differentiable_callback
 from tracker.scipy._bridge.fallback import as_array, is_tracked
 from tracker.scipy._bridge.implicit import (
     as_tuple,
@@ -81,7 +77,6 @@ def _plain_or_stop(f: Callable[..., Any]) -> Any:
     return _wraps(f)(call)
 
 
-@use_scipy_unless_differentiated(scipy.integrate.odeint)
 def odeint(
     func: Any,
     y0: Any,
@@ -94,16 +89,15 @@ def odeint(
     **options: Any,
 ) -> Any:
     """The solution of dy/dt = func(y, t, *args) at the times t, differentiable in y0, t, args, and
-    what func captures.
+    what func captures. In compiled code an explicit method solves it, if the equation is not stiff.
 
     >>> tracker.gradient(lambda k: odeint(lambda y, t: -k * y, [1.0], [0.0, 1.0])[1, 0], 0.5)
     (np.float64(-0.606530...),)
     """
-    options |= {"rtol": rtol, "atol": atol}
-    if is_tracing():
-        given = (func, y0, t, args, *rest)
-        return _as_one_callback(odeint, given, {**options, "tfirst": tfirst})
     args = as_tuple(args)
+    if is_tracing():
+        return _odeint_in_trace(func, y0, t, args, rest, tfirst, rtol, atol, options)
+    options |= {"rtol": rtol, "atol": atol}
     if not is_tracked(y0, t, *tree.leaves(args)):
         try:
             f = _plain_or_stop(func)
@@ -129,6 +123,51 @@ def odeint(
     states, *info = value if isinstance(value, tuple) else (value,)
     states = with_derivatives_of(states, flow(times))
     return (states, *info) if info else states
+
+
+def _odeint_in_trace(
+    func: Any,
+    y0: Any,
+    t: Any,
+    args: tuple[Any, ...],
+    rest: tuple[Any, ...],
+    tfirst: bool,
+    rtol: Any,
+    atol: Any,
+    options: dict[str, Any],
+) -> Any:
+    """`odeint` in a trace: as a loop of an explicit method, if that takes no more steps than LSODA
+    may; otherwise (a stiff equation) as one callback."""
+    times, y0 = 1.0 * as_array(t), _state_vector(start_vector(y0))
+    if not rest and options.keys() <= {"hmax", "mxstep"}:
+        tolerances = {"rtol": rtol, "atol": atol}
+        control = StepControl(
+            **{k: 1e-8 if x is None else np.minimum(x, 1e-8) for k, x in tolerances.items()},
+            max_step=options.get("hmax") or np.inf,
+            most_steps=(options.get("mxstep") or 500) * max(np.shape(times)[0] - 1, 1),
+        )
+
+        def right(t: Any, y: Any) -> Any:
+            return as_array(func(t, y, *args) if tfirst else func(y, t, *args))
+
+        with suppress(UnsupportedInBody):
+            found = _compiled_states(right, times, y0, control)
+            if found is not None:
+                return found
+    options |= {"tfirst": tfirst, "rtol": rtol, "atol": atol}
+    if is_deriving():
+        return _as_one_callback(odeint, (func, y0, t, args, *rest), options)
+    return call_scipy(scipy.integrate.odeint, func, y0, t, args, *rest, **options)
+
+
+def _compiled_states(f: RightSide, times: Any, y0: Any, control: StepControl) -> Any:
+    """The states at the times, by a loop; None if it does not reach the last one."""
+    start, end = times[0], times[-1]
+    if bool(start == end) or bool(np.any(np.diff(times) * (end - start) < 0)):
+        return None
+    tableau = explicit_tableau(scipy.integrate.DOP853)
+    flow = CompiledFlow(f, start, end, 1.0 * y0, tableau, control.checked(np.abs(end - start)))
+    return flow(times) if bool(flow.reaches_end) else None
 
 
 class _Problem:
