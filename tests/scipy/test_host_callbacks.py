@@ -1,5 +1,7 @@
 """SciPy called back out of compiled code, with the options, bounds and conditions of each call."""
 
+import types
+
 import numpy as np
 import pytest
 import scipy.integrate

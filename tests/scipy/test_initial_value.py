@@ -311,6 +311,23 @@ def test_compiled_programs(name):
     check_exact(tracker.jit(f), exact, *args)
 
 
+@pytest.mark.parametrize("method", METHODS[3:])
+def test_compiled_callbacks(method):
+    """Of methods that SciPy runs, with a captured tuple and a branch."""
+
+    def f(a, t):
+        rates = (a, 2 * a)
+
+        def right(t, y):
+            return [-rates[0] * y[0] if t < 5 else 0.0, -rates[1] * y[1]]
+
+        return solve_ivp(right, (0.0, 1.0), [1.0, 3.0], method, [t, 1.0], **TIGHT).y
+
+    compiled = tracker.jit(f)
+    check_exact(compiled, lambda a, t: decayed(a, np.stack([t, 1.0 + 0 * t])), 0.7, 0.4, rtol=1e-5)
+    assert compiled.cache_info().traces >= 1
+
+
 def test_a_stiff_equation_is_not_solved_by_an_explicit_method():
     def stiff(y, t, a):
         return -1e5 * (y - np.cos(a * t))

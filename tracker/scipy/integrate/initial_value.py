@@ -11,10 +11,7 @@ methods, compiled code calls back once for the solution and once for each deriva
 
 from __future__ import annotations
 
-import dis
 import functools
-import operator
-import types
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -28,6 +25,7 @@ from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.pullbacks import pullback
 from tracker.errors import UnsupportedError, message
 from tracker.scipy._bridge.callback import call_scipy, differentiable_callback
+from tracker.scipy._bridge.closures import tracked_cells, with_cells
 from tracker.scipy._bridge.fallback import as_array, is_tracked
 from tracker.scipy._bridge.implicit import (
     as_tuple,
@@ -44,8 +42,6 @@ from tracker.tape.record import value_of
 from tracker.tape.tracer import StopGradient, UnsupportedInBody
 from tracker.tape.tracked import Tracked
 from tracker.transforms.vmap import vmap
-
-_STORE_DEREF = dis.opmap["STORE_DEREF"]
 
 
 class _DependsOnTracked(Exception):
@@ -185,31 +181,12 @@ class _Problem:
 
     def plain(self, f: Callable[..., Any]) -> Any:
         """A function of (t, y, *args) as one of plain t and y."""
-        call = self._with_plain_cells(f)
+        # The scope finds what is captured, but each operation with a tracked value takes its time.
+        captured = tracked_cells(f)
+        self.in_closures += captured.values()
+        copies = {path: np.copy(plain_data(x))[()] for path, x in captured.items()}
+        call = with_cells(f, copies) if copies else f
         return _wraps(f)(lambda t, y: plain_data(as_array(call(t, y, *self.plain_args))))
-
-    def _with_plain_cells(self, f: Any, above: tuple[Any, ...] = ()) -> Any:
-        """The function with plain copies of the tracked values in its closure, for speed: the scope
-        finds tracked values wherever they are, but each operation with one takes its time."""
-        if type(f) is not types.FunctionType or not f.__closure__ or f in above:
-            return f
-        if _STORE_DEREF in f.__code__.co_code[::2]:  # it may assign to a name outside
-            return f
-        cells = []
-        for cell in f.__closure__:
-            content = cell.cell_contents if cell != types.CellType() else None
-            plain = self._with_plain_cells(content, (*above, f))
-            if type(content) is Tracked:
-                self.in_closures.append(content)
-                plain = np.copy(plain_data(content))[()]
-            cells.append(cell if plain is content else types.CellType(plain))
-        if all(map(operator.is_, cells, f.__closure__)):
-            return f
-        made = types.FunctionType(
-            f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(cells)
-        )
-        made.__kwdefaults__ = f.__kwdefaults__
-        return made
 
     def flow(self, steps: Any, start: Any, end: Any, y0: Any) -> Flow:
         """The solution as a differentiable function of the time. The inner times of the steps are
