@@ -1,5 +1,5 @@
-"""Gradients of solutions of differential equations, in what one solution costs in SciPy and compiled;
-beside jax's odeint where jax is installed.
+"""Gradients of solutions of differential equations, and what one solution costs, in SciPy and
+compiled; beside jax's odeint where jax is installed.
 
 Run: python benchmarks/differential_equations.py
 """

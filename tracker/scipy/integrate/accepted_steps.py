@@ -58,10 +58,11 @@ def record_steps(
     states = np.stack([y0, *(y for _, _, y, *_ in found)])
     slopes: list[Any] = [k for *_, k, _ in found]
     if not tableau.is_explicit:
-        slopes = [
-            [f(t, between(t)) for t in start + (end - start) * tableau.c]
-            for start, end, _, _, between in found
+        at = [start + (end - start) * tableau.c for start, end, *_ in found]
+        pairs = [
+            zip(t, between(t).T, strict=True) for t, (*_, between) in zip(at, found, strict=True)
         ]
+        slopes = [[f(t, y) for t, y in points] for points in pairs]
     shape = len(found), len(tableau.c), len(y0)
     return result, Steps(tableau, times, states, np.reshape(np.array(slopes), shape))
 
