@@ -238,10 +238,13 @@ def test_results_are_scipys():
     assert tracker.istracked(value)
 
 
+EVEN = {"first_step": 0.05, "max_step": 0.05, "rtol": 1e-3}  # steps that no error makes smaller
+
+
 def solution(m, k, times=(0.5, 1.0), **options):
     given = {"t_eval": times, "args": (k,), **options}
     found = m.solve_ivp(lambda t, y, k: [y[1], -k * np.sin(y[0])], (0.0, 1.0), [1.0, 0.5], **given)
-    return found.t, found.y, found.nfev, found.status, found.success, len(found.message)
+    return found.t, found.y, found.status, found.success, len(found.message)
 
 
 COMPILED = {
@@ -262,7 +265,7 @@ COMPILED = {
         [(2.0, np.array([1e-3, 1e-8])), (2.0, np.array([1e-6, 1e-3])), (2.0, np.array([1.0, -1]))],
     ),
     "no times": (
-        lambda m, k: solution(m, k, None, max_step=0.4),
+        lambda m, k: solution(m, k, None, **EVEN),
         [(2.0,), (2.1,)],
     ),
     "a rejected first step": (
@@ -270,7 +273,67 @@ COMPILED = {
         [(2.0,), (40.0,)],
     ),
 }
+
+
+def watched(m, w, events, **options):
+    given = {"events": events, "args": (w,), "rtol": 1e-8, "atol": 1e-9, **options}
+    found = m.solve_ivp(lambda t, y, w: wave(t, y, w), (0.0, 4.0), [1.0, 0.0], **given)
+    return (found.t, found.y, found.status, *found.t_events, *found.y_events)
+
+
+def crosses(level, terminal=False, direction=0):
+    def event(t, y, w):
+        return y[0] - level
+
+    event.terminal, event.direction = terminal, direction
+    return event
+
+
+COMPILED |= {
+    "events": (
+        lambda m, w: watched(m, w, [crosses(0.5), crosses(0.2, direction=1)], t_eval=[1.0, 3.0]),
+        [(2.0,), (3.0,), (0.1,)],
+    ),
+    "events that end it": (
+        lambda m, w: watched(m, w, [crosses(-0.3), crosses(0.3, True), crosses(0.0, 3)], **EVEN),
+        [(2.0,), (2.1,)],
+    ),
+    "the second event ends it": (
+        lambda m, w: watched(
+            m, w, [crosses(0.2, 2), crosses(0.1)], t_eval=[0.1, 0.9, 3.0], method="DOP853"
+        ),
+        [(2.0,), (0.1,), (30.0,)],
+    ),
+    "an event before all times": (
+        lambda m, w: watched(m, w, crosses(0.9, True), t_eval=[3.0])[2:],
+        [(2.0,), (0.01,)],
+    ),
+    "an event that cannot end it": (lambda m, w: watched(m, w, crosses(0.9, -1)), [(2.0,)]),
+    "events backwards in time": (
+        lambda m, w: m.solve_ivp(
+            lambda t, y: wave(t, y, w), (0.0, -4.0), [1.0, 0.0], events=[zero, falls], rtol=1e-8
+        ).t_events[0],
+        [(2.0,), (2.1,)],
+    ),
+}
 test_compiled_results_are_scipys = calls_as_scipy(integrate, scipy.integrate, COMPILED)
+
+
+@pytest.mark.parametrize("method", METHODS[:3])
+def test_evaluations_are_counted_as_scipy_does(method):
+    def count(m, w):
+        given = {"t_eval": [0.07, 0.08, 1.0], "method": method, "args": (w,), **EVEN}
+        return m.solve_ivp(wave, (0.0, 2.0), [1.0, 0.0], events=crosses(0.9), **given).nfev
+
+    def differentiated(w):
+        counts.append(count(integrate, w))
+        return w
+
+    counts = []
+    gradient(differentiated, 1.3)
+    wanted = count(scipy.integrate, 1.3)
+    assert counts == [wanted]
+    assert tracker.jit(lambda w: count(integrate, w))(1.3) == wanted
 
 
 def test_attributes_of_compiled_dense_output():
@@ -302,11 +365,29 @@ def test_a_step_that_is_too_small():
 COMPILED_PROGRAMS = [
     *("closure", "an object", "backwards in time", "vectorized", "conjugate"),
     *("dense output", "dense output at one time", "odeint, closure", "odeint, times"),
+    *("events of one direction", "states of events", "an event that ends it"),
 ]
 
 
 @pytest.mark.parametrize("name", COMPILED_PROGRAMS)
 def test_compiled_programs(name):
+    f, _, args = PROGRAMS[name]
+
+    def loss(*args):
+        y = f(*args)
+        return np.sum(y * np.cos(np.arange(np.size(y))))
+
+    value, slopes = tracker.withgradient(loss, *args)
+    compiled = tracker.jit(lambda *args: tracker.withgradient(loss, *args))
+    for _ in range(2):
+        found = compiled(*args)
+        assert found.val == pytest.approx(value, rel=1e-6)
+        np.testing.assert_allclose(found.grad, slopes, rtol=1e-6, atol=1e-7)
+    assert compiled.cache_info().traces == 1
+
+
+@pytest.mark.parametrize("name", ["an event that ends it", "odeint, closure"])
+def test_other_compiled_derivatives(name):
     f, exact, args = PROGRAMS[name]
     check_exact(tracker.jit(f), exact, *args)
 

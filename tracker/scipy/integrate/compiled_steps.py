@@ -17,8 +17,10 @@ from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.control import while_loop_history
 from tracker.scipy._bridge.fallback import as_array
 from tracker.scipy.integrate.accepted_steps import RightSide
+from tracker.scipy.integrate.events import Events, bracketed_roots, locate
 from tracker.scipy.integrate.tableau import Tableau
 from tracker.support.structs import record, replace
+from tracker.transforms.vmap import vmap
 
 _SAFETY, _LEAST_FACTOR, _LARGEST_FACTOR = 0.9, 0.2, 10.0
 
@@ -51,7 +53,8 @@ CONTROL_OPTIONS = frozenset(StepControl.__annotations__) - {"most_steps"}
 
 class _State(NamedTuple):
     """Where an attempt starts: the time, the state and its slope, the next step's size, whether it
-    was refused before; how many steps were accepted; and the slopes of the attempt before."""
+    was refused before; how many steps were accepted; the slopes of the attempt before; and the
+    values of events and how often they happened, if there are any."""
 
     t: Any
     y: Any
@@ -60,15 +63,25 @@ class _State(NamedTuple):
     was_refused: Any
     accepted: Any
     slopes: Any
+    event_values: Any
+    event_counts: Any
 
 
 class CompiledFlow:
     """The solution from `start` to `end` as a function of the time, in a trace."""
 
     def __init__(
-        self, f: RightSide, start: Any, end: Any, y0: Any, tableau: Tableau, control: StepControl
+        self,
+        f: RightSide,
+        start: Any,
+        end: Any,
+        y0: Any,
+        tableau: Tableau,
+        control: StepControl,
+        events: Events | None = None,
     ) -> None:
         self.f, self.tableau, self.control = f, tableau, control
+        self.events = events if events is not None and events.functions else None
         self.stages = np.shape(tableau.error)[1]  # the last one starts the next step
         self.start, self.end = start, end
         self.sign = np.where(ignore_derivatives(end) >= ignore_derivatives(start), 1.0, -1.0)
@@ -77,11 +90,21 @@ class CompiledFlow:
         if size is None:
             size = self._first_size(*map(ignore_derivatives, (y0, slope)))
         slopes = np.stack([0.0 * slope] * len(tableau.c))
-        first = _State(start, y0, slope, 1.0 * size, False, 0, slopes)
+        values = counts = None
+        if self.events is not None:
+            values = ignore_derivatives(self.events.values(start, y0))
+            counts = np.zeros(len(self.events.functions), int)
+        first = _State(start, y0, slope, 1.0 * size, False, 0, slopes, values, counts)
         self.last, self.attempts, self.states = while_loop_history(
             self._goes_on, self._attempt, first
         )
-        self.reaches_end = self.sign * (self.last.t - end) >= 0
+        self.is_finished = self.sign * (self.last.t - end) >= 0
+        if self.events is not None:
+            self.is_finished = self.is_finished | self._is_stopped(self.last)
+
+    def _is_stopped(self, state: _State) -> Any:
+        assert self.events is not None
+        return np.any(state.event_counts >= self.events.most)
 
     def _first_size(self, y: Any, slope: Any) -> Any:
         length = np.abs(ignore_derivatives(self.end) - ignore_derivatives(self.start))
@@ -106,6 +129,8 @@ class CompiledFlow:
     def _goes_on(self, state: _State) -> Any:
         is_too_small = state.was_refused & (state.size < self._least_size(state.t))
         goes_on = (self.sign * (self.end - state.t) > 0) & ~is_too_small
+        if self.events is not None:
+            goes_on = goes_on & ~self._is_stopped(state)
         return goes_on & (state.accepted < self.control.most_steps)
 
     def _attempt(self, state: _State) -> _State:
@@ -127,6 +152,11 @@ class CompiledFlow:
         factor = _SAFETY * np.where(error == 0, 1e-30, error) ** (-1.0 / (tableau.order + 1))
         larger = np.minimum(factor, np.where(state.was_refused, 1.0, _LARGEST_FACTOR))
         smaller = np.fmax(_LEAST_FACTOR, factor)  # which NaN makes smallest
+        values, counts = state.event_values, state.event_counts
+        if self.events is not None:
+            next_values = ignore_derivatives(self.events.values(next_t, next_y))
+            counts = counts + (is_good & self.events.crossed(values, next_values))
+            values = np.where(is_good, next_values, values)
         return _State(
             t=np.where(is_good, next_t, t),
             y=np.where(is_good, next_y, y),
@@ -135,6 +165,8 @@ class CompiledFlow:
             was_refused=~is_good,
             accepted=state.accepted + is_good,
             slopes=np.stack(slopes),
+            event_values=values,
+            event_counts=counts,
         )
 
     def _error_norm(self, h: Any, y: Any, next_y: Any, slopes: list[Any]) -> Any:
@@ -149,41 +181,76 @@ class CompiledFlow:
     def __call__(self, t: Any) -> Any:
         """The states at the times t: shape (*t.shape, n)."""
         flat = np.reshape(1.0 * t, (-1,))
-        i = self._attempts_at(flat)
+        y = self._pieces(self._attempts_at(flat))(flat)
+        return np.reshape(y, (*np.shape(t), -1))
+
+    def _pieces(self, i: Any) -> _Pieces:
+        """The solution within these attempts, which were accepted, each as a function of a time."""
         is_last = i + 1 == self.attempts
         after = np.minimum(i + 1, len(self.knots) - 1)
         begin, end = self.states.t[i], np.where(is_last, self.last.t, self.states.t[after])
         is_last = np.reshape(is_last, (-1, 1, 1))
         slopes = np.where(is_last, self.last.slopes, self.states.slopes[after])
-        h = end - begin
-        weights = np.expand_dims(h, -1) * self.tableau.weights_at((flat - begin) / h)
-        y = self.states.y[i] + np.sum(np.expand_dims(weights, -1) * slopes, axis=1)
-        return np.reshape(y, (*np.shape(t), -1))
+        return _Pieces(self.tableau, begin, end, self.states.y[i], slopes)
+
+    def located_events(self) -> tuple[list[Any], Any]:
+        """The times and states of each event, with derivatives; and the time of the event that ends
+        the solution, or None. How many events there are is part of the trace."""
+        if self.events is None:
+            return [], None
+        counts = [int(self.last.event_counts[at]) for at in range(len(self.events.functions))]
+        found = [self._event_times(at, count) for at, count in enumerate(counts)]
+        ends = [
+            t[-1] for t, n, most in zip(found, counts, self.events.most, strict=True) if n >= most
+        ]
+        if ends:
+            last = self.sign * np.min(self.ordered(np.stack(ends)))
+            kept = [int(np.count_nonzero(self.ordered(t) <= self.ordered(last))) for t in found]
+            found = [t[:count] for t, count in zip(found, kept, strict=True)]
+        pairs = zip(self.events.functions, found, strict=True)
+        located = [locate(g, self, t, self(t)) if len(t) else (t, t) for g, t in pairs]
+        if not ends:
+            return located, None
+        latest = [t[-1] for t, _ in located if len(t)]
+        at = int(np.argmax(self.ordered(np.stack(latest))))
+        return located, latest[at]
+
+    def _event_times(self, at: int, count: int) -> Any:
+        """When the first `count` events of a function happen."""
+        assert self.events is not None
+        if not count:
+            return np.zeros(0)
+        rows = np.arange(np.shape(self.states.t)[0])
+        counts = np.where(rows < self.attempts, self.states.event_counts[:, at], count)
+        i = np.searchsorted(counts, np.arange(count), side="right") - 1
+        pieces, g = self._pieces(i), self.events.functions[at]
+        found = bracketed_roots(lambda t: vmap(g)(t, pieces(t)), pieces.begin, pieces.end)
+        return ignore_derivatives(found)
 
     def _attempts_at(self, t: Any) -> Any:
         """The attempt within which a time is: the last one that starts earlier, which was accepted;
         at the start the first one that was."""
-        first = np.searchsorted(self.knots, self._ordered(self.start), side="right") - 1
-        return np.maximum(np.searchsorted(self.knots, self._ordered(t)) - 1, first)
+        first = np.searchsorted(self.knots, self.ordered(self.start), side="right") - 1
+        return np.maximum(np.searchsorted(self.knots, self.ordered(t)) - 1, first)
 
-    def evaluations(self, t_eval: Any) -> Any:
-        """How often SciPy calls the right side."""
+    def evaluations(self, between: list[Any]) -> Any:
+        """How often SciPy calls the right side for a solution that is also asked for `between`."""
         count = 2 if self.control.first_step is None else 1
         count = count + (self.stages - 1) * self.attempts
         more = len(self.tableau.c) - self.stages
-        if more and t_eval is not None:
-            i = self._attempts_at(t_eval)
+        if more and sum(map(np.size, between)):
+            i = np.sort(self._attempts_at(np.concatenate(between)))
             count = count + more * (1 + np.count_nonzero(np.diff(i)))
         return count.item()
 
-    def _ordered(self, t: Any) -> Any:
+    def ordered(self, t: Any) -> Any:
         return self.sign * ignore_derivatives(t)
 
     @functools.cached_property
     def knots(self) -> Any:
         """The times at which attempts start, in increasing order; infinite after the last one."""
         rows = np.arange(np.shape(self.states.t)[0])
-        return np.where(rows < self.attempts, self._ordered(self.states.t), np.inf)
+        return np.where(rows < self.attempts, self.ordered(self.states.t), np.inf)
 
     def accepted_states(self) -> tuple[Any, Any]:
         """The times and states between the steps. Their number is part of the trace."""
@@ -195,6 +262,22 @@ class CompiledFlow:
             np.append(self.states.t[i], self.last.t),
             np.concatenate([self.states.y[i], np.expand_dims(self.last.y, 0)]),
         )
+
+
+@record()
+class _Pieces:
+    """Steps with their slopes, as in `Steps`; each is a function of a time of its own."""
+
+    tableau: Tableau
+    begin: Any
+    end: Any
+    states: Any
+    slopes: Any
+
+    def __call__(self, t: Any) -> Any:
+        h = self.end - self.begin
+        weights = np.expand_dims(h, -1) * self.tableau.weights_at((t - self.begin) / h)
+        return self.states + np.sum(np.expand_dims(weights, -1) * self.slopes, axis=1)
 
 
 def _combination(weights: Any, slopes: list[Any]) -> Any:

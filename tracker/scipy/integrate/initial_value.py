@@ -22,7 +22,6 @@ import scipy.optimize
 
 from tracker import tree
 from tracker.autodiff.leaves import plain_data
-from tracker.autodiff.pullbacks import pullback
 from tracker.errors import UnsupportedError, message
 from tracker.scipy._bridge.callback import call_scipy, differentiable_callback
 from tracker.scipy._bridge.closures import tracked_cells, with_cells
@@ -35,13 +34,18 @@ from tracker.scipy._bridge.implicit import (
 )
 from tracker.scipy.integrate.accepted_steps import Flow, RightSide, record_steps
 from tracker.scipy.integrate.compiled_steps import CONTROL_OPTIONS, CompiledFlow, StepControl
+from tracker.scipy.integrate.events import EventFunction, Events, locate
 from tracker.scipy.integrate.step_adjoint import differentiable_steps
 from tracker.scipy.integrate.tableau import EXPLICIT_METHODS, explicit_tableau
 from tracker.tape.observers import is_deriving, is_tracing
 from tracker.tape.record import value_of
 from tracker.tape.tracer import StopGradient, UnsupportedInBody
 from tracker.tape.tracked import Tracked
-from tracker.transforms.vmap import vmap
+
+_MESSAGES = (
+    "The solver successfully reached the end of the integration interval.",
+    "A termination event occurred.",
+)
 
 
 class _DependsOnTracked(Exception):
@@ -163,7 +167,7 @@ def _compiled_states(f: RightSide, times: Any, y0: Any, control: StepControl) ->
         return None
     tableau = explicit_tableau(scipy.integrate.DOP853)
     flow = CompiledFlow(f, start, end, 1.0 * y0, tableau, control.checked(np.abs(end - start)))
-    return flow(times) if bool(flow.reaches_end) else None
+    return flow(times) if bool(flow.is_finished) else None
 
 
 class _Problem:
@@ -260,7 +264,7 @@ def solve_ivp(
             **options,
         )
     flow = problem.flow(steps, start, end, y0)
-    return _differentiable_result(found, flow, times, listed, args)
+    return _differentiable_result(found, flow, times, Events.of(listed, args).functions)
 
 
 def _of_one_state(fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -269,14 +273,14 @@ def _of_one_state(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _differentiable_result(
-    found: Any, flow: Flow, t_eval: Any, events: list[Any], args: Any
+    found: Any, flow: Flow, t_eval: Any, events: Sequence[EventFunction]
 ) -> Any:
     """SciPy's result with derivatives."""
     entries: dict[str, Any] = {"sol": found.sol and DenseSolution(flow, found.sol)}
     located: list[Any] = []
     if events:
-        pairs = zip(events, found.t_events, found.y_events, strict=True)
-        located = [_locate(event, flow, t, y, args) for event, t, y in pairs]
+        triples = zip(events, found.t_events, found.y_events, strict=True)
+        located = [locate(g, flow, t, y) if len(t) else (t, y) for g, t, y in triples]
         entries["t_events"], entries["y_events"] = map(list, zip(*located, strict=True))
     if t_eval is None and len(flow.times) == 1:  # an interval of no length
         t_eval = found.t
@@ -293,29 +297,6 @@ def _differentiable_result(
     entries["t"] = with_derivatives_of(found.t, times)
     entries["y"] = with_derivatives_of(found.y, np.transpose(states))
     return with_entries(found, **entries)
-
-
-def _locate(event: Any, flow: Flow, times: Any, states: Any, args: Any) -> tuple[Any, Any]:
-    """The times and states of an event with derivatives, by Newton steps from SciPy's times: two,
-    for derivatives up to the third order."""
-    if not len(times):
-        return times, states
-
-    def values(t: Any) -> Any:
-        return vmap(lambda t, y: np.reshape(as_array(event(t, y, *args)), ()))(t, flow(t))
-
-    found = times
-    for _ in range(2):
-        value, pull = pullback(values, found)
-        (slope,) = pull(np.ones(len(times)))
-        if not np.all(plain_data(slope)):
-            text = "an event of solve_ivp does not cross zero where it is found"
-            raise UnsupportedError(
-                message(text, "Use tracker.data on its times where no gradient is wanted")
-            )
-        found = found - value / slope
-    found = with_derivatives_of(times, found)
-    return found, with_derivatives_of(states, flow(found))
 
 
 class DenseSolution:
@@ -357,12 +338,14 @@ def _solve_ivp_in_trace(
 ) -> Any:
     """`solve_ivp` in a trace: an explicit method as a loop, the others as one callback."""
     solver = getattr(scipy.integrate, method) if isinstance(method, str) else method
-    if solver in EXPLICIT_METHODS and not events and options.keys() <= CONTROL_OPTIONS:
+    if solver in EXPLICIT_METHODS and options.keys() <= CONTROL_OPTIONS:
         one = _of_one_state(fun) if vectorized else fun
         f: RightSide = lambda t, y: as_array(one(t, y, *(args or ())))  # noqa: E731
-        control = StepControl(**options)
+        control, found_events = StepControl(**options), Events.of(events, args or ())
         with suppress(UnsupportedInBody):
-            found = _compiled_result(f, t_span, y0, solver, t_eval, dense_output, control)
+            found = _compiled_result(
+                f, t_span, y0, solver, t_eval, dense_output, control, found_events
+            )
             if found is not None:
                 return found
     if t_eval is None:
@@ -382,6 +365,7 @@ def _compiled_result(
     t_eval: Any,
     dense_output: bool,
     control: StepControl,
+    events: Events,
 ) -> Any:
     """The solution by a loop; None if it does not reach the end."""
     start, end = (1.0 * x for x in t_span)
@@ -390,25 +374,36 @@ def _compiled_result(
         return None
     times = None if t_eval is None else _checked_times(t_eval, start, end)
     tableau = explicit_tableau(method)
-    if times is None and not dense_output:
+    if times is None and not dense_output and not events.functions:
         tableau = tableau.without_interpolation()
     control = control.checked(np.abs(end - start))
-    flow = CompiledFlow(f, start, end, y0, tableau, control)
-    if not bool(flow.reaches_end):
+    flow = CompiledFlow(f, start, end, y0, tableau, control, events)
+    if not bool(flow.is_finished):
         return None
-    evaluations = flow.evaluations(times)
-    times, states = flow.accepted_states() if times is None else (times, flow(times))
+    located, last = flow.located_events()
+    evaluations = flow.evaluations([t for t in (times, *(t for t, _ in located)) if t is not None])
+    if last is not None and times is not None:
+        times = times[: int(np.count_nonzero(flow.ordered(times) <= flow.ordered(last)))]
+    states = None
+    if times is None:
+        times, states = flow.accepted_states()
+        if last is not None:
+            times, states = np.append(times[:-1], last), states[:-1]
+            states = np.concatenate([states, np.expand_dims(flow(last), 0)])
+    elif np.size(times):
+        states = flow(times)
+    has_events = bool(events.functions)
     return scipy.optimize.OptimizeResult(
-        t=times,
-        y=np.transpose(states),
+        t=[] if states is None else times,
+        y=[] if states is None else np.transpose(states),
         sol=DenseSolution(flow) if dense_output else None,
-        t_events=None,
-        y_events=None,
+        t_events=[t for t, _ in located] if has_events else None,
+        y_events=[y for _, y in located] if has_events else None,
         nfev=evaluations,
         njev=0,
         nlu=0,
-        status=0,
-        message="The solver successfully reached the end of the integration interval.",
+        status=0 if last is None else 1,
+        message=_MESSAGES[last is not None],
         success=True,
     )
 
