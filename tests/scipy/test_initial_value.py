@@ -101,7 +101,18 @@ def forgotten(a):
     return solve_ivp(f, (0.0, 1.0), [1.0], max_step=0.01, **TIGHT).y[0, -1]
 
 
+def filled(t, y, a):
+    dy = np.zeros_like(y)
+    dy[0] = -a * y[0]
+    return dy
+
+
 PROGRAMS = {
+    "a filled buffer": (
+        lambda a: solve_ivp(filled, (0.0, 1.0), [1.0], args=(a,), **TIGHT).y[0, -1],
+        lambda a: np.exp(-a),
+        (0.7,),
+    ),
     "closure": (
         lambda a: solve_ivp(lambda t, y: -a * y, (0.0, 1.0), [1.0], **TIGHT).y[0, -1],
         lambda a: np.exp(-a),
@@ -363,7 +374,7 @@ def test_a_step_that_is_too_small():
 
 
 COMPILED_PROGRAMS = [
-    *("closure", "an object", "backwards in time", "vectorized", "conjugate"),
+    *("a filled buffer", "closure", "an object", "backwards in time", "vectorized", "conjugate"),
     *("dense output", "dense output at one time", "odeint, closure", "odeint, times"),
     *("events of one direction", "states of events", "an event that ends it"),
 ]

@@ -15,6 +15,7 @@ import numpy as np
 
 from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.control import while_loop_history
+from tracker.numpy import array as trackable_array
 from tracker.scipy._bridge.fallback import as_array
 from tracker.scipy.integrate.accepted_steps import RightSide
 from tracker.scipy.integrate.events import Events, bracketed_roots, locate
@@ -85,6 +86,7 @@ class CompiledFlow:
         self.stages = np.shape(tableau.error)[1]  # the last one starts the next step
         self.start, self.end = start, end
         self.sign = np.where(ignore_derivatives(end) >= ignore_derivatives(start), 1.0, -1.0)
+        y0 = trackable_array(y0)  # into whose like the right side may write tracked values
         slope = f(start, y0)
         size = control.first_step
         if size is None:
