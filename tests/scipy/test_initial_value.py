@@ -128,6 +128,16 @@ PROGRAMS = {
         lambda a, t: np.exp(-a * np.stack([t, t, 2.0 + 0 * t])),
         (0.7, 0.4),
     ),
+    "odeint, backwards in time": (
+        lambda a, t: odeint(Rate(a), [1.0], [1.0, t, 0.0], tfirst=True, **TIGHT)[1:, 0],
+        lambda a, t: np.exp(a * np.stack([1 - t, 1.0 + 0 * t])),
+        (0.7, 0.4),
+    ),
+    "a solution that ends early": (
+        lambda a: solve_ivp(lambda t, y: a * y**2, (0, 2), [1], t_eval=[0.5, 1.5], **TIGHT).y[0],
+        lambda a: 1 / (1 - 0.5 * a) * np.ones(1),
+        (1.0,),
+    ),
     "an object": (
         lambda a: solve_ivp(Rate(a), (0.0, 1.0), [1.0], **TIGHT).y[0, -1],
         lambda a: np.exp(-a),
@@ -215,6 +225,19 @@ def test_programs(name):
 
 def test_a_parameter_that_matters_late():
     assert gradient(forgotten, 0.7)[0] == pytest.approx(-0.5 * np.exp(-0.85), rel=1e-6)
+
+
+@pytest.mark.parametrize("method", ["RK45", "Radau"])
+def test_blocks_of_steps(method, monkeypatch):
+    """Jacobians of all steps at once may be too large for memory."""
+
+    def f(a, end):
+        given = {"args": (a,), "method": method, "rtol": 1e-6}
+        return solve_ivp(decay, (0.0, end), [1.0, 3.0], **given).y[1, -1]
+
+    want = gradient(f, 0.7, 2.0)
+    monkeypatch.setattr("tracker.scipy.integrate.step_adjoint._BLOCK_SIZE", 50)
+    np.testing.assert_allclose(gradient(f, 0.7, 2.0), want, rtol=1e-12)
 
 
 def test_params():
