@@ -118,6 +118,11 @@ PROGRAMS = {
         lambda a: np.exp(-a),
         (0.7,),
     ),
+    "a buffer that a closure fills": (
+        lambda a: solve_ivp(lambda t, y: filled(t, y, a), (0.0, 1.0), [1.0], **TIGHT).y[0, -1],
+        lambda a: np.exp(-a),
+        (0.7,),
+    ),
     "odeint, closure": (
         lambda a: odeint(lambda y, t: [-a * y[0]], [1.0], [0.0, 1.0], **TIGHT)[-1, 0],
         lambda a: np.exp(-a),

@@ -98,7 +98,7 @@ def odeint(
     if is_tracing():
         return _odeint_in_trace(func, y0, t, args, rest, tfirst, rtol, atol, options)
     options |= {"rtol": rtol, "atol": atol}
-    if not is_tracked(y0, t, *tree.leaves(args)):
+    if not (is_tracked(y0, t, *tree.leaves(args)) or tracked_cells(func)):
         try:
             f = _plain_or_stop(func)
             return scipy.integrate.odeint(f, y0, t, args, *rest, tfirst=tfirst, **options)
@@ -237,7 +237,8 @@ def solve_ivp(
         )
     args = () if args is None else tuple(args)
     listed = [events] if callable(events) else list(events or ())
-    if not is_tracked(t_span, y0, t_eval, *tree.leaves(args), *options.values()):
+    captured = any(map(tracked_cells, (fun, *listed)))
+    if not (captured or is_tracked(t_span, y0, t_eval, *tree.leaves(args), *options.values())):
         f, g = _plain_or_stop(fun), list(map(_plain_or_stop, listed)) or None
         given = (t_span, y0, method, t_eval, dense_output, g, vectorized, args or None)
         try:
