@@ -225,7 +225,13 @@ def test_captured_arrays_are_read_at_each_call():
         assert areas() == pytest.approx(first / 2 + 0.5)
 
 
+def _of_an_object(k):
+    held = types.SimpleNamespace(k=k)
+    return optimize.brentq(lambda x: held.k * x - 35.0, 0.0, 10.0)
+
+
 CAPTURING = {
+    "an object": _of_an_object,
     "a value": lambda k: optimize.brentq(lambda x: x - 7 if x < 5 else k * x - 35.0, 0.0, 10.0),
     "a condition": lambda k: optimize.root(lambda x: x - 5 if k > 4.5 else x + 5, START).x,
     "in options": lambda k: optimize.minimize(bowl, START, (1.0,), jac=lambda x, _: k * x).x,

@@ -4,8 +4,6 @@ Derivatives of solutions are compared with closed forms, or with solutions in a 
 steps: differences through a solver would depend on the steps that it takes.
 """
 
-from contextlib import nullcontext
-
 import numpy as np
 import pytest
 import scipy.integrate
