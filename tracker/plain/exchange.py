@@ -126,7 +126,7 @@ class ExchangePlan:
         todo += code
 
 
-class Call:
+class ExchangedCall:
     """A call of user code, with the places that it has exchanged."""
 
     __slots__ = ("is_held", "outer", "places", "plan", "thread")
@@ -184,7 +184,7 @@ class Call:
 class _Running(threading.local):
     """The innermost call in this thread."""
 
-    call: Call | None = None
+    call: ExchangedCall | None = None
 
 
 _running = _Running()
@@ -210,7 +210,7 @@ def call_exchanged(
         plan, places = _plan_for([f, *args, *kwargs.values()], packages)
     if not places and not plan.namespaces:
         return f(*args, **kwargs)
-    call = Call(plan, places)
+    call = ExchangedCall(plan, places)
     try:
         try:
             call.hold()
@@ -237,7 +237,7 @@ def _leads_nowhere_else(
 @contextmanager
 def exchange_suspended() -> Iterator[None]:
     """A context in which this thread has exchanged nothing: for user code that libraries call."""
-    calls: list[Call] = []
+    calls: list[ExchangedCall] = []
     try:
         while (call := _running.call) is not None:
             calls.append(call)

@@ -12,8 +12,8 @@ runs SciPy's function again on each call:
 Invariants: entries of a result that are not numbers (texts, the structure) are part of the trace
 and guarded by value; other objects (operators, functions) are refused when they are read. A
 function of the user's that SciPy calls may read captured state, which is observed and guarded.
-Values of the trace that it captures become operands of the call (`_CapturedValues`). It must not
-write (`_CapturedState`).
+Values of the trace that it captures become operands of the call, in its closure (`closures.py`) or
+elsewhere (`_CapturedValues`). It must not write (`_CapturedState`).
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from tracker.autodiff.pullbacks import pullback
 from tracker.errors import UnsupportedError, message
 from tracker.ir.types import type_of
 from tracker.jit.tracing import StateSnapshot, contains_handle, find_sources
+from tracker.scipy._bridge.closures import CellPath, tracked_cells, with_cells
 from tracker.support.array_copies import same_bytes
 from tracker.tape.observers import (
     CallbackMismatch,
@@ -111,26 +112,49 @@ def as_plain_function(f: Function) -> Function:
 
 def host_callback(name: str, function: Function, *args: Any) -> Any:
     """The result of a function of plain numbers. Callable arguments may capture state."""
-    of_numbers, given, others = _split_tracked(function, args)
+    of_numbers, given, others = _split_tracked(name, function, args)
     if is_tracing():
         of_numbers, given = _with_captured_operands(name, of_numbers, given, others)
     return _host_callback(name, of_numbers, given, others)
 
 
-def _split_tracked(function: Function, args: Any) -> tuple[Function, list[Any], list[Any]]:
-    """The function as one of the tracked leaves of its arguments; these leaves; and the leaves that
-    are no numbers."""
+def _split_tracked(
+    name: str, function: Function, args: Any
+) -> tuple[Function, list[Any], list[Any]]:
+    """The function as one of the tracked values in its arguments, be they leaves or in the closures
+    of functions; these values; and the leaves that are no numbers, without tracked values."""
     leaves, structure = tree.flatten(args, _is_leaf)
-    positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracked)]
+    places: list[tuple[int, CellPath]] = []
+    given: list[Any] = []
+    for i, leaf in enumerate(leaves):
+        found = {(): leaf} if isinstance(leaf, Tracked) else tracked_cells(leaf)
+        places += [(i, path) for path in found]
+        given += found.values()
+
+    def filled(numbers: Sequence[Any]) -> list[Any]:
+        values: dict[int, dict[CellPath, Any]] = {}
+        for (i, path), number in zip(places, numbers, strict=True):
+            values.setdefault(i, {})[path] = number
+        return [with_cells(x, values[i]) if i in values else x for i, x in enumerate(leaves)]
+
+    leaves = filled([_copy_if_array(plain_data(x)) for x in given])  # without the trace's values
+    template = tree.unflatten(structure, leaves, args)
 
     def of_numbers(*numbers: Any) -> Any:
-        filled = list(leaves)
-        for i, number in zip(positions, numbers, strict=True):
-            filled[i] = number
-        return function(*tree.unflatten(structure, filled, args))
+        pairs = zip(numbers, places, strict=True)
+        captured = [x for x, (_, path) in pairs if path and type(x) is np.ndarray]
+        before = list(map(np.copy, captured))
+        result = function(*tree.unflatten(structure, filled(numbers), template))
+        if not all(map(same_bytes, captured, before)):
+            raise _changes_state(name)
+        return result
 
-    others = [leaf for leaf in leaves if not _is_number(leaf)]
-    return of_numbers, [leaves[i] for i in positions], others
+    return of_numbers, given, [leaf for leaf in leaves if not _is_number(leaf)]
+
+
+def _changes_state(name: str) -> UnsupportedError:
+    text = f"the function that {name} gets under jit changes something that is not its own"
+    return UnsupportedError(message(text, "Let it return what it finds"))
 
 
 def _host_callback(
@@ -165,8 +189,7 @@ def _host_callback(
     state = _CapturedState(others)
     numbers = iter(host_call(name, run, [*given, *captured]))
     if state.has_changed:
-        text = f"the function that {name} gets under jit changes something that is not its own"
-        raise UnsupportedError(message(text, "Let it return what it finds"))
+        raise _changes_state(name)
     if not _is_number(first[1]):  # keeps the call alive where only the structure is used
         bool(next(numbers))
     return tree.map(lambda x: detach(next(numbers)) if _is_number(x) else x, first[1])
@@ -239,9 +262,12 @@ def _restricted_class(cls: Any, dropped: frozenset[str]) -> Any:
 
 
 def differentiable_callback(name: str, function: Function, *args: Any) -> Any:
-    """As `host_callback`, with derivatives: each derivative is one more host callback."""
-    of_numbers, given, others = _split_tracked(function, args)
-    of_numbers, given = _with_captured_operands(name, of_numbers, given, others)
+    """As `host_callback`, with derivatives: each derivative is one more host callback. A pullback
+    may call the functions again, when what they capture elsewhere than in closures is no longer
+    replaced, so that is refused."""
+    of_numbers, given, others = _split_tracked(name, function, args)
+    if is_tracing():
+        _refuse_handles(name, others, _CapturedValues().find(others))
     return _differentiable_callback(name, of_numbers, given, others)
 
 
@@ -276,10 +302,8 @@ def _with_captured_operands(
     name: str, function: Function, given: Sequence[Any], others: Sequence[Any]
 ) -> tuple[Function, list[Any]]:
     """The function, and its operands, followed by the values of the trace that the functions among
-    its other leaves capture: when compiled code calls SciPy, there are only their numbers."""
-    if any(contains_handle(x) for x in others if not callable(x)):
-        text = f"what {name} gets under jit holds a value that may change"
-        raise UnsupportedError(message(text, "Pass the value as an argument of its own"))
+    its other leaves capture elsewhere than in closures."""
+    _refuse_handles(name, others)
     captured = _CapturedValues()
     operands = captured.find(others)
     if not operands:
@@ -293,9 +317,18 @@ def _with_captured_operands(
     return of_all, [*given, *operands]
 
 
+def _refuse_handles(name: str, others: Sequence[Any], captured: Sequence[Tracked] = ()) -> None:
+    """Refuse objects that hold values of the trace: when compiled code calls SciPy, there are only
+    their numbers."""
+    if captured or any(contains_handle(x) for x in others if not callable(x)):
+        text = f"what {name} gets under jit holds a value that may change"
+        raise UnsupportedError(message(text, "Pass the value through args="))
+
+
 class _CapturedValues:
-    """The tracked values that functions capture. Constants are left out, and so is captured state
-    that the trace itself reads as an input: the functions read it themselves."""
+    """The tracked values that functions capture elsewhere than in closures. Constants are left out,
+    and so is captured state that the trace itself reads as an input: the functions read it
+    themselves."""
 
     def __init__(self) -> None:
         self._tracers = [weakref.ref(tracer) for tracer in active_tracers()]
@@ -328,10 +361,8 @@ class _CapturedValues:
             for source, which in self._holders:
                 before, is_on_holder = source.read(), source.is_on_holder
                 leaves, structure = tree.flatten(before)
-                kept = list(map(plain_data, leaves)) if is_over else leaves
-                restore.callback(
-                    source.write, tree.unflatten(structure, kept, before), is_on_holder
-                )
+                after = tree.map(plain_data, before) if is_over else before
+                restore.callback(source.write, after, is_on_holder)
                 now = [numbers[which[at]] if at in which else x for at, x in enumerate(leaves)]
                 source.write(tree.unflatten(structure, now, before), is_on_holder)
             yield

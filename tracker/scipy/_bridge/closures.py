@@ -44,7 +44,8 @@ def with_cells(x: Any, values: Mapping[CellPath, Any]) -> Any:
     """The function with these values in its closure."""
     if () in values:
         return values[()]
-    contents = _contents(x)
+    before = _contents(x)
+    contents = [*before]
     changed = {path[0] for path in values}
     for i in changed:
         below = {path[1:]: value for path, value in values.items() if path[0] == i}
@@ -57,4 +58,7 @@ def with_cells(x: Any, values: Mapping[CellPath, Any]) -> Any:
     made = FunctionType(x.__code__, x.__globals__, x.__name__, x.__defaults__, tuple(cells))
     made.__kwdefaults__ = x.__kwdefaults__
     made.__dict__.update(x.__dict__)
+    for i in changed:
+        if x.__dict__.get("__wrapped__") is before[i]:
+            made.__dict__["__wrapped__"] = contents[i]
     return made
