@@ -153,6 +153,19 @@ def test_threads_end_in_any_order(user):
     assert is_restored(user)
 
 
+def test_compiled_calls_while_another_thread_differentiates(user):
+    known, fresh = tracker.jit(user.f), tracker.jit(lambda x: user.f(x) * 2.0)
+    assert [known(2.0), known(2.0)] == [8.0, 8.0]
+    seen = []
+
+    def both():
+        return [known(3.0), tracker.value_and_grad(known)(2.0), fresh(2.0), fresh(3.0)]
+
+    tracker.gradient(user.f, 2.0, before=lambda: seen.append(in_thread(both)))
+    assert seen == [[14.0, (8.0, 5.0), 16.0, 28.0]] == [both()]
+    assert is_restored(user)
+
+
 def test_many_threads_at_once(user):
     wrong = []
 

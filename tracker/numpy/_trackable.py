@@ -48,6 +48,8 @@ _OF_SEQUENCES = (
 )
 
 
+_PYTHON = frozenset((int, float, bool))  # in shapes and axes, mostly
+
 # Functions of a count.
 _OF_COUNTS = ("bartlett", "blackman", "hamming", "hanning")
 
@@ -61,7 +63,10 @@ def accepting_lists(function: Function) -> Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         # a conversion would abort a trace, and lose integers
         if not of_sequences and has_active_transform():
-            args = tuple(map(join_tracked_list, args))
+            for x in args:
+                if (type(x) is tuple or type(x) is list) and not _PYTHON.issuperset(map(type, x)):
+                    args = tuple(map(join_tracked_list, args))
+                    break
             if kwargs:  # (axes are integers, not numbers)
                 kwargs = {n: x if n == "axis" else join_tracked_list(x) for n, x in kwargs.items()}
         try:
