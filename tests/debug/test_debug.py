@@ -117,6 +117,7 @@ def test_nan_check_is_per_thread():
 # Tapes --------------------------------------------------------------------------------------------
 
 
+@tracker.config(plain=False)
 def test_tape():
     x = param([1.0, 2.0])
     y = np.sum(np.sin(x) * 3.0)

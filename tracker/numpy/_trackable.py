@@ -43,8 +43,8 @@ def is_conversion_error(error: BaseException | None) -> bool:
 # Functions whose rules handle the parts of a sequence themselves.
 _OF_SEQUENCES = (
     *("block", "broadcast_arrays", "choose", "column_stack", "concat", "concatenate", "dstack"),
-    *("einsum", "einsum_path", "hstack", "ix_", "multi_dot", "ravel_multi_index", "select"),
-    *("putmask", "stack", "unstack", "vstack"),
+    *("einsum", "einsum_path", "histogram2d", "histogramdd", "hstack", "ix_", "multi_dot"),
+    *("putmask", "ravel_multi_index", "select", "stack", "unstack", "vstack"),
 )
 
 

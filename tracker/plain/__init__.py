@@ -5,10 +5,12 @@ While a function is differentiated or traced, `np` in the user's modules holds `
 (`call_exchanged`). NumPy, SciPy and all other packages are left as they are: only names in
 namespaces of user code change (`user_code.py`).
 
-`places.py`      where user code finds an object of NumPy's, and the exchange of what is there
-`reach.py`       the functions, classes and namespaces that a call can reach
-`exchange.py`    the plan of a function, and the exchange around a call
-`imports.py`     `import` statements that run meanwhile
+`drop_ins.py`        the drop-in for an object
+`places.py`          where user code finds an object of NumPy's, and the exchange of what is there
+`reach.py`           the functions, classes and places that objects lead to
+`namespaces.py`      the globals of user code
+`exchange.py`        the plan of a call, the exchange around it, and imports meanwhile
+`numba_compile.py`   numba, which compiles what it finds in the same namespaces
 
 Drop-ins act like NumPy in threads that differentiate and trace nothing. What drop-in an object has
 is handed in from above (`set_drop_ins`).
