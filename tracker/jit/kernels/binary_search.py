@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracker.ir.graph import Eqn
+from tracker.jit.lapack.routine_writer import RoutineWriter, internal_routine
 from tracker.jit.scalar.values import llvm_type
 from tracker.jit.schedule.steps import result_buffer
 from tracker.support.structs import record
@@ -29,11 +30,8 @@ class SearchStep:
     def emit(self, driver: Driver) -> None:
         """Call the routine for all keys."""
         row, keys = self.eqn.operands
-        dtype = row.type.dtype
-        text = llvm_type(dtype)
-        driver.needs.intrinsics.add(
-            _ROUTINE.replace("SIZE", str(dtype.itemsize)).replace("$", text)
-        )
+        text = llvm_type(row.type.dtype)
+        driver.needs.intrinsics.add(_search(text, row.type.dtype.itemsize))
         target = driver.pointer(result_buffer(driver, self.eqn))
         right = "true" if self.eqn.params["right"] else "false"
         driver.lines.append(
@@ -47,87 +45,57 @@ def plan_search(planner: Planner, eqn: Eqn) -> None:
     planner.add_routine_step(SearchStep(eqn))
 
 
-_ROUTINE = """
-define internal void @tk.search.$(
-  ptr noalias %row, i64 %n, ptr noalias %keys, ptr noalias %out, i64 %count, i1 %right
-) noinline {
-start:
-  %whole = and i64 %count, -8
-  %empty = icmp eq i64 %n, 0
-  %eights = select i1 %empty, i64 0, i64 %whole
-  %side = insertelement <8 x i1> poison, i1 %right, i64 0
-  %sides = shufflevector <8 x i1> %side, <8 x i1> poison, <8 x i32> zeroinitializer
-  br label %eight
-eight:
-  %e = phi i64 [0, %start], [%e.after, %eight.put]
-  %e.more = icmp ult i64 %e, %eights
-  br i1 %e.more, label %eight.look, label %next
-eight.look:
-  %e.cell = getelementptr $, ptr %keys, i64 %e
-  %e.keys = load <8 x $>, ptr %e.cell, align SIZE
-  br label %eight.half
-eight.half:
-  %lows = phi <8 x i64> [zeroinitializer, %eight.look], [%lows.next, %eight.half]
-  %left = phi i64 [%n, %eight.look], [%left.next, %eight.half]
-  %e.step = lshr i64 %left, 1
-  %last = icmp eq i64 %e.step, 0
-  %by = select i1 %last, i64 1, i64 %e.step
-  %e.by = insertelement <8 x i64> poison, i64 %by, i64 0
-  %bys = shufflevector <8 x i64> %e.by, <8 x i64> poison, <8 x i32> zeroinitializer
-  %highs = add <8 x i64> %lows, %bys
-  %e.low.cell = getelementptr $, ptr %row, i64 -1
-{gathering}
-  %e.less = icmp ult <8 x $> %m7, %e.keys
-  %e.least = icmp ule <8 x $> %m7, %e.keys
-  %e.before = select <8 x i1> %sides, <8 x i1> %e.least, <8 x i1> %e.less
-  %lows.next = select <8 x i1> %e.before, <8 x i64> %highs, <8 x i64> %lows
-  %left.next = sub i64 %left, %e.step
-  br i1 %last, label %eight.put, label %eight.half
-eight.put:
-  %e.to = getelementptr i64, ptr %out, i64 %e
-  store <8 x i64> %lows.next, ptr %e.to, align 8
-  %e.after = add i64 %e, 8
-  br label %eight
-next:
-  %i = phi i64 [%eights, %eight], [%after, %put]
-  %more = icmp ult i64 %i, %count
-  br i1 %more, label %look, label %end
-look:
-  %cell = getelementptr $, ptr %keys, i64 %i
-  %key = load $, ptr %cell
-  br label %halve
-halve:
-  %low = phi i64 [0, %look], [%low.next, %half]
-  %high = phi i64 [%n, %look], [%high.next, %half]
-  %some = icmp ult i64 %low, %high
-  br i1 %some, label %half, label %put
-half:
-  %apart = sub i64 %high, %low
-  %step = lshr i64 %apart, 1
-  %mid = add i64 %low, %step
-  %mid.cell = getelementptr $, ptr %row, i64 %mid
-  %mid.key = load $, ptr %mid.cell
-  %less = icmp ult $ %mid.key, %key
-  %least = icmp ule $ %mid.key, %key
-  %before = select i1 %right, i1 %least, i1 %less
-  %above = add i64 %mid, 1
-  %low.next = select i1 %before, i64 %above, i64 %low
-  %high.next = select i1 %before, i64 %high, i64 %mid
-  br label %halve
-put:
-  %to = getelementptr i64, ptr %out, i64 %i
-  store i64 %low, ptr %to
-  %after = add i64 %i, 1
-  br label %next
-end:
-  ret void
-}
-"""
-_GATHERING = "\n".join(
-    f"  %h{k} = extractelement <8 x i64> %highs, i64 {k}\n"
-    f"  %c{k} = getelementptr $, ptr %e.low.cell, i64 %h{k}\n"
-    f"  %l{k} = load $, ptr %c{k}\n"
-    f"  %m{k} = insertelement <8 x $> {f'%m{k - 1}' if k else 'poison'}, $ %l{k}, i64 {k}"
-    for k in range(8)
-)
-_ROUTINE = _ROUTINE.replace("{gathering}", _GATHERING)
+def _search(key: str, size: int) -> str:
+    """The routine for keys of a type of so many bytes."""
+    row, keys = "ptr noalias %row", "ptr noalias %keys"
+    parameters = [row, "i64 %n", keys, "ptr noalias %out", "i64 %count", "i1 %right"]
+    c = internal_routine(f"tk.search.{key}", parameters)
+
+    def is_before(found: str, wanted: str, right: str, bools: str, kind: str) -> str:
+        """Whether a key of the row is on the left of where a wanted key goes."""
+        less = c.let(f"icmp ult {kind} {found}, {wanted}")
+        least = c.let(f"icmp ule {kind} {found}, {wanted}")
+        return c.let(f"select {bools} {right}, {bools} {least}, {bools} {less}")
+
+    whole = c.let("and i64 %count, -8")
+    eights = c.select(c.compare("eq", "%n", 0), 0, whole)
+    rights = _spread(c, "i1", "%right")
+    with c.plain_loop(0, c.let(f"lshr i64 {eights}, 3")) as block:
+        at = c.mul(block, 8)
+        wanted = c.let(f"load <8 x {key}>, ptr {c.address('%keys', at, key)}, align {size}")
+        lows, left = c.variable("zeroinitializer", "<8 x i64>"), c.variable("%n")
+        with c.repeat() as halving:
+            half = c.let(f"lshr i64 {c.get(left)}, 1")
+            is_last = c.compare("eq", half, 0)
+            step = _spread(c, "i64", c.select(is_last, 1, half))
+            highs = c.let(f"add <8 x i64> {c.get(lows)}, {step}")
+            found = "poison"
+            for lane in range(8):
+                high = c.let(f"extractelement <8 x i64> {highs}, i64 {lane}")
+                x = c.load("%row", c.sub(high, 1), key)
+                found = c.let(f"insertelement <8 x {key}> {found}, {key} {x}, i64 {lane}")
+            before = is_before(found, wanted, rights, "<8 x i1>", f"<8 x {key}>")
+            moved = f"select <8 x i1> {before}, <8 x i64> {highs}, <8 x i64> {c.get(lows)}"
+            c.set(lows, c.let(moved))
+            c.set(left, c.sub(c.get(left), half))
+            c.leave_if(is_last, halving)
+        c.emit(f"store <8 x i64> {c.get(lows)}, ptr {c.address('%out', at, 'i64')}, align 8")
+    with c.plain_loop(eights, "%count") as i:
+        x, low, high = c.load("%keys", i, key), c.variable(0), c.variable("%n")
+        with c.repeat() as halving:
+            first, end = c.get(low), c.get(high)
+            c.leave_if(c.compare("sge", first, end), halving)
+            middle = c.add(first, c.let(f"lshr i64 {c.sub(end, first)}, 1"))
+            before = is_before(c.load("%row", middle, key), x, "%right", "i1", key)
+            c.set(low, c.select(before, c.add(middle, 1), first))
+            c.set(high, c.select(before, end, middle))
+        c.store(c.get(low), "%out", i, "i64")
+    c.emit("ret void")
+    return c.text()
+
+
+def _spread(c: RoutineWriter, kind: str, x: str) -> str:
+    """A vector of eight times the same."""
+    one = c.let(f"insertelement <8 x {kind}> poison, {kind} {x}, i64 0")
+    zeros = "<8 x i32> zeroinitializer"
+    return c.let(f"shufflevector <8 x {kind}> {one}, <8 x {kind}> poison, {zeros}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,8 +25,13 @@ from tracker.jit.kernels.small_matmul import (
 )
 from tracker.jit.kernels.tall_matmul import plan_rows
 from tracker.jit.lapack import routines
-from tracker.jit.lapack.library_calls import NOT_TRANSPOSED, ROW_MAJOR, TRANSPOSED
-from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter
+from tracker.jit.lapack.library_calls import (
+    NOT_TRANSPOSED,
+    ROW_MAJOR,
+    TRANSPOSED,
+    blas_integers,
+)
+from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter, internal_routine
 from tracker.jit.runtime import blas, thread_pool
 from tracker.jit.scalar.values import memory_type
 from tracker.jit.schedule.plan_data import UNROLL_LIMIT, Unrolled
@@ -263,42 +268,17 @@ def _thread_count(gemv: _Gemv) -> int:
 
 def _emit_gemv(driver: Driver, product: Product, where: tuple[str, str, str]) -> None:
     """Multiply so few rows at a time that BLAS stays on one thread, where that is faster."""
-    gemv, library, letter = _gemv(product), blas.find(), product.letter
-    assert gemv is not None and library is not None
-    integer = f"i{library.int_bits}"
-    driver.symbols.add(f"cblas_{letter}gemv")
-    narrow = "trunc i64 {} to i32" if integer == "i32" else "add i64 {}, 0"
-    lines = [
-        f"  %int.{name} = {narrow.format(f'%{name}')}"
-        for name in ("count", "columns", "lead", "step")
-    ]
-    numbers = {"letter": letter, "t": _LLVM_TYPE[letter], "int": integer, "lines": "\n".join(lines)}
-    bounds = {
-        "ALONE": _MAX_SINGLE_THREADED,
-        "WORTH": _MAX_OWN_THREADS,
-        "WIDE": _MAX_SINGLE_THREADED // _LEAST_ROWS,
-    }
-    text = _fill_template(_GEMV_BY_ROWS, **numbers, **bounds, ROWS=ROW_MAJOR, TURNED=TRANSPOSED)
-    t = _LLVM_TYPE[letter]
-    name = f"tk.{letter}gemv"
-    if (shares := _thread_count(gemv)) > 1:
-        shared = _fill_template(
-            _THREADED_GEMV,
-            letter=letter,
-            t=t,
-            THREADS=shares,
-            TURNED=TRANSPOSED,
-            COUNT=len(_FRAME),
-            STORED="\n".join(thread_pool.store_frame(_FRAME, "%frame")),
-            LOADED="\n".join(thread_pool.load_frame(_FRAME)),
-        )
+    gemv, kind = _gemv(product), _routine_kind(product.letter)
+    assert gemv is not None
+    driver.symbols.add(kind.blas("gemv"))
+    by_rows = _gemv_by_rows(kind)
+    name = by_rows.name
+    driver.needs.intrinsics |= {by_rows.text(), *by_rows.declared}
+    if (threads := _thread_count(gemv)) > 1:
         driver.symbols.add(thread_pool.NAME)
+        name = f"{name}.shared"
+        shared = f"{_shared_gemv(kind, threads)}\n{_gemv_task(kind, threads)}"
         driver.needs.intrinsics |= {shared, thread_pool.DECLARATION}
-        name += ".shared"
-    parameters = (
-        f"i32, i32, {integer}, {integer}, {t}, ptr, {integer}, ptr, {integer}, {t}, ptr, {integer}"
-    )
-    driver.needs.intrinsics |= {text, _declaration(f"cblas_{letter}gemv", parameters)}
     x, y, z = where
     matrix, vector = (y, x) if gemv.matrix_is_right else (x, y)
     driver.lines.append(
@@ -308,124 +288,90 @@ def _emit_gemv(driver: Driver, product: Product, where: tuple[str, str, str]) ->
     )
 
 
-def _fill_template(text: str, **values: Any) -> str:
-    """A text with values for the names that stand between dollar signs."""
-    for name, value in values.items():
-        text = text.replace(f"${name}$", str(value))
-    return text
+_GEMV_PARAMETERS = (
+    *("i32 %how", "i64 %rows", "i64 %columns", "ptr %a", "i64 %lead", "ptr %x", "i64 %step"),
+    "ptr noalias %z",
+)
 
 
-_GEMV_BY_ROWS = """
-define internal void @tk.$letter$gemv(
-  i32 %how, i64 %rows, i64 %columns, ptr %a, i64 %lead, ptr %x, i64 %step, ptr noalias %z
-) noinline {
-start:
-  %turned = icmp eq i32 %how, $TURNED$
-  %all = mul i64 %rows, %columns
-  %few = icmp sle i64 %all, $ALONE$
-  %many = icmp sgt i64 %all, $WORTH$
-  %wide = icmp sgt i64 %columns, $WIDE$
-  %extreme = or i1 %few, %many
-  %whole = or i1 %extreme, %wide
-  br i1 %whole, label %part, label %cut
-cut:
-  %so.many = sdiv i64 $ALONE$, %columns
-  br label %part
-part:
-  %r = phi i64 [ 0, %start ], [ 0, %cut ], [ %next, %part ]
-  %most = phi i64 [ %rows, %start ], [ %so.many, %cut ], [ %most, %part ]
-  %left = sub i64 %rows, %r
-  %last = icmp slt i64 %left, %most
-  %count = select i1 %last, i64 %left, i64 %most
-  %at = mul i64 %r, %lead
-  %rows.part = getelementptr $t$, ptr %a, i64 %at
-  %far = mul i64 %r, %step
-  %x.at = select i1 %turned, i64 %far, i64 0
-  %x.part = getelementptr $t$, ptr %x, i64 %x.at
-  %z.at = select i1 %turned, i64 0, i64 %r
-  %z.part = getelementptr $t$, ptr %z, i64 %z.at
-  %later = icmp ne i64 %r, 0
-  %adds = and i1 %turned, %later
-  %beta = select i1 %adds, $t$ 1.0, $t$ 0.0
-$lines$
-  call void @cblas_$letter$gemv(i32 $ROWS$, i32 %how, $int$ %int.count, $int$ %int.columns, $t$ 1.0,
-    ptr %rows.part, $int$ %int.lead, ptr %x.part, $int$ %int.step, $t$ %beta, ptr %z.part, $int$ 1)
-  %next = add i64 %r, %count
-  %more = icmp slt i64 %next, %rows
-  br i1 %more, label %part, label %done
-done:
-  ret void
-}
-"""
+def _gemv_by_rows(kind: MatrixKind) -> RoutineWriter:
+    """A matrix times a vector, of middling size by parts of so few rows that BLAS does not start
+    threads."""
+    c = internal_routine(f"tk.{kind.letter}gemv", _GEMV_PARAMETERS, kind=kind)
+    turned = c.let(f"icmp eq i32 %how, {TRANSPOSED}")
+    size = c.mul("%rows", "%columns")
+    extreme = c.let(
+        f"or i1 {c.compare('sle', size, _MAX_SINGLE_THREADED)}, "
+        f"{c.compare('sgt', size, _MAX_OWN_THREADS)}"
+    )
+    is_wide = c.compare("sgt", "%columns", _MAX_SINGLE_THREADED // _LEAST_ROWS)
+    most, first = c.variable("%rows"), c.variable(0)
+    with c.when(c.logical_not(c.let(f"or i1 {extreme}, {is_wide}"))):
+        c.set(most, c.let(f"sdiv i64 {_MAX_SINGLE_THREADED}, %columns"))
+    with c.repeat() as parts:
+        r = c.get(first)
+        left = c.sub("%rows", r)
+        count = c.select(c.compare("slt", left, c.get(most)), left, c.get(most))
+        rows = c.address("%a", c.mul(r, "%lead"))
+        x = c.address("%x", c.select(turned, c.mul(r, "%step"), 0))
+        z = c.address("%z", c.select(turned, 0, r))
+        adds = c.let(f"and i1 {turned}, {c.compare('ne', r, 0)}")
+        beta = c.select_element(adds, "1.0", "0.0")
+        n, m, lead, step, one = blas_integers(c, (count, "%columns", "%lead", "%step", "1"))
+        flags = [f"i32 {ROW_MAJOR}", "i32 %how"]
+        matrix = [n, m, f"{kind.real_type} 1.0", f"ptr {rows}", lead]
+        vectors = [f"ptr {x}", step, f"{kind.real_type} {beta}", f"ptr {z}", one]
+        c.call("void", kind.blas("gemv"), [*flags, *matrix, *vectors])
+        c.extend(first, count)
+        c.leave_if(c.compare("sge", c.get(first), "%rows"), parts)
+    c.emit("ret void")
+    return c
 
 
 # The rows of a matrix are divided among threads. Sums over rows are in memory of each thread
 # (%apart); the first thread's are in the result.
-_FRAME = (
-    *("i32 %how", "i64 %rows", "i64 %columns", "ptr %a", "i64 %lead", "ptr %x", "i64 %step"),
-    *("ptr %z", "ptr %apart"),
-)
-_THREADED_GEMV = """
-define internal void @tk.$letter$gemv.shared(
-  i32 %how, i64 %rows, i64 %columns, ptr %a, i64 %lead, ptr %x, i64 %step, ptr noalias %z
-) noinline {
-start:
-  %frame = alloca [$COUNT$ x i64], align 16
-  %apart.count = mul i64 %columns, $THREADS$
-  %apart = alloca $t$, i64 %apart.count, align 64
-$STORED$
-  call void @tk.parallel(ptr @tk.$letter$gemv.task, ptr %frame, i64 $THREADS$)
-  %turned = icmp eq i32 %how, $TURNED$
-  br i1 %turned, label %join, label %done
-join:
-  %i = phi i64 [ 0, %start ], [ %i.next, %joined ]
-  %z.i = getelementptr $t$, ptr %z, i64 %i
-  %first = load $t$, ptr %z.i
-  br label %add
-add:
-  %tid = phi i64 [ 1, %join ], [ %tid.next, %add ]
-  %sum = phi $t$ [ %first, %join ], [ %sum.next, %add ]
-  %row = mul i64 %tid, %columns
-  %at = add i64 %row, %i
-  %part.i = getelementptr $t$, ptr %apart, i64 %at
-  %part = load $t$, ptr %part.i
-  %sum.next = fadd $t$ %sum, %part
-  %tid.next = add i64 %tid, 1
-  %more.parts = icmp slt i64 %tid.next, $THREADS$
-  br i1 %more.parts, label %add, label %joined
-joined:
-  store $t$ %sum.next, ptr %z.i
-  %i.next = add i64 %i, 1
-  %more = icmp slt i64 %i.next, %columns
-  br i1 %more, label %join, label %done
-done:
-  ret void
-}
+_FRAME = (*_GEMV_PARAMETERS[:-1], "ptr %z", "ptr %apart")
 
-define internal void @tk.$letter$gemv.task(ptr %frame, i64 %tid) noinline {
-$LOADED$
-  %lo.all = mul i64 %rows, %tid
-  %lo = sdiv i64 %lo.all, $THREADS$
-  %hi.all = add i64 %lo.all, %rows
-  %hi = sdiv i64 %hi.all, $THREADS$
-  %count = sub i64 %hi, %lo
-  %at = mul i64 %lo, %lead
-  %a.part = getelementptr $t$, ptr %a, i64 %at
-  %turned = icmp eq i32 %how, $TURNED$
-  %far = mul i64 %lo, %step
-  %x.at = select i1 %turned, i64 %far, i64 0
-  %x.part = getelementptr $t$, ptr %x, i64 %x.at
-  %z.part = getelementptr $t$, ptr %z, i64 %lo
-  %apart.at = mul i64 %tid, %columns
-  %apart.part = getelementptr $t$, ptr %apart, i64 %apart.at
-  %is.first = icmp eq i64 %tid, 0
-  %sums = select i1 %is.first, ptr %z, ptr %apart.part
-  %to = select i1 %turned, ptr %sums, ptr %z.part
-  call void @tk.$letter$gemv(i32 %how, i64 %count, i64 %columns, ptr %a.part, i64 %lead,
-    ptr %x.part, i64 %step, ptr %to)
-  ret void
-}
-"""
+
+def _shared_gemv(kind: MatrixKind, threads: int) -> str:
+    c = internal_routine(f"tk.{kind.letter}gemv.shared", _GEMV_PARAMETERS, kind=kind)
+    c.cells.append(f"  %frame = alloca [{len(_FRAME)} x i64], align 16")
+    c.emit(f"%apart.count = mul i64 %columns, {threads}")
+    c.emit(f"%apart = alloca {kind.real_type}, i64 %apart.count, align 64")
+    c.lines += thread_pool.store_frame(_FRAME, "%frame")
+    task = f"ptr @tk.{kind.letter}gemv.task"
+    c.emit(f"call void @{thread_pool.NAME}({task}, ptr %frame, i64 {threads})")
+    with c.when(c.let(f"icmp eq i32 %how, {TRANSPOSED}")), c.plain_loop(0, "%columns") as i:
+        total = c.variable(c.load("%z", i), c.element_type)
+        with c.plain_loop(1, threads) as thread:
+            part = c.load("%apart", c.add(c.mul(thread, "%columns"), i))
+            c.set(total, c.let(f"fadd {c.element_type} {c.get(total)}, {part}"))
+        c.store(c.get(total), "%z", i)
+    c.emit("ret void")
+    return c.text()
+
+
+def _gemv_task(kind: MatrixKind, threads: int) -> str:
+    """What a thread does."""
+    name = f"tk.{kind.letter}gemv.task"
+    c = internal_routine(name, ["ptr %frame", "i64 %tid"], kind=kind)
+    c.lines += thread_pool.load_frame(_FRAME)
+    before = c.mul("%rows", "%tid")
+    low = c.let(f"sdiv i64 {before}, {threads}")
+    high = c.let(f"sdiv i64 {c.add(before, '%rows')}, {threads}")
+    turned = c.let(f"icmp eq i32 %how, {TRANSPOSED}")
+    rows = c.address("%a", c.mul(low, "%lead"))
+    x = c.address("%x", c.select(turned, c.mul(low, "%step"), 0))
+    apart = c.address("%apart", c.mul("%tid", "%columns"))
+    is_first = c.compare("eq", "%tid", 0)
+    sums = c.let(f"select i1 {is_first}, ptr %z, ptr {apart}")
+    z = c.let(f"select i1 {turned}, ptr {sums}, ptr {c.address('%z', low)}")
+    c.emit(
+        f"call void @tk.{kind.letter}gemv(i32 %how, i64 {c.sub(high, low)}, i64 %columns, "
+        f"ptr {rows}, i64 %lead, ptr {x}, i64 %step, ptr {z})"
+    )
+    c.emit("ret void")
+    return c.text()
 
 
 def _is_gram(product: Product) -> bool:

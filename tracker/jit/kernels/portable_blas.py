@@ -12,6 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from tracker.jit.lapack.library_calls import NOT_TRANSPOSED, ROW_MAJOR, TRANSPOSED, blas_integers
+from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter, internal_routine
+
 _SCRATCH_TEXT = """
 declare noalias ptr @malloc(i64)
 declare void @free(ptr)
@@ -24,154 +27,126 @@ define internal void @tk.give(ptr %p, i64 %size) {
   ret void
 }
 """
-# z[i, j] = sum_p x[i, p] y[p, j]: a step of p adds a multiple of a row of y to a row of z.
-_GEMM = """
-define internal void @cblas_{letter}gemm(i32 %order, i32 %flipx, i32 %flipy, {int} %m, {int} %n,
-    {int} %k, {t} %alpha, ptr %x, {int} %ldx, ptr %y, {int} %ldy, {t} %beta, ptr noalias %z,
-    {int} %ldz) {{
-entry:
-  %fx = icmp eq i32 %flipx, 112
-  %fy = icmp eq i32 %flipy, 112
-  %xi = select i1 %fx, {int} 1, {int} %ldx
-  %xp = select i1 %fx, {int} %ldx, {int} 1
-  %yp = select i1 %fy, {int} 1, {int} %ldy
-  %yj = select i1 %fy, {int} %ldy, {int} 1
-  br label %rows
-rows:
-  %i = phi {int} [ 0, %entry ], [ %i1, %rowdone ]
-  %zo = mul {int} %i, %ldz
-  %zrow = getelementptr {t}, ptr %z, {int} %zo
-  br label %clear
-clear:
-  %c = phi {int} [ 0, %rows ], [ %c1, %clear ]
-  %zc = getelementptr {t}, ptr %zrow, {int} %c
-  store {t} 0.0, ptr %zc
-  %c1 = add nsw {int} %c, 1
-  %cleared = icmp eq {int} %c1, %n
-  br i1 %cleared, label %steps, label %clear
-steps:
-  %p = phi {int} [ 0, %clear ], [ %p1, %stepdone ]
-  %xa = mul {int} %i, %xi
-  %xb = mul {int} %p, %xp
-  %xo = add {int} %xa, %xb
-  %xe = getelementptr {t}, ptr %x, {int} %xo
-  %a = load {t}, ptr %xe
-  %yo = mul {int} %p, %yp
-  %yrow = getelementptr {t}, ptr %y, {int} %yo
-  br label %columns
-columns:
-  %j = phi {int} [ 0, %steps ], [ %j1, %columns ]
-  %yc = mul {int} %j, %yj
-  %ye = getelementptr {t}, ptr %yrow, {int} %yc
-  %b = load {t}, ptr %ye
-  %ze = getelementptr {t}, ptr %zrow, {int} %j
-  %old = load {t}, ptr %ze
-  %ab = fmul contract {t} %a, %b
-  %new = fadd contract {t} %old, %ab
-  store {t} %new, ptr %ze
-  %j1 = add nsw {int} %j, 1
-  %columnsdone = icmp eq {int} %j1, %n
-  br i1 %columnsdone, label %stepdone, label %columns
-stepdone:
-  %p1 = add nsw {int} %p, 1
-  %stepsdone = icmp eq {int} %p1, %k
-  br i1 %stepsdone, label %rowdone, label %steps
-rowdone:
-  %i1 = add nsw {int} %i, 1
-  %done = icmp eq {int} %i1, %m
-  br i1 %done, label %end, label %rows
-end:
-  ret void
-}}
-"""
-_GEMV = """
-define internal void @cblas_{letter}gemv(i32 %order, i32 %flip, {int} %rows, {int} %columns,
-    {t} %alpha, ptr %x, {int} %ldx, ptr %y, {int} %stepy, {t} %beta, ptr noalias %z,
-    {int} %stepz) {{
-entry:
-  %f = icmp eq i32 %flip, 112
-  %m = select i1 %f, {int} %columns, {int} %rows
-  %k = select i1 %f, {int} %rows, {int} %columns
-  %xi = select i1 %f, {int} 1, {int} %ldx
-  %xp = select i1 %f, {int} %ldx, {int} 1
-  br label %each
-each:
-  %i = phi {int} [ 0, %entry ], [ %i1, %ready ]
-  %xo = mul {int} %i, %xi
-  %row = getelementptr {t}, ptr %x, {int} %xo
-  br label %sum
-sum:
-  %p = phi {int} [ 0, %each ], [ %p1, %sum ]
-  %total = phi {t} [ 0.0, %each ], [ %more, %sum ]
-  %xs = mul {int} %p, %xp
-  %xe = getelementptr {t}, ptr %row, {int} %xs
-  %ys = mul {int} %p, %stepy
-  %ye = getelementptr {t}, ptr %y, {int} %ys
-  %a = load {t}, ptr %xe
-  %b = load {t}, ptr %ye
-  %ab = fmul contract {t} %a, %b
-  %more = fadd reassoc contract {t} %total, %ab
-  %p1 = add nsw {int} %p, 1
-  %summed = icmp eq {int} %p1, %k
-  br i1 %summed, label %ready, label %sum
-ready:
-  %zs = mul {int} %i, %stepz
-  %ze = getelementptr {t}, ptr %z, {int} %zs
-  %none = fcmp oeq {t} %beta, 0.0
-  %old = load {t}, ptr %ze
-  %kept = fmul {t} %beta, %old
-  %before = select i1 %none, {t} 0.0, {t} %kept
-  %sum.all = fadd {t} %before, %more
-  store {t} %sum.all, ptr %ze
-  %i1 = add nsw {int} %i, 1
-  %done = icmp eq {int} %i1, %m
-  br i1 %done, label %end, label %each
-end:
-  ret void
-}}
-"""
-# A matrix times its own transpose, as a general product.
-_GRAM = """
-define internal i64 @tk.{letter}gram(ptr %a, ptr noalias %z, i64 %n, i64 %k, i64 %lead,
-    i64 %flip) {{
-  %f = icmp ne i64 %flip, 0
-  %left = select i1 %f, i32 112, i32 111
-  %right = select i1 %f, i32 111, i32 112
-  %m = {n}
-  %p = {k}
-  %l = {lead}
-  call void @cblas_{letter}gemm(i32 101, i32 %left, i32 %right, {int} %m, {int} %m, {int} %p,
-    {t} 1.0, ptr %a, {int} %l, ptr %a, {int} %l, {t} 0.0, ptr %z, {int} %m)
-  ret i64 0
-}}
-"""
-_REAL = (("d", "double"), ("s", "float"))
+
+
+def _function(
+    kind: MatrixKind, symbol: str, parameters: str, result: str = "void"
+) -> RoutineWriter:
+    """A function with these parameters; INT and T stand for integers and elements."""
+    typed = parameters.replace("INT", kind.integer_type).replace("T ", f"{kind.real_type} ")
+    return internal_routine(symbol, [typed], kind=kind, result=result, inline=True)
+
+
+def _wide(c: RoutineWriter, *sizes: str) -> list[str]:
+    """Sizes as i64."""
+    if c.kind.integer_type == "i64":
+        return list(sizes)
+    return [c.let(f"sext i32 {size} to i64") for size in sizes]
+
+
+def _distances(c: RoutineWriter, flag: str, lead: str) -> tuple[str, str]:
+    """From a row to the next and from a column to the next, of a matrix that may be transposed."""
+    flipped = c.let(f"icmp eq i32 {flag}, {TRANSPOSED}")
+    return c.select(flipped, 1, lead), c.select(flipped, lead, 1)
+
+
+def _gemm(kind: MatrixKind) -> str:
+    """z[i, j] = sum_p x[i, p] y[p, j]: a step of p adds a multiple of a row of y to a row of z."""
+    c = _function(
+        kind,
+        kind.blas("gemm"),
+        "i32 %order, i32 %flipx, i32 %flipy, INT %m, INT %n, INT %k, T %alpha, ptr %x, INT %ldx, "
+        "ptr %y, INT %ldy, T %beta, ptr noalias %z, INT %ldz",
+    )
+    m, n, k, ldx, ldy, ldz = _wide(c, "%m", "%n", "%k", "%ldx", "%ldy", "%ldz")
+    (down_x, across_x), (down_y, across_y) = (
+        _distances(c, "%flipx", ldx),
+        _distances(c, "%flipy", ldy),
+    )
+    with c.plain_loop(0, m) as i:
+        z = c.address("%z", c.mul(i, ldz))
+        with c.plain_loop(0, n) as j:
+            c.store(c.zero, z, j)
+        with c.plain_loop(0, k) as p:
+            a = c.load("%x", c.add(c.mul(i, down_x), c.mul(p, across_x)))
+            row = c.address("%y", c.mul(p, down_y))
+            with c.plain_loop(0, n) as j:
+                product = c.multiply(a, c.load(row, c.mul(j, across_y)))
+                c.store(c.plus(c.load(z, j), product), z, j)
+    c.emit("ret void")
+    return c.text()
+
+
+def _gemv(kind: MatrixKind) -> str:
+    """z[i] = beta z[i] + sum_p x[i, p] y[p]."""
+    c = _function(
+        kind,
+        kind.blas("gemv"),
+        "i32 %order, i32 %flip, INT %rows, INT %columns, T %alpha, ptr %x, INT %ldx, ptr %y, "
+        "INT %stepy, T %beta, ptr noalias %z, INT %stepz",
+    )
+    rows, columns, lead, stepy, stepz = _wide(c, "%rows", "%columns", "%ldx", "%stepy", "%stepz")
+    flipped = c.let(f"icmp eq i32 %flip, {TRANSPOSED}")
+    down, across = _distances(c, "%flip", lead)
+    m, k = c.select(flipped, columns, rows), c.select(flipped, rows, columns)
+    kept = c.let(f"fcmp une {kind.real_type} %beta, 0.0")
+    with c.plain_loop(0, m) as i:
+        total, row = c.variable(c.zero, c.element_type), c.address("%x", c.mul(i, down))
+        with c.plain_loop(0, k) as p:
+            product = c.multiply(c.load(row, c.mul(p, across)), c.load("%y", c.mul(p, stepy)))
+            added = f"fadd reassoc contract {c.element_type} {c.get(total)}, {product}"
+            c.set(total, c.let(added))
+        cell = c.address("%z", c.mul(i, stepz))
+        before = c.select_element(kept, c.multiply("%beta", c.load(cell)), c.zero)
+        c.store(c.plus(before, c.get(total)), cell)
+    c.emit("ret void")
+    return c.text()
+
+
+def _gram(kind: MatrixKind) -> str:
+    """A matrix times its own transpose, as a general product."""
+    parameters = "ptr %a, ptr noalias %z, i64 %n, i64 %k, i64 %lead, i64 %flip"
+    c = _function(kind, kind.symbol("gram"), parameters, "i64")
+    flipped = c.compare("ne", "%flip", 0)
+    flags = [
+        c.let(f"select i1 {flipped}, i32 {one}, i32 {other}")
+        for one, other in ((TRANSPOSED, NOT_TRANSPOSED), (NOT_TRANSPOSED, TRANSPOSED))
+    ]
+    n, k, lead = blas_integers(c, ("%n", "%k", "%lead"))
+    one, zero = f"{kind.real_type} 1.0", f"{kind.real_type} 0.0"
+    arguments = [f"i32 {ROW_MAJOR}", *(f"i32 {flag}" for flag in flags), n, n, k, one, "ptr %a"]
+    arguments += [lead, "ptr %a", lead, zero, "ptr %z", n]
+    c.emit(f"call void @{kind.blas('gemm')}({', '.join(arguments)})")
+    c.ret()
+    return c.text()
+
+
 _PRODUCTS = {
-    f"cblas_{letter}{name}": (text, {"letter": letter, "t": kind})
-    for letter, kind in _REAL
-    for name, text in (("gemm", _GEMM), ("gemv", _GEMV))
+    symbol: (write, letter)
+    for letter in "ds"
+    for symbol, write in (
+        (f"cblas_{letter}gemm", _gemm),
+        (f"cblas_{letter}gemv", _gemv),
+        (f"tk.{letter}gram", _gram),
+    )
 }
-_GRAMS = {f"tk.{letter}gram": {"letter": letter, "t": kind} for letter, kind in _REAL}
 _SCRATCH = {"tk.take", "tk.give"}
 _PAUSE = "tk.pause"  # would handle Python's signals: there is no Python
 
 
 def missing(symbols: Iterable[str]) -> list[str]:
     """The names that have no definition here."""
-    return sorted(set(symbols) - set(_PRODUCTS) - _SCRATCH - set(_GRAMS) - {_PAUSE})
+    return sorted(set(symbols) - set(_PRODUCTS) - _SCRATCH - {_PAUSE})
 
 
 def with_definitions(text: str, symbols: Iterable[str], int_bits: int) -> str:
     """A module that defines these names instead of declaring them."""
     wanted = set(symbols)
+    wanted |= {f"cblas_{letter}gemm" for letter in "ds" if f"tk.{letter}gram" in wanted}
     definitions = []
-    for name in sorted(wanted & set(_GRAMS)):
-        wanted.add(f"cblas_{_GRAMS[name]['letter']}gemm")
-        definitions.append(_gram_text(f"i{int_bits}", **_GRAMS[name]))
-    definitions += [
-        _PRODUCTS[name][0].format(int=f"i{int_bits}", **_PRODUCTS[name][1])
-        for name in sorted(wanted & set(_PRODUCTS))
-    ]
+    for name in sorted(wanted & set(_PRODUCTS)):
+        write, letter = _PRODUCTS[name]
+        definitions.append(write(MatrixKind(letter, f"i{int_bits}")))
     if wanted & _SCRATCH:
         definitions.append(_SCRATCH_TEXT)
         wanted |= _SCRATCH | {"malloc", "free"}
@@ -182,9 +157,3 @@ def with_definitions(text: str, symbols: Iterable[str], int_bits: int) -> str:
     for name in wanted:
         text = re.sub(rf"^declare [^@\n]*@{re.escape(name)}\(.*\n", "", text, flags=re.MULTILINE)
     return "\n".join([text, *definitions])
-
-
-def _gram_text(integer: str, **how: str) -> str:
-    narrow = "trunc i64 {} to i32" if integer == "i32" else "add i64 {}, 0"
-    extents = {name: narrow.format(f"%{name}") for name in ("n", "k", "lead")}
-    return _GRAM.format(int=integer, **how, **extents)

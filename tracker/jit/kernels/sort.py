@@ -19,6 +19,7 @@ from tracker.ir.graph import Eqn, Var
 from tracker.ir.lowering import Sort
 from tracker.ir.types import Type
 from tracker.jit.kernels import sorting_networks
+from tracker.jit.lapack.routine_writer import RoutineWriter, internal_routine
 from tracker.jit.schedule.plan_data import Buffer
 from tracker.jit.schedule.steps import result_buffer
 from tracker.support.structs import record
@@ -51,7 +52,7 @@ class SortStep:
             driver.lines.append(f"  call void {name}({arguments})")
             return
         name = f"{'values' if values else 'places'}.{'few' if n <= _MAX_INSERTION else 'many'}"
-        driver.needs.intrinsics |= {*_INTRINSICS, *_texts(name, bits)}
+        driver.needs.intrinsics |= _texts(bits, many=n > _MAX_INSERTION, positions=not values)
         driver.lines.append(f"  call void @tk.order.{name}.i{bits}({arguments}, i64 {n})")
 
 
@@ -76,309 +77,117 @@ def _shape(eqn: Eqn) -> tuple[int, int, int, bool]:
     return 8 * keys.dtype.itemsize, math.prod(front), n, eqn.op.lower.values
 
 
-def insertion_sort_text(bits: int) -> str:
-    """The text of `void @tk.values.few.i<bits>(keys, out, n)`: insertion sort of a few keys."""
-    return _INSERTION_KEYS.replace("$", f"i{bits}")
+def insertion_sort_text(bits: int, positions: bool = False) -> str:
+    """The text of `void @tk.values.few.i<bits>(keys, out, n)`: insertion sort of a few keys; of
+    their `positions`, `@tk.places.few.i<bits>`."""
+    key = f"i{bits}"
+    name, kept = ("places", "i64") if positions else ("values", key)
+    parameters = ["ptr noalias %keys", "ptr noalias %out", "i64 %n"]
+    c = internal_routine(f"tk.{name}.few.{key}", parameters, inline=True)
+    with c.plain_loop(0, "%n") as i:
+        x, at = c.load("%keys", i, key), c.variable(i)
+        with c.repeat() as shifting:
+            c.leave_if(c.compare("eq", c.get(at), 0), shifting)
+            before = c.sub(c.get(at), 1)
+            moved = c.load("%out", before, kept)
+            rival = c.load("%keys", moved, key) if positions else moved
+            c.leave_if(c.let(f"icmp ule {key} {rival}, {x}"), shifting)
+            c.store(moved, "%out", c.get(at), kept)
+            c.set(at, before)
+        c.store(i if positions else x, "%out", c.get(at), kept)
+    c.emit("ret void")
+    return c.text()
 
 
-def _texts(name: str, bits: int) -> set[str]:
+def _texts(bits: int, *, many: bool, positions: bool) -> set[str]:
     """The texts of the routine for all rows and of the one that sorts a row."""
-    one = {
-        "values.few": _INSERTION_KEYS,
-        "places.few": _INSERTION_POSITIONS,
-        "values.many": _radix_sort_text(_RADIX_KEYS, bits),
-        "places.many": _radix_sort_text(_RADIX_POSITIONS, bits),
-    }[name]
-    result = "i64" if name.startswith("places") else "$"
-    room = "" if name.endswith("few") else "ptr %room, "
-    rows = _filled(_ROWS, name=name, result=result, room=room)
-    return {text.replace("$", f"i{bits}") for text in (rows, one)}
+    key = f"i{bits}"
+    name = f"{'places' if positions else 'values'}.{'many' if many else 'few'}.{key}"
+    parameters = ["ptr %keys", "ptr %out", "ptr %room", "i64 %rows", "i64 %n"]
+    c = internal_routine(f"tk.order.{name}", parameters)
+    with c.plain_loop(0, "%rows") as row:
+        at = c.mul(row, "%n")
+        keys, out = c.address("%keys", at, key), c.address("%out", at, "i64" if positions else key)
+        room = "ptr %room, " if many else ""
+        c.emit(f"call void @tk.{name}(ptr {keys}, ptr {out}, {room}i64 %n)")
+    c.emit("ret void")
+    sort = _radix_sort_texts(bits, positions) if many else {insertion_sort_text(bits, positions)}
+    return {c.text(), *sort}
 
 
-def _filled(text: str, **parts: str) -> str:
-    """A text with parts in the place of their names."""
-    for name, part in parts.items():
-        text = text.replace(f"{{{name}}}", part)
-    return text
+def _radix_sort_texts(bits: int, positions: bool) -> set[str]:
+    """A pass over each digit of 8 bits, to and fro between two arrays of keys.
+
+    Room: one of them; if the positions are the result, both. Positions have 32 bits on their way:
+    two arrays of them are as long as the result, and lie there.
+    """
+    key, digits = f"i{bits}", bits // 8
+    parameters = ["ptr %keys", "ptr %out", "ptr %room", "i64 %n"]
+    name = f"tk.{'places' if positions else 'values'}.many.{key}"
+    c = internal_routine(name, parameters, inline=True)
+
+    def digit(x: str, shift: object) -> str:
+        wide = x if bits == 64 else c.let(f"zext {key} {x} to i64")
+        return c.let(f"and i64 {c.let(f'lshr i64 {wide}, {shift}')}, 255")
+
+    counts = c.array(f"[{256 * digits} x i64]")
+    nothing = [f"ptr {counts}", "i8 0", f"i64 {2048 * digits}", "i1 false"]
+    c.call("void", "llvm.memset.p0.i64", nothing)
+    own = c.address("%out", "%n", "i32") if positions else ""
+    with c.plain_loop(0, "%n") as i:
+        x = c.load("%keys", i, key)
+        if positions:
+            c.store(c.let(f"trunc i64 {i} to i32"), own, i, "i32")
+        for at in range(digits):
+            c.extend_word(counts, c.add(digit(x, 8 * at), 256 * at))
+    source, target = c.variable("%keys", "ptr"), c.variable("%room", "ptr")
+    numbers, numbers_to = c.variable(own or "null", "ptr"), c.variable("%out", "ptr")
+    other = c.address("%room", "%n", key) if positions else "%out"
+    with c.plain_loop(0, digits) as d:
+        bucket, shift = c.address(counts, c.mul(d, 256), "i64"), c.mul(d, 8)
+        keys, into = c.get(source), c.get(target)
+        shared = c.load(bucket, digit(c.load(keys, 0, key), shift), "i64")
+        with c.when(c.compare("ne", shared, "%n")):
+            _add_up_counts(c, bucket)
+            here, there = c.get(numbers), c.get(numbers_to)
+            with c.plain_loop(0, "%n") as i:
+                x = c.load(keys, i, key)
+                to = c.extend_word(bucket, digit(x, shift))
+                c.store(x, into, to, key)
+                if positions:
+                    c.store(c.load(here, i, "i32"), there, to, "i32")
+            given = c.let(f"icmp eq ptr {keys}, %keys")
+            c.set(source, into)
+            c.set(target, c.let(f"select i1 {given}, ptr {other}, ptr {keys}"))
+            c.set(numbers, there)
+            c.set(numbers_to, here)
+    if positions:
+        _widen_positions(c, c.get(numbers), own)
+    else:
+        last = c.get(source)
+        with c.when(c.let(f"icmp ne ptr {last}, %out")):
+            nbytes = f"i64 {c.mul('%n', digits)}"
+            arguments = ["ptr %out", f"ptr {last}", nbytes, "i1 false"]
+            c.call("void", "llvm.memcpy.p0.p0.i64", arguments)
+    c.emit("ret void")
+    return {c.text(), *c.declared}
 
 
-_INTRINSICS = (
-    "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
-    "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
-)
-_ROWS = """
-define internal void @tk.order.{name}.$(
-  ptr %keys, ptr %out, ptr %room, i64 %rows, i64 %n
-) noinline {
-start:
-  br label %next
-next:
-  %row = phi i64 [0, %start], [%after, %sort]
-  %more = icmp ult i64 %row, %rows
-  br i1 %more, label %sort, label %end
-sort:
-  %at = mul i64 %row, %n
-  %k = getelementptr $, ptr %keys, i64 %at
-  %to = getelementptr {result}, ptr %out, i64 %at
-  call void @tk.{name}.$(ptr %k, ptr %to, {room}i64 %n)
-  %after = add i64 %row, 1
-  br label %next
-end:
-  ret void
-}
-"""
-_INSERTION = """
-define internal void @tk.{name}.few.$(ptr noalias %keys, ptr noalias %out, i64 %n) {
-start:
-  br label %next
-next:
-  %i = phi i64 [0, %start], [%after, %put]
-  %more = icmp ult i64 %i, %n
-  br i1 %more, label %take, label %end
-take:
-  %cell = getelementptr $, ptr %keys, i64 %i
-  %key = load $, ptr %cell
-  br label %shift
-shift:
-  %j = phi i64 [%i, %take], [%before, %move]
-  %any = icmp ne i64 %j, 0
-  br i1 %any, label %look, label %put
-look:
-  %before = sub i64 %j, 1
-  %there = getelementptr {moved}, ptr %out, i64 %before
-{rival}  %greater = icmp ugt $ %rival, %key
-  br i1 %greater, label %move, label %put
-move:
-  %up = getelementptr {moved}, ptr %out, i64 %j
-  store {moved} {shifted}, ptr %up
-  br label %shift
-put:
-  %here = getelementptr {moved}, ptr %out, i64 %j
-  store {moved} {inserted}, ptr %here
-  %after = add i64 %i, 1
-  br label %next
-end:
-  ret void
-}
-"""
+def _add_up_counts(c: RoutineWriter, bucket: str) -> None:
+    """The first place for each digit: exclusive prefix sums of the counts."""
+    total = c.variable(0)
+    with c.plain_loop(0, 256) as at:
+        count = c.load(bucket, at, "i64")
+        c.store(c.extend(total, count), bucket, at, "i64")
 
 
-_INSERTION_POSITIONS = _filled(
-    _INSERTION,
-    name="places",
-    moved="i64",
-    rival="""\
-  %position = load i64, ptr %there
-  %other = getelementptr $, ptr %keys, i64 %position
-  %rival = load $, ptr %other
-""",
-    shifted="%position",
-    inserted="%i",
-)
-_INSERTION_KEYS = _filled(
-    _INSERTION,
-    name="values",
-    moved="$",
-    rival="  %rival = load $, ptr %there\n",
-    shifted="%rival",
-    inserted="%key",
-)
-_PREFIX_SUMS = """\
-sum:
-  %b = phi i64 [0, %digit], [%b.next, %sum]
-  %total = phi i64 [0, %digit], [%total.next, %sum]
-  %b.cell = getelementptr i64, ptr %bucket, i64 %b
-  %b.count = load i64, ptr %b.cell
-  store i64 %total, ptr %b.cell
-  %total.next = add i64 %total, %b.count
-  %b.next = add i64 %b, 1
-  %summed = icmp eq i64 %b.next, 256
-  br i1 %summed, label %deal, label %sum
-"""  # exclusive prefix sums of the counts
-_RADIX = """
-; A pass over each digit of 8 bits{header}
-define internal void @tk.{name}.many.$(ptr %keys, ptr %out, ptr %room, i64 %n) {
-start:
-  %counts = alloca [CELLS x i64], align 64
-  call void @llvm.memset.p0.i64(ptr align 64 %counts, i8 0, i64 BYTES, i1 false)
-{halves}  br label %count
-count:
-  %i = phi i64 [0, %start], [%i.next, %count]
-  %cell = getelementptr $, ptr %keys, i64 %i
-  %narrow = load $, ptr %cell
-  %key = WIDEN
-{numbered}{counting}
-  %i.next = add i64 %i, 1
-  %counted = icmp eq i64 %i.next, %n
-  br i1 %counted, label %digit, label %count
-digit:
-  %d = phi i64 [0, %count], [%d.next, %passed]
-{arrays}  %row = mul i64 %d, 256
-  %bucket = getelementptr i64, ptr %counts, i64 %row
-  %shift.wide = mul i64 %d, 8
-  %shift = NARROW
-  %first = load $, ptr {source}
-  %first.down = lshr $ %first, %shift
-  %first.low = and $ %first.down, 255
-  %first.digit = FIRST
-  %first.cell = getelementptr i64, ptr %bucket, i64 %first.digit
-  %first.count = load i64, ptr %first.cell
-  %shared = icmp eq i64 %first.count, %n
-  br i1 %shared, label %passed, label %sum
-{summing}deal:
-  %e = phi i64 [0, %sum], [%e.next, %deal]
-  %e.cell = getelementptr $, ptr {source}, i64 %e
-  %e.key = load $, ptr %e.cell
-{take}  %down = lshr $ %e.key, %shift
-  %low = and $ %down, 255
-  %value = LOW
-  %to.cell = getelementptr i64, ptr %bucket, i64 %value
-  %to = load i64, ptr %to.cell
-  %to.next = add i64 %to, 1
-  store i64 %to.next, ptr %to.cell
-  %key.to = getelementptr $, ptr {target}, i64 %to
-  store $ %e.key, ptr %key.to
-{put}  %e.next = add i64 %e, 1
-  %dealt = icmp eq i64 %e.next, %n
-  br i1 %dealt, label %turn, label %deal
-turn:
-{turn}  br label %passed
-passed:
-{passed}  %d.next = add i64 %d, 1
-  %over = icmp eq i64 %d.next, DIGITS
-  br i1 %over, label %{end}
-end:
-  ret void
-}"""
-_RADIX_KEYS = _filled(
-    _RADIX,
-    name="values",
-    header=", to and fro between two arrays. Room: one of them.",
-    halves="",
-    numbered="",
-    arrays="""\
-  %from = phi ptr [%keys, %count], [%from.next, %passed]
-  %into = phi ptr [%room, %count], [%into.next, %passed]
-""",
-    source="%from",
-    target="%into",
-    take="",
-    put="",
-    turn="""\
-  %filled = icmp eq ptr %into, %room
-  %free = select i1 %filled, ptr %out, ptr %room
-""",
-    passed="""\
-  %from.next = phi ptr [%from, %digit], [%into, %turn]
-  %into.next = phi ptr [%into, %digit], [%free, %turn]
-""",
-    end="""last, label %digit
-last:
-  %there = icmp eq ptr %from.next, %out
-  br i1 %there, label %end, label %copy
-copy:
-  %bytes = mul i64 %n, DIGITS
-  call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %from.next, i64 %bytes, i1 false)
-  br label %end""",
-)
-_RADIX_POSITIONS = _filled(
-    _RADIX,
-    name="places",
-    header=""". Room: two arrays of keys. Positions have 32 bits on their way:
-; two arrays of them are as long as the result, and lie there.""",
-    halves="""\
-  %i2 = getelementptr i32, ptr %out, i64 %n
-  %k2 = getelementptr $, ptr %room, i64 %n
-""",
-    numbered="""\
-  %own = getelementptr i32, ptr %i2, i64 %i
-  %i.narrow = trunc i64 %i to i32
-  store i32 %i.narrow, ptr %own
-""",
-    arrays="""\
-  %sk = phi ptr [%keys, %count], [%sk.next, %passed]
-  %si = phi ptr [%i2, %count], [%si.next, %passed]
-  %dk = phi ptr [%room, %count], [%dk.next, %passed]
-  %di = phi ptr [%out, %count], [%di.next, %passed]
-""",
-    source="%sk",
-    target="%dk",
-    take="""\
-  %p.cell = getelementptr i32, ptr %si, i64 %e
-  %p = load i32, ptr %p.cell
-""",
-    put="""\
-  %p.to = getelementptr i32, ptr %di, i64 %to
-  store i32 %p, ptr %p.to
-""",
-    turn="""\
-  %given = icmp eq ptr %sk, %keys
-  %free = select i1 %given, ptr %k2, ptr %sk
-""",
-    passed="""\
-  %sk.next = phi ptr [%sk, %digit], [%dk, %turn]
-  %si.next = phi ptr [%si, %digit], [%di, %turn]
-  %dk.next = phi ptr [%dk, %digit], [%free, %turn]
-  %di.next = phi ptr [%di, %digit], [%si, %turn]
-""",
-    end="""widen, label %digit
-widen:
-  %front = icmp eq ptr %si.next, %out
-  br i1 %front, label %backward, label %forward
-backward:  ; each place that is written holds none that is still to be read
-  %left = phi i64 [%n, %widen], [%j, %backward]
-  %j = sub i64 %left, 1
-  %j.cell = getelementptr i32, ptr %out, i64 %j
-  %j.narrow = load i32, ptr %j.cell
-  %j.wide = zext i32 %j.narrow to i64
-  %j.to = getelementptr i64, ptr %out, i64 %j
-  store i64 %j.wide, ptr %j.to
-  %none = icmp eq i64 %j, 0
-  br i1 %none, label %end, label %backward
-forward:
-  %u = phi i64 [0, %widen], [%u.next, %forward]
-  %u.cell = getelementptr i32, ptr %i2, i64 %u
-  %u.narrow = load i32, ptr %u.cell
-  %u.wide = zext i32 %u.narrow to i64
-  %u.to = getelementptr i64, ptr %out, i64 %u
-  store i64 %u.wide, ptr %u.to
-  %u.next = add i64 %u, 1
-  %all = icmp eq i64 %u.next, %n
-  br i1 %all, label %end, label %forward""",
-)
-
-
-def _digit_counts(digits: int) -> str:
-    """The lines that count each digit of %key."""
-    return "\n".join(
-        f"  %c{d}.down = lshr i64 %key, {8 * d}\n"
-        f"  %c{d}.digit = and i64 %c{d}.down, 255\n"
-        f"  %c{d}.at = add i64 %c{d}.digit, {256 * d}\n"
-        f"  %c{d}.cell = getelementptr i64, ptr %counts, i64 %c{d}.at\n"
-        f"  %c{d}.old = load i64, ptr %c{d}.cell\n"
-        f"  %c{d}.new = add i64 %c{d}.old, 1\n"
-        f"  store i64 %c{d}.new, ptr %c{d}.cell"
-        for d in range(digits)
-    )
-
-
-def _radix_sort_text(text: str, bits: int) -> str:
-    """A radix sort for keys of `bits` bits."""
-    digits = bits // 8
-
-    def cast(to: str, narrow: str, name: str) -> str:
-        """A word of 64 bits from a key, or the other way; of 64 bits it is the same."""
-        return f"or i64 {name}, 0" if bits == 64 else f"{to} {name} to {narrow}"
-
-    text = _filled(text, counting=_digit_counts(digits), summing=_PREFIX_SUMS)
-    for name, code in {
-        "WIDEN": cast("zext $", "i64", "%narrow"),
-        "FIRST": cast("zext $", "i64", "%first.low"),
-        "LOW": cast("zext $", "i64", "%low"),
-        "NARROW": cast("trunc i64", "$", "%shift.wide"),
-        "CELLS": str(256 * digits),
-        "BYTES": str(2048 * digits),
-        "DIGITS": str(digits),
-    }.items():
-        text = text.replace(name, code)
-    return text
+def _widen_positions(c: RoutineWriter, numbers: str, behind: str) -> None:
+    """Positions of 64 bits from those of 32, which are in the first half of the result, or in the
+    second: no place that is written holds one that is still to be read."""
+    in_front = c.let(f"icmp eq ptr {numbers}, %out")
+    last = c.sub("%n", 1)
+    with c.when(in_front), c.plain_loop(0, "%n") as step:
+        i = c.sub(last, step)
+        c.store(c.let(f"zext i32 {c.load('%out', i, 'i32')} to i64"), "%out", i, "i64")
+    with c.when(c.logical_not(in_front)), c.plain_loop(0, "%n") as i:
+        c.store(c.let(f"zext i32 {c.load(behind, i, 'i32')} to i64"), "%out", i, "i64")

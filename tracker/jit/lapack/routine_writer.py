@@ -62,8 +62,8 @@ FLOAT64 = MatrixKind("d")
 
 
 class RoutineWriter(TextWriter):
-    """One function, `i64 @name(parameters)`, which returns 0, or another number if it failed.
-    `first_metadata` is its first metadata number; these are numbered in a module."""
+    """One function, `@name(parameters)`; one with `result` i64 returns 0, or another number if it
+    failed. `first_metadata` is its first metadata number; these are numbered in a module."""
 
     def __init__(
         self,
@@ -72,6 +72,8 @@ class RoutineWriter(TextWriter):
         kind: MatrixKind = FLOAT64,
         *,
         linkage: str = "",
+        result: str = "i64",
+        attributes: str = "nounwind",
         first_metadata: int = 0,
     ) -> None:
         super().__init__()
@@ -82,6 +84,8 @@ class RoutineWriter(TextWriter):
         self.zero = "zeroinitializer" if kind.is_complex else "0.0"
         self.one = self.literal("1.0")
         self.linkage = linkage
+        self.result = result
+        self.attributes = attributes
         self.cells: list[str] = []
         self._types: dict[str, str] = {}  # of variables
         self.declared: set[str] = set()
@@ -90,7 +94,8 @@ class RoutineWriter(TextWriter):
         self._uses_quotient = False
 
     def text(self) -> str:
-        head = f"define {self.linkage}i64 @{self.name}({', '.join(self.parameters)}) nounwind {{"
+        signature = f"{self.result} @{self.name}({', '.join(self.parameters)})"
+        head = f"define {self.linkage}{signature} {self.attributes} {{"
         lines = [head, "entry:", *self.cells, *self.lines, "}", *self._plain_loops()]
         return "\n".join([*lines, *([_QUOTIENT] if self._uses_quotient else [])])
 
@@ -276,17 +281,35 @@ class RoutineWriter(TextWriter):
 
     def variable(self, value: object, kind: str = "i64") -> str:
         """A variable on the stack."""
-        name = f"%cell{self.fresh_number()}"
-        self.cells.append(f"  {name} = alloca {kind}")
+        name = self.array(kind)
         self._types[name] = kind
         self.set(name, value)
         return name
+
+    def array(self, kind: str) -> str:
+        """Room on the stack for a value of a type."""
+        name = f"%cell{self.fresh_number()}"
+        self.cells.append(f"  {name} = alloca {kind}")
+        return name
+
+    def extend(self, cell: str, by: object) -> str:
+        """Add to a variable; its value before."""
+        before = self.get(cell)
+        self.set(cell, self.add(before, by))
+        return before
 
     def get(self, cell: str, kind: str = "") -> str:
         return self.let(f"load {kind or self._types[cell]}, ptr {cell}")
 
     def set(self, cell: str, value: object, kind: str = "") -> None:
         self.emit(f"store {kind or self._types[cell]} {value}, ptr {cell}")
+
+    def extend_word(self, words: str, index: object) -> str:
+        """Add 1 to an integer in memory; its value before."""
+        cell = self.address(words, index, "i64")
+        before = self.let(f"load i64, ptr {cell}")
+        self.emit(f"store i64 {self.add(before, 1)}, ptr {cell}")
+        return before
 
     def accumulate(self, cell: str, value: str) -> None:
         """Add a real number to a variable."""
@@ -333,6 +356,19 @@ class RoutineWriter(TextWriter):
         top = self.sub(last, 1)
         with self.loop(0, self.sub(last, first)) as i:
             yield self.sub(top, i)
+
+    @contextmanager
+    def repeat(self) -> Iterator[str]:
+        """An endless loop; yields what `leave_if` takes."""
+        tag = self.fresh_number()
+        self.lines += [f"  br label %loop{tag}", f"loop{tag}:"]
+        yield f"done{tag}"
+        self.lines += [f"  br label %loop{tag}", f"done{tag}:"]
+
+    def leave_if(self, condition: str, loop: str) -> None:
+        """Leave a loop."""
+        tag = self.fresh_number()
+        self.lines += [f"  br i1 {condition}, label %{loop}, label %stay{tag}", f"stay{tag}:"]
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
@@ -382,6 +418,21 @@ def new_routine(
     parameters += [f"ptr %{x}" for x in aliased.split()]
     parameters += [f"i64 %{x}" for x in integers.split()]
     return RoutineWriter(kind.symbol(name), parameters, kind)
+
+
+def internal_routine(
+    name: str,
+    parameters: Sequence[str],
+    *,
+    kind: MatrixKind = FLOAT64,
+    result: str = "void",
+    inline: bool = False,
+) -> RoutineWriter:
+    """A function for the module of its caller, without text."""
+    attributes = "" if inline else "noinline"
+    return RoutineWriter(
+        name, parameters, kind, linkage="internal ", result=result, attributes=attributes
+    )
 
 
 def _alignment(kind: str) -> str:
