@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracker.ir.graph import Eqn
-from tracker.jit.lapack.routine_writer import RoutineWriter, internal_routine
+from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.scalar.values import llvm_type
 from tracker.jit.schedule.steps import result_buffer
 from tracker.support.structs import record
@@ -49,7 +49,7 @@ def _search(key: str, size: int) -> str:
     """The routine for keys of a type of so many bytes."""
     row, keys = "ptr noalias %row", "ptr noalias %keys"
     parameters = [row, "i64 %n", keys, "ptr noalias %out", "i64 %count", "i1 %right"]
-    c = internal_routine(f"tk.search.{key}", parameters)
+    c = FunctionWriter(f"tk.search.{key}", parameters)
 
     def is_before(found: str, wanted: str, right: str, bools: str, kind: str) -> str:
         """Whether a key of the row is on the left of where a wanted key goes."""
@@ -90,11 +90,11 @@ def _search(key: str, size: int) -> str:
             c.set(low, c.select(before, c.add(middle, 1), first))
             c.set(high, c.select(before, end, middle))
         c.store(c.get(low), "%out", i, "i64")
-    c.emit("ret void")
+    c.ret()
     return c.text()
 
 
-def _spread(c: RoutineWriter, kind: str, x: str) -> str:
+def _spread(c: FunctionWriter, kind: str, x: str) -> str:
     """A vector of eight times the same."""
     one = c.let(f"insertelement <8 x {kind}> poison, {kind} {x}, i64 0")
     zeros = "<8 x i32> zeroinitializer"

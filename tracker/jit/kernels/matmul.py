@@ -297,7 +297,7 @@ _GEMV_PARAMETERS = (
 def _gemv_by_rows(kind: MatrixKind) -> RoutineWriter:
     """A matrix times a vector, of middling size by parts of so few rows that BLAS does not start
     threads."""
-    c = internal_routine(f"tk.{kind.letter}gemv", _GEMV_PARAMETERS, kind=kind)
+    c = internal_routine(f"tk.{kind.letter}gemv", _GEMV_PARAMETERS, kind)
     turned = c.let(f"icmp eq i32 %how, {TRANSPOSED}")
     size = c.mul("%rows", "%columns")
     extreme = c.let(
@@ -324,7 +324,7 @@ def _gemv_by_rows(kind: MatrixKind) -> RoutineWriter:
         c.call("void", kind.blas("gemv"), [*flags, *matrix, *vectors])
         c.extend(first, count)
         c.leave_if(c.compare("sge", c.get(first), "%rows"), parts)
-    c.emit("ret void")
+    c.ret()
     return c
 
 
@@ -334,7 +334,7 @@ _FRAME = (*_GEMV_PARAMETERS[:-1], "ptr %z", "ptr %apart")
 
 
 def _shared_gemv(kind: MatrixKind, threads: int) -> str:
-    c = internal_routine(f"tk.{kind.letter}gemv.shared", _GEMV_PARAMETERS, kind=kind)
+    c = internal_routine(f"tk.{kind.letter}gemv.shared", _GEMV_PARAMETERS, kind)
     c.cells.append(f"  %frame = alloca [{len(_FRAME)} x i64], align 16")
     c.emit(f"%apart.count = mul i64 %columns, {threads}")
     c.emit(f"%apart = alloca {kind.real_type}, i64 %apart.count, align 64")
@@ -347,14 +347,14 @@ def _shared_gemv(kind: MatrixKind, threads: int) -> str:
             part = c.load("%apart", c.add(c.mul(thread, "%columns"), i))
             c.set(total, c.let(f"fadd {c.element_type} {c.get(total)}, {part}"))
         c.store(c.get(total), "%z", i)
-    c.emit("ret void")
+    c.ret()
     return c.text()
 
 
 def _gemv_task(kind: MatrixKind, threads: int) -> str:
     """What a thread does."""
     name = f"tk.{kind.letter}gemv.task"
-    c = internal_routine(name, ["ptr %frame", "i64 %tid"], kind=kind)
+    c = internal_routine(name, ["ptr %frame", "i64 %tid"], kind)
     c.lines += thread_pool.load_frame(_FRAME)
     before = c.mul("%rows", "%tid")
     low = c.let(f"sdiv i64 {before}, {threads}")
@@ -370,7 +370,7 @@ def _gemv_task(kind: MatrixKind, threads: int) -> str:
         f"call void @tk.{kind.letter}gemv(i32 %how, i64 {c.sub(high, low)}, i64 %columns, "
         f"ptr {rows}, i64 %lead, ptr {x}, i64 %step, ptr {z})"
     )
-    c.emit("ret void")
+    c.ret()
     return c.text()
 
 

@@ -34,7 +34,7 @@ def _function(
 ) -> RoutineWriter:
     """A function with these parameters; INT and T stand for integers and elements."""
     typed = parameters.replace("INT", kind.integer_type).replace("T ", f"{kind.real_type} ")
-    return internal_routine(symbol, [typed], kind=kind, result=result, inline=True)
+    return internal_routine(symbol, [typed], kind, result=result)
 
 
 def _wide(c: RoutineWriter, *sizes: str) -> list[str]:
@@ -73,7 +73,7 @@ def _gemm(kind: MatrixKind) -> str:
             with c.plain_loop(0, n) as j:
                 product = c.multiply(a, c.load(row, c.mul(j, across_y)))
                 c.store(c.plus(c.load(z, j), product), z, j)
-    c.emit("ret void")
+    c.ret()
     return c.text()
 
 
@@ -99,7 +99,7 @@ def _gemv(kind: MatrixKind) -> str:
         cell = c.address("%z", c.mul(i, stepz))
         before = c.select_element(kept, c.multiply("%beta", c.load(cell)), c.zero)
         c.store(c.plus(before, c.get(total)), cell)
-    c.emit("ret void")
+    c.ret()
     return c.text()
 
 

@@ -23,7 +23,7 @@ from tracker.ir.graph import Eqn
 from tracker.ir.types import Type
 from tracker.jit.kernels import sorting_networks
 from tracker.jit.kernels.sort import insertion_sort_text
-from tracker.jit.lapack.routine_writer import RoutineWriter, internal_routine
+from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.schedule.plan_data import Buffer
 from tracker.jit.schedule.steps import result_buffer
 from tracker.support.structs import record
@@ -95,13 +95,13 @@ def _uses_networks(bits: int, rows: int, n: int) -> bool:
 # Routines for all rows: `count` ranks per row, `apart` from those of one row to the next row's.
 
 
-def _row_routine(name: str, *pointers: str) -> RoutineWriter:
+def _row_routine(name: str, *pointers: str) -> FunctionWriter:
     sizes = ("i64 %rows", "i64 %count", "i64 %apart", "i64 %n")
-    return internal_routine(f"tk.{name}", ["ptr %keys", "ptr %places", *pointers, *sizes])
+    return FunctionWriter(f"tk.{name}", ["ptr %keys", "ptr %places", *pointers, *sizes])
 
 
 @contextmanager
-def _each_row(c: RoutineWriter, key: str) -> Iterator[tuple[str, str, str]]:
+def _each_row(c: FunctionWriter, key: str) -> Iterator[tuple[str, str, str]]:
     """A loop over rows: the addresses of a row and of its ranks, and the place of its results."""
     with c.plain_loop(0, "%rows") as row:
         keys = c.address("%keys", c.mul(row, "%n"), key)
@@ -130,7 +130,7 @@ def _chosen(bits: int) -> set[str]:
             far = c.sub(rank, c.load(known, 0, "i64"))
             x = c.load("%room", c.mul(far, c.load(known, 2, "i64")), key)
             c.store(x, "%out", c.add(place, i), key)
-    c.emit("ret void")
+    c.ret()
     texts = {c.text(), *c.declared, insertion_sort_text(bits), _partition(key)}
     return texts | _quickselect(key)
 
@@ -139,7 +139,7 @@ def _quickselect(key: str) -> set[str]:
     """The keys near a rank of a row in order. Room: the sample, which is the answer in the end, the
     sample in order, and n keys."""
     parameters = ["ptr %keys", "i64 %n", "i64 %rank", "ptr %room", "ptr %known"]
-    c = internal_routine(f"tk.choice.{key}", parameters)
+    c = FunctionWriter(f"tk.choice.{key}", parameters)
     free = c.address("%room", 2 * _MAX_SORTED, key)
     source, target = c.variable("%keys", "ptr"), c.variable(free, "ptr")
     count, rank, base, equal = (c.variable(x) for x in ("%n", "%rank", 0, 0))
@@ -193,11 +193,11 @@ def _quickselect(key: str) -> set[str]:
     c.store(c.get(base), "%known", 0, "i64")
     c.store(c.select(sorts, many, repeated), "%known", 1, "i64")
     c.store(c.let(f"zext i1 {sorts} to i64"), "%known", 2, "i64")
-    c.emit("ret void")
+    c.ret()
     return {c.text(), *c.declared}
 
 
-def _sample(c: RoutineWriter, key: str, row: str, count: str, rank: str) -> str:
+def _sample(c: FunctionWriter, key: str, row: str, count: str, rank: str) -> str:
     """Sort a sample of a row; the place in it where the key of a rank is expected."""
     stride = c.let(f"lshr i64 {count}, {_SAMPLE.bit_length() - 1}")
     with c.plain_loop(0, _SAMPLE) as i:
@@ -207,7 +207,7 @@ def _sample(c: RoutineWriter, key: str, row: str, count: str, rank: str) -> str:
     return c.let(f"udiv i64 {c.mul(rank, _SAMPLE)}, {count}")
 
 
-def _bound(c: RoutineWriter, key: str, at: str, otherwise: str, limits: tuple[str, str]) -> str:
+def _bound(c: FunctionWriter, key: str, at: str, otherwise: str, limits: tuple[str, str]) -> str:
     """The key at a place of the sample, or another where there is no such place; within limits."""
     inside = c.let(f"icmp ult i64 {at}, {_SAMPLE}")
     drawn = c.load("%room", c.add(c.select(inside, at, 0), _MAX_SORTED), key)
@@ -220,7 +220,7 @@ def _bound(c: RoutineWriter, key: str, at: str, otherwise: str, limits: tuple[st
 def _partition(key: str) -> str:
     """Copies the keys from %p to %q; how many are below these, and how many are copied."""
     parameters = ["ptr noalias %from", "i64 %m", f"{key} %p", f"{key} %q", "ptr noalias %to"]
-    c = internal_routine(f"tk.between.{key}", parameters, result="{i64, i64}")
+    c = FunctionWriter(f"tk.between.{key}", parameters, result="{i64, i64}")
     below, inside, span = c.variable(0), c.variable(0), c.let(f"sub {key} %q, %p")
     with c.plain_loop(0, "%m") as i:
         x = c.load("%from", i, key)
@@ -231,7 +231,7 @@ def _partition(key: str) -> str:
         c.extend(inside, c.let(f"zext i1 {within} to i64"))
     one = c.let(f"insertvalue {{i64, i64}} poison, i64 {c.get(below)}, 0")
     both = c.let(f"insertvalue {{i64, i64}} {one}, i64 {c.get(inside)}, 1")
-    c.emit(f"ret {{i64, i64}} {both}")
+    c.ret(both)
     return c.text()
 
 
@@ -243,14 +243,14 @@ def _sources(bits: int) -> set[str]:
         rank, x = c.load(ranks, i, "i64"), c.load("%chosen", c.add(place, i), key)
         found = f"call i64 @tk.source.{key}(ptr {keys}, i64 %n, i64 {rank}, {key} {x})"
         c.store(c.let(found), "%out", c.add(place, i), "i64")
-    c.emit("ret void")
+    c.ret()
     return {c.text(), _source(key)}
 
 
 def _source(key: str) -> str:
     """The key's only place, or of several the one with as many before it as the rank has."""
     parameters = ["ptr %keys", "i64 %n", "i64 %rank", f"{key} %key"]
-    c = internal_routine(f"tk.source.{key}", parameters, result="i64")
+    c = FunctionWriter(f"tk.source.{key}", parameters, result="i64")
     below, equal, found = c.variable(0), c.variable(0), c.variable(0)
     with c.plain_loop(0, "%n") as i:
         x = c.load("%keys", i, key)

@@ -19,7 +19,7 @@ from tracker.ir.graph import Eqn, Var
 from tracker.ir.lowering import Sort
 from tracker.ir.types import Type
 from tracker.jit.kernels import sorting_networks
-from tracker.jit.lapack.routine_writer import RoutineWriter, internal_routine
+from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.schedule.plan_data import Buffer
 from tracker.jit.schedule.steps import result_buffer
 from tracker.support.structs import record
@@ -83,7 +83,7 @@ def insertion_sort_text(bits: int, positions: bool = False) -> str:
     key = f"i{bits}"
     name, kept = ("places", "i64") if positions else ("values", key)
     parameters = ["ptr noalias %keys", "ptr noalias %out", "i64 %n"]
-    c = internal_routine(f"tk.{name}.few.{key}", parameters, inline=True)
+    c = FunctionWriter(f"tk.{name}.few.{key}", parameters, attributes="")
     with c.plain_loop(0, "%n") as i:
         x, at = c.load("%keys", i, key), c.variable(i)
         with c.repeat() as shifting:
@@ -95,7 +95,7 @@ def insertion_sort_text(bits: int, positions: bool = False) -> str:
             c.store(moved, "%out", c.get(at), kept)
             c.set(at, before)
         c.store(i if positions else x, "%out", c.get(at), kept)
-    c.emit("ret void")
+    c.ret()
     return c.text()
 
 
@@ -104,13 +104,13 @@ def _texts(bits: int, *, many: bool, positions: bool) -> set[str]:
     key = f"i{bits}"
     name = f"{'places' if positions else 'values'}.{'many' if many else 'few'}.{key}"
     parameters = ["ptr %keys", "ptr %out", "ptr %room", "i64 %rows", "i64 %n"]
-    c = internal_routine(f"tk.order.{name}", parameters)
+    c = FunctionWriter(f"tk.order.{name}", parameters)
     with c.plain_loop(0, "%rows") as row:
         at = c.mul(row, "%n")
         keys, out = c.address("%keys", at, key), c.address("%out", at, "i64" if positions else key)
         room = "ptr %room, " if many else ""
         c.emit(f"call void @tk.{name}(ptr {keys}, ptr {out}, {room}i64 %n)")
-    c.emit("ret void")
+    c.ret()
     sort = _radix_sort_texts(bits, positions) if many else {insertion_sort_text(bits, positions)}
     return {c.text(), *sort}
 
@@ -124,7 +124,7 @@ def _radix_sort_texts(bits: int, positions: bool) -> set[str]:
     key, digits = f"i{bits}", bits // 8
     parameters = ["ptr %keys", "ptr %out", "ptr %room", "i64 %n"]
     name = f"tk.{'places' if positions else 'values'}.many.{key}"
-    c = internal_routine(name, parameters, inline=True)
+    c = FunctionWriter(name, parameters, attributes="")
 
     def digit(x: str, shift: object) -> str:
         wide = x if bits == 64 else c.let(f"zext {key} {x} to i64")
@@ -169,11 +169,11 @@ def _radix_sort_texts(bits: int, positions: bool) -> set[str]:
             nbytes = f"i64 {c.mul('%n', digits)}"
             arguments = ["ptr %out", f"ptr {last}", nbytes, "i1 false"]
             c.call("void", "llvm.memcpy.p0.p0.i64", arguments)
-    c.emit("ret void")
+    c.ret()
     return {c.text(), *c.declared}
 
 
-def _add_up_counts(c: RoutineWriter, bucket: str) -> None:
+def _add_up_counts(c: FunctionWriter, bucket: str) -> None:
     """The first place for each digit: exclusive prefix sums of the counts."""
     total = c.variable(0)
     with c.plain_loop(0, 256) as at:
@@ -181,7 +181,7 @@ def _add_up_counts(c: RoutineWriter, bucket: str) -> None:
         c.store(c.extend(total, count), bucket, at, "i64")
 
 
-def _widen_positions(c: RoutineWriter, numbers: str, behind: str) -> None:
+def _widen_positions(c: FunctionWriter, numbers: str, behind: str) -> None:
     """Positions of 64 bits from those of 32, which are in the first half of the result, or in the
     second: no place that is written holds one that is still to be read."""
     in_front = c.let(f"icmp eq ptr {numbers}, %out")

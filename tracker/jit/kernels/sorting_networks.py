@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from tracker.jit.llvm.function_writer import FunctionWriter
+
 _MIN_ROW = 2  # keys of a row
 _MAX_ROW = {"values": 2048, "packed": 2048, "paired": 512}
 _MAX_ROW_OF_FEW = 256  # with fewer than eight rows
@@ -49,144 +51,100 @@ def scratch_words(bits: int, rows: int, n: int, values: bool) -> int:
 
 def sort_routine(bits: int, rows: int, n: int, values: bool) -> tuple[str, set[str]]:
     """The name of the function (ptr keys, ptr out, ptr room, i64 rows), and all texts it needs."""
-    text = _NetworkWriter(bits, line_kind(bits, values), rows)
-    name = f"@tk.rows.{text.tag}.{n}"
-    return name, _with_passes(text, _rows(text, name, n, _SORT_PARAMETERS, _store_all))
+    lines = bits, line_kind(bits, values), rows
+    name = f"tk.rows.{_tag(*lines)}.{n}"
+    return _routine(_NetworkWriter(lines, name, _SORT_PARAMETERS), n, _store_all)
 
 
 def select_routine(bits: int, rows: int, n: int) -> tuple[str, set[str]]:
     """The same for the function that gives the keys at some ranks of each row (ptr keys, ptr
     places, ptr out, ptr room, i64 rows, i64 ranks per row, i64 distance of a row's ranks from those
     of the one before)."""
-    text = _NetworkWriter(bits, "values", rows)
-    name = f"@tk.chosen.rows.{text.tag}.{n}"
-    return name, _with_passes(text, _rows(text, name, n, _SELECT_PARAMETERS, _store_ranks))
-
-
-def _with_passes(text: _NetworkWriter, rows: str) -> set[str]:
-    return {
-        *(text.pass_function(name, body) for name, body in _PASSES.items()),
-        *text.declared,
-        rows,
-    }
+    lines = bits, "values", rows
+    name = f"tk.chosen.rows.{_tag(*lines)}.{n}"
+    return _routine(_NetworkWriter(lines, name, _SELECT_PARAMETERS), n, _store_ranks)
 
 
 def _padded_length(n: int) -> int:
     return -(-n // _EIGHT) * _EIGHT
 
 
-class _NetworkWriter:
-    """Emits a function that works on lines of keys."""
+def _tag(bits: int, kind: str, rows: int) -> str:
+    return f"{kind}.{bits}.{lanes(bits, kind, rows)}"
 
-    def __init__(self, bits: int, kind: str, rows: int) -> None:
-        self.kind = kind
+
+class _NetworkWriter(FunctionWriter):
+    """A function that works on lines of keys: their bits, their kind, and the number of rows."""
+
+    def __init__(self, lines: tuple[int, str, int], name: str, parameters: Sequence[str]) -> None:
+        super().__init__(name, parameters)
+        bits, self.kind, _ = self.of_lines = lines
+        self.tag = _tag(*lines)
         self.given, self.bytes = f"i{bits}", bits // 8
-        self.word_bytes = self.bytes if kind == "values" else 8
-        self.word = f"i{bits}" if kind == "values" else "i64"
-        self.lanes = lanes(bits, kind, rows)
+        self.word_bytes = self.bytes if self.kind == "values" else 8
+        self.word = f"i{bits}" if self.kind == "values" else "i64"
+        self.lanes = lanes(*lines)
         self.vector = f"<{self.lanes} x {self.word}>"
-        self.tag = f"{kind}.{bits}.{self.lanes}"
-        self.out: list[str] = []
-        self.count = 0
-        self.declared = {
-            f"declare {self.vector} @llvm.{which}.v{self.lanes}{self.word}"
-            f"({self.vector}, {self.vector})"
-            for which in ("umin", "umax")
-        }
-
-    def write(self, instruction: str) -> str:
-        self.count += 1
-        self.out.append(f"  %v{self.count} = {instruction}")
-        return f"%v{self.count}"
-
-    def loop(self, first: str, last: str, step: str, body: Callable[[str], None]) -> None:
-        """A counted loop, which may be empty."""
-        self.count += 1
-        tag = self.count
-        self.out += [
-            f"  br label %pre{tag}",
-            f"pre{tag}:",
-            f"  br label %head{tag}",
-            f"head{tag}:",
-            f"  %i{tag} = phi i64 [{first}, %pre{tag}], [%next{tag}, %latch{tag}]",
-            f"  %go{tag} = icmp slt i64 %i{tag}, {last}",
-            f"  br i1 %go{tag}, label %body{tag}, label %done{tag}",
-            f"body{tag}:",
-        ]
-        body(f"%i{tag}")
-        self.out += [
-            f"  br label %latch{tag}",
-            f"latch{tag}:",
-            f"  %next{tag} = add i64 %i{tag}, {step}",
-            f"  br label %head{tag}",
-            f"done{tag}:",
-        ]
-
-    def pass_function(self, name: str, body: Callable[[_NetworkWriter], None]) -> str:
-        """A function on the lines of a block: (ptr lines, i64 count, i64 distance)."""
-        self.out, self.count = [], 0
-        body(self)
-        head = f"define internal void @tk.{name}.{self.tag}(ptr %room, i64 %lines, i64 %d) noinline"
-        return "\n".join([f"{head} {{", "start:", *self.out, "  ret void", "}"])
 
     # Lines
 
-    def cells(self, line: str) -> list[str]:
+    def line_cells(self, line: str) -> list[str]:
         """The addresses of the vectors of a line."""
-        cells = [self.write(f"getelementptr {self.vector}, ptr %room, i64 {line}")]
+        cells = [self.let(f"getelementptr {self.vector}, ptr %room, i64 {line}")]
         if self.kind == "paired":
-            beside = self.write(f"add i64 {line}, %lines")
-            cells.append(self.write(f"getelementptr {self.vector}, ptr %room, i64 {beside}"))
+            beside = self.let(f"add i64 {line}, %lines")
+            cells.append(self.let(f"getelementptr {self.vector}, ptr %room, i64 {beside}"))
         return cells
 
-    def load(self, cells: Sequence[str]) -> list[str]:
-        return [self.write(f"load {self.vector}, ptr {cell}, align 8") for cell in cells]
+    def load_line(self, cells: Sequence[str]) -> list[str]:
+        return [self.let(f"load {self.vector}, ptr {cell}, align 8") for cell in cells]
 
-    def store(self, line: Sequence[str], cells: Sequence[str]) -> None:
+    def store_line(self, line: Sequence[str], cells: Sequence[str]) -> None:
         for x, cell in zip(line, cells, strict=True):
-            self.out.append(f"  store {self.vector} {x}, ptr {cell}, align 8")
+            self.emit(f"store {self.vector} {x}, ptr {cell}, align 8")
 
     def min_max(self, a: Sequence[str], b: Sequence[str]) -> tuple[list[str], list[str]]:
         """The lesser key of each lane, and the greater."""
         v = self.vector
         if self.kind != "paired":
+            suffix = f"v{self.lanes}{self.word}"
             least, most = (
-                self.write(
-                    f"call {v} @llvm.{which}.v{self.lanes}{self.word}({v} {a[0]}, {v} {b[0]})"
-                )
-                for which in ("umin", "umax")
+                self.call_vector(f"llvm.{which}.{suffix}", a[0], b[0]) for which in ("umin", "umax")
             )
             return [least], [most]
         bools = f"<{self.lanes} x i1>"
-        above = self.write(f"icmp ugt {v} {a[0]}, {b[0]}")
-        same = self.write(f"icmp eq {v} {a[0]}, {b[0]}")
-        later = self.write(f"icmp ugt {v} {a[1]}, {b[1]}")
-        tied = self.write(f"and {bools} {same}, {later}")
-        is_greater = self.write(f"or {bools} {above}, {tied}")
+        above = self.let(f"icmp ugt {v} {a[0]}, {b[0]}")
+        same = self.let(f"icmp eq {v} {a[0]}, {b[0]}")
+        later = self.let(f"icmp ugt {v} {a[1]}, {b[1]}")
+        tied = self.let(f"and {bools} {same}, {later}")
+        is_greater = self.let(f"or {bools} {above}, {tied}")
         pairs = list(zip(a, b, strict=True))
-        low = [self.write(f"select {bools} {is_greater}, {v} {y}, {v} {x}") for x, y in pairs]
-        high = [self.write(f"select {bools} {is_greater}, {v} {x}, {v} {y}") for x, y in pairs]
+        low = [self.let(f"select {bools} {is_greater}, {v} {y}, {v} {x}") for x, y in pairs]
+        high = [self.let(f"select {bools} {is_greater}, {v} {x}, {v} {y}") for x, y in pairs]
         return low, high
+
+    def call_vector(self, name: str, a: str, b: str) -> str:
+        """Call a function of two vectors."""
+        v = self.vector
+        self.declared.add(f"declare {v} @{name}({v}, {v})")
+        return self.let(f"call {v} @{name}({v} {a}, {v} {b})")
 
     def compare_exchange(self, i: str, j: str) -> None:
         """Sort two lines, lane by lane."""
-        first, second = self.cells(i), self.cells(j)
-        low, high = self.min_max(self.load(first), self.load(second))
-        self.store(low, first)
-        self.store(high, second)
+        first, second = self.line_cells(i), self.line_cells(j)
+        low, high = self.min_max(self.load_line(first), self.load_line(second))
+        self.store_line(low, first)
+        self.store_line(high, second)
 
     def network_pass(self, network: Iterable[tuple[int, int]]) -> None:
         """Apply a network to each eight lines."""
-
-        def body(start: str) -> None:
-            cells = [self.cells(self.write(f"add i64 {start}, {k}")) for k in range(_EIGHT)]
-            lines = [self.load(each) for each in cells]
+        with self.plain_loop(0, "%lines", step=_EIGHT) as start:
+            cells = [self.line_cells(self.add(start, k)) for k in range(_EIGHT)]
+            lines = [self.load_line(each) for each in cells]
             for i, j in network:
                 lines[i], lines[j] = self.min_max(lines[i], lines[j])
             for line, each in zip(lines, cells, strict=True):
-                self.store(line, each)
-
-        self.loop("0", "%lines", str(_EIGHT), body)
+                self.store_line(line, each)
 
 
 # Passes -------------------------------------------------------------------------------------------
@@ -200,38 +158,24 @@ _MERGE_EIGHT = tuple((i, i + d) for d in (4, 2, 1) for i in range(_EIGHT) if not
 
 def _merge_reversed(t: _NetworkWriter) -> None:
     """Compare each two runs of %d lines: the first line of one with the last of the other."""
-    both = t.write("mul i64 %d, 2")
-
-    def run(start: str) -> None:
-        end = t.write(f"add i64 {start}, {both}")
-        past = t.write(f"sub i64 {end}, %lines")
-        some = t.write(f"icmp sgt i64 {past}, 0")
-        first = t.write(f"select i1 {some}, i64 {past}, i64 0")
-        last = t.write(f"sub i64 {end}, 1")
-        t.loop(
-            first,
-            "%d",
-            "1",
-            lambda i: t.compare_exchange(
-                t.write(f"add i64 {start}, {i}"), t.write(f"sub i64 {last}, {i}")
-            ),
-        )
-
-    t.loop("0", "%lines", both, run)
+    both = t.mul("%d", 2)
+    with t.plain_loop(0, "%lines", step=both) as start:
+        end = t.add(start, both)
+        past = t.sub(end, "%lines")
+        first = t.select(t.compare("sgt", past, 0), past, 0)
+        last = t.sub(end, 1)
+        with t.plain_loop(first, "%d") as i:
+            t.compare_exchange(t.add(start, i), t.sub(last, i))
 
 
 def _half_cleaner(t: _NetworkWriter) -> None:
     """Compare lines that are %d apart, in each run of twice as many."""
-    both = t.write("mul i64 %d, 2")
-    inside = t.write("sub i64 %lines, %d")
-
-    def run(start: str) -> None:
-        end = t.write(f"add i64 {start}, %d")
-        over = t.write(f"icmp sgt i64 {end}, {inside}")
-        last = t.write(f"select i1 {over}, i64 {inside}, i64 {end}")
-        t.loop(start, last, "1", lambda i: t.compare_exchange(i, t.write(f"add i64 {i}, %d")))
-
-    t.loop("0", "%lines", both, run)
+    inside = t.sub("%lines", "%d")
+    with t.plain_loop(0, "%lines", step=t.mul("%d", 2)) as start:
+        end = t.add(start, "%d")
+        last = t.select(t.compare("sgt", end, inside), inside, end)
+        with t.plain_loop(start, last) as i:
+            t.compare_exchange(i, t.add(i, "%d"))
 
 
 _PASSES: dict[str, Callable[[_NetworkWriter], None]] = {
@@ -257,42 +201,44 @@ def _steps(lines: int) -> list[tuple[str, int]]:
     return steps
 
 
-_SORT_PARAMETERS = "ptr %keys, ptr %out, ptr %room, i64 %rows"
+_SORT_PARAMETERS = ("ptr %keys", "ptr %out", "ptr %room", "i64 %rows")
 _SELECT_PARAMETERS = (
-    "ptr %keys, ptr %places, ptr %out, ptr %room, i64 %rows, i64 %count, i64 %apart"
+    *("ptr %keys", "ptr %places", "ptr %out", "ptr %room"),
+    *("i64 %rows", "i64 %count", "i64 %apart"),
 )
+_PASS_PARAMETERS = ("ptr %room", "i64 %lines", "i64 %d")
 
 
-def _rows(
-    t: _NetworkWriter,
-    name: str,
-    n: int,
-    parameters: str,
-    turned_out: Callable[[_NetworkWriter, str, int, int], None],
-) -> str:
-    """The function for all rows; the last block overlaps the one before, so that it is full.
-    `turned_out` emits the stores of the results of a block, given the number of its first row."""
-    t.out, t.count = [], 0
-    lines = _padded_length(n)
+def _routine(
+    t: _NetworkWriter, n: int, turned_out: Callable[[_NetworkWriter, str, int, int], None]
+) -> tuple[str, set[str]]:
+    """The name of the function for all rows, and all texts it needs.
 
-    def block(start: str) -> None:
-        past = t.write(f"icmp ugt i64 {start}, {last}")
-        first = t.write(f"select i1 {past}, i64 {last}, i64 {start}")
-        at = t.write(f"mul i64 {first}, {n}")
+    The last block overlaps the one before, so that it is full. `turned_out` emits the stores of the
+    results of a block, given the number of its first row.
+    """
+    lines, last = _padded_length(n), t.sub("%rows", t.lanes)
+    with t.plain_loop(0, "%rows", step=t.lanes) as start:
+        past = t.let(f"icmp ugt i64 {start}, {last}")
+        first = t.select(past, last, start)
+        at = t.mul(first, n)
         _each_key(t, at, n, lines, _load_eight, _load_one)
         for line in range(n, lines):
-            t.out.append(f"  store {t.vector} splat ({t.word} -1), ptr {_line(t, line)}, align 8")
+            t.emit(f"store {t.vector} splat ({t.word} -1), ptr {_line(t, line)}, align 8")
             if t.kind == "paired":
                 beside = _line(t, lines + line)
-                t.out.append(f"  store {t.vector} splat (i64 -1), ptr {beside}, align 8")
+                t.emit(f"store {t.vector} splat (i64 -1), ptr {beside}, align 8")
         for part, distance in _steps(lines):
-            t.out.append(f"  call void @tk.{part}.{t.tag}(ptr %room, i64 {lines}, i64 {distance})")
+            t.emit(f"call void @tk.{part}.{t.tag}(ptr %room, i64 {lines}, i64 {distance})")
         turned_out(t, first, n, lines)
-
-    last = t.write(f"sub i64 %rows, {t.lanes}")
-    t.loop("0", "%rows", str(t.lanes), block)
-    head = f"define internal void {name}({parameters}) noinline {{"
-    return "\n".join([head, "start:", *t.out, "  ret void", "}"])
+    t.ret()
+    texts = {t.text()}
+    for name, emit_pass in _PASSES.items():
+        each = _NetworkWriter(t.of_lines, f"tk.{name}.{t.tag}", _PASS_PARAMETERS)
+        emit_pass(each)
+        each.ret()
+        texts |= {each.text(), *each.declared}
+    return f"@{t.name}", texts
 
 
 _Transpose = Callable[[_NetworkWriter, str, str, int, int], None]
@@ -304,41 +250,33 @@ def _each_key(
     """Apply `eight` or `one` to the keys of a block, eight columns at a time."""
     in_eights = n - n % _EIGHT if t.lanes % _EIGHT == 0 else 0
     if in_eights:
-        t.loop(
-            "0",
-            str(in_eights),
-            str(_EIGHT),
-            lambda i: eight(t, t.write(f"add i64 {at}, {i}"), i, n, lines),
-        )
+        with t.plain_loop(0, in_eights, step=_EIGHT) as i:
+            eight(t, t.add(at, i), i, n, lines)
     if in_eights < n:
-        t.loop(
-            str(in_eights),
-            str(n),
-            "1",
-            lambda i: one(t, t.write(f"add i64 {at}, {i}"), i, n, lines),
-        )
+        with t.plain_loop(in_eights, n) as i:
+            one(t, t.add(at, i), i, n, lines)
 
 
 def _load_eight(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
     """Load eight keys of each row into eight lines, from line i on."""
     given = f"<8 x {t.given}>"
-    numbers = [t.write(f"add i64 {i}, {k}") for k in range(_EIGHT)]
+    numbers = [t.add(i, k) for k in range(_EIGHT)]
     for group in range(0, t.lanes, _EIGHT):
         rows = []
         for row in range(group, group + _EIGHT):
-            where = t.write(f"add i64 {at}, {row * n}")
-            cell = _address(t, t.given, "%keys", where)
-            rows.append(t.write(f"load {given}, ptr {cell}, align {t.bytes}"))
+            where = t.add(at, row * n)
+            cell = t.address("%keys", where, t.given)
+            rows.append(t.let(f"load {given}, ptr {cell}, align {t.bytes}"))
         if t.kind == "packed":
             places = "poison"
             for k, number in enumerate(numbers):
-                places = t.write(f"insertelement <8 x i64> {places}, i64 {number}, i64 {k}")
-            wide = [t.write(f"zext {given} {row} to <8 x i64>") for row in rows]
-            high = [t.write(f"shl <8 x i64> {row}, splat (i64 32)") for row in wide]
-            rows = [t.write(f"or <8 x i64> {row}, {places}") for row in high]
+                places = t.let(f"insertelement <8 x i64> {places}, i64 {number}, i64 {k}")
+            wide = [t.let(f"zext {given} {row} to <8 x i64>") for row in rows]
+            high = [t.let(f"shl <8 x i64> {row}, splat (i64 32)") for row in wide]
+            rows = [t.let(f"or <8 x i64> {row}, {places}") for row in high]
         for number, line in zip(numbers, _transposed(t, rows), strict=True):
             to = _lane(t, number, group)
-            t.out.append(f"  store <8 x {t.word}> {line}, ptr {to}, align 8")
+            t.emit(f"store <8 x {t.word}> {line}, ptr {to}, align 8")
     if t.kind == "paired":
         for number in numbers:
             _store_position(t, number, lines)
@@ -346,20 +284,20 @@ def _load_eight(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
 
 def _store_eight(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
     """Store eight lines, from line i on, as eight results of each row."""
-    from_ = i if t.kind != "paired" else t.write(f"add i64 {i}, {lines}")
+    from_ = i if t.kind != "paired" else t.add(i, lines)
     for group in range(0, t.lanes, _EIGHT):
-        cells = [_lane(t, t.write(f"add i64 {from_}, {k}"), group) for k in range(_EIGHT)]
-        held = [t.write(f"load <8 x {t.word}>, ptr {cell}, align 8") for cell in cells]
+        cells = [_lane(t, t.add(from_, k), group) for k in range(_EIGHT)]
+        held = [t.let(f"load <8 x {t.word}>, ptr {cell}, align 8") for cell in cells]
         if t.kind == "packed":
-            held = [t.write(f"and <8 x i64> {x}, splat (i64 {2**32 - 1})") for x in held]
+            held = [t.let(f"and <8 x i64> {x}, splat (i64 {2**32 - 1})") for x in held]
         for row, x in enumerate(_transposed(t, held), group):
-            to = _address(t, t.word, "%out", t.write(f"add i64 {at}, {row * n}"))
-            t.out.append(f"  store <8 x {t.word}> {x}, ptr {to}, align {t.word_bytes}")
+            to = t.address("%out", t.add(at, row * n), t.word)
+            t.emit(f"store <8 x {t.word}> {x}, ptr {to}, align {t.word_bytes}")
 
 
 def _lane(t: _NetworkWriter, line: str, lane: int) -> str:
-    first = t.write(f"getelementptr {t.vector}, ptr %room, i64 {line}")
-    return _address(t, t.word, first, str(lane))
+    first = t.let(f"getelementptr {t.vector}, ptr %room, i64 {line}")
+    return t.address(first, lane, t.word)
 
 
 def _transposed(t: _NetworkWriter, rows: Sequence[str]) -> list[str]:
@@ -372,76 +310,64 @@ def _transposed(t: _NetworkWriter, rows: Sequence[str]) -> list[str]:
             high = [c + 8 if c & distance else c + distance for c in range(_EIGHT)]
             for to, mask in ((r, low), (r + distance, high)):
                 picked = ", ".join(f"i32 {c}" for c in mask)
-                vectors[to] = t.write(
+                vectors[to] = t.let(
                     f"shufflevector {vector} {a}, {vector} {b}, <8 x i32> <{picked}>"
                 )
     return vectors
 
 
 def _line(t: _NetworkWriter, line: int) -> str:
-    return t.write(f"getelementptr {t.vector}, ptr %room, i64 {line}")
+    return t.let(f"getelementptr {t.vector}, ptr %room, i64 {line}")
 
 
 def _load_one(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
     """Load key i of each row of a block into line i; `at` is the position in the first row."""
-    cell = t.write(f"getelementptr {t.vector}, ptr %room, i64 {i}")
+    cell = t.let(f"getelementptr {t.vector}, ptr %room, i64 {i}")
     for lane in range(t.lanes):
-        where = t.write(f"add i64 {at}, {lane * n}")
-        key = t.write(f"load {t.given}, ptr {_address(t, t.given, '%keys', where)}")
+        where = t.add(at, lane * n)
+        key = t.load("%keys", where, t.given)
         if t.kind == "packed":
-            wide = t.write(f"zext {t.given} {key} to i64")
-            key = t.write(f"or i64 {t.write(f'shl i64 {wide}, 32')}, {i}")
-        to = _address(t, t.word, cell, str(lane))
-        t.out.append(f"  store {t.word} {key}, ptr {to}")
+            wide = t.let(f"zext {t.given} {key} to i64")
+            key = t.let(f"or i64 {t.let(f'shl i64 {wide}, 32')}, {i}")
+        t.store(key, cell, lane, t.word)
     if t.kind == "paired":
         _store_position(t, i, lines)
 
 
 def _store_position(t: _NetworkWriter, line: str, lines: int) -> None:
     """Store the initial position beside a line of keys."""
-    number = t.write(f"insertelement {t.vector} poison, i64 {line}, i64 0")
+    number = t.let(f"insertelement {t.vector} poison, i64 {line}, i64 0")
     zeros = f"<{t.lanes} x i32> zeroinitializer"
-    numbers = t.write(f"shufflevector {t.vector} {number}, {t.vector} poison, {zeros}")
-    beside = t.write(f"add i64 {line}, {lines}")
-    cell = t.write(f"getelementptr {t.vector}, ptr %room, i64 {beside}")
-    t.out.append(f"  store {t.vector} {numbers}, ptr {cell}, align 8")
+    numbers = t.let(f"shufflevector {t.vector} {number}, {t.vector} poison, {zeros}")
+    beside = t.add(line, lines)
+    cell = t.let(f"getelementptr {t.vector}, ptr %room, i64 {beside}")
+    t.emit(f"store {t.vector} {numbers}, ptr {cell}, align 8")
 
 
 def _store_all(t: _NetworkWriter, first: str, n: int, lines: int) -> None:
     """Store the results of all lines."""
-    at = t.write(f"mul i64 {first}, {n}")
+    at = t.mul(first, n)
     _each_key(t, at, n, lines, _store_eight, _store_one)
 
 
 def _store_ranks(t: _NetworkWriter, first: str, n: int, lines: int) -> None:
     """Store the keys at the wanted ranks of each row, which may differ between rows."""
-
-    def place(i: str) -> None:
+    with t.plain_loop(0, "%count") as i:
         for lane in range(t.lanes):
-            row = t.write(f"add i64 {first}, {lane}")
-            position = t.write(f"add i64 {t.write(f'mul i64 {row}, %apart')}, {i}")
-            rank = t.write(f"load i64, ptr {_address(t, 'i64', '%places', position)}")
-            past = t.write(f"icmp uge i64 {rank}, {n}")
-            line = t.write(f"select i1 {past}, i64 {n - 1}, i64 {rank}")
-            at = t.write(f"add i64 {t.write(f'mul i64 {line}, {t.lanes}')}, {lane}")
-            key = t.write(f"load {t.word}, ptr {_address(t, t.word, '%room', at)}")
-            to = t.write(f"add i64 {t.write(f'mul i64 {row}, %count')}, {i}")
-            t.out.append(f"  store {t.word} {key}, ptr {_address(t, t.word, '%out', to)}")
-
-    t.loop("0", "%count", "1", place)
+            row = t.add(first, lane)
+            rank = t.load("%places", t.add(t.mul(row, "%apart"), i))
+            line = t.select(t.let(f"icmp uge i64 {rank}, {n}"), n - 1, rank)
+            key = t.load("%room", t.add(t.mul(line, t.lanes), lane), t.word)
+            t.store(key, "%out", t.add(t.mul(row, "%count"), i), t.word)
 
 
 def _store_one(t: _NetworkWriter, at: str, i: str, n: int, lines: int) -> None:
     """Store line i as result i of each row."""
-    line = i if t.kind != "paired" else t.write(f"add i64 {i}, {lines}")
-    cell = t.write(f"getelementptr {t.vector}, ptr %room, i64 {line}")
+    line = i if t.kind != "paired" else t.add(i, lines)
+    cell = t.let(f"getelementptr {t.vector}, ptr %room, i64 {line}")
     for lane in range(t.lanes):
-        x = t.write(f"load {t.word}, ptr {_address(t, t.word, cell, str(lane))}")
+        x = t.load(cell, lane, t.word)
         if t.kind == "packed":
-            x = t.write(f"and i64 {x}, {2**32 - 1}")
-        where = t.write(f"add i64 {at}, {lane * n}")
-        t.out.append(f"  store {t.word} {x}, ptr {_address(t, t.word, '%out', where)}")
-
-
-def _address(t: _NetworkWriter, kind: str, base: str, index: str) -> str:
-    return t.write(f"getelementptr {kind}, ptr {base}, i64 {index}")
+            x = t.let(f"and i64 {x}, {2**32 - 1}")
+        where = t.add(at, lane * n)
+        t.store(x, "%out", where, t.word)

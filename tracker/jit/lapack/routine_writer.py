@@ -1,10 +1,9 @@
 """A writer of LLVM IR for routines that are loops over matrices.
 
-Integers are i64; a value is the text of an SSA name or literal. Loop counters are phis; every other
-variable is an alloca, which LLVM turns into a register. One text serves real and complex matrices:
-a complex number is a vector of two, which LLVM adds and subtracts like numbers; products, quotients
-and other operations that differ are methods (`multiply`, `divide`, `conj`, `pivot_size`). Sizes and
-pivots of Hermitian matrices are real for every kind: `real_op` computes with these.
+One text serves real and complex matrices: a complex number is a vector of two, which LLVM adds and
+subtracts like numbers; products, quotients and other operations that differ are methods
+(`multiply`, `divide`, `conj`, `pivot_size`). Sizes and pivots of Hermitian matrices are real for
+every kind: `real_op` computes with these.
 
 Invariant: a routine's text is the same for all processes; sizes are arguments.
 """
@@ -14,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from tracker.jit.llvm.text_writer import TextWriter
+from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.support.structs import record
 
 MAX_LOOP_ROWS = 24  # beyond, LAPACK is faster than loops
@@ -61,9 +60,9 @@ class MatrixKind:
 FLOAT64 = MatrixKind("d")
 
 
-class RoutineWriter(TextWriter):
-    """One function, `@name(parameters)`; one with `result` i64 returns 0, or another number if it
-    failed. `first_metadata` is its first metadata number; these are numbered in a module."""
+class RoutineWriter(FunctionWriter):
+    """One function, `i64 @name(parameters)`, which returns 0, or another number if it failed.
+    `first_metadata` is its first metadata number; these are numbered in a module."""
 
     def __init__(
         self,
@@ -76,28 +75,18 @@ class RoutineWriter(TextWriter):
         attributes: str = "nounwind",
         first_metadata: int = 0,
     ) -> None:
-        super().__init__()
-        self.name = name
-        self.parameters = parameters
+        super().__init__(name, parameters, linkage=linkage, result=result, attributes=attributes)
         self.kind = kind
         self.element_type = kind.element_type
         self.zero = "zeroinitializer" if kind.is_complex else "0.0"
         self.one = self.literal("1.0")
-        self.linkage = linkage
-        self.result = result
-        self.attributes = attributes
-        self.cells: list[str] = []
-        self._types: dict[str, str] = {}  # of variables
-        self.declared: set[str] = set()
         self.first_metadata = first_metadata
         self._loops = 0
         self._uses_quotient = False
 
     def text(self) -> str:
-        signature = f"{self.result} @{self.name}({', '.join(self.parameters)})"
-        head = f"define {self.linkage}{signature} {self.attributes} {{"
-        lines = [head, "entry:", *self.cells, *self.lines, "}", *self._plain_loops()]
-        return "\n".join([*lines, *([_QUOTIENT] if self._uses_quotient else [])])
+        quotient = [_QUOTIENT] if self._uses_quotient else []
+        return "\n".join([super().text(), *self._plain_loops(), *quotient])
 
     def _plain_loops(self) -> list[str]:
         """The metadata of loops: neither vectorise nor unroll. They are short, or LAPACK does the
@@ -111,25 +100,6 @@ class RoutineWriter(TextWriter):
             f'!{no_copies} = !{{!"llvm.loop.unroll.disable"}}',
             *(f"!{i} = distinct !{{!{i}, !{no_vectors}, !{no_copies}}}" for i in loops),
         ]
-
-    # Values
-
-    def add(self, a: object, b: object) -> str:
-        return self.let(f"add i64 {a}, {b}")
-
-    def sub(self, a: object, b: object) -> str:
-        return self.let(f"sub i64 {a}, {b}")
-
-    def mul(self, a: object, b: object) -> str:
-        return self.let(f"mul i64 {a}, {b}")
-
-    def select(self, condition: str, a: object, b: object) -> str:
-        return self.let(f"select i1 {condition}, i64 {a}, i64 {b}")
-
-    def compare(self, relation: str, a: object, b: object) -> str:
-        """slt, sle, eq, ne ... of integers; olt, une ... of floats."""
-        kind = "fcmp" if relation[0] in "ou" and relation not in ("ult", "ule") else "icmp"
-        return self.let(f"{kind} {relation} {'double' if kind == 'fcmp' else 'i64'} {a}, {b}")
 
     def real_op(self, operation: str, a: object, b: object) -> str:
         """Arithmetic of real numbers."""
@@ -256,61 +226,6 @@ class RoutineWriter(TextWriter):
         mask = f"<2 x i32> <i32 {first}, i32 {second}>"
         return self.let(f"shufflevector {self.element_type} {a}, {self.element_type} {b}, {mask}")
 
-    def call(self, kind: str, name: str, arguments: Sequence[str]) -> str:
-        """Call a function; `arguments` are written with their types."""
-        types = ", ".join(argument.split()[0] for argument in arguments)
-        self.declared.add(f"declare {kind} @{name}({types})")
-        if kind == "void":
-            self.emit(f"call void @{name}({', '.join(arguments)})")
-            return ""
-        return self.let(f"call {kind} @{name}({', '.join(arguments)})")
-
-    # Memory
-
-    def address(self, pointer: str, index: object, kind: str = "") -> str:
-        return self.let(f"getelementptr {kind or self.element_type}, ptr {pointer}, i64 {index}")
-
-    def load(self, pointer: str, index: object = 0, kind: str = "") -> str:
-        kind = kind or self.element_type
-        return self.let(f"load {kind}, ptr {self.address(pointer, index, kind)}{_alignment(kind)}")
-
-    def store(self, value: object, pointer: str, index: object = 0, kind: str = "") -> None:
-        kind = kind or self.element_type
-        at = self.address(pointer, index, kind)
-        self.emit(f"store {kind} {value}, ptr {at}{_alignment(kind)}")
-
-    def variable(self, value: object, kind: str = "i64") -> str:
-        """A variable on the stack."""
-        name = self.array(kind)
-        self._types[name] = kind
-        self.set(name, value)
-        return name
-
-    def array(self, kind: str) -> str:
-        """Room on the stack for a value of a type."""
-        name = f"%cell{self.fresh_number()}"
-        self.cells.append(f"  {name} = alloca {kind}")
-        return name
-
-    def extend(self, cell: str, by: object) -> str:
-        """Add to a variable; its value before."""
-        before = self.get(cell)
-        self.set(cell, self.add(before, by))
-        return before
-
-    def get(self, cell: str, kind: str = "") -> str:
-        return self.let(f"load {kind or self._types[cell]}, ptr {cell}")
-
-    def set(self, cell: str, value: object, kind: str = "") -> None:
-        self.emit(f"store {kind or self._types[cell]} {value}, ptr {cell}")
-
-    def extend_word(self, words: str, index: object) -> str:
-        """Add 1 to an integer in memory; its value before."""
-        cell = self.address(words, index, "i64")
-        before = self.let(f"load i64, ptr {cell}")
-        self.emit(f"store i64 {self.add(before, 1)}, ptr {cell}")
-        return before
-
     def accumulate(self, cell: str, value: str) -> None:
         """Add a real number to a variable."""
         self.set(cell, self.real_op("fadd", self.get(cell), value))
@@ -319,7 +234,7 @@ class RoutineWriter(TextWriter):
         """The address of an element; rows are `lead` apart."""
         return self.address(matrix, self.add(self.mul(row, lead), column))
 
-    # Control
+    # Loops
 
     def loop(self, first: object, last: object) -> AbstractContextManager[str]:
         """for i in range(first, last); LLVM leaves the loop as it is."""
@@ -329,65 +244,11 @@ class RoutineWriter(TextWriter):
         )
 
     @contextmanager
-    def plain_loop(self, first: object, last: object, how: str = "") -> Iterator[str]:
-        """The same, without metadata for LLVM's optimiser."""
-        tag = self.fresh_number()
-        some = self.compare("slt", first, last)
-        self.lines += [
-            f"  br i1 {some}, label %pre{tag}, label %done{tag}",
-            f"pre{tag}:",
-            f"  br label %loop{tag}",
-            f"loop{tag}:",
-            f"  %i{tag} = phi i64 [ {first}, %pre{tag} ], [ %n{tag}, %latch{tag} ]",
-        ]
-        yield f"%i{tag}"
-        self.lines += [
-            f"  br label %latch{tag}",
-            f"latch{tag}:",
-            f"  %n{tag} = add nsw i64 %i{tag}, 1",
-            f"  %c{tag} = icmp slt i64 %n{tag}, {last}",
-            f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{how}",
-            f"done{tag}:",
-        ]
-
-    @contextmanager
     def loop_down(self, first: object, last: object) -> Iterator[str]:
         """for i in reversed(range(first, last))."""
         top = self.sub(last, 1)
         with self.loop(0, self.sub(last, first)) as i:
             yield self.sub(top, i)
-
-    @contextmanager
-    def repeat(self) -> Iterator[str]:
-        """An endless loop; yields what `leave_if` takes."""
-        tag = self.fresh_number()
-        self.lines += [f"  br label %loop{tag}", f"loop{tag}:"]
-        yield f"done{tag}"
-        self.lines += [f"  br label %loop{tag}", f"done{tag}:"]
-
-    def leave_if(self, condition: str, loop: str) -> None:
-        """Leave a loop."""
-        tag = self.fresh_number()
-        self.lines += [f"  br i1 {condition}, label %{loop}, label %stay{tag}", f"stay{tag}:"]
-
-    @contextmanager
-    def when(self, condition: str) -> Iterator[None]:
-        tag = self.fresh_number()
-        self.lines += [f"  br i1 {condition}, label %then{tag}, label %past{tag}", f"then{tag}:"]
-        yield
-        self.lines += [f"  br label %past{tag}", f"past{tag}:"]
-
-    def logical_not(self, condition: str) -> str:
-        return self.let(f"xor i1 {condition}, true")
-
-    def ret(self, value: object = 0) -> None:
-        self.emit(f"ret i64 {value}")
-
-    def return_if(self, condition: str, value: object) -> None:
-        """Return at once."""
-        tag = self.fresh_number()
-        self.emit(f"br i1 {condition}, label %leave{tag}, label %stay{tag}")
-        self.lines += [f"leave{tag}:", f"  ret i64 {value}", f"stay{tag}:"]
 
     # Common loops
 
@@ -421,23 +282,12 @@ def new_routine(
 
 
 def internal_routine(
-    name: str,
-    parameters: Sequence[str],
-    *,
-    kind: MatrixKind = FLOAT64,
-    result: str = "void",
-    inline: bool = False,
+    name: str, parameters: Sequence[str], kind: MatrixKind, *, result: str = "void"
 ) -> RoutineWriter:
     """A function for the module of its caller, without text."""
-    attributes = "" if inline else "noinline"
     return RoutineWriter(
-        name, parameters, kind, linkage="internal ", result=result, attributes=attributes
+        name, parameters, kind, linkage="internal ", result=result, attributes="noinline"
     )
-
-
-def _alignment(kind: str) -> str:
-    """Complex numbers are aligned as their parts."""
-    return "" if kind[0] != "<" else ", align 4" if "float" in kind else ", align 8"
 
 
 # a / b, scaled by the larger part of b (Smith's method).

@@ -1,0 +1,182 @@
+"""A writer of LLVM functions with structured control: loops, conditions, early exits.
+
+Integers are i64; a value is the text of an SSA name or literal. Loop counters are phis; every other
+variable is an alloca, which LLVM turns into a register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tracker.jit.llvm.text_writer import TextWriter
+
+
+class FunctionWriter(TextWriter):
+    """One function, `result @name(parameters)`; what it loads and stores is of `element_type`,
+    unless that is said."""
+
+    element_type = "i64"
+
+    def __init__(
+        self,
+        name: str,
+        parameters: Sequence[str],
+        *,
+        linkage: str = "internal ",
+        result: str = "void",
+        attributes: str = "noinline",
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.parameters = parameters
+        self.linkage = linkage
+        self.result = result
+        self.attributes = attributes
+        self.cells: list[str] = []
+        self._types: dict[str, str] = {}  # of variables
+        self.declared: set[str] = set()
+
+    def text(self) -> str:
+        signature = f"{self.result} @{self.name}({', '.join(self.parameters)})"
+        head = f"define {self.linkage}{signature} {self.attributes} {{"
+        return "\n".join([head, "entry:", *self.cells, *self.lines, "}"])
+
+    # Values
+
+    def add(self, a: object, b: object) -> str:
+        return self.let(f"add i64 {a}, {b}")
+
+    def sub(self, a: object, b: object) -> str:
+        return self.let(f"sub i64 {a}, {b}")
+
+    def mul(self, a: object, b: object) -> str:
+        return self.let(f"mul i64 {a}, {b}")
+
+    def select(self, condition: str, a: object, b: object) -> str:
+        return self.let(f"select i1 {condition}, i64 {a}, i64 {b}")
+
+    def compare(self, relation: str, a: object, b: object) -> str:
+        """slt, sle, eq, ne ... of integers; olt, une ... of floats."""
+        kind = "fcmp" if relation[0] in "ou" and relation not in ("ult", "ule") else "icmp"
+        return self.let(f"{kind} {relation} {'double' if kind == 'fcmp' else 'i64'} {a}, {b}")
+
+    def call(self, kind: str, name: str, arguments: Sequence[str]) -> str:
+        """Call a function; `arguments` are written with their types."""
+        types = ", ".join(argument.split()[0] for argument in arguments)
+        self.declared.add(f"declare {kind} @{name}({types})")
+        if kind == "void":
+            self.emit(f"call void @{name}({', '.join(arguments)})")
+            return ""
+        return self.let(f"call {kind} @{name}({', '.join(arguments)})")
+
+    # Memory
+
+    def address(self, pointer: str, index: object, kind: str = "") -> str:
+        return self.let(f"getelementptr {kind or self.element_type}, ptr {pointer}, i64 {index}")
+
+    def load(self, pointer: str, index: object = 0, kind: str = "") -> str:
+        kind = kind or self.element_type
+        return self.let(f"load {kind}, ptr {self.address(pointer, index, kind)}{_alignment(kind)}")
+
+    def store(self, value: object, pointer: str, index: object = 0, kind: str = "") -> None:
+        kind = kind or self.element_type
+        at = self.address(pointer, index, kind)
+        self.emit(f"store {kind} {value}, ptr {at}{_alignment(kind)}")
+
+    def variable(self, value: object, kind: str = "i64") -> str:
+        """A variable on the stack."""
+        name = self.array(kind)
+        self._types[name] = kind
+        self.set(name, value)
+        return name
+
+    def array(self, kind: str) -> str:
+        """Room on the stack for a value of a type."""
+        name = f"%cell{self.fresh_number()}"
+        self.cells.append(f"  {name} = alloca {kind}")
+        return name
+
+    def extend(self, cell: str, by: object) -> str:
+        """Add to a variable; its value before."""
+        before = self.get(cell)
+        self.set(cell, self.add(before, by))
+        return before
+
+    def get(self, cell: str, kind: str = "") -> str:
+        return self.let(f"load {kind or self._types[cell]}, ptr {cell}")
+
+    def set(self, cell: str, value: object, kind: str = "") -> None:
+        self.emit(f"store {kind or self._types[cell]} {value}, ptr {cell}")
+
+    def extend_word(self, words: str, index: object) -> str:
+        """Add 1 to an integer in memory; its value before."""
+        cell = self.address(words, index, "i64")
+        before = self.let(f"load i64, ptr {cell}")
+        self.emit(f"store i64 {self.add(before, 1)}, ptr {cell}")
+        return before
+
+    # Control
+
+    @contextmanager
+    def plain_loop(
+        self, first: object, last: object, how: str = "", *, step: object = 1
+    ) -> Iterator[str]:
+        """for i in range(first, last, step); `how`: metadata for LLVM's optimiser."""
+        tag = self.fresh_number()
+        some = self.compare("slt", first, last)
+        self.lines += [
+            f"  br i1 {some}, label %pre{tag}, label %done{tag}",
+            f"pre{tag}:",
+            f"  br label %loop{tag}",
+            f"loop{tag}:",
+            f"  %i{tag} = phi i64 [ {first}, %pre{tag} ], [ %n{tag}, %latch{tag} ]",
+        ]
+        yield f"%i{tag}"
+        self.lines += [
+            f"  br label %latch{tag}",
+            f"latch{tag}:",
+            f"  %n{tag} = add nsw i64 %i{tag}, {step}",
+            f"  %c{tag} = icmp slt i64 %n{tag}, {last}",
+            f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{how}",
+            f"done{tag}:",
+        ]
+
+    @contextmanager
+    def repeat(self) -> Iterator[str]:
+        """An endless loop; yields what `leave_if` takes."""
+        tag = self.fresh_number()
+        self.lines += [f"  br label %loop{tag}", f"loop{tag}:"]
+        yield f"done{tag}"
+        self.lines += [f"  br label %loop{tag}", f"done{tag}:"]
+
+    def leave_if(self, condition: str, loop: str) -> None:
+        """Leave a loop."""
+        tag = self.fresh_number()
+        self.lines += [f"  br i1 {condition}, label %{loop}, label %stay{tag}", f"stay{tag}:"]
+
+    @contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        tag = self.fresh_number()
+        self.lines += [f"  br i1 {condition}, label %then{tag}, label %past{tag}", f"then{tag}:"]
+        yield
+        self.lines += [f"  br label %past{tag}", f"past{tag}:"]
+
+    def logical_not(self, condition: str) -> str:
+        return self.let(f"xor i1 {condition}, true")
+
+    def ret(self, value: object = 0) -> None:
+        self.emit("ret void" if self.result == "void" else f"ret {self.result} {value}")
+
+    def return_if(self, condition: str, value: object) -> None:
+        """Return at once."""
+        tag = self.fresh_number()
+        self.emit(f"br i1 {condition}, label %leave{tag}, label %stay{tag}")
+        self.label(f"leave{tag}")
+        self.ret(value)
+        self.label(f"stay{tag}")
+
+
+def _alignment(kind: str) -> str:
+    """Complex numbers are aligned as their parts."""
+    return "" if kind[0] != "<" else ", align 4" if "float" in kind else ", align 8"
