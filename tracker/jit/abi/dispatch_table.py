@@ -21,6 +21,7 @@ from tracker import tree
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
 from tracker.jit.guards.signature import AliasLeaf, ArrayLeaf, Leaf, Signature
 from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime.cpython_layout import DIMS, HEAP_TYPE, NDIM, TABLE, TYPE, TYPE_FLAGS
 
@@ -28,81 +29,6 @@ _WORD_BITS = 64
 _MULTIPLIER = (
     0x9E3779B97F4A7C15  # odd: the upper bits of a product depend on all bits of the factor
 )
-
-_TEXT = f"""
-@ndarray = external global ptr
-declare ptr @slow(ptr, ptr, i64, ptr)
-
-define ptr @dispatch(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames) nounwind {{
-start:
-  %count = and i64 %nargsf, {2**63 - 1}
-  br label %arguments
-arguments:
-  %i = phi i64 [ 0, %start ], [ %i1, %next ]
-  %hash = phi i64 [ 0, %start ], [ %hash1, %next ]
-  %left = icmp ult i64 %i, %count
-  br i1 %left, label %argument, label %done
-argument:
-  %cell = getelementptr ptr, ptr %args, i64 %i
-  %x = load ptr, ptr %cell
-  %typep = getelementptr i8, ptr %x, i64 {TYPE}
-  %type = load ptr, ptr %typep
-  %array = icmp eq ptr %type, @ndarray
-  br i1 %array, label %shape, label %other
-other:
-  %flagsp = getelementptr i8, ptr %type, i64 {TYPE_FLAGS}
-  %flags = load i64, ptr %flagsp
-  %heap = and i64 %flags, {HEAP_TYPE}
-  %known = icmp eq i64 %heap, 0
-  br i1 %known, label %next, label %object
-object:
-  %where = ptrtoint ptr %x to i64
-  %and = add i64 %hash, %where
-  %hash2 = mul i64 %and, {_MULTIPLIER - 2**64}
-  br label %next
-shape:
-  %rankp = getelementptr i8, ptr %x, i64 {NDIM}
-  %rank32 = load i32, ptr %rankp
-  %rank = zext i32 %rank32 to i64
-  %dimsp = getelementptr i8, ptr %x, i64 {DIMS}
-  %dims = load ptr, ptr %dimsp
-  %ranked = add i64 %hash, %rank
-  %first = mul i64 %ranked, {_MULTIPLIER - 2**64}
-  br label %extents
-extents:
-  %d = phi i64 [ 0, %shape ], [ %d1, %extent ]
-  %mixed = phi i64 [ %first, %shape ], [ %mixed1, %extent ]
-  %more = icmp ult i64 %d, %rank
-  br i1 %more, label %extent, label %next
-extent:
-  %dim = getelementptr i64, ptr %dims, i64 %d
-  %n = load i64, ptr %dim
-  %sum = add i64 %mixed, %n
-  %mixed1 = mul i64 %sum, {_MULTIPLIER - 2**64}
-  %d1 = add i64 %d, 1
-  br label %extents
-next:
-  %hash1 = phi i64 [ %hash, %other ], [ %hash2, %object ], [ %mixed, %extents ]
-  %i1 = add i64 %i, 1
-  br label %arguments
-done:
-  %tablep = getelementptr i8, ptr %self, i64 {TABLE}
-  %table = load ptr, ptr %tablep
-  %none = icmp eq ptr %table, null
-  br i1 %none, label %nowhere, label %look
-nowhere:  ; it is gone since this call began
-  %s = musttail call ptr @slow(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames)
-  ret ptr %s
-look:
-  %shift = load i64, ptr %table
-  %at = lshr i64 %hash, %shift
-  %place = add i64 %at, 1
-  %found = getelementptr i64, ptr %table, i64 %place
-  %entry = load ptr, ptr %found
-  %r = musttail call ptr %entry(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames)
-  ret ptr %r
-}}
-"""
 
 
 def signature_hash(signature: Signature) -> int | None:
@@ -156,10 +82,48 @@ class DispatchTable:
         return before
 
 
+def _dispatch_text() -> str:
+    """The function that calls the entry for a hash; while there is no table, the slow path (the
+    table may be gone since this call began)."""
+    parameters = ["ptr %self", "ptr %args", "i64 %nargsf", "ptr %kwnames"]
+    c = FunctionWriter("dispatch", parameters, linkage="", result="ptr", attributes="nounwind")
+    hashed = c.variable(0)
+
+    def mix(number: str) -> None:
+        c.set(hashed, c.mul(c.add(c.get(hashed), number), _MULTIPLIER - 2**_WORD_BITS))
+
+    def field(thing: str, offset: int, kind: str) -> str:
+        return c.load(c.address(thing, offset, "i8"), kind=kind)
+
+    with c.plain_loop(0, c.let(f"and i64 %nargsf, {2**63 - 1}")) as i:
+        x = c.load("%args", i, "ptr")
+        type_ = field(x, TYPE, "ptr")
+        is_array = c.let(f"icmp eq ptr {type_}, @ndarray")
+        with c.when(is_array):
+            rank, extents = c.let(f"zext i32 {field(x, NDIM, 'i32')} to i64"), field(x, DIMS, "ptr")
+            mix(rank)
+            with c.plain_loop(0, rank) as axis:
+                mix(c.load(extents, axis))
+        with c.when(c.logical_not(is_array)):
+            heap = c.let(f"and i64 {field(type_, TYPE_FLAGS, 'i64')}, {HEAP_TYPE}")
+            with c.when(c.compare("ne", heap, 0)):
+                mix(c.let(f"ptrtoint ptr {x} to i64"))
+    table, entry = field("%self", TABLE, "ptr"), c.variable("@slow", "ptr")
+    with c.when(c.let(f"icmp ne ptr {table}, null")):
+        slot = c.let(f"lshr i64 {c.get(hashed)}, {c.load(table)}")
+        c.set(entry, c.load(table, c.add(slot, 1), "ptr"))
+    c.ret(c.let(f"musttail call ptr {c.get(entry)}({', '.join(parameters)})"))
+    return "\n".join(
+        ["@ndarray = external global ptr", "declare ptr @slow(ptr, ptr, i64, ptr)", c.text()]
+    )
+
+
 @locked_cache
 def _dispatch_module(slow: int) -> engine.Module:
     symbols = {"ndarray": id(np.ndarray), "slow": slow}
-    return object_cache.compile_or_load(_TEXT, level=engine.FAST_CODEGEN, symbols=symbols)
+    return object_cache.compile_or_load(
+        _dispatch_text(), level=engine.FAST_CODEGEN, symbols=symbols
+    )
 
 
 def dispatch_address(slow: int) -> int:

@@ -30,6 +30,7 @@ from tracker.jit.abi import loader
 from tracker.jit.codegen import journal_code
 from tracker.jit.guards.signature import NATIVE_DTYPES
 from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.llvm.lock import locked_cache
 from tracker.jit.runtime import c_symbols
 from tracker.jit.runtime.cpython_layout import (
@@ -199,240 +200,175 @@ def _close_journal(journal: RollbackLog, fails: bool) -> None:
 
 @locked_cache
 def _runtime() -> engine.Module:
-    names = c_symbols.C_FUNCTION.findall(_TEXT)
+    functions = (_value_text(), _fits_text(), _call_text(), _open_text(), _close_text())
+    declared = set().union(*(each.declared for each in functions))
+    text = "\n".join([_OBJECTS, *sorted(declared), *(each.text() for each in functions)])
+    names = c_symbols.C_FUNCTION.findall(text)
     addresses = {name: c_symbols.address_of(name) for name in set(names)}
     addresses.update((str(x), id(x)) for x in (True, False))
     addresses["RuntimeError"] = id(RuntimeError)
-    return object_cache.compile_or_load(_TEXT, level=engine.FAST_CODEGEN, symbols=addresses)
+    return object_cache.compile_or_load(text, level=engine.FAST_CODEGEN, symbols=addresses)
 
 
-def _word(name: str, base: str, at: int | str) -> str:
-    return f"""  %{name}.cell = getelementptr i64, ptr {base}, i64 {at}
-  %{name} = load i64, ptr %{name}.cell"""
-
-
-def _pointer(name: str, base: str, at: int | str) -> str:
-    return _word(name, base, at).replace("load i64", "load ptr")
-
-
-_TEXT = f"""
+_OBJECTS = f"""
 @RuntimeError = external global i8
 @True = external global i8
 @False = external global i8
 @differs.text = internal constant [{len(_MISMATCH) - 2} x i8] c"{_MISMATCH}"
-declare i32 @PyGILState_Ensure()
-declare void @PyGILState_Release(i32)
-declare void @native.release(ptr, i64)
-declare void @Py_IncRef(ptr)
-declare void @Py_DecRef(ptr)
-declare ptr @PyFloat_FromDouble(double)
-declare ptr @PyLong_FromLongLong(i64)
-declare ptr @PyBool_FromLong(i64)
-declare ptr @PyComplex_FromDoubles(double, double)
-declare ptr @PyArray_Scalar(ptr, ptr, ptr)
-declare ptr @PyArray_Empty(i32, ptr, ptr, i32)
-declare ptr @PyArray_FromAny(ptr, ptr, i32, i32, i32, ptr)
-declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
-declare void @PyErr_Fetch(ptr, ptr, ptr)
-declare void @PyErr_Restore(ptr, ptr, ptr)
-declare void @PyErr_SetString(ptr, ptr)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-
-; A value for Python, a new reference: a number, or an array with a copy of what is there.
-define internal ptr @value(ptr %table, ptr %record, ptr %data) nounwind {{
-{_word("kind", "%record", 0)}
-{_pointer("descr", "%record", 1)}
-  switch i64 %kind, label %array [
-    i64 {_FLOAT}, label %float
-    i64 {_INT}, label %int
-    i64 {_BOOL}, label %bool
-    i64 {_COMPLEX}, label %complex
-    i64 {_SCALAR}, label %scalar
-  ]
-float:
-  %x = load double, ptr %data
-  %made.float = call ptr @PyFloat_FromDouble(double %x)
-  ret ptr %made.float
-int:
-  %n = load i64, ptr %data
-  %made.int = call ptr @PyLong_FromLongLong(i64 %n)
-  ret ptr %made.int
-bool:
-  %byte = load i8, ptr %data
-  %wide = zext i8 %byte to i64
-  %made.bool = call ptr @PyBool_FromLong(i64 %wide)
-  ret ptr %made.bool
-complex:
-  %im.cell = getelementptr double, ptr %data, i64 1
-  %re = load double, ptr %data
-  %im = load double, ptr %im.cell
-  %made.complex = call ptr @PyComplex_FromDoubles(double %re, double %im)
-  ret ptr %made.complex
-scalar:
-  %made.scalar = call ptr @PyArray_Scalar(ptr %data, ptr %descr, ptr null)
-  ret ptr %made.scalar
-array:
-{_word("rank", "%record", 2)}
-{_word("at", "%record", 3)}
-{_word("size", "%record", 4)}
-  %dims = getelementptr i8, ptr %table, i64 %at
-  %rank.c = trunc i64 %rank to i32
-  call void @Py_IncRef(ptr %descr)
-  %made.array = call ptr @PyArray_Empty(i32 %rank.c, ptr %dims, ptr %descr, i32 0)
-  %none = icmp eq ptr %made.array, null
-  br i1 %none, label %done, label %copy
-copy:
-  %to.cell = getelementptr i8, ptr %made.array, i64 {DATA}
-  %to = load ptr, ptr %to.cell
-  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %data, i64 %size, i1 false)
-  br label %done
-done:
-  ret ptr %made.array
-}}
-
-; Whether an array has the dtype and the extents of a record.
-define internal i1 @fits(ptr %array, ptr %table, ptr %record) nounwind {{
-{_pointer("descr", "%record", 1)}
-  %number.cell = getelementptr i8, ptr %descr, i64 {TYPE_NUMBER}
-  %number = load i32, ptr %number.cell
-  %descr.cell.a = getelementptr i8, ptr %array, i64 {DESCR}
-  %descr.a = load ptr, ptr %descr.cell.a
-  %number.cell.a = getelementptr i8, ptr %descr.a, i64 {TYPE_NUMBER}
-  %number.a = load i32, ptr %number.cell.a
-  %same.dtype = icmp eq i32 %number.a, %number
-{_word("rank", "%record", 2)}
-{_word("at", "%record", 3)}
-  %wanted = getelementptr i8, ptr %table, i64 %at
-  %rank.cell.a = getelementptr i8, ptr %array, i64 {NDIM}
-  %rank.a = load i32, ptr %rank.cell.a
-  %rank.wide = sext i32 %rank.a to i64
-  %dims.cell = getelementptr i8, ptr %array, i64 {DIMS}
-  %dims = load ptr, ptr %dims.cell
-  %same.rank = icmp eq i64 %rank.wide, %rank
-  %same = and i1 %same.rank, %same.dtype
-  br i1 %same, label %loop, label %no
-loop:
-  %i = phi i64 [0, %0], [%next, %look]
-  %more = icmp ult i64 %i, %rank
-  br i1 %more, label %look, label %yes
-look:
-{_word("n", "%dims", "%i")}
-{_word("m", "%wanted", "%i")}
-  %next = add i64 %i, 1
-  %is = icmp eq i64 %n, %m
-  br i1 %is, label %loop, label %no
-yes:
-  ret i1 true
-no:
-  ret i1 false
-}}
-
-; Call a function with what is in memory, and put what it gives where it goes. 0; 1 if that is not
-; of the type that it was; -1 with an exception set.
-define i64 @{CALL}(ptr %table, ptr %data, ptr %out) nounwind {{
-{_pointer("function", "%table", 0)}
-{_word("count", "%table", 1)}
-{_word("strict", "%table", 2)}
-  %result = getelementptr i64, ptr %table, i64 {_HEADER_WORDS}
-  %state = call i32 @PyGILState_Ensure()
-  %args = alloca ptr, i64 %count
-  br label %loop
-loop:
-  %i = phi i64 [0, %0], [%next, %put]
-  %more = icmp ult i64 %i, %count
-  br i1 %more, label %take, label %ask
-take:
-  %next = add i64 %i, 1
-  %words = mul i64 %next, {_RECORD_WORDS}
-  %record = getelementptr i64, ptr %result, i64 %words
-{_pointer("from", "%data", "%i")}
-  %x = call ptr @value(ptr %table, ptr %record, ptr %from)
-  %missing = icmp eq ptr %x, null
-  br i1 %missing, label %drop, label %put
-drop:
-  call void @native.release(ptr %args, i64 %i)
-  br label %raised
-put:
-  %to.cell = getelementptr ptr, ptr %args, i64 %i
-  store ptr %x, ptr %to.cell
-  br label %loop
-ask:
-  %y = call ptr @PyObject_Vectorcall(ptr %function, ptr %args, i64 %count, ptr null)
-  call void @native.release(ptr %args, i64 %count)
-  %none = icmp eq ptr %y, null
-  br i1 %none, label %raised, label %convert
-convert:
-{_word("size", "%result", 4)}
-  %z = call ptr @PyArray_FromAny(ptr %y, ptr null, i32 0, i32 0, i32 {_RESULT_FLAGS}, ptr null)
-  call void @Py_DecRef(ptr %y)
-  %not.one = icmp eq ptr %z, null
-  br i1 %not.one, label %raised, label %look
-look:
-  %alike = call i1 @fits(ptr %z, ptr %table, ptr %result)
-  br i1 %alike, label %copy, label %differs
-copy:
-  %z.cell = getelementptr i8, ptr %z, i64 {DATA}
-  %found = load ptr, ptr %z.cell
-  call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %found, i64 %size, i1 false)
-  call void @Py_DecRef(ptr %z)
-  call void @PyGILState_Release(i32 %state)
-  ret i64 0
-differs:
-  call void @Py_DecRef(ptr %z)
-  %must = icmp ne i64 %strict, 0
-  br i1 %must, label %refuse, label %forgive
-forgive:
-  call void @PyGILState_Release(i32 %state)
-  ret i64 1
-refuse:
-  call void @PyErr_SetString(ptr @RuntimeError, ptr @differs.text)
-  br label %raised
-raised:
-  call void @PyGILState_Release(i32 %state)
-  ret i64 -1
-}}
-
-; Ask for a journal of what is drawn; null with an exception set.
-define ptr @{journal_code.OPEN}(ptr %function) nounwind {{
-  %state = call i32 @PyGILState_Ensure()
-  %journal = call ptr @PyObject_Vectorcall(ptr %function, ptr null, i64 0, ptr null)
-  call void @PyGILState_Release(i32 %state)
-  ret ptr %journal
-}}
-
-; Close it, if there is one; an exception stays set.
-define void @{journal_code.CLOSE}(ptr %function, ptr %cell, i64 %fails) nounwind {{
-  %journal = load ptr, ptr %cell
-  %none = icmp eq ptr %journal, null
-  br i1 %none, label %done, label %close
-close:
-  %state = call i32 @PyGILState_Ensure()
-  %error = alloca [3 x ptr]
-  %kind = getelementptr ptr, ptr %error, i64 0
-  %value = getelementptr ptr, ptr %error, i64 1
-  %trace = getelementptr ptr, ptr %error, i64 2
-  call void @PyErr_Fetch(ptr %kind, ptr %value, ptr %trace)
-  %args = alloca [2 x ptr]
-  %second = getelementptr ptr, ptr %args, i64 1
-  %back = icmp ne i64 %fails, 0
-  %answer = select i1 %back, ptr @True, ptr @False
-  store ptr %journal, ptr %args
-  store ptr %answer, ptr %second
-  %r = call ptr @PyObject_Vectorcall(ptr %function, ptr %args, i64 2, ptr null)
-  call void @Py_DecRef(ptr %r)
-  call void @Py_DecRef(ptr %journal)
-  %kind.x = load ptr, ptr %kind
-  %held = icmp ne ptr %kind.x, null
-  br i1 %held, label %restore, label %leave
-restore:
-  %value.x = load ptr, ptr %value
-  %trace.x = load ptr, ptr %trace
-  call void @PyErr_Restore(ptr %kind.x, ptr %value.x, ptr %trace.x)
-  br label %leave
-leave:
-  call void @PyGILState_Release(i32 %state)
-  br label %done
-done:
-  ret void
-}}
 """
+_NUMBERS = {  # the type of a number in memory, and what makes an object of it
+    _FLOAT: ("double", "PyFloat_FromDouble"),
+    _INT: ("i64", "PyLong_FromLongLong"),
+    _BOOL: ("i8", "PyBool_FromLong"),
+}
+
+
+def _function(name: str, parameters: str, result: str, linkage: str = "") -> FunctionWriter:
+    return FunctionWriter(
+        name, parameters.split(", "), linkage=linkage, result=result, attributes="nounwind"
+    )
+
+
+def _field(c: FunctionWriter, thing: str, offset: int, kind: str = "ptr") -> str:
+    """A field of an object."""
+    return c.load(c.address(thing, offset, "i8"), kind=kind)
+
+
+def _is_null(c: FunctionWriter, x: str) -> str:
+    return c.let(f"icmp eq ptr {x}, null")
+
+
+def _copy(c: FunctionWriter, to: str, source: str, size: str) -> None:
+    arguments = [f"ptr {to}", f"ptr {source}", f"i64 {size}", "i1 false"]
+    c.call("void", "llvm.memcpy.p0.p0.i64", arguments)
+
+
+def _value_text() -> FunctionWriter:
+    """A value for Python, a new reference: a number, or an array with a copy of what is there."""
+    c = _function("value", "ptr %table, ptr %record, ptr %data", "ptr", "internal ")
+    kind, dtype = c.load("%record"), c.load("%record", 1, "ptr")
+    for number, (type, maker) in _NUMBERS.items():
+        with c.when(c.compare("eq", kind, number)):
+            x = c.load("%data", kind=type)
+            if number == _BOOL:
+                type, x = "i64", c.let(f"zext i8 {x} to i64")
+            _leave(c, c.call("ptr", maker, [f"{type} {x}"]))
+    with c.when(c.compare("eq", kind, _COMPLEX)):
+        parts = [f"double {c.load('%data', at, 'double')}" for at in (0, 1)]
+        _leave(c, c.call("ptr", "PyComplex_FromDoubles", parts))
+    with c.when(c.compare("eq", kind, _SCALAR)):
+        _leave(c, c.call("ptr", "PyArray_Scalar", ["ptr %data", f"ptr {dtype}", "ptr null"]))
+    rank, at, size = (c.load("%record", word) for word in (2, 3, 4))
+    c.call("void", "Py_IncRef", [f"ptr {dtype}"])
+    dims = c.address("%table", at, "i8")
+    arguments = [f"i32 {c.let(f'trunc i64 {rank} to i32')}", f"ptr {dims}", f"ptr {dtype}", "i32 0"]
+    array = c.call("ptr", "PyArray_Empty", arguments)
+    with c.when(c.logical_not(_is_null(c, array))):
+        _copy(c, _field(c, array, DATA), "%data", size)
+    c.ret(array)
+    return c
+
+
+def _leave(c: FunctionWriter, value: object) -> None:
+    """Return in the middle of a function."""
+    c.ret(value)
+    c.label(f"unused{c.fresh_number()}")
+
+
+def _fits_text() -> FunctionWriter:
+    """Whether an array has the dtype and the extents of a record."""
+    c = _function("fits", "ptr %array, ptr %table, ptr %record", "i1", "internal ")
+    numbers = [
+        _field(c, dtype, TYPE_NUMBER, "i32")
+        for dtype in (c.load("%record", 1, "ptr"), _field(c, "%array", DESCR))
+    ]
+    c.return_if(c.let(f"icmp ne i32 {', '.join(numbers)}"), "false")
+    rank, wanted = c.load("%record", 2), c.address("%table", c.load("%record", 3), "i8")
+    own = c.let(f"sext i32 {_field(c, '%array', NDIM, 'i32')} to i64")
+    c.return_if(c.compare("ne", own, rank), "false")
+    dims = _field(c, "%array", DIMS)
+    with c.plain_loop(0, rank) as i:
+        c.return_if(c.compare("ne", c.load(dims, i), c.load(wanted, i)), "false")
+    c.ret("true")
+    return c
+
+
+def _call_text() -> FunctionWriter:
+    """Call a function with what is in memory, and put what it gives where it goes. 0; 1 if that is
+    not of the type that it was; -1 with an exception set."""
+    c = _function(CALL, "ptr %table, ptr %data, ptr %out", "i64")
+    function, count, strict = (
+        c.load("%table", at, kind) for at, kind in enumerate(("ptr", "", ""))
+    )
+    result = c.address("%table", _HEADER_WORDS)
+    state = c.call("i32", "PyGILState_Ensure", [])
+    args = c.let(f"alloca ptr, i64 {count}")
+
+    def give_up(status: int) -> None:
+        c.call("void", "PyGILState_Release", [f"i32 {state}"])
+        _leave(c, status)
+
+    with c.plain_loop(0, count) as i:
+        record = c.address(result, c.mul(c.add(i, 1), _RECORD_WORDS))
+        given = f"ptr %table, ptr {record}, ptr {c.load('%data', i, 'ptr')}"
+        x = c.let(f"call ptr @value({given})")
+        with c.when(_is_null(c, x)):
+            c.call("void", "native.release", [f"ptr {args}", f"i64 {i}"])
+            give_up(-1)
+        c.store(x, args, i, "ptr")
+    called = [f"ptr {function}", f"ptr {args}", f"i64 {count}", "ptr null"]
+    y = c.call("ptr", "PyObject_Vectorcall", called)
+    c.call("void", "native.release", [f"ptr {args}", f"i64 {count}"])
+    with c.when(_is_null(c, y)):
+        give_up(-1)
+    how = ["ptr null", "i32 0", "i32 0", f"i32 {_RESULT_FLAGS}", "ptr null"]
+    z = c.call("ptr", "PyArray_FromAny", [f"ptr {y}", *how])
+    c.call("void", "Py_DecRef", [f"ptr {y}"])
+    with c.when(_is_null(c, z)):
+        give_up(-1)
+    with c.when(c.let(f"call i1 @fits(ptr {z}, ptr %table, ptr {result})")):
+        _copy(c, "%out", _field(c, z, DATA), c.load(result, 4))
+        c.call("void", "Py_DecRef", [f"ptr {z}"])
+        give_up(0)
+    c.call("void", "Py_DecRef", [f"ptr {z}"])
+    with c.when(c.compare("ne", strict, 0)):
+        c.call("void", "PyErr_SetString", ["ptr @RuntimeError", "ptr @differs.text"])
+        give_up(-1)
+    give_up(1)
+    c.ret(1)
+    return c
+
+
+def _open_text() -> FunctionWriter:
+    """Ask for a journal of what is drawn; null with an exception set."""
+    c = _function(journal_code.OPEN, "ptr %function", "ptr")
+    state = c.call("i32", "PyGILState_Ensure", [])
+    arguments = ["ptr %function", "ptr null", "i64 0", "ptr null"]
+    journal = c.call("ptr", "PyObject_Vectorcall", arguments)
+    c.call("void", "PyGILState_Release", [f"i32 {state}"])
+    c.ret(journal)
+    return c
+
+
+def _close_text() -> FunctionWriter:
+    """Close it, if there is one; an exception stays set."""
+    c = _function(journal_code.CLOSE, "ptr %function, ptr %cell, i64 %fails", "void")
+    journal = c.load("%cell", kind="ptr")
+    c.return_if(_is_null(c, journal), "")
+    state = c.call("i32", "PyGILState_Ensure", [])
+    error = [f"ptr {c.array('ptr')}" for _ in range(3)]
+    args = c.array("[2 x ptr]")
+    c.call("void", "PyErr_Fetch", error)
+    fails = c.compare("ne", "%fails", 0)
+    c.store(journal, args, 0, "ptr")
+    c.store(c.let(f"select i1 {fails}, ptr @True, ptr @False"), args, 1, "ptr")
+    arguments = ["ptr %function", f"ptr {args}", "i64 2", "ptr null"]
+    answer = c.call("ptr", "PyObject_Vectorcall", arguments)
+    for thing in (answer, journal):
+        c.call("void", "Py_DecRef", [f"ptr {thing}"])
+    held = [f"ptr {c.load(cell.split()[1], kind='ptr')}" for cell in error]
+    with c.when(c.let(f"icmp ne {held[0]}, null")):
+        c.call("void", "PyErr_Restore", held)
+    c.call("void", "PyGILState_Release", [f"i32 {state}"])
+    c.ret()
+    return c
