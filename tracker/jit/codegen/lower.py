@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Guard
-from tracker.jit.codegen import routine_modules
 from tracker.jit.codegen.artifact import CALL_PATTERN, KernelModule, LoweredProgram
 from tracker.jit.codegen.journal_code import JournalCode
 from tracker.jit.codegen.kernel_dedupe import KernelText, deduplicate, redirect_calls
@@ -30,6 +29,7 @@ from tracker.jit.codegen.module_split import (
     kernels_to_optimise,
     merge_work,
     reuse_choice,
+    routine_modules,
     split_modules,
 )
 from tracker.jit.codegen.scratch_code import ScratchCode
@@ -221,7 +221,7 @@ class DriverWriter(UnrolledCode):
             kernels = []
         texts = [f"define internal {kernel.text}" for kernel in kernels]
         texts += [redirect_calls(text, merged) for text in (*self.bodies, driver)]
-        loops += routine_modules.extract_routines(self.needs, texts)
+        loops += routine_modules(self.needs)
         level = OPTIMISED if chosen is None else FEW_PASSES_FAST_CODEGEN
         text, called = module_text(texts, self.needs), tuple(self.needs.callbacks)
         return LoweredProgram(

@@ -50,6 +50,19 @@ class KernelWork:
         self.operations += operations
 
 
+def routine_modules(needs: ModuleNeeds) -> tuple[KernelModule, ...]:
+    """Modules of the routines that the code calls (sorting, selection, search), compiled once for
+    all programs. A routine has many loops and takes LLVM longer than the rest of most programs; a
+    driver without loops goes through fewer passes, which stay linear when it is long."""
+    modules = []
+    for name, routine in sorted(needs.routines.items()):
+        own = ModuleNeeds()
+        own.intrinsics = {*routine.parts, routine.text}
+        needs.intrinsics.add(routine.declaration)
+        modules.append(KernelModule(module_text((), own), (name,), OPTIMISED, ()))
+    return tuple(modules)
+
+
 def kernels_to_optimise(
     kernels: Mapping[str, KernelWork], other_operations: int, allowance: int | None = None
 ) -> set[str] | None:

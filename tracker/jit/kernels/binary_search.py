@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracker.ir.graph import Eqn
-from tracker.jit.llvm.function_writer import FunctionWriter
+from tracker.jit.llvm.function_writer import FunctionWriter, RoutineText
 from tracker.jit.scalar.values import llvm_type
 from tracker.jit.schedule.steps import result_buffer
 from tracker.support.structs import record
@@ -31,11 +31,12 @@ class SearchStep:
         """Call the routine for all keys."""
         row, keys = self.eqn.operands
         text = llvm_type(row.type.dtype)
-        driver.needs.intrinsics.add(_search(text, row.type.dtype.itemsize))
+        routine = _search(text, row.type.dtype.itemsize)
+        driver.needs.routines[routine.name] = routine
         target = driver.pointer(result_buffer(driver, self.eqn))
         right = "true" if self.eqn.params["right"] else "false"
         driver.lines.append(
-            f"  call void @tk.search.{text}(ptr {driver.readable(row)}, i64 {row.type.size}, "
+            f"  call void @{routine.name}(ptr {driver.readable(row)}, i64 {row.type.size}, "
             f"ptr {driver.readable(keys)}, ptr {target}, i64 {keys.type.size}, i1 {right})"
         )
 
@@ -45,7 +46,7 @@ def plan_search(planner: Planner, eqn: Eqn) -> None:
     planner.add_routine_step(SearchStep(eqn))
 
 
-def _search(key: str, size: int) -> str:
+def _search(key: str, size: int) -> RoutineText:
     """The routine for keys of a type of so many bytes."""
     row, keys = "ptr noalias %row", "ptr noalias %keys"
     parameters = [row, "i64 %n", keys, "ptr noalias %out", "i64 %count", "i1 %right"]
@@ -91,7 +92,7 @@ def _search(key: str, size: int) -> str:
             c.set(high, c.select(before, end, middle))
         c.store(c.get(low), "%out", i, "i64")
     c.ret()
-    return c.text()
+    return c.routine()
 
 
 def _spread(c: FunctionWriter, kind: str, x: str) -> str:

@@ -23,7 +23,7 @@ from tracker.ir.graph import Eqn
 from tracker.ir.types import Type
 from tracker.jit.kernels import sorting_networks
 from tracker.jit.kernels.sort import insertion_sort_text
-from tracker.jit.llvm.function_writer import FunctionWriter
+from tracker.jit.llvm.function_writer import FunctionWriter, RoutineText
 from tracker.jit.schedule.plan_data import Buffer
 from tracker.jit.schedule.steps import result_buffer
 from tracker.support.structs import record
@@ -57,12 +57,12 @@ class SelectStep:
         apart = 0 if self.eqn.operands[1].type.shape[0] == 1 else count  # 0: all rows' ranks
         arguments = f"{', '.join(pointers)}, i64 {rows}, i64 {count}, i64 {apart}"
         if self.scratch is not None and _uses_networks(bits, rows, n):
-            name, texts = sorting_networks.select_routine(bits, rows, n)
+            routine = sorting_networks.select_routine(bits, rows, n)
         else:
-            name, texts = f"@tk.{self.name}.i{bits}", _TEXTS[self.name](bits)
+            routine = _ROUTINES[self.name](bits)
             arguments += f", i64 {n}"
-        driver.lines.append(f"  call void {name}({arguments})")
-        driver.needs.intrinsics |= texts
+        driver.needs.routines[routine.name] = routine
+        driver.lines.append(f"  call void @{routine.name}({arguments})")
 
 
 def plan_select(planner: Planner, eqn: Eqn) -> None:
@@ -109,7 +109,7 @@ def _each_row(c: FunctionWriter, key: str) -> Iterator[tuple[str, str, str]]:
         yield keys, ranks, c.mul(row, "%count")
 
 
-def _chosen(bits: int) -> set[str]:
+def _chosen(bits: int) -> RoutineText:
     """The keys at the ranks of each row.
 
     Known of a row: the first rank, the number, and the distance in memory of sorted keys. (One key
@@ -131,8 +131,7 @@ def _chosen(bits: int) -> set[str]:
             x = c.load("%room", c.mul(far, c.load(known, 2, "i64")), key)
             c.store(x, "%out", c.add(place, i), key)
     c.ret()
-    texts = {c.text(), *c.declared, insertion_sort_text(bits), _partition(key)}
-    return texts | _quickselect(key)
+    return c.routine({insertion_sort_text(bits), _partition(key), *_quickselect(key)})
 
 
 def _quickselect(key: str) -> set[str]:
@@ -235,7 +234,7 @@ def _partition(key: str) -> str:
     return c.text()
 
 
-def _sources(bits: int) -> set[str]:
+def _sources(bits: int) -> RoutineText:
     """The position of the key at each rank of each row."""
     key = f"i{bits}"
     c = _row_routine(f"sources.{key}", "ptr %chosen", "ptr %out")
@@ -244,7 +243,7 @@ def _sources(bits: int) -> set[str]:
         found = f"call i64 @tk.source.{key}(ptr {keys}, i64 %n, i64 {rank}, {key} {x})"
         c.store(c.let(found), "%out", c.add(place, i), "i64")
     c.ret()
-    return {c.text(), _source(key)}
+    return c.routine([_source(key)])
 
 
 def _source(key: str) -> str:
@@ -268,4 +267,4 @@ def _source(key: str) -> str:
     return c.text()
 
 
-_TEXTS = {"chosen": _chosen, "sources": _sources}
+_ROUTINES = {"chosen": _chosen, "sources": _sources}

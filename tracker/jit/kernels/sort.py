@@ -19,7 +19,7 @@ from tracker.ir.graph import Eqn, Var
 from tracker.ir.lowering import Sort
 from tracker.ir.types import Type
 from tracker.jit.kernels import sorting_networks
-from tracker.jit.llvm.function_writer import FunctionWriter
+from tracker.jit.llvm.function_writer import FunctionWriter, RoutineText
 from tracker.jit.schedule.plan_data import Buffer
 from tracker.jit.schedule.steps import result_buffer
 from tracker.support.structs import record
@@ -47,13 +47,12 @@ class SortStep:
         bits, rows, n, values = _shape(self.eqn)
         arguments = f"ptr {source}, ptr {target}, ptr {scratch}, i64 {rows}"
         if sorting_networks.is_quick(bits, rows, n, values):
-            name, texts = sorting_networks.sort_routine(bits, rows, n, values)
-            driver.needs.intrinsics |= texts
-            driver.lines.append(f"  call void {name}({arguments})")
-            return
-        name = f"{'values' if values else 'places'}.{'few' if n <= _MAX_INSERTION else 'many'}"
-        driver.needs.intrinsics |= _texts(bits, many=n > _MAX_INSERTION, positions=not values)
-        driver.lines.append(f"  call void @tk.order.{name}.i{bits}({arguments}, i64 {n})")
+            routine = sorting_networks.sort_routine(bits, rows, n, values)
+        else:
+            routine = _routine(bits, many=n > _MAX_INSERTION, positions=not values)
+            arguments += f", i64 {n}"
+        driver.needs.routines[routine.name] = routine
+        driver.lines.append(f"  call void @{routine.name}({arguments})")
 
 
 def plan_sort(planner: Planner, eqn: Eqn) -> None:
@@ -99,8 +98,8 @@ def insertion_sort_text(bits: int, positions: bool = False) -> str:
     return c.text()
 
 
-def _texts(bits: int, *, many: bool, positions: bool) -> set[str]:
-    """The texts of the routine for all rows and of the one that sorts a row."""
+def _routine(bits: int, *, many: bool, positions: bool) -> RoutineText:
+    """The routine for all rows."""
     key = f"i{bits}"
     name = f"{'places' if positions else 'values'}.{'many' if many else 'few'}.{key}"
     parameters = ["ptr %keys", "ptr %out", "ptr %room", "i64 %rows", "i64 %n"]
@@ -112,7 +111,7 @@ def _texts(bits: int, *, many: bool, positions: bool) -> set[str]:
         c.emit(f"call void @tk.{name}(ptr {keys}, ptr {out}, {room}i64 %n)")
     c.ret()
     sort = _radix_sort_texts(bits, positions) if many else {insertion_sort_text(bits, positions)}
-    return {c.text(), *sort}
+    return c.routine(sort)
 
 
 def _radix_sort_texts(bits: int, positions: bool) -> set[str]:

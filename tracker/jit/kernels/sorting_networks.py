@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from tracker.jit.llvm.function_writer import FunctionWriter
+from tracker.jit.llvm.function_writer import FunctionWriter, RoutineText
 
 _MIN_ROW = 2  # keys of a row
 _MAX_ROW = {"values": 2048, "packed": 2048, "paired": 512}
@@ -49,17 +49,17 @@ def scratch_words(bits: int, rows: int, n: int, values: bool) -> int:
     return _padded_length(n) * lanes(bits, kind, rows) * (2 if kind == "paired" else 1)
 
 
-def sort_routine(bits: int, rows: int, n: int, values: bool) -> tuple[str, set[str]]:
-    """The name of the function (ptr keys, ptr out, ptr room, i64 rows), and all texts it needs."""
+def sort_routine(bits: int, rows: int, n: int, values: bool) -> RoutineText:
+    """The routine (ptr keys, ptr out, ptr room, i64 rows)."""
     lines = bits, line_kind(bits, values), rows
     name = f"tk.rows.{_tag(*lines)}.{n}"
     return _routine(_NetworkWriter(lines, name, _SORT_PARAMETERS), n, _store_all)
 
 
-def select_routine(bits: int, rows: int, n: int) -> tuple[str, set[str]]:
-    """The same for the function that gives the keys at some ranks of each row (ptr keys, ptr
-    places, ptr out, ptr room, i64 rows, i64 ranks per row, i64 distance of a row's ranks from those
-    of the one before)."""
+def select_routine(bits: int, rows: int, n: int) -> RoutineText:
+    """The routine that gives the keys at some ranks of each row (ptr keys, ptr places, ptr out, ptr
+    room, i64 rows, i64 ranks per row, i64 distance of a row's ranks from those of the one before).
+    """
     lines = bits, "values", rows
     name = f"tk.chosen.rows.{_tag(*lines)}.{n}"
     return _routine(_NetworkWriter(lines, name, _SELECT_PARAMETERS), n, _store_ranks)
@@ -211,8 +211,8 @@ _PASS_PARAMETERS = ("ptr %room", "i64 %lines", "i64 %d")
 
 def _routine(
     t: _NetworkWriter, n: int, turned_out: Callable[[_NetworkWriter, str, int, int], None]
-) -> tuple[str, set[str]]:
-    """The name of the function for all rows, and all texts it needs.
+) -> RoutineText:
+    """The routine for all rows.
 
     The last block overlaps the one before, so that it is full. `turned_out` emits the stores of the
     results of a block, given the number of its first row.
@@ -232,13 +232,13 @@ def _routine(
             t.emit(f"call void @tk.{part}.{t.tag}(ptr %room, i64 {lines}, i64 {distance})")
         turned_out(t, first, n, lines)
     t.ret()
-    texts = {t.text()}
+    texts: set[str] = set()
     for name, emit_pass in _PASSES.items():
         each = _NetworkWriter(t.of_lines, f"tk.{name}.{t.tag}", _PASS_PARAMETERS)
         emit_pass(each)
         each.ret()
         texts |= {each.text(), *each.declared}
-    return f"@{t.name}", texts
+    return t.routine(texts)
 
 
 _Transpose = Callable[[_NetworkWriter, str, str, int, int], None]

@@ -6,10 +6,22 @@ variable is an alloca, which LLVM turns into a register.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tracker.jit.llvm.text_writer import TextWriter
+from tracker.support.structs import record
+
+
+@record(frozen=True)
+class RoutineText:
+    """A function for a module of its own: its declaration for other modules, its text there, and
+    the texts of what it calls."""
+
+    name: str
+    declaration: str
+    text: str
+    parts: frozenset[str]
 
 
 class FunctionWriter(TextWriter):
@@ -41,6 +53,15 @@ class FunctionWriter(TextWriter):
         signature = f"{self.result} @{self.name}({', '.join(self.parameters)})"
         head = f"define {self.linkage}{signature} {self.attributes} {{"
         return "\n".join([head, "entry:", *self.cells, *self.lines, "}"])
+
+    def routine(self, parts: Iterable[str] = ()) -> RoutineText:
+        """The function with what it calls."""
+        types = ", ".join(parameter.rpartition(" ")[0] for parameter in self.parameters)
+        declaration = f"declare {self.result} @{self.name}({types})"
+        self.linkage = ""
+        return RoutineText(
+            self.name, declaration, self.text(), frozenset(self.declared.union(parts))
+        )
 
     # Values
 

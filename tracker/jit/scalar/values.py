@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Eqn
+from tracker.jit.llvm.function_writer import RoutineText
 from tracker.jit.llvm.text_writer import SsaNames as SsaNames
 from tracker.jit.runtime import ufunc_loops
 
@@ -119,6 +120,7 @@ class ModuleNeeds:
         self.calls: Counter[tuple[str, str]] = Counter()
         self.general_calls: set[tuple[str, str]] = set()
         self.intrinsics: set[str] = set()
+        self.routines: dict[str, RoutineText] = {}  # in modules of their own
         self.tables: dict[str, str] = {}  # contents -> name
         self.ufunc_loops: set[ufunc_loops.UfuncLoop] = set()
         self.callbacks: list[Eqn] = []
