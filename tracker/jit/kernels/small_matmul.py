@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Eqn
-from tracker.jit.lapack.routine_writer import RoutineWriter
+from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.scalar.values import memory_type
 from tracker.jit.schedule.plan_data import Location
 from tracker.support.structs import record
@@ -34,15 +34,11 @@ class Matrix:
     columns: int
     batch_strides: tuple[int, ...]
 
-    def element_address(
-        self, c: RoutineWriter, text: str, pointer: str, i: object, j: object
-    ) -> str:
-        """The address of an element; `pointer` is the address of the first."""
+    def place(self, c: FunctionWriter, i: object, j: object) -> str:
+        """The distance of an element from the first."""
         if self.transposed:
             i, j = j, i
-        return c.let(
-            f"getelementptr {text}, ptr {pointer}, i64 {c.add(c.mul(i, self.leading_dimension), j)}"
-        )
+        return c.add(c.mul(i, self.leading_dimension), j)
 
 
 @record(frozen=True)
@@ -73,13 +69,13 @@ def product_work(eqn: Eqn) -> int:
     return int(eqn.out.type.size * inner // _PER_OPERATION)
 
 
-def emit_product_loops(c: RoutineWriter, product: Product, where: tuple[str, str, str]) -> None:
+def emit_product_loops(c: FunctionWriter, product: Product, where: tuple[str, str, str]) -> None:
     """Emit a product without BLAS."""
     write = _vector_rows if product.is_small else _integer_loops
     write(c, product, where)
 
 
-def _vector_rows(c: RoutineWriter, product: Product, where: tuple[str, str, str]) -> None:
+def _vector_rows(c: FunctionWriter, product: Product, where: tuple[str, str, str]) -> None:
     """A small product: one row of the result at a time, as a vector."""
     m, n, k = product.extents
     text = memory_type(product.dtype)
@@ -90,27 +86,27 @@ def _vector_rows(c: RoutineWriter, product: Product, where: tuple[str, str, str]
 
     def right_row(p: str) -> str:
         if not right.transposed:
-            return c.let(f"load {row}, ptr {right.element_address(c, text, y, p, 0)}, {align}")
+            return c.let(f"load {row}, ptr {c.address(y, right.place(c, p, 0), text)}, {align}")
         vector = "poison"
         for j in range(n):
-            number = c.let(f"load {text}, ptr {right.element_address(c, text, y, p, j)}")
+            number = c.load(y, right.place(c, p, j), text)
             vector = c.let(f"insertelement {row} {vector}, {text} {number}, i64 {j}")
         return vector
 
     with c.plain_loop(0, m) as i:
         total = c.variable("zeroinitializer", row)
         with c.plain_loop(0, k) as p:
-            number = c.let(f"load {text}, ptr {left.element_address(c, text, x, i, p)}")
+            number = c.load(x, left.place(c, i, p), text)
             first = c.let(f"insertelement {row} poison, {text} {number}, i64 0")
             mask = f"<{n} x i32> zeroinitializer"
             spread = c.let(f"shufflevector {row} {first}, {row} poison, {mask}")
             term = c.let(f"fmul contract {row} {spread}, {right_row(p)}")
-            c.set(total, c.let(f"fadd contract {row} {c.get(total, row)}, {term}"), row)
-        target = c.let(f"getelementptr {text}, ptr {z}, i64 {c.mul(i, n)}")
-        c.lines.append(f"  store {row} {c.get(total, row)}, ptr {target}, {align}")
+            c.set(total, c.let(f"fadd contract {row} {c.get(total)}, {term}"))
+        target = c.address(z, c.mul(i, n), text)
+        c.emit(f"store {row} {c.get(total)}, ptr {target}, {align}")
 
 
-def _integer_loops(c: RoutineWriter, product: Product, where: tuple[str, str, str]) -> None:
+def _integer_loops(c: FunctionWriter, product: Product, where: tuple[str, str, str]) -> None:
     """A product of integers, which wrap around, or of booleans ("any" of "and")."""
     m, n, k = product.extents
     text = memory_type(product.dtype)
@@ -121,25 +117,21 @@ def _integer_loops(c: RoutineWriter, product: Product, where: tuple[str, str, st
     def term(total: str, a: str, b: str) -> str:
         return c.let(f"{plus} {text} {total}, {c.let(f'{times} {text} {a}, {b}')}")
 
-    def result(i: str, j: str) -> str:
-        return c.let(f"getelementptr {text}, ptr {z}, i64 {c.add(c.mul(i, n), j)}")
-
     with c.plain_loop(0, m) as i:
         if n == 1 or right.transposed:  # element by element
             with c.plain_loop(0, n) as j:
                 total = c.variable(0, text)
                 with c.plain_loop(0, k) as p:
-                    a = c.let(f"load {text}, ptr {left.element_address(c, text, x, i, p)}")
-                    b = c.let(f"load {text}, ptr {right.element_address(c, text, y, p, j)}")
-                    c.set(total, term(c.get(total, text), a, b), text)
-                c.lines.append(f"  store {text} {c.get(total, text)}, ptr {result(i, j)}")
+                    a = c.load(x, left.place(c, i, p), text)
+                    b = c.load(y, right.place(c, p, j), text)
+                    c.set(total, term(c.get(total), a, b))
+                c.store(c.get(total), z, c.add(c.mul(i, n), j), text)
         else:  # row by row
             with c.plain_loop(0, n) as j:
-                c.lines.append(f"  store {text} 0, ptr {result(i, j)}")
+                c.store(0, z, c.add(c.mul(i, n), j), text)
             with c.plain_loop(0, k) as p:
-                a = c.let(f"load {text}, ptr {left.element_address(c, text, x, i, p)}")
+                a = c.load(x, left.place(c, i, p), text)
                 with c.plain_loop(0, n) as j:
-                    b = c.let(f"load {text}, ptr {right.element_address(c, text, y, p, j)}")
-                    target = result(i, j)
-                    sum_ = term(c.let(f"load {text}, ptr {target}"), a, b)
-                    c.lines.append(f"  store {text} {sum_}, ptr {target}")
+                    b = c.load(y, right.place(c, p, j), text)
+                    target = c.address(z, c.add(c.mul(i, n), j), text)
+                    c.store(term(c.load(target, kind=text), a, b), target, kind=text)

@@ -31,7 +31,7 @@ from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.lowering import Contract, View
 from tracker.ir.types import Type
 from tracker.jit.kernels.small_matmul import product_work
-from tracker.jit.lapack.routine_writer import RoutineWriter
+from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.runtime import thread_pool
 from tracker.jit.scalar.real import NO_UNROLL
 from tracker.jit.scalar.values import memory_type
@@ -315,17 +315,15 @@ def emit_row_product(driver: Driver, product: RowProduct) -> LoopFunction:
 def _join_text(product: RowProduct) -> str:
     """A function that adds up the sums of threads."""
     kind, size = memory_type(product.eqn.out.type.dtype), product.eqn.out.type.size
-    c = RoutineWriter("KERNEL", [])
+    c = FunctionWriter("KERNEL", ["ptr noalias %x", "ptr noalias %z"], attributes="")
     with c.plain_loop(0, size) as i:
         total = ""
         for thread in range(product.threads):
-            at = c.let(f"getelementptr {kind}, ptr %x, i64 {c.add(i, thread * size)}")
-            part = c.let(f"load {kind}, ptr {at}")
+            part = c.load("%x", c.add(i, thread * size), kind)
             total = c.let(f"fadd contract {kind} {total}, {part}") if total else part
-        to = c.let(f"getelementptr {kind}, ptr %z, i64 {i}")
-        c.lines.append(f"  store {kind} {total}, ptr {to}")
-    head = "void @KERNEL(ptr noalias %x, ptr noalias %z) {"
-    return "\n".join([head, "  br label %start", "start:", *c.lines, "  ret void", "}"])
+        c.store(total, "%z", i, kind)
+    c.ret()
+    return c.text().removeprefix("define internal ")
 
 
 def _short_operand(driver: Driver, product: RowProduct) -> tuple[str, tuple[int, ...]]:
@@ -354,7 +352,8 @@ class _RowProductWriter:
         )
         self.vector = f"<{self.width} x {self.kind}>"
         self.lanes = -(-self.width * dtype.itemsize // 32)
-        self.c = RoutineWriter("KERNEL", [])
+        self.c = FunctionWriter("KERNEL", [], attributes="")
+        self.c.element_type = self.kind
 
     def text(self) -> str:
         if self.form.sums_rows:
@@ -369,9 +368,9 @@ class _RowProductWriter:
                 thread_pool.task_text(parameters, n, -(-n // self.threads)) + "\ndefine internal "
             )
             parameters += ["ptr %partials", "i64 %lo", "i64 %hi", "i64 %tid"]
-        head = f"{task}void @KERNEL({', '.join(parameters)}) {{"
-        body = [*self.c.cells, "  br label %start", "start:", *self.c.lines, "  ret void", "}"]
-        return "\n".join([head, *body])
+        self.c.parameters = parameters
+        self.c.ret()
+        return task + self.c.text().removeprefix("define internal ")
 
     # The two forms
 
@@ -397,7 +396,7 @@ class _RowProductWriter:
         c, n = self.c, self.width
         c.cells.append(f"  %total = alloca [{self.count * n} x {self.kind}], align 64")
         with c.plain_loop(0, self.count * n, _LOOP_METADATA) as i:
-            c.lines.append(f"  store {self.kind} 0.0, ptr {self._at('%total', i)}")
+            c.store("0.0", "%total", i)
         first, last = ("%lo", "%hi") if self.threads > 1 else ("0", str(self.rows[0]))
         step = max(1, _ROWS_PER_BLOCK * self.rows[0] // math.prod(self.rows))
         with self._blocks(first, last, step) as (low, high):
@@ -408,15 +407,14 @@ class _RowProductWriter:
                 self._summed(chosen, low, high)
         start = "%z"
         if self.threads > 1:
-            start = self._at("%z", c.mul("%tid", str(self.count * n)))
+            start = c.address("%z", c.mul("%tid", self.count * n))
         down, across = (1, self.count) if self.form.transposed else (n, 1)
         with (
             c.plain_loop(0, self.count, _LOOP_METADATA) as p,
             c.plain_loop(0, n, _LOOP_METADATA) as j,
         ):
-            number = self._load(self._at("%total", c.add(c.mul(p, str(n)), j)))
-            to = c.add(c.mul(p, str(down)), c.mul(j, str(across)))
-            c.lines.append(f"  store {self.kind} {number}, ptr {self._at(start, to)}")
+            number = c.load("%total", c.add(c.mul(p, n), j))
+            c.store(number, start, c.add(c.mul(p, down), c.mul(j, across)))
 
     def _summed(self, chosen: range, low: str, high: str) -> None:
         """Add the sums over a block of rows to the totals, for some of the numbers of each row."""
@@ -443,9 +441,8 @@ class _RowProductWriter:
             c.plain_loop(0, self.count, _LOOP_METADATA) as p,
             c.plain_loop(0, n, _LOOP_METADATA) as j,
         ):
-            at = c.add(c.mul(p, str(self.down)), c.mul(j, str(self.across)))
-            to = self._at("%pack", c.add(c.mul(p, str(n)), j))
-            c.lines.append(f"  store {self.kind} {self._load(self._at('%y', at))}, ptr {to}")
+            number = c.load("%y", c.add(c.mul(p, self.down), c.mul(j, self.across)))
+            c.store(number, "%pack", c.add(c.mul(p, n), j))
         return [
             c.let(f"load {self.vector}, ptr {self._fixed('%pack', p * n)}, {self.align}")
             for p in range(self.count)
@@ -457,7 +454,7 @@ class _RowProductWriter:
             return self.c.let(f"load {self.vector}, ptr {y}, {self.align}")
         vector = "poison"
         for j in range(self.width):
-            number = self._load(self._fixed(y, j * self.across))
+            number = self.c.load(self._fixed(y, j * self.across))
             vector = self.c.let(
                 f"insertelement {self.vector} {vector}, {self.kind} {number}, i32 {j}"
             )
@@ -465,7 +462,7 @@ class _RowProductWriter:
 
     def _spread(self, x: str, p: int) -> str:
         """Number p of a row of the tall matrix, in every lane."""
-        number = self._load(self._fixed(x, self.gather.offsets[p]))
+        number = self.c.load(self._fixed(x, self.gather.offsets[p]))
         one = self.c.let(f"insertelement {self.vector} poison, {self.kind} {number}, i32 0")
         mask = f"<{self.width} x i32> zeroinitializer"
         return self.c.let(f"shufflevector {self.vector} {one}, {self.vector} poison, {mask}")
@@ -483,7 +480,7 @@ class _RowProductWriter:
                 ends = (first, last) if depth == 0 else ("0", str(extent))
                 i = loops.enter_context(c.plain_loop(*ends, _LOOP_METADATA))
                 for at, strides in enumerate(moving.values()):
-                    names[at] = self._at(names[at], c.mul(i, str(strides[depth])))
+                    names[at] = c.address(names[at], c.mul(i, strides[depth]))
             yield tuple(names)
 
     @contextmanager
@@ -491,10 +488,10 @@ class _RowProductWriter:
         """A loop over blocks of `step` iterations of the outermost loop; yields their bounds."""
         c = self.c
         count = c.sub(last, first)
-        blocks = c.let(f"sdiv i64 {c.add(count, str(step - 1))}, {step}")
+        blocks = c.let(f"sdiv i64 {c.add(count, step - 1)}, {step}")
         with c.plain_loop(0, blocks, _LOOP_METADATA) as block:
-            low = c.add(first, c.mul(block, str(step)))
-            high = c.add(low, str(step))
+            low = c.add(first, c.mul(block, step))
+            high = c.add(low, step)
             yield low, c.select(c.compare("slt", high, last), high, last)
 
     # Numbers
@@ -502,16 +499,10 @@ class _RowProductWriter:
     def _add(self, a: str, b: str) -> str:
         return self.c.let(f"fadd contract {self.vector} {a}, {b}")
 
-    def _at(self, pointer: str, index: str) -> str:
-        return self.c.let(f"getelementptr {self.kind}, ptr {pointer}, i64 {index}")
-
     def _fixed(self, pointer: str, offset: int) -> str:
         """The address of an element at a literal offset."""
         size = "i32" if abs(offset) < 1 << 31 else "i64"
         return self.c.let(f"getelementptr {self.kind}, ptr {pointer}, {size} {offset}")
-
-    def _load(self, pointer: str) -> str:
-        return self.c.let(f"load {self.kind}, ptr {pointer}")
 
     def _store(self, value: str, pointer: str) -> None:
         self.c.lines.append(f"  store {self.vector} {value}, ptr {pointer}, {self.align}")

@@ -1,8 +1,8 @@
-"""The matrix exponential, by scaling and squaring of Pade approximants.
+"""The matrix exponential, by scaling and squaring of a Pade approximant.
 
-N. Higham, "The scaling and squaring method for the matrix exponential revisited" (2005): the least
-degree that is accurate for the matrix's norm; beyond the largest degree the matrix is halved until
-it is, and the result squared as often.
+N. Higham, "The scaling and squaring method for the matrix exponential revisited" (2005): the matrix
+is halved until the approximant of degree 13 is accurate for its norm, and the result is squared as
+often.
 """
 
 from __future__ import annotations
@@ -13,28 +13,12 @@ from collections.abc import Sequence
 from tracker.jit.lapack.library_calls import gemm, ptr
 from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter, new_routine
 
-# The largest norm for which a degree is accurate.
-_MAX_NORM_BY_DEGREE = {
-    3: 1.495585217958292e-2,
-    5: 2.539398330063230e-1,
-    7: 9.504178996162932e-1,
-    9: 2.097847961257068,
-    13: 5.371920351148152,
-}
-_SCRATCH_MATRICES = 8  # matrices of scratch
-
-
-def _coefficients(degree: int) -> list[float]:
-    """Coefficients of the approximant's numerator; the denominator has alternating signs."""
-    top = math.factorial(degree)
-    return [
-        float(
-            math.factorial(2 * degree - j)
-            * top
-            // (math.factorial(degree) * math.factorial(degree - j) * math.factorial(j))
-        )
-        for j in range(degree + 1)
-    ]
+_DEGREE = 13
+_MAX_NORM = 5.371920351148152  # for which the degree is accurate
+_SCRATCH_MATRICES = 7  # matrices of scratch
+_COEFFICIENTS = [  # of the approximant's numerator; the denominator has alternating signs
+    float(math.perm(2 * _DEGREE - j, _DEGREE) // math.factorial(j)) for j in range(_DEGREE + 1)
+]
 
 
 def scratch_size(n: int) -> tuple[int, int]:
@@ -56,15 +40,7 @@ def expm(kind: MatrixKind) -> RoutineWriter:
     with c.loop(0, square) as i:
         c.store(c.scale_by_real("fmul", c.load("%a", i), c.get(scale)), a, i)
     _product(c, a, a, powers[0])
-    below = "-1.0"
-    for degree, limit in _MAX_NORM_BY_DEGREE.items():
-        last = degree == max(_MAX_NORM_BY_DEGREE)
-        here = c.compare("ogt", norm, below)
-        if not last:
-            here = c.let(f"and i1 {here}, {c.compare('ole', norm, repr(limit))}")
-        with c.when(here):
-            _approximant(c, degree, powers, (u, v, w))
-        below = repr(limit)
+    _approximant(c, powers, (u, v, w))
     _product(c, a, w, u)
     with c.loop(0, square) as i:  # (v - u) x = v + u
         x, y = c.load(u, i), c.load(v, i)
@@ -97,8 +73,8 @@ def _norm(c: RoutineWriter) -> str:
 
 
 def _halvings(c: RoutineWriter, norm: str) -> str:
-    """How often the matrix is halved until the largest degree is accurate."""
-    ratio = c.real_op("fdiv", norm, repr(max(_MAX_NORM_BY_DEGREE.values())))
+    """How often the matrix is halved until the approximant is accurate."""
+    ratio = c.real_op("fdiv", norm, repr(_MAX_NORM))
     over = c.compare("ogt", ratio, "1.0")
     safe = c.let(f"select i1 {over}, double {ratio}, double 1.0")
     exponent = c.call("double", "llvm.log2.f64", [f"double {safe}"])
@@ -106,25 +82,16 @@ def _halvings(c: RoutineWriter, norm: str) -> str:
     return c.let(f"fptosi double {whole} to i64")
 
 
-def _approximant(
-    c: RoutineWriter, degree: int, powers: Sequence[str], parts: Sequence[str]
-) -> None:
+def _approximant(c: RoutineWriter, powers: Sequence[str], parts: Sequence[str]) -> None:
     """v: the even terms; w: the odd ones, over the matrix. `powers[0]` is the square already."""
     u, v, w = parts
-    b = _coefficients(degree)
-    highest = 3 if degree == 13 else degree // 2
-    for at in range(1, highest):
+    for at in (1, 2):
         _product(c, powers[at - 1], powers[0], powers[at])
-    if degree == 13:  # the upper half times the sixth power
-        for target, odd in ((v, 0), (w, 1)):
-            _linear_combination(c, u, [0.0, *(b[2 * i + odd] for i in (4, 5, 6))], powers)
-            _product(c, powers[2], u, target)
-            _linear_combination(
-                c, target, [b[2 * i + odd] for i in range(4)], powers, accumulate=True
-            )
-        return
-    for target, odd in ((v, 0), (w, 1)):
-        _linear_combination(c, target, [b[2 * i + odd] for i in range(highest + 1)], powers)
+    for target, odd in ((v, 0), (w, 1)):  # the upper half times the sixth power
+        b = _COEFFICIENTS[odd::2]
+        _linear_combination(c, u, [0.0, *b[4:]], powers)
+        _product(c, powers[2], u, target)
+        _linear_combination(c, target, b[:4], powers, accumulate=True)
 
 
 def _linear_combination(

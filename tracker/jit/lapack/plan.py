@@ -19,6 +19,7 @@ from tracker.jit.lapack.routine_calls import write_call
 from tracker.jit.lapack.routine_writer import MatrixKind
 from tracker.jit.lapack.routines import factored_words, kind_of, workspace_size
 from tracker.jit.schedule.plan_data import Unrolled, buffer_location
+from tracker.ops.shape.memory_order import c_strides
 from tracker.support.structs import record, replace
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _operand(planner: Planner, atom: Atom, axes: int, may_turn: bool) -> Routine
     place = planner.stored(atom)
     if isinstance(place, Unrolled):
         return RoutineOperand(atom, None, stack, step, False, place.ready)
-    if place.strides == _contiguous_strides(type.shape):
+    if place.strides == c_strides(type.shape):
         return RoutineOperand(atom, place, stack, step, False, place.ready)
     if may_turn and place.strides == _transposed_strides(type.shape):
         return RoutineOperand(atom, place, stack, step, True, place.ready)
@@ -140,19 +141,13 @@ def _words_per_element(type: Type) -> int:
 
 def _batch_strides(stack: tuple[int, ...], step: int, batch: tuple[int, ...]) -> tuple[int, ...]:
     """The distance of matrices along each axis of the whole stack; 0 where they repeat."""
-    own = [
-        0 if n == 1 else step * s for n, s in zip(stack, _contiguous_strides(stack), strict=True)
-    ]
+    own = [0 if n == 1 else step * s for n, s in zip(stack, c_strides(stack), strict=True)]
     return (*(0 for _ in range(len(batch) - len(stack))), *own)
-
-
-def _contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def _transposed_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of transposed matrices without gaps."""
-    *rest, down, across = _contiguous_strides((*shape[:-2], shape[-1], shape[-2]))
+    *rest, down, across = c_strides((*shape[:-2], shape[-1], shape[-2]))
     return (*rest, across, down)
 
 

@@ -61,7 +61,7 @@ ROUTINES: dict[str, RoutineSpec] = {
         eigen_svd.eigh,
         ("syevd heevd",),
         scratch=lambda n, lower: (n * n, n),
-        query=queries.eigenvectors,
+        query=functools.partial(queries.eigenvalues, job="V"),
     ),
     "eigvalsh": RoutineSpec(
         eigen_svd.eigvalsh,

@@ -46,17 +46,10 @@ def _query(
     return LapackWorkspace(*(max(int(workspace[part][0]), 1) for part in "nri"))
 
 
-def eigenvalues(kind: MatrixKind, n: int, lower: int) -> LapackWorkspace:
-    return _eigen(kind, "N", n, lower)
-
-
-def eigenvectors(kind: MatrixKind, n: int, lower: int) -> LapackWorkspace:
-    return _eigen(kind, "V", n, lower)
-
-
-def _eigen(kind: MatrixKind, letter: str, n: int, lower: int) -> LapackWorkspace:
+def eigenvalues(kind: MatrixKind, n: int, lower: int, job: str = "N") -> LapackWorkspace:
+    """Of values only ("N"), or of vectors, too ("V")."""
     name = "heevd" if kind.is_complex else "syevd"
-    return _query(kind, name, letter + "LU"[not lower], (n, _POINTER, n, _POINTER), "NRI")
+    return _query(kind, name, job + "LU"[not lower], (n, _POINTER, n, _POINTER), "NRI")
 
 
 def general_eigenvectors(kind: MatrixKind, n: int) -> LapackWorkspace:

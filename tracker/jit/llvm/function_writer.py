@@ -51,8 +51,8 @@ class FunctionWriter(TextWriter):
 
     def text(self) -> str:
         signature = f"{self.result} @{self.name}({', '.join(self.parameters)})"
-        head = f"define {self.linkage}{signature} {self.attributes} {{"
-        return "\n".join([head, "entry:", *self.cells, *self.lines, "}"])
+        head = " ".join([f"define {self.linkage}{signature}", *self.attributes.split(), "{"])
+        return "\n".join([head, *self.cells, *self.lines, "}"])
 
     def routine(self, parts: Iterable[str] = ()) -> RoutineText:
         """The function with what it calls."""
