@@ -8,12 +8,13 @@ Invariant: of several results, those that are not used are written to one cell e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tracker.ir.graph import Eqn
+from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.runtime import ufunc_loops
 from tracker.jit.schedule.steps import result_buffer
 from tracker.support.structs import record
@@ -34,9 +35,9 @@ class UfuncStep:
         eqn = self.eqn
         loop = ufunc_loops.find(eqn.params["ufunc"], [o.type.dtype for o in eqn.operands])
         at, core = eqn.params["at"], eqn.params["core"]
-        name, text = _routine(loop, at, core)
+        routine = _routine(loop, at, core)
         driver.needs.ufunc_loops.add(loop)
-        driver.needs.intrinsics.add(text)
+        driver.needs.intrinsics.add(routine.text())
         target = driver.pointer(result_buffer(driver, eqn))
         arguments = [f"ptr {target}, i64 {eqn.out.type.size // (core[1] if core else 1)}"]
         for number, operand in enumerate(eqn.operands):
@@ -44,7 +45,7 @@ class UfuncStep:
             if core and number == 0:
                 step = core[0] * operand.type.dtype.itemsize
             arguments.append(f"ptr {driver.readable(operand)}, i64 {step}")
-        driver.lines.append(f"  call void {name}({', '.join(arguments)})")
+        driver.lines.append(f"  call void @{routine.name}({', '.join(arguments)})")
 
 
 def plan_ufunc(planner: Planner, eqn: Eqn) -> None:
@@ -52,12 +53,11 @@ def plan_ufunc(planner: Planner, eqn: Eqn) -> None:
     planner.add_routine_step(UfuncStep(eqn))
 
 
-def _routine(loop: ufunc_loops.UfuncLoop, at: int, core: tuple[int, int] | None) -> tuple[str, str]:
-    """The name and text of the function (ptr out, i64 count, then ptr and i64 step per operand)."""
+def _routine(loop: ufunc_loops.UfuncLoop, at: int, core: tuple[int, int] | None) -> FunctionWriter:
+    """The function (ptr out, i64 count, then ptr and i64 step per operand)."""
     many = len(loop.operands)
-    count = many + len(loop.results)
-    name = f"@{loop.symbol}.all.{at}" + ("".join(f".{n}" for n in core) if core else "")
-    head = ", ".join(["ptr %out, i64 %n", *(f"ptr %x{k}, i64 %s{k}" for k in range(many))])
+    name = f"{loop.symbol}.all.{at}" + ("".join(f".{n}" for n in core) if core else "")
+    parameters = [x for k in range(many) for x in (f"ptr %x{k}", f"i64 %s{k}")]
     args, steps = [f"%x{k}" for k in range(many)], [f"%s{k}" for k in range(many)]
     counts = ["%n"]
     for k, letter in enumerate(loop.results):
@@ -70,25 +70,18 @@ def _routine(loop: ufunc_loops.UfuncLoop, at: int, core: tuple[int, int] | None)
             str(np.dtype(loop.operands[0]).itemsize),
             str(np.dtype(loop.results[at]).itemsize),
         ]
-    lines = [
-        f"define internal void {name}({head}) noinline {{",
-        f"  %args = alloca [{count} x ptr]",
-        f"  %steps = alloca [{len(steps)} x i64]",
-        f"  %counts = alloca [{len(counts)} x i64]",
-        "  %cell = alloca [2 x i64], align 16",
-        *_array_stores("args", "ptr", args),
-        *_array_stores("steps", "i64", steps),
-        *_array_stores("counts", "i64", counts),
-        f"  %data = load ptr, ptr @{loop.symbol}.data",
-        f"  call void @{loop.symbol}(ptr %args, ptr %counts, ptr %steps, ptr %data)",
-        "  ret void",
-        "}",
-    ]
-    return name, "\n".join(lines)
+    c = FunctionWriter(name, ["ptr %out", "i64 %n", *parameters])
+    c.cells.append("  %cell = alloca [2 x i64], align 16")
+    arrays = [_array(c, "ptr", args), _array(c, "i64", counts), _array(c, "i64", steps)]
+    data = c.load(f"@{loop.symbol}.data", kind="ptr")
+    c.emit(f"call void @{loop.symbol}({', '.join(f'ptr {x}' for x in (*arrays, data))})")
+    c.ret()
+    return c
 
 
-def _array_stores(array: str, kind: str, cells: Sequence[str]) -> Iterator[str]:
-    """The lines that store values in consecutive cells of an array."""
-    for k, x in enumerate(cells):
-        yield f"  %{array}.{k} = getelementptr {kind}, ptr %{array}, i64 {k}"
-        yield f"  store {kind} {x}, ptr %{array}.{k}"
+def _array(c: FunctionWriter, kind: str, values: Sequence[str]) -> str:
+    """Values in consecutive cells."""
+    array = c.array(f"[{len(values)} x {kind}]")
+    for at, value in enumerate(values):
+        c.store(value, array, at, kind)
+    return array

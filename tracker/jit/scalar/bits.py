@@ -7,10 +7,12 @@ runs element by element, as NumPy's does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.scalar.real import RealEmitter
 from tracker.jit.scalar.values import ScalarValue, llvm_type
 
@@ -104,60 +106,50 @@ class BitEmitter(RealEmitter):
 
     def gcd(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         """The greatest common divisor; zero for two zeros."""
-        return self._call_routine("gcd", _GCD, self.abs(a), self.abs(b))
+        return self._call_routine(_gcd, self.abs(a), self.abs(b))
 
     def lcm(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         """The least common multiple; zero, where one is zero."""
         a, b = self.abs(a), self.abs(b)
-        divisor = self._call_routine("gcd", _GCD, a, b)
+        divisor = self._call_routine(_gcd, a, b)
         none = self.compare("==", divisor, self.constant(0, a))
         safe = self.select(none, self.constant(1, a), divisor)
         return self.mul(self._op("udiv", a, safe), b)
 
     def integer_power(self, x: ScalarValue, n: ScalarValue) -> ScalarValue:
         """x**n for an unknown n >= 0, which wraps around."""
-        return self._call_routine("power", _POWER, x, n)
+        return self._call_routine(_power, x, n)
 
-    def _call_routine(self, name: str, text: str, a: ScalarValue, b: ScalarValue) -> ScalarValue:
+    def _call_routine(
+        self, routine: Callable[[str], FunctionWriter], a: ScalarValue, b: ScalarValue
+    ) -> ScalarValue:
         kind = f"i{8 * a.dtype.itemsize}"
-        self.needs.intrinsics.add(text.replace("$", kind))
-        return ScalarValue(self.write(f"call {kind} @tk.{name}.{kind}({a}, {b})"), a.dtype)
+        function = routine(kind)
+        self.needs.intrinsics.add(function.text())
+        return ScalarValue(self.write(f"call {kind} @{function.name}({a}, {b})"), a.dtype)
 
 
-_GCD = """
-define internal $ @tk.gcd.$($ %a, $ %b) {
-start:
-  br label %next
-next:
-  %x = phi $ [%a, %start], [%rest, %divide]
-  %y = phi $ [%b, %start], [%x, %divide]
-  %over = icmp eq $ %x, 0
-  br i1 %over, label %end, label %divide
-divide:
-  %rest = urem $ %y, %x
-  br label %next
-end:
-  ret $ %y
-}
-"""
-_POWER = """
-define internal $ @tk.power.$($ %x, $ %n) {
-start:
-  br label %next
-next:
-  %base = phi $ [%x, %start], [%square, %step]
-  %rest = phi $ [%n, %start], [%half, %step]
-  %y = phi $ [1, %start], [%more, %step]
-  %over = icmp eq $ %rest, 0
-  br i1 %over, label %end, label %step
-step:
-  %times = mul $ %y, %base
-  %bit = trunc $ %rest to i1
-  %more = select i1 %bit, $ %times, $ %y
-  %square = mul $ %base, %base
-  %half = lshr $ %rest, 1
-  br label %next
-end:
-  ret $ %y
-}
-"""
+def _gcd(kind: str) -> FunctionWriter:
+    c = FunctionWriter(f"tk.gcd.{kind}", [f"{kind} %a", f"{kind} %b"], result=kind, attributes="")
+    x, y = c.variable("%a", kind), c.variable("%b", kind)
+    with c.repeat() as dividing:
+        divisor, other = c.get(x), c.get(y)
+        c.leave_if(c.let(f"icmp eq {kind} {divisor}, 0"), dividing)
+        c.set(x, c.let(f"urem {kind} {other}, {divisor}"))
+        c.set(y, divisor)
+    c.ret(c.get(y))
+    return c
+
+
+def _power(kind: str) -> FunctionWriter:
+    c = FunctionWriter(f"tk.power.{kind}", [f"{kind} %x", f"{kind} %n"], result=kind, attributes="")
+    base, rest, power = c.variable("%x", kind), c.variable("%n", kind), c.variable(1, kind)
+    with c.repeat() as squaring:
+        b, n, y = c.get(base), c.get(rest), c.get(power)
+        c.leave_if(c.let(f"icmp eq {kind} {n}, 0"), squaring)
+        times, bit = c.let(f"mul {kind} {y}, {b}"), c.let(f"trunc {kind} {n} to i1")
+        c.set(power, c.let(f"select i1 {bit}, {kind} {times}, {kind} {y}"))
+        c.set(base, c.let(f"mul {kind} {b}, {b}"))
+        c.set(rest, c.let(f"lshr {kind} {n}, 1"))
+    c.ret(c.get(power))
+    return c
