@@ -85,7 +85,7 @@ class RoutineWriter(FunctionWriter):
         self._uses_quotient = False
 
     def text(self) -> str:
-        quotient = [_QUOTIENT] if self._uses_quotient else []
+        quotient = [_quotient_text()] if self._uses_quotient else []
         return "\n".join([super().text(), *self._plain_loops(), *quotient])
 
     def _plain_loops(self) -> list[str]:
@@ -142,7 +142,7 @@ class RoutineWriter(FunctionWriter):
         """An element times ("fmul") or over ("fdiv") a real number."""
         both = real
         if self.kind.is_complex:
-            both = self._element(real, real)
+            both = self.pair(real, real)
         return self.let(f"{operation} contract {self.element_type} {a}, {both}")
 
     def subtract_product(self, a: str, b: str, c: str) -> str:
@@ -168,19 +168,19 @@ class RoutineWriter(FunctionWriter):
 
     def element(self, real: str) -> str:
         """A real number as an element."""
-        return self._element(real, "0.0") if self.kind.is_complex else real
+        return self.pair(real, "0.0") if self.kind.is_complex else real
 
     def pivot_size(self, a: str) -> str:
         """The size by which pivots are chosen: as in LAPACK, the sum of the absolute values of both
         parts."""
         if not self.kind.is_complex:
-            return self._fabs(a)
-        return self.real_op("fadd", *(self._fabs(self.part(a, i)) for i in (0, 1)))
+            return self.fabs(a)
+        return self.real_op("fadd", *(self.fabs(self.part(a, i)) for i in (0, 1)))
 
     def absolute(self, a: str) -> str:
         if not self.kind.is_complex:
-            return self._fabs(a)
-        x, y = (self._fabs(self.part(a, i)) for i in (0, 1))
+            return self.fabs(a)
+        x, y = (self.fabs(self.part(a, i)) for i in (0, 1))
         wide = self.compare("ogt", x, y)
         large, small = (
             self.let(f"select i1 {wide}, double {m}, double {n}") for m, n in ((x, y), (y, x))
@@ -211,10 +211,11 @@ class RoutineWriter(FunctionWriter):
     def select_element(self, condition: str, a: str, b: str) -> str:
         return self.let(f"select i1 {condition}, {self.element_type} {a}, {self.element_type} {b}")
 
-    def _fabs(self, a: str) -> str:
+    def fabs(self, a: str) -> str:
         return self.call("double", "llvm.fabs.f64", [f"double {a}"])
 
-    def _element(self, real: str, imag: str) -> str:
+    def pair(self, real: str, imag: str) -> str:
+        """A complex number of its parts."""
         first = self.let(
             f"insertelement {self.element_type} poison, {self.kind.real_type} {real}, i64 0"
         )
@@ -290,33 +291,26 @@ def internal_routine(
     )
 
 
-# a / b, scaled by the larger part of b (Smith's method).
-_QUOTIENT = """
-define internal <2 x double> @tk.quotient(<2 x double> %a, <2 x double> %b) nounwind {
-  %re = extractelement <2 x double> %b, i64 0
-  %im = extractelement <2 x double> %b, i64 1
-  %wide = call double @llvm.fabs.f64(double %re)
-  %high = call double @llvm.fabs.f64(double %im)
-  %flat = fcmp oge double %wide, %high
-  %large = select i1 %flat, double %re, double %im
-  %small = select i1 %flat, double %im, double %re
-  %ratio = fdiv double %small, %large
-  %more = fmul double %small, %ratio
-  %below = fadd double %large, %more
-  %x = extractelement <2 x double> %a, i64 0
-  %y = extractelement <2 x double> %a, i64 1
-  %xr = fmul double %x, %ratio
-  %yr = fmul double %y, %ratio
-  %re.flat = fadd double %x, %yr
-  %im.flat = fsub double %y, %xr
-  %re.steep = fadd double %xr, %y
-  %im.steep = fsub double %yr, %x
-  %above.re = select i1 %flat, double %re.flat, double %re.steep
-  %above.im = select i1 %flat, double %im.flat, double %im.steep
-  %q.re = fdiv double %above.re, %below
-  %q.im = fdiv double %above.im, %below
-  %q = insertelement <2 x double> poison, double %q.re, i64 0
-  %done = insertelement <2 x double> %q, double %q.im, i64 1
-  ret <2 x double> %done
-}
-"""
+def _quotient_text() -> str:
+    """a / b, scaled by the larger part of b (Smith's method)."""
+    pair = MatrixKind("z").element_type
+    parameters = [f"{pair} %a", f"{pair} %b"]
+    c = internal_routine("tk.quotient", parameters, MatrixKind("z"), result=pair)
+    c.attributes = "nounwind"
+    x, y, re, im = (c.part(z, at) for z in ("%a", "%b") for at in (0, 1))
+    is_flat = c.compare("oge", c.fabs(re), c.fabs(im))
+
+    def pick(a: str, b: str) -> str:
+        return c.let(f"select i1 {is_flat}, double {a}, double {b}")
+
+    def op(name: str, a: str, b: str) -> str:
+        return c.let(f"{name} double {a}, {b}")
+
+    large, small = pick(re, im), pick(im, re)
+    ratio = op("fdiv", small, large)
+    below = op("fadd", large, op("fmul", small, ratio))
+    x_ratio, y_ratio = op("fmul", x, ratio), op("fmul", y, ratio)
+    over = pick(op("fadd", x, y_ratio), op("fadd", x_ratio, y))
+    beside = pick(op("fsub", y, x_ratio), op("fsub", y_ratio, x))
+    c.ret(c.pair(op("fdiv", over, below), op("fdiv", beside, below)))
+    return c.text()
