@@ -10,7 +10,6 @@ the dtype of the result (`ir/passes/linalg_dtypes.py`).
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +31,7 @@ from tracker.jit.lapack.library_calls import (
     blas_integers,
 )
 from tracker.jit.lapack.routine_writer import MatrixKind, RoutineWriter, internal_routine
+from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.runtime import blas, thread_pool
 from tracker.jit.scalar.values import memory_type
 from tracker.jit.schedule.plan_data import UNROLL_LIMIT, Unrolled
@@ -187,36 +187,23 @@ def _emit_batch(
     """A function that loops over a batch of products, and its call."""
     m, n, _ = product.extents
     text = memory_type(product.dtype)
-    number = len(driver.bodies)
-    c = RoutineWriter(
-        f"stack{number}",
-        ["ptr %x", "ptr %y", "ptr noalias %z"],
-        linkage="internal ",
-        first_metadata=number,
-    )
+    parameters = ["ptr %x", "ptr %y", "ptr noalias %z"]
+    c = FunctionWriter(f"stack{len(driver.bodies)}", parameters, attributes="")
+    c.element_type = text
     steps = [m * n * s for s in c_strides(batch)]
-    with ExitStack() as loops:
-        index = [loops.enter_context(c.plain_loop(0, extent)) for extent in batch]
-        pointers = []
-        for name, strides in zip(
-            "xyz", (product.left.batch_strides, product.right.batch_strides, steps), strict=True
-        ):
-            flat = "0"
-            for i, stride in zip(index, strides, strict=True):
-                flat = c.add(flat, c.mul(i, stride)) if stride else flat
-            pointers.append(c.let(f"getelementptr {text}, ptr %{name}, i64 {flat}"))
-        x, y, z = pointers
+    strides = {"%x": product.left.batch_strides, "%y": product.right.batch_strides, "%z": steps}
+    with c.each_of_stack(batch, strides) as (x, y, z):
         if product.is_small or not product.letter:
             emit_product_loops(c, product, (x, y, z))
         else:
             name, arguments = _blas_call(driver, product, (x, y, z))
             driver.symbols.add(name)
             driver.needs.intrinsics.add(_declaration(name, arguments))
-            c.lines.append(f"  {_call_text(name, arguments)}")
+            c.emit(_call_text(name, arguments))
     c.ret()
     driver.bodies.append(c.text())
     x, y, z = where
-    driver.e.write(f"call i64 @{c.name}(ptr {x}, ptr {y}, ptr {z})")
+    driver.lines.append(f"  call void @{c.name}(ptr {x}, ptr {y}, ptr {z})")
 
 
 @record(frozen=True)

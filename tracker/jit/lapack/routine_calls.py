@@ -6,12 +6,11 @@ A stack of matrices is a loop in a function of its own.
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
-from tracker.jit.lapack.routine_writer import RoutineWriter
+from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.scalar.values import ScalarValue
 
 
@@ -45,21 +44,14 @@ def _pointer(driver: Any, operand: Any) -> str:
 
 def _batched_function(driver: Any, call: Any, name: str, count: int, sizes: list[str]) -> str:
     """A function that calls the routine for each matrix of a stack."""
-    c = RoutineWriter(
-        f"stack{len(driver.bodies)}",
-        [f"ptr %p{i}" for i in range(count)],
-        linkage="internal ",
-        first_metadata=1000 * (1 + len(driver.bodies)),
-    )
+    pointers = [f"%p{i}" for i in range(count)]
+    parameters = [f"ptr {pointer}" for pointer in pointers]
+    c = FunctionWriter(f"stack{len(driver.bodies)}", parameters, result="i64", attributes="")
     failed = c.variable(0)
-    with ExitStack() as loops:
-        index = [loops.enter_context(c.loop(0, n)) for n in call.batch]
-        moved = [f"ptr %p{at}" for at in range(count)]
-        for at, strides in enumerate(call.strides):
-            for i, stride in zip(index, strides, strict=True):
-                if stride:
-                    moved[at] = f"ptr {c.address(moved[at].split()[1], c.mul(i, stride))}"
-        found = c.let(f"call i64 @{name}({', '.join([*moved, *sizes])})")
+    strides = dict(zip(pointers, call.strides, strict=False))
+    with c.each_of_stack(call.batch, strides) as moved:
+        given = [f"ptr {pointer}" for pointer in (*moved, *pointers[len(moved) :])]
+        found = c.let(f"call i64 @{name}({', '.join([*given, *sizes])})")
         c.set(failed, c.let(f"or i64 {c.get(failed)}, {found}"))
     c.ret(c.get(failed))
     driver.bodies.append(c.text())

@@ -61,8 +61,7 @@ FLOAT64 = MatrixKind("d")
 
 
 class RoutineWriter(FunctionWriter):
-    """One function, `i64 @name(parameters)`, which returns 0, or another number if it failed.
-    `first_metadata` is its first metadata number; these are numbered in a module."""
+    """One function, `i64 @name(parameters)`, which returns 0, or another number if it failed."""
 
     def __init__(
         self,
@@ -73,14 +72,12 @@ class RoutineWriter(FunctionWriter):
         linkage: str = "",
         result: str = "i64",
         attributes: str = "nounwind",
-        first_metadata: int = 0,
     ) -> None:
         super().__init__(name, parameters, linkage=linkage, result=result, attributes=attributes)
         self.kind = kind
         self.element_type = kind.element_type
         self.zero = "zeroinitializer" if kind.is_complex else "0.0"
         self.one = self.literal("1.0")
-        self.first_metadata = first_metadata
         self._loops = 0
         self._uses_quotient = False
 
@@ -93,12 +90,10 @@ class RoutineWriter(FunctionWriter):
         work, and such a loop compiles ten times faster."""
         if not self._loops:
             return []
-        no_vectors, no_copies = self.first_metadata, self.first_metadata + 1
-        loops = range(self.first_metadata + 2, self.first_metadata + 2 + self._loops)
         return [
-            f'!{no_vectors} = !{{!"llvm.loop.vectorize.enable", i1 false}}',
-            f'!{no_copies} = !{{!"llvm.loop.unroll.disable"}}',
-            *(f"!{i} = distinct !{{!{i}, !{no_vectors}, !{no_copies}}}" for i in loops),
+            '!0 = !{!"llvm.loop.vectorize.enable", i1 false}',
+            '!1 = !{!"llvm.loop.unroll.disable"}',
+            *(f"!{i} = distinct !{{!{i}, !0, !1}}" for i in range(2, 2 + self._loops)),
         ]
 
     def real_op(self, operation: str, a: object, b: object) -> str:
@@ -240,9 +235,7 @@ class RoutineWriter(FunctionWriter):
     def loop(self, first: object, last: object) -> AbstractContextManager[str]:
         """for i in range(first, last); LLVM leaves the loop as it is."""
         self._loops += 1
-        return self.plain_loop(
-            first, last, f", !llvm.loop !{self.first_metadata + 1 + self._loops}"
-        )
+        return self.plain_loop(first, last, f", !llvm.loop !{1 + self._loops}")
 
     @contextmanager
     def loop_down(self, first: object, last: object) -> Iterator[str]:

@@ -6,8 +6,8 @@ variable is an alloca, which LLVM turns into a register.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 
 from tracker.jit.llvm.text_writer import TextWriter
 from tracker.support.structs import record
@@ -162,6 +162,22 @@ class FunctionWriter(TextWriter):
             f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{how}",
             f"done{tag}:",
         ]
+
+    @contextmanager
+    def each_of_stack(
+        self, shape: Sequence[int], strides: Mapping[str, Sequence[int]]
+    ) -> Iterator[list[str]]:
+        """Loops over a stack of this shape; yields the addresses in each step. `strides`: pointers,
+        and their distances along each axis."""
+        with ExitStack() as loops:
+            index = [loops.enter_context(self.plain_loop(0, extent)) for extent in shape]
+            moved = []
+            for pointer, steps in strides.items():
+                flat: object = 0
+                for i, step in zip(index, steps, strict=True):
+                    flat = self.add(flat, self.mul(i, step)) if step else flat
+                moved.append(self.address(pointer, flat))
+            yield moved
 
     @contextmanager
     def repeat(self) -> Iterator[str]:
