@@ -1,6 +1,7 @@
 """How SciPy's functions are differentiated. Each module of `tracker.scipy` uses one of these ways:
 
     dropin      a reimplementation in NumPy, which plain arguments bypass
+    rebound     SciPy's own Python code with other globals: NumPy's names are `tracker.numpy`'s
     fallback    SciPy's own function, for names that have no reimplementation; it refuses tracked
                 values, or is given their plain numbers where results have no derivative
     callback    SciPy's own function, called back out of compiled code

@@ -1,9 +1,9 @@
 """`scipy.stats` on tracked values. Names that are not defined here are SciPy's own.
 
-Distributions: `distribution.py` has the classes (loc, scale, support, frozen distributions);
-`common_distributions.py`, `real_line.py`, `half_line.py`, `intervals.py` and `discrete.py` give the
-formulas of the standard forms, `moments.py` their means, variances and entropies, `multivariate.py`
-the multivariate ones. Samples: `descriptive.py`, `hypothesis_tests.py`, `binned.py`, `kde.py`.
+Distributions: `distribution.py` has the classes (loc, scale, support, frozen distributions), which
+run SciPy's formulas of the standard forms; `formulas.py` has those that are not SciPy's,
+`multivariate.py` the multivariate ones. Samples: `descriptive.py`, `hypothesis_tests.py`,
+`binned.py`, `kde.py`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,14 @@ from tracker.scipy._bridge.dropin import DROP_INS
 from tracker.scipy._bridge.fallback import scipy_fallback
 from tracker.scipy.stats import (  # noqa: F401
     binned,
-    common_distributions,
     descriptive,
-    discrete,
-    half_line,
     hypothesis_tests,
-    intervals,
-    real_line,
 )
 from tracker.scipy.stats.distribution import (
     ContinuousDistribution,
     DiscreteDistribution,
-    Distribution,
 )
+from tracker.scipy.stats.formulas import NAMES
 from tracker.scipy.stats.kde import gaussian_kde as gaussian_kde
 from tracker.scipy.stats.multivariate import MultivariateDistribution
 from tracker.scipy.stats.multivariate import dirichlet as dirichlet
@@ -61,6 +56,5 @@ def __getattr__(name: str) -> Any:
     return MultivariateDistribution(name) if isinstance(theirs, multi_rv_generic) else theirs
 
 
-for _module in (common_distributions, discrete, half_line, intervals, real_line):
-    globals().update((name, x) for name, x in vars(_module).items() if isinstance(x, Distribution))
+globals().update({name: __getattr__(name) for name in NAMES})
 globals().update(DROP_INS[scipy.stats])

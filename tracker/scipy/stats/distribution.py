@@ -1,22 +1,26 @@
 """Univariate distributions: the formulas of the standard form (loc 0, scale 1), shifted and
 scaled.
 
-A distribution gives `logpdf` and other formulas that have a closed form; the rest follows. Outside
-of the support densities and their gradients are 0: the formulas are evaluated at an interior point
-there. Calls without tracked values go to SciPy.
+The formulas are SciPy's methods (`_logpdf`, `_cdf`, `_stats`, ...), rebound, except those in
+`formulas.py`; what SciPy integrates or sums numerically is refused. Outside of the support
+densities and their gradients are 0: the formulas are evaluated at an interior point there. Calls
+without tracked values go to SciPy.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.stats
+from scipy.stats._distn_infrastructure import rv_generic
 
 from tracker.autodiff.stop_gradient import ignore_derivatives
+from tracker.errors import ConversionError, UnsupportedError
 from tracker.scipy._bridge.callback import call_scipy
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.fallback import (
@@ -26,14 +30,17 @@ from tracker.scipy._bridge.fallback import (
     no_derivative_rule,
     refuse_tracked,
 )
-from tracker.scipy.stats.moments import MOMENTS
+from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy.stats.formulas import FORMULAS, NAMES
 from tracker.tape.observers import is_tracing
 from tracker.tape.record import aval_of
 
 Formula = Callable[..., Any]
-_REAL_LINE = (-math.inf, math.inf)
-
 Method = Callable[..., Any]
+# Methods of these classes integrate and search numerically.
+_GENERIC = (scipy.stats.rv_continuous, scipy.stats.rv_discrete, rv_generic)
+_REBINDING = Rebinding(instances_of=_GENERIC)
+_OPPOSITE = {"cdf": "sf", "sf": "cdf"}
 
 
 def scipy_if_plain(method: Method) -> Method:
@@ -50,37 +57,68 @@ def scipy_if_plain(method: Method) -> Method:
 
 class Distribution:
     """A distribution with SciPy's methods; those not defined here are SciPy's and refuse tracked
-    values.
-
-        name            SciPy's name
-        support         (low, high), or a function of the shapes that returns it
-        interior_point  a point inside every support
-        valid           a function of the shapes: whether they are admissible
-        formulas        of (x, *shapes): logpdf (logpmf), cdf, sf, logcdf, logsf;
-                        of (q, *shapes): ppf, isf
-    """
+    values."""
 
     is_discrete = False
+    density = "pdf"
 
-    def __init__(
-        self,
-        name: str,
-        support: Any = _REAL_LINE,
-        interior_point: float = 0.5,
-        valid: Callable[..., Any] | None = None,
-        **formulas: Formula,
-    ) -> None:
-        self.scipy = getattr(scipy.stats, name)
-        self.name, self.interior_point = name, interior_point
-        self.support = support if callable(support) else lambda *shapes: support
-        self.formulas: Mapping[str, Formula] = formulas
-        self.moments = MOMENTS.get(name, (None, None, None))
+    def __init__(self, name: str) -> None:
+        self.scipy, self.name = getattr(scipy.stats, name), name
         shapes = [part.strip() for part in (self.scipy.shapes or "").split(",")]
         self.shapes = tuple(part for part in shapes if part)
-        self.valid = valid or (lambda *shapes: True)
+        self.formulas = FORMULAS.get(name, {})
+
+    @functools.cached_property
+    def _theirs(self) -> Any:
+        return _REBINDING.of(self.scipy)
+
+    def formula(self, name: str) -> Formula | None:
+        """The function of (x, *shapes), or of (q, *shapes) for ppf and isf; None if there is no
+        closed form."""
+        if name in self.formulas or self.name not in NAMES:
+            return self.formulas.get(name)
+        for cls in type(self.scipy).__mro__:
+            if f"_{name}" in vars(cls):
+                return None if cls in _GENERIC else getattr(self._theirs, f"_{name}")
+        return None
+
+    def _compute(self, name: str, *args: Any) -> Any:
+        """The value of a formula, or of others that it follows from."""
+        try:
+            return self._follow(name, args)
+        except (UnsupportedError, ConversionError) as error:
+            raise no_derivative_rule(f"scipy.stats.{self.name}.{name}") from error
+
+    def _follow(self, name: str, args: Any) -> Any:
+        log = self.formula(f"log{self.density}")
+        if name == self.density and log is not None:
+            return np.exp(log(*args))
+        formula = self.formula(name)
+        if formula is not None:
+            return formula(*args)
+        if name.startswith("log"):
+            with np.errstate(divide="ignore"):
+                return np.log(self._follow(name[3:], args))
+        formula = self.formula(_OPPOSITE.get(name, ""))
+        if formula is None:
+            raise no_derivative_rule(f"scipy.stats.{self.name}.{name}")
+        return 1 - formula(*args)
+
+    def _support(self, shapes: Any) -> Any:
+        ends = self._theirs._get_support(*shapes)
+        return tuple(float(end) if isinstance(end, int) else end for end in ends)
+
+    def _valid(self, shapes: Any) -> Any:
+        """Whether the shapes are admissible."""
+        if type(self.scipy)._argcheck is not rv_generic._argcheck:
+            return self._theirs._argcheck(*shapes)
+        valid: Any = True
+        for shape in shapes:
+            valid = valid & (shape > 0)
+        return valid
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("scipy", "formulas", "moments"):
+        if name in ("scipy", "formulas"):
             raise AttributeError(name)
         theirs = getattr(self.scipy, name)
         if not callable(theirs):
@@ -113,9 +151,9 @@ class Distribution:
         below and above the support, shapes, scale, and whether the parameters are valid."""
         shapes, loc, scale = self._split_arguments(args, kwargs)
         z = _as_float64((as_array(x) - as_array(loc)) / as_array(scale))
-        low, high = self.support(*shapes)
+        low, high = self._support(shapes)
         below, above = self._outside(z, low, high)
-        valid = (as_array(scale) > 0) & self.valid(*shapes)
+        valid = (as_array(scale) > 0) & self._valid(shapes)
         out = below | above
         if out is not False:
             z = np.where(out, self._safe_point(low, high), z)
@@ -127,60 +165,66 @@ class Distribution:
         return (False if unbounded else z < low), (False if limitless else z > high)
 
     def _safe_point(self, low: Any, high: Any) -> Any:
-        return self.interior_point
+        """A point inside the support."""
+        if isinstance(low, float) and isinstance(high, float):
+            return _interior_point(low, high)
+        low, high = ignore_derivatives((low, high))
+        with np.errstate(invalid="ignore"):
+            inside = np.where(np.isinf(high), low + 1.0, (low + high) / 2)
+        return np.where(np.isinf(low), np.where(np.isinf(high), 0.5, high - 1.0), inside)
 
-    def _log_density(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
+    def _density(self, x: Any, args: Any, kwargs: Any, log: bool) -> Any:
         z, below, above, shapes, scale, valid = self._standardize(x, args, kwargs)
-        out = self._formula(name)(z, *shapes)
+        name, outside = (f"log{self.density}", -math.inf) if log else (self.density, 0.0)
+        out = self._compute(name, z, *shapes)
         if not self.is_discrete:
-            out = out - np.log(scale)
-        return _select(valid, below | above, -math.inf, out)
+            out = out - np.log(scale) if log else out / scale
+        return _select(valid, below | above, outside, out)
 
     def _probability(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
-        """cdf or sf."""
+        """cdf, sf, or the logarithm of one."""
         z, below, above, shapes, _, valid = self._standardize(x, args, kwargs)
-        upper = name == "sf"
-        out = _select(True, below, float(upper), self._formula(name)(z, *shapes))
-        return _select(valid, above, float(not upper), out)
+        none, all = (-math.inf, 0.0) if name.startswith("log") else (0.0, 1.0)
+        low, high = (all, none) if name.endswith("sf") else (none, all)
+        out = _select(True, below, low, self._compute(name, z, *shapes))
+        return _select(valid, above, high, out)
 
-    def _log_probability(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
-        """logcdf or logsf."""
-        formula = self.formulas.get(name)
-        if formula is None:
-            with np.errstate(divide="ignore"):
-                return np.log(self._probability(x, args, kwargs, name[3:]))
-        z, below, above, shapes, _, valid = self._standardize(x, args, kwargs)
-        upper = name == "logsf"
-        out = _select(True, below, 0.0 if upper else -math.inf, formula(z, *shapes))
-        return _select(valid, above, -math.inf if upper else 0.0, out)
-
-    def _formula(self, name: str) -> Formula:
-        if name in self.formulas:
-            return self.formulas[name]
-        other = self.formulas.get({"cdf": "sf", "sf": "cdf"}.get(name, ""))
-        if other is None:
-            raise no_derivative_rule(f"scipy.stats.{self.name}.{name}")
-        return lambda *args: 1 - other(*args)
-
-    def _moment(self, which: int, args: Any, kwargs: Any) -> tuple[Any, Any, Any, Any]:
-        """The mean (0), variance (1) or entropy (2) of the standard form; loc, scale, and whether
-        the parameters are valid."""
+    def _moment(self, name: str, args: Any, kwargs: Any) -> tuple[Any, Any, Any, Any]:
+        """The mean, variance or entropy of the standard form; loc, scale, and whether the
+        parameters are valid."""
         shapes, loc, scale = self._split_arguments(args, kwargs)
-        formula = self.moments[which]
-        if formula is None:
-            raise no_derivative_rule(f"scipy.stats.{self.name}.{('mean', 'var', 'entropy')[which]}")
-        found = formula(*shapes) if callable(formula) else formula
+        try:
+            found = self._standard_moment(name, shapes)
+        except (UnsupportedError, ConversionError) as error:
+            raise no_derivative_rule(f"scipy.stats.{self.name}.{name}") from error
         loc, scale = as_array(loc), as_array(scale)
-        return found, loc, scale, (scale > 0) & (loc == loc) & self.valid(*shapes)
+        return found, loc, scale, (scale > 0) & (loc == loc) & self._valid(shapes)
+
+    def _standard_moment(self, name: str, shapes: Any) -> Any:
+        formula = self.formula(name)
+        if formula is not None:
+            return formula(*shapes)
+        stats, raw = self.formula("stats"), self.formula("munp")
+        if name != "entropy" and stats is not None:
+            known = inspect.signature(stats).parameters
+            given = {"moments": "mv"} if "moments" in known else {}
+            with np.errstate(all="ignore"):
+                found = stats(*shapes, **given)[("mean", "var").index(name)]
+            if found is not None:
+                return found
+        if name == "entropy" or raw is None:
+            raise no_derivative_rule(f"scipy.stats.{self.name}.{name}")
+        first = raw(1, *shapes)
+        return first if name == "mean" else raw(2, *shapes) - first * first
 
     @scipy_if_plain
     def mean(self, *args: Any, **kwargs: Any) -> Any:
-        found, loc, scale, valid = self._moment(0, args, kwargs)
+        found, loc, scale, valid = self._moment("mean", args, kwargs)
         return _select(valid, False, 0.0, found * scale + loc)
 
     @scipy_if_plain
     def var(self, *args: Any, **kwargs: Any) -> Any:
-        found, _, scale, valid = self._moment(1, args, kwargs)
+        found, _, scale, valid = self._moment("var", args, kwargs)
         return _select(valid, False, 0.0, found * scale * scale)
 
     @scipy_if_plain
@@ -189,7 +233,7 @@ class Distribution:
 
     @scipy_if_plain
     def entropy(self, *args: Any, **kwargs: Any) -> Any:
-        found, _, scale, valid = self._moment(2, args, kwargs)
+        found, _, scale, valid = self._moment("entropy", args, kwargs)
         return _select(valid, False, 0.0, found if self.is_discrete else found + np.log(scale))
 
     @scipy_if_plain
@@ -227,11 +271,11 @@ class Distribution:
 
     @scipy_if_plain
     def logcdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._log_probability(x, args, kwargs, "logcdf")
+        return self._probability(x, args, kwargs, "logcdf")
 
     @scipy_if_plain
     def logsf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._log_probability(x, args, kwargs, "logsf")
+        return self._probability(x, args, kwargs, "logsf")
 
 
 class ContinuousDistribution(Distribution):
@@ -239,11 +283,11 @@ class ContinuousDistribution(Distribution):
 
     @scipy_if_plain
     def logpdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._log_density(x, args, kwargs, "logpdf")
+        return self._density(x, args, kwargs, log=True)
 
     @scipy_if_plain
     def pdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        return np.exp(self._log_density(x, args, kwargs, "logpdf"))
+        return self._density(x, args, kwargs, log=False)
 
     @scipy_if_plain
     def ppf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
@@ -258,29 +302,29 @@ class ContinuousDistribution(Distribution):
         q = _as_float64(as_array(q))
         inside = (q > 0) & (q < 1)
         safe = np.where(inside, q, 0.5)
-        if upper and "isf" in self.formulas:
-            out = self.formulas["isf"](safe, *shapes)
-        elif "ppf" not in self.formulas:
-            out = self._newton_quantile(safe, shapes, "isf" if upper else "ppf")
-        else:
-            out = self._formula("ppf")(1 - safe if upper else safe, *shapes)
-        low, high = self.support(*shapes)
+        out = self._standard_quantile(safe, shapes, upper)
+        low, high = self._support(shapes)
         at_zero, at_one = (high, low) if upper else (low, high)
         edge = np.where(q == 0, at_zero, np.where(q == 1, at_one, math.nan))
         loc, scale = as_array(loc), as_array(scale)
-        valid = (scale > 0) & self.valid(*shapes)
+        valid = (scale > 0) & self._valid(shapes)
         return _select(valid, np.logical_not(inside), edge * scale + loc, out * scale + loc)
 
-    def _newton_quantile(self, q: Any, shapes: list[Any], name: str) -> Any:
+    def _standard_quantile(self, q: Any, shapes: list[Any], upper: bool) -> Any:
+        isf, ppf = self.formula("isf"), self.formula("ppf")
+        if upper and isf is not None:
+            return isf(q, *shapes)
+        if ppf is not None:
+            return ppf(1 - q if upper else q, *shapes)
+        return self._newton_quantile(q, shapes, upper)
+
+    def _newton_quantile(self, q: Any, shapes: list[Any], upper: bool) -> Any:
         """SciPy's quantile; two Newton steps carry its derivatives."""
-        sign = -1.0 if name == "isf" else 1.0
+        sign, name, share = (-1.0, "isf", "sf") if upper else (1.0, "ppf", "cdf")
         x = call_scipy(getattr(self.scipy, name), q, *shapes)
-        cumulative, logpdf = (
-            self._formula("sf" if name == "isf" else "cdf"),
-            self._formula("logpdf"),
-        )
         for _ in range(2):
-            step = sign * (cumulative(x, *shapes) - q) * np.exp(-logpdf(x, *shapes))
+            off = self._compute(share, x, *shapes) - q
+            step = sign * off * np.exp(-self._compute("logpdf", x, *shapes))
             x = x - step + ignore_derivatives(step)
         return x
 
@@ -302,30 +346,29 @@ def _by_scipy(name: str) -> Method:
 class DiscreteDistribution(Distribution):
     """A distribution on counts numbers, shifted by loc; elsewhere the probability is 0."""
 
-    is_discrete = True
+    is_discrete, density = True, "pmf"
 
     ppf, isf, median, interval = map(_by_scipy, ("ppf", "isf", "median", "interval"))
 
     def _safe_point(self, low: Any, high: Any) -> Any:
-        return low
+        return (0.0 if low == -math.inf else low) if isinstance(low, float) else low
 
     @scipy_if_plain
     def logpmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
-        z = as_array(k) - as_array(self._split_arguments(args, kwargs)[1])
-        out = self._log_density(k, args, kwargs, "logpmf")
-        return _as_scalar(np.where(z == np.floor(z), out, -math.inf))
+        return self._of_counts(k, args, kwargs, log=True)
 
     @scipy_if_plain
     def pmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
-        return np.exp(self.logpmf(k, *args, **kwargs))
+        return self._of_counts(k, args, kwargs, log=False)
+
+    def _of_counts(self, k: Any, args: Any, kwargs: Any, log: bool) -> Any:
+        z = as_array(k) - as_array(self._split_arguments(args, kwargs)[1])
+        out = self._density(k, args, kwargs, log)
+        return _as_scalar(np.where(z == np.floor(z), out, -math.inf if log else 0.0))
 
     def _probability(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
         counts, shapes = self._floor(x, args, kwargs)
         return super()._probability(counts, shapes, {}, name)
-
-    def _log_probability(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
-        counts, shapes = self._floor(x, args, kwargs)
-        return super()._log_probability(counts, shapes, {}, name)
 
     def _floor(self, x: Any, args: Any, kwargs: Any) -> tuple[Any, list[Any]]:
         """The counts number at or below the standard variable, and the shapes."""
@@ -354,6 +397,12 @@ class FrozenDistribution:
         if is_tracked(*self.args, *self.kwds.values()):
             raise no_derivative_rule(f"scipy.stats.{self.dist.name}(...).{name}")
         return getattr(self.dist.scipy(*self.args, **self.kwds), name)
+
+
+def _interior_point(low: float, high: float) -> float:
+    if low == -math.inf:
+        return 0.5 if high == math.inf else high - 1.0
+    return low + 1.0 if high == math.inf else (low + high) / 2
 
 
 def _as_float64(x: Any) -> Any:

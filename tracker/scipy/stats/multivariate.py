@@ -21,7 +21,7 @@ from tracker.scipy._bridge.fallback import (
     refuse_tracked,
 )
 from tracker.scipy.stats.distribution import FrozenDistribution, scipy_if_plain
-from tracker.scipy.stats.moments import LOG_2PI
+from tracker.scipy.stats.formulas import LOG_2PI
 from tracker.support.numpy_version import version_of
 
 # SciPy's: eigenvalues below this share of the largest count as zero.
