@@ -8,6 +8,7 @@ raises where that would lose a gradient.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any, NoReturn
 
 import numpy as np
@@ -134,8 +135,13 @@ METHODS["to_device"] = _to_device
 
 @install("__array_namespace__")
 def _namespace(self: Any, *, api_version: Any = None) -> Any:
-    """`tracker.numpy`, where arrays that generic code allocates can be written into."""
+    """`tracker.numpy`, where arrays that generic code allocates can be written into. SciPy, which
+    asks if SCIPY_ARRAY_API is set, gets the namespace that it has for NumPy's arrays: with these
+    tracked values may be mixed, and then it calls its ufuncs."""
     np.empty(0).__array_namespace__(api_version=api_version)  # raises as NumPy does
+    package = sys._getframe(1).f_globals.get("__name__", "").partition(".common.")[0]
+    if package == "scipy._lib.array_api_compat":
+        return importlib.import_module(f"{package}.numpy")
     return importlib.import_module("tracker.numpy")
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 import tracker.numpy
 from tracker.numpy._trackable import trackable
-from tracker.scipy._bridge.dropin import DROP_INS
+from tracker.scipy._bridge.dropin import DROP_INS, drop_in
 from tracker.scipy._bridge.fallback import as_array
 from tracker.tape.observers import is_tracing
 from tracker.tape.record import aval_of
@@ -60,6 +60,13 @@ def _asarray(x: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
 
 NUMPY.asarray = NUMPY.asanyarray = _asarray  # type: ignore[attr-defined]
 
+
+def _may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
+    tracked = isinstance(a, Tracked) or isinstance(b, Tracked)
+    return False if tracked else np.may_share_memory(a, b, max_work)
+
+
+NUMPY.may_share_memory = _may_share_memory  # type: ignore[attr-defined]
 
 # Helpers of SciPy's -------------------------------------------------------------------------------
 
@@ -132,6 +139,19 @@ class Rebinding:
         self._stand_ins, self._instances_of = stand_ins or {}, instances_of
         self._globals: dict[str, dict[str, Any]] = {}
         self._made: dict[int, Any] = {}
+
+    def drop_in(self, module: types.ModuleType, names: str) -> None:
+        """Replace functions of SciPy's module by rebound ones for tracked arguments."""
+        for name in names.split():
+            decorate = drop_in(module, name)
+            decorate(self._on_first_call(inspect.unwrap(getattr(module, name))))
+
+    def _on_first_call(self, theirs: Function) -> Function:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self.of(theirs)(*args, **kwargs)
+
+        call.is_rebound = True  # type: ignore[attr-defined]
+        return call
 
     def of(self, value: Any) -> Any:
         """What stands for an object of SciPy's."""
@@ -210,15 +230,17 @@ class _Module:
         self._module, self._space = module, space
 
     def __getattr__(self, name: str) -> Any:
-        value = self._space.of(getattr(self._module, name))
+        known = self._space._stand_ins
+        value = known[name] if name in known else self._space.of(getattr(self._module, name))
         setattr(self, name, value)
         return value
 
 
 def own_function(theirs: Any) -> Any:
-    """This package's function for one of SciPy's."""
+    """This package's function for one of SciPy's, if it is not SciPy's rebound."""
     for module, names in DROP_INS.items():
         name = theirs.__name__
         if name in names and inspect.unwrap(getattr(module, name)) is inspect.unwrap(theirs):
-            return names[name]
+            ours = names[name]
+            return None if hasattr(ours, "is_rebound") else ours
     return None

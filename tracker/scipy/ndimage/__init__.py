@@ -1,7 +1,6 @@
 """`scipy.ndimage` on tracked values. Names that are not defined here are SciPy's own.
 
-    correlate.py      weighted sums of neighbours, Gaussian and derivative filters, edge modes
-    rank_filters.py   filters that select a neighbour, and grey morphology
+    filters.py        SciPy's filters and grey morphology, with the loops in NumPy
     interpolation.py  shifted, zoomed, rotated and resampled images
     measurements.py   statistics over labelled regions
 
@@ -15,7 +14,7 @@ import scipy.ndimage
 
 from tracker.scipy._bridge.dropin import DROP_INS
 from tracker.scipy._bridge.fallback import scipy_fallback
-from tracker.scipy.ndimage import correlate, interpolation, measurements, rank_filters  # noqa: F401
+from tracker.scipy.ndimage import filters, interpolation, measurements  # noqa: F401
 
 __getattr__ = scipy_fallback(
     scipy.ndimage,

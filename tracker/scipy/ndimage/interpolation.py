@@ -25,7 +25,7 @@ from tracker.ir.types import Type
 from tracker.ops.declare.rule_helpers import project
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
-from tracker.scipy.ndimage.correlate import as_output, per_axis
+from tracker.scipy.ndimage.filters import as_output, per_axis
 from tracker.tape.conversions import guarded_data
 from tracker.tape.record import apply
 

@@ -11,7 +11,7 @@ import scipy.signal
 from tracker.errors import warn
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
-from tracker.scipy.ndimage.rank_filters import rank_filter
+from tracker.scipy.ndimage import rank_filter
 from tracker.scipy.signal.filters import sosfilt, sosfiltfilt
 from tracker.scipy.signal.lfilter import convolve, correlate
 
