@@ -66,6 +66,13 @@ def _may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
     return False if tracked else np.may_share_memory(a, b, max_work)
 
 
+def _sliding_window_view(*args: Any, writeable: bool = False, **kwargs: Any) -> Any:
+    return np.lib.stride_tricks.sliding_window_view(*args, **kwargs)  # SciPy writes to none
+
+
+NUMPY.lib = types.SimpleNamespace(  # type: ignore[attr-defined]
+    stride_tricks=types.SimpleNamespace(sliding_window_view=_sliding_window_view)
+)
 NUMPY.may_share_memory = _may_share_memory  # type: ignore[attr-defined]
 
 # Helpers of SciPy's -------------------------------------------------------------------------------
@@ -119,6 +126,24 @@ _HELPERS: dict[str, Any] = {
     "_contains_nan": lambda a, *_, **__: False,
 }
 
+
+class _At:
+    """`array_api_extra.at`: an array with other elements."""
+
+    def __init__(self, x: Any, index: Any = None, /) -> None:
+        self.x, self.index = x, index
+
+    def __getitem__(self, index: Any) -> _At:
+        return _At(self.x, index)
+
+    def set(self, y: Any, **_: Any) -> Any:
+        copied = np.copy(self.x)
+        copied[self.index] = y
+        return copied
+
+
+_CLASSES: dict[str, Any] = {"at": _At}
+
 # Rebinding ----------------------------------------------------------------------------------------
 
 _BY_NUMPY_OBJECT = {
@@ -134,7 +159,9 @@ class Rebinding:
     """Rebound functions and classes that share their globals, by SciPy's module."""
 
     def __init__(
-        self, stand_ins: Mapping[str, Any] | None = None, instances_of: tuple[type, ...] = ()
+        self,
+        stand_ins: Mapping[str, Any] | None = None,
+        instances_of: tuple[type, ...] = (),
     ) -> None:
         self._stand_ins, self._instances_of = stand_ins or {}, instances_of
         self._globals: dict[str, dict[str, Any]] = {}
@@ -150,7 +177,7 @@ class Rebinding:
         def call(*args: Any, **kwargs: Any) -> Any:
             return self.of(theirs)(*args, **kwargs)
 
-        call.is_rebound = True  # type: ignore[attr-defined]
+        call.rebinding = self  # type: ignore[attr-defined]
         return call
 
     def of(self, value: Any) -> Any:
@@ -163,7 +190,9 @@ class Rebinding:
         if isinstance(value, types.ModuleType):
             return _Module(value, self) if name.startswith("scipy") else value
         if isinstance(value, types.FunctionType) and value.__module__.startswith("scipy"):
-            return _HELPERS.get(name) or own_function(value) or self.function(value)
+            return _HELPERS.get(name) or own_function(value, self) or self.function(value)
+        if isinstance(value, type):
+            return _CLASSES.get(name, value)
         return self._instance(value) if isinstance(value, self._instances_of) else value
 
     def function(self, f: Any, cell_class: type | None = None) -> Any:
@@ -236,11 +265,11 @@ class _Module:
         return value
 
 
-def own_function(theirs: Any) -> Any:
-    """This package's function for one of SciPy's, if it is not SciPy's rebound."""
+def own_function(theirs: Any, rebinding: Rebinding) -> Any:
+    """This package's function for one of SciPy's, except those that `rebinding` makes."""
     for module, names in DROP_INS.items():
         name = theirs.__name__
         if name in names and inspect.unwrap(getattr(module, name)) is inspect.unwrap(theirs):
             ours = names[name]
-            return None if hasattr(ours, "is_rebound") else ours
+            return None if getattr(ours, "rebinding", None) is rebinding else ours
     return None
