@@ -90,7 +90,7 @@ def _apply_where(
         if known.all():
             return _of_shape(f1(*args), shape)
         if not known.any():
-            return _of_shape(f2(*args), shape) if f2 else np.full(shape, fill_value)[()]
+            return _of_shape(f2(*args) if f2 else as_array(fill_value), shape)[()]
     with np.errstate(all="ignore"):
         return np.where(condition, f1(*args), f2(*args) if f2 else fill_value)
 
@@ -115,6 +115,16 @@ def _validated(a: Any, check_finite: bool = True, *_: Any, **__: Any) -> Any:
     return as_array(a)  # `drop_in` has checked
 
 
+class _NoNaN(tuple[bool, str]):
+    """What `_contains_nan` returns: a bool, or before SciPy 1.16 also the policy."""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __or__(self, other: _NoNaN) -> _NoNaN:
+        return self
+
+
 _HELPERS: dict[str, Any] = {
     "array_namespace": lambda *_, **__: NUMPY,
     "apply_where": _apply_where,
@@ -123,7 +133,7 @@ _HELPERS: dict[str, Any] = {
     "_asarray_validated": _validated,
     "is_numpy": lambda xp: True,
     "is_lazy_array": lambda x: False,
-    "_contains_nan": lambda a, *_, **__: False,
+    "_contains_nan": lambda *_, **__: _NoNaN((False, "propagate")),
 }
 
 
@@ -167,11 +177,17 @@ class Rebinding:
         self._globals: dict[str, dict[str, Any]] = {}
         self._made: dict[int, Any] = {}
 
-    def drop_in(self, module: types.ModuleType, names: str) -> None:
-        """Replace functions of SciPy's module by rebound ones for tracked arguments."""
+    def drop_in(
+        self,
+        module: types.ModuleType,
+        names: str,
+        prepare: Callable[[str, Function], Function] = lambda name, run: run,
+    ) -> None:
+        """Replace functions of SciPy's module by rebound ones for tracked arguments. `prepare`
+        does what SciPy's decorators would."""
         for name in names.split():
-            decorate = drop_in(module, name)
-            decorate(self._on_first_call(inspect.unwrap(getattr(module, name))))
+            run = self._on_first_call(inspect.unwrap(getattr(module, name)))
+            drop_in(module, name)(prepare(name, run))
 
     def _on_first_call(self, theirs: Function) -> Function:
         def call(*args: Any, **kwargs: Any) -> Any:

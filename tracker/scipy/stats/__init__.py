@@ -2,8 +2,8 @@
 
 Distributions: `distribution.py` has the classes (loc, scale, support, frozen distributions), which
 run SciPy's formulas of the standard forms; `formulas.py` has those that are not SciPy's,
-`multivariate.py` the multivariate ones. Samples: `descriptive.py`, `hypothesis_tests.py`,
-`binned.py`, `kde.py`.
+`multivariate.py` the multivariate ones. Samples: `samples.py` (SciPy's
+functions), `descriptive.py`, `binned.py`, `kde.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tracker.scipy._bridge.fallback import scipy_fallback
 from tracker.scipy.stats import (  # noqa: F401
     binned,
     descriptive,
-    hypothesis_tests,
+    samples,
 )
 from tracker.scipy.stats.distribution import (
     ContinuousDistribution,

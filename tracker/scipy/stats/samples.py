@@ -1,0 +1,82 @@
+"""SciPy's own statistics that describe and compare samples: moments, means, directions, t-tests,
+analysis of variance, distances. `axis=None` takes all elements; `nan_policy=` other than
+"propagate", `keepdims=` and permutation methods are refused."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.stats
+
+from tracker.scipy import special  # noqa: F401 (whose functions are used)
+from tracker.scipy._bridge.checks import scipy_raises_unless
+from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
+from tracker.scipy._bridge.rebound import Rebinding
+
+_USUAL = {"nan_policy": "propagate", "keepdims": False, "method": None, "trim": 0}
+
+
+def _prepare(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    """The function without the decorator of SciPy's that treats NaN and axes."""
+    theirs = getattr(scipy.stats, name)
+    signature, own = inspect.signature(theirs), inspect.signature(inspect.unwrap(theirs))
+    is_decorated = signature != own  # else it treats axis=None itself
+    usual_axis = signature.parameters["axis"].default if "axis" in signature.parameters else 0
+
+    @functools.wraps(run)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}() {error}") from None
+        given = bound.arguments
+        for option, usual in _USUAL.items():
+            if given.pop(option, usual) != usual:
+                raise no_derivative_rule(f"scipy.stats.{name} with {option}=", "Leave it out")
+        axis = given.get("axis", usual_axis)
+        if name == "f_oneway":
+            given["samples"] = tuple(_along_last(x, axis) for x in given["samples"])
+            given["axis"] = -1
+        elif axis is None and is_decorated:
+            given["axis"] = 0
+            given |= {key: np.ravel(as_array(x)) for key, x in given.items() if np.ndim(x) > 1}
+        try:
+            return run(*bound.args, **bound.kwargs)
+        except ValueError:
+            scipy_raises_unless(False, theirs, *args, **kwargs)
+            raise
+
+    return call
+
+
+def _along_last(x: Any, axis: Any) -> Any:
+    x = as_array(x)
+    return np.ravel(x) if axis is None else np.moveaxis(x, axis, -1)
+
+
+def _one_sample_test(*args: Any, _no_deco: bool = True, **kwargs: Any) -> Any:
+    return _REBINDING.of(inspect.unwrap(scipy.stats.ttest_1samp))(*args, **kwargs)
+
+
+class _Distributions:
+    """This package's distributions."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("tracker.scipy.stats"), name)
+
+
+_REBINDING = Rebinding({"ttest_1samp": _one_sample_test, "distributions": _Distributions()})
+_REBINDING.drop_in(
+    scipy.stats,
+    """
+    chisquare circmean circstd circvar energy_distance entropy f_oneway gmean gstd hmean linregress
+    median_abs_deviation moment pmean sem ttest_1samp ttest_ind ttest_rel variation
+    wasserstein_distance
+    """,
+    _prepare,
+)
