@@ -3,7 +3,8 @@
 Solving, least squares, eigenvalues and singular values are here, built from `numpy.linalg` (see
 `tracker/ops/linalg/`). The other files: `factorizations.py` (ops for LU, pivoted QR, banded and
 Sylvester systems), `banded.py` (bands, subspaces, matrix equations), `matrix_functions.py`,
-`special_matrices.py`, `norm.py`; `batching.py` maps functions of one matrix over stacks.
+`special_matrices.py`, `norm.py`, `rebound.py` (SciPy's own code); `batching.py` maps functions of
+one matrix over stacks.
 
 Functions take SciPy's keywords; `overwrite_*`, `lwork` and `lapack_driver` do not change results
 and are ignored; `drop_in` does what `check_finite` asks for.
@@ -28,6 +29,7 @@ from tracker.scipy.linalg import (  # noqa: F401
     factorizations,
     matrix_functions,
     norm,
+    rebound,
     special_matrices,
 )
 from tracker.scipy.linalg.banded import select_eigenpairs

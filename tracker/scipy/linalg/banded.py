@@ -1,5 +1,5 @@
-"""Banded matrices, subspaces, polar and RQ decompositions, Lyapunov and Riccati equations. Composed
-of the ops in `factorizations.py` and NumPy's decompositions."""
+"""Banded matrices, null spaces, RQ decompositions, Lyapunov and Riccati equations. Composed of the
+ops in `factorizations.py` and NumPy's decompositions."""
 
 from __future__ import annotations
 
@@ -178,33 +178,10 @@ def rq(
     return r if mode == "r" else (r, q)
 
 
-@drop_in(scipy.linalg)
-@over_batches(a=2)
-def polar(a: Any, side: str = "right") -> Any:
-    """The unitary factor and the positive semidefinite one."""
-    scipy_raises_unless(are_finite(as_array(a)), scipy.linalg.polar, a, side)
-    if side not in ("right", "left"):
-        raise ValueError("`side` must be either 'right' or 'left'")
-    a = as_array(a)
-    w, s, vh = np.linalg.svd(a, full_matrices=False)
-    u = w @ vh
-    return (u, adjoint(vh) @ (s[:, None] * vh)) if side == "right" else (u, (w * s) @ adjoint(w))
-
-
 def _numerical_rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
     if rcond is None:
         rcond = np.finfo(s.dtype).eps * max(shape)
     return int(np.sum(s > np.max(s, initial=0.0) * rcond))
-
-
-@drop_in(scipy.linalg)
-@over_batches(A=2)
-def orth(A: Any, rcond: Any = None) -> Any:
-    """An orthonormal basis of the range, from the singular vectors."""
-    scipy_raises_unless(are_finite(as_array(A)), scipy.linalg.orth, A, rcond)
-    A = as_array(A)
-    u, s, _ = np.linalg.svd(A, full_matrices=False)
-    return u[:, : _numerical_rank(s, np.shape(A), rcond)]
 
 
 @drop_in(scipy.linalg)
@@ -288,38 +265,3 @@ def _discrete_step(a: Any, b: Any, q: Any, r: Any, x: Any) -> Any:
 
 solve_continuous_are = _riccati_solver("solve_continuous_are", _continuous_step)
 solve_discrete_are = _riccati_solver("solve_discrete_are", _discrete_step)
-
-
-@drop_in(scipy.linalg)
-@over_batches(A=2, B=2)
-def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> tuple[Any, Any]:
-    """The orthogonal matrix that best maps A to B, and the sum of singular values."""
-    A, B = as_array(A), as_array(B)
-    if np.ndim(A) != 2 or np.shape(A) != np.shape(B):
-        raise ValueError(f"A and B must be matrices of one shape: {np.shape(A)}, {np.shape(B)}")
-    A = np.conjugate(A) if np.iscomplexobj(A) else A
-    u, w, vh = np.linalg.svd(np.transpose(np.transpose(B) @ A))
-    return u @ vh, np.sum(w)
-
-
-@drop_in(scipy.linalg)
-@over_batches(A=2, B=2)
-def subspace_angles(A: Any, B: Any) -> Any:
-    """The angles between the column spaces, in decreasing order (A. Knyazev, M. Argentati, 2002):
-    small ones by the sine, large ones by the cosine."""
-    one, two = orth(A), orth(B)
-    if np.shape(one)[0] != np.shape(two)[0]:
-        raise ValueError(
-            f"A and B must have the same number of rows, got {np.shape(one)[0]} and "
-            f"{np.shape(two)[0]}"
-        )
-    across = adjoint(one) @ two
-    cosines = np.linalg.svdvals(across)
-    if np.shape(one)[1] >= np.shape(two)[1]:
-        rest = two - one @ across
-    else:
-        rest = one - two @ adjoint(across)
-    near = np.square(cosines) >= 0.5
-    sines = np.clip(np.linalg.svdvals(rest), -1.0, 1.0)
-    far = np.where(near, 0.0, np.flip(np.clip(cosines, -1.0, 1.0)))
-    return np.where(near, np.arcsin(np.where(near, sines, 0.0)), np.arccos(far))

@@ -17,13 +17,15 @@ from tracker.scipy._bridge.fallback import as_array
 Function = Callable[..., Any]
 
 
-def over_batches(theirs: str = "", /, **cores: int | None) -> Callable[[Function], Function]:
+def over_batches(
+    theirs: str = "", /, *, like: Any = None, **cores: int | None
+) -> Callable[[Function], Function]:
     """Decorator: `cores` names the array arguments and the number of axes of one element; None
     means one axis if the array has no more, else two. Results are stacked. `theirs` is SciPy's
-    name, if it differs."""
+    name, if it differs; `like` has the signature."""
 
     def enter(function: Function) -> Function:
-        signature = inspect.signature(function)
+        signature = inspect.signature(like or function)
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:

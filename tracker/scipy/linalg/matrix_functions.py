@@ -128,40 +128,6 @@ def _real_if_real(found: Any, A: Any) -> Any:
 
 
 @drop_in(scipy.linalg)
-def cosm(A: Any) -> Any:
-    there, back = _exponential_pair(A, 1j)
-    return _real_if_real((there + back) / 2, A)
-
-
-@drop_in(scipy.linalg)
-def sinm(A: Any) -> Any:
-    there, back = _exponential_pair(A, 1j)
-    return _real_if_real((there - back) / 2j, A)
-
-
-@drop_in(scipy.linalg)
-def tanm(A: Any) -> Any:
-    return np.linalg.solve(cosm(A), sinm(A))
-
-
-@drop_in(scipy.linalg)
-def coshm(A: Any) -> Any:
-    there, back = _exponential_pair(A, 1)
-    return (there + back) / 2
-
-
-@drop_in(scipy.linalg)
-def sinhm(A: Any) -> Any:
-    there, back = _exponential_pair(A, 1)
-    return (there - back) / 2
-
-
-@drop_in(scipy.linalg)
-def tanhm(A: Any) -> Any:
-    return np.linalg.solve(coshm(A), sinhm(A))
-
-
-@drop_in(scipy.linalg)
 def fractional_matrix_power(A: Any, t: Any) -> Any:
     """The principal power; differentiable in t, too."""
     A = as_array(A)
