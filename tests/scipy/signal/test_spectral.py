@@ -125,6 +125,7 @@ test_refused = refused(
             "at least 2d": lambda: m.istft(P),
             "differing": lambda: m.istft(Z, time_axis=0, freq_axis=0),
             "Parameter scaling": lambda: m.istft(Z, scaling="x"),
+            "broadcast": lambda: m.freqz(param(SECTIONS)),
             "h must be 1-D": lambda: m.upfirdn(np.ones((2, 2)), P),
             "up and down must be >= 1": lambda: m.upfirdn([1.0], P, 0),
             "must be >= 1": lambda: m.resample_poly(P, 0, 1),
@@ -139,7 +140,6 @@ test_refused = refused(
         UnsupportedError: {
             "np.pad": lambda: m.upfirdn([1.0], P, mode="edge"),
             r"mode= or cval=": lambda: m.resample_poly(P, 2, 1, padtype="line"),
-            "several filters": lambda: m.freqz(param(SECTIONS)),
             "lombscargle has no derivative rule": lambda: m.lombscargle(X, P, X),
         },
     }

@@ -134,7 +134,7 @@ def test_multivariate_others():
     (g,) = gradient(lambda x: stats.dirichlet.logpdf(np.stack([x, 0.4, 0.6 - x]), alpha), 0.2)
     assert g == pytest.approx(0.2 / 0.2 + 0.3 / 0.4)
     assert gradcheck(lambda c: stats.multivariate_normal.entropy(np.zeros(3), (c + c.T) / 2), COV)
-    with pytest.raises(ValueError, match="x has 2 components, alpha has 4"):
+    with pytest.raises(ValueError, match="one entry fewer than, parameter vector"):
         stats.dirichlet.logpdf(p[:2], param(np.ones(4)))
     frozen = stats.multivariate_normal(param(np.zeros(3)), COV)
     np.testing.assert_allclose(

@@ -3,7 +3,6 @@ convolution of matrices. SciPy's are compiled, or branch on coefficients."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import scipy.signal
 
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
+from tracker.scipy._bridge.fallback import as_array
 from tracker.scipy.signal.lfilter import convolve, crop_to_mode, lfilter
 from tracker.tape.record import speculate_bool
 
@@ -54,39 +53,6 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
             x, state = lfilter(b, a, x, axis, as_array(zi)[i])
             states.append(state)
     return x if zi is None else (x, np.stack(states))
-
-
-@drop_in(scipy.signal)
-def freqz(
-    b: Any,
-    a: Any = 1,
-    worN: Any = 512,
-    whole: bool = False,
-    plot: Any = None,
-    fs: Any = 2 * math.pi,
-    include_nyquist: bool = False,
-) -> Any:
-    """The frequencies and the filter's response at each."""
-    dtypes = [c if isinstance(c, (int, float)) else as_array(c).dtype for c in (b, a)]
-    kind = np.result_type(*dtypes, np.complex64)
-    b, a = (np.astype(np.atleast_1d(as_array(c)), kind) for c in (b, a))
-    if np.ndim(b) != 1 or np.ndim(a) != 1:
-        raise no_derivative_rule(
-            "scipy.signal.freqz of several filters", "Take one after the other"
-        )
-    if worN is None or np.ndim(worN) == 0:
-        n = 512 if worN is None else int(worN)
-        end = 2 * math.pi if whole else math.pi
-        w = np.linspace(0, end, n, endpoint=include_nyquist and not whole)
-    else:
-        w = 2 * math.pi * (as_array(worN) * 1.0) / fs
-    powers = np.exp(-1j * np.expand_dims(w, -1) * np.arange(max(np.size(a), np.size(b))))
-    powers = np.astype(powers, kind)
-    h = (powers[:, : np.size(b)] @ b) / (powers[:, : np.size(a)] @ a)
-    w = w * (fs / (2 * math.pi))
-    if plot is not None:
-        plot(w, h)
-    return w, h
 
 
 @drop_in(scipy.signal)

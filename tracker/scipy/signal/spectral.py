@@ -29,7 +29,7 @@ _REBINDING = Rebinding(
 _REBINDING.drop_in(
     scipy.signal,
     """
-    coherence csd decimate filtfilt hilbert istft periodogram resample resample_poly
+    coherence csd decimate filtfilt freqz hilbert istft periodogram resample resample_poly
     sosfilt_zi sosfiltfilt spectrogram stft welch wiener
     """,
 )

@@ -15,15 +15,10 @@ import scipy
 import scipy.stats
 
 from tracker.scipy._bridge.callback import call_scipy
-from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.dropin import drop_in
 from tracker.scipy._bridge.fallback import as_array
-from tracker.support.numpy_version import version_of
 
 _BinnedResult: Any = type(scipy.stats.binned_statistic([0.0], [0.0]))
-_CumfreqResult: Any = type(scipy.stats.cumfreq([0.0, 1.0]))
-_RELFREQ_SUMS_WEIGHTS = version_of(scipy) >= (1, 18)  # divides by the sum of weights
-_RelfreqResult: Any = type(scipy.stats.relfreq([0.0, 1.0]))
 
 
 @drop_in(scipy.stats)
@@ -95,33 +90,3 @@ def _one_bin(function: Callable[..., Any], values: Any, inside: Any, empty: Any)
         return np.asarray(function([]) * 1.0)
     except Exception:
         return np.asarray(math.nan)
-
-
-@drop_in(scipy.stats)
-def cumfreq(a: Any, numbins: int = 10, defaultreallimits: Any = None, weights: Any = None) -> Any:
-    counts, *rest = _bin_counts(scipy.stats.cumfreq, a, numbins, defaultreallimits, weights)
-    return _CumfreqResult(np.cumsum(counts), *rest)
-
-
-@drop_in(scipy.stats)
-def relfreq(a: Any, numbins: int = 10, defaultreallimits: Any = None, weights: Any = None) -> Any:
-    counts, *rest = _bin_counts(scipy.stats.relfreq, a, numbins, defaultreallimits, weights)
-    sums_weights = weights is not None and _RELFREQ_SUMS_WEIGHTS
-    return _RelfreqResult(counts / (np.sum(weights) if sums_weights else np.shape(a)[0]), *rest)
-
-
-def _bin_counts(
-    theirs: Callable[..., Any], a: Any, bins: int, limits: Any, weights: Any
-) -> tuple[Any, Any, Any, int]:
-    """The counts of the bins, the lower limit, the width of a bin, and the number of elements
-    outside."""
-    a = np.ravel(as_array(a))
-    if weights is not None:  # SciPy since 1.18 refuses negative weights
-        scipy_raises_unless(np.all(as_array(weights) >= 0), theirs, a, bins, limits, weights)
-    if limits is None:
-        low, high = np.min(a), np.max(a)
-        margin = (high - low) / (2.0 * (bins - 1.0))
-        limits = low - margin, high + margin
-    counts, edges = np.histogram(a, bins, range=limits, weights=weights)
-    outside = np.sum((a < limits[0]) | (a > limits[1]))
-    return counts * 1.0, limits[0], edges[1] - edges[0], int(outside)

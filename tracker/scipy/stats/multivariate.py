@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from typing import Any
@@ -10,9 +11,11 @@ import numpy as np
 import scipy
 import scipy.special as sc
 import scipy.stats
+from scipy.stats._multivariate import multi_rv_generic
 
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.stop_gradient import ignore_derivatives
+from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.fallback import (
     USE_DATA_HINT,
     as_array,
@@ -20,14 +23,12 @@ from tracker.scipy._bridge.fallback import (
     no_derivative_rule,
     refuse_tracked,
 )
+from tracker.scipy._bridge.rebound import Rebinding
 from tracker.scipy.stats.distribution import FrozenDistribution, scipy_if_plain
 from tracker.scipy.stats.formulas import LOG_2PI
-from tracker.support.numpy_version import version_of
 
 # SciPy's: eigenvalues below this share of the largest count as zero.
 _EIGENVALUE_TOLERANCE = 1e6 * float(np.finfo(float).eps)
-_SUM_TOLERANCE = 10 * float(np.finfo(float).eps)  # SciPy's, of probabilities
-_LAST_PROBABILITY_IS_REST = version_of(scipy) < (1, 18)
 
 
 class MultivariateDistribution:
@@ -213,70 +214,30 @@ def _half_logdet_of_root(root: Any) -> Any:
     return np.sum(np.log(np.diagonal(root)))
 
 
-class _Dirichlet(MultivariateDistribution):
-    """Components are along the first axis of x; as in SciPy, the last one may be left out."""
+def _by_scipys_code(name: str, *methods: str) -> Any:
+    """A distribution with SciPy's own densities."""
+    scipys = getattr(scipy.stats, name)
+    theirs = Rebinding(instances_of=(multi_rv_generic,)).of(scipys)
 
-    @scipy_if_plain
-    def logpdf(self, x: Any, alpha: Any) -> Any:
-        x, alpha = as_array(x), as_array(alpha)
-        if np.shape(x)[0] == np.shape(alpha)[0] - 1:
-            x = np.concatenate([x, 1 - np.sum(x, axis=0, keepdims=True)])
-        if np.shape(x)[0] != np.shape(alpha)[0]:
-            raise ValueError(f"x has {np.shape(x)[0]} components, alpha has {np.shape(alpha)[0]}")
-        norm = np.sum(sc.gammaln(alpha)) - sc.gammaln(np.sum(alpha))
-        powers = np.reshape(alpha - 1, (-1,) + (1,) * (np.ndim(x) - 1))
-        _refuse_off_simplex(x, powers)
-        return _squeeze(np.sum(sc.xlogy(powers, x), axis=0) - norm)
+    def method(name: str) -> Any:
+        @scipy_if_plain
+        @functools.wraps(getattr(type(scipys), name))
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return getattr(theirs, name)(*args, **kwargs)
+            except ValueError:  # with tracked values in its text
+                scipy_raises_unless(False, getattr(scipys, name), *args, **kwargs)
+                raise
 
-    @scipy_if_plain
-    def pdf(self, x: Any, alpha: Any) -> Any:
-        return np.exp(self.logpdf(x, alpha))
+        return call
 
-
-def _refuse_off_simplex(x: Any, powers: Any) -> None:
-    """Raise SciPy's errors for points off the simplex."""
-    if not bool(np.all(powers > -1)):
-        raise ValueError("All parameters must be greater than 0")
-    if bool(np.any(x < 0)):
-        raise ValueError("Each entry in 'x' must be greater than or equal to zero.")
-    if bool(np.any(x > 1)):
-        raise ValueError("Each entry in 'x' must be smaller or equal one.")
-    if bool(np.any((x == 0) & (powers < 0))):
-        raise ValueError(
-            "Each entry in 'x' must be greater than zero if its alpha is less than one."
-        )
-    if bool(np.any(np.abs(np.sum(x, axis=0) - 1.0) > 10e-10)):
-        raise ValueError(
-            "The input vector 'x' must lie within the normal simplex. but np.sum(x, 0) = "
-            f"{plain_data(np.sum(x, axis=0))}."
-        )
-
-
-class _Multinomial(MultivariateDistribution):
-    """Counts are along the last axis of x. As in SciPy, probabilities add up to 1; before 1.18 the
-    last one is the remainder, whatever is given for it."""
-
-    @scipy_if_plain
-    def logpmf(self, x: Any, n: Any, p: Any) -> Any:
-        x, n, p = as_array(x), as_array(n), as_array(p)
-        if _LAST_PROBABILITY_IS_REST:
-            others = p[..., :-1]
-            p = np.concatenate([others, 1 - np.sum(others, axis=-1, keepdims=True)], axis=-1)
-        terms = sc.xlogy(x, p) - sc.gammaln(x + 1)
-        value = sc.gammaln(n + 1) + np.sum(terms, axis=-1)
-        counted = (np.sum(x, axis=-1) == n) & np.all((x >= 0) & (x == np.floor(x)), axis=-1)
-        known = (n >= 0) & np.all((p >= 0) & (p <= 1), axis=-1)
-        known = known & (np.abs(1 - np.sum(p, axis=-1)) <= _SUM_TOLERANCE)
-        return np.where(known, np.where(counted, value, -math.inf), math.nan)
-
-    @scipy_if_plain
-    def pmf(self, x: Any, n: Any, p: Any) -> Any:
-        return np.exp(self.logpmf(x, n, p))
+    made = type(f"_{name}", (MultivariateDistribution,), {m: method(m) for m in methods})
+    return made(name)
 
 
 multivariate_normal: Any = _MultivariateNormal("multivariate_normal")
-dirichlet: Any = _Dirichlet("dirichlet")
-multinomial: Any = _Multinomial("multinomial")
+dirichlet: Any = _by_scipys_code("dirichlet", "logpdf", "pdf")
+multinomial: Any = _by_scipys_code("multinomial", "logpmf", "pmf")
 
 
 class _MultivariateT(MultivariateDistribution):

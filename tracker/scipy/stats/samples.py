@@ -74,9 +74,9 @@ _REBINDING = Rebinding({"ttest_1samp": _one_sample_test, "distributions": _Distr
 _REBINDING.drop_in(
     scipy.stats,
     """
-    chisquare circmean circstd circvar energy_distance entropy f_oneway gmean gstd hmean linregress
-    median_abs_deviation moment pmean sem ttest_1samp ttest_ind ttest_rel variation
-    wasserstein_distance
+    chisquare circmean circstd circvar cumfreq energy_distance entropy f_oneway gmean gstd hmean
+    linregress median_abs_deviation moment pmean relfreq sem ttest_1samp ttest_ind ttest_rel
+    variation wasserstein_distance
     """,
     _prepare,
 )
