@@ -204,6 +204,8 @@ class Rebinding:
             return _BY_NUMPY_OBJECT[id(value)]
         name = getattr(value, "__name__", "")
         if isinstance(value, types.ModuleType):
+            if name == "scipy._lib.array_api_compat.numpy":
+                return NUMPY
             return _Module(value, self) if name.startswith("scipy") else value
         if isinstance(value, types.FunctionType) and value.__module__.startswith("scipy"):
             return _HELPERS.get(name) or own_function(value, self) or self.function(value)

@@ -8,13 +8,16 @@ Cubic splines, `interp1d` and spline surfaces are here; other piecewise cubics i
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
 import scipy.interpolate
 
+from tracker.scipy import linalg
 from tracker.scipy._bridge.checks import are_finite, is_increasing, scipy_raises_unless
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, scipy_fallback
+from tracker.scipy._bridge.rebound import Rebinding
 from tracker.scipy.interpolate.bspline import BSpline as BSpline
 from tracker.scipy.interpolate.bspline import (
     InterpolatedUnivariateSpline as InterpolatedUnivariateSpline,
@@ -43,79 +46,28 @@ from tracker.tape.record import speculate_bool
 __getattr__ = scipy_fallback(scipy.interpolate)
 
 
-def _spline_slopes(x: Any, y: Any, bc_type: Any) -> Any:
-    """The first derivatives of the cubic spline at the nodes, by a linear system."""
-    n = np.shape(x)[0]
-    h = x[1:] - x[:-1]
-    rise = (y[1:] - y[:-1]) / as_column(h, y)
-    if _is_periodic(bc_type):
-        return _periodic_slopes(h, y, rise)
-    if n == 2:
-        bc_type = "natural" if bc_type == "not-a-knot" else bc_type
-    rows, sides = [], []
-    low, high = (bc_type, bc_type) if isinstance(bc_type, str) else bc_type
-    first, last = _end_equation(low, h, rise, y, 0), _end_equation(high, h, rise, y, -1)
-    if n == 3 and low == high == "not-a-knot":  # a single parabola
-        weight = (rise[1] - rise[0]) / (h[0] + h[1])
-        first = ([1.0, 0.0, 0.0], rise[0] - weight * h[0])
-        last = ([0.0, 0.0, 1.0], rise[1] + weight * h[1])
-    rows.append(_system_row(first[0], n, 0))
-    sides.append(first[1])
-    for i in range(1, n - 1):
-        rows.append(_system_row([h[i], 2 * (h[i - 1] + h[i]), h[i - 1]], n, i - 1))
-        sides.append(3 * (h[i] * rise[i - 1] + h[i - 1] * rise[i]))
-    rows.append(_system_row(last[0], n, n - len(last[0])))
-    sides.append(last[1])
-    right = np.stack(sides)
-    flat = np.reshape(right, (n, -1))
-    return np.reshape(np.linalg.solve(np.stack(rows), flat), np.shape(right))
+class _Hermite:
+    """Takes the slopes that SciPy's constructor of a spline computes."""
+
+    def __init__(self, x: Any, y: Any, slopes: Any, axis: int = 0, extrapolate: Any = None) -> None:
+        self.slopes = slopes
+
+
+class _SplineSystem(_Hermite):
+    """SciPy's linear system for the slopes of a cubic spline at its nodes."""
+
+
+_REBINDING = Rebinding({"solve_banded": linalg.solve_banded, "solve": linalg.solve})
+for _name in ("__init__", "_validate_bc"):
+    _method = inspect.getattr_static(scipy.interpolate.CubicSpline, _name)
+    if isinstance(_method, staticmethod):
+        setattr(_SplineSystem, _name, staticmethod(_REBINDING.function(_method.__func__)))
+    else:
+        setattr(_SplineSystem, _name, _REBINDING.function(_method, _SplineSystem))
 
 
 def _is_periodic(bc_type: Any) -> bool:
     return isinstance(bc_type, str) and bc_type == "periodic"
-
-
-def _periodic_slopes(h: Any, y: Any, rise: Any) -> Any:
-    """The slopes of a periodic spline, whose first and last nodes coincide."""
-    unit = np.eye(np.shape(h)[0])
-    before, after = np.roll(unit, -1, axis=1), np.roll(unit, 1, axis=1)
-    left = np.roll(h, 1)
-    system = h[:, None] * before + 2 * (left + h)[:, None] * unit + left[:, None] * after
-    right = 3 * (as_column(h, y) * np.roll(rise, 1, axis=0) + as_column(left, y) * rise)
-    flat = np.reshape(right, (np.shape(h)[0], -1))
-    slopes = np.reshape(np.linalg.solve(system, flat), np.shape(right))
-    return np.concatenate([slopes, slopes[:1]])
-
-
-def _system_row(entries: list[Any], n: int, at: int) -> Any:
-    entries = entries[:n]
-    row = np.stack([e + 0.0 * entries[0] for e in entries])
-    return np.pad(row, (at, n - at - len(entries)))
-
-
-def _end_equation(kind: Any, h: Any, rise: Any, y: Any, at: int) -> tuple[list[Any], Any]:
-    """The equation at an end: the coefficients of the nearest slopes, and the right side."""
-    first = at == 0
-    one = 1.0 + 0 * h[at]
-    if kind == "clamped":
-        kind = (1, 0.0)
-    if kind == "natural":
-        kind = (2, 0.0)
-    if kind == "not-a-knot" and np.shape(h)[0] > 1:
-        a, b = (h[0], h[1]) if first else (h[-1], h[-2])
-        d, e = (rise[0], rise[1]) if first else (rise[-1], rise[-2])
-        side = ((a + 2 * (a + b)) * b * d + a**2 * e) / (a + b)
-        return ([b, a + b] if first else [a + b, b]), side
-    if isinstance(kind, tuple) and kind[0] == 1:
-        return ([one, 0.0] if first else [0.0, one]), kind[1] + 0 * rise[at]
-    if isinstance(kind, tuple) and kind[0] == 2:
-        curve = kind[1] * h[at] * (0.5 if first else -0.5)
-        side = 3 * rise[at] - curve
-        return ([2 * one, one] if first else [one, 2 * one]), side
-    raise no_derivative_rule(
-        f"a cubic spline with bc_type={kind!r}",
-        "Use 'not-a-knot', 'natural', 'clamped', 'periodic', or (order, value) at each end",
-    )
 
 
 class CubicSpline(PiecewiseCubic):
@@ -135,7 +87,7 @@ class CubicSpline(PiecewiseCubic):
             ends = self.y[0], self.y[-1]
             fine = np.allclose(*ends, rtol=1e-15, atol=1e-15)
             scipy_raises_unless(fine, self._scipy_class, x, y, axis, bc_type)
-        self.slopes = _spline_slopes(self.x * 1.0, self.y * 1.0, bc_type)
+        self.slopes = _SplineSystem(self.x * 1.0, self.y * 1.0, 0, bc_type).slopes
 
 
 class interp1d:
