@@ -328,11 +328,6 @@ def _batched_eigh_subset(
 
 
 @drop_in(scipy.linalg)
-def eigvalsh(a: Any, b: Any = None, **keywords: Any) -> Any:
-    return eigh(a, b, eigvals_only=True, **keywords)
-
-
-@drop_in(scipy.linalg)
 def eig(
     a: Any,
     b: Any = None,
@@ -353,21 +348,9 @@ def eig(
     if b is not None:
         a = np.linalg.solve(b, a)
     if not right:
-        return eigvals(a)
+        return np.linalg.eigvals(a) * (1 + 0j)
     w, v = np.linalg.eig(a)
     return w * (1 + 0j), v
-
-
-@drop_in(scipy.linalg)
-def eigvals(
-    a: Any,
-    b: Any = None,
-    overwrite_a: bool = False,
-    check_finite: bool = True,
-    homogeneous_eigvals: bool = False,
-) -> Any:
-    refuse_keywords("scipy.linalg.eigvals", homogeneous_eigvals=homogeneous_eigvals or None)
-    return np.linalg.eigvals(a if b is None else np.linalg.solve(b, a)) * (1 + 0j)
 
 
 globals().update(DROP_INS[scipy.linalg])

@@ -93,13 +93,6 @@ def eig_banded(
 
 
 @drop_in(scipy.linalg)
-def eigvals_banded(a_band: Any, lower: bool = False, *rest: Any, **keywords: Any) -> Any:
-    names = ("overwrite_a_band", "select", "select_range")
-    keywords |= dict(zip(names, rest, strict=False))
-    return eig_banded(a_band, lower, True, **keywords)
-
-
-@drop_in(scipy.linalg)
 def eigh_tridiagonal(
     d: Any,
     e: Any,
@@ -113,12 +106,6 @@ def eigh_tridiagonal(
     return _selected_eigh(
         np.diag(d) + np.diag(e, 1) + np.diag(e, -1), eigvals_only, select, select_range
     )
-
-
-@drop_in(scipy.linalg)
-def eigvalsh_tridiagonal(d: Any, e: Any, *rest: Any, **keywords: Any) -> Any:
-    keywords |= dict(zip(("select", "select_range"), rest, strict=False))
-    return eigh_tridiagonal(d, e, True, **keywords)
 
 
 def _selected_eigh(matrix: Any, values_only: bool, select: str, chosen: Any) -> Any:

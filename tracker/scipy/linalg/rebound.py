@@ -38,6 +38,7 @@ Rebinding().drop_in(
     """
     polar orth orthogonal_procrustes subspace_angles khatri_rao companion leslie fiedler
     convolution_matrix cosm sinm tanm coshm sinhm tanhm diagsvd solve_circulant block_diag
+    eigvals eigvalsh eigvals_banded eigvalsh_tridiagonal
     """,
     _over_stacks,
 )

@@ -18,8 +18,9 @@ import scipy.special
 from tracker.autodiff.leaves import plain_data
 from tracker.scipy._bridge.callback import call_scipy
 from tracker.scipy._bridge.checks import scipy_raises_unless
-from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.dropin import DROP_INS, drop_in
 from tracker.scipy._bridge.fallback import as_array, no_derivative_rule, scipy_fallback
+from tracker.scipy._bridge.rebound import Rebinding
 from tracker.scipy.linalg.norm import norm as _norm
 from tracker.support.numpy_version import version_of
 
@@ -185,17 +186,8 @@ seuclidean = _vector_metric("seuclidean")
 sqeuclidean = _vector_metric("sqeuclidean")
 
 
-@drop_in(scipy.spatial.distance)
-def jensenshannon(
-    p: Any, q: Any, base: Any = None, *, axis: int = 0, keepdims: bool = False
-) -> Any:
-    """The distance of two distributions, each scaled to sum 1."""
-    p, q = as_array(p) * 1.0, as_array(q) * 1.0
-    p, q = (x / np.sum(x, axis=axis, keepdims=True) for x in (p, q))
-    middle = (p + q) / 2.0
-    terms = scipy.special.rel_entr(p, middle) + scipy.special.rel_entr(q, middle)
-    both = np.sum(terms, axis=axis, keepdims=keepdims)
-    return np.sqrt((both if base is None else both / np.log(base)) / 2.0)
+Rebinding().drop_in(scipy.spatial.distance, "jensenshannon")
+jensenshannon = DROP_INS[scipy.spatial.distance]["jensenshannon"]
 
 
 # Of all pairs -------------------------------------------------------------------------------------
