@@ -32,7 +32,7 @@ NO_RULE = "no derivative rule: raises UnsupportedError that names it"
 # Functions that NumPy does not hand over to tracked values: each with what to do.
 MAKES = "makes a plain array from plain numbers"
 CONVERTS = "NumPy converts its arguments: raises ConversionError; tracker.numpy has it"
-WRAPS = "what it makes raises UnsupportedError that names tracker.numpy.vectorize"
+WRAPS = "what it made before raises UnsupportedError that names np.vectorize"
 ASKS = "answers a question about dtypes, shapes or settings"
 READS = "reads plain numbers from elsewhere"
 SHOWS = "writes a plain number as text"

@@ -31,6 +31,8 @@ def drop_in(x: Any, package: str) -> Any:
             return _named_drop_in(x, "numpy.random")
         if home.startswith("numpy.polynomial"):
             return _named_drop_in(x, home if home in sys.modules else "numpy.polynomial")
+        if type(x) is np.vectorize:
+            return _vectorized(x)
         return _known_drop_ins().get(id(x), (x, x))[1]
 
 
@@ -83,6 +85,14 @@ def _named_drop_in(x: Any, module: str) -> Any:
     if name is None or vars(theirs).get(name) is not x:
         name = next((name for name, y in vars(theirs).items() if y is x), None)
     return x if name is None else getattr(ours, name)
+
+
+def _vectorized(x: Any) -> Any:
+    """The same for a function that `np.vectorize` has made, often as its decorator."""
+    cls: Any = drop_in(np.vectorize, "numpy")
+    found = cls.__new__(cls)
+    vars(found).update(vars(x))
+    return found
 
 
 def _scipy_drop_in(x: Any, home: str) -> Any:

@@ -471,7 +471,7 @@ REFUSED = {
     r"numpy\.rec\.fromarrays .* Keep one array for each field": lambda p: numpy.rec.fromarrays(
         [p, p], names="a,b"
     ),
-    r"tracker\.numpy\.vectorize\(f\) follows f": lambda p: numpy.frompyfunc(abs, 1, 1)(p),
+    r"np\.vectorize\(f\) follows f": lambda p: numpy.frompyfunc(abs, 1, 1)(p),
 }
 
 

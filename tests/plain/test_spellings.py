@@ -50,6 +50,30 @@ SPELLINGS = {
             y[1, 1] = norm([x[0], 0.0]) * x[0] / la.norm([x[0] / x[0]]) + 3 * x[1] - 1.0
             return numpy.trace(y)
     """,
+    "vectorize": """
+        import math
+        import numpy as np
+        @np.vectorize
+        def power(x, n):
+            return math.pow(x, n)
+        def f(x):
+            return np.sum(power([x[0], x[1]], [2.0, 1.0]) * [1.0, 3.0])
+    """,
+    "partial": """
+        import functools
+        import numpy as np
+        filled = functools.partial(np.full, fill_value=0.0)
+        def f(x, more=functools.partial(np.full, 1)):
+            y, z = filled(1), more(0.0)
+            y[0], z[0] = x[0] ** 2, x[1]
+            return (y + 3 * z)[0]
+    """,
+    "frompyfunc": """
+        import numpy as np
+        def f(x):
+            both = np.frompyfunc(lambda a, b: (a * a, 3 * b), 2, 2)(x[0], x[1])
+            return np.sum(np.array(both, dtype=float))
+    """,
     "import inside": """
         def f(x):
             import numpy as np

@@ -25,7 +25,8 @@ from tracker.tape.record import data_of, holds_tracked
 from tracker.tape.tracked import Tracked
 
 NAMES = (
-    *("apply_along_axis", "apply_over_axes", "isscalar", "ndenumerate", "piecewise", "vectorize"),
+    *("apply_along_axis", "apply_over_axes", "frompyfunc", "isscalar", "ndenumerate"),
+    *("piecewise", "vectorize"),
 )
 
 
@@ -66,6 +67,13 @@ class vectorize(np.vectorize):
         y = array(found)
         y = np.reshape(y, lead + np.shape(y)[1:])
         return y if self.otypes is None else np.astype(y, self.otypes[at])
+
+
+def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, **kwargs: Any) -> Any:
+    """`numpy.frompyfunc`; while a function is differentiated, a loop whose results are stacked."""
+    if has_active_transform():
+        return vectorize(func)
+    return np.frompyfunc(func, nin, nout, **kwargs)
 
 
 def _array_of(x: Any) -> Any:

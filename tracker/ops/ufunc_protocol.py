@@ -289,7 +289,7 @@ def _ufunc_call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
     if op is None and ufunc not in NUMPY:
         instead = "or write a rule with tracker.rrule"
         if ufunc.__name__.endswith(_MADE_BY_FROMPYFUNC):
-            instead = f"{instead}; tracker.numpy.vectorize(f) follows f, np.frompyfunc cannot"
+            instead = f"{instead}; np.vectorize(f) follows f, np.frompyfunc only if called inside"
         raise UnsupportedError(
             message(
                 f"{_display_name(ufunc)} has no derivative rule here",

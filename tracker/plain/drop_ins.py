@@ -29,7 +29,9 @@ PLAIN_CLASSES = frozenset(
 PACKAGES = ("numpy", "scipy", "math")
 
 _DEFINED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
-CACHED = functools._lru_cache_wrapper
+_NAMED = (*_DEFINED, types.ModuleType, np.ufunc)
+_CACHED = functools._lru_cache_wrapper
+HOLDING = (_CACHED, np.vectorize, functools.partial)  # functions that call another one
 KNOWN: dict[int, tuple[Any, Any]] = {}  # by id: an original, its drop-in
 ORIGINALS: dict[int, Any] = {}  # by the id of a drop-in
 _look_up: Callable[[Any, str], Any]
@@ -53,17 +55,31 @@ def drop_in_for(x: Any) -> Any:
     known = KNOWN.get(id(x))
     if known is not None:
         return known[1]
-    if type(x) is CACHED:
-        KNOWN[id(x)] = removing_ref(x, KNOWN), CachedFunction(x)
-        return KNOWN[id(x)][1]
     package = _package_of(x)
-    if package not in PACKAGES or id(x) in ORIGINALS:
+    if type(x) in HOLDING:
+        found = _drop_in_of_function(x)
+    elif package not in PACKAGES or id(x) in ORIGINALS:
         return x
-    found = _look_up(x, package)
-    if found is not x:
+    else:
+        found = _look_up(x, package)
+    if found is x:
+        return x
+    if type(x) in HOLDING or (package == "scipy" and not isinstance(x, _NAMED)):
+        KNOWN[id(x)] = removing_ref(x, KNOWN), found  # maybe the user's own: a frozen distribution
+    else:
         KNOWN[id(x)] = x, found
         ORIGINALS[id(found)] = x
     return found
+
+
+def _drop_in_of_function(x: Any) -> Any:
+    """The drop-in for a function that calls another one."""
+    if type(x) is _CACHED:
+        return CachedFunction(x)
+    if type(x) is np.vectorize:
+        return _look_up(x, "numpy")
+    function = drop_in_for(x.func)
+    return x if function is x.func else functools.partial(function, *x.args, **x.keywords)
 
 
 class CachedFunction:

@@ -8,7 +8,7 @@ import weakref
 from functools import partial
 from typing import Any
 
-from tracker.plain.drop_ins import CACHED, ORIGINALS, PLAIN_CLASSES, drop_in_for
+from tracker.plain.drop_ins import HOLDING, ORIGINALS, PLAIN_CLASSES, drop_in_for
 from tracker.plain.places import Exchanged, Items, Place
 from tracker.plain.reach import reachable
 from tracker.plain.user_code import NAMESPACES, Packages
@@ -92,7 +92,7 @@ class Namespace(Items):
             drop_in = drop_in_for(x)
             if drop_in is not x:
                 self.candidates.append((name, x, drop_in))
-                if type(x) is not CACHED:
+                if type(x) not in HOLDING:
                     continue
             _, code, places = reachable([x], packages)
             self.code += code

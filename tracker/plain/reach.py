@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tracker.plain.drop_ins import CACHED, KNOWN, ORIGINALS, PLAIN_CLASSES, drop_in_for
+from tracker.plain.drop_ins import HOLDING, KNOWN, ORIGINALS, PLAIN_CLASSES, drop_in_for
 from tracker.plain.places import ACTIVE, Attribute, Cell, Exchanged, Items, Place, cell_contents
 from tracker.plain.user_code import NAMESPACES, Packages, is_user_namespace
 from tracker.support.instances import instance_dict, is_library_class
@@ -72,8 +72,8 @@ def reachable(
             own = instance_dict(x)
             if not _is_library_class(cls):
                 _look_into_container(own, todo, places, find)
-            elif "__wrapped__" in own:  # functools.lru_cache, `jit`
-                todo.append(own["__wrapped__"])
+            else:  # functools.lru_cache, `jit`; np.vectorize
+                todo += [own[name] for name in ("__wrapped__", "pyfunc") if name in own]
     return key, code, places
 
 
@@ -98,7 +98,7 @@ def _look_into_function(
         drop_in = x if find is _known_drop_in and id(x) not in KNOWN else find(x)
         if drop_in is not x:
             places.append(Cell(cell, x, drop_in))
-            todo += [x] if type(x) is CACHED else []
+            todo += [x] if type(x) in HOLDING else []
         elif id(cell) in ACTIVE:
             places.append(ACTIVE[id(cell)])
         else:
@@ -134,6 +134,6 @@ def _look_into_container(
             todo.append(y)
         else:
             exchanged.append((name, y, drop_in))
-            todo += [y] if type(y) is CACHED else []
+            todo += [y] if type(y) in HOLDING else []
     if exchanged and type(x) in (list, dict):
         places.append(Items(x, exchanged))

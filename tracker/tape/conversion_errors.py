@@ -120,7 +120,7 @@ def _instead(name: str) -> str:
         return f"Use {theirs}" if theirs[:3] != "np." or _found(f"numpy.{theirs[3:]}") else _PLAIN
     if owner == "numpy.ndarray" and hasattr(np, function):
         return f"Use np.{function}"
-    if owner == "numpy" and isinstance(getattr(np, function), type):
+    if owner == "numpy" and function in np.sctypeDict:
         return f"Use t.astype(np.{function})"
     if package in ("numpy", "scipy"):
         if _follows(name):
