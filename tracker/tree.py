@@ -98,9 +98,9 @@ def is_namedtuple(cls: type) -> bool:
     return issubclass(cls, tuple) and hasattr(cls, "_fields")
 
 
-def _extra_fields(cls: type) -> tuple[str, ...]:
-    """The attributes that SciPy's named tuples have besides their elements."""
-    return tuple(getattr(cls, "_extra_fields", ()))
+def _has_extra_fields(cls: type) -> bool:
+    """Whether a class is one of SciPy's named tuples, with attributes besides their elements."""
+    return hasattr(cls, "_extra_fields")
 
 
 def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
@@ -112,9 +112,8 @@ def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     if cls is dict or isinstance(x, dict):
         return tuple(x), tuple(x.values())
     if isinstance(x, tuple):
-        beside = _extra_fields(cls)
-        names = (*getattr(x, "_fields", ()), *beside)
-        return names, (*x, *(getattr(x, name) for name in beside))
+        beside = vars(x) if _has_extra_fields(cls) else {}
+        return (*getattr(x, "_fields", ()), *beside), (*x, *beside.values())
     if isinstance(x, list):
         return (), tuple(x)
     if dataclasses.is_dataclass(cls):
@@ -168,11 +167,13 @@ def rebuild(
                 dict.__setitem__(made, name, child)
         return made
     if is_namedtuple(cls):
-        beside = _extra_fields(cls)
-        if not beside and hasattr(cls, "_make"):
-            return cls._make(children)
-        count = len(children) - len(beside)
-        return cls(*children[:count], **dict(zip(beside, children[count:], strict=True)))
+        if not _has_extra_fields(cls):
+            return cls._make(children) if hasattr(cls, "_make") else cls(*children)
+        bunch: Any = cls
+        count = len(bunch._fields)
+        made = tuple.__new__(bunch, children[:count])
+        vars(made).update(zip(names[count:], children[count:], strict=True))
+        return made
     if issubclass(cls, (tuple, list)):
         return cls(children)
     if not dataclasses.is_dataclass(cls):

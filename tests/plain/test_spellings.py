@@ -59,7 +59,7 @@ SPELLINGS = {
         def f(x):
             return np.sum(power([x[0], x[1]], [2.0, 1.0]) * [1.0, 3.0])
     """,
-    "partial": """
+    "partial of a constructor": """
         import functools
         import numpy as np
         filled = functools.partial(np.full, fill_value=0.0)

@@ -19,7 +19,13 @@ Invariants: nothing is exchanged while no derivative or trace runs in any thread
 original back unless somebody else has written there.
 """
 
-from tracker.plain.drop_ins import set_drop_ins
+from tracker.plain.drop_ins import original_of, set_drop_ins
 from tracker.plain.exchange import call_exchanged, exchange_suspended, prepare_exchange
 
-__all__ = ["call_exchanged", "exchange_suspended", "prepare_exchange", "set_drop_ins"]
+__all__ = [
+    "call_exchanged",
+    "exchange_suspended",
+    "original_of",
+    "prepare_exchange",
+    "set_drop_ins",
+]

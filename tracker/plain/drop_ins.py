@@ -72,6 +72,11 @@ def drop_in_for(x: Any) -> Any:
     return found
 
 
+def original_of(x: Any) -> Any:
+    """The object that a drop-in stands for; any other object itself."""
+    return ORIGINALS.get(id(x), x)
+
+
 def _drop_in_of_function(x: Any) -> Any:
     """The drop-in for a function that calls another one."""
     if type(x) is _CACHED:

@@ -22,6 +22,10 @@ _NUMBER_HINT = "Use t itself, or tracker.data(t) where no gradient is wanted"
 _LABELS_HINT = (
     "Use operators: s * t and df @ t are tracked arrays; join columns with np.stack([...], axis=1)"
 )
+_SPARSE_HINT = (
+    "Make the array of its entries: coo_array((t, (i, j)), shape) or csr_array((t, a.indices, "
+    "a.indptr), a.shape)"
+)
 _OTHER_NAMES = {  # of functions of `math`
     "comb": "scipy.special.comb",
     "dist": "np.linalg.norm",
@@ -84,7 +88,7 @@ def _store_text(name: str, layout: _Layout, target: Any, where: str) -> str:
     return message(
         f"{name} would store a tracked value {_described(layout)} into {array} and lose its "
         "gradient",
-        STORE_HINT,
+        _instead(name) if name.startswith("scipy.sparse.") else STORE_HINT,
         where,
     )
 
@@ -122,6 +126,8 @@ def _instead(name: str) -> str:
         return f"Use np.{function}"
     if owner == "numpy" and function in np.sctypeDict:
         return f"Use t.astype(np.{function})"
+    if owner.startswith("scipy.sparse.") and isinstance(_found(owner), type):
+        return _SPARSE_HINT
     if package in ("numpy", "scipy"):
         if _follows(name):
             return f"Use tracker.{name}"

@@ -3,7 +3,6 @@ itself."""
 
 import contextlib
 import gc
-import math
 import weakref
 
 import numpy as np
@@ -87,7 +86,7 @@ def shares(row):
         m[:, 0] = 5.0
         m[1] *= 2
         y = x * 2
-        return y * math.sin(y[0]), x
+        return y * float(y[0]), x
 
     return shared
 

@@ -67,7 +67,7 @@ from tracker.jit.tracing.side_effects import (
 )
 from tracker.jit.tracing.stability import PostTraceState
 from tracker.ops.shape.create import buffer
-from tracker.plain import call_exchanged, prepare_exchange
+from tracker.plain import call_exchanged, original_of, prepare_exchange
 from tracker.random.draw_ops import DrawMonitor, PatchedGlobals, import_generators
 from tracker.support.array_copies import copy_with_layout
 from tracker.support.instances import is_user_class
@@ -393,6 +393,7 @@ class _TracingRun:
                 outputs, structure = tree.flatten(
                     result, lambda x: self._is_result_leaf(x, before), objects=True
                 )
+                outputs = list(map(original_of, outputs))
                 self.inputs.check_returned_memory(self.tracer, outputs)
                 self._replace_fresh_results(outputs)
                 self._collect_effects(before, outputs, result, with_views)

@@ -83,7 +83,7 @@ def _apply_where(
 ) -> Any:
     """Each function where it counts. Derivatives are exactly 0 at the other elements."""
     args = args if isinstance(args, (tuple, list)) else (args,)
-    args = tuple(x * 1.0 if np.ndim(x) == 0 else as_array(x) for x in args)
+    args = tuple(_as_numpy_number(x) if np.ndim(x) == 0 else as_array(x) for x in args)
     shape = np.broadcast_shapes(np.shape(condition), *map(np.shape, args))
     if not is_tracing():  # where all elements agree, only one is needed
         known = np.asarray(aval_of(condition))
@@ -93,6 +93,11 @@ def _apply_where(
             return _of_shape(f2(*args) if f2 else as_array(fill_value), shape)[()]
     with np.errstate(all="ignore"):
         return np.where(condition, f1(*args), f2(*args) if f2 else fill_value)
+
+
+def _as_numpy_number(x: Any) -> Any:
+    """A number that divides by zero as an array does, with a warning."""
+    return x * np.float64(1.0) if type(aval_of(x)) in (bool, int, float, complex) else x * 1.0
 
 
 def _of_shape(y: Any, shape: tuple[int, ...]) -> Any:

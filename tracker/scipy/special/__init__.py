@@ -29,7 +29,12 @@ from tracker.tape.record import aval_of
 
 # SciPy's Python functions that pass their arguments to ufuncs unchanged.
 ACCEPT_TRACKED = ("zeta", "lambertw", "jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp")
-__getattr__ = scipy_fallback(scipy.special, accept_tracked=ACCEPT_TRACKED)
+_fallback = scipy_fallback(scipy.special, accept_tracked=ACCEPT_TRACKED)
+
+
+def __getattr__(name: str) -> Any:
+    ufunc = getattr(scipy.special._ufuncs, name, None)  # SCIPY_ARRAY_API=1 wraps it in a function
+    return ufunc if isinstance(ufunc, np.ufunc) else _fallback(name)
 
 
 @drop_in(scipy.special)
