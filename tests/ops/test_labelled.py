@@ -2,7 +2,9 @@
 and indices: gradients against differences of the plain function, eager and compiled."""
 
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 from scipy_cases import refused
 
 from tracker import (
@@ -16,9 +18,6 @@ from tracker import (
     value_and_grad,
 )
 from tracker.testing import ngradient
-
-pd = pytest.importorskip("pandas")
-xr = pytest.importorskip("xarray")
 
 RNG = np.random.default_rng(0)
 DF = pd.DataFrame({"a": RNG.normal(size=4), "b": RNG.normal(size=4)}, index=list("wxyz"))

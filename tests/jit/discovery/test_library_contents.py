@@ -4,15 +4,14 @@ import gc
 import weakref
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
+import xarray as xr
 
 from tracker import jit
 from tracker.jit.discovery.discovery import find_captured_state
 from tracker.jit.discovery.library_contents import contents_check
-
-pd = pytest.importorskip("pandas")
-xr = pytest.importorskip("xarray")
 
 W = np.array([1.0, -2.0, 0.5])
 
