@@ -68,15 +68,6 @@ SPELLINGS = {
             y[0], z[0] = x[0] ** 2, x[1]
             return (y + 3 * z)[0]
     """,
-    "progress bar": """
-        import numpy as np
-        from tqdm import tqdm
-        def f(x):
-            y = np.zeros(2)
-            for i in tqdm(range(2), disable=True):
-                y[i] = x[i] ** 2 if i == 0 else 3 * x[i]
-            return y.sum()
-    """,
     "frompyfunc": """
         import numpy as np
         def f(x):

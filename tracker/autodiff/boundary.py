@@ -335,10 +335,12 @@ def run_lifted(
         _check_identity(f, lifted.arrays)
     if kwargs:
         kwargs = {name: recording_argument(x) for name, x in kwargs.items()}
+    running = RunningDerivative(lifted.own_leaves, lifted.arrays)
     try:
-        with RunningDerivative(lifted.own_leaves, lifted.arrays):
+        with running:
             y = call_exchanged(f, lifted.args, kwargs)
     finally:
+        running.restore()
         lifted.close()
     lifted.check_aliased_writes()
     if pullbacks == LiftedArguments.pullback_count:

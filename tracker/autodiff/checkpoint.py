@@ -112,11 +112,13 @@ class _CheckpointCall:
                 own.append(value_of(apply(identity, (x,))))
             else:
                 own.append(leaf(x))
+        running = RunningDerivative(own)
         try:
-            with RunningDerivative(own):
+            with running:
                 given = self.rebuild_args([wrap(value) for value in own])
                 made = call_exchanged(self.f, given, self.kwargs)
         finally:
+            running.restore()
             for value in own:
                 close_leaf(value)
         outs = tree.leaves(made)

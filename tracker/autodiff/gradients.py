@@ -180,10 +180,12 @@ def run_for_params(f: Callable[[], Any], caller: str) -> Any:
             )
         )
     _params_state.running = True
+    running = RunningDerivative()
     try:
-        with RunningDerivative():
+        with running:
             return call_exchanged(f, ())
     finally:
+        running.restore()
         _params_state.running = False
 
 

@@ -87,25 +87,34 @@ class CallbackMismatch(Exception):
 
 class RunningDerivative:
     """While a derivative runs its function. A stop-gradient scope around the derivative does not
-    apply inside."""
+    apply inside.
 
-    __slots__ = ("arguments", "leaves", "stop_gradient")
+    A signal may come between any two steps of `with`, so whoever enters it also calls `restore` in
+    a `finally` around it.
+    """
+
+    __slots__ = ("arguments", "before", "leaves")
 
     def __init__(
         self, leaves: Sequence[Value] = (), arguments: Sequence[tuple[Any, Value, Any]] = ()
     ) -> None:
         self.leaves, self.arguments = leaves, arguments
+        state = thread_state
+        self.before = state.derivative_leaves, state.derivative_arguments, state.stop_gradient
 
     def __enter__(self) -> None:
-        thread_state.derivative_leaves.append(self.leaves)
-        thread_state.derivative_arguments.append(self.arguments)
-        self.stop_gradient = thread_state.stop_gradient
+        outer_leaves, outer_arguments, _ = self.before
+        thread_state.derivative_leaves = [*outer_leaves, self.leaves]
+        thread_state.derivative_arguments = [*outer_arguments, self.arguments]
         thread_state.stop_gradient = None
 
     def __exit__(self, *_: object) -> None:
-        thread_state.derivative_leaves.pop()
-        thread_state.derivative_arguments.pop()
-        thread_state.stop_gradient = self.stop_gradient
+        self.restore()
+
+    def restore(self) -> None:
+        """Set what was there before; once more does no harm."""
+        state = thread_state
+        state.derivative_leaves, state.derivative_arguments, state.stop_gradient = self.before
 
 
 def is_deriving() -> bool:

@@ -2,8 +2,7 @@
 
 The table has dotted names of modules, classes and functions; the longest entry that a name starts
 with decides, and names without an entry are not known to be pure. `print`, `warnings` and `logging`
-count as pure, and so do progress bars of tqdm: their output is a side effect of tracing and no part
-of the result. So do locks.
+count as pure: their output is a side effect of tracing and no part of the result. So do locks.
 `VouchedCallables` adds what the user vouches for (`jit(pure=[f])`). Start at `is_pure`.
 """
 
@@ -17,7 +16,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 _PURE = (  # modules, and pure members of others
-    "tracker numpy scipy pandas tqdm xarray "
+    "tracker numpy scipy pandas xarray "
     "abc _abc array base64 binascii bisect _bisect builtins cmath _codecs collections "
     "_collections _collections_abc colorsys contextlib contextvars _contextvars copy copyreg "
     "dataclasses datetime _datetime _pydatetime decimal _decimal _pydecimal difflib enum fractions "
@@ -53,7 +52,7 @@ _TABLE = {
     **dict.fromkeys((*_IMPURE.split(), *_IMPURE_METHODS.split()), False),
 }
 # Calls made by these packages are no part of what a function computes.
-_EXEMPT_PACKAGES = frozenset({"logging", "warnings", "importlib", "tqdm"})
+_EXEMPT_PACKAGES = frozenset({"logging", "warnings", "importlib"})
 # Classes that draw entropy when they are given no seed.
 SEEDABLE_CLASSES = frozenset(
     ("MT19937", "PCG64", "PCG64DXSM", "Philox", "RandomState", "SFC64", "SeedSequence")

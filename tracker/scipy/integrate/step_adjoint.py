@@ -67,10 +67,12 @@ class _Linearised:
         self.since = new_epoch()
         self.leaves = [lift_operand(y), *([lift_operand(t)] if in_time else [])]
         call = vmap(f) if np.ndim(t) else f
+        running = RunningDerivative(self.leaves)
         try:
-            with RunningDerivative(self.leaves):
+            with running:
                 self.out = call(wrap(self.leaves[1]) if in_time else t, wrap(self.leaves[0]))
         finally:
+            running.restore()
             for value in self.leaves:
                 close_leaf(value)
 
