@@ -8,7 +8,7 @@ import tracker
 X = np.random.default_rng(0).normal(size=50)
 
 
-def modules(f, *args):
+def compiled_modules(f, *args):
     fast = tracker.jit(f)
     for _ in range(2):
         np.testing.assert_allclose(fast(*args), f(*args), rtol=1e-14)
@@ -17,8 +17,8 @@ def modules(f, *args):
 
 
 def test_programs_have_the_same_module_of_a_routine():
-    first = modules(lambda x: np.sort(x) * x, X)
-    second = modules(lambda x: np.sort(x + 1.0)[::-1] - x, X[:30])
+    first = compiled_modules(lambda x: np.sort(x) * x, X)
+    second = compiled_modules(lambda x: np.sort(x + 1.0)[::-1] - x, X[:30])
     (shared,) = {m.text for m in first} & {m.text for m in second}
     assert "define void @tk.order." in shared
 
@@ -30,7 +30,7 @@ def test_a_driver_that_calls_routines_has_no_loops(n):
             x = np.sort(x) * 0.9 + np.median(x) - np.searchsorted(np.sort(x), 0.3)
         return x
 
-    driver, *others = modules(steps, np.linspace(1.0, 0.0, n))
+    driver, *others = compiled_modules(steps, np.linspace(1.0, 0.0, n))
     assert "call void @tk." in driver.text and "define internal void @tk." not in driver.text
     exported = [name for module in others for name in module.exports]
     assert len(exported) == len(set(exported)) and any(n.startswith("tk.") for n in exported)
