@@ -265,8 +265,7 @@ def _array_like_leaf(x: Any, argnum: int) -> Any:
     would lose its meaning as an array."""
     if is_numpy_generator(x) or tree.is_method(x) or isinstance(x, np.memmap):
         return None
-    with exchange_suspended():  # NumPy may ask user code
-        found = array_from_object(x)
+    found = _offered_array(x)
     if found is None:
         found = hidden_numbers(x)
     if not isinstance(found, Refusal):
@@ -292,12 +291,15 @@ def convert_array_likes(arg: Any, argnum: int) -> Any:
     return tree.unflatten(structure, [x if made is None else made for x, made in pairs], arg)
 
 
+def _offered_array(x: Any) -> Any:
+    """As `array_from_object`; the user's code that NumPy asks runs without drop-ins."""
+    with exchange_suspended():
+        return array_from_object(x)
+
+
 def array_like_data(x: Any) -> Any:
     """The array that a foreign object offers; None if there is none."""
-    if _is_plain_class(x):
-        return None
-    with exchange_suspended():
-        found = array_from_object(x)
+    found = None if _is_plain_class(x) else _offered_array(x)
     return None if isinstance(found, Refusal) else found
 
 

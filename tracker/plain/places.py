@@ -12,8 +12,9 @@ Invariants
 
 from __future__ import annotations
 
-import types
 from typing import Any
+
+from tracker.support.instances import cell_contents
 
 Exchanged = list[tuple[Any, Any, Any]]  # name or index, original, drop-in
 
@@ -91,14 +92,6 @@ class Cell(Place):
     def restore(self) -> None:
         if cell_contents(self.holder) is self.drop_in:
             self.holder.cell_contents = self.original
-
-
-def cell_contents(cell: types.CellType) -> Any:
-    """What a cell holds; None if that is nothing yet."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
 
 
 class Attribute(Place):

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tracker.plain.drop_ins import HOLDING, KNOWN, ORIGINALS, PLAIN_CLASSES, drop_in_for
-from tracker.plain.places import ACTIVE, Attribute, Cell, Exchanged, Items, Place, cell_contents
+from tracker.plain.places import ACTIVE, Attribute, Cell, Exchanged, Items, Place
 from tracker.plain.user_code import NAMESPACES, Packages, is_user_namespace
-from tracker.support.instances import instance_dict, is_library_class
+from tracker.support.instances import cell_contents, instance_dict, is_library_class
 from tracker.support.weakrefs import WeakIdentityDict
 
 _MAX_OBJECTS = 10_000  # looked at: frameworks have more

@@ -30,6 +30,14 @@ def is_user_class(cls: type) -> bool:
     return known
 
 
+def cell_contents(cell: types.CellType, empty: Any = None) -> Any:
+    """The contents of a closure cell; `empty` if there are none yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return empty
+
+
 def is_namespace_class(cls: type) -> bool:
     """Whether a class of Python's takes attributes of any name as keyword arguments."""
     return (cls.__module__, cls.__name__) in _NAMESPACES

@@ -8,6 +8,7 @@ value, and only where such objects are used.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -46,7 +47,7 @@ def labelled_ancestors(value: Value, limit: float = math.inf) -> Iterator[Any]:
         return
     todo: deque[Any] = deque([value])
     seen: set[Any] = set()
-    keeping = {id(op) for op in UFUNCS.values()}
+    keeping = _ufunc_ops(len(UFUNCS))
     while todo and len(seen) < limit:
         at = todo.popleft()
         if type(at) is np.ndarray and id(at) in LABELS:
@@ -60,6 +61,12 @@ def labelled_ancestors(value: Value, limit: float = math.inf) -> Iterator[Any]:
             todo += at.operands
         elif at.op.name in ("cumsum", "cumprod"):  # of a flattened array
             todo += getattr(at.operands[0], "operands", ())
+
+
+@functools.cache
+def _ufunc_ops(count: int) -> frozenset[int]:
+    """The ids of the ops of ufuncs, of which there are so many by now."""
+    return frozenset(map(id, UFUNCS.values()))
 
 
 def is_frame(value: Value) -> bool:

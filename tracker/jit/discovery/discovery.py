@@ -43,7 +43,6 @@ from tracker.jit.discovery.bytecode import (
 from tracker.jit.discovery.class_sources import ClassSources
 from tracker.jit.discovery.impure_calls import PurityCheck
 from tracker.jit.discovery.inspection import (
-    cell_contents,
     is_absent,
     is_data_descriptor,
     is_data_global,
@@ -91,7 +90,7 @@ from tracker.jit.guards.source import (
     has_instance_dict,
     source_children,
 )
-from tracker.support.instances import instance_dict, is_namespace_class
+from tracker.support.instances import cell_contents, instance_dict, is_namespace_class
 from tracker.support.structs import replace
 
 _IGNORED_SPECIAL_METHODS = {
@@ -399,7 +398,7 @@ class _Walker:
             return
         if is_library_code(f, self.package):
             for cell in f.__closure__ or ():  # a library's wrapper may call user code
-                self._reach_all(filter(callable, with_dict_values(cell_contents(cell))))
+                self._reach_all(filter(callable, with_dict_values([cell_contents(cell)])))
             if f is os.getenv:
                 self.objects.append(os.environ)
             if is_installed(f.__module__ or "", self.package):

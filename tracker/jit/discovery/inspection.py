@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import enum
 import functools
+import threading
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,8 +21,7 @@ from tracker.jit.guards.source import (
     instance_attributes,
     source_children,
 )
-
-_NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace"), ("_thread", "_local")}
+from tracker.support.instances import cell_contents, is_namespace_class
 
 
 def package_of(function: Any) -> str:
@@ -60,13 +60,6 @@ def iter_lists(x: Any, above: tuple[int, ...]) -> Iterator[Any]:
         yield from iter_lists(child, (*above, id(x)))
 
 
-def cell_contents(cell: types.CellType) -> list[Any]:
-    try:
-        return [cell.cell_contents]
-    except ValueError:
-        return []
-
-
 def is_data_descriptor(raw: Any) -> bool:
     return hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__")
 
@@ -84,9 +77,8 @@ def is_data_global(name: str, x: Any) -> bool:
 
 
 def is_namespace(x: Any) -> bool:
-    return (
-        isinstance(x, types.FunctionType) or (type(x).__module__, type(x).__name__) in _NAMESPACES
-    )
+    cls = type(x)
+    return isinstance(x, types.FunctionType) or cls is threading.local or is_namespace_class(cls)
 
 
 def is_function_of_package(x: Any, module: types.ModuleType) -> bool:
@@ -112,7 +104,7 @@ def lookup_path(f: types.FunctionType, path: Sequence[str]) -> Any:
     code = f.__code__
     cells = dict(zip(code.co_freevars, f.__closure__ or (), strict=True))
     if path[0] in cells:
-        found = next(iter(cell_contents(cells[path[0]])), MISSING)
+        found = cell_contents(cells[path[0]], MISSING)
     else:
         found = f.__globals__.get(path[0], vars(builtins).get(path[0], MISSING))
     for name in path[1:]:

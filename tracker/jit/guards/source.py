@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from tracker import tree
 from tracker.jit.guards.constants import ConstantKey
-from tracker.support.instances import instance_dict
+from tracker.support.instances import cell_contents, instance_dict
 from tracker.support.structs import field, record
 
 MISSING: Any = object()
@@ -79,10 +79,7 @@ class CellSource(Source):
     kind = "cell"
 
     def read(self) -> Any:
-        try:
-            return self.holder.value.cell_contents
-        except ValueError:
-            return MISSING
+        return cell_contents(self.holder.value, MISSING)
 
     def write(self, x: Any, on_holder: bool) -> None:
         if x is MISSING:
@@ -268,15 +265,10 @@ class TokenSource(Source):
 
 
 @record(frozen=True)
-class ContentsSource(Source):
-    """What a function returns: the contents of an object that is compared by these."""
+class ContentsSource(TokenSource):
+    """The contents of an object that is compared by these."""
 
-    kind = "token"
-    is_atomic = True
-
-    def read(self) -> Any:
-        holder = self.holder.value
-        return MISSING if holder is None else holder()
+    is_read_only = False
 
     def write(self, x: Any, on_holder: bool) -> None:
         self.holder.value.restore(x)

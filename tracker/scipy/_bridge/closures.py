@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from types import CellType, FunctionType
 from typing import Any
 
+from tracker.support.instances import cell_contents
 from tracker.tape.tracked import Tracked
 
 CellPath = tuple[int, ...]  # positions of cells, of functions in closures and their values
 
 _STORE_DEREF = dis.opmap["STORE_DEREF"]
-_EMPTY = CellType()
 
 
 def tracked_cells(f: Any) -> dict[CellPath, Any]:
@@ -37,7 +37,7 @@ def _contents(x: Any) -> list[Any]:
         return list(x)
     if type(x) is not FunctionType or _STORE_DEREF in x.__code__.co_code[::2]:
         return []
-    return [None if cell == _EMPTY else cell.cell_contents for cell in x.__closure__ or ()]
+    return list(map(cell_contents, x.__closure__ or ()))
 
 
 def with_cells(x: Any, values: Mapping[CellPath, Any]) -> Any:
