@@ -35,6 +35,7 @@ from tracker.numpy import _callables, _constructors, _iterators, fft, lib, linal
 from tracker.numpy._trackable import accepting_lists as _lenient
 from tracker.numpy._trackable import giving_trackable as _making_of
 from tracker.numpy._ufuncs import Ufunc as _Ufunc
+from tracker.support.pickling import at_home as _at_home
 from tracker.tape.observers import has_active_transform as _is_following
 
 _FRESH = (
@@ -63,11 +64,11 @@ def _names() -> dict[str, Any]:
             continue
         value = getattr(_numpy, name)
         if name in _FRESH:
-            value = _making_of(value)
+            value = _at_home(_making_of(value), __name__, name)
         elif isinstance(value, _numpy.ufunc):
             value = known.setdefault(value, _Ufunc(value))
         elif hasattr(value, "_implementation"):
-            value = _lenient(value)
+            value = _at_home(_lenient(value), __name__, name)
         if name not in _SCALARS and name not in _OWN_WAY:
             names[name] = value
     return names
@@ -79,6 +80,7 @@ for _module in (_constructors, _callables, _iterators):
         globals()[_name] = _value = getattr(_module, _name)
         if isinstance(_value, _FunctionType):  # for `inspect.signature`
             _value.__wrapped__ = getattr(_numpy, _name)  # type: ignore[attr-defined]
+            _at_home(_value, __name__, _name)
 __all__ = list(_numpy.__all__)
 __version__ = _numpy.__version__
 

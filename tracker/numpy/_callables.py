@@ -7,6 +7,7 @@ stand-in class for it. Code that compares classes by identity gets NumPy's own
 
 from __future__ import annotations
 
+import copyreg
 import dis
 import functools
 import types
@@ -20,6 +21,7 @@ from tracker.numpy._constructors import array
 from tracker.numpy._trackable import trackable
 from tracker.ops.elementwise import select
 from tracker.ops.shape.create import buffer, join_tracked_list
+from tracker.support.pickling import named
 from tracker.tape.observers import has_active_transform
 from tracker.tape.record import data_of, holds_tracked
 from tracker.tape.tracked import Tracked
@@ -154,6 +156,9 @@ class _ScalarMeta(type):
 
     def __hash__(cls) -> int:
         return hash(cls._scalar)
+
+
+copyreg.pickle(_ScalarMeta, lambda cls: (named, ("tracker.numpy", cls.__name__)))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -196,6 +196,7 @@ def _ndarray_method(name: str) -> Callable[..., Any]:
 class ndarray(np.ndarray, metaclass=_NdarrayMeta):
     """`numpy.ndarray` while a function is differentiated: `np.ndarray(n)` can hold gradients."""
 
+    __module__ = "tracker.numpy"
     __slots__ = ()
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ops.shape.create import item
+from tracker.support.pickling import at_home
 from tracker.tape.record import apply, data_of, holds_tracked, speculate_bool
 from tracker.tape.tracer import current_tracer
 from tracker.tape.tracked import Tracked
@@ -53,7 +54,7 @@ def _like_math(name: str, ours: _Function) -> _Function:
             _guard_domain(y, args)
         return _python_float(y)
 
-    return call
+    return at_home(call, __name__, name)
 
 
 _NUMBERS = (float, int)
@@ -146,7 +147,7 @@ def _asking(name: str, ours: _Function) -> _Function:
             return answer
         return bool(ours(*args, **kwargs))
 
-    return call
+    return at_home(call, __name__, name)
 
 
 def _isclose(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> Any:

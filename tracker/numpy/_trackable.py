@@ -15,6 +15,7 @@ import numpy as np
 from tracker.errors import ConversionError
 from tracker.ir.op import NUMPY
 from tracker.ops.shape.create import buffer, join_tracked_list
+from tracker.support.pickling import at_home
 from tracker.tape.conversions import plain_integers
 from tracker.tape.observers import has_active_transform
 from tracker.tape.tracked import Tracked
@@ -117,8 +118,8 @@ def names_of(module: Any, new: tuple[str, ...] = ()) -> dict[str, Any]:
     for name in module.__all__:
         value = getattr(module, name)
         if name in new:
-            value = giving_trackable(value)
+            value = at_home(giving_trackable(value), f"tracker.{module.__name__}", name)
         elif hasattr(value, "_implementation"):
-            value = accepting_lists(value)
+            value = at_home(accepting_lists(value), f"tracker.{module.__name__}", name)
         found[name] = value
     return found

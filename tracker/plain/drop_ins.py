@@ -91,10 +91,12 @@ class CachedFunction:
     """The drop-in for a function with `functools.lru_cache`: what it keeps outlives the derivative,
     so it runs as if there were none."""
 
-    __slots__ = ("_function",)
-
     def __init__(self, function: Any) -> None:
         self._function = weakref.ref(function)
+        self.__module__ = function.__module__
+
+    def __reduce__(self) -> str:  # for pickle, which finds it where the function was
+        return str(self.__qualname__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _call_cached(self._function(), args, kwargs)

@@ -309,7 +309,7 @@ def _refusing_method(base: type, name: str) -> Callable[..., Any]:
     return call
 
 
-def _seed(self: Any, seed: Any = None) -> None:
+def seed(self: Any, seed: Any = None) -> None:
     """Seed the generator; a seed chosen by the system differs on each call: not under a trace."""
     tracer = current_tracer()
     if seed is None or tracer is None or tracer in self._creating_tracers:
@@ -334,7 +334,7 @@ def _install() -> None:
             if name.startswith("_") or not callable(getattr(base, name)):
                 continue
             make = _refusing_method if name in _UNRECORDED_METHODS else _method
-            setattr(cls, name, _seed if name == "seed" else make(base, name))
+            setattr(cls, name, seed if name == "seed" else make(base, name))
 
 
 _install()

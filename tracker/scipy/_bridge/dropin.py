@@ -17,6 +17,7 @@ import numpy as np
 from tracker import tree
 from tracker.scipy._bridge.checks import are_finite, scipy_raises_unless
 from tracker.scipy._bridge.fallback import is_tracked
+from tracker.support.pickling import at_home
 
 # False while one of these functions calls another.
 _checks_finite = ContextVar("checks_finite", default=True)
@@ -43,6 +44,7 @@ def drop_in(module: ModuleType, name: str | None = None) -> Callable[[Function],
                 return run(*args, **kwargs)
             return theirs(*args, **kwargs)
 
+        at_home(call, f"tracker.{module.__name__}", function.__name__)
         DROP_INS.setdefault(module, {})[function.__name__] = call
         return call
 

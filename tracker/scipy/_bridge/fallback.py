@@ -17,6 +17,7 @@ import numpy as np
 
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.scipy._bridge.callback import nondifferentiable
+from tracker.support.pickling import at_home
 from tracker.tape.tracked import Tracked
 
 USE_DATA_HINT = "Use tracker.data(x) where no gradient is wanted"
@@ -47,9 +48,12 @@ def scipy_fallback(
         theirs = getattr(module, name)
         if name in accept_tracked or name.startswith("_") or not inspect.isroutine(theirs):
             return theirs
+        title = f"{module.__name__}.{name}"
         if name in constant:
-            return nondifferentiable(theirs)
-        return refuse_tracked(theirs, f"{module.__name__}.{name}", texts.get(name, USE_DATA_HINT))
+            found = nondifferentiable(theirs)
+        else:
+            found = refuse_tracked(theirs, title, texts.get(name, USE_DATA_HINT))
+        return at_home(found, f"tracker.{module.__name__}", name)
 
     return look_up
 

@@ -128,7 +128,7 @@ def _bracketing_solver(name: str) -> Function:
 
         return implicit_solution(f, call_solver(name, solve, f, a, b, args, options), args, name)
 
-    find.__name__ = name
+    find.__name__ = find.__qualname__ = name
     find.__doc__ = f"The root of f between a and b, as scipy.optimize.{name} finds it."
     return use_scipy_unless_differentiated(theirs)(find)
 

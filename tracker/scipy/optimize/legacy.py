@@ -42,7 +42,7 @@ def _minimizer(name: str) -> Callable[..., Any]:
         x = call_scipy(theirs, **given)
         return implicit_solution(minimum_condition(func, x, args), x, args, name)
 
-    find.__name__ = name
+    find.__name__ = find.__qualname__ = name
     find.__doc__ = f"A minimum, as scipy.optimize.{name} finds it."
     return use_scipy_unless_differentiated(theirs)(find)
 

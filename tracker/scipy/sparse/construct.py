@@ -16,6 +16,7 @@ import scipy.sparse
 from tracker.scipy._bridge.fallback import as_array, is_tracked, is_tracked_sparse
 from tracker.scipy.sparse.fillable_array import FillableSparse
 from tracker.scipy.sparse.tracked_array import TrackedSparse
+from tracker.support.pickling import at_home, named
 from tracker.tape.conversions import plain_integers
 from tracker.tape.observers import is_deriving, is_tracing
 
@@ -65,6 +66,9 @@ class _SparseClass:
 
     def __hash__(self) -> int:
         return hash(self._theirs)
+
+    def __reduce__(self) -> Any:
+        return named, ("tracker.scipy.sparse", self.__name__)
 
 
 def _from_entries(theirs: Any, arg1: Any, shape: Any) -> Any:
@@ -153,9 +157,8 @@ def _moves_entries(name: str, **fixed: Any) -> Callable[..., Any]:
         made = TrackedSparse.from_numbered(numbered, number.data())
         return made if dtype is None else made.astype(dtype)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"As scipy.sparse.{name}."
-    return function
+    function.__name__, function.__doc__ = name, f"As scipy.sparse.{name}."
+    return at_home(function, "tracker.scipy.sparse", name)
 
 
 for _name in ("diags", "diags_array"):

@@ -300,7 +300,7 @@ def _iterative_solver(name: str) -> Callable[..., Any]:
 
         return TrackedFactors(kept, solve).solve(b), host_callback(name, flag, kept.data, b)
 
-    solver.__name__ = name
+    solver.__name__ = solver.__qualname__ = name
     solver.__doc__ = f"As scipy.sparse.linalg.{name}; as exact as its rtol= and atol= ask for."
     return solver
 

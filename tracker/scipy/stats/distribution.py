@@ -32,6 +32,7 @@ from tracker.scipy._bridge.fallback import (
 )
 from tracker.scipy._bridge.rebound import Rebinding
 from tracker.scipy.stats.formulas import FORMULAS, NAMES
+from tracker.support.pickling import named
 from tracker.tape.observers import is_tracing
 from tracker.tape.record import aval_of
 
@@ -67,6 +68,9 @@ class Distribution:
         shapes = [part.strip() for part in (self.scipy.shapes or "").split(",")]
         self.shapes = tuple(part for part in shapes if part)
         self.formulas = FORMULAS.get(name, {})
+
+    def __reduce__(self) -> Any:
+        return named, ("tracker.scipy.stats", self.name)
 
     @functools.cached_property
     def _theirs(self) -> Any:

@@ -26,6 +26,7 @@ from tracker.scipy._bridge.fallback import (
 from tracker.scipy._bridge.rebound import Rebinding
 from tracker.scipy.stats.distribution import FrozenDistribution, scipy_if_plain
 from tracker.scipy.stats.formulas import LOG_2PI
+from tracker.support.pickling import named
 
 # SciPy's: eigenvalues below this share of the largest count as zero.
 _EIGENVALUE_TOLERANCE = 1e6 * float(np.finfo(float).eps)
@@ -47,6 +48,9 @@ class MultivariateDistribution:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _FrozenMultivariate(self, args, kwargs)
+
+    def __reduce__(self) -> Any:
+        return named, ("tracker.scipy.stats", self.name)
 
     def attributes(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The attributes, besides methods, of a distribution with these parameters."""
