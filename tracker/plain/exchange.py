@@ -16,10 +16,9 @@ import sys
 import threading
 import types
 import weakref
-from _thread import get_ident
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeGuard
+from typing import Any
 
 from tracker.config import current
 from tracker.plain.drop_ins import HOLDING, PLAIN_CLASSES, drop_in_for, follow_changes
@@ -39,32 +38,22 @@ _NO_ARGUMENTS: Mapping[str, Any] = {}
 class ExchangePlan:
     """The places that calls need which lead to the same code.
 
-    namespaces  with names that are exchanged; other places are in `places`
+    namespaces  of that code, each with its version then; other places are in `places`
     code        what they lead to, which is kept alive: the key has its ids
     classes     among that, without which the plan ends
-    imports     whether code imports something when it runs
     """
 
-    __slots__ = ("classes", "code", "imports", "namespaces", "packages", "places", "versions")
+    __slots__ = ("classes", "code", "namespaces", "packages", "places")
 
     def __init__(self, code: list[Any], packages: Packages) -> None:
         self.code, self.packages = code, packages
         self.classes: list[weakref.ref[type]] = []
-        self.namespaces: list[Namespace] = []
+        self.namespaces: list[tuple[Namespace, int]] = []
         self.places: list[Place] = []
         self._follow(packages)
         self.places = list({place.key: place for place in self.places}.values())
-        self.versions = [(space, space.version) for space in self.namespaces]
-        self.imports = any(space.imports for space in self.namespaces)
-        self.namespaces = [space for space in self.namespaces if space.exchanged]
-        if self.imports:
+        if any(space.imports for space, _ in self.namespaces):
             self.places.append(IMPORTS)
-
-    def is_current(self) -> bool:
-        for space, version in self.versions:
-            if space.version != version or not space.is_current():
-                return False
-        return True
 
     def _follow(self, packages: Packages) -> None:
         """Follow the code to all namespaces."""
@@ -97,7 +86,7 @@ class ExchangePlan:
             seen.add(id(space))
             if not found.version or not found.is_current():
                 found.look(packages)
-            self.namespaces.append(found)
+            self.namespaces.append((found, found.version))
             self.places += found.places
             todo += found.code
         return found
@@ -127,48 +116,47 @@ class ExchangePlan:
 
 
 class ExchangedCall:
-    """A call of user code, with the places that it has exchanged."""
+    """A call of user code, with the places that it has exchanged. `thread`: what `_running` has in
+    its thread."""
 
     __slots__ = ("is_held", "outer", "places", "plan", "thread")
 
     def __init__(self, plan: ExchangePlan, places: Sequence[Place]) -> None:
         self.plan, self.places = plan, places
+        self.thread = _running.__dict__
         self.is_held = False
 
-    def hold(self) -> None:
-        self.is_held = True
-        self.thread = get_ident()
-        self.outer, _running.call = _running.call, self
+    def hold(self) -> bool:
+        """Put the drop-ins into the places; false if the plan is out of date."""
+        self.is_held = is_current = True
+        self.outer = self.thread["call"]
+        self.thread["call"] = self
         with _LOCK:
-            for space in self.plan.namespaces:
+            for space, version in self.plan.namespaces:
                 space.holders.add(self)
-                if not space.is_installed:
-                    space.install()
-                    space.is_installed = True
+                if not space.install() or space.version != version:
+                    is_current = False
             if self.places:
                 self._hold_places()
+        return is_current
 
     def _hold_places(self) -> None:
         self.places = [ACTIVE.setdefault(place.key, place) for place in self.places]
         for place in self.places:
             place.holders.add(self)
-            if not place.is_installed:
-                place.install()
-                place.is_installed = True
+            place.install()
 
     def release(self) -> None:
-        if _running.call is self:
-            _running.call = self.outer
+        if self.thread["call"] is self:
+            self.thread["call"] = self.outer
         with _LOCK:
-            for space in self.plan.namespaces:
+            for space, _ in self.plan.namespaces:
                 space.holders.discard(self)
                 if not space.holders:
-                    space.is_installed = False
                     space.restore()
             for place in self.places:
                 place.holders.discard(self)
                 if not place.holders:
-                    place.is_installed = False
                     place.restore()
                     ACTIVE.pop(place.key, None)
         self.is_held = False
@@ -177,14 +165,15 @@ class ExchangedCall:
         """Hold what an imported module leads to, too."""
         with _LOCK:
             plan = ExchangePlan([module], self.plan.packages)
-            self.places = [*self.places, *plan.namespaces, *plan.places]
+            self.places = [*self.places, *(space for space, _ in plan.namespaces), *plan.places]
             self._hold_places()
 
 
 class _Running(threading.local):
     """The innermost call in this thread."""
 
-    call: ExchangedCall | None = None
+    def __init__(self) -> None:
+        self.call: ExchangedCall | None = None
 
 
 _running = _Running()
@@ -198,22 +187,20 @@ def call_exchanged(
     packages = current().plain
     if packages is None:
         return f(*args, **kwargs)
-    if _leads_nowhere_else(f, args, kwargs):
-        plan = _PLANS.get((id(f.__code__), id(f.__globals__), packages))
-        if plan is None or not plan.is_current():
-            plan = _new_plan([f], packages)[0]
+    plan = _plan_of_globals(f, args, kwargs, packages)
+    if plan is not None:
         places: Sequence[Place] = plan.places
     else:
         f = drop_in_for(f)
         args = [x if type(x) in PLAIN_CLASSES else drop_in_for(x) for x in args]
         kwargs = {name: drop_in_for(x) for name, x in kwargs.items()}
         plan, places = _plan_for([f, *args, *kwargs.values()], packages)
-    if not places and not plan.namespaces:
-        return f(*args, **kwargs)
     call = ExchangedCall(plan, places)
     try:
         try:
-            call.hold()
+            while not call.hold():
+                call.release()
+                call.plan, call.places = _new_plan([f, *args, *kwargs.values()], packages)
             return f(*args, **kwargs)
         finally:
             call.release()
@@ -222,16 +209,18 @@ def call_exchanged(
             call.release()
 
 
-def _leads_nowhere_else(
-    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> TypeGuard[types.FunctionType]:
-    """Whether a call leads to no code but what the globals of the function lead to."""
+def _plan_of_globals(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], packages: Packages
+) -> ExchangePlan | None:
+    """The plan of a call that leads to no code but what the globals of the function lead to; None
+    of another call, or if there is none. (On the path of every derivative.)"""
     if type(f) is not types.FunctionType or f.__closure__ or f.__defaults__ or kwargs:
-        return False
+        return None
     for x in args:
         if type(x) not in PLAIN_CLASSES:
-            return False
-    return not f.__kwdefaults__
+            return None
+    plan = _PLANS.get((id(f.__code__), id(f.__globals__), packages))
+    return None if f.__kwdefaults__ else plan
 
 
 @contextmanager
@@ -261,13 +250,13 @@ def _plan_for(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, Seq
     """The plan for a function and its arguments, and all places to exchange but for namespaces."""
     key, _, places = reachable([*objects])
     plan = _PLANS.get((*key, packages))
-    if plan is None or not plan.is_current():
-        plan, places = _new_plan(objects, packages)
+    if plan is None:
+        return _new_plan(objects, packages)
     return plan, [*plan.places, *places] if places else plan.places
 
 
-def _new_plan(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, list[Place]]:
-    """The plan for a function and its arguments, and the places among these."""
+def _new_plan(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, Sequence[Place]]:
+    """The same, made anew."""
     with _LOCK:
         ids, code, places = reachable([*objects], packages)
         plan = ExchangePlan(code, packages)
@@ -280,7 +269,7 @@ def _new_plan(objects: list[Any], packages: Packages) -> tuple[ExchangePlan, lis
         plan.classes = [weakref.ref(cls, functools.partial(_PLANS.pop, key)) for cls in classes]
         follow_changes()
         watch_numba(exchange_suspended)
-    return plan, places
+    return plan, [*plan.places, *places]
 
 
 # Imports ------------------------------------------------------------------------------------------
@@ -326,7 +315,7 @@ def _release_other_threads() -> None:
     _LOCK.release()
     spaces = [space for known in [*NAMESPACES.values()] if (space := known()) is not None]
     for call in {call for place in (*spaces, *ACTIVE.values()) for call in place.holders}:
-        if call.thread != get_ident():
+        if call.thread is not vars(_running):
             call.release()
 
 

@@ -30,12 +30,13 @@ class Namespace(Items):
     """
 
     __slots__ = (
-        *("__weakref__", "candidates", "code", "count", "imports", "names", "places", "used_names"),
-        *("version", "watched"),
+        *("__weakref__", "candidates", "code", "count", "get", "imports", "names", "places"),
+        *("used_names", "version", "watched"),
     )
 
     def __init__(self, space: dict[str, Any]) -> None:
         super().__init__(space, [])
+        self.get = space.get
         self.version = 0
         self.names: frozenset[str] = frozenset()
         self.count = 0
@@ -47,40 +48,42 @@ class Namespace(Items):
         self.imports = False
 
     def is_current(self) -> bool:
-        space = self.holder
-        if len(space) != self.count:
-            return False
-        get = space.get
+        """Whether nothing but drop-ins has been bound since the last look."""
+        get = self.get
+        return (
+            len(self.holder) == self.count
+            and all(get(name) is x or get(name) is y for name, x, y in self.exchanged)
+            and all(get(name) is x for name, x in self.watched)
+        )
+
+    def install(self) -> bool:
+        """Put the drop-ins where the originals are, and return `is_current()`, in one go."""
+        get, space = self.get, self.holder
+        is_current = len(space) == self.count
         for name, original, drop_in in self.exchanged:
             x = get(name)
-            if x is not original and x is not drop_in:
-                return False
-        for name, x in self.watched:  # noqa: SIM110 (a generator takes longer)
-            if get(name) is not x:
-                return False
-        return True
-
-    def install(self) -> None:
-        space = self.holder
-        get = space.get
-        for name, original, drop_in in self.exchanged:
-            if get(name) is original:
+            if x is original:
                 space[name] = drop_in
+            elif x is not drop_in:
+                is_current = False
+        for name, x in self.watched:
+            if get(name) is not x:
+                is_current = False
+        return is_current
 
     def restore(self) -> None:
-        space = self.holder
-        get = space.get
+        get = self.get
         for name, original, drop_in in self.exchanged:
             if get(name) is drop_in:
-                space[name] = original
-        if len(space) != self.count:  # `global np` in front of an import
-            for name in [*space]:
-                if name not in self.names and id(get(name)) in ORIGINALS:
-                    space[name] = ORIGINALS[id(get(name))]
+                self.holder[name] = original
+        if len(self.holder) != self.count:  # `global np` in front of an import
+            for name, x in [*self.holder.items()]:
+                if name not in self.names and id(x) in ORIGINALS:
+                    self.holder[name] = ORIGINALS[id(x)]
 
     def look(self, packages: Packages) -> None:
         """Look at all names."""
-        held = {each[0]: each for each in self.candidates} if self.is_installed else {}
+        held = {each[0]: each for each in self.candidates} if self.holders else {}
         items = list(self.holder.items())
         self.candidates, self.watched, self.code, self.places = [], [], [], []
         for name, x in items:
@@ -118,9 +121,7 @@ class Namespace(Items):
         found = self.candidates
         if len(found) > _MAX_NAMES:
             found = [each for each in found if each[0] in self.used_names]
-        if len(found) != len(self.exchanged) or self.exchanged != found:
-            self.exchanged = found
-            self.is_installed = False
+        self.exchanged = found
 
 
 def namespace_of(space: dict[str, Any]) -> Namespace:

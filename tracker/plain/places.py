@@ -1,7 +1,7 @@
 """Places where user code finds objects of NumPy's, and the exchange of what they hold.
 
-A place is held by every call that needs its drop-ins (`holders`); the first holder installs them,
-the last one puts the originals back.
+A place is held by every call that needs its drop-ins (`holders`); each installs them, the last one
+puts the originals back.
 
 Invariants
 1. `install` and `restore` may be interrupted anywhere and run again. Neither touches what somebody
@@ -23,19 +23,17 @@ class Place:
     """Where an object of NumPy's is held: in a dict or a list, a closure cell, the defaults of a
     function, an attribute of a class.
 
-    key           of places that are the same
-    holders       the calls that need the drop-ins
-    is_installed  whether the drop-ins are there
+    key      of places that are the same
+    holders  the calls that need the drop-ins
     """
 
-    __slots__ = ("holder", "holders", "is_installed", "key")
+    __slots__ = ("holder", "holders", "key")
 
     def __init__(self, holder: Any, key: Any) -> None:
         self.holder, self.key = holder, key
         self.holders: set[Any] = set()
-        self.is_installed = False
 
-    def install(self) -> None:
+    def install(self) -> Any:
         """Put the drop-ins where the originals are."""
         raise NotImplementedError
 
@@ -56,7 +54,7 @@ class Items(Place):
         super().__init__(holder, id(holder))
         self.exchanged = exchanged
 
-    def install(self) -> None:
+    def install(self) -> Any:
         holder = self.holder
         for name, original, drop_in in self.exchanged:
             if _item(holder, name) is original:
