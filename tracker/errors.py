@@ -173,16 +173,11 @@ INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")  # the user's or the s
 @functools.lru_cache(maxsize=4096)
 def is_library_file(path: str) -> bool:
     """Whether a file belongs to the standard library or an installed package."""
-    prefixes = ("<frozen", "<string>", "<__array_function__", *_libraries())
-    return path.startswith(prefixes) or INSTALLED.search(path) is not None
+    return path.startswith(_LIBRARIES) or INSTALLED.search(path) is not None
 
 
-@functools.cache
-def _libraries() -> tuple[str, ...]:
-    import sysconfig
-
-    paths = sysconfig.get_paths()
-    return tuple({paths[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")})
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_LIBRARIES = ("<frozen", "<string>", "<__array_function__", _STANDARD_LIBRARY)
 
 
 def user_call() -> tuple[FrameType | None, list[FrameType]]:
