@@ -145,6 +145,35 @@ SPELLINGS = {
             y[0], z[0] = x[0] ** 2, x[1]
             return (y + 3 * z)[0]
     """,
+    "tuples": """
+        import math
+        import numpy as np
+        from collections import OrderedDict, defaultdict, namedtuple
+        from types import SimpleNamespace
+        MAKE = (np.zeros, (np.ones, "ones"))
+        Pair = namedtuple("Pair", "power fabs")
+        PAIR = Pair(math.pow, math.fabs)
+        LIST = [("fabs", math.fabs)]
+        ORDERED = OrderedDict(fabs=math.fabs)
+        DEFAULT = defaultdict(lambda: (lambda x: x), fabs=(math.fabs, 1))
+        SPACE = SimpleNamespace(fabs=math.fabs)
+        class Model:
+            both = math.fabs, math.pow
+            def __init__(self, *functions):
+                self.functions = functions
+            def __call__(self, x, also=(math.fabs,)):
+                return also[0](self.functions[0](self.both[0](x)))
+        MODEL = Model(math.fabs)
+        def make(*functions):
+            return lambda x: functions[0](x)
+        CLOSURE = make(math.fabs)
+        def f(x):
+            y, z = MAKE[0](1), MAKE[1][0](1)
+            y[0] = PAIR.power(x[0], 2)
+            z[0] = MODEL(SPACE.fabs(ORDERED["fabs"](PAIR.fabs(LIST[0][1](x[1])))))
+            assert np.zeros in MAKE and isinstance(PAIR, Pair)
+            return y[0] + DEFAULT["no"](DEFAULT["fabs"][0](CLOSURE(3 * z[0])))
+    """,
     "class": """
         import numpy as np
         class Model:

@@ -7,6 +7,7 @@ differentiate import none of the drop-ins themselves.
 from __future__ import annotations
 
 import functools
+import operator
 import types
 import weakref
 from collections.abc import Callable
@@ -31,7 +32,8 @@ PACKAGES = ("numpy", "scipy", "math")
 _DEFINED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _NAMED = (*_DEFINED, types.ModuleType, np.ufunc)
 _CACHED = functools._lru_cache_wrapper
-HOLDING = (_CACHED, np.vectorize, functools.partial)  # functions that call another one
+_HOLDING = (_CACHED, np.vectorize, functools.partial)  # functions that call another one
+_MAX_DEPTH, _MAX_LENGTH = 3, 64  # of tuples: deeper or longer ones hold data
 KNOWN: dict[int, tuple[Any, Any]] = {}  # by id: an original, its drop-in
 ORIGINALS: dict[int, Any] = {}  # by the id of a drop-in
 _look_up: Callable[[Any, str], Any]
@@ -55,8 +57,12 @@ def drop_in_for(x: Any) -> Any:
     known = KNOWN.get(id(x))
     if known is not None:
         return known[1]
+    if isinstance(x, (list, dict)):
+        return x
+    if isinstance(x, tuple):
+        return drop_in_for_tuple(x, drop_in_for)
     package = _package_of(x)
-    if type(x) in HOLDING:
+    if type(x) in _HOLDING:
         found = _drop_in_of_function(x)
     elif package not in PACKAGES or id(x) in ORIGINALS:
         return x
@@ -64,12 +70,28 @@ def drop_in_for(x: Any) -> Any:
         found = _look_up(x, package)
     if found is x:
         return x
-    if type(x) in HOLDING or (package == "scipy" and not isinstance(x, _NAMED)):
+    if type(x) in _HOLDING or (package == "scipy" and not isinstance(x, _NAMED)):
         KNOWN[id(x)] = removing_ref(x, KNOWN), found  # maybe the user's own: a frozen distribution
     else:
         KNOWN[id(x)] = x, found
         ORIGINALS[id(found)] = x
     return found
+
+
+def leads_further(x: Any) -> bool:
+    """Whether an object with a drop-in leads to other objects."""
+    return type(x) in _HOLDING or isinstance(x, tuple)
+
+
+def drop_in_for_tuple(x: Any, find: Callable[[Any], Any], depth: int = 0) -> Any:
+    """A tuple of the same class with the drop-ins of its items; the tuple itself if there is
+    none."""
+    if PLAIN_CLASSES.issuperset(map(type, x)) or depth == _MAX_DEPTH or len(x) > _MAX_LENGTH:
+        return x
+    made = [drop_in_for_tuple(y, find, depth + 1) if isinstance(y, tuple) else find(y) for y in x]
+    if all(map(operator.is_, made, x)) or type(x).__dictoffset__:
+        return x
+    return tuple.__new__(type(x), made)
 
 
 def original_of(x: Any) -> Any:

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tracker.config import current
-from tracker.plain.drop_ins import HOLDING, PLAIN_CLASSES, drop_in_for, follow_changes
+from tracker.plain.drop_ins import PLAIN_CLASSES, drop_in_for, follow_changes, leads_further
 from tracker.plain.namespaces import Namespace, namespace_of
 from tracker.plain.numba_compile import watch_numba
 from tracker.plain.places import ACTIVE, Attribute, Place
@@ -105,7 +105,7 @@ class ExchangePlan:
             if drop_in is not x:
                 new = type(raw)(drop_in) if x is not raw else drop_in
                 self.places.append(Attribute(cls, name, raw, new))
-                members += [x] if type(x) in HOLDING else []
+                members += [x] if leads_further(x) else []
             elif isinstance(x, property):
                 members += (x.fget, x.fset, x.fdel)
             else:

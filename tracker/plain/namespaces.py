@@ -8,7 +8,7 @@ import weakref
 from functools import partial
 from typing import Any
 
-from tracker.plain.drop_ins import HOLDING, ORIGINALS, PLAIN_CLASSES, drop_in_for
+from tracker.plain.drop_ins import ORIGINALS, PLAIN_CLASSES, drop_in_for, leads_further
 from tracker.plain.places import Exchanged, Items, Place
 from tracker.plain.reach import reachable
 from tracker.plain.user_code import NAMESPACES, Packages
@@ -95,7 +95,7 @@ class Namespace(Items):
             drop_in = drop_in_for(x)
             if drop_in is not x:
                 self.candidates.append((name, x, drop_in))
-                if type(x) not in HOLDING:
+                if not leads_further(x):
                     continue
             _, code, places = reachable([x], packages)
             self.code += code

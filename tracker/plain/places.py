@@ -46,7 +46,7 @@ ACTIVE: dict[Any, Place] = {}
 
 
 class Items(Place):
-    """Items of a dict or a list."""
+    """Items of a dict (also of another class, whose code does not run) or a list."""
 
     __slots__ = ("exchanged",)
 
@@ -55,23 +55,23 @@ class Items(Place):
         self.exchanged = exchanged
 
     def install(self) -> Any:
-        holder = self.holder
         for name, original, drop_in in self.exchanged:
-            if _item(holder, name) is original:
-                holder[name] = drop_in
+            if self._item(name) is original:
+                self._set_item(name, drop_in)
 
     def restore(self) -> None:
-        holder = self.holder
         for name, original, drop_in in self.exchanged:
-            if _item(holder, name) is drop_in:
-                holder[name] = original
+            if self._item(name) is drop_in:
+                self._set_item(name, original)
 
+    def _item(self, name: Any) -> Any:
+        if type(self.holder) is list:
+            return self.holder[name] if name < len(self.holder) else None
+        return dict.get(self.holder, name)
 
-def _item(holder: Any, name: Any) -> Any:
-    try:
-        return holder[name]
-    except LookupError:
-        return None
+    def _set_item(self, name: Any, x: Any) -> None:
+        kind: Any = list if type(self.holder) is list else dict
+        kind.__setitem__(self.holder, name, x)
 
 
 class Cell(Place):

@@ -12,10 +12,22 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tracker.plain.drop_ins import HOLDING, KNOWN, ORIGINALS, PLAIN_CLASSES, drop_in_for
+from tracker.plain.drop_ins import (
+    KNOWN,
+    ORIGINALS,
+    PLAIN_CLASSES,
+    drop_in_for,
+    drop_in_for_tuple,
+    leads_further,
+)
 from tracker.plain.places import ACTIVE, Attribute, Cell, Exchanged, Items, Place
 from tracker.plain.user_code import NAMESPACES, Packages, is_user_namespace
-from tracker.support.instances import cell_contents, instance_dict, is_library_class
+from tracker.support.instances import (
+    cell_contents,
+    instance_dict,
+    is_library_class,
+    is_namespace_class,
+)
 from tracker.support.weakrefs import WeakIdentityDict
 
 _MAX_OBJECTS = 10_000  # looked at: frameworks have more
@@ -26,7 +38,9 @@ _IS_LIBRARY_CLASS: WeakIdentityDict[bool] = WeakIdentityDict()
 
 def _known_drop_in(x: Any) -> Any:
     known = KNOWN.get(id(x))
-    return x if known is None else known[1]
+    if known is not None:
+        return known[1]
+    return drop_in_for_tuple(x, _known_drop_in) if isinstance(x, tuple) else x
 
 
 def reachable(
@@ -84,7 +98,8 @@ def _itself(x: Any) -> Any:
 def _is_library_class(cls: type) -> bool:
     known = _IS_LIBRARY_CLASS.get(cls)
     if known is None:
-        known = _IS_LIBRARY_CLASS[cls] = is_library_class(cls)
+        known = is_library_class(cls) and not is_namespace_class(cls)
+        _IS_LIBRARY_CLASS[cls] = known
     return known
 
 
@@ -95,10 +110,10 @@ def _look_into_function(
         x = cell_contents(cell)
         if type(x) in PLAIN_CLASSES:
             continue
-        drop_in = x if find is _known_drop_in and id(x) not in KNOWN else find(x)
+        drop_in = find(x)
         if drop_in is not x:
             places.append(Cell(cell, x, drop_in))
-            todo += [x] if type(x) in HOLDING else []
+            todo += [x] if leads_further(x) else []
         elif id(cell) in ACTIVE:
             places.append(ACTIVE[id(cell)])
         else:
@@ -129,11 +144,14 @@ def _look_into_container(
         places.append(ACTIVE[id(x)])
     exchanged: Exchanged = []
     for name, y in [*itertools.islice(dict.items(x) if is_dict else enumerate(x), _MAX_ITEMS)]:
-        drop_in = y if type(y) in PLAIN_CLASSES else find(y)
+        cls = type(y)
+        if cls in PLAIN_CLASSES or (cls is tuple and PLAIN_CLASSES.issuperset(map(type, y))):
+            continue
+        drop_in = find(y)
         if drop_in is y:
             todo.append(y)
         else:
             exchanged.append((name, y, drop_in))
-            todo += [y] if type(y) in HOLDING else []
-    if exchanged and type(x) in (list, dict):
+            todo += [y] if leads_further(y) else []
+    if exchanged and (is_dict or type(x) is list):
         places.append(Items(x, exchanged))
