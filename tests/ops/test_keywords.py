@@ -8,7 +8,6 @@ import pytest
 from keyword_calls import ARRAYS, CALLS, GIVEN, calls
 from refused_calls import RAISING
 
-import tracker
 from tracker import data, jit, param
 from tracker.testing import check_derivatives
 
@@ -62,7 +61,6 @@ def test_call_compiled(text):
 
 
 @pytest.mark.parametrize("text", RAISING)
-@tracker.config(plain=False)
 def test_errors_are_numpys(text):
     call, _, copies = _read(text)
     with warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -386,6 +386,8 @@ def _in_joint_dtype(arrays: list[Any], parts: list[Any]) -> list[Any]:
 def concatenate_(
     arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
 ) -> Any:
+    if out is not None and dtype is not None:
+        raise TypeError("concatenate() takes out= or dtype=, but both were given")
     arrays = list(arrays)
     parts = [as_array(a) for a in arrays]
     if axis is None:
