@@ -214,6 +214,23 @@ def test_nested_derivatives_of_other_modules(user, monkeypatch):
     assert is_restored(user)
 
 
+@pytest.mark.parametrize(
+    "kept", ["make = staticmethod(np.zeros)", "def __init__(self): self.make = zeros"]
+)
+def test_what_a_nested_derivative_meets_first(user, kept):
+    """Later derivatives of the same code find it, too."""
+    exec(f"class Model:\n {kept}\n def other(self): pass\nmodel = Model()", vars(user))
+    exec("def g(x):\n y = model.make(1); y[0] = x * x; return y[0]", vars(user))
+    exec("def h(x): return g(x) * 1.0", vars(user))
+
+    def outer(x):
+        return tracker.gradient(user.h, x)[0] * user.g(x)
+
+    assert tracker.gradient(outer, 2.0) == (24.0,)
+    for _ in range(2):
+        assert tracker.gradient(user.h, 2.0) == (4.0,)
+
+
 def test_an_installed_package_is_left_alone(user, tmp_path):
     file = str(tmp_path / "site-packages" / "some_package" / "__init__.py")
     package = make_module("some_package", file=file)

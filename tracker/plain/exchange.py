@@ -100,6 +100,9 @@ class ExchangePlan:
             return
         members: list[Any] = []
         for name, raw in list(vars(cls).items()):
+            active: Any = ACTIVE.get((id(cls), name))
+            if active is not None and raw is active.drop_in:
+                raw = active.original
             x = raw.__func__ if isinstance(raw, (staticmethod, classmethod)) else raw
             drop_in = x if type(x) in PLAIN_CLASSES else drop_in_for(x)
             if drop_in is not x:
