@@ -145,6 +145,17 @@ SPELLINGS = {
             y[0], z[0] = x[0] ** 2, x[1]
             return (y + 3 * z)[0]
     """,
+    "array-like": """
+        import numpy as np
+        class Row:
+            def __init__(self, *numbers):
+                self.numbers = numbers
+            def __array__(self, dtype=None, copy=None):
+                return np.array(self.numbers)
+        def f(x):
+            made = np.asarray(Row(x[0] ** 2, 3 * x[1]))
+            return np.sum(made * Row(1.0, 1.0)) + np.sum(Row(1.0, -1.0)) * (x < Row(0.0, 0.0)).sum()
+    """,
     "tuples": """
         import math
         import numpy as np

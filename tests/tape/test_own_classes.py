@@ -66,7 +66,6 @@ CALLS = {
 
 @pytest.mark.parametrize("make", ARRAYS)
 @pytest.mark.parametrize("name", CALLS)
-@tracker.config(plain=False)
 def test_array_likes_beside_tracked_values(name, make):
     v = make()
     plain, *ours = outcomes(lambda x: CALLS[name](x, v), X)
@@ -171,7 +170,6 @@ def _numbers(x):
 @pytest.mark.parametrize("p", [Pair(2.0, 3.0), First(), Apart(2.0, 3.0), Both()], ids=type)
 @pytest.mark.parametrize("x", [1.5, 3, np.float64(1.5), np.array(1.5)], ids=repr)
 @pytest.mark.parametrize("name", OPERATORS)
-@tracker.config(plain=False)
 def test_operators_defer_to_objects_as_those_of_numbers(name, x, p):
     plain, *ours = map(_without_types, outcomes(lambda x: _numbers(OPERATORS[name](x, p)), x))
     assert ours == [plain] * 3

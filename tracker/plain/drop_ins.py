@@ -17,8 +17,9 @@ import numpy as np
 
 from tracker.support.weakrefs import removing_ref
 from tracker.tape.observers import ObserversSuspended
-from tracker.tape.record import data_of
+from tracker.tape.record import data_of, value_of
 from tracker.tape.tracked import Tracked
+from tracker.tape.value import is_constant
 
 # What has no drop-in, and leads to nothing that has.
 PLAIN_CLASSES = frozenset(
@@ -107,6 +108,18 @@ def _drop_in_of_function(x: Any) -> Any:
         return _look_up(x, "numpy")
     function = drop_in_for(x.func)
     return x if function is x.func else functools.partial(function, *x.args, **x.keywords)
+
+
+def giving_plain_array(method: Any) -> Any:
+    """The drop-in for a method `__array__`, whose caller, NumPy, takes no tracked array: what is
+    constant in that is given as plain numbers."""
+
+    @functools.wraps(method)
+    def __array__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        made = method(self, *args, **kwargs)
+        return np.asarray(made) if type(made) is Tracked and is_constant(value_of(made)) else made
+
+    return __array__
 
 
 class CachedFunction:

@@ -21,7 +21,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from tracker.config import current
-from tracker.plain.drop_ins import PLAIN_CLASSES, drop_in_for, follow_changes, leads_further
+from tracker.plain.drop_ins import (
+    PLAIN_CLASSES,
+    drop_in_for,
+    follow_changes,
+    giving_plain_array,
+    leads_further,
+)
 from tracker.plain.namespaces import Namespace, namespace_of
 from tracker.plain.numba_compile import watch_numba
 from tracker.plain.places import ACTIVE, Attribute, Place
@@ -105,7 +111,10 @@ class ExchangePlan:
                 raw = active.original
             x = raw.__func__ if isinstance(raw, (staticmethod, classmethod)) else raw
             drop_in = x if type(x) in PLAIN_CLASSES else drop_in_for(x)
-            if drop_in is not x:
+            if name == "__array__" and type(x) is types.FunctionType:
+                self.places.append(Attribute(cls, name, x, giving_plain_array(x)))
+                members.append(x)
+            elif drop_in is not x:
                 new = type(raw)(drop_in) if x is not raw else drop_in
                 self.places.append(Attribute(cls, name, raw, new))
                 members += [x] if leads_further(x) else []
