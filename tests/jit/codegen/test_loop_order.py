@@ -168,3 +168,10 @@ def test_kept_axes_are_outermost_for_long_rows():
     assert best_order((40, 50, 20), [{0: 1000, 1: 20, 2: 1}], [[1]], False) == (0, 1, 2)
     assert best_order((40, 50, 100), walks, [[1], [0]], False) == (0, 1, 2)  # not both
     assert best_order((40, 3, 100), [{0: 300, 1: 100, 2: 1}], [[1]], True) == (0, 1, 2)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_few_sums_of_columns_walk_along_columns(shared):
+    columns = [{0: 1, 1: 1000}]
+    assert best_order((1000, 3), columns, [[1]], shared) == (1, 0)
+    assert best_order((1000, 3), columns, [[]], shared) == ((0, 1) if shared else (1, 0))

@@ -126,7 +126,10 @@ def best_order(
     order = (*sorted((axis for axis in natural if axis != inner), key=nesting), inner)
     if inner == natural[-1] and not all(are_outermost(k, order) for k in kept):
         return natural
-    return natural if shared and space[order[0]] < _LOOP_START_COST else order
+    is_shared_by_few = shared and space[order[0]] < _LOOP_START_COST
+    if is_shared_by_few and (inner == natural[-1] or all(are_outermost(k, natural) for k in kept)):
+        return natural
+    return order
 
 
 def are_outermost(kept: Sequence[int], order: Sequence[int]) -> bool:
