@@ -151,16 +151,16 @@ class Reduce(Lowering):
 
     The op's params are `axis` (a tuple of ints) and `keepdims`; elements are first cast to the
     dtype of the result. reorder: partial results may be combined in any order. finish(e, acc,
-    count) makes the result of the accumulator (a mean divides). widen: small floats are accumulated
-    in float64, because one long sum loses digits that NumPy's pairwise sum keeps. kinds: dtype
-    kinds that can be reduced.
+    count) makes the result of the accumulator (a mean divides). blocks: long sums are added up
+    by blocks, because one long sum loses digits that NumPy's pairwise sum keeps. kinds: dtype kinds
+    that can be reduced.
     """
 
     identity: Callable[[np.dtype[Any]], Any]
     combine: Callable[..., Any]
     reorder: bool = True
     finish: Callable[..., Any] | None = None
-    widen: bool = False
+    blocks: bool = False
     kinds: str = "biufc"
 
 

@@ -78,7 +78,7 @@ def test_any_number_of_threads_gives_the_plain_result(f, threads, dtype):
 LONG = np.full(1_000_003, 0.1)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize(
     "f, want",
     [
@@ -86,6 +86,8 @@ LONG = np.full(1_000_003, 0.1)
         (np.mean, 0.1),
         (lambda x: np.sum(x * (1 + 2j)), math.fsum(LONG) * (1 + 2j)),
         (lambda x: np.sum(x * np.ones((2, 1)), axis=1)[1], math.fsum(LONG)),
+        (lambda x: np.sum(x[3:].reshape(-1, 10) * np.ones(10)), math.fsum(LONG[3:])),
+        (lambda x: np.sum(x[3:].reshape(-1, 4) * np.ones(4)), math.fsum(LONG[3:])),
         (lambda x: tracker.gradient(lambda c: np.sum(x * c), 1.0)[0], math.fsum(LONG)),
     ],
 )

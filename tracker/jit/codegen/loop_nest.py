@@ -28,7 +28,7 @@ from tracker.jit.codegen.loop_order import (
     can_tile,
     should_tile,
 )
-from tracker.jit.codegen.reductions import Accumulator
+from tracker.jit.codegen.reductions import Accumulator, block_of_sums
 from tracker.jit.codegen.registers import Registers
 from tracker.jit.runtime import thread_pool
 from tracker.jit.scalar.emitter import Emitter
@@ -195,6 +195,8 @@ class KernelWriter:
         self.tiled = layout.tiled and not kernel.fused
         self.tiled = self.tiled and can_tile(layout.order, self.parts, self.accumulators)
         self.strip: tuple[str, str] | None = None  # the columns of the current strip
+        extents = [self.space[v] for v in self.order]
+        self.block = block_of_sums([*extents[:-1], TILE] if self.tiled else extents)
         for each in kernel.fused:
             accumulators = [
                 Accumulator(self, eqn, at)
@@ -392,44 +394,46 @@ class KernelWriter:
 
         is_inner = depth == len(self.space) - 1
         bounds = self.strip if is_inner and self.strip else bounds
-        by_blocks = (
-            [accumulator for accumulator in self.accumulators if accumulator.block]
-            if is_inner
-            else []
+        edge = self._is_edge({**ranges, v: (first, last)}, depth)
+        loop: Callable[[str, str], None] = functools.partial(
+            self.loop_over, step=1, body=body, edge=edge
         )
-        if not by_blocks:
-            edge = self._is_edge({**ranges, v: (first, last)}, depth)
-            loop = functools.partial(self.loop_over, *bounds, 1, body, edge=edge)
-            if self.tiled and depth == len(self.space) - 2:
-                self._tiled_loop(loop)
-            else:
-                loop()
-            return
+        at, steps = self.block
+        if depth == at and steps and any(each.blocked for each in self.accumulators):
+            loop = functools.partial(self._blocked_loop, loop, steps)
+        if self.tiled and depth == len(self.space) - 2:
+            self._tiled_loop(functools.partial(loop, *bounds))
+        else:
+            loop(*bounds)
 
-        size = min(accumulator.block for accumulator in by_blocks)
+    def _blocked_loop(
+        self, loop: Callable[[str, str], None], steps: int, first: str, last: str
+    ) -> None:
+        """The loop, for one block of sums after the other."""
 
         def block(start: str) -> None:
-            end = self.e.write(f"add nuw nsw i64 {start}, {size}")
-            over = self.e.write(f"icmp ugt i64 {end}, {bounds[1]}")
-            end = self.e.write(f"select i1 {over}, i64 {bounds[1]}, i64 {end}")
-            self.loop_over(start, end, 1, body)
-            for accumulator in by_blocks:
-                accumulator.flush()
+            loop(start, self._end(start, steps, last))
+            for accumulator in self.accumulators:
+                accumulator.end_block()
 
-        self.loop_over(*bounds, size, block)
+        self.loop_over(first, last, steps, block)
 
     def _tiled_loop(self, loop: Callable[[], None]) -> None:
         """The loop over rows, for one strip of columns after the other."""
         n = str(self.space[self.order[-1]])
 
         def strip(start: str) -> None:
-            end = self.e.write(f"add nuw nsw i64 {start}, {TILE}")
-            over = self.e.write(f"icmp ugt i64 {end}, {n}")
-            self.strip = start, self.e.write(f"select i1 {over}, i64 {n}, i64 {end}")
+            self.strip = start, self._end(start, TILE, n)
             loop()
 
         self.loop_over("0", n, TILE, strip)
         self.strip = None
+
+    def _end(self, start: str, steps: int, last: str) -> str:
+        """The end of a part of a range that ends at `last`."""
+        end = self.e.write(f"add nuw nsw i64 {start}, {steps}")
+        over = self.e.write(f"icmp ugt i64 {end}, {last}")
+        return self.e.write(f"select i1 {over}, i64 {last}, i64 {end}")
 
     def _is_edge(self, ranges: dict[int, tuple[int, int]], depth: int) -> bool:
         around = [ranges.get(v, (0, 1)) for v in self.order[: depth + 1]]

@@ -31,11 +31,26 @@ _WIDE = {
     np.dtype(np.complex64): np.dtype(np.complex128),
 }
 
-_BLOCK_OF_SINGLE = 1024  # elements of a block of a float32 sum
-_BLOCK = 8192  # of a float64 sum: few enough for accuracy, many enough to cost no time
-# A float64 sum over shorter rows has no blocks: ending a block takes as long as fifty additions.
-# The second limit is for sums of a single row, low so that most lengths have the same text.
-_MIN_BLOCKED_ROW, _MIN_BLOCKED_SINGLE_ROW = 2048, 32
+_BLOCK = 1024  # elements of a block of a sum: few enough for accuracy, and ending it costs 3%
+_MIN_BLOCK = 8  # elements; a row of fewer is unrolled, its additions are part of the loop around it
+_VECTORS = 32  # steps of a block are a multiple: its last ones are vectors, too
+
+
+def block_of_sums(extents: Sequence[int]) -> tuple[int, int]:
+    """The loop of a nest at whose end a block of sums ends (-1: none), and after how many of its
+    steps a block ends before (0: never).
+
+    A block is a row: rows that do not wait for each other's sums overlap. Only short rows share
+    one, and long rows have several; so has a sum of a single row of any length, for equal texts.
+    """
+    inside = 1
+    for depth in reversed(range(len(extents))):
+        size = inside * extents[depth]
+        if size >= _MIN_BLOCK:
+            is_long = size > 2 * _BLOCK or len(extents) == 1
+            return depth, _BLOCK // (inside * _VECTORS) * _VECTORS if is_long else 0
+        inside = size
+    return -1, 0
 
 
 class Accumulator:
@@ -43,9 +58,9 @@ class Accumulator:
 
     Where the kept axes are the outer loops, the accumulator is a register, initialised before the
     first reduced loop and stored after it; otherwise every step adds to memory, or every innermost
-    loop, if that axis is reduced (`by_rows`). A long sum is added up by blocks (`block` elements),
-    so that its error does not grow with its length: blocks of single precision are added in double
-    precision, others with compensation (`lost`).
+    loop, if that axis is reduced (`by_rows`). A long sum is added up by blocks, so that its error
+    does not grow with its length: blocks of single precision are added in double precision, others
+    with compensation (`lost`).
     """
 
     def __init__(self, writer: KernelWriter, eqn: Eqn, at: int) -> None:
@@ -73,39 +88,30 @@ class Accumulator:
         if self.by_rows:
             self.depth = len(writer.space) - 1
         self.has_cell = self.in_register or self.by_rows
-        self.block = self._block() if self.in_register and lower.widen else 0
-        wide = _WIDE.get(self.dtype, self.dtype)
-        self.summed = wide if self.block else self.dtype  # the dtype of totals
         self.total, self.lost = f"%total{at}", f"%lost{at}"
         strides = self.location.strides
         keeps = len(strides) == len(shape)  # reduced axes are kept with extent 1
         self.strides = tuple(strides[i] for i in self.kept) if keeps else strides
 
-    def _block(self) -> int:
-        """The elements added up before they go to the total; 0: all of them."""
-        if self.dtype in _WIDE:
-            return _BLOCK_OF_SINGLE
-        if self.dtype.kind not in "fc":
-            return 0
-        row: int = self.writer.space[self.writer.order[-1]]
-        return (
-            _BLOCK
-            if row
-            >= (
-                _MIN_BLOCKED_SINGLE_ROW
-                if row == self.count and not self.depth
-                else _MIN_BLOCKED_ROW
-            )
-            else 0
-        )
+    @property
+    def blocked(self) -> bool:
+        """Whether blocks end inside of the reduction."""
+        depth, steps = self.writer.block
+        is_sum = self.lower.blocks and self.dtype.kind in "fc"
+        return is_sum and self.has_cell and self.depth < depth + bool(steps)
+
+    @property
+    def summed(self) -> np.dtype[Any]:
+        """The dtype of totals."""
+        return _WIDE.get(self.dtype, self.dtype) if self.blocked else self.dtype
 
     @property
     def compensated(self) -> bool:
-        return self.block > 0 and self.summed == self.dtype
+        return self.blocked and self.summed == self.dtype
 
     def declare(self) -> None:
         cells = [(self.cell, self.dtype)] if self.has_cell else []
-        cells += [(self.total, self.summed)] if self.block else []
+        cells += [(self.total, self.summed)] if self.blocked else []
         cells += [(self.lost, self.summed)] if self.compensated else []
         for cell, dtype in cells:
             self.writer.head.append(f"  {cell} = alloca {memory_type(dtype)}")
@@ -116,14 +122,16 @@ class Accumulator:
     def start(self, depth: int) -> None:
         if self.has_cell and depth == self.depth:
             self.writer.e.store(self.identity(), self.cell)
-            if self.block:
+            if self.blocked:
                 nothing = literal(self.lower.identity(self.summed), self.summed)
                 self.writer.e.store(nothing, self.total)
                 if self.compensated:
                     self.writer.e.store(nothing, self.lost)
 
-    def flush(self) -> None:
-        """Add a block to the total."""
+    def end_block(self) -> None:
+        """Add a block to the total, if there are blocks."""
+        if not self.blocked:
+            return
         e = self.writer.e
         block = e.cast(e.load(self.cell, self.dtype), self.summed)
         old_total = e.load(self.total, self.summed)
@@ -138,7 +146,7 @@ class Accumulator:
     def _summed(self) -> ScalarValue:
         """The reduced value."""
         e: Emitter = self.writer.e
-        if not self.block:
+        if not self.blocked:
             return e.load(self.cell, self.dtype)
         total = e.load(self.total, self.summed)
         if not self.compensated:
@@ -147,13 +155,14 @@ class Accumulator:
         return e.select(e.isnan(lost), total, e.add(total, lost))
 
     def end(self, depth: int, index: tuple[Any, ...]) -> None:
-        if self.by_rows and depth == self.depth:
-            part = self.writer.e.load(self.cell, self.dtype)
-            self._add(part, self._address(index, self.writer.tools({})))
-        elif self.in_register and depth == self.depth:
-            if self.block:
-                self.flush()
+        if depth == self.writer.block[0]:
+            self.end_block()
+        if self.has_cell and depth == self.depth:
             acc = self._summed()
+            if self.by_rows:
+                part = self.writer.e.cast(acc, self.dtype)
+                self._add(part, self._address(index, self.writer.tools({})))
+                return
             if self.joined and self.writer.threads > 1:
                 e, row = self.writer.e, self.at * self.writer.threads
                 which = e.write(f"add i64 %tid, {row}")
@@ -169,11 +178,12 @@ class Accumulator:
 
     def join(self, e: Emitter, parts: Sequence[ScalarValue]) -> ScalarValue:
         """The result of the partial results of threads."""
-        total = parts[0]
-        for part in parts[1:]:
-            total = self.lower.combine(e, total, part)
+        while len(parts) > 1:
+            rest = parts[len(parts) // 2 * 2 :]
+            pairs = zip(parts[::2], parts[1::2], strict=False)
+            parts = [*(self.lower.combine(e, a, b) for a, b in pairs), *rest]
         finish = self.lower.finish
-        return e.cast(total if finish is None else finish(e, total, self.count), self.dtype)
+        return e.cast(parts[0] if finish is None else finish(e, parts[0], self.count), self.dtype)
 
     def _finished(self, acc: ScalarValue) -> ScalarValue:
         return (

@@ -188,7 +188,7 @@ sum_ = declare(
     evaluate=_sum,
     jvp=LINEAR,
     vjp=[lambda g, y, x, *, axis, keepdims: broadcast_cotangent(g, x, axis)],
-    lower=Reduce(lambda dtype: dtype.type(0), lambda e, acc, x: e.add(acc, x), widen=True),
+    lower=Reduce(lambda dtype: dtype.type(0), lambda e, acc, x: e.add(acc, x), blocks=True),
 )
 _install_reduction(sum_, np.sum, lambda a: 0, np.add)
 
@@ -215,7 +215,7 @@ mean_ = declare(
         lambda dtype: dtype.type(0),
         lambda e, acc, x: e.add(acc, x),
         finish=lambda e, acc, count: e.div(acc, e.constant(count, acc)),
-        widen=True,
+        blocks=True,
     ),
 )
 
