@@ -6,17 +6,15 @@ solution between the steps, on plain or tracked numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.integrate
 
 from tracker.autodiff.leaves import plain_data
+from tracker.scipy.integrate.right_side import RightSide
 from tracker.scipy.integrate.tableau import Tableau, tableau_of
 from tracker.support.structs import record
-
-RightSide = Callable[[Any, Any], Any]  # f(t, y)
 
 
 @record()

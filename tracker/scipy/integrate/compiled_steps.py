@@ -17,8 +17,8 @@ from tracker.autodiff.stop_gradient import ignore_derivatives
 from tracker.control import while_loop_history
 from tracker.numpy import array as trackable_array
 from tracker.scipy._bridge.fallback import as_array
-from tracker.scipy.integrate.accepted_steps import RightSide
 from tracker.scipy.integrate.events import Events, bracketed_roots, locate
+from tracker.scipy.integrate.right_side import RightSide
 from tracker.scipy.integrate.tableau import Tableau
 from tracker.support.structs import record, replace
 from tracker.transforms.vmap import vmap

@@ -32,9 +32,10 @@ from tracker.scipy._bridge.implicit import (
     with_derivatives_of,
     with_entries,
 )
-from tracker.scipy.integrate.accepted_steps import Flow, RightSide, record_steps
+from tracker.scipy.integrate.accepted_steps import Flow, record_steps
 from tracker.scipy.integrate.compiled_steps import CONTROL_OPTIONS, CompiledFlow, StepControl
 from tracker.scipy.integrate.events import EventFunction, Events, locate
+from tracker.scipy.integrate.right_side import RightSide
 from tracker.scipy.integrate.step_adjoint import differentiable_steps
 from tracker.scipy.integrate.tableau import EXPLICIT_METHODS, explicit_tableau
 from tracker.tape.observers import is_deriving, is_tracing

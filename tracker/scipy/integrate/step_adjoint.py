@@ -8,10 +8,10 @@ through a step, with a the cotangent of the state at its end,
 
 The states of all steps are known, so their Jacobians are found at once (`vmap`), and what is left
 of a step is one product with a small matrix. Right sides of many equations are pulled back stage by
-stage instead. What the right side captures gets its cotangent from the tape: it is an operand.
+stage instead. What the right side captures is an operand.
 
 Invariant: everything is NumPy on plain or tracked arrays, so derivatives nest. Complex states are
-pairs of real numbers, because right sides need not be holomorphic. Start at `differentiable_steps`.
+pairs of real numbers (`right_side.py`). Start at `differentiable_steps`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,13 @@ from typing import Any
 import numpy as np
 
 from tracker.autodiff.custom_rules import custom_gradient
-from tracker.autodiff.leaves import plain_data
-from tracker.autodiff.reverse import reverse_sweep
-from tracker.control.body import lift_operand
 from tracker.scipy._bridge.fallback import is_tracked
-from tracker.scipy.integrate.accepted_steps import RightSide, Steps
+from tracker.scipy.integrate.accepted_steps import Steps
+from tracker.scipy.integrate.right_side import Linearised, RightSide, RightSidePullback, as_reals
 from tracker.scipy.integrate.tableau import Tableau
 from tracker.support.structs import replace
-from tracker.tape.observers import RunningDerivative
-from tracker.tape.record import value_of, wrap
-from tracker.tape.tracer import close_leaf
-from tracker.tape.tracked import Tracked
-from tracker.tape.value import Value, new_epoch
-from tracker.transforms.vmap import vmap
+from tracker.tape.record import wrap
+from tracker.tape.value import Value
 
 _LARGEST_JACOBIAN = 64  # equations
 _BLOCK_SIZE = 1 << 22  # numbers in the Jacobians of one block of steps
@@ -60,36 +54,6 @@ def differentiable_steps(
     return states, slopes
 
 
-class _Linearised:
-    """A right side, ready to be pulled back, at one point or at the rows of t and y."""
-
-    def __init__(self, f: RightSide, t: Any, y: Any, in_time: bool) -> None:
-        self.since = new_epoch()
-        self.leaves = [lift_operand(y), *([lift_operand(t)] if in_time else [])]
-        call = vmap(f) if np.ndim(t) else f
-        running = RunningDerivative(self.leaves)
-        try:
-            with running:
-                self.out = call(wrap(self.leaves[1]) if in_time else t, wrap(self.leaves[0]))
-        finally:
-            running.restore()
-            for value in self.leaves:
-                close_leaf(value)
-
-    def pull(self, seed: Any, to: Sequence[Value]) -> list[Any]:
-        """The cotangents of the leaves among `to`, and of captured values; None for zero."""
-        if not isinstance(self.out, Tracked):
-            return [None for _ in to]
-        return reverse_sweep([(value_of(self.out), seed)], to, self.since)
-
-
-def _as_reals(x: Any) -> Any:
-    """Complex numbers along the last axis as pairs of real ones."""
-    if not np.iscomplexobj(x):
-        return x
-    return np.reshape(np.stack([x.real, x.imag], -1), (*np.shape(x)[:-1], -1))
-
-
 class _Adjoint:
     """The pullback of the states and slopes. Cotangents and Jacobians are of real pairs."""
 
@@ -98,9 +62,10 @@ class _Adjoint:
     ) -> None:
         self.f, self.steps, self.in_time = f, steps, in_time
         self.h = np.diff(steps.times)
-        self.slopes = _as_reals(steps.slopes)
-        self.is_nested = is_tracked(steps.states, steps.slopes)
-        self.captured = captured
+        self.slopes = as_reals(steps.slopes)
+        self.right = RightSidePullback(
+            captured, np.iscomplexobj(steps.slopes), is_tracked(steps.states, steps.slopes)
+        )
         count, stages, n = np.shape(self.slopes)
         self.by_stages = n > _LARGEST_JACOBIAN and steps.tableau.is_explicit
         size = 1 if self.by_stages else max(_BLOCK_SIZE // max(stages * n * n, 1), 1)
@@ -108,15 +73,15 @@ class _Adjoint:
         # What is captured may be a leaf that is open only now, hence not in `pull`.
         self.linearised = [] if self.by_stages else list(map(self._linearise, self.blocks))
 
-    def _linearise(self, block: slice) -> _Linearised:
+    def _linearise(self, block: slice) -> Linearised:
         t, y = self._points(block)
         y = np.reshape(y, (np.size(t), -1))
-        return _Linearised(self.f, np.reshape(t, -1), y, self.in_time)
+        return Linearised(self.f, np.reshape(t, -1), y, self.in_time)
 
     def pull(self, g: tuple[Any, Any]) -> tuple[Any, ...]:
         """The cotangents of y0, the times, and the captured values."""
-        g_states, g_slopes = map(_as_reals, g)
-        self.totals = [None for _ in self.captured]
+        g_states, g_slopes = map(as_reals, g)
+        self.right.clear()
         a = g_states[-1]
         by_step: list[Any] = []
         by_start: list[Any] = []
@@ -128,11 +93,8 @@ class _Adjoint:
                 a, of_step, of_start = self._pull_block(block, self.linearised[at], *seeds)
             by_step.insert(0, of_step)
             by_start.insert(0, of_start)
-        return (self._native(a), self._time_cotangents(by_step, by_start), *self.totals)
-
-    def _native(self, x: Any) -> Any:
-        """Real pairs as what the right side computes with."""
-        return x[..., ::2] + 1j * x[..., 1::2] if np.iscomplexobj(self.steps.slopes) else x
+        times = self._time_cotangents(by_step, by_start)
+        return (self.right.native(a), times, *self.right.totals)
 
     def _time_cotangents(self, by_step: list[Any], by_start: list[Any]) -> Any:
         if not self.in_time or not by_step:
@@ -149,12 +111,12 @@ class _Adjoint:
         return steps.times[:-1][block][:, None] + h * tableau.c, y
 
     def _pull_block(
-        self, block: slice, right: _Linearised, a: Any, g_states: Any, g_slopes: Any
+        self, block: slice, right: Linearised, a: Any, g_states: Any, g_slopes: Any
     ) -> Any:
         """Through several steps, by the Jacobians of their stages. `a` is the cotangent of the
         last state; returns that of the first, and those of the step sizes and starting times."""
         count, stages, n = np.shape(g_slopes)
-        jacobians = np.reshape(self._jacobians(right, count * stages, n), (count, stages, n, n))
+        jacobians = np.reshape(self.right.jacobians(right), (count, stages, n, n))
         h = np.reshape(self.h[block], (-1, 1, 1, 1))
         unit = h * np.reshape(self.steps.tableau.b, (-1, 1, 1)) * np.eye(n)
         columns = np.concatenate([unit, g_slopes[..., None]], -1)  # of `a`, and those without `a`
@@ -167,8 +129,7 @@ class _Adjoint:
         lasts = np.stack(ends[::-1])
         combined = np.concatenate([lasts, np.ones((count, 1))], -1)[:, None, :, None]
         k, ys = (k @ combined)[..., 0], (ys @ combined)[..., 0]
-        seed = self._native(np.reshape(k, (count * stages, n)))
-        found = self._pull_right(right, seed, 1)
+        found = self.right.pull(right, np.reshape(k, (count * stages, n)), 1)
         of_t = np.reshape(found[0], (count, stages)) if found else np.zeros((count, stages))
         return a, *self._step_cotangents(block, lasts, ys, of_t)
 
@@ -178,26 +139,6 @@ class _Adjoint:
         by_step = np.sum(ends * (tableau.b @ slopes), -1)
         by_step = by_step + np.sum(ys * (tableau.a @ slopes), (-2, -1))
         return by_step + of_t @ tableau.c, np.sum(of_t, -1)
-
-    def _jacobians(self, right: _Linearised, count: int, n: int) -> Any:
-        """By equation, then by unknown."""
-        rows = []
-        for unit in np.eye(n):
-            (row,) = right.pull(np.tile(self._native(unit), (count, 1)), right.leaves[:1])
-            rows.append(np.zeros((count, n)) if row is None else _as_reals(row))
-        found = np.stack(rows, axis=1)
-        return found if self.is_nested else plain_data(found)
-
-    def _pull_right(self, right: _Linearised, seed: Any, first: int) -> list[Any]:
-        """The cotangents of the leaves from `first` on: the states, the times if differentiated.
-        Those of captured values are added to the totals."""
-        own = right.leaves[first:]
-        found = right.pull(seed, [*own, *self.captured])
-        for at, c in enumerate(found[len(own) :]):
-            if c is not None:
-                self.totals[at] = c if self.totals[at] is None else self.totals[at] + c
-        pairs = zip(own, found, strict=False)
-        return [np.zeros_like(leaf.data) if c is None else c for leaf, c in pairs]
 
     def _pull_stages(self, block: slice, a: Any, g_states: Any, g_slopes: Any) -> Any:
         """As `_pull_block`, through one step of an explicit method, stage by stage."""
@@ -209,9 +150,9 @@ class _Adjoint:
         for at in reversed(range(stages)):
             later = [tableau.a[i, at] * ys[i] for i in range(at + 1, stages) if tableau.a[i, at]]
             k = g_slopes[0, at] + h * (tableau.b[at] * a + sum(later))
-            right = _Linearised(self.f, t[0, at], y[0, at], self.in_time)
-            by_y, *by_t = self._pull_right(right, self._native(k), 0)
-            ys[at] = _as_reals(by_y)
+            right = Linearised(self.f, t[0, at], y[0, at], self.in_time)
+            by_y, *by_t = self.right.pull(right, k)
+            ys[at] = as_reals(by_y)
             of_t[at : at + len(by_t)] = by_t
         of_y = np.stack(ys)
         cotangents = self._step_cotangents(block, a[None], of_y[None], np.stack(of_t)[None])
