@@ -6,15 +6,18 @@ solution between the steps, on plain or tracked numbers.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 import scipy.integrate
 
 from tracker.autodiff.leaves import plain_data
+from tracker.scipy._bridge.fallback import is_tracked
 from tracker.scipy.integrate.right_side import RightSide
-from tracker.scipy.integrate.tableau import Tableau, tableau_of
-from tracker.support.structs import record
+from tracker.scipy.integrate.tableau import Tableau, moved, tableau_of
+from tracker.support.structs import record, replace
+from tracker.transforms.vmap import vmap
 
 
 @record()
@@ -54,34 +57,48 @@ def record_steps(
     result = scipy.integrate.solve_ivp(f, t_span, y0, RecordingSolver, **options)
     times = np.array([t_span[0], *(t for _, t, *_ in found)])
     states = np.stack([y0, *(y for _, _, y, *_ in found)])
-    slopes: list[Any] = [k for *_, k, _ in found]
-    if not tableau.is_explicit:
-        at = [start + (end - start) * tableau.c for start, end, *_ in found]
-        pairs = [
-            zip(t, between(t).T, strict=True) for t, (*_, between) in zip(at, found, strict=True)
-        ]
-        slopes = [[f(t, y) for t, y in points] for points in pairs]
+    if tableau.is_explicit:
+        slopes = np.array([k for *_, k, _ in found])
+    else:  # those that lead to SciPy's states at the nodes: f would magnify their errors
+        h = np.diff(times)[:, None]
+        nodes = times[:-1, None] + h * tableau.c
+        y = np.array([between(t).T for t, (*_, between) in zip(nodes, found, strict=True)])
+        slopes = np.linalg.inv(tableau.a) @ (y - states[:-1, None]) / h[..., None] if found else y
     shape = len(found), len(tableau.c), len(y0)
-    return result, Steps(tableau, times, states, np.reshape(np.array(slopes), shape))
+    return result, Steps(tableau, times, states, np.reshape(slopes, shape))
 
 
 @record()
 class Flow:
-    """The solution as a function of the time. `times`, `states` and `slopes` are those of `Steps`,
-    plain or tracked."""
+    """The solution of f as a function of the time. `steps` may be tracked, `times` and `states` are
+    theirs with the derivatives of the first and last time."""
 
-    tableau: Tableau
+    f: RightSide
+    steps: Steps
     times: Any
     states: Any
-    slopes: Any
+
+    @staticmethod
+    def of(f: RightSide, steps: Steps, times: Any, found: tuple[Any, Any]) -> Flow:
+        """With these times, and these states and slopes."""
+        states, slopes = found
+        made = replace(steps, times=times, states=states, slopes=slopes)
+        return Flow(f, made, times, states)
 
     def __call__(self, t: Any) -> Any:
         """The states at the times t: shape (*t.shape, n)."""
-        knots, at = plain_data(self.times), plain_data(t)
+        if self.steps.tableau.is_explicit or not is_tracked(t):
+            return self._between(t)
+        at, move = plain_data(t), functools.partial(moved, self.f)
+        return (vmap(move) if np.ndim(t) else move)(self._between(at), at, t)
+
+    def _between(self, t: Any) -> Any:
+        steps, at = self.steps, plain_data(t)
+        knots = plain_data(steps.times)
         if len(knots) == 1:
-            return self.states[np.zeros(np.shape(t), int)]
+            return steps.states[np.zeros(np.shape(t), int)]
         sign = np.sign(knots[-1] - knots[0])
         i = np.clip(np.searchsorted(sign * knots, sign * at) - 1, 0, len(knots) - 2)
-        start, h = self.times[i], self.times[i + 1] - self.times[i]
-        weights = np.expand_dims(h, -1) * self.tableau.weights_at((t - start) / h)
-        return self.states[i] + np.einsum("...s,...sn->...n", weights, self.slopes[i])
+        start, h = steps.times[i], steps.times[i + 1] - steps.times[i]
+        weights = np.expand_dims(h, -1) * steps.tableau.weights_at((t - start) / h)
+        return steps.states[i] + np.einsum("...s,...sn->...n", weights, steps.slopes[i])

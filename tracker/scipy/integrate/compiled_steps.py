@@ -19,7 +19,7 @@ from tracker.numpy import array as trackable_array
 from tracker.scipy._bridge.fallback import as_array
 from tracker.scipy.integrate.events import Events, bracketed_roots, locate
 from tracker.scipy.integrate.right_side import RightSide
-from tracker.scipy.integrate.tableau import Tableau
+from tracker.scipy.integrate.tableau import Tableau, combination
 from tracker.support.structs import record, replace
 from tracker.transforms.vmap import vmap
 
@@ -145,7 +145,7 @@ class CompiledFlow:
         h = next_t - t
         slopes = [state.slope]
         for row, c in zip(tableau.a[1:], tableau.c[1:], strict=True):
-            here = y + h * _combination(row, slopes)
+            here = y + h * combination(row, slopes)
             slopes.append(self.f(t + c * h, here))
             if len(slopes) == self.stages:
                 next_y = here
@@ -174,7 +174,7 @@ class CompiledFlow:
     def _error_norm(self, h: Any, y: Any, next_y: Any, slopes: list[Any]) -> Any:
         h, y, next_y, *slopes = map(ignore_derivatives, (h, y, next_y, *slopes))
         scale = self.control.atol + np.maximum(np.abs(y), np.abs(next_y)) * self.control.rtol
-        errors = [_rms(h * _combination(row, slopes) / scale) for row in self.tableau.error]
+        errors = [_rms(h * combination(row, slopes) / scale) for row in self.tableau.error]
         if len(errors) == 1:
             return errors[0]
         both = np.hypot(errors[0], 0.1 * errors[1])
@@ -280,12 +280,6 @@ class _Pieces:
         h = self.end - self.begin
         weights = np.expand_dims(h, -1) * self.tableau.weights_at((t - self.begin) / h)
         return self.states + np.sum(np.expand_dims(weights, -1) * self.slopes, axis=1)
-
-
-def _combination(weights: Any, slopes: list[Any]) -> Any:
-    """The sum of the slopes with their weights, without those that are zero."""
-    terms = [w * k for w, k in zip(weights.tolist(), slopes, strict=False) if w]
-    return sum(terms[1:], terms[0])
 
 
 def _rms(x: Any) -> Any:

@@ -32,12 +32,13 @@ from tracker.scipy._bridge.implicit import (
     with_derivatives_of,
     with_entries,
 )
-from tracker.scipy.integrate.accepted_steps import Flow, record_steps
+from tracker.scipy.integrate.accepted_steps import Flow, Steps, record_steps
 from tracker.scipy.integrate.compiled_steps import CONTROL_OPTIONS, CompiledFlow, StepControl
 from tracker.scipy.integrate.events import EventFunction, Events, locate
 from tracker.scipy.integrate.right_side import RightSide
 from tracker.scipy.integrate.step_adjoint import differentiable_steps
-from tracker.scipy.integrate.tableau import EXPLICIT_METHODS, explicit_tableau
+from tracker.scipy.integrate.tableau import EXPLICIT_METHODS, explicit_tableau, moved
+from tracker.support.structs import replace
 from tracker.tape.observers import is_deriving, is_tracing
 from tracker.tape.record import value_of
 from tracker.tape.tracer import StopGradient, UnsupportedInBody
@@ -171,6 +172,12 @@ def _compiled_states(f: RightSide, times: Any, y0: Any, control: StepControl) ->
     return flow(times) if bool(flow.is_finished) else None
 
 
+def _plain_result(y: Any) -> Any:
+    """What a function has returned, without tracked values."""
+    is_plain = type(y) is np.ndarray or (type(y) is list and Tracked not in map(type, y))
+    return y if is_plain else plain_data(as_array(y))
+
+
 class _Problem:
     """A right side f(t, y, *args), and the tracked values on which a solution depends."""
 
@@ -191,21 +198,30 @@ class _Problem:
         self.in_closures += captured.values()
         copies = {path: np.copy(plain_data(x))[()] for path, x in captured.items()}
         call = with_cells(f, copies) if copies else f
-        return _wraps(f)(lambda t, y: plain_data(as_array(call(t, y, *self.plain_args))))
+        return _wraps(f)(lambda t, y: _plain_result(call(t, y, *self.plain_args)))
 
-    def flow(self, steps: Any, start: Any, end: Any, y0: Any) -> Flow:
+    def flow(self, steps: Steps, start: Any, end: Any, y0: Any) -> Flow:
         """The solution as a differentiable function of the time. The inner times of the steps are
         constants, and so is the last one where an event has ended the solution earlier."""
-        times = steps.times
-        if is_tracked(start, end) and len(times) > 1:
-            last = end if times[-1] == plain_data(end) else times[-1]
-            times = np.stack([start, *times[1:-1], last])
         given = [x for x in tree.leaves(self.args) if isinstance(x, Tracked)]
         known = map(value_of, (*given, *self.in_closures))
         captured = list(dict.fromkeys([*known, *self.scope.outer_values]))
         f: RightSide = lambda t, y: as_array(self.f(t, y, *self.args))  # noqa: E731
-        found = differentiable_steps(f, steps, 1.0 * y0, times, captured)
-        return Flow(steps.tableau, times, *found)
+        y0, times = 1.0 * y0, steps.times
+        depends_on_ends = is_tracked(start, end) and len(times) > 1
+        if depends_on_ends:
+            last = end if times[-1] == plain_data(end) else times[-1]
+            times = np.stack([start, *times[1:-1], last])
+        if steps.tableau.is_explicit:
+            found = differentiable_steps(f, steps, y0, times, captured)
+            return Flow.of(f, steps, times, found)
+        first = moved(f, y0, start, steps.times[0]) if depends_on_ends else y0
+        found = differentiable_steps(f, steps, first, steps.times, captured)
+        flow = Flow.of(f, steps, steps.times, found)
+        if not depends_on_ends:
+            return flow
+        states = np.concatenate([y0[None], flow.states[1:-1], flow(last)[None]])
+        return replace(flow, times=times, states=states)
 
 
 def solve_ivp(

@@ -17,7 +17,6 @@ from tracker.support.structs import record, replace
 
 EXPLICIT_METHODS = (scipy.integrate.RK23, scipy.integrate.RK45, scipy.integrate.DOP853)
 _RADAU_NODES = ((4 - 6**0.5) / 10, (4 + 6**0.5) / 10, 1.0)
-_GAUSS_NODES = 6  # of the methods whose own steps are no Runge-Kutta steps
 
 
 @record(frozen=True)
@@ -87,12 +86,25 @@ def collocation_tableau(nodes: tuple[float, ...]) -> Tableau:
     return Tableau(c[:, None] ** powers @ P.T, P.sum(1), c, P)
 
 
+def combination(weights: Any, slopes: list[Any]) -> Any:
+    """The sum of the slopes with their weights, without those that are zero."""
+    terms = [w * k for w, k in zip(weights.tolist(), slopes, strict=False) if w]
+    return sum(terms[1:], terms[0])
+
+
+def moved(f: Any, y: Any, at: Any, t: Any) -> Any:
+    """The state at t of the solution that is y at the same time `at`: a step of no length, which
+    has the derivatives of the solution in both times, up to the fifth."""
+    tableau, h = explicit_tableau(scipy.integrate.RK45), t - at
+    slopes = [f(at, y)]
+    for row, c in zip(tableau.a[1:-1], tableau.c[1:-1], strict=True):
+        slopes.append(f(at + c * h, y + h * combination(row, slopes)))
+    return y + h * combination(tableau.b, slopes)
+
+
 def tableau_of(method: type) -> Tableau:
-    """The tableau that describes the steps of a SciPy solver. Methods of several steps are
-    described by collocation at Gauss's nodes of a higher order."""
+    """The tableau that describes the steps of a SciPy solver. Those of methods of several steps,
+    too, are described by collocation at Radau's nodes: as accurate, and as stable, as they are."""
     if method in EXPLICIT_METHODS:
         return explicit_tableau(method)
-    if method is scipy.integrate.Radau:
-        return collocation_tableau(_RADAU_NODES)
-    nodes, _ = np.polynomial.legendre.leggauss(_GAUSS_NODES)
-    return collocation_tableau(tuple((nodes + 1) / 2))
+    return collocation_tableau(_RADAU_NODES)
