@@ -57,15 +57,44 @@ def record_steps(
     result = scipy.integrate.solve_ivp(f, t_span, y0, RecordingSolver, **options)
     times = np.array([t_span[0], *(t for _, t, *_ in found)])
     states = np.stack([y0, *(y for _, _, y, *_ in found)])
-    if tableau.is_explicit:
-        slopes = np.array([k for *_, k, _ in found])
-    else:  # those that lead to SciPy's states at the nodes: f would magnify their errors
-        h = np.diff(times)[:, None]
-        nodes = times[:-1, None] + h * tableau.c
-        y = np.array([between(t).T for t, (*_, between) in zip(nodes, found, strict=True)])
-        slopes = np.linalg.inv(tableau.a) @ (y - states[:-1, None]) / h[..., None] if found else y
+    if not tableau.is_explicit:
+        nodes = times[:-1, None] + np.diff(times)[:, None] * tableau.c
+        inner = [between(t).T for t, (*_, between) in zip(nodes, found, strict=True)]
+        return result, _collocated(tableau, times, states, np.array(inner))
+    slopes = np.array([k for *_, k, _ in found])
     shape = len(found), len(tableau.c), len(y0)
     return result, Steps(tableau, times, states, np.reshape(slopes, shape))
+
+
+def _collocated(tableau: Tableau, times: Any, states: Any, inner: Any) -> Steps:
+    """Steps by collocation, from the states at the nodes. (The right side there would magnify their
+    errors.)"""
+    h = np.diff(times)[:, None, None]
+    inner = np.reshape(inner, (len(h), len(tableau.c), np.shape(states)[1]))
+    slopes = np.linalg.inv(tableau.a) @ (inner - states[:-1, None]) / h
+    return Steps(tableau, times, states, slopes)
+
+
+def record_odeint(f: Any, y0: Any, t: Any, *rest: Any, **options: Any) -> tuple[Any, Steps]:
+    """As `record_steps`, of `scipy.integrate.odeint`, by a second run that gives the states between
+    the times at which the first one has called the right side: those where its steps end."""
+    called: list[Any] = []
+    at = 0 if options["tfirst"] else 1
+
+    def noting(*point: Any) -> Any:
+        called.append(point[at])
+        return f(*point)
+
+    result = scipy.integrate.odeint(noting, y0, t, (), *rest, **options)
+    sign = 1.0 if t[-1] >= t[0] else -1.0
+    latest = np.minimum.accumulate(sign * np.array([*called, t[-1]])[::-1])[::-1]
+    times = sign * np.unique(latest[latest >= sign * t[0]])
+    tableau = tableau_of(scipy.integrate.LSODA)
+    nodes = times[:-1, None] + np.diff(times)[:, None] * tableau.c
+    options |= {"full_output": False}
+    found = scipy.integrate.odeint(f, y0, np.append(times[0], nodes), (), *rest, **options)
+    stages = len(tableau.c)
+    return result, _collocated(tableau, times, found[::stages], found[1:])
 
 
 @record()

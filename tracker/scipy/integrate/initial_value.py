@@ -32,7 +32,7 @@ from tracker.scipy._bridge.implicit import (
     with_derivatives_of,
     with_entries,
 )
-from tracker.scipy.integrate.accepted_steps import Flow, Steps, record_steps
+from tracker.scipy.integrate.accepted_steps import Flow, Steps, record_odeint, record_steps
 from tracker.scipy.integrate.compiled_steps import CONTROL_OPTIONS, CompiledFlow, StepControl
 from tracker.scipy.integrate.events import EventFunction, Events, locate
 from tracker.scipy.integrate.right_side import RightSide
@@ -43,11 +43,18 @@ from tracker.tape.observers import is_deriving, is_tracing
 from tracker.tape.record import value_of
 from tracker.tape.tracer import StopGradient, UnsupportedInBody
 from tracker.tape.tracked import Tracked
+from tracker.tape.value import is_constant
 
 _MESSAGES = (
     "The solver successfully reached the end of the integration interval.",
     "A termination event occurred.",
 )
+
+
+def _times(t: Any) -> Any:
+    """Times as floats; plain ones if no derivative depends on them."""
+    t = 1.0 * as_array(t)
+    return plain_data(t) if is_tracked(t) and is_constant(value_of(t)) else t
 
 
 class _DependsOnTracked(Exception):
@@ -110,17 +117,11 @@ def odeint(
     def right(t: Any, y: Any, *args: Any) -> Any:
         return func(t, y, *args) if tfirst else func(y, t, *args)
 
-    times, y0 = 1.0 * as_array(t), _state_vector(start_vector(y0))
+    times, y0 = _times(t), _state_vector(start_vector(y0))
     problem = _Problem(right, args)
-    plain_t, plain_y0 = plain_data(times), plain_data(y0)
-    tolerances = {"rtol": 1.49012e-8 if rtol is None else rtol}
-    tolerances["atol"] = 1.49012e-8 if atol is None else atol
     with problem.collecting():
-        ends = plain_t[0], plain_t[-1]
-        _, steps = record_steps(problem.plain(right), ends, plain_y0, "LSODA", **tolerances)
-        value = scipy.integrate.odeint(
-            problem.plain(right), plain_y0, plain_t, (), *rest, **options, tfirst=True
-        )
+        given = problem.plain(func), plain_data(y0), plain_data(times)
+        value, steps = record_odeint(*given, *rest, tfirst=tfirst, **options)
     flow = problem.flow(steps, times[0], times[-1], y0)
     states, *info = value if isinstance(value, tuple) else (value,)
     states = with_derivatives_of(states, flow(times))
@@ -192,7 +193,7 @@ class _Problem:
         return self.scope
 
     def plain(self, f: Callable[..., Any]) -> Any:
-        """A function of (t, y, *args) as one of plain t and y."""
+        """A function of (t, y, *args), or (y, t, *args), as one of plain t and y."""
         # The scope finds what is captured, but each operation with a tracked value takes its time.
         captured = tracked_cells(f)
         self.in_closures += captured.values()
@@ -262,14 +263,14 @@ def solve_ivp(
             return scipy.integrate.solve_ivp(f, *given, **options)
         except _DependsOnTracked:
             pass
-    start, end = (1.0 * x for x in t_span)
+    start, end = map(_times, t_span)
     y0 = _state_vector(y0)
     fun = _of_one_state(fun) if vectorized else fun
     problem = _Problem(fun, args)
     options = tree.map(plain_data, options)
     if callable(slopes := options.get("jac")):
         options["jac"] = problem.plain(slopes)
-    times = None if t_eval is None else 1.0 * as_array(t_eval)
+    times = None if t_eval is None else _times(t_eval)
     with problem.collecting():
         found, steps = record_steps(
             problem.plain(fun),

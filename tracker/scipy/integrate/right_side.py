@@ -21,6 +21,7 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value, new_epoch
 from tracker.transforms.vmap import vmap
 
+_MOST_COPIED = 1 << 15  # numbers
 RightSide = Callable[[Any, Any], Any]  # f(t, y)
 
 
@@ -70,24 +71,34 @@ class RightSidePullback:
         """Real pairs as what the right side computes with."""
         return x[..., ::2] + 1j * x[..., 1::2] if self.is_complex else x
 
-    def jacobians(self, right: Linearised) -> Any:
-        """At each row, by equation, then by unknown."""
-        count, n = np.shape(right.leaves[0].data)
+    def linearised(self, f: RightSide, t: Any, y: Any, in_time: bool) -> Linearised:
+        """At the rows of t and y, for `jacobians`: as many times as there are equations, if they
+        are few, so that one pullback gives all Jacobians."""
+        copies = np.shape(as_reals(y))[1]
+        if copies * np.size(y) > _MOST_COPIED:
+            return Linearised(f, t, y, in_time)
+        return Linearised(f, np.concatenate([t] * copies), np.concatenate([y] * copies), in_time)
+
+    def jacobians(self, right: Linearised, count: int) -> Any:
+        """At each of `count` rows, by equation, then by unknown."""
+        rows, n = np.shape(right.leaves[0].data)
         n = 2 * n if self.is_complex else n
-        rows = []
-        for unit in np.eye(n):
-            (row,) = right.pull(np.tile(self.native(unit), (count, 1)), right.leaves[:1])
-            rows.append(np.zeros((count, n)) if row is None else as_reals(row))
-        found = np.stack(rows, axis=1)
-        return found if self.is_nested else plain_data(found)
+        seeds = np.reshape(np.repeat(np.eye(n), count, axis=0), (-1, rows, n))
+        found = [right.pull(self.native(seed), right.leaves[:1])[0] for seed in seeds]
+        parts = [np.zeros((rows, n)) if c is None else as_reals(c) for c in found]
+        made = np.swapaxes(np.reshape(np.concatenate(parts), (n, count, n)), 0, 1)
+        return made if self.is_nested else plain_data(made)
 
     def pull(self, right: Linearised, seed: Any, first: int = 0) -> list[Any]:
         """The cotangents of the leaves from `first` on: the states, the times if differentiated.
         Those of captured values are added to the totals."""
-        own = right.leaves[first:]
+        own, count = right.leaves[first:], len(seed)
+        more = np.shape(right.out)[0] - count  # rows that are copies
+        seed = np.concatenate([seed, np.zeros((more, *np.shape(seed)[1:]))]) if more else seed
         found = right.pull(self.native(seed), [*own, *self.captured])
         for at, c in enumerate(found[len(own) :]):
             if c is not None:
                 self.totals[at] = c if self.totals[at] is None else self.totals[at] + c
         pairs = zip(own, found, strict=False)
-        return [np.zeros_like(leaf.data) if c is None else c for leaf, c in pairs]
+        whole = [np.zeros_like(leaf.data) if c is None else c for leaf, c in pairs]
+        return [c[:count] for c in whole] if more else whole

@@ -76,7 +76,7 @@ class _Adjoint:
     def _linearise(self, block: slice) -> Linearised:
         t, y = self._points(block)
         y = np.reshape(y, (np.size(t), -1))
-        return Linearised(self.f, np.reshape(t, -1), y, self.in_time)
+        return self.right.linearised(self.f, np.reshape(t, -1), y, self.in_time)
 
     def pull(self, g: tuple[Any, Any]) -> tuple[Any, ...]:
         """The cotangents of y0, the times, and the captured values."""
@@ -116,16 +116,18 @@ class _Adjoint:
         """Through several steps, by the Jacobians of their stages. `a` is the cotangent of the
         last state; returns that of the first, and those of the step sizes and starting times."""
         count, stages, n = np.shape(g_slopes)
-        jacobians = np.reshape(self.right.jacobians(right), (count, stages, n, n))
+        jacobians = self.right.jacobians(right, count * stages)
+        jacobians = np.reshape(jacobians, (count, stages, n, n))
         h = np.reshape(self.h[block], (-1, 1, 1, 1))
         unit = h * np.reshape(self.steps.tableau.b, (-1, 1, 1)) * np.eye(n)
         columns = np.concatenate([unit, g_slopes[..., None]], -1)  # of `a`, and those without `a`
         k, ys = _solve_stages(self.steps.tableau, h[:, 0], jacobians, columns)
         through = np.sum(ys, axis=1)
+        factors, terms = np.eye(n) + through[..., :n], through[..., n] + g_states[:count]
         ends: list[Any] = []
-        for i in reversed(range(count)):
+        for factor, term in zip(factors[::-1], terms[::-1], strict=True):
             ends.append(a)
-            a = a + through[i, :, :n] @ a + through[i, :, n] + g_states[i]
+            a = factor @ a + term
         lasts = np.stack(ends[::-1])
         combined = np.concatenate([lasts, np.ones((count, 1))], -1)[:, None, :, None]
         k, ys = (k @ combined)[..., 0], (ys @ combined)[..., 0]
