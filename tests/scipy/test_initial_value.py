@@ -169,6 +169,20 @@ PROGRAMS = {
         lambda a: (1 - np.exp(-a)) / a,
         (0.7,),
     ),
+    "stiff, backwards in time": (
+        lambda a, start, end: solve_ivp(
+            lambda t, y: [-a * y[0] * t, y[0] * a**2], (start, end), [1.0, 1.0], "Radau", **TIGHT
+        ).y[0, -1],
+        lambda a, start, end: np.exp(-a * (end**2 - start**2) / 2),
+        (0.7, 1.0, 0.2),
+    ),
+    "stiff, dense output": (
+        lambda a, t: solve_ivp(Rate(a), (0.0, 1.0), [1.0], "Radau", dense_output=True, **TIGHT).sol(
+            np.stack([t, 0.8])
+        )[0],
+        lambda a, t: np.exp(-a * np.stack([t, 0.8 + 0 * t])),
+        (0.7, 0.3),
+    ),
     "conjugate": (
         lambda a: np.abs(
             solve_ivp(lambda t, y: a * np.conj(y), (0.0, 1.0), np.array([3 + 4j]), **TIGHT).y[:, -1]
@@ -307,6 +321,10 @@ COMPILED = {
         lambda m, k: solution(m, k, None, **EVEN),
         [(2.0,), (2.1,)],
     ),
+    "Radau": (
+        lambda m, k, step: solution(m, k, method="Radau", rtol=1e-10, atol=1e-10, max_step=step),
+        [(2.0, 0.1), (3.0, np.inf), (3.0, 0.0)],
+    ),
     "a rejected first step": (
         lambda m, k: solution(m, k, [0.0, 0.3, 1.0], first_step=1.0, rtol=1e-6),
         [(2.0,), (40.0,)],
@@ -405,6 +423,7 @@ COMPILED_PROGRAMS = [
     *("a filled buffer", "closure", "an object", "backwards in time", "vectorized", "conjugate"),
     *("dense output", "dense output at one time", "odeint, closure", "odeint, times"),
     *("events of one direction", "states of events", "an event that ends it"),
+    *("stiff, backwards in time", "stiff, dense output"),
 ]
 
 
@@ -425,7 +444,9 @@ def test_compiled_programs(name):
     assert compiled.cache_info().traces == 1
 
 
-@pytest.mark.parametrize("name", ["an event that ends it", "odeint, closure"])
+@pytest.mark.parametrize(
+    "name", ["an event that ends it", "odeint, closure", "stiff, dense output"]
+)
 def test_other_compiled_derivatives(name):
     f, exact, args = PROGRAMS[name]
     check_exact(tracker.jit(f), exact, *args)
@@ -448,17 +469,79 @@ def test_compiled_callbacks(method):
     assert compiled.cache_info().traces >= 1
 
 
-def test_a_stiff_equation_is_not_solved_by_an_explicit_method():
+@pytest.mark.parametrize("count", [1, 33])
+def test_a_stiff_equation_is_not_solved_by_an_explicit_method(count):
+    """But by Radau's, and by SciPy if there are many equations."""
+
     def stiff(y, t, a):
         return -1e5 * (y - np.cos(a * t))
 
     def f(m, a):
-        return m.odeint(stiff, [1.0], [0.0, 1.0], (a,))[1, 0]
+        return m.odeint(stiff, np.ones(count), [0.0, 1.0], (a,))[1, 0]
 
     compiled = tracker.jit(lambda a: f(integrate, a))
     for a in (1.3, 1.3, 1.1):
-        assert compiled(a) == f(scipy.integrate, a)
+        assert compiled(a) == pytest.approx(f(scipy.integrate, a), abs=1e-7)
         assert gradient(compiled, a)[0] == pytest.approx(-np.sin(a), abs=1e-4)
+
+
+def kinetics(k, method, tolerance):
+    """Robertson's reactions."""
+
+    def f(t, y):
+        slow, fast, reverse = k[0] * y[0], k[1] * y[1] ** 2, k[2] * y[1] * y[2]
+        return [reverse - slow, slow - reverse - fast, fast]
+
+    given = {"method": method, "rtol": tolerance, "atol": tolerance * 1e-4}
+    if method == "odeint":
+        del given["method"]
+        y = odeint(f, [1.0, 0.0, 0.0], [0.0, 1.0, 100.0], tfirst=True, **given)[1:]
+    else:
+        y = solve_ivp(f, (0.0, 100.0), [1.0, 0.0, 0.0], t_eval=[1.0, 100.0], **given).y.T
+    return np.log(y)
+
+
+RATES = np.array([0.04, 3e7, 1e4])
+
+
+@pytest.fixture(scope="module")
+def tight_kinetics():
+    """Values, and derivatives with respect to the logarithms of the rates by differences."""
+
+    def of(logs):
+        return kinetics(np.exp(logs), "Radau", 1e-11)
+
+    logs = np.log(RATES)
+    slopes = [(of(logs + step) - of(logs - step)) / 2e-4 for step in 1e-4 * np.eye(3)]
+    return of(logs), np.stack(slopes, -1)
+
+
+@pytest.mark.parametrize("method", ["Radau", "BDF", "LSODA", "odeint"])
+def test_stiff_derivatives(method, tight_kinetics):
+    value, slopes = tight_kinetics
+
+    def f(logs):
+        return kinetics(np.exp(logs), method, 1e-7)
+
+    np.testing.assert_allclose(f(np.log(RATES)), value, rtol=1e-5)
+    found = tracker.jacobian(f, np.log(RATES))[0]
+    np.testing.assert_allclose(np.reshape(found, slopes.shape), slopes, rtol=1e-4, atol=1e-5)
+
+
+def test_compiled_stiff_derivatives(tight_kinetics):
+    value, slopes = tight_kinetics
+    weights = np.arange(1.0, 7.0).reshape(2, 3)
+
+    def loss(logs):
+        return np.sum(weights * kinetics(np.exp(logs), "Radau", 1e-7))
+
+    compiled = tracker.jit(lambda logs: tracker.withgradient(loss, logs))
+    for _ in range(2):
+        found = compiled(np.log(RATES))
+        assert found.val == pytest.approx(np.sum(weights * value), rel=1e-5)
+        want = np.einsum("ij,ijk->k", weights, slopes)
+        np.testing.assert_allclose(found.grad[0], want, rtol=1e-4)
+    assert compiled.cache_info().traces == 1
 
 
 @pytest.mark.parametrize("method", METHODS[:3])

@@ -23,7 +23,7 @@ from tracker.scipy.integrate.tableau import Tableau, combination
 from tracker.support.structs import record, replace
 from tracker.transforms.vmap import vmap
 
-_SAFETY, _LEAST_FACTOR, _LARGEST_FACTOR = 0.9, 0.2, 10.0
+SAFETY, LEAST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0
 
 
 @record()
@@ -83,7 +83,8 @@ class CompiledFlow:
     ) -> None:
         self.f, self.tableau, self.control = f, tableau, control
         self.events = events if events is not None and events.functions else None
-        self.stages = np.shape(tableau.error)[1]  # the last one starts the next step
+        # The last one starts the next step.
+        self.stages = len(tableau.c) if tableau.error is None else np.shape(tableau.error)[1]
         self.start, self.end = start, end
         self.sign = np.where(ignore_derivatives(end) >= ignore_derivatives(start), 1.0, -1.0)
         y0 = trackable_array(y0)  # into whose like the right side may write tracked values
@@ -91,18 +92,21 @@ class CompiledFlow:
         size = control.first_step
         if size is None:
             size = self._first_size(*map(ignore_derivatives, (y0, slope)))
-        slopes = np.stack([0.0 * slope] * len(tableau.c))
-        values = counts = None
-        if self.events is not None:
-            values = ignore_derivatives(self.events.values(start, y0))
-            counts = np.zeros(len(self.events.functions), int)
-        first = _State(start, y0, slope, 1.0 * size, False, 0, slopes, values, counts)
+        first = self._first_state(y0, slope, 1.0 * size)
         self.last, self.attempts, self.states = while_loop_history(
             self._goes_on, self._attempt, first
         )
         self.is_finished = self.sign * (self.last.t - end) >= 0
         if self.events is not None:
             self.is_finished = self.is_finished | self._is_stopped(self.last)
+
+    def _first_state(self, y0: Any, slope: Any, size: Any) -> Any:
+        slopes = np.stack([0.0 * slope] * len(self.tableau.c))
+        values = counts = None
+        if self.events is not None:
+            values = ignore_derivatives(self.events.values(self.start, y0))
+            counts = np.zeros(len(self.events.functions), int)
+        return _State(self.start, y0, slope, size, False, 0, slopes, values, counts)
 
     def _is_stopped(self, state: _State) -> Any:
         assert self.events is not None
@@ -111,13 +115,13 @@ class CompiledFlow:
     def _first_size(self, y: Any, slope: Any) -> Any:
         length = np.abs(ignore_derivatives(self.end) - ignore_derivatives(self.start))
         scale = self.control.atol + np.abs(y) * self.control.rtol
-        d0, d1 = _rms(y / scale), _rms(slope / scale)
+        d0, d1 = rms(y / scale), rms(slope / scale)
         is_small = (d0 < 1e-5) | (d1 < 1e-5)
         h0 = np.where(is_small, 1e-6, 0.01 * d0 / np.where(is_small, 1.0, d1))
         h0 = np.minimum(h0, length)
         t = ignore_derivatives(self.start) + h0 * self.sign
         after = ignore_derivatives(self.f(t, y + h0 * self.sign * slope))
-        d2 = _rms((after - slope) / scale) / np.where(h0 == 0, 1.0, h0)
+        d2 = rms((after - slope) / scale) / np.where(h0 == 0, 1.0, h0)
         largest = np.maximum(d1, d2)
         is_flat = largest <= 1e-15
         power = 1.0 / (self.tableau.order + 1)
@@ -151,9 +155,9 @@ class CompiledFlow:
                 next_y = here
         error = self._error_norm(h, y, next_y, slopes)
         is_good = error < 1
-        factor = _SAFETY * np.where(error == 0, 1e-30, error) ** (-1.0 / (tableau.order + 1))
-        larger = np.minimum(factor, np.where(state.was_refused, 1.0, _LARGEST_FACTOR))
-        smaller = np.fmax(_LEAST_FACTOR, factor)  # which NaN makes smallest
+        factor = SAFETY * np.where(error == 0, 1e-30, error) ** (-1.0 / (tableau.order + 1))
+        larger = np.minimum(factor, np.where(state.was_refused, 1.0, LARGEST_FACTOR))
+        smaller = np.fmax(LEAST_FACTOR, factor)  # which NaN makes smallest
         values, counts = state.event_values, state.event_counts
         if self.events is not None:
             next_values = ignore_derivatives(self.events.values(next_t, next_y))
@@ -174,7 +178,7 @@ class CompiledFlow:
     def _error_norm(self, h: Any, y: Any, next_y: Any, slopes: list[Any]) -> Any:
         h, y, next_y, *slopes = map(ignore_derivatives, (h, y, next_y, *slopes))
         scale = self.control.atol + np.maximum(np.abs(y), np.abs(next_y)) * self.control.rtol
-        errors = [_rms(h * combination(row, slopes) / scale) for row in self.tableau.error]
+        errors = [rms(h * combination(row, slopes) / scale) for row in self.tableau.error]
         if len(errors) == 1:
             return errors[0]
         both = np.hypot(errors[0], 0.1 * errors[1])
@@ -282,5 +286,5 @@ class _Pieces:
         return self.states + np.sum(np.expand_dims(weights, -1) * self.slopes, axis=1)
 
 
-def _rms(x: Any) -> Any:
+def rms(x: Any) -> Any:
     return np.sqrt(np.mean(np.real(x) ** 2 + np.imag(x) ** 2))

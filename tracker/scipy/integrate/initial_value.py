@@ -33,6 +33,7 @@ from tracker.scipy._bridge.implicit import (
     with_entries,
 )
 from tracker.scipy.integrate.accepted_steps import Flow, Steps, record_odeint, record_steps
+from tracker.scipy.integrate.compiled_radau import RadauFlow
 from tracker.scipy.integrate.compiled_steps import CONTROL_OPTIONS, CompiledFlow, StepControl
 from tracker.scipy.integrate.events import EventFunction, Events, locate
 from tracker.scipy.integrate.right_side import RightSide
@@ -45,6 +46,7 @@ from tracker.tape.tracer import StopGradient, UnsupportedInBody
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import is_constant
 
+COMPILED_METHODS = (*EXPLICIT_METHODS, scipy.integrate.Radau)
 _MESSAGES = (
     "The solver successfully reached the end of the integration interval.",
     "A termination event occurred.",
@@ -140,7 +142,7 @@ def _odeint_in_trace(
     options: dict[str, Any],
 ) -> Any:
     """`odeint` in a trace: as a loop of an explicit method, if that takes no more steps than LSODA
-    may; otherwise (a stiff equation) as one callback."""
+    may; otherwise (a stiff equation) as one of Radau's method, or as one callback."""
     times, y0 = 1.0 * as_array(t), _state_vector(start_vector(y0))
     if not rest and options.keys() <= {"hmax", "mxstep"}:
         tolerances = {"rtol": rtol, "atol": atol}
@@ -169,8 +171,14 @@ def _compiled_states(f: RightSide, times: Any, y0: Any, control: StepControl) ->
     if bool(start == end) or bool(np.any(np.diff(times) * (end - start) < 0)):
         return None
     tableau = explicit_tableau(scipy.integrate.DOP853)
-    flow = CompiledFlow(f, start, end, 1.0 * y0, tableau, control.checked(np.abs(end - start)))
-    return flow(times) if bool(flow.is_finished) else None
+    control = control.checked(np.abs(end - start))
+    flow = CompiledFlow(f, start, end, 1.0 * y0, tableau, control)
+    if bool(flow.is_finished):
+        return flow(times)
+    if not RadauFlow.can_solve(y0):
+        return None
+    stiff = RadauFlow(f, start, end, 1.0 * y0, control)
+    return stiff(times) if bool(stiff.is_finished) else None
 
 
 def _plain_result(y: Any) -> Any:
@@ -357,7 +365,7 @@ def _solve_ivp_in_trace(
 ) -> Any:
     """`solve_ivp` in a trace: an explicit method as a loop, the others as one callback."""
     solver = getattr(scipy.integrate, method) if isinstance(method, str) else method
-    if solver in EXPLICIT_METHODS and options.keys() <= CONTROL_OPTIONS:
+    if solver in COMPILED_METHODS and options.keys() <= CONTROL_OPTIONS:
         one = _of_one_state(fun) if vectorized else fun
         f: RightSide = lambda t, y: as_array(one(t, y, *(args or ())))  # noqa: E731
         control, found_events = StepControl(**options), Events.of(events, args or ())
@@ -392,11 +400,16 @@ def _compiled_result(
     if bool(start == end):
         return None
     times = None if t_eval is None else _checked_times(t_eval, start, end)
-    tableau = explicit_tableau(method)
-    if times is None and not dense_output and not events.functions:
-        tableau = tableau.without_interpolation()
     control = control.checked(np.abs(end - start))
-    flow = CompiledFlow(f, start, end, y0, tableau, control, events)
+    if method is scipy.integrate.Radau:
+        if events.functions or not RadauFlow.can_solve(y0):
+            return None
+        flow: Any = RadauFlow(f, start, end, y0, control)
+    else:
+        tableau = explicit_tableau(method)
+        if times is None and not dense_output and not events.functions:
+            tableau = tableau.without_interpolation()
+        flow = CompiledFlow(f, start, end, y0, tableau, control, events)
     if not bool(flow.is_finished):
         return None
     located, last = flow.located_events()

@@ -107,4 +107,4 @@ def tableau_of(method: type) -> Tableau:
     too, are described by collocation at Radau's nodes: as accurate, and as stable, as they are."""
     if method in EXPLICIT_METHODS:
         return explicit_tableau(method)
-    return collocation_tableau(_RADAU_NODES)
+    return replace(collocation_tableau(_RADAU_NODES), order=3)
