@@ -3,9 +3,9 @@
 Rules for samples (trapezoid, simpson, romb, cumulative ones) are here, in NumPy. `quad.py` and
 `nquad.py` integrate functions: SciPy solves, and the derivatives follow from Leibniz's rule.
 `initial_value.py` solves differential equations: SciPy does, and the steps that it accepted
-(`accepted_steps.py`) are differentiated (`step_adjoint.py`) by their tableaus (`tableau.py`), and
-so are events (`events.py`). In compiled code explicit methods are loops of native code
-(`compiled_steps.py`).
+(`accepted_steps.py`) are differentiated (`step_adjoint.py`) by their tableaus (`tableau.py`) and
+the pullback of the right side (`right_side.py`), and so are events (`events.py`). In compiled code
+explicit methods (`compiled_steps.py`) and Radau (`compiled_radau.py`) are loops of native code.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _ERROR = np.array([-13 - 7 * 6**0.5, -13 + 7 * 6**0.5, -1]) / 3
 _MU = 3 + 3 ** (2 / 3) - 3 ** (1 / 3)  # the real eigenvalue of the inverse of a
 
 
-class _State(NamedTuple):
+class _RadauState(NamedTuple):
     """Where an attempt starts, as in `compiled_steps.py`. `slopes`: of the last accepted step, of
     size `step`; what the next size also depends on; how often the right side was called."""
 
@@ -72,15 +72,15 @@ class RadauFlow(CompiledFlow):
             tableau_of(scipy.integrate.Radau),
             control,
         )
-        self.last = _State(*map(ignore_derivatives, self.last))
-        self.states = _State(*map(ignore_derivatives, self.states))
+        self.last = _RadauState(*map(ignore_derivatives, self.last))
+        self.states = _RadauState(*map(ignore_derivatives, self.states))
         if is_deriving():
             self._differentiate(y0)
 
     def _first_state(self, y0: Any, slope: Any, size: Any) -> Any:
         slopes = np.stack([0.0 * slope] * 3)
         zero = 0.0 * size
-        return _State(self.start, y0, slope, size, False, 0, slopes, zero, zero, zero, 2)
+        return _RadauState(self.start, y0, slope, size, False, 0, slopes, zero, zero, zero, 2)
 
     def _attempt(self, state: Any) -> Any:
         t, y, tableau = state.t, state.y, self.tableau
@@ -120,7 +120,7 @@ class RadauFlow(CompiledFlow):
         larger = np.where(larger < 1.2, 1.0, larger)
         smaller = np.where(is_solved, np.fmax(LEAST_FACTOR, factor), 0.5)
         slopes = np.linalg.inv(tableau.a) @ z / h
-        return _State(
+        return _RadauState(
             t=np.where(is_good, next_t, t),
             y=np.where(is_good, next_y, y),
             slope=np.where(is_good, self.plain(next_t, next_y), state.slope),

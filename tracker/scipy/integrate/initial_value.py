@@ -5,8 +5,9 @@ of besides (`t_eval`, dense output, events) is NumPy on the states and slopes of
 right side may depend on tracked values through `args` and through what it captures.
 
 Without tracked values everything is SciPy's. The values that are returned are SciPy's in any case.
-Under a trace, explicit Runge-Kutta methods are one loop (`compiled_steps.py`); for the other
-methods, compiled code calls back once for the solution and once for each derivative.
+Under a trace, explicit Runge-Kutta methods (`compiled_steps.py`) and Radau (`compiled_radau.py`)
+are one loop; for the other methods, compiled code calls back once for the solution and once for
+each derivative.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def odeint(
     **options: Any,
 ) -> Any:
     """The solution of dy/dt = func(y, t, *args) at the times t, differentiable in y0, t, args, and
-    what func captures. In compiled code an explicit method solves it, if the equation is not stiff.
+    what func captures. In compiled code an explicit method solves it, or Radau's if it is stiff.
 
     >>> tracker.gradient(lambda k: odeint(lambda y, t: -k * y, [1.0], [0.0, 1.0])[1, 0], 0.5)
     (np.float64(-0.606530...),)
@@ -363,7 +364,7 @@ def _solve_ivp_in_trace(
     args: Any,
     options: dict[str, Any],
 ) -> Any:
-    """`solve_ivp` in a trace: an explicit method as a loop, the others as one callback."""
+    """`solve_ivp` in a trace: explicit methods and Radau as a loop, the others as one callback."""
     solver = getattr(scipy.integrate, method) if isinstance(method, str) else method
     if solver in COMPILED_METHODS and options.keys() <= CONTROL_OPTIONS:
         one = _of_one_state(fun) if vectorized else fun
