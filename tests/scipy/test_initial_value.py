@@ -528,12 +528,13 @@ def test_stiff_derivatives(method, tight_kinetics):
     np.testing.assert_allclose(np.reshape(found, slopes.shape), slopes, rtol=1e-4, atol=1e-5)
 
 
-def test_compiled_stiff_derivatives(tight_kinetics):
+@pytest.mark.parametrize("method", ["Radau", "odeint"])
+def test_compiled_stiff_derivatives(method, tight_kinetics):
     value, slopes = tight_kinetics
     weights = np.arange(1.0, 7.0).reshape(2, 3)
 
     def loss(logs):
-        return np.sum(weights * kinetics(np.exp(logs), "Radau", 1e-7))
+        return np.sum(weights * kinetics(np.exp(logs), method, 1e-7))
 
     compiled = tracker.jit(lambda logs: tracker.withgradient(loss, logs))
     for _ in range(2):

@@ -173,7 +173,8 @@ def _compiled_states(f: RightSide, times: Any, y0: Any, control: StepControl) ->
         return None
     tableau = explicit_tableau(scipy.integrate.DOP853)
     control = control.checked(np.abs(end - start))
-    flow = CompiledFlow(f, start, end, 1.0 * y0, tableau, control)
+    with np.errstate(all="ignore"):  # attempts at a stiff equation overflow
+        flow = CompiledFlow(f, start, end, 1.0 * y0, tableau, control)
     if bool(flow.is_finished):
         return flow(times)
     if not RadauFlow.can_solve(y0):
