@@ -227,13 +227,16 @@ def _is_printed(frame: FrameType | None) -> bool:
     """Whether the running statement is a call that prints, and nothing else."""
     if frame is None:
         return False
-    if frame.f_globals.get("__name__", "").partition(".")[0] == "logging":
+    if frame.f_globals.get("__name__", "").partition(".")[0] in ("logging", "tqdm"):
         return True
     return _only_prints(frame.f_code, frame.f_lasti)
 
 
 _PRINTING_FUNCTIONS = frozenset(
-    ["print", "write", "log", "debug", "info", "warning", "warn", "error", "exception", "critical"]
+    (
+        *("print", "write", "log", "debug", "info", "warning", "warn", "error", "exception"),
+        *("critical", "set_description", "set_description_str", "set_postfix", "set_postfix_str"),
+    )
 )
 
 

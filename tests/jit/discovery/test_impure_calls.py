@@ -38,6 +38,7 @@ import scipy.interpolate
 import scipy.spatial
 import scipy.special
 import scipy.stats
+from tqdm import tqdm
 
 import tracker.numpy as tnp
 from tracker import CompileError, UnsupportedError, gradient, jit, trace
@@ -141,6 +142,14 @@ ASKS = {
         lambda x: x * (np.random.SeedSequence().entropy % 9),
         "random.SystemRandom.getrandbits",
     ),
+    "body of a progress bar": (lambda x: sum(x * time.time() for _ in tqdm(range(2))), "time.time"),
+    "under a progress bar": (lambda x: sum(x * t for t in tqdm(_ticks())), "time.time"),
+    "under a disabled bar": (
+        lambda x: sum(x * t for t in tqdm(_ticks(), disable=True)),
+        "time.time",
+    ),
+    "files under a bar": (lambda x: x * len(list(tqdm(Path("/").iterdir()))), "tqdm.std.*listdir"),
+    "time of a bar": (lambda x: x * tqdm([]).format_dict["elapsed"], "tqdm.std.*format_dict"),
     "entropy of the system": (lambda x: x * random.SystemRandom().random(), "random.SystemRandom"),
 }
 
@@ -163,7 +172,10 @@ def test_impure_calls_run_in_plain_python(name):
         trace(f, 2.0)
 
 
-ELSEWHERE = {"in a method", "in evaluated text", "usage", "socket", "select", "in a callback"}
+ELSEWHERE = {
+    *("in a method", "in evaluated text", "usage", "socket", "select", "in a callback"),
+    *("under a progress bar", "under a disabled bar"),
+}
 
 
 def _warned(x):
@@ -173,6 +185,25 @@ def _warned(x):
 
 def _logged(x):
     logging.getLogger("asking").warning("called %s", 1)  # which looks at the clock
+    return x
+
+
+def _with_a_progress_bar(x):
+    from tqdm.auto import trange
+
+    for _ in trange(3, leave=False):
+        x = x * 1.1
+    return x
+
+
+def _described(x):
+    with tqdm(total=3) as bar:
+        for i in range(3):
+            x = x * 1.1
+            bar.set_postfix(x=x, i=i)
+            bar.set_description(f"x = {x:.2f}")
+            bar.write(f"{x:.2f}")
+            bar.update()
     return x
 
 
@@ -219,6 +250,9 @@ PURE = {
     "seeded": lambda x: x * np.random.default_rng(0).random(),
     "printed": lambda x: (print("traced"), print(1, file=sys.stderr), x)[2],
     "logged": _logged,
+    "progress bar": lambda x: sum(x * i for i in tqdm(range(3), desc="traced")),
+    "imported progress bar": _with_a_progress_bar,
+    "described progress bar": _described,
     "dynamic names": lambda x: x * len(_Config(a=1).all()),
     "evaluated text": lambda x: x * eval("1 + 1"),
     "captured spline": lambda x: np.sum(x) * float(SPLINE(3.5)),

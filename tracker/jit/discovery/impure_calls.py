@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dis
 import gc
+import inspect
 import itertools
 import sys
 import types
@@ -97,17 +98,20 @@ class ImpureCallMonitor:
                 self._report_call(builtin_name(called), frame)
         elif event == "call" and is_pure_frame(frame) is False:
             caller = frame.f_back
-            if caller is not None and not self._is_exempt(caller) and not self._is_exempt(frame):
+            vouched = self._pure.covers_frame(frame)
+            if caller is not None and not vouched and not self._is_exempt(caller):
                 self._report_call(frame_name(frame), caller)
 
     def _is_exempt(self, frame: FrameType) -> bool:
         """Whether a call from this frame does not count: the innermost code is known to be pure, or
-        a caller further out is exempt or vouched for."""
+        a caller further out is exempt or vouched for. (What a generator of an exempt package
+        resumes is the user's iterator.)"""
         if is_pure_frame(frame):
             return True
         at: FrameType | None = frame
         while at is not None and at is not self._root:
-            if is_exempt(at) or self._pure.covers_frame(at) or _is_gc_callback(at):
+            exempt = is_exempt(at) and not at.f_code.co_flags & inspect.CO_GENERATOR
+            if exempt or self._pure.covers_frame(at) or _is_gc_callback(at):
                 return True
             at = at.f_back
         return False

@@ -1,8 +1,9 @@
 """Which calls are pure: their results depend on their arguments alone, so a trace may keep them.
 
 The table has dotted names of modules, classes and functions; the longest entry that a name starts
-with decides, and names without an entry are not known to be pure. `print`, `warnings` and `logging`
-count as pure: their output is a side effect of tracing and no part of the result. So do locks.
+with decides, and names without an entry are not known to be pure. `print`, `warnings`, `logging`
+and progress bars of tqdm count as pure: their output is a side effect of tracing and no part of
+the result. So do locks.
 `VouchedCallables` adds what the user vouches for (`jit(pure=[f])`). Start at `is_pure`.
 """
 
@@ -16,7 +17,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 _PURE = (  # modules, and pure members of others
-    "tracker numpy scipy pandas xarray "
+    "tracker numpy scipy pandas tqdm xarray "
     "abc _abc array base64 binascii bisect _bisect builtins cmath _codecs collections "
     "_collections _collections_abc colorsys contextlib contextvars _contextvars copy copyreg "
     "dataclasses datetime _datetime _pydatetime decimal _decimal _pydecimal difflib enum fractions "
@@ -41,18 +42,19 @@ _IMPURE = (  # exceptions among these
     "numpy._core._ufunc_config.geterr numpy._core._ufunc_config.geterrcall "
     "numpy._core.arrayprint.get_printoptions numpy.lib._datasource numpy.lib._npyio_impl "
     "numpy.lib.format numpy.lib._format_impl pandas.io random.SystemRandom scipy.datasets scipy.io "
-    "xarray.backends xarray.tutorial threading.active_count threading.enumerate"
+    "xarray.backends xarray.tutorial threading.active_count threading.enumerate "
+    "tqdm.contrib.concurrent tqdm.contrib.tmap tqdm.std.tqdm.pandas"
 )
 _IMPURE_METHODS = (  # exceptions among the methods of their classes
     "datetime.datetime.now datetime.datetime.today datetime.datetime.utcnow datetime.date.today "
-    "numpy.ndarray.tofile numpy.ndarray.dump"
+    "numpy.ndarray.tofile numpy.ndarray.dump tqdm.std.tqdm.format_dict"
 )
 _TABLE = {
     **dict.fromkeys(_PURE.split(), True),
     **dict.fromkeys((*_IMPURE.split(), *_IMPURE_METHODS.split()), False),
 }
 # Calls made by these packages are no part of what a function computes.
-_EXEMPT_PACKAGES = frozenset({"logging", "warnings", "importlib"})
+_EXEMPT_PACKAGES = frozenset({"logging", "warnings", "importlib", "tqdm"})
 # Classes that draw entropy when they are given no seed.
 SEEDABLE_CLASSES = frozenset(
     ("MT19937", "PCG64", "PCG64DXSM", "Philox", "RandomState", "SFC64", "SeedSequence")
