@@ -13,6 +13,7 @@ import types
 from typing import Any
 
 import numpy as np
+from numpy.polynomial._polybase import ABCPolyBase
 
 from tracker.jit.tracing import SIGNALS_DEFERRED
 
@@ -30,6 +31,8 @@ def drop_in(x: Any, package: str) -> Any:
         if home.startswith("numpy.random"):
             return _named_drop_in(x, "numpy.random")
         if home.startswith("numpy.polynomial"):
+            if isinstance(x, ABCPolyBase):
+                return _polynomial(x)
             return _named_drop_in(x, home if home in sys.modules else "numpy.polynomial")
         if type(x) is np.vectorize:
             return _vectorized(x)
@@ -40,6 +43,11 @@ def _home(x: Any) -> str:
     """The name of the module that an object is, or is defined in."""
     if isinstance(x, types.ModuleType):
         return x.__name__
+    if type(x).__name__ in _HOMES:
+        return _HOMES[type(x).__name__]
+    owner = getattr(x, "__self__", None)
+    if owner is not None and not isinstance(owner, types.ModuleType):
+        return _home(owner)  # a method
     return getattr(x, "__module__", None) or type(x).__module__ or ""
 
 
@@ -59,6 +67,8 @@ def _known_drop_ins() -> dict[int, tuple[Any, Any]]:
     return found
 
 
+_HOMES = {"SuperLU": "scipy.sparse.linalg"}  # of classes that name no module
+_NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
 _ABSENT: Any = object()
 _names: list[tuple[dict[str, Any], dict[str, Any], str, Any, Any]] = []
 
@@ -95,6 +105,13 @@ def _vectorized(x: Any) -> Any:
     return found
 
 
+def _polynomial(x: Any) -> Any:
+    """The same for a polynomial, which shares its coefficients."""
+    found = object.__new__(drop_in(type(x), "numpy"))
+    vars(found).update(vars(x))
+    return found
+
+
 def _scipy_drop_in(x: Any, home: str) -> Any:
     scipy = importlib.import_module("tracker.scipy")
     if x is sys.modules["scipy"]:
@@ -107,11 +124,26 @@ def _scipy_drop_in(x: Any, home: str) -> Any:
     module = max(homes, key=len, default=None)
     if module is None or module not in sys.modules:
         return x
-    distribution = _frozen_distribution(x)
-    if distribution is None:
+    if not isinstance(x, (*_NAMED, np.ufunc)):
+        return _drop_in_of_object(x, module)
+    owner = getattr(x, "__self__", None)
+    if owner is None or isinstance(owner, (type, types.ModuleType)):
         return _named_drop_in(x, module)
-    like = _named_drop_in(getattr(sys.modules[module], distribution), module)
-    return like(*x.args, **x.kwds)
+    drop_in = _drop_in_of_object(owner, module)
+    return x if drop_in is owner else getattr(drop_in, x.__name__)
+
+
+def _drop_in_of_object(x: Any, module: str) -> Any:
+    """The drop-in for an object of a class of SciPy's."""
+    distribution = _frozen_distribution(x)
+    if distribution is not None:
+        like = _named_drop_in(getattr(sys.modules[module], distribution), module)
+        return like(*x.args, **x.kwds)
+    named = _named_drop_in(x, module)
+    if named is not x:
+        return named
+    importlib.import_module(f"tracker.{module}")
+    return importlib.import_module("tracker.scipy._bridge.instances").object_drop_in(x)
 
 
 def _frozen_distribution(x: Any) -> str | None:

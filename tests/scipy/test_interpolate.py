@@ -104,12 +104,14 @@ for _n in (2, 3, 4):
     for _nu in (0, 1):
         _f = partial(spline, nu=_nu, closed=True, bc_type="periodic")
         SPLINES[f"{_n} points, closed, nu={_nu}"] = _f, X5[:_n], Y5[: _n - 1], ROUND
-for _kind in ("linear", "cubic"):
+KINDS = ["linear", "cubic", "quadratic", "zero", "nearest", "nearest-up", "previous", "next"]
+for _kind in KINDS:
     SPLINES |= {
         f"interp1d, {_kind}": (partial(line, kind=_kind), X5, Y5, POINTS),
         f"interp1d, {_kind}, outside": (partial(line_with_ends, kind=_kind), Y52, AROUND),
         f"interp1d, {_kind}, shuffled": (partial(shuffled_line, kind=_kind), Y5[SHUFFLE]),
     }
+del SPLINES["interp1d, next, shuffled"]  # NaN beyond the last point, as SciPy's
 for _k in (1, 3):
     _f = lambda m, y=Y52, q=POINTS, *, k=_k: m.make_interp_spline(X5, y, k)(q)  # noqa: E731
     SPLINES[f"make_interp_spline, k={_k}"] = _f
@@ -153,7 +155,6 @@ test_refused = refused(
             "splrep that smooths": lambda: m.splrep(X, P, s=1.0),
             "more than x, y and k": lambda: m.InterpolatedUnivariateSpline(X, P, ext=1),
             "method='cubic'": lambda: m.RegularGridInterpolator((X,), P, "cubic"),
-            "interp1d with kind='nearest' has no deri": lambda: m.interp1d(X, P, kind="nearest"),
         },
         ValueError: {
             "out of bounds in dimension 0": lambda: m.RegularGridInterpolator((X,), P)([[9.0]]),
@@ -166,7 +167,10 @@ test_refused = refused(
             ),
         },
         TypeError: {"integer": lambda: m.CubicSpline(X, P)(1.0, [0, 1])},
-        NotImplementedError: {"unsupported": lambda: m.Akima1DInterpolator(X, P, method="x")},
+        NotImplementedError: {
+            "unsupported": lambda: m.Akima1DInterpolator(X, P, method="x"),
+            "quartic is unsupported": lambda: m.interp1d(X, P, kind="quartic"),
+        },
     }
 )
 

@@ -10,10 +10,12 @@ import functools
 import operator
 import types
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.polynomial._polybase import ABCPolyBase
 
 from tracker.support.weakrefs import removing_ref
 from tracker.tape.observers import ObserversSuspended
@@ -33,8 +35,11 @@ PACKAGES = ("numpy", "scipy", "math")
 _DEFINED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _NAMED = (*_DEFINED, types.ModuleType, np.ufunc)
 _CACHED = functools._lru_cache_wrapper
-_HOLDING = (_CACHED, np.vectorize, functools.partial)  # functions that call another one
+HOLDING = (_CACHED, np.vectorize, functools.partial)  # functions that call another one
 _MAX_DEPTH, _MAX_LENGTH = 3, 64  # of tuples: deeper or longer ones hold data
+_CLASSES_OF_C = {"SuperLU": "scipy"}  # which name no module
+_MAX_KEPT = 16
+_KEPT: deque[int] = deque()
 KNOWN: dict[int, tuple[Any, Any]] = {}  # by id: an original, its drop-in
 ORIGINALS: dict[int, Any] = {}  # by the id of a drop-in
 _look_up: Callable[[Any, str], Any]
@@ -63,7 +68,7 @@ def drop_in_for(x: Any) -> Any:
     if isinstance(x, tuple):
         return drop_in_for_tuple(x, drop_in_for)
     package = _package_of(x)
-    if type(x) in _HOLDING:
+    if type(x) in HOLDING:
         found = _drop_in_of_function(x)
     elif package not in PACKAGES or id(x) in ORIGINALS:
         return x
@@ -71,8 +76,8 @@ def drop_in_for(x: Any) -> Any:
         found = _look_up(x, package)
     if found is x:
         return x
-    if type(x) in _HOLDING or (package == "scipy" and not isinstance(x, _NAMED)):
-        KNOWN[id(x)] = removing_ref(x, KNOWN), found  # maybe the user's own: a frozen distribution
+    if type(x) in HOLDING or (not isinstance(x, _NAMED) and _may_be_users(x, package)):
+        _remember(x, found)
     else:
         KNOWN[id(x)] = x, found
         ORIGINALS[id(found)] = x
@@ -81,7 +86,7 @@ def drop_in_for(x: Any) -> Any:
 
 def leads_further(x: Any) -> bool:
     """Whether an object with a drop-in leads to other objects."""
-    return type(x) in _HOLDING or isinstance(x, tuple)
+    return type(x) in HOLDING or isinstance(x, tuple)
 
 
 def drop_in_for_tuple(x: Any, find: Callable[[Any], Any], depth: int = 0) -> Any:
@@ -93,6 +98,23 @@ def drop_in_for_tuple(x: Any, find: Callable[[Any], Any], depth: int = 0) -> Any
     if all(map(operator.is_, made, x)) or type(x).__dictoffset__:
         return x
     return tuple.__new__(type(x), made)
+
+
+def _may_be_users(x: Any, package: str) -> bool:
+    """Whether user code may have made an object: a frozen distribution, a spline, a polynomial."""
+    return package == "scipy" or isinstance(x, ABCPolyBase)
+
+
+def _remember(x: Any, found: Any) -> None:
+    """Remember the drop-in for an object as long as that lives; of those without weak references,
+    the latest."""
+    try:
+        KNOWN[id(x)] = removing_ref(x, KNOWN), found
+    except TypeError:
+        KNOWN[id(x)] = x, found
+        _KEPT.append(id(x))
+        if len(_KEPT) > _MAX_KEPT:
+            KNOWN.pop(_KEPT.popleft(), None)
 
 
 def original_of(x: Any) -> Any:
@@ -164,9 +186,11 @@ def _package_of(x: Any) -> str:
     elif isinstance(x, np.ufunc):
         return "scipy" if getattr(np, x.__name__, None) is not x else "numpy"
     elif isinstance(x, types.BuiltinMethodType) and not isinstance(x.__self__, types.ModuleType):
-        name = x.__module__ or type(x.__self__).__module__
+        return _package_of(x.__self__)
     elif isinstance(x, _DEFINED):
         name = x.__module__
     else:
         name = type(x).__module__
+        if name == "builtins":
+            name = _CLASSES_OF_C.get(type(x).__name__)
     return name.partition(".")[0] if type(name) is str else ""

@@ -1,23 +1,23 @@
 """`scipy.interpolate` on tracked values, differentiable in the nodes, the values and the points.
 Names that are not defined here are SciPy's own.
 
-Cubic splines, `interp1d` and spline surfaces are here; other piecewise cubics in
-`cubic_hermite.py`, B-splines in `bspline.py`, grids in `grid.py`, scattered points in
-`scattered.py`. At a node, the derivative in the point is that of the interval on its right.
+Spline surfaces are here; cubic splines in `cubic_spline.py`, other piecewise cubics in
+`cubic_hermite.py`, B-splines in `bspline.py`, `interp1d` in `one_dimensional.py`, grids in
+`grid.py`, scattered points in `scattered.py`; `made_objects.py` has drop-ins for what plain code
+has made. At a node, the derivative in the point is that of the interval on its right.
 """
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import numpy as np
 import scipy.interpolate
 
-from tracker.scipy import linalg
-from tracker.scipy._bridge.checks import are_finite, is_increasing, scipy_raises_unless
+from tracker.scipy._bridge.checks import is_increasing, scipy_raises_unless
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, scipy_fallback
-from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy._bridge.instances import constructors
+from tracker.scipy.interpolate import made_objects as made_objects
 from tracker.scipy.interpolate.bspline import BSpline as BSpline
 from tracker.scipy.interpolate.bspline import (
     InterpolatedUnivariateSpline as InterpolatedUnivariateSpline,
@@ -28,15 +28,11 @@ from tracker.scipy.interpolate.bspline import splrep as splrep
 from tracker.scipy.interpolate.cubic_hermite import Akima1DInterpolator as Akima1DInterpolator
 from tracker.scipy.interpolate.cubic_hermite import CubicHermiteSpline as CubicHermiteSpline
 from tracker.scipy.interpolate.cubic_hermite import PchipInterpolator as PchipInterpolator
-from tracker.scipy.interpolate.cubic_hermite import (
-    PiecewiseCubic,
-    as_column,
-    interval_index,
-    restore_axes,
-)
 from tracker.scipy.interpolate.cubic_hermite import pchip_interpolate as pchip_interpolate
+from tracker.scipy.interpolate.cubic_spline import CubicSpline as CubicSpline
 from tracker.scipy.interpolate.grid import RegularGridInterpolator as RegularGridInterpolator
 from tracker.scipy.interpolate.grid import interpn as interpn
+from tracker.scipy.interpolate.one_dimensional import interp1d as interp1d
 from tracker.scipy.interpolate.scattered import LinearNDInterpolator as LinearNDInterpolator
 from tracker.scipy.interpolate.scattered import NearestNDInterpolator as NearestNDInterpolator
 from tracker.scipy.interpolate.scattered import RBFInterpolator as RBFInterpolator
@@ -44,119 +40,6 @@ from tracker.scipy.interpolate.scattered import griddata as griddata
 from tracker.tape.record import speculate_bool
 
 __getattr__ = scipy_fallback(scipy.interpolate)
-
-
-class _Hermite:
-    """Takes the slopes that SciPy's constructor of a spline computes."""
-
-    def __init__(self, x: Any, y: Any, slopes: Any, axis: int = 0, extrapolate: Any = None) -> None:
-        self.slopes = slopes
-
-
-class _SplineSystem(_Hermite):
-    """SciPy's linear system for the slopes of a cubic spline at its nodes."""
-
-
-_REBINDING = Rebinding({"solve_banded": linalg.solve_banded, "solve": linalg.solve})
-for _name in ("__init__", "_validate_bc"):
-    _method = inspect.getattr_static(scipy.interpolate.CubicSpline, _name)
-    if isinstance(_method, staticmethod):
-        setattr(_SplineSystem, _name, staticmethod(_REBINDING.function(_method.__func__)))
-    else:
-        setattr(_SplineSystem, _name, _REBINDING.function(_method, _SplineSystem))
-
-
-def _is_periodic(bc_type: Any) -> bool:
-    return isinstance(bc_type, str) and bc_type == "periodic"
-
-
-class CubicSpline(PiecewiseCubic):
-    """The cubic spline through the points, twice continuously differentiable.
-
-    As SciPy's: `spline(points, nu=0)` evaluates its nu-th derivative (up to the third).
-    """
-
-    _scipy_class = scipy.interpolate.CubicSpline
-
-    def __init__(
-        self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
-    ) -> None:
-        usual = "periodic" if _is_periodic(bc_type) else True
-        super().__init__(x, y, axis, usual if extrapolate is None else extrapolate)
-        if usual == "periodic":
-            ends = self.y[0], self.y[-1]
-            fine = np.allclose(*ends, rtol=1e-15, atol=1e-15)
-            scipy_raises_unless(fine, self._scipy_class, x, y, axis, bc_type)
-        self.slopes = _SplineSystem(self.x * 1.0, self.y * 1.0, 0, bc_type).slopes
-
-
-class interp1d:
-    """Interpolation of kind "linear", "slinear" or "cubic"; other kinds for plain values only."""
-
-    def __new__(cls, x: Any, y: Any, kind: Any = "linear", *args: Any, **options: Any) -> Any:
-        if kind not in ("linear", "slinear", "cubic"):
-            if is_tracked(x, y):
-                raise no_derivative_rule(
-                    f"interp1d with kind={kind!r}", "Use kind='linear' or kind='cubic'"
-                )
-            return scipy.interpolate.interp1d(x, y, kind, *args, **options)
-        return super().__new__(cls)
-
-    def __init__(
-        self,
-        x: Any,
-        y: Any,
-        kind: Any = "linear",
-        axis: int = -1,
-        copy: bool = True,
-        bounds_error: Any = None,
-        fill_value: Any = np.nan,
-        assume_sorted: bool = False,
-    ) -> None:
-        self._evaluate_by_scipy = lambda at, x, y, fill: scipy.interpolate.interp1d(
-            x, y, kind, axis, copy, bounds_error, fill, assume_sorted
-        )(at)
-        self._scipy_args = x, y, fill_value
-        self.x, y = as_array(x), as_array(y)
-        self.axis = axis % np.ndim(y)
-        self.y = np.moveaxis(y, self.axis, 0)
-        scipy_raises_unless(
-            np.shape(self.x) == np.shape(self.y)[:1], self._evaluate_by_scipy, x, *self._scipy_args
-        )
-        if not assume_sorted:
-            order = np.argsort(self.x, kind="mergesort")
-            self.x, self.y = self.x[order], self.y[order]
-        self.fill = fill_value
-        self.extrapolate = isinstance(fill_value, str) and fill_value == "extrapolate"
-        self.bounds_error = not self.extrapolate if bounds_error is None else bounds_error
-        if kind == "cubic":
-            scipy_raises_unless(
-                is_increasing(self.x) & are_finite(self.y),
-                self._evaluate_by_scipy,
-                x,
-                *self._scipy_args,
-            )
-        self.spline = CubicSpline(self.x, self.y) if kind == "cubic" else None
-
-    def __call__(self, x: Any) -> Any:
-        points = as_array(x)
-        flat = np.reshape(points, (-1,))
-        below, above = flat < self.x[0], flat > self.x[-1]
-        if self.bounds_error and not self.extrapolate:
-            scipy_raises_unless(
-                ~np.any(below | above), self._evaluate_by_scipy, x, *self._scipy_args
-            )
-        if self.spline is not None:
-            value = self.spline(flat)
-        else:
-            i = interval_index(self.x, flat)
-            part = as_column((flat - self.x[i]) / (self.x[i + 1] - self.x[i]), self.y)
-            value = self.y[i] + part * (self.y[i + 1] - self.y[i])
-        if not self.extrapolate:
-            low, high = self.fill if isinstance(self.fill, tuple) else (self.fill, self.fill)
-            value = np.where(as_column(below, self.y), low, value)
-            value = np.where(as_column(above, self.y), high, value)
-        return restore_axes(value, points, self.axis)
 
 
 def make_interp_spline(
@@ -218,3 +101,6 @@ class RectBivariateSpline:
         xi, yi = np.broadcast_arrays(as_array(xi), as_array(yi))
         across = self._basis_weights(0, xi, dx) @ self._values
         return np.sum(across * self._basis_weights(1, yi, dy), axis=-1)
+
+
+globals().update(constructors(scipy.interpolate, globals()))

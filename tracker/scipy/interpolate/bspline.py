@@ -10,6 +10,7 @@ import scipy.interpolate
 
 from tracker.scipy._bridge.checks import are_finite, is_increasing, scipy_raises_unless
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
+from tracker.scipy._bridge.instances import drop_in_of_result
 from tracker.scipy.interpolate.cubic_hermite import as_column, restore_axes
 
 
@@ -136,7 +137,8 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
 def InterpolatedUnivariateSpline(x: Any, y: Any, *args: Any, k: int = 3, **options: Any) -> Any:
     """The interpolating spline, a function of points."""
     if not is_tracked(x, y):
-        return scipy.interpolate.InterpolatedUnivariateSpline(x, y, *args, k=k, **options)
+        plain = scipy.interpolate.InterpolatedUnivariateSpline(x, y, *args, k=k, **options)
+        return drop_in_of_result(plain)
     if args or options:
         raise no_derivative_rule(
             "InterpolatedUnivariateSpline with more than x, y and k", "Leave the rest out"

@@ -104,7 +104,7 @@ def griddata(
 
 # Functions of squared distances, which are smooth where points coincide; and the least degree of
 # the polynomial that is added.
-_KERNELS: dict[str, tuple[Any, int]] = {
+KERNELS: dict[str, tuple[Any, int]] = {
     "linear": (lambda s: -_safe_sqrt(s), 0),
     "thin_plate_spline": (lambda s: 0.5 * scipy.special.xlogy(s, s), 1),
     "cubic": (lambda s: s * _safe_sqrt(s), 1),
@@ -145,9 +145,9 @@ class RBFInterpolator:
         n, size = np.shape(self.y)
         if np.shape(values)[0] != n:
             raise ValueError(f"Expected the first axis of `d` to have length {n}.")
-        if kernel not in _KERNELS:
-            raise ValueError(f"`kernel` must be one of {sorted(_KERNELS)}.")
-        self._kernel, least = _KERNELS[kernel]
+        if kernel not in KERNELS:
+            raise ValueError(f"`kernel` must be one of {sorted(KERNELS)}.")
+        self._kernel, least = KERNELS[kernel]
         if epsilon is None:
             if kernel in ("multiquadric", "inverse_multiquadric", "inverse_quadratic", "gaussian"):
                 raise ValueError(f"`epsilon` must be specified for the kernel {kernel!r}.")

@@ -24,6 +24,7 @@ from tracker.scipy._bridge.fallback import (
     no_derivative_rule,
     scipy_fallback,
 )
+from tracker.scipy._bridge.instances import made_by_scipy
 from tracker.scipy._bridge.linear_map import LinearMap
 from tracker.scipy.sparse.construct import CONSTRUCTORS
 from tracker.scipy.sparse.systems import (
@@ -165,6 +166,11 @@ class _Factors:
         return self._map(trans)(rhs) if is_tracked(rhs) else self._theirs.solve(rhs, trans)
 
 
+@made_by_scipy(scipy.sparse.linalg.SuperLU, replaces=True)
+def _factors(theirs: Any) -> _Factors:
+    return _Factors(theirs, theirs.L.dtype)
+
+
 def splu(A: Any, *args: Any, **options: Any) -> Any:
     """Factors of a matrix, whose `solve(b)` is differentiable in b and in the matrix's entries."""
     if not is_tracked(A):
@@ -242,6 +248,11 @@ class LinearOperator(scipy.sparse.linalg.LinearOperator):  # type: ignore[misc]
 
     def __matmul__(self, other: Any) -> Any:
         return self.dot(other) if is_tracked(other) else super().__matmul__(other)
+
+
+@made_by_scipy(scipy.sparse.linalg.LinearOperator)
+def _operator(theirs: Any) -> Any:
+    return LinearOperator.of(theirs)
 
 
 _ScipyFunctionOperator: Any = type(

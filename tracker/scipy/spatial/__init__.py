@@ -1,5 +1,5 @@
-"""`scipy.spatial` on tracked values: distances (`distance.py`) and rotations (`transform.py`).
-Names that are not defined here are SciPy's own."""
+"""`scipy.spatial` on tracked values: distances (`distance.py`), rotations (`transform.py`) and
+nearest points (`neighbours.py`). Names that are not defined here are SciPy's own."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import scipy.spatial
 
 from tracker.scipy._bridge.dropin import DROP_INS
 from tracker.scipy._bridge.fallback import scipy_fallback
+from tracker.scipy._bridge.instances import constructors
 from tracker.scipy._bridge.rebound import Rebinding
 from tracker.scipy.spatial import distance as distance
 from tracker.scipy.spatial import transform as transform
+from tracker.scipy.spatial.neighbours import KDTree as KDTree
+from tracker.scipy.spatial.neighbours import cKDTree as cKDTree
 
 __getattr__ = scipy_fallback(scipy.spatial)
 Rebinding().drop_in(
     scipy.spatial, "distance_matrix minkowski_distance minkowski_distance_p procrustes"
 )
 globals().update(DROP_INS[scipy.spatial])
+globals().update(constructors(scipy.spatial, globals()))

@@ -18,6 +18,7 @@ import scipy.spatial.transform
 from tracker.autodiff.leaves import plain_data
 from tracker.errors import UnsupportedError, message
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, scipy_fallback
+from tracker.scipy._bridge.instances import made_by_scipy
 
 __getattr__ = scipy_fallback(scipy.spatial.transform)
 _SERIES_LIMIT = 1e-6  # squared angles up to which series are used
@@ -351,3 +352,15 @@ class Slerp:
             _quaternion_product(self.rotations[i]._quat, partial._quat), normalize=False
         )
         return found[0] if np.ndim(at) == 0 else found
+
+
+@made_by_scipy(scipy.spatial.transform.Rotation, replaces=True)
+def _rotation(theirs: Any) -> Rotation:
+    return Rotation(theirs.as_quat(), normalize=False)
+
+
+@made_by_scipy(scipy.spatial.transform.Slerp)
+def _slerp(theirs: Any) -> Slerp:
+    last = theirs.rotations[-1] * scipy.spatial.transform.Rotation.from_rotvec(theirs.rotvecs[-1])
+    turns = np.concatenate([theirs.rotations.as_quat(), last.as_quat()[None]])
+    return Slerp(theirs.times, Rotation(turns, normalize=False))

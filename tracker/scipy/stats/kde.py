@@ -12,6 +12,7 @@ import scipy.stats
 from tracker.autodiff.leaves import plain_data
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
+from tracker.scipy._bridge.instances import made_by_scipy
 from tracker.scipy.linalg import cholesky
 from tracker.scipy.special import logsumexp
 
@@ -109,3 +110,8 @@ class gaussian_kde:
             plain_data(self.dataset), plain_data(self.factor), self.weights
         )
         return getattr(theirs, name)
+
+
+@made_by_scipy(scipy.stats.gaussian_kde)
+def _with_its_bandwidth(theirs: Any) -> gaussian_kde:
+    return gaussian_kde(theirs.dataset, theirs.factor, theirs.weights)

@@ -11,6 +11,7 @@ import numpy as np
 import scipy
 import scipy.special as sc
 import scipy.stats
+from scipy.stats import _multivariate
 from scipy.stats._multivariate import multi_rv_generic
 
 from tracker.autodiff.leaves import plain_data
@@ -23,6 +24,7 @@ from tracker.scipy._bridge.fallback import (
     no_derivative_rule,
     refuse_tracked,
 )
+from tracker.scipy._bridge.instances import made_by_scipy
 from tracker.scipy._bridge.rebound import Rebinding
 from tracker.scipy.stats.distribution import FrozenDistribution, scipy_if_plain
 from tracker.scipy.stats.formulas import LOG_2PI
@@ -330,3 +332,22 @@ class _Wishart(MultivariateDistribution):
 multivariate_t: Any = _MultivariateT("multivariate_t")
 wishart: Any = _Wishart("wishart", inverse=False)
 invwishart: Any = _Wishart("invwishart", inverse=True)
+
+
+def _of_frozen(dist: MultivariateDistribution, names: list[str], theirs: Any) -> Any:
+    """Our distribution with the parameters of SciPy's."""
+    given = {name: getattr(theirs, name) for name in names}
+    return dist(**given)
+
+
+# The parameters of frozen distributions, which are attributes of SciPy's objects.
+for _frozen, _names in (
+    (multivariate_normal, "mean cov allow_singular"),
+    (multivariate_t, "loc shape df"),
+    (dirichlet, "alpha"),
+    (multinomial, "n p"),
+    (wishart, "df scale"),
+    (invwishart, "df scale"),
+):
+    _class = getattr(_multivariate, f"{_frozen.name}_frozen")
+    made_by_scipy(_class, replaces=True)(functools.partial(_of_frozen, _frozen, _names.split()))

@@ -1,0 +1,238 @@
+"""Objects of SciPy's and NumPy's that plain code has made before a derivative or a trace runs."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from numpy.polynomial import Chebyshev, Polynomial
+from scipy import interpolate, sparse, spatial, stats
+from scipy.sparse.linalg import LinearOperator, aslinearoperator, factorized, splu
+from scipy.spatial.transform import Rotation, Slerp
+
+from tracker import gradient, jit, value_and_grad
+
+X = np.linspace(0.0, 3.0, 7)
+Y = np.sin(X)
+POINTS = np.random.default_rng(0).normal(size=(12, 2))
+VALUES = POINTS[:, 0] ** 2 + POINTS[:, 1]
+T = np.array([0.4, 1.1, 1.7])
+P = np.array([[0.1, 0.2], [0.3, 0.05]])
+MATRIX = sparse.csc_matrix(np.eye(3) * 2 + np.diag([1.0, 1.0], 1))
+COVARIANCE = [[1.0, 0.3], [0.3, 2.0]]
+
+CUBIC = interpolate.CubicSpline(X, Y)
+SURFACE = interpolate.RectBivariateSpline(X, X, np.outer(Y, Y))
+OPERATOR = aslinearoperator(MATRIX)
+SOLVE = factorized(MATRIX)
+EVALUATE = SURFACE.ev
+KNOTS = {"curve": CUBIC, "all": [CUBIC]}
+
+# The object; how it is called; on what.
+OBJECTS = {
+    "cubic spline": (CUBIC, lambda s, t: np.sum(s(t) + s(t, 1)) + s.integrate(0, t[1]), T),
+    "its derivative": (CUBIC, lambda s, t: np.sum(s.derivative()(t)), T),
+    "its antiderivative": (CUBIC, lambda s, t: np.sum(s.antiderivative()(t)), T),
+    "two columns": (
+        interpolate.CubicSpline(X, np.stack([Y, X], 1)),
+        lambda s, t: np.sum(s(t)[:, 0] * s(t)[:, 1]),
+        T,
+    ),
+    "periodic": (
+        interpolate.CubicSpline(X, np.sin(X * 2 * np.pi / 3), bc_type="periodic"),
+        lambda s, t: np.sum(s(t + 3.0)),
+        T,
+    ),
+    "pchip": (interpolate.PchipInterpolator(X, Y), lambda s, t: np.sum(s(t)), T),
+    "akima": (interpolate.Akima1DInterpolator(X, Y), lambda s, t: np.sum(s(t)), T),
+    "polynomials": (
+        interpolate.PPoly(np.ones((2, 3)), np.arange(4.0)),
+        lambda s, t: np.sum(s(t) ** 2),
+        T,
+    ),
+    "b-spline": (interpolate.make_interp_spline(X, Y), lambda s, t: np.sum(s(t) + s(t, 2)), T),
+    "fitpack": (
+        interpolate.UnivariateSpline(X, Y, s=0.01),
+        lambda s, t: np.sum(s(t) + s(t, 1)) + s.integral(t[0], t[1]),
+        T,
+    ),
+    "fitpack, constant outside": (
+        interpolate.UnivariateSpline(X, Y, s=0, ext="const"),
+        lambda s, t: np.sum(s(2 * t)),
+        T,
+    ),
+    "interpolating": (
+        interpolate.InterpolatedUnivariateSpline(X, Y),
+        lambda s, t: np.sum(s(t, 1)),
+        T,
+    ),
+    **{
+        f"interp1d {kind}": (
+            interpolate.interp1d(X, np.stack([Y, X]), kind=kind, fill_value="extrapolate"),
+            lambda s, t: np.sum(s(2 * t) * t),
+            T,
+        )
+        for kind in ("linear", "quadratic", "cubic", "nearest", "previous", "zero")
+    },
+    "interp1d, filled": (
+        interpolate.interp1d(X, Y, bounds_error=False, fill_value=(0.0, 2.0)),
+        lambda s, t: np.sum(s(2 * t) * t),
+        T,
+    ),
+    "grid": (
+        interpolate.RegularGridInterpolator((X, X), np.outer(Y, Y)),
+        lambda s, p: np.sum(s(p)),
+        P,
+    ),
+    "surface": (SURFACE, lambda s, p: np.sum(s.ev(p[:, 0], p[:, 1], dx=1)), P),
+    "surface on a grid": (SURFACE, lambda s, p: np.sum(s(p[0], X[:2]) ** 2), P),
+    "smooth surface": (
+        interpolate.SmoothBivariateSpline(*POINTS.T, VALUES, kx=1, ky=1),
+        lambda s, p: np.sum(s(p[:, 0], p[:, 1], grid=False)),
+        P,
+    ),
+    "triangles": (
+        interpolate.LinearNDInterpolator(POINTS, VALUES),
+        lambda s, p: np.sum(s(p) + s(p[:, 0], p[:, 1])),
+        P,
+    ),
+    "nearest": (
+        interpolate.NearestNDInterpolator(POINTS, VALUES),
+        lambda s, p: np.sum(s(p) * p[:, 0]),
+        P,
+    ),
+    "radial": (interpolate.RBFInterpolator(POINTS, VALUES), lambda s, p: np.sum(s(p)), P),
+    "radial, gaussian": (
+        interpolate.RBFInterpolator(
+            POINTS, np.stack([VALUES, VALUES], 1), kernel="gaussian", epsilon=2
+        ),
+        lambda s, p: np.sum(s(p)),
+        P,
+    ),
+    "tree": (
+        spatial.KDTree(POINTS),
+        lambda s, p: np.sum(s.query(p)[0] + np.sum(s.query(p, k=3)[0], 1)),
+        P,
+    ),
+    "tree of C": (
+        spatial.cKDTree(POINTS),
+        lambda s, p: np.sum((p - POINTS[s.query(p)[1]]) ** 2) + s.query(p[0])[0],
+        P,
+    ),
+    "triangulation": (
+        spatial.Delaunay(POINTS),
+        lambda s, p: np.sum(p * (s.find_simplex(p)[:, None] >= 0)),
+        P,
+    ),
+    "rotation": (
+        Rotation.from_euler("xyz", [0.1, 0.2, 0.3]),
+        lambda r, t: np.sum((r * Rotation.from_rotvec(t)).apply(t) * X[:3]),
+        T,
+    ),
+    "rotations": (
+        Slerp([0, 1, 2], Rotation.from_euler("x", [[0.1], [0.5], [0.7]])),
+        lambda r, t: np.sum(r(t).as_rotvec() ** 2),
+        T,
+    ),
+    "normal": (
+        stats.multivariate_normal([0, 0], COVARIANCE),
+        lambda d, p: np.sum(d.logpdf(p)) * d.mean.sum() + np.sum(d.pdf(p)),
+        P,
+    ),
+    "t": (stats.multivariate_t([0, 0], COVARIANCE, 3), lambda d, p: np.sum(d.logpdf(p)), P),
+    "Dirichlet": (stats.dirichlet([2.0, 3.0, 4.0]), lambda d, t: d.logpdf(t / np.sum(t)), T),
+    "density": (stats.gaussian_kde(VALUES), lambda d, t: np.sum(d(t) + d.logpdf(t)), T),
+    "factors": (splu(MATRIX), lambda a, t: np.sum(a.solve(t) ** 2 * a.solve(t, "T")), T),
+    "solver": (None, lambda _, t: np.sum(SOLVE(t) ** 2), T),
+    "method": (None, lambda _, p: np.sum(EVALUATE(p[:, 0], p[:, 1])), P),
+    "operator": (OPERATOR, lambda a, t: np.sum(a.matvec(t) ** 2) + np.sum((a @ t) ** 3), T),
+    "operator of functions": (
+        LinearOperator((3, 3), matvec=lambda x: MATRIX @ x, rmatvec=lambda x: MATRIX.T @ x),
+        lambda a, t: np.sum((a @ t) * (a.rmatvec(t))),
+        T,
+    ),
+    "polynomial": (
+        Polynomial([1.0, 2.0, 3.0]),
+        lambda q, t: np.sum(q(t) + q.deriv()(t) + (q * q)(t)),
+        T,
+    ),
+    "Chebyshev": (Chebyshev([1.0, 2.0, 3.0], domain=[0, 3]), lambda q, t: np.sum(q(t)), T),
+    "in containers": (
+        None,
+        lambda _, t: np.sum(KNOTS["curve"](t) + KNOTS["all"][0](t)),
+        T,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_made_before(name):
+    made, call, at = OBJECTS[name]
+
+    def f(t):
+        return call(made, t)
+
+    assert_right(f, at)
+
+
+def assert_right(f, at):
+    """Value and gradient are those of the plain function, also in compiled code."""
+    want = np.zeros(at.shape)
+    for i in np.ndindex(at.shape):
+        h = np.zeros(at.shape)
+        h[i] = 1e-5
+        want[i] = (f(at + h) - f(at - h)) / 2e-5
+    for g in (value_and_grad(f), fast := value_and_grad(jit(f, strict=False)), fast):
+        value, slope = g(at)
+        np.testing.assert_allclose(value, f(at), rtol=1e-12)
+        np.testing.assert_allclose(slope, want, rtol=1e-6, atol=1e-7)
+
+
+def test_objects_that_are_attributes_arguments_and_made_inside():
+    class Market:
+        curve = CUBIC
+
+        def __init__(self):
+            self.smooth = interpolate.UnivariateSpline(X, Y, s=0.01)
+
+        def loss(self, t, given):
+            kinds = (self.curve, self.smooth, given)
+            assert isinstance(self.curve, interpolate.CubicSpline)
+            assert isinstance(self.curve, interpolate.PPoly)
+            assert isinstance(self.smooth, interpolate.UnivariateSpline)
+            own = interpolate.UnivariateSpline(X, Y, k=2, s=0)
+            assert isinstance(own, interpolate.UnivariateSpline)
+            quadratic = interpolate.interp1d(X, Y, kind="quadratic")
+            near = spatial.KDTree(t[:, None]).query(X[:, None])[0]
+            return sum(np.sum(each(t)) for each in (*kinds, own, quadratic)) + np.sum(near**2)
+
+    market = Market()
+    assert_right(lambda t: market.loss(t, interpolate.PchipInterpolator(X, Y)), T)
+    assert type(market.curve) is interpolate.CubicSpline
+
+
+def test_a_changed_object_counts():
+    """A polynomial shares its coefficients; a density is made anew for each call."""
+    density, curve = stats.gaussian_kde(VALUES), Polynomial([1.0, 2.0])
+    spline = interpolate.make_interp_spline(X, Y)
+
+    def f(t):
+        return np.sum(density(t)) + np.sum(curve(t)) + np.sum(spline(t))
+
+    eager, fast = value_and_grad(f), value_and_grad(jit(f))
+    for change in range(3):
+        for g in (eager, fast, fast):
+            np.testing.assert_allclose(g(T)[0], f(T), rtol=1e-12)
+        density.set_bandwidth(0.5 + change)
+        curve.coef[1] = 7.0 + change
+        spline.c[:] = 2.0 + change
+
+
+def test_objects_do_not_outlive_their_owner():
+    def use(curve):
+        gradient(lambda t: np.sum(curve(t)), T)
+        return weakref.ref(curve)
+
+    alive = use(interpolate.CubicSpline(X, Y))
+    gc.collect()
+    assert alive() is None
