@@ -12,6 +12,7 @@ from tracker.scipy._bridge.checks import are_finite, is_increasing, scipy_raises
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule
 from tracker.scipy._bridge.instances import drop_in_of_result
 from tracker.scipy.interpolate.cubic_hermite import as_column, restore_axes
+from tracker.scipy.interpolate.point_value import is_one_op, value_at
 
 
 class BSpline:
@@ -46,6 +47,9 @@ class BSpline:
     def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
         if self._plain_spline is not None and not is_tracked(x):
             return self._plain_spline(x, nu, extrapolate)
+        if self._plain_spline is not None and is_one_op(self.c):
+            plain = self._plain_spline
+            return value_at(x, lambda at, n: plain(at, n, extrapolate), nu)
         if nu:
             return self.derivative(nu)(x, 0, extrapolate)
         points = as_array(x)

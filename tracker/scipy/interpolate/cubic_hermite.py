@@ -17,6 +17,8 @@ from tracker.scipy._bridge.fallback import as_array
 
 def as_column(v: Any, y: Any) -> Any:
     """The vector v along the first axis of an array like y."""
+    if np.ndim(y) == 1:
+        return v
     return np.reshape(v, (-1,) + (1,) * (np.ndim(y) - 1))
 
 
@@ -39,7 +41,8 @@ def interval_index(x: Any, points: Any) -> Any:
 def restore_axes(value: Any, points: Any, axis: int) -> Any:
     """Values whose first axis runs over the points, with that axis moved to `axis` and reshaped to
     the points' shape."""
-    value = np.reshape(value, np.shape(points) + np.shape(value)[1:])
+    if np.ndim(points) != 1:
+        value = np.reshape(value, np.shape(points) + np.shape(value)[1:])
     count = np.ndim(points)
     order = list(range(count, count + axis)) + list(range(count))
     order += list(range(count + axis, np.ndim(value)))

@@ -16,6 +16,7 @@ from tracker.scipy.interpolate.bspline import BSpline, splev
 from tracker.scipy.interpolate.cubic_hermite import as_column, interval_index, restore_axes
 from tracker.scipy.interpolate.grid import RegularGridInterpolator
 from tracker.scipy.interpolate.one_dimensional import interp1d
+from tracker.scipy.interpolate.point_value import is_one_op, value_at
 from tracker.scipy.interpolate.scattered import (
     KERNELS,
     LinearNDInterpolator,
@@ -43,20 +44,26 @@ class _PiecewisePolynomial:
         nodes, order = theirs.x, operator.index(nu)
         if order < 0:
             return _PiecewisePolynomial(theirs.antiderivative(-order))(x, 0, extrapolate)
-        flat = np.reshape(points, (-1,)) * 1.0
         extrapolate = theirs.extrapolate if extrapolate is None else extrapolate
+        if is_one_op(theirs.c[0]):
+            return value_at(points, lambda at, n: theirs(at, n, extrapolate), order)
+        flat = points if np.ndim(points) == 1 else np.reshape(points, (-1,))
         if extrapolate == "periodic":
             flat = nodes[0] + (flat - nodes[0]) % (nodes[-1] - nodes[0])
         i = interval_index(nodes, flat)
         s = as_column(flat - nodes[i], theirs.c[0])
         degree = len(theirs.c) - 1
-        value = 0.0 * s * theirs.c[0][i]
+        value: Any = 0.0
         for power in range(degree, order - 1, -1):
             factor = math.perm(power, order)
-            value = value * s + factor * theirs.c[degree - power][i]
+            term = theirs.c[degree - power][i]
+            term = term if factor == 1 else factor * term
+            value = term if power == degree else value * s + term
         if not extrapolate:
             inside = (flat >= nodes[0]) & (flat <= nodes[-1])
             value = np.where(as_column(inside, theirs.c[0]), value, np.nan)
+        elif order > degree:
+            value = np.zeros(np.shape(s)) + np.zeros(np.shape(theirs.c)[2:])
         return restore_axes(value, points, theirs.axis)
 
     def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
@@ -70,8 +77,8 @@ class _PiecewisePolynomial:
 
 @made_by_scipy(scipy.interpolate.BSpline)
 def _b_spline(theirs: Any) -> Any:
-    c = np.moveaxis(theirs.c, 0, theirs.axis)
-    return BSpline(theirs.t, c, theirs.k, theirs.extrapolate, theirs.axis)
+    known = {name: getattr(theirs, name) for name in ("t", "c", "k", "extrapolate", "axis")}
+    return _with_state(BSpline, _plain_spline=theirs, **known)
 
 
 @made_by_scipy(scipy.interpolate.UnivariateSpline)
@@ -84,7 +91,12 @@ class _UnivariateSpline:
     def __call__(self, x: Any, nu: int = 0, ext: Any = None) -> Any:
         names = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}
         ext = self._theirs.ext if ext is None else names.get(ext, ext)
-        return splev(as_array(x), self._theirs._eval_args, nu, ext)
+        t, c, k = self._theirs._eval_args
+        if ext != 3 and is_one_op(c):
+            return value_at(
+                x, lambda at, n: self._theirs(at, n, ext) if n <= k else np.zeros(at.shape), nu
+            )
+        return splev(as_array(x), (t, c, k), nu, ext)
 
     def integral(self, a: Any, b: Any) -> Any:
         """The integral from a to b; the spline counts as 0 outside of its knots."""
@@ -95,23 +107,49 @@ class _UnivariateSpline:
 
 
 @made_by_scipy(scipy.interpolate.interp1d)
-def _interp1d(theirs: Any) -> Any:
-    axis = theirs.axis % np.ndim(theirs.y)
-    y = np.moveaxis(theirs.y, axis, 0)
-    spline = getattr(theirs, "_spline", None)
-    evaluate: Any = spline and _b_spline(spline)
-    return _with_state(
-        interp1d,
-        **{name: getattr(theirs, name) for name in ("x", "bounds_error")},
-        y=y,
-        axis=axis,
-        kind=theirs._kind,
-        extrapolate=theirs._extrapolate,
-        spline=spline and (lambda x: np.reshape(evaluate(x), (-1, *np.shape(y)[1:]))),
-        fill=tuple(getattr(theirs, f"_fill_value_{end}", None) for end in ("below", "above")),
-        _evaluate_by_scipy=theirs.__call__,
-        _scipy_args=(),
-    )
+class _Interpolant:
+    """`interp1d` of any kind."""
+
+    def __init__(self, theirs: Any) -> None:
+        self._theirs = theirs
+
+    def __call__(self, x: Any) -> Any:
+        if is_one_op(self._theirs.y):
+            return value_at(x, self._derivative)
+        return self._formula()(x)
+
+    def _derivative(self, at: Any, order: int) -> Any:
+        theirs = self._theirs
+        if order == 0:
+            return theirs(at)
+        if hasattr(theirs, "_spline"):
+            slope = np.reshape(theirs._spline(at, order), at.shape)
+        elif theirs._kind == "linear" and order == 1:
+            slope = (np.diff(theirs.y) / np.diff(theirs.x))[interval_index(theirs.x, at)]
+        else:
+            slope = np.zeros(at.shape)
+        inside = theirs._extrapolate | ((at >= theirs.x[0]) & (at <= theirs.x[-1]))
+        return np.where(inside, slope, 0.0)
+
+    def _formula(self) -> Any:
+        """An object of ours in the same state."""
+        theirs = self._theirs
+        axis = theirs.axis % np.ndim(theirs.y)
+        y = np.moveaxis(theirs.y, axis, 0)
+        spline = getattr(theirs, "_spline", None)
+        evaluate: Any = spline and _b_spline(spline)
+        return _with_state(
+            interp1d,
+            **{name: getattr(theirs, name) for name in ("x", "bounds_error")},
+            y=y,
+            axis=axis,
+            kind=theirs._kind,
+            extrapolate=theirs._extrapolate,
+            spline=spline and (lambda x: np.reshape(evaluate(x), (-1, *np.shape(y)[1:]))),
+            fill=tuple(getattr(theirs, f"_fill_value_{end}", None) for end in ("below", "above")),
+            _evaluate_by_scipy=theirs.__call__,
+            _scipy_args=(),
+        )
 
 
 @made_by_scipy(scipy.interpolate.BivariateSpline)
