@@ -140,7 +140,6 @@ test_refused = refused(
         UnsupportedError: {
             "np.pad": lambda: m.upfirdn([1.0], P, mode="edge"),
             r"mode= or cval=": lambda: m.resample_poly(P, 2, 1, padtype="line"),
-            "lombscargle has no derivative rule": lambda: m.lombscargle(X, P, X),
         },
     }
 )

@@ -249,8 +249,9 @@ class Rebinding:
     def class_(self, cls: type) -> type:
         if not cls.__module__.startswith("scipy"):
             return cls
+        bases = tuple(map(self.class_, cls.__bases__))  # whose methods may lead to this class
         if id(cls) not in self._made:
-            made: Any = types.new_class(cls.__name__, tuple(map(self.class_, cls.__bases__)))
+            made: Any = types.new_class(cls.__name__, bases)
             self._made[id(cls)] = made
             for name, value in vars(cls).items():
                 if name not in ("__dict__", "__weakref__", "__class__", "__slots__"):

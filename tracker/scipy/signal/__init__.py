@@ -4,6 +4,7 @@ lfilter.py     convolution, correlation, the linear filter (op `all_pole`)
 filters.py     second-order sections, frequency responses, convolution of matrices
 resample.py    polyphase filters, medians
 local_fits.py  trends, smoothing
+designs.py     SciPy's own filter designs, linear systems, signals with parameters
 spectral.py    SciPy's own functions: zero-phase filters, spectra, resampling
 peaks.py       peak positions and properties
 """
@@ -14,7 +15,7 @@ import scipy.signal
 
 from tracker.scipy._bridge.dropin import DROP_INS
 from tracker.scipy._bridge.fallback import scipy_fallback
-from tracker.scipy.signal import filters, lfilter, local_fits, peaks, resample, spectral  # noqa: F401
+from tracker.scipy.signal import designs, filters, lfilter, local_fits, peaks, resample, spectral  # noqa: F401
 
 __getattr__ = scipy_fallback(
     scipy.signal, constant=("argrelextrema", "argrelmax", "argrelmin", "find_peaks_cwt")

@@ -34,6 +34,27 @@ def lfilter_zi(b: Any, a: Any) -> Any:
     return np.linalg.solve(one - step, b[1:] - a[1:] * b[0])
 
 
+@drop_in(scipy.signal)
+def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
+    """The filter state after outputs y and inputs x, the latest first. (SciPy's function has no
+    derivative in a[0] where that is 1.)"""
+    b, a = np.atleast_1d(as_array(b)), np.atleast_1d(as_array(a))
+    scipy_raises_unless(a[0] != 0, scipy.signal.lfiltic, b, a, y, x)
+    n, m = np.size(a) - 1, np.size(b) - 1
+    y = _padded(y, n)
+    x = _padded(y[:0] if x is None else x, m)
+    state = [
+        np.sum(b[k + 1 :] * x[: max(m - k, 0)]) - np.sum(a[k + 1 :] * y[: max(n - k, 0)])
+        for k in range(max(n, m))
+    ]
+    return np.stack(state) / a[0] if state else np.zeros(0)
+
+
+def _padded(x: Any, size: int) -> Any:
+    x = as_array(x) * 1.0
+    return np.pad(x, (0, max(0, size - np.size(x))))
+
+
 def _is_normalized_sos(sos: Any) -> Any:
     """Whether each section has a[0] = 1, as SciPy requires."""
     sos = as_array(sos)
