@@ -1,9 +1,13 @@
-"""`scipy.constants`: numbers, and functions that refuse tracked values by name."""
+"""`scipy.constants`: numbers, and conversions of units."""
 
 from __future__ import annotations
 
 import scipy.constants
 
+from tracker.scipy._bridge.dropin import DROP_INS
 from tracker.scipy._bridge.fallback import scipy_fallback
+from tracker.scipy._bridge.rebound import Rebinding
 
 __getattr__ = scipy_fallback(scipy.constants)
+Rebinding().drop_in(scipy.constants, "convert_temperature lambda2nu nu2lambda")
+globals().update(DROP_INS[scipy.constants])

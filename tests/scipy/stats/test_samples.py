@@ -41,6 +41,12 @@ CASES = {
     "distances": lambda m, x=FEW, y=Y, w=W: (
         m.wasserstein_distance(x, y) * m.wasserstein_distance(x, y, None, w),
         m.energy_distance(x, y) + m.energy_distance(y, x, u_weights=w)),
+    "distances of a plain sample": lambda m, x=FEW: (
+        m.wasserstein_distance(x, Y), m.wasserstein_distance(Y, x), m.energy_distance(Y, x)),
+    "spread of samples": lambda m, x=X, y=Y: (
+        m.levene(x, y)[0] + m.bartlett(x, y)[0], m.kstat(x, 3) * m.expectile(x, 0.3),
+        m.differential_entropy(x), m.yeojohnson(x, 0.7)),
+    "gzscore": lambda m, a=POSITIVE: m.gzscore(a),
     "means": lambda m, a=POSITIVE: (
         m.gstd(a) + m.pmean(a, 2.5) * m.pmean(a[:, 0], 3, weights=W[:5]), m.pmean(a, 0.0, axis=1),
         m.trim_mean(a, 0.3) + m.iqr(a, axis=0) * m.iqr(a, rng=(10, 60), scale="normal"),

@@ -15,8 +15,10 @@ import numpy as np
 import scipy.interpolate
 
 from tracker.scipy._bridge.checks import is_increasing, scipy_raises_unless
+from tracker.scipy._bridge.dropin import DROP_INS
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, scipy_fallback
 from tracker.scipy._bridge.instances import constructors
+from tracker.scipy._bridge.rebound import Rebinding
 from tracker.scipy.interpolate import made_objects as made_objects
 from tracker.scipy.interpolate.bspline import BSpline as BSpline
 from tracker.scipy.interpolate.bspline import (
@@ -103,4 +105,6 @@ class RectBivariateSpline:
         return np.sum(across * self._basis_weights(1, yi, dy), axis=-1)
 
 
+Rebinding().drop_in(scipy.interpolate, "lagrange")
+globals().update(DROP_INS[scipy.interpolate])
 globals().update(constructors(scipy.interpolate, globals()))

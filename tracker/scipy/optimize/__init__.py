@@ -22,7 +22,7 @@ from tracker.scipy._bridge.callback import (
     use_scipy_unless_differentiated,
 )
 from tracker.scipy._bridge.dropin import drop_in
-from tracker.scipy._bridge.fallback import as_array, scipy_fallback
+from tracker.scipy._bridge.fallback import as_array, is_tracked, scipy_fallback
 from tracker.scipy._bridge.implicit import (
     as_tuple,
     depends_on_tracked,
@@ -43,7 +43,9 @@ from tracker.scipy.optimize.legacy import leastsq as leastsq
 from tracker.scipy.optimize.linprog import linprog as linprog
 from tracker.scipy.optimize.linprog import lsq_linear as lsq_linear
 from tracker.scipy.optimize.linprog import nnls as nnls
+from tracker.tape.observers import is_deriving, is_tracing
 
+_STEP = math.sqrt(np.finfo(float).eps)
 _MINIMIZE = "Use minimize, whose result is differentiable"
 __getattr__ = scipy_fallback(
     scipy.optimize,
@@ -233,3 +235,17 @@ def rosen(x: Any) -> Any:
     """Rosenbrock's function."""
     x = as_array(x)
     return np.sum(100.0 * (x[1:] - x[:-1] ** 2.0) ** 2.0 + (1 - x[:-1]) ** 2.0, axis=0)
+
+
+def approx_fprime(xk: Any, f: Function, epsilon: Any = _STEP, *args: Any) -> Any:
+    """The derivative of f at xk by forward differences, itself differentiable."""
+    if not (is_tracing() or is_deriving() or is_tracked(xk, epsilon, *args)):
+        return scipy.optimize.approx_fprime(xk, f, epsilon, *args)
+    at, first = as_array(xk) * 1.0, f(xk, *args)
+    unit = np.eye(np.size(at))
+    steps = np.broadcast_to(as_array(epsilon), np.shape(at))
+    columns = []
+    for i in range(np.size(at)):
+        moved = at + steps[i] * unit[i]
+        columns.append((as_array(f(moved, *args)) - first) / (moved[i] - at[i]))
+    return np.stack(columns, axis=-1)

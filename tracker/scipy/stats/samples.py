@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
+from tracker.ops.shape.create import buffer
 from tracker.scipy import special  # noqa: F401 (whose functions are used)
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
@@ -42,6 +43,8 @@ def _prepare(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
         if name == "f_oneway":
             given["samples"] = tuple(_along_last(x, axis) for x in given["samples"])
             given["axis"] = -1
+        elif name in ("energy_distance", "wasserstein_distance"):  # which use arrays' methods
+            given |= {key: buffer(as_array(x) * 1.0) for key, x in given.items() if x is not None}
         elif axis is None and is_decorated:
             given["axis"] = 0
             given |= {key: np.ravel(as_array(x)) for key, x in given.items() if np.ndim(x) > 1}
@@ -74,9 +77,9 @@ _REBINDING = Rebinding({"ttest_1samp": _one_sample_test, "distributions": _Distr
 _REBINDING.drop_in(
     scipy.stats,
     """
-    chisquare circmean circstd circvar cumfreq energy_distance entropy f_oneway gmean gstd hmean
-    linregress median_abs_deviation moment pmean relfreq sem ttest_1samp ttest_ind ttest_rel
-    variation wasserstein_distance
+    bartlett chisquare circmean circstd circvar cumfreq differential_entropy energy_distance entropy
+    expectile f_oneway gmean gstd gzscore hmean kstat levene linregress median_abs_deviation moment
+    pmean relfreq sem ttest_1samp ttest_ind ttest_rel variation wasserstein_distance yeojohnson
     """,
     _prepare,
 )
