@@ -10,6 +10,10 @@ from scipy import interpolate, sparse, spatial, stats
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, factorized, splu
 from scipy.spatial.transform import Rotation, Slerp
 
+import tracker.scipy.interpolate
+import tracker.scipy.sparse.linalg
+import tracker.scipy.spatial
+import tracker.scipy.stats  # noqa: F401
 from tracker import gradient, jit, value_and_grad
 
 X = np.linspace(0.0, 3.0, 7)

@@ -6,6 +6,7 @@
                 values, or is given their plain numbers where results have no derivative
     callback    SciPy's own function, called back out of compiled code
     implicit    a solver's result, differentiated by the implicit function theorem
+    instances   objects of SciPy's classes that plain code has made
     linear_map  a linear map that SciPy computes, as one op with its adjoint
     checks      SciPy's checks of values, and its errors
 

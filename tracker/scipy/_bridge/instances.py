@@ -15,7 +15,6 @@ import weakref
 from collections.abc import Callable, Collection
 from typing import Any
 
-import tracker.scipy
 from tracker.scipy._bridge.fallback import is_tracked
 
 Maker = Callable[[Any], Any]
@@ -100,7 +99,8 @@ class ScipyObject:
 def _class_of_both(cls: Any) -> Any:
     """A subclass of SciPy's class, and of the one that stands for it."""
     home = ".".join(part for part in cls.__module__.split(".") if not part.startswith("_"))
-    ours = vars(sys.modules.get(f"tracker.{home}", tracker.scipy)).get(cls.__name__)
+    module = sys.modules.get(f"tracker.{home}")
+    ours = None if module is None else vars(module).get(cls.__name__)
     if not isinstance(ours, type) or isinstance(ours, _Constructor):
         return cls
     return types.new_class(cls.__name__, (ours, cls))
