@@ -196,14 +196,10 @@ class Accumulator:
         return self.writer.target(self.location, flat, tools)
 
     def add(self, x: ScalarValue, body: LoopBody) -> None:
-        if self.has_cell:
-            # Not in memory: each result has a fixed order there, and if zeros are equal, LLVM turns
-            # the choice of a NaN into a masked store, for which the next row's load waits.
-            self.writer.e.reassociate = self.lower.reorder
-            self._add(x, self.cell)
-            self.writer.e.reassociate = False
-        else:
-            self._add(x, self._address(body.index, body.tools))
+        where = self.cell if self.has_cell else self._address(body.index, body.tools)
+        self.writer.e.reassociate = self.lower.reorder
+        self._add(x, where)
+        self.writer.e.reassociate = False
 
     def _add(self, x: ScalarValue, where: str) -> None:
         e = self.writer.e

@@ -31,6 +31,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from tracker.errors import CompileError
 from tracker.jit.llvm.fast_isel import rewrite_for_fast_isel
 from tracker.jit.llvm.lock import LOCK, locked_cache
+from tracker.jit.llvm.loop_widening import widen_loops
 from tracker.support.structs import record, replace
 
 _LIBRARY_NUMBERS = itertools.count()
@@ -47,6 +48,7 @@ OPTIMISED, FEW_PASSES, FEW_PASSES_FAST_CODEGEN, FAST_CODEGEN = 3, 2, 1, 0
 # it 1.2 ms for 100 lines (it repeats InstCombine); the optimising code generator 250 ms for 4,000
 # lines and 5 s for 20,000, the fast one 20 and 340 ms, and its code is as fast (arithmetic) or a
 # fifth slower (calls of math functions).
+WIDE_CODEGEN = int(os.environ.get("CG", "2"))
 MAX_SLP_BLOCK = 128
 MAX_STANDARD_BLOCK = 500
 MAX_OPTIMISED_CODEGEN_BLOCK = 2000
@@ -119,18 +121,18 @@ class Module:
     def llvm(self) -> str:
         """The optimised IR, computed on demand."""
         with LOCK:
-            return str(_parse_and_optimise(self.text, self._pipeline()).module)
+            return str(_parse_and_optimise(*self._prepared()).module)
 
     @functools.cached_property
     def asm(self) -> str:
         """The assembly text, computed on demand."""
         with LOCK:
-            return _assembly(self.text, self._pipeline())
+            return _assembly(*self._prepared())
 
-    def _pipeline(self) -> Pipeline:
+    def _prepared(self) -> tuple[str, Pipeline]:
         if not self.text:
             raise CompileError("this module was loaded from an object file without its text")
-        return choose_pipeline(self.text, self._level)
+        return prepare(self.text, self._level)
 
     def __repr__(self) -> str:
         return f"<Module {', '.join(self.exports)}: {len(self.object_code)} bytes>"
@@ -146,9 +148,9 @@ def compile_module(
     FEW_PASSES and FEW_PASSES_FAST_CODEGEN are for code that takes a small part of the run time: our
     own passes once, then the code generator at level 1 (loops) or 0 (code that runs once a call).
     """
-    pipeline = choose_pipeline(text, level)
+    prepared = prepare(text, level)
     with LOCK:
-        object_code, exports, timings = _object_code(text, pipeline)
+        object_code, exports, timings = _object_code(*prepared)
         module = load(object_code, exports, symbols=symbols, text=text, level=level)
     module.timings = replace(timings, link=module.timings.link)
     return module
@@ -266,8 +268,25 @@ def _link_library(
         raise CompileError(f"linking failed: {reason}") from None
 
 
+def prepare(text: str, level: int) -> tuple[str, Pipeline]:
+    """A text with vector loops, and its pipeline: LLVM's own only for loops of unknown form."""
+    pipeline = choose_pipeline(text, level)
+    if pipeline.own_passes or level < OPTIMISED:
+        return text, pipeline
+    widened = widen_loops(text)
+    if widened.has_unknown_loops:
+        return text, pipeline
+    return widened.text, replace(
+        pipeline,
+        speed_level=1,
+        slp=False,
+        own_passes=True,
+        codegen_level=min(pipeline.codegen_level, WIDE_CODEGEN),
+    )
+
+
 def choose_pipeline(text: str, level: int) -> Pipeline:
-    """The pipeline for a text: LLVM's own where there are loops, ours for straight-line code."""
+    """The pipeline for a text without vector loops: ours for straight-line code."""
     numbered = (
         text.count("  store ") + text.count("  call void @") <= MAX_GVN_WRITES
         and _max_loops(text) <= MAX_GVN_LOOPS

@@ -1,0 +1,404 @@
+"""Vector code for the innermost loops of a text, written before LLVM sees it.
+
+LLVM vectorises loops only at the end of its standard pipeline, which takes 200 to 500 us for a line
+of text; the passes that explicit vector code needs take a fifth. The order in which lanes are added
+up is that of the text.
+
+`widen_loops` looks for the loops that `codegen/loop_nest.py` and `function_writer.py` write (blocks
+`preN`, `loopN`, `latchN`, `doneN`) whose body has no branch. Each becomes a loop over as many
+elements as a vector has lanes, and the old one for the rest. A loop of few turns becomes
+straight-line code on vectors of that many lanes; inside of a longer loop it is unrolled, so that
+the longer one is the innermost.
+
+A loop is left as it is (`LeaveScalar`) where a store could be read or overwritten by another lane,
+where a value is accumulated in a way that cannot be reordered, where something unknown is called,
+and where lanes would be gathered for little work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from tracker.jit.llvm.vector_code import (
+    SIZES,
+    STORE,
+    Accumulator,
+    LeaveScalar,
+    VectorCode,
+    VectorModule,
+)
+from tracker.support.structs import record
+
+_VECTOR_BYTES = 64
+_MAX_LANES = 16
+_UNROLLED_VECTORS = (
+    4  # in a step of a short loop that accumulates: each addition waits for the last
+)
+_LIGHT_BODY = 16  # vector instructions
+_MAX_UNROLLED_LINES = 400  # of short loops in a loop
+_MAX_EXACT = 9  # turns of a loop that becomes one vector of that many lanes
+
+_FUNCTION = re.compile(r"^define [^\n]*\{\n.*?^\}", re.MULTILINE | re.DOTALL)
+_LOOP_HEAD = re.compile(
+    r"(?P<enter>  br (?:i1 \S+, )?label %pre(?P<tag>\w+)(?:, label %done(?P=tag))?\n)"
+    r"pre(?P=tag):\n  br label %loop(?P=tag)\nloop(?P=tag):\n"
+    r"  (?P<counter>%\S+) = phi i64 \[ (?P<first>[^,]+), %pre(?P=tag) \], [^\n]*\n"
+)
+_LOOP_END = re.compile(
+    r"  br label %latch(?P<tag>\w+)\nlatch(?P=tag):\n"
+    r"  (?P<next>%\S+) = (?P<add>add (?:nuw )?nsw i64) %\S+, (?P<step>\S+)\n"
+    r"  (?P<more>%\S+) = icmp (?P<relation>[us]lt) i64 (?P=next), (?P<last>\S+)\n"
+    r"  br i1 (?P=more), label %loop(?P=tag), label %done(?P=tag)[^\n]*\ndone(?P=tag):\n"
+)
+_IS_HEAVY = re.compile(r"@vm\.| = load \w+, ptr %acc")  # better by vectors across its turns
+_READS_ARRAYS = re.compile(r"= load \w+, ptr %v")
+_NOALIAS = re.compile(r"ptr noalias (%\w+)")
+_ALLOCA = re.compile(r"^  (%\S+) = alloca (\w+)", re.MULTILINE)
+
+
+@record(frozen=True)
+class WidenedText:
+    """A text with vector loops; `has_unknown_loops`: whether it has loops of another form."""
+
+    text: str
+    has_unknown_loops: bool
+
+
+def widen_loops(text: str) -> WidenedText:
+    """The text with vector code for its innermost loops, where possible."""
+    module = VectorModule({m[1]: m[0] for m in _functions(text)})
+    parts, at, scalar = [], 0, False
+    for match in _FUNCTION.finditer(text):
+        parts.append(text[at : match.start()])
+        function, complete = _widen_function(match[0], module)
+        scalar |= not complete
+        parts.append(function)
+        at = match.end()
+    parts.append(text[at:])
+    added = module.declarations(text)
+    return WidenedText("".join([*added, *parts, *module.wide_functions.values()]), scalar)
+
+
+def _functions(text: str) -> list[re.Match[str]]:
+    return list(re.finditer(r"^define [^@\n]*@([\w.]+)\([^\n]*\{\n.*?^\}\n?", text, re.M | re.S))
+
+
+@record(frozen=True)
+class _Loop:
+    """A loop: `counter` from `first` by `step` while less than `last`, and what is in it. `enter`
+    is the branch to it, `next` and `more` name the counter's next value and whether there is a next
+    turn; `head` and `end` are its text around the items."""
+
+    tag: str
+    counter: str
+    first: str
+    step: str
+    last: str
+    enter: str
+    next: str
+    add: str
+    more: str
+    relation: str
+    head: str
+    end: str
+    items: tuple[str | _Loop, ...]
+
+    @property
+    def turns(self) -> int:
+        """How many turns, if that is constant and few; else 0."""
+        if not (self.first.isdigit() and self.last.isdigit()) or self.step != "1":
+            return 0
+        count = int(self.last) - int(self.first)
+        return count if 0 < count <= _MAX_EXACT else 0
+
+    @property
+    def lines(self) -> list[str]:
+        return [item for item in self.items if isinstance(item, str)]
+
+    @property
+    def is_innermost(self) -> bool:
+        return len(self.lines) == len(self.items)
+
+
+_Items = list["str | _Loop"]
+
+
+def _parse(text: str) -> _Items:
+    """The lines and loops of a function."""
+    open_loops: list[tuple[re.Match[str], _Items]] = []
+    items: _Items = []
+    at = 0
+    while at < len(text):
+        if head := _LOOP_HEAD.match(text, at):
+            open_loops.append((head, items))
+            items, at = [], head.end()
+        elif (end := _LOOP_END.match(text, at)) and open_loops:
+            head, outer = open_loops.pop()
+            facts = {**head.groupdict(), **end.groupdict()}
+            if head["tag"] != end["tag"]:
+                raise LeaveScalar
+            outer.append(_Loop(**facts, head=head[0], end=end[0], items=tuple(items)))
+            items, at = outer, end.end()
+        else:
+            after = text.find("\n", at) + 1 or len(text)
+            items.append(text[at:after])
+            at = after
+    if open_loops:
+        raise LeaveScalar
+    return items
+
+
+def _widen_function(text: str, module: VectorModule) -> tuple[str, bool]:
+    """A function with vector loops, and whether LLVM need not look for others."""
+    if " phi " not in text and "\nloop" not in text:
+        return text, True
+    try:
+        items = _parse(text)
+    except LeaveScalar:
+        items = []
+    if not any(isinstance(item, _Loop) for item in items):
+        return text, not _READS_ARRAYS.search(text)
+    module.alone = frozenset(_NOALIAS.findall(text.split("\n", 1)[0]))
+    writer = _FunctionWriter(dict(_ALLOCA.findall(text)), module)
+    writer.write(items)
+    head, rest = "".join(writer.parts).split("{\n", 1)
+    return "{\n".join([head, "".join(writer.new_cells) + rest]), True
+
+
+class _FunctionWriter:
+    """Writes a function again, with vector loops where possible."""
+
+    def __init__(self, cells: Mapping[str, str], module: VectorModule) -> None:
+        self.cells = cells
+        self.module = module
+        self.parts: list[str] = []
+        self.new_cells: list[str] = []
+
+    def write(self, items: Sequence[str | _Loop]) -> None:
+        for item in items:
+            if isinstance(item, str):
+                self.parts.append(item)
+            elif not self._write_wide(item):
+                self.parts.append(item.head)
+                self.write(item.items)
+                self.parts.append(item.end)
+
+    def _write_wide(self, loop: _Loop) -> bool:
+        """Write a loop on vectors; whether it has been possible."""
+        if loop.step != "1":
+            return False
+        body = _straight_body(loop)
+        if body is None:
+            return False
+        try:
+            wide = _WideLoop(loop, body, self.cells, self.module)
+        except LeaveScalar:
+            return False
+        self.parts.append(wide.text())
+        self.new_cells += wide.new_cells
+        return True
+
+
+def _straight_body(loop: _Loop) -> list[str] | None:
+    """The body of a loop, with short loops in it unrolled; None if there are others, or the loop
+    itself is short."""
+    if loop.turns and not loop.is_innermost:
+        return None
+    lines: list[str] = []
+    for item in loop.items:
+        if isinstance(item, str):
+            lines.append(item)
+        elif item.turns and item.is_innermost and any(map(_IS_HEAVY.search, item.lines)):
+            for turn in range(int(item.first), int(item.last)):
+                lines += _turn(item, turn)
+        else:
+            return None
+        if len(lines) > _MAX_UNROLLED_LINES and not loop.is_innermost:
+            return None
+    return lines
+
+
+def _turn(loop: _Loop, turn: int) -> list[str]:
+    """The body of a short loop at one turn."""
+    names = {line.split()[0] for line in loop.lines if " = " in line}
+
+    def renamed(match: re.Match[str]) -> str:
+        name = match[0]
+        if name == loop.counter:
+            return str(turn)
+        return f"{name}.t{loop.tag}.{turn}" if name in names else name
+
+    return [re.sub(r"%[\w.]+", renamed, line) for line in loop.lines]
+
+
+class _WideLoop:
+    """The vector form of a loop with a straight body: wide loops of fewer and fewer lanes, then the
+    scalar loop for the rest."""
+
+    def __init__(
+        self, loop: _Loop, body: list[str], cells: Mapping[str, str], module: VectorModule
+    ) -> None:
+        self.loop = loop
+        self.body = [line.rstrip("\n") for line in body]
+        if not all(line.startswith("  ") for line in self.body):
+            raise LeaveScalar
+        self.cells = cells
+        self.module = module
+        code = self._code(loop.turns or self._lanes())
+        self.codes = [code]
+        if not loop.turns and code.accumulators and len(code.lines) <= _LIGHT_BODY:
+            self.codes.insert(0, self._code(code.lanes * _UNROLLED_VECTORS))
+        self.hoisted = code.hoisted
+
+    def _code(self, lanes: int) -> VectorCode:
+        """The body on vectors."""
+        tag = f"{self.loop.tag}.{lanes}"
+        code = VectorCode(lanes, self.module, set(self.cells), tag, self.loop.counter)
+        code.start_counter(f"%first{tag}")
+        code.written = {m[3] for line in self.body if (m := STORE.fullmatch(line[8:]))}
+        for line in self.body:
+            code.add(line)
+        code.finish()
+        return code
+
+    def _lanes(self) -> int:
+        """As many as numbers of the widest type fill a vector."""
+        widest = 4 if any("float" in line for line in self.body) else 8
+        widest = 8 if any("double" in line for line in self.body) else widest
+        return min(_VECTOR_BYTES // widest, _MAX_LANES)
+
+    @property
+    def new_cells(self) -> list[str]:
+        return [
+            f"  {_wide_cell(cell, code)} = alloca {code.vector(each.type)}\n"
+            for code in self.codes
+            for cell, each in code.accumulators.items()
+        ]
+
+    def text(self) -> str:
+        loop, tag = self.loop, self.loop.tag
+        if loop.turns:
+            code = self.codes[0]
+            start = [f"  %first{code.tag} = add i64 {loop.first}, 0", *_start(code)]
+            return "\n".join([*code.before, *start, *code.lines, *_fold(code), ""])
+        lines = [loop.enter.rstrip("\n"), f"pre{tag}:", *self._before()]
+        first, came_from = loop.first, f"pre{tag}"
+        for code in self.codes:
+            lines += self._wide_loop(code, first, came_from)
+            first, came_from = f"%from{code.tag}", f"rest{code.tag}"
+        lines += [
+            f"  %left{tag} = icmp {loop.relation} i64 {first}, {loop.last}",
+            f"  br i1 %left{tag}, label %tail{tag}, label %done{tag}",
+            f"tail{tag}:",
+            f"  br label %loop{tag}",
+            f"loop{tag}:",
+            f"  {loop.counter} = phi i64 [ {first}, %tail{tag} ], [ {loop.next}, %latch{tag} ]",
+            *(line for line in self.body if line not in self.hoisted),
+            f"  br label %latch{tag}",
+            f"latch{tag}:",
+            f"  {loop.next} = {loop.add} {loop.counter}, 1",
+            f"  {loop.more} = icmp {loop.relation} i64 {loop.next}, {loop.last}",
+            f"  br i1 {loop.more}, label %loop{tag}, label %done{tag}",
+            f"done{tag}:",
+            "",
+        ]
+        return "\n".join(lines)
+
+    def _before(self) -> list[str]:
+        """What is computed once; uniform instructions are the same for all numbers of lanes."""
+        first, *others = self.codes
+        return [
+            *first.before,
+            *(line for code in others for line in code.before if line not in code.hoisted),
+        ]
+
+    def _wide_loop(self, code: VectorCode, first: str, came_from: str) -> list[str]:
+        tag, last = code.tag, self.loop.last
+        return [
+            f"  %limit{tag} = sub i64 {last}, {code.lanes - 1}",
+            f"  %long{tag} = icmp sgt i64 %limit{tag}, {first}",
+            f"  br i1 %long{tag}, label %start{tag}, label %rest{tag}",
+            f"start{tag}:",
+            *_start(code),
+            f"  br label %wide{tag}",
+            f"wide{tag}:",
+            f"  %first{tag} = phi i64 [ {first}, %start{tag} ], [ %following{tag}, %wide{tag} ]",
+            *code.lines,
+            f"  %following{tag} = add nuw nsw i64 %first{tag}, {code.lanes}",
+            f"  %again{tag} = icmp slt i64 %following{tag}, %limit{tag}",
+            f"  br i1 %again{tag}, label %wide{tag}, label %fold{tag}",
+            f"fold{tag}:",
+            *_fold(code),
+            f"  br label %rest{tag}",
+            f"rest{tag}:",
+            f"  %from{tag} = phi i64 [ {first}, %{came_from} ], [ %following{tag}, %fold{tag} ]",
+        ]
+
+
+def _wide_cell(cell: str, code: VectorCode) -> str:
+    return f"{cell}.v{code.tag}"
+
+
+def _start(code: VectorCode) -> list[str]:
+    """Start the accumulators."""
+    return [
+        f"  store {code.vector(each.type)} splat ({each.type} {each.identity}), "
+        f"ptr {_wide_cell(cell, code)}"
+        for cell, each in code.accumulators.items()
+    ]
+
+
+def _fold(code: VectorCode) -> list[str]:
+    """Add the lanes of each accumulator to its cell, in pairs."""
+    lines: list[str] = []
+    for at, (cell, each) in enumerate(code.accumulators.items()):
+        lines += _fold_accumulator(code, f"{code.tag}.{at}", cell, each)
+    return lines
+
+
+def _fold_accumulator(code: VectorCode, tag: str, cell: str, each: Accumulator) -> list[str]:
+    vector, lanes = code.vector(each.type), code.lanes
+    whole = f"%lanes{tag}"
+    lines = [f"  {whole} = load {vector}, ptr {_wide_cell(cell, code)}"]
+    while lanes > 1 and lanes % 2 == 0:
+        half, lanes = f"<{lanes // 2} x {each.type}>", lanes // 2
+        parts = [f"%half{tag}.{lanes}.{side}" for side in (0, 1)]
+        for side, part in enumerate(parts):
+            picks = ", ".join(f"i32 {side * lanes + at}" for at in range(lanes))
+            source = f"<{2 * lanes} x {each.type}>"
+            lines.append(
+                f"  {part} = shufflevector {source} {whole}, {source} poison, "
+                f"<{lanes} x i32> <{picks}>"
+            )
+        whole = f"%sum{tag}.{lanes}"
+        lines.append(f"  {whole} = {each.combine(half, *parts)}")
+    vector = f"<{lanes} x {each.type}>"
+    total = f"%lane{tag}.0"
+    lines.append(f"  {total} = extractelement {vector} {whole}, i64 0")
+    for lane in range(1, lanes):  # an odd number of lanes
+        lines.append(f"  %lane{tag}.{lane} = extractelement {vector} {whole}, i64 {lane}")
+        lines.append(
+            f"  %total{tag}.{lane} = {each.combine(each.type, total, f'%lane{tag}.{lane}')}"
+        )
+        total = f"%total{tag}.{lane}"
+    return [*lines, *_add_to_cell(tag, cell, each, total)]
+
+
+def _add_to_cell(tag: str, cell: str, each: Accumulator, total: str) -> list[str]:
+    old, new = f"%old{tag}", f"%new{tag}"
+    combined = f"  {new} = {each.combine(each.type, old, total)}"
+    if each.type == "i1":  # in memory a byte
+        return [
+            f"  {old}.byte = load i8, ptr {cell}",
+            f"  {old} = trunc i8 {old}.byte to i1",
+            combined,
+            f"  {new}.byte = zext i1 {new} to i8",
+            f"  store i8 {new}.byte, ptr {cell}",
+        ]
+    align = SIZES[each.type]
+    return [
+        f"  {old} = load {each.type}, ptr {cell}, align {align}",
+        combined,
+        f"  store {each.type} {new}, ptr {cell}, align {align}",
+    ]

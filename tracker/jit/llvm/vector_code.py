@@ -1,0 +1,570 @@
+"""Vector instructions for the scalar instructions of a loop's body, as LLVM IR text.
+
+`VectorCode.add` takes a body line by line. An instruction is one of three kinds. *Uniform*: no
+operand differs between lanes; it is computed once, before the loop. *Linear*: an integer or address
+that grows by a constant from lane to lane; only that of lane 0 is computed. *Varying*: becomes an
+instruction on vectors. `LeaveScalar` is raised for what has no vector form here.
+
+Invariant: lanes compute what turns of the scalar loop compute, by the same operations; only sums
+and products that carry `reassoc`, and operations without rounding, are reordered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Set
+
+from tracker.support.structs import record
+
+SIZES = {"double": 8, "float": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1, "ptr": 8}
+_MAX_STRIDE = 4  # elements; lanes farther apart are gathered
+_WORK_PER_GATHER = 12  # instructions for which a gather pays
+
+_TYPE = r"(?:double|float|ptr|i\d+)"
+_BINARY = re.compile(rf"((?:[a-z]+ )*?)({_TYPE}) ([^,]+), (.+)")
+_UNARY = re.compile(rf"((?:[a-z]+ )*?)({_TYPE}) (\S+)")
+_COMPARE = re.compile(rf"(\w+) ({_TYPE}) ([^,]+), (.+)")
+_SELECT = re.compile(rf"i1 ([^,]+), ({_TYPE}) ([^,]+), {_TYPE} (.+)")
+_CAST = re.compile(rf"({_TYPE}) (\S+) to ({_TYPE})")
+_LOAD = re.compile(rf"({_TYPE}), ptr (%[\w.]+|@[\w.]+)(?:, align (\d+))?(.*)")
+_ADDRESS = re.compile(rf"(inbounds )?({_TYPE}), ptr (%[\w.]+|@[\w.]+), i64 (\S+)")
+_CALL = re.compile(rf"((?:[a-z]+ )*?)({_TYPE}) @([\w.]+)\((.*)\)")
+STORE = re.compile(rf"({_TYPE}) (\S+), ptr (%[\w.]+)(?:, align (\d+))?")
+
+_PURE_CALL = re.compile(r"@llvm\.|@vm\.| asm ")
+_BINARY_WORDS = frozenset(
+    "fadd fsub fmul fdiv add sub mul and or xor shl lshr ashr sdiv udiv srem urem".split()  # noqa: SIM905
+)
+_CAST_WORDS = frozenset(
+    "bitcast fpext fptrunc sitofp uitofp fptosi fptoui sext zext trunc".split()  # noqa: SIM905
+)
+# of accumulations, and the number that changes nothing
+_IDENTITIES = {"fadd": "-0.0", "fmul": "1.0", "add": "0", "mul": "1"}
+_IDENTITIES |= {"or": "0", "xor": "0", "and": "-1"}
+
+
+class LeaveScalar(Exception):
+    """A loop, or a function, has no vector form that is written here."""
+
+
+class VectorModule:
+    """What the functions of a module share: scalar functions, wide copies, declarations."""
+
+    def __init__(self, scalar_functions: Mapping[str, str]) -> None:
+        self.scalar_functions = scalar_functions
+        self.wide_functions: dict[str, str] = {}
+        self.alone: Set[str] = frozenset()  # parameters of the function that alias no other
+        self.intrinsics: set[str] = set()
+
+    def wide_function(self, name: str, lanes: int) -> str:
+        """The name of a function on vectors, written when it is first needed."""
+        wide = f"{name}.x{lanes}"
+        if wide in self.wide_functions:
+            return wide
+        text = self.scalar_functions.get(name)
+        if text is None or "alwaysinline" not in text.split("\n", 1)[0]:
+            raise LeaveScalar
+        self.wide_functions[wide] = _wide_copy(text, name, lanes, self)
+        return wide
+
+    def declarations(self, text: str) -> list[str]:
+        return [f"{line}\n" for line in sorted(self.intrinsics) if line not in text]
+
+
+def _wide_copy(text: str, name: str, lanes: int, module: VectorModule) -> str:
+    """A straight-line function on vectors."""
+    head, *body, end = text.rstrip("\n").split("\n")
+    match = re.fullmatch(rf"define internal ({_TYPE}) @[\w.]+\((.*)\) alwaysinline \{{", head)
+    last = re.fullmatch(rf"  ret ({_TYPE}) (\S+)", body.pop())
+    if match is None or last is None or end != "}":
+        raise LeaveScalar
+    code = VectorCode(lanes, module, set())
+    parameters = [parameter.split() for parameter in match[2].split(", ")]
+    for kind, parameter in parameters:
+        code.varying[parameter] = kind
+        code.wide_names[parameter] = parameter
+    for line in body:
+        code.add(line)
+    types = ", ".join(f"{code.vector(kind)} {parameter}" for kind, parameter in parameters)
+    result = code.vector(match[1])
+    lines = [
+        f"define internal {result} @{name}.x{lanes}({types}) alwaysinline {{",
+        *code.before,
+        *code.lines,
+        f"  ret {result} {code.operand(last[1], last[2])}",
+        "}\n",
+    ]
+    return "\n".join(lines)
+
+
+_Form = tuple[dict[str, int], int]  # an integer, or the offset of an address: a sum of multiples
+
+
+def _sum(a: _Form, b: _Form, factor: int = 1) -> _Form:
+    """a + factor * b."""
+    terms = dict(a[0])
+    for atom, count in b[0].items():
+        terms[atom] = terms.get(atom, 0) + factor * count
+    return {atom: count for atom, count in terms.items() if count}, a[1] + factor * b[1]
+
+
+@record(frozen=True)
+class _Access:
+    """Where a turn reads or writes, from the start of a parameter, in bytes."""
+
+    place: _Form
+    step: int
+    size: int
+    writes: bool
+
+
+@record()
+class Accumulator:
+    """A cell that every turn updates: the operation, and the type."""
+
+    type: str
+    combine: Callable[[str, str, str], str]  # type, a, b -> instruction
+    identity: str
+
+
+class VectorCode:
+    """Instructions on vectors for scalar ones, in order. `before`: what is computed once."""
+
+    def __init__(
+        self, lanes: int, module: VectorModule, cells: set[str], tag: str = "", counter: str = ""
+    ) -> None:
+        self.lanes = lanes
+        self.counter = counter
+        self.module = module
+        self.cells = cells
+        self.tag = tag
+        self.before: list[str] = []
+        self.lines: list[str] = []
+        self.varying: dict[str, str] = {}  # name -> scalar type
+        self.linear: dict[str, int] = {}  # name -> step; of addresses, in bytes
+        self.uniform: set[str] = set()  # defined in the body
+        self.wide_names: dict[str, str] = {}
+        self.splats: dict[tuple[str, str], str] = {}
+        self.roots: dict[str, str] = {}  # address -> parameter
+        self.written: set[str] = set()  # addresses
+        self.forms: dict[str, _Form] = {}
+        self.accesses: dict[str, list[_Access]] = {}  # by parameter
+        self.accumulators: dict[str, Accumulator] = {}
+        self.pending: dict[str, str] = {}  # loaded accumulator -> cell
+        self.private: dict[str, tuple[str, str]] = {}  # cell -> type, value of this turn
+        self.private_loads: dict[str, tuple[str, str]] = {}
+        self.hoisted: set[str] = set()  # lines
+        self.loads: dict[tuple[str, str, str], str] = {}  # since the last store
+        self.gathers = 0
+        self.names = 0
+
+    def start_counter(self, first: str) -> None:
+        """The loop's counter, which is `first` in lane 0."""
+        self.linear[self.counter] = 1
+        self.wide_names[self.counter] = first
+
+    def vector(self, type: str) -> str:
+        return f"<{self.lanes} x {type}>"
+
+    def fresh(self, instruction: str, before: bool = False) -> str:
+        self.names += 1
+        name = f"%w{self.tag}.{self.names}"
+        (self.before if before else self.lines).append(f"  {name} = {instruction}")
+        return name
+
+    # Operands
+
+    def is_uniform(self, atom: str) -> bool:
+        return not (atom in self.varying or atom in self.linear or atom in self.private_loads)
+
+    def operand(self, type: str, atom: str) -> str:
+        """An operand as a vector."""
+        if atom in self.private_loads:
+            return self.operand(*self.private_loads[atom])
+        if atom in self.varying:
+            return self.wide_names[atom]
+        if atom in self.linear:
+            return self.spread(type, atom)
+        if not atom.startswith("%"):
+            return f"splat ({type} {atom})"
+        name = self.splats.get((type, atom))
+        if name is None:
+            name = self.splats[type, atom] = self.splat(type, atom, before=True)
+        return name
+
+    def splat(self, type: str, atom: str, before: bool) -> str:
+        vector, zeros = self.vector(type), f"<{self.lanes} x i32> zeroinitializer"
+        one = self.fresh(f"insertelement {vector} poison, {type} {atom}, i64 0", before)
+        return self.fresh(f"shufflevector {vector} {one}, {vector} poison, {zeros}", before)
+
+    def spread(self, type: str, atom: str) -> str:
+        """A linear integer or address in all lanes."""
+        known = self.splats.get(("linear", atom))
+        if known is None:
+            steps = ", ".join(f"i64 {self.linear[atom] * lane}" for lane in range(self.lanes))
+            first, places = self.wide_names[atom], f"{self.vector('i64')} <{steps}>"
+            if type == "ptr":
+                known = self.fresh(f"getelementptr i8, ptr {first}, {places}")
+            else:
+                first = self.splat("i64", first, before=False)
+                known = self.fresh(f"add {places}, {first}")
+            self.splats["linear", atom] = known
+        return known
+
+    # Instructions
+
+    def add(self, line: str) -> None:
+        """Add an instruction."""
+        name, _, instruction = line.strip().rpartition(" = ")
+        word, _, rest = instruction.partition(" ")
+        if word == "store":
+            self._store(rest)
+        elif word == "load" and self._loads_accumulator(name, rest):
+            return
+        elif self._is_uniform_instruction(word, rest):
+            self._hoist(line, name, word, rest)
+        elif word in ("trunc", "zext") and (old := rest.split()[1]) in self.pending:
+            self.pending[name] = self.pending.pop(old)  # a bool's byte
+        elif word in _BINARY_WORDS:
+            self._binary(name, word, rest)
+        elif word == "getelementptr":
+            self._address(name, rest)
+        elif word == "load":
+            self._load(name, rest)
+        elif word == "call":
+            self._call(name, rest)
+        else:
+            self._elementwise(name, word, rest)
+
+    def _is_uniform_instruction(self, word: str, rest: str) -> bool:
+        atoms = re.findall(r"%[\w.]+", rest)
+        return not any(
+            atom in self.pending or atom in self.private_loads or not self.is_uniform(atom)
+            for atom in atoms
+        )
+
+    def _hoist(self, line: str, name: str, word: str, rest: str) -> None:
+        if word == "load":
+            match = _LOAD.fullmatch(rest)
+            if match is None:
+                raise LeaveScalar
+            self._note_access(match[2], match[1], writes=False)
+        elif word == "getelementptr":
+            match = _ADDRESS.fullmatch(rest)
+            if match is None:
+                raise LeaveScalar
+            self._note_address(name, match)
+        elif (match := _BINARY.fullmatch(rest)) and match[2] == "i64":
+            self._note_integer(name, word, match[3], match[4])
+        elif word == "call" and not (name and _PURE_CALL.search(rest)):
+            raise LeaveScalar
+        self.uniform.add(name)
+        self.before.append(line)
+        self.hoisted.add(line)
+
+    def root(self, pointer: str) -> str:
+        return self.roots.get(pointer, pointer)
+
+    # Integers and addresses as sums
+
+    def form(self, atom: str) -> _Form:
+        known = self.forms.get(atom)
+        if known is not None:
+            return known
+        return ({}, int(atom)) if re.fullmatch(r"-?\d+", atom) else ({atom: 1}, 0)
+
+    def _note_integer(self, name: str, word: str, a: str, b: str) -> bool:
+        """Note the sum that an integer is, if it is one."""
+        left, right = self.form(a), self.form(b)
+        if word in ("add", "sub"):
+            self.forms[name] = _sum(left, right, 1 if word == "add" else -1)
+        elif word == "mul" and not (left[0] and right[0]):
+            factor, terms = (left[1], right) if not left[0] else (right[1], left)
+            self.forms[name] = _sum(({}, 0), terms, factor)
+        else:
+            return False
+        return True
+
+    def _note_address(self, name: str, match: re.Match[str]) -> None:
+        _, type, base, index = match.groups()
+        self.roots[name] = self.root(base)
+        start = self.forms.get(base, ({}, 0))
+        self.forms[name] = _sum(start, self.form(index), SIZES[type])
+
+    def _note_access(self, pointer: str, type: str, writes: bool) -> None:
+        if writes:
+            self.loads.clear()
+        place = self.forms.get(pointer, ({}, 0))
+        access = _Access(place, place[0].get(self.counter, 0), SIZES[type], writes)
+        self.accesses.setdefault(self.root(pointer), []).append(access)
+
+    def define(self, name: str, type: str, instruction: str) -> None:
+        self.varying[name] = type
+        self.wide_names[name] = f"{name}.v{self.tag}"
+        self.lines.append(f"  {name}.v{self.tag} = {instruction}")
+
+    def _binary(self, name: str, word: str, rest: str) -> None:
+        match = _BINARY.fullmatch(rest)
+        if match is None:
+            raise LeaveScalar
+        flags, type, a, b = match.groups()
+        if type == "i64" and self._is_linear(name, word, flags, a, b):
+            return
+        for cell_value, other in ((a, b), (b, a)):
+            if cell_value in self.pending:
+                self._accumulate(name, f"{word} {flags}", type, cell_value, other)
+                return
+        self.define(
+            name,
+            type,
+            f"{word} {flags}{self.vector(type)} {self.operand(type, a)}, {self.operand(type, b)}",
+        )
+
+    def _is_linear(self, name: str, word: str, flags: str, a: str, b: str) -> bool:
+        """Define a linear integer, if the result is one."""
+        if not self.varying.keys().isdisjoint((a, b)) or not self._note_integer(name, word, a, b):
+            return False
+        self.linear[name] = self.forms[name][0].get(self.counter, 0)
+        self.wide_names[name] = f"{name}.l{self.tag}"
+        operands = f"{self.wide_names.get(a, a)}, {self.wide_names.get(b, b)}"
+        self.lines.append(f"  {name}.l{self.tag} = {word} {flags}i64 {operands}")
+        return True
+
+    def _elementwise(self, name: str, word: str, rest: str) -> None:
+        if word == "fneg" and (match := _UNARY.fullmatch(rest)):
+            flags, type, a = match.groups()
+            self.define(name, type, f"fneg {flags}{self.vector(type)} {self.operand(type, a)}")
+        elif word in ("fcmp", "icmp") and (match := _COMPARE.fullmatch(rest)):
+            relation, type, a, b = match.groups()
+            operands = f"{self.operand(type, a)}, {self.operand(type, b)}"
+            self.define(name, "i1", f"{word} {relation} {self.vector(type)} {operands}")
+        elif word == "select" and (match := _SELECT.fullmatch(rest)):
+            condition, type, a, b = match.groups()
+            vector = self.vector(type)
+            test = (
+                f"i1 {condition}"
+                if self.is_uniform(condition)
+                else f"{self.vector('i1')} {self.operand('i1', condition)}"
+            )
+            chosen = f"{vector} {self.operand(type, a)}, {vector} {self.operand(type, b)}"
+            self.define(name, type, f"select {test}, {chosen}")
+        elif word in _CAST_WORDS and (match := _CAST.fullmatch(rest)):
+            have, a, type = match.groups()
+            if "ptr" in (have, type):
+                raise LeaveScalar
+            operand = f"{self.vector(have)} {self.operand(have, a)}"
+            self.define(name, type, f"{word} {operand} to {self.vector(type)}")
+        else:
+            raise LeaveScalar
+
+    def _call(self, name: str, rest: str) -> None:
+        match = _CALL.fullmatch(rest)
+        if match is None:
+            raise LeaveScalar
+        flags, type, function, arguments = match.groups()
+        pairs = [argument.split(" ", 1) for argument in arguments.split(", ")]
+        if any(atom in self.pending for _, atom in pairs):
+            self._accumulate_call(name, flags, type, function, [atom for _, atom in pairs])
+            return
+        if function.startswith("llvm."):
+            target = self._intrinsic(function, type, [kind for kind, _ in pairs])
+        else:
+            target = f"@{self.module.wide_function(function, self.lanes)}"
+        operands = ", ".join(f"{self.vector(kind)} {self.operand(kind, a)}" for kind, a in pairs)
+        self.define(name, type, f"call {flags}{self.vector(type)} {target}({operands})")
+
+    def _intrinsic(self, function: str, type: str, kinds: list[str]) -> str:
+        base, _, suffix = function.rpartition(".")
+        if not re.fullmatch(r"[fi]\d+", suffix) or set(kinds) != {type}:
+            raise LeaveScalar
+        target = f"@{base}.v{self.lanes}{suffix}"
+        vectors = ", ".join([self.vector(type)] * len(kinds))
+        self.module.intrinsics.add(f"declare {self.vector(type)} {target}({vectors})")
+        return target
+
+    # Memory
+
+    def _address(self, name: str, rest: str) -> None:
+        match = _ADDRESS.fullmatch(rest)
+        if match is None:
+            raise LeaveScalar
+        inbounds, type, base, index = match.groups()
+        self._note_address(name, match)
+        if base in self.varying or index in self.varying:
+            origin = (
+                f"ptr {base}"
+                if self.is_uniform(base)
+                else f"{self.vector('ptr')} {self.operand('ptr', base)}"
+            )
+            places = f"{self.vector('i64')} {self.operand('i64', index)}"
+            self.define(name, "ptr", f"getelementptr {inbounds or ''}{type}, {origin}, {places}")
+            return
+        self.linear[name] = self.forms[name][0].get(self.counter, 0)
+        self.wide_names[name] = f"{name}.l{self.tag}"
+        parts = f"ptr {self.wide_names.get(base, base)}, i64 {self.wide_names.get(index, index)}"
+        self.lines.append(f"  {name}.l{self.tag} = getelementptr {inbounds or ''}{type}, {parts}")
+
+    def _load(self, name: str, rest: str) -> None:
+        match = _LOAD.fullmatch(rest)
+        if match is None:
+            raise LeaveScalar
+        type, pointer, align, _ = match.groups()
+        align = align or str(SIZES[type])
+        self._note_access(pointer, type, writes=False)
+        key = (type, self.root(pointer), str(self.forms.get(pointer)))
+        if (same := self.loads.get(key)) and pointer not in self.varying:
+            self.varying[name], self.wide_names[name] = type, self.wide_names[same]
+            return
+        self.loads[key] = name
+        step, odd = divmod(self.linear.get(pointer, 0), SIZES[type])
+        if not odd and 1 <= abs(step) <= _MAX_STRIDE:
+            self._load_span(name, type, pointer, align, step)
+            return
+        self.gathers += 1
+        vector, pointers = self.vector(type), self.vector("ptr")
+        suffix = {"double": "f64", "float": "f32"}.get(type, type)
+        target = f"@llvm.masked.gather.v{self.lanes}{suffix}.v{self.lanes}p0"
+        masks = self.vector("i1")
+        self.module.intrinsics.add(f"declare {vector} {target}({pointers}, i32, {masks}, {vector})")
+        places = f"{pointers} {self.operand('ptr', pointer)}, i32 {align}"
+        self.define(
+            name,
+            type,
+            f"call {vector} {target}({places}, {masks} splat (i1 true), {vector} poison)",
+        )
+
+    def _load_span(self, name: str, type: str, pointer: str, align: str, step: int) -> None:
+        """Load what lies between the first and the last lane's number, and pick the lanes'."""
+        place, count = self.wide_names[pointer], (self.lanes - 1) * abs(step) + 1
+        if step < 0:
+            back = (self.lanes - 1) * step * SIZES[type]
+            place = self.fresh(f"getelementptr i8, ptr {place}, i64 {back}")
+        if step == 1:
+            self.define(name, type, f"load {self.vector(type)}, ptr {place}, align {align}")
+            return
+        span = f"<{count} x {type}>"
+        whole = self.fresh(f"load {span}, ptr {place}, align {align}")
+        numbers = range(0, count, step) if step > 0 else range(count - 1, -1, step)
+        lanes = ", ".join(f"i32 {number}" for number in numbers)
+        picked = f"<{self.lanes} x i32> <{lanes}>"
+        self.define(name, type, f"shufflevector {span} {whole}, {span} poison, {picked}")
+
+    def _store(self, rest: str) -> None:
+        match = STORE.fullmatch(rest)
+        if match is None:
+            raise LeaveScalar
+        type, value, pointer, align = match.groups()
+        align = align or str(SIZES[type])
+        if pointer in self.cells or self.pending.get(value) == pointer:
+            self._store_cell(type, value, pointer)
+            return
+        if value in self.pending or abs(self.linear.get(pointer, 0)) < SIZES[type]:
+            raise LeaveScalar  # to one place, or to places that may be the same
+        self._note_access(pointer, type, writes=True)
+        vector = self.vector(type)
+        operand = f"{vector} {self.operand(type, value)}"
+        if self.linear[pointer] == SIZES[type]:
+            place = self.wide_names[pointer]
+            self.lines.append(f"  store {operand}, ptr {place}, align {align}")
+            return
+        masks, pointers = self.vector("i1"), self.vector("ptr")
+        suffix = {"double": "f64", "float": "f32"}.get(type, type)
+        target = f"@llvm.masked.scatter.v{self.lanes}{suffix}.v{self.lanes}p0"
+        self.module.intrinsics.add(f"declare void {target}({vector}, {pointers}, i32, {masks})")
+        places = f"{pointers} {self.operand('ptr', pointer)}, i32 {align}"
+        self.lines.append(f"  call void {target}({operand}, {places}, {masks} splat (i1 true))")
+
+    def _store_cell(self, type: str, value: str, cell: str) -> None:
+        """A store to a cell: of an updated accumulator, or of a value for this turn."""
+        if self.pending.pop(value, None) == cell:
+            return
+        if cell in self.accumulators or cell in self.pending.values():
+            raise LeaveScalar
+        self.private[cell] = type, value
+
+    def finish(self) -> None:
+        """Check that no lane reads or writes what another writes."""
+        shared = [root for root in self.accesses if root not in self.module.alone]
+        if len(shared) > 1 and any(x.writes for root in shared for x in self.accesses[root]):
+            raise LeaveScalar
+        for accesses in self.accesses.values():
+            for at, one in enumerate(accesses):
+                if any((one.writes or x.writes) and self._meet(one, x) for x in accesses[:at]):
+                    raise LeaveScalar
+        if self.pending or len(self.lines) < self.gathers * _WORK_PER_GATHER:
+            raise LeaveScalar
+
+    def _meet(self, one: _Access, other: _Access) -> bool:
+        """Whether two accesses at different lanes of a vector may be to the same bytes."""
+        terms, distance = _sum(one.place, other.place, -1)
+        step, size = one.step, one.size
+        if terms or step != other.step or size != other.size:
+            return True
+        if abs(step) < size:
+            return abs(distance) < size
+        turns, rest = divmod(distance, abs(step))
+        if rest:
+            return not size <= rest <= abs(step) - size
+        return 0 < abs(turns) < self.lanes
+
+    # Accumulators
+
+    def _loads_accumulator(self, name: str, rest: str) -> bool:
+        match = _LOAD.fullmatch(rest)
+        if match is None:
+            return False
+        cell = match[2]
+        if cell not in self.cells:
+            if cell not in self.written or not self.is_uniform(cell):
+                return False
+            self._note_access(cell, match[1], writes=True)
+        if cell in self.private:
+            self.private_loads[name] = self.private[cell]
+            return True
+        if cell in self.accumulators or cell in self.pending.values():
+            raise LeaveScalar
+        self.pending[name] = cell
+        return True
+
+    def _accumulate(self, name: str, words: str, type: str, loaded: str, other: str) -> None:
+        word, *flags = words.split()
+        if word[0] == "f" and "reassoc" not in flags:
+            raise LeaveScalar
+        if word not in _IDENTITIES:
+            raise LeaveScalar
+        kept = " ".join([word, *(flag for flag in flags if flag not in ("reassoc", "nuw", "nsw"))])
+
+        def combine(vector: str, a: str, b: str) -> str:
+            return f"{kept} {vector} {a}, {b}"
+
+        self._combine(name, type, loaded, other, Accumulator(type, combine, _IDENTITIES[word]))
+
+    def _accumulate_call(
+        self, name: str, flags: str, type: str, function: str, atoms: list[str]
+    ) -> None:
+        lowest = {"llvm.maximum": "0xFFF0000000000000", "llvm.minimum": "0x7FF0000000000000"}
+        base, _, suffix = function.rpartition(".")
+        if base not in lowest or "nsz" not in flags or len(atoms) != 2 or atoms[0] == atoms[1]:
+            raise LeaveScalar
+        loaded, other = atoms if atoms[0] in self.pending else reversed(atoms)
+
+        def combine(vector: str, a: str, b: str) -> str:
+            lanes = vector[1:].split()[0] if vector.startswith("<") else ""
+            target = f"@{base}.v{lanes}{suffix}" if lanes else f"@{function}"
+            self.module.intrinsics.add(f"declare {vector} {target}({vector}, {vector})")
+            return f"call {flags}{vector} {target}({vector} {a}, {vector} {b})"
+
+        self._combine(name, type, loaded, other, Accumulator(type, combine, lowest[base]))
+
+    def _combine(
+        self, name: str, type: str, loaded: str, other: str, accumulator: Accumulator
+    ) -> None:
+        cell = self.pending.pop(loaded)
+        if other in self.pending:
+            raise LeaveScalar
+        self.accumulators[cell] = accumulator
+        self.pending[name] = cell
+        vector, place = self.vector(type), f"{cell}.v{self.tag}"
+        old = self.fresh(f"load {vector}, ptr {place}")
+        new = self.fresh(accumulator.combine(vector, old, self.operand(type, other)))
+        self.lines.append(f"  store {vector} {new}, ptr {place}")
