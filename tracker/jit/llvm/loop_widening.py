@@ -18,9 +18,11 @@ and where lanes would be gathered for little work.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence, Set
+from itertools import zip_longest
 
 from tracker.jit.llvm.vector_code import (
+    MAX_STRIDE,
     SIZES,
     STORE,
     Accumulator,
@@ -30,11 +32,8 @@ from tracker.jit.llvm.vector_code import (
 )
 from tracker.support.structs import record
 
-_VECTOR_BYTES = 64
-_MAX_LANES = 16
-_UNROLLED_VECTORS = (
-    4  # in a step of a short loop that accumulates: each addition waits for the last
-)
+_LANES = 8  # of 64 bits
+_UNROLLED_VECTORS = 4  # in a step of a short body: additions to one accumulator take turns
 _LIGHT_BODY = 16  # vector instructions
 _MAX_UNROLLED_LINES = 400  # of short loops in a loop
 _MAX_EXACT = 9  # turns of a loop that becomes one vector of that many lanes
@@ -51,10 +50,10 @@ _LOOP_END = re.compile(
     r"  (?P<more>%\S+) = icmp (?P<relation>[us]lt) i64 (?P=next), (?P<last>\S+)\n"
     r"  br i1 (?P=more), label %loop(?P=tag), label %done(?P=tag)[^\n]*\ndone(?P=tag):\n"
 )
-_IS_HEAVY = re.compile(r"@vm\.| = load \w+, ptr %acc")  # better by vectors across its turns
+_IS_HEAVY = re.compile(r"@vm\.| = load \w+, ptr %acc| reassoc ")  # better across turns
 _READS_ARRAYS = re.compile(r"= load \w+, ptr %v")
 _NOALIAS = re.compile(r"ptr noalias (%\w+)")
-_ALLOCA = re.compile(r"^  (%\S+) = alloca (\w+)", re.MULTILINE)
+_ALLOCA = re.compile(r"^  (%\S+) = alloca \w+", re.MULTILINE)
 
 
 @record(frozen=True)
@@ -160,7 +159,7 @@ def _widen_function(text: str, module: VectorModule) -> tuple[str, bool]:
     if not any(isinstance(item, _Loop) for item in items):
         return text, not _READS_ARRAYS.search(text)
     module.alone = frozenset(_NOALIAS.findall(text.split("\n", 1)[0]))
-    writer = _FunctionWriter(dict(_ALLOCA.findall(text)), module)
+    writer = _FunctionWriter(frozenset(_ALLOCA.findall(text)), module)
     writer.write(items)
     head, rest = "".join(writer.parts).split("{\n", 1)
     return "{\n".join([head, "".join(writer.new_cells) + rest]), True
@@ -169,7 +168,7 @@ def _widen_function(text: str, module: VectorModule) -> tuple[str, bool]:
 class _FunctionWriter:
     """Writes a function again, with vector loops where possible."""
 
-    def __init__(self, cells: Mapping[str, str], module: VectorModule) -> None:
+    def __init__(self, cells: Set[str], module: VectorModule) -> None:
         self.cells = cells
         self.module = module
         self.parts: list[str] = []
@@ -186,7 +185,7 @@ class _FunctionWriter:
 
     def _write_wide(self, loop: _Loop) -> bool:
         """Write a loop on vectors; whether it has been possible."""
-        if loop.step != "1":
+        if loop.step != "1" or (loop.turns and not loop.is_innermost):
             return False
         body = _straight_body(loop)
         if body is None:
@@ -203,25 +202,24 @@ class _FunctionWriter:
 def _straight_body(loop: _Loop) -> list[str] | None:
     """The body of a loop, with short loops in it unrolled; None if there are others, or the loop
     itself is short."""
-    if loop.turns and not loop.is_innermost:
-        return None
     lines: list[str] = []
     for item in loop.items:
         if isinstance(item, str):
             lines.append(item)
-        elif item.turns and item.is_innermost and any(map(_IS_HEAVY.search, item.lines)):
-            for turn in range(int(item.first), int(item.last)):
-                lines += _turn(item, turn)
         else:
-            return None
+            body = _straight_body(item) if item.turns else None
+            if body is None or not any(map(_IS_HEAVY.search, body)):
+                return None
+            for turn in range(int(item.first), int(item.last)):
+                lines += _turn(item, body, turn)
         if len(lines) > _MAX_UNROLLED_LINES and not loop.is_innermost:
             return None
     return lines
 
 
-def _turn(loop: _Loop, turn: int) -> list[str]:
+def _turn(loop: _Loop, body: list[str], turn: int) -> list[str]:
     """The body of a short loop at one turn."""
-    names = {line.split()[0] for line in loop.lines if " = " in line}
+    names = {line.split()[0] for line in body if " = " in line}
 
     def renamed(match: re.Match[str]) -> str:
         name = match[0]
@@ -229,32 +227,44 @@ def _turn(loop: _Loop, turn: int) -> list[str]:
             return str(turn)
         return f"{name}.t{loop.tag}.{turn}" if name in names else name
 
-    return [re.sub(r"%[\w.]+", renamed, line) for line in loop.lines]
+    return [re.sub(r"%[\w.]+", renamed, line) for line in body]
 
 
 class _WideLoop:
     """The vector form of a loop with a straight body: wide loops of fewer and fewer lanes, then the
     scalar loop for the rest."""
 
-    def __init__(
-        self, loop: _Loop, body: list[str], cells: Mapping[str, str], module: VectorModule
-    ) -> None:
+    def __init__(self, loop: _Loop, body: list[str], cells: Set[str], module: VectorModule) -> None:
         self.loop = loop
         self.body = [line.rstrip("\n") for line in body]
         if not all(line.startswith("  ") for line in self.body):
             raise LeaveScalar
         self.cells = cells
         self.module = module
-        code = self._code(loop.turns or self._lanes())
-        self.codes = [code]
+        lanes = [loop.turns] if loop.turns else self._lanes()
+        self.codes = [self._code(count) for count in lanes]
+        code = self.codes[0]
         if not loop.turns and code.accumulators and len(code.lines) <= _LIGHT_BODY:
             self.codes.insert(0, self._code(code.lanes * _UNROLLED_VECTORS))
         self.hoisted = code.hoisted
 
     def _code(self, lanes: int) -> VectorCode:
-        """The body on vectors."""
+        """The body on vectors: with gathers where there is work enough for them."""
+        try:
+            return self._vector_code(lanes, MAX_STRIDE)
+        except LeaveScalar:
+            return self._vector_code(lanes, _MAX_EXACT)
+
+    def _vector_code(self, lanes: int, max_stride: int) -> VectorCode:
         tag = f"{self.loop.tag}.{lanes}"
-        code = VectorCode(lanes, self.module, set(self.cells), tag, self.loop.counter)
+        code = VectorCode(
+            lanes,
+            self.module,
+            cells=self.cells,
+            tag=tag,
+            counter=self.loop.counter,
+            max_stride=max_stride,
+        )
         code.start_counter(f"%first{tag}")
         code.written = {m[3] for line in self.body if (m := STORE.fullmatch(line[8:]))}
         for line in self.body:
@@ -262,11 +272,12 @@ class _WideLoop:
         code.finish()
         return code
 
-    def _lanes(self) -> int:
-        """As many as numbers of the widest type fill a vector."""
-        widest = 4 if any("float" in line for line in self.body) else 8
-        widest = 8 if any("double" in line for line in self.body) else widest
-        return min(_VECTOR_BYTES // widest, _MAX_LANES)
+    def _lanes(self) -> list[int]:
+        """As many as numbers of the widest type fill a vector; then half of many, so that short
+        loops of narrow numbers use vectors, too."""
+        if any("double" in line or " i64," in line for line in self.body):
+            return [_LANES]
+        return [2 * _LANES, _LANES] if any("float" in line for line in self.body) else [_LANES]
 
     @property
     def new_cells(self) -> list[str]:
@@ -285,7 +296,9 @@ class _WideLoop:
         lines = [loop.enter.rstrip("\n"), f"pre{tag}:", *self._before()]
         first, came_from = loop.first, f"pre{tag}"
         for code in self.codes:
-            lines += self._wide_loop(code, first, came_from)
+            lines += _start(code)
+        for code, following in zip_longest(self.codes, self.codes[1:]):
+            lines += self._wide_loop(code, following, first, came_from)
             first, came_from = f"%from{code.tag}", f"rest{code.tag}"
         lines += [
             f"  %left{tag} = icmp {loop.relation} i64 {first}, {loop.last}",
@@ -313,26 +326,24 @@ class _WideLoop:
             *(line for code in others for line in code.before if line not in code.hoisted),
         ]
 
-    def _wide_loop(self, code: VectorCode, first: str, came_from: str) -> list[str]:
+    def _wide_loop(
+        self, code: VectorCode, following: VectorCode | None, first: str, came_from: str
+    ) -> list[str]:
+        """A loop on vectors; its accumulators are added to those of the following one, if any."""
         tag, last = code.tag, self.loop.last
         return [
             f"  %limit{tag} = sub i64 {last}, {code.lanes - 1}",
             f"  %long{tag} = icmp sgt i64 %limit{tag}, {first}",
-            f"  br i1 %long{tag}, label %start{tag}, label %rest{tag}",
-            f"start{tag}:",
-            *_start(code),
-            f"  br label %wide{tag}",
+            f"  br i1 %long{tag}, label %wide{tag}, label %rest{tag}",
             f"wide{tag}:",
-            f"  %first{tag} = phi i64 [ {first}, %start{tag} ], [ %following{tag}, %wide{tag} ]",
+            f"  %first{tag} = phi i64 [ {first}, %{came_from} ], [ %following{tag}, %wide{tag} ]",
             *code.lines,
             f"  %following{tag} = add nuw nsw i64 %first{tag}, {code.lanes}",
             f"  %again{tag} = icmp slt i64 %following{tag}, %limit{tag}",
-            f"  br i1 %again{tag}, label %wide{tag}, label %fold{tag}",
-            f"fold{tag}:",
-            *_fold(code),
-            f"  br label %rest{tag}",
+            f"  br i1 %again{tag}, label %wide{tag}, label %rest{tag}",
             f"rest{tag}:",
-            f"  %from{tag} = phi i64 [ {first}, %{came_from} ], [ %following{tag}, %fold{tag} ]",
+            f"  %from{tag} = phi i64 [ {first}, %{came_from} ], [ %following{tag}, %wide{tag} ]",
+            *_fold(code, following),
         ]
 
 
@@ -349,40 +360,53 @@ def _start(code: VectorCode) -> list[str]:
     ]
 
 
-def _fold(code: VectorCode) -> list[str]:
-    """Add the lanes of each accumulator to its cell, in pairs."""
+def _fold(code: VectorCode, following: VectorCode | None = None) -> list[str]:
+    """Add the lanes of each accumulator in pairs, and to its cell, or to fewer lanes."""
     lines: list[str] = []
     for at, (cell, each) in enumerate(code.accumulators.items()):
-        lines += _fold_accumulator(code, f"{code.tag}.{at}", cell, each)
+        tag = f"{code.tag}.{at}"
+        whole = f"%lanes{tag}"
+        lines.append(f"  {whole} = load {code.vector(each.type)}, ptr {_wide_cell(cell, code)}")
+        fewest = following.lanes if following else 1
+        lanes, whole = _fold_in_halves(lines, tag, each, whole, code.lanes, fewest)
+        if following:
+            vector, place = following.vector(each.type), _wide_cell(cell, following)
+            lines.append(f"  %old{tag} = load {vector}, ptr {place}")
+            lines.append(f"  %new{tag} = {each.combine(vector, f'%old{tag}', whole)}")
+            lines.append(f"  store {vector} %new{tag}, ptr {place}")
+        else:
+            total = _fold_one_by_one(lines, tag, each, whole, lanes)
+            lines += _add_to_cell(tag, cell, each, total)
     return lines
 
 
-def _fold_accumulator(code: VectorCode, tag: str, cell: str, each: Accumulator) -> list[str]:
-    vector, lanes = code.vector(each.type), code.lanes
-    whole = f"%lanes{tag}"
-    lines = [f"  {whole} = load {vector}, ptr {_wide_cell(cell, code)}"]
-    while lanes > 1 and lanes % 2 == 0:
-        half, lanes = f"<{lanes // 2} x {each.type}>", lanes // 2
+def _fold_in_halves(
+    lines: list[str], tag: str, each: Accumulator, whole: str, lanes: int, fewest: int
+) -> tuple[int, str]:
+    """Add the upper half of the lanes to the lower while there is an even number, more than
+    `fewest`; returns how many lanes are left, and their name."""
+    while lanes > fewest and lanes % 2 == 0:
+        source, lanes = f"<{lanes} x {each.type}>", lanes // 2
         parts = [f"%half{tag}.{lanes}.{side}" for side in (0, 1)]
         for side, part in enumerate(parts):
             picks = ", ".join(f"i32 {side * lanes + at}" for at in range(lanes))
-            source = f"<{2 * lanes} x {each.type}>"
-            lines.append(
-                f"  {part} = shufflevector {source} {whole}, {source} poison, "
-                f"<{lanes} x i32> <{picks}>"
-            )
+            operands = f"{source} {whole}, {source} poison, <{lanes} x i32> <{picks}>"
+            lines.append(f"  {part} = shufflevector {operands}")
         whole = f"%sum{tag}.{lanes}"
-        lines.append(f"  {whole} = {each.combine(half, *parts)}")
-    vector = f"<{lanes} x {each.type}>"
-    total = f"%lane{tag}.0"
-    lines.append(f"  {total} = extractelement {vector} {whole}, i64 0")
-    for lane in range(1, lanes):  # an odd number of lanes
-        lines.append(f"  %lane{tag}.{lane} = extractelement {vector} {whole}, i64 {lane}")
-        lines.append(
-            f"  %total{tag}.{lane} = {each.combine(each.type, total, f'%lane{tag}.{lane}')}"
-        )
-        total = f"%total{tag}.{lane}"
-    return [*lines, *_add_to_cell(tag, cell, each, total)]
+        lines.append(f"  {whole} = {each.combine(f'<{lanes} x {each.type}>', *parts)}")
+    return lanes, whole
+
+
+def _fold_one_by_one(lines: list[str], tag: str, each: Accumulator, whole: str, lanes: int) -> str:
+    """Add the lanes in order; returns the name of the sum."""
+    vector, total = f"<{lanes} x {each.type}>", ""
+    for lane in range(lanes):
+        one, so_far = f"%lane{tag}.{lane}", f"%total{tag}.{lane}"
+        lines.append(f"  {one} = extractelement {vector} {whole}, i64 {lane}")
+        if total:
+            lines.append(f"  {so_far} = {each.combine(each.type, total, one)}")
+        total = so_far if total else one
+    return total
 
 
 def _add_to_cell(tag: str, cell: str, each: Accumulator, total: str) -> list[str]:

@@ -17,8 +17,10 @@ from collections.abc import Callable, Mapping, Set
 from tracker.support.structs import record
 
 SIZES = {"double": 8, "float": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1, "ptr": 8}
-_MAX_STRIDE = 4  # elements; lanes farther apart are gathered
-_WORK_PER_GATHER = 12  # instructions for which a gather pays
+_SUFFIXES = {"double": "f64", "float": "f32"}  # of intrinsics; others are as the type
+_MAX_INTERLEAVED = 4  # elements between lanes of stores
+MAX_STRIDE = 4  # elements; lanes farther apart are gathered, where that pays
+_WORK_PER_GATHER = 3  # instructions for which a gather pays
 
 _TYPE = r"(?:double|float|ptr|i\d+)"
 _BINARY = re.compile(rf"((?:[a-z]+ )*?)({_TYPE}) ([^,]+), (.+)")
@@ -78,7 +80,7 @@ def _wide_copy(text: str, name: str, lanes: int, module: VectorModule) -> str:
     last = re.fullmatch(rf"  ret ({_TYPE}) (\S+)", body.pop())
     if match is None or last is None or end != "}":
         raise LeaveScalar
-    code = VectorCode(lanes, module, set())
+    code = VectorCode(lanes, module)
     parameters = [parameter.split() for parameter in match[2].split(", ")]
     for kind, parameter in parameters:
         code.varying[parameter] = kind
@@ -118,6 +120,16 @@ class _Access:
     writes: bool
 
 
+@record(frozen=True)
+class _StridedStore:
+    """A store of lanes that are not consecutive."""
+
+    type: str
+    value: str
+    pointer: str
+    align: str
+
+
 @record()
 class Accumulator:
     """A cell that every turn updates: the operation, and the type."""
@@ -131,10 +143,18 @@ class VectorCode:
     """Instructions on vectors for scalar ones, in order. `before`: what is computed once."""
 
     def __init__(
-        self, lanes: int, module: VectorModule, cells: set[str], tag: str = "", counter: str = ""
+        self,
+        lanes: int,
+        module: VectorModule,
+        *,
+        cells: Set[str] = frozenset(),
+        tag: str = "",
+        counter: str = "",
+        max_stride: int = MAX_STRIDE,
     ) -> None:
         self.lanes = lanes
         self.counter = counter
+        self.max_stride = max_stride
         self.module = module
         self.cells = cells
         self.tag = tag
@@ -155,6 +175,7 @@ class VectorCode:
         self.private_loads: dict[str, tuple[str, str]] = {}
         self.hoisted: set[str] = set()  # lines
         self.loads: dict[tuple[str, str, str], str] = {}  # since the last store
+        self.strided: list[_StridedStore] = []
         self.gathers = 0
         self.names = 0
 
@@ -294,6 +315,8 @@ class VectorCode:
     def _note_access(self, pointer: str, type: str, writes: bool) -> None:
         if writes:
             self.loads.clear()
+        elif self.strided:
+            self._flush_strided()
         place = self.forms.get(pointer, ({}, 0))
         access = _Access(place, place[0].get(self.counter, 0), SIZES[type], writes)
         self.accesses.setdefault(self.root(pointer), []).append(access)
@@ -417,12 +440,12 @@ class VectorCode:
             return
         self.loads[key] = name
         step, odd = divmod(self.linear.get(pointer, 0), SIZES[type])
-        if not odd and 1 <= abs(step) <= _MAX_STRIDE:
+        if not odd and 1 <= abs(step) <= self.max_stride:
             self._load_span(name, type, pointer, align, step)
             return
         self.gathers += 1
         vector, pointers = self.vector(type), self.vector("ptr")
-        suffix = {"double": "f64", "float": "f32"}.get(type, type)
+        suffix = _SUFFIXES.get(type, type)
         target = f"@llvm.masked.gather.v{self.lanes}{suffix}.v{self.lanes}p0"
         masks = self.vector("i1")
         self.module.intrinsics.add(f"declare {vector} {target}({pointers}, i32, {masks}, {vector})")
@@ -461,18 +484,68 @@ class VectorCode:
         if value in self.pending or abs(self.linear.get(pointer, 0)) < SIZES[type]:
             raise LeaveScalar  # to one place, or to places that may be the same
         self._note_access(pointer, type, writes=True)
-        vector = self.vector(type)
-        operand = f"{vector} {self.operand(type, value)}"
+        operand = self.operand(type, value)
         if self.linear[pointer] == SIZES[type]:
             place = self.wide_names[pointer]
-            self.lines.append(f"  store {operand}, ptr {place}, align {align}")
+            self.lines.append(f"  store {self.vector(type)} {operand}, ptr {place}, align {align}")
             return
-        masks, pointers = self.vector("i1"), self.vector("ptr")
-        suffix = {"double": "f64", "float": "f32"}.get(type, type)
+        self.strided.append(_StridedStore(type, operand, pointer, align))
+
+    def _flush_strided(self) -> None:
+        """Write the strided stores so far: together where they fill what is between the lanes."""
+        stores, self.strided = self.strided, []
+        while stores:
+            first = stores[0]
+            step = self.linear[first.pointer]
+            count, odd = divmod(step, SIZES[first.type])
+            group = sorted(
+                (distance[1] // SIZES[first.type], at)
+                for at, other in enumerate(stores)
+                if self.root(other.pointer) == self.root(first.pointer)
+                and self.linear[other.pointer] == step
+                and not (distance := self._distance(other.pointer, first.pointer))[0]
+            )
+            start = group[0][0]
+            wanted = [start + at for at in range(count)]
+            if not odd and 1 < count <= _MAX_INTERLEAVED and [at for at, _ in group] == wanted:
+                self._store_together([stores[at] for _, at in group])
+                taken = {at for _, at in group}
+                stores = [each for at, each in enumerate(stores) if at not in taken]
+            else:
+                self._scatter(stores.pop(0))
+
+    def _distance(self, pointer: str, other: str) -> _Form:
+        return _sum(self.forms.get(pointer, ({}, 0)), self.forms.get(other, ({}, 0)), -1)
+
+    def _store_together(self, stores: list[_StridedStore]) -> None:
+        type, lanes = stores[0].type, self.lanes
+        whole, size = stores[0].value, lanes
+        for each in stores[1:]:
+            part = each.value
+            if size > lanes:  # both operands of a shuffle have one length
+                numbers = [str(at) if at < lanes else "poison" for at in range(size)]
+                part = self._shuffle(type, lanes, part, "poison", numbers)
+            numbers = [str(at) for at in range(size)] + [str(size + at) for at in range(lanes)]
+            whole, size = self._shuffle(type, size, whole, part, numbers), size + lanes
+        order = [str(which * lanes + lane) for lane in range(lanes) for which in range(len(stores))]
+        whole = self._shuffle(type, size, whole, "poison", order)
+        place, align = self.wide_names[stores[0].pointer], stores[0].align
+        self.lines.append(f"  store <{size} x {type}> {whole}, ptr {place}, align {align}")
+
+    def _shuffle(self, type: str, size: int, a: str, b: str, numbers: list[str]) -> str:
+        vector, picks = f"<{size} x {type}>", ", ".join(f"i32 {number}" for number in numbers)
+        return self.fresh(
+            f"shufflevector {vector} {a}, {vector} {b}, <{len(numbers)} x i32> <{picks}>"
+        )
+
+    def _scatter(self, store: _StridedStore) -> None:
+        vector, masks, pointers = (self.vector(type) for type in (store.type, "i1", "ptr"))
+        suffix = _SUFFIXES.get(store.type, store.type)
         target = f"@llvm.masked.scatter.v{self.lanes}{suffix}.v{self.lanes}p0"
         self.module.intrinsics.add(f"declare void {target}({vector}, {pointers}, i32, {masks})")
-        places = f"{pointers} {self.operand('ptr', pointer)}, i32 {align}"
-        self.lines.append(f"  call void {target}({operand}, {places}, {masks} splat (i1 true))")
+        places = f"{pointers} {self.operand('ptr', store.pointer)}, i32 {store.align}"
+        values = f"{vector} {store.value}"
+        self.lines.append(f"  call void {target}({values}, {places}, {masks} splat (i1 true))")
 
     def _store_cell(self, type: str, value: str, cell: str) -> None:
         """A store to a cell: of an updated accumulator, or of a value for this turn."""
@@ -491,6 +564,7 @@ class VectorCode:
             for at, one in enumerate(accesses):
                 if any((one.writes or x.writes) and self._meet(one, x) for x in accesses[:at]):
                     raise LeaveScalar
+        self._flush_strided()
         if self.pending or len(self.lines) < self.gathers * _WORK_PER_GATHER:
             raise LeaveScalar
 
