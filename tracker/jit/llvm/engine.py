@@ -48,7 +48,6 @@ OPTIMISED, FEW_PASSES, FEW_PASSES_FAST_CODEGEN, FAST_CODEGEN = 3, 2, 1, 0
 # it 1.2 ms for 100 lines (it repeats InstCombine); the optimising code generator 250 ms for 4,000
 # lines and 5 s for 20,000, the fast one 20 and 340 ms, and its code is as fast (arithmetic) or a
 # fifth slower (calls of math functions).
-WIDE_CODEGEN = int(os.environ.get("CG", "2"))
 MAX_SLP_BLOCK = 128
 MAX_STANDARD_BLOCK = 500
 MAX_OPTIMISED_CODEGEN_BLOCK = 2000
@@ -276,13 +275,8 @@ def prepare(text: str, level: int) -> tuple[str, Pipeline]:
     widened = widen_loops(text)
     if widened.has_unknown_loops:
         return text, pipeline
-    return widened.text, replace(
-        pipeline,
-        speed_level=1,
-        slp=False,
-        own_passes=True,
-        codegen_level=min(pipeline.codegen_level, WIDE_CODEGEN),
-    )
+    codegen = min(pipeline.codegen_level, 2)
+    return widened.text, Pipeline(1, slp=False, own_passes=True, codegen_level=codegen)
 
 
 def choose_pipeline(text: str, level: int) -> Pipeline:

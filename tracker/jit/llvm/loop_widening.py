@@ -36,9 +36,10 @@ _LANES = 8  # of 64 bits
 _UNROLLED_VECTORS = 4  # in a step of a short body: additions to one accumulator take turns
 _LIGHT_BODY = 16  # vector instructions
 _MAX_UNROLLED_LINES = 400  # of short loops in a loop
+_MAX_LIGHT_LINES = 128  # of a short loop that is unrolled as it is
 _MAX_EXACT = 9  # turns of a loop that becomes one vector of that many lanes
 
-_FUNCTION = re.compile(r"^define [^\n]*\{\n.*?^\}", re.MULTILINE | re.DOTALL)
+_FUNCTION = re.compile(r"^define [^@\n]*@([\w.]+)\([^\n]*\{\n.*?^\}\n?", re.MULTILINE | re.DOTALL)
 _LOOP_HEAD = re.compile(
     r"(?P<enter>  br (?:i1 \S+, )?label %pre(?P<tag>\w+)(?:, label %done(?P=tag))?\n)"
     r"pre(?P=tag):\n  br label %loop(?P=tag)\nloop(?P=tag):\n"
@@ -50,7 +51,6 @@ _LOOP_END = re.compile(
     r"  (?P<more>%\S+) = icmp (?P<relation>[us]lt) i64 (?P=next), (?P<last>\S+)\n"
     r"  br i1 (?P=more), label %loop(?P=tag), label %done(?P=tag)[^\n]*\ndone(?P=tag):\n"
 )
-_IS_HEAVY = re.compile(r"@vm\.| = load \w+, ptr %acc| reassoc ")  # better across turns
 _READS_ARRAYS = re.compile(r"= load \w+, ptr %v")
 _NOALIAS = re.compile(r"ptr noalias (%\w+)")
 _ALLOCA = re.compile(r"^  (%\S+) = alloca \w+", re.MULTILINE)
@@ -66,21 +66,18 @@ class WidenedText:
 
 def widen_loops(text: str) -> WidenedText:
     """The text with vector code for its innermost loops, where possible."""
-    module = VectorModule({m[1]: m[0] for m in _functions(text)})
-    parts, at, scalar = [], 0, False
-    for match in _FUNCTION.finditer(text):
+    functions = {match[1]: match for match in _FUNCTION.finditer(text)}
+    module = VectorModule({name: match[0] for name, match in functions.items()})
+    parts, at, has_unknown = [], 0, False
+    for match in functions.values():
         parts.append(text[at : match.start()])
-        function, complete = _widen_function(match[0], module)
-        scalar |= not complete
-        parts.append(function)
         at = match.end()
+        function, is_known = _widen_function(match[0], module)
+        has_unknown |= not is_known
+        parts.append(function)
     parts.append(text[at:])
-    added = module.declarations(text)
-    return WidenedText("".join([*added, *parts, *module.wide_functions.values()]), scalar)
-
-
-def _functions(text: str) -> list[re.Match[str]]:
-    return list(re.finditer(r"^define [^@\n]*@([\w.]+)\([^\n]*\{\n.*?^\}\n?", text, re.M | re.S))
+    whole = "".join([*module.declarations(text), *parts, *module.wide_functions.values()])
+    return WidenedText(whole, has_unknown)
 
 
 @record(frozen=True)
@@ -178,6 +175,8 @@ class _FunctionWriter:
         for item in items:
             if isinstance(item, str):
                 self.parts.append(item)
+            elif (turns := _light_turns(item)) is not None:
+                self.parts += turns
             elif not self._write_wide(item):
                 self.parts.append(item.head)
                 self.write(item.items)
@@ -200,21 +199,47 @@ class _FunctionWriter:
 
 
 def _straight_body(loop: _Loop) -> list[str] | None:
-    """The body of a loop, with short loops in it unrolled; None if there are others, or the loop
-    itself is short."""
+    """The body of a loop, with short loops in it unrolled whose turns are worth vectors of their
+    own: they call functions, or add to memory; None if there are other loops in it."""
     lines: list[str] = []
     for item in loop.items:
         if isinstance(item, str):
             lines.append(item)
-        else:
-            body = _straight_body(item) if item.turns else None
-            if body is None or not any(map(_IS_HEAVY.search, body)):
-                return None
-            for turn in range(int(item.first), int(item.last)):
-                lines += _turn(item, body, turn)
-        if len(lines) > _MAX_UNROLLED_LINES and not loop.is_innermost:
+            continue
+        turns = _unrolled(item, _MAX_UNROLLED_LINES)
+        if turns is None or not (_calls_math(turns) or _adds_to_memory(turns)):
             return None
+        lines += turns
     return lines
+
+
+def _light_turns(loop: _Loop) -> list[str] | None:
+    """The turns of a short loop that is better unrolled than made one vector, whose lanes would
+    have to be added up."""
+    turns = _unrolled(loop, _MAX_LIGHT_LINES)
+    if turns is None or _calls_math(turns):
+        return None
+    return turns if not loop.is_innermost or any(" reassoc " in line for line in turns) else None
+
+
+def _calls_math(lines: list[str]) -> bool:
+    return any("@vm." in line for line in lines)
+
+
+def _adds_to_memory(lines: list[str]) -> bool:
+    return any(" reassoc " in line for line in lines) and not any("%acc" in line for line in lines)
+
+
+def _unrolled(loop: _Loop, max_lines: int) -> list[str] | None:
+    """The lines of all turns of a loop, if these are constant and few, and so are those in it."""
+    body: list[str] = []
+    for item in loop.items:
+        lines = [item] if isinstance(item, str) else _unrolled(item, max_lines)
+        if lines is None or len(body) * loop.turns > max_lines:
+            return None
+        body += lines
+    turns = range(int(loop.first), int(loop.last)) if loop.turns else ()
+    return [line for turn in turns for line in _turn(loop, body, turn)] if turns else None
 
 
 def _turn(loop: _Loop, body: list[str], turn: int) -> list[str]:

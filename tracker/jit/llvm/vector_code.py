@@ -17,10 +17,11 @@ from collections.abc import Callable, Mapping, Set
 from tracker.support.structs import record
 
 SIZES = {"double": 8, "float": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1, "ptr": 8}
+SIZES |= {"[2 x double]": 16, "[2 x float]": 8}  # complex numbers
 _SUFFIXES = {"double": "f64", "float": "f32"}  # of intrinsics; others are as the type
 _MAX_INTERLEAVED = 4  # elements between lanes of stores
 MAX_STRIDE = 4  # elements; lanes farther apart are gathered, where that pays
-_WORK_PER_GATHER = 3  # instructions for which a gather pays
+_WORK_PER_GATHER = 12  # instructions for which a gather pays
 
 _TYPE = r"(?:double|float|ptr|i\d+)"
 _BINARY = re.compile(rf"((?:[a-z]+ )*?)({_TYPE}) ([^,]+), (.+)")
@@ -29,10 +30,11 @@ _COMPARE = re.compile(rf"(\w+) ({_TYPE}) ([^,]+), (.+)")
 _SELECT = re.compile(rf"i1 ([^,]+), ({_TYPE}) ([^,]+), {_TYPE} (.+)")
 _CAST = re.compile(rf"({_TYPE}) (\S+) to ({_TYPE})")
 _LOAD = re.compile(rf"({_TYPE}), ptr (%[\w.]+|@[\w.]+)(?:, align (\d+))?(.*)")
-_ADDRESS = re.compile(rf"(inbounds )?({_TYPE}), ptr (%[\w.]+|@[\w.]+), i64 (\S+)")
+_ADDRESS = re.compile(rf"(inbounds )?({_TYPE}|\[2 x \w+\]), ptr (%[\w.]+|@[\w.]+), i64 (\S+)")
 _CALL = re.compile(rf"((?:[a-z]+ )*?)({_TYPE}) @([\w.]+)\((.*)\)")
 STORE = re.compile(rf"({_TYPE}) (\S+), ptr (%[\w.]+)(?:, align (\d+))?")
 
+_RETURN = re.compile(rf"  ret ({_TYPE}) (\S+)")
 _PURE_CALL = re.compile(r"@llvm\.|@vm\.| asm ")
 _BINARY_WORDS = frozenset(
     "fadd fsub fmul fdiv add sub mul and or xor shl lshr ashr sdiv udiv srem urem".split()  # noqa: SIM905
@@ -61,39 +63,41 @@ class VectorModule:
     def wide_function(self, name: str, lanes: int) -> str:
         """The name of a function on vectors, written when it is first needed."""
         wide = f"{name}.x{lanes}"
-        if wide in self.wide_functions:
-            return wide
-        text = self.scalar_functions.get(name)
-        if text is None or "alwaysinline" not in text.split("\n", 1)[0]:
-            raise LeaveScalar
-        self.wide_functions[wide] = _wide_copy(text, name, lanes, self)
+        if wide not in self.wide_functions:
+            self.wide_functions[wide] = _wide_copy(self, name, lanes)
         return wide
+
+    def scalar_function(self, name: str) -> tuple[dict[str, str], list[str], tuple[str, str]]:
+        """A straight-line function: the types of its parameters, its lines, and what it returns."""
+        text = self.scalar_functions.get(name, "")
+        head, *body = text.rstrip("\n}").split("\n")
+        match = re.fullmatch(rf"define internal {_TYPE} @[\w.]+\((.*)\) alwaysinline \{{", head)
+        last = _RETURN.fullmatch(body.pop()) if body else None
+        if match is None or last is None:
+            raise LeaveScalar
+        types = (parameter.split() for parameter in match[1].split(", "))
+        return {parameter: type for type, parameter in types}, body, (last[1], last[2])
 
     def declarations(self, text: str) -> list[str]:
         return [f"{line}\n" for line in sorted(self.intrinsics) if line not in text]
 
 
-def _wide_copy(text: str, name: str, lanes: int, module: VectorModule) -> str:
+def _wide_copy(module: VectorModule, name: str, lanes: int) -> str:
     """A straight-line function on vectors."""
-    head, *body, end = text.rstrip("\n").split("\n")
-    match = re.fullmatch(rf"define internal ({_TYPE}) @[\w.]+\((.*)\) alwaysinline \{{", head)
-    last = re.fullmatch(rf"  ret ({_TYPE}) (\S+)", body.pop())
-    if match is None or last is None or end != "}":
-        raise LeaveScalar
+    parameters, body, result = module.scalar_function(name)
     code = VectorCode(lanes, module)
-    parameters = [parameter.split() for parameter in match[2].split(", ")]
-    for kind, parameter in parameters:
-        code.varying[parameter] = kind
+    for parameter, type in parameters.items():
+        code.varying[parameter] = type
         code.wide_names[parameter] = parameter
     for line in body:
         code.add(line)
-    types = ", ".join(f"{code.vector(kind)} {parameter}" for kind, parameter in parameters)
-    result = code.vector(match[1])
+    types = ", ".join(f"{code.vector(type)} {parameter}" for parameter, type in parameters.items())
+    wide = code.vector(result[0])
     lines = [
-        f"define internal {result} @{name}.x{lanes}({types}) alwaysinline {{",
+        f"define internal {wide} @{name}.x{lanes}({types}) alwaysinline {{",
         *code.before,
         *code.lines,
-        f"  ret {result} {code.operand(last[1], last[2])}",
+        f"  ret {wide} {code.operand(*result)}",
         "}\n",
     ]
     return "\n".join(lines)
@@ -389,12 +393,33 @@ class VectorCode:
         if any(atom in self.pending for _, atom in pairs):
             self._accumulate_call(name, flags, type, function, [atom for _, atom in pairs])
             return
+        if (
+            len(pairs) > 1
+            and not function.startswith("llvm.")
+            and any(self.is_uniform(atom) for _, atom in pairs)
+        ):
+            self._inline(name, type, function, [atom for _, atom in pairs])
+            return
         if function.startswith("llvm."):
             target = self._intrinsic(function, type, [kind for kind, _ in pairs])
         else:
             target = f"@{self.module.wide_function(function, self.lanes)}"
         operands = ", ".join(f"{self.vector(kind)} {self.operand(kind, a)}" for kind, a in pairs)
         self.define(name, type, f"call {flags}{self.vector(type)} {target}({operands})")
+
+    def _inline(self, name: str, type: str, function: str, atoms: list[str]) -> None:
+        """Add the body of a function of several arguments: what it computes of uniform ones is
+        uniform."""
+        parameters, body, (_, result) = self.module.scalar_function(function)
+        actual = dict(zip(parameters, atoms, strict=True))
+
+        def renamed(match: re.Match[str]) -> str:
+            return actual.get(match[0], f"{name}.c{match[0][1:]}")
+
+        for line in body:
+            self.add(re.sub(r"%[\w.]+", renamed, line))
+        self.varying[name] = type
+        self.wide_names[name] = self.operand(type, re.sub(r"%[\w.]+", renamed, result))
 
     def _intrinsic(self, function: str, type: str, kinds: list[str]) -> str:
         base, _, suffix = function.rpartition(".")
@@ -557,7 +582,7 @@ class VectorCode:
 
     def finish(self) -> None:
         """Check that no lane reads or writes what another writes."""
-        shared = [root for root in self.accesses if root not in self.module.alone]
+        shared = self.accesses.keys() - self.module.alone - self.cells
         if len(shared) > 1 and any(x.writes for root in shared for x in self.accesses[root]):
             raise LeaveScalar
         for accesses in self.accesses.values():
