@@ -55,6 +55,7 @@ MAX_STANDARD_FUNCTION = 2000  # of short blocks: the standard pipeline is worse 
 MAX_GVN_WRITES = 8000  # stores and calls: value numbering is quadratic in these
 MAX_GVN_LOOPS = 50  # in a function: one GVN pass each, and LLVM aborts the process at 100
 MAX_LSR_BLOCK = 128  # LSR takes half of the compile time of loops over 20 arrays, and gains 2 %
+WIDE_CODEGEN = 2  # the level for vector loops; level 3 gains nothing
 LINES_PER_CALL = 4  # arithmetic lines per call, below which code is "mostly calls"
 
 _LAST_KNOWN_LLVM = 22  # the last version whose options are known
@@ -275,8 +276,10 @@ def prepare(text: str, level: int) -> tuple[str, Pipeline]:
     widened = widen_loops(text)
     if widened.has_unknown_loops:
         return text, pipeline
-    codegen = min(pipeline.codegen_level, 2)
-    return widened.text, Pipeline(1, slp=False, own_passes=True, codegen_level=codegen)
+    codegen = min(pipeline.codegen_level, WIDE_CODEGEN)
+    return widened.text, replace(
+        pipeline, speed_level=1, slp=False, own_passes=True, codegen_level=codegen
+    )
 
 
 def choose_pipeline(text: str, level: int) -> Pipeline:
