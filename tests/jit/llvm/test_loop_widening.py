@@ -74,11 +74,15 @@ BEFORE += at("%to", "%q", "%j") + "  %y = fadd double %x, 1.0\n" + write("%y", "
 TWICE = TO + write("%x", "%to") + "  %j = add i64 %i, 1\n" + at("%next.to", "%q", "%j")
 TWICE += "  %y = fneg double %x\n" + write("%y", "%next.to")
 IN_ORDER = ADD.replace("reassoc ", "")
+SCAN = ADD + TO + write("%old", "%to")
+PARTIAL = ADD + TO + write("%new", "%to")
 SAME = "  %y = fmul double %x, %x\n" + write("%y", "%q")
 SCALAR = {
     "reads what the turn before wrote": loop(BEFORE),
     "writes what the next turn overwrites": loop(X + TWICE),
     "a sum in order": loop(X + IN_ORDER, cells=CELL, after=RESULT),
+    "sums before each turn": loop(X + SCAN, cells=CELL),
+    "sums up to each turn": loop(X + PARTIAL, cells=CELL),
     "one place": loop(X + SAME),
 }
 

@@ -262,11 +262,9 @@ def test_which_numbers_are_lifted():
     assert other == text
 
 
-def test_short_loops_have_another_text():
-    texts = {n: lift_sizes(KERNEL.replace("300", str(n)))[0] for n in (9, 10, 100, 128, 129, 1000)}
-    assert texts[10] == texts[100] == texts[128] != texts[129] == texts[1000]
-    assert "label %done, !llvm.loop !4" in texts[10]
-    assert "label %done, !llvm.loop" not in texts[129]
+def test_loops_of_few_turns_have_another_text():
+    texts = {n: lift_sizes(KERNEL.replace("300", str(n)))[0] for n in (9, 10, 1000)}
+    assert texts[10] == texts[1000] != texts[9]
     assert "icmp ult i64 %nv1, 9\n" in texts[9]
 
 

@@ -32,7 +32,6 @@ from tracker.jit.codegen.reductions import Accumulator, block_of_sums
 from tracker.jit.codegen.registers import Registers
 from tracker.jit.runtime import thread_pool
 from tracker.jit.scalar.emitter import Emitter
-from tracker.jit.scalar.real import INTERLEAVE_TWO, NO_UNROLL, NO_UNROLL_NO_VECTORS, ONE_VECTOR_LOOP
 from tracker.jit.scalar.values import (
     ComplexValue,
     ScalarValue,
@@ -54,9 +53,6 @@ _POINTER_REACH = 32  # elements; beyond this distance, another pointer is used
 _MIN_THREADED_WORK = 2_000_000  # operations; from here on threads share a loop
 _RARELY_FAR = 2.0**30  # an argument that hardly ever occurs
 _MAX_INLINED_FAR = 2  # general functions that the loop for large arguments inlines
-_MIN_ROW, _MAX_ROW = 5, 9  # elements; with fewer, gathers are cheap; LLVM does not unroll more
-_VECTOR_STEPS = 8  # steps of a loop that becomes one vector
-_EDGE_FRACTION = 32  # a part of at most 1/32 of a space is an edge
 _MAX_PARTS = 24  # parts of split loops; beyond, conditions are computed in the loop
 _MIN_PARTS, _MAX_COPIED_LINES = 3, 12_000  # parts that any loop may have; lines of all parts
 
@@ -188,7 +184,6 @@ class KernelWriter:
         max_parts = min(_MAX_PARTS, max(_MIN_PARTS, _MAX_COPIED_LINES // max(kernel.lines, 1)))
         self.may_split = math.prod(map(len, self.parts)) <= max_parts
         self.counters: dict[int, str] = {}
-        self.loops = 0
         self.fused: list[tuple[Kernel, list[Accumulator]]] = []
         self.accumulators = [Accumulator(self, eqn, at) for at, eqn in enumerate(kernel.reductions)]
         self.own_accumulators = tuple(self.accumulators)
@@ -204,35 +199,11 @@ class KernelWriter:
             ]
             self.fused.append((each, accumulators))
             self.accumulators += accumulators
-        self.outer_metadata = NO_UNROLL_NO_VECTORS if self._accumulates_short_rows() else NO_UNROLL
-        self.vector_metadata = ONE_VECTOR_LOOP if self._has_vectors() else ""
         whole = all(
             f.in_register and not (f.joined and f.dtype.kind == "c") for f in self.accumulators
         )
         alone = any(store.eqn is not None for store in kernel.stores)  # in order, on one thread
         self.threads = layout.threads if self.space and whole and not alone else 1
-
-    def _accumulates_short_rows(self) -> bool:
-        """Whether the reduction adds short rows to one: LLVM unrolls the loop over a row, and would
-        then vectorise the outer loop with gathers, where the sums of a row should be the vector."""
-        inner = self.order[-1] if self.order else 0
-        return (
-            len(self.space) > 1
-            and _MIN_ROW <= self.space[inner] <= _MAX_ROW
-            and any(
-                not accumulator.in_register and inner in accumulator.kept
-                for accumulator in self.accumulators
-            )
-        )
-
-    def _has_vectors(self) -> bool:
-        """Whether a row is to be a vector. LLVM would unroll it and look for vectors across rows,
-        which pays only where each row of narrow numbers is reduced to one."""
-        inner = self.order[-1] if self.order else 0
-        return len(self.space) > 1 and not any(
-            accumulator.in_register and inner in accumulator.axis and accumulator.dtype.itemsize < 8
-            for accumulator in self.accumulators
-        )
 
     def is_repeatable(self) -> bool:
         """Whether the kernel writes only what it does not read."""
@@ -394,10 +365,7 @@ class KernelWriter:
 
         is_inner = depth == len(self.space) - 1
         bounds = self.strip if is_inner and self.strip else bounds
-        edge = self._is_edge({**ranges, v: (first, last)}, depth)
-        loop: Callable[[str, str], None] = functools.partial(
-            self.loop_over, step=1, body=body, edge=edge
-        )
+        loop: Callable[[str, str], None] = functools.partial(self.loop_over, step=1, body=body)
         at, steps = self.block
         if depth == at and steps and any(each.blocked for each in self.accumulators):
             loop = functools.partial(self._blocked_loop, loop, steps)
@@ -435,25 +403,8 @@ class KernelWriter:
         over = self.e.write(f"icmp ugt i64 {end}, {last}")
         return self.e.write(f"select i1 {over}, i64 {last}, i64 {end}")
 
-    def _is_edge(self, ranges: dict[int, tuple[int, int]], depth: int) -> bool:
-        around = [ranges.get(v, (0, 1)) for v in self.order[: depth + 1]]
-        within = [self.space[v] for v in self.order[depth + 1 :]]
-        covered = math.prod([last - first for first, last in around]) * math.prod(within)
-        return covered * _EDGE_FRACTION <= math.prod(self.space)
-
-    def loop_over(
-        self,
-        first: str,
-        last: str,
-        step: int,
-        body: Callable[[str], None],
-        *,
-        edge: bool = False,
-    ) -> None:
-        """A counted loop over a range that is not empty. A loop around others is not unrolled,
-        which would only copy the inner loops; nor is a loop at an edge."""
-        self.loops += 1
-        loop_count = self.loops
+    def loop_over(self, first: str, last: str, step: int, body: Callable[[str], None]) -> None:
+        """A counted loop over a range that is not empty."""
         tag = self.e.names.fresh()[1:]
         counter = f"%i{tag}"
         self.lines.append(f"  br label %pre{tag}")
@@ -466,18 +417,7 @@ class KernelWriter:
         self.lines.append(f"latch{tag}:")
         self.lines.append(f"  %n{tag} = add nuw nsw i64 {counter}, {step}")
         self.lines.append(f"  %c{tag} = icmp ult i64 %n{tag}, {last}")
-        metadata = (
-            self.outer_metadata
-            if self.loops > loop_count
-            else self.vector_metadata
-            if last == str(_VECTOR_STEPS)
-            else ""
-        )
-        metadata = NO_UNROLL_NO_VECTORS if edge else metadata
-        if not metadata and self.loops == loop_count and self.kernel.math_depth > 1:
-            metadata = INTERLEAVE_TWO
-        suffix = f", !llvm.loop {metadata}" if metadata else ""
-        self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{suffix}")
+        self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}")
         self.lines.append(f"done{tag}:")
 
     def source(self, location: Location, flat: Any, tools: IndexEmitter) -> str:

@@ -33,7 +33,6 @@ from tracker.ir.types import Type
 from tracker.jit.kernels.small_matmul import product_work
 from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.runtime import thread_pool
-from tracker.jit.scalar.real import NO_UNROLL
 from tracker.jit.scalar.values import memory_type
 from tracker.jit.schedule.affine import AffineIndex, IndexEmitter, view_formulas
 from tracker.jit.schedule.plan_data import Buffer, InMemory, Unrolled, affine_location
@@ -56,7 +55,6 @@ _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 _PARALLEL_SUMS = 4  # independent partial sums of one row
 _MAX_ACCUMULATORS = 14  # 32-byte vectors of sums in registers
 _ROWS_PER_BLOCK = 4096  # rows added up before they go to the total
-_LOOP_METADATA = f", !llvm.loop {NO_UNROLL}"
 PointerStrides = Mapping[str, tuple[int, ...]]
 
 
@@ -395,7 +393,7 @@ class _RowProductWriter:
         """z[p] = sum over r of x[r, p] y[r], added up by blocks of rows."""
         c, n = self.c, self.width
         c.cells.append(f"  %total = alloca [{self.count * n} x {self.kind}], align 64")
-        with c.plain_loop(0, self.count * n, _LOOP_METADATA) as i:
+        with c.plain_loop(0, self.count * n) as i:
             c.store("0.0", "%total", i)
         first, last = ("%lo", "%hi") if self.threads > 1 else ("0", str(self.rows[0]))
         step = max(1, _ROWS_PER_BLOCK * self.rows[0] // math.prod(self.rows))
@@ -410,8 +408,8 @@ class _RowProductWriter:
             start = c.address("%z", c.mul("%tid", self.count * n))
         down, across = (1, self.count) if self.form.transposed else (n, 1)
         with (
-            c.plain_loop(0, self.count, _LOOP_METADATA) as p,
-            c.plain_loop(0, n, _LOOP_METADATA) as j,
+            c.plain_loop(0, self.count) as p,
+            c.plain_loop(0, n) as j,
         ):
             number = c.load("%total", c.add(c.mul(p, n), j))
             c.store(number, start, c.add(c.mul(p, down), c.mul(j, across)))
@@ -438,8 +436,8 @@ class _RowProductWriter:
         c, n = self.c, self.width
         c.cells.append(f"  %pack = alloca [{self.count * n} x {self.kind}], align 64")
         with (
-            c.plain_loop(0, self.count, _LOOP_METADATA) as p,
-            c.plain_loop(0, n, _LOOP_METADATA) as j,
+            c.plain_loop(0, self.count) as p,
+            c.plain_loop(0, n) as j,
         ):
             number = c.load("%y", c.add(c.mul(p, self.down), c.mul(j, self.across)))
             c.store(number, "%pack", c.add(c.mul(p, n), j))
@@ -478,7 +476,7 @@ class _RowProductWriter:
         with ExitStack() as loops:
             for depth, extent in enumerate(self.rows):
                 ends = (first, last) if depth == 0 else ("0", str(extent))
-                i = loops.enter_context(c.plain_loop(*ends, _LOOP_METADATA))
+                i = loops.enter_context(c.plain_loop(*ends))
                 for at, strides in enumerate(moving.values()):
                     names[at] = c.address(names[at], c.mul(i, strides[depth]))
             yield tuple(names)
@@ -489,7 +487,7 @@ class _RowProductWriter:
         c = self.c
         count = c.sub(last, first)
         blocks = c.let(f"sdiv i64 {c.add(count, step - 1)}, {step}")
-        with c.plain_loop(0, blocks, _LOOP_METADATA) as block:
+        with c.plain_loop(0, blocks) as block:
             low = c.add(first, c.mul(block, step))
             high = c.add(low, step)
             yield low, c.select(c.compare("slt", high, last), high, last)

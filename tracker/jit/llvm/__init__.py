@@ -5,9 +5,10 @@ IR text and a table of addresses for external names, the output machine code at 
 `engine.py` compiles and loads; `object_cache.py` is `compile_module` with object files on disk and
 in memory; `relocatable_sizes.py` replaces numbers in a text by loads from a table, so that another
 shape of arrays finds the object code; `fast_isel.py` rewrites what LLVM's fast code generator
-handles badly; `function_writer.py` writes functions with loops and conditions as text, on top of
-the lines and names of `text_writer.py`; `lock.py` and `signals.py` serialise LLVM and defer signals
-meanwhile.
+handles badly; `loop_widening.py` makes vector code of loops, so that LLVM need not, with
+`vector_code.py` for the instructions of a body; `function_writer.py` writes functions with loops
+and conditions as text, on top of the lines and names of `text_writer.py`; `lock.py` and
+`signals.py` serialise LLVM and defer signals meanwhile.
 
 Start at `engine.compile_module`.
 """

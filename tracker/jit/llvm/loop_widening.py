@@ -25,7 +25,7 @@ from tracker.jit.llvm.vector_code import (
     MAX_STRIDE,
     SIZES,
     STORE,
-    Accumulator,
+    LaneAccumulator,
     LeaveScalar,
     VectorCode,
     VectorModule,
@@ -51,7 +51,7 @@ _LOOP_END = re.compile(
     r"  (?P<more>%\S+) = icmp (?P<relation>[us]lt) i64 (?P=next), (?P<last>\S+)\n"
     r"  br i1 (?P=more), label %loop(?P=tag), label %done(?P=tag)[^\n]*\ndone(?P=tag):\n"
 )
-_READS_ARRAYS = re.compile(r"= load \w+, ptr %v")
+_LOADED = re.compile(r"= load \w+, ptr (%[\w.]+)")
 _NOALIAS = re.compile(r"ptr noalias (%\w+)")
 _ALLOCA = re.compile(r"^  (%\S+) = alloca \w+", re.MULTILINE)
 
@@ -149,14 +149,15 @@ def _widen_function(text: str, module: VectorModule) -> tuple[str, bool]:
     """A function with vector loops, and whether LLVM need not look for others."""
     if " phi " not in text and "\nloop" not in text:
         return text, True
+    cells = frozenset(_ALLOCA.findall(text))
     try:
         items = _parse(text)
     except LeaveScalar:
         items = []
     if not any(isinstance(item, _Loop) for item in items):
-        return text, not _READS_ARRAYS.search(text)
+        return text, cells.issuperset(_LOADED.findall(text))
     module.alone = frozenset(_NOALIAS.findall(text.split("\n", 1)[0]))
-    writer = _FunctionWriter(frozenset(_ALLOCA.findall(text)), module)
+    writer = _FunctionWriter(cells, module)
     writer.write(items)
     head, rest = "".join(writer.parts).split("{\n", 1)
     return "{\n".join([head, "".join(writer.new_cells) + rest]), True
@@ -406,7 +407,7 @@ def _fold(code: VectorCode, following: VectorCode | None = None) -> list[str]:
 
 
 def _fold_in_halves(
-    lines: list[str], tag: str, each: Accumulator, whole: str, lanes: int, fewest: int
+    lines: list[str], tag: str, each: LaneAccumulator, whole: str, lanes: int, fewest: int
 ) -> tuple[int, str]:
     """Add the upper half of the lanes to the lower while there is an even number, more than
     `fewest`; returns how many lanes are left, and their name."""
@@ -422,7 +423,9 @@ def _fold_in_halves(
     return lanes, whole
 
 
-def _fold_one_by_one(lines: list[str], tag: str, each: Accumulator, whole: str, lanes: int) -> str:
+def _fold_one_by_one(
+    lines: list[str], tag: str, each: LaneAccumulator, whole: str, lanes: int
+) -> str:
     """Add the lanes in order; returns the name of the sum."""
     vector, total = f"<{lanes} x {each.type}>", ""
     for lane in range(lanes):
@@ -434,7 +437,7 @@ def _fold_one_by_one(lines: list[str], tag: str, each: Accumulator, whole: str, 
     return total
 
 
-def _add_to_cell(tag: str, cell: str, each: Accumulator, total: str) -> list[str]:
+def _add_to_cell(tag: str, cell: str, each: LaneAccumulator, total: str) -> list[str]:
     old, new = f"%old{tag}", f"%new{tag}"
     combined = f"  {new} = {each.combine(each.type, old, total)}"
     if each.type == "i1":  # in memory a byte

@@ -7,9 +7,6 @@ does not depend on its neighbours (`jit/pipeline/link.py` moves functions betwee
 
 Numbers of one digit stay, because loops of few steps are unrolled, and so do divisors, which LLVM
 turns into shifts and products. Functions of more than _MAX_FUNCTION_LINES lines stay as they are.
-LLVM interleaves vectors in a loop of unknown length, which leaves too much scalar remainder for a
-short loop: a trip count up to _MAX_SHORT_TRIP_COUNT is marked in the text, and such a loop takes
-one vector at a time.
 
 Invariants: only operands that may be registers are replaced; text and tables together determine the
 program.
@@ -25,7 +22,6 @@ from collections.abc import Iterator
 
 _TABLE_PREFIX = "sizes"
 _MAX_LITERAL = 9  # integers up to here stay in the text, and floats that are quarters
-_MAX_SHORT_TRIP_COUNT = 128  # steps
 _MAX_FUNCTION_LINES = 2400  # beyond, its numbers stay
 
 _FUNCTION_NAME = re.compile(r"[^@\n]*@([\w.]+)\(")
@@ -40,18 +36,13 @@ _TYPED_INTEGER = r"(?<=\bi64 )-?\d{2,}(?=[,)\s]|$)"
 _INTEGERS = re.compile(_TYPED_INTEGER)
 _BINARY_INTEGERS = re.compile(rf"{_TYPED_INTEGER}|(?<=, )-?\d{{2,}}$")
 _PHI_INTEGERS = re.compile(rf"{_TYPED_INTEGER}|(?<=\[ )-?\d{{2,}}(?=, %)")
-_LATCH = re.compile(r"  %cv\d+ = icmp ult i64 %nv\d+, (\d+)$")
 # Lines of an entry with an extent:
 _ENTRY_CHECK = re.compile(r"\n  (?:store i64 -?\d\d|%[\w.]+ = icmp (?:eq|ule) i64 )[^\n]*")
 _FLOAT = re.compile(r"0x[0-9A-F]{16}\b")
 _FLOAT_TYPE = re.compile(r"(?:= [^@(\[]*?\b|store )(float|double)\b")
 
 
-_NO_INTERLEAVING = ", !llvm.loop !4"
-_METADATA = """!3 = !{}
-!4 = distinct !{!4, !7}
-!7 = !{!"llvm.loop.interleave.count", i32 1}
-"""
+_METADATA = "!3 = !{}\n"
 
 
 def lift_sizes(text: str) -> tuple[str, dict[str, bytes]]:
@@ -194,11 +185,6 @@ def _lift_body(name: str, text: str, function: _SizeTable) -> str:
         if not nest and function.loads and " phi " not in line:
             body.append(function.take_loads())
         body.append(done)
-        latch = _LATCH.match(line)
-        if latch is not None and _MAX_LITERAL < int(latch[1]) <= _MAX_SHORT_TRIP_COUNT:
-            at = text.index("\n", line_end + 1)
-            jump = text[line_end:at]
-            body.append(jump if "!llvm.loop" in jump else jump + _NO_INTERLEAVING)
     body.append(text[at:])
     return text[:start] + _insert_loads("".join(body), function.take_loads())
 

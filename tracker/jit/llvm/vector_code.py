@@ -34,6 +34,7 @@ _ADDRESS = re.compile(rf"(inbounds )?({_TYPE}|\[2 x \w+\]), ptr (%[\w.]+|@[\w.]+
 _CALL = re.compile(rf"((?:[a-z]+ )*?)({_TYPE}) @([\w.]+)\((.*)\)")
 STORE = re.compile(rf"({_TYPE}) (\S+), ptr (%[\w.]+)(?:, align (\d+))?")
 
+_NAME = re.compile(r"%[\w.]+")
 _RETURN = re.compile(rf"  ret ({_TYPE}) (\S+)")
 _PURE_CALL = re.compile(r"@llvm\.|@vm\.| asm ")
 _BINARY_WORDS = frozenset(
@@ -135,7 +136,7 @@ class _StridedStore:
 
 
 @record()
-class Accumulator:
+class LaneAccumulator:
     """A cell that every turn updates: the operation, and the type."""
 
     type: str
@@ -173,8 +174,9 @@ class VectorCode:
         self.written: set[str] = set()  # addresses
         self.forms: dict[str, _Form] = {}
         self.accesses: dict[str, list[_Access]] = {}  # by parameter
-        self.accumulators: dict[str, Accumulator] = {}
+        self.accumulators: dict[str, LaneAccumulator] = {}
         self.pending: dict[str, str] = {}  # loaded accumulator -> cell
+        self.spent: set[str] = set()  # values of accumulators: no lane has them
         self.private: dict[str, tuple[str, str]] = {}  # cell -> type, value of this turn
         self.private_loads: dict[str, tuple[str, str]] = {}
         self.hoisted: set[str] = set()  # lines
@@ -204,6 +206,8 @@ class VectorCode:
 
     def operand(self, type: str, atom: str) -> str:
         """An operand as a vector."""
+        if atom in self.pending:
+            raise LeaveScalar
         if atom in self.private_loads:
             return self.operand(*self.private_loads[atom])
         if atom in self.varying:
@@ -242,6 +246,8 @@ class VectorCode:
         """Add an instruction."""
         name, _, instruction = line.strip().rpartition(" = ")
         word, _, rest = instruction.partition(" ")
+        if self.spent and not self.spent.isdisjoint(_NAME.findall(rest)):
+            raise LeaveScalar
         if word == "store":
             self._store(rest)
         elif word == "load" and self._loads_accumulator(name, rest):
@@ -250,6 +256,7 @@ class VectorCode:
             self._hoist(line, name, word, rest)
         elif word in ("trunc", "zext") and (old := rest.split()[1]) in self.pending:
             self.pending[name] = self.pending.pop(old)  # a bool's byte
+            self.spent.add(old)
         elif word in _BINARY_WORDS:
             self._binary(name, word, rest)
         elif word == "getelementptr":
@@ -262,7 +269,7 @@ class VectorCode:
             self._elementwise(name, word, rest)
 
     def _is_uniform_instruction(self, word: str, rest: str) -> bool:
-        atoms = re.findall(r"%[\w.]+", rest)
+        atoms = _NAME.findall(rest)
         return not any(
             atom in self.pending or atom in self.private_loads or not self.is_uniform(atom)
             for atom in atoms
@@ -349,7 +356,8 @@ class VectorCode:
 
     def _is_linear(self, name: str, word: str, flags: str, a: str, b: str) -> bool:
         """Define a linear integer, if the result is one."""
-        if not self.varying.keys().isdisjoint((a, b)) or not self._note_integer(name, word, a, b):
+        unknown = self.varying.keys() | self.pending.keys() | self.private_loads.keys()
+        if not unknown.isdisjoint((a, b)) or not self._note_integer(name, word, a, b):
             return False
         self.linear[name] = self.forms[name][0].get(self.counter, 0)
         self.wide_names[name] = f"{name}.l{self.tag}"
@@ -437,6 +445,8 @@ class VectorCode:
         if match is None:
             raise LeaveScalar
         inbounds, type, base, index = match.groups()
+        if not (self.pending.keys() | self.private_loads.keys()).isdisjoint((base, index)):
+            raise LeaveScalar
         self._note_address(name, match)
         if base in self.varying or index in self.varying:
             origin = (
@@ -575,6 +585,7 @@ class VectorCode:
     def _store_cell(self, type: str, value: str, cell: str) -> None:
         """A store to a cell: of an updated accumulator, or of a value for this turn."""
         if self.pending.pop(value, None) == cell:
+            self.spent.add(value)
             return
         if cell in self.accumulators or cell in self.pending.values():
             raise LeaveScalar
@@ -613,9 +624,9 @@ class VectorCode:
         if match is None:
             return False
         cell = match[2]
+        if cell not in self.written or not self.is_uniform(cell):
+            return False
         if cell not in self.cells:
-            if cell not in self.written or not self.is_uniform(cell):
-                return False
             self._note_access(cell, match[1], writes=True)
         if cell in self.private:
             self.private_loads[name] = self.private[cell]
@@ -636,7 +647,7 @@ class VectorCode:
         def combine(vector: str, a: str, b: str) -> str:
             return f"{kept} {vector} {a}, {b}"
 
-        self._combine(name, type, loaded, other, Accumulator(type, combine, _IDENTITIES[word]))
+        self._combine(name, type, loaded, other, LaneAccumulator(type, combine, _IDENTITIES[word]))
 
     def _accumulate_call(
         self, name: str, flags: str, type: str, function: str, atoms: list[str]
@@ -653,12 +664,13 @@ class VectorCode:
             self.module.intrinsics.add(f"declare {vector} {target}({vector}, {vector})")
             return f"call {flags}{vector} {target}({vector} {a}, {vector} {b})"
 
-        self._combine(name, type, loaded, other, Accumulator(type, combine, lowest[base]))
+        self._combine(name, type, loaded, other, LaneAccumulator(type, combine, lowest[base]))
 
     def _combine(
-        self, name: str, type: str, loaded: str, other: str, accumulator: Accumulator
+        self, name: str, type: str, loaded: str, other: str, accumulator: LaneAccumulator
     ) -> None:
         cell = self.pending.pop(loaded)
+        self.spent.add(loaded)
         if other in self.pending:
             raise LeaveScalar
         self.accumulators[cell] = accumulator

@@ -301,20 +301,7 @@ class RealEmitter:
     def select(self, c: ScalarValue, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         if c.value is not None:
             return a if c.value else b
-        if not self.straight:
-            a, b = self._hide_infinity(a), self._hide_infinity(b)
         return ScalarValue(self.write(f"select i1 {c.name}, {a}, {b}"), a.dtype)
-
-    def _hide_infinity(self, x: ScalarValue) -> ScalarValue:
-        """An infinity that LLVM does not recognise. LLVM would rewrite max(acc, c ? -inf : x) to c
-        ? acc : max(acc, x), and vectorise neither."""
-        if x.value is None or x.dtype.kind != "f" or not math.isinf(x.value):
-            return x
-        word = "i64" if x.dtype.itemsize == 8 else "i32"
-        bits = self.write(
-            f'call {word} asm "", "=r,0"({word} bitcast ({x} to {word})) nounwind memory(none)'
-        )
-        return ScalarValue(self.write(f"bitcast {word} {bits} to {llvm_type(x.dtype)}"), x.dtype)
 
     # Conversion
 
@@ -402,19 +389,5 @@ def module_text(functions: Iterable[str], needs: ModuleNeeds) -> str:
             vmath.definitions(needs.math, needs.calls, needs.general_calls),
             *ufunc_loops.definitions(needs.ufunc_loops),
             *functions,
-            _LOOP_METADATA,
         ]
     )
-
-
-NO_UNROLL = "!1"  # latch metadata: do not unroll
-ONE_VECTOR_LOOP = "!8"  # as many steps as a vector has lanes: it becomes one vector
-NO_UNROLL_NO_VECTORS = "!5"  # do not vectorise either: an inner loop is vectorised
-INTERLEAVE_TWO = "!9"  # steps with latency: two at once
-_LOOP_METADATA = """!1 = distinct !{!1, !2}
-!2 = !{!"llvm.loop.unroll.disable"}
-!5 = distinct !{!5, !2, !6}
-!6 = !{!"llvm.loop.vectorize.enable", i1 false}
-!8 = distinct !{!8, !2}
-!9 = distinct !{!9, !10}
-!10 = !{!"llvm.loop.interleave.count", i32 2}"""

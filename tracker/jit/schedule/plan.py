@@ -284,7 +284,6 @@ class Planner(Placement):
         self.cost.slow_ops[eqn.out] += min(sum(counts), SLOW_OPS_LIMIT)
         depth = max(map(self.cost.math_depth, operands), default=0) + is_math(eqn)
         self.locations[eqn.out] = Expression(kernel, kernel.level, cost, depth)
-        kernel.math_depth = max(kernel.math_depth, depth)
 
     def _plan_view(self, eqn: Eqn, operands: list[Var]) -> None:
         for o in operands:

@@ -143,7 +143,6 @@ class Kernel:
     fused: list[Kernel] = field(default_factory=list)
     lines: int = 0
     work: int = 0
-    math_depth: int = 0
 
     @property
     def with_fused(self) -> tuple[Kernel, ...]:

@@ -1,4 +1,4 @@
-"""Mathematical functions as LLVM IR text that the loop vectoriser can inline and widen.
+"""Mathematical functions as LLVM IR text that loops can inline and make vectors of.
 
 A function is `define internal double @vm.exp.f64(...)`: straight-line code, complete in itself.
 `_TABLE` lists the functions, `expression.py` is the notation they are written in, and every other
@@ -51,7 +51,7 @@ NumPy 2.4 on the same machine:
     k0, k1   4.40 4.10 |                k0e, k1e  4.00 3.80 |
 
 pow is furthest behind NumPy, by a half: NumPy keeps the tables of a logarithm in registers, and a
-loop vectorised from scalar text can only gather from memory, which is slower than the fit.
+loop made of scalar text can only gather from memory, which is slower than the fit.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 expression it meets. Every operation ends in `FunctionBody.emit`.
 
 Invariants:
-1. No branch, no loop, no flag: the loop vectoriser needs the first two, the error bounds the third.
+1. No branch, no loop, no flag: vectors need the first two, the error bounds the third.
 2. A comparison with NaN is false, so `select(x > limit, limit, x)` keeps NaN.
 3. Integers are unsigned words: `>>` shifts in zeros, because AVX2 has no other 64-bit shift.
 """
