@@ -1,6 +1,6 @@
 """Discovery: what a function can read, write and call besides its arguments, found before it runs.
 
-`discovery.py` follows the names in the bytecode (`bytecode.py`, `name_set.py`) from the function to
+`discovery.py` follows the names in the bytecode (`bytecode.py`, `names.py`) from the function to
 the functions, objects, classes and modules it can reach, and returns a `CapturedState`: the sources
 to read on each call, and what tracing must prepare for. User code is followed, library code is not
 (`user_code.py`, `site_packages.py`, `stdlib_objects.py`); pandas and xarray objects and sparse

@@ -19,7 +19,8 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tracker.support.structs import field_names, record
+from tracker.jit.discovery.instructions import Instruction, instructions
+from tracker.jit.discovery.names import Names
 
 _GLOBAL_OPS = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTE_OPS = {
@@ -41,6 +42,7 @@ _NAME_ARGUMENT = {
 _CODE_ARGUMENT = {"eval": 0, "exec": 0}  # the argument that is code
 _ATTRIBUTE_LISTERS = {"vars", "dir", "__dict__", "asdict", "astuple", "fields", "getmembers"}
 _LOCAL_LOADS = {"LOAD_FAST", "LOAD_FAST_LOAD_FAST"}  # of local variables
+_MODULE_LOOKUPS = {"modules", "import_module", "__import__"}
 _NAMESPACE_CALLS = {"globals"}  # calls that return a namespace
 _ENVIRON_NAMES = {"environ", "environb"}
 _GETENV_ARGUMENT = {"getenv": 0, "getenvb": 0}
@@ -53,7 +55,6 @@ _INDIRECT_WRITERS = {
     *("appendleft", "extendleft", "popleft", "rotate", "move_to_end"),
     *("update", "setdefault", "vars", "exec", "eval", "globals", "__ior__", "__iadd__"),
 }
-_SUBSCRIPT_STORES = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}
 _STORE_OPS = {"STORE_ATTR", "STORE_GLOBAL", "STORE_NAME", "STORE_DEREF"}
 _CELL_LOADS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
 _BUILD_OPS = {"BUILD_LIST", "BUILD_TUPLE"}
@@ -68,177 +69,151 @@ _REFLECTION_FUNCTIONS = {
 }
 _NULL_FOLLOWS_CALLABLE = sys.version_info >= (3, 13)
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
-
-
-@record(frozen=True)
-class ReferencedNames:
-    """The names that code refers to, including its inner functions.
-
-    maybe_missing      attributes that may not exist
-    imports            modules, as (level, name)
-    environment_keys   keys of `os.environ`
-    stored             names that are assigned
-    append_targets     names of lists that are appended to
-    loaded             names that are read in any other way
-    reads_any_*        whether any attribute, global or environment key may be read
-    lists_attributes   whether the names of an object's attributes may be read
-    writes_unknown     whether something without a name in the code may be written
-    tests_classes      whether classes of objects are tested
-    tests_identity     whether objects may be compared by identity
-    tests_identity_with_bool   whether something is compared with True or False by identity
-    identity_operands  what `is` compares with: a name, and attributes looked up from there
-    """
-
-    globals: frozenset[str] = frozenset()
-    attributes: frozenset[str] = frozenset()
-    maybe_missing: frozenset[str] = frozenset()
-    imports: frozenset[tuple[int, str]] = frozenset()
-    environment_keys: frozenset[str] = frozenset()
-    stored: frozenset[str] = frozenset()
-    append_targets: frozenset[str] = frozenset()
-    loaded: frozenset[str] = frozenset()
-    reads_any_attribute: bool = False
-    lists_attributes: bool = False
-    reads_any_global: bool = False
-    reads_any_environment_key: bool = False
-    writes_unknown: bool = False
-    tests_classes: bool = False
-    tests_identity: bool = False
-    tests_identity_with_bool: bool = False
-    identity_operands: frozenset[tuple[str, ...]] = frozenset()
+_WRITE_OPCODES = frozenset(
+    dis.opmap[name]
+    for name in _STORE_OPS | {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}
+    if name in dis.opmap
+)
 
 
 @functools.lru_cache(maxsize=4096)
-def referenced_names(code: types.CodeType) -> ReferencedNames:
-    """The names in a code object and its inner functions."""
-    inner = [referenced_names(c) for c in code.co_consts if isinstance(c, types.CodeType)]
-    parts = [_NameCollector(code), *inner]
-    found: dict[str, Any] = {}
-    for name in field_names(ReferencedNames):
-        values = [getattr(part, name) for part in parts]
-        found[name] = any(values) if type(values[0]) is bool else frozenset().union(*values)
-    return ReferencedNames(**found)
+def referenced_names(code: types.CodeType) -> Names:
+    """The names in a code object and its inner functions; not to be changed."""
+    names = _NameCollector(code).names
+    for c in _inner_functions(code):
+        names.update(referenced_names(c))
+    return names
+
+
+@functools.lru_cache(maxsize=4096)
+def written_names(code: types.CodeType) -> Names:
+    """What a code object and its inner functions write, and nothing else."""
+    found = {step.argval for step in instructions(code, _WRITE_OPCODES)}
+    is_unknown = None in found or not _INDIRECT_WRITERS.isdisjoint(code.co_names)
+    names = Names(stored=found - {None}, writes_unknown=is_unknown)
+    for c in _inner_functions(code):
+        names.update(written_names(c))
+    return names
+
+
+def _inner_functions(code: types.CodeType) -> list[types.CodeType]:
+    return [c for c in code.co_consts if isinstance(c, types.CodeType)]
 
 
 class _NameCollector:
     """Collects the names in one code object, without its inner functions."""
 
     def __init__(self, code: types.CodeType) -> None:
-        self.instructions = list(dis.get_instructions(code))
-        self.string_names = [n for c in code.co_consts for n in _identifiers_in(c)]
-        self.globals: set[str] = set()
-        self.attributes: set[str] = set()
-        self.maybe_missing: set[str] = set()
-        self.imports: set[tuple[int, str]] = set()
-        self.environment_keys: set[str] = set()
-        self.append_targets: set[str] = set()
-        self.loaded: set[str] = set()
-        self.reads_any_attribute = self.lists_attributes = False
-        self.reads_any_global = self.reads_any_environment_key = False
-        self.stored = {step.argval for step in self.instructions if step.opname in _STORE_OPS}
-        self.writes_unknown = any(step.opname in _SUBSCRIPT_STORES for step in self.instructions)
-        self.tests_classes = any(step.opname == "MATCH_CLASS" for step in self.instructions)
-        for at, step in enumerate(self.instructions):
-            if step.opname in _GLOBAL_OPS or step.opname in _ATTRIBUTE_OPS:
-                name = step.argval[-1] if isinstance(step.argval, tuple) else step.argval
-                (self.globals if step.opname in _GLOBAL_OPS else self.attributes).add(name)
-                self._add_reflection(at, name)
-                self._add_load(at, name)
-            elif step.opname in _CELL_LOADS:
-                self._add_load(at, step.argval)
-            elif step.opname == "IMPORT_NAME":
-                level = self.instructions[at - 2].argval
-                self.imports.add((level if isinstance(level, int) else 0, step.argval))
-            elif step.opname == "MATCH_CLASS":
-                self._add_class_pattern(step.arg or 0, self.instructions[at - 1].argval)
-        self.identity_operands = set(_identity_operands(self.instructions))
-        self.tests_identity = () in self.identity_operands or not _IDENTITY_FUNCTIONS.isdisjoint(
-            self.globals | self.attributes
+        self.steps = steps = instructions(code)
+        self.texts = {name for c in code.co_consts for name in _identifiers_in(c)}
+        self.names = names = Names()
+        names.update(written_names(code))
+        names.stored_after_init |= names.stored
+        for at, step in enumerate(steps):
+            self._add_step(at, step)
+        said = names.globals | names.attributes
+        names.identity_operands.update(_identity_operands(steps))
+        names.tests_identity = () in names.identity_operands or (
+            not _IDENTITY_FUNCTIONS.isdisjoint(said)
         )
-        self.tests_identity_with_bool = _has_bool_identity_test(
-            self.instructions
-        ) or not _IDENTITY_OPERATORS.isdisjoint(self.globals | self.attributes)
-        self.tests_classes |= not {"isinstance", "issubclass"}.isdisjoint(self.globals)
-        if "AttributeError" in self.globals:  # it may handle a missing attribute
-            self.maybe_missing |= self.attributes
+        names.tests_identity_with_bool = _has_bool_identity_test(steps) or (
+            not _IDENTITY_OPERATORS.isdisjoint(said)
+        )
+        names.tests_classes |= not {"isinstance", "issubclass"}.isdisjoint(names.globals)
+        names.sets_frozen_attributes = "__setattr__" in names.attributes
+        modules = {part for _, name in names.imports for part in name.split(".")}
+        names.draws_random = "random" in said | modules
+        if "AttributeError" in names.globals:  # it may handle a missing attribute
+            names.maybe_missing |= names.attributes
 
-    def _add_class_pattern(self, positions: int, names: Any) -> None:
+    def _add_step(self, at: int, step: Instruction) -> None:
+        if step.opname in _GLOBAL_OPS or step.opname in _ATTRIBUTE_OPS:
+            names = self.names
+            (names.globals if step.opname in _GLOBAL_OPS else names.attributes).add(step.argval)
+            self._add_reflection(at, step.argval)
+            self._add_load(at, step.argval)
+        elif step.opname in _CELL_LOADS:
+            self._add_load(at, step.argval)
+        elif step.opname == "IMPORT_NAME":
+            level = self.steps[at - 2].argval
+            self.names.imports.add((level if isinstance(level, int) else 0, step.argval))
+        elif step.opname == "MATCH_CLASS":
+            self._add_class_pattern(step.arg, self.steps[at - 1].argval)
+
+    def _add_class_pattern(self, positions: int, keywords: Any) -> None:
         """A class pattern reads attributes by name, or by positions that the class defines."""
-        self.reads_any_attribute |= positions > 0 or not isinstance(names, tuple)
-        if isinstance(names, tuple):
-            self.attributes.update(names)
-            self.maybe_missing.update(names)
-            self.loaded.update(names)
+        names = self.names
+        names.tests_classes = True
+        names.reads_any_attribute |= positions > 0 or not isinstance(keywords, tuple)
+        for known in (names.attributes, names.maybe_missing, names.loaded):
+            known.update(keywords if isinstance(keywords, tuple) else ())
 
     def _add_load(self, at: int, name: str) -> None:
         """A name is loaded: to append to its value, or to the value at a key of it, or for anything
         else."""
-        if self.instructions[at].opname in _STORE_OPS:
+        if self.steps[at].opname in _STORE_OPS:
             return
         is_method = self._is_append(at + 1) or (
             self._is_key_lookup(at + 1) and self._is_append(at + 3)
         )
-        (self.append_targets if is_method else self.loaded).add(name)
+        (self.names.append_targets if is_method else self.names.loaded).add(name)
 
     def _is_append(self, at: int) -> bool:
         """Whether an instruction loads the method `append`."""
-        return at < len(self.instructions) and (
-            self.instructions[at].opname in ("LOAD_METHOD", "LOAD_ATTR")
-            and self.instructions[at].argval == "append"
+        return at < len(self.steps) and (
+            self.steps[at].opname in ("LOAD_METHOD", "LOAD_ATTR")
+            and self.steps[at].argval == "append"
         )
 
     def _is_key_lookup(self, at: int) -> bool:
         """Whether two instructions look up a constant or local key."""
-        names = [step.opname for step in self.instructions[at : at + 2]]
+        opnames = [step.opname for step in self.steps[at : at + 2]]
         return (
-            len(names) == 2
-            and names[0] in ("LOAD_CONST", "LOAD_FAST", "LOAD_FAST_BORROW")
-            and names[1] == "BINARY_SUBSCR"
+            len(opnames) == 2
+            and opnames[0] in ("LOAD_CONST", "LOAD_FAST", "LOAD_FAST_BORROW")
+            and opnames[1] == "BINARY_SUBSCR"
         )
 
     def _add_reflection(self, at: int, name: str) -> None:
         """A name may be that of a function that reads or writes names given as text."""
-        self.writes_unknown |= name in _INDIRECT_WRITERS
+        names, steps = self.names, self.steps
         if name in _NAME_ARGUMENT:
-            found = _string_argument(self.instructions, at, _NAME_ARGUMENT[name])
-            self.reads_any_attribute |= found is None
-            names = set(self.string_names if found is None else _IDENTIFIER.findall(found))
-            self.attributes |= names
-            self.loaded |= names
-            self.maybe_missing |= names if found is not None else set()
+            found = _string_argument(steps, at, _NAME_ARGUMENT[name])
+            names.reads_any_attribute |= found is None
+            self._add_texts(found, names.attributes, names.loaded)
+            if found is not None:
+                self._add_texts(found, names.maybe_missing)
         elif name in _CODE_ARGUMENT:
-            found = _string_argument(self.instructions, at, _CODE_ARGUMENT[name])
-            self.reads_any_global |= found is None
-            names = set(self.string_names if found is None else _IDENTIFIER.findall(found))
-            self.globals |= names
-            self.attributes |= names
-            self.loaded |= names
+            found = _string_argument(steps, at, _CODE_ARGUMENT[name])
+            names.reads_any_global |= found is None
+            self._add_texts(found, names.globals, names.attributes, names.loaded)
         elif name in _ATTRIBUTE_LISTERS:
-            if _is_plain_attribute(self.instructions, at):
-                return
-            self.reads_any_attribute = self.lists_attributes = True
-            self.attributes.update(self.string_names)
-            self.loaded.update(self.string_names)
+            if not _is_plain_attribute(steps, at):
+                names.reads_any_attribute = names.lists_attributes = True
+                self._add_texts(None, names.attributes, names.loaded)
         elif name in _NAMESPACE_CALLS:
-            key = _constant_key(self.instructions, _index_after_call(self.instructions, at))
-            self.reads_any_global |= key is None
-            keys = {key} if key is not None else set()
-            self.globals |= keys
-            self.loaded |= keys
-        elif name == "modules":
-            self.imports |= {(0, c) for c in _string_constants(self.instructions)}
+            key = _constant_key(steps, _index_after_call(steps, at))
+            names.reads_any_global |= key is None
+            if key is not None:
+                names.globals.add(key)
+                names.loaded.add(key)
         elif name in _ENVIRON_NAMES or name in _GETENV_ARGUMENT:
             if name in _ENVIRON_NAMES:
-                key = _constant_key(self.instructions, at + 1)
+                key = _constant_key(steps, at + 1)
             else:
-                key = _string_argument(self.instructions, at, _GETENV_ARGUMENT[name])
-            self.reads_any_environment_key |= key is None
-            self.environment_keys |= {key} if key is not None else set()
-        if name in ("import_module", "__import__"):
-            self.imports |= {(0, c) for c in _string_constants(self.instructions)}
+                key = _string_argument(steps, at, _GETENV_ARGUMENT[name])
+            names.reads_any_environment_key |= key is None
+            names.environment_keys |= {key} if key is not None else set()
+        if name in _MODULE_LOOKUPS:
+            names.imports |= {(0, c) for c in _string_constants(steps)}
+
+    def _add_texts(self, text: str | None, *to: set[str]) -> None:
+        """Add the identifiers in a text; in all texts of the code, if it is not known."""
+        for known in to:
+            known |= self.texts if text is None else set(_IDENTIFIER.findall(text))
 
 
-def _is_plain_attribute(steps: Sequence[dis.Instruction], at: int) -> bool:
+def _is_plain_attribute(steps: Sequence[Instruction], at: int) -> bool:
     """Whether `fields`, `dir` or the like is the name of a plain attribute, not of Python's
     function.
 
@@ -258,24 +233,24 @@ def _is_plain_attribute(steps: Sequence[dis.Instruction], at: int) -> bool:
     return not _is_called(steps, at) and _is_local_attribute(steps, at)
 
 
-def _is_called(steps: Sequence[dis.Instruction], at: int) -> bool:
+def _is_called(steps: Sequence[Instruction], at: int) -> bool:
     """Whether an attribute is loaded for a call; the bytecode for that depends on the Python
     version."""
     is_method = steps[at].opname != "LOAD_ATTR" or (
-        sys.version_info >= (3, 12) and bool((steps[at].arg or 0) & 1)
+        sys.version_info >= (3, 12) and bool(steps[at].arg & 1)
     )
     beside = steps[at + 1 : at + 2] if _NULL_FOLLOWS_CALLABLE else steps[:at][-2:]
     return is_method or "PUSH_NULL" in [s.opname for s in beside]
 
 
-def _is_local_attribute(steps: Sequence[dis.Instruction], at: int) -> bool:
+def _is_local_attribute(steps: Sequence[Instruction], at: int) -> bool:
     """Whether it is an attribute (of an attribute) of a local variable that no import sets."""
     while steps[at].opname == "LOAD_ATTR":
         at -= 1
     return steps[at].opname in _LOCAL_LOADS and all(s.opname != "IMPORT_NAME" for s in steps)
 
 
-def _identity_operands(steps: Sequence[dis.Instruction]) -> Iterator[tuple[str, ...]]:
+def _identity_operands(steps: Sequence[Instruction]) -> Iterator[tuple[str, ...]]:
     """What each `is` compares with, as (name, attributes...); see `_loaded_path`.
 
     Constants in the code are no arguments, and do not count. `in` and `==` on list and tuple
@@ -289,7 +264,7 @@ def _identity_operands(steps: Sequence[dis.Instruction]) -> Iterator[tuple[str, 
             yield ()
 
 
-def _loaded_path(steps: Sequence[dis.Instruction], at: int) -> tuple[str, ...]:
+def _loaded_path(steps: Sequence[Instruction], at: int) -> tuple[str, ...]:
     """The name and attributes that an instruction loads; an empty name for a local or computed
     value, and () for such a value itself."""
     attributes: list[str] = []
@@ -301,7 +276,7 @@ def _loaded_path(steps: Sequence[dis.Instruction], at: int) -> tuple[str, ...]:
     return ("", *attributes) if attributes else ()
 
 
-def _has_bool_identity_test(steps: Sequence[dis.Instruction]) -> bool:
+def _has_bool_identity_test(steps: Sequence[Instruction]) -> bool:
     """Whether something is compared with True or False by `is` (as the pattern `case True` does),
     or with the result of a comparison."""
     return any(
@@ -323,11 +298,11 @@ def _identifiers_in(constant: object) -> list[str]:
     return []
 
 
-def _string_constants(steps: Sequence[dis.Instruction]) -> list[str]:
+def _string_constants(steps: Sequence[Instruction]) -> list[str]:
     return [s.argval for s in steps if s.opname == "LOAD_CONST" and isinstance(s.argval, str)]
 
 
-def _string_argument(steps: Sequence[dis.Instruction], at: int, which: int) -> str | None:
+def _string_argument(steps: Sequence[Instruction], at: int, which: int) -> str | None:
     """The string passed as argument number `which` in the call of the value just loaded: the
     constant pushed at that stack depth which stays there until the call; None if there is none."""
     depth, found = 0, None
@@ -339,14 +314,15 @@ def _string_argument(steps: Sequence[dis.Instruction], at: int, which: int) -> s
             return found
         if depth < 0 or "JUMP" in step.opname or "RETURN" in step.opname:
             return None
-        before, depth = depth, depth + dis.stack_effect(step.opcode, step.arg, jump=False)
+        arg = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
+        before, depth = depth, depth + dis.stack_effect(step.opcode, arg, jump=False)
         if depth <= which + 1:
             is_text = step.opname == "LOAD_CONST" and isinstance(step.argval, str)
             found = step.argval if is_text and before == which else None
     return None
 
 
-def _index_after_call(steps: Sequence[dis.Instruction], at: int) -> int:
+def _index_after_call(steps: Sequence[Instruction], at: int) -> int:
     """The index of the instruction after a call without arguments of the value just loaded."""
     at += 1
     while (
@@ -358,7 +334,7 @@ def _index_after_call(steps: Sequence[dis.Instruction], at: int) -> int:
     return at
 
 
-def _constant_key(steps: Sequence[dis.Instruction], at: int) -> str | None:
+def _constant_key(steps: Sequence[Instruction], at: int) -> str | None:
     """The constant string that the value loaded before `at` is subscripted with, or that is passed
     to its `get`; None if there is none."""
     here = [(s.opname, s.argval) for s in steps[at : at + 2]]
@@ -372,14 +348,14 @@ def _constant_key(steps: Sequence[dis.Instruction], at: int) -> str | None:
     return None
 
 
-def reflection_names(tool: Any) -> ReferencedNames | None:
+def reflection_names(tool: Any) -> Names | None:
     """What a function such as `getattr` may read or write, wherever it was kept under whatever
     name; None for any other object."""
     name, module = getattr(tool, "__name__", ""), getattr(tool, "__module__", "")
     if module not in _REFLECTION_MODULES or name not in _REFLECTION_FUNCTIONS:
         return None
     reads_any = name in _NAME_ARGUMENT or name in _ATTRIBUTE_LISTERS
-    return ReferencedNames(
+    return Names(
         reads_any_attribute=reads_any,
         lists_attributes=reads_any,
         reads_any_environment_key=name in _GETENV_ARGUMENT,

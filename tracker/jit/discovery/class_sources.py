@@ -8,21 +8,19 @@ names (`jit/guards/class_guard.py`), and that no instance attribute shadows them
 
 from __future__ import annotations
 
-import abc
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tracker import tree
 from tracker.jit.discovery.inspection import is_data_descriptor
-from tracker.jit.discovery.name_set import NameSet
+from tracker.jit.discovery.names import Names
 from tracker.jit.discovery.site_packages import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import ConstantKey
 from tracker.jit.guards.source import (
     ClassGuardSource,
     ShadowSource,
     Source,
-    TokenSource,
     TypeSource,
     class_attribute,
     has_instance_dict,
@@ -33,16 +31,13 @@ from tracker.support.instances import instance_dict
 class ClassSources:
     """`is_user_defined` says whether an object's class, or a class, is user code."""
 
-    def __init__(self, names: NameSet, is_user_defined: Callable[[Any], bool]) -> None:
+    def __init__(self, names: Names, is_user_defined: Callable[[Any], bool]) -> None:
         self._names = names
         self._is_user_defined = is_user_defined
         self._names_by_class: dict[tuple[type, bool], list[str]] = {}
 
     def sources(self, objects: Iterable[Any]) -> Iterator[Source]:
         """The sources for the classes of objects whose attributes may be read."""
-        if self._names.tests_classes and self._names.uses_abstract_classes:
-            label = "what is registered with classes"
-            yield TokenSource(ConstantKey(abc.get_cache_token), "", label)
         classes: dict[type, None] = {}
         for x in objects:
             if isinstance(x, types.ModuleType):

@@ -35,10 +35,10 @@ import numpy as np
 from tracker import tree
 from tracker.jit.discovery.builtin_shims import SHIMMED_NAMES, ShimmedGlobals
 from tracker.jit.discovery.bytecode import (
-    ReferencedNames,
     operator_names,
     referenced_names,
     reflection_names,
+    written_names,
 )
 from tracker.jit.discovery.class_sources import ClassSources
 from tracker.jit.discovery.impure_calls import PurityCheck
@@ -61,7 +61,7 @@ from tracker.jit.discovery.library_contents import (
     state_of,
 )
 from tracker.jit.discovery.lru_caches import clear_counter
-from tracker.jit.discovery.name_set import NameSet
+from tracker.jit.discovery.names import Names
 from tracker.jit.discovery.opaque_objects import is_opaque
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.discovery.site_packages import HEAP_TYPE_FLAG, PLAIN_CLASSES, LibraryObjects
@@ -201,7 +201,9 @@ class _Walker:
         self.purity = PurityCheck(package, vouched)
         self.vouched: list[Any] = []
         self.sources: dict[Source, None] = {}
-        self.names = NameSet()
+        self.names = Names()
+        self.string_values: set[str] = set()  # found at sources
+        self.uses_abstract_classes = False
         self.looked_up: dict[int, tuple[dict[str, Any], set[str]]] = {}  # by id: a namespace, names
         self.shimmed_globals: dict[tuple[int, frozenset[str]], ShimmedGlobals] = {}
         self.seen: dict[int, Any] = {}
@@ -213,17 +215,29 @@ class _Walker:
         self.todo: list[Any] = []
 
     def _follow_names(self) -> None:
-        known, looked_at = self.names.size(), 0
-        while self.todo or looked_at < len(self.objects) or known != self.names.size():
+        known, looked_at = self._named_places(), 0
+        while self.todo or looked_at < len(self.objects) or known != self._named_places():
             while self.todo and not self.over_limit:
                 self._visit(self.todo.pop())
             if self.over_limit:
                 break  # calls are not guarded, so the rest does not matter
-            if known != self.names.size():
-                known, looked_at = self.names.size(), 0
+            if known != self._named_places():
+                known, looked_at = self._named_places(), 0
             new, looked_at = self.objects[looked_at:], len(self.objects)
             for x in new:
                 self._visit_object(x)
+
+    def _named_places(self) -> tuple[object, ...]:
+        """Changes when more places may be sources."""
+        names = self.names
+        return (
+            len(names.attributes),
+            len(names.maybe_missing),
+            len(self.string_values) * names.reads_any_attribute,
+            len(names.environment_keys),
+            names.lists_attributes,
+            names.reads_any_environment_key,
+        )
 
     def run(self) -> list[Source]:
         self._follow_names()
@@ -278,6 +292,9 @@ class _Walker:
             if held := tuple(sorted(which - self.names.stored)):
                 label = f"names in {space.get('__name__', 'globals')}"
                 self.sources.setdefault(NamespaceSource(ConstantKey(space), held, label))
+        if self.names.tests_classes and self.uses_abstract_classes:
+            label = "what is registered with classes"
+            self.sources.setdefault(TokenSource(ConstantKey(abc.get_cache_token), "", label))
         for source in ClassSources(self.names, self._is_user_defined).sources(self.objects):
             self.sources.setdefault(source)
 
@@ -289,7 +306,7 @@ class _Walker:
         if isinstance(x, _REFLECTION_TYPES) and (source is None or source.name != x.__name__):
             self._add_reflection(x)
         elif x is os.environ and (source is None or source.name != "environ"):
-            self.names.environment = self.names.environment[0], True
+            self.names.reads_any_environment_key = True
         self.purity.add(x, "" if source is None else source.name)
         if id(x) in self.seen:
             return
@@ -303,8 +320,7 @@ class _Walker:
             return
         names = reflection_names(x)
         if names is not None:
-            self.names.add(names, x.__name__)
-            self.names.tests_identity |= names.tests_identity
+            self.names.update(names)
             if names.reads_any_environment_key:
                 self.reach(os.environ)
 
@@ -371,7 +387,7 @@ class _Walker:
     def _visit_abstract_class(self, cls: abc.ABCMeta) -> None:
         """Other classes can be registered with an abstract class; a runtime protocol tests for
         attributes."""
-        self.names.uses_abstract_classes = True
+        self.uses_abstract_classes = True
         if getattr(cls, "_is_runtime_protocol", False):
             names = {n for c in cls.__mro__ for n in (*vars(c), *getattr(c, "__annotations__", ()))}
             names = {n for n in names if not n.startswith("_")}
@@ -388,13 +404,13 @@ class _Walker:
         if not self._is_library_module(value):
             self.sources.setdefault(source)
         if type(value) is str:
-            self.names.string_values.add(value)
+            self.string_values.add(value)
         self.reach(value, source)
 
     def _visit_function(self, f: types.FunctionType) -> None:
         if type(vars(f).get("registry")) is types.MappingProxyType:  # singledispatch
             self._add_source(AttributeSource, f, "registry", f"what {f.__name__} dispatches to")
-            self.names.uses_abstract_classes = self.names.tests_classes = True
+            self.uses_abstract_classes = self.names.tests_classes = True
             return
         if is_library_code(f, self.package):
             for cell in f.__closure__ or ():  # a library's wrapper may call user code
@@ -407,10 +423,8 @@ class _Walker:
                 self._visit_defaults(f)
             return
         names = referenced_names(f.__code__)
-        if _is_generated(f):
-            self.names.add(names, f.__name__)
-        else:
-            self.names.add_user_code(names, f.__name__)
+        self.names.add_function(names, f.__name__, _is_generated(f))
+        if not _is_generated(f):
             self.identity_operands += [(f, path) for path in names.identity_operands]
         self.purity.add_code(f.__code__, names)
         if questions := SHIMMED_NAMES & names.globals:
@@ -433,7 +447,7 @@ class _Walker:
             for each in given if isinstance(given, dict) else ():
                 self._add_source(ItemSource, given, each, f"default {each} of {f.__name__}")
 
-    def _global_names(self, f: types.FunctionType, names: ReferencedNames) -> set[str]:
+    def _global_names(self, f: types.FunctionType, names: Names) -> set[str]:
         """The globals that a function's code may read; visits the modules that it imports."""
         for level, name in names.imports:
             self._visit_import(f, level, name)
@@ -468,10 +482,9 @@ class _Walker:
 
     def _visit_environ(self) -> None:
         """Add the keys of the environment that the code names, or all of it."""
-        names, whole = self.names.environment
-        if whole:
+        if self.names.reads_any_environment_key:
             self._add_source(AttributeSource, os.environ, "_data", "the environment")
-        for name in sorted(names):
+        for name in sorted(self.names.environment_keys):
             key, held = os.environ.encodekey(name), os.environ._data  # type: ignore[attr-defined]
             self._add_source(ItemSource, held, key, f"environment {name}")
 
@@ -562,9 +575,8 @@ class _Walker:
 
     def _visit_library_object(self, x: Any) -> None:
         """Note what methods that are not followed may write, and add the slots of an object."""
-        for f, names in self.libraries.methods(x):
-            self.names.writes_unknown |= names.writes_unknown
-            self.names.stored |= names.stored  # even of functions beyond the limit
+        for f in self.libraries.new_methods(x):
+            self.names.update(written_names(f.__code__))  # even of functions beyond the limit
             self.reach(f)
         for name, label in self.libraries.filled_slots(x):
             self._add_source(AttributeSource, x, name, label)
@@ -592,13 +604,13 @@ class _Walker:
             names = (self.names.attributes & vars(x).keys()) | self.names.maybe_missing
             self._add_looked_up(vars(x), names)
             members = [vars(x).get(name) for name in names]
-            self.names.uses_abstract_classes |= any(isinstance(m, abc.ABCMeta) for m in members)
+            self.uses_abstract_classes |= any(isinstance(m, abc.ABCMeta) for m in members)
             self._reach_all(m for m in members if isinstance(m, types.ModuleType))
         if package in INTERNAL_PACKAGES:
             return
         named = self.names.attributes | ({"__getattr__"} if ours else set())
         if self.names.reads_any_attribute:
-            named |= self.names.string_values
+            named |= self.string_values
         for name in sorted(named & vars(x).keys()):
             value = vars(x)[name]
             if ours or type(value) in _MUTABLE_STATE:

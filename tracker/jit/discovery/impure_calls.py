@@ -23,7 +23,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from tracker.errors import is_internal, is_library_file, message
-from tracker.jit.discovery.bytecode import ReferencedNames
+from tracker.jit.discovery.names import Names
 from tracker.jit.discovery.purity_table import (
     IMPURE_METHOD_NAMES,
     REFLECTIVE_NAMES,
@@ -203,7 +203,7 @@ class PurityCheck:
     def close(self) -> None:
         self._is_closed = True
 
-    def add_code(self, code: CodeType, names: ReferencedNames) -> None:
+    def add_code(self, code: CodeType, names: Names) -> None:
         """Add code that may run, and its names."""
         if self._is_closed:
             return

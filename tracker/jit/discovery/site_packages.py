@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.jit.discovery.bytecode import ReferencedNames, referenced_names
+from tracker.jit.discovery.bytecode import referenced_names
 from tracker.jit.discovery.user_code import INTERNAL_PACKAGES, is_installed, is_library
 from tracker.jit.guards.constants import is_value_class
 
@@ -49,6 +49,7 @@ class LibraryObjects:
         self._package = package
         self._objects: list[Any] = []
         self._is_library_class: dict[type, bool] = {}
+        self._known_classes: set[type] = set()
         self._function_count = 0
 
     def is_installed_class(self, cls: type) -> bool:
@@ -103,13 +104,14 @@ class LibraryObjects:
         name = type(self._objects[MAX_LIBRARY_OBJECTS]).__name__
         return f"a {name} that it reads holds too many other objects"
 
-    def methods(self, x: Any) -> Iterator[tuple[types.FunctionType, ReferencedNames]]:
-        """The methods of an object, which may write anywhere."""
+    def new_methods(self, x: Any) -> Iterator[types.FunctionType]:
+        """The methods of an object, without those of classes that were asked for before."""
         for cls in self._library_classes(x):
-            for raw in vars(cls).values():
-                for f in (raw.fget, raw.fset) if isinstance(raw, property) else (raw,):
-                    if isinstance(f, types.FunctionType):
-                        yield f, referenced_names(f.__code__)
+            if cls not in self._known_classes:
+                self._known_classes.add(cls)
+                for raw in vars(cls).values():
+                    found = (raw.fget, raw.fset) if isinstance(raw, property) else (raw,)
+                    yield from (f for f in found if isinstance(f, types.FunctionType))
 
     def filled_slots(self, x: Any) -> Iterator[tuple[str, str]]:
         """The filled slots of an object, and their labels. (C's own slots have names like
