@@ -150,7 +150,7 @@ def test_arguments_are_compared_by_their_contents():
 def test_data_frames_are_not_looked_into_nor_kept_alive():
     x = frame()
     found = find_captured_state(lambda w, x=x: x["a"] * w)
-    assert not found.stored and not found.writes_unknown and len(found.sources) < 12
+    assert not found.names.may_write and len(found.sources) < 12
     assert contents_check(x) is contents_check(x)
     known = weakref.ref(x)
     del x, found

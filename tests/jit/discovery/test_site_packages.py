@@ -13,6 +13,7 @@ from side_by_side import program
 
 from tracker import CompileError, gradient, jit
 from tracker.jit.discovery.site_packages import LibraryObjects
+from tracker.jit.discovery.user_code import UserCode
 from tracker.jit.guards.constants import ConstantKey
 from tracker.jit.guards.source import AttributeSource
 from tracker.jit.tracing.side_effects import StateSnapshot
@@ -207,10 +208,10 @@ def test_numbers_and_arrays_of_its_modules(package):
 
 
 def test_members_that_c_has_for_itself(monkeypatch):
-    monkeypatch.setattr(LibraryObjects, "is_installed_class", lambda self, cls: True)
+    monkeypatch.setattr(UserCode, "is_installed", lambda self, module: True)
     getter = operator.itemgetter(0)
     assert "__vectorcalloffset__" in vars(type(getter))
-    assert not list(LibraryObjects("").filled_slots(getter))
+    assert not list(LibraryObjects(UserCode("")).filled_slots(getter))
 
 
 def test_numbers_that_c_makes_for_each_reader():

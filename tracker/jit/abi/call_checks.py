@@ -81,7 +81,7 @@ class ArgumentChecks:
         w.check(w.equal("i64", count, signature.positional_count))
         self._check_keyword_names(signature.names)
         self._check_classes()
-        first = len(signature.structures) - len(signature.sources)
+        first = signature.first_source
         for at, structure in enumerate(signature.structures[:first]):
             self._check_value(w.load("ptr", "%args", 8 * at), True, structure, (at, ()))
         sources = zip(signature.sources, signature.structures[first:], strict=True)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from tracker.jit.abi.call_checks import ArgumentChecks
 from tracker.jit.abi.results import ResultBuilder
+from tracker.jit.guards.captured_leaves import structure_at
 from tracker.jit.guards.signature import StateWrite
 from tracker.jit.runtime.entry_writer import EntryWriter
 
@@ -106,10 +107,7 @@ class StateWriteEmitter:
         """The class of the container that is changed."""
         node = update.target
         assert isinstance(node, tuple)
-        structure = self.inputs.signature.structures[node[0]]
-        for at in node[1]:
-            structure = structure.children[at]
-        return structure.cls
+        return structure_at(self.inputs.signature, node).cls
 
     def _call_checked(self, call: str) -> None:
         w = self.w

@@ -24,7 +24,6 @@ import functools
 import os
 import sys
 import types
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
@@ -65,13 +64,8 @@ from tracker.jit.discovery.names import Names
 from tracker.jit.discovery.opaque_objects import is_opaque
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.discovery.site_packages import HEAP_TYPE_FLAG, PLAIN_CLASSES, LibraryObjects
-from tracker.jit.discovery.stdlib_objects import hidden_sources, referenced_objects
-from tracker.jit.discovery.user_code import (
-    INTERNAL_PACKAGES,
-    is_installed,
-    is_library,
-    is_library_code,
-)
+from tracker.jit.discovery.stdlib_objects import hidden_sources, referenced_objects, wrapped_objects
+from tracker.jit.discovery.user_code import INTERNAL_PACKAGES, UserCode
 from tracker.jit.discovery.write_only import ReplacedDataclasses, append_only_sources
 from tracker.jit.guards.constants import ConstantKey
 from tracker.jit.guards.source import (
@@ -102,7 +96,6 @@ _MAX_SOURCES = 20_000  # comparing so many takes milliseconds on each call
 _BOUND_METHODS = (types.BuiltinMethodType, types.MethodWrapperType, types.MethodType)
 _SLOT_DESCRIPTORS = (types.MemberDescriptorType, types.WrapperDescriptorType)
 _REFLECTION_TYPES = (type, types.BuiltinFunctionType, types.FunctionType, *_SLOT_DESCRIPTORS)
-_LAYOUT_ATTRIBUTES = {"flags", "strides", "base"}
 _BUILTIN_CONTAINERS = (list, dict, set, deque, bytearray)
 # State of libraries that users change.
 _MUTABLE_STATE = (list, dict, set, deque, ContextVar, type(os.environ))
@@ -111,36 +104,24 @@ _MUTABLE_STATE = (list, dict, set, deque, ContextVar, type(os.environ))
 class CapturedState(NamedTuple):
     """The sources of a function, and what its code may do.
 
-    sources            where it reads; a holder's own source comes before the sources on it
-    may_be_impure      whether it may call what is not known to be pure
-    impure_reason      why it certainly does so; "" if it does not (`impure_calls.py`)
-    shimmed_globals    the globals of code that tests types (`builtin_shims.py`)
-    stored             names under which it stores something
-    stored_after_init  the same, except for objects under construction
-    writes_unknown     whether it may also write elsewhere
-    objects            objects whose attributes it may read
-    over_limit         why there is too much to look at; "" if there is not
-    tests_identity     whether it may compare objects by identity
-    tests_identity_with_bool   whether it may test something for being True itself
-    lru_caches         caches of `functools.lru_cache` that it may use
-    draws_random       whether it may draw random numbers from a module
-    reads_layout       whether it may read how an array lies in memory
+    sources          where it reads; a holder's own source comes before the sources on it
+    names            the names in its code, and what the code may do
+    may_be_impure    whether it may call what is not known to be pure
+    impure_reason    why it certainly does so; "" if it does not (`impure_calls.py`)
+    shimmed_globals  the globals of code that tests types (`builtin_shims.py`)
+    objects          objects whose attributes it may read
+    over_limit       why there is too much to look at; "" if there is not
+    lru_caches       caches of `functools.lru_cache` that it may use
     """
 
     sources: list[Source]
+    names: Names
     may_be_impure: bool
     impure_reason: str
     shimmed_globals: list[ShimmedGlobals]
-    stored: set[str]
-    writes_unknown: bool
     objects: list[Any]
     over_limit: str
-    tests_identity: bool
-    tests_identity_with_bool: bool
     lru_caches: list[Any]
-    draws_random: bool
-    stored_after_init: set[str]
-    reads_layout: bool
 
 
 def find_sources(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[Source]:
@@ -159,29 +140,21 @@ def find_captured_state(
     walk.reach(function)
     for x in values:
         walk.reach(x)
-    sources = walk.run()
-    names = walk.names
     return CapturedState(
-        sources=sources,
+        sources=walk.run(),
+        names=walk.names,
         may_be_impure=walk.purity.needs_monitor,
         impure_reason=walk.purity.refusal,
         shimmed_globals=list(walk.shimmed_globals.values()),
-        stored=names.stored,
-        writes_unknown=names.writes_unknown,
         objects=walk.objects,
         over_limit=walk.over_limit,
-        tests_identity=names.tests_identity,
-        tests_identity_with_bool=names.tests_identity_with_bool,
         lru_caches=walk.lru_caches,
-        draws_random=names.draws_random,
-        stored_after_init=names.stored_after_init,
-        reads_layout=not _LAYOUT_ATTRIBUTES.isdisjoint(names.attributes),
     )
 
 
 def with_constant_arrays(captured: CapturedState, function: Callable[..., Any]) -> CapturedState:
     """The same captured state, where arrays in objects of libraries are constants."""
-    installed = LibraryObjects(package_of(function))
+    installed = LibraryObjects(UserCode(package_of(function)))
 
     def is_of_library(source: Source) -> bool:
         return isinstance(source, AttributeSource) and installed.is_library_object(
@@ -197,8 +170,8 @@ class _Walker:
     attribute names were met, so that a long chain of objects takes linear time."""
 
     def __init__(self, package: str, vouched: VouchedCallables) -> None:
-        self.package = package
-        self.purity = PurityCheck(package, vouched)
+        self.user_code = UserCode(package)
+        self.purity = PurityCheck(self.user_code, vouched)
         self.vouched: list[Any] = []
         self.sources: dict[Source, None] = {}
         self.names = Names()
@@ -211,7 +184,7 @@ class _Walker:
         self.objects: list[Any] = []
         self.lru_caches: list[Any] = []
         self.identity_operands: list[tuple[types.FunctionType, tuple[str, ...]]] = []
-        self.libraries = LibraryObjects(package)
+        self.libraries = LibraryObjects(self.user_code)
         self.todo: list[Any] = []
 
     def _follow_names(self) -> None:
@@ -344,35 +317,23 @@ class _Walker:
             isinstance(x.__self__, _BUILTIN_CONTAINERS) or is_opaque(x.__self__)
         ):
             self._add_source(AttributeSource, x, "__self__", f"what {x.__name__} is a method of")
-        elif isinstance(x, types.MethodType):
-            self.reach(x.__func__)
-            self.reach(x.__self__)
         elif isinstance(x, functools.partial):
             self._visit_partial(x)
-        elif isinstance(x, (staticmethod, classmethod)):
-            self.reach(x.__func__)
-        elif isinstance(x, property):
-            self._reach_all(filter(None, (x.fget, x.fset, x.fdel)))
+        elif (wrapped := wrapped_objects(x)) is not None:
+            self._reach_all(wrapped)
         elif isinstance(x, functools._lru_cache_wrapper):
             self.reach(x.__wrapped__)
             self.lru_caches.append(x)
             label = f"how often the cache of {getattr(x, '__name__', 'a function')} was emptied"
             self.sources.setdefault(TokenSource(ConstantKey(clear_counter(x)), "", label))
-        elif isinstance(x, weakref.ref):
-            self.reach(x())
         elif (parts := source_children(x)) is not None:
             self._reach_all(parts[1])
             if type(x).__flags__ & HEAP_TYPE_FLAG and self._is_user_defined(x):
                 self.objects.append(x)
-        elif isinstance(x, functools.partialmethod):
-            self._reach_all((x.func, x.args, x.keywords))
-        elif isinstance(x, functools.singledispatchmethod):
-            self._reach_all((x.dispatcher, x.func))
         elif isinstance(x, ContextVar):
             self._add_source(ContextVarSource, x, "", f"context variable {x.name}")
         elif type(x).__module__ == "operator" and callable(x):
-            self.names.attributes |= operator_names(x)
-            self.names.loaded |= operator_names(x)
+            self.names.add_attributes(operator_names(x))
         elif isinstance(x, types.ModuleType):
             self.objects.append(x)
         elif isinstance(x, _BOUND_METHODS) and not isinstance(x.__self__, types.ModuleType):
@@ -412,12 +373,12 @@ class _Walker:
             self._add_source(AttributeSource, f, "registry", f"what {f.__name__} dispatches to")
             self.uses_abstract_classes = self.names.tests_classes = True
             return
-        if is_library_code(f, self.package):
+        if not self.user_code.has_function(f):
             for cell in f.__closure__ or ():  # a library's wrapper may call user code
                 self._reach_all(filter(callable, with_dict_values([cell_contents(cell)])))
             if f is os.getenv:
                 self.objects.append(os.environ)
-            if is_installed(f.__module__ or "", self.package):
+            if self.user_code.is_installed(f.__module__):
                 self._visit_library_function(f)
             if _is_generated(f):
                 self._visit_defaults(f)
@@ -464,7 +425,7 @@ class _Walker:
 
     def _is_library_module(self, x: Any) -> bool:
         """Whether a value is a library's module, which is hardly ever rebound."""
-        return isinstance(x, types.ModuleType) and is_library(x, self.package)
+        return isinstance(x, types.ModuleType) and not self.user_code.has_module(x)
 
     def _add_looked_up(self, namespace: dict[str, Any], names: Iterable[str]) -> None:
         """Note names that are looked up in a namespace that hardly changes."""
@@ -502,16 +463,14 @@ class _Walker:
         self.names.writes_unknown |= name in _ATTRIBUTE_WRITERS
         self.names.sets_frozen_attributes |= name == "__setattr__"
         if isinstance(x, C_DESCRIPTORS):
-            self.names.attributes.add(name)
-            self.names.loaded.add(name)
+            self.names.add_attributes({name})
 
     def _visit_partial(self, x: functools.partial[Any]) -> None:
         """Visit a partial's function and arguments. A string argument may name an attribute;
         without one, the attribute is known only in the call."""
         self.reach(x.func)
         texts = {given for given in (*x.args, *x.keywords.values()) if type(given) is str}
-        self.names.attributes |= texts
-        self.names.loaded |= texts
+        self.names.add_attributes(texts)
         is_accessor = getattr(x.func, "__name__", "") in _ATTRIBUTE_ACCESSORS
         self.names.reads_any_attribute |= is_accessor and not texts
         for name in ("args", "keywords", *["func"] * tree.is_method(x.func)):
@@ -533,10 +492,8 @@ class _Walker:
                 if is_special and name not in _IGNORED_SPECIAL_METHODS:
                     if isinstance(raw, (types.FunctionType, staticmethod, classmethod)):
                         self.reach(raw)  # `__new__` is a static method
-                elif name in self.names.attributes:
+                elif name in self.names.attributes or (every and not name.startswith("__")):
                     self._visit_class_attribute(x, cls, name, raw)
-                elif every and not name.startswith("__"):
-                    self._visit_any_attribute(x, cls, name, raw)
         if isinstance(type(x).__getattribute__, types.FunctionType):
             self._visit_instance_dict(x)
             return
@@ -594,7 +551,7 @@ class _Walker:
 
     def _visit_module(self, x: types.ModuleType) -> None:
         """Of a library's module, add only state that users are known to change."""
-        ours = not is_library(x, self.package)
+        ours = self.user_code.has_module(x)
         if not ours:
             self._check_members(x)
         package = x.__name__.partition(".")[0]
@@ -615,7 +572,9 @@ class _Walker:
             value = vars(x)[name]
             if ours or type(value) in _MUTABLE_STATE:
                 self._add_source(ItemSource, vars(x), name, f"{x.__name__}.{name}")
-            elif self.libraries.is_installed_class(type(value)) or is_function_of_package(value, x):
+            elif self.user_code.is_installed(type(value).__module__) or (
+                is_function_of_package(value, x)
+            ):
                 self.reach(value)
             elif value is os.getenv:
                 self.objects.append(os.environ)
@@ -627,34 +586,19 @@ class _Walker:
         for name in self.names.attributes & vars(like).keys():
             self.purity.add(vars(like)[name], name)
 
-    def _visit_any_attribute(self, x: Any, cls: type, name: str, raw: Any) -> None:
-        """Visit a class attribute where any attribute may be read. What a method reads counts; that
-        it may be rebound does not."""
-        if isinstance(raw, types.FunctionType):
-            self.reach(raw)
-        else:
-            self._visit_class_attribute(x, cls, name, raw)
-
     def _visit_class_attribute(self, x: Any, cls: type, name: str, raw: Any) -> None:
-        label = f"{cls.__name__}.{name}"
-        if isinstance(raw, types.FunctionType):
-            self.reach(raw)
-        elif isinstance(raw, (staticmethod, classmethod, property, functools.cached_property)):
-            self.reach(raw.func if isinstance(raw, functools.cached_property) else raw)
-        elif isinstance(raw, types.MemberDescriptorType):
-            if not isinstance(x, type) and hasattr(x, name):
-                self._add_source(AttributeSource, x, name, label)
-        elif not hasattr(type(raw), "__get__"):
-            self._add_source(AttributeSource, x, name, label)
-        else:
-            self.reach(raw)  # a user's descriptor
+        is_slot = isinstance(raw, types.MemberDescriptorType)
+        if hasattr(type(raw), "__get__") and not is_slot:
+            self.reach(raw)  # a method, a property, a user's descriptor
+        elif not is_slot or (not isinstance(x, type) and hasattr(x, name)):
+            self._add_source(AttributeSource, x, name, f"{cls.__name__}.{name}")
 
     def _is_user_defined(self, x: Any) -> bool:
         """Whether an object's class, a class or a module is user code."""
         if isinstance(x, types.ModuleType):
-            return not is_library(x, self.package)
-        module = (x if isinstance(x, type) else type(x)).__module__
-        return not is_library(sys.modules.get(module), self.package) and module != "builtins"
+            return self.user_code.has_module(x)
+        cls = x if isinstance(x, type) else type(x)
+        return self.user_code.has_class(cls) and cls.__module__ != "builtins"
 
 
 def _is_generated(f: types.FunctionType) -> bool:

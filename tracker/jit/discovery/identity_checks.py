@@ -43,7 +43,7 @@ def check_identity(f: Callable[..., Any], given: Sequence[tuple[Any, Any, Any]])
     if tracer is not None and not tracer.tests_identity:
         return
     captured = find_captured_state(f)
-    if captured.tests_identity:
+    if captured.names.tests_identity:
         _check_arrays([array for _, _, array in given], captured)
     elif known:
         if len(_without_comparison) >= _MAX_CACHED:
@@ -55,7 +55,7 @@ def _check_arrays(arrays: Sequence[Any], captured: CapturedState) -> None:
     if any(one is other for one, other in combinations(arrays, 2)):
         raise _refusal("two arguments are one array")
     for source in captured.sources:
-        if source.name not in captured.stored_after_init:
+        if source.name not in captured.names.stored_after_init:
             for x in tree.leaves(resolve_placeholder(source.read())):
                 if any(x is array for array in arrays):
                     raise _refusal(f"an argument is the array that {source.label} is")

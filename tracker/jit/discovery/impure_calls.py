@@ -36,7 +36,7 @@ from tracker.jit.discovery.purity_table import (
     is_pure,
     is_pure_frame,
 )
-from tracker.jit.discovery.user_code import INTERNAL_PACKAGES, is_library, is_library_code
+from tracker.jit.discovery.user_code import INTERNAL_PACKAGES, UserCode
 from tracker.jit.guards.class_guard import is_c_class
 
 PROFILER_IN_USE = "another profile function is set (sys.setprofile), and its calls must be watched"
@@ -187,10 +187,10 @@ class PurityCheck:
     `codes` are the code objects seen. Whatever is added after `close` is vouched for.
     """
 
-    def __init__(self, package: str, vouched: VouchedCallables) -> None:
+    def __init__(self, user_code: UserCode, vouched: VouchedCallables) -> None:
         self.needs_monitor = False
         self.codes: list[CodeType] = []
-        self._package = package
+        self._user_code = user_code
         self._pure = vouched
         self._is_closed = False
         self._unobservable: dict[str, str] = {}  # name in the code -> description
@@ -246,7 +246,7 @@ class PurityCheck:
         """Whether an object is known to be pure; whether the monitor sees its calls."""
         cls = type(x)
         if issubclass(cls, types.ModuleType):
-            is_users = not is_library(x, self._package) and _is_python_module(x)
+            is_users = self._user_code.has_module(x) and _is_python_module(x)
             return is_users or is_pure(x.__name__) is True, True
         if issubclass(cls, type):
             pure, _ = self._purity_of_class(x)
@@ -254,7 +254,7 @@ class PurityCheck:
         if cls is types.FunctionType:
             name = f"{x.__globals__.get('__name__')}.{x.__qualname__}"
             generated = x.__code__.co_filename == "<string>"  # dataclass, namedtuple
-            users = generated or not is_library_code(x, self._package)
+            users = generated or self._user_code.has_function(x)
             return users or is_pure(name) is True, True
         if cls in _C_FUNCTIONS:
             return is_pure(builtin_name(x)) is True, True
@@ -268,12 +268,9 @@ class PurityCheck:
         if known is None:
             bases = [base for base in cls.__mro__ if is_pure(class_name(base)) is not True]
             hidden = list(filter(_hides_calls, bases))
-            pure = all(self._is_user_class(base) for base in bases) and not hidden
+            pure = all(map(self._user_code.has_class, bases)) and not hidden
             known = self._class_purity[cls] = pure, not hidden
         return known
-
-    def _is_user_class(self, cls: type) -> bool:
-        return not is_library(sys.modules.get(cls.__module__), self._package)
 
 
 def _is_python_module(module: types.ModuleType) -> bool:

@@ -15,6 +15,7 @@ _NOT_OF_CONSTRUCTION = {
     *("reads_any_attribute", "lists_attributes", "stored_after_init", "sets_frozen_attributes"),
 }
 _NOT_OF_GENERATED_CODE = {"tests_identity", "sets_frozen_attributes"}
+_LAYOUT_ATTRIBUTES = {"flags", "strides", "base"}
 
 
 def _names() -> Any:
@@ -63,6 +64,21 @@ class Names:
     tests_identity_with_bool: bool = False
     sets_frozen_attributes: bool = False
     draws_random: bool = False
+
+    @property
+    def may_write(self) -> bool:
+        """Whether something may be written."""
+        return bool(self.stored) or self.writes_unknown
+
+    @property
+    def reads_layout(self) -> bool:
+        """Whether it may be read how an array lies in memory."""
+        return not _LAYOUT_ATTRIBUTES.isdisjoint(self.attributes)
+
+    def add_attributes(self, names: set[str]) -> None:
+        """Add names of attributes that are read."""
+        self.attributes |= names
+        self.loaded |= names
 
     def update(self, names: Names, skipped: Container[str] = ()) -> None:
         """Add other names, without some fields of theirs."""

@@ -10,7 +10,6 @@ when there are more.
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tracker.jit.discovery.bytecode import referenced_names
-from tracker.jit.discovery.user_code import INTERNAL_PACKAGES, is_installed, is_library
+from tracker.jit.discovery.user_code import INTERNAL_PACKAGES, UserCode
 from tracker.jit.guards.constants import is_value_class
 
 PLAIN_CLASSES = (
@@ -45,16 +44,12 @@ _SKIPPED_CLASSES = {("threading", "Condition")}
 class LibraryObjects:
     """The library objects that a walk has met."""
 
-    def __init__(self, package: str) -> None:
-        self._package = package
+    def __init__(self, user_code: UserCode) -> None:
+        self._user_code = user_code
         self._objects: list[Any] = []
         self._is_library_class: dict[type, bool] = {}
         self._known_classes: set[type] = set()
         self._function_count = 0
-
-    def is_installed_class(self, cls: type) -> bool:
-        """Whether a class is of an installed package."""
-        return is_installed(cls.__module__, self._package)
 
     def is_library_object(self, x: Any) -> bool:
         """Whether an object's class is a library's, or derived from a class of an installed
@@ -62,19 +57,19 @@ class LibraryObjects:
         known = self._is_library_class.get(type(x))
         if known is None:
             cls = type(x)
-            owned = self._is_python_library_class(cls) or any(
-                map(self.is_installed_class, cls.__mro__)
-            )
-            known = not isinstance(x, type) and owned
-            self._is_library_class[cls] = known
+            owned = self._is_python_library_class(cls) or any(map(self._is_installed, cls.__mro__))
+            known = self._is_library_class[cls] = not isinstance(x, type) and owned
         return known
+
+    def _is_installed(self, cls: type) -> bool:
+        return self._user_code.is_installed(cls.__module__)
 
     def _library_classes(self, x: Any) -> list[type]:
         """The library classes in the MRO of an object."""
         return [
             cls
             for cls in type(x).__mro__
-            if self.is_installed_class(cls) or self._is_python_library_class(cls)
+            if self._is_installed(cls) or self._is_python_library_class(cls)
         ]
 
     def _is_python_library_class(self, cls: type) -> bool:
@@ -87,7 +82,7 @@ class LibraryObjects:
             or _is_skipped(cls)
         ):
             return False
-        return is_library(sys.modules.get(cls.__module__), self._package)
+        return not self._user_code.has_class(cls)
 
     def add(self, x: Any) -> bool:
         """Add an object; return whether it is a library's."""

@@ -8,8 +8,10 @@ runs.
 from __future__ import annotations
 
 import enum
+import functools
 import gc
 import types
+import weakref
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -31,6 +33,23 @@ _DATA_ATTRIBUTES = {  # the attribute with the contents
     ("queue", "LifoQueue"): "queue",
     ("queue", "PriorityQueue"): "queue",
 }
+_WRAPPERS: dict[type, tuple[str, ...]] = {  # with the attributes that they are made of
+    types.MethodType: ("__func__", "__self__"),
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    property: ("fget", "fset", "fdel"),
+    functools.cached_property: ("func",),
+    functools.partialmethod: ("func", "args", "keywords"),
+    functools.singledispatchmethod: ("dispatcher", "func"),
+}
+
+
+def wrapped_objects(x: Any) -> list[Any] | None:
+    """What a method, a descriptor or a weak reference is made of; None for anything else."""
+    if isinstance(x, weakref.ref):
+        return [x()]
+    names = next((names for cls, names in _WRAPPERS.items() if isinstance(x, cls)), None)
+    return None if names is None else [getattr(x, name) for name in names]
 
 
 def hidden_sources(x: Any) -> Iterator[tuple[type[Source], Any, Any]]:

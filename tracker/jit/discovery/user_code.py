@@ -1,6 +1,6 @@
 """Tells user code, which is followed, from library code, which is not.
 
-`is_installed` singles out installed packages, of which nothing is known.
+Invariant: no user code runs.
 """
 
 from __future__ import annotations
@@ -15,42 +15,48 @@ INTERNAL_PACKAGES = ("tracker", "numpy")
 _KNOWN_PACKAGES = (*INTERNAL_PACKAGES, "scipy")
 
 
-def is_library(module: types.ModuleType | None, package: str) -> bool:
-    """Whether a module is a library's; modules of `package` never are."""
-    first = "" if module is None else module.__name__.partition(".")[0]
-    if module is None or first == package:
-        return False
-    own = _module_dict(module)
-    where = own.get("__file__")
-    if first in INTERNAL_PACKAGES:
-        return True
-    if where is None:
-        return module.__name__ in sys.builtin_module_names or "__path__" in own
-    return is_library_file(where)
+class UserCode:
+    """Modules of `package` are the user's, wherever they are."""
 
+    def __init__(self, package: str) -> None:
+        self.package = package
 
-def is_installed(module: str, package: str) -> bool:
-    """Whether a module belongs to an installed package: not the user's, nor Python's, NumPy's or
-    SciPy's."""
-    found = sys.modules.get(module)
-    where = _module_dict(found).get("__file__")
-    if where is None or module.partition(".")[0] in _KNOWN_PACKAGES:
-        return False
-    return is_library(found, package) and INSTALLED.search(where) is not None
+    def has_module(self, module: types.ModuleType | None) -> bool:
+        first = "" if module is None else module.__name__.partition(".")[0]
+        if module is None or first == self.package:
+            return True
+        own = _module_dict(module)
+        where = own.get("__file__")
+        if first in INTERNAL_PACKAGES:
+            return False
+        if where is None:
+            return module.__name__ not in sys.builtin_module_names and "__path__" not in own
+        return not is_library_file(where)
+
+    def has_class(self, cls: type) -> bool:
+        return self.has_module(sys.modules.get(cls.__module__))
+
+    def has_function(self, f: types.FunctionType) -> bool:
+        if is_internal(f.__code__):  # a derivative has the names of its function
+            return False
+        module, path = f.__module__ or "", f.__code__.co_filename
+        if module.partition(".")[0] == self.package:
+            return True
+        if path == "<string>" and not f.__name__.startswith("__"):  # of `exec`, not `dataclasses`
+            return self.has_module(sys.modules.get(module))
+        return not is_library_file(path)
+
+    def is_installed(self, module: str | None) -> bool:
+        """Whether a module belongs to an installed package, of which nothing is known: not the
+        user's, nor Python's, NumPy's or SciPy's."""
+        found = sys.modules.get(module or "")
+        where = _module_dict(found).get("__file__")
+        if where is None or (module or "").partition(".")[0] in _KNOWN_PACKAGES:
+            return False
+        return not self.has_module(found) and INSTALLED.search(where) is not None
 
 
 def _module_dict(module: types.ModuleType | None) -> dict[str, Any]:
     """The `__dict__` of a module: its `__getattr__` would run user code."""
     own: dict[str, Any] = getattr(module, "__dict__", {})
     return own
-
-
-def is_library_code(f: types.FunctionType, package: str) -> bool:
-    if is_internal(f.__code__):  # a derivative has the names of its function
-        return True
-    module, path = f.__module__ or "", f.__code__.co_filename
-    if module.partition(".")[0] == package:
-        return False
-    if path == "<string>" and not f.__name__.startswith("__"):  # `exec` made it, not `dataclasses`
-        return is_library(sys.modules.get(module), package)
-    return is_library_file(path)

@@ -323,10 +323,10 @@ class Jitted:
             captured = find_captured_state(
                 self.function, static_leaves(call.signature, call.leaves)
             )
-            if has_containers and _may_write(captured):
+            if has_containers and captured.names.may_write:
                 return True
             _, everything = with_captured_state(call.signature, call.leaves, captured.sources)
-        return captured.reads_layout or any(
+        return captured.names.reads_layout or any(
             i != j and np.may_share_memory(x, y)
             for j, (x, copy) in enumerate(zip(call.leaves, native, strict=True))
             if x is not copy
@@ -361,7 +361,7 @@ class Jitted:
             what = f"it has {self.options.max_traces} traces already"
             self.traces.fall_back(group, f"{what} ({newest_cause(group)})")
         captured = self._captured_state(call.signature, leaves)
-        group.may_write_state |= _may_write(captured)
+        group.may_write_state |= captured.names.may_write
         if not self._may_trace(group, captured):
             return self._run_plain(call)
         full_signature, everything = with_captured_state(call.signature, leaves, captured.sources)
@@ -372,7 +372,7 @@ class Jitted:
             return self.function(*call.args, **call.kwargs)
         if group.may_write_state and aliases_holder(full_signature, given):
             return self._run_plain(call)
-        distinct = distinct_objects(full_signature) if captured.tests_identity else ()
+        distinct = distinct_objects(full_signature) if captured.names.tests_identity else ()
         if any(len(each.members) > _MAX_COMPARED_ARRAYS for each in distinct):
             self.traces.refuse(group, "it compares objects, and is given many arrays")
             return self._run_plain(call)
@@ -604,10 +604,6 @@ class Jitted:
             captured, self.has_constant_library_arrays = constant, True
         log.roll_back()
         return self._trace(call, captured, log, is_lazy)
-
-
-def _may_write(captured: CapturedState) -> bool:
-    return bool(captured.stored) or captured.writes_unknown
 
 
 def _holds_constant_arrays(captured: CapturedState) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from tracker.errors import UnsupportedError, message
 from tracker.jit.dispatch.specialization import SignatureGroup, match_leaves
 from tracker.jit.guards.captured_leaves import (
-    captured_paths,
+    captured_leaves,
     signature_difference,
     with_captured_state,
 )
@@ -73,8 +73,7 @@ class SavedState:
                     "Call tracker.pullback again, or pass it as an argument",
                 )
             )
-        paths = captured_paths(now)
-        triples = zip(paths, self.values, values, strict=True)
+        triples = zip(captured_leaves(now), self.values, values, strict=True)
         return {path: old for path, old, x in triples if not _same_value(old, x)}
 
 

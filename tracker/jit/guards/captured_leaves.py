@@ -36,6 +36,7 @@ from tracker.jit.guards.signature import (
     Signature,
     SignaturePath,
     array_leaf,
+    iter_nodes,
     leaf_of,
     mutable_containers,
 )
@@ -74,11 +75,7 @@ def possible_holder_aliases(call: Signature) -> list[tuple[SignaturePath, Consta
         ):
             holders.setdefault(type(x), {})[id(x)] = source.holder
     found = mutable_containers(call) if holders else []
-    return [
-        (path, holder)
-        for path in found
-        for holder in holders.get(structure_at(call, path).cls or object, {}).values()
-    ]
+    return [(path, holder) for path, cls in found for holder in holders.get(cls, {}).values()]
 
 
 def structure_at(call: Signature, path: SignaturePath) -> Structure:
@@ -231,27 +228,13 @@ def can_be_promoted(x: Any) -> bool:
     return isinstance(leaf_of(x), ScalarLeaf) and type(x) is not np.bool_
 
 
-def captured_paths(call: Signature) -> list[SourcePath]:
-    """The path of each leaf at a source, relative to its source."""
-    own = len(call.structures) - len(call.sources)
-    return [(call.sources[at - own], path) for at, path in captured_signature_paths(call)]
-
-
-def captured_signature_paths(call: Signature) -> list[SignaturePath]:
-    """The path in the signature of each leaf at a source."""
-    own = len(call.structures) - len(call.sources)
-    return [
-        path
-        for at, whole in enumerate(call.structures[own:], own)
-        for path in _leaf_paths(whole, (at, ()))
-    ]
-
-
-def _leaf_paths(structure: Structure, path: SignaturePath) -> Iterator[SignaturePath]:
-    if structure.cls is None:
-        yield path
-    for at, child in enumerate(structure.children):
-        yield from _leaf_paths(child, child_path(path, at))
+def captured_leaves(call: Signature) -> dict[SourcePath, Leaf]:
+    """The leaves at sources, in order, by their path from their source."""
+    return {
+        (call.sources[at - call.first_source], way): call.leaves[number]
+        for (at, way), node, number in iter_nodes(call)
+        if at >= call.first_source and node.cls is None
+    }
 
 
 def leaf_labels(call: Signature) -> list[str]:

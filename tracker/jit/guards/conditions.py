@@ -7,7 +7,7 @@ computed or written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from tracker.jit.guards.constants import BIT_COMPARED_CLASSES, ConstantKey
@@ -16,27 +16,29 @@ from tracker.jit.guards.signature import (
     ArrayLeaf,
     Condition,
     DistinctObjects,
-    Leaf,
     ScalarLeaf,
     Signature,
     SignaturePath,
+    iter_nodes,
 )
-from tracker.tree import Structure
 
 
 def distinct_objects(call: Signature) -> tuple[DistinctObjects, ...]:
     """The objects that code which compares identities must find distinct, as they are in this call:
     equal array leaves, containers of one class, and a number that is an argument and one at a
     source."""
-    own = sum(s.count for s in call.structures[: len(call.structures) - len(call.sources)])
+    own = sum(s.count for s in call.structures[: call.first_source])
     alike: dict[Any, list[int | SignaturePath]] = {}
     for number, leaf in enumerate(call.leaves):
         if isinstance(leaf, ArrayLeaf):
             alike.setdefault(leaf, []).append(number)
     again = {other for _, other in call.aliases}
-    for path, structure, leaves in _iter_containers(call):
+    for path, structure, first in iter_nodes(call):
+        if structure.cls is None:
+            continue
+        leaves = call.leaves[first : first + structure.count]
         holds_array = any(isinstance(leaf, (ArrayLeaf, AliasLeaf)) for leaf in leaves)
-        if path not in again and (holds_array or not issubclass(structure.cls or tuple, tuple)):
+        if path not in again and (holds_array or not issubclass(structure.cls, tuple)):
             alike.setdefault(structure.cls, []).append(path)
     numbers = [
         (one, other)
@@ -54,22 +56,6 @@ def _scalar_class(leaf: Any) -> type | None:
     if isinstance(leaf, ScalarLeaf):
         return leaf.cls
     return type(leaf.value) if isinstance(leaf, ConstantKey) else None
-
-
-def _iter_containers(call: Signature) -> Iterator[tuple[SignaturePath, Structure, Sequence[Leaf]]]:
-    """The path, structure and leaves of each container in a signature."""
-    first = 0
-    todo: list[tuple[Structure, SignaturePath, int]] = []
-    for at, structure in enumerate(call.structures):
-        todo.append((structure, (at, ()), first))
-        first += structure.count
-    while todo:
-        structure, path, first = todo.pop()
-        if structure.cls is not None:
-            yield path, structure, call.leaves[first : first + structure.count]
-        for at, child in enumerate(structure.children):
-            todo.append((child, (path[0], (*path[1], at)), first))
-            first += child.count
 
 
 def condition_paths(conditions: Iterable[Condition]) -> set[SignaturePath]:

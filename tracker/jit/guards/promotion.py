@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tracker.jit.guards.captured_leaves import can_be_promoted, captured_paths
+from tracker.jit.guards.captured_leaves import can_be_promoted, captured_leaves
 from tracker.jit.guards.constants import ConstantKey
 from tracker.jit.guards.signature import Signature
 from tracker.jit.guards.source import AttributeSource, SourcePath
@@ -95,10 +95,8 @@ def _is_changed_number(was: ConstantKey, now: ConstantKey) -> bool:
 
 def _captured_numbers(call: Signature) -> dict[SourcePath, ConstantKey]:
     """The captured numbers that are constants, by path."""
-    paths = captured_paths(call)
-    leaves = call.leaves[len(call.leaves) - len(paths) :]
     return {
         path: leaf
-        for path, leaf in zip(paths, leaves, strict=True)
+        for path, leaf in captured_leaves(call).items()
         if isinstance(leaf, ConstantKey) and leaf.is_by_value and can_be_promoted(leaf.value)
     }

@@ -11,7 +11,7 @@ know by identity, if it can be referenced weakly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -29,7 +29,7 @@ from tracker.jit.guards.constants import (
     holds_plain_values,
     is_mutable_leaf,
 )
-from tracker.jit.guards.source import Source
+from tracker.jit.guards.source import Source, child_path
 from tracker.support.structs import record
 from tracker.tree import Structure
 
@@ -133,8 +133,13 @@ class Signature:
         return self._hash
 
     @property
+    def first_source(self) -> int:
+        """The number of the first structure that is at a source."""
+        return len(self.structures) - len(self.sources)
+
+    @property
     def positional_count(self) -> int:
-        return len(self.structures) - len(self.names) - len(self.sources)
+        return self.first_source - len(self.names)
 
     @property
     def is_alive(self) -> bool:
@@ -154,18 +159,26 @@ class Signature:
         return slot_offsets(self.leaves)
 
 
-def mutable_containers(call: Signature) -> list[SignaturePath]:
-    """The paths of all containers that can change."""
-    found: list[SignaturePath] = []
-    todo: list[tuple[Structure, SignaturePath]] = [
-        (structure, (at, ())) for at, structure in enumerate(call.structures)
-    ]
+def iter_nodes(call: Signature) -> Iterator[tuple[SignaturePath, Structure, int]]:
+    """The path and structure of each leaf and container, in order, and the number of its first
+    leaf."""
+    first = 0
+    todo: list[tuple[SignaturePath, Structure]] = []
+    todo += [((at, ()), structure) for at, structure in enumerate(call.structures)][::-1]
     while todo:
-        structure, path = todo.pop()
-        if structure.cls is not None and not issubclass(structure.cls, tuple):
-            found.append(path)
-        todo += [(s, (path[0], (*path[1], at))) for at, s in enumerate(structure.children)]
-    return found
+        path, structure = todo.pop()
+        yield path, structure, first
+        first += structure.cls is None
+        todo += [(child_path(path, at), s) for at, s in enumerate(structure.children)][::-1]
+
+
+def mutable_containers(call: Signature) -> list[tuple[SignaturePath, type]]:
+    """The paths and classes of all containers that can change."""
+    return [
+        (path, structure.cls)
+        for path, structure, _ in iter_nodes(call)
+        if structure.cls is not None and not issubclass(structure.cls, tuple)
+    ]
 
 
 def no_alias_pairs(
@@ -174,7 +187,7 @@ def no_alias_pairs(
     """Pairs of containers that must not be one object: each that is written to, with each other."""
     changed = {u.target for u in state_writes if isinstance(u.target, tuple)}
     others = mutable_containers(call) if changed else []
-    return [(path, other) for path in changed for other in others if path != other]
+    return [(path, other) for path in changed for other, _ in others if path != other]
 
 
 def signature_of(

@@ -47,6 +47,11 @@ class Source:
 
     def read(self) -> Any:
         """The value now; MISSING if there is none."""
+        holder = self.holder.value
+        return MISSING if holder is None else self.read_from(holder)
+
+    def read_from(self, holder: Any) -> Any:
+        """The value that a holder has."""
         raise NotImplementedError
 
     def write(self, x: Any, on_holder: bool) -> None:
@@ -78,8 +83,8 @@ class CellSource(Source):
 
     kind = "cell"
 
-    def read(self) -> Any:
-        return cell_contents(self.holder.value, MISSING)
+    def read_from(self, holder: Any) -> Any:
+        return cell_contents(holder, MISSING)
 
     def write(self, x: Any, on_holder: bool) -> None:
         if x is MISSING:
@@ -99,8 +104,8 @@ class ItemSource(Source):
 
     kind = "item"
 
-    def read(self) -> Any:
-        return self.holder.value.get(self.name, MISSING)
+    def read_from(self, holder: Any) -> Any:
+        return holder.get(self.name, MISSING)
 
     def write(self, x: Any, on_holder: bool) -> None:
         if x is MISSING:
@@ -120,10 +125,9 @@ class ContextVarSource(Source):
 
     kind = "variable"
 
-    def read(self) -> Any:
-        variable = self.holder.value
+    def read_from(self, holder: Any) -> Any:
         try:
-            return MISSING if variable is None else variable.get()  # maybe its default
+            return holder.get()  # maybe its default
         except LookupError:
             return MISSING
 
@@ -142,9 +146,8 @@ class AttributeSource(Source):
 
     kind = "attribute"
 
-    def read(self) -> Any:
-        holder = self.holder.value
-        return MISSING if holder is None else getattr(holder, self.name, MISSING)
+    def read_from(self, holder: Any) -> Any:
+        return getattr(holder, self.name, MISSING)
 
     def write(self, x: Any, on_holder: bool) -> None:
         holder = self.holder.value
@@ -186,12 +189,8 @@ class FunctionSource(Source):
     kind = "slot"
     is_atomic = is_read_only = True
 
-    def read(self) -> Any:
-        holder = self.holder.value
-        return MISSING if holder is None else getattr(holder, self.name, MISSING)
-
-    def write(self, x: Any, on_holder: bool) -> None:
-        setattr(self.holder.value, self.name, x)
+    def read_from(self, holder: Any) -> Any:
+        return getattr(holder, self.name, MISSING)
 
 
 @record(frozen=True)
@@ -201,9 +200,8 @@ class TypeSource(Source):
     kind = "class"
     is_atomic = True
 
-    def read(self) -> Any:
-        holder = self.holder.value
-        return MISSING if holder is None else type(holder)
+    def read_from(self, holder: Any) -> Any:
+        return type(holder)
 
     def write(self, x: Any, on_holder: bool) -> None:
         object.__setattr__(self.holder.value, "__class__", x)
@@ -216,9 +214,8 @@ class ShadowSource(Source):
     kind = "own"
     is_atomic = True
 
-    def read(self) -> Any:
-        holder = self.holder.value
-        own = {} if holder is None else instance_dict(holder)
+    def read_from(self, holder: Any) -> Any:
+        own = instance_dict(holder)
         return tuple(name for name in self.name if name in own) or MISSING
 
     def write(self, x: Any, on_holder: bool) -> None:
@@ -233,9 +230,8 @@ class ClassGuardSource(Source):
     kind = "lent"
     is_atomic = is_read_only = True
 
-    def read(self) -> Any:
-        holder = self.holder.value
-        return MISSING if holder is None else holder
+    def read_from(self, holder: Any) -> Any:
+        return holder
 
 
 @record(frozen=True)
@@ -246,9 +242,8 @@ class NamespaceSource(Source):
     kind = "names"
     is_atomic = is_read_only = True
 
-    def read(self) -> Any:
-        names = self.holder.value
-        return MISSING if names is None else tuple(names.get(name, MISSING) for name in self.name)
+    def read_from(self, holder: Any) -> Any:
+        return tuple(holder.get(name, MISSING) for name in self.name)
 
 
 @record(frozen=True)
@@ -259,9 +254,8 @@ class TokenSource(Source):
     kind = "token"
     is_atomic = is_read_only = True
 
-    def read(self) -> Any:
-        holder = self.holder.value
-        return MISSING if holder is None else holder()
+    def read_from(self, holder: Any) -> Any:
+        return holder()
 
 
 @record(frozen=True)

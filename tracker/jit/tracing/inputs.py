@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import UnsupportedError, message
-from tracker.jit.guards.captured_leaves import captured_paths
+from tracker.jit.guards.captured_leaves import captured_leaves
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
 from tracker.jit.guards.signature import (
     AliasLeaf,
@@ -132,7 +132,7 @@ class TracedInputs:
         self.captured_values: dict[Value, int] = {}
         self.handles_by_id: dict[int, Any] = recorders  # by id of the captured array
         self.handles_by_path: dict[SourcePath, Any] = {}
-        for number, path in enumerate(captured_paths(call), argument_count):
+        for number, path in enumerate(captured_leaves(call), argument_count):
             self._add_capture(number, leaves[number], call.leaves[number], path)
 
     def _add_capture(self, number: int, x: Any, spec: Any, path: SourcePath) -> None:

@@ -28,13 +28,14 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.discovery.discovery import CapturedState
-from tracker.jit.guards.captured_leaves import captured_signature_paths, structure_at
+from tracker.jit.guards.captured_leaves import structure_at
 from tracker.jit.guards.constants import ConstantKey
 from tracker.jit.guards.signature import (
     AppendOnlyLeaf,
     Signature,
     SignaturePath,
     StateWrite,
+    iter_nodes,
     no_alias_pairs,
 )
 from tracker.jit.guards.source import (
@@ -54,7 +55,6 @@ from tracker.jit.guards.source import (
 )
 from tracker.jit.tracing.inputs import TracedInputs
 from tracker.jit.tracing.placeholder_swap import ArgumentContainers, untrack_keys, view_root
-from tracker.jit.tracing.stability import captured_leaves
 from tracker.ops.shape.create import buffer
 from tracker.random.draw_ops import RollbackLog
 from tracker.support.array_copies import copy_with_layout, same_bytes
@@ -145,7 +145,7 @@ class StateRollbackLog(RollbackLog):
     def __init__(self, captured: CapturedState, arrays: bool = False) -> None:
         super().__init__()
         self._snapshot = StateSnapshot(captured.sources, arrays)
-        self._stored = captured.stored
+        self._stored = captured.names.stored
         self._attribute_names = [
             (x, frozenset(instance_dict(x))) for x in captured.objects if _has_own_attributes(x)
         ]
@@ -175,7 +175,7 @@ def container_paths(
 ) -> dict[int, SignaturePath]:
     """The path in the signature of each container that the function was given or found at a source,
     by id, if the signature flattens it."""
-    first = len(call.structures) - len(call.sources)
+    first = call.first_source
     found = [
         (snapshot.containers[key][0], (first + at, path))
         for key, (at, path) in snapshot.container_paths.items()
@@ -213,7 +213,7 @@ def find_state_writes(
     kept = [*containers.originals, *map(id, _containers_in(result))]
     diff = _StateDiff(call, inputs, captured, snapshot, paths, kept)
     try:
-        first = len(call.structures) - len(call.sources)
+        first = call.first_source
         for number, (source, was, own) in enumerate(snapshot.entries, first):
             diff.compare_source(source, was, own, number)
         for (_, copy, was), path in zip(containers.pairs, containers.paths, strict=True):
@@ -263,8 +263,11 @@ class _StateDiff:
         }
         self.container_paths = paths
         self.escaping_ids = {*snapshot.containers, *kept}
-        found = zip(captured_signature_paths(call), captured_leaves(call), strict=True)
-        self.append_only_paths = {path for path, leaf in found if leaf == AppendOnlyLeaf()}
+        self.append_only_paths = {
+            path
+            for path, node, number in iter_nodes(call)
+            if node.cls is None and call.leaves[number] == AppendOnlyLeaf()
+        }
         self.visited_ids: set[int] = set()
         self.changed_ids: set[int] = set()
 
@@ -278,7 +281,8 @@ class _StateDiff:
             return
         if isinstance(source, ContentsSource):
             raise _Unrepresentable
-        if not self.captured.writes_unknown and source.name not in self.captured.stored:
+        names = self.captured.names
+        if not names.writes_unknown and source.name not in names.stored:
             raise _Unrepresentable  # another thread has written
         if now is MISSING or not _is_writable(source, was, on_holder):
             raise _Unrepresentable

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tracker.jit.guards.captured_leaves import can_be_promoted, captured_paths, with_captured_state
+from tracker.jit.guards.captured_leaves import can_be_promoted, captured_leaves, with_captured_state
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
-from tracker.jit.guards.signature import Leaf, Signature, StateWrite
+from tracker.jit.guards.signature import Leaf, Signature, StateWrite, iter_nodes
 from tracker.jit.guards.source import Source, SourcePath
 
 
@@ -39,7 +39,7 @@ class PostTraceState:
             return all(map(_is_same_object, self.signature.leaves, self.leaves, self.leaves_after))
         if self.signature_after.sources != self.signature.sources:
             return False
-        first = len(self.signature.structures) - len(self.signature.sources)
+        first = self.signature.first_source
         put = {u.target if isinstance(u.target, Source) else u.target[0] for u in state_writes}
         before, after = (leaves_by_source(call) for call in (self.signature, self.signature_after))
         for number, source in enumerate(self.signature.sources):
@@ -59,14 +59,11 @@ class PostTraceState:
         """The paths at which a number has changed, and those at which there was none."""
         if self.signature_after == self.signature:
             return frozenset(), frozenset()
-        before = dict(
-            zip(captured_paths(self.signature), captured_leaves(self.signature), strict=True)
-        )
-        after = zip(
-            captured_paths(self.signature_after), captured_leaves(self.signature_after), strict=True
-        )
+        before = captured_leaves(self.signature)
         numbers = {
-            s: x for s, x in after if isinstance(x, ConstantKey) and can_be_promoted(x.value)
+            s: x
+            for s, x in captured_leaves(self.signature_after).items()
+            if isinstance(x, ConstantKey) and can_be_promoted(x.value)
         }
         known = numbers.keys() & before.keys()
         moved = {
@@ -84,17 +81,11 @@ def _is_same_class(a: Leaf, b: ConstantKey) -> bool:
     return isinstance(a, ConstantKey) and type(a.value) is type(b.value)
 
 
-def captured_leaves(call: Signature) -> Sequence[Leaf]:
-    """The leaves at sources."""
-    return call.leaves[len(call.leaves) - len(captured_paths(call)) :]
-
-
 def leaves_by_source(call: Signature) -> list[tuple[Sequence[Leaf], slice]]:
     """The leaves at each source, and their positions."""
-    at = len(call.leaves) - len(captured_leaves(call))
-    found: list[tuple[Sequence[Leaf], slice]] = []
-    for structure in call.structures[len(call.structures) - len(call.sources) :]:
-        which = slice(at, at + structure.count)
-        found.append((call.leaves[which], which))
-        at += structure.count
-    return found
+    found = [
+        slice(first, first + structure.count)
+        for (at, way), structure, first in iter_nodes(call)
+        if at >= call.first_source and not way
+    ]
+    return [(call.leaves[which], which) for which in found]

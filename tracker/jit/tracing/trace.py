@@ -294,7 +294,7 @@ def trace_call(
             name or _trace_name(f), run.tracer, inputs, results, run.views, run.container_paths
         )
     after = PostTraceState(run.sources_now(f), given, own, call, leaves, promoted)
-    distinct = distinct_objects(call) if captured.tests_identity else ()
+    distinct = distinct_objects(call) if captured.names.tests_identity else ()
     traced.trace = Trace(
         function=built.function,
         signature=call,
@@ -346,8 +346,8 @@ class _TracingRun:
         self.static_objects = static_leaves(given, leaves)
         self.tracer = Tracer(
             scheduler=scheduler,
-            tests_identity_with_bool=captured.tests_identity_with_bool,
-            tests_identity=captured.tests_identity,
+            tests_identity_with_bool=captured.names.tests_identity_with_bool,
+            tests_identity=captured.names.tests_identity,
         )
         copies = zip(given.structures, handed, strict=True)
         self.tracer.instances = {id(x): x for pair in copies for x in tree.user_objects(*pair)}
@@ -378,7 +378,7 @@ class _TracingRun:
         with_views: bool,
     ) -> tuple[list[Any], tree.Structure, Any]:
         """The leaves of the result of `f`, their structure, and the result."""
-        if self.captured.draws_random:
+        if self.captured.names.draws_random:
             import_generators()
         watch = DrawMonitor(self.inputs.random_sources)
         with enter_all(self.tracer, watch, PatchedGlobals()):
@@ -476,8 +476,7 @@ class _TracingRun:
     def sources_now(self, f: Callable[..., Any]) -> list[Source]:
         """The sources of `f` now: those before the run, if it writes nothing and they have the same
         objects; then its names need not be followed again."""
-        may_write = self.captured.stored or self.captured.writes_unknown
-        may_differ = may_write or len(sys.modules) > len(self.modules)
+        may_differ = self.captured.names.may_write or len(sys.modules) > len(self.modules)
         if not may_differ and unchanged_captures(self.signature, self.argument_count) is not None:
             return self.captured.sources
         known = {source: source for source in self.captured.sources}  # with their flags
