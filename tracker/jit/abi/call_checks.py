@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.jit.guards.captured_leaves import possible_holder_aliases
+from tracker.jit.guards.captured_leaves import fields_by_holder, possible_holder_aliases
 from tracker.jit.guards.class_guard import VERSION_TAG_OFFSET, ClassGuard
 from tracker.jit.guards.constants import BIT_COMPARED_CLASSES, ConstantKey, StructuralKey, bits_of
 from tracker.jit.guards.signature import (
@@ -71,6 +71,8 @@ class ArgumentChecks:
         self._holders = possible_holder_aliases(signature) if targets else []
         self._recorded_nodes |= {node for node, _ in self._holders}
         self._returned = returned
+        self._fields = fields_by_holder(signature)
+        self._field_values: dict[Source, str] = {}
         self._may_run_python = any(map(_runs_python, signature.structures)) or any(
             isinstance(leaf, StructuralKey) for leaf in signature.leaves
         )
@@ -122,8 +124,6 @@ class ArgumentChecks:
             self._check_dict_items(source)
             return
         x, is_owned = self._read_source(source)
-        if is_owned:
-            w.hold_reference(x)
         leaf = self.signature.leaves[len(self.leaf_values)] if structure.cls is None else None
         if type(leaf) is ConstantKey and leaf.value is MISSING:
             self.leaf_values.append(x)
@@ -147,7 +147,7 @@ class ArgumentChecks:
         self.leaf_values.append("null")
 
     def _read_source(self, source: Source) -> tuple[str, bool]:
-        """The object at a source, null if there is none, and whether the call owns it."""
+        """The object at a source, null if there is none, and whether the call holds it."""
         w = self.w
         holder = self._load_holder(source.holder)
         if source in self._target_keys:
@@ -163,20 +163,43 @@ class ArgumentChecks:
         if source.kind == "class":
             return w.load("ptr", holder, TYPE), False
         if source.kind == "own":
-            names, cell = w.objects.name(source.name), w.objects.dict_version()
-            return w.let(f"call ptr @native.own(ptr {holder}, ptr {names}, ptr {cell})"), False
+            for found in self._read_fields(holder, source.name):
+                w.check(w.equal("ptr", found, "null"))
+            return "null", False
         if source.kind == "lent":
             return holder, False
+        if source in self._fields.get(source.holder, ()):
+            self._own_fields(holder, self._fields.pop(source.holder))
+        if source in self._field_values:
+            return self._field_values[source], True
         if source.kind == "token":
             found = w.let(f"call ptr @PyObject_Vectorcall(ptr {holder}, ptr null, i64 0, ptr null)")
-            return found, True
-        if source.kind == "attribute":
+        elif source.kind == "attribute":
             name = w.objects.name(source.name)
-            return w.let(f"call ptr @native.attribute(ptr {holder}, ptr {name})"), True
-        cell = w.alloca("ptr")
-        w.emit(f"store ptr null, ptr {cell}")
-        w.emit(f"call i32 @PyContextVar_Get(ptr {holder}, ptr null, ptr {cell})")
-        return w.load("ptr", cell, 0), True
+            found = w.let(f"call ptr @native.attribute(ptr {holder}, ptr {name})")
+        else:
+            cell = w.alloca("ptr")
+            w.emit(f"store ptr null, ptr {cell}")
+            w.emit(f"call i32 @PyContextVar_Get(ptr {holder}, ptr null, ptr {cell})")
+            found = w.load("ptr", cell, 0)
+        w.hold_reference(found)
+        return found, True
+
+    def _own_fields(self, holder: str, fields: Sequence[Source]) -> None:
+        """Read attributes of one object together. The call owns them at once, before Python code
+        can change them."""
+        names = tuple(source.name for source in fields)
+        for source, x in zip(fields, self._read_fields(holder, names), strict=True):
+            self._own(x)
+            self._field_values[source] = x
+
+    def _read_fields(self, holder: str, names: tuple[str, ...]) -> list[str]:
+        """What the dict of an object has under some names, null where it has nothing."""
+        w = self.w
+        cell = w.objects.dict_version(len(names))
+        arguments = f"ptr {holder}, ptr {w.objects.name(names)}, ptr {cell}"
+        w.check(w.let(f"call i1 @native.fields({arguments})"))
+        return [w.load("ptr", cell, 8 * at) for at in range(1, len(names) + 1)]
 
     def _load_holder(self, holder: ConstantKey) -> str:
         w = self.w

@@ -293,12 +293,19 @@ def _function_checks() -> list[tuple[str, bool]]:
 
 
 def _are_dict_versions_right() -> bool:
-    """Whether each change of a dict gives it a new version."""
-    probe, seen = {"a": 1}, set()
-    for change in ({"a": 2}, {"b": 3}, {"a": 4}):
-        seen.add(_read_field(ctypes.c_uint64, probe, cpython_layout.DICT_VERSION))
-        probe.update(change)
-    return len(seen) == 3 and 0 not in seen
+    """Whether each change of a dict gives it a new version; also one that an attribute's assignment
+    makes, by instructions that the interpreter has specialised after some rounds."""
+    probe = type("Probe", (), {})()
+    held, seen = vars(probe), [0]
+    for k in range(1, _DICT_CHANGES):
+        probe.a = k
+        seen.append(_read_field(ctypes.c_uint64, held, cpython_layout.DICT_VERSION))
+        held["a"] = -k
+        seen.append(_read_field(ctypes.c_uint64, held, cpython_layout.DICT_VERSION))
+    return len(set(seen)) == len(seen)
+
+
+_DICT_CHANGES = 24
 
 
 def _is_contextvar_cached() -> bool:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tracker import tree
-from tracker.jit.discovery.inspection import is_data_descriptor
 from tracker.jit.discovery.names import Names
 from tracker.jit.discovery.site_packages import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import ConstantKey
@@ -24,6 +23,7 @@ from tracker.jit.guards.source import (
     TypeSource,
     class_attribute,
     has_instance_dict,
+    is_data_descriptor,
 )
 from tracker.support.instances import instance_dict
 

@@ -43,7 +43,6 @@ from tracker.jit.discovery.class_sources import ClassSources
 from tracker.jit.discovery.impure_calls import PurityCheck
 from tracker.jit.discovery.inspection import (
     is_absent,
-    is_data_descriptor,
     is_data_global,
     is_function_of_package,
     is_jitted,
@@ -82,6 +81,7 @@ from tracker.jit.guards.source import (
     TypeSource,
     class_attribute,
     has_instance_dict,
+    is_data_descriptor,
     source_children,
 )
 from tracker.support.instances import cell_contents, instance_dict, is_namespace_class

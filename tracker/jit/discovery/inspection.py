@@ -60,10 +60,6 @@ def iter_lists(x: Any, above: tuple[int, ...]) -> Iterator[Any]:
         yield from iter_lists(child, (*above, id(x)))
 
 
-def is_data_descriptor(raw: Any) -> bool:
-    return hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__")
-
-
 def with_dict_values(xs: list[Any]) -> list[Any]:
     """Some objects, and the values of the dicts among them."""
     return xs + [value for x in xs if isinstance(x, dict) for value in x.values()]

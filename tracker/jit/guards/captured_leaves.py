@@ -47,11 +47,15 @@ from tracker.jit.guards.source import (
     NamespaceSource,
     Source,
     SourcePath,
+    TypeSource,
     child_path,
+    class_attribute,
+    is_data_descriptor,
     is_frozen_dataclass,
     is_plain_dataclass,
     source_children,
 )
+from tracker.support.instances import instance_dict
 from tracker.tree import Structure
 
 MAX_CONSTANTS = 64  # a list of more plain values is compared as one constant
@@ -76,6 +80,24 @@ def possible_holder_aliases(call: Signature) -> list[tuple[SignaturePath, Consta
             holders.setdefault(type(x), {})[id(x)] = source.holder
     found = mutable_containers(call) if holders else []
     return [(path, holder) for path, cls in found for holder in holders.get(cls, {}).values()]
+
+
+def fields_by_holder(call: Signature) -> dict[ConstantKey, list[Source]]:
+    """The attributes that lie in the dict of an object, by object. Its class is guarded, so that
+    nothing comes before them."""
+    guarded = {source.holder for source in call.sources if isinstance(source, TypeSource)}
+    found: dict[ConstantKey, list[Source]] = {}
+    for source in call.sources:
+        x, cls = source.holder.value, type(source.holder.value)
+        if (
+            isinstance(source, AttributeSource)
+            and source.holder in guarded
+            and source.name in instance_dict(x)
+            and class_attribute(cls, "__getattribute__") is object.__getattribute__
+            and not is_data_descriptor(class_attribute(cls, source.name))
+        ):
+            found.setdefault(source.holder, []).append(source)
+    return found
 
 
 def structure_at(call: Signature, path: SignaturePath) -> Structure:

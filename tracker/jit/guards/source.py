@@ -306,6 +306,11 @@ def class_attribute(cls: type, name: str) -> Any:
     return None if defining_class is None else vars(defining_class)[name]
 
 
+def is_data_descriptor(raw: Any) -> bool:
+    """Whether a raw attribute of a class comes before those of its objects."""
+    return hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__")
+
+
 def _set_attribute(holder: Any, name: str, x: Any) -> None:
     """Set an attribute where it is stored: on the object, or on the class it is inherited from."""
     if isinstance(holder, functools.partial):

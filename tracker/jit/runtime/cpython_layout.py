@@ -35,7 +35,7 @@ DECLARATIONS = {
     "native.behind": "void @native.behind(ptr, ptr, ptr) cold",
     "native.attribute": "ptr @native.attribute(ptr, ptr)",
     "native.held": "i1 @native.held(ptr, ptr, ptr)",
-    "native.own": "ptr @native.own(ptr, ptr, ptr)",
+    "native.fields": "i1 @native.fields(ptr, ptr, ptr)",
     "native.distinct": "i1 @native.distinct(ptr, i64)",
     "native.unreported": "i1 @native.unreported(ptr) cold",
     "native.copy": "void @native.copy(ptr, ptr, i64)",
@@ -134,9 +134,9 @@ done:
   ret ptr %found
 }}
 
-; The first of some names (a tuple) that an object's own dict has; null if it has none of them. The
-; cell holds the dict's version when it had none.
-define ptr @native.own(ptr %x, ptr %names, ptr %version) nounwind {{
+; What an object's own dict has under some names (a tuple), null where it has nothing: borrowed, in
+; the cells after the one with the dict's version at the last look. False if there is no dict.
+define i1 @native.fields(ptr %x, ptr %names, ptr %version) nounwind {{
   %cell = call ptr @_PyObject_GetDictPtr(ptr %x)
   %none = icmp eq ptr %cell, null
   br i1 %none, label %missing, label %some
@@ -145,30 +145,29 @@ some:
   %empty = icmp eq ptr %dict, null
   br i1 %empty, label %missing, label %ask
 ask:
-{_DICT_UNCHANGED}  br i1 %quick, label %missing, label %look
+{_DICT_UNCHANGED}  br i1 %quick, label %done, label %look
 look:
   %count.cell = getelementptr i8, ptr %names, i64 {SIZE}
   %count = load i64, ptr %count.cell
   %first = getelementptr i8, ptr %names, i64 {ITEMS}
   br label %loop
 loop:
-  %i = phi i64 [0, %look], [%next, %absent]
+  %i = phi i64 [0, %look], [%next, %loop]
   %name.cell = getelementptr ptr, ptr %first, i64 %i
   %name = load ptr, ptr %name.cell
   %found = call ptr @PyDict_GetItem(ptr %dict, ptr %name)
-  %is = icmp ne ptr %found, null
-  br i1 %is, label %done, label %absent
-absent:
   %next = add i64 %i, 1
+  %found.cell = getelementptr ptr, ptr %version, i64 %next
+  store ptr %found, ptr %found.cell
   %more = icmp ult i64 %next, %count
   br i1 %more, label %loop, label %note
 note:
   store i64 %v, ptr %version
-  ret ptr null
+  br label %done
 done:
-  ret ptr %name
+  ret i1 true
 missing:
-  ret ptr null
+  ret i1 false
 }}
 
 ; Whether a dict has under some names what it had. %pairs: a tuple of what stands for nothing, then

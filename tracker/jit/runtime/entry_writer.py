@@ -67,10 +67,11 @@ class ObjectSymbols:
         self.class_checks.append(ClassGuardCheck(leaf))
         return f"@tag.{len(self.class_checks) - 1}", self.name(self.class_checks[-1])
 
-    def dict_version(self) -> str:
-        """The symbol of a cell with the version of a dict, zero at first."""
-        self.dict_versions += 1
-        return f"@version.{self.dict_versions - 1}"
+    def dict_version(self, values: int = 0) -> str:
+        """The symbol of a cell with the version of a dict, and of some more behind it with values;
+        all zero at first."""
+        self.dict_versions += 1 + values
+        return f"@version.{self.dict_versions - 1 - values}"
 
     def allocator(self, cls: type) -> str:
         """The symbol of a NumPy scalar class's `tp_alloc`."""
