@@ -16,10 +16,9 @@ import functools
 import re
 import sys
 import types
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Container, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from tracker.jit.discovery.instructions import Instruction, instructions
 from tracker.jit.discovery.names import Names
 
 _GLOBAL_OPS = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
@@ -27,17 +26,9 @@ _ATTRIBUTE_OPS = {
     *("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_ATTR", "DELETE_ATTR"),
     "IMPORT_FROM",
 }
-# The argument that is a name, or a string with names.
-_NAME_ARGUMENT = {
-    "getattr": 1,
-    "hasattr": 1,
-    "setattr": 1,
-    "delattr": 1,
-    "getattr_static": 1,
-    "attrgetter": 0,
-    "methodcaller": 0,
-    "import_module": 0,
-    "__import__": 0,
+_NAME_ARGUMENT = {  # the argument that is a name, or a string with names
+    **dict.fromkeys(("getattr", "hasattr", "setattr", "delattr", "getattr_static"), 1),
+    **dict.fromkeys(("attrgetter", "methodcaller", "import_module", "__import__"), 0),
 }
 _CODE_ARGUMENT = {"eval": 0, "exec": 0}  # the argument that is code
 _ATTRIBUTE_LISTERS = {"vars", "dir", "__dict__", "asdict", "astuple", "fields", "getmembers"}
@@ -61,12 +52,8 @@ _BUILD_OPS = {"BUILD_LIST", "BUILD_TUPLE"}
 _IDENTITY_OPERATORS = {"is_", "is_not"}
 _IDENTITY_FUNCTIONS = _IDENTITY_OPERATORS | {"id"}
 _REFLECTION_MODULES = ("builtins", "operator", "_operator", "inspect", "dataclasses", "os")
-_REFLECTION_FUNCTIONS = {
-    *_NAME_ARGUMENT,
-    *_ATTRIBUTE_LISTERS,
-    *_GETENV_ARGUMENT,
-    *_IDENTITY_FUNCTIONS,
-}
+_REFLECTION_FUNCTIONS = {*_NAME_ARGUMENT, *_GETENV_ARGUMENT, *_ATTRIBUTE_LISTERS}
+_REFLECTION_FUNCTIONS |= _IDENTITY_FUNCTIONS
 _NULL_FOLLOWS_CALLABLE = sys.version_info >= (3, 13)
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _WRITE_OPCODES = frozenset(
@@ -74,6 +61,43 @@ _WRITE_OPCODES = frozenset(
     for name in _STORE_OPS | {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}
     if name in dis.opmap
 )
+
+_FLAG_BITS = {"LOAD_GLOBAL": 1}  # of the argument, after the index of the name
+if sys.version_info >= (3, 12):
+    _FLAG_BITS |= {"LOAD_ATTR": 1, "LOAD_SUPER_ATTR": 2}
+_NAME_SHIFTS = {code: _FLAG_BITS.get(dis.opname[code], 0) for code in dis.hasname}
+_CONSTANT_OPCODES = frozenset(dis.hasconst)
+_VARIABLE_OPCODES = {*dis.hasfree, *(c for c in dis.haslocal if dis.opname[c].count("FAST") == 1)}
+_OPCODES = frozenset(range(256)) - {dis.opmap["CACHE"], dis.EXTENDED_ARG}
+
+
+class Instruction(NamedTuple):
+    """An instruction; `argval` is the name or constant that `arg` stands for, if any."""
+
+    opcode: int
+    opname: str
+    arg: int
+    argval: Any
+
+
+def instructions(code: types.CodeType, only: Container[int] = _OPCODES) -> list[Instruction]:
+    """The instructions of a code object, maybe those with some opcodes only; without caches and
+    extensions of arguments. (`dis` takes four times as long: it finds lines and jumps, too.)"""
+    found: list[Instruction] = []
+    raw, high = code.co_code, 0
+    for opcode, low in zip(raw[::2], raw[1::2], strict=True):
+        arg, value = high | low, None
+        high = arg << 8 if opcode == dis.EXTENDED_ARG else 0
+        if opcode not in only:
+            continue
+        if opcode in _NAME_SHIFTS:
+            value = code.co_names[arg >> _NAME_SHIFTS[opcode]]
+        elif opcode in _CONSTANT_OPCODES:
+            value = code.co_consts[arg]
+        elif opcode in _VARIABLE_OPCODES:
+            value = code._varname_from_oparg(arg)  # type: ignore[attr-defined]
+        found.append(Instruction(opcode, dis.opname[opcode], arg, value))
+    return found
 
 
 @functools.lru_cache(maxsize=4096)
@@ -230,17 +254,16 @@ def _is_plain_attribute(steps: Sequence[Instruction], at: int) -> bool:
         return not after[0].argval.startswith("__")
     if names[-1] in ("BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR"):
         return names[0] in ("LOAD_CONST", "LOAD_FAST")
-    return not _is_called(steps, at) and _is_local_attribute(steps, at)
+    return not is_called(steps, at) and _is_local_attribute(steps, at)
 
 
-def _is_called(steps: Sequence[Instruction], at: int) -> bool:
-    """Whether an attribute is loaded for a call; the bytecode for that depends on the Python
-    version."""
-    is_method = steps[at].opname != "LOAD_ATTR" or (
-        sys.version_info >= (3, 12) and bool(steps[at].arg & 1)
-    )
+def is_called(steps: Sequence[Instruction], at: int) -> bool:
+    """Whether a value is loaded for a call; the bytecode for that depends on the Python version."""
+    step = steps[at]
+    if step.opname == "LOAD_METHOD" or (step.opname in _FLAG_BITS and step.arg & 1):
+        return True
     beside = steps[at + 1 : at + 2] if _NULL_FOLLOWS_CALLABLE else steps[:at][-2:]
-    return is_method or "PUSH_NULL" in [s.opname for s in beside]
+    return "PUSH_NULL" in [s.opname for s in beside]
 
 
 def _is_local_attribute(steps: Sequence[Instruction], at: int) -> bool:

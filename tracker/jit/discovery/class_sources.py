@@ -14,7 +14,7 @@ from typing import Any
 
 from tracker import tree
 from tracker.jit.discovery.names import Names
-from tracker.jit.discovery.site_packages import HEAP_TYPE_FLAG
+from tracker.jit.guards.class_guard import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import ConstantKey
 from tracker.jit.guards.source import (
     ClassGuardSource,
@@ -59,9 +59,8 @@ class ClassSources:
     def _shadowing_source(self, x: Any, cls: type) -> Iterator[Source]:
         """The source that says which instance attributes shadow attributes of the class."""
         own = instance_dict(x)
-        if isinstance(x, type) or isinstance(cls.__getattribute__, types.FunctionType):
-            return
-        if not has_instance_dict(x):
+        is_hidden = isinstance(cls.__getattribute__, types.FunctionType)
+        if isinstance(x, type) or is_hidden or not has_instance_dict(x):
             return
         found = tuple(
             n for n in self._shadowing_names(cls, self._is_user_defined(x)) if n not in own

@@ -51,7 +51,6 @@ from tracker.jit.discovery.inspection import (
     may_be_argument,
     may_hold_user_attributes,
     package_of,
-    with_dict_values,
 )
 from tracker.jit.discovery.library_contents import (
     contents_check,
@@ -62,10 +61,11 @@ from tracker.jit.discovery.lru_caches import clear_counter
 from tracker.jit.discovery.names import Names
 from tracker.jit.discovery.opaque_objects import is_opaque
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
-from tracker.jit.discovery.site_packages import HEAP_TYPE_FLAG, PLAIN_CLASSES, LibraryObjects
+from tracker.jit.discovery.site_packages import PLAIN_CLASSES, LibraryObjects
 from tracker.jit.discovery.stdlib_objects import hidden_sources, referenced_objects, wrapped_objects
 from tracker.jit.discovery.user_code import INTERNAL_PACKAGES, UserCode
 from tracker.jit.discovery.write_only import ReplacedDataclasses, append_only_sources
+from tracker.jit.guards.class_guard import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import ConstantKey
 from tracker.jit.guards.source import (
     C_DESCRIPTORS,
@@ -203,14 +203,10 @@ class _Walker:
     def _named_places(self) -> tuple[object, ...]:
         """Changes when more places may be sources."""
         names = self.names
-        return (
-            len(names.attributes),
-            len(names.maybe_missing),
-            len(self.string_values) * names.reads_any_attribute,
-            len(names.environment_keys),
-            names.lists_attributes,
-            names.reads_any_environment_key,
-        )
+        known = names.attributes, names.maybe_missing, names.environment_keys
+        texts = self.string_values if names.reads_any_attribute else ()
+        flags = names.reads_any_attribute, names.lists_attributes, names.reads_any_environment_key
+        return *map(len, (*known, texts)), *flags
 
     def run(self) -> list[Source]:
         self._follow_names()
@@ -226,8 +222,8 @@ class _Walker:
         appended: set[Source] = set()
         flattened: set[Source] = set()
         inside: set[int] = set()
-        reads_any = names.reads_any_attribute or names.lists_attributes
-        if not reads_any and "__self__" not in names.attributes:  # of a bound `append`: its list
+        # Of a bound `append`, `__self__` is its list.
+        if not names.reads_any_attribute and "__self__" not in names.attributes:
             appended = append_only_sources(self.sources, names.append_targets, names.loaded)
         if not names.tests_identity and not names.sets_frozen_attributes:  # a copy will do
             flattened, inside = self.replaced_dataclasses.find(self.sources, names.stored)
@@ -374,8 +370,9 @@ class _Walker:
             self.uses_abstract_classes = self.names.tests_classes = True
             return
         if not self.user_code.has_function(f):
-            for cell in f.__closure__ or ():  # a library's wrapper may call user code
-                self._reach_all(filter(callable, with_dict_values([cell_contents(cell)])))
+            for held in map(cell_contents, f.__closure__ or ()):  # a wrapper may call user code
+                inside = held.values() if isinstance(held, dict) else ()
+                self._reach_all(filter(callable, (held, *inside)))
             if f is os.getenv:
                 self.objects.append(os.environ)
             if self.user_code.is_installed(f.__module__):
@@ -418,10 +415,10 @@ class _Walker:
         self._add_looked_up(vars(builtins), missing)
         for name in missing & vars(builtins).keys():
             self.purity.add(vars(builtins)[name], name)
-        data = [
-            n for n, x in f.__globals__.items() if names.reads_any_global and is_data_global(n, x)
-        ]
-        return {*data, *(n for n in names.globals if n in f.__globals__)}
+        found = names.globals & f.__globals__.keys()
+        if names.reads_any_global:
+            found |= {name for name, x in f.__globals__.items() if is_data_global(name, x)}
+        return found
 
     def _is_library_module(self, x: Any) -> bool:
         """Whether a value is a library's module, which is hardly ever rebound."""

@@ -23,6 +23,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from tracker.errors import is_internal, is_library_file, message
+from tracker.jit.discovery.bytecode import instructions, is_called
 from tracker.jit.discovery.names import Names
 from tracker.jit.discovery.purity_table import (
     IMPURE_METHOD_NAMES,
@@ -291,21 +292,15 @@ def _hides_calls(cls: type) -> bool:
 
 def _may_instantiate(code: CodeType, name: str) -> bool:
     """Whether code may call the class it has under a name, not only test instances of it."""
-    steps = list(dis.get_instructions(code))
-    named = [step for step in steps if step.argval == name and step.opname.startswith("LOAD")]
-    direct = any(step.opname == "LOAD_METHOD" or _is_call_target(step) for step in named)
+    steps = instructions(code)
+    named = [at for at, s in enumerate(steps) if s.argval == name and s.opname.startswith("LOAD")]
     tests = {"isinstance", "issubclass"} & set(code.co_names)
     catches = any(step.opname == "CHECK_EXC_MATCH" for step in steps)
     return (
-        direct
+        any(is_called(steps, at) for at in named)
         or bool(named and not tests and not catches)
         or any(_may_instantiate(c, name) for c in code.co_consts if isinstance(c, CodeType))
     )
-
-
-def _is_call_target(step: dis.Instruction) -> bool:
-    methods = {"LOAD_GLOBAL", "LOAD_ATTR"} if sys.version_info >= (3, 12) else {"LOAD_GLOBAL"}
-    return step.opname in methods and bool((step.arg or 0) & 1)
 
 
 def _line_of(code: CodeType, name: str) -> str:

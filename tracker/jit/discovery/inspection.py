@@ -60,11 +60,6 @@ def iter_lists(x: Any, above: tuple[int, ...]) -> Iterator[Any]:
         yield from iter_lists(child, (*above, id(x)))
 
 
-def with_dict_values(xs: list[Any]) -> list[Any]:
-    """Some objects, and the values of the dicts among them."""
-    return xs + [value for x in xs if isinstance(x, dict) for value in x.values()]
-
-
 def is_data_global(name: str, x: Any) -> bool:
     """Whether a global is data that code may read by a computed name."""
     return (

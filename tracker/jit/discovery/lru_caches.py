@@ -61,11 +61,8 @@ class ClearCounter:
     def __init__(self, cache: Any) -> None:
         self.cache = cache
         self._entries = _cache_dict(cache)
-        self._count, self._info, self._oldest_entry = (
-            0,
-            cache.cache_info(),
-            self._find_oldest_entry(),
-        )
+        self._count, self._info = 0, cache.cache_info()
+        self._oldest_entry = self._find_oldest_entry()
         self._arrays = self._cached_arrays()
 
     def _find_oldest_entry(self) -> tuple[Any, Any]:

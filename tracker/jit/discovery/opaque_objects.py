@@ -5,12 +5,12 @@ A call that reaches one runs in plain Python.
 
 from __future__ import annotations
 
-import sys
 import types
 from typing import Any
 
 import numpy as np
 
+from tracker.jit.guards.constants import is_ctypes_data
 from tracker.random.draw_ops import is_bit_source
 
 _OPAQUE_CLASSES = {  # their contents cannot be read, or are shared too widely
@@ -35,15 +35,5 @@ def _hides_contents(x: Any) -> bool:
         return True
     if cls is np.ufunc:  # made by `numpy.frompyfunc`
         return all(set(kind) <= set("O->") for kind in x.types)
-    return _holds_pointer(x)
-
-
-def _holds_pointer(x: Any) -> bool:
-    """Whether an object is a `ctypes` pointer, or contains one, or a Python object."""
-    module = sys.modules.get("_ctypes")
-    if module is None:
-        return False
-    if isinstance(x, module._Pointer):
-        return True
-    is_data = isinstance(x, (module._SimpleCData, module.Array, module.Structure, module.Union))
-    return is_data and bool(x._objects)
+    # A `ctypes` pointer, or what contains one, or a Python object.
+    return is_ctypes_data(x, "_Pointer") or (is_ctypes_data(x) and bool(x._objects))

@@ -18,6 +18,7 @@ import numpy as np
 
 from tracker.jit.discovery.bytecode import referenced_names
 from tracker.jit.discovery.user_code import INTERNAL_PACKAGES, UserCode
+from tracker.jit.guards.class_guard import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import is_value_class
 
 PLAIN_CLASSES = (
@@ -33,7 +34,6 @@ PLAIN_CLASSES = (
     np.dtype,
 )
 MAX_LIBRARY_OBJECTS = 256  # frameworks have thousands
-HEAP_TYPE_FLAG = 1 << 9  # in `tp_flags`: created at run time
 # Objects that are not looked into: our own; loggers, each of which leads to all others; sparse
 # matrices, constants of linear maps; and the conditions and queues of threads, whose waiters a
 # rollback would lose.

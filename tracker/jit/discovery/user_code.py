@@ -10,6 +10,7 @@ import types
 from typing import Any
 
 from tracker.errors import INSTALLED, is_internal, is_library_file
+from tracker.plain.user_code import is_user_namespace
 
 INTERNAL_PACKAGES = ("tracker", "numpy")
 _KNOWN_PACKAGES = (*INTERNAL_PACKAGES, "scipy")
@@ -22,16 +23,9 @@ class UserCode:
         self.package = package
 
     def has_module(self, module: types.ModuleType | None) -> bool:
-        first = "" if module is None else module.__name__.partition(".")[0]
-        if module is None or first == self.package:
+        if module is None or module.__name__.partition(".")[0] == self.package:
             return True
-        own = _module_dict(module)
-        where = own.get("__file__")
-        if first in INTERNAL_PACKAGES:
-            return False
-        if where is None:
-            return module.__name__ not in sys.builtin_module_names and "__path__" not in own
-        return not is_library_file(where)
+        return is_user_namespace(_module_dict(module), frozenset())
 
     def has_class(self, cls: type) -> bool:
         return self.has_module(sys.modules.get(cls.__module__))

@@ -59,11 +59,7 @@ from tracker.support.instances import instance_dict
 from tracker.tree import Structure
 
 MAX_CONSTANTS = 64  # a list of more plain values is compared as one constant
-
-
 _MAX_NESTED_CONSTANTS = 256  # the same for nested lists: each value takes some lines of code
-
-
 _MAX_DEPTH = 8  # of nested containers of plain values; deeper ones are flattened
 
 

@@ -249,12 +249,16 @@ def is_mutable_leaf(x: Any) -> bool:
 def _is_buffer(x: Any) -> bool:
     """Whether an object is memory that other code may write to: a buffer, or `ctypes` data."""
     cls = type(x)
-    if (cls.__module__, cls.__name__) in _BUFFER_CLASSES:
-        return True
+    return (cls.__module__, cls.__name__) in _BUFFER_CLASSES or is_ctypes_data(x)
+
+
+def is_ctypes_data(x: Any, *classes: str) -> bool:
+    """Whether an object is a number, array, structure or union of `ctypes`, or of some classes."""
     module = sys.modules.get("_ctypes")
     if module is None:
         return False
-    return isinstance(x, (module._SimpleCData, module.Array, module.Structure, module.Union))
+    names = classes or ("_SimpleCData", "Array", "Structure", "Union")
+    return isinstance(x, tuple(getattr(module, name) for name in names))
 
 
 def _is_unsupported_array(x: Any) -> bool:

@@ -281,18 +281,8 @@ class ArrayOut:
 
 
 @record(frozen=True)
-class ScalarOut:
+class ScalarOut(ScalarLeaf):
     """A new scalar of this class, Python's or NumPy's; its slot has the value."""
-
-    cls: type
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return SCALARS[self.cls]
-
-    @property
-    def slots(self) -> int:
-        return 2 if self.dtype.kind == "c" else 1
 
 
 @record(frozen=True, eq=False)
