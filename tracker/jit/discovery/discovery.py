@@ -530,7 +530,9 @@ class _Walker:
     def _visit_library_object(self, x: Any) -> None:
         """Note what methods that are not followed may write, and add the slots of an object."""
         for f in self.libraries.new_methods(x):
-            self.names.update(written_names(f.__code__))  # even of functions beyond the limit
+            written = written_names(f.__code__)  # even of functions beyond the limit
+            if written.may_write:
+                self.names.update(written)
             self.reach(f)
         for name, label in self.libraries.filled_slots(x):
             self._add_source(AttributeSource, x, name, label)

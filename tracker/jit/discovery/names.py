@@ -82,13 +82,16 @@ class Names:
 
     def update(self, names: Names, skipped: Container[str] = ()) -> None:
         """Add other names, without some fields of theirs."""
-        for each in field_names(Names):
-            if each not in skipped:
+        for each in _FIELDS:
+            if (new := getattr(names, each)) and each not in skipped:
                 known = getattr(self, each)
-                known |= getattr(names, each)
+                known |= new
                 setattr(self, each, known)
 
     def add_function(self, names: Names, name: str, is_generated: bool) -> None:
         """Add the names in the code of a function of this name, which Python may have generated."""
         skipped = _NOT_OF_CONSTRUCTION if name in _CONSTRUCTION_METHODS else set()
         self.update(names, skipped | _NOT_OF_GENERATED_CODE if is_generated else skipped)
+
+
+_FIELDS = field_names(Names)
