@@ -1,6 +1,7 @@
 """Attributes that a call reads in the dicts of objects: each change is seen at the next call."""
 
 import functools
+import threading
 
 import numpy as np
 import pytest
@@ -94,3 +95,13 @@ def test_rebinding_attributes_needs_one_trace():
             layer.w, layer.seen = np.full(3, float(k)), k
         assert_same(fast(X), functools.reduce(lambda x, layer: layer(x), layers, X))
     assert fast.cache_info().traces == fast.cache_info().slow == 1
+
+
+def test_an_object_without_a_dict_has_nothing_there():
+    state = threading.local()
+    fast = jit(lambda x: x * (3.0 if hasattr(state, "seen") else 2.0))
+    for _ in range(3):
+        assert_same(fast(X), 2.0 * X)
+    assert fast.cache_info().slow == 1
+    state.seen = True
+    assert_same(fast(X), 3.0 * X)

@@ -23,6 +23,7 @@ import builtins
 import functools
 import os
 import sys
+import threading
 import types
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -516,7 +517,8 @@ class _Walker:
             self._add_source(AttributeSource, x, "__dict__", f"{type(x).__name__}.__dict__")
         if not hasattr(type(x), "__getattr__"):
             for name in sorted(self.names.maybe_missing):
-                if self._is_user_defined(x) and is_absent(x, name):
+                is_local = type(x) is threading.local  # each thread has another dict
+                if (is_local or self._is_user_defined(x)) and is_absent(x, name):
                     self._add_source(AttributeSource, x, name, f"{type(x).__name__}.{name}")
 
     def _visit_instance_dict(self, x: Any) -> None:

@@ -35,7 +35,7 @@ DECLARATIONS = {
     "native.behind": "void @native.behind(ptr, ptr, ptr) cold",
     "native.attribute": "ptr @native.attribute(ptr, ptr)",
     "native.held": "i1 @native.held(ptr, ptr, ptr)",
-    "native.fields": "i1 @native.fields(ptr, ptr, ptr)",
+    "native.fields": "void @native.fields(ptr, ptr, ptr)",
     "native.distinct": "i1 @native.distinct(ptr, i64)",
     "native.unreported": "i1 @native.unreported(ptr) cold",
     "native.copy": "void @native.copy(ptr, ptr, i64)",
@@ -93,6 +93,7 @@ declare void @PyErr_Clear()
 declare ptr @_PyObject_GetDictPtr(ptr)
 declare ptr @PyDict_GetItem(ptr, ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 define void @native.copy(ptr %to, ptr %from, i64 %size) nounwind {{
   call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %size, i1 false)
@@ -135,8 +136,10 @@ done:
 }}
 
 ; What an object's own dict has under some names (a tuple), null where it has nothing: borrowed, in
-; the cells after the one with the dict's version at the last look. False if there is no dict.
-define i1 @native.fields(ptr %x, ptr %names, ptr %version) nounwind {{
+; the cells after the one with the dict's version at the last look.
+define void @native.fields(ptr %x, ptr %names, ptr %version) nounwind {{
+  %count.cell = getelementptr i8, ptr %names, i64 {SIZE}
+  %count = load i64, ptr %count.cell
   %cell = call ptr @_PyObject_GetDictPtr(ptr %x)
   %none = icmp eq ptr %cell, null
   br i1 %none, label %missing, label %some
@@ -147,8 +150,6 @@ some:
 ask:
 {_DICT_UNCHANGED}  br i1 %quick, label %done, label %look
 look:
-  %count.cell = getelementptr i8, ptr %names, i64 {SIZE}
-  %count = load i64, ptr %count.cell
   %first = getelementptr i8, ptr %names, i64 {ITEMS}
   br label %loop
 loop:
@@ -164,10 +165,13 @@ loop:
 note:
   store i64 %v, ptr %version
   br label %done
-done:
-  ret i1 true
 missing:
-  ret i1 false
+  %cells = add i64 %count, 1
+  %size = mul i64 %cells, 8
+  call void @llvm.memset.p0.i64(ptr %version, i8 0, i64 %size, i1 false)
+  br label %done
+done:
+  ret void
 }}
 
 ; Whether a dict has under some names what it had. %pairs: a tuple of what stands for nothing, then
