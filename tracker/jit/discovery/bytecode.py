@@ -32,6 +32,7 @@ _NAME_ARGUMENT = {  # the argument that is a name, or a string with names
 }
 _CODE_ARGUMENT = {"eval": 0, "exec": 0}  # the argument that is code
 _ATTRIBUTE_LISTERS = {"vars", "dir", "__dict__", "asdict", "astuple", "fields", "getmembers"}
+_KEY_LOADS = ["LOAD_CONST"], ["LOAD_FAST"], ["LOAD_FAST_BORROW"]
 _LOCAL_LOADS = {"LOAD_FAST", "LOAD_FAST_LOAD_FAST"}  # of local variables
 _MODULE_LOOKUPS = {"modules", "import_module", "__import__"}
 _NAMESPACE_CALLS = {"globals"}  # calls that return a namespace
@@ -177,26 +178,14 @@ class _NameCollector:
         else."""
         if self.steps[at].opname in _STORE_OPS:
             return
-        is_method = self._is_append(at + 1) or (
-            self._is_key_lookup(at + 1) and self._is_append(at + 3)
+        after = self.steps[at + 1 : at + 4]
+        opnames = [step.opname for step in after]
+        has_key = opnames[:1] in _KEY_LOADS and opnames[1:2] == ["BINARY_SUBSCR"]
+        method = after[2:] if has_key else after
+        is_append = bool(method) and (
+            method[0].opname in ("LOAD_METHOD", "LOAD_ATTR") and method[0].argval == "append"
         )
-        (self.names.append_targets if is_method else self.names.loaded).add(name)
-
-    def _is_append(self, at: int) -> bool:
-        """Whether an instruction loads the method `append`."""
-        return at < len(self.steps) and (
-            self.steps[at].opname in ("LOAD_METHOD", "LOAD_ATTR")
-            and self.steps[at].argval == "append"
-        )
-
-    def _is_key_lookup(self, at: int) -> bool:
-        """Whether two instructions look up a constant or local key."""
-        opnames = [step.opname for step in self.steps[at : at + 2]]
-        return (
-            len(opnames) == 2
-            and opnames[0] in ("LOAD_CONST", "LOAD_FAST", "LOAD_FAST_BORROW")
-            and opnames[1] == "BINARY_SUBSCR"
-        )
+        (self.names.append_targets if is_append else self.names.loaded).add(name)
 
     def _add_reflection(self, at: int, name: str) -> None:
         """A name may be that of a function that reads or writes names given as text."""
