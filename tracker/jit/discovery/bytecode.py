@@ -57,11 +57,9 @@ _REFLECTION_FUNCTIONS = {*_NAME_ARGUMENT, *_GETENV_ARGUMENT, *_ATTRIBUTE_LISTERS
 _REFLECTION_FUNCTIONS |= _IDENTITY_FUNCTIONS
 _NULL_FOLLOWS_CALLABLE = sys.version_info >= (3, 13)
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
-_WRITE_OPCODES = frozenset(
-    dis.opmap[name]
-    for name in _STORE_OPS | {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}
-    if name in dis.opmap
-)
+_WRITE_OPS = _STORE_OPS | {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}
+_WRITE_OPCODES = {code for name, code in dis.opmap.items() if name in _WRITE_OPS}
+_GLOBAL_OPCODES = {code for name, code in dis.opmap.items() if name in _GLOBAL_OPS}
 
 _FLAG_BITS = {"LOAD_GLOBAL": 1}  # of the argument, after the index of the name
 if sys.version_info >= (3, 12):
@@ -119,6 +117,13 @@ def written_names(code: types.CodeType) -> Names:
     for c in _inner_functions(code):
         names.update(written_names(c))
     return names
+
+
+@functools.lru_cache(maxsize=4096)
+def named_globals(code: types.CodeType) -> frozenset[str]:
+    """The globals that a code object and its inner functions name, without those in texts."""
+    named = frozenset(step.argval for step in instructions(code, _GLOBAL_OPCODES))
+    return named.union(*map(named_globals, _inner_functions(code)))
 
 
 def _inner_functions(code: types.CodeType) -> list[types.CodeType]:

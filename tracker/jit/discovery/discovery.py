@@ -540,9 +540,9 @@ class _Walker:
             self._add_source(AttributeSource, x, name, label)
 
     def _visit_library_function(self, f: types.FunctionType) -> None:
-        names = referenced_names(f.__code__)
-        self.names.stored |= names.stored
-        for name in sorted(names.attributes & vars(f).keys()):
+        self.names.stored |= written_names(f.__code__).stored
+        own = vars(f)  # mostly empty
+        for name in sorted(own.keys() & referenced_names(f.__code__).attributes if own else ()):
             self._add_source(AttributeSource, f, name, f"{f.__name__}.{name}")
         for name, value in self.libraries.module_globals(f):
             if isinstance(value, types.FunctionType):

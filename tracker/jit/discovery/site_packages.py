@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.jit.discovery.bytecode import referenced_names
+from tracker.jit.discovery.bytecode import named_globals
 from tracker.jit.discovery.user_code import INTERNAL_PACKAGES, UserCode
 from tracker.jit.guards.class_guard import HEAP_TYPE_FLAG
 from tracker.jit.guards.constants import is_value_class
@@ -122,7 +122,7 @@ class LibraryObjects:
         self._function_count += 1
         if self._function_count > MAX_LIBRARY_OBJECTS:
             return
-        for name in sorted(referenced_names(f.__code__).globals & f.__globals__.keys()):
+        for name in sorted(named_globals(f.__code__) & f.__globals__.keys()):
             value = f.__globals__[name]
             if isinstance(value, (types.FunctionType, *PLAIN_CLASSES)):
                 yield name, value
