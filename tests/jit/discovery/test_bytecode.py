@@ -5,6 +5,7 @@ import collections
 import contextvars
 import ctypes
 import dataclasses
+import dis
 import importlib
 import inspect
 import operator
@@ -22,7 +23,7 @@ import pytest
 from jit_programs import assert_same
 
 from tracker import gradient, jit
-from tracker.jit.discovery.bytecode import referenced_names
+from tracker.jit.discovery.bytecode import instructions, referenced_names
 from tracker.jit.discovery.discovery import find_sources
 
 X = np.arange(1.0, 4.0)
@@ -437,6 +438,21 @@ def test_names_in_text(name):
     f, attributes, every = NAMES[name]
     names = referenced_names(f.__code__)
     assert names.attributes >= attributes and names.reads_any_attribute == every
+
+
+def test_instructions_are_those_of_dis():
+    """Also of code with more names than an argument of one byte can tell."""
+    long = "def f(x):\n" + "\n".join(f"    x.a{n} = g{n}(x.b{n}, {n}.5)" for n in range(300))
+    codes = [f.__code__ for f in vars(dataclasses).values() if inspect.isfunction(f)]
+    codes.append(compile(long, "", "exec").co_consts[0])
+    valued = {*dis.hasname, *dis.hasconst, *dis.hasfree} - {dis.opmap.get("KW_NAMES")}
+    for code in codes:
+        expected = [s for s in dis.get_instructions(code) if s.opname != "EXTENDED_ARG"]
+        found = instructions(code)
+        assert [s.opname for s in found] == [s.opname for s in expected]
+        assert [repr(s.argval) for s in found if s.opcode in valued] == [
+            repr(s.argval) for s in expected if s.opcode in valued
+        ]
 
 
 def test_keys_in_text():
