@@ -18,12 +18,15 @@ of products, which BLAS chooses freely, and those of outer products not at all.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tracker.ir.graph import Atom, Const, Eqn, Function, Var
+import numpy as np
+
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, unused_name
 from tracker.ir.lowering import Contract, View
 from tracker.ir.passes.expand import EXPANDED
 from tracker.ir.passes.linalg_dtypes import LEGAL_DTYPES
@@ -47,42 +50,73 @@ def rewrite_products(function: Function) -> Function:
 
 # ------------------------------------------------------------------------------------------- views
 
+_Range = tuple[int, int]
+
 
 @record(frozen=True)
 class MatrixView:
-    """A matrix (or a vector, as a matrix of one row) or one of its rows, maybe transposed."""
+    """A rectangle of a matrix, maybe transposed; a vector is a matrix of one row."""
 
     source: Var
-    row: int | None = None
+    rows: _Range
+    columns: _Range
     is_transposed: bool = False
+
+    @staticmethod
+    def of(source: Var) -> MatrixView:
+        rows, columns = (1, *source.type.shape)[-2:]
+        return MatrixView(source, (0, rows), (0, columns))
 
     @property
     def shape(self) -> tuple[int, int]:
-        rows, columns = (1, *self.source.type.shape)[-2:]
-        rows = rows if self.row is None else 1
-        return (columns, rows) if self.is_transposed else (rows, columns)
+        rows, columns = (high - low for low, high in self.ranges)
+        return rows, columns
+
+    @property
+    def ranges(self) -> tuple[_Range, _Range]:
+        """The rows and the columns, of the source or of its transpose."""
+        return (self.columns, self.rows) if self.is_transposed else (self.rows, self.columns)
 
     @property
     def transposed(self) -> MatrixView:
-        return MatrixView(self.source, self.row, not self.is_transposed)
+        return MatrixView(self.source, self.rows, self.columns, not self.is_transposed)
+
+    @property
+    def whole(self) -> MatrixView:
+        """All of the source, transposed like this view."""
+        return replace(MatrixView.of(self.source), is_transposed=self.is_transposed)
+
+    def within(self, rows: _Range, columns: _Range) -> MatrixView:
+        """A rectangle of this one."""
+        (top, _), (left, _) = self.ranges
+        down, right = (top + rows[0], top + rows[1]), (left + columns[0], left + columns[1])
+        if self.is_transposed:
+            down, right = right, down
+        return MatrixView(self.source, down, right, self.is_transposed)
 
     def emit(self, new: BodyWriter) -> Var:
         """Write the matrix that is viewed."""
-        if self.row is not None or self.source.type.ndim == 1:
-            return new.emit("reshape", self.emit_vector(new), shape=self.shape)
-        if self.is_transposed:
-            return new.emit("transpose", self.source, axes=(1, 0))
-        return self.source
+        matrix = new.reshape(self.source, MatrixView.of(self.source).shape)
+        if (self.rows, self.columns) != ((0, matrix.type.shape[0]), (0, matrix.type.shape[1])):
+            index = (slice(*self.rows, 1), slice(*self.columns, 1))
+            matrix = new.emit("getitem", matrix, index=index)
+        return new.emit("transpose", matrix, axes=(1, 0)) if self.is_transposed else matrix
 
-    def emit_vector(self, new: BodyWriter, out: Var | None = None) -> Var:
-        """Write a single row, or column, as a vector."""
-        shape = self.source.type.shape
-        if self.row is not None:
-            index = (self.row, slice(0, shape[1], 1))
-            return new.emit("getitem", self.source, index=index, out=out)
-        if len(shape) == 1:
-            return self.source
-        return new.emit("reshape", self.source, shape=(self.source.type.size,))
+    def emit_vector(self, new: BodyWriter, shape: tuple[int, ...], out: Var | None = None) -> Var:
+        """Write a single row, or column, in a shape."""
+        vector, (first, last) = self.source, self.columns
+        if self.source.type.ndim > 1:
+            row = self.rows[0]
+            index: tuple[Any, ...] = (row, slice(first, last, 1))
+            if first + 1 == last and self.rows[1] > row + 1:
+                index = (slice(*self.rows, 1), first)
+            is_last = shape == (max(self.shape),)
+            vector = new.emit("getitem", vector, index=index, out=out if is_last else None)
+            if is_last:
+                return vector
+        elif last - first < vector.type.size:
+            vector = new.emit("getitem", vector, index=(slice(first, last, 1),))
+        return new.emit("reshape", vector, shape=shape, out=out)
 
 
 class _Views:
@@ -93,99 +127,131 @@ class _Views:
 
     def of(self, atom: Atom) -> MatrixView:
         assert isinstance(atom, Var)
-        return self._known.get(atom) or MatrixView(atom)
+        return self._known.get(atom) or MatrixView.of(atom)
 
     def visit(self, eqn: Eqn) -> None:
         source = eqn.operands[0] if eqn.operands else None
-        if not isinstance(source, Var) or source.type.ndim not in (1, 2):
+        if not isinstance(source, Var) or {source.type.ndim, eqn.out.type.ndim} - {1, 2}:
             return
-        if eqn.op.name == "getitem" and source.type.ndim == 2:
-            row = _row_number(eqn.params["index"], source.type.shape)
-            if row is not None:
-                self._known[eqn.out] = MatrixView(source, row)
+        if eqn.op.name == "getitem":
+            ranges = _rectangle(eqn.params["index"], source.type.shape)
+            if ranges is not None:
+                view = self.of(source).within(*ranges)
+                self._known[eqn.out] = _as_matrix(view, eqn.out)
         elif eqn.op.name == "transpose" and eqn.params["axes"] == (1, 0):
             self._known[eqn.out] = self.of(source).transposed
         elif eqn.op.name == "reshape":
-            view, shape = self.of(source), (1, *eqn.out.type.shape)[-2:]
-            if 1 in view.shape and 1 in shape and eqn.out.type.ndim in (1, 2):
-                view = MatrixView(view.source, view.row)
-                self._known[eqn.out] = view if view.shape == shape else view.transposed
+            view = self.of(source)
+            if 1 in view.shape and 1 in (1, *eqn.out.type.shape)[-2:]:
+                self._known[eqn.out] = _as_matrix(view, eqn.out)
 
 
-def _row_number(index: tuple[Any, ...], shape: tuple[int, ...]) -> int | None:
-    """i, if a canonical index means all of row i."""
-    if len(index) != 2 or index[1] != slice(0, shape[1], 1):
-        return None
-    if isinstance(index[0], slice):
-        rows = range(*index[0].indices(shape[0]))
-        return rows[0] if len(rows) == 1 else None
-    return index[0] if isinstance(index[0], int) else None
+def _as_matrix(view: MatrixView, value: Var) -> MatrixView:
+    """A view with a value's elements, in its shape."""
+    return view if view.shape == (1, *value.type.shape)[-2:] else view.transposed
+
+
+def _rectangle(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[_Range, _Range] | None:
+    """Which rows and columns a canonical index reads, if it is a rectangle."""
+    ranges: list[_Range] = [(0, 1)] * (2 - len(shape))
+    for part in index:
+        if isinstance(part, int):
+            ranges.append((part, part + 1))
+        elif isinstance(part, slice) and part.step == 1:
+            ranges.append((part.start, part.stop))
+        else:
+            return None
+    return (ranges[0], ranges[1]) if len(ranges) == 2 else None
 
 
 # --------------------------------------------------------------------------- rows of one matrix
 
-_Batch = tuple[Var, Var, bool]  # the matrix of the rows, the other factor, whether that is the left
+
+@record(frozen=True)
+class _Batch:
+    """Products of rows of one matrix with columns of another; all of both, but for the inner
+    ranges."""
+
+    rows: MatrixView
+    columns: MatrixView
+
+
+@record(frozen=True)
+class _RowProduct:
+    """The elements of a batch's product that one product is."""
+
+    row: int
+    columns: _Range
 
 
 def _batch(function: Function) -> Function:
-    """x[0] @ w, x[1] @ w, ... -> the rows of x @ w; likewise w @ x[i], as rows of x @ w.T."""
+    """x[0] @ w, x[1] @ w, ... -> the rows of x @ w; likewise w @ x[i], as rows of x @ w.T, and
+    products with some columns of w, as parts of the rows."""
     views = _Views()
-    batches: dict[_Batch, list[tuple[Var, int]]] = {}
+    batches: dict[_Batch, dict[Var, _RowProduct]] = {}
     for eqn in function.eqns:
         views.visit(eqn)
-        if eqn.op.name != "matmul":
+        if eqn.op.name != "matmul" or len({o.type.dtype for o in eqn.operands}) > 1:
             continue
-        for is_left, (a, b) in enumerate((eqn.operands, eqn.operands[::-1])):
-            row = views.of(a).row
-            contracted = 0 if is_left else -1
-            if row is None or a.type.shape[contracted] != a.type.size or b.type.ndim != 2:
-                continue
-            if isinstance(b, Var) and a.type.dtype == b.type.dtype:
-                key = views.of(a).source, b, bool(is_left)
-                batches.setdefault(key, []).append((eqn.out, row))
-                break
-    batches = {key: members for key, members in batches.items() if _can_batch(key, members)}
+        found = _as_row_product(views, eqn)
+        if found is not None:
+            batches.setdefault(found[0], {})[eqn.out] = found[1]
+    batches = {batch: members for batch, members in batches.items() if _can_batch(batch, members)}
     if not batches:
         return function
-    rows = {out: (key, row) for key, members in batches.items() for out, row in members}
+    batch_of = {out: batch for batch, members in batches.items() for out in members}
     made: dict[_Batch, Var] = {}
     new = BodyWriter()
     for step in function.body:
-        if not isinstance(step, Eqn) or step.out not in rows:
+        if not isinstance(step, Eqn) or step.out not in batch_of:
             new.body.append(step)
             continue
-        key, row = rows[step.out]
-        low, high = _span(batches[key])
+        batch = batch_of[step.out]
+        (low, high), (left, right) = _span(batches[batch])
         new.where = step.where
-        if key not in made:
-            matrix, factor, is_left = key
-            if is_left:
-                factor = new.emit("transpose", factor, axes=(1, 0))
-            made[key] = new.emit("matmul", new.slice_rows(matrix, low, high + 1), factor)
-        view = MatrixView(made[key], row - low)
-        if step.out.type.ndim == 1:
-            view.emit_vector(new, step.out)
-        else:
-            new.emit(
-                "reshape",
-                view.emit_vector(new),
-                shape=step.out.type.shape,
-                out=step.out,
-            )
+        if batch not in made:
+            rows = batch.rows.within((low, high), (0, batch.rows.shape[1])).emit(new)
+            columns = batch.columns.within((0, batch.columns.shape[0]), (left, right)).emit(new)
+            made[batch] = new.emit("matmul", rows, columns)
+        member = batches[batch][step.out]
+        row, (first, last) = member.row - low, member.columns
+        view = MatrixView(made[batch], (row, row + 1), (first - left, last - left))
+        view.emit_vector(new, step.out.type.shape, step.out)
     return with_body(function, new.body)
 
 
-def _span(members: list[tuple[Var, int]]) -> tuple[int, int]:
-    rows = [row for _, row in members]
-    return min(rows), max(rows)
+def _as_row_product(views: _Views, eqn: Eqn) -> tuple[_Batch, _RowProduct] | None:
+    """A product as the product of a row with columns of another matrix, maybe of its transpose."""
+    a, b = eqn.operands
+    if not {a.type.ndim, b.type.ndim} <= {1, 2}:
+        return None
+    left, right = views.of(a), views.of(b)
+    if b.type.ndim == 1:
+        right = right.transposed  # a column
+    for row, matrix, other in ((left, right, b), (right.transposed, left.transposed, a)):
+        if row.shape[0] != 1 or other.type.ndim != 2 or row.source.type.ndim != 2:
+            continue
+        (number, _), inner = row.ranges
+        if row.whole.shape[0] > 1:
+            rows = row.whole.within((0, row.whole.shape[0]), inner)
+            columns = matrix.whole.within(matrix.ranges[0], (0, matrix.whole.shape[1]))
+            return _Batch(rows, columns), _RowProduct(number, matrix.ranges[1])
+    return None
 
 
-def _can_batch(key: _Batch, members: list[tuple[Var, int]]) -> bool:
-    """Whether there are many products, which need half of the rows, and the result is small."""
-    _, factor, is_left = key
-    low, high = _span(members)
-    span, width = high - low + 1, factor.type.shape[0 if is_left else 1]
-    return len(members) >= max(_MIN_PRODUCTS, span / 2) and span * width <= _MAX_BATCH
+def _span(members: Mapping[Var, _RowProduct]) -> tuple[_Range, _Range]:
+    """The rows and columns of a batch that its members need."""
+    rows = [member.row for member in members.values()]
+    left, right = zip(*(member.columns for member in members.values()), strict=True)
+    return (min(rows), max(rows) + 1), (min(left), max(right))
+
+
+def _can_batch(batch: _Batch, members: Mapping[Var, _RowProduct]) -> bool:
+    """Whether there are many products, which need half of the result, and this is small."""
+    (low, high), (left, right) = _span(members)
+    size = (high - low) * (right - left)
+    needed = sum(member.columns[1] - member.columns[0] for member in members.values())
+    return len(members) >= _MIN_PRODUCTS and size <= min(_MAX_BATCH, 2 * needed)
 
 
 # ------------------------------------------------------------------------------ sums of products
@@ -193,16 +259,44 @@ def _can_batch(key: _Batch, members: list[tuple[Var, int]]) -> bool:
 
 @record(frozen=True, eq=False)
 class _Product:
-    """A product, maybe reshaped; `number` counts equations."""
+    """A product, maybe reshaped, or a part of a matrix of zeros; `number` counts equations.
+
+    shape: of that matrix; rows, columns: the part.
+    """
 
     out: Var
     left: MatrixView
     right: MatrixView
     number: int
+    shape: tuple[int, int]
+    rows: _Range
+    columns: _Range
+
+    @staticmethod
+    def of(out: Var, left: MatrixView, right: MatrixView, number: int) -> _Product:
+        shape = left.shape[0], right.shape[1]
+        return _Product(out, left, right, number, shape, (0, shape[0]), (0, shape[1]))
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.left.shape[0], self.right.shape[1]
+    def transposed(self) -> _Product:
+        return replace(
+            self,
+            left=self.right.transposed,
+            right=self.left.transposed,
+            shape=self.shape[::-1],
+            rows=self.columns,
+            columns=self.rows,
+        )
+
+    @property
+    def is_part(self) -> bool:
+        return (self.rows, self.columns) != ((0, self.shape[0]), (0, self.shape[1]))
+
+    @property
+    def cost(self) -> float:
+        """Elements that are written and added, and the time of the multiplications."""
+        size = self.left.shape[0] * self.right.shape[1]
+        return 2 * size + size * self.left.shape[1] / _RATE
 
 
 @record(eq=False)
@@ -211,12 +305,27 @@ class _Sum:
     others: list[Atom] = field(default_factory=list)
 
 
+class _SumWriter(BodyWriter):
+    """Writes a body, and functions nested in it."""
+
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.functions = {**function.functions}
+
+    def nest(
+        self, stem: str, inputs: tuple[Var, ...], body: Sequence[Eqn | Guard], out: Var
+    ) -> Function:
+        name = unused_name(stem, self.functions)
+        self.functions[name] = Function(name, inputs, (), tuple(body), (out,))
+        return self.functions[name]
+
+
 def _combine_sums(function: Function) -> Function:
     """Make sums of products one product, where that is cheaper."""
     if not (function.has_op("matmul") and function.has_op("add")):
         return function
     sums = _find_sums(function)
-    new = BodyWriter()
+    new = _SumWriter(function)
     changed = False
     for step in function.body:
         total = sums.get(step.out) if isinstance(step, Eqn) else None
@@ -226,14 +335,16 @@ def _combine_sums(function: Function) -> Function:
                 changed = True
                 continue
         new.body.append(step)
-    return with_body(function, new.body) if changed else function
+    if not changed:
+        return function
+    return with_body(replace(function, functions=new.functions), new.body)
 
 
 def _find_sums(function: Function) -> dict[Atom, _Sum]:
     """The largest sums that hold products, by their results.
 
-    A product may be transposed, or reshaped, before it is added. A value with other readers is no
-    part of a sum.
+    A product may be transposed, reshaped, or embedded in zeros, before it is added. A value with
+    other readers is no part of a sum.
     """
     uses, views = function.uses, _Views()
     found: dict[Atom, _Sum] = {}
@@ -242,9 +353,8 @@ def _find_sums(function: Function) -> dict[Atom, _Sum]:
         name, operands, out = eqn.op.name, eqn.operands, eqn.out
         if name == "matmul":
             if all(o.type.ndim == 2 and o.type.dtype == out.type.dtype for o in operands):
-                found[out] = _Sum(
-                    [_Product(out, views.of(operands[0]), views.of(operands[1]), number)]
-                )
+                left, right = views.of(operands[0]), views.of(operands[1])
+                found[out] = _Sum([_Product.of(out, left, right, number)])
         elif name == "add":
             parts = [
                 found.pop(o) if o in found and uses[o] == 1 and o.type == out.type else None
@@ -252,17 +362,35 @@ def _find_sums(function: Function) -> dict[Atom, _Sum]:
             ]
             if any(parts):
                 found[out] = _merge(operands, parts)
-        elif name in ("transpose", "reshape") and uses[operands[0]] == 1:
+        elif name in ("transpose", "reshape", "embed") and uses[operands[0]] == 1:
             inner = found.get(operands[0], _Sum())
             if len(inner.products) != 1 or inner.others:
                 continue
             (product,) = inner.products
             if name == "reshape":
                 found[out] = _Sum([replace(product, out=out)])
+            elif name == "embed":
+                part = _embedded(product, eqn)
+                if part is not None:
+                    found[out] = _Sum([part])
             elif product.shape == operands[0].type.shape:
-                left, right = product.right.transposed, product.left.transposed
-                found[out] = _Sum([_Product(out, left, right, number)])
+                found[out] = _Sum([replace(product.transposed, out=out, number=number)])
     return found
+
+
+def _embedded(product: _Product, eqn: Eqn) -> _Product | None:
+    """A product that is embedded in a matrix of zeros."""
+    shape = eqn.params["shape"]
+    ranges = _rectangle(eqn.params["index"], shape) if len(shape) == 2 else None
+    if product.is_part or ranges is None:
+        return None
+    rows, columns = ranges
+    part = rows[1] - rows[0], columns[1] - columns[0]
+    if product.shape != part:  # it is reshaped
+        if 1 not in product.shape or 1 not in part:
+            return None
+        product = product.transposed
+    return replace(product, out=eqn.out, shape=shape, rows=rows, columns=columns)
 
 
 def _merge(operands: Sequence[Atom], parts: Sequence[_Sum | None]) -> _Sum:
@@ -275,7 +403,7 @@ def _merge(operands: Sequence[Atom], parts: Sequence[_Sum | None]) -> _Sum:
     return total
 
 
-def _emit_sum(new: BodyWriter, total: _Sum, out: Var) -> bool:
+def _emit_sum(new: _SumWriter, total: _Sum, out: Var) -> bool:
     """Write a sum with fewer products, if some of them can be combined."""
     shapes: dict[tuple[int, int], list[_Product]] = {}
     for product in sorted(total.products, key=lambda p: -p.number):  # a pullback's go backwards
@@ -285,7 +413,9 @@ def _emit_sum(new: BodyWriter, total: _Sum, out: Var) -> bool:
     for products in shapes.values():
         products = _factor(new, products, True, made)
         products = _factor(new, products, False, made)
-        rest += [product.out for product in _concatenate(new, products, made)]
+        whole = [product for product in products if not product.is_part]
+        rest += [product.out for product in products if product.is_part]
+        rest += [product.out for product in _concatenate(new, whole, made)]
     if not made:
         return False
     result, *others = [new.reshape(product, out.type.shape) for product in made]
@@ -297,34 +427,124 @@ def _emit_sum(new: BodyWriter, total: _Sum, out: Var) -> bool:
     return True
 
 
-def _is_cheaper(products: list[_Product], copied: int, multiplications: int) -> bool:
-    """Whether one product is cheaper than several, each of which is written and added.
-
-    copied: elements that are copied for it; multiplications: those that are saved.
-    """
-    size = math.prod(products[0].shape)
-    return copied < 2 * size * len(products) + multiplications / _RATE
-
-
 def _factor(
-    new: BodyWriter, products: list[_Product], is_left: bool, made: list[Var]
+    new: _SumWriter, products: list[_Product], is_left: bool, made: list[Var]
 ) -> list[_Product]:
-    """Write the products that have a left, or right, factor in common; the other products."""
-    groups: dict[MatrixView, list[_Product]] = {}
+    """Write the products that have a left, or right, factor in common, or parts of one matrix for
+    it; the other products."""
+    groups: dict[tuple[MatrixView, _Range], list[_Product]] = {}
+    has_parts = any(product.is_part for product in products)
     for product in products:
-        groups.setdefault(product.left if is_left else product.right, []).append(product)
+        product = product if is_left else product.transposed
+        common = product.left
+        if has_parts:
+            common = common.whole.within(common.ranges[0], (0, common.whole.shape[1]))
+        groups.setdefault((common, product.rows), []).append(product)
     alone: list[_Product] = []
-    for common, group in groups.items():
-        size = math.prod((group[0].right if is_left else group[0].left).shape)
-        saved = group[1:]
-        multiplications = len(saved) * size * group[0].shape[0 if is_left else 1]
-        if not saved or not _is_cheaper(saved, 2 * size * len(saved), multiplications):
-            alone += group
-            continue
-        total = _emit_total(new, [p.right if is_left else p.left for p in group])
-        pair = (common.emit(new), total) if is_left else (total, common.emit(new))
-        made.append(new.emit("matmul", *pair))
+    for (common, rows), group in groups.items():
+        is_all = rows == (0, group[0].shape[0])
+        if len(group) == 1 or not is_all or not _emit_factored(new, common, group, is_left, made):
+            alone += group if is_left else [product.transposed for product in group]
     return alone
+
+
+def _emit_factored(
+    new: _SumWriter, common: MatrixView, group: list[_Product], is_left: bool, made: list[Var]
+) -> bool:
+    """Write common @ b[0] + common[:, m:n] @ b[1] + ... as one product, if that is cheaper.
+
+    The terms of its right factor are parts of a matrix of zeros. A number that is not finite, times
+    such a zero, would be a NaN: then the terms are computed one by one.
+    """
+    (height, inner), width = common.shape, group[0].shape[1]
+    first, _ = common.ranges[1]
+    inners = [p.left.ranges[1] for p in group]
+    parts = [
+        _Part(p.right, (low - first, high - first), p.columns)
+        for p, (low, high) in zip(group, inners, strict=True)
+    ]
+    is_padded = any(part.view.shape != (inner, width) for part in parts)
+    copied = 2 * sum(math.prod(part.view.shape) for part in parts[0 if is_padded else 1 :])
+    cost = height * width * (2 + inner / _RATE) + copied + inner * width * is_padded
+    if cost >= sum(product.cost for product in group) or inner * width > _MAX_BATCH:
+        return False
+    if not is_left:
+        parts = [_Part(p.view.transposed, p.columns, p.rows) for p in parts]
+    shape = (inner, width) if is_left else (width, inner)
+    if not is_padded:
+        total = _emit_total(new, [part.view for part in parts])
+    else:
+        total = _emit_parts(new, parts, shape)
+    pair = (common.emit(new), total) if is_left else (total, common.transposed.emit(new))
+    product = new.emit("matmul", *pair)
+    if is_padded and not _cover(parts, shape):
+        group = group if is_left else [p.transposed for p in group]
+        product = _emit_if_finite(new, product, group)
+    made.append(product)
+    return True
+
+
+@record(frozen=True)
+class _Part:
+    """A rectangle of a matrix, and what is there."""
+
+    view: MatrixView
+    rows: _Range
+    columns: _Range
+
+
+def _cover(parts: list[_Part], shape: tuple[int, int]) -> bool:
+    """Whether parts of a matrix are all of it."""
+    is_covered = np.zeros(shape, bool)
+    for part in parts:
+        is_covered[slice(*part.rows), slice(*part.columns)] = True
+    return bool(is_covered.all())
+
+
+def _emit_parts(new: BodyWriter, parts: list[_Part], shape: tuple[int, int]) -> Var:
+    """The sum of parts of a matrix of zeros. Transposed parts are added up in the transpose, where
+    they are contiguous; where they are the other parts, that is the same sum."""
+    sums = []
+    for is_transposed in (False, True):
+        group = [part for part in parts if part.view.is_transposed == is_transposed]
+        if is_transposed:
+            group = [_Part(part.view.transposed, part.columns, part.rows) for part in group]
+        embedded = [
+            new.emit(
+                "embed",
+                part.view.emit(new),
+                index=(slice(*part.rows, 1), slice(*part.columns, 1)),
+                shape=shape[::-1] if is_transposed else shape,
+            )
+            for part in group
+        ]
+        if embedded:
+            total = functools.reduce(lambda a, b: new.emit("add", a, b), embedded)
+            sums.append(new.emit("transpose", total, axes=(1, 0)) if is_transposed else total)
+    return functools.reduce(lambda a, b: new.emit("add", a, b), sums)
+
+
+def _emit_if_finite(new: _SumWriter, product: Var, group: list[_Product]) -> Var:
+    """A sum, if it is finite; if not, the sum of its terms."""
+    sources = dict.fromkeys(view.source for p in group for view in (p.left, p.right))
+    inputs = {source: Var(source.type) for source in (product, *sources)}
+    terms = BodyWriter()
+    terms.where = new.where
+    parts = []
+    for each in group:
+        pair = [replace(v, source=inputs[v.source]).emit(terms) for v in (each.left, each.right)]
+        out = terms.emit("matmul", *pair)
+        parts.append(_Part(MatrixView.of(out), each.rows, each.columns))
+    total = _emit_parts(terms, parts, group[0].shape)
+    given = tuple(inputs.values())
+    branches: dict[str, Any] = {
+        "branch0": new.nest("terms", given, terms.body, total),
+        "branch1": new.nest("sum", given, (), inputs[product]),
+    }
+    axes = tuple(range(product.type.ndim))
+    is_finite = new.emit("isfinite", new.emit("sum", product, axis=axes, keepdims=False))
+    chosen = new.emit("branch", is_finite, *inputs, **branches)
+    return new.emit("pick", chosen, at=0)
 
 
 def _emit_total(new: BodyWriter, views: list[MatrixView]) -> Var:
@@ -339,9 +559,9 @@ def _emit_total(new: BodyWriter, views: list[MatrixView]) -> Var:
 def _concatenate(new: BodyWriter, products: list[_Product], made: list[Var]) -> list[_Product]:
     """Write many products as one, of their factors side by side; or leave them all."""
     inner = sum(product.left.shape[1] for product in products)
-    if len(products) < _MIN_PRODUCTS or not _is_cheaper(
-        products, inner * sum(products[0].shape), 0
-    ):
+    if len(products) < _MIN_PRODUCTS or inner * sum(products[0].shape) >= 2 * len(
+        products
+    ) * math.prod(products[0].shape):
         return products
     for factors in ([p.left for p in products], [p.right for p in products]):
         rows = _contiguous_rows(factors)
@@ -360,17 +580,22 @@ def _emit_stack(new: BodyWriter, views: list[MatrixView]) -> Var:
         return new.emit("concatenate", *(view.emit(new) for view in views), axis=0)
     rows = _contiguous_rows(views)
     if rows and rows == sorted(rows):
-        return new.slice_rows(views[0].source, rows[0], rows[-1] + 1)
-    joined = new.emit("concatenate", *(view.emit_vector(new) for view in views), axis=0)
-    return new.reshape(joined, (len(views), views[0].shape[1]))
+        first = views[0]
+        return first.whole.within((rows[0], rows[-1] + 1), first.ranges[1]).emit(new)
+    width = views[0].shape[1]
+    joined = new.emit("concatenate", *(view.emit_vector(new, (width,)) for view in views), axis=0)
+    return new.reshape(joined, (len(views), width))
 
 
 def _contiguous_rows(views: list[MatrixView]) -> list[int]:
     """The numbers of rows of one matrix, in any order, if none comes twice and there is no gap."""
-    rows = [view.row for view in views if view.row is not None]
-    if len({view.source for view in views}) > 1 or not len(set(rows)) == len(rows) == len(views):
+    if any(view.shape[0] != 1 for view in views):
         return []
-    return rows if max(rows) - min(rows) + 1 == len(rows) else []
+    if len({(view.source, view.is_transposed, view.ranges[1]) for view in views}) > 1:
+        return []
+    rows = [view.ranges[0][0] for view in views]
+    is_gapless = max(rows) - min(rows) + 1 == len(rows) == len(set(rows))
+    return rows if is_gapless and views[0].whole.shape[0] > 1 else []
 
 
 # --------------------------------------------------------------------------------- outer products

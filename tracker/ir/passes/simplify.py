@@ -345,9 +345,11 @@ def matmul_of_broadcast(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """broadcast_to(row) @ b -> broadcast_to(row @ b), and the same for equal columns of b.
 
     The pullback of a sum begins with such a matrix. (BLAS may add up the terms of a row in another
-    order than those of all rows.)
+    order than those of all rows.) An outer product stays one, for it can be added to others.
     """
     a, b = eqn.operands
+    if a.type.shape[-1] == 1:
+        return None
     for operand, axis in ((a, -2), (b, -1)):
         source, shape = broadcast_source(operand, defs), operand.type.shape
         if source is None or len(shape) < 2 or shape[axis] == 1:
