@@ -453,8 +453,9 @@ def _emit_factored(
 ) -> bool:
     """Write common @ b[0] + common[:, m:n] @ b[1] + ... as one product, if that is cheaper.
 
-    The terms of its right factor are parts of a matrix of zeros. A number that is not finite, times
-    such a zero, would be a NaN: then the terms are computed one by one.
+    The terms of its right factor are parts of a matrix of zeros, which leave out nothing but
+    diagonals. A number that is not finite, times such a zero, would be a NaN: a product that is not
+    finite is computed by a loop over the terms.
     """
     (height, inner), width = common.shape, group[0].shape[1]
     first, _ = common.ranges[1]
@@ -464,23 +465,22 @@ def _emit_factored(
         for p, (low, high) in zip(group, inners, strict=True)
     ]
     is_padded = any(part.view.shape != (inner, width) for part in parts)
+    missing = _missing_diagonals(parts, (inner, width)) if is_padded else []
     copied = 2 * sum(math.prod(part.view.shape) for part in parts[0 if is_padded else 1 :])
     cost = height * width * (2 + inner / _RATE) + copied + inner * width * is_padded
-    if cost >= sum(product.cost for product in group) or inner * width > _MAX_BATCH:
+    if missing is None or cost >= sum(product.cost for product in group):
         return False
+    shape = (inner, width)
     if not is_left:
         parts = [_Part(p.view.transposed, p.columns, p.rows) for p in parts]
-    shape = (inner, width) if is_left else (width, inner)
-    if not is_padded:
-        total = _emit_total(new, [part.view for part in parts])
-    else:
+        shape, missing = shape[::-1], [-k for k in missing[::-1]]
+    if is_padded:
         total = _emit_parts(new, parts, shape)
+    else:
+        total = _emit_total(new, [part.view for part in parts])
     pair = (common.emit(new), total) if is_left else (total, common.transposed.emit(new))
     product = new.emit("matmul", *pair)
-    if is_padded and not _cover(parts, shape):
-        group = group if is_left else [p.transposed for p in group]
-        product = _emit_if_finite(new, product, group)
-    made.append(product)
+    made.append(_emit_if_finite(new, product, pair, int(is_left), missing) if missing else product)
     return True
 
 
@@ -493,12 +493,16 @@ class _Part:
     columns: _Range
 
 
-def _cover(parts: list[_Part], shape: tuple[int, int]) -> bool:
-    """Whether parts of a matrix are all of it."""
+def _missing_diagonals(parts: list[_Part], shape: tuple[int, int]) -> list[int] | None:
+    """The diagonals that parts of a matrix leave out; None if they leave out a part of one."""
     is_covered = np.zeros(shape, bool)
     for part in parts:
         is_covered[slice(*part.rows), slice(*part.columns)] = True
-    return bool(is_covered.all())
+    rows, columns = np.nonzero(~is_covered)
+    lengths = np.bincount(columns - rows + shape[0], minlength=1)
+    missing = [int(k) - shape[0] for k in np.flatnonzero(lengths)]
+    is_whole = all(lengths[k + shape[0]] == np.eye(*shape, k).sum() for k in missing)
+    return missing if is_whole else None
 
 
 def _emit_parts(new: BodyWriter, parts: list[_Part], shape: tuple[int, int]) -> Var:
@@ -524,27 +528,40 @@ def _emit_parts(new: BodyWriter, parts: list[_Part], shape: tuple[int, int]) -> 
     return functools.reduce(lambda a, b: new.emit("add", a, b), sums)
 
 
-def _emit_if_finite(new: _SumWriter, product: Var, group: list[_Product]) -> Var:
-    """A sum, if it is finite; if not, the sum of its terms."""
-    sources = dict.fromkeys(view.source for p in group for view in (p.left, p.right))
-    inputs = {source: Var(source.type) for source in (product, *sources)}
+def _emit_if_finite(
+    new: _SumWriter, product: Var, factors: tuple[Var, Var], padded: int, missing: list[int]
+) -> Var:
+    """The product if it is finite; if not, the product without some diagonals of one factor, which
+    are no terms."""
+    given = tuple(Var(v.type) for v in (product, *factors))
+    (height, inner), one = factors[0].type.shape, product.type.dtype.type(1)
     terms = BodyWriter()
     terms.where = new.where
-    parts = []
-    for each in group:
-        pair = [replace(v, source=inputs[v.source]).emit(terms) for v in (each.left, each.right)]
-        out = terms.emit("matmul", *pair)
-        parts.append(_Part(MatrixView.of(out), each.rows, each.columns))
-    total = _emit_parts(terms, parts, group[0].shape)
-    given = tuple(inputs.values())
+    is_term = terms.emit("broadcast_to", Const.of(one), shape=factors[padded].type.shape)
+    for low, high in _runs(missing):
+        below = terms.emit("triangle", is_term, k=low - 1, lower=True)
+        above = terms.emit("triangle", is_term, k=high + 1, lower=False)
+        is_term = terms.emit("add", below, above)
+    is_term = terms.emit("not_equal", is_term, Const.of(one * 0))
+    column, each = terms.reshape(given[1], (height, inner, 1)), is_term
+    if not padded:
+        each = terms.reshape(is_term, column.type.shape)
+    pairs = terms.emit("multiply", column, given[2])
+    pairs = terms.emit("where", each, pairs, Const.of(one * 0))
+    total = terms.emit("sum", pairs, axis=(1,), keepdims=False)
     branches: dict[str, Any] = {
         "branch0": new.nest("terms", given, terms.body, total),
-        "branch1": new.nest("sum", given, (), inputs[product]),
+        "branch1": new.nest("product", given, (), given[0]),
     }
-    axes = tuple(range(product.type.ndim))
-    is_finite = new.emit("isfinite", new.emit("sum", product, axis=axes, keepdims=False))
-    chosen = new.emit("branch", is_finite, *inputs, **branches)
+    is_finite = new.emit("isfinite", new.emit("sum", product, axis=(0, 1), keepdims=False))
+    chosen = new.emit("branch", is_finite, product, *factors, **branches)
     return new.emit("pick", chosen, at=0)
+
+
+def _runs(numbers: list[int]) -> list[_Range]:
+    """The first and last of each run of consecutive numbers."""
+    starts = [k for k in numbers if k - 1 not in numbers]
+    return list(zip(starts, [k for k in numbers if k + 1 not in numbers], strict=True))
 
 
 def _emit_total(new: BodyWriter, views: list[MatrixView]) -> Var:
