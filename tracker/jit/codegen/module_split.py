@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from tracker.jit import vmath
 from tracker.jit.codegen.artifact import KernelModule
 from tracker.jit.codegen.kernel_dedupe import KernelText
-from tracker.jit.llvm.engine import FEW_PASSES, OPTIMISED
+from tracker.jit.llvm.engine import FEW_PASSES, OPTIMISED, is_long
 from tracker.jit.scalar.real import module_text
 from tracker.jit.scalar.values import ModuleNeeds
 from tracker.support.structs import record
@@ -130,21 +130,19 @@ def split_modules(
     hot_names: set[str] | None,
     needs: ModuleNeeds,
 ) -> tuple[KernelModule, ...]:
-    """Modules of the kernels that are optimised (None: all), and of the others. `needs` keeps what
-    a driver that calls them needs."""
+    """Modules of the kernels that are optimised (None: all), and of the others; LLVM's pipeline is
+    chosen for a module, so long kernels are apart. `needs` keeps what a driver that calls them
+    needs."""
     math, needs.math = needs.math, set()
     general_calls, needs.general_calls = needs.general_calls, set()
     intrinsics = needs.intrinsics
     needs.intrinsics = intrinsics | {kernel.declaration for kernel in kernels}
     modules = []
-    for level in (OPTIMISED, FEW_PASSES):
-        group = [
-            kernel
-            for kernel in kernels
-            if (chosen is None or kernel.name in chosen) == (level == OPTIMISED)
-        ]
-        if not group:
-            continue
+    groups: dict[tuple[int, bool], list[KernelText]] = {}
+    for kernel in kernels:
+        level = OPTIMISED if chosen is None or kernel.name in chosen else FEW_PASSES
+        groups.setdefault((level, is_long(kernel.text)), []).append(kernel)
+    for (level, _), group in sorted(groups.items(), reverse=True):
         texts = [f"define {kernel.text}" for kernel in group]
         own_needs = ModuleNeeds()
         own_needs.ufunc_loops, own_needs.intrinsics = needs.ufunc_loops, intrinsics

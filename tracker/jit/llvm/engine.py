@@ -291,7 +291,7 @@ def choose_pipeline(text: str, level: int) -> Pipeline:
     if level in (FEW_PASSES_FAST_CODEGEN, FEW_PASSES):
         return Pipeline(1, slp=False, own_passes=True, codegen_level=level - 1, gvn=numbered)
     longest = longest_block(text)
-    long = longest > MAX_STANDARD_BLOCK or longest_function(text) > MAX_STANDARD_FUNCTION
+    long = is_long(text)
     straight = _PHI not in text
     codegen = _codegen_level(text, level, longest, long and straight)
     return Pipeline(
@@ -302,6 +302,12 @@ def choose_pipeline(text: str, level: int) -> Pipeline:
         gvn=numbered,
         lsr=straight or not codegen or longest <= MAX_LSR_BLOCK,
     )
+
+
+def is_long(text: str) -> bool:
+    """Whether a text is beyond the bounds of the standard pipeline."""
+    is_block_long = longest_block(text) > MAX_STANDARD_BLOCK
+    return is_block_long or longest_function(text) > MAX_STANDARD_FUNCTION
 
 
 def _codegen_level(text: str, level: int, longest: int, long: bool) -> int:
