@@ -1,7 +1,8 @@
 """Matrix products: fewer and larger ones, and none where a loop is as good.
 
-    x[0] @ w, x[1] @ w, ...      ->  the rows of x @ w                   batched
+    x[0] @ w, x[1] @ w[:, 1:]    ->  parts of the rows of x @ w          batched
     a @ w + b @ w                ->  (a + b) @ w                         factored
+    a @ w[:2] + b @ w[1:]        ->  ([a 0] + [0 b]) @ w                 factored
     a0 @ b0 + a1 @ b1 + ...      ->  [a0 a1 ...] @ [b0; b1; ...]         concatenated
     a: f64[m,1] @ b: f64[1,n]    ->  a * b + 0.0                         expanded
 
