@@ -8,7 +8,7 @@
   `slice_rules.py` (rewrite rules), `rewriter.py` (how rules are applied), `memory_ssa.py` (which
   write an element of an array comes from)
 - reduced: `matmul.py`, `matmul_layout.py`, `scatter.py`, `dead_stores.py`
-- rolled into loops: `loops/`
+- rolled into loops: `loops/`; `contract.py` makes matrix products of what is left of some
 
 Passes know `ir` only. Start at `manager.py`.
 """

@@ -8,9 +8,11 @@ from __future__ import annotations
 from tracker.config import current, dump
 from tracker.ir.graph import Function
 from tracker.ir.passes import cleanup, loop_limits, manager
+from tracker.ir.passes.contract import contract_products
 from tracker.ir.passes.dead_stores import eliminate_dead_stores
 from tracker.ir.passes.expand import EXPANDED, expand
 from tracker.ir.passes.linalg_dtypes import legalize_linalg_dtypes
+from tracker.ir.passes.loops.batch import batch_loops
 from tracker.ir.passes.loops.prune_results import prune_loop_results
 from tracker.ir.passes.loops.rematerialize import rematerialize
 from tracker.ir.passes.matmul import rewrite_products
@@ -53,6 +55,9 @@ PASSES = (
         requires=(EXPANDED, cleanup.DISTINCT_BODIES),
         establishes=(loop_limits.ROLLED,),
     ),
+    batch_loops,
+    contract_products,
+    cleanup.dead_code,
     sink_transposes,
     rematerialize,
     cleanup.dead_code,

@@ -1,0 +1,139 @@
+"""Loops that carry nothing and sum products: as matrix products, and the same values."""
+
+import numpy as np
+import pytest
+from compare import agree, compiled, loops, optimised
+
+pytestmark = pytest.mark.usefixtures("eager_to_roll")
+RNG = np.random.default_rng(0)
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape)
+
+
+def convolved(x, w):
+    """As a convolution is written with loops: images, rows, columns and channels."""
+    k, _, _, many = w.shape
+    n, height, width, _ = x.shape
+    out = np.empty((n, height - k + 1, width - k + 1, many), x.dtype)
+    for i in range(out.shape[1]):
+        for j in range(out.shape[2]):
+            part = x[:, i : i + k, j : j + k, :, np.newaxis]
+            out[:, i, j, :] = np.sum(part * w[np.newaxis], axis=(1, 2, 3))
+    return out
+
+
+def filtered(x, w):
+    return np.stack([np.sum(x[i : i + 8, None] * w, axis=0) for i in range(30)])
+
+
+def filtered_rows(x, w):
+    return np.stack([np.sum(np.sin(x[i]) * w.T, axis=1) for i in range(30)])
+
+
+def scaled(x, w):
+    """A factor that is the same in each step, computed there."""
+    return np.stack([np.sum(x[i : i + 8, None] * np.exp(w), axis=0) for i in range(30)])
+
+
+def joined(x, w):
+    rows = []
+    for i in range(30):
+        part = np.concatenate([x[i : i + 4], x[i + 20 : i + 24]])
+        rows.append(np.sum(part[:, None] * w, axis=0))
+    return np.stack(rows)
+
+
+IMAGES, WEIGHTS = normal(2, 15, 16, 3), normal(2, 2, 3, 5)
+SIGNAL, TAPS, TABLE = normal(60), normal(8, 10), normal(40, 8)
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (convolved, (IMAGES, WEIGHTS)),
+        (filtered, (SIGNAL, TAPS)),
+        (filtered_rows, (TABLE, TAPS)),
+        (scaled, (SIGNAL, TAPS)),
+        (joined, (SIGNAL, TAPS)),
+    ],
+)
+def test_a_loop_that_sums_products_is_a_matrix_product(f, args, monkeypatch):
+    monkeypatch.setattr("tracker.ir.passes.contract._MIN_WORK", 100)
+    found = optimised(f, *args)
+    assert not loops(found)
+    assert found.has_op("matmul")
+    agree(lambda *a: np.sum(np.tanh(f(*a))), *args)
+
+
+def test_small_floats_and_complex_numbers():
+    for dtype, rtol in ((np.float32, 2e-4), (np.complex128, 1e-11)):
+        given = [a.astype(dtype) for a in (IMAGES, WEIGHTS)]
+        assert optimised(convolved, *given).has_op("matmul")
+        agree(lambda *a: np.sum(np.abs(convolved(*a)) ** 2), *given, rtol=rtol)
+
+
+@pytest.mark.parametrize("number", [np.inf, np.nan])
+def test_infinite_numbers_and_nans_stay_in_their_windows(number):
+    x = IMAGES.copy()
+    x[1, 3, 4, 2] = number
+    with np.errstate(invalid="ignore"):
+        found = compiled(convolved, x, WEIGHTS)(x, WEIGHTS)
+    assert np.count_nonzero(~np.isfinite(found)) == 4 * 5
+
+
+def carried(x, w):
+    total = np.zeros(10)
+    for i in range(30):
+        total = np.sum(x[i : i + 8, None] * w, axis=0) + np.tanh(total)
+    return total
+
+
+def without_product(x, w):
+    return np.stack([np.sum(np.hypot(x[i : i + 8, None], w), axis=0) for i in range(30)])
+
+
+@pytest.mark.parametrize("f", [carried, without_product])
+def test_other_loops_stay(f):
+    assert loops(optimised(f, SIGNAL, TAPS))
+    agree(lambda *a: np.sum(f(*a)), SIGNAL, TAPS)
+
+
+def test_loops_over_much_data_stay(monkeypatch):
+    monkeypatch.setattr("tracker.ir.passes.loops.batch._MAX_SIZE", 1000)
+    assert loops(optimised(filtered, SIGNAL, TAPS))
+    compiled(filtered, SIGNAL, TAPS)
+
+
+# Sums of products ---------------------------------------------------------------------------------
+
+A, B = normal(30, 20), normal(20, 25)
+
+
+def summed_twice(a, b):
+    """As the pullback of a loop over images sums: over each image, then over the images."""
+    each = np.sum(a.reshape(5, 6, 20, 1) * b.reshape(5, 6, 1, 25), axis=1)
+    return np.sum(each[::-1], axis=0)
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "count"),
+    [
+        (lambda a, b: np.sum(a[:, :, None] * b, axis=1), (A, B), 1),
+        (lambda a, b: np.sum(b * a[:, :, None], axis=1), (A, B), 1),
+        (lambda a, b: np.sum(a.T[:, :, None] * b[:, None], axis=0), (A, B), 1),
+        (lambda a, b: np.sum(a[:, None] * b.T, axis=-1), (A, B), 1),
+        (lambda a, b: np.sum(b.T[:, None] * a, axis=2), (A, B), 1),
+        (summed_twice, (A, normal(30, 25)), 1),
+        (lambda a, b: np.sum(a[:, :, None] * b, axis=1, keepdims=True), (A, B), 0),
+        (lambda a, b: np.sum(a[:, :, None] * b, axis=0), (A, B), 0),  # a column's sum times a row
+        (lambda a, b: np.sum(a[:, :, None] * b[:, :3], axis=1), (A, B), 0),  # narrow
+        (lambda a, b: np.sum(a[:3, :, None] * b, axis=1), (A, B), 0),
+        (lambda a, b: np.sum(a * b.T[:5, None], axis=1), (A[:20].T[:20], B), 0),
+    ],
+)
+def test_sums_of_products_are_matrix_products(f, args, count):
+    found = optimised(f, *args)
+    assert sum(eqn.op.name == "matmul" for eqn in found.eqns) == count
+    agree(lambda *a: np.sum(np.sin(f(*a))), *args)

@@ -1,0 +1,143 @@
+"""Sums of products of arrays that broadcast, as matrix products.
+
+    sum (x: [n,k,1]) * (w: [k,m]) over k     ->    x.reshape(n, k) @ w
+
+NumPy code without `einsum` writes contractions this way, and so do convolutions whose loops are
+batched. Views of axes of one element, transposes, and further sums may stand between the product
+and the last sum.
+
+Invariants: types stay; linear in the equations, as no value is looked through twice; results differ
+by the order of sums, and float32 is added up in float32, which BLAS does, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from tracker.ir.graph import Atom, Eqn, Function, Var
+from tracker.ir.passes.manager import BodyWriter, as_pass, with_body
+from tracker.support.structs import record
+
+_MIN_WORK = 1 << 12  # multiplications; for fewer a loop is as good
+_DTYPES = "fdFD"  # of BLAS
+_MIN_SIDE = 4  # elements of each factor's own axes, and of those that are summed
+
+
+@as_pass()
+def contract_products(function: Function) -> Function:
+    """Make sums of products matrix products, where these are large enough."""
+    if not (function.has_op("multiply") and function.has_op("sum")):
+        return function
+    uses = function.uses
+    defined = {eqn.out: eqn for eqn in function.eqns}
+    new = BodyWriter()
+    changed = False
+    for step in function.body:
+        if isinstance(step, Eqn) and step.op.name == "sum" and not step.params["keepdims"]:
+            found = _find_contraction(step, defined, uses)
+            new.where = step.where
+            if found is not None and found.emit(new, step.out):
+                changed = True
+                continue
+        new.body.append(step)
+    return with_body(function, new.body) if changed else function
+
+
+@record(frozen=True)
+class _Contraction:
+    """sum of x * y over the axes of the product that are not `kept` (in the order of the result;
+    None: an axis of one element)."""
+
+    x: Atom
+    y: Atom
+    shape: tuple[int, ...]
+    kept: tuple[int | None, ...]
+
+    def emit(self, new: BodyWriter, out: Var) -> bool:
+        """Write a matrix product; False if the sum is none, or a small one."""
+        factors = []
+        for factor in (self.x, self.y):
+            missing = len(self.shape) - factor.type.ndim
+            extents = (1,) * missing + factor.type.shape
+            factors.append({axis for axis, n in enumerate(extents) if n > 1})
+        shared = factors[0] & factors[1]
+        kept = [axis for axis in self.kept if axis is not None and self.shape[axis] > 1]
+        left, right = ([axis for axis in kept if axis in f] for f in factors)
+        summed = [axis for axis in sorted(shared) if axis not in kept]
+        sizes = [math.prod([self.shape[axis] for axis in axes]) for axes in (left, summed, right)]
+        if shared & {*kept} or (factors[0] | factors[1]) - {*kept} - shared:
+            return False
+        if min(sizes) < _MIN_SIDE or math.prod(sizes) < _MIN_WORK:
+            return False
+        m, k, n = sizes
+        x = self._matrix(new, self.x, [*left, *summed], (m, k))
+        y = self._matrix(new, self.y, [*summed, *right], (k, n))
+        product = new.emit("matmul", x, y)
+        axes = [*left, *right]
+        product = new.reshape(product, tuple(self.shape[axis] for axis in axes))
+        order = tuple(axes.index(axis) for axis in kept)
+        if order != tuple(range(len(order))):
+            product = new.emit("transpose", product, axes=order)
+        new.emit("reshape", product, shape=out.type.shape, out=out)
+        return True
+
+    def _matrix(
+        self, new: BodyWriter, factor: Atom, axes: list[int], shape: tuple[int, int]
+    ) -> Var:
+        """A factor with its axes in an order, as a matrix."""
+        missing = len(self.shape) - factor.type.ndim
+        own = [axis - missing for axis in sorted(axes)]
+        assert isinstance(factor, Var)
+        squeezed = new.reshape(factor, tuple(factor.type.shape[axis] for axis in own))
+        order = tuple(sorted(axes).index(axis) for axis in axes)
+        if order != tuple(range(len(order))):
+            squeezed = new.emit("transpose", squeezed, axes=order)
+        return new.reshape(squeezed, shape)
+
+
+def _find_contraction(
+    eqn: Eqn, defined: dict[Var, Eqn], uses: Counter[Atom]
+) -> _Contraction | None:
+    """The product that a sum adds up, seen through what stands between."""
+    kept: tuple[int | None, ...] = tuple(range(eqn.out.type.ndim))
+    dtype = eqn.out.type.dtype
+    while True:
+        source = eqn.operands[0]
+        step = _positions_before(eqn, {at for at in kept if at is not None})
+        if step is None or source.type.dtype != dtype or dtype.char not in _DTYPES:
+            return None
+        kept = tuple(None if at is None else step[at] for at in kept)
+        if not isinstance(source, Var) or source not in defined or uses[source] != 1:
+            return None
+        eqn = defined[source]
+        if eqn.op.name == "multiply":
+            x, y = eqn.operands
+            if not isinstance(x, Var) or not isinstance(y, Var):
+                return None
+            if x.type.dtype != dtype or y.type.dtype != dtype:
+                return None
+            return _Contraction(x, y, source.type.shape, kept)
+
+
+def _positions_before(eqn: Eqn, kept: set[int]) -> list[int | None] | None:
+    """For each axis of a result that of the operand which it is (None: one of one element); None if
+    the equation is no sum, or no view of this kind."""
+    shape, params = eqn.operands[0].type.shape if eqn.operands else (), eqn.params
+    if eqn.op.name == "sum" and not params["keepdims"]:
+        return [axis for axis in range(len(shape)) if axis not in params["axis"]]
+    if eqn.op.name == "transpose":
+        return list(params["axes"])
+    if eqn.op.name == "reshape":
+        axes = [axis for axis, n in enumerate(shape) if n > 1]
+        if [shape[axis] for axis in axes] != [n for n in eqn.out.type.shape if n > 1]:
+            return None
+        remaining = iter(axes)
+        return [next(remaining) if n > 1 else None for n in eqn.out.type.shape]
+    if eqn.op.name == "getitem":
+        for axis, (part, n) in enumerate(zip(params["index"], shape, strict=False)):
+            is_reversed = part == slice(n - 1, None, -1) and axis not in kept
+            if part != slice(0, n, 1) and not is_reversed:
+                return None
+        return [*range(len(shape))] if len(params["index"]) == len(shape) else None
+    return None
