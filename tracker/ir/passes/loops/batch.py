@@ -15,7 +15,7 @@ from typing import Any
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Var
 from tracker.ir.lowering import Map, Reduce
-from tracker.ir.passes.manager import BodyWriter, as_pass, with_body
+from tracker.ir.passes.manager import BodyWriter, as_pass, substitute, with_body
 from tracker.support.structs import replace
 
 _MAX_SIZE = 1 << 22  # elements
@@ -28,7 +28,9 @@ def batch_loops(function: Function) -> Function:
         return function
     new = BodyWriter()
     bundles: dict[Atom, list[Var]] = {}
+    stacks: dict[Var, Atom] = {}
     for step in function.body:
+        step = substitute(step, stacks)
         if isinstance(step, Eqn):
             new.where = step.where
             rows = _batch_loop(new, step) if step.op.name == "loop" else None
@@ -36,15 +38,14 @@ def batch_loops(function: Function) -> Function:
                 bundles[step.out] = rows
                 continue
             if step.op.name == "pick" and step.operands[0] in bundles:
-                row = bundles[step.operands[0]][step.params["at"]]
-                new.emit("reshape", row, shape=row.type.shape, out=step.out)
+                stacks[step.out] = bundles[step.operands[0]][step.params["at"]]
                 continue
         new.body.append(step)
     if not bundles:
         return function
     used = {f for s in new.body if isinstance(s, Eqn) for f in s.params.values() if _is_body(f)}
     functions = {name: body for name, body in function.functions.items() if body in used}
-    return with_body(replace(function, functions=functions), new.body)
+    return with_body(replace(function, functions=functions), new.body, stacks)
 
 
 def _is_body(param: object) -> bool:
