@@ -67,6 +67,26 @@ def test_a_loop_that_sums_products_is_a_matrix_product(f, args, monkeypatch):
     agree(lambda *a: np.sum(np.tanh(f(*a))), *args)
 
 
+def accumulated(x, w):
+    total = w[0]
+    for i in range(30):
+        total = total + np.tanh(x[i]) * x[i : i + 10]
+    return total
+
+
+def reversed_sum(x, w):
+    total = np.zeros((8, 10))
+    for i in range(29, -1, -1):
+        total = x[i : i + 8, None] * w + total
+    return total
+
+
+@pytest.mark.parametrize("f", [accumulated, reversed_sum])
+def test_a_loop_that_adds_products_up_is_a_sum(f):
+    assert not loops(optimised(f, SIGNAL, TAPS))
+    agree(lambda *a: np.sum(np.sin(f(*a))), SIGNAL, TAPS)
+
+
 def test_small_floats_and_complex_numbers():
     for dtype, rtol in ((np.float32, 2e-4), (np.complex128, 1e-11)):
         given = [a.astype(dtype) for a in (IMAGES, WEIGHTS)]
@@ -98,6 +118,24 @@ def without_product(x, w):
 def test_other_loops_stay(f):
     assert loops(optimised(f, SIGNAL, TAPS))
     agree(lambda *a: np.sum(f(*a)), SIGNAL, TAPS)
+
+
+def counted(x, w):
+    """Python's numbers, which raise."""
+    total = 0.0
+    for i in range(30):
+        total += x[i].item() / w[0, 0].item()
+    return total
+
+
+def test_small_loops_are_batched(monkeypatch):
+    monkeypatch.setattr("tracker.ir.passes.loops.batch._CACHED_SIZE", 10**5)
+    assert not loops(optimised(without_product, SIGNAL, TAPS))
+    assert loops(optimised(carried, SIGNAL, TAPS))
+    for f in (without_product, carried, counted):
+        agree(lambda *a, f=f: np.sum(f(*a)), SIGNAL, TAPS)
+    with pytest.raises(ZeroDivisionError):
+        compiled(counted, SIGNAL, 0 * TAPS)
 
 
 def test_loops_over_much_data_stay(monkeypatch):

@@ -1,11 +1,13 @@
-"""Loops that carry nothing and sum products, as their bodies on all rows at once.
+"""Loops that carry at most sums, as their bodies on all rows at once.
 
-A convolution that is written as loops multiplies a slice by the weights and adds up, at each
-position: that is a row of one matrix product, and `contract.py` finds it once the loop is gone.
-Other loops that carry nothing are left alone, for a body on one row stays in the cache.
+That is one loop nest, or one matrix product, instead of many: a convolution that is written as
+loops multiplies a slice by the weights and adds up, at each position, which is a row of a product
+that `contract.py` finds once the loop is gone. Where a loop sums no products, this is done only if
+all that it computes stays in the cache, as the body on one row would.
 
-Invariants: values stay; linear in the equations; a loop with an equation that has no rule here, or
-with more than `_MAX_SIZE` elements in a value, stays.
+Invariants: results differ only by the order of the sums that are carried; linear in the equations;
+a loop with an equation that has no rule here, or with more than `_MAX_SIZE` elements in a value,
+stays.
 """
 
 from __future__ import annotations
@@ -13,21 +15,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tracker.ir.graph import Atom, Const, Eqn, Function, Var
+from tracker.ir.graph import (
+    Atom,
+    Const,
+    Eqn,
+    Function,
+    Var,
+    has_side_effects,
+    may_bail_out,
+)
 from tracker.ir.lowering import Map, Reduce
 from tracker.ir.passes.manager import BodyWriter, as_pass, substitute, with_body
+from tracker.ir.types import Bundle
 from tracker.support.structs import replace
 
 _MAX_SIZE = 1 << 22  # elements
+_CACHED_SIZE = 1 << 15  # elements, of all values of a loop
 
 
 @as_pass()
 def batch_loops(function: Function) -> Function:
-    """Write the bodies of loops that add up products, and carry nothing, on all rows."""
+    """Write the bodies of loops that carry at most sums on all rows, where that is quicker."""
     if not function.has_op("loop"):
         return function
     new = BodyWriter()
-    bundles: dict[Atom, list[Var]] = {}
+    bundles: dict[Atom, list[Atom]] = {}
     stacks: dict[Var, Atom] = {}
     for step in function.body:
         step = substitute(step, stacks)
@@ -52,28 +64,59 @@ def _is_body(param: object) -> bool:
     return isinstance(param, Function)
 
 
-def _batch_loop(new: BodyWriter, loop: Eqn) -> list[Var] | None:
-    """Write a loop's body on all rows, and return the stacks; None if it stays a loop."""
-    body, length, consts = (loop.params[name] for name in ("body", "length", "consts"))
+def _batch_loop(new: BodyWriter, loop: Eqn) -> list[Atom] | None:
+    """Write a loop's body on all rows, and return its results; None if it stays a loop."""
+    body, length, consts, carries, keep = (
+        loop.params[name] for name in ("body", "length", "consts", "carries", "keep")
+    )
     count, *operands = loop.operands
     is_constant = isinstance(count, Const) and count.value == length
-    if loop.params["carries"] or not is_constant or not _adds_products(body):
+    terms = _terms(body, consts, carries)
+    if terms is None or keep or not is_constant or not _is_worthwhile(body, terms, length):
         return None
     batch = _BatchWriter(length)
     batch.where = new.where
     for at, (inner, outer) in enumerate(zip(body.inputs, operands, strict=True)):
         (batch.fixed if at < consts else batch.rows)[inner] = outer
+    totals = {*body.outputs[:carries]}
     for step in body.body:
+        if isinstance(step, Eqn) and step.out in totals:
+            continue
         if not isinstance(step, Eqn) or not batch.write(step):
             return None
+    results: list[Atom] = []
+    for start, term in zip(operands[consts:], terms, strict=False):
+        total = batch.emit("sum", batch.row(term, batch), axis=(0,), keepdims=False)
+        results.append(batch.emit("add", start, total))
+    results += [batch.row(atom, batch) for atom in body.outputs[carries:]]
     new.body += batch.body
-    return [batch.row(atom, new) for atom in body.outputs]
+    return results
 
 
-def _adds_products(body: Function) -> bool:
-    """Whether a body sums a product of arrays."""
+def _terms(body: Function, consts: int, carries: int) -> list[Atom] | None:
+    """What a step adds to each carry; None if a step does anything else with one."""
+    defined = {eqn.out: eqn for eqn in body.eqns}
+    terms = []
+    for carry, out in zip(body.inputs[consts : consts + carries], body.outputs, strict=False):
+        eqn = defined.get(out) if isinstance(out, Var) else None
+        if eqn is None or eqn.op.name != "add" or carry not in eqn.operands:
+            return None
+        term = eqn.operands[eqn.operands[0] is carry]
+        is_sum = body.uses[carry] == body.uses[out] == 1 and term.type == carry.type
+        if not is_sum or carry.type.dtype.kind not in "fc":
+            return None
+        terms.append(term)
+    return terms
+
+
+def _is_worthwhile(body: Function, terms: list[Atom], length: int) -> bool:
+    """Whether a loop, or its body, sums a product of arrays; or all rows stay in the cache."""
+    if any(isinstance(eqn.out.type, Bundle) for eqn in body.eqns):
+        return False
     products = {eqn.out for eqn in body.eqns if eqn.op.name == "multiply"}
-    return any(eqn.op.name == "sum" and eqn.operands[0] in products for eqn in body.eqns)
+    sums = [eqn.operands[0] for eqn in body.eqns if eqn.op.name == "sum"]
+    size = length * sum(eqn.out.type.size for eqn in body.eqns)
+    return size <= _CACHED_SIZE or any(term in products for term in (*sums, *terms))
 
 
 class _BatchWriter(BodyWriter):
@@ -98,10 +141,10 @@ class _BatchWriter(BodyWriter):
 
     def write(self, eqn: Eqn) -> bool:
         """Write an equation; False if there is no rule, or the result is too large."""
+        if may_bail_out(eqn) or has_side_effects(eqn):
+            return False
         if not any(operand in self.rows for operand in eqn.operands):
             operands = [self.fixed.get(o, o) for o in eqn.operands]
-            if eqn.op.name == "pick":
-                return False
             self.fixed[eqn.out] = self.emit(eqn.op.name, *operands, **eqn.params)
             return True
         if self.length * eqn.out.type.size > _MAX_SIZE:
@@ -109,7 +152,8 @@ class _BatchWriter(BodyWriter):
         params = self._batched_params(eqn)
         if params is None:
             return False
-        rank = eqn.out.type.ndim if isinstance(eqn.op.lower, Map) else 0
+        aligned = isinstance(eqn.op.lower, Map) or eqn.op.name == "broadcast_to"
+        rank = eqn.out.type.ndim if aligned else 0
         operands = [self._operand(o, rank) for o in eqn.operands]
         if eqn.op.name in ("concatenate", "stack"):
             operands = [self.row(o, self) for o in eqn.operands]
@@ -134,11 +178,13 @@ class _BatchWriter(BodyWriter):
         if isinstance(eqn.op.lower, Reduce):
             return {**params, "axis": tuple(axis + 1 for axis in params["axis"])}
         if name in ("concatenate", "stack"):
-            return {**params, "axis": params["axis"] + 1}
+            return {**params, "axis": params["axis"] % eqn.out.type.ndim + 1}
         if name in ("reshape", "embed"):
             params = {**params, "shape": (self.length, *params["shape"])}
         if name in ("getitem", "embed"):
             return {**params, "index": (slice(0, self.length, 1), *params["index"])}
+        if name == "broadcast_to":
+            return {"shape": (self.length, *params["shape"])}
         if name == "transpose":
             return {"axes": (0, *(axis + 1 for axis in params["axes"]))}
         return params if name == "reshape" else None
