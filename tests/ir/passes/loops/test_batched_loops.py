@@ -67,10 +67,10 @@ def test_a_loop_that_sums_products_is_a_matrix_product(f, args, monkeypatch):
     agree(lambda *a: np.sum(np.tanh(f(*a))), *args)
 
 
-def accumulated(x, w):
-    total = w[0]
+def outer_products(x, w):
+    total = w[:, :8]
     for i in range(30):
-        total = total + np.tanh(x[i]) * x[i : i + 10]
+        total = total + np.tanh(x[i])[:, None] * x[i]
     return total
 
 
@@ -81,10 +81,10 @@ def reversed_sum(x, w):
     return total
 
 
-@pytest.mark.parametrize("f", [accumulated, reversed_sum])
-def test_a_loop_that_adds_products_up_is_a_sum(f):
-    assert not loops(optimised(f, SIGNAL, TAPS))
-    agree(lambda *a: np.sum(np.sin(f(*a))), SIGNAL, TAPS)
+@pytest.mark.parametrize(("f", "x"), [(outer_products, TABLE), (reversed_sum, SIGNAL)])
+def test_a_loop_that_adds_products_up_is_a_sum(f, x):
+    assert not loops(optimised(f, x, TAPS))
+    agree(lambda *a: np.sum(np.sin(f(*a))), x, TAPS)
 
 
 def test_small_floats_and_complex_numbers():
@@ -110,14 +110,23 @@ def carried(x, w):
     return total
 
 
+def without_broadcasting(x, w):
+    total = w[0, :8]
+    for i in range(30):
+        total = total + np.tanh(x[i]) * x[i]
+    return total
+
+
 def without_product(x, w):
     return np.stack([np.sum(np.hypot(x[i : i + 8, None], w), axis=0) for i in range(30)])
 
 
-@pytest.mark.parametrize("f", [carried, without_product])
-def test_other_loops_stay(f):
-    assert loops(optimised(f, SIGNAL, TAPS))
-    agree(lambda *a: np.sum(f(*a)), SIGNAL, TAPS)
+@pytest.mark.parametrize(
+    ("f", "x"), [(carried, SIGNAL), (without_product, SIGNAL), (without_broadcasting, TABLE)]
+)
+def test_other_loops_stay(f, x):
+    assert loops(optimised(f, x, TAPS))
+    agree(lambda *a: np.sum(f(*a)), x, TAPS)
 
 
 def counted(x, w):
@@ -130,10 +139,12 @@ def counted(x, w):
 
 def test_small_loops_are_batched(monkeypatch):
     monkeypatch.setattr("tracker.ir.passes.loops.batch._CACHED_SIZE", 10**5)
-    assert not loops(optimised(without_product, SIGNAL, TAPS))
+    for f, x in ((without_product, SIGNAL), (without_broadcasting, TABLE)):
+        assert not loops(optimised(f, x, TAPS))
+        agree(lambda *a, f=f: np.sum(f(*a)), x, TAPS)
     assert loops(optimised(carried, SIGNAL, TAPS))
-    for f in (without_product, carried, counted):
-        agree(lambda *a, f=f: np.sum(f(*a)), SIGNAL, TAPS)
+    agree(lambda *a: np.sum(carried(*a)), SIGNAL, TAPS)
+    agree(counted, SIGNAL, TAPS)
     with pytest.raises(ZeroDivisionError):
         compiled(counted, SIGNAL, 0 * TAPS)
 

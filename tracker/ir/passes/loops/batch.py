@@ -72,7 +72,7 @@ def _batch_loop(new: BodyWriter, loop: Eqn) -> list[Atom] | None:
     count, *operands = loop.operands
     is_constant = isinstance(count, Const) and count.value == length
     terms = _terms(body, consts, carries)
-    if terms is None or keep or not is_constant or not _is_worthwhile(body, terms, length):
+    if terms is None or keep or not is_constant or not _is_worthwhile(body, terms, length, consts):
         return None
     batch = _BatchWriter(length)
     batch.where = new.where
@@ -109,14 +109,22 @@ def _terms(body: Function, consts: int, carries: int) -> list[Atom] | None:
     return terms
 
 
-def _is_worthwhile(body: Function, terms: list[Atom], length: int) -> bool:
-    """Whether a loop, or its body, sums a product of arrays; or all rows stay in the cache."""
+def _is_worthwhile(body: Function, terms: list[Atom], length: int, consts: int) -> bool:
+    """Whether all rows stay in the cache; or a sum is a matrix product, of which the rows' factors
+    broadcast."""
     if any(isinstance(eqn.out.type, Bundle) for eqn in body.eqns):
         return False
-    products = {eqn.out for eqn in body.eqns if eqn.op.name == "multiply"}
+    if length * sum(eqn.out.type.size for eqn in body.eqns) <= _CACHED_SIZE:
+        return True
+    moving: set[Atom] = {*body.inputs[consts:]}
+    products: set[Atom] = set()
+    for eqn in body.eqns:
+        rows = [operand for operand in eqn.operands if operand in moving]
+        moving |= {eqn.out} if rows else set()
+        if eqn.op.name == "multiply" and all(o.type.size < eqn.out.type.size for o in rows):
+            products.add(eqn.out)
     sums = [eqn.operands[0] for eqn in body.eqns if eqn.op.name == "sum"]
-    size = length * sum(eqn.out.type.size for eqn in body.eqns)
-    return size <= _CACHED_SIZE or any(term in products for term in (*sums, *terms))
+    return any(term in products for term in (*sums, *terms))
 
 
 class _BatchWriter(BodyWriter):
