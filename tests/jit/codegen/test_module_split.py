@@ -6,8 +6,10 @@ from pairwise import crossed
 
 import tracker
 from tracker.jit.codegen import module_split
-from tracker.jit.codegen.module_split import KernelWork, kernels_to_optimise
+from tracker.jit.codegen.kernel_dedupe import KernelText
+from tracker.jit.codegen.module_split import KernelWork, kernels_to_optimise, split_modules
 from tracker.jit.llvm import engine, object_cache
+from tracker.jit.scalar.values import ModuleNeeds
 
 pytestmark = pytest.mark.optimised
 
@@ -108,6 +110,16 @@ def test_a_short_plan_is_one_module(levels, monkeypatch):
     args = arguments(np.float64, rows=50)
     tracker.jit(lambda *a: tracker.withgradient(softmax_regression, *a), strict=True)(*args)
     assert levels == [3]
+
+
+def test_long_kernels_do_not_choose_the_pipeline_of_short_ones():
+    line = "  store double 0.0, ptr %p\n"
+    kernels = [
+        KernelText(f"@{name}", f"void @{name}(ptr %p) {{\n{line * count}  ret void\n}}\n", "")
+        for name, count in [("a", 3), ("b", engine.MAX_STANDARD_BLOCK + 1), ("c", 4)]
+    ]
+    modules = split_modules(kernels, None, None, ModuleNeeds())
+    assert sorted(module.exports for module in modules) == [("a", "c"), ("b",)]
 
 
 def test_modules_can_be_dumped(monkeypatch):
