@@ -37,6 +37,7 @@ from tracker.control.carry_types import (
 )
 from tracker.control.loop import record_loop_outputs
 from tracker.control.loop_pullback import carries_read_by_pullback
+from tracker.control.python_loops import iterator as iterator  # follows Python loops from now on
 from tracker.control.while_loop import record_while
 from tracker.errors import UnsupportedError, message
 from tracker.ir.types import type_of

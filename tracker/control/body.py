@@ -66,7 +66,7 @@ def trace_body(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[
     if outer is not None:
         inner, made = tracer.recording, (value for value, *_ in tracer.recording.equations)
         outer.recording.inner_values.update(inner.inner_values, values, made)
-    builder = _BodyBuilder(tracer, values)
+    builder = BodyBuilder(tracer, values)
     builder.build_equations()
     atoms = tuple(builder.atom(x) for x in outputs)
     function = Function(
@@ -106,7 +106,7 @@ def forbid_side_effects(*functions: Callable[..., Any]) -> Iterator[list[Callabl
         raise UnsupportedInBody(str(error)) from error
 
 
-class _BodyBuilder(IRBuilder):
+class BodyBuilder(IRBuilder):
     """As the trace of a jitted function, but every outer value becomes an operand."""
 
     def _outer_value(self, value: Value) -> Atom:

@@ -110,6 +110,7 @@ class Tracer:
     instances        by id, objects of the user's classes that the trace made: arguments with
                      tracked values in them, gradients
     errors           errors raised because of values: a function that goes on has branched on them
+    turns            the symbolic turns of loops that are running, innermost last (`loop_index.py`)
     abort_reason     why the trace cannot be used; the call goes on as plain Python
     drops_history    whether recorded values have lost their history, after the trace was aborted
     new_bytes        computed since dead arrays were last looked for; at most `byte_limit`
@@ -137,6 +138,7 @@ class Tracer:
         self.original_arrays: Mapping[int, Any] = {}
         self.instances: dict[int, Any] = {}
         self.errors: list[Exception] = []
+        self.turns: list[Any] = []
         self.abort_reason = ""
         self.drops_history = False
         self.new_bytes = 0

@@ -15,6 +15,7 @@ Invariant: no gradient is lost in silence: a NumPy function without a derivative
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -33,6 +34,7 @@ from tracker.tape.placeholders import (
     resolve_placeholder,
     resolve_within,
 )
+from tracker.tape.observers import observers
 from tracker.tape.record import (
     apply_binary,
     apply_unary,
@@ -224,6 +226,9 @@ class Tracked(metaclass=_TransparentMeta):
     def __iter__(self) -> Iterator[Any]:
         if self.ndim == 0:
             raise TypeError(message("iteration over a 0-d tracked value"))
+        if observers and (loop := start_loop("rows", (self,), sys._getframe(1))) is not None:
+            followed: Iterator[Any] = loop
+            return followed
         return (self[i] for i in range(len(self)))
 
     @_array_method

@@ -1,9 +1,11 @@
-"""Shims of `type`, `isinstance`, `hasattr`, `getattr` and `id` for code that is being traced.
+"""Shims of builtins for code that is being traced: of `type`, `isinstance`, `hasattr`, `getattr` and
+`id`, and of `range`, `zip` and `enumerate`.
 
 Traced code sees tracked arrays where the plain function sees arrays and numbers. A tracked array
 can lie about its class only (`Tracked.__class__`); the shims answer `type(x) is np.ndarray`,
 `hasattr(x, "shape")` of a number or `isinstance(x, Iterable)` as for plain data. They are put into
-the globals of the code that uses these names, in front of Python's builtins. `id` is refused.
+the globals of the code that uses these names, in front of Python's builtins. `id` is refused. What a `for` statement iterates may be an iterator that follows its turns
+(`tape/python_loops.py`).
 
 Invariants: for anything but a tracked array, in any thread, a shim does what the builtin does.
 Within a derivative it also does so for tracked arrays, which the function sees when it is not
@@ -13,6 +15,7 @@ compiled, too.
 from __future__ import annotations
 
 import builtins
+import sys
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -20,6 +23,7 @@ from tracker import tree
 from tracker.errors import UnsupportedError, message
 from tracker.tape.observers import is_deriving
 from tracker.tape.placeholders import resolve_placeholder
+from tracker.tape.python_loops import start_loop
 from tracker.tape.record import value_of
 from tracker.tape.tracer import current_tracer
 from tracker.tape.tracked import Tracked
@@ -68,6 +72,37 @@ def _id(x: Any, /) -> int:
     return builtins.id(x)
 
 
+class _IterableShim(type):
+    """The class of the shims of `range`, `zip` and `enumerate`, which are called and tested like
+    these."""
+
+    original: Any
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = cls.original(*args, **kwargs)
+        if kwargs or current_tracer() is None:
+            return made
+        given = (made,) if cls.original is builtins.range else args
+        loop = start_loop(cls.original.__name__, given, sys._getframe(1))
+        return made if loop is None else loop
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return builtins.isinstance(x, cls.original)
+
+    def __subclasscheck__(cls, x: type) -> bool:
+        return issubclass(x, cls.original)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.original
+
+    def __hash__(cls) -> int:
+        return hash(cls.original)
+
+
+def _iterable_shim(original: Any) -> _IterableShim:
+    return _IterableShim(original.__name__, (), {"original": original})
+
+
 ShimmedGlobals: TypeAlias = tuple[dict[str, Any], frozenset[str]]  # globals, names used there
 
 _SHIMS = {
@@ -76,8 +111,12 @@ _SHIMS = {
     "hasattr": _hasattr,
     "getattr": _getattr,
     "id": _id,
+    "range": _iterable_shim(range),
+    "zip": _iterable_shim(zip),
+    "enumerate": _iterable_shim(enumerate),
 }
 SHIMMED_NAMES = frozenset(_SHIMS)
+BUILTIN_SHIMS = tuple(_SHIMS.values())
 
 
 def _plain_value(x: Any) -> Any:

@@ -9,6 +9,7 @@ After a run, aborted or not, no tracked value stays in the user's objects. Knows
 `jit/discovery`, the tape and the IR; nothing is compiled here. Start at `trace_call` in `trace.py`.
 """
 
+from tracker.jit.discovery.builtin_shims import BUILTIN_SHIMS as BUILTIN_SHIMS
 from tracker.jit.discovery.discovery import find_captured_state as find_captured_state
 from tracker.jit.discovery.discovery import find_sources as find_sources
 from tracker.jit.discovery.opaque_objects import is_opaque as is_opaque

@@ -14,7 +14,8 @@ import numpy as np
 from tracker.ops.indexing.gather_scatter import HOLE, Index, canonical_entry
 from tracker.ops.shape.create import to_discrete
 from tracker.support.array_likes import array_of_labelled
-from tracker.tape.observers import is_tracing
+from tracker.tape.loop_index import MovingIndex, moves, place_of, plain_entry
+from tracker.tape.observers import is_tracing, observers
 from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracked import Tracked
 
@@ -25,6 +26,8 @@ def split_subscript(key: Any, shape: tuple[int, ...]) -> tuple[Index, tuple[Any,
     """The index with a `HOLE` for every array, and these arrays. Without arrays, the index is
     canonical."""
     parts = key if isinstance(key, tuple) else (key,)
+    if observers and moves(key):
+        return _moving_index(parts, shape), ()
     arrays: list[Any] = []
     index: list[Any] = []
     for part in parts:
@@ -35,6 +38,20 @@ def split_subscript(key: Any, shape: tuple[int, ...]) -> tuple[Index, tuple[Any,
     if arrays:
         return tuple(index), tuple(arrays)
     return canonical_index(tuple(index), shape), ()
+
+
+def _moving_index(parts: tuple[Any, ...], shape: tuple[int, ...]) -> MovingIndex:
+    """The canonical index of a subscript that moves with a loop."""
+    index = canonical_index(tuple(map(plain_entry, parts)), shape)
+    extents = iter(shape)
+    places = [
+        None if part is None else place_of(part, next(extents))
+        for part in _one_entry_per_axis(parts, len(shape))
+    ]
+    known = all(
+        place is not None or entry is None for place, entry in zip(places, index, strict=True)
+    )
+    return MovingIndex.of(index, tuple(places) if known else None)
 
 
 def _split_entry(part: Any) -> tuple[Any, Any]:
@@ -92,30 +109,32 @@ def _plain_int(x: Any) -> int | None:
 
 def canonical_index(index: Index, shape: tuple[int, ...]) -> Index:
     """A basic index in canonical form; raises IndexError as NumPy does."""
-    used = sum(1 for part in index if part is not None and part is not Ellipsis)
-    dots = sum(1 for part in index if part is Ellipsis)
-    if dots > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
-    if used > len(shape):
-        raise IndexError(
-            f"too many indices for array: array is {len(shape)}-dimensional, but {used} were "
-            "indexed"
-        )
-    fill = (slice(None),) * (len(shape) - used)
-    if dots:
-        at = next(i for i, part in enumerate(index) if part is Ellipsis)
-        index = index[:at] + fill + index[at + 1 :]
-    else:
-        index = index + fill
     out: list[Any] = []
     axis = 0
-    for part in index:
+    for part in _one_entry_per_axis(index, len(shape)):
         if part is None:
             out.append(None)
             continue
         out.append(canonical_entry(part, shape[axis], axis))
         axis += 1
     return tuple(out)
+
+
+def _one_entry_per_axis(index: Index, ndim: int) -> Index:
+    """A basic index without ellipsis."""
+    used = sum(1 for part in index if part is not None and part is not Ellipsis)
+    dots = sum(1 for part in index if part is Ellipsis)
+    if dots > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if used > ndim:
+        raise IndexError(
+            f"too many indices for array: array is {ndim}-dimensional, but {used} were indexed"
+        )
+    fill = (slice(None),) * (ndim - used)
+    if dots:
+        at = next(i for i, part in enumerate(index) if part is Ellipsis)
+        return index[:at] + fill + index[at + 1 :]
+    return index + fill
 
 
 def indexed_shape(index: Index, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,0 +1,98 @@
+"""Numbers of a turn that depend on nothing but plain numbers: counters, `t += dt`, `2 * i`.
+
+In the plain loop they are Python's. `ConstantValues.after` computes what they are after the loop as
+Python does, so that a name holds the same number afterwards, to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.control.python_loops.moving_arrays import NotRollable
+from tracker.control.python_loops.turn_body import Carry, Turn
+from tracker.ir.op import has_effect
+from tracker.tape.value import Value, history_of
+
+_MAX_INTEGER = 1 << 62
+
+
+class ConstantValues:
+    """The values of a turn that depend on symbols and on the plain numbers that `starts` stand for
+    alone."""
+
+    def __init__(self, turn: Turn, starts: Iterable[Value]) -> None:
+        self.symbols = turn.symbols
+        self.values = {symbol.value for symbol in turn.symbols} | set(starts)
+        self.equations: list[Value] = []
+        for value, _, _ in turn.equations:
+            if self._is_constant(value):
+                self.values.add(value)
+                self.equations.append(value)
+
+    def _is_constant(self, value: Value) -> bool:
+        if not isinstance(value.aval, (int, float, complex, np.number)) or has_effect(value.op):
+            return False
+        found = [o for o in value.operands if type(o) is Value]
+        others = (o for o in value.operands if type(o) is not Value)
+        return (
+            bool(found)
+            and all(o in self.values for o in found)
+            and all(isinstance(o, (int, float, complex, np.number)) for o in others)
+        )
+
+    def after(self, count: int, carries: Sequence[Carry]) -> list[Any]:
+        """What carries are after so many turns, as plain numbers; None for those that are none."""
+        plain = self._plain(carries)
+        if not any(plain):
+            return [None] * len(carries)
+        needed = self._needed([c.end for c, p in zip(carries, plain, strict=True) if p])
+        now = {c.start: c.origin for c, p in zip(carries, plain, strict=True) if p}
+        constant = {value: value.data for value in self.values if value not in self.equations}
+        for at in range(count):
+            table = {**constant, **now}
+            table.update({s.value: s.first + at * s.step for s in self.symbols})
+
+            def read(x: Any, table: dict[Value, Any] = table) -> Any:
+                return table[x] if type(x) is Value else x
+
+            for value in needed:
+                found = value.op.evaluate(*map(read, value.operands), **value.params)
+                if type(found) is not type(value.aval):
+                    raise NotRollable("a number changes its type")
+                if type(found) is int and abs(found) > _MAX_INTEGER:
+                    raise NotRollable("an integer outgrows 64 bits")
+                table[value] = found
+            ends = [(c, read(c.end)) for c, p in zip(carries, plain, strict=True) if p]
+            now = {c.start: end for c, end in ends}
+        return [now[c.start] if p else None for c, p in zip(carries, plain, strict=True)]
+
+    def _plain(self, carries: Sequence[Carry]) -> list[bool]:
+        """Which carries are plain numbers after every turn."""
+        plain = [c.start in self.values for c in carries]
+        while True:
+            others = {c.start for c, p in zip(carries, plain, strict=True) if not p}
+            known = (self.values - others) - {
+                value
+                for value in self.equations
+                if not others.isdisjoint(history_of(value, others))
+            }
+            now = [
+                p and (type(c.end) is not Value or c.end in known)
+                for c, p in zip(carries, plain, strict=True)
+            ]
+            if now == plain:
+                return now
+            plain = now
+
+    def _needed(self, ends: Sequence[Any]) -> list[Value]:
+        found: set[Value] = set()
+        stack = list(ends)
+        while stack:
+            value = stack.pop()
+            if type(value) is Value and value not in found:
+                found.add(value)
+                stack.extend(value.operands)
+        return [value for value in self.equations if value in found]

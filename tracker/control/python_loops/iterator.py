@@ -1,0 +1,409 @@
+"""Iterators that follow the turns of a Python loop (see the folder's docstring).
+
+`start` makes one where `range`, `zip`, `enumerate` or an array is iterated by a `for` statement of
+traced code. Between two turns it has the frame of the loop; `_begin` makes the next turn a symbolic
+one, and `_end` rolls the rest of the loop if that turn can stand for it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from tracker.control.python_loops.constants import ConstantValues
+from tracker.control.python_loops.loop_code import LoopCode
+from tracker.control.python_loops.moving_arrays import NotRollable
+from tracker.control.python_loops.turn_body import Carry, Symbol, Turn, TurnBody
+from tracker.control.python_loops.turn_state import TurnState
+from tracker.errors import TrackerError
+from tracker.ir.types import type_of
+from tracker.ops.indexing.getitem import getitem
+from tracker.ops.indexing.inplace import write_value
+from tracker.ops.shape.create import identity
+from tracker.support.frame_locals import frame_locals, set_frame_locals
+from tracker.support.structs import record
+from tracker.tape.loop_index import MovingIndex, Place, SymbolicTurn, Affine
+from tracker.tape.observers import thread_state
+from tracker.tape.record import apply, record_result, wrap
+from tracker.tape.tracer import Tracer, UnsupportedInBody, current_tracer
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import CLOSED, NO_PARAMS, Value
+
+_MIN_TURNS = 8  # of a loop that is followed
+_ATTEMPTS = 3  # symbolic turns; what is carried may have settled on a type by then
+_MIN_EQUATIONS = 10_000  # of a loop over numbers and small arrays; a shorter one is faster unrolled
+_MIN_EQUATIONS_OF_LARGE = 150  # the same, over other arrays
+_NUMBERS = (int, float, complex)
+
+_running: list[weakref.ref[LoopIterator]] = []
+
+
+def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
+    """The iterator of a loop over what is given; None if the loop is not followed."""
+    code = LoopCode.at(frame.f_code, frame.f_lasti)
+    state = thread_state
+    if code is None or state.observer is not None or state.stop_gradient is not None:
+        return None
+    source = _source(kind, given)
+    tracer = current_tracer()
+    if source is None or tracer is None or source.count < _MIN_TURNS:
+        return None
+    made = LoopIterator(tracer, code, source)
+    _running[:] = [ref for ref in _running if ref() is not None]
+    _running.append(weakref.ref(made))
+    return made
+
+
+# What is iterated ---------------------------------------------------------------------------------
+
+
+@record(frozen=True, eq=False)
+class _Source:
+    """What a loop goes through. `item(at)` is what the plain loop gets, `symbolic(turn, at)` the
+    same with tracked numbers, and `symbols` the numbers that count."""
+
+    count: int
+    item: Callable[[int], Any]
+    symbolic: Callable[[SymbolicTurn, int, list[Symbol]], Any]
+
+
+def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
+    if kind == "range":
+        return _range_source(*given)
+    if kind == "rows":
+        return _rows_source(*given)
+    if kind == "enumerate":
+        numbers = builtins.range(given[1] if len(given) > 1 else 0, sys.maxsize)
+        given = (numbers, given[0])
+    parts = [_part_source(x) for x in given]
+    if not parts or any(part is None for part in parts):
+        return None
+    known = [part for part in parts if part is not None]
+    return _Source(
+        min(part.count for part in known),
+        lambda at: tuple([part.item(at) for part in known]),
+        lambda turn, at, symbols: tuple([part.symbolic(turn, at, symbols) for part in known]),
+    )
+
+
+def _part_source(x: Any) -> _Source | None:
+    if type(x) is builtins.range:
+        return _range_source(x)
+    if type(x) is Tracked or (type(x) is np.ndarray and x.dtype.kind in "biufc"):
+        return _rows_source(x) if np.ndim(x) else None
+    return None
+
+
+def _range_source(numbers: range) -> _Source:
+    def symbolic(turn: SymbolicTurn, at: int, symbols: list[Symbol]) -> Any:
+        made = turn.index(numbers[at], numbers.step)
+        symbols.append(Symbol(made._value, numbers[at], numbers.step))  # type: ignore[arg-type]
+        return made
+
+    return _Source(len(numbers), numbers.__getitem__, symbolic)
+
+
+def _rows_source(array: Any) -> _Source:
+    def symbolic(turn: SymbolicTurn, at: int, symbols: list[Symbol]) -> Any:
+        index = turn.index(at, 1)
+        symbols.append(Symbol(index._value, at, 1))  # type: ignore[arg-type]
+        if type(array) is Tracked:
+            return array[index]
+        places = (
+            Place(Affine.of(at, [(turn.variable, 1)])),
+            *(Place(Affine(0), n) for n in array.shape[1:]),
+        )
+        plain = (at, *(slice(0, n, 1) for n in array.shape[1:]))
+        params = {"index": MovingIndex.of(plain, places)}
+        return record_result(getitem, (array,), params, array[at])
+
+    return _Source(len(array), array.__getitem__, symbolic)
+
+
+# Turns --------------------------------------------------------------------------------------------
+
+
+@record(eq=False)
+class _SymbolicRun:
+    """A symbolic turn that is running: what it started from.
+
+    names      the local names that the loop carries, with what was put there
+    originals  what the plain loop has in those that hold a symbolic number
+    marks      how much the tracer had noted
+    """
+
+    symbolic: SymbolicTurn
+    turn: Turn
+    at: int
+    state: TurnState
+    names: dict[str, Any]
+    originals: dict[str, Any]
+    marks: tuple[int, ...]
+    guards: int
+
+
+class LoopIterator:
+    """Gives a `for` statement its items. `at`: the number of the next turn."""
+
+    def __init__(self, tracer: Tracer, code: LoopCode, source: _Source) -> None:
+        self.tracer, self.code, self.source = tracer, code, source
+        self.at = 0
+        self.attempts = _ATTEMPTS
+        self.run: _SymbolicRun | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        frame = sys._getframe(1)
+        run, self.run = self.run, None
+        if run is not None:
+            self._end(run, frame)
+        at, count = self.at, self.source.count
+        if at >= count:
+            raise StopIteration
+        self.at = at + 1
+        if self.attempts and count - at >= _MIN_TURNS:
+            self.attempts -= 1
+            self.run = self._begin(frame, at)
+            if self.run is not None:
+                return self.source.symbolic(self.run.symbolic, at, self.run.turn.symbols)
+            self.attempts = 0
+        return self.source.item(at)
+
+    def _begin(self, frame: FrameType, at: int) -> _SymbolicRun | None:
+        """Make the next turn a symbolic one, if what it may change can be compared."""
+        tracer = self.tracer
+        if current_tracer() is not tracer or tracer.abort_reason:
+            return None
+        names = frame_locals(frame)
+        state = TurnState.before(frame, names, self.code)
+        if state is None:
+            return None
+        carried = {name: names[name] for name in self.code.carried if name in names}
+        symbolic = SymbolicTurn(self.source.count - 1 - at)
+        begin = len(tracer.recording.equations)
+        found = {name: _own_number(x, state) for name, x in carried.items()}
+        put = {name: x for name, x in found.items() if x is not None}
+        run = _SymbolicRun(
+            symbolic,
+            Turn(symbolic.variable, tracer, begin, []),
+            at,
+            state,
+            {**carried, **put},
+            {name: carried[name] for name in put},
+            _marks(tracer),
+            len(tracer.guards.conversions),
+        )
+        if put:
+            set_frame_locals(frame, put)
+        tracer.turns.append(symbolic)
+        return run
+
+    def _end(self, run: _SymbolicRun, frame: FrameType) -> None:
+        """A symbolic turn has ended: roll the loop, or go on with plain turns."""
+        turns = self.tracer.turns
+        del turns[turns.index(run.symbolic) :]
+        names = frame_locals(frame)
+        constants = ConstantValues(run.turn, [*_plain_numbers(run)])
+        try:
+            rolled = self._roll(run, names, constants, frame)
+        except (NotRollable, UnsupportedInBody, TrackerError, ArithmeticError, ValueError):
+            rolled = False
+        if not rolled:
+            self._restore(run, names, constants, frame)
+
+    def _restore(
+        self,
+        run: _SymbolicRun,
+        names: dict[str, Any],
+        constants: ConstantValues,
+        frame: FrameType,
+    ) -> None:
+        """Give names plain numbers again, and forget guards on them."""
+        guards = self.tracer.guards.conversions
+        guards[run.guards :] = [g for g in guards[run.guards :] if g[1] not in constants.values]
+        plain = {
+            name: names[name]._value.data
+            for name in self.code.bound
+            if type(names.get(name)) is Tracked and names[name]._value in constants.values
+        }
+        if plain:
+            set_frame_locals(frame, plain)
+
+    def _roll(
+        self,
+        run: _SymbolicRun,
+        names: dict[str, Any],
+        constants: ConstantValues,
+        frame: FrameType,
+    ) -> bool:
+        """Record the loop, and give names and arrays their values after it."""
+        tracer, state = self.tracer, run.state
+        if current_tracer() is not tracer or tracer.abort_reason or _marks(tracer) != run.marks:
+            return False
+        if not state.is_unchanged():
+            return False
+        carries = _Carries(run, names)
+        made = {value for value, _, _ in run.turn.equations}
+        made.update(symbol.value for symbol in run.turn.symbols)
+        made.update(carry.start for carry in carries.all)
+        if any(guard[1] in made for guard in tracer.guards.conversions[run.guards :]):
+            return False
+        peeled = bool(self.code.read_after - self.code.carried)
+        count = self.source.count - run.at - peeled
+        run.symbolic.variable.last = count - 1
+        run.turn.carries = carries.all
+        body = TurnBody(run.turn, count)
+        if not self._is_profitable(body, count):
+            self.attempts = 0
+            return False
+        exact = constants.after(count, carries.all)
+        results = body.run()
+        found = [
+            data if data is not None else made
+            for data, made in zip(exact, results, strict=True)
+        ]
+        carries.assign(found, frame)
+        self.at = run.at + count
+        self.attempts = 0
+        return True
+
+    def _is_profitable(self, body: TurnBody, count: int) -> bool:
+        equations, large = body.size()
+        total = equations * count
+        for ref in _running:
+            outer = ref()
+            if outer is not None and outer is not self:
+                total *= outer.source.count
+        return total >= (_MIN_EQUATIONS_OF_LARGE if large else _MIN_EQUATIONS)
+
+
+def _marks(tracer: Tracer) -> tuple[int, ...]:
+    """How much a tracer has noted of what a turn of a loop may not do."""
+    recording, guards, escapes = tracer.recording, tracer.guards, tracer.escapes
+    return (
+        len(recording.aliases),
+        len(recording.closed_at),
+        len(guards.by_value),
+        len(guards.no_alias),
+        len(escapes.arrays),
+        len(escapes.values),
+        len(tracer.errors),
+        tracer.drops_history,
+    )
+
+
+def _own_number(x: Any, state: TurnState) -> Any:
+    """A tracked number with a value of its own for a number that is carried; None for anything
+    else."""
+    if type(x) in _NUMBERS or (isinstance(x, np.number) and type(x).__module__ == "numpy"):
+        return wrap(Value(x, CLOSED, (), NO_PARAMS))
+    if type(x) is Tracked and type(x._value) is Value and _is_number(x._value.aval):
+        shared = sum(value is x._value for _, value in state.handles.values())
+        return apply(identity, (x,)) if shared > 1 else None
+    return None
+
+
+def _is_number(aval: Any) -> bool:
+    return type(aval) in _NUMBERS or isinstance(aval, np.number)
+
+
+def _plain_numbers(run: _SymbolicRun) -> Iterator[Value]:
+    for name, x in run.originals.items():
+        if type(x) is not Tracked:
+            yield run.names[name]._value
+
+
+class _Carries:
+    """What a turn has given other values: names, and arrays that it has written into."""
+
+    def __init__(self, run: _SymbolicRun, names: dict[str, Any]) -> None:
+        self.names: list[str] = []
+        self.handles: list[Tracked] = []
+        self.kept: dict[str, Any] = {}  # names that go on with what they had
+        self.of_names: list[Carry] = []
+        self.of_handles: list[Carry] = []
+        self.run = run
+        handles = {id(x) for x, _ in run.state.handles.values()}
+        for name, before in run.names.items():
+            after = names.get(name)
+            if after is before:
+                if name in run.originals:
+                    self.kept[name] = run.originals[name]
+                continue
+            if type(before) is not Tracked or getattr(after, "_view", None) is not None:
+                raise NotRollable(f"{name} changes")
+            if type(after) is Tracked and id(after) in handles:
+                if not _is_number(after._value.aval):
+                    raise NotRollable(f"{name} is an array that has another name")
+            self.names.append(name)
+            end = after._value if type(after) is Tracked else after
+            origin = run.originals.get(name, before)
+            self.of_names.append(_carry(before._value, end, wrap_origin(origin)))
+        for handle, value in run.state.written():
+            if getattr(handle, "_view", None) is not None:
+                raise NotRollable("a view is written, or what it shows")
+            self.handles.append(handle)
+            self.of_handles.append(_carry(value, handle._value, wrap(value)))
+        self._refuse_shared(run, names)
+
+    @property
+    def all(self) -> list[Carry]:
+        return [*self.of_names, *self.of_handles]
+
+    def _refuse_shared(self, run: _SymbolicRun, names: dict[str, Any]) -> None:
+        """Refuse where one value may stand for two things, of which a turn changes one."""
+        starts = [carry.start for carry in self.all]
+        reached = [value for _, value in run.state.handles.values()]
+        reached += [
+            x._value
+            for name, x in run.names.items()
+            if name in run.originals and type(x) is Tracked
+        ]
+        for start in starts:
+            if sum(value is start for value in reached) > 1:
+                raise NotRollable("two arrays or names have the same value")
+        arrays = [
+            id(names[name])
+            for name in self.names
+            if type(names[name]) is Tracked and not _is_number(names[name]._value.aval)
+        ]
+        if len(set(arrays)) < len(arrays):
+            raise NotRollable("two names have one array")
+
+    def assign(self, results: Sequence[Any], frame: FrameType) -> None:
+        """Give names and arrays their values after the loop."""
+        count = len(self.names)
+        set_frame_locals(
+            frame, {**self.kept, **dict(zip(self.names, results[:count], strict=True))}
+        )
+        for handle, result in zip(self.handles, results[count:], strict=True):
+            write_value(handle, result)
+
+
+def wrap_origin(x: Any) -> Any:
+    return wrap(x._value) if type(x) is Tracked else x
+
+
+def _carry(start: Value | None, end: Any, origin: Any) -> Carry:
+    if type(start) is not Value:
+        raise NotRollable("a view is carried")
+    aval = end.aval if type(end) is Value else end
+    if not (_is_number(aval) or type(aval) is np.ndarray):
+        raise NotRollable(f"a {type(aval).__name__} is carried")
+    if (type(aval) is np.ndarray) != (type(start.aval) is np.ndarray):
+        raise NotRollable("a number becomes an array")
+    if type(aval) is np.ndarray and not aval.ndim:
+        raise NotRollable("a 0-d array is carried")
+    if type_of(aval) != type_of(start.aval):
+        raise NotRollable("what is carried changes its type")
+    return Carry(start, end, origin)
+
+

@@ -1,0 +1,249 @@
+"""The bytecode of a Python loop: which names it binds and reads, and whether its turns can only
+change what `turn_state.py` compares.
+
+`LoopCode.at` reads a loop once; `function_code` does the same for the whole of a function that the
+loop calls. Only instructions on the lists below are understood: nothing that binds attributes,
+globals or closure variables, yields, imports, makes functions, or handles exceptions.
+
+Invariant: a loop that is not understood has no `LoopCode`.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dis
+import functools
+import sys
+from collections.abc import Iterator, Sequence
+from types import CodeType
+from typing import Any
+
+from tracker.support.structs import record
+
+_PLAIN = frozenset(
+    (
+        *("BINARY_OP", "BINARY_SUBSCR", "BINARY_SLICE", "STORE_SUBSCR", "STORE_SLICE"),
+        *("UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "UNARY_POSITIVE", "TO_BOOL"),
+        *("COMPARE_OP", "CONTAINS_OP", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SLICE", "BUILD_MAP"),
+        *("BUILD_CONST_KEY_MAP", "LIST_EXTEND", "LIST_TO_TUPLE", "UNPACK_SEQUENCE"),
+        *("LOAD_CONST", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_DEREF"),
+        *("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", "STORE_FAST", "STORE_FAST_STORE_FAST"),
+        *("STORE_FAST_LOAD_FAST", "GET_ITER", "FOR_ITER", "END_FOR", "POP_ITER", "POP_TOP"),
+        *("COPY", "SWAP", "PUSH_NULL", "PRECALL", "CALL", "KW_NAMES", "CALL_KW"),
+        *("CALL_FUNCTION_EX", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"),
+        *("JUMP_IF_FALSE_OR_POP", "JUMP_IF_TRUE_OR_POP", "NOP", "CACHE", "EXTENDED_ARG"),
+        *("RETURN_VALUE", "RETURN_CONST", "LOAD_SMALL_INT"),
+    )
+)
+_IN_FUNCTIONS = frozenset(("RESUME", "COPY_FREE_VARS"))
+_LEAVES = frozenset(
+    (
+        *("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"),
+        *("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE"),
+    )
+)
+_JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
+_NESTED_BINDING = frozenset(("locals", "vars", "dir", "eval", "exec"))
+
+
+@record(frozen=True)
+class NamePath:
+    """A name that is read, and the attributes read from it: `np.linalg.norm`. kind: local, global
+    or cell."""
+
+    kind: str
+    name: str
+    attributes: tuple[str, ...]
+
+
+@record(frozen=True, eq=False)
+class CodeNames:
+    """What understood code names.
+
+    paths       the names that it reads
+    attributes  attributes that it reads from results
+    stores      whether it writes into subscripts, updates in place or names `out`
+    """
+
+    paths: tuple[NamePath, ...]
+    attributes: frozenset[str]
+    stores: bool
+
+
+@record(frozen=True, eq=False)
+class LoopCode:
+    """A loop: the names it reads; those it binds that the next turn may read (`carried`) and that
+    may be read after it (`read_after`)."""
+
+    names: CodeNames
+    bound: frozenset[str]
+    carried: frozenset[str]
+    read_after: frozenset[str]
+
+    @staticmethod
+    def at(code: CodeType, offset: int) -> LoopCode | None:
+        """The loop whose iterator an instruction makes: it or the next one is `GET_ITER`, and
+        `FOR_ITER` follows. None if there is none, or it is not understood."""
+        return _loop_code(code, offset)
+
+
+class _Reader:
+    """The instructions of a code object, and which local names are live."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.code = code
+        self.steps = [s for s in dis.get_instructions(code) if s.opname not in ("CACHE",)]
+        self.offsets = [s.offset for s in self.steps]
+        self.handlers = list(getattr(dis.Bytecode(code), "exception_entries", ()))
+
+    def number_at(self, offset: int) -> int:
+        """The number of the instruction at an offset, or of the next one after it."""
+        return bisect.bisect_left(self.offsets, offset)
+
+    def successors(self, at: int) -> Iterator[int]:
+        step = self.steps[at]
+        if step.opcode in _JUMPS:
+            yield self.number_at(step.argval)
+        if step.opname not in _LEAVES and at + 1 < len(self.steps):
+            yield at + 1
+        for entry in self.handlers:
+            if entry.start <= step.offset < entry.end:
+                yield self.number_at(entry.target)
+
+    @functools.cached_property
+    def live(self) -> list[frozenset[str]]:
+        """The local names that are live before each instruction."""
+        following = [list(self.successors(at)) for at in range(len(self.steps))]
+        live = [frozenset[str]()] * len(self.steps)
+        changed = True
+        while changed:
+            changed = False
+            for at in range(len(self.steps) - 1, -1, -1):
+                read, bound = _locals_of(self.steps[at])
+                after = frozenset().union(*(live[n] for n in following[at]))
+                before = frozenset(read) | (after - frozenset(bound))
+                if before != live[at]:
+                    live[at], changed = before, True
+        return live
+
+
+def _locals_of(step: dis.Instruction) -> tuple[Sequence[str], Sequence[str]]:
+    """The local names that an instruction reads before it binds any, and that it binds."""
+    name = step.opname
+    if name.startswith(("LOAD_FAST", "DELETE_FAST")):
+        return (step.argval if type(step.argval) is tuple else (step.argval,)), ()
+    if name == "STORE_FAST_LOAD_FAST":
+        bound, read = step.argval
+        return (() if read == bound else (read,)), (bound,)
+    if name == "STORE_FAST_STORE_FAST":
+        return (), step.argval
+    if name == "STORE_FAST" or name == "STORE_FAST_MAYBE_NULL":
+        return (), (step.argval,)
+    return (), ()
+
+
+@functools.lru_cache(4096)
+def _loop_code(code: CodeType, offset: int) -> LoopCode | None:
+    if not code.co_flags & _OPTIMIZED or not _NESTED_BINDING.isdisjoint(code.co_names):
+        return None
+    reader = _reader(code)
+    at = reader.number_at(offset)
+    steps = reader.steps
+    if steps[at].opname != "GET_ITER":
+        at += 1
+    while at < len(steps) and steps[at].opname == "EXTENDED_ARG":
+        at += 1
+    if at + 1 >= len(steps) or steps[at].opname != "GET_ITER":
+        return None
+    head = at + 1
+    while steps[head].opname == "EXTENDED_ARG":
+        head += 1
+    if steps[head].opname != "FOR_ITER":
+        return None
+    end = reader.number_at(steps[head].argval)
+    body = range(head + 1, end)
+    first, last = steps[head].offset, steps[end].offset if end < len(steps) else sys.maxsize
+    if any(first < entry.target < last for entry in reader.handlers):
+        return None
+    if any(first < entry.start and entry.end < last for entry in reader.handlers):
+        return None
+    names = _names_of([steps[n] for n in body], frozenset())
+    if names is None or any(steps[n].opname.startswith("RETURN") for n in body):
+        return None
+    bound = frozenset(name for n in body for name in _locals_of(steps[n])[1])
+    if not bound.isdisjoint(code.co_cellvars):
+        return None
+    live = reader.live
+    after = live[end] if end < len(steps) else frozenset[str]()
+    outside = [n for at in body for n in reader.successors(at) if n < head or n > end]
+    after = after.union(*(live[n] for n in outside))
+    return LoopCode(names, bound, bound & live[head + 1], bound & after)
+
+
+_OPTIMIZED = 0x1  # local names are numbered: the code is a function's
+_GENERATOR = 0x20 | 0x80 | 0x200
+
+
+@functools.lru_cache(512)
+def _reader(code: CodeType) -> _Reader:
+    return _Reader(code)
+
+
+@functools.lru_cache(4096)
+def function_code(code: CodeType) -> CodeNames | None:
+    """What the whole of a function names; None if it is not understood."""
+    if code.co_flags & _GENERATOR or not _NESTED_BINDING.isdisjoint(code.co_names):
+        return None
+    reader = _reader(code)
+    if reader.handlers or code.co_cellvars:
+        return None
+    return _names_of(reader.steps, _IN_FUNCTIONS)
+
+
+def _names_of(steps: Sequence[dis.Instruction], more: frozenset[str]) -> CodeNames | None:
+    """What instructions name; None if one of them is not understood."""
+    bound = {name for step in steps for name in _locals_of(step)[1]}
+    paths: list[tuple[str, str, list[str]]] = []
+    attributes: set[str] = set()
+    stores, chain = False, None
+    for step in steps:
+        name = step.opname
+        if name not in _PLAIN and name not in more and not name.startswith("POP_JUMP"):
+            if name != "CALL_INTRINSIC_1" or step.argrepr not in _INTRINSICS:
+                return None
+        if name in ("LOAD_ATTR", "LOAD_METHOD"):
+            attributes.add(step.argval) if chain is None else chain.append(step.argval)
+            continue
+        chain = None
+        for kind, read in _reads(step):
+            chain = None if kind == "local" and read in bound else []
+            paths.append((kind, read, [] if chain is None else chain))
+        stores |= name in ("STORE_SUBSCR", "STORE_SLICE")
+        stores |= name == "BINARY_OP" and step.argrepr.endswith("=")
+        stores |= name in ("KW_NAMES", "LOAD_CONST", "CALL_FUNCTION_EX") and _names_out(step)
+    found = {NamePath(kind, read, tuple(chain)) for kind, read, chain in paths}
+    return CodeNames(tuple(found), frozenset(attributes), stores)
+
+
+_INTRINSICS = ("INTRINSIC_UNARY_POSITIVE", "INTRINSIC_LIST_TO_TUPLE")
+
+
+def _names_out(step: dis.Instruction) -> bool:
+    if step.opname == "CALL_FUNCTION_EX":
+        return True
+    given: Any = step.argval
+    return given == "out" or (type(given) is tuple and "out" in given)
+
+
+def _reads(step: dis.Instruction) -> Iterator[tuple[str, str]]:
+    """The kinds and names of what an instruction loads, in order."""
+    name = step.opname
+    if name == "LOAD_GLOBAL":
+        yield "global", step.argval
+    elif name == "LOAD_DEREF":
+        yield "cell", step.argval
+    elif name == "STORE_FAST_LOAD_FAST":
+        yield "local", step.argval[1]
+    elif name.startswith("LOAD_FAST"):
+        for each in step.argval if type(step.argval) is tuple else (step.argval,):
+            yield "local", each

@@ -1,0 +1,294 @@
+"""The body of a loop, from the equations of one turn.
+
+`TurnBody` takes the equations that the next turn needs, in three kinds: what depends on neither index
+nor carries is computed once, before the loop; reads of such arrays at places that move are rows;
+the rest is the body. Arrays that the turn writes are in `moving_arrays.py`. Start at `TurnBody.run`.
+
+Invariant: anything that is not of a known kind raises `NotRollable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.control.body import BodyBuilder
+from tracker.control.loop import record_loop_outputs
+from tracker.control.loop_pullback import carries_read_by_pullback
+from tracker.control.python_loops.moving_arrays import MovingArray, NotRollable, stack_rows
+from tracker.ir.graph import Atom, Function, name_variables, nested_functions
+from tracker.ir.lowering import Host
+from tracker.ir.op import has_effect
+from tracker.ir.types import type_of
+from tracker.ir.verify import verify
+from tracker.ops.elementwise.binary import add
+from tracker.ops.indexing.getitem import getitem, put
+from tracker.support.structs import field, record
+from tracker.tape.loop_index import LoopVariable, MovingIndex
+from tracker.tape.tracer import Tracer
+from tracker.tape.value import NO_PARAMS, Value
+
+Equation = tuple[Value, Any, int]
+
+
+@record(eq=False)
+class Carry:
+    """What goes from turn to turn: its value before and after the turn, and `origin`, what it was
+    before a symbolic number stood for it."""
+
+    start: Value
+    end: Any
+    origin: Any
+
+
+@record(eq=False)
+class Symbol:
+    """A number that the loop gives to each turn: `first + step * turn`."""
+
+    value: Value
+    first: int
+    step: int
+
+
+@record(eq=False)
+class Turn:
+    """A turn that has run: its equations, from number `begin` of the recording on."""
+
+    variable: LoopVariable
+    tracer: Tracer
+    begin: int
+    symbols: list[Symbol]
+    carries: list[Carry] = field(default_factory=list)
+
+    @property
+    def equations(self) -> list[Equation]:
+        return self.tracer.recording.equations[self.begin :]
+
+
+class TurnBody:
+    """The body of a turn, written as new values.
+
+    substitutes  the values of the turn -> those of the body
+    equations    of the body, with their positions in the recording
+    inputs       carried values, and `rows` with one element per turn
+    """
+
+    def __init__(self, turn: Turn, count: int) -> None:
+        self.turn, self.count, self.variable = turn, count, turn.variable
+        self.substitutes: dict[Value, Any] = {}
+        self.equations: list[Equation] = []
+        self.positions: list[int] = []
+        self.at = (0, None, 0)  # position, code and line of the equation that is written
+        self.starts: list[Any] = []
+        self.inputs: list[Value] = []
+        self.ends: list[Any] = []
+        self.rows: list[Any] = []
+        self.row_inputs: list[Value] = []
+        self.outputs: list[Any] = []
+        self.known_rows: dict[Any, Value] = {}
+        all_equations = turn.equations
+        self.made = {value: at for at, (value, _, _) in enumerate(all_equations)}
+        self.needed = self._needed(all_equations)
+        self.dependent = self._dependent()
+
+    def _needed(self, equations: list[Equation]) -> list[Equation]:
+        """The equations that the ends of carries depend on."""
+        found: set[Value] = set()
+        stack = [carry.end for carry in self.turn.carries]
+        while stack:
+            value = stack.pop()
+            if type(value) is Value and value in self.made and value not in found:
+                found.add(value)
+                stack.extend(value.operands)
+        return [equation for equation in equations if equation[0] in found]
+
+    def _dependent(self) -> set[Value]:
+        """The values that differ from turn to turn."""
+        found = {symbol.value for symbol in self.turn.symbols}
+        found.update(carry.start for carry in self.turn.carries)
+        for value, _, _ in self.needed:
+            if any(type(o) is Value and o in found for o in value.operands) or self._moves(value):
+                found.add(value)
+        return found
+
+    def _moves(self, value: Value) -> bool:
+        """Whether a value is read or written at a place that moves with this loop."""
+        index = value.params.get("index")
+        if not isinstance(index, MovingIndex):
+            return False
+        if index.places is None:
+            raise NotRollable("a position wraps around, or a slice changes its length")
+        return any(place is not None and place.start.factor(self.variable) for place in index.places)
+
+    def size(self) -> tuple[int, bool]:
+        """How many equations a turn takes, and whether most of them are of large arrays."""
+        sizes = [np.size(value.aval) for value, _, _ in self.needed if value in self.dependent]
+        small = sum(1 < size <= 16 for size in sizes)
+        return len(sizes), sum(size > 16 for size in sizes) > small
+
+    # The body
+
+    def run(self) -> list[Any]:
+        """Record the loop; returns the tracked values that the carries have after it."""
+        carried_arrays = {c.start for c in self.turn.carries if type(c.start.aval) is np.ndarray}
+        arrays = {
+            c.start: MovingArray(self, c.start, c.end)
+            for c in self.turn.carries
+            if c.start in carried_arrays
+        }
+        moving = {start: array for start, array in arrays.items() if not array.is_whole}
+        version_of = {version: a for a in moving.values() for version in a.versions}
+        for symbol in self.turn.symbols:
+            self._add_symbol(symbol)
+        for carry in self.turn.carries:
+            if carry.start not in moving:
+                self.substitutes[carry.start] = self.carry_input(carry.origin, carry.start.aval)
+        for array in moving.values():
+            array.enter()
+        for value, code, line in self.needed:
+            if value not in self.dependent:
+                continue
+            self.at = self.turn.begin + self.made[value], code, line
+            if has_effect(value.op) or isinstance(value.op.lower, Host):
+                raise NotRollable("a turn has side effects")
+            base = value.operands[0] if value.operands else None
+            if type(base) is Value and base in version_of and value.op in (getitem, put):
+                version_of[base].access(value)
+            else:
+                self.substitutes[value] = self._written(value)
+        whole = [c for c in self.turn.carries if c.start not in moving]
+        ends = {c.start: self.read(c.end) for c in whole}
+        for carry in whole:
+            self.end_carry(self.substitutes[carry.start], ends[carry.start])
+        for array in moving.values():
+            array.leave()
+        results = self._record()
+        after = []
+        for carry in self.turn.carries:
+            if carry.start in moving:
+                after.append(moving[carry.start].result(results))
+            else:
+                after.append(results(self.substitutes[carry.start]))
+        return after
+
+    def _add_symbol(self, symbol: Symbol) -> None:
+        """A number that counts the turns is carried, if anything reads it."""
+        if not any(symbol.value in value.operands for value, _, _ in self.needed):
+            return
+        made = self.carry_input(symbol.first, symbol.first)
+        self.substitutes[symbol.value] = made
+        self.end_carry(made, self.emit(add, (made, symbol.step), NO_PARAMS, symbol.first))
+
+    def _written(self, value: Value) -> Any:
+        index = value.params.get("index")
+        if isinstance(index, MovingIndex) and index.places is not None:
+            if value.op is getitem and value.operands[0] not in self.dependent:
+                return self.row(value.operands[0], index, value.aval)
+            if any(place is not None and place.start.terms for place in index.places):
+                raise NotRollable(f"{value.op.name} at a place that moves, in a value of the turn")
+        return self.emit(value.op, tuple(map(self.read, value.operands)), value.params, value.aval)
+
+    def read(self, operand: Any) -> Any:
+        """What the body reads for an operand of the turn."""
+        return self.substitutes.get(operand, operand) if type(operand) is Value else operand
+
+    def emit(self, op: Any, operands: tuple[Any, ...], params: dict[str, Any], aval: Any) -> Value:
+        """Write an equation of the body, whose result is like `aval`."""
+        if isinstance(params.get("index"), MovingIndex):
+            params = {**params, "index": tuple(params["index"])}
+        made = Value(aval, op, operands, params)
+        self.equations.append((made, *self.at[1:]))
+        self.positions.append(self.at[0])
+        return made
+
+    def carry_input(self, start: Any, aval: Any) -> Value:
+        """An input that is carried, with what it is before the first turn."""
+        made = Value(aval, None, (), NO_PARAMS)
+        self.inputs.append(made)
+        self.starts.append(start)
+        self.ends.append(None)
+        return made
+
+    def end_carry(self, carried: Value, end: Any) -> None:
+        """Say what a carried input is in the next turn."""
+        if _type(end) != _type(carried):
+            raise NotRollable("what is carried changes its type")
+        self.ends[self.inputs.index(carried)] = end
+
+    def row(self, array: Value, index: MovingIndex, aval: Any) -> Value:
+        """An input that is a part of an array which moves."""
+        assert index.places is not None
+        key = array, index.places
+        if key not in self.known_rows:
+            stack = stack_rows(array, index.places, self.variable, self.count)
+            self.known_rows[key] = self.row_input(stack, aval)
+        return self.known_rows[key]
+
+    def row_input(self, stack: Any, aval: Any) -> Value:
+        made = Value(aval, None, (), NO_PARAMS)
+        self.rows.append(stack)
+        self.row_inputs.append(made)
+        return made
+
+    def output(self, value: Any) -> int:
+        """Stack a value of each turn; returns the number of the output."""
+        self.outputs.append(value)
+        return len(self.outputs) - 1
+
+    def _record(self) -> Any:
+        """Record the loop; returns a function from a carried input, or the number of an output, to
+        its result."""
+        tracer = Tracer(1)
+        tracer.recording.equations = self.equations
+        tracer.recording.plain_arrays = self.turn.tracer.recording.plain_arrays
+        builder = _TurnBuilder(tracer, [*self.inputs, *self.row_inputs], self.positions)
+        builder.build_equations()
+        atoms: list[Atom] = [builder.atom(x) for x in (*self.ends, *self.outputs)]
+        inputs = [builder.vars[value] for value in (*self.inputs, *self.row_inputs)]
+        function = Function(
+            "turn",
+            (*builder.captured, *inputs),
+            (),
+            tuple(builder.body),
+            tuple(atoms),
+            nested_functions(builder.body),
+        )
+        name_variables(function)
+        verify(function)
+        consts, carries = len(builder.arrays), len(self.inputs)
+        found = record_loop_outputs(
+            function,
+            self.count,
+            builder.arrays,
+            self.starts,
+            self.rows,
+            self.count,
+            False,
+            carries_read_by_pullback(function, consts, carries),
+        )
+
+        def result(of: Value | int) -> Any:
+            return found[carries + of if type(of) is int else self.inputs.index(of)]
+
+        return result
+
+
+class _TurnBuilder(BodyBuilder):
+    """Reads plain arrays as they were at the equations of the turn."""
+
+    def __init__(self, tracer: Tracer, inputs: list[Value], positions: Sequence[int]) -> None:
+        super().__init__(tracer, inputs)
+        self.positions = positions
+
+    def _array_atom(self, array: Any) -> Atom:
+        at = self.positions[min(self.position, len(self.positions) - 1)]
+        if self.tracer.recording.plain_arrays.at(array, at) is not array:
+            raise NotRollable("a turn writes into a plain array")
+        return self._hoist(array, array, id(array))
+
+
+def _type(x: Any) -> Any:
+    aval = x.aval if type(x) is Value else x
+    return type(aval) is np.ndarray, type_of(aval)

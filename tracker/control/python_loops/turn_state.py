@@ -1,0 +1,251 @@
+"""What a turn of a loop can read and change besides the numbers that it computes.
+
+`TurnState.before` looks at everything that the names in the loop lead to: numbers, arrays, text, and
+lists, tuples and dicts of these; NumPy's, `math`'s and Python's pure functions; and user functions,
+whose code is read like the loop's (`loop_code.py`). What leads elsewhere may change what is not
+compared, and there is no state. `is_unchanged` and `written` compare after the turn.
+
+Invariant: if the state is unchanged but for the values of tracked arrays, the next turn runs like
+this one.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import types
+from collections.abc import Iterable, Mapping
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from tracker.control.python_loops.loop_code import CodeNames, LoopCode, function_code
+from tracker.ir.op import NUMPY, UFUNCS
+from tracker.jit.tracing import BUILTIN_SHIMS
+from tracker.plain import original_of
+from tracker.support.structs import field, record
+from tracker.tape.record import value_of
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import Value
+
+_DROP_INS = "tracker.numpy."
+_MAX_OBJECTS = 2000
+_MAX_BYTES = 1 << 22  # of plain arrays that are compared
+_NUMBERS = (bool, int, float, complex, np.generic)
+_TEXT = (str, bytes, type(None), slice, range, type(Ellipsis), np.dtype)
+_BUILTINS = frozenset(
+    getattr(builtins, name)
+    for name in "abs all any bool complex divmod float int len list max min pow range reversed "
+    "round slice str sum tuple zip enumerate".split()
+)
+_NUMPY = frozenset(
+    getattr(np, name)
+    for name in "arange array asarray asanyarray ascontiguousarray atleast_1d atleast_2d empty "
+    "empty_like eye finfo float32 float64 full full_like identity int32 int64 iinfo linspace "
+    "logspace ones ones_like tri zeros zeros_like".split()
+)
+_WRITING = frozenset(("copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"))
+_ATTRIBUTES = frozenset(
+    "T accumulate all any argmax argmin argsort astype clip conj conjugate copy count cumprod cumsum diagonal "
+    "dot dtype flatten get imag index itemsize items keys max mean min mT nbytes ndim outer prod ravel "
+    "real reduce repeat reshape round shape size squeeze std strides sum swapaxes take trace transpose "
+    "values var".split()
+)
+
+
+@record()
+class TurnState:
+    """What a turn found.
+
+    handles     the tracked arrays that it can reach, with their values
+    containers  lists and dicts, with their contents
+    arrays      plain arrays, with copies
+    """
+
+    handles: dict[int, tuple[Tracked, Value | None]] = field(default_factory=dict)
+    containers: dict[int, tuple[Any, tuple[Any, ...]]] = field(default_factory=dict)
+    arrays: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+
+    @staticmethod
+    def before(frame: FrameType, names: Mapping[str, Any], loop: LoopCode) -> TurnState | None:
+        """The state before a turn; None if it cannot be compared."""
+        found = _Finder()
+        reads = [each for each in loop.names.paths if each.name not in loop.bound]
+        found.add_names(loop.names, reads, names, frame.f_globals)
+        found.add_data(names[name] for name in loop.carried if name in names)
+        return found.state() if found.understood else None
+
+    def is_unchanged(self) -> bool:
+        """Whether containers and plain arrays are what they were, and no view was written."""
+        for x, contents in self.containers.values():
+            now = _contents(x)
+            if len(now) != len(contents) or any(map(_differs, now, contents)):
+                return False
+        for array, copy in self.arrays.values():
+            if copy.tobytes() != array.tobytes():
+                return False
+        return True
+
+    def written(self) -> list[tuple[Tracked, Value]]:
+        """The tracked arrays that have another value now, with that from before."""
+        return [
+            (handle, value)
+            for handle, value in self.handles.values()
+            if value is not None and handle._value is not value
+        ]
+
+
+def _differs(a: Any, b: Any) -> bool:
+    return a is not b
+
+
+def _contents(x: Any) -> tuple[Any, ...]:
+    return (*x.keys(), *x.values()) if type(x) is dict else tuple(x)
+
+
+class _Finder:
+    """Collects what names lead to; `understood` is False once something may change unseen."""
+
+    def __init__(self) -> None:
+        self.understood = True
+        self.stores = False
+        self.left = _MAX_OBJECTS
+        self.seen: set[int] = set()
+        self.found = TurnState()
+        self.plain: dict[int, Any] = {}
+
+    def state(self) -> TurnState | None:
+        """What was found; plain arrays are compared only if something is stored."""
+        if self.stores:
+            if sum(array.nbytes for array in self.plain.values()) > _MAX_BYTES:
+                return None
+            self.found.arrays = {key: (x, x.copy()) for key, x in self.plain.items()}
+        return self.found
+
+    def add_names(
+        self,
+        names: CodeNames,
+        paths: Iterable[Any],
+        local: Mapping[str, Any] | None,
+        space: Mapping[str, Any],
+        cells: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add what code names, given its globals, local names (None: unknown), and cells."""
+        self.stores |= names.stores
+        self.understood &= names.attributes <= _ATTRIBUTES
+        for path in paths:
+            if path.kind == "local" and local is None:
+                self.understood &= _ATTRIBUTES.issuperset(path.attributes)
+                continue
+            missing = object()
+            if path.kind == "global":
+                x = space.get(path.name, getattr(builtins, path.name, missing))
+            else:
+                x = ((cells if path.kind == "cell" else None) or local or {}).get(
+                    path.name, missing
+                )
+            if x is missing:
+                self.understood = False
+                return
+            self._add_path(x, path.attributes)
+
+    def _add_path(self, x: Any, attributes: tuple[str, ...]) -> None:
+        while attributes and isinstance(x, types.ModuleType):
+            x, attributes = getattr(x, attributes[0], None), attributes[1:]
+        if attributes:
+            self.understood &= _ATTRIBUTES.issuperset(attributes)
+            self._add(x)
+        else:
+            self._add(x, may_call=True)
+
+    def add_data(self, data: Iterable[Any]) -> None:
+        for x in data:
+            self._add(x)
+
+    def _add(self, x: Any, may_call: bool = False) -> None:
+        cls = type(x)
+        if cls is float or cls is int or id(x) in self.seen:
+            return
+        self.seen.add(id(x))
+        self.left -= 1
+        if self.left < 0:
+            self.understood = False
+        elif cls is Tracked:
+            self._add_handle(x)
+        elif cls is np.ndarray:
+            self.understood &= x.dtype.kind in "biufc"
+            self.plain[id(x)] = x
+        elif cls in (list, tuple, dict):
+            contents = _contents(x)
+            if cls is not tuple:
+                self.found.containers[id(x)] = x, contents
+            self.add_data(contents)
+        elif isinstance(x, _NUMBERS) and cls.__module__ in ("builtins", "numpy"):
+            return
+        elif cls in _TEXT or isinstance(x, np.dtype):
+            return
+        else:
+            self.understood &= may_call and self._is_pure(x)
+
+    def _add_handle(self, handle: Tracked) -> None:
+        self.found.handles[id(handle)] = handle, handle._value
+        view = getattr(handle, "_view", None)
+        if view is not None:
+            value_of(handle)  # read now, not in the turn
+            self.found.handles[id(handle)] = handle, handle._value
+            self._add(view.base)
+        if getattr(handle, "_owner", None) is not None:
+            self.understood = False
+
+    def _is_pure(self, x: Any) -> bool:
+        """Whether calls of an object only compute a result, or change what is compared."""
+        x = _original(x)
+        if type(x) is types.ModuleType or is_shim(x):
+            return True
+        try:
+            if x in _BUILTINS or x in _NUMPY or (isinstance(x, np.ufunc) and x in UFUNCS):
+                return True
+            if x in NUMPY:
+                return getattr(x, "__name__", "") not in _WRITING and "random" not in str(
+                    getattr(x, "__module__", "")
+                )
+        except TypeError:
+            return False
+        if type(x) is types.BuiltinFunctionType:
+            return x.__self__ is math
+        return type(x) is types.FunctionType and self._add_function(x)
+
+    def _add_function(self, f: types.FunctionType) -> bool:
+        names = function_code(f.__code__)
+        if names is None:
+            return False
+        cells = {
+            name: cell.cell_contents
+            for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
+            if not _is_empty(cell)
+        }
+        self.add_data(f.__defaults__ or ())
+        self.add_data((f.__kwdefaults__ or {}).values())
+        self.add_names(names, names.paths, None, f.__globals__, cells)
+        return self.understood
+
+
+def _original(x: Any) -> Any:
+    """The function of NumPy's that a drop-in stands for; anything else itself."""
+    x = original_of(x)
+    if type(x) is types.FunctionType and x.__globals__.get("__name__", "").startswith(_DROP_INS):
+        return getattr(x, "__wrapped__", x)
+    return x
+
+
+def _is_empty(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return True
+    return False
+
+
+def is_shim(x: Any) -> bool:
+    return any(x is shim for shim in BUILTIN_SHIMS)

@@ -1,0 +1,216 @@
+"""Places that move with a loop: affine forms of loop indices, and subscripts that hold them.
+
+While a turn of a Python loop stands for all of them (`control/python_loops`), its index is a tracked
+int. `affine_form` finds sums and multiples of it among the recorded values, and `moving_index` makes
+the basic index of this one turn from a subscript with such ints in it: a `MovingIndex`, a tuple like
+any other, which also has the place in every turn.
+
+Invariant: `MovingIndex.places` holds for all turns of all loops that the forms name, wrapped negative
+positions and clipped slices included; None where no one form does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from tracker.support.structs import record
+from tracker.tape.observers import observers, thread_state
+from tracker.tape.record import wrap
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import CLOSED, NO_PARAMS, Value
+
+
+class LoopVariable:
+    """The number of a turn of one loop, from 0 to `last`."""
+
+    __slots__ = ("last",)
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+
+
+@record(frozen=True)
+class Affine:
+    """`const + sum(factor * variable)`; no factor is 0."""
+
+    const: int
+    terms: tuple[tuple[LoopVariable, int], ...] = ()
+
+    @staticmethod
+    def of(const: int, terms: Iterable[tuple[LoopVariable, int]]) -> Affine:
+        total: dict[LoopVariable, int] = {}
+        for variable, factor in terms:
+            total[variable] = total.get(variable, 0) + factor
+        kept = [item for item in total.items() if item[1]]
+        return Affine(const, tuple(sorted(kept, key=lambda item: id(item[0]))))
+
+    def plus(self, other: Affine) -> Affine:
+        return Affine.of(self.const + other.const, (*self.terms, *other.terms))
+
+    def times(self, factor: int) -> Affine:
+        return Affine.of(self.const * factor, [(v, f * factor) for v, f in self.terms])
+
+    def minus(self, other: Affine) -> Affine:
+        return self.plus(other.times(-1))
+
+    def factor(self, variable: LoopVariable) -> int:
+        """By how much it moves from turn to turn of a loop."""
+        return dict(self.terms).get(variable, 0)
+
+    def at_start(self, variable: LoopVariable) -> Affine:
+        """The form in the first turn of a loop."""
+        return Affine(self.const, tuple([item for item in self.terms if item[0] is not variable]))
+
+    @property
+    def low(self) -> int:
+        """The least value in any turn."""
+        return self.const + sum(min(f * v.last, 0) for v, f in self.terms)
+
+    @property
+    def high(self) -> int:
+        return self.const + sum(max(f * v.last, 0) for v, f in self.terms)
+
+
+@record(frozen=True)
+class Place:
+    """An entry of an index: from `start` on `width` positions, `step` apart; width None: an int."""
+
+    start: Affine
+    width: int | None = None
+    step: int = 1
+
+    @property
+    def extent(self) -> int:
+        """The number of positions from the first to the last one."""
+        return 1 if self.width is None else max((self.width - 1) * self.step + 1, 0)
+
+
+Places: TypeAlias = tuple[Place | None, ...]  # an entry per axis; None: a new axis
+
+
+class MovingIndex(tuple[Any, ...]):
+    """The canonical basic index of one turn, and the `places` of all turns (None: no one form)."""
+
+    places: Places | None
+
+    @staticmethod
+    def of(index: tuple[Any, ...], places: Places | None) -> MovingIndex:
+        made = MovingIndex(index)
+        made.places = places
+        return made
+
+    def __reduce__(self) -> Any:
+        return tuple, (list(self),)
+
+
+class SymbolicTurn:
+    """A turn that stands for all turns of a loop.
+
+    variable  its number
+    forms     the values of known affine form
+    """
+
+    def __init__(self, last: int) -> None:
+        self.variable = LoopVariable(last)
+        self.forms: dict[Value, Affine] = {}
+
+    def index(self, start: int, step: int) -> Tracked:
+        """The tracked number `start + step * turn`, whose data is that of the first turn."""
+        value = Value(start, CLOSED, (), NO_PARAMS)
+        self.forms[value] = Affine.of(start, [(self.variable, step)])
+        tracked: Tracked = wrap(value)
+        return tracked
+
+
+def active_turns() -> Sequence[SymbolicTurn]:
+    """The symbolic turns that run in this thread, innermost last."""
+    return thread_state.tracers[-1].turns if observers and thread_state.tracers else ()
+
+
+def affine_form(x: Any) -> Affine | None:
+    """The form of an int that symbolic turns and constants make; None for anything else."""
+    if type(x) is int:
+        return Affine(x)
+    value = x._value if type(x) is Tracked else x
+    if type(value) is not Value or type(value.aval) is not int:
+        return None
+    for turn in active_turns():
+        if value in turn.forms:
+            return turn.forms[value]
+    if value.op is CLOSED or value.op is None:
+        return None
+    found = [affine_form(operand) for operand in value.operands]
+    combine = _COMBINE.get(value.op.name)
+    if combine is None or any(form is None for form in found):
+        return None
+    made = combine(*found)
+    if made is not None:
+        active_turns()[-1].forms[value] = made
+    return made
+
+
+def _product(a: Affine, b: Affine) -> Affine | None:
+    if b.terms:
+        a, b = b, a
+    return None if b.terms else a.times(b.const)
+
+
+_COMBINE: dict[str, Callable[..., Affine | None]] = {
+    "add": Affine.plus,
+    "subtract": Affine.minus,
+    "negative": lambda a: a.times(-1),
+    "positive": lambda a: a,
+    "multiply": _product,
+}
+
+
+def moves(key: Any) -> bool:
+    """Whether a subscript has tracked ints of known form in it, and no other tracked parts."""
+    if not observers or not active_turns():
+        return False
+    found = False
+    for part in key if type(key) is tuple else (key,):
+        for x in (part.start, part.stop, part.step) if type(part) is slice else (part,):
+            if type(x) is Tracked:
+                if affine_form(x) is None:
+                    return False
+                found = True
+            elif x is not None and x is not Ellipsis and type(x) is not int:
+                return False
+    return found
+
+
+def plain_entry(part: Any) -> Any:
+    """An entry of a subscript that moves, in this turn."""
+    if type(part) is slice:
+        return slice(plain_entry(part.start), plain_entry(part.stop), plain_entry(part.step))
+    return part._value.aval if type(part) is Tracked else part
+
+
+def place_of(part: Any, extent: int) -> Place | None:
+    """The place of an entry along an axis in every turn; None if no one form holds."""
+    if type(part) is not slice:
+        form = affine_form(part)
+        start = None if form is None else _wrapped(form, extent - 1, extent)
+        return None if start is None else Place(start)
+    if not any(type(x) is Tracked for x in (part.start, part.stop, part.step)):
+        covered = range(*part.indices(extent))
+        return Place(Affine(covered.start), len(covered), covered.step)
+    if part.step not in (None, 1):
+        return None
+    low = Affine(0) if part.start is None else affine_form(part.start)
+    high = Affine(extent) if part.stop is None else affine_form(part.stop)
+    low = low and _wrapped(low, extent, extent)
+    high = high and _wrapped(high, extent, extent)
+    if low is None or high is None:
+        return None
+    width = high.minus(low)
+    return None if width.terms or width.const < 0 else Place(low, width.const)
+
+
+def _wrapped(form: Affine, highest: int, extent: int) -> Affine | None:
+    """A position with negative ones counted from the end, if that is one form for all turns."""
+    if form.low < 0:
+        form = form.plus(Affine(extent)) if form.high < 0 else form
+    return form if 0 <= form.low and form.high <= highest else None
