@@ -30,7 +30,7 @@ from tracker.tape.tracer import Tracer, UnsupportedInBody, close_leaf, current_t
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value, leaf, new_epoch
 
-_body_counter = itertools.count(1)
+body_counter = itertools.count(1)
 
 
 @record()
@@ -70,7 +70,7 @@ def trace_body(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[
     builder.build_equations()
     atoms = tuple(builder.atom(x) for x in outputs)
     function = Function(
-        f"{name}{next(_body_counter)}",
+        f"{name}{next(body_counter)}",
         (*builder.captured, *(builder.vars[value] for value in values)),
         (),
         tuple(builder.body),

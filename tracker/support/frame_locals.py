@@ -6,7 +6,7 @@ puts back.
 
 from __future__ import annotations
 
-import functools
+import ctypes
 import sys
 from collections.abc import Callable, Mapping
 from types import FrameType
@@ -25,8 +25,8 @@ def frame_locals(frame: FrameType) -> dict[str, Any]:
 def set_frame_locals(frame: FrameType, values: Mapping[str, Any]) -> None:
     """Bind names of a frame that is suspended in a call."""
     frame.f_locals.update(values)
-    if not _WRITES_THROUGH:
-        _put_back()(frame, 0)
+    if _locals_to_fast is not None:
+        _locals_to_fast(frame, 0)
     _release_copy(frame)
 
 
@@ -36,11 +36,11 @@ def _release_copy(frame: FrameType) -> None:
         frame.f_locals.clear()
 
 
-@functools.cache
 def _put_back() -> Callable[[FrameType, int], None]:
-    import ctypes
-
     function = ctypes.pythonapi.PyFrame_LocalsToFast
     function.argtypes = ctypes.py_object, ctypes.c_int
     function.restype = None
     return function
+
+
+_locals_to_fast = _put_back() if not _WRITES_THROUGH else None

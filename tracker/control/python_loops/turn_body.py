@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from tracker.control.body import BodyBuilder
+from tracker.control.body import BodyBuilder, body_counter
 from tracker.control.loop import record_loop_outputs
 from tracker.control.loop_pullback import carries_read_by_pullback
 from tracker.control.python_loops.moving_arrays import MovingArray, NotRollable, stack_rows
 from tracker.ir.graph import Atom, Function, name_variables, nested_functions
-from tracker.ir.lowering import Host
+from tracker.ir.lowering import Host, Loop
 from tracker.ir.op import has_effect
 from tracker.ir.types import type_of
 from tracker.ir.verify import verify
@@ -123,10 +123,15 @@ class TurnBody:
         return any(place is not None and place.start.factor(self.variable) for place in index.places)
 
     def size(self) -> tuple[int, bool]:
-        """How many equations a turn takes, and whether most of them are of large arrays."""
-        sizes = [np.size(value.aval) for value, _, _ in self.needed if value in self.dependent]
-        small = sum(1 < size <= 16 for size in sizes)
-        return len(sizes), sum(size > 16 for size in sizes) > small
+        """How many equations a turn takes, and whether most arrays are large."""
+        count, small, large = 0, 0, 0
+        for value, _, _ in self.needed:
+            if value in self.dependent and isinstance(value.op.lower, Loop):
+                count += value.params["length"] * len(value.params["body"].body)
+            elif value in self.dependent and type(value.aval) is not tuple:
+                size = np.size(value.aval)
+                count, small, large = count + 1, small + (1 < size <= 16), large + (size > 16)
+        return count, large > small
 
     # The body
 
@@ -196,8 +201,6 @@ class TurnBody:
 
     def emit(self, op: Any, operands: tuple[Any, ...], params: dict[str, Any], aval: Any) -> Value:
         """Write an equation of the body, whose result is like `aval`."""
-        if isinstance(params.get("index"), MovingIndex):
-            params = {**params, "index": tuple(params["index"])}
         made = Value(aval, op, operands, params)
         self.equations.append((made, *self.at[1:]))
         self.positions.append(self.at[0])
@@ -248,7 +251,7 @@ class TurnBody:
         atoms: list[Atom] = [builder.atom(x) for x in (*self.ends, *self.outputs)]
         inputs = [builder.vars[value] for value in (*self.inputs, *self.row_inputs)]
         function = Function(
-            "turn",
+            f"turn{next(body_counter)}",
             (*builder.captured, *inputs),
             (),
             tuple(builder.body),

@@ -55,6 +55,7 @@ _TABLE = {
 }
 # Calls made by these packages are no part of what a function computes.
 _EXEMPT_PACKAGES = frozenset({"logging", "warnings", "importlib", "tqdm"})
+_EXEMPT_MODULES = frozenset({"tracker.jit.llvm.signals", "tracker.control.step_runner"})
 # Classes that draw entropy when they are given no seed.
 SEEDABLE_CLASSES = frozenset(
     ("MT19937", "PCG64", "PCG64DXSM", "Philox", "RandomState", "SFC64", "SeedSequence")
@@ -96,9 +97,9 @@ def is_pure_frame(frame: FrameType) -> bool | None:
 
 def is_exempt(frame: FrameType) -> bool:
     """Whether calls from a frame, direct or not, are no part of what the function computes:
-    warnings, logging, imports, pending signals."""
+    warnings, logging, imports, pending signals, compiling the body of a loop."""
     name = str(frame.f_globals.get("__name__"))
-    return name == "tracker.jit.llvm.signals" or name.partition(".")[0] in _EXEMPT_PACKAGES
+    return name in _EXEMPT_MODULES or name.partition(".")[0] in _EXEMPT_PACKAGES
 
 
 def frame_name(frame: FrameType) -> str:

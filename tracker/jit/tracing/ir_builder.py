@@ -37,6 +37,7 @@ from tracker.jit.tracing.inputs import TracedInputs
 from tracker.ops.shape.create import item, to_discrete
 from tracker.ops.shape.memory_order import MemoryOrder, k_order_strides
 from tracker.support.structs import record
+from tracker.tape.loop_index import MovingIndex
 from tracker.tape.liveness import unreferenced_operands
 from tracker.tape.reachability import depends_on_live_leaf
 from tracker.tape.record import value_of
@@ -224,9 +225,10 @@ class IRBuilder:
             out = Var(type_of(value.aval))
             self.vars[value] = out
             assert value.op is not None
-            self.body.append(
-                Eqn(value.op, operands, value.params, out, self._source_line(code, line))
-            )
+            params = value.params
+            if params and type(params.get("index")) is MovingIndex:
+                params = {**params, "index": tuple(params["index"])}
+            self.body.append(Eqn(value.op, operands, params, out, self._source_line(code, line)))
         while due is not None:
             self._add_guard(*due[1:])
             due = next(guards, None)
