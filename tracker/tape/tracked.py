@@ -35,6 +35,7 @@ from tracker.tape.placeholders import (
     resolve_within,
 )
 from tracker.tape.observers import observers
+from tracker.tape.python_loops import start_loop
 from tracker.tape.record import (
     apply_binary,
     apply_unary,

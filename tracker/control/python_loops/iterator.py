@@ -35,7 +35,7 @@ from tracker.tape.tracer import Tracer, UnsupportedInBody, current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
-_MIN_TURNS = 8  # of a loop that is followed
+_MIN_TURNS = 4  # of a loop that is followed
 _ATTEMPTS = 3  # symbolic turns; what is carried may have settled on a type by then
 _MIN_EQUATIONS = 10_000  # of a loop over numbers and small arrays; a shorter one is faster unrolled
 _MIN_EQUATIONS_OF_LARGE = 150  # the same, over other arrays
@@ -174,7 +174,6 @@ class LoopIterator:
             self.run = self._begin(frame, at)
             if self.run is not None:
                 return self.source.symbolic(self.run.symbolic, at, self.run.turn.symbols)
-            self.attempts = 0
         return self.source.item(at)
 
     def _begin(self, frame: FrameType, at: int) -> _SymbolicRun | None:
@@ -187,6 +186,8 @@ class LoopIterator:
         if state is None:
             return None
         carried = {name: names[name] for name in self.code.carried if name in names}
+        if any(_is_shared_array(x, state) for x in carried.values()):
+            return None
         symbolic = SymbolicTurn(self.source.count - 1 - at)
         begin = len(tracer.recording.equations)
         found = {name: _own_number(x, state) for name, x in carried.items()}
@@ -265,6 +266,8 @@ class LoopIterator:
             self.attempts = 0
             return False
         exact = constants.after(count, carries.all)
+        if all(data is not None for data in exact):
+            return False  # the plain loop is as fast
         results = body.run()
         found = [
             data if data is not None else made
@@ -307,8 +310,13 @@ def _own_number(x: Any, state: TurnState) -> Any:
         return wrap(Value(x, CLOSED, (), NO_PARAMS))
     if type(x) is Tracked and type(x._value) is Value and _is_number(x._value.aval):
         shared = sum(value is x._value for _, value in state.handles.values())
-        return apply(identity, (x,)) if shared > 1 else None
+        return apply(identity, (x,)) if max(shared, state.slots[id(x)]) > 1 else None
     return None
+
+
+def _is_shared_array(x: Any, state: TurnState) -> bool:
+    """Whether an array that is carried has other names, from which it could not be told apart."""
+    return type(x) is Tracked and not _is_number(x._value.aval) and state.slots[id(x)] > 1
 
 
 def _is_number(aval: Any) -> bool:

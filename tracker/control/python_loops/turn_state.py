@@ -14,6 +14,7 @@ from __future__ import annotations
 import builtins
 import math
 import types
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import Any
@@ -59,11 +60,13 @@ class TurnState:
     """What a turn found.
 
     handles     the tracked arrays that it can reach, with their values
+    slots       the id of each -> under how many names, or places in containers
     containers  lists and dicts, with their contents
     arrays      plain arrays, with copies
     """
 
     handles: dict[int, tuple[Tracked, Value | None]] = field(default_factory=dict)
+    slots: Counter[int] = field(default_factory=Counter)
     containers: dict[int, tuple[Any, tuple[Any, ...]]] = field(default_factory=dict)
     arrays: dict[int, tuple[Any, Any]] = field(default_factory=dict)
 
@@ -165,6 +168,8 @@ class _Finder:
 
     def _add(self, x: Any, may_call: bool = False) -> None:
         cls = type(x)
+        if cls is Tracked:
+            self.found.slots[id(x)] += 1
         if cls is float or cls is int or id(x) in self.seen:
             return
         self.seen.add(id(x))

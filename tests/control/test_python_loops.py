@@ -1,0 +1,602 @@
+"""Python loops of traced code: rolled up after a symbolic turn, or run turn by turn.
+
+Each program is compared with plain NumPy, with eager gradients, and with a second call on other
+numbers. `rolled`: how many loop equations its trace has, at least one or none.
+"""
+
+import contextlib
+import io
+import warnings
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker.control.python_loops import iterator
+
+X = np.linspace(0.3, 1.7, 12)
+M = np.linspace(-1.0, 1.2, 144).reshape(12, 12) ** 2 + 0.5
+
+PROGRAMS = []
+
+
+def program(rolled, *args):
+    def add(f):
+        PROGRAMS.append(pytest.param(f, rolled, args or (X,), id=f.__name__))
+        return f
+
+    return add
+
+
+@pytest.fixture(autouse=True)
+def every_loop_pays(monkeypatch):
+    monkeypatch.setattr(iterator, "_MIN_EQUATIONS", 1)
+    monkeypatch.setattr(iterator, "_MIN_EQUATIONS_OF_LARGE", 1)
+
+
+# Carried numbers and arrays -----------------------------------------------------------------------
+
+
+@program(True)
+def sums(x):
+    s = 0
+    for i in range(12):
+        s += x[i] * i
+    return s
+
+
+@program(True)
+def euler_steps(x):
+    y, t, h = x, 0.0, 0.05
+    for _ in range(30):
+        y = y + h * (np.sin(t) - y * x)
+        t += h
+    return y, t
+
+
+@program(True)
+def fibonacci_like(x):
+    a, b = x[0], x[1]
+    for _ in range(9):
+        a, b = b, 0.5 * (a + b)
+    return a * b
+
+
+@program(True)
+def same_start(x):
+    a = b = x[0]
+    for _ in range(9):
+        a = a * 0.9 + b
+    return a + b
+
+
+@program(False)
+def counts_in_python(x):
+    k, t = 0, 0.1
+    for i in range(10):
+        k = k + i * i
+        t = t * 1.1 - 0.01
+    return np.sum(x) * k + t, k, t
+
+
+@program(False)
+def value_of_the_last_turn(x):
+    for i in range(10):
+        y = x * i
+    return y, i
+
+
+@program(False)
+def nothing_before(x):
+    for i in range(10):
+        z = np.sin(x) * i
+    return np.sum(z)
+
+
+@program(True)
+def an_invariant_branch(x, flag=True):
+    y = x
+    for i in range(9):
+        if flag:
+            y = y * 0.9 + i
+        else:
+            y = y - 1
+    return y
+
+
+@program(True)
+def calls_a_function(x):
+    def unused():
+        return x
+
+    y = x
+    for i in range(9):
+        y = _helper(y, i)
+    return y
+
+
+def _helper(y, i, scale=0.1):
+    return y + scale * np.cos(y * i)
+
+
+@program(True)
+def loop_in_a_helper(x):
+    return _helper_with_loop(x) + _helper_with_loop(2 * x)
+
+
+def _helper_with_loop(y):
+    for _ in range(8):
+        y = y - 0.1 * y**3
+    return y
+
+
+@program(True)
+def nested_loops(x):
+    s = x[0] * 0
+    for i in range(6):
+        for j in range(7):
+            s = s + x[i] * x[j] * (i + 2 * j)
+        s = s * 0.99
+    return s
+
+
+@program(True, X, M)
+def recurrent(x, w):
+    h = x
+    for i in range(12):
+        h = np.tanh(w @ h * 0.1 + w[i])
+    return np.sum(h)
+
+
+# What is iterated ---------------------------------------------------------------------------------
+
+
+@program(True, M)
+def rows(m):
+    h = np.zeros(12)
+    for row in m:
+        h = np.tanh(h + row)
+    return h
+
+
+@program(True, X, M)
+def zipped(x, m):
+    s = 0.0
+    for a, row in zip(x, m):
+        s = s + a * np.sum(row)
+    return s
+
+
+@program(True, X)
+def enumerated(x):
+    s = 0.0
+    for i, a in enumerate(x):
+        s = s + a * i
+    return s
+
+
+@program(True, X)
+def zipped_with_plain(x):
+    s = x[0]
+    ts = np.linspace(0.0, 1.0, 12)
+    for i, t in zip(range(3, 50, 2), ts):
+        s = s * t + i + x[3]
+    return s
+
+
+@program(True)
+def backwards(x):
+    s = x[0]
+    for i in range(11, 0, -1):
+        s = s * 0.5 + x[i] - x[i - 1]
+    return s
+
+
+@program(True)
+def strided(x):
+    s = x[0]
+    for i in range(1, 11, 2):
+        s = s * 0.5 + x[i] * x[i + 1]
+    return s
+
+
+# Places that move ---------------------------------------------------------------------------------
+
+
+@program(True, M)
+def reads_lines(m):
+    s = 0.0
+    for i in range(1, 11):
+        s = s + np.sum(m[i] * m[i - 1]) + np.sum(m[:, i + 1]) + m[i, i] + np.sum(m[i, 2:7])
+    return s
+
+
+@program(True)
+def reads_windows(x):
+    s = 0.0
+    for i in range(1, 11):
+        s = s + np.prod(x[i - 1 : i + 2])
+    return s
+
+
+@program(True)
+def writes_elements(x):
+    out = np.zeros(12)
+    for i in range(12):
+        out[i] = np.sin(x[i]) * i
+    return out
+
+
+@program(True)
+def writes_an_argument(x):
+    for i in range(1, 12):
+        x[i] = x[i] + 0.5 * x[i - 1]
+    return np.sum(x)
+
+
+@program(True)
+def writes_an_argument_backwards(x):
+    for i in range(10, -1, -1):
+        x[i] -= 0.3 * x[i + 1]
+    return np.sum(x * x)
+
+
+@program(True)
+def reads_ahead_and_behind(x):
+    for i in range(2, 11):
+        x[i] = 0.3 * x[i - 2] + 0.4 * x[i - 1] + 0.2 * x[i] + 0.1 * x[i + 1]
+    return np.sum(x * x)
+
+
+@program(True)
+def writes_two_places(x):
+    for i in range(0, 11):
+        x[i] = x[i] * 0.5
+        x[i + 1] += x[i]
+    return np.sum(x * x)
+
+
+@program(True)
+def writes_every_other(x):
+    for i in range(0, 12, 2):
+        x[i] = x[i] * x[1]
+    return np.sum(x * x)
+
+
+@program(False)
+def reads_what_another_turn_has_written(x):
+    for i in range(1, 12):
+        x[i] = x[i] * 0.5 + x[3]
+    return np.sum(x * x)
+
+
+@program(True, M)
+def writes_rows(m):
+    for i in range(1, 11):
+        m[i] = 0.25 * (m[i - 1] + m[i + 1]) + 0.5 * m[i]
+    return np.sum(m * m)
+
+
+@program(True, M)
+def writes_inner_rows(m):
+    for i in range(1, 11):
+        m[i, 1:-1] += m[i - 1, :-2] + 0.1 * m[i + 1, 2:] - m[i, 0]
+    return np.sum(m * m)
+
+
+@program(True, M)
+def writes_columns(m):
+    p = np.zeros((12, 12))
+    for j in range(1, 12):
+        p[1:-1, j] = 0.5 * p[1:-1, j - 1] + m[1:-1, j]
+    return np.sum(p * p)
+
+
+@program(True, M)
+def writes_apart(m):
+    for j in range(12):
+        m[0, j] += np.dot(m[3:, j], m[3:, 0])
+    return np.sum(m * m)
+
+
+@program(True, M)
+def writes_a_fixed_place(m):
+    for k in range(12):
+        m[2, 3] += m[4, k] * m[k, 5]
+    return np.sum(m * m)
+
+
+@program(True, M)
+def gauss_seidel(a):
+    for _ in range(4):
+        for i in range(1, 11):
+            a[i, 1:-1] += a[i - 1, :-2] + a[i + 1, 2:]
+            for j in range(1, 11):
+                a[i, j] += a[i, j - 1]
+                a[i, j] /= 9.0
+    return np.sum(a * a)
+
+
+@program(True, M)
+def jacobi(a):
+    b = np.zeros_like(a)
+    for _ in range(6):
+        b[1:-1, 1:-1] = 0.25 * (a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, 2:] + a[1:-1, :-2])
+        a[1:-1, 1:-1] = b[1:-1, 1:-1]
+    return np.sum(a * b)
+
+
+@program(True, M)
+def through_a_view(m):
+    for i in range(1, 12):
+        row = m[i]
+        row *= 0.5
+        row[2] = m[i - 1, 3]
+    return np.sum(m * m)
+
+
+@program(True, M, 2 * M)
+def triangular_updates(c, a):
+    for i in range(12):
+        for k in range(12):
+            c[i, : i + 1] += 0.1 * a[i, k] * a[: i + 1, k]
+    return np.sum(c * c)
+
+
+@program(None)
+def wraps_around(x):
+    s = 0.0
+    for i in range(12):
+        s = s + x[i] * x[i - 1]
+    return s
+
+
+@program(None, M)
+def grows(m):
+    for i in range(12):
+        m[i, 0] = m[i, :i] @ m[:i, 0]
+    return np.sum(m * m)
+
+
+# Turns that differ, or do more than compute -------------------------------------------------------
+
+
+@program(False)
+def branches_on_the_index(x):
+    y = x
+    for i in range(10):
+        y = y * 2 if i == 5 else y + 0.1
+    return y
+
+
+@program(False)
+def branches_on_values(x):
+    y = x
+    for _ in range(10):
+        y = y * 1.5 if y[0] < 2 else y - 1
+    return y
+
+
+@program(False)
+def breaks(x):
+    y = x
+    for i in range(100):
+        y = y * 0.9
+        if i > 6:
+            break
+    return y, i
+
+
+@program(False)
+def breaks_on_values(x):
+    y = x
+    for i in range(100):
+        y = y * 0.9
+        if y[0] < 0.2:
+            break
+    else:
+        y = y + 100
+    return y, i
+
+
+@program(False)
+def collects(x):
+    found = []
+    for i in range(10):
+        found.append(x[i] * i)
+    return np.stack(found)
+
+
+@program(False)
+def changes_a_list(x):
+    state = [x[0], 0.0]
+    for i in range(10):
+        state[1] = state[1] + x[i]
+    return state[1]
+
+
+@program(False)
+def changes_a_dict(x):
+    state = {"a": x[0]}
+    for i in range(10):
+        state["a"] = state["a"] * x[i]
+    return state["a"]
+
+
+@program(False)
+def reads_a_list(x):
+    factors = [1.0, 2.0, 3.0] * 4
+    s = 0.0
+    for i in range(10):
+        s = s + factors[i] * x[i]
+    return s
+
+
+@program(False)
+def remembers_a_flag(x):
+    first, y = True, x
+    for _ in range(3):
+        if first:
+            y = y * 3
+            first = False
+        y = y + 1
+    return y
+
+
+@program(None)
+def settles(x):
+    first, y = True, x
+    for _ in range(10):
+        if first:
+            y = y * 3
+            first = False
+        y = y + 1
+    return y
+
+
+@program(False)
+def alternates(x):
+    sign, y = True, x
+    for _ in range(10):
+        y = y * 2 if sign else y - 1
+        sign = not sign
+    return y
+
+
+@program(False)
+def swaps_buffers(x):
+    u, v = x, np.zeros(12)
+    for _ in range(7):
+        v[1:] = 0.5 * u[:-1] + u[1:]
+        u, v = v, u
+    return np.sum(u) - np.sum(v * v)
+
+
+@program(False)
+def counts_in_an_array(x):
+    calls = np.zeros(1, int)
+    y = x
+    for _ in range(10):
+        calls[0] += 1
+        y = y * (1 + 0.1 / int(calls[0]))
+    return y
+
+
+@program(False)
+def an_attribute_changes(x):
+    class Box:
+        total = 0.0
+
+    box = Box()
+    for i in range(10):
+        box.total = box.total + x[i]
+    return box.total
+
+
+@program(False)
+def a_generator_expression(x):
+    return sum(x[i] * i for i in range(10))
+
+
+@program(False)
+def powers_of_two(x):
+    k = 1
+    for _ in range(80):
+        k = k * 2
+    return x * float(k >> 75)
+
+
+@program(False)
+def until(x):
+    y, i = x, 0
+    while i < 10:
+        y = y * 0.9 + i
+        i += 1
+    return y
+
+
+@program(None)
+def two_names_of_an_array(x):
+    y = x
+    for i in range(10):
+        x[i] = x[i] * 0.5
+        y[i + 1] = y[i + 1] + x[i]
+    return np.sum(y * x)
+
+
+@program(None)
+def a_view_of_what_is_written(x):
+    part = x[2:5]
+    for i in range(10):
+        x[i] = x[i] + np.sum(part)
+    return np.sum(x * x)
+
+
+@program(None)
+def an_alias_of_a_row(x):
+    y = x.copy()
+    old = y
+    for i in range(8):
+        old = y
+        y = y + 0.1 * x * i
+    return y - old
+
+
+@program(None)
+def reassigns_what_it_iterates(x):
+    y = x
+    for i in range(len(y)):
+        y = y[::-1] * 1.01
+        y = y + i
+    return y
+
+
+def _arrays(args):
+    return [a.copy() for a in args]
+
+
+def _plain(f, args):
+    given = _arrays(args)
+    return f(*given), given
+
+
+def _assert_equal(a, b):
+    if isinstance(a, tuple):
+        assert isinstance(b, tuple) and len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            _assert_equal(x, y)
+        return
+    assert type(a) is type(b), (type(a), type(b))
+    np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+def _number(result):
+    parts = result if isinstance(result, tuple) else (result,)
+    return sum(np.sum(part * 1.0) for part in parts)
+
+
+@pytest.mark.parametrize(("f", "rolled", "args"), PROGRAMS)
+def test_results_and_writes(f, rolled, args):
+    compiled = tracker.jit(f)
+    for scale in (1.0, 1.0, 0.7):
+        given = [a * scale for a in args]
+        want, written = _plain(f, given)
+        have_args = _arrays(given)
+        _assert_equal(want, compiled(*have_args))
+        for a, b in zip(written, have_args, strict=True):
+            _assert_equal(a, b)
+    if rolled is not None:
+        assert (" loop " in str(tracker.trace(tracker.jit(f), *_arrays(args)))) == rolled
+
+
+@pytest.mark.parametrize(("f", "rolled", "args"), PROGRAMS)
+def test_gradients(f, rolled, args):
+    def loss(*arrays):
+        return _number(f(*arrays))
+
+    want = tracker.gradient(loss, *_arrays(args))
+    inside = tracker.jit(lambda *arrays: tracker.gradient(loss, *arrays))
+    outside = tracker.jit(loss)
+    for _ in range(2):
+        _assert_equal(tuple(want), tuple(inside(*_arrays(args))))
+        _assert_equal(tuple(want), tuple(tracker.gradient(outside, *_arrays(args))))
