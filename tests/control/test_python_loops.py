@@ -30,6 +30,7 @@ def program(rolled, *args):
 
 @pytest.fixture(autouse=True)
 def every_loop_pays(monkeypatch):
+    monkeypatch.setattr(iterator, "_MIN_TURNS", 4)
     monkeypatch.setattr(iterator, "_MIN_EQUATIONS", 1)
     monkeypatch.setattr(iterator, "_MIN_EQUATIONS_OF_LARGE", 1)
 

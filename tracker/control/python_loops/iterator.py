@@ -21,21 +21,20 @@ from tracker.control.python_loops.loop_code import LoopCode
 from tracker.control.python_loops.moving_arrays import NotRollable
 from tracker.control.python_loops.turn_body import Carry, Symbol, Turn, TurnBody
 from tracker.control.python_loops.turn_state import TurnState
-from tracker.errors import TrackerError
 from tracker.ir.types import type_of
+from tracker.ops.elementwise.unary import positive
 from tracker.ops.indexing.getitem import getitem
 from tracker.ops.indexing.inplace import write_value
-from tracker.ops.shape.create import identity
 from tracker.support.frame_locals import frame_locals, set_frame_locals
 from tracker.support.structs import record
 from tracker.tape.loop_index import MovingIndex, Place, SymbolicTurn, Affine
 from tracker.tape.observers import thread_state
 from tracker.tape.record import apply, record_result, wrap
-from tracker.tape.tracer import Tracer, UnsupportedInBody, current_tracer
+from tracker.tape.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
-_MIN_TURNS = 4  # of a loop that is followed
+_MIN_TURNS = 8  # of a loop that is followed
 _ATTEMPTS = 3  # symbolic turns; what is carried may have settled on a type by then
 _MIN_EQUATIONS = 10_000  # of a loop over numbers and small arrays; a shorter one is faster unrolled
 _MIN_EQUATIONS_OF_LARGE = 150  # the same, over other arrays
@@ -46,7 +45,8 @@ _running: list[weakref.ref[LoopIterator]] = []
 
 def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
     """The iterator of a loop over what is given; None if the loop is not followed."""
-    code = LoopCode.at(frame.f_code, frame.f_lasti)
+    called = None if kind == "rows" else kind
+    code = LoopCode.at(frame.f_code, frame.f_lasti, called)
     state = thread_state
     if code is None or state.observer is not None or state.stop_gradient is not None:
         return None
@@ -215,8 +215,9 @@ class LoopIterator:
         constants = ConstantValues(run.turn, [*_plain_numbers(run)])
         try:
             rolled = self._roll(run, names, constants, frame)
-        except (NotRollable, UnsupportedInBody, TrackerError, ArithmeticError, ValueError):
+        except Exception:  # what a later turn raises, the plain loop raises at that turn
             rolled = False
+            del self.tracer.errors[run.marks[0] :]
         if not rolled:
             self._restore(run, names, constants, frame)
 
@@ -292,13 +293,15 @@ def _marks(tracer: Tracer) -> tuple[int, ...]:
     """How much a tracer has noted of what a turn of a loop may not do."""
     recording, guards, escapes = tracer.recording, tracer.guards, tracer.escapes
     return (
+        len(tracer.errors),
         len(recording.aliases),
         len(recording.closed_at),
         len(guards.by_value),
         len(guards.no_alias),
         len(escapes.arrays),
         len(escapes.values),
-        len(tracer.errors),
+        len(guards.alias_queries),
+        len(guards.flag_queries),
         tracer.drops_history,
     )
 
@@ -310,7 +313,7 @@ def _own_number(x: Any, state: TurnState) -> Any:
         return wrap(Value(x, CLOSED, (), NO_PARAMS))
     if type(x) is Tracked and type(x._value) is Value and _is_number(x._value.aval):
         shared = sum(value is x._value for _, value in state.handles.values())
-        return apply(identity, (x,)) if max(shared, state.slots[id(x)]) > 1 else None
+        return apply(positive, (x,)) if max(shared, state.slots[id(x)]) > 1 else None
     return None
 
 

@@ -32,7 +32,8 @@ _PLAIN = frozenset(
         *("COPY", "SWAP", "PUSH_NULL", "PRECALL", "CALL", "KW_NAMES", "CALL_KW"),
         *("CALL_FUNCTION_EX", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"),
         *("JUMP_IF_FALSE_OR_POP", "JUMP_IF_TRUE_OR_POP", "NOP", "CACHE", "EXTENDED_ARG"),
-        *("RETURN_VALUE", "RETURN_CONST", "LOAD_SMALL_INT"),
+        *("RETURN_VALUE", "RETURN_CONST", "LOAD_SMALL_INT", "NOT_TAKEN", "LOAD_FAST_BORROW"),
+        "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
     )
 )
 _IN_FUNCTIONS = frozenset(("RESUME", "COPY_FREE_VARS"))
@@ -81,10 +82,11 @@ class LoopCode:
     read_after: frozenset[str]
 
     @staticmethod
-    def at(code: CodeType, offset: int) -> LoopCode | None:
-        """The loop whose iterator an instruction makes: it or the next one is `GET_ITER`, and
-        `FOR_ITER` follows. None if there is none, or it is not understood."""
-        return _loop_code(code, offset)
+    def at(code: CodeType, offset: int, called: str | None) -> LoopCode | None:
+        """The loop that iterates what the instruction at an offset gives, which is the call of a
+        global by this name (None: it asks something for its iterator). None if there is no such
+        loop, or it is not understood."""
+        return _loop_code(code, offset, called)
 
 
 class _Reader:
@@ -143,15 +145,15 @@ def _locals_of(step: dis.Instruction) -> tuple[Sequence[str], Sequence[str]]:
 
 
 @functools.lru_cache(4096)
-def _loop_code(code: CodeType, offset: int) -> LoopCode | None:
+def _loop_code(code: CodeType, offset: int, called: str | None) -> LoopCode | None:
     if not code.co_flags & _OPTIMIZED or not _NESTED_BINDING.isdisjoint(code.co_names):
         return None
     reader = _reader(code)
     at = reader.number_at(offset)
     steps = reader.steps
-    if steps[at].opname != "GET_ITER":
-        at += 1
-    while at < len(steps) and steps[at].opname == "EXTENDED_ARG":
+    if called is not None:
+        if not _is_call_of(steps, at, called):
+            return None
         at += 1
     if at + 1 >= len(steps) or steps[at].opname != "GET_ITER":
         return None
@@ -178,6 +180,21 @@ def _loop_code(code: CodeType, offset: int) -> LoopCode | None:
     outside = [n for at in body for n in reader.successors(at) if n < head or n > end]
     after = after.union(*(live[n] for n in outside))
     return LoopCode(names, bound, bound & live[head + 1], bound & after)
+
+
+def _is_call_of(steps: Sequence[dis.Instruction], at: int, name: str) -> bool:
+    """Whether an instruction calls a global by a name: a call begins where its function is named.
+    (Functions written in C call others from the same instruction.)"""
+    here = steps[at].positions if at < len(steps) else None
+    if here is None or here.col_offset is None or steps[at].opname != "CALL":
+        return False
+    return any(
+        step.opname == "LOAD_GLOBAL"
+        and step.argval == name
+        and step.positions is not None
+        and (step.positions.lineno, step.positions.col_offset) == (here.lineno, here.col_offset)
+        for step in steps
+    )
 
 
 _OPTIMIZED = 0x1  # local names are numbered: the code is a function's

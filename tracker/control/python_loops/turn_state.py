@@ -30,6 +30,7 @@ from tracker.tape.record import value_of
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
+_HARMLESS_SHIMS = ("_isinstance", "range", "zip", "enumerate")
 _DROP_INS = "tracker.numpy."
 _MAX_OBJECTS = 2000
 _MAX_BYTES = 1 << 22  # of plain arrays that are compared
@@ -38,7 +39,7 @@ _TEXT = (str, bytes, type(None), slice, range, type(Ellipsis), np.dtype)
 _BUILTINS = frozenset(
     getattr(builtins, name)
     for name in "abs all any bool complex divmod float int len list max min pow range reversed "
-    "round slice str sum tuple zip enumerate".split()
+    "round slice sum tuple zip enumerate".split()
 )
 _NUMPY = frozenset(
     getattr(np, name)
@@ -253,4 +254,5 @@ def _is_empty(cell: Any) -> bool:
 
 
 def is_shim(x: Any) -> bool:
-    return any(x is shim for shim in BUILTIN_SHIMS)
+    """Whether a function is a shim that tells nothing of what a symbolic number really is."""
+    return any(x is shim for shim in BUILTIN_SHIMS if shim.__name__ in _HARMLESS_SHIMS)
