@@ -150,6 +150,10 @@ class _Access:
         )
 
 
+def _is_at_one_place(group: Sequence[_Access]) -> bool:
+    return all(a.places == group[0].places for a in group)
+
+
 def _ends_before(a: Place, b: Place, variable: LoopVariable) -> bool:
     """Whether `a` lies before `b` along an axis in all turns."""
     if a.step < 0 or b.step < 0:
@@ -196,16 +200,22 @@ class MovingArray:
         understood &= newest is end
         if moves and not understood:
             raise NotRollable("an array is read as a whole and written at places that move")
-        return understood and moves
+        if understood:
+            self.groups = self._find_groups()
+        return understood and (moves or all(map(_is_at_one_place, self.groups)))
 
-    def enter(self) -> None:
-        """Divide the accesses into parts, and add their inputs to the body."""
+    def _find_groups(self) -> list[list[_Access]]:
+        """The accesses, divided so that those of two groups never touch."""
         groups: list[list[_Access]] = []
         for access in self.accesses:
             near = [g for g in groups if not all(a.is_apart(access, self.variable) for a in g)]
             groups = [g for g in groups if g not in near]
             groups.append([*(a for g in near for a in g), access])
-        for group in groups:
+        return groups
+
+    def enter(self) -> None:
+        """Add the inputs of the parts to the body."""
+        for group in self.groups:
             part: _Part = _Unwritten(self.body, self.start)
             if any(a.writes for a in group):
                 part = _Window(self.body, self.start, group)
