@@ -4,10 +4,6 @@ Each program is compared with plain NumPy, with eager gradients, and with a seco
 numbers. `rolled`: how many loop equations its trace has, at least one or none.
 """
 
-import contextlib
-import io
-import warnings
-
 import numpy as np
 import pytest
 
@@ -99,7 +95,8 @@ def an_invariant_branch(x, flag=True):
     y = x
     for i in range(9):
         if flag:
-            y = y * 0.9 + i
+            y = y * 0.9
+            y = y + i
         else:
             y = y - 1
     return y
@@ -163,7 +160,7 @@ def rows(m):
 @program(True, X, M)
 def zipped(x, m):
     s = 0.0
-    for a, row in zip(x, m):
+    for a, row in zip(x, m):  # noqa: B905
         s = s + a * np.sum(row)
     return s
 
@@ -180,7 +177,7 @@ def enumerated(x):
 def zipped_with_plain(x):
     s = x[0]
     ts = np.linspace(0.0, 1.0, 12)
-    for i, t in zip(range(3, 50, 2), ts):
+    for i, t in zip(range(3, 50, 2), ts):  # noqa: B905
         s = s * t + i + x[3]
     return s
 
@@ -251,7 +248,7 @@ def reads_ahead_and_behind(x):
 
 @program(True)
 def writes_two_places(x):
-    for i in range(0, 11):
+    for i in range(11):
         x[i] = x[i] * 0.5
         x[i + 1] += x[i]
     return np.sum(x * x)
@@ -391,7 +388,7 @@ def breaks(x):
 @program(False)
 def breaks_on_values(x):
     y = x
-    for i in range(100):
+    for i in range(100):  # noqa: B007
         y = y * 0.9
         if y[0] < 0.2:
             break
@@ -404,7 +401,7 @@ def breaks_on_values(x):
 def collects(x):
     found = []
     for i in range(10):
-        found.append(x[i] * i)
+        found.append(x[i] * i)  # noqa: PERF401
     return np.stack(found)
 
 

@@ -1,12 +1,12 @@
 """Places that move with a loop: affine forms of loop indices, and subscripts that hold them.
 
-While a turn of a Python loop stands for all of them (`control/python_loops`), its index is a tracked
-int. `affine_form` finds sums and multiples of it among the recorded values, and `moving_index` makes
-the basic index of this one turn from a subscript with such ints in it: a `MovingIndex`, a tuple like
-any other, which also has the place in every turn.
+While a turn of a Python loop stands for all of them (`control/python_loops`), its index is a
+tracked int. `affine_form` finds sums and multiples of it among the recorded values, and
+`ops/indexing/canonical.py` makes the basic index of this one turn from a subscript with such ints
+in it: a `MovingIndex`, a tuple like any other, which also has the place in every turn.
 
-Invariant: `MovingIndex.places` holds for all turns of all loops that the forms name, wrapped negative
-positions and clipped slices included; None where no one form does.
+Invariant: `MovingIndex.places` holds for all turns of all loops that the forms name, with negative
+positions wrapped and nothing clipped; it is None where no one form does.
 """
 
 from __future__ import annotations
@@ -213,4 +213,4 @@ def _wrapped(form: Affine, highest: int, extent: int) -> Affine | None:
     """A position with negative ones counted from the end, if that is one form for all turns."""
     if form.low < 0:
         form = form.plus(Affine(extent)) if form.high < 0 else form
-    return form if 0 <= form.low and form.high <= highest else None
+    return form if form.low >= 0 and form.high <= highest else None

@@ -27,6 +27,7 @@ from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.support.numpy_version import version_of
 from tracker.tape.escape import NO_ESCAPE, call_on_plain, escape_as_text, guard_value
 from tracker.tape.labels import FRAME_METHODS, LABELS
+from tracker.tape.observers import observers
 from tracker.tape.placeholders import (
     PLACEHOLDERS,
     are_resolved,
@@ -34,7 +35,6 @@ from tracker.tape.placeholders import (
     resolve_placeholder,
     resolve_within,
 )
-from tracker.tape.observers import observers
 from tracker.tape.python_loops import start_loop
 from tracker.tape.record import (
     apply_binary,

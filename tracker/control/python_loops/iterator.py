@@ -27,9 +27,9 @@ from tracker.ops.indexing.getitem import getitem
 from tracker.ops.indexing.inplace import write_value
 from tracker.support.frame_locals import frame_locals, set_frame_locals
 from tracker.support.structs import record
-from tracker.tape.loop_index import MovingIndex, Place, SymbolicTurn, Affine
+from tracker.tape.loop_index import Affine, MovingIndex, Place, SymbolicTurn
 from tracker.tape.observers import thread_state
-from tracker.tape.record import apply, record_result, wrap
+from tracker.tape.record import apply, record_result, value_of, wrap
 from tracker.tape.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
@@ -271,8 +271,7 @@ class LoopIterator:
             return False  # the plain loop is as fast
         results = body.run()
         found = [
-            data if data is not None else made
-            for data, made in zip(exact, results, strict=True)
+            data if data is not None else made for data, made in zip(exact, results, strict=True)
         ]
         carries.assign(found, frame)
         self.at = run.at + count
@@ -351,11 +350,10 @@ class _Carries:
                 continue
             if type(before) is not Tracked or getattr(after, "_view", None) is not None:
                 raise NotRollable(f"{name} changes")
-            if type(after) is Tracked and id(after) in handles:
-                if not _is_number(after._value.aval):
-                    raise NotRollable(f"{name} is an array that has another name")
+            if id(after) in handles and not _is_number(value_of(after).aval):
+                raise NotRollable(f"{name} is an array that has another name")
             self.names.append(name)
-            end = after._value if type(after) is Tracked else after
+            end = value_of(after) if type(after) is Tracked else after
             origin = run.originals.get(name, before)
             self.of_names.append(_carry(before._value, end, wrap_origin(origin)))
         for handle, value in run.state.written():
@@ -416,5 +414,3 @@ def _carry(start: Value | None, end: Any, origin: Any) -> Carry:
     if type_of(aval) != type_of(start.aval):
         raise NotRollable("what is carried changes its type")
     return Carry(start, end, origin)
-
-

@@ -222,12 +222,12 @@ def _names_of(steps: Sequence[dis.Instruction], more: frozenset[str]) -> CodeNam
     bound = {name for step in steps for name in _locals_of(step)[1]}
     paths: list[tuple[str, str, list[str]]] = []
     attributes: set[str] = set()
-    stores, chain = False, None
+    stores = False
+    chain: list[str] | None = None
     for step in steps:
         name = step.opname
-        if name not in _PLAIN and name not in more and not name.startswith("POP_JUMP"):
-            if name != "CALL_INTRINSIC_1" or step.argrepr not in _INTRINSICS:
-                return None
+        if not (name in _PLAIN or name in more or name.startswith("POP_JUMP") or _is_plus(step)):
+            return None
         if name in ("LOAD_ATTR", "LOAD_METHOD"):
             attributes.add(step.argval) if chain is None else chain.append(step.argval)
             continue
@@ -242,7 +242,9 @@ def _names_of(steps: Sequence[dis.Instruction], more: frozenset[str]) -> CodeNam
     return CodeNames(tuple(found), frozenset(attributes), stores)
 
 
-_INTRINSICS = ("INTRINSIC_UNARY_POSITIVE", "INTRINSIC_LIST_TO_TUPLE")
+def _is_plus(step: dis.Instruction) -> bool:
+    names = ("INTRINSIC_UNARY_POSITIVE", "INTRINSIC_LIST_TO_TUPLE")
+    return step.opname == "CALL_INTRINSIC_1" and step.argrepr in names
 
 
 def _names_out(step: dis.Instruction) -> bool:

@@ -1,7 +1,7 @@
 """Arrays that the turns of a loop write at places which move with it.
 
-Such an array is not carried. Its accesses are divided into groups that cannot overlap. Where a group
-writes along one axis, the positions along it are lines, and a turn sees a window of them:
+Such an array is not carried. Its accesses are divided into groups that cannot overlap. Where a
+group writes along one axis, the positions along it are lines, and a turn sees a window of them:
 
     lines above the last write     not yet written: rows of the initial array
     from there down to the lowest  carried, each one position further in the next turn
@@ -86,9 +86,7 @@ def write_places(array: Any, value: Any, places: Sequence[Place | None]) -> Any:
 
 def stack_rows(array: Value, places: Places, variable: LoopVariable, count: int) -> Any:
     """What the turns read at places that move, as one array with a row per turn."""
-    moving = [
-        at for at, p in enumerate(places) if p is not None and p.start.factor(variable) != 0
-    ]
+    moving = [at for at, p in enumerate(places) if p is not None and p.start.factor(variable) != 0]
     first = [p and replace(p, start=p.start.at_start(variable)) for p in places]
     if len(moving) > 1:
         return _gathered_rows(array, places, first, variable, count)
@@ -161,9 +159,7 @@ def _ends_before(a: Place, b: Place, variable: LoopVariable) -> bool:
     high = a.start.at_start(variable).plus(
         Affine(a.extent + max(a.start.factor(variable) * variable.last, 0))
     )
-    low = b.start.at_start(variable).plus(
-        Affine(min(b.start.factor(variable) * variable.last, 0))
-    )
+    low = b.start.at_start(variable).plus(Affine(min(b.start.factor(variable) * variable.last, 0)))
     return high.minus(low).high <= 0
 
 
@@ -388,8 +384,8 @@ class _Window:
         line = self.lines[offset]
         if self.is_all[value]:
             return line
-        index = canonical_index(tuple(self.inside[value]), self.line_shape)
-        return self.body.emit(getitem, (line,), {"index": index}, value.aval)
+        inside = canonical_index(tuple(self.inside[value]), self.line_shape)
+        return self.body.emit(getitem, (line,), {"index": inside}, value.aval)
 
     def write(self, access: _Access, value: Any) -> None:
         offset = self.offsets[access.value]

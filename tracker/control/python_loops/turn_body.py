@@ -1,8 +1,9 @@
 """The body of a loop, from the equations of one turn.
 
-`TurnBody` takes the equations that the next turn needs, in three kinds: what depends on neither index
-nor carries is computed once, before the loop; reads of such arrays at places that move are rows;
-the rest is the body. Arrays that the turn writes are in `moving_arrays.py`. Start at `TurnBody.run`.
+`TurnBody` takes the equations that the next turn needs, in three kinds: what depends on neither
+index nor carries is computed once, before the loop; reads of such arrays at places that move are
+rows; the rest is the body. Arrays that the turn writes are in `moving_arrays.py`. Start at
+`TurnBody.run`.
 
 Invariant: anything that is not of a known kind raises `NotRollable`.
 """
@@ -120,7 +121,9 @@ class TurnBody:
             return False
         if index.places is None:
             raise NotRollable("a position wraps around, or a slice changes its length")
-        return any(place is not None and place.start.factor(self.variable) for place in index.places)
+        return any(
+            place is not None and place.start.factor(self.variable) for place in index.places
+        )
 
     def size(self) -> tuple[int, bool]:
         """How many equations a turn takes, and whether most arrays are large."""
@@ -273,7 +276,7 @@ class TurnBody:
         )
 
         def result(of: Value | int) -> Any:
-            return found[carries + of if type(of) is int else self.inputs.index(of)]
+            return found[self.inputs.index(of) if isinstance(of, Value) else carries + of]
 
         return result
 

@@ -1,9 +1,9 @@
 """What a turn of a loop can read and change besides the numbers that it computes.
 
-`TurnState.before` looks at everything that the names in the loop lead to: numbers, arrays, text, and
-lists, tuples and dicts of these; NumPy's, `math`'s and Python's pure functions; and user functions,
-whose code is read like the loop's (`loop_code.py`). What leads elsewhere may change what is not
-compared, and there is no state. `is_unchanged` and `written` compare after the turn.
+`TurnState.before` looks at everything that the names in the loop lead to: numbers, arrays, text,
+and lists, tuples and dicts of these; NumPy's, `math`'s and Python's pure functions; and user
+functions, whose code is read like the loop's (`loop_code.py`). What leads elsewhere may change what
+is not compared, and there is no state. `is_unchanged` and `written` compare after the turn.
 
 Invariant: if the state is unchanged but for the values of tracked arrays, the next turn runs like
 this one.
@@ -30,30 +30,31 @@ from tracker.tape.record import value_of
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
-_HARMLESS_SHIMS = ("_isinstance", "range", "zip", "enumerate")
+_SHIMS = [BUILTIN_SHIMS[name] for name in ("isinstance", "range", "zip", "enumerate")]
 _DROP_INS = "tracker.numpy."
 _MAX_OBJECTS = 2000
 _MAX_BYTES = 1 << 22  # of plain arrays that are compared
 _NUMBERS = (bool, int, float, complex, np.generic)
 _TEXT = (str, bytes, type(None), slice, range, type(Ellipsis), np.dtype)
-_BUILTINS = frozenset(
-    getattr(builtins, name)
-    for name in "abs all any bool complex divmod float int len list max min pow range reversed "
-    "round slice sum tuple zip enumerate".split()
+_BUILTIN_NAMES = (
+    "abs all any bool complex divmod float int len list max min pow range reversed round slice sum "
+    "tuple zip enumerate"
 )
-_NUMPY = frozenset(
-    getattr(np, name)
-    for name in "arange array asarray asanyarray ascontiguousarray atleast_1d atleast_2d empty "
-    "empty_like eye finfo float32 float64 full full_like identity int32 int64 iinfo linspace "
-    "logspace ones ones_like tri zeros zeros_like".split()
+_NUMPY_NAMES = (
+    "arange array asarray asanyarray ascontiguousarray atleast_1d atleast_2d empty empty_like eye "
+    "finfo float32 float64 full full_like identity int32 int64 iinfo linspace logspace ones "
+    "ones_like tri zeros zeros_like"
 )
+_ATTRIBUTE_NAMES = (
+    "T accumulate all any argmax argmin argsort astype clip conj conjugate copy count cumprod "
+    "cumsum diagonal dot dtype flatten get imag index itemsize items keys max mean min mT nbytes "
+    "ndim outer prod ravel real reduce repeat reshape round shape size squeeze std strides sum "
+    "swapaxes take trace transpose values var"
+)
+_BUILTINS = frozenset(getattr(builtins, name) for name in _BUILTIN_NAMES.split())
+_NUMPY = frozenset(getattr(np, name) for name in _NUMPY_NAMES.split())
 _WRITING = frozenset(("copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"))
-_ATTRIBUTES = frozenset(
-    "T accumulate all any argmax argmin argsort astype clip conj conjugate copy count cumprod cumsum diagonal "
-    "dot dtype flatten get imag index itemsize items keys max mean min mT nbytes ndim outer prod ravel "
-    "real reduce repeat reshape round shape size squeeze std strides sum swapaxes take trace transpose "
-    "values var".split()
-)
+_ATTRIBUTES = frozenset(_ATTRIBUTE_NAMES.split())
 
 
 @record()
@@ -86,10 +87,7 @@ class TurnState:
             now = _contents(x)
             if len(now) != len(contents) or any(map(_differs, now, contents)):
                 return False
-        for array, copy in self.arrays.values():
-            if copy.tobytes() != array.tobytes():
-                return False
-        return True
+        return all(copy.tobytes() == array.tobytes() for array, copy in self.arrays.values())
 
     def written(self) -> list[tuple[Tracked, Value]]:
         """The tracked arrays that have another value now, with that from before."""
@@ -187,11 +185,7 @@ class _Finder:
             if cls is not tuple:
                 self.found.containers[id(x)] = x, contents
             self.add_data(contents)
-        elif isinstance(x, _NUMBERS) and cls.__module__ in ("builtins", "numpy"):
-            return
-        elif cls in _TEXT or isinstance(x, np.dtype):
-            return
-        else:
+        elif not _is_constant(x):
             self.understood &= may_call and self._is_pure(x)
 
     def _add_handle(self, handle: Tracked) -> None:
@@ -237,6 +231,13 @@ class _Finder:
         return self.understood
 
 
+def _is_constant(x: Any) -> bool:
+    """Whether an object is a number, or text, of the builtin classes."""
+    if isinstance(x, _NUMBERS):
+        return type(x).__module__ in ("builtins", "numpy")
+    return type(x) in _TEXT or isinstance(x, np.dtype)
+
+
 def _original(x: Any) -> Any:
     """The function of NumPy's that a drop-in stands for; anything else itself."""
     x = original_of(x)
@@ -255,4 +256,4 @@ def _is_empty(cell: Any) -> bool:
 
 def is_shim(x: Any) -> bool:
     """Whether a function is a shim that tells nothing of what a symbolic number really is."""
-    return any(x is shim for shim in BUILTIN_SHIMS if shim.__name__ in _HARMLESS_SHIMS)
+    return any(x is shim for shim in _SHIMS)

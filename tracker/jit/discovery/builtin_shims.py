@@ -1,11 +1,11 @@
-"""Shims of builtins for code that is being traced: of `type`, `isinstance`, `hasattr`, `getattr` and
-`id`, and of `range`, `zip` and `enumerate`.
+"""Shims of builtins for code that is being traced: of `type`, `isinstance`, `hasattr`, `getattr`
+and `id`, and of `range`, `zip` and `enumerate`.
 
 Traced code sees tracked arrays where the plain function sees arrays and numbers. A tracked array
 can lie about its class only (`Tracked.__class__`); the shims answer `type(x) is np.ndarray`,
 `hasattr(x, "shape")` of a number or `isinstance(x, Iterable)` as for plain data. They are put into
-the globals of the code that uses these names, in front of Python's builtins. `id` is refused. What a `for` statement iterates may be an iterator that follows its turns
-(`tape/python_loops.py`).
+the globals of the code that uses these names, in front of Python's builtins. `id` is refused. What
+a `for` statement iterates may be an iterator that follows its turns (`tape/python_loops.py`).
 
 Invariants: for anything but a tracked array, in any thread, a shim does what the builtin does.
 Within a derivative it also does so for tracked arrays, which the function sees when it is not
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from tracker import tree
@@ -116,7 +116,7 @@ _SHIMS = {
     "enumerate": _iterable_shim(enumerate),
 }
 SHIMMED_NAMES = frozenset(_SHIMS)
-BUILTIN_SHIMS = tuple(_SHIMS.values())
+BUILTIN_SHIMS: Mapping[str, Any] = _SHIMS
 
 
 def _plain_value(x: Any) -> Any:

@@ -37,8 +37,8 @@ from tracker.jit.tracing.inputs import TracedInputs
 from tracker.ops.shape.create import item, to_discrete
 from tracker.ops.shape.memory_order import MemoryOrder, k_order_strides
 from tracker.support.structs import record
-from tracker.tape.loop_index import MovingIndex
 from tracker.tape.liveness import unreferenced_operands
+from tracker.tape.loop_index import MovingIndex
 from tracker.tape.reachability import depends_on_live_leaf
 from tracker.tape.record import value_of
 from tracker.tape.replay import GUARD_CONVERSIONS
