@@ -3,9 +3,9 @@
 While a turn of a Python loop stands for all of them (`control/python_loops`), its index is a
 tracked int. `affine_form` finds sums and multiples of it among the recorded values, and
 `ops/indexing/canonical.py` makes the basic index of this one turn from a subscript with such ints
-in it: a `MovingIndex`, a tuple like any other, which also has the place in every turn.
+in it: a `TurnIndex`, a tuple like any other, which also has the place in every turn.
 
-Invariant: `MovingIndex.places` holds for all turns of all loops that the forms name, with negative
+Invariant: `TurnIndex.places` holds for all turns of all loops that the forms name, with negative
 positions wrapped and nothing clipped; it is None where no one form does.
 """
 
@@ -73,7 +73,7 @@ class Affine:
 
 
 @record(frozen=True)
-class Place:
+class AxisPlace:
     """An entry of an index: from `start` on `width` positions, `step` apart; width None: an int."""
 
     start: Affine
@@ -86,17 +86,17 @@ class Place:
         return 1 if self.width is None else max((self.width - 1) * self.step + 1, 0)
 
 
-Places: TypeAlias = tuple[Place | None, ...]  # an entry per axis; None: a new axis
+Places: TypeAlias = tuple[AxisPlace | None, ...]  # an entry per axis; None: a new axis
 
 
-class MovingIndex(tuple[Any, ...]):
+class TurnIndex(tuple[Any, ...]):
     """The canonical basic index of one turn, and the `places` of all turns (None: no one form)."""
 
     places: Places | None
 
     @staticmethod
-    def of(index: tuple[Any, ...], places: Places | None) -> MovingIndex:
-        made = MovingIndex(index)
+    def of(index: tuple[Any, ...], places: Places | None) -> TurnIndex:
+        made = TurnIndex(index)
         made.places = places
         return made
 
@@ -188,15 +188,15 @@ def plain_entry(part: Any) -> Any:
     return part._value.aval if type(part) is Tracked else part
 
 
-def place_of(part: Any, extent: int) -> Place | None:
+def place_of(part: Any, extent: int) -> AxisPlace | None:
     """The place of an entry along an axis in every turn; None if no one form holds."""
     if type(part) is not slice:
         form = affine_form(part)
         start = None if form is None else _wrapped(form, extent - 1, extent)
-        return None if start is None else Place(start)
+        return None if start is None else AxisPlace(start)
     if not any(type(x) is Tracked for x in (part.start, part.stop, part.step)):
         covered = range(*part.indices(extent))
-        return Place(Affine(covered.start), len(covered), covered.step)
+        return AxisPlace(Affine(covered.start), len(covered), covered.step)
     if part.step not in (None, 1):
         return None
     low = Affine(0) if part.start is None else affine_form(part.start)
@@ -206,7 +206,7 @@ def place_of(part: Any, extent: int) -> Place | None:
     if low is None or high is None:
         return None
     width = high.minus(low)
-    return None if width.terms or width.const < 0 else Place(low, width.const)
+    return None if width.terms or width.const < 0 else AxisPlace(low, width.const)
 
 
 def _wrapped(form: Affine, highest: int, extent: int) -> Affine | None:

@@ -27,7 +27,7 @@ from tracker.ops.indexing.getitem import getitem
 from tracker.ops.indexing.inplace import write_value
 from tracker.support.frame_locals import frame_locals, set_frame_locals
 from tracker.support.structs import record
-from tracker.tape.loop_index import Affine, MovingIndex, Place, SymbolicTurn
+from tracker.tape.loop_index import Affine, TurnIndex, AxisPlace, SymbolicTurn
 from tracker.tape.observers import thread_state
 from tracker.tape.record import apply, record_result, value_of, wrap
 from tracker.tape.tracer import Tracer, current_tracer
@@ -116,11 +116,11 @@ def _rows_source(array: Any) -> _Source:
         if type(array) is Tracked:
             return array[index]
         places = (
-            Place(Affine.of(at, [(turn.variable, 1)])),
-            *(Place(Affine(0), n) for n in array.shape[1:]),
+            AxisPlace(Affine.of(at, [(turn.variable, 1)])),
+            *(AxisPlace(Affine(0), n) for n in array.shape[1:]),
         )
         plain = (at, *(slice(0, n, 1) for n in array.shape[1:]))
-        params = {"index": MovingIndex.of(plain, places)}
+        params = {"index": TurnIndex.of(plain, places)}
         return record_result(getitem, (array,), params, array[at])
 
     return _Source(len(array), array.__getitem__, symbolic)
@@ -252,7 +252,7 @@ class LoopIterator:
             return False
         if not state.is_unchanged():
             return False
-        carries = _Carries(run, names)
+        carries = _TurnCarries(run, names)
         made = {value for value, _, _ in run.turn.equations}
         made.update(symbol.value for symbol in run.turn.symbols)
         made.update(carry.start for carry in carries.all)
@@ -331,7 +331,7 @@ def _plain_numbers(run: _SymbolicRun) -> Iterator[Value]:
             yield run.names[name]._value
 
 
-class _Carries:
+class _TurnCarries:
     """What a turn has given other values: names, and arrays that it has written into."""
 
     def __init__(self, run: _SymbolicRun, names: dict[str, Any]) -> None:

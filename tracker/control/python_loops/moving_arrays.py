@@ -21,7 +21,7 @@ from tracker.ir.types import type_of
 from tracker.ops.indexing.canonical import canonical_index
 from tracker.ops.indexing.getitem import getitem, put
 from tracker.support.structs import replace
-from tracker.tape.loop_index import Affine, LoopVariable, MovingIndex, Place, Places
+from tracker.tape.loop_index import Affine, LoopVariable, TurnIndex, AxisPlace, Places
 from tracker.tape.record import apply, aval_of, wrap
 from tracker.tape.value import Value
 
@@ -38,11 +38,11 @@ class NotRollable(Exception):
 
 def places_of(index: tuple[Any, ...], shape: tuple[int, ...]) -> Places:
     """The places of a canonical basic index."""
-    if isinstance(index, MovingIndex):
+    if isinstance(index, TurnIndex):
         if index.places is None:
             raise NotRollable("a position wraps around, or a slice changes its length")
         return index.places
-    out: list[Place | None] = []
+    out: list[AxisPlace | None] = []
     extents = iter(shape)
     for part in index:
         if part is None:
@@ -51,13 +51,13 @@ def places_of(index: tuple[Any, ...], shape: tuple[int, ...]) -> Places:
         extent = next(extents)
         if isinstance(part, slice):
             covered = range(*part.indices(extent))
-            out.append(Place(Affine(covered.start), len(covered), covered.step))
+            out.append(AxisPlace(Affine(covered.start), len(covered), covered.step))
         else:
-            out.append(Place(Affine(part)))
+            out.append(AxisPlace(Affine(part)))
     return tuple(out)
 
 
-def index_at(places: Sequence[Place | None], shape: tuple[int, ...]) -> tuple[Any, ...]:
+def index_at(places: Sequence[AxisPlace | None], shape: tuple[int, ...]) -> tuple[Any, ...]:
     """The index of places in this turn of the outer loops: their first one."""
     plain: list[Any] = []
     for place in places:
@@ -70,16 +70,16 @@ def index_at(places: Sequence[Place | None], shape: tuple[int, ...]) -> tuple[An
             plain.append(slice(place.start.const, stop if stop >= 0 else None, place.step))
     index = canonical_index(tuple(plain), shape)
     if any(place is not None and place.start.terms for place in places):
-        return MovingIndex.of(index, tuple(places))
+        return TurnIndex.of(index, tuple(places))
     return index
 
 
-def read_places(array: Any, places: Sequence[Place | None]) -> Any:
+def read_places(array: Any, places: Sequence[AxisPlace | None]) -> Any:
     index = index_at(places, np.shape(aval_of(array)))
     return apply(getitem, (array,), {"index": index})
 
 
-def write_places(array: Any, value: Any, places: Sequence[Place | None]) -> Any:
+def write_places(array: Any, value: Any, places: Sequence[AxisPlace | None]) -> Any:
     index = index_at(places, np.shape(aval_of(array)))
     return apply(put, (array, value), {"index": index})
 
@@ -100,7 +100,7 @@ def stack_rows(array: Value, places: Places, variable: LoopVariable, count: int)
     columns = []
     for column in range(width):
         start = place.start.plus(Affine(column * place.step))
-        index = (*first[:at], Place(start, count, step), *first[at + 1 :])
+        index = (*first[:at], AxisPlace(start, count, step), *first[at + 1 :])
         columns.append(np.moveaxis(read_places(wrap(array), index), front, 0))
     return columns[0] if place.width is None else np.stack(columns, axis=1 + front)
 
@@ -108,7 +108,7 @@ def stack_rows(array: Value, places: Places, variable: LoopVariable, count: int)
 def _gathered_rows(
     array: Value,
     places: Places,
-    first: Sequence[Place | None],
+    first: Sequence[AxisPlace | None],
     variable: LoopVariable,
     count: int,
 ) -> Any:
@@ -152,7 +152,7 @@ def _is_at_one_place(group: Sequence[_Access]) -> bool:
     return all(a.places == group[0].places for a in group)
 
 
-def _ends_before(a: Place, b: Place, variable: LoopVariable) -> bool:
+def _ends_before(a: AxisPlace, b: AxisPlace, variable: LoopVariable) -> bool:
     """Whether `a` lies before `b` along an axis in all turns."""
     if a.step < 0 or b.step < 0:
         return False
@@ -251,7 +251,7 @@ class _Unwritten:
 
     def read(self, access: _Access) -> Any:
         if any(p is not None and p.start.factor(self.body.variable) for p in access.places):
-            index = MovingIndex.of(tuple(access.value.params["index"]), access.places)
+            index = TurnIndex.of(tuple(access.value.params["index"]), access.places)
             return self.body.row(self.start, index, access.value.aval)
         return read_places(wrap(self.start), access.places)._value
 
@@ -314,12 +314,12 @@ class _Window:
     def _find_line(self, accesses: list[_Access]) -> None:
         """The places of a line, and each access within one: along an axis where all accesses are at
         one place a line is this place, along others everything."""
-        self.places: list[Place] = []
+        self.places: list[AxisPlace] = []
         self.inside: dict[Value, list[Any]] = {a.value: [] for a in accesses}
         inside: dict[Value, list[Any]] = {a.value: [] for a in accesses}
         for axis, extent in enumerate(self.shape):
             if axis == self.axis:
-                self.places.append(Place(self.base))
+                self.places.append(AxisPlace(self.base))
                 continue
             found = [a.places[axis] for a in accesses]
             place = found[0]
@@ -332,7 +332,7 @@ class _Window:
                 continue
             if any(p.start.terms for p in found):  # type: ignore[union-attr]
                 raise NotRollable("parts of a line move with an outer loop")
-            self.places.append(Place(Affine(0), extent))
+            self.places.append(AxisPlace(Affine(0), extent))
             for a in accesses:
                 part = a.places[axis]
                 inside[a.value].append(index_at((part,), (extent,))[0])
@@ -359,17 +359,17 @@ class _Window:
             )
             self.lines[self.high_write] = self.body.row_input(stack, aval)
 
-    def _line_places(self, offset: int) -> list[Place]:
+    def _line_places(self, offset: int) -> list[AxisPlace]:
         """The places of a line in the first turn."""
         if self.axis is None:
             return self.places
-        line = Place(self.base.plus(Affine(offset * self.step)))
+        line = AxisPlace(self.base.plus(Affine(offset * self.step)))
         return [*self.places[: self.axis], line, *self.places[self.axis + 1 :]]
 
-    def _stack_places(self, offset: int, count: int) -> list[Place]:
+    def _stack_places(self, offset: int, count: int) -> list[AxisPlace]:
         """The places of a line in all turns."""
         assert self.axis is not None
-        lines = Place(self.base.plus(Affine(offset * self.step)), count, self.step)
+        lines = AxisPlace(self.base.plus(Affine(offset * self.step)), count, self.step)
         return [*self.places[: self.axis], lines, *self.places[self.axis + 1 :]]
 
     @property
@@ -379,7 +379,7 @@ class _Window:
     def read(self, access: _Access) -> Any:
         offset, value = self.offsets[access.value], access.value
         if offset > self.high_write:
-            index = MovingIndex.of(tuple(value.params["index"]), access.places)
+            index = TurnIndex.of(tuple(value.params["index"]), access.places)
             return self.body.row(self.start, index, value.aval)
         line = self.lines[offset]
         if self.is_all[value]:
@@ -422,7 +422,7 @@ class _Window:
             stack = np.flip(stack, 0)
             lines = places[self.axis]
             low = lines.start.plus(Affine(self.step * (count - 1)))
-            places[self.axis] = Place(low, count, -self.step)
+            places[self.axis] = AxisPlace(low, count, -self.step)
         array = write_places(array, np.moveaxis(stack, 0, self._stack_axis), places)
         for offset in range(self.low_write, self.high_write):
             line = self._line_places(count + offset)

@@ -27,7 +27,7 @@ from tracker.ir.verify import verify
 from tracker.ops.elementwise.binary import add
 from tracker.ops.indexing.getitem import getitem, put
 from tracker.support.structs import field, record
-from tracker.tape.loop_index import LoopVariable, MovingIndex
+from tracker.tape.loop_index import LoopVariable, TurnIndex
 from tracker.tape.tracer import Tracer
 from tracker.tape.value import NO_PARAMS, Value
 
@@ -117,7 +117,7 @@ class TurnBody:
     def _moves(self, value: Value) -> bool:
         """Whether a value is read or written at a place that moves with this loop."""
         index = value.params.get("index")
-        if not isinstance(index, MovingIndex):
+        if not isinstance(index, TurnIndex):
             return False
         if index.places is None:
             raise NotRollable("a position wraps around, or a slice changes its length")
@@ -191,7 +191,7 @@ class TurnBody:
 
     def _written(self, value: Value) -> Any:
         index = value.params.get("index")
-        if isinstance(index, MovingIndex) and index.places is not None:
+        if isinstance(index, TurnIndex) and index.places is not None:
             if value.op is getitem and value.operands[0] not in self.dependent:
                 return self.row(value.operands[0], index, value.aval)
             if any(place is not None and place.start.terms for place in index.places):
@@ -223,7 +223,7 @@ class TurnBody:
             raise NotRollable("what is carried changes its type")
         self.ends[self.inputs.index(carried)] = end
 
-    def row(self, array: Value, index: MovingIndex, aval: Any) -> Value:
+    def row(self, array: Value, index: TurnIndex, aval: Any) -> Value:
         """An input that is a part of an array which moves."""
         assert index.places is not None
         key = array, index.places

@@ -38,7 +38,7 @@ from tracker.ops.shape.create import item, to_discrete
 from tracker.ops.shape.memory_order import MemoryOrder, k_order_strides
 from tracker.support.structs import record
 from tracker.tape.liveness import unreferenced_operands
-from tracker.tape.loop_index import MovingIndex
+from tracker.tape.loop_index import TurnIndex
 from tracker.tape.reachability import depends_on_live_leaf
 from tracker.tape.record import value_of
 from tracker.tape.replay import GUARD_CONVERSIONS
@@ -226,7 +226,7 @@ class IRBuilder:
             self.vars[value] = out
             assert value.op is not None
             params = value.params
-            if params and type(params.get("index")) is MovingIndex:
+            if params and type(params.get("index")) is TurnIndex:
                 params = {**params, "index": tuple(params["index"])}
             self.body.append(Eqn(value.op, operands, params, out, self._source_line(code, line)))
         while due is not None:

@@ -14,7 +14,7 @@ import numpy as np
 from tracker.ops.indexing.gather_scatter import HOLE, Index, canonical_entry
 from tracker.ops.shape.create import to_discrete
 from tracker.support.array_likes import array_of_labelled
-from tracker.tape.loop_index import MovingIndex, moves, place_of, plain_entry
+from tracker.tape.loop_index import TurnIndex, moves, place_of, plain_entry
 from tracker.tape.observers import is_tracing, observers
 from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracked import Tracked
@@ -40,7 +40,7 @@ def split_subscript(key: Any, shape: tuple[int, ...]) -> tuple[Index, tuple[Any,
     return canonical_index(tuple(index), shape), ()
 
 
-def _moving_index(parts: tuple[Any, ...], shape: tuple[int, ...]) -> MovingIndex:
+def _moving_index(parts: tuple[Any, ...], shape: tuple[int, ...]) -> TurnIndex:
     """The canonical index of a subscript that moves with a loop."""
     index = canonical_index(tuple(map(plain_entry, parts)), shape)
     extents = iter(shape)
@@ -51,7 +51,7 @@ def _moving_index(parts: tuple[Any, ...], shape: tuple[int, ...]) -> MovingIndex
     known = all(
         place is not None or entry is None for place, entry in zip(places, index, strict=True)
     )
-    return MovingIndex.of(index, tuple(places) if known else None)
+    return TurnIndex.of(index, tuple(places) if known else None)
 
 
 def _split_entry(part: Any) -> tuple[Any, Any]:
