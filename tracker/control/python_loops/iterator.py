@@ -27,7 +27,7 @@ from tracker.ops.indexing.getitem import getitem
 from tracker.ops.indexing.inplace import write_value
 from tracker.support.frame_locals import frame_locals, set_frame_locals
 from tracker.support.structs import record
-from tracker.tape.loop_index import Affine, TurnIndex, AxisPlace, SymbolicTurn
+from tracker.tape.loop_index import Affine, AxisPlace, SymbolicTurn, TurnIndex
 from tracker.tape.observers import thread_state
 from tracker.tape.record import apply, record_result, value_of, wrap
 from tracker.tape.tracer import Tracer, current_tracer

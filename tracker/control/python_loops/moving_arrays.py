@@ -21,7 +21,7 @@ from tracker.ir.types import type_of
 from tracker.ops.indexing.canonical import canonical_index
 from tracker.ops.indexing.getitem import getitem, put
 from tracker.support.structs import replace
-from tracker.tape.loop_index import Affine, LoopVariable, TurnIndex, AxisPlace, Places
+from tracker.tape.loop_index import Affine, AxisPlace, LoopVariable, Places, TurnIndex
 from tracker.tape.record import apply, aval_of, wrap
 from tracker.tape.value import Value
 
