@@ -22,7 +22,7 @@ from tracker.control.body import (
     trace_body,
 )
 from tracker.control.loop_pullback import LoopRun, ReverseLoop, fill_by_mask, replay_on_leaves
-from tracker.control.step_runner import make_stepper
+from tracker.control.step_runner import make_stepper, run_natively
 from tracker.ir.graph import Function
 from tracker.ir.lowering import Loop
 from tracker.ir.op import Joint, define
@@ -60,6 +60,9 @@ def infer(count: Type, *operands: Type, **params: Any) -> Type:
 def evaluate(count: Any, *operands: Any, **params: Any) -> tuple[Any, ...]:
     p = LoopParams(**params)
     fixed, carried, rows = split_list(operands, p.consts, p.carries)
+    native = run_natively(loop, p.body, int(count), (count, *operands), params)
+    if native is not None:
+        return native
     types = [atom.type for atom in p.body.outputs[p.carries :]]
     types += [p.body.outputs[i].type for i in p.keep]
     stacks = [np.zeros((p.length, *t.shape), t.dtype) for t in types]

@@ -1,8 +1,9 @@
 """Running the steps of a loop while it is traced: op by op, later by native code.
 
 Traces have real values, so a recorded loop also runs once. After `_COMPILE_AFTER` equations its
-body is compiled, and each further step costs one native call. Bodies of equal text share the
-compiled code, because a nested loop is traced anew for each derivative and trace of the outer loop.
+body is compiled, and each further step costs one native call. A loop that is known to take many
+more is compiled as a whole (`run_natively`). Bodies of equal text share the compiled code, because
+a nested loop is traced anew for each derivative and trace of the outer loop.
 
 Invariant: native code runs a step only if the body's guards hold; otherwise `replay` runs the step
 and raises `ReplayDiverged`.
@@ -15,12 +16,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tracker.ir.graph import Function
+from tracker.ir.graph import Eqn, Function, Var, name_variables
+from tracker.ir.lowering import Loop
+from tracker.ir.op import Op
+from tracker.ir.types import Bundle, type_of
 from tracker.jit import why_unavailable
+from tracker.ops.declare.bundle import pick
 from tracker.support.structs import replace
 from tracker.tape.replay import replay
 
 _COMPILE_AFTER = 20_000  # equations of about 3 us: together they take as long as compiling
+_COMPILE_LOOP_AFTER = 60_000  # equations of all steps
 _PROFILE_AFTER = 500  # equations before the body's text is looked up
 _CACHE_SIZE = 128  # bodies
 
@@ -63,6 +69,34 @@ def make_stepper(function: Function) -> Callable[[Sequence[Any]], Sequence[Any]]
         return found
 
     return step
+
+
+def run_natively(
+    op: Op, body: Function, steps: int, operands: Sequence[Any], params: dict[str, Any]
+) -> tuple[Any, ...] | None:
+    """The results of all steps of a counted loop, as one native call; None for a short loop, or
+    where a guard fails."""
+    if steps * _equation_count(body) < _COMPILE_LOOP_AFTER or why_unavailable():
+        return None
+    inputs = [Var(type_of(x)) for x in operands]
+    out = Var(op.infer(*(var.type for var in inputs), **params))
+    assert isinstance(out.type, Bundle)
+    picks = [Eqn(pick, (out,), {"at": at}, Var(type)) for at, type in enumerate(out.type.parts)]
+    steps_and_picks = (Eqn(op, tuple(inputs), params, out), *picks)
+    results = tuple([eqn.out for eqn in picks])
+    function = Function("run", tuple(inputs), (), steps_and_picks, results, {body.name: body})
+    name_variables(function)
+    found = _compile_body(function)(operands)
+    return None if found is None else tuple(found)
+
+
+def _equation_count(body: Function) -> int:
+    """The equations of a step, nested loops included."""
+    total = 0
+    for eqn in body.eqns:
+        nested = eqn.params.get("body") if isinstance(eqn.op.lower, Loop) else None
+        total += 1 if nested is None else eqn.params["length"] * _equation_count(nested)
+    return total
 
 
 def _replay_and_count(
