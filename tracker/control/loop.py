@@ -27,6 +27,7 @@ from tracker.ir.graph import Function
 from tracker.ir.lowering import Loop
 from tracker.ir.op import Joint, define
 from tracker.ir.types import Bundle, Type
+from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.declare.bundle import BundleParts, unbundle
 from tracker.support.structs import record
 from tracker.tape.record import apply, data_of, value_of
@@ -59,6 +60,15 @@ def infer(count: Type, *operands: Type, **params: Any) -> Type:
 
 def evaluate(count: Any, *operands: Any, **params: Any) -> tuple[Any, ...]:
     p = LoopParams(**params)
+    if p.body.calls_python:
+        return _run(p, count, operands, params)
+    with calls_unmonitored():
+        return _run(p, count, operands, params)
+
+
+def _run(
+    p: LoopParams, count: Any, operands: tuple[Any, ...], params: dict[str, Any]
+) -> tuple[Any, ...]:
     fixed, carried, rows = split_list(operands, p.consts, p.carries)
     native = run_natively(loop, p.body, int(count), (count, *operands), params)
     if native is not None:

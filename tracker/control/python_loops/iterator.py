@@ -22,6 +22,7 @@ from tracker.control.python_loops.moving_arrays import NotRollable
 from tracker.control.python_loops.turn_body import Carry, Symbol, Turn, TurnBody
 from tracker.control.python_loops.turn_state import TurnState
 from tracker.ir.types import type_of
+from tracker.jit.tracing import calls_unmonitored
 from tracker.ops.elementwise.unary import positive
 from tracker.ops.indexing.getitem import getitem
 from tracker.ops.indexing.inplace import write_value
@@ -34,7 +35,7 @@ from tracker.tape.tracer import Tracer, current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
-_MIN_TURNS = 8  # of a loop that is followed
+_MIN_TURNS = 6  # of a loop that is followed
 _ATTEMPTS = 3  # symbolic turns; what is carried may have settled on a type by then
 _MIN_EQUATIONS = 10_000  # of a loop over numbers and small arrays; a shorter one is faster unrolled
 _MIN_EQUATIONS_OF_LARGE = 150  # the same, over other arrays
@@ -164,7 +165,8 @@ class LoopIterator:
         frame = sys._getframe(1)
         run, self.run = self.run, None
         if run is not None:
-            self._end(run, frame)
+            with calls_unmonitored():
+                self._end(run, frame)
         at, count = self.at, self.source.count
         if at >= count:
             raise StopIteration

@@ -18,7 +18,8 @@ import inspect
 import itertools
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
@@ -60,6 +61,19 @@ def is_profiler_in_use() -> bool:
 
 def _profiler_owner() -> Any:
     return getattr(sys.getprofile(), "__self__", None)
+
+
+@contextmanager
+def calls_unmonitored() -> Iterator[None]:
+    """A context in which no call of user code is made, and nothing is monitored."""
+    profiler = sys.getprofile() if isinstance(_profiler_owner(), ImpureCallMonitor) else None
+    if profiler is not None:
+        sys.setprofile(None)
+    try:
+        yield
+    finally:
+        if profiler is not None:
+            sys.setprofile(profiler)
 
 
 class ImpureCallMonitor:
