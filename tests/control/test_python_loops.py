@@ -4,6 +4,10 @@ Each program is compared with plain NumPy, with eager gradients, and with a seco
 numbers. `rolled`: how many loop equations its trace has, at least one or none.
 """
 
+import contextlib
+import io
+import warnings
+
 import numpy as np
 import pytest
 
@@ -549,6 +553,256 @@ def reassigns_what_it_iterates(x):
     return y
 
 
+@program(None, M)
+def writes_through_a_view(m):
+    part = m[2:9]
+    for i in range(7):
+        part[i] = part[i] * 0.5 + m[0]
+    return np.sum(m * m)
+
+
+@program(None, M)
+def a_view_read_afterwards(m):
+    row = m[3]
+    for i in range(1, 12):
+        m[i] = m[i] + 0.5 * m[i - 1]
+    return np.sum(row * row)
+
+
+@program(None, M)
+def writes_what_it_iterates(m):
+    for row in m:
+        m[3] = row * 0.5 + m[2]
+    return np.sum(m * m)
+
+
+@program(True)
+def binds_its_index(x):
+    s = x[0]
+    for i in range(10):
+        i = 2 * i + 1
+        s = s * 0.5 + i
+    return s
+
+
+@program(None)
+def updates_and_rebinds(x):
+    y = x.copy()
+    for i in range(10):
+        y += i
+        z = y
+        y = y * 0.9
+        z[2] = 1.0
+    return y
+
+
+@program(True)
+def updates_an_own_array(x):
+    y = x.copy()
+    for i in range(10):
+        y += i
+        y *= 0.9
+    return y
+
+
+@program(None)
+def keeps_the_last_but_one(x):
+    y, older = x * 1, x * 2
+    for i in range(10):
+        older = y
+        y = y * 0.9 + i
+    return y - older
+
+
+@program(None)
+def writes_the_last_but_one(x):
+    y, older = x * 1, x * 2
+    for i in range(10):
+        older[3] = i
+        older = y
+        y = y * 0.9 + older[3]
+    return y - older
+
+
+@program(None)
+def changes_shape(x):
+    y = x
+    for i in range(8):
+        y = y[1:] * (i + 1)
+    return y
+
+
+@program(True)
+def starts_from_none(x):
+    before, s = None, x[0]
+    for i in range(11):
+        if before is not None:
+            s = s + before * x[i]
+        before = x[i] * 2
+    return s
+
+
+@program(False)
+def skips(x):
+    s = x[0]
+    for i in range(11):
+        if i % 3 == 0:
+            continue
+        s = s * 0.9 + x[i]
+    return s
+
+
+@program(True)
+def remainders(x):
+    s = x[0]
+    for i in range(11):
+        s = s * 0.9 + x[3] * (i % 3) + (i // 2) ** 2 - i / 3
+    return s
+
+
+@program(None)
+def indexed_by_a_remainder(x):
+    s = x[0]
+    for i in range(11):
+        s = s * 0.9 + x[i % 3]
+    return s
+
+
+@program(None)
+def indexed_by_an_array(x):
+    order = np.array([3, 1, 4, 1, 5, 9, 2, 6])
+    s = x[0]
+    for i in range(8):
+        s = s * 0.9 + x[order[i]]
+    return s
+
+
+@program(None)
+def shifts_by_the_index(x):
+    s = x
+    for i in range(8):
+        s = 0.5 * s + np.roll(x, i)
+    return s
+
+
+@program(None)
+def shapes_by_the_index(x):
+    s = 0.0
+    for i in range(1, 9):
+        s = s + np.sum(np.ones(i)) * x[0] + np.sum(np.arange(i)) * x[1]
+    return s
+
+
+@program(None)
+def powers_by_the_index(x):
+    s = x[0]
+    for i in range(8):
+        s = s + x[1] ** i + np.sum(x**i)
+    return s
+
+
+@program(None)
+def sums_along_the_index(x):
+    s = x[0]
+    for i in range(8):
+        s = s + np.sum(np.clip(x, 0.5, i)) + np.minimum(x[i], i) + max(x[2], 0.1)
+    return s
+
+
+@program(False)
+def converts_the_index(x):
+    s = x[0]
+    for i in range(8):
+        s = s + x[1] * float(i)
+    return s
+
+
+@program(False)
+def an_object_with_arrays(x):
+    class Model:
+        def __init__(self):
+            self.weights = x * 2
+
+        def step(self, y):
+            return y * 0.5 + self.weights
+
+    model, y = Model(), x
+    for _ in range(9):
+        y = model.step(y)
+    return y
+
+
+@program(True)
+def a_closure(x):
+    scale = x * 2
+
+    def step(y):
+        return y * 0.5 + scale
+
+    y = x
+    for _ in range(9):
+        y = step(y)
+    return y
+
+
+@program(False)
+def a_closure_that_counts(x):
+    calls = 0
+
+    def step(y):
+        nonlocal calls
+        calls += 1
+        return y * calls
+
+    y = x
+    for _ in range(9):
+        y = step(y)
+    return y
+
+
+@program(True, M)
+def solves(m):
+    y = m[0]
+    for i in range(9):
+        y = np.linalg.solve(np.eye(12) * 5.0 + m * 0.1, y + i)
+    return y
+
+
+@program(True)
+def an_inner_while(x):
+    s = x[0]
+    for i in range(9):
+        k = 0
+        while k < 3:
+            s = s * 0.9 + x[k] * i
+            k += 1
+    return s
+
+
+@program(False)
+def fills_a_dict(x):
+    found = {}
+    for i in range(5):
+        found[i] = x[i]
+    return found[2] + found[4]
+
+
+@program(False, np.arange(24.0).reshape(2, 12))
+def integers_too(m):
+    n = np.arange(12)
+    total = np.zeros(12)
+    for i in range(1, 12):
+        total[i] = total[i - 1] + n[i] * m[0, i]
+    return np.sum(total * m[1])
+
+
+@program(True, X.astype(np.float32))
+def single_precision(x):
+    for i in range(1, 12):
+        x[i] = x[i] * np.float32(0.5) + x[i - 1]
+    return x
+
+
 def _arrays(args):
     return [a.copy() for a in args]
 
@@ -565,7 +819,8 @@ def _assert_equal(a, b):
             _assert_equal(x, y)
         return
     assert type(a) is type(b), (type(a), type(b))
-    np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    tolerance = 1e-5 if np.result_type(a) == np.float32 else 1e-12
+    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
 def _number(result):
@@ -600,3 +855,150 @@ def test_gradients(f, rolled, args, monkeypatch):
     for _ in range(2):
         _assert_equal(tuple(want), tuple(inside(*_arrays(args))))
         _assert_equal(tuple(want), tuple(tracker.gradient(outside, *_arrays(args))))
+
+
+# Prints, exceptions, draws, large arrays, other transformations -----------------------------------
+
+
+def _outcome(f, *args):
+    """The result, the output, the writes, and the class of the exception."""
+    printed, given, error, result = io.StringIO(), _arrays(args), None, None
+    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result = f(*given)
+        except Exception as raised:
+            error = type(raised)
+    return result, printed.getvalue(), given, error
+
+
+def prints(x):
+    for i in range(9):
+        print(i, "done")
+        x[i] = x[i] * 2
+    return x
+
+
+def prints_nothing_it_computes(x):
+    y = x
+    for _ in range(9):
+        print("a turn")
+        y = y * 2
+    return y
+
+
+def raises_beyond_the_end(x):
+    for i in range(20):
+        x[i] = x[i] * 2
+    return x
+
+
+def raises_at_a_turn(x):
+    s = x[0]
+    for i in range(9):
+        x[i] = x[i] * 2
+        s = s + x[1] * (1 / (5 - i))
+    return s
+
+
+def raises_on_a_condition(x):
+    for i in range(9):
+        x[i] = x[i] * 2
+        if x[i] > 2:
+            raise ValueError(i)
+    return x
+
+
+def singular_at_a_turn(x):
+    s = x[0]
+    for i in range(9):
+        x[i] = x[i] * 2
+        s = s + np.linalg.det(np.linalg.inv(np.eye(2) * (5 - i))) * x[1]
+    return s
+
+
+def draws(x):
+    generator = np.random.default_rng(3)
+    y = x
+    for _ in range(9):
+        y = y + generator.normal(size=12)
+    return y
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        prints,
+        prints_nothing_it_computes,
+        raises_beyond_the_end,
+        raises_at_a_turn,
+        raises_on_a_condition,
+        singular_at_a_turn,
+        draws,
+    ],
+)
+def test_outcomes_are_those_of_the_plain_function(f):
+    want, have = _outcome(f, X), _outcome(tracker.jit(f), X)
+    assert want[1] == have[1]
+    assert want[3] == have[3]
+    _assert_equal(tuple(want[2]), tuple(have[2]))
+    if want[3] is None:
+        _assert_equal(want[0], have[0])
+
+
+def _decay(x):
+    y = x
+    for i in range(20):
+        y = y * 0.9 + 0.1 * np.sin(y) * x[::-1] + i
+    return np.sum(y)
+
+
+@pytest.mark.parametrize("transform", [tracker.hessian, tracker.jacobian])
+def test_other_derivatives(transform):
+    want = transform(_decay, X)
+    np.testing.assert_allclose(tracker.jit(lambda x: transform(_decay, x))(X), want, rtol=1e-10)
+    np.testing.assert_allclose(transform(tracker.jit(_decay), X), want, rtol=1e-10)
+
+
+def test_rows_of_a_batch():
+    want = np.stack([_decay(row) for row in M])
+    np.testing.assert_allclose(tracker.vmap(_decay)(M), want, rtol=1e-12)
+    np.testing.assert_allclose(tracker.jit(tracker.vmap(_decay))(M), want, rtol=1e-12)
+    np.testing.assert_allclose(tracker.vmap(tracker.jit(_decay))(M), want, rtol=1e-12)
+
+
+def test_checkpoints():
+    f = lambda x: tracker.checkpoint(_decay, x)  # noqa: E731
+    want = tracker.gradient(_decay, X)[0]
+    have = tracker.jit(lambda x: tracker.gradient(f, x)[0])(X)
+    np.testing.assert_allclose(have, want, rtol=1e-12)
+
+
+def test_large_arrays():
+    def f(x, m):
+        y = x
+        for i in range(10):
+            y = y * 0.9 + m[i] * i
+            m[i] = y
+        return np.sum(y * y)
+
+    size = 300_000  # computed later, outside of a trace
+    x, m = np.linspace(0, 1, size), np.ones((10, size))
+    want, (_, written) = _plain(f, (x, m))
+    compiled = tracker.jit(f)
+    for _ in range(2):
+        given = _arrays((x, m))
+        np.testing.assert_allclose(compiled(*given), want, rtol=1e-12)
+        np.testing.assert_allclose(given[1], written, rtol=1e-12)
+
+
+def test_a_shim_is_tested_like_the_builtin():
+    @tracker.jit
+    def f(x):
+        rows = range(4)
+        tests = isinstance(rows, range), isinstance(zip(rows), zip), isinstance(3, range)
+        for i in rows:
+            x = x + i * sum(tests)
+        return x
+
+    _assert_equal(f(X), X + 12.0)

@@ -136,6 +136,7 @@ class _SymbolicRun:
 
     names      the local names that the loop carries, with what was put there
     originals  what the plain loop has in those that hold a symbolic number
+    starts     the values of those that are tracked
     marks      how much the tracer had noted
     """
 
@@ -145,6 +146,7 @@ class _SymbolicRun:
     state: TurnState
     names: dict[str, Any]
     originals: dict[str, Any]
+    starts: dict[str, Value]
     marks: tuple[int, ...]
     guards: int
 
@@ -201,6 +203,7 @@ class LoopIterator:
             state,
             {**carried, **put},
             {name: carried[name] for name in put},
+            {name: value_of(x) for name, x in {**carried, **put}.items() if type(x) is Tracked},
             _marks(tracer),
             len(tracer.guards.conversions),
         )
@@ -350,14 +353,16 @@ class _TurnCarries:
                 if name in run.originals:
                     self.kept[name] = run.originals[name]
                 continue
-            if type(before) is not Tracked or getattr(after, "_view", None) is not None:
+            if type(before) is not Tracked:
                 raise NotRollable(f"{name} changes")
-            if id(after) in handles and not _is_number(value_of(after).aval):
+            if id(_base_of(after)) in handles and not _is_number(value_of(after).aval):
                 raise NotRollable(f"{name} is an array that has another name")
             self.names.append(name)
             end = value_of(after) if type(after) is Tracked else after
+            start = run.starts[name]
             origin = run.originals.get(name, before)
-            self.of_names.append(_carry(before._value, end, wrap_origin(origin)))
+            given = wrap(start) if type(origin) is Tracked else origin
+            self.of_names.append(_carry(start, end, given))
         for handle, value in run.state.written():
             if getattr(handle, "_view", None) is not None:
                 raise NotRollable("a view is written, or what it shows")
@@ -372,19 +377,17 @@ class _TurnCarries:
     def _refuse_shared(self, run: _SymbolicRun, names: dict[str, Any]) -> None:
         """Refuse where one value may stand for two things, of which a turn changes one."""
         starts = [carry.start for carry in self.all]
+        if len(set(starts)) < len(starts):
+            raise NotRollable("an array is written, and its name bound to another")
         reached = [value for _, value in run.state.handles.values()]
-        reached += [
-            x._value
-            for name, x in run.names.items()
-            if name in run.originals and type(x) is Tracked
-        ]
+        reached += [run.starts[name] for name in run.originals]
         for start in starts:
             if sum(value is start for value in reached) > 1:
                 raise NotRollable("two arrays or names have the same value")
         arrays = [
-            id(names[name])
+            id(_base_of(names[name]))
             for name in self.names
-            if type(names[name]) is Tracked and not _is_number(names[name]._value.aval)
+            if type(names[name]) is Tracked and not _is_number(value_of(names[name]).aval)
         ]
         if len(set(arrays)) < len(arrays):
             raise NotRollable("two names have one array")
@@ -399,8 +402,11 @@ class _TurnCarries:
             write_value(handle, result)
 
 
-def wrap_origin(x: Any) -> Any:
-    return wrap(x._value) if type(x) is Tracked else x
+def _base_of(x: Any) -> Any:
+    """The array that a view shows; anything else itself."""
+    while type(x) is Tracked and (view := getattr(x, "_view", None)) is not None:
+        x = view.base
+    return x
 
 
 def _carry(start: Value | None, end: Any, origin: Any) -> Carry:
