@@ -1,5 +1,7 @@
 """Compile time is linear in the program, in each file of the compiler, counted in interpreter
 steps; long arithmetic with guards stays one basic block.
+
+Some loops go through a list: those over a range are rolled up before the passes see them.
 """
 
 import collections
@@ -33,14 +35,14 @@ def scalars(n, x):
 
 def vectors(n, x):
     y = x
-    for k in range(n):
+    for k in [*range(n)]:
         y = np.sin(y) * x + y[::-1] / (k + 1.0)
     return np.sum(y)
 
 
 def writes(n, x):
     y = np.zeros_like(x)
-    for k in range(n):
+    for k in [*range(n)]:
         y[k % 40] = x[k % 7] * k + y[(k + 1) % 40]
     return np.sum(y * x)
 
@@ -48,8 +50,8 @@ def writes(n, x):
 def sweeps(n, x):
     """Reads and writes of single elements, the writes far apart from the reads."""
     y = x.copy()
-    for _ in range(n):
-        for k in range(1, 39):
+    for _ in [*range(n)]:
+        for k in [*range(1, 39)]:
             y[k] = (y[k - 1] + y[k + 1]) / 2
     return np.sum(y)
 
