@@ -7,8 +7,8 @@ equation: compile time does not depend on the number of steps.
 This file turns structures into flat lists. `body.py` traces bodies, `carry_types.py` finds the
 types that a loop carries; `loop.py`, `while_loop.py` and `branch.py` define the ops and their
 derivatives (`loop_pullback.py` the reverse loop); `step_runner.py` runs steps while a loop is
-traced. May import `autodiff` and what `tracker.jit` and `tracker.jit.tracing` offer. Start at
-`scan`.
+traced; `python_loops/` makes loops of Python's `for` statements. May import `autodiff` and what
+`tracker.jit` and `tracker.jit.tracing` offer. Start at `scan`.
 
 Invariant: a body that cannot be traced once for all steps raises `UnsupportedInBody`, and the plain
 loop is traced instead. Such a body writes into outer arrays, into a row, or into a carry that it
@@ -37,10 +37,11 @@ from tracker.control.carry_types import (
 )
 from tracker.control.loop import record_loop_outputs
 from tracker.control.loop_pullback import carries_read_by_pullback
-from tracker.control.python_loops import iterator as iterator  # follows Python loops from now on
+from tracker.control.python_loops import start as follow_loop
 from tracker.control.while_loop import record_while
 from tracker.errors import UnsupportedError, message
 from tracker.ir.types import type_of
+from tracker.tape.python_loops import set_loop_starter
 from tracker.tape.record import aval_of, data_of, value_of
 from tracker.tape.replay import ReplayDiverged
 from tracker.tape.tracer import UnsupportedInBody, current_tracer
@@ -48,6 +49,7 @@ from tracker.tape.tracked import Tracked
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
 
+set_loop_starter(follow_loop)
 _UNTRACEABLE = (UnsupportedInBody, ReplayDiverged)  # then the plain loop is traced
 _HISTORY_STEPS = 64  # reserved for a history, unless the trace saw more
 _UNROLL_LIMIT = 3  # steps; up to here the plain loop is traced

@@ -1,6 +1,37 @@
-"""Python loops of traced code, at the price of a few turns."""
+"""Python loops of traced code, at the price of a few turns.
 
-from tracker.control.python_loops.iterator import start
-from tracker.tape.python_loops import set_loop_starter
+Under a trace, `range`, `zip`, `enumerate` and arrays that a `for` statement iterates give a
+`LoopIterator` (`iterator.py`). Between two turns it has the frame of the loop, and makes one turn
+symbolic: the loop's index, and plain numbers that the loop carries, become tracked numbers. The
+interpreter runs this turn as ever, on real numbers, and its equations are recorded as ever. If the
+turn can stand for those after it, one `loop` equation (`control/loop.py`) makes them, its results
+go into names and arrays, and the iterator ends; the equations of the turn itself are dead code.
+Otherwise the iterator hands out the remaining turns one by one, as the plain loop.
 
-set_loop_starter(start)
+Why a turn may stand for others: a turn is a function of symbolic numbers and of concrete state. If
+the concrete state is afterwards what it was (`turn_state.py`), and nothing has learned what the
+symbolic numbers are (no guard, conversion, escape or error), then the next turn does the same with
+other numbers, and so on. What could change state unseen never starts a symbolic turn: the bytecode
+of the loop, and of functions that it calls, is read beforehand (`loop_code.py`).
+
+- Names are carried if the next turn may read them (liveness in the bytecode). If a name that is not
+  is read after the loop, the last turn runs as a plain one.
+- Plain numbers stay plain: what they are after the loop is computed as Python does
+  (`constants.py`).
+- `turn_body.py` makes the body. Subscripts with the index have affine places
+  (`tape/loop_index.py`): reads of other arrays there are rows of the loop, and arrays that turns
+  write are divided into lines (`moving_arrays.py`), so that no array is copied in each turn, and
+  the pullback keeps lines only.
+- Loops nest: rows and writes of an inner loop are equations of the outer turn, with places that are
+  affine in the outer index.
+
+Not rolled: places that wrap around or whose extents change (triangular loops), turns that grow
+lists or change objects, branches on the index or on values, comprehensions. A triangular loop would
+need `loop`'s count as an operand (it has one) for inner loops, and for slices up to the index a
+body over the full extent with a mask.
+
+Invariant: results, writes, prints and exceptions are those of the plain loop. What is not known to
+be the same in all turns raises `NotRollable`, and nothing has happened.
+"""
+
+from tracker.control.python_loops.iterator import start as start
