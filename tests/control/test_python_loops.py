@@ -992,13 +992,23 @@ def test_large_arrays():
         np.testing.assert_allclose(given[1], written, rtol=1e-12)
 
 
-def test_a_shim_is_tested_like_the_builtin():
+def test_a_builtin_that_is_compared_is_no_shim():
     @tracker.jit
     def f(x):
-        rows = range(4)
-        tests = isinstance(rows, range), isinstance(zip(rows), zip), isinstance(3, range)
+        rows = range(8)
         for i in rows:
-            x = x + i * sum(tests)
+            x = x + (i if type(rows) is range and isinstance(rows, range) else 100)
         return x
 
-    _assert_equal(f(X), X + 12.0)
+    _assert_equal(f(X), X + 28.0)
+
+
+def test_a_builtin_that_is_handed_on_is_no_shim():
+    @tracker.jit
+    def f(x):
+        for numbers in list(map(range, [9, 9, 9, 9, 9, 9, 9, 9])):
+            for i in numbers:
+                x = x + i
+        return x
+
+    _assert_equal(f(X), X + 288.0)

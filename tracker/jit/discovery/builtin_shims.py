@@ -15,8 +15,11 @@ compiled, too.
 from __future__ import annotations
 
 import builtins
+import dis
+import functools
 import sys
 from collections.abc import Iterable, Mapping
+from types import CodeType
 from typing import Any, TypeAlias
 
 from tracker import tree
@@ -116,6 +119,7 @@ _SHIMS = {
     "enumerate": _iterable_shim(enumerate),
 }
 SHIMMED_NAMES = frozenset(_SHIMS)
+_ITERABLES = frozenset(("range", "zip", "enumerate"))
 BUILTIN_SHIMS: Mapping[str, Any] = _SHIMS
 
 
@@ -127,16 +131,34 @@ def _plain_value(x: Any) -> Any:
     return x if type(x) is not Tracked or current_tracer() is None else value_of(x).aval
 
 
-class BuiltinShims:
-    """Context in which the shims are in the globals of traced code."""
+@functools.lru_cache(maxsize=4096)
+def compared_iterables(code: CodeType) -> frozenset[str]:
+    """Which of `range`, `zip` and `enumerate` code does more with than call them: it may compare
+    one with the type of what it gives."""
+    found = {
+        step.argval
+        for step in dis.get_instructions(code)
+        if step.argval in _ITERABLES
+        and step.opname.startswith("LOAD_")
+        and not (step.opname == "LOAD_GLOBAL" and (step.arg or 0) & 1)
+    }
+    nested = (each for each in code.co_consts if isinstance(each, CodeType))
+    return frozenset(found).union(*map(compared_iterables, nested))
 
-    def __init__(self, namespaces: Iterable[ShimmedGlobals]) -> None:
-        self.namespaces = namespaces
+
+class BuiltinShims:
+    """Context in which the shims are in the globals of traced code; `compared` has names that are
+    not shimmed, by the id of the globals."""
+
+    def __init__(
+        self, namespaces: Iterable[ShimmedGlobals], compared: Mapping[int, frozenset[str]]
+    ) -> None:
+        self.namespaces, self.compared = namespaces, compared
         self.installed: list[tuple[dict[str, Any], str]] = []
 
     def __enter__(self) -> None:
         for space, names in self.namespaces:
-            for name in names - space.keys():
+            for name in names - space.keys() - self.compared.get(id(space), frozenset()):
                 self.installed.append((space, name))
                 space[name] = _SHIMS[name]
 

@@ -33,7 +33,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracker import tree
-from tracker.jit.discovery.builtin_shims import SHIMMED_NAMES, ShimmedGlobals
+from tracker.jit.discovery.builtin_shims import (
+    SHIMMED_NAMES,
+    ShimmedGlobals,
+    compared_iterables,
+)
 from tracker.jit.discovery.bytecode import (
     operator_names,
     referenced_names,
@@ -110,6 +114,7 @@ class CapturedState(NamedTuple):
     may_be_impure    whether it may call what is not known to be pure
     impure_reason    why it certainly does so; "" if it does not (`impure_calls.py`)
     shimmed_globals  the globals of code that tests types (`builtin_shims.py`)
+    compared_iterables  the names of `range`, `zip` and `enumerate` that are not shimmed there
     objects          objects whose attributes it may read
     over_limit       why there is too much to look at; "" if there is not
     lru_caches       caches of `functools.lru_cache` that it may use
@@ -120,6 +125,7 @@ class CapturedState(NamedTuple):
     may_be_impure: bool
     impure_reason: str
     shimmed_globals: list[ShimmedGlobals]
+    compared_iterables: dict[int, frozenset[str]]
     objects: list[Any]
     over_limit: str
     lru_caches: list[Any]
@@ -147,6 +153,7 @@ def find_captured_state(
         may_be_impure=walk.purity.needs_monitor,
         impure_reason=walk.purity.refusal,
         shimmed_globals=list(walk.shimmed_globals.values()),
+        compared_iterables=walk.compared_iterables,
         objects=walk.objects,
         over_limit=walk.over_limit,
         lru_caches=walk.lru_caches,
@@ -180,6 +187,7 @@ class _Walker:
         self.uses_abstract_classes = False
         self.looked_up: dict[int, tuple[dict[str, Any], set[str]]] = {}  # by id: a namespace, names
         self.shimmed_globals: dict[tuple[int, frozenset[str]], ShimmedGlobals] = {}
+        self.compared_iterables: dict[int, frozenset[str]] = {}
         self.seen: dict[int, Any] = {}
         self.replaced_dataclasses = ReplacedDataclasses()
         self.objects: list[Any] = []
@@ -388,6 +396,9 @@ class _Walker:
         self.purity.add_code(f.__code__, names)
         if questions := SHIMMED_NAMES & names.globals:
             self.shimmed_globals[id(f.__globals__), questions] = f.__globals__, questions
+        if compared := compared_iterables(f.__code__):
+            known = self.compared_iterables.get(id(f.__globals__), frozenset())
+            self.compared_iterables[id(f.__globals__)] = known | compared
         self._add_source(FunctionSource, f, "__code__", f"code of {f.__name__}")
         for cell, name in zip(f.__closure__ or (), f.__code__.co_freevars, strict=True):
             self._add_source(CellSource, cell, name, f"closure variable {name}")

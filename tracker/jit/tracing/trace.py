@@ -354,7 +354,7 @@ class _TracingRun:
         self.pure = vouched
         if captured.impure_reason:
             self.tracer.abort(captured.impure_reason)
-        self.shims = BuiltinShims(captured.shimmed_globals)
+        self.shims = BuiltinShims(captured.shimmed_globals, captured.compared_iterables)
         self.tracer.arguments = frozenset(self.inputs.values)
         self.tracer.original_arrays = self.inputs.originals()
         self.tracer.captures = frozenset(self.inputs.captured_values)
