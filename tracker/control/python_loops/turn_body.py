@@ -20,7 +20,7 @@ from tracker.control.loop import record_loop_outputs
 from tracker.control.loop_pullback import carries_read_by_pullback
 from tracker.control.python_loops.moving_arrays import MovingArray, NotRollable, stack_rows
 from tracker.ir.graph import Atom, Function, name_variables, nested_functions
-from tracker.ir.lowering import Host, Loop
+from tracker.ir.lowering import Host, Loop, Map
 from tracker.ir.op import has_effect
 from tracker.ir.types import type_of
 from tracker.ir.verify import verify
@@ -28,8 +28,11 @@ from tracker.ops.elementwise.binary import add
 from tracker.ops.indexing.getitem import getitem, put
 from tracker.support.structs import field, record
 from tracker.tape.loop_index import LoopVariable, TurnIndex
+from tracker.tape.record import apply, wrap
 from tracker.tape.tracer import Tracer
 from tracker.tape.value import NO_PARAMS, Value
+
+_NUMBERS = (int, float, complex)
 
 Equation = tuple[Value, Any, int]
 
@@ -87,6 +90,7 @@ class TurnBody:
         self.ends: list[Any] = []
         self.rows: list[Any] = []
         self.row_inputs: list[Value] = []
+        self.stacks: dict[Value, Any] = {}  # of the row inputs that are numbers
         self.outputs: list[Any] = []
         self.known_rows: dict[Any, Value] = {}
         all_equations = turn.equations
@@ -196,7 +200,31 @@ class TurnBody:
                 return self.row(value.operands[0], index, value.aval)
             if any(place is not None and place.start.terms for place in index.places):
                 raise NotRollable(f"{value.op.name} at a place that moves, in a value of the turn")
-        return self.emit(value.op, tuple(map(self.read, value.operands)), value.params, value.aval)
+        operands = tuple(map(self.read, value.operands))
+        if isinstance(value.aval, np.generic) and self._is_stackable(value, operands):
+            return self._stacked(value, operands)
+        return self.emit(value.op, operands, value.params, value.aval)
+
+    def _is_stackable(self, value: Value, operands: tuple[Any, ...]) -> bool:
+        """Whether a number is computed from rows and what all turns have alone: it can be computed
+        for all turns at once, before the loop."""
+        is_row = [type(o) is Value and o in self.stacks for o in operands]
+        others = [
+            (_aval(o), given)
+            for o, given, row in zip(operands, value.operands, is_row, strict=True)
+            if not row
+        ]
+        return (
+            any(is_row)
+            and isinstance(value.op.lower, Map)
+            and not value.params
+            and all(type(aval) in _NUMBERS or isinstance(aval, np.generic) for aval, _ in others)
+            and not any(type(given) is Value and given in self.dependent for _, given in others)
+        )
+
+    def _stacked(self, value: Value, operands: tuple[Any, ...]) -> Value:
+        stacks = [self.stacks.get(o, wrap(o)) if type(o) is Value else o for o in operands]
+        return self.row_input(apply(value.op, tuple(stacks)), value.aval)
 
     def read(self, operand: Any) -> Any:
         """What the body reads for an operand of the turn."""
@@ -236,6 +264,8 @@ class TurnBody:
         made = Value(aval, None, (), NO_PARAMS)
         self.rows.append(stack)
         self.row_inputs.append(made)
+        if isinstance(aval, np.generic):
+            self.stacks[made] = stack
         return made
 
     def output(self, value: Any) -> int:
@@ -295,6 +325,10 @@ class _TurnBuilder(BodyBuilder):
         return self._hoist(array, array, id(array))
 
 
+def _aval(x: Any) -> Any:
+    return x.aval if type(x) is Value else x
+
+
 def _type(x: Any) -> Any:
-    aval = x.aval if type(x) is Value else x
+    aval = _aval(x)
     return type(aval) is np.ndarray, type_of(aval)
