@@ -10,6 +10,7 @@ Invariant: anything that is not of a known kind raises `NotRollable`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +26,8 @@ from tracker.ir.op import has_effect
 from tracker.ir.types import type_of
 from tracker.ir.verify import verify
 from tracker.ops.elementwise.binary import add
-from tracker.ops.indexing.getitem import getitem, put
+from tracker.ops.indexing.canonical import indexed_shape
+from tracker.ops.indexing.getitem import getitem, put, scatter
 from tracker.support.structs import field, record
 from tracker.tape.loop_index import LoopVariable, TurnIndex
 from tracker.tape.record import apply, wrap
@@ -33,6 +35,7 @@ from tracker.tape.tracer import Tracer
 from tracker.tape.value import NO_PARAMS, Value
 
 _NUMBERS = (int, float, complex)
+_SMALL_ARRAY = 64  # elements; to copy it takes no longer than to write a part
 
 Equation = tuple[Value, Any, int]
 
@@ -200,6 +203,8 @@ class TurnBody:
                 return self.row(value.operands[0], index, value.aval)
             if any(place is not None and place.start.terms for place in index.places):
                 raise NotRollable(f"{value.op.name} at a place that moves, in a value of the turn")
+        if value.op is scatter or (value.op is put and _is_small_write(value)):
+            raise NotRollable("a small part of an array is written, which would be copied")
         operands = tuple(map(self.read, value.operands))
         if isinstance(value.aval, np.generic) and self._is_stackable(value, operands):
             return self._stacked(value, operands)
@@ -323,6 +328,13 @@ class _TurnBuilder(BodyBuilder):
         if self.tracer.recording.plain_arrays.at(array, at) is not array:
             raise NotRollable("a turn writes into a plain array")
         return self._hoist(array, array, id(array))
+
+
+def _is_small_write(value: Value) -> bool:
+    """Whether a write at a place that does not move leaves most of a large array as it is."""
+    shape = np.shape(value.aval)
+    size: int = math.prod(shape)
+    return size > max(_SMALL_ARRAY, 4 * math.prod(indexed_shape(value.params["index"], shape)))
 
 
 def _aval(x: Any) -> Any:
