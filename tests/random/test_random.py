@@ -279,6 +279,8 @@ def test_what_a_trace_cannot_record_runs_in_plain_python():
         numpy.random.shuffle(order)
         return x[order]
 
+    with warnings.catch_warnings(action="ignore"):  # a call that imports may draw by that
+        jit(lambda x: x + random.random())(X)
     for f, text in (
         (unseeded, "without a seed in a traced function"),
         (lambda x: x + random.random(), "where a trace cannot see it"),

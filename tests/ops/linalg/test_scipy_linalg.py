@@ -322,8 +322,10 @@ def test_draws_beside_those_of_an_op_are_still_noticed():
         vars(np.random.mtrand)["_rand"].random_sample()  # no name that a trace listens to
         return sl.logm(x @ x.T + np.eye(4))
 
+    fast = jit(f)
     with pytest.warns(RuntimeWarning, match="random numbers were drawn"):
-        jit(f)(np.ones((4, 4)))
+        for _ in range(2):  # a call that imports may have drawn them itself
+            fast(np.ones((4, 4)))
 
 
 @pytest.mark.parametrize("name, args", [

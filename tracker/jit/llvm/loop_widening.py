@@ -18,7 +18,7 @@ and where lanes would be gathered for little work.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from itertools import zip_longest
 
 from tracker.jit.llvm.vector_code import (
@@ -53,7 +53,7 @@ _LOOP_END = re.compile(
 )
 _LOADED = re.compile(r"= load \w+, ptr (%[\w.]+)")
 _NOALIAS = re.compile(r"ptr noalias (%\w+)")
-_ALLOCA = re.compile(r"^  (%\S+) = alloca \w+", re.MULTILINE)
+_ALLOCA = re.compile(r"^  (%\S+) = alloca ", re.MULTILINE)
 
 
 @record(frozen=True)
@@ -262,7 +262,7 @@ class _WideLoop:
 
     def __init__(self, loop: _Loop, body: list[str], cells: Set[str], module: VectorModule) -> None:
         self.loop = loop
-        self.body = [line.rstrip("\n") for line in body]
+        self.body = _without_repeated_addresses(line.rstrip("\n") for line in body)
         if not all(line.startswith("  ") for line in self.body):
             raise LeaveScalar
         self.cells = cells
@@ -375,6 +375,24 @@ class _WideLoop:
 
 def _wide_cell(cell: str, code: VectorCode) -> str:
     return f"{cell}.v{code.tag}"
+
+
+def _without_repeated_addresses(body: Iterable[str]) -> list[str]:
+    """The body with one name for each address."""
+    names: dict[str, str] = {}
+    replaced: dict[str, str] = {}
+    lines = []
+    for line in body:
+        if replaced:
+            line = re.sub(r"%[\w.]+", lambda name: replaced.get(name[0], name[0]), line)
+        name, _, instruction = line.strip().rpartition(" = ")
+        if instruction.startswith("getelementptr "):
+            known = names.setdefault(instruction, name)
+            if known != name:
+                replaced[name] = known
+                continue
+        lines.append(line)
+    return lines
 
 
 def _start(code: VectorCode) -> list[str]:

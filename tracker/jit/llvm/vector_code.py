@@ -116,7 +116,7 @@ def _sum(a: _Form, b: _Form, factor: int = 1) -> _Form:
 
 
 @record(frozen=True)
-class _Access:
+class _LaneAccess:
     """Where a turn reads or writes, from the start of a parameter, in bytes."""
 
     place: _Form
@@ -173,7 +173,7 @@ class VectorCode:
         self.roots: dict[str, str] = {}  # address -> parameter
         self.written: set[str] = set()  # addresses
         self.forms: dict[str, _Form] = {}
-        self.accesses: dict[str, list[_Access]] = {}  # by parameter
+        self.accesses: dict[str, list[_LaneAccess]] = {}  # by parameter
         self.accumulators: dict[str, LaneAccumulator] = {}
         self.pending: dict[str, str] = {}  # loaded accumulator -> cell
         self.spent: set[str] = set()  # values of accumulators: no lane has them
@@ -329,7 +329,7 @@ class VectorCode:
         elif self.strided:
             self._flush_strided()
         place = self.forms.get(pointer, ({}, 0))
-        access = _Access(place, place[0].get(self.counter, 0), SIZES[type], writes)
+        access = _LaneAccess(place, place[0].get(self.counter, 0), SIZES[type], writes)
         self.accesses.setdefault(self.root(pointer), []).append(access)
 
     def define(self, name: str, type: str, instruction: str) -> None:
@@ -604,7 +604,7 @@ class VectorCode:
         if self.pending or len(self.lines) < self.gathers * _WORK_PER_GATHER:
             raise LeaveScalar
 
-    def _meet(self, one: _Access, other: _Access) -> bool:
+    def _meet(self, one: _LaneAccess, other: _LaneAccess) -> bool:
         """Whether two accesses at different lanes of a vector may be to the same bytes."""
         terms, distance = _sum(one.place, other.place, -1)
         step, size = one.step, one.size
