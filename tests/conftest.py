@@ -18,6 +18,7 @@ from tracker.ir import op
 from tracker.jit.llvm import engine, object_cache
 from tracker.jit.runtime.compile_queue import drain
 from tracker.ops import special  # noqa: F401  (declared late otherwise: in the middle of a test)
+from tracker.scipy import interpolate as _interpolate  # noqa: F401  (as above)
 from tracker.scipy import linalg as _linalg  # noqa: F401  (as above)
 from tracker.scipy import signal as _signal  # noqa: F401  (as above)
 from tracker.scipy import sparse as _sparse  # noqa: F401  (as above)
