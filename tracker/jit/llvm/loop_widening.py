@@ -36,7 +36,7 @@ _LANES = 8  # of 64 bits
 _UNROLLED_VECTORS = 4  # in a step of a short body: additions to one accumulator take turns
 _LIGHT_BODY = 16  # vector instructions
 _MAX_UNROLLED_LINES = 400  # of short loops in a loop
-_MAX_LIGHT_LINES = 128  # of a short loop that is unrolled as it is
+_MAX_LIGHT_LINES = 96  # of a short loop that is unrolled as it is
 _MAX_EXACT = 9  # turns of a loop that becomes one vector of that many lanes
 
 _FUNCTION = re.compile(r"^define [^@\n]*@([\w.]+)\([^\n]*\{\n.*?^\}\n?", re.MULTILINE | re.DOTALL)
@@ -233,14 +233,18 @@ def _adds_to_memory(lines: list[str]) -> bool:
 
 def _unrolled(loop: _Loop, max_lines: int) -> list[str] | None:
     """The lines of all turns of a loop, if these are constant and few, and so are those in it."""
+    if not loop.turns or len(loop.items) * loop.turns > max_lines:
+        return None
     body: list[str] = []
     for item in loop.items:
-        lines = [item] if isinstance(item, str) else _unrolled(item, max_lines)
-        if lines is None or len(body) * loop.turns > max_lines:
+        lines = [item] if isinstance(item, str) else _unrolled(item, max_lines // loop.turns)
+        if lines is None:
             return None
         body += lines
-    turns = range(int(loop.first), int(loop.last)) if loop.turns else ()
-    return [line for turn in turns for line in _turn(loop, body, turn)] if turns else None
+    if len(body) * loop.turns > max_lines:
+        return None
+    turns = range(int(loop.first), int(loop.last))
+    return [line for turn in turns for line in _turn(loop, body, turn)]
 
 
 def _turn(loop: _Loop, body: list[str], turn: int) -> list[str]:
