@@ -87,6 +87,7 @@ def compiled_quickly(request, monkeypatch):
     """LLVM takes longer than all of the rest, for programs that are much alike: it optimises some
     only; which, their text decides. Tests of what it makes of a text are marked `optimised`."""
     if request.node.get_closest_marker("optimised"):
+        monkeypatch.setattr(object_cache, "_recent", {})  # another test's text, compiled quickly
         return
     one_of = 6
     if PROFILE == "deep":
