@@ -57,6 +57,8 @@ LARGE += TO + write("%y", "%to")
 ROOT = "declare double @llvm.sqrt.f64(double)\n"
 ROOTS = "  %y = call double @llvm.sqrt.f64(double %x)\n" + TO + write("%y", "%to")
 
+KEEP = write("%x", "%acc0")
+
 WIDENED = {
     "squares": loop(X + SQUARED),
     "sum": loop(X + ADD, cells=CELL, after=RESULT),
@@ -67,6 +69,8 @@ WIDENED = {
     "counter as a number": loop(NUMBER),
     "select": loop(X + LARGE),
     "intrinsic": ROOT + loop(X + ROOTS),
+    "last number": loop(X + SQUARED + KEEP, cells=CELL, after=RESULT),
+    "last of few": loop(X + SQUARED + KEEP, "5", cells=CELL, after=RESULT),
     "few turns": loop(X + SQUARED, last="5"),
 }
 BEFORE = "  %j = sub i64 %i, -1\n" + at("%b.at", "%q", "%i") + read("%x", "%b.at")
@@ -75,6 +79,8 @@ TWICE = TO + write("%x", "%to") + "  %j = add i64 %i, 1\n" + at("%next.to", "%q"
 TWICE += "  %y = fneg double %x\n" + write("%y", "%next.to")
 IN_ORDER = ADD.replace("reassoc ", "")
 SCAN = ADD + TO + write("%old", "%to")
+OTHER_CELL = CELL + "  %acc1 = alloca double\n"
+DELAYED = ADD + write("%old", "%acc1") + read("%kept", "%acc1") + TO + write("%kept", "%to")
 PARTIAL = ADD + TO + write("%new", "%to")
 SAME = "  %y = fmul double %x, %x\n" + write("%y", "%q")
 SCALAR = {
@@ -83,6 +89,7 @@ SCALAR = {
     "a sum in order": loop(X + IN_ORDER, cells=CELL, after=RESULT),
     "sums before each turn": loop(X + SCAN, cells=CELL),
     "sums up to each turn": loop(X + PARTIAL, cells=CELL),
+    "sums by another cell": loop(X + DELAYED, cells=OTHER_CELL),
     "one place": loop(X + SAME),
 }
 

@@ -167,7 +167,6 @@ class VectorCode:
         self.lines: list[str] = []
         self.varying: dict[str, str] = {}  # name -> scalar type
         self.linear: dict[str, int] = {}  # name -> step; of addresses, in bytes
-        self.uniform: set[str] = set()  # defined in the body
         self.wide_names: dict[str, str] = {}
         self.splats: dict[tuple[str, str], str] = {}
         self.roots: dict[str, str] = {}  # address -> parameter
@@ -202,11 +201,17 @@ class VectorCode:
     # Operands
 
     def is_uniform(self, atom: str) -> bool:
-        return not (atom in self.varying or atom in self.linear or atom in self.private_loads)
+        """Whether no lane has a value of its own."""
+        return self.is_scalar(atom) and atom not in self.linear
+
+    def is_scalar(self, atom: str) -> bool:
+        """Whether an atom is known as a scalar, that of lane 0 if lanes differ."""
+        others = (self.varying, self.pending, self.spent, self.private_loads)
+        return not any(atom in names for names in others)
 
     def operand(self, type: str, atom: str) -> str:
         """An operand as a vector."""
-        if atom in self.pending:
+        if atom in self.pending or atom in self.spent:
             raise LeaveScalar
         if atom in self.private_loads:
             return self.operand(*self.private_loads[atom])
@@ -246,13 +251,11 @@ class VectorCode:
         """Add an instruction."""
         name, _, instruction = line.strip().rpartition(" = ")
         word, _, rest = instruction.partition(" ")
-        if self.spent and not self.spent.isdisjoint(_NAME.findall(rest)):
-            raise LeaveScalar
         if word == "store":
             self._store(rest)
         elif word == "load" and self._loads_accumulator(name, rest):
             return
-        elif self._is_uniform_instruction(word, rest):
+        elif all(map(self.is_uniform, _NAME.findall(rest))):
             self._hoist(line, name, word, rest)
         elif word in ("trunc", "zext") and (old := rest.split()[1]) in self.pending:
             self.pending[name] = self.pending.pop(old)  # a bool's byte
@@ -267,13 +270,6 @@ class VectorCode:
             self._call(name, rest)
         else:
             self._elementwise(name, word, rest)
-
-    def _is_uniform_instruction(self, word: str, rest: str) -> bool:
-        atoms = _NAME.findall(rest)
-        return not any(
-            atom in self.pending or atom in self.private_loads or not self.is_uniform(atom)
-            for atom in atoms
-        )
 
     def _hoist(self, line: str, name: str, word: str, rest: str) -> None:
         if word == "load":
@@ -290,7 +286,6 @@ class VectorCode:
             self._note_integer(name, word, match[3], match[4])
         elif word == "call" and not (name and _PURE_CALL.search(rest)):
             raise LeaveScalar
-        self.uniform.add(name)
         self.before.append(line)
         self.hoisted.add(line)
 
@@ -356,8 +351,8 @@ class VectorCode:
 
     def _is_linear(self, name: str, word: str, flags: str, a: str, b: str) -> bool:
         """Define a linear integer, if the result is one."""
-        unknown = self.varying.keys() | self.pending.keys() | self.private_loads.keys()
-        if not unknown.isdisjoint((a, b)) or not self._note_integer(name, word, a, b):
+        are_scalar = self.is_scalar(a) and self.is_scalar(b)
+        if not are_scalar or not self._note_integer(name, word, a, b):
             return False
         self.linear[name] = self.forms[name][0].get(self.counter, 0)
         self.wide_names[name] = f"{name}.l{self.tag}"
@@ -445,10 +440,8 @@ class VectorCode:
         if match is None:
             raise LeaveScalar
         inbounds, type, base, index = match.groups()
-        if not (self.pending.keys() | self.private_loads.keys()).isdisjoint((base, index)):
-            raise LeaveScalar
         self._note_address(name, match)
-        if base in self.varying or index in self.varying:
+        if not (self.is_scalar(base) and self.is_scalar(index)):
             origin = (
                 f"ptr {base}"
                 if self.is_uniform(base)
@@ -590,6 +583,11 @@ class VectorCode:
         if cell in self.accumulators or cell in self.pending.values():
             raise LeaveScalar
         self.private[cell] = type, value
+        last = value  # what the cell holds after the loop
+        if not self.is_uniform(value):
+            lane = f"{self.vector(type)} {self.operand(type, value)}, i64 {self.lanes - 1}"
+            last = self.fresh(f"extractelement {lane}")
+        self.lines.append(f"  store {type} {last}, ptr {cell}, align {SIZES[type]}")
 
     def finish(self) -> None:
         """Check that no lane reads or writes what another writes."""
