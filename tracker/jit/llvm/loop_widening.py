@@ -23,6 +23,7 @@ from itertools import zip_longest
 
 from tracker.jit.llvm.vector_code import (
     MAX_STRIDE,
+    NAME,
     SIZES,
     STORE,
     LaneAccumulator,
@@ -257,7 +258,7 @@ def _turn(loop: _Loop, body: list[str], turn: int) -> list[str]:
             return str(turn)
         return f"{name}.t{loop.tag}.{turn}" if name in names else name
 
-    return [re.sub(r"%[\w.]+", renamed, line) for line in body]
+    return [NAME.sub(renamed, line) for line in body]
 
 
 class _WideLoop:
@@ -388,7 +389,7 @@ def _without_repeated_addresses(body: Iterable[str]) -> list[str]:
     lines = []
     for line in body:
         if replaced:
-            line = re.sub(r"%[\w.]+", lambda name: replaced.get(name[0], name[0]), line)
+            line = NAME.sub(lambda name: replaced.get(name[0], name[0]), line)
         name, _, instruction = line.strip().rpartition(" = ")
         if instruction.startswith("getelementptr "):
             known = names.setdefault(instruction, name)

@@ -34,7 +34,7 @@ _ADDRESS = re.compile(rf"(inbounds )?({_TYPE}|\[2 x \w+\]), ptr (%[\w.]+|@[\w.]+
 _CALL = re.compile(rf"((?:[a-z]+ )*?)({_TYPE}) @([\w.]+)\((.*)\)")
 STORE = re.compile(rf"({_TYPE}) (\S+), ptr (%[\w.]+)(?:, align (\d+))?")
 
-_NAME = re.compile(r"%[\w.]+")
+NAME = re.compile(r"%[\w.]+")
 _RETURN = re.compile(rf"  ret ({_TYPE}) (\S+)")
 _PURE_CALL = re.compile(r"@llvm\.|@vm\.| asm ")
 _BINARY_WORDS = frozenset(
@@ -87,9 +87,8 @@ def _wide_copy(module: VectorModule, name: str, lanes: int) -> str:
     """A straight-line function on vectors."""
     parameters, body, result = module.scalar_function(name)
     code = VectorCode(lanes, module)
-    for parameter, type in parameters.items():
-        code.varying[parameter] = type
-        code.wide_names[parameter] = parameter
+    for parameter in parameters:
+        code.alias(parameter, parameter)
     for line in body:
         code.add(line)
     types = ", ".join(f"{code.vector(type)} {parameter}" for parameter, type in parameters.items())
@@ -165,7 +164,7 @@ class VectorCode:
         self.tag = tag
         self.before: list[str] = []
         self.lines: list[str] = []
-        self.varying: dict[str, str] = {}  # name -> scalar type
+        self.varying: set[str] = set()
         self.linear: dict[str, int] = {}  # name -> step; of addresses, in bytes
         self.wide_names: dict[str, str] = {}
         self.splats: dict[tuple[str, str], str] = {}
@@ -255,7 +254,7 @@ class VectorCode:
             self._store(rest)
         elif word == "load" and self._loads_accumulator(name, rest):
             return
-        elif all(map(self.is_uniform, _NAME.findall(rest))):
+        elif all(map(self.is_uniform, NAME.findall(rest))):
             self._hoist(line, name, word, rest)
         elif word in ("trunc", "zext") and (old := rest.split()[1]) in self.pending:
             self.pending[name] = self.pending.pop(old)  # a bool's byte
@@ -327,9 +326,13 @@ class VectorCode:
         access = _LaneAccess(place, place[0].get(self.counter, 0), SIZES[type], writes)
         self.accesses.setdefault(self.root(pointer), []).append(access)
 
-    def define(self, name: str, type: str, instruction: str) -> None:
-        self.varying[name] = type
-        self.wide_names[name] = f"{name}.v{self.tag}"
+    def alias(self, name: str, vector: str) -> None:
+        """Let a vector be what a name is in the lanes."""
+        self.varying.add(name)
+        self.wide_names[name] = vector
+
+    def define(self, name: str, instruction: str) -> None:
+        self.alias(name, f"{name}.v{self.tag}")
         self.lines.append(f"  {name}.v{self.tag} = {instruction}")
 
     def _binary(self, name: str, word: str, rest: str) -> None:
@@ -345,7 +348,6 @@ class VectorCode:
                 return
         self.define(
             name,
-            type,
             f"{word} {flags}{self.vector(type)} {self.operand(type, a)}, {self.operand(type, b)}",
         )
 
@@ -363,11 +365,11 @@ class VectorCode:
     def _elementwise(self, name: str, word: str, rest: str) -> None:
         if word == "fneg" and (match := _UNARY.fullmatch(rest)):
             flags, type, a = match.groups()
-            self.define(name, type, f"fneg {flags}{self.vector(type)} {self.operand(type, a)}")
+            self.define(name, f"fneg {flags}{self.vector(type)} {self.operand(type, a)}")
         elif word in ("fcmp", "icmp") and (match := _COMPARE.fullmatch(rest)):
             relation, type, a, b = match.groups()
             operands = f"{self.operand(type, a)}, {self.operand(type, b)}"
-            self.define(name, "i1", f"{word} {relation} {self.vector(type)} {operands}")
+            self.define(name, f"{word} {relation} {self.vector(type)} {operands}")
         elif word == "select" and (match := _SELECT.fullmatch(rest)):
             condition, type, a, b = match.groups()
             vector = self.vector(type)
@@ -377,13 +379,13 @@ class VectorCode:
                 else f"{self.vector('i1')} {self.operand('i1', condition)}"
             )
             chosen = f"{vector} {self.operand(type, a)}, {vector} {self.operand(type, b)}"
-            self.define(name, type, f"select {test}, {chosen}")
+            self.define(name, f"select {test}, {chosen}")
         elif word in _CAST_WORDS and (match := _CAST.fullmatch(rest)):
             have, a, type = match.groups()
             if "ptr" in (have, type):
                 raise LeaveScalar
             operand = f"{self.vector(have)} {self.operand(have, a)}"
-            self.define(name, type, f"{word} {operand} to {self.vector(type)}")
+            self.define(name, f"{word} {operand} to {self.vector(type)}")
         else:
             raise LeaveScalar
 
@@ -408,7 +410,7 @@ class VectorCode:
         else:
             target = f"@{self.module.wide_function(function, self.lanes)}"
         operands = ", ".join(f"{self.vector(kind)} {self.operand(kind, a)}" for kind, a in pairs)
-        self.define(name, type, f"call {flags}{self.vector(type)} {target}({operands})")
+        self.define(name, f"call {flags}{self.vector(type)} {target}({operands})")
 
     def _inline(self, name: str, type: str, function: str, atoms: list[str]) -> None:
         """Add the body of a function of several arguments: what it computes of uniform ones is
@@ -420,9 +422,8 @@ class VectorCode:
             return actual.get(match[0], f"{name}.c{match[0][1:]}")
 
         for line in body:
-            self.add(re.sub(r"%[\w.]+", renamed, line))
-        self.varying[name] = type
-        self.wide_names[name] = self.operand(type, re.sub(r"%[\w.]+", renamed, result))
+            self.add(NAME.sub(renamed, line))
+        self.alias(name, self.operand(type, NAME.sub(renamed, result)))
 
     def _intrinsic(self, function: str, type: str, kinds: list[str]) -> str:
         base, _, suffix = function.rpartition(".")
@@ -448,7 +449,7 @@ class VectorCode:
                 else f"{self.vector('ptr')} {self.operand('ptr', base)}"
             )
             places = f"{self.vector('i64')} {self.operand('i64', index)}"
-            self.define(name, "ptr", f"getelementptr {inbounds or ''}{type}, {origin}, {places}")
+            self.define(name, f"getelementptr {inbounds or ''}{type}, {origin}, {places}")
             return
         self.linear[name] = self.forms[name][0].get(self.counter, 0)
         self.wide_names[name] = f"{name}.l{self.tag}"
@@ -464,7 +465,7 @@ class VectorCode:
         self._note_access(pointer, type, writes=False)
         key = (type, self.root(pointer), str(self.forms.get(pointer)))
         if (same := self.loads.get(key)) and pointer not in self.varying:
-            self.varying[name], self.wide_names[name] = type, self.wide_names[same]
+            self.alias(name, self.wide_names[same])
             return
         self.loads[key] = name
         step, odd = divmod(self.linear.get(pointer, 0), SIZES[type])
@@ -480,7 +481,6 @@ class VectorCode:
         places = f"{pointers} {self.operand('ptr', pointer)}, i32 {align}"
         self.define(
             name,
-            type,
             f"call {vector} {target}({places}, {masks} splat (i1 true), {vector} poison)",
         )
 
@@ -491,14 +491,14 @@ class VectorCode:
             back = (self.lanes - 1) * step * SIZES[type]
             place = self.fresh(f"getelementptr i8, ptr {place}, i64 {back}")
         if step == 1:
-            self.define(name, type, f"load {self.vector(type)}, ptr {place}, align {align}")
+            self.define(name, f"load {self.vector(type)}, ptr {place}, align {align}")
             return
         span = f"<{count} x {type}>"
         whole = self.fresh(f"load {span}, ptr {place}, align {align}")
         numbers = range(0, count, step) if step > 0 else range(count - 1, -1, step)
         lanes = ", ".join(f"i32 {number}" for number in numbers)
         picked = f"<{self.lanes} x i32> <{lanes}>"
-        self.define(name, type, f"shufflevector {span} {whole}, {span} poison, {picked}")
+        self.define(name, f"shufflevector {span} {whole}, {span} poison, {picked}")
 
     def _store(self, rest: str) -> None:
         match = STORE.fullmatch(rest)
