@@ -45,6 +45,8 @@ from tracker import CompileError, UnsupportedError, gradient, jit, trace
 from tracker.jit.discovery.discovery import find_captured_state
 from tracker.jit.discovery.impure_calls import ImpureCallMonitor
 
+tqdm.monitor_interval = 0  # its thread would go on for as long as the process does
+
 clock = time.perf_counter
 library = ctypes.CDLL(None)
 absolute = library.abs
