@@ -268,6 +268,25 @@ def test_params():
     assert holder.b.grad == pytest.approx(-0.7 * np.exp(-1.4), rel=1e-6)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_derivative_beside_an_outer_value(method):
+    """Of a param, or of an array of an object that a trace stands in for."""
+
+    class Rates:
+        each, which = param([1.0, 2.0]), np.array([1, 0])
+
+    def f(a):
+        right = lambda t, y: -a * y * Rates.each[Rates.which]  # noqa: E731
+        return np.sum(solve_ivp(right, (0.0, 1.0), [1.0, 1.0], method, [1.0], **TIGHT).y)
+
+    want = -np.exp(-0.7) - 2 * np.exp(-1.4)
+    assert gradient(f, 0.7)[0] == pytest.approx(want, rel=1e-5)
+    Rates.each = np.array([1, 2])
+    compiled = tracker.jit(lambda a: gradient(f, a)[0])
+    for _ in range(2):
+        assert compiled(0.7) == pytest.approx(want, rel=1e-5)
+
+
 def test_results_are_scipys():
     def f(t, y):
         return [y[1], -9.81]

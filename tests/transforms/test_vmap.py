@@ -255,6 +255,15 @@ def test_errors(call, text):
         call()
 
 
+def test_rows_that_a_backward_pass_runs_again():
+    """Captured leaves, which are closed by then, keep their gradients."""
+
+    def f(x):
+        return tracker.checkpoint(lambda a: np.sum(vmap(lambda r: x * r)(a)), np.arange(3.0))
+
+    assert gradient(f, 0.7) == (3.0,)
+
+
 def test_arrays_that_the_function_makes_are_plain():
     for f in (lambda x: tnp.array(0.5), lambda x: (x, tnp.array([0.5])), lambda x: tnp.zeros(2)):
         for mapped in (vmap(f), jit(vmap(f))):

@@ -25,7 +25,7 @@ from tracker.tape.observers import is_tracing
 from tracker.tape.record import aval_of, data_of, value_of
 from tracker.tape.tracer import UnsupportedInBody
 from tracker.tape.tracked import Tracked
-from tracker.tape.value import is_constant
+from tracker.tape.value import new_epoch
 from tracker.transforms.batching_purity import require_pure_rows
 from tracker.transforms.batching_replay import replay_rows
 from tracker.transforms.batching_rules import BatchedValue, broadcast_rows
@@ -205,21 +205,22 @@ def _run_path(
         constants.update((i, x) for i, x in enumerate(found) if not tree.is_numeric(aval_of(x)))
         return [x for i, x in enumerate(found) if i not in constants]
 
+    epoch = new_epoch()
     traced: TracedBody = trace_body("row", numeric, [data_of(x)[at] for x in rows])
     marks = [*(False for _ in traced.hoisted), *(True for _ in rows)]
     with np.errstate(all="ignore"):  # results of rows off the path are dropped
-        made, alive = replay_rows(
-            traced.function, [*map(_without_history, traced.hoisted), *rows], marks, n
-        )
+        hoisted = [_plain_if_made(x, epoch) for x in traced.hoisted]
+        made, alive = replay_rows(traced.function, [*hoisted, *rows], marks, n)
     answers = iter(made)
     total = len(made) + len(constants)
     return [(constants[i], None) if i in constants else next(answers) for i in range(total)], alive
 
 
-def _without_history(x: Any) -> Any:
-    """A captured value; its data if that is a constant, so that no more is recorded."""
-    is_plain = type(x) is Tracked and not is_tracing() and is_constant(value_of(x))
-    return data_of(x) if is_plain else x
+def _plain_if_made(x: Any, epoch: int) -> Any:
+    """A captured value; its data if the row has allocated it since, so that no more is recorded.
+    (An older one may be a leaf to which a backward pass is on its way.)"""
+    is_made = type(x) is Tracked and not is_tracing() and value_of(x).epoch >= epoch
+    return data_of(x) if is_made else x
 
 
 def _merge_rows(is_done: Any, a: BatchedValue, b: BatchedValue, n: int) -> BatchedValue:
