@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import tracker
 from tracker import back, checkpoint, gradient, hook, ignore_derivatives, jit, jvp, param
@@ -46,6 +47,14 @@ def test_checkpoint_runs_the_function_twice():
     assert (len(runs), y) == (1, np.sum(V**2))
     assert pull(1.0)[0].tolist() == (2 * V).tolist()
     assert len(runs) == 2
+
+
+def test_a_captured_leaf_is_no_constant_in_the_second_run():
+    def f(end):
+        decay = lambda a: solve_ivp(lambda t, y: -a * y, (0.0, end), [1.0], t_eval=[end])  # noqa: E731
+        return checkpoint(lambda a: decay(a).y[0, 0], 0.7)
+
+    assert gradient(f, 1.0)[0] == pytest.approx(-0.7 * np.exp(-0.7), rel=1e-3)
 
 
 def test_captured_values_keep_their_gradients():

@@ -31,6 +31,7 @@ from tracker.support.weakrefs import WeakIdentityDict, removing_ref
 from tracker.tape import library_hooks
 
 NO_PARAMS: dict[str, Any] = {}
+LEAF_PARAMS: dict[str, Any] = {}  # of a leaf, also when it is closed: another dict
 _epoch = 0
 
 
@@ -74,7 +75,7 @@ def leaf(data: Any) -> Value:
     """A new leaf."""
     if len(sys.modules) != library_hooks.seen_count:
         library_hooks.run_hooks()
-    return Value(data, None, (), NO_PARAMS)
+    return Value(data, None, (), LEAF_PARAMS)
 
 
 def history_of(root: Value, stop: Container[Value] = ()) -> Iterator[Value]:
@@ -97,9 +98,10 @@ _constants: WeakIdentityDict[bool] = WeakIdentityDict()  # found to be constant,
 
 def is_constant(value: Value) -> bool:
     """Whether a value depends only on arrays that were allocated to be filled (`np.zeros_like(t)`):
-    no gradient can be lost."""
+    no gradient can be lost. To a closed leaf, a backward pass may still be on its way."""
     for current in history_of(value, _constants):
-        if current.op is not CLOSED and not any(type(o) is Value for o in current.operands):
+        is_leaf = current.op is not CLOSED or current.params is LEAF_PARAMS
+        if is_leaf and not any(type(o) is Value for o in current.operands):
             return False
     _constants[value] = True
     return True
