@@ -47,7 +47,7 @@ def pendulum(t, y, k):
 
 
 def solution(module, k, **options):
-    given = {"t_eval": [0.5, 1.0], "args": (k,), "method": "BDF", **options}
+    given = {"t_eval": [0.5, 1.0], "args": (k,), "method": "LSODA", "min_step": 0.0, **options}
     return module.solve_ivp(pendulum, (0.0, 1.0), START, **given)
 
 

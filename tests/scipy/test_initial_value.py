@@ -344,6 +344,14 @@ COMPILED = {
         lambda m, k, step: solution(m, k, method="Radau", rtol=1e-10, atol=1e-10, max_step=step),
         [(2.0, 0.1), (3.0, np.inf), (3.0, 0.0)],
     ),
+    "LSODA": (
+        lambda m, k, rtol: solution(m, k, method="LSODA", rtol=rtol, atol=1e-12),
+        [(2.0, 1e-12), (3.0, 1e-12), (3.0, 1e-11)],
+    ),
+    "BDF": (
+        lambda m, k, step: solution(m, k, method="BDF", rtol=1e-12, atol=1e-12, first_step=step),
+        [(2.0, 1e-3), (3.0, 1e-2), (3.0, -1.0)],
+    ),
     "a rejected first step": (
         lambda m, k: solution(m, k, [0.0, 0.3, 1.0], first_step=1.0, rtol=1e-6),
         [(2.0,), (40.0,)],
@@ -471,9 +479,11 @@ def test_other_compiled_derivatives(name):
     check_exact(tracker.jit(f), exact, *args)
 
 
+@pytest.mark.parametrize("options", [{}, {"events": zero}])
 @pytest.mark.parametrize("method", METHODS[3:])
-def test_compiled_callbacks(method):
-    """Of methods that SciPy runs, with a captured tuple and a branch."""
+def test_compiled_stiff_methods(method, options, monkeypatch):
+    """With a captured tuple and a branch, and an option that native code does not need; and with
+    events, by a callback."""
 
     def f(a, t):
         rates = (a, 2 * a)
@@ -481,11 +491,34 @@ def test_compiled_callbacks(method):
         def right(t, y):
             return [-rates[0] * y[0] if t < 5 else 0.0, -rates[1] * y[1]]
 
-        return solve_ivp(right, (0.0, 1.0), [1.0, 3.0], method, [t, 1.0], **TIGHT).y
+        def slopes(t, y):
+            return np.diag([-rates[0], -rates[1]])
 
+        given = {"method": method, "t_eval": [t, 1.0], "jac": slopes, **options}
+        return solve_ivp(right, (0.0, 1.0), [1.0, 3.0], **given, **TIGHT).y
+
+    if not options:
+        monkeypatch.delattr(scipy.integrate, "solve_ivp")
     compiled = tracker.jit(f)
     check_exact(compiled, lambda a, t: decayed(a, np.stack([t, 1.0 + 0 * t])), 0.7, 0.4, rtol=1e-5)
     assert compiled.cache_info().traces >= 1
+
+
+@pytest.mark.parametrize("method", ["BDF", "LSODA"])
+def test_compiled_dense_output_of_methods_of_several_steps(method):
+    def f(a, t, name=None):
+        given = {"method": method, "dense_output": True, **TIGHT}
+        found = solve_ivp(lambda t, y: -a * y, (0.0, 1.0), [1.0], **given)
+        return found.sol(t)[0] if name is None else np.size(getattr(found, name)) * a
+
+    compiled = tracker.jit(f, static=("name",))
+    for _ in range(2):
+        assert gradient(compiled, 0.7, 0.5)[0] == pytest.approx(-0.5 * np.exp(-0.35), rel=1e-5)
+    assert compiled.cache_info().eager == 0
+    for name in ("t", "y", "nfev"):
+        text = f"compiled code does not hold what SciPy says as {name!r} of a solution"
+        with pytest.warns(RuntimeWarning, match=text):
+            assert compiled(0.7, 0.5, name) == f(0.7, 0.5, name)
 
 
 @pytest.mark.parametrize("count", [1, 33])
@@ -547,7 +580,7 @@ def test_stiff_derivatives(method, tight_kinetics):
     np.testing.assert_allclose(np.reshape(found, slopes.shape), slopes, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["Radau", "odeint"])
+@pytest.mark.parametrize("method", ["Radau", "BDF", "LSODA", "odeint"])
 def test_compiled_stiff_derivatives(method, tight_kinetics):
     value, slopes = tight_kinetics
     weights = np.arange(1.0, 7.0).reshape(2, 3)

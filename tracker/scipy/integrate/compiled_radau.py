@@ -29,7 +29,7 @@ from tracker.transforms.jacobians import jacobian
 from tracker.transforms.vmap import vmap
 
 _ITERATIONS = 6
-_MOST_EQUATIONS = 32  # a step inverts a matrix of three times as many rows
+MOST_EQUATIONS = 32  # a step inverts a matrix of three times as many rows
 _DERIVATIVES = 3  # the order up to which solutions have them
 _ERROR = np.array([-13 - 7 * 6**0.5, -13 + 7 * 6**0.5, -1]) / 3
 _MU = 3 + 3 ** (2 / 3) - 3 ** (1 / 3)  # the real eigenvalue of the inverse of a
@@ -37,7 +37,7 @@ _MU = 3 + 3 ** (2 / 3) - 3 ** (1 / 3)  # the real eigenvalue of the inverse of a
 
 class _RadauState(NamedTuple):
     """Where an attempt starts, as in `compiled_steps.py`. `slopes`: of the last accepted step, of
-    size `step`; what the next size also depends on; how often the right side was called."""
+    size `step`; and what the next size also depends on."""
 
     t: Any
     y: Any
@@ -49,15 +49,10 @@ class _RadauState(NamedTuple):
     step: Any
     old_size: Any
     old_error: Any
-    calls: Any
 
 
 class RadauFlow(CompiledFlow):
-    """The solution by Radau's method, of few real equations (`can_solve`)."""
-
-    @staticmethod
-    def can_solve(y0: Any) -> bool:
-        return np.size(y0) <= _MOST_EQUATIONS and not np.iscomplexobj(y0)
+    """The solution by Radau's method, of few real equations."""
 
     def __init__(self, f: Any, start: Any, end: Any, y0: Any, control: Any) -> None:
         first, self.ends, self.y0 = ignore_derivatives(start), (start, end), y0
@@ -80,7 +75,7 @@ class RadauFlow(CompiledFlow):
     def _first_state(self, y0: Any, slope: Any, size: Any) -> Any:
         slopes = np.stack([0.0 * slope] * 3)
         zero = 0.0 * size
-        return _RadauState(self.start, y0, slope, size, False, 0, slopes, zero, zero, zero, 2)
+        return _RadauState(self.start, y0, slope, size, False, 0, slopes, zero, zero, zero)
 
     def _attempt(self, state: Any) -> Any:
         t, y, tableau = state.t, state.y, self.tableau
@@ -131,7 +126,6 @@ class RadauFlow(CompiledFlow):
             step=np.where(is_good, h, state.step),
             old_size=np.where(is_good, np.abs(h), state.old_size),
             old_error=np.where(is_good, norm, state.old_error),
-            calls=state.calls + 3 * count + 2,
         )
 
     def _solve(self, t: Any, y: Any, h: Any, z: Any, inverse: Any) -> Any:
@@ -177,10 +171,6 @@ class RadauFlow(CompiledFlow):
             np.concatenate([np.stack([start]), times[inner], np.stack([end])]),
             np.concatenate([np.stack([self.y0]), states[inner], np.stack([last])]),
         )
-
-    def evaluations(self, between: list[Any]) -> Any:
-        """How often the right side was called; its Jacobians are derivatives."""
-        return self.last.calls.item()
 
     def _differentiate(self, y0: Any) -> None:
         """Give the states and slopes their derivatives."""

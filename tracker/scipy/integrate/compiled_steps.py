@@ -28,13 +28,15 @@ SAFETY, LEAST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0
 
 @record()
 class StepControl:
-    """The options of a solver. `most_steps`: after so many it gives up."""
+    """The options of a solver. It gives up after `most_steps`, or after `most_stiff_steps` that
+    stability has limited, and not the error."""
 
     rtol: Any = 1e-3
     atol: Any = 1e-6
     max_step: Any = np.inf
     first_step: Any = None
     most_steps: Any = np.inf
+    most_stiff_steps: Any = None
 
     def checked(self, length: Any) -> StepControl:
         """The options as SciPy uses them. Raises for those that it refuses."""
@@ -48,14 +50,19 @@ class StepControl:
             raise ValueError("`first_step` exceeds bounds.")
         return replace(self, rtol=np.maximum(self.rtol, 100 * np.finfo(float).eps))
 
+    def noting_stiffness(self, y0: Any) -> StepControl:
+        """For DOP853: it gives up when an implicit method, with its matrices, is cheaper."""
+        return replace(self, most_stiff_steps=min(100 + np.size(y0) ** 3, 10_000))
 
-CONTROL_OPTIONS = frozenset(StepControl.__annotations__) - {"most_steps"}
+
+CONTROL_OPTIONS = frozenset(StepControl.__annotations__) - {"most_steps", "most_stiff_steps"}
 
 
 class _State(NamedTuple):
     """Where an attempt starts: the time, the state and its slope, the next step's size, whether it
-    was refused before; how many steps were accepted; the slopes of the attempt before; and the
-    values of events and how often they happened, if there are any."""
+    was refused before; how many steps were accepted; the slopes of the attempt before; if there
+    are any, the values of events and how often they happened; and how many steps were stiff, if
+    that matters."""
 
     t: Any
     y: Any
@@ -66,6 +73,7 @@ class _State(NamedTuple):
     slopes: Any
     event_values: Any
     event_counts: Any
+    stiff_steps: Any
 
 
 class CompiledFlow:
@@ -106,7 +114,8 @@ class CompiledFlow:
         if self.events is not None:
             values = ignore_derivatives(self.events.values(self.start, y0))
             counts = np.zeros(len(self.events.functions), int)
-        return _State(self.start, y0, slope, size, False, 0, slopes, values, counts)
+        stiff = None if self.control.most_stiff_steps is None else 0
+        return _State(self.start, y0, slope, size, False, 0, slopes, values, counts, stiff)
 
     def _is_stopped(self, state: _State) -> Any:
         assert self.events is not None
@@ -137,6 +146,8 @@ class CompiledFlow:
         goes_on = (self.sign * (self.end - state.t) > 0) & ~is_too_small
         if self.events is not None:
             goes_on = goes_on & ~self._is_stopped(state)
+        if self.control.most_stiff_steps is not None:
+            goes_on = goes_on & (state.stiff_steps < self.control.most_stiff_steps)
         return goes_on & (state.accepted < self.control.most_steps)
 
     def _attempt(self, state: _State) -> _State:
@@ -147,12 +158,11 @@ class CompiledFlow:
         next_t = now + self.sign * size
         next_t = np.where(self.sign * (next_t - self.end) > 0, self.end, next_t)
         h = next_t - t
-        slopes = [state.slope]
+        slopes, states = [state.slope], [y]
         for row, c in zip(tableau.a[1:], tableau.c[1:], strict=True):
-            here = y + h * combination(row, slopes)
-            slopes.append(self.f(t + c * h, here))
-            if len(slopes) == self.stages:
-                next_y = here
+            states.append(y + h * combination(row, slopes))
+            slopes.append(self.f(t + c * h, states[-1]))
+        next_y = states[self.stages - 1]
         error = self._error_norm(h, y, next_y, slopes)
         is_good = error < 1
         factor = SAFETY * np.where(error == 0, 1e-30, error) ** (-1.0 / (tableau.order + 1))
@@ -163,6 +173,10 @@ class CompiledFlow:
             next_values = ignore_derivatives(self.events.values(next_t, next_y))
             counts = counts + (is_good & self.events.crossed(values, next_values))
             values = np.where(is_good, next_values, values)
+        stiff = state.stiff_steps
+        if stiff is not None:
+            ends = slice(self.stages - 2, self.stages)  # two stages at the end of the step
+            stiff = stiff + (is_good & _is_stiff(h, states[ends], slopes[ends]))
         return _State(
             t=np.where(is_good, next_t, t),
             y=np.where(is_good, next_y, y),
@@ -173,6 +187,7 @@ class CompiledFlow:
             slopes=np.stack(slopes),
             event_values=values,
             event_counts=counts,
+            stiff_steps=stiff,
         )
 
     def _error_norm(self, h: Any, y: Any, next_y: Any, slopes: list[Any]) -> Any:
@@ -284,6 +299,13 @@ class _Pieces:
         h = self.end - self.begin
         weights = np.expand_dims(h, -1) * self.tableau.weights_at((t - self.begin) / h)
         return self.states + np.sum(np.expand_dims(weights, -1) * self.slopes, axis=1)
+
+
+def _is_stiff(h: Any, states: list[Any], slopes: list[Any]) -> Any:
+    """Whether a step of DOP853 is as long as the method is stable for the Jacobian that two states
+    and their slopes show (Hairer, Norsett, Wanner, section IV.2)."""
+    h, *both = map(ignore_derivatives, (h, *states, *slopes))
+    return np.abs(h) * rms(both[3] - both[2]) > 6.1 * rms(both[1] - both[0])
 
 
 def rms(x: Any) -> Any:

@@ -6,8 +6,8 @@ right side may depend on tracked values through `args` and through what it captu
 
 Without tracked values everything is SciPy's. The values that are returned are SciPy's in any case.
 Under a trace, explicit Runge-Kutta methods (`compiled_steps.py`) and Radau (`compiled_radau.py`)
-are one loop; for the other methods, compiled code calls back once for the solution and once for
-each derivative.
+are one loop, and stand for BDF and LSODA. What they cannot do is called back, once for the solution
+and once for each derivative.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ import scipy.optimize
 from tracker import tree
 from tracker.autodiff.leaves import plain_data
 from tracker.errors import UnsupportedError, message
-from tracker.scipy._bridge.callback import call_scipy, differentiable_callback
+from tracker.scipy._bridge.callback import (
+    call_scipy,
+    differentiable_callback,
+    restrict_result,
+)
 from tracker.scipy._bridge.closures import tracked_cells, with_cells
 from tracker.scipy._bridge.fallback import as_array, is_tracked
 from tracker.scipy._bridge.implicit import (
@@ -34,7 +38,7 @@ from tracker.scipy._bridge.implicit import (
     with_entries,
 )
 from tracker.scipy.integrate.accepted_steps import Flow, Steps, record_odeint, record_steps
-from tracker.scipy.integrate.compiled_radau import RadauFlow
+from tracker.scipy.integrate.compiled_radau import MOST_EQUATIONS, RadauFlow
 from tracker.scipy.integrate.compiled_steps import CONTROL_OPTIONS, CompiledFlow, StepControl
 from tracker.scipy.integrate.events import EventFunction, Events, locate
 from tracker.scipy.integrate.right_side import RightSide
@@ -47,7 +51,11 @@ from tracker.tape.tracer import StopGradient, UnsupportedInBody
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import is_constant
 
-COMPILED_METHODS = (*EXPLICIT_METHODS, scipy.integrate.Radau)
+_STEPS_AS_SCIPY = (*EXPLICIT_METHODS, scipy.integrate.Radau)  # of compiled methods
+_COMPILED_METHODS = (*_STEPS_AS_SCIPY, scipy.integrate.BDF, scipy.integrate.LSODA)
+_OF_JACOBIANS = frozenset(  # options that compiled code, which finds them itself, does not need
+    {"jac", "jac_sparsity", "lband", "uband", "Dfun", "col_deriv", "ml", "mu"}
+)
 _MESSAGES = (
     "The solver successfully reached the end of the integration interval.",
     "A termination event occurred.",
@@ -101,7 +109,7 @@ def odeint(
     **options: Any,
 ) -> Any:
     """The solution of dy/dt = func(y, t, *args) at the times t, differentiable in y0, t, args, and
-    what func captures. In compiled code an explicit method solves it, or Radau's if it is stiff.
+    what func captures. In compiled code DOP853 solves it, or Radau if it is stiff.
 
     >>> tracker.gradient(lambda k: odeint(lambda y, t: -k * y, [1.0], [0.0, 1.0])[1, 0], 0.5)
     (np.float64(-0.606530...),)
@@ -142,10 +150,9 @@ def _odeint_in_trace(
     atol: Any,
     options: dict[str, Any],
 ) -> Any:
-    """`odeint` in a trace: as a loop of an explicit method, if that takes no more steps than LSODA
-    may; otherwise (a stiff equation) as one of Radau's method, or as one callback."""
+    """`odeint` in a trace: as a loop, or as one callback."""
     times, y0 = 1.0 * as_array(t), _state_vector(start_vector(y0))
-    if not rest and options.keys() <= {"hmax", "mxstep"}:
+    if not rest and options.keys() <= {"hmax", "mxstep", *_OF_JACOBIANS}:
         tolerances = {"rtol": rtol, "atol": atol}
         control = StepControl(
             **{k: 1e-8 if x is None else np.minimum(x, 1e-8) for k, x in tolerances.items()},
@@ -171,16 +178,41 @@ def _compiled_states(f: RightSide, times: Any, y0: Any, control: StepControl) ->
     start, end = times[0], times[-1]
     if bool(start == end) or bool(np.any(np.diff(times) * (end - start) < 0)):
         return None
-    tableau = explicit_tableau(scipy.integrate.DOP853)
+    flow = _compiled_flow(f, (start, end), 1.0 * y0, scipy.integrate.LSODA, control)
+    return None if flow is None else flow(times)
+
+
+def _compiled_flow(
+    f: RightSide,
+    ends: tuple[Any, Any],
+    y0: Any,
+    method: Any,
+    control: StepControl,
+    events: Events | None = None,
+    is_stepwise: bool = False,
+) -> Any:
+    """The solution by a loop; None if it does not reach the end. LSODA is an explicit method, then
+    Radau's if the equation is stiff; BDF is Radau's. `is_stepwise`: only at its own times."""
+    start, end = ends
     control = control.checked(np.abs(end - start))
-    with np.errstate(all="ignore"):  # attempts at a stiff equation overflow
-        flow = CompiledFlow(f, start, end, 1.0 * y0, tableau, control)
-    if bool(flow.is_finished):
-        return flow(times)
-    if not RadauFlow.can_solve(y0):
+    if method in EXPLICIT_METHODS:
+        tableau = explicit_tableau(method)
+        tableau = tableau.without_interpolation() if is_stepwise else tableau
+        flow: Any = CompiledFlow(f, start, end, y0, tableau, control, events)
+    elif np.iscomplexobj(y0):
         return None
-    stiff = RadauFlow(f, start, end, 1.0 * y0, control)
-    return stiff(times) if bool(stiff.is_finished) else None
+    elif method is scipy.integrate.LSODA:
+        tableau = explicit_tableau(scipy.integrate.DOP853)
+        with np.errstate(all="ignore"):  # attempts at a stiff equation overflow
+            flow = CompiledFlow(f, start, end, y0, tableau, control.noting_stiffness(y0))
+        if bool(flow.is_finished):
+            return flow
+        return _compiled_flow(f, ends, y0, scipy.integrate.Radau, control)
+    elif np.size(y0) <= MOST_EQUATIONS:
+        flow = RadauFlow(f, start, end, y0, control)
+    else:
+        return None
+    return flow if bool(flow.is_finished) else None
 
 
 def _plain_result(y: Any) -> Any:
@@ -250,7 +282,9 @@ def solve_ivp(
     """As `scipy.integrate.solve_ivp`, differentiable in t_span, y0, t_eval, args and what the
     functions capture: `.y` and `.t`, `.sol` and the times and states of events.
 
-    The steps of the solver are constants: without t_eval, so are the inner times.
+    The steps of the solver are constants: without t_eval, so are the inner times. In compiled code
+    Radau stands for BDF, and DOP853 or Radau for LSODA, to the same tolerances, where t_eval (or
+    dense output) is asked for; what they do not share (`nfev`, the steps) is not in the result.
 
     >>> def hit(t, y): return y[0]
     >>> hit.terminal = True
@@ -365,12 +399,13 @@ def _solve_ivp_in_trace(
     args: Any,
     options: dict[str, Any],
 ) -> Any:
-    """`solve_ivp` in a trace: explicit methods and Radau as a loop, the others as one callback."""
+    """`solve_ivp` in a trace: as a loop, or as one callback."""
     solver = getattr(scipy.integrate, method) if isinstance(method, str) else method
-    if solver in COMPILED_METHODS and options.keys() <= CONTROL_OPTIONS:
+    control_options = {k: x for k, x in options.items() if k not in _OF_JACOBIANS}
+    if solver in _COMPILED_METHODS and control_options.keys() <= CONTROL_OPTIONS:
         one = _of_one_state(fun) if vectorized else fun
         f: RightSide = lambda t, y: as_array(one(t, y, *(args or ())))  # noqa: E731
-        control, found_events = StepControl(**options), Events.of(events, args or ())
+        control, found_events = StepControl(**control_options), Events.of(events, args or ())
         with suppress(UnsupportedInBody):
             found = _compiled_result(
                 f, t_span, y0, solver, t_eval, dense_output, control, found_events
@@ -396,38 +431,33 @@ def _compiled_result(
     control: StepControl,
     events: Events,
 ) -> Any:
-    """The solution by a loop; None if it does not reach the end."""
+    """The solution by a loop, or None. It has nothing in which a compiled method is not SciPy's."""
     start, end = (1.0 * x for x in t_span)
     y0 = 1.0 * _state_vector(y0)
-    if bool(start == end):
+    is_explicit, has_events = method in EXPLICIT_METHODS, bool(events.functions)
+    if bool(start == end) or (has_events and not is_explicit):
+        return None
+    if method not in _STEPS_AS_SCIPY and t_eval is None and not dense_output:
         return None
     times = None if t_eval is None else _checked_times(t_eval, start, end)
-    control = control.checked(np.abs(end - start))
-    if method is scipy.integrate.Radau:
-        if events.functions or not RadauFlow.can_solve(y0):
-            return None
-        flow: Any = RadauFlow(f, start, end, y0, control)
-    else:
-        tableau = explicit_tableau(method)
-        if times is None and not dense_output and not events.functions:
-            tableau = tableau.without_interpolation()
-        flow = CompiledFlow(f, start, end, y0, tableau, control, events)
-    if not bool(flow.is_finished):
+    is_stepwise = times is None and not dense_output and not has_events
+    flow = _compiled_flow(f, (start, end), y0, method, control, events, is_stepwise)
+    if flow is None:
         return None
     located, last = flow.located_events()
-    evaluations = flow.evaluations([t for t in (times, *(t for t, _ in located)) if t is not None])
+    asked = [t for t in (times, *(t for t, _ in located)) if t is not None]
+    evaluations = flow.evaluations(asked) if is_explicit else None
     if last is not None and times is not None:
         times = times[: int(np.count_nonzero(flow.ordered(times) <= flow.ordered(last)))]
     states = None
-    if times is None:
+    if times is None and method in _STEPS_AS_SCIPY:
         times, states = flow.accepted_states()
         if last is not None:
             times, states = np.append(times[:-1], last), states[:-1]
             states = np.concatenate([states, np.expand_dims(flow(last), 0)])
-    elif np.size(times):
+    elif times is not None and np.size(times):
         states = flow(times)
-    has_events = bool(events.functions)
-    return scipy.optimize.OptimizeResult(
+    result = scipy.optimize.OptimizeResult(
         t=[] if states is None else times,
         y=[] if states is None else np.transpose(states),
         sol=DenseSolution(flow) if dense_output else None,
@@ -440,6 +470,10 @@ def _compiled_result(
         message=_MESSAGES[last is not None],
         success=True,
     )
+    if is_explicit:
+        return result
+    unknown = {"nfev", "njev", "nlu", *(("t", "y") if times is None else ())}
+    return restrict_result(result, {k: x for k, x in result.items() if k not in unknown})
 
 
 def _checked_times(t_eval: Any, start: Any, end: Any) -> Any:
