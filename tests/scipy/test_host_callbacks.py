@@ -165,7 +165,29 @@ quiet = pytest.mark.filterwarnings(
 )
 test_optimizers = quiet(calls_as_scipy(optimize, scipy.optimize, OPTIMIZE, exact=True))
 test_integrators = calls_as_scipy(integrate, scipy.integrate, INTEGRATE, exact=True)
+
+
+class Network:
+    """Flows between states, into a plain buffer, by integer arrays of the object."""
+
+    def __init__(self):
+        self.ends, self.powers = np.array([[0, 1], [1, 0]]), np.array([1, 2])
+
+    def flow(self, y, k):
+        out = np.zeros(2)
+        np.subtract.at(out, self.ends[:, 0], k * y**self.powers)
+        out[self.ends[0, 1]] += y[0]
+        return out
+
+
+NETWORK = Network()
 DERIVED = {
+    "arrays of an object": lambda k: optimize.root(
+        lambda x: x - START + NETWORK.flow(x, k), START, tol=1e-12
+    ).x[0],
+    "odeint, arrays of an object": lambda k: integrate.odeint(
+        lambda y, t: NETWORK.flow(y, k), START, [0.0, 1.0], rtol=1e-9, atol=1e-9, h0=0.01
+    )[1, 0],
     "nquad": lambda k: integrate.nquad(
         lambda x, y, k: np.exp(-k * x * y), [(0, 1), (0, k)], (k,)
     )[0],

@@ -170,9 +170,11 @@ def _host_callback(
         return tree.map(plain_data, function())
     first: list[Any] = []
     count = len(given)  # what compiled code calls must not keep the trace's values
+    state = _CapturedState(others)
+    tracing = [state.as_numbers()]
 
     def run(*numbers: Any) -> list[Any]:
-        with ObserversSuspended():
+        with ObserversSuspended(), tracing.pop() if tracing else contextlib.nullcontext():
             found = _traceable_result(
                 tree.map(plain_data, function(*map(_copy_if_array, numbers[:count])))
             )
@@ -186,7 +188,6 @@ def _host_callback(
         # A structure without numbers still needs a result that compiled code computes.
         return found if _is_number(first[1]) else [np.True_, *found]
 
-    state = _CapturedState(others)
     numbers = iter(host_call(name, run, [*given, *captured]))
     if state.has_changed:
         raise _changes_state(name)
@@ -384,14 +385,35 @@ def _captured_sources(functions: Sequence[Any]) -> list[Any]:
 
 
 class _CapturedState:
-    """A snapshot of the state that functions capture, to find out whether a call has changed it."""
+    """The state that functions capture, to find out whether a call has changed it."""
 
     def __init__(self, functions: Sequence[Any]) -> None:
-        self.snapshot = StateSnapshot(_captured_sources(functions), arrays=True)
+        self.sources = _captured_sources(functions)
+        self.snapshot = StateSnapshot(self.sources, arrays=True)
         self.tracked = [(x, value_of(x)) for x in _captured_tracked(functions)]
+        self.copies: list[tuple[Any, Any]] = []
+
+    @contextlib.contextmanager
+    def as_numbers(self) -> Iterator[None]:
+        """Within it, the functions read numbers where values of the trace stand, as they do when
+        compiled code calls them."""
+        with contextlib.ExitStack() as restore:
+            for source in self.sources:
+                before, is_on_holder = source.read(), source.is_on_holder
+                if any(type(x) is Tracked for x in tree.leaves(before)):
+                    restore.callback(source.write, before, is_on_holder)
+                    source.write(tree.map(self._copied, before), is_on_holder)
+            yield
+
+    def _copied(self, x: Any) -> Any:
+        number = plain_data(x)
+        if type(x) is not Tracked or not isinstance(number, np.ndarray):
+            return number
+        self.copies.append((number, number.copy("K")))
+        return self.copies[-1][1]
 
     @property
     def has_changed(self) -> bool:
         rebound = any(value_of(x) is not value for x, value in self.tracked)
-        written = any(not same_bytes(*pair) for pair in self.snapshot.arrays or ())
-        return rebound or written or self.snapshot.has_changed
+        arrays = (*self.copies, *(self.snapshot.arrays or ()))
+        return rebound or self.snapshot.has_changed or not all(same_bytes(*two) for two in arrays)
