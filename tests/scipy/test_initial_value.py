@@ -60,6 +60,11 @@ def reaches_level(level):
     return event
 
 
+def ends(event):
+    event.terminal = True
+    return event
+
+
 falls.terminal, falls.direction = True, -1
 EIGHT = np.arange(1.0, 9.0)
 
@@ -227,6 +232,18 @@ PROGRAMS = {
         lambda w, level: np.stack([level, -w * np.sqrt(1 - level**2)]),
         (1.3, 0.4),
     ),
+    "an event that ends a stiff method": (
+        lambda g, h: shot(g, h, method="BDF", t_eval=[0.5]).t_events[0],
+        lambda g, h: np.sqrt(2 * h / g) * np.ones(1),
+        (9.81, 3.0),
+    ),
+    "a stiff method backwards in time": (
+        lambda a, end: solve_ivp(
+            Rate(a), (1.0, end), [1.0], "BDF", events=ends(reaches_level(1.2)), **TIGHT
+        ).t[[0, -1]],
+        lambda a, end: np.stack([1.0 + 0 * a, 1.0 - np.log(1.2) / a]),
+        (0.7, 0.2),
+    ),
     "an event that ends it": (
         lambda g, h: np.stack([shot(g, h).t[-1], shot(g, h).y[1, -1]]),
         lambda g, h: np.stack([np.sqrt(2 * h / g), -np.sqrt(2 * h * g)]),
@@ -244,6 +261,15 @@ def test_programs(name):
 
 def test_a_parameter_that_matters_late():
     assert gradient(forgotten, 0.7)[0] == pytest.approx(-0.5 * np.exp(-0.85), rel=1e-6)
+
+
+def test_states_between_the_steps_of_bdf():
+    def f(a):
+        return solve_ivp(Rate(a), (0.0, 1.0), [1.0], "BDF", **TIGHT)
+
+    times = f(0.7).t
+    found = gradient(lambda a: np.sum(f(a).y * np.cos(times)), 0.7)[0]
+    assert found == pytest.approx(np.sum(-times * np.exp(-0.7 * times) * np.cos(times)), rel=1e-6)
 
 
 @pytest.mark.parametrize("method", ["RK45", "Radau"])

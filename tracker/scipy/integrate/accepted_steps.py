@@ -19,6 +19,8 @@ from tracker.scipy.integrate.tableau import Tableau, moved, tableau_of
 from tracker.support.structs import record, replace
 from tracker.transforms.vmap import vmap
 
+_STEP_OPTIONS = frozenset({"rtol", "atol", "max_step", "jac", "jac_sparsity"})
+
 
 @record()
 class Steps:
@@ -36,8 +38,19 @@ class Steps:
 def record_steps(
     f: RightSide, t_span: Any, y0: Any, method: Any, **options: Any
 ) -> tuple[Any, Steps]:
-    """SciPy's solution of an equation of plain numbers, and its steps."""
+    """SciPy's solution of an equation of plain numbers, and its steps; for BDF, those of Radau.
+    (BDF's states are accurate to its tolerances; but they are no solution, and where perturbations
+    grow before they decay, the linear equation along them differs much from that along one.)"""
     base: Any = getattr(scipy.integrate, method) if isinstance(method, str) else method
+    if base is scipy.integrate.BDF:
+        result = scipy.integrate.solve_ivp(f, t_span, y0, base, **options)
+        if result.success:
+            lasts = [t[-1] for t in result.t_events or () if result.status == 1 and len(t)]
+            end = max(lasts, key=lambda t: abs(t - t_span[0]), default=t_span[1])
+            of_steps = {k: x for k, x in options.items() if k in _STEP_OPTIONS}
+            other, steps = record_steps(f, (t_span[0], end), y0, scipy.integrate.Radau, **of_steps)
+            if other.success:
+                return result, steps
     tableau = tableau_of(base)
     found: list[tuple[Any, ...]] = []
 

@@ -352,6 +352,9 @@ def _differentiable_result(
         states = flow(times) if len(found.t) else np.transpose(found.y)
     else:
         times, states = flow.times, flow.states
+        if not np.array_equal(plain_data(times)[:-1], found.t[:-1]):
+            times = np.concatenate([times[:1], found.t[1:-1], times[-1:]])
+            states = flow(times)
         if found.status == 1:
             count = len(found.t) - 1
             (end, *_) = (t[-1:] for t, _ in located if found.t[-1] in plain_data(t)[-1:])
