@@ -21,6 +21,7 @@ from tracker.transforms.vmap import vmap
 
 EventFunction = Callable[[Any, Any], Any]  # g(t, y), a number
 _BISECTIONS = 64
+_MOST_ROWS = 4  # that take less time one by one than together
 
 
 @record()
@@ -65,7 +66,10 @@ def locate(g: EventFunction, flow: Callable[[Any], Any], times: Any, states: Any
     derivatives up to the third order."""
 
     def values(t: Any) -> Any:
-        return vmap(g)(t, flow(t))
+        y = flow(t)
+        if len(times) > _MOST_ROWS:
+            return vmap(g)(t, y)
+        return np.stack([g(t[at], y[at]) for at in range(len(times))])
 
     found = times
     for _ in range(2):
