@@ -57,7 +57,7 @@ def rows() -> dict[str, dict[str, float]]:
     """method -> what -> microseconds."""
     rates, found = (0.4, 0.1), {}
     clocked = functools.partial(best, clock=time.thread_time)
-    for method in ("RK23", "RK45", "DOP853", "Radau", "LSODA", "odeint"):
+    for method in ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA", "odeint"):
         f = functools.partial(loss, integrate, method)
         solve, slope = tracker.jit(f), tracker.jit(lambda *rates, f=f: tracker.gradient(f, *rates))
         found[method] = {
