@@ -12,7 +12,7 @@ LOOP = """void {name}(ptr %p) {{
   %a = getelementptr double, ptr %p, i64 {at}
   %n = add nuw nsw i64 %i, 1
   %q = udiv i64 %i, {by}
-  %x = fmul contract double %y, {times}
+  %x = fmul double %y, {times}
   %z = fsub float {less}, %x
   %c = icmp ult i64 %n, {end}
 }}"""

@@ -232,8 +232,8 @@ loop:
   %a = mul nsw i64 %i, 1000
   %b = add nsw i64 %a, 1000
   %c = getelementptr inbounds double, ptr %p0, i64 1000
-  %d = fmul contract double %x, 0x3FB999999999999A
-  %e = fadd contract float 0x3FB99999A0000000, 0x4000000000000000
+  %d = fmul double %x, 0x3FB999999999999A
+  %e = fadd float 0x3FB99999A0000000, 0x4000000000000000
   %nv1 = add nuw nsw i64 %i, 1
   %cv1 = icmp ult i64 %nv1, 300
   br i1 %cv1, label %loop, label %done
@@ -250,8 +250,8 @@ def test_which_numbers_are_lifted():
         "%a = mul nsw i64 %i, %size.1.far",
         "%b = add nsw i64 %a, %size.2",
         "ptr %p0, i64 %size.3",
-        "%d = fmul contract double %x, %size.4",
-        "%e = fadd contract float %size.5, 0x4000000000000000",
+        "%d = fmul double %x, %size.4",
+        "%e = fadd float %size.5, 0x4000000000000000",
         "%nv1 = add nuw nsw i64 %i, 1\n",
         "%cv1 = icmp ult i64 %nv1, %size.6",
     ):

@@ -94,7 +94,7 @@ def _gemv(kind: MatrixKind) -> str:
         total, row = c.variable(c.zero, c.element_type), c.address("%x", c.mul(i, down))
         with c.plain_loop(0, k) as p:
             product = c.multiply(c.load(row, c.mul(p, across)), c.load("%y", c.mul(p, stepy)))
-            added = f"fadd reassoc contract {c.element_type} {c.get(total)}, {product}"
+            added = f"fadd reassoc {c.element_type} {c.get(total)}, {product}"
             c.set(total, c.let(added))
         cell = c.address("%z", c.mul(i, stepz))
         before = c.select_element(kept, c.multiply("%beta", c.load(cell)), c.zero)

@@ -100,8 +100,7 @@ def _vector_rows(c: FunctionWriter, product: Product, where: tuple[str, str, str
             first = c.let(f"insertelement {row} poison, {text} {number}, i64 0")
             mask = f"<{n} x i32> zeroinitializer"
             spread = c.let(f"shufflevector {row} {first}, {row} poison, {mask}")
-            term = c.let(f"fmul contract {row} {spread}, {right_row(p)}")
-            c.set(total, c.let(f"fadd contract {row} {c.get(total)}, {term}"))
+            c.set(total, c.multiply_add(spread, right_row(p), c.get(total), row))
         target = c.address(z, c.mul(i, n), text)
         c.emit(f"store {row} {c.get(total)}, ptr {target}, {align}")
 

@@ -303,6 +303,7 @@ def emit_row_product(driver: Driver, product: RowProduct) -> LoopFunction:
     arguments = [f"ptr {driver.address(gather.buffer, gather.start)}", f"ptr {pointer}"]
     writer = _RowProductWriter(product, strides)
     text = writer.text()
+    driver.needs.intrinsics |= writer.c.declared
     arguments.append(f"ptr {target}")
     join = None
     if product.partial_sums is not None:
@@ -318,7 +319,7 @@ def _join_text(product: RowProduct) -> str:
         total = ""
         for thread in range(product.threads):
             part = c.load("%x", c.add(i, thread * size), kind)
-            total = c.let(f"fadd contract {kind} {total}, {part}") if total else part
+            total = c.let(f"fadd {kind} {total}, {part}") if total else part
         c.store(total, "%z", i, kind)
     c.ret()
     return c.text().removeprefix("define internal ")
@@ -380,11 +381,11 @@ class _RowProductWriter:
         with self._nest(first, last, {"%x": self.gather.strides, "%z": strides}) as (x, z):
             sums: list[str] = []
             for p, factor in enumerate(factors):
-                term = self.c.let(f"fmul contract {self.vector} {self._spread(x, p)}, {factor}")
+                number, at = self._spread(x, p), p % _PARALLEL_SUMS
                 if len(sums) < _PARALLEL_SUMS:
-                    sums.append(term)
+                    sums.append(self.c.let(f"fmul {self.vector} {number}, {factor}"))
                 else:
-                    sums[p % _PARALLEL_SUMS] = self._add(sums[p % _PARALLEL_SUMS], term)
+                    sums[at] = self.c.multiply_add(number, factor, sums[at], self.vector)
             while len(sums) > 1:
                 sums = [*sums[2:], self._add(sums[0], sums[1])]
             self._store(sums[0], z)
@@ -422,8 +423,9 @@ class _RowProductWriter:
         with self._nest(low, high, {"%x": self.gather.strides, "%y": strides}) as (x, y):
             row = self._row(y)
             for p, cell in zip(chosen, cells, strict=True):
-                term = c.let(f"fmul contract {self.vector} {self._spread(x, p)}, {row}")
-                c.set(cell, self._add(c.get(cell, self.vector), term), self.vector)
+                before = c.get(cell, self.vector)
+                term = c.multiply_add(self._spread(x, p), row, before, self.vector)
+                c.set(cell, term, self.vector)
         for p, cell in zip(chosen, cells, strict=True):
             total = self._fixed("%total", p * self.width)
             before = c.let(f"load {self.vector}, ptr {total}, {self.align}")
@@ -495,7 +497,7 @@ class _RowProductWriter:
     # Numbers
 
     def _add(self, a: str, b: str) -> str:
-        return self.c.let(f"fadd contract {self.vector} {a}, {b}")
+        return self.c.let(f"fadd {self.vector} {a}, {b}")
 
     def _fixed(self, pointer: str, offset: int) -> str:
         """The address of an element at a literal offset."""

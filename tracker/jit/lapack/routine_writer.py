@@ -98,7 +98,7 @@ class RoutineWriter(FunctionWriter):
 
     def real_op(self, operation: str, a: object, b: object) -> str:
         """Arithmetic of real numbers."""
-        return self.let(f"{operation} contract {self.kind.real_type} {a}, {b}")
+        return self.let(f"{operation} {self.kind.real_type} {a}, {b}")
 
     # Elements of matrices
 
@@ -108,24 +108,22 @@ class RoutineWriter(FunctionWriter):
         return f"<{self.kind.real_type} {value}, {self.kind.real_type} 0.0>"
 
     def plus(self, a: object, b: object) -> str:
-        return self.let(f"fadd contract {self.element_type} {a}, {b}")
+        return self.let(f"fadd {self.element_type} {a}, {b}")
 
     def minus(self, a: object, b: object) -> str:
-        return self.let(f"fsub contract {self.element_type} {a}, {b}")
+        return self.let(f"fsub {self.element_type} {a}, {b}")
 
     def multiply(self, a: str, b: str) -> str:
         if not self.kind.is_complex:
-            return self.let(f"fmul contract {self.element_type} {a}, {b}")
+            return self.let(f"fmul {self.element_type} {a}, {b}")
         flipped = self._shuffled(b, b, 1, 0)
-        straight = self.let(f"fmul contract {self.element_type} {self._shuffled(a, a, 0, 0)}, {b}")
-        crossed = self.let(
-            f"fmul contract {self.element_type} {self._shuffled(a, a, 1, 1)}, {flipped}"
-        )
+        straight = self.let(f"fmul {self.element_type} {self._shuffled(a, a, 0, 0)}, {b}")
+        crossed = self.let(f"fmul {self.element_type} {self._shuffled(a, a, 1, 1)}, {flipped}")
         return self._shuffled(self.minus(straight, crossed), self.plus(straight, crossed), 0, 3)
 
     def divide(self, a: str, b: str) -> str:
         if not self.kind.is_complex:
-            return self.let(f"fdiv contract {self.element_type} {a}, {b}")
+            return self.let(f"fdiv {self.element_type} {a}, {b}")
         self._uses_quotient = True
         self.declared.add("declare double @llvm.fabs.f64(double)")
         return self.let(
@@ -138,10 +136,12 @@ class RoutineWriter(FunctionWriter):
         both = real
         if self.kind.is_complex:
             both = self.pair(real, real)
-        return self.let(f"{operation} contract {self.element_type} {a}, {both}")
+        return self.let(f"{operation} {self.element_type} {a}, {both}")
 
     def subtract_product(self, a: str, b: str, c: str) -> str:
         """a - b * c."""
+        if not self.kind.is_complex:
+            return self.multiply_add(self.neg(b), c, a)
         return self.minus(a, self.multiply(b, c))
 
     def conj(self, a: str) -> str:

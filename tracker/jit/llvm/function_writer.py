@@ -6,11 +6,15 @@ variable is an alloca, which LLVM turns into a register.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from tracker.jit.llvm.text_writer import TextWriter
 from tracker.support.structs import record
+
+_SUFFIXES = {"double": "f64", "float": "f32"}  # of intrinsics
+_VECTOR = re.compile(r"<(\d+) x (\w+)>")
 
 
 @record(frozen=True)
@@ -90,6 +94,15 @@ class FunctionWriter(TextWriter):
             self.emit(f"call void @{name}({', '.join(arguments)})")
             return ""
         return self.let(f"call {kind} @{name}({', '.join(arguments)})")
+
+    def multiply_add(self, a: str, b: str, c: str, kind: str = "") -> str:
+        """a * b + c of real numbers or vectors, rounded once where the processor does that fast."""
+        kind = kind or self.element_type
+        vector = _VECTOR.fullmatch(kind)
+        scalar = kind if vector is None else vector[2]
+        suffix = ("" if vector is None else f"v{vector[1]}") + _SUFFIXES[scalar]
+        self.declared.add(f"declare {kind} @llvm.fmuladd.{suffix}({kind}, {kind}, {kind})")
+        return self.let(f"call {kind} @llvm.fmuladd.{suffix}({kind} {a}, {kind} {b}, {kind} {c})")
 
     # Memory
 

@@ -1,7 +1,8 @@
 """The emitter of real numbers, and the text of a module.
 
-Invariants: an operation's operands have one dtype, the caller casts first; floating-point code
-carries `contract` only, sums and products in reductions also `reassoc`; never `nnan` or `ninf`.
+Invariants: an operation's operands have one dtype, the caller casts first; sums and
+products in reductions carry `reassoc`, other arithmetic no flags: it has the bits of NumPy's, at
+any optimisation level.
 """
 
 from __future__ import annotations
@@ -80,28 +81,25 @@ class RealEmitter:
 
     # Arithmetic
 
-    def _flags(self, sum_: bool = False) -> str:
-        return "reassoc contract " if sum_ and self.reassociate else "contract "
-
     def add(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         if a.dtype.kind == "f":
-            return self._op("fadd " + self._flags(True).rstrip(), a, b)
+            return self._op("fadd reassoc" if self.reassociate else "fadd", a, b)
         if a.dtype == _BOOL:
             return self.logical_or(a, b)
         return self._op("add", a, b)
 
     def sub(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
-        return self._op("fsub contract" if a.dtype.kind == "f" else "sub", a, b)
+        return self._op("fsub" if a.dtype.kind == "f" else "sub", a, b)
 
     def mul(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
         if a.dtype.kind == "f":
-            return self._op("fmul " + self._flags(True).rstrip(), a, b)
+            return self._op("fmul reassoc" if self.reassociate else "fmul", a, b)
         if a.dtype == _BOOL:
             return self.logical_and(a, b)
         return self._op("mul", a, b)
 
     def div(self, a: ScalarValue, b: ScalarValue) -> ScalarValue:
-        return self._op("fdiv contract", a, b)
+        return self._op("fdiv", a, b)
 
     def neg(self, x: ScalarValue) -> ScalarValue:
         if x.value is not None:
