@@ -19,7 +19,6 @@ HEIGHTS = np.array([0.5, -1.0, 2.0, 0.2, 0.7])
 POSITIVE = np.array([0.5, 1.5, 0.7])
 
 ROWS = [
-    row("rounded", sample(x(3)), sample(x(2, 3)), sample(np.float32(0.7))),
     row(
         "convolve", sample(x(4), x(2)), sample(x(10), x(9)), sample(x(2), x(4)),
         sample(x(1), x(1)), sample(z(3), x(2)), sample(x(2), z(2)), sample(np.arange(3), x(2))),

@@ -7,24 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.lowering import Map
-from tracker.ir.op import LINEAR
 from tracker.ops.declare.arguments import as_array
-from tracker.ops.declare.declare import declare, implements
-from tracker.tape.record import apply, aval_of
-
-# The identity, which compiled code does not contract into a fused multiply-add: edges of histogram
-# bins must equal NumPy's to the last bit.
-rounded = declare(
-    "rounded",
-    infer=lambda x: x,
-    evaluate=np.positive,
-    jvp=LINEAR,
-    vjp=[lambda g, y, x: g],
-    lower=Map(
-        lambda e, x: e.intrinsic("arithmetic.fence", x), lambda x: (x.dtype,), "f", order="K"
-    ),
-)
+from tracker.ops.declare.declare import implements
+from tracker.tape.record import aval_of
 
 
 @implements(np.linspace)
@@ -49,8 +34,7 @@ def linspace(
     step = (stop - start) / steps if steps > 0 else np.nan
     ndim = max(np.ndim(start), np.ndim(stop))
     ramp = np.reshape(np.arange(num, dtype=kind), (-1,) + (1,) * ndim)
-    y = ramp * (step if steps > 0 else stop - start)
-    y = (apply(rounded, (y,)) if kind.kind == "f" else y) + start
+    y = ramp * (step if steps > 0 else stop - start) + start
     if endpoint and num > 1:
         last = np.broadcast_to(stop, np.shape(y)[1:])
         y = np.concatenate([y[:-1], np.reshape(last, (1, *np.shape(y)[1:]))])
