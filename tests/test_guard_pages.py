@@ -72,7 +72,7 @@ done:
   ret void
 }
 '''
-f = engine.compile_module(text, level=engine.FAST_CODEGEN)
+f = engine.compile_module(text, level=engine.QUICK)
 call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(f.address("f"))
 for _ in range(20):
     x, y = np.array([0.75]), np.array([0.625])

@@ -61,7 +61,7 @@ def failing_maker(monkeypatch):
     name, original = "PyArray_Empty", c_symbols.address_of
     text = failing(name).replace("define internal", "define")
     symbols = {each: original(each) for each in ("PyErr_NoMemory", "Py_DecRef")}
-    module = engine.compile_module(text, level=engine.FAST_CODEGEN, symbols=symbols)
+    module = engine.compile_module(text, level=engine.QUICK, symbols=symbols)
     address = module.address(name)
     monkeypatch.setattr(loader, "address_of", lambda x: address if x == name else original(x))
     return module

@@ -112,17 +112,17 @@ def test_an_undefined_symbol_is_named():
 def test_pipelines():
     assert engine.longest_block(straight(100)) in range(100, 104)
     note = "; a loop\n%i = phi i64 [0, %a]"
-    assert engine.choose_pipeline(straight(50) + note, 3) == engine.Pipeline(3, True, False, 3)
-    assert engine.choose_pipeline(straight(200) + note, 3) == engine.Pipeline(
+    assert engine.choose_pipeline(straight(50) + note) == engine.Pipeline(3, True, False, 3)
+    assert engine.choose_pipeline(straight(200) + note) == engine.Pipeline(
         3, False, False, 3, True, False
     )
-    assert engine.choose_pipeline(straight(50), 3) == engine.Pipeline(3, False, True, 3)
-    assert engine.choose_pipeline(straight(1000), 3) == engine.Pipeline(3, False, True, 1)
-    assert engine.choose_pipeline(straight(30_000), 3) == engine.Pipeline(3, False, True, 0)
-    assert not engine.choose_pipeline(straight(1000) + note, 3).own_passes
-    assert engine.choose_pipeline(straight(30_000) + note, 3) == engine.Pipeline(3, False, True, 0)
+    assert engine.choose_pipeline(straight(50)) == engine.Pipeline(3, False, True, 3)
+    assert engine.choose_pipeline(straight(1000)) == engine.Pipeline(3, False, True, 1)
+    assert engine.choose_pipeline(straight(30_000)) == engine.Pipeline(3, False, True, 0)
+    assert not engine.choose_pipeline(straight(1000) + note).own_passes
+    assert engine.choose_pipeline(straight(30_000) + note) == engine.Pipeline(3, False, True, 0)
     many = "".join(straight(100).replace("@f", f"@f{k}") for k in range(20))
-    assert engine.choose_pipeline(many + note, 3).slp
+    assert engine.choose_pipeline(many + note).slp
 
 
 @pytest.mark.parametrize("count", [1000, 25_000])
@@ -153,7 +153,7 @@ def test_selects_in_long_straight_line_code_do_not_branch(kind, number):
     """The fast code generator would branch, and move the rest of the block each time."""
     text = chosen(1000, kind)
     module = engine.compile_module(text)
-    assert engine.choose_pipeline(text, 3).codegen_level == 0
+    assert engine.choose_pipeline(text).codegen_level == 0
     assert not [line for line in module.asm.splitlines() if line.startswith("\tj")]
     f = function(module, "f", number, number, number)
     ten = engine.compile_module(chosen(10, kind))
@@ -170,7 +170,7 @@ def test_no_gvn_with_very_many_stores():
         f"define void @f(ptr %x) {{\n{write * count}  ret void\n}}\n"
         for count in (engine.MAX_GVN_WRITES, engine.MAX_GVN_WRITES + 1)
     )
-    assert engine.choose_pipeline(few, 3).gvn and not engine.choose_pipeline(many, 3).gvn
+    assert engine.choose_pipeline(few).gvn and not engine.choose_pipeline(many).gvn
     assert engine.compile_module(many).exports == ("f",)
 
 
@@ -281,13 +281,11 @@ fail:
 """
 
 
-@pytest.mark.parametrize(
-    "level", [engine.OPTIMISED, engine.FEW_PASSES, engine.FEW_PASSES_FAST_CODEGEN]
-)
+@pytest.mark.parametrize("level", [engine.OPTIMISED, engine.QUICK])
 def test_no_gvn_with_very_many_loops(level):
     """LLVM passes over all values for each loop, and aborts the process at the hundredth."""
     few, many = (counting(engine.MAX_GVN_LOOPS + more) for more in (0, 100))
-    assert engine.choose_pipeline(few, level).gvn and not engine.choose_pipeline(many, level).gvn
+    assert engine.choose_pipeline(few).gvn and not engine.choose_pipeline(many).gvn
     module = engine.compile_module(many, level=level)
     x = ctypes.c_double(0.0)
     assert function(module, "f", ctypes.c_int64, ctypes.c_void_p)(ctypes.addressof(x)) == 0
@@ -326,7 +324,7 @@ end:
 def test_no_strength_reduction_with_many_arrays_and_no_change_with_few():
     few, many = many_arrays(3), many_arrays(40)
     before = engine.compile_module(few).object_code
-    assert engine.choose_pipeline(few, 3).lsr and not engine.choose_pipeline(many, 3).lsr
+    assert engine.choose_pipeline(few).lsr and not engine.choose_pipeline(many).lsr
     a, x = np.random.default_rng(0).normal(size=(40, 100)), np.zeros(50)
     module = engine.compile_module(many)
     assert module.asm

@@ -77,13 +77,13 @@ def test_a_kernel_that_became_hot_is_compiled_again(compiled, monkeypatch):
     args = arguments(60, 30, 20)
     for _ in range(2):
         assert_same(fast(*args), derivative(*args))
-    assert {level for _, level in compiled} == {engine.FEW_PASSES}
+    assert {level for _, level in compiled} == {engine.QUICK}
     monkeypatch.setattr(module_split, "_NEGLIGIBLE_SHARE", 10**9)
     monkeypatch.setattr(module_split, "_TOLERABLE_SHARE", 10**9)
     args = arguments(70, 40, 25)
     for _ in range(2):
         assert_same(fast(*args), derivative(*args))
-    assert {level for _, level in compiled} == {engine.FEW_PASSES, engine.OPTIMISED}
+    assert {level for _, level in compiled} == {engine.QUICK, engine.OPTIMISED}
 
 
 def test_equal_kernels_have_their_own_sizes(compiled):

@@ -121,9 +121,7 @@ def _dispatch_text() -> str:
 @locked_cache
 def _dispatch_module(slow: int) -> engine.Module:
     symbols = {"ndarray": id(np.ndarray), "slow": slow}
-    return object_cache.compile_or_load(
-        _dispatch_text(), level=engine.FAST_CODEGEN, symbols=symbols
-    )
+    return object_cache.compile_or_load(_dispatch_text(), level=engine.QUICK, symbols=symbols)
 
 
 def dispatch_address(slow: int) -> int:

@@ -34,7 +34,7 @@ from tracker.jit.codegen.module_split import (
 )
 from tracker.jit.codegen.scratch_code import ScratchCode
 from tracker.jit.codegen.unrolled import UnrolledCode
-from tracker.jit.llvm.engine import FEW_PASSES_FAST_CODEGEN, OPTIMISED
+from tracker.jit.llvm.engine import QUICK, OPTIMISED
 from tracker.jit.runtime import allocator, thread_pool
 from tracker.jit.runtime.lazy_imports import lazy_import
 from tracker.jit.scalar.real import module_text
@@ -222,7 +222,7 @@ class DriverWriter(UnrolledCode):
         texts = [f"define internal {kernel.text}" for kernel in kernels]
         texts += [redirect_calls(text, merged) for text in (*self.bodies, driver)]
         loops += routine_modules(self.needs)
-        level = OPTIMISED if chosen is None else FEW_PASSES_FAST_CODEGEN
+        level = OPTIMISED if chosen is None else QUICK
         text, called = module_text(texts, self.needs), tuple(self.needs.callbacks)
         return LoweredProgram(
             text=text,

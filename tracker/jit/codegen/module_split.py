@@ -1,9 +1,8 @@
 """The optimisation level of each kernel: kernels worth optimising become a module of their own.
 
-LLVM's full pipeline takes 10 to 40 ms for the smallest loop nest; a short pipeline takes a quarter
-of that, for loops that run two to three times slower; the quick code generator, for the driver, a
-tenth. In a plan that runs long, the parts that take a negligible share of its time get the short
-pipeline: the driver, and loops over few elements.
+Optimising takes 10 to 40 ms for the smallest loop nest; quick code takes a fifth of that, for loops
+that run two to four times slower. In a plan that runs long, the parts that take a negligible share
+of its time stay quick code: the driver, and loops over few elements.
 
 Invariants: the choice follows from the plan, and from the choice made for another shape of the same
 plan, whose code may exist already; a short plan is compiled as one module, with all optimisations.
@@ -16,7 +15,7 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from tracker.jit import vmath
 from tracker.jit.codegen.artifact import KernelModule
 from tracker.jit.codegen.kernel_dedupe import KernelText
-from tracker.jit.llvm.engine import FEW_PASSES, OPTIMISED, is_long
+from tracker.jit.llvm.engine import OPTIMISED, QUICK, is_long
 from tracker.jit.scalar.real import module_text
 from tracker.jit.scalar.values import ModuleNeeds
 from tracker.support.structs import record
@@ -68,8 +67,8 @@ def kernels_to_optimise(
 ) -> set[str] | None:
     """The kernels, by name, that are worth optimising; None: all.
 
-    elsewhere: operations outside of kernels. In a kernel compiled by the short pipeline an element
-    takes as long as some twenty vectorised operations, or three times as long as it would.
+    elsewhere: operations outside of kernels. In quick code an element takes as long as some twenty
+    vectorised operations, or three times as long as it would.
     """
     total = sum(work.operations for work in kernels.values()) + other_operations
     if total < _LONG_PLAN:
@@ -140,7 +139,7 @@ def split_modules(
     modules = []
     groups: dict[tuple[int, bool], list[KernelText]] = {}
     for kernel in kernels:
-        level = OPTIMISED if chosen is None or kernel.name in chosen else FEW_PASSES
+        level = OPTIMISED if chosen is None or kernel.name in chosen else QUICK
         groups.setdefault((level, is_long(kernel.text)), []).append(kernel)
     for (level, _), group in sorted(groups.items(), reverse=True):
         texts = [f"define {kernel.text}" for kernel in group]

@@ -207,7 +207,7 @@ def _runtime() -> engine.Module:
     addresses = {name: c_symbols.address_of(name) for name in set(names)}
     addresses.update((str(x), id(x)) for x in (True, False))
     addresses["RuntimeError"] = id(RuntimeError)
-    return object_cache.compile_or_load(text, level=engine.FAST_CODEGEN, symbols=addresses)
+    return object_cache.compile_or_load(text, level=engine.QUICK, symbols=addresses)
 
 
 _OBJECTS = f"""

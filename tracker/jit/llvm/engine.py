@@ -40,8 +40,8 @@ _dead_modules: deque[weakref.ref[Module]] = deque()
 _LIBRARIES_PER_LINKER = 64  # making a linker takes a millisecond
 
 
-# Levels of `compile_module`.
-OPTIMISED, FEW_PASSES, FEW_PASSES_FAST_CODEGEN, FAST_CODEGEN = 3, 2, 1, 0
+# Levels of `compile_module`; code of either computes the same numbers, to the last bit.
+OPTIMISED, QUICK = 3, 0
 
 # Bounds on the longest basic block, in lines of IR. Measured on random straight-line arithmetic:
 # the SLP vectoriser takes 20 ms for 100 lines and 500 ms for 1,000; the standard pipeline without
@@ -61,7 +61,7 @@ LINES_PER_CALL = 4  # arithmetic lines per call, below which code is "mostly cal
 _LAST_KNOWN_LLVM = 22  # the last version whose options are known
 
 _BLOCK_END = re.compile(r'\n(?:[-\w.$"]+:|\})')  # a pattern with one first character is fast
-_FUNCTION_END, _PHI = "\n}", " = phi "
+_FUNCTION_END, _PHI, _REORDERED = "\n}", " = phi ", " reassoc "
 _ERROR_POSITION = re.compile(r":(\d+):(\d+):")
 _EXTERNAL_NAME = re.compile(r"^declare [^@\n]*@([-\w.$]+)|^@([-\w.$]+) = external", re.MULTILINE)
 
@@ -81,6 +81,9 @@ class Pipeline:
     codegen_level: int
     gvn: bool = True
     lsr: bool = True
+
+
+_QUICK_PIPELINE = Pipeline(0, slp=False, own_passes=False, codegen_level=0)
 
 
 @record(frozen=True)
@@ -143,10 +146,9 @@ def compile_module(
 ) -> Module:
     """Parse, optimise and load IR text; `symbols` gives the addresses of its external names.
 
-    FAST_CODEGEN is for code that calls and branches more than it computes: it takes a fifth of the
-    time, because the optimising code generator needs a millisecond for the smallest function.
-    FEW_PASSES and FEW_PASSES_FAST_CODEGEN are for code that takes a small part of the run time: our
-    own passes once, then the code generator at level 1 (loops) or 0 (code that runs once a call).
+    QUICK is for code that calls and branches more than it computes, that takes a small part of the
+    run time, or that is replaced if it runs often: compiling takes a fifth of the time, and the
+    code runs up to four times as long.
     """
     prepared = prepare(text, level)
     with LOCK:
@@ -269,12 +271,14 @@ def _link_library(
 
 
 def prepare(text: str, level: int) -> tuple[str, Pipeline]:
-    """A text with vector loops, and its pipeline: LLVM's own only for loops of unknown form."""
-    pipeline = choose_pipeline(text, level)
-    if pipeline.own_passes or level < OPTIMISED:
-        return text, pipeline
+    """A text with vector loops, and its pipeline: LLVM's own only for loops of unknown form, whose
+    sums LLVM may reorder, so that these have no quick version."""
     widened = widen_loops(text)
-    if widened.has_unknown_loops:
+    unknown = widened.has_unknown_loops
+    if level == QUICK and not (unknown and _REORDERED in text):
+        return text if unknown else widened.text, _QUICK_PIPELINE
+    pipeline = choose_pipeline(text)
+    if unknown:
         return text, pipeline
     codegen = min(pipeline.codegen_level, WIDE_CODEGEN)
     return widened.text, replace(
@@ -282,21 +286,19 @@ def prepare(text: str, level: int) -> tuple[str, Pipeline]:
     )
 
 
-def choose_pipeline(text: str, level: int) -> Pipeline:
-    """The pipeline for a text without vector loops: ours for straight-line code."""
+def choose_pipeline(text: str) -> Pipeline:
+    """The pipeline for an optimised text without vector loops: ours for straight-line code."""
     numbered = (
         text.count("  store ") + text.count("  call void @") <= MAX_GVN_WRITES
         and _max_loops(text) <= MAX_GVN_LOOPS
     )
-    if level in (FEW_PASSES_FAST_CODEGEN, FEW_PASSES):
-        return Pipeline(1, slp=False, own_passes=True, codegen_level=level - 1, gvn=numbered)
     longest = longest_block(text)
     long = is_long(text)
     straight = _PHI not in text
-    codegen = _codegen_level(text, level, longest, long and straight)
+    codegen = _codegen_level(text, longest, long and straight)
     return Pipeline(
-        speed_level=level,
-        slp=level >= 2 and not straight and longest <= MAX_SLP_BLOCK,
+        speed_level=3,
+        slp=not straight and longest <= MAX_SLP_BLOCK,
         own_passes=straight or not codegen,
         codegen_level=codegen,
         gvn=numbered,
@@ -310,11 +312,11 @@ def is_long(text: str) -> bool:
     return is_block_long or longest_function(text) > MAX_STANDARD_FUNCTION
 
 
-def _codegen_level(text: str, level: int, longest: int, long: bool) -> int:
+def _codegen_level(text: str, longest: int, long: bool) -> int:
     """`long`: straight-line code beyond the bounds."""
     if longest > MAX_OPTIMISED_CODEGEN_BLOCK or (long and _is_mostly_calls(text)):
         return 0
-    return min(level, 1) if long else level
+    return 1 if long else 3
 
 
 def _is_mostly_calls(text: str) -> bool:

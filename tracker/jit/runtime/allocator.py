@@ -294,7 +294,7 @@ def _allocator_module() -> engine.Module:
         free=_MADV_FREE,
         padding="\\00" * (127 - len("tracker")),
     )
-    return object_cache.compile_or_load(text, level=engine.FAST_CODEGEN)
+    return object_cache.compile_or_load(text, level=engine.QUICK)
 
 
 def symbols() -> dict[str, int]:

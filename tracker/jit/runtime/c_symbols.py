@@ -45,9 +45,7 @@ def helper_module() -> engine.Module:
     names = set(C_FUNCTION.findall(cpython_layout.HELPERS))
     symbols = {name: address_of(name) for name in names if name.startswith(("Py", "_Py"))}
     symbols["_Py_NoneStruct"] = id(None)
-    return object_cache.compile_or_load(
-        cpython_layout.HELPERS, level=engine.FAST_CODEGEN, symbols=symbols
-    )
+    return object_cache.compile_or_load(cpython_layout.HELPERS, level=engine.QUICK, symbols=symbols)
 
 
 @locked_cache
@@ -59,7 +57,7 @@ def _big_array_module() -> engine.Module:
     symbols["handler"] = id(_handler_capsule())
     symbols["handler.numpy"] = _read_pointer(numpy_api()[_DEFAULT_HANDLER_INDEX])
     return object_cache.compile_or_load(
-        cpython_layout.BIG_ARRAY_HELPERS, level=engine.FAST_CODEGEN, symbols=symbols
+        cpython_layout.BIG_ARRAY_HELPERS, level=engine.QUICK, symbols=symbols
     )
 
 

@@ -65,7 +65,7 @@ def check_interval(elements: int, is_slow: bool, count: Atom | None) -> int | No
 def _pause_module() -> engine.Module:
     names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release")
     symbols = {name: c_symbols.address_of(name) for name in names}
-    return object_cache.compile_or_load(_TEXT, level=engine.FAST_CODEGEN, symbols=symbols)
+    return object_cache.compile_or_load(_TEXT, level=engine.QUICK, symbols=symbols)
 
 
 def symbols() -> dict[str, int]:

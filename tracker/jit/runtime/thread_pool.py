@@ -246,7 +246,7 @@ def task_text(parameters: Sequence[str], extent: int, part: int) -> str:
 
 @locked_cache
 def _pool_module() -> engine.Module:
-    module = object_cache.compile_or_load(_POOL, level=engine.FAST_CODEGEN)
+    module = object_cache.compile_or_load(_POOL, level=engine.QUICK)
     c_symbols.call_c(module.address("tk.start"), "q", max(thread_count(), 2))
     return module
 
