@@ -73,9 +73,10 @@ def dead_values(
 
 
 def unreferenced_operands(recorded: _Holders) -> frozenset[int]:
-    """The ids of plain operands that only the recorded equations refer to: the function made them
-    while it ran (`np.eye(3)`), so they can never change again."""
-    plain, used = _plain_operands(recorded)
+    """The ids of constant arrays, plain operands or those of leaves, that only the recorded
+    equations refer to: the function made them while it ran (`np.eye(3)`), so they can never change
+    again."""
+    plain, used = _constant_arrays(recorded)
     counts = _extra_references(plain, used)
     return frozenset(
         id(holder[0])
@@ -84,14 +85,23 @@ def unreferenced_operands(recorded: _Holders) -> frozenset[int]:
     )
 
 
-def _plain_operands(recorded: _Holders) -> tuple[_Holders, dict[int, int]]:
-    """The plain arrays among the operands, and how often each, by id, is an operand."""
+def _constant_arrays(recorded: _Holders) -> tuple[_Holders, dict[int, int]]:
+    """The arrays that are operands, or that leaves among these hold; and how often each, by id, is
+    an operand or held by a leaf."""
+    kind = type(recorded[0][0]) if recorded else None
+    leaves: set[int] = set()
     used: dict[int, int] = {}
     found: dict[int, tuple[Any, ...]] = {}
     for operand in _each_operand(recorded):
-        if type(operand) is np.ndarray:
-            used[id(operand)] = used.get(id(operand), 0) + 1
-            found[id(operand)] = (operand,)
+        array = operand
+        if type(operand) is kind:
+            if operand.operands or id(operand) in leaves:
+                continue
+            leaves.add(id(operand))
+            array = operand.aval
+        if type(array) is np.ndarray:
+            used[id(array)] = used.get(id(array), 0) + 1
+            found[id(array)] = (array,)
     return list(found.values()), used
 
 

@@ -292,7 +292,7 @@ class IRBuilder:
             raise TraceAbandoned
         self._check_other_threads(value)
         if isinstance(value.aval, np.ndarray):
-            return self._capture(value.data, None, id(value.data))
+            return self._array_capture(value.data)
         return Const.of(value.data)
 
     def _check_other_threads(self, value: Value) -> None:
@@ -312,9 +312,13 @@ class IRBuilder:
         """A plain array: by reference, or its contents at this read if the traced code has changed
         it since."""
         then = self.tracer.recording.plain_arrays.at(array, self.position)
-        if then is array and id(array) not in self.unheld_arrays:
-            return self._capture(array, None, id(array))
+        if then is array:
+            return self._array_capture(array)
         return self._capture(then, None, _content_key(then))
+
+    def _array_capture(self, array: Any) -> Var:
+        is_held = id(array) not in self.unheld_arrays
+        return self._capture(array, None, id(array) if is_held else _content_key(array))
 
     def _capture(
         self, data: Any, owner: ParamState | None, key: Hashable, number: int | None = None
