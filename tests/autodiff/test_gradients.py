@@ -341,10 +341,15 @@ def test_second_derivatives_in_integers():
         assert hessian(f, 3) == jit(lambda x, f=f: hessian(f, x))(3) == 3.0
 
 
-def test_casts_among_integers_keep_the_gradient():
+@pytest.mark.parametrize("f", [
+    lambda x: x.astype(np.int32) * 0.5,
+    lambda x: np.sum(x, dtype=np.int32) * 0.5,
+    lambda x: np.sum(np.cumsum(x, axis=None, dtype=np.int32)[-1:] * 0.5),
+    lambda x: tracker.scan(lambda c, t: (c + t, None), x, np.arange(3))[0] * 0.5,
+])  # fmt: skip
+def test_casts_among_integers_keep_the_derivative(f):
     for x in (np.int64(3), np.array(3), np.array(3, np.int8)):
-        assert gradient(lambda x: x.astype(np.int32) * 0.5, x) == (0.5,)
-    assert (
-        gradient(lambda x: np.sum(x, dtype=np.int32) * 0.5, np.array([1, 2]))[0].tolist()
-        == [0.5] * 2
-    )
+        for run in (f, jit(f)):
+            assert gradient(run, x) == (0.5,)
+            assert jvp(run, (x,), (0.25,))[1] == 0.125
+        assert jit(lambda x: jvp(f, (x,), (0.25,))[1])(x) == 0.125

@@ -127,7 +127,6 @@ INTEGERS = {  # name: a function of a float and of integers, these
 
 
 @pytest.mark.parametrize("name", INTEGERS)
-@tracker.config(plain=False)
 def test_integers_are_differentiated(name):
     f, n = INTEGERS[name]
     n = np.array(n) if isinstance(n, list) else n

@@ -136,7 +136,7 @@ def _apply_rules(value: Value, op: Op, ts: list[Any], y: Any, xs: list[Any], tim
         return op.jvp.rule(ts, y, xs, times, **value.params)
     if op.jvp == LINEAR:
         filled = [np.zeros_like(x) if t is None else t for t, x in zip(ts, xs, strict=True)]
-        return apply(op, tuple(filled), value.params)
+        return apply(op, tuple(filled), _tangent_params(value.params))
     return _sum_terms(
         [
             part
@@ -144,6 +144,14 @@ def _apply_rules(value: Value, op: Op, ts: list[Any], y: Any, xs: list[Any], tim
             if t is not None and (part := _apply_jvp(op, at, t, y, xs, value.params)) is not None
         ]
     )
+
+
+def _tangent_params(params: dict[str, Any]) -> dict[str, Any]:
+    """The params of a linear op for tangents: those of an integer result are floats."""
+    dtype = params.get("dtype")
+    if dtype is None or np.dtype(dtype).kind in "fc":
+        return params
+    return {**params, "dtype": np.dtype(float)}
 
 
 def _apply_jvp(op: Op, at: int, t: Any, y: Any, xs: list[Any], params: dict[str, Any]) -> Any:
