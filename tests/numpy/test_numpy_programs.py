@@ -1,6 +1,7 @@
 """Programs in plain NumPy, differentiated and compiled: as they are, and with only their import
 line changed."""
 
+import array
 import types
 from pathlib import Path
 
@@ -76,3 +77,34 @@ def test_programs_run_natively():
         x = np.array(numpy_programs.PROGRAMS[plain])
         strict = jit(getattr(MODULE, name), strict=True)
         np.testing.assert_allclose(tracker.value_and_grad(strict)(x)[0], plain(x), rtol=1e-12)
+
+
+MEMORY = {  # functions that return memory that they were given
+    "frombuffer": np.frombuffer,
+    "asarray": np.asarray,
+    "ascontiguousarray": np.ascontiguousarray,
+    "require": lambda given: np.require(given, float, "W"),
+    "nan_to_num": lambda given: np.nan_to_num(np.asarray(given), copy=False),
+    "meshgrid": lambda given: np.meshgrid(np.asarray(given), copy=False)[0],
+}
+
+
+@pytest.mark.parametrize("view", MEMORY.values(), ids=MEMORY)
+def test_writes_reach_memory_of_others(view):
+    def f(x):
+        memory = array.array("d", [1.0, 2.0])
+        view(memory)[0] = 5.0
+        return memory[0] * x
+
+    assert gradient(f, 2.0) == (5.0,)
+    assert jit(f)(2.0) == f(2.0) == 10.0
+
+
+def test_tracked_values_are_not_stored_in_memory_of_others():
+    def f(x):
+        y = np.frombuffer(bytearray(16))
+        y[0] = x
+        return y
+
+    with pytest.raises(tracker.ConversionError, match=r"plain array.*np\.zeros_like\(t\)"):
+        gradient(f, 2.0)

@@ -60,7 +60,7 @@ def array(
 def _of_plain(given: Any, result: Any) -> Any:
     """The result of a constructor on plain data, trackable if it is a new array."""
     if not has_active_transform() or (
-        isinstance(given, np.ndarray) and np.may_share_memory(given, result)
+        hasattr(type(given), "__array__") and np.may_share_memory(np.asarray(given), result)
     ):
         return result  # the argument itself, or a view of it
     if type(given) is np.ndarray and is_tracing() and result.dtype.kind in "fc":

@@ -7,7 +7,7 @@ is NumPy's own, and so is its result. Start at `trackable`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,25 @@ from tracker.tape.tracked import Tracked
 Function = Callable[..., Any]
 
 
-def trackable(new: Any) -> Any:
-    """A new array of real or complex numbers as one that tracked values can be written into."""
+def trackable(new: Any, given: Iterable[Any] = ()) -> Any:
+    """A new array of real or complex numbers as one that tracked values can be written into. What
+    lies in memory of others, or of what was given, stays as it is: they must see what is written.
+    """
     if type(new) is np.ndarray:
-        return buffer(new) if new.dtype.kind in "fc" else new
+        return buffer(new) if new.dtype.kind in "fc" and _owns_memory(new, given) else new
     if type(new) in (tuple, list):
-        return type(new)(trackable(x) for x in new)
+        return type(new)(trackable(x, given) for x in new)
     return new
+
+
+def _owns_memory(new: Any, given: Iterable[Any]) -> bool:
+    base = new
+    while type(base) is np.ndarray:
+        base = base.base
+    return base is None and not any(
+        type(x) is not Tracked and isinstance(x, np.ndarray) and np.may_share_memory(x, new)
+        for x in given
+    )
 
 
 def is_conversion_error(error: BaseException | None) -> bool:
@@ -106,7 +118,7 @@ def giving_trackable(function: Function) -> Function:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         y = takes_lists(*(plain_integers(args) if of_counts else args), **kwargs)
-        return trackable(y) if has_active_transform() else y
+        return trackable(y, (*args, *kwargs.values())) if has_active_transform() else y
 
     return call
 
