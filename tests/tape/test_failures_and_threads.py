@@ -68,7 +68,6 @@ def test_threads_differentiate_at_once():
     assert len(found) == 8
 
 
-@tracker.config(plain=False)
 def test_generators_recursion_and_exceptions():
     def powers(x):
         y = 1.0

@@ -228,7 +228,7 @@ def _evaluate(
     except RuntimeWarning as warning:
         result = warn_at_user_line(warning, op.evaluate, data, params)
     except Exception as error:
-        record_op_failure(error, op, data, params)
+        record_op_failure(error, op, operands, data, params)
         raise
     return result if scheduler is None else scheduler.own_result(result)
 

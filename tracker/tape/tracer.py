@@ -32,7 +32,7 @@ from tracker.support.structs import field, record
 from tracker.tape.lazy import LARGE, LazyScheduler
 from tracker.tape.liveness import dead_values
 from tracker.tape.observers import observers, thread_state
-from tracker.tape.value import CLOSED, NO_PARAMS, Value, is_lazy, new_epoch
+from tracker.tape.value import CLOSED, NO_PARAMS, Value, is_constant, is_lazy, new_epoch
 
 _ndarray = np.ndarray
 
@@ -401,11 +401,16 @@ def record_error(error: Exception) -> None:
 
 
 def record_op_failure(
-    error: Exception, op: Op, data: Sequence[Any], params: dict[str, Any] = NO_PARAMS
+    error: Exception, op: Op, operands: Sequence[Any], data: Sequence[Any], params: dict[str, Any]
 ) -> None:
-    """An op has raised: record the error, unless operands of these types always make it raise."""
+    """An op has raised: record the error, unless operands of these types always make it raise, or
+    these operands, which are constants."""
     caused = isinstance(error, (ArithmeticError, ValueError, LookupError))
     if caused and not isinstance(error, TrackerError) and current_tracer() is not None:
+        if not any(
+            type(o) is _ndarray or (type(o) is Value and not is_constant(o)) for o in operands
+        ):
+            return
         try:
             op.infer(*map(type_of, data), **params)
         except EVALUATION_ERRORS:
