@@ -49,7 +49,8 @@ def check_program(
     slack: float | None = None,
 ) -> None:
     """SciPy's numbers, dtypes and shapes on tracked values, in single precision, too; reverse and
-    forward derivatives against differences, up to `order` (within `slack`, if given); compiled."""
+    forward derivatives against differences, up to `order` (within `slack`, if given); compiled, as
+    code that uses SciPy itself."""
     f, *args = row if isinstance(row, tuple) else (row, *_defaults(row))
     want, found = _parts(f(theirs, *args)), _parts(f(ours, *map(param, args)))
     assert [(data(y).dtype, np.shape(y)) for y in found] == [
@@ -64,7 +65,7 @@ def check_program(
         if np.result_type(z) in _SINGLE.values():
             assert data(y).dtype == np.result_type(z)
     assert gradcheck(lambda *xs: f(ours, *xs), *args, order=order, rtol=slack, atol=slack)
-    compiled = jit(lambda *xs: f(ours, *xs))
+    compiled = jit(lambda *xs: f(theirs, *xs))
     for _ in range(2):
         _agree(_parts(compiled(*args)), want, rtol)
 
@@ -86,14 +87,14 @@ def _agree(found: list[Any], want: list[Any], rtol: float) -> None:
 def calls_as_scipy(
     ours: ModuleType, theirs: ModuleType, programs: Mapping[str, Calls], exact: bool = False
 ) -> Callable[[str], None]:
-    """A test of each program, compiled once and called with each row of arguments, forth and back:
-    SciPy's results and errors. `exact`: to the last bit, with the same text of errors; otherwise
-    also uncompiled, on tracked arrays."""
+    """A test of each program, compiled once, as code that uses SciPy itself, and called with each
+    row of arguments, forth and back: SciPy's results and errors. `exact`: to the last bit, with the
+    same text of errors; otherwise also uncompiled, on tracked arrays."""
 
     @pytest.mark.parametrize("name", programs)
     def test(name: str) -> None:
         f, calls = programs[name]
-        compiled = jit(lambda *args: f(ours, *args))
+        compiled = jit(lambda *args: f(theirs, *args))
         for args in (*calls, *calls[::-1]):
             want = _outcome(exact, f, theirs, *args)
             same(_outcome(exact, compiled, *args), want, exact)

@@ -108,7 +108,7 @@ def test_as_numpy(f):
     (slope,) = gradient(ours, X)
     numpy.testing.assert_allclose(seen[0], want, rtol=1e-14)
     numpy.testing.assert_allclose(slope, ngradient(lambda x: f(numpy, x), X)[0], atol=1e-6)
-    fast = jit(lambda x: f(tracker.numpy, x))
+    fast = jit(lambda x: f(numpy, x))
     for _ in range(2):
         numpy.testing.assert_allclose(fast(X.copy()), want, rtol=1e-12)
         numpy.testing.assert_allclose(gradient(fast, X)[0], slope, rtol=1e-10)

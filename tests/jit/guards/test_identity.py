@@ -7,7 +7,6 @@ import operator
 import numpy as np
 import pytest
 
-import tracker
 from tracker import UnsupportedError, gradient, jit, value_and_grad
 
 W, V = np.ones(4), np.full(4, 2.0)
@@ -252,9 +251,8 @@ def test_arrays_in_containers_and_beneath_other_derivatives():
             np.testing.assert_array_equal(found, 2 * scale * x)
 
 
-@tracker.config(plain=False)
 def test_memory_that_is_no_argument_is_refused():
-    f = jit(lambda x: np.sum(x) * (2.0 if np.shares_memory(x, np.zeros(4)) else 1.0))
+    f = jit(lambda x: np.sum(x) * (2.0 if np.shares_memory(x, np.arange(4)) else 1.0))
     with pytest.warns(RuntimeWarning, match=r"whether arrays share memory, one of which is not"):
         assert [f(V), f(V)] == [8.0, 8.0]
 

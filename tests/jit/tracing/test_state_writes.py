@@ -2,8 +2,8 @@
 call leaves behind is what the plain function leaves, and machine code leaves it."""
 
 import argparse
+import colorsys
 import gc
-import math
 import types
 
 import numpy as np
@@ -78,8 +78,8 @@ def _adds_to_a_global(x):
 
 
 def _gives_a_library_a_name(x):
-    math.made_here = x + 1.0
-    return x * math.made_here
+    colorsys.made_here = x + 1.0
+    return x * colorsys.made_here
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,9 @@ def _gives_a_library_a_name(x):
     [
         (_makes_a_global, globals()),
         (_adds_to_a_global, globals()),
-        (_gives_a_library_a_name, vars(math)),
+        (_gives_a_library_a_name, vars(colorsys)),
     ],
 )
-@tr.config(plain=False)
 def test_names_that_are_not_there_before_the_first_call(f, space):
     found = []
     for g in (f, jit(f)):
