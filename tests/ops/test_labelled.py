@@ -165,6 +165,8 @@ METHODS = {  # whose defaults are others in pandas
     "of columns": (lambda w: (DF * w).mean().max() + (DF * w).sum().std(), W2),
     "of rows": (lambda w: (DF * w).sum(axis=1).std() + (DF * w).max(axis=1).sum(), W2),
     "of transposed": (lambda w: (DF * w).T.sum().std(), W2),
+    "of an array of it": (lambda w: np.asarray(S * w).std() + np.array(DF @ w[:2]).var(), W4),
+    "of a product by np.dot": (lambda w: np.dot(DF * w, W2).std() + (DF * w).dot(W2).std(), W2),
     "of everything": (lambda w: np.sum(DF * w) + np.mean(DF * w) + np.dot(DF, w).std(), W2),
     "of an array's columns": (lambda w: (DF.to_numpy() * w).mean() + 1.0, W2),
 }
@@ -188,6 +190,12 @@ def test_methods_of_an_argument_have_the_defaults_of_pandas():
 
 def test_labels_that_match():
     t = param(W4)
+    e, numbered = t * S, t * S.reset_index(drop=True)
+    for made in (e[1:] * S[1:], e[[0, 2]] - S[[True, False, True, False]], numbered[2] * e[2]):
+        assert istracked(made)
+    assert istracked(np.diff(e))
+    for made in (e.to_numpy()[1:] * e[:-1], e[1:] * param(W4)[1:], (t * DF.T)[:, 1:] @ DF[1:]):
+        assert istracked(made)
     for made in (t * S * S, t * S - DF["b"], (t * S).values * S[::-1], t * DF.T * S, DA * t + DA):
         assert istracked(made)
     assert istracked(GRID * param(W2) * GRID[0]) and istracked(DF * param(W2) / DF.std())
@@ -214,6 +222,18 @@ def test_plain_operands_are_left_to_pandas_and_xarray():
     pd.testing.assert_series_equal(changed, S + 1)
 
 
+def neighbours(e):
+    return e[1:] * e[:-1]
+
+
+def by_label(e):
+    return e[1] + e[2]
+
+
+OTHER = DA.rename(time="x")
+ORDERED = S.set_axis([1, 2, 3, 4])
+
+
 def add_in_place(labelled):
     labelled = labelled.copy()
     labelled += param(W4)
@@ -225,6 +245,12 @@ test_refused = refused(
             "multiply of a Series and a tracked array with other": lambda: param(W4) * S * S[::-1],
             r"other labels, which .*x\.to_numpy": lambda: S[::-1] - np.exp(S * param(W4)),
             "of a DataFrame and a tracked": lambda: DF.mean() * param(W2) - DF[["b", "a"]],
+            "multiply of two tracked arrays with other": lambda: neighbours(S * param(W4)),
+            r"of two .* by label\. Align": lambda: gradient(lambda s: np.sum(s[::-1] - s), S),
+            "add of two tracked arrays": lambda: param(W4) * S + np.exp(S[::-1]) * param(W4),
+            "of two tracked arrays with": lambda: DA * param(W4) - OTHER * param(W4),
+            "subtract of a Series and": lambda: (param(W4) * S)[1:] - S[:-1],
+            r"x\[1\] of .* Use x\.to_numpy": lambda: by_label(ORDERED * param(W4)),
             "divide of a DataArray and": lambda: DA.rename(time="x") / (DA * param(W4)),
             r"store a tracked value into a Series\. Use x = x \+ t": lambda: add_in_place(S),
             r"into a DataArray\. Use x = x \+ t .*test_labelled": lambda: add_in_place(DA),

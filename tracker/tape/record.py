@@ -34,7 +34,7 @@ from tracker.ir.op import Op
 from tracker.support.array_copies import snapshot
 from tracker.support.array_likes import array_of_labelled
 from tracker.support.source_lines import warn_at_user_line
-from tracker.tape.labels import check_labels, note_labels
+from tracker.tape.labels import DIFFERING, check_alike, check_labels, note_labels
 from tracker.tape.lazy import lies_in, may_overlap
 from tracker.tape.observers import observers, thread_state
 from tracker.tape.placeholders import PLACEHOLDERS, may_need_resolving, resolve_placeholder
@@ -129,6 +129,8 @@ def apply_binary(op: Op, a: Any, b: Any) -> Any:
             return op.evaluate(a, b)
     if observers:
         taken = (recorded_operand(a, op, (b,)), recorded_operand(b, op, (a,)))
+        if DIFFERING and type(taken[0]) is type(taken[1]) is Value:
+            check_alike(op, *taken)
         return _apply_observed(op, taken, NO_PARAMS)
     if type(a) is _Tracked:
         left = a._value or a._refresh()
@@ -140,6 +142,8 @@ def apply_binary(op: Op, a: Any, b: Any) -> Any:
         y = right.data
     else:
         right = y = b if type(b) is float else _plain_operand(b, op, (a,))
+    if DIFFERING and type(left) is type(right) is Value:
+        check_alike(op, left, right)
     try:
         data = op.evaluate(x, y)
     except RuntimeWarning as warning:

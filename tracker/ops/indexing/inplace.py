@@ -14,13 +14,14 @@ Invariant: after a write, every tracked array that would show it in NumPy shows 
 from __future__ import annotations
 
 import operator
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError, is_internal, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops.declare.arguments import as_array, as_strong_array, refuse_keywords
 from tracker.ops.declare.casting import cast_error, cast_for_store, cast_to_out, is_plain_target
@@ -29,6 +30,7 @@ from tracker.ops.indexing import getitem, subscripts
 from tracker.ops.indexing.take_repeat import flat_index, index_along_axis
 from tracker.ops.shape.create import buffer, copy, identity, join_tracked_list
 from tracker.tape.conversions import plain_integers
+from tracker.tape.labels import LABELS, check_position, note_part
 from tracker.tape.placeholders import (
     PLACEHOLDERS,
     are_resolved,
@@ -36,7 +38,7 @@ from tracker.tape.placeholders import (
     resolve_placeholder,
     resolve_within,
 )
-from tracker.tape.record import apply, aval_of, value_of, wrap
+from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
 from tracker.tape.tracer import check_write
 from tracker.tape.tracked import ParamState, Tracked, check_is_array, install, numpy_class_name
 from tracker.tape.value import Value
@@ -145,6 +147,8 @@ def _getitem(self: Tracked, key: Any) -> Any:
         value = self._value or self._refresh()
         aval = value.aval
         if type(aval) is np.ndarray and aval.ndim == 1 and -aval.size <= key < aval.size:
+            if LABELS and not is_internal(sys._getframe(1).f_code):
+                check_position(value, key)
             index = (key % aval.size,)
             found = subscripts.recently_stored(self, index) if value.op is getitem.put else None
             return apply(getitem.getitem, (self,), {"index": index}) if found is None else found
@@ -155,6 +159,8 @@ def _getitem(self: Tracked, key: Any) -> Any:
         if kind in (float, int, complex, bool):
             raise TypeError(f"{kind.__name__!r} object is not subscriptable") from None
         raise
+    if LABELS and type(aval_of(read)) is np.ndarray and not is_internal(sys._getframe(1).f_code):
+        note_part(value_of(self), _plain_key(key), value_of(read))
     if type(aval_of(read)) is not np.ndarray or not subscripts.is_view(arrays):
         return read
     if type(getattr(self, "_view", None)) is FlatView:
@@ -165,6 +171,15 @@ def _getitem(self: Tracked, key: Any) -> Any:
         lambda base: subscripts.read_view(base, index, arrays),
         lambda base, new: subscripts.write_view(base, new, index, arrays),
     )
+
+
+def _plain_key(key: Any) -> Any:
+    """A subscript with plain arrays in place of lists, and of tracked and labelled arrays."""
+    if type(key) is tuple:
+        return tuple(map(_plain_key, key))
+    if key is None or key is Ellipsis or isinstance(key, (slice, int, np.integer)):
+        return key
+    return np.asarray(data_of(key))
 
 
 @install("__setitem__")

@@ -17,9 +17,11 @@ from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.dtypes import cached_broadcast_shapes
 from tracker.ops.declare.operators import binary_operator, reflected_operator
 from tracker.ops.declare.rule_helpers import conjugated, project
+from tracker.ops.shape.create import identity
 from tracker.ops.shape.shape import adjoint, reshaped
-from tracker.tape.record import aval_of, shape_of
-from tracker.tape.tracked import install
+from tracker.tape.labels import LABELS
+from tracker.tape.record import apply, aval_of, shape_of
+from tracker.tape.tracked import Tracked, install
 
 
 def _infer(a: Type, b: Type) -> Type:
@@ -77,8 +79,15 @@ install("__matmul__")(binary_operator(matmul, "__rmatmul__"))
 install("__rmatmul__")(reflected_operator(matmul))
 
 
-@implements(np.dot, method="dot")
+@implements(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
+    found = _dot(a, b, out)
+    if LABELS and out is None and type(found) is Tracked:  # pandas has an array from `np.dot`
+        return apply(identity, (found,))
+    return found
+
+
+def _dot(a: Any, b: Any, out: Any = None) -> Any:
     a, b = as_strong_array(a), as_strong_array(b)
     if np.ndim(a) == 0 or np.ndim(b) == 0:
         return _store_dot(a * b, out)
@@ -130,4 +139,4 @@ def sum_in_dtype(terms: Any, axis: Any) -> Any:
     return np.sum(terms, axis=axis, dtype=dtype if dtype.kind in "biu" else None)
 
 
-METHODS["dot"] = dot
+METHODS["dot"] = _dot

@@ -15,11 +15,12 @@ import numpy as np
 
 from tracker.ir.op import NUMPY
 from tracker.ops.shape.create import as_tracked_array as joined
-from tracker.ops.shape.create import buffer
+from tracker.ops.shape.create import buffer, identity
 from tracker.ops.shape.shape import in_memory_order
 from tracker.tape.conversions import plain_integers
+from tracker.tape.labels import LABELS, is_frame
 from tracker.tape.observers import is_tracing
-from tracker.tape.record import as_numeric, aval_of, holds_tracked
+from tracker.tape.record import apply, as_numeric, aval_of, holds_tracked, value_of
 from tracker.tape.tracked import Tracked
 
 
@@ -27,6 +28,8 @@ def tracked_array(
     given: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = None, ndmin: int = 0
 ) -> Any:
     """`numpy.array` of a tracked value, or of nested lists that hold some."""
+    if LABELS and type(given) is Tracked and is_frame(value_of(given)):
+        given = apply(identity, (given,))  # an array, whose methods have NumPy's defaults
     y = _copied(given, dtype, copy)
     if y is not given or order not in ("K", "k", "A", "a"):  # else the array itself, in its layout
         y = in_memory_order(y, order, given if type(given) is Tracked else None)
