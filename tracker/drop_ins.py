@@ -19,7 +19,11 @@ from tracker.jit.tracing import SIGNALS_DEFERRED
 
 _MODULES = {
     name: f"tracker.{name}" for name in ("numpy", "numpy.fft", "numpy.lib", "numpy.linalg")
-} | {"numpy.lib.stride_tricks": "tracker.numpy.lib.stride_tricks", "math": "tracker.numpy._math"}
+} | {
+    "numpy.lib.stride_tricks": "tracker.numpy.lib.stride_tricks",
+    "math": "tracker.numpy._math",
+    "cmath": "tracker.numpy._cmath",
+}
 
 
 def drop_in(x: Any, package: str) -> Any:

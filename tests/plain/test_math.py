@@ -1,5 +1,6 @@
-"""`math` in user code under a derivative: its values and errors, and derivatives."""
+"""`math` and `cmath` in user code under a derivative: their values and errors, and derivatives."""
 
+import cmath
 import math
 
 import pytest
@@ -46,7 +47,29 @@ def of_one(name):
     return lambda x: function(x) * 1.0
 
 
+COMPLEX = (
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "log", "log10"),
+    *("sin", "sinh", "sqrt", "tan", "tanh"),
+)
+
+
+def of_complex(name):
+    function = getattr(cmath, name)
+
+    def f(x):
+        y = function(x + 0.5j) * function(-x)
+        return y.real + 2.0 * y.imag
+
+    return f
+
+
 PROGRAMS |= {name: of_one(name) for name in FUNCTIONS}
+PROGRAMS |= {f"cmath.{name}": of_complex(name) for name in COMPLEX}
+PROGRAMS |= {
+    "polar": lambda x: cmath.polar(x + 1j)[0] * cmath.polar(x * 1j)[1] + cmath.phase(x - 1j),
+    "rect": lambda x: cmath.rect(x, 2.0 * x).imag + abs(cmath.log(x, 3.0)) * cmath.pi,
+    "cmath asks": lambda x: x * x if cmath.isfinite(x) and cmath.isclose(x, x + 0j) else x,
+}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -61,6 +84,7 @@ def test_value_and_derivative(name):
 def test_compiled():
     def f(x):
         total = math.sqrt(x) + math.log(x, 2.0) * math.exp(-x) + math.dist([x], [3.0])
+        total = total + cmath.sqrt(-x).imag * cmath.polar(x)[0]
         return total if math.isclose(x, x) else 0.0
 
     compiled = value_and_grad(jit(f))
@@ -78,6 +102,7 @@ OUTSIDE = {
     "exp": (lambda x: math.exp(x), 1000.0, OverflowError),
     "sin": (lambda x: math.sin(x), math.inf, ValueError),
     "pow": (lambda x: math.pow(x, 0.5), -2.0, ValueError),
+    "cmath.log": (lambda x: cmath.log(x).real, 0.0, ValueError),
 }
 
 

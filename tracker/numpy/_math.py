@@ -32,16 +32,36 @@ _SAME_NAMES = (
     *("cbrt", "copysign", "cos", "cosh", "degrees", "exp", "exp2", "expm1", "fmod", "hypot"),
     *("log10", "log1p", "log2", "radians", "sin", "sinh", "sqrt", "tan", "tanh"),
 )
-_OTHER_NAMES = (
-    *(("acos", "arccos"), ("acosh", "arccosh"), ("asin", "arcsin"), ("asinh", "arcsinh")),
-    *(("atan", "arctan"), ("atan2", "arctan2"), ("atanh", "arctanh"), ("fabs", "abs")),
-    ("pow", "power"),
-)
+INVERSES = {
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atanh": "arctanh",
+}
+_OTHER_NAMES = {**INVERSES, "atan2": "arctan2", "fabs": "abs", "pow": "power"}
 
 
 def _like_math(name: str, ours: _Function) -> _Function:
-    """The function of `math` with this name; `ours` on tracked numbers of double precision."""
-    own = getattr(_math, name)
+    is_total = name in _DEFINED_EVERYWHERE
+    return like_python(
+        getattr(_math, name), ours, _double, _python_float, module=__name__, is_total=is_total
+    )
+
+
+def like_python(
+    own: _Function,
+    ours: _Function,
+    convert: Callable[[Any], Any],
+    as_python: Callable[[Any], Any],
+    *,
+    module: str,
+    is_total: bool = False,
+) -> _Function:
+    """The function `own` of `math` or `cmath`; `ours` on tracked numbers, which `convert` gives the
+    precision of Python's. `as_python` makes a Python number of the result, and `is_total` means
+    that all finite numbers have one."""
 
     @functools.wraps(own)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -49,15 +69,15 @@ def _like_math(name: str, ours: _Function) -> _Function:
         if not holds_tracked(args) and not any(map(holds_tracked, kwargs.values())):
             return own(*args, **kwargs)
         own(*map(_plain, args), **{key: _plain(x) for key, x in kwargs.items()})  # may raise
-        y = ours(*map(_double, args), **{key: _double(x) for key, x in kwargs.items()})
-        if name not in _DEFINED_EVERYWHERE:
+        y = ours(*map(convert, args), **{key: convert(x) for key, x in kwargs.items()})
+        if not is_total:
             _guard_domain(y, args)
-        return _python_float(y)
+        return as_python(y)
 
-    return at_home(call, __name__, name)
+    return at_home(call, module, own.__name__)
 
 
-_NUMBERS = (float, int)
+_NUMBERS = (float, int, complex)
 
 
 def _listed(x: Any) -> Any:
@@ -102,7 +122,7 @@ def _special(name: str) -> _Function:
     return ours
 
 
-def _log(x: Any, base: Any = None) -> Any:
+def log_(x: Any, base: Any = None) -> Any:
     return np.log(x) if base is None else np.log(x) / np.log(base)
 
 
@@ -131,14 +151,14 @@ def _sumprod(p: Any, q: Any) -> Any:
 
 
 _COMPOSED = (
-    *(("dist", _dist), ("fsum", _fsum), ("hypot", _hypot), ("ldexp", _ldexp), ("log", _log)),
+    *(("dist", _dist), ("fsum", _fsum), ("hypot", _hypot), ("ldexp", _ldexp), ("log", log_)),
     *(("remainder", _remainder), ("sumprod", _sumprod), ("erf", _special("erf"))),
     *(("erfc", _special("erfc")), ("gamma", _special("gamma")), ("lgamma", _special("gammaln"))),
 )
 
 
-def _asking(name: str, ours: _Function) -> _Function:
-    own = getattr(_math, name)
+def asking(own: _Function, ours: _Function, module: str = __name__) -> _Function:
+    """The function `own` of `math` or `cmath`, which tells a bool; `ours` on tracked numbers."""
 
     @functools.wraps(own)
     def call(*args: Any, **kwargs: Any) -> bool:
@@ -147,10 +167,10 @@ def _asking(name: str, ours: _Function) -> _Function:
             return answer
         return bool(ours(*args, **kwargs))
 
-    return at_home(call, __name__, name)
+    return at_home(call, module, own.__name__)
 
 
-def _isclose(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> Any:
+def isclose_(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> Any:
     largest = np.maximum(np.abs(a), np.abs(b))
     near = np.abs(a - b) <= np.maximum(rel_tol * largest, abs_tol)
     return (a == b) | (near & np.isfinite(largest))
@@ -164,13 +184,14 @@ def _modf(x: Any) -> Any:
     return _python_float(_double(x) - whole), _python_float(whole)
 
 
+ASKED = ("isfinite", "isinf", "isnan")
 _OURS = {name: getattr(np, name) for name in _SAME_NAMES}
-_OURS |= {name: getattr(np, like) for name, like in _OTHER_NAMES}
+_OURS |= {name: getattr(np, like) for name, like in _OTHER_NAMES.items()}
 _OURS |= dict(_COMPOSED)
 globals().update({name: x for name, x in vars(_math).items() if not name.startswith("_")})
 globals().update(
     {name: _like_math(name, x) for name, x in _OURS.items() if hasattr(_math, name)}
-    | {name: _asking(name, getattr(np, name)) for name in ("isfinite", "isinf", "isnan")}
-    | {"isclose": _asking("isclose", _isclose), "modf": _modf}
+    | {name: asking(getattr(_math, name), getattr(np, name)) for name in ASKED}
+    | {"isclose": asking(_math.isclose, isclose_), "modf": _modf}
 )
 __all__ = [name for name in dir(_math) if not name.startswith("_")]

@@ -30,7 +30,7 @@ PLAIN_CLASSES = frozenset(
         *(np.ndarray, np.float64, np.float32, np.int64, np.bool_, np.dtype, Tracked),
     )
 )
-PACKAGES = ("numpy", "scipy", "math")
+PACKAGES = ("numpy", "scipy", "math", "cmath")
 
 _DEFINED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _NAMED = (*_DEFINED, types.ModuleType, np.ufunc)
