@@ -80,6 +80,8 @@ TEXTS = {
     "np.linalg.norm([t, 1.0])": turns("numpy.linalg.norm", "Use tracker.numpy.linalg.norm"),
     "np.float64(t)": turns("numpy.float64", "Use t.astype(np.float64)"),
     "PLAIN.dot(t)": turns("numpy.ndarray.dot", "Use np.dot"),
+    "PLAIN.T.dot(t)": turns("PLAIN.T.dot", "Use np.dot"),
+    "PLAIN[:2].searchsorted(t)": turns("PLAIN[...].searchsorted", "Use np.searchsorted"),
     "np.random.normal(t)": turns("numpy.random.normal", "Use tracker.numpy.random.normal"),
     "RNG.normal(t)": turns(
         "numpy.random.Generator.normal", "Draw from tracker.numpy.random.default_rng"

@@ -122,7 +122,8 @@ def _instead(name: str) -> str:
     if owner in ("math", "cmath"):
         theirs = _OTHER_NAMES.get(function, f"np.{function}")
         return f"Use {theirs}" if theirs[:3] != "np." or _found(f"numpy.{theirs[3:]}") else _PLAIN
-    if owner == "numpy.ndarray" and hasattr(np, function):
+    is_of_variable = package not in sys.modules and hasattr(np.ndarray, function)  # `A.T.dot`
+    if (owner == "numpy.ndarray" or is_of_variable) and hasattr(np, function):
         return f"Use np.{function}"
     if owner == "numpy" and function in np.sctypeDict:
         return f"Use t.astype(np.{function})"
