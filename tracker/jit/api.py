@@ -21,7 +21,7 @@ from tracker.autodiff.boundary import ArgnumsOf, set_identity_check
 from tracker.errors import CompileError, UnsupportedError, message, warn
 from tracker.ir.graph import Function
 from tracker.jit.discovery.identity_checks import check_identity
-from tracker.jit.discovery.impure_calls import PROFILER_IN_USE
+from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_use
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.dispatch.jitted import Jitted, plain_function
 from tracker.jit.dispatch.saved_state import SavedState
@@ -201,15 +201,22 @@ def _jit_type() -> type:
         return native.make_type("tracker.Jitted", _METHODS)
 
 
+_SHARED_ARGUMENT = (
+    "one of them is also what it reads elsewhere, or shares memory with it, and it compares or "
+    "writes such objects"
+)
+
+
 def _specialization_for(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Specialization:
     require_native("there is no machine code")
     state: Jitted = self._jitted
     specialization = state.lookup(args, kwargs)
     if specialization is None:
         call, _ = state.signature_of(args, kwargs)
+        passing = PROFILER_IN_USE if is_profiler_in_use() else _SHARED_ARGUMENT
         raise CompileError(
             f"{function_name(state.function)} runs in plain Python for these arguments: "
-            f"{state.groups[call].fallback_reason or PROFILER_IN_USE}"
+            f"{state.groups[call].fallback_reason or passing}"
         )
     return specialization
 

@@ -7,7 +7,7 @@ import operator
 import numpy as np
 import pytest
 
-from tracker import UnsupportedError, gradient, jit, value_and_grad
+from tracker import CompileError, UnsupportedError, gradient, jit, value_and_grad
 
 W, V = np.ones(4), np.full(4, 2.0)
 OTHER, WHOLE = np.ones(4), np.arange(6.0)
@@ -265,3 +265,12 @@ def test_many_alike_arrays_that_are_compared():
     for given in (xs, xs, xs[::-1], xs[:19] + xs[:1], xs):
         np.testing.assert_array_equal(g(given), f(given))
     assert g.cache_info().traces == 1
+
+
+def test_an_argument_that_is_read_elsewhere_too_is_the_reason_given():
+    rate = 0.5
+    f = jit(lambda x, r: x * r * rate if x is not r else x)
+    assert f(1.0, rate) == 0.25
+    with pytest.raises(CompileError, match=r"plain Python .* is also what it reads elsewhere"):
+        f.explain(1.0, rate)
+    assert f(1.0, rate * 1.0) == 0.25 and "trace" in f.explain(1.0, rate * 1.0)
