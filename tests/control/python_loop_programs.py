@@ -784,3 +784,48 @@ def single_precision(x):
     for i in range(1, 12):
         x[i] = x[i] * np.float32(0.5) + x[i - 1]
     return x
+
+
+# Slices whose extents move ------------------------------------------------------------------------
+
+
+@program(False)
+def length_of_a_slice(x):
+    s = x[0] * 0
+    for i in range(12):
+        s = s + len(x[:i]) * x[i]
+    return s
+
+
+@program(False)
+def shape_of_what_a_slice_gives(x):
+    s = x[0] * 0
+    for i in range(12):
+        s = s + np.sin(x[i:]).shape[0] * x[i]
+    return s
+
+
+@program(False)
+def constants_from_an_extent(x):
+    s = x[0] * 0
+    for i in range(12):
+        s = s + np.mean(x[: i + 1]) * x[i]
+    return s
+
+
+@program(None)
+def iterates_a_slice(x):
+    s = x[0] * 0
+    for i in range(12):
+        s = s + x[i]
+        for v in x[:i]:
+            s = s * 0.9 + v
+    return s
+
+
+@program(False)
+def position_that_wraps_around(x):
+    s = x[0] * 0
+    for i in range(11):
+        s = s + x[i] + len(x[i - 1 :])
+    return s

@@ -22,12 +22,13 @@ from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
 
 class LoopVariable:
-    """The number of a turn of one loop, from 0 to `last`."""
+    """The number of a turn of one loop, from 0 to `last`, which may move with outer loops, of which
+    there are `depth`."""
 
-    __slots__ = ("last",)
+    __slots__ = ("depth", "last")
 
-    def __init__(self, last: int) -> None:
-        self.last = last
+    def __init__(self, last: Affine, depth: int) -> None:
+        self.last, self.depth = last, depth
 
 
 @record(frozen=True)
@@ -65,25 +66,41 @@ class Affine:
     @property
     def low(self) -> int:
         """The least value in any turn."""
-        return self.const + sum(min(f * v.last, 0) for v, f in self.terms)
+        return -self.times(-1).high
 
     @property
     def high(self) -> int:
-        return self.const + sum(max(f * v.last, 0) for v, f in self.terms)
+        """The greatest value in any turn, or more: an inner loop may take no turn at all."""
+        form = self
+        while form.terms:
+            variable, factor = max(form.terms, key=lambda item: item[0].depth)
+            form = form.at_start(variable).plus(variable.last.times(max(factor, 0)))
+        return form.const
 
 
 @record(frozen=True)
 class AxisPlace:
-    """An entry of an index: from `start` on `width` positions, `step` apart; width None: an int."""
+    """An entry of an index: from `start` on `width` positions, `step` apart; width None: an int.
+
+    A width that moves with loops has step 1.
+    """
 
     start: Affine
-    width: int | None = None
+    width: int | Affine | None = None
     step: int = 1
 
     @property
-    def extent(self) -> int:
-        """The number of positions from the first to the last one."""
-        return 1 if self.width is None else max((self.width - 1) * self.step + 1, 0)
+    def grows(self) -> bool:
+        """Whether the number of positions moves with loops."""
+        return type(self.width) is Affine
+
+    @property
+    def end(self) -> Affine:
+        """The position after the last one."""
+        if isinstance(self.width, Affine):
+            return self.start.plus(self.width)
+        covered = 1 if self.width is None else max((self.width - 1) * self.step + 1, 0)
+        return self.start.plus(Affine(covered))
 
 
 Places: TypeAlias = tuple[AxisPlace | None, ...]  # an entry per axis; None: a new axis
@@ -107,20 +124,37 @@ class TurnIndex(tuple[Any, ...]):
 class SymbolicTurn:
     """A turn that stands for all turns of a loop.
 
-    variable  its number
-    forms     the values of known affine form
+    variable     its number, and `number`, the value that stands for it
+    forms        the values of known affine form
+    may_grow     whether the code of the loop asks for extents in such ways only as are noticed
+    growing      the values that are computed from slices whose extents move
+    has_learned  whether something depends on an extent, or a position, of this turn alone
     """
 
-    def __init__(self, last: int) -> None:
-        self.variable = LoopVariable(last)
+    def __init__(self, last: Affine, depth: int, may_grow: bool) -> None:
+        self.variable = LoopVariable(last, depth)
         self.forms: dict[Value, Affine] = {}
+        self.may_grow = may_grow
+        self.growing: set[Value] = set()
+        self.has_learned = False
+        self.number = Value(0, CLOSED, (), NO_PARAMS)
+        self.forms[self.number] = Affine.of(0, [(self.variable, 1)])
 
-    def index(self, start: int, step: int) -> Tracked:
+    def index(self, start: Affine, step: int) -> Tracked:
         """The tracked number `start + step * turn`, whose data is that of the first turn."""
-        value = Value(start, CLOSED, (), NO_PARAMS)
-        self.forms[value] = Affine.of(start, [(self.variable, step)])
+        value = Value(start.const, CLOSED, (), NO_PARAMS)
+        self.forms[value] = start.plus(Affine.of(0, [(self.variable, step)]))
         tracked: Tracked = wrap(value)
         return tracked
+
+    def note_growth(self, value: Value) -> None:
+        """A value was recorded: note whether its extents may move."""
+        index = value.params.get("index")
+        places = index.places if isinstance(index, TurnIndex) else None
+        if any(place is not None and place.grows for place in places or ()) or (
+            self.growing and any(type(o) is Value and o in self.growing for o in value.operands)
+        ):
+            self.growing.add(value)
 
 
 def active_turns() -> Sequence[SymbolicTurn]:
@@ -206,7 +240,19 @@ def place_of(part: Any, extent: int) -> AxisPlace | None:
     if low is None or high is None:
         return None
     width = high.minus(low)
-    return None if width.terms or width.const < 0 else AxisPlace(low, width.const)
+    if width.terms:
+        return AxisPlace(low, width) if width.low >= 0 and _may_grow() else None
+    return None if width.const < 0 else AxisPlace(low, width.const)
+
+
+def _may_grow() -> bool:
+    return all(turn.may_grow for turn in active_turns())
+
+
+def note_unknown_place() -> None:
+    """A position wraps around, or an extent is that of this turn alone."""
+    for turn in active_turns():
+        turn.has_learned = True
 
 
 def _wrapped(form: Affine, highest: int, extent: int) -> Affine | None:

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from tracker.tape.tracer import current_tracer
+from tracker.tape.value import Value
 
 Starter = Callable[[str, tuple[Any, ...], FrameType], Any]
 _starters: list[Starter] = []
@@ -29,3 +30,10 @@ def start_loop(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
     if not _starters or tracer is None or tracer.is_body_trace or tracer.abort_reason:
         return None
     return _starters[0](kind, given, frame)
+
+
+def note_extents(value: Value) -> None:
+    """The code asks for extents of a value: one that grows has them in the turn that runs alone."""
+    tracer = current_tracer()
+    for turn in () if tracer is None else tracer.turns:
+        turn.has_learned |= value in turn.growing

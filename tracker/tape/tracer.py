@@ -192,6 +192,8 @@ class Tracer:
                 self._location = code, at, frame.f_lineno
             line = self._location[2]
         recording.equations.append((value, code, line))
+        for turn in self.turns:
+            turn.note_growth(value)
         aval = value.aval
         if type(aval) is _ndarray and not is_lazy(value):
             self.add_bytes(aval.nbytes)

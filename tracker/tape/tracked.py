@@ -15,6 +15,7 @@ Invariant: no gradient is lost in silence: a NumPy function without a derivative
 from __future__ import annotations
 
 import copy
+import math
 import sys
 from collections.abc import Callable, Iterator
 from types import MethodType
@@ -35,7 +36,7 @@ from tracker.tape.placeholders import (
     resolve_placeholder,
     resolve_within,
 )
-from tracker.tape.python_loops import start_loop
+from tracker.tape.python_loops import note_extents, start_loop
 from tracker.tape.record import (
     apply_binary,
     apply_unary,
@@ -183,7 +184,10 @@ class Tracked(metaclass=_TransparentMeta):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return np.shape(value_of(self).aval)
+        value = value_of(self)
+        if observers:
+            note_extents(value)
+        return np.shape(value.aval)
 
     @property
     def ndim(self) -> int:
@@ -191,7 +195,7 @@ class Tracked(metaclass=_TransparentMeta):
 
     @property
     def size(self) -> int:
-        return int(np.size(value_of(self).aval))
+        return math.prod(self.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -222,10 +226,13 @@ class Tracked(metaclass=_TransparentMeta):
 
     @_array_method
     def __len__(self) -> int:
-        return len(value_of(self).aval)
+        value = value_of(self)
+        if observers:
+            note_extents(value)
+        return len(value.aval)
 
     def __iter__(self) -> Iterator[Any]:
-        if self.ndim == 0:
+        if not self.shape:
             raise TypeError(message("iteration over a 0-d tracked value"))
         if observers and (loop := start_loop("rows", (self,), sys._getframe(1))) is not None:
             followed: Iterator[Any] = loop

@@ -103,7 +103,7 @@ def _part_source(x: Any) -> _Source | None:
 
 def _range_source(numbers: range) -> _Source:
     def symbolic(turn: SymbolicTurn, at: int, symbols: list[Symbol]) -> Any:
-        made = turn.index(numbers[at], numbers.step)
+        made = turn.index(Affine(numbers[at]), numbers.step)
         symbols.append(Symbol(made._value, numbers[at], numbers.step))  # type: ignore[arg-type]
         return made
 
@@ -112,7 +112,7 @@ def _range_source(numbers: range) -> _Source:
 
 def _rows_source(array: Any) -> _Source:
     def symbolic(turn: SymbolicTurn, at: int, symbols: list[Symbol]) -> Any:
-        index = turn.index(at, 1)
+        index = turn.index(Affine(at), 1)
         symbols.append(Symbol(index._value, at, 1))  # type: ignore[arg-type]
         if type(array) is Tracked:
             return array[index]
@@ -192,13 +192,15 @@ class LoopIterator:
         carried = {name: names[name] for name in self.code.carried if name in names}
         if any(_is_shared_array(x, state) for x in carried.values()):
             return None
-        symbolic = SymbolicTurn(self.source.count - 1 - at)
+        symbolic = SymbolicTurn(
+            Affine(self.source.count - 1 - at), len(tracer.turns), state.may_grow
+        )
         begin = len(tracer.recording.equations)
         found = {name: _own_number(x, state) for name, x in carried.items()}
         put = {name: x for name, x in found.items() if x is not None}
         run = _SymbolicRun(
             symbolic,
-            Turn(symbolic.variable, tracer, begin, []),
+            Turn(symbolic.variable, tracer, begin, [Symbol(symbolic.number, 0, 1)]),
             at,
             state,
             {**carried, **put},
@@ -255,7 +257,7 @@ class LoopIterator:
         tracer, state = self.tracer, run.state
         if current_tracer() is not tracer or tracer.abort_reason or _marks(tracer) != run.marks:
             return False
-        if not state.is_unchanged():
+        if run.symbolic.has_learned or not state.is_unchanged():
             return False
         carries = _TurnCarries(run, names)
         made = {value for value, _, _ in run.turn.equations}
@@ -265,7 +267,7 @@ class LoopIterator:
             return False
         peeled = bool(self.code.read_after - self.code.carried)
         count = self.source.count - run.at - peeled
-        run.symbolic.variable.last = count - 1
+        run.symbolic.variable.last = Affine(count - 1)
         run.turn.carries = carries.all
         body = TurnBody(run.turn, count)
         if not self._is_profitable(body, count):

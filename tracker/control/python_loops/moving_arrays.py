@@ -66,12 +66,20 @@ def index_at(places: Sequence[AxisPlace | None], shape: tuple[int, ...]) -> tupl
         elif place.width is None:
             plain.append(place.start.const)
         else:
-            stop = place.start.const + place.width * place.step
+            width = place.width.const if isinstance(place.width, Affine) else place.width
+            stop = place.start.const + width * place.step
             plain.append(slice(place.start.const, stop if stop >= 0 else None, place.step))
     index = canonical_index(tuple(plain), shape)
     if any(place is not None and place.start.terms for place in places):
         return TurnIndex.of(index, tuple(places))
     return index
+
+
+def fixed_width(place: AxisPlace) -> int | None:
+    """The number of positions of a place; None of an int."""
+    if isinstance(place.width, Affine):
+        raise NotRollable("a slice changes its length")
+    return place.width
 
 
 def read_places(array: Any, places: Sequence[AxisPlace | None]) -> Any:
@@ -94,7 +102,7 @@ def stack_rows(array: Value, places: Places, variable: LoopVariable, count: int)
     place, step = first[at], places[at].start.factor(variable)  # type: ignore[union-attr]
     assert place is not None
     front = sum(p is None or p.width is not None for p in first[:at])
-    width = 1 if place.width is None else place.width
+    width = 1 if place.width is None else fixed_width(place) or 0
     if width > _MAX_WIDTH:
         raise NotRollable("a wide slice moves")
     columns = []
@@ -156,10 +164,10 @@ def _ends_before(a: AxisPlace, b: AxisPlace, variable: LoopVariable) -> bool:
     """Whether `a` lies before `b` along an axis in all turns."""
     if a.step < 0 or b.step < 0:
         return False
-    high = a.start.at_start(variable).plus(
-        Affine(a.extent + max(a.start.factor(variable) * variable.last, 0))
-    )
-    low = b.start.at_start(variable).plus(Affine(min(b.start.factor(variable) * variable.last, 0)))
+    high, low = a.end, b.start
+    last = variable.last
+    high = high.at_start(variable).plus(last.times(max(high.factor(variable), 0)))
+    low = low.at_start(variable).plus(last.times(min(low.factor(variable), 0)))
     return high.minus(low).high <= 0
 
 
@@ -328,7 +336,7 @@ class _Window:
                 self.places.append(place)
                 if place.width is not None:
                     for a in accesses:
-                        inside[a.value].append(slice(0, place.width, 1))
+                        inside[a.value].append(slice(0, fixed_width(place), 1))
                 continue
             if any(p.start.terms for p in found):  # type: ignore[union-attr]
                 raise NotRollable("parts of a line move with an outer loop")
@@ -336,7 +344,8 @@ class _Window:
             for a in accesses:
                 part = a.places[axis]
                 inside[a.value].append(index_at((part,), (extent,))[0])
-        self.line_shape = tuple([p.width for p in self.places if p.width is not None])
+        widths = map(fixed_width, self.places)
+        self.line_shape = tuple([width for width in widths if width is not None])
         full = [slice(0, n, 1) for n in self.line_shape]
         self.inside = {value: [] if index == full else index for value, index in inside.items()}
         self.is_all = {value: index == full for value, index in inside.items()}

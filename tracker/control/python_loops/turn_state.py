@@ -51,8 +51,13 @@ _ATTRIBUTE_NAMES = (
     "ndim outer prod ravel real reduce repeat reshape round shape size squeeze std strides sum "
     "swapaxes take trace transpose values var"
 )
+_NUMPY_NAMES_OF_GROWING = (
+    "arange copy dot empty eye flip float32 float64 identity int32 int64 matmul ones sum zeros"
+)
 _BUILTINS = frozenset(getattr(builtins, name) for name in _BUILTIN_NAMES.split())
 _NUMPY = frozenset(getattr(np, name) for name in _NUMPY_NAMES.split())
+_NUMPY_OF_GROWING = frozenset(getattr(np, name) for name in _NUMPY_NAMES_OF_GROWING.split())
+_ATTRIBUTES_OF_GROWING = frozenset(["T", "copy", "dot", "dtype", "ndim", "shape", "size", "sum"])
 _WRITING = frozenset(("copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"))
 _ATTRIBUTES = frozenset(_ATTRIBUTE_NAMES.split())
 
@@ -65,12 +70,15 @@ class TurnState:
     slots       the id of each -> under how many names, or places in containers
     containers  lists and dicts, with their contents
     arrays      plain arrays, with copies
+    may_grow    whether the extents of what slices give are asked for only in ways that are noticed
+                (`SymbolicTurn.may_grow`)
     """
 
     handles: dict[int, tuple[Tracked, Value | None]] = field(default_factory=dict)
     slots: Counter[int] = field(default_factory=Counter)
     containers: dict[int, tuple[Any, tuple[Any, ...]]] = field(default_factory=dict)
     arrays: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    may_grow: bool = True
 
     @staticmethod
     def before(frame: FrameType, names: Mapping[str, Any], loop: LoopCode) -> TurnState | None:
@@ -136,9 +144,11 @@ class _Finder:
         """Add what code names, given its globals, local names (None: unknown), and cells."""
         self.stores |= names.stores
         self.understood &= names.attributes <= _ATTRIBUTES
+        self._note_attributes(names.attributes)
         for path in paths:
             if path.kind == "local" and local is None:
                 self.understood &= _ATTRIBUTES.issuperset(path.attributes)
+                self._note_attributes(path.attributes)
                 continue
             missing = object()
             if path.kind == "global":
@@ -157,6 +167,7 @@ class _Finder:
             x, attributes = getattr(x, attributes[0], None), attributes[1:]
         if attributes:
             self.understood &= _ATTRIBUTES.issuperset(attributes)
+            self._note_attributes(attributes)
             self._add(x)
         else:
             self._add(x, may_call=True)
@@ -198,13 +209,20 @@ class _Finder:
         if getattr(handle, "_owner", None) is not None:
             self.understood = False
 
+    def _note_attributes(self, attributes: Iterable[str]) -> None:
+        self.found.may_grow &= _ATTRIBUTES_OF_GROWING.issuperset(attributes)
+
     def _is_pure(self, x: Any) -> bool:
         """Whether calls of an object only compute a result, or change what is compared."""
         x = _original(x)
         if type(x) is types.ModuleType or is_shim(x):
             return True
         try:
-            if x in _BUILTINS or x in _NUMPY or (isinstance(x, np.ufunc) and x in UFUNCS):
+            if x in _BUILTINS or (isinstance(x, np.ufunc) and x in UFUNCS):
+                return True
+            if x in _NUMPY or x in NUMPY:
+                self.found.may_grow &= x in _NUMPY_OF_GROWING
+            if x in _NUMPY:
                 return True
             if x in NUMPY:
                 return getattr(x, "__name__", "") not in _WRITING and "random" not in str(

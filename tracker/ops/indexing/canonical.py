@@ -14,7 +14,7 @@ import numpy as np
 from tracker.ops.indexing.gather_scatter import HOLE, Index, canonical_entry
 from tracker.ops.shape.create import to_discrete
 from tracker.support.array_likes import array_of_labelled
-from tracker.tape.loop_index import TurnIndex, moves, place_of, plain_entry
+from tracker.tape.loop_index import TurnIndex, moves, note_unknown_place, place_of, plain_entry
 from tracker.tape.observers import is_tracing, observers
 from tracker.tape.record import apply, aval_of, data_of
 from tracker.tape.tracked import Tracked
@@ -51,6 +51,8 @@ def _moving_index(parts: tuple[Any, ...], shape: tuple[int, ...]) -> TurnIndex:
     known = all(
         place is not None or entry is None for place, entry in zip(places, index, strict=True)
     )
+    if not known:
+        note_unknown_place()
     return TurnIndex.of(index, tuple(places) if known else None)
 
 
