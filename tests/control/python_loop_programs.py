@@ -248,7 +248,7 @@ def writes_every_other(x):
     return np.sum(x * x)
 
 
-@program(False)
+@program(True)
 def reads_what_another_turn_has_written(x):
     for i in range(1, 12):
         x[i] = x[i] * 0.5 + x[3]
@@ -829,3 +829,63 @@ def position_that_wraps_around(x):
     for i in range(11):
         s = s + x[i] + len(x[i - 1 :])
     return s
+
+
+# Triangular loops ---------------------------------------------------------------------------------
+
+L = np.tril(M) + 12 * np.eye(12)
+
+
+@program(True, X)
+def sums_of_growing_slices(x):
+    s = x[0] * 0
+    for i in range(12):
+        s = s + np.sum(np.exp(x[:i])) * x[i] - np.sum(x[i:] / x[i])
+    return s
+
+
+@program(True, L, X)
+def forward_substitution(a, b):
+    x = np.zeros(12)
+    for i in range(12):
+        x[i] = (b[i] - a[i, :i] @ x[:i]) / a[i, i]
+    return x
+
+
+@program(True, L, X)
+def back_substitution(a, b):
+    x = b
+    for i in range(11, -1, -1):
+        x[i] = (x[i] - np.dot(a[i + 1 :, i], x[i + 1 :])) / a[i, i]
+    return x
+
+
+@program(True, M, X)
+def writes_growing_slices(m, x):
+    for i in range(12):
+        m[i, : i + 1] *= x[i]
+        m[i, : i + 1] += np.log(x[: i + 1]) * m[0, : i + 1] / x[i]
+        m[i:, i] = m[i, i:] = x[i] - m[i:, 0]
+    return m
+
+
+@program(True, M, X)
+def growing_products(m, x):
+    for i in range(11):
+        m[i, i + 1 :] = x @ m[:, i + 1 :] / 20
+    return m
+
+
+@program(True, M, np.array([np.inf, np.nan] + [1.0] * 10))
+def what_is_masked_has_no_effect(m, x):
+    s = m[0, 0] * 0
+    for i in range(2, 12):
+        s = s + m[i, 2 : i + 1] @ x[2 : i + 1] + np.sum(1 / x[2:i])
+    return s
+
+
+@program(None, M, X)
+def broadcasts_a_slice_of_one_element(m, x):
+    for i in range(1, 8):
+        m[i] = x * np.sum(x[:1]) + np.sum(x[: i + 1] * x[i : i + 1])
+    return m

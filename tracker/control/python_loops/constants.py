@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.control.python_loops.moving_arrays import NotRollable
+from tracker.control.python_loops.places import NotRollable
 from tracker.control.python_loops.turn_body import Carry, Turn
 from tracker.ir.op import has_effect
 from tracker.tape.value import Value, history_of

@@ -18,7 +18,7 @@ import numpy as np
 
 from tracker.control.python_loops.constants import ConstantValues
 from tracker.control.python_loops.loop_code import LoopCode
-from tracker.control.python_loops.moving_arrays import NotRollable
+from tracker.control.python_loops.places import NotRollable
 from tracker.control.python_loops.turn_body import Carry, Symbol, Turn, TurnBody
 from tracker.control.python_loops.turn_state import TurnState
 from tracker.ir.types import type_of
@@ -200,7 +200,7 @@ class LoopIterator:
         put = {name: x for name, x in found.items() if x is not None}
         run = _SymbolicRun(
             symbolic,
-            Turn(symbolic.variable, tracer, begin, [Symbol(symbolic.number, 0, 1)]),
+            Turn(symbolic, tracer, begin, [Symbol(symbolic.number, 0, 1)]),
             at,
             state,
             {**carried, **put},

@@ -17,125 +17,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracker.control.python_loops.places import (
+    NotRollable,
+    fixed_width,
+    index_at,
+    places_of,
+    read_places,
+    spans_of_places,
+    write_places,
+)
 from tracker.ir.types import type_of
-from tracker.ops.indexing.canonical import canonical_index
+from tracker.ops.indexing.canonical import canonical_index, indexed_shape
 from tracker.ops.indexing.getitem import getitem, put
-from tracker.support.structs import replace
-from tracker.tape.loop_index import Affine, AxisPlace, LoopVariable, Places, TurnIndex
-from tracker.tape.record import apply, aval_of, wrap
+from tracker.tape.loop_index import Affine, AxisPlace, LoopVariable
+from tracker.tape.record import wrap
 from tracker.tape.value import Value
 
 if TYPE_CHECKING:
     from tracker.control.python_loops.turn_body import TurnBody
 
 _MAX_WINDOW = 4  # lines that are carried
-_MAX_WIDTH = 8  # positions of a slice that moves
-
-
-class NotRollable(Exception):
-    """The turns of a loop are not known to be alike."""
-
-
-def places_of(index: tuple[Any, ...], shape: tuple[int, ...]) -> Places:
-    """The places of a canonical basic index."""
-    if isinstance(index, TurnIndex):
-        if index.places is None:
-            raise NotRollable("a position wraps around, or a slice changes its length")
-        return index.places
-    out: list[AxisPlace | None] = []
-    extents = iter(shape)
-    for part in index:
-        if part is None:
-            out.append(None)
-            continue
-        extent = next(extents)
-        if isinstance(part, slice):
-            covered = range(*part.indices(extent))
-            out.append(AxisPlace(Affine(covered.start), len(covered), covered.step))
-        else:
-            out.append(AxisPlace(Affine(part)))
-    return tuple(out)
-
-
-def index_at(places: Sequence[AxisPlace | None], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """The index of places in this turn of the outer loops: their first one."""
-    plain: list[Any] = []
-    for place in places:
-        if place is None:
-            plain.append(None)
-        elif place.width is None:
-            plain.append(place.start.const)
-        else:
-            width = place.width.const if isinstance(place.width, Affine) else place.width
-            stop = place.start.const + width * place.step
-            plain.append(slice(place.start.const, stop if stop >= 0 else None, place.step))
-    index = canonical_index(tuple(plain), shape)
-    if any(place is not None and place.start.terms for place in places):
-        return TurnIndex.of(index, tuple(places))
-    return index
-
-
-def fixed_width(place: AxisPlace) -> int | None:
-    """The number of positions of a place; None of an int."""
-    if isinstance(place.width, Affine):
-        raise NotRollable("a slice changes its length")
-    return place.width
-
-
-def read_places(array: Any, places: Sequence[AxisPlace | None]) -> Any:
-    index = index_at(places, np.shape(aval_of(array)))
-    return apply(getitem, (array,), {"index": index})
-
-
-def write_places(array: Any, value: Any, places: Sequence[AxisPlace | None]) -> Any:
-    index = index_at(places, np.shape(aval_of(array)))
-    return apply(put, (array, value), {"index": index})
-
-
-def stack_rows(array: Value, places: Places, variable: LoopVariable, count: int) -> Any:
-    """What the turns read at places that move, as one array with a row per turn."""
-    moving = [at for at, p in enumerate(places) if p is not None and p.start.factor(variable) != 0]
-    first = [p and replace(p, start=p.start.at_start(variable)) for p in places]
-    if len(moving) > 1:
-        return _gathered_rows(array, places, first, variable, count)
-    (at,) = moving
-    place, step = first[at], places[at].start.factor(variable)  # type: ignore[union-attr]
-    assert place is not None
-    front = sum(p is None or p.width is not None for p in first[:at])
-    width = 1 if place.width is None else fixed_width(place) or 0
-    if width > _MAX_WIDTH:
-        raise NotRollable("a wide slice moves")
-    columns = []
-    for column in range(width):
-        start = place.start.plus(Affine(column * place.step))
-        index = (*first[:at], AxisPlace(start, count, step), *first[at + 1 :])
-        columns.append(np.moveaxis(read_places(wrap(array), index), front, 0))
-    return columns[0] if place.width is None else np.stack(columns, axis=1 + front)
-
-
-def _gathered_rows(
-    array: Value,
-    places: Places,
-    first: Sequence[AxisPlace | None],
-    variable: LoopVariable,
-    count: int,
-) -> Any:
-    """Rows at places that move along several axes, such as a diagonal."""
-    index: list[Any] = []
-    for place, start in zip(places, first, strict=True):
-        if place is None or start is None or start.start.terms:
-            raise NotRollable("a place moves along several axes, and with an outer loop")
-        if place.width is None:
-            step = place.start.factor(variable)
-            index.append(start.start.const + step * np.arange(count))
-        elif place.start.factor(variable):
-            raise NotRollable("slices move along several axes")
-        else:
-            index.append(index_at((start,), (np.shape(array.aval)[len(index)],))[0])
-    ints = [at for at, part in enumerate(index) if not isinstance(part, slice)]
-    adjacent = ints == list(range(ints[0], ints[-1] + 1))
-    made = wrap(array)[tuple(index)]
-    return np.moveaxis(made, ints[0], 0) if adjacent and ints[0] else made
 
 
 class _Access:
@@ -148,12 +49,8 @@ class _Access:
 
     def is_apart(self, other: _Access, variable: LoopVariable) -> bool:
         """Whether two accesses never touch, in whatever turns they are."""
-        pairs = zip(self.places, other.places, strict=True)
-        return any(
-            _ends_before(a, b, variable) or _ends_before(b, a, variable)
-            for a, b in pairs
-            if a is not None and b is not None
-        )
+        pairs = zip(filter(None, self.places), filter(None, other.places), strict=True)
+        return any(_ends_before(a, b, variable) or _ends_before(b, a, variable) for a, b in pairs)
 
 
 def _is_at_one_place(group: Sequence[_Access]) -> bool:
@@ -179,8 +76,13 @@ class MovingArray:
         self.body, self.start = body, start
         self.versions: set[Value] = {start}
         self.accesses: list[_Access] = []
-        self.is_whole = not self._find_accesses(end)
         self.part_of: dict[Value, _Part] = {}
+        try:
+            self.is_whole = not self._find_accesses(end)
+            if not self.is_whole:
+                self._find_parts()
+        except NotRollable:
+            self.is_whole = True
 
     def _find_accesses(self, end: Any) -> bool:
         """Find reads and writes; returns whether the array is only read and written at places, of
@@ -202,8 +104,6 @@ class MovingArray:
                 newest = value
                 self.versions.add(value)
         understood &= newest is end
-        if moves and not understood:
-            raise NotRollable("an array is read as a whole and written at places that move")
         if understood:
             self.groups = self._find_groups()
         return understood and (moves or all(map(_is_at_one_place, self.groups)))
@@ -217,8 +117,7 @@ class MovingArray:
             groups.append([*(a for g in near for a in g), access])
         return groups
 
-    def enter(self) -> None:
-        """Add the inputs of the parts to the body."""
+    def _find_parts(self) -> None:
         for group in self.groups:
             part: _Part = _Unwritten(self.body, self.start)
             if any(a.writes for a in group):
@@ -226,6 +125,11 @@ class MovingArray:
             self.part_of.update(dict.fromkeys([a.value for a in group], part))
         self.parts = list(dict.fromkeys(self.part_of.values()))
         self.access_of = {access.value: access for access in self.accesses}
+
+    def enter(self) -> None:
+        """Add the inputs of the parts to the body."""
+        for part in self.parts:
+            part.enter()
 
     @property
     def variable(self) -> LoopVariable:
@@ -235,7 +139,7 @@ class MovingArray:
         """Write the read or write that gives `value` into the body."""
         part, access = self.part_of[value], self.access_of[value]
         if access.writes:
-            part.write(access, self.body.read(value.operands[1]))
+            part.write(access, value.operands[1])
         else:
             self.body.substitutes[value] = part.read(access)
 
@@ -257,11 +161,11 @@ class _Unwritten:
     def __init__(self, body: TurnBody, start: Value) -> None:
         self.body, self.start = body, start
 
+    def enter(self) -> None:
+        pass
+
     def read(self, access: _Access) -> Any:
-        if any(p is not None and p.start.factor(self.body.variable) for p in access.places):
-            index = TurnIndex.of(tuple(access.value.params["index"]), access.places)
-            return self.body.row(self.start, index, access.value.aval)
-        return read_places(wrap(self.start), access.places)._value
+        return self.body.growing.read_unwritten(self.start, access.value)
 
     def write(self, access: _Access, value: Any) -> None:
         raise NotRollable("a part is written")  # it would be a `_Window`
@@ -284,7 +188,7 @@ class _Window:
             raise NotRollable("a new axis in a subscript of an array that is written")
         variable = body.variable
         moving = {
-            tuple(at for at, p in enumerate(a.places) if p.start.factor(variable))  # type: ignore
+            tuple(at for at, p in enumerate(a.places) if p.start.factor(variable) and not p.grows)  # type: ignore
             for a in accesses
         }
         if len(moving) > 1 or len(next(iter(moving))) > 1:
@@ -293,7 +197,6 @@ class _Window:
         self.axis = axes[0] if axes else None
         self._find_offsets(accesses)
         self._find_line(accesses)
-        self._add_inputs()
 
     def _find_offsets(self, accesses: list[_Access]) -> None:
         """Where along the axis each access is, in turns from the first one."""
@@ -332,26 +235,30 @@ class _Window:
             found = [a.places[axis] for a in accesses]
             place = found[0]
             assert place is not None
-            if all(p == place for p in found):
+            if all(p == place for p in found) and not place.grows:
                 self.places.append(place)
                 if place.width is not None:
                     for a in accesses:
                         inside[a.value].append(slice(0, fixed_width(place), 1))
                 continue
-            if any(p.start.terms for p in found):  # type: ignore[union-attr]
-                raise NotRollable("parts of a line move with an outer loop")
-            self.places.append(AxisPlace(Affine(0), extent))
+            everything = AxisPlace(Affine(0), extent)
+            self.places.append(everything)
             for a in accesses:
                 part = a.places[axis]
-                inside[a.value].append(index_at((part,), (extent,))[0])
+                assert part is not None
+                if part.start.terms and not part.grows:
+                    raise NotRollable("parts of a line move with an outer loop")
+                inside[a.value].append(
+                    index_at((everything if part.grows else part,), (extent,))[0]
+                )
         widths = map(fixed_width, self.places)
         self.line_shape = tuple([width for width in widths if width is not None])
         full = [slice(0, n, 1) for n in self.line_shape]
         self.inside = {value: [] if index == full else index for value, index in inside.items()}
         self.is_all = {value: index == full for value, index in inside.items()}
 
-    def _add_inputs(self) -> None:
-        """Add the lines that a turn finds."""
+    def enter(self) -> None:
+        """Add the lines that a turn finds to the inputs."""
         dtype = self.start.aval.dtype
         aval = np.zeros(self.line_shape, dtype)[()]
         self.carried: dict[int, Value] = {}
@@ -388,18 +295,27 @@ class _Window:
     def read(self, access: _Access) -> Any:
         offset, value = self.offsets[access.value], access.value
         if offset > self.high_write:
-            index = TurnIndex.of(tuple(value.params["index"]), access.places)
-            return self.body.row(self.start, index, value.aval)
-        line = self.lines[offset]
+            return self.body.growing.read_unwritten(self.start, value)
+        spans = spans_of_places(access.places, self.shape)
+        return self.body.growing.with_spans(value, spans, self._part(value))
+
+    def _part(self, value: Value) -> Any:
+        """What an access sees of its line, if nothing grows."""
+        line = self.lines[self.offsets[value]]
         if self.is_all[value]:
             return line
         inside = canonical_index(tuple(self.inside[value]), self.line_shape)
-        return self.body.emit(getitem, (line,), {"index": inside}, value.aval)
+        aval = np.zeros(indexed_shape(inside, self.line_shape), self.start.aval.dtype)[()]
+        return self.body.emit(getitem, (line,), {"index": inside}, aval)
 
-    def write(self, access: _Access, value: Any) -> None:
-        offset = self.offsets[access.value]
+    def write(self, access: _Access, part: Any) -> None:
+        offset, growing = self.offsets[access.value], self.body.growing
         line = self.lines[offset]
         aval = line.aval if type(line) is Value else line
+        spans = spans_of_places(access.places, self.shape)
+        value = self.body.read(part)
+        if any(spans) or growing.spans_of(part):
+            value = growing.merged(spans, part, self._part(access.value))
         if self.is_all[access.value]:
             if type(value) is not Value and not self.line_shape:
                 value = aval.dtype.type(value)

@@ -19,7 +19,9 @@ import numpy as np
 from tracker.control.body import BodyBuilder, body_counter
 from tracker.control.loop import record_loop_outputs
 from tracker.control.loop_pullback import carries_read_by_pullback
-from tracker.control.python_loops.moving_arrays import MovingArray, NotRollable, stack_rows
+from tracker.control.python_loops.growing_values import GrowingValues
+from tracker.control.python_loops.moving_arrays import MovingArray
+from tracker.control.python_loops.places import NotRollable, stack_rows
 from tracker.ir.graph import Atom, Function, name_variables, nested_functions
 from tracker.ir.lowering import Host, Loop, Map
 from tracker.ir.op import has_effect
@@ -29,7 +31,7 @@ from tracker.ops.elementwise.binary import add
 from tracker.ops.indexing.canonical import indexed_shape
 from tracker.ops.indexing.getitem import getitem, put, scatter
 from tracker.support.structs import field, record
-from tracker.tape.loop_index import LoopVariable, TurnIndex
+from tracker.tape.loop_index import LoopVariable, SymbolicTurn, TurnIndex
 from tracker.tape.record import apply, wrap
 from tracker.tape.tracer import Tracer
 from tracker.tape.value import NO_PARAMS, Value
@@ -63,7 +65,7 @@ class Symbol:
 class Turn:
     """A turn that has run: its equations, from number `begin` of the recording on."""
 
-    variable: LoopVariable
+    symbolic: SymbolicTurn
     tracer: Tracer
     begin: int
     symbols: list[Symbol]
@@ -83,7 +85,7 @@ class TurnBody:
     """
 
     def __init__(self, turn: Turn, count: int) -> None:
-        self.turn, self.count, self.variable = turn, count, turn.variable
+        self.turn, self.count, self.variable = turn, count, turn.symbolic.variable
         self.substitutes: dict[Value, Any] = {}
         self.equations: list[Equation] = []
         self.positions: list[int] = []
@@ -96,6 +98,8 @@ class TurnBody:
         self.stacks: dict[Value, Any] = {}  # of the row inputs that are numbers
         self.outputs: list[Any] = []
         self.known_rows: dict[Any, Value] = {}
+        self.symbols = {symbol.value: symbol for symbol in turn.symbols}
+        self.growing = GrowingValues(self)
         all_equations = turn.equations
         self.made = {value: at for at, (value, _, _) in enumerate(all_equations)}
         self.needed = self._needed(all_equations)
@@ -129,7 +133,8 @@ class TurnBody:
         if index.places is None:
             raise NotRollable("a position wraps around, or a slice changes its length")
         return any(
-            place is not None and place.start.factor(self.variable) for place in index.places
+            place is not None and (place.start.factor(self.variable) or place.grows)
+            for place in index.places
         )
 
     def size(self) -> tuple[int, bool]:
@@ -155,8 +160,6 @@ class TurnBody:
         }
         moving = {start: array for start, array in arrays.items() if not array.is_whole}
         version_of = {version: a for a in moving.values() for version in a.versions}
-        for symbol in self.turn.symbols:
-            self._add_symbol(symbol)
         for carry in self.turn.carries:
             if carry.start not in moving:
                 self.substitutes[carry.start] = self.carry_input(carry.origin, carry.start.aval)
@@ -188,21 +191,30 @@ class TurnBody:
                 after.append(results(self.substitutes[carry.start]))
         return after
 
-    def _add_symbol(self, symbol: Symbol) -> None:
+    def _add_symbol(self, symbol: Symbol) -> Value:
         """A number that counts the turns is carried, if anything reads it."""
-        if not any(symbol.value in value.operands for value, _, _ in self.needed):
-            return
-        made = self.carry_input(symbol.first, symbol.first)
+        made = self.carry_input(symbol.first, symbol.value.aval)
         self.substitutes[symbol.value] = made
-        self.end_carry(made, self.emit(add, (made, symbol.step), NO_PARAMS, symbol.first))
+        self.end_carry(made, self.emit(add, (made, symbol.step), NO_PARAMS, made.aval))
+        return made
+
+    def turn_number(self, variable: LoopVariable) -> Any:
+        """The number of the turn of this loop, or of one around it."""
+        turns = [*self.turn.tracer.turns, self.turn.symbolic]
+        (number,) = (turn.number for turn in turns if turn.variable is variable)
+        return self.read(number)
 
     def _written(self, value: Value) -> Any:
         index = value.params.get("index")
         if isinstance(index, TurnIndex) and index.places is not None:
-            if value.op is getitem and value.operands[0] not in self.dependent:
+            grows = any(place is not None and place.grows for place in index.places)
+            if value.op is getitem and value.operands[0] not in self.dependent and not grows:
                 return self.row(value.operands[0], index, value.aval)
-            if any(place is not None and place.start.terms for place in index.places):
-                raise NotRollable(f"{value.op.name} at a place that moves, in a value of the turn")
+            if grows or any(place is not None and place.start.terms for place in index.places):
+                read = value.op is getitem
+                return (self.growing.read_part if read else self.growing.write_part)(value)
+        if any(map(self.growing.spans_of, value.operands)):
+            return self.growing.write(value)
         if value.op is scatter or (value.op is put and _is_small_write(value)):
             raise NotRollable("a small part of an array is written, which would be copied")
         operands = tuple(map(self.read, value.operands))
@@ -233,7 +245,11 @@ class TurnBody:
 
     def read(self, operand: Any) -> Any:
         """What the body reads for an operand of the turn."""
-        return self.substitutes.get(operand, operand) if type(operand) is Value else operand
+        if type(operand) is not Value:
+            return operand
+        if operand in self.symbols and operand not in self.substitutes:
+            return self._add_symbol(self.symbols[operand])
+        return self.substitutes.get(operand, operand)
 
     def emit(self, op: Any, operands: tuple[Any, ...], params: dict[str, Any], aval: Any) -> Value:
         """Write an equation of the body, whose result is like `aval`."""

@@ -1,0 +1,344 @@
+"""Values of a turn whose extents move with loops, and parts of arrays at positions that move.
+
+In a body, an axis that grows has the extent of the array that it was cut from, and elements
+outside of a `Span` that mean nothing. `GrowingValues.write` writes the equations on such values:
+elementwise ops carry the span along; sums and products select zeros outside of it; writes
+store what is inside. Masked elements are selected away, never multiplied by 0, so that they have no
+effect on results and derivatives, whatever they hold.
+
+Invariant: any other op on a growing value raises `NotRollable`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracker.control.python_loops.places import (
+    NotRollable,
+    Span,
+    Spans,
+    are_apart,
+    index_at,
+    is_everything,
+    part_aval,
+    places_of,
+    read_places,
+    spans_of_places,
+    whole_places,
+)
+from tracker.ir.lowering import Map
+from tracker.ops.elementwise.binary import add, multiply, subtract
+from tracker.ops.elementwise.comparison import greater_equal, less, logical_and, where
+from tracker.ops.elementwise.unary import negative, positive
+from tracker.ops.indexing.gather_scatter import HOLE
+from tracker.ops.indexing.getitem import gather, getitem, put, scatter
+from tracker.ops.linalg.matmul import matmul
+from tracker.ops.reduce.reduce import sum_
+from tracker.ops.shape.create import iota, to_discrete
+from tracker.tape.loop_index import Affine, Places, TurnIndex
+from tracker.tape.record import wrap
+from tracker.tape.value import NO_PARAMS, Value
+
+if TYPE_CHECKING:
+    from tracker.control.python_loops.turn_body import TurnBody
+
+_MAX_MASKED = 1 << 14  # elements; beyond, products of parts are faster than a short trace
+_INT = np.dtype(np.intp)
+_LINEAR = (add, subtract, negative, positive)  # of zeros they make zeros
+
+
+class GrowingValues:
+    """What is known of growing values: their `spans`, and whether they are zero outside."""
+
+    def __init__(self, body: TurnBody) -> None:
+        self.body = body
+        self.spans: dict[Value, Spans] = {}
+        self.are_zero: set[Value] = set()
+        self.numbers: dict[Affine, Any] = {}
+        self.positions: dict[Affine, Value] = {}
+        self.masks: dict[tuple[Spans, tuple[int, ...]], Value] = {}
+
+    def spans_of(self, x: Any) -> Spans | None:
+        return self.spans.get(x) if type(x) is Value else None
+
+    # Positions and masks
+
+    def number(self, form: Affine) -> Any:
+        """A form as a number of the turn."""
+        if not form.terms:
+            return form.const
+        if form not in self.numbers:
+            total: Any = None
+            for variable, factor in form.terms:
+                term = self.body.turn_number(variable)
+                term = self._emit_int(multiply, term, factor) if factor != 1 else term
+                total = term if total is None else self._emit_int(add, total, term)
+            self.numbers[form] = self._emit_int(add, total, form.const) if form.const else total
+        return self.numbers[form]
+
+    def _emit_int(self, op: Any, *operands: Any) -> Value:
+        return self.body.emit(op, operands, NO_PARAMS, 0)
+
+    def position(self, form: Affine) -> Value:
+        """A form as an index array."""
+        if form not in self.positions:
+            given = (self.number(form),)
+            self.positions[form] = self.body.emit(to_discrete, given, {"dtype": _INT}, np.intp(0))
+        return self.positions[form]
+
+    def mask(self, spans: Spans, shape: tuple[int, ...]) -> Value:
+        """Where an array lies within its spans."""
+        if math.prod(shape) > _MAX_MASKED:
+            raise NotRollable("most of a turn would be to select in large arrays")
+        key = spans, shape
+        if key not in self.masks:
+            conditions = []
+            aval = np.zeros(shape, np.bool_)
+            for axis, span in enumerate(spans):
+                if span is None:
+                    continue
+                at = self._iota(shape, axis)
+                if span.high != Affine(span.extent):
+                    bound = self.number(span.high)
+                    conditions.append(self.body.emit(less, (at, bound), NO_PARAMS, aval))
+                if span.low != Affine(0):
+                    bound = self.number(span.low)
+                    conditions.append(self.body.emit(greater_equal, (at, bound), NO_PARAMS, aval))
+            found = conditions[0]
+            for condition in conditions[1:]:
+                found = self.body.emit(logical_and, (found, condition), NO_PARAMS, aval)
+            self.masks[key] = found
+        return self.masks[key]
+
+    def _iota(self, shape: tuple[int, ...], axis: int) -> Value:
+        params = {"shape": shape, "axis": axis}
+        return self.body.emit(iota, (), params, np.zeros(shape, _INT))
+
+    def select(self, spans: Spans, x: Any, other: Any) -> Value:
+        """`x` within the spans, and `other` elsewhere."""
+        aval = x.aval
+        return self.body.emit(where, (self.mask(spans, aval.shape), x, other), NO_PARAMS, aval)
+
+    def _filled(self, x: Value, number: int) -> Value:
+        """What a growing value of the turn is in the body, with a number outside of its spans."""
+        made: Value = self.body.read(x)
+        if number == 0 and x in self.are_zero:
+            return made
+        return self.select(self.spans[x], made, made.aval.dtype.type(number))
+
+    # Parts of arrays
+
+    def read_part(self, value: Value) -> Any:
+        """Write a read at places that move with this loop, or grow."""
+        base = value.operands[0]
+        if base in self.spans:
+            raise NotRollable("a part of a slice whose extent moves is read")
+        if base not in self.body.dependent:
+            return self.read_unwritten(base, value)
+        shape = np.shape(base.aval)
+        places = places_of(value.params["index"], shape)
+        made = self._stored_before(base, value, places)
+        if made is None:
+            base = self._written_before(base, places)
+            made = self.read_at(self.body.read(base), whole_places(places, shape))
+        return self.with_spans(value, spans_of_places(places, shape), made)
+
+    def read_unwritten(self, base: Value, value: Value) -> Any:
+        """Write a read of a part of an array that is the same in all turns."""
+        shape = np.shape(base.aval)
+        places = places_of(value.params["index"], shape)
+        whole = whole_places(places, shape)
+        if any(p is not None and p.start.factor(self.body.variable) for p in whole):
+            made = self.body.row(base, TurnIndex.of((), whole), part_aval(base.aval, whole))
+        elif is_everything(whole, shape):
+            made = base
+        else:
+            made = read_places(wrap(base), whole)._value
+        return self.with_spans(value, spans_of_places(places, shape), made)
+
+    def _written_before(self, base: Value, places: Places) -> Value:
+        """The oldest version of an array in this turn that is the same at these places: versions
+        that nothing else reads are made in the memory of the array."""
+        while base.op is put and base in self.body.made:
+            written = places_of(base.params["index"], np.shape(base.aval))
+            if not are_apart(written, places):
+                break
+            base = base.operands[0]
+        return base
+
+    def _stored_before(self, base: Value, value: Value, places: Places) -> Any:
+        """The number that this turn has stored at a place before it is read; None if none."""
+        base = self._written_before(base, places)
+        if base.op is not put or base not in self.body.made or np.shape(value.aval):
+            return None
+        stored = base.operands[1]
+        if places_of(base.params["index"], np.shape(base.aval)) != places:
+            return None
+        same = type(stored) is Value and type(stored.aval) is type(value.aval)
+        return self.body.read(stored) if same else None
+
+    def with_spans(self, value: Value, spans: Spans, made: Any) -> Any:
+        """Note that `value` has these spans; returns what stands for it, zero outside."""
+        if not any(spans):
+            return made
+        self.spans[value] = spans
+        self.are_zero.add(value)
+        return self.select(spans, made, made.aval.dtype.type(0))
+
+    def read_at(self, array: Value, places: Places) -> Value:
+        """A part of an array of the body, at places that do not grow."""
+        index, arrays = self._index(places)
+        aval = part_aval(array.aval, places)
+        if not arrays:
+            params = {"index": index_at(places, array.aval.shape)}
+            return self.body.emit(getitem, (array,), params, aval)
+        return self.body.emit(gather, (array, *arrays), {"index": index}, aval)
+
+    def write_at(self, array: Value, part: Any, places: Places) -> Value:
+        """An array of the body with a part of it replaced."""
+        index, arrays = self._index(places)
+        if not arrays:
+            params = {"index": index_at(places, array.aval.shape)}
+            return self.body.emit(put, (array, part), params, array.aval)
+        return self.body.emit(scatter, (array, part, *arrays), {"index": index}, array.aval)
+
+    def _index(self, places: Places) -> tuple[tuple[Any, ...], list[Value]]:
+        """The index of places in the body, with a hole for each position that moves."""
+        index: list[Any] = []
+        arrays: list[Value] = []
+        for place in places:
+            if place is None or not place.start.terms:
+                index.append(place and index_at((place,), (1 << 60,))[0])
+            elif place.width is None:
+                index.append(HOLE)
+                arrays.append(self.position(place.start))
+            else:
+                raise NotRollable("a slice of an array that is written moves")
+        holes = [at for at, part in enumerate(index) if part is HOLE]
+        if holes and None in index[: holes[0]]:
+            raise NotRollable("a new axis before a position that moves")
+        return tuple(index), arrays
+
+    def write_part(self, value: Value) -> Value:
+        """Write a write at places that move with this loop, or grow."""
+        base, part = value.operands
+        shape = np.shape(base.aval)
+        if base in self.spans:
+            raise NotRollable("a part of a slice whose extent moves is written")
+        places = places_of(value.params["index"], shape)
+        whole = whole_places(places, shape)
+        array = self.body.read(base)
+        spans = spans_of_places(places, shape)
+        given = self.body.read(part)
+        if any(spans) or self.spans_of(part):
+            given = self.merged(spans, part, self.read_at(array, whole))
+        return self.write_at(array, given, whole)
+
+    def merged(self, spans: Spans, part: Any, old: Value) -> Value:
+        """A part of an array of the body, in which a value of the turn is written within spans."""
+        ndim = len(spans)
+        given = self._aligned(part, spans, ndim)
+        return self.body.emit(
+            where, (self.mask(spans, old.aval.shape), given, old), NO_PARAMS, old.aval
+        )
+
+    # Other ops
+
+    def write(self, value: Value) -> Value:
+        """Write an equation with growing operands."""
+        op = value.op
+        if isinstance(op.lower, Map) and set(value.params) <= {"dtype"}:
+            return self._write_elementwise(value)
+        if op is sum_:
+            return self._write_sum(value)
+        if op is matmul:
+            return self._write_product(value)
+        raise NotRollable(f"{op.name} of a slice whose extent moves")
+
+    def _write_elementwise(self, value: Value) -> Value:
+        ndim = np.ndim(value.aval)
+        spans: list[Span | None] = [None] * ndim
+        for o in value.operands:
+            for axis, span in enumerate(self.spans_of(o) or (), ndim - np.ndim(_aval(o))):
+                spans[axis] = spans[axis] or span
+        made = tuple(spans)
+        growing = [o for o in value.operands if self.spans_of(o)]
+        zeros = all(o in self.are_zero for o in growing)
+        is_linear = value.op in _LINEAR or value.op is multiply
+        operands = [self._aligned(o, made, ndim, None if is_linear else 1) for o in value.operands]
+        if zeros and len(growing) == len(value.operands) and is_linear:
+            self.are_zero.add(value)
+        self.spans[value] = made
+        shapes = [np.shape(_aval(o)) for o in operands]
+        aval = np.zeros(np.broadcast_shapes(*shapes), value.aval.dtype)
+        return self.body.emit(value.op, tuple(operands), value.params, aval)
+
+    def _aligned(self, x: Any, spans: Spans, ndim: int, outside: int | None = None) -> Any:
+        """An operand of the turn in the body, which fits to others with these spans."""
+        own, shape = self.spans_of(x), np.shape(_aval(x))
+        first = ndim - len(shape)
+        if first < 0:
+            raise NotRollable("an operand with more axes than the result")
+        for axis, extent in enumerate(shape):
+            span, wanted = own[axis] if own else None, spans[first + axis]
+            if span != wanted and (span is not None or extent != 1):
+                raise NotRollable("slices whose extents move do not fit together")
+        if own is None:
+            return self.body.read(x)
+        return self.body.read(x) if outside is None else self._filled(x, outside)
+
+    def _write_sum(self, value: Value) -> Value:
+        (x,) = value.operands
+        spans, axes, keepdims = self.spans[x], value.params["axis"], value.params["keepdims"]
+        given = self._filled(x, 0)
+        left = [
+            None if at in axes else span
+            for at, span in enumerate(spans)
+            if keepdims or at not in axes
+        ]
+        shape = [
+            1 if at in axes else n
+            for at, n in enumerate(given.aval.shape)
+            if keepdims or at not in axes
+        ]
+        return self._written(value, tuple(left), tuple(shape), sum_, (given,), value.params)
+
+    def _write_product(self, value: Value) -> Value:
+        a, b = value.operands
+        left, right = np.ndim(_aval(a)), np.ndim(_aval(b))
+        if max(left, right) > 2:
+            raise NotRollable("a product of stacks of slices whose extents move")
+        of_a = self.spans_of(a) or (None,) * left
+        of_b = self.spans_of(b) or (None,) * right
+        if of_a[-1] != of_b[0]:
+            raise NotRollable("slices whose extents move do not fit together")
+        xs = [self._filled(o, 0) if self.spans_of(o) else self.body.read(o) for o in (a, b)]
+        m, n = _aval(xs[0]).shape[:-1], _aval(xs[1]).shape[1:]
+        if left == right == 1:
+            terms = self.body.emit(
+                multiply, tuple(xs), NO_PARAMS, np.zeros(_aval(xs[0]).shape, value.aval.dtype)
+            )
+            return self._written(value, (), (), sum_, (terms,), {"axis": (0,), "keepdims": False})
+        spans = (*of_a[:-1], *of_b[1:])
+        return self._written(value, spans, (*m, *n), matmul, tuple(xs), value.params)
+
+    def _written(
+        self,
+        value: Value,
+        spans: Spans,
+        shape: tuple[int, ...],
+        op: Any,
+        operands: tuple[Any, ...],
+        params: dict[str, Any],
+    ) -> Value:
+        if any(spans):
+            self.spans[value] = spans
+        aval = np.zeros(shape, np.result_type(value.aval))[()]
+        return self.body.emit(op, operands, params, aval)
+
+
+def _aval(x: Any) -> Any:
+    return x.aval if type(x) is Value else x
