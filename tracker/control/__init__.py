@@ -35,8 +35,7 @@ from tracker.control.carry_types import (
     trace_until_types_agree,
     write_back,
 )
-from tracker.control.loop import record_loop_outputs
-from tracker.control.loop_pullback import carries_read_by_pullback
+from tracker.control.loop import record_loop
 from tracker.control.python_loops import start as follow_loop
 from tracker.control.while_loop import record_while
 from tracker.errors import UnsupportedError, message
@@ -171,7 +170,7 @@ def _traced_scan(f: Any, init: Any, xs: Any, steps: int, reverse: bool) -> tuple
 
     first = [data_of(x)[-1 if reverse else 0] for x in rows.numbers]
     traced, carries, written = trace_until_types_agree("scan", body, start.numbers, first)
-    results = record_loop_outputs(
+    results = record_loop(
         traced.function,
         steps,
         traced.hoisted,
@@ -179,7 +178,6 @@ def _traced_scan(f: Any, init: Any, xs: Any, steps: int, reverse: bool) -> tuple
         rows.numbers,
         steps,
         reverse,
-        carries_read_by_pullback(traced.function, len(traced.hoisted), len(carries)),
     )
     ends, ys = split_list(results, len(carries))
     ends = write_back(start.numbers, ends, written)

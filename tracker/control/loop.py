@@ -1,8 +1,9 @@
 """The op `loop`: a counted loop around a traced body (operands and results: `ir.lowering.Loop`).
 
 Its pullback is a loop in the other direction (`loop_pullback.py`), its pushforward a loop over
-values and tangents. `keep` names the carries that are stacked for the pullback; the pullback does
-not read the numbers of the others. Start at `evaluate`.
+values and tangents. `keep` names the carries that are stacked for the pullback; for others, outputs
+give what each step overwrites (`overwritten.py`), or the pullback does not read their numbers.
+Start at `evaluate`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from tracker.control.body import (
     split_list,
     trace_body,
 )
-from tracker.control.loop_pullback import LoopRun, ReverseLoop, fill_by_mask, replay_on_leaves
+from tracker.control.loop_pullback import (
+    LoopRun,
+    ReverseLoop,
+    Undone,
+    carries_read_by_pullback,
+    fill_by_mask,
+    replay_on_leaves,
+)
+from tracker.control.overwritten import Write, find_writes, with_overwritten
 from tracker.control.step_runner import make_stepper, run_natively
 from tracker.ir.graph import Function
 from tracker.ir.lowering import Loop
@@ -94,23 +103,24 @@ def record_loop(
     rows: Sequence[Any],
     length: int,
     reverse: bool,
-    keep: tuple[int, ...],
+    keep: tuple[int, ...] = (),
 ) -> list[Any]:
-    """Record a loop; returns all of its results: carries, ys, kept stacks."""
+    """Record a loop, which also saves what its pullback reads; returns carries, ys, and the stacks
+    of the carries in `keep`."""
+    ys = len(body.outputs)
+    saving, undone = with_overwritten(body, len(consts), len(carries))
+    read = carries_read_by_pullback(body, len(consts), len(carries))
     params = {
-        "body": body,
+        "body": saving,
         "consts": len(consts),
         "carries": len(carries),
         "length": length,
         "reverse": reverse,
-        "keep": keep,
+        "keep": (*keep, *(at for at in read if at not in keep and at not in undone)),
     }
-    return unbundle(apply(loop, (count, *consts, *carries, *rows), params))
-
-
-def record_loop_outputs(body: Function, *args: Any, **kwargs: Any) -> list[Any]:
-    """As `record_loop`, without the kept stacks."""
-    return record_loop(body, *args, **kwargs)[: len(body.outputs)]
+    made = unbundle(apply(loop, (count, *consts, *carries, *rows), params))
+    after = len(saving.outputs)
+    return [*made[:ys], *made[after : after + len(keep)]]
 
 
 # Reverse ------------------------------------------------------------------------------------------
@@ -118,8 +128,8 @@ def record_loop_outputs(body: Function, *args: Any, **kwargs: Any) -> list[Any]:
 
 def record_reverse_loop(run: LoopRun, *args: Any) -> list[Any]:
     """Cotangents of a loop's consts, carries and rows; the arguments are those of `ReverseLoop`."""
-    loop_back = ReverseLoop(run, *args)
-    return loop_back.cotangents(record_loop_outputs(**loop_back.arguments()))
+    loop_back = ReverseLoop(run, record_loop, *args)
+    return loop_back.cotangents(record_loop(**loop_back.arguments()))
 
 
 def _vjp(
@@ -132,8 +142,20 @@ def _vjp(
     seeds, stacked, of_kept = split_list(g, p.carries, len(stacks))
     marks = [at in p.keep for at in range(p.carries)]
     saved, found = fill_by_mask(kept, marks), fill_by_mask(of_kept, marks)
-    run = LoopRun(p.body, count, p.length, fixed, saved, rows, p.reverse)
+    undone = {
+        at: Undone(last[at], _writes(p, at), stacks)
+        for at in carries_read_by_pullback(p.body, p.consts, p.carries)
+        if at not in p.keep
+    }
+    run = LoopRun(p.body, count, p.length, fixed, saved, undone, rows, p.reverse)
     return [None, *record_reverse_loop(run, last, seeds, stacked, found, wanted[1:], times)]
+
+
+def _writes(p: LoopParams, at: int) -> tuple[Write, ...]:
+    """How to undo what a step writes into a carry that is not kept."""
+    writes = find_writes(p.body, p.consts, p.carries, at)
+    assert writes is not None, "the pullback reads a carry that was not saved"
+    return writes
 
 
 # Forward ------------------------------------------------------------------------------------------

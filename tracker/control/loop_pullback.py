@@ -27,6 +27,7 @@ from tracker.control.body import (
     split_list,
     trace_body,
 )
+from tracker.control.overwritten import Recorder, Write, outputs_read, restore
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, operands_of
 from tracker.ir.op import LINEAR
 from tracker.ops.elementwise.binary import add, divide, multiply
@@ -44,7 +45,7 @@ class LoopRun:
     """A loop that has run: the operands of its body, and the carries at the start of each step.
 
     saved_carries: stacks with a row per step; None for a carry that the pullback does not read
-    (see `carries_read_by_pullback`).
+    (see `carries_read_by_pullback`), or that it restores (`undone`, by their numbers).
     """
 
     body: Function
@@ -52,13 +53,25 @@ class LoopRun:
     length: int
     consts: list[Any]
     saved_carries: list[Any]
+    undone: dict[int, Undone]
     rows: list[Any]
     reverse: bool
+
+
+@record()
+class Undone:
+    """A carry that the reverse loop restores: what it is after the last step, the writes of a step,
+    and the stacked outputs."""
+
+    last: Any
+    writes: tuple[Write, ...]
+    ys: list[Any]
 
 
 class ReverseLoop:
     """The loop that pulls cotangents back through `run`.
 
+    record_loop         records a loop
     final_carries       the carries after the last step
     seeds               their cotangents; None for zero
     output_cotangents   the cotangents of the stacked outputs; None for zero
@@ -70,6 +83,7 @@ class ReverseLoop:
     def __init__(
         self,
         run: LoopRun,
+        record_loop: Recorder,
         final_carries: list[Any],
         seeds: list[Any],
         output_cotangents: list[Any],
@@ -77,7 +91,7 @@ class ReverseLoop:
         wanted: Sequence[bool],
         times: Times,
     ) -> None:
-        self.run, self.times = run, times
+        self.run, self.times, self.record_loop = run, times, record_loop
         self.output_cotangents, self.saved_cotangents = output_cotangents, saved_cotangents
         consts, rows = run.consts, run.rows
         wanted_consts, _, wanted_rows = split_list(wanted, len(consts), len(final_carries))
@@ -96,6 +110,9 @@ class ReverseLoop:
         sums = list(compress(consts, self.active_consts))
         self.const_sums = [as_tangent_of(None, x) for x in sums]
         self.saved_carries = [x for x in run.saved_carries if x is not None]
+        carries = len(final_carries)
+        logged = {n for each in run.undone.values() for n in outputs_read(each.writes)}
+        self.logged = {n: next(iter(run.undone.values())).ys[n - carries] for n in sorted(logged)}
         self.row_cotangents = [g for g in (*output_cotangents, *saved_cotangents) if g is not None]
         self.factors: list[list[tuple[Any, Any]] | None] = [None] * len(sums)
 
@@ -134,10 +151,12 @@ class ReverseLoop:
     def _sample_carries(self) -> list[Any]:
         types = [v.type for v in self.run.body.inputs[len(self.run.consts) :]]
         return [
-            np.zeros(t.shape, t.dtype)[()]
+            data_of(self.run.undone[at].last)
+            if at in self.run.undone
+            else np.zeros(t.shape, t.dtype)[()]
             if x is None
             else data_of(restore_weak_type(self._sample(x), t))
-            for x, t in zip(self.run.saved_carries, types, strict=False)
+            for at, (x, t) in enumerate(zip(self.run.saved_carries, types, strict=False))
         ]
 
     def step(self, *flat: Any) -> list[Any]:
@@ -147,11 +166,18 @@ class ReverseLoop:
             len(run.consts),
             len(self.carry_cotangents),
             len(self.const_sums),
+            len(run.undone),
             len(self.saved_carries),
+            len(self.logged),
         )
-        fixed, cts, totals, saved, rest = split_list(flat, *counts)
+        fixed, cts, totals, after, saved, logged, rest = split_list(flat, *counts)
         elements, arrived = split_list(rest, len(run.rows))
-        carries = self._step_carries(cts, saved)
+        found = dict(zip(self.logged, logged, strict=True))
+        undone = [
+            restore(x, each.writes, found.__getitem__, self.record_loop)
+            for x, each in zip(after, run.undone.values(), strict=True)
+        ]
+        carries = self._step_carries(cts, saved, undone)
         marks = [*self.active_consts, *self.active_carries, *self.active_rows]
         leaves, pull = body_pullback(run.body, [*fixed, *carries, *elements], marks)
         gs = iter(arrived)
@@ -167,15 +193,20 @@ class ReverseLoop:
             for c, g, leaf in zip(of_carries, more, carry_leaves, strict=True)
         ]
         ys = [as_tangent_of_value(c, leaf) for c, leaf in zip(of_rows, row_leaves, strict=True)]
-        return [*news, *self._updated_sums(of_consts, totals, consts), *ys, *self._flat_factors()]
+        sums = self._updated_sums(of_consts, totals, consts)
+        return [*news, *sums, *undone, *ys, *self._flat_factors()]
 
-    def _step_carries(self, cts: list[Any], saved: list[Any]) -> list[Any]:
+    def _step_carries(self, cts: list[Any], saved: list[Any], undone: list[Any]) -> list[Any]:
         """The carries at the start of the step; zeros for those that the pullback does not read."""
+        restored = dict(zip(self.run.undone, undone, strict=True))
         rows, sent = iter(saved), iter(fill_by_mask(cts, self.active_carries))
         types = [v.type for v in self.run.body.inputs[len(self.run.consts) :]]
         out = []
-        for stack, type in zip(self.run.saved_carries, types, strict=False):
+        for at, (stack, type) in enumerate(zip(self.run.saved_carries, types, strict=False)):
             ct = next(sent)
+            if at in restored:
+                out.append(restored[at])
+                continue
             out.append(np.zeros_like(ct) if stack is None else restore_weak_type(next(rows), type))
         return out
 
@@ -194,13 +225,15 @@ class ReverseLoop:
         return [x for pairs in self.factors for pair in pairs or () for x in pair]
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `record_loop_outputs` for the reverse loop."""
+        """The arguments of `record_loop` for the reverse loop."""
         run = self.run
-        per_step = [*self.saved_carries, *run.rows, *self.row_cotangents]
+        per_step = [*self.saved_carries, *self.logged.values(), *run.rows, *self.row_cotangents]
+        last = [each.last for each in run.undone.values()]
         samples = [
             *run.consts,
             *self.carry_cotangents,
             *self.const_sums,
+            *last,
             *map(self._sample, per_step),
         ]
         traced = trace_body("back", self.step, samples)
@@ -212,20 +245,17 @@ class ReverseLoop:
             ),
             "count": run.count,
             "consts": [*traced.hoisted, *run.consts],
-            "carries": [*self.carry_cotangents, *(self.const_sums[at] for at in left)],
+            "carries": [*self.carry_cotangents, *(self.const_sums[at] for at in left), *last],
             "rows": per_step,
             "length": run.length,
             "reverse": not run.reverse,
-            "keep": carries_read_by_pullback(
-                traced.function, before - len(self.carry_cotangents), len(self.carry_cotangents)
-            ),
         }
 
     def cotangents(self, made: list[Any]) -> list[Any]:
         """Cotangents of consts, carries and rows, from the results of the loop back."""
         summed = sum(pairs is None for pairs in self.factors)
-        of_carries, sums, of_rows, factors = split_list(
-            made, len(self.carry_cotangents), summed, sum(self.active_rows)
+        of_carries, sums, _, of_rows, factors = split_list(
+            made, len(self.carry_cotangents), summed, len(self.run.undone), sum(self.active_rows)
         )
         totals, stacks = iter(sums), iter(factors)
         of_consts = [

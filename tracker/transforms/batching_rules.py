@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tracker.control.body import trace_body
-from tracker.control.loop import record_loop_outputs
+from tracker.control.loop import record_loop
 from tracker.ir.lowering import Contract, Map, Reduce
 from tracker.ir.op import OPS, Op
 from tracker.ops.declare.bundle import unbundle
@@ -92,7 +92,7 @@ def _traced_rows(one: Callable[..., Any], moving: Sequence[Any], n: int) -> Batc
         return unbundle(y) if is_bundle else [y]
 
     traced = trace_body("row", body, [data_of(x)[0] for x in moving])
-    made = record_loop_outputs(traced.function, n, traced.hoisted, [], moving, n, False, ())
+    made = record_loop(traced.function, n, traced.hoisted, [], moving, n, False)
     return ([(y, True) for y in made], True) if is_bundle else (made[0], True)
 
 

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from tracker.control.body import BodyBuilder, body_counter
-from tracker.control.loop import record_loop_outputs
-from tracker.control.loop_pullback import carries_read_by_pullback
+from tracker.control.loop import record_loop
 from tracker.control.python_loops.growing_values import GrowingValues
 from tracker.control.python_loops.moving_arrays import MovingArray
 from tracker.control.python_loops.places import NotRollable, stack_rows
@@ -314,8 +313,8 @@ class TurnBody:
         )
         name_variables(function)
         verify(function)
-        consts, carries = len(builder.arrays), len(self.inputs)
-        found = record_loop_outputs(
+        carries = len(self.inputs)
+        found = record_loop(
             function,
             self.count,
             builder.arrays,
@@ -323,7 +322,6 @@ class TurnBody:
             self.rows,
             self.count,
             False,
-            carries_read_by_pullback(function, consts, carries),
         )
 
         def result(of: Value | int) -> Any:
