@@ -128,6 +128,7 @@ class SymbolicTurn:
     forms        the values of known affine form
     may_grow     whether the code of the loop asks for extents in such ways only as are noticed
     growing      the values that are computed from slices whose extents move
+    counts       how many turns inner loops take, by the numbers that say so
     has_learned  whether something depends on an extent, or a position, of this turn alone
     """
 
@@ -136,6 +137,7 @@ class SymbolicTurn:
         self.forms: dict[Value, Affine] = {}
         self.may_grow = may_grow
         self.growing: set[Value] = set()
+        self.counts: dict[Value, Affine] = {}
         self.has_learned = False
         self.number = Value(0, CLOSED, (), NO_PARAMS)
         self.forms[self.number] = Affine.of(0, [(self.variable, 1)])

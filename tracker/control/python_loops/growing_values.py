@@ -29,8 +29,8 @@ from tracker.control.python_loops.places import (
     spans_of_places,
     whole_places,
 )
-from tracker.ir.lowering import Map
-from tracker.ops.elementwise.binary import add, multiply, subtract
+from tracker.ir.lowering import Loop, Map, Pick
+from tracker.ops.elementwise.binary import add, minimum, multiply, subtract
 from tracker.ops.elementwise.comparison import greater_equal, less, logical_and, where
 from tracker.ops.elementwise.unary import negative, positive
 from tracker.ops.indexing.gather_scatter import HOLE
@@ -51,18 +51,28 @@ _LINEAR = (add, subtract, negative, positive)  # of zeros they make zeros
 
 
 class GrowingValues:
-    """What is known of growing values: their `spans`, and whether they are zero outside."""
+    """What is known of growing values: their `spans`, whether they are zero outside, and whether
+    they are parts of arrays (`are_parts`), which may be anything there. `loops`: the spans of what
+    loops stack that take a number of turns that moves."""
 
     def __init__(self, body: TurnBody) -> None:
         self.body = body
         self.spans: dict[Value, Spans] = {}
         self.are_zero: set[Value] = set()
+        self.are_parts: set[Value] = set()
+        self.filled: dict[tuple[Value, int], Value] = {}
+        self.loops: dict[Value, Span] = {}
         self.numbers: dict[Affine, Any] = {}
         self.positions: dict[Affine, Value] = {}
         self.masks: dict[tuple[Spans, tuple[int, ...]], Value] = {}
 
     def spans_of(self, x: Any) -> Spans | None:
         return self.spans.get(x) if type(x) is Value else None
+
+    def is_growing(self, x: Any) -> bool:
+        return type(x) is Value and (
+            x in self.spans or x in self.loops or x in self.body.turn.symbolic.counts
+        )
 
     # Positions and masks
 
@@ -127,7 +137,9 @@ class GrowingValues:
         made: Value = self.body.read(x)
         if number == 0 and x in self.are_zero:
             return made
-        return self.select(self.spans[x], made, made.aval.dtype.type(number))
+        if (x, number) not in self.filled:
+            self.filled[x, number] = self.select(self.spans[x], made, made.aval.dtype.type(number))
+        return self.filled[x, number]
 
     # Parts of arrays
 
@@ -181,12 +193,11 @@ class GrowingValues:
         return self.body.read(stored) if same else None
 
     def with_spans(self, value: Value, spans: Spans, made: Any) -> Any:
-        """Note that `value` has these spans; returns what stands for it, zero outside."""
-        if not any(spans):
-            return made
-        self.spans[value] = spans
-        self.are_zero.add(value)
-        return self.select(spans, made, made.aval.dtype.type(0))
+        """Note that `value` is a part with these spans; returns what stands for it."""
+        if any(spans):
+            self.spans[value] = spans
+            self.are_parts.add(value)
+        return made
 
     def read_at(self, array: Value, places: Places) -> Value:
         """A part of an array of the body, at places that do not grow."""
@@ -199,18 +210,22 @@ class GrowingValues:
 
     def write_at(self, array: Value, part: Any, places: Places) -> Value:
         """An array of the body with a part of it replaced."""
-        index, arrays = self._index(places)
+        index, arrays = self._index(places, writes=True)
         if not arrays:
             params = {"index": index_at(places, array.aval.shape)}
             return self.body.emit(put, (array, part), params, array.aval)
         return self.body.emit(scatter, (array, part, *arrays), {"index": index}, array.aval)
 
-    def _index(self, places: Places) -> tuple[tuple[Any, ...], list[Value]]:
-        """The index of places in the body, with a hole for each position that moves."""
+    def _index(self, places: Places, writes: bool = False) -> tuple[tuple[Any, ...], list[Any]]:
+        """The index of places in the body, with a hole for each position that moves. (To write, for
+        each position: such writes are made in the memory of the array.)"""
         index: list[Any] = []
-        arrays: list[Value] = []
+        arrays: list[Any] = []
         for place in places:
-            if place is None or not place.start.terms:
+            if writes and place is not None and place.width is None and not place.start.terms:
+                index.append(HOLE)
+                arrays.append(np.intp(place.start.const))
+            elif place is None or not place.start.terms:
                 index.append(place and index_at((place,), (1 << 60,))[0])
             elif place.width is None:
                 index.append(HOLE)
@@ -230,12 +245,22 @@ class GrowingValues:
             raise NotRollable("a part of a slice whose extent moves is written")
         places = places_of(value.params["index"], shape)
         whole = whole_places(places, shape)
-        array = self.body.read(base)
+        array = self.body.read(self._before_same(base, places))
         spans = spans_of_places(places, shape)
         given = self.body.read(part)
         if any(spans) or self.spans_of(part):
             given = self.merged(spans, part, self.read_at(array, whole))
         return self.write_at(array, given, whole)
+
+    def _before_same(self, base: Value, places: Places) -> Value:
+        """What an array was before this turn wrote at the same places that are written again."""
+        while base.op is put and base in self.body.made:
+            shape = np.shape(base.aval)
+            grows = any(spans_of_places(places, shape))
+            if grows or places_of(base.params["index"], shape) != places:
+                break
+            base = base.operands[0]
+        return base
 
     def merged(self, spans: Spans, part: Any, old: Value) -> Value:
         """A part of an array of the body, in which a value of the turn is written within spans."""
@@ -252,6 +277,10 @@ class GrowingValues:
         op = value.op
         if isinstance(op.lower, Map) and set(value.params) <= {"dtype"}:
             return self._write_elementwise(value)
+        if isinstance(op.lower, Loop):
+            return self._write_loop(value)
+        if isinstance(op.lower, Pick):
+            return self._write_pick(value)
         if op is sum_:
             return self._write_sum(value)
         if op is matmul:
@@ -266,7 +295,7 @@ class GrowingValues:
                 spans[axis] = spans[axis] or span
         made = tuple(spans)
         growing = [o for o in value.operands if self.spans_of(o)]
-        zeros = all(o in self.are_zero for o in growing)
+        zeros = all(o in self.are_zero or o in self.are_parts for o in growing)
         is_linear = value.op in _LINEAR or value.op is multiply
         operands = [self._aligned(o, made, ndim, None if is_linear else 1) for o in value.operands]
         if zeros and len(growing) == len(value.operands) and is_linear:
@@ -288,6 +317,8 @@ class GrowingValues:
                 raise NotRollable("slices whose extents move do not fit together")
         if own is None:
             return self.body.read(x)
+        if outside is None and x in self.are_parts:
+            outside = 0
         return self.body.read(x) if outside is None else self._filled(x, outside)
 
     def _write_sum(self, value: Value) -> Value:
@@ -324,6 +355,56 @@ class GrowingValues:
             return self._written(value, (), (), sum_, (terms,), {"axis": (0,), "keepdims": False})
         spans = (*of_a[:-1], *of_b[1:])
         return self._written(value, spans, (*m, *n), matmul, tuple(xs), value.params)
+
+    def _write_loop(self, value: Value) -> Value:
+        """Write a loop whose number of turns moves: with room for the most turns."""
+        params = value.params
+        count, *operands = value.operands
+        counts = self.body.turn.symbolic.counts.get(count, Affine(params["length"]))
+        most = counts.high
+        fixed = params["consts"] + params["carries"]
+        if any(map(self.spans_of, operands[:fixed])) or not most:
+            raise NotRollable("a loop reads slices whose extents move with an outer one")
+        rows = [self._rows(x, counts, most) for x in operands[fixed:]]
+        stacks = value.aval[params["carries"] :]
+        avals = [np.zeros((most, *stack.shape[1:]), stack.dtype) for stack in stacks]
+        made = self.body.emit(
+            value.op,
+            (*map(self.body.read, (count, *operands[:fixed])), *rows),
+            {**params, "length": most},
+            (*value.aval[: params["carries"]], *avals),
+        )
+        self.loops[value] = Span(Affine(0), counts, most)
+        return made
+
+    def _rows(self, x: Any, counts: Affine, most: int) -> Any:
+        """The rows of a loop, with room for the most turns."""
+        spans, made = self.spans_of(x), self.body.read(x)
+        if spans is None or spans[0] is None or any(spans[1:]) or spans[0].width != counts:
+            raise NotRollable("a loop has other rows than turns")
+        start, shape = spans[0].low, (most, *_aval(made).shape[1:])
+        aval = np.zeros(shape, _aval(made).dtype)
+        if not start.terms:
+            first = slice(start.const, start.const + most, 1)
+            rows = {"index": (first, *(slice(0, n, 1) for n in shape[1:]))}
+            return self.body.emit(getitem, (made,), rows, aval)
+        at = self._emit_array(add, self._iota((most,), 0), self.number(start))
+        last = _INT.type(spans[0].extent - 1)
+        index = (HOLE, *(slice(0, n, 1) for n in shape[1:]))
+        places = self._emit_array(minimum, at, last)
+        return self.body.emit(gather, (made, places), {"index": index}, aval)
+
+    def _emit_array(self, op: Any, x: Value, y: Any) -> Value:
+        return self.body.emit(op, (x, y), NO_PARAMS, x.aval)
+
+    def _write_pick(self, value: Value) -> Value:
+        (bundle,), at = value.operands, value.params["at"]
+        made = self.body.read(bundle)
+        if at >= bundle.params["carries"]:
+            ndim = np.ndim(value.aval)
+            self.spans[value] = (self.loops[bundle], *(None for _ in range(ndim - 1)))
+            self.are_parts.add(value)
+        return self.body.emit(value.op, (made,), value.params, made.aval[at])
 
     def _written(
         self,

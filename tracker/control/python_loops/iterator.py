@@ -28,7 +28,14 @@ from tracker.ops.indexing.getitem import getitem
 from tracker.ops.indexing.inplace import write_value
 from tracker.support.frame_locals import frame_locals, set_frame_locals
 from tracker.support.structs import record
-from tracker.tape.loop_index import Affine, AxisPlace, SymbolicTurn, TurnIndex
+from tracker.tape.loop_index import (
+    Affine,
+    AxisPlace,
+    SymbolicTurn,
+    TurnIndex,
+    affine_form,
+    note_unknown_place,
+)
 from tracker.tape.observers import thread_state
 from tracker.tape.record import apply, record_result, value_of, wrap
 from tracker.tape.tracer import Tracer, current_tracer
@@ -53,7 +60,9 @@ def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
         return None
     source = _source(kind, given)
     tracer = current_tracer()
-    if source is None or tracer is None or source.count < _MIN_TURNS:
+    if source is None or tracer is None:
+        return None
+    if source.count < (1 if source.counts.terms else _MIN_TURNS):
         return None
     made = LoopIterator(tracer, code, source)
     _running[:] = [ref for ref in _running if ref() is not None]
@@ -67,16 +76,25 @@ def start(kind: str, given: tuple[Any, ...], frame: FrameType) -> Any:
 @record(frozen=True, eq=False)
 class _Source:
     """What a loop goes through. `item(at)` is what the plain loop gets, `symbolic(turn, at)` the
-    same with tracked numbers, and `symbols` the numbers that count."""
+    same with tracked numbers, and `symbols` the numbers that count.
 
-    count: int
+    counts  how many items there are in every turn of the loops around it
+    """
+
+    counts: Affine
     item: Callable[[int], Any]
     symbolic: Callable[[SymbolicTurn, int, list[Symbol]], Any]
+
+    @property
+    def count(self) -> int:
+        """How many items there are now."""
+        return self.counts.const
 
 
 def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
     if kind == "range":
-        return _range_source(*given)
+        moves = any(type(x) is Tracked for x in given)
+        return _moving_range_source(*given) if moves else _range_source(builtins.range(*given))
     if kind == "rows":
         return _rows_source(*given)
     if kind == "enumerate":
@@ -87,7 +105,7 @@ def _source(kind: str, given: tuple[Any, ...]) -> _Source | None:
         return None
     known = [part for part in parts if part is not None]
     return _Source(
-        min(part.count for part in known),
+        Affine(min(part.count for part in known)),
         lambda at: tuple([part.item(at) for part in known]),
         lambda turn, at, symbols: tuple([part.symbolic(turn, at, symbols) for part in known]),
     )
@@ -107,7 +125,25 @@ def _range_source(numbers: range) -> _Source:
         symbols.append(Symbol(made._value, numbers[at], numbers.step))  # type: ignore[arg-type]
         return made
 
-    return _Source(len(numbers), numbers.__getitem__, symbolic)
+    return _Source(Affine(len(numbers)), numbers.__getitem__, symbolic)
+
+
+def _moving_range_source(first: Any, stop: Any = None, step: Any = 1) -> _Source | None:
+    """A range whose bounds move with the loops around it, by the same form in all turns."""
+    first, stop = (0, first) if stop is None else (first, stop)
+    low, high = affine_form(first), affine_form(stop)
+    if low is None or high is None or type(step) is not int or abs(step) != 1:
+        return None
+    counts = high.minus(low).times(step)
+    if counts.low < 0:
+        return None
+
+    def symbolic(turn: SymbolicTurn, at: int, symbols: list[Symbol]) -> Any:
+        made = turn.index(low.plus(Affine(step * at)), step)
+        symbols.append(Symbol(made._value, first + step * at, step))  # type: ignore[arg-type]
+        return made
+
+    return _Source(counts, lambda at: low.const + step * at, symbolic)
 
 
 def _rows_source(array: Any) -> _Source:
@@ -124,7 +160,7 @@ def _rows_source(array: Any) -> _Source:
         params = {"index": TurnIndex.of(plain, places)}
         return record_result(getitem, (array,), params, array[at])
 
-    return _Source(len(array), array.__getitem__, symbolic)
+    return _Source(Affine(len(array)), array.__getitem__, symbolic)
 
 
 # Turns --------------------------------------------------------------------------------------------
@@ -173,11 +209,14 @@ class LoopIterator:
         if at >= count:
             raise StopIteration
         self.at = at + 1
-        if self.attempts and count - at >= _MIN_TURNS:
+        moves = bool(self.source.counts.terms)
+        if self.attempts and (at == 0 if moves else count - at >= _MIN_TURNS):
             self.attempts -= 1
             self.run = self._begin(frame, at)
             if self.run is not None:
                 return self.source.symbolic(self.run.symbolic, at, self.run.turn.symbols)
+        if moves:
+            note_unknown_place()  # how many turns there are
         return self.source.item(at)
 
     def _begin(self, frame: FrameType, at: int) -> _SymbolicRun | None:
@@ -193,7 +232,7 @@ class LoopIterator:
         if any(_is_shared_array(x, state) for x in carried.values()):
             return None
         symbolic = SymbolicTurn(
-            Affine(self.source.count - 1 - at), len(tracer.turns), state.may_grow
+            self.source.counts.minus(Affine(1 + at)), len(tracer.turns), state.may_grow
         )
         begin = len(tracer.recording.equations)
         found = {name: _own_number(x, state) for name, x in carried.items()}
@@ -266,15 +305,20 @@ class LoopIterator:
         if any(guard[1] in made for guard in tracer.guards.conversions[run.guards :]):
             return False
         peeled = bool(self.code.read_after - self.code.carried)
-        count = self.source.count - run.at - peeled
-        run.symbolic.variable.last = Affine(count - 1)
+        counts = self.source.counts.minus(Affine(run.at + peeled))
+        if peeled and counts.terms:
+            return False  # there may be no last turn
+        run.symbolic.variable.last = counts.minus(Affine(1))
         run.turn.carries = carries.all
-        body = TurnBody(run.turn, count)
-        if not self._is_profitable(body, count):
+        body = TurnBody(run.turn, counts)
+        if not self._is_profitable(body, counts.high):
             self.attempts = 0
             return False
-        exact = constants.after(count, carries.all)
-        if all(data is not None for data in exact):
+        count = counts.const
+        exact = [None] * len(carries.all)
+        if not counts.terms:
+            exact = constants.after(count, carries.all)
+        if exact and all(data is not None for data in exact):
             return False  # the plain loop is as fast
         results = body.run()
         found = [
@@ -291,7 +335,7 @@ class LoopIterator:
         for ref in _running:
             outer = ref()
             if outer is not None and outer is not self:
-                total *= outer.source.count
+                total *= outer.source.counts.high
         return total >= (_MIN_EQUATIONS_OF_LARGE if large else _MIN_EQUATIONS)
 
 

@@ -195,6 +195,8 @@ class _Window:
             raise NotRollable("an array is read and written along several axes")
         axes = moving.pop()
         self.axis = axes[0] if axes else None
+        if axes and body.counts.terms:
+            raise NotRollable("lines are written as often as an outer loop says")
         self._find_offsets(accesses)
         self._find_line(accesses)
 

@@ -78,16 +78,21 @@ def write_places(array: Any, value: Any, places: Sequence[AxisPlace | None]) -> 
     return apply(put, (array, value), {"index": index})
 
 
-def stack_rows(array: Value, places: Places, variable: LoopVariable, count: int) -> Any:
+def stack_rows(array: Value, places: Places, variable: LoopVariable, counts: Affine) -> Any:
     """What the turns read at places that move, as one array with a row per turn."""
     moving = [at for at, p in enumerate(places) if p is not None and p.start.factor(variable) != 0]
     first = [p and replace(p, start=p.start.at_start(variable)) for p in places]
     if len(moving) > 1:
-        return _gathered_rows(array, places, first, variable, count)
+        if counts.terms:
+            raise NotRollable("a place moves along several axes, as often as an outer loop says")
+        return _gathered_rows(array, places, first, variable, counts.const)
     (at,) = moving
     place, step = first[at], places[at].start.factor(variable)  # type: ignore[union-attr]
     assert place is not None
     front = sum(p is None or p.width is not None for p in first[:at])
+    if counts.terms and step != 1:
+        raise NotRollable("lines a step apart are read as often as an outer loop says")
+    count = counts if counts.terms else counts.const
     width = 1 if place.width is None else fixed_width(place) or 0
     if width > _MAX_WIDTH:
         raise NotRollable("a wide slice moves")

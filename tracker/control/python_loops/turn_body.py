@@ -22,7 +22,7 @@ from tracker.control.python_loops.growing_values import GrowingValues
 from tracker.control.python_loops.moving_arrays import MovingArray
 from tracker.control.python_loops.places import NotRollable, stack_rows
 from tracker.ir.graph import Atom, Function, name_variables, nested_functions
-from tracker.ir.lowering import Host, Loop, Map
+from tracker.ir.lowering import Host, Loop, Map, Pick
 from tracker.ir.op import has_effect
 from tracker.ir.types import type_of
 from tracker.ir.verify import verify
@@ -30,7 +30,7 @@ from tracker.ops.elementwise.binary import add
 from tracker.ops.indexing.canonical import indexed_shape
 from tracker.ops.indexing.getitem import getitem, put, scatter
 from tracker.support.structs import field, record
-from tracker.tape.loop_index import LoopVariable, SymbolicTurn, TurnIndex
+from tracker.tape.loop_index import Affine, LoopVariable, SymbolicTurn, TurnIndex
 from tracker.tape.record import apply, wrap
 from tracker.tape.tracer import Tracer
 from tracker.tape.value import NO_PARAMS, Value
@@ -56,7 +56,7 @@ class Symbol:
     """A number that the loop gives to each turn: `first + step * turn`."""
 
     value: Value
-    first: int
+    first: Any
     step: int
 
 
@@ -83,11 +83,13 @@ class TurnBody:
     inputs       carried values, and `rows` with one element per turn
     """
 
-    def __init__(self, turn: Turn, count: int) -> None:
-        self.turn, self.count, self.variable = turn, count, turn.symbolic.variable
+    def __init__(self, turn: Turn, counts: Affine) -> None:
+        self.turn, self.variable = turn, turn.symbolic.variable
+        self.counts, self.count = counts, counts.const  # in all turns of outer loops, and now
         self.substitutes: dict[Value, Any] = {}
         self.equations: list[Equation] = []
         self.positions: list[int] = []
+        self.carried_versions: set[Value] = set()
         self.at = (0, None, 0)  # position, code and line of the equation that is written
         self.starts: list[Any] = []
         self.inputs: list[Value] = []
@@ -141,7 +143,9 @@ class TurnBody:
         count, small, large = 0, 0, 0
         for value, _, _ in self.needed:
             if value in self.dependent and isinstance(value.op.lower, Loop):
-                count += value.params["length"] * len(value.params["body"].body)
+                counts = self.turn.symbolic.counts.get(value.operands[0])
+                length = value.params["length"] if counts is None else counts.high
+                count += length * len(value.params["body"].body)
             elif value in self.dependent and type(value.aval) is not tuple:
                 size = np.size(value.aval)
                 count, small, large = count + 1, small + (1 < size <= 16), large + (size > 16)
@@ -162,6 +166,7 @@ class TurnBody:
         for carry in self.turn.carries:
             if carry.start not in moving:
                 self.substitutes[carry.start] = self.carry_input(carry.origin, carry.start.aval)
+        self.carried_versions = {v for c in carried_arrays - set(moving) for v in self._versions(c)}
         for array in moving.values():
             array.enter()
         for value, code, line in self.needed:
@@ -190,6 +195,17 @@ class TurnBody:
                 after.append(results(self.substitutes[carry.start]))
         return after
 
+    def _versions(self, start: Value) -> set[Value]:
+        """A carried array, and what it is after each write."""
+        found = {start}
+        for value, _, _ in self.needed:
+            in_loop = isinstance(value.op.lower, (Loop, Pick))
+            if found.intersection(value.operands if in_loop else value.operands[:1]) and (
+                in_loop or value.op is put
+            ):
+                found.add(value)
+        return found
+
     def _add_symbol(self, symbol: Symbol) -> Value:
         """A number that counts the turns is carried, if anything reads it."""
         made = self.carry_input(symbol.first, symbol.value.aval)
@@ -212,8 +228,10 @@ class TurnBody:
             if grows or any(place is not None and place.start.terms for place in index.places):
                 read = value.op is getitem
                 return (self.growing.read_part if read else self.growing.write_part)(value)
-        if any(map(self.growing.spans_of, value.operands)):
+        if any(map(self.growing.is_growing, value.operands)):
             return self.growing.write(value)
+        if value.op is put and value.operands[0] in self.carried_versions:
+            return self.growing.write_part(value)
         if value.op is scatter or (value.op is put and _is_small_write(value)):
             raise NotRollable("a small part of an array is written, which would be copied")
         operands = tuple(map(self.read, value.operands))
@@ -276,7 +294,7 @@ class TurnBody:
         assert index.places is not None
         key = array, index.places
         if key not in self.known_rows:
-            stack = stack_rows(array, index.places, self.variable, self.count)
+            stack = stack_rows(array, index.places, self.variable, self.counts)
             self.known_rows[key] = self.row_input(stack, aval)
         return self.known_rows[key]
 
@@ -292,6 +310,16 @@ class TurnBody:
         """Stack a value of each turn; returns the number of the output."""
         self.outputs.append(value)
         return len(self.outputs) - 1
+
+    def _count_operand(self) -> Any:
+        """The number of turns, as a number of the turn of the loop around this one."""
+        total: Any = self.counts.const
+        for turn in self.turn.tracer.turns:
+            factor = self.counts.factor(turn.variable)
+            total = total + wrap(turn.number) * factor if factor else total
+        if type(total) is not int:
+            self.turn.tracer.turns[-1].counts[total._value] = self.counts
+        return total
 
     def _record(self) -> Any:
         """Record the loop; returns a function from a carried input, or the number of an output, to
@@ -316,7 +344,7 @@ class TurnBody:
         carries = len(self.inputs)
         found = record_loop(
             function,
-            self.count,
+            self._count_operand(),
             builder.arrays,
             self.starts,
             self.rows,

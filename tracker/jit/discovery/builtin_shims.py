@@ -82,12 +82,10 @@ class _IterableShim(type):
     original: Any
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        made = cls.original(*args, **kwargs)
         if kwargs or current_tracer() is None:
-            return made
-        given = (made,) if cls.original is builtins.range else args
-        loop = start_loop(cls.original.__name__, given, sys._getframe(1))
-        return made if loop is None else loop
+            return cls.original(*args, **kwargs)
+        loop = start_loop(cls.original.__name__, args, sys._getframe(1))
+        return cls.original(*args) if loop is None else loop
 
     def __instancecheck__(cls, x: Any) -> bool:
         return builtins.isinstance(x, cls.original)
