@@ -889,3 +889,133 @@ def broadcasts_a_slice_of_one_element(m, x):
     for i in range(1, 8):
         m[i] = x * np.sum(x[:1]) + np.sum(x[: i + 1] * x[i : i + 1])
     return m
+
+
+# Loops whose number of turns moves with an outer one ----------------------------------------------
+
+SPD = M @ M.T + 12 * np.eye(12)
+
+
+@program(True, SPD)
+def cholesky(a):
+    a[0, 0] = np.sqrt(a[0, 0])
+    for i in range(1, a.shape[0]):
+        for j in range(i):
+            a[i, j] -= np.dot(a[i, :j], a[j, :j])
+            a[i, j] /= a[j, j]
+        a[i, i] -= np.dot(a[i, :i], a[i, :i])
+        a[i, i] = np.sqrt(a[i, i])
+    return a
+
+
+@program(True, SPD, X)
+def lu_with_solves(a, b):
+    x, y = np.zeros_like(b), np.zeros_like(b)
+    for i in range(a.shape[0]):
+        for j in range(i):
+            a[i, j] -= a[i, :j] @ a[:j, j]
+            a[i, j] /= a[j, j]
+        for j in range(i, a.shape[0]):
+            a[i, j] -= a[i, :i] @ a[:i, j]
+    for i in range(a.shape[0]):
+        y[i] = b[i] - a[i, :i] @ y[:i]
+    for i in range(a.shape[0] - 1, -1, -1):
+        x[i] = (y[i] - a[i, i + 1 :] @ x[i + 1 :]) / a[i, i]
+    return x, y
+
+
+@program(True, M, M.T[:, :8] + 1)
+def triangular_product(a, b):
+    for i in range(b.shape[0]):
+        for j in range(b.shape[1]):
+            b[i, j] += np.dot(a[i + 1 :, i], b[i + 1 :, j])
+    b *= 1.5
+    return b
+
+
+@program(True, M, M[:, ::-1] + 0.1)
+def rank_update_of_a_triangle(c, a):
+    for i in range(a.shape[0]):
+        c[i, : i + 1] *= 1.2
+        for k in range(a.shape[1]):
+            c[i, : i + 1] += 1.5 * a[i, k] * a[: i + 1, k]
+    return c
+
+
+@program(True, M, M[::-1] + 0.1, M.T - 0.3)
+def symmetric_product(c, a, b):
+    temp = np.empty(c.shape[1])
+    c *= 1.2
+    for i in range(c.shape[0]):
+        for j in range(c.shape[1]):
+            c[:i, j] += 1.5 * b[i, j] * a[i, :i]
+            temp[j] = b[:i, j] @ a[i, :i]
+        c[i, :] += 1.5 * b[i, :] * a[i, i] + 1.5 * temp
+    return c
+
+
+@program(True, SPD)
+def gram_schmidt(a):
+    q, r = np.zeros_like(a), np.zeros_like(a)
+    for k in range(a.shape[1]):
+        r[k, k] = np.sqrt(np.dot(a[:, k], a[:, k]))
+        q[:, k] = a[:, k] / r[k, k]
+        for j in range(k + 1, a.shape[1]):
+            r[k, j] = np.dot(q[:, k], a[:, j])
+            a[:, j] -= q[:, k] * r[k, j]
+    return q, r
+
+
+@program(True, M, X)
+def sums_over_a_triangle(m, x):
+    s = x[0] * 0
+    for i in range(12):
+        for j in range(i + 1):
+            s = s * 0.9 + m[i, j] * np.sin(x[j])
+    return s
+
+
+@program(None, M, X)
+def counts_the_turns_of_a_triangle(m, x):
+    k = 0
+    for i in range(12):
+        for j in range(i):
+            k += 1
+            x[j] = x[j] + m[i, j] * k
+    return x * k
+
+
+@program(None, M)
+def backwards_over_a_triangle(m):
+    for i in range(11, -1, -1):
+        for j in range(i, 0, -1):
+            m[i, j] = m[i, j] - 0.1 * m[i, j - 1] * m[j, i]
+    return m
+
+
+@program(None, M, X)
+def reads_the_index_after_a_loop_of_moving_turns(m, x):
+    j = 3
+    for i in range(12):
+        for j in range(i):
+            x[j] = x[j] * 0.9 + m[i, j]
+        x[j] = x[j] * 0.5
+    return x
+
+
+@program(None, M, X)
+def an_outer_triple(m, x):
+    for i in range(12):
+        for j in range(i):
+            for k in range(j, i):
+                m[i, j] = m[i, j] + 0.1 * m[i, k] * x[k]
+    return m
+
+
+@program(True, M, X)
+def writes_what_moving_turns_stack(m, x):
+    y = np.zeros((12, 12))
+    for i in range(12):
+        for j in range(i):
+            y[i, j] = np.sin(m[j, i]) * x[j]
+    return y

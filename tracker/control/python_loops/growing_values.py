@@ -30,7 +30,7 @@ from tracker.control.python_loops.places import (
     whole_places,
 )
 from tracker.ir.lowering import Loop, Map, Pick
-from tracker.ops.elementwise.binary import add, minimum, multiply, subtract
+from tracker.ops.elementwise.binary import add, maximum, minimum, multiply, subtract
 from tracker.ops.elementwise.comparison import greater_equal, less, logical_and, where
 from tracker.ops.elementwise.unary import negative, positive
 from tracker.ops.indexing.gather_scatter import HOLE
@@ -63,7 +63,7 @@ class GrowingValues:
         self.filled: dict[tuple[Value, int], Value] = {}
         self.loops: dict[Value, Span] = {}
         self.numbers: dict[Affine, Any] = {}
-        self.positions: dict[Affine, Value] = {}
+        self.positions: dict[tuple[Affine, int], Value] = {}
         self.masks: dict[tuple[Spans, tuple[int, ...]], Value] = {}
 
     def spans_of(self, x: Any) -> Spans | None:
@@ -92,12 +92,16 @@ class GrowingValues:
     def _emit_int(self, op: Any, *operands: Any) -> Value:
         return self.body.emit(op, operands, NO_PARAMS, 0)
 
-    def position(self, form: Affine) -> Value:
+    def position(self, form: Affine, extent: int) -> Value:
         """A form as an index array."""
-        if form not in self.positions:
+        if (form, extent) not in self.positions:
             given = (self.number(form),)
-            self.positions[form] = self.body.emit(to_discrete, given, {"dtype": _INT}, np.intp(0))
-        return self.positions[form]
+            made = self.body.emit(to_discrete, given, {"dtype": _INT}, np.intp(0))
+            if self.body.counts.low <= 0:  # a pullback is traced as if there were a turn
+                made = self._emit_array(minimum, made, np.intp(extent - 1))
+                made = self._emit_array(maximum, made, np.intp(0))
+            self.positions[form, extent] = made
+        return self.positions[form, extent]
 
     def mask(self, spans: Spans, shape: tuple[int, ...]) -> Value:
         """Where an array lies within its spans."""
@@ -201,7 +205,7 @@ class GrowingValues:
 
     def read_at(self, array: Value, places: Places) -> Value:
         """A part of an array of the body, at places that do not grow."""
-        index, arrays = self._index(places)
+        index, arrays = self._index(places, array.aval.shape)
         aval = part_aval(array.aval, places)
         if not arrays:
             params = {"index": index_at(places, array.aval.shape)}
@@ -210,18 +214,22 @@ class GrowingValues:
 
     def write_at(self, array: Value, part: Any, places: Places) -> Value:
         """An array of the body with a part of it replaced."""
-        index, arrays = self._index(places, writes=True)
+        index, arrays = self._index(places, array.aval.shape, writes=True)
         if not arrays:
             params = {"index": index_at(places, array.aval.shape)}
             return self.body.emit(put, (array, part), params, array.aval)
         return self.body.emit(scatter, (array, part, *arrays), {"index": index}, array.aval)
 
-    def _index(self, places: Places, writes: bool = False) -> tuple[tuple[Any, ...], list[Any]]:
+    def _index(
+        self, places: Places, shape: tuple[int, ...], writes: bool = False
+    ) -> tuple[tuple[Any, ...], list[Any]]:
         """The index of places in the body, with a hole for each position that moves. (To write, for
         each position: such writes are made in the memory of the array.)"""
         index: list[Any] = []
         arrays: list[Any] = []
+        extents = iter(shape)
         for place in places:
+            extent = 1 if place is None else next(extents)
             if writes and place is not None and place.width is None and not place.start.terms:
                 index.append(HOLE)
                 arrays.append(np.intp(place.start.const))
@@ -229,7 +237,7 @@ class GrowingValues:
                 index.append(place and index_at((place,), (1 << 60,))[0])
             elif place.width is None:
                 index.append(HOLE)
-                arrays.append(self.position(place.start))
+                arrays.append(self.position(place.start, extent))
             else:
                 raise NotRollable("a slice of an array that is written moves")
         holes = [at for at, part in enumerate(index) if part is HOLE]
@@ -389,9 +397,8 @@ class GrowingValues:
             rows = {"index": (first, *(slice(0, n, 1) for n in shape[1:]))}
             return self.body.emit(getitem, (made,), rows, aval)
         at = self._emit_array(add, self._iota((most,), 0), self.number(start))
-        last = _INT.type(spans[0].extent - 1)
         index = (HOLE, *(slice(0, n, 1) for n in shape[1:]))
-        places = self._emit_array(minimum, at, last)
+        places = self._emit_array(minimum, at, np.intp(spans[0].extent - 1))
         return self.body.emit(gather, (made, places), {"index": index}, aval)
 
     def _emit_array(self, op: Any, x: Value, y: Any) -> Value:

@@ -207,7 +207,7 @@ def _accumulate(function: Function) -> Function:
             new.where = step.where
             total = step.operands[step.operands[0] is term]
             if total not in no_negative_zero and step.out.type.dtype.kind in "fc":
-                total = new.emit("add", total, Const.of(step.out.type.dtype.type(0)))
+                total = new.emit("add", total, positive_zero(total))
             x, *positions = scattered[term].operands
             index = scattered[term].params["index"]
             new.emit("scattered_added", total, x, *positions, index=index, out=step.out)
@@ -217,16 +217,30 @@ def _accumulate(function: Function) -> Function:
         new.body.append(step)
         if isinstance(step, Eqn) and step.op.name == "scattered_sum":
             scattered[step.out] = step
-        if isinstance(step, Eqn) and _has_no_negative_zero(step, no_negative_zero):
+        if isinstance(step, Eqn) and has_no_negative_zero(step, no_negative_zero):
             no_negative_zero.add(step.out)
     return with_body(function, new.body) if changed else function
 
 
-def _has_no_negative_zero(eqn: Eqn, known: set[Atom]) -> bool:
+def has_no_negative_zero(eqn: Eqn, known: set[Atom]) -> bool:
     """Whether a result holds no -0.0, as far as its operands are known to hold none."""
+    if eqn.op.name == "scattered_added":
+        return eqn.operands[0] in known
     if eqn.op.name not in ("broadcast_to", "put", "scattered"):
-        return eqn.op.name == "scattered_sum"
+        return eqn.op.name == "scattered_sum" or adds_zero(eqn)
     return all(atom in known or _is_unsigned(atom) for atom in eqn.operands[:2])
+
+
+def positive_zero(atom: Atom) -> Const:
+    return Const.of(atom.type.dtype.type(0))
+
+
+def adds_zero(eqn: Eqn) -> bool:
+    """Whether an equation adds 0.0, which leaves no -0.0."""
+    if eqn.op.name != "add" or eqn.out.type != eqn.operands[0].type:
+        return False
+    zero = eqn.operands[1]
+    return isinstance(zero, Const) and zero.value == 0 and _is_unsigned(zero)
 
 
 def _is_unsigned(atom: Atom) -> bool:

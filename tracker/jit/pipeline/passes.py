@@ -12,6 +12,7 @@ from tracker.ir.passes.contract import contract_products
 from tracker.ir.passes.dead_stores import eliminate_dead_stores
 from tracker.ir.passes.expand import EXPANDED, expand
 from tracker.ir.passes.linalg_dtypes import legalize_linalg_dtypes
+from tracker.ir.passes.loops.added_zeros import hoist_added_zeros
 from tracker.ir.passes.loops.batch import batch_loops
 from tracker.ir.passes.loops.prune_results import prune_loop_results
 from tracker.ir.passes.loops.rematerialize import rematerialize
@@ -42,6 +43,7 @@ PASSES = (
     cleanup.common_subexpressions,  # what differed by an identity
     rewrite_products,
     rewrite_scatters,
+    hoist_added_zeros,
     cleanup.common_subexpressions,
     cleanup.dead_code,
     prune_loop_results,
