@@ -27,7 +27,7 @@ from tracker.control.body import (
     split_list,
     trace_body,
 )
-from tracker.control.overwritten import Recorder, Write, outputs_read, restore
+from tracker.control.overwritten import Recorder, Write, outputs_read, restore, sample_of_none
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, operands_of
 from tracker.ir.op import LINEAR
 from tracker.ops.elementwise.binary import add, divide, multiply
@@ -145,8 +145,10 @@ class ReverseLoop:
 
     def _sample(self, stack: Any) -> Any:
         """The row of the first reverse step."""
-        run = self.run
-        return data_of(stack)[0 if run.reverse else max(int(data_of(run.count)) - 1, 0)]
+        run, count = self.run, int(data_of(self.run.count))
+        if count <= 0:
+            return sample_of_none(stack)
+        return data_of(stack)[0 if run.reverse else count - 1]
 
     def _sample_carries(self) -> list[Any]:
         types = [v.type for v in self.run.body.inputs[len(self.run.consts) :]]
@@ -236,7 +238,8 @@ class ReverseLoop:
             *last,
             *map(self._sample, per_step),
         ]
-        traced = trace_body("back", self.step, samples)
+        with np.errstate(all="ignore"):  # the loop itself warns at the steps that it runs
+            traced = trace_body("back", self.step, samples)
         before = len(traced.hoisted) + len(run.consts) + len(self.carry_cotangents)
         left = [at for at, pairs in enumerate(self.factors) if pairs is None]
         return {

@@ -252,7 +252,7 @@ def _restore_loop(
     def step(x: Any, *rows: Any) -> list[Any]:
         return [restore(x, write.writes, dict(zip(read, rows, strict=True)).__getitem__, loop)]
 
-    traced = trace_body("undo", step, [array, *(data_of(stack)[0] for stack in stacks)])
+    traced = trace_body("undo", step, [array, *map(sample_of_none, stacks)])
     found = loop(
         traced.function,
         value(write.count),
@@ -263,3 +263,9 @@ def _restore_loop(
         not write.reverse,
     )
     return found[0]
+
+
+def sample_of_none(stack: Any) -> Any:
+    """A row to trace with where there may have been no step: what is in the stack may be anything,
+    and no position."""
+    return np.zeros_like(data_of(stack)[0])[()]
