@@ -156,10 +156,15 @@ class GrowingValues:
             return self.read_unwritten(base, value)
         shape = np.shape(base.aval)
         places = places_of(value.params["index"], shape)
-        made = self._stored_before(base, value, places)
-        if made is None:
-            base = self._written_before(base, places)
-            made = self.read_at(self.body.read(base), whole_places(places, shape))
+        base = self._written_before(base, places)
+        stored = self._stored(base, value, places)
+        if stored is not None:
+            for known in (self.are_zero, self.are_parts):
+                known.update({value} if stored in known else ())
+            if stored in self.spans:
+                self.spans[value] = self.spans[stored]
+            return self.body.read(stored)
+        made = self.read_at(self.body.read(base), whole_places(places, shape))
         return self.with_spans(value, spans_of_places(places, shape), made)
 
     def read_unwritten(self, base: Value, value: Value) -> Any:
@@ -185,16 +190,19 @@ class GrowingValues:
             base = base.operands[0]
         return base
 
-    def _stored_before(self, base: Value, value: Value, places: Places) -> Any:
-        """The number that this turn has stored at a place before it is read; None if none."""
-        base = self._written_before(base, places)
-        if base.op is not put or base not in self.body.made or np.shape(value.aval):
+    def _stored(self, base: Value, value: Value, places: Places) -> Value | None:
+        """What this turn has written last, if it is what is read."""
+        if base.op is not put or base not in self.body.made:
             return None
-        stored = base.operands[1]
-        if places_of(base.params["index"], np.shape(base.aval)) != places:
+        shape = np.shape(base.aval)
+        part = base.operands[1]
+        if type(part) is not Value or places_of(base.params["index"], shape) != places:
             return None
-        same = type(stored) is Value and type(stored.aval) is type(value.aval)
-        return self.body.read(stored) if same else None
+        spans = spans_of_places(places, shape)
+        if any(spans) and self.spans_of(part) != spans:
+            return None
+        is_same = type(part.aval) is type(value.aval) and part.aval.dtype == value.aval.dtype
+        return part if is_same and np.shape(part.aval) == np.shape(value.aval) else None
 
     def with_spans(self, value: Value, spans: Spans, made: Any) -> Any:
         """Note that `value` is a part with these spans; returns what stands for it."""
