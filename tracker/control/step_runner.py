@@ -27,6 +27,7 @@ from tracker.tape.replay import replay
 
 _COMPILE_AFTER = 20_000  # equations of about 3 us: together they take as long as compiling
 _COMPILE_LOOP_AFTER = 60_000  # equations of all steps
+_BYTES_PER_EQUATION = 1 << 13  # that NumPy copies in about this time: carries that steps write into
 _PROFILE_AFTER = 500  # equations before the body's text is looked up
 _CACHE_SIZE = 128  # bodies
 
@@ -76,7 +77,8 @@ def run_natively(
 ) -> tuple[Any, ...] | None:
     """The results of all steps of a counted loop, as one native call; None for a short loop, or
     where a guard fails."""
-    if steps * _equation_count(body) < _COMPILE_LOOP_AFTER or why_unavailable():
+    written = sum(atom.type.nbytes for atom in body.outputs) // _BYTES_PER_EQUATION
+    if steps * (_equation_count(body) + written) < _COMPILE_LOOP_AFTER or why_unavailable():
         return None
     inputs = [Var(type_of(x)) for x in operands]
     out = Var(op.infer(*(var.type for var in inputs), **params))
