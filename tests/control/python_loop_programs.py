@@ -891,6 +891,55 @@ def broadcasts_a_slice_of_one_element(m, x):
     return m
 
 
+@program(True, X / 20)
+def levinson_durbin(r):
+    y = np.empty_like(r)
+    alpha, beta = -r[0], 1.0
+    y[0] = -r[0]
+    for k in range(1, r.shape[0]):
+        beta *= 1.0 - alpha * alpha
+        alpha = -(r[k] + np.dot(np.flip(r[:k]), y[:k])) / beta
+        y[:k] += alpha * np.flip(y[:k])
+        y[k] = alpha
+    return y
+
+
+@program(True, M, X)
+def slices_side_by_side(m, x):
+    s = x[0] * 0
+    for i in range(1, 11):
+        s = s + x[:i] @ m[i, 12 - i :] + np.sum(x[12 - i :] / m[:i, 0][::-1])
+        m[i, :i] = x[12 - i :] * m[12 - i :, i]
+    return s + np.sum(m)
+
+
+@program(None, M, X)
+def parts_of_growing_slices(m, x):
+    s = x[0] * 0
+    for i in range(1, 11):
+        s = s + x[:i][0] + x[:i][-1] + np.sum(m[:, :i][0]) + np.sum(x[:i][:2])
+    return s
+
+
+@program(None, M, M.T + 0.2)
+def lines_of_two_groups_of_writes(a, b):
+    for i in range(6):
+        for j in range(i + 1, 12):
+            a[j:, i] = 0.2 * b[j:, j]
+            a[:j, 1] = 0.2 * a[i, :j]
+    return a
+
+
+@program(None, M)
+def a_line_with_a_place_of_another_group(a):
+    for i in range(12):
+        a[i, 7] = a[i, 7] * 0.5
+        a[i, 0:3] = a[i, 0:3] * 2 + a[i, 1]
+        a[i, 2] = a[i, 2] * 0.3
+        a[i, 5] = a[i, 5] * 0.5
+    return a
+
+
 # Loops whose number of turns moves with an outer one ----------------------------------------------
 
 SPD = M @ M.T + 12 * np.eye(12)

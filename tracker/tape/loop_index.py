@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from tracker.support.structs import record
 from tracker.tape.observers import observers, thread_state
 from tracker.tape.record import wrap
@@ -107,9 +109,13 @@ Places: TypeAlias = tuple[AxisPlace | None, ...]  # an entry per axis; None: a n
 
 
 class TurnIndex(tuple[Any, ...]):
-    """The canonical basic index of one turn, and the `places` of all turns (None: no one form)."""
+    """The canonical basic index of one turn, and the `places` of all turns (None: no one form).
+
+    flips: of an index that keeps all of a value that grows, whether it reverses each axis.
+    """
 
     places: Places | None
+    flips: tuple[bool, ...] | None = None
 
     @staticmethod
     def of(index: tuple[Any, ...], places: Places | None) -> TurnIndex:
@@ -151,12 +157,21 @@ class SymbolicTurn:
 
     def note_growth(self, value: Value) -> None:
         """A value was recorded: note whether its extents may move."""
-        index = value.params.get("index")
+        index, operands = value.params.get("index"), value.operands
         places = index.places if isinstance(index, TurnIndex) else None
-        if any(place is not None and place.grows for place in places or ()) or (
-            self.growing and any(type(o) is Value and o in self.growing for o in value.operands)
-        ):
+        assert value.op is not None
+        if value.op.name in ("put", "scatter"):  # they have the extents of what is written into
+            places, operands = None, operands[:1]
+        elif value.op.name == "pick" and value.params["at"] < operands[0].params.get("carries", 0):
+            return
+        is_array = type(value.aval) in (np.ndarray, tuple)
+        grows = any(place is not None and place.grows for place in places or ())
+        if is_array and (grows or not self.growing.isdisjoint(filter(_is_value, operands))):
             self.growing.add(value)
+
+
+def _is_value(x: Any) -> bool:
+    return type(x) is Value
 
 
 def active_turns() -> Sequence[SymbolicTurn]:
@@ -215,6 +230,19 @@ def moves(key: Any) -> bool:
             elif x is not None and x is not Ellipsis and type(x) is not int:
                 return False
     return found
+
+
+def index_of_growing(x: Any, key: Any, index: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The index of a plain subscript; one of a growing value says what it does in all turns."""
+    value = x._value if type(x) is Tracked else x
+    if type(index) is TurnIndex or not any(value in turn.growing for turn in active_turns()):
+        return index
+    made = TurnIndex.of(index, None)
+    parts = key if type(key) is tuple else (key,)
+    whole = [slice(None), slice(None, None, 1), slice(None, None, -1)]
+    if len(parts) == len(index) and all(type(part) is slice and part in whole for part in parts):
+        made.flips = tuple([part.step == -1 for part in parts])
+    return made
 
 
 def plain_entry(part: Any) -> Any:

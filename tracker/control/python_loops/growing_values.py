@@ -293,6 +293,9 @@ class GrowingValues:
         op = value.op
         if isinstance(op.lower, Map) and set(value.params) <= {"dtype"}:
             return self._write_elementwise(value)
+        index = value.params.get("index")
+        if op is getitem and isinstance(index, TurnIndex) and index.flips is not None:
+            return self._write_flip(value, index.flips)
         if isinstance(op.lower, Loop):
             return self._write_loop(value)
         if isinstance(op.lower, Pick):
@@ -302,6 +305,23 @@ class GrowingValues:
         if op is matmul:
             return self._write_product(value)
         raise NotRollable(f"{op.name} of a slice whose extent moves")
+
+    def _write_flip(self, value: Value, flips: tuple[bool, ...]) -> Value:
+        (x,) = value.operands
+        given = self.body.read(x)
+        index = [slice(0, n, 1) for n in given.aval.shape]
+        spans = list(self.spans[x])
+        for axis, span in enumerate(spans):
+            n = given.aval.shape[axis]
+            if flips[axis]:
+                index[axis] = slice(n - 1, None, -1)
+            if flips[axis] and span is not None:
+                low, high = Affine(n).minus(span.high), Affine(n).minus(span.low)
+                spans[axis] = Span(low, high, n)
+        self.spans[value] = tuple(spans)
+        for known in (self.are_zero, self.are_parts):
+            known.update({value} if x in known else ())
+        return self.body.emit(getitem, (given,), {"index": tuple(index)}, given.aval)
 
     def _write_elementwise(self, value: Value) -> Value:
         ndim = np.ndim(value.aval)
@@ -327,15 +347,37 @@ class GrowingValues:
         first = ndim - len(shape)
         if first < 0:
             raise NotRollable("an operand with more axes than the result")
+        shifts = []
         for axis, extent in enumerate(shape):
             span, wanted = own[axis] if own else None, spans[first + axis]
-            if span != wanted and (span is not None or extent != 1):
+            if span == wanted or (span is None and extent == 1):
+                continue
+            if span is None or wanted is None or span.width != wanted.width:
                 raise NotRollable("slices whose extents move do not fit together")
+            shifts.append((axis, span, wanted))
         if own is None:
             return self.body.read(x)
-        if outside is None and x in self.are_parts:
+        if outside is None and (x in self.are_parts or shifts):
             outside = 0
-        return self.body.read(x) if outside is None else self._filled(x, outside)
+        if not shifts:
+            return self.body.read(x) if outside is None else self._filled(x, outside)
+        made = self.body.read(x)
+        for axis, span, wanted in shifts:
+            made = self._shifted(made, axis, span, wanted)
+        moved = tuple([own[axis] and spans[first + axis] for axis in range(len(shape))])
+        return self.select(moved, made, made.aval.dtype.type(outside))
+
+    def _shifted(self, x: Value, axis: int, span: Span, wanted: Span) -> Value:
+        """An array whose span along an axis is moved to another one of the same width."""
+        by = self.number(span.low.minus(wanted.low))
+        at = self._emit_array(add, self._iota((wanted.extent,), 0), by)
+        at = self._emit_array(minimum, at, np.intp(span.extent - 1))
+        at = self._emit_array(maximum, at, np.intp(0))
+        index: list[Any] = [slice(0, n, 1) for n in x.aval.shape]
+        index[axis] = HOLE
+        shape = (*x.aval.shape[:axis], wanted.extent, *x.aval.shape[axis + 1 :])
+        aval = np.zeros(shape, x.aval.dtype)
+        return self.body.emit(gather, (x, at), {"index": tuple(index)}, aval)
 
     def _write_sum(self, value: Value) -> Value:
         (x,) = value.operands
@@ -360,9 +402,7 @@ class GrowingValues:
             raise NotRollable("a product of stacks of slices whose extents move")
         of_a = self.spans_of(a) or (None,) * left
         of_b = self.spans_of(b) or (None,) * right
-        if of_a[-1] != of_b[0]:
-            raise NotRollable("slices whose extents move do not fit together")
-        xs = [self._filled(o, 0) if self.spans_of(o) else self.body.read(o) for o in (a, b)]
+        xs = [self._aligned(a, of_a, left, 0), self._aligned(b, (of_a[-1], *of_b[1:]), right, 0)]
         m, n = _aval(xs[0]).shape[:-1], _aval(xs[1]).shape[1:]
         if left == right == 1:
             terms = self.body.emit(

@@ -29,7 +29,7 @@ from tracker.control.python_loops.places import (
 from tracker.ir.types import type_of
 from tracker.ops.indexing.canonical import canonical_index, indexed_shape
 from tracker.ops.indexing.getitem import getitem, put
-from tracker.tape.loop_index import Affine, AxisPlace, LoopVariable
+from tracker.tape.loop_index import Affine, AxisPlace, LoopVariable, Places
 from tracker.tape.record import wrap
 from tracker.tape.value import Value
 
@@ -47,9 +47,9 @@ class _Access:
         self.writes = value.op is put
         self.places = places_of(value.params["index"], np.shape(value.operands[0].aval))
 
-    def is_apart(self, other: _Access, variable: LoopVariable) -> bool:
-        """Whether two accesses never touch, in whatever turns they are."""
-        pairs = zip(filter(None, self.places), filter(None, other.places), strict=True)
+    def is_apart(self, places: Places, variable: LoopVariable) -> bool:
+        """Whether an access never touches others at these places, in whatever turns they are."""
+        pairs = zip(filter(None, self.places), filter(None, places), strict=True)
         return any(_ends_before(a, b, variable) or _ends_before(b, a, variable) for a, b in pairs)
 
 
@@ -112,7 +112,9 @@ class MovingArray:
         """The accesses, divided so that those of two groups never touch."""
         groups: list[list[_Access]] = []
         for access in self.accesses:
-            near = [g for g in groups if not all(a.is_apart(access, self.variable) for a in g)]
+            near = [
+                g for g in groups if not all(a.is_apart(access.places, self.variable) for a in g)
+            ]
             groups = [g for g in groups if g not in near]
             groups.append([*(a for g in near for a in g), access])
         return groups
@@ -122,9 +124,18 @@ class MovingArray:
             part: _Part = _Unwritten(self.body, self.start)
             if any(a.writes for a in group):
                 part = _Window(self.body, self.start, group)
+                self._refuse_overlaps(part, group)
             self.part_of.update(dict.fromkeys([a.value for a in group], part))
         self.parts = list(dict.fromkeys(self.part_of.values()))
         self.access_of = {access.value: access for access in self.accesses}
+
+    def _refuse_overlaps(self, window: _Window, group: Sequence[_Access]) -> None:
+        """Refuse a window whose lines, which are written back as a whole, have in them what other
+        groups write."""
+        others = [a for each in self.groups if each is not group for a in each]
+        for places in map(window.line_of, group):
+            if not all(a.is_apart(places, self.variable) for a in others if a.writes):
+                raise NotRollable("lines that are written overlap")
 
     def enter(self) -> None:
         """Add the inputs of the parts to the body."""
@@ -276,6 +287,11 @@ class _Window:
                 0,
             )
             self.lines[self.high_write] = self.body.row_input(stack, aval)
+
+    def line_of(self, access: _Access) -> Places:
+        """The places, in all turns, of the line that an access is in."""
+        pairs = enumerate(zip(access.places, self.places, strict=True))
+        return tuple([own if axis == self.axis else place for axis, (own, place) in pairs])
 
     def _line_places(self, offset: int) -> list[AxisPlace]:
         """The places of a line in the first turn."""

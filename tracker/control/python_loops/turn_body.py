@@ -129,7 +129,7 @@ class TurnBody:
     def _moves(self, value: Value) -> bool:
         """Whether a value is read or written at a place that moves with this loop."""
         index = value.params.get("index")
-        if not isinstance(index, TurnIndex):
+        if not isinstance(index, TurnIndex) or index.flips is not None:
             return False
         if index.places is None:
             raise NotRollable("a position wraps around, or a slice changes its length")
@@ -319,6 +319,7 @@ class TurnBody:
             total = total + wrap(turn.number) * factor if factor else total
         if type(total) is not int:
             self.turn.tracer.turns[-1].counts[total._value] = self.counts
+            self.turn.tracer.turns[-1].growing.add(total._value)  # the extent of what is stacked
         return total
 
     def _record(self) -> Any:

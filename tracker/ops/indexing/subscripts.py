@@ -29,7 +29,8 @@ from tracker.ops.indexing.getitem import (
     scatter_add,
 )
 from tracker.tape.inplace_write import write_in_place
-from tracker.tape.observers import is_tracing
+from tracker.tape.loop_index import index_of_growing
+from tracker.tape.observers import is_tracing, observers
 from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
@@ -41,6 +42,8 @@ def read_subscript(x: Any, key: Any) -> tuple[Any, Index, tuple[Any, ...]]:
     if arrays:
         _guard_mask_counts(arrays)
         return apply_gather(x, arrays, index), index, arrays
+    if observers:
+        index = index_of_growing(x, key, index)
     part = apply(getitem, (x,), {"index": index})
     if type(aval_of(part)) is not np.ndarray and _has_ellipsis(key):
         part = apply(as_view, (part,))
