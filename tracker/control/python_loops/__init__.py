@@ -19,16 +19,21 @@ of the loop, and of functions that it calls, is read beforehand (`loop_code.py`)
 - Plain numbers stay plain: what they are after the loop is computed as Python does
   (`constants.py`).
 - `turn_body.py` makes the body. Subscripts with the index have affine places
-  (`tape/loop_index.py`): reads of other arrays there are rows of the loop, and arrays that turns
-  write are divided into lines (`moving_arrays.py`), so that no array is copied in each turn, and
-  the pullback keeps lines only.
+  (`tape/loop_index.py`): reads of other arrays there are rows of the loop (`places.py`), and arrays
+  that turns write are divided into lines (`moving_arrays.py`), so that no array is copied in each
+  turn, and the pullback keeps lines only. Where that fails, the array is carried: parts of it are
+  read and written at positions that the turn computes, in its memory, and the pullback restores
+  what turns have overwritten (`control/overwritten.py`).
+- Slices whose extents move (`A[i, :i]`) have the extent of their axis in the body, and the
+  positions that mean something (`growing_values.py`). Which code may see them is known beforehand
+  (`turn_state.py`), and a turn that asks for such an extent stands for no other turns.
 - Loops nest: rows and writes of an inner loop are equations of the outer turn, with places that are
-  affine in the outer index.
+  affine in the outer index. The number of turns of an inner loop may be affine, too; then it is an
+  operand, and what the loop stacks has room for the most turns.
 
-Not rolled: places that wrap around or whose extents change (triangular loops), turns that grow
-lists or change objects, branches on the index or on values, comprehensions. A triangular loop would
-need `loop`'s count as an operand (it has one) for inner loops, and for slices up to the index a
-body over the full extent with a mask.
+Not rolled: places that wrap around, turns that grow lists or change objects, branches on the index
+or on values, comprehensions; of slices whose extents move all but elementwise ops, sums, products
+and flips, and where they are parts of large matrices (a product of the part is faster).
 
 Invariant: results, writes, prints and exceptions are those of the plain loop. What is not known to
 be the same in all turns raises `NotRollable`, and nothing has happened.
