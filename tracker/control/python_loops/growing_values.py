@@ -164,21 +164,21 @@ class GrowingValues:
             if stored in self.spans:
                 self.spans[value] = self.spans[stored]
             return self.body.read(stored)
-        made = self.read_at(self.body.read(base), whole_places(places, shape))
-        return self.with_spans(value, spans_of_places(places, shape), made)
+        made = self.read_at(self.body.read(base), whole_places(places))
+        return self.with_spans(value, spans_of_places(places), made)
 
     def read_unwritten(self, base: Value, value: Value) -> Any:
         """Write a read of a part of an array that is the same in all turns."""
         shape = np.shape(base.aval)
         places = places_of(value.params["index"], shape)
-        whole = whole_places(places, shape)
+        whole = whole_places(places)
         if any(p is not None and p.start.factor(self.body.variable) for p in whole):
             made = self.body.row(base, TurnIndex.of((), whole), part_aval(base.aval, whole))
         elif is_everything(whole, shape):
             made = base
         else:
             made = read_places(wrap(base), whole)._value
-        return self.with_spans(value, spans_of_places(places, shape), made)
+        return self.with_spans(value, spans_of_places(places), made)
 
     def _written_before(self, base: Value, places: Places) -> Value:
         """The oldest version of an array in this turn that is the same at these places: versions
@@ -198,7 +198,7 @@ class GrowingValues:
         part = base.operands[1]
         if type(part) is not Value or places_of(base.params["index"], shape) != places:
             return None
-        spans = spans_of_places(places, shape)
+        spans = spans_of_places(places)
         if any(spans) and self.spans_of(part) != spans:
             return None
         is_same = type(part.aval) is type(value.aval) and part.aval.dtype == value.aval.dtype
@@ -260,9 +260,9 @@ class GrowingValues:
         if base in self.spans:
             raise NotRollable("a part of a slice whose extent moves is written")
         places = places_of(value.params["index"], shape)
-        whole = whole_places(places, shape)
+        whole = whole_places(places)
         array = self.body.read(self._before_same(base, places))
-        spans = spans_of_places(places, shape)
+        spans = spans_of_places(places)
         given = self.body.read(part)
         if any(spans) or self.spans_of(part):
             given = self.merged(spans, part, self.read_at(array, whole))
@@ -272,7 +272,7 @@ class GrowingValues:
         """What an array was before this turn wrote at the same places that are written again."""
         while base.op is put and base in self.body.made:
             shape = np.shape(base.aval)
-            grows = any(spans_of_places(places, shape))
+            grows = any(spans_of_places(places))
             if grows or places_of(base.params["index"], shape) != places:
                 break
             base = base.operands[0]

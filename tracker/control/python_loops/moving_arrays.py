@@ -314,7 +314,7 @@ class _Window:
         offset, value = self.offsets[access.value], access.value
         if offset > self.high_write:
             return self.body.growing.read_unwritten(self.start, value)
-        spans = spans_of_places(access.places, self.shape)
+        spans = spans_of_places(access.places)
         return self.body.growing.with_spans(value, spans, self._part(value))
 
     def _part(self, value: Value) -> Any:
@@ -330,7 +330,7 @@ class _Window:
         offset, growing = self.offsets[access.value], self.body.growing
         line = self.lines[offset]
         aval = line.aval if type(line) is Value else line
-        spans = spans_of_places(access.places, self.shape)
+        spans = spans_of_places(access.places)
         value = self.body.read(part)
         if any(spans) or growing.spans_of(part):
             value = growing.merged(spans, part, self._part(access.value))

@@ -145,33 +145,30 @@ class Span:
 Spans: TypeAlias = tuple[Span | None, ...]  # an entry per axis; None: an axis that does not grow
 
 
-def whole_places(places: Places, shape: tuple[int, ...]) -> Places:
-    """Places with everything along the axes that grow."""
-    extents = iter(shape)
-    whole: list[AxisPlace | None] = []
-    for place in places:
-        extent = 1 if place is None else next(extents)
-        grows = place is not None and place.grows
-        whole.append(AxisPlace(Affine(0), extent) if grows else place)
-    return tuple(whole)
+def whole_places(places: Places) -> Places:
+    """Places with all positions of any turn along the axes that grow."""
+    return tuple([_all_turns(place) if place and place.grows else place for place in places])
+
+
+def _all_turns(place: AxisPlace) -> AxisPlace:
+    low = place.start.low
+    return AxisPlace(Affine(low), place.end.high - low)
 
 
 def is_everything(places: Places, shape: tuple[int, ...]) -> bool:
     return places == tuple([AxisPlace(Affine(0), n) for n in shape])
 
 
-def spans_of_places(places: Sequence[AxisPlace | None], shape: tuple[int, ...]) -> Spans:
-    """The spans of a part, per axis that it has."""
-    extents = iter(shape)
-    spans: list[Span | None] = []
-    for place in places:
-        if place is None:
-            spans.append(None)
-            continue
-        extent = next(extents)
-        if place.width is not None:
-            spans.append(Span(place.start, place.end, extent) if place.grows else None)
-    return tuple(spans)
+def spans_of_places(places: Places) -> Spans:
+    """The spans of a part at `whole_places`, per axis that it has."""
+    return tuple([_span(place) for place in places if place is None or place.width is not None])
+
+
+def _span(place: AxisPlace | None) -> Span | None:
+    if place is None or not place.grows:
+        return None
+    first, end = place.start.low, place.end.high
+    return Span(place.start.minus(Affine(first)), place.end.minus(Affine(first)), end - first)
 
 
 def part_aval(aval: Any, places: Places) -> Any:
