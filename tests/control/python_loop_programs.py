@@ -940,6 +940,13 @@ def a_line_with_a_place_of_another_group(a):
     return a
 
 
+@program(True, M)
+def lines_from_the_second_turn_on(a):
+    for j in range(1, 11):
+        a[j, j:] += 0.2 * a[j, j:]
+    return a
+
+
 # Loops whose number of turns moves with an outer one ----------------------------------------------
 
 SPD = M @ M.T + 12 * np.eye(12)

@@ -216,6 +216,8 @@ class GrowingValues:
         index, arrays = self._index(places, array.aval.shape)
         aval = part_aval(array.aval, places)
         if not arrays:
+            if array.aval.size > max(_MAX_MASKED, 4 * np.size(aval)):
+                raise NotRollable("a pullback would copy a large array in each turn")
             params = {"index": index_at(places, array.aval.shape)}
             return self.body.emit(getitem, (array,), params, aval)
         return self.body.emit(gather, (array, *arrays), {"index": index}, aval)

@@ -24,6 +24,7 @@ from tracker.control.python_loops.places import (
     places_of,
     read_places,
     spans_of_places,
+    whole_places,
     write_places,
 )
 from tracker.ir.types import type_of
@@ -261,9 +262,7 @@ class _Window:
                 assert part is not None
                 if part.start.terms and not part.grows:
                     raise NotRollable("parts of a line move with an outer loop")
-                inside[a.value].append(
-                    index_at((everything if part.grows else part,), (extent,))[0]
-                )
+                inside[a.value].append(index_at(whole_places((part,)), (extent,))[0])
         widths = map(fixed_width, self.places)
         self.line_shape = tuple([width for width in widths if width is not None])
         full = [slice(0, n, 1) for n in self.line_shape]
