@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from tracker.ir import op
 from tracker.jit.llvm import engine, object_cache
+from tracker.jit.pipeline import compile
 from tracker.jit.runtime.compile_queue import drain
 from tracker.ops import special  # noqa: F401  (declared late otherwise: in the middle of a test)
 from tracker.scipy import interpolate as _interpolate  # noqa: F401  (as above)
@@ -86,6 +87,7 @@ def nothing_left_behind():
 def compiled_quickly(request, monkeypatch):
     """LLVM takes longer than all of the rest, for programs that are much alike: it optimises some
     only; which, their text decides. Tests of what it makes of a text are marked `optimised`."""
+    monkeypatch.setattr(compile, "_MAX_QUICK_OPERATIONS", -1)  # nothing is compiled a second time
     if request.node.get_closest_marker("optimised"):
         monkeypatch.setattr(object_cache, "_recent", {})  # another test's text, compiled quickly
         return

@@ -1,42 +1,19 @@
-"""Which kernels are optimised, and that results do not depend on it."""
+"""Which kernels share a module, and that results do not depend on it."""
 
 import numpy as np
 import pytest
 from pairwise import crossed
 
 import tracker
-from tracker.jit.codegen import module_split
+from tracker.jit.codegen import lower
 from tracker.jit.codegen.kernel_dedupe import KernelText
-from tracker.jit.codegen.module_split import KernelWork, kernels_to_optimise, split_modules
-from tracker.jit.llvm import engine, object_cache
+from tracker.jit.codegen.module_split import kernel_modules
+from tracker.jit.llvm import engine
 from tracker.jit.scalar.values import ModuleNeeds
 
 pytestmark = pytest.mark.optimised
 
 RNG = np.random.default_rng(0)
-
-
-def work(**loops):
-    return {name: KernelWork(*each) for name, each in loops.items()}
-
-
-def test_a_short_plan_is_optimised_completely():
-    assert kernels_to_optimise(work(a=(1000, 5000), b=(10, 10)), 1000) is None
-
-
-def test_negligible_kernels_are_not_optimised():
-    loops = work(long=(10**6, 10**7), short=(300, 9000), small=(400, 400), more=(20_000, 20_000))
-    assert kernels_to_optimise(loops, 0) == {"long", "more"}
-
-
-def test_many_small_kernels_are_not_negligible():
-    loops = work(long=(10**6, 10**7), **{f"k{i}": (1000, 1000) for i in range(50)})
-    found = kernels_to_optimise(loops, 0)
-    assert "long" in found and 35 < len(found) < 45
-
-
-def test_work_outside_of_kernels_counts():
-    assert kernels_to_optimise(work(a=(300, 9000)), 10**7) == set()
 
 
 def softmax_regression(w, b, x, y):
@@ -63,30 +40,13 @@ def arguments(dtype, rows=900):
     return [RNG.normal(size=shape).astype(dtype) for shape in shapes]
 
 
-@pytest.fixture
-def levels(monkeypatch):
-    """The levels of the modules of kernels that LLVM is asked to compile."""
-    seen = []
-    original = engine.compile_module
-
-    def noted(text, *, level=3, **options):
-        if level and "@k" in text:  # without the texts that all calls share
-            seen.append(level)
-        return original(text, level=level, **options)
-
-    monkeypatch.setattr(engine, "compile_module", noted)
-    monkeypatch.setattr(object_cache, "_recent", {})
-    return seen
-
-
 @crossed(
     f=[softmax_regression, scattered, looped],
-    limits=[(1, 1), (1, 1000), (1, 10**9)],
+    long_driver=[0, 10**6],
     dtype=[np.float64, np.float32],
 )
-def test_results(f, dtype, limits, monkeypatch):
-    for name, limit in zip(("_LONG_PLAN", "_NEGLIGIBLE_SHARE"), limits, strict=True):
-        monkeypatch.setattr(module_split, name, limit)
+def test_results(f, dtype, long_driver, monkeypatch):
+    monkeypatch.setattr(lower, "_LONG_DRIVER", long_driver)
     args = arguments(dtype)
     fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
     rtol = 1e-3 if dtype == np.float32 else 1e-9
@@ -98,32 +58,18 @@ def test_results(f, dtype, limits, monkeypatch):
             np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * np.max(np.abs(b)))
 
 
-def test_a_long_plan_is_three_modules(levels, monkeypatch):
-    monkeypatch.setenv("TRACKER_CACHE", "0")
-    args = arguments(np.float64, rows=9000)
-    tracker.jit(lambda *a: tracker.withgradient(softmax_regression, *a), strict=True)(*args)
-    assert levels == [3, 0, 0]
-
-
-def test_a_short_plan_is_one_module(levels, monkeypatch):
-    monkeypatch.setenv("TRACKER_CACHE", "0")
-    args = arguments(np.float64, rows=50)
-    tracker.jit(lambda *a: tracker.withgradient(softmax_regression, *a), strict=True)(*args)
-    assert levels == [3]
-
-
 def test_long_kernels_do_not_choose_the_pipeline_of_short_ones():
     line = "  store double 0.0, ptr %p\n"
     kernels = [
         KernelText(f"@{name}", f"void @{name}(ptr %p) {{\n{line * count}  ret void\n}}\n", "")
         for name, count in [("a", 3), ("b", engine.MAX_STANDARD_BLOCK + 1), ("c", 4)]
     ]
-    modules = split_modules(kernels, None, None, ModuleNeeds())
+    modules = kernel_modules(kernels, ModuleNeeds())
     assert sorted(module.exports for module in modules) == [("a", "c"), ("b",)]
 
 
 def test_modules_can_be_dumped(monkeypatch):
-    monkeypatch.setattr(module_split, "_LONG_PLAN", 1)
+    monkeypatch.setattr(lower, "_LONG_DRIVER", 0)
     args = arguments(np.float64, rows=2000)
     fast = tracker.jit(lambda *a: tracker.withgradient(softmax_regression, *a))
     fast(*args)

@@ -138,8 +138,7 @@ def test_another_processor_or_version_has_files_of_its_own(folder, monkeypatch):
     assert not was_loaded(object_cache.compile_or_load(TEXT))
     monkeypatch.setattr(object_cache, "_FORMAT_VERSION", 99)
     assert not was_loaded(object_cache.compile_or_load(TEXT))
-    assert not was_loaded(object_cache.compile_or_load(TEXT, level=1))
-    assert len(files(folder.parent)) == 4
+    assert len(files(folder.parent)) == 3
 
 
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
@@ -227,7 +226,7 @@ def much_of_nothing(path):
     os.truncate(path, 1 << 40)
 
 
-HUGE = {"level": 3, "lengths": [1 << 40], "loops": [], "symbols": [], "scratch": 0}
+HUGE = {"lengths": [1 << 40], "modules": [], "symbols": [], "scratch": 0}
 BOMB = zlib.compress(bytes(1 << 20))
 IN_THE_WAY = {
     "deep": lambda path: path.write_bytes(b"[" * 100_000 + b"\n"),
@@ -286,11 +285,25 @@ def of_another_user(folder):
     os.chown(folder, 12345, 12345)
 
 
+def test_code_of_a_higher_level_serves(folder):
+    """Quick code is not compiled where optimised code exists, in memory or on disk."""
+    optimised = object_cache.compile_or_load(TEXT).object_code
+    quick = object_cache.compile_or_load(TEXT, level=engine.QUICK)
+    assert was_loaded(quick) and quick.object_code == optimised
+    assert len(files(folder)) == 1
+
+
+def test_quick_code_does_not_serve_where_optimised_code_is_wanted(folder):
+    object_cache.compile_or_load(TEXT, level=engine.QUICK)
+    assert not was_loaded(object_cache.compile_or_load(TEXT))
+    assert len(files(folder)) == 2
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="a system without owners of files")
 @pytest.mark.parametrize("make", [open_to_others, a_link_elsewhere, of_another_user])
 def test_a_folder_that_others_can_write_is_not_used(folder, make):
     make(folder)
-    (folder / f"{object_cache._file_key(TEXT, engine.OPTIMISED)}.o").write_bytes(b"planted")
+    (folder / object_cache._file_name(TEXT, engine.OPTIMISED)).write_bytes(b"planted")
     before = files(folder)
     with pytest.warns(
         RuntimeWarning, match="Set TRACKER_CACHE_DIR to a folder of your own"

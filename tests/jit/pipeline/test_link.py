@@ -4,29 +4,26 @@ import numpy as np
 import pytest
 
 import tracker
-from tracker.jit.codegen import lower, module_split
+from tracker.jit.codegen import lower
 from tracker.jit.llvm import engine, object_cache
-from tracker.jit.pipeline import link
 
 RNG = np.random.default_rng(0)
 
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """The texts with kernels that LLVM compiles, and their levels."""
+    """The texts with kernels that LLVM compiles."""
     seen = []
     original = engine.compile_module
 
     def noted(text, *, level=3, **options):
         if "define void @k" in text:
-            seen.append((text, level))
+            seen.append(text)
         return original(text, level=level, **options)
 
     monkeypatch.setattr(engine, "compile_module", noted)
     monkeypatch.setattr(object_cache, "_recent", {})
-    monkeypatch.setattr(link, "_compiled_in", {})
-    monkeypatch.setattr(module_split, "_choices", {})
-    monkeypatch.setattr(module_split, "_LONG_PLAN", 1)
+    monkeypatch.setattr(lower, "_LONG_DRIVER", 0)
     monkeypatch.setenv("TRACKER_CACHE", "0")
     return seen
 
@@ -52,38 +49,13 @@ def assert_same(got, want):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
 
 
-def test_a_kernel_moves_from_one_module_to_another(compiled, monkeypatch):
-    """Which kernels are worth optimising differs, and with it the module of each."""
+def test_another_shape_has_the_same_kernels(compiled):
     fast = tracker.jit(derivative)
-    args = arguments(128, 300, 128)
-    for _ in range(2):
-        assert_same(fast(*args), derivative(*args))
-    count = len(compiled)
-    assert count == 2
-    for name in ("kernels_to_optimise", "hot_kernels"):
-        choose = getattr(module_split, name)
-        first = lambda *args, choose=choose: set(sorted(choose(*args))[:1])  # noqa: E731
-        monkeypatch.setattr(lower, name, first)
-    for sizes in ((128, 300, 100), (90, 280, 60)):
+    for sizes in ((128, 300, 128), (128, 300, 100), (90, 280, 60)):
         args = arguments(*sizes)
         for _ in range(2):
             assert_same(fast(*args), derivative(*args))
-    assert len(compiled) == count
-
-
-def test_a_kernel_that_became_hot_is_compiled_again(compiled, monkeypatch):
-    monkeypatch.setattr(module_split, "_NEGLIGIBLE_SHARE", 1)
-    fast = tracker.jit(derivative)
-    args = arguments(60, 30, 20)
-    for _ in range(2):
-        assert_same(fast(*args), derivative(*args))
-    assert {level for _, level in compiled} == {engine.QUICK}
-    monkeypatch.setattr(module_split, "_NEGLIGIBLE_SHARE", 10**9)
-    monkeypatch.setattr(module_split, "_TOLERABLE_SHARE", 10**9)
-    args = arguments(70, 40, 25)
-    for _ in range(2):
-        assert_same(fast(*args), derivative(*args))
-    assert {level for _, level in compiled} == {engine.QUICK, engine.OPTIMISED}
+    assert len(compiled) == 1
 
 
 def test_equal_kernels_have_their_own_sizes(compiled):
@@ -110,4 +82,4 @@ def test_evicted_code_is_compiled_again(compiled):
     args = arguments(128, 300, 100)
     for _ in range(2):
         assert_same(fast(*args), derivative(*args))
-    assert len(compiled) == 4
+    assert len(compiled) == 2

@@ -165,7 +165,7 @@ def test_a_damaged_file_is_replaced(folder, made, damage):
     assert path.read_bytes() == good
 
 
-@pytest.mark.parametrize("fact", ["level", "lengths", "loops", "symbols", "scratch"])
+@pytest.mark.parametrize("fact", ["lengths", "modules", "symbols", "scratch"])
 def test_an_incomplete_file_is_replaced(folder, made, fact):
     expected = run(gradient(Functions.straight), X, W)
     (path,) = programs(folder)

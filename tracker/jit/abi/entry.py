@@ -48,29 +48,33 @@ _MIN_WORK_WITHOUT_GIL = 50_000  # elements, and numbers of scratch
 class PlanTraits:
     """What the entry must know about the plan. `releases_gil`: always release the GIL; otherwise
     that depends on `work`, in elements (0: never). `may_raise`: a function that the plan calls may
-    set an exception. `has_guards`: the plan may find that its trace does not hold."""
+    set an exception. `has_guards`: the plan may find that its trace does not hold. `counts_calls`:
+    after `CALLS_BEFORE_OPTIMISING` calls Python is told."""
 
     releases_gil: bool = False
     work: int = 0
     may_raise: bool = False
     has_guards: bool = False
+    counts_calls: bool = False
 
 
 DEFAULT_TRAITS = PlanTraits()
 
 
-class _DemoteEntry:
-    """Called by an entry whose guards have failed many times in a row: try the other entries first.
-    `native_callable.py` sets `move`."""
+class _EntryEvent:
+    """What an entry tells Python, by the callable that it is in and its own address;
+    `native_callable.py` sets `act`."""
 
-    move: Callable[[Any, int], None]
+    act: Callable[[Any, int], None]
 
     def __call__(self, callable_: Any, address: int) -> None:
-        self.move(callable_, address)
+        self.act(callable_, address)
 
 
-DEMOTE_ENTRY = _DemoteEntry()
-_MAX_CONSECUTIVE_FAILURES = 32  # of an entry's guards, before it is demoted
+GUARDS_FAIL_OFTEN = _EntryEvent()
+IS_CALLED_OFTEN = _EntryEvent()
+_MAX_CONSECUTIVE_FAILURES = 32  # of an entry's guards, before the other entries are tried first
+CALLS_BEFORE_OPTIMISING = 2  # besides the first call, which is traced: it will be called often
 
 
 def entry_text(
@@ -113,7 +117,11 @@ def entry_text(
     cells = ["@entry.link = global ptr null", "@entry.used = global i64 0"]
     cells += ["@errstate = external global i8", "@clock = external global i64"]
     parts = [objects.declarations(), *cells]
-    parts += [*(["@entry.failures = internal global i64 0"] if traits.has_guards else []), body]
+    if traits.has_guards:
+        parts.append("@entry.failures = internal global i64 0")
+    if traits.counts_calls:
+        parts.append(f"@entry.uncounted = global i64 {CALLS_BEFORE_OPTIMISING}")
+    parts.append(body)
     return "\n".join(parts) + "\n}\n"
 
 
@@ -177,6 +185,8 @@ def _write_exits(w: EntryWriter, root: str, traits: PlanTraits) -> None:
     """The four exits: a result, a failed guard, a miss, an exception."""
     for at in range(w.held_count):
         w.decref(w.load("ptr", "%held", 8 * at))
+    if traits.counts_calls:
+        _count_call(w)
     _decrement_active(w)
     w.emit(f"store i64 {w.let('load i64, ptr @clock')}, ptr @entry.used")
     if traits.has_guards:
@@ -199,6 +209,18 @@ def _write_exits(w: EntryWriter, root: str, traits: PlanTraits) -> None:
     w.emit("ret ptr null")
 
 
+def _count_call(w: EntryWriter) -> None:
+    """Count a call down to zero."""
+    left = w.let(f"sub i64 {w.let('load i64, ptr @entry.uncounted')}, 1")
+    w.emit(f"store i64 {left}, ptr @entry.uncounted")
+    with w.unless(w.let(f"icmp ne i64 {left}, 0")):
+        _tell(w, IS_CALLED_OFTEN)
+
+
+def _tell(w: EntryWriter, event: _EntryEvent) -> None:
+    w.emit(f"call void @native.tell(ptr {w.objects.name(event)}, ptr %self, ptr @entry)")
+
+
 def _count_failure(w: EntryWriter) -> None:
     """Count a failed guard; after many in a row, the entries are put in another order. This call
     continues in the old order."""
@@ -208,7 +230,7 @@ def _count_failure(w: EntryWriter) -> None:
     w.branch(w.equal("i64", more, _MAX_CONSECUTIVE_FAILURES), "often", "miss")
     w.label("often")
     follower = w.let("load ptr, ptr @entry.link")
-    w.emit(f"call void @native.behind(ptr {w.objects.name(DEMOTE_ENTRY)}, ptr %self, ptr @entry)")
+    _tell(w, GUARDS_FAIL_OFTEN)
     _call_next_entry(w, follower)
 
 

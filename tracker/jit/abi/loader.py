@@ -16,7 +16,7 @@ import re
 import sys
 import types
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -50,7 +50,12 @@ _MAX_FIELD_OFFSET = 1024  # bytes; every field that texts read is nearer
 
 
 class NativeEntry:
-    """A compiled call entry. It can be linked into one callable (`native_callable.push_entry`)."""
+    """A compiled call entry. It can be linked into one callable (`native_callable.push_entry`).
+
+    `on_called_often` is called, by an entry that counts its calls, when their number is reached.
+    """
+
+    on_called_often: Callable[[], None] | None = None
 
     def __init__(self, module: engine.Module, kept_alive: Sequence[Any], key: int | None) -> None:
         self.module = module
@@ -74,6 +79,10 @@ class NativeEntry:
     def next(self, address: int) -> None:
         """The address of the next entry; 0 until this one is pushed."""
         self._link.value = address
+
+    def count_again(self, calls: int) -> None:
+        """Call `on_called_often` after so many more calls."""
+        ctypes.c_int64.from_address(self.module.address("entry.uncounted")).value = calls
 
 
 @record(frozen=True)

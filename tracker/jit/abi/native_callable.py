@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 from tracker.jit.abi import dispatch_table
-from tracker.jit.abi.entry import DEMOTE_ENTRY
+from tracker.jit.abi.entry import GUARDS_FAIL_OFTEN, IS_CALLED_OFTEN
 from tracker.jit.abi.loader import NativeEntry
 from tracker.jit.llvm import lock
 from tracker.jit.runtime import c_symbols
@@ -193,7 +193,15 @@ def _move_to_end(callable_: Any, address: int) -> None:
         _relink(callable_)
 
 
-DEMOTE_ENTRY.move = _move_to_end
+def _on_called_often(callable_: Any, address: int) -> None:
+    for entry in _entry_state(callable_).live:
+        if entry.address == address and entry.on_called_often is not None:
+            entry.on_called_often()
+            return
+
+
+GUARDS_FAIL_OFTEN.act = _move_to_end
+IS_CALLED_OFTEN.act = _on_called_often
 
 
 def suspend(callable_: Any) -> bool:

@@ -17,37 +17,39 @@ from tracker.support.structs import record
 # Calls of kernels, bodies, BLAS and routines, and block writes. A driver without them is fully
 # unrolled: it is short, and another shape has another driver.
 CALL_PATTERN = re.compile(r"\bcall (?:void|i64) @(?!llvm\.(?!mem))")
+_LONG_PROGRAM = 250  # lines; optimising takes 60 to 90 us for each, quick code 15
 _ZLIB_LEVEL = 1  # the fastest
 _MAX_TEXT_BYTES = 1 << 28  # bytes of text
 
 
 @record(frozen=True)
 class KernelModule:
-    """The text of a module of kernels, their names, the level at which to compile it, and the
-    exports that must not come from code compiled at a lower level."""
+    """The text of a module of kernels, and their names."""
 
     text: str
     exports: tuple[str, ...]
-    level: int
-    hot_exports: tuple[str, ...]
 
 
 @record(frozen=True)
 class LoweredProgram:
-    """The text of the driver, the level at which to compile it, and kernels in modules of their
-    own.
+    """The text of the driver, and kernels in modules of their own.
 
     symbols: external names (BLAS, runtime); ufunc_loops: inner loops of foreign ufuncs; scratch:
     bytes; callbacks: the equations that Python evaluates.
     """
 
     text: str
-    level: int
     kernel_modules: tuple[KernelModule, ...]
     symbols: frozenset[str]
     ufunc_loops: frozenset[UfuncLoop]
     scratch: int
     callbacks: tuple[Eqn, ...] = ()
+
+    @property
+    def is_long(self) -> bool:
+        """Whether optimising takes so long that code is compiled quickly first."""
+        texts = (self.text, *(module.text for module in self.kernel_modules))
+        return sum(text.count("\n") for text in texts) >= _LONG_PROGRAM
 
 
 def serialize(lowered: LoweredProgram) -> tuple[dict[str, Any], bytes]:
@@ -57,9 +59,8 @@ def serialize(lowered: LoweredProgram) -> tuple[dict[str, Any], bytes]:
     texts = [lowered.text, *(each.text for each in lowered.kernel_modules)]
     encoded = [text.encode() for text in texts]
     facts = {
-        "level": lowered.level,
         "lengths": [len(text) for text in encoded],
-        "loops": [[each.exports, each.level, each.hot_exports] for each in lowered.kernel_modules],
+        "modules": [each.exports for each in lowered.kernel_modules],
         "symbols": sorted(lowered.symbols),
         "scratch": lowered.scratch,
     }
@@ -78,13 +79,12 @@ def deserialize(facts: dict[str, Any], data: bytes) -> LoweredProgram:
         texts.append(whole[at : at + length].decode())
         at += length
     loops = tuple(
-        KernelModule(text, tuple(exports), level, tuple(urgent))
-        for text, (exports, level, urgent) in zip(texts[1:], facts["loops"], strict=True)
+        KernelModule(text, tuple(exports))
+        for text, exports in zip(texts[1:], facts["modules"], strict=True)
     )
     symbols = frozenset(facts["symbols"])
     return LoweredProgram(
         text=texts[0],
-        level=facts["level"],
         kernel_modules=loops,
         symbols=symbols,
         ufunc_loops=frozenset(),

@@ -9,7 +9,6 @@ scratch is allocated after the code is written, when the lifetime of each buffer
 
 from __future__ import annotations
 
-import math
 import operator
 import re
 from collections import defaultdict
@@ -22,19 +21,10 @@ from tracker.ir.graph import Guard
 from tracker.jit.codegen.artifact import CALL_PATTERN, KernelModule, LoweredProgram
 from tracker.jit.codegen.journal_code import JournalCode
 from tracker.jit.codegen.kernel_dedupe import KernelText, deduplicate, redirect_calls
-from tracker.jit.codegen.loop_nest import ThreadedKernel, kernel_text, kernel_work
-from tracker.jit.codegen.module_split import (
-    KernelWork,
-    hot_kernels,
-    kernels_to_optimise,
-    merge_work,
-    reuse_choice,
-    routine_modules,
-    split_modules,
-)
+from tracker.jit.codegen.loop_nest import ThreadedKernel, kernel_text
+from tracker.jit.codegen.module_split import kernel_modules, routine_modules
 from tracker.jit.codegen.scratch_code import ScratchCode
 from tracker.jit.codegen.unrolled import UnrolledCode
-from tracker.jit.llvm.engine import QUICK, OPTIMISED
 from tracker.jit.runtime import allocator, thread_pool
 from tracker.jit.runtime.lazy_imports import lazy_import
 from tracker.jit.scalar.real import module_text
@@ -101,9 +91,6 @@ class DriverWriter(UnrolledCode):
         self.kernels: dict[str, KernelText] = parent.kernels if parent else {}
         self.bodies: list[str] = parent.bodies if parent else []
         self.body_functions: dict[Any, BodyFunction] = parent.body_functions if parent else {}
-        work = parent.work if parent else defaultdict(KernelWork)
-        self.work: dict[str, KernelWork] = work  # by kernel
-        self.other_operations = 0  # operations outside of kernels
 
     def lowered(self) -> LoweredProgram:
         """The module, once it is emitted."""
@@ -204,29 +191,19 @@ class DriverWriter(UnrolledCode):
         return _SCRATCH_REFERENCE.sub(lambda m: where[m[1]], driver), scratch.size
 
     def _split_modules(self, driver: str, scratch: int) -> LoweredProgram:
-        """One module; several, where the driver is long, or not everything is worth optimising."""
+        """One module; several, where the driver is long."""
         symbols, borrowed = frozenset(self.symbols), frozenset(self.needs.ufunc_loops)
         kernels, merged = deduplicate(list(self.kernels.values()))
-        merge_work(self.work, {name: to for name, (to, _) in merged.items()})
-        chosen = None
-        if not self.bodies:
-            whole_text = (driver, *(kernel.text for kernel in kernels))
-            chosen = kernels_to_optimise(self.work, self.other_operations)
-            chosen = reuse_choice(whole_text, chosen, self.work, self.other_operations)
         loops: tuple[KernelModule, ...] = ()
-        if chosen is not None or len(self.lines) > _LONG_DRIVER:
-            loops = split_modules(
-                kernels, chosen, hot_kernels(self.work, self.other_operations), self.needs
-            )
+        if len(self.lines) > _LONG_DRIVER:
+            loops = kernel_modules(kernels, self.needs)
             kernels = []
         texts = [f"define internal {kernel.text}" for kernel in kernels]
         texts += [redirect_calls(text, merged) for text in (*self.bodies, driver)]
         loops += routine_modules(self.needs)
-        level = OPTIMISED if chosen is None else QUICK
         text, called = module_text(texts, self.needs), tuple(self.needs.callbacks)
         return LoweredProgram(
             text=text,
-            level=level,
             kernel_modules=loops,
             symbols=symbols,
             ufunc_loops=borrowed,
@@ -238,7 +215,6 @@ class DriverWriter(UnrolledCode):
         """Call a loop nest."""
         text, arguments, shared = kernel_text(self, kernel)
         name = self._kernel_name(text, arguments, shared is not None)
-        self.work[name].add(math.prod(kernel.space), kernel_work(self.plan, kernel))
         if shared is None:
             self.lines.append(f"  call void {name}({', '.join(arguments)})")
         else:
@@ -247,7 +223,6 @@ class DriverWriter(UnrolledCode):
     def call_loops(self, loops: LoopFunction) -> None:
         """Call the loops of a product by rows."""
         name = self._kernel_name(loops.text, loops.arguments, loops.threads > 1)
-        self.work[name].add(0, loops.work)  # vector code already: not worth optimising
         if loops.threads == 1:
             self.lines.append(f"  call void {name}({', '.join(loops.arguments)})")
             return
@@ -255,7 +230,6 @@ class DriverWriter(UnrolledCode):
         if loops.join is not None:
             text, arguments = loops.join
             name = self._kernel_name(text, arguments, shared=False)
-            self.work[name].add(len(arguments), 0)
             self.lines.append(f"  call void {name}({', '.join(arguments)})")
 
     def _kernel_name(self, text: str, arguments: list[str], shared: bool) -> str:

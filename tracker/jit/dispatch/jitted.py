@@ -80,6 +80,7 @@ from tracker.tape.value import is_constant
 
 _LOCK_TIMEOUT = 0.3  # seconds; a call that has waited longer for another trace runs in plain Python
 _LOOKUP_TRACES = 3  # after these it is known which captured numbers change
+_MAX_SECONDS_OF_QUICK = 2.0  # a function that takes longer waits for optimised code
 _MAX_COMPARED_ARRAYS = 300  # to compare all pairs of so many arrays takes 20 us
 _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
 
@@ -504,7 +505,13 @@ class Jitted:
         specialization = None
         if traced.trace is not None:
             can_wait = by_numpy and call.runs
-            specialization = self.traces.keep(group, traced.trace, full_signature, can_wait)
+            specialization = self.traces.keep(
+                group,
+                traced.trace,
+                full_signature,
+                can_wait=can_wait,
+                can_be_quick=call.runs and traced.seconds < _MAX_SECONDS_OF_QUICK,
+            )
         try:
             if not call.runs:
                 log.roll_back()

@@ -53,12 +53,14 @@ _MAX_UNROLLED = 40  # elements; shorter arrays are unrolled, which fixes their l
 @record()
 class Specialization:
     """A trace, the job that compiles it, and a function that says why it was made. `is_pending`
-    until its native entry, if it has one, is installed."""
+    until its native entry, if it has one, is installed. `optimised_job` compiles quick code again.
+    """
 
     trace: Trace
     job: Job[CompiledTrace]
     describe_cause: Callable[[], str]
     is_pending: bool = True
+    optimised_job: Job[CompiledTrace] | None = None
 
     @property
     def compiled(self) -> CompiledTrace:

@@ -26,6 +26,7 @@ from tracker.jit.guards.signature import Signature
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 from tracker.jit.runtime.lru_clock import CLOCK
 from tracker.jit.tracing.gc_pause import infrequent_gc
+from tracker.jit.tracing.placeholder_swap import TRACING_LOCK
 from tracker.jit.tracing.trace import Trace
 from tracker.support.structs import record
 
@@ -81,10 +82,16 @@ class TraceCache:
         return group
 
     def keep(
-        self, group: SignatureGroup, trace: Trace, full_signature: Signature, can_wait: bool
+        self,
+        group: SignatureGroup,
+        trace: Trace,
+        full_signature: Signature,
+        *,
+        can_wait: bool,
+        can_be_quick: bool,
     ) -> Specialization | None:
         """Compile a trace if it can match another call. `can_wait`: the result of this call needs
-        no machine code."""
+        no machine code. `can_be_quick`: code that took less time to compile will do at first."""
         changed, new = trace.changed_numbers
         self.promotion.promote(new)
         if self.promotion.promote(changed):
@@ -102,17 +109,51 @@ class TraceCache:
             group.backoff_calls = 2 ** min(count, _MAX_BACKOFF_POWER) if is_enough else 0
             return None
         group.duplicate_traces = 0
-        return self._compile(group, trace, full_signature, can_wait)
+        from tracker.jit.runtime import compile_queue
+
+        can_be_quick = can_be_quick and not current().dump
+        work = functools.partial(self._compile_trace, trace, group.lengths_vary, can_be_quick)
+        can_wait = can_wait and not self.compiles_synchronously
+        job = compile_queue.enqueue(work) if can_wait else compile_queue.run_now(work)
+        specialization = Specialization(trace, job, miss_cause(group, trace, full_signature))
+        group.specializations.append(specialization)
+        return specialization
 
     def install_entry(self, specialization: Specialization) -> None:
         """Let the native callable use the entry of a specialisation."""
         from tracker.jit.abi import native_callable as native
 
-        entry = specialization.compiled.entry
-        if entry is not None:
+        compiled = specialization.compiled
+        if compiled.entry is not None:
+            if compiled.optimised is not None:
+                again = functools.partial(self._optimise, specialization, compiled.optimised)
+                compiled.entry.on_called_often = again
             with SIGNALS_DEFERRED:
-                native.push_entry(self.native(), entry)
+                native.push_entry(self.native(), compiled.entry)
         specialization.is_pending = False
+
+    def _optimise(
+        self, specialization: Specialization, compile: Callable[[], CompiledTrace]
+    ) -> None:
+        """Optimise the code of a specialisation that is called often, in the background; once that
+        is done, or if a call must wait for it, remove the quick code: the next call installs the
+        new one."""
+        from tracker.jit.runtime import compile_queue
+
+        quick = specialization.compiled
+        job = specialization.optimised_job
+        if job is None:
+            work = functools.partial(self._compiled, compile)
+            job = specialization.optimised_job = compile_queue.enqueue(work)
+            if not self.compiles_synchronously:
+                compile_queue.start(job)
+        with TRACING_LOCK.acquire_within(0) as is_ours:
+            is_ready = job.is_done or self.compiles_synchronously
+            if not is_ours or not is_ready or specialization.is_pending:
+                quick.entry.count_again(1)
+                return
+            self._drop_entries([specialization])
+            specialization.job, specialization.is_pending = job, True
 
     def drop_dead(self, group: SignatureGroup) -> None:
         """Forget the specialisations that refer to dead objects."""
@@ -160,26 +201,22 @@ class TraceCache:
         self._unconfirmed = key
         return False
 
-    def _compile(
-        self, group: SignatureGroup, trace: Trace, full_signature: Signature, can_wait: bool
-    ) -> Specialization:
-        from tracker.jit.runtime import compile_queue
-
-        work = functools.partial(self._compile_trace, trace, group.lengths_vary)
-        can_wait = can_wait and not self.compiles_synchronously
-        job = compile_queue.enqueue(work) if can_wait else compile_queue.run_now(work)
-        specialization = Specialization(trace, job, miss_cause(group, trace, full_signature))
-        group.specializations.append(specialization)
-        return specialization
-
-    def _compile_trace(self, trace: Trace, lengths_vary: bool) -> CompiledTrace:
+    def _compiled(self, compile: Callable[[], CompiledTrace]) -> CompiledTrace:
+        """The result of the compiler, run with the options of this function."""
         with infrequent_gc():
             with SIGNALS_DEFERRED:
                 from tracker.jit.llvm import object_cache as cache
-                from tracker.jit.pipeline.compile import compile_call
 
             with cache.override_disk_cache(self.options.cache):
-                compiled = compile_call(trace, lengths_vary)
+                return compile()
+
+    def _compile_trace(self, trace: Trace, lengths_vary: bool, can_be_quick: bool) -> CompiledTrace:
+        with SIGNALS_DEFERRED:
+            from tracker.jit.pipeline.compile import compile_call
+
+        compiled = self._compiled(
+            functools.partial(compile_call, trace, lengths_vary, can_be_quick)
+        )
         if self.options.strict and compiled.host_calls:
             calls = [f"{h.eqn.op.name} ({h.why}) at {h.eqn.where}" for h in compiled.host_calls]
             raise CompileError(f"{self.name} is strict, and NumPy would run {'; '.join(calls)}")

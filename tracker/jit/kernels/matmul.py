@@ -20,7 +20,6 @@ from tracker.jit.kernels.small_matmul import (
     Matrix,
     Product,
     emit_product_loops,
-    product_work,
 )
 from tracker.jit.kernels.tall_matmul import plan_rows
 from tracker.jit.lapack import routines
@@ -105,7 +104,6 @@ def plan_product(planner: Planner, eqn: Eqn) -> None:
 
 
 def _emit_product(driver: Driver, eqn: Eqn) -> None:
-    driver.other_operations += product_work(eqn)
     a, b = eqn.operands
     assert isinstance(a, Var) and isinstance(b, Var)
     target = driver.pointer(result_buffer(driver, eqn))

@@ -1,7 +1,7 @@
 """Matrix products as loops: small ones, for which a BLAS call costs more than the product, and
 those of integers and booleans, which BLAS does not have.
 
-`Product` describes a product as BLAS would see it, `product_work` estimates its time.
+`Product` describes a product as BLAS would see it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.graph import Eqn
 from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.scalar.values import memory_type
 from tracker.jit.schedule.plan_data import Location
@@ -18,7 +17,6 @@ from tracker.support.structs import record
 
 LETTERS = {np.dtype(kind): letter for kind, letter in zip("fdFD", "sdcz", strict=True)}
 _MAX_SMALL = 512  # multiplications; up to here real products are loops
-_PER_OPERATION = 4  # multiplications in the time of one operation of a loop
 _MAX_COLUMNS = 16  # columns of such a product
 
 
@@ -61,12 +59,6 @@ class Product:
     def is_small(self) -> bool:
         m, n, k = self.extents
         return m * n * k <= _MAX_SMALL and n <= _MAX_COLUMNS and self.letter in ("s", "d")
-
-
-def product_work(eqn: Eqn) -> int:
-    """About how long a product takes, in operations of a loop (several multiplications each)."""
-    inner = eqn.operands[0].type.shape[-1]
-    return int(eqn.out.type.size * inner // _PER_OPERATION)
 
 
 def emit_product_loops(c: FunctionWriter, product: Product, where: tuple[str, str, str]) -> None:

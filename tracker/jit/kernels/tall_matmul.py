@@ -30,7 +30,6 @@ import numpy as np
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.lowering import Contract, View
 from tracker.ir.types import Type
-from tracker.jit.kernels.small_matmul import product_work
 from tracker.jit.llvm.function_writer import FunctionWriter
 from tracker.jit.runtime import thread_pool
 from tracker.jit.scalar.values import memory_type
@@ -308,7 +307,7 @@ def emit_row_product(driver: Driver, product: RowProduct) -> LoopFunction:
     join = None
     if product.partial_sums is not None:
         join = _join_text(product), [f"ptr {target}", f"ptr {out}"]
-    return LoopFunction(text, arguments, product.threads, product_work(product.eqn), join)
+    return LoopFunction(text, arguments, product.threads, join)
 
 
 def _join_text(product: RowProduct) -> str:

@@ -151,22 +151,26 @@ def factored_words(n: int, kind: MatrixKind) -> tuple[int, int]:
     return n * n * kind.words_per_element, 2 * n + 2
 
 
-def routine_address(symbol: str) -> int | None:
-    """The address of a routine by its symbol; None if there is no such routine."""
+def routine_address(symbol: str, level: int) -> int | None:
+    """The address of a routine by its symbol, compiled at a level; None if there is no such
+    routine."""
     letter, name = symbol.removeprefix("tk.")[:1], symbol.removeprefix("tk.")[1:]
-    return _compiled_routine(name, letter) if letter in "sdcz" and name in ROUTINES else None
+    if letter not in "sdcz" or name not in ROUTINES:
+        return None
+    return _compiled_routine(name, letter, level)
 
 
 @locked_cache
-def _compiled_routine(name: str, letter: str) -> int:
+def _compiled_routine(name: str, letter: str, level: int) -> int:
     library = blas.library()
     kind = MatrixKind(letter, f"i{library.int_bits}")
     code = ROUTINES[name].write(kind)
     symbols = {
-        call: routine_address(call) or library.symbols[call] for call in _called_symbols(name, kind)
+        call: routine_address(call, level) or library.symbols[call]
+        for call in _called_symbols(name, kind)
     }
     text = "\n".join([*sorted(code.declared), code.text()])
-    module = object_cache.compile_or_load(text, symbols=symbols)
+    module = object_cache.compile_or_load(text, level=level, symbols=symbols)
     _MODULES.append(module)
     return module.address(kind.symbol(name))
 

@@ -115,19 +115,22 @@ def _is_owned_by_user(facts: os.stat_result) -> bool:
 def compile_or_load(
     text: str, *, level: int = engine.OPTIMISED, symbols: Mapping[str, int] | None = None
 ) -> engine.Module:
-    """`engine.compile_module`, or object code from memory or disk."""
-    recent = find_recent(text, level)
-    if recent is not None:
-        text, exports, code = recent  # the stored text: shapes share one string
-        return engine.load(code, exports, symbols=symbols, text=text, level=level)
-    module = _load_or_compile(text, level, symbols)
-    _keep_recent(text, level, module)
+    """`engine.compile_module`, or object code of this or a higher level from memory or disk."""
+    levels = sorted({level, engine.OPTIMISED}, reverse=True)
+    for known in levels:
+        recent = _recent.get((text, known))
+        if recent is not None:
+            text, exports, code = recent  # the stored text: shapes share one string
+            return engine.load(code, exports, symbols=symbols, text=text, level=known)
+    for known in levels:
+        module = _read_object(text, known, symbols)
+        if module is not None:
+            break
+    else:
+        module, known = engine.compile_module(text, level=level, symbols=symbols), level
+        put(_file_name(text, level), {"exports": module.exports}, module.object_code)
+    _keep_recent(text, known, module)
     return module
-
-
-def find_recent(text: str, level: int) -> _CachedObject | None:
-    """A text, its exports and its object code, if this process used them recently."""
-    return _recent.get((text, level))
 
 
 def _keep_recent(text: str, level: int, module: engine.Module) -> None:
@@ -137,27 +140,19 @@ def _keep_recent(text: str, level: int, module: engine.Module) -> None:
         _recent.pop(next(iter(_recent), ("", 0)), None)
 
 
-def _load_or_compile(text: str, level: int, symbols: Mapping[str, int] | None) -> engine.Module:
-    folder = directory()
-    if folder is None:
-        return engine.compile_module(text, level=level, symbols=symbols)
-    name = f"{_file_key(text, level)}.o"
+def _read_object(text: str, level: int, symbols: Mapping[str, int] | None) -> engine.Module | None:
+    """A module of a text that is on disk."""
 
     def load(facts: dict[str, Any], code: bytes) -> engine.Module:
         exports = tuple(facts["exports"])
         return engine.load(code, exports, symbols=symbols, text=text, level=level)
 
-    found = read(name, load)
-    if found is not None:
-        return found
-    module = engine.compile_module(text, level=level, symbols=symbols)
-    put(name, {"exports": module.exports}, module.object_code)
-    return module
+    return read(_file_name(text, level), load) if directory() is not None else None
 
 
-def _file_key(text: str, level: int) -> str:
+def _file_name(text: str, level: int) -> str:
     parts = (engine.host_description(), str(level), text)
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest() + ".o"
 
 
 def read(name: str, parse: Callable[[dict[str, Any], bytes], _Result]) -> _Result | None:

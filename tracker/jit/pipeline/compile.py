@@ -1,11 +1,13 @@
 """From a trace to something callable.
 
 A program that can be lowered completely, and whose arguments can be read in place, becomes one
-native entry (`link.py`); any other runs by the executor (`executor.py`).
+native entry (`link.py`); any other runs by the executor (`executor.py`). A long program is compiled
+quickly first, and optimised when it is called often (`CompiledTrace.optimised`).
 """
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -21,24 +23,31 @@ from tracker.jit.guards.signature import (
     OutLeaf,
     Outputs,
 )
+from tracker.jit.llvm.engine import OPTIMISED, QUICK
 from tracker.jit.pipeline import program_cache
 from tracker.jit.pipeline.link import CompiledTrace, array_out, bind, leaf_strides, out_leaf
 from tracker.jit.pipeline.program import CallingLayout, Program
 from tracker.jit.runtime.lazy_imports import lazy_import
+from tracker.jit.schedule.cost import operation_count
 from tracker.jit.schedule.plan_data import FrameSlots
 from tracker.jit.tracing.ir_builder import TraceOutput
 from tracker.jit.tracing.trace import Trace
 from tracker.ops.shape.memory_order import MemoryOrder, is_dense, nontrivial_strides
 
+_MAX_QUICK_OPERATIONS = 10**9  # in one call; more are worth waiting for optimised code
+
 _executor = lazy_import("tracker.jit.pipeline.executor", "executor")
 _host_call = lazy_import("tracker.jit.pipeline.partition", "host_call")
 
 
-def compile_call(trace: Trace, lengths_vary: bool = False) -> CompiledTrace:
+def compile_call(
+    trace: Trace, lengths_vary: bool = False, can_be_quick: bool = False
+) -> CompiledTrace:
     """Compile a trace for the calls that it is valid for. `lengths_vary`: short arrays came in
-    other lengths, too, and code for any length is reused."""
+    other lengths, too, and code for any length is reused. `can_be_quick`: a long program may be
+    compiled quickly."""
     started = time.perf_counter()
-    done = _compile_native(trace, lengths_vary) if _can_be_native(trace) else None
+    done = _compile_native(trace, lengths_vary, can_be_quick) if _can_be_native(trace) else None
     if done is None:
         done = _executor(Program(trace.function), _output_orders(trace), lengths_vary)
     passes = done.program.seconds
@@ -46,16 +55,25 @@ def compile_call(trace: Trace, lengths_vary: bool = False) -> CompiledTrace:
     return done
 
 
-def _compile_native(trace: Trace, lengths_vary: bool) -> CompiledTrace | None:
+def _compile_native(trace: Trace, lengths_vary: bool, can_be_quick: bool) -> CompiledTrace | None:
     """One native call; None if NumPy must compute a part."""
     layout, outputs, arrays = _calling_layout(trace, lengths_vary)
     program = Program(trace.function, layout)
     lowered = program_cache.load_or_lower(program)
     if lowered is None:
         return None
-    linked = bind(program, lowered, trace.signature, outputs, arrays)
     hosts = list(map(_host_call, lowered.callbacks))
-    return CompiledTrace(program, [linked], hosts, entry=linked.entry)
+
+    def compiled(level: int) -> CompiledTrace:
+        linked = bind(program, lowered, trace.signature, outputs, arrays, level)
+        return CompiledTrace(program, [linked], hosts, entry=linked.entry)
+
+    is_heavy = operation_count(trace.function) > _MAX_QUICK_OPERATIONS
+    if not (can_be_quick and lowered.is_long) or is_heavy:
+        return compiled(OPTIMISED)
+    quick = compiled(QUICK)
+    quick.optimised = functools.partial(compiled, OPTIMISED)
+    return quick
 
 
 def _can_be_native(trace: Trace) -> bool:

@@ -2,32 +2,22 @@
 
 A text is compiled, or its object code found (`jit/llvm/object_cache.py`); names in it are bound to
 addresses. `bind` makes a `LinkedProgram`; a `CompiledTrace` is the result for a whole trace.
-
-Kernel reuse (`link_kernels`). Which kernels of a program share a module, and in what order, depends
-on how many elements each has (`jit/codegen/module_split.py`), so another shape may have the same
-kernels in other modules. A kernel's text without its sizes and its name identifies it; where all
-kernels of a module exist in object code of this process, that code is linked with the new sizes.
-`_compiled_in` maps the text of a kernel to the modules that contain it, and its name there.
-
-Invariants: a hot kernel is taken only from a module of at least the wanted optimisation level; a
-linked module has one table of sizes for each function, so it serves one kernel for each of its own.
 """
 
 from __future__ import annotations
 
 import functools
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracker.config import current, dump
 from tracker.ir.graph import Atom, Function
 from tracker.jit.abi import loader
 from tracker.jit.abi.entry import PlanTraits
-from tracker.jit.codegen.artifact import CALL_PATTERN, KernelModule, LoweredProgram
+from tracker.jit.codegen.artifact import CALL_PATTERN, LoweredProgram
 from tracker.jit.guards import signature
 from tracker.jit.guards.signature import ArrayOut, OutLeaf, Outputs, ScalarOut, Signature
-from tracker.jit.llvm import engine, object_cache, relocatable_sizes
+from tracker.jit.llvm import engine, object_cache
 from tracker.jit.pipeline.program import Program
 from tracker.jit.runtime import allocator, blas, c_symbols, interrupt_checks, thread_pool
 from tracker.jit.runtime.lazy_imports import lazy_import
@@ -44,12 +34,6 @@ _RAW_MEMORY = {"tk.take": "PyMem_RawMalloc", "tk.give": "PyMem_RawFree"}  # work
 _FAIL_EXIT = "\n  ret i64 1\n"  # in the text of a plan with guards
 # a number of two digits is relocatable, not in the text (`jit/llvm/relocatable_sizes.py`)
 _MIN_WORK = 10
-_MAX_KERNELS = 1000  # kernels kept
-_MAX_MODULES = 4  # modules kept for each
-_TABLE = re.compile(rf"\n@({re.escape(relocatable_sizes.table_symbol(''))}[\w.]+) = external")
-_UNUSED_TABLE = 8  # an address for the table of a kernel that is not called
-_Module = tuple[str, int]
-_compiled_in: dict[str, list[tuple[_Module, str]]] = {}
 
 
 @record()
@@ -69,13 +53,15 @@ class LinkedProgram:
 @record()
 class CompiledTrace:
     """The result of compiling a trace. `entry` is the native entry of a program that is one native
-    call, else `run` executes its stages; `seconds` are those of each step."""
+    call, else `run` executes its stages; `optimised` compiles quick code again; `seconds` are those
+    of each step."""
 
     program: Program
     pieces: list[LinkedProgram]
     host_calls: list[HostCall]
     entry: Any = None
     run: Callable[[Sequence[Any]], tuple[Any, ...]] | None = None
+    optimised: Callable[[], CompiledTrace] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -90,17 +76,20 @@ def bind(
     call: Signature,
     outputs: Outputs,
     captures: Sequence[Any] = (),
+    level: int = engine.OPTIMISED,
 ) -> LinkedProgram:
-    """Machine code for a call of this signature."""
+    """Machine code of this level for a call of this signature."""
     loans = loader.loop_symbols(lowered.ufunc_loops)
-    symbols = {**loans, **_addresses(lowered)}
+    symbols = {**loans, **_addresses(lowered, level)}
     modules: list[engine.Module] = []
     keep: list[Any] = []
     for each in lowered.kernel_modules:
-        addresses, linked, needed = link_kernels(each, loans)
-        symbols.update(addresses)
-        modules += linked
-        keep += [*linked, *needed]
+        text, tables = loader.lift_to_buffers(each.text)
+        bound = {**loader.buffer_addresses(tables), **loans}
+        module = object_cache.compile_or_load(text, level=level, symbols=bound)
+        symbols.update((name, module.address(name)) for name in each.exports)
+        modules.append(module)
+        keep += [module, *tables.values()]
     if lowered.callbacks:
         addresses, needed = _bound_callbacks(lowered.callbacks)
         symbols.update(addresses)
@@ -119,8 +108,9 @@ def bind(
             work=max(size, _MIN_WORK) if CALL_PATTERN.search(lowered.text) else 0,
             may_raise=pauses or bool(lowered.ufunc_loops or lowered.callbacks),
             has_guards=_FAIL_EXIT in lowered.text,
+            counts_calls=lowered.is_long,
         ),
-        level=lowered.level,
+        level=level,
     )
     for module in (entry.module, *modules):
         for stage in current().dump & {"llvm", "asm"}:
@@ -129,8 +119,8 @@ def bind(
     return LinkedProgram(program, (entry.module, *modules), entry, lowered.scratch)
 
 
-def _addresses(lowered: LoweredProgram) -> dict[str, int]:
-    """The addresses of external functions that the text calls."""
+def _addresses(lowered: LoweredProgram, level: int) -> dict[str, int]:
+    """The addresses of external functions that the text calls; those of ours of this level."""
     symbols: dict[str, int] = {}
     library = blas.find() if lowered.symbols else None
     for name in lowered.symbols:
@@ -143,7 +133,7 @@ def _addresses(lowered: LoweredProgram) -> dict[str, int]:
         elif name == interrupt_checks.NAME:
             symbols.update(interrupt_checks.symbols())
         else:
-            symbols[name] = _routine_address(name)
+            symbols[name] = _routine_address(name, level)
     return symbols
 
 
@@ -179,112 +169,3 @@ def out_leaf(kind: str, atom: Atom, order: MemoryOrder = None) -> OutLeaf:
     if kind == "python":
         return ScalarOut({"f": float, "i": int, "c": complex, "b": bool}[type.dtype.kind])
     return ScalarOut(type.dtype.type)
-
-
-# Kernel reuse -------------------------------------------------------------------------------------
-
-
-@record()
-class _LinkedModule:
-    """A compiled module to link, and which kernels its functions serve: name there -> name here."""
-
-    module: _Module
-    names: dict[str, str] = field(default_factory=dict)
-
-
-def link_kernels(
-    loops: KernelModule, loans: Mapping[str, int]
-) -> tuple[dict[str, int], list[engine.Module], list[Any]]:
-    """The addresses of a module's functions, the modules that they are in, and what these need."""
-    text, tables = loader.lift_to_buffers(loops.text)
-    module = text, loops.level
-    is_known = object_cache.find_recent(*module) is not None
-    parts = {} if loans or is_known else _kernel_texts(text)
-    links = None if is_known else _find_modules(parts, loops)
-    if links is None:
-        bound = {**loader.buffer_addresses(tables), **loans}
-        compiled = object_cache.compile_or_load(text, level=loops.level, symbols=bound)
-        _remember(parts, module)
-        return (
-            {name: compiled.address(name) for name in loops.exports},
-            [compiled],
-            [*tables.values()],
-        )
-    modules = [_load_module(each, loader.buffer_addresses(tables)) for each in links]
-    home = {
-        here: (linked, there)
-        for linked, each in zip(modules, links, strict=True)
-        for there, here in each.names.items()
-    }
-    addresses = {}
-    for name in loops.exports:
-        linked, there = home[_kernel_of(name)]
-        addresses[name] = linked.address(there + name[len(_kernel_of(name)) :])
-    return addresses, modules, [*tables.values()]
-
-
-def _kernel_of(function: str) -> str:
-    """k5 of k5, k5.far and k5.task."""
-    return function.partition(".")[0]
-
-
-def _kernel_texts(text: str) -> dict[str, str]:
-    """The kernels of a module by name: the texts of their functions, without that name."""
-    texts: dict[str, str] = {}
-    for name, part in relocatable_sizes.split_functions(text):
-        if name is not None:
-            loop = _kernel_of(name)
-            nameless = re.sub(
-                rf"@((?:{re.escape(relocatable_sizes.table_symbol(''))})?){loop}\b", r"@\1", part
-            )
-            texts[loop] = texts.get(loop, "") + nameless
-    return texts
-
-
-def _find_modules(parts: Mapping[str, str], loops: KernelModule) -> list[_LinkedModule] | None:
-    """Modules of this process that have all of the kernels; None if there are none."""
-    links: list[_LinkedModule] = []
-    urgent = set(map(_kernel_of, loops.hot_exports))
-    for name, text in parts.items():
-        level = loops.level if name in urgent else 0
-        places = [
-            place
-            for place in _compiled_in.get(text, ())
-            if place[0][1] >= level and object_cache.find_recent(*place[0])
-        ]
-        if not places:
-            return None
-        _assign_module(name, places, links)
-    return links or None
-
-
-def _assign_module(
-    name: str, places: list[tuple[_Module, str]], links: list[_LinkedModule]
-) -> None:
-    """Serve a kernel by a linked module with a function left for it, else by another."""
-    for module, there in places:
-        for link in links:
-            if link.module == module and there not in link.names:
-                link.names[there] = name
-                return
-    module, there = places[0]
-    links.append(_LinkedModule(module, {there: name}))
-
-
-def _load_module(link: _LinkedModule, tables: Mapping[str, int]) -> engine.Module:
-    text, level = link.module
-    symbols = {}
-    for symbol in _TABLE.findall(f"\n{text}"):
-        function = symbol[len(relocatable_sizes.table_symbol("")) :]
-        loop = _kernel_of(function)
-        here = link.names.get(loop, "") + function[len(loop) :]
-        symbols[symbol] = tables.get(relocatable_sizes.table_symbol(here), _UNUSED_TABLE)
-    return object_cache.compile_or_load(text, level=level, symbols=symbols)
-
-
-def _remember(parts: Mapping[str, str], module: _Module) -> None:
-    for name, text in parts.items():
-        places = _compiled_in.setdefault(text, [])
-        places[:] = [(module, name), *(each for each in places if each[0] != module)][:_MAX_MODULES]
-    while len(_compiled_in) > _MAX_KERNELS:
-        _compiled_in.pop(next(iter(_compiled_in), ""), None)

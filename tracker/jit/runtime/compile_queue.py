@@ -50,6 +50,8 @@ class Job(Generic[_Result]):
     def run(self) -> None:
         """Do the work here, unless it is done. A `TrackerError` is kept for `result`; any other
         exception is raised here."""
+        if self.is_done:  # do not wait for other jobs
+            return
         with _COMPILE_LOCK:
             if self._work is None:
                 return
@@ -79,6 +81,11 @@ class Job(Generic[_Result]):
     @property
     def has_result(self) -> bool:
         return bool(self._results)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is a result or an error."""
+        return self._work is None
 
     def wait(self) -> None:
         if self._is_assigned:

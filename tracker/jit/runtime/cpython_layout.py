@@ -32,7 +32,7 @@ BIG_BYTES = 1 << 18  # larger arrays come from `allocator.py`
 
 DECLARATIONS = {
     "native.release": "void @native.release(ptr, i64) cold",
-    "native.behind": "void @native.behind(ptr, ptr, ptr) cold",
+    "native.tell": "void @native.tell(ptr, ptr, ptr) cold",
     "native.attribute": "ptr @native.attribute(ptr, ptr)",
     "native.held": "i1 @native.held(ptr, ptr, ptr)",
     "native.fields": "void @native.fields(ptr, ptr, ptr)",
@@ -291,9 +291,9 @@ define i1 @native.dtype(ptr %descr, i8 %kind, i64 %size) nounwind {{
   ret i1 %ok
 }}
 
-; Tell Python (%ask) that an entry of a callable is to be tried after all others.
+; Tell Python (%ask) something about an entry of a callable.
 declare ptr @PyLong_FromVoidPtr(ptr)
-define void @native.behind(ptr %ask, ptr %self, ptr %entry) nounwind {{
+define void @native.tell(ptr %ask, ptr %self, ptr %entry) nounwind {{
   %args = alloca [2 x ptr]
   %second = getelementptr ptr, ptr %args, i64 1
   %address = call ptr @PyLong_FromVoidPtr(ptr %entry)

@@ -3,6 +3,7 @@
 `CostModel` counts the operations that computing an expression once more takes, and compares loops
 that recompute with loops that load. What an elementwise op costs (`is_math`, `is_slow`, `is_sum`)
 is found by running the op's body once on a probe that records which emitter methods it calls.
+`operation_count` estimates a whole function.
 
 Invariant: a query changes nothing, and takes no longer than the operations that it counts.
 """
@@ -14,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.graph import Atom, Eqn, Function, Var
-from tracker.ir.lowering import Contract, Map, View
+from tracker.ir.graph import Atom, Eqn, Function, Var, nested_functions
+from tracker.ir.lowering import Branch, Contract, Loop, Map, View, While
 from tracker.ir.op import Op
 from tracker.jit.schedule.placement import MATH_COST, RECOMPUTE_LIMIT, Placement
 from tracker.jit.schedule.plan_data import Expression, is_in_memory
@@ -31,6 +32,19 @@ _MIN_REPEATS = (
 _LARGE_SCRATCH = 1 << 20  # bytes of scratch that is worth freeing early
 _MAX_MATH_DEPTH = 2  # transcendental functions of one another in a loop over cached values
 _MIN_CHAIN_SIZE, _MAX_CHAIN_SIZE = 256, 1 << 17  # elements; more leave the cache
+
+
+def operation_count(function: Function) -> int:
+    """About how many elements a function computes; loops that end by a condition count once."""
+    return sum(map(_operations, function.eqns))
+
+
+def _operations(eqn: Eqn) -> int:
+    lower = eqn.op.lower
+    if not isinstance(lower, Loop | While | Branch):
+        return max(atom.type.size for atom in (eqn.out, *eqn.operands))
+    once = sum(map(operation_count, nested_functions((eqn,)).values()))
+    return once * eqn.params["length"] if isinstance(lower, Loop) else once
 
 
 def is_math(eqn: Eqn | Value) -> bool:

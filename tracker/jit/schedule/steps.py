@@ -54,14 +54,13 @@ class StepPlanners:
 class LoopFunction:
     """A function made of loops, named @KERNEL in its text, and the arguments of its call.
 
-    threads: how many share it; work: operations; join: the function that combines the sums of
-    threads, and its arguments.
+    threads: how many share it; join: the function that combines the sums of threads, and its
+    arguments.
     """
 
     text: str
     arguments: list[str]
     threads: int
-    work: int
     join: tuple[str, list[str]] | None
 
 
@@ -75,7 +74,6 @@ class Driver(Protocol):
     spills: list[str]  # stack allocations, at the start of the function
     symbols: set[str]  # external functions to be linked
     bodies: list[str]  # texts of other functions of the module
-    other_operations: int  # operations of steps that are not kernels
 
     def location(self, var: Var) -> Location:
         """The location of a value at this level."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import operator
 import sys
+import time
 import types
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,7 +123,7 @@ class TracedRun:
 
     `trace` is None for a `failure_reason`. `leaves` are those of `signature`, captured state
     included; those in `no_alias` must share memory with no other. `has_filled_caches`: caches of
-    the user's had stored tracked values, and were cleared.
+    the user's had stored tracked values, and were cleared. `seconds`: how long the function ran.
     """
 
     trace: Trace | None
@@ -134,6 +135,7 @@ class TracedRun:
     scheduler: LazyScheduler | None
     failure_reason: str = ""
     has_filled_caches: bool = False
+    seconds: float = 0.0
 
     def is_numpy_soon_done(
         self, cost: Callable[[Value], int], budget: Callable[[int, int], int]
@@ -269,8 +271,10 @@ def trace_call(
     call, leaves = with_captured_state(given, own, captured.sources, promoted)
     scheduler = LazyScheduler() if is_lazy else None
     run = _TracingRun(args, kwargs, given, call, leaves, captured, vouched, scheduler)
+    started = time.perf_counter()
     with infrequent_gc(USER_CODE_THRESHOLD):
         outputs, structure, result = run.execute(f, on_error, with_views)
+    seconds = time.perf_counter() - started
     inputs, updates = run.inputs, run.state_writes
     plain_values = run.swap.plain_values
     effects = inputs.effects(run.containers, plain_values)
@@ -285,6 +289,7 @@ def trace_call(
         scheduler=scheduler,
         failure_reason=run.failure_reason() or _restore_changed_statics(given, own, plain_values),
         has_filled_caches=run.has_filled_caches,
+        seconds=seconds,
     )
     if traced.failure_reason:
         return traced
