@@ -186,7 +186,7 @@ def _write_exits(w: EntryWriter, root: str, traits: PlanTraits) -> None:
     for at in range(w.held_count):
         w.decref(w.load("ptr", "%held", 8 * at))
     if traits.counts_calls:
-        _count_call(w)
+        _count_call(w, root)
     _decrement_active(w)
     w.emit(f"store i64 {w.let('load i64, ptr @clock')}, ptr @entry.used")
     if traits.has_guards:
@@ -209,16 +209,26 @@ def _write_exits(w: EntryWriter, root: str, traits: PlanTraits) -> None:
     w.emit("ret ptr null")
 
 
-def _count_call(w: EntryWriter) -> None:
+def _count_call(w: EntryWriter, result: str) -> None:
     """Count a call down to zero."""
     left = w.let(f"sub i64 {w.let('load i64, ptr @entry.uncounted')}, 1")
     w.emit(f"store i64 {left}, ptr @entry.uncounted")
     with w.unless(w.let(f"icmp ne i64 {left}, 0")):
-        _tell(w, IS_CALLED_OFTEN)
+        _tell(w, IS_CALLED_OFTEN, lambda: w.decref(result))
 
 
-def _tell(w: EntryWriter, event: _EntryEvent) -> None:
-    w.emit(f"call void @native.tell(ptr {w.objects.name(event)}, ptr %self, ptr @entry)")
+def _tell(w: EntryWriter, event: _EntryEvent, release: Callable[[], None]) -> None:
+    """Tell Python; if a signal handler raises an exception there, release what the call holds, and
+    end it."""
+    event_name = w.objects.name(event)
+    fine = w.let(f"call i1 @native.tell(ptr {event_name}, ptr %self, ptr @entry)")
+    after, raised = w.new_label(), w.new_label()
+    w.branch(fine, after, raised)
+    w.label(raised)
+    release()
+    _decrement_active(w)
+    w.emit("ret ptr null")
+    w.label(after)
 
 
 def _count_failure(w: EntryWriter) -> None:
@@ -230,7 +240,7 @@ def _count_failure(w: EntryWriter) -> None:
     w.branch(w.equal("i64", more, _MAX_CONSECUTIVE_FAILURES), "often", "miss")
     w.label("often")
     follower = w.let("load ptr, ptr @entry.link")
-    _tell(w, GUARDS_FAIL_OFTEN)
+    _tell(w, GUARDS_FAIL_OFTEN, lambda: _release_references(w, "held", w.held_count))
     _call_next_entry(w, follower)
 
 

@@ -32,7 +32,7 @@ BIG_BYTES = 1 << 18  # larger arrays come from `allocator.py`
 
 DECLARATIONS = {
     "native.release": "void @native.release(ptr, i64) cold",
-    "native.tell": "void @native.tell(ptr, ptr, ptr) cold",
+    "native.tell": "i1 @native.tell(ptr, ptr, ptr) cold",
     "native.attribute": "ptr @native.attribute(ptr, ptr)",
     "native.held": "i1 @native.held(ptr, ptr, ptr)",
     "native.fields": "void @native.fields(ptr, ptr, ptr)",
@@ -291,9 +291,10 @@ define i1 @native.dtype(ptr %descr, i8 %kind, i64 %size) nounwind {{
   ret i1 %ok
 }}
 
-; Tell Python (%ask) something about an entry of a callable.
+; Tell Python (%ask) something about an entry of a callable. False: it raised an exception, as the
+; handler of a signal may.
 declare ptr @PyLong_FromVoidPtr(ptr)
-define void @native.tell(ptr %ask, ptr %self, ptr %entry) nounwind {{
+define i1 @native.tell(ptr %ask, ptr %self, ptr %entry) nounwind {{
   %args = alloca [2 x ptr]
   %second = getelementptr ptr, ptr %args, i64 1
   %address = call ptr @PyLong_FromVoidPtr(ptr %entry)
@@ -302,8 +303,8 @@ define void @native.tell(ptr %ask, ptr %self, ptr %entry) nounwind {{
   %answer = call ptr @PyObject_Vectorcall(ptr %ask, ptr %args, i64 2, ptr null)
   call void @Py_DecRef(ptr %address)
   call void @Py_DecRef(ptr %answer)
-  call void @PyErr_Clear()
-  ret void
+  %fine = icmp ne ptr %answer, null
+  ret i1 %fine
 }}
 
 ; Instances of the types that native_callable.py makes: slow path, collection, binding.
