@@ -15,7 +15,6 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from tracker.ir.graph import Atom, Const, Eqn, Guard
-from tracker.ir.lowering import Host
 from tracker.ir.passes.loop_limits import MIN_REPETITIONS
 from tracker.ir.structural_keys import identity_key, params_key
 from tracker.ir.types import Type
@@ -79,16 +78,14 @@ class _StepClasses:
         expected = params_key({guard.kind: guard.expected})
         return None if expected is None else (self.atom(guard.operand), expected)
 
-    def eqn(self, eqn: Eqn) -> Hashable | None:
+    def eqn(self, eqn: Eqn) -> Hashable:
         frozen: Hashable | None = ()
         if has_variable_index(eqn):
             frozen = eqn.params.get("shape"), *map(_index_outline, eqn.params["index"])
         elif eqn.params:
             frozen = params_key(eqn.params)
-        if frozen is None and isinstance(eqn.op.lower, Host):  # draws from one generator
+        if frozen is None:  # a ufunc, a generator to draw from
             frozen = identity_key(eqn.params)
-        if frozen is None:
-            return None
         return eqn.op, frozen, self.type(eqn.out.type), *map(self.atom, eqn.operands)
 
     def atom(self, atom: Atom) -> int:
