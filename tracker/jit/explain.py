@@ -28,7 +28,8 @@ def explain(
         f"  trace {at}: {each.describe_cause()}" for at, each in enumerate(specializations, 1)
     ]
     if compiled.entry is not None:
-        lines.append("  one native call")
+        is_quick = compiled.optimised is not None
+        lines.append(f"  one native call{', compiled quickly until it is called often' * is_quick}")
     else:
         lines.append(_segment_line(compiled))
     lines += [

@@ -105,6 +105,7 @@ def test_a_function_called_twice_is_not_optimised(long_programs):
     x = PROGRAMS["functions"][1]
     f(x), f(x)
     assert _code(f, x).optimised_job is None
+    assert "compiled quickly until it is called often" in f.explain(x)
 
 
 def test_short_and_heavy_programs_are_optimised_at_once(long_programs, monkeypatch):
