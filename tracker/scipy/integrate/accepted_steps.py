@@ -20,6 +20,11 @@ from tracker.support.structs import record, replace
 from tracker.transforms.vmap import vmap
 
 _STEP_OPTIONS = frozenset({"rtol", "atol", "max_step", "jac", "jac_sparsity"})
+_METHOD_USED, _BDF_OF_LSODA = (
+    18,
+    2,
+)  # where LSODA's integers say by which method a step was, and BDF
+_ODEINT_TOLERANCE = 1.49012e-8
 
 
 @record()
@@ -38,27 +43,27 @@ class Steps:
 def record_steps(
     f: RightSide, t_span: Any, y0: Any, method: Any, **options: Any
 ) -> tuple[Any, Steps]:
-    """SciPy's solution of an equation of plain numbers, and its steps; for BDF, those of Radau.
-    (BDF's states are accurate to its tolerances; but they are no solution, and where perturbations
-    grow before they decay, the linear equation along them differs much from that along one.)"""
+    """SciPy's solution of an equation of plain numbers, and its steps; of BDF, and of LSODA where
+    it has used BDF, those of Radau. (BDF's states are accurate to its tolerances; but they are no
+    solution, and where perturbations grow before they decay, the linear equation along them differs
+    much from that along one.)"""
     base: Any = getattr(scipy.integrate, method) if isinstance(method, str) else method
     if base is scipy.integrate.BDF:
         result = scipy.integrate.solve_ivp(f, t_span, y0, base, **options)
-        if result.success:
-            lasts = [t[-1] for t in result.t_events or () if result.status == 1 and len(t)]
-            end = max(lasts, key=lambda t: abs(t - t_span[0]), default=t_span[1])
-            of_steps = {k: x for k, x in options.items() if k in _STEP_OPTIONS}
-            other, steps = record_steps(f, (t_span[0], end), y0, scipy.integrate.Radau, **of_steps)
-            if other.success:
-                return result, steps
+        steps = _steps_of_radau(f, result, t_span, y0, options)
+        if steps is not None:
+            return result, steps
     tableau = tableau_of(base)
     found: list[tuple[Any, ...]] = []
+    methods: set[int] = set()  # that LSODA has used
 
     class RecordingSolver(base):  # type: ignore[misc]
         nfev: int
 
         def step(self) -> Any:
             problem = super().step()
+            if base is scipy.integrate.LSODA:
+                methods.add(int(self._lsoda_solver._integrator.iwork[_METHOD_USED]))
             if self.status != "failed" and self.t != self.t_old:
                 evaluations = self.nfev
                 between = self.dense_output()
@@ -68,6 +73,10 @@ def record_steps(
             return problem
 
     result = scipy.integrate.solve_ivp(f, t_span, y0, RecordingSolver, **options)
+    if _BDF_OF_LSODA in methods:
+        steps = _steps_of_radau(f, result, t_span, y0, options)
+        if steps is not None:
+            return result, steps
     times = np.array([t_span[0], *(t for _, t, *_ in found)])
     states = np.stack([y0, *(y for _, _, y, *_ in found)])
     if not tableau.is_explicit:
@@ -77,6 +86,19 @@ def record_steps(
     slopes = np.array([k for *_, k, _ in found])
     shape = len(found), len(tableau.c), len(y0)
     return result, Steps(tableau, times, states, np.reshape(slopes, shape))
+
+
+def _steps_of_radau(
+    f: RightSide, result: Any, t_span: Any, y0: Any, options: dict[str, Any]
+) -> Steps | None:
+    """The steps of Radau to where another method has come; None if it fails."""
+    if not result.success:
+        return None
+    lasts = [t[-1] for t in result.t_events or () if result.status == 1 and len(t)]
+    end = max(lasts, key=lambda t: abs(t - t_span[0]), default=t_span[1])
+    options = {k: x for k, x in options.items() if k in _STEP_OPTIONS}
+    other, steps = record_steps(f, (t_span[0], end), y0, scipy.integrate.Radau, **options)
+    return steps if other.success else None
 
 
 def _collocated(tableau: Tableau, times: Any, states: Any, inner: Any) -> Steps:
@@ -89,22 +111,30 @@ def _collocated(tableau: Tableau, times: Any, states: Any, inner: Any) -> Steps:
 
 
 def record_odeint(f: Any, y0: Any, t: Any, *rest: Any, **options: Any) -> tuple[Any, Steps]:
-    """As `record_steps`, of `scipy.integrate.odeint`, by a second run that gives the states between
-    the times at which the first one has called the right side: those where its steps end."""
+    """As `record_steps`, of `scipy.integrate.odeint`: LSODA by another name. A second run gives the
+    states between the times at which the first one has called the right side: those where its steps
+    end."""
     called: list[Any] = []
-    at = 0 if options["tfirst"] else 1
+    time_first, wants_all = options["tfirst"], options.pop("full_output", False)
 
     def noting(*point: Any) -> Any:
-        called.append(point[at])
+        called.append(point[0 if time_first else 1])
         return f(*point)
 
-    result = scipy.integrate.odeint(noting, y0, t, (), *rest, **options)
+    states, info = scipy.integrate.odeint(noting, y0, t, (), *rest, full_output=True, **options)
+    result = (states, info) if wants_all else states
+    if _BDF_OF_LSODA in info["mused"]:
+        right = f if time_first else lambda t, y: f(y, t)
+        control = {k: options.get(k) or _ODEINT_TOLERANCE for k in ("rtol", "atol")}
+        control["max_step"] = options.get("hmax") or np.inf
+        other, steps = record_steps(right, (t[0], t[-1]), y0, scipy.integrate.Radau, **control)
+        if other.success:
+            return result, steps
     sign = 1.0 if t[-1] >= t[0] else -1.0
     latest = np.minimum.accumulate(sign * np.array([*called, t[-1]])[::-1])[::-1]
     times = sign * np.unique(latest[latest >= sign * t[0]])
     tableau = tableau_of(scipy.integrate.LSODA)
     nodes = times[:-1, None] + np.diff(times)[:, None] * tableau.c
-    options |= {"full_output": False}
     found = scipy.integrate.odeint(f, y0, np.append(times[0], nodes), (), *rest, **options)
     stages = len(tableau.c)
     return result, _collocated(tableau, times, found[::stages], found[1:])
