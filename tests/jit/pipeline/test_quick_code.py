@@ -93,7 +93,7 @@ def test_optimised_code_computes_the_same_bits(long_programs, name, threads):
         quick = f(x)
         code = _code(f, x)
         assert code.compiled.optimised is not None
-        for _ in range(4):
+        for _ in range(12):
             assert _bytes(f(x)) == _bytes(quick)
             drain()
         assert code.compiled.optimised is None and not code.is_pending
@@ -127,7 +127,7 @@ def test_short_and_heavy_programs_are_optimised_at_once(long_programs, monkeypat
 def test_each_signature_is_optimised_alone(long_programs):
     f = tracker.jit(PROGRAMS["branches"][0])
     often, seldom = _normal(60), _normal(61)
-    for x in (seldom, often, often, often, often, seldom):
+    for x in (seldom, *[often] * 12, seldom):
         np.testing.assert_allclose(f(x), PROGRAMS["branches"][0](x))
         drain()
     f(often)
@@ -143,7 +143,7 @@ def test_guards_of_quick_and_optimised_code_hold(long_programs):
 
     f = tracker.jit(clipped)
     x = PROGRAMS["functions"][1]
-    for _ in range(6):
+    for _ in range(14):
         for y in (np.abs(x), -np.abs(x)):
             assert f(y) == pytest.approx(clipped(y))
             drain()

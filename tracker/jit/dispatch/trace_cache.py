@@ -41,6 +41,9 @@ UNFLATTENABLE = "it is given a structure that contains itself, or is too deep"
 # After so many traces in a row that cannot be kept, or raise, calls run in plain Python.
 MAX_FAILED_TRACES = 3
 _MAX_BACKOFF_POWER = 8  # after duplicate traces, up to 2**8 calls are not traced
+_CALLS_BETWEEN_LOOKS = (
+    8  # for whether optimised code is ready; a look takes as long as a small call
+)
 
 
 @record(frozen=True)
@@ -150,7 +153,7 @@ class TraceCache:
         with TRACING_LOCK.acquire_within(0) as is_ours:
             is_ready = job.is_done or self.compiles_synchronously
             if not is_ours or not is_ready or specialization.is_pending:
-                quick.entry.count_again(1)
+                quick.entry.count_again(_CALLS_BETWEEN_LOOKS)
                 return
             self._drop_entries([specialization])
             specialization.job, specialization.is_pending = job, True
