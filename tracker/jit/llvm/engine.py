@@ -61,7 +61,7 @@ LINES_PER_CALL = 4  # arithmetic lines per call, below which code is "mostly cal
 _LAST_KNOWN_LLVM = 22  # the last version whose options are known
 
 _BLOCK_END = re.compile(r'\n(?:[-\w.$"]+:|\})')  # a pattern with one first character is fast
-_FUNCTION_END, _PHI, _REORDERED = "\n}", " = phi ", " reassoc "
+_FUNCTION_END, _PHI = "\n}", " = phi "
 _ERROR_POSITION = re.compile(r":(\d+):(\d+):")
 _EXTERNAL_NAME = re.compile(r"^declare [^@\n]*@([-\w.$]+)|^@([-\w.$]+) = external", re.MULTILINE)
 
@@ -271,19 +271,17 @@ def _link_library(
 
 
 def prepare(text: str, level: int) -> tuple[str, Pipeline]:
-    """A text with vector loops, and its pipeline: LLVM's own only for loops of unknown form, whose
-    sums LLVM may reorder, so that these have no quick version."""
+    """A text with vector loops, in which sums have their final order, and its pipeline: LLVM's own
+    only for loops of unknown form."""
     widened = widen_loops(text)
-    unknown = widened.has_unknown_loops
-    if level == QUICK and not (unknown and _REORDERED in text):
-        return text if unknown else widened.text, _QUICK_PIPELINE
+    text = widened.text.replace(" reassoc ", " ")
+    if level == QUICK:
+        return text, _QUICK_PIPELINE
     pipeline = choose_pipeline(text)
-    if unknown:
+    if widened.has_unknown_loops:
         return text, pipeline
     codegen = min(pipeline.codegen_level, WIDE_CODEGEN)
-    return widened.text, replace(
-        pipeline, speed_level=1, slp=False, own_passes=True, codegen_level=codegen
-    )
+    return text, replace(pipeline, speed_level=1, slp=False, own_passes=True, codegen_level=codegen)
 
 
 def choose_pipeline(text: str) -> Pipeline:
