@@ -84,6 +84,17 @@ def patches(np, x):
     return np.sum(view[0, 1] * view[1, 0]) + np.sum(view)
 
 
+def written_windows(np, x):
+    """Of a captured array, of a constant, of a variable."""
+    total = 0.0
+    for base in (np.zeros(8), np.sin(x).ravel().copy()):
+        view = np.lib.stride_tricks.as_strided(base, (2, 2), (2 * base.itemsize, base.itemsize))
+        view[1] = x[0, :2]
+        view += 1.0
+        total = total + np.sum(base**2) + np.sum(view[0] * x[1, :2])
+    return total
+
+
 def put(np, x):
     x.put([0, 4], [9.0, x[0, 1]])
     return np.sum(x * x.view(np.ndarray))
@@ -91,7 +102,7 @@ def put(np, x):
 
 PROGRAMS = [
     *(squares, written, allocated, broadcast, places, signature, excluded, by_name, otypes),
-    *(windows, patches, put),
+    *(windows, patches, written_windows, put),
 ]
 
 
@@ -122,6 +133,14 @@ def test_refusals():
             lambda x: tracker.numpy.sum(tracker.numpy.lib.stride_tricks.as_strided(x, (9,), (8,))),
             X,
         )
+    with pytest.raises(ValueError, match=r"read-only\. Write into a copy of it"):
+
+        def twice(x):
+            rows = numpy.lib.stride_tricks.as_strided(x, (2, 2), (x.itemsize, x.itemsize))
+            rows[0] = 1.0
+            return x[0, 0]
+
+        gradient(lambda x: twice(x * 1.0), X)
     assert type(tracker.numpy.nditer(X)) is numpy.nditer
     assert tracker.numpy.lib.stride_tricks.as_strided(X).base is not None
 

@@ -1,7 +1,7 @@
 """`numpy.lib.stride_tricks` for tracked arrays.
 
-`as_strided` reads the elements that the strides address in the array's own layout; the result is a
-copy, so writes through it do not reach the array.
+`as_strided` reads the elements that the strides address in the array's own layout. Writes through
+the result reach the array, unless elements appear in it twice: then it is read-only.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import numpy as np
 from numpy.lib import stride_tricks as _numpy_module
 
 from tracker.errors import UnsupportedError, message
+from tracker.ops.indexing.inplace import link_view
+from tracker.ops.indexing.subscripts import with_subscript_set
+from tracker.ops.indexing.views import refuse_write
 from tracker.tape.tracked import Tracked
 
 
@@ -23,7 +26,7 @@ def as_strided(
     writeable: bool = True,
     **checks: Any,
 ) -> Any:
-    """`numpy.lib.stride_tricks.as_strided`: of a tracked array, a copy."""
+    """`numpy.lib.stride_tricks.as_strided`; of a tracked array, a view of elements of its own."""
     if not isinstance(x, Tracked):
         return _numpy_module.as_strided(x, shape, strides, subok, writeable, **checks)
     shape = np.shape(x) if shape is None else tuple(int(n) for n in np.atleast_1d(shape))
@@ -42,7 +45,17 @@ def as_strided(
                 "Strides are in bytes, those of x itself are x.strides",
             )
         )
-    return np.reshape(np.ravel(x)[positions], shape)
+
+    def cut(base: Any) -> Any:
+        return np.reshape(np.ravel(base)[positions], shape)
+
+    def paste(base: Any, new: Any) -> Any:
+        if not writeable or len(np.unique(positions)) < positions.size:
+            refuse_write()
+        flat = with_subscript_set(np.ravel(base), positions, np.ravel(new))
+        return np.reshape(flat, np.shape(base))
+
+    return link_view(x, cut(x), cut, paste)
 
 
 def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:

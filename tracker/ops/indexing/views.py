@@ -40,7 +40,7 @@ def _view_function(
             return part
 
         def update(base: Any, new: Any) -> Any:
-            return _refuse_write() if undo is None else undo(base, new, *args, **kwargs)
+            return refuse_write() if undo is None else undo(base, new, *args, **kwargs)
 
         return link_view(a, part, lambda base: function(base, *args, **kwargs), update)
 
@@ -87,7 +87,7 @@ def _undo_by_position(function: Callable[..., Any]) -> Callable[..., Any]:
     return undo
 
 
-def _refuse_write(*_: Any) -> NoReturn:
+def refuse_write(*_: Any) -> NoReturn:
     """The inverse of a view that is read-only."""
     raise ValueError(message("assignment destination is read-only", "Write into a copy of it"))
 
@@ -166,7 +166,7 @@ def _complex_part(
         if np.iscomplexobj(val):
             return link_view(val, part, function, paste)
         # shares no memory
-        return link_view(wrap(value_of(part)), part, lambda zeros: zeros, _refuse_write)
+        return link_view(wrap(value_of(part)), part, lambda zeros: zeros, refuse_write)
 
     return call
 
