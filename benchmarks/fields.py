@@ -2,7 +2,7 @@
 
 Run: python benchmarks/fields.py [name ...]
 
-Each program is written once, over a `Dialect`: which NumPy it imports, how it loops over steps,
+Each program is written once, over a `Library`: which NumPy it imports, how it loops over steps,
 adds to a part of an array, and takes a gradient inside. Ours is plain Python; jax's is what its
 users write (`lax.scan`, `.at`). A program gives its function of floating arguments, and these.
 
@@ -25,69 +25,16 @@ os.environ.setdefault(
 )
 
 import numpy
-from timing import best
-
-import tracker
+from libraries import LIBRARIES, Library, is_installed
+from timing import best, settle
 
 Program = tuple[Callable[..., Any], tuple[Any, ...]]
-
-
-class Dialect(NamedTuple):
-    np: Any
-    scan: Callable[..., Any]  # (step, state, rows): the last state and the stacked results
-    add: Callable[..., Any]  # (array, index, what is added there)
-    gradient: Callable[..., Any]  # (f): the function that gives f's gradient
-    compiled: Callable[..., Any]  # (f, argnums): value and gradient, or f where that is None
-
-
-def python_scan(step: Any, state: Any, rows: Any) -> Any:
-    results = []
-    for i in range(len(rows[0])):
-        state, result = step(state, *(row[i] for row in rows))
-        results.append(result)
-    return state, None if results[0] is None else numpy.stack(results)
-
-
-def python_add(array: Any, index: Any, values: Any) -> Any:
-    array = array.copy()
-    array[index] += values
-    return array
-
-
-def ours() -> Dialect:
-    def compiled(f: Any, argnums: Any) -> Any:
-        return tracker.jit(f if argnums is None else tracker.value_and_grad(f, argnums))
-
-    def slope(f: Any) -> Any:
-        return lambda x: tracker.gradient(f, x)[0]
-
-    return Dialect(numpy, python_scan, python_add, slope, compiled)
-
-
-def jax_dialect() -> Dialect | None:
-    try:
-        import jax
-    except ImportError:
-        return None
-    jax.config.update("jax_enable_x64", True)
-
-    def compiled(f: Any, argnums: Any) -> Any:
-        run = jax.jit(f if argnums is None else jax.value_and_grad(f, argnums))
-        return lambda *a: jax.tree.map(numpy.asarray, run(*a))
-
-    return Dialect(
-        jax.numpy,
-        lambda step, state, rows: jax.lax.scan(lambda s, row: step(s, *row), state, rows),
-        lambda array, index, values: array.at[index].add(values),
-        jax.grad,
-        compiled,
-    )
 
 
 # filters and chains -------------------------------------------------------------------------------
 
 
-def kalman(d: Dialect, rng: Any) -> Program:
+def kalman(d: Library, rng: Any) -> Program:
     """The log likelihood of 1000 positions in a plane, in the logarithms of two variances."""
     np, dt = d.np, 0.1
     move, see = numpy.eye(4), numpy.eye(2, 4)
@@ -111,7 +58,7 @@ def kalman(d: Dialect, rng: Any) -> Program:
     return loss, (numpy.array([0.1, -1.0]), numpy.cumsum(rng.standard_normal((1000, 2)), axis=0))
 
 
-def hidden_markov(d: Dialect, rng: Any) -> Program:
+def hidden_markov(d: Library, rng: Any) -> Program:
     """The forward algorithm in logarithms: 500 steps, 8 states."""
     np = d.np
 
@@ -131,7 +78,7 @@ def hidden_markov(d: Dialect, rng: Any) -> Program:
     return loss, (normal(8), normal((8, 8)), normal((500, 8)))
 
 
-def alignment(d: Dialect, rng: Any) -> Program:
+def alignment(d: Library, rng: Any) -> Program:
     """The cheapest alignment of two sequences of 30 (dynamic time warping), cell by cell."""
     np = d.np
 
@@ -155,7 +102,7 @@ def alignment(d: Dialect, rng: Any) -> Program:
 # differential equations ---------------------------------------------------------------------------
 
 
-def lotka_volterra(d: Dialect, rng: Any) -> Program:
+def lotka_volterra(d: Library, rng: Any) -> Program:
     """Four rates and two starting values fitted to 1000 steps of Runge and Kutta."""
     np = d.np
 
@@ -179,7 +126,7 @@ def lotka_volterra(d: Dialect, rng: Any) -> Program:
     return loss, (numpy.array([1.0, 0.4, 0.2, 0.8]), numpy.ones(2), rng.random((1000, 2)))
 
 
-def implicit_euler(d: Dialect, rng: Any) -> Program:
+def implicit_euler(d: Library, rng: Any) -> Program:
     """Van der Pol's oscillator: 200 implicit steps, five of Newton's in each."""
     np = d.np
 
@@ -202,7 +149,7 @@ def implicit_euler(d: Dialect, rng: Any) -> Program:
     return loss, (numpy.array(2.0), numpy.array([1.0, 0.5]), numpy.full(200, 0.02))
 
 
-def bodies(d: Dialect, rng: Any) -> Program:
+def bodies(d: Library, rng: Any) -> Program:
     """32 bodies that attract each other, softened: 50 leapfrog steps of all pairs."""
     np, dt = d.np, 0.01
 
@@ -225,7 +172,7 @@ def bodies(d: Dialect, rng: Any) -> Program:
     return loss, (rng.standard_normal((32, 3)), rng.standard_normal((32, 3)), rng.random(32))
 
 
-def heat_slices(d: Dialect, rng: Any) -> Program:
+def heat_slices(d: Library, rng: Any) -> Program:
     """100 steps of the heat equation on 100 x 100 cells, written with slices."""
     np, inside = d.np, (slice(1, -1), slice(1, -1))
 
@@ -239,7 +186,7 @@ def heat_slices(d: Dialect, rng: Any) -> Program:
     return loss, (rng.random((100, 100)), numpy.array(0.2), rng.random((100, 100)))
 
 
-def heat_roll(d: Dialect, rng: Any) -> Program:
+def heat_roll(d: Library, rng: Any) -> Program:
     """The same on a torus, with np.roll."""
     np = d.np
 
@@ -253,7 +200,7 @@ def heat_roll(d: Dialect, rng: Any) -> Program:
     return loss, (rng.random((100, 100)), numpy.array(0.2), rng.random((100, 100)))
 
 
-def euler(d: Dialect, rng: Any) -> Program:
+def euler(d: Library, rng: Any) -> Program:
     """Euler's equations of a gas in a tube: 200 cells, 200 steps, Rusanov's flux."""
     np, gamma, ratio = d.np, 1.4, 0.1
 
@@ -279,8 +226,8 @@ def euler(d: Dialect, rng: Any) -> Program:
 # chance -------------------------------------------------------------------------------------------
 
 
-def process(n: int) -> Callable[[Dialect, Any], Program]:
-    def gaussian_process(d: Dialect, rng: Any) -> Program:
+def process(n: int) -> Callable[[Library, Any], Program]:
+    def gaussian_process(d: Library, rng: Any) -> Program:
         """The marginal likelihood of a Gaussian process, by Cholesky."""
         np = d.np
 
@@ -297,7 +244,7 @@ def process(n: int) -> Callable[[Dialect, Any], Program]:
     return gaussian_process
 
 
-def regression(d: Dialect, rng: Any) -> Program:
+def regression(d: Library, rng: Any) -> Program:
     """The evidence of a Bayesian linear model, 500 x 20, in its two precisions and the data."""
     np = d.np
 
@@ -312,7 +259,7 @@ def regression(d: Dialect, rng: Any) -> Program:
     return loss, (numpy.zeros(2), rng.standard_normal((500, 20)), rng.standard_normal(500))
 
 
-def hamiltonian(d: Dialect, rng: Any) -> Program:
+def hamiltonian(d: Library, rng: Any) -> Program:
     """The energy after 20 leapfrog steps in the posterior of a logistic model, 1000 x 20."""
     np = d.np
     a, y = rng.standard_normal((1000, 20)), rng.integers(0, 2, 1000).astype(float)
@@ -321,14 +268,14 @@ def hamiltonian(d: Dialect, rng: Any) -> Program:
         z = a @ q
         return np.sum(np.logaddexp(0.0, z) - y * z) + 0.5 * np.sum(q**2)
 
-    slope = d.gradient(energy)
+    slope = d.value_and_grad(energy, (0,))
 
     def loss(q, p, steps):
         def step(state, h):
             q, p = state
-            p = p - h / 2 * slope(q)
+            p = p - h / 2 * slope(q)[1][0]
             q = q + h * p
-            return (q, p - h / 2 * slope(q)), None
+            return (q, p - h / 2 * slope(q)[1][0]), None
 
         q, p = d.scan(step, (q, p), (steps,))[0]
         return energy(q) + 0.5 * np.sum(p**2)
@@ -336,7 +283,7 @@ def hamiltonian(d: Dialect, rng: Any) -> Program:
     return loss, (0.1 * rng.standard_normal(20), rng.standard_normal(20), numpy.full(20, 0.01))
 
 
-def heston(d: Dialect, rng: Any) -> Program:
+def heston(d: Library, rng: Any) -> Program:
     """A call under Heston's model: 5000 paths of 100 steps, in all six parameters."""
     np, dt = d.np, 0.01
 
@@ -363,7 +310,7 @@ def heston(d: Dialect, rng: Any) -> Program:
     )
 
 
-def mixture(d: Dialect, rng: Any) -> Program:
+def mixture(d: Library, rng: Any) -> Program:
     """The likelihood of a mixture of ten Gaussians in four dimensions, 2000 points."""
     np = d.np
 
@@ -381,7 +328,7 @@ def mixture(d: Dialect, rng: Any) -> Program:
 # pictures, curves, networks -----------------------------------------------------------------------
 
 
-def rays(d: Dialect, rng: Any) -> Program:
+def rays(d: Library, rng: Any) -> Program:
     """Five lit spheres seen through 64 x 64 pixels; what a ray misses is masked."""
     np = d.np
     side = numpy.linspace(-1, 1, 64)
@@ -408,7 +355,7 @@ def rays(d: Dialect, rng: Any) -> Program:
     return loss, (centres, rng.uniform(0.3, 0.6, 5), light, rng.random(len(ray)))
 
 
-def spline(d: Dialect, rng: Any) -> Program:
+def spline(d: Library, rng: Any) -> Program:
     """A natural cubic spline through 30 values, fitted to 1000 points."""
     np, n = d.np, 30
     knots = numpy.linspace(0, 1, n)
@@ -430,7 +377,7 @@ def spline(d: Dialect, rng: Any) -> Program:
     return loss, (rng.random(n), rng.random(1000))
 
 
-def convolutions(d: Dialect, rng: Any) -> Program:
+def convolutions(d: Library, rng: Any) -> Program:
     """Two layers of 3 x 3 windows, pooled, and one dense: 16 pictures of 16 x 16."""
     np = d.np
 
@@ -456,7 +403,7 @@ def convolutions(d: Dialect, rng: Any) -> Program:
     )
 
 
-def attention(d: Dialect, rng: Any) -> Program:
+def attention(d: Library, rng: Any) -> Program:
     """A block of attention: 64 places, four heads of 16, and a layer of 256."""
     np = d.np
 
@@ -512,15 +459,17 @@ class Times(NamedTuple):
     primal: float
 
 
-def measured(program: Any, dialect: Dialect) -> tuple[Times, Any]:
+def measured(program: Any, library: Library) -> tuple[Times, Any]:
     """Times in microseconds, and the value with its gradients."""
-    f, arguments = program(dialect, numpy.random.default_rng(0))
-    whole = dialect.compiled(f, tuple(range(len(arguments))))
+    f, arguments = program(library, numpy.random.default_rng(0))
+    whole = library.compile(library.value_and_grad(f, tuple(range(len(arguments)))))
     start = time.process_time()
     found = whole(*arguments)
     whole(*arguments)  # which waits for machine code
     first = (time.process_time() - start) * 1e6
-    primal = dialect.compiled(f, None)
+    primal = library.compile(f)
+    for run in (whole, primal):
+        settle(lambda run=run: run(*arguments))
     gradient, value = (
         best(lambda run=run: run(*arguments), 9, 0.01, time.process_time) for run in (whole, primal)
     )
@@ -534,14 +483,15 @@ def check(name: str, found: Any, wanted: Any) -> None:
 
 
 def main(names: list[str]) -> None:
-    theirs = jax_dialect()
-    for dialect in (ours(), theirs):
-        if dialect is not None:  # the first function of a process pays for imports
-            dialect.compiled(dialect.np.sum, (0,))(numpy.ones(3))
+    ours = LIBRARIES["tracker"]()
+    theirs = LIBRARIES["jax"]() if is_installed("jax") else None
+    for library in (ours, theirs):
+        if library is not None:  # the first function of a process pays for imports
+            library.compile(library.value_and_grad(library.np.sum, (0,)))(numpy.ones(3))
     print("microseconds: first call, value and gradient, gradient / primal; of jax; jax / ours")
     for name in names or PROGRAMS:
         program = PROGRAMS[name]
-        times, found = measured(program, ours())
+        times, found = measured(program, ours)
         line = f"{name:15}{times.first:12.0f}{times.gradient:11.1f}"
         line += f"{times.gradient / times.primal:7.1f}"
         if theirs is not None:

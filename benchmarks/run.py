@@ -1,42 +1,184 @@
-"""All benchmarks, as one table in Markdown. Run: make bench"""
+"""All benchmarks, beside NumPy and every peer that is installed. Run: make bench
+
+    python benchmarks/run.py [NAME ...] [--runs 5] [--quick] [--output FILE]
+
+Each case is measured in a process of its own for each library, without caches of compiled code, and
+all of that several times. Within a process the least of several repeats counts; over the processes,
+median and minimum are kept. The file has each figure, and what they were measured on.
+"""
 
 from __future__ import annotations
 
-import compile_time
-import compiled
-import eager
-import startup
+import argparse
+import datetime
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from libraries import LIBRARIES, PEERS, is_installed
+from library_cases import CASES
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+RESULTS = HERE / "results.json"
+_LIMIT = 60.0  # seconds for a case in a library
 
 
-def table() -> list[tuple[str, str, str]]:
-    """(what, ours, best of the others) by row."""
-    rows = []
-    for case, times in compiled.rows().items():
-        rows.append(
-            (f"value and gradient, {case}", f"{times['tracker']:.2f} us", _other(times, "us"))
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(": ")[1] for line in lines if "model name" in line), platform.machine())
+
+
+def environment() -> dict[str, Any]:
+    """The machine, versions, threads and date."""
+    import llvmlite.binding
+
+    from tracker.config import current
+
+    versions = {
+        "Python": platform.python_version(),
+        "NumPy": importlib.metadata.version("numpy"),
+        "tracker": _own_version(),
+        "LLVM": ".".join(map(str, llvmlite.binding.llvm_version_info)),
+        **{peer: importlib.metadata.version(peer) for peer in PEERS if is_installed(peer)},
+    }
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "machine": {"processor": _processor(), "cores": cores, "system": platform.platform()},
+        "versions": versions,
+        "absent": [peer for peer in PEERS if not is_installed(peer)],
+        "threads": current().threads or cores,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
+        "load": os.getloadavg()[0] / (cores or 1),
+    }
+
+
+def _own_version() -> str:
+    import tomllib
+
+    return str(tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["version"])
+
+
+def _apart(name: str, library: str, quick: bool) -> dict[str, Any] | None:
+    """A case in a library, in a process of its own; RuntimeError if it fails."""
+    command = [sys.executable, str(HERE / "measure.py"), name, library]
+    paths = [str(HERE.parent), os.environ.get("PYTHONPATH", "")]
+    where = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "TRACKER_CACHE": "0",
+        "JAX_PLATFORMS": "cpu",
+    }
+    try:
+        done = subprocess.run(
+            command + ["--quick"] * quick, capture_output=True, text=True, timeout=_LIMIT, env=where
         )
-    for case, times in eager.rows().items():
-        rows.append(
-            (f"eager, per operation, {case}", f"{times['tracker']:.1f} us", _other(times, "us"))
-        )
-    for n, (first, ready) in compile_time.rows().items():
-        times = f"{1e3 * first:.0f} ms, {1e3 * ready:.0f} ms"
-        rows.append((f"first result, machine code, {n} dependent scalar operations", times, ""))
-    seconds, _ = startup.import_cost()
-    rows.append(("`import tracker`, beyond NumPy's own", f"{1e3 * seconds:.0f} ms", ""))
-    first, second = startup.first_calls()
-    rows.append(("first function that a process compiles", f"{1e3 * first:.0f} ms", ""))
-    rows.append(("second function that a process compiles", f"{1e3 * second:.0f} ms", ""))
-    seconds, peak = startup.deep_chain_apart(1_000_000)
-    rows.append(("eager chain of 1,000,000 operations", f"{seconds:.1f} s, {peak:.0f} MB", ""))
-    return rows
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"took more than {_LIMIT:.0f} s") from None
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1])
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def _other(times: dict[str, float], unit: str) -> str:
-    return ", ".join(f"{who} {t:.1f} {unit}" for who, t in times.items() if who != "tracker")
+def _agree(one: list[float], other: list[float]) -> bool:
+    """NumPy has no gradient to compare."""
+    pairs = zip(one, other, strict=False)
+    return all(math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-8) for a, b in pairs)
+
+
+def measure_all(names: list[str], runs: int, quick: bool) -> dict[str, Any]:
+    """What is written to the file."""
+    found: dict[tuple[str, str, str], list[tuple[float, str]]] = {}
+    failures: dict[tuple[str, str], str] = {}
+    where = environment()
+    libraries = [name for name in LIBRARIES if name not in where["absent"]]
+    for peer in where["absent"]:
+        print(f"{peer} is not installed, and left out", file=sys.stderr)
+    summaries: dict[str, list[float]] = {}
+    for turn in range(1 if quick else runs):
+        for name in names:
+            print(f"run {turn + 1}: {name}", file=sys.stderr, flush=True)
+            for library in libraries:
+                if (name, library) in failures:
+                    continue
+                try:
+                    one = _apart(name, library, quick)
+                    if one is None:
+                        continue
+                    if not _agree(one["summary"], summaries.get(name, one["summary"])):
+                        raise RuntimeError(f"{one['summary']}, not {summaries[name]}")
+                except RuntimeError as error:
+                    if library not in PEERS:
+                        raise SystemExit(f"{name}, {library}: {error}") from None
+                    failures[name, library] = str(error)
+                    continue
+                summaries[name] = max(summaries.get(name, []), one["summary"], key=len)
+                for figure, number in one["figures"].items():
+                    found.setdefault((name, library, figure), []).append(number)
+    return {
+        **where,
+        "quick": quick,
+        "failures": [{"case": c, "library": p, "reason": why} for (c, p), why in failures.items()],
+        "figures": list(_figures(found)),
+    }
+
+
+def _figures(
+    found: dict[tuple[str, str, str], list[tuple[float, str]]],
+) -> Iterator[dict[str, Any]]:
+    for (name, library, figure), numbers in found.items():
+        case = CASES[name]
+        values = [value for value, _ in numbers]
+        yield {
+            "case": name,
+            "group": case.group,
+            "size": case.size,
+            "headline": case.is_headline,
+            "library": library,
+            "figure": figure,
+            "unit": numbers[0][1],
+            "median": float(f"{statistics.median(values):.4g}"),
+            "minimum": float(f"{min(values):.4g}"),
+            "runs": len(values),
+        }
+
+
+def selected(words: list[str]) -> list[str]:
+    """The cases of which a word is part of the name or the group; all, without words."""
+    names = [
+        name
+        for name, case in CASES.items()
+        if not words or any(word in name or word in case.group for word in words)
+    ]
+    if not names:
+        raise SystemExit(f"no case has {' or '.join(words)} in its name; there are {list(CASES)}")
+    return names
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("names", nargs="*", help="parts of names of cases, or of groups")
+    made.add_argument("--runs", type=int, default=5)
+    made.add_argument("--quick", action="store_true", help="one short run, for development")
+    return made
 
 
 if __name__ == "__main__":
-    print("| what | tracker | others |\n|---|---|---|")
-    for row in table():
-        print("| " + " | ".join(row) + " |")
+    options = parser(__doc__)
+    options.add_argument("--output", type=Path, default=RESULTS)
+    asked = options.parse_args()
+    results = measure_all(selected(asked.names), asked.runs, asked.quick)
+    asked.output.write_text(json.dumps(results, indent=1) + "\n")

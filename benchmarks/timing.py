@@ -6,6 +6,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+_SETTLING_CALLS = 8  # from the third on, quick code is replaced; it takes two calls more
+
+
+def settle(run: Callable[[], Any]) -> None:
+    """Call a compiled function until its machine code no longer changes: long programs are compiled
+    quickly first, and optimised in the background from the third call on."""
+    from tracker.jit.runtime.compile_queue import drain
+
+    for _ in range(_SETTLING_CALLS):
+        run()
+        drain()
+
 
 def best(
     run: Callable[[], Any],

@@ -1,0 +1,139 @@
+"""One case in one library, measured in this process. Run: python measure.py CASE LIBRARY [--quick]
+
+It prints figures, name -> [number, unit], and the value and the size of the gradient, which must be
+the same in all libraries.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from libraries import LIBRARIES, Library
+from library_cases import CASES, Case, Program
+from memory import status
+from timing import best, settle
+
+Figures = dict[str, tuple[float, str]]
+
+
+class Subject(NamedTuple):
+    case: Case
+    library: Library
+    program: Program
+    options: dict[str, float]  # of `best`
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        f, _, argnums = self.program
+        return f if argnums is None else self.library.value_and_grad(f, argnums)
+
+    def time(self, run: Callable[..., Any]) -> Figures:
+        call = functools.partial(run, *self.program.arguments)
+        return {"call": (best(call, **self.options) / self.case.parts, "us")}
+
+
+def compiled(subject: Subject) -> Figures:
+    run = subject.library.compile(subject.function)
+    settle(functools.partial(run, *subject.program.arguments))
+    return subject.time(run)
+
+
+def eager(subject: Subject) -> Figures:
+    return subject.time(subject.function)
+
+
+def long_chain(subject: Subject) -> Figures:
+    start = time.perf_counter()
+    subject.function(*subject.program.arguments)
+    microseconds = 1e6 * (time.perf_counter() - start) / subject.case.parts
+    return {"call": (microseconds, "us"), "memory": (status("VmHWM") / 2**20, "MB")}
+
+
+def first_function(subject: Subject) -> Figures:
+    """The first call returns when it has a result; the second, when machine code is ready. Both
+    times count from the start of the first."""
+    if subject.library.name == "numpy":
+        return eager(subject)
+    run = subject.library.compile(subject.function)
+    start = time.perf_counter()
+    run(*subject.program.arguments)
+    first = time.perf_counter() - start
+    found = {"first result": (1e3 * first, "ms")}
+    if subject.library.name in ("tracker", "jax"):  # which compile
+        run(*subject.program.arguments)
+        found["machine code"] = (1e3 * (time.perf_counter() - start), "ms")
+    return found
+
+
+def first_call(subject: Subject) -> Figures:
+    """The same in a process that has compiled something else before."""
+    library = subject.library
+    warm = library.compile(library.value_and_grad(lambda x: library.np.sum(x * 2.0), (0,)))
+    settle(functools.partial(warm, np.ones(3)))
+    return first_function(subject)
+
+
+def another_length(subject: Subject) -> Figures:
+    """The same for a function that was called with longer arrays before."""
+    run = subject.library.compile(subject.function)
+    settle(functools.partial(run, *subject.program.arguments))
+    shorter = tuple(a[: 2 * len(a) // 3] for a in subject.program.arguments)
+    again = subject.library._replace(compile=lambda f: run)
+    return first_function(
+        subject._replace(library=again, program=subject.program._replace(arguments=shorter))
+    )
+
+
+_TIMED = """
+import sys, time
+if sys.argv[1] != "numpy":
+    import numpy
+start = time.perf_counter()
+__import__(sys.argv[1])
+print(time.perf_counter() - start)
+"""
+
+
+def import_time(subject: Subject) -> Figures:
+    """Beyond that of NumPy, with compiled bytecode in place: the second import counts."""
+    where = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, "-c", _TIMED, subject.library.name]
+    for _ in range(2):
+        seconds = float(subprocess.check_output(command, env=where))
+    return {"import": (1e3 * seconds, "ms")}
+
+
+def summary(found: Any) -> list[float]:
+    """A value, and the length of its gradient if that is there."""
+    if not isinstance(found, tuple):
+        return [float(found)]
+    value, slopes = found
+    length = sum(float(np.sum(np.asarray(slope) ** 2)) for slope in slopes) ** 0.5
+    return [float(value), length]
+
+
+def measured(name: str, library: Library, options: dict[str, float]) -> dict[str, Any] | None:
+    case = CASES[name]
+    program = case.program(library)
+    if program is None or (library.name == "jax" and case.measure in ("eager", "long_chain")):
+        return None  # jax without its compiler is no peer
+    subject = Subject(case, library, program, options)
+    figures = globals()[case.measure](subject)
+    return {"figures": figures, "summary": summary(subject.function(*program.arguments))}
+
+
+if __name__ == "__main__":
+    name, library = sys.argv[1:3]
+    quick = "--quick" in sys.argv
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    options = {"repeats": 2, "seconds": 0.002} if quick else {"repeats": 7, "seconds": 0.03}
+    print(json.dumps(measured(name, LIBRARIES[library](), options)))
