@@ -86,23 +86,43 @@ def training_step(batch: int, d: Library) -> Program:
     return Program(loss if d.name == "numpy" else step, (*weights, *data), None)
 
 
-def recurrent(n: int, d: Library, scan: Callable[..., Any] | None = None) -> Program:
-    """n steps of a recurrent network with four numbers of state: by a Python loop, or by `scan`."""
+def recurrent(n: int, how: str, d: Library) -> Program:
+    """n steps of a recurrent network with four numbers of state. jax's users write `lax.scan`."""
+    np = d.np
 
-    def f(w: Any, xs: Any) -> Any:
-        return d.np.sum(
-            (scan or d.scan)(lambda h, x: (d.np.tanh(w @ h + x), None), xs[0], (xs,))[0]
-        )
+    def step(w: Any, h: Any, x: Any) -> Any:
+        return np.tanh(w @ h + x)
 
+    def loop(w: Any, xs: Any) -> Any:
+        h = xs[0]
+        for x in xs:
+            h = step(w, h, x)
+        return np.sum(h)
+
+    def kept(w: Any, xs: Any) -> Any:
+        h, states = xs[0], []
+        for i in range(n):
+            h = step(w, h, xs[i])
+            states.append(h)
+        return np.sum(np.stack(states) ** 2)
+
+    def scan(w: Any, xs: Any) -> Any:
+        if d.name == "tracker":
+            import tracker
+
+            return np.sum(tracker.scan(lambda h, x: (step(w, h, x), None), xs[0], xs)[0])
+        return np.sum(d.scan(lambda h, x: (step(w, h, x), None), xs[0], (xs,))[0])
+
+    def kept_scan(w: Any, xs: Any) -> Any:
+        states = d.scan(lambda h, x: (step(w, h, x),) * 2, xs[0], (xs,))[1]
+        return np.sum(states**2)
+
+    keeps = how == "Python loop that keeps its states"
+    if d.name == "jax":
+        f = kept_scan if keeps else scan
+    else:
+        f = scan if how == "scan" else kept if keeps else loop
     return Program(f, (0.5 * numpy.eye(4), _rng().standard_normal((n, 4))))
-
-
-def scanned(n: int, d: Library) -> Program:
-    if d.name != "tracker":
-        return recurrent(n, d)
-    import tracker
-
-    return recurrent(n, d, lambda step, state, rows: tracker.scan(step, state, rows[0]))
 
 
 def ode(method: str, d: Library) -> Program | None:
@@ -228,10 +248,10 @@ CASES: dict[str, Case] = {
         "network", "compiled", training_step, 64, is_headline=True
     ),
     **{
-        f"{what}, {n} steps": _case(
-            "loops over small arrays", "compiled", program, n, is_headline=n == 1000
+        f"{how}, {n} steps": _case(
+            "loops over small arrays", "compiled", recurrent, n, how, is_headline=n == 1000
         )
-        for what, program in (("Python loop", recurrent), ("scan", scanned))
+        for how in ("Python loop", "Python loop that keeps its states", "scan")
         for n in (1000, 10_000)
     },
     **{

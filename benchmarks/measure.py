@@ -41,12 +41,6 @@ class Subject(NamedTuple):
         return {"call": (best(call, **self.options) / self.case.parts, "us")}
 
 
-def compiled(subject: Subject) -> Figures:
-    run = subject.library.compile(subject.function)
-    settle(functools.partial(run, *subject.program.arguments))
-    return subject.time(run)
-
-
 def eager(subject: Subject) -> Figures:
     return subject.time(subject.function)
 
@@ -58,39 +52,57 @@ def long_chain(subject: Subject) -> Figures:
     return {"call": (microseconds, "us"), "memory": (status("VmHWM") / 2**20, "MB")}
 
 
-def first_function(subject: Subject) -> Figures:
+def _first_calls(library: Library, call: Callable[[], Any]) -> Figures:
     """The first call returns when it has a result; the second, when machine code is ready. Both
     times count from the start of the first."""
-    if subject.library.name == "numpy":
-        return eager(subject)
-    run = subject.library.compile(subject.function)
     start = time.perf_counter()
-    run(*subject.program.arguments)
-    first = time.perf_counter() - start
-    found = {"first result": (1e3 * first, "ms")}
-    if subject.library.name in ("tracker", "jax"):  # which compile
-        run(*subject.program.arguments)
+    call()
+    found = {"first result": (1e3 * (time.perf_counter() - start), "ms")}
+    if library.name in ("tracker", "jax"):  # which compile
+        call()
         found["machine code"] = (1e3 * (time.perf_counter() - start), "ms")
     return found
 
 
-def first_call(subject: Subject) -> Figures:
-    """The same in a process that has compiled something else before."""
-    library = subject.library
+def _warm(library: Library) -> None:
     warm = library.compile(library.value_and_grad(lambda x: library.np.sum(x * 2.0), (0,)))
     settle(functools.partial(warm, np.ones(3)))
+
+
+def first_function(subject: Subject) -> Figures:
+    """The first calls of a process; NumPy's time is what they are compared with."""
+    if subject.library.name == "numpy":
+        return eager(subject)
+    run = subject.library.compile(subject.function)
+    return _first_calls(subject.library, functools.partial(run, *subject.program.arguments))
+
+
+def first_call(subject: Subject) -> Figures:
+    """The same in a process that has compiled something else before."""
+    _warm(subject.library)
     return first_function(subject)
 
 
+def compiled(subject: Subject) -> Figures:
+    """The same, and later calls."""
+    library, run = subject.library, subject.library.compile(subject.function)
+    if library.name == "numpy":
+        return eager(subject)
+    _warm(library)
+    call = functools.partial(run, *subject.program.arguments)
+    found = _first_calls(library, call)
+    settle(call)
+    return {**found, **subject.time(run)}
+
+
 def another_length(subject: Subject) -> Figures:
-    """The same for a function that was called with longer arrays before."""
+    """First calls with shorter arrays of a function that was called with longer ones."""
     run = subject.library.compile(subject.function)
     settle(functools.partial(run, *subject.program.arguments))
     shorter = tuple(a[: 2 * len(a) // 3] for a in subject.program.arguments)
-    again = subject.library._replace(compile=lambda f: run)
-    return first_function(
-        subject._replace(library=again, program=subject.program._replace(arguments=shorter))
-    )
+    if subject.library.name == "numpy":
+        return eager(subject)
+    return _first_calls(subject.library, functools.partial(run, *shorter))
 
 
 _TIMED = """
