@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check smoke bench memcheck guarded deep clean
+.PHONY: demo test check smoke bench bench-report bench-check memcheck guarded deep clean
 
 demo: $(VENV)/.examples
 	$(BIN)/python examples/digits.py
@@ -51,8 +51,18 @@ guarded: $(VENV)/.test
 deep: $(VENV)/.test
 	PYTHONPATH=tests TRACKER_HYPOTHESIS=deep $(BIN)/python -m pytest -n 2 -p guard_pages -m "hypothesis or crossed" tests
 
+# Peers (jax, torch, autograd) take part where they are installed: `pip install '.[peers]'`.
+# BENCH="--quick rosenbrock" runs less.
 bench: $(VENV)/.bench
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/run.py $(BENCH)
+
+# README's table, docs/performance.md and its plots, from the results of `make bench`.
+bench-report: $(VENV)/.bench
+	$(BIN)/python benchmarks/report.py
+
+# A new run beside the results in the repository; fails if anything became slower.
+bench-check: $(VENV)/.bench
+	$(BIN)/python benchmarks/check.py $(BENCH)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
