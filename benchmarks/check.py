@@ -89,9 +89,13 @@ if __name__ == "__main__":
     if asked.new:
         sys.exit(report(compared(kept, json.loads(asked.new.read_text()))))
     names = run.selected(asked.names)
-    changes = compared(kept, run.measure_all(names, asked.runs, asked.quick))
+
+    def measured(names: list[str]) -> list[Change]:
+        new = run.measure_all(names, asked.runs, asked.quick, with_peers=False)
+        return compared(kept, new)
+
+    changes = measured(names)
     slower = [name for name in names if any(c.is_slower for c in changes if c.case == name)]
     if slower:
-        again = compared(kept, run.measure_all(slower, asked.runs, asked.quick))
-        changes = better(changes, again)
+        changes = better(changes, measured(slower))
     sys.exit(report(changes))

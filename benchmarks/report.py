@@ -166,9 +166,9 @@ backward, is for each operation. jax takes part where it compiles; its loops are
 
 A long program is compiled quickly first, and optimised in the background from the third call on. A
 time of a call is taken when that is done. A first call ("first result") returns what the trace
-computed; the second waits for machine code, and "machine code" is the time from the start of the
-first to the end of the second. Both are in a process that has compiled another function before,
-but for "first function of a process".
+computed, and "machine code" is the time from the start of the first call to the end of the first
+one that machine code serves: the second, which waits for it, or the third. Both are in a process
+that has compiled another function before, but for "first function of a process".
 
 `make bench-check` measures again and compares with these results. It divides each minimum by that
 of plain NumPy for the same case in the same run, which another machine or another load changes less

@@ -97,16 +97,19 @@ def _agree(one: list[float], other: list[float]) -> bool:
     return all(math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-8) for a, b in pairs)
 
 
-def measure_all(names: list[str], runs: int, quick: bool) -> dict[str, Any]:
+def measure_all(
+    names: list[str], runs: int | None, quick: bool, *, with_peers: bool = True
+) -> dict[str, Any]:
     """What is written to the file."""
     found: dict[tuple[str, str, str], list[tuple[float, str]]] = {}
     failures: dict[tuple[str, str], str] = {}
     where = environment()
-    libraries = [name for name in LIBRARIES if name not in where["absent"]]
-    for peer in where["absent"]:
-        print(f"{peer} is not installed, and left out", file=sys.stderr)
+    left_out = where["absent"] if with_peers else PEERS
+    libraries = [name for name in LIBRARIES if name not in left_out]
+    if with_peers and left_out:
+        print(f"not installed, and left out: {', '.join(left_out)}", file=sys.stderr)
     summaries: dict[str, list[float]] = {}
-    for turn in range(1 if quick else runs):
+    for turn in range(runs or (1 if quick else 5)):
         for name in names:
             print(f"run {turn + 1}: {name}", file=sys.stderr, flush=True)
             for library in libraries:
@@ -171,8 +174,8 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     made.add_argument("names", nargs="*", help="parts of names of cases, or of groups")
-    made.add_argument("--runs", type=int, default=5)
-    made.add_argument("--quick", action="store_true", help="one short run, for development")
+    made.add_argument("--runs", type=int, help="default 5; of --quick, 1")
+    made.add_argument("--quick", action="store_true", help="short repeats, for development")
     return made
 
 
