@@ -215,6 +215,7 @@ def _plot(
         for line, points in lines.items():
             axis.loglog(*zip(*sorted(points), strict=True), marker="o", label=line)
         axis.set(title=title, xlabel=along, ylabel=unit)
+        axis.minorticks_off()
         axis.legend()
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})

@@ -169,6 +169,13 @@ def selected(words: list[str]) -> list[str]:
     return names
 
 
+def as_text(results: dict[str, Any]) -> str:
+    """JSON with a line for each figure."""
+    figures = ",\n  ".join(json.dumps(entry) for entry in results["figures"])
+    head = json.dumps({k: v for k, v in results.items() if k != "figures"}, indent=1)
+    return f'{head.removesuffix("}").rstrip()},\n "figures": [\n  {figures}\n ]\n}}\n'
+
+
 def parser(description: str | None) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -184,4 +191,4 @@ if __name__ == "__main__":
     options.add_argument("--output", type=Path, default=RESULTS)
     asked = options.parse_args()
     results = measure_all(selected(asked.names), asked.runs, asked.quick)
-    asked.output.write_text(json.dumps(results, indent=1) + "\n")
+    asked.output.write_text(as_text(results))
