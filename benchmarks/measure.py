@@ -149,6 +149,8 @@ def measured(name: str, library: Library, options: dict[str, float]) -> dict[str
         return None  # jax without its compiler is no peer
     subject = Subject(case, library, program, options)
     figures = globals()[case.measure](subject)
+    if library.name == "numpy" and case.measure != "import_time":
+        figures |= import_time(subject)  # with which `check.py` compares first calls
     return {"figures": figures, "summary": summary(subject.function(*program.arguments))}
 
 
