@@ -55,7 +55,11 @@ def environment() -> dict[str, Any]:
     }
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
-        "machine": {"processor": _processor(), "cores": cores, "system": platform.platform()},
+        "machine": {
+            "processor": _processor(),
+            "cores": cores,
+            "system": f"{platform.system()} {platform.machine()}",
+        },
         "versions": versions,
         "absent": [peer for peer in PEERS if not is_installed(peer)],
         "threads": current().threads or cores,
