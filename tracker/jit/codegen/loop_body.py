@@ -91,6 +91,9 @@ class LoopBody:
             accumulator.add(x, self)
 
     def _store(self, store: Store) -> None:
+        if self._is_there(store):
+            return
+        self.writer.effects += 1
         dtype = memory_of(store.location).type.dtype
         x = literal(0, dtype)
         if store.value is not None:
@@ -104,6 +107,21 @@ class LoopBody:
         if store.adds:
             x = self.e.add(self.e.load(where, dtype), x)
         self.e.store(x, where)
+
+    def _is_there(self, store: Store) -> bool:
+        """Whether memory holds an element already, because the array shares it with its copy."""
+        if not isinstance(store.value, Var) or store.eqn is not None or store.adds:
+            return False
+        have, to = self.writer.plan.locations[store.value], store.location
+        if isinstance(have, Unrolled) or not is_in_memory(have, self.writer.kernel.level):
+            return False
+        shared, index = self.writer.shared_buffer, self._index_of(self.index, store.value)
+        return (
+            store.value not in self.writer.members
+            and shared(memory_of(have)) is shared(memory_of(to))
+            and self._position(have, index) + have.start
+            == self._position(to, self.index) + to.start
+        )
 
     def add_write(self, location: Location, at: Any) -> None:
         """Record that an element is written, at this position in a location."""

@@ -81,9 +81,11 @@ class LoopLayout:
         self.cuts.setdefault(split.variable, set()).update(split.points)
 
 
-def kernel_text(driver: Registers, kernel: Kernel) -> tuple[str, list[str], ThreadedKernel | None]:
+def kernel_text(
+    driver: Registers, kernel: Kernel
+) -> tuple[str, list[str], ThreadedKernel | None] | None:
     """The function of a kernel (named @KERNEL; the text after `define`), and the arguments of its
-    call.
+    call; None if it leaves everything as it is.
 
     Functions that have a fast version for small arguments are first emitted with it; if an argument
     turns out to be large, the kernel runs again, as @KERNEL.far, with the general version. A long
@@ -97,6 +99,8 @@ def kernel_text(driver: Registers, kernel: Kernel) -> tuple[str, list[str], Thre
         may_reorder=len(kernel.space) > 1 and all(store.eqn is None for store in kernel.stores),
     )
     text, writer = _write_versions(driver, kernel, layout)
+    if not writer.effects and not writer.accumulators:
+        return None
     if writer.threads == 1:
         return text, writer.arguments, None
     accumulators = [each for each in writer.accumulators if each.joined]
@@ -183,6 +187,7 @@ class KernelWriter:
         self.parts = [_split_range(n, layout.cuts.get(v, set())) for v, n in enumerate(self.space)]
         max_parts = min(_MAX_PARTS, max(_MIN_PARTS, _MAX_COPIED_LINES // max(kernel.lines, 1)))
         self.may_split = math.prod(map(len, self.parts)) <= max_parts
+        self.effects = 0  # elements that are stored or reduced
         self.counters: dict[int, str] = {}
         self.fused: list[tuple[Kernel, list[Accumulator]]] = []
         self.accumulators = [Accumulator(self, eqn, at) for at, eqn in enumerate(kernel.reductions)]

@@ -213,7 +213,10 @@ class DriverWriter(UnrolledCode):
 
     def emit_kernel(self, kernel: Kernel) -> None:
         """Call a loop nest."""
-        text, arguments, shared = kernel_text(self, kernel)
+        found = kernel_text(self, kernel)
+        if found is None:
+            return
+        text, arguments, shared = found
         name = self._kernel_name(text, arguments, shared is not None)
         if shared is None:
             self.lines.append(f"  call void {name}({', '.join(arguments)})")

@@ -196,6 +196,7 @@ class Accumulator:
         return self.writer.target(self.location, flat, tools)
 
     def add(self, x: ScalarValue, body: LoopBody) -> None:
+        self.writer.effects += 1
         where = self.cell if self.has_cell else self._address(body.index, body.tools)
         self.writer.e.reassociate = self.lower.reorder
         self._add(x, where)
