@@ -99,6 +99,13 @@ class Iota(Lowering):
     """No operands; each element is its own index along the param `axis`."""
 
 
+class Before(Lowering):
+    """The operand is an integer; each element is whether its index along the param `axis` is less.
+
+    Loops are split there, and what both parts of a loop leave as it is takes no time.
+    """
+
+
 class LiteralTable(Lowering):
     """No operands; the elements are the param `values`, constants in the code."""
 

@@ -83,6 +83,7 @@ ROWS = [
     row("positions", sample(MASKS, count=3), sample(np.zeros((2, 0), bool), count=0)),
     row("inside", sample(TWICE, extent=2), sample(np.array([-3, -4], np.int8), extent=3)),
     row("iota", sample(shape=(2, 3), axis=1), sample(shape=(0,), axis=0)),
+    row("before", sample(2, shape=(2, 3), axis=1), sample(np.int64(9), shape=(40,), axis=0)),
     row(
         "table", sample(values=(1.5, -0.0, 2.0), dtype=np.dtype(np.float64)),
         sample(values=(1, 2), dtype=np.dtype(np.int16)),

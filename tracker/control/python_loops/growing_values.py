@@ -31,13 +31,13 @@ from tracker.control.python_loops.places import (
 )
 from tracker.ir.lowering import Loop, Map, Pick
 from tracker.ops.elementwise.binary import add, maximum, minimum, multiply, subtract
-from tracker.ops.elementwise.comparison import greater_equal, less, logical_and, where
-from tracker.ops.elementwise.unary import negative, positive
+from tracker.ops.elementwise.comparison import logical_and, where
+from tracker.ops.elementwise.unary import logical_not, negative, positive
 from tracker.ops.indexing.gather_scatter import HOLE
 from tracker.ops.indexing.getitem import gather, getitem, put, scatter
 from tracker.ops.linalg.matmul import matmul
 from tracker.ops.reduce.reduce import sum_
-from tracker.ops.shape.create import iota, to_discrete
+from tracker.ops.shape.create import before, iota, to_discrete
 from tracker.tape.loop_index import Affine, Places, TurnIndex
 from tracker.tape.record import wrap
 from tracker.tape.value import NO_PARAMS, Value
@@ -114,13 +114,13 @@ class GrowingValues:
             for axis, span in enumerate(spans):
                 if span is None:
                     continue
-                at = self._iota(shape, axis)
+                params = {"shape": shape, "axis": axis}
                 if span.high != Affine(span.extent):
-                    bound = self.number(span.high)
-                    conditions.append(self.body.emit(less, (at, bound), NO_PARAMS, aval))
+                    given = (self.number(span.high),)
+                    conditions.append(self.body.emit(before, given, params, aval))
                 if span.low != Affine(0):
-                    bound = self.number(span.low)
-                    conditions.append(self.body.emit(greater_equal, (at, bound), NO_PARAMS, aval))
+                    outside = self.body.emit(before, (self.number(span.low),), params, aval)
+                    conditions.append(self.body.emit(logical_not, (outside,), NO_PARAMS, aval))
             found = conditions[0]
             for condition in conditions[1:]:
                 found = self.body.emit(logical_and, (found, condition), NO_PARAMS, aval)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Var
-from tracker.ir.lowering import Iota, Map, View
+from tracker.ir.lowering import Before, Iota, Map, View
 from tracker.jit.codegen import scatter_stores
 from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.scalar.values import ScalarValue, literal
@@ -93,11 +93,13 @@ class LoopBody:
     def _store(self, store: Store) -> None:
         if self._is_there(store):
             return
-        self.writer.effects += 1
         dtype = memory_of(store.location).type.dtype
         x = literal(0, dtype)
         if store.value is not None:
             x = self.cast(self.value(store.value, self._index_of(self.index, store.value)), dtype)
+        if scatter_stores.accumulates(store) and x.name == literal(0, dtype).name:
+            return
+        self.writer.effects += 1
         if store.eqn is not None:
             scatter_stores.emit_store(self, store, store.eqn, x)
             return
@@ -156,6 +158,9 @@ class LoopBody:
         location = self.writer.plan.locations[var]
         if isinstance(location, Unrolled):
             return self._unrolled_element(var, index)
+        known = self._known_element(var, index)
+        if known is not None:
+            return known
         is_own = var in self.writer.members and index == self.index
         if not is_own and is_in_memory(location, self.writer.kernel.level):
             return self._load(var, location, index)
@@ -165,6 +170,13 @@ class LoopBody:
         return expression_element(
             self.e, self.tools, eqn, index, self.value, self.cast, self._index_of
         )
+
+    def _known_element(self, var: Var, index: tuple[Any, ...]) -> ScalarValue | None:
+        """An element that is a literal in the part of the loop that is emitted."""
+        if self.writer.flat and var.type.ndim > 1:
+            return None
+        split_values, is_before = self.writer.driver.split_values, self.writer.is_before
+        return split_values.literal(var, index, self._index_of, is_before)
 
     def _index_of(self, index: Sequence[Any], operand: Atom) -> tuple[Any, ...]:
         if self.writer.flat:
@@ -212,6 +224,9 @@ def expression_element(
     if isinstance(lower, Iota):
         return index_value(tools, index[eqn.params["axis"]], dtype)
     types = [o.type for o in eqn.operands]
+    if isinstance(lower, Before):
+        at = index_value(tools, index[eqn.params["axis"]], _INT64)
+        return e.compare("<", at, cast(value(eqn.operands[0], ()), _INT64))
     if isinstance(lower, View):
         alternatives = tools.reading(
             lambda which, at: cast(value(eqn.operands[which], at), _INT64).name,

@@ -16,6 +16,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tracker.ir.graph import Var
 from tracker.jit.codegen import scatter_stores
 from tracker.jit.codegen.loop_body import LoopBody, LoopIndex
@@ -40,19 +42,20 @@ from tracker.jit.scalar.values import (
     llvm_type,
     memory_type,
 )
-from tracker.jit.schedule.affine import AffineIndex, IndexEmitter, SplitLoop
+from tracker.jit.schedule.affine import AffineIndex, IndexEmitter, SplitAtNumber, SplitLoop
 from tracker.jit.schedule.buffer_coalescing import (
     BufferAccess,
     can_write_in_place,
     coalescing_candidates,
 )
 from tracker.jit.schedule.plan_data import Buffer, Expression, Kernel, Location, Plan, memory_of
-from tracker.support.structs import record
+from tracker.support.structs import field, record
 
 _POINTER_REACH = 32  # elements; beyond this distance, another pointer is used
 _MIN_THREADED_WORK = 2_000_000  # operations; from here on threads share a loop
 _RARELY_FAR = 2.0**30  # an argument that hardly ever occurs
 _MAX_INLINED_FAR = 2  # general functions that the loop for large arguments inlines
+_INT64 = np.dtype(np.int64)
 _MAX_PARTS = 24  # parts of split loops; beyond, conditions are computed in the loop
 _MIN_PARTS, _MAX_COPIED_LINES = 3, 12_000  # parts that any loop may have; lines of all parts
 
@@ -68,16 +71,21 @@ class ThreadedKernel:
 @record()
 class LoopLayout:
     """How the loops of a kernel are nested: their order from the outermost to the innermost,
-    whether the innermost two run over strips, where ranges are split, the number of
-    threads; `may_reorder`: whether order and strips are still to be decided."""
+    whether the innermost two run over strips, where ranges are split (`numbers`: at a number that
+    is known when the code runs, plus an offset), the number of threads; `may_reorder`: whether
+    order and strips are still to be decided."""
 
     order: tuple[int, ...]
     cuts: dict[int, set[int]]
     threads: int
     may_reorder: bool
     tiled: bool = False
+    numbers: dict[int, tuple[Var, int]] = field(default_factory=dict)
 
     def split(self, split: SplitLoop) -> None:
+        if isinstance(split, SplitAtNumber):
+            self.numbers[split.variable] = split.number, split.by
+            return
         self.cuts.setdefault(split.variable, set()).update(split.points)
 
 
@@ -187,7 +195,9 @@ class KernelWriter:
         self.parts = [_split_range(n, layout.cuts.get(v, set())) for v, n in enumerate(self.space)]
         max_parts = min(_MAX_PARTS, max(_MIN_PARTS, _MAX_COPIED_LINES // max(kernel.lines, 1)))
         self.may_split = math.prod(map(len, self.parts)) <= max_parts
-        self.effects = 0  # elements that are stored or reduced
+        self.numbers_split_at = layout.numbers
+        self.are_before: dict[int, bool] = {}  # the part of a split loop that is emitted
+        self.effects = 0  # stores, and what is added up
         self.counters: dict[int, str] = {}
         self.fused: list[tuple[Kernel, list[Accumulator]]] = []
         self.accumulators = [Accumulator(self, eqn, at) for at, eqn in enumerate(kernel.reductions)]
@@ -361,6 +371,59 @@ class KernelWriter:
         bounds: tuple[str, str],
     ) -> None:
         """A loop over first .. last, with these SSA names (or literals) as bounds."""
+        is_inner = depth == len(self.space) - 1
+        bounds = self.strip if is_inner and self.strip else bounds
+        emit = functools.partial(self._loop, depth, first, last, ranges, index)
+        if self.order[depth] in self.numbers_split_at:
+            self._split_loop(self.order[depth], *bounds, emit)
+        else:
+            emit(bounds)
+
+    def is_before(self, i: Any, number: Var) -> bool | None:
+        """Whether an index is before a number in the part of a split loop that is emitted; None if
+        the loop cannot be split there."""
+        if not isinstance(i, AffineIndex) or len(i.terms) > 1 or i.terms[0][1] != 1:
+            return None
+        v = i.terms[0][0]
+        if v not in self.numbers_split_at:
+            raise SplitAtNumber(v, number, -i.constant)
+        is_there = self.numbers_split_at[v] == (number, -i.constant)
+        return self.are_before[v] if is_there else None
+
+    def _split_loop(
+        self, v: int, first: str, last: str, emit: Callable[[tuple[str, str]], None]
+    ) -> None:
+        """A loop up to the number where it is split, and one from there. A part that stores nothing
+        and adds nothing is left out."""
+        e, (number, by) = self.e, self.numbers_split_at[v]
+        at = e.write(f"add i64 {e.cast(self.number(number, 0), _INT64).name}, {by}")
+        is_low = e.write(f"icmp slt i64 {at}, {first}")
+        at = e.write(f"select i1 {is_low}, i64 {first}, i64 {at}")
+        is_high = e.write(f"icmp sgt i64 {at}, {last}")
+        at = e.write(f"select i1 {is_high}, i64 {last}, i64 {at}")
+        for is_before, low, high in ((True, first, at), (False, at, last)):
+            lines, bodies, effects = len(self.lines), len(self.bodies), self.effects
+            self.are_before[v] = is_before
+            some, tag = e.write(f"icmp slt i64 {low}, {high}"), e.names.fresh()[1:]
+            self.lines.append(f"  br i1 {some}, label %some{tag}, label %none{tag}")
+            self.lines.append(f"some{tag}:")
+            emit((low, high))
+            self.lines.append(f"  br label %none{tag}")
+            self.lines.append(f"none{tag}:")
+            if self.effects == effects:
+                del self.lines[lines:], self.bodies[bodies:]
+        del self.are_before[v]
+
+    def _loop(
+        self,
+        depth: int,
+        first: int,
+        last: int,
+        ranges: dict[int, tuple[int, int]],
+        index: LoopIndex,
+        bounds: tuple[str, str],
+    ) -> None:
+        """A loop that is not empty, all in one."""
         v = self.order[depth]
 
         def body(counter: str) -> None:
@@ -368,8 +431,6 @@ class KernelWriter:
             inner = _replace_axis(index, v, AffineIndex(((v, 1),)))
             self.emit_loops(depth + 1, {**ranges, v: (first, last)}, inner)
 
-        is_inner = depth == len(self.space) - 1
-        bounds = self.strip if is_inner and self.strip else bounds
         loop: Callable[[str, str], None] = functools.partial(self.loop_over, step=1, body=body)
         at, steps = self.block
         if depth == at and steps and any(each.blocked for each in self.accumulators):

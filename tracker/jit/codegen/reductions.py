@@ -119,6 +119,10 @@ class Accumulator:
     def identity(self) -> ScalarValue:
         return literal(self.lower.identity(self.dtype), self.dtype)
 
+    def is_identity(self, x: ScalarValue) -> bool:
+        """Whether a number is a literal that changes nothing."""
+        return x.value is not None and x.name == self.identity().name
+
     def start(self, depth: int) -> None:
         if self.has_cell and depth == self.depth:
             self.writer.e.store(self.identity(), self.cell)
@@ -158,6 +162,7 @@ class Accumulator:
         if depth == self.writer.block[0]:
             self.end_block()
         if self.has_cell and depth == self.depth:
+            self.writer.effects += 1
             acc = self._summed()
             if self.by_rows:
                 part = self.writer.e.cast(acc, self.dtype)
@@ -196,6 +201,8 @@ class Accumulator:
         return self.writer.target(self.location, flat, tools)
 
     def add(self, x: ScalarValue, body: LoopBody) -> None:
+        if self.is_identity(x):
+            return
         self.writer.effects += 1
         where = self.cell if self.has_cell else self._address(body.index, body.tools)
         self.writer.e.reassociate = self.lower.reorder

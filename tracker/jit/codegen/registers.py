@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Var
+from tracker.jit.codegen.split_values import SplitValues
 from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.scalar.values import (
     ComplexValue,
@@ -40,6 +41,7 @@ class Registers:
         self.plan = plan
         self.slots = slots
         self.needs = needs
+        self.split_values = SplitValues(plan)
         self.lines: list[str] = []
         self.e = Emitter(self.lines, SsaNames(), self.needs, straight=True)
         self.tools = IndexEmitter(write=self.e.write)

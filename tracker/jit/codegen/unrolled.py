@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Guard
-from tracker.ir.lowering import Contract, Iota, Map, Reduce, Scan, View
+from tracker.ir.lowering import Before, Contract, Iota, Map, Reduce, Scan, View
 from tracker.ir.types import Type
 from tracker.jit.codegen.loop_body import expression_element
 from tracker.jit.codegen.registers import Registers
@@ -37,7 +37,7 @@ class UnrolledCode(Registers):
         lowering = eqn.op.lower
         if isinstance(lowering, Map):
             self.elements[eqn.out] = self._map(eqn, lowering)
-        elif isinstance(lowering, View):
+        elif isinstance(lowering, (View, Before)):
             self.elements[eqn.out] = [
                 self.expression_element(eqn, index) for index in np.ndindex(*eqn.out.type.shape)
             ]

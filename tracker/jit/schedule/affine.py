@@ -88,6 +88,14 @@ class SplitLoop(Exception):
         self.points = tuple(points)
 
 
+class SplitAtNumber(SplitLoop):
+    """The same, at a number that is known when the code runs: `number + by`."""
+
+    def __init__(self, variable: int, number: Any, by: int) -> None:
+        super().__init__(variable, ())
+        self.number, self.by = number, by
+
+
 def _no_code(_: Any) -> str:
     raise NeedsCode
 

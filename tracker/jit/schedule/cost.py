@@ -24,6 +24,7 @@ from tracker.tape.value import Value
 
 _probes: dict[Op, _OpProbe] = {}
 _sum_ops: dict[Op, bool] = {}
+_selections: dict[Op, bool] = {}
 SLOW_OPS_LIMIT = 2  # divisions and roots that take longer than loading an operand once more
 _GATHER_COST = RECOMPUTE_LIMIT  # a load from a computed address: its users are stored
 _MIN_REPEATS = (
@@ -79,9 +80,21 @@ def is_sum(op: Op) -> bool:
     return is_sum_op
 
 
+def is_selection(op: Op) -> bool:
+    """Whether an elementwise op selects one of two operands by another one."""
+    is_selection_op = _selections.get(op)
+    if is_selection_op is None:
+        assert isinstance(op.lower, Map)
+        xs = (_OpProbe(), _OpProbe(), _OpProbe())
+        result = op.lower.body(_OpProbe(), *xs) if op.arity == 3 else None
+        is_selection_op = isinstance(result, _OpProbe) and result.terms == xs
+        _selections[op] = is_selection_op
+    return is_selection_op
+
+
 class _OpProbe:
     """Emitter and operand in one; records which methods the body of an op calls. `terms`: the
-    operands of the addition that gave this value."""
+    operands of the addition or selection that gave this value."""
 
     value = None
     dtype = np.dtype(np.float64)
@@ -92,6 +105,9 @@ class _OpProbe:
 
     def add(self, a: Any, b: Any) -> Any:
         return _OpProbe(a, b)
+
+    def select(self, c: Any, a: Any, b: Any) -> Any:
+        return _OpProbe(c, a, b)
 
     def math(self, name: str, *_: Any) -> Any:
         self.calls_math = self.calls_math or name != "sqrt"

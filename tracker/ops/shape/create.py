@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import UnsupportedError, message
-from tracker.ir.lowering import Iota, LiteralTable, Map, View
+from tracker.ir.lowering import Before, Iota, LiteralTable, Map, View
 from tracker.ir.op import LINEAR, METHODS, NUMPY
 from tracker.ir.types import Type, type_of
 from tracker.ops.declare.arguments import as_array, dtype_of, order_of
@@ -178,6 +178,13 @@ iota = declare(
     jvp=[],
     vjp=[],
     lower=Iota(),
+)
+# Whether elements are before a position along an axis, which may move with a loop.
+before = nondiff_op(
+    "before",
+    infer=lambda n, *, shape, axis: Type(shape, np.dtype(bool)),
+    evaluate=lambda n, *, shape, axis: np.indices(shape)[axis] < n,
+    lower=Before(),
 )
 # Literals that differ per iteration of a rolled loop (see `ir/passes/loops/reroll.py`), or that
 # expansions write.
