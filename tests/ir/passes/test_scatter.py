@@ -49,6 +49,14 @@ def test_sums_over_all_axes_and_second_derivatives():
     compiled(lambda z: tracker.gradient(lambda z: cross_entropy(z, ROWS[:, None], T[:2]), z), Z)
 
 
+def test_a_term_that_is_added_twice_is_scattered_twice():
+    def loss(x):
+        return np.sum(x[K] * x[K]) + np.sum(np.exp(x))
+
+    fast = compiled(lambda x: tracker.gradient(loss, x), np.tile(X, 4))
+    assert scattered(fast) == [("scattered_added", 1)] * 2
+
+
 def test_scattered_terms_with_other_readers_stay():
     """`pull` is wanted itself, and read by a product: the chain ends there."""
 

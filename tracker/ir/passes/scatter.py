@@ -17,10 +17,12 @@ this order:
 Adding 0.0 turns -0.0 into 0.0, as the sum does; what such a sum gave, and zeros, hold no -0.0.
 
 Invariants: types stay; linear in the equations; results differ only by the order of sums; a value
-that anything else reads is made as it is, so that chains of sums end there.
+that anything but sums reads is made as it is, so that chains of sums end there.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 import numpy as np
 
@@ -198,12 +200,19 @@ def _accumulate(function: Function) -> Function:
     """a + scattered_sum(x, i) -> scattered_added(a, x, i)."""
     scattered: dict[Atom, Eqn] = {}
     uses = function.uses
+    updates: Counter[Atom] = Counter()  # uses by sums that can be updates
+    for eqn in function.eqns:
+        if eqn.op.name == "scattered_sum":
+            scattered[eqn.out] = eqn
+        if (term := _scattered_term(eqn, scattered)) is not None:
+            few = _MIN_RATIO * scattered[term].operands[0].type.size <= term.type.size
+            updates[term] += few or uses[term] == 1
     no_negative_zero: set[Atom] = set()
     changed = False
     new = BodyWriter()
     for step in function.body:
         term = _scattered_term(step, scattered) if isinstance(step, Eqn) else None
-        if isinstance(step, Eqn) and term is not None and uses[term] == 1:
+        if isinstance(step, Eqn) and term is not None and updates[term] == uses[term]:
             new.where = step.where
             total = step.operands[step.operands[0] is term]
             if total not in no_negative_zero and step.out.type.dtype.kind in "fc":
@@ -215,8 +224,6 @@ def _accumulate(function: Function) -> Function:
             changed = True
             continue
         new.body.append(step)
-        if isinstance(step, Eqn) and step.op.name == "scattered_sum":
-            scattered[step.out] = step
         if isinstance(step, Eqn) and has_no_negative_zero(step, no_negative_zero):
             no_negative_zero.add(step.out)
     return with_body(function, new.body) if changed else function
