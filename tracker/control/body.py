@@ -67,11 +67,12 @@ def trace_body(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[
         inner, made = tracer.recording, (value for value, *_ in tracer.recording.equations)
         outer.recording.inner_values.update(inner.inner_values, values, made)
     builder = BodyBuilder(tracer, values)
+    inputs = [builder.vars[value] for value in values]
     builder.build_equations()
     atoms = tuple(builder.atom(x) for x in outputs)
     function = Function(
         f"{name}{next(body_counter)}",
-        (*builder.captured, *(builder.vars[value] for value in values)),
+        (*builder.captured, *inputs),
         (),
         tuple(builder.body),
         atoms,

@@ -143,7 +143,7 @@ def _vjp(
     marks = [at in p.keep for at in range(p.carries)]
     saved, found = fill_by_mask(kept, marks), fill_by_mask(of_kept, marks)
     undone = {
-        at: Undone(last[at], _writes(p, at), stacks)
+        at: Undone(operands[p.consts + at], last[at], _writes(p, at), stacks)
         for at in carries_read_by_pullback(p.body, p.consts, p.carries)
         if at not in p.keep
     }

@@ -27,15 +27,24 @@ from tracker.control.body import (
     split_list,
     trace_body,
 )
-from tracker.control.overwritten import Recorder, Write, outputs_read, restore, sample_of_none
+from tracker.control.overwritten import (
+    Recorder,
+    Write,
+    array_versions,
+    outputs_read,
+    restore,
+    sample_of_none,
+)
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, operands_of
+from tracker.ir.lowering import Pick
 from tracker.ir.op import LINEAR
 from tracker.ops.elementwise.binary import add, divide, multiply
 from tracker.ops.linalg.matmul import matmul
+from tracker.ops.shape.create import identity
 from tracker.support.structs import record, replace
 from tracker.tape.record import aval_of, data_of, value_of, wrap
 from tracker.tape.replay import replay
-from tracker.tape.tracer import close_leaf
+from tracker.tape.tracer import close_leaf, current_tracer
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value, new_epoch
 
@@ -60,9 +69,10 @@ class LoopRun:
 
 @record()
 class Undone:
-    """A carry that the reverse loop restores: what it is after the last step, the writes of a step,
-    and the stacked outputs."""
+    """A carry that the reverse loop restores: what it is before the first and after the last step,
+    the writes of a step, and the stacked outputs."""
 
+    first: Any
     last: Any
     writes: tuple[Write, ...]
     ys: list[Any]
@@ -175,17 +185,22 @@ class ReverseLoop:
         fixed, cts, totals, after, saved, logged, rest = split_list(flat, *counts)
         elements, arrived = split_list(rest, len(run.rows))
         found = dict(zip(self.logged, logged, strict=True))
-        undone = [
+        versions = [
             restore(x, each.writes, found.__getitem__, self.record_loop)
             for x, each in zip(after, run.undone.values(), strict=True)
         ]
+        undone = [each[-1] for each in versions]
         carries = self._step_carries(cts, saved, undone)
         marks = [*self.active_consts, *self.active_carries, *self.active_rows]
-        leaves, pull = body_pullback(run.body, [*fixed, *carries, *elements], marks)
+        atoms, known = self._known_values(found, versions)
+        body = replace(run.body, outputs=(*run.body.outputs, *atoms))
+        leaves, pull, outs = _body_pullback(body, [*fixed, *carries, *elements], marks)
+        note_known(outs[len(run.body.outputs) :], known)
         gs = iter(arrived)
         of_ys = [None if g is None else next(gs) for g in self.output_cotangents]
         of_saved = [None if g is None else next(gs) for g in self.saved_cotangents]
-        cs = pull([*fill_by_mask(cts, self.active_carries), *of_ys], self.times)
+        seeds = [*fill_by_mask(cts, self.active_carries), *of_ys, *(None for _ in atoms)]
+        cs = pull(seeds, self.times)
         parts = (len(totals), len(cts))
         of_consts, of_carries, of_rows = split_list(cs, *parts)
         consts, carry_leaves, row_leaves = split_list(leaves, *parts)
@@ -197,6 +212,20 @@ class ReverseLoop:
         ys = [as_tangent_of_value(c, leaf) for c, leaf in zip(of_rows, row_leaves, strict=True)]
         sums = self._updated_sums(of_consts, totals, consts)
         return [*news, *sums, *undone, *ys, *self._flat_factors()]
+
+    def _known_values(
+        self, logged: dict[int, Any], versions: list[list[Any]]
+    ) -> tuple[list[Atom], list[Any]]:
+        """Atoms of the body, and what they are known to be before the body runs again."""
+        run, atoms, known = self.run, list[Atom](), list[Any]()
+        for (at, _), found in zip(run.undone.items(), versions, strict=True):
+            names = array_versions(run.body, len(run.consts), len(run.saved_carries), at)
+            atoms += names
+            known += found[-2::-1]
+        for at, x in logged.items():
+            atoms.append(run.body.outputs[at])
+            known.append(x)
+        return atoms, known
 
     def _step_carries(self, cts: list[Any], saved: list[Any], undone: list[Any]) -> list[Any]:
         """The carries at the start of the step; zeros for those that the pullback does not read."""
@@ -257,9 +286,10 @@ class ReverseLoop:
     def cotangents(self, made: list[Any]) -> list[Any]:
         """Cotangents of consts, carries and rows, from the results of the loop back."""
         summed = sum(pairs is None for pairs in self.factors)
-        of_carries, sums, _, of_rows, factors = split_list(
+        of_carries, sums, undone, of_rows, factors = split_list(
             made, len(self.carry_cotangents), summed, len(self.run.undone), sum(self.active_rows)
         )
+        note_renewed([each.first for each in self.run.undone.values()], undone)
         totals, stacks = iter(sums), iter(factors)
         of_consts = [
             next(totals)
@@ -360,6 +390,14 @@ def body_pullback(
     body: Function, values: list[Any], marks: Sequence[bool]
 ) -> tuple[list[Value], Callable[[Sequence[Any], Times], list[Any]]]:
     """Leaves for the marked values of a body, and the pullback of its results to them."""
+    leaves, pull, _ = _body_pullback(body, values, marks)
+    return leaves, pull
+
+
+def _body_pullback(
+    body: Function, values: list[Any], marks: Sequence[bool]
+) -> tuple[list[Value], Callable[[Sequence[Any], Times], list[Any]], list[Any]]:
+    """The same, and the results."""
     since, leaves, outs = replay_on_leaves(body, values, marks)
 
     def pull(seeds: Sequence[Any], times: Times) -> list[Any]:
@@ -370,7 +408,32 @@ def body_pullback(
         ]
         return reverse_sweep(roots, leaves, since, times=times)
 
-    return leaves, pull
+    return leaves, pull, outs
+
+
+def note_known(values: Sequence[Any], known: Sequence[Any]) -> None:
+    """Note in the trace that values are equal to others, which need not be computed again."""
+    tracer = current_tracer()
+    if tracer is None:
+        return
+    for x, y in zip(values, known, strict=True):
+        if isinstance(x, Tracked) and isinstance(y, Tracked):
+            value = value_of(x)
+            is_entry = value.op is not None and isinstance(value.op.lower, Pick)
+            key = (value.operands[0], value.params["at"]) if is_entry else value
+            tracer.recording.known[key] = value_of(y)
+
+
+def note_renewed(values: Sequence[Any], renewed: Sequence[Any]) -> None:
+    """Note in the trace that values have been computed again, in the memory of others."""
+    tracer = current_tracer()
+    if tracer is None:
+        return
+    for x, y in zip(values, renewed, strict=True):
+        old = value_of(x) if isinstance(x, Tracked) else None
+        while old is not None and isinstance(y, Tracked):
+            tracer.recording.renewed.setdefault(value_of(y), []).append(old)
+            old = old.operands[0] if old.op is identity and type(old.operands[0]) is Value else None
 
 
 def reached_operands(

@@ -62,6 +62,12 @@ def find_writes(function: Function, consts: int, carries: int, at: int) -> tuple
     return _WriteFinder(function, consts, carries).writes(at)
 
 
+def array_versions(function: Function, consts: int, carries: int, at: int) -> list[Atom]:
+    """What carry `at` is after each write of a step."""
+    chain = _WriteFinder(function, consts, carries)._chain(at)
+    return [eqn.out for eqn in chain or ()]
+
+
 def with_overwritten(function: Function, consts: int, carries: int) -> tuple[Function, list[int]]:
     """A body with further outputs, such that the writes into some of its carries can be undone;
     returns the numbers of these carries, too."""
@@ -227,8 +233,10 @@ def _moved(write: Write, by: int) -> Write:
 
 def restore(
     array: Any, writes: Sequence[Write], given: Callable[[int], Any], loop: Recorder
-) -> Any:
-    """An array before writes; `given`: the outputs by number, `loop`: records a loop."""
+) -> list[Any]:
+    """An array after all writes, before the last one, and so on to before the first; `given`: the
+    outputs by number, `loop`: records a loop."""
+    versions = [array]
 
     def value(at: int | Const) -> Any:
         return at.value if isinstance(at, Const) else given(at)
@@ -240,7 +248,8 @@ def restore(
             array = apply(write.op, (array, value(write.old), *places), params)
         else:
             array = _restore_loop(array, write, value, loop)
-    return array
+        versions.append(array)
+    return versions
 
 
 def _restore_loop(
@@ -250,7 +259,8 @@ def _restore_loop(
     stacks = [value(write.outputs[at]) for at in read]
 
     def step(x: Any, *rows: Any) -> list[Any]:
-        return [restore(x, write.writes, dict(zip(read, rows, strict=True)).__getitem__, loop)]
+        given = dict(zip(read, rows, strict=True)).__getitem__
+        return [restore(x, write.writes, given, loop)[-1]]
 
     traced = trace_body("undo", step, [array, *map(sample_of_none, stacks)])
     found = loop(

@@ -51,6 +51,8 @@ class Recording:
     aliases       values that no equation computes -> the values with the same data that traces use
     inner_values  values made by the traces of loop and branch bodies within this one
     closed_at     the id of each closed leaf -> how many equations came before
+    known         values, or (bundle, number of an entry) -> equal values, which are read instead
+    renewed       values -> older ones that are equal, and no longer read from there on
     """
 
     equations: list[tuple[Value, Any, int]] = field(default_factory=list)
@@ -58,6 +60,8 @@ class Recording:
     aliases: dict[Value, Value] = field(default_factory=dict)
     inner_values: set[Value] = field(default_factory=set)
     closed_at: dict[int, int] = field(default_factory=dict)
+    known: dict[Any, Value] = field(default_factory=dict)
+    renewed: dict[Value, list[Value]] = field(default_factory=dict)
 
     def operand_of(self, array: Any, value: Value) -> Any:
         """A plain operand as it was when the value was made."""

@@ -8,7 +8,7 @@ Invariant: an equation with an opaque param may hold state, so it is neither mer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,9 +45,17 @@ def dead_code(function: Function) -> Function:
 
     Equations that may raise stay, and those with side effects.
     """
-    live: set[Atom] = set(function.outputs)
+    kept = needed_steps(function.body, function.outputs)
+    if len(kept) < len(function.body):
+        function = with_body(function, kept)
+    return _without_unused_functions(function)
+
+
+def needed_steps(body: Sequence[Eqn | Guard], outputs: Iterable[Atom]) -> list[Eqn | Guard]:
+    """The steps of a body that are not dead."""
+    live = set(outputs)
     kept: list[Eqn | Guard] = []
-    for step in reversed(function.body):
+    for step in reversed(body):
         if isinstance(step, Eqn):
             if step.out not in live and not has_side_effects(step) and not _may_raise(step):
                 continue
@@ -55,10 +63,7 @@ def dead_code(function: Function) -> Function:
         else:
             live.add(step.operand)
         kept.append(step)
-    if len(kept) < len(function.body):
-        kept.reverse()
-        function = with_body(function, kept)
-    return _without_unused_functions(function)
+    return kept[::-1]
 
 
 def _may_raise(eqn: Eqn) -> bool:

@@ -224,6 +224,8 @@ class IRBuilder:
                 operands = tuple(map(self._bool_as_int, operands, value.operands))
             out = Var(type_of(value.aval))
             self.vars[value] = out
+            if self.tracer.recording.known:
+                self._read_equal_values(value)
             assert value.op is not None
             params = value.params
             if params and type(params.get("index")) is TurnIndex:
@@ -232,6 +234,19 @@ class IRBuilder:
         while due is not None:
             self._add_guard(*due[1:])
             due = next(guards, None)
+
+    def _read_equal_values(self, value: Value) -> None:
+        """Read a value as one that is known to be equal, from here on."""
+        recording = self.tracer.recording
+        known = recording.known.get(value)
+        if known is None and value.operands and type(value.operands[0]) is Value:
+            known = recording.known.get((value.operands[0], value.params.get("at")))
+        pairs = [(value, known)] if known is not None else []
+        pairs += [(old, value) for old in recording.renewed.get(value, ())]
+        for old, new in pairs:
+            have, found = self.vars.get(old), self.vars.get(new)
+            if have is not None and found is not None and have.type == found.type:
+                self.vars[old] = found
 
     def _bool_as_int(self, atom: Atom, operand: Any) -> Atom:
         """An operand of Python arithmetic, where a bool counts as an int."""

@@ -1,9 +1,10 @@
-"""Dead code of loops: results that nothing picks, and rows that no step reads.
+"""Dead code of loops: results that nothing picks, rows that no step reads, and carried
+arrays that only give themselves.
 
 A traced loop keeps its carries for a pullback that may never come, and stacks all that its steps
 give. Its pullback takes all kept carries, and reads those that its derivative needs.
 
-Invariant: the steps of a loop, and what they compute for each other, stay.
+Invariant: the steps of a loop, and what they compute for others, stay.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from tracker.ir.graph import Eqn, Function, Guard, Var, operands_of, unused_name
 from tracker.ir.lowering import Loop, Pick, While
+from tracker.ir.passes.cleanup import needed_steps
 from tracker.ir.passes.manager import as_pass
 from tracker.ir.types import Bundle
 from tracker.support.structs import replace
@@ -22,7 +24,7 @@ from tracker.support.structs import replace
 
 @as_pass()
 def prune_loop_results(function: Function) -> Function:
-    """Drop stacked results that no `pick` takes, and operands that no step reads."""
+    """Drop results that no `pick` takes, and operands that no step reads."""
     if not any(isinstance(op.lower, (Loop, While)) for op in function.ops):
         return function
     functions = dict(function.functions)
@@ -37,6 +39,11 @@ def prune_loop_results(function: Function) -> Function:
     for step in steps:
         if isinstance(step, Eqn) and isinstance(step.op.lower, (Loop, While)):
             pruned, positions = _prune_results(step, picked.get(step.out, set()), functions)
+            if isinstance(step.op.lower, Loop):
+                left = {positions.get(at, at) for at in picked.get(step.out, ())}
+                pruned, moved = _prune_carries(pruned, left, functions)
+                stays = positions or {at: at for at in left}
+                positions = {at: moved.get(i, i) for at, i in stays.items()}
             if pruned is not step:
                 pruned_results[step.out] = (pruned.out, positions)
             step = pruned
@@ -81,6 +88,53 @@ def _prune_rows(eqn: Eqn, functions: dict[str, Function]) -> Eqn:
     name = unused_name(f"{nested.name}_", functions)
     functions[name] = replace(nested, name=name, inputs=inputs)
     return replace(eqn, operands=operands, params={**eqn.params, "body": functions[name]})
+
+
+def _prune_carries(
+    eqn: Eqn, picked: set[int], functions: dict[str, Function]
+) -> tuple[Eqn, dict[int, int]]:
+    """The loop without arrays that only give themselves in the next step, and the new positions of
+    its results. (Numbers cost nothing.)"""
+    params, nested = eqn.params, eqn.params["body"]
+    consts, carries, keep = params["consts"], params["carries"], params["keep"]
+    inputs = nested.inputs[consts : consts + carries]
+    counts = {at for at, v in enumerate(inputs) if at in picked or at in keep or not v.type.shape}
+    while True:
+        ends = [nested.outputs[at] for at in (*counts, *range(carries, len(nested.outputs)))]
+        body = needed_steps(nested.body, ends)
+        read = {*ends, *itertools.chain.from_iterable(map(operands_of, body))}
+        more = counts.union(at for at, var in enumerate(inputs) if var in read)
+        if more == counts:
+            break
+        counts = more
+    if len(counts) == carries:
+        return eqn, {}
+    idle = set(range(carries)) - counts
+    assert isinstance(eqn.out.type, Bundle)
+    stays = [at for at in range(len(eqn.out.type.parts)) if at not in idle]
+    position = {at: i for i, at in enumerate(stays)}
+    name = unused_name(f"{nested.name}_", functions)
+    functions[name] = replace(
+        nested,
+        name=name,
+        inputs=tuple(v for at, v in enumerate(nested.inputs, -consts) if at not in idle),
+        body=tuple(body),
+        outputs=tuple(o for at, o in enumerate(nested.outputs) if at not in idle),
+    )
+    changed = {
+        "body": functions[name],
+        "carries": len(counts),
+        "keep": tuple(position[at] for at in keep),
+    }
+    return (
+        replace(
+            eqn,
+            operands=tuple(o for at, o in enumerate(eqn.operands, -1 - consts) if at not in idle),
+            params={**params, **changed},
+            out=Var(Bundle.of(eqn.out.type.parts[at] for at in stays), eqn.out.name),
+        ),
+        position,
+    )
 
 
 def _prune_results(
