@@ -371,11 +371,27 @@ class KernelWriter:
         bounds: tuple[str, str],
     ) -> None:
         """A loop over first .. last, with these SSA names (or literals) as bounds."""
-        is_inner = depth == len(self.space) - 1
+        v, is_inner = self.order[depth], depth == len(self.space) - 1
         bounds = self.strip if is_inner and self.strip else bounds
-        emit = functools.partial(self._loop, depth, first, last, ranges, index)
-        if self.order[depth] in self.numbers_split_at:
-            self._split_loop(self.order[depth], *bounds, emit)
+
+        def body(counter: str) -> None:
+            self.counters[v] = counter
+            inner = _replace_axis(index, v, AffineIndex(((v, 1),)))
+            self.emit_loops(depth + 1, {**ranges, v: (first, last)}, inner)
+
+        def emit(bounds: tuple[str, str]) -> None:
+            """A loop that is not empty, all in one."""
+            loop: Callable[[str, str], None] = functools.partial(self.loop_over, step=1, body=body)
+            at, steps = self.block
+            if depth == at and steps and any(each.blocked for each in self.accumulators):
+                loop = functools.partial(self._blocked_loop, loop, steps)
+            if self.tiled and depth == len(self.space) - 2:
+                self._tiled_loop(functools.partial(loop, *bounds))
+            else:
+                loop(*bounds)
+
+        if v in self.numbers_split_at:
+            self._split_loop(v, *bounds, emit)
         else:
             emit(bounds)
 
@@ -413,32 +429,6 @@ class KernelWriter:
             if self.effects == effects:
                 del self.lines[lines:], self.bodies[bodies:]
         del self.are_before[v]
-
-    def _loop(
-        self,
-        depth: int,
-        first: int,
-        last: int,
-        ranges: dict[int, tuple[int, int]],
-        index: LoopIndex,
-        bounds: tuple[str, str],
-    ) -> None:
-        """A loop that is not empty, all in one."""
-        v = self.order[depth]
-
-        def body(counter: str) -> None:
-            self.counters[v] = counter
-            inner = _replace_axis(index, v, AffineIndex(((v, 1),)))
-            self.emit_loops(depth + 1, {**ranges, v: (first, last)}, inner)
-
-        loop: Callable[[str, str], None] = functools.partial(self.loop_over, step=1, body=body)
-        at, steps = self.block
-        if depth == at and steps and any(each.blocked for each in self.accumulators):
-            loop = functools.partial(self._blocked_loop, loop, steps)
-        if self.tiled and depth == len(self.space) - 2:
-            self._tiled_loop(functools.partial(loop, *bounds))
-        else:
-            loop(*bounds)
 
     def _blocked_loop(
         self, loop: Callable[[str, str], None], steps: int, first: str, last: str

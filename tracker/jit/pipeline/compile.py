@@ -68,8 +68,8 @@ def _compile_native(trace: Trace, lengths_vary: bool, can_be_quick: bool) -> Com
         linked = bind(program, lowered, trace.signature, outputs, arrays, level)
         return CompiledTrace(program, [linked], hosts, entry=linked.entry)
 
-    is_heavy = operation_count(trace.function) > _MAX_QUICK_OPERATIONS
-    if not (can_be_quick and lowered.is_long) or is_heavy:
+    can_be_quick = can_be_quick and lowered.is_long
+    if not can_be_quick or operation_count(trace.function) > _MAX_QUICK_OPERATIONS:
         return compiled(OPTIMISED)
     quick = compiled(QUICK)
     quick.optimised = functools.partial(compiled, OPTIMISED)
