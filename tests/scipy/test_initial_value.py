@@ -278,7 +278,7 @@ def test_a_gradient_of_bdf_across_a_fast_transition(method):
 
     def f(mu):
         oscillator = lambda t, y: [y[1], mu * (1 - y[0] ** 2) * y[1] - y[0]]  # noqa: E731
-        control = {"rtol": 1e-4, "atol": 1e-6}
+        control = {"rtol": 1e-4, "atol": np.full(2, 1e-6)}
         if method == "odeint":
             return odeint(oscillator, [2.0, 0.0], [0.0, 110.0], tfirst=True, **control)[-1, 0]
         given = {"method": method, "t_eval": [110.0], **control}

@@ -50,7 +50,7 @@ def record_steps(
     base: Any = getattr(scipy.integrate, method) if isinstance(method, str) else method
     if base is scipy.integrate.BDF:
         result = scipy.integrate.solve_ivp(f, t_span, y0, base, **options)
-        steps = _steps_of_radau(f, result, t_span, y0, options)
+        steps = _steps_beside(f, result, t_span, y0, options)
         if steps is not None:
             return result, steps
     tableau = tableau_of(base)
@@ -74,7 +74,7 @@ def record_steps(
 
     result = scipy.integrate.solve_ivp(f, t_span, y0, RecordingSolver, **options)
     if _BDF_OF_LSODA in methods:
-        steps = _steps_of_radau(f, result, t_span, y0, options)
+        steps = _steps_beside(f, result, t_span, y0, options)
         if steps is not None:
             return result, steps
     times = np.array([t_span[0], *(t for _, t, *_ in found)])
@@ -88,17 +88,22 @@ def record_steps(
     return result, Steps(tableau, times, states, np.reshape(slopes, shape))
 
 
-def _steps_of_radau(
+def _steps_beside(
     f: RightSide, result: Any, t_span: Any, y0: Any, options: dict[str, Any]
 ) -> Steps | None:
-    """The steps of Radau to where another method has come; None if it fails."""
+    """The steps of Radau to where another method has come; None if one of them fails."""
     if not result.success:
         return None
     lasts = [t[-1] for t in result.t_events or () if result.status == 1 and len(t)]
     end = max(lasts, key=lambda t: abs(t - t_span[0]), default=t_span[1])
-    options = {k: x for k, x in options.items() if k in _STEP_OPTIONS}
-    other, steps = record_steps(f, (t_span[0], end), y0, scipy.integrate.Radau, **options)
-    return steps if other.success else None
+    of_steps = {k: x for k, x in options.items() if k in _STEP_OPTIONS}
+    return _steps_of_radau(f, (t_span[0], end), y0, of_steps)
+
+
+def _steps_of_radau(f: RightSide, t_span: Any, y0: Any, options: dict[str, Any]) -> Steps | None:
+    """The steps of Radau; None if it fails."""
+    result, steps = record_steps(f, t_span, y0, scipy.integrate.Radau, **options)
+    return steps if result.success else None
 
 
 def _collocated(tableau: Tableau, times: Any, states: Any, inner: Any) -> Steps:
@@ -125,10 +130,11 @@ def record_odeint(f: Any, y0: Any, t: Any, *rest: Any, **options: Any) -> tuple[
     result = (states, info) if wants_all else states
     if _BDF_OF_LSODA in info["mused"]:
         right = f if time_first else lambda t, y: f(y, t)
-        control = {k: options.get(k) or _ODEINT_TOLERANCE for k in ("rtol", "atol")}
+        tolerances = {k: options.get(k) for k in ("rtol", "atol")}
+        control = {k: _ODEINT_TOLERANCE if x is None else x for k, x in tolerances.items()}
         control["max_step"] = options.get("hmax") or np.inf
-        other, steps = record_steps(right, (t[0], t[-1]), y0, scipy.integrate.Radau, **control)
-        if other.success:
+        steps = _steps_of_radau(right, (t[0], t[-1]), y0, control)
+        if steps is not None:
             return result, steps
     sign = 1.0 if t[-1] >= t[0] else -1.0
     latest = np.minimum.accumulate(sign * np.array([*called, t[-1]])[::-1])[::-1]
