@@ -23,8 +23,7 @@ from tracker.jit.schedule.plan_data import Expression, is_in_memory
 from tracker.tape.value import Value
 
 _probes: dict[Op, _OpProbe] = {}
-_sum_ops: dict[Op, bool] = {}
-_selections: dict[Op, bool] = {}
+_combining_ops: dict[Op, bool] = {}
 SLOW_OPS_LIMIT = 2  # divisions and roots that take longer than loading an operand once more
 _GATHER_COST = RECOMPUTE_LIMIT  # a load from a computed address: its users are stored
 _MIN_REPEATS = (
@@ -71,25 +70,23 @@ def _probe(eqn: Eqn | Value) -> _OpProbe:
 
 def is_sum(op: Op) -> bool:
     """Whether an elementwise op adds its two operands."""
-    is_sum_op = _sum_ops.get(op)
-    if is_sum_op is None:
-        assert isinstance(op.lower, Map)
-        a, b = _OpProbe(), _OpProbe()
-        result = op.lower.body(_OpProbe(), a, b) if op.arity == 2 else None
-        is_sum_op = _sum_ops[op] = isinstance(result, _OpProbe) and result.terms == (a, b)
-    return is_sum_op
+    return op.arity == 2 and _combines_operands(op)
 
 
 def is_selection(op: Op) -> bool:
     """Whether an elementwise op selects one of two operands by another one."""
-    is_selection_op = _selections.get(op)
-    if is_selection_op is None:
+    return op.arity == 3 and _combines_operands(op)
+
+
+def _combines_operands(op: Op) -> bool:
+    """Whether the body of an op is one addition or selection, of all operands in order."""
+    found = _combining_ops.get(op)
+    if found is None:
         assert isinstance(op.lower, Map)
-        xs = (_OpProbe(), _OpProbe(), _OpProbe())
-        result = op.lower.body(_OpProbe(), *xs) if op.arity == 3 else None
-        is_selection_op = isinstance(result, _OpProbe) and result.terms == xs
-        _selections[op] = is_selection_op
-    return is_selection_op
+        xs = tuple(_OpProbe() for _ in range(op.arity or 0))
+        result = op.lower.body(_OpProbe(), *xs)
+        found = _combining_ops[op] = isinstance(result, _OpProbe) and result.terms == xs
+    return found
 
 
 class _OpProbe:
