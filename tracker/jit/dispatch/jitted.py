@@ -166,7 +166,7 @@ class Jitted:
         if any(map(is_opaque, call.leaves)):
             return self._call_untraceable(args, kwargs, READS_OPAQUE_OBJECT)
         group = self.groups.get(call.signature)
-        if group is not None and any(each.is_pending for each in group.specializations):
+        if group is not None and any(each.is_awaited for each in group.specializations):
             return self._install_compiled(group)(*args, **kwargs)
         self.slow_calls += 1
         if not call.signature.is_native:
@@ -247,12 +247,13 @@ class Jitted:
 
     def _install_compiled(self, group: SignatureGroup) -> Callable[..., Any]:
         """Wait for pending compilations, and install their entries; return what to call."""
-        for each in group.specializations:
+        awaited = [each for each in group.specializations if each.is_awaited]
+        for each in awaited:
             each.job.wait()
         with TRACING_LOCK.acquire_within(_LOCK_TIMEOUT) as is_ours:
             if not is_ours:
                 return self.function
-            for each in group.specializations:
+            for each in awaited:
                 if each.is_pending:
                     self.traces.install_entry(each)
         callable_: Callable[..., Any] = self.traces.native()

@@ -18,6 +18,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.ir.graph import Const, Eqn, Guard
+from tracker.jit.dispatch.interpreter import interpret
 from tracker.jit.guards.captured_leaves import (
     possible_holder_aliases,
     signature_difference,
@@ -53,12 +54,14 @@ _MAX_UNROLLED = 40  # elements; shorter arrays are unrolled, which fixes their l
 @record()
 class Specialization:
     """A trace, the job that compiles it, and a function that says why it was made. `is_pending`
-    until its native entry, if it has one, is installed. `optimised_job` compiles quick code again.
+    until its native entry, if it has one, is installed: `calls_to_interpret` do not wait for that.
+    `optimised_job` compiles quick code again.
     """
 
     trace: Trace
     job: Job[CompiledTrace]
     describe_cause: Callable[[], str]
+    calls_to_interpret: int = 0
     is_pending: bool = True
     optimised_job: Job[CompiledTrace] | None = None
 
@@ -66,10 +69,18 @@ class Specialization:
     def compiled(self) -> CompiledTrace:
         return self.job.result()
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the next call needs machine code."""
+        return self.is_pending and not self.calls_to_interpret
+
     def call(self, leaves: Sequence[Any], given: Sequence[Any]) -> Any:
         """Run the trace through Python, with all leaves and the arguments. A native entry was tried
         already."""
-        return _run_in_python(self.trace, self.compiled, leaves, given)
+        if self.is_pending and self.calls_to_interpret:
+            self.calls_to_interpret -= 1
+            return _run_in_python(self.trace, interpret(self.trace), leaves, given)
+        return _run_in_python(self.trace, self.compiled.run, leaves, given)
 
     def covers(self, other: Trace) -> bool:
         """Whether another trace is valid for no call that this one is not valid for."""
@@ -305,10 +316,14 @@ def newest_cause(group: SignatureGroup) -> str:
 
 
 def _run_in_python(
-    trace: Trace, compiled: CompiledTrace, leaves: Sequence[Any], given: Sequence[Any]
+    trace: Trace,
+    run: Callable[[Sequence[Any]], Sequence[Any]] | None,
+    leaves: Sequence[Any],
+    given: Sequence[Any],
 ) -> Any:
-    """Run a trace through the executor: plain values in, structured results out."""
-    if compiled.run is None or (_requires_no_alias(trace) and has_overlap(trace, leaves)):
+    """Run a trace through the executor or the interpreter: plain values in, structured results
+    out."""
+    if run is None or (_requires_no_alias(trace) and has_overlap(trace, leaves)):
         raise GuardFailed  # the native entry was tried already
     if not conditions_hold(trace.conditions, trace.signature, leaves, given):
         raise GuardFailed
@@ -321,7 +336,7 @@ def _run_in_python(
         owner.data if owner else leaves[source] if isinstance(source, int) else source
         for source, owner in zip(trace.captures, trace.owners, strict=True)
     ]
-    found = iter(compiled.run([*(leaves[number] for number in trace.inputs), *captured]))
+    found = iter(run([*(leaves[number] for number in trace.inputs), *captured]))
     results: list[Any] = []
     for out in trace.outputs:
         if out.kind == "constant":

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tracker.config import current
 from tracker.errors import CompileError, warn
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
+from tracker.jit.dispatch.interpreter import interpreted_calls
 from tracker.jit.dispatch.specialization import (
     SignatureGroup,
     Specialization,
@@ -119,6 +120,7 @@ class TraceCache:
         can_wait = can_wait and not self.compiles_synchronously
         job = compile_queue.enqueue(work) if can_wait else compile_queue.run_now(work)
         specialization = Specialization(trace, job, miss_cause(group, trace, full_signature))
+        specialization.calls_to_interpret = interpreted_calls(trace) if can_wait else 0
         group.specializations.append(specialization)
         return specialization
 

@@ -30,6 +30,7 @@ from tracker.jit.guards.constants import (
     is_mutable_leaf,
 )
 from tracker.jit.guards.source import Source, child_path
+from tracker.ops.shape.memory_order import c_strides
 from tracker.support.structs import record
 from tracker.tree import Structure
 
@@ -254,6 +255,15 @@ def leaf_of(x: Any) -> Leaf:
     if is_mutable_leaf(x) and not holds_plain_values(x):
         return UnsupportedLeaf(f"a {cls.__name__} of objects")
     return StructuralKey(x) if has_structural_key(x) else ConstantKey(x)
+
+
+def leaf_strides(array: Any) -> tuple[int, ...]:
+    """The strides in elements of an array or an array leaf; a number has none."""
+    if isinstance(array, ScalarLeaf):
+        return ()
+    if array.strides is None:
+        return c_strides(array.shape)
+    return tuple(stride // array.dtype.itemsize for stride in array.strides)
 
 
 def array_leaf(x: Any) -> ArrayLeaf | UnsupportedLeaf | None:

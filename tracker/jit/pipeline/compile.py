@@ -25,14 +25,13 @@ from tracker.jit.guards.signature import (
 )
 from tracker.jit.llvm.engine import OPTIMISED, QUICK
 from tracker.jit.pipeline import program_cache
-from tracker.jit.pipeline.link import CompiledTrace, array_out, bind, leaf_strides, out_leaf
+from tracker.jit.pipeline.link import CompiledTrace, array_out, bind, out_leaf
 from tracker.jit.pipeline.program import CallingLayout, Program
 from tracker.jit.runtime.lazy_imports import lazy_import
 from tracker.jit.schedule.cost import operation_count
 from tracker.jit.schedule.plan_data import FrameSlots
 from tracker.jit.tracing.ir_builder import TraceOutput
 from tracker.jit.tracing.trace import Trace
-from tracker.ops.shape.memory_order import MemoryOrder, is_dense, nontrivial_strides
 
 _MAX_QUICK_OPERATIONS = 10**9  # in one call; more are worth waiting for optimised code
 
@@ -49,7 +48,7 @@ def compile_call(
     started = time.perf_counter()
     done = _compile_native(trace, lengths_vary, can_be_quick) if _can_be_native(trace) else None
     if done is None:
-        done = _executor(Program(trace.function), _output_orders(trace), lengths_vary)
+        done = _executor(Program(trace.function), trace.output_orders, lengths_vary)
     passes = done.program.seconds
     done.seconds = {"passes": passes, "code": time.perf_counter() - started - passes}
     return done
@@ -97,7 +96,7 @@ def _calling_layout(trace: Trace, lengths_vary: bool) -> tuple[CallingLayout, Ou
     leaves = [call.leaves[number] for number in trace.inputs]
     atoms = iter(trace.function.outputs)  # passes keep the types of outputs
     out_leaves = [_out_leaf_of(out, atoms) for out in trace.outputs]
-    orders = _output_orders(trace)
+    orders = trace.output_orders
     written = tuple(
         (number, array_out(atom, order))
         for number, atom, order in zip(
@@ -136,22 +135,10 @@ def _calling_layout(trace: Trace, lengths_vary: bool) -> tuple[CallingLayout, Ou
         ),
     )
     sources = (*trace.inputs, *trace.captures)
-    strides = tuple(leaf_strides(call.leaves[s] if isinstance(s, int) else s) for s in sources)
+    strides = tuple(
+        signature.leaf_strides(call.leaves[s] if isinstance(s, int) else s) for s in sources
+    )
     return CallingLayout(slots, strides, tuple(orders), lengths_vary), outputs, arrays
-
-
-def _output_orders(trace: Trace) -> list[MemoryOrder]:
-    """The memory orders of the outputs: those of the plain function; of a written argument, that of
-    the array, if it has no gaps."""
-    orders = [out.order for out in trace.outputs if out.atom is not None]
-    return orders + [_packed_strides(trace.signature.leaves[number]) for number in trace.writes]
-
-
-def _packed_strides(leaf: signature.Leaf) -> MemoryOrder:
-    if not isinstance(leaf, signature.ArrayLeaf) or leaf.strides is None:
-        return None
-    strides = leaf_strides(leaf)
-    return strides if is_dense(nontrivial_strides(strides, leaf.shape), leaf.shape) else None
 
 
 def _out_leaf_of(out: TraceOutput, atoms: Iterator[Atom]) -> OutLeaf:

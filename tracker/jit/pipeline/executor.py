@@ -22,14 +22,13 @@ from tracker.jit.pipeline.link import (
     LinkedProgram,
     array_out,
     bind,
-    leaf_strides,
     out_leaf,
 )
 from tracker.jit.pipeline.partition import HostCall, Segment
 from tracker.jit.pipeline.program import CallingLayout, Program
 from tracker.jit.schedule.plan_data import FrameSlots
 from tracker.jit.tracing.trace import GuardFailed
-from tracker.ops.shape.memory_order import MemoryOrder, k_order_strides
+from tracker.ops.shape.memory_order import MemoryOrder, in_memory_order
 from tracker.random.draw_ops import RollbackLog
 from tracker.tape.observers import CallbackMismatch
 from tracker.tape.replay import GUARD_CONVERSIONS
@@ -81,21 +80,10 @@ def executor(
                 log.roll_back()
                 raise
         results = [a.value if isinstance(a, Const) else table[a] for a in function.outputs]
-        results[: len(orders)] = map(_with_order, results, orders)
+        results[: len(orders)] = map(in_memory_order, results, orders)
         return tuple(results)
 
     return CompiledTrace(program, pieces, hosts, run=run)
-
-
-def _with_order(x: Any, order: MemoryOrder) -> Any:
-    """A result in the wanted memory order."""
-    if type(x) is not np.ndarray or k_order_strides(x) == order:
-        return x
-    if order is None:
-        return np.ascontiguousarray(x)
-    laid = np.ndarray(x.shape, x.dtype, strides=tuple(step * x.itemsize for step in order))
-    laid[...] = x
-    return laid
 
 
 def _host_step(stage: HostCall) -> Callable[[dict[Var, Any]], None]:
@@ -185,7 +173,7 @@ class _SegmentCall:
         function = Function(
             segment.function.name, segment.inputs, (), segment.function.body, segment.outputs
         )
-        strides = tuple(leaf_strides(leaf) for leaf in call.leaves)
+        strides = tuple(signature.leaf_strides(leaf) for leaf in call.leaves)
         layout = CallingLayout(slots, strides, tuple(self.orders), self.lengths_vary)
         program = Program.optimised(function, layout)
         linked = bind(program, program.lowered, call, outputs)

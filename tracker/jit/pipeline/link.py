@@ -15,14 +15,13 @@ from tracker.ir.graph import Atom, Function
 from tracker.jit.abi import loader
 from tracker.jit.abi.entry import PlanTraits
 from tracker.jit.codegen.artifact import CALL_PATTERN, LoweredProgram
-from tracker.jit.guards import signature
 from tracker.jit.guards.signature import ArrayOut, OutLeaf, Outputs, ScalarOut, Signature
 from tracker.jit.llvm import engine, object_cache
 from tracker.jit.pipeline.program import Program
 from tracker.jit.runtime import allocator, blas, c_symbols, interrupt_checks, thread_pool
 from tracker.jit.runtime.lazy_imports import lazy_import
 from tracker.jit.schedule.plan_data import Plan
-from tracker.ops.shape.memory_order import MemoryOrder, c_strides
+from tracker.ops.shape.memory_order import MemoryOrder
 from tracker.support.structs import field, record
 
 if TYPE_CHECKING:
@@ -145,15 +144,6 @@ def _allocator_address(name: str, size: int) -> int:
 
 
 # Layouts ------------------------------------------------------------------------------------------
-
-
-def leaf_strides(array: Any) -> tuple[int, ...]:
-    """The strides in elements of an array or an array leaf; a number has none."""
-    if isinstance(array, signature.ScalarLeaf):
-        return ()
-    if array.strides is None:
-        return c_strides(array.shape)
-    return tuple(stride // array.dtype.itemsize for stride in array.strides)
 
 
 def array_out(atom: Atom, order: MemoryOrder) -> ArrayOut:

@@ -35,10 +35,13 @@ from tracker.jit.guards.captured_leaves import unchanged_captures, with_captured
 from tracker.jit.guards.conditions import distinct_objects
 from tracker.jit.guards.constants import ConstantKey, StructuralKey
 from tracker.jit.guards.signature import (
+    ArrayLeaf,
     Condition,
+    Leaf,
     Signature,
     SignaturePath,
     StateWrite,
+    leaf_strides,
     signature_of,
 )
 from tracker.jit.guards.source import ItemSource, Source, SourcePath, has_instance_dict
@@ -68,6 +71,7 @@ from tracker.jit.tracing.side_effects import (
 )
 from tracker.jit.tracing.stability import PostTraceState
 from tracker.ops.shape.create import buffer
+from tracker.ops.shape.memory_order import MemoryOrder, is_dense, nontrivial_strides
 from tracker.plain import call_exchanged, original_of, prepare_exchange
 from tracker.random.draw_ops import DrawMonitor, PatchedGlobals, import_generators
 from tracker.support.array_copies import copy_with_layout
@@ -115,6 +119,13 @@ class Trace:
     state_writes: tuple[StateWrite, ...] = ()
     is_certain: bool = True
     changed_numbers: tuple[frozenset[SourcePath], frozenset[SourcePath]] = frozenset(), frozenset()
+
+    @property
+    def output_orders(self) -> list[MemoryOrder]:
+        """The memory orders of the outputs: those of the plain function; of a written argument,
+        that of the array, if it has no gaps."""
+        orders = [out.order for out in self.outputs if out.atom is not None]
+        return orders + [_packed_strides(self.signature.leaves[number]) for number in self.writes]
 
 
 @record()
@@ -567,6 +578,13 @@ def _refuse_tracked_holders(outputs: list[Any]) -> None:
 
 def _trace_name(f: Callable[..., Any]) -> str:
     return str(getattr(f, "__name__", "function")).replace("<lambda>", "function")
+
+
+def _packed_strides(leaf: Leaf) -> MemoryOrder:
+    if not isinstance(leaf, ArrayLeaf) or leaf.strides is None:
+        return None
+    strides = leaf_strides(leaf)
+    return strides if is_dense(nontrivial_strides(strides, leaf.shape), leaf.shape) else None
 
 
 def static_leaves(call: Signature, leaves: Sequence[Any]) -> list[Any]:

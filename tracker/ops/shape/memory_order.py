@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tracker.ops.shape.shape import memory_axes
 
 MemoryOrder = tuple[int, ...] | None  # strides without gaps; None: C order
@@ -61,3 +63,14 @@ def is_dense(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
             return False
         step *= n
     return True
+
+
+def in_memory_order(x: Any, order: MemoryOrder) -> Any:
+    """A number or array; an array that lies otherwise is copied."""
+    if type(x) is not np.ndarray or k_order_strides(x) == order:
+        return x
+    if order is None:
+        return np.ascontiguousarray(x)
+    laid = np.ndarray(x.shape, x.dtype, strides=tuple(step * x.itemsize for step in order))
+    laid[...] = x
+    return laid

@@ -1,0 +1,74 @@
+"""Interprets a trace, op by op with NumPy, while its machine code is compiled in the background.
+
+A call that is like a traced one need not wait for the compiler (`interpreted_calls` says how many
+do not): that a function is called twice costs about what two plain calls cost.
+
+Invariants: whether a call is interpreted depends on the trace and on the number of calls, never on
+the clock, so that a program computes the same numbers in every run. A guard that does not hold, or
+an error, leaves nothing behind: the plain function meets it again, at the user's line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Eqn, Function, nested_functions
+from tracker.ir.lowering import Loop, While
+from tracker.jit.schedule.cost import operation_count
+from tracker.jit.tracing.trace import GuardFailed, Trace
+from tracker.ops.shape.memory_order import in_memory_order
+from tracker.tape.replay import replay
+
+_MAX_CALLS = 8
+_MAX_SHARE = 3  # interpreted calls take at most this part of the time for compiling
+_COMPILE_NS, _COMPILE_NS_PER_EQUATION = 10_000_000, 60_000
+_NS_PER_EQUATION, _NS_PER_OPERATION = 2_000, 4
+
+
+def interpreted_calls(trace: Trace) -> int:
+    """How many calls are interpreted before one waits for machine code."""
+    function = trace.function
+    if function.has_side_effects or _has_unknown_length(function):
+        return 0
+    equations = len(function.body)
+    to_compile = _COMPILE_NS + _COMPILE_NS_PER_EQUATION * equations
+    to_interpret = _NS_PER_EQUATION * _equation_count(function)
+    to_interpret += _NS_PER_OPERATION * operation_count(function)
+    return min(_MAX_CALLS, to_compile // (_MAX_SHARE * to_interpret + 1))
+
+
+def interpret(trace: Trace) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """A function of the values of a trace's inputs and captures, with the results of machine code;
+    it raises `GuardFailed` where that would leave the call to the plain function."""
+
+    orders = trace.output_orders
+
+    def run(values: Sequence[Any]) -> Sequence[Any]:
+        try:
+            with np.errstate(all="ignore"):
+                results = replay(trace.function, values)
+        except Exception as error:
+            raise GuardFailed from error
+        results[: len(orders)] = map(in_memory_order, results, orders)
+        return results
+
+    return run
+
+
+def _has_unknown_length(function: Function) -> bool:
+    """Whether only running the function tells how long it takes."""
+    loops = any(isinstance(op.lower, While) for op in function.ops)
+    return loops or any(map(_has_unknown_length, function.functions.values()))
+
+
+def _equation_count(function: Function) -> int:
+    """How many equations a run evaluates."""
+    return sum(map(_evaluations, function.eqns))
+
+
+def _evaluations(eqn: Eqn) -> int:
+    turns = eqn.params["length"] if isinstance(eqn.op.lower, Loop) else 1
+    return 1 + turns * sum(map(_equation_count, nested_functions((eqn,)).values()))
