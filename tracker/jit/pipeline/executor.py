@@ -17,6 +17,7 @@ from tracker.jit.abi import native_callable
 from tracker.jit.guards import signature
 from tracker.jit.guards.signature import ArrayOut, Outputs, Signature
 from tracker.jit.kernels.python_callbacks import host_function
+from tracker.jit.llvm.engine import OPTIMISED, QUICK
 from tracker.jit.pipeline.link import (
     CompiledTrace,
     LinkedProgram,
@@ -26,6 +27,7 @@ from tracker.jit.pipeline.link import (
 )
 from tracker.jit.pipeline.partition import HostCall, Segment
 from tracker.jit.pipeline.program import CallingLayout, Program
+from tracker.jit.schedule.cost import operation_count
 from tracker.jit.schedule.plan_data import FrameSlots
 from tracker.jit.tracing.trace import GuardFailed
 from tracker.ops.shape.memory_order import MemoryOrder, in_memory_order
@@ -34,10 +36,14 @@ from tracker.tape.observers import CallbackMismatch
 from tracker.tape.replay import GUARD_CONVERSIONS
 from tracker.tree import LEAF, Structure
 
+_MAX_QUICK_OPERATIONS = 10**6  # of `compile_values`; a loop's turns count
+
 
 def compile_values(function: Function) -> Callable[[Sequence[Any]], tuple[Any, ...] | None]:
-    """A function of a flat list of values; it gives None where a guard fails."""
-    run = executor(Program(function)).run
+    """A function of a flat list of values; it gives None where a guard fails. It is compiled
+    quickly, unless it computes much at every call."""
+    level = QUICK if operation_count(function) < _MAX_QUICK_OPERATIONS else OPTIMISED
+    run = executor(Program(function), level=level).run
     assert run is not None
 
     def values(xs: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -50,7 +56,11 @@ def compile_values(function: Function) -> Callable[[Sequence[Any]], tuple[Any, .
 
 
 def executor(
-    program: Program, orders: Sequence[MemoryOrder] = (), lengths_vary: bool = False
+    program: Program,
+    orders: Sequence[MemoryOrder] = (),
+    *,
+    lengths_vary: bool = False,
+    level: int = OPTIMISED,
 ) -> CompiledTrace:
     """Run the stages in turn, over a table of values; results have the memory orders `orders`.
     `lengths_vary`: see `compile_call`."""
@@ -67,7 +77,7 @@ def executor(
             steps.append(_guard_step(stage))
         elif any(isinstance(step, Guard) for step in stage.function.body) or stage.outputs:
             orders_of_stage = [wanted.get(v) for v in stage.outputs]
-            steps.append(_SegmentCall(stage, pieces, orders_of_stage, lengths_vary))
+            steps.append(_SegmentCall(stage, pieces, orders_of_stage, lengths_vary, level))
     parameters = (*function.inputs, *function.captures)
 
     def run(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -119,10 +129,12 @@ class _SegmentCall:
         pieces: list[LinkedProgram],
         orders: list[MemoryOrder],
         lengths_vary: bool,
+        level: int,
     ) -> None:
         self.segment = segment
         self.orders = orders
         self.lengths_vary = lengths_vary
+        self.level = level
         self.pieces = pieces
         self.calls: dict[Any, Any] = {}
         self.last: Callable[..., Any] = _guard_failed  # the call for the last classes
@@ -176,7 +188,7 @@ class _SegmentCall:
         strides = tuple(signature.leaf_strides(leaf) for leaf in call.leaves)
         layout = CallingLayout(slots, strides, tuple(self.orders), self.lengths_vary)
         program = Program.optimised(function, layout)
-        linked = bind(program, program.lowered, call, outputs)
+        linked = bind(program, program.lowered, call, outputs, level=self.level)
         self.pieces.append(linked)
         return native_callable.make_builtin(linked.entry, segment.function.name, _guard_failed)
 
