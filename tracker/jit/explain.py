@@ -32,6 +32,9 @@ def explain(
         lines.append(f"  one native call{', compiled quickly until it is called often' * is_quick}")
     else:
         lines.append(_segment_line(compiled))
+    if specialization.calls_to_interpret and specialization.is_pending:
+        count = specialization.calls_to_interpret
+        lines.append(f"  before that, {count} call(s) interpreted by NumPy, without waiting")
     lines += [
         f"  host: {host.eqn.op.name} -> {host.eqn.out.type}: {host.why}{_location_text(host.eqn)}"
         for host in compiled.host_calls

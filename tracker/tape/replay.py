@@ -1,7 +1,7 @@
 """Run an `ir.Function` step by step, on plain data or recorded again on tracked values.
 
-Invariant: a replay does what the traced code did; if a guard does not hold for these values,
-`ReplayDiverged` is raised.
+Invariant: a replay does what the traced code did; if a guard does not hold for these values, or a
+Python number becomes complex, `ReplayDiverged` is raised.
 """
 
 from __future__ import annotations
@@ -44,5 +44,8 @@ def replay(function: Function, values: Sequence[Any]) -> list[Any]:
             if GUARD_CONVERSIONS[step.kind](read(step.operand)) != step.expected:
                 raise ReplayDiverged(step)
         else:
-            table[step.out] = apply(step.op, tuple(map(read, step.operands)), step.params)
+            out = step.out
+            x = table[out] = apply(step.op, tuple(map(read, step.operands)), step.params)
+            if type(x) is complex and out.type.weak and out.type.dtype.kind != "c":
+                raise ReplayDiverged  # Python takes the root of a negative number
     return [read(atom) for atom in function.outputs]

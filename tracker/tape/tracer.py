@@ -53,6 +53,7 @@ class Recording:
     closed_at     the id of each closed leaf -> how many equations came before
     known         values, or (bundle, number of an entry) -> equal values, which are read instead
     renewed       values -> older ones that are equal, and no longer read from there on
+    location_of   values -> (code, line), for the first `located` equations
     """
 
     equations: list[tuple[Value, Any, int]] = field(default_factory=list)
@@ -62,6 +63,16 @@ class Recording:
     closed_at: dict[int, int] = field(default_factory=dict)
     known: dict[Any, Value] = field(default_factory=dict)
     renewed: dict[Value, list[Value]] = field(default_factory=dict)
+    location_of: dict[Value, tuple[Any, int]] = field(default_factory=dict)
+    located: int = 0
+
+    def locations(self) -> dict[Value, tuple[Any, int]]:
+        """The (code, line) of each value. (A trace may take many derivatives: none walks through
+        what another one has seen.)"""
+        for value, code, line in self.equations[self.located :]:
+            self.location_of[value] = code, line
+        self.located = len(self.equations)
+        return self.location_of
 
     def operand_of(self, array: Any, value: Value) -> Any:
         """A plain operand as it was when the value was made."""
@@ -115,6 +126,8 @@ class Tracer:
                      tracked values in them, gradients
     errors           errors raised because of values: a function that goes on has branched on them
     turns            the symbolic turns of loops that are running, innermost last (`loop_index.py`)
+    location         the (code, line) of what is recorded now, where it is not that of the user's
+                     frame: a pullback is where the equation that it is for is
     abort_reason     why the trace cannot be used; the call goes on as plain Python
     drops_history    whether recorded values have lost their history, after the trace was aborted
     new_bytes        computed since dead arrays were last looked for; at most `byte_limit`
@@ -148,7 +161,7 @@ class Tracer:
         self.new_bytes = 0
         self.byte_limit = _MIN_BYTE_LIMIT
         self._errstate: Any = None  # NumPy's settings at the last equation
-        self._location: tuple[Any, int, int] = (None, 0, 0)  # code, instruction, line of the last
+        self.location: tuple[Any, int] | None = None
 
     @property
     def is_body_trace(self) -> bool:
@@ -189,13 +202,12 @@ class Tracer:
         for operand in value.operands:
             if type(operand) is _ndarray:
                 recording.plain_arrays.snapshot(operand, len(recording.equations))
-        code, line, frame = None, 0, user_frame(depth - 1)
-        if frame is not None:  # a backward pass stays at one instruction: look its line up once
-            code, at = frame.f_code, frame.f_lasti
-            if code is not self._location[0] or at != self._location[1]:
-                self._location = code, at, frame.f_lineno
-            line = self._location[2]
-        recording.equations.append((value, code, line))
+        if self.location is not None:
+            recording.equations.append((value, *self.location))
+        else:
+            frame = user_frame(depth - 1)
+            found = (None, 0) if frame is None else (frame.f_code, frame.f_lineno)
+            recording.equations.append((value, *found))
         for turn in self.turns:
             turn.note_growth(value)
         aval = value.aval

@@ -453,6 +453,8 @@ def test_a_signal_handler_may_raise_anywhere(monkeypatch):
 def test_a_thread_that_outlives_the_main_one_compiles():
     code = (
         "import threading, time, tracker, numpy as np\n"
+        "from tracker.jit.dispatch import interpreter\n"
+        "interpreter._MAX_CALLS = 0\n"
         "def late():\n"
         "    while threading.main_thread().is_alive(): time.sleep(0.001)\n"
         "    f = tracker.jit(lambda x: np.sum(x * x) + 1.0)\n"

@@ -10,14 +10,14 @@ an error, leaves nothing behind: the plain function meets it again, at the user'
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tracker.ir.graph import Eqn, Function, nested_functions
-from tracker.ir.lowering import Loop, While
-from tracker.jit.schedule.cost import operation_count
+from tracker.ir.lowering import Branch, Loop, While
 from tracker.jit.tracing.trace import GuardFailed, Trace
 from tracker.ops.shape.memory_order import in_memory_order
 from tracker.tape.replay import replay
@@ -25,7 +25,7 @@ from tracker.tape.replay import replay
 _MAX_CALLS = 8
 _MAX_SHARE = 3  # interpreted calls take at most this part of the time for compiling
 _COMPILE_NS, _COMPILE_NS_PER_EQUATION = 10_000_000, 60_000
-_NS_PER_EQUATION, _NS_PER_OPERATION = 2_000, 4
+_NS_PER_EQUATION, _NS_PER_ELEMENT = 2_000, 2
 
 
 def interpreted_calls(trace: Trace) -> int:
@@ -33,11 +33,8 @@ def interpreted_calls(trace: Trace) -> int:
     function = trace.function
     if function.has_side_effects or _has_unknown_length(function):
         return 0
-    equations = len(function.body)
-    to_compile = _COMPILE_NS + _COMPILE_NS_PER_EQUATION * equations
-    to_interpret = _NS_PER_EQUATION * _equation_count(function)
-    to_interpret += _NS_PER_OPERATION * operation_count(function)
-    return min(_MAX_CALLS, to_compile // (_MAX_SHARE * to_interpret + 1))
+    to_compile = _COMPILE_NS + _COMPILE_NS_PER_EQUATION * len(function.body)
+    return min(_MAX_CALLS, to_compile // (_MAX_SHARE * _interpretation_ns(function) + 1))
 
 
 def interpret(trace: Trace) -> Callable[[Sequence[Any]], Sequence[Any]]:
@@ -64,11 +61,14 @@ def _has_unknown_length(function: Function) -> bool:
     return loops or any(map(_has_unknown_length, function.functions.values()))
 
 
-def _equation_count(function: Function) -> int:
-    """How many equations a run evaluates."""
-    return sum(map(_evaluations, function.eqns))
-
-
-def _evaluations(eqn: Eqn) -> int:
-    turns = eqn.params["length"] if isinstance(eqn.op.lower, Loop) else 1
-    return 1 + turns * sum(map(_equation_count, nested_functions((eqn,)).values()))
+def _interpretation_ns(function: Function) -> int:
+    """About how long it takes to interpret a function."""
+    total = _NS_PER_EQUATION * len(function.body)
+    for step in function.body:
+        if isinstance(step, Eqn):
+            shapes = (step.out.type.shape, *(operand.type.shape for operand in step.operands))
+            total += _NS_PER_ELEMENT * sum([math.prod(shape) for shape in shapes if shape])
+            if isinstance(step.op.lower, Loop | Branch):
+                turns = step.params["length"] if isinstance(step.op.lower, Loop) else 1
+                total += turns * sum(map(_interpretation_ns, nested_functions((step,)).values()))
+    return total

@@ -533,7 +533,7 @@ class Jitted:
         finally:
             if specialization is not None:  # start late: compiling would slow the computation
                 compile_queue.start(specialization.job)
-                if specialization.job.has_result:
+                if specialization.is_awaited and specialization.job.has_result:
                     self.traces.install_entry(specialization)
 
     def _may_be_transient(

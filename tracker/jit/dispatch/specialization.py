@@ -425,4 +425,4 @@ def _as_result_class(kind: str, x: Any) -> Any:
 def _unshared(x: Any, leaves: Sequence[Any]) -> Any:
     """A result that shares no memory with an argument, a capture, or another result."""
     is_shared = isinstance(x, np.ndarray) and (x.base is not None or any(x is y for y in leaves))
-    return x.copy() if is_shared else x
+    return x.copy(order="K") if is_shared else x

@@ -48,7 +48,7 @@ def compile_call(
     started = time.perf_counter()
     done = _compile_native(trace, lengths_vary, can_be_quick) if _can_be_native(trace) else None
     if done is None:
-        done = _executor(Program(trace.function), trace.output_orders, lengths_vary=lengths_vary)
+        done = _executor(Program(trace.function), trace.output_orders, lengths_vary)
     passes = done.program.seconds
     done.seconds = {"passes": passes, "code": time.perf_counter() - started - passes}
     return done

@@ -58,7 +58,6 @@ def compile_values(function: Function) -> Callable[[Sequence[Any]], tuple[Any, .
 def executor(
     program: Program,
     orders: Sequence[MemoryOrder] = (),
-    *,
     lengths_vary: bool = False,
     level: int = OPTIMISED,
 ) -> CompiledTrace:

@@ -20,6 +20,7 @@ from tracker.ir.passes.matmul import rewrite_products
 from tracker.ir.passes.matmul_layout import share_transposes, sink_transposes
 from tracker.ir.passes.scatter import rewrite_scatters
 from tracker.ir.passes.simplify import simplify
+from tracker.ir.verify import verify
 from tracker.jit.pipeline.partition import is_one_call, why_host
 from tracker.jit.runtime import lazy_imports
 
@@ -67,7 +68,9 @@ PASSES = (
 
 
 def optimise(function: Function) -> Function:
-    """The function after all passes."""
+    """The function after all passes. (That it is valid was not checked while tracing: the call that
+    traces does not wait for that.)"""
+    verify(function)
     settings = current()
     dump("trace", lambda: str(function))
     done = manager.run(function, PASSES, check=settings.check, given=(cleanup.COMPOSITE,))

@@ -31,7 +31,6 @@ from tracker.ir.graph import (
     nested_functions,
 )
 from tracker.ir.types import type_of
-from tracker.ir.verify import verify
 from tracker.jit.guards.signature import ArrayLeaf, SignaturePath, ViewOut, array_leaf
 from tracker.jit.tracing.inputs import TracedInputs
 from tracker.ops.shape.create import item, to_discrete
@@ -121,7 +120,6 @@ def build_function(
         nested_functions(builder.body),
     )
     name_variables(function)
-    verify(function)
     return BuiltFunction(function, builder.arrays, builder.owners, results)
 
 

@@ -1,0 +1,243 @@
+"""The first calls after a trace do not wait for machine code: NumPy interprets the trace."""
+
+import functools
+import traceback
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker import tree
+from tracker.jit.dispatch import interpreter
+from tracker.jit.runtime.compile_queue import drain
+
+X = np.linspace(0.5, 2.0, 12)
+COUNT = 8
+
+
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch):
+    """Calls are interpreted, as they are outside of tests."""
+    monkeypatch.setattr(interpreter, "_MAX_CALLS", COUNT)
+
+
+def _slow_calls(f):
+    return f.cache_info().slow
+
+
+class Counter:
+    total = 0.0
+
+
+def _loop(x):
+    total = 0.0
+    for row in x.reshape(4, 3):
+        total = total + np.tanh(row @ row) * total
+    return total + np.sum(x)
+
+
+def _scanned(x):
+    def step(carry, row):
+        return np.sin(carry + row), carry
+
+    last, states = tracker.scan(step, np.zeros(3), x.reshape(4, 3))
+    return last, states
+
+
+def _branches(x):
+    return tracker.cond(np.sum(x) > 3, lambda y: y * 2, lambda y: -y, x)
+
+
+PROGRAMS = {
+    "array": lambda x: np.exp(-x) * x,
+    "NumPy number": lambda x: np.sum(x * x),
+    "several": lambda x: {"a": x + 1, "b": [np.max(x), (x[2], 3)]},
+    "Fortran order": lambda x: np.asfortranarray(x.reshape(3, 4)) * 2,
+    "transposed": lambda x: np.exp(x.reshape(3, 4)).T,
+    "views of the argument": lambda x: (x[::2], x, x.reshape(3, 4)),
+    "one array twice": lambda x: [x * 2] * 2,
+    "integers": lambda x: (np.argmax(x), x > 1, np.arange(5) + np.argmin(x)),
+    "complex": lambda x: np.fft.fft(x) * 1j,
+    "float32": lambda x: x.astype(np.float32) / 3,
+    "loop": _loop,
+    "scan": _scanned,
+    "branches": _branches,
+    "solve": lambda x: np.linalg.solve(np.outer(x, x) + np.eye(12), x),
+    "no number": lambda x: np.log(x - 1.0),
+}
+
+
+def _leaves(result):
+    return [
+        (type(leaf), leaf.flags.c_contiguous, np.asarray(leaf).tobytes())
+        if isinstance(leaf, np.ndarray)
+        else (type(leaf), leaf)
+        for leaf in tree.leaves(result)
+    ]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_interpreted_results_are_those_of_the_plain_function(name):
+    program, x = PROGRAMS[name], X.copy()
+    fast = tracker.jit(program)
+    with np.errstate(all="ignore"):
+        fast(x)
+        wanted = program(x * 1.25)
+    result = fast(x * 1.25)
+    assert _slow_calls(fast) == 2
+    assert tree.flatten(result)[1] == tree.flatten(wanted)[1]
+    for (kind, *layout), (wanted_kind, *wanted_layout) in zip(
+        _leaves(result), _leaves(wanted), strict=True
+    ):
+        assert kind is wanted_kind and layout[:-1] == wanted_layout[:-1]
+    for leaf, other in zip(tree.leaves(result), tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(leaf, other, rtol=1e-13)
+
+
+def test_python_numbers_stay_python_numbers():
+    fast = tracker.jit(lambda x, n: (x * n, n + 1, x > 2, -x))
+    for x in (2.5, 3.5, 4.5):
+        result = fast(x, 3)
+        assert result == (x * 3, 4, x > 2, -x)
+        assert [type(part) for part in result] == [float, int, bool, float]
+
+
+@pytest.mark.parametrize("name", ["NumPy number", "loop", "solve"])
+def test_interpreted_gradients_are_those_of_the_tape(name):
+    program = PROGRAMS[name]
+
+    def loss(x):
+        return np.sum(program(x))
+
+    fast = tracker.value_and_grad(tracker.jit(loss))
+    for turn in range(3):
+        value, slope = fast(X + turn)
+        plain_value, plain_slope = tracker.value_and_grad(loss)(X + turn)
+        np.testing.assert_allclose(value, plain_value, rtol=1e-13)
+        np.testing.assert_allclose(slope, plain_slope, rtol=1e-13)
+    assert _slow_calls(fast) == 3
+
+
+def test_machine_code_takes_over_after_the_same_number_of_calls():
+    fast = tracker.jit(PROGRAMS["array"])
+    for _ in range(30):
+        fast(X)
+        drain()
+    assert _slow_calls(fast) == 1 + COUNT
+    assert "call(s) interpreted" not in fast.explain(X)
+
+
+def test_explain_says_how_many_calls_are_interpreted():
+    fast = tracker.jit(PROGRAMS["array"])
+    fast(X), fast(X)
+    assert f"{COUNT - 1} call(s) interpreted" in fast.explain(X)
+
+
+def test_results_share_no_memory_with_arguments():
+    fast = tracker.jit(lambda x: (x * 1.0, np.asarray(x)))
+    fast(X)
+    copied, same = fast(X)
+    assert same is X and not np.shares_memory(copied, X)
+    captured = np.arange(3.0)
+    fast = tracker.jit(lambda x: (np.add(x, 0.0), captured + 0.0))
+    fast(X)
+    assert not any(np.shares_memory(a, b) for a, b in zip(fast(X), (X, captured), strict=True))
+
+
+def test_effects_happen_at_every_call(capsys):
+    seen = []
+    state = Counter()
+
+    def f(x, out):
+        out[1:] = x[1:] * 2
+        state.total += np.sum(x)
+        seen.append(np.max(x))
+        print("traced")
+        return x + state.total
+
+    fast = tracker.jit(f)
+    outs = [np.zeros(12) for _ in range(6)]
+    results = [fast(X, out) for out in outs]
+    assert all(np.array_equal(out[1:], X[1:] * 2) for out in outs)
+    np.testing.assert_allclose([r[0] - X[0] for r in results], np.sum(X) * np.arange(1, 7))
+    assert len(seen) == 6 and state.total == pytest.approx(6 * np.sum(X))
+    assert capsys.readouterr().out.count("traced") <= 3  # when numbers are found to change
+
+
+def test_captured_state_is_guarded():
+    scale = [2.0]
+    fast = tracker.jit(lambda x: x * scale[0])
+    fast(X), fast(X)
+    scale[0] = 3.0
+    np.testing.assert_allclose(fast(X), X * 3)
+    np.testing.assert_allclose(fast(X), X * 3)
+
+
+def test_another_way_through_is_traced():
+    fast = tracker.jit(lambda x: x * 2 if np.sum(x) > 0 else x * 3)
+    for x in (X, -X, X, -X, X):
+        np.testing.assert_allclose(fast(x), x * (2 if np.sum(x) > 0 else 3))
+    assert fast.cache_info().traces == 2
+
+
+def test_errors_are_those_of_the_plain_function():
+    def inverse(x):
+        return np.linalg.inv(x)
+
+    fast = tracker.jit(inverse)
+    fast(np.eye(3)), fast(np.eye(3))
+    with pytest.raises(np.linalg.LinAlgError) as caught:
+        fast(np.zeros((3, 3)))
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert any(frame.name == "inverse" for frame in frames)
+    np.testing.assert_allclose(fast(2 * np.eye(3)), 0.5 * np.eye(3))
+
+
+def test_arrays_that_share_memory_run_the_plain_function():
+    def shift(x, y):
+        x[1:] = y[:-1]
+        return np.sum(x)
+
+    fast = tracker.jit(shift)
+    fast(X.copy(), X.copy())
+    x, wanted = X.copy(), X.copy()
+    assert fast(x, x) == shift(wanted, wanted) and np.array_equal(x, wanted)
+
+
+@pytest.mark.parametrize("reason", ["large", "open loop", "strict", "one thread", "random"])
+def test_calls_that_wait_for_machine_code(reason):
+    size = 1_000_000 if reason == "large" else 12
+    rng = np.random.default_rng(0)
+
+    def newton(x):
+        return tracker.while_loop(
+            lambda y: np.max(np.abs(y * y - x)) > 1e-9, lambda y: 0.5 * (y + x / y), x
+        )
+
+    program = {
+        "open loop": newton,
+        "random": lambda x: x + rng.normal(size=12),
+    }.get(reason, np.tanh)
+    fast = tracker.jit(program, strict=reason == "strict")
+    x = np.ones(size)
+    with tracker.config(threads=1 if reason == "one thread" else 2):
+        for _ in range(3):
+            fast(x)
+    assert _slow_calls(fast) < 3
+
+
+def test_partial_and_method_are_interpreted():
+    class Model:
+        def __init__(self, w):
+            self.w = w
+
+        @tracker.jit
+        def __call__(self, x):
+            return np.sum(np.tanh(self.w * x))
+
+    model = Model(np.arange(12.0))
+    bound = tracker.jit(functools.partial(lambda a, x: a * x, 3.0))
+    for turn in range(4):
+        model.w = model.w + turn
+        assert model(X) == pytest.approx(np.sum(np.tanh(model.w * X)))
+        np.testing.assert_allclose(bound(X + turn), 3 * (X + turn))
