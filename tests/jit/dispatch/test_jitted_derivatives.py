@@ -160,3 +160,18 @@ def test_two_captured_arrays_of_one_origin():
         for ours, theirs in zip(compiled(p, r), want, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-14)
     np.testing.assert_allclose(want[0], tracker.ngradient(spread, p, r)[0], rtol=1e-6)
+
+
+def test_equations_of_a_pullback_have_the_lines_of_what_they_pull_back():
+    def loss(w, x):
+        h = np.tanh(w @ x)
+        y = np.exp(h)
+        return np.sum(y * y)
+
+    first = loss.__code__.co_firstlineno
+    ir = tracker.value_and_grad(jit(loss)).ir(np.ones((3, 3)), np.ones(3))
+    lines = [int(e.where.rpartition(":")[2]) - first for e in ir.eqns if __file__ in e.where]
+    computed = {at: lines.index(at) for at in (1, 2, 3)}
+    assert computed[1] < computed[2] < computed[3]
+    pulled_back = [at for at in lines[computed[3] + 1 :] if at in (1, 2)]
+    assert pulled_back == sorted(pulled_back, reverse=True) and set(pulled_back) == {1, 2}
