@@ -52,7 +52,7 @@ def long_chain(subject: Subject) -> Figures:
     return {"call": (microseconds, "us"), "memory": (status("VmHWM") / 2**20, "MB")}
 
 
-_MAX_CALLS = 8  # until machine code serves one
+_MAX_CALLS = 12  # until machine code serves one
 
 
 def _first_calls(library: Library, run: Callable[..., Any], arguments: tuple[Any, ...]) -> Figures:

@@ -23,7 +23,8 @@ from tracker.ops.shape.memory_order import in_memory_order
 from tracker.tape.replay import replay
 
 _MAX_CALLS = 8
-_MAX_SHARE = 3  # interpreted calls take at most this part of the time for compiling
+_MAX_SHARE = 3  # interpreted calls take at most a third of the time for compiling,
+_MAX_NS = 100_000_000  # and together no longer than this
 _COMPILE_NS, _COMPILE_NS_PER_EQUATION = 10_000_000, 60_000
 _NS_PER_EQUATION, _NS_PER_ELEMENT = 2_000, 2
 
@@ -34,7 +35,8 @@ def interpreted_calls(trace: Trace) -> int:
     if function.has_side_effects or _has_unknown_length(function):
         return 0
     to_compile = _COMPILE_NS + _COMPILE_NS_PER_EQUATION * len(function.body)
-    return min(_MAX_CALLS, to_compile // (_MAX_SHARE * _interpretation_ns(function) + 1))
+    budget = min(_MAX_NS, to_compile // _MAX_SHARE)
+    return min(_MAX_CALLS, budget // (_interpretation_ns(function) + 1))
 
 
 def interpret(trace: Trace) -> Callable[[Sequence[Any]], Sequence[Any]]:
