@@ -384,7 +384,7 @@ def breaks_on_values(x):
     return y, i
 
 
-@program(False)
+@program(True)
 def collects(x):
     found = []
     for i in range(10):

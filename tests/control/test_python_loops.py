@@ -10,8 +10,8 @@ import warnings
 
 import numpy as np
 import pytest
+from appending_loop_programs import PROGRAMS
 from python_loop_programs import M, X
-from triangular_loop_programs import PROGRAMS
 
 import tracker
 from tracker.control.python_loops import iterator

@@ -17,6 +17,7 @@ from __future__ import annotations
 import copy
 import math
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -482,3 +483,13 @@ def public_name(func: Any) -> str:
     """The name under which users know a function of NumPy."""
     module = getattr(func, "__module__", "numpy").replace("numpy", "np", 1)
     return f"{module}.{getattr(func, '__name__', func)}"
+
+
+def register_view(base: Tracked, part: Tracked) -> None:
+    """Register an up-to-date view with its base, which has it read again after a write."""
+    views = getattr(base, "_views", None)
+    if views is None:
+        views = base._views = []
+    elif len(views) & (len(views) - 1) == 0:  # a power of two: drop dead references now and then
+        views[:] = [ref for ref in views if ref() is not None]
+    views.append(weakref.ref(part))

@@ -43,12 +43,16 @@ class ConstantValues:
             and all(isinstance(o, (int, float, complex, np.number)) for o in others)
         )
 
-    def after(self, count: int, carries: Sequence[Carry]) -> list[Any]:
-        """What carries are after so many turns, as plain numbers; None for those that are none."""
-        plain = self._plain(carries)
-        if not any(plain):
-            return [None] * len(carries)
-        needed = self._needed([c.end for c, p in zip(carries, plain, strict=True) if p])
+    def after(
+        self, count: int, carries: Sequence[Carry], wanted: Iterable[Value] = ()
+    ) -> tuple[list[Any], dict[Value, list[Any]]]:
+        """What carries are after so many turns, as plain numbers (None for those that are none),
+        and the wanted values that are plain numbers, in each turn."""
+        plain, known = self._plain(carries)
+        found: dict[Value, list[Any]] = {value: [] for value in wanted if value in known}
+        if not any(plain) and not found:
+            return [None] * len(carries), {}
+        needed = self._needed([c.end for c, p in zip(carries, plain, strict=True) if p] + [*found])
         now = {c.start: c.origin for c, p in zip(carries, plain, strict=True) if p}
         constant = {value: value.data for value in self.values if value not in self.equations}
         for at in range(count):
@@ -59,18 +63,21 @@ class ConstantValues:
                 return table[x] if type(x) is Value else x
 
             for value in needed:
-                found = value.op.evaluate(*map(read, value.operands), **value.params)
-                if type(found) is not type(value.aval):
+                x = value.op.evaluate(*map(read, value.operands), **value.params)
+                if type(x) is not type(value.aval):
                     raise NotRollable("a number changes its type")
-                if type(found) is int and abs(found) > _MAX_INTEGER:
+                if type(x) is int and abs(x) > _MAX_INTEGER:
                     raise NotRollable("an integer outgrows 64 bits")
-                table[value] = found
+                table[value] = x
+            for value, numbers in found.items():
+                numbers.append(table[value])
             ends = [(c, read(c.end)) for c, p in zip(carries, plain, strict=True) if p]
             now = {c.start: end for c, end in ends}
-        return [now[c.start] if p else None for c, p in zip(carries, plain, strict=True)]
+        after = [now[c.start] if p else None for c, p in zip(carries, plain, strict=True)]
+        return after, found
 
-    def _plain(self, carries: Sequence[Carry]) -> list[bool]:
-        """Which carries are plain numbers after every turn."""
+    def _plain(self, carries: Sequence[Carry]) -> tuple[list[bool], set[Value]]:
+        """Which carries, and which values, are plain numbers in every turn."""
         plain = [c.start in self.values for c in carries]
         while True:
             others = {c.start for c, p in zip(carries, plain, strict=True) if not p}
@@ -84,7 +91,7 @@ class ConstantValues:
                 for c, p in zip(carries, plain, strict=True)
             ]
             if now == plain:
-                return now
+                return now, known
             plain = now
 
     def _needed(self, ends: Sequence[Any]) -> list[Value]:

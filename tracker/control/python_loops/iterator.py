@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tracker.control.python_loops.constants import ConstantValues
+from tracker.control.python_loops.growing_lists import GrowingLists, with_plain_numbers
 from tracker.control.python_loops.loop_code import LoopCode
 from tracker.control.python_loops.places import NotRollable
 from tracker.control.python_loops.turn_body import Carry, Symbol, Turn, TurnBody
@@ -265,6 +266,7 @@ class LoopIterator:
             rolled = False
             del self.tracer.errors[run.marks[0] :]
         if not rolled:
+            with_plain_numbers(run.state, constants)
             self._restore(run, names, constants, frame)
 
     def _restore(
@@ -299,6 +301,7 @@ class LoopIterator:
         if run.symbolic.has_learned or not state.is_unchanged():
             return False
         carries = _TurnCarries(run, names)
+        lists = GrowingLists(state, run.names, names)
         made = {value for value, _, _ in run.turn.equations}
         made.update(symbol.value for symbol in run.turn.symbols)
         made.update(carry.start for carry in carries.all)
@@ -309,22 +312,27 @@ class LoopIterator:
         if peeled and counts.terms:
             return False  # there may be no last turn
         run.symbolic.variable.last = counts.minus(Affine(1))
-        run.turn.carries = carries.all
+        run.turn.carries, run.turn.appended = carries.all, lists.values
         body = TurnBody(run.turn, counts)
         if not self._is_profitable(body, counts.high):
             self.attempts = 0
             return False
         count = counts.const
-        exact = [None] * len(carries.all)
+        exact: list[Any] = [None] * len(carries.all)
+        numbers: dict[Value, list[Any]] = {}
         if not counts.terms:
-            exact = constants.after(count, carries.all)
-        if exact and all(data is not None for data in exact):
+            exact, numbers = constants.after(count, carries.all, lists.values)
+        elif lists.values:
+            return False
+        if len(numbers) == len(lists.values) and exact and all(data is not None for data in exact):
             return False  # the plain loop is as fast
-        results = body.run()
+        run.turn.appended = [value for value in lists.values if value not in numbers]
+        results, stacks = body.run()
         found = [
             data if data is not None else made for data, made in zip(exact, results, strict=True)
         ]
         carries.assign(found, frame)
+        lists.extend(count, stacks, numbers, frame_locals(frame))
         self.at = run.at + count
         self.attempts = 0
         return True

@@ -62,13 +62,15 @@ class Symbol:
 
 @record(eq=False)
 class Turn:
-    """A turn that has run: its equations, from number `begin` of the recording on."""
+    """A turn that has run: its equations, from number `begin` of the recording on; `appended` are
+    the values to stack."""
 
     symbolic: SymbolicTurn
     tracer: Tracer
     begin: int
     symbols: list[Symbol]
     carries: list[Carry] = field(default_factory=list)
+    appended: Sequence[Value] = ()
 
     @property
     def equations(self) -> list[Equation]:
@@ -107,9 +109,9 @@ class TurnBody:
         self.dependent = self._dependent()
 
     def _needed(self, equations: list[Equation]) -> list[Equation]:
-        """The equations that the ends of carries depend on."""
+        """The equations that the ends of carries, and what is appended, depend on."""
         found: set[Value] = set()
-        stack = [carry.end for carry in self.turn.carries]
+        stack = [*(carry.end for carry in self.turn.carries), *self.turn.appended]
         while stack:
             value = stack.pop()
             if type(value) is Value and value in self.made and value not in found:
@@ -153,8 +155,9 @@ class TurnBody:
 
     # The body
 
-    def run(self) -> list[Any]:
-        """Record the loop; returns the tracked values that the carries have after it."""
+    def run(self) -> tuple[list[Any], dict[Value, Any]]:
+        """Record the loop; returns the tracked values that the carries have after it, and the
+        stacks of what is appended."""
         carried_arrays = {c.start for c in self.turn.carries if type(c.start.aval) is np.ndarray}
         arrays = {
             c.start: MovingArray(self, c.start, c.end)
@@ -186,6 +189,7 @@ class TurnBody:
             self.end_carry(self.substitutes[carry.start], ends[carry.start])
         for array in moving.values():
             array.leave()
+        stacked = {x: self.output(self.read(x)) for x in self.turn.appended if x in self.dependent}
         results = self._record()
         after = []
         for carry in self.turn.carries:
@@ -193,7 +197,7 @@ class TurnBody:
                 after.append(moving[carry.start].result(results))
             else:
                 after.append(results(self.substitutes[carry.start]))
-        return after
+        return after, {value: results(number) for value, number in stacked.items()}
 
     def _versions(self, start: Value) -> set[Value]:
         """A carried array, and what it is after each write."""

@@ -46,10 +46,10 @@ _NUMPY_NAMES = (
     "ones_like tri zeros zeros_like"
 )
 _ATTRIBUTE_NAMES = (
-    "T accumulate all any argmax argmin argsort astype clip conj conjugate copy count cumprod "
-    "cumsum diagonal dot dtype flatten get imag index itemsize items keys max mean min mT nbytes "
-    "ndim outer prod ravel real reduce repeat reshape round shape size squeeze std strides sum "
-    "swapaxes take trace transpose values var"
+    "T accumulate all any append argmax argmin argsort astype clip conj conjugate copy count "
+    "cumprod cumsum diagonal dot dtype flatten get imag index itemsize items keys max mean min mT "
+    "nbytes ndim outer prod ravel real reduce repeat reshape round shape size squeeze std strides "
+    "sum swapaxes take trace transpose values var"
 )
 _NUMPY_NAMES_OF_GROWING = (
     "arange copy dot empty eye flip float32 float64 identity int32 int64 matmul ones sum zeros"
@@ -70,6 +70,7 @@ class TurnState:
     slots       the id of each -> under how many names, or places in containers
     containers  lists and dicts, with their contents
     arrays      plain arrays, with copies
+    appended    lists that are read by `x.append` alone, with their lengths
     may_grow    whether the extents of what slices give are asked for only in ways that are noticed
                 (`SymbolicTurn.may_grow`)
     """
@@ -78,6 +79,7 @@ class TurnState:
     slots: Counter[int] = field(default_factory=Counter)
     containers: dict[int, tuple[Any, tuple[Any, ...]]] = field(default_factory=dict)
     arrays: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    appended: dict[int, tuple[list[Any], int]] = field(default_factory=dict)
     may_grow: bool = True
 
     @staticmethod
@@ -89,8 +91,13 @@ class TurnState:
         found.add_data(names[name] for name in loop.carried if name in names)
         return found.state() if found.understood else None
 
+    def grown(self) -> list[tuple[list[Any], int]]:
+        """The lists that were appended to, with their lengths from before."""
+        return [(x, length) for x, length in self.appended.values() if len(x) > length]
+
     def is_unchanged(self) -> bool:
-        """Whether containers and plain arrays are what they were, and no view was written."""
+        """Whether containers and plain arrays are what they were, but for what was appended, and no
+        view was written."""
         for x, contents in self.containers.values():
             now = _contents(x)
             if len(now) != len(contents) or any(map(_differs, now, contents)):
@@ -165,7 +172,9 @@ class _Finder:
     def _add_path(self, x: Any, attributes: tuple[str, ...]) -> None:
         while attributes and isinstance(x, types.ModuleType):
             x, attributes = getattr(x, attributes[0], None), attributes[1:]
-        if attributes:
+        if type(x) is list and attributes == ("append",):
+            self.found.appended[id(x)] = x, len(x)
+        elif attributes:
             self.understood &= _ATTRIBUTES.issuperset(attributes)
             self._note_attributes(attributes)
             self._add(x)
@@ -196,7 +205,7 @@ class _Finder:
             if cls is not tuple:
                 self.found.containers[id(x)] = x, contents
             self.add_data(contents)
-        elif not _is_constant(x):
+        elif not is_constant(x):
             self.understood &= may_call and self._is_pure(x)
 
     def _add_handle(self, handle: Tracked) -> None:
@@ -249,7 +258,7 @@ class _Finder:
         return self.understood
 
 
-def _is_constant(x: Any) -> bool:
+def is_constant(x: Any) -> bool:
     """Whether an object is a number, or text, of the builtin classes."""
     if isinstance(x, _NUMBERS):
         return type(x).__module__ in ("builtins", "numpy")

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import operator
 import sys
-import weakref
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -40,7 +39,14 @@ from tracker.tape.placeholders import (
 )
 from tracker.tape.record import apply, aval_of, data_of, value_of, wrap
 from tracker.tape.tracer import check_write
-from tracker.tape.tracked import ParamState, Tracked, check_is_array, install, numpy_class_name
+from tracker.tape.tracked import (
+    ParamState,
+    Tracked,
+    check_is_array,
+    install,
+    numpy_class_name,
+    register_view,
+)
 from tracker.tape.value import Value
 
 
@@ -58,7 +64,7 @@ class ArrayView:
 
     def read(self, part: Tracked) -> Value:
         value = value_of(self.cut(self.base))
-        _register_view(self.base, part)
+        register_view(self.base, part)
         return value
 
 
@@ -77,18 +83,8 @@ def link_view(
 ) -> Any:
     """Make `part` a view of `base`."""
     part._view = kind(base, cut, paste)
-    _register_view(base, part)
+    register_view(base, part)
     return part
-
-
-def _register_view(base: Tracked, part: Tracked) -> None:
-    """Register an up-to-date view with its base, for `invalidate_views`."""
-    views = getattr(base, "_views", None)
-    if views is None:
-        views = base._views = []
-    elif len(views) & (len(views) - 1) == 0:  # a power of two: drop dead references now and then
-        views[:] = [ref for ref in views if ref() is not None]
-    views.append(weakref.ref(part))
 
 
 def write_value(array: Tracked, new: Any) -> None:
@@ -316,7 +312,7 @@ def _set_shape(self: Tracked, shape: Any) -> None:
         if child is not None:
             link_view(former, child, child._view.cut, child._view.paste)
     self._value, self._view, self._views = reshaped._value, reshaped._view, []
-    _register_view(former, self)
+    register_view(former, self)
 
 
 def _view(self: Tracked, dtype: Any = None, type: Any = None) -> Any:

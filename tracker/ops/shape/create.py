@@ -19,6 +19,7 @@ from tracker.ops.declare.arguments import as_array, dtype_of, order_of
 from tracker.ops.declare.casting import cast_error, cast_for_store
 from tracker.ops.declare.declare import declare, implements, nondiff_op
 from tracker.ops.declare.rule_helpers import project
+from tracker.ops.shape.rows import is_row
 from tracker.ops.shape.shape import in_memory_order, memory_axes
 from tracker.tape.original_arrays import share_memory
 from tracker.tape.record import apply, aval_of, holds_tracked, value_of, wrap
@@ -273,7 +274,7 @@ def as_tracked_array(a: Any, dtype: Any = None) -> Any:
 def _stack_nested(a: Any, dtype: Any = None) -> Any:
     """Nested lists that hold tracked values as one array."""
     if isinstance(a, (list, tuple)) and any(isinstance(e, (Tracked, list, tuple)) for e in a):
-        return np.stack([_stack_nested(e) for e in a])
+        return np.stack([e if is_row(e) else _stack_nested(e) for e in a])
     return np.copy(a) if isinstance(a, Tracked) else buffer(np.array(a, dtype))
 
 

@@ -18,6 +18,7 @@ from tracker.ops.declare.arguments import as_array, order_of
 from tracker.ops.declare.casting import store_out
 from tracker.ops.declare.declare import declare, implements
 from tracker.ops.declare.rule_helpers import project, sum_to
+from tracker.ops.shape.rows import joined_rows
 from tracker.tape.conversions import plain_integers
 from tracker.tape.record import apply, aval_of, shape_of, shares_memory
 from tracker.tape.tracked import Tracked
@@ -435,14 +436,19 @@ stack = declare(
 def stack_(
     arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
 ) -> Any:
-    parts = [as_array(a) for a in arrays]
-    if not parts:
+    joined = [(as_array(part), has_rows) for part, has_rows in joined_rows(list(arrays))]
+    if not joined:
         raise ValueError("need at least one array to stack")
-    if len({np.shape(aval_of(a)) for a in parts}) != 1:
+    shapes = {np.shape(aval_of(a))[has_rows:] for a, has_rows in joined}
+    if len(shapes) != 1:
         raise ValueError("all input arrays must have the same shape")
-    parts = _cast_parts(parts, dtype, casting)
-    axis = normalize_axis_index(axis, np.ndim(parts[0]) + 1)
-    return store_out(out, apply(stack, tuple(parts), {"axis": axis}), casting or "same_kind")
+    axis = normalize_axis_index(axis, len(shapes.pop()) + 1)
+    if not any(has_rows for _, has_rows in joined):
+        parts = _cast_parts([a for a, _ in joined], dtype, casting)
+        return store_out(out, apply(stack, tuple(parts), {"axis": axis}), casting or "same_kind")
+    rows = _cast_parts([a if has_rows else a[None] for a, has_rows in joined], dtype, casting)
+    y = apply(concatenate, tuple(rows), {"axis": 0}) if len(rows) > 1 else np.copy(rows[0])
+    return store_out(out, np.moveaxis(y, 0, axis), casting or "same_kind")
 
 
 @implements(np.vstack)

@@ -1,0 +1,151 @@
+"""Lists that the turns of a loop append to: `states.append(x)`.
+
+The loop stacks what its turns append, and the list gets rows of the stack, read when they are used;
+`np.array(states)` is the stack itself (`ops/indexing/rows.py`). A turn may append numbers and
+arrays, and tuples, lists and dicts of them that it makes.
+
+Invariant: whatever is appended in several places, or has a name after the loop, is one object, as
+after the plain loop. An array that a later turn might write into is not appended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.control.python_loops.constants import ConstantValues
+from tracker.control.python_loops.places import NotRollable
+from tracker.control.python_loops.turn_state import TurnState, is_constant
+from tracker.ops.shape.rows import rows_of
+from tracker.tape.record import value_of, wrap
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import Value
+
+
+class GrowingLists:
+    """What a turn has appended. `starts` and `ends` are what the carried names had before and
+    after it."""
+
+    def __init__(
+        self, state: TurnState, starts: Mapping[str, Any], ends: Mapping[str, Any]
+    ) -> None:
+        self.state, self.starts, self.ends = state, starts, ends
+        self.parts = [(x, length, x[length:]) for x, length in state.grown() if len(x) > length]
+        self.leaves: dict[int, Tracked] = {}
+        for _, _, elements in self.parts:
+            for leaf in _leaves(elements):
+                if type(leaf) is Tracked:
+                    self.leaves[id(leaf)] = leaf
+                elif not is_constant(leaf):
+                    raise NotRollable(f"a {type(leaf).__name__} is appended")
+        self._refuse_shared()
+
+    @property
+    def values(self) -> list[Value]:
+        """The values that are appended."""
+        return [value_of(leaf) for leaf in self.leaves.values()]
+
+    def _refuse_shared(self) -> None:
+        """Refuse arrays that have another name, or that turns write into."""
+        arrays = [x for x in self.leaves.values() if _is_array(x)]
+        written = {id(handle) for handle, _ in self.state.written()}
+        carried = {id(x) for x in self.starts.values()}
+        for x in arrays:
+            if getattr(x, "_view", None) is not None:
+                raise NotRollable("a view is appended")
+            if id(x) in self.state.handles and id(x) not in carried:
+                raise NotRollable("one array is appended in all turns")
+        if arrays and not carried.isdisjoint(written):
+            raise NotRollable("an array is written that may be in a list")
+        for _, _, elements in self.parts:
+            for container in _containers(elements):
+                if id(container) in self.state.containers:
+                    raise NotRollable("one container is appended in all turns")
+
+    def extend(
+        self,
+        count: int,
+        stacks: Mapping[Value, Any],
+        numbers: Mapping[Value, Sequence[Any]],
+        after: Mapping[str, Any],
+    ) -> None:
+        """Have lists what all turns append: rows of stacks, or plain numbers. `after`: what names
+        have after the loop."""
+        objects = {
+            key: self._objects(leaf, count, stacks, numbers) for key, leaf in self.leaves.items()
+        }
+        for name, started in self.starts.items():
+            ended = self.ends.get(name)
+            if id(ended) in objects and ended is not started and _is_array(ended):
+                objects[id(ended)][-1] = after[name]
+            if id(started) in objects and _is_array(started):
+                objects[id(started)][0] = started
+        for x, length, elements in self.parts:
+            del x[length:]
+            for at in range(count):
+                turn = {key: rows[at] for key, rows in objects.items()}
+                x += [_rebuilt(element, turn) for element in elements]
+
+    def _objects(
+        self,
+        leaf: Tracked,
+        count: int,
+        stacks: Mapping[Value, Any],
+        numbers: Mapping[Value, Sequence[Any]],
+    ) -> list[Any]:
+        """What stands for a leaf, for each turn."""
+        value = value_of(leaf)
+        if value in numbers:
+            return list(numbers[value])
+        if value in stacks:
+            return rows_of(stacks[value], value.aval)
+        return [wrap(value) for _ in range(count)]
+
+
+def with_plain_numbers(state: TurnState, constants: ConstantValues) -> None:
+    """Have lists the numbers that symbolic ones stand for: the loop is not rolled."""
+
+    for x, length in state.grown():
+        tracked = [leaf for leaf in _leaves(x[length:]) if type(leaf) is Tracked]
+        plain = {id(t): t._value.data for t in tracked if t._value in constants.values}
+        x[length:] = [_rebuilt(element, plain) for element in x[length:]]
+
+
+def _leaves(x: Any) -> Iterator[Any]:
+    """What is in nested containers."""
+    if type(x) in (list, tuple, dict):
+        for part in x.values() if type(x) is dict else x:
+            yield from _leaves(part)
+    else:
+        yield x
+
+
+def _containers(x: Any) -> Iterator[Any]:
+    """The lists and dicts in a list or tuple, and in one another."""
+    for part in x.values() if type(x) is dict else x:
+        if type(part) in (list, dict):
+            yield part
+        if type(part) in (list, tuple, dict):
+            yield from _containers(part)
+
+
+def _rebuilt(x: Any, leaves: Mapping[int, Any]) -> Any:
+    """Nested containers with other objects for leaves, by id; a container whose leaves stay is the
+    same object."""
+    if type(x) not in (list, tuple, dict):
+        return leaves.get(id(x), x)
+    old = x.values() if type(x) is dict else x
+    parts = [_rebuilt(part, leaves) for part in old]
+    if all(map(_is_same, parts, old)):
+        return x
+    return dict(zip(x, parts, strict=True)) if type(x) is dict else type(x)(parts)
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    return a is b
+
+
+def _is_array(x: Any) -> bool:
+    return type(x) is Tracked and type(value_of(x).aval) is np.ndarray
