@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,6 +21,7 @@ import tracker as tr
 from tracker import gradient, jit
 from tracker.jit.llvm import engine, signals
 from tracker.jit.llvm.lock import LOCK
+from tracker.jit.tracing import trace
 from tracker.jit.tracing.placeholder_swap import ACTIVE_SWAPS
 from tracker.tape.placeholders import PLACEHOLDERS, add_placeholder, release_placeholder
 
@@ -483,3 +485,23 @@ def test_draws_of_another_thread_are_not_the_functions(times):
         assert len(caught) == (times == 5)
         assert f.cache_info().traces == (times < 5)
         assert f.cache_info().eager == (times == 5)
+
+
+def test_a_module_that_another_thread_fills_while_a_function_is_traced(monkeypatch):
+    module = types.ModuleType("filled_meanwhile")
+    module.first = [1.0]
+
+    def look(x):  # here the other thread runs
+        setattr(module, f"n{len(vars(module))}", [2.0])
+        return False
+
+    def f(x):
+        sys.modules[module.__name__] = module
+        return np.sum(x)
+
+    monkeypatch.setattr(trace, "contains_handle", look)
+    try:
+        assert jit(f)(np.ones(3)) == 3.0
+    finally:
+        sys.modules.pop(module.__name__, None)
+    assert hasattr(module, f"n{len(vars(module)) - 1}")
