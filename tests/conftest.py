@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tracker.ir import op
-from tracker.jit.dispatch import interpreter
+from tracker.jit.dispatch import interpreter, jitted
 from tracker.jit.llvm import engine, object_cache
 from tracker.jit.pipeline import compile
 from tracker.jit.runtime.compile_queue import drain
@@ -88,8 +88,9 @@ def nothing_left_behind():
 def compiled_quickly(request, monkeypatch):
     """LLVM takes longer than all of the rest, for programs that are much alike: it optimises some
     only; which, their text decides. Tests of what it makes of a text are marked `optimised`. The
-    second call of a function is compiled code's, not the interpreter's."""
-    monkeypatch.setattr(interpreter, "_MAX_CALLS", int(os.environ.get("XINTERP", "0")))
+    second call of a function is compiled code's, not the interpreter's, whatever its shapes."""
+    monkeypatch.setattr(interpreter, "_MAX_CALLS", 0)
+    monkeypatch.setattr(jitted, "_TRACED_SHAPES", 10**6)
     monkeypatch.setattr(compile, "_MAX_QUICK_OPERATIONS", -1)  # nothing is compiled a second time
     if request.node.get_closest_marker("optimised"):
         monkeypatch.setattr(object_cache, "_recent", {})  # another test's text, compiled quickly

@@ -1,4 +1,5 @@
-"""Interprets a trace, op by op with NumPy, while its machine code is compiled in the background.
+"""Interprets a trace, op by op with NumPy, while its machine code is compiled in the background;
+and estimates what that, and other ways to serve a call, cost.
 
 A call that is like a traced one need not wait for the compiler (`interpreted_calls` says how many
 do not): that a function is called twice costs about what two plain calls cost.
@@ -26,7 +27,9 @@ _MAX_CALLS = 8
 _MAX_SHARE = 3  # interpreted calls take at most a third of the time for compiling,
 _MAX_NS = 100_000_000  # and together no longer than this
 _COMPILE_NS, _COMPILE_NS_PER_EQUATION = 10_000_000, 60_000
+_TRACE_NS, _TRACE_NS_PER_EQUATION = 2_000_000, 30_000
 _NS_PER_EQUATION, _NS_PER_ELEMENT = 2_000, 2
+_PLAIN_CALL = 3  # takes so many times as long as one that is interpreted
 
 
 def interpreted_calls(trace: Trace) -> int:
@@ -37,6 +40,16 @@ def interpreted_calls(trace: Trace) -> int:
     to_compile = _COMPILE_NS + _COMPILE_NS_PER_EQUATION * len(function.body)
     budget = min(_MAX_NS, to_compile // _MAX_SHARE)
     return min(_MAX_CALLS, budget // (_interpretation_ns(function) + 1))
+
+
+def is_faster_untraced(trace: Trace) -> bool:
+    """Whether to run the plain function takes less time than to trace it once more, with arrays of
+    other extents."""
+    function = trace.function
+    if _has_unknown_length(function):
+        return False
+    to_trace = _TRACE_NS + _TRACE_NS_PER_EQUATION * len(function.body)
+    return _PLAIN_CALL * _interpretation_ns(function) < to_trace
 
 
 def interpret(trace: Trace) -> Callable[[Sequence[Any]], Sequence[Any]]:

@@ -34,6 +34,7 @@ from tracker.jit.discovery.discovery import CapturedState, find_captured_state, 
 from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_use
 from tracker.jit.discovery.opaque_objects import is_opaque
 from tracker.jit.dispatch import relayout
+from tracker.jit.dispatch.interpreter import is_faster_untraced
 from tracker.jit.dispatch.specialization import (
     NO_RESULT,
     SignatureGroup,
@@ -41,6 +42,7 @@ from tracker.jit.dispatch.specialization import (
     SpecializationCache,
     aliases_holder,
     conditions_hold,
+    differ_in_extents,
     has_overlap,
     match_leaves,
     needs_plain_call,
@@ -79,6 +81,7 @@ from tracker.tape.tracked import Tracked
 from tracker.tape.value import is_constant
 
 _LOCK_TIMEOUT = 0.3  # seconds; a call that has waited longer for another trace runs in plain Python
+_TRACED_SHAPES = 2  # extents of arguments whose first call is traced
 _LOOKUP_TRACES = 3  # after these it is known which captured numbers change
 _MAX_SECONDS_OF_QUICK = 2.0  # a function that takes longer waits for optimised code
 _MAX_COMPARED_ARRAYS = 300  # to compare all pairs of so many arrays takes 20 us
@@ -353,6 +356,8 @@ class Jitted:
             return result
         if needs_plain_call(group, call.signature, leaves, given):
             return self._run_plain(call)
+        if call.runs and self._is_another_shape(group):
+            return self._run_plain(call)
         if group.failed_traces >= MAX_FAILED_TRACES and call.runs:
             return self._call_after_errors(group, call)
         if group.backoff_calls and call.runs and not self.options.strict:
@@ -387,6 +392,21 @@ class Jitted:
             return self._trace_and_run(group, call, captured, full_signature, is_lazy=True)
         except SpeculationFailed:  # rolled back already
             return self._trace_and_run(group, call, captured, full_signature, is_lazy=False)
+
+    def _is_another_shape(self, group: SignatureGroup) -> bool:
+        """Whether this is the first call with arrays of these extents, there were calls with
+        others, and a trace would take longer than the call: there may be no second one."""
+        was_called, group.was_called = group.was_called, True
+        if was_called or self.options.strict:
+            return False
+        alike = [
+            other.specializations[-1].trace
+            for call in group.earlier_signatures
+            if (other := self.groups.get(call)) is not None
+            and other.specializations
+            and differ_in_extents(group.signature, call)
+        ]
+        return len(alike) >= _TRACED_SHAPES and is_faster_untraced(alike[0])
 
     def _may_trace(self, group: SignatureGroup, captured: CapturedState) -> bool:
         """Whether the captured state allows traces; if not, the group may fall back for good."""

@@ -119,6 +119,7 @@ class SignatureGroup:
     failed_traces: int = 0  # in a row, because the function raised
     duplicate_traces: int = 0  # in a row, covered by a trace whose machine code failed a guard
     backoff_calls: int = 0  # calls still to run plain instead of being traced
+    was_called: bool = False
     last_lookup: int = 0  # a tick of `jit/runtime/lru_clock.py`
 
     @property
@@ -160,21 +161,29 @@ class SpecializationCache(dict[Signature, SignatureGroup]):
         return forgotten
 
 
-def _have_other_lengths(call: Signature, other: Signature) -> bool:
-    """Whether two signatures differ in array extents only, one of them short."""
+def differ_in_extents(call: Signature, other: Signature) -> bool:
+    """Whether two signatures are alike but for the extents of arrays."""
     if len(call.leaves) != len(other.leaves) or call.names != other.names:
         return False
-    short = False
-    for leaf, beside in zip(call.leaves, other.leaves, strict=True):
-        if leaf == beside:
-            continue
-        if not isinstance(leaf, ArrayLeaf) or not isinstance(beside, ArrayLeaf):
-            return False
-        if leaf.dtype != beside.dtype or len(leaf.shape) != len(beside.shape):
-            return False
-        lengths = zip(leaf.shape, beside.shape, strict=True)
-        short |= any(n != m and n <= _MAX_UNROLLED for n, m in lengths)
-    return short and call.structures == other.structures
+    return call.structures == other.structures and all(
+        leaf == beside
+        or (
+            isinstance(leaf, ArrayLeaf)
+            and isinstance(beside, ArrayLeaf)
+            and (leaf.dtype, len(leaf.shape)) == (beside.dtype, len(beside.shape))
+        )
+        for leaf, beside in zip(call.leaves, other.leaves, strict=True)
+    )
+
+
+def _have_other_lengths(call: Signature, other: Signature) -> bool:
+    """Whether two signatures differ in array extents only, one of them short."""
+    return differ_in_extents(call, other) and any(
+        n != m and n <= _MAX_UNROLLED
+        for leaf, beside in zip(call.leaves, other.leaves, strict=True)
+        if isinstance(leaf, ArrayLeaf) and isinstance(beside, ArrayLeaf)
+        for n, m in zip(leaf.shape, beside.shape, strict=True)
+    )
 
 
 def run_matching(
