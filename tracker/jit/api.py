@@ -33,6 +33,7 @@ from tracker.jit.tracing.gc_pause import infrequent_gc
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK
 from tracker.jit.tracing.trace import trace_call
 from tracker.random.draw_ops import RollbackLog
+from tracker.support.shown_text import ShownText
 from tracker.support.weakrefs import WeakIdentityDict
 
 set_identity_check(check_identity)  # derivatives refuse functions that compare by identity
@@ -40,7 +41,7 @@ set_identity_check(check_identity)  # derivatives refuse functions that compare 
 
 class CacheInfo(NamedTuple):
     """traces: compiled; signatures: argument types seen; slow: calls that no machine code served;
-    eager: signatures that run in plain Python."""
+    eager: signatures that run in plain Python. Derivatives of the function count, too."""
 
     traces: int
     signatures: int
@@ -212,13 +213,18 @@ def _specialization_for(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) 
     state: Jitted = self._jitted
     specialization = state.lookup(args, kwargs)
     if specialization is None:
-        call, _ = state.signature_of(args, kwargs)
-        passing = PROFILER_IN_USE if is_profiler_in_use() else _SHARED_ARGUMENT
         raise CompileError(
-            f"{function_name(state.function)} runs in plain Python for these arguments: "
-            f"{state.groups[call].fallback_reason or passing}"
+            f"{state.name} runs in plain Python for these arguments: "
+            f"{_why_plain(state, args, kwargs)}"
         )
     return specialization
+
+
+def _why_plain(state: Jitted, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    """Why no machine code runs for arguments of which `lookup` has found no trace."""
+    call, _ = state.signature_of(args, kwargs)
+    passing = PROFILER_IN_USE if is_profiler_in_use() else _SHARED_ARGUMENT
+    return state.groups[call].fallback_reason or passing
 
 
 def _ir(self: Any, *args: Any, pullback: bool = False, **kwargs: Any) -> Function:
@@ -246,25 +252,40 @@ def _joined(specialization: Specialization, what: str) -> str:
 
 
 def _explain(self: Any, *args: Any, **kwargs: Any) -> str:
-    """What arguments like these run: kernels, host calls, guards, times of compilation."""
-    specialization = _specialization_for(self, args, kwargs)
+    """What arguments like these run: kernels, host calls, guards, times of compilation; or why the
+    function runs in plain Python, with the line that makes it. A text, which notebooks show.
+
+    >>> print(jit(lambda x: x * 2.0).explain(3.0).splitlines()[0])
+    function: 1 trace(s) for these arguments
+    """
+    state: Jitted = self._jitted
+    why = why_unavailable()
+    specialization = None if why else state.lookup(args, kwargs)
+    if specialization is None:
+        return ShownText(
+            f"{state.name} runs in plain Python for these arguments\n"
+            f"  why: {why or _why_plain(state, args, kwargs)}\n"
+            "  jit(strict=True) makes this an error"
+        )
     from tracker.jit.explain import explain
 
-    state: Jitted = self._jitted
     call, _ = state.signature_of(args, kwargs)
-    return explain(state.name, specialization, state.groups[call].specializations)
+    return explain(state.name, specialization, state.groups[call])
 
 
 def _cache_info(self: Any) -> CacheInfo:
-    """How many traces, signatures, slow calls and eager signatures there are."""
+    """How many traces, signatures, slow calls and eager signatures there are, of the function and
+    of its derivatives."""
     state: Jitted = self._jitted
     groups = state.groups.values()
-    return CacheInfo(
+    own = (
         sum(len(group.specializations) for group in groups),
         len(groups),
         state.slow_calls,
         sum(bool(group.fallback_reason) for group in groups),
     )
+    derived = map(_cache_info, state.derivatives.values())
+    return CacheInfo(*map(sum, zip(own, *derived, strict=True)))
 
 
 def _clear_cache(self: Any) -> None:
@@ -281,7 +302,10 @@ def _clear_cache(self: Any) -> None:
 
 
 def _repr(self: Any) -> str:
-    return f"<jitted {function_name(self._jitted.function)}>"
+    state: Jitted = self._jitted
+    count = sum(len(group.specializations) for group in state.groups.values())
+    traces = f", {count} trace{'s' * (count != 1)}" if count else ""
+    return f"<{state.traces.transforms}jitted {function_name(state.function)}{traces}>"
 
 
 def _reduce(self: Any) -> Any:

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tracker.ir.graph import Const, Eqn, Guard
 from tracker.ir.lowering import Loop
 from tracker.ir.types import Bundle
-from tracker.jit.dispatch.specialization import Specialization
+from tracker.jit.dispatch.specialization import SignatureGroup, Specialization
 from tracker.jit.guards.captured_leaves import leaf_labels
 from tracker.jit.pipeline.link import CompiledTrace, LinkedProgram
 from tracker.jit.pipeline.partition import Segment, partition
 from tracker.jit.runtime import blas
 from tracker.jit.schedule.loop_fusion import KernelTraffic, format_space, memory_traffic
 from tracker.jit.schedule.plan_data import ControlFlow, Kernel, Plan
+from tracker.support.shown_text import ShownText
 
 
-def explain(
-    name: str, specialization: Specialization, specializations: Sequence[Specialization]
-) -> str:
+def explain(name: str, specialization: Specialization, group: SignatureGroup) -> ShownText:
     """Text: why the traces were made; for one of them the call, its host calls, the kernels of each
     segment with their reads, writes and operations, the values stored between them and why, memory,
     guards, and times."""
     trace, compiled = specialization.trace, specialization.compiled
-    lines = [f"{name}: {len(specializations)} trace(s) for these arguments"]
+    lines = [f"{name}: {len(group.specializations)} trace(s) for these arguments"]
     lines += [
-        f"  trace {at}: {each.describe_cause()}" for at, each in enumerate(specializations, 1)
+        f"  trace {at}: {each.describe_cause()}" for at, each in enumerate(group.specializations, 1)
     ]
+    if group.fallback_reason:
+        lines.append(f"  other calls run in plain Python: {group.fallback_reason}")
     if compiled.entry is not None:
         is_quick = compiled.optimised is not None
         lines.append(f"  one native call{', compiled quickly until it is called often' * is_quick}")
@@ -63,7 +64,7 @@ def explain(
     lines.append("  times: " + ", ".join(f"{k} {1e3 * v:.1f} ms" for k, v in seconds.items()))
     if blas.find() is None:
         lines.append(f"  BLAS: none ({blas.why_missing()}); NumPy multiplies large matrices")
-    return "\n".join(lines)
+    return ShownText("\n".join(lines))
 
 
 def _segment_line(compiled: CompiledTrace) -> str:

@@ -272,5 +272,6 @@ def test_an_argument_that_is_read_elsewhere_too_is_the_reason_given():
     f = jit(lambda x, r: x * r * rate if x is not r else x)
     assert f(1.0, rate) == 0.25
     with pytest.raises(CompileError, match=r"plain Python .* is also what it reads elsewhere"):
-        f.explain(1.0, rate)
+        f.ir(1.0, rate)
+    assert "why: one of them is also what it reads elsewhere" in f.explain(1.0, rate)
     assert f(1.0, rate * 1.0) == 0.25 and "trace" in f.explain(1.0, rate * 1.0)

@@ -55,7 +55,9 @@ assert "sin" in str(tracker.trace(f, x))
 assert f.cache_info() == (0, 0, 0, 0) and repr(f) == "<jitted f>" and not f.clear_cache()
 assert pickle.dumps(f)
 strict = tracker.jit(lambda x: x, strict=True)
-for refused in (f.ir, f.llvm, f.asm, f.explain, strict, lambda x: tracker.export(f, x, path="f")):
+assert "f runs in plain Python" in f.explain(x)
+assert str(one.message).partition(": ")[2] in f.explain(x), f.explain(x)
+for refused in (f.ir, f.llvm, f.asm, strict, lambda x: tracker.export(f, x, path="f")):
     try:
         refused(x)
     except tracker.CompileError as error:

@@ -142,7 +142,8 @@ class Jitted:
 
     @property
     def name(self) -> str:
-        return function_name(self.function)
+        """What the function is, for messages."""
+        return self.traces.name
 
     def signature_of(
         self, args: Sequence[Any], kwargs: dict[str, Any]
@@ -221,6 +222,7 @@ class Jitted:
             derivative = functools.wraps(self.function)(build(self.function))
             made = self.derivatives[key] = self.make(derivative, self.options)
             made._jitted.is_derived, made._jitted.argnums = True, argnums
+            made._jitted.traces.transforms = f"{_transform(key)} of {self.traces.transforms}"
         return made
 
     # Calls that are not traced -------------------------------------------------------------------
@@ -613,7 +615,7 @@ class Jitted:
                     call.args,
                     call.kwargs,
                     self.options.static,
-                    self.name,
+                    function_name(self.function),
                     differentiated=self.argnums(len(call.args)),
                     on_error=on_error,
                     captured=captured,
@@ -632,6 +634,13 @@ class Jitted:
             captured, self.has_constant_library_arrays = constant, True
         log.roll_back()
         return self._trace(call, captured, log, is_lazy)
+
+
+def _transform(key: Any) -> str:
+    """The name of the function that made a derivative, from its key."""
+    while type(key) is tuple:
+        key = key[1] if key[0] == "method" else key[0]
+    return str(key)
 
 
 def _holds_constant_arrays(captured: CapturedState) -> bool:

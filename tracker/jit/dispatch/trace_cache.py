@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tracker.config import current
-from tracker.errors import CompileError, warn
+from tracker.errors import CompileError, message, warn
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
 from tracker.jit.dispatch.interpreter import interpreted_calls
 from tracker.jit.dispatch.specialization import (
@@ -68,12 +68,14 @@ class TraceCache:
         self.options = options
         self.groups = groups
         self.promotion = Promotion()
+        self.transforms = ""  # what a derivative is of another function: "hessian of "
         self.native: Any = None
         self._unconfirmed: Any = None  # the key of a trace that the next one must agree with
 
     @property
     def name(self) -> str:
-        return function_name(self.function)
+        """What the function is, for messages."""
+        return self.transforms + function_name(self.function)
 
     def group(self, call: Signature) -> SignatureGroup:
         """The group of a signature, created if need be."""
@@ -176,8 +178,9 @@ class TraceCache:
     def fall_back(self, group: SignatureGroup, reason: str) -> None:
         """Run calls of this signature in plain Python from now on."""
         group.fallback_reason = reason
-        text = f"{self.name} runs in plain Python from now on for these arguments: {reason}"
-        warn(text, RuntimeWarning)
+        what = f"{self.name} runs in plain Python from now on for these arguments: {reason}"
+        fix = "jit(strict=True) makes this an error; explain(*args) of the function says why"
+        warn(message(what, fix, ""), RuntimeWarning)
 
     @property
     def compiles_synchronously(self) -> bool:

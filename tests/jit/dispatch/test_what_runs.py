@@ -1,0 +1,107 @@
+"""What jitted functions and their derivatives say of themselves: names, counts, and why plain
+Python runs."""
+
+import re
+import time
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker import jit
+from tracker.errors import CompileError
+from tracker.support.shown_text import ShownText
+
+X = np.linspace(0.1, 1.0, 5)
+
+
+def rosenbrock(x):
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+def reads_the_clock(x):
+    return x * time.time()
+
+
+def branches(x):
+    for k in range(40):
+        if x < k:  # this line branches
+            return x + k
+    return x
+
+
+def gradient_of(f):
+    """The compiled gradient that `gradient` makes and keeps."""
+    tracker.gradient(f, X)
+    (made,) = f._jitted.derivatives.values()
+    return made
+
+
+DERIVED = {
+    "value_and_grad": tracker.value_and_grad,
+    "value_and_grad of value_and_grad": lambda f: tracker.value_and_grad(tracker.value_and_grad(f)),
+    "vmap": tracker.vmap,
+    "gradient": gradient_of,
+}
+
+
+@pytest.mark.parametrize("what", DERIVED)
+def test_derivatives_say_what_they_are(what):
+    text = repr(DERIVED[what](jit(rosenbrock)))
+    assert re.fullmatch(f"<{what} of jitted rosenbrock(, 1 trace)?>", text), text
+
+
+def test_functions_count_their_traces_in_words():
+    f = jit(rosenbrock)
+    assert repr(f) == "<jitted rosenbrock>"
+    f(X)
+    assert repr(f) == "<jitted rosenbrock, 1 trace>"
+    f(X[:3])
+    assert repr(f) == "<jitted rosenbrock, 2 traces>"
+
+
+def test_derivatives_are_counted():
+    f = jit(rosenbrock)
+    f(X)
+    assert f.cache_info() == (1, 1, 1, 0)
+    tracker.gradient(f, X)
+    both = tracker.value_and_grad(f)
+    both(X), both(X[:3])
+    assert f.cache_info()[:2] == (4, 4)
+    assert both.cache_info()[:2] == (2, 2)
+    f.clear_cache()
+    assert f.cache_info() == (0, 0, 0, 0)
+
+
+def test_the_warning_says_how_to_make_it_an_error_and_explain_says_it_again():
+    for f, why, args in (
+        (reads_the_clock, r"time.*test_what_runs\.py:\d+", (1.0,)),
+        (branches, r"16 traces already.*test_what_runs\.py:\d+", (100.0,)),
+    ):
+        fast = jit(f)
+        with pytest.warns(RuntimeWarning, match=r"jit\(strict=True\) makes this an error") as told:
+            for k in range(20):
+                assert fast(k - 0.5) is not None
+        (one,) = told
+        assert re.search(f"{f.__name__} runs in plain Python.*{why}", str(one.message))
+        text = fast.explain(*args)
+        assert re.search(f"plain Python.*{why}", text, re.DOTALL), text
+
+
+def test_a_derivative_that_runs_in_plain_python_says_so():
+    both = tracker.value_and_grad(jit(lambda x: reads_the_clock(x)))
+    with pytest.warns(RuntimeWarning, match="value_and_grad of function runs in plain Python"):
+        both(1.0)
+    assert both.explain(1.0).startswith("value_and_grad of function runs in plain Python")
+    with pytest.raises(CompileError, match="value_and_grad of function runs in plain Python"):
+        both.ir(1.0)
+    with pytest.raises(CompileError, match="function cannot be traced"):
+        jit(lambda x: reads_the_clock(x), strict=True).explain(1.0)
+
+
+def test_explanations_are_shown_as_they_are():
+    text = jit(rosenbrock).explain(X)
+    assert repr(text) == str(text) and "\n  one native call" in text
+    assert text._repr_html_().startswith("<pre>rosenbrock: 1 trace(s)")
+    assert repr(ShownText("a < b")) == "a < b"
+    assert ShownText("a < b")._repr_html_() == "<pre>a &lt; b</pre>"
