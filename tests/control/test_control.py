@@ -320,7 +320,7 @@ def test_traced_bounds_are_not_guards():
     for n in (3, 0, 10):
         assert f(n, 2.0) == 2.0**n
         assert gradient(f, n, 2.0)[1] == n * 2.0 ** max(n - 1, 0) * (n > 0)
-    assert f.cache_info().traces == 1
+    assert f.cache_info().traces == 2  # one of them of the gradient
 
 
 def test_loops_in_loops():

@@ -45,6 +45,7 @@ from tracker.support.array_copies import snapshot
 from tracker.tape.observers import ObserversSuspended, is_tracing
 from tracker.tape.reachability import depends_on_live_leaf
 from tracker.tape.record import value_of, wrap
+from tracker.tape.tracer import current_tracer
 from tracker.tape.tracked import Tracked
 
 _HOST_HINT = "a body that is no NumPy code needs host=True"
@@ -114,9 +115,11 @@ def apply_rule(rule: CustomRule, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _running_on(operands: Sequence[Any]) -> AbstractContextManager[None]:
-    """The context of a rule: nothing is differentiated in it if it is given plain numbers."""
+    """The context of a rule: nothing is differentiated in it if it is given plain numbers; a trace
+    records it at its own lines."""
     if any(type(x) is Tracked for x in operands):
-        return nullcontext()
+        tracer = current_tracer()
+        return nullcontext() if tracer is None else tracer.at_origins()
     return ObserversSuspended()
 
 

@@ -7,6 +7,7 @@ and nested derivatives work as in `reverse.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from tracker.ops.declare.rule_helpers import (
     tangent_product,
 )
 from tracker.tape.record import apply
-from tracker.tape.tracer import dismiss_error
+from tracker.tape.tracer import current_tracer, dismiss_error
 from tracker.tape.value import CLOSED, Value
 
 
@@ -86,10 +87,13 @@ def _pass(
     times: Times,
 ) -> list[Any]:
     tangents: dict[Value, Any] = {value: t for value, t in leaves if t is not None}
-    with np.errstate(all="ignore"):
+    tracer = current_tracer()
+    with np.errstate(all="ignore"), nullcontext() if tracer is None else tracer.at_origins():
         for value in order:
             if value.op is None or value.op is CLOSED:
                 continue
+            if tracer is not None:
+                tracer.origin = value
             ts = [tangents.get(o) if type(o) is Value else None for o in value.operands]
             if all(t is None for t in ts):
                 continue

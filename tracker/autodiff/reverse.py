@@ -53,7 +53,7 @@ from tracker.ops.shape.shape import broadcast_to, reshape, transpose
 from tracker.support.weakrefs import WeakIdentityDict
 from tracker.tape.observers import current_observer, is_tracing
 from tracker.tape.record import apply, aval_of, shape_of, speculate_bool, value_of, wrap
-from tracker.tape.tracer import Tracer, current_tracer, dismiss_error, operand_when_recorded
+from tracker.tape.tracer import current_tracer, dismiss_error, operand_when_recorded
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value
 
@@ -287,24 +287,20 @@ class _ReversePass:
             self._send([root for root, _ in roots], [seed for _, seed in roots])
             if self.is_plain:
                 self._walk_plainly()
-            tracer = current_tracer()
-            if tracer is None:
-                while self.ready:
-                    self._visit(self.ready.pop())
-            else:
-                self._walk_while_tracing(tracer)
+            self._walk()
         return [as_one_term(densify(self.cotangents.get(leaf))) for leaf in self.leaves]
 
-    def _walk_while_tracing(self, tracer: Tracer) -> None:
-        """Visit all values; what that records has the location of the value."""
-        outside, locations = tracer.location, tracer.recording.locations()
-        try:
+    def _walk(self) -> None:
+        """Visit all values; a trace records each pullback at the line of what is pulled back."""
+        tracer = current_tracer()
+        if tracer is None:
             while self.ready:
-                value = self.ready.pop()
-                tracer.location = locations.get(value, outside)
-                self._visit(value)
-        finally:
-            tracer.location = outside
+                self._visit(self.ready.pop())
+            return
+        with tracer.at_origins():
+            while self.ready:
+                tracer.origin = self.ready.pop()
+                self._visit(tracer.origin)
 
     def _walk_plainly(self) -> None:
         """Visit all values, those with partial derivatives here: without calls and attribute

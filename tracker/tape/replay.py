@@ -7,12 +7,14 @@ Python number becomes complex, `ReplayDiverged` is raised.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
 from tracker.tape.record import apply
+from tracker.tape.tracer import current_tracer
 
 GUARD_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "bool": bool,
@@ -39,11 +41,15 @@ def replay(function: Function, values: Sequence[Any]) -> list[Any]:
     def read(atom: Atom) -> Any:
         return atom.value if isinstance(atom, Const) else table[atom]
 
-    for step in function.body:
-        if isinstance(step, Guard):
-            if GUARD_CONVERSIONS[step.kind](read(step.operand)) != step.expected:
-                raise ReplayDiverged(step)
-        else:
+    tracer = current_tracer()
+    with nullcontext() if tracer is None else tracer.at_origins():
+        for step in function.body:
+            if isinstance(step, Guard):
+                if GUARD_CONVERSIONS[step.kind](read(step.operand)) != step.expected:
+                    raise ReplayDiverged(step)
+                continue
+            if tracer is not None:
+                tracer.origin = step.where or None
             out = step.out
             x = table[out] = apply(step.op, tuple(map(read, step.operands)), step.params)
             if type(x) is complex and out.type.weak and out.type.dtype.kind != "c":

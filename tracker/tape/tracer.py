@@ -10,7 +10,8 @@ afresh on every call; a copy of what it held is kept beside it (`Tracer.snapshot
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,6 @@ class Recording:
     closed_at     the id of each closed leaf -> how many equations came before
     known         values, or (bundle, number of an entry) -> equal values, which are read instead
     renewed       values -> older ones that are equal, and no longer read from there on
-    location_of   values -> (code, line), for the first `located` equations
     """
 
     equations: list[tuple[Value, Any, int]] = field(default_factory=list)
@@ -63,16 +63,6 @@ class Recording:
     closed_at: dict[int, int] = field(default_factory=dict)
     known: dict[Any, Value] = field(default_factory=dict)
     renewed: dict[Value, list[Value]] = field(default_factory=dict)
-    location_of: dict[Value, tuple[Any, int]] = field(default_factory=dict)
-    located: int = 0
-
-    def locations(self) -> dict[Value, tuple[Any, int]]:
-        """The (code, line) of each value. (A trace may take many derivatives: none walks through
-        what another one has seen.)"""
-        for value, code, line in self.equations[self.located :]:
-            self.location_of[value] = code, line
-        self.located = len(self.equations)
-        return self.location_of
 
     def operand_of(self, array: Any, value: Value) -> Any:
         """A plain operand as it was when the value was made."""
@@ -126,9 +116,8 @@ class Tracer:
                      tracked values in them, gradients
     errors           errors raised because of values: a function that goes on has branched on them
     turns            the symbolic turns of loops that are running, innermost last (`loop_index.py`)
-    location         the (code, line) of what is recorded now, where it is not that of the user's
-                     frame: a pullback is where the equation that it is for is
     abort_reason     why the trace cannot be used; the call goes on as plain Python
+    origin           what the next equations derive from: a recorded value, or a line as text
     drops_history    whether recorded values have lost their history, after the trace was aborted
     new_bytes        computed since dead arrays were last looked for; at most `byte_limit`
     tests_identity   whether the code tests `x is y`; `tests_identity_with_bool`: `x is True`, so
@@ -161,7 +150,9 @@ class Tracer:
         self.new_bytes = 0
         self.byte_limit = _MIN_BYTE_LIMIT
         self._errstate: Any = None  # NumPy's settings at the last equation
-        self.location: tuple[Any, int] | None = None
+        self.origin: Value | str | None = None
+        self._places: dict[Value, tuple[Any, int]] = {}  # of the first equations of this list
+        self._placed: list[Any] = []
 
     @property
     def is_body_trace(self) -> bool:
@@ -180,6 +171,26 @@ class Tracer:
             self.scheduler.on_allocated = None
         thread_state.tracers.remove(self)
         observers.remove(self)
+
+    @contextmanager
+    def at_origins(self) -> Iterator[None]:
+        """Within it, equations are recorded at the line of their `origin`, as derivatives and
+        replays set it; without one, at the line of the user's frame."""
+        before, self.origin = self.origin, None
+        try:
+            yield
+        finally:
+            self.origin = before
+
+    def place_of(self, value: Value) -> tuple[Any, int] | None:
+        """The code and line of a value's equation, if this has recorded it."""
+        equations = self.recording.equations
+        if equations is not self._placed:
+            self._placed = equations
+            self._places.clear()
+        for made, code, line in equations[len(self._places) :]:
+            self._places[made] = code, line
+        return self._places.get(value)
 
     def abort(self, reason: str) -> None:
         """Say why the trace cannot be used; the first reason counts."""
@@ -202,12 +213,11 @@ class Tracer:
         for operand in value.operands:
             if type(operand) is _ndarray:
                 recording.plain_arrays.snapshot(operand, len(recording.equations))
-        if self.location is not None:
-            recording.equations.append((value, *self.location))
-        else:
+        place = None if self.origin is None else _place_of(self.origin)
+        if place is None:
             frame = user_frame(depth - 1)
-            found = (None, 0) if frame is None else (frame.f_code, frame.f_lineno)
-            recording.equations.append((value, *found))
+            place = (None, 0) if frame is None else (frame.f_code, frame.f_lineno)
+        recording.equations.append((value, *place))
         for turn in self.turns:
             turn.note_growth(value)
         aval = value.aval
@@ -224,6 +234,7 @@ class Tracer:
             self.drops_history = True
             kept = [e for e in self.recording.equations if not self._make_constant(e[0])]
             self.recording.equations = kept
+            self._places, self._placed = {}, []
             self.guards.conversions.clear()
         return self._make_constant(value)
 
@@ -465,6 +476,14 @@ def check_write(old: Value) -> None:
                 "Write into a copy, or outside",
             )
         )
+
+
+def _place_of(origin: Value | str) -> tuple[Any, int] | None:
+    """The line that an origin stands for, if a tracer of this thread has recorded it."""
+    if isinstance(origin, str):
+        return origin, 0
+    found = (tracer.place_of(origin) for tracer in reversed(thread_state.tracers))
+    return next(filter(None, found), None)
 
 
 def _user_location(depth: int) -> tuple[Any, int]:

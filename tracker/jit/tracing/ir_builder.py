@@ -262,6 +262,8 @@ class IRBuilder:
         return known
 
     def _source_line(self, code: Any, line: int) -> str:
+        if type(code) is str:  # of an equation that was recorded again
+            return code
         key = id(code), line
         text = self.source_lines.get(key)
         if text is None:
