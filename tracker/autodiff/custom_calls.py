@@ -119,7 +119,7 @@ def _running_on(operands: Sequence[Any]) -> AbstractContextManager[None]:
     records it at its own lines."""
     if any(type(x) is Tracked for x in operands):
         tracer = current_tracer()
-        return nullcontext() if tracer is None else tracer.at_origins()
+        return nullcontext() if tracer is None else tracer.at_users_lines()
     return ObserversSuspended()
 
 

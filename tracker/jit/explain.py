@@ -111,7 +111,7 @@ def _plan_lines(plan: Plan) -> Iterable[str]:
         yield f"    written piece by piece: {sum(map(len, plan.writes.values()))} pieces"
     for controls in plan.controls.values():
         for control in controls:
-            yield f"    {_control_text(control)}{_location_text(control.eqn)}"
+            yield f"    {control_text(control)}{_location_text(control.eqn)}"
             for name, body in control.bodies.items():
                 yield f"      {name}: {_count_text(body)}"
                 yield from (f"    {line}" for line in _plan_lines(body))
@@ -122,7 +122,7 @@ def _plan_lines(plan: Plan) -> Iterable[str]:
         yield f"    kept: {value.value!r} ({value.value.type.nbytes:,} bytes): {value.reason}"
 
 
-def _control_text(control: ControlFlow) -> str:
+def control_text(control: ControlFlow) -> str:
     """A loop with its steps and saved values, a while loop, or a branch."""
     eqn = control.eqn
     assert isinstance(eqn.out.type, Bundle)
@@ -138,16 +138,18 @@ def _control_text(control: ControlFlow) -> str:
     return f"{eqn.op.name} of {steps}{', backwards' if eqn.params['reverse'] else ''}{keeps}"
 
 
-def _kernel_lines(account: KernelTraffic) -> Iterable[str]:
-    kernel = account.kernel
+def kernel_text(kernel: Kernel) -> str:
+    """The space of a loop, what is fused in it, and its reductions."""
     members = [eqn for piece in kernel.with_fused for eqn in piece.members]
     ops = " ".join(eqn.op.name for eqn in members[:12])
     more = "" if len(members) <= 12 else f" and {len(members) - 12} more"
     folds = "".join(_reduction_text(piece, kernel) for piece in kernel.with_fused)
-    yield (
-        f"    kernel over {format_space(kernel)}, level {kernel.level}: "
-        f"{len(members)} fused ({ops}{more}){folds}"
-    )
+    return f"kernel over {format_space(kernel)}: {len(members)} fused ({ops}{more}){folds}"
+
+
+def _kernel_lines(account: KernelTraffic) -> Iterable[str]:
+    kernel = account.kernel
+    yield f"    {kernel_text(kernel).replace(':', f', level {kernel.level}:', 1)}"
     yield (
         f"      reads {account.read_bytes:,} bytes, writes {account.written_bytes:,} bytes, "
         f"{account.flops:,} operations"

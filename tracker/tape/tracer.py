@@ -175,12 +175,19 @@ class Tracer:
     @contextmanager
     def at_origins(self) -> Iterator[None]:
         """Within it, equations are recorded at the line of their `origin`, as derivatives and
-        replays set it; without one, at the line of the user's frame."""
-        before, self.origin = self.origin, None
+        replays set it."""
+        before = self.origin
         try:
             yield
         finally:
             self.origin = before
+
+    @contextmanager
+    def at_users_lines(self) -> Iterator[None]:
+        """Within it, equations are recorded at the line of the user's frame."""
+        with self.at_origins():
+            self.origin = None
+            yield
 
     def place_of(self, value: Value) -> tuple[Any, int] | None:
         """The code and line of a value's equation, if this has recorded it."""

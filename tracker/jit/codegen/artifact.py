@@ -17,6 +17,7 @@ from tracker.support.structs import record
 # Calls of kernels, bodies, BLAS and routines, and block writes. A driver without them is fully
 # unrolled: it is short, and another shape has another driver.
 CALL_PATTERN = re.compile(r"\bcall (?:void|i64) @(?!llvm\.(?!mem))")
+LAPS = "tk.laps"  # the cells of a program that times its steps (`stopwatch.py`)
 _LONG_PROGRAM = 250  # lines; optimising takes 60 to 90 us for each, quick code 15
 _ZLIB_LEVEL = 1  # the fastest
 _MAX_TEXT_BYTES = 1 << 28  # bytes of text

@@ -24,6 +24,7 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Function, Var, has_side_effects
 from tracker.ir.lowering import Branch, Loop
 from tracker.ir.types import Type
+from tracker.jit.codegen.stopwatch import is_open
 from tracker.jit.runtime import interrupt_checks
 from tracker.jit.scalar.emitter import Emitter
 from tracker.jit.scalar.values import ScalarValue, literal, memory_type
@@ -97,6 +98,9 @@ class _BodyFrame:
         return self.cell(len(self.inputs) + at)
 
     def call(self) -> str:
+        driver, control = self.w.driver, self.w.control
+        if driver.stopwatch is not None and is_open(control):
+            driver.lap(control)
         return self.w.e.write(f"call i64 {self.body.symbol}(ptr {self.name}, ptr {self.scratch})")
 
     def run(self) -> None:

@@ -24,6 +24,8 @@ from tracker.jit.codegen.kernel_dedupe import KernelText, deduplicate, redirect_
 from tracker.jit.codegen.loop_nest import ThreadedKernel, kernel_text
 from tracker.jit.codegen.module_split import kernel_modules, routine_modules
 from tracker.jit.codegen.scratch_code import ScratchCode
+from tracker.jit.codegen.stopwatch import CLOCK, OUTSIDE, Stopwatch, has_steps
+from tracker.jit.codegen.stopwatch import DECLARATIONS as STOPWATCH_DECLARATIONS
 from tracker.jit.codegen.unrolled import UnrolledCode
 from tracker.jit.runtime import allocator, thread_pool
 from tracker.jit.runtime.lazy_imports import lazy_import
@@ -51,13 +53,13 @@ _SCRATCH_REFERENCE = re.compile(r"<(\d+)>")  # a scratch buffer, until its addre
 _emit_control = lazy_import("tracker.jit.codegen.control_flow", "emit_control")
 
 
-def lower(plan: Plan, slots: FrameSlots) -> LoweredProgram:
-    """The module that computes a plan."""
-    driver = DriverWriter(plan, slots)
+def lower(plan: Plan, slots: FrameSlots, stopwatch: Stopwatch | None = None) -> LoweredProgram:
+    """The module that computes a plan; with a stopwatch, one that times its steps."""
+    driver = DriverWriter(plan, slots, stopwatch=stopwatch)
     driver.emit()
     coalesced = coalesce_buffers(driver.candidates, driver.lifetimes)
     if coalesced:
-        driver = DriverWriter(plan, slots)
+        driver = DriverWriter(plan, slots, stopwatch=stopwatch)
         driver.coalesced = coalesced
         driver.emit()
     return driver.lowered()
@@ -85,8 +87,16 @@ class BodyFunction:
 class DriverWriter(UnrolledCode):
     """Emits one function; `parent` emits the function that calls it, in the same module."""
 
-    def __init__(self, plan: Plan, slots: FrameSlots, parent: DriverWriter | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        slots: FrameSlots,
+        parent: DriverWriter | None = None,
+        stopwatch: Stopwatch | None = None,
+    ) -> None:
         super().__init__(plan, slots, parent.needs if parent else ModuleNeeds())
+        self.stopwatch, self.owns_stopwatch = stopwatch, parent is None
+        self.lapped_at = 0  # the number of lines at the last lap
         self.symbols: set[str] = parent.symbols if parent else set()
         self.kernels: dict[str, KernelText] = parent.kernels if parent else {}
         self.bodies: list[str] = parent.bodies if parent else []
@@ -94,6 +104,9 @@ class DriverWriter(UnrolledCode):
 
     def lowered(self) -> LoweredProgram:
         """The module, once it is emitted."""
+        if self.stopwatch is not None:
+            self.needs.intrinsics |= STOPWATCH_DECLARATIONS
+            self.bodies.append(self.stopwatch.text)
         driver, scratch = self._function_text("@plan(ptr noalias %slots)")
         return self._split_modules(driver, scratch)
 
@@ -105,7 +118,7 @@ class DriverWriter(UnrolledCode):
         body = self.body_functions.get((id(plan), in_place))
         if body is not None:
             return body
-        child = DriverWriter(plan, slots, self)
+        child = DriverWriter(plan, slots, self, self.stopwatch if has_steps(plan) else None)
         if in_place:
             child.coalesced = control.coalesced
         child.emit()
@@ -121,6 +134,9 @@ class DriverWriter(UnrolledCode):
     def emit(self) -> None:
         """Emit the code, level by level."""
         plan = self.plan
+        if self.stopwatch is not None and self.owns_stopwatch:
+            self.lines += map(self.stopwatch.lap, (OUTSIDE, CLOCK))
+            self.lapped_at = len(self.lines)
         kernels = defaultdict[int, list[Kernel]](list)
         for kernel in plan.kernels:
             kernels[kernel.level].append(kernel)
@@ -140,20 +156,33 @@ class DriverWriter(UnrolledCode):
             self._emit_steps(plan.writes.get(level, ()))
             self.step += 1
         self.emit_outputs()
+        self.lap(self.plan)
+
+    def lap(self, step: Kernel | ControlFlow | Step | Plan) -> None:
+        """Count the time since the last lap as that of a step; of the plan: of unrolled code, if
+        there is some."""
+        if self.stopwatch is not None and (
+            step is not self.plan or len(self.lines) > self.lapped_at
+        ):
+            self.lines.append(self.stopwatch.lap(step))
+            self.lapped_at = len(self.lines)
 
     def _emit_steps(self, steps: Iterable[Kernel | Store | ControlFlow | Step]) -> None:
         """Emit steps one after another: a buffer read last by one of them is free for the next."""
         for step in steps:
             self.step += 1
+            if isinstance(step, Store):
+                self.emit_store(step)
+                continue
+            self.lap(self.plan)
             match step:
                 case Kernel():
                     self.emit_kernel(step)
-                case Store():
-                    self.emit_store(step)
                 case ControlFlow():
                     _emit_control(self, step)
                 case _:
                     step.emit(self)
+            self.lap(step)
 
     def _bytes_written(self, kernel: Kernel) -> int:
         """The bytes that a kernel writes. Kernels of one level are independent; those that only

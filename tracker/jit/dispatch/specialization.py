@@ -79,8 +79,8 @@ class Specialization:
         already."""
         if self.is_pending and self.calls_to_interpret:
             self.calls_to_interpret -= 1
-            return _run_in_python(self.trace, interpret(self.trace), leaves, given)
-        return _run_in_python(self.trace, self.compiled.run, leaves, given)
+            return run_trace(self.trace, interpret(self.trace), leaves, given)
+        return run_trace(self.trace, self.compiled.run, leaves, given)
 
     def covers(self, other: Trace) -> bool:
         """Whether another trace is valid for no call that this one is not valid for."""
@@ -324,7 +324,7 @@ def newest_cause(group: SignatureGroup) -> str:
     )
 
 
-def _run_in_python(
+def run_trace(
     trace: Trace,
     run: Callable[[Sequence[Any]], Sequence[Any]] | None,
     leaves: Sequence[Any],

@@ -46,7 +46,7 @@ def compile_call(
     other lengths, too, and code for any length is reused. `can_be_quick`: a long program may be
     compiled quickly."""
     started = time.perf_counter()
-    done = _compile_native(trace, lengths_vary, can_be_quick) if _can_be_native(trace) else None
+    done = _compile_native(trace, lengths_vary, can_be_quick) if can_be_native(trace) else None
     if done is None:
         done = _executor(Program(trace.function), trace.output_orders, lengths_vary)
     passes = done.program.seconds
@@ -56,7 +56,7 @@ def compile_call(
 
 def _compile_native(trace: Trace, lengths_vary: bool, can_be_quick: bool) -> CompiledTrace | None:
     """One native call; None if NumPy must compute a part."""
-    layout, outputs, arrays = _calling_layout(trace, lengths_vary)
+    layout, outputs, arrays = calling_layout(trace, lengths_vary)
     program = Program(trace.function, layout)
     lowered = program_cache.load_or_lower(program)
     if lowered is None:
@@ -75,7 +75,7 @@ def _compile_native(trace: Trace, lengths_vary: bool, can_be_quick: bool) -> Com
     return quick
 
 
-def _can_be_native(trace: Trace) -> bool:
+def can_be_native(trace: Trace) -> bool:
     """Whether one native entry can serve: no parameters to read, arrays readable in place, results
     with dtypes that a frame has slots for."""
     return (
@@ -90,7 +90,7 @@ def _is_readable(array: Any) -> bool:
     return isinstance(array, int) or isinstance(signature.array_leaf(array), signature.ArrayLeaf)
 
 
-def _calling_layout(trace: Trace, lengths_vary: bool) -> tuple[CallingLayout, Outputs, list[Any]]:
+def calling_layout(trace: Trace, lengths_vary: bool) -> tuple[CallingLayout, Outputs, list[Any]]:
     """The calling layout of a native call, its outputs, and the captured arrays."""
     call = trace.signature
     leaves = [call.leaves[number] for number in trace.inputs]

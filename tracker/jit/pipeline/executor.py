@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from tracker.tape.observers import CallbackMismatch
 from tracker.tape.replay import GUARD_CONVERSIONS
 from tracker.tree import LEAF, Structure
 
+if TYPE_CHECKING:
+    from tracker.jit.pipeline.meter import Meter
+
 _MAX_QUICK_OPERATIONS = 10**6  # of `compile_values`; a loop's turns count
 
 
@@ -60,9 +63,10 @@ def executor(
     orders: Sequence[MemoryOrder] = (),
     lengths_vary: bool = False,
     level: int = OPTIMISED,
+    meter: Meter | None = None,
 ) -> CompiledTrace:
     """Run the stages in turn, over a table of values; results have the memory orders `orders`.
-    `lengths_vary`: see `compile_call`."""
+    `lengths_vary`: see `compile_call`. `meter`: what times the steps."""
     function = program.function
     wanted = dict(zip(function.outputs, orders, strict=False))
     pieces: list[LinkedProgram] = []
@@ -71,12 +75,14 @@ def executor(
     for stage in program.stages:
         if isinstance(stage, HostCall):
             hosts.append(stage)
-            steps.append(_host_step(stage))
+            step = _host_step(stage)
+            steps.append(step if meter is None else meter.timed(stage, step))
         elif isinstance(stage, Guard):
             steps.append(_guard_step(stage))
         elif any(isinstance(step, Guard) for step in stage.function.body) or stage.outputs:
             orders_of_stage = [wanted.get(v) for v in stage.outputs]
-            steps.append(_SegmentCall(stage, pieces, orders_of_stage, lengths_vary, level))
+            call = _SegmentCall(stage, pieces, orders_of_stage, lengths_vary, level, meter)
+            steps.append(call)
     parameters = (*function.inputs, *function.captures)
 
     def run(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -129,8 +135,10 @@ class _SegmentCall:
         orders: list[MemoryOrder],
         lengths_vary: bool,
         level: int,
+        meter: Meter | None,
     ) -> None:
         self.segment = segment
+        self.meter = meter
         self.orders = orders
         self.lengths_vary = lengths_vary
         self.level = level
@@ -187,7 +195,10 @@ class _SegmentCall:
         strides = tuple(signature.leaf_strides(leaf) for leaf in call.leaves)
         layout = CallingLayout(slots, strides, tuple(self.orders), self.lengths_vary)
         program = Program.optimised(function, layout)
-        linked = bind(program, program.lowered, call, outputs, level=self.level)
+        if self.meter is None:
+            linked = bind(program, program.lowered, call, outputs, level=self.level)
+        else:
+            linked = self.meter.bind(program, call, outputs)
         self.pieces.append(linked)
         return native_callable.make_builtin(linked.entry, segment.function.name, _guard_failed)
 

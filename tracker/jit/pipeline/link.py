@@ -10,11 +10,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tracker.config import current, dump
 from tracker.ir.graph import Atom, Function
 from tracker.jit.abi import loader
 from tracker.jit.abi.entry import PlanTraits
-from tracker.jit.codegen.artifact import CALL_PATTERN, LoweredProgram
+from tracker.jit.codegen.artifact import CALL_PATTERN, LAPS, LoweredProgram
 from tracker.jit.guards.signature import ArrayOut, OutLeaf, Outputs, ScalarOut, Signature
 from tracker.jit.llvm import engine, object_cache
 from tracker.jit.pipeline.program import Program
@@ -76,12 +78,16 @@ def bind(
     outputs: Outputs,
     captures: Sequence[Any] = (),
     level: int = engine.OPTIMISED,
+    laps: np.ndarray[Any, Any] | None = None,
 ) -> LinkedProgram:
-    """Machine code of this level for a call of this signature."""
+    """Machine code of this level for a call of this signature; `laps`: the cells of a text that
+    times its steps (`codegen/stopwatch.py`)."""
     loans = loader.loop_symbols(lowered.ufunc_loops)
     symbols = {**loans, **_addresses(lowered, level)}
+    if laps is not None:
+        symbols.update(loader.buffer_addresses({LAPS: laps}))
     modules: list[engine.Module] = []
-    keep: list[Any] = []
+    keep: list[Any] = [laps]
     for each in lowered.kernel_modules:
         text, tables = loader.lift_to_buffers(each.text)
         bound = {**loader.buffer_addresses(tables), **loans}

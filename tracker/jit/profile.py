@@ -1,0 +1,257 @@
+"""`f.profile`: where the time of compiled calls goes, by kernel, with the user's lines.
+
+The trace is compiled once more with a clock between its steps (`jit/pipeline/meter.py`), and called
+many times; once only, if the function has side effects. What the steps do not take, of the time of
+the calls, is the row of the call itself. Ordinary calls run other code and pay nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import itertools
+import linecache
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tracker.ir.graph import Eqn, Function
+from tracker.ir.lowering import Contract, Host
+from tracker.jit.abi import native_callable
+from tracker.jit.codegen.stopwatch import is_open
+from tracker.jit.dispatch.specialization import Specialization, match_leaves, run_trace
+from tracker.jit.explain import control_text, kernel_text
+from tracker.jit.guards.signature import Signature
+from tracker.jit.pipeline.meter import Meter
+from tracker.jit.pipeline.metered import compile_metered
+from tracker.jit.runtime import compile_queue
+from tracker.jit.schedule.plan_data import ControlFlow, Kernel, Plan
+from tracker.jit.tracing.trace import GuardFailed
+from tracker.support.structs import record
+
+_SECONDS = 0.2  # of calls, about
+_MAX_CALLS = 10_000
+_SHOWN_LINES = 3  # of a row, in the text
+_MIN_SHARE = 0.001  # of a row, in the text
+_CALL = "the call itself: its arguments, results and memory"
+
+
+@record(frozen=True)
+class ProfileRow:
+    """One step of a call.
+
+    kernel   what it does
+    lines    the user's lines that it computes, as `file:line`; those with most equations first
+    source   the text of these lines
+    calls    how often it runs in a call of the function
+    seconds  that it takes in a call, and its `share` of the time of the call
+    """
+
+    kernel: str
+    lines: tuple[str, ...]
+    source: tuple[str, ...]
+    calls: float
+    seconds: float
+    share: float
+
+
+@record(frozen=True)
+class Profile:
+    """The time of a call of a compiled function, the mean of `calls` calls, and its rows. The rows
+    are those of the steps, longest first, and one of all else: their shares add up to 1."""
+
+    name: str
+    calls: int
+    seconds: float
+    rows: tuple[ProfileRow, ...]
+
+    def __repr__(self) -> str:
+        *steps, call = self.rows
+        shown = [row for row in steps if row.share >= _MIN_SHARE]
+        lines = [self._title]
+        for row in (*shown, call):
+            lines.append(
+                f"{_time(row.seconds):>9} {row.share:6.1%} {row.calls:9,.6g} x  {row.kernel}"
+            )
+            width = max(map(len, map(os.path.basename, row.lines[:_SHOWN_LINES])), default=0)
+            for where, text in self._shown(row):
+                lines.append(f"{'':31}{where:{width}}  {text}".rstrip())
+        if hidden := len(steps) - len(shown):
+            lines.append(f"and {hidden} step(s) of less than {_MIN_SHARE:.1%}")
+        return "\n".join(lines)
+
+    @property
+    def _title(self) -> str:
+        mean = f", the mean of {self.calls:,} calls" if self.calls > 1 else ""
+        return f"{self.name}: {_time(self.seconds)} a call{mean}"
+
+    def _repr_html_(self) -> str:
+        head = "<tr><th>time</th><th>share</th><th>runs</th><th>step</th></tr>"
+        return (
+            f"<table><caption>{html.escape(self._title)}</caption>{head}"
+            f"{''.join(map(self._html_row, self.rows))}</table>"
+        )
+
+    def _html_row(self, row: ProfileRow) -> str:
+        shown = [html.escape(f"{where}  {text}") for where, text in self._shown(row)]
+        places = "".join(f"<br><code>{line}</code>" for line in shown)
+        cells = (_time(row.seconds), f"{row.share:.1%}", f"{row.calls:,.6g}")
+        return (
+            "<tr>"
+            + "".join(f"<td>{cell}</td>" for cell in cells)
+            + f'<td style="text-align:left">{html.escape(row.kernel)}{places}</td></tr>'
+        )
+
+    @staticmethod
+    def _shown(row: ProfileRow) -> Iterator[tuple[str, str]]:
+        """The first lines of a row, and their text."""
+        for where, text in list(zip(row.lines, row.source, strict=True))[:_SHOWN_LINES]:
+            yield os.path.basename(where), text
+        if len(row.lines) > _SHOWN_LINES:
+            yield f"and {len(row.lines) - _SHOWN_LINES} more lines", ""
+
+
+def _time(seconds: float) -> str:
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * factor >= 1.0:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def profile(
+    name: str,
+    specialization: Specialization,
+    call: Signature,
+    leaves: list[Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> Profile | None:
+    """The profile of calls of a trace; None if it does not serve this call."""
+    trace, meter = specialization.trace, Meter()
+    everything = match_leaves(trace, call, leaves)
+    if everything is None:
+        return None
+    compiled = compile_queue.run_now(lambda: compile_metered(trace, False, meter)).result()
+    if compiled.entry is not None:
+        entry = native_callable.make_builtin(compiled.entry, name, _refuse)
+
+        run = functools.partial(entry, *args, **kwargs)
+    else:
+        run = functools.partial(_run_stages, trace, compiled.run, everything, (*args, *kwargs.values()))
+    has_effects = trace.writes or trace.state_writes or compiled.function.has_side_effects
+    timed = _run_once(run, meter) if has_effects else _run_often(run, meter)
+    if timed is None:
+        return None
+    seconds, calls = timed
+    return _profile_of(name, meter, seconds, calls)
+
+
+def _run_stages(*given: Any) -> Any:
+    try:
+        return run_trace(*given)
+    except GuardFailed:
+        return GuardFailed
+
+
+def _refuse(*_: Any, **__: Any) -> type[GuardFailed]:
+    return GuardFailed
+
+
+def _run_once(run: Callable[[], Any], meter: Meter) -> tuple[float, int] | None:
+    """The nanoseconds of one call; None if the trace does not serve it."""
+    meter.reset()
+    started = time.perf_counter_ns()
+    result = run()
+    taken = time.perf_counter_ns() - started - meter.compiling
+    return None if result is GuardFailed else (taken, 1)
+
+
+def _run_often(run: Callable[[], Any], meter: Meter) -> tuple[float, int] | None:
+    """The nanoseconds of many calls, after one that loads caches, and their number."""
+    if run() is GuardFailed:
+        return None
+    started = time.perf_counter_ns()
+    run()
+    first = time.perf_counter_ns() - started
+    count = max(1, min(_MAX_CALLS, int(_SECONDS * 1e9 / max(first, 1))))
+    meter.reset()
+    started = time.perf_counter_ns()
+    for _ in itertools.repeat(None, count):
+        run()
+    return time.perf_counter_ns() - started, count
+
+
+def _profile_of(name: str, meter: Meter, nanoseconds: float, calls: int) -> Profile:
+    found, clock = meter.readings()
+    readings = [each for each in found if each.count and _equations(each.step)]
+    steps = sum(reading.nanoseconds for reading in readings)
+    whole = max(nanoseconds - clock, steps, 1.0)
+    rows = [
+        _row(step_text(each.step), _places(each.step), each.count, each.nanoseconds, whole, calls)
+        for each in readings
+    ]
+    rows.sort(key=lambda row: -row.seconds)
+    rows.append(_row(_CALL, (), calls, whole - steps, whole, calls))
+    return Profile(name, calls, whole / calls / 1e9, tuple(rows))
+
+
+def _row(
+    kernel: str, lines: tuple[str, ...], count: int, taken: float, whole: float, calls: int
+) -> ProfileRow:
+    source = tuple(
+        linecache.getline(path, int(number)).strip()
+        for path, _, number in (line.rpartition(":") for line in lines)
+    )
+    return ProfileRow(kernel, lines, source, count / calls, taken / calls / 1e9, taken / whole)
+
+
+# Steps --------------------------------------------------------------------------------------------
+
+
+def step_text(step: Any) -> str:
+    """What a step of a plan does."""
+    if isinstance(step, Kernel):
+        return kernel_text(step)
+    if isinstance(step, Plan):
+        count = sum(isinstance(s, Eqn) for steps in step.unrolled.values() for s in steps)
+        return f"unrolled: {count} equation(s)"
+    if isinstance(step, ControlFlow):
+        return control_text(step)
+    eqn: Eqn = step.eqn
+    if isinstance(eqn.op.lower, Host):
+        return f"Python: {eqn.op.name} ({step.why})"
+    if hasattr(step, "why"):
+        return f"NumPy: {eqn.op.name} ({step.why})"
+    types = [str(operand.type) for operand in eqn.operands]
+    if isinstance(eqn.op.lower, Contract):
+        return f"product {step.name}: {' @ '.join(types)}"
+    return f"{getattr(step, 'name', eqn.op.name)}: {', '.join(types)}"
+
+
+def _places(step: Any) -> tuple[str, ...]:
+    """The user's lines of a step's equations, those with most first."""
+    found = Counter(eqn.where for eqn in _equations(step) if eqn.where)
+    return tuple(where for where, _ in found.most_common())
+
+
+def _equations(step: Any) -> list[Eqn]:
+    """The equations that a step computes; of a loop without rows of its own, those of its body."""
+    if isinstance(step, Kernel):
+        stored = [store.eqn for store in step.stores if store.eqn is not None]
+        pieces = [(*piece.members, *piece.reductions) for piece in step.with_fused]
+        return [*stored, *itertools.chain.from_iterable(pieces)]
+    if isinstance(step, Plan):
+        steps = itertools.chain.from_iterable(step.unrolled.values())
+        return [s for s in steps if isinstance(s, Eqn)]
+    if isinstance(step, ControlFlow) and not is_open(step):
+        bodies = [each.function for each in step.bodies.values()]
+        return [step.eqn, *itertools.chain.from_iterable(map(_all_equations, bodies))]
+    return [step.eqn]
+
+
+def _all_equations(function: Function) -> Iterator[Eqn]:
+    yield from function.eqns
+    for nested in function.functions.values():
+        yield from _all_equations(nested)
