@@ -143,8 +143,10 @@ def kernel_text(kernel: Kernel) -> str:
     members = [eqn for piece in kernel.with_fused for eqn in piece.members]
     ops = " ".join(eqn.op.name for eqn in members[:12])
     more = "" if len(members) <= 12 else f" and {len(members) - 12} more"
-    folds = "".join(_reduction_text(piece, kernel) for piece in kernel.with_fused)
-    return f"kernel over {format_space(kernel)}: {len(members)} fused ({ops}{more}){folds}"
+    parts = [f"{len(members)} fused ({ops}{more})"] if members else []
+    parts += [f"writes {store.eqn.op.name}" for store in kernel.stores if store.eqn is not None]
+    parts += [text for piece in kernel.with_fused if (text := _reduction_text(piece, kernel))]
+    return f"kernel over {format_space(kernel)}: {', '.join(parts)}"
 
 
 def _kernel_lines(account: KernelTraffic) -> Iterable[str]:
@@ -167,7 +169,7 @@ def _reduction_text(piece: Kernel, kernel: Kernel) -> str:
     """The reductions of a loop, or of a reduction fused into it."""
     names = " ".join(eqn.op.name for eqn in piece.reductions)
     over = "" if piece is kernel else f" over {format_space(piece)}"
-    return f", folds {names}{over}" if names else ""
+    return f"folds {names}{over}" if names else ""
 
 
 def _location_text(step: Eqn | Guard) -> str:

@@ -184,14 +184,16 @@ def _run_often(run: Callable[[], Any], meter: Meter) -> tuple[float, int] | None
 
 
 def _profile_of(name: str, meter: Meter, nanoseconds: float, calls: int) -> Profile:
-    found, clock = meter.readings()
-    readings = [each for each in found if each.count and _equations(each.step)]
-    steps = sum(reading.nanoseconds for reading in readings)
+    readings, clock = meter.readings()
+    sums: dict[tuple[str, tuple[str, ...]], tuple[int, float]] = {}
+    for each in readings:  # kernels that are alike share a row
+        if each.count and _equations(each.step):
+            key = step_text(each.step), _places(each.step)
+            count, taken = sums.get(key, (0, 0.0))
+            sums[key] = count + each.count, taken + each.nanoseconds
+    steps = sum(taken for _, taken in sums.values())
     whole = max(nanoseconds - clock, steps, 1.0)
-    rows = [
-        _row(step_text(each.step), _places(each.step), each.count, each.nanoseconds, whole, calls)
-        for each in readings
-    ]
+    rows = [_row(*key, *counted, whole, calls) for key, counted in sums.items()]
     rows.sort(key=lambda row: -row.seconds)
     rows.append(_row(_CALL, (), calls, whole - steps, whole, calls))
     return Profile(name, calls, whole / calls / 1e9, tuple(rows))

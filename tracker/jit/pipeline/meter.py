@@ -79,11 +79,11 @@ class Meter:
         clock = 0.0
         for stopwatch, laps in self.programs:
             counts, sums = laps[1::2], laps[2::2]
-            each = sums[1] / max(int(counts[1]), 1)  # the second row times the clock
-            clock += each * float(np.sum(counts))
+            each = float(sums[1]) / max(int(counts[1]), 1)  # the second row times the clock
+            clock += each * int(np.sum(counts))
             rows = zip(stopwatch.steps[2:], counts[2:], sums[2:], strict=True)
             found += [
-                Reading(step, int(count), max(float(ns - count * each), 0.0))
+                Reading(step, int(count), max(int(ns) - int(count) * each, 0.0))
                 for step, count, ns in rows
             ]
         return found, clock
