@@ -14,7 +14,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 SHOWN = re.compile(r"^(?P<code>\S.*\S)  # (?P<value>.+)$")
 MODULES = [
     "tracker.config", "tracker.optim.first_order", "tracker.optim.scipy_minimize",
-    "tracker.support.numpy_version",
+    "tracker.support.numpy_version", "tracker.support.shown_text", "tracker.jit.api",
     "tracker.autodiff.custom_calls", "tracker.autodiff.stop_gradient", "tracker.debug",
     "tracker.debug.draw", "tracker.debug.nan_check", "tracker.debug.tape",
     "tracker.autodiff.gradients", "tracker.transforms.jacobians", "tracker.autodiff.leaves",

@@ -45,6 +45,7 @@ from tracker.errors import (
     TrackerError,
     UnsupportedError,
 )
+from tracker.ir.graph import DrawnFunction as _DrawnFunction
 from tracker.jit.api import jit, trace
 from tracker.ops.indexing import inplace as _mutation  # noqa: F401  (installs indexing)
 from tracker.ops.indexing import views as _views  # noqa: F401  (installs other views)
@@ -61,6 +62,7 @@ from tracker.transforms.jacobians import (
 from tracker.transforms.vmap import vmap
 
 _set_drop_ins(_drop_in, _follow_changes)
+_DrawnFunction.drawer = lambda f: importlib.import_module("tracker.debug.draw").notebook_svg(f)
 
 
 def __getattr__(name: str) -> object:

@@ -196,10 +196,13 @@ def network(x, w, b):
     return s * np.mean(outside(x)) if s > 0 else s
 
 
+SVG = "{http://www.w3.org/2000/svg}"
+
+
 def texts(path):
     root = ElementTree.parse(path).getroot()
-    assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    return " ".join(e.text or "" for e in root.iter("{http://www.w3.org/2000/svg}text"))
+    assert root.tag == f"{SVG}svg"
+    return " ".join(e.text or "" for e in root.iter(f"{SVG}text"))
 
 
 def test_draw(tmp_path):
@@ -242,6 +245,34 @@ def test_large_pictures_are_truncated(tmp_path):
     for _ in range(500):
         x = np.sin(x)
     assert "the last 400 of 501" in texts(draw(x, tmp_path / "long.svg"))
+
+
+def words_of(picture):
+    return " ".join(e.text or "" for e in ElementTree.fromstring(picture).iter(f"{SVG}text"))
+
+
+def test_notebooks_show_traces_and_tapes():
+    traced = tracker.trace(lambda x: np.sum(np.sin(x) * 2.0), V)
+    assert repr(traced) == str(traced) and repr(traced).startswith("function function")
+    shown = words_of(traced._repr_svg_())
+    for word in ("argument", "f64[3]", "sin", "multiply 2.0", "sum", "result"):
+        assert word in shown
+    path = ElementTree.tostring(ElementTree.fromstring(traced._repr_svg_())).decode()
+    assert f"test_debug.py:{line_of('np.sin(x) * 2.0), V)')}" in path
+    y = np.sum(np.sin(param(V)))
+    shown = tape(y)
+    assert all(word in words_of(shown._repr_svg_()) for word in ("tape", "param", "sin", "sum"))
+    del y
+    assert shown._repr_svg_() is None  # a picture keeps no tape alive
+    long = tracker.trace(lambda x: sum(np.sin(x * k) for k in range(99)), 2.0)
+    assert long._repr_svg_() is None and "sin" in repr(long)
+    optimised = jit(lambda x: np.sin(x) * 2.0).ir(V)
+    assert repr(optimised).startswith("function") and not hasattr(optimised, "_repr_svg_")
+
+
+def test_traces_can_be_drawn(tmp_path):
+    path = draw(tracker.trace(lambda x: np.sin(x) * 2.0, V), tmp_path / "picture.svg")
+    assert "sin" in texts(path) and "result" in texts(path)
 
 
 def test_boxes_do_not_overlap():

@@ -15,7 +15,7 @@ from typing import Any
 
 from tracker.autodiff.boundary import split_method
 from tracker.debug.graph_layout import Edge, Node, Picture, arrange
-from tracker.debug.tape import format_equation, recorded_values, type_name
+from tracker.debug.tape import TapeText, format_equation, recorded_values, type_name
 from tracker.errors import UnsupportedError, message
 from tracker.ir.graph import Eqn, Function, Guard, Var, operands_of
 from tracker.ir.literals import print_type, print_value
@@ -24,6 +24,7 @@ from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import CLOSED, Value
 
 MAX_BOXES = 400  # in one picture
+MAX_NOTEBOOK_BOXES = 200  # of larger ones, the text is shown
 _COLOURS = {  # fill, border
     "input": ("#dbeafe", "#3b82f6"),
     "capture": ("#e0e7ff", "#6366f1"),
@@ -57,27 +58,13 @@ def draw(what: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> 
     """Draw a tape, a function's trace, or a compiled plan, as an SVG file; returns its path.
 
     `what` is a tracked value (its history is drawn), a jitted function (the loops, products and
-    host calls that run for these arguments, or for those of the newest trace), or another function
-    (its equations at these arguments). A picture shows at most the last 400 boxes.
+    host calls that run for these arguments, or for those of the newest trace), another function
+    (its equations at these arguments), or a trace. A picture shows at most the last 400 boxes.
 
     >>> draw(np.sum(np.sin(tracker.param([1.0, 2.0]))), path).name
     'picture.svg'
     """
-    if isinstance(what, Tracked):
-        title, nodes, edges = _tape_graph(what)
-    elif hasattr(what, "_jitted"):
-        function, bound = split_method(what)
-        found = newest_trace(function, (*bound, *args) if args else (), kwargs)
-        title, nodes, edges = _plan_graph(found, function.__name__)
-    elif callable(what):
-        title, nodes, edges = _function_graph(trace(what, *args, **kwargs))
-    else:
-        raise UnsupportedError(
-            message(
-                f"draw got a {type(what).__name__}",
-                "Give a tracked value, a function with its arguments, or a jitted function",
-            )
-        )
+    title, nodes, edges = _graph_of(what, args, kwargs)
     if len(nodes) > MAX_BOXES:
         title += f" (the last {MAX_BOXES} of {len(nodes)})"
         nodes = nodes[-MAX_BOXES:]
@@ -86,6 +73,36 @@ def draw(what: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> 
     target = Path(path)
     target.write_text(_svg(title, arrange(nodes, edges)), encoding="utf-8")
     return target
+
+
+def notebook_svg(what: Tracked | Function) -> str | None:
+    """The picture of a tape or trace in a notebook; None if it has too many boxes."""
+    title, nodes, edges = _graph_of(what, (), {})
+    if len(nodes) > MAX_NOTEBOOK_BOXES:
+        return None
+    return _svg(title, arrange(nodes, edges))
+
+
+TapeText.drawer = notebook_svg
+
+
+def _graph_of(what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Graph:
+    if isinstance(what, Tracked):
+        return _tape_graph(what)
+    if isinstance(what, Function):
+        return _function_graph(what)
+    if hasattr(what, "_jitted"):
+        function, bound = split_method(what)
+        found = newest_trace(function, (*bound, *args) if args else (), kwargs)
+        return _plan_graph(found, function.__name__)
+    if callable(what):
+        return _function_graph(trace(what, *args, **kwargs))
+    raise UnsupportedError(
+        message(
+            f"draw got a {type(what).__name__}",
+            "Give a tracked value, a function with its arguments, a trace, or a jitted function",
+        )
+    )
 
 
 # Graphs -------------------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import weakref
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from tracker.autodiff.reverse import FREED
 from tracker.errors import NotTrackedError, message
 from tracker.ir.literals import print_value
 from tracker.ir.types import type_of
-from tracker.support.structs import record
+from tracker.support.structs import field, record
 from tracker.tape.record import value_of
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import CLOSED, Value
@@ -20,14 +22,21 @@ from tracker.tape.value import CLOSED, Value
 
 @record(frozen=True)
 class TapeText:
-    """The text of a tape, the bytes that it keeps alive, and its number of values."""
+    """The text of a tape, the bytes that it keeps alive, and its number of values; a notebook shows
+    its picture, as long as its value is alive."""
 
     text: str
     live_bytes: int
     values: int
+    root: Callable[[], Any] = field(compare=False)  # a weak reference
+    drawer: ClassVar[Callable[[Any], str | None]]  # set by `draw.py`
 
     def __repr__(self) -> str:
         return self.text
+
+    def _repr_svg_(self) -> str | None:
+        root = self.root()
+        return None if root is None else TapeText.drawer(root)
 
 
 def tape(y: Any) -> TapeText:
@@ -47,7 +56,7 @@ def tape(y: Any) -> TapeText:
     lines = [f"{names[v]}: {type_name(v.data)} = {format_equation(v, names)}" for v in values]
     alive = live_bytes(values)
     lines.append(f"{len(values)} value{'s' * (len(values) != 1)}, {alive:,} bytes alive")
-    return TapeText("\n".join(lines), alive, len(values))
+    return TapeText("\n".join(lines), alive, len(values), weakref.ref(y))
 
 
 def recorded_values(y: Any) -> list[Value]:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from tracker.ir.lowering import Branch, Host, Loop, Routine, While
 from tracker.ir.op import Op, has_effect
 from tracker.ir.types import Type, type_of
-from tracker.support.structs import field, record
+from tracker.support.structs import field, field_names, record
 
 
 class Var:
@@ -123,6 +123,21 @@ class Function:
 
     def __str__(self) -> str:
         return Function.printer(self)
+
+    __repr__ = __str__
+
+
+class DrawnFunction(Function):
+    """A function that notebooks show as a picture, if it is not too large."""
+
+    drawer: ClassVar[Callable[[Function], str | None]]  # set by `tracker/__init__.py`
+
+    @staticmethod
+    def of(function: Function) -> DrawnFunction:
+        return DrawnFunction(**{name: getattr(function, name) for name in field_names(Function)})
+
+    def _repr_svg_(self) -> str | None:
+        return DrawnFunction.drawer(self)
 
 
 Readers = dict[Atom, list[Eqn | None]]

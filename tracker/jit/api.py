@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tracker.autodiff import gradients
 from tracker.autodiff.boundary import ArgnumsOf, set_identity_check
 from tracker.errors import CompileError, UnsupportedError, message, warn
-from tracker.ir.graph import Function
+from tracker.ir.graph import DrawnFunction, Function
 from tracker.jit.discovery.identity_checks import check_identity
 from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_use
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
@@ -426,13 +426,15 @@ def newest_trace(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Functio
 
 
 def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Function:
-    """The IR of `f` at these arguments, as it was recorded: an `ir.Function`, which prints.
+    """The IR of `f` at these arguments, as it was recorded: an `ir.Function`, which prints; a
+    notebook shows its picture.
 
-    >>> print(trace(lambda x: x * 2.0, np.ones(3)))
-    function function(a: f64[3]) {
-      b: f64[3] = multiply a 2.0
+    >>> trace(lambda x: x * 2.0, np.ones(3))
+    function function...(a: f64[3]) {
+      b: f64[3] = multiply a 2.0 ...
       return (b)
     }
     """
     with TRACING_LOCK.lock:
-        return trace_call(plain_function(f), args, kwargs).required_trace.function
+        function = trace_call(plain_function(f), args, kwargs).required_trace.function
+    return DrawnFunction.of(function)
