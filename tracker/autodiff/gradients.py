@@ -29,6 +29,7 @@ from tracker.errors import (
     message,
 )
 from tracker.plain import call_exchanged
+from tracker.support.shown_text import named_after
 from tracker.tape.observers import RunningDerivative, is_tracing
 from tracker.tape.record import speculate_bool, value_of, wrap
 from tracker.tape.tracked import ParamState, Tracked
@@ -254,7 +255,7 @@ def _with_argnums(
         value = tree.map(lower_output, y) if has_aux else lower_output(y)
         return value, grads[0] if is_single else grads
 
-    return both
+    return named_after(both, caller, f)
 
 
 def _positions(argnums: Any, caller: str) -> tuple[int, ...]:

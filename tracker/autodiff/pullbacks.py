@@ -28,6 +28,7 @@ from tracker.autodiff.forward import forward_sweep
 from tracker.autodiff.leaves import plain_data
 from tracker.autodiff.reverse import reverse_sweep
 from tracker.errors import NotScalarError, UnsupportedError, message
+from tracker.support.shown_text import named_after
 from tracker.tape.reachability import is_history_needed
 from tracker.tape.record import aval_of, value_of
 from tracker.tape.tracked import Tracked
@@ -45,10 +46,11 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     (32.0,)
     """
     compiled = _compiled_linear_map(f, "pullback", _build_pullback, args, kwargs)
-    if compiled is not None:
-        return compiled
-    outcome, pull, _ = linearize(f, args, kwargs)
-    return outcome, pull
+    if compiled is None:
+        outcome, pull, _ = linearize(f, args, kwargs)
+    else:
+        outcome, pull = compiled
+    return outcome, named_after(pull, "pullback", f)
 
 
 def _build_pullback(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -191,11 +193,15 @@ def pushforward(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., A
     np.float64(6.0)
     """
     compiled = _compiled_linear_map(f, "pushforward", _build_pushforward, args, {})
-    if compiled is not None:
+    if compiled is None:
+        y, _, push = linearize(f, args, {})
+    else:
         y, pushed = compiled
-        return y, lambda *tangents: pushed(*_one_per_argument(args, tangents))
-    outcome, _, push_tangents = linearize(f, args, {})
-    return outcome, push_tangents
+
+        def push(*tangents: Any) -> Any:
+            return pushed(*_one_per_argument(args, tangents))
+
+    return y, named_after(push, "pushforward", f)
 
 
 def _one_per_argument(args: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:

@@ -1,8 +1,12 @@
-"""Text that prompts and notebooks show line by line, not as the literal of a string."""
+"""How what this package makes is shown: texts line by line, functions by what they derive from."""
 
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class ShownText(str):
@@ -20,3 +24,14 @@ class ShownText(str):
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self)}</pre>"
+
+
+def named_after(made: _Function, what: str, f: Callable[..., Any]) -> _Function:
+    """`made`, named as `what` of `f`.
+
+    >>> named_after(lambda: None, "value_and_grad", abs).__qualname__
+    'value_and_grad of abs'
+    """
+    of = str(getattr(f, "__name__", type(f).__name__)).replace("<lambda>", "function")
+    made.__name__, made.__qualname__ = f"{what}_of_{of}", f"{what} of {of}"
+    return made

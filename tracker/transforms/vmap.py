@@ -21,6 +21,7 @@ from tracker import tree
 from tracker.autodiff.boundary import array_like_data, compiled_derivative, separate_outputs
 from tracker.control.body import TracedBody, trace_body
 from tracker.errors import UnsupportedError, message
+from tracker.support.shown_text import named_after
 from tracker.tape.observers import is_tracing
 from tracker.tape.record import aval_of, data_of, value_of
 from tracker.tape.tracer import UnsupportedInBody
@@ -59,7 +60,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     def mapped(*args: Any, **kwargs: Any) -> Any:
         return _apply_mapped(f, args, kwargs, in_axes, out_axes)
 
-    return mapped
+    return named_after(mapped, "vmap", f)
 
 
 def vmap_pure(f: Callable[[Any], Any], x: Any) -> Any:

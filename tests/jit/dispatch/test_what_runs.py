@@ -105,3 +105,19 @@ def test_explanations_are_shown_as_they_are():
     assert text._repr_html_().startswith("<pre>rosenbrock: 1 trace(s)")
     assert repr(ShownText("a < b")) == "a < b"
     assert ShownText("a < b")._repr_html_() == "<pre>a &lt; b</pre>"
+
+
+def test_functions_that_are_not_compiled_say_what_they_are_too():
+    for wrap in (lambda f: f, jit):
+        for transform in (tracker.pullback, tracker.pushforward):
+            _, made = transform(wrap(rosenbrock), X)
+            what = transform.__name__
+            assert repr(made).startswith(f"<function {what} of rosenbrock at")
+    for transform in (tracker.value_and_grad, tracker.vmap):
+        made = transform(rosenbrock)
+        what = transform.__name__
+        assert repr(made).startswith(f"<function {what} of rosenbrock at")
+        assert repr(jit(made)) == f"<jitted {what}_of_rosenbrock>"
+        assert "<function value_and_grad of vmap" in repr(
+            tracker.value_and_grad(tracker.vmap(lambda x: x))
+        )
