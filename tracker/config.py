@@ -4,6 +4,8 @@
     TRACKER_CHECK=1         verify the IR after every pass, not only after tracing
     TRACKER_THREADS=n       threads that share long loops (default: the processors we may use)
     TRACKER_DUMP=trace,ir,llvm,asm   print these stages of compilation to stderr
+    TRACKER_PERF=1          tell `perf` the names of compiled functions and kernels
+    TRACKER_PROGRESS=1      show what a compilation of more than a second is at
 
 (TRACKER_BLAS is read by `jit/runtime/blas.py`, which explains its values.)
 
@@ -36,6 +38,8 @@ class Settings:
     check    verify the IR after every pass
     dump     stages to print
     threads  for long loops compiled from now on (0: the processors we may use)
+    perf     write /tmp/perf-PID.map
+    progress show what long compilations are at
     plain    installed packages whose code counts as the user's; None: `tracker.numpy` must be
              imported where it is needed
     """
@@ -44,6 +48,8 @@ class Settings:
     check: bool = False
     dump: frozenset[str] = frozenset()
     threads: int = 0
+    perf: bool = False
+    progress: bool = False
     plain: frozenset[str] | None = frozenset()
 
 
@@ -54,6 +60,10 @@ class config:
     check    True: verify the IR after every pass
     threads  how many threads share a long loop that is compiled now; 1: only the caller's
     dump     stages to print to stderr: any of 'trace', 'ir', 'llvm', 'asm', separated by commas
+    perf     True: write the names of what is compiled now to /tmp/perf-PID.map, where `perf report`
+             finds them: your functions, and their kernels with file and line (Linux)
+    progress True: a compilation of more than a second shows what it is at, on stderr; as a bar of
+             `rich`, if that is installed
     plain    False: NumPy in your code stays NumPy while it is differentiated, and `tracker.numpy`
              must be imported where it is needed; a tuple of names: code of these installed
              packages counts as yours
@@ -160,6 +170,8 @@ _PARSERS: dict[str, Any] = {
     "jit": _parse_flag,
     "check": _parse_flag,
     "dump": _parse_stages,
+    "perf": _parse_flag,
+    "progress": _parse_flag,
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tracker.ir.graph import Eqn
 from tracker.jit.runtime.ufunc_loops import UfuncLoop
-from tracker.support.structs import record
+from tracker.support.structs import field, record
 
 # Calls of kernels, bodies, BLAS and routines, and block writes. A driver without them is fully
 # unrolled: it is short, and another shape has another driver.
@@ -36,7 +36,8 @@ class LoweredProgram:
     """The text of the driver, and kernels in modules of their own.
 
     symbols: external names (BLAS, runtime); ufunc_loops: inner loops of foreign ufuncs; scratch:
-    bytes; callbacks: the equations that Python evaluates.
+    bytes; callbacks: the equations that Python evaluates; places: what the functions of kernels and
+    loops compute, with the user's lines, if `perf` wants to know.
     """
 
     text: str
@@ -45,6 +46,7 @@ class LoweredProgram:
     ufunc_loops: frozenset[UfuncLoop]
     scratch: int
     callbacks: tuple[Eqn, ...] = ()
+    places: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_long(self) -> bool:

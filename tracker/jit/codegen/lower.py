@@ -9,6 +9,7 @@ scratch is allocated after the code is written, when the lifetime of each buffer
 
 from __future__ import annotations
 
+import itertools
 import operator
 import re
 from collections import defaultdict
@@ -17,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.graph import Guard
+from tracker.config import current
+from tracker.ir.graph import Eqn, Guard
 from tracker.jit.codegen.artifact import CALL_PATTERN, KernelModule, LoweredProgram
 from tracker.jit.codegen.journal_code import JournalCode
 from tracker.jit.codegen.kernel_dedupe import KernelText, deduplicate, redirect_calls
@@ -101,6 +103,7 @@ class DriverWriter(UnrolledCode):
         self.kernels: dict[str, KernelText] = parent.kernels if parent else {}
         self.bodies: list[str] = parent.bodies if parent else []
         self.body_functions: dict[Any, BodyFunction] = parent.body_functions if parent else {}
+        self.places: dict[str, str] = parent.places if parent else {}
 
     def lowered(self) -> LoweredProgram:
         """The module, once it is emitted."""
@@ -127,6 +130,7 @@ class DriverWriter(UnrolledCode):
             f"{symbol}(ptr noalias %slots, ptr %scratch)", owns=False
         )
         self.bodies.append(text)
+        self._note_place(symbol, control.eqn.op.name, [control.eqn])
         body = BodyFunction(symbol, scratch, child.has_guards, child.can_raise)
         self.body_functions[id(plan), in_place] = body
         return body
@@ -238,6 +242,7 @@ class DriverWriter(UnrolledCode):
             ufunc_loops=borrowed,
             scratch=scratch,
             callbacks=called,
+            places=self.places,
         )
 
     def emit_kernel(self, kernel: Kernel) -> None:
@@ -247,10 +252,18 @@ class DriverWriter(UnrolledCode):
             return
         text, arguments, shared = found
         name = self._kernel_name(text, arguments, shared is not None)
+        pieces = [(*piece.members, *piece.reductions) for piece in kernel.with_fused]
+        self._note_place(name, "kernel", itertools.chain.from_iterable(pieces))
         if shared is None:
             self.lines.append(f"  call void {name}({', '.join(arguments)})")
         else:
             self._call_threaded(name, arguments, shared)
+
+    def _note_place(self, symbol: str, what: str, eqns: Iterable[Eqn]) -> None:
+        """Note the user's lines of a function of the module, if `perf` wants to know."""
+        if current().perf:
+            lines = ", ".join(dict.fromkeys(eqn.where for eqn in eqns if eqn.where))
+            self.places.setdefault(symbol[1:].removesuffix(".task"), f"{what} at {lines}")
 
     def call_loops(self, loops: LoopFunction) -> None:
         """Call the loops of a product by rows."""

@@ -57,7 +57,6 @@ from tracker.jit.dispatch.trace_cache import (
     UNFLATTENABLE,
     JitOptions,
     TraceCache,
-    function_name,
 )
 from tracker.jit.guards.captured_leaves import with_captured_state
 from tracker.jit.guards.conditions import distinct_objects
@@ -615,7 +614,7 @@ class Jitted:
                     call.args,
                     call.kwargs,
                     self.options.static,
-                    function_name(self.function),
+                    self.name.replace(" ", "_"),
                     differentiated=self.argnums(len(call.args)),
                     on_error=on_error,
                     captured=captured,

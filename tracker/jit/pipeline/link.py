@@ -18,7 +18,7 @@ from tracker.jit.abi import loader
 from tracker.jit.abi.entry import PlanTraits
 from tracker.jit.codegen.artifact import CALL_PATTERN, LAPS, LoweredProgram
 from tracker.jit.guards.signature import ArrayOut, OutLeaf, Outputs, ScalarOut, Signature
-from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm import engine, object_cache, perf_map
 from tracker.jit.pipeline.program import Program
 from tracker.jit.runtime import allocator, blas, c_symbols, interrupt_checks, thread_pool
 from tracker.jit.runtime.lazy_imports import lazy_import
@@ -118,6 +118,8 @@ def bind(
         level=level,
     )
     for module in (entry.module, *modules):
+        if current().perf:
+            perf_map.write(module, program.traced.name, lowered.places)
         for stage in current().dump & {"llvm", "asm"}:
             dump(stage, functools.partial(getattr, module, stage))
     program.drop_intermediates()

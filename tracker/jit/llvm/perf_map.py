@@ -1,0 +1,69 @@
+"""Names of machine code for `perf`: lines in /tmp/perf-PID.map, with the setting `perf`.
+
+The functions of a module are found in the symbol table of its object file (ELF, as on Linux); on
+other systems nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from tracker.jit.llvm.engine import Module
+
+_ELF64 = b"\x7fELF\x02\x01"  # 64 bits, little endian
+_HEADER, _SECTION, _SYMBOL = "<40xQ10xHHH", "<IIQQQQIIQQ", "<IBBHQQ"
+_SYMBOL_TABLE, _FUNCTION = 2, 2
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+
+
+class CodeSymbol(NamedTuple):
+    """A function in an object file: its name, section, offset and size in bytes."""
+
+    name: str
+    section: int
+    offset: int
+    size: int
+
+
+def write(module: Module, function: str, places: Mapping[str, str]) -> None:
+    """Append the functions of a module, which belong to a function of the user's; `places`: the
+    lines of kernels and loops by symbol."""
+    found = {symbol.name: symbol for symbol in _functions(module.object_code)}
+    anchor = next((found[name] for name in module.exports if name in found), None)
+    if anchor is None:
+        return
+    base = module.address(anchor.name) - anchor.offset
+    lines = [
+        f"{base + each.offset:x} {each.size:x} {_name(each.name, function, places)}\n"
+        for each in found.values()
+        if each.section == anchor.section
+    ]
+    with os.fdopen(os.open(f"/tmp/perf-{os.getpid()}.map", _FLAGS, 0o600), "a") as file:
+        file.writelines(lines)
+
+
+def _name(symbol: str, function: str, places: Mapping[str, str]) -> str:
+    if symbol == "entry":
+        return function
+    where = places.get(symbol.partition(".")[0], "")  # k0.task, k0.far: parts of a kernel
+    return f"{function}: {where or symbol}"
+
+
+def _functions(code: bytes) -> Iterator[CodeSymbol]:
+    """The functions that an object file defines."""
+    if not code.startswith(_ELF64):
+        return
+    start, size, count, _ = struct.unpack_from(_HEADER, code)
+    sections = [struct.unpack_from(_SECTION, code, start + k * size) for k in range(count)]
+    for _, kind, _, _, offset, length, names, *_ in sections:
+        if kind != _SYMBOL_TABLE:
+            continue
+        texts = sections[names][4]
+        for at in range(offset, offset + length, struct.calcsize(_SYMBOL)):
+            name, info, _, section, value, nbytes = struct.unpack_from(_SYMBOL, code, at)
+            if info & 15 == _FUNCTION and section:
+                end = code.index(b"\0", texts + name)
+                yield CodeSymbol(code[texts + name : end].decode(), section, value, nbytes)
