@@ -1,8 +1,9 @@
 """`tracker.debug`: text and pictures of tapes, traces and compiled plans; the origin of a NaN.
 
 `tape.py` prints the history of a value, `draw.py` draws it, or a trace, or a plan, as SVG laid out
-by `graph_layout.py`; `nan_check.py` observes recordings and backward passes. May import `autodiff`,
-`ir` and what `tracker.jit` offers. Only users import this package.
+by `graph_layout.py`; `nan_check.py` observes recordings and backward passes; `visible_calls` shows
+calls of machine code to profilers. May import `autodiff`, `ir` and what `tracker.jit` offers. Only
+users import this package.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from tracker.debug.nan_check import nan_check
 from tracker.debug.tape import tape
 from tracker.errors import UnsupportedError, message
 from tracker.ir import graphviz as _dot
-from tracker.jit import trace
+from tracker.jit import trace, visible_calls
 
-__all__ = ["dot", "draw", "explain", "nan_check", "tape"]
+__all__ = ["dot", "draw", "explain", "nan_check", "tape", "visible_calls"]
 
 
 def dot(f: Any, *args: Any, **kwargs: Any) -> str:

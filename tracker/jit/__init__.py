@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tracker.jit.api import in_python as in_python
     from tracker.jit.api import newest_trace as newest_trace
     from tracker.jit.api import trace as trace
+    from tracker.jit.api import visible_calls as visible_calls
     from tracker.jit.kernels.python_callbacks import Callback as Callback
     from tracker.jit.pipeline.executor import compile_values as compile_values
     from tracker.jit.pipeline.loop_carried import planned as planned
@@ -43,6 +44,7 @@ _OFFERED = {  # to `control` and `debug`; imported at the first use
     "partition": "pipeline.partition",
     "planned": "pipeline.loop_carried",
     "trace": "api",
+    "visible_calls": "api",
     "why_unavailable": "runtime.availability",
 }
 

@@ -58,6 +58,7 @@ from tracker.jit.dispatch.trace_cache import (
     JitOptions,
     TraceCache,
 )
+from tracker.jit.dispatch.visible_calls import frame_function, is_profiled
 from tracker.jit.guards.captured_leaves import with_captured_state
 from tracker.jit.guards.conditions import distinct_objects
 from tracker.jit.guards.signature import Signature, signature_of
@@ -138,6 +139,9 @@ class Jitted:
         self.has_warned_of_profiler = False
         self.has_constant_library_arrays = False  # arrays in libraries' objects are constants
         self.relayout_ids: set[int] = set()  # of the copies of relayout calls in progress
+        self.is_visible = False  # to profilers, whether or not one is known to be active
+        self.is_suspended = self.is_in_frame = False  # for calls that are visible; in such a call
+        self.frame: Callable[..., Any] | None = None  # what runs such calls
 
     @property
     def name(self) -> str:
@@ -168,6 +172,12 @@ class Jitted:
             return self._call_plain(args, kwargs)
         if any(map(is_opaque, call.leaves)):
             return self._call_untraceable(args, kwargs, READS_OPAQUE_OBJECT)
+        if not self.is_in_frame:
+            if self.is_visible or is_profiled():
+                return self._call_visibly(args, kwargs)
+            if self.is_suspended:
+                self.suspend(False)
+                return self.traces.native()(*args, **kwargs)
         group = self.groups.get(call.signature)
         if group is not None and any(each.is_awaited for each in group.specializations):
             return self._install_compiled(group)(*args, **kwargs)
@@ -179,6 +189,25 @@ class Jitted:
             if is_ours and not (group := self.traces.group(call.signature)).fallback_reason:
                 return self._run_or_trace(group, call)
         return self._call_plain(args, kwargs)
+
+    def suspend(self, is_suspended: bool) -> None:
+        """Let calls take the slow path, or go to machine code again."""
+        from tracker.jit.abi import native_callable as native
+
+        self.is_suspended = is_suspended
+        (native.suspend if is_suspended else native.resume)(self.traces.native())
+
+    def _call_visibly(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Call machine code from a frame that profilers see; the next call comes here, too."""
+        self.suspend(False)
+        self.is_in_frame = True
+        try:
+            if self.frame is None:
+                self.frame = frame_function(self.traces.title, self.function)
+            return self.frame(self.traces.native(), args, kwargs)
+        finally:
+            self.is_in_frame = False
+            self.suspend(True)
 
     def call_unsupported(self, *args: Any, **kwargs: Any) -> Any:
         """A call where machine code is unavailable."""

@@ -77,6 +77,11 @@ class TraceCache:
         """What the function is, for messages."""
         return self.transforms + function_name(self.function)
 
+    @property
+    def title(self) -> str:
+        """What the callable is, as users see it."""
+        return f"{self.transforms}jitted {function_name(self.function)}"
+
     def group(self, call: Signature) -> SignatureGroup:
         """The group of a signature, created if need be."""
         group = self.groups.get(call)
