@@ -34,7 +34,9 @@ def frame_function(name: str, function: Callable[..., Any]) -> Callable[..., Any
     made: CodeType = _TEMPLATE.__code__.replace(co_name=name, co_qualname=name)
     if isinstance(code, CodeType):
         made = made.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
-    return FunctionType(made, {"__builtins__": {}})
+    # Python drops warnings whose frame is in no module.
+    module = getattr(function, "__module__", None) or "__main__"
+    return FunctionType(made, {"__name__": module, "__builtins__": {}})
 
 
 _TEMPLATE = lambda called, args, kwargs: called(*args, **kwargs)  # noqa: E731 (on one line)
