@@ -64,6 +64,7 @@ from tracker.jit.guards.conditions import distinct_objects
 from tracker.jit.guards.signature import Signature, signature_of
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED, enter_all
 from tracker.jit.runtime.availability import require_native
+from tracker.jit.runtime.progress import compile_stage
 from tracker.jit.tracing.inputs import PendingEffects
 from tracker.jit.tracing.ir_builder import TraceAbandoned
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK, untrack_error
@@ -637,7 +638,7 @@ class Jitted:
                 untrack_error(error, effects.originals)
 
         try:
-            with enter_all(log):
+            with compile_stage("tracing", self.name), enter_all(log):
                 return trace_call(
                     self.function,
                     call.args,

@@ -26,6 +26,7 @@ from tracker.jit.guards.promotion import Promotion
 from tracker.jit.guards.signature import Signature
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED
 from tracker.jit.runtime.lru_clock import CLOCK
+from tracker.jit.runtime.progress import compile_stage
 from tracker.jit.tracing.gc_pause import infrequent_gc
 from tracker.jit.tracing.placeholder_swap import TRACING_LOCK
 from tracker.jit.tracing.trace import Trace
@@ -216,7 +217,7 @@ class TraceCache:
 
     def _compiled(self, compile: Callable[[], CompiledTrace]) -> CompiledTrace:
         """The result of the compiler, run with the options of this function."""
-        with infrequent_gc():
+        with infrequent_gc(), compile_stage("planning", self.name):
             with SIGNALS_DEFERRED:
                 from tracker.jit.llvm import object_cache as cache
 

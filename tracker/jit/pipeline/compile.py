@@ -28,6 +28,7 @@ from tracker.jit.pipeline import program_cache
 from tracker.jit.pipeline.link import CompiledTrace, array_out, bind, out_leaf
 from tracker.jit.pipeline.program import CallingLayout, Program
 from tracker.jit.runtime.lazy_imports import lazy_import
+from tracker.jit.runtime.progress import compile_stage
 from tracker.jit.schedule.cost import operation_count
 from tracker.jit.schedule.plan_data import FrameSlots
 from tracker.jit.tracing.ir_builder import TraceOutput
@@ -64,7 +65,8 @@ def _compile_native(trace: Trace, lengths_vary: bool, can_be_quick: bool) -> Com
     hosts = list(map(_host_call, lowered.callbacks))
 
     def compiled(level: int) -> CompiledTrace:
-        linked = bind(program, lowered, trace.signature, outputs, arrays, level)
+        with compile_stage("compiling with LLVM"):
+            linked = bind(program, lowered, trace.signature, outputs, arrays, level)
         return CompiledTrace(program, [linked], hosts, entry=linked.entry)
 
     can_be_quick = can_be_quick and lowered.is_long

@@ -27,6 +27,7 @@ from tracker.jit.pipeline.link import (
 )
 from tracker.jit.pipeline.partition import HostCall, Segment
 from tracker.jit.pipeline.program import CallingLayout, Program
+from tracker.jit.runtime.progress import compile_stage
 from tracker.jit.schedule.cost import operation_count
 from tracker.jit.schedule.plan_data import FrameSlots
 from tracker.jit.tracing.trace import GuardFailed
@@ -195,10 +196,11 @@ class _SegmentCall:
         strides = tuple(signature.leaf_strides(leaf) for leaf in call.leaves)
         layout = CallingLayout(slots, strides, tuple(self.orders), self.lengths_vary)
         program = Program.optimised(function, layout)
-        if self.meter is None:
-            linked = bind(program, program.lowered, call, outputs, level=self.level)
-        else:
-            linked = self.meter.bind(program, call, outputs)
+        with compile_stage("compiling with LLVM", segment.function.name):
+            if self.meter is None:
+                linked = bind(program, program.lowered, call, outputs, level=self.level)
+            else:
+                linked = self.meter.bind(program, call, outputs)
         self.pieces.append(linked)
         return native_callable.make_builtin(linked.entry, segment.function.name, _guard_failed)
 
