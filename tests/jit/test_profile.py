@@ -194,9 +194,7 @@ def test_profiles_are_shown():
     text = repr(found)
     assert text.startswith("kernels: ") and "a call, the mean of 3 calls" in text
     assert "test_profile.py:" in text and "y = np.sin(x)" in text and "%" in text
-    shown = found._repr_html_()
-    assert shown.startswith("<table>") and shown.count("<tr>") == len(found.rows) + 1
-    assert "y = np.sin(x)" in shown
+    assert found._repr_html_().startswith("<pre>kernels: ")
     rows = profiles.Profile("f", 1, 2e-9, (*found.rows[:1], *found.rows[-1:]))
     assert repr(rows).startswith("f: 2 ns a call\n")
     many = profiles.ProfileRow("k", ("a.py:1",) * 5, ("",) * 5, 1, 2.0, 1.0)

@@ -8,7 +8,6 @@ the calls, is the row of the call itself. Ordinary calls run other code and pay 
 from __future__ import annotations
 
 import functools
-import html
 import itertools
 import linecache
 import os
@@ -24,11 +23,11 @@ from tracker.jit.codegen.stopwatch import is_open
 from tracker.jit.dispatch.specialization import Specialization, match_leaves, run_trace
 from tracker.jit.explain import control_text, kernel_text
 from tracker.jit.guards.signature import Signature
-from tracker.jit.pipeline.meter import Meter
-from tracker.jit.pipeline.metered import compile_metered
+from tracker.jit.pipeline.meter import Meter, compile_metered
 from tracker.jit.runtime import compile_queue
 from tracker.jit.schedule.plan_data import ControlFlow, Kernel, Plan
 from tracker.jit.tracing.trace import GuardFailed
+from tracker.support.shown_text import ShownText
 from tracker.support.structs import record
 
 _SECONDS = 0.2  # of calls, about
@@ -70,7 +69,8 @@ class Profile:
     def __repr__(self) -> str:
         *steps, call = self.rows
         shown = [row for row in steps if row.share >= _MIN_SHARE]
-        lines = [self._title]
+        mean = f", the mean of {self.calls:,} calls" if self.calls > 1 else ""
+        lines = [f"{self.name}: {_time(self.seconds)} a call{mean}"]
         for row in (*shown, call):
             lines.append(
                 f"{_time(row.seconds):>9} {row.share:6.1%} {row.calls:9,.6g} x  {row.kernel}"
@@ -82,27 +82,8 @@ class Profile:
             lines.append(f"and {hidden} step(s) of less than {_MIN_SHARE:.1%}")
         return "\n".join(lines)
 
-    @property
-    def _title(self) -> str:
-        mean = f", the mean of {self.calls:,} calls" if self.calls > 1 else ""
-        return f"{self.name}: {_time(self.seconds)} a call{mean}"
-
     def _repr_html_(self) -> str:
-        head = "<tr><th>time</th><th>share</th><th>runs</th><th>step</th></tr>"
-        return (
-            f"<table><caption>{html.escape(self._title)}</caption>{head}"
-            f"{''.join(map(self._html_row, self.rows))}</table>"
-        )
-
-    def _html_row(self, row: ProfileRow) -> str:
-        shown = [html.escape(f"{where}  {text}") for where, text in self._shown(row)]
-        places = "".join(f"<br><code>{line}</code>" for line in shown)
-        cells = (_time(row.seconds), f"{row.share:.1%}", f"{row.calls:,.6g}")
-        return (
-            "<tr>"
-            + "".join(f"<td>{cell}</td>" for cell in cells)
-            + f'<td style="text-align:left">{html.escape(row.kernel)}{places}</td></tr>'
-        )
+        return ShownText(self)._repr_html_()
 
     @staticmethod
     def _shown(row: ProfileRow) -> Iterator[tuple[str, str]]:
@@ -133,7 +114,7 @@ def profile(
     everything = match_leaves(trace, call, leaves)
     if everything is None:
         return None
-    compiled = compile_queue.run_now(lambda: compile_metered(trace, False, meter)).result()
+    compiled = compile_queue.run_now(lambda: compile_metered(trace, meter)).result()
     if compiled.entry is not None:
         entry = native_callable.make_builtin(compiled.entry, name, _refuse)
 

@@ -2,7 +2,7 @@
 
 A `Meter` compiles programs with a stopwatch (`jit/codegen/stopwatch.py`) and times the NumPy calls
 between them. Its readings are the nanoseconds of each step since `reset`, without those of the
-clock itself.
+clock itself. Start at `compile_metered`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from tracker.jit.codegen.stopwatch import Stopwatch
 from tracker.jit.guards.signature import Outputs, Signature
 from tracker.jit.llvm import object_cache
 from tracker.jit.pipeline import link
+from tracker.jit.pipeline.compile import calling_layout, can_be_native
+from tracker.jit.pipeline.executor import executor
 from tracker.jit.pipeline.program import Program
+from tracker.jit.tracing.trace import Trace
 from tracker.support.structs import record
 
 
@@ -87,3 +90,14 @@ class Meter:
                 for step, count, ns in rows
             ]
         return found, clock
+
+
+def compile_metered(trace: Trace, meter: Meter) -> link.CompiledTrace:
+    """What `compile_call` gives, optimised and timed."""
+    if can_be_native(trace):
+        layout, outputs, arrays = calling_layout(trace, False)
+        program = Program(trace.function, layout)
+        if program.is_whole:
+            linked = meter.bind(program, trace.signature, outputs, arrays)
+            return link.CompiledTrace(program, [linked], [], entry=linked.entry)
+    return executor(Program(trace.function), trace.output_orders, meter=meter)
