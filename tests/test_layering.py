@@ -125,6 +125,7 @@ def test_llvmlite_and_ctypes_have_their_place(path):
             "tracker.jit.runtime.c_symbols",
             "tracker.jit.abi.native_callable",
             "tracker.jit.guards.class_guard",
+            "tracker.jit.llvm.gdb",
             "tracker.support.frame_locals",
             "tracker.support.sequence_slot",
         },

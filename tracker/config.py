@@ -5,6 +5,7 @@
     TRACKER_THREADS=n       threads that share long loops (default: the processors we may use)
     TRACKER_DUMP=trace,ir,llvm,asm   print these stages of compilation to stderr
     TRACKER_PERF=1          tell `perf` the names of compiled functions and kernels
+    TRACKER_GDB=1           and GDB
     TRACKER_PROGRESS=1      show what a compilation of more than a second is at
 
 (TRACKER_BLAS is read by `jit/runtime/blas.py`, which explains its values.)
@@ -39,6 +40,7 @@ class Settings:
     dump     stages to print
     threads  for long loops compiled from now on (0: the processors we may use)
     perf     write /tmp/perf-PID.map
+    gdb      register machine code with GDB
     progress show what long compilations are at
     plain    installed packages whose code counts as the user's; None: `tracker.numpy` must be
              imported where it is needed
@@ -49,6 +51,7 @@ class Settings:
     dump: frozenset[str] = frozenset()
     threads: int = 0
     perf: bool = False
+    gdb: bool = False
     progress: bool = False
     plain: frozenset[str] | None = frozenset()
 
@@ -62,6 +65,7 @@ class config:
     dump     stages to print to stderr: any of 'trace', 'ir', 'llvm', 'asm', separated by commas
     perf     True: write the names of what is compiled now to /tmp/perf-PID.map, where `perf report`
              finds them: your functions, and their kernels with file and line (Linux)
+    gdb      True: tell the names to GDB, through its interface for such code (Linux)
     progress True: a compilation of more than a second shows what it is at, on stderr; as a bar of
              `rich`, if that is installed
     plain    False: NumPy in your code stays NumPy while it is differentiated, and `tracker.numpy`
@@ -171,6 +175,7 @@ _PARSERS: dict[str, Any] = {
     "check": _parse_flag,
     "dump": _parse_stages,
     "perf": _parse_flag,
+    "gdb": _parse_flag,
     "progress": _parse_flag,
 }
 

@@ -47,4 +47,4 @@ def test_functions_kernels_and_loops_are_named():
 
 
 def test_what_is_no_elf_file_has_no_names():
-    assert not list(perf_map._functions(b"\xcf\xfa\xed\xfe" + bytes(100)))
+    assert not list(perf_map.symbols_of(b"\xcf\xfa\xed\xfe" + bytes(100)))

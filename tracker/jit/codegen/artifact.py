@@ -37,7 +37,7 @@ class LoweredProgram:
 
     symbols: external names (BLAS, runtime); ufunc_loops: inner loops of foreign ufuncs; scratch:
     bytes; callbacks: the equations that Python evaluates; places: what the functions of kernels and
-    loops compute, with the user's lines, if `perf` wants to know.
+    loops compute, with the user's lines, if other tools want to know.
     """
 
     text: str

@@ -260,8 +260,9 @@ class DriverWriter(UnrolledCode):
             self._call_threaded(name, arguments, shared)
 
     def _note_place(self, symbol: str, what: str, eqns: Iterable[Eqn]) -> None:
-        """Note the user's lines of a function of the module, if `perf` wants to know."""
-        if current().perf:
+        """Note the user's lines of a function of the module, if other tools want to
+        know."""
+        if current().perf or current().gdb:
             lines = ", ".join(dict.fromkeys(eqn.where for eqn in eqns if eqn.where))
             self.places.setdefault(symbol[1:].removesuffix(".task"), f"{what} at {lines}")
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tracker.jit.llvm.engine import Module
 
 _ELF64 = b"\x7fELF\x02\x01"  # 64 bits, little endian
 _HEADER, _SECTION, _SYMBOL = "<40xQ10xHHH", "<IIQQQQIIQQ", "<IBBHQQ"
-_SYMBOL_TABLE, _FUNCTION = 2, 2
+_SYMBOL_TABLE, VARIABLE, FUNCTION = 2, 1, 2
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -31,30 +31,35 @@ class CodeSymbol(NamedTuple):
 def write(module: Module, function: str, places: Mapping[str, str]) -> None:
     """Append the functions of a module, which belong to a function of the user's; `places`: the
     lines of kernels and loops by symbol."""
-    found = {symbol.name: symbol for symbol in _functions(module.object_code)}
-    anchor = next((found[name] for name in module.exports if name in found), None)
-    if anchor is None:
-        return
-    base = module.address(anchor.name) - anchor.offset
+    base, found = functions_in_memory(module)
     lines = [
-        f"{base + each.offset:x} {each.size:x} {_name(each.name, function, places)}\n"
-        for each in found.values()
-        if each.section == anchor.section
+        f"{base + each.offset:x} {each.size:x} {name_of(each.name, function, places)}\n"
+        for each in found
     ]
     with os.fdopen(os.open(f"/tmp/perf-{os.getpid()}.map", _FLAGS, 0o600), "a") as file:
         file.writelines(lines)
 
 
-def _name(symbol: str, function: str, places: Mapping[str, str]) -> str:
+def functions_in_memory(module: Module) -> tuple[int, list[CodeSymbol]]:
+    """The address of a module's code, and its functions."""
+    found = {symbol.name: symbol for symbol in symbols_of(module.object_code)}
+    anchor = next((found[name] for name in module.exports if name in found), None)
+    if anchor is None:
+        return 0, []
+    base = module.address(anchor.name) - anchor.offset
+    return base, [each for each in found.values() if each.section == anchor.section]
+
+
+def name_of(symbol: str, function: str, places: Mapping[str, str]) -> str:
     if symbol == "entry":
         return function
     where = places.get(symbol.partition(".")[0], "")  # k0.task, k0.far: parts of a kernel
     return f"{function}: {where or symbol}"
 
 
-def _functions(code: bytes) -> Iterator[CodeSymbol]:
-    """The functions that an object file defines."""
-    if not code.startswith(_ELF64):
+def symbols_of(code: Any, kind_of_symbol: int = FUNCTION) -> Iterator[CodeSymbol]:
+    """The functions (or variables) that an object file or library defines."""
+    if code[: len(_ELF64)] != _ELF64:
         return
     start, size, count, _ = struct.unpack_from(_HEADER, code)
     sections = [struct.unpack_from(_SECTION, code, start + k * size) for k in range(count)]
@@ -64,6 +69,6 @@ def _functions(code: bytes) -> Iterator[CodeSymbol]:
         texts = sections[names][4]
         for at in range(offset, offset + length, struct.calcsize(_SYMBOL)):
             name, info, _, section, value, nbytes = struct.unpack_from(_SYMBOL, code, at)
-            if info & 15 == _FUNCTION and section:
-                end = code.index(b"\0", texts + name)
+            if info & 15 == kind_of_symbol and section:
+                end = code.find(b"\0", texts + name)
                 yield CodeSymbol(code[texts + name : end].decode(), section, value, nbytes)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _bound_callbacks = lazy_import("tracker.jit.kernels.python_callbacks", "bound_callbacks")
 _routine_address = lazy_import("tracker.jit.lapack.routines", "routine_address")
+_register_for_gdb = lazy_import("tracker.jit.llvm.gdb", "register")
 _RAW_MEMORY = {"tk.take": "PyMem_RawMalloc", "tk.give": "PyMem_RawFree"}  # work without the GIL
 _FAIL_EXIT = "\n  ret i64 1\n"  # in the text of a plan with guards
 # a number of two digits is relocatable, not in the text (`jit/llvm/relocatable_sizes.py`)
@@ -120,6 +121,8 @@ def bind(
     for module in (entry.module, *modules):
         if current().perf:
             perf_map.write(module, program.traced.name, lowered.places)
+        if current().gdb:
+            _register_for_gdb(module, program.traced.name, lowered.places)
         for stage in current().dump & {"llvm", "asm"}:
             dump(stage, functools.partial(getattr, module, stage))
     program.drop_intermediates()

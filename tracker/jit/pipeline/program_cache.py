@@ -6,7 +6,7 @@ source files, processor, NumPy, threads, and BLAS where there may be products. T
 folder of `jit/llvm/object_cache.py`.
 
 Invariants: a program that refers to objects of this process has no file, nor has one that is to be
-dumped, checked or named for `perf`; a file that does not validate counts as missing.
+dumped, checked or named for other tools; a file that does not validate counts as missing.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def _read_program(name: str) -> LoweredProgram | None:
 def _file_name(program: Program) -> str | None:
     """The name of a program's file; None if it has none."""
     settings = current()
-    if object_cache.directory() is None or settings.check or settings.dump or settings.perf:
+    is_shown = settings.dump or settings.perf or settings.gdb
+    if object_cache.directory() is None or settings.check or is_shown:
         return None
     mark, source = fingerprint(program.traced), _source_fingerprint()
     if mark is None or source is None:
