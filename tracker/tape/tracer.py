@@ -197,7 +197,7 @@ class Tracer:
             self._places.clear()
         for made, code, line in equations[len(self._places) :]:
             self._places[made] = code, line
-        return self._places.get(value)
+        return self._places.get(self.recording.aliases.get(value, value))
 
     def abort(self, reason: str) -> None:
         """Say why the trace cannot be used; the first reason counts."""

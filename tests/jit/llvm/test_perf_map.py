@@ -46,5 +46,15 @@ def test_functions_kernels_and_loops_are_named():
         assert start + size <= following  # no code has two names
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="perf belongs to Linux")
+def test_a_map_that_cannot_be_written_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setattr(perf_map.os, "getpid", lambda: "of-nobody/1")
+    with (
+        tracker.config(perf=True, threads=1),
+        pytest.raises(tracker.CompileError, match=r"cannot be written to /tmp/perf-of-nobody"),
+    ):
+        tracker.jit(lambda x: np.sum(np.sin(x) + 4.0))(X)
+
+
 def test_what_is_no_elf_file_has_no_names():
     assert not list(perf_map.symbols_of(b"\xcf\xfa\xed\xfe" + bytes(100)))

@@ -73,6 +73,21 @@ def test_rules_are_at_the_line_that_they_derive_from(f, transform):
     assert lines_of(function, "sin") == {line}
 
 
+def test_host_calls_of_derivatives_are_at_the_line_of_the_call():
+    @tracker.custom_gradient(host=True)
+    def outside(x):
+        return np.tanh(x), lambda d: (d * x,)
+
+    def f(x):
+        y = np.sin(x)
+        return np.sum(outside(y) * x)  # host
+
+    function = tracker.trace(TRANSFORMS["gradient"](f), X)
+    names = [e.op.name for e in function.eqns if e.op.name.startswith("outside")]
+    assert len(names) == 2
+    assert {lines for name in names for lines in lines_of(function, name)} == {marked(f, "host")}
+
+
 def test_rules_of_the_users_are_at_their_own_lines():
     function = tracker.trace(TRANSFORMS["gradient"](with_rule), X)
     assert lines_of(function, "cos") == {marked(rule, "cosine")}

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from tracker.errors import CompileError, message
 from tracker.jit.llvm.engine import Module
 
 _ELF64 = b"\x7fELF\x02\x01"  # 64 bits, little endian
@@ -36,8 +37,13 @@ def write(module: Module, function: str, places: Mapping[str, str]) -> None:
         f"{base + each.offset:x} {each.size:x} {name_of(each.name, function, places)}\n"
         for each in found
     ]
-    with os.fdopen(os.open(f"/tmp/perf-{os.getpid()}.map", _FLAGS, 0o600), "a") as file:
-        file.writelines(lines)
+    path = f"/tmp/perf-{os.getpid()}.map"
+    try:
+        with os.fdopen(os.open(path, _FLAGS, 0o600), "a") as file:
+            file.writelines(lines)
+    except OSError as error:
+        what = f"the names of machine code cannot be written to {path} ({error.strerror})"
+        raise CompileError(message(what, "Use config(perf=False)", "")) from error
 
 
 def functions_in_memory(module: Module) -> tuple[int, list[CodeSymbol]]:
