@@ -2,7 +2,7 @@
 
 `compile_stage` marks a part of a compilation. A thread looks at the running stages; what has gone
 on for a second is shown as a status of `rich`, if that is installed and there is a terminal or a
-notebook; else in one line that is written anew, or, in a file, in a line per stage.
+notebook; else as a line per stage.
 
 Invariants: without the setting nothing happens; one thread writes, for the stages of all threads;
 when the last stage ends, also by an exception, nothing of a status is left and the thread has
@@ -114,18 +114,6 @@ class _Status:
         self.status.stop()
 
 
-class _Line:
-    """A line of a terminal that is written anew."""
-
-    def show(self, text: str, seconds: float) -> None:
-        sys.stderr.write(f"\r\x1b[2K{text}, {seconds:.0f} s")
-        sys.stderr.flush()
-
-    def clear(self) -> None:
-        sys.stderr.write("\r\x1b[2K")
-        sys.stderr.flush()
-
-
 class _Log:
     """A line for each stage."""
 
@@ -146,8 +134,7 @@ def _new_display() -> _Display:
             return _Status(console)
     except Exception:  # not installed, or busy with a display of the user's
         pass
-    is_terminal = sys.stderr is not None and sys.stderr.isatty()
-    return _Line() if is_terminal and os.environ.get("TERM") != "dumb" else _Log()
+    return _Log()
 
 
 _reporter = _Reporter()
