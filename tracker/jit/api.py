@@ -311,6 +311,7 @@ def _profile(self: Any, *args: Any, **kwargs: Any) -> Profile:
     >>> [row.kernel for row in found.rows]
     ['kernel over 1000: 2 fused (sin square), folds sum', 'the call itself: ...
     """
+    require_native("there is no machine code")
     from tracker.jit.profile import profile
 
     state: Jitted = self._jitted

@@ -57,7 +57,7 @@ assert pickle.dumps(f)
 strict = tracker.jit(lambda x: x, strict=True)
 assert "f runs in plain Python" in f.explain(x)
 assert str(one.message).partition(": ")[2] in f.explain(x), f.explain(x)
-for refused in (f.ir, f.llvm, f.asm, strict, lambda x: tracker.export(f, x, path="f")):
+for refused in (f.ir, f.llvm, f.asm, f.profile, strict, lambda x: tracker.export(f, x, path="f")):
     try:
         refused(x)
     except tracker.CompileError as error:
