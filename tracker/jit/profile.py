@@ -1,8 +1,9 @@
 """`f.profile`: where the time of compiled calls goes, by kernel, with the user's lines.
 
 The trace is compiled once more with a clock between its steps (`jit/pipeline/meter.py`), and called
-many times; once only, if the function has side effects. What the steps do not take, of the time of
-the calls, is the row of the call itself. Ordinary calls run other code and pay nothing.
+many times, in rounds of which the fastest counts; once only, if it has side effects. What the steps
+do not take, of the time of the calls, is the row of the call itself. Ordinary calls run other code
+and pay nothing.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ from tracker.jit.codegen.stopwatch import is_open
 from tracker.jit.dispatch.specialization import Specialization, match_leaves, run_trace
 from tracker.jit.explain import control_text, kernel_text
 from tracker.jit.guards.signature import Signature
-from tracker.jit.pipeline.meter import Meter, compile_metered
+from tracker.jit.pipeline.meter import Meter, Reading, compile_metered
 from tracker.jit.runtime import compile_queue
 from tracker.jit.schedule.plan_data import ControlFlow, Kernel, Plan
 from tracker.jit.tracing.trace import GuardFailed
 from tracker.support.shown_text import ShownText
 from tracker.support.structs import record
 
-_SECONDS = 0.2  # of calls, about
-_MAX_CALLS = 10_000
+_SECONDS = 0.2  # of calls, about, in so many rounds, of which the fastest counts
+_ROUNDS = 50
+_MAX_CALLS = 1_000  # of a round
 _SHOWN_LINES = 3  # of a row, in the text
 _MIN_SHARE = 0.001  # of a row, in the text
 _CALL = "the call itself: its arguments, results and memory"
@@ -122,11 +124,14 @@ def profile(
     else:
         run = functools.partial(_run_stages, trace, compiled.run, everything, (*args, *kwargs.values()))
     has_effects = trace.writes or trace.state_writes or compiled.function.has_side_effects
-    timed = _run_once(run, meter) if has_effects else _run_often(run, meter)
-    if timed is None:
-        return None
-    seconds, calls = timed
-    return _profile_of(name, meter, seconds, calls)
+    if not has_effects:  # load caches, and compile what is compiled when it first runs
+        _timed(run, meter, 1)
+    once = _timed(run, meter, 1)
+    if once is None or has_effects:
+        return None if once is None else _profile_of(name, once)
+    count = int(_SECONDS * 1e9 / _ROUNDS / max(once.nanoseconds, 1.0))
+    rounds = [_timed(run, meter, max(1, min(_MAX_CALLS, count))) for _ in range(_ROUNDS)]
+    return _profile_of(name, min(filter(None, rounds), key=lambda each: each.nanoseconds))
 
 
 def _run_stages(*given: Any) -> Any:
@@ -140,40 +145,36 @@ def _refuse(*_: Any, **__: Any) -> type[GuardFailed]:
     return GuardFailed
 
 
-def _run_once(run: Callable[[], Any], meter: Meter) -> tuple[float, int] | None:
-    """The nanoseconds of one call; None if the trace does not serve it."""
+@record(frozen=True)
+class _Timing:
+    """The nanoseconds of some calls, and what was counted meanwhile."""
+
+    nanoseconds: float
+    calls: int
+    readings: list[Reading]
+
+
+def _timed(run: Callable[[], Any], meter: Meter, calls: int) -> _Timing | None:
+    """Time so many calls; None if the trace does not serve them."""
     meter.reset()
     started = time.perf_counter_ns()
-    result = run()
+    for _ in itertools.repeat(None, calls):
+        result = run()
     taken = time.perf_counter_ns() - started - meter.compiling
-    return None if result is GuardFailed else (taken, 1)
-
-
-def _run_often(run: Callable[[], Any], meter: Meter) -> tuple[float, int] | None:
-    """The nanoseconds of many calls, after one that loads caches, and their number."""
-    if run() is GuardFailed:
-        return None
-    started = time.perf_counter_ns()
-    run()
-    first = time.perf_counter_ns() - started
-    count = max(1, min(_MAX_CALLS, int(_SECONDS * 1e9 / max(first, 1))))
-    meter.reset()
-    started = time.perf_counter_ns()
-    for _ in itertools.repeat(None, count):
-        run()
-    return time.perf_counter_ns() - started, count
-
-
-def _profile_of(name: str, meter: Meter, nanoseconds: float, calls: int) -> Profile:
     readings, clock = meter.readings()
+    return None if result is GuardFailed else _Timing(taken - clock, calls, readings)
+
+
+def _profile_of(name: str, timing: _Timing) -> Profile:
+    calls = timing.calls
     sums: dict[tuple[str, tuple[str, ...]], tuple[int, float]] = {}
-    for each in readings:  # kernels that are alike share a row
+    for each in timing.readings:  # kernels that are alike share a row
         if each.count and _equations(each.step):
             key = step_text(each.step), _places(each.step)
             count, taken = sums.get(key, (0, 0.0))
             sums[key] = count + each.count, taken + each.nanoseconds
     steps = sum(taken for _, taken in sums.values())
-    whole = max(nanoseconds - clock, steps, 1.0)
+    whole = max(timing.nanoseconds, steps, 1.0)
     rows = [_row(*key, *counted, whole, calls) for key, counted in sums.items()]
     rows.sort(key=lambda row: -row.seconds)
     rows.append(_row(_CALL, (), calls, whole - steps, whole, calls))

@@ -35,6 +35,9 @@ class Reading:
     nanoseconds: float
 
 
+_LEAST_LAP = 4  # the cell of the nanoseconds of the second row
+
+
 class Meter:
     """The programs and calls that are timed."""
 
@@ -52,6 +55,7 @@ class Meter:
         stopwatch = Stopwatch()
         lowered = lower(program.plan, layout.slots, stopwatch)
         laps = np.zeros(1 + 2 * len(stopwatch.steps), np.int64)
+        laps[_LEAST_LAP] = np.iinfo(np.int64).max
         self.programs.append((stopwatch, laps))
         with object_cache.override_disk_cache(False):
             linked = link.bind(program, lowered, call, outputs, captures, laps=laps)
@@ -74,7 +78,7 @@ class Meter:
         """Forget what was counted."""
         self.compiling = 0
         for _, cells in (*self.programs, *self.calls):
-            cells[:] = 0
+            cells[:_LEAST_LAP] = cells[_LEAST_LAP + 1 :] = 0
 
     def readings(self) -> tuple[list[Reading], float]:
         """What was counted, and the nanoseconds that reading the clock has taken."""
@@ -82,7 +86,7 @@ class Meter:
         clock = 0.0
         for stopwatch, laps in self.programs:
             counts, sums = laps[1::2], laps[2::2]
-            each = float(sums[1]) / max(int(counts[1]), 1)  # the second row times the clock
+            each = int(laps[_LEAST_LAP]) if counts[0] else 0
             clock += each * int(np.sum(counts))
             rows = zip(stopwatch.steps[2:], counts[2:], sums[2:], strict=True)
             found += [
