@@ -8,7 +8,7 @@ of the call beside the arguments, and the second run pulls cotangents back to al
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,6 +41,9 @@ from tracker.tape.record import apply, value_of, wrap
 from tracker.tape.tracer import StopGradient, close_leaf
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import CLOSED, NO_PARAMS, Value, leaf, new_epoch
+
+if TYPE_CHECKING:
+    from tracker.support.type_variables import P, R
 
 after = declare(  # x, computed after `token`: keeps CSE from merging the second run with the first
     "after",
@@ -184,7 +187,7 @@ def _evaluate(*xs: Any, call: _CheckpointCall) -> Any:
 _checkpoint_op: Op = call_op("checkpoint", _pull, _push, _evaluate)
 
 
-def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """`f(*args, **kwargs)`, whose intermediate values are not kept: `back` runs it again.
 
     Tracked values that `f` captures get gradients. Raises RuleError if the second run gives other
@@ -193,7 +196,7 @@ def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     >>> tracker.gradient(lambda x: checkpoint(lambda a: np.sum(np.sin(a) ** 2), x), [0.0, 1.0])
     (array([0.        , 0.90929743]),)
     """
-    return _CheckpointCall(f, args, kwargs).run()
+    return _CheckpointCall(f, args, kwargs).run()  # type: ignore[no-any-return]
 
 
 def forwarddiff(f: Callable[..., Any], x: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from tracker.tape.observers import is_tracing
 from tracker.tape.record import alias_to_primal, value_of
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
+
+if TYPE_CHECKING:
+    from tracker.support.type_variables import F, P, R
 
 _RULES: dict[Any, CustomRule] = {}
 _SCALAR_OPS: dict[Any, Op] = {}
@@ -60,7 +63,7 @@ def track(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     )
 
 
-def rrule(f: Callable[..., Any], *, host: bool = False) -> Callable[..., Any]:
+def rrule(f: Callable[..., Any], *, host: bool = False) -> Callable[[F], F]:
     """Register a reverse rule for `f`: a decorator of `rule(*args, **kwargs) -> (y, back)`.
 
     `back(dy)` gets a cotangent of y (of y's structure, if it has one) and returns a tuple, one
@@ -77,14 +80,14 @@ def rrule(f: Callable[..., Any], *, host: bool = False) -> Callable[..., Any]:
 
     known = _rule_for(f)
 
-    def register(rule: Callable[..., Any]) -> Callable[..., Any]:
+    def register(rule: F) -> F:
         known.reverse, known.host = rule, known.host or host
         return rule
 
     return register
 
 
-def frule(f: Callable[..., Any]) -> Callable[..., Any]:
+def frule(f: Callable[..., Any]) -> Callable[[F], F]:
     """Register a forward rule for `f`: a decorator of `rule(tangents, *args) -> (y, dy)`.
 
     `tangents` has one entry per positional argument, None for an argument that is not a number.
@@ -100,7 +103,7 @@ def frule(f: Callable[..., Any]) -> Callable[..., Any]:
 
     known = _rule_for(f)
 
-    def register(rule: Callable[..., Any]) -> Callable[..., Any]:
+    def register(rule: F) -> F:
         known.forward = rule
         return rule
 
@@ -132,7 +135,7 @@ def _is_numpy_function(f: Any) -> bool:
     return isinstance(f, np.ufunc) or hasattr(f, "_implementation")
 
 
-def scalar_rule(f: Callable[..., Any], *partials: Any) -> Callable[..., Any]:
+def scalar_rule(f: F, *partials: Any) -> F:
     """Register the partial derivatives of an elementwise function, one per argument.
 
     Each is a function of f's arguments, or a number where it is constant. Gives both modes; zeros
@@ -194,6 +197,14 @@ def _apply_scalar(op: Op, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     return alias_to_primal(Value(plain_data(y), op, operands, {}), y)
 
 
+@overload
+def custom_gradient(
+    function: Callable[P, tuple[R, Callable[..., Any]]], *, host: bool = False
+) -> Callable[P, R]: ...
+@overload
+def custom_gradient(
+    *, host: bool = False
+) -> Callable[[Callable[P, tuple[R, Callable[..., Any]]]], Callable[P, R]]: ...
 def custom_gradient(
     function: Callable[..., Any] | None = None, *, host: bool = False
 ) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ import inspect
 import math
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, overload
 
 import numpy as np
 
@@ -30,17 +30,21 @@ from tracker.errors import (
 )
 from tracker.plain import call_exchanged
 from tracker.support.shown_text import named_after
+from tracker.support.type_variables import G, P, R
 from tracker.tape.observers import RunningDerivative, is_tracing
 from tracker.tape.record import speculate_bool, value_of, wrap
 from tracker.tape.tracked import ParamState, Tracked
 from tracker.tape.value import Value
 
+if TYPE_CHECKING:
+    from tracker.support.type_variables import A, B, C, FloatArray, NumberList, T
 
-class ValueAndGradient(NamedTuple):
+
+class ValueAndGradient(NamedTuple, Generic[R, G]):
     """`val`, the function's plain value, and `grad`, a tuple with one entry per argument."""
 
-    val: Any
-    grad: Any
+    val: R
+    grad: G
 
     def __repr__(self) -> str:
         val, grad = tree.map(
@@ -52,7 +56,47 @@ class ValueAndGradient(NamedTuple):
 Argnums = int | Sequence[int]
 
 
+@overload
+def gradient(  # type: ignore[overload-overlap]  # no call fits two
+    f: Callable[[], Any], params: Params, /, *, check_finite: bool = True
+) -> Grads: ...
+@overload
 def gradient(
+    f: Callable[[FloatArray], Any], x: NumberList, /, *, check_finite: bool = True
+) -> tuple[FloatArray]: ...
+@overload
+def gradient(f: Callable[[A], Any], x: A, /, *, check_finite: bool = True) -> tuple[A]: ...
+@overload
+def gradient(
+    f: Callable[[float], Any], x: float, /, *, check_finite: bool = True
+) -> tuple[float]: ...
+@overload
+def gradient(
+    f: Callable[[A, B], Any], x: A, y: B, /, *, check_finite: bool = True
+) -> tuple[A, B]: ...
+@overload
+def gradient(
+    f: Callable[[A, B, C], Any], x: A, y: B, z: C, /, *, check_finite: bool = True
+) -> tuple[A, B, C]: ...
+@overload
+def gradient(
+    f: Callable[..., Any], *args: Any, argnums: int, check_finite: bool = True, **kwargs: Any
+) -> Any: ...
+@overload
+def gradient(
+    f: Callable[..., Any],
+    *args: Any,
+    argnums: Sequence[int],
+    check_finite: bool = True,
+    **kwargs: Any,
+) -> tuple[Any, ...]: ...
+@overload
+def gradient(
+    f: Callable[..., Any], *args: Any, check_finite: bool, **kwargs: Any
+) -> tuple[Any, ...]: ...
+@overload
+def gradient(f: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> tuple[Any, ...]: ...
+def gradient(  # type: ignore[misc]  # `f` has no such keywords
     f: Callable[..., Any],
     *args: Any,
     argnums: Argnums | None = None,
@@ -89,13 +133,57 @@ def gradient(
     return lifted.unflatten(_gradient_entries(lifted, root))
 
 
+@overload
+def withgradient(  # type: ignore[overload-overlap]  # no call fits two
+    f: Callable[[], R], params: Params, /, *, check_finite: bool = True
+) -> ValueAndGradient[R, Grads]: ...
+@overload
 def withgradient(
+    f: Callable[[FloatArray], R], x: NumberList, /, *, check_finite: bool = True
+) -> ValueAndGradient[R, tuple[FloatArray]]: ...
+@overload
+def withgradient(
+    f: Callable[[A], R], x: A, /, *, check_finite: bool = True
+) -> ValueAndGradient[R, tuple[A]]: ...
+@overload
+def withgradient(
+    f: Callable[[float], R], x: float, /, *, check_finite: bool = True
+) -> ValueAndGradient[R, tuple[float]]: ...
+@overload
+def withgradient(
+    f: Callable[[A, B], R], x: A, y: B, /, *, check_finite: bool = True
+) -> ValueAndGradient[R, tuple[A, B]]: ...
+@overload
+def withgradient(
+    f: Callable[[A, B, C], R], x: A, y: B, z: C, /, *, check_finite: bool = True
+) -> ValueAndGradient[R, tuple[A, B, C]]: ...
+@overload
+def withgradient(
+    f: Callable[..., R], *args: Any, argnums: int, check_finite: bool = True, **kwargs: Any
+) -> ValueAndGradient[R, Any]: ...
+@overload
+def withgradient(
+    f: Callable[..., R],
+    *args: Any,
+    argnums: Sequence[int],
+    check_finite: bool = True,
+    **kwargs: Any,
+) -> ValueAndGradient[R, tuple[Any, ...]]: ...
+@overload
+def withgradient(
+    f: Callable[..., R], *args: Any, check_finite: bool, **kwargs: Any
+) -> ValueAndGradient[R, tuple[Any, ...]]: ...
+@overload
+def withgradient(
+    f: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+) -> ValueAndGradient[R, tuple[Any, ...]]: ...
+def withgradient(  # type: ignore[misc]  # `f` has no such keywords
     f: Callable[..., Any],
     *args: Any,
     argnums: Argnums | None = None,
     check_finite: bool = True,
     **kwargs: Any,
-) -> ValueAndGradient:
+) -> Any:
     """The value and the gradient of `f`, as a named tuple (val, grad); `argnums` as in `gradient`.
 
     If `f` returns a tuple, named tuple or dict, its first item is the loss, and `val` is the whole.
@@ -115,7 +203,7 @@ def withgradient(
         f, ("withgradient", check_finite), _build_withgradient, check_finite
     )
     if compiled is not None:
-        return compiled(*args, **kwargs)  # type: ignore[no-any-return]
+        return compiled(*args, **kwargs)
     lifted, y = run_lifted(f, args, kwargs)
     root = _scalar_root(_loss_of(y), "withgradient", check_finite)
     entries = _entries_outside_structures(lifted, _gradient_entries(lifted, root))
@@ -197,6 +285,18 @@ def _has_outer_argument(x: Any) -> bool:
     )
 
 
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[T, P], R], *, has_aux: bool = False, check_finite: bool = True
+) -> Callable[Concatenate[T, P], tuple[R, T]]: ...
+@overload
+def value_and_grad(
+    f: Callable[P, R], argnums: int, *, has_aux: bool = False, check_finite: bool = True
+) -> Callable[P, tuple[R, Any]]: ...
+@overload
+def value_and_grad(
+    f: Callable[P, R], argnums: Sequence[int], *, has_aux: bool = False, check_finite: bool = True
+) -> Callable[P, tuple[R, tuple[Any, ...]]]: ...
 def value_and_grad(
     f: Callable[..., Any],
     argnums: Argnums = 0,

@@ -7,7 +7,7 @@ Start at `linearize`, which gives both from one run; jitted functions take
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,8 +34,13 @@ from tracker.tape.record import aval_of, value_of
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
 
+if TYPE_CHECKING:
+    from tracker.support.type_variables import P, R
 
-def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[..., Any]]:
+
+def pullback(
+    f: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+) -> tuple[R, Callable[[Any], tuple[Any, ...]]]:
     """The value of `f`, and a function that pulls a cotangent of it back to the arguments.
 
     `y, back = pullback(f, *args)`; `back(seed)` gives a tuple, one entry per argument, and may be
@@ -182,7 +187,7 @@ def _checked_seed(value: Value, seed: Any, what: str = "seed", target: str = "ou
     return seed
 
 
-def pushforward(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., Any]]:
+def pushforward(f: Callable[..., R], *args: Any) -> tuple[R, Callable[..., R]]:
     """The value of `f`, and a function that pushes tangents of the arguments forward to it.
 
     `y, forward_sweep = pushforward(f, *args)`; `forward_sweep(*tangents)` takes one tangent per
@@ -233,7 +238,7 @@ def _zero_tangent(out: Any) -> Any:
     return np.zeros_like(out)[()] if tree.is_numeric(out) else None
 
 
-def jvp(f: Callable[..., Any], args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def jvp(f: Callable[..., R], args: Sequence[Any], tangents: Sequence[Any]) -> tuple[R, R]:
     """The value of `f` at `args`, and its derivative in the direction of `tangents`.
 
     >>> jvp(np.sin, (0.0,), (2.0,))

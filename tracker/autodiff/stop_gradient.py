@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from tracker import tree
 from tracker.autodiff import leaves
@@ -19,6 +19,9 @@ from tracker.tape.record import alias_to_primal, value_of
 from tracker.tape.tracer import StopGradient
 from tracker.tape.tracked import Tracked
 from tracker.tape.value import Value
+
+if TYPE_CHECKING:
+    from tracker.support.type_variables import P, R, T
 
 
 def isderiving() -> bool:
@@ -55,6 +58,10 @@ class _IgnoreDerivatives:
         self.scope.__exit__()
 
 
+@overload
+def ignore_derivatives() -> _IgnoreDerivatives: ...
+@overload
+def ignore_derivatives(x: T) -> T: ...
 def ignore_derivatives(x: Any = ...) -> Any:
     """Make a value, a block, or a function a constant for every derivative.
 
@@ -73,7 +80,7 @@ def ignore_derivatives(x: Any = ...) -> Any:
     return tree.map(detach, x)
 
 
-def non_differentiable(f: Callable[..., Any]) -> Callable[..., Any]:
+def non_differentiable(f: Callable[P, R]) -> Callable[P, R]:
     """The same function with constant results.
 
     `f` gets plain arguments (under a trace, traced ones).
@@ -100,7 +107,7 @@ def _plain_read_only(x: Any) -> Any:
     return as_read_only(leaves.plain_data(x)) if type(x) is Tracked else x
 
 
-def hook(f: Callable[..., Any], x: Any) -> Any:
+def hook(f: Callable[[Any], Any], x: Any) -> Any:
     """`x`, with `f` applied to the cotangent that reaches it. A plain `x` is returned as it is.
 
     Forward mode ignores hooks.

@@ -1,8 +1,8 @@
 """`@tracker.jit` and `tracker.trace`.
 
 The object that users hold is a native callable (`jit/abi/native_callable.py`) with the methods
-below: its calls go to machine code, and to `Jitted.call_slow` (`jit/dispatch/jitted.py`) only when
-no compiled trace matches. Start at `jit`.
+below: its calls go to machine code, and to `JittedState.call_slow` (`jit/dispatch/jitted.py`) only
+when no compiled trace matches. Start at `jit`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 
 from tracker.autodiff import gradients
 from tracker.autodiff.boundary import ArgnumsOf, set_identity_check
@@ -23,7 +23,8 @@ from tracker.ir.graph import DrawnFunction, Function
 from tracker.jit.discovery.identity_checks import check_identity
 from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_use
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
-from tracker.jit.dispatch.jitted import Jitted, plain_function
+from tracker.jit.dispatch.jitted import JittedState as Jitted
+from tracker.jit.dispatch.jitted import plain_function
 from tracker.jit.dispatch.saved_state import SavedState
 from tracker.jit.dispatch.specialization import Specialization
 from tracker.jit.dispatch.trace_cache import JitOptions, function_name
@@ -37,7 +38,10 @@ from tracker.support.shown_text import ShownText
 from tracker.support.weakrefs import WeakIdentityDict
 
 if TYPE_CHECKING:
+    from tracker.jit import callables
+    from tracker.jit.callables import JitKeywords
     from tracker.jit.profile import Profile
+    from tracker.support.type_variables import P, R
 
 set_identity_check(check_identity)  # derivatives refuse functions that compare by identity
 
@@ -52,6 +56,12 @@ class CacheInfo(NamedTuple):
     eager: int
 
 
+@overload
+def jit(f: Callable[P, R], **keywords: Unpack[JitKeywords]) -> callables.Jitted[P, R]: ...
+@overload
+def jit(
+    **keywords: Unpack[JitKeywords],
+) -> Callable[[Callable[P, R]], callables.Jitted[P, R]]: ...
 def jit(
     f: Callable[..., Any] | None = None,
     *,
@@ -449,7 +459,7 @@ def newest_trace(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Functio
     return newest.compiled.function
 
 
-def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Function:
+def trace(f: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> Function:
     """The IR of `f` at these arguments, as it was recorded: an `ir.Function`, which prints; a
     notebook shows its picture.
 

@@ -10,7 +10,7 @@ result the rows are gradients, dy/dx.real + i dy/dx.imag.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -32,11 +32,28 @@ from tracker.tape.record import aval_of, value_of
 from tracker.tape.tracked import Tracked
 from tracker.transforms.vmap import vmap_pure
 
+if TYPE_CHECKING:
+    from tracker.support.type_variables import AnyArray, FloatArray, NumberList, P, R, X
+
 _VMAP_THRESHOLD = 3  # unit vectors; up to here they are passed one by one
 _COMPUTED_BASIS_SIZE = 200  # unit vectors; above, computing them is faster than reading them
 
 
-def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:
+@overload
+def jacobian(  # type: ignore[overload-overlap]  # no call fits two
+    f: Callable[[], Any], params: Params, /, *, shaped: bool = False
+) -> Grads: ...
+@overload
+def jacobian(
+    f: Callable[[FloatArray], Any], x: NumberList, /, *, shaped: bool = False
+) -> tuple[AnyArray]: ...
+@overload
+def jacobian(f: Callable[[X], Any], x: X, /, *, shaped: bool = False) -> tuple[AnyArray]: ...
+@overload
+def jacobian(f: Callable[..., Any], *args: Any, shaped: bool) -> tuple[Any, ...]: ...
+@overload
+def jacobian(f: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> tuple[Any, ...]: ...
+def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:  # type: ignore[misc]  # takes no keywords of `f`
     """The matrices of all first derivatives: a tuple, one entry per argument.
 
     For an array argument the matrix (y.size, a.size), both in C order; for a number the vector
@@ -51,7 +68,27 @@ def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:
     return withjacobian(f, *args, shaped=shaped).grad
 
 
-def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> ValueAndGradient:
+@overload
+def withjacobian(  # type: ignore[overload-overlap]  # no call fits two
+    f: Callable[[], R], params: Params, /, *, shaped: bool = False
+) -> ValueAndGradient[R, Grads]: ...
+@overload
+def withjacobian(
+    f: Callable[[FloatArray], R], x: NumberList, /, *, shaped: bool = False
+) -> ValueAndGradient[R, tuple[AnyArray]]: ...
+@overload
+def withjacobian(
+    f: Callable[[X], R], x: X, /, *, shaped: bool = False
+) -> ValueAndGradient[R, tuple[AnyArray]]: ...
+@overload
+def withjacobian(
+    f: Callable[..., R], *args: Any, shaped: bool
+) -> ValueAndGradient[R, tuple[Any, ...]]: ...
+@overload
+def withjacobian(
+    f: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+) -> ValueAndGradient[R, tuple[Any, ...]]: ...
+def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:  # type: ignore[misc]
     """The value and the jacobian of `f`, as a named tuple (val, grad)."""
     if len(args) == 1 and isinstance(args[0], Params):
         params = args[0]
@@ -62,7 +99,7 @@ def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Val
         f, ("withjacobian", shaped), lambda g: lambda *xs: withjacobian(g, *xs, shaped=shaped)
     )
     if compiled is not None:
-        return compiled(*args)  # type: ignore[no-any-return]
+        return compiled(*args)
     moving = [i for i, a in enumerate(args) if tree.is_numeric(aval_of(a))]
     y, pull, push = linearize(lambda *xs: stack_nested(f(*xs)), args, {})
     _check_output(y)
@@ -199,6 +236,12 @@ def _as_array(x: Any) -> Any:
     return np.array(x, dtype=float) if tree.is_number_list(x) else convert_array_likes(x, 0)
 
 
+@overload
+def hessian(f: Callable[[FloatArray], Any], x: NumberList) -> AnyArray: ...
+@overload
+def hessian(f: Callable[[X], Any], x: X) -> X: ...
+@overload
+def hessian(f: Callable[[Any], Any], x: Any) -> Any: ...
 def hessian(f: Callable[..., Any], x: Any) -> Any:
     """All second derivatives of a scalar function: (n, n) in C order, a number for a number.
 
@@ -209,7 +252,7 @@ def hessian(f: Callable[..., Any], x: Any) -> Any:
     return _hessian_by(hessian, _pushforward_map, f, x)
 
 
-def hessian_reverse(f: Callable[..., Any], x: Any) -> Any:
+def hessian_reverse(f: Callable[[Any], Any], x: Any) -> Any:
     """As `hessian`, by reverse over reverse mode."""
     return _hessian_by(hessian_reverse, _pullback_map, f, x)
 
@@ -270,7 +313,7 @@ def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
+def hvp(f: Callable[[Any], Any], x: Any, v: Any) -> Any:
     """The hessian of `f` at `x` times `v`, in the structure of `x`; no matrix is made.
 
     >>> hvp(lambda x: np.prod(x), [2.0, 3.0], [1.0, 0.0])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -31,9 +31,18 @@ from tracker.transforms.batching_purity import require_pure_rows
 from tracker.transforms.batching_replay import replay_rows
 from tracker.transforms.batching_rules import BatchedValue, broadcast_rows
 
+if TYPE_CHECKING:
+    from tracker.support.type_variables import ArrayFunction, P, R
+
 _MAX_PATHS = 64  # a function with more paths is called row by row
 
 
+@overload
+def vmap(
+    f: Callable[P, complex | np.generic], in_axes: Any = 0, out_axes: Any = 0
+) -> ArrayFunction[P]: ...
+@overload
+def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, R]: ...
 def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
     """A function that applies `f` to every row of its arguments and stacks the results.
 

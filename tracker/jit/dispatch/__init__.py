@@ -7,5 +7,6 @@ decides which traces are kept and compiled, `first_call.py` whether NumPy or mac
 the result of a traced call, `relayout.py` copies arrays that no entry takes, `saved_state.py`
 keeps captured state for a later pullback, and `visible_calls.py` lets profilers see calls.
 
-Knows all of `jit` except `explain`, `profile`, `export` and `api`. Start at `Jitted.call_slow`.
+Knows all of `jit` except `explain`, `profile`, `export` and `api`. Start at
+`JittedState.call_slow`.
 """

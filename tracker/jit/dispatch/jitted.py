@@ -1,6 +1,6 @@
 """The Python side of a jitted function: calls that no native entry has served.
 
-`Jitted.call_slow` runs a matching trace without its entry, traces the call, or calls the plain
+`JittedState.call_slow` runs a matching trace without its entry, traces the call, or calls the plain
 function; `trace_cache.py` decides what becomes of traces. A trace is valid for one signature (of
 the arguments and captured state) and one path through its guards.
 
@@ -123,7 +123,7 @@ class SlowCall:
         return (*self.args, *self.kwargs.values())
 
 
-class Jitted:
+class JittedState:
     """The state of a jitted function; see the file's header."""
 
     make: Callable[[Callable[..., Any], JitOptions], Any]  # set by jit/api.py, which makes objects

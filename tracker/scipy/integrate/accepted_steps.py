@@ -167,7 +167,8 @@ class Flow:
         """The states at the times t: shape (*t.shape, n)."""
         if self.steps.tableau.is_explicit or not is_tracked(t):
             return self._between(t)
-        at, move = plain_data(t), functools.partial(moved, self.f)
+        at = plain_data(t)
+        move: Any = functools.partial(moved, self.f)
         return (vmap(move) if np.ndim(t) else move)(self._between(at), at, t)
 
     def _between(self, t: Any) -> Any:

@@ -203,7 +203,7 @@ class RadauFlow(CompiledFlow):
         y = super().__call__(at)
         if not is_deriving() or not np.size(t):
             return y
-        move = functools.partial(moved, self.right)
+        move: Any = functools.partial(moved, self.right)
         return (vmap(move) if np.ndim(t) else move)(y, at, t)
 
 
@@ -212,7 +212,7 @@ def _implicit(f: Any, t: Any, h: Any, y: Any, z: Any, tableau: Any) -> Any:
     with a constant inverse gives the derivatives of one more order."""
     n = np.shape(z)[1]
     times = [t + c * h for c in tableau.c.tolist()]
-    slopes = [jacobian(lambda y, x=x: f(x, y), y + z[i])[0] for i, x in enumerate(times)]
+    slopes = [jacobian(functools.partial(f, x), y + z[i])[0] for i, x in enumerate(times)]
     parts = tableau.a[:, None, :, None] * np.swapaxes(np.stack(slopes), 0, 1)[None]
     system = np.eye(3 * n) - h * np.reshape(parts, (3 * n, 3 * n))
     inverse = np.linalg.inv(ignore_derivatives(system))

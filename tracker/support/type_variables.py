@@ -1,0 +1,47 @@
+"""Type variables and classes of arguments, for the annotations of public functions.
+
+A gradient has the type of its argument where types can say so: for arrays of floats, dataclasses,
+dicts, and lists and tuples of those (`Structure`). A list of numbers counts as an array
+(`NumberList`), and an int as a float. Elsewhere annotations say Any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar
+
+import numpy as np
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T", bound=Any)
+G = TypeVar("G")
+
+
+class Dataclass(Protocol):
+    """An object of a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+Structure = (
+    np.ndarray[Any, np.dtype[np.inexact[Any]]]
+    | Dataclass
+    | Mapping[Any, Any]
+    | Sequence["Structure"]
+)
+NumberList = list[int] | list[float] | list[list[int]] | list[list[float]]
+FloatArray = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
+AnyArray = np.ndarray[tuple[Any, ...], np.dtype[Any]]
+X = TypeVar("X", float, AnyArray)
+A = TypeVar("A", bound=Structure)
+B = TypeVar("B", bound=Structure)
+C = TypeVar("C", bound=Structure)
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class ArrayFunction(Protocol[P]):
+    """A function that returns an array."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> AnyArray: ...
