@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check smoke bench bench-report bench-check memcheck guarded deep clean
+.PHONY: demo test check smoke dist bench bench-report bench-check memcheck guarded deep clean
 
 demo: $(VENV)/.examples
 	$(BIN)/python examples/digits.py
@@ -37,6 +37,13 @@ check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The sdist and the wheel, checked, and the tests that read files run from the unpacked sdist.
+dist: $(VENV)/.dist $(VENV)/.test
+	rm -rf dist && $(BIN)/python -m build --quiet && $(BIN)/twine check --strict dist/*
+	rm -rf $(VENV)/sdist && mkdir $(VENV)/sdist
+	tar -xzf dist/*.tar.gz -C $(VENV)/sdist --strip-components=1
+	cd $(VENV)/sdist && ../bin/python -m pytest tests/test_*.py tests/typing
 
 # The native calls under valgrind: Linux only, and minutes long.
 memcheck: $(VENV)/.test
@@ -73,6 +80,10 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/.examples: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[examples]'
+	touch $@
+
+$(VENV)/.dist: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dist]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/bin/python pyproject.toml

@@ -1,14 +1,21 @@
 """The public names: adding or losing one is a decision, made here."""
 
+import importlib
 import inspect
+import pydoc
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 import tracker
+import tracker.scipy
 
 _NAMES = """
     CompileError ComplexLossError ConversionError DegenerateWarning Grads GraphUsedError IRError
-    NonFiniteError NotScalarError NotTrackedError Params RuleError Tracked TrackerError
+    Jitted NonFiniteError NotScalarError NotTrackedError Params RuleError Tracked TrackerError
     UnsupportedError
     back checkpoint collect cond config custom_gradient data diaghessian export fori_loop
     forward forwarddiff frule grad gradcheck gradient hessian hessian_reverse hook hvp
@@ -44,3 +51,69 @@ def test_every_error_has_a_builtin_base():
     for name in NAMES:
         if name.endswith("Error") and name != "TrackerError":
             assert issubclass(getattr(tracker, name), (TypeError, ValueError, RuntimeError))
+
+
+MODULES = ["debug", "ir", "nn", "numpy", "optim", "scipy", "special", "testing", "tree"]
+
+
+def test_dir_shows_what_is_public():
+    assert dir(tracker) == sorted({*NAMES, *MODULES, "__version__"})
+    for name in MODULES:
+        assert inspect.ismodule(getattr(tracker, name))
+
+
+@pytest.mark.parametrize("name", ["debug", "nn", "optim", "special", "testing", "tree"])
+def test_modules_show_what_is_public(name):
+    module = importlib.import_module(f"tracker.{name}")
+    assert dir(module) == sorted(module.__all__)
+    assert all(hasattr(module, each) for each in module.__all__)
+
+
+@pytest.mark.parametrize("module, theirs", [
+    *((importlib.import_module(f"tracker.{name}"), importlib.import_module(name))
+      for name in ("numpy", "numpy.fft", "numpy.lib", "numpy.lib.stride_tricks", "numpy.linalg",
+                   "numpy.polynomial", "numpy.random", "scipy")),
+    *((importlib.import_module(f"tracker.scipy.{name}"), importlib.import_module(f"scipy.{name}"))
+      for name in tracker.scipy.SUBMODULES),
+], ids=lambda module: module.__name__)  # fmt: skip
+def test_drop_ins_show_the_names_of_the_originals(module, theirs):
+    shown = dir(module)
+    assert set(getattr(theirs, "__all__", shown)) - {"test"} <= set(shown)
+    assert {name for name in shown if not name.startswith("_")} <= set(dir(theirs))
+
+
+def test_names_in_dir_without_scipy_can_be_had():
+    code = (
+        "import sys; sys.modules['scipy'] = None; import tracker; "
+        "[getattr(tracker, name) for name in dir(tracker)]; print('scipy' in dir(tracker))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_help_begins_with_what_one_can_type():
+    text = pydoc.plain(pydoc.render_doc(tracker)).splitlines()
+    start = text.index("DESCRIPTION") + 1
+    shown = "\n".join(text[start : start + 24])
+    for name in (
+        "gradient(f, x",
+        "value_and_grad(f)",
+        "param(",
+        "@jit",
+        "custom_gradient",
+    ):
+        assert name in shown, name
+
+
+def test_the_version_is_said_once():
+    root = Path(tracker.__file__).parent.parent
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    assert "version" in project["project"]["dynamic"]
+    assert f"version: {tracker.__version__}" in (root / "CITATION.cff").read_text()
+    assert f"## [{tracker.__version__}]" in (root / "CHANGELOG.md").read_text()
+
+
+def test_an_unknown_name_is_an_error():
+    for module, name in ((tracker, "gradientt"), (tracker.numpy, "sinn"), (tracker.special, "np")):
+        with pytest.raises(AttributeError, match=name):
+            getattr(module, name)

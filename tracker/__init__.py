@@ -1,6 +1,33 @@
-"""tracker: automatic differentiation for people who write NumPy."""
+"""Automatic differentiation for people who write NumPy.
+
+Derivatives of functions of arrays, numbers and structures of them:
+
+    gradient(f, x, y)          a tuple, one gradient per argument
+    withgradient(f, x)         the value, too: (val, grad)
+    value_and_grad(f)          a function that returns (value, gradient)
+    jacobian, hessian, hvp     matrices, and products with them
+    pullback, pushforward      linear maps; jvp: one directional derivative
+    vmap(f), checkpoint(f, x)  all rows at once; less memory
+    gradcheck(f, x)            compares derivatives with central differences
+
+The same on values: x = param([1.0, 2.0]); y = f(x); back(y); grad(x)
+
+Machine code: decorate f with @jit; f.explain(x) tells what runs, f.ir(x) is the program.
+
+Rules of your own: custom_gradient, rrule, frule, non_differentiable, ignore_derivatives.
+Control flow that stays structured: scan, fori_loop, while_loop, cond, switch.
+Modules: nn, optim, special, tree, debug, testing, and numpy and scipy, which are drop-ins.
+
+>>> import numpy as np
+>>> import tracker
+>>> tracker.gradient(lambda x: np.sum(x**2), [1.0, 2.0])
+(array([2., 4.]),)
+
+help(tracker.gradient) and so on have examples. Every error is a TrackerError.
+"""
 
 import importlib
+from typing import TYPE_CHECKING, Any
 
 from tracker import array_attributes as _attributes  # noqa: F401  (installs attributes)
 from tracker import tree
@@ -47,6 +74,7 @@ from tracker.errors import (
 )
 from tracker.ir.graph import DrawnFunction as _DrawnFunction
 from tracker.jit.api import jit, trace
+from tracker.jit.callables import Jitted
 from tracker.ops.indexing import inplace as _mutation  # noqa: F401  (installs indexing)
 from tracker.ops.indexing import views as _views  # noqa: F401  (installs other views)
 from tracker.plain import set_drop_ins as _set_drop_ins
@@ -65,23 +93,47 @@ _set_drop_ins(_drop_in, _follow_changes)
 _DrawnFunction.drawer = lambda f: importlib.import_module("tracker.debug.draw").notebook_svg(f)
 
 
-def __getattr__(name: str) -> object:
-    """Import checkers, tools and namespaces on first use."""
-    if name in ("gradcheck", "ngradient"):
-        from tracker import testing
+__version__ = "0.1.0"
+_MODULES = ("debug", "ir", "nn", "numpy", "optim", "scipy", "special", "testing", "tree")
 
-        return getattr(testing, name)
-    if name == "export":
-        from tracker.jit.runtime.availability import refuse_export, why_unavailable
+if TYPE_CHECKING:
+    from tracker import debug as debug
+    from tracker import ir as ir
+    from tracker import nn as nn
+    from tracker import numpy as numpy
+    from tracker import optim as optim
+    from tracker import scipy as scipy
+    from tracker import special as special
+    from tracker import testing as testing
+    from tracker.jit.export import export
+    from tracker.testing import gradcheck, ngradient
+else:
 
-        if why_unavailable():
-            return refuse_export
-        from tracker.jit.export import export
+    def __getattr__(name: str) -> Any:
+        """Import checkers, tools and namespaces on first use."""
+        if name in ("gradcheck", "ngradient"):
+            from tracker import testing
 
-        return export
-    if name in ("debug", "nn", "numpy", "optim", "scipy", "special", "testing"):
-        return importlib.import_module(f"tracker.{name}")
-    raise AttributeError(f"module 'tracker' has no attribute {name!r}")
+            return getattr(testing, name)
+        if name == "export":
+            from tracker.jit.runtime.availability import refuse_export, why_unavailable
+
+            if why_unavailable():
+                return refuse_export
+            from tracker.jit.export import export
+
+            return export
+        if name in _MODULES:
+            return importlib.import_module(f"tracker.{name}")
+        raise AttributeError(f"module 'tracker' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names; `scipy` where SciPy is installed."""
+    import importlib.util
+
+    names = {*__all__, *_MODULES, "__version__"}
+    return sorted(names if importlib.util.find_spec("scipy") else names - {"scipy"})
 
 
 __all__ = [
@@ -92,6 +144,7 @@ __all__ = [
     "Grads",
     "GraphUsedError",
     "IRError",
+    "Jitted",
     "NonFiniteError",
     "NotScalarError",
     "NotTrackedError",

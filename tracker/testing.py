@@ -50,6 +50,13 @@ from tracker.ir.types import type_of
 from tracker.ops.declare.bundle import unbundle
 from tracker.tape.record import apply
 
+__all__ = ["check_rule", "gradcheck", "ngradient"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 # Functions ----------------------------------------------------------------------------------------
 
 

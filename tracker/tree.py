@@ -26,6 +26,12 @@ from tracker.support import instances
 from tracker.support.array_likes import offers_array
 from tracker.support.structs import record
 
+__all__ = ["flatten", "leaves", "map", "ravel", "register", "unflatten"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 @record(frozen=True)
 class Structure:

@@ -230,5 +230,5 @@ def test_refusals(call, error, text):
 
 def test_scipy_is_needed_by_minimize_alone(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    with pytest.raises(ImportError, match=r"needs SciPy.*pip install 'tracker\[scipy\]'"):
+    with pytest.raises(ImportError, match=r"needs SciPy.*pip install 'tracker-grad\[scipy\]'"):
         minimize(rosenbrock, np.zeros(2))

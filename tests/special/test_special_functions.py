@@ -108,7 +108,8 @@ def test_scipy_is_needed_only_for_what_is_made_of_it():
         "    except ImportError as e: print(e)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    text = "tracker.scipy needs SciPy, which is not installed. Type: pip install 'tracker[scipy]'"
+    fix = "pip install 'tracker-grad[scipy]'"
+    text = f"tracker.scipy needs SciPy, which is not installed. Type: {fix}"
     assert out.stdout.splitlines() == ["1.0 False", text, text]
 
 

@@ -20,6 +20,10 @@ from tracker.jit import trace, visible_calls
 __all__ = ["dot", "draw", "explain", "nan_check", "tape", "visible_calls"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def dot(f: Any, *args: Any, **kwargs: Any) -> str:
     """The trace of `f` at these arguments as Graphviz text, for `dot -Tsvg`.
 

@@ -44,3 +44,7 @@ __all__ = [
     "softmax",
     "softplus",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -27,7 +27,7 @@ that store. Use `np.zeros(n, like=t)`, or put the code into a function for `trac
 import importlib
 import sys as _sys
 from types import FunctionType as _FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as _numpy
 
@@ -85,22 +85,28 @@ __all__ = list(_numpy.__all__)
 __version__ = _numpy.__version__
 
 
-def __getattr__(name: str) -> Any:
-    """Names that depend on the running transform (scalar types, `ndarray`), and those that NumPy
-    does not list."""
-    if name in ("polynomial", "random"):  # loaded on first use
-        return importlib.import_module(f"tracker.numpy.{name}")
-    value = getattr(_numpy, name)
-    if (name != "ndarray" and name not in _SCALARS) or not _is_following():
-        return value
-    asking = _sys._getframe(1)
-    # the code compares classes by identity
-    if _callables.is_identity_comparison(asking.f_code, asking.f_lasti):
-        return value
-    if name == "ndarray":
-        return _constructors.ndarray
-    return value if getattr(value, "__abstractmethods__", None) else _callables.scalar_type(value)
+if TYPE_CHECKING:
+    from numpy import *  # type: ignore[no-redef]  # noqa: F403
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Names that depend on the running transform (scalar types, `ndarray`), and those that
+        NumPy does not list."""
+        if name in ("polynomial", "random"):  # loaded on first use
+            return importlib.import_module(f"tracker.numpy.{name}")
+        value = getattr(_numpy, name)
+        if (name != "ndarray" and name not in _SCALARS) or not _is_following():
+            return value
+        asking = _sys._getframe(1)
+        # the code compares classes by identity
+        if _callables.is_identity_comparison(asking.f_code, asking.f_lasti):
+            return value
+        if name == "ndarray":
+            return _constructors.ndarray
+        if getattr(value, "__abstractmethods__", None):
+            return value
+        return _callables.scalar_type(value)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(_numpy)})
+    return dir(_numpy)

@@ -1,6 +1,6 @@
 """`numpy.fft`: its functions, which also take lists of tracked values."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.fft as _numpy_module
 
@@ -9,6 +9,13 @@ from tracker.numpy._trackable import names_of as _names_of
 globals().update(_names_of(_numpy_module, ("fftfreq", "rfftfreq")))
 __all__ = list(_numpy_module.__all__)
 
+if TYPE_CHECKING:
+    from numpy.fft import *  # noqa: F403
+else:
 
-def __getattr__(name: str) -> Any:
-    return getattr(_numpy_module, name)
+    def __getattr__(name: str) -> Any:
+        return getattr(_numpy_module, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

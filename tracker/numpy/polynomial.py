@@ -6,6 +6,7 @@ are of these classes: `isinstance` does not mix them with NumPy's.
 """
 
 import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import numpy.polynomial as _numpy_module
 
@@ -37,3 +38,10 @@ for _name, _class in _CLASSES.items():
     globals()[_class] = getattr(_load(_name), _class)
 set_default_printstyle = _numpy_module.set_default_printstyle
 __all__ = list(_numpy_module.__all__)
+
+if _TYPE_CHECKING:
+    from numpy.polynomial import *  # noqa: F403
+
+
+def __dir__() -> list[str]:
+    return __all__

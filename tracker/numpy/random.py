@@ -11,19 +11,23 @@ underlying numbers are held fixed if the distribution allows that; else the call
 True
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.random as _numpy_module
 
-from tracker.random.generators import GLOBALS as _GLOBALS
-from tracker.random.generators import Generator, RandomState, default_rng  # noqa: F401
+from tracker.random import generators as _generators
 
-globals().update(
-    (_name, _GLOBALS.get(_name, globals().get(_name, getattr(_numpy_module, _name))))
-    for _name in _numpy_module.__all__
-)
 __all__ = list(_numpy_module.__all__)
 
+if TYPE_CHECKING:
+    from numpy.random import *  # noqa: F403
+else:
+    globals().update((_name, getattr(_numpy_module, _name)) for _name in __all__)
+    globals().update(_generators.GLOBALS, Generator=_generators.Generator)
 
-def __getattr__(name: str) -> Any:
-    return getattr(_numpy_module, name)
+    def __getattr__(name: str) -> Any:
+        return getattr(_numpy_module, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

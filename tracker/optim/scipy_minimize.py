@@ -68,7 +68,7 @@ def _scipy_optimize() -> Any:
     except ImportError as error:
         raise ImportError(
             "tracker.optim.minimize needs SciPy, which is not installed. Type: "
-            "pip install 'tracker[scipy]'"
+            "pip install 'tracker-grad[scipy]'"
         ) from error
 
 

@@ -12,13 +12,13 @@ read any submodule. Nothing below (tape, derivatives, compiler) imports this pac
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 try:
     import scipy as _scipy
 except ImportError as error:  # pragma: no cover (a test runs it in a process of its own)
     raise ImportError(
-        "tracker.scipy needs SciPy, which is not installed. Type: pip install 'tracker[scipy]'"
+        "tracker.scipy needs SciPy, which is not installed. Type: pip install 'tracker-grad[scipy]'"
     ) from error
 
 SUBMODULES = (
@@ -42,8 +42,31 @@ SUBMODULES = (
     "stats",
 )
 
+if TYPE_CHECKING:
+    from scipy import *  # noqa: F403
 
-def __getattr__(name: str) -> Any:
-    if name in SUBMODULES:
-        return importlib.import_module(f"tracker.scipy.{name}")
-    return getattr(_scipy, name)
+    from tracker.scipy import (  # noqa: F401
+        cluster,
+        constants,
+        fft,
+        integrate,
+        interpolate,
+        linalg,
+        ndimage,
+        optimize,
+        signal,
+        sparse,
+        spatial,
+        special,
+        stats,
+    )
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name in SUBMODULES:
+            return importlib.import_module(f"tracker.scipy.{name}")
+        return getattr(_scipy, name)
+
+
+def __dir__() -> list[str]:
+    return dir(_scipy)

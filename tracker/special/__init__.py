@@ -10,7 +10,7 @@ NumPy or SciPy has.
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracker.special._elementary import *  # noqa: F403
 from tracker.special._elementary import __all__ as _elementary
@@ -24,9 +24,16 @@ _BEYOND = (
 )
 __all__ = [*_elementary, *_BEYOND]
 
+if TYPE_CHECKING:
+    from tracker.special._scipy_based import *  # noqa: F403
+else:
 
-def __getattr__(name: str) -> Any:
-    if name not in _BEYOND:
-        raise AttributeError(f"module 'tracker.special' has no attribute {name!r}")
-    importlib.import_module("tracker.scipy")  # its error says what to install
-    return getattr(importlib.import_module("tracker.special._scipy_based"), name)
+    def __getattr__(name: str) -> Any:
+        if name not in _BEYOND:
+            raise AttributeError(f"module 'tracker.special' has no attribute {name!r}")
+        importlib.import_module("tracker.scipy")  # its error says what to install
+        return getattr(importlib.import_module("tracker.special._scipy_based"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -6,7 +6,7 @@ the result reach the array, unless elements appear in it twice: then it is read-
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib import stride_tricks as _numpy_module
@@ -68,5 +68,13 @@ def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     return np.ravel(np.broadcast_to(total, shape))
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(_numpy_module, name)
+if TYPE_CHECKING:
+    from numpy.lib.stride_tricks import sliding_window_view as sliding_window_view
+else:
+
+    def __getattr__(name: str) -> Any:
+        return getattr(_numpy_module, name)
+
+
+def __dir__() -> list[str]:
+    return dir(_numpy_module)

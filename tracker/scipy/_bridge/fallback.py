@@ -1,5 +1,5 @@
 """Names of SciPy's modules that have no replacement: `scipy_fallback` makes a module's
-`__getattr__`.
+`__getattr__`; type checkers read SciPy's stubs instead.
 
 SciPy's functions refuse tracked values by name. Functions whose results have no derivative
 (positions, labels, ranks) are given the plain numbers (`callback.py`). Classes are SciPy's own.
@@ -32,19 +32,20 @@ def scipy_fallback(
     accept_tracked: Collection[str] = (),
     constant: Collection[str] = (),
     hints: Mapping[str, str] | None = None,
-) -> Callable[[str], Any]:
-    """A `__getattr__` for the module that replaces this one.
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of the module that replaces this one.
 
     accept_tracked  functions of SciPy's that accept tracked values as they are
     constant        functions whose results have no derivative
     hints           what a refusal tells the user to type, by name
     """
     texts = hints or {}
+    names = [n for n in dir(module) if not n.startswith("_")]
 
     @functools.cache
     def look_up(name: str) -> Any:
         if name == "__all__":
-            return [n for n in dir(module) if not n.startswith("_")]
+            return names
         theirs = getattr(module, name)
         if name in accept_tracked or name.startswith("_") or not inspect.isroutine(theirs):
             return theirs
@@ -55,7 +56,7 @@ def scipy_fallback(
             found = refuse_tracked(theirs, title, texts.get(name, USE_DATA_HINT))
         return at_home(found, f"tracker.{module.__name__}", name)
 
-    return look_up
+    return look_up, names.copy
 
 
 def refuse_tracked(theirs: Callable[..., Any], title: str, hint: str) -> Callable[..., Any]:

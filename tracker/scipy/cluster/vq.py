@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import scipy.cluster.vq
 
 from tracker.scipy._bridge.fallback import scipy_fallback
 
-__getattr__ = scipy_fallback(scipy.cluster.vq)
+if TYPE_CHECKING:
+    from scipy.cluster.vq import *  # noqa: F403
+else:
+    __getattr__, __dir__ = scipy_fallback(scipy.cluster.vq)

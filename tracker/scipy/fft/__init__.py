@@ -7,7 +7,7 @@ transforms of float32 are complex64.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.fft
@@ -16,7 +16,10 @@ from tracker.scipy._bridge.dropin import DROP_INS, drop_in
 from tracker.scipy._bridge.fallback import as_array, scipy_fallback
 from tracker.scipy.fft import dct  # noqa: F401
 
-__getattr__ = scipy_fallback(scipy.fft)
+if TYPE_CHECKING:
+    from scipy.fft import *  # noqa: F403
+else:
+    __getattr__, __dir__ = scipy_fallback(scipy.fft)
 
 
 def _define_one_axis(name: str) -> None:

@@ -11,7 +11,7 @@ explicit methods (`compiled_steps.py`) and Radau (`compiled_radau.py`) are loops
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.integrate
@@ -26,13 +26,16 @@ from tracker.scipy.integrate.nquad import tplquad as tplquad
 from tracker.scipy.integrate.quad import fixed_quad as fixed_quad
 from tracker.scipy.integrate.quad import quad as quad
 
-__getattr__ = scipy_fallback(
-    scipy.integrate,
-    hints={
-        "solve_bvp": "Solve by shooting: solve_ivp within tracker.scipy.optimize.root",
-        "quad_vec": "Integrate each entry by quad, or all at once by fixed_quad",
-    },
-)
+if TYPE_CHECKING:
+    from scipy.integrate import *  # noqa: F403
+else:
+    __getattr__, __dir__ = scipy_fallback(
+        scipy.integrate,
+        hints={
+            "solve_bvp": "Solve by shooting: solve_ivp within tracker.scipy.optimize.root",
+            "quad_vec": "Integrate each entry by quad, or all at once by fixed_quad",
+        },
+    )
 
 
 def _spacings(y: Any, x: Any, dx: Any, axis: int) -> Any:

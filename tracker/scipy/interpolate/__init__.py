@@ -9,7 +9,7 @@ has made. At a node, the derivative in the point is that of the interval on its 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.interpolate
@@ -41,7 +41,10 @@ from tracker.scipy.interpolate.scattered import RBFInterpolator as RBFInterpolat
 from tracker.scipy.interpolate.scattered import griddata as griddata
 from tracker.tape.record import speculate_bool
 
-__getattr__ = scipy_fallback(scipy.interpolate)
+if TYPE_CHECKING:
+    from scipy.interpolate import *  # noqa: F403
+else:
+    __getattr__, __dir__ = scipy_fallback(scipy.interpolate)
 
 
 def make_interp_spline(

@@ -12,6 +12,7 @@ from tracker.scipy import linalg
 from tracker.scipy._bridge.checks import scipy_raises_unless
 from tracker.scipy._bridge.rebound import Rebinding
 from tracker.scipy.interpolate.cubic_hermite import PiecewiseCubic
+from tracker.scipy.linalg.factorizations import solve_banded
 
 
 class _Hermite:
@@ -25,7 +26,7 @@ class _SplineSystem(_Hermite):
     """SciPy's linear system for the slopes of a cubic spline at its nodes."""
 
 
-_REBINDING = Rebinding({"solve_banded": linalg.solve_banded, "solve": linalg.solve})
+_REBINDING = Rebinding({"solve_banded": solve_banded, "solve": linalg.solve})
 for _name in ("__init__", "_validate_bc"):
     _method = inspect.getattr_static(scipy.interpolate.CubicSpline, _name)
     if isinstance(_method, staticmethod):

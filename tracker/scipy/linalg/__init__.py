@@ -12,7 +12,7 @@ and are ignored; `drop_in` does what `check_finite` asks for.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
@@ -36,15 +36,18 @@ from tracker.scipy.linalg.banded import select_eigenpairs
 from tracker.scipy.linalg.batching import over_batches
 from tracker.support.numpy_version import version_of
 
-__getattr__ = scipy_fallback(
-    scipy.linalg,
-    constant=("bandwidth", "ishermitian", "issymmetric"),
-    hints={
-        "schur": "Use eig or eigh: rows of a Schur form may be turned, and which are is a choice",
-        "hessenberg": "Use qr or eig: signs of a Hessenberg form are a choice",
-        "ldl": "Use cholesky, or lu",
-    },
-)
+if TYPE_CHECKING:
+    from scipy.linalg import *  # noqa: F403
+else:
+    __getattr__, __dir__ = scipy_fallback(
+        scipy.linalg,
+        constant=("bandwidth", "ishermitian", "issymmetric"),
+        hints={
+            "schur": "Use eig or eigh: rows of a Schur form may be turned; which are is a choice",
+            "hessenberg": "Use qr or eig: signs of a Hessenberg form are a choice",
+            "ldl": "Use cholesky, or lu",
+        },
+    )
 
 
 # Solving ------------------------------------------------------------------------------------------

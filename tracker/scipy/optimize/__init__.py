@@ -9,7 +9,7 @@ constraints, `legacy.py` the older interfaces.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.optimize
@@ -47,13 +47,18 @@ from tracker.tape.observers import is_deriving, is_tracing
 
 _STEP = math.sqrt(np.finfo(float).eps)
 _MINIMIZE = "Use minimize, whose result is differentiable"
-__getattr__ = scipy_fallback(
-    scipy.optimize,
-    constant=("linear_sum_assignment", "quadratic_assignment"),
-    hints=dict.fromkeys(("fmin_l_bfgs_b", "fmin_tnc", "fmin_slsqp", "fmin_cobyla"), _MINIMIZE)
-    | dict.fromkeys(("basinhopping", "differential_evolution", "dual_annealing", "shgo"), _MINIMIZE)
-    | {"fminbound": "Use minimize_scalar(bounds=)", "milp": "Use linprog"},
-)
+if TYPE_CHECKING:
+    from scipy.optimize import *  # noqa: F403
+else:
+    __getattr__, __dir__ = scipy_fallback(
+        scipy.optimize,
+        constant=("linear_sum_assignment", "quadratic_assignment"),
+        hints=dict.fromkeys(("fmin_l_bfgs_b", "fmin_tnc", "fmin_slsqp", "fmin_cobyla"), _MINIMIZE)
+        | dict.fromkeys(
+            ("basinhopping", "differential_evolution", "dual_annealing", "shgo"), _MINIMIZE
+        )
+        | {"fminbound": "Use minimize_scalar(bounds=)", "milp": "Use linprog"},
+    )
 
 # Bounds and constraints may contain tracked values, as lists may.
 for _cls in (

@@ -11,13 +11,18 @@ peaks.py       peak positions and properties
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import scipy.signal
 
 from tracker.scipy._bridge.dropin import DROP_INS
 from tracker.scipy._bridge.fallback import scipy_fallback
 from tracker.scipy.signal import designs, filters, lfilter, local_fits, peaks, resample, spectral  # noqa: F401
 
-__getattr__ = scipy_fallback(
-    scipy.signal, constant=("argrelextrema", "argrelmax", "argrelmin", "find_peaks_cwt")
-)
+if TYPE_CHECKING:
+    from scipy.signal import *  # noqa: F403
+else:
+    __getattr__, __dir__ = scipy_fallback(
+        scipy.signal, constant=("argrelextrema", "argrelmax", "argrelmin", "find_peaks_cwt")
+    )
 globals().update(DROP_INS[scipy.signal])

@@ -11,6 +11,7 @@ from tracker.numpy import _math
 from tracker.scipy import linalg
 from tracker.scipy._bridge.fallback import is_tracked
 from tracker.scipy._bridge.rebound import Rebinding
+from tracker.scipy.linalg.matrix_functions import expm
 from tracker.scipy.signal.lfilter import lfilter
 
 
@@ -27,7 +28,7 @@ def _float(x: Any) -> Any:
     return x if is_tracked(x) else float(x)
 
 
-_STAND_INS = {"linalg": linalg, "expm": linalg.expm, "lfilter": lfilter, "math": _math}
+_STAND_INS = {"linalg": linalg, "expm": expm, "lfilter": lfilter, "math": _math}
 _TYPES: dict[str, Any] = {}
 _DESIGNS = Rebinding({**_STAND_INS, "float": _float, "filter_dict": _TYPES})
 _TYPES |= {

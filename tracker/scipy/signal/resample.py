@@ -6,13 +6,16 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy.ndimage
 import scipy.signal
 
 from tracker.errors import warn
-from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy import ndimage as ndimage
+from tracker.scipy._bridge.dropin import DROP_INS, drop_in
 from tracker.scipy._bridge.fallback import as_array, no_derivative_rule
-from tracker.scipy.ndimage import rank_filter
 from tracker.scipy.signal.lfilter import convolve
+
+_rank_filter = DROP_INS[scipy.ndimage]["rank_filter"]
 
 
 @drop_in(scipy.signal)
@@ -59,11 +62,11 @@ def medfilt(volume: Any, kernel_size: Any = None) -> Any:
     if any(k > n for k, n in zip(sizes, np.shape(x), strict=True)):
         text = "kernel_size exceeds volume extent: the volume will be zero-padded."
         warn(text, UserWarning)
-    return rank_filter(x, math.prod(sizes) // 2, size=sizes, mode="constant")
+    return _rank_filter(x, math.prod(sizes) // 2, size=sizes, mode="constant")
 
 
 @drop_in(scipy.signal)
 def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
     x = as_array(input)
     sizes = _kernel_sizes(kernel_size, 2)
-    return rank_filter(x, math.prod(sizes) // 2, size=sizes, mode="constant")
+    return _rank_filter(x, math.prod(sizes) // 2, size=sizes, mode="constant")

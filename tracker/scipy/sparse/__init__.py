@@ -7,6 +7,8 @@ products of plain sparse arrays with tracked dense ones; `linalg.py` and `system
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import scipy.sparse
 
 from tracker.scipy._bridge.fallback import scipy_fallback
@@ -15,7 +17,10 @@ from tracker.scipy.sparse.construct import CONSTRUCTORS
 from tracker.tape.library_hooks import run_hooks
 
 globals().update(CONSTRUCTORS)
-__getattr__ = scipy_fallback(
-    scipy.sparse, accept_tracked=[name for name in dir(scipy.sparse) if name.startswith("iss")]
-)
+if TYPE_CHECKING:
+    from scipy.sparse import *  # noqa: F403
+else:
+    __getattr__, __dir__ = scipy_fallback(
+        scipy.sparse, accept_tracked=[name for name in dir(scipy.sparse) if name.startswith("iss")]
+    )
 run_hooks()

@@ -8,7 +8,7 @@ with tracked entries are in `systems.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse.linalg
@@ -34,7 +34,10 @@ from tracker.scipy.sparse.systems import (
     apply_trans,
 )
 
-__getattr__ = scipy_fallback(scipy.sparse.linalg)
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import *  # noqa: F403
+else:
+    __getattr__, __dir__ = scipy_fallback(scipy.sparse.linalg)
 
 
 def _require_plain(name: str, a: Any) -> Any:

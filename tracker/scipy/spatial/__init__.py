@@ -3,6 +3,8 @@ nearest points (`neighbours.py`). Names that are not defined here are SciPy's ow
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import scipy.spatial
 
 from tracker.scipy._bridge.dropin import DROP_INS
@@ -14,7 +16,10 @@ from tracker.scipy.spatial import transform as transform
 from tracker.scipy.spatial.neighbours import KDTree as KDTree
 from tracker.scipy.spatial.neighbours import cKDTree as cKDTree
 
-__getattr__ = scipy_fallback(scipy.spatial)
+if TYPE_CHECKING:
+    from scipy.spatial import *  # noqa: F403
+else:
+    __getattr__, __dir__ = scipy_fallback(scipy.spatial)
 Rebinding().drop_in(
     scipy.spatial, "distance_matrix minkowski_distance minkowski_distance_p procrustes"
 )

@@ -8,7 +8,7 @@ booleans have no derivative. Where two points coincide, the derivative of their 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
@@ -34,7 +34,12 @@ _BOOLEAN_METRICS = (
     "yule",
 )
 _VALIDATORS = ("is_valid_dm", "is_valid_y", "num_obs_dm", "num_obs_y")
-__getattr__ = scipy_fallback(scipy.spatial.distance, constant=(*_BOOLEAN_METRICS, *_VALIDATORS))
+if TYPE_CHECKING:
+    from scipy.spatial.distance import *  # noqa: F403
+else:
+    __getattr__, __dir__ = scipy_fallback(
+        scipy.spatial.distance, constant=(*_BOOLEAN_METRICS, *_VALIDATORS)
+    )
 
 
 _NORM_AXIS = None if version_of(scipy) < (1, 18) else -1  # with an axis, the norm is a NumPy number

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.spatial.transform
@@ -20,7 +20,10 @@ from tracker.errors import UnsupportedError, message
 from tracker.scipy._bridge.fallback import as_array, is_tracked, no_derivative_rule, scipy_fallback
 from tracker.scipy._bridge.instances import made_by_scipy
 
-__getattr__ = scipy_fallback(scipy.spatial.transform)
+if TYPE_CHECKING:
+    from scipy.spatial.transform import *  # noqa: F403
+else:
+    __getattr__, __dir__ = scipy_fallback(scipy.spatial.transform)
 _SERIES_LIMIT = 1e-6  # squared angles up to which series are used
 _AXES = {"x": 0, "y": 1, "z": 2}
 

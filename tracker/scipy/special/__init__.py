@@ -6,7 +6,7 @@ own."""
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.special
@@ -29,12 +29,14 @@ from tracker.tape.record import aval_of
 
 # SciPy's Python functions that pass their arguments to ufuncs unchanged.
 ACCEPT_TRACKED = ("zeta", "lambertw", "jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp")
-_fallback = scipy_fallback(scipy.special, accept_tracked=ACCEPT_TRACKED)
+if TYPE_CHECKING:
+    from scipy.special import *  # noqa: F403
+else:
+    _fallback, __dir__ = scipy_fallback(scipy.special, accept_tracked=ACCEPT_TRACKED)
 
-
-def __getattr__(name: str) -> Any:
-    ufunc = getattr(scipy.special._ufuncs, name, None)  # SCIPY_ARRAY_API=1 wraps it in a function
-    return ufunc if isinstance(ufunc, np.ufunc) else _fallback(name)
+    def __getattr__(name: str) -> Any:
+        ufunc = getattr(scipy.special._ufuncs, name, None)  # SCIPY_ARRAY_API=1 wraps it
+        return ufunc if isinstance(ufunc, np.ufunc) else _fallback(name)
 
 
 @drop_in(scipy.special)

@@ -9,7 +9,7 @@ functions), `descriptive.py`, `binned.py`, `kde.py`.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import scipy.stats
 from scipy.stats._multivariate import multi_rv_generic
@@ -35,26 +35,27 @@ from tracker.scipy.stats.multivariate import multivariate_normal as multivariate
 from tracker.scipy.stats.multivariate import multivariate_t as multivariate_t
 from tracker.scipy.stats.multivariate import wishart as wishart
 
-_scipy_fallback = scipy_fallback(
-    scipy.stats,
-    hints=dict.fromkeys(
-        ("spearmanr", "kendalltau", "weightedtau", "somersd", "mannwhitneyu", "wilcoxon"),
-        "It depends on ranks, which are constant: use tracker.data(x), or pearsonr",
-    ),
-    constant=("rankdata", "percentileofscore"),
-)
+if TYPE_CHECKING:
+    from scipy.stats import *  # noqa: F403
+else:
+    _scipy_fallback, __dir__ = scipy_fallback(
+        scipy.stats,
+        hints=dict.fromkeys(
+            ("spearmanr", "kendalltau", "weightedtau", "somersd", "mannwhitneyu", "wilcoxon"),
+            "It depends on ranks, which are constant: use tracker.data(x), or pearsonr",
+        ),
+        constant=("rankdata", "percentileofscore"),
+    )
 
+    @functools.cache
+    def __getattr__(name: str) -> Any:
+        """SciPy's name; distributions without formulas refuse tracked values by name."""
+        theirs = _scipy_fallback(name)
+        if isinstance(theirs, scipy.stats.rv_continuous):
+            return ContinuousDistribution(name)
+        if isinstance(theirs, scipy.stats.rv_discrete):
+            return DiscreteDistribution(name)
+        return MultivariateDistribution(name) if isinstance(theirs, multi_rv_generic) else theirs
 
-@functools.cache
-def __getattr__(name: str) -> Any:
-    """SciPy's name; distributions without formulas refuse tracked values by name."""
-    theirs = _scipy_fallback(name)
-    if isinstance(theirs, scipy.stats.rv_continuous):
-        return ContinuousDistribution(name)
-    if isinstance(theirs, scipy.stats.rv_discrete):
-        return DiscreteDistribution(name)
-    return MultivariateDistribution(name) if isinstance(theirs, multi_rv_generic) else theirs
-
-
-globals().update({name: __getattr__(name) for name in NAMES})
+    globals().update({name: __getattr__(name) for name in NAMES})
 globals().update(DROP_INS[scipy.stats])
