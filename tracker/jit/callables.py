@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -28,6 +28,8 @@ _Result = TypeVar("_Result")
 class Jitted(Protocol[P, R_co]):
     """A function that `tracker.jit` has compiled: called as the plain one, with these methods.
 
+    Those of a compiled method take its object, too: `Model.step.explain(model, x)`.
+
     >>> def twice(f: tracker.Jitted[[float], float], x: float) -> float:
     ...     return f(f(x))
     >>> twice(jit(lambda x: x * x), 3.0)
@@ -46,7 +48,7 @@ class Jitted(Protocol[P, R_co]):
     @overload
     def __get__(
         self: Jitted[Concatenate[_Self, _Rest], _Result], instance: _Self, owner: Any = None
-    ) -> Jitted[_Rest, _Result]: ...
+    ) -> Callable[_Rest, _Result]: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any: ...
 
     def ir(self, *args: Any, pullback: bool = False, **kwargs: Any) -> Function:
