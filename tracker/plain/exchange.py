@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import builtins
 import functools
-import os
 import sys
 import threading
 import types
@@ -33,6 +32,7 @@ from tracker.plain.numba_compile import watch_numba
 from tracker.plain.places import ACTIVE, Attribute, Place
 from tracker.plain.reach import reachable
 from tracker.plain.user_code import NAMESPACES, Packages, is_user_namespace
+from tracker.support.forks import register_at_fork
 from tracker.tape.observers import ObserversSuspended
 
 _MAX_PLANS = 1000
@@ -331,7 +331,7 @@ def _release_other_threads() -> None:
             call.release()
 
 
-os.register_at_fork(
+register_at_fork(
     before=_LOCK.acquire,
     after_in_parent=_LOCK.release,
     after_in_child=_release_other_threads,

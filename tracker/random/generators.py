@@ -11,7 +11,6 @@ state that it had there (`_RestartedGenerator`).
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +21,7 @@ import numpy.random as own
 from tracker.errors import UnsupportedError, message
 from tracker.ops.shape.create import buffer, join_tracked_list
 from tracker.random.draw_ops import is_private, record_draw, record_seed, restore_state, state_of
+from tracker.support.forks import register_at_fork
 from tracker.tape.observers import has_active_transform
 from tracker.tape.record import aval_of, data_of, holds_tracked
 from tracker.tape.tracer import Tracer, active_tracers, current_tracer
@@ -350,9 +350,7 @@ for _name, _like in (("sample", "random_sample"), ("ranf", "random_sample"), ("s
 # NumPy's global functions -------------------------------------------------------------------------
 
 _lock = threading.Lock()
-os.register_at_fork(
-    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
-)
+register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _patch_count = 0
 _saved_globals: dict[str, Any] = {}
 

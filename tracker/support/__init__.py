@@ -10,7 +10,8 @@
     pickling.py       how pickle and copy find drop-ins
     sequence_slot.py  lets errors of `__float__` through NumPy
     source_lines.py   NumPy's warnings at the user's line
-    errstate.py, numpy_version.py
+    type_variables.py annotations of public functions
+    forks.py, errstate.py, numpy_version.py
 
 May know `errors` only.
 """

@@ -17,7 +17,6 @@ Invariants
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 import threading
 import weakref
@@ -26,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.support.forks import register_at_fork
 from tracker.support.structs import record
 from tracker.support.weakrefs import WeakIdentityDict, removing_ref
 from tracker.tape import library_hooks
@@ -151,9 +151,7 @@ _sequence_numbers = itertools.count()
 _thunks: dict[int, _Thunk] = {}  # by the id of the value
 _evictable: dict[int, _Thunk] = {}  # those that have their numbers now, for the first time
 _lock = threading.RLock()  # of whether `Value.data` is the lazy descriptor
-os.register_at_fork(
-    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
-)
+register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class _LazyDescriptor:

@@ -16,12 +16,15 @@ NO_LOCK = "sys._is_gil_enabled = lambda: False"
 BUILD = "sys.version = '3.13.0 experimental free-threading build (main)'"
 IS = "{**vars(sys.implementation), 'name': 'pypy'}"
 OTHER = f"import types; sys.implementation = types.SimpleNamespace(**{IS})"
+NO_POSIX = "del os.register_at_fork, os.fork, os.sched_getaffinity, os.sysconf, os.geteuid"
+WINDOWS = f"import os; np.testing; {NO_POSIX}; sys.platform = 'win32'"
 WRONG = "from tracker.jit.runtime import cpython_layout as structs; structs.VALUE += 8"
 PLACES = {
     NO_LLVM: "Install it: pip install llvmlite",
     NO_LOCK: "this is free-threaded cpython",
     BUILD: "this is free-threaded cpython 3.13.0",
     OTHER: "this is pypy",
+    WINDOWS: "this is Windows. Run the program on Linux or macOS",
     WRONG: "lays out float",
 }
 PROGRAM = """
@@ -68,7 +71,7 @@ for refused in (f.ir, f.llvm, f.asm, f.profile, strict, lambda x: tracker.export
 
 
 @pytest.mark.parametrize(
-    "place", PLACES, ids=["no llvmlite", "no lock", "build", "another", "layout"]
+    "place", PLACES, ids=["no llvmlite", "no lock", "build", "another", "Windows", "layout"]
 )
 def test_everything_runs_in_plain_python(place):
     run = [sys.executable, "-c", PROGRAM.replace("{place}", place)]

@@ -1,6 +1,9 @@
 """NumPy's BLAS, and the fallback when there is none, or a broken one."""
 
+import importlib.util
 import os
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,8 +49,8 @@ def test_forced(setting, found):
     assert forced is not None and forced.path == found.path
 
 
-def libm():
-    return next(p for p in blas._mapped_files() if os.path.basename(p).startswith("libm.so"))
+def without_blas():
+    return importlib.util.find_spec("_ctypes").origin
 
 
 @pytest.mark.parametrize(
@@ -55,7 +58,7 @@ def libm():
     [
         (lambda: "off", "off"),
         (lambda: "/nowhere/none.so", "no such file"),
-        (libm, "no cblas_dgemm"),
+        (without_blas, "no cblas_dgemm"),
     ],
 )
 def test_no_library(setting, value, reason):
@@ -116,3 +119,22 @@ def test_nothing_loaded(monkeypatch):
         assert blas.find() is None and "no BLAS library is loaded" in blas.why_missing()
     finally:
         blas._search.cache_clear()
+
+
+@pytest.mark.parametrize("package", ["numpy", "scipy"])
+def test_a_library_is_found_through_the_modules_that_use_it(monkeypatch, package):
+    monkeypatch.setattr(Path, "is_dir", lambda path: False)  # as where NumPy is no wheel
+    names = [name for name in blas._LINKED_TO_BLAS if name.startswith(package)]
+    monkeypatch.setattr(blas, "_LINKED_TO_BLAS", names)
+    found = [blas.examine(path)[0] for path in blas._candidate_paths()]
+    assert found and all(library is not None for library in found)
+    assert set(found[0].symbols) == set(blas.NAMES)
+
+
+def test_no_scipy_is_no_library(monkeypatch):
+    monkeypatch.setattr(Path, "is_dir", lambda path: False)
+    monkeypatch.setattr(blas, "_LINKED_TO_BLAS", ["scipy.linalg.cython_blas"])
+    for name in ("scipy", "scipy.linalg"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "scipy.linalg.cython_blas", raising=False)
+    assert [*blas._candidate_paths()] == []

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import re
 import time
 import weakref
@@ -32,6 +31,7 @@ from tracker.errors import CompileError
 from tracker.jit.llvm.fast_isel import rewrite_for_fast_isel
 from tracker.jit.llvm.lock import LOCK, locked_cache
 from tracker.jit.llvm.loop_widening import widen_loops
+from tracker.support.forks import register_at_fork
 from tracker.support.structs import record, replace
 
 _LIBRARY_NUMBERS = itertools.count()
@@ -515,4 +515,4 @@ def _after_fork() -> None:
     LOCK.release()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from typing import Any, NoReturn
 
 from tracker.errors import CompileError, message
@@ -23,6 +24,9 @@ def why_unavailable() -> str:
     if unknown:
         what = f"machine code needs CPython with a global interpreter lock, and this is {unknown}"
         return message(what, "Run the program in CPython, with the lock on", "")
+    if sys.platform == "win32":
+        what = "machine code needs POSIX's threads and memory functions, and this is Windows"
+        return message(what, "Run the program on Linux or macOS, or in Windows' Linux", "")
     return _why_llvm_unavailable()
 
 

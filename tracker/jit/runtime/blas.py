@@ -1,4 +1,5 @@
-"""The BLAS that NumPy has loaded: its path, the width of its integers, its addresses.
+"""The BLAS that NumPy has loaded, or else SciPy's: its path, the width of its integers, its
+addresses.
 
 TRACKER_BLAS=off switches it off, TRACKER_BLAS=/path/lib.so forces a library. Start at `find`.
 
@@ -9,7 +10,9 @@ loads it; a missing or bad library raises nothing here.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib.util
 import os
 import sys
 from collections.abc import Iterator
@@ -43,8 +46,14 @@ _SPELLINGS = (
     ("scipy_{}64_", 64),
     ("{}64_", 64),
     ("{}_64", 64),
+    ("{}$NEWLAPACK$ILP64", 64),  # Accelerate
     ("scipy_{}", 32),
     ("{}", 32),
+)
+_LINKED_TO_BLAS = (
+    "numpy.linalg._umath_linalg",
+    "numpy._core._multiarray_umath",
+    "scipy.linalg.cython_blas",
 )
 _ROW_MAJOR, _NO_TRANSPOSE = 101, 111
 _SUBPROCESS_SECONDS = 60
@@ -95,7 +104,8 @@ def _search(setting: str) -> tuple[Blas | None, str]:
 def examine(path: str) -> tuple[Blas | None, str]:
     """Load a library and check it; None and the reason if it cannot be used."""
     for spelling, bits in _SPELLINGS:
-        spelled = {name: spelling.format(name) for name in NAMES}
+        bare = "$" in spelling  # without the underscore that ends names in Fortran
+        spelled = {name: spelling.format(name.rstrip("_") if bare else name) for name in NAMES}
         try:
             found = c_symbols.library_symbols(path, tuple(spelled.values()))
         except OSError as error:
@@ -151,21 +161,14 @@ def _examine_in_subprocess(path: str) -> str:
 
 
 def _candidate_paths() -> Iterator[str]:
-    """Libraries to try, NumPy's own first."""
+    """Libraries to try: what NumPy's wheel has beside it, then the extension modules of NumPy and
+    SciPy that are linked to a BLAS, through which the names of that BLAS are found."""
     package = Path(np.__file__).parent
-    own = [package.parent / "numpy.libs", package / ".libs", package / ".dylibs"]
-    seen = dict.fromkeys(str(p) for where in own if where.is_dir() for p in sorted(where.iterdir()))
-    seen.update(dict.fromkeys(_mapped_files()))
-    for path in seen:
-        if "blas" in os.path.basename(path).lower():
-            yield path
-
-
-def _mapped_files() -> list[str]:
-    """The files mapped into this process, where the system lists them."""
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            fields = (line.split(maxsplit=5) for line in maps)
-            return [parts[5].rstrip("\n") for parts in fields if len(parts) == 6]
-    except OSError:
-        return []
+    for where in (package.parent / "numpy.libs", package / ".dylibs"):
+        if where.is_dir():
+            yield from (str(p) for p in sorted(where.iterdir()) if "blas" in p.name.lower())
+    for name in _LINKED_TO_BLAS:
+        with contextlib.suppress(ImportError, ValueError):  # no SciPy
+            found = importlib.util.find_spec(name)
+            if found is not None and found.origin:
+                yield found.origin

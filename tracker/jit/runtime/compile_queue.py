@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
-import os
 import threading
 import time
 import weakref
@@ -27,6 +26,7 @@ from typing import Any, Generic, TypeVar
 
 import tracker.jit.llvm.engine  # noqa: F401  (its fork hook must be registered first)
 from tracker.errors import TrackerError
+from tracker.support.forks import register_at_fork
 
 _Result = TypeVar("_Result")
 _COMPILE_LOCK = threading.RLock()
@@ -167,6 +167,6 @@ def _after_fork_in_child() -> None:
     _unfinished.clear()
 
 
-os.register_at_fork(
+register_at_fork(
     before=_before_fork, after_in_parent=_COMPILE_LOCK.release, after_in_child=_after_fork_in_child
 )

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import threading
 from collections.abc import Iterator
 
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED
+from tracker.support.forks import register_at_fork
 
 _COMPILER_THRESHOLD = 200_000  # allocations less frees between two collections
 USER_CODE_THRESHOLD = 20_000  # while user code runs: its cycles may hold arrays
@@ -45,9 +45,7 @@ class _Threshold:
 
 _lock = threading.Lock()
 _threshold = _Threshold()
-os.register_at_fork(
-    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
-)
+register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,6 @@ thread that reads such a source meanwhile resolves the placeholder to what it st
 from __future__ import annotations
 
 import gc
-import os
 import threading
 import types
 from collections import deque
@@ -35,6 +34,7 @@ from tracker.jit.guards.source import (
     source_children,
 )
 from tracker.jit.llvm.signals import SIGNALS_DEFERRED
+from tracker.support.forks import register_at_fork
 from tracker.tape.placeholders import add_placeholder, release_placeholder
 from tracker.tape.record import value_of
 from tracker.tape.tracked import Tracked
@@ -75,7 +75,7 @@ class TracingLock:
 
 TRACING_LOCK = TracingLock()
 ACTIVE_SWAPS: list[PlaceholderSwap] = []  # outermost first
-os.register_at_fork(after_in_child=TRACING_LOCK.reset_after_fork)
+register_at_fork(after_in_child=TRACING_LOCK.reset_after_fork)
 _LeafChange: TypeAlias = "Callable[[Any, SourcePath], Any]"
 
 
