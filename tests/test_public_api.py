@@ -106,7 +106,7 @@ def test_help_begins_with_what_one_can_type():
 
 
 def test_the_version_is_said_once():
-    root = Path(tracker.__file__).parent.parent
+    root = Path(__file__).parent.parent
     project = tomllib.loads((root / "pyproject.toml").read_text())
     assert "version" in project["project"]["dynamic"]
     assert f"version: {tracker.__version__}" in (root / "CITATION.cff").read_text()

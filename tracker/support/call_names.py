@@ -123,7 +123,8 @@ def _resolved(path: Sequence[str], frame: FrameType) -> list[Any]:
 def _call_name(path: Sequence[str], objects: Sequence[Any]) -> str:
     """The public name of what is called by a dotted name."""
     called, own = objects[-1], _public(objects[-1])
-    if len(path) == 1 or (own and "." not in called.__qualname__):
+    qualified = getattr(called, "__qualname__", "")  # ufuncs of NumPy 2.1 have none
+    if len(path) == 1 or (own and "." not in qualified):
         return own or public_name(type(called))
     owner = objects[-2]
     if isinstance(owner, types.ModuleType):
