@@ -15,22 +15,23 @@ test: $(VENV)/.test
 	$(MAKE) -j 2 check smoke
 	$(BIN)/python -m pytest -n 2 tests
 
-# The native call on the other Pythons, where this machine has them; on one of them with the oldest
-# packages that pyproject.toml admits.
-OLDEST := $(shell sed -n 's/^dependencies = //p' pyproject.toml | tr -d '[],' | sed 's/>=/==/g')
+# The wheel on all Pythons that this machine has, of those that are supported; on one of them with
+# the oldest packages that pyproject.toml admits.
+OLDEST := $(shell sed -n 's/^dependencies = //p; s/^scipy = //p' pyproject.toml | tr -d '[],' | sed 's/>=/==/g')
 
 smoke:
-	@for version in 3.12 3.13; do \
+	@for version in 3.11 3.12 3.13; do \
 	  found=; \
 	  for python in python$$version $$HOME/.pyenv/versions/$$version.*/bin/python; do \
 	    if [ -z "$$found" ] && $$python -c "" 2>/dev/null; then found=$$python; fi; \
 	  done; \
 	  if [ -z "$$found" ]; then echo "smoke: no Python $$version here"; continue; fi; \
 	  $$found -m venv $(VENV)-$$version && \
-	  $(VENV)-$$version/bin/python -m pip install --quiet --disable-pip-version-check -e . \
+	  $(VENV)-$$version/bin/python -m pip install --quiet --disable-pip-version-check '.[scipy]' \
 	    $$([ $$version = 3.12 ] && echo $(OLDEST)) && \
 	  $(VENV)-$$version/bin/python tests/jit/smoke_native.py && \
-	  $(VENV)-$$version/bin/python tests/jit/smoke_jit.py || exit 1; \
+	  $(VENV)-$$version/bin/python tests/jit/smoke_jit.py && \
+	  $(VENV)-$$version/bin/python tests/scipy/smoke_scipy.py || exit 1; \
 	done
 
 check: $(VENV)/.test

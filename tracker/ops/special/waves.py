@@ -106,5 +106,5 @@ for _given in (False, True):
         _spheroidal(f"{_family}_ang1{_suffix}", _sign, 1, _given)
         for _kind in ("rad1", "rad2"):
             _spheroidal(f"{_family}_{_kind}{_suffix}", _sign, _sign, _given)
-for _eigenvalue in (sc.pro_cv, sc.obl_cv):
-    define_ufunc(_eigenvalue.__name__, _M, _N, by_interpolation(_eigenvalue, 2, above(0)))
+for _name in ("pro_cv", "obl_cv"):
+    define_ufunc(_name, _M, _N, by_interpolation(getattr(sc, _name), 2, above(0)))
