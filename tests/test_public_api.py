@@ -1,5 +1,6 @@
 """The public names: adding or losing one is a decision, made here."""
 
+import doctest
 import importlib
 import inspect
 import pydoc
@@ -111,6 +112,20 @@ def test_the_version_is_said_once():
     assert "version" in project["project"]["dynamic"]
     assert f"version: {tracker.__version__}" in (root / "CITATION.cff").read_text()
     assert f"## [{tracker.__version__}]" in (root / "CHANGELOG.md").read_text()
+
+
+def test_jitted_functions_are_what_their_type_says():
+    f = tracker.jit(abs)
+    assert isinstance(f, tracker.Jitted) and not isinstance(abs, tracker.Jitted)
+    public = {name for name in dir(f) if not name.startswith("_")}
+    assert public == {name for name in vars(tracker.Jitted) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("module", [tracker, importlib.import_module("tracker.jit.callables")])
+def test_docstrings_of_the_package_and_of_its_types(module):
+    names = {"jit": tracker.jit, "tracker": tracker}
+    failed, tried = doctest.testmod(module, extraglobs=names)
+    assert tried and not failed
 
 
 def test_an_unknown_name_is_an_error():

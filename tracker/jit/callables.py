@@ -12,6 +12,7 @@ from typing import (
     TypedDict,
     TypeVar,
     overload,
+    runtime_checkable,
 )
 
 from tracker.support.type_variables import P, R_co
@@ -25,6 +26,7 @@ _Rest = ParamSpec("_Rest")
 _Result = TypeVar("_Result")
 
 
+@runtime_checkable
 class Jitted(Protocol[P, R_co]):
     """A function that `tracker.jit` has compiled: called as the plain one, with these methods.
 

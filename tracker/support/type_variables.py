@@ -15,7 +15,7 @@ import numpy as np
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-T = TypeVar("T", bound=Any)
+T = TypeVar("T", bound=Any)  # so bound, pyright lets a lambda compute with a T
 G = TypeVar("G")
 
 
