@@ -2,7 +2,7 @@
 
 A call goes through these rooms, and imports point down this list:
 
-api, explain, profile, export   what users call
+api, explain, profile, export   what users call; `callables.py` has its types
 dispatch               finds a specialisation for a call, traces on a miss, falls back to Python
 pipeline               IR passes, partition into native segments, compilation, linking
 kernels, codegen       loops, reductions, products and sorts as LLVM text

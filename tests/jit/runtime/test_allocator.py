@@ -145,6 +145,11 @@ def test_a_slightly_longer_block_is_reused(blocks):
         give(block, 16 * unit)
 
 
+def test_nothing_is_kept_where_pages_cannot_be_given_back(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert allocator._kept_bytes_limit() == 0
+
+
 def test_no_more_is_kept_than_the_limit(blocks):
     take, give = blocks
     limit = allocator._kept_bytes_limit()

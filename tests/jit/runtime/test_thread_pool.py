@@ -198,3 +198,10 @@ def test_gradients_over_rows(threads):
     assert "tk.parallel" in fast.llvm(*ROWS)
     for a, b in zip(fast(*ROWS), tracker.gradient(loss, *ROWS), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+
+
+def test_processors_are_counted_where_a_process_has_no_set_of_them(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    with tracker.config(threads=0):
+        assert thread_pool.thread_count() == 3
