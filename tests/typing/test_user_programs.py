@@ -5,6 +5,7 @@ An error that is ignored must occur: an unused `type: ignore` or `pyright: ignor
 
 import importlib
 import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +27,9 @@ def test_checkers_find_the_mistakes_and_no_others(checker, tmp_path):
     command = [sys.executable, "-m", *CHECKERS[checker]]
     if checker == "mypy":  # not the cache of another run at the same time
         command += ["--cache-dir", tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=HERE)
+    # where pyright finds installed packages, which export less than a program's own modules
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=HERE, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

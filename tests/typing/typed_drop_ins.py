@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import tracker
 import tracker.numpy as np
 import tracker.scipy
-from tracker.scipy import linalg, optimize, stats
+from tracker.scipy import fft, integrate, linalg, optimize, signal, stats
 from tracker.scipy.sparse.linalg import spsolve
 from tracker.scipy.special import erf, logsumexp
 
@@ -31,6 +31,8 @@ def of_numpy(x: Array, rng: np.random.Generator) -> None:
 
 def of_scipy(x: Array) -> None:
     print(erf(x), logsumexp(x), tracker.scipy.special.gamma(x), scipy.special.gamma(x))
+    print(linalg.norm(x), signal.lfilter([1.0], [1.0], x), signal.resample(x, 4), fft.dct(x))
+    print(integrate.quad(lambda t: t * 2.0, 0.0, 1.0), optimize.linprog(x).status)
     print(linalg.expm(np.eye(2)), linalg.solve_banded, tracker.scipy.signal.butter)
     print(stats.norm.logpdf(0.0), stats.multivariate_normal, optimize.minimize, spsolve)
     print(tracker.scipy.integrate.solve_ivp, tracker.scipy.ndimage.gaussian_filter)

@@ -45,21 +45,19 @@ SUBMODULES = (
 if TYPE_CHECKING:
     from scipy import *  # noqa: F403
 
-    from tracker.scipy import (  # noqa: F401
-        cluster,
-        constants,
-        fft,
-        integrate,
-        interpolate,
-        linalg,
-        ndimage,
-        optimize,
-        signal,
-        sparse,
-        spatial,
-        special,
-        stats,
-    )
+    from tracker.scipy import cluster as cluster
+    from tracker.scipy import constants as constants
+    from tracker.scipy import fft as fft
+    from tracker.scipy import integrate as integrate
+    from tracker.scipy import interpolate as interpolate
+    from tracker.scipy import linalg as linalg
+    from tracker.scipy import ndimage as ndimage
+    from tracker.scipy import optimize as optimize
+    from tracker.scipy import signal as signal
+    from tracker.scipy import sparse as sparse
+    from tracker.scipy import spatial as spatial
+    from tracker.scipy import special as special
+    from tracker.scipy import stats as stats
 else:
 
     def __getattr__(name: str) -> Any:

@@ -28,10 +28,10 @@ from tracker.scipy._bridge.fallback import scipy_fallback
 from tracker.scipy.linalg import (  # noqa: F401
     factorizations,
     matrix_functions,
-    norm,
     rebound,
     special_matrices,
 )
+from tracker.scipy.linalg import norm as _norm  # noqa: F401
 from tracker.scipy.linalg.banded import select_eigenpairs
 from tracker.scipy.linalg.batching import over_batches
 from tracker.support.numpy_version import version_of

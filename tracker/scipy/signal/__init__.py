@@ -17,7 +17,9 @@ import scipy.signal
 
 from tracker.scipy._bridge.dropin import DROP_INS
 from tracker.scipy._bridge.fallback import scipy_fallback
-from tracker.scipy.signal import designs, filters, lfilter, local_fits, peaks, resample, spectral  # noqa: F401
+from tracker.scipy.signal import designs, filters, local_fits, peaks, spectral  # noqa: F401
+from tracker.scipy.signal import lfilter as _lfilter  # noqa: F401
+from tracker.scipy.signal import resample as _resample  # noqa: F401
 
 if TYPE_CHECKING:
     from scipy.signal import *  # noqa: F403
