@@ -23,8 +23,7 @@ from tracker.ir.graph import DrawnFunction, Function
 from tracker.jit.discovery.identity_checks import check_identity
 from tracker.jit.discovery.impure_calls import PROFILER_IN_USE, is_profiler_in_use
 from tracker.jit.discovery.purity_table import NONE_VOUCHED, VouchedCallables
-from tracker.jit.dispatch.jitted import JittedState as Jitted
-from tracker.jit.dispatch.jitted import plain_function
+from tracker.jit.dispatch.jitted import JittedState, plain_function
 from tracker.jit.dispatch.saved_state import SavedState
 from tracker.jit.dispatch.specialization import Specialization
 from tracker.jit.dispatch.trace_cache import JitOptions, function_name
@@ -168,7 +167,7 @@ def _static_arguments(f: Callable[..., Any], given: list[int | str]) -> frozense
 
 
 def _make(f: Callable[..., Any], options: JitOptions) -> Any:
-    state = Jitted(f, options)
+    state = JittedState(f, options)
     state.make = _make
     why = why_unavailable()
     if why:
@@ -218,7 +217,7 @@ def visible_calls() -> Iterator[None]:
     ...     f(3.0)
     6.0
     """
-    changed: list[Jitted] = []
+    changed: list[JittedState] = []
     try:
         for f in list(_LIVE):
             changed.append(f._jitted)
@@ -246,7 +245,7 @@ _SHARED_ARGUMENT = (
 
 def _specialization_for(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Specialization:
     require_native("there is no machine code")
-    state: Jitted = self._jitted
+    state: JittedState = self._jitted
     specialization = state.lookup(args, kwargs)
     if specialization is None:
         raise CompileError(
@@ -256,7 +255,7 @@ def _specialization_for(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) 
     return specialization
 
 
-def _why_plain(state: Jitted, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+def _why_plain(state: JittedState, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
     """Why no machine code runs for arguments of which `lookup` has found no trace."""
     call, _ = state.signature_of(args, kwargs)
     passing = PROFILER_IN_USE if is_profiler_in_use() else _SHARED_ARGUMENT
@@ -294,7 +293,7 @@ def _explain(self: Any, *args: Any, **kwargs: Any) -> str:
     >>> print(jit(lambda x: x * 2.0).explain(3.0).splitlines()[0])
     function: 1 trace(s) for these arguments
     """
-    state: Jitted = self._jitted
+    state: JittedState = self._jitted
     why = why_unavailable()
     specialization = None if why else state.lookup(args, kwargs)
     if specialization is None:
@@ -324,7 +323,7 @@ def _profile(self: Any, *args: Any, **kwargs: Any) -> Profile:
     require_native("there is no machine code")
     from tracker.jit.profile import profile
 
-    state: Jitted = self._jitted
+    state: JittedState = self._jitted
     for is_retry in (False, True):
         first = _specialization_for(self, args, kwargs)
         call, leaves = state.signature_of(args, kwargs)
@@ -343,7 +342,7 @@ def _profile(self: Any, *args: Any, **kwargs: Any) -> Profile:
 def _cache_info(self: Any) -> CacheInfo:
     """How many traces, signatures, slow calls and eager signatures there are, of the function and
     of its derivatives."""
-    state: Jitted = self._jitted
+    state: JittedState = self._jitted
     groups = state.groups.values()
     own = (
         sum(len(group.specializations) for group in groups),
@@ -357,7 +356,7 @@ def _cache_info(self: Any) -> CacheInfo:
 
 def _clear_cache(self: Any) -> None:
     """Drop all traces."""
-    state: Jitted = self._jitted
+    state: JittedState = self._jitted
     with TRACING_LOCK.lock:
         state.groups.clear()
         state.derivatives.clear()
@@ -369,7 +368,7 @@ def _clear_cache(self: Any) -> None:
 
 
 def _repr(self: Any) -> str:
-    state: Jitted = self._jitted
+    state: JittedState = self._jitted
     count = sum(len(group.specializations) for group in state.groups.values())
     traces = f", {count} trace{'s' * (count != 1)}" if count else ""
     return f"<{state.traces.title}{traces}>"
@@ -378,7 +377,7 @@ def _repr(self: Any) -> str:
 def _reduce(self: Any) -> Any:
     """Pickle a decorated function by its name, any other by the plain function. Cloudpickle copies
     the functions of `__main__` by value, since a worker's `__main__` differs: then so do we."""
-    state: Jitted = self._jitted
+    state: JittedState = self._jitted
     where = getattr(self, "__module__", None) or ""
     found: Any = sys.modules.get(where)
     for name in getattr(self, "__qualname__", "").split("."):
@@ -398,13 +397,13 @@ def _derive(self: Any, key: Any, build: Callable[..., Any], differentiated: Argn
 
 
 def _saved_state(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> SavedState | None:
-    state: Jitted = self._jitted
+    state: JittedState = self._jitted
     call, leaves = state.signature_of(args, kwargs)
     return SavedState.of(state.groups.get(call), call, leaves)
 
 
 def _rollback_log(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> RollbackLog:
-    state: Jitted = self._jitted
+    state: JittedState = self._jitted
     return state.rollback_log(args, kwargs)
 
 
@@ -431,7 +430,7 @@ class _Unsupported:
 
     has_warned = False
 
-    def __init__(self, state: Jitted, reason: str) -> None:
+    def __init__(self, state: JittedState, reason: str) -> None:
         self._jitted = state
         if not (state.options.strict or _Unsupported.has_warned):
             _Unsupported.has_warned = True

@@ -20,6 +20,7 @@ from tracker.support.type_variables import P, R_co
 if TYPE_CHECKING:
     from tracker.ir.graph import Function
     from tracker.jit.api import CacheInfo
+    from tracker.jit.profile import Profile
 
 _Self = TypeVar("_Self")
 _Rest = ParamSpec("_Rest")
@@ -64,6 +65,9 @@ class Jitted(Protocol[P, R_co]):
 
     def explain(self, *args: P.args, **kwargs: P.kwargs) -> str:
         """What runs for these arguments: kernels, host calls, guards, times of compilation."""
+
+    def profile(self, *args: P.args, **kwargs: P.kwargs) -> Profile:
+        """How long each kernel takes for these arguments, with the user's lines."""
 
     def cache_info(self) -> CacheInfo:
         """How many traces there are, and how many calls no machine code served."""

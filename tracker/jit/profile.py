@@ -122,7 +122,9 @@ def profile(
 
         run = functools.partial(entry, *args, **kwargs)
     else:
-        run = functools.partial(_run_stages, trace, compiled.run, everything, (*args, *kwargs.values()))
+        run = functools.partial(
+            _run_stages, trace, compiled.run, everything, (*args, *kwargs.values())
+        )
     has_effects = trace.writes or trace.state_writes or compiled.function.has_side_effects
     if not has_effects:  # load caches, and compile what is compiled when it first runs
         _timed(run, meter, 1)

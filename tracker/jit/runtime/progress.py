@@ -12,7 +12,6 @@ ended.
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import threading
 import time
@@ -20,6 +19,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from tracker.config import current
+from tracker.support.forks import register_at_fork
 
 SHOWN_AFTER = 1.0  # seconds of a compilation
 _INTERVAL = 0.1  # seconds between two looks
@@ -146,4 +146,4 @@ def _forget_parent() -> None:
     _reporter = _Reporter()
 
 
-os.register_at_fork(after_in_child=_forget_parent)
+register_at_fork(after_in_child=_forget_parent)
