@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check smoke dist bench bench-report bench-check memcheck guarded deep clean
+.PHONY: demo test check smoke docs dist bench bench-report bench-check memcheck guarded deep clean
 
 demo: $(VENV)/.examples
 	$(BIN)/python examples/digits.py
@@ -59,12 +59,25 @@ guarded: $(VENV)/.test
 deep: $(VENV)/.test
 	PYTHONPATH=tests TRACKER_HYPOTHESIS=deep $(BIN)/python -m pytest -n 2 -p guard_pages -m "hypothesis or crossed" tests
 
+# The site, in docs/_build/html, in an environment of its own: every cell runs; a warning (a broken
+# link, an unknown name) is an error. What is generated is made anew.
+DOCS := $(VENV)-docs
+
+docs: $(DOCS)/.docs
+	rm -rf docs/_build docs/gallery docs/reference/generated
+	$(DOCS)/bin/python -m sphinx -W --keep-going -n -q docs docs/_build/html
+
+$(DOCS)/.docs: pyproject.toml
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
+
 # Peers (jax, torch, autograd) take part where they are installed: `pip install '.[peers]'`.
 # BENCH="--quick rosenbrock" runs less.
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
-# README's table, docs/performance.md and its plots, from the results of `make bench`.
+# README's table, the page on performance and its plots, from the results of `make bench`.
 bench-report: $(VENV)/.bench
 	$(BIN)/python benchmarks/report.py
 
@@ -92,4 +105,4 @@ $(VENV)/.bench: $(VENV)/bin/python pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-3.* build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) $(VENV)-3.* docs/_build docs/gallery docs/reference/generated build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

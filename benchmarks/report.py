@@ -1,4 +1,4 @@
-"""README's table, docs/performance.md and its plots, from the results. Run: make bench-report
+"""README's table, the page on performance and its plots, from the results. Run: make bench-report
 
 python benchmarks/report.py [RESULTS]
 """
@@ -15,6 +15,7 @@ from typing import Any
 from check import FACTORS
 
 ROOT = Path(__file__).parent.parent
+PAGE = Path("docs", "explanation", "performance.md")
 MARKERS = "<!-- benchmarks: begin -->\n", "<!-- benchmarks: end -->"
 _PLOTS = {"time_by_size.svg": "time against size", "first_call.svg": "first call against length"}
 _FASTER = 1.05  # a peer is faster where its time is less than ours by this factor
@@ -129,7 +130,7 @@ def _where_we_lose(results: Results) -> Iterator[str]:
 
 
 def page(results: Results) -> str:
-    """docs/performance.md."""
+    """The page on performance."""
     lines = [
         "# Performance",
         "",
@@ -230,11 +231,11 @@ def _plot(
 
 
 def write(results: Results, root: Path = ROOT) -> None:
-    """README.md, docs/performance.md and the plots, in a project's folder."""
+    """README.md, the page on performance and the plots, in a project's folder."""
     readme = root / "README.md"
     readme.write_text(with_block(readme.read_text(), readme_block(results)))
-    (root / "docs" / "performance.md").write_text(page(results))
-    plots(results, root / "docs")
+    (root / PAGE).write_text(page(results))
+    plots(results, (root / PAGE).parent)
 
 
 if __name__ == "__main__":

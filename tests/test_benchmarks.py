@@ -51,7 +51,8 @@ RESULTS = made_up(
 def test_report_is_written_from_a_file(benchmarks, tmp_path):
     import report
 
-    (tmp_path / "docs").mkdir()
+    folder = tmp_path / report.PAGE.parent
+    folder.mkdir(parents=True)
     begin, end = report.MARKERS
     (tmp_path / "README.md").write_text(f"before\n{begin}old\n{end}\nafter\n")
     stored = tmp_path / "results.json"
@@ -66,7 +67,7 @@ def test_report_is_written_from_a_file(benchmarks, tmp_path):
     assert "| long: first result | 10 ms |  |  |" in readme
     assert "sum, n=1000" not in readme
 
-    page = (tmp_path / "docs" / "performance.md").read_text()
+    page = (tmp_path / report.PAGE).read_text()
     assert "| sum, n=1000 | 1.8 ms (900 us) | 600 us (300 us) | 800 us (400 us) |" in page
     assert "jax is faster (or smaller) by more than 5% in 1 of 2." in page
     assert "| sum, n=1000 | jax | 3 |" in page
@@ -74,7 +75,7 @@ def test_report_is_written_from_a_file(benchmarks, tmp_path):
     assert "- long, jax: took more than 60 s" in page
     for name in ("time_by_size.svg", "first_call.svg"):
         assert f"]({name})" in page
-        assert "</svg>" in (tmp_path / "docs" / name).read_text()
+        assert "</svg>" in (folder / name).read_text()
 
 
 def test_pages_show_the_stored_results(benchmarks):
@@ -83,7 +84,7 @@ def test_pages_show_the_stored_results(benchmarks):
     results = json.loads((ROOT / "benchmarks" / "results.json").read_text())
     readme = (ROOT / "README.md").read_text()
     assert report.with_block(readme, report.readme_block(results)) == readme
-    assert report.page(results) == (ROOT / "docs" / "performance.md").read_text()
+    assert report.page(results) == (ROOT / report.PAGE).read_text()
 
 
 def test_results_without_peers_say_so(benchmarks):

@@ -1,4 +1,4 @@
-"""The examples in docs/ and in docstrings run, and give what they show."""
+"""The pages in docs/ and the examples in docstrings run, and give what they show."""
 
 import doctest
 import importlib
@@ -6,12 +6,19 @@ import re
 from pathlib import Path
 
 import numpy as np
+import page_blocks
 import pytest
+import scipy.optimize  # noqa: F401  (imported here, because it changes warning filters)
 
 import tracker
 
 DOCS = Path(__file__).parent.parent / "docs"
-SHOWN = re.compile(r"^(?P<code>\S.*\S)  # (?P<value>.+)$")
+GENERATED = {"_build", "gallery", "generated"}
+PAGES = [
+    path.relative_to(DOCS).as_posix()
+    for path in sorted([*DOCS.rglob("*.md"), *DOCS.rglob("*.rst")])
+    if not GENERATED & set(path.relative_to(DOCS).parts) and [*page_blocks.blocks(path.read_text())]
+]
 MODULES = [
     "tracker.config", "tracker.optim.first_order", "tracker.optim.scipy_minimize",
     "tracker.support.numpy_version", "tracker.support.shown_text", "tracker.jit.api",
@@ -23,36 +30,22 @@ MODULES = [
 ]  # fmt: skip
 
 
-def blocks(name):
-    return re.findall(r"```python\n(.*?)```", (DOCS / name).read_text(), re.DOTALL)
+@pytest.mark.parametrize("page", PAGES)
+def test_page(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    assert page_blocks.run((DOCS / page).read_text(), str(DOCS / page))
 
 
-def check_shown(block, names):
-    """Each expression of a block has the value that its comment shows."""
-    for line in block.splitlines():
-        shown = SHOWN.match(line)
-        if shown:
-            assert repr(eval(shown["code"], names)) == shown["value"], shown["code"]
-
-
-@pytest.mark.parametrize("number", range(len(blocks("derivatives.md"))))
-def test_derivatives(number):
-    found = blocks("derivatives.md")
-    names = {}
-    for block in found[: number + 1]:
-        exec(block, names)
-    check_shown(found[number], names)
-
-
-def test_plain_numpy():
-    names = {}
-    for block in blocks("plain_numpy.md"):
-        exec(block, names)
-        check_shown(block, names)
+def test_a_page_that_shows_another_value_fails():
+    page_blocks.run("```python\nx = 1  # prose\nx + 1  # 2\n```\n")
+    with pytest.raises(AssertionError, match=r"page:4: x \+ 1"):
+        page_blocks.run("\n```python\nx = 1\nx + 1   # 3\n```\n")
+    assert page_blocks.run("```python\nimport no_such_library\n```\n") == 0
 
 
 def test_every_derivative_has_its_example():
-    text = (DOCS / "derivatives.md").read_text()
+    text = (DOCS / "reference" / "derivatives.md").read_text()
     others = {"config", "export", "jit", "numpy", "trace", "tree", "nn", "optim", "scipy"}
     for name in tracker.__all__:
         if name[0].islower() and name not in others:

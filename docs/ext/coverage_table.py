@@ -1,19 +1,15 @@
-"""Writes docs/coverage.md: every public name of NumPy's and SciPy's namespaces, and what
-becomes of it when it is given tracked values.
-
-    python tests/coverage_table.py
+"""Every public name of NumPy's and SciPy's namespaces, and what becomes of it when it is given
+tracked values: the rows of the page on coverage.
 
 What a function does is read from the registry of the package (`NUMPY`, `UFUNCS`,
 `NONDIFFERENTIABLE`, `UNSUPPORTED`); names that NumPy does not let anybody intercept are sorted by
-what they are. `rows` is what the page is made of; a name that fits nowhere is `UNACCOUNTED`, which
-a test forbids.
+what they are. A name that fits nowhere is `UNACCOUNTED`, which a test forbids.
 """
 
 from __future__ import annotations
 
 import importlib
 import types
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +21,6 @@ from tracker.ops import special  # noqa: F401  (enters SciPy's ufuncs in the reg
 from tracker.scipy import SUBMODULES
 from tracker.scipy._bridge.callback import NONDIFFERENTIABLE as SCIPY_CONSTANTS
 
-PAGE = Path(__file__).parent.parent / "docs" / "coverage.md"
 UNACCOUNTED = "unaccounted for"
 NO_RULE = "no derivative rule: raises UnsupportedError that names it"
 
@@ -141,40 +136,3 @@ def rows() -> dict[str, list[tuple[str, str, str]]]:
             (n, *classify_scipys(own, n, getattr(theirs, n))) for n in public(theirs)
         ]
     return out
-
-
-HEAD = """# Coverage
-
-Every public name of `numpy`, `numpy.linalg`, `numpy.fft` and of SciPy's modules, and what becomes
-of it when it is called with tracked values (of SciPy's, but for the ufuncs of `scipy.special`, that
-of the same name in `tracker.scipy`). Written by `python tests/coverage_table.py`, from the
-package's own registry, with NumPy {numpy} and SciPy {scipy}; a test fails when it is stale.
-
-- **differentiable**: reverse mode, forward mode, any order, compiled;
-- **constant**: the result carries no derivative and is plain;
-- **refused**: raises an error that says so by name, for the reason given.
-"""
-
-
-def page() -> str:
-    parts = [HEAD.format(numpy=np.__version__, scipy=scipy.__version__)]
-    for title, found in rows().items():
-        parts.append(f"\n## {title}\n")
-        for status in ("differentiable", "constant", "refused", "not a function", UNACCOUNTED):
-            parts.extend(_section(status, [(n, why) for n, s, why in found if s == status]))
-    return "\n".join(parts)
-
-
-def _section(status: str, found: list[tuple[str, str]]) -> list[str]:
-    reasons: dict[str, list[str]] = {}
-    for name, why in found:
-        reasons.setdefault(why, []).append(name)
-    out = []
-    for why, names in reasons.items():
-        title = f"**{status}** ({len(names)})" + (f", {why}" if why else "")
-        out.append(f"{title}: " + ", ".join(f"`{n}`" for n in names) + ".\n")
-    return out
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())

@@ -1,0 +1,93 @@
+"""The documentation site. `make docs` builds it, runs every cell, and makes warnings errors.
+
+Pages are MyST Markdown; those with `{code-cell}` blocks are notebooks, which myst-nb runs. The
+reference is generated from docstrings. `ext/` has what this site adds to Sphinx.
+"""
+
+import sys
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "ext"))
+
+import inventories  # noqa: E402  (in ext/)
+
+_project = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]
+project = "tracker"
+author = "the tracker developers"
+copyright = f"2026, {author}"
+version = release = _project["version"]
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "myst_nb",
+    "coverage_page",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "ext", "gallery/*.ipynb", "gallery/*.zip", "**/.ipynb_checkpoints"]
+nitpicky = True
+default_role = "code"
+
+# MyST pages; cells run in this process's Python, and a cell that raises fails the build.
+myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
+myst_heading_anchors = 3
+nb_execution_mode = "cache"  # a cell runs again when its page has changed; `make docs` starts anew
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_merge_streams = True
+
+# A page for each function. Types stand in the text of a docstring, not in signatures.
+autosummary_generate = True
+autosummary_ignore_module_all = False
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+# The network's inventories where it is there, else those of the names that our pages use.
+intersphinx_mapping = {
+    name: (url, (None, str(inventories.write(HERE / "inventories" / f"{name}.txt"))))
+    for name, url in {
+        "python": "https://docs.python.org/3",
+        "numpy": "https://numpy.org/doc/stable",
+        "scipy": "https://docs.scipy.org/doc/scipy",
+    }.items()
+}
+intersphinx_timeout = 5
+
+# The examples are a gallery once their folder has a header; until then a page says where they are.
+EXAMPLES = HERE.parent / "examples"
+if any(EXAMPLES.glob("GALLERY_HEADER.*")):
+    extensions.append("sphinx_gallery.gen_gallery")
+else:
+    (HERE / "gallery").mkdir(exist_ok=True)
+    names = "\n".join(f"- ``examples/{path.name}``" for path in sorted(EXAMPLES.glob("*.py")))
+    text = f"Examples\n========\n\nWhole programs, in the repository:\n\n{names}\n"
+    (HERE / "gallery" / "index.rst").write_text(text)
+sphinx_gallery_conf = {
+    "examples_dirs": str(EXAMPLES),
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "abort_on_example_error": True,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "min_reported_time": 1,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "tracker"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
+}
+html_context = {"default_mode": "auto"}
